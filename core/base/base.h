@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * base.h: what every folder of the core stands on: errors, memory, text,
+ * containers, element types, and the operating system behind one table.
+ * Nothing here knows of operators, plugins or arrays.
+ */
+#ifndef TENON_BASE_H_
+#define TENON_BASE_H_
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "tenon/tenon.h"
+
+/* ------------------------------------------------------------- environment */
+
+typedef struct tn__os tn__os;
+
+/* What a runtime lends to everything it owns. Outlives all of it. */
+typedef struct tn__env {
+  tn_allocator allocator;
+  tn_log_fn *log;
+  void *log_ctx;
+  const tn__os *os;
+  void *owner; /* kept alive by retain/release; both may be NULL */
+  void (*retain)(void *owner);
+  void (*release)(void *owner);
+} tn__env;
+
+/* The C library's allocator, warnings to stderr, the real system. For tools and
+ * as the default of a runtime. Constant. */
+const tn__env *tn__env_default(void);
+
+/* Writes warnings and errors to stderr: the default log. */
+void tn__log_stderr(void *ctx, int32_t level, const char *line);
+
+void tn__env_retain(const tn__env *env);
+void tn__env_release(const tn__env *env);
+
+/* Formats one line of log. */
+void tn__log(const tn__env *env, int32_t level, const char *format, ...)
+    TN_PRINTF(3, 4);
+
+/* ------------------------------------------------------------------ errors */
+
+/* Replaces the thread's error text and returns `code`. Never allocates; what
+ * does not fit (TN__ERROR_MAX) ends in "...". */
+#define TN__ERROR_MAX 4096
+tn_code tn__fail(tn_code code, const char *format, ...) TN_PRINTF(2, 3);
+tn_code tn__vfail(tn_code code, const char *format, va_list args)
+    TN_PRINTF(2, 0);
+
+/* Adds to the end of the thread's error text; returns `code`. */
+tn_code tn__fail_more(tn_code code, const char *format, ...) TN_PRINTF(2, 3);
+
+/* The failure of an allocation of `bytes` for `what` ("the operator table"). */
+tn_code tn__fail_memory(size_t bytes, const char *what);
+
+/* Returns from the calling function if `call` fails: the only macro that hides
+ * control flow. */
+#define TN__TRY(call)                   \
+  do {                                  \
+    tn_code tn__rc = (call);            \
+    if (tn__rc != TN_OK) return tn__rc; \
+  } while (0)
+
+/* ------------------------------------------------------------------ memory */
+
+/* Memory from the environment's allocator, 64-byte aligned from 4 KiB up and
+ * 16-byte aligned below; NULL when there is none. `bytes` 0 counts as 1. */
+void *tn__alloc(const tn__env *env, size_t bytes) TN_MUST_USE;
+void *tn__zalloc(const tn__env *env, size_t bytes) TN_MUST_USE;
+void *tn__alloc_aligned(const tn__env *env, size_t bytes,
+                        size_t align) TN_MUST_USE;
+void tn__free(const tn__env *env, void *memory); /* NULL is allowed */
+char *tn__strdup(const tn__env *env, const char *text) TN_MUST_USE;
+
+/* *out = a * b; false on overflow. */
+bool tn__mul(size_t a, size_t b, size_t *out) TN_MUST_USE;
+
+/* Bytes of a dense tensor; false on overflow or a negative dimension. */
+bool tn__tensor_bytes(tn_dtype dtype, int32_t ndim, const int64_t *shape,
+                      size_t *out) TN_MUST_USE;
+
+/* A bump allocator: everything is freed at once. Zeroed memory. After a failed
+ * allocation `failed` stays set, so that a builder may check once at the end;
+ * until then it gets NULL and must not write through it. */
+typedef struct tn__arena {
+  const tn__env *env;
+  struct tn__arena_block *blocks;
+  bool failed;
+} tn__arena;
+
+void tn__arena_init(tn__arena *arena, const tn__env *env);
+void tn__arena_deinit(tn__arena *arena);
+void *tn__arena_alloc(tn__arena *arena, size_t bytes) TN_MUST_USE;
+/* n bytes of text plus a NUL. */
+char *tn__arena_text(tn__arena *arena, const char *text, size_t n) TN_MUST_USE;
+
+/* -------------------------------------------------------------- containers */
+
+/* A growing array of pointers. Zero-initialised is empty. */
+typedef struct tn__vec {
+  void **v;
+  size_t n;
+  size_t capacity;
+} tn__vec;
+
+/* Makes room for `more` further entries, so that the next pushes cannot fail.
+ */
+tn_code tn__vec_reserve(const tn__env *env, tn__vec *vec,
+                        size_t more) TN_MUST_USE;
+tn_code tn__vec_push(const tn__env *env, tn__vec *vec, void *item) TN_MUST_USE;
+void tn__vec_insert_reserved(tn__vec *vec, size_t at, void *item);
+void tn__vec_remove(tn__vec *vec, size_t at);
+void tn__vec_deinit(const tn__env *env, tn__vec *vec);
+
+/* String to pointer. Keys are borrowed from the caller and must outlive their
+ * entry. Zero-initialised is empty. */
+typedef struct tn__map {
+  struct tn__map_slot *slots;
+  size_t n;
+  size_t capacity;
+} tn__map;
+
+void *tn__map_get(const tn__map *map, const char *key); /* NULL if absent */
+/* After a reserve the next `more` sets cannot fail. set replaces. */
+tn_code tn__map_reserve(const tn__env *env, tn__map *map,
+                        size_t more) TN_MUST_USE;
+tn_code tn__map_set(const tn__env *env, tn__map *map, const char *key,
+                    void *value) TN_MUST_USE;
+void tn__map_remove(tn__map *map, const char *key);
+void tn__map_deinit(const tn__env *env, tn__map *map);
+
+/* ------------------------------------------------------------------- text */
+
+/* A growing string. After a failed allocation `failed` stays set and adds do
+ * nothing. Always NUL-terminated once something was added. */
+typedef struct tn__buf {
+  const tn__env *env;
+  char *s;
+  size_t n;
+  size_t capacity;
+  bool failed;
+} tn__buf;
+
+void tn__buf_init(tn__buf *buf, const tn__env *env);
+void tn__buf_deinit(tn__buf *buf);
+void tn__buf_add(tn__buf *buf, const char *format, ...) TN_PRINTF(2, 3);
+void tn__buf_bytes(tn__buf *buf, const void *bytes, size_t n);
+/* A quoted, escaped JSON string; "null" for NULL. Invalid UTF-8 is replaced by
+ * U+FFFD. */
+void tn__buf_json(tn__buf *buf, const char *text);
+/* The shortest decimal that reads back as the same double, in JSON syntax when
+ * finite, otherwise inf, -inf or nan. */
+void tn__buf_double(tn__buf *buf, double value);
+/* As tn__buf_double, for a value that came from an f32. */
+void tn__buf_float(tn__buf *buf, float value);
+/* "(2,?,3)"; "(?)" for an unknown rank is written "unknown". */
+void tn__buf_shape(tn__buf *buf, int32_t ndim, const int64_t *shape);
+/* Turns the buffer into a text for the user and empties it. */
+tn_code tn__buf_text(tn__buf *buf, tn_text **out) TN_MUST_USE;
+
+/* The candidate nearest to `word`, or NULL if none is near enough to be what
+ * was meant. */
+const char *tn__nearest(const char *word, const char *const *candidates,
+                        size_t n);
+
+/* A 64-bit hash of bytes; part of the ABI (tn_note.manifest_hash). */
+uint64_t tn__hash(const void *bytes, size_t n);
+
+/* ----------------------------------------------------------- element types */
+
+const char *tn__dtype_name(tn_dtype dtype); /* "f32"; "?" if unknown */
+bool tn__dtype_parse(const char *name, tn_dtype *out); /* false: no such */
+uint64_t tn__dtype_bit(tn_dtype dtype);                /* 0 if it has none */
+/* "f16 f32" of a set of TN_BIT_*. */
+void tn__buf_dtypes(tn__buf *buf, uint64_t set);
+extern const char *const tn__dtype_names[]; /* in order of the bits */
+#define TN__N_DTYPES 13
+tn_dtype tn__dtype_at(size_t bit); /* of bit number `bit` */
+
+float tn__f16_to_f32(uint16_t bits);
+uint16_t tn__f32_to_f16(float value); /* to nearest even */
+float tn__bf16_to_f32(uint16_t bits);
+uint16_t tn__f32_to_bf16(float value); /* to nearest even; NaN stays NaN */
+
+/* -------------------------------------------------------- operating system */
+
+/* The calls that may fail, so that tests can make each of them fail. They set
+ * errno as the originals do. */
+struct tn__os {
+  int (*open)(const char *path); /* read-only, close-on-exec, non-blocking */
+  int (*fstat)(int fd, struct stat *out);
+  int (*stat)(const char *path, struct stat *out);
+  ssize_t (*pread)(int fd, void *to, size_t bytes, int64_t offset);
+  int (*close)(int fd);
+  char *(*realpath)(const char *path, char *to /* PATH_MAX */);
+  void *(*dlopen)(const char *path); /* RTLD_NOW | RTLD_LOCAL */
+  void *(*dlsym)(void *handle, const char *name);
+  int (*dlclose)(void *handle);
+  const char *(*dlerror)(void);
+};
+
+extern const tn__os tn__os_real;
+
+#endif /* TENON_BASE_H_ */

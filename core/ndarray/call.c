@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * call.c: one forward call. Each step stands in the file that it is named
+ * after (call.h); here is only their order.
+ */
+#include "call.h"
+
+static tn_code outputs_count_check(const tn__work *w,
+                                   const tn_outputs *outputs) {
+  const tn__counts *c = &w->counts;
+  if (outputs->n >= c->n_visible && outputs->n <= c->n_out) return TN_OK;
+  tn__fail(TN_INVALID, "%s has %u output%s", w->op->name, c->n_visible,
+           c->n_visible == 1 ? "" : "s");
+  for (uint32_t i = 0; i < w->desc->n_outputs; ++i)
+    tn__fail_more(TN_INVALID, "%s%s", i ? ", " : " (",
+                  w->desc->outputs[i]->name);
+  if (c->n_out > c->n_visible)
+    tn__fail_more(TN_INVALID, "; %u of them hidden and optional",
+                  c->n_out - c->n_visible);
+  return tn__fail_more(TN_INVALID, "), but %zu %s given", outputs->n,
+                       outputs->n == 1 ? "place was" : "places were");
+}
+
+static void declare_outputs(tn__work *w) {
+  for (uint32_t i = 0; i < w->counts.n_out; ++i) {
+    tn__operand *operand = &w->out_info[i];
+    operand->arg = w->desc->outputs[tn__work_arg_out(w, i, &operand->member)];
+    operand->what = "output";
+    operand->inplace = operand->arg->inplace;
+    operand->source =
+        operand->arg->init == TN_NONE ? -1 : (int32_t)operand->arg->init;
+  }
+}
+
+static tn_code forward(tn__work *w, const tn_inputs *in,
+                       const tn_outputs *out) {
+  TN__TRY(tn__work_count(w, in));
+  TN__TRY(outputs_count_check(w, out));
+  TN__TRY(tn__work_room(w));
+  declare_outputs(w);
+  TN__TRY(tn__work_bind_inputs(w, in));
+  TN__TRY(tn__work_bind_outputs(w, out));
+  TN__TRY(tn__work_infer(w));
+  for (uint32_t i = 0; i < w->counts.n_out; ++i)
+    TN__TRY(tn__work_settle(w, i, &w->io.out[i]));
+  TN__TRY(tn__work_overlap(w));
+  if (tn__work_idle(w)) return TN_OK;
+  TN__TRY(tn__work_run(w));
+  tn__work_deliver(w, out);
+  return TN_OK;
+}
+
+tn_code tn__call(tn__caller *caller, tn_operator *op, const tn_inputs *in,
+                 const tn_params *params, const tn_outputs *out) {
+  tn__work w;
+  const tn__target_op target = {caller, op, params, TN_PASS_FORWARD};
+  TN__TRY(tn__work_begin(&w, &target));
+  return tn__work_end(&w, forward(&w, in, out));
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * lower.c: what a caller may ask and a kernel need not take. Requests become
+ * such that the kernel declares, with a temporary where the old content or an
+ * input must survive; layouts become dense where the operator wants them so.
+ * Decides only: memory is taken and copied in run.c.
+ */
+#include "call.h"
+
+static bool wants_dense(const tn__operand *operand, const tn_tensor *tensor) {
+  return (operand->arg->flags & TN_ARG_CONTIGUOUS) &&
+         !tn_tensor_is_contiguous(tensor);
+}
+
+/* A dense array of the same dtype and shape. */
+static tn_code temp_create(tn__work *w, tn__operand *operand) {
+  const tn_tensor *t = &operand->array->tensor;
+  const tn_spec spec = {t->dtype, t->ndim, t->shape};
+  return tn__array_create(w->caller->env, &spec, &operand->temp);
+}
+
+static tn_tensor without_data(const tn_array *array) {
+  tn_tensor tensor = array->tensor;
+  tensor.data = NULL;
+  return tensor;
+}
+
+tn_code tn__work_lower_inputs(tn__work *w) {
+  for (uint32_t i = 0; i < w->frame.n_in; ++i) {
+    tn__operand *operand = &w->in_info[i];
+    if (w->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA)) continue;
+    if (!wants_dense(operand, &operand->array->tensor)) continue;
+    TN__TRY(temp_create(w, operand));
+    w->in[i] = without_data(operand->temp);
+    w->in_flags[i] |= TN_IN_CONTIGUOUS;
+  }
+  return TN_OK;
+}
+
+/* How the memory of an output meets that of the inputs as the kernel sees them:
+ * the input that it is, and whether it touches any other. */
+typedef struct meeting {
+  int32_t twin;
+  bool touches;
+} meeting;
+
+static meeting meet_inputs(const tn__work *w, const tn_array *array) {
+  meeting m = {-1, false};
+  for (uint32_t i = 0; i < w->frame.n_in; ++i) {
+    const tn__operand *in = &w->in_info[i];
+    if (w->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA)) continue;
+    if (in->temp) continue; /* the kernel sees the copy */
+    int how = tn__arrays_meet(array, in->array);
+    if (how == TN__SAME && m.twin < 0)
+      m.twin = (int32_t)i;
+    else if (how != TN__APART)
+      m.touches = true;
+  }
+  return m;
+}
+
+/* The kernel may work in the memory of the input that the caller gave as the
+ * output. */
+static bool in_place(const tn__work *w, uint32_t i, meeting m,
+                     uint32_t writes) {
+  const tn__operand *out = &w->out_info[i];
+  return m.twin >= 0 && !m.touches && w->req[i] == TN_REQ_WRITE &&
+         out->inplace == (uint32_t)m.twin && (writes & TN_WRITES_INPLACE) &&
+         (out->source < 0 || out->source == m.twin) &&
+         !wants_dense(out, &out->array->tensor);
+}
+
+static bool is_lent(const tn__work *w, uint32_t in) {
+  for (uint32_t i = 0; i < w->frame.n_out; ++i)
+    if (w->alias[i] == (int32_t)in) return true;
+  return false;
+}
+
+/* A kernel that works only in place gets a copy of the input, as its input and
+ * as its output. */
+static bool lend_copy(tn__work *w, uint32_t i) {
+  tn__operand *out = &w->out_info[i];
+  uint32_t in = out->inplace;
+  if (in >= w->frame.n_in || is_lent(w, in)) return false;
+  if (w->in_flags[in] & (TN_IN_ABSENT | TN_IN_METADATA)) return false;
+  if (out->source >= 0 && (uint32_t)out->source != in) return false;
+  out->before = TN__BEFORE_COPY;
+  out->source = (int32_t)in;
+  w->req[i] = TN_REQ_INPLACE;
+  w->alias[i] = (int32_t)in;
+  w->in[in] = w->out[i];
+  w->in_flags[in] |= TN_IN_CONTIGUOUS; /* is_direct() sees to that */
+  return true;
+}
+
+/* A request to overwrite becomes one that the kernel takes. */
+static tn_code lower_write(tn__work *w, uint32_t i, const tn_kernel *kernel) {
+  tn__operand *out = &w->out_info[i];
+  if (kernel->writes & TN_WRITES_WRITE) {
+    if (out->source >= 0) {
+      bool absent = (w->in_flags[out->source] & TN_IN_ABSENT) != 0;
+      out->before = absent ? TN__BEFORE_ZERO : TN__BEFORE_COPY;
+    }
+    return TN_OK;
+  }
+  if ((kernel->writes & TN_WRITES_INPLACE) && lend_copy(w, i)) return TN_OK;
+  if ((kernel->writes & TN_WRITES_ADD) && out->source < 0) {
+    out->before = TN__BEFORE_ZERO;
+    w->req[i] = TN_REQ_ADD;
+    return TN_OK;
+  }
+  return tn__fail(TN_PLUGIN,
+                  "%s: kernel %s declares no request that its"
+                  " output `%s` can be written with (writes is 0x%x)",
+                  w->op->name, kernel->id, out->arg->name,
+                  (unsigned)kernel->writes);
+}
+
+/* The kernel may work in the output's own memory. One that cannot overwrite
+ * may get a copy of an input there, which has to be dense. */
+static bool is_direct(const tn__work *w, uint32_t i, meeting m,
+                      uint32_t writes) {
+  const tn__operand *out = &w->out_info[i];
+  const tn_tensor *t = &out->array->tensor;
+  if (m.twin >= 0 || m.touches || wants_dense(out, t)) return false;
+  if (!(writes & TN_WRITES_WRITE) && !tn_tensor_is_contiguous(t)) return false;
+  if (w->req[i] != TN_REQ_ADD) return true;
+  return (writes & TN_WRITES_ADD) && out->source < 0;
+}
+
+static tn_code lower_output(tn__work *w, uint32_t i, const tn_kernel *kernel) {
+  tn__operand *out = &w->out_info[i];
+  meeting m = {-1, false};
+  if (!out->owned) m = meet_inputs(w, out->array);
+  if (in_place(w, i, m, kernel->writes)) {
+    w->req[i] = TN_REQ_INPLACE;
+    w->alias[i] = m.twin;
+    w->out[i] = w->in[m.twin];
+    return TN_OK;
+  }
+  if (!is_direct(w, i, m, kernel->writes)) {
+    TN__TRY(temp_create(w, out));
+    out->after = w->req[i] == TN_REQ_ADD ? TN__AFTER_ADD : TN__AFTER_COPY;
+    w->req[i] = TN_REQ_WRITE;
+    w->out[i] = without_data(out->temp);
+  }
+  if (w->req[i] == TN_REQ_ADD) return TN_OK;
+  return lower_write(w, i, kernel);
+}
+
+tn_code tn__work_lower_outputs(tn__work *w, const tn_kernel *kernel) {
+  for (uint32_t i = 0; i < w->frame.n_out; ++i) {
+    tn__operand *out = &w->out_info[i];
+    if (w->req[i] == TN_REQ_NULL) continue;
+    if (!out->dynamic) {
+      TN__TRY(lower_output(w, i, kernel));
+      continue;
+    }
+    /* Its array is made while the kernel runs, so it meets nothing. */
+    if (out->array)
+      out->after = w->req[i] == TN_REQ_ADD ? TN__AFTER_ADD : TN__AFTER_COPY;
+    w->req[i] = TN_REQ_WRITE;
+  }
+  return TN_OK;
+}

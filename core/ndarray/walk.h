@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * walk.h: the loop over two tensors of equal shape that copies and sums share.
+ * For copy.c and add.c only.
+ */
+#ifndef TENON_WALK_H_
+#define TENON_WALK_H_
+
+#include "ndarray.h"
+
+/* One innermost row: `n` elements, `to` and `from` bytes apart. */
+typedef struct tn__row {
+  int64_t n;
+  int64_t to;
+  int64_t from;
+} tn__row;
+
+typedef void tn__row_fn(char *to, const char *from, const tn__row *row);
+
+/* Calls `fn` for every row. Dimensions that lie behind one another in both
+ * tensors become one row; nothing is called for empty tensors. */
+void tn__walk(const tn_tensor *to, const tn_tensor *from, tn__row_fn *fn);
+
+#endif /* TENON_WALK_H_ */

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * candidate.c: one kernel and one call: withdrawn, pin, device, element types,
+ * `when`, `supports`, in this order. The first no is the reason.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "choose.h"
+
+const char *tn__device_name(int32_t device_type) {
+  switch (device_type) {
+    case TN_DEVICE_CPU:
+      return "cpu";
+    case TN_DEVICE_CUDA:
+      return "cuda";
+    default:
+      return "device";
+  }
+}
+
+void tn__frame_for(tn_frame *frame, const tn__kernel *kernel) {
+  frame->instance = kernel->plugin->instance;
+  frame->options = kernel->options;
+  frame->host = &kernel->plugin->host;
+}
+
+static bool no(tn__reason *reason, const char *format, ...) TN_PRINTF(2, 3);
+static bool no(tn__reason *reason, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(reason->text, sizeof reason->text, format, args);
+  va_end(args);
+  return false;
+}
+
+/* -------------------------------------------------------------------- pins */
+
+static bool has_pinned_id(const tn_operator *op, const tn__kernel *kernel) {
+  return strcmp(op->pin->desc->id, kernel->desc->id) == 0;
+}
+
+/* A pin names a kernel by its id, which both passes may share. It binds the
+ * passes for which there is such a kernel. */
+static bool pin_binds(const tn_operator *op, uint32_t pass) {
+  if (op->pin == NULL) return false;
+  for (size_t i = 0; i < op->kernels.n; ++i) {
+    const tn__kernel *kernel = op->kernels.v[i];
+    if (kernel->desc->pass == pass && has_pinned_id(op, kernel)) return true;
+  }
+  return false;
+}
+
+/* ------------------------------------------------------------------- types */
+
+uint64_t tn__kernel_types(const tn_operator *op, const tn_kernel *kernel,
+                          uint32_t var) {
+  const uint64_t allowed = op->desc->dtype_vars[var]->allowed;
+  if (var >= kernel->n_dtype_sets || kernel->dtype_sets[var] == 0)
+    return allowed;
+  return kernel->dtype_sets[var] & allowed;
+}
+
+static void add_set(tn__reason *reason, uint64_t set) {
+  for (size_t bit = 0; bit < TN__N_DTYPES; ++bit) {
+    const size_t used = strlen(reason->text);
+    if ((set >> bit & 1) != 0)
+      (void)snprintf(reason->text + used, sizeof reason->text - used, " %s",
+                     tn__dtype_names[bit]);
+  }
+}
+
+static bool takes_types(const tn_operator *op, const tn_kernel *kernel,
+                        const tn_dtype *vars, tn__reason *reason) {
+  for (uint32_t v = 0; v < op->desc->n_dtype_vars; ++v) {
+    const uint64_t set = tn__kernel_types(op, kernel, v);
+    if (vars[v] == TN_DTYPE_UNKNOWN || (set & tn__dtype_bit(vars[v])) != 0)
+      continue;
+    (void)no(reason, "%s is %s, it takes", op->desc->dtype_vars[v]->name,
+             tn__dtype_name(vars[v]));
+    add_set(reason, set);
+    return false;
+  }
+  return true;
+}
+
+/* --------------------------------------------------------------- questions */
+
+static bool when_holds(const tn_operator *op, const tn_kernel *kernel,
+                       const tn_frame *frame, tn__reason *reason) {
+  const char *text = kernel->when_text == NULL ? "?" : kernel->when_text;
+  const tn__scope scope = {.nodes = kernel->nodes,
+                           .n_nodes = kernel->n_nodes,
+                           .fields = op->desc->params,
+                           .n_fields = op->desc->n_params,
+                           .params = frame->params,
+                           .frame = frame};
+  tn__ivalue value;
+  if (kernel->when == TN_NONE) return true;
+  if (tn__expr_eval(&scope, kernel->when, &value) != TN_OK)
+    return no(reason, "its condition %s cannot be decided: %s", text,
+              tn_error_text());
+  if (!value.known)
+    return no(reason, "its condition %s needs what is not known", text);
+  const int32_t n = value.n == TN__SCALAR ? 1 : value.n;
+  for (int32_t i = 0; i < n; ++i)
+    if (value.v[i] == 0) return no(reason, "only when %s", text);
+  return true;
+}
+
+/* The kernel's own answer, with a slot of its own for the reason. */
+static bool supports(const tn__kernel *kernel, tn_frame *frame,
+                     tn__reason *reason) {
+  tn__slot slot = {0};
+  tn_run run = {.struct_size = sizeof run};
+  tn_run *before = frame->run;
+  if (kernel->desc->supports == NULL) return true;
+  if (before != NULL) run = *before;
+  run.host_data = &slot;
+  frame->run = &run;
+  tn__frame_for(frame, kernel);
+  const int32_t rc = kernel->desc->supports(frame);
+  frame->run = before;
+  if (rc == TN_OK) return true;
+  if (rc != TN_UNSUPPORTED)
+    return no(reason, "its supports function failed (%s): %s", tn_code_name(rc),
+              slot.text);
+  return no(reason, "declines: %s",
+            slot.text[0] != '\0' ? slot.text : "it gives no reason");
+}
+
+bool tn__kernel_applies(const tn_operator *op, const tn__kernel *kernel,
+                        const tn__query *query, tn__reason *reason) {
+  const tn_kernel *desc = kernel->desc;
+  reason->text[0] = '\0';
+  if (kernel->withdrawn != NULL)
+    return no(reason, "withdrawn: %s", kernel->withdrawn);
+  if (pin_binds(op, desc->pass) && !has_pinned_id(op, kernel))
+    return no(reason, "%s is pinned", op->pin->desc->id);
+  if (desc->device_type != query->device_type)
+    return no(reason, "is for %s, the call is on %s",
+              tn__device_name(desc->device_type),
+              tn__device_name(query->device_type));
+  if (query->vars != NULL && !takes_types(op, desc, query->vars, reason))
+    return false;
+  if (query->frame == NULL) return true;
+  return when_holds(op, desc, query->frame, reason) &&
+         supports(kernel, query->frame, reason);
+}

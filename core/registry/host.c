@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * host.c: the functions that plugins find in tn_host. They answer into the
+ * call's own slot; nothing here blocks, and only `extension` changes the
+ * registry.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "registry.h"
+
+static tn__slot *slot_of(const tn_frame *call) {
+  return call->run ? call->run->host_data : NULL;
+}
+
+/* A failure cannot be described with a code of success. */
+static int32_t failure(int32_t code) {
+  return code < 0 ? code : TN_PLUGIN;
+}
+
+static int32_t host_fail(const tn_frame *call, int32_t code, const char *file,
+                         int32_t line, const char *format, ...) {
+  tn__slot *slot = slot_of(call);
+  va_list args;
+  if (!slot) return failure(code);
+  slot->code = failure(code);
+  va_start(args, format);
+  (void)vsnprintf(slot->text, sizeof slot->text, format, args);
+  va_end(args);
+  if (call->host) {
+    const tn__plugin *plugin = call->host->host_data;
+    tn__log(plugin->registry->env, TN_LOG_DEBUG, "%s:%d: %s", file ? file : "?",
+            (int)line, slot->text);
+  }
+  return slot->code;
+}
+
+static void host_log(const tn_host *host, int32_t level, const char *format,
+                     ...) {
+  const tn__plugin *plugin = host->host_data;
+  char line[1024];
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(line, sizeof line, format, args);
+  va_end(args);
+  tn__log(plugin->registry->env, level, "%s: %s", plugin->entry->name, line);
+}
+
+static int32_t refuse_shape(const tn_frame *call, const char *why) {
+  tn__slot *slot = slot_of(call);
+  if (slot) {
+    slot->code = TN_INVALID;
+    (void)snprintf(slot->text, sizeof slot->text, "set_shape: %s", why);
+  }
+  return TN_INVALID;
+}
+
+static int32_t host_set_shape(const tn_frame *call, uint32_t list,
+                              uint32_t index, int32_t ndim,
+                              const int64_t *shape) {
+  tn__slot *slot = slot_of(call);
+  tn_sig sig = {.dtype = TN_DTYPE_UNKNOWN, .ndim = ndim};
+  if (!slot || !slot->set_shape)
+    return refuse_shape(call, "this call does not decide shapes");
+  if (list > TN_OPERAND_AUX) return refuse_shape(call, "there is no such list");
+  if (ndim < -1 || ndim > TN_MAX_NDIM || (ndim > 0 && !shape))
+    return refuse_shape(call, "the rank is not between -1 and 16");
+  for (int32_t i = 0; i < ndim; ++i) {
+    if (shape[i] < -1) return refuse_shape(call, "a dimension is below -1");
+    sig.shape[i] = shape[i];
+  }
+  return slot->set_shape(slot, call, &sig, list, index);
+}
+
+static bool add_user(tn__extension *extension, tn__plugin *user) {
+  const tn__env *env = user->registry->env;
+  for (size_t i = 0; i < extension->users.n; ++i)
+    if (extension->users.v[i] == user) return true;
+  return tn__vec_push(env, &extension->users, user) == TN_OK;
+}
+
+/* Runs on the thread that loads and holds the load lock, which is what protects
+ * the table; anybody else is told so. */
+static const void *host_extension(const tn_host *host, const char *id) {
+  tn__plugin *plugin = host->host_data;
+  if (!plugin->loading) {
+    host_log(host, TN_LOG_ERROR,
+             "asked for the extension \"%s\" outside init; ask in init and "
+             "keep the answer",
+             id);
+    return NULL;
+  }
+  tn__extension *extension = tn__map_get(&plugin->registry->extensions, id);
+  return extension && add_user(extension, plugin) ? extension->table : NULL;
+}
+
+static int32_t serial_for(const tn_frame *call, int64_t n, int64_t grain,
+                          tn_loop_body *body, void *arg) {
+  (void)call, (void)grain;
+  return n > 0 ? body(arg, 0, n) : TN_OK;
+}
+
+void tn__host_init(tn_host *host, const tn__registry_options *options) {
+  *host = (tn_host){
+      .struct_size = sizeof *host,
+      .abi_major = TN_ABI_MAJOR,
+      .abi_minor = TN_ABI_MINOR,
+      .cpu_features = options->cpu_features,
+      .fail = host_fail,
+      .log = host_log,
+      .parallel_for =
+          options->parallel_for ? options->parallel_for : serial_for,
+      .set_shape = host_set_shape,
+      .extension = host_extension,
+  };
+}

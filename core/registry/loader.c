@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * loader.c: a file becomes a plugin, or a message. The order of the steps is
+ * the order of growing trust: name, bytes, note, versions, then the code, its
+ * descriptor, init, and the registry. A failure at any step leaves the registry
+ * as it was.
+ */
+#include <errno.h>
+#include <fenv.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+#include "manifest.h"
+#include "registry.h"
+
+static bool same_file(const struct stat *a, const struct stat *b) {
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static bool same_content(const struct stat *a, const struct stat *b) {
+  return same_file(a, b) && a->st_size == b->st_size &&
+         a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+         a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* The C library knows libraries by name: a new file under the name of one that
+ * is still mapped would silently give the old code. */
+static tn_code refuse_known(const tn__registry *registry, const char *path,
+                            const struct stat *identity) {
+  for (size_t i = 0; i < registry->plugins.n; ++i) {
+    const tn__plugin *plugin = registry->plugins.v[i];
+    if (plugin->handle && same_file(&plugin->identity, identity))
+      return tn__fail(TN_EXISTS, "%s: is loaded already, as plugin \"%s\"",
+                      path, plugin->entry->name);
+  }
+  for (size_t i = 0; i < registry->resident.n; ++i) {
+    const tn__plugin *plugin = registry->resident.v[i];
+    if (!strcmp(plugin->path, path) &&
+        !same_content(&plugin->identity, identity))
+      return tn__fail(TN_PLUGIN,
+                      "%s: has changed since it was unloaded, but its old code "
+                      "is still mapped because the plugin does not say that it "
+                      "is unloadable; restart the program, or load the new "
+                      "file under another name",
+                      path);
+  }
+  return TN_OK;
+}
+
+static void *open_keeping_floating(const tn__env *env, const char *path) {
+  fenv_t floating;
+  (void)fegetenv(&floating);
+  void *handle = env->os->dlopen(path);
+  (void)fesetenv(&floating);
+  return handle;
+}
+
+static tn_code open_code(tn__plugin *plugin) {
+  const tn__env *env = plugin->registry->env;
+  struct stat now;
+  plugin->handle = open_keeping_floating(env, plugin->path);
+  if (!plugin->handle) {
+    const char *why = env->os->dlerror();
+    return tn__fail(TN_PLUGIN, "%s: cannot be opened as code: %s", plugin->path,
+                    why ? why : "the dynamic linker gave no reason");
+  }
+  if (env->os->stat(plugin->path, &now))
+    return tn__fail(TN_IO, "%s: cannot be examined after opening: %s",
+                    plugin->path, strerror(errno));
+  if (!same_content(&now, &plugin->identity))
+    return tn__fail(TN_PLUGIN,
+                    "%s: was changed or replaced while it was being loaded; "
+                    "load it again",
+                    plugin->path);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------- descriptor */
+
+static tn_code check_version(const tn__plugin *plugin, const tn_plugin *entry) {
+  const tn_note note = {.abi_major = entry->abi_major,
+                        .min_host_minor = entry->min_host_minor,
+                        .machine = TN_NOTE_MACHINE,
+                        .pointer_bits = 8 * sizeof(void *)};
+  return tn__note_accept(&note, plugin->path);
+}
+
+/* The first version's last field; what follows is read only where struct_size
+ * says that it is there. */
+static tn_code accept_entry(tn__plugin *plugin, const tn_plugin *entry) {
+  const size_t least = offsetof(tn_plugin, fini) + sizeof entry->fini;
+  if (entry->magic != TN_PLUGIN_MAGIC)
+    return tn__fail(TN_PLUGIN,
+                    "%s: the magic of tn_plugin_entry is %016" PRIx64
+                    ", expected %016llx; it is no Tenon plugin's descriptor",
+                    plugin->path, entry->magic, TN_PLUGIN_MAGIC);
+  if (entry->struct_size < least)
+    return tn__fail(TN_PLUGIN,
+                    "%s: struct_size of tn_plugin_entry is %u, expected at "
+                    "least %zu; build the plugin again",
+                    plugin->path, entry->struct_size, least);
+  TN__TRY(check_version(plugin, entry));
+  plugin->entry = entry;
+  return TN_OK;
+}
+
+static tn_code compare_note(const tn__plugin *plugin, const tn__elf *elf) {
+  const tn_plugin *entry = plugin->entry;
+  tn_code rc = TN_OK;
+  if (entry->abi_major != elf->note.abi_major ||
+      entry->abi_minor != elf->note.abi_minor ||
+      entry->min_host_minor != elf->note.min_host_minor)
+    rc = tn__fail(TN_PLUGIN,
+                  "the ABI is %u.%u for hosts from %u in the note, %u.%u for "
+                  "hosts from %u in the descriptor",
+                  elf->note.abi_major, elf->note.abi_minor,
+                  elf->note.min_host_minor, entry->abi_major, entry->abi_minor,
+                  entry->min_host_minor);
+  if (!rc)
+    rc = tn__tables_compare(plugin->registry->env, entry, elf->manifest,
+                            (size_t)elf->note.manifest_size);
+  if (!rc && entry->manifest_hash != elf->note.manifest_hash)
+    rc = tn__fail(TN_PLUGIN,
+                  "manifest_hash is %016" PRIx64 " in the note, %016" PRIx64
+                  " in the descriptor",
+                  elf->note.manifest_hash, entry->manifest_hash);
+  return rc == TN_PLUGIN
+             ? tn__fail_more(rc,
+                             "; the parts of %s come from different "
+                             "builds, build it again",
+                             plugin->path)
+             : rc;
+}
+
+static tn_code find_entry(tn__plugin *plugin) {
+  const tn__env *env = plugin->registry->env;
+  const void *symbol = env->os->dlsym(plugin->handle, "tn_plugin_entry");
+  if (symbol) return accept_entry(plugin, symbol);
+  const char *why = env->os->dlerror();
+  return tn__fail(TN_PLUGIN,
+                  "%s: has a Tenon note but does not export tn_plugin_entry: "
+                  "%s",
+                  plugin->path, why ? why : "the symbol's address is NULL");
+}
+
+/* ----------------------------------------------------------------- loading */
+
+static tn_code load_checked(tn__registry *registry, const char *path,
+                            const tn__elf *elf) {
+  tn__plugin *plugin = NULL;
+  TN__TRY(tn__plugin_create(registry, path, &plugin));
+  plugin->identity = elf->identity;
+  tn_code rc = open_code(plugin);
+  if (!rc) rc = find_entry(plugin);
+  if (!rc) rc = compare_note(plugin, elf);
+  if (!rc) rc = tn__plugin_start(plugin);
+  if (!rc) rc = tn__plugin_commit(registry, plugin);
+  if (rc) tn__plugin_discard(plugin);
+  return rc;
+}
+
+static tn_code load_file(tn__registry *registry, const char *path) {
+  const tn__env *env = registry->env;
+  char real[PATH_MAX];
+  tn__elf elf;
+  TN__TRY(tn__path_resolve(env, path, real));
+  TN__TRY(tn__elf_read(env, real, &elf));
+  tn_code rc = tn__note_accept(&elf.note, real);
+  if (!rc) rc = refuse_known(registry, real, &elf.identity);
+  if (!rc) rc = load_checked(registry, real, &elf);
+  tn__elf_deinit(env, &elf);
+  return rc;
+}
+
+tn_code tn__plugin_load(tn__registry *registry, const char *path) {
+  pthread_mutex_lock(&registry->load_lock);
+  tn_code rc = load_file(registry, path);
+  pthread_mutex_unlock(&registry->load_lock);
+  return rc;
+}
+
+static tn_code add_static(tn__registry *registry, const tn_plugin *entry) {
+  tn__plugin *plugin = NULL;
+  TN__TRY(tn__plugin_create(registry, "(static)", &plugin));
+  tn_code rc = accept_entry(plugin, entry);
+  if (!rc) rc = tn__plugin_start(plugin);
+  if (!rc) rc = tn__plugin_commit(registry, plugin);
+  if (rc) tn__plugin_discard(plugin);
+  return rc;
+}
+
+tn_code tn__plugin_add(tn__registry *registry, const tn_plugin *entry) {
+  if (!entry)
+    return tn__fail(TN_INVALID,
+                    "the plugin to add is NULL; pass the address "
+                    "of its tn_plugin_<name>");
+  pthread_mutex_lock(&registry->load_lock);
+  tn_code rc = add_static(registry, entry);
+  pthread_mutex_unlock(&registry->load_lock);
+  return rc;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * params.c: the object tn_params: a params struct that is counted, keeps the
+ * runtime alive and its operator's plugin loaded.
+ */
+#include "registry.h"
+
+/* Counts one more holder of the operator's plugin. */
+static tn_code hold(tn_operator *op, const tn_op **desc) {
+  tn__registry *registry = op->registry;
+  (void)pthread_rwlock_rdlock(&registry->lock);
+  *desc = op->desc;
+  if (op->desc != NULL) atomic_fetch_add(&op->params, 1);
+  (void)pthread_rwlock_unlock(&registry->lock);
+  if (*desc != NULL) return TN_OK;
+  return tn__fail(
+      TN_NOT_FOUND,
+      "operator %s has no definition: its plugin is not loaded (any "
+      "more); load it first",
+      op->name);
+}
+
+static void unhold(tn_operator *op) {
+  atomic_fetch_sub(&op->params, 1);
+}
+
+static tn__fields fields_of(const tn_operator *op, const tn_op *desc) {
+  return (tn__fields){desc->params, desc->n_params, desc->params_size,
+                      op->name};
+}
+
+/* Where the values come from: a text, or n values. */
+typedef struct source {
+  const char *text; /* NULL: values */
+  const tn_value *values;
+  size_t n;
+} source;
+
+static tn_code make(tn_operator *op, const tn_op *desc, const source *from,
+                    tn_params **out) {
+  const tn__env *env = op->registry->env;
+  const tn__fields fields = fields_of(op, desc);
+  void *data = NULL;
+  TN__TRY(from->text != NULL
+              ? tn__fields_parse(env, &fields, from->text, &data)
+              : tn__fields_build(env, &fields, from->values, from->n, &data));
+  tn_params *params = tn__zalloc(env, sizeof *params);
+  if (params == NULL) {
+    tn__free(env, data);
+    return tn__fail_memory(sizeof *params, "parameters");
+  }
+  atomic_init(&params->n_owners, 1);
+  params->op = op;
+  params->fields = desc->params;
+  params->n_fields = desc->n_params;
+  params->hash = tn__fields_hash(&fields, data);
+  params->data = data;
+  *out = params;
+  return TN_OK;
+}
+
+static tn_code make_held(tn_operator *op, const source *from, tn_params **out) {
+  const tn_op *desc = NULL;
+  *out = NULL;
+  TN__TRY(hold(op, &desc));
+  const tn_code rc = make(op, desc, from, out);
+  if (rc != TN_OK)
+    unhold(op);
+  else
+    tn__env_retain(op->registry->env);
+  return rc;
+}
+
+tn_code tn__params_create(tn_operator *op, const tn_value *values, size_t n,
+                          tn_params **out) {
+  return make_held(op, &(source){.values = values, .n = n}, out);
+}
+
+tn_code tn__params_parse(tn_operator *op, const char *text, tn_params **out) {
+  return make_held(op, &(source){.text = text}, out);
+}
+
+static void destroy(const tn__env *env, tn_params *params) {
+  tn__free(env, params->data);
+  tn__free(env, params);
+}
+
+void tn__params_release(tn_params *params) {
+  if (params == NULL || atomic_fetch_sub(&params->n_owners, 1) > 1) return;
+  tn_operator *op = params->op;
+  const tn__env *env = op->registry->env;
+  destroy(env, params);
+  unhold(op);
+  tn__env_release(env); /* the registry may be gone from here on */
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * plugin.c: a plugin's life between its code being there and its operators
+ * being known: kernel records, init with the registrar, fini. What init asks
+ * for is kept in the plugin's own record; commit.c makes it public.
+ */
+#include <fenv.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "manifest.h"
+#include "registry.h"
+#include "tenon/device.h"
+
+tn_code tn__plugin_create(tn__registry *registry, const char *path,
+                          tn__plugin **out) {
+  const tn__env *env = registry->env;
+  tn__plugin *plugin = tn__zalloc(env, sizeof *plugin);
+  *out = NULL;
+  if (!plugin) return tn__fail_memory(sizeof *plugin, "a plugin");
+  plugin->registry = registry;
+  plugin->host = registry->host;
+  plugin->host.host_data = plugin;
+  plugin->path = tn__strdup(env, path);
+  if (!plugin->path) {
+    tn__free(env, plugin);
+    return tn__fail_memory(strlen(path) + 1, "the name of a plugin");
+  }
+  *out = plugin;
+  return TN_OK;
+}
+
+/* --------------------------------------------------------------- registrar */
+
+/* What stands behind a registrar while init runs. */
+typedef struct session {
+  tn_registrar registrar;
+  tn__plugin *plugin;
+  tn_code refused; /* by us, even if init does not care */
+  char text[1024];
+} session;
+
+static int32_t registrar_fail(tn_registrar *registrar, int32_t code,
+                              const char *format, ...) {
+  session *s = registrar->host_data;
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(s->text, sizeof s->text, format, args);
+  va_end(args);
+  return code < 0 ? code : TN_PLUGIN;
+}
+
+static tn_code refuse(session *s, tn_code code, const char *id,
+                      const char *why) {
+  s->refused = code;
+  (void)snprintf(s->text, sizeof s->text, "\"%s\" %s", id, why);
+  return code;
+}
+
+static int32_t withdraw(tn_registrar *registrar, const char *kernel_id,
+                        const char *why) {
+  session *s = registrar->host_data;
+  tn__plugin *plugin = s->plugin;
+  const tn__env *env = plugin->registry->env;
+  bool found = false;
+  for (uint32_t i = 0; i < plugin->entry->n_kernels; ++i) {
+    tn__kernel *kernel = &plugin->kernels[i];
+    if (strcmp(kernel->desc->id, kernel_id) != 0) continue;
+    found = true;
+    tn__free(env, kernel->withdrawn);
+    kernel->withdrawn = tn__strdup(env, why ? why : "no reason was given");
+    if (!kernel->withdrawn)
+      return refuse(s, TN_OUT_OF_MEMORY, kernel_id, "cannot be withdrawn");
+  }
+  return found ? TN_OK : TN_NOT_FOUND;
+}
+
+static bool is_provided(const tn__plugin *plugin, const char *id) {
+  for (size_t i = 0; i < plugin->provided.n; ++i) {
+    const tn__extension *extension = plugin->provided.v[i];
+    if (!strcmp(extension->id, id)) return true;
+  }
+  return tn__map_get(&plugin->registry->extensions, id) != NULL;
+}
+
+static tn_code add_extension(tn__plugin *plugin, const char *id,
+                             const void *table) {
+  const tn__env *env = plugin->registry->env;
+  tn__extension *extension = tn__zalloc(env, sizeof *extension);
+  if (!extension) return tn__fail_memory(sizeof *extension, "an extension");
+  extension->id = tn__strdup(env, id);
+  extension->table = table;
+  extension->provider = plugin;
+  if (extension->id && !tn__vec_push(env, &plugin->provided, extension))
+    return TN_OK;
+  tn__free(env, extension->id);
+  tn__free(env, extension);
+  return TN_OUT_OF_MEMORY;
+}
+
+static int32_t provide(tn_registrar *registrar, const char *id,
+                       const void *table) {
+  session *s = registrar->host_data;
+  if (!id || !table)
+    return refuse(s, TN_INVALID, id ? id : "", "is provided without a table");
+  if (!strcmp(id, TN_DEVICE_EXTENSION))
+    return refuse(s, TN_UNSUPPORTED, id,
+                  "is provided, but this release of Tenon has the built-in "
+                  "device cpu only; device plugins come with ABI 0.2");
+  if (is_provided(s->plugin, id)) return TN_EXISTS;
+  if (add_extension(s->plugin, id, table))
+    return refuse(s, TN_OUT_OF_MEMORY, id, "cannot be provided: no memory");
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------ init and fini */
+
+static tn_code kernels_create(tn__plugin *plugin) {
+  const tn_plugin *entry = plugin->entry;
+  const tn__env *env = plugin->registry->env;
+  size_t bytes = entry->n_kernels * sizeof *plugin->kernels;
+  plugin->kernels = tn__zalloc(env, bytes);
+  if (!plugin->kernels) return tn__fail_memory(bytes, "a plugin's kernels");
+  for (uint32_t i = 0; i < entry->n_kernels; ++i) {
+    tn__kernel *kernel = &plugin->kernels[i];
+    kernel->desc = entry->kernels[i];
+    kernel->plugin = plugin;
+    if (!kernel->desc->options_size) continue;
+    const tn__fields fields = {kernel->desc->options, kernel->desc->n_options,
+                               kernel->desc->options_size, kernel->desc->id};
+    TN__TRY(tn__fields_build(env, &fields, NULL, 0, &kernel->options));
+  }
+  return TN_OK;
+}
+
+static tn_code init_failed(const session *s, tn_code rc) {
+  const tn__plugin *plugin = s->plugin;
+  if (rc > 0 || rc < TN_INTERNAL) rc = TN_PLUGIN;
+  return tn__fail(rc, "%s: init of the plugin \"%s\" failed: %s (%s)",
+                  plugin->path, plugin->entry->name,
+                  s->text[0] ? s->text : "it gave no reason", tn_code_name(rc));
+}
+
+/* The floating-point state is ours: a plugin may change it while it loads, but
+ * what it leaves behind would change the host's results. */
+static tn_code call_init(tn__plugin *plugin) {
+  session s = {.registrar = {.struct_size = sizeof(tn_registrar),
+                             .fail = registrar_fail,
+                             .withdraw = withdraw,
+                             .provide = provide},
+               .plugin = plugin};
+  fenv_t floating;
+  s.registrar.host_data = &s;
+  if (!plugin->entry->init) {
+    plugin->started = true;
+    return TN_OK;
+  }
+  (void)fegetenv(&floating);
+  plugin->loading = true;
+  tn_code rc =
+      plugin->entry->init(&plugin->host, &s.registrar, &plugin->instance);
+  plugin->loading = false;
+  (void)fesetenv(&floating);
+  plugin->started = rc == TN_OK;
+  if (!rc) rc = s.refused;
+  return rc ? init_failed(&s, rc) : TN_OK;
+}
+
+static tn_code refuse_second(const tn__plugin *plugin) {
+  const tn__vec *loaded = &plugin->registry->plugins;
+  for (size_t i = 0; i < loaded->n; ++i) {
+    const tn__plugin *other = loaded->v[i];
+    if (!strcmp(other->entry->name, plugin->entry->name))
+      return tn__fail(TN_EXISTS,
+                      "%s: a plugin named \"%s\" is loaded already, from %s; "
+                      "unload it first",
+                      plugin->path, plugin->entry->name, other->path);
+  }
+  return TN_OK;
+}
+
+tn_code tn__plugin_start(tn__plugin *plugin) {
+  tn_code rc = tn__tables_check(plugin->registry->env, plugin->entry, true);
+  if (rc) return tn__fail_more(rc, " (%s)", plugin->path);
+  TN__TRY(refuse_second(plugin));
+  rc = kernels_create(plugin);
+  if (rc) return tn__fail_more(rc, " (%s)", plugin->path);
+  return call_init(plugin);
+}
+
+static void call_fini(tn__plugin *plugin) {
+  fenv_t floating;
+  if (!plugin->started) return;
+  plugin->started = false;
+  if (!plugin->entry->fini) return;
+  (void)fegetenv(&floating);
+  plugin->entry->fini(plugin->instance);
+  (void)fesetenv(&floating);
+}
+
+/* ---------------------------------------------------------------- the end */
+
+static void forget_user(tn__registry *registry, const tn__plugin *plugin) {
+  for (size_t p = 0; p < registry->plugins.n; ++p) {
+    const tn__plugin *provider = registry->plugins.v[p];
+    for (size_t i = 0; i < provider->provided.n; ++i) {
+      tn__extension *extension = provider->provided.v[i];
+      for (size_t u = extension->users.n; u-- > 0;)
+        if (extension->users.v[u] == plugin)
+          tn__vec_remove(&extension->users, u);
+    }
+  }
+}
+
+static void free_records(tn__plugin *plugin) {
+  const tn__env *env = plugin->registry->env;
+  for (uint32_t i = 0; plugin->kernels && i < plugin->entry->n_kernels; ++i) {
+    tn__free(env, plugin->kernels[i].withdrawn);
+    tn__free(env, plugin->kernels[i].options);
+  }
+  for (size_t i = 0; i < plugin->provided.n; ++i) {
+    tn__extension *extension = plugin->provided.v[i];
+    tn__vec_deinit(env, &extension->users);
+    tn__free(env, extension->id);
+    tn__free(env, extension);
+  }
+  tn__vec_deinit(env, &plugin->provided);
+  plugin->provided = (tn__vec){0};
+  tn__free(env, plugin->kernels);
+  plugin->kernels = NULL;
+}
+
+/* Code that never got as far as init has left nothing behind that could still
+ * run; code that has may only go if it says so. */
+static bool may_close(const tn__plugin *plugin, bool began) {
+  return !began || plugin->entry->flags & TN_PLUGIN_UNLOADABLE;
+}
+
+bool tn__plugin_stop(tn__plugin *plugin) {
+  const bool began = plugin->kernels != NULL;
+  const bool close = plugin->handle && may_close(plugin, began);
+  call_fini(plugin);
+  forget_user(plugin->registry, plugin);
+  free_records(plugin);
+  plugin->entry = NULL;
+  if (close) plugin->registry->env->os->dlclose(plugin->handle);
+  const bool stays = plugin->handle && !close;
+  plugin->handle = NULL;
+  return stays;
+}
+
+void tn__plugin_discard(tn__plugin *plugin) {
+  if (!plugin) return;
+  const tn__env *env = plugin->registry->env;
+  (void)tn__plugin_stop(plugin);
+  tn__free(env, plugin->path);
+  tn__free(env, plugin);
+}

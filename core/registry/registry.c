@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * registry.c: the table of operators: made, asked, listed, freed. What changes
+ * it stands in commit.c and unload.c.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "registry.h"
+
+tn_code tn__registry_create(const tn__registry_options *options,
+                            tn__registry **out) {
+  tn__registry *registry = tn__zalloc(options->env, sizeof *registry);
+  *out = NULL;
+  if (!registry) return tn__fail_memory(sizeof *registry, "a registry");
+  registry->env = options->env;
+  registry->trust = options->trust;
+  tn__host_init(&registry->host, options);
+  if (pthread_rwlock_init(&registry->lock, NULL)) {
+    tn__free(options->env, registry);
+    return tn__fail(TN_OUT_OF_MEMORY, "the system refused a lock");
+  }
+  if (pthread_mutex_init(&registry->load_lock, NULL)) {
+    pthread_rwlock_destroy(&registry->lock);
+    tn__free(options->env, registry);
+    return tn__fail(TN_OUT_OF_MEMORY, "the system refused a lock");
+  }
+  *out = registry;
+  return TN_OK;
+}
+
+static void free_operators(tn__registry *registry) {
+  const tn__env *env = registry->env;
+  for (size_t i = 0; i < registry->known.n; ++i) {
+    tn_operator *op = registry->known.v[i];
+    tn__defaults_free(env, op->defaults);
+    tn__vec_deinit(env, &op->kernels);
+    tn__free(env, op);
+  }
+}
+
+void tn__registry_destroy(tn__registry *registry) {
+  if (!registry) return;
+  const tn__env *env = registry->env;
+  while (registry->plugins.n) {
+    tn__plugin *plugin = registry->plugins.v[registry->plugins.n - 1];
+    tn__plugin_discard(plugin);
+    tn__vec_remove(&registry->plugins, registry->plugins.n - 1);
+  }
+  for (size_t i = 0; i < registry->resident.n; ++i)
+    tn__plugin_discard(registry->resident.v[i]);
+  free_operators(registry);
+  tn__map_deinit(env, &registry->operators);
+  tn__map_deinit(env, &registry->extensions);
+  tn__vec_deinit(env, &registry->known);
+  tn__vec_deinit(env, &registry->sorted);
+  tn__vec_deinit(env, &registry->replacements);
+  tn__vec_deinit(env, &registry->plugins);
+  tn__vec_deinit(env, &registry->pending);
+  tn__vec_deinit(env, &registry->resident);
+  pthread_mutex_destroy(&registry->load_lock);
+  pthread_rwlock_destroy(&registry->lock);
+  tn__free(env, registry);
+}
+
+/* ------------------------------------------------------------------ lookup */
+
+/* Length of a name without its interface. */
+static size_t bare_length(const char *name) {
+  return strcspn(name, "@");
+}
+
+/* The number behind '@'; UINT64_MAX if there is none, which is what sorts a
+ * bare name behind all of its interfaces. */
+static uint64_t interface_of(const char *name) {
+  const char *at = strchr(name, '@');
+  return at ? strtoull(at + 1, NULL, 10) : UINT64_MAX;
+}
+
+/* A name ends before its interface; a bare name comes behind all of them. */
+static int weight(char c) {
+  return c == '@' ? 0 : c == 0 ? 1 : 2 + (unsigned char)c;
+}
+
+int tn__operator_compare(const char *a, const char *b) {
+  size_t i = 0;
+  bool interface = false;
+  for (; a[i] == b[i]; ++i) {
+    if (!a[i]) return 0;
+    interface = interface || a[i] == '@';
+  }
+  if (!interface) return weight(a[i]) - weight(b[i]);
+  return interface_of(a) < interface_of(b) ? -1 : 1;
+}
+
+/* The last operator that does not come after `name`, or NULL. */
+static tn_operator *last_until(const tn__registry *registry, const char *name) {
+  size_t low = 0;
+  for (size_t high = registry->sorted.n; low < high;) {
+    size_t middle = low + (high - low) / 2;
+    const tn_operator *op = registry->sorted.v[middle];
+    if (tn__operator_compare(op->name, name) <= 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low ? registry->sorted.v[low - 1] : NULL;
+}
+
+/* A replacement answers to the bare name, and to the full name of the same
+ * interface as its own: only that is what callers of it expect. */
+static tn_operator *replacement(const tn__registry *registry,
+                                const char *name) {
+  size_t n = bare_length(name);
+  for (size_t i = registry->replacements.n; i-- > 0;) {
+    tn_operator *op = registry->replacements.v[i];
+    if (strlen(op->desc->replaces) == n &&
+        !strncmp(op->desc->replaces, name, n) &&
+        (!name[n] || interface_of(name) == op->desc->interface))
+      return op;
+  }
+  return NULL;
+}
+
+static tn_operator *find(const tn__registry *registry, const char *name) {
+  tn_operator *op = replacement(registry, name);
+  if (op) return op;
+  if (strchr(name, '@')) {
+    op = tn__map_get(&registry->operators, name);
+    return op && op->desc ? op : NULL;
+  }
+  size_t n = strlen(name);
+  op = last_until(registry, name);
+  return op && bare_length(op->name) == n && !strncmp(op->name, name, n) ? op
+                                                                         : NULL;
+}
+
+/* Bare names of all operators, and the one of an operator that is named without
+ * its plugin. */
+static const char *suggest(const tn__registry *registry, tn__arena *arena,
+                           const char *name) {
+  const char **names =
+      tn__arena_alloc(arena, (registry->sorted.n + 1) * sizeof *names);
+  size_t n = 0;
+  for (size_t i = 0; names && i < registry->sorted.n; ++i) {
+    const tn_operator *op = registry->sorted.v[i];
+    const char *bare = tn__arena_text(arena, op->name, bare_length(op->name));
+    if (!bare) return NULL;
+    if (!strcmp(op->desc->name, name)) return bare;
+    names[n++] = bare;
+  }
+  return n ? tn__nearest(name, names, n) : NULL;
+}
+
+static bool has_plugin(const tn__registry *registry, const char *op_name) {
+  for (size_t i = 0; i < registry->plugins.n; ++i) {
+    const tn__plugin *plugin = registry->plugins.v[i];
+    size_t n = strlen(plugin->entry->name);
+    if (!strncmp(op_name, plugin->entry->name, n) && op_name[n] == '.')
+      return true;
+  }
+  return false;
+}
+
+static tn_code not_found(const tn__registry *registry, const char *name) {
+  tn__arena arena;
+  tn__arena_init(&arena, registry->env);
+  const char *near = suggest(registry, &arena, name);
+  const tn_operator *old = tn__map_get(&registry->operators, name);
+  tn_code rc = tn__fail(TN_NOT_FOUND, "there is no operator \"%.200s\"", name);
+  if (old && !old->desc)
+    rc = tn__fail_more(rc, " any more: its plugin was unloaded");
+  else if (near)
+    rc = tn__fail_more(rc, "; did you mean \"%s\"?", near);
+  else if (!strchr(name, '.'))
+    rc = tn__fail_more(rc, "; names have the form plugin.operator");
+  else if (!has_plugin(registry, name))
+    rc = tn__fail_more(rc, ": no plugin \"%.*s\" is loaded",
+                       (int)strcspn(name, "."), name);
+  tn__arena_deinit(&arena);
+  return rc;
+}
+
+tn_code tn__operator_get(tn__registry *registry, const char *name,
+                         tn_operator **out) {
+  *out = NULL;
+  if (!name) return tn__fail(TN_INVALID, "the operator's name is NULL");
+  pthread_rwlock_rdlock(&registry->lock);
+  tn_operator *op = find(registry, name);
+  tn_code rc = op ? TN_OK : not_found(registry, name);
+  pthread_rwlock_unlock(&registry->lock);
+  *out = op;
+  return rc;
+}
+
+/* ------------------------------------------------------------------- lists */
+
+tn_code tn__operator_at(tn__registry *registry, size_t index,
+                        tn_operator **out) {
+  tn_code rc = TN_OK;
+  *out = NULL;
+  pthread_rwlock_rdlock(&registry->lock);
+  if (index < registry->sorted.n)
+    *out = registry->sorted.v[index];
+  else
+    rc = tn__fail(TN_NOT_FOUND, "there are %zu operators, none has number %zu",
+                  registry->sorted.n, index);
+  pthread_rwlock_unlock(&registry->lock);
+  return rc;
+}
+
+tn_code tn__plugin_at(tn__registry *registry, size_t index,
+                      tn_plugin_info *out) {
+  tn_code rc = TN_OK;
+  *out = (tn_plugin_info){0};
+  pthread_rwlock_rdlock(&registry->lock);
+  if (index < registry->plugins.n) {
+    const tn__plugin *plugin = registry->plugins.v[index];
+    *out = (tn_plugin_info){plugin->entry, plugin->path};
+  } else {
+    rc = tn__fail(TN_NOT_FOUND, "there are %zu plugins, none has number %zu",
+                  registry->plugins.n, index);
+  }
+  pthread_rwlock_unlock(&registry->lock);
+  return rc;
+}
+
+/* ----------------------------------------------------------------- pinning */
+
+static tn_code no_kernel(const tn_operator *op, const char *id) {
+  tn_code rc = tn__fail(TN_NOT_FOUND, "%s has no kernel \"%.200s\"; it has",
+                        op->name, id);
+  for (size_t i = 0; i < op->kernels.n; ++i) {
+    const tn__kernel *kernel = op->kernels.v[i];
+    rc = tn__fail_more(rc, "%s %s", i ? "," : "", kernel->desc->id);
+  }
+  return op->kernels.n ? rc : tn__fail_more(rc, " none");
+}
+
+static tn_code pin(tn_operator *op, const char *id) {
+  op->pin = NULL;
+  for (size_t i = 0; id && i < op->kernels.n && !op->pin; ++i) {
+    tn__kernel *kernel = op->kernels.v[i];
+    if (!strcmp(kernel->desc->id, id)) op->pin = kernel;
+  }
+  return id && !op->pin ? no_kernel(op, id) : TN_OK;
+}
+
+tn_code tn__operator_pin(tn_operator *op, const char *id) {
+  pthread_rwlock_wrlock(&op->registry->lock);
+  tn__kernel *before = op->pin;
+  tn_code rc = pin(op, id);
+  if (rc) op->pin = before;
+  pthread_rwlock_unlock(&op->registry->lock);
+  return rc;
+}

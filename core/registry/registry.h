@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * registry.h: plugins, operators, parameters, shape rules and the choice of a
+ * kernel. Uses base and sdk/manifest (the codec of tables). Knows nothing of
+ * arrays, storage or the engine: shapes come in as tn_sig, calls as tn_frame.
+ *
+ * files: elf.c      a file is checked and its note read, without opening it
+ *        inspect.c  the note becomes tables
+ *        loader.c   a file becomes a plugin, or a message
+ *        search.c   folders of plugin files
+ *        plugin.c   a plugin's life: its record, init and fini
+ *        commit.c   a plugin's tables enter the registry, all or nothing
+ *        registry.c the operator table: create, lookup, lists, destroy
+ *        unload.c   a plugin leaves, unless something holds it
+ *        fields*.c  text and values <-> a params struct, by its field table
+ *        params.c   the counted object tn_params
+ *        expr.c     evaluates shape programs (tn_node)
+ *        infer*.c   shapes and dtypes to a fixed point (infer.h lists them)
+ *        choose.c   which kernel, and the listing of all; candidate.c why one
+ *                   does or does not take a call
+ *        host.c     the functions that a plugin gets: fail, log, set_shape,
+ *                   extension (parallel_for comes from above)
+ */
+#ifndef TENON_REGISTRY_H_
+#define TENON_REGISTRY_H_
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base.h"
+#include "tenon/note.h"
+
+typedef struct tn__registry tn__registry;
+typedef struct tn__plugin tn__plugin;
+typedef struct tn__kernel tn__kernel;
+
+/* One loaded plugin. Protected by the registry's lock. */
+struct tn__plugin {
+  const tn_plugin *entry;
+  char *path;           /* "(static)" if linked in */
+  void *handle;         /* from dlopen; NULL if linked in */
+  void *instance;       /* from init */
+  struct stat identity; /* of the file when it was loaded */
+  tn_host host;         /* this plugin's table; host_data is the tn__plugin */
+  tn__registry *registry;
+  struct tn__kernel *kernels; /* entry->n_kernels, in its order */
+  tn__vec provided;           /* tn__extension * */
+  bool loading;               /* init has not returned yet */
+  bool started;               /* init has succeeded: fini is due */
+};
+
+/* One kernel of a loaded plugin. Its counter, like those of an operator, only
+ * rises under the registry's lock, so that an unload that holds the lock for
+ * writing sees all holders. */
+struct tn__kernel {
+  const tn_kernel *desc;
+  tn__plugin *plugin;
+  tn_operator *op;       /* NULL while its operator's plugin is not loaded */
+  char *withdrawn;       /* why init withdrew it, or NULL */
+  void *options;         /* default options struct, or NULL */
+  _Atomic int64_t calls; /* that compute with it now */
+};
+
+/* One operator. Lives as long as the registry; `desc` and `plugin` are NULL
+ * while no plugin defines it. */
+struct tn_operator {
+  tn__registry *registry;
+  char *name; /* "elemwise.quadratic@1" */
+  const tn_op *desc;
+  tn__plugin *plugin;
+  tn__vec kernels;     /* tn__kernel *, in the order in which they are asked */
+  tn__kernel *pin;     /* the only one to take, or NULL */
+  tn_params *defaults; /* all defaults, or NULL if something is required */
+  _Atomic int64_t calls;  /* running now */
+  _Atomic int64_t params; /* living */
+};
+
+struct tn__registry {
+  const tn__env *env;
+  tn_host host; /* template of what plugins get */
+  uint32_t trust;
+  pthread_rwlock_t lock;
+  pthread_mutex_t load_lock; /* one load or unload at a time; taken before
+                                `lock`, held while init runs */
+  tn__map operators;         /* full name -> tn_operator */
+  tn__vec known;             /* all of them, for the end */
+  tn__vec sorted;            /* tn_operator *, by name and interface, defined
+                                ones only */
+  tn__vec replacements;      /* tn_operator * that take another's place, in
+                                order of loading: the last wins */
+  tn__vec plugins;           /* tn__plugin *, in order of loading */
+  tn__vec pending;           /* tn__kernel * whose operator is not loaded yet */
+  tn__map extensions;        /* id -> tn__extension */
+  tn__vec resident;          /* tn__plugin *: unloaded, but their files are
+                                still mapped (path and identity only) */
+};
+
+/* A table that a plugin offers to others. */
+typedef struct tn__extension {
+  char *id;
+  const void *table;
+  tn__plugin *provider;
+  tn__vec users; /* tn__plugin * */
+} tn__extension;
+
+/* What stands behind tn_run.host_data: the slot that host->fail writes, and
+ * who answers host->set_shape. One per call, on the caller's stack. */
+typedef struct tn__slot {
+  tn_code code;
+  char text[1024]; /* "" until fail is called */
+  int32_t (*set_shape)(struct tn__slot *slot, const tn_frame *frame,
+                       const tn_sig *shape, uint32_t list, uint32_t index);
+  void *ctx; /* of set_shape; a NULL set_shape refuses */
+} tn__slot;
+
+/* ---------------------------------------------------------------- registry */
+
+/* What a registry is made with. Copied. */
+typedef struct tn__registry_options {
+  const tn__env *env;
+  uint32_t trust;        /* TN_TRUST_* */
+  uint64_t cpu_features; /* what plugins are told */
+  int32_t (*parallel_for)(const tn_frame *call, int64_t n, int64_t grain,
+                          tn_loop_body *body, void *arg);
+} tn__registry_options;
+
+tn_code tn__registry_create(const tn__registry_options *options,
+                            tn__registry **out);
+/* Finishes plugins in reverse order. No call runs, no params live. */
+void tn__registry_destroy(tn__registry *registry);
+
+tn_code tn__operator_get(tn__registry *registry, const char *name,
+                         tn_operator **out);
+tn_code tn__operator_at(tn__registry *registry, size_t index,
+                        tn_operator **out);
+tn_code tn__operator_pin(tn_operator *op, const char *id);
+tn_code tn__plugin_at(tn__registry *registry, size_t index,
+                      tn_plugin_info *out);
+tn_code tn__plugin_unload(tn__registry *registry, const char *name);
+
+/* Order of operators: name, then interface as a number. */
+int tn__operator_compare(const char *a, const char *b);
+
+/* ----------------------------------------------------------------- loading */
+
+/* A plugin file as the note describes it. */
+struct tn_inspection {
+  const tn__env *env;
+  tn__arena arena;
+  tn_note note;
+  const tn_plugin *plugin; /* decoded, functions NULL; NULL if refused before
+                              the manifest could be decoded */
+  char *refusal;           /* why this host does not load it, or NULL */
+};
+
+/* What the ELF pre-check found: the bytes of the note and who the file is. */
+typedef struct tn__elf {
+  struct stat identity;
+  uint16_t machine;
+  tn_note note;
+  uint8_t *manifest; /* note.manifest_size bytes; the caller frees */
+} tn__elf;
+
+/* The real absolute name of a plugin file. */
+tn_code tn__path_resolve(const tn__env *env, const char *path,
+                         char *real /* PATH_MAX */);
+
+/* Checks class, machine, type, every PT_LOAD and the section table against the
+ * file's length, and reads the note. Never maps or executes the file. */
+tn_code tn__elf_read(const tn__env *env, const char *path, tn__elf *out);
+void tn__elf_deinit(const tn__env *env, tn__elf *elf);
+
+/* TN_OK, or TN_PLUGIN with field, expected, found and remedy. */
+tn_code tn__note_accept(const tn_note *note, const char *path);
+
+tn_code tn__inspection_open(const tn__env *env, const char *path,
+                            tn_inspection **out);
+void tn__inspection_close(tn_inspection *inspection);
+
+tn_code tn__plugin_load(tn__registry *registry, const char *path);
+tn_code tn__plugin_add(tn__registry *registry, const tn_plugin *entry);
+/* Loads every *.so of the folders with ':' between, as tenon.h says. */
+tn_code tn__plugins_load_path(tn__registry *registry, const char *path);
+
+/* A plugin's record, empty but for its path. */
+tn_code tn__plugin_create(tn__registry *registry, const char *path,
+                          tn__plugin **out);
+/* Checks the entry's tables, makes the kernel records, and calls init. */
+tn_code tn__plugin_start(tn__plugin *plugin);
+/* Calls fini if it is due, gives the code back if that is allowed, and frees
+ * everything but path and record. True if the file stays mapped. */
+bool tn__plugin_stop(tn__plugin *plugin);
+/* tn__plugin_stop, and frees the rest; NULL is allowed. */
+void tn__plugin_discard(tn__plugin *plugin);
+
+/* Enters a started plugin: operators, kernels, extensions, all or nothing.
+ * Takes `plugin` over only on success. The load lock is held. */
+tn_code tn__plugin_commit(tn__registry *registry, tn__plugin *plugin);
+/* Enters a kernel into its operator's list, or takes it out. */
+tn_code tn__kernel_attach(tn__kernel *kernel);
+void tn__kernel_detach(tn__kernel *kernel);
+/* Frees default params that commit made; NULL is allowed. */
+void tn__defaults_free(const tn__env *env, tn_params *defaults);
+
+/* The table of functions that every plugin gets a copy of. */
+struct tn__registry_options;
+void tn__host_init(tn_host *host, const struct tn__registry_options *options);
+
+/* -------------------------------------------------------------- parameters */
+
+struct tn_params {
+  _Atomic int64_t n_owners;
+  tn_operator *op;
+  const tn_field *const *fields; /* the operator's */
+  uint32_t n_fields;
+  uint64_t hash; /* of the values: equal params have equal hashes */
+  void *data;    /* the struct, in the same allocation as its lists and text */
+};
+
+/* Builds a params (or options) struct of `size` bytes from values. `where` is
+ * the operator's or kernel's name, for messages. *out is one allocation: the
+ * struct, then what it points to; the caller frees it. Unknown keys are
+ * refused with the nearest known one; `__hidden__` keys are ignored. */
+typedef struct tn__fields {
+  const tn_field *const *fields;
+  uint32_t n;
+  uint32_t size;
+  const char *where;
+} tn__fields;
+
+tn_code tn__fields_build(const tn__env *env, const tn__fields *fields,
+                         const tn_value *values, size_t n, void **out);
+/* The same from "a=1 b=[2,3]". */
+tn_code tn__fields_parse(const tn__env *env, const tn__fields *fields,
+                         const char *text, void **out);
+void tn__fields_text(const tn__fields *fields, const void *data, tn__buf *out);
+void tn__fields_json(const tn__fields *fields, const void *data, tn__buf *out);
+uint64_t tn__fields_hash(const tn__fields *fields, const void *data);
+
+/* Whether `have` begins with `want`: names, types and offsets equal. On false
+ * the error text says what differs. */
+bool tn__fields_prefix(const tn_target *want, const tn_op *have);
+
+tn_code tn__params_create(tn_operator *op, const tn_value *values, size_t n,
+                          tn_params **out);
+tn_code tn__params_parse(tn_operator *op, const char *text, tn_params **out);
+void tn__params_release(tn_params *params);
+
+/* --------------------------------------------------------------- inference */
+
+/* A list value of a shape program, or one integer (n == TN__SCALAR). */
+#define TN__SCALAR (-1)
+typedef struct tn__ivalue {
+  int32_t n;
+  int32_t known; /* 0: depends on something unknown */
+  int64_t v[TN_MAX_NDIM];
+} tn__ivalue;
+
+/* What a shape program can look at. */
+typedef struct tn__scope {
+  const tn_node *nodes;
+  uint32_t n_nodes;
+  const tn_field *const *fields;
+  uint32_t n_fields;
+  const void *params;
+  const tn_signature *io; /* may be NULL, as may its lists */
+  const tn__ivalue *dims; /* by TN_NODE_DIM index; may be NULL */
+  const tn__ivalue *packs;
+  const uint32_t *absent; /* per input: 1 if an optional one is absent;
+                             may be NULL */
+  const tn_frame *frame;  /* where operands are looked up when io is NULL; a
+                             backward one is read as its forward call; may be
+                             NULL */
+} tn__scope;
+
+/* Value of a node. TN_OK (perhaps with known 0), or TN_INVALID/TN_OUT_OF_RANGE
+ * for division by zero, overflow, lists of different length. */
+tn_code tn__expr_eval(const tn__scope *scope, uint32_t node, tn__ivalue *out);
+
+/* Completes `io` in place. `params` is the struct; `absent` marks inputs that
+ * are not given (may be NULL); `base` carries instance, host and run for an
+ * infer hook (may be NULL if the operator has none). Result as
+ * tn_operator_infer. Counts in `io` must already fit the operator. */
+typedef struct tn__infer_args {
+  const tn_op *op;
+  const char *name; /* full name, for messages */
+  const void *params;
+  const uint32_t *absent;
+  const tn_frame *base;
+} tn__infer_args;
+
+tn_code tn__infer(const tn__infer_args *args, tn_signature *io);
+
+/* Number of outputs for these params: the op's, with `count` evaluated. */
+tn_code tn__infer_n_outputs(const tn__infer_args *args, uint32_t n_in,
+                            uint32_t *out);
+
+/* ------------------------------------------------------------------ choice */
+
+/* A kernel that is held: its plugin cannot be unloaded until
+ * tn__kernel_release. */
+typedef struct tn__choice {
+  tn__kernel *kernel;
+} tn__choice;
+
+/* Takes the first kernel that applies. `frame` has metadata only; its instance,
+ * options and host are set for each candidate that is asked. `vars` are the
+ * dtypes that the operator's type variables stand for. TN_UNSUPPORTED lists
+ * every candidate with its reason. */
+typedef struct tn__query {
+  uint32_t pass; /* TN_PASS_* */
+  int32_t device_type;
+  const tn_dtype *vars; /* op->n_dtype_vars; NULL: not decided yet */
+  tn_frame *frame;      /* NULL: only what holds for all inputs */
+} tn__query;
+
+tn_code tn__kernel_choose(tn_operator *op, const tn__query *query,
+                          tn__choice *out);
+void tn__kernel_release(const tn__choice *choice);
+
+/* Holds an operator (and its plugin) for a call; TN_NOT_FOUND if its plugin
+ * was unloaded. tn__kernel_choose wants the operator held. */
+tn_code tn__operator_hold(tn_operator *op);
+void tn__operator_unhold(tn_operator *op);
+
+/* Every candidate of both passes with its reason, for people. */
+void tn__kernel_explain(tn_operator *op, const tn__query *query, tn__buf *out);
+
+/* dtypes of the operator's type variables in a complete signature. */
+void tn__dtype_vars(const tn_op *op, const tn_signature *io, tn_dtype *vars);
+
+#endif /* TENON_REGISTRY_H_ */

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * search.c: folders of plugin files. Who may write into a folder on a search
+ * path may run code in this process, so folders and files must belong to root
+ * or the user and be writable by nobody else in the world.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "registry.h"
+
+/* The first refusal of a search: its code is the answer, its text is kept while
+ * the search goes on. */
+typedef struct search {
+  tn__registry *registry;
+  tn_code first;
+  char text[TN__ERROR_MAX];
+} search;
+
+static void refused(search *s, tn_code rc) {
+  const char *text = tn_error_text();
+  tn__log(s->registry->env, TN_LOG_WARNING, "%s", text);
+  if (s->first) return;
+  s->first = rc;
+  size_t n = strlen(text);
+  if (n >= sizeof s->text) n = sizeof s->text - 1;
+  memcpy(s->text, text, n);
+  s->text[n] = 0;
+}
+
+static tn_code check_owner(const search *s, const char *path,
+                           const struct stat *st) {
+  if (s->registry->trust & TN_TRUST_ANY_FOLDER) return TN_OK;
+  if (st->st_mode & S_IWOTH)
+    return tn__fail(TN_INVALID,
+                    "%s: is writable by everybody, so nothing is loaded from a "
+                    "search path through it; run chmod o-w on it",
+                    path);
+  if (st->st_uid != 0 && st->st_uid != geteuid())
+    return tn__fail(TN_INVALID,
+                    "%s: belongs to user %u, neither to root nor to the "
+                    "current user (%u), so nothing is loaded from a search "
+                    "path through it",
+                    path, (unsigned)st->st_uid, (unsigned)geteuid());
+  return TN_OK;
+}
+
+static tn_code check_folder(const search *s, const char *folder) {
+  struct stat st;
+  if (folder[0] != '/')
+    return tn__fail(TN_INVALID,
+                    "the search path holds \"%s\", which is not an absolute "
+                    "folder",
+                    folder);
+  if (s->registry->env->os->stat(folder, &st))
+    return tn__fail(errno == ENOENT ? TN_NOT_FOUND : TN_IO,
+                    "%s: this folder of the search path cannot be examined: %s",
+                    folder, strerror(errno));
+  if (!S_ISDIR(st.st_mode))
+    return tn__fail(TN_INVALID,
+                    "%s: stands in the search path but is not a folder",
+                    folder);
+  return check_owner(s, folder, &st);
+}
+
+static bool is_plugin_name(const char *name) {
+  size_t n = strlen(name);
+  return name[0] != '.' && n > 3 && !strcmp(name + n - 3, ".so");
+}
+
+static char *join(const tn__env *env, const char *folder, const char *name) {
+  size_t n = strlen(folder), m = strlen(name);
+  char *path = tn__alloc(env, n + m + 2);
+  if (!path) return NULL;
+  memcpy(path, folder, n);
+  path[n] = '/';
+  memcpy(path + n + 1, name, m + 1);
+  return path;
+}
+
+static tn_code add_file(const tn__env *env, const char *folder,
+                        const char *name, tn__vec *out) {
+  char *path = join(env, folder, name);
+  if (!path) return tn__fail_memory(strlen(name), "a plugin's file name");
+  tn_code rc = tn__vec_push(env, out, path);
+  if (rc) tn__free(env, path);
+  return rc;
+}
+
+static tn_code list_files(const tn__env *env, const char *folder,
+                          tn__vec *out) {
+  DIR *dir = opendir(folder);
+  tn_code rc = TN_OK;
+  if (!dir)
+    return tn__fail(TN_IO, "%s: this folder cannot be read: %s", folder,
+                    strerror(errno));
+  for (const struct dirent *entry; !rc && (entry = readdir(dir));)
+    if (is_plugin_name(entry->d_name))
+      rc = add_file(env, folder, entry->d_name, out);
+  closedir(dir);
+  return rc;
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static tn_code load_one(const search *s, const char *path) {
+  struct stat st;
+  if (!s->registry->env->os->stat(path, &st))
+    TN__TRY(check_owner(s, path, &st));
+  return tn__plugin_load(s->registry, path);
+}
+
+static void load_folder(search *s, const char *folder) {
+  const tn__env *env = s->registry->env;
+  tn__vec files = {0};
+  tn_code rc = check_folder(s, folder);
+  if (!rc) rc = list_files(env, folder, &files);
+  if (rc) refused(s, rc);
+  if (files.n && !rc) qsort(files.v, files.n, sizeof *files.v, by_name);
+  for (size_t i = 0; i < files.n; ++i) {
+    tn_code one = rc ? TN_OK : load_one(s, files.v[i]);
+    if (one) refused(s, one);
+    tn__free(env, files.v[i]);
+  }
+  tn__vec_deinit(env, &files);
+}
+
+tn_code tn__plugins_load_path(tn__registry *registry, const char *path) {
+  const tn__env *env = registry->env;
+  search s = {.registry = registry};
+  char *folders = tn__strdup(env, path);
+  if (!folders) return tn__fail_memory(strlen(path) + 1, "a search path");
+  for (char *folder = folders, *next; folder; folder = next) {
+    next = strchr(folder, ':');
+    if (next) *next++ = 0;
+    load_folder(&s, folder);
+  }
+  tn__free(env, folders);
+  return s.first ? tn__fail(s.first, "%s", s.text) : TN_OK;
+}

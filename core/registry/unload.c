@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * unload.c: a plugin leaves, unless something holds it. Its operators stay as
+ * names without meaning, so that handles to them stay valid; kernels of other
+ * plugins that they had wait again.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "registry.h"
+
+static tn__plugin *find(const tn__registry *registry, const char *name) {
+  for (size_t i = 0; name && i < registry->plugins.n; ++i) {
+    tn__plugin *plugin = registry->plugins.v[i];
+    if (!strcmp(plugin->entry->name, name)) return plugin;
+  }
+  return NULL;
+}
+
+/* ----------------------------------------------------------------- holders */
+
+/* The message about a plugin that is held, as it grows. */
+typedef struct holders {
+  const tn__plugin *plugin;
+  tn_code rc; /* TN_BUSY once there is a holder */
+} holders;
+
+static void begin(holders *h) {
+  if (h->rc == TN_OK)
+    (void)tn__fail(TN_BUSY, "the plugin \"%s\" cannot be unloaded: ",
+                   h->plugin->entry->name);
+  else
+    (void)tn__fail_more(TN_BUSY, ", ");
+  h->rc = TN_BUSY;
+}
+
+static void count_operators(holders *h) {
+  const tn__vec *sorted = &h->plugin->registry->sorted;
+  for (size_t i = 0; i < sorted->n; ++i) {
+    tn_operator *op = sorted->v[i];
+    if (op->plugin != h->plugin) continue;
+    const int64_t params = atomic_load(&op->params);
+    if (params > 0) {
+      begin(h);
+      (void)tn__fail_more(TN_BUSY, "%" PRId64 " params of %s not released",
+                          params, op->name);
+    }
+    const int64_t calls = atomic_load(&op->calls);
+    if (calls > 0) {
+      begin(h);
+      (void)tn__fail_more(TN_BUSY, "%" PRId64 " running call%s of %s", calls,
+                          calls == 1 ? "" : "s", op->name);
+    }
+  }
+}
+
+/* Calls of its own operators are counted with these. */
+static void count_kernels(holders *h) {
+  for (uint32_t i = 0; i < h->plugin->entry->n_kernels; ++i) {
+    tn__kernel *kernel = &h->plugin->kernels[i];
+    if (kernel->op == NULL || kernel->op->plugin == h->plugin) continue;
+    const int64_t calls = atomic_load(&kernel->calls);
+    if (calls == 0) continue;
+    begin(h);
+    (void)tn__fail_more(TN_BUSY, "%" PRId64 " running call%s of its kernel %s",
+                        calls, calls == 1 ? "" : "s", kernel->desc->id);
+  }
+}
+
+static void count_users(holders *h) {
+  for (size_t i = 0; i < h->plugin->provided.n; ++i) {
+    const tn__extension *extension = h->plugin->provided.v[i];
+    for (size_t u = 0; u < extension->users.n; ++u) {
+      const tn__plugin *user = extension->users.v[u];
+      begin(h);
+      (void)tn__fail_more(TN_BUSY,
+                          "the plugin \"%s\" uses its extension \"%s\"",
+                          user->entry->name, extension->id);
+    }
+  }
+}
+
+/* Under the write lock nobody can begin a call or make params. */
+static tn_code check_holders(const tn__plugin *plugin) {
+  holders h = {plugin, TN_OK};
+  count_operators(&h);
+  count_kernels(&h);
+  count_users(&h);
+  return h.rc;
+}
+
+/* ----------------------------------------------------------------- leaving */
+
+static void remove_from(tn__vec *vec, const void *item) {
+  for (size_t i = vec->n; i-- > 0;)
+    if (vec->v[i] == item) tn__vec_remove(vec, i);
+}
+
+/* Kernels of other plugins on our operators, which will wait. */
+static size_t count_foreign(const tn__plugin *plugin) {
+  const tn__registry *registry = plugin->registry;
+  size_t n = 0;
+  for (size_t i = 0; i < registry->sorted.n; ++i) {
+    const tn_operator *op = registry->sorted.v[i];
+    if (op->plugin == plugin) n += op->kernels.n;
+  }
+  return n;
+}
+
+/* Its own kernels are gone already; what is left waits, in its place. */
+static void withdraw_operator(tn__registry *registry, tn_operator *op) {
+  while (op->kernels.n) {
+    tn__kernel *kernel = op->kernels.v[0];
+    tn__kernel_detach(kernel);
+    tn__vec_insert_reserved(&registry->pending, registry->pending.n, kernel);
+  }
+  remove_from(&registry->replacements, op);
+  tn__defaults_free(registry->env, op->defaults);
+  op->defaults = NULL;
+  op->desc = NULL;
+  op->plugin = NULL;
+}
+
+static void withdraw_plugin(tn__registry *registry, tn__plugin *plugin) {
+  for (uint32_t i = 0; i < plugin->entry->n_kernels; ++i) {
+    tn__kernel *kernel = &plugin->kernels[i];
+    if (kernel->op)
+      tn__kernel_detach(kernel);
+    else
+      remove_from(&registry->pending, kernel);
+  }
+  for (size_t i = registry->sorted.n; i-- > 0;) {
+    tn_operator *op = registry->sorted.v[i];
+    if (op->plugin != plugin) continue;
+    tn__vec_remove(&registry->sorted, i);
+    withdraw_operator(registry, op);
+  }
+  for (size_t i = 0; i < plugin->provided.n; ++i) {
+    const tn__extension *extension = plugin->provided.v[i];
+    tn__map_remove(&registry->extensions, extension->id);
+  }
+  remove_from(&registry->plugins, plugin);
+}
+
+static tn_code make_room(tn__registry *registry, const tn__plugin *plugin) {
+  TN__TRY(tn__vec_reserve(registry->env, &registry->resident, 1));
+  return tn__vec_reserve(registry->env, &registry->pending,
+                         count_foreign(plugin));
+}
+
+static tn_code leave(tn__registry *registry, tn__plugin *plugin) {
+  pthread_rwlock_wrlock(&registry->lock);
+  tn_code rc = check_holders(plugin);
+  if (!rc) rc = make_room(registry, plugin);
+  if (!rc) withdraw_plugin(registry, plugin);
+  pthread_rwlock_unlock(&registry->lock);
+  return rc;
+}
+
+/* A file that stays mapped is remembered once by name. */
+static void finish(tn__registry *registry, tn__plugin *plugin) {
+  bool stays = tn__plugin_stop(plugin);
+  for (size_t i = 0; i < registry->resident.n; ++i) {
+    const tn__plugin *other = registry->resident.v[i];
+    stays = stays && strcmp(other->path, plugin->path) != 0;
+  }
+  if (stays)
+    tn__vec_insert_reserved(&registry->resident, registry->resident.n, plugin);
+  else
+    tn__plugin_discard(plugin);
+}
+
+static tn_code unload(tn__registry *registry, const char *name) {
+  tn__plugin *plugin = find(registry, name);
+  if (!plugin)
+    return tn__fail(TN_NOT_FOUND, "no plugin named \"%.200s\" is loaded",
+                    name ? name : "");
+  TN__TRY(leave(registry, plugin));
+  finish(registry, plugin);
+  return TN_OK;
+}
+
+tn_code tn__plugin_unload(tn__registry *registry, const char *name) {
+  pthread_mutex_lock(&registry->load_lock);
+  tn_code rc = unload(registry, name);
+  pthread_mutex_unlock(&registry->load_lock);
+  return rc;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * api_operator.c: the functions of tenon.h about operators and parameters.
+ */
+#include <string.h>
+
+#include "manifest.h"
+#include "runtime.h"
+
+static tn_runtime *runtime_of(const tn_operator *op) {
+  return op->registry->env->owner;
+}
+
+static tn_code operator_check(const tn_operator *op) {
+  return tn__runtime_check(op->registry->env);
+}
+
+/* -------------------------------------------------------------- operators */
+
+tn_code tn_operator_get(tn_runtime *rt, const char *name, tn_operator **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(rt);
+  TN__WANT(name);
+  TN__TRY(tn__runtime_check(&rt->env));
+  return tn__operator_get(rt->registry, name, out);
+}
+
+tn_code tn_operator_at(tn_runtime *rt, size_t index, tn_operator **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(rt);
+  TN__TRY(tn__runtime_check(&rt->env));
+  return tn__operator_at(rt->registry, index, out);
+}
+
+const char *tn_operator_name(const tn_operator *op) {
+  return op ? op->name : NULL;
+}
+
+const tn_op *tn_operator_desc(const tn_operator *op) {
+  if (!op || operator_check(op) != TN_OK) return NULL;
+  pthread_rwlock_rdlock(&op->registry->lock);
+  const tn_op *desc = op->desc;
+  pthread_rwlock_unlock(&op->registry->lock);
+  return desc;
+}
+
+tn_code tn_operator_json(tn_operator *op, tn_text **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(op);
+  TN__TRY(operator_check(op));
+  TN__TRY(tn__operator_hold(op));
+  tn__buf buf;
+  tn__buf_init(&buf, op->registry->env);
+  tn__op_json(op->desc, &buf);
+  tn_code rc = tn__buf_text(&buf, out);
+  tn__buf_deinit(&buf);
+  tn__operator_unhold(op);
+  return rc;
+}
+
+tn_code tn_operator_explain(tn_operator *op, const tn_inputs *in,
+                            const tn_params *params, tn_text **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(op);
+  if (in && in->n > 0) TN__WANT(in->arrays);
+  TN__TRY(operator_check(op));
+  return tn__call_explain(&runtime_of(op)->caller, op, in, params, out);
+}
+
+tn_code tn_operator_pin(tn_operator *op, const char *id) {
+  TN__WANT(op);
+  TN__TRY(operator_check(op));
+  return tn__operator_pin(op, id);
+}
+
+tn_code tn_operator_infer(tn_operator *op, const tn_params *params,
+                          tn_signature *io) {
+  TN__WANT(op);
+  TN__WANT(io);
+  TN__TRY(operator_check(op));
+  return tn__call_infer(&runtime_of(op)->caller, op, params, io);
+}
+
+/* ------------------------------------------------------------- parameters */
+
+tn_code tn_params_create(tn_operator *op, const tn_value *values, size_t n,
+                         tn_params **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(op);
+  if (n > 0) TN__WANT(values);
+  for (size_t i = 0; i < n; ++i)
+    if (!values[i].key)
+      return tn__fail(TN_INVALID,
+                      "tn_params_create: the key of value %zu is"
+                      " NULL",
+                      i);
+  TN__TRY(operator_check(op));
+  return tn__params_create(op, values, n, out);
+}
+
+tn_code tn_params_parse(tn_operator *op, const char *text, tn_params **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(op);
+  TN__WANT(text);
+  TN__TRY(operator_check(op));
+  return tn__params_parse(op, text, out);
+}
+
+typedef void print_fn(const tn__fields *fields, const void *data, tn__buf *out);
+
+static tn_code print(const tn_params *params, print_fn *fn, tn_text **out) {
+  const tn__fields fields = {.fields = params->fields,
+                             .n = params->n_fields,
+                             .where = params->op->name};
+  tn__buf buf;
+  tn__buf_init(&buf, params->op->registry->env);
+  fn(&fields, params->data, &buf);
+  tn_code rc = tn__buf_text(&buf, out);
+  tn__buf_deinit(&buf);
+  return rc;
+}
+
+tn_code tn_params_text(const tn_params *params, tn_text **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(params);
+  return print(params, tn__fields_text, out);
+}
+
+tn_code tn_params_json(const tn_params *params, tn_text **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(params);
+  return print(params, tn__fields_json, out);
+}
+
+const void *tn_params_struct(const tn_params *params) {
+  return params ? params->data : NULL;
+}
+
+void tn_params_release(tn_params *params) {
+  if (params) tn__params_release(params);
+}

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tenon.h: the host API. Link with -ltenon (pkg-config tenon).
+ *
+ *   #include <stdio.h>
+ *   #include <tenon/tenon.h>
+ *
+ *   int main(void) {
+ *     const float values[] = {1, 2, 3, 4};
+ *     const int64_t shape[] = {2, 2};
+ *     float result[4] = {0};
+ *     tn_runtime *rt = NULL;
+ *     tn_operator *op = NULL;
+ *     tn_params *params = NULL;
+ *     tn_array *x = NULL, *y = NULL;
+ *     tn_code rc = tn_runtime_create(NULL, &rt);
+ *     if (!rc) rc = tn_plugins_load_standard(rt);
+ *     if (!rc) rc = tn_operator_get(rt, "elemwise.quadratic", &op);
+ *     if (!rc) rc = tn_params_parse(op, "a=1 b=2 c=3", &params);
+ *     if (!rc) rc = tn_array_create(rt, &(tn_spec){TN_F32, 2, shape}, &x);
+ *     if (!rc) rc = tn_array_set(x, values, sizeof values);
+ *     if (!rc) rc = tn_call(rt, op, TN_IN(x), params, TN_OUT(&y));
+ *     if (!rc) rc = tn_array_get(y, result, sizeof result);
+ *     if (rc) fprintf(stderr, "%s\n", tn_error_text());
+ *     printf("%g %g %g %g\n", result[0], result[1], result[2], result[3]);
+ *     tn_array_release(y), tn_array_release(x), tn_params_release(params);
+ *     tn_runtime_release(rt);
+ *     return rc ? 1 : 0;
+ *   }
+ *
+ * (It prints `6 11 18 27`; the tests compile and run exactly these lines.)
+ *
+ * CONVENTIONS
+ *
+ * Errors. Fallible functions return a tn_code (op.h); TN_OK is 0. The text of
+ * the calling thread's last failure is tn_error_text(): what, where, why and
+ * what to do. A failed function leaves everything as it was and sets its `out`
+ * parameters to NULL.
+ *
+ * Ownership. create/retain/release are counted; what a function returns through
+ * an `out` parameter named after create, parse, open or a view belongs to the
+ * caller. Everything else is borrowed, for as long as its comment says. Release
+ * functions accept NULL.
+ *
+ * Threads. Functions tagged [any] may be called from any thread at the same
+ * time, also with the same objects; [host-thread] ones from any thread of the
+ * application, but not from inside an operator. One object must not be released
+ * while another thread still uses it.
+ *
+ * Runtimes. Several may live in one process; they share nothing. There is no
+ * global state but the error text of each thread.
+ *
+ * Trust. A library host loads nothing by itself: not from the environment, not
+ * from the current folder. A plugin is native code with the rights of the
+ * process; what the loader refuses is accidents and mismatches, not malice.
+ *
+ * Compatibility. Within a major version, programs keep compiling and running;
+ * structs of this header begin with struct_size where the library reads them
+ * and only grow at the end.
+ */
+#ifndef TENON_TENON_H_
+#define TENON_TENON_H_
+
+#include "note.h"
+#include "op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TN_VERSION_MAJOR 0
+#define TN_VERSION_MINOR 1
+#define TN_VERSION_PATCH 0
+#define TN_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define TN_API __attribute__((visibility("default")))
+#define TN_MUST_USE __attribute__((warn_unused_result))
+#else
+#define TN_API
+#define TN_MUST_USE
+#endif
+
+typedef struct tn_runtime tn_runtime;   /* plugins, operators, devices */
+typedef struct tn_operator tn_operator; /* one registered operator */
+typedef struct tn_params tn_params;     /* parsed parameters of an operator */
+typedef struct tn_array tn_array;       /* an n-d array */
+typedef struct tn_text tn_text;         /* text that the library produced */
+typedef struct tn_inspection tn_inspection; /* a plugin file, not loaded */
+
+/* ---------------------------------------------------------------- versions */
+
+/* Version of the library at run time, "0.1.0"; compare with TN_VERSION, which
+ * is that of the header. Constant. [any] */
+TN_API const char *tn_version(void);
+
+/* ------------------------------------------------------------------ errors */
+
+/* Text of the calling thread's last failure, "" if there was none. Borrowed
+ * until the thread's next failing call. [any] */
+TN_API const char *tn_error_text(void);
+
+/* Name of a code, "TN_SHAPE"; "TN_?" for a number that is none. Constant.
+ * [any] */
+TN_API const char *tn_code_name(tn_code code);
+
+/* -------------------------------------------------------------------- text */
+
+/* The characters, NUL-terminated. Borrowed until release. [any] */
+TN_API const char *tn_text_get(const tn_text *text);
+
+/* Frees the text; NULL is allowed. [any] */
+TN_API void tn_text_release(tn_text *text);
+
+/* ----------------------------------------------------------------- runtime */
+
+/* Where a runtime takes its memory. Both functions are called from any thread.
+ * alloc returns `bytes` > 0 bytes at a multiple of `align` (a power of two), or
+ * NULL, which every function of this library survives. */
+typedef struct tn_allocator {
+  void *ctx; /* handed back; borrowed for the life of the runtime */
+  void *(*alloc)(void *ctx, size_t bytes, size_t align);
+  void (*free)(void *ctx, void *memory);
+} tn_allocator;
+
+/* Receives one line of log, without a line end; `level` is TN_LOG_*. Borrowed
+ * for the call. [any] */
+typedef void tn_log_fn(void *ctx, int32_t level, const char *line);
+
+enum { /* tn_options.trust: what is allowed beyond the safe default */
+       /* Search folders may be world-writable or belong to anybody. */
+       TN_TRUST_ANY_FOLDER = 1u << 0,
+       /* A plugin may replace operators of another namespace that it declares.
+        */
+       TN_TRUST_REPLACE = 1u << 1
+};
+
+/* A limit of memory on one device. */
+typedef struct tn_memory_limit {
+  int32_t device_type; /* TN_DEVICE_* */
+  int32_t device_id;
+  uint64_t bytes;
+} tn_memory_limit;
+
+/* How a runtime is made; zero means the default in every field. Borrowed for
+ * the call, but for the allocator's and log's `ctx`. */
+typedef struct tn_options {
+  uint32_t struct_size; /* sizeof(tn_options) */
+  uint32_t trust;       /* TN_TRUST_* */
+  uint32_t workers;     /* threads that execute operations; default: cores */
+  uint32_t n_memory_limits;
+  uint64_t seed;          /* of all random streams; default 0 */
+  uint64_t cpu_mask;      /* TN_CPU_* features to hide from kernels */
+  tn_allocator allocator; /* default: the C library's */
+  tn_log_fn *log;         /* default: warnings and errors to stderr */
+  void *log_ctx;
+  const char *search_path; /* folders with ':' between, for
+                              tn_plugins_load_path(rt, NULL); default: none */
+  const tn_memory_limit *memory_limits;
+} tn_options;
+
+/* Makes a runtime; `options` may be NULL. It has the device `cpu`, no plugin
+ * and no operator. The caller releases *out. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_runtime_create(const tn_options *options,
+                                             tn_runtime **out);
+
+/* Gives up the runtime. Its arrays and params keep it alive until they are
+ * released, so the order does not matter; plugins are finished (`fini`) in
+ * reverse order of loading when the last of them goes. [host-thread] */
+TN_API void tn_runtime_release(tn_runtime *rt);
+
+/* ----------------------------------------------------------------- plugins */
+
+/* Loads one plugin file. Loading the same file twice is TN_EXISTS. All of its
+ * operators and kernels are registered, or none. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_plugin_load(tn_runtime *rt, const char *path);
+
+/* Registers a plugin that is linked into the program (TN_STATIC_PLUGINS).
+ * `plugin` and all it leads to must stay valid for the life of the runtime.
+ * [host-thread] */
+TN_API TN_MUST_USE tn_code tn_plugin_add(tn_runtime *rt,
+                                         const tn_plugin *plugin);
+
+/* Loads every `*.so` in the folder `tenon` beside libtenon.so, in order of
+ * their names. A file that is refused is logged and does not stop the others;
+ * the code is then that of the first refusal. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_plugins_load_standard(tn_runtime *rt);
+
+/* The same for folders with ':' between; NULL means tn_options.search_path.
+ * Folders must be absolute, must not be world-writable and must belong to root
+ * or the user (see tn_options.trust). [host-thread] */
+TN_API TN_MUST_USE tn_code tn_plugins_load_path(tn_runtime *rt,
+                                                const char *path);
+
+/* Unregisters a plugin. TN_BUSY, with the list of holders, while params or
+ * running calls of its operators exist or another plugin uses an extension of
+ * it. The file is unmapped only if the plugin declares that to be safe.
+ * [host-thread] */
+TN_API TN_MUST_USE tn_code tn_plugin_unload(tn_runtime *rt, const char *name);
+
+/* One loaded plugin. */
+typedef struct tn_plugin_info {
+  const tn_plugin *plugin; /* its tables; borrowed until it is unloaded */
+  const char *path;        /* absolute file name, "(static)" if linked in;
+                              borrowed until it is unloaded */
+} tn_plugin_info;
+
+/* Plugin number `index` in order of loading; TN_NOT_FOUND beyond the last.
+ * [any] */
+TN_API TN_MUST_USE tn_code tn_plugin_at(tn_runtime *rt, size_t index,
+                                        tn_plugin_info *out);
+
+/* The tables of a plugin as JSON. The caller releases *out. [any] */
+TN_API TN_MUST_USE tn_code tn_plugin_json(tn_runtime *rt,
+                                          const tn_plugin *plugin,
+                                          tn_text **out);
+
+/* Reads the note of a plugin file without opening it as code. The caller
+ * closes *out. [any] */
+TN_API TN_MUST_USE tn_code tn_inspection_open(tn_runtime *rt, const char *path,
+                                              tn_inspection **out);
+
+/* What the note says, as tables: every function pointer in them is NULL.
+ * Borrowed until close. [any] */
+TN_API const tn_plugin *tn_inspection_plugin(const tn_inspection *inspection);
+
+/* The head of the note. Borrowed until close. [any] */
+TN_API const tn_note *tn_inspection_note(const tn_inspection *inspection);
+
+/* Why this host would not load the file, or NULL if its versions fit. Borrowed
+ * until close. [any] */
+TN_API const char *tn_inspection_refusal(const tn_inspection *inspection);
+
+/* Ends the inspection; NULL is allowed. [any] */
+TN_API void tn_inspection_close(tn_inspection *inspection);
+
+/* --------------------------------------------------------------- operators */
+
+/* Finds "plugin.op" (the newest interface) or "plugin.op@2". *out is borrowed
+ * from the runtime and stays valid as long as it does, even if the plugin is
+ * unloaded: using it is then TN_NOT_FOUND. [any] */
+TN_API TN_MUST_USE tn_code tn_operator_get(tn_runtime *rt, const char *name,
+                                           tn_operator **out);
+
+/* Operator number `index` in order of names; TN_NOT_FOUND beyond the last.
+ * Borrowed as above. [any] */
+TN_API TN_MUST_USE tn_code tn_operator_at(tn_runtime *rt, size_t index,
+                                          tn_operator **out);
+
+/* Full name, "elemwise.quadratic@1". Borrowed like the operator. [any] */
+TN_API const char *tn_operator_name(const tn_operator *op);
+
+/* Its description: parameters, inputs, outputs, documentation (op.h). NULL
+ * after its plugin was unloaded. Borrowed until then. [any] */
+TN_API const tn_op *tn_operator_desc(const tn_operator *op);
+
+/* Its description as JSON. The caller releases *out. [any] */
+TN_API TN_MUST_USE tn_code tn_operator_json(tn_operator *op, tn_text **out);
+
+/* Every kernel of the operator, in the order in which they are asked, with the
+ * reason why each would or would not be taken for these inputs; `in` may be
+ * NULL, then only what holds for all inputs is said. The caller releases *out.
+ * [any] */
+struct tn_inputs;
+TN_API TN_MUST_USE tn_code tn_operator_explain(tn_operator *op,
+                                               const struct tn_inputs *in,
+                                               const tn_params *params,
+                                               tn_text **out);
+
+/* Makes calls of the operator use the kernel `id` only ("acme.cube.cpu");
+ * NULL lifts the pin. TN_NOT_FOUND if there is no such kernel. [any] */
+TN_API TN_MUST_USE tn_code tn_operator_pin(tn_operator *op, const char *id);
+
+/* What is known of one operand. */
+typedef struct tn_sig {
+  tn_dtype dtype;             /* TN_DTYPE_UNKNOWN */
+  int32_t ndim;               /* -1: unknown */
+  int64_t shape[TN_MAX_NDIM]; /* -1: unknown */
+} tn_sig;
+
+/* All operands of a call. */
+typedef struct tn_signature {
+  uint32_t n_in;
+  uint32_t n_out;
+  uint32_t n_aux;
+  uint32_t reserved;
+  tn_sig *in; /* arrays of the caller, read and completed */
+  tn_sig *out;
+  tn_sig *aux;
+} tn_signature;
+
+/* Completes shapes and dtypes in both directions. TN_OK when all are known,
+ * TN_INCOMPLETE when some are not (those that follow are filled in all the
+ * same), TN_SHAPE or TN_DTYPE when they contradict; the text then names both
+ * sources and `io` is unchanged. [any] */
+TN_API TN_MUST_USE tn_code tn_operator_infer(tn_operator *op,
+                                             const tn_params *params,
+                                             tn_signature *io);
+
+/* -------------------------------------------------------------- parameters */
+
+/* One typed value; make it with the functions below. */
+typedef struct tn_value {
+  const char *key;
+  uint32_t type; /* TN_FIELD_*; TN_FIELD_STRING is parsed like a user's text */
+  uint32_t n;    /* length of a list */
+  union {
+    int64_t i;
+    double f;
+    const char *s; /* NULL means None */
+    const int64_t *ints;
+    const double *floats;
+  } as;
+} tn_value;
+
+static inline tn_value tn_value_text(const char *key, const char *text) {
+  tn_value v = {key, TN_FIELD_STRING, 0, {0}};
+  v.as.s = text;
+  return v;
+}
+static inline tn_value tn_value_int(const char *key, int64_t i) {
+  tn_value v = {key, TN_FIELD_INT, 0, {0}};
+  v.as.i = i;
+  return v;
+}
+static inline tn_value tn_value_float(const char *key, double f) {
+  tn_value v = {key, TN_FIELD_FLOAT, 0, {0}};
+  v.as.f = f;
+  return v;
+}
+static inline tn_value tn_value_ints(const char *key, const int64_t *ints,
+                                     uint32_t n) {
+  tn_value v = {key, TN_FIELD_INTS, n, {0}};
+  v.as.ints = ints;
+  return v;
+}
+static inline tn_value tn_value_floats(const char *key, const double *floats,
+                                       uint32_t n) {
+  tn_value v = {key, TN_FIELD_FLOATS, n, {0}};
+  v.as.floats = floats;
+  return v;
+}
+
+/* Checks values against the operator's parameters, fills in defaults, and makes
+ * the struct that kernels read. `values` are copied. The caller releases *out;
+ * until then the operator's plugin cannot be unloaded. [any] */
+TN_API TN_MUST_USE tn_code tn_params_create(tn_operator *op,
+                                            const tn_value *values, size_t n,
+                                            tn_params **out);
+
+/* The same from text: `key=value` with blanks between. Lists are [1, 2] or
+ * (1, 2), strings with blanks stand in double quotes, "None" is no value; keys
+ * `__like_this__` are ignored. [any] */
+TN_API TN_MUST_USE tn_code tn_params_parse(tn_operator *op, const char *text,
+                                           tn_params **out);
+
+/* All parameters as text that tn_params_parse turns into equal ones. The
+ * caller releases *out. [any] */
+TN_API TN_MUST_USE tn_code tn_params_text(const tn_params *params,
+                                          tn_text **out);
+
+/* All parameters as a JSON object. The caller releases *out. [any] */
+TN_API TN_MUST_USE tn_code tn_params_json(const tn_params *params,
+                                          tn_text **out);
+
+/* The generated struct, as kernels see it. Borrowed until release. [any] */
+TN_API const void *tn_params_struct(const tn_params *params);
+
+/* Gives up the params; NULL is allowed. [any] */
+TN_API void tn_params_release(tn_params *params);
+
+/* ------------------------------------------------------------------ arrays */
+
+/* Element type and shape of a new array. */
+typedef struct tn_spec {
+  tn_dtype dtype;
+  int32_t ndim;
+  const int64_t *shape; /* ndim entries >= 0; may be NULL for ndim 0 */
+} tn_spec;
+
+/* A dense array on the CPU; its content is undefined, its memory is taken when
+ * it is first written. The caller releases *out. [any] */
+TN_API TN_MUST_USE tn_code tn_array_create(tn_runtime *rt, const tn_spec *spec,
+                                           tn_array **out);
+
+/* One more owner; returns `array`. [any] */
+TN_API tn_array *tn_array_retain(tn_array *array);
+
+/* One owner less; NULL is allowed. [any] */
+TN_API void tn_array_release(tn_array *array);
+
+/* Copies `bytes` bytes, dense and row-major, into the array. TN_INVALID if the
+ * array does not hold exactly so many. [any] */
+TN_API TN_MUST_USE tn_code tn_array_set(tn_array *array, const void *data,
+                                        size_t bytes);
+
+/* Copies the elements out, dense and row-major, when they are computed. [any]
+ */
+TN_API TN_MUST_USE tn_code tn_array_get(tn_array *array, void *data,
+                                        size_t bytes);
+
+/* Dtype, shape, strides and, once the array has memory, where it lies.
+ * Borrowed until release. [any] */
+TN_API const tn_tensor *tn_array_tensor(const tn_array *array);
+
+/* Number of elements. [any] */
+TN_API int64_t tn_array_size(const tn_array *array);
+
+/* Views share memory with the array they come from and keep it alive. The
+ * caller releases *out. Negative axes and indices count from the end. */
+
+/* Elements begin, begin+step, ... before `end` along an axis; step may be
+ * negative. */
+typedef struct tn_range {
+  int32_t axis;
+  int32_t reserved;
+  int64_t begin;
+  int64_t end;
+  int64_t step; /* 0 means 1 */
+} tn_range;
+
+/* A part along one axis; begin and end are clipped to the array. [any] */
+TN_API TN_MUST_USE tn_code tn_array_slice(tn_array *array,
+                                          const tn_range *range,
+                                          tn_array **out);
+
+/* One index along an axis, which disappears. [any] */
+TN_API TN_MUST_USE tn_code tn_array_index(tn_array *array, int32_t axis,
+                                          int64_t index, tn_array **out);
+
+/* The same elements under another shape; one dimension may be -1. TN_INVALID
+ * if the strides do not allow it without a copy. [any] */
+TN_API TN_MUST_USE tn_code tn_array_reshape(tn_array *array, int32_t ndim,
+                                            const int64_t *shape,
+                                            tn_array **out);
+
+/* Axes in another order; NULL reverses them. [any] */
+TN_API TN_MUST_USE tn_code tn_array_transpose(tn_array *array,
+                                              const int32_t *axes,
+                                              tn_array **out);
+
+/* Dimensions of 1 repeated (stride 0) to a larger shape. The view is read-only
+ * where elements repeat: calls refuse it as an output. [any] */
+TN_API TN_MUST_USE tn_code tn_array_broadcast(tn_array *array, int32_t ndim,
+                                              const int64_t *shape,
+                                              tn_array **out);
+
+/* ------------------------------------------------------------------- calls */
+
+/* Inputs of a call: NULL for an optional input that is not given. */
+typedef struct tn_inputs {
+  size_t n;
+  tn_array *const *arrays;
+} tn_inputs;
+
+/* Outputs of a call. arrays[i] NULL: a new array is made and stored there, the
+ * caller releases it. Otherwise the result goes into that array, which must
+ * have the right dtype and shape; it may be one of the inputs. */
+typedef struct tn_outputs {
+  size_t n;
+  tn_array **arrays;
+  const tn_req *req; /* n of TN_REQ_NULL, WRITE, ADD; NULL: WRITE for all. ADD
+                        wants a given array. INPLACE is the library's to choose
+                        and TN_INVALID here */
+} tn_outputs;
+
+#ifndef __cplusplus
+#define TN_IN(...)                                              \
+  (&(const tn_inputs){                                          \
+      sizeof((tn_array *[]){__VA_ARGS__}) / sizeof(tn_array *), \
+      (tn_array *[]){__VA_ARGS__}})
+/* One output: the address of the variable that holds or receives the array. */
+#define TN_OUT(place) (&(const tn_outputs){1, (place), NULL})
+#endif
+
+/* Runs an operator of `rt`: checks, infers, allocates, chooses a kernel,
+ * computes. `params` NULL means all defaults. Hidden outputs may be left out.
+ * When it returns, the work is scheduled; tn_array_get waits for it. (In this
+ * release it is also complete.) On failure the output arrays' content is
+ * undefined, and no array is stored. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_call(tn_runtime *rt, tn_operator *op,
+                                   const tn_inputs *in, const tn_params *params,
+                                   const tn_outputs *out);
+
+/* A backward call: gradients of the inputs from gradients of the outputs. */
+typedef struct tn_backward {
+  uint32_t struct_size; /* sizeof(tn_backward) */
+  uint32_t reserved;
+  const tn_params *params;
+  tn_inputs inputs;    /* of the forward call */
+  tn_inputs outputs;   /* of the forward call, hidden ones included; entries
+                          that the operator's needs do not list may be NULL */
+  tn_inputs out_grads; /* one per output; NULL counts as zeros */
+  tn_outputs in_grads; /* one per input, with requests; REQ_NULL for those that
+                          are not wanted */
+} tn_backward;
+
+/* Runs the operator's gradient. TN_UNSUPPORTED, with the reason, if it has
+ * none. Otherwise as tn_call. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_call_backward(tn_runtime *rt, tn_operator *op,
+                                            const tn_backward *call);
+
+/* ----------------------------------------------------------------- devices */
+
+typedef struct tn_device_entry {
+  const char *name;    /* "cpu" */
+  int32_t device_type; /* TN_DEVICE_* */
+  int32_t count;       /* devices of the type; 0: see detail */
+  const char *detail;  /* features, or why there is none */
+} tn_device_entry;
+
+/* Device type number `index`; TN_NOT_FOUND beyond the last. Strings are
+ * borrowed from the runtime. [any] */
+TN_API TN_MUST_USE tn_code tn_device_at(tn_runtime *rt, size_t index,
+                                        tn_device_entry *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TENON_TENON_H_ */

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * check.c: whether tables make sense: every index inside its table, every name
+ * present, every offset inside its struct. It runs on what was decoded and on
+ * the descriptor of each loaded plugin, so that no later code has to distrust
+ * a table. Whether the rules in them are wise is opgen's business.
+ *
+ * Messages begin at the innermost place; each level adds where that is.
+ */
+#include <string.h>
+
+#include "check.h"
+
+/* ----------------------------------------------------------------- structs */
+
+enum { MOST_ELEMENTS = 1 << 20 };
+
+static tn_code check_struct(const tnm_table *table, const void *object);
+
+static tn_code check_named(const tnm_table *table, const void *object,
+                           const tnm_member *m) {
+  uint64_t raw = tnm_get(table, object, m);
+  if (raw < m->n_names && m->names[raw]) return TN_OK;
+  return tn__fail(TN_PLUGIN, "%s is %llu, which has no meaning", m->name,
+                  (unsigned long long)raw);
+}
+
+static tn_code check_element(const tnm_member *m, const void *array, size_t i) {
+  if (m->form == TNM_U32S || m->form == TNM_U64S) return TN_OK;
+  const void *element = m->form == TNM_TEXTS ? ((const void *const *)array)[i]
+                                             : tnm_element(m, array, i);
+  if (!element) return tn__fail(TN_PLUGIN, "%s[%zu] is NULL", m->name, i);
+  if (m->form == TNM_TEXTS) return TN_OK;
+  tn_code rc = check_struct(m->of, element);
+  return rc ? tn__fail_more(rc, ", in %s[%zu]", m->name, i) : TN_OK;
+}
+
+static tn_code check_array(const tnm_member *m, const void *array, uint32_t n) {
+  if (n > MOST_ELEMENTS)
+    return tn__fail(TN_PLUGIN, "%s has %u entries; at most %d are allowed",
+                    m->name, n, MOST_ELEMENTS);
+  if (n && !array)
+    return tn__fail(TN_PLUGIN, "%s is NULL but should have %u entries", m->name,
+                    n);
+  for (size_t i = 0; i < n; ++i) TN__TRY(check_element(m, array, i));
+  return TN_OK;
+}
+
+static tn_code check_member(const tnm_table *table, const void *object,
+                            const tnm_member *m) {
+  if (m->form == TNM_ENUM) return check_named(table, object, m);
+  if (m->form <= TNM_TEXT) return TN_OK;
+  const void *pointer = tnm_get_pointer(table, object, m);
+  if (m->form != TNM_POINTER)
+    return check_array(m, pointer, tnm_get_count(table, object, m));
+  return pointer ? check_struct(m->of, pointer) : TN_OK;
+}
+
+static tn_code check_struct(const tnm_table *table, const void *object) {
+  uint32_t size = 0;
+  memcpy(&size, (const char *)object + table->size_offset, sizeof size);
+  if (table->first_size && size < table->first_size)
+    return tn__fail(TN_PLUGIN,
+                    "struct_size is %u; the struct of ABI 0.0 has %u bytes",
+                    size, table->first_size);
+  for (size_t i = 0; i < table->n_members; ++i)
+    TN__TRY(check_member(table, object, &table->members[i]));
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- names */
+
+static bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+/* Length of the identifier at `s`; 0 if there is none. */
+static size_t identifier(const char *s) {
+  size_t n = 0;
+  while (is_letter(s[n]) || (n && is_digit(s[n]))) ++n;
+  return n;
+}
+
+/* Identifiers with dots between; returns the end, or NULL. */
+static const char *dotted(const char *s) {
+  size_t n = identifier(s);
+  while (n && s[n] == '.') {
+    size_t more = identifier(s + n + 1);
+    n = more ? n + 1 + more : 0;
+  }
+  return n ? s + n : NULL;
+}
+
+tn_code tnm_check_name(const char *what, const char *name, bool dots) {
+  if (!name) return tn__fail(TN_PLUGIN, "%s has no name", what);
+  const char *end = dots ? dotted(name) : name + identifier(name);
+  if (end && *name && !*end) return TN_OK;
+  return tn__fail(TN_PLUGIN, "the name \"%.80s\" of %s is not %s", name, what,
+                  dots ? "made of letters, digits, '_' and '.'"
+                       : "made of letters, digits and '_'");
+}
+
+/* "nn.convolution@1" */
+static tn_code check_full_name(const char *what, const char *name) {
+  const char *at = name ? dotted(name) : NULL;
+  bool good = at && memchr(name, '.', (size_t)(at - name)) && *at == '@' &&
+              at[1] >= '1' && at[1] <= '9';
+  for (size_t i = 1; good && at[i]; ++i) good = is_digit(at[i]);
+  if (good) return TN_OK;
+  return tn__fail(TN_PLUGIN,
+                  "%s names the operator \"%.80s\"; a full name such as "
+                  "nn.convolution@1 is expected",
+                  what, name ? name : "");
+}
+
+tn_code tnm_check_limit(const char *what, uint32_t index, uint32_t n) {
+  if (index == TN_NONE || index < n) return TN_OK;
+  return tn__fail(TN_PLUGIN, "%s is %u; there are %u", what, index, n);
+}
+
+/* ------------------------------------------------------------------ fields */
+
+static bool is_list(const tn_field *f) {
+  return f->type == TN_FIELD_INTS || f->type == TN_FIELD_FLOATS;
+}
+
+static uint32_t type_bytes(uint32_t type) {
+  if (type == TN_FIELD_BOOL || type == TN_FIELD_ENUM || type == TN_FIELD_DTYPE)
+    return 4;
+  return type == TN_FIELD_INTS || type == TN_FIELD_FLOATS ? 16 : 8;
+}
+
+static tn_code check_offset(const char *what, uint32_t offset, uint32_t bytes,
+                            uint32_t size) {
+  if (offset <= size && bytes <= size - offset &&
+      offset % (bytes < 8 ? bytes : 8) == 0)
+    return TN_OK;
+  return tn__fail(TN_PLUGIN,
+                  "%s is %u: %u aligned bytes do not fit into a struct of %u "
+                  "bytes there",
+                  what, offset, bytes, size);
+}
+
+static tn_code check_field_places(const tn_field *f, uint32_t size) {
+  TN__TRY(check_offset("offset", f->offset, type_bytes(f->type), size));
+  if (f->flags & TN_FIELD_OPTIONAL)
+    return check_offset("has_offset", f->has_offset, sizeof(int32_t), size);
+  if (f->has_offset == TN_NONE) return TN_OK;
+  return tn__fail(TN_PLUGIN, "has_offset is %u, but the value is not optional",
+                  f->has_offset);
+}
+
+/* Lists may take their length from one another, but not in a circle. */
+static tn_code check_rank(const tnm_fields *all, uint32_t i) {
+  uint32_t steps = 0;
+  if (all->v[i]->min_rank > all->v[i]->max_rank)
+    return tn__fail(TN_PLUGIN, "min_rank %u is greater than max_rank %u",
+                    all->v[i]->min_rank, all->v[i]->max_rank);
+  for (uint32_t at = all->v[i]->rank_of; at != TN_NONE;
+       at = all->v[at]->rank_of) {
+    if (at >= all->n || !is_list(all->v[at]) || !is_list(all->v[i]))
+      return tn__fail(TN_PLUGIN, "rank_of is %u, which is not a list", at);
+    if (++steps > all->n)
+      return tn__fail(TN_PLUGIN, "rank_of leads back to where it began");
+  }
+  return TN_OK;
+}
+
+static tn_code check_field_default(const tn_field *f) {
+  bool required = f->flags & TN_FIELD_REQUIRED;
+  if (required == !f->default_text) return TN_OK;
+  return tn__fail(TN_PLUGIN, required ? "it is required but has a default"
+                                      : "it has no default_text");
+}
+
+static tn_code check_field(const tnm_fields *all, uint32_t i) {
+  const tn_field *f = all->v[i];
+  TN__TRY(tnm_check_name("it", f->name, false));
+  if (f->alias) TN__TRY(tnm_check_name("its alias", f->alias, false));
+  TN__TRY(check_field_places(f, all->size));
+  TN__TRY(check_rank(all, i));
+  if (f->type == TN_FIELD_ENUM && !f->n_values)
+    return tn__fail(TN_PLUGIN, "it is an enum without values");
+  for (uint32_t other = 0; other < i; ++other)
+    if (!strcmp(all->v[other]->name, f->name))
+      return tn__fail(TN_PLUGIN, "the name \"%.80s\" stands twice", f->name);
+  return TN_OK;
+}
+
+tn_code tnm_check_fields(const char *what, const tnm_fields *all,
+                         bool defaults) {
+  for (uint32_t i = 0; i < all->n; ++i) {
+    tn_code rc = check_field(all, i);
+    if (!rc && defaults) rc = check_field_default(all->v[i]);
+    if (rc)
+      return tn__fail_more(rc, ", in %s %u (%.80s)", what, i,
+                           all->v[i]->name ? all->v[i]->name : "?");
+  }
+  return TN_OK;
+}
+
+/* ----------------------------------------------------- operators and kernels
+ */
+
+static tn_code check_replaces(const tn_plugin *plugin, const tn_op *op) {
+  size_t n = strlen(plugin->name);
+  if (!op->replaces) return TN_OK;
+  TN__TRY(tnm_check_name("the operator that it replaces", op->replaces, true));
+  if (strchr(op->replaces, '.') &&
+      (strncmp(op->replaces, plugin->name, n) || op->replaces[n] != '.'))
+    return TN_OK;
+  return tn__fail(TN_PLUGIN,
+                  "it asks to replace \"%.80s\"; only an operator of another "
+                  "plugin can be replaced",
+                  op->replaces);
+}
+
+static tn_code check_kernel(const tn_kernel *kernel, bool code) {
+  const tnm_fields options = {kernel->options, kernel->n_options,
+                              kernel->options_size};
+  TN__TRY(tnm_check_name("a kernel", kernel->id, true));
+  TN__TRY(check_full_name("it", kernel->op));
+  TN__TRY(tnm_check_fields("option", &options, true));
+  TN__TRY(tnm_check_limit("when", kernel->when, kernel->n_nodes));
+  for (uint32_t i = 0; i < kernel->n_resources; ++i)
+    if (kernel->resources[i] != TN_RESOURCE_RANDOM)
+      return tn__fail(TN_PLUGIN, "resource %u is not known here",
+                      kernel->resources[i]);
+  if (code && !kernel->compute) return tn__fail(TN_PLUGIN, "compute is NULL");
+  return TN_OK;
+}
+
+/* One id may stand once for forward and once for backward. */
+static tn_code check_ids(const tn__env *env, const tn_plugin *plugin) {
+  tn__map seen[2] = {{0}, {0}};
+  char mark = 0; /* any address: only presence counts */
+  tn_code rc = TN_OK;
+  for (uint32_t i = 0; i < plugin->n_kernels && !rc; ++i) {
+    const tn_kernel *kernel = plugin->kernels[i];
+    tn__map *map = &seen[kernel->pass == TN_PASS_BACKWARD];
+    rc = tn__map_get(map, kernel->id)
+             ? tn__fail(TN_PLUGIN, "two kernels have the id \"%.80s\"",
+                        kernel->id)
+             : tn__map_set(env, map, kernel->id, &mark);
+  }
+  tn__map_deinit(env, &seen[0]);
+  tn__map_deinit(env, &seen[1]);
+  return rc;
+}
+
+tn_code tn__kernel_fits(const tn_kernel *kernel, const tn_op *op) {
+  const uint32_t n = kernel->n_dtype_sets;
+  tn_code rc = TN_OK;
+  if (n && n != op->n_dtype_vars)
+    rc = tn__fail(TN_PLUGIN,
+                  "it has %u dtype sets; the operator has %u type variables", n,
+                  op->n_dtype_vars);
+  if (!rc) rc = tnm_check_nodes(op, kernel->nodes, kernel->n_nodes);
+  return rc ? tn__fail_more(rc, ", in kernel %.80s", kernel->id) : TN_OK;
+}
+
+/* ------------------------------------------------------------------ plugin */
+
+static tn_code check_target(const tn_target *target) {
+  const tnm_fields params = {target->params, target->n_params,
+                             target->params_size};
+  TN__TRY(check_full_name("a target", target->op));
+  return tnm_check_fields("parameter", &params, false);
+}
+
+static tn_code check_plugin(const tn__env *env, const tn_plugin *plugin,
+                            bool code) {
+  tn_code rc = check_struct(&tnm_table_plugin, plugin);
+  if (!rc) rc = tnm_check_name("the plugin", plugin->name, true);
+  for (uint32_t i = 0; i < plugin->n_operators && !rc; ++i) {
+    rc = tnm_check_op(plugin->operators[i], code);
+    if (!rc) rc = check_replaces(plugin, plugin->operators[i]);
+    if (rc) rc = tn__fail_more(rc, ", in operators[%u]", i);
+  }
+  for (uint32_t i = 0; i < plugin->n_kernels && !rc; ++i) {
+    rc = check_kernel(plugin->kernels[i], code);
+    if (rc) rc = tn__fail_more(rc, ", in kernels[%u]", i);
+  }
+  for (uint32_t i = 0; i < plugin->n_targets && !rc; ++i) {
+    rc = check_target(plugin->targets[i]);
+    if (rc) rc = tn__fail_more(rc, ", in targets[%u]", i);
+  }
+  return rc ? rc : check_ids(env, plugin);
+}
+
+tn_code tn__tables_check(const tn__env *env, const tn_plugin *plugin,
+                         bool code) {
+  tn_code rc = check_plugin(env, plugin, code);
+  return rc == TN_PLUGIN
+             ? tn__fail_more(rc,
+                             ", in the tables of the plugin; the generator "
+                             "that wrote them is at fault")
+             : rc;
+}

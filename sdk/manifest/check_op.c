@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * check_op.c: whether the tables of one operator agree with each other: its
+ * shape programs, operands, requirements and gradient. The structural part of
+ * check.c has run before: pointers are there and enums have a meaning.
+ */
+#include "check.h"
+
+/* ---------------------------------------------------------- shape programs */
+
+static bool below(int32_t index, uint32_t n) {
+  return index >= 0 && (uint32_t)index < n;
+}
+
+/* A variadic input stands for any number of operands. */
+static bool is_operand(const tn_op *op, int32_t list, int32_t index) {
+  const uint32_t n[] = {op->n_inputs, op->n_outputs, op->n_aux};
+  if (!below(list, 3)) return false;
+  return below(index, n[list]);
+}
+
+/* How many of a, b, c are indices of earlier nodes. */
+static int operand_nodes(uint32_t op) {
+  if (op == TN_NODE_SELECT) return 3;
+  if (op == TN_NODE_RANK || op == TN_NODE_NEG || op == TN_NODE_ABS) return 1;
+  return op >= TN_NODE_ADD ? 2 : 0;
+}
+
+static bool node_refers_well(const tn_op *op, const tn_node *node) {
+  switch (node->op) {
+    case TN_NODE_DIM:
+      return below(node->a, op->n_dims);
+    case TN_NODE_PACK:
+      return below(node->a, op->n_packs);
+    case TN_NODE_PARAM:
+      return below(node->a, op->n_params);
+    case TN_NODE_HAS:
+      return below(node->a, op->n_inputs);
+    case TN_NODE_OPERAND_RANK:
+    case TN_NODE_OPERAND_SIZE:
+    case TN_NODE_OPERAND_SHAPE:
+      return is_operand(op, node->a, node->b);
+    default:
+      return true;
+  }
+}
+
+tn_code tnm_check_nodes(const tn_op *op, const tn_node *nodes, uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i) {
+    const int32_t args[] = {nodes[i].a, nodes[i].b, nodes[i].c};
+    bool good = node_refers_well(op, &nodes[i]);
+    for (int k = 0; k < operand_nodes(nodes[i].op); ++k)
+      good = good && below(args[k], i);
+    if (!good)
+      return tn__fail(TN_PLUGIN,
+                      "nodes[%u] (operation %u) refers to %d, %d, %d; not all "
+                      "of these exist before it",
+                      i, nodes[i].op, args[0], args[1], args[2]);
+  }
+  return TN_OK;
+}
+
+/* --------------------------------------------------------------- operators */
+
+static tn_code check_arg_dtype(const tn_op *op, const tn_arg *arg) {
+  TN__TRY(tnm_check_limit("dtype_var", arg->dtype_var, op->n_dtype_vars));
+  TN__TRY(tnm_check_limit("dtype_param", arg->dtype_param, op->n_params));
+  if (arg->dtype_param != TN_NONE &&
+      op->params[arg->dtype_param]->type != TN_FIELD_DTYPE)
+    return tn__fail(TN_PLUGIN, "dtype_param is %u, which is not a dtype",
+                    arg->dtype_param);
+  if (arg->dtype_var == TN_NONE && arg->dtype_param == TN_NONE &&
+      !tn__dtype_bit(arg->dtype))
+    return tn__fail(TN_PLUGIN, "dtype 0x%x is none that Tenon knows",
+                    arg->dtype);
+  return TN_OK;
+}
+
+static tn_code check_arg_shape(const tn_op *op, const tn_arg *arg) {
+  if (arg->shape_kind == TN_SHAPE_SAME &&
+      !is_operand(op, (int32_t)arg->shape_list, (int32_t)arg->shape_index))
+    return tn__fail(TN_PLUGIN, "its shape is that of operand %u of list %u",
+                    arg->shape_index, arg->shape_list);
+  for (uint32_t i = 0; i < arg->n_terms; ++i)
+    if (!below(arg->terms[i].node, op->n_nodes) || arg->terms[i].spread > 1)
+      return tn__fail(TN_PLUGIN, "terms[%u] is node %d, spread %u", i,
+                      arg->terms[i].node, arg->terms[i].spread);
+  return tnm_check_limit("count", arg->count, op->n_nodes);
+}
+
+static tn_code check_arg(const tn_op *op, const tn_arg *arg) {
+  TN__TRY(tnm_check_name("it", arg->name, false));
+  TN__TRY(check_arg_dtype(op, arg));
+  TN__TRY(check_arg_shape(op, arg));
+  TN__TRY(tnm_check_limit("inplace", arg->inplace, op->n_inputs));
+  return tnm_check_limit("init", arg->init, op->n_inputs);
+}
+
+static tn_code check_args(const tn_op *op, const char *what,
+                          const tn_arg *const *args, uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i) {
+    tn_code rc = check_arg(op, args[i]);
+    if (!rc && args[i]->flags & TN_ARG_VARIADIC &&
+        (args != op->inputs || i + 1 < n))
+      rc = tn__fail(TN_PLUGIN, "only the last input may be variadic");
+    if (rc)
+      return tn__fail_more(rc, ", in %s %u (%.80s)", what, i,
+                           args[i]->name ? args[i]->name : "?");
+  }
+  return TN_OK;
+}
+
+static tn_code check_input_gradient(const tn_op *op,
+                                    const tn_input_gradient *g) {
+  static const char *const what[] = {"the gradient of output", "input",
+                                     "output"};
+  const uint32_t limits[] = {op->n_outputs, op->n_inputs, op->n_outputs};
+  for (uint32_t i = 0; i < g->n_needs; ++i)
+    if (g->needs[i].index >= limits[g->needs[i].what])
+      return tn__fail(TN_PLUGIN, "need %u is %s %u; there are %u", i,
+                      what[g->needs[i].what], g->needs[i].index,
+                      limits[g->needs[i].what]);
+  return tnm_check_limit("inplace", g->inplace,
+                         2 * op->n_outputs + op->n_inputs);
+}
+
+static tn_code check_gradient(const tn_op *op) {
+  const tn_gradient *g = op->gradient;
+  if (!g || (g->kind == TN_GRADIENT_NONE && !g->n_inputs)) return TN_OK;
+  if (g->n_inputs != op->n_inputs)
+    return tn__fail(TN_PLUGIN,
+                    "the gradient speaks of %u inputs; the operator has %u",
+                    g->n_inputs, op->n_inputs);
+  for (uint32_t i = 0; i < g->n_inputs; ++i) {
+    tn_code rc = check_input_gradient(op, g->inputs[i]);
+    if (rc) return tn__fail_more(rc, ", in the gradient of input %u", i);
+  }
+  return TN_OK;
+}
+
+static tn_code check_dtype_vars(const tn_op *op) {
+  const uint64_t known = (UINT64_C(1) << TN__N_DTYPES) - 1;
+  for (uint32_t i = 0; i < op->n_dtype_vars; ++i) {
+    TN__TRY(tnm_check_name("a type variable", op->dtype_vars[i]->name, false));
+    if (!(op->dtype_vars[i]->allowed & known))
+      return tn__fail(TN_PLUGIN, "the type variable %s may stand for nothing",
+                      op->dtype_vars[i]->name);
+  }
+  return TN_OK;
+}
+
+static tn_code check_body(const tn_op *op) {
+  const tnm_fields params = {op->params, op->n_params, op->params_size};
+  TN__TRY(tnm_check_name("an operator", op->name, false));
+  if (!op->interface)
+    return tn__fail(TN_PLUGIN, "interface is 0; releases count from 1");
+  TN__TRY(tnm_check_fields("parameter", &params, true));
+  TN__TRY(check_dtype_vars(op));
+  TN__TRY(tnm_check_nodes(op, op->nodes, op->n_nodes));
+  TN__TRY(check_args(op, "input", op->inputs, op->n_inputs));
+  TN__TRY(check_args(op, "output", op->outputs, op->n_outputs));
+  TN__TRY(check_args(op, "aux", op->aux, op->n_aux));
+  for (uint32_t i = 0; i < op->n_requires; ++i)
+    if (op->requirements[i]->node >= op->n_nodes)
+      return tn__fail(TN_PLUGIN, "requirement %u is node %u; there are %u", i,
+                      op->requirements[i]->node, op->n_nodes);
+  return check_gradient(op);
+}
+
+static bool wants_hook(const tn_op *op) {
+  bool hook = false;
+  for (uint32_t i = 0; i < op->n_inputs; ++i)
+    hook = hook || op->inputs[i]->shape_kind == TN_SHAPE_HOOK;
+  for (uint32_t i = 0; i < op->n_outputs; ++i)
+    hook = hook || op->outputs[i]->shape_kind == TN_SHAPE_HOOK;
+  for (uint32_t i = 0; i < op->n_aux; ++i)
+    hook = hook || op->aux[i]->shape_kind == TN_SHAPE_HOOK;
+  return hook;
+}
+
+tn_code tnm_check_op(const tn_op *op, bool code) {
+  TN__TRY(check_body(op));
+  if (code && wants_hook(op) && !op->infer)
+    return tn__fail(TN_PLUGIN, "a shape is left to a hook, but infer is NULL");
+  return TN_OK;
+}

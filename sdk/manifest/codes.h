@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * codes.h: what an explanation of a code consists of. For codes*.c alone.
+ */
+#ifndef TENON_MANIFEST_CODES_H_
+#define TENON_MANIFEST_CODES_H_
+
+/* One code. `text` is all that `opgen explain` prints. */
+typedef struct tnm_code {
+  const char *code;
+  const char *text;
+} tnm_code;
+
+/* A table entry: the rule and its reason, a wrong and a right example. */
+#define TNM_CODE(code, title, why, wrong, right)            \
+  {                                                         \
+    code, code ": " title "\n\n" why "\n\nwrong:\n\n" wrong \
+               "\n\nright:\n\n" right "\n"                  \
+  }
+
+/* Tables in order of their codes, each ended by an entry without a code. */
+extern const tnm_code tnm_codes_form[];        /* E0001 to E0029 */
+extern const tnm_code tnm_codes_expressions[]; /* E0030 to E0049 */
+extern const tnm_code tnm_codes_rules[];       /* E0050 and on */
+
+#endif /* TENON_MANIFEST_CODES_H_ */

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Explanations of E0050 and on: gradients, kernels and examples. Text only.
+ */
+#include <stddef.h>
+
+#include "codes.h"
+
+const tnm_code tnm_codes_rules[] = {
+    TNM_CODE("E0050", "known, but for a newer opgen",
+             "`gradient: auto`, `gradient: {graph: ...}` and `binding` belong "
+             "to the format, but\nthis opgen does not generate code for them. "
+             "Write what they would derive.",
+             "  gradient: auto",
+             "  gradient:\n    formula: {data: grad.out*(2*a*data + b)}"),
+    TNM_CODE("E0051", "an operand that does not fit here",
+             "Keys of `forward` are outputs, keys of a gradient and items of "
+             "`stop` are inputs, and\nan input is either differentiated or "
+             "stopped.",
+             "  gradient:\n    formula: {data: grad.out, label: 0}\n"
+             "    stop: [label]",
+             "  gradient:\n    formula: {data: grad.out}\n    stop: [label]"),
+    TNM_CODE("E0052", "a differentiable input has no gradient",
+             "Every input of a floating type is either given a gradient or "
+             "listed in `stop`. An\ninput that is forgotten would train as if "
+             "its gradient were zero.",
+             "  gradient:\n    kernel: backward\n    needs:\n"
+             "      data: [grad.out, weight]",
+             "  gradient:\n    kernel: backward\n    needs:\n"
+             "      data: [grad.out, weight]\n"
+             "      weight: [grad.out, data]"),
+    TNM_CODE(
+        "E0053", "a need that is nothing",
+        "A gradient may need `grad.<output>`, an input or an output by its "
+        "value, or only\n`shape(...)` of one. What is not listed is freed "
+        "before the backward call.",
+        "  needs: {data: [grad, dta]}",
+        "  needs: {data: [grad.out, shape(data)]}"),
+    TNM_CODE("E0054", "a gradient of no kind, or of two",
+             "A gradient is exactly one of `formula`, `kernel: backward` and "
+             "`none: true`, beside\n`stop` and, with `none`, `why`.",
+             "  gradient: {stop: [label]}",
+             "  gradient: {stop: [label], formula: {data: grad.out}}"),
+    TNM_CODE("E0055", "no kernel can be generated from the formula",
+             "Generated kernels compute f16, bf16, f32 and f64, element by "
+             "element, on operands of\none shape; forward, the outputs may be "
+             "`broadcast`. Optional, variadic, counted and\ndynamic operands "
+             "and auxiliary states need a kernel of your own.",
+             "  inputs: [{name: a, dtype: T}, {name: b, dtype: T}]\n"
+             "  outputs: [{name: out, dtype: T, shape: a}]\n"
+             "  forward: {out: a + b}",
+             "  inputs: [{name: a, dtype: T}, {name: b, dtype: T, shape: a}]\n"
+             "  outputs: [{name: out, dtype: T, shape: a}]\n"
+             "  forward: {out: a + b}"),
+    TNM_CODE("E0056", "an output has no formula",
+             "`forward` gives a formula for every output, hidden ones too.",
+             "  outputs: [{name: out, ...}, {name: mask, ...}]\n"
+             "  forward: {out: max(data, 0)}",
+             "  outputs: [{name: out, ...}, {name: mask, ...}]\n"
+             "  forward: {out: max(data, 0), mask: data > 0}"),
+    TNM_CODE("E0057", "`backward` and the gradient contradict each other",
+             "With `gradient: {kernel: backward}`, every kernel with a "
+             "`forward` has a `backward`;\nan operator without gradient has "
+             "none.",
+             "  gradient: {kernel: backward, needs: {data: [grad.out]}}\n"
+             "  kernels: [{device: cpu, forward: nn_pool}]",
+             "  gradient: {kernel: backward, needs: {data: [grad.out]}}\n"
+             "  kernels: [{device: cpu, forward: nn_pool, backward: "
+             "nn_pool_backward}]"),
+    TNM_CODE("E0058", "a kernel without a function",
+             "A kernel has `forward`, `backward`, or both.",
+             "  kernels: [{device: cpu}]",
+             "  kernels: [{device: cpu, forward: nn_pool}]"),
+    TNM_CODE("E0059", "a kernel that cannot write",
+             "`writes` lists what a kernel does by itself. `write` is always "
+             "part of it: the host\nlowers `add` and `inplace` to it, not the "
+             "other way round.",
+             "  writes: [add]", "  writes: [write, add]"),
+    TNM_CODE("E0060", "the operator of `kernels_for` was not found",
+             "Kernels for another plugin's operator are compiled against its "
+             "parameters, so opgen\nneeds its manifests or its built file.",
+             "  opgen check plugins/cudnn",
+             "  opgen check --with plugins/nn plugins/cudnn"),
+    TNM_CODE("E0062", "lists that are not a tensor",
+             "Data of examples are nested lists of numbers; the lists of one "
+             "level have equal\nlength.",
+             "  data: [[1, 2], [3]]", "  data: [[1, 2], [3, 4]]"),
+    TNM_CODE("E0063", "an example names something unknown",
+             "Keys of an example are operands, beside `name`, `params`, `grad` "
+             "and `tol`; keys of\n`params` are parameters.",
+             "  - {name: one, data: [1], output: [1]}",
+             "  - {name: one, data: [1], out: [1]}"),
+    TNM_CODE("E0064", "an example lacks an input",
+             "Examples are run, so they give every input that is not optional.",
+             "  - {name: one, out: [1]}",
+             "  - {name: one, data: [1], out: [1]}"),
+    TNM_CODE("E0070", "the parameters of an example are refused",
+             "The operator itself refuses the values, with the message that "
+             "follows: one that is\nrequired may be missing.",
+             "  params: [{name: k, type: int}]\n"
+             "  examples: [{name: one, data: [1], out: [1]}]",
+             "  params: [{name: k, type: int}]\n"
+             "  examples: [{name: one, params: {k: 1}, data: [1], out: [1]}]"),
+    TNM_CODE(
+        "E0071", "an example's shape is not the inferred one",
+        "`check` infers the shapes of outputs from the inputs of an "
+        "example. Either the rule\nor the example is wrong; gradients have "
+        "the shape of what they belong to.",
+        "  shape: [N]\n  examples: [{name: two, data: [1, 2], out: [1]}]",
+        "  shape: [N]\n  examples: [{name: two, data: [1, 2], out: [1, "
+        "2]}]"),
+    TNM_CODE(
+        "E0072", "the inputs of an example do not fit the operator",
+        "Their shapes or types contradict the rules of the operator or its "
+        "`require`.",
+        "  inputs: [{name: a, dtype: T}, {name: b, dtype: T, shape: a}]\n"
+        "  examples: [{name: two, a: [1, 2], b: [1], out: [2, 3]}]",
+        "  inputs: [{name: a, dtype: T}, {name: b, dtype: T, shape: a}]\n"
+        "  examples: [{name: two, a: [1, 2], b: [1, 1], out: [2, 3]}]"),
+    TNM_CODE("E0073", "the host refuses the operator",
+             "`check` registers every operator as a host does. What only the "
+             "host's rules find, such\nas defaults whose lengths contradict "
+             "each other, is reported with the host's words.",
+             "  - {name: kernel, type: ints, rank: 2, default: [3, 3]}\n"
+             "  - {name: stride, type: ints, rank: kernel, default: 1}\n"
+             "  - {name: pad, type: ints, rank: stride, default: [0, 0, 0]}",
+             "  - {name: kernel, type: ints, rank: 2, default: [3, 3]}\n"
+             "  - {name: stride, type: ints, rank: kernel, default: 1}\n"
+             "  - {name: pad, type: ints, rank: stride, default: 0}"),
+    {NULL, NULL}};

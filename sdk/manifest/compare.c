@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * compare.c: whether the tables in memory are those that were encoded. Walks
+ * the bytes and the tables side by side and takes no memory, because it runs
+ * at every load.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "tables.h"
+
+/* Where the walk is: a member, or an element of one, inside `up`. */
+typedef struct path {
+  const struct path *up;
+  const char *name;
+  int64_t index; /* -1: not an element */
+} path;
+
+typedef struct comparison {
+  tnm_reader reader;
+  tn__buf message; /* filled with the first difference */
+  bool differs;
+} comparison;
+
+static void put_path(tn__buf *out, const path *p) {
+  if (p->up) {
+    put_path(out, p->up);
+    tn__buf_add(out, ".");
+  }
+  tn__buf_add(out, "%s", p->name);
+  if (p->index >= 0) tn__buf_add(out, "[%" PRId64 "]", p->index);
+}
+
+static void put_raw(tn__buf *out, const tnm_member *m, uint64_t raw) {
+  double f;
+  memcpy(&f, &raw, sizeof f);
+  if (m->form == TNM_F64)
+    tn__buf_double(out, f);
+  else if (m->form == TNM_I32 || m->form == TNM_I64)
+    tn__buf_add(out, "%" PRId64, tnm_unzigzag(raw));
+  else if (m->form == TNM_DTYPE)
+    tn__buf_add(out, "%s", tn__dtype_name((tn_dtype)raw));
+  else if (m->form == TNM_INDEX && raw == TN_NONE)
+    tn__buf_add(out, "none");
+  else
+    tn__buf_add(out, "%" PRIu64, raw);
+}
+
+static void put_view(tn__buf *out, tnm_view view) {
+  enum { SHOWN = 60 };
+  if (!view.s)
+    tn__buf_add(out, "absent");
+  else
+    tn__buf_add(out, "\"%.*s%s\"", view.n > SHOWN ? SHOWN : (int)view.n, view.s,
+                view.n > SHOWN ? "..." : "");
+}
+
+/* Two numbers of the form of `m`. */
+static void same_raw(comparison *c, const path *p, const tnm_member *m,
+                     const uint64_t raw[2]) {
+  if (c->reader.why || raw[0] == raw[1]) return;
+  c->differs = true;
+  put_path(&c->message, p);
+  tn__buf_add(&c->message, " is ");
+  put_raw(&c->message, m, raw[0]);
+  tn__buf_add(&c->message, " in the note, ");
+  put_raw(&c->message, m, raw[1]);
+  tn__buf_add(&c->message, " in the descriptor");
+}
+
+static void same_text(comparison *c, const path *p, const char *have) {
+  tnm_view view = tnm_read_text(&c->reader);
+  tnm_view other = {have, have ? strlen(have) : 0};
+  if (c->reader.why) return;
+  if (!view.s == !have && view.n == other.n &&
+      (!have || !memcmp(view.s, have, view.n)))
+    return;
+  c->differs = true;
+  put_path(&c->message, p);
+  tn__buf_add(&c->message, " is ");
+  put_view(&c->message, view);
+  tn__buf_add(&c->message, " in the note, ");
+  put_view(&c->message, other);
+  tn__buf_add(&c->message, " in the descriptor");
+}
+
+static void missing(comparison *c, const path *p) {
+  c->differs = true;
+  put_path(&c->message, p);
+  tn__buf_add(&c->message,
+              " stands in the note, but is NULL in the "
+              "descriptor");
+}
+
+static void same_struct(comparison *c, const path *p, const tnm_table *table,
+                        const void *object);
+
+static void same_element(comparison *c, const path *p, const tnm_member *m,
+                         const void *array) {
+  const tnm_member number = {.form = TNM_U64};
+  size_t i = (size_t)p->index;
+  if (m->form == TNM_TEXTS) {
+    same_text(c, p, ((const char *const *)array)[i]);
+  } else if (m->form == TNM_U32S || m->form == TNM_U64S) {
+    uint64_t wide = m->form == TNM_U32S ? ((const uint32_t *)array)[i]
+                                        : ((const uint64_t *)array)[i];
+    same_raw(c, p, &number,
+             (uint64_t[2]){tnm_read_varint(&c->reader, UINT64_MAX), wide});
+  } else {
+    const void *element = tnm_element(m, array, i);
+    if (element)
+      same_struct(c, p, m->of, element);
+    else
+      missing(c, p);
+  }
+}
+
+static void same_array(comparison *c, path *p, const tnm_member *m,
+                       const void *array, uint32_t have) {
+  const tnm_member number = {.form = TNM_U64};
+  const path length = {p, "length", -1};
+  uint32_t n = tnm_read_count(&c->reader, m);
+  same_raw(c, &length, &number, (uint64_t[2]){n, have});
+  if (n && !array && !c->differs) missing(c, p);
+  for (size_t i = 0; i < n && !c->differs && !c->reader.why; ++i) {
+    p->index = (int64_t)i;
+    same_element(c, p, m, array);
+  }
+}
+
+static void same_member(comparison *c, path *p, const tnm_table *table,
+                        const void *object, const tnm_member *m) {
+  const void *pointer = tnm_get_pointer(table, object, m);
+  if (m->form == TNM_TEXT) {
+    same_text(c, p, pointer);
+  } else if (m->form == TNM_POINTER) {
+    const tnm_member number = {.form = TNM_U64};
+    uint64_t there = tnm_read_varint(&c->reader, 1);
+    same_raw(c, p, &number, (uint64_t[2]){there, pointer ? 1 : 0});
+    if (there && pointer) same_struct(c, p, m->of, pointer);
+  } else {
+    same_array(c, p, m, pointer, tnm_get_count(table, object, m));
+  }
+}
+
+/* Equal numbers, which most members are, leave the loop alone. */
+static void same_struct(comparison *c, const path *up, const tnm_table *table,
+                        const void *object) {
+  const uint8_t *outer = tnm_read_enter(&c->reader, table);
+  const tnm_member *m = table->members;
+  path p = {up, NULL, -1};
+  for (size_t i = 0; i < table->n_members && !c->reader.why; ++i, ++m) {
+    uint64_t raw[2] = {0, 0};
+    if (m->form <= TNM_F64) {
+      raw[0] = tnm_read_scalar(&c->reader, m);
+      raw[1] = tnm_get(table, object, m);
+      if (raw[0] == raw[1]) continue;
+    }
+    p.name = m->name;
+    p.index = -1;
+    if (m->form <= TNM_F64)
+      same_raw(c, &p, m, raw);
+    else
+      same_member(c, &p, table, object, m);
+    if (c->differs) return;
+  }
+  tnm_read_leave(&c->reader, table, outer);
+}
+
+tn_code tn__tables_compare(const tn__env *env, const tn_plugin *plugin,
+                           const void *bytes, size_t n) {
+  comparison c = {.differs = false};
+  tn_code rc = TN_OK;
+  tnm_reader_open(&c.reader, bytes, n);
+  tn__buf_init(&c.message, env);
+  same_struct(&c, NULL, &tnm_table_plugin, plugin);
+  if (!c.differs)
+    rc = tnm_reader_close(&c.reader);
+  else if (c.message.failed)
+    rc = tn__fail_memory(0, "a message");
+  else
+    rc = tn__fail(TN_PLUGIN, "%s", c.message.s);
+  tn__buf_deinit(&c.message);
+  return rc;
+}

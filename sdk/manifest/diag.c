@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Positioned messages: collecting them in order, one per cause. What they look
+ * like stands in print.c.
+ */
+#include "diag.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Beyond this many, messages are counted but not kept. */
+enum { MAX_KEPT = 1000 };
+
+/* The id of a message that is not kept. */
+#define DROPPED SIZE_MAX
+
+tnm_diags *tnm_diags_create(const tn__env *env) {
+  tnm_diags *diags = tn__zalloc(env, sizeof *diags);
+  if (diags == NULL) {
+    tn__fail_memory(sizeof *diags, "the list of messages");
+    return NULL;
+  }
+  diags->env = env;
+  tn__arena_init(&diags->arena, env);
+  return diags;
+}
+
+void tnm_diags_release(tnm_diags *diags) {
+  if (diags == NULL) return;
+  const tn__env *env = diags->env;
+  tn__vec_deinit(env, &diags->files);
+  tn__vec_deinit(env, &diags->by_id);
+  tn__vec_deinit(env, &diags->sorted);
+  tn__arena_deinit(&diags->arena);
+  tn__free(env, diags);
+}
+
+size_t tnm_diags_errors(const tnm_diags *diags) {
+  return diags->errors;
+}
+
+size_t tnm_diags_warnings(const tnm_diags *diags) {
+  return diags->warnings;
+}
+
+bool tnm_diags_failed(const tnm_diags *diags) {
+  return diags->failed || diags->arena.failed;
+}
+
+tnm_pos tnm_pos_start(uint32_t file) {
+  return (tnm_pos){.line = 1, .column = 1, .length = 1, .file = file};
+}
+
+uint32_t tnm_diags_file(tnm_diags *diags, const char *name, const char *text,
+                        size_t n) {
+  tnm_file *file = tn__arena_alloc(&diags->arena, sizeof *file);
+  char *name_copy = tn__arena_text(&diags->arena, name, strlen(name));
+  char *text_copy = tn__arena_text(&diags->arena, text, n);
+  uint32_t index = (uint32_t)diags->files.n;
+  if (file == NULL || name_copy == NULL || text_copy == NULL ||
+      tn__vec_push(diags->env, &diags->files, file) != TN_OK) {
+    diags->failed = true;
+    return index;
+  }
+  *file = (tnm_file){.name = name_copy, .text = text_copy, .n = n};
+  return index;
+}
+
+const tnm_file *tnm_diags_get_file(const tnm_diags *diags, uint32_t index) {
+  static const tnm_file none = {"", "", 0};
+  return index < diags->files.n ? diags->files.v[index] : &none;
+}
+
+const char *tnm_diags_text(const tnm_diags *diags, uint32_t file, size_t *n) {
+  const tnm_file *found = tnm_diags_get_file(diags, file);
+  *n = found->n;
+  return found->text;
+}
+
+static char *format_text(tnm_diags *diags, const char *format, va_list args) {
+  va_list again;
+  va_copy(again, args);
+  int n = vsnprintf(NULL, 0, format, again);
+  va_end(again);
+  char *text = tn__arena_alloc(&diags->arena, (size_t)(n < 0 ? 0 : n) + 1);
+  if (text != NULL) vsnprintf(text, (size_t)(n < 0 ? 0 : n) + 1, format, args);
+  return text;
+}
+
+int tnm_pos_compare(tnm_pos a, tnm_pos b) {
+  if (a.file != b.file) return a.file < b.file ? -1 : 1;
+  if (a.line != b.line) return a.line < b.line ? -1 : 1;
+  if (a.column != b.column) return a.column < b.column ? -1 : 1;
+  return 0;
+}
+
+/* Families lower the same text once per member: one cause, one message. */
+static bool is_known(const tnm_diags *diags, const tnm_diag_spec *spec,
+                     const char *text) {
+  for (size_t i = 0; i < diags->by_id.n; ++i) {
+    const tnm_message *m = diags->by_id.v[i];
+    if (tnm_pos_compare(m->spec.pos, spec->pos) == 0 &&
+        strcmp(m->spec.code, spec->code) == 0 && strcmp(m->text, text) == 0)
+      return true;
+  }
+  return false;
+}
+
+static size_t sorted_place(const tnm_diags *diags, tnm_pos pos) {
+  size_t at = diags->sorted.n;
+  while (at > 0) {
+    const tnm_message *before = diags->sorted.v[at - 1];
+    if (tnm_pos_compare(before->spec.pos, pos) <= 0) break;
+    --at;
+  }
+  return at;
+}
+
+static bool keep(tnm_diags *diags, tnm_message *message) {
+  if (tn__vec_reserve(diags->env, &diags->by_id, 1) != TN_OK ||
+      tn__vec_reserve(diags->env, &diags->sorted, 1) != TN_OK)
+    return false;
+  size_t at = sorted_place(diags, message->spec.pos);
+  tn__vec_insert_reserved(&diags->sorted, at, message);
+  tn__vec_insert_reserved(&diags->by_id, diags->by_id.n, message);
+  return true;
+}
+
+static void count(tnm_diags *diags, const tnm_diag_spec *spec) {
+  if (spec->code[0] == 'W')
+    ++diags->warnings;
+  else
+    ++diags->errors;
+}
+
+/* Keeps a message; DROPPED if it cannot. */
+static size_t add_message(tnm_diags *diags, const tnm_diag_spec *spec,
+                          const char *text) {
+  const char *under = spec->under;
+  if (under != NULL)
+    under = tn__arena_text(&diags->arena, under, strlen(under));
+  tnm_message *message = tn__arena_alloc(&diags->arena, sizeof *message);
+  if (message == NULL) return DROPPED;
+  *message = (tnm_message){.spec = *spec, .text = text};
+  message->spec.under = under;
+  if (keep(diags, message)) return diags->by_id.n - 1;
+  diags->failed = true;
+  return DROPPED;
+}
+
+size_t tnm_diag(tnm_diags *diags, const tnm_diag_spec *spec, const char *format,
+                ...) {
+  bool full = diags->by_id.n == MAX_KEPT;
+  va_list args;
+  va_start(args, format);
+  const char *text = full ? NULL : format_text(diags, format, args);
+  va_end(args);
+  if (text != NULL && is_known(diags, spec, text)) return DROPPED;
+  count(diags, spec);
+  return text == NULL ? DROPPED : add_message(diags, spec, text);
+}
+
+/* Adds a line to a kept message. */
+static void add_extra(tnm_diags *diags, size_t id, tnm_extra extra) {
+  if (id >= diags->by_id.n || extra.text == NULL) return;
+  tnm_message *message = diags->by_id.v[id];
+  tnm_extra *kept = tn__arena_alloc(&diags->arena, sizeof *kept);
+  if (kept == NULL) return;
+  *kept = extra;
+  tnm_extra **tail = &message->extras;
+  while (*tail != NULL) tail = &(*tail)->next;
+  *tail = kept;
+}
+
+void tnm_diag_note(tnm_diags *diags, size_t id, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  tnm_extra extra = {.kind = TNM_NOTE};
+  extra.text = format_text(diags, format, args);
+  va_end(args);
+  add_extra(diags, id, extra);
+}
+
+void tnm_diag_help(tnm_diags *diags, size_t id, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  tnm_extra extra = {.kind = TNM_HELP};
+  extra.text = format_text(diags, format, args);
+  va_end(args);
+  add_extra(diags, id, extra);
+}
+
+void tnm_diag_also(tnm_diags *diags, size_t id, tnm_pos pos, const char *format,
+                   ...) {
+  va_list args;
+  va_start(args, format);
+  tnm_extra extra = {.kind = TNM_ALSO, .pos = pos};
+  extra.text = format_text(diags, format, args);
+  va_end(args);
+  add_extra(diags, id, extra);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * lex.c: the tokens of the expression language. Reports nothing: what cannot
+ * be a token becomes a bad one, and the parser says so.
+ */
+#include <string.h>
+
+#include "expr.h"
+
+/* The manifest is text in UTF-8 whatever the locale, so no <ctype.h>. */
+static bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+static bool is_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         is_digit(c);
+}
+
+static bool is_continuation(char c) {
+  return ((unsigned char)c & 0xc0u) == 0x80u;
+}
+
+static size_t digits(const char *at) {
+  size_t n = 0;
+  while (is_digit(at[n])) ++n;
+  return n;
+}
+
+/* Digits, a fraction, an exponent. What sticks to it belongs to it, so that
+ * "0x10" is one bad number rather than a number and a name. */
+static int lex_number(const char *at, size_t *n) {
+  size_t end = digits(at);
+  bool bad = end == 0;
+  if (at[end] == '.' && is_digit(at[end + 1])) end += 1 + digits(at + end + 1);
+  if (at[end] == 'e' || at[end] == 'E') {
+    size_t sign = at[end + 1] == '+' || at[end + 1] == '-' ? 1 : 0;
+    size_t exponent = digits(at + end + 1 + sign);
+    if (exponent > 0) end += 1 + sign + exponent;
+  }
+  while (is_name(at[end])) {
+    bad = true;
+    ++end;
+  }
+  *n = end;
+  return bad ? TNM_TOKEN_BAD_NUMBER : TNM_TOKEN_NUMBER;
+}
+
+static char lex_operator(const char *at, size_t *n) {
+  static const struct {
+    const char *text;
+    char op;
+  } longer[] = {
+      {"...", TNM_SPREAD}, {"<=", 'l'}, {">=", 'g'}, {"==", 'e'}, {"!=", 'n'},
+  };
+  for (size_t i = 0; i < sizeof longer / sizeof *longer; ++i) {
+    *n = strlen(longer[i].text);
+    if (strncmp(at, longer[i].text, *n) == 0) return longer[i].op;
+  }
+  *n = 1;
+  return strchr("+-*/%^<>(),.", *at) ? *at : '\0';
+}
+
+/* One character, with all bytes of its code point. */
+static size_t lex_character(const char *at) {
+  size_t n = 1;
+  while (is_continuation(at[n])) ++n;
+  return n;
+}
+
+tnm_token tnm_lex(tnm_lexer *lexer) {
+  while (*lexer->at == ' ') {
+    ++lexer->at;
+    ++lexer->pos.column;
+  }
+  const char *at = lexer->at;
+  tnm_token token = {.text = at, .pos = lexer->pos};
+  token.pos.length = 1;
+  if (*at == '\0') return token;
+  if (is_digit(*at) || (*at == '.' && is_digit(at[1]))) {
+    token.kind = lex_number(at, &token.n);
+  } else if (is_name(*at)) {
+    token.kind = TNM_TOKEN_NAME;
+    while (is_name(at[token.n])) ++token.n;
+  } else {
+    token.op = lex_operator(at, &token.n);
+    token.kind = token.op ? TNM_TOKEN_OPERATOR : TNM_TOKEN_BAD;
+  }
+  if (token.kind == TNM_TOKEN_BAD)
+    token.n = lex_character(at);
+  else
+    token.pos.length = (uint32_t)token.n;
+  lexer->at += token.n;
+  lexer->pos.column += token.pos.length;
+  return token;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Examples and the settings of the gradient check: nested lists to numbers.
+ * Whether shapes and results are right is found out by running them.
+ */
+#include <string.h>
+
+#include "front.h"
+
+/* One example while it is read. */
+typedef struct state {
+  tnm_lower *lower;
+  const tnm_tree *node;
+  tnm_example *out;
+} state;
+
+/* --------------------------------------------------------------- nested lists
+ */
+
+static bool report_ragged(tnm_lower *lower, const tnm_tree *node,
+                          const char *what) {
+  tnm_diag_spec spec = {"E0062", node->pos, NULL};
+  size_t id = tnm_diag(lower->diags, &spec, "%s", what);
+  tnm_diag_help(lower->diags, id,
+                "write nested lists of equal length: `[[1, 2], [3, 4]]`");
+  return false;
+}
+
+/* The shape, as the first items have it. */
+static bool measure(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {
+  const tnm_tree *at = node;
+  for (; at != NULL && at->kind == TNM_LIST; at = at->first) {
+    if (out->ndim == TN_MAX_NDIM)
+      return report_ragged(lower, node, "more than 16 dimensions");
+    out->shape[out->ndim++] = (int64_t)at->n;
+  }
+  return true;
+}
+
+static bool read_number(tnm_lower *lower, const tnm_tree *node, double *value) {
+  if (node->kind == TNM_SCALAR && strcmp(node->text, "true") == 0)
+    *value = 1;
+  else if (node->kind == TNM_SCALAR && strcmp(node->text, "false") == 0)
+    *value = 0;
+  else
+    return tnm_read_double(lower->diags, node, value);
+  return true;
+}
+
+static bool fill(tnm_lower *lower, const tnm_tree *node, int32_t depth,
+                 tnm_data *out, double *values) {
+  if (depth == out->ndim) {
+    if (node->kind == TNM_LIST)
+      return report_ragged(lower, node, "a list stands where a number should");
+    return read_number(lower, node, &values[out->n++]);
+  }
+  if (node->kind != TNM_LIST)
+    return report_ragged(lower, node, "a number stands where a list should");
+  if ((int64_t)node->n != out->shape[depth])
+    return report_ragged(lower, node,
+                         "this list differs in length from its neighbours");
+  for (const tnm_tree *item = node->first; item != NULL; item = item->next) {
+    if (!fill(lower, item, depth + 1, out, values)) return false;
+  }
+  return true;
+}
+
+static bool read_data(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {
+  *out = (tnm_data){.pos = node->pos};
+  if (node->kind == TNM_MAP)
+    return report_ragged(lower, node, "a mapping stands where data should");
+  if (!measure(lower, node, out)) return false;
+  size_t n = 1;
+  for (int32_t i = 0; i < out->ndim; ++i) {
+    if (!tn__mul(n, (size_t)out->shape[i], &n) || n > TNM_MAX_VALUES)
+      return report_ragged(lower, node, "the lists differ in length");
+  }
+  double *values = TNM_NEW(lower->arena, double, n);
+  if (values == NULL) return false;
+  out->values = values;
+  return fill(lower, node, 0, out, values);
+}
+
+/* -------------------------------------------------------------------- operands
+ */
+
+/* What an entry is about; TN_NONE if it is no operand. */
+static uint32_t find_list(const tnm_lower *lower, const char *name,
+                          const tn_arg **arg) {
+  for (uint32_t list = 0; list < 3; ++list) {
+    uint32_t i = tnm_find_operand(lower, list, name);
+    if (i == TN_NONE) continue;
+    *arg = lower->operands[list].v[i];
+    return list;
+  }
+  return TN_NONE;
+}
+
+static void report_name(const state *s, const tnm_tree *entry) {
+  tnm_lower *lower = s->lower;
+  const char *known[3 * TNM_MAX_KEYS];
+  size_t n = 0;
+  for (uint32_t list = 0; list < 3; ++list) {
+    for (uint32_t i = 0; i < lower->operands[list].n; ++i)
+      known[n++] = lower->operands[list].names[i];
+  }
+  tnm_diag_spec spec = {"E0063", entry->key_pos, NULL};
+  size_t id = tnm_diag(lower->diags, &spec, "`%.80s` is no operand of `%s`",
+                       entry->key, lower->op->name);
+  tnm_suggest(lower->diags, id, entry->key, known, n);
+}
+
+/* Adds one item, or, for operands that come in numbers, one per item. */
+static size_t read_items(const state *s, const tnm_tree *entry,
+                         const tn_arg *arg, tnm_example_item *items) {
+  bool many = (arg->flags & TN_ARG_VARIADIC) || arg->count != TN_NONE;
+  if (!many || entry->kind != TNM_LIST) {
+    items[0].name = arg->name;
+    return read_data(s->lower, entry, &items[0].data) ? 1 : 0;
+  }
+  size_t n = 0;
+  for (const tnm_tree *item = entry->first; item != NULL; item = item->next) {
+    items[n].name = arg->name;
+    if (read_data(s->lower, item, &items[n].data)) ++n;
+  }
+  return n;
+}
+
+static bool is_fixed_key(const char *key) {
+  for (const tnm_key *k = tnm_schema_example.keys; k->name != NULL; ++k) {
+    if (strcmp(k->name, key) == 0) return true;
+  }
+  return false;
+}
+
+/* An upper bound of the items that a mapping gives. */
+static size_t count_items(const tnm_tree *map) {
+  size_t n = map->n;
+  for (const tnm_tree *e = map->first; e != NULL; e = e->next)
+    n += e->kind == TNM_LIST ? e->n : 0;
+  return n;
+}
+
+static const tnm_example_item *read_operands(const state *s,
+                                             const tnm_tree *map, size_t *n) {
+  tnm_example_item *items =
+      TNM_NEW(s->lower->arena, tnm_example_item, count_items(map));
+  if (items == NULL) return NULL;
+  for (const tnm_tree *e = map->first; e != NULL; e = e->next) {
+    const tn_arg *arg = NULL;
+    if (map == s->node && is_fixed_key(e->key)) continue;
+    if (find_list(s->lower, e->key, &arg) == TN_NONE)
+      report_name(s, e);
+    else
+      *n += read_items(s, e, arg, items + *n);
+  }
+  return items;
+}
+
+static void check_inputs(const state *s) {
+  const tnm_operands *inputs = &s->lower->operands[TN_OPERAND_IN];
+  const tnm_tree *name = tnm_tree_get(s->node, "name");
+  for (uint32_t i = 0; i < inputs->n; ++i) {
+    bool optional = inputs->v[i]->flags & (TN_ARG_OPTIONAL | TN_ARG_VARIADIC);
+    if (optional || tnm_tree_get(s->node, inputs->names[i]) != NULL) continue;
+    tnm_diag_spec spec = {"E0064", name == NULL ? s->node->pos : name->pos,
+                          NULL};
+    size_t id = tnm_diag(s->lower->diags, &spec,
+                         "this example gives no input `%s`", inputs->names[i]);
+    tnm_diag_help(s->lower->diags, id, "add `%s: [...]`", inputs->names[i]);
+  }
+}
+
+/* ---------------------------------------------------------------------- params
+ */
+
+static const tn_field *find_field(const tnm_lower *lower, const char *key) {
+  for (uint32_t i = 0; i < lower->op->n_params; ++i) {
+    const tn_field *f = lower->params[i];
+    if (strcmp(f->name, key) == 0 ||
+        (f->alias != NULL && strcmp(f->alias, key) == 0))
+      return f;
+  }
+  return NULL;
+}
+
+static void report_param(const state *s, const tnm_tree *entry) {
+  tnm_lower *lower = s->lower;
+  const char *known[TNM_MAX_KEYS];
+  size_t n = 0;
+  for (; n < lower->op->n_params; ++n) known[n] = lower->params[n]->name;
+  tnm_diag_spec spec = {"E0063", entry->key_pos, NULL};
+  size_t id = tnm_diag(lower->diags, &spec, "`%.80s` is no parameter of `%s`",
+                       entry->key, lower->op->name);
+  tnm_suggest(lower->diags, id, entry->key, known, n);
+}
+
+static void read_params(const state *s) {
+  const tnm_tree *map = tnm_tree_get(s->node, "params");
+  if (map == NULL) return;
+  tn_value *values = TNM_NEW(s->lower->arena, tn_value, map->n);
+  if (values == NULL) return;
+  for (const tnm_tree *e = map->first; e != NULL; e = e->next) {
+    const tn_field *field = find_field(s->lower, e->key);
+    if (field == NULL)
+      report_param(s, e);
+    else if (tnm_check_value(s->lower->diags, field, e, "value"))
+      values[s->out->n_params++] =
+          tn_value_text(field->name, tnm_value_text(s->lower->arena, e));
+  }
+  s->out->params = values;
+}
+
+/* -------------------------------------------------------------------- examples
+ */
+
+static bool read_name(const state *s, tnm_unique *names) {
+  const tnm_tree *name = tnm_tree_get(s->node, "name");
+  if (name == NULL || !tnm_read_name(s->lower->diags, name, "an example") ||
+      !tnm_unique_add(names, s->lower->diags, name))
+    return false;
+  s->out->name = name->text;
+  return true;
+}
+
+static void read_tolerance(const state *s) {
+  const tnm_tree *tol = tnm_tree_get(s->node, "tol");
+  if (tol == NULL || !tnm_read_double(s->lower->diags, tol, &s->out->tol) ||
+      s->out->tol >= 0)
+    return;
+  tnm_diag_spec spec = {"E0014", tol->pos, NULL};
+  tnm_diag(s->lower->diags, &spec, "a tolerance cannot be negative");
+}
+
+static void read_example(const state *s, tnm_unique *names) {
+  s->out->pos = s->node->pos;
+  read_name(s, names);
+  read_tolerance(s);
+  if (s->lower->incomplete) return;
+  read_params(s);
+  s->out->items = read_operands(s, s->node, &s->out->n_items);
+  check_inputs(s);
+  const tnm_tree *grad = tnm_tree_get(s->node, "grad");
+  if (grad != NULL) s->out->grads = read_operands(s, grad, &s->out->n_grads);
+}
+
+static void read_gradcheck(tnm_lower *lower) {
+  tnm_tree *map = tnm_tree_get(lower->doc, "gradcheck");
+  if (map == NULL ||
+      !tnm_schema_check(lower->diags, &tnm_schema_gradcheck, map))
+    return;
+  const tnm_tree *points = tnm_tree_get(map, "points");
+  const tnm_tree *eps = tnm_tree_get(map, "eps");
+  const tnm_tree *tol = tnm_tree_get(map, "tol");
+  uint32_t n;
+  double number;
+  if (points != NULL) tnm_read_u32(lower->diags, points, 1, &n);
+  if (eps != NULL) tnm_read_double(lower->diags, eps, &number);
+  if (tol != NULL) tnm_read_double(lower->diags, tol, &number);
+}
+
+void tnm_lower_examples(tnm_lower *lower) {
+  const tnm_tree *list = tnm_tree_get(lower->doc, "examples");
+  read_gradcheck(lower);
+  if (list == NULL) return;
+  tnm_example *examples = TNM_NEW(lower->arena, tnm_example, list->n);
+  tnm_unique names;
+  if (examples == NULL || !tnm_unique_init(&names, lower->arena, list->n))
+    return;
+  lower->out->examples = examples;
+  for (tnm_tree *node = list->first; node != NULL; node = node->next) {
+    if (!tnm_schema_check(lower->diags, &tnm_schema_example, node)) continue;
+    state s = {lower, node, &examples[lower->out->n_examples++]};
+    read_example(&s, &names);
+  }
+}

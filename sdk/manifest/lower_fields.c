@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Parameters and kernel options: from `params:` to tn_field tables, with the
+ * offsets that a C compiler gives to the members of the generated struct.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "front.h"
+
+/* The list that is being read, and the field at hand. */
+typedef struct state {
+  const tnm_reader *reader;
+  tnm_diags *diags;
+  tn_field **fields;
+  uint32_t n; /* fields before this one */
+  uint32_t least_since;
+  const tnm_tree *node;
+  tn_field *field;
+} state;
+
+static const char *const type_names[] = {
+    "bool", "int", "float", "string", "enum", "ints", "floats", "dtype", NULL};
+
+static bool is_list(const tn_field *f) {
+  return f->type == TN_FIELD_INTS || f->type == TN_FIELD_FLOATS;
+}
+
+static bool is_whole(const tn_field *f) {
+  return f->type == TN_FIELD_INT || f->type == TN_FIELD_INTS;
+}
+
+static bool is_real(const tn_field *f) {
+  return f->type == TN_FIELD_FLOAT || f->type == TN_FIELD_FLOATS;
+}
+
+/* -------------------------------------------------------------- enum, limits
+ */
+
+/* A key that the type of the field gives no meaning to. */
+static void report_meaningless(const state *s, const tnm_tree *value,
+                               const char *who_has) {
+  tnm_diag_spec spec = {"E0021", value->key_pos, NULL};
+  size_t id = tnm_diag(s->diags, &spec, "`%s` has no meaning for type `%s`",
+                       value->key, type_names[s->field->type - 1]);
+  tnm_diag_help(s->diags, id, "%s", who_has);
+}
+
+static bool read_enum_name(const state *s, const tnm_tree *item) {
+  if (!tnm_check_scalar(s->diags, item, "a name")) return false;
+  const char *allowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  if (strspn(item->text, allowed) == strlen(item->text) &&
+      strlen(item->text) <= TNM_MAX_NAME)
+    return true;
+  tnm_diag_spec spec = {"E0015", item->pos, NULL};
+  size_t id = tnm_diag(s->diags, &spec, "`%.80s` cannot name an enum value",
+                       item->text);
+  tnm_diag_help(s->diags, id, "use letters, digits and `_`");
+  return false;
+}
+
+static void read_values(const state *s) {
+  const tnm_tree *list = tnm_tree_get(s->node, "values");
+  bool is_enum = s->field->type == TN_FIELD_ENUM;
+  if (list != NULL && !is_enum) report_meaningless(s, list, "an enum has it");
+  if (!is_enum) return;
+  if (list == NULL || list->n == 0) {
+    tnm_diag_spec spec = {"E0011", list == NULL ? s->node->pos : list->pos,
+                          NULL};
+    size_t id = tnm_diag(s->diags, &spec, "an enum needs `values`");
+    tnm_diag_help(s->diags, id, "add `values: [first, second]`");
+    return;
+  }
+  const char **values = TNM_NEW(s->reader->arena, const char *, list->n);
+  tnm_unique names;
+  if (values == NULL || !tnm_unique_init(&names, s->reader->arena, list->n))
+    return;
+  for (const tnm_tree *item = list->first; item != NULL; item = item->next) {
+    if (read_enum_name(s, item) && tnm_unique_add(&names, s->diags, item))
+      values[s->field->n_values++] = item->text;
+  }
+  s->field->values = values;
+}
+
+static void read_limit(const state *s, const char *key, uint32_t flag) {
+  tn_field *f = s->field;
+  const tnm_tree *value = tnm_tree_get(s->node, key);
+  if (value == NULL) return;
+  bool least = flag == TN_FIELD_HAS_MIN;
+  bool ok = false;
+  if (is_whole(f))
+    ok = tnm_read_int(s->diags, value, INT64_MIN, INT64_MAX,
+                      least ? &f->min_int : &f->max_int);
+  else if (is_real(f))
+    ok =
+        tnm_read_double(s->diags, value, least ? &f->min_float : &f->max_float);
+  else
+    report_meaningless(s, value, "int, float, ints and floats have it");
+  if (ok) f->flags |= flag;
+}
+
+static void read_limits(const state *s) {
+  tn_field *f = s->field;
+  read_limit(s, "min", TN_FIELD_HAS_MIN);
+  read_limit(s, "max", TN_FIELD_HAS_MAX);
+  uint32_t both = TN_FIELD_HAS_MIN | TN_FIELD_HAS_MAX;
+  bool wrong =
+      is_whole(f) ? f->min_int > f->max_int : f->min_float > f->max_float;
+  if ((f->flags & both) != both || !wrong) return;
+  f->flags &= ~both;
+  const tnm_tree *max = tnm_tree_get(s->node, "max");
+  tnm_diag_spec spec = {"E0021", max->pos, NULL};
+  size_t id = tnm_diag(s->diags, &spec, "`max` of `%s` is less than its `min`",
+                       f->name);
+  tnm_diag_also(s->diags, id, tnm_tree_get(s->node, "min")->pos, "the least");
+}
+
+/* ---------------------------------------------------------------------- rank
+ */
+
+/* "2", "1..3" or "1..". */
+static bool parse_rank(const char *text, tn_field *f) {
+  const char *dots = strstr(text, "..");
+  char first[24];
+  size_t n = dots == NULL ? strlen(text) : (size_t)(dots - text);
+  int64_t least, most = TN_NONE;
+  if (n >= sizeof first) return false;
+  memcpy(first, text, n);
+  first[n] = '\0';
+  if (!tnm_parse_int(first, &least)) return false;
+  if (dots == NULL)
+    most = least;
+  else if (dots[2] != '\0' && !tnm_parse_int(dots + 2, &most))
+    return false;
+  if (least < 0 || most < least || most > TN_NONE) return false;
+  f->min_rank = (uint32_t)least;
+  f->max_rank = (uint32_t)most;
+  return true;
+}
+
+static bool find_rank_of(const state *s, const char *name) {
+  for (uint32_t i = 0; i < s->n; ++i) {
+    const tn_field *other = s->fields[i];
+    if (strcmp(other->name, name) != 0 || !is_list(other)) continue;
+    s->field->rank_of = i;
+    s->field->min_rank = other->min_rank;
+    s->field->max_rank = other->max_rank;
+    return true;
+  }
+  return false;
+}
+
+static void read_rank(const state *s) {
+  const tnm_tree *value = tnm_tree_get(s->node, "rank");
+  if (value == NULL) return;
+  if (!is_list(s->field)) {
+    report_meaningless(s, value, "ints and floats have it");
+    return;
+  }
+  if (parse_rank(value->text, s->field) || find_rank_of(s, value->text)) return;
+  tnm_diag_spec spec = {"E0022", value->pos, NULL};
+  size_t id = tnm_diag(s->diags, &spec, "invalid rank `%.80s`", value->text);
+  tnm_diag_help(s->diags, id,
+                "write a length `2`, a range `1..3`, or the name of a list "
+                "parameter before this one");
+}
+
+/* ------------------------------------------------------------ checking values
+ */
+
+/* Where a value stands and what it is, for messages. */
+typedef struct checked {
+  tnm_diags *diags;
+  const tn_field *field;
+  const tnm_tree *node;
+  const char *what;
+} checked;
+
+static size_t report(const checked *c, const char *rule) {
+  tnm_diag_spec spec = {"E0020", c->node->pos, NULL};
+  if (c->node->kind != TNM_SCALAR)
+    return tnm_diag(c->diags, &spec, "%s of `%s` must be %s", c->what,
+                    c->field->name, rule);
+  return tnm_diag(c->diags, &spec, "%s of `%s` is `%.80s`, must be %s", c->what,
+                  c->field->name, c->node->text, rule);
+}
+
+static bool check_int(const checked *c) {
+  const tn_field *f = c->field;
+  int64_t value;
+  char rule[64];
+  if (!tnm_parse_int(c->node->text, &value)) {
+    report(c, "a whole number");
+    return false;
+  }
+  if ((f->flags & TN_FIELD_HAS_MIN) && value < f->min_int)
+    snprintf(rule, sizeof rule, "at least %" PRId64, f->min_int);
+  else if ((f->flags & TN_FIELD_HAS_MAX) && value > f->max_int)
+    snprintf(rule, sizeof rule, "at most %" PRId64, f->max_int);
+  else
+    return true;
+  report(c, rule);
+  return false;
+}
+
+static bool check_float(const checked *c) {
+  const tn_field *f = c->field;
+  double value;
+  char rule[64];
+  if (!tnm_parse_double(c->node->text, &value)) {
+    report(c, "a number");
+    return false;
+  }
+  if ((f->flags & TN_FIELD_HAS_MIN) && !(value >= f->min_float))
+    snprintf(rule, sizeof rule, "at least %g", f->min_float);
+  else if ((f->flags & TN_FIELD_HAS_MAX) && !(value <= f->max_float))
+    snprintf(rule, sizeof rule, "at most %g", f->max_float);
+  else
+    return true;
+  report(c, rule);
+  return false;
+}
+
+static bool check_enum(const checked *c) {
+  const tn_field *f = c->field;
+  for (uint32_t i = 0; i < f->n_values; ++i) {
+    if (strcmp(c->node->text, f->values[i]) == 0) return true;
+  }
+  if (f->n_values == 0) return true;
+  size_t id = report(c, "one of its values");
+  tnm_suggest(c->diags, id, c->node->text, f->values, f->n_values);
+  return false;
+}
+
+static bool check_bool(const checked *c) {
+  const char *text = c->node->text;
+  if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0 ||
+      strcmp(text, "1") == 0 || strcmp(text, "0") == 0)
+    return true;
+  report(c, "true or false");
+  return false;
+}
+
+static bool check_scalar(const checked *c) {
+  if (c->node->kind != TNM_SCALAR) {
+    report(c, "a single value");
+    return false;
+  }
+  tn_dtype dtype;
+  switch (c->field->type) {
+    case TN_FIELD_BOOL:
+      return check_bool(c);
+    case TN_FIELD_INT:
+    case TN_FIELD_INTS:
+      return check_int(c);
+    case TN_FIELD_FLOAT:
+    case TN_FIELD_FLOATS:
+      return check_float(c);
+    case TN_FIELD_ENUM:
+      return check_enum(c);
+    case TN_FIELD_DTYPE:
+      if (tn__dtype_parse(c->node->text, &dtype)) return true;
+      tnm_suggest(c->diags, report(c, "a type"), c->node->text, tn__dtype_names,
+                  TN__N_DTYPES);
+      return false;
+    default:
+      return true;
+  }
+}
+
+static bool check_list(const checked *c) {
+  const tn_field *f = c->field;
+  size_t n = c->node->kind == TNM_LIST ? c->node->n : 1;
+  bool repeated = c->node->kind == TNM_SCALAR && f->rank_of != TN_NONE;
+  if (!repeated && (n < f->min_rank || n > f->max_rank)) {
+    char rule[64];
+    if (f->min_rank == f->max_rank)
+      snprintf(rule, sizeof rule, "a list of %u", f->min_rank);
+    else if (f->max_rank == TN_NONE)
+      snprintf(rule, sizeof rule, "a list of at least %u", f->min_rank);
+    else
+      snprintf(rule, sizeof rule, "a list of %u to %u", f->min_rank,
+               f->max_rank);
+    report(c, rule);
+    return false;
+  }
+  if (c->node->kind == TNM_SCALAR) return check_scalar(c);
+  bool ok = true;
+  for (const tnm_tree *item = c->node->first; item != NULL; item = item->next) {
+    checked one = *c;
+    one.node = item;
+    ok = check_scalar(&one) && ok;
+  }
+  return ok;
+}
+
+bool tnm_check_value(tnm_diags *diags, const tn_field *field,
+                     const tnm_tree *node, const char *what) {
+  checked c = {diags, field, node, what};
+  if (node->kind == TNM_MAP) {
+    report(&c, "a value or a list");
+    return false;
+  }
+  if ((field->flags & TN_FIELD_OPTIONAL) && node->kind == TNM_SCALAR &&
+      strcmp(node->text, "None") == 0)
+    return true;
+  return is_list(field) ? check_list(&c) : check_scalar(&c);
+}
+
+const char *tnm_value_text(tn__arena *arena, const tnm_tree *node) {
+  if (node->kind == TNM_SCALAR) return node->text;
+  size_t size = 3;
+  for (const tnm_tree *i = node->first; i != NULL; i = i->next)
+    size += i->kind == TNM_SCALAR ? strlen(i->text) + 2 : 0;
+  char *text = tn__arena_alloc(arena, size);
+  if (text == NULL) return NULL;
+  char *at = text;
+  *at++ = '[';
+  for (const tnm_tree *i = node->first; i != NULL; i = i->next) {
+    if (i->kind != TNM_SCALAR) continue;
+    if (at > text + 1) at = stpcpy(at, ", ");
+    at = stpcpy(at, i->text);
+  }
+  *at = ']';
+  return text;
+}
+
+/* ------------------------------------------------------------ default, layout
+ */
+
+/* Length of a default as written: "[1, 2]" has 2, "1" has 1. */
+static size_t default_length(const char *text) {
+  size_t n = 1;
+  if (strcmp(text, "[]") == 0) return 0;
+  for (const char *at = text; (at = strchr(at, ',')) != NULL; ++at) ++n;
+  return n;
+}
+
+/* Defaults that go with each other must do so by themselves. */
+static bool fits_default_of(const state *s, const tnm_tree *value) {
+  if (value->kind != TNM_LIST || s->field->rank_of == TN_NONE) return true;
+  const tn_field *other = s->fields[s->field->rank_of];
+  if (other->default_text == NULL || other->default_text[0] != '[') return true;
+  size_t n = default_length(other->default_text);
+  if (value->n == n) return true;
+  tnm_diag_spec spec = {"E0020", value->pos, NULL};
+  size_t id = tnm_diag(s->diags, &spec,
+                       "default of `%s` has %zu values, that of `%s` has %zu",
+                       s->field->name, value->n, other->name, n);
+  tnm_diag_help(s->diags, id, "give one value, or as many as `%s` has",
+                other->name);
+  return false;
+}
+
+static void read_default(const state *s) {
+  tn_field *f = s->field;
+  const tnm_tree *value = tnm_tree_get(s->node, "default");
+  if (value == NULL && (f->flags & TN_FIELD_OPTIONAL) != 0) {
+    f->default_text = "None";
+  } else if (value == NULL) {
+    f->flags |= TN_FIELD_REQUIRED;
+  } else if (tnm_check_value(s->diags, f, value, "default") &&
+             fits_default_of(s, value)) {
+    f->default_text = tnm_value_text(s->reader->arena, value);
+  }
+}
+
+static uint32_t place(uint32_t *size, uint32_t bytes, uint32_t align) {
+  uint32_t offset = (*size + align - 1) / align * align;
+  *size = offset + bytes;
+  return offset;
+}
+
+/* Sizes and alignments of the members' C types on every 64-bit machine. */
+static uint32_t place_member(uint32_t *size, const tn_field *f) {
+  switch (f->type) {
+    case TN_FIELD_INTS:
+    case TN_FIELD_FLOATS:
+      return place(size, 16, 8);
+    case TN_FIELD_INT:
+    case TN_FIELD_FLOAT:
+    case TN_FIELD_STRING:
+      return place(size, 8, 8);
+    default:
+      return place(size, 4, 4);
+  }
+}
+
+static bool is_wide(const tn_field *f) {
+  return f->type != TN_FIELD_BOOL && f->type != TN_FIELD_ENUM &&
+         f->type != TN_FIELD_DTYPE;
+}
+
+static uint32_t lay_out(tn_field *const *fields, uint32_t n) {
+  uint32_t size = 0;
+  uint32_t align = 4;
+  for (uint32_t i = 0; i < n; ++i) {
+    tn_field *f = fields[i];
+    if (is_wide(f)) align = 8;
+    f->offset = place_member(&size, f);
+    if (f->flags & TN_FIELD_OPTIONAL) f->has_offset = place(&size, 4, 4);
+  }
+  return (size + align - 1) / align * align;
+}
+
+/* ---------------------------------------------------------------- one field */
+
+static void read_flags(const state *s) {
+  if (tnm_get_bool(s->diags, s->node, "optional"))
+    s->field->flags |= TN_FIELD_OPTIONAL;
+  if (!tnm_get_bool(s->diags, s->node, "dynamic")) return;
+  if (s->field->type <= TN_FIELD_FLOAT)
+    s->field->flags |= TN_FIELD_DYNAMIC;
+  else
+    report_meaningless(s, tnm_tree_get(s->node, "dynamic"),
+                       "bool, int and float have it");
+}
+
+static void read_lifecycle(const state *s) {
+  tn_field *f = s->field;
+  tnm_life life = tnm_read_life(s->reader, s->node, s->least_since);
+  f->since = life.since;
+  f->deprecated_since = life.deprecated_since;
+  f->use = life.use;
+  if (s->n > 0)
+    tnm_check_since(s->diags, s->node, "parameter", s->fields[s->n - 1]->since,
+                    life.since);
+}
+
+static bool read_names(const state *s, tnm_unique *names) {
+  const tnm_tree *name = tnm_tree_get(s->node, "name");
+  const tnm_tree *alias = tnm_tree_get(s->node, "alias");
+  if (name == NULL || !tnm_read_member_name(s->diags, name, "a parameter") ||
+      !tnm_unique_add(names, s->diags, name))
+    return false;
+  s->field->name = name->text;
+  if (alias != NULL && tnm_read_member_name(s->diags, alias, "a parameter") &&
+      tnm_unique_add(names, s->diags, alias))
+    s->field->alias = alias->text;
+  return true;
+}
+
+/* A field whose type is a mistake goes on as a float, so that the expressions
+ * that name it are not reported as well. */
+static bool read_type(const state *s) {
+  const tnm_tree *type = tnm_tree_get(s->node, "type");
+  int found = type == NULL ? -1
+                           : tnm_read_word(s->diags, type,
+                                           "the type of a "
+                                           "parameter",
+                                           type_names);
+  s->field->type = found < 0 ? TN_FIELD_FLOAT : (uint32_t)found + 1;
+  return found >= 0;
+}
+
+static void read_field(const state *s) {
+  *s->field = (tn_field){.struct_size = sizeof *s->field,
+                         .name = s->field->name,
+                         .alias = s->field->alias,
+                         .has_offset = TN_NONE,
+                         .rank_of = TN_NONE,
+                         .max_rank = TN_NONE,
+                         .doc = tnm_get_text(s->node, "doc")};
+  bool typed = read_type(s);
+  read_lifecycle(s);
+  if (!typed) return;
+  read_flags(s);
+  read_values(s);
+  read_limits(s);
+  read_rank(s);
+  read_default(s);
+}
+
+tn_field **tnm_lower_fields(const tnm_reader *reader, const tnm_tree *list,
+                            uint32_t since, uint32_t *n, uint32_t *size) {
+  *n = 0;
+  *size = 0;
+  if (list == NULL || list->n == 0) return NULL;
+  tn_field **fields = TNM_NEW(reader->arena, tn_field *, list->n);
+  tnm_unique names;
+  if (fields == NULL || !tnm_unique_init(&names, reader->arena, 2 * list->n))
+    return NULL;
+  for (tnm_tree *node = list->first; node != NULL; node = node->next) {
+    tn_field *field = TNM_NEW(reader->arena, tn_field, 1);
+    if (field == NULL) return NULL;
+    state s = {reader, reader->diags, fields, *n, since, node, field};
+    if (!tnm_schema_check(reader->diags, &tnm_schema_param, node) ||
+        !read_names(&s, &names))
+      continue;
+    read_field(&s);
+    fields[(*n)++] = field;
+  }
+  *size = lay_out(fields, *n);
+  return fields;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The kernels that opgen generates from formulas: whether it can, and their
+ * tables. Their C is written elsewhere.
+ */
+#include <string.h>
+
+#include "front.h"
+
+/* What keeps a formula from becoming a kernel, reported at its key. */
+static bool refuse(tnm_lower *lower, const tnm_tree *at, const char *name,
+                   const char *why, const char *help) {
+  tnm_diag_spec spec = {"E0055", at->key_pos, NULL};
+  size_t id = tnm_diag(lower->diags, &spec,
+                       "no kernel can be generated: `%s` %s", name, why);
+  tnm_diag_help(lower->diags, id, "%s", help);
+  return false;
+}
+
+static const char hand_written[] =
+    "remove the formula and write a kernel in `kernels`";
+
+static bool check_operand(tnm_lower *lower, const tnm_tree *at,
+                          const tn_arg *arg) {
+  uint32_t odd =
+      arg->flags & (TN_ARG_VARIADIC | TN_ARG_OPTIONAL | TN_ARG_DYNAMIC);
+  if (odd & TN_ARG_VARIADIC)
+    return refuse(lower, at, arg->name, "is variadic", hand_written);
+  if (odd & TN_ARG_OPTIONAL)
+    return refuse(lower, at, arg->name, "is optional", hand_written);
+  if (odd & TN_ARG_DYNAMIC)
+    return refuse(lower, at, arg->name, "has a dynamic shape", hand_written);
+  if (arg->count != TN_NONE)
+    return refuse(lower, at, arg->name, "is counted", hand_written);
+  if (arg->dtype_param != TN_NONE || !tnm_is_float(lower, arg))
+    return refuse(lower, at, arg->name, "has no floating type of its own",
+                  "formulas compute f16, bf16, f32 and f64; write a kernel "
+                  "for other types");
+  return true;
+}
+
+static bool check_operands(tnm_lower *lower, const tnm_tree *at) {
+  const tn_op *op = lower->op;
+  if (op->n_aux > 0)
+    return refuse(lower, at, op->aux[0]->name, "is an auxiliary state",
+                  hand_written);
+  for (uint32_t i = 0; i < op->n_inputs; ++i) {
+    if (!check_operand(lower, at, op->inputs[i])) return false;
+  }
+  for (uint32_t i = 0; i < op->n_outputs; ++i) {
+    if (!check_operand(lower, at, op->outputs[i])) return false;
+  }
+  return true;
+}
+
+/* All operands have the shape of the first output, or only the outputs have
+ * and they are broadcast. */
+static bool is_broadcast(const tnm_lower *lower) {
+  return lower->op->outputs[0]->shape_kind == TN_SHAPE_BROADCAST;
+}
+
+static bool check_shape(tnm_lower *lower, const tnm_tree *at,
+                        const tn_arg *arg) {
+  if (tnm_same_shape(lower, arg, lower->op->outputs[0])) return true;
+  return refuse(lower, at, arg->name,
+                "may differ in shape from the first output",
+                is_broadcast(lower)
+                    ? "formulas of gradients need equal shapes; write a "
+                      "backward kernel"
+                    : "give the operands each other's shape: `shape: data`");
+}
+
+static bool check_shapes(tnm_lower *lower, const tnm_tree *at, bool inputs) {
+  const tn_op *op = lower->op;
+  for (uint32_t i = 1; i < op->n_outputs; ++i) {
+    if (!check_shape(lower, at, op->outputs[i])) return false;
+  }
+  for (uint32_t i = 0; inputs && i < op->n_inputs; ++i) {
+    if (!check_shape(lower, at, op->inputs[i])) return false;
+  }
+  return true;
+}
+
+/* --------------------------------------------------------------------- tables
+ */
+
+static bool has_cpu_kernel(const tnm_lower *lower) {
+  const tnm_tree *list = tnm_tree_get(lower->doc, "kernels");
+  for (const tnm_tree *k = list == NULL ? NULL : list->first; k != NULL;
+       k = k->next) {
+    const char *device = tnm_get_text(k, "device");
+    if (device != NULL && strcmp(device, "cpu") == 0) return true;
+  }
+  return false;
+}
+
+static const uint64_t *float_sets(tnm_lower *lower) {
+  const tn_op *op = lower->op;
+  uint64_t *sets = TNM_NEW(lower->arena, uint64_t, op->n_dtype_vars);
+  for (uint32_t i = 0; sets != NULL && i < op->n_dtype_vars; ++i)
+    sets[i] = op->dtype_vars[i]->allowed & TNM_FLOATS;
+  return sets;
+}
+
+static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
+  const char *plugin = lower->reader->name;
+  tn_kernel *kernel = TNM_NEW(lower->arena, tn_kernel, 1);
+  if (kernel == NULL) return NULL;
+  *kernel = (tn_kernel){
+      .struct_size = sizeof *kernel,
+      .flags = TN_KERNEL_REENTRANT | TN_KERNEL_DETERMINISTIC |
+               (is_broadcast(lower) ? 0 : TN_KERNEL_ELEMENTWISE),
+      .pass = pass,
+      .device_type = TN_DEVICE_CPU,
+      .writes = writes,
+      .n_dtype_sets = lower->op->n_dtype_vars,
+      .when = TN_NONE,
+      .op = tnm_format(lower->arena, "%s.%s@%u", plugin, lower->op->name,
+                       lower->op->interface),
+      .id = tnm_format(lower->arena, "%s.cpu%s", tnm_kernel_stem(lower),
+                       has_cpu_kernel(lower) ? ".generated" : ""),
+      .dtype_sets = float_sets(lower)};
+  return kernel;
+}
+
+static bool generate_forward(tnm_lower *lower, const tnm_tree *at) {
+  if (!check_operands(lower, at) ||
+      !check_shapes(lower, at, !is_broadcast(lower)))
+    return false;
+  uint32_t writes = TN_WRITES_WRITE | TN_WRITES_ADD;
+  /* One loop per output: the first must not overwrite what the second reads. */
+  if (lower->op->n_outputs == 1 && lower->op->outputs[0]->inplace != TN_NONE)
+    writes |= TN_WRITES_INPLACE;
+  lower->out->generated = new_kernel(lower, TN_PASS_FORWARD, writes);
+  return true;
+}
+
+static void generate_backward(tnm_lower *lower, const tnm_tree *at) {
+  if (!check_operands(lower, at) || !check_shapes(lower, at, true)) return;
+  const tn_gradient *gradient = lower->op->gradient;
+  uint32_t writes = TN_WRITES_WRITE | TN_WRITES_ADD;
+  const tnm_formula *only = lower->out->backward;
+  if (lower->out->n_backward == 1 &&
+      gradient->inputs[only->index]->inplace != TN_NONE)
+    writes |= TN_WRITES_INPLACE;
+  lower->out->generated_backward = new_kernel(lower, TN_PASS_BACKWARD, writes);
+}
+
+void tnm_lower_generated(tnm_lower *lower) {
+  const tnm_operator *out = lower->out;
+  if (lower->op->n_outputs == 0 || lower->untyped || lower->unshaped) return;
+  if (out->n_forward > 0 &&
+      !generate_forward(lower, tnm_tree_get(lower->doc, "forward")))
+    return;
+  if (out->n_backward == 0) return;
+  const tnm_tree *gradient = tnm_tree_get(lower->doc, "gradient");
+  generate_backward(lower, tnm_tree_get(gradient, "formula"));
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Formulas and gradients: `forward:` and `gradient:` to parsed expressions and
+ * tn_gradient, with what each gradient keeps alive.
+ */
+#include <string.h>
+
+#include "front.h"
+
+/* -------------------------------------------------------------------- formulas
+ */
+
+static void report_operand(tnm_lower *lower, tnm_pos pos, uint32_t list,
+                           const char *name) {
+  const tnm_operands *known = &lower->operands[list];
+  tnm_diag_spec spec = {"E0051", pos, NULL};
+  size_t id =
+      tnm_diag(lower->diags, &spec, "`%.80s` is no %s of `%s`", name,
+               list == TN_OPERAND_IN ? "input" : "output", lower->op->name);
+  tnm_suggest(lower->diags, id, name, known->names, known->n);
+}
+
+static void read_formula(tnm_lower *lower, const tnm_tree *entry, uint32_t list,
+                         tnm_formula *by_index) {
+  uint32_t index = tnm_find_operand(lower, list, entry->key);
+  if (index == TN_NONE) {
+    report_operand(lower, entry->key_pos, list, entry->key);
+    return;
+  }
+  tnm_scope scope = lower->scope;
+  scope.gradient = list == TN_OPERAND_IN;
+  by_index[index] = (tnm_formula){index, NULL, entry->text, entry->pos};
+  if (!tnm_read_line(lower->diags, entry)) {
+    by_index[index].text = "";
+    return;
+  }
+  tnm_source source = {lower->arena, lower->diags, entry->text, entry->pos};
+  by_index[index].expr = tnm_expr_parse(&source, &scope);
+}
+
+/* One formula per operand of a list, in its order; `text` is NULL where there
+ * is none, `expr` where it is a mistake. */
+static tnm_formula *read_formulas(tnm_lower *lower, const tnm_tree *map,
+                                  uint32_t list) {
+  uint32_t n = lower->operands[list].n;
+  tnm_formula *by_index = TNM_NEW(lower->arena, tnm_formula, n);
+  if (by_index == NULL) return NULL;
+  for (const tnm_tree *e = map->first; e != NULL; e = e->next)
+    read_formula(lower, e, list, by_index);
+  return by_index;
+}
+
+/* Moves the formulas that stand to the front. */
+static size_t compact(tnm_formula *formulas, size_t n) {
+  size_t kept = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (formulas[i].expr != NULL) formulas[kept++] = formulas[i];
+  }
+  return kept;
+}
+
+static void report_no_formula(tnm_lower *lower, const tnm_tree *map,
+                              uint32_t i) {
+  const tnm_operands *outputs = &lower->operands[TN_OPERAND_OUT];
+  tnm_diag_spec spec = {"E0056", map->key_pos, NULL};
+  size_t id = tnm_diag(lower->diags, &spec, "output `%s` has no formula",
+                       outputs->names[i]);
+  tnm_diag_also(lower->diags, id, tnm_tree_get(outputs->nodes[i], "name")->pos,
+                "declared here");
+  tnm_diag_help(lower->diags, id, "add `%s: ...`", outputs->names[i]);
+}
+
+void tnm_lower_forward(tnm_lower *lower) {
+  const tnm_tree *map = tnm_tree_get(lower->doc, "forward");
+  if (map == NULL) return;
+  tnm_formula *formulas = read_formulas(lower, map, TN_OPERAND_OUT);
+  if (formulas == NULL) return;
+  const tnm_operands *outputs = &lower->operands[TN_OPERAND_OUT];
+  for (uint32_t i = 0; i < outputs->n; ++i) {
+    outputs->v[i]->formula = formulas[i].text;
+    if (formulas[i].text == NULL) report_no_formula(lower, map, i);
+  }
+  lower->out->forward = formulas;
+  lower->out->n_forward = compact(formulas, outputs->n);
+}
+
+/* ----------------------------------------------------------------------- needs
+ */
+
+/* Adds a need unless it is there; a value needs no metadata beside it. */
+static void add_need(tn_need *needs, uint32_t *n, tn_need need) {
+  for (uint32_t i = 0; i < *n; ++i) {
+    if (needs[i].what != need.what || needs[i].index != need.index) continue;
+    needs[i].metadata &= need.metadata;
+    return;
+  }
+  needs[(*n)++] = need;
+}
+
+static bool find_need(const tnm_lower *lower, const char *name, tn_need *need) {
+  bool grad = strncmp(name, "grad.", 5) == 0;
+  uint32_t out =
+      tnm_find_operand(lower, TN_OPERAND_OUT, grad ? name + 5 : name);
+  uint32_t in = tnm_find_operand(lower, TN_OPERAND_IN, name);
+  need->what = grad            ? TN_NEED_GRAD_OUT
+               : in != TN_NONE ? TN_NEED_IN
+                               : TN_NEED_OUT;
+  need->index = need->what == TN_NEED_IN ? in : out;
+  return need->index != TN_NONE;
+}
+
+static void report_need(tnm_lower *lower, const tnm_tree *node) {
+  const tnm_operands *in = &lower->operands[TN_OPERAND_IN];
+  const tnm_operands *out = &lower->operands[TN_OPERAND_OUT];
+  const char **known = TNM_NEW(lower->arena, const char *, in->n + 2 * out->n);
+  if (known == NULL) return;
+  size_t n = 0;
+  for (uint32_t i = 0; i < out->n; ++i) {
+    known[n] = tnm_format(lower->arena, "grad.%s", out->names[i]);
+    if (known[n++] == NULL) return;
+  }
+  for (uint32_t i = 0; i < in->n; ++i) known[n++] = in->names[i];
+  for (uint32_t i = 0; i < out->n; ++i) known[n++] = out->names[i];
+  tnm_diag_spec spec = {"E0053", node->pos, NULL};
+  size_t id =
+      tnm_diag(lower->diags, &spec,
+               "`%.80s` is nothing that a gradient can need", node->text);
+  tnm_suggest(lower->diags, id, node->text, known, n);
+}
+
+/* `grad.out`, `x`, `shape(x)`. */
+static void read_need(tnm_lower *lower, const tnm_tree *node, tn_need *needs,
+                      uint32_t *n) {
+  char name[TNM_MAX_NAME + 16] = "";
+  tn_need need = {0};
+  if (!tnm_check_scalar(lower->diags, node, "a name")) return;
+  size_t length = strlen(node->text);
+  bool shape = strncmp(node->text, "shape(", 6) == 0 &&
+               node->text[length - 1] == ')' && length - 7 < sizeof name;
+  need.metadata = shape;
+  if (shape) {
+    memcpy(name, node->text + 6, length - 7);
+    name[length - 7] = '\0';
+  }
+  if (find_need(lower, shape ? name : node->text, &need))
+    add_need(needs, n, need);
+  else
+    report_need(lower, node);
+}
+
+static void read_needs(tnm_lower *lower, const tnm_tree *list,
+                       tn_input_gradient *gradient) {
+  if (list->kind != TNM_LIST) {
+    tnm_diag_spec spec = {"E0013", list->pos, NULL};
+    size_t id =
+        tnm_diag(lower->diags, &spec, "the needs of a gradient must be a list");
+    tnm_diag_help(lower->diags, id, "write `%s: [grad.out, shape(x)]`",
+                  list->key);
+    return;
+  }
+  tn_need *needs = TNM_NEW(lower->arena, tn_need, list->n);
+  if (needs == NULL) return;
+  for (const tnm_tree *node = list->first; node != NULL; node = node->next)
+    read_need(lower, node, needs, &gradient->n_needs);
+  gradient->needs = needs;
+}
+
+/* What a formula names, in the order of a backward call's inputs. */
+static void mark_needs(const tnm_expr *expr, bool *grads, bool *ins,
+                       bool *outs) {
+  if (expr->kind == TNM_GRAD) grads[expr->index] = true;
+  if (expr->kind == TNM_INPUT) ins[expr->index] = true;
+  if (expr->kind == TNM_OUTPUT) outs[expr->index] = true;
+  for (uint32_t i = 0; i < expr->n_args; ++i)
+    mark_needs(expr->args[i], grads, ins, outs);
+}
+
+static void collect(tn_need *needs, uint32_t *n, uint32_t what,
+                    const bool *marks, uint32_t n_marks) {
+  for (uint32_t i = 0; i < n_marks; ++i) {
+    if (marks[i]) needs[(*n)++] = (tn_need){.what = what, .index = i};
+  }
+}
+
+static void derive_needs(tnm_lower *lower, const tnm_expr *expr,
+                         tn_input_gradient *gradient) {
+  uint32_t n_in = lower->op->n_inputs;
+  uint32_t n_out = lower->op->n_outputs;
+  bool *marks = TNM_NEW(lower->arena, bool, n_in + 2 * n_out);
+  tn_need *needs = TNM_NEW(lower->arena, tn_need, n_in + 2 * n_out);
+  if (marks == NULL || needs == NULL) return;
+  bool *ins = marks + n_out;
+  bool *outs = ins + n_in;
+  mark_needs(expr, marks, ins, outs);
+  uint32_t *n = &gradient->n_needs;
+  collect(needs, n, TN_NEED_GRAD_OUT, marks, n_out);
+  collect(needs, n, TN_NEED_IN, ins, n_in);
+  collect(needs, n, TN_NEED_OUT, outs, n_out);
+  gradient->needs = needs;
+}
+
+/* --------------------------------------------------------------- one per input
+ */
+
+static tn_input_gradient **new_gradients(tnm_lower *lower) {
+  uint32_t n = lower->op->n_inputs;
+  tn_input_gradient **all = TNM_NEW(lower->arena, tn_input_gradient *, n);
+  for (uint32_t i = 0; all != NULL && i < n; ++i) {
+    all[i] = TNM_NEW(lower->arena, tn_input_gradient, 1);
+    if (all[i] == NULL) return NULL;
+    *all[i] = (tn_input_gradient){
+        .struct_size = sizeof **all,
+        .stop = !lower->untyped &&
+                !tnm_is_float(lower, lower->operands[TN_OPERAND_IN].v[i]),
+        .inplace = TN_NONE};
+  }
+  return all;
+}
+
+static void read_stop(tnm_lower *lower, const tnm_tree *list,
+                      tn_input_gradient **all) {
+  for (const tnm_tree *node = list == NULL ? NULL : list->first; node != NULL;
+       node = node->next) {
+    if (!tnm_check_scalar(lower->diags, node, "an input")) continue;
+    uint32_t i = tnm_find_operand(lower, TN_OPERAND_IN, node->text);
+    if (i == TN_NONE)
+      report_operand(lower, node->pos, TN_OPERAND_IN, node->text);
+    else
+      all[i]->stop = 1;
+  }
+}
+
+/* The keys of a mapping: "lists data, bias". */
+static void list_keys(char *out, size_t size, const tnm_tree *map) {
+  size_t used = (size_t)snprintf(out, size, "lists ");
+  for (const tnm_tree *e = map->first; e != NULL && used < size; e = e->next)
+    used += (size_t)snprintf(out + used, size - used, "%s%s",
+                             e == map->first ? "" : ", ", e->key);
+  if (map->first == NULL) snprintf(out, size, "lists nothing");
+}
+
+static void report_missing(tnm_lower *lower, const tnm_tree *map, uint32_t i) {
+  const tnm_operands *inputs = &lower->operands[TN_OPERAND_IN];
+  const char *name = inputs->names[i];
+  bool listed = map->kind == TNM_MAP;
+  bool needs = strcmp(map->key, "formula") != 0;
+  char under[256] = "has no `needs`";
+  if (listed) list_keys(under, sizeof under, map);
+  tnm_diag_spec spec = {"E0052", map->key_pos, under};
+  size_t id = tnm_diag(lower->diags, &spec,
+                       "differentiable input `%s` has no gradient", name);
+  tnm_diag_also(lower->diags, id, tnm_tree_get(inputs->nodes[i], "name")->pos,
+                "declared here");
+  tnm_diag_help(lower->diags, id,
+                "add `%s: %s`, or list it in `gradient: {stop: [%s]}` if it is "
+                "never trained",
+                name, needs ? "[...]" : "...", name);
+}
+
+static void report_stopped(tnm_lower *lower, const tnm_tree *entry) {
+  tnm_diag_spec spec = {"E0051", entry->key_pos, NULL};
+  size_t id = tnm_diag(lower->diags, &spec,
+                       "input `%s` has a gradient, but is not differentiated",
+                       entry->key);
+  tnm_diag_help(lower->diags, id,
+                "remove it here or from `stop`; integers and booleans are "
+                "never differentiated");
+}
+
+/* Every input is either listed or stopped. */
+static void check_listed(tnm_lower *lower, const tnm_tree *map,
+                         tn_input_gradient **all) {
+  for (uint32_t i = 0; i < lower->op->n_inputs; ++i) {
+    const char *name = lower->operands[TN_OPERAND_IN].names[i];
+    const tnm_tree *entry = tnm_tree_get(map, name);
+    if (entry == NULL && !all[i]->stop) report_missing(lower, map, i);
+    if (entry != NULL && all[i]->stop) report_stopped(lower, entry);
+  }
+}
+
+/* ----------------------------------------------------------------- the kinds
+ */
+
+/* A backward call's first inputs are the gradients of the outputs. */
+static uint32_t find_inplace(const tnm_lower *lower, uint32_t input,
+                             const tn_input_gradient *gradient) {
+  const tn_arg *in = lower->operands[TN_OPERAND_IN].v[input];
+  for (uint32_t i = 0; i < gradient->n_needs; ++i) {
+    if (gradient->needs[i].what != TN_NEED_GRAD_OUT) continue;
+    uint32_t index = gradient->needs[i].index;
+    const tn_arg *out = lower->operands[TN_OPERAND_OUT].v[index];
+    if (tnm_same_shape(lower, in, out) && in->dtype_var == out->dtype_var &&
+        in->dtype == out->dtype)
+      return index;
+  }
+  return TN_NONE;
+}
+
+static void lower_formulas(tnm_lower *lower, const tnm_tree *map,
+                           tn_input_gradient **all) {
+  tnm_formula *formulas = read_formulas(lower, map, TN_OPERAND_IN);
+  if (formulas == NULL) return;
+  for (uint32_t i = 0; i < lower->op->n_inputs; ++i) {
+    if (formulas[i].expr == NULL || all[i]->stop) {
+      formulas[i].expr = NULL;
+      continue;
+    }
+    all[i]->formula = formulas[i].text;
+    derive_needs(lower, formulas[i].expr, all[i]);
+    all[i]->inplace = find_inplace(lower, i, all[i]);
+  }
+  check_listed(lower, map, all);
+  lower->out->backward = formulas;
+  lower->out->n_backward = compact(formulas, lower->op->n_inputs);
+}
+
+static void lower_kernel(tnm_lower *lower, const tnm_tree *map,
+                         const tnm_tree *kernel, tn_input_gradient **all) {
+  static const char *const words[] = {"backward", NULL};
+  const tnm_tree *needs = tnm_tree_get(map, "needs");
+  tnm_read_word(lower->diags, kernel, "`backward`", words);
+  if (needs == NULL) {
+    check_listed(lower, kernel, all);
+    return;
+  }
+  for (const tnm_tree *e = needs->first; e != NULL; e = e->next) {
+    uint32_t i = tnm_find_operand(lower, TN_OPERAND_IN, e->key);
+    if (i == TN_NONE)
+      report_operand(lower, e->key_pos, TN_OPERAND_IN, e->key);
+    else
+      read_needs(lower, e, all[i]);
+  }
+  check_listed(lower, needs, all);
+}
+
+static void refuse_kind(tnm_lower *lower, tnm_pos pos, const char *kind) {
+  tnm_diag_spec spec = {"E0050", pos, NULL};
+  size_t id =
+      tnm_diag(lower->diags, &spec, "`gradient: %s` needs a newer opgen", kind);
+  tnm_diag_help(
+      lower->diags, id, "write the formula: `gradient: {formula: {%s: ...}}`",
+      lower->op->n_inputs > 0 ? lower->operands[TN_OPERAND_IN].names[0]
+                              : "data");
+}
+
+/* Exactly one of the keys that choose the kind; NULL after a message. */
+static const tnm_tree *find_kind(tnm_lower *lower, const tnm_tree *map) {
+  static const char *const kinds[] = {"formula", "kernel", "none", "auto",
+                                      "graph"};
+  const tnm_tree *found = NULL;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+    const tnm_tree *entry = tnm_tree_get(map, kinds[i]);
+    if (entry == NULL) continue;
+    if (found != NULL) {
+      tnm_diag_spec spec = {"E0054", entry->key_pos, "second kind"};
+      size_t id = tnm_diag(lower->diags, &spec,
+                           "a gradient has one kind, here are two");
+      tnm_diag_also(lower->diags, id, found->key_pos, "first kind");
+      return NULL;
+    }
+    found = entry;
+  }
+  if (found != NULL) return found;
+  tnm_diag_spec spec = {"E0054", map->key_pos, NULL};
+  size_t id = tnm_diag(lower->diags, &spec, "this gradient has no kind");
+  tnm_diag_help(lower->diags, id,
+                "add `formula: {...}`, `kernel: backward` or `none: true`");
+  return NULL;
+}
+
+static void read_none(tnm_lower *lower, const tnm_tree *map,
+                      const tnm_tree *none, tn_gradient *gradient) {
+  bool truth;
+  const char *why = tnm_get_text(map, "why");
+  if (tnm_read_bool(lower->diags, none, &truth) && !truth)
+    tnm_diag(lower->diags, &(tnm_diag_spec){"E0054", none->pos, NULL},
+             "`none: false` says nothing");
+  if (why != NULL) gradient->why = why;
+}
+
+static void read_kinds(tnm_lower *lower, tnm_tree *map, tn_gradient *gradient) {
+  if (!tnm_schema_check(lower->diags, &tnm_schema_gradient, map)) return;
+  const tnm_tree *kind = find_kind(lower, map);
+  if (kind == NULL) return;
+  if (strcmp(kind->key, "auto") == 0 || strcmp(kind->key, "graph") == 0) {
+    refuse_kind(lower, kind->key_pos, kind->key);
+    return;
+  }
+  if (strcmp(kind->key, "none") == 0) {
+    read_none(lower, map, kind, gradient);
+    return;
+  }
+  tn_input_gradient **all = new_gradients(lower);
+  if (all == NULL) return;
+  gradient->kind = TN_GRADIENT_KERNEL;
+  gradient->n_inputs = lower->op->n_inputs;
+  gradient->inputs = (const tn_input_gradient *const *)all;
+  gradient->why = NULL;
+  read_stop(lower, tnm_tree_get(map, "stop"), all);
+  if (strcmp(kind->key, "formula") == 0)
+    lower_formulas(lower, kind, all);
+  else
+    lower_kernel(lower, map, kind, all);
+}
+
+void tnm_lower_gradient(tnm_lower *lower) {
+  static const char *const words[] = {"none", "auto", NULL};
+  tnm_tree *value = tnm_tree_get(lower->doc, "gradient");
+  tn_gradient *gradient = TNM_NEW(lower->arena, tn_gradient, 1);
+  if (gradient == NULL) return;
+  *gradient =
+      (tn_gradient){.struct_size = sizeof *gradient,
+                    .kind = TN_GRADIENT_NONE,
+                    .why = value == NULL ? "its manifest states no gradient"
+                                         : "its manifest says: none"};
+  lower->op->gradient = gradient;
+  if (value == NULL) return;
+  if (value->kind == TNM_MAP)
+    read_kinds(lower, value, gradient);
+  else if (tnm_read_word(lower->diags, value, "`none` or a mapping", words) ==
+           1)
+    refuse_kind(lower, value->pos, "auto");
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Kernels written by hand: `kernels:` to tn_kernel tables and the names of the
+ * author's functions. Serves operators and kernels_for documents alike.
+ */
+#include <string.h>
+
+#include "front.h"
+
+/* One entry of `kernels`. */
+typedef struct entry {
+  tnm_lower *lower;
+  const tnm_tree *node;
+  tnm_kernel *out;
+  tn_kernel table; /* what forward and backward share */
+} entry;
+
+static const char *const device_names[] = {"cpu", "cuda", NULL};
+static const int32_t device_types[] = {TN_DEVICE_CPU, TN_DEVICE_CUDA};
+
+static tnm_diags *diags_of(const entry *e) {
+  return e->lower->diags;
+}
+
+/* ---------------------------------------------------------------- sets of
+ * words
+ */
+
+/* Bits of the words in a list; `bits` goes with `words`. */
+static uint32_t read_set(const entry *e, const char *key, const char *what,
+                         const char *const *words, const uint32_t *bits) {
+  const tnm_tree *list = tnm_tree_get(e->node, key);
+  uint32_t set = 0;
+  for (const tnm_tree *n = list == NULL ? NULL : list->first; n != NULL;
+       n = n->next) {
+    int found = tnm_read_word(diags_of(e), n, what, words);
+    if (found >= 0) set |= bits[found];
+  }
+  return set;
+}
+
+static uint32_t read_flags(const entry *e) {
+  static const char *const words[] = {
+      "elementwise", "reentrant", "deterministic", "capturable", "async", NULL};
+  static const uint32_t bits[] = {TN_KERNEL_ELEMENTWISE, TN_KERNEL_REENTRANT,
+                                  TN_KERNEL_DETERMINISTIC, TN_KERNEL_CAPTURABLE,
+                                  TN_KERNEL_ASYNC};
+  return read_set(e, "flags", "a flag of a kernel", words, bits);
+}
+
+static uint32_t read_writes(const entry *e) {
+  static const char *const words[] = {"write", "add", "inplace", NULL};
+  static const uint32_t bits[] = {TN_WRITES_WRITE, TN_WRITES_ADD,
+                                  TN_WRITES_INPLACE};
+  const tnm_tree *list = tnm_tree_get(e->node, "writes");
+  if (list == NULL) return TN_WRITES_WRITE;
+  uint32_t set = read_set(e, "writes", "a request", words, bits);
+  if (set & TN_WRITES_WRITE) return set;
+  tnm_diag_spec spec = {"E0059", list->pos, NULL};
+  size_t id = tnm_diag(diags_of(e), &spec, "a kernel must be able to `write`");
+  tnm_diag_help(diags_of(e), id, "add `write`; the host lowers the others");
+  return TN_WRITES_WRITE;
+}
+
+static void read_resources(entry *e) {
+  static const char *const words[] = {"rng", NULL};
+  const tnm_tree *list = tnm_tree_get(e->node, "resources");
+  if (list == NULL) return;
+  uint32_t *resources = TNM_NEW(e->lower->arena, uint32_t, list->n);
+  if (resources == NULL) return;
+  for (const tnm_tree *n = list->first; n != NULL; n = n->next) {
+    if (tnm_read_word(diags_of(e), n, "a resource", words) == 0)
+      resources[e->table.n_resources++] = TN_RESOURCE_RANDOM;
+  }
+  e->table.resources = resources;
+}
+
+/* ----------------------------------------------------------------------- types
+ */
+
+static void read_dtype_set(const entry *e, const tnm_tree *list,
+                           const tn_dtype_var *var, uint64_t *set) {
+  if (!tnm_read_dtypes(diags_of(e), list, set)) return;
+  uint64_t beyond = *set & ~var->allowed;
+  if (beyond == 0) return;
+  tnm_diag_spec spec = {"E0023", list->pos, NULL};
+  uint32_t bit = 0;
+  while ((beyond >> bit & 1) == 0) ++bit;
+  tnm_diag(diags_of(e), &spec, "the operator's `%s` is never %s", var->name,
+           tn__dtype_names[bit]);
+}
+
+static void read_dtype_map(const entry *e, const tnm_tree *map,
+                           uint64_t *sets) {
+  const tn_op *op = e->lower->op;
+  for (const tnm_tree *item = map->first; item != NULL; item = item->next) {
+    uint32_t i = 0;
+    while (i < op->n_dtype_vars &&
+           strcmp(op->dtype_vars[i]->name, item->key) != 0)
+      ++i;
+    if (i < op->n_dtype_vars) {
+      read_dtype_set(e, item, op->dtype_vars[i], &sets[i]);
+      continue;
+    }
+    tnm_diag_spec spec = {"E0023", item->key_pos, NULL};
+    tnm_diag(diags_of(e), &spec, "`%.80s` is no type variable", item->key);
+  }
+}
+
+static void read_dtypes(entry *e) {
+  const tn_op *op = e->lower->op;
+  uint64_t *sets = TNM_NEW(e->lower->arena, uint64_t, op->n_dtype_vars);
+  const tnm_tree *value = tnm_tree_get(e->node, "dtypes");
+  if (sets == NULL) return;
+  e->table.dtype_sets = sets;
+  e->table.n_dtype_sets = op->n_dtype_vars;
+  if (value == NULL) return;
+  if (value->kind == TNM_MAP) {
+    read_dtype_map(e, value, sets);
+  } else if (op->n_dtype_vars == 1) {
+    read_dtype_set(e, value, op->dtype_vars[0], &sets[0]);
+  } else {
+    tnm_diag_spec spec = {"E0023", value->pos, NULL};
+    size_t id = tnm_diag(diags_of(e), &spec,
+                         "a list of types needs exactly one type variable, the "
+                         "operator has %u",
+                         op->n_dtype_vars);
+    tnm_diag_help(diags_of(e), id,
+                  "write `dtypes: {T: [...]}`, or leave it out");
+  }
+}
+
+/* ------------------------------------------------------------ when, requires
+ */
+
+static void read_when(entry *e) {
+  const tnm_tree *value = tnm_tree_get(e->node, "when");
+  tnm_lower *lower = e->lower;
+  if (value == NULL || !tnm_read_line(lower->diags, value)) return;
+  tnm_program program;
+  tnm_program_init(&program, lower->arena, lower->diags, &lower->scope);
+  tnm_item item = {value->text, value->pos};
+  uint32_t node;
+  if (tnm_program_condition(&program, &item, &node) &&
+      tnm_program_finish(&program, &e->table.nodes, &e->table.n_nodes)) {
+    e->table.when = node;
+    e->table.when_text = value->text;
+  }
+  tnm_program_deinit(&program);
+}
+
+static void read_requires(entry *e) {
+  const tnm_tree *map = tnm_tree_get(e->node, "requires");
+  const char *text = NULL;
+  for (const tnm_tree *n = map == NULL ? NULL : map->first; n != NULL;
+       n = n->next) {
+    if (!tnm_check_scalar(diags_of(e), n, "a version such as \">=8.0\""))
+      continue;
+    text = tnm_format(e->lower->arena, "%s%s%s %s", text == NULL ? "" : text,
+                      text == NULL ? "" : ", ", n->key, n->text);
+  }
+  e->table.requirement = text;
+}
+
+/* ----------------------------------------------------------- the author's code
+ */
+
+static const char *read_symbol(const entry *e, const tnm_tree *map,
+                               const char *key) {
+  const tnm_tree *value = tnm_tree_get(map, key);
+  if (value == NULL || !tnm_read_symbol(diags_of(e), value)) return NULL;
+  return value->text;
+}
+
+/* "64", "1MiB". */
+static bool parse_bytes(const char *text, uint64_t *out) {
+  static const char *const units[] = {"", "KiB", "MiB", "GiB"};
+  size_t digits = strspn(text, "0123456789");
+  char number[20];
+  int64_t value;
+  if (digits == 0 || digits >= sizeof number) return false;
+  memcpy(number, text, digits);
+  number[digits] = '\0';
+  if (!tnm_parse_int(number, &value)) return false;
+  for (unsigned i = 0; i < 4; ++i) {
+    if (strcmp(text + digits, units[i]) != 0) continue;
+    *out = (uint64_t)value << (10 * i);
+    return *out >> (10 * i) == (uint64_t)value;
+  }
+  return false;
+}
+
+static void report_size(const entry *e, const tnm_tree *value,
+                        const char *expected) {
+  tnm_diag_spec spec = {"E0014", value->pos, NULL};
+  tnm_diag(diags_of(e), &spec, "invalid value `%.80s`: expected %s",
+           value->text, expected);
+}
+
+static void read_workspace(const entry *e) {
+  tnm_tree *map = tnm_tree_get(e->node, "workspace");
+  if (map == NULL || !tnm_schema_check(diags_of(e), &tnm_schema_workspace, map))
+    return;
+  const tnm_tree *align = tnm_tree_get(map, "align");
+  const tnm_tree *max = tnm_tree_get(map, "max");
+  e->out->workspace_symbol = read_symbol(e, map, "bytes");
+  e->out->workspace_align = 64;
+  uint64_t n;
+  if (align != NULL) {
+    if (parse_bytes(align->text, &n) && n > 0 && n <= 4096 &&
+        (n & (n - 1)) == 0)
+      e->out->workspace_align = n;
+    else
+      report_size(e, align, "a power of two up to 4096");
+  }
+  if (max != NULL && !parse_bytes(max->text, &e->out->workspace_max))
+    report_size(e, max, "bytes such as `4096` or `64MiB`");
+}
+
+static void read_state(const entry *e) {
+  static const char *const words[] = {"params", "shapes", "dtypes", NULL};
+  tnm_tree *map = tnm_tree_get(e->node, "state");
+  if (map == NULL || !tnm_schema_check(diags_of(e), &tnm_schema_state, map))
+    return;
+  e->out->state_type = read_symbol(e, map, "type");
+  e->out->state_create = read_symbol(e, map, "create");
+  e->out->state_destroy = read_symbol(e, map, "destroy");
+  const tnm_tree *key = tnm_tree_get(map, "key");
+  for (const tnm_tree *n = key == NULL ? NULL : key->first; n != NULL;
+       n = n->next)
+    tnm_read_word(diags_of(e), n, "a part of the key", words);
+}
+
+/* ------------------------------------------------------ forward and backward
+ */
+
+/* A gradient that says more than `none`, but was a mistake. */
+static bool is_refused(const tnm_tree *doc) {
+  const tnm_tree *gradient = tnm_tree_get(doc, "gradient");
+  if (gradient == NULL) return false;
+  if (gradient->kind == TNM_SCALAR) return strcmp(gradient->text, "none") != 0;
+  return tnm_tree_get(gradient, "none") == NULL;
+}
+
+/* The key whose absence or presence contradicts the operator's gradient. */
+static void check_backward(const entry *e) {
+  const tnm_tree *backward = tnm_tree_get(e->node, "backward");
+  const tnm_tree *forward = tnm_tree_get(e->node, "forward");
+  const tn_gradient *gradient = e->lower->op->gradient;
+  bool by_kernel =
+      tnm_tree_get(tnm_tree_get(e->lower->doc, "gradient"), "kernel") != NULL;
+  if (backward == NULL && forward != NULL && by_kernel) {
+    tnm_diag_spec spec = {"E0057", forward->key_pos, NULL};
+    size_t id = tnm_diag(diags_of(e), &spec, "this kernel has no `backward`");
+    tnm_diag_help(diags_of(e), id,
+                  "the gradient says `kernel: backward`: every kernel supplies "
+                  "it");
+  } else if (backward != NULL && gradient != NULL &&
+             gradient->kind == TN_GRADIENT_NONE && !is_refused(e->lower->doc)) {
+    tnm_diag_spec spec = {"E0057", backward->key_pos, NULL};
+    size_t id = tnm_diag(diags_of(e), &spec,
+                         "`backward`, but the operator has no gradient");
+    tnm_diag_help(diags_of(e), id,
+                  "add `gradient: {kernel: backward, needs: {...}}` to the "
+                  "operator");
+  }
+}
+
+static const tn_kernel *new_pass(const entry *e, uint32_t pass) {
+  tn_kernel *kernel = TNM_NEW(e->lower->arena, tn_kernel, 1);
+  if (kernel == NULL) return NULL;
+  *kernel = e->table;
+  kernel->pass = pass;
+  if (pass == TN_PASS_BACKWARD) kernel->writes &= ~(uint32_t)TN_WRITES_INPLACE;
+  return kernel;
+}
+
+static void read_functions(const entry *e) {
+  tnm_kernel *out = e->out;
+  out->forward_symbol = read_symbol(e, e->node, "forward");
+  out->backward_symbol = read_symbol(e, e->node, "backward");
+  if (out->forward_symbol != NULL) out->forward = new_pass(e, TN_PASS_FORWARD);
+  if (out->backward_symbol != NULL)
+    out->backward = new_pass(e, TN_PASS_BACKWARD);
+  if (tnm_tree_get(e->node, "forward") == NULL &&
+      tnm_tree_get(e->node, "backward") == NULL) {
+    tnm_diag_spec spec = {"E0058", e->node->pos, NULL};
+    size_t id = tnm_diag(diags_of(e), &spec, "this kernel has no function");
+    tnm_diag_help(diags_of(e), id, "add `forward: ...` with a C name");
+  }
+  check_backward(e);
+}
+
+/* --------------------------------------------------------------------- entries
+ */
+
+/* "nn.convolution.cpu"; the second one of a device is "nn.convolution.cpu.2".
+ */
+static const char *make_id(const entry *e, int device) {
+  unsigned before = 0;
+  const tnm_tree *list = tnm_tree_get(e->lower->doc, "kernels");
+  for (const tnm_tree *n = list->first; n != e->node; n = n->next) {
+    const char *other = tnm_get_text(n, "device");
+    before += other != NULL && strcmp(other, device_names[device]) == 0;
+  }
+  tn__arena *arena = e->lower->arena;
+  const char *stem = tnm_kernel_stem(e->lower);
+  if (before == 0)
+    return tnm_format(arena, "%s.%s", stem, device_names[device]);
+  return tnm_format(arena, "%s.%s.%u", stem, device_names[device], before + 1);
+}
+
+static void register_id(const entry *e) {
+  tnm_reader *reader = e->lower->reader;
+  if (e->table.id == NULL) return;
+  const tnm_kernel *other = tn__map_get(&reader->kernels, e->table.id);
+  if (other == NULL) {
+    if (tn__map_set(reader->env, &reader->kernels, e->table.id, e->out) !=
+        TN_OK)
+      reader->arena->failed = true;
+    return;
+  }
+  tnm_diag_spec spec = {"E0016", e->node->pos, "second one"};
+  size_t id =
+      tnm_diag(reader->diags, &spec, "kernel `%s` exists twice", e->table.id);
+  tnm_diag_also(reader->diags, id, other->pos, "first one");
+}
+
+static bool read_device(entry *e) {
+  const tnm_tree *device = tnm_tree_get(e->node, "device");
+  if (device == NULL) return false;
+  int found = tnm_read_word(diags_of(e), device, "a device", device_names);
+  if (found < 0) return false;
+  e->table.device_type = device_types[found];
+  e->table.id = make_id(e, found);
+  register_id(e);
+  return true;
+}
+
+static void read_options(entry *e) {
+  tn_field **fields =
+      tnm_lower_fields(e->lower->reader, tnm_tree_get(e->node, "options"), 1,
+                       &e->table.n_options, &e->table.options_size);
+  e->table.options = (const tn_field *const *)fields;
+}
+
+static void read_priority(entry *e) {
+  const tnm_tree *value = tnm_tree_get(e->node, "priority");
+  int64_t priority = 10;
+  if (value != NULL)
+    tnm_read_int(diags_of(e), value, -1000000, 1000000, &priority);
+  e->table.priority = (int32_t)priority;
+}
+
+static void read_entry(tnm_lower *lower, tnm_tree *node, tnm_kernel *out) {
+  entry e = {.lower = lower, .node = node, .out = out};
+  out->pos = node->pos;
+  if (!tnm_schema_check(lower->diags, &tnm_schema_kernel, node)) return;
+  e.table = (tn_kernel){.struct_size = sizeof e.table,
+                        .flags = read_flags(&e),
+                        .writes = read_writes(&e),
+                        .when = TN_NONE,
+                        .op = lower->target_name};
+  read_device(&e);
+  read_priority(&e);
+  read_resources(&e);
+  read_dtypes(&e);
+  read_requires(&e);
+  if (!lower->incomplete) read_when(&e);
+  read_options(&e);
+  read_workspace(&e);
+  read_state(&e);
+  read_functions(&e);
+}
+
+void tnm_lower_kernels(tnm_lower *lower) {
+  const tnm_tree *list = tnm_tree_get(lower->doc, "kernels");
+  if (list == NULL) return;
+  tnm_kernel *kernels = TNM_NEW(lower->arena, tnm_kernel, list->n);
+  if (kernels == NULL) return;
+  lower->out->kernels = kernels;
+  for (tnm_tree *node = list->first; node != NULL; node = node->next)
+    read_entry(lower, node, &kernels[lower->out->n_kernels++]);
+}

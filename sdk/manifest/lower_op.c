@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One document of a manifest to operators: an operator, each member of a
+ * family, or the kernels for an operator of another plugin. The steps stand in
+ * the other lower_*.c.
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "front.h"
+
+/* ---------------------------------------------------------------- the operator
+ */
+
+static void check_summary(tnm_lower *lower) {
+  const tnm_tree *summary = tnm_tree_get(lower->doc, "summary");
+  if (summary == NULL) return;
+  const char *text = summary->text;
+  size_t n = strlen(text);
+  const char *help = NULL;
+  if (strchr(text, '\n') != NULL || !summary->one_line)
+    help = "write one line; `doc` takes longer text";
+  else if (islower((unsigned char)text[0]) && strchr(text, '*') == NULL &&
+           strchr(text, '+') == NULL)
+    help = "begin it with a capital";
+  else if (n > 0 && text[n - 1] == '.')
+    help = "leave out the full stop";
+  lower->op->summary = text;
+  if (help == NULL) return;
+  tnm_diag_spec spec = {"E0019", summary->pos, NULL};
+  size_t id = tnm_diag(lower->diags, &spec, "this is not a summary");
+  tnm_diag_help(lower->diags, id, "%s", help);
+}
+
+/* "nn.pool", each part a name. */
+static bool is_full_name(const char *text) {
+  const char *lower = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  const char *dot = strchr(text, '.');
+  if (dot == NULL || !islower((unsigned char)text[0]) ||
+      !islower((unsigned char)dot[1]))
+    return false;
+  return text + strspn(text, lower) == dot &&
+         strspn(dot + 1, lower) == strlen(dot + 1);
+}
+
+static void read_replaces(tnm_lower *lower) {
+  const tnm_tree *value = tnm_tree_get(lower->doc, "replaces");
+  if (value == NULL) return;
+  if (is_full_name(value->text)) {
+    lower->op->replaces = value->text;
+    return;
+  }
+  tnm_diag_spec spec = {"E0014", value->pos, NULL};
+  tnm_diag(lower->diags, &spec,
+           "invalid value `%.80s`: expected the full name of an operator, "
+           "`plugin.op`",
+           value->text);
+}
+
+static void read_head(tnm_lower *lower) {
+  tn_op *op = lower->op;
+  const tnm_tree *interface = tnm_tree_get(lower->doc, "interface");
+  tnm_life life = tnm_read_life(lower->reader, lower->doc, 1);
+  *op = (tn_op){.struct_size = sizeof *op,
+                .interface = 1,
+                .since = life.since,
+                .deprecated_since = life.deprecated_since,
+                .use = life.use,
+                .name = tnm_get_text(lower->doc, "op"),
+                .doc = tnm_get_text(lower->doc, "doc")};
+  if (interface != NULL)
+    tnm_read_u32(lower->diags, interface, 1, &op->interface);
+  check_summary(lower);
+  read_replaces(lower);
+  lower->target_name = tnm_format(lower->arena, "%s.%s@%u", lower->reader->name,
+                                  op->name, op->interface);
+}
+
+static void refuse_binding(tnm_lower *lower) {
+  const tnm_tree *binding = tnm_tree_get(lower->doc, "binding");
+  if (binding == NULL) return;
+  tnm_diag_spec spec = {"E0050", binding->key_pos, NULL};
+  size_t id = tnm_diag(lower->diags, &spec, "`binding` needs a newer opgen");
+  tnm_diag_help(lower->diags, id,
+                "write a kernel that calls the library: `kernels: [{device: "
+                "cpu, forward: ...}]`");
+}
+
+bool tnm_is_whole(const tnm_lower *lower, const char *key, uint32_t n) {
+  const tnm_tree *list = tnm_tree_get(lower->doc, key);
+  return list == NULL ? !tnm_tree_has(lower->doc, key) : n == list->n;
+}
+
+static void read_params(tnm_lower *lower) {
+  tn_op *op = lower->op;
+  lower->params =
+      tnm_lower_fields(lower->reader, tnm_tree_get(lower->doc, "params"),
+                       op->since, &op->n_params, &op->params_size);
+  op->params = (const tn_field *const *)lower->params;
+}
+
+static bool is_incomplete(const tnm_lower *lower) {
+  const tn_op *op = lower->op;
+  return !tnm_is_whole(lower, "params", op->n_params) ||
+         !tnm_is_whole(lower, "inputs", op->n_inputs) ||
+         !tnm_is_whole(lower, "outputs", op->n_outputs) ||
+         !tnm_is_whole(lower, "aux", op->n_aux);
+}
+
+static void set_scope(tnm_lower *lower) {
+  lower->scope = (tnm_scope){.inputs = lower->operands[TN_OPERAND_IN].names,
+                             .n_inputs = lower->op->n_inputs,
+                             .outputs = lower->operands[TN_OPERAND_OUT].names,
+                             .n_outputs = lower->op->n_outputs,
+                             .params = lower->op->params,
+                             .n_params = lower->op->n_params};
+}
+
+/* Everything that names parameters and operands. */
+static void lower_rules(tnm_lower *lower) {
+  tnm_program_init(&lower->program, lower->arena, lower->diags, &lower->scope);
+  tnm_lower_shapes(lower);
+  tnm_lower_requires(lower);
+  bool ok = tnm_program_finish(&lower->program, &lower->op->nodes,
+                               &lower->op->n_nodes) &&
+            tnm_program_names(&lower->program, lower->op);
+  if (!ok) lower->arena->failed = true;
+  tnm_program_deinit(&lower->program);
+  tnm_lower_forward(lower);
+  tnm_lower_gradient(lower);
+  tnm_lower_generated(lower);
+}
+
+static bool register_name(tnm_reader *reader, tnm_operator *out) {
+  tnm_operator *other = tn__map_get(&reader->names, out->op->name);
+  if (other == NULL) {
+    if (tn__map_set(reader->env, &reader->names, out->op->name, out) == TN_OK)
+      return true;
+    reader->arena->failed = true;
+    return false;
+  }
+  tnm_diag_spec spec = {"E0016", out->pos, "second time"};
+  size_t id = tnm_diag(reader->diags, &spec, "operator `%s` is defined twice",
+                       out->op->name);
+  tnm_diag_also(reader->diags, id, other->pos, "first time");
+  return false;
+}
+
+tnm_operator *tnm_new_operator(tnm_reader *reader, const char *file,
+                               tnm_pos pos) {
+  tnm_operator *out = TNM_NEW(reader->arena, tnm_operator, 1);
+  const char *dot = strrchr(file, '.');
+  size_t n = dot == NULL ? strlen(file) : (size_t)(dot - file);
+  char *stem = tn__arena_text(reader->arena, file, n);
+  if (out == NULL || stem == NULL ||
+      !tnm_reader_push(reader, &reader->operators, out))
+    return NULL;
+  out->file = file;
+  out->stem = stem;
+  out->pos = pos;
+  return out;
+}
+
+static void lower_one(tnm_reader *reader, const tnm_tree *doc,
+                      const char *file) {
+  const tnm_tree *name = tnm_tree_get(doc, "op");
+  if (name == NULL || !tnm_read_name(reader->diags, name, "an operator"))
+    return;
+  tnm_lower lower = {.reader = reader,
+                     .arena = reader->arena,
+                     .diags = reader->diags,
+                     .doc = doc,
+                     .op = TNM_NEW(reader->arena, tn_op, 1),
+                     .out = tnm_new_operator(reader, file, name->pos)};
+  if (lower.op == NULL || lower.out == NULL) return;
+  lower.out->op = lower.op;
+  read_head(&lower);
+  if (!register_name(reader, lower.out)) return;
+  refuse_binding(&lower);
+  read_params(&lower);
+  tnm_lower_dtypes(&lower);
+  tnm_lower_operands(&lower);
+  if (reader->arena->failed) return;
+  lower.incomplete = is_incomplete(&lower);
+  set_scope(&lower);
+  if (!lower.incomplete) lower_rules(&lower);
+  tnm_lower_kernels(&lower);
+  tnm_lower_examples(&lower);
+}
+
+/* ---------------------------------------------------------------------- family
+ */
+
+static bool copy_entries(tn__arena *arena, tnm_tree *to, tnm_tree **last,
+                         const tnm_tree *from) {
+  for (const tnm_tree *e = from->first; e != NULL; e = e->next) {
+    if (strcmp(e->key, "each") == 0 || strcmp(e->key, "family") == 0) continue;
+    tnm_tree *copy = TNM_NEW(arena, tnm_tree, 1);
+    if (copy == NULL) return false;
+    *copy = *e;
+    copy->next = NULL;
+    if (*last == NULL)
+      to->first = copy;
+    else
+      (*last)->next = copy;
+    *last = copy;
+    ++to->n;
+  }
+  return true;
+}
+
+/* A member with what it shares: `each` may hold any key, but each key once. */
+static tnm_tree *merge(tnm_reader *reader, const tnm_tree *family,
+                       const tnm_tree *member) {
+  tnm_tree *merged = TNM_NEW(reader->arena, tnm_tree, 1);
+  tnm_tree *last = NULL;
+  if (merged == NULL) return NULL;
+  merged->kind = TNM_MAP;
+  merged->pos = member->pos;
+  for (const tnm_tree *e = member->first; e != NULL; e = e->next) {
+    const tnm_tree *shared = tnm_tree_get(family, e->key);
+    if (shared == NULL) continue;
+    tnm_diag_spec spec = {"E0006", e->key_pos, "second time"};
+    size_t id = tnm_diag(reader->diags, &spec,
+                         "key `%s` is given twice: the family has it", e->key);
+    tnm_diag_also(reader->diags, id, shared->key_pos, "first time");
+  }
+  bool ok = copy_entries(reader->arena, merged, &last, member) &&
+            copy_entries(reader->arena, merged, &last, family);
+  return ok ? merged : NULL;
+}
+
+static void lower_family(tnm_reader *reader, tnm_tree *document,
+                         const char *file) {
+  tnm_schema_check(reader->diags, &tnm_schema_family, document);
+  const tnm_tree *name = tnm_tree_get(document, "family");
+  const tnm_tree *each = tnm_tree_get(document, "each");
+  if (name != NULL) tnm_read_name(reader->diags, name, "a family");
+  for (tnm_tree *member = each == NULL ? NULL : each->first; member != NULL;
+       member = member->next) {
+    if (!tnm_schema_check(reader->diags, &tnm_schema_member, member)) continue;
+    tnm_tree *merged = merge(reader, document, member);
+    if (merged == NULL) return;
+    if (tnm_tree_get(merged, "op") == NULL) continue;
+    tnm_schema_required(reader->diags, &tnm_schema_operator, merged);
+    lower_one(reader, merged, file);
+  }
+}
+
+/* --------------------------------------------------------------------
+ * documents
+ */
+
+bool tnm_check_format(tnm_reader *reader, const tnm_tree *document) {
+  const tnm_tree *format = tnm_tree_get(document, "opgen");
+  if (format == NULL || format->kind != TNM_SCALAR ||
+      strcmp(format->text, "1") == 0)
+    return true;
+  tnm_diag_spec spec = {"E0010", format->pos, "not 1"};
+  size_t id = tnm_diag(reader->diags, &spec, "unknown manifest format `%.80s`",
+                       format->text);
+  int64_t number;
+  if (tnm_parse_int(format->text, &number) && number > 1)
+    tnm_diag_help(reader->diags, id,
+                  "it needs a newer opgen than " TN_VERSION
+                  ", which reads format 1");
+  else
+    tnm_diag_help(reader->diags, id, "write `opgen: 1`");
+  return false;
+}
+
+/* Exactly one key says what a document is. */
+static const char *find_kind(tnm_reader *reader, const tnm_tree *document) {
+  static const char *const kinds[] = {"op", "family", "kernels_for"};
+  const tnm_tree *found = NULL;
+  for (size_t i = 0; i < 3; ++i) {
+    const tnm_tree *entry = tnm_tree_get(document, kinds[i]);
+    if (entry == NULL) continue;
+    if (found != NULL) {
+      tnm_diag_spec spec = {"E0017", entry->key_pos, "second one"};
+      size_t id =
+          tnm_diag(reader->diags, &spec, "`%s` and `%s` exclude each other",
+                   found->key, entry->key);
+      tnm_diag_also(reader->diags, id, found->key_pos, "first one");
+      return NULL;
+    }
+    found = entry;
+  }
+  if (found != NULL) return found->key;
+  tnm_diag_spec spec = {"E0017", document->pos, "begins here"};
+  size_t id = tnm_diag(reader->diags, &spec,
+                       "this document defines neither an operator nor kernels");
+  tnm_diag_help(reader->diags, id,
+                "add `op: name`, `family: name` or "
+                "`kernels_for: plugin.op@1`");
+  return NULL;
+}
+
+void tnm_lower_document(tnm_reader *reader, tnm_tree *document,
+                        const char *file) {
+  if (document->kind != TNM_MAP) {
+    tnm_diag_spec spec = {"E0013", document->pos, NULL};
+    size_t id = tnm_diag(reader->diags, &spec, "a document must be a mapping");
+    tnm_diag_help(reader->diags, id, "begin it with `opgen: 1`");
+    return;
+  }
+  if (!tnm_check_format(reader, document)) return;
+  const char *kind = find_kind(reader, document);
+  if (kind == NULL) return;
+  if (strcmp(kind, "family") == 0) {
+    lower_family(reader, document, file);
+  } else if (strcmp(kind, "kernels_for") == 0) {
+    if (tnm_schema_check(reader->diags, &tnm_schema_kernels_for, document) &&
+        !reader->target_only)
+      tnm_lower_kernels_for(reader, document, file);
+  } else {
+    tnm_schema_check(reader->diags, &tnm_schema_operator, document);
+    lower_one(reader, document, file);
+  }
+}

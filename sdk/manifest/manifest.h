@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * manifest.h: from a YAML manifest to the constant tables of op.h, and the
+ * canonical encoding of those tables. Shared by opgen and the core; uses base.
+ *
+ * files: diag.c, print.c  positioned messages, collected and rendered
+ *        codes*.c   every code with its long explanation (opgen explain)
+ *        text.c, tree.c, yaml_error.c
+ *                   bytes -> libyaml events -> a tree with positions
+ *        schema.c, scalar.c
+ *                   the table of keys; what a single value may be
+ *        lex.c, parse.c, resolve.c, scope.c
+ *                   the expression language -> tnm_expr
+ *        shape.c    patterns and conditions -> tn_node programs
+ *        lower*.c   tree -> tn_plugin tables and tnm_operator
+ *        note.c     the tables of a built plugin, for kernels_for
+ *        tables.c   op.h as data: the members of every struct
+ *        codec.c    tables <-> bytes
+ *        compare.c  bytes against tables
+ *        check*.c   whether tables make sense
+ *        json.c     tables -> JSON
+ *
+ * The one intermediate form is the tables themselves: what opgen writes as C,
+ * what the note encodes, what `tenon inspect` decodes, and what the registry
+ * registers are the same structs.
+ */
+#ifndef TENON_MANIFEST_H_
+#define TENON_MANIFEST_H_
+
+#include <stdio.h>
+
+#include "base.h"
+
+/* --------------------------------------------------------------- positions */
+
+/* A place in a manifest. Lines and columns count from 1; columns count code
+ * points. `length` is in code points, at least 1. */
+typedef struct tnm_pos {
+  uint32_t line;
+  uint32_t column;
+  uint32_t length;
+  uint32_t file; /* index of the file in tnm_diags */
+} tnm_pos;
+
+/* ------------------------------------------------------------- diagnostics */
+
+enum { TNM_ERROR = 1, TNM_WARNING = 2 };
+
+/* Collects messages about one or more files, renders them in order of file,
+ * line and column. */
+typedef struct tnm_diags tnm_diags;
+
+tnm_diags *tnm_diags_create(const tn__env *env);
+void tnm_diags_release(tnm_diags *diags);
+size_t tnm_diags_errors(const tnm_diags *diags);
+size_t tnm_diags_warnings(const tnm_diags *diags);
+
+/* Registers a file's text so that lines can be shown; returns its index. */
+uint32_t tnm_diags_file(tnm_diags *diags, const char *name, const char *text,
+                        size_t n);
+
+/* Adds a message: error[`code`] at `pos`; `under` stands behind the carets
+ * ("unknown name"), NULL for none. Returns an id for the calls below. */
+typedef struct tnm_diag_spec {
+  const char *code; /* "E0012"; its letter decides error or warning */
+  tnm_pos pos;
+  const char *under;
+} tnm_diag_spec;
+size_t tnm_diag(tnm_diags *diags, const tnm_diag_spec *spec, const char *format,
+                ...) TN_PRINTF(3, 4);
+/* `= note:`, `= help:` lines, and a second place with a label. */
+void tnm_diag_note(tnm_diags *diags, size_t id, const char *format, ...)
+    TN_PRINTF(3, 4);
+void tnm_diag_help(tnm_diags *diags, size_t id, const char *format, ...)
+    TN_PRINTF(3, 4);
+void tnm_diag_also(tnm_diags *diags, size_t id, tnm_pos pos, const char *format,
+                   ...) TN_PRINTF(4, 5);
+
+enum { TNM_HUMAN = 0, TNM_SHORT = 1, TNM_JSON = 2 };
+/* Writes all messages and the closing count line ("opgen: 1 error ..."), the
+ * latter not for JSON. Nothing if there are none. */
+void tnm_diags_print(const tnm_diags *diags, FILE *to, int format, bool color);
+
+/* Long text of a code for `opgen explain`, or NULL; and the list of codes. */
+const char *tnm_code_explain(const char *code);
+const char *tnm_code_at(size_t index); /* NULL beyond the last */
+
+/* ------------------------------------------------- scalar expressions (AST) */
+
+/* Expressions of `forward` and of gradient formulas. */
+enum {
+  TNM_NUMBER = 1, /* number; text as written */
+  TNM_INPUT = 2,  /* element of input `index` */
+  TNM_OUTPUT = 3, /* element of output `index` (in gradients) */
+  TNM_GRAD = 4,   /* element of the gradient of output `index` */
+  TNM_PARAM = 5,  /* parameter `index` */
+  TNM_NEG = 6,    /* -args[0] */
+  TNM_BINARY = 7, /* args[0] op args[1]; op one of + - * / % ^ < > l g e n,
+                     where l is <=, g >=, e ==, n != */
+  TNM_CALL = 8    /* name(args) */
+};
+
+typedef struct tnm_expr {
+  int kind;
+  char op;          /* TNM_BINARY */
+  uint32_t index;   /* of what it names */
+  double number;    /* TNM_NUMBER */
+  const char *text; /* number as written, or name of the function or name */
+  const struct tnm_expr *args[3];
+  uint32_t n_args;
+  tnm_pos pos;
+} tnm_expr;
+
+/* Where an expression's text stands. `pos` is that of its first character. */
+typedef struct tnm_source {
+  tn__arena *arena;
+  tnm_diags *diags;
+  const char *text;
+  tnm_pos pos;
+} tnm_source;
+
+/* The names that a scalar expression may use. */
+typedef struct tnm_scope {
+  const char *const *inputs;
+  uint32_t n_inputs;
+  const char *const *outputs;
+  uint32_t n_outputs;
+  const tn_field *const *params;
+  uint32_t n_params;
+  bool gradient; /* `grad.<output>` and outputs may be used too */
+} tnm_scope;
+
+/* Parses a scalar expression. NULL after a message (E003x). */
+const tnm_expr *tnm_expr_parse(const tnm_source *source,
+                               const tnm_scope *scope);
+
+/* ---------------------------------------------------------- shape programs */
+
+/* Builds the nodes, dimension and pack variables of one operator (or of one
+ * kernel's `when`). The names of operands and the parameters must be known
+ * before anything is added. */
+typedef struct tnm_program {
+  tn__arena *arena;
+  tnm_diags *diags;
+  tnm_scope scope; /* operands and params that conditions may name */
+  tn__vec nodes;   /* tn_node * */
+  tn__vec dims;    /* const char * */
+  tn__vec packs;
+} tnm_program;
+
+void tnm_program_init(tnm_program *program, tn__arena *arena, tnm_diags *diags,
+                      const tnm_scope *scope);
+void tnm_program_deinit(tnm_program *program);
+
+/* One `shape:` value, already split into its scalars: a pattern of n items
+ * ("N", "C/num_group", "S..."). Fills arg->shape_kind, terms, n_terms and
+ * shape_text. False after a message. */
+typedef struct tnm_item {
+  const char *text;
+  tnm_pos pos;
+} tnm_item;
+bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
+                         tn_arg *arg);
+
+/* An integer expression (`that`, `when`, `count`). Upper-case names that no
+ * pattern introduced are an error. False after a message. */
+bool tnm_program_condition(tnm_program *program, const tnm_item *item,
+                           uint32_t *node);
+
+/* Frozen copies in the arena. False if memory ran out. */
+bool tnm_program_finish(const tnm_program *program, const tn_node **nodes,
+                        uint32_t *n_nodes);
+bool tnm_program_names(const tnm_program *program, tn_op *op);
+
+/* --------------------------------------------------------------- the model */
+
+/* One scalar formula: output (forward) or input (gradient) `index`. */
+typedef struct tnm_formula {
+  uint32_t index;
+  const tnm_expr *expr;
+  const char *text; /* as written */
+  tnm_pos pos;
+} tnm_formula;
+
+/* A hand-written kernel: its tables and the author's symbols. */
+typedef struct tnm_kernel {
+  const tn_kernel *forward; /* compute etc. are NULL; NULL if not given */
+  const tn_kernel *backward;
+  const char *forward_symbol;
+  const char *backward_symbol;
+  const char *workspace_symbol; /* bytes hook, NULL if none */
+  uint64_t workspace_align;
+  uint64_t workspace_max; /* 0: no limit */
+  const char *state_type; /* all three or none */
+  const char *state_create;
+  const char *state_destroy;
+  tnm_pos pos;
+} tnm_kernel;
+
+/* A nested list of numbers, as in `examples`. */
+typedef struct tnm_data {
+  int32_t ndim;
+  int64_t shape[TN_MAX_NDIM];
+  const double *values;
+  size_t n;
+  tnm_pos pos;
+} tnm_data;
+
+typedef struct tnm_example_item {
+  const char *name; /* of an input, output or aux */
+  tnm_data data;
+} tnm_example_item;
+
+typedef struct tnm_example {
+  const char *name;
+  const tn_value *params; /* as text values */
+  size_t n_params;
+  const tnm_example_item *items;
+  size_t n_items;
+  const tnm_example_item *grads; /* grad: of outputs and inputs */
+  size_t n_grads;
+  double tol; /* 0: default */
+  tnm_pos pos;
+} tnm_example;
+
+/* One operator (a family gives several), or, with `target`, the kernels that a
+ * `kernels_for` document adds to another plugin's. */
+typedef struct tnm_operator {
+  const char *file;           /* "quadratic.yaml": name without folders */
+  const char *stem;           /* "quadratic" */
+  const tn_op *op;            /* infer is NULL; NULL for kernels_for */
+  const char *infer_symbol;   /* hook `{c: sym}`, or NULL */
+  const tn_target *target;    /* kernels_for, or NULL */
+  const tn_op *target_op;     /* the operator it refers to, from --with */
+  const tnm_formula *forward; /* per output, or n_forward 0 */
+  size_t n_forward;
+  const tnm_formula *backward; /* per differentiable input, or 0 */
+  size_t n_backward;
+  const tn_kernel *generated; /* tables of the generated kernels (forward:), */
+  const tn_kernel *generated_backward; /* compute NULL; NULL if none */
+  const tnm_kernel *kernels;
+  size_t n_kernels;
+  const tnm_example *examples;
+  size_t n_examples;
+  const tnm_pos *shapes;   /* where the shape of each output stands, or NULL */
+  const tn_dtype *compute; /* per dtype variable, the type that generated
+                              kernels compute in; TN_DTYPE_UNKNOWN: f32 for f16
+                              and bf16, otherwise the type itself */
+  tnm_pos pos;
+} tnm_operator;
+
+/* A whole plugin: plugin.yaml and everything it lists. */
+typedef struct tnm_plugin {
+  tn__arena arena;         /* owns everything below */
+  const tn_plugin *plugin; /* tables without functions; manifest_hash set */
+  const tnm_operator *operators; /* in order of the tables, kernels_for ones
+                                    at their place */
+  size_t n_operators;
+  const char *init_symbol; /* of tn_plugin.init and fini, or NULL */
+  const char *fini_symbol;
+  const char *const *files; /* every file read, plugin.yaml first, as given */
+  size_t n_files;
+} tnm_plugin;
+
+/* Reads plugin.yaml (or a folder that holds one) and the files it lists, or one
+ * operator file beside its plugin.yaml: then only that file's operators are
+ * checked and returned. Every mistake of every file is reported in `diags`.
+ * `with` lists files or folders where kernels_for targets are looked up (built
+ * plugins or manifests). Returns NULL if there are errors. The caller
+ * releases. */
+typedef struct tnm_read_options {
+  const char *const *with;
+  size_t n_with;
+} tnm_read_options;
+tnm_plugin *tnm_plugin_read(const tn__env *env, const char *path,
+                            const tnm_read_options *options, tnm_diags *diags);
+void tnm_plugin_release(tnm_plugin *plugin);
+
+/* ------------------------------------------------------------------- codec */
+
+/* The canonical encoding of the tables behind `plugin`: everything but
+ * functions, magic, sizes of structs and manifest_hash itself. Equal tables
+ * give equal bytes. */
+void tn__tables_encode(const tn_plugin *plugin, tn__buf *out);
+
+/* The tables again, in `arena`. Every byte is checked: TN_PLUGIN with a
+ * message for anything malformed. Function pointers are NULL, manifest_hash is
+ * the hash of the bytes. */
+tn_code tn__tables_decode(tn__arena *arena, const void *bytes, size_t n,
+                          const tn_plugin **out);
+
+/* TN_OK if `plugin` encodes to exactly these bytes; otherwise TN_PLUGIN with
+ * the first difference by name: "operators[1].params[0].max_int is 7 in the
+ * note, 8 in the descriptor". Honours struct_size: fields that the plugin's
+ * structs do not have count as zero. */
+tn_code tn__tables_compare(const tn__env *env, const tn_plugin *plugin,
+                           const void *bytes, size_t n);
+
+/* Whether tables make sense: structs large enough, required pointers and names
+ * present and well-formed, every index inside its table, every offset inside
+ * its struct, kernel ids unique. TN_PLUGIN with the first fault; after TN_OK
+ * nothing that these tables say has to be distrusted. `code`: they are a
+ * descriptor, so functions must be there too; decoded tables have none.
+ * Optional strings are all but the names of things. */
+tn_code tn__tables_check(const tn__env *env, const tn_plugin *plugin,
+                         bool code);
+
+/* Whether a kernel of checked tables can serve this operator, whose plugin may
+ * be another: dtype sets per type variable, and its `when` program. */
+tn_code tn__kernel_fits(const tn_kernel *kernel, const tn_op *op);
+
+/* Tables as JSON. */
+void tn__plugin_json(const tn_plugin *plugin, tn__buf *out);
+void tn__op_json(const tn_op *op, tn__buf *out);
+
+#endif /* TENON_MANIFEST_H_ */

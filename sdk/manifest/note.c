@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The tables of a built plugin, out of its ELF note, without opening it as a
+ * library. Only what opgen needs to look an operator up; the loader, which
+ * trusts nothing, has its own reader.
+ */
+#include <elf.h>
+#include <string.h>
+
+#include "front.h"
+
+enum { MAX_PLUGIN_BYTES = 1 << 30 };
+
+/* A file in memory. */
+typedef struct image {
+  const char *path;
+  const char *bytes;
+  size_t n;
+} image;
+
+/* Copies out of the file, so that nothing depends on alignment. */
+static bool copy_out(const image *file, uint64_t offset, void *to, size_t n) {
+  if (offset > file->n || n > file->n - offset) return false;
+  memcpy(to, file->bytes + offset, n);
+  return true;
+}
+
+static uint64_t round_up(uint64_t n) {
+  return (n + 3) & ~(uint64_t)3;
+}
+
+/* Finds the manifest within one note segment [at, end). */
+static bool find_in_segment(const image *file, uint64_t at, uint64_t end,
+                            image *manifest) {
+  Elf64_Nhdr header;
+  while (at < end && copy_out(file, at, &header, sizeof header)) {
+    uint64_t name = at + sizeof header;
+    uint64_t desc = name + round_up(header.n_namesz);
+    char text[sizeof TN_NOTE_NAME];
+    tn_note note;
+    if (header.n_type == TN_NOTE_TYPE && header.n_namesz == sizeof text &&
+        copy_out(file, name, text, sizeof text) &&
+        memcmp(text, TN_NOTE_NAME, sizeof text) == 0 &&
+        header.n_descsz >= sizeof note &&
+        copy_out(file, desc, &note, sizeof note) &&
+        note.header_size <= header.n_descsz &&
+        note.manifest_size <= header.n_descsz - note.header_size &&
+        desc + header.n_descsz <= file->n) {
+      *manifest = (image){file->path, file->bytes + desc + note.header_size,
+                          note.manifest_size};
+      return true;
+    }
+    at = desc + round_up(header.n_descsz);
+  }
+  return false;
+}
+
+static bool find_manifest(const image *file, image *manifest) {
+  Elf64_Ehdr elf;
+  if (!copy_out(file, 0, &elf, sizeof elf) ||
+      memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 ||
+      elf.e_ident[EI_CLASS] != ELFCLASS64)
+    return false;
+  for (uint64_t i = 0; i < elf.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    if (!copy_out(file, elf.e_phoff + i * sizeof segment, &segment,
+                  sizeof segment))
+      return false;
+    if (segment.p_type == PT_NOTE && segment.p_filesz <= file->n &&
+        find_in_segment(file, segment.p_offset,
+                        segment.p_offset + segment.p_filesz, manifest))
+      return true;
+  }
+  return false;
+}
+
+tn_code tnm_read_note(tn__arena *arena, const char *path,
+                      const tn_plugin **out) {
+  image file = {.path = path};
+  image manifest;
+  char *bytes;
+  *out = NULL;
+  TN__TRY(tnm_read_file(arena->env, path, MAX_PLUGIN_BYTES, &bytes, &file.n));
+  file.bytes = bytes;
+  tn_code code =
+      find_manifest(&file, &manifest)
+          ? tn__tables_decode(arena, manifest.bytes, manifest.n, out)
+          : tn__fail(TN_PLUGIN,
+                     "%s is not a built plugin: it has no note `%s`; give the "
+                     "plugin's folder or its .so",
+                     path, TN_NOTE_NAME);
+  tn__free(arena->env, bytes);
+  return code;
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * parse.c: the grammar of the expression language, by recursive descent.
+ * Knows no names: what they mean is decided in resolve.c and shape.c.
+ *
+ *   expression = sum [("<" | ">" | "<=" | ">=" | "==" | "!=") sum]
+ *   sum        = product {("+" | "-") product}
+ *   product    = prefix {("*" | "/" | "%") prefix}
+ *   prefix     = "-" prefix | power
+ *   power      = primary ["^" prefix]
+ *   primary    = number | name | name "." name | name "(" arguments ")"
+ *              | "(" expression ")"
+ *
+ * Codes of the whole language, in the order of the files that report them:
+ *
+ *   E0030  the grammar expects something else here        parse.c
+ *   E0032  a character that is not part of the language   parse.c
+ *   E0033  a malformed number, or one that is too large   parse.c, shape.c
+ *   E0036  comparisons in a chain                         parse.c
+ *   E0037  an expression that is too deep or too long     parse.c, shape.c
+ *   E0031  unknown name                                   resolve.c, shape.c
+ *   E0034  unknown function                               resolve.c, shape.c
+ *   E0035  wrong number of arguments                      resolve.c, shape.c
+ *   E0038  a parameter that is not a single number        resolve.c
+ *   E0039  `grad.` of something that has no gradient      resolve.c, shape.c
+ *   E0040  too many tensors in one formula                resolve.c
+ *   E0041  `...` is missing, or spreads a single number   shape.c
+ *   E0042  a name stands for a dimension and for a pack   shape.c
+ *   E0043  a number that is not a whole number            shape.c
+ *   E0044  a tensor or parameter that is no integer       shape.c
+ *   E0045  rank, size, shape or has of something else     shape.c
+ *   E0046  a list where a single integer is wanted        shape.c
+ *   E0047  more items than a tensor has dimensions        shape.c
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "expr.h"
+
+void tnm_parser_init(tnm_parser *parser, const tnm_source *source) {
+  *parser = (tnm_parser){.source = source,
+                         .lexer = {.at = source->text, .pos = source->pos}};
+  parser->token = tnm_lex(&parser->lexer);
+}
+
+tnm_pos tnm_pos_span(tnm_pos from, tnm_pos to) {
+  if (to.column > from.column)
+    from.length = to.column - from.column + to.length;
+  return from;
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static void bad_character(const tnm_parser *p) {
+  const tnm_token *token = &p->token;
+  tnm_diags *diags = p->source->diags;
+  tnm_diag_spec spec = {"E0032", token->pos, "not part of an expression"};
+  size_t id = tnm_diag(diags, &spec, "invalid character `%.*s`", (int)token->n,
+                       token->text);
+  switch (*token->text) {
+    case '?':
+    case ':':
+      tnm_diag_help(diags, id,
+                    "the expression language has no `? :`; write "
+                    "`select(condition, a, b)`");
+      break;
+    case '=':
+      tnm_diag_help(diags, id, "equality is written `==`");
+      break;
+    case '&':
+      tnm_diag_help(diags, id,
+                    "comparisons give 1 or 0; `and` is written `(a) * (b)`");
+      break;
+    case '|':
+      tnm_diag_help(diags, id,
+                    "comparisons give 1 or 0; `or` is written `max(a, b)`");
+      break;
+    case '!':
+      tnm_diag_help(diags, id, "`not x` is written `x == 0`");
+      break;
+    default:
+      break;
+  }
+}
+
+/* Says that the next token is not what the grammar wants. */
+static void unexpected(const tnm_parser *p, const char *wanted) {
+  const tnm_token *token = &p->token;
+  tnm_diags *diags = p->source->diags;
+  tnm_diag_spec spec = {"E0030", token->pos, "unexpected"};
+  if (token->kind == TNM_TOKEN_BAD) {
+    bad_character(p);
+  } else if (token->kind == TNM_TOKEN_BAD_NUMBER) {
+    spec.code = "E0033";
+    spec.under = "malformed";
+    size_t id = tnm_diag(diags, &spec, "invalid number `%.*s`", (int)token->n,
+                         token->text);
+    tnm_diag_help(diags, id, "numbers are decimal: `2`, `0.5`, `1e-3`");
+  } else if (token->kind == TNM_TOKEN_END) {
+    spec.under = "ends here";
+    (void)tnm_diag(diags, &spec, "expected %s at the end of the expression",
+                   wanted);
+  } else {
+    (void)tnm_diag(diags, &spec, "expected %s, found `%.*s`", wanted,
+                   (int)token->n, token->text);
+  }
+}
+
+static void too_large(const tnm_parser *p, const char *what, unsigned limit) {
+  tnm_diag_spec spec = {"E0037", p->token.pos, "one too many"};
+  size_t id = tnm_diag(p->source->diags, &spec,
+                       "expression has more than %u %s", limit, what);
+  tnm_diag_help(p->source->diags, id,
+                "compute parts of it in a kernel of your own");
+}
+
+/* ------------------------------------------------------------------- nodes */
+
+static void advance(tnm_parser *p) {
+  p->token = tnm_lex(&p->lexer);
+}
+
+static bool next_is(const tnm_parser *p, char op) {
+  return p->token.kind == TNM_TOKEN_OPERATOR && p->token.op == op;
+}
+
+bool tnm_parser_accept(tnm_parser *parser, char op) {
+  if (!next_is(parser, op)) return false;
+  advance(parser);
+  return true;
+}
+
+/* NULL after a message about the size, or when memory ran out. */
+static tnm_expr *node(tnm_parser *p, int kind, tnm_pos pos) {
+  if (p->n_nodes == TNM_EXPR_MAX_NODES) {
+    too_large(p, "parts", TNM_EXPR_MAX_NODES);
+    return NULL;
+  }
+  ++p->n_nodes;
+  tnm_expr *expr = tn__arena_alloc(p->source->arena, sizeof *expr);
+  if (!expr) return NULL;
+  expr->kind = kind;
+  expr->pos = pos;
+  return expr;
+}
+
+/* A node whose text is that of a token. */
+static tnm_expr *leaf(tnm_parser *p, int kind, const tnm_token *token) {
+  tnm_expr *expr = node(p, kind, token->pos);
+  if (!expr) return NULL;
+  expr->text = tn__arena_text(p->source->arena, token->text, token->n);
+  return expr->text ? expr : NULL;
+}
+
+static tnm_expr *binary_node(tnm_parser *p, char op, const tnm_expr *left,
+                             const tnm_expr *right) {
+  tnm_expr *expr = node(p, TNM_BINARY, tnm_pos_span(left->pos, right->pos));
+  if (!expr) return NULL;
+  expr->op = op;
+  expr->args[0] = left;
+  expr->args[1] = right;
+  expr->n_args = 2;
+  return expr;
+}
+
+static bool enter(tnm_parser *p) {
+  if (p->depth == TNM_EXPR_MAX_DEPTH) {
+    too_large(p, "levels", TNM_EXPR_MAX_DEPTH);
+    return false;
+  }
+  ++p->depth;
+  return true;
+}
+
+/* ----------------------------------------------------------------- grammar */
+
+static tnm_expr *prefix(tnm_parser *p);
+
+static tnm_expr *number(tnm_parser *p) {
+  tnm_token token = p->token;
+  tnm_expr *expr = leaf(p, TNM_NUMBER, &token);
+  if (!expr) return NULL;
+  /* The lexer has let through plain decimals only, and no program that calls
+   * this sets a locale with another decimal point. */
+  expr->number = strtod(expr->text, NULL);
+  if (expr->number > 1.7976931348623157e308) {
+    tnm_diag_spec spec = {"E0033", token.pos, "beyond the range of f64"};
+    (void)tnm_diag(p->source->diags, &spec, "number `%s` is too large",
+                   expr->text);
+    return NULL;
+  }
+  advance(p);
+  return expr;
+}
+
+/* The closing parenthesis of the one at `open`; *end is its position. */
+static bool close(tnm_parser *p, const tnm_token *open, tnm_pos *end) {
+  *end = p->token.pos;
+  if (tnm_parser_accept(p, ')')) return true;
+  if (p->token.kind == TNM_TOKEN_BAD || p->token.kind == TNM_TOKEN_BAD_NUMBER) {
+    unexpected(p, "`)`");
+    return false;
+  }
+  bool ends = p->token.kind == TNM_TOKEN_END;
+  tnm_diag_spec spec = {"E0030", p->token.pos, "expected `)`"};
+  size_t id =
+      ends ? tnm_diag(p->source->diags, &spec,
+                      "`(` is not closed at the end of the expression")
+           : tnm_diag(p->source->diags, &spec, "expected `)`, found `%.*s`",
+                      (int)p->token.n, p->token.text);
+  tnm_diag_also(p->source->diags, id, open->pos, "opened here");
+  return false;
+}
+
+static tnm_expr *parenthesised(tnm_parser *p) {
+  tnm_token open = p->token;
+  tnm_pos end;
+  advance(p);
+  tnm_expr *expr = tnm_parser_expression(p);
+  if (!expr || !close(p, &open, &end)) return NULL;
+  expr->pos = tnm_pos_span(open.pos, end);
+  return expr;
+}
+
+enum { MAX_ARGS = sizeof((tnm_expr *)0)->args / sizeof(tnm_expr *) };
+
+uint32_t tnm_expr_kept_args(const tnm_expr *expr) {
+  return expr->n_args < MAX_ARGS ? expr->n_args : MAX_ARGS;
+}
+
+bool tnm_check_args(tnm_diags *diags, const tnm_expr *call, uint32_t n) {
+  if (call->n_args == n) return true;
+  tnm_diag_spec spec = {"E0035", call->pos, NULL};
+  (void)tnm_diag(diags, &spec, "`%s` takes %u argument%s, found %u", call->text,
+                 n, n == 1 ? "" : "s", call->n_args);
+  return false;
+}
+
+/* The arguments of a call. More than a node holds are counted, not kept: the
+ * count is checked with the name of the function. */
+static tnm_expr *call(tnm_parser *p, const tnm_token *name) {
+  tnm_expr *expr = leaf(p, TNM_CALL, name);
+  tnm_token open = p->token;
+  tnm_pos end = open.pos;
+  if (!expr) return NULL;
+  advance(p);
+  if (!next_is(p, ')')) {
+    do {
+      const tnm_expr *arg = tnm_parser_expression(p);
+      if (!arg) return NULL;
+      if (expr->n_args < MAX_ARGS) expr->args[expr->n_args] = arg;
+      ++expr->n_args;
+    } while (tnm_parser_accept(p, ','));
+  }
+  if (!close(p, &open, &end)) return NULL;
+  expr->pos = tnm_pos_span(name->pos, end);
+  return expr;
+}
+
+/* `grad.out`: the only name with a dot. */
+static tnm_expr *member(tnm_parser *p, const tnm_token *name) {
+  advance(p);
+  if (name->n != 4 || strncmp(name->text, "grad", 4) != 0) {
+    tnm_diag_spec spec = {"E0039", name->pos, "has no members"};
+    size_t id =
+        tnm_diag(p->source->diags, &spec, "only `grad` stands before a `.`");
+    tnm_diag_help(p->source->diags, id,
+                  "the gradient of an output is written `grad.<output>`");
+    return NULL;
+  }
+  if (p->token.kind != TNM_TOKEN_NAME) {
+    unexpected(p, "the name of an output");
+    return NULL;
+  }
+  tnm_expr *expr = leaf(p, TNM_GRAD, &p->token);
+  if (!expr) return NULL;
+  expr->pos = tnm_pos_span(name->pos, p->token.pos);
+  advance(p);
+  return expr;
+}
+
+static tnm_expr *primary(tnm_parser *p) {
+  if (p->token.kind == TNM_TOKEN_NUMBER) return number(p);
+  if (next_is(p, '(')) return parenthesised(p);
+  if (p->token.kind != TNM_TOKEN_NAME) {
+    unexpected(p, "a number, a name or `(`");
+    return NULL;
+  }
+  tnm_token name = p->token;
+  advance(p);
+  if (next_is(p, '(')) return call(p, &name);
+  if (next_is(p, '.')) return member(p, &name);
+  return leaf(p, TNM_NAME, &name);
+}
+
+static tnm_expr *power(tnm_parser *p) {
+  tnm_expr *base = primary(p);
+  if (!base || !tnm_parser_accept(p, '^')) return base;
+  const tnm_expr *exponent = prefix(p);
+  return exponent ? binary_node(p, '^', base, exponent) : NULL;
+}
+
+static tnm_expr *prefix_in(tnm_parser *p) {
+  tnm_pos minus = p->token.pos;
+  if (!tnm_parser_accept(p, '-')) return power(p);
+  const tnm_expr *operand = prefix(p);
+  if (!operand) return NULL;
+  tnm_expr *expr = node(p, TNM_NEG, tnm_pos_span(minus, operand->pos));
+  if (!expr) return NULL;
+  expr->args[0] = operand;
+  expr->n_args = 1;
+  return expr;
+}
+
+/* Every way to nest passes here, so here the depth is counted. */
+static tnm_expr *prefix(tnm_parser *p) {
+  if (!enter(p)) return NULL;
+  tnm_expr *expr = prefix_in(p);
+  --p->depth;
+  return expr;
+}
+
+static const char *const levels[] = {"lgen<>", "+-", "*/%"};
+
+enum { COMPARISON = 0, N_LEVELS = sizeof levels / sizeof *levels };
+
+static bool next_is_at(const tnm_parser *p, size_t level) {
+  return p->token.kind == TNM_TOKEN_OPERATOR &&
+         strchr(levels[level], p->token.op);
+}
+
+static void chained(const tnm_parser *p) {
+  tnm_diag_spec spec = {"E0036", p->token.pos, "second comparison"};
+  size_t id =
+      tnm_diag(p->source->diags, &spec, "comparisons cannot be chained");
+  tnm_diag_help(p->source->diags, id, "write `(a < b) * (b < c)`");
+}
+
+static tnm_expr *binary(tnm_parser *p, size_t level) {
+  if (level == N_LEVELS) return prefix(p);
+  tnm_expr *left = binary(p, level + 1);
+  while (left && next_is_at(p, level)) {
+    char op = p->token.op;
+    advance(p);
+    const tnm_expr *right = binary(p, level + 1);
+    if (!right) return NULL;
+    left = binary_node(p, op, left, right);
+    if (left && level == COMPARISON && next_is_at(p, level)) {
+      chained(p);
+      return NULL;
+    }
+  }
+  return left;
+}
+
+tnm_expr *tnm_parser_expression(tnm_parser *parser) {
+  return binary(parser, COMPARISON);
+}
+
+bool tnm_parser_end(const tnm_parser *parser) {
+  const tnm_token *token = &parser->token;
+  if (token->kind == TNM_TOKEN_END) return true;
+  if (token->kind == TNM_TOKEN_BAD || token->kind == TNM_TOKEN_BAD_NUMBER) {
+    unexpected(parser, "an operator");
+    return false;
+  }
+  tnm_diag_spec spec = {"E0030", token->pos, "unexpected"};
+  size_t id = tnm_diag(parser->source->diags, &spec,
+                       "expected an operator, found `%.*s`", (int)token->n,
+                       token->text);
+  if (token->kind != TNM_TOKEN_OPERATOR || token->op == '(')
+    tnm_diag_help(parser->source->diags, id, "a product is written `a * b`");
+  return false;
+}

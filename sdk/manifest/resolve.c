@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * resolve.c: gives the names and functions of a scalar expression their
+ * meaning. The codes of its messages are listed at the top of parse.c.
+ */
+#include <string.h>
+
+#include "expr.h"
+
+/* Most tensors that one formula may read; tenon/kernel.h has room for them. */
+#define MAX_TENSORS 15
+
+static const struct function {
+  const char *name;
+  uint32_t n_args;
+} functions[] = {
+    {"exp", 1},   {"log", 1},  {"sqrt", 1}, {"rsqrt", 1}, {"tanh", 1},
+    {"erf", 1},   {"abs", 1},  {"min", 2},  {"max", 2},   {"select", 3},
+    {"floor", 1}, {"ceil", 1}, {"sign", 1}, {"pow", 2},   {"sigmoid", 1},
+};
+
+enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
+
+static const struct function *find_function(const char *name) {
+  for (size_t i = 0; i < N_FUNCTIONS; ++i)
+    if (strcmp(functions[i].name, name) == 0) return &functions[i];
+  return NULL;
+}
+
+/* What a resolution needs all the way down. */
+typedef struct resolver {
+  const tnm_source *source;
+  const tnm_scope *scope;
+  uint32_t seen[MAX_TENSORS]; /* kind and index of every tensor so far */
+  uint32_t n_seen;
+  bool failed;
+} resolver;
+
+/* ------------------------------------------------------------------- names */
+
+static void unknown_name(resolver *r, const tnm_expr *expr) {
+  const tnm_scope *scope = r->scope;
+  const char *kinds = scope->gradient
+                          ? "an input, output, parameter or constant"
+                          : "an input, parameter or constant";
+  tnm_diags *diags = r->source->diags;
+  tnm_diag_spec spec = {"E0031", expr->pos, "unknown name"};
+  size_t id = tnm_diag(diags, &spec, "`%s` is not %s", expr->text, kinds);
+  tnm_names names = {.arena = r->source->arena};
+  tnm_names_scope(&names, scope);
+  tnm_names_note(&names, diags, id, "in scope here");
+  if (find_function(expr->text))
+    tnm_diag_help(diags, id, "`%s` is a function; write `%s(...)`", expr->text,
+                  expr->text);
+  else if (strcmp(expr->text, "grad") == 0)
+    tnm_diag_help(diags, id, "write `grad.` and the name of an output");
+  else if (tnm_scope_output(scope, expr->text) != TN_NONE)
+    tnm_diag_help(diags, id,
+                  "outputs can be read in the formulas of `gradient:` only");
+  else
+    tnm_names_help(&names, diags, id, expr->text);
+}
+
+static bool is_single_number(uint32_t type) {
+  return type == TN_FIELD_BOOL || type == TN_FIELD_INT ||
+         type == TN_FIELD_FLOAT || type == TN_FIELD_ENUM;
+}
+
+static void bad_param(resolver *r, const tnm_expr *expr) {
+  tnm_diag_spec spec = {"E0038", expr->pos, "not a single number"};
+  size_t id = tnm_diag(r->source->diags, &spec,
+                       "parameter `%s` cannot stand in a scalar expression",
+                       expr->text);
+  tnm_diag_help(r->source->diags, id,
+                "parameters of type bool, int, float and enum can");
+  r->failed = true;
+}
+
+/* Counts the different tensors of the formula. */
+static void count_tensor(resolver *r, const tnm_expr *expr) {
+  uint32_t key = expr->index * 16 + (uint32_t)expr->kind;
+  for (uint32_t i = 0; i < r->n_seen; ++i)
+    if (r->seen[i] == key) return;
+  if (r->n_seen < MAX_TENSORS) {
+    r->seen[r->n_seen++] = key;
+    return;
+  }
+  tnm_diag_spec spec = {"E0040", expr->pos, "one too many"};
+  size_t id =
+      tnm_diag(r->source->diags, &spec,
+               "formula reads more than %d different tensors", MAX_TENSORS);
+  tnm_diag_help(r->source->diags, id,
+                "a kernel of your own may read any number");
+  r->failed = true;
+}
+
+static void resolve_name(resolver *r, tnm_expr *expr) {
+  const tnm_scope *scope = r->scope;
+  expr->kind = TNM_INPUT;
+  expr->index = tnm_scope_input(scope, expr->text);
+  if (expr->index == TN_NONE && scope->gradient) {
+    expr->kind = TNM_OUTPUT;
+    expr->index = tnm_scope_output(scope, expr->text);
+  }
+  if (expr->index != TN_NONE) {
+    count_tensor(r, expr);
+    return;
+  }
+  expr->kind = TNM_PARAM;
+  expr->index = tnm_scope_param(scope, expr->text);
+  if (expr->index == TN_NONE) {
+    unknown_name(r, expr);
+    r->failed = true;
+  } else if (!is_single_number(scope->params[expr->index]->type)) {
+    bad_param(r, expr);
+  }
+}
+
+static void not_an_output(resolver *r, const tnm_expr *expr) {
+  tnm_diags *diags = r->source->diags;
+  tnm_diag_spec spec = {"E0039", expr->pos, "has no gradient here"};
+  size_t id = tnm_diag(diags, &spec, "`%s` is not an output", expr->text);
+  tnm_names names = {.arena = r->source->arena};
+  tnm_names_add(&names, r->scope->outputs, r->scope->n_outputs);
+  tnm_names_note(&names, diags, id, "outputs");
+  tnm_names_help(&names, diags, id, expr->text);
+  r->failed = true;
+}
+
+static void resolve_grad(resolver *r, tnm_expr *expr) {
+  expr->index = tnm_scope_output(r->scope, expr->text);
+  if (!r->scope->gradient) {
+    tnm_diag_spec spec = {"E0039", expr->pos, "has no gradient here"};
+    size_t id = tnm_diag(r->source->diags, &spec,
+                         "`grad.%s` in a forward expression", expr->text);
+    tnm_diag_help(r->source->diags, id,
+                  "gradients can be read in the formulas of `gradient:` only");
+    r->failed = true;
+  } else if (expr->index == TN_NONE) {
+    not_an_output(r, expr);
+  } else {
+    count_tensor(r, expr);
+  }
+}
+
+/* --------------------------------------------------------------- functions */
+
+static void unknown_function(resolver *r, const tnm_expr *expr) {
+  tnm_pos pos = expr->pos;
+  pos.length = (uint32_t)strlen(expr->text);
+  tnm_diag_spec spec = {"E0034", pos, "unknown function"};
+  size_t id =
+      tnm_diag(r->source->diags, &spec, "`%s` is not a function", expr->text);
+  tnm_names names = {.arena = r->source->arena};
+  for (size_t i = 0; i < N_FUNCTIONS; ++i)
+    tnm_names_add(&names, &functions[i].name, 1);
+  tnm_names_note(&names, r->source->diags, id, "functions");
+  tnm_names_help(&names, r->source->diags, id, expr->text);
+}
+
+static void check_call(resolver *r, const tnm_expr *expr) {
+  const struct function *function = find_function(expr->text);
+  if (!function) {
+    unknown_function(r, expr);
+    r->failed = true;
+  } else if (!tnm_check_args(r->source->diags, expr, function->n_args)) {
+    r->failed = true;
+  }
+}
+
+/* A copy of the tree with meanings, complete unless r->failed is set. */
+static const tnm_expr *resolve(resolver *r, const tnm_expr *syntax) {
+  tnm_expr *expr = tn__arena_alloc(r->source->arena, sizeof *expr);
+  if (!expr) {
+    r->failed = true;
+    return NULL;
+  }
+  *expr = *syntax;
+  if (expr->kind == TNM_NAME) resolve_name(r, expr);
+  if (expr->kind == TNM_GRAD) resolve_grad(r, expr);
+  if (expr->kind == TNM_CALL) check_call(r, expr);
+  for (uint32_t i = 0; i < tnm_expr_kept_args(syntax); ++i)
+    expr->args[i] = resolve(r, syntax->args[i]);
+  return expr;
+}
+
+const tnm_expr *tnm_expr_parse(const tnm_source *source,
+                               const tnm_scope *scope) {
+  tnm_parser parser;
+  resolver r = {.source = source, .scope = scope};
+  tnm_parser_init(&parser, source);
+  const tnm_expr *syntax = tnm_parser_expression(&parser);
+  if (!syntax || !tnm_parser_end(&parser)) return NULL;
+  const tnm_expr *expr = resolve(&r, syntax);
+  return r.failed ? NULL : expr;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What one scalar means: numbers, words, names, types. The schema has already
+ * said that it is a scalar; here its text is read or refused.
+ */
+#include "front.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t report_value(tnm_diags *diags, const tnm_tree *node,
+                           const char *expected) {
+  tnm_diag_spec spec = {"E0014", node->pos, NULL};
+  if (node->kind != TNM_SCALAR)
+    return tnm_diag(diags, &spec, "invalid value: expected %s", expected);
+  return tnm_diag(diags, &spec, "invalid value `%.80s`: expected %s",
+                  node->text, expected);
+}
+
+/* ------------------------------------------------------------------- numbers
+ */
+
+bool tnm_parse_int(const char *text, int64_t *out) {
+  const char *digits = text + (text[0] == '-' || text[0] == '+');
+  if (digits[0] == '\0' || strspn(digits, "0123456789") != strlen(digits))
+    return false;
+  errno = 0;
+  *out = strtoll(text, NULL, 10);
+  return errno == 0;
+}
+
+/* strtod also takes hexadecimal, "infinity" and "nan(...)": not here. */
+static bool is_special(const char *text) {
+  const char *word = text + (text[0] == '-' || text[0] == '+');
+  return strcmp(word, "inf") == 0 || strcmp(word, "nan") == 0;
+}
+
+bool tnm_parse_double(const char *text, double *out) {
+  bool decimal = strspn(text, "+-.0123456789eE") == strlen(text);
+  if (text[0] == '\0' || !(decimal || is_special(text))) return false;
+  char *end;
+  *out = strtod(text, &end);
+  return *end == '\0' && end != text && (is_special(text) || isfinite(*out));
+}
+
+bool tnm_read_int(tnm_diags *diags, const tnm_tree *node, int64_t min,
+                  int64_t max, int64_t *out) {
+  if (node->kind == TNM_SCALAR && tnm_parse_int(node->text, out) &&
+      *out >= min && *out <= max)
+    return true;
+  char expected[96];
+  if (min == INT64_MIN && max == INT64_MAX)
+    snprintf(expected, sizeof expected, "a whole number of 64 bits");
+  else
+    snprintf(expected, sizeof expected,
+             "a whole number from %" PRId64 " to %" PRId64, min, max);
+  report_value(diags, node, expected);
+  return false;
+}
+
+bool tnm_read_u32(tnm_diags *diags, const tnm_tree *node, uint32_t min,
+                  uint32_t *out) {
+  int64_t value;
+  if (!tnm_read_int(diags, node, min, INT32_MAX, &value)) return false;
+  *out = (uint32_t)value;
+  return true;
+}
+
+bool tnm_read_double(tnm_diags *diags, const tnm_tree *node, double *out) {
+  if (node->kind == TNM_SCALAR && tnm_parse_double(node->text, out))
+    return true;
+  report_value(diags, node, "a number");
+  return false;
+}
+
+bool tnm_read_bool(tnm_diags *diags, const tnm_tree *node, bool *out) {
+  if (node->kind == TNM_SCALAR) {
+    *out = strcmp(node->text, "true") == 0;
+    if (*out || strcmp(node->text, "false") == 0) return true;
+  }
+  report_value(diags, node, "true or false");
+  return false;
+}
+
+/* --------------------------------------------------------------------- words
+ */
+
+/* "data, a, b" of at most as many as are read with pleasure. */
+static void join(char *out, size_t size, const char *const *words, size_t n) {
+  size_t used = 0;
+  out[0] = '\0';
+  for (size_t i = 0; i < n && used < size; ++i)
+    used += (size_t)snprintf(out + used, size - used, "%s%s", i > 0 ? ", " : "",
+                             words[i]);
+}
+
+void tnm_suggest(tnm_diags *diags, size_t id, const char *word,
+                 const char *const *candidates, size_t n) {
+  const char *near = tn__nearest(word, candidates, n);
+  char list[512];
+  if (near != NULL) {
+    tnm_diag_help(diags, id, "did you mean `%s`?", near);
+    return;
+  }
+  if (n == 0) return;
+  join(list, sizeof list, candidates, n);
+  tnm_diag_help(diags, id, "known here: %s", list);
+}
+
+int tnm_read_word(tnm_diags *diags, const tnm_tree *node, const char *what,
+                  const char *const *words) {
+  size_t n = 0;
+  for (; words[n] != NULL; ++n) {
+    if (node->kind == TNM_SCALAR && strcmp(node->text, words[n]) == 0)
+      return (int)n;
+  }
+  size_t id = report_value(diags, node, what);
+  tnm_suggest(diags, id, node->kind == TNM_SCALAR ? node->text : "", words, n);
+  return -1;
+}
+
+bool tnm_read_dtype(tnm_diags *diags, const tnm_tree *node, tn_dtype *out) {
+  if (node->kind == TNM_SCALAR && tn__dtype_parse(node->text, out)) return true;
+  const char *word = node->kind == TNM_SCALAR ? node->text : "";
+  tnm_diag_spec spec = {"E0023", node->pos, "no such type"};
+  size_t id = tnm_diag(diags, &spec, "unknown type `%.80s`", word);
+  tnm_suggest(diags, id, word, tn__dtype_names, TN__N_DTYPES);
+  return false;
+}
+
+bool tnm_read_dtypes(tnm_diags *diags, const tnm_tree *list, uint64_t *out) {
+  *out = 0;
+  if (list->kind != TNM_LIST || list->n == 0) {
+    tnm_diag_spec spec = {"E0013", list->pos, NULL};
+    size_t id = tnm_diag(diags, &spec, "expected a list of types");
+    tnm_diag_help(diags, id, "write `[f32, f64]`");
+    return false;
+  }
+  bool ok = true;
+  for (const tnm_tree *item = list->first; item != NULL; item = item->next) {
+    tn_dtype dtype;
+    if (tnm_read_dtype(diags, item, &dtype))
+      *out |= tn__dtype_bit(dtype);
+    else
+      ok = false;
+  }
+  return ok;
+}
+
+/* --------------------------------------------------------------------- names
+ */
+
+bool tnm_check_scalar(tnm_diags *diags, const tnm_tree *node,
+                      const char *what) {
+  if (node->kind == TNM_SCALAR && node->text[0] != '\0') return true;
+  tnm_diag_spec spec = {"E0013", node->pos, NULL};
+  tnm_diag(diags, &spec, "expected %s", what);
+  return false;
+}
+
+bool tnm_read_line(tnm_diags *diags, const tnm_tree *node) {
+  if (!tnm_check_scalar(diags, node, "an expression")) return false;
+  if (node->one_line && strchr(node->text, '\n') == NULL) return true;
+  tnm_diag_spec spec = {"E0013", node->pos, "begins here"};
+  size_t id = tnm_diag(diags, &spec, "an expression must stand on one line");
+  tnm_diag_help(diags, id, "write it behind its key, in quotes if need be");
+  return false;
+}
+
+/* Keywords of C and C++, and the words of the expression language. */
+static const char *const reserved[] = {
+    "abs",       "alignas",  "alignof",   "and",      "asm",      "auto",
+    "bool",      "break",    "case",      "catch",    "ceil",     "char",
+    "class",     "const",    "constexpr", "continue", "default",  "delete",
+    "do",        "double",   "else",      "enum",     "erf",      "exp",
+    "explicit",  "export",   "extern",    "false",    "float",    "floor",
+    "for",       "friend",   "goto",      "grad",     "has",      "if",
+    "inline",    "int",      "log",       "long",     "max",      "min",
+    "mutable",   "name",     "namespace", "new",      "noexcept", "not",
+    "nullptr",   "operator", "or",        "params",   "pow",      "private",
+    "protected", "public",   "rank",      "register", "restrict", "return",
+    "rsqrt",     "select",   "shape",     "short",    "sigmoid",  "sign",
+    "signed",    "size",     "sizeof",    "sqrt",     "static",   "struct",
+    "switch",    "tanh",     "template",  "this",     "throw",    "tol",
+    "true",      "try",      "typedef",   "typename", "union",    "unsigned",
+    "using",     "virtual",  "void",      "volatile", "while",    "xor"};
+
+static bool is_reserved(const char *name) {
+  for (size_t i = 0; i < sizeof reserved / sizeof *reserved; ++i) {
+    if (strcmp(reserved[i], name) == 0) return true;
+  }
+  return false;
+}
+
+static size_t report_name(tnm_diags *diags, const tnm_tree *node,
+                          const char *format, const char *what) {
+  char text[160];
+  snprintf(text, sizeof text, format, what);
+  tnm_diag_spec spec = {"E0015", node->pos, NULL};
+  return tnm_diag(diags, &spec, "`%.80s` %s", node->text, text);
+}
+
+static bool is_word(const char *text, const char *first, const char *rest) {
+  return text[0] != '\0' && strchr(first, text[0]) != NULL &&
+         strspn(text, rest) == strlen(text) && strlen(text) <= TNM_MAX_NAME;
+}
+
+#define LOWER "abcdefghijklmnopqrstuvwxyz"
+#define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS "0123456789"
+
+bool tnm_read_name(tnm_diags *diags, const tnm_tree *node, const char *what) {
+  if (!tnm_check_scalar(diags, node, "a name")) return false;
+  if (is_word(node->text, LOWER, LOWER DIGITS "_")) return true;
+  size_t id = report_name(diags, node, "cannot be the name of %s", what);
+  tnm_diag_help(diags, id,
+                "use lower-case letters, digits and `_`, a letter first, at "
+                "most %d",
+                TNM_MAX_NAME);
+  return false;
+}
+
+bool tnm_read_member_name(tnm_diags *diags, const tnm_tree *node,
+                          const char *what) {
+  if (!tnm_read_name(diags, node, what)) return false;
+  if (!is_reserved(node->text)) return true;
+  size_t id = report_name(diags, node, "is reserved and cannot name %s", what);
+  tnm_diag_help(diags, id,
+                "keywords of C and C++ and the words of expressions and "
+                "examples are taken");
+  return false;
+}
+
+bool tnm_read_symbol(tnm_diags *diags, const tnm_tree *node) {
+  if (!tnm_check_scalar(diags, node, "a C name")) return false;
+  bool word = is_word(node->text, LOWER UPPER "_", LOWER UPPER DIGITS "_");
+  if (word && strncmp(node->text, "tn_", 3) != 0 && !is_reserved(node->text))
+    return true;
+  size_t id = report_name(diags, node, "cannot be a C name of %s", "yours");
+  tnm_diag_help(diags, id,
+                "use an identifier that begins with the plugin's name; `tn_` "
+                "is ours");
+  return false;
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The table of keys: every mapping that a manifest may hold, its keys, what
+ * they lead to, and what they mean. The reference manual is printed from it.
+ */
+#include <string.h>
+
+#include "front.h"
+
+#define S TNM_SCALAR
+#define L TNM_LIST
+#define M TNM_MAP
+
+static const tnm_key plugin_keys[] = {
+    {"opgen", S, true, "format of the manifest: 1"},
+    {"plugin", S, true, "name; the namespace of the plugin's operators"},
+    {"release", S, true, "number of the plugin's release, from 1"},
+    {"summary", S, true, "one line, with a capital and without a full stop"},
+    {"license", S, true, "SPDX expression, such as Apache-2.0"},
+    {"operators", L, true, "files of the operators; their order is ABI"},
+    {"init", S, false, "C function that runs when the plugin is loaded"},
+    {"fini", S, false, "C function that undoes it"},
+    {"unloadable", S, false,
+     "true: no thread, no exit handler, no pointer outlives the plugin"},
+    {NULL, 0, false, NULL}};
+
+#define OPERATOR_KEYS                                                        \
+  {"interface", S, false, "release of the operator's own interface; 1"},     \
+      {"replaces", S, false, "operator of another plugin to stand in for"},  \
+      {"since", S, false, "plugin release that introduced it; 1"},           \
+      {"deprecated", M, false, "since when, and what to use instead"},       \
+      {"doc", S, false, "Markdown"},                                         \
+      {"params", L, false, "parameters; their order is ABI"},                \
+      {"dtypes", M, false, "type variables, each with the types it may be"}, \
+      {"inputs", L, false, "inputs; their order is ABI"},                    \
+      {"aux", L, false, "states that the operator changes"},                 \
+      {"require", L, false, "conditions on parameters and shapes"},          \
+      {"forward", M, false, "a formula for every output"},                   \
+      {"kernels", L, false, "kernels written by hand"},                      \
+      {"gradient", S | M, false,                                             \
+       "`{formula: ...}`, `{kernel: backward, needs: ...}` or `none`"},      \
+      {"binding", M, false, "a function of an existing library"},            \
+      {"examples", L, false, "inputs with the outputs they must give"},      \
+      {"gradcheck", M, false, "settings of the numeric gradient check"}, {   \
+    NULL, 0, false, NULL                                                     \
+  }
+
+static const tnm_key operator_keys[] = {
+    {"opgen", S, true, "format of the manifest: 1"},
+    {"op", S, true, "name of the operator"},
+    {"summary", S, true, "one line, with a capital and without a full stop"},
+    {"outputs", L, true, "outputs; their order is ABI"},
+    OPERATOR_KEYS};
+
+static const tnm_key family_keys[] = {
+    {"opgen", S, true, "format of the manifest: 1"},
+    {"family", S, true, "name of the family"},
+    {"each", L, true, "its members, each with `op` and what only it has"},
+    {"summary", S, false, "one line, with a capital and without a full stop"},
+    {"outputs", L, false, "outputs; their order is ABI"},
+    OPERATOR_KEYS};
+
+static const tnm_key member_keys[] = {
+    {"op", S, true, "name of the operator"},
+    {"summary", S, false, "one line, with a capital and without a full stop"},
+    {"outputs", L, false, "outputs; their order is ABI"},
+    OPERATOR_KEYS};
+
+static const tnm_key kernels_for_keys[] = {
+    {"opgen", S, true, "format of the manifest: 1"},
+    {"kernels_for", S, true, "operator of another plugin: `nn.softmax@1`"},
+    {"kernels", L, true, "kernels written by hand"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key param_keys[] = {
+    {"name", S, true, "name, lower case"},
+    {"type", S, true, "bool int float string enum ints floats dtype"},
+    {"default", S | L, false, "value if none is given; without: required"},
+    {"min", S, false, "least value"},
+    {"max", S, false, "greatest value"},
+    {"rank", S, false, "length of a list: `2`, `1..3`, or another parameter"},
+    {"values", L, false, "names of an enum"},
+    {"optional", S, false, "true: None is a value"},
+    {"alias", S, false, "second name"},
+    {"dynamic", S, false, "true: may change between calls without preparing"},
+    {"doc", S, false, "Markdown, one line"},
+    {"since", S, false, "plugin release that introduced it"},
+    {"deprecated", M, false, "since when, and what to use instead"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key input_keys[] = {
+    {"name", S, true, "name, lower case"},
+    {"dtype", S, true, "type, type variable, or a parameter of type dtype"},
+    {"shape", S | L | M, false, "operand, pattern, or `{c: function}`"},
+    {"optional", S, false, "true: may be absent"},
+    {"variadic", S, false, "true: any number of them; the last input"},
+    {"role", S, false, "data, weight or label"},
+    {"layout", S, false, "any or contiguous"},
+    {"doc", S, false, "Markdown, one line"},
+    {"since", S, false, "plugin release that introduced it"},
+    {"deprecated", M, false, "since when, and what to use instead"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key output_keys[] = {
+    {"name", S, true, "name, lower case"},
+    {"dtype", S, true, "type, type variable, or a parameter of type dtype"},
+    {"shape", S | L | M, true,
+     "operand, `broadcast`, `dynamic`, pattern, or `{c: function}`"},
+    {"inplace", S, false, "input whose memory it may take"},
+    {"init", S, false, "input that it starts as a copy of"},
+    {"hidden", S, false, "true: users do not see it; trailing outputs only"},
+    {"count", S, false, "how many there are, an expression over parameters"},
+    {"layout", S, false, "any or contiguous"},
+    {"doc", S, false, "Markdown, one line"},
+    {"since", S, false, "plugin release that introduced it"},
+    {"deprecated", M, false, "since when, and what to use instead"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key aux_keys[] = {
+    {"name", S, true, "name, lower case"},
+    {"dtype", S, true, "type, type variable, or a parameter of type dtype"},
+    {"shape", S | L | M, true, "operand, pattern, or `{c: function}`"},
+    {"init", S, false, "number that every element starts as"},
+    {"layout", S, false, "any or contiguous"},
+    {"doc", S, false, "Markdown, one line"},
+    {"since", S, false, "plugin release that introduced it"},
+    {"deprecated", M, false, "since when, and what to use instead"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key hook_keys[] = {
+    {"c", S, true, "C function that infers the shapes"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key require_keys[] = {
+    {"that", S, true, "condition over parameters and dimensions"},
+    {"say", S, true, "what the user reads when it does not hold"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key deprecated_keys[] = {
+    {"since", S, true, "plugin release that deprecated it"},
+    {"use", S, true, "what to use instead"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key gradient_keys[] = {
+    {"formula", M, false, "input -> scalar expression"},
+    {"kernel", S, false, "`backward`: every kernel supplies it"},
+    {"needs", M, false, "input -> what its gradient reads"},
+    {"none", S, false, "true: the operator has no gradient"},
+    {"why", S, false, "the reason, shown to who asks for a gradient"},
+    {"stop", L, false, "inputs that are never differentiated"},
+    {"auto", S, false, "true: derived from `forward`"},
+    {"graph", M, false, "input -> calls of other operators"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key kernel_keys[] = {
+    {"device", S, true, "cpu or cuda"},
+    {"requires", M, false, "what else it wants: `{cudnn: \">=8.0\"}`"},
+    {"priority", S, false, "the highest that applies wins; 10"},
+    {"when", S, false, "condition over parameters, ranks, sizes and shapes"},
+    {"forward", S, false, "C function"},
+    {"backward", S, false, "C function"},
+    {"dtypes", L | M, false, "types it takes; all of the operator's"},
+    {"writes", L, false, "write, add, inplace; write"},
+    {"workspace", M, false, "scratch memory"},
+    {"state", M, false, "what calls share"},
+    {"resources", L, false, "rng"},
+    {"options", L, false, "settings of the kernel, written like params"},
+    {"flags", L, false,
+     "elementwise, reentrant, deterministic, capturable, async"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key state_keys[] = {
+    {"type", S, true, "C type"},
+    {"create", S, true, "C function"},
+    {"destroy", S, true, "C function"},
+    {"key", L, false, "what it depends on: params, shapes, dtypes"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key workspace_keys[] = {
+    {"bytes", S, true, "C function that says how many"},
+    {"align", S, false, "power of two; 64"},
+    {"max", S, false, "most that it may ask for: `64MiB`"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key example_keys[] = {
+    {"name", S, true, "name, lower case"},
+    {"params", M, false, "parameter -> value"},
+    {"grad", M, false, "output or input -> its gradient"},
+    {"tol", S, false, "tolerance of the comparison"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key gradcheck_keys[] = {
+    {"points", S, false, "how many random points"},
+    {"eps", S, false, "step of the difference quotient"},
+    {"tol", S, false, "tolerance of the comparison"},
+    {"skip", S, false, "the reason why it is not done"},
+    {NULL, 0, false, NULL}};
+
+#undef S
+#undef L
+#undef M
+
+const tnm_schema tnm_schema_plugin = {"a plugin", "plugin", plugin_keys, false};
+const tnm_schema tnm_schema_operator = {"an operator", "operator",
+                                        operator_keys, false};
+const tnm_schema tnm_schema_family = {"a family", "family", family_keys, false};
+const tnm_schema tnm_schema_member = {"a member of a family", "member",
+                                      member_keys, false};
+const tnm_schema tnm_schema_kernels_for = {
+    "a `kernels_for` document", "kernels_for", kernels_for_keys, false};
+const tnm_schema tnm_schema_param = {"a parameter", "parameter", param_keys,
+                                     false};
+const tnm_schema tnm_schema_input = {"an input", "input", input_keys, false};
+const tnm_schema tnm_schema_output = {"an output", "output", output_keys,
+                                      false};
+const tnm_schema tnm_schema_aux = {"an auxiliary state", "aux", aux_keys,
+                                   false};
+const tnm_schema tnm_schema_hook = {"a shape hook", "shape", hook_keys, false};
+const tnm_schema tnm_schema_require = {"a requirement", "requirement",
+                                       require_keys, false};
+const tnm_schema tnm_schema_deprecated = {"`deprecated`", "deprecated",
+                                          deprecated_keys, false};
+const tnm_schema tnm_schema_gradient = {"a gradient", "gradient", gradient_keys,
+                                        false};
+const tnm_schema tnm_schema_kernel = {"a kernel", "kernel", kernel_keys, false};
+const tnm_schema tnm_schema_state = {"`state`", "state", state_keys, false};
+const tnm_schema tnm_schema_workspace = {"`workspace`", "workspace",
+                                         workspace_keys, false};
+const tnm_schema tnm_schema_example = {"an example", "example", example_keys,
+                                       true};
+const tnm_schema tnm_schema_gradcheck = {"`gradcheck`", "gradcheck",
+                                         gradcheck_keys, false};
+
+const tnm_schema *const tnm_schemas[] = {&tnm_schema_plugin,
+                                         &tnm_schema_operator,
+                                         &tnm_schema_family,
+                                         &tnm_schema_member,
+                                         &tnm_schema_param,
+                                         &tnm_schema_input,
+                                         &tnm_schema_output,
+                                         &tnm_schema_aux,
+                                         &tnm_schema_hook,
+                                         &tnm_schema_require,
+                                         &tnm_schema_gradient,
+                                         &tnm_schema_kernel,
+                                         &tnm_schema_kernels_for,
+                                         &tnm_schema_state,
+                                         &tnm_schema_workspace,
+                                         &tnm_schema_example,
+                                         &tnm_schema_gradcheck,
+                                         &tnm_schema_deprecated,
+                                         NULL};
+
+/* ------------------------------------------------------------------ checking
+ */
+
+static const tnm_key *find_key(const tnm_schema *schema, const char *name) {
+  for (const tnm_key *key = schema->keys; key->name != NULL; ++key) {
+    if (strcmp(key->name, name) == 0) return key;
+  }
+  return NULL;
+}
+
+enum { MAX_SCHEMA_KEYS = 32 };
+
+static void report_unknown(tnm_diags *diags, const tnm_schema *schema,
+                           const tnm_tree *entry) {
+  char under[64];
+  snprintf(under, sizeof under, "not %s %s key",
+           strchr("aeiou", schema->noun[0]) != NULL ? "an" : "a", schema->noun);
+  tnm_diag_spec spec = {"E0012", entry->key_pos, under};
+  size_t id = tnm_diag(diags, &spec, "unknown key `%s` in %s", entry->key,
+                       schema->what);
+  if (strchr(entry->key, ' ') != NULL) {
+    tnm_diag_help(diags, id, "a value that holds `, ` needs double quotes");
+    return;
+  }
+  const char *names[MAX_SCHEMA_KEYS];
+  size_t n = 0;
+  for (const tnm_key *key = schema->keys; key->name != NULL; ++key)
+    names[n++] = key->name;
+  tnm_suggest(diags, id, entry->key, names, n);
+}
+
+static const char *form_name(int forms) {
+  switch (forms) {
+    case TNM_SCALAR:
+      return "a single value";
+    case TNM_LIST:
+      return "a list";
+    case TNM_MAP:
+      return "a mapping";
+    case TNM_SCALAR | TNM_LIST:
+      return "a value or a list";
+    case TNM_SCALAR | TNM_MAP:
+      return "a word or a mapping";
+    case TNM_LIST | TNM_MAP:
+      return "a list or a mapping";
+    default:
+      return "a value, a list or a mapping";
+  }
+}
+
+static void report_form(tnm_diags *diags, const tnm_key *key,
+                        const tnm_tree *value) {
+  tnm_diag_spec spec = {"E0013", value->pos, form_name(value->kind)};
+  size_t id = tnm_diag(diags, &spec, "`%s` must be %s", key->name,
+                       form_name(key->forms));
+  tnm_diag_help(diags, id, "`%s`: %s", key->name, key->doc);
+}
+
+static void report_empty(tnm_diags *diags, const tnm_key *key,
+                         const tnm_tree *value) {
+  tnm_diag_spec spec = {"E0013", value->key_pos, "nothing follows"};
+  size_t id = tnm_diag(diags, &spec, "`%s` has no value", key->name);
+  tnm_diag_help(diags, id, "`%s`: %s", key->name, key->doc);
+}
+
+static void report_long(tnm_diags *diags, const tnm_tree *value) {
+  tnm_diag_spec spec = {"E0007", value->key_pos, NULL};
+  tnm_diag(diags, &spec, "`%s` has more than %d items", value->key,
+           TNM_MAX_KEYS);
+}
+
+static bool check_entry(tnm_diags *diags, const tnm_schema *schema,
+                        const tnm_tree *entry) {
+  const tnm_key *key = find_key(schema, entry->key);
+  if (entry->kind == 0) return true;
+  if (key == NULL) {
+    if (!schema->open) report_unknown(diags, schema, entry);
+    return true;
+  }
+  if (entry->kind == TNM_SCALAR && entry->plain && entry->text[0] == '\0')
+    report_empty(diags, key, entry);
+  else if ((key->forms & entry->kind) == 0)
+    report_form(diags, key, entry);
+  else if (entry->kind == TNM_LIST && entry->n > TNM_MAX_KEYS)
+    report_long(diags, entry);
+  else
+    return true;
+  return false;
+}
+
+/* An entry of a wrong form keeps its key, so that it is not missed as well. */
+bool tnm_schema_keys(tnm_diags *diags, const tnm_schema *schema,
+                     tnm_tree *value) {
+  if (value->kind != TNM_MAP) {
+    tnm_diag_spec spec = {"E0013", value->pos, form_name(value->kind)};
+    size_t id = tnm_diag(diags, &spec, "%s must be a mapping", schema->what);
+    tnm_diag_help(diags, id, "write `{%s: ...}`", schema->keys[0].name);
+    return false;
+  }
+  for (tnm_tree *entry = value->first; entry != NULL; entry = entry->next) {
+    if (!check_entry(diags, schema, entry)) entry->kind = 0;
+  }
+  return true;
+}
+
+/* A misspelt key is reported as unknown, not as missing too. */
+static bool is_misspelt(const tnm_schema *schema, const tnm_tree *map,
+                        const char *name) {
+  for (const tnm_tree *child = map->first; child != NULL; child = child->next) {
+    if (find_key(schema, child->key) == NULL &&
+        tn__nearest(child->key, &name, 1) != NULL)
+      return true;
+  }
+  return false;
+}
+
+static tnm_pos beginning(const tnm_tree *map) {
+  return map->first != NULL ? map->first->key_pos : map->pos;
+}
+
+void tnm_schema_required(tnm_diags *diags, const tnm_schema *schema,
+                         const tnm_tree *value) {
+  for (const tnm_key *key = schema->keys; key->name != NULL; ++key) {
+    if (!key->required || tnm_tree_has(value, key->name) ||
+        is_misspelt(schema, value, key->name))
+      continue;
+    tnm_diag_spec spec = {"E0011", beginning(value), "begins here"};
+    size_t id =
+        tnm_diag(diags, &spec, "%s needs `%s`", schema->what, key->name);
+    tnm_diag_help(diags, id, "add `%s: ...`: %s", key->name, key->doc);
+  }
+}
+
+bool tnm_schema_check(tnm_diags *diags, const tnm_schema *schema,
+                      tnm_tree *value) {
+  if (!tnm_schema_keys(diags, schema, value)) return false;
+  tnm_schema_required(diags, schema, value);
+  return true;
+}

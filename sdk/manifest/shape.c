@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * shape.c: patterns and conditions over shapes become programs of tn_node. The
+ * codes of its messages are listed at the top of parse.c.
+ *
+ * A value of such a program is one integer or a list of them. Which of the two
+ * is known here already, so a list where one dimension is wanted is a mistake
+ * in the manifest and not in a call.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "expr.h"
+
+/* Most nodes of one operator, all patterns and conditions together. */
+#define MAX_NODES 4096
+
+/* The node that computes a value, or -1 after a message or without memory. */
+typedef struct value {
+  int32_t node;
+  bool list;
+} value;
+
+static const value no_value = {-1, false};
+
+void tnm_program_init(tnm_program *program, tn__arena *arena, tnm_diags *diags,
+                      const tnm_scope *scope) {
+  *program = (tnm_program){.arena = arena, .diags = diags, .scope = *scope};
+}
+
+void tnm_program_deinit(tnm_program *program) {
+  const tn__env *env = program->arena->env;
+  tn__vec_deinit(env, &program->nodes);
+  tn__vec_deinit(env, &program->dims);
+  tn__vec_deinit(env, &program->packs);
+}
+
+/* Keeps `item` in `vec`; a failure marks the arena, where it is looked for. */
+static bool push(tnm_program *program, tn__vec *vec, void *item) {
+  if (item && tn__vec_push(program->arena->env, vec, item) == TN_OK)
+    return true;
+  program->arena->failed = true;
+  return false;
+}
+
+static value add_node(tnm_program *program, const tn_node *node, bool list) {
+  if (program->nodes.n >= MAX_NODES) return no_value;
+  tn_node *own = tn__arena_alloc(program->arena, sizeof *own);
+  if (own) *own = *node;
+  if (!push(program, &program->nodes, own)) return no_value;
+  return (value){(int32_t)program->nodes.n - 1, list};
+}
+
+/* ------------------------------------------------------------------- names */
+
+static int32_t find(const tn__vec *names, const char *name, size_t n) {
+  for (size_t i = 0; i < names->n; ++i) {
+    const char *known = names->v[i];
+    if (strncmp(known, name, n) == 0 && known[n] == '\0') return (int32_t)i;
+  }
+  return -1;
+}
+
+static bool is_variable(const char *name) {
+  return name[0] >= 'A' && name[0] <= 'Z';
+}
+
+static void add_names(tnm_names *names, const tn__vec *vec) {
+  for (size_t i = 0; i < vec->n; ++i) {
+    const char *name = vec->v[i];
+    tnm_names_add(names, &name, 1);
+  }
+}
+
+static void unknown_name(tnm_program *program, const tnm_expr *expr) {
+  bool variable = is_variable(expr->text);
+  tnm_diags *diags = program->diags;
+  tnm_diag_spec spec = {"E0031", expr->pos, "unknown name"};
+  size_t id =
+      variable ? tnm_diag(diags, &spec, "no `shape:` introduces dimension `%s`",
+                          expr->text)
+               : tnm_diag(diags, &spec, "`%s` is not a dimension or parameter",
+                          expr->text);
+  tnm_names names = {.arena = program->arena};
+  add_names(&names, &program->dims);
+  add_names(&names, &program->packs);
+  for (uint32_t i = 0; i < program->scope.n_params; ++i)
+    tnm_names_add(&names, &program->scope.params[i]->name, 1);
+  tnm_names_note(&names, diags, id, "in scope here");
+  tnm_names_help(&names, diags, id, expr->text);
+}
+
+/* The operand that a name stands for. */
+static bool find_operand(const tnm_program *program, const tnm_expr *expr,
+                         tn_node *node) {
+  if (expr->kind != TNM_NAME) return false;
+  uint32_t index = tnm_scope_input(&program->scope, expr->text);
+  node->a = TN_OPERAND_IN;
+  if (index == TN_NONE) {
+    index = tnm_scope_output(&program->scope, expr->text);
+    node->a = TN_OPERAND_OUT;
+  }
+  if (index == TN_NONE) return false;
+  node->b = (int32_t)index;
+  return true;
+}
+
+static value lower_param(tnm_program *program, const tnm_expr *expr,
+                         uint32_t index) {
+  tn_node node = {.op = TN_NODE_PARAM, .a = (int32_t)index};
+  switch (program->scope.params[index]->type) {
+    case TN_FIELD_BOOL:
+    case TN_FIELD_INT:
+    case TN_FIELD_ENUM:
+      return add_node(program, &node, false);
+    case TN_FIELD_INTS:
+      return add_node(program, &node, true);
+    default:
+      break;
+  }
+  tnm_diag_spec spec = {"E0044", expr->pos, "not an integer"};
+  size_t id =
+      tnm_diag(program->diags, &spec,
+               "parameter `%s` cannot stand in a shape rule", expr->text);
+  tnm_diag_help(program->diags, id,
+                "parameters of type bool, int, enum and ints can");
+  return no_value;
+}
+
+static value lower_variable(tnm_program *program, const tnm_expr *expr) {
+  size_t n = strlen(expr->text);
+  tn_node dim = {.op = TN_NODE_DIM, .a = find(&program->dims, expr->text, n)};
+  tn_node pack = {.op = TN_NODE_PACK,
+                  .a = find(&program->packs, expr->text, n)};
+  if (dim.a >= 0) return add_node(program, &dim, false);
+  if (pack.a >= 0) return add_node(program, &pack, true);
+  unknown_name(program, expr);
+  return no_value;
+}
+
+static value lower_name(tnm_program *program, const tnm_expr *expr) {
+  tn_node operand;
+  if (is_variable(expr->text)) return lower_variable(program, expr);
+  uint32_t param = tnm_scope_param(&program->scope, expr->text);
+  if (param != TN_NONE) return lower_param(program, expr, param);
+  if (!find_operand(program, expr, &operand)) {
+    unknown_name(program, expr);
+    return no_value;
+  }
+  tnm_diag_spec spec = {"E0044", expr->pos, "a tensor"};
+  size_t id =
+      tnm_diag(program->diags, &spec,
+               "`%s` is a tensor, a shape rule wants integers", expr->text);
+  tnm_diag_help(program->diags, id,
+                "write `rank(%s)`, `size(%s)` or `shape(%s)`", expr->text,
+                expr->text, expr->text);
+  return no_value;
+}
+
+static value lower_number(tnm_program *program, const tnm_expr *expr) {
+  char *end = NULL;
+  errno = 0;
+  tn_node node = {.op = TN_NODE_CONST};
+  node.value = (int64_t)strtoll(expr->text, &end, 10);
+  if (*end == '\0' && errno == 0) return add_node(program, &node, false);
+  tnm_diag_spec spec = {*end ? "E0043" : "E0033", expr->pos, NULL};
+  (void)tnm_diag(program->diags, &spec,
+                 *end ? "`%s` is not a whole number"
+                      : "`%s` is beyond the range of 64-bit integers",
+                 expr->text);
+  return no_value;
+}
+
+/* --------------------------------------------------------------- functions */
+
+static value lower(tnm_program *program, const tnm_expr *expr);
+
+/* False for a name that is no value at all, most likely a mistyped operand. */
+static bool is_value(const tnm_program *program, const tnm_expr *expr) {
+  return expr->kind != TNM_NAME || is_variable(expr->text) ||
+         tnm_scope_param(&program->scope, expr->text) != TN_NONE;
+}
+
+/* rank, size, shape and has speak of an operand; rank of a list as well. */
+static value lower_query(tnm_program *program, const tnm_expr *expr,
+                         uint32_t op) {
+  const tnm_expr *arg = expr->args[0];
+  tn_node node = {.op = op};
+  bool known = find_operand(program, arg, &node);
+  if (known && op == TN_NODE_HAS && node.a == TN_OPERAND_IN) {
+    node.a = node.b;
+    node.b = 0;
+    return add_node(program, &node, false);
+  }
+  if (known && op != TN_NODE_HAS)
+    return add_node(program, &node, op == TN_NODE_OPERAND_SHAPE);
+  if (!known && op == TN_NODE_OPERAND_RANK && is_value(program, arg)) {
+    value list = lower(program, arg);
+    node = (tn_node){.op = TN_NODE_RANK, .a = list.node};
+    if (list.node < 0) return no_value;
+    if (list.list) return add_node(program, &node, false);
+  }
+  const char *wanted = op == TN_NODE_HAS            ? "an input"
+                       : op == TN_NODE_OPERAND_RANK ? "a tensor or a list"
+                                                    : "a tensor";
+  tnm_diag_spec spec = {"E0045", arg->pos, NULL};
+  size_t id =
+      tnm_diag(program->diags, &spec, "`%s` takes %s", expr->text, wanted);
+  tnm_names names = {.arena = program->arena};
+  tnm_names_add(&names, program->scope.inputs, program->scope.n_inputs);
+  if (op != TN_NODE_HAS)
+    tnm_names_add(&names, program->scope.outputs, program->scope.n_outputs);
+  tnm_names_note(&names, program->diags, id, "tensors");
+  if (arg->kind == TNM_NAME)
+    tnm_names_help(&names, program->diags, id, arg->text);
+  return no_value;
+}
+
+/* A node of up to three operands; a list if any of them is one. */
+static value lower_operands(tnm_program *program, const tnm_expr *expr,
+                            uint32_t op) {
+  int32_t nodes[3] = {0, 0, 0};
+  bool list = false;
+  bool failed = false;
+  for (uint32_t i = 0; i < expr->n_args; ++i) {
+    value arg = lower(program, expr->args[i]);
+    nodes[i] = arg.node;
+    list = list || arg.list;
+    failed = failed || arg.node < 0;
+  }
+  if (failed) return no_value;
+  tn_node node = {.op = op, .a = nodes[0], .b = nodes[1], .c = nodes[2]};
+  return add_node(program, &node, list);
+}
+
+static const struct function {
+  const char *name;
+  uint32_t n_args;
+  uint32_t op;
+  bool query;
+} functions[] = {
+    {"rank", 1, TN_NODE_OPERAND_RANK, true},
+    {"size", 1, TN_NODE_OPERAND_SIZE, true},
+    {"shape", 1, TN_NODE_OPERAND_SHAPE, true},
+    {"has", 1, TN_NODE_HAS, true},
+    {"min", 2, TN_NODE_MIN, false},
+    {"max", 2, TN_NODE_MAX, false},
+    {"abs", 1, TN_NODE_ABS, false},
+    {"select", 3, TN_NODE_SELECT, false},
+};
+
+enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
+
+static void unknown_function(tnm_program *program, const tnm_expr *expr) {
+  tnm_pos pos = expr->pos;
+  pos.length = (uint32_t)strlen(expr->text);
+  tnm_diag_spec spec = {"E0034", pos, "unknown function"};
+  size_t id = tnm_diag(program->diags, &spec,
+                       "`%s` is not a function of shape rules", expr->text);
+  tnm_names names = {.arena = program->arena};
+  for (size_t i = 0; i < N_FUNCTIONS; ++i)
+    tnm_names_add(&names, &functions[i].name, 1);
+  tnm_names_note(&names, program->diags, id, "functions");
+  tnm_names_help(&names, program->diags, id, expr->text);
+}
+
+static value lower_call(tnm_program *program, const tnm_expr *expr) {
+  for (size_t i = 0; i < N_FUNCTIONS; ++i) {
+    const struct function *f = &functions[i];
+    if (strcmp(f->name, expr->text) != 0) continue;
+    if (!tnm_check_args(program->diags, expr, f->n_args)) return no_value;
+    return f->query ? lower_query(program, expr, f->op)
+                    : lower_operands(program, expr, f->op);
+  }
+  unknown_function(program, expr);
+  return no_value;
+}
+
+static uint32_t binary_op(char op) {
+  static const struct {
+    char op;
+    uint32_t node;
+  } ops[] = {
+      {'+', TN_NODE_ADD}, {'-', TN_NODE_SUB}, {'*', TN_NODE_MUL},
+      {'/', TN_NODE_DIV}, {'%', TN_NODE_MOD}, {'^', TN_NODE_POW},
+      {'<', TN_NODE_LT},  {'>', TN_NODE_GT},  {'l', TN_NODE_LE},
+      {'g', TN_NODE_GE},  {'e', TN_NODE_EQ},
+  };
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; ++i)
+    if (ops[i].op == op) return ops[i].node;
+  return TN_NODE_NE;
+}
+
+static value lower(tnm_program *program, const tnm_expr *expr) {
+  switch (expr->kind) {
+    case TNM_NUMBER:
+      return lower_number(program, expr);
+    case TNM_NAME:
+      return lower_name(program, expr);
+    case TNM_NEG:
+      return lower_operands(program, expr, TN_NODE_NEG);
+    case TNM_CALL:
+      return lower_call(program, expr);
+    case TNM_BINARY:
+      return lower_operands(program, expr, binary_op(expr->op));
+    default:
+      break;
+  }
+  tnm_diag_spec spec = {"E0039", expr->pos, "not an integer"};
+  (void)tnm_diag(program->diags, &spec, "gradients have no place in a shape");
+  return no_value;
+}
+
+/* Lowers and, once, complains when the program has become too long. */
+static value lower_item(tnm_program *program, const tnm_item *item,
+                        const tnm_expr *expr) {
+  bool full = program->nodes.n >= MAX_NODES;
+  value result = lower(program, expr);
+  if (full || program->nodes.n < MAX_NODES) return result;
+  tnm_diag_spec spec = {"E0037", item->pos, "one too many"};
+  (void)tnm_diag(program->diags, &spec,
+                 "the shape rules of one operator have more than %d parts",
+                 MAX_NODES);
+  return no_value;
+}
+
+/* ---------------------------------------------------------------- patterns */
+
+/* The name of a pack that is spread by itself (`S...`), or no name. */
+static tnm_token direct_pack(const tnm_item *item) {
+  tnm_lexer lexer = {.at = item->text, .pos = item->pos};
+  tnm_token name = tnm_lex(&lexer);
+  tnm_token spread = tnm_lex(&lexer);
+  bool direct = name.kind == TNM_TOKEN_NAME && is_variable(name.text) &&
+                spread.op == TNM_SPREAD &&
+                tnm_lex(&lexer).kind == TNM_TOKEN_END;
+  if (!direct) name.kind = TNM_TOKEN_END;
+  return name;
+}
+
+static bool introduce_pack(tnm_program *program, const tnm_token *name) {
+  if (find(&program->packs, name->text, name->n) >= 0) return true;
+  if (find(&program->dims, name->text, name->n) < 0)
+    return push(program, &program->packs,
+                tn__arena_text(program->arena, name->text, name->n));
+  tnm_diag_spec spec = {"E0042", name->pos, "spread here"};
+  size_t id = tnm_diag(program->diags, &spec,
+                       "`%.*s` already stands for a single dimension",
+                       (int)name->n, name->text);
+  tnm_diag_help(program->diags, id,
+                "a pack is introduced by `%.*s...` in the first pattern that "
+                "names it",
+                (int)name->n, name->text);
+  return false;
+}
+
+/* Every other upper-case name is a dimension. Reads tokens, not trees, so that
+ * the names of a pattern with a mistake are known and cause no second one. */
+static bool introduce_dims(tnm_program *program, const tnm_item *item) {
+  tnm_lexer lexer = {.at = item->text, .pos = item->pos};
+  tnm_token token = tnm_lex(&lexer);
+  while (token.kind != TNM_TOKEN_END) {
+    if (token.kind == TNM_TOKEN_NAME && is_variable(token.text) &&
+        find(&program->packs, token.text, token.n) < 0 &&
+        find(&program->dims, token.text, token.n) < 0 &&
+        !push(program, &program->dims,
+              tn__arena_text(program->arena, token.text, token.n)))
+      return false;
+    token = tnm_lex(&lexer);
+  }
+  return true;
+}
+
+static bool introduce(tnm_program *program, const tnm_item *items, size_t n) {
+  bool ok = true;
+  for (size_t i = 0; i < n; ++i) {
+    tnm_token pack = direct_pack(&items[i]);
+    if (pack.kind == TNM_TOKEN_NAME && !introduce_pack(program, &pack))
+      ok = false;
+  }
+  for (size_t i = 0; i < n; ++i)
+    if (!introduce_dims(program, &items[i])) ok = false;
+  return ok;
+}
+
+static void missing_spread(tnm_program *program, const tnm_expr *expr,
+                           const char *text) {
+  tnm_diag_spec spec = {"E0041", expr->pos, "one dimension is wanted"};
+  size_t id = tnm_diag(program->diags, &spec, "`%s` is a list", text);
+  bool name =
+      expr->kind == TNM_NAME || expr->kind == TNM_CALL || text[0] == '(';
+  tnm_diag_help(program->diags, id,
+                name ? "write `%s...` for one dimension per element"
+                     : "write `(%s)...` for one dimension per element",
+                text);
+}
+
+static void needless_spread(tnm_program *program, const tnm_expr *expr) {
+  tnm_diag_spec spec = {"E0041", expr->pos, "a single number"};
+  size_t id = tnm_diag(program->diags, &spec, "nothing to spread before `...`");
+  tnm_diag_help(program->diags, id,
+                "packs are introduced by a pattern that names them alone, as "
+                "`S...`");
+}
+
+/* One item of a pattern. */
+static bool add_item(tnm_program *program, const tnm_item *item,
+                     tn_term *term) {
+  tnm_source source = {program->arena, program->diags, item->text, item->pos};
+  tnm_parser parser;
+  tnm_parser_init(&parser, &source);
+  const tnm_expr *expr = tnm_parser_expression(&parser);
+  if (!expr) return false;
+  bool spread = tnm_parser_accept(&parser, TNM_SPREAD);
+  if (!tnm_parser_end(&parser)) return false;
+  value result = lower_item(program, item, expr);
+  if (result.node < 0) return false;
+  if (result.list && !spread) missing_spread(program, expr, item->text);
+  if (!result.list && spread) needless_spread(program, expr);
+  *term = (tn_term){.node = result.node, .spread = spread};
+  return result.list == spread;
+}
+
+/* "[N, C, S...]" */
+static const char *pattern_text(tnm_program *program, const tnm_item *items,
+                                size_t n) {
+  tn__buf buf;
+  const char *text = NULL;
+  tn__buf_init(&buf, program->arena->env);
+  tn__buf_add(&buf, "[");
+  for (size_t i = 0; i < n; ++i)
+    tn__buf_add(&buf, "%s%s", i ? ", " : "", items[i].text);
+  tn__buf_add(&buf, "]");
+  if (buf.failed)
+    program->arena->failed = true;
+  else
+    text = tn__arena_text(program->arena, buf.s, buf.n);
+  tn__buf_deinit(&buf);
+  return text;
+}
+
+bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
+                         tn_arg *arg) {
+  if (n > TN_MAX_NDIM) {
+    tnm_diag_spec spec = {"E0047", items[TN_MAX_NDIM].pos, "one too many"};
+    (void)tnm_diag(program->diags, &spec, "a tensor has at most %d dimensions",
+                   TN_MAX_NDIM);
+    return false;
+  }
+  tn_term *terms = tn__arena_alloc(program->arena, (n + 1) * sizeof *terms);
+  if (!terms || !introduce(program, items, n)) return false;
+  bool ok = true;
+  for (size_t i = 0; i < n; ++i)
+    if (!add_item(program, &items[i], &terms[i])) ok = false;
+  if (!ok) return false;
+  arg->shape_kind = TN_SHAPE_PATTERN;
+  arg->terms = n ? terms : NULL;
+  arg->n_terms = (uint32_t)n;
+  arg->shape_text = pattern_text(program, items, n);
+  return arg->shape_text != NULL;
+}
+
+/* -------------------------------------------------------------- conditions */
+
+bool tnm_program_condition(tnm_program *program, const tnm_item *item,
+                           uint32_t *node) {
+  tnm_source source = {program->arena, program->diags, item->text, item->pos};
+  tnm_parser parser;
+  tnm_parser_init(&parser, &source);
+  const tnm_expr *expr = tnm_parser_expression(&parser);
+  if (!expr || !tnm_parser_end(&parser)) return false;
+  value result = lower_item(program, item, expr);
+  if (result.node < 0) return false;
+  *node = (uint32_t)result.node;
+  if (!result.list) return true;
+  tnm_diag_spec spec = {"E0046", expr->pos, "one integer is wanted"};
+  (void)tnm_diag(program->diags, &spec, "`%s` is a list", item->text);
+  return false;
+}
+
+/* ------------------------------------------------------------------ result */
+
+bool tnm_program_finish(const tnm_program *program, const tn_node **nodes,
+                        uint32_t *n_nodes) {
+  size_t n = program->nodes.n;
+  tn_node *all = tn__arena_alloc(program->arena, (n + 1) * sizeof *all);
+  *nodes = NULL;
+  *n_nodes = 0;
+  if (!all) return false;
+  for (size_t i = 0; i < n; ++i) all[i] = *(const tn_node *)program->nodes.v[i];
+  *nodes = n ? all : NULL;
+  *n_nodes = (uint32_t)n;
+  return true;
+}
+
+static const char *const *copy_names(const tnm_program *program,
+                                     const tn__vec *names) {
+  const char **all =
+      tn__arena_alloc(program->arena, (names->n + 1) * sizeof *all);
+  for (size_t i = 0; all && i < names->n; ++i) all[i] = names->v[i];
+  return all;
+}
+
+bool tnm_program_names(const tnm_program *program, tn_op *op) {
+  op->dims = copy_names(program, &program->dims);
+  op->packs = copy_names(program, &program->packs);
+  op->n_dims = (uint32_t)program->dims.n;
+  op->n_packs = (uint32_t)program->packs.n;
+  return op->dims && op->packs;
+}

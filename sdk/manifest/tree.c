@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From libyaml's events to a tree of values with positions. Accepts a strict
+ * subset of YAML, bounded in depth and size at every event, and says in our
+ * words what is wrong. Scalars stay text: what they mean, the schema decides.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "front.h"
+#include "yaml_error.h"
+
+/* A list or mapping that is being read. */
+typedef struct level {
+  tnm_tree *node;
+  tnm_tree *last;  /* child */
+  const char *key; /* read, its value not yet */
+  tnm_pos key_pos;
+  size_t key_end; /* in the file */
+  bool dropped;   /* the key is a mistake: its value goes nowhere */
+} level;
+
+typedef struct builder {
+  tn__arena *arena;
+  tnm_diags *diags;
+  uint32_t file;
+  size_t n_values;
+  size_t depth;
+  level levels[TNM_MAX_DEPTH];
+  tnm_tree **documents;
+  tnm_tree *document; /* the one being read */
+} builder;
+
+tnm_tree *tnm_tree_get(const tnm_tree *map, const char *key) {
+  if (map == NULL || map->kind != TNM_MAP) return NULL;
+  for (tnm_tree *child = map->first; child != NULL; child = child->next) {
+    if (child->kind != 0 && strcmp(child->key, key) == 0) return child;
+  }
+  return NULL;
+}
+
+bool tnm_tree_has(const tnm_tree *map, const char *key) {
+  for (const tnm_tree *child = map->first; child != NULL; child = child->next) {
+    if (strcmp(child->key, key) == 0) return true;
+  }
+  return false;
+}
+
+static tnm_pos position(const builder *b, const yaml_event_t *event) {
+  tnm_pos pos = {.line = (uint32_t)event->start_mark.line + 1,
+                 .column = (uint32_t)event->start_mark.column + 1,
+                 .length = 1,
+                 .file = b->file};
+  if (event->end_mark.line == event->start_mark.line &&
+      event->end_mark.column > event->start_mark.column)
+    pos.length = (uint32_t)(event->end_mark.column - event->start_mark.column);
+  return pos;
+}
+
+/* ------------------------------------------------------------------- linking
+ */
+
+static bool too_many(builder *b, tnm_pos pos, const char *what, int limit) {
+  tnm_diag_spec spec = {"E0007", pos, NULL};
+  tnm_diag(b->diags, &spec, "more than %d %s", limit, what);
+  return false;
+}
+
+static void append(level *parent, tnm_tree *node) {
+  if (parent->last == NULL)
+    parent->node->first = node;
+  else
+    parent->last->next = node;
+  parent->last = node;
+  ++parent->node->n;
+}
+
+/* Puts a value where it belongs: into the list, behind its key, or at the top.
+ */
+static bool place_value(builder *b, tnm_tree *node) {
+  if (++b->n_values > TNM_MAX_VALUES)
+    return too_many(b, node->pos, "values in one manifest", TNM_MAX_VALUES);
+  if (b->depth == 0) {
+    b->document = node;
+    return true;
+  }
+  level *parent = &b->levels[b->depth - 1];
+  if (parent->node->kind == TNM_MAP) {
+    node->key = parent->key;
+    node->key_pos = parent->key_pos;
+    parent->key = NULL;
+    if (parent->dropped) return true;
+    if (parent->node->n == TNM_MAX_KEYS)
+      return too_many(b, node->key_pos, "keys in one mapping", TNM_MAX_KEYS);
+  }
+  append(parent, node);
+  return true;
+}
+
+static bool expects_key(const builder *b) {
+  const level *parent = b->depth > 0 ? &b->levels[b->depth - 1] : NULL;
+  return parent != NULL && parent->node->kind == TNM_MAP && parent->key == NULL;
+}
+
+static tnm_tree *new_node(builder *b, int kind, tnm_pos pos) {
+  tnm_tree *node = tn__arena_alloc(b->arena, sizeof *node);
+  if (node != NULL) *node = (tnm_tree){.kind = kind, .pos = pos};
+  return node;
+}
+
+/* ---------------------------------------------------------------------- keys
+ */
+
+static bool refuse(builder *b, tnm_pos pos, const char *what,
+                   const char *help) {
+  tnm_diag_spec spec = {"E0005", pos, "outside of the subset"};
+  size_t id = tnm_diag(b->diags, &spec, "manifests have no %s", what);
+  tnm_diag_help(b->diags, id, "%s", help);
+  return false;
+}
+
+static void report_duplicate(builder *b, const tnm_tree *first, tnm_pos pos) {
+  tnm_diag_spec spec = {"E0006", pos, "second time"};
+  size_t id = tnm_diag(b->diags, &spec, "key `%s` is given twice", first->key);
+  tnm_diag_also(b->diags, id, first->key_pos, "first time");
+}
+
+static void take_key(builder *b, const char *text, tnm_pos pos) {
+  level *parent = &b->levels[b->depth - 1];
+  const tnm_tree *first = tnm_tree_get(parent->node, text);
+  parent->key = text;
+  parent->key_pos = pos;
+  parent->dropped = true;
+  if (strcmp(text, "<<") == 0)
+    refuse(b, pos, "merge keys", "write the keys out");
+  else if (first != NULL)
+    report_duplicate(b, first, pos);
+  else
+    parent->dropped = false;
+}
+
+/* ------------------------------------------------------------------- scalars
+ */
+
+static bool report_escape(builder *b, tnm_pos pos, unsigned char c) {
+  tnm_diag_spec spec = {"E0002", pos, NULL};
+  tnm_diag(b->diags, &spec, "invalid character U+%04X in a quoted text",
+           (unsigned)c);
+  return false;
+}
+
+/* Quotes may smuggle in, by escapes, what the bytes of a file may not hold. */
+static bool check_escapes(builder *b, const yaml_event_t *event, tnm_pos pos) {
+  const unsigned char *text = event->data.scalar.value;
+  for (size_t i = 0; i < event->data.scalar.length; ++i) {
+    if ((text[i] < 0x20 && text[i] != '\n') || text[i] == 0x7f)
+      return report_escape(b, pos, text[i]);
+  }
+  return true;
+}
+
+static void place_within_quotes(tnm_tree *node, const yaml_event_t *event) {
+  yaml_scalar_style_t style = event->data.scalar.style;
+  if (style != YAML_SINGLE_QUOTED_SCALAR_STYLE &&
+      style != YAML_DOUBLE_QUOTED_SCALAR_STYLE)
+    return;
+  node->pos.column += 1;
+  node->pos.length = node->pos.length > 2 ? node->pos.length - 2 : 1;
+}
+
+static bool is_prose(const tnm_tree *node) {
+  static const char *const keys[] = {"doc", "summary", "say", "why"};
+  if (node == NULL || node->kind != TNM_SCALAR || !node->plain) return false;
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; ++i)
+    if (strcmp(node->key, keys[i]) == 0) return true;
+  return false;
+}
+
+/* In `{doc: Any shape, any strides}` YAML ends the text at the comma and takes
+ * what follows for a key without colon and value. Prose has commas: there it
+ * goes on. */
+static bool continues_prose(const builder *b, const yaml_event_t *event) {
+  const level *parent = b->depth > 0 ? &b->levels[b->depth - 1] : NULL;
+  return parent != NULL && parent->key != NULL && !parent->dropped &&
+         event->start_mark.index == event->end_mark.index &&
+         event->start_mark.index == parent->key_end && is_prose(parent->last);
+}
+
+static bool continue_prose(builder *b) {
+  level *parent = &b->levels[b->depth - 1];
+  tnm_tree *last = parent->last;
+  last->text = tnm_format(b->arena, "%s, %s", last->text, parent->key);
+  last->pos.length =
+      parent->key_pos.column + parent->key_pos.length - last->pos.column;
+  parent->key = NULL;
+  return last->text != NULL;
+}
+
+static bool take_scalar(builder *b, const yaml_event_t *event) {
+  tnm_pos pos = position(b, event);
+  if (continues_prose(b, event)) return continue_prose(b);
+  if (!check_escapes(b, event, pos)) return false;
+  if (event->data.scalar.tag != NULL)
+    refuse(b, pos, "tags", "remove the `!`; the schema decides the types");
+  if (event->data.scalar.anchor != NULL)
+    refuse(b, pos, "anchors", "write the value out where it is used");
+  char *text = tn__arena_text(b->arena, (const char *)event->data.scalar.value,
+                              event->data.scalar.length);
+  tnm_tree *node = new_node(b, TNM_SCALAR, pos);
+  if (text == NULL || node == NULL) return false;
+  node->text = text;
+  node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+  node->one_line = event->end_mark.line == event->start_mark.line;
+  place_within_quotes(node, event);
+  if (!expects_key(b)) return place_value(b, node);
+  b->levels[b->depth - 1].key_end = event->end_mark.index;
+  take_key(b, text, node->pos);
+  return true;
+}
+
+/* -------------------------------------------------------- lists and mappings
+ */
+
+static bool report_key_form(builder *b, tnm_pos pos) {
+  tnm_diag_spec spec = {"E0004", pos, "a list or mapping"};
+  size_t id = tnm_diag(b->diags, &spec, "a key must be a word");
+  tnm_diag_help(b->diags, id, "put text that holds `{`, `[` or `?` in quotes");
+  return false;
+}
+
+static bool open_level(builder *b, const yaml_event_t *event, int kind) {
+  tnm_pos pos = position(b, event);
+  const yaml_char_t *tag = kind == TNM_MAP ? event->data.mapping_start.tag
+                                           : event->data.sequence_start.tag;
+  const yaml_char_t *anchor = kind == TNM_MAP
+                                  ? event->data.mapping_start.anchor
+                                  : event->data.sequence_start.anchor;
+  if (tag != NULL)
+    refuse(b, pos, "tags", "remove the `!`; the schema decides the types");
+  if (anchor != NULL)
+    refuse(b, pos, "anchors", "write the value out where it is used");
+  if (expects_key(b)) return report_key_form(b, pos);
+  if (b->depth == TNM_MAX_DEPTH)
+    return too_many(b, pos, "levels of nesting", TNM_MAX_DEPTH);
+  tnm_tree *node = new_node(b, kind, pos);
+  if (node == NULL || !place_value(b, node)) return false;
+  b->levels[b->depth++] = (level){.node = node};
+  return true;
+}
+
+/* What stands on one line is marked as a whole. */
+static void close_level(builder *b, const yaml_event_t *event) {
+  tnm_tree *node = b->levels[--b->depth].node;
+  uint32_t line = (uint32_t)event->end_mark.line + 1;
+  uint32_t column = (uint32_t)event->end_mark.column + 1;
+  if (line == node->pos.line && column > node->pos.column)
+    node->pos.length = column - node->pos.column;
+  else if (node->kind == TNM_MAP && node->first != NULL &&
+           node->first->key_pos.line == node->pos.line)
+    node->pos.length = node->first->key_pos.length;
+}
+
+static void end_document(builder *b) {
+  tnm_tree **tail = b->documents;
+  while (*tail != NULL) tail = &(*tail)->next;
+  *tail = b->document;
+  b->document = NULL;
+}
+
+static bool start_document(builder *b, const yaml_event_t *event) {
+  bool directive = event->data.document_start.version_directive != NULL ||
+                   event->data.document_start.tag_directives.start !=
+                       event->data.document_start.tag_directives.end;
+  return !directive ||
+         refuse(b, position(b, event), "`%` directives", "remove the line");
+}
+
+static bool take_alias(builder *b, const yaml_event_t *event) {
+  return refuse(b, position(b, event), "aliases",
+                "write the value out; a pack is written `S...`");
+}
+
+static bool take(builder *b, const yaml_event_t *event) {
+  switch (event->type) {
+    case YAML_DOCUMENT_START_EVENT:
+      return start_document(b, event);
+    case YAML_SCALAR_EVENT:
+      return take_scalar(b, event);
+    case YAML_SEQUENCE_START_EVENT:
+      return open_level(b, event, TNM_LIST);
+    case YAML_MAPPING_START_EVENT:
+      return open_level(b, event, TNM_MAP);
+    case YAML_ALIAS_EVENT:
+      return take_alias(b, event);
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT:
+      close_level(b, event);
+      return true;
+    case YAML_DOCUMENT_END_EVENT:
+      end_document(b);
+      return true;
+    default:
+      return true;
+  }
+}
+
+static bool read_events(builder *b, yaml_parser_t *parser) {
+  for (bool more = true; more;) {
+    yaml_event_t event;
+    if (!yaml_parser_parse(parser, &event)) {
+      if (parser->error == YAML_MEMORY_ERROR)
+        b->arena->failed = true;
+      else
+        tnm_yaml_error(b->diags, b->file, parser);
+      return false;
+    }
+    more = event.type != YAML_STREAM_END_EVENT;
+    bool ok = take(b, &event);
+    yaml_event_delete(&event);
+    if (!ok) return false;
+  }
+  return true;
+}
+
+bool tnm_tree_read(tn__arena *arena, tnm_diags *diags, uint32_t file,
+                   tnm_tree **documents) {
+  builder b = {
+      .arena = arena, .diags = diags, .file = file, .documents = documents};
+  *documents = NULL;
+  yaml_parser_t parser;
+  if (!yaml_parser_initialize(&parser)) {
+    arena->failed = true;
+    return false;
+  }
+  size_t n;
+  const char *text = tnm_diags_text(diags, file, &n);
+  yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+  yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
+  bool ok = read_events(&b, &parser);
+  yaml_parser_delete(&parser);
+  return ok;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * libyaml's complaints in our words: what it calls "a token" is a character
+ * that the author sees, and for every mistake there is something to do.
+ */
+#include "yaml_error.h"
+
+#include <string.h>
+
+/* What libyaml says, and what it means to an author. */
+typedef struct rewrite {
+  const char *problem; /* a part of libyaml's text */
+  const char *code;
+  const char *text;
+  const char *help;
+} rewrite;
+
+static const rewrite rewrites[] = {
+    {"could not find expected ':'", "E0004", "key without `:`",
+     "write `key: value`; put longer text in quotes or behind `|`"},
+    {"did not find expected ',' or '}'", "E0004",
+     "`,` or `}` is missing before this",
+     "a value that holds `,`, `:` or `}` needs double quotes"},
+    {"did not find expected ',' or ']'", "E0004",
+     "`,` or `]` is missing before this",
+     "a value that holds `,`, `:` or `]` needs double quotes"},
+    {"did not find expected '-' indicator", "E0004",
+     "this does not line up with the list",
+     "begin each item with `- ` in the same column"},
+    {"did not find expected key", "E0004",
+     "this does not line up with the keys before it",
+     "give all keys of a mapping the same indent"},
+    {"block sequence entries are not allowed", "E0004",
+     "a list cannot begin here",
+     "begin it on the next line, or put the text in quotes"},
+    {"found unexpected end of stream", "E0004", "the quote is never closed",
+     "add the closing quote"},
+    {"found unexpected document indicator", "E0004",
+     "the quote is not closed before `---`", "add the closing quote"},
+    {"found unknown escape character", "E0004",
+     "unknown escape in double quotes",
+     "write `\\\\` for a backslash, or use single quotes"},
+    {"did not find expected hexdecimal number", "E0004",
+     "the escape lacks hexadecimal digits",
+     "write `\\\\` for a backslash, or use single quotes"},
+    {"invalid Unicode character", "E0004", "the escape is no character",
+     "write `\\\\` for a backslash, or use single quotes"},
+    {"while scanning an alias", "E0005", "manifests have no aliases",
+     "write the value out; a pack is written `S...`"},
+    {"while scanning an anchor", "E0005", "manifests have no anchors",
+     "put text that begins with `&` in quotes"},
+    {"tag", "E0005", "manifests have no tags",
+     "put text that begins with `!` in quotes"},
+    {"directive", "E0005", "manifests have no `%` directives",
+     "remove the line"},
+    {"did not find expected <document start>", "E0004",
+     "a second value follows the first",
+     "a manifest is one mapping; begin another one after `---`"},
+    {"did not find expected node content", "E0004", "a value is missing here",
+     "write the value, or remove the `,`"},
+    {"block scalar", "E0004", "this block of text is not indented properly",
+     "indent every line of the text deeper than its key"},
+};
+
+static bool mentions(const char *text, const char *part) {
+  return text != NULL && strstr(text, part) != NULL;
+}
+
+static const rewrite *find_rewrite(const yaml_parser_t *parser) {
+  for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; ++i) {
+    if (mentions(parser->problem, rewrites[i].problem) ||
+        mentions(parser->context, rewrites[i].problem))
+      return &rewrites[i];
+  }
+  return NULL;
+}
+
+/* The bytes from a position to the end of its line. */
+static const char *text_at(const tnm_diags *diags, tnm_pos pos, size_t *n) {
+  const char *text = tnm_diags_text(diags, pos.file, n);
+  const char *end = text + *n;
+  for (uint32_t line = 1; line < pos.line && text < end; ++text) {
+    if (*text == '\n') ++line;
+  }
+  uint32_t c;
+  for (uint32_t i = 1; i < pos.column && text < end; ++i)
+    text += tnm_utf8(text, (size_t)(end - text), &c);
+  const char *stop = memchr(text, '\n', (size_t)(end - text));
+  *n = (size_t)((stop == NULL ? end : stop) - text);
+  return text;
+}
+
+/* One operand of `a ? b : c`, without the blanks around it. */
+typedef struct part {
+  const char *text;
+  int n;
+} part;
+
+static part trimmed(const char *from, const char *to) {
+  while (from < to && *from == ' ') ++from;
+  while (to > from && (to[-1] == ' ' || to[-1] == '\r')) --to;
+  return (part){from, (int)(to - from)};
+}
+
+/* `colon` ends the second operand; the condition begins after the `:` of the
+ * key on the same line. */
+static bool help_select(tnm_diags *diags, size_t id, tnm_pos colon) {
+  size_t n;
+  tnm_pos start = {colon.line, 1, 1, colon.file};
+  const char *line = text_at(diags, start, &n);
+  const char *end = line + n;
+  const char *at = text_at(diags, colon, &n);
+  const char *mark = memchr(line, '?', (size_t)(at - line));
+  if (mark == NULL) return false;
+  const char *from = mark;
+  while (from > line &&
+         !(from[-1] == ' ' && from >= line + 2 && from[-2] == ':'))
+    --from;
+  const char *stop = at + 1;
+  while (stop < end && *stop != '}' && *stop != ',' && *stop != '#') ++stop;
+  part condition = trimmed(from, mark);
+  part yes = trimmed(mark + 1, at);
+  part no = trimmed(at + 1, stop);
+  tnm_diag_help(diags, id,
+                "the expression language has no `? :`; write `select(%.*s, "
+                "%.*s, %.*s)`",
+                condition.n, condition.text, yes.n, yes.text, no.n, no.text);
+  return true;
+}
+
+static void report_colon(tnm_diags *diags, tnm_pos pos) {
+  tnm_diag_spec spec = {"E0004", pos, "read as a mapping"};
+  size_t id = tnm_diag(diags, &spec, "`:` ends this YAML value");
+  if (!help_select(diags, id, pos))
+    tnm_diag_help(diags, id, "put a value that holds `: ` in double quotes");
+}
+
+static void report_character(tnm_diags *diags, tnm_pos pos, uint32_t c) {
+  tnm_diag_spec spec = {"E0004", pos, NULL};
+  size_t id = tnm_diag(diags, &spec, "`%c` cannot begin a YAML value", (char)c);
+  tnm_diag_help(diags, id, "put the value in double quotes");
+}
+
+static tnm_pos position(uint32_t file, yaml_mark_t mark) {
+  return (tnm_pos){.line = (uint32_t)mark.line + 1,
+                   .column = (uint32_t)mark.column + 1,
+                   .length = 1,
+                   .file = file};
+}
+
+/* What is never closed is marked where it was opened. */
+static bool is_open(const yaml_parser_t *parser) {
+  return mentions(parser->problem, "could not find expected ':'") ||
+         mentions(parser->context, "quoted scalar");
+}
+
+/* A `[` or `{` of an earlier line lacks its end, whatever stands here. */
+static bool is_open_flow(const yaml_parser_t *parser) {
+  return mentions(parser->problem, "did not find expected ',' or") &&
+         parser->context_mark.line < parser->problem_mark.line;
+}
+
+static void report_known(tnm_diags *diags, tnm_pos pos,
+                         const yaml_parser_t *parser) {
+  const rewrite *known = find_rewrite(parser);
+  tnm_diag_spec spec = {known == NULL ? "E0004" : known->code, pos, NULL};
+  size_t id = tnm_diag(diags, &spec, "%s",
+                       known == NULL ? "this is not valid YAML" : known->text);
+  if (is_open_flow(parser))
+    tnm_diag_also(diags, id, position(pos.file, parser->context_mark),
+                  "opened here");
+  if (known != NULL) tnm_diag_help(diags, id, "%s", known->help);
+}
+
+void tnm_yaml_error(tnm_diags *diags, uint32_t file,
+                    const yaml_parser_t *parser) {
+  bool open = is_open(parser);
+  tnm_pos pos =
+      position(file, open ? parser->context_mark : parser->problem_mark);
+  size_t n;
+  const char *text = text_at(diags, pos, &n);
+  bool colon = mentions(parser->problem, "did not find expected ',' or") &&
+               n > 0 && text[0] == ':' && !is_open_flow(parser);
+  if (colon || mentions(parser->problem, "mapping values are not allowed"))
+    report_colon(diags, pos);
+  else if (mentions(parser->problem, "cannot start any token") && n > 0)
+    report_character(diags, pos, (unsigned char)text[0]);
+  else
+    report_known(diags, pos, parser);
+}

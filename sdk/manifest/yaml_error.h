@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * yaml_error.h: libyaml's complaints in our words. For tree.c alone.
+ */
+#ifndef TENON_MANIFEST_YAML_ERROR_H_
+#define TENON_MANIFEST_YAML_ERROR_H_
+
+#include <yaml.h>
+
+#include "front.h"
+
+/* Reports why the parser stopped. */
+void tnm_yaml_error(tnm_diags *diags, uint32_t file,
+                    const yaml_parser_t *parser);
+
+#endif /* TENON_MANIFEST_YAML_ERROR_H_ */

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The error text of a thread, and the names of codes.
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base.h"
+
+Test(error, the_last_failure_of_a_thread_is_its_text) {
+  cr_assert_str_eq(tn_error_text(), "");
+  cr_assert_eq(tn__fail(TN_SHAPE, "first %d", 1), TN_SHAPE);
+  cr_assert_eq(tn__fail(TN_DTYPE, "second"), TN_DTYPE);
+  cr_assert_str_eq(tn_error_text(), "second");
+  cr_assert_eq(tn__fail_more(TN_DTYPE, " of %s", "two"), TN_DTYPE);
+  cr_assert_str_eq(tn_error_text(), "second of two");
+}
+
+Test(error, a_text_may_quote_the_one_it_replaces) {
+  (void)tn__fail(TN_INVALID, "inner");
+  (void)tn__fail(TN_PLUGIN, "outer (%s)", tn_error_text());
+  cr_assert_str_eq(tn_error_text(), "outer (inner)");
+}
+
+Test(error, a_text_that_does_not_fit_ends_in_dots) {
+  char text[TN__ERROR_MAX + 100];
+  memset(text, 'x', sizeof text - 1);
+  text[sizeof text - 1] = '\0';
+  (void)tn__fail(TN_INVALID, "%s", text);
+  const char *got = tn_error_text();
+  cr_assert_eq(strlen(got), TN__ERROR_MAX - 1);
+  cr_assert_str_eq(got + TN__ERROR_MAX - 4, "...");
+  (void)tn__fail_more(TN_INVALID, "more");
+  cr_assert_str_eq(got + TN__ERROR_MAX - 4, "...");
+}
+
+static void *fail_elsewhere(void *arg) {
+  (void)arg;
+  (void)tn__fail(TN_IO, "of another thread");
+  return NULL;
+}
+
+Test(error, threads_do_not_see_each_others_texts) {
+  pthread_t thread;
+  (void)tn__fail(TN_INVALID, "mine");
+  cr_assert_eq(pthread_create(&thread, NULL, fail_elsewhere, NULL), 0);
+  cr_assert_eq(pthread_join(thread, NULL), 0);
+  cr_assert_str_eq(tn_error_text(), "mine");
+}
+
+Test(error, codes_have_names) {
+  cr_assert_str_eq(tn_code_name(TN_OK), "TN_OK");
+  cr_assert_str_eq(tn_code_name(TN_SHAPE), "TN_SHAPE");
+  cr_assert_str_eq(tn_code_name(TN_INTERNAL), "TN_INTERNAL");
+  cr_assert_str_eq(tn_code_name(1), "TN_?");
+  cr_assert_str_eq(tn_code_name(-16), "TN_?");
+  cr_assert_str_eq(tn_code_name(INT32_MIN), "TN_?");
+}

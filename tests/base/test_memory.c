@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Sizes, arena, vector and map, also when the allocator says no.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base.h"
+
+Test(memory, sizes_of_tensors_do_not_overflow) {
+  const int64_t plain[] = {2, 3}, empty[] = {0, 5}, unknown[] = {2, -1};
+  const int64_t huge[] = {INT64_MAX, 4}, hidden[] = {0, INT64_MAX, 4};
+  size_t bytes = 0;
+  cr_assert(tn__tensor_bytes(TN_F32, 2, plain, &bytes));
+  cr_assert_eq(bytes, 24);
+  cr_assert(tn__tensor_bytes(TN_F64, 0, NULL, &bytes));
+  cr_assert_eq(bytes, 8);
+  cr_assert(tn__tensor_bytes(TN_F32, 2, empty, &bytes));
+  cr_assert_eq(bytes, 0);
+  cr_assert_not(tn__tensor_bytes(TN_F32, 2, unknown, &bytes));
+  cr_assert_not(tn__tensor_bytes(TN_F32, 2, huge, &bytes));
+  cr_assert_not(tn__tensor_bytes(TN_F32, 3, hidden, &bytes));
+}
+
+Test(memory, large_blocks_are_aligned_for_vectors) {
+  const tn__env *env = tn__env_default();
+  void *large = tn__alloc(env, 5000);
+  cr_assert_eq((uintptr_t)large % 64, 0);
+  tn__free(env, large);
+  tn__free(env, NULL);
+}
+
+Test(memory, an_arena_gives_zeroed_aligned_memory_of_any_size) {
+  tn__arena arena;
+  tn__arena_init(&arena, tn__env_default());
+  for (size_t n = 1; n < 20000; n = n * 3 + 1) {
+    unsigned char *p = tn__arena_alloc(&arena, n);
+    cr_assert_eq((uintptr_t)p % 16, 0);
+    for (size_t i = 0; i < n; ++i) cr_assert_eq(p[i], 0);
+    memset(p, 0xff, n);
+  }
+  cr_assert_str_eq(tn__arena_text(&arena, "abcdef", 3), "abc");
+  cr_assert_null(tn__arena_alloc(&arena, SIZE_MAX - 3));
+  cr_assert(arena.failed);
+  tn__arena_deinit(&arena);
+}
+
+Test(memory, a_vector_inserts_and_removes_in_place) {
+  const tn__env *env = tn__env_default();
+  tn__vec vec = {0};
+  int items[20];
+  for (int i = 0; i < 20; ++i)
+    cr_assert_eq(tn__vec_push(env, &vec, &items[i]), TN_OK);
+  tn__vec_remove(&vec, 3);
+  cr_assert_eq(vec.n, 19);
+  cr_assert_eq(vec.v[3], &items[4]);
+  cr_assert_eq(tn__vec_reserve(env, &vec, 1), TN_OK);
+  tn__vec_insert_reserved(&vec, 3, &items[3]);
+  for (int i = 0; i < 20; ++i) cr_assert_eq(vec.v[i], &items[i]);
+  tn__vec_deinit(env, &vec);
+}
+
+Test(memory, a_map_finds_what_was_set_and_forgets_what_was_removed) {
+  enum { N = 500 };
+  const tn__env *env = tn__env_default();
+  static char keys[N][8];
+  tn__map map = {0};
+  cr_assert_null(tn__map_get(&map, "nothing"));
+  tn__map_remove(&map, "nothing");
+  for (int i = 0; i < N; ++i) {
+    (void)snprintf(keys[i], sizeof keys[i], "k%d", i);
+    cr_assert_eq(tn__map_set(env, &map, keys[i], keys[i]), TN_OK);
+  }
+  for (int i = 0; i < N; i += 3) tn__map_remove(&map, keys[i]);
+  for (int i = 0; i < N; ++i)
+    cr_assert_eq(tn__map_get(&map, keys[i]), i % 3 == 0 ? NULL : keys[i]);
+  cr_assert_eq(tn__map_set(env, &map, keys[1], keys[2]), TN_OK);
+  cr_assert_eq(tn__map_get(&map, keys[1]), keys[2]);
+  tn__map_deinit(env, &map);
+}
+
+static void *refuse(void *ctx, size_t bytes, size_t align) {
+  (void)ctx, (void)bytes, (void)align;
+  return NULL;
+}
+
+Test(memory, a_refused_allocation_is_an_error_with_its_size) {
+  tn__env env = *tn__env_default();
+  tn__vec vec = {0};
+  tn__map map = {0};
+  tn__buf buf;
+  tn_text *text = NULL;
+  env.allocator.alloc = refuse;
+  cr_assert_eq(tn__vec_push(&env, &vec, &vec), TN_OUT_OF_MEMORY);
+  cr_assert_str_eq(tn_error_text(),
+                   "out of memory: the allocator refused 64 bytes for a list");
+  cr_assert_eq(tn__map_set(&env, &map, "a", &map), TN_OUT_OF_MEMORY);
+  cr_assert_eq(map.n, 0);
+  tn__buf_init(&buf, &env);
+  tn__buf_add(&buf, "text");
+  cr_assert(buf.failed);
+  cr_assert_eq(tn__buf_text(&buf, &text), TN_OUT_OF_MEMORY);
+  cr_assert_null(text);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * emit_cases.c: writes the generated kernels of a few operators, for test_emit
+ * to compile in and run. The tables are made here, without a manifest, so that
+ * nothing but the formulas is under test.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "emit_kernel.h"
+
+/* Two inputs, one output; formulas may be NULL. */
+typedef struct emit_case {
+  const char *name;
+  const char *inputs[2];
+  const char *forward;
+  const char *gradient[2];
+} emit_case;
+
+static const emit_case cases[] = {
+    {"quadratic",
+     {"data", "rest"},
+     "a*data^2 + b*data + n",
+     {"grad.out*(2*a*data + b)", NULL}},
+    {"mul", {"lhs", "rhs"}, "lhs*rhs", {"grad.out*rhs", "grad.out*lhs"}},
+    {"relu",
+     {"data", "rest"},
+     "max(data, 0)",
+     {"select(data > 0, grad.out, 0)", NULL}},
+    {"sigmoid", {"data", "rest"}, "sigmoid(data)", {"grad.out*out*(1 - out)"}},
+    {"smooth_l1",
+     {"data", "rest"},
+     "select(data > 1/a^2, data - 0.5/a^2, select(data < -1/a^2, -data - "
+     "0.5/a^2, 0.5*a^2*data^2))",
+     {"grad.out*select(abs(data) < 1/a^2, a^2*data, sign(data))", NULL}},
+    {"minimum", {"lhs", "rhs"}, "min(lhs, rhs)", {NULL}},
+    {"maximum", {"lhs", "rhs"}, "max(lhs, rhs)", {NULL}},
+    {"mod", {"lhs", "rhs"}, "lhs % rhs", {NULL}},
+    {"power", {"lhs", "rhs"}, "lhs^rhs", {NULL}},
+    {"cube", {"lhs", "rhs"}, "(lhs + rhs)^3", {NULL}},
+    {"fourth", {"lhs", "rhs"}, "-lhs^4", {NULL}},
+    {"root", {"lhs", "rhs"}, "lhs^0.5 + pow(rhs, -1)", {NULL}},
+    {"rsqrt", {"lhs", "rhs"}, "rhs*rsqrt(lhs)", {NULL}},
+    {"less", {"lhs", "rhs"}, "(lhs < rhs) + 2*(lhs == rhs)", {NULL}},
+    {"choose", {"lhs", "rhs"}, "select(lhs, rhs, -3)", {NULL}},
+    {"steps", {"lhs", "rhs"}, "floor(lhs) + 10*ceil(lhs)", {NULL}},
+    {"signs", {"lhs", "rhs"}, "sign(lhs) - -abs(rhs) - --lhs", {NULL}},
+    {"smooth", {"lhs", "rhs"}, "exp(lhs) + log(rhs)*tanh(lhs)", {NULL}},
+    {"error", {"lhs", "rhs"}, "erf(lhs)/rhs/2 - (lhs - (rhs - 1))", {NULL}},
+    {"huge", {"lhs", "rhs"}, "min(lhs, 1e300) + 1e-60*rhs", {NULL}},
+    {"constant", {"lhs", "rhs"}, "flag + 1e3", {NULL}},
+    {"taken", {"i", "grad_out"}, "i*t1 + p - grad_out", {"grad.out*i", NULL}},
+    {"long_sum",
+     {"left_hand_side", "right_hand_side"},
+     "(left_hand_side + right_hand_side)*(left_hand_side - right_hand_side) + "
+     "(left_hand_side*right_hand_side + 1)*(left_hand_side + 2) - "
+     "(right_hand_side > left_hand_side)*(right_hand_side + 3)",
+     {NULL}},
+};
+
+static const tn_field fields[] = {
+    {.name = "a", .type = TN_FIELD_FLOAT},
+    {.name = "b", .type = TN_FIELD_FLOAT},
+    {.name = "n", .type = TN_FIELD_INT},
+    {.name = "flag", .type = TN_FIELD_BOOL},
+    {.name = "t1", .type = TN_FIELD_FLOAT},
+    {.name = "p", .type = TN_FIELD_FLOAT},
+};
+static const tn_field *const params[] = {&fields[0], &fields[1], &fields[2],
+                                         &fields[3], &fields[4], &fields[5]};
+
+enum { N_PARAMS = sizeof params / sizeof *params };
+
+static const tn_dtype_var floats = {
+    .allowed = TN_BIT_F16 | TN_BIT_BF16 | TN_BIT_F32 | TN_BIT_F64, .name = "T"};
+static const tn_dtype_var *const dtype_vars[] = {&floats};
+
+static tn_arg make_arg(const char *name) {
+  return (tn_arg){.name = name, .dtype_param = TN_NONE};
+}
+
+/* Parses a formula into `out`; false after a message. */
+static bool parse(tn__arena *arena, const char *text, const tnm_scope *scope,
+                  tnm_formula *out) {
+  tnm_diags *diags = tnm_diags_create(arena->env);
+  uint32_t file = tnm_diags_file(diags, "cases", text, strlen(text));
+  tnm_source source = {arena, diags, text, {1, 1, 1, file}};
+  out->expr = tnm_expr_parse(&source, scope);
+  out->text = text;
+  out->pos = source.pos;
+  tnm_diags_print(diags, stderr, TNM_HUMAN, false);
+  tnm_diags_release(diags);
+  return out->expr != NULL;
+}
+
+static bool emit(tn__arena *arena, const emit_case *c, tn__buf *out) {
+  const tn_arg inputs[] = {make_arg(c->inputs[0]), make_arg(c->inputs[1])};
+  const tn_arg output = make_arg("out");
+  const tn_arg *const input_list[] = {&inputs[0], &inputs[1]};
+  const tn_arg *const output_list[] = {&output};
+  const tn_op op = {.interface = 1,
+                    .name = c->name,
+                    .n_inputs = 2,
+                    .n_outputs = 1,
+                    .n_params = N_PARAMS,
+                    .n_dtype_vars = 1,
+                    .params = params,
+                    .dtype_vars = dtype_vars,
+                    .inputs = input_list,
+                    .outputs = output_list};
+  const tn_plugin plugin = {.name = "cases"};
+  const tnm_plugin model = {.plugin = &plugin};
+  tnm_scope scope = {c->inputs, 2,    (const char *const[]){"out"}, 1, params,
+                     N_PARAMS,  false};
+  tnm_formula forward = {.index = 0};
+  tnm_formula backward[2];
+  tnm_operator described = {.file = "cases.yaml",
+                            .op = &op,
+                            .forward = &forward,
+                            .n_forward = 1,
+                            .backward = backward};
+  if (!parse(arena, c->forward, &scope, &forward)) return false;
+  scope.gradient = true;
+  for (uint32_t i = 0; i < 2; ++i) {
+    if (!c->gradient[i]) continue;
+    tnm_formula *formula = &backward[described.n_backward++];
+    formula->index = i;
+    if (!parse(arena, c->gradient[i], &scope, formula)) return false;
+  }
+  tn__buf_add(out, "typedef cases_params cases_%s_params;\n\n", c->name);
+  emit_kernels(out, &model, &described);
+  return !out->failed;
+}
+
+int main(int argc, char **argv) {
+  tn__arena arena;
+  tn__buf out;
+  bool ok = argc == 2;
+  tn__arena_init(&arena, tn__env_default());
+  tn__buf_init(&out, tn__env_default());
+  for (size_t i = 0; ok && i < sizeof cases / sizeof *cases; ++i)
+    ok = emit(&arena, &cases[i], &out);
+  FILE *to = ok ? fopen(argv[1], "w") : NULL;
+  ok = to != NULL && fwrite(out.s, 1, out.n, to) == out.n;
+  if (to != NULL && fclose(to) != 0) ok = false;
+  tn__buf_deinit(&out);
+  tn__arena_deinit(&arena);
+  return ok ? 0 : 1;
+}

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The kernels that opgen writes, compiled and run: values by hand for all
+ * requests, element types and layouts.
+ */
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "tenon/kernel.h"
+
+typedef struct cases_params {
+  double a;
+  double b;
+  int64_t n;
+  int32_t flag;
+  double t1;
+  double p;
+} cases_params;
+
+#include "cases.gen.h"
+
+/* ----------------------------------------------------------------------- host
+ */
+
+static char failure[256];
+static int slices;
+
+static int32_t fail(const tn_frame *call, int32_t code, const char *file,
+                    int32_t line, const char *format, ...) {
+  va_list args;
+  (void)call, (void)file, (void)line;
+  va_start(args, format);
+  (void)vsnprintf(failure, sizeof failure, format, args);
+  va_end(args);
+  return code;
+}
+
+/* Slices of an odd length, so that they end anywhere. */
+static int32_t in_slices(const tn_frame *call, int64_t n, int64_t grain,
+                         tn_loop_body *body, void *arg) {
+  (void)call;
+  for (int64_t begin = 0; begin < n; begin += grain - 13, ++slices) {
+    const int64_t end = begin + grain - 13 < n ? begin + grain - 13 : n;
+    const int32_t code = body(arg, begin, end);
+    if (code != TN_OK) return code;
+  }
+  return TN_OK;
+}
+
+static const tn_host host = {
+    .struct_size = sizeof(tn_host), .fail = fail, .parallel_for = in_slices};
+
+/* -------------------------------------------------------------------- tensors
+ */
+
+/* Two by three elements somewhere in a memory of their own. */
+enum { ROWS = 2, COLUMNS = 3, N = ROWS * COLUMNS };
+
+typedef struct matrix {
+  int64_t shape[2];
+  int64_t strides[2];
+  double memory[64];
+  tn_tensor t;
+} matrix;
+
+/* Step of a row and of a column; a row that is broadcast has one row only. */
+typedef struct layout {
+  int64_t strides[2];
+  int64_t first;
+} layout;
+
+static const layout layouts[] = {
+    {{3, 1}, 0}, {{1, 2}, 0}, {{16, 2}, 0}, {{-8, -2}, 20}};
+static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_F16, TN_BF16};
+
+enum { N_LAYOUTS = sizeof layouts / sizeof *layouts, N_DTYPES = 4 };
+
+static tn_kernel_line element(const matrix *m, int i) {
+  const int64_t row = m->shape[0] == 1 ? 0 : i / COLUMNS;
+  const int64_t at = row * m->strides[0] + i % COLUMNS * m->strides[1];
+  return (tn_kernel_line){(char *)m->t.data + at * tn_dtype_bytes(m->t.dtype),
+                          1, 1, m->t.dtype};
+}
+
+static double get(const matrix *m, int i) {
+  const tn_kernel_line line = element(m, i);
+  double value = 0;
+  tn_kernel_load_f64(&value, &line);
+  return value;
+}
+
+static void make(matrix *m, tn_dtype dtype, const layout *l,
+                 const double *values) {
+  *m = (matrix){.shape = {ROWS, COLUMNS},
+                .strides = {l->strides[0], l->strides[1]}};
+  m->t =
+      (tn_tensor){.data = (char *)m->memory + l->first * tn_dtype_bytes(dtype),
+                  .device_type = TN_DEVICE_CPU,
+                  .ndim = 2,
+                  .dtype = dtype,
+                  .shape = m->shape,
+                  .strides = m->strides};
+  for (int i = 0; values && i < N; ++i) {
+    const tn_kernel_line line = element(m, i);
+    tn_kernel_store_f64(&line, &values[i]);
+  }
+}
+
+/* ---------------------------------------------------------------------- calls
+ */
+
+typedef int32_t compute_fn(const tn_frame *call);
+
+/* One formula: inputs in the order of the call, and what comes out. */
+typedef struct value_case {
+  const char *name;
+  compute_fn *compute;
+  size_t n_in;
+  double in[4][N];
+  double out[N];
+} value_case;
+
+static const cases_params params = {
+    .a = 2, .b = 3, .n = 5, .flag = 1, .t1 = 4, .p = 7};
+
+#define ONE \
+  { 1, 1, 1, 1, 1, 1 }
+#define ZERO \
+  { 0, 0, 0, 0, 0, 0 }
+
+/* Every value is exact in bf16, the coarsest type. */
+static const value_case values[] = {
+    {"quadratic",
+     quadratic_forward,
+     1,
+     {{0, 1, 2, -1, 0.5, -2}},
+     {5, 10, 19, 4, 7, 7}},
+    {"mul",
+     mul_forward,
+     2,
+     {{1, 2, 3, 4, 5, 6}, {2, 0, -1, 0.5, 3, -2}},
+     {2, 0, -3, 2, 15, -12}},
+    {"relu", relu_forward, 1, {{-1, 0, 2, -0.5, 3, -4}}, {0, 0, 2, 0, 3, 0}},
+    {"sigmoid",
+     sigmoid_forward,
+     1,
+     {{0, 1000, -1000, 0, 0, 0}},
+     {0.5, 1, 0, 0.5, 0.5, 0.5}},
+    {"smooth_l1",
+     smooth_l1_forward,
+     1,
+     {{1, -1, 0.125, -0.25, 0, -3}},
+     {0.875, 0.875, 0.03125, 0.125, 0, 2.875}},
+    {"minimum",
+     minimum_forward,
+     2,
+     {{1, 2, 3, -1, 0, 5}, {2, 1, 3, 0, -1, 4}},
+     {1, 1, 3, -1, -1, 4}},
+    {"maximum",
+     maximum_forward,
+     2,
+     {{1, 2, 3, -1, 0, 5}, {2, 1, 3, 0, -1, 4}},
+     {2, 2, 3, 0, 0, 5}},
+    {"mod",
+     mod_forward,
+     2,
+     {{7, -7, 7, -7, 5, 6}, {3, 3, -3, -3, 0, 3}},
+     {1, 2, -2, -1, 0, 0}},
+    {"power",
+     power_forward,
+     2,
+     {{2, 3, 4, -2, 1, 0}, {3, 2, 0.5, 2, 9, 4}},
+     {8, 9, 2, 4, 1, 0}},
+    {"cube",
+     cube_forward,
+     2,
+     {{1, 0, 2, -1, -3, 4}, {1, 1, 1, 0, 1, -4}},
+     {8, 1, 27, -1, -8, 0}},
+    {"fourth",
+     fourth_forward,
+     1,
+     {{0, 1, -1, 2, -3, 0.5}},
+     {0, -1, -1, -16, -81, -0.0625}},
+    {"root",
+     root_forward,
+     2,
+     {{4, 9, 0, 1, 16, 0.25}, {1, 2, -1, 4, 0.5, 8}},
+     {3, 3.5, -1, 1.25, 6, 0.625}},
+    {"rsqrt",
+     rsqrt_forward,
+     2,
+     {{4, 16, 1, 0.25, 64, 4}, {2, 4, 3, 1, 8, 0}},
+     {1, 1, 3, 2, 1, 0}},
+    {"less",
+     less_forward,
+     2,
+     {{1, 2, 2, 3, -1, 0}, {2, 2, 1, 3, 1, 0}},
+     {1, 2, 0, 2, 1, 2}},
+    {"choose",
+     choose_forward,
+     2,
+     {{1, 0, -1, 0, 2, 0}, {5, 5, 6, 6, 7, 7}},
+     {5, -3, 6, -3, 7, -3}},
+    {"steps",
+     steps_forward,
+     1,
+     {{0.5, -0.5, 2, -1.5, 0, 1.25}},
+     {10, -1, 22, -12, 0, 21}},
+    {"signs",
+     signs_forward,
+     2,
+     {{2, -2, 0, 1, 0, 3}, {1, -1, 2, 0, 0, -3}},
+     {0, 2, 2, 0, 0, 1}},
+    {"smooth", smooth_forward, 2, {ZERO, {1, 2, 3, 4, 5, 6}}, ONE},
+    {"error",
+     error_forward,
+     2,
+     {ZERO, {1, 2, -1, 4, 8, -4}},
+     {0, 1, -2, 3, 7, -5}},
+    {"constant",
+     constant_forward,
+     0,
+     {{0}},
+     {1001, 1001, 1001, 1001, 1001, 1001}},
+    {"taken",
+     taken_forward,
+     2,
+     {{1, 2, 3, 4, 5, 6}, {7, 8, 9, 0, 1, 2}},
+     {4, 7, 10, 23, 26, 29}},
+    {"long_sum",
+     long_sum_forward,
+     2,
+     {{1, 2, 0, 3, -1, 1}, {2, 1, 0, 1, 0, 1}},
+     {1, 15, 2, 28, -1, 6}},
+    {"quadratic, backward",
+     quadratic_backward,
+     2,
+     {{1, 1, 2, 1, -1, 0}, {0, 1, 2, -1, 0.5, -2}},
+     {3, 7, 22, -1, -5, 0}},
+    {"relu, backward",
+     relu_backward,
+     2,
+     {{1, 2, 3, 4, 5, 6}, {-1, 0, 2, -0.5, 3, -4}},
+     {0, 0, 3, 0, 5, 0}},
+    {"sigmoid, backward",
+     sigmoid_backward,
+     4,
+     {{4, 8, 1, 1, -4, 0}, ZERO, ZERO, {0.5, 0.25, 0, 1, 0.5, 0.5}},
+     {1, 1.5, 0, 0, -1, 0}},
+    {"smooth_l1, backward",
+     smooth_l1_backward,
+     2,
+     {{1, 1, 2, 1, 3, 4}, {1, -1, 0.125, -0.25, 0, -3}},
+     {1, -1, 1, -1, 0, -4}},
+    {"taken, backward",
+     taken_backward,
+     2,
+     {{1, 2, 3, 4, 5, 6}, {2, 2, -1, -1, 0, 0}},
+     {2, 4, -3, -4, 0, 0}},
+};
+
+enum { N_VALUES = sizeof values / sizeof *values };
+
+/* 1001 needs more bits than bf16 has. */
+static double rounded(double value, tn_dtype dtype) {
+  if (dtype != TN_BF16) return value;
+  return (double)tn_kernel_bf16_to_f32(tn_kernel_f32_to_bf16((float)value));
+}
+
+static int32_t run(compute_fn *compute, const tn_tensor *in, size_t n_in,
+                   const tn_tensor *out, tn_req req) {
+  const int32_t alias = req == TN_REQ_INPLACE ? 0 : -1;
+  const tn_frame call = {.struct_size = sizeof call,
+                         .n_in = (uint32_t)n_in,
+                         .n_out = 1,
+                         .in = in,
+                         .out = out,
+                         .req = &req,
+                         .alias = &alias,
+                         .params = &params,
+                         .host = &host};
+  return compute(&call);
+}
+
+/* Inputs of every layout and one dtype, the output in a layout of its own. */
+static void check(const value_case *c, tn_dtype dtype, size_t shift,
+                  tn_req req) {
+  static const double old[N] = {1, 2, 4, -8, 0, 16};
+  matrix in[4], out;
+  tn_tensor t[4];
+  for (size_t i = 0; i < c->n_in; ++i) {
+    make(&in[i], dtype, &layouts[(i + shift) % N_LAYOUTS], c->in[i]);
+    t[i] = in[i].t;
+  }
+  make(&out, dtype, &layouts[(shift + 1 + c->n_in / 3) % N_LAYOUTS], old);
+  matrix *result = req == TN_REQ_INPLACE ? &in[0] : &out;
+  cr_assert_eq(run(c->compute, t, c->n_in, &result->t, req), TN_OK);
+  for (int i = 0; i < N; ++i) {
+    const double expected = c->out[i] + (req == TN_REQ_ADD ? old[i] : 0);
+    cr_expect_eq(get(result, i), rounded(expected, dtype),
+                 "%s[%d]: %g, not %g (dtype %x, layout %zu, request %u)",
+                 c->name, i, get(result, i), expected, dtype, shift, req);
+  }
+}
+
+static void check_all(tn_req req) {
+  for (size_t i = 0; i < N_VALUES; ++i)
+    for (size_t d = 0; d < N_DTYPES; ++d)
+      for (size_t l = 0; l < N_LAYOUTS; ++l)
+        if (req != TN_REQ_INPLACE || values[i].n_in > 0)
+          check(&values[i], dtypes[d], l, req);
+}
+
+Test(emit, write_gives_the_values_of_the_formula) {
+  check_all(TN_REQ_WRITE);
+}
+
+Test(emit, add_keeps_what_was_there) {
+  check_all(TN_REQ_ADD);
+}
+
+Test(emit, inplace_overwrites_the_first_input) {
+  check_all(TN_REQ_INPLACE);
+}
+
+/* 1e300 is infinite in f32 and 1e-60 is 0, so that only lhs is left. */
+Test(emit, constants_beyond_f32_become_infinite_or_zero) {
+  const double lhs[N] = {1, 2, 3, 4, 5, 6}, rhs[N] = {9, 9, 9, 9, 9, 9};
+  matrix in[2], out;
+  make(&in[0], TN_F32, &layouts[0], lhs);
+  make(&in[1], TN_F32, &layouts[0], rhs);
+  make(&out, TN_F32, &layouts[0], NULL);
+  const tn_tensor t[] = {in[0].t, in[1].t};
+  cr_assert_eq(run(huge_forward, t, 2, &out.t, TN_REQ_WRITE), TN_OK);
+  for (int i = 0; i < N; ++i) cr_expect_eq(get(&out, i), lhs[i]);
+}
+
+Test(emit, a_row_is_broadcast_over_the_others) {
+  const double lhs[N] = {1, 2, 3, 4, 5, 6}, row[N] = {2, 3, -1, 2, 3, -1};
+  const double product[N] = {2, 6, -3, 8, 15, -6};
+  for (size_t d = 0; d < N_DTYPES; ++d) {
+    matrix in[2], out;
+    make(&in[0], dtypes[d], &layouts[d], lhs);
+    make(&in[1], dtypes[d], &layouts[0], NULL);
+    make(&out, dtypes[d], &layouts[0], NULL);
+    in[1].shape[0] = 1;
+    for (int i = 0; i < COLUMNS; ++i) {
+      const tn_kernel_line line = element(&in[1], i);
+      tn_kernel_store_f64(&line, &row[i]);
+    }
+    const tn_tensor t[] = {in[0].t, in[1].t};
+    cr_assert_eq(run(mul_forward, t, 2, &out.t, TN_REQ_WRITE), TN_OK);
+    for (int i = 0; i < N; ++i) cr_expect_eq(get(&out, i), product[i]);
+  }
+}
+
+/* ---------------------------------------------------------- requests, failures
+ */
+
+/* mul_backward: in = grad.out, lhs, rhs, out; two gradients. */
+static int32_t run_mul_backward(matrix *in, matrix *out, const tn_req *req) {
+  const tn_tensor t_in[] = {in[0].t, in[1].t, in[2].t, in[2].t};
+  tn_tensor t_out[] = {out[0].t, out[1].t};
+  const int32_t alias[] = {-1, -1};
+  for (int i = 0; i < 2; ++i)
+    if (req[i] == TN_REQ_NULL) t_out[i].data = NULL;
+  const tn_frame call = {.struct_size = sizeof call,
+                         .n_in = 4,
+                         .n_out = 2,
+                         .in = t_in,
+                         .out = t_out,
+                         .req = req,
+                         .alias = alias,
+                         .params = &params,
+                         .host = &host};
+  return mul_backward(&call);
+}
+
+Test(emit, an_output_that_nobody_asks_for_is_left_alone) {
+  const double grad[N] = {1, 1, 2, 2, 3, 3}, lhs[N] = {1, 2, 3, 4, 5, 6};
+  const double rhs[N] = {2, 2, 2, 2, 2, 2};
+  for (uint32_t asked = 1; asked < 4; ++asked) {
+    const tn_req req[] = {asked & 1 ? TN_REQ_WRITE : TN_REQ_NULL,
+                          asked & 2 ? TN_REQ_ADD : TN_REQ_NULL};
+    matrix in[3], out[2];
+    make(&in[0], TN_F32, &layouts[0], grad);
+    make(&in[1], TN_F32, &layouts[1], lhs);
+    make(&in[2], TN_F32, &layouts[2], rhs);
+    make(&out[0], TN_F32, &layouts[0], lhs);
+    make(&out[1], TN_F32, &layouts[3], rhs);
+    cr_assert_eq(run_mul_backward(in, out, req), TN_OK);
+    for (int i = 0; i < N; ++i) {
+      cr_expect_eq(get(&out[0], i), asked & 1 ? grad[i] * 2 : lhs[i]);
+      cr_expect_eq(get(&out[1], i), asked & 2 ? 2 + grad[i] * lhs[i] : 2);
+    }
+  }
+}
+
+Test(emit, an_empty_tensor_needs_no_memory) {
+  matrix in, out;
+  make(&in, TN_F32, &layouts[0], NULL);
+  make(&out, TN_F32, &layouts[0], NULL);
+  in.shape[0] = out.shape[0] = 0;
+  in.t.data = out.t.data = NULL;
+  cr_expect_eq(run(quadratic_forward, &in.t, 1, &out.t, TN_REQ_WRITE), TN_OK);
+}
+
+Test(emit, what_is_not_covered_is_refused_with_a_reason) {
+  matrix in, out;
+  make(&in, TN_F32, &layouts[0], NULL);
+  make(&out, TN_F32, &layouts[0], NULL);
+  in.t.dtype = TN_I32;
+  cr_expect_eq(run(relu_forward, &in.t, 1, &out.t, TN_REQ_WRITE), TN_DTYPE);
+  cr_expect_str_eq(failure, "input 0 is not f16, bf16, f32 or f64");
+  in.t.dtype = TN_F32;
+  in.shape[1] = 2;
+  cr_expect_eq(run(relu_forward, &in.t, 1, &out.t, TN_REQ_WRITE), TN_SHAPE);
+  in.t.ndim = -1;
+  cr_expect_eq(run(relu_forward, &in.t, 1, &out.t, TN_REQ_WRITE), TN_INVALID);
+  cr_expect_str_eq(failure, "input 0 is not given");
+}
+
+/* -------------------------------------------------------------------- slices
+ */
+
+enum { MANY = 300000 };
+
+static float many_in[MANY], many_out[MANY], halves[2 * MANY];
+
+/* sum = lhs*rhs of a dense and of a strided input, long enough for slices. */
+Test(emit, long_loops_are_cut_into_slices_anywhere) {
+  int64_t shape[] = {MANY}, dense[] = {1}, apart[] = {2};
+  for (int i = 0; i < MANY; ++i) {
+    many_in[i] = (float)(i % 1000);
+    halves[2 * i] = 0.5f;
+  }
+  const tn_tensor t[] = {
+      {many_in, TN_DEVICE_CPU, 0, 1, TN_F32, shape, dense, 0},
+      {halves, TN_DEVICE_CPU, 0, 1, TN_F32, shape, apart, 0}};
+  const tn_tensor out = {many_out, TN_DEVICE_CPU, 0,     1,
+                         TN_F32,   shape,         dense, 0};
+  slices = 0;
+  cr_assert_eq(run(mul_forward, t, 2, &out, TN_REQ_WRITE), TN_OK);
+  cr_expect_geq(slices, 4);
+  for (int i = 0; i < MANY; ++i)
+    cr_assert_eq(many_out[i], (float)(i % 1000) / 2, "%d", i);
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tenon/kernel.h: conversions against a closed form, functions at their edges,
+ * and the loop walker.
+ */
+#include "tenon/kernel.h"
+
+#include <criterion/criterion.h>
+
+/* --------------------------------------------------------------- conversions
+ */
+
+/* The magnitude of a small float with `m_bits` bits of mantissa, by the
+ * definition of IEEE 754; beyond the largest one it goes on as if there were
+ * no infinity. */
+static double magnitude(unsigned bits, int m_bits, int bias) {
+  const unsigned m = bits & ((1u << m_bits) - 1);
+  const int e = (int)(bits >> m_bits);
+  if (e == 0) return ldexp(m, 1 - bias - m_bits);
+  return ldexp(m + (1u << m_bits), e - bias - m_bits);
+}
+
+Test(kernel, every_f16_becomes_the_f32_of_its_definition) {
+  for (unsigned bits = 0; bits < 0x10000; ++bits) {
+    const float value = tn_kernel_f16_to_f32((uint16_t)bits);
+    const unsigned rest = bits & 0x7fffu;
+    cr_assert_eq(!!signbit(value), bits >> 15, "%04x", bits);
+    if (rest > 0x7c00u)
+      cr_assert(isnan(value), "%04x", bits);
+    else if (rest == 0x7c00u)
+      cr_assert(isinf(value), "%04x", bits);
+    else
+      cr_assert_eq(fabs((double)value), magnitude(rest, 10, 15), "%04x", bits);
+  }
+}
+
+Test(kernel, every_bf16_becomes_the_f32_of_its_definition) {
+  for (unsigned bits = 0; bits < 0x10000; ++bits) {
+    const float value = tn_kernel_bf16_to_f32((uint16_t)bits);
+    const unsigned rest = bits & 0x7fffu;
+    cr_assert_eq(!!signbit(value), bits >> 15, "%04x", bits);
+    if (rest > 0x7f80u)
+      cr_assert(isnan(value), "%04x", bits);
+    else if (rest == 0x7f80u)
+      cr_assert(isinf(value), "%04x", bits);
+    else
+      cr_assert_eq(fabs((double)value), magnitude(rest, 7, 127), "%04x", bits);
+  }
+}
+
+/* Checks rounding between a magnitude and the next one, of both signs. */
+static void expect_rounding(uint16_t (*convert)(float), unsigned bits,
+                            double low, double high) {
+  const float middle = (float)((low + high) / 2);
+  const unsigned even = bits + (bits & 1);
+  const unsigned below = convert(nextafterf(middle, 0));
+  const unsigned above = convert(nextafterf(middle, INFINITY));
+  cr_assert_eq(convert((float)low), bits, "%04x", bits);
+  cr_assert_eq(convert(-(float)low), bits | 0x8000u, "%04x", bits);
+  cr_assert_eq(convert(middle), even, "%04x", bits);
+  cr_assert_eq(convert(-middle), even | 0x8000u, "%04x", bits);
+  cr_assert_eq(below, bits, "below %04x", bits);
+  cr_assert_eq(above, bits + 1, "above %04x", bits);
+}
+
+Test(kernel, f32_rounds_to_the_nearest_f16_and_ties_to_even) {
+  for (unsigned bits = 0; bits < 0x7c00u; ++bits)
+    expect_rounding(tn_kernel_f32_to_f16, bits, magnitude(bits, 10, 15),
+                    magnitude(bits + 1, 10, 15));
+}
+
+/* The middle above the largest bf16 is beyond f32. */
+Test(kernel, f32_rounds_to_the_nearest_bf16_and_ties_to_even) {
+  for (unsigned bits = 0; bits < 0x7f7fu; ++bits)
+    expect_rounding(tn_kernel_f32_to_bf16, bits, magnitude(bits, 7, 127),
+                    magnitude(bits + 1, 7, 127));
+}
+
+Test(kernel, special_values_survive_conversion) {
+  cr_expect_eq(tn_kernel_f32_to_f16(INFINITY), 0x7c00);
+  cr_expect_eq(tn_kernel_f32_to_f16(-INFINITY), 0xfc00);
+  cr_expect_eq(tn_kernel_f32_to_f16(1e30f), 0x7c00);
+  cr_expect_eq(tn_kernel_f32_to_f16(-0.0f), 0x8000);
+  cr_expect_eq(tn_kernel_f32_to_f16(1e-30f), 0);
+  cr_expect(isnan(tn_kernel_f16_to_f32(tn_kernel_f32_to_f16(NAN))));
+  cr_expect_eq(tn_kernel_f32_to_bf16(-INFINITY), 0xff80);
+  cr_expect_eq(tn_kernel_f32_to_bf16(3.4028235e38f), 0x7f80);
+  /* A NaN whose payload lies in the bits that are dropped. */
+  const float low = tn_kernel_f32_from_bits(0x7f800001u);
+  cr_expect(isnan(tn_kernel_bf16_to_f32(tn_kernel_f32_to_bf16(low))));
+}
+
+/* ----------------------------------------------------------------- functions
+ */
+
+Test(kernel, min_and_max_prefer_the_first) {
+  cr_expect_eq(tn_kernel_min_f32(1, 2), 1);
+  cr_expect_eq(tn_kernel_max_f64(1, 2), 2);
+  cr_expect(isnan(tn_kernel_min_f32(NAN, 2)));
+  cr_expect_eq(tn_kernel_max_f64(2, (double)NAN), 2);
+  cr_expect(signbit(tn_kernel_max_f32(-0.0f, 0.0f)));
+}
+
+Test(kernel, mod_has_the_sign_of_the_divisor) {
+  static const double table[][3] = {{7, 3, 1},  {-7, 3, 2},   {7, -3, -2},
+                                    {6, 3, 0},  {-7, -3, -1}, {5, 0, 0},
+                                    {-5, 0, 0}, {5.5, 2, 1.5}};
+  for (size_t i = 0; i < sizeof table / sizeof *table; ++i) {
+    const double *row = table[i];
+    cr_expect_eq(tn_kernel_mod_f64(row[0], row[1]), row[2], "row %zu", i);
+    cr_expect_eq(tn_kernel_mod_f32((float)row[0], (float)row[1]), (float)row[2],
+                 "row %zu", i);
+  }
+  cr_expect(isnan(tn_kernel_mod_f64(1, (double)NAN)));
+}
+
+Test(kernel, sign_and_sigmoid_hold_at_the_ends) {
+  cr_expect_eq(tn_kernel_sign_f32(-3), -1);
+  cr_expect_eq(tn_kernel_sign_f64(0.5), 1);
+  cr_expect_eq(tn_kernel_sign_f32(NAN), 0);
+  cr_expect_eq(tn_kernel_sigmoid_f32(0), 0.5f);
+  cr_expect_eq(tn_kernel_sigmoid_f32(-1000), 0);
+  cr_expect_eq(tn_kernel_sigmoid_f64(1000), 1);
+}
+
+/* -------------------------------------------------------------------- walker
+ */
+
+typedef struct shaped {
+  int64_t shape[4];
+  int64_t strides[4];
+  tn_tensor t;
+} shaped;
+
+static float memory[4096];
+
+static const tn_tensor *tensor(shaped *s, int32_t ndim) {
+  s->t = (tn_tensor){.data = memory,
+                     .device_type = TN_DEVICE_CPU,
+                     .ndim = ndim,
+                     .dtype = TN_F32,
+                     .shape = s->shape,
+                     .strides = s->strides};
+  return &s->t;
+}
+
+Test(kernel, dense_tensors_make_one_dimension) {
+  shaped out = {{2, 3, 4}, {12, 4, 1}, {0}};
+  shaped in = {{2, 3, 4}, {12, 4, 1}, {0}};
+  tn_kernel_walk walk;
+  tn_kernel_walk_init(&walk, tensor(&out, 3));
+  cr_assert(tn_kernel_walk_add(&walk, tensor(&in, 3)));
+  tn_kernel_walk_begin(&walk);
+  cr_expect_eq(walk.ndim, 1);
+  cr_expect_eq(walk.shape[0], 24);
+  cr_expect_eq(walk.stride[1][0], 1);
+}
+
+Test(kernel, equally_transposed_tensors_make_one_dimension) {
+  shaped out = {{4, 1, 3}, {1, 7, 4}, {0}};
+  shaped in = {{4, 1, 3}, {1, 9, 4}, {0}};
+  tn_kernel_walk walk;
+  tn_kernel_walk_init(&walk, tensor(&out, 3));
+  cr_assert(tn_kernel_walk_add(&walk, tensor(&in, 3)));
+  tn_kernel_walk_begin(&walk);
+  cr_expect_eq(walk.ndim, 1);
+  cr_expect_eq(walk.shape[0], 12);
+}
+
+Test(kernel, broadcast_dimensions_have_no_step) {
+  shaped out = {{2, 3, 4}, {12, 4, 1}, {0}};
+  shaped row = {{3, 1}, {1, 1}, {0}};
+  tn_kernel_walk walk;
+  tn_kernel_run run;
+  tn_kernel_walk_init(&walk, tensor(&out, 3));
+  cr_assert(tn_kernel_walk_add(&walk, tensor(&row, 2)));
+  tn_kernel_walk_begin(&walk);
+  tn_kernel_walk_run(&walk, 17, 24, &run); /* (1,1,1) */
+  cr_expect_eq(run.n, 3);
+  cr_expect_eq(run.stride[1], 0);
+  cr_expect_eq(run.at[1], (char *)(memory + 1));
+}
+
+Test(kernel, what_cannot_be_broadcast_is_refused) {
+  shaped out = {{2, 3}, {3, 1}, {0}};
+  shaped wide = {{1, 2, 3}, {6, 3, 1}, {0}};
+  shaped other = {{2}, {1}, {0}};
+  tn_kernel_walk walk;
+  tn_kernel_walk_init(&walk, tensor(&out, 2));
+  cr_expect_not(tn_kernel_walk_add(&walk, tensor(&wide, 3)));
+  tn_kernel_walk_init(&walk, tensor(&out, 2));
+  cr_expect_not(tn_kernel_walk_add(&walk, tensor(&other, 1)));
+}
+
+Test(kernel, a_single_number_is_one_dense_run) {
+  shaped out = {{0}, {0}, {0}};
+  tn_kernel_walk walk;
+  tn_kernel_run run;
+  tn_kernel_walk_init(&walk, tensor(&out, 0));
+  tn_kernel_walk_begin(&walk);
+  tn_kernel_walk_run(&walk, 0, 1, &run);
+  cr_expect_eq(walk.size, 1);
+  cr_expect_eq(run.n, 1);
+  cr_expect_eq(run.stride[0], 1);
+}
+
+/* Strides 1000, -30 and 2: no two dimensions join. */
+Test(kernel, runs_reach_every_element_once_wherever_they_are_cut) {
+  shaped out = {{3, 4, 5}, {1000, -30, 2}, {0}};
+  unsigned char seen[4096] = {0};
+  tn_kernel_walk walk;
+  tn_kernel_run run;
+  tn_kernel_walk_init(&walk, tensor(&out, 3));
+  walk.data[0] = (char *)(memory + 100);
+  tn_kernel_walk_begin(&walk);
+  for (int64_t i = 0; i < walk.size; i += run.n) {
+    const int64_t end = i < 7 ? 7 : i < 31 ? 31 : walk.size;
+    tn_kernel_walk_run(&walk, i, end, &run);
+    cr_assert(run.n > 0 && i + run.n <= end);
+    for (int64_t k = 0; k < run.n; ++k)
+      ++seen[(float *)(void *)run.at[0] + k * run.stride[0] - memory];
+  }
+  for (int i = 0; i < 3; ++i)
+    for (int j = 0; j < 4; ++j)
+      for (int k = 0; k < 5; ++k)
+        cr_expect_eq(seen[100 + 1000 * i - 30 * j + 2 * k], 1);
+}
+
+/* ----------------------------------------------------------- load and store */
+
+Test(kernel, lines_convert_between_all_float_types) {
+  const tn_dtype dtypes[] = {TN_F16, TN_BF16, TN_F32, TN_F64};
+  const float values[] = {0.5f, -3, 96};
+  for (size_t i = 0; i < 4; ++i) {
+    double store[8] = {0};
+    float f32[3] = {0};
+    double f64[3] = {0};
+    const tn_kernel_line line = {(char *)store, 2, 3, dtypes[i]};
+    tn_kernel_store_f32(&line, values);
+    tn_kernel_load_f64(f64, &line);
+    tn_kernel_store_f64(&line, f64);
+    tn_kernel_load_f32(f32, &line);
+    for (int k = 0; k < 3; ++k) {
+      cr_expect_eq(f64[k], (double)values[k]);
+      cr_expect_eq(f32[k], values[k]);
+    }
+  }
+}

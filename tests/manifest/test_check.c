@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_check.c: tables that do not make sense are refused, each with a message
+ * that names the place and the value.
+ */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "sample.h"
+
+#define REFUSED(change, text)                                          \
+  do {                                                                 \
+    sample s;                                                          \
+    sample_init(&s);                                                   \
+    change;                                                            \
+    cr_assert_eq(tn__tables_check(tn__env_default(), &s.plugin, true), \
+                 TN_PLUGIN, "accepted: %s", #change);                  \
+    cr_assert(strstr(tn_error_text(), text), "%s: %s", #change,        \
+              tn_error_text());                                        \
+  } while (0)
+
+Test(check, accepts_sound_tables) {
+  sample s;
+  sample_init(&s);
+  cr_assert_eq(tn__tables_check(tn__env_default(), &s.plugin, true), TN_OK,
+               "%s", tn_error_text());
+  s.kernel.compute = NULL;
+  cr_assert_eq(tn__tables_check(tn__env_default(), &s.plugin, false), TN_OK);
+}
+
+Test(check, refuses_broken_structs) {
+  REFUSED(s.op.struct_size = 100, "struct_size is 100");
+  REFUSED(s.kernel_size.struct_size = 64,
+          "struct_size is 64; the struct of ABI 0.0 has 128 bytes, in "
+          "params[0], in operators[0]");
+  REFUSED(s.operators[0] = NULL, "operators[0] is NULL");
+  REFUSED(s.op.nodes = NULL, "nodes is NULL but should have 5 entries");
+  REFUSED(s.dims[1] = NULL, "dims[1] is NULL");
+  REFUSED(s.op.n_dims = 0xfffffff0, "dims has 4294967280 entries");
+}
+
+Test(check, refuses_numbers_without_a_meaning) {
+  REFUSED(s.mode.type = 99, "type is 99, which has no meaning");
+  REFUSED(s.kernel.pass = 2, "pass is 2");
+  REFUSED(s.nodes[4].op = 12, "op is 12");
+  REFUSED(s.out.shape_kind = 7, "shape_kind is 7");
+  REFUSED(s.gradient.kind = 3, "kind is 3");
+  REFUSED(s.needs[0].what = 3, "what is 3");
+  REFUSED(s.resources[0] = 9, "resource 9");
+  REFUSED(s.mean.dtype = 0x123, "dtype 0x123");
+  REFUSED(s.type.allowed = 0, "the type variable T may stand for nothing");
+}
+
+Test(check, refuses_missing_and_odd_names) {
+  REFUSED(s.plugin.name = NULL, "the plugin has no name");
+  REFUSED(s.plugin.name = "a b", "\"a b\"");
+  REFUSED(s.op.name = "a.b", "\"a.b\"");
+  REFUSED(s.op.name = "", "an operator");
+  REFUSED(s.kernel_size.name = "9lives", "\"9lives\"");
+  REFUSED(s.stride.name = "kernel", "the name \"kernel\" stands twice");
+  REFUSED(s.data.name = NULL, "in input 0 (?)");
+  REFUSED(s.kernel.op = "conv", "\"conv\"");
+  REFUSED(s.kernel.op = "acme.conv@x", "\"acme.conv@x\"");
+  REFUSED(s.kernel.op = NULL, "nn.convolution@1 is expected");
+  REFUSED(s.kernel.id = NULL, "a kernel has no name");
+  REFUSED(s.backward.pass = TN_PASS_FORWARD,
+          "two kernels have the id \"acme.conv.cpu\"");
+  REFUSED(s.op.interface = 0, "interface is 0");
+  REFUSED(s.op.replaces = "acme.other", "\"acme.other\"");
+}
+
+Test(check, refuses_places_outside_the_params_struct) {
+  REFUSED(s.bias.offset = 44, "offset is 44");
+  REFUSED(s.bias.offset = 48, "in parameter 3 (bias)");
+  REFUSED(s.bias.offset = 0xfffffff8, "offset is 4294967288");
+  REFUSED(s.bias.has_offset = TN_NONE, "has_offset is 4294967295");
+  REFUSED(s.mode.has_offset = 36, "is not optional");
+  REFUSED(s.stride.rank_of = 2, "rank_of is 2, which is not a list");
+  REFUSED(s.stride.rank_of = 4, "rank_of is 4");
+  REFUSED(s.kernel_size.rank_of = 1, "leads back");
+  REFUSED(s.kernel_size.min_rank = 4, "min_rank 4");
+  REFUSED(s.mode.n_values = 0, "enum without values");
+  REFUSED(s.stride.default_text = NULL, "no default_text");
+  REFUSED(s.kernel_size.default_text = "1", "required but has a default");
+}
+
+Test(check, refuses_indices_outside_their_table) {
+  REFUSED(s.nodes[0].a = 2, "nodes[0] (operation 2) refers to 2");
+  REFUSED(s.nodes[2].a = 1, "nodes[2]");
+  REFUSED(s.nodes[4].b = 4, "nodes[4]");
+  REFUSED(s.nodes[4].a = -1, "nodes[4]");
+  REFUSED(s.data_terms[1].node = 5, "terms[1] is node 5");
+  REFUSED(s.data_terms[1].spread = 2, "spread 2");
+  REFUSED(s.data.dtype_var = 1, "dtype_var is 1; there are 1");
+  REFUSED(s.data.dtype_param = 0, "dtype_param is 0, which is not a dtype");
+  REFUSED(s.out.shape_index = 2, "operand 2 of list 0");
+  REFUSED(s.out.inplace = 2, "inplace is 2; there are 2, in output 0 (out)");
+  REFUSED(s.out.init = 2, "init is 2");
+  REFUSED(s.out.count = 5, "count is 5");
+  REFUSED(s.data.flags = TN_ARG_VARIADIC, "only the last input");
+  REFUSED(s.out.flags = TN_ARG_VARIADIC, "only the last input");
+  REFUSED(s.require.node = 5, "requirement 0 is node 5");
+  REFUSED(s.gradient.n_inputs = 1, "the gradient speaks of 1 inputs");
+  REFUSED(s.needs[1].index = 2, "need 1 is input 2; there are 2");
+  REFUSED(s.data_gradient.inplace = 4, "inplace is 4; there are 4");
+  REFUSED(s.kernel.when = 2, "when is 2");
+}
+
+Test(check, refuses_missing_functions_of_a_descriptor) {
+  REFUSED(s.kernel.compute = NULL, "compute is NULL, in kernels[0]");
+  REFUSED(s.out.shape_kind = TN_SHAPE_HOOK, "infer is NULL");
+}
+
+Test(check, tells_whether_a_kernel_fits_an_operator) {
+  sample s;
+  sample_init(&s);
+  cr_assert_eq(tn__kernel_fits(&s.kernel, &s.op), TN_OK);
+  s.op.n_inputs = 1;
+  cr_assert_eq(tn__kernel_fits(&s.kernel, &s.op), TN_PLUGIN);
+  cr_assert(strstr(tn_error_text(), "nodes[0]"));
+  s.op.n_inputs = 2;
+  s.kernel.n_dtype_sets = 2;
+  cr_assert_eq(tn__kernel_fits(&s.kernel, &s.op), TN_PLUGIN);
+  cr_assert(strstr(tn_error_text(), "it has 2 dtype sets; the operator has 1"));
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The bad manifests of tests/opgen/err, read in this process: what `opgen
+ * check` prints about them, and that every code has one. Those that opgen finds
+ * by running the operator (E007x) are tested there.
+ */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory.h"
+
+#define FOLDER "tests/opgen/err"
+
+static char *read_text(const char *path) {
+  FILE *from = fopen(path, "rb");
+  if (from == NULL) return NULL;
+  char *text = calloc(1, 1 << 20);
+  if (fread(text, 1, (1 << 20) - 1, from) == 0) text[0] = '\0';
+  fclose(from);
+  return text;
+}
+
+/* A message of the registry has no position. */
+static bool needs_runtime(const char *text) {
+  return strstr(text, "[E007") != NULL ||
+         strncmp(text, FOLDER, strlen(FOLDER)) != 0;
+}
+
+/* Cases that only a command line can state. */
+static bool needs_arguments(const char *folder) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/args", folder);
+  FILE *args = fopen(path, "rb");
+  if (args != NULL) fclose(args);
+  return args != NULL;
+}
+
+/* Calls `body` with each case that has an expected text; counts them. */
+static size_t each_case(void (*body)(const char *folder, const char *expected,
+                                     void *arg),
+                        void *arg) {
+  DIR *folder = opendir(FOLDER);
+  cr_assert_not_null(folder, "run in the root of the repository");
+  size_t n = 0;
+  for (struct dirent *e; (e = readdir(folder)) != NULL;) {
+    char path[512];
+    snprintf(path, sizeof path, FOLDER "/%s/expected.stderr", e->d_name);
+    char *expected = e->d_name[0] == '.' ? NULL : read_text(path);
+    if (expected == NULL) continue;
+    snprintf(path, sizeof path, FOLDER "/%s", e->d_name);
+    body(path, expected, arg);
+    free(expected);
+    ++n;
+  }
+  closedir(folder);
+  return n;
+}
+
+static void compare(const char *folder, const char *expected, void *arg) {
+  (void)arg;
+  if (needs_runtime(expected) || needs_arguments(folder)) return;
+  tnm_plugin *plugin;
+  char *came = memory_read(tn__env_default(), folder, TNM_HUMAN, &plugin);
+  cr_expect_null(plugin, "%s is taken", folder);
+  cr_expect_str_eq(came, expected, "%s: came\n%s", folder, came);
+  tnm_plugin_release(plugin);
+  free(came);
+}
+
+Test(golden, every_bad_manifest_says_what_is_expected) {
+  cr_assert_gt(each_case(compare, NULL), 150);
+}
+
+static void find_code(const char *folder, const char *expected, void *arg) {
+  (void)folder;
+  const char **code = arg;
+  char text[16];
+  if (*code == NULL) return;
+  snprintf(text, sizeof text, "[%s]", *code);
+  if (strstr(expected, text) != NULL) *code = NULL;
+}
+
+Test(golden, every_code_has_a_bad_manifest) {
+  for (size_t i = 0; tnm_code_at(i) != NULL; ++i) {
+    const char *code = tnm_code_at(i);
+    if (strncmp(code, "E007", 4) == 0) continue;
+    const char *wanted = code;
+    each_case(find_code, &wanted);
+    cr_expect_null(wanted, "%s has no case in " FOLDER, code);
+  }
+}
+
+static void find_unlisted(const char *folder, const char *expected, void *arg) {
+  (void)arg;
+  for (const char *at = expected; (at = strstr(at, "[E")) != NULL; ++at) {
+    char code[6];
+    memcpy(code, at + 1, 5);
+    code[5] = '\0';
+    if (at[6] != ']') continue;
+    cr_expect_not_null(tnm_code_explain(code), "%s: %s", folder, code);
+  }
+}
+
+Test(golden, every_code_that_comes_is_explained) {
+  cr_assert_gt(each_case(find_unlisted, NULL), 150);
+}

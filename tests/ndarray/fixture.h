@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fixture.h: what the tests of arrays and calls stand on: an allocator that
+ * counts and fails on demand, a registry with the probe plugin, short ways to
+ * make and read arrays.
+ */
+#ifndef TESTS_NDARRAY_FIXTURE_H_
+#define TESTS_NDARRAY_FIXTURE_H_
+
+#include "ndarray.h"
+
+/* Counts living allocations; refuses number `fail_at` (from 1; 0: none), and
+ * all that follow if `for_ever`. */
+typedef struct meter {
+  int64_t living;
+  int64_t asked;
+  int64_t fail_at;
+  bool for_ever;
+} meter;
+
+typedef struct world {
+  meter memory;
+  tn__env env;
+  tn__registry *registry;
+  tn__caller caller;
+} world;
+
+extern world w;
+
+void world_open(void);  /* with the probe plugin */
+void world_close(void); /* and nothing may be left */
+
+tn_operator *op_get(const char *name);
+
+/* Arrays of f32; `shape` in the list form (2, 3). The macros take the numbers
+ * of elements from the lists. */
+#define SHAPE(...)                                                        \
+  sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]) { \
+    __VA_ARGS__                                                           \
+  }
+#define VALUES(...)                                                 \
+  sizeof((float[]){__VA_ARGS__}) / sizeof(float), (const float[]) { \
+    __VA_ARGS__                                                     \
+  }
+tn_array *floats(size_t ndim, const int64_t *shape, size_t n,
+                 const float *values);
+tn_array *empty(tn_dtype dtype, size_t ndim, const int64_t *shape);
+tn_array *scalar(float value); /* 0-d */
+
+/* Asserts the elements, in row-major order. */
+void expect(tn_array *array, size_t n, const float *values);
+/* Asserts that the thread's error text contains each of the parts. */
+#define EXPECT_TEXT(...) expect_text((const char *const[]){__VA_ARGS__, NULL})
+void expect_text(const char *const *parts);
+
+/* A call of one output: `*out` is given or receives. */
+tn_code call(const char *op, size_t n, tn_array *const *in, tn_array **out);
+#define IN(...)                                                              \
+  sizeof((tn_array *[]){__VA_ARGS__}) / sizeof(tn_array *), (tn_array *[]) { \
+    __VA_ARGS__                                                              \
+  }
+/* The same with a request. */
+tn_code call_req(const char *op, size_t n, tn_array *const *in, tn_array **out,
+                 tn_req req);
+
+#endif /* TESTS_NDARRAY_FIXTURE_H_ */

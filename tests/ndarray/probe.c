@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * probe.c: see probe.h. The kernels are slow and obvious on purpose.
+ */
+#include "probe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+probe_record probe;
+int32_t probe_code;
+int probe_silent;
+int probe_shape;
+
+/* --------------------------------------------------------------- recording */
+
+static void record_frame(const tn_frame *call) {
+  probe.n_in = call->n_in;
+  probe.n_out = call->n_out;
+  probe.n_aux = call->n_aux;
+  probe.n_ws = call->n_ws;
+  probe.flags = call->flags;
+  probe.prepared = call->prepared;
+  for (uint32_t i = 0; i < call->n_in && i < PROBE_MAX; ++i) {
+    probe.in[i] = call->in[i];
+    probe.in_flags[i] = call->in_flags[i];
+    if (!(call->in_flags[i] & TN_IN_ABSENT))
+      probe.in_dense[i] = tn_tensor_is_contiguous(&call->in[i]);
+  }
+  for (uint32_t i = 0; i < call->n_out && i < PROBE_MAX; ++i) {
+    probe.out[i] = call->out[i];
+    probe.req[i] = call->req[i];
+    probe.alias[i] = call->alias[i];
+    probe.out_dense[i] = tn_tensor_is_contiguous(&call->out[i]);
+  }
+  for (uint32_t i = 0; i < call->n_ws && i < PROBE_MAX; ++i) {
+    probe.ws[i] = call->ws[i];
+    probe.ws_bytes[i] = call->ws_bytes[i];
+  }
+  ++probe.calls;
+}
+
+/* ---------------------------------------------------------------- elements */
+
+static float *at(const tn_tensor *t, int64_t i) {
+  int64_t offset = 0;
+  for (int32_t d = t->ndim - 1; d >= 0; --d) {
+    offset += i % t->shape[d] * t->strides[d];
+    i /= t->shape[d];
+  }
+  return (float *)t->data + offset;
+}
+
+static void put(const tn_frame *call, uint32_t o, int64_t i, float value) {
+  float *to = NULL;
+  if (call->req[o] == TN_REQ_NULL) return;
+  to = at(&call->out[o], i);
+  *to = call->req[o] == TN_REQ_ADD ? *to + value : value;
+}
+
+static int absent(const tn_frame *call, uint32_t i) {
+  return (call->in_flags[i] & TN_IN_ABSENT) != 0;
+}
+
+/* ----------------------------------------------------------------- kernels */
+
+static int32_t run_twice(const tn_frame *call) {
+  record_frame(call);
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i)
+    put(call, 0, i, 2 * *at(&call->in[0], i));
+  return TN_OK;
+}
+
+static int32_t run_sum(const tn_frame *call) {
+  record_frame(call);
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
+    float sum = 0;
+    for (uint32_t k = 0; k < call->n_in; ++k)
+      sum += absent(call, k) ? 100 : *at(&call->in[k], i);
+    put(call, 0, i, sum);
+  }
+  return TN_OK;
+}
+
+/* The output starts as a copy of input 0. */
+static int32_t run_onto(const tn_frame *call) {
+  record_frame(call);
+  for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i)
+    *at(&call->out[0], i) += 3 * *at(&call->in[1], i);
+  return TN_OK;
+}
+
+static int32_t run_split(const tn_frame *call) {
+  record_frame(call);
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
+    float x = *at(&call->in[0], i);
+    put(call, 0, i, x + 1);
+    put(call, 1, i, x * 10);
+  }
+  return TN_OK;
+}
+
+static int32_t run_fill(const tn_frame *call) {
+  record_frame(call);
+  for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i)
+    put(call, 0, i, 7);
+  return TN_OK;
+}
+
+static int32_t run_fail(const tn_frame *call) {
+  record_frame(call);
+  if (probe_silent) return probe_code;
+  return TN_FAIL(call, probe_code, "element %d is odd", 3);
+}
+
+/* The elements above zero, in their order. */
+static int32_t run_pick(const tn_frame *call) {
+  int64_t n = 0, all = tn_tensor_size(&call->in[0]), k = 0;
+  record_frame(call);
+  for (int64_t i = 0; i < all; ++i) n += *at(&call->in[0], i) > 0;
+  const int64_t shape[] = {n, 1};
+  if (probe_shape == 1) return TN_OK;
+  int32_t rank = probe_shape == 3 ? 2 : 1;
+  int32_t rc = call->host->set_shape(call, TN_OPERAND_OUT, 0, rank, shape);
+  if (rc) return rc;
+  if (probe_shape == 2)
+    return call->host->set_shape(call, TN_OPERAND_OUT, 0, 1, shape);
+  for (int64_t i = 0; i < all; ++i)
+    if (*at(&call->in[0], i) > 0) put(call, 0, k++, *at(&call->in[0], i));
+  return TN_OK;
+}
+
+static int32_t run_state(const tn_frame *call) {
+  record_frame(call);
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
+    *at(&call->aux[0], 0) += *at(&call->in[0], i);
+    put(call, 0, i, *at(&call->in[0], i));
+  }
+  return TN_OK;
+}
+
+static int32_t run_scratch(const tn_frame *call) {
+  record_frame(call);
+  for (uint32_t i = 0; i < call->n_ws; ++i)
+    memset(call->ws[i], 0xff, (size_t)call->ws_bytes[i]);
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i)
+    put(call, 0, i, *at(&call->in[0], i));
+  return TN_OK;
+}
+
+static void destroy_scratch(void *prepared) {
+  ++probe.destroys;
+  free(prepared);
+}
+
+static int32_t prepare_scratch(const tn_frame *call, tn_plan *plan) {
+  ++probe.prepares;
+  probe.data_in_prepare = call->in[0].data || call->out[0].data || call->ws;
+  plan->n_ws = 3;
+  plan->ws[0] = (tn_workspace){5, 0};
+  plan->ws[1] = (tn_workspace){100, 4096};
+  plan->ws[2] = (tn_workspace){0, 8};
+  plan->prepared = malloc(16);
+  plan->destroy = destroy_scratch;
+  return plan->prepared ? TN_OK
+                        : TN_FAIL(call, TN_OUT_OF_MEMORY, "no 16 bytes");
+}
+
+static int32_t prepare_bad(const tn_frame *call, tn_plan *plan) {
+  (void)call;
+  plan->n_ws = 1;
+  plan->ws[0] = (tn_workspace){8, 24};
+  plan->destroy = destroy_scratch;
+  return TN_OK;
+}
+
+static int32_t prepare_random(const tn_frame *call, tn_plan *plan) {
+  (void)call;
+  plan->random_blocks = 10;
+  return TN_OK;
+}
+
+static int32_t run_random(const tn_frame *call) {
+  record_frame(call);
+  probe.key = call->run->random[0]->key;
+  probe.offset = call->run->random[0]->offset;
+  return run_fill(call);
+}
+
+/* in = [grad out, a, b, out], out = [grad a, grad b] */
+static int32_t back_mul(const tn_frame *call) {
+  record_frame(call);
+  for (uint32_t k = 0; k < 2; ++k) {
+    if (call->req[k] == TN_REQ_NULL) continue;
+    const tn_tensor *other = &call->in[2 - k];
+    for (int64_t i = 0; i < tn_tensor_size(&call->out[k]); ++i)
+      put(call, k, i, *at(&call->in[0], i) * *at(other, i));
+  }
+  return TN_OK;
+}
+
+static int32_t run_mul(const tn_frame *call) {
+  record_frame(call);
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i)
+    put(call, 0, i, *at(&call->in[0], i) * *at(&call->in[1], i));
+  return TN_OK;
+}
+
+/* in = [grad out, grad high, x, out, high], out = [grad x] */
+static int32_t back_split(const tn_frame *call) {
+  record_frame(call);
+  for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i)
+    put(call, 0, i, *at(&call->in[0], i) + 10 * *at(&call->in[1], i));
+  return TN_OK;
+}
+
+/* in = [grad out, x, label, out], out = [grad x, grad label]; the number of
+ * elements of x counts, not their values. */
+static int32_t back_loss(const tn_frame *call) {
+  record_frame(call);
+  int64_t n = tn_tensor_size(&call->in[1]);
+  for (int64_t i = 0; i < n; ++i)
+    put(call, 0, i, (float)n * *at(&call->in[3], i));
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ tables */
+
+#define ARG(id, text, bits, kind, place, start)            \
+  static const tn_arg id = {.struct_size = sizeof(tn_arg), \
+                            .flags = (bits),               \
+                            .dtype_var = 0,                \
+                            .dtype_param = TN_NONE,        \
+                            .shape_kind = (kind),          \
+                            .inplace = (place),            \
+                            .init = (start),               \
+                            .count = TN_NONE,              \
+                            .name = (text),                \
+                            .doc = (text)}
+ARG(in_x, "x", 0, TN_SHAPE_ANY, TN_NONE, TN_NONE);
+ARG(in_y, "y", 0, TN_SHAPE_SAME, TN_NONE, TN_NONE);
+ARG(in_dense, "x", TN_ARG_CONTIGUOUS, TN_SHAPE_ANY, TN_NONE, TN_NONE);
+ARG(in_more, "more", TN_ARG_VARIADIC, TN_SHAPE_SAME, TN_NONE, TN_NONE);
+ARG(in_opt, "bias", TN_ARG_OPTIONAL, TN_SHAPE_SAME, TN_NONE, TN_NONE);
+ARG(in_label, "label", 0, TN_SHAPE_SAME, TN_NONE, TN_NONE);
+ARG(out_new, "out", 0, TN_SHAPE_SAME, TN_NONE, TN_NONE);
+ARG(out_in, "out", 0, TN_SHAPE_SAME, 0, TN_NONE);
+ARG(out_dense, "out", TN_ARG_CONTIGUOUS, TN_SHAPE_SAME, 0, TN_NONE);
+ARG(out_onto, "out", 0, TN_SHAPE_SAME, 0, 0);
+ARG(out_high, "high", TN_ARG_HIDDEN, TN_SHAPE_SAME, TN_NONE, TN_NONE);
+ARG(out_any, "out", 0, TN_SHAPE_ANY, TN_NONE, TN_NONE);
+ARG(out_some, "some", TN_ARG_DYNAMIC, TN_SHAPE_ANY, TN_NONE, TN_NONE);
+ARG(aux_sum, "total", 0, TN_SHAPE_ANY, TN_NONE, TN_NONE);
+
+static const tn_arg *const only_x[] = {&in_x}, *const x_y[] = {&in_x, &in_y},
+                           *const dense_x[] = {&in_dense},
+                           *const x_more[] = {&in_x, &in_more},
+                           *const x_opt[] = {&in_x, &in_opt},
+                           *const x_label[] = {&in_x, &in_label};
+static const tn_arg *const
+    to_new[] = {&out_new},
+    *const to_in[] = {&out_in}, *const to_dense[] = {&out_dense},
+    *const to_onto[] = {&out_onto}, *const to_two[] = {&out_new, &out_high},
+    *const to_any[] = {&out_any}, *const to_some[] = {&out_some};
+static const tn_arg *const sum_state[] = {&aux_sum};
+
+static const tn_dtype_var var_t = {.struct_size = sizeof(tn_dtype_var),
+                                   .allowed = TN_BIT_F32 | TN_BIT_F64,
+                                   .name = "T"};
+static const tn_dtype_var *const vars[] = {&var_t};
+
+static const tn_need need_a[] = {{TN_NEED_GRAD_OUT, 0, 0, 0},
+                                 {TN_NEED_IN, 1, 0, 0}};
+static const tn_need need_b[] = {{TN_NEED_GRAD_OUT, 0, 0, 0},
+                                 {TN_NEED_IN, 0, 0, 0}};
+static const tn_need need_heads[] = {{TN_NEED_GRAD_OUT, 0, 0, 0},
+                                     {TN_NEED_GRAD_OUT, 1, 0, 0}};
+static const tn_need need_loss[] = {{TN_NEED_IN, 0, 1, 0},
+                                    {TN_NEED_OUT, 0, 0, 0}};
+#define RULE(id, list, place, never)                                          \
+  static const tn_input_gradient id = {.struct_size = sizeof id,              \
+                                       .stop = (never),                       \
+                                       .n_needs = sizeof list / sizeof *list, \
+                                       .inplace = (place),                    \
+                                       .needs = list}
+RULE(rule_a, need_a, 0, 0);
+RULE(rule_b, need_b, TN_NONE, 0);
+RULE(rule_heads, need_heads, TN_NONE, 0);
+RULE(rule_loss, need_loss, TN_NONE, 0);
+static const tn_input_gradient rule_stop = {
+    .struct_size = sizeof rule_stop, .stop = 1, .inplace = TN_NONE};
+static const tn_input_gradient *const rules_mul[] = {&rule_a, &rule_b},
+                                      *const rules_split[] = {&rule_heads},
+                                      *const rules_loss[] = {&rule_loss,
+                                                             &rule_stop};
+#define GRADIENT(id, list)                                               \
+  static const tn_gradient id = {.struct_size = sizeof id,               \
+                                 .kind = TN_GRADIENT_KERNEL,             \
+                                 .n_inputs = sizeof list / sizeof *list, \
+                                 .inputs = list}
+GRADIENT(gradient_mul, rules_mul);
+GRADIENT(gradient_split, rules_split);
+GRADIENT(gradient_loss, rules_loss);
+static const tn_gradient gradient_none = {.struct_size = sizeof gradient_none,
+                                          .kind = TN_GRADIENT_NONE,
+                                          .why = "it only records"};
+
+#define N(list) ((uint32_t)(sizeof list / sizeof *list))
+#define OP_AUX(id, text, ins, outs, n_states, states, slope) \
+  static const tn_op id = {.struct_size = sizeof(tn_op),     \
+                           .interface = 1,                   \
+                           .since = 1,                       \
+                           .n_dtype_vars = 1,                \
+                           .n_inputs = N(ins),               \
+                           .n_outputs = N(outs),             \
+                           .n_aux = (n_states),              \
+                           .name = (text),                   \
+                           .summary = (text),                \
+                           .dtype_vars = vars,               \
+                           .inputs = ins,                    \
+                           .outputs = outs,                  \
+                           .aux = (states),                  \
+                           .gradient = &(slope)}
+#define OP(id, text, ins, outs, slope) \
+  OP_AUX(id, text, ins, outs, 0, NULL, slope)
+OP(op_all, "all", only_x, to_in, gradient_none);
+OP(op_write, "write", only_x, to_in, gradient_none);
+OP(op_add, "add", only_x, to_in, gradient_none);
+OP(op_place, "place", only_x, to_in, gradient_none);
+OP(op_sum, "sum", x_y, to_in, gradient_none);
+OP(op_dense, "dense", dense_x, to_dense, gradient_none);
+OP(op_onto, "onto", x_y, to_onto, gradient_none);
+OP(op_split, "split", only_x, to_two, gradient_split);
+OP(op_fail, "fail", only_x, to_new, gradient_none);
+OP(op_pick, "pick", only_x, to_some, gradient_none);
+OP_AUX(op_state, "state", only_x, to_new, 1, sum_state, gradient_none);
+OP(op_join, "join", x_more, to_new, gradient_none);
+OP(op_opt, "opt", x_opt, to_new, gradient_none);
+OP(op_scratch, "scratch", only_x, to_new, gradient_none);
+OP(op_bad, "bad", only_x, to_new, gradient_none);
+OP(op_random, "random", only_x, to_new, gradient_none);
+OP(op_mul, "mul", x_y, to_new, gradient_mul);
+OP(op_loss, "loss", x_label, to_new, gradient_loss);
+static const tn_op op_fill = {.struct_size = sizeof(tn_op),
+                              .interface = 1,
+                              .since = 1,
+                              .n_dtype_vars = 1,
+                              .n_outputs = 1,
+                              .name = "fill",
+                              .summary = "fill",
+                              .dtype_vars = vars,
+                              .outputs = to_any,
+                              .gradient = &gradient_none};
+static const tn_op *const operators[] = {
+    &op_all,    &op_write, &op_add,   &op_place,   &op_sum,
+    &op_dense,  &op_onto,  &op_split, &op_fail,    &op_pick,
+    &op_state,  &op_join,  &op_opt,   &op_scratch, &op_bad,
+    &op_random, &op_mul,   &op_loss,  &op_fill};
+
+#define W TN_WRITES_WRITE
+#define I TN_WRITES_INPLACE
+#define A TN_WRITES_ADD
+static const uint32_t rng[] = {TN_RESOURCE_RANDOM};
+static const uint64_t only_f32[] = {TN_BIT_F32};
+#define KERNEL(id_, text, way, bits, how, plan_, n_rng)           \
+  static const tn_kernel id_ = {.struct_size = sizeof(tn_kernel), \
+                                .flags = TN_KERNEL_REENTRANT,     \
+                                .pass = (way),                    \
+                                .device_type = TN_DEVICE_CPU,     \
+                                .writes = (bits),                 \
+                                .n_dtype_sets = 1,                \
+                                .n_resources = (n_rng),           \
+                                .when = TN_NONE,                  \
+                                .op = "probe." text "@1",         \
+                                .id = "probe." text ".cpu",       \
+                                .dtype_sets = only_f32,           \
+                                .resources = rng,                 \
+                                .prepare = (plan_),               \
+                                .compute = (how)}
+#define FORWARD(id, text, bits, how) \
+  KERNEL(id, text, TN_PASS_FORWARD, bits, how, NULL, 0)
+#define BACKWARD(id, text, bits, how) \
+  KERNEL(id, text, TN_PASS_BACKWARD, bits, how, NULL, 0)
+FORWARD(k_all, "all", W | I | A, run_twice);
+FORWARD(k_write, "write", W, run_twice);
+FORWARD(k_add, "add", A, run_twice);
+FORWARD(k_place, "place", I, run_twice);
+FORWARD(k_sum, "sum", W | I | A, run_sum);
+FORWARD(k_dense, "dense", W | I | A, run_twice);
+FORWARD(k_onto, "onto", W | I | A, run_onto);
+FORWARD(k_split, "split", W, run_split);
+FORWARD(k_fail, "fail", W, run_fail);
+FORWARD(k_pick, "pick", W, run_pick);
+FORWARD(k_state, "state", W, run_state);
+FORWARD(k_join, "join", W, run_sum);
+FORWARD(k_opt, "opt", W, run_sum);
+KERNEL(k_scratch, "scratch", TN_PASS_FORWARD, W, run_scratch, prepare_scratch,
+       0);
+KERNEL(k_bad, "bad", TN_PASS_FORWARD, W, run_scratch, prepare_bad, 0);
+KERNEL(k_random, "random", TN_PASS_FORWARD, W, run_random, prepare_random, 1);
+FORWARD(k_mul, "mul", W, run_mul);
+FORWARD(k_loss, "loss", W, run_mul);
+FORWARD(k_fill, "fill", W, run_fill);
+BACKWARD(b_mul, "mul", W | I | A, back_mul);
+BACKWARD(b_split, "split", W, back_split);
+BACKWARD(b_loss, "loss", W | A, back_loss);
+static const tn_kernel *const kernels[] = {
+    &k_all,  &k_write,   &k_add,   &k_place,  &k_sum,   &k_dense,
+    &k_onto, &k_split,   &k_fail,  &k_pick,   &k_state, &k_join,
+    &k_opt,  &k_scratch, &k_bad,   &k_random, &k_mul,   &k_loss,
+    &k_fill, &b_mul,     &b_split, &b_loss};
+
+const tn_plugin probe_plugin = {.magic = TN_PLUGIN_MAGIC,
+                                .struct_size = sizeof(tn_plugin),
+                                .abi_major = TN_ABI_MAJOR,
+                                .abi_minor = TN_ABI_MINOR,
+                                .min_host_minor = TN_ABI_MINOR,
+                                .flags = TN_PLUGIN_UNLOADABLE,
+                                .release = 3,
+                                .n_operators = N(operators),
+                                .n_kernels = N(kernels),
+                                .name = "probe",
+                                .summary = "Records how it is called",
+                                .license = "Apache-2.0",
+                                .opgen = "by hand",
+                                .operators = operators,
+                                .kernels = kernels};

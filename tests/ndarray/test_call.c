@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Forward calls: operands in their places, outputs made or checked, failures
+ * told. What lower.c does to requests is in test_lower.c.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fixture.h"
+#include "probe.h"
+
+TestSuite(call, .init = world_open, .fini = world_close);
+
+static tn_array *two(float a, float b) {
+  return floats(SHAPE(2), VALUES(a, b));
+}
+
+static void drop(tn_array *a, tn_array *b, tn_array *c) {
+  tn__array_release(a);
+  tn__array_release(b);
+  tn__array_release(c);
+}
+
+/* --------------------------------------------------------------- operands */
+
+Test(call, makes_the_output_and_gives_it_to_the_caller) {
+  tn_array *x = two(1, 2), *y = NULL;
+  cr_assert_eq(call("probe.all", IN(x), &y), TN_OK, "%s", tn_error_text());
+  expect(y, VALUES(2, 4));
+  cr_assert_eq(probe.calls, 1);
+  cr_assert_eq(probe.req[0], TN_REQ_WRITE);
+  cr_assert_eq(probe.alias[0], -1);
+  cr_assert_eq(probe.in_flags[0], TN_IN_CONTIGUOUS);
+  cr_assert_eq(probe.n_ws, 0);
+  cr_assert_eq(probe.flags, 0);
+  drop(x, y, NULL);
+}
+
+Test(call, writes_into_a_given_output) {
+  tn_array *x = two(1, 2), *y = two(9, 9), *same = y;
+  cr_assert_eq(call("probe.all", IN(x), &y), TN_OK);
+  cr_assert_eq(y, same);
+  expect(y, VALUES(2, 4));
+  drop(x, y, NULL);
+}
+
+Test(call, adds_to_a_given_output) {
+  tn_array *x = two(1, 2), *y = two(10, 20);
+  cr_assert_eq(call_req("probe.all", IN(x), &y, TN_REQ_ADD), TN_OK);
+  expect(y, VALUES(12, 24));
+  cr_assert_eq(probe.req[0], TN_REQ_ADD);
+  drop(x, y, NULL);
+}
+
+Test(call, is_not_made_when_no_output_is_wanted) {
+  tn_array *x = two(1, 2), *y = two(8, 9), *none = NULL, *s = scalar(1);
+  cr_assert_eq(call_req("probe.all", IN(x), &y, TN_REQ_NULL), TN_OK);
+  expect(y, VALUES(8, 9));
+  cr_assert_eq(call_req("probe.all", IN(x), &none, TN_REQ_NULL), TN_OK);
+  cr_assert_null(none);
+  cr_assert_eq(call_req("probe.all", IN(x), &s, TN_REQ_NULL), TN_OK);
+  cr_assert_eq(probe.calls, 0);
+  drop(x, y, s);
+}
+
+Test(call, takes_arrays_without_elements_and_without_dimensions) {
+  tn_array *x = empty(TN_F32, SHAPE(0, 3)), *y = NULL, *s = scalar(4),
+           *t = NULL;
+  cr_assert_eq(call("probe.all", IN(x), &y), TN_OK);
+  cr_assert_eq(tn__array_tensor(y)->shape[1], 3);
+  cr_assert_eq(probe.calls, 1);
+  cr_assert_eq(call("probe.sum", IN(s, s), &t), TN_OK);
+  expect(t, VALUES(8));
+  cr_assert_eq(call_req("probe.all", IN(x), &y, TN_REQ_ADD), TN_OK);
+  drop(x, y, s);
+  tn__array_release(t);
+}
+
+Test(call, hands_views_over_as_they_are) {
+  tn_array *x = floats(SHAPE(2, 2), VALUES(1, 2, 3, 4)), *t = NULL, *b = NULL,
+           *row = two(10, 20), *y = NULL;
+  cr_assert_eq(tn__array_transpose(x, NULL, &t), TN_OK);
+  cr_assert_eq(tn__array_broadcast(row, SHAPE(2, 2), &b), TN_OK);
+  cr_assert_eq(call("probe.sum", IN(t, b), &y), TN_OK, "%s", tn_error_text());
+  expect(y, VALUES(11, 23, 12, 24));
+  cr_assert_eq(probe.in_flags[0], 0);
+  cr_assert_eq(probe.in_flags[1], 0);
+  drop(x, t, b);
+  drop(row, y, NULL);
+}
+
+Test(call, writes_into_a_strided_output) {
+  tn_array *y = floats(SHAPE(4), VALUES(9, 9, 9, 9)), *odd = NULL,
+           *x = two(1, 2);
+  const tn_range range = {0, 0, -1, INT64_MIN, -2};
+  cr_assert_eq(tn__array_slice(y, &range, &odd), TN_OK);
+  cr_assert_eq(call("probe.all", IN(x), &odd), TN_OK);
+  expect(y, VALUES(9, 4, 9, 2));
+  cr_assert_eq(probe.out_dense[0], 0);
+  drop(x, y, odd);
+}
+
+Test(call, marks_an_absent_optional_input) {
+  tn_array *x = two(1, 2), *bias = two(5, 6), *y = NULL;
+  cr_assert_eq(call("probe.opt", IN(x, bias), &y), TN_OK);
+  expect(y, VALUES(6, 8));
+  cr_assert_eq(call("probe.opt", IN(x), &y), TN_OK);
+  expect(y, VALUES(101, 102));
+  cr_assert_eq(probe.n_in, 2);
+  cr_assert_eq(probe.in_flags[1], TN_IN_ABSENT);
+  cr_assert_eq(probe.in[1].ndim, -1);
+  cr_assert_null(probe.in[1].data);
+  cr_assert_eq(call("probe.opt", IN(x, NULL), &y), TN_OK);
+  expect(y, VALUES(101, 102));
+  drop(x, y, bias);
+}
+
+Test(call, takes_any_number_of_variadic_inputs) {
+  tn_array *x = two(1, 2), *y = NULL, *in[20];
+  for (int i = 0; i < 20; ++i) in[i] = x;
+  for (size_t n = 1; n <= 20; ++n) {
+    const float sum[] = {(float)n, (float)(2 * n)};
+    if (n > 8) break; /* what the probe can write down */
+    cr_assert_eq(call("probe.join", n, in, &y), TN_OK, "%s", tn_error_text());
+    expect(y, 2, sum);
+    cr_assert_eq(probe.n_in, n);
+  }
+  cr_assert_eq(call("probe.join", 20, in, &y), TN_OK, "%s", tn_error_text());
+  expect(y, VALUES(20, 40)); /* more operands than fit without heap */
+  cr_assert_eq(call("probe.join", 0, in, &y), TN_INVALID);
+  EXPECT_TEXT("at least 1 input", "x, more...", "0 were given");
+  drop(x, y, NULL);
+}
+
+Test(call, lets_the_operator_mutate_aux_states) {
+  tn_array *x = two(3, 4), *total = scalar(10), *y = NULL;
+  cr_assert_eq(call("probe.state", IN(x, total), &y), TN_OK);
+  expect(total, VALUES(17));
+  cr_assert_eq(probe.n_in, 1);
+  cr_assert_eq(probe.n_aux, 1);
+  cr_assert_eq(call("probe.state", IN(x), &y), TN_INVALID);
+  EXPECT_TEXT("takes 1 input (x)", "1 aux state (total)", "1 was given");
+  cr_assert_eq(call("probe.state", IN(x, NULL), &y), TN_INVALID);
+  EXPECT_TEXT("aux state `total` is NULL");
+  cr_assert_eq(call("probe.state", IN(x, x), &y), TN_INVALID);
+  EXPECT_TEXT("aux state `total`", "input `x`", "share memory");
+  drop(x, y, total);
+}
+
+Test(call, leaves_out_hidden_outputs) {
+  tn_array *x = two(1, 2), *both[2] = {NULL, NULL};
+  const tn_inputs in = {1, &x};
+  const tn_outputs one = {1, both, NULL}, all = {2, both, NULL};
+  tn_operator *op = op_get("probe.split");
+  cr_assert_eq(tn__call(&w.caller, op, &in, NULL, &one), TN_OK, "%s",
+               tn_error_text());
+  expect(both[0], VALUES(2, 3));
+  cr_assert_null(both[1]);
+  cr_assert_eq(probe.n_out, 2);
+  cr_assert_eq(probe.req[1], TN_REQ_NULL);
+  cr_assert_null(probe.out[1].data);
+  cr_assert_eq(tn__call(&w.caller, op, &in, NULL, &all), TN_OK);
+  expect(both[1], VALUES(10, 20));
+  drop(x, both[0], both[1]);
+}
+
+Test(call, computes_only_the_outputs_that_are_wanted) {
+  tn_array *x = two(1, 2), *both[2] = {two(7, 7), NULL};
+  const tn_inputs in = {1, &x};
+  const tn_req req[] = {TN_REQ_NULL, TN_REQ_WRITE};
+  const tn_outputs out = {2, both, req};
+  cr_assert_eq(tn__call(&w.caller, op_get("probe.split"), &in, NULL, &out),
+               TN_OK);
+  expect(both[0], VALUES(7, 7));
+  expect(both[1], VALUES(10, 20));
+  drop(x, both[0], both[1]);
+}
+
+Test(call, lets_a_given_output_tell_the_shape) {
+  tn_array *y = NULL;
+  cr_assert_eq(call("probe.fill", 0, NULL, &y), TN_INCOMPLETE);
+  EXPECT_TEXT("probe.fill@1", "output `out`", "give an output array");
+  y = two(0, 0);
+  cr_assert_eq(call("probe.fill", 0, NULL, &y), TN_OK, "%s", tn_error_text());
+  expect(y, VALUES(7, 7));
+  tn__array_release(y);
+}
+
+/* --------------------------------------------------- workspaces, resources */
+
+Test(call, provides_workspaces_and_ends_what_prepare_began) {
+  tn_array *x = two(1, 2), *y = NULL;
+  cr_assert_eq(call("probe.scratch", IN(x), &y), TN_OK, "%s", tn_error_text());
+  expect(y, VALUES(1, 2));
+  cr_assert_eq(probe.n_ws, 3);
+  cr_assert_eq((uintptr_t)probe.ws[0] % 64, 0);
+  cr_assert_eq((uintptr_t)probe.ws[1] % 4096, 0);
+  cr_assert_eq((uintptr_t)probe.ws[2] % 8, 0);
+  cr_assert_eq(probe.ws_bytes[0], 5);
+  cr_assert_eq(probe.ws_bytes[1], 100);
+  cr_assert_geq((char *)probe.ws[1] - (char *)probe.ws[0], 5);
+  cr_assert_geq((char *)probe.ws[2] - (char *)probe.ws[1], 100);
+  cr_assert_not_null(probe.prepared);
+  cr_assert_eq(probe.data_in_prepare, 0);
+  cr_assert_eq(probe.prepares, 1);
+  cr_assert_eq(probe.destroys, 1);
+  drop(x, y, NULL);
+}
+
+Test(call, refuses_a_plan_that_makes_no_sense) {
+  tn_array *x = two(1, 2), *y = NULL;
+  cr_assert_eq(call("probe.bad", IN(x), &y), TN_PLUGIN);
+  EXPECT_TEXT("no power of two", "prepare of kernel probe.bad.cpu",
+              "plugin probe release 3");
+  cr_assert_null(y);
+  cr_assert_eq(probe.calls, 0);
+  cr_assert_eq(probe.destroys, 1);
+  drop(x, NULL, NULL);
+}
+
+Test(call, draws_other_random_blocks_each_time) {
+  tn_array *x = two(1, 2), *y = NULL;
+  cr_assert_eq(call("probe.random", IN(x), &y), TN_OK);
+  cr_assert_eq(probe.key, 77);
+  cr_assert_eq(probe.offset, 0);
+  cr_assert_eq(call("probe.random", IN(x), &y), TN_OK);
+  cr_assert_eq(probe.offset, 10);
+  drop(x, y, NULL);
+}
+
+/* -------------------------------------------------------------- bad input */
+
+Test(call, tells_a_wrong_number_of_inputs) {
+  tn_array *x = two(1, 2), *y = NULL;
+  cr_assert_eq(call("probe.sum", IN(x, x, x), &y), TN_INVALID);
+  EXPECT_TEXT("probe.sum@1 takes 2 inputs (x, y), but 3 were given");
+  cr_assert_eq(call("probe.all", 0, NULL, &y), TN_INVALID);
+  EXPECT_TEXT("probe.all@1 takes 1 input (x), but 0 were given");
+  cr_assert_eq(call("probe.opt", 0, NULL, &y), TN_INVALID);
+  EXPECT_TEXT("probe.opt@1 takes 1 to 2 inputs (x, bias), but 0 were given");
+  cr_assert_eq(call("probe.sum", IN(x, NULL), &y), TN_INVALID);
+  EXPECT_TEXT("input `y` is NULL", "not optional");
+  tn__array_release(x);
+}
+
+Test(call, tells_a_wrong_number_of_outputs) {
+  tn_array *x = two(1, 2), *places[3] = {NULL, NULL, NULL};
+  const tn_inputs in = {1, &x};
+  const tn_outputs none = {0, places, NULL}, three = {3, places, NULL};
+  tn_operator *op = op_get("probe.split");
+  cr_assert_eq(tn__call(&w.caller, op, &in, NULL, &none), TN_INVALID);
+  EXPECT_TEXT("probe.split@1 has 1 output (out, high; 1 of them hidden",
+              "0 places were given");
+  cr_assert_eq(tn__call(&w.caller, op, &in, NULL, &three), TN_INVALID);
+  EXPECT_TEXT("3 places were given");
+  tn__array_release(x);
+}
+
+Test(call, tells_requests_that_cannot_be) {
+  tn_array *x = two(1, 2), *y = NULL;
+  cr_assert_eq(call_req("probe.all", IN(x), &x, TN_REQ_INPLACE), TN_INVALID);
+  EXPECT_TEXT("TN_REQ_INPLACE", "output `out`", "TN_REQ_WRITE");
+  cr_assert_eq(call_req("probe.all", IN(x), &x, 9), TN_INVALID);
+  EXPECT_TEXT("request 9");
+  cr_assert_eq(call_req("probe.all", IN(x), &y, TN_REQ_ADD), TN_INVALID);
+  EXPECT_TEXT("TN_REQ_ADD", "output `out`");
+  expect(x, VALUES(1, 2));
+  tn__array_release(x);
+}
+
+Test(call, tells_what_a_given_output_should_have_been) {
+  tn_array *x = two(1, 2), *y = floats(SHAPE(1, 3), VALUES(1, 2, 3)),
+           *z = empty(TN_F64, SHAPE(2));
+  cr_assert_eq(call("probe.all", IN(x), &y), TN_SHAPE);
+  EXPECT_TEXT(
+      "probe.all@1: output `out` must be f32 (2), but the given array "
+      "is f32 (1,3)");
+  cr_assert_eq(call("probe.all", IN(x), &z), TN_DTYPE);
+  EXPECT_TEXT("must be f32 (2)", "is f64 (2)");
+  expect(y, VALUES(1, 2, 3));
+  drop(x, y, z);
+}
+
+Test(call, tells_shapes_and_dtypes_that_contradict) {
+  tn_array *x = two(1, 2), *y = floats(SHAPE(3), VALUES(1, 2, 3)), *out = NULL,
+           *z = empty(TN_F64, SHAPE(2)), *i = empty(TN_I32, SHAPE(2));
+  cr_assert_eq(call("probe.sum", IN(x, y), &out), TN_SHAPE);
+  EXPECT_TEXT("probe.sum", "x", "y", "2", "3");
+  cr_assert_eq(call("probe.sum", IN(x, z), &out), TN_DTYPE);
+  EXPECT_TEXT("f32", "f64");
+  cr_assert_eq(call("probe.all", IN(i), &out), TN_DTYPE);
+  EXPECT_TEXT("i32");
+  cr_assert_eq(call("probe.all", IN(z), &out), TN_UNSUPPORTED);
+  EXPECT_TEXT("probe.all.cpu", "f64");
+  cr_assert_null(out);
+  drop(x, y, z);
+  tn__array_release(i);
+}
+
+Test(call, refuses_outputs_that_repeat_or_share_elements) {
+  tn_array *one = scalar(1), *b = NULL, *x = two(1, 2);
+  cr_assert_eq(tn__array_broadcast(one, SHAPE(2), &b), TN_OK);
+  cr_assert_eq(call("probe.all", IN(x), &b), TN_INVALID);
+  EXPECT_TEXT("output `out`", "broadcast view", "repeats elements");
+  tn_array *y = two(0, 0), *both[2] = {y, y};
+  const tn_inputs in = {1, &x};
+  const tn_outputs out = {2, both, NULL};
+  cr_assert_eq(tn__call(&w.caller, op_get("probe.split"), &in, NULL, &out),
+               TN_INVALID);
+  EXPECT_TEXT("output `high`", "output `out`", "share memory");
+  cr_assert_eq(probe.calls, 0);
+  drop(x, y, b);
+  tn__array_release(one);
+}
+
+Test(call, refuses_objects_of_another_runtime) {
+  tn_array *x = two(1, 2), *y = NULL, *foreign = NULL;
+  const tn__env other = w.env;
+  const int64_t shape[] = {2};
+  cr_assert_eq(tn__array_create(&other, &(tn_spec){TN_F32, 1, shape}, &foreign),
+               TN_OK);
+  cr_assert_eq(call("probe.all", IN(foreign), &y), TN_INVALID);
+  EXPECT_TEXT("input `x`", "another runtime");
+  cr_assert_eq(call("probe.all", IN(x), &foreign), TN_INVALID);
+  EXPECT_TEXT("output `out`", "another runtime");
+  tn__caller stranger = {.env = &other};
+  const tn_inputs in = {1, &x};
+  const tn_outputs out = {1, &y, NULL};
+  cr_assert_eq(tn__call(&stranger, op_get("probe.all"), &in, NULL, &out),
+               TN_INVALID);
+  EXPECT_TEXT("operator probe.all@1 belongs to another runtime");
+  tn_params *params = NULL;
+  cr_assert_eq(tn__params_parse(op_get("probe.sum"), "", &params), TN_OK);
+  cr_assert_eq(tn__call(&w.caller, op_get("probe.all"), &in, params, &out),
+               TN_INVALID);
+  EXPECT_TEXT("probe.all@1", "made for operator probe.sum@1");
+  tn__params_release(params);
+  drop(x, y, foreign);
+}
+
+Test(call, tells_whose_kernel_failed_and_with_what) {
+  tn_array *x = floats(SHAPE(1, 2), VALUES(1, 2)), *y = NULL;
+  probe_code = TN_OUT_OF_RANGE;
+  cr_assert_eq(call("probe.fail", IN(x), &y), TN_OUT_OF_RANGE);
+  EXPECT_TEXT("probe.fail@1: element 3 is odd", "kernel probe.fail.cpu",
+              "plugin probe release 3", "input `x` f32 (1,2)",
+              "output `out` f32 (1,2)");
+  cr_assert_null(y);
+  probe_silent = 1;
+  cr_assert_eq(call("probe.fail", IN(x), &y), TN_OUT_OF_RANGE);
+  EXPECT_TEXT("gave no reason", "kernel probe.fail.cpu");
+  probe_code = 42;
+  cr_assert_eq(call("probe.fail", IN(x), &y), TN_PLUGIN);
+  EXPECT_TEXT("returned 42, which is no code");
+  tn__array_release(x);
+}
+
+Test(call, of_an_unloaded_operator_is_refused) {
+  tn_array *x = two(1, 2), *y = NULL;
+  tn_operator *op = op_get("probe.all");
+  const tn_inputs in = {1, &x};
+  const tn_outputs out = {1, &y, NULL};
+  cr_assert_eq(tn__call(&w.caller, op, &in, NULL, &out), TN_OK);
+  cr_assert_eq(tn__plugin_unload(w.registry, "probe"), TN_OK, "%s",
+               tn_error_text());
+  cr_assert_eq(tn__call(&w.caller, op, &in, NULL, &out), TN_NOT_FOUND);
+  EXPECT_TEXT("probe.all@1");
+  drop(x, y, NULL);
+}
+
+/* ------------------------------------------------------------------ query */
+
+Test(call, infer_completes_a_signature) {
+  tn_sig in[2] = {{TN_F32, 2, {2, -1}}, {TN_DTYPE_UNKNOWN, 2, {-1, 3}}};
+  tn_sig out[1] = {{TN_DTYPE_UNKNOWN, -1, {0}}};
+  tn_signature io = {2, 1, 0, 0, in, out, NULL};
+  tn_operator *op = op_get("probe.sum");
+  cr_assert_eq(tn__call_infer(&w.caller, op, NULL, &io), TN_OK, "%s",
+               tn_error_text());
+  cr_assert_eq(in[0].shape[1], 3);
+  cr_assert_eq(in[1].dtype, TN_F32);
+  cr_assert_eq(out[0].ndim, 2);
+  cr_assert_eq(out[0].shape[0], 2);
+  in[1].shape[0] = 4;
+  cr_assert_eq(tn__call_infer(&w.caller, op, NULL, &io), TN_SHAPE);
+  cr_assert_eq(in[1].shape[0], 4);
+}
+
+Test(call, infer_refuses_signatures_that_cannot_be) {
+  tn_sig in[2] = {{TN_F32, 1, {2}}, {TN_F32, 17, {0}}};
+  tn_sig out[1] = {{TN_DTYPE_UNKNOWN, -1, {0}}};
+  tn_signature io = {2, 1, 0, 0, in, out, NULL};
+  tn_operator *op = op_get("probe.sum");
+  cr_assert_eq(tn__call_infer(&w.caller, op, NULL, &io), TN_INVALID);
+  EXPECT_TEXT("in[1].ndim is 17");
+  in[1] = (tn_sig){TN_F32, 1, {-2}};
+  cr_assert_eq(tn__call_infer(&w.caller, op, NULL, &io), TN_INVALID);
+  EXPECT_TEXT("in[1].shape[0] is -2");
+  in[1] = (tn_sig){3, 1, {2}};
+  cr_assert_eq(tn__call_infer(&w.caller, op, NULL, &io), TN_DTYPE);
+  EXPECT_TEXT("in[1].dtype is 0x3");
+  io.n_in = 1;
+  cr_assert_eq(tn__call_infer(&w.caller, op, NULL, &io), TN_INVALID);
+  EXPECT_TEXT("takes 2 inputs (x, y), but 1 was given");
+  io.n_in = 2;
+  io.n_out = 3;
+  cr_assert_eq(tn__call_infer(&w.caller, op, NULL, &io), TN_INVALID);
+  EXPECT_TEXT("signature has 3 and 0");
+}
+
+Test(call, explain_names_every_kernel) {
+  tn_array *x = two(1, 2);
+  tn_text *text = NULL;
+  tn_operator *op = op_get("probe.mul");
+  const tn_inputs in = {2, (tn_array *[]){x, x}};
+  cr_assert_eq(tn__call_explain(&w.caller, op, NULL, NULL, &text), TN_OK);
+  cr_assert_not_null(strstr(tn_text_get(text), "probe.mul.cpu"));
+  tn_text_release(text);
+  cr_assert_eq(tn__call_explain(&w.caller, op, &in, NULL, &text), TN_OK, "%s",
+               tn_error_text());
+  cr_assert_not_null(strstr(tn_text_get(text), "probe.mul.cpu"));
+  tn_text_release(text);
+  tn__array_release(x);
+}

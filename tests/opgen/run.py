@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Golden tests of opgen. Prints TAP.
+
+  ok/<case>/    a plugin; out/ holds the files that `opgen generate` writes.
+                `args` holds further arguments, with paths relative to it.
+  err/<case>/   a plugin with mistakes; expected.stderr holds what
+                `opgen check tests/opgen/err/<case>` says.
+  cmd/<case>/   cmd holds arguments of opgen, run from the root of the
+                repository; stdout, stderr and status hold what must come.
+
+  run.py --opgen PATH [--accept] [CASE...]
+
+--accept writes what comes now into the expected files; read the difference
+before you commit it.
+"""
+import argparse
+import filecmp
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
+INCLUDES = ["-I", str(ROOT / "sdk/include")]
+
+
+class Failure(Exception):
+    """What is wrong with a case, for people."""
+
+
+def run(command, cwd=ROOT):
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True,
+                          env={**os.environ, "NO_COLOR": "1", "LC_ALL": "C"})
+
+
+def must(command, cwd=ROOT):
+    result = run(command, cwd)
+    if result.returncode != 0:
+        raise Failure(f"{shlex.join(map(str, command))} gave "
+                      f"{result.returncode}\n{result.stdout}{result.stderr}")
+    return result
+
+
+class Tests:
+    def __init__(self, options):
+        self.opgen = str(Path(options.opgen).resolve())
+        self.accept = options.accept
+        self.only = options.cases
+        self.cc = shlex.split(options.cc)
+        self.cxx = shlex.split(options.cxx) if options.cxx else []
+        self.count = 0
+        self.failed = 0
+
+    def test(self, name, function, *args):
+        if self.only and not any(only in name for only in self.only):
+            return
+        self.count += 1
+        try:
+            skipped = function(*args)
+        except Failure as failure:
+            self.failed += 1
+            print(f"not ok {self.count} - {name}")
+            for line in str(failure).splitlines():
+                print(f"# {line}")
+            return
+        print(f"ok {self.count} - {name}"
+              + (f" # SKIP {skipped}" if skipped else ""))
+
+    def expect(self, path, text):
+        """Compares with an expected file, or writes it."""
+        if self.accept:
+            if text or path.name != "stdout" and path.name != "stderr":
+                path.write_text(text)
+            elif path.exists():
+                path.unlink()
+            return
+        expected = path.read_text() if path.exists() else ""
+        if expected != text:
+            raise Failure(f"{path.relative_to(ROOT)}: expected\n{expected}"
+                          f"but came\n{text}")
+
+    # ------------------------------------------------------------- generate
+
+    def generate(self, case, out, depfile=None):
+        """Runs opgen in the case's folder, as a build file would."""
+        args = case / "args"
+        extra = shlex.split(args.read_text()) if args.exists() else []
+        command = [self.opgen, "generate", "plugin.yaml", "-o", str(out)]
+        if depfile:
+            command += ["--depfile", str(depfile)]
+        result = must(command + extra, case)
+        if result.stdout or result.stderr:
+            raise Failure(f"not silent:\n{result.stdout}{result.stderr}")
+
+    def ok_files(self, case, out):
+        self.generate(case, out, out.parent / "depfile")
+        expected = case / "out"
+        if self.accept:
+            shutil.rmtree(expected, ignore_errors=True)
+            shutil.copytree(out, expected)
+        names = sorted(p.name for p in out.iterdir())
+        if names != sorted(p.name for p in expected.iterdir()):
+            raise Failure(f"{names} were written")
+        for name in names:
+            self.expect(expected / name, (out / name).read_text())
+
+    def ok_outputs(self, case, out):
+        args = case / "args"
+        extra = shlex.split(args.read_text()) if args.exists() else []
+        listed = must([self.opgen, "outputs", "plugin.yaml"] + extra, case)
+        if sorted(listed.stdout.split()) != sorted(os.listdir(out)):
+            raise Failure(f"`opgen outputs` lists\n{listed.stdout}")
+
+    def ok_depfile(self, case, out):
+        text = (out.parent / "depfile").read_text()
+        targets, _, sources = text.partition(":")
+        sources = sources.replace("\\\n", " ").split()
+        for source in ["plugin.yaml"] + sorted(
+                p.name for p in case.glob("*.yaml") if p.name != "plugin.yaml"):
+            if source not in sources:
+                raise Failure(f"{source} is missing in\n{text}")
+        for source in sources:
+            if not (case / source).exists():
+                raise Failure(f"{source} does not exist")
+        if len(targets.split()) != len(os.listdir(out)):
+            raise Failure(f"targets are {targets}")
+
+    def ok_again(self, case, out):
+        """Another folder gives the same bytes, and neither a second run nor
+        the edit of a comment writes anything."""
+        with tempfile.TemporaryDirectory() as other:
+            copy = Path(other) / case.name
+            for folder in HERE.joinpath("ok").iterdir():
+                shutil.copytree(folder, Path(other) / folder.name,
+                                ignore=shutil.ignore_patterns("out"))
+            target = Path(other) / "generated"
+            self.generate(copy, target)
+            same = filecmp.dircmp(out, target)
+            if same.diff_files or same.left_only or same.right_only:
+                raise Failure(f"another folder changes {same.diff_files}")
+            before = {p: p.stat().st_mtime_ns for p in target.iterdir()}
+            for manifest in copy.glob("*.yaml"):
+                with manifest.open("a") as file:
+                    file.write("# Another comment.\n")
+            self.generate(copy, target)
+            after = {p: p.stat().st_mtime_ns for p in target.iterdir()}
+            if before != after:
+                raise Failure("the edit of a comment writes a file")
+
+    def ok_c(self, out):
+        for define in [], ["-DTN_STATIC_PLUGINS"]:
+            for source in sorted(out.glob("*.c")):
+                must(self.cc + ["-std=c11", "-O1", *WARNINGS, *define,
+                                *INCLUDES, "-I", str(out), "-c", "-o",
+                                os.devnull, str(source)])
+
+    def ok_cxx(self, out):
+        if not self.cxx:
+            return "no C++ compiler"
+        source = out.parent / "headers.cc"
+        source.write_text("".join(f'#include "{header.name}"\n'
+                                  for header in sorted(out.glob("*.h"))))
+        must(self.cxx + ["-std=c++17", *WARNINGS, *INCLUDES, "-I", str(out),
+                         "-fsyntax-only", str(source)])
+        return None
+
+    def ok_format(self, out):
+        formatter = shutil.which("clang-format")
+        if not formatter:
+            return "clang-format is not installed"
+        shutil.copy(ROOT / ".clang-format", out.parent)
+        must([formatter, "--dry-run", "--Werror"]
+             + sorted(str(p) for p in out.iterdir() if p.suffix in (".c", ".h")))
+        return None
+
+    def run_ok(self, case):
+        with tempfile.TemporaryDirectory() as temporary:
+            out = Path(temporary) / "out"
+            name = f"ok/{case.name}"
+            self.test(f"{name} writes the expected files",
+                      self.ok_files, case, out)
+            if not out.is_dir():
+                return
+            self.test(f"{name} lists its outputs", self.ok_outputs, case, out)
+            self.test(f"{name} lists what it read", self.ok_depfile, case, out)
+            self.test(f"{name} is reproducible", self.ok_again, case, out)
+            self.test(f"{name} compiles as C11", self.ok_c, out)
+            self.test(f"{name} has C++17 headers", self.ok_cxx, out)
+            self.test(f"{name} is formatted", self.ok_format, out)
+
+    # --------------------------------------------------------------- errors
+
+    def run_err(self, case):
+        path = case.relative_to(ROOT)
+        args = case / "args"
+        extra = shlex.split(args.read_text()) if args.exists() else []
+        result = run([self.opgen, "check", str(path)] + extra)
+        self.expect(case / "expected.stderr", result.stderr)
+        status = 1 if "error[" in result.stderr else 0
+        if result.returncode != status or result.stdout:
+            raise Failure(f"status {result.returncode}\n{result.stdout}")
+
+    def every_code(self):
+        """Each code that can be explained is shown by a case."""
+        seen = "".join(p.read_text() for p in
+                       sorted(HERE.glob("err/*/expected.stderr")))
+        missing = [code for code in self.codes() if f"[{code}]" not in seen]
+        if missing:
+            raise Failure("no case in err/ gives " + ", ".join(missing))
+
+    def codes(self):
+        result = must([self.opgen, "explain"])
+        return result.stdout.split()
+
+    # ------------------------------------------------------------- commands
+
+    def run_cmd(self, case):
+        args = shlex.split((case / "cmd").read_text())
+        result = run([self.opgen] + args)
+        self.expect(case / "stdout", result.stdout)
+        self.expect(case / "stderr", result.stderr)
+        self.expect(case / "status", f"{result.returncode}\n")
+
+    def run_all(self):
+        for case in sorted(HERE.glob("ok/*/plugin.yaml")):
+            self.run_ok(case.parent)
+        for case in sorted(HERE.glob("err/*/")):
+            self.test(f"err/{case.name}", self.run_err, case)
+        for case in sorted(HERE.glob("cmd/*/cmd")):
+            self.test(f"cmd/{case.parent.name}", self.run_cmd, case.parent)
+        self.test("every code has a case", self.every_code)
+        print(f"1..{self.count}")
+        return 1 if self.failed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Golden tests of opgen.")
+    parser.add_argument("--opgen", required=True)
+    parser.add_argument("--accept", action="store_true")
+    parser.add_argument("--cc", default="cc")
+    parser.add_argument("--cxx", default=shutil.which("c++"))
+    parser.add_argument("cases", nargs="*")
+    sys.exit(Tests(parser.parse_args()).run_all())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * host.c: see host.h. Conversions go through integers and ldexp, not through
+ * the library's own.
+ */
+#include "host.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+tn_runtime *host_open(void) {
+  tn_runtime *rt = NULL;
+  OK(tn_runtime_create(NULL, &rt));
+  OK(tn_plugin_load(rt, PLUGIN_FILE));
+  return rt;
+}
+
+tn_operator *host_operator(tn_runtime *rt, const char *name) {
+  tn_operator *op = NULL;
+  OK(tn_operator_get(rt, name, &op));
+  return op;
+}
+
+tn_params *host_params(tn_operator *op, const char *text) {
+  tn_params *params = NULL;
+  OK(tn_params_parse(op, text, &params));
+  return params;
+}
+
+/* The f16 whose value is nearest to a double that a half can hold. */
+static uint16_t half_of(double value) {
+  int exponent = 0;
+  if (value == 0) return 0;
+  const double fraction = frexp(fabs(value), &exponent); /* [0.5, 1) */
+  const int bits = (int)lround(ldexp(fraction, 11)) - 1024;
+  return (uint16_t)((value < 0 ? 0x8000 : 0) | (exponent + 14) << 10 | bits);
+}
+
+static double half_value(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double magnitude = exponent == 0
+                               ? ldexp(fraction, -24)
+                               : ldexp(1024 + fraction, exponent - 25);
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+static void store(tn_dtype dtype, void *at, double value) {
+  const float single = (float)value;
+  uint16_t half = 0;
+  uint32_t bits = 0;
+  switch (dtype) {
+    case TN_F64:
+      memcpy(at, &value, 8);
+      break;
+    case TN_F32:
+      memcpy(at, &single, 4);
+      break;
+    case TN_F16:
+      half = half_of(value);
+      memcpy(at, &half, 2);
+      break;
+    default: /* bf16: values of the tests have at most seven fraction bits */
+      memcpy(&bits, &single, 4);
+      bits >>= 16;
+      memcpy(at, &bits, 2);
+  }
+}
+
+static double load(tn_dtype dtype, const void *at) {
+  double value = 0;
+  float single = 0;
+  uint16_t half = 0;
+  uint32_t bits = 0;
+  switch (dtype) {
+    case TN_F64:
+      memcpy(&value, at, 8);
+      return value;
+    case TN_F32:
+      memcpy(&single, at, 4);
+      return (double)single;
+    case TN_F16:
+      memcpy(&half, at, 2);
+      return half_value(half);
+    default:
+      memcpy(&half, at, 2);
+      bits = (uint32_t)half << 16;
+      memcpy(&single, &bits, 4);
+      return (double)single;
+  }
+}
+
+tn_array *host_array(tn_runtime *rt, tn_dtype dtype, host_shape shape,
+                     const double *values) {
+  const tn_spec spec = {dtype, shape.ndim, shape.dims};
+  const size_t width = (size_t)tn_dtype_bytes(dtype);
+  unsigned char bytes[HOST_MAX * 8];
+  tn_array *array = NULL;
+  OK(tn_array_create(rt, &spec, &array));
+  const size_t n = (size_t)tn_array_size(array);
+  cr_assert_leq(n, HOST_MAX);
+  for (size_t i = 0; i < n; ++i) store(dtype, bytes + i * width, values[i]);
+  OK(tn_array_set(array, bytes, n * width));
+  return array;
+}
+
+int64_t host_values(tn_array *array, double *values) {
+  const tn_dtype dtype = tn_array_tensor(array)->dtype;
+  const size_t width = (size_t)tn_dtype_bytes(dtype);
+  const int64_t n = tn_array_size(array);
+  unsigned char bytes[HOST_MAX * 8];
+  cr_assert_leq(n, HOST_MAX);
+  OK(tn_array_get(array, bytes, (size_t)n * width));
+  for (int64_t i = 0; i < n; ++i)
+    values[i] = load(dtype, bytes + (size_t)i * width);
+  return n;
+}
+
+void host_expect(tn_array *array, const double *values, int64_t n,
+                 double tolerance) {
+  double got[HOST_MAX];
+  cr_assert_eq(host_values(array, got), n);
+  for (int64_t i = 0; i < n; ++i) {
+    const double limit = tolerance * fmax(1, fabs(values[i]));
+    cr_assert(fabs(got[i] - values[i]) <= limit,
+              "element %lld: %.17g, not %.17g", (long long)i, got[i],
+              values[i]);
+  }
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * host.h: a small host for the tests of plugins: a runtime with one plugin
+ * file, arrays from doubles, and back. Sees tenon.h only.
+ */
+#ifndef TENON_TESTS_PLUGINS_HOST_H_
+#define TENON_TESTS_PLUGINS_HOST_H_
+
+#include "tenon/tenon.h"
+
+/* Fails the test with the library's own text unless `call` returns TN_OK. */
+#define OK(call) cr_assert_eq((call), TN_OK, "%s: %s", #call, tn_error_text())
+
+/* Fails the test unless `call` returns `code` and its text has `part`. */
+#define FAILS(call, code, part)                                          \
+  do {                                                                   \
+    cr_assert_eq((call), (code), "%s: %s", #call, tn_error_text());      \
+    cr_assert_not_null(strstr(tn_error_text(), (part)), "%s lacks `%s`", \
+                       tn_error_text(), (part));                         \
+  } while (0)
+
+/* A runtime with the plugin that this test is about (PLUGIN_FILE). */
+tn_runtime *host_open(void);
+tn_operator *host_operator(tn_runtime *rt, const char *name);
+tn_params *host_params(tn_operator *op, const char *text);
+
+enum { HOST_MAX = 64 };
+
+/* A new dense array with these values, rounded to its dtype. */
+typedef struct host_shape {
+  int32_t ndim;
+  int64_t dims[4];
+} host_shape;
+tn_array *host_array(tn_runtime *rt, tn_dtype dtype, host_shape shape,
+                     const double *values);
+
+/* The elements as doubles, row-major; returns how many (at most HOST_MAX). */
+int64_t host_values(tn_array *array, double *values);
+
+/* Fails the test unless the array holds these values (within `tolerance`,
+ * relative to magnitudes above 1). */
+void host_expect(tn_array *array, const double *values, int64_t n,
+                 double tolerance);
+
+#endif /* TENON_TESTS_PLUGINS_HOST_H_ */

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What libtenon.so and the plugins show to the dynamic linker.
+
+    test_exports.py SOURCE_ROOT LIBTENON PLUGIN...
+"""
+
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import tap  # noqa: E402
+
+SOURCE, LIBTENON, *PLUGINS = (pathlib.Path(each) for each in sys.argv[1:])
+DECLARED = re.compile(r"\bTN_API\b[^;(]*?\b(tn_\w+)\(", re.S)
+
+
+def exported(path):
+    """Names in the dynamic symbol table, without their versions."""
+    lines = tap.output(["nm", "-D", "--defined-only",
+                        "--format=just-symbols", path]).split()
+    return {name.split("@")[0] for name in lines}
+
+
+def dynamic(path, tag):
+    """Values of one tag of the dynamic section."""
+    text = tap.output(["readelf", "-dW", path])
+    return re.findall(rf"\({tag}\).*\[(.*)\]", text)
+
+
+def the_library_exports_what_its_header_declares_and_nothing_else():
+    header = (SOURCE / "sdk/include/tenon/tenon.h").read_text()
+    # TENON_0 is the name of the version that all symbols carry.
+    tap.equal(sorted(exported(LIBTENON) - {"TENON_0"}),
+              sorted(set(DECLARED.findall(header))), "names")
+
+
+def the_soname_carries_the_major_version():
+    tap.equal(dynamic(LIBTENON, "SONAME"), ["libtenon.so.0"], "soname")
+
+
+def the_library_looks_for_nothing_in_build_folders():
+    tap.equal(dynamic(LIBTENON, "RPATH"), [], "rpath")
+
+
+def the_library_parses_no_yaml():
+    needed = dynamic(LIBTENON, "NEEDED")
+    tap.equal([name for name in needed if "yaml" in name], [], "needed")
+
+
+def plugin_exports_one_symbol(path):
+    tap.equal(exported(path), {"tn_plugin_entry"}, f"exports of {path.name}")
+
+
+def plugin_needs_libc_and_libm_only(path):
+    needed = set(dynamic(path, "NEEDED"))
+    tap.equal(needed - {"libc.so.6", "libm.so.6"}, set(), "needed libraries")
+
+
+def plugin_wants_nothing_of_the_host(path):
+    names = tap.output(["nm", "-D", "--undefined-only",
+                        "--format=just-symbols", path]).split()
+    tap.equal([name for name in names if name.startswith("tn_")], [],
+              "undefined names")
+
+
+if __name__ == "__main__":
+    tap.run([the_library_exports_what_its_header_declares_and_nothing_else,
+             the_soname_carries_the_major_version,
+             the_library_looks_for_nothing_in_build_folders,
+             the_library_parses_no_yaml] +
+            [(f"{path.name}: {check.__name__.replace('_', ' ')}",
+              lambda p=path, c=check: c(p))
+             for path in PLUGINS
+             for check in (plugin_exports_one_symbol,
+                           plugin_needs_libc_and_libm_only,
+                           plugin_wants_nothing_of_the_host)])

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A copy of the installed tree, moved elsewhere, does all that it did.
+
+    test_install.py SOURCE_ROOT BUILD_ROOT
+"""
+
+import json
+import pathlib
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import tap  # noqa: E402
+from installed import Installed  # noqa: E402
+
+SOURCE, BUILD = (pathlib.Path(each) for each in sys.argv[1:3])
+SCRATCH = tempfile.TemporaryDirectory()
+FOLDER = pathlib.Path(SCRATCH.name)
+TENON = Installed(BUILD, FOLDER)
+
+
+def holds_what_was_promised():
+    for name in ("bin/tenon", "bin/opgen", "lib/libtenon.so",
+                 "lib/libtenon.so.0", "lib/tenon/elemwise.so",
+                 "include/tenon/op.h", "include/tenon/note.h",
+                 "include/tenon/device.h", "include/tenon/kernel.h",
+                 "include/tenon/tenon.h", "lib/pkgconfig/tenon.pc"):
+        assert (TENON.root / name).exists(), f"{name} is not installed"
+
+
+def programs_find_the_library_beside_them():
+    for name in ("tenon", "opgen"):
+        text = tap.output(["readelf", "-dW", TENON.root / "bin" / name])
+        for path in re.findall(r"R(?:UN)?PATH\).*\[(.*)\]", text):
+            tap.equal(path, "$ORIGIN/../lib", f"rpath of {name}")
+
+
+def tenon_loads_the_standard_plugins():
+    found = json.loads(TENON.run("tenon", "list", "operators", "--json"))
+    assert "elemwise.quadratic" in json.dumps(found), found
+
+
+def tenon_runs_an_operator():
+    tap.equal(TENON.run("tenon", "run", "elemwise.quadratic", "[[1,2],[3,4]]",
+                        "a=1", "b=2", "c=3"),
+              "[[6, 11],\n [18, 27]]\n", "output")
+
+
+def opgen_judges_a_manifest():
+    TENON.run("opgen", "check", SOURCE / "examples" / "author")
+
+
+def pkg_config_follows_the_move():
+    flags = TENON.run("pkg-config", "--cflags", "--libs", "tenon").split()
+    for flag in flags:
+        if flag.startswith(("-I", "-L")):
+            path = pathlib.Path(flag[2:]).resolve()
+            assert path.is_relative_to(TENON.root.resolve()), flag
+    opgen = TENON.run("pkg-config", "--variable=opgen", "tenon").strip()
+    assert pathlib.Path(opgen).exists(), f"opgen={opgen}"
+
+
+def a_host_compiles_and_runs():
+    main = TENON.compile(SOURCE / "examples" / "host" / "main.c",
+                         FOLDER / "main")
+    tap.equal(TENON.run(main), "6 11 18 27\n", "output")
+
+
+def the_example_that_opens_tenon_h_is_the_example_of_a_host():
+    header = (SOURCE / "sdk/include/tenon/tenon.h").read_text()
+    comment = header[header.index(" *   #include <stdio.h>"):]
+    comment = comment[:comment.index(" *   }\n") + len(" *   }\n")]
+    lines = [line[5:] for line in comment.splitlines()]
+    main = (SOURCE / "examples" / "host" / "main.c").read_text()
+    tap.equal("\n".join(lines) + "\n", main[main.index("#include"):],
+              "lines of tenon.h")
+
+
+def a_plugin_builds_outside_the_tree():
+    plugin = TENON.build_plugin(SOURCE / "examples" / "author",
+                                FOLDER / "author")
+    said = TENON.run("tenon", "inspect", plugin)
+    assert "acme" in said and "cube" in said, said
+    result = json.loads(TENON.run(
+        "tenon", "run", "acme.cube", "[1, 2, 3]", "scale=2", "--plugin",
+        plugin, "--json"))
+    assert "[2, 16, 54]" in json.dumps(result), result
+
+
+if __name__ == "__main__":
+    with SCRATCH:
+        tap.run([holds_what_was_promised,
+                 programs_find_the_library_beside_them,
+                 tenon_loads_the_standard_plugins,
+                 tenon_runs_an_operator,
+                 opgen_judges_a_manifest,
+                 pkg_config_follows_the_move,
+                 a_host_compiles_and_runs,
+                 the_example_that_opens_tenon_h_is_the_example_of_a_host,
+                 a_plugin_builds_outside_the_tree])

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder uses what stands below it, and nothing else.
+
+    test_layers.py SOURCE_ROOT BUILD_ROOT
+
+Two witnesses: the #include lines of every source file, and the undefined
+symbols of every folder's static library.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import tap  # noqa: E402
+
+SOURCE, BUILD = (pathlib.Path(each) for each in sys.argv[1:3])
+
+# folder: (its library, the folders below it that it may use)
+BELOW = {
+    "core/base": ("base", []),
+    "sdk/manifest": ("manifest", ["core/base"]),
+    "core/storage": ("storage", ["core/base"]),
+    "core/registry": ("registry", ["core/base", "sdk/manifest"]),
+    "core/ndarray": ("ndarray", ["core/base", "sdk/manifest", "core/registry",
+                                 "core/storage"]),
+    "core/runtime": ("runtime", ["core/base", "sdk/manifest", "core/registry",
+                                 "core/storage", "core/ndarray"]),
+    "tools/opgen": (None, ["core/base", "sdk/manifest"]),
+    "tools/tenon": (None, []),
+    "plugins": (None, []),
+}
+PUBLIC = {f"tenon/{name}.h"
+          for name in ("op", "note", "device", "kernel", "tenon")}
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+# The names of this project: public, internal, and of the manifest reader.
+OURS = re.compile(r"^(tn_|tn__|tnm_)")
+
+
+def sources(folder):
+    """Every C source and header of a folder."""
+    return sorted(path for path in (SOURCE / folder).rglob("*.[ch]"))
+
+
+def includes(folder):
+    """Only headers of the folder itself, of what is below, and public ones."""
+    allowed = {path.name for path in sources(folder)} | PUBLIC
+    for below in BELOW[folder][1]:
+        allowed |= {path.name for path in sources(below)}
+    for path in sources(folder):
+        for name in INCLUDE.findall(path.read_text()):
+            generated = name.endswith((".gen.h", ".gen.inc"))
+            assert name in allowed or generated, (
+                f"{path.relative_to(SOURCE)} includes {name}, which does not "
+                f"stand below {folder}")
+
+
+def symbols(folder, option):
+    """Names of this project that a library defines or leaves undefined."""
+    archive = BUILD / folder / f"lib{BELOW[folder][0]}.a"
+    names = tap.output(["nm", option, "--format=just-symbols", archive])
+    return {name for name in names.split() if OURS.match(name)}
+
+
+def links(folder):
+    """Every name that a library wants is defined in it or below it."""
+    known = symbols(folder, "--defined-only")
+    for below in BELOW[folder][1]:
+        known |= symbols(below, "--defined-only")
+    missing = symbols(folder, "--undefined-only") - known
+    tap.equal(sorted(missing), [], f"names that {folder} finds nowhere below")
+
+
+def every_folder_with_a_library_is_listed_here():
+    built = {path.parent.relative_to(BUILD).as_posix()
+             for top in ("core", "sdk", "tools", "plugins")
+             for path in BUILD.glob(f"{top}/*/lib*.a")}
+    tap.equal(built - set(BELOW), set(), "folders without a place")
+
+
+if __name__ == "__main__":
+    tap.run([every_folder_with_a_library_is_listed_here] +
+            [(f"{each} includes only what stands below it",
+              lambda f=each: includes(f)) for each in BELOW] +
+            [(f"{each} calls only what stands below it",
+              lambda f=each: links(f)) for each in BELOW if BELOW[each][0]])

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_elf.c: files that are no plugins are refused before anything maps them,
+ * each with a message that says what is wrong with it.
+ */
+#include <criterion/criterion.h>
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "world.h"
+
+/* Loads and inspects: both must refuse, and nothing may change. */
+static void refuses(world *w, const char *path, tn_code code,
+                    const char *text) {
+  char before[256], after[256];
+  tn_inspection *inspection = NULL;
+  world_snapshot(w, before, sizeof before);
+  cr_assert_eq(tn__inspection_open(&w->env, path, &inspection), code,
+               "inspect %s: %s", path, tn_error_text());
+  cr_assert_null(inspection);
+  cr_assert_eq(tn__plugin_load(w->registry, path), code, "load %s: %s", path,
+               tn_error_text());
+  cr_assert(strstr(tn_error_text(), text), "%s", tn_error_text());
+  world_snapshot(w, after, sizeof after);
+  cr_assert_str_eq(before, after);
+}
+
+/* A copy of fix.so in which `n` bytes at `at` are replaced. */
+static void refuses_patched(size_t at, const void *bytes, size_t n,
+                            const char *text) {
+  world w;
+  size_t size;
+  uint8_t *file = fixture_bytes("fix", &size);
+  world_open(&w, 0);
+  memcpy(file + at, bytes, n);
+  refuses(&w, world_file(&w, "patched.so", file, size), TN_PLUGIN, text);
+  free(file);
+  world_close(&w);
+}
+
+static size_t note_at(const uint8_t *file, size_t size) {
+  for (size_t i = 0; i + 8 < size; ++i)
+    if (!memcmp(file + i, "Tenon\0\0", 8)) return i + 8;
+  cr_assert_fail("fix.so has no note");
+  return 0;
+}
+
+static void refuses_patched_note(size_t offset, uint32_t value,
+                                 const char *text) {
+  size_t size;
+  uint8_t *file = fixture_bytes("fix", &size);
+  size_t at = note_at(file, size);
+  free(file);
+  refuses_patched(at + offset, &value, sizeof value, text);
+}
+
+static size_t segment_at(uint32_t type, size_t field) {
+  size_t size;
+  uint8_t *file = fixture_bytes("fix", &size);
+  Elf64_Ehdr head;
+  memcpy(&head, file, sizeof head);
+  for (size_t i = 0; i < head.e_phnum; ++i) {
+    size_t at = (size_t)head.e_phoff + i * sizeof(Elf64_Phdr);
+    uint32_t found;
+    memcpy(&found, file + at, sizeof found);
+    if (found != type) continue;
+    free(file);
+    return at + field;
+  }
+  cr_assert_fail("fix.so has no such segment");
+  return 0;
+}
+
+Test(elf, reads_a_sound_plugin_without_opening_it) {
+  world w;
+  tn__elf elf;
+  world_open(&w, 0);
+  cr_assert_eq(tn__elf_read(&w.env, fixture("fix"), &elf), TN_OK, "%s",
+               tn_error_text());
+  cr_assert_eq(elf.machine, TN_NOTE_MACHINE);
+  cr_assert_eq(elf.note.abi_minor, TN_ABI_MINOR);
+  cr_assert_eq(tn__hash(elf.manifest, elf.note.manifest_size),
+               elf.note.manifest_hash);
+  tn__elf_deinit(&w.env, &elf);
+  world_close(&w);
+}
+
+Test(elf, refuses_what_is_not_there) {
+  world w;
+  char link[128];
+  world_open(&w, 0);
+  refuses(&w, "/nowhere/fix.so", TN_NOT_FOUND, "/nowhere/fix.so: no such file");
+  refuses(&w, "", TN_INVALID, "is empty");
+  (void)snprintf(link, sizeof link, "%s/link.so", w.folder);
+  cr_assert_eq(symlink("/nowhere/else.so", link), 0);
+  refuses(&w, link, TN_NOT_FOUND,
+          "is a symbolic link to /nowhere/else.so, which does not exist");
+  world_close(&w);
+}
+
+Test(elf, refuses_what_is_not_a_file) {
+  world w;
+  char fifo[128];
+  world_open(&w, 0);
+  refuses(&w, w.folder, TN_PLUGIN, "is a directory");
+  (void)snprintf(fifo, sizeof fifo, "%s/fifo.so", w.folder);
+  cr_assert_eq(mkfifo(fifo, 0600), 0);
+  refuses(&w, fifo, TN_PLUGIN, "is a FIFO");
+  refuses(&w, "/dev/null", TN_PLUGIN, "is a device");
+  world_close(&w);
+}
+
+Test(elf, refuses_files_of_another_kind) {
+  world w;
+  world_open(&w, 0);
+  refuses(&w, world_file(&w, "empty.so", "", 0), TN_PLUGIN,
+          "is empty (0 bytes)");
+  refuses(&w, world_file(&w, "text.so", "opgen: 1\n", 9), TN_PLUGIN,
+          "is not a shared object: it begins with \"opgen: 1.\"");
+  refuses(&w, world_file(&w, "short.so", ELFMAG, SELFMAG), TN_PLUGIN,
+          "is truncated: the ELF header ends at byte 64, the file at 4");
+  refuses(&w, "/proc/self/exe", TN_PLUGIN, "is an executable");
+  refuses(&w, fixture("nonote"), TN_PLUGIN, "has no Tenon note");
+  world_close(&w);
+}
+
+Test(elf, refuses_files_for_other_machines) {
+  const uint8_t class32 = ELFCLASS32, big = ELFDATA2MSB;
+  const uint16_t other = TN_NOTE_MACHINE == EM_X86_64 ? EM_AARCH64 : EM_X86_64;
+  refuses_patched(EI_CLASS, &class32, 1, "is a 32-bit ELF file");
+  refuses_patched(EI_DATA, &big, 1, "is big-endian");
+  refuses_patched(offsetof(Elf64_Ehdr, e_machine), &other, sizeof other,
+                  "its ELF header is of machine");
+}
+
+Test(elf, refuses_other_types_of_elf_files) {
+  const uint16_t exec = ET_EXEC, relocatable = ET_REL;
+  const size_t at = offsetof(Elf64_Ehdr, e_type);
+  refuses_patched(at, &exec, sizeof exec, "is an executable, not a shared");
+  refuses_patched(at, &relocatable, sizeof relocatable,
+                  "(ELF type 1, expected 3)");
+}
+
+Test(elf, refuses_a_plugin_cut_at_any_place) {
+  world w;
+  size_t size;
+  uint8_t *file = fixture_bytes("fix", &size);
+  world_open(&w, 0);
+  for (size_t n = 512; n < size; n += 512)
+    refuses(&w, world_file(&w, "cut.so", file, n), TN_PLUGIN, "is truncated");
+  refuses(&w, world_file(&w, "cut.so", file, size - 1), TN_PLUGIN,
+          "the section header table ends at byte");
+  free(file);
+  world_close(&w);
+}
+
+Test(elf, refuses_program_headers_that_lead_outside) {
+  const uint64_t huge = UINT64_MAX - 7, odd = 3;
+  const uint16_t none = 0, many = 0xfffe, small = 32;
+  const size_t load = segment_at(PT_LOAD, 0);
+  const size_t dynamic = segment_at(PT_DYNAMIC, 0);
+  const uint32_t type = PT_NULL;
+  refuses_patched(offsetof(Elf64_Ehdr, e_phoff), &huge, 8, "is truncated");
+  refuses_patched(offsetof(Elf64_Ehdr, e_shoff), &huge, 8, "is truncated");
+  refuses_patched(offsetof(Elf64_Ehdr, e_phnum), &none, 2, "damaged (0 of 56");
+  refuses_patched(offsetof(Elf64_Ehdr, e_phnum), &many, 2, "(65534 of 56");
+  refuses_patched(offsetof(Elf64_Ehdr, e_phentsize), &small, 2, "of 32 bytes");
+  refuses_patched(load + offsetof(Elf64_Phdr, p_offset), &huge, 8,
+                  "is truncated: a segment");
+  refuses_patched(load + offsetof(Elf64_Phdr, p_filesz), &huge, 8,
+                  "is truncated: a segment");
+  refuses_patched(load + offsetof(Elf64_Phdr, p_memsz), &odd, 8,
+                  "program header 0 is damaged");
+  refuses_patched(load + offsetof(Elf64_Phdr, p_memsz), &huge, 8,
+                  "program header 0 is damaged");
+  refuses_patched(load + offsetof(Elf64_Phdr, p_align), &odd, 8,
+                  "program header 0 is damaged");
+  refuses_patched(dynamic, &type, 4, "0 dynamic segments");
+}
+
+Test(elf, refuses_a_damaged_note) {
+  size_t size;
+  uint8_t *file = fixture_bytes("fix", &size);
+  const size_t note = note_at(file, size);
+  const uint8_t other = file[note + sizeof(tn_note) + 20] ^ 1;
+  const uint32_t long_size = 0x7fffffff;
+  free(file);
+  refuses_patched_note(0, 1, "note is damaged: magic is");
+  refuses_patched_note(offsetof(tn_note, header_size), 8, "header_size is 8");
+  refuses_patched_note(offsetof(tn_note, header_size), UINT32_MAX,
+                       "header_size is 4294967295");
+  refuses_patched_note(offsetof(tn_note, manifest_size), UINT32_MAX,
+                       "manifest_size is 4294967295");
+  refuses_patched_note(offsetof(tn_note, manifest_hash), 1,
+                       "manifest_hash is ");
+  refuses_patched_note(offsetof(tn_note, machine), 3, "of machine 3 (i386)");
+  refuses_patched(note + sizeof(tn_note) + 20, &other, 1, "hash to");
+  /* name "Tenon" + 8, type, then the size of the description. */
+  refuses_patched(note - 16, &long_size, 4, "the end of a note is");
+}
+
+/* Inspecting maps nothing, so no byte of a file can hurt; loading what is
+ * damaged beyond the note is what a child process is for. */
+Test(elf, inspects_files_with_any_damaged_byte_without_harm) {
+  world w;
+  size_t size;
+  uint8_t *file = fixture_bytes("fix", &size);
+  const size_t note = note_at(file, size);
+  world_open(&w, 0);
+  for (size_t i = 0; i < note + 1200; ++i) {
+    tn_inspection *inspection = NULL;
+    file[i] ^= 0x81;
+    const char *path = world_file(&w, "damaged.so", file, size);
+    if (!tn__inspection_open(&w.env, path, &inspection))
+      tn__inspection_close(inspection);
+    file[i] ^= 0x81;
+  }
+  free(file);
+  world_close(&w);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_faults.c: every allocation and every call of the system fails in turn,
+ * once and from then on. Each time: an error, the registry as before, nothing
+ * left, and the same step works once the fault is gone.
+ */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "world.h"
+
+typedef tn_code step(world *w);
+
+static tn_code load_fix(world *w) {
+  return tn__plugin_load(w->registry, fixture("fix"));
+}
+
+static tn_code load_extra(world *w) {
+  return tn__plugin_load(w->registry, fixture("extra"));
+}
+
+static tn_code load_swap(world *w) {
+  return tn__plugin_load(w->registry, fixture("swap"));
+}
+
+static tn_code look_up(world *w) {
+  tn_operator *op;
+  tn_params *params;
+  TN__TRY(tn__operator_get(w->registry, "fix.echo@1", &op));
+  TN__TRY(tn__params_parse(op, "n=3", &params));
+  tn__params_release(params);
+  return TN_OK;
+}
+
+static tn_code inspect(world *w) {
+  tn_inspection *inspection;
+  TN__TRY(tn__inspection_open(&w->env, fixture("fix"), &inspection));
+  tn__inspection_close(inspection);
+  return TN_OK;
+}
+
+static tn_code unload_fix(world *w) {
+  return tn__plugin_unload(w->registry, "fix");
+}
+
+static tn_code unload_extra(world *w) {
+  return tn__plugin_unload(w->registry, "extra");
+}
+
+static step *const steps[] = {load_extra,   inspect,    load_fix, look_up,
+                              load_swap,    unload_fix, load_fix, look_up,
+                              unload_extra, unload_fix};
+enum { N_STEPS = sizeof steps / sizeof *steps };
+
+/* Runs all steps. The fault, when it strikes, must leave things as they were;
+ * then it is healed and the step must work. False when it struck nowhere. */
+static bool survive(world *w, size_t *failed_step) {
+  bool struck = false;
+  for (size_t i = 0; i < N_STEPS; ++i) {
+    char before[1024], after[1024];
+    world_snapshot(w, before, sizeof before);
+    tn_code rc = steps[i](w);
+    if (!rc) continue;
+    cr_assert_not(struck, "step %zu fails after the fault: %s", i,
+                  tn_error_text());
+    struck = true;
+    *failed_step = i;
+    cr_assert(rc == TN_OUT_OF_MEMORY || rc == TN_IO || rc == TN_PLUGIN,
+              "step %zu: code %d: %s", i, rc, tn_error_text());
+    cr_assert_neq(tn_error_text()[0], 0);
+    world_snapshot(w, after, sizeof after);
+    cr_assert_str_eq(before, after, "step %zu", i);
+    world_heal(w);
+    cr_assert_eq(steps[i](w), TN_OK, "step %zu does not work afterwards: %s", i,
+                 tn_error_text());
+  }
+  return struck;
+}
+
+static void memory_fails(bool sticky) {
+  size_t step_of_fault = 0, faults = 0;
+  for (bool struck = true; struck; ++faults) {
+    world w;
+    cr_assert_lt(faults, 5000);
+    world_open(&w, TN_TRUST_REPLACE);
+    w.memory = (failure){0, faults, sticky};
+    struck = survive(&w, &step_of_fault);
+    cr_assert(struck || w.memory.calls <= faults,
+              "failure of allocation %zu went unnoticed", faults);
+    world_close(&w);
+  }
+  cr_assert_gt(faults, 30);
+}
+
+Test(faults, survives_each_failing_allocation) {
+  memory_fails(false);
+}
+
+Test(faults, survives_an_allocator_that_never_recovers) {
+  memory_fails(true);
+}
+
+static void system_fails(bool sticky) {
+  size_t step_of_fault = 0, n = 0;
+  for (bool more = true; more; ++n) {
+    world w;
+    cr_assert_lt(n, 1000);
+    world_open(&w, TN_TRUST_REPLACE);
+    w.env.os = &world_os;
+    world_os_failure = (failure){0, n, sticky};
+    (void)survive(&w, &step_of_fault);
+    more = world_os_failure.at != n || world_os_failure.calls > n;
+    world_heal(&w);
+    world_close(&w);
+  }
+  cr_assert_gt(n, 30);
+}
+
+Test(faults, survives_each_failing_call_of_the_system) {
+  system_fails(false);
+}
+
+Test(faults, survives_a_system_that_never_recovers) {
+  system_fails(true);
+}
+
+Test(faults, names_the_file_that_the_system_refused) {
+  size_t calls = 0;
+  for (size_t n = 0; n < 8; ++n) {
+    world w;
+    world_open(&w, 0);
+    w.env.os = &world_os;
+    world_os_failure = (failure){0, n, true};
+    if (load_fix(&w)) {
+      ++calls;
+      cr_assert(strstr(tn_error_text(), "fix.so"), "%s", tn_error_text());
+    }
+    world_heal(&w);
+    world_close(&w);
+  }
+  cr_assert_eq(calls, 8);
+}

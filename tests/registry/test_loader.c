@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_loader.c: from a sound ELF file to a plugin in the registry, or a
+ * message.
+ */
+#include <criterion/criterion.h>
+#include <fenv.h>
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "world.h"
+
+static void refuses(world *w, const char *path, tn_code code,
+                    const char *text) {
+  char before[1024], after[1024];
+  world_snapshot(w, before, sizeof before);
+  cr_assert_eq(tn__plugin_load(w->registry, path), code, "%s: %s", path,
+               tn_error_text());
+  cr_assert(strstr(tn_error_text(), text), "%s", tn_error_text());
+  cr_assert(strstr(tn_error_text(), path), "%s", tn_error_text());
+  world_snapshot(w, after, sizeof after);
+  cr_assert_str_eq(before, after);
+}
+
+static const char *patched(world *w, size_t offset, uint32_t value) {
+  size_t size;
+  uint8_t *file = fixture_bytes("fix", &size);
+  for (size_t i = 0; i + 8 < size; ++i)
+    if (!memcmp(file + i, "Tenon\0\0", 8))
+      memcpy(file + i + 8 + offset, &value, sizeof value);
+  const char *path = world_file(w, "patched.so", file, size);
+  free(file);
+  return path;
+}
+
+Test(loader, loads_a_sound_plugin) {
+  world w;
+  char now[1024];
+  world_open(&w, 0);
+  cr_assert_eq(tn__plugin_load(w.registry, fixture("fix")), TN_OK, "%s",
+               tn_error_text());
+  world_snapshot(&w, now, sizeof now);
+  cr_assert_str_eq(now,
+                   "plugin fix\n"
+                   "operator fix.echo@1: fix.echo.cpu fix.echo.spare\n"
+                   "operator fix.echo@2:\n"
+                   "1 extensions\n");
+  const tn__plugin *plugin = w.registry->plugins.v[0];
+  cr_assert_eq(plugin->instance, (void *)(uintptr_t)&plugin->host);
+  cr_assert_str_eq(plugin->kernels[1].withdrawn, "it is the spare one");
+  cr_assert_null(plugin->kernels[0].withdrawn);
+  world_close(&w);
+  cr_assert(strstr(w.log, "3 fix: goodbye\n"), "fini was not called: %s",
+            w.log);
+}
+
+Test(loader, refuses_the_same_file_twice_by_any_name) {
+  world w;
+  char link[128];
+  world_open(&w, 0);
+  cr_assert_eq(tn__plugin_load(w.registry, fixture("fix")), TN_OK);
+  refuses(&w, fixture("fix"), TN_EXISTS,
+          "is loaded already, as plugin \"fix\"");
+  (void)snprintf(link, sizeof link, "%s/link.so", w.folder);
+  cr_assert_eq(symlink(fixture("fix"), link), 0);
+  cr_assert_eq(tn__plugin_load(w.registry, link), TN_EXISTS);
+  world_close(&w);
+}
+
+Test(loader, refuses_a_second_plugin_of_the_same_name) {
+  world w;
+  size_t size;
+  uint8_t *file = fixture_bytes("fix", &size);
+  world_open(&w, 0);
+  cr_assert_eq(tn__plugin_load(w.registry, fixture("fix")), TN_OK);
+  refuses(&w, world_file(&w, "copy.so", file, size), TN_EXISTS,
+          "a plugin named \"fix\" is loaded already, from ");
+  free(file);
+  world_close(&w);
+}
+
+Test(loader, loads_one_file_into_two_runtimes) {
+  world a, b;
+  world_open(&a, 0);
+  world_open(&b, 0);
+  cr_assert_eq(tn__plugin_load(a.registry, fixture("fix")), TN_OK);
+  cr_assert_eq(tn__plugin_load(b.registry, fixture("fix")), TN_OK);
+  const tn__plugin *first = a.registry->plugins.v[0];
+  const tn__plugin *second = b.registry->plugins.v[0];
+  cr_assert_neq(first->instance, second->instance);
+  world_close(&a);
+  cr_assert_eq(tn__plugin_unload(b.registry, "fix"), TN_OK);
+  world_close(&b);
+}
+
+Test(loader, refuses_versions_that_cannot_work) {
+  world w;
+  world_open(&w, 0);
+  refuses(&w, patched(&w, offsetof(tn_note, abi_major), 3), TN_PLUGIN,
+          "abi_major is 3, this host expects 0; build the plugin with");
+  refuses(&w, patched(&w, offsetof(tn_note, min_host_minor), 99), TN_PLUGIN,
+          "min_host_minor is 99, this host has ABI 0.1; use a newer Tenon");
+  refuses(&w, patched(&w, offsetof(tn_note, pointer_bits), 32), TN_PLUGIN,
+          "pointer_bits is 32, this host expects 64");
+  refuses(&w, patched(&w, offsetof(tn_note, abi_minor), 0), TN_PLUGIN,
+          "the ABI is 0.0 for hosts from 1 in the note, 0.1");
+  world_close(&w);
+}
+
+Test(loader, inspects_what_it_does_not_load) {
+  world w;
+  tn_inspection *inspection = NULL;
+  world_open(&w, 0);
+  cr_assert_eq(tn__inspection_open(&w.env, fixture("fix"), &inspection), TN_OK);
+  cr_assert_null(inspection->refusal);
+  cr_assert_str_eq(inspection->plugin->operators[1]->summary, "The second");
+  cr_assert_null(inspection->plugin->kernels[0]->compute);
+  tn__inspection_close(inspection);
+  cr_assert_eq(tn__inspection_open(
+                   &w.env, patched(&w, offsetof(tn_note, min_host_minor), 99),
+                   &inspection),
+               TN_OK);
+  cr_assert(strstr(inspection->refusal, "min_host_minor is 99"));
+  cr_assert_not_null(inspection->plugin);
+  tn__inspection_close(inspection);
+  cr_assert_eq(
+      tn__inspection_open(&w.env, patched(&w, offsetof(tn_note, abi_major), 3),
+                          &inspection),
+      TN_OK);
+  cr_assert(strstr(inspection->refusal, "abi_major is 3"));
+  cr_assert_null(inspection->plugin);
+  cr_assert_eq(inspection->note.abi_major, 3);
+  tn__inspection_close(inspection);
+  world_close(&w);
+}
+
+Test(loader, refuses_a_descriptor_that_is_none) {
+  world w;
+  world_open(&w, 0);
+  refuses(&w, fixture("noentry"), TN_PLUGIN, "does not export tn_plugin_entry");
+  refuses(&w, fixture("badmagic"), TN_PLUGIN,
+          "the magic of tn_plugin_entry is 1122334455667788");
+  refuses(&w, fixture("undefined"), TN_PLUGIN, "tenon_nobody_has_this");
+  refuses(&w, fixture("contradict"), TN_PLUGIN,
+          "release is 7 in the note, 8 in the descriptor");
+  refuses(&w, fixture("senseless"), TN_PLUGIN,
+          "the kernel senseless.lost.cpu is for senseless.lost@1, which its "
+          "plugin does not define");
+  refuses(&w, fixture("twice"), TN_EXISTS,
+          "the plugin \"twice\" defines the operator twice.echo@1 twice");
+  world_close(&w);
+}
+
+Test(loader, passes_on_why_init_failed) {
+  world w;
+  world_open(&w, 0);
+  refuses(&w, fixture("badinit"), TN_DEVICE,
+          "init of the plugin \"badinit\" failed: no licence server at "
+          "localhost (TN_DEVICE)");
+  refuses(&w, fixture("user"), TN_NOT_FOUND, "there is no fix.count/1");
+  refuses(&w, fixture("device"), TN_UNSUPPORTED,
+          "\"tn.device/1\" is provided, but this release of Tenon has the "
+          "built-in device cpu only");
+  world_close(&w);
+}
+
+Test(loader, keeps_denormals_and_the_rounding_mode) {
+  world w;
+  volatile float smallest = FLT_MIN, half = 0.5f;
+  volatile double one = 1, three = 3;
+  const double third = one / three;
+  world_open(&w, 0);
+  cr_assert_eq(tn__plugin_load(w.registry, fixture("floating")), TN_OK, "%s",
+               tn_error_text());
+  cr_assert_gt(smallest * half, 0.0f);
+  cr_assert_eq(fegetround(), FE_TONEAREST);
+  cr_assert_eq(one / three, third);
+  cr_assert_eq(tn__plugin_unload(w.registry, "floating"), TN_OK);
+  cr_assert_eq(fegetround(), FE_TONEAREST);
+  world_close(&w);
+}
+
+/* ----------------------------------------------------------------- static */
+
+static int32_t compute(const tn_frame *call) {
+  (void)call;
+  return TN_OK;
+}
+
+Test(loader, adds_a_plugin_that_is_linked_in) {
+  static const tn_op op = {
+      .struct_size = sizeof op, .interface = 1, .name = "nop"};
+  static const tn_op *const ops[] = {&op};
+  static const tn_kernel kernel = {.struct_size = sizeof kernel,
+                                   .when = TN_NONE,
+                                   .op = "linked.nop@1",
+                                   .id = "linked.nop.cpu",
+                                   .compute = compute};
+  static const tn_kernel *const kernels[] = {&kernel};
+  tn_plugin plugin = {.magic = TN_PLUGIN_MAGIC,
+                      .struct_size = sizeof plugin,
+                      .abi_minor = TN_ABI_MINOR,
+                      .n_operators = 1,
+                      .n_kernels = 1,
+                      .name = "linked",
+                      .operators = ops,
+                      .kernels = kernels};
+  world w;
+  tn_plugin_info info;
+  world_open(&w, 0);
+  cr_assert_eq(tn__plugin_add(w.registry, &plugin), TN_OK, "%s",
+               tn_error_text());
+  cr_assert_eq(tn__plugin_at(w.registry, 0, &info), TN_OK);
+  cr_assert_str_eq(info.path, "(static)");
+  cr_assert_eq(info.plugin, &plugin);
+  cr_assert_eq(tn__plugin_add(w.registry, &plugin), TN_EXISTS);
+  cr_assert_eq(tn__plugin_unload(w.registry, "linked"), TN_OK);
+  plugin.struct_size = 64;
+  cr_assert_eq(tn__plugin_add(w.registry, &plugin), TN_PLUGIN);
+  cr_assert(strstr(tn_error_text(), "struct_size of tn_plugin_entry is 64"));
+  plugin.magic = 0;
+  cr_assert_eq(tn__plugin_add(w.registry, &plugin), TN_PLUGIN);
+  cr_assert_eq(tn__plugin_add(w.registry, NULL), TN_INVALID);
+  world_close(&w);
+}
+
+/* ----------------------------------------------------------------- folders */
+
+static void put(world *w, const char *name, const char *from) {
+  size_t size;
+  uint8_t *file = fixture_bytes(from, &size);
+  (void)world_file(w, name, file, size);
+  free(file);
+}
+
+Test(search, loads_a_folder_in_order_of_names_and_goes_on_after_a_refusal) {
+  world w;
+  char now[1024];
+  world_open(&w, 0);
+  put(&w, "c.so", "fix");
+  put(&w, "a.so", "sticky");
+  put(&w, "b.so", "badinit");
+  put(&w, "d.so", "twice");
+  put(&w, ".hidden.so", "extra");
+  put(&w, "note.txt", "extra");
+  cr_assert_eq(tn__plugins_load_path(w.registry, w.folder), TN_DEVICE);
+  cr_assert(strstr(tn_error_text(), "no licence server"), "%s",
+            tn_error_text());
+  cr_assert(strstr(w.log, "2 "), "nothing was logged");
+  cr_assert(strstr(w.log, "defines the operator twice.echo@1 twice"));
+  world_snapshot(&w, now, sizeof now);
+  cr_assert(strstr(now, "plugin sticky\nplugin fix\noperator"), "%s", now);
+  world_close(&w);
+}
+
+Test(search, refuses_folders_that_cannot_be_trusted) {
+  world w;
+  char both[256];
+  world_open(&w, 0);
+  put(&w, "fix.so", "fix");
+  cr_assert_eq(tn__plugins_load_path(w.registry, "plugins"), TN_INVALID);
+  cr_assert(strstr(tn_error_text(), "\"plugins\", which is not an absolute"));
+  cr_assert_eq(tn__plugins_load_path(w.registry, ""), TN_INVALID);
+  cr_assert_eq(tn__plugins_load_path(w.registry, "/nowhere"), TN_NOT_FOUND);
+  cr_assert_eq(chmod(w.folder, 0777), 0);
+  cr_assert_eq(tn__plugins_load_path(w.registry, w.folder), TN_INVALID);
+  cr_assert(strstr(tn_error_text(), "is writable by everybody"));
+  cr_assert_eq(w.registry->plugins.n, 0);
+  cr_assert_eq(chmod(w.folder, 0755), 0);
+  (void)snprintf(both, sizeof both, "/nowhere:%s", w.folder);
+  cr_assert_eq(tn__plugins_load_path(w.registry, both), TN_NOT_FOUND);
+  cr_assert_eq(w.registry->plugins.n, 1);
+  world_close(&w);
+}
+
+Test(search, trusts_any_folder_if_the_host_says_so) {
+  world w;
+  world_open(&w, TN_TRUST_ANY_FOLDER);
+  put(&w, "fix.so", "fix");
+  cr_assert_eq(chmod(w.folder, 0777), 0);
+  cr_assert_eq(tn__plugins_load_path(w.registry, w.folder), TN_OK, "%s",
+               tn_error_text());
+  cr_assert_eq(w.registry->plugins.n, 1);
+  world_close(&w);
+}

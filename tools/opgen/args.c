@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * args.c: takes a command line apart.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "opgen.h"
+
+typedef struct option {
+  const char *name;
+  unsigned bit;
+  bool has_value;
+} option;
+
+static const option options[] = {
+    {"-o", TAKES_OUT_DIR, true},
+    {"--depfile", TAKES_DEPFILE, true},
+    {"--with", TAKES_WITH, true},
+    {"-Werror", TAKES_WERROR, false},
+    {"--error-format", TAKES_FORMAT, true},
+    {"--c", TAKES_C, false},
+    {"--help", ~0u, false},
+};
+enum { N_OPTIONS = sizeof options / sizeof *options };
+
+bool opgen_color(void) {
+  const char *term = getenv("TERM");
+  return isatty(STDERR_FILENO) != 0 && getenv("NO_COLOR") == NULL &&
+         (term == NULL || strcmp(term, "dumb") != 0);
+}
+
+int opgen_usage_error(const char *command, const char *format, ...) {
+  va_list args;
+  fprintf(stderr, "opgen%s%s: ", command != NULL ? " " : "",
+          command != NULL ? command : "");
+  va_start(args, format);
+  vfprintf(stderr, format, args);
+  va_end(args);
+  fprintf(stderr, "\n  = help: `opgen%s%s --help` shows the usage\n",
+          command != NULL ? " " : "", command != NULL ? command : "");
+  return EXIT_USAGE;
+}
+
+static const option *find(const char *text, size_t n, unsigned takes) {
+  for (size_t i = 0; i < N_OPTIONS; ++i) {
+    const option *o = &options[i];
+    if ((o->bit & takes) != 0 && strlen(o->name) == n &&
+        memcmp(o->name, text, n) == 0)
+      return o;
+  }
+  return NULL;
+}
+
+static bool unknown(const opgen_args *args, const char *text, size_t n,
+                    unsigned takes) {
+  const char *names[N_OPTIONS];
+  size_t n_names = 0;
+  char word[64];
+  for (size_t i = 0; i < N_OPTIONS; ++i)
+    if ((options[i].bit & takes) != 0) names[n_names++] = options[i].name;
+  (void)snprintf(word, sizeof word, "%.*s", (int)(n < 60 ? n : 60), text);
+  const char *near = tn__nearest(word, names, n_names);
+  if (near != NULL)
+    opgen_usage_error(args->command, "unknown option `%s`; did you mean `%s`?",
+                      word, near);
+  else
+    opgen_usage_error(args->command, "unknown option `%s`", word);
+  return false;
+}
+
+static bool set_format(opgen_args *args, const char *value) {
+  static const char *const names[] = {"human", "short", "json"};
+  for (int i = 0; i < 3; ++i) {
+    if (strcmp(value, names[i]) != 0) continue;
+    args->format = i;
+    return true;
+  }
+  opgen_usage_error(args->command,
+                    "`--error-format` is human, short or json, not `%s`",
+                    value);
+  return false;
+}
+
+static bool set(opgen_args *args, const option *o, const char *value) {
+  switch (o->bit) {
+    case TAKES_OUT_DIR:
+      args->out_dir = value;
+      return true;
+    case TAKES_DEPFILE:
+      args->depfile = value;
+      return true;
+    case TAKES_WITH:
+      args->with[args->n_with++] = value;
+      return true;
+    case TAKES_WERROR:
+      args->werror = true;
+      return true;
+    case TAKES_FORMAT:
+      return set_format(args, value);
+    case TAKES_C:
+      args->show_c = true;
+      return true;
+    default:
+      args->help = true;
+      return true;
+  }
+}
+
+/* The option at argv[*i], with its value behind `=` or in the next argument. */
+static bool take(opgen_args *args, unsigned takes, int argc, char **argv,
+                 int *i) {
+  const char *text = argv[*i];
+  const size_t n = strcspn(text, "=");
+  const option *o = find(text, n, takes);
+  if (o == NULL) return unknown(args, text, n, takes);
+  const char *value = text[n] == '=' ? text + n + 1 : NULL;
+  if (o->has_value && value == NULL && *i + 1 < argc) value = argv[++*i];
+  if (o->has_value == (value != NULL)) return set(args, o, value);
+  opgen_usage_error(args->command,
+                    o->has_value ? "`%s` needs a value" : "`%s` takes no value",
+                    o->name);
+  return false;
+}
+
+bool opgen_args_init(opgen_args *args, unsigned takes, int argc, char **argv) {
+  const char *command = args->command;
+  const tn__env *env = tn__env_default();
+  const size_t bytes = ((size_t)argc + 1) * sizeof(char *);
+  *args = (opgen_args){.command = command};
+  args->files = tn__alloc(env, bytes);
+  args->with = tn__alloc(env, bytes);
+  if (args->files == NULL || args->with == NULL) {
+    fprintf(stderr, "opgen: out of memory\n");
+    return false;
+  }
+  for (int i = 0; i < argc; ++i) {
+    if (argv[i][0] != '-' || argv[i][1] == '\0')
+      args->files[args->n_files++] = argv[i];
+    else if (!take(args, takes, argc, argv, &i))
+      return false;
+  }
+  return true;
+}
+
+void opgen_args_deinit(opgen_args *args) {
+  tn__free(tn__env_default(), (void *)args->files);
+  tn__free(tn__env_default(), (void *)args->with);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * cmd_generate.c: `opgen generate` and `opgen outputs`, the two commands that
+ * build files call.
+ */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "opgen.h"
+
+tnm_plugin *opgen_read(const opgen_args *args, const char *path) {
+  const tnm_read_options options = {args->with, args->n_with};
+  tnm_diags *diags = tnm_diags_create(tn__env_default());
+  if (diags == NULL) {
+    fprintf(stderr, "opgen: out of memory\n");
+    return NULL;
+  }
+  tnm_plugin *plugin =
+      tnm_plugin_read(tn__env_default(), path, &options, diags);
+  tnm_diags_print(diags, stderr, args->format, opgen_color());
+  if (plugin == NULL && tnm_diags_errors(diags) == 0)
+    fprintf(stderr, "opgen: %s: %s\n", path, tn_error_text());
+  tnm_diags_release(diags);
+  return plugin;
+}
+
+static bool is_file(const char *path, const struct stat *want) {
+  struct stat have;
+  return stat(path, &have) == 0 && have.st_dev == want->st_dev &&
+         have.st_ino == want->st_ino;
+}
+
+/* Operator files on the command line say nothing new: plugin.yaml lists them.
+ * They are checked, so that a build file cannot name one that is not used. */
+static bool all_listed(const opgen_args *args, const tnm_plugin *plugin) {
+  for (size_t i = 1; i < args->n_files; ++i) {
+    struct stat want;
+    bool found = false;
+    if (stat(args->files[i], &want) != 0) {
+      fprintf(stderr, "opgen: %s: no such file\n", args->files[i]);
+      return false;
+    }
+    for (size_t k = 0; k < plugin->n_files && !found; ++k)
+      found = is_file(plugin->files[k], &want);
+    if (found) continue;
+    fprintf(stderr,
+            "opgen: %s is not listed in `operators` of %s\n"
+            "  = help: add it there, or take it out of the command\n",
+            args->files[i], args->files[0]);
+    return false;
+  }
+  return true;
+}
+
+static bool write_all(const opgen_args *args, const tnm_plugin *plugin) {
+  opgen_files files;
+  bool fine = opgen_files_init(&files, plugin, true) &&
+              opgen_files_write(&files, args->out_dir);
+  if (fine && args->depfile != NULL)
+    fine = opgen_depfile_write(&files, args, plugin);
+  opgen_files_deinit(&files);
+  return fine;
+}
+
+int cmd_generate(const opgen_args *args) {
+  if (args->out_dir == NULL)
+    return opgen_usage_error(args->command, "`-o DIR` is missing");
+  tnm_plugin *plugin = opgen_read(args, args->files[0]);
+  if (plugin == NULL) return EXIT_ERRORS;
+  const bool fine = all_listed(args, plugin) && write_all(args, plugin);
+  tnm_plugin_release(plugin);
+  return fine ? EXIT_FINE : EXIT_ERRORS;
+}
+
+int cmd_outputs(const opgen_args *args) {
+  opgen_files files;
+  tnm_plugin *plugin = opgen_read(args, args->files[0]);
+  if (plugin == NULL) return EXIT_ERRORS;
+  const bool fine = opgen_files_init(&files, plugin, false);
+  for (size_t i = 0; i < files.n && fine; ++i) puts(files.v[i].name);
+  opgen_files_deinit(&files);
+  tnm_plugin_release(plugin);
+  return fine ? EXIT_FINE : EXIT_ERRORS;
+}

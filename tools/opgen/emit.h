@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * emit.h: from the model of a plugin to the files that opgen writes. Nothing
+ * here opens a file; output.c does.
+ *
+ * files: names.c         every name that generated C has
+ *        emit_header.c   <stem>.gen.h: what the author's functions see
+ *        emit_fields.c   parameter structs and their field tables
+ *        emit_op.c       the tables of an operator
+ *        emit_gradient.c the table of its gradient
+ *        emit_tables.c   the tables of its kernels, with prepare; <stem>.gen.c
+ *        emit_plugin.c   plugin.gen.c, .h and .map: the entry and the note
+ *        emit_file.c     what the files have in common: banner, includes
+ */
+#ifndef OPGEN_EMIT_H_
+#define OPGEN_EMIT_H_
+
+#include "cfile.h"
+#include "manifest.h"
+
+/* What every emitter needs. `arena` holds names. */
+typedef struct emit {
+  const tn__env *env;
+  const tnm_plugin *plugin;
+  tn__arena *arena;
+  c_file c;
+} emit;
+
+/* Names of one operator. For kernels_for they are those of the target. */
+typedef struct op_names {
+  const char *full;   /* "nn.convolution@1" */
+  const char *local;  /* "convolution": begins the names of static tables */
+  const char *symbol; /* "nn_convolution" */
+  const char *macro;  /* "NN_CONVOLUTION" */
+  const char *params; /* "nn_convolution_params" */
+} op_names;
+
+/* printf into the arena; "" once memory has run out (arena->failed). */
+const char *name_format(emit *e, const char *format, ...) TN_PRINTF(2, 3);
+/* The text as an identifier, other characters as `_`; in upper case or not. */
+const char *name_identifier(emit *e, const char *text, bool upper);
+op_names name_operator(emit *e, const tnm_operator *op);
+/* "elemwise_quadratic_cpu", of a kernel's id. */
+const char *name_kernel(emit *e, const tn_kernel *kernel);
+/* The symbol of its table: with the pass behind it. */
+const char *name_kernel_table(emit *e, const tn_kernel *kernel);
+/* "cudnn_nn_convolution_target", for kernels_for. */
+const char *name_target(emit *e, const tnm_operator *op);
+/* The operator's description: its own, or for kernels_for the target's. */
+const tn_op *described(const tnm_operator *op);
+
+/* The first lines of every generated file; `stem` is that of its manifest, or
+ * "plugin". */
+void emit_banner(emit *e, const char *file, const char *stem);
+/* op.h, and the refusal of another major version of it. */
+void emit_include(emit *e);
+
+/* A struct of parameters or options, its names and its accessor. */
+typedef struct field_set {
+  const tn_field *const *fields;
+  uint32_t n;
+  const char *type;   /* "nn_convolution_params" */
+  const char *macro;  /* begins the names of enum values */
+  const char *member; /* of tn_frame: "params" or "options" */
+  const char *local;  /* "convolution_param": begins the names of tables */
+  uint32_t size;
+} field_set;
+
+field_set fields_of_params(emit *e, const tnm_operator *op);
+field_set fields_of_options(emit *e, const tn_kernel *kernel);
+/* The struct, in a header; and the tables, "<local>s", in a source. */
+void emit_fields_struct(emit *e, const field_set *set);
+void emit_fields_tables(emit *e, const field_set *set);
+
+/* The tables that operators and kernels have in common. Nothing if n is 0. */
+void emit_nodes(emit *e, const char *name, const tn_node *nodes, uint32_t n);
+
+/* Begins and ends "static const type *const name[] = {", for items of
+ * pointers. */
+void emit_pointers_open(emit *e, const char *type, const char *name);
+void emit_pointers_close(emit *e);
+
+/* "name_suffix" if n is not 0, for the field that leads to a table; NULL, which
+ * leaves the field out, if it is. */
+const char *name_if(emit *e, uint32_t n, const char *name, const char *suffix);
+
+extern const c_bit dtype_bits[];
+
+void emit_op(emit *e, const tnm_operator *op);
+/* "<local>_gradient"; nothing if the operator says nothing of one. */
+void emit_gradient(emit *e, const char *local, const tn_op *op);
+void emit_op_kernels(emit *e, const tnm_operator *op);
+
+/* Whole files, as text in `e->c`. */
+void emit_header(emit *e, const char *stem);
+void emit_source(emit *e, const char *stem);
+void emit_plugin_header(emit *e);
+void emit_plugin_source(emit *e);
+void emit_plugin_map(emit *e);
+
+/* The release of opgen. */
+#define OPGEN_VERSION TN_VERSION
+
+#endif /* OPGEN_EMIT_H_ */

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * emit_header.c: <stem>.gen.h, the seam between a manifest and the functions
+ * that its author writes: structs, positions, and prototypes, so that a wrong
+ * signature is an error of the compiler at the author's function.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "emit.h"
+
+/* --------------------------------------------------------------- positions */
+
+typedef struct positions {
+  const char *macro; /* "NN_CONVOLUTION_IN" */
+  const tn_arg *const *args;
+  uint32_t n;
+  uint32_t from;
+} positions;
+
+static void emit_names(emit *e, const positions *p) {
+  for (uint32_t i = 0; i < p->n; ++i)
+    c_add(&e->c, "  %s_%s = %" PRIu32 ",\n", p->macro,
+          name_identifier(e, p->args[i]->name, true), p->from + i);
+}
+
+static void emit_list(emit *e, const char *where, const positions *p) {
+  if (p->n == 0) return;
+  c_comment(&e->c, 0, where);
+  c_add(&e->c, "enum {\n");
+  emit_names(e, p);
+  c_add(&e->c, "};\n\n");
+}
+
+static bool has_count(const tn_op *op) {
+  for (uint32_t i = 0; i < op->n_outputs; ++i)
+    if (op->outputs[i]->count != TN_NONE) return true;
+  return false;
+}
+
+static bool has_variadic(const tn_op *op) {
+  return op->n_inputs > 0 &&
+         (op->inputs[op->n_inputs - 1]->flags & TN_ARG_VARIADIC) != 0;
+}
+
+/* Positions behind a list of any length are left to arithmetic on n_in. */
+static void emit_backward(emit *e, const char *macro, const tn_op *op) {
+  const char *name = name_format(e, "%s_BACKWARD", macro);
+  if (op->gradient == NULL || op->gradient->kind == TN_GRADIENT_NONE) return;
+  if (has_count(op)) {
+    c_comment(
+        &e->c, 0,
+        "Backward: call->in holds the gradients of all outputs, then the "
+        "inputs, then all outputs; call->out the gradients of the inputs.");
+    c_add(&e->c, "\n");
+    return;
+  }
+  c_comment(&e->c, 0,
+            has_variadic(op)
+                ? "Backward: places in call->in; the outputs come last. "
+                  "call->out holds the gradients of the inputs."
+                : "Backward: places in call->in. call->out holds the gradients "
+                  "of the inputs.");
+  c_add(&e->c, "enum {\n");
+  emit_names(e, &(positions){name_format(e, "%s_GRAD", name), op->outputs,
+                             op->n_outputs, 0});
+  emit_names(e, &(positions){name_format(e, "%s_IN", name), op->inputs,
+                             op->n_inputs, op->n_outputs});
+  if (!has_variadic(op))
+    emit_names(e, &(positions){name_format(e, "%s_OUT", name), op->outputs,
+                               op->n_outputs, op->n_outputs + op->n_inputs});
+  c_add(&e->c, "};\n\n");
+}
+
+static void emit_positions(emit *e, const char *macro, const tn_op *op) {
+  emit_list(e, "Places in call->in.",
+            &(positions){name_format(e, "%s_IN", macro), op->inputs,
+                         op->n_inputs, 0});
+  emit_list(e, "Places in call->out.",
+            &(positions){name_format(e, "%s_OUT", macro), op->outputs,
+                         op->n_outputs, 0});
+  emit_list(
+      e, "Places in call->aux.",
+      &(positions){name_format(e, "%s_AUX", macro), op->aux, op->n_aux, 0});
+  emit_backward(e, macro, op);
+}
+
+/* -------------------------------------------------------------- prototypes */
+
+static void prototype(emit *e, const char *symbol, const char *parameters) {
+  if (symbol == NULL) return;
+  c_function_head(&e->c, &(c_function){"int32_t ", symbol, parameters, ";"});
+}
+
+/* Whether an earlier kernel of the file has the same workspace hook or state,
+ * whose prototypes then stand already. */
+static bool is_repeated(emit *e, const tnm_kernel *kernel, const char *symbol) {
+  for (size_t i = 0; i < e->plugin->n_operators; ++i) {
+    const tnm_operator *op = &e->plugin->operators[i];
+    for (size_t k = 0; k < op->n_kernels; ++k) {
+      const tnm_kernel *other = &op->kernels[k];
+      if (other == kernel) return false;
+      const char *names[] = {other->workspace_symbol, other->state_type};
+      for (size_t n = 0; n < 2; ++n)
+        if (names[n] != NULL && strcmp(names[n], symbol) == 0) return true;
+    }
+  }
+  return false;
+}
+
+static void emit_workspace(emit *e, const tnm_kernel *kernel,
+                           const tn_kernel *table) {
+  if (kernel->workspace_max != 0)
+    c_add(&e->c,
+          "/* The most that the manifest allows. */\n"
+          "#define %s_WORKSPACE_MAX UINT64_C(%" PRIu64 ")\n\n",
+          name_identifier(e, table->id, true), kernel->workspace_max);
+  if (kernel->workspace_symbol == NULL ||
+      is_repeated(e, kernel, kernel->workspace_symbol))
+    return;
+  c_comment(&e->c, 0,
+            "States the bytes of call->ws[0], once the shapes are known; "
+            "TN_CALL_BACKWARD tells for which pass. [any]");
+  prototype(e, kernel->workspace_symbol,
+            "const tn_frame *call, uint64_t *bytes");
+  c_add(&e->c, "\n");
+}
+
+static void emit_state(emit *e, const tnm_kernel *kernel,
+                       const tn_kernel *table) {
+  const char *type = kernel->state_type;
+  if (type == NULL) return;
+  if (!is_repeated(e, kernel, type)) {
+    c_comment(
+        &e->c, 0,
+        "What calls with equal params, shapes and dtypes share. Made once "
+        "and not changed afterwards; create stores it in *out. [any]");
+    c_add(&e->c, "typedef struct %s %s;\n", type, type);
+    prototype(e, kernel->state_create,
+              name_format(e, "const tn_frame *call, %s **out", type));
+    c_function_head(&e->c,
+                    &(c_function){"void ", kernel->state_destroy,
+                                  name_format(e, "%s *state", type), ";"});
+    c_add(&e->c, "\n");
+  }
+  c_function_head(
+      &e->c, &(c_function){name_format(e, "static inline const %s *", type),
+                           name_format(e, "%s_state_of", name_kernel(e, table)),
+                           "const tn_frame *call", " {"});
+  c_add(&e->c, "  return (const %s *)call->prepared;\n}\n\n", type);
+}
+
+static void emit_kernel(emit *e, const tnm_kernel *kernel) {
+  const tn_kernel *table =
+      kernel->forward != NULL ? kernel->forward : kernel->backward;
+  const field_set options = fields_of_options(e, table);
+  emit_fields_struct(e, &options);
+  emit_workspace(e, kernel, table);
+  emit_state(e, kernel, table);
+  c_comment(&e->c, 0,
+            name_format(e, "%s.%s [worker]", table->id,
+                        table->n_resources > 0
+                            ? " Each call may draw one Philox block from "
+                              "call->run->random[0] for every element of its "
+                              "outputs."
+                            : ""));
+  prototype(e, kernel->forward_symbol, "const tn_frame *call");
+  prototype(e, kernel->backward_symbol, "const tn_frame *call");
+  c_add(&e->c, "\n");
+}
+
+static void emit_infer(emit *e, const tnm_operator *op) {
+  if (op->infer_symbol == NULL) return;
+  c_comment(&e->c, 0,
+            "States shapes through call->host->set_shape, as tn_op.infer in "
+            "op.h says. [any]");
+  prototype(e, op->infer_symbol, "const tn_frame *call");
+  c_add(&e->c, "\n");
+}
+
+/* ------------------------------------------------------------------ tables */
+
+static void emit_extern(emit *e, const char *type, const char *symbol) {
+  c_add(&e->c, "extern const %s %s;\n", type, symbol);
+}
+
+static void emit_externs(emit *e, const tnm_operator *op) {
+  const tn_kernel *generated[] = {op->generated, op->generated_backward};
+  if (op->op != NULL)
+    emit_extern(e, "tn_op",
+                name_format(e, "%s_op", name_operator(e, op).symbol));
+  else
+    emit_extern(e, "tn_target", name_target(e, op));
+  for (size_t i = 0; i < 2; ++i)
+    if (generated[i] != NULL)
+      emit_extern(e, "tn_kernel", name_kernel_table(e, generated[i]));
+  for (size_t i = 0; i < op->n_kernels; ++i) {
+    const tn_kernel *pair[] = {op->kernels[i].forward, op->kernels[i].backward};
+    for (size_t k = 0; k < 2; ++k)
+      if (pair[k] != NULL)
+        emit_extern(e, "tn_kernel", name_kernel_table(e, pair[k]));
+  }
+}
+
+/* ---------------------------------------------------------------- the file */
+
+/* Another plugin's operator may stand in two headers of this one. */
+static void emit_described(emit *e, const op_names *names,
+                           const tnm_operator *op) {
+  const field_set params = fields_of_params(e, op);
+  if (op->op == NULL)
+    c_add(&e->c, "#ifndef TN_OPERATOR_%s\n#define TN_OPERATOR_%s\n\n",
+          names->macro, names->macro);
+  emit_fields_struct(e, &params);
+  if (described(op) != NULL) emit_positions(e, names->macro, described(op));
+  if (op->op == NULL) c_add(&e->c, "#endif\n\n");
+}
+
+static void emit_operator(emit *e, const tnm_operator *op) {
+  const op_names names = name_operator(e, op);
+  c_section(&e->c, names.full);
+  if (op->op != NULL && op->op->summary != NULL) {
+    c_comment(&e->c, 0, name_format(e, "%s.", op->op->summary));
+    c_add(&e->c, "\n");
+  }
+  emit_described(e, &names, op);
+  emit_infer(e, op);
+  for (size_t i = 0; i < op->n_kernels; ++i) emit_kernel(e, &op->kernels[i]);
+  c_comment(&e->c, 0, "Tables, for plugin.gen.c.");
+  emit_externs(e, op);
+}
+
+void emit_header(emit *e, const char *stem) {
+  const char *guard = name_format(
+      e, "%s_%s_GEN_H_", name_identifier(e, e->plugin->plugin->name, true),
+      name_identifier(e, stem, true));
+  emit_banner(e, name_format(e, "%s.gen.h", stem), stem);
+  c_add(&e->c, "#ifndef %s\n#define %s\n\n", guard, guard);
+  emit_include(e);
+  c_add(&e->c, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
+  for (size_t i = 0; i < e->plugin->n_operators; ++i)
+    if (strcmp(e->plugin->operators[i].stem, stem) == 0)
+      emit_operator(e, &e->plugin->operators[i]);
+  c_blank_line(&e->c);
+  c_add(&e->c, "#ifdef __cplusplus\n}\n#endif\n#endif /* %s */\n", guard);
+}

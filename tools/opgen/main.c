@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * opgen: writes the C of an operator plugin from its YAML manifests. main.c
+ * finds the command; each has a file of its own.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "emit.h"
+#include "opgen.h"
+
+typedef struct command {
+  const char *name;
+  const char *arguments;
+  const char *summary;
+  unsigned takes;
+  size_t least; /* files or words that it needs */
+  size_t most;
+  int (*run)(const opgen_args *args);
+  const char *options;
+} command;
+
+static const char generate_options[] =
+    "  -o DIR           where the files go\n"
+    "  --depfile FILE   what was read, as a rule for make or ninja\n"
+    "  --with PATH      where the operators of `kernels_for` are described: a\n"
+    "                   built plugin, a plugin.yaml or a folder; repeatable\n"
+    "\n"
+    "FILE is plugin.yaml; the operator files that it lists may follow. Writes\n"
+    "only what differs from what is there.\n";
+
+static const char outputs_options[] =
+    "  --with PATH      as for `opgen generate`\n"
+    "\n"
+    "One name per line, in the order in which a build file may list them.\n";
+
+static const char check_options[] =
+    "  --with PATH      as for `opgen generate`\n"
+    "  -Werror          warnings count as errors\n"
+    "  --error-format FORMAT\n"
+    "                   human (default), short (a line each) or json\n"
+    "\n"
+    "FILE is a plugin.yaml or one of its operator files, DIR a folder that\n"
+    "holds a plugin.yaml; without any, the current folder.\n";
+
+static const char show_options[] =
+    "  --c              the C that `opgen generate` would write\n"
+    "  --with PATH      as for `opgen generate`\n";
+
+static const char explain_options[] =
+    "CODE is what stands in brackets behind an error, such as E0012; without\n"
+    "it, every code is listed.\n";
+
+static const command commands[] = {
+    {"generate", "FILE... -o DIR [--depfile FILE] [--with PATH]",
+     "write the C files of a plugin",
+     TAKES_OUT_DIR | TAKES_DEPFILE | TAKES_WITH, 1, SIZE_MAX, cmd_generate,
+     generate_options},
+    {"outputs", "FILE", "print the names of the files that generate writes",
+     TAKES_WITH, 1, 1, cmd_outputs, outputs_options},
+    {"check", "[FILE|DIR...] [-Werror] [--error-format FORMAT]",
+     "look for mistakes, also in the examples",
+     TAKES_WERROR | TAKES_FORMAT | TAKES_WITH, 0, SIZE_MAX, cmd_check,
+     check_options},
+    {"show", "FILE [--c]", "show what an operator computes, keeps and writes",
+     TAKES_C | TAKES_WITH, 1, 1, cmd_show, show_options},
+    {"explain", "[CODE]", "say more about an error", 0, 0, 1, cmd_explain,
+     explain_options},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static int print_help(void) {
+  printf("opgen writes the C of an operator plugin from its manifests.\n\n");
+  printf("usage:\n");
+  for (size_t i = 0; i < N_COMMANDS; ++i)
+    printf("  opgen %-9s %s\n", commands[i].name, commands[i].summary);
+  printf(
+      "  opgen --version\n\n"
+      "`opgen COMMAND --help` shows the options of a command.\n");
+  return EXIT_FINE;
+}
+
+static int print_command_help(const command *c) {
+  printf("usage: opgen %s %s\n\n%s.\n\n%s", c->name, c->arguments, c->summary,
+         c->options);
+  return EXIT_FINE;
+}
+
+static int unknown_command(const char *name) {
+  const char *names[N_COMMANDS];
+  for (size_t i = 0; i < N_COMMANDS; ++i) names[i] = commands[i].name;
+  const char *near = tn__nearest(name, names, N_COMMANDS);
+  if (near == NULL)
+    return opgen_usage_error(NULL, "unknown command `%s`", name);
+  return opgen_usage_error(NULL, "unknown command `%s`; did you mean `%s`?",
+                           name, near);
+}
+
+static int run_checked(const command *c, const opgen_args *args) {
+  if (args->help) return print_command_help(c);
+  if (args->n_files < c->least)
+    return opgen_usage_error(c->name, "an argument is missing: %s",
+                             c->arguments);
+  if (args->n_files > c->most)
+    return opgen_usage_error(c->name, "unexpected argument `%s`",
+                             args->files[c->most]);
+  return c->run(args);
+}
+
+static int run(const command *c, int argc, char **argv) {
+  opgen_args args = {.command = c->name};
+  int status = EXIT_USAGE;
+  if (opgen_args_init(&args, c->takes, argc, argv))
+    status = run_checked(c, &args);
+  opgen_args_deinit(&args);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) return opgen_usage_error(NULL, "a command is missing");
+  if (strcmp(argv[1], "--help") == 0) return print_help();
+  if (strcmp(argv[1], "--version") == 0) {
+    printf("opgen %s\n", OPGEN_VERSION);
+    return EXIT_FINE;
+  }
+  for (size_t i = 0; i < N_COMMANDS; ++i)
+    if (strcmp(argv[1], commands[i].name) == 0)
+      return run(&commands[i], argc - 2, argv + 2);
+  return unknown_command(argv[1]);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * opgen.h: the commands of opgen and what they share: arguments, files in
+ * memory, and how a mistake in the use of the tool is reported.
+ *
+ * files: main.c       the table of commands
+ *        args.c       options and files of a command line
+ *        output.c     rendering into memory, writing what differs, the depfile
+ *        cmd_*.c      one command each
+ *        examples.c   examples of manifests against the rules of the host
+ *        emit.h       what is written into the files
+ */
+#ifndef OPGEN_OPGEN_H_
+#define OPGEN_OPGEN_H_
+
+#include <stdio.h>
+
+#include "manifest.h"
+
+enum { EXIT_FINE = 0, EXIT_ERRORS = 1, EXIT_USAGE = 2 };
+
+/* --------------------------------------------------------------- arguments */
+
+/* A command line, taken apart. Strings are borrowed from argv. */
+typedef struct opgen_args {
+  const char *command;
+  const char **files;
+  size_t n_files;
+  const char **with;
+  size_t n_with;
+  const char *out_dir;
+  const char *depfile;
+  int format; /* TNM_HUMAN, ... */
+  bool werror;
+  bool show_c;
+  bool help;
+} opgen_args;
+
+/* Bits of the options that a command takes. */
+enum {
+  TAKES_OUT_DIR = 1u << 0,
+  TAKES_DEPFILE = 1u << 1,
+  TAKES_WITH = 1u << 2,
+  TAKES_WERROR = 1u << 3,
+  TAKES_FORMAT = 1u << 4,
+  TAKES_C = 1u << 5
+};
+
+/* False after a message. The lists are freed by opgen_args_deinit. */
+bool opgen_args_init(opgen_args *args, unsigned takes, int argc, char **argv);
+void opgen_args_deinit(opgen_args *args);
+
+/* Says what is wrong with the command line, and where help is. Returns
+ * EXIT_USAGE. */
+int opgen_usage_error(const char *command, const char *format, ...)
+    TN_PRINTF(2, 3);
+
+/* Whether messages go to a terminal that shows colours. */
+bool opgen_color(void);
+
+/* ---------------------------------------------------------------- commands */
+
+/* Each returns an exit status. */
+int cmd_generate(const opgen_args *args);
+int cmd_outputs(const opgen_args *args);
+int cmd_check(const opgen_args *args);
+int cmd_show(const opgen_args *args);
+int cmd_explain(const opgen_args *args);
+
+/* Reads a plugin and prints what is to be said about it. NULL if there are
+ * errors. */
+tnm_plugin *opgen_read(const opgen_args *args, const char *path);
+
+/* Checks defaults and examples of a plugin with the host's own parser and shape
+ * rules. False if memory ran out. */
+bool opgen_check_examples(const tnm_plugin *plugin, tnm_diags *diags);
+
+/* ------------------------------------------------------------------ output */
+
+typedef struct opgen_file {
+  const char *name; /* "quadratic.gen.h" */
+  tn__buf text;
+} opgen_file;
+
+/* The files that a plugin gives, in memory. */
+typedef struct opgen_files {
+  tn__arena arena;
+  opgen_file *v;
+  size_t n;
+} opgen_files;
+
+/* Renders every file; with `render` false, only their names. False, after a
+ * message, if memory ran out. */
+bool opgen_files_init(opgen_files *files, const tnm_plugin *plugin,
+                      bool render);
+void opgen_files_deinit(opgen_files *files);
+
+/* Writes what differs from what is there. False after a message. */
+bool opgen_files_write(const opgen_files *files, const char *dir);
+
+/* Writes a rule for make or ninja: the files depend on what was read. False
+ * after a message. */
+bool opgen_depfile_write(const opgen_files *files, const opgen_args *args,
+                         const tnm_plugin *plugin);
+
+#endif /* OPGEN_OPGEN_H_ */

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * output.c: the files that opgen writes. Everything is rendered in memory
+ * before the first byte is written, and a file that would stay the same is not
+ * touched, so that a build compiles only what changed.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "emit.h"
+#include "opgen.h"
+
+/* --------------------------------------------------------------- rendering */
+
+typedef struct renderer {
+  opgen_files *files;
+  emit emit;
+  bool render;
+} renderer;
+
+static void add(renderer *r, const char *name) {
+  opgen_file *file = &r->files->v[r->files->n++];
+  file->name = name;
+  file->text = r->emit.c.text;
+  c_init(&r->emit.c, r->emit.env);
+}
+
+static void add_stem(renderer *r, const char *stem) {
+  if (r->render) emit_header(&r->emit, stem);
+  add(r, name_format(&r->emit, "%s.gen.h", stem));
+  if (r->render) emit_source(&r->emit, stem);
+  add(r, name_format(&r->emit, "%s.gen.c", stem));
+}
+
+static bool is_first(const tnm_plugin *plugin, size_t index) {
+  const char *stem = plugin->operators[index].stem;
+  for (size_t i = 0; i < index; ++i)
+    if (strcmp(plugin->operators[i].stem, stem) == 0) return false;
+  return true;
+}
+
+static void add_plugin(renderer *r) {
+  if (r->render) emit_plugin_header(&r->emit);
+  add(r, "plugin.gen.h");
+  if (r->render) emit_plugin_source(&r->emit);
+  add(r, "plugin.gen.c");
+  if (r->render) emit_plugin_map(&r->emit);
+  add(r, "plugin.gen.map");
+}
+
+static bool whole(const opgen_files *files) {
+  bool failed = files->arena.failed;
+  for (size_t i = 0; i < files->n; ++i) failed |= files->v[i].text.failed;
+  if (failed) fprintf(stderr, "opgen: out of memory\n");
+  return !failed;
+}
+
+bool opgen_files_init(opgen_files *files, const tnm_plugin *plugin,
+                      bool render) {
+  const tn__env *env = tn__env_default();
+  *files = (opgen_files){0};
+  tn__arena_init(&files->arena, env);
+  files->v = tn__arena_alloc(&files->arena,
+                             (2 * plugin->n_operators + 3) * sizeof *files->v);
+  if (files->v == NULL) return whole(files);
+  renderer r = {.files = files, .render = render};
+  r.emit = (emit){.env = env, .plugin = plugin, .arena = &files->arena};
+  c_init(&r.emit.c, env);
+  for (size_t i = 0; i < plugin->n_operators; ++i)
+    if (is_first(plugin, i)) add_stem(&r, plugin->operators[i].stem);
+  add_plugin(&r);
+  return whole(files);
+}
+
+void opgen_files_deinit(opgen_files *files) {
+  for (size_t i = 0; i < files->n; ++i) tn__buf_deinit(&files->v[i].text);
+  tn__arena_deinit(&files->arena);
+}
+
+/* ----------------------------------------------------------------- writing */
+
+static bool failed_to(const char *what, const char *path) {
+  fprintf(stderr, "opgen: cannot %s %s: %s\n", what, path, strerror(errno));
+  return false;
+}
+
+/* Whether the file holds exactly this text. */
+static bool is_same(const char *path, const char *text, size_t n) {
+  char chunk[4096];
+  size_t at = 0, got = 0;
+  FILE *file = fopen(path, "rb");
+  if (file == NULL) return false;
+  while ((got = fread(chunk, 1, sizeof chunk, file)) > 0) {
+    if (got > n - at || memcmp(chunk, text + at, got) != 0) break;
+    at += got;
+  }
+  const bool same = got == 0 && at == n && ferror(file) == 0;
+  (void)fclose(file);
+  return same;
+}
+
+/* Under another name first, so that no half-written file is ever compiled. */
+static bool replace(const char *path, const char *text, size_t n) {
+  char temporary[4096];
+  const int length = snprintf(temporary, sizeof temporary, "%s.tmp", path);
+  if (length < 0 || (size_t)length >= sizeof temporary) {
+    errno = ENAMETOOLONG;
+    return failed_to("write", path);
+  }
+  FILE *file = fopen(temporary, "wb");
+  if (file == NULL) return failed_to("write", temporary);
+  const bool written = fwrite(text, 1, n, file) == n;
+  const bool closed = fclose(file) == 0;
+  if (written && closed && rename(temporary, path) == 0) return true;
+  failed_to("write", path);
+  (void)unlink(temporary);
+  return false;
+}
+
+static bool write_file(const char *path, const tn__buf *text) {
+  const char *s = text->s != NULL ? text->s : "";
+  return is_same(path, s, text->n) || replace(path, s, text->n);
+}
+
+bool opgen_files_write(const opgen_files *files, const char *dir) {
+  if (mkdir(dir, 0777) != 0 && errno != EEXIST) return failed_to("make", dir);
+  bool fine = true;
+  for (size_t i = 0; i < files->n && fine; ++i) {
+    tn__buf path;
+    tn__buf_init(&path, tn__env_default());
+    tn__buf_add(&path, "%s/%s", dir, files->v[i].name);
+    fine = !path.failed && write_file(path.s, &files->v[i].text);
+    tn__buf_deinit(&path);
+  }
+  return fine;
+}
+
+/* ----------------------------------------------------------------- depfile */
+
+/* Blanks, `#` and `$` as make and ninja want them. */
+static void add_escaped(tn__buf *out, const char *path) {
+  for (; *path != '\0'; ++path) {
+    if (*path == ' ' || *path == '#') tn__buf_bytes(out, "\\", 1);
+    if (*path == '$') tn__buf_bytes(out, "$", 1);
+    tn__buf_bytes(out, path, 1);
+  }
+}
+
+bool opgen_depfile_write(const opgen_files *files, const opgen_args *args,
+                         const tnm_plugin *plugin) {
+  tn__buf text;
+  tn__buf_init(&text, tn__env_default());
+  for (size_t i = 0; i < files->n; ++i) {
+    tn__buf_add(&text, i > 0 ? " " : "");
+    add_escaped(&text, args->out_dir);
+    tn__buf_add(&text, "/");
+    add_escaped(&text, files->v[i].name);
+  }
+  tn__buf_add(&text, ":");
+  for (size_t i = 0; i < plugin->n_files; ++i) {
+    if (access(plugin->files[i], F_OK) != 0) continue;
+    tn__buf_add(&text, " \\\n  ");
+    add_escaped(&text, plugin->files[i]);
+  }
+  tn__buf_add(&text, "\n");
+  const bool fine = !text.failed && replace(args->depfile, text.s, text.n);
+  tn__buf_deinit(&text);
+  return fine;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * args.c: a command line becomes words and options. One table says what the
+ * options are; help, parsing and "did you mean" all read it.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tenon_tool.h"
+
+static const struct {
+  const char *name;
+  uint32_t bit;
+  const char *value; /* what follows it, or NULL */
+  const char *help;
+} options[] = {
+    {"--grad", OPTION_GRAD, NULL,
+     "then run backward with ones; print the gradients of the inputs"},
+    {"--dtype", OPTION_DTYPE, "TYPE",
+     "type of inputs that are written out: f32 (default), f64, ..."},
+    {"--seed", OPTION_SEED, "N", "where random numbers begin (default 0)"},
+    {"--full", OPTION_FULL, NULL, "print every element of large arrays"},
+    {"--why", OPTION_WHY, NULL, "say which kernel is asked when, and why"},
+    {"--plugin", OPTION_PLUGIN, "FILE",
+     "load this plugin too; may be given several times"},
+    {"--json", OPTION_JSON, NULL, "print one JSON document"},
+    {"--help", OPTION_HELP, NULL, "print this text"},
+};
+
+enum { N_OPTIONS = sizeof options / sizeof options[0], MAX_NAME = 32 };
+
+/* ------------------------------------------------------------ did you mean */
+
+/* Insertions, deletions and replacements that turn a into b; neither is longer
+ * than MAX_NAME. */
+static size_t distance(const char *a, const char *b) {
+  size_t row[MAX_NAME + 1];
+  size_t n = strlen(b);
+  for (size_t j = 0; j <= n; ++j) row[j] = j;
+  for (size_t i = 1; *a; ++a, ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= n; ++j) {
+      size_t best = diagonal + (*a != b[j - 1]);
+      if (row[j] + 1 < best) best = row[j] + 1;
+      if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+      diagonal = row[j];
+      row[j] = best;
+    }
+  }
+  return row[n];
+}
+
+const char *did_you_mean(const char *word, const char *const *names, size_t n) {
+  const char *nearest = NULL;
+  /* Farther is a different word. Dashes are equal anyway: they do not count. */
+  size_t least = strlen(word + strspn(word, "-")) / 3 + 2;
+  if (strlen(word) > MAX_NAME) return NULL;
+  for (size_t i = 0; i < n; ++i) {
+    if (strlen(names[i]) > MAX_NAME) continue;
+    size_t d = distance(word, names[i]);
+    if (d < least) {
+      least = d;
+      nearest = names[i];
+    }
+  }
+  return nearest;
+}
+
+/* ----------------------------------------------------------------- options */
+
+static bool unknown_option(uint32_t allowed, const char *name, text *why) {
+  const char *names[N_OPTIONS];
+  size_t n = 0;
+  for (size_t i = 0; i < N_OPTIONS; ++i)
+    if (options[i].bit & allowed) names[n++] = options[i].name;
+  const char *meant = did_you_mean(name, names, n);
+  if (meant)
+    return fail(why, "unknown option %s; did you mean %s?", name, meant);
+  return fail(why, "unknown option %s; --help lists those of this command",
+              name);
+}
+
+static bool set_seed(arguments *out, const char *value, text *why) {
+  char *end = NULL;
+  errno = 0;
+  out->seed = strtoull(value, &end, 10);
+  if (isdigit((unsigned char)*value) && !*end && !errno) return true;
+  return fail(why, "--seed wants a number from 0 to %" PRIu64 ", not `%s`",
+              UINT64_MAX, value);
+}
+
+static bool set_dtype(arguments *out, const char *value, text *why) {
+  out->dtype = dtype_from_name(value);
+  if (out->dtype != TN_DTYPE_UNKNOWN) return true;
+  text names = {0};
+  dtype_set_add(&names, UINT64_MAX);
+  fail(why, "--dtype: unknown element type `%s`; there are %s", value,
+       text_get(&names));
+  text_deinit(&names);
+  return false;
+}
+
+static bool set_option(uint32_t bit, const char *value, arguments *out,
+                       text *why) {
+  out->given |= bit;
+  switch (bit) {
+    case OPTION_SEED:
+      return set_seed(out, value, why);
+    case OPTION_DTYPE:
+      return set_dtype(out, value, why);
+    case OPTION_PLUGIN:
+      out->plugins[out->n_plugins++] = value;
+      return true;
+    default:
+      return true;
+  }
+}
+
+/* Reads the option at **argv, and its value behind it or behind `=`; leaves
+ * *argv at the last word that it used. */
+static bool parse_option(uint32_t allowed, char *const **argv, arguments *out,
+                         text *why) {
+  char name[MAX_NAME + 1] = {0};
+  const char *word = **argv;
+  const size_t n = strcspn(word, "=");
+  const char *value = word[n] ? word + n + 1 : NULL;
+  memcpy(name, word, n < MAX_NAME ? n : MAX_NAME);
+  if (!strcmp(name, "-h")) memcpy(name, "--help", sizeof "--help");
+  for (size_t i = 0; i < N_OPTIONS; ++i) {
+    if (!(options[i].bit & allowed) || strcmp(options[i].name, name) != 0)
+      continue;
+    if (!options[i].value && value) return fail(why, "%s takes no value", name);
+    if (options[i].value && !value) value = *++*argv;
+    if (options[i].value && !value)
+      return fail(why, "%s wants %s behind it", name, options[i].value);
+    return set_option(options[i].bit, value, out, why);
+  }
+  return unknown_option(allowed, name, why);
+}
+
+/* A dash before a number or `inf` is a sign. */
+static bool is_option(const char *word) {
+  return word[0] == '-' && word[1] && !isdigit((unsigned char)word[1]) &&
+         word[1] != '.' && strcmp(word, "-inf") != 0;
+}
+
+static bool parse_all(uint32_t allowed, char *const *argv, arguments *out,
+                      text *why) {
+  bool only_words = false; /* behind a `--` */
+  for (; *argv; ++argv) {
+    if (only_words || !is_option(*argv)) {
+      out->words[out->n_words++] = *argv;
+    } else if (!strcmp(*argv, "--")) {
+      only_words = true;
+    } else if (!parse_option(allowed, &argv, out, why)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool args_parse(uint32_t allowed, char *const *argv, arguments *out,
+                text *why) {
+  size_t n = 0;
+  while (argv[n]) ++n;
+  *out = (arguments){.dtype = TN_F32};
+  out->words = (const char **)calloc(2 * n + 1, sizeof *out->words);
+  if (!out->words) return fail(why, "out of memory");
+  out->plugins = out->words + n;
+  if (parse_all(allowed, argv, out, why)) return true;
+  args_deinit(out);
+  return false;
+}
+
+void args_deinit(arguments *args) {
+  free(args->words); /* plugins stand in the same block */
+  *args = (arguments){0};
+}
+
+void args_help(uint32_t allowed, text *out) {
+  table rows = {.n_columns = 2};
+  for (size_t i = 0; i < N_OPTIONS; ++i) {
+    if (!(options[i].bit & allowed)) continue;
+    table_add(&rows, "%s%s%s", options[i].name, options[i].value ? " " : "",
+              options[i].value ? options[i].value : "");
+    table_add(&rows, "%s", options[i].help);
+  }
+  table_print(&rows, "  ", out);
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * cmd_run.c: `tenon run`: one call of an operator on arrays from the command
+ * line, and with --grad its backward call with ones as head gradients.
+ */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tenon_tool.h"
+
+/* One run. Every array in the lists is released at the end; NULL is allowed. */
+typedef struct run {
+  const arguments *args;
+  text *why;
+  tn_runtime *rt;
+  tn_operator *op;
+  const tn_op *desc;
+  tn_params *params;
+  size_t n_in;
+  size_t n_out;
+  tn_array **in;
+  tn_array **out;
+  tn_array **heads; /* n_out: gradients of the outputs */
+  size_t n_grads;
+  tn_array **grads; /* gradients of the inputs */
+  tn_req *requests; /* n_grads */
+} run;
+
+static bool failed(run *r) {
+  return fail_library(r->why);
+}
+
+/* `n` arrays, all NULL. */
+static tn_array **make_list(size_t n) {
+  return (tn_array **)calloc(n + 1, sizeof(tn_array *));
+}
+
+/* --------------------------------------------------------------- parameters */
+
+/* Length of the key if the word is KEY=VALUE, else 0. */
+static size_t key_length(const char *word) {
+  size_t n = 0;
+  while (isalnum((unsigned char)word[n]) || word[n] == '_') ++n;
+  return word[n] == '=' && !isdigit((unsigned char)word[0]) ? n : 0;
+}
+
+/* Fills `values`, which has room for every word, with keys that stand in
+ * `keys`; returns how many there are. */
+static size_t split_params(const arguments *args, text *keys,
+                           tn_value *values) {
+  size_t n = 0;
+  for (size_t i = 1; i < args->n_words; ++i) {
+    text_add_bytes(keys, args->words[i], key_length(args->words[i]));
+    text_add_bytes(keys, "", 1);
+  }
+  const char *key = text_get(keys);
+  for (size_t i = 1; i < args->n_words && !keys->failed; ++i) {
+    const size_t length = strlen(key);
+    if (length) values[n++] = tn_value_text(key, args->words[i] + length + 1);
+    key += length + 1;
+  }
+  return n;
+}
+
+static bool read_params(run *r) {
+  text keys = {0};
+  tn_value *values = (tn_value *)calloc(r->args->n_words, sizeof *values);
+  size_t n = values ? split_params(r->args, &keys, values) : 0;
+  bool ok = values && !keys.failed;
+  if (!ok)
+    fail(r->why, "out of memory");
+  else if (tn_params_create(r->op, values, n, &r->params))
+    ok = failed(r);
+  free(values);
+  text_deinit(&keys);
+  return ok;
+}
+
+/* ------------------------------------------------------------------- inputs */
+
+static bool read_tensor(const char *word, const input_options *options,
+                        tensor *out, text *why) {
+  if (word[0] == '@') return npy_read(word + 1, out, why);
+  if (generate_matches(word)) return generate_parse(word, options, out, why);
+  return literal_parse(word, options->dtype, out, why);
+}
+
+static bool read_input(run *r, const char *word, const input_options *options) {
+  tensor t;
+  size_t number = r->n_in + 1;
+  tn_array **array = &r->in[r->n_in++];
+  if (!strcmp(word, "none")) return true;
+  if (!read_tensor(word, options, &t, r->why))
+    return fail(r->why, "input %zu: %s", number, text_get(r->why));
+  bool ok = tensor_to_array(&t, r->rt, array, r->why);
+  tensor_deinit(&t);
+  return ok;
+}
+
+static bool read_inputs(run *r) {
+  uint64_t state = r->args->seed;
+  const input_options options = {r->args->dtype, &state};
+  r->in = make_list(r->args->n_words);
+  if (!r->in) return fail(r->why, "out of memory");
+  for (size_t i = 1; i < r->args->n_words; ++i)
+    if (!key_length(r->args->words[i]) &&
+        !read_input(r, r->args->words[i], &options))
+      return false;
+  return true;
+}
+
+/* -------------------------------------------------------------------- calls */
+
+/* How many arrays stand for one declared output: a node that is a constant or
+ * an integer parameter says so for operators such as split. */
+static bool count_output(const run *r, const tn_arg *arg, size_t *n) {
+  *n = 1;
+  if (arg->count == TN_NONE) return true;
+  const tn_node *node = &r->desc->nodes[arg->count];
+  int64_t value = node->value;
+  if (node->op == TN_NODE_PARAM) {
+    const char *params = (const char *)tn_params_struct(r->params);
+    const tn_field *field = r->desc->params[node->a];
+    if (field->type != TN_FIELD_INT) return false;
+    memcpy(&value, params + field->offset, sizeof value);
+  } else if (node->op != TN_NODE_CONST) {
+    return false;
+  }
+  *n = value > 0 && value < 1 << 20 ? (size_t)value : 1;
+  return true;
+}
+
+static bool count_outputs(run *r) {
+  for (uint32_t i = 0; i < r->desc->n_outputs; ++i) {
+    size_t n = 0;
+    if (!count_output(r, r->desc->outputs[i], &n))
+      return fail(r->why,
+                  "%s: the number of outputs follows from an expression that "
+                  "this command does not evaluate; call it from a program",
+                  tn_operator_name(r->op));
+    r->n_out += n;
+  }
+  r->out = make_list(r->n_out);
+  r->heads = make_list(r->n_out);
+  return (r->out && r->heads) || fail(r->why, "out of memory");
+}
+
+static bool call_forward(run *r) {
+  const tn_inputs in = {r->n_in, r->in};
+  const tn_outputs out = {r->n_out, r->out, NULL};
+  return !tn_call(r->rt, r->op, &in, r->params, &out) || failed(r);
+}
+
+/* ----------------------------------------------------------------- operands */
+
+/* A declared operand, and which of the arrays that it stands for; -1 if it
+ * stands for one. */
+typedef struct operand {
+  const tn_arg *arg;
+  int64_t member;
+} operand;
+
+static operand input_at(const run *r, size_t i) {
+  const tn_op *op = r->desc;
+  const size_t last = op->n_inputs - 1;
+  if (i < last || !(op->inputs[last]->flags & TN_ARG_VARIADIC))
+    return (operand){op->inputs[i], -1};
+  return (operand){op->inputs[last], (int64_t)(i - last)};
+}
+
+/* At most one output has a count. */
+static operand output_at(const run *r, size_t i) {
+  const tn_op *op = r->desc;
+  size_t counted = 0;
+  while (counted < op->n_outputs && op->outputs[counted]->count == TN_NONE)
+    ++counted;
+  if (i < counted) return (operand){op->outputs[i], -1};
+  const size_t members = r->n_out - (op->n_outputs - 1);
+  if (i >= counted + members)
+    return (operand){op->outputs[i - members + 1], -1};
+  return (operand){op->outputs[counted], (int64_t)(i - counted)};
+}
+
+static void add_name(operand o, text *out) {
+  text_add(out, "%s", o.arg->name);
+  if (o.member >= 0) text_add(out, "[%" PRId64 "]", o.member);
+}
+
+static bool is_hidden(const run *r, size_t i) {
+  return output_at(r, i).arg->flags & TN_ARG_HIDDEN;
+}
+
+/* ---------------------------------------------------------------- backward */
+
+/* Ones like output i. */
+static bool make_head(run *r, size_t i) {
+  tensor ones;
+  if (!tensor_from_array(r->out[i], &ones, r->why)) return false;
+  for (size_t k = 0; k < ones.n; ++k)
+    element_set(ones.dtype, 1,
+                ones.data + k * (size_t)tn_dtype_bytes(ones.dtype));
+  bool ok = tensor_to_array(&ones, r->rt, &r->heads[i], r->why);
+  tensor_deinit(&ones);
+  return ok;
+}
+
+static bool make_heads(run *r) {
+  for (size_t i = 0; i < r->n_out; ++i) {
+    bool is_float = dtype_is_float(tn_array_tensor(r->out[i])->dtype);
+    if (!is_hidden(r, i) && is_float && !make_head(r, i)) return false;
+  }
+  return true;
+}
+
+/* Whether a gradient of input i is to be asked for. */
+static bool is_wanted(const run *r, size_t i) {
+  const tn_gradient *gradient = r->desc->gradient;
+  if (!r->in[i] || !dtype_is_float(tn_array_tensor(r->in[i])->dtype))
+    return false;
+  if (!gradient || !gradient->n_inputs) return true; /* refused by the call */
+  size_t last = gradient->n_inputs - 1;
+  return !gradient->inputs[i < last ? i : last]->stop;
+}
+
+static bool request_grads(run *r) {
+  bool any = false;
+  /* Auxiliary states stand behind the inputs and have no gradient. */
+  r->n_grads = r->n_in - r->desc->n_aux;
+  r->grads = make_list(r->n_grads);
+  r->requests = (tn_req *)calloc(r->n_grads + 1, sizeof *r->requests);
+  if (!r->grads || !r->requests) return fail(r->why, "out of memory");
+  for (size_t i = 0; i < r->n_grads; ++i) {
+    r->requests[i] = is_wanted(r, i) ? TN_REQ_WRITE : TN_REQ_NULL;
+    any = any || r->requests[i] != TN_REQ_NULL;
+  }
+  return any || fail(r->why,
+                     "%s: none of these inputs has a gradient: it wants a "
+                     "floating type, and an operator that differentiates it",
+                     tn_operator_name(r->op));
+}
+
+static bool call_backward(run *r) {
+  if (!request_grads(r) || !make_heads(r)) return false;
+  const tn_backward call = {.struct_size = sizeof call,
+                            .params = r->params,
+                            .inputs = {r->n_in, r->in},
+                            .outputs = {r->n_out, r->out},
+                            .out_grads = {r->n_out, r->heads},
+                            .in_grads = {r->n_grads, r->grads, r->requests}};
+  return !tn_call_backward(r->rt, r->op, &call) || failed(r);
+}
+
+/* ------------------------------------------------------------------ results */
+
+/* One result: its name, or NULL for the only output, and what it holds. */
+static bool print_result(run *r, const char *name, tn_array *array, text *out) {
+  tensor t;
+  if (!tensor_from_array(array, &t, r->why)) return false;
+  if (name) text_add(out, "%s:\n", name);
+  print_tensor(&t, r->args->given & OPTION_FULL, out);
+  tensor_deinit(&t);
+  return true;
+}
+
+static bool print_result_json(run *r, const char *name, tn_array *array,
+                              text *out) {
+  tensor t;
+  if (!tensor_from_array(array, &t, r->why)) return false;
+  print_tensor_json(name, &t, out);
+  tensor_deinit(&t);
+  return true;
+}
+
+static size_t count_visible(const run *r) {
+  size_t n = 0;
+  for (size_t i = 0; i < r->n_out; ++i) n += !is_hidden(r, i);
+  return n;
+}
+
+static bool print_outputs(run *r, text *out) {
+  const bool json = r->args->given & OPTION_JSON;
+  const bool several = count_visible(r) > 1;
+  const char *separator = "";
+  bool ok = true;
+  for (size_t i = 0; ok && i < r->n_out; ++i) {
+    text name = {0};
+    if (is_hidden(r, i)) continue;
+    add_name(output_at(r, i), &name);
+    if (json) text_add(out, "%s", separator);
+    ok = json ? print_result_json(r, text_get(&name), r->out[i], out)
+              : print_result(r, several ? text_get(&name) : NULL, r->out[i],
+                             out);
+    separator = ", ";
+    text_deinit(&name);
+  }
+  return ok;
+}
+
+static bool print_grads(run *r, text *out) {
+  const bool json = r->args->given & OPTION_JSON;
+  const char *separator = "";
+  bool ok = true;
+  for (size_t i = 0; ok && i < r->n_grads; ++i) {
+    text name = {0};
+    if (!r->grads[i]) continue;
+    if (!json) text_add(&name, "grad.");
+    add_name(input_at(r, i), &name);
+    if (json) text_add(out, "%s", separator);
+    ok = (json ? print_result_json : print_result)(r, text_get(&name),
+                                                   r->grads[i], out);
+    separator = ", ";
+    text_deinit(&name);
+  }
+  return ok;
+}
+
+static bool print_json(run *r, text *out) {
+  text_add(out, "{\"operator\": ");
+  text_add_json(out, tn_operator_name(r->op));
+  text_add(out, ", \"outputs\": [");
+  if (!print_outputs(r, out)) return false;
+  if (r->grads) {
+    text_add(out, "], \"grads\": [");
+    if (!print_grads(r, out)) return false;
+  }
+  text_add(out, "]}\n");
+  return true;
+}
+
+static bool print_people(run *r, text *out) {
+  return print_outputs(r, out) && (!r->grads || print_grads(r, out));
+}
+
+/* ------------------------------------------------------------------ command */
+
+static bool find_operator(run *r) {
+  if (tn_operator_get(r->rt, r->args->words[0], &r->op)) return failed(r);
+  r->desc = tn_operator_desc(r->op);
+  return true;
+}
+
+static void release_all(tn_array **arrays, size_t n) {
+  for (size_t i = 0; arrays && i < n; ++i) tn_array_release(arrays[i]);
+  free(arrays);
+}
+
+static void run_deinit(run *r) {
+  release_all(r->in, r->n_in);
+  release_all(r->out, r->n_out);
+  release_all(r->heads, r->n_out);
+  release_all(r->grads, r->n_grads);
+  free(r->requests);
+  tn_params_release(r->params);
+}
+
+int cmd_run(const arguments *args, text *out, text *why) {
+  host h;
+  if (args->n_words == 0) {
+    fail(why,
+         "run wants an operator and its inputs, such as `tenon run "
+         "elemwise.relu [1,-1]`");
+    return STATUS_USAGE;
+  }
+  if (!host_open(&h, args, why)) return STATUS_FAILED;
+  run r = {.args = args, .why = why, .rt = h.rt};
+  bool ok = host_load(&h, args, why) && find_operator(&r) && read_inputs(&r) &&
+            read_params(&r) && count_outputs(&r) && call_forward(&r);
+  if (ok && args->given & OPTION_GRAD) ok = call_backward(&r);
+  if (ok)
+    ok =
+        args->given & OPTION_JSON ? print_json(&r, out) : print_people(&r, out);
+  run_deinit(&r);
+  host_close(&h);
+  return ok ? STATUS_OK : STATUS_FAILED;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * host.c: a runtime with the plugins that a command wants. The only place that
+ * reads the environment.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tenon_tool.h"
+
+/* What the library logs. Warnings are no part of what a command prints, and
+ * wait until it is known whether they matter. */
+static void keep_warning(void *ctx, int32_t level, const char *line) {
+  host *h = (host *)ctx;
+  if (level > TN_LOG_WARNING) return;
+  text_add(&h->warnings, "tenon: warning: %s\n", line);
+}
+
+static void print_warnings(host *h) {
+  fputs(text_get(&h->warnings), stderr);
+  text_deinit(&h->warnings);
+}
+
+bool host_open(host *h, const arguments *args, text *why) {
+  const tn_options options = {.struct_size = sizeof options,
+                              .seed = args->seed,
+                              .log = keep_warning,
+                              .log_ctx = h};
+  *h = (host){0};
+  return !tn_runtime_create(&options, &h->rt) || fail_library(why);
+}
+
+/* Prints why plugins of a folder were refused: the library logs most of it, but
+ * says some of it, such as a malformed path, in its error text only. */
+static void warn_of(host *h, tn_code code) {
+  if (code && !h->warnings.n) keep_warning(h, TN_LOG_WARNING, tn_error_text());
+  print_warnings(h);
+}
+
+static void load_folders(host *h) {
+  tn_code code = tn_plugins_load_standard(h->rt);
+  /* There is no such folder where no plugin is installed. */
+  if (code == TN_NOT_FOUND) text_deinit(&h->warnings);
+  if (code != TN_NOT_FOUND) warn_of(h, code);
+  const char *path = secure_getenv("TENON_PLUGIN_PATH");
+  if (path && *path) warn_of(h, tn_plugins_load_path(h->rt, path));
+}
+
+/* Whether this very file came in from a folder. */
+static bool is_loaded(const host *h, const char *file) {
+  char real[PATH_MAX];
+  tn_plugin_info info;
+  if (!realpath(file, real)) return false;
+  for (size_t i = 0; !tn_plugin_at(h->rt, i, &info); ++i)
+    if (!strcmp(info.path, real)) return true;
+  return false;
+}
+
+bool host_load(host *h, const arguments *args, text *why) {
+  load_folders(h);
+  for (size_t i = 0; i < args->n_plugins; ++i) {
+    if (is_loaded(h, args->plugins[i])) continue;
+    if (tn_plugin_load(h->rt, args->plugins[i])) return fail_library(why);
+  }
+  return true;
+}
+
+void host_close(host *h) {
+  tn_runtime_release(h->rt);
+  print_warnings(h);
+  h->rt = NULL;
+}

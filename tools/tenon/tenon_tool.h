@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tenon_tool.h: what the files of the `tenon` command share. The command is an
+ * ordinary program on top of libtenon: it sees tenon.h and op.h, nothing else.
+ *
+ * files: main.c     the table of commands, help, dispatch
+ *        args.c     words and options of a command line
+ *        host.c     a runtime with the plugins that a command wants
+ *        text.c     growing text and aligned tables
+ *        element.c  one element: its type's name, its value
+ *        number.c   one element as the shortest text that reads back
+ *        tensor.c   a dense array of the tool's own, to and from tn_array
+ *        literal.c  "[[1,2],[3,4]]" becomes a tensor
+ *        generate.c "randn(2,3)" becomes a tensor
+ *        npy.c      a .npy file becomes a tensor
+ *        print.c    a tensor becomes nested lists
+ *        describe.c descriptor tables become words for people
+ *        cmd_*.c    one command each
+ */
+#ifndef TENON_TOOL_H_
+#define TENON_TOOL_H_
+
+#include <stdbool.h>
+
+#include "tenon/tenon.h"
+
+/* ------------------------------------------------------------------ text.c */
+
+/* Growing text. Zero-initialised it is empty. A failed allocation sets `failed`
+ * and makes every later addition a no-op, so that only the end has to check. */
+typedef struct text {
+  char *data; /* NUL-terminated once something was added; else NULL */
+  size_t n;
+  size_t capacity;
+  bool failed;
+} text;
+
+void text_add(text *t, const char *format, ...) TN_PRINTF(2, 3);
+void text_add_bytes(text *t, const char *bytes, size_t n);
+/* `string` as a JSON string with its quotes; NULL becomes null, and bytes that
+ * are not UTF-8 (a file name may hold any) become U+FFFD. */
+void text_add_json(text *t, const char *string);
+/* The characters, "" if there are none. Borrowed until the next addition. */
+const char *text_get(const text *t);
+void text_deinit(text *t);
+
+/* Replaces the content of `why` by a message and returns false, so that
+ * `return fail(why, ...)` reads well. */
+bool fail(text *why, const char *format, ...) TN_PRINTF(2, 3);
+/* The same with the library's own message. */
+bool fail_library(text *why);
+
+/* Cells that are printed as aligned columns. */
+typedef struct table {
+  size_t n_columns;
+  size_t n_cells;
+  text cells; /* each followed by a NUL */
+} table;
+
+void table_add(table *t, const char *format, ...) TN_PRINTF(2, 3);
+/* Appends the rows to `out`, each behind `indent`, and empties the table. */
+void table_print(table *t, const char *indent, text *out);
+
+/* --------------------------------------------------------------- element.c */
+
+/* "f32"; "?" for a type without a name. Constant. */
+const char *dtype_name(tn_dtype dtype);
+/* TN_DTYPE_UNKNOWN if there is no such name. */
+tn_dtype dtype_from_name(const char *name);
+/* Names of all types in a mask of TN_BIT_*, with blanks between. */
+void dtype_set_add(text *t, uint64_t set);
+bool dtype_is_float(tn_dtype dtype);
+/* "cpu", "cuda"; "device 7" for a type without a name. Constant. */
+const char *device_name(int32_t device_type);
+
+/* The nearest half and bfloat16, ties to even. */
+uint16_t f16_from_double(double value);
+uint16_t bf16_from_double(double value);
+double double_from_f16(uint16_t bits);
+double double_from_bf16(uint16_t bits);
+
+/* Value of an element of a floating type, and the nearest such element. */
+double element_get(tn_dtype dtype, const void *element);
+void element_set(tn_dtype dtype, double value, void *element);
+
+/* Reads one token ("1.5", "-3", "nan", "true") into an element. On false,
+ * `why` says what is wrong with it ("`300` does not fit u8 ..."). */
+bool element_parse(tn_dtype dtype, const char *token, void *element, text *why);
+
+/* ---------------------------------------------------------------- number.c */
+
+/* Appends the shortest text that reads back as this very element. */
+void number_add(text *t, tn_dtype dtype, const void *element);
+
+/* ---------------------------------------------------------------- tensor.c */
+
+/* A dense row-major array in memory of its own. */
+typedef struct tensor {
+  tn_dtype dtype;
+  int32_t ndim;
+  int64_t shape[TN_MAX_NDIM];
+  size_t n;     /* elements */
+  size_t bytes; /* n times the size of one */
+  unsigned char *data;
+} tensor;
+
+/* Fills n, bytes and data (zeroed) for the dtype, ndim and shape that `t`
+ * states. False if the size overflows or there is no memory. */
+bool tensor_alloc(tensor *t, text *why);
+void tensor_deinit(tensor *t);
+bool tensor_to_array(const tensor *t, tn_runtime *rt, tn_array **out,
+                     text *why);
+bool tensor_from_array(tn_array *array, tensor *out, text *why);
+
+/* ------------------------------------------------------- inputs of `run` */
+
+/* What decides how a text becomes an input. */
+typedef struct input_options {
+  tn_dtype dtype;  /* of literal and generated elements */
+  uint64_t *state; /* of the random numbers; advances with every use */
+} input_options;
+
+/* Nested lists, all lists at one depth of the same length. */
+bool literal_parse(const char *source, tn_dtype dtype, tensor *out, text *why);
+/* Whether `source` looks like name(...). */
+bool generate_matches(const char *source);
+bool generate_parse(const char *source, const input_options *options,
+                    tensor *out, text *why);
+bool npy_read(const char *path, tensor *out, text *why);
+
+/* As fail(), and shows `source` with a caret under the character at `at`. */
+bool fail_at(text *why, const char *source, const char *at, const char *format,
+             ...) TN_PRINTF(4, 5);
+
+/* ----------------------------------------------------------------- print.c */
+
+/* Elements of a larger array are shown at its edges only, unless `full`. */
+enum { PRINT_LIMIT = 1000, PRINT_EDGE = 3 };
+
+void print_tensor(const tensor *t, bool full, text *out);
+/* An object with name, dtype, shape and data as nested lists. NaN and
+ * infinities become strings: JSON has none. */
+void print_tensor_json(const char *name, const tensor *t, text *out);
+
+/* -------------------------------------------------------------- describe.c */
+
+/* "(data: T; a=0, b=0, c=0) -> out: T" */
+void describe_signature(const tn_op *op, text *out);
+/* The element type of an operand: a type variable, a type, or a parameter. */
+const char *describe_dtype(const tn_op *op, const tn_arg *arg);
+void describe_shape(const tn_op *op, const tn_arg *arg, text *out);
+const char *describe_field_type(const tn_field *field);
+/* Range, choices and lengths that a parameter allows; "" if anything goes. */
+void describe_field_range(const tn_op *op, const tn_field *field, text *out);
+/* Element types that a kernel takes: "f32 f64", or "all" of the operator. */
+void describe_kernel_dtypes(const tn_kernel *kernel, text *out);
+
+/* ------------------------------------------------------------------ args.c */
+
+enum { /* options; a command states the set that it takes */
+       OPTION_JSON = 1u << 0,
+       OPTION_PLUGIN = 1u << 1,
+       OPTION_WHY = 1u << 2,
+       OPTION_GRAD = 1u << 3,
+       OPTION_DTYPE = 1u << 4,
+       OPTION_SEED = 1u << 5,
+       OPTION_FULL = 1u << 6,
+       OPTION_HELP = 1u << 7
+};
+
+typedef struct arguments {
+  uint32_t given;     /* OPTION_* that were on the command line */
+  tn_dtype dtype;     /* default f32 */
+  uint64_t seed;      /* default 0 */
+  const char **words; /* what is no option; n of them, borrowed from argv */
+  size_t n_words;
+  const char **plugins; /* --plugin */
+  size_t n_plugins;
+} arguments;
+
+/* Reads argv into `out`, which args_deinit frees. */
+bool args_parse(uint32_t allowed, char *const *argv, arguments *out, text *why);
+void args_deinit(arguments *args);
+/* Appends one aligned line per option of the set. */
+void args_help(uint32_t allowed, text *out);
+/* The name of `n` that is meant by `word`, or NULL if none is near. */
+const char *did_you_mean(const char *word, const char *const *names, size_t n);
+
+/* ------------------------------------------------------------------ host.c */
+
+typedef struct host {
+  tn_runtime *rt;
+  text warnings; /* of the library, not printed yet */
+} host;
+
+/* A runtime without plugins. */
+bool host_open(host *h, const arguments *args, text *why);
+/* Loads the standard plugins, those of TENON_PLUGIN_PATH, and --plugin files.
+ * Only a refused --plugin is an error; others are warnings on stderr. */
+bool host_load(host *h, const arguments *args, text *why);
+void host_close(host *h);
+
+/* ---------------------------------------------------------------- commands */
+
+enum { STATUS_OK = 0, STATUS_FAILED = 1, STATUS_USAGE = 2 };
+
+/* Each appends its output to `out`, or sets `why` and returns a status that is
+ * not STATUS_OK. */
+int cmd_list(const arguments *args, text *out, text *why);
+int cmd_show(const arguments *args, text *out, text *why);
+int cmd_inspect(const arguments *args, text *out, text *why);
+int cmd_run(const arguments *args, text *out, text *why);
+
+#endif /* TENON_TOOL_H_ */
