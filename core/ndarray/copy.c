@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * copy.c: copies and zeros of tensors with any strides, and the walk over two
- * tensors that they share with add.c. No dtype has a meaning here.
+ * tensors that they share with add.c; which tensors repeat elements. No dtype
+ * has a meaning here.
  */
 #include <string.h>
 
@@ -114,4 +115,13 @@ void tn__tensor_zero(const tn_tensor *to) {
   from.data = (void *)(uintptr_t)&zero; /* only read */
   from.strides = strides;
   tn__walk(to, &from, copy_row(to->dtype));
+}
+
+bool tn__tensor_repeats(const tn_tensor *t) {
+  bool repeated = false;
+  for (int32_t i = 0; i < t->ndim; ++i) {
+    if (t->shape[i] == 0) return false;
+    repeated |= t->shape[i] > 1 && t->strides[i] == 0;
+  }
+  return repeated;
 }

@@ -38,15 +38,6 @@ int tn__arrays_meet(const tn_array *a, const tn_array *b) {
   return same_view(a, b) ? TN__SAME : TN__OVERLAP;
 }
 
-bool tn__tensor_repeats(const tn_tensor *t) {
-  bool repeated = false;
-  for (int32_t i = 0; i < t->ndim; ++i) {
-    if (t->shape[i] == 0) return false;
-    repeated |= t->shape[i] > 1 && t->strides[i] == 0;
-  }
-  return repeated;
-}
-
 static tn_code repeats_fail(const tn__work *w, const tn__operand *operand) {
   char text[TN__OPERAND_TEXT];
   return tn__fail(TN_INVALID,

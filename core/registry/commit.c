@@ -44,36 +44,6 @@ static tn_operator *operator_create(tn__registry *registry, const char *plugin,
   return op;
 }
 
-void tn__defaults_free(const tn__env *env, tn_params *defaults) {
-  if (!defaults) return;
-  tn__free(env, defaults->data);
-  tn__free(env, defaults);
-}
-
-static bool has_required(const tn_op *desc) {
-  for (uint32_t i = 0; i < desc->n_params; ++i)
-    if (desc->params[i]->flags & TN_FIELD_REQUIRED) return true;
-  return false;
-}
-
-/* Not made by tn__params_create: these belong to the registry and must not keep
- * the plugin from being unloaded. */
-static tn_code defaults_create(const tn__env *env, staged *s) {
-  const tn__fields fields = {s->desc->params, s->desc->n_params,
-                             s->desc->params_size, s->op->name};
-  if (has_required(s->desc)) return TN_OK;
-  tn_params *params = tn__zalloc(env, sizeof *params);
-  if (!params) return tn__fail_memory(sizeof *params, "default parameters");
-  s->defaults = params;
-  params->n_owners = 1;
-  params->op = s->op;
-  params->fields = fields.fields;
-  params->n_fields = fields.n;
-  TN__TRY(tn__fields_build(env, &fields, NULL, 0, &params->data));
-  params->hash = tn__fields_hash(&fields, params->data);
-  return TN_OK;
-}
-
 static tn_code check_replacement(commit *c, const staged *s) {
   if (!s->desc->replaces) return TN_OK;
   ++c->n_replaces;
@@ -112,7 +82,7 @@ static tn_code stage_operator(commit *c, const tn_op *desc) {
   ++c->n_ops;
   TN__TRY(adopt_name(c, s));
   TN__TRY(check_replacement(c, s));
-  TN__TRY(defaults_create(env, s));
+  TN__TRY(tn__defaults_create(s->op, desc, &s->defaults));
   return tn__map_set(env, &c->names, s->op->name, s);
 }
 

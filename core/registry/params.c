@@ -92,3 +92,22 @@ void tn__params_release(tn_params *params) {
   unhold(op);
   tn__env_release(env); /* the registry may be gone from here on */
 }
+
+/* ---------------------------------------------------------------- defaults */
+
+static bool has_required(const tn_op *desc) {
+  for (uint32_t i = 0; i < desc->n_params; ++i)
+    if (desc->params[i]->flags & TN_FIELD_REQUIRED) return true;
+  return false;
+}
+
+tn_code tn__defaults_create(tn_operator *op, const tn_op *desc,
+                            tn_params **out) {
+  *out = NULL;
+  if (has_required(desc)) return TN_OK;
+  return make(op, desc, &(source){0}, out);
+}
+
+void tn__defaults_free(const tn__env *env, tn_params *defaults) {
+  if (defaults != NULL) destroy(env, defaults);
+}

@@ -198,8 +198,6 @@ tn_code tn__plugin_commit(tn__registry *registry, tn__plugin *plugin);
 /* Enters a kernel into its operator's list, or takes it out. */
 tn_code tn__kernel_attach(tn__kernel *kernel);
 void tn__kernel_detach(tn__kernel *kernel);
-/* Frees default params that commit made; NULL is allowed. */
-void tn__defaults_free(const tn__env *env, tn_params *defaults);
 
 /* The table of functions that every plugin gets a copy of. */
 struct tn__registry_options;
@@ -244,6 +242,13 @@ tn_code tn__params_create(tn_operator *op, const tn_value *values, size_t n,
                           tn_params **out);
 tn_code tn__params_parse(tn_operator *op, const char *text, tn_params **out);
 void tn__params_release(tn_params *params);
+
+/* All defaults of an operator that is about to be `desc`; NULL if it requires a
+ * parameter. They belong to the registry: they neither count as a holder nor
+ * keep the runtime alive. */
+tn_code tn__defaults_create(tn_operator *op, const tn_op *desc,
+                            tn_params **out);
+void tn__defaults_free(const tn__env *env, tn_params *defaults);
 
 /* --------------------------------------------------------------- inference */
 

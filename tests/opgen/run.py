@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Golden tests of opgen. Prints TAP.
 
-  ok/<case>/    a plugin; out/ holds the files that `opgen generate` writes.
-                `args` holds further arguments, with paths relative to it.
+  ok/<case>/    a plugin; out/ holds the files that `opgen generate` writes,
+                each as NAME.expected; `args` holds further arguments, with
+                paths relative to it.
   err/<case>/   a plugin with mistakes; expected.stderr holds what
                 `opgen check tests/opgen/err/<case>` says.
   cmd/<case>/   cmd holds arguments of opgen, run from the root of the
@@ -103,12 +104,14 @@ class Tests:
         expected = case / "out"
         if self.accept:
             shutil.rmtree(expected, ignore_errors=True)
-            shutil.copytree(out, expected)
+            expected.mkdir()
         names = sorted(p.name for p in out.iterdir())
-        if names != sorted(p.name for p in expected.iterdir()):
-            raise Failure(f"{names} were written")
         for name in names:
-            self.expect(expected / name, (out / name).read_text())
+            self.expect(expected / f"{name}.expected",
+                        (out / name).read_text())
+        if [f"{name}.expected" for name in names] != sorted(
+                p.name for p in expected.iterdir()):
+            raise Failure(f"{names} were written")
 
     def ok_outputs(self, case, out):
         args = case / "args"
