@@ -178,6 +178,22 @@ static void set_given(tn__fill *fill, int32_t given) {
     memcpy(fill->data + field->has_offset, &given, sizeof given);
 }
 
+/* Stores one value; `room` is how many entries a list may have. */
+static tn_code fill_value(tn__fill *fill, const tn_value *value, size_t room) {
+  const tn_field *field = fill->field;
+  const bool none = tn__value_is_none(field, value);
+  tn_code rc = TN_OK;
+  fill->value = value;
+  set_given(fill, none ? 0 : 1);
+  if (!none)
+    rc = tn__fill_member(fill, room);
+  else if ((field->flags & TN_FIELD_OPTIONAL) == 0)
+    rc = tn__fill_fail(fill, TN_INVALID, "None is no value for it; it takes %s",
+                       tn__field_kind(field));
+  fill->value = NULL;
+  return rc;
+}
+
 static tn_code fill_one(const source *from, tn__fill *fill) {
   const tn_field *field = fill->field;
   const bool user = user_value(from, field) != NULL;
@@ -185,16 +201,8 @@ static tn_code fill_one(const source *from, tn__fill *fill) {
   if (!user && (field->flags & TN_FIELD_REQUIRED) != 0)
     return missing(from->fields, field);
   if (user && field->deprecated_since != 0) warn_deprecated(from, field);
-  fill->value = &value;
-  const bool none = tn__value_is_none(field, &value);
-  set_given(fill, none ? 0 : 1);
-  if (none && (field->flags & TN_FIELD_OPTIONAL) != 0) return TN_OK;
-  const tn_code rc =
-      none ? tn__fill_fail(fill, TN_INVALID,
-                           "None is no value for it; it takes %s",
-                           tn__field_kind(field))
-           : tn__fill_member(
-                 fill, tn__field_is_list(field) ? list_room(from, field) : 0);
+  const tn_code rc = fill_value(
+      fill, &value, tn__field_is_list(field) ? list_room(from, field) : 0);
   if (rc == TN_OK || user) return rc;
   return tn__fail_more(TN_PLUGIN,
                        " (this is the default of the parameter, so the plugin "
