@@ -51,6 +51,10 @@ def main(log):
         passed, failed, skipped = count(test)
         totals = [totals[0] + passed, totals[1] + len(failed),
                   totals[2] + skipped]
+        for _, name in CASE.findall(test["stdout"] or ""):
+            if "# SKIP" in name:
+                print(f"SKIPPED {name.replace('# SKIP', 'because')}",
+                      file=sys.stderr)
         if failed:
             explain(test, failed)
     print(*totals)

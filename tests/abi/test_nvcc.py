@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The public headers inside CUDA C++: each must compile for the device too.
+
+    test_nvcc.py [NVCC]     without it every case is skipped, and says why
+"""
+
+import pathlib
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import structs  # noqa: E402
+import tap  # noqa: E402
+
+NVCC = sys.argv[1] if len(sys.argv) > 1 else None
+HEADERS = ["op.h", "note.h", "device.h", "kernel.h", "tenon.h"]
+
+
+def compiles(header):
+    """A .cu file of one include, for one architecture."""
+    if not NVCC:
+        raise tap.Skip("the CUDA toolkit is not installed, or -Dcuda=disabled")
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / "header.cu"
+        source.write_text(f"#include <tenon/{header}>\n")
+        tap.output([NVCC, "-arch=sm_80", "-Werror", "all-warnings",
+                    "-I", structs.INCLUDE, "-c", source,
+                    "-o", source.with_suffix(".o")])
+
+
+tap.run([(f"{header} compiles in a .cu file", lambda h=header: compiles(h))
+         for header in HEADERS])
