@@ -131,6 +131,19 @@ static bool add_special(tn__buf *buf, double value) {
   return true;
 }
 
+/* The host may have chosen a locale with another decimal point, of one or more
+ * bytes; ours is always a dot. */
+static void add_with_dot(tn__buf *buf, const char *text) {
+  const size_t whole = strspn(text, "+-0123456789");
+  const char *rest = text + whole;
+  tn__buf_bytes(buf, text, whole);
+  if (*rest != '\0' && *rest != 'e') {
+    tn__buf_bytes(buf, ".", 1);
+    rest += strcspn(rest, "0123456789");
+  }
+  tn__buf_bytes(buf, rest, strlen(rest));
+}
+
 void tn__buf_double(tn__buf *buf, double value) {
   char text[40];
   if (add_special(buf, value)) return;
@@ -138,7 +151,7 @@ void tn__buf_double(tn__buf *buf, double value) {
     (void)snprintf(text, sizeof text, "%.*g", digits, value);
     if (strtod(text, NULL) == value) break;
   }
-  tn__buf_add(buf, "%s", text);
+  add_with_dot(buf, text);
 }
 
 void tn__buf_float(tn__buf *buf, float value) {
@@ -148,7 +161,7 @@ void tn__buf_float(tn__buf *buf, float value) {
     (void)snprintf(text, sizeof text, "%.*g", digits, (double)value);
     if (strtof(text, NULL) == value) break;
   }
-  tn__buf_add(buf, "%s", text);
+  add_with_dot(buf, text);
 }
 
 void tn__buf_shape(tn__buf *buf, int32_t ndim, const int64_t *shape) {

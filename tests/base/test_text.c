@@ -2,6 +2,7 @@
  * Text, numbers as text, nearest words and hashes.
  */
 #include <criterion/criterion.h>
+#include <locale.h>
 #include <math.h>
 #include <string.h>
 
@@ -61,6 +62,21 @@ Test(text, doubles_use_the_fewest_digits_that_read_back) {
     tn__buf_double(&buf, cases[i].value);
     expect(&buf, cases[i].text);
   }
+}
+
+Test(text, a_locale_does_not_change_the_decimal_point) {
+  static const char *const locales[] = {"de_DE.UTF-8", "de_DE.utf8",
+                                        "fr_FR.UTF-8", "fr_FR.utf8"};
+  const char *found = NULL;
+  tn__buf buf;
+  for (size_t i = 0; i < 4 && found == NULL; ++i)
+    found = setlocale(LC_NUMERIC, locales[i]);
+  if (found == NULL) cr_skip_test("no locale with a decimal comma here");
+  tn__buf_init(&buf, tn__env_default());
+  tn__buf_double(&buf, 2.5e-10);
+  tn__buf_add(&buf, " ");
+  tn__buf_float(&buf, -0.1f);
+  expect(&buf, "2.5e-10 -0.1");
 }
 
 Test(text, floats_use_their_own_precision) {
