@@ -18,6 +18,7 @@
 /* ------------------------------------------------------------- environment */
 
 typedef struct tn__os tn__os;
+typedef struct tn__budget tn__budget;
 
 /* What a runtime lends to everything it owns. Outlives all of it. */
 typedef struct tn__env {
@@ -25,7 +26,8 @@ typedef struct tn__env {
   tn_log_fn *log;
   void *log_ctx;
   const tn__os *os;
-  void *owner; /* kept alive by retain/release; both may be NULL */
+  tn__budget *budget; /* of element memory on the CPU; NULL: no limit */
+  void *owner;        /* kept alive by retain/release; both may be NULL */
   void (*retain)(void *owner);
   void (*release)(void *owner);
 } tn__env;

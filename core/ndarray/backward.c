@@ -208,7 +208,8 @@ static tn_code backward(tn__work *w, const tn_backward *call) {
 tn_code tn__call_backward(tn__caller *caller, tn_operator *op,
                           const tn_backward *call) {
   tn__work w;
-  const tn__target_op target = {caller, op, call->params, TN_PASS_BACKWARD};
+  const tn__target_op target = {caller, op, call->params, TN_PASS_BACKWARD,
+                                call->flags};
   TN__TRY(tn__work_begin(&w, &target));
   return tn__work_end(&w, backward(&w, call));
 }

@@ -49,10 +49,9 @@ static tn_code forward(tn__work *w, const tn_inputs *in,
   return TN_OK;
 }
 
-tn_code tn__call(tn__caller *caller, tn_operator *op, const tn_inputs *in,
-                 const tn_params *params, const tn_outputs *out) {
+tn_code tn__call(const tn__target_op *target, const tn_inputs *in,
+                 const tn_outputs *out) {
   tn__work w;
-  const tn__target_op target = {caller, op, params, TN_PASS_FORWARD};
-  TN__TRY(tn__work_begin(&w, &target));
+  TN__TRY(tn__work_begin(&w, target));
   return tn__work_end(&w, forward(&w, in, out));
 }

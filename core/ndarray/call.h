@@ -58,6 +58,7 @@ typedef struct tn__work {
   const tn_op *desc;
   const void *params;
   uint32_t pass;
+  uint32_t flags; /* of the target */
   tn__counts counts;
 
   tn_signature io; /* of the forward call */
@@ -82,7 +83,8 @@ typedef struct tn__work {
   const tn_random *random_list[TN__MAX_RANDOM];
   tn__choice choice; /* held if choice.kernel is set */
   tn_plan plan;
-  void *ws_memory;
+  void *ws_memory; /* one piece of ws_total bytes */
+  size_t ws_total;
   void *ws[TN_MAX_WORKSPACES];
   uint64_t ws_bytes[TN_MAX_WORKSPACES];
   tn__slot slot;
@@ -101,14 +103,6 @@ typedef struct tn__work {
 } tn__work;
 
 /* --------------------------------------------------------------- work.c */
-
-/* What a call is of. */
-typedef struct tn__target_op {
-  tn__caller *caller;
-  tn_operator *op;
-  const tn_params *params; /* NULL: all defaults */
-  uint32_t pass;
-} tn__target_op;
 
 /* Checks owners and holds the operator. On success tn__work_end must follow. */
 tn_code tn__work_begin(tn__work *w, const tn__target_op *target);

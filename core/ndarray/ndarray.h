@@ -87,8 +87,18 @@ tn_code tn__caller_init(tn__caller *caller, const tn__env *env,
                         tn__registry *registry, uint64_t seed);
 void tn__caller_deinit(tn__caller *caller);
 
-tn_code tn__call(tn__caller *caller, tn_operator *op, const tn_inputs *in,
-                 const tn_params *params, const tn_outputs *out);
+/* What a call is of. */
+typedef struct tn__target_op {
+  tn__caller *caller;
+  tn_operator *op;
+  const tn_params *params; /* NULL: all defaults */
+  uint32_t pass;           /* TN_PASS_* */
+  uint32_t flags;          /* TN_CALL_TRAIN or 0 */
+} tn__target_op;
+
+/* A forward call of `target`. */
+tn_code tn__call(const tn__target_op *target, const tn_inputs *in,
+                 const tn_outputs *out);
 tn_code tn__call_backward(tn__caller *caller, tn_operator *op,
                           const tn_backward *call);
 /* tn_operator_infer: checks `io` and completes it. */

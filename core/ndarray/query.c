@@ -71,7 +71,7 @@ static tn_code io_complete(tn__work *w, tn_signature *io) {
 tn_code tn__call_infer(tn__caller *caller, tn_operator *op,
                        const tn_params *params, tn_signature *io) {
   tn__work w;
-  const tn__target_op target = {caller, op, params, TN_PASS_FORWARD};
+  const tn__target_op target = {caller, op, params, TN_PASS_FORWARD, 0};
   TN__TRY(tn__work_begin(&w, &target));
   return tn__work_end(&w, io_complete(&w, io));
 }
@@ -134,7 +134,7 @@ tn_code tn__call_explain(tn__caller *caller, tn_operator *op,
                          const tn_inputs *in, const tn_params *params,
                          tn_text **out) {
   tn__work w;
-  const tn__target_op target = {caller, op, params, TN_PASS_FORWARD};
+  const tn__target_op target = {caller, op, params, TN_PASS_FORWARD, 0};
   *out = NULL;
   if (!in) return explain_always(caller->env, op, out);
   TN__TRY(tn__work_begin(&w, &target));

@@ -71,7 +71,8 @@ void tn__work_frame(tn__work *w) {
   for (uint32_t i = 0; i < f->n_in; ++i) show_input(w, i);
   for (uint32_t i = 0; i < f->n_out; ++i) show_output(w, i);
   for (uint32_t i = 0; i < f->n_aux; ++i) show(&w->aux[i], &w->aux_info[i]);
-  f->flags = w->pass == TN_PASS_BACKWARD ? TN_CALL_BACKWARD : 0;
+  f->flags = w->flags;
+  if (w->pass == TN_PASS_BACKWARD) f->flags |= TN_CALL_BACKWARD;
   f->in = w->in;
   f->out = w->out;
   f->aux = w->aux;
@@ -120,9 +121,9 @@ static tn_code workspaces_place(tn__work *w) {
       return bad_plan(w, "more bytes than can be counted");
   }
   if (w->plan.n_ws == 0) return TN_OK;
-  w->ws_memory = tn__alloc_aligned(w->caller->env, total ? total : 1, most);
-  if (!w->ws_memory)
-    return tn__fail_memory(total, "the workspaces of a kernel");
+  w->ws_total = total;
+  TN__TRY(tn__storage_alloc(w->caller->env, total, most,
+                            "the workspaces of a kernel", &w->ws_memory));
   for (uint32_t i = 0; i < w->plan.n_ws; ++i) {
     w->ws[i] = (char *)w->ws_memory + offsets[i];
     w->ws_bytes[i] = w->plan.ws[i].bytes;
@@ -265,6 +266,6 @@ tn_code tn__work_run(tn__work *w) {
   TN__TRY(choose(w));
   tn_code rc = execute(w);
   if (w->plan.destroy) w->plan.destroy(w->plan.prepared);
-  tn__free(w->caller->env, w->ws_memory);
+  tn__storage_free(w->caller->env, w->ws_memory, w->ws_total);
   return rc;
 }

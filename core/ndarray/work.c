@@ -55,6 +55,7 @@ static void work_clear(tn__work *w, const tn__target_op *t) {
   w->desc = t->op->desc;
   w->params = NULL;
   w->pass = t->pass;
+  w->flags = t->flags;
   w->counts = (tn__counts){0};
   w->choice = (tn__choice){0};
   w->plan = (tn_plan){.struct_size = sizeof(tn_plan)};

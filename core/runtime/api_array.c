@@ -95,16 +95,37 @@ tn_code tn_array_broadcast(tn_array *array, int32_t ndim, const int64_t *shape,
 
 /* ------------------------------------------------------------------ calls */
 
+/* The lists of a forward call, for a public function of this name. */
+static tn_code lists_check(const char *function, const tn_inputs *in,
+                           const tn_outputs *out) {
+  TN__TRY(tn__argument_check(in, function, "in"));
+  TN__TRY(tn__argument_check(out, function, "out"));
+  if (in->n > 0)
+    TN__TRY(tn__argument_check(in->arrays, function, "in->arrays"));
+  if (out->n > 0)
+    TN__TRY(tn__argument_check(out->arrays, function, "out->arrays"));
+  return TN_OK;
+}
+
 tn_code tn_call(tn_runtime *rt, tn_operator *op, const tn_inputs *in,
                 const tn_params *params, const tn_outputs *out) {
   TN__WANT(rt);
   TN__WANT(op);
-  TN__WANT(in);
-  TN__WANT(out);
-  if (in->n > 0) TN__WANT(in->arrays);
-  if (out->n > 0) TN__WANT(out->arrays);
+  TN__TRY(lists_check(__func__, in, out));
   TN__TRY(tn__runtime_check(&rt->env));
-  return tn__call(&rt->caller, op, in, params, out);
+  const tn__target_op target = {&rt->caller, op, params, TN_PASS_FORWARD, 0};
+  return tn__call(&target, in, out);
+}
+
+tn_code tn_call_train(tn_runtime *rt, tn_operator *op, const tn_inputs *in,
+                      const tn_params *params, const tn_outputs *out) {
+  TN__WANT(rt);
+  TN__WANT(op);
+  TN__TRY(lists_check(__func__, in, out));
+  TN__TRY(tn__runtime_check(&rt->env));
+  const tn__target_op target = {&rt->caller, op, params, TN_PASS_FORWARD,
+                                TN_CALL_TRAIN};
+  return tn__call(&target, in, out);
 }
 
 tn_code tn_call_backward(tn_runtime *rt, tn_operator *op,
@@ -117,6 +138,10 @@ tn_code tn_call_backward(tn_runtime *rt, tn_operator *op,
                     "tn_backward.struct_size is %u; set it to"
                     " sizeof(tn_backward)",
                     (unsigned)call->struct_size);
+  if (call->flags & ~(uint32_t)TN_CALL_TRAIN)
+    return tn__fail(TN_INVALID,
+                    "tn_backward.flags is 0x%x; it may have TN_CALL_TRAIN only",
+                    (unsigned)call->flags);
   if (call->inputs.n > 0) TN__WANT(call->inputs.arrays);
   if (call->outputs.n > 0) TN__WANT(call->outputs.arrays);
   if (call->out_grads.n > 0) TN__WANT(call->out_grads.arrays);

@@ -30,6 +30,28 @@ static tn_code options_read(const tn_options *from, tn_options *to) {
   return TN_OK;
 }
 
+static tn_code limits_check(const tn_options *o) {
+  if (o->n_memory_limits > 0 && !o->memory_limits)
+    return tn__fail(TN_INVALID,
+                    "tn_options.n_memory_limits is %u, but memory_limits is"
+                    " NULL",
+                    (unsigned)o->n_memory_limits);
+  for (uint32_t i = 0; i < o->n_memory_limits; ++i) {
+    const tn_memory_limit *limit = &o->memory_limits[i];
+    if (limit->device_type != TN_DEVICE_CPU || limit->device_id != 0)
+      return tn__fail(TN_UNSUPPORTED,
+                      "tn_options.memory_limits[%u] is for device %d(%d), but"
+                      " this release has cpu, which is %d(0), only",
+                      (unsigned)i, limit->device_type, limit->device_id,
+                      TN_DEVICE_CPU);
+    if (i > 0)
+      return tn__fail(TN_INVALID,
+                      "tn_options.memory_limits limits cpu(0) twice; give one"
+                      " entry for each device");
+  }
+  return TN_OK;
+}
+
 static tn_code options_check(const tn_options *o) {
   const uint32_t trust = TN_TRUST_ANY_FOLDER | TN_TRUST_REPLACE;
   if (o->trust & ~trust)
@@ -39,13 +61,7 @@ static tn_code options_check(const tn_options *o) {
     return tn__fail(TN_INVALID,
                     "tn_options.allocator has only one of alloc and"
                     " free; give both or none");
-  if (o->n_memory_limits > 0)
-    return tn__fail(TN_UNSUPPORTED,
-                    "tn_options.memory_limits has %u entries,"
-                    " but this release cannot limit memory; limit it in"
-                    " tn_options.allocator",
-                    (unsigned)o->n_memory_limits);
-  return TN_OK;
+  return limits_check(o);
 }
 
 /* ----------------------------------------------------------------- owners */
@@ -133,6 +149,10 @@ tn_code tn__runtime_create(const tn_options *options, tn_runtime **out) {
   env.owner = rt;
   env.retain = owner_retain;
   env.release = owner_release;
+  if (o.n_memory_limits > 0) {
+    rt->budget.limit = o.memory_limits[0].bytes;
+    env.budget = &rt->budget;
+  }
   rt->env = env;
   atomic_init(&rt->n_owners, 1);
   tn__birth_init(&rt->birth);

@@ -31,6 +31,7 @@ bool tn__birth_here(const tn__birth *birth);
 
 struct tn_runtime {
   tn__env env; /* owner is this runtime */
+  tn__budget budget;
   _Atomic int64_t n_owners;
   tn__registry *registry;
   tn__caller caller;

@@ -29,19 +29,21 @@ void tn__block_release(tn__block *block) {
   if (atomic_fetch_sub_explicit(&block->n_owners, 1, memory_order_acq_rel) > 1)
     return;
   const tn__env *env = block->env;
-  tn__free(env, atomic_load_explicit(&block->data, memory_order_relaxed));
+  void *data = atomic_load_explicit(&block->data, memory_order_relaxed);
+  tn__storage_free(env, data, block->bytes);
   tn__free(env, block);
 }
 
 tn_code tn__block_materialise(tn__block *block) {
   if (block->bytes == 0) return TN_OK;
   if (atomic_load_explicit(&block->data, memory_order_acquire)) return TN_OK;
-  void *mine = tn__alloc_aligned(block->env, block->bytes, BLOCK_ALIGN);
-  if (!mine) return tn__fail_memory(block->bytes, "the elements of an array");
+  void *mine = NULL;
+  TN__TRY(tn__storage_alloc(block->env, block->bytes, BLOCK_ALIGN,
+                            "the elements of an array", &mine));
   void *none = NULL;
   if (!atomic_compare_exchange_strong_explicit(&block->data, &none, mine,
                                                memory_order_acq_rel,
                                                memory_order_acquire))
-    tn__free(block->env, mine); /* another thread was first */
+    tn__storage_free(block->env, mine, block->bytes); /* was not the first */
   return TN_OK;
 }

@@ -9,6 +9,18 @@
 
 #include "base.h"
 
+/* How many bytes of elements and workspaces may be held at one time. */
+struct tn__budget {
+  uint64_t limit;
+  _Atomic uint64_t used;
+};
+
+/* Element memory within the environment's budget, for `what` ("the elements of
+ * an array"). The caller frees it with the same number of bytes. [any] */
+tn_code tn__storage_alloc(const tn__env *env, size_t bytes, size_t align,
+                          const char *what, void **out);
+void tn__storage_free(const tn__env *env, void *memory, size_t bytes);
+
 /* Memory on one device with a count of owners. `data` is NULL until the block
  * is materialised, and for ever if it has no bytes. */
 typedef struct tn__block {

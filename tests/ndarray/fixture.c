@@ -104,7 +104,7 @@ tn_code call_req(const char *op, size_t n, tn_array *const *in, tn_array **out,
                  tn_req req) {
   const tn_inputs inputs = {n, in};
   const tn_outputs outputs = {1, out, &req};
-  return tn__call(&w.caller, op_get(op), &inputs, NULL, &outputs);
+  return call_of(&w.caller, op_get(op), &inputs, NULL, &outputs);
 }
 
 tn_code call(const char *op, size_t n, tn_array *const *in, tn_array **out) {

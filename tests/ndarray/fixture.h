@@ -52,6 +52,14 @@ void expect(tn_array *array, size_t n, const float *values);
 #define EXPECT_TEXT(...) expect_text((const char *const[]){__VA_ARGS__, NULL})
 void expect_text(const char *const *parts);
 
+/* A forward call that is not training. */
+static inline tn_code call_of(tn__caller *caller, tn_operator *op,
+                              const tn_inputs *in, const tn_params *params,
+                              const tn_outputs *out) {
+  const tn__target_op target = {caller, op, params, TN_PASS_FORWARD, 0};
+  return tn__call(&target, in, out);
+}
+
 /* A call of one output: `*out` is given or receives. */
 tn_code call(const char *op, size_t n, tn_array *const *in, tn_array **out);
 #define IN(...)                                                              \

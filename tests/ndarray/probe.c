@@ -70,6 +70,13 @@ static int32_t run_twice(const tn_frame *call) {
   return TN_OK;
 }
 
+void (*guest_hook)(void);
+
+static int32_t run_guest(const tn_frame *call) {
+  guest_hook();
+  return run_twice(call);
+}
+
 static int32_t run_sum(const tn_frame *call) {
   record_frame(call);
   for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
@@ -424,3 +431,37 @@ const tn_plugin probe_plugin = {.magic = TN_PLUGIN_MAGIC,
                                 .opgen = "by hand",
                                 .operators = operators,
                                 .kernels = kernels};
+
+/* A second plugin: a better kernel for an operator of the first. */
+static const tn_kernel guest_kernel = {.struct_size = sizeof(tn_kernel),
+                                       .flags = TN_KERNEL_REENTRANT,
+                                       .pass = TN_PASS_FORWARD,
+                                       .device_type = TN_DEVICE_CPU,
+                                       .priority = 5,
+                                       .writes = W,
+                                       .n_dtype_sets = 1,
+                                       .when = TN_NONE,
+                                       .op = "probe.all@1",
+                                       .id = "guest.all.cpu",
+                                       .dtype_sets = only_f32,
+                                       .compute = run_guest};
+static const tn_kernel *const guest_kernels[] = {&guest_kernel};
+static const tn_target guest_target = {.struct_size = sizeof(tn_target),
+                                       .op = "probe.all@1"};
+static const tn_target *const guest_targets[] = {&guest_target};
+
+const tn_plugin guest_plugin = {.magic = TN_PLUGIN_MAGIC,
+                                .struct_size = sizeof(tn_plugin),
+                                .abi_major = TN_ABI_MAJOR,
+                                .abi_minor = TN_ABI_MINOR,
+                                .min_host_minor = TN_ABI_MINOR,
+                                .flags = TN_PLUGIN_UNLOADABLE,
+                                .release = 1,
+                                .n_kernels = 1,
+                                .n_targets = 1,
+                                .name = "guest",
+                                .summary = "Kernels for operators of probe",
+                                .license = "Apache-2.0",
+                                .opgen = "by hand",
+                                .kernels = guest_kernels,
+                                .targets = guest_targets};

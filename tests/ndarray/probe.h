@@ -33,6 +33,9 @@ typedef struct probe_record {
 
 extern probe_record probe;
 
+extern const tn_plugin guest_plugin; /* a kernel for probe.all */
+extern void (*guest_hook)(void);     /* called while that kernel computes */
+
 /* Steers the kernels of probe.fail and probe.pick. */
 extern int32_t probe_code; /* what probe.fail returns */
 extern int probe_silent;   /* it does so without TN_FAIL */

@@ -152,14 +152,14 @@ Test(call, leaves_out_hidden_outputs) {
   const tn_inputs in = {1, &x};
   const tn_outputs one = {1, both, NULL}, all = {2, both, NULL};
   tn_operator *op = op_get("probe.split");
-  cr_assert_eq(tn__call(&w.caller, op, &in, NULL, &one), TN_OK, "%s",
+  cr_assert_eq(call_of(&w.caller, op, &in, NULL, &one), TN_OK, "%s",
                tn_error_text());
   expect(both[0], VALUES(2, 3));
   cr_assert_null(both[1]);
   cr_assert_eq(probe.n_out, 2);
   cr_assert_eq(probe.req[1], TN_REQ_NULL);
   cr_assert_null(probe.out[1].data);
-  cr_assert_eq(tn__call(&w.caller, op, &in, NULL, &all), TN_OK);
+  cr_assert_eq(call_of(&w.caller, op, &in, NULL, &all), TN_OK);
   expect(both[1], VALUES(10, 20));
   drop(x, both[0], both[1]);
 }
@@ -169,7 +169,7 @@ Test(call, computes_only_the_outputs_that_are_wanted) {
   const tn_inputs in = {1, &x};
   const tn_req req[] = {TN_REQ_NULL, TN_REQ_WRITE};
   const tn_outputs out = {2, both, req};
-  cr_assert_eq(tn__call(&w.caller, op_get("probe.split"), &in, NULL, &out),
+  cr_assert_eq(call_of(&w.caller, op_get("probe.split"), &in, NULL, &out),
                TN_OK);
   expect(both[0], VALUES(7, 7));
   expect(both[1], VALUES(10, 20));
@@ -248,10 +248,10 @@ Test(call, tells_a_wrong_number_of_outputs) {
   const tn_inputs in = {1, &x};
   const tn_outputs none = {0, places, NULL}, three = {3, places, NULL};
   tn_operator *op = op_get("probe.split");
-  cr_assert_eq(tn__call(&w.caller, op, &in, NULL, &none), TN_INVALID);
+  cr_assert_eq(call_of(&w.caller, op, &in, NULL, &none), TN_INVALID);
   EXPECT_TEXT("probe.split@1 has 1 output (out, high; 1 of them hidden",
               "0 places were given");
-  cr_assert_eq(tn__call(&w.caller, op, &in, NULL, &three), TN_INVALID);
+  cr_assert_eq(call_of(&w.caller, op, &in, NULL, &three), TN_INVALID);
   EXPECT_TEXT("3 places were given");
   tn__array_release(x);
 }
@@ -305,7 +305,7 @@ Test(call, refuses_outputs_that_repeat_or_share_elements) {
   tn_array *y = two(0, 0), *both[2] = {y, y};
   const tn_inputs in = {1, &x};
   const tn_outputs out = {2, both, NULL};
-  cr_assert_eq(tn__call(&w.caller, op_get("probe.split"), &in, NULL, &out),
+  cr_assert_eq(call_of(&w.caller, op_get("probe.split"), &in, NULL, &out),
                TN_INVALID);
   EXPECT_TEXT("output `high`", "output `out`", "share memory");
   cr_assert_eq(probe.calls, 0);
@@ -326,12 +326,12 @@ Test(call, refuses_objects_of_another_runtime) {
   tn__caller stranger = {.env = &other};
   const tn_inputs in = {1, &x};
   const tn_outputs out = {1, &y, NULL};
-  cr_assert_eq(tn__call(&stranger, op_get("probe.all"), &in, NULL, &out),
+  cr_assert_eq(call_of(&stranger, op_get("probe.all"), &in, NULL, &out),
                TN_INVALID);
   EXPECT_TEXT("operator probe.all@1 belongs to another runtime");
   tn_params *params = NULL;
   cr_assert_eq(tn__params_parse(op_get("probe.sum"), "", &params), TN_OK);
-  cr_assert_eq(tn__call(&w.caller, op_get("probe.all"), &in, params, &out),
+  cr_assert_eq(call_of(&w.caller, op_get("probe.all"), &in, params, &out),
                TN_INVALID);
   EXPECT_TEXT("probe.all@1", "made for operator probe.sum@1");
   tn__params_release(params);
@@ -355,15 +355,46 @@ Test(call, tells_whose_kernel_failed_and_with_what) {
   tn__array_release(x);
 }
 
+static void guest_cannot_be_unloaded(void) {
+  cr_assert_eq(tn__plugin_unload(w.registry, "guest"), TN_BUSY);
+  EXPECT_TEXT("1 running call of its kernel guest.all.cpu");
+}
+
+Test(call, holds_the_plugin_of_its_kernel_until_it_is_over) {
+  tn_array *x = two(1, 2), *y = NULL;
+  guest_hook = guest_cannot_be_unloaded;
+  cr_assert_eq(tn__plugin_add(w.registry, &guest_plugin), TN_OK, "%s",
+               tn_error_text());
+  cr_assert_eq(call("probe.all", IN(x), &y), TN_OK, "%s", tn_error_text());
+  expect(y, VALUES(2, 4));
+  cr_assert_eq(tn__plugin_unload(w.registry, "guest"), TN_OK, "%s",
+               tn_error_text());
+  drop(x, y, NULL);
+}
+
+Test(call, tells_the_kernel_whether_it_is_training) {
+  tn_array *x = two(1, 2), *y = NULL;
+  tn__target_op target = {&w.caller, op_get("probe.all"), NULL, TN_PASS_FORWARD,
+                          TN_CALL_TRAIN};
+  const tn_inputs in = {1, &x};
+  const tn_outputs out = {1, &y, NULL};
+  cr_assert_eq(tn__call(&target, &in, &out), TN_OK);
+  cr_assert_eq(probe.flags, TN_CALL_TRAIN);
+  target.flags = 0;
+  cr_assert_eq(tn__call(&target, &in, &out), TN_OK);
+  cr_assert_eq(probe.flags, 0);
+  drop(x, y, NULL);
+}
+
 Test(call, of_an_unloaded_operator_is_refused) {
   tn_array *x = two(1, 2), *y = NULL;
   tn_operator *op = op_get("probe.all");
   const tn_inputs in = {1, &x};
   const tn_outputs out = {1, &y, NULL};
-  cr_assert_eq(tn__call(&w.caller, op, &in, NULL, &out), TN_OK);
+  cr_assert_eq(call_of(&w.caller, op, &in, NULL, &out), TN_OK);
   cr_assert_eq(tn__plugin_unload(w.registry, "probe"), TN_OK, "%s",
                tn_error_text());
-  cr_assert_eq(tn__call(&w.caller, op, &in, NULL, &out), TN_NOT_FOUND);
+  cr_assert_eq(call_of(&w.caller, op, &in, NULL, &out), TN_NOT_FOUND);
   EXPECT_TEXT("probe.all@1");
   drop(x, y, NULL);
 }

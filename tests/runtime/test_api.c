@@ -204,6 +204,15 @@ Test(api, calls_forward_and_backward) {
   b.struct_size = 8;
   cr_assert_eq(tn_call_backward(rt, op, &b), TN_INVALID);
   expect_text("tn_backward.struct_size is 8");
+  b.struct_size = sizeof b;
+  b.flags = 6;
+  cr_assert_eq(tn_call_backward(rt, op, &b), TN_INVALID);
+  expect_text("tn_backward.flags is 0x6");
+  b.flags = TN_CALL_TRAIN;
+  cr_assert_eq(tn_call_backward(rt, op, &b), TN_OK);
+  cr_assert_eq(tn_call_train(rt, op, TN_IN(x, x), NULL, TN_OUT(&y)), TN_OK);
+  cr_assert_eq(tn_array_get(y, got, sizeof got), TN_OK);
+  cr_assert_eq(got[5], 36);
   for (int i = 0; i < 2; ++i) tn_array_release(grads[i]);
   tn_array_release(y);
 }

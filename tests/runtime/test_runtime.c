@@ -126,6 +126,32 @@ static void refuse(tn_options o, tn_code code, const char *part) {
   expect_text(part);
 }
 
+Test(runtime, keeps_arrays_within_the_memory_limit) {
+  const tn_memory_limit limit = {TN_DEVICE_CPU, 0, 100};
+  const float values[10] = {0};
+  tn_options o = options_metered();
+  tn_runtime *rt = NULL;
+  tn_array *arrays[3] = {NULL, NULL, NULL};
+  o.n_memory_limits = 1;
+  o.memory_limits = &limit;
+  cr_assert_eq(tn_runtime_create(&o, &rt), TN_OK, "%s", tn_error_text());
+  for (int i = 0; i < 3; ++i)
+    cr_assert_eq(
+        tn_array_create(rt, &(tn_spec){TN_F32, 1, (int64_t[]){10}}, &arrays[i]),
+        TN_OK);
+  cr_assert_eq(tn_array_set(arrays[0], values, sizeof values), TN_OK);
+  cr_assert_eq(tn_array_set(arrays[1], values, sizeof values), TN_OK);
+  cr_assert_eq(tn_array_set(arrays[2], values, sizeof values),
+               TN_OUT_OF_MEMORY);
+  expect_text(
+      "40 bytes for the elements of an array would exceed the limit of "
+      "100 bytes on cpu, of which 80 are in use");
+  tn_array_release(arrays[0]);
+  cr_assert_eq(tn_array_set(arrays[2], values, sizeof values), TN_OK);
+  tn_array_release(arrays[1]), tn_array_release(arrays[2]);
+  tn_runtime_release(rt);
+}
+
 Test(runtime, refuses_options_that_cannot_be) {
   tn_options o = options_metered();
   refuse((tn_options){0}, TN_INVALID, "struct_size is 0");
@@ -134,9 +160,16 @@ Test(runtime, refuses_options_that_cannot_be) {
   o = options_metered();
   o.allocator.free = NULL;
   refuse(o, TN_INVALID, "only one of alloc and free");
+  const tn_memory_limit limits[] = {{TN_DEVICE_CPU, 0, 100},
+                                    {TN_DEVICE_CUDA, 1, 100}};
   o = options_metered();
   o.n_memory_limits = 1;
-  refuse(o, TN_UNSUPPORTED, "memory_limits");
+  refuse(o, TN_INVALID, "memory_limits is NULL");
+  o.memory_limits = limits + 1;
+  refuse(o, TN_UNSUPPORTED, "memory_limits[0] is for device 2(1)");
+  o.memory_limits = (const tn_memory_limit[]){limits[0], limits[0]};
+  o.n_memory_limits = 2;
+  refuse(o, TN_INVALID, "limits cpu(0) twice");
   cr_assert_eq(tn_runtime_create(NULL, NULL), TN_INVALID);
   expect_text("tn_runtime_create: the argument `out` is NULL");
 }

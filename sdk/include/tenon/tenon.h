@@ -481,10 +481,17 @@ TN_API TN_MUST_USE tn_code tn_call(tn_runtime *rt, tn_operator *op,
                                    const tn_inputs *in, const tn_params *params,
                                    const tn_outputs *out);
 
+/* The same while training: statistics are updated, dropout drops
+ * (TN_CALL_TRAIN). [host-thread] */
+TN_API TN_MUST_USE tn_code tn_call_train(tn_runtime *rt, tn_operator *op,
+                                         const tn_inputs *in,
+                                         const tn_params *params,
+                                         const tn_outputs *out);
+
 /* A backward call: gradients of the inputs from gradients of the outputs. */
 typedef struct tn_backward {
   uint32_t struct_size; /* sizeof(tn_backward) */
-  uint32_t reserved;
+  uint32_t flags;       /* TN_CALL_TRAIN if the forward call had it */
   const tn_params *params;
   tn_inputs inputs;    /* of the forward call */
   tn_inputs outputs;   /* of the forward call, hidden ones included; entries
