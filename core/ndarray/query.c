@@ -116,14 +116,16 @@ static tn_code explain(const tn__env *env, tn_operator *op,
 
 static tn_code explain_call(tn__work *w, const tn_inputs *in, tn_text **out) {
   TN__TRY(frame_make(w, in));
-  const tn__query query = {TN_PASS_FORWARD, TN_DEVICE_CPU, w->vars, &w->frame};
+  const tn__query query = {TN_PASS_FORWARD, TN_DEVICE_CPU, w->vars,
+                           &w->frame,       &w->io,        w->absent};
   return explain(w->caller->env, w->op, &query, out);
 }
 
 /* Without inputs the params do not matter, and need not have defaults. */
 static tn_code explain_always(const tn__env *env, tn_operator *op,
                               tn_text **out) {
-  const tn__query query = {TN_PASS_FORWARD, TN_DEVICE_CPU, NULL, NULL};
+  const tn__query query = {.pass = TN_PASS_FORWARD,
+                           .device_type = TN_DEVICE_CPU};
   TN__TRY(tn__operator_hold(op));
   tn_code rc = explain(env, op, &query, out);
   tn__operator_unhold(op);

@@ -85,7 +85,9 @@ static tn_code choose(tn__work *w) {
   const tn__query query = {.pass = w->pass,
                            .device_type = TN_DEVICE_CPU,
                            .vars = w->vars,
-                           .frame = &w->frame};
+                           .frame = &w->frame,
+                           .io = &w->io,
+                           .absent = w->absent};
   tn__dtype_vars(w->desc, &w->io, w->vars);
   TN__TRY(tn__kernel_choose(w->op, &query, &w->choice));
   const tn__kernel *kernel = w->choice.kernel;

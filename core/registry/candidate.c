@@ -85,15 +85,18 @@ static bool takes_types(const tn_operator *op, const tn_kernel *kernel,
 
 /* --------------------------------------------------------------- questions */
 
+/* Conditions are about the forward call, also those of a backward kernel, whose
+ * frame lacks what its gradients do not need. */
 static bool when_holds(const tn_operator *op, const tn_kernel *kernel,
-                       const tn_frame *frame, tn__reason *reason) {
+                       const tn__query *query, tn__reason *reason) {
   const char *text = kernel->when_text == NULL ? "?" : kernel->when_text;
   const tn__scope scope = {.nodes = kernel->nodes,
                            .n_nodes = kernel->n_nodes,
                            .fields = op->desc->params,
                            .n_fields = op->desc->n_params,
-                           .params = frame->params,
-                           .frame = frame};
+                           .params = query->frame->params,
+                           .io = query->io,
+                           .absent = query->absent};
   tn__ivalue value;
   if (kernel->when == TN_NONE) return true;
   if (tn__expr_eval(&scope, kernel->when, &value) != TN_OK)
@@ -143,6 +146,6 @@ bool tn__kernel_applies(const tn_operator *op, const tn__kernel *kernel,
   if (query->vars != NULL && !takes_types(op, desc, query->vars, reason))
     return false;
   if (query->frame == NULL) return true;
-  return when_holds(op, desc, query->frame, reason) &&
+  return when_holds(op, desc, query, reason) &&
          supports(kernel, query->frame, reason);
 }

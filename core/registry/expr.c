@@ -74,28 +74,9 @@ static shape_view view_in_io(const tn_signature *io, int32_t list,
   return (shape_view){sigs[list][index].ndim, sigs[list][index].shape};
 }
 
-/* A backward frame holds [output gradients, inputs, outputs] as its inputs. */
-static shape_view view_in_frame(const tn_frame *frame, int32_t list,
-                                uint32_t index) {
-  const tn_tensor *lists[] = {frame->in, frame->out, frame->aux};
-  uint32_t counts[] = {frame->n_in, frame->n_out, frame->n_aux};
-  if ((frame->flags & TN_CALL_BACKWARD) != 0) {
-    const uint32_t n_in = frame->n_out;
-    const uint32_t n_out = (frame->n_in - n_in) / 2;
-    counts[0] = n_in, counts[1] = n_out;
-    lists[0] = frame->in + n_out, lists[1] = frame->in + n_out + n_in;
-  }
-  if (list < 0 || list > 2 || index >= counts[list])
-    return (shape_view){-1, NULL};
-  return (shape_view){lists[list][index].ndim, lists[list][index].shape};
-}
-
 static shape_view view_of(const tn__scope *scope, const tn_node *node) {
-  if (scope->io != NULL)
-    return view_in_io(scope->io, node->a, (uint32_t)node->b);
-  if (scope->frame != NULL)
-    return view_in_frame(scope->frame, node->a, (uint32_t)node->b);
-  return (shape_view){-1, NULL};
+  if (scope->io == NULL) return (shape_view){-1, NULL};
+  return view_in_io(scope->io, node->a, (uint32_t)node->b);
 }
 
 static tn_code overflow(void) {
@@ -117,19 +98,10 @@ static tn_code size_of(shape_view view, tn__element *out) {
 }
 
 static tn__element has_input(const tn__scope *scope, uint32_t index) {
-  const tn_frame *frame = scope->frame;
-  if (scope->io != NULL) {
-    const bool given = index < scope->io->n_in &&
-                       (scope->absent == NULL || scope->absent[index] == 0);
-    return (tn__element){given, true};
-  }
-  if (frame == NULL) return (tn__element){0};
-  const bool backward = (frame->flags & TN_CALL_BACKWARD) != 0;
-  const uint32_t at = index + (backward ? (frame->n_in - frame->n_out) / 2 : 0);
-  if (at >= frame->n_in) return (tn__element){0, true};
-  const bool absent =
-      frame->in_flags != NULL && (frame->in_flags[at] & TN_IN_ABSENT) != 0;
-  return (tn__element){!absent, true};
+  if (scope->io == NULL) return (tn__element){0};
+  const bool given = index < scope->io->n_in &&
+                     (scope->absent == NULL || scope->absent[index] == 0);
+  return (tn__element){given, true};
 }
 
 /* -------------------------------------------------------------- parameters */

@@ -272,9 +272,6 @@ typedef struct tn__scope {
   const tn__ivalue *packs;
   const uint32_t *absent; /* per input: 1 if an optional one is absent;
                              may be NULL */
-  const tn_frame *frame;  /* where operands are looked up when io is NULL; a
-                             backward one is read as its forward call; may be
-                             NULL */
 } tn__scope;
 
 /* Value of a node. TN_OK (perhaps with known 0), or TN_INVALID/TN_OUT_OF_RANGE
@@ -314,8 +311,10 @@ typedef struct tn__choice {
 typedef struct tn__query {
   uint32_t pass; /* TN_PASS_* */
   int32_t device_type;
-  const tn_dtype *vars; /* op->n_dtype_vars; NULL: not decided yet */
-  tn_frame *frame;      /* NULL: only what holds for all inputs */
+  const tn_dtype *vars;   /* op->n_dtype_vars; NULL: not decided yet */
+  tn_frame *frame;        /* NULL: only what holds for all inputs */
+  const tn_signature *io; /* of the forward call, complete; with `frame` */
+  const uint32_t *absent; /* its inputs that are not given; may be NULL */
 } tn__query;
 
 tn_code tn__kernel_choose(tn_operator *op, const tn__query *query,

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A plugin whose manifests use every form of operand, hook and resource, from
+ * YAML through opgen, the compiler and the loader to numbers worked out by
+ * hand.
+ */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "host.h"
+
+static tn_array *row(tn_runtime *rt, int64_t n, const double *values) {
+  return host_array(rt, TN_F32, (host_shape){1, {n}}, values);
+}
+
+static void drop(size_t n, tn_array **arrays) {
+  for (size_t i = 0; i < n; ++i) tn_array_release(arrays[i]);
+}
+
+Test(forms, a_parameter_says_how_many_outputs_there_are) {
+  tn_runtime *rt = host_open();
+  tn_operator *op = host_operator(rt, "forms.split");
+  tn_params *params = host_params(op, "parts=3");
+  tn_array *x = row(rt, 6, (double[]){1, 2, 3, 4, 5, 6});
+  tn_array *parts[3] = {NULL, NULL, NULL}, *dx = NULL;
+  const tn_outputs out = {3, parts, NULL};
+  OK(tn_call(rt, op, TN_IN(x), params, &out));
+  host_expect(parts[0], (double[]){1, 2}, 2, 0);
+  host_expect(parts[2], (double[]){5, 6}, 2, 0);
+  /* The gradient of the middle part is not given: it counts as zeros. */
+  tn_array *heads[3] = {parts[2], NULL, parts[0]};
+  OK(tn_call_backward(rt, op,
+                      &(tn_backward){.struct_size = sizeof(tn_backward),
+                                     .params = params,
+                                     .inputs = {1, &x},
+                                     .out_grads = {3, heads},
+                                     .in_grads = {1, &dx, NULL}}));
+  host_expect(dx, (double[]){5, 6, 0, 0, 1, 2}, 6, 0);
+  FAILS(tn_call(rt, op, TN_IN(x), params, TN_OUT(&dx)), TN_INVALID, "3");
+  drop(3, parts), drop(1, &x), drop(1, &dx);
+  tn_params_release(params);
+  tn_runtime_release(rt);
+}
+
+Test(forms, a_requirement_that_does_not_hold_is_said_in_the_authors_words) {
+  tn_runtime *rt = host_open();
+  tn_operator *op = host_operator(rt, "forms.split");
+  tn_params *params = host_params(op, "parts=4");
+  tn_array *x = row(rt, 6, (double[]){1, 2, 3, 4, 5, 6});
+  tn_array *parts[4] = {NULL, NULL, NULL, NULL};
+  const tn_outputs out = {4, parts, NULL};
+  FAILS(tn_call(rt, op, TN_IN(x), params, &out), TN_SHAPE,
+        "the first dimension must divide into `parts`");
+  tn_params *none = NULL;
+  FAILS(tn_params_parse(op, "", &none), TN_INVALID, "parts");
+  FAILS(tn_params_parse(op, "parts=0", &none), TN_OUT_OF_RANGE, "parts");
+  drop(1, &x);
+  tn_params_release(params);
+  tn_runtime_release(rt);
+}
+
+Test(forms, a_hook_infers_for_any_number_of_inputs) {
+  tn_runtime *rt = host_open();
+  tn_operator *op = host_operator(rt, "forms.join");
+  tn_array *in[3] = {row(rt, 1, (double[]){1}), row(rt, 0, NULL),
+                     row(rt, 2, (double[]){2, 3})};
+  tn_array *whole = NULL, *grads[3] = {NULL, NULL, NULL};
+  OK(tn_call(rt, op, &(tn_inputs){3, in}, NULL, TN_OUT(&whole)));
+  host_expect(whole, (double[]){1, 2, 3}, 3, 0);
+  OK(tn_call_backward(rt, op,
+                      &(tn_backward){.struct_size = sizeof(tn_backward),
+                                     .inputs = {3, in},
+                                     .out_grads = {1, &whole},
+                                     .in_grads = {3, grads, NULL}}));
+  host_expect(grads[0], (double[]){1}, 1, 0);
+  host_expect(grads[2], (double[]){2, 3}, 2, 0);
+  const double six[6] = {0};
+  tn_array *flat = host_array(rt, TN_F32, (host_shape){2, {2, 3}}, six);
+  tn_array *mixed[2] = {in[0], flat}, *none = NULL;
+  FAILS(tn_call(rt, op, &(tn_inputs){2, mixed}, NULL, TN_OUT(&none)), TN_SHAPE,
+        "part 1 has rank 2, the first has 1");
+  drop(3, in), drop(3, grads), drop(1, &whole), drop(1, &flat);
+  tn_runtime_release(rt);
+}
+
+/* x = [[1,2]], w = [[1,2],[3,4],[5,6]], b = [10,20,30]. */
+Test(forms, an_optional_input_and_a_workspace) {
+  tn_runtime *rt = host_open();
+  tn_operator *op = host_operator(rt, "forms.linear");
+  tn_array *x =
+      host_array(rt, TN_F32, (host_shape){2, {1, 2}}, (double[]){1, 2});
+  tn_array *w = host_array(rt, TN_F32, (host_shape){2, {3, 2}},
+                           (double[]){1, 2, 3, 4, 5, 6});
+  tn_array *b = row(rt, 3, (double[]){10, 20, 30}), *y = NULL, *z = NULL;
+  OK(tn_call(rt, op, TN_IN(x, w, b), NULL, TN_OUT(&y)));
+  host_expect(y, (double[]){15, 31, 47}, 3, 0);
+  OK(tn_call(rt, op, TN_IN(x, w), NULL, TN_OUT(&z)));
+  host_expect(z, (double[]){5, 11, 17}, 3, 0);
+  tn_array *bad = row(rt, 2, (double[]){0, 0}), *none = NULL;
+  FAILS(tn_call(rt, op, TN_IN(x, w, bad), NULL, TN_OUT(&none)), TN_SHAPE,
+        "bias");
+  drop(1, &x), drop(1, &w), drop(1, &b), drop(1, &bad);
+  drop(1, &y), drop(1, &z);
+  tn_runtime_release(rt);
+}
+
+/* g = [[1,10,100]]: dx = g w, dw = g^T x, db = g. */
+Test(forms, a_backward_kernel_sees_only_what_its_gradients_need) {
+  tn_runtime *rt = host_open();
+  tn_operator *op = host_operator(rt, "forms.linear");
+  tn_array *in[3] = {
+      host_array(rt, TN_F32, (host_shape){2, {1, 2}}, (double[]){1, 2}),
+      host_array(rt, TN_F32, (host_shape){2, {3, 2}},
+                 (double[]){1, 2, 3, 4, 5, 6}),
+      row(rt, 3, (double[]){10, 20, 30})};
+  tn_array *g =
+      host_array(rt, TN_F32, (host_shape){2, {1, 3}}, (double[]){1, 10, 100});
+  static const double want[3][6] = {
+      {531, 642}, {1, 2, 10, 20, 100, 200}, {1, 10, 100}};
+  static const int64_t size[3] = {2, 6, 3};
+  for (unsigned wanted = 1; wanted < 8; ++wanted) {
+    tn_array *grads[3] = {NULL, NULL, NULL};
+    tn_req req[3];
+    for (unsigned i = 0; i < 3; ++i)
+      req[i] = (wanted >> i & 1) != 0 ? TN_REQ_WRITE : TN_REQ_NULL;
+    OK(tn_call_backward(rt, op,
+                        &(tn_backward){.struct_size = sizeof(tn_backward),
+                                       .inputs = {3, in},
+                                       .out_grads = {1, &g},
+                                       .in_grads = {3, grads, req}}));
+    for (unsigned i = 0; i < 3; ++i)
+      if (req[i] == TN_REQ_WRITE) host_expect(grads[i], want[i], size[i], 0);
+    drop(3, grads);
+  }
+  drop(3, in), drop(1, &g);
+  tn_runtime_release(rt);
+}
+
+Test(forms, aux_states_change_in_training_and_hidden_outputs_may_be_had) {
+  tn_runtime *rt = host_open();
+  tn_operator *op = host_operator(rt, "forms.track");
+  const double eight = 8;
+  tn_array *x = row(rt, 2, (double[]){1, 3});
+  tn_array *average = host_array(rt, TN_F32, (host_shape){0, {0}}, &eight);
+  tn_array *y = NULL, *both[2] = {NULL, NULL};
+  OK(tn_call(rt, op, TN_IN(x, average), NULL, TN_OUT(&y)));
+  host_expect(y, (double[]){-1, 1}, 2, 0);
+  host_expect(average, &eight, 1, 0);
+  const tn_outputs out = {2, both, NULL};
+  OK(tn_call_train(rt, op, TN_IN(x, average), NULL, &out));
+  host_expect(both[1], (double[]){2}, 1, 0);
+  host_expect(average, (double[]){5}, 1, 0); /* (8 + 2) / 2 */
+  const tn_backward back = {.struct_size = sizeof back,
+                            .inputs = {2, (tn_array *[]){x, average}},
+                            .out_grads = {1, &y},
+                            .in_grads = {1, both, NULL}};
+  FAILS(tn_call_backward(rt, op, &back), TN_UNSUPPORTED,
+        "nobody trains through it");
+  drop(2, both), drop(1, &x), drop(1, &y), drop(1, &average);
+  tn_runtime_release(rt);
+}
+
+/* A call draws one block for each element of its output: two. */
+Test(forms, random_streams_states_and_instances_are_each_runtimes_own) {
+  for (int turn = 0; turn < 2; ++turn) {
+    const tn_options options = {.struct_size = sizeof options, .seed = 7};
+    tn_runtime *rt = NULL;
+    OK(tn_runtime_create(&options, &rt));
+    OK(tn_plugin_load(rt, PLUGIN_FILE));
+    tn_operator *op = host_operator(rt, "forms.noise");
+    tn_array *x = NULL, *y = NULL;
+    int64_t got[2];
+    OK(tn_array_create(rt, &(tn_spec){TN_I64, 1, (int64_t[]){30}}, &x));
+    for (int64_t n = 0; n < 3; ++n) {
+      OK(tn_call(rt, op, TN_IN(x), NULL, TN_OUT(&y)));
+      OK(tn_array_get(y, got, sizeof got));
+      cr_assert_eq(got[0], 37);
+      cr_assert_eq(got[1], 1002 * n);
+    }
+    tn_array_release(x), tn_array_release(y);
+    tn_runtime_release(rt);
+  }
+}
+
+Test(forms, a_kernel_may_decide_the_shape_of_its_output) {
+  tn_runtime *rt = host_open();
+  tn_operator *op = host_operator(rt, "forms.find");
+  tn_array *x = row(rt, 5, (double[]){0, 4, 0, -1, 9}), *y = NULL;
+  tn_array *none = row(rt, 2, (double[]){0, 0}), *z = NULL;
+  int64_t got[3];
+  OK(tn_call(rt, op, TN_IN(x), NULL, TN_OUT(&y)));
+  OK(tn_array_get(y, got, sizeof got));
+  cr_assert(got[0] == 1 && got[1] == 3 && got[2] == 4);
+  OK(tn_call(rt, op, TN_IN(none), NULL, TN_OUT(&z)));
+  cr_assert_eq(tn_array_size(z), 0);
+  drop(1, &x), drop(1, &y), drop(1, &none), drop(1, &z);
+  tn_runtime_release(rt);
+}
+
+Test(forms, a_kernel_that_its_condition_excludes_says_so) {
+  tn_runtime *rt = host_open();
+  tn_array *x = host_array(rt, TN_F32, (host_shape){2, {1, 0}}, NULL);
+  tn_array *w = host_array(rt, TN_F32, (host_shape){2, {3, 0}}, NULL);
+  tn_array *y = NULL;
+  FAILS(tn_call(rt, host_operator(rt, "forms.linear"), TN_IN(x, w), NULL,
+                TN_OUT(&y)),
+        TN_UNSUPPORTED, "size(weight) > 0");
+  drop(1, &x), drop(1, &w);
+  tn_runtime_release(rt);
+}
