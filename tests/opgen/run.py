@@ -174,7 +174,8 @@ class Tests:
         return None
 
     def ok_format(self, out):
-        formatter = shutil.which("clang-format")
+        formatter = (shutil.which("clang-format-14")
+                     or shutil.which("clang-format"))
         if not formatter:
             return "clang-format is not installed"
         shutil.copy(ROOT / ".clang-format", out.parent)
