@@ -75,6 +75,30 @@ static bool is_lent(const tn__work *w, uint32_t in) {
   return false;
 }
 
+/* Whether an array can start as a copy of input `in`. */
+static bool is_like_input(const tn__work *w, const tn__operand *out,
+                          uint32_t in) {
+  const tn_tensor *a = &out->array->tensor, *b = &w->in[in];
+  if (a->dtype != b->dtype || a->ndim != b->ndim) return false;
+  for (int32_t i = 0; i < a->ndim; ++i)
+    if (a->shape[i] != b->shape[i]) return false;
+  return true;
+}
+
+static tn_code init_check(const tn__work *w, const tn__operand *out) {
+  char text[TN__OPERAND_TEXT];
+  const tn_tensor *in = &w->in[out->source], *t = &out->array->tensor;
+  if (w->in_flags[out->source] & TN_IN_ABSENT) return TN_OK;
+  if (is_like_input(w, out, (uint32_t)out->source)) return TN_OK;
+  tn__fail(TN_SHAPE, "%s: %s starts as a copy of input `%s`, so it must be",
+           w->op->name, tn__operand_text(out, text),
+           w->in_info[out->source].arg->name);
+  tn__fail_tensor(TN_SHAPE, in->dtype, in->ndim, in->shape);
+  tn__fail_more(TN_SHAPE, ", but it is");
+  tn__fail_tensor(TN_SHAPE, t->dtype, t->ndim, t->shape);
+  return TN_SHAPE;
+}
+
 /* A kernel that works only in place gets a copy of the input, as its input and
  * as its output. */
 static bool lend_copy(tn__work *w, uint32_t i) {
@@ -83,6 +107,7 @@ static bool lend_copy(tn__work *w, uint32_t i) {
   if (in >= w->frame.n_in || is_lent(w, in)) return false;
   if (w->in_flags[in] & (TN_IN_ABSENT | TN_IN_METADATA)) return false;
   if (out->source >= 0 && (uint32_t)out->source != in) return false;
+  if (!is_like_input(w, out, in)) return false;
   out->before = TN__BEFORE_COPY;
   out->source = (int32_t)in;
   w->req[i] = TN_REQ_INPLACE;
@@ -130,6 +155,7 @@ static bool is_direct(const tn__work *w, uint32_t i, meeting m,
 static tn_code lower_output(tn__work *w, uint32_t i, const tn_kernel *kernel) {
   tn__operand *out = &w->out_info[i];
   meeting m = {-1, false};
+  if (out->source >= 0) TN__TRY(init_check(w, out));
   if (!out->owned) m = meet_inputs(w, out->array);
   if (in_place(w, i, m, kernel->writes)) {
     w->req[i] = TN_REQ_INPLACE;

@@ -13,6 +13,17 @@ static tn_code keep_refusal(tn_inspection *inspection) {
   return inspection->refusal ? TN_OK : tn__fail_memory(0, "a refusal");
 }
 
+/* The versions are those that the plugin was compiled with. */
+static tn_code take_versions(tn_inspection *inspection, const tn_note *note) {
+  tn_plugin *plugin = tn__arena_alloc(&inspection->arena, sizeof *plugin);
+  if (!plugin) return tn__fail_memory(sizeof *plugin, "an inspection");
+  *plugin = *inspection->plugin;
+  plugin->abi_minor = note->abi_minor;
+  plugin->min_host_minor = note->min_host_minor;
+  inspection->plugin = plugin;
+  return TN_OK;
+}
+
 /* The encoding of another major may be another one: then only the note's head
  * is shown. */
 static tn_code decode(tn_inspection *inspection, const tn__elf *elf,
@@ -23,6 +34,7 @@ static tn_code decode(tn_inspection *inspection, const tn__elf *elf,
       tn__tables_decode(&inspection->arena, elf->manifest,
                         (size_t)elf->note.manifest_size, &inspection->plugin);
   if (!rc) rc = tn__tables_check(env, inspection->plugin, false);
+  if (!rc) rc = take_versions(inspection, &elf->note);
   return rc ? tn__fail_more(rc, " (%s)", path) : TN_OK;
 }
 

@@ -177,7 +177,8 @@ void tnm_read_leave(tnm_reader *reader, const tnm_table *table,
 }
 
 void tnm_reader_open(tnm_reader *reader, const void *bytes, size_t n) {
-  *reader = (tnm_reader){bytes, bytes, (const uint8_t *)bytes + n, NULL, false};
+  *reader = (tnm_reader){
+      .begin = bytes, .at = bytes, .end = (const uint8_t *)bytes + n};
   if (tnm_read_fixed(reader, 1) != ENCODING_VERSION)
     malformed(reader,
               "its first byte is not 1, the only encoding that this version "
@@ -185,7 +186,9 @@ void tnm_reader_open(tnm_reader *reader, const void *bytes, size_t n) {
   tnm_reader ahead = *reader;
   (void)tnm_read_enter(&ahead, &tnm_table_plugin);
   (void)tnm_read_varint(&ahead, UINT32_MAX);
-  reader->newer = tnm_read_varint(&ahead, UINT32_MAX) > TN_ABI_MINOR;
+  const uint64_t minor = tnm_read_varint(&ahead, UINT32_MAX);
+  reader->newer = minor > TN_ABI_MINOR;
+  reader->older = minor < TN_ABI_MINOR;
 }
 
 tn_code tnm_reader_close(const tnm_reader *reader) {
@@ -282,8 +285,10 @@ static void take_struct(decoder *d, const tnm_table *table, void *object) {
   const uint8_t *outer = tnm_read_enter(&d->reader, table);
   if (table->first_size)
     memcpy((char *)object + table->size_offset, &size, sizeof size);
-  for (size_t i = 0; i < table->n_members && !d->reader.why; ++i)
+  for (size_t i = 0; i < table->n_members && !d->reader.why; ++i) {
+    if (tnm_read_ended(&d->reader, table)) break;
     take_member(d, object, &table->members[i]);
+  }
   tnm_read_leave(&d->reader, table, outer);
 }
 

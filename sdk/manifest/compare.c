@@ -142,6 +142,24 @@ static void same_member(comparison *c, path *p, const tnm_table *table,
   }
 }
 
+/* What an older writer did not know must be zero. */
+static void same_as_zero(comparison *c, path *p, const tnm_table *table,
+                         const void *object, const tnm_member *m) {
+  bool zero = false;
+  if (m->form <= TNM_F64)
+    zero = tnm_get(table, object, m) == 0;
+  else if (m->form == TNM_TEXT || m->form == TNM_POINTER)
+    zero = tnm_get_pointer(table, object, m) == NULL;
+  else
+    zero = tnm_get_count(table, object, m) == 0;
+  if (zero) return;
+  c->differs = true;
+  put_path(&c->message, p);
+  tn__buf_add(&c->message,
+              " is not in the note, which an older opgen wrote, but in the "
+              "descriptor");
+}
+
 /* Equal numbers, which most members are, leave the loop alone. */
 static void same_struct(comparison *c, const path *up, const tnm_table *table,
                         const void *object) {
@@ -149,15 +167,19 @@ static void same_struct(comparison *c, const path *up, const tnm_table *table,
   const tnm_member *m = table->members;
   path p = {up, NULL, -1};
   for (size_t i = 0; i < table->n_members && !c->reader.why; ++i, ++m) {
+    const bool ended = tnm_read_ended(&c->reader, table);
     uint64_t raw[2] = {0, 0};
-    if (m->form <= TNM_F64) {
+    if (m->form <= TNM_F64 && !ended) {
       raw[0] = tnm_read_scalar(&c->reader, m);
       raw[1] = tnm_get(table, object, m);
       if (raw[0] == raw[1]) continue;
+      if (table == &tnm_table_plugin && i < TNM_PLUGIN_VERSIONS) continue;
     }
     p.name = m->name;
     p.index = -1;
-    if (m->form <= TNM_F64)
+    if (ended)
+      same_as_zero(c, &p, table, object, m);
+    else if (m->form <= TNM_F64)
       same_raw(c, &p, m, raw);
     else
       same_member(c, &p, table, object, m);

@@ -53,6 +53,11 @@ struct tnm_table {
   const tnm_member *members;
 };
 
+/* The first members of tn_plugin are versions. The encoding has those of the
+ * generator, by which its reader knows what to expect; note and descriptor have
+ * those of the op.h that the plugin was compiled with. */
+enum { TNM_PLUGIN_VERSIONS = 3 };
+
 extern const tnm_table tnm_table_plugin;
 extern const tnm_table tnm_table_op;
 
@@ -112,7 +117,14 @@ typedef struct tnm_reader {
   const uint8_t *end; /* of the struct that is being read */
   const char *why;
   bool newer; /* written for a newer minor: structs may hold more */
+  bool older; /* written for an older minor: structs may end early */
 } tnm_reader;
+
+/* Whether the writer's struct ended before this member: it counts as zero. */
+static inline bool tnm_read_ended(const tnm_reader *reader,
+                                  const tnm_table *table) {
+  return reader->older && table->first_size && reader->at == reader->end;
+}
 
 /* n bytes, lowest first. */
 uint64_t tnm_read_fixed(tnm_reader *reader, size_t n);

@@ -517,7 +517,8 @@ typedef struct tn_arg {
   uint32_t shape_index;
   uint32_t n_terms;
   uint32_t inplace; /* output: input whose memory it may take, or TN_NONE */
-  uint32_t init;    /* output: input that it starts as a copy of, or TN_NONE */
+  uint32_t init;    /* output: input (of equal shape and dtype) that it starts
+                       as a copy of, or TN_NONE */
   uint32_t count;   /* output: node that says how many there are; TN_NONE: 1 */
   uint32_t reserved;
   const tn_term *terms;
@@ -697,8 +698,9 @@ typedef struct tn_kernel {
    * with the reason, which `tenon show --why` prints. NULL: always. [any] */
   int32_t (*supports)(const tn_frame *call);
 
-  /* Once per params, dtypes, shapes, layout, requests, flags and device: states
-   * workspaces and makes what calls share. NULL: nothing to prepare. [any] */
+  /* For each new combination of params, dtypes, shapes, layout, requests, flags
+   * and device, at the latest before the call, and again when the host has
+   * forgotten it: states workspaces and makes what calls share. [any] */
   int32_t (*prepare)(const tn_frame *call, tn_plan *plan);
 
   /* Does the work. Returns TN_OK or TN_FAIL(...). [worker] */
