@@ -276,6 +276,7 @@ static void publish(const commit *c) {
     tn__extension *extension = c->plugin->provided.v[i];
     (void)!tn__map_set(env, &r->extensions, extension->id, extension);
   }
+  c->plugin->began = true; /* from now on its kernels may run */
   tn__vec_insert_reserved(&r->plugins, r->plugins.n, c->plugin);
 }
 

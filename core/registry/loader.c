@@ -148,6 +148,7 @@ static tn_code find_entry(tn__plugin *plugin) {
 static tn_code load_checked(tn__registry *registry, const char *path,
                             const tn__elf *elf) {
   tn__plugin *plugin = NULL;
+  TN__TRY(tn__vec_reserve(registry->env, &registry->resident, 1));
   TN__TRY(tn__plugin_create(registry, path, &plugin));
   plugin->identity = elf->identity;
   tn_code rc = open_code(plugin);
@@ -155,7 +156,7 @@ static tn_code load_checked(tn__registry *registry, const char *path,
   if (!rc) rc = compare_note(plugin, elf);
   if (!rc) rc = tn__plugin_start(plugin);
   if (!rc) rc = tn__plugin_commit(registry, plugin);
-  if (rc) tn__plugin_discard(plugin);
+  if (rc) tn__plugin_retire(plugin);
   return rc;
 }
 

@@ -155,6 +155,7 @@ static tn_code call_init(tn__plugin *plugin) {
     return TN_OK;
   }
   (void)fegetenv(&floating);
+  plugin->began = true;
   plugin->loading = true;
   tn_code rc =
       plugin->entry->init(&plugin->host, &s.registrar, &plugin->instance);
@@ -231,13 +232,12 @@ static void free_records(tn__plugin *plugin) {
 
 /* Code that never got as far as init has left nothing behind that could still
  * run; code that has may only go if it says so. */
-static bool may_close(const tn__plugin *plugin, bool began) {
-  return !began || plugin->entry->flags & TN_PLUGIN_UNLOADABLE;
+static bool may_close(const tn__plugin *plugin) {
+  return !plugin->began || plugin->entry->flags & TN_PLUGIN_UNLOADABLE;
 }
 
 bool tn__plugin_stop(tn__plugin *plugin) {
-  const bool began = plugin->kernels != NULL;
-  const bool close = plugin->handle && may_close(plugin, began);
+  const bool close = plugin->handle && may_close(plugin);
   call_fini(plugin);
   forget_user(plugin->registry, plugin);
   free_records(plugin);
@@ -254,4 +254,18 @@ void tn__plugin_discard(tn__plugin *plugin) {
   (void)tn__plugin_stop(plugin);
   tn__free(env, plugin->path);
   tn__free(env, plugin);
+}
+
+/* A file that stays mapped is remembered once by name. */
+void tn__plugin_retire(tn__plugin *plugin) {
+  tn__vec *resident = &plugin->registry->resident;
+  bool stays = tn__plugin_stop(plugin);
+  for (size_t i = 0; i < resident->n; ++i) {
+    const tn__plugin *other = resident->v[i];
+    stays = stays && strcmp(other->path, plugin->path) != 0;
+  }
+  if (stays)
+    tn__vec_insert_reserved(resident, resident->n, plugin);
+  else
+    tn__plugin_discard(plugin);
 }

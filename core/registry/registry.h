@@ -45,6 +45,7 @@ struct tn__plugin {
   struct tn__kernel *kernels; /* entry->n_kernels, in its order */
   tn__vec provided;           /* tn__extension * */
   bool loading;               /* init has not returned yet */
+  bool began;                 /* code of the author's may have run */
   bool started;               /* init has succeeded: fini is due */
 };
 
@@ -191,6 +192,9 @@ tn_code tn__plugin_start(tn__plugin *plugin);
 bool tn__plugin_stop(tn__plugin *plugin);
 /* tn__plugin_stop, and frees the rest; NULL is allowed. */
 void tn__plugin_discard(tn__plugin *plugin);
+/* The same, but a plugin whose file stays mapped goes to `resident`, which has
+ * room for one more. */
+void tn__plugin_retire(tn__plugin *plugin);
 
 /* Enters a started plugin: operators, kernels, extensions, all or nothing.
  * Takes `plugin` over only on success. The load lock is held. */

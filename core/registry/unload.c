@@ -156,26 +156,13 @@ static tn_code leave(tn__registry *registry, tn__plugin *plugin) {
   return rc;
 }
 
-/* A file that stays mapped is remembered once by name. */
-static void finish(tn__registry *registry, tn__plugin *plugin) {
-  bool stays = tn__plugin_stop(plugin);
-  for (size_t i = 0; i < registry->resident.n; ++i) {
-    const tn__plugin *other = registry->resident.v[i];
-    stays = stays && strcmp(other->path, plugin->path) != 0;
-  }
-  if (stays)
-    tn__vec_insert_reserved(&registry->resident, registry->resident.n, plugin);
-  else
-    tn__plugin_discard(plugin);
-}
-
 static tn_code unload(tn__registry *registry, const char *name) {
   tn__plugin *plugin = find(registry, name);
   if (!plugin)
     return tn__fail(TN_NOT_FOUND, "no plugin named \"%.200s\" is loaded",
                     name ? name : "");
   TN__TRY(leave(registry, plugin));
-  finish(registry, plugin);
+  tn__plugin_retire(plugin);
   return TN_OK;
 }
 

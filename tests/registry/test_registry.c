@@ -290,6 +290,19 @@ Test(unload, remembers_files_that_stay_mapped) {
   world_close(&w);
 }
 
+Test(unload, remembers_files_whose_init_failed_too) {
+  world w;
+  world_open(&w, 0);
+  const char *path = put(&w, "sour", 0);
+  cr_assert_eq(tn__plugin_load(w.registry, path), TN_DEVICE);
+  cr_assert_eq(tn__plugin_load(w.registry, path), TN_DEVICE);
+  cr_assert_eq(remove(path), 0);
+  path = put(&w, "fix", 8);
+  cr_assert_eq(tn__plugin_load(w.registry, path), TN_PLUGIN);
+  cr_assert(strstr(tn_error_text(), "its old code is still mapped"));
+  world_close(&w);
+}
+
 Test(unload, takes_a_new_file_if_the_old_one_was_unmapped) {
   world w;
   world_open(&w, 0);

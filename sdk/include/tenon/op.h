@@ -517,8 +517,7 @@ typedef struct tn_arg {
   uint32_t shape_index;
   uint32_t n_terms;
   uint32_t inplace; /* output: input whose memory it may take, or TN_NONE */
-  uint32_t init;    /* output: input (of equal shape and dtype) that it starts
-                       as a copy of, or TN_NONE */
+  uint32_t init;    /* output: like input that it copies first, or TN_NONE */
   uint32_t count;   /* output: node that says how many there are; TN_NONE: 1 */
   uint32_t reserved;
   const tn_term *terms;
