@@ -123,6 +123,16 @@ void *tn__array_data(const tn_array *array) {
   return base ? base + array->offset : NULL;
 }
 
+tn_tensor tn__array_metadata(const tn_array *array) {
+  const tn_tensor *t = &array->tensor;
+  return (tn_tensor){.device_type = t->device_type,
+                     .device_id = t->device_id,
+                     .ndim = t->ndim,
+                     .dtype = t->dtype,
+                     .shape = t->shape,
+                     .strides = t->strides};
+}
+
 /* Several threads may learn of the memory at the same time. Only the first
  * store happens, and everybody who reads the field has passed here. */
 const tn_tensor *tn__array_tensor(const tn_array *array) {
@@ -157,9 +167,8 @@ static tn_code bytes_check(const tn_array *array, const char *verb,
  * same shape. */
 static void pair(const tn_array *array, int64_t *strides, tn_tensor *inside,
                  tn_tensor *outside) {
-  *inside = array->tensor;
+  *inside = *outside = tn__array_metadata(array);
   inside->data = tn__array_data(array);
-  *outside = array->tensor;
   outside->strides = strides;
   strides_dense(outside->ndim, outside->shape, strides);
 }

@@ -18,19 +18,13 @@ static tn_code temp_create(tn__work *w, tn__operand *operand) {
   return tn__array_create(w->caller->env, &spec, &operand->temp);
 }
 
-static tn_tensor without_data(const tn_array *array) {
-  tn_tensor tensor = array->tensor;
-  tensor.data = NULL;
-  return tensor;
-}
-
 tn_code tn__work_lower_inputs(tn__work *w) {
   for (uint32_t i = 0; i < w->frame.n_in; ++i) {
     tn__operand *operand = &w->in_info[i];
     if (w->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA)) continue;
     if (!wants_dense(operand, &operand->array->tensor)) continue;
     TN__TRY(temp_create(w, operand));
-    w->in[i] = without_data(operand->temp);
+    w->in[i] = tn__array_metadata(operand->temp);
     w->in_flags[i] |= TN_IN_CONTIGUOUS;
   }
   return TN_OK;
@@ -167,7 +161,7 @@ static tn_code lower_output(tn__work *w, uint32_t i, const tn_kernel *kernel) {
     TN__TRY(temp_create(w, out));
     out->after = w->req[i] == TN_REQ_ADD ? TN__AFTER_ADD : TN__AFTER_COPY;
     w->req[i] = TN_REQ_WRITE;
-    w->out[i] = without_data(out->temp);
+    w->out[i] = tn__array_metadata(out->temp);
   }
   if (w->req[i] == TN_REQ_ADD) return TN_OK;
   return lower_write(w, i, kernel);

@@ -43,6 +43,8 @@ const tn_tensor *tn__array_tensor(const tn_array *array);
 /* Where the first element lies; NULL while the block has no memory. Calls use
  * this, not tensor.data, which is set for users only. */
 void *tn__array_data(const tn_array *array);
+/* All of its tensor but `data`, which another thread may be about to set. */
+tn_tensor tn__array_metadata(const tn_array *array);
 tn_code tn__array_set(tn_array *array, const void *data, size_t bytes);
 tn_code tn__array_get(tn_array *array, void *data, size_t bytes);
 

@@ -43,8 +43,7 @@ tn_code tn__kernel_fail(tn__work *w, tn_code code, const char *stage) {
 static const tn_tensor no_tensor = {.device_type = TN_DEVICE_CPU, .ndim = -1};
 
 static void show(tn_tensor *to, const tn__operand *operand) {
-  *to = operand->array ? operand->array->tensor : no_tensor;
-  to->data = NULL;
+  *to = operand->array ? tn__array_metadata(operand->array) : no_tensor;
 }
 
 static void show_input(tn__work *w, uint32_t i) {
@@ -177,7 +176,7 @@ static tn_code random_place(tn__work *w) {
 /* ------------------------------------------------------------------ place */
 
 tn_tensor tn__array_placed(const tn_array *array) {
-  tn_tensor tensor = array->tensor;
+  tn_tensor tensor = tn__array_metadata(array);
   tensor.data = tn__array_data(array);
   return tensor;
 }

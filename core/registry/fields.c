@@ -203,7 +203,7 @@ static tn_code fill_one(const source *from, tn__fill *fill) {
   if (user && field->deprecated_since != 0) warn_deprecated(from, field);
   const tn_code rc = fill_value(
       fill, &value, tn__field_is_list(field) ? list_room(from, field) : 0);
-  if (rc == TN_OK || user) return rc;
+  if (rc == TN_OK || rc == TN_OUT_OF_MEMORY || user) return rc;
   return tn__fail_more(TN_PLUGIN,
                        " (this is the default of the parameter, so the plugin "
                        "is at fault)");

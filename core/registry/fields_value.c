@@ -194,8 +194,15 @@ static tn_code add_names(tn_code code, const char *given,
 static tn_code enum_of(const tn__fill *fill, int32_t *out) {
   const tn_field *field = fill->field;
   const tn_value *v = fill->value;
-  if (v->type != TN_FIELD_STRING && v->type != TN_FIELD_ENUM)
-    return wrong_type(fill);
+  if (v->type == TN_FIELD_ENUM) {
+    if (v->as.i < 0 || v->as.i >= field->n_values)
+      return tn__fill_fail(fill, TN_OUT_OF_RANGE,
+                           "has %u values, but number %lld was given",
+                           field->n_values, (long long)v->as.i);
+    *out = (int32_t)v->as.i;
+    return TN_OK;
+  }
+  if (v->type != TN_FIELD_STRING) return wrong_type(fill);
   const char *name = v->as.s == NULL ? "None" : v->as.s;
   for (uint32_t i = 0; i < field->n_values; ++i) {
     if (strcmp(field->values[i], name) != 0) continue;

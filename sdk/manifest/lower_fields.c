@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 #include "front.h"
 
@@ -59,6 +60,21 @@ static bool read_enum_name(const state *s, const tnm_tree *item) {
   return false;
 }
 
+/* C has the names in upper case. */
+static bool is_new_in_c(const state *s, const char *const *values,
+                        const tnm_tree *item) {
+  for (uint32_t i = 0; i < s->field->n_values; ++i) {
+    if (strcasecmp(values[i], item->text) != 0) continue;
+    tnm_diag_spec spec = {"E0015", item->pos, NULL};
+    size_t id =
+        tnm_diag(s->diags, &spec, "`%.80s` and `%.80s` are one name in C",
+                 values[i], item->text);
+    tnm_diag_help(s->diags, id, "use names that differ in more than case");
+    return false;
+  }
+  return true;
+}
+
 static void read_values(const state *s) {
   const tnm_tree *list = tnm_tree_get(s->node, "values");
   bool is_enum = s->field->type == TN_FIELD_ENUM;
@@ -76,7 +92,8 @@ static void read_values(const state *s) {
   if (values == NULL || !tnm_unique_init(&names, s->reader->arena, list->n))
     return;
   for (const tnm_tree *item = list->first; item != NULL; item = item->next) {
-    if (read_enum_name(s, item) && tnm_unique_add(&names, s->diags, item))
+    if (read_enum_name(s, item) && tnm_unique_add(&names, s->diags, item) &&
+        is_new_in_c(s, values, item))
       values[s->field->n_values++] = item->text;
   }
   s->field->values = values;

@@ -214,6 +214,12 @@ static bool is_word(const char *text, const char *first, const char *rest) {
 
 bool tnm_read_name(tnm_diags *diags, const tnm_tree *node, const char *what) {
   if (!tnm_check_scalar(diags, node, "a name")) return false;
+  if (strcmp(node->text, "tn") == 0 || strncmp(node->text, "tn_", 3) == 0) {
+    size_t id =
+        report_name(diags, node, "is reserved and cannot name %s", what);
+    tnm_diag_help(diags, id, "names in C that begin with `tn_` are ours");
+    return false;
+  }
   if (is_word(node->text, LOWER, LOWER DIGITS "_")) return true;
   size_t id = report_name(diags, node, "cannot be the name of %s", what);
   tnm_diag_help(diags, id,

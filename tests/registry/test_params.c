@@ -220,6 +220,18 @@ Test(params, typed_values_of_the_wrong_kind_are_refused) {
   }
 }
 
+Test(params, an_enum_may_be_given_by_its_number) {
+  tn_value mode = {"mode", TN_FIELD_ENUM, 0, {2}};
+  tn_params *params = NULL;
+  cr_assert_eq(tn__params_create(&w.op, &mode, 1, &params), TN_OK, "%s",
+               tn_error_text());
+  cr_assert_eq(((const all_params *)params->data)->mode, 2);
+  tn__params_release(params);
+  mode.as.i = 3;
+  cr_assert_eq(tn__params_create(&w.op, &mode, 1, &params), TN_OUT_OF_RANGE);
+  cr_assert_not_null(strstr(tn_error_text(), "has 3 values, but number 3"));
+}
+
 Test(params, a_missing_parameter_is_named_with_its_type_and_a_sample) {
   w.op.desc = &need_op;
   refused("", TN_INVALID, "needs the parameter `units` (an integer)");

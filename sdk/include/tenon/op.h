@@ -27,7 +27,7 @@
  *   knew. Fields are only ever added at the end. Use TN_HAS() before reading a
  *   field that is newer than what you target.
  * - Growing structs stand in arrays of pointers; structs in arrays by value
- *   (tn_tensor, tn_node, tn_term, tn_need) are frozen for the major version.
+ *   (tn_tensor, tn_node, tn_term, tn_need, tn_ints ...) are frozen.
  * - Fixed-width integers only; no hidden padding; offsets are asserted against
  *   the numbers committed in sdk/abi/.
  * - Strings are NUL-terminated UTF-8 and constant for the life of the plugin.
@@ -67,6 +67,7 @@ extern "C" {
 #error "TN_TARGET_MINOR is newer than this op.h; install a newer Tenon SDK"
 #endif
 
+/* For the compiler: checks formats; marks the one exported symbol. */
 #if defined(__GNUC__)
 #define TN_PRINTF(text, args) __attribute__((format(printf, text, args)))
 #define TN_PLUGIN_EXPORT __attribute__((visibility("default"), used))
@@ -74,7 +75,6 @@ extern "C" {
 #define TN_PRINTF(text, args)
 #define TN_PLUGIN_EXPORT
 #endif
-
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the Tenon ABI is defined for little-endian machines"
 #endif
@@ -87,7 +87,6 @@ extern "C" {
 /* ------------------------------------------------------------------- codes */
 
 typedef int32_t tn_code; /* what every fallible function returns */
-
 enum {
   TN_OK = 0,
   TN_INVALID = -1,        /* an argument is malformed or contradicts another */
@@ -187,12 +186,13 @@ static inline int64_t tn_tensor_size(const tn_tensor *t) {
 /* 1 if the elements lie densely in row-major order, else 0. [any] */
 static inline int32_t tn_tensor_is_contiguous(const tn_tensor *t) {
   int64_t expected = 1;
+  int32_t dense = 1;
   for (int32_t i = t->ndim - 1; i >= 0; --i) {
     if (t->shape[i] == 0) return 1;
-    if (t->shape[i] != 1 && t->strides[i] != expected) return 0;
+    if (t->shape[i] != 1 && t->strides[i] != expected) dense = 0;
     expected *= t->shape[i];
   }
-  return 1;
+  return dense;
 }
 
 /* ---------------------------------------------------------------- requests */
@@ -499,7 +499,7 @@ enum {                            /* tn_arg.flags */
        TN_ARG_DYNAMIC = 1u << 4  /* an output whose shape compute decides */
 };
 
-enum { TN_ROLE_DATA = 0, TN_ROLE_WEIGHT = 1, TN_ROLE_LABEL = 2 };
+enum { TN_ROLE_DATA = 0, TN_ROLE_WEIGHT = 1, TN_ROLE_LABEL = 2 }; /* role */
 /* One input, output or auxiliary state of an operator. */
 typedef struct tn_arg {
   uint32_t struct_size;
@@ -639,8 +639,8 @@ enum { /* tn_kernel.pass */
        TN_PASS_BACKWARD = 1
 };
 
-enum {                                /* tn_kernel.flags */
-       TN_KERNEL_REENTRANT = 1u << 0, /* two calls may run at the same time */
+enum {                                    /* tn_kernel.flags */
+       TN_KERNEL_REENTRANT = 1u << 0,     /* calls of a runtime may overlap */
        TN_KERNEL_DETERMINISTIC = 1u << 1, /* same input, same bits */
        TN_KERNEL_ASYNC = 1u << 2,      /* returns before the device is done */
        TN_KERNEL_CAPTURABLE = 1u << 3, /* may be recorded into a device graph */

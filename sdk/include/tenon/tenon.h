@@ -42,9 +42,10 @@
  * functions accept NULL.
  *
  * Threads. Functions tagged [any] may be called from any thread at the same
- * time, also with the same objects; [host-thread] ones from any thread of the
- * application, but not from inside an operator. One object must not be released
- * while another thread still uses it.
+ * time, also with the same objects, except that nobody may read or write the
+ * elements of an array while another thread writes them; [host-thread] ones
+ * from any thread of the application, but not from inside an operator. One
+ * object must not be released while another thread still uses it.
  *
  * Runtimes. Several may live in one process; they share nothing. There is no
  * global state but the error text of each thread.
@@ -53,9 +54,10 @@
  * from the current folder. A plugin is native code with the rights of the
  * process; what the loader refuses is accidents and mismatches, not malice.
  *
- * Compatibility. Within a major version, programs keep compiling and running;
- * structs of this header begin with struct_size where the library reads them
- * and only grow at the end.
+ * Compatibility. Within a major version, programs keep compiling and running.
+ * Structs that begin with struct_size grow at the end; the others (tn_spec,
+ * tn_value, tn_inputs, tn_outputs, tn_range, tn_sig, tn_signature,
+ * tn_allocator, tn_memory_limit, tn_plugin_info, tn_device_entry) are frozen.
  */
 #ifndef TENON_TENON_H_
 #define TENON_TENON_H_
@@ -96,7 +98,7 @@ TN_API const char *tn_version(void);
 /* ------------------------------------------------------------------ errors */
 
 /* Text of the calling thread's last failure, "" if there was none. Borrowed
- * until the thread's next failing call. [any] */
+ * until the thread's next call of this library. [any] */
 TN_API const char *tn_error_text(void);
 
 /* Name of a code, "TN_SHAPE"; "TN_?" for a number that is none. Constant.
@@ -122,8 +124,9 @@ typedef struct tn_allocator {
   void (*free)(void *ctx, void *memory);
 } tn_allocator;
 
-/* Receives one line of log, without a line end; `level` is TN_LOG_*. Borrowed
- * for the call. [any] */
+/* Receives a message for the log, without a line end; `level` is TN_LOG_*.
+ * Borrowed for the call. It must not call this library, whose locks may be
+ * held, and neither may an allocator. [any] */
 typedef void tn_log_fn(void *ctx, int32_t level, const char *line);
 
 enum { /* tn_options.trust: what is allowed beyond the safe default */
@@ -219,8 +222,9 @@ TN_API TN_MUST_USE tn_code tn_plugin_json(tn_runtime *rt,
 TN_API TN_MUST_USE tn_code tn_inspection_open(tn_runtime *rt, const char *path,
                                               tn_inspection **out);
 
-/* What the note says, as tables: every function pointer in them is NULL.
- * Borrowed until close. [any] */
+/* What the note says, as tables: every function pointer in them is NULL. NULL
+ * if the note is of another ABI major, whose tables cannot be read. Borrowed
+ * until close. [any] */
 TN_API const tn_plugin *tn_inspection_plugin(const tn_inspection *inspection);
 
 /* The head of the note. Borrowed until close. [any] */
@@ -298,7 +302,9 @@ TN_API TN_MUST_USE tn_code tn_operator_infer(tn_operator *op,
 
 /* -------------------------------------------------------------- parameters */
 
-/* One typed value; make it with the functions below. */
+/* One typed value; most are made with the functions below. `as` is read by
+ * type: i for BOOL, INT, DTYPE and ENUM (an index), f for FLOAT, s for STRING,
+ * ints and floats for the lists. */
 typedef struct tn_value {
   const char *key;
   uint32_t type; /* TN_FIELD_*; TN_FIELD_STRING is parsed like a user's text */
@@ -446,7 +452,9 @@ TN_API TN_MUST_USE tn_code tn_array_broadcast(tn_array *array, int32_t ndim,
 
 /* ------------------------------------------------------------------- calls */
 
-/* Inputs of a call: NULL for an optional input that is not given. */
+/* Inputs of a call: NULL for an optional input that is not given. The auxiliary
+ * states of an operator that has any stand behind its inputs; a call changes
+ * them, and after a failed call their content is undefined. */
 typedef struct tn_inputs {
   size_t n;
   tn_array *const *arrays;
