@@ -196,6 +196,18 @@ Test(forms, a_kernel_may_decide_the_shape_of_its_output) {
   tn_runtime_release(rt);
 }
 
+Test(forms, an_output_is_not_copied_from_an_input_of_another_shape) {
+  tn_runtime *rt = host_open();
+  tn_array *x = row(rt, 2, (double[]){1, 2}), *y = NULL;
+  tn_operator *op = host_operator(rt, "forms.grow");
+  const tn_code rc = tn_call(rt, op, TN_IN(x), NULL, TN_OUT(&y));
+  FAILS(rc, TN_SHAPE, "output `out` starts as a copy of input `data`");
+  FAILS(rc, TN_SHAPE, "must be f32 (2), but it is f32 (2,1000)");
+  cr_assert_null(y);
+  drop(1, &x);
+  tn_runtime_release(rt);
+}
+
 Test(forms, a_kernel_that_its_condition_excludes_says_so) {
   tn_runtime *rt = host_open();
   tn_array *x = host_array(rt, TN_F32, (host_shape){2, {1, 0}}, NULL);

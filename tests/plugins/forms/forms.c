@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "find.gen.h"
+#include "grow.gen.h"
 #include "join.gen.h"
 #include "linear.gen.h"
 #include "noise.gen.h"
@@ -245,4 +246,10 @@ int32_t forms_find(const tn_frame *call) {
   for (int64_t i = 0; i < n; ++i)
     if (data[i] < 0 || data[i] > 0) out[at++] = i;
   return TN_OK;
+}
+
+/* -------------------------------------------------------------------- grow */
+
+int32_t forms_grow(const tn_frame *call) {
+  return TN_FAIL(call, TN_INTERNAL, "the call should have been refused");
 }
