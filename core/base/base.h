@@ -18,7 +18,8 @@
 /* ------------------------------------------------------------- environment */
 
 typedef struct tn__os tn__os;
-typedef struct tn__budget tn__budget;
+struct tn__engine;
+struct tn__device;
 
 /* What a runtime lends to everything it owns. Outlives all of it. */
 typedef struct tn__env {
@@ -26,8 +27,9 @@ typedef struct tn__env {
   tn_log_fn *log;
   void *log_ctx;
   const tn__os *os;
-  tn__budget *budget; /* of element memory on the CPU; NULL: no limit */
-  void *owner;        /* kept alive by retain/release; both may be NULL */
+  struct tn__engine *engine; /* orders all that uses its arrays */
+  struct tn__device *cpu;    /* where arrays lie by default */
+  void *owner; /* kept alive by retain/release; both may be NULL */
   void (*retain)(void *owner);
   void (*release)(void *owner);
 } tn__env;
@@ -161,6 +163,9 @@ void tn__buf_json(tn__buf *buf, const char *text);
 void tn__buf_double(tn__buf *buf, double value);
 /* As tn__buf_double, for a value that came from an f32. */
 void tn__buf_float(tn__buf *buf, float value);
+/* Length of the UTF-8 sequence at `s`, 0 if it is invalid. `s` ends in a NUL.
+ */
+size_t tn__utf8_length(const char *s);
 /* "(2,?,3)"; "(?)" for an unknown rank is written "unknown". */
 void tn__buf_shape(tn__buf *buf, int32_t ndim, const int64_t *shape);
 /* Turns the buffer into a text for the user and empties it. */
@@ -205,6 +210,14 @@ struct tn__os {
   void *(*dlsym)(void *handle, const char *name);
   int (*dlclose)(void *handle);
   const char *(*dlerror)(void);
+  int (*create)(const char *path); /* read-write; EEXIST if there is one */
+  ssize_t (*pwrite)(int fd, const void *from, size_t bytes, int64_t offset);
+  int (*sync)(int fd);
+  int (*rename)(const char *from, const char *to);
+  int (*unlink)(const char *path);
+  /* Pages of a file, private once written; NULL if it fails. */
+  void *(*map)(int fd, size_t bytes, int64_t offset);
+  void (*unmap)(void *pages, size_t bytes);
 };
 
 extern const tn__os tn__os_real;

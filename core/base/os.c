@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base.h"
@@ -50,6 +51,37 @@ static const char *real_dlerror(void) {
   return dlerror();
 }
 
+static int real_create(const char *path) {
+  return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
+}
+
+static ssize_t real_pwrite(int fd, const void *from, size_t bytes,
+                           int64_t offset) {
+  return pwrite(fd, from, bytes, offset);
+}
+
+static int real_sync(int fd) {
+  return fsync(fd);
+}
+
+static int real_rename(const char *from, const char *to) {
+  return rename(from, to);
+}
+
+static int real_unlink(const char *path) {
+  return unlink(path);
+}
+
+static void *real_map(int fd, size_t bytes, int64_t offset) {
+  void *pages =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, offset);
+  return pages == MAP_FAILED ? NULL : pages;
+}
+
+static void real_unmap(void *pages, size_t bytes) {
+  (void)munmap(pages, bytes);
+}
+
 const tn__os tn__os_real = {
     .open = real_open,
     .fstat = real_fstat,
@@ -61,6 +93,13 @@ const tn__os tn__os_real = {
     .dlsym = real_dlsym,
     .dlclose = real_dlclose,
     .dlerror = real_dlerror,
+    .create = real_create,
+    .pwrite = real_pwrite,
+    .sync = real_sync,
+    .rename = real_rename,
+    .unlink = real_unlink,
+    .map = real_map,
+    .unmap = real_unmap,
 };
 
 void tn__log_stderr(void *ctx, int32_t level, const char *line) {

@@ -60,8 +60,8 @@ void tn__buf_add(tn__buf *buf, const char *format, ...) {
   va_end(again);
 }
 
-/* Length of the UTF-8 sequence at `s`, 0 if it is invalid. */
-static size_t utf8_length(const unsigned char *s) {
+size_t tn__utf8_length(const char *text) {
+  const unsigned char *s = (const unsigned char *)text;
   static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
   size_t n = 0;
   uint32_t c = 0;
@@ -107,12 +107,12 @@ void tn__buf_json(tn__buf *buf, const char *text) {
     return;
   }
   tn__buf_bytes(buf, "\"", 1);
-  for (const unsigned char *s = (const unsigned char *)text; *s != 0;) {
-    const size_t n = utf8_length(s);
+  for (const char *s = text; *s != 0;) {
+    const size_t n = tn__utf8_length(s);
     if (n == 0)
       tn__buf_bytes(buf, "\xef\xbf\xbd", 3);
-    else if (n == 1 && (*s < 0x20 || *s == '"' || *s == '\\'))
-      json_escape(buf, *s);
+    else if (n == 1 && ((unsigned char)*s < 0x20 || *s == '"' || *s == '\\'))
+      json_escape(buf, (unsigned char)*s);
     else
       tn__buf_bytes(buf, s, n);
     s += n == 0 ? 1 : n;

@@ -69,5 +69,5 @@ static tn__row_fn *add_row(tn_dtype dtype) {
 }
 
 void tn__tensor_add(const tn_tensor *to, const tn_tensor *from) {
-  tn__walk(to, from, add_row(to->dtype));
+  tn__walk(to, from, add_row(to->dtype), NULL);
 }

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * array.c: the life of an array and copies between it and the caller's memory.
- * Views are made in view.c.
+ * array.c: the life of an array, and where its elements lie. Views are made in
+ * view.c.
  */
-#include <string.h>
-
 #include "ndarray.h"
 
 /* Cannot overflow: tn__tensor_bytes has accepted the shape. */
-static void strides_dense(int32_t ndim, const int64_t *shape,
-                          int64_t *strides) {
+void tn__strides_dense(int32_t ndim, const int64_t *shape, int64_t *strides) {
   int64_t step = 1;
   for (int32_t i = ndim - 1; i >= 0; --i) {
     strides[i] = step;
@@ -52,49 +49,88 @@ static tn_code too_large(const tn_spec *spec) {
                        " count");
 }
 
-/* An array without block; shape and strides are the caller's to fill in. */
-static tn_code shell_create(const tn__env *env, int32_t ndim, tn_array **out) {
+/* An array without block; its tensor is the caller's to fill in. */
+static tn_code shell_create(const tn__device *device, int32_t ndim,
+                            tn_array **out) {
   size_t bytes = sizeof(tn_array) + 2 * (size_t)ndim * sizeof(int64_t);
-  tn_array *array = tn__alloc(env, bytes);
+  tn_array *array = tn__alloc(device->env, bytes);
   if (!array) return tn__fail_memory(bytes, "an array's description");
-  memset(array, 0, sizeof *array);
-  array->env = env;
+  array->env = device->env;
   atomic_init(&array->n_owners, 1);
-  array->tensor.device_type = TN_DEVICE_CPU;
-  array->tensor.ndim = ndim;
-  array->tensor.shape = (int64_t *)(void *)(array + 1);
+  atomic_init(&array->n_holds, 1);
+  array->offset = 0;
+  array->tensor = (tn_tensor){.device_type = device->type,
+                              .device_id = device->id,
+                              .ndim = ndim,
+                              .shape = (int64_t *)(void *)(array + 1)};
   array->tensor.strides = array->tensor.shape + ndim;
   *out = array;
   return TN_OK;
 }
 
-tn_code tn__array_create(const tn__env *env, const tn_spec *spec,
-                         tn_array **out) {
-  *out = NULL;
+static tn_code spec_bytes(const tn_spec *spec, size_t *bytes) {
   TN__TRY(spec_check(spec));
-  size_t bytes = 0;
-  if (!tn__tensor_bytes(spec->dtype, spec->ndim, spec->shape, &bytes))
-    return too_large(spec);
-  tn_array *array = NULL;
-  TN__TRY(shell_create(env, spec->ndim, &array));
-  tn_code rc = tn__block_create(env, bytes, &array->block);
+  if (tn__tensor_bytes(spec->dtype, spec->ndim, spec->shape, bytes))
+    return TN_OK;
+  return too_large(spec);
+}
+
+/* A dense array of a valid spec, without block. */
+static tn_code dense_create(const tn__device *device, const tn_spec *spec,
+                            tn_array **out) {
+  TN__TRY(shell_create(device, spec->ndim, out));
+  tn_tensor *t = &(*out)->tensor;
+  t->dtype = spec->dtype;
+  for (int32_t i = 0; i < spec->ndim; ++i) t->shape[i] = spec->shape[i];
+  tn__strides_dense(spec->ndim, spec->shape, t->strides);
+  return TN_OK;
+}
+
+/* Hands out an array whose block was made, unless that failed. */
+static tn_code finish(tn_array *array, tn_code rc, tn_array **out) {
   if (rc) {
-    tn__free(env, array);
+    tn__free(array->env, array);
     return rc;
   }
-  array->tensor.dtype = spec->dtype;
-  for (int32_t i = 0; i < spec->ndim; ++i)
-    array->tensor.shape[i] = spec->shape[i];
-  strides_dense(spec->ndim, spec->shape, array->tensor.strides);
-  tn__env_retain(env);
+  tn__env_retain(array->env);
   *out = array;
   return TN_OK;
+}
+
+tn_code tn__array_create_on(tn__device *device, const tn_spec *spec,
+                            tn_array **out) {
+  *out = NULL;
+  size_t bytes = 0;
+  tn_array *array = NULL;
+  TN__TRY(spec_bytes(spec, &bytes));
+  TN__TRY(dense_create(device, spec, &array));
+  return finish(array, tn__block_create(device, bytes, &array->block), out);
+}
+
+tn_code tn__array_create(const tn__env *env, const tn_spec *spec,
+                         tn_array **out) {
+  return tn__array_create_on(env->cpu, spec, out);
+}
+
+tn_code tn__array_wrap(tn__device *device, const tn_spec *spec,
+                       const tn__foreign *memory, tn_array **out) {
+  *out = NULL;
+  size_t bytes = 0;
+  tn_array *array = NULL;
+  TN__TRY(spec_bytes(spec, &bytes));
+  if (bytes > memory->bytes)
+    return tn__fail(TN_INVALID,
+                    "an array of %zu bytes does not fit into %zu bytes of "
+                    "memory",
+                    bytes, memory->bytes);
+  TN__TRY(dense_create(device, spec, &array));
+  return finish(array, tn__block_wrap(device, memory, &array->block), out);
 }
 
 tn_code tn__array_view(tn_array *from, const tn__view *view, tn_array **out) {
   *out = NULL;
   tn_array *array = NULL;
-  TN__TRY(shell_create(from->env, view->ndim, &array));
+  TN__TRY(shell_create(from->block->device, view->ndim, &array));
   array->tensor.dtype = from->tensor.dtype;
   for (int32_t i = 0; i < view->ndim; ++i) {
     array->tensor.shape[i] = view->shape[i];
@@ -108,19 +144,22 @@ tn_code tn__array_view(tn_array *from, const tn__view *view, tn_array **out) {
   return TN_OK;
 }
 
-void tn__array_release(tn_array *array) {
-  if (!array) return;
-  if (atomic_fetch_sub_explicit(&array->n_owners, 1, memory_order_acq_rel) > 1)
+void tn__array_unhold(tn_array *array) {
+  if (atomic_load_explicit(&array->n_holds, memory_order_acquire) != 1 &&
+      atomic_fetch_sub_explicit(&array->n_holds, 1, memory_order_acq_rel) > 1)
     return;
-  const tn__env *env = array->env;
   tn__block_release(array->block);
-  tn__free(env, array);
-  tn__env_release(env); /* last: it may be the end of the runtime */
+  tn__free(array->env, array);
 }
 
-void *tn__array_data(const tn_array *array) {
-  char *base = atomic_load_explicit(&array->block->data, memory_order_acquire);
-  return base ? base + array->offset : NULL;
+void tn__array_release(tn_array *array) {
+  if (!array) return;
+  if (atomic_load_explicit(&array->n_owners, memory_order_acquire) != 1 &&
+      atomic_fetch_sub_explicit(&array->n_owners, 1, memory_order_acq_rel) > 1)
+    return;
+  const tn__env *env = array->env;
+  tn__array_unhold(array);
+  tn__env_release(env); /* last: it may be the end of the runtime */
 }
 
 tn_tensor tn__array_metadata(const tn_array *array) {
@@ -151,55 +190,8 @@ tn_code tn__array_materialise(tn_array *array) {
   return TN_OK;
 }
 
-static tn_code bytes_check(const tn_array *array, const char *verb,
-                           size_t bytes) {
+uint32_t tn__array_write_mode(const tn_array *array) {
   const tn_tensor *t = &array->tensor;
-  size_t holds = (size_t)tn_tensor_size(t) * (size_t)tn_dtype_bytes(t->dtype);
-  if (bytes == holds) return TN_OK;
-  return tn__fail(TN_INVALID,
-                  "%zu bytes were given to %s an array of %lld"
-                  " elements of %s, which holds %zu bytes",
-                  bytes, verb, (long long)tn_tensor_size(t),
-                  tn__dtype_name(t->dtype), holds);
-}
-
-/* The array's elements with their place, and the caller's dense memory in the
- * same shape. */
-static void pair(const tn_array *array, int64_t *strides, tn_tensor *inside,
-                 tn_tensor *outside) {
-  *inside = *outside = tn__array_metadata(array);
-  inside->data = tn__array_data(array);
-  outside->strides = strides;
-  strides_dense(outside->ndim, outside->shape, strides);
-}
-
-tn_code tn__array_set(tn_array *array, const void *data, size_t bytes) {
-  TN__TRY(bytes_check(array, "set", bytes));
-  if (bytes == 0) return TN_OK;
-  if (tn__tensor_repeats(&array->tensor))
-    return tn__fail(TN_INVALID,
-                    "the array is a broadcast view that repeats"
-                    " elements; set the array it was made from");
-  TN__TRY(tn__array_materialise(array));
-  int64_t strides[TN_MAX_NDIM];
-  tn_tensor inside, outside;
-  pair(array, strides, &inside, &outside);
-  outside.data = (void *)(uintptr_t)data; /* only read */
-  tn__tensor_copy(&inside, &outside);
-  return TN_OK;
-}
-
-/* An array that was never written has no memory, and reads as zeros. */
-tn_code tn__array_get(tn_array *array, void *data, size_t bytes) {
-  TN__TRY(bytes_check(array, "get", bytes));
-  if (bytes == 0) return TN_OK;
-  int64_t strides[TN_MAX_NDIM];
-  tn_tensor inside, outside;
-  pair(array, strides, &inside, &outside);
-  outside.data = data;
-  if (inside.data)
-    tn__tensor_copy(&outside, &inside);
-  else
-    memset(data, 0, bytes);
-  return TN_OK;
+  size_t bytes = (size_t)tn_tensor_size(t) * (size_t)tn_dtype_bytes(t->dtype);
+  return bytes == array->block->bytes ? TN__OVERWRITE : TN__UPDATE;
 }

@@ -144,7 +144,8 @@ static void mark_outputs(tn__work *w, uint32_t *flags, const tn_need *need) {
 }
 
 static void mark_needs(tn__work *w) {
-  for (uint32_t i = 0; i < w->frame.n_in; ++i) w->in_flags[i] = TN_IN_ABSENT;
+  for (uint32_t i = 0; i < w->launch.frame.n_in; ++i)
+    w->in_flags[i] = TN_IN_ABSENT;
   for (uint32_t i = 0; i < w->counts.n_in; ++i) {
     if (w->req[i] == TN_REQ_NULL) continue;
     const tn_input_gradient *r = rule(w, i);
@@ -185,31 +186,36 @@ static tn_code complete_needs(tn__work *w) {
 
 /* ------------------------------------------------------------------ call */
 
-static tn_code backward(tn__work *w, const tn_backward *call) {
+static tn_code settle(tn__work *w, const tn_backward *call) {
   TN__TRY(gradient_check(w));
   TN__TRY(tn__work_count(w, &call->inputs));
   TN__TRY(counts_check(w, call));
   TN__TRY(tn__work_room(w));
   TN__TRY(bind(w, call));
+  TN__TRY(tn__work_place(w));
   TN__TRY(wanted_check(w));
   TN__TRY(tn__work_infer(w));
   TN__TRY(match_all(w));
   for (uint32_t i = 0; i < w->counts.n_in; ++i)
     if (w->req[i] != TN_REQ_NULL) TN__TRY(tn__work_settle(w, i, &w->io.in[i]));
-  TN__TRY(tn__work_overlap(w));
+  return tn__work_overlap(w);
+}
+
+static tn_code plan(tn__work *w, const tn_backward *call) {
+  TN__TRY(settle(w, call));
   if (tn__work_idle(w)) return TN_OK;
   mark_needs(w);
   TN__TRY(complete_needs(w));
-  TN__TRY(tn__work_run(w));
-  tn__work_deliver(w, &call->in_grads);
-  return TN_OK;
+  return tn__work_plan(w);
 }
 
 tn_code tn__call_backward(tn__caller *caller, tn_operator *op,
                           const tn_backward *call) {
-  tn__work w;
+  tn__work *w = NULL;
   const tn__target_op target = {caller, op, call->params, TN_PASS_BACKWARD,
                                 call->flags};
-  TN__TRY(tn__work_begin(&w, &target));
-  return tn__work_end(&w, backward(&w, call));
+  TN__TRY(tn__work_open(&target, &w));
+  tn_code rc = plan(w, call);
+  if (rc || tn__work_idle(w)) return tn__work_close(w, rc);
+  return tn__work_launch(w, &call->in_grads);
 }

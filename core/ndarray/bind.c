@@ -75,8 +75,10 @@ static tn_code arity_fail(const tn__work *w, size_t given) {
 
 static tn_code count_outputs(tn__work *w) {
   const tn_op *op = w->desc;
-  const tn__infer_args args = {
-      .op = op, .name = w->op->name, .params = w->params, .base = &w->frame};
+  const tn__infer_args args = {.op = op,
+                               .name = w->op->name,
+                               .params = w->params,
+                               .base = &w->launch.frame};
   w->counts.n_out = op->n_outputs;
   for (uint32_t i = 0; i < op->n_outputs; ++i) {
     if (op->outputs[i]->count == TN_NONE) continue;
@@ -176,7 +178,7 @@ static tn_code request_check(const tn__work *w, const tn__operand *operand,
 
 /* Arrays under TN_REQ_NULL are not looked at. */
 tn_code tn__work_bind_outputs(tn__work *w, const tn_outputs *outputs) {
-  for (uint32_t i = 0; i < w->frame.n_out; ++i) {
+  for (uint32_t i = 0; i < w->launch.frame.n_out; ++i) {
     tn__operand *operand = &w->out_info[i];
     bool given = i < outputs->n;
     w->alias[i] = -1;
@@ -187,5 +189,32 @@ tn_code tn__work_bind_outputs(tn__work *w, const tn_outputs *outputs) {
     if (w->req[i] == TN_REQ_NULL) operand->array = NULL;
     TN__TRY(tn__work_own(w, operand));
   }
+  return TN_OK;
+}
+
+/* ----------------------------------------------------------------- device */
+
+static tn_code elsewhere(const tn__work *w, const tn__operand *operand) {
+  char text[TN__OPERAND_TEXT], here[TN__DEVICE_TEXT], there[TN__DEVICE_TEXT];
+  return tn__fail(TN_DEVICE,
+                  "%s: %s lies on %s, but other arrays of the call lie on %s; "
+                  "copy it there with tn_array_to",
+                  w->op->name, tn__operand_text(operand, text),
+                  tn__device_text(operand->array->block->device, there),
+                  tn__device_text(w->device, here));
+}
+
+/* Without any array it is the cpu. */
+tn_code tn__work_place(tn__work *w) {
+  const tn_frame *f = &w->launch.frame;
+  uint32_t n = f->n_in + f->n_out + f->n_aux;
+  for (uint32_t i = 0; i < n; ++i) {
+    const tn__operand *operand = &w->in_info[i];
+    if (!operand->array) continue;
+    if (!w->device) w->device = operand->array->block->device;
+    if (w->device != operand->array->block->device)
+      return elsewhere(w, operand);
+  }
+  if (!w->device) w->device = w->caller->env->cpu;
   return TN_OK;
 }

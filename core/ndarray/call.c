@@ -31,27 +31,32 @@ static void declare_outputs(tn__work *w) {
   }
 }
 
-static tn_code forward(tn__work *w, const tn_inputs *in,
-                       const tn_outputs *out) {
+static tn_code settle(tn__work *w, const tn_inputs *in, const tn_outputs *out) {
   TN__TRY(tn__work_count(w, in));
   TN__TRY(outputs_count_check(w, out));
   TN__TRY(tn__work_room(w));
   declare_outputs(w);
   TN__TRY(tn__work_bind_inputs(w, in));
   TN__TRY(tn__work_bind_outputs(w, out));
+  TN__TRY(tn__work_place(w));
   TN__TRY(tn__work_infer(w));
   for (uint32_t i = 0; i < w->counts.n_out; ++i)
     TN__TRY(tn__work_settle(w, i, &w->io.out[i]));
-  TN__TRY(tn__work_overlap(w));
-  if (tn__work_idle(w)) return TN_OK;
-  TN__TRY(tn__work_run(w));
-  tn__work_deliver(w, out);
-  return TN_OK;
+  return tn__work_overlap(w);
+}
+
+tn_code tn__call_plan(tn__work *w, const tn_inputs *in, const tn_outputs *out) {
+  TN__TRY(settle(w, in, out));
+  return tn__work_idle(w) ? TN_OK : tn__work_plan(w);
 }
 
 tn_code tn__call(const tn__target_op *target, const tn_inputs *in,
                  const tn_outputs *out) {
-  tn__work w;
-  TN__TRY(tn__work_begin(&w, target));
-  return tn__work_end(&w, forward(&w, in, out));
+  tn__work *w = NULL;
+  tn_code rc = TN_OK;
+  if (tn__call_short(target, in, out, &rc)) return rc;
+  TN__TRY(tn__work_open(target, &w));
+  rc = tn__call_plan(w, in, out);
+  if (rc || tn__work_idle(w)) return tn__work_close(w, rc);
+  return tn__work_launch(w, out);
 }

@@ -1,71 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * copy.c: copies and zeros of tensors with any strides, and the walk over two
- * tensors that they share with add.c; which tensors repeat elements. No dtype
- * has a meaning here.
+ * copy.c: copies and zeros of tensors with any strides; which tensors repeat
+ * elements. No dtype has a meaning here.
  */
 #include <string.h>
 
 #include "walk.h"
 
-/* Two tensors' common shape with strides in bytes, without dimensions of 1, and
- * with those merged that can be walked as one. */
-typedef struct plan {
-  int32_t ndim;
-  int64_t shape[TN_MAX_NDIM];
-  int64_t to[TN_MAX_NDIM];
-  int64_t from[TN_MAX_NDIM];
-} plan;
-
-static void plan_add(plan *p, int64_t n, int64_t to, int64_t from) {
-  int32_t last = p->ndim - 1;
-  if (n == 1) return;
-  if (last >= 0 && p->to[last] == to * n && p->from[last] == from * n) {
-    p->shape[last] *= n;
-  } else {
-    last = p->ndim++;
-    p->shape[last] = n;
-  }
-  p->to[last] = to;
-  p->from[last] = from;
-}
-
-static void plan_init(plan *p, const tn_tensor *to, const tn_tensor *from) {
-  int64_t bytes = tn_dtype_bytes(to->dtype);
-  p->ndim = 0;
-  for (int32_t i = 0; i < to->ndim; ++i)
-    plan_add(p, to->shape[i], to->strides[i] * bytes, from->strides[i] * bytes);
-  if (p->ndim > 0) return;
-  p->ndim = 1; /* one element is a row of one */
-  p->shape[0] = 1;
-  p->to[0] = p->from[0] = bytes;
-}
-
-/* Steps to the next row as an odometer does; false behind the last one. */
-static bool advance(const plan *p, int64_t *index, char **to,
-                    const char **from) {
-  for (int32_t i = p->ndim - 2; i >= 0; --i) {
-    *to += p->to[i];
-    *from += p->from[i];
-    if (++index[i] < p->shape[i]) return true;
-    index[i] = 0;
-    *to -= p->to[i] * p->shape[i];
-    *from -= p->from[i] * p->shape[i];
-  }
-  return false;
-}
-
-void tn__walk(const tn_tensor *to, const tn_tensor *from, tn__row_fn *fn) {
-  if (tn_tensor_size(to) == 0) return;
-  plan p;
-  plan_init(&p, to, from);
-  int32_t last = p.ndim - 1;
-  const tn__row row = {p.shape[last], p.to[last], p.from[last]};
-  int64_t index[TN_MAX_NDIM] = {0};
-  char *t = to->data;
-  const char *f = from->data;
-  do fn(t, f, &row);
-  while (advance(&p, index, &t, &f));
-}
+enum { SHORT_BYTES = 1 << 14 }; /* so few are not worth a plan, if dense */
 
 /* memcpy of a constant size is one load and one store, whatever the pointers'
  * alignment: callers' memory need not be aligned for its type. */
@@ -97,8 +38,19 @@ static tn__row_fn *copy_row(tn_dtype dtype) {
 }
 
 void tn__tensor_copy(const tn_tensor *to, const tn_tensor *from) {
+  tn__tensor_copy_shared(NULL, to, from);
+}
+
+void tn__tensor_copy_shared(tn__engine *engine, const tn_tensor *to,
+                            const tn_tensor *from) {
   if (to->data == from->data) return; /* identical: nothing would change */
-  tn__walk(to, from, copy_row(to->dtype));
+  size_t bytes = (size_t)tn_tensor_size(to) * (size_t)tn_dtype_bytes(to->dtype);
+  if (bytes == 0) return;
+  if (bytes <= SHORT_BYTES && tn_tensor_is_contiguous(to) &&
+      tn_tensor_is_contiguous(from))
+    memcpy(to->data, from->data, bytes);
+  else
+    tn__walk_shared(engine, to, from, copy_row(to->dtype), NULL);
 }
 
 /* All zero bits are zero in every element type: a copy from one such element,
@@ -114,7 +66,7 @@ void tn__tensor_zero(const tn_tensor *to) {
   tn_tensor from = *to;
   from.data = (void *)(uintptr_t)&zero; /* only read */
   from.strides = strides;
-  tn__walk(to, &from, copy_row(to->dtype));
+  tn__walk(to, &from, copy_row(to->dtype), NULL);
 }
 
 bool tn__tensor_repeats(const tn_tensor *t) {

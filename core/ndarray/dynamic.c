@@ -26,12 +26,12 @@ static int32_t dynamic_place(tn__work *w, uint32_t i, const tn_sig *shape) {
   tn__operand *operand = &w->out_info[i];
   const tn_spec spec = {w->io.out[i].dtype, shape->ndim, shape->shape};
   tn_array *made = NULL;
-  tn_code rc = tn__array_create(w->caller->env, &spec, &made);
+  tn_code rc = tn__array_create_on(w->device, &spec, &made);
   if (!rc) rc = tn__block_materialise(made->block);
   if (!rc && operand->array) rc = tn__block_materialise(operand->array->block);
   if (rc) {
     tn__array_release(made);
-    return refuse(&w->slot, rc, tn_error_text());
+    return refuse(&w->launch.slot, rc, tn_error_text());
   }
   w->out[i] = tn__array_placed(made);
   if (operand->array) {
@@ -47,7 +47,7 @@ int32_t tn__work_set_shape(tn__slot *slot, const tn_frame *frame,
                            const tn_sig *shape, uint32_t list, uint32_t index) {
   tn__work *w = slot->ctx;
   (void)frame;
-  if (list != TN_OPERAND_OUT || index >= w->frame.n_out ||
+  if (list != TN_OPERAND_OUT || index >= w->launch.frame.n_out ||
       !w->out_info[index].dynamic)
     return refuse(slot, TN_INVALID,
                   "compute may state the shape of dynamic outputs only");
@@ -64,14 +64,20 @@ int32_t tn__work_set_shape(tn__slot *slot, const tn_frame *frame,
   return dynamic_place(w, index, shape);
 }
 
+bool tn__work_is_dynamic(const tn__work *w) {
+  for (uint32_t i = 0; i < w->launch.frame.n_out; ++i)
+    if (w->out_info[i].dynamic && w->req[i] != TN_REQ_NULL) return true;
+  return false;
+}
+
 tn_code tn__work_stated(tn__work *w) {
-  for (uint32_t i = 0; i < w->frame.n_out; ++i) {
+  for (uint32_t i = 0; i < w->launch.frame.n_out; ++i) {
     if (!w->out_info[i].dynamic || w->req[i] == TN_REQ_NULL) continue;
     if (w->out[i].ndim >= 0) continue;
-    snprintf(w->slot.text, sizeof w->slot.text,
+    snprintf(w->launch.slot.text, sizeof w->launch.slot.text,
              "compute did not state the shape of dynamic output `%s`",
              w->out_info[i].arg->name);
-    return tn__kernel_fail(w, TN_PLUGIN, "compute");
+    return tn__kernel_fail(&w->launch, TN_PLUGIN, "compute");
   }
   return TN_OK;
 }

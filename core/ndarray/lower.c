@@ -15,11 +15,11 @@ static bool wants_dense(const tn__operand *operand, const tn_tensor *tensor) {
 static tn_code temp_create(tn__work *w, tn__operand *operand) {
   const tn_tensor *t = &operand->array->tensor;
   const tn_spec spec = {t->dtype, t->ndim, t->shape};
-  return tn__array_create(w->caller->env, &spec, &operand->temp);
+  return tn__array_create_on(w->device, &spec, &operand->temp);
 }
 
 tn_code tn__work_lower_inputs(tn__work *w) {
-  for (uint32_t i = 0; i < w->frame.n_in; ++i) {
+  for (uint32_t i = 0; i < w->launch.frame.n_in; ++i) {
     tn__operand *operand = &w->in_info[i];
     if (w->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA)) continue;
     if (!wants_dense(operand, &operand->array->tensor)) continue;
@@ -39,7 +39,7 @@ typedef struct meeting {
 
 static meeting meet_inputs(const tn__work *w, const tn_array *array) {
   meeting m = {-1, false};
-  for (uint32_t i = 0; i < w->frame.n_in; ++i) {
+  for (uint32_t i = 0; i < w->launch.frame.n_in; ++i) {
     const tn__operand *in = &w->in_info[i];
     if (w->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA)) continue;
     if (in->temp) continue; /* the kernel sees the copy */
@@ -64,7 +64,7 @@ static bool in_place(const tn__work *w, uint32_t i, meeting m,
 }
 
 static bool is_lent(const tn__work *w, uint32_t in) {
-  for (uint32_t i = 0; i < w->frame.n_out; ++i)
+  for (uint32_t i = 0; i < w->launch.frame.n_out; ++i)
     if (w->alias[i] == (int32_t)in) return true;
   return false;
 }
@@ -98,7 +98,7 @@ static tn_code init_check(const tn__work *w, const tn__operand *out) {
 static bool lend_copy(tn__work *w, uint32_t i) {
   tn__operand *out = &w->out_info[i];
   uint32_t in = out->inplace;
-  if (in >= w->frame.n_in || is_lent(w, in)) return false;
+  if (in >= w->launch.frame.n_in || is_lent(w, in)) return false;
   if (w->in_flags[in] & (TN_IN_ABSENT | TN_IN_METADATA)) return false;
   if (out->source >= 0 && (uint32_t)out->source != in) return false;
   if (!is_like_input(w, out, in)) return false;
@@ -168,7 +168,7 @@ static tn_code lower_output(tn__work *w, uint32_t i, const tn_kernel *kernel) {
 }
 
 tn_code tn__work_lower_outputs(tn__work *w, const tn_kernel *kernel) {
-  for (uint32_t i = 0; i < w->frame.n_out; ++i) {
+  for (uint32_t i = 0; i < w->launch.frame.n_out; ++i) {
     tn__operand *out = &w->out_info[i];
     if (w->req[i] == TN_REQ_NULL) continue;
     if (!out->dynamic) {

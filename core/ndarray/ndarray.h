@@ -1,21 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ndarray.h: arrays, views and eager calls. Uses base, storage and registry.
+ * ndarray.h: arrays, views and eager calls. Uses base, engine, storage and
+ * registry.
  *
- * files: array.c    life of an array, copy in and out
+ * files: array.c    life of an array, where its elements lie
+ *        access.c   elements in and out, in their turn; waits
+ *        transfer.c copies between arrays, across dtypes and devices
  *        view.c     slice, index, transpose, broadcast
  *        reshape.c  the same elements under another shape
+ *        walk.c     the loop over two tensors that the next three share
  *        copy.c     strided copy and fill between tensors
+ *        cast.c     the same across dtypes
  *        add.c      strided accumulation
- *        call.c     one forward call: bind, infer, settle, run, deliver
+ *        call.c     one forward call, the long way (call.h)
  *        backward.c the same for a gradient
- *        query.c    what a call would do: infer, explain
- *        work.c     the state of a call (call.h): begin, room, end
+ *        short.c    the short way: a call like one before
+ *        work.c     the state of a call: begin, room, end
  *        bind.c     arrays take the places of operands
  *        settle.c   shapes are inferred, outputs checked or made
  *        overlap.c  which operands share memory
+ *        plan.c     kernel, requests, layouts
  *        lower.c    requests and layouts that a kernel does not take itself
- *        run.c      choose, prepare, place, compute, hand back
+ *        recipe.c   what is found out about a kind of call is kept
+ *        launch.c   a planned call becomes a job of the engine
+ *        run.c      its turn: place, compute, hand back
  *        dynamic.c  outputs whose shape compute states
+ *        prepared.c calls that are planned once
+ *        query.c    what a call would do: infer, explain
  */
 #ifndef TENON_NDARRAY_H_
 #define TENON_NDARRAY_H_
@@ -23,30 +33,89 @@
 #include "registry.h"
 #include "storage.h"
 
+/* ------------------------------------------------------------------ arrays */
+
 /* An array: a block and a view of it. `tensor.data` is NULL until the block has
- * memory. Immutable but for that, and the elements. */
+ * memory. Immutable but for that, and the elements.
+ *
+ * An owner of an array keeps its runtime alive, and whoever releases the last
+ * one ends the runtime and its workers. So operations on their way must not be
+ * owners: they own blocks, or *hold* arrays, which keeps the description and
+ * the block, but not the runtime, whose end waits for operations anyway.
+ * Whoever pushes an operation that writes a block takes its memory
+ * first (tn__array_materialise) and counts it (tn__array_written). */
 struct tn_array {
   const tn__env *env;
-  _Atomic int64_t n_owners;
+  _Atomic int32_t n_owners;
+  _Atomic int32_t n_holds; /* all owners together count as one */
   tn__block *block;
   int64_t offset;   /* bytes from the block's begin to the first element */
   tn_tensor tensor; /* shape and strides point behind this struct */
 };
 
+/* A dense array on the cpu, or on any device. */
 tn_code tn__array_create(const tn__env *env, const tn_spec *spec,
                          tn_array **out);
-void tn__array_release(tn_array *array);
+tn_code tn__array_create_on(tn__device *device, const tn_spec *spec,
+                            tn_array **out);
+/* A dense array whose memory is somebody else's; see tn__block_wrap. */
+tn_code tn__array_wrap(tn__device *device, const tn_spec *spec,
+                       const tn__foreign *memory, tn_array **out);
+static inline tn_array *tn__array_retain(tn_array *array) {
+  atomic_fetch_add_explicit(&array->n_owners, 1, memory_order_relaxed);
+  return array;
+}
+void tn__array_release(tn_array *array); /* NULL is allowed */
+static inline void tn__array_hold(tn_array *array) {
+  atomic_fetch_add_explicit(&array->n_holds, 1, memory_order_relaxed);
+}
+void tn__array_unhold(tn_array *array);
 /* Takes memory if there is none yet, and sets tensor.data. */
 tn_code tn__array_materialise(tn_array *array);
 /* The array's tensor; its `data` is set if the block has memory by now. */
 const tn_tensor *tn__array_tensor(const tn_array *array);
 /* Where the first element lies; NULL while the block has no memory. Calls use
  * this, not tensor.data, which is set for users only. */
-void *tn__array_data(const tn_array *array);
+static inline void *tn__array_data(const tn_array *array) {
+  char *base =
+      (char *)atomic_load_explicit(&array->block->data, memory_order_acquire);
+  return base ? base + array->offset : NULL;
+}
 /* All of its tensor but `data`, which another thread may be about to set. */
 tn_tensor tn__array_metadata(const tn_array *array);
+/* How an operation that writes all of the array writes its block's variable:
+ * TN__OVERWRITE, or TN__UPDATE if it is a part of the block. */
+uint32_t tn__array_write_mode(const tn_array *array);
+
+/* Counts an operation that writes the array, when it is pushed; only once
+ * somebody watches its block. */
+static inline void tn__array_written(tn_array *array) {
+  _Atomic uint64_t *version = &array->block->version;
+  if (atomic_load_explicit(version, memory_order_relaxed) != 0)
+    atomic_fetch_add_explicit(version, 1, memory_order_relaxed);
+}
+/* Watches the block: the number changes with each write that follows. */
+static inline uint64_t tn__array_watch(tn_array *array) {
+  _Atomic uint64_t *version = &array->block->version;
+  uint64_t now = atomic_load_explicit(version, memory_order_relaxed);
+  if (now != 0 || atomic_compare_exchange_strong(version, &now, 1))
+    return now != 0 ? now : 1;
+  return now;
+}
+
+/* Elements in and out, dense and row-major, in the array's turn; complete on
+ * return. They report the error that the array carries; a set of a whole block
+ * ends it. */
 tn_code tn__array_set(tn_array *array, const void *data, size_t bytes);
 tn_code tn__array_get(tn_array *array, void *data, size_t bytes);
+/* Waits as tn__wait does: TN__WAIT_WRITERS, TN__WAIT_ALL. */
+tn_code tn__array_wait(tn_array *array, uint32_t what, uint64_t ns);
+
+/* to = from, scheduled: any strides, dtypes and devices of one runtime. */
+tn_code tn__array_copy(tn_array *to, tn_array *from);
+/* The same into a new dense array. */
+tn_code tn__array_cast(tn_array *array, tn_dtype dtype, tn_array **out);
+tn_code tn__array_to(tn_array *array, tn__device *device, tn_array **out);
 
 /* A view of `from` with these dimensions; strides in elements, `offset` in
  * elements from the first of `from`. */
@@ -67,6 +136,8 @@ tn_code tn__array_transpose(tn_array *array, const int32_t *axes,
 tn_code tn__array_broadcast(tn_array *array, int32_t ndim, const int64_t *shape,
                             tn_array **out);
 
+/* Strides of a dense tensor, in elements. */
+void tn__strides_dense(int32_t ndim, const int64_t *shape, int64_t *strides);
 /* Whether two positions of the tensor are one element (a broadcast view). */
 bool tn__tensor_repeats(const tn_tensor *t);
 
@@ -75,19 +146,31 @@ bool tn__tensor_repeats(const tn_tensor *t);
 void tn__tensor_copy(const tn_tensor *to, const tn_tensor *from);
 void tn__tensor_add(const tn_tensor *to, const tn_tensor *from);
 void tn__tensor_zero(const tn_tensor *to);
+/* tn__tensor_copy on all workers, if it is worth while; `engine` may be NULL.
+ */
+void tn__tensor_copy_shared(tn__engine *engine, const tn_tensor *to,
+                            const tn_tensor *from);
+/* The same across dtypes, by the rules of tn_array_copy. */
+void tn__tensor_cast(tn__engine *engine, const tn_tensor *to,
+                     const tn_tensor *from);
+
+/* ------------------------------------------------------------------- calls */
 
 /* What calls need of the runtime. */
 typedef struct tn__caller {
   const tn__env *env;
   tn__registry *registry;
-  uint64_t seed;
-  _Atomic uint64_t random_offset; /* Philox blocks drawn so far */
-  pthread_mutex_t serial;         /* held by kernels that are not reentrant */
+  tn__random random;          /* the runtime's stream */
+  tn__var serial;             /* updated by kernels that are not reentrant */
+  _Atomic uint64_t n_serials; /* of blocks that tapes have asked */
 } tn__caller;
 
 tn_code tn__caller_init(tn__caller *caller, const tn__env *env,
                         tn__registry *registry, uint64_t seed);
 void tn__caller_deinit(tn__caller *caller);
+/* Drops all that was found out about calls, and with it the holds on plugins.
+ * No other thread makes a call meanwhile (tn__engine_pause). */
+void tn__caller_forget(tn__caller *caller);
 
 /* What a call is of. */
 typedef struct tn__target_op {
@@ -103,6 +186,13 @@ tn_code tn__call(const tn__target_op *target, const tn_inputs *in,
                  const tn_outputs *out);
 tn_code tn__call_backward(tn__caller *caller, tn_operator *op,
                           const tn_backward *call);
+/* A call that is made again and again. */
+tn_code tn__prepared_create(const tn__target_op *target, const tn_inputs *in,
+                            const tn_outputs *out, tn_prepared **result);
+tn_code tn__prepared_run(tn_prepared *call);
+tn_code tn__prepared_set(tn_prepared *call, const tn_value *value);
+const tn__env *tn__prepared_env(const tn_prepared *call);
+void tn__prepared_release(tn_prepared *call);
 /* tn_operator_infer: checks `io` and completes it. */
 tn_code tn__call_infer(tn__caller *caller, tn_operator *op,
                        const tn_params *params, tn_signature *io);

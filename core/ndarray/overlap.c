@@ -58,12 +58,12 @@ static tn_code shared_fail(const tn__work *w, const tn__operand *a,
 
 /* Whether operand `k` (of outputs, then aux states) is written by the call. */
 static bool is_written(const tn__work *w, uint32_t k) {
-  if (k >= w->frame.n_out) return true;
+  if (k >= w->launch.frame.n_out) return true;
   return w->req[k] != TN_REQ_NULL && w->out_info[k].array;
 }
 
 tn_code tn__work_overlap(const tn__work *w) {
-  uint32_t n = w->frame.n_out + w->frame.n_aux;
+  uint32_t n = w->launch.frame.n_out + w->launch.frame.n_aux;
   for (uint32_t i = 0; i < n; ++i) {
     const tn__operand *a = &w->out_info[i];
     if (!is_written(w, i) || a->owned) continue;
@@ -73,8 +73,8 @@ tn_code tn__work_overlap(const tn__work *w) {
       if (is_written(w, k) && tn__arrays_meet(a->array, b->array))
         return shared_fail(w, a, b);
     }
-    if (i < w->frame.n_out) continue; /* outputs and inputs: lower.c */
-    for (uint32_t k = 0; k < w->frame.n_in; ++k) {
+    if (i < w->launch.frame.n_out) continue; /* outputs and inputs: lower.c */
+    for (uint32_t k = 0; k < w->launch.frame.n_in; ++k) {
       const tn__operand *b = &w->in_info[k];
       if (b->array && tn__arrays_meet(a->array, b->array))
         return shared_fail(w, a, b);

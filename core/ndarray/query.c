@@ -59,7 +59,7 @@ static tn_code io_complete(tn__work *w, tn_signature *io) {
   TN__TRY(sigs_copy(w, w->io.out, io->out, io->n_out, "out"));
   TN__TRY(sigs_copy(w, w->io.aux, io->aux, io->n_aux, "aux"));
   const tn__infer_args args = {w->desc, w->op->name, w->params, w->absent,
-                               &w->frame};
+                               &w->launch.frame};
   tn_code rc = tn__infer(&args, &w->io);
   if (rc != TN_OK && rc != TN_INCOMPLETE) return rc;
   for (uint32_t i = 0; i < io->n_in; ++i) io->in[i] = w->io.in[i];
@@ -95,6 +95,7 @@ static tn_code frame_make(tn__work *w, const tn_inputs *in) {
   TN__TRY(tn__work_room(w));
   declare_wanted(w);
   TN__TRY(tn__work_bind_inputs(w, in));
+  TN__TRY(tn__work_place(w));
   TN__TRY(tn__work_infer(w));
   for (uint32_t i = 0; i < w->counts.n_out; ++i)
     TN__TRY(tn__work_settle(w, i, &w->io.out[i]));
@@ -116,8 +117,8 @@ static tn_code explain(const tn__env *env, tn_operator *op,
 
 static tn_code explain_call(tn__work *w, const tn_inputs *in, tn_text **out) {
   TN__TRY(frame_make(w, in));
-  const tn__query query = {TN_PASS_FORWARD, TN_DEVICE_CPU, w->vars,
-                           &w->frame,       &w->io,        w->absent};
+  const tn__query query = {TN_PASS_FORWARD,  w->device->type, w->vars,
+                           &w->launch.frame, &w->io,          w->absent};
   return explain(w->caller->env, w->op, &query, out);
 }
 

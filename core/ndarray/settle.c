@@ -66,9 +66,12 @@ tn_code tn__work_infer(tn__work *w) {
   for (uint32_t i = 0; i < w->counts.n_aux; ++i)
     sig_of(w->aux_info[i].array, &w->io.aux[i]);
   const tn__infer_args args = {w->desc, w->op->name, w->params, w->absent,
-                               &w->frame};
+                               &w->launch.frame};
   tn_code rc = tn__infer(&args, &w->io);
-  if (rc == TN_INCOMPLETE && feed_outputs(w)) rc = tn__infer(&args, &w->io);
+  if (rc == TN_INCOMPLETE && feed_outputs(w)) {
+    w->fed = 1;
+    rc = tn__infer(&args, &w->io);
+  }
   return rc == TN_INCOMPLETE ? outputs_known(w) : rc;
 }
 
@@ -92,7 +95,7 @@ tn_code tn__work_match(const tn__work *w, const tn__operand *operand,
 
 tn_code tn__work_make(tn__work *w, tn__operand *operand, const tn_sig *sig) {
   const tn_spec spec = {sig->dtype, sig->ndim, sig->shape};
-  TN__TRY(tn__array_create(w->caller->env, &spec, &operand->array));
+  TN__TRY(tn__array_create_on(w->device, &spec, &operand->array));
   operand->owned = 1;
   return TN_OK;
 }

@@ -9,18 +9,15 @@
 
 tn_code tn__caller_init(tn__caller *caller, const tn__env *env,
                         tn__registry *registry, uint64_t seed) {
-  caller->env = env;
-  caller->registry = registry;
-  caller->seed = seed;
-  atomic_init(&caller->random_offset, 0);
-  if (pthread_mutex_init(&caller->serial, NULL) != 0)
-    return tn__fail(TN_OUT_OF_MEMORY,
-                    "the system has no mutex for the runtime");
+  *caller = (tn__caller){.env = env, .registry = registry};
+  tn__random_init(&caller->random, seed);
   return TN_OK;
 }
 
 void tn__caller_deinit(tn__caller *caller) {
-  pthread_mutex_destroy(&caller->serial);
+  tn__caller_forget(caller);
+  tn__var_deinit(&caller->random.var);
+  tn__var_deinit(&caller->serial);
 }
 
 /* ----------------------------------------------------------------- begin */
@@ -38,39 +35,53 @@ static tn_code owners_check(const tn__target_op *t) {
 }
 
 /* All defaults. Where there are none, making them says which is missing. */
-static tn_code defaults_get(tn_operator *op, const void **out) {
-  if (op->defaults) {
-    *out = op->defaults->data;
-    return TN_OK;
-  }
+static tn_code defaults_get(tn_operator *op, const tn_params **out) {
+  *out = op->defaults;
+  if (op->defaults) return TN_OK;
   tn_params *made = NULL;
   TN__TRY(tn__params_create(op, NULL, 0, &made));
   tn__params_release(made);
   return tn__fail(TN_INVALID, "%s: no params were given", op->name);
 }
 
+static void launch_clear(tn__work *w) {
+  tn__launch *l = &w->launch;
+  l->caller = w->caller;
+  l->op = w->op;
+  l->kernel = NULL;
+  l->slot.busy = 0;
+  l->slot.code = TN_OK;
+  l->slot.text[0] = '\0';
+  l->slot.set_shape = NULL;
+  l->slot.ctx = w;
+  l->run = (tn_run){.struct_size = sizeof(tn_run),
+                    .device_type = TN_DEVICE_CPU,
+                    .host_data = &l->slot};
+  l->frame = (tn_frame){.struct_size = sizeof(tn_frame),
+                        .host = &w->op->plugin->host,
+                        .instance = w->op->plugin->instance,
+                        .run = &l->run};
+}
+
 static void work_clear(tn__work *w, const tn__target_op *t) {
+  atomic_init(&w->n_owners, 1);
   w->caller = t->caller;
   w->op = t->op;
   w->desc = t->op->desc;
+  w->given = t->params;
   w->params = NULL;
   w->pass = t->pass;
   w->flags = t->flags;
+  w->fed = 0;
   w->counts = (tn__counts){0};
+  w->device = NULL;
   w->choice = (tn__choice){0};
-  w->plan = (tn_plan){.struct_size = sizeof(tn_plan)};
+  w->recipe = NULL;
+  w->space = NULL;
   w->ws_memory = NULL;
-  w->slot.code = TN_OK;
-  w->slot.text[0] = '\0';
-  w->slot.set_shape = NULL;
-  w->slot.ctx = w;
-  w->run = (tn_run){.struct_size = sizeof(tn_run),
-                    .device_type = TN_DEVICE_CPU,
-                    .host_data = &w->slot};
-  w->frame = (tn_frame){.struct_size = sizeof(tn_frame),
-                        .host = &t->op->plugin->host,
-                        .instance = t->op->plugin->instance,
-                        .run = &w->run};
+  w->own = NULL;
+  w->n_access = 0;
+  launch_clear(w);
   tn__arena_init(&w->arena, t->caller->env);
 }
 
@@ -79,12 +90,34 @@ tn_code tn__work_begin(tn__work *w, const tn__target_op *target) {
   TN__TRY(tn__operator_hold(target->op));
   work_clear(w, target);
   tn_code rc = TN_OK;
-  if (target->params)
-    w->params = target->params->data;
-  else if (w->desc->params_size > 0)
-    rc = defaults_get(w->op, &w->params);
-  w->frame.params = w->params;
+  if (!w->given && w->desc->params_size > 0)
+    rc = defaults_get(w->op, &w->given);
+  if (w->given) w->params = w->given->data;
+  w->launch.frame.params = w->params;
   if (rc) tn__operator_unhold(target->op);
+  return rc;
+}
+
+tn_code tn__work_open(const tn__target_op *target, tn__work **out) {
+  const tn__env *env = target->caller->env;
+  *out = NULL;
+  tn__work *w = tn__alloc(env, sizeof *w);
+  if (!w) return tn__fail_memory(sizeof *w, "the state of a call");
+  tn_code rc = tn__work_begin(w, target);
+  if (rc)
+    tn__free(env, w);
+  else
+    *out = w;
+  return rc;
+}
+
+tn_code tn__work_close(tn__work *w, tn_code rc) {
+  if (atomic_load_explicit(&w->n_owners, memory_order_acquire) != 1 &&
+      atomic_fetch_sub_explicit(&w->n_owners, 1, memory_order_acq_rel) > 1)
+    return rc;
+  const tn__env *env = w->caller->env;
+  tn__work_end(w, rc);
+  tn__free(env, w);
   return rc;
 }
 
@@ -99,6 +132,7 @@ static void room_local(tn__work *w) {
   w->req = w->local.req;
   w->alias = w->local.alias;
   w->vars = w->local.vars;
+  w->access = w->local.access;
 }
 
 static tn_code room_arena(tn__work *w, uint32_t n) {
@@ -110,6 +144,8 @@ static tn_code room_arena(tn__work *w, uint32_t n) {
   w->req = tn__arena_alloc(&w->arena, n * sizeof *w->req);
   w->alias = tn__arena_alloc(&w->arena, n * sizeof *w->alias);
   w->vars = tn__arena_alloc(&w->arena, n * sizeof *w->vars);
+  w->access =
+      tn__arena_alloc(&w->arena, (n + TN__MORE_ACCESS) * sizeof *w->access);
   if (!w->arena.failed) return TN_OK;
   return tn__fail_memory(n * sizeof *w->io.in, "the operands of a call");
 }
@@ -146,22 +182,23 @@ tn_code tn__work_room(tn__work *w) {
   w->fwd_in = forward ? w->in_info : w->in_info + c->n_out;
   w->fwd_out = forward ? w->out_info : w->fwd_in + c->n_in;
   memset(w->in_info, 0, n * sizeof *w->in_info);
-  w->frame.n_in = n_in;
-  w->frame.n_out = n_out;
-  w->frame.n_aux = c->n_aux;
+  w->launch.operands = w->in_info;
+  w->launch.frame.n_in = n_in;
+  w->launch.frame.n_out = n_out;
+  w->launch.frame.n_aux = c->n_aux;
   return TN_OK;
 }
 
 /* ------------------------------------------------------------------- end */
 
 bool tn__work_idle(const tn__work *w) {
-  for (uint32_t i = 0; i < w->frame.n_out; ++i)
+  for (uint32_t i = 0; i < w->launch.frame.n_out; ++i)
     if (w->req[i] != TN_REQ_NULL) return false;
   return true;
 }
 
 void tn__work_deliver(tn__work *w, const tn_outputs *outputs) {
-  for (uint32_t i = 0; i < w->frame.n_out && i < outputs->n; ++i) {
+  for (uint32_t i = 0; i < w->launch.frame.n_out && i < outputs->n; ++i) {
     tn__operand *operand = &w->out_info[i];
     bool wanted = !outputs->req || outputs->req[i] != TN_REQ_NULL;
     if (!operand->owned || !wanted) continue;
@@ -170,13 +207,22 @@ void tn__work_deliver(tn__work *w, const tn_outputs *outputs) {
   }
 }
 
-tn_code tn__work_end(tn__work *w, tn_code rc) {
-  uint32_t n = w->frame.n_in + w->frame.n_out + w->frame.n_aux;
-  for (uint32_t i = 0; i < n; ++i) {
-    tn__operand *operand = &w->in_info[i];
+static void operand_end(tn__operand *operand) {
+  if (operand->owned) tn__array_release(operand->array);
+  if (operand->held & TN__HELD_ARRAY) tn__array_unhold(operand->array);
+  if (operand->held & TN__HELD_TEMP)
+    tn__array_unhold(operand->temp);
+  else
     tn__array_release(operand->temp);
-    if (operand->owned) tn__array_release(operand->array);
-  }
+}
+
+tn_code tn__work_end(tn__work *w, tn_code rc) {
+  uint32_t n =
+      w->launch.frame.n_in + w->launch.frame.n_out + w->launch.frame.n_aux;
+  for (uint32_t i = 0; i < n; ++i) operand_end(&w->in_info[i]);
+  if (w->ws_memory) tn__heap_free(w->device, w->ws_memory, w->recipe->ws_total);
+  tn__defaults_free(w->caller->env, w->own);
+  tn__recipe_release(w->recipe);
   if (w->choice.kernel) tn__kernel_release(&w->choice);
   tn__arena_deinit(&w->arena);
   tn__operator_unhold(w->op);

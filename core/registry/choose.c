@@ -29,6 +29,11 @@ void tn__operator_unhold(tn_operator *op) {
   atomic_fetch_sub(&op->calls, 1);
 }
 
+tn__kernel *tn__kernel_retain(const tn__choice *choice) {
+  atomic_fetch_add(&choice->kernel->calls, 1);
+  return choice->kernel;
+}
+
 void tn__kernel_release(const tn__choice *choice) {
   atomic_fetch_sub(&choice->kernel->calls, 1);
 }

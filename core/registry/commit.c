@@ -193,6 +193,7 @@ tn_code tn__kernel_attach(tn__kernel *kernel) {
   }
   TN__TRY(tn__vec_reserve(kernel->op->registry->env, kernels, 1));
   tn__vec_insert_reserved(kernels, at, kernel);
+  atomic_fetch_add(&kernel->op->registry->epoch, 1);
   return TN_OK;
 }
 
@@ -201,6 +202,7 @@ void tn__kernel_detach(tn__kernel *kernel) {
   if (kernel->op->pin == kernel) kernel->op->pin = NULL;
   for (size_t i = kernels->n; i-- > 0;)
     if (kernels->v[i] == kernel) tn__vec_remove(kernels, i);
+  atomic_fetch_add(&kernel->op->registry->epoch, 1);
   kernel->op = NULL;
 }
 
@@ -228,6 +230,17 @@ static tn_code attach_all(commit *c) {
   for (; c->n_attached < n; ++c->n_attached) {
     tn__kernel *kernel = kernel_at(c, c->n_attached);
     if (kernel->op) TN__TRY(tn__kernel_attach(kernel));
+  }
+  return TN_OK;
+}
+
+/* Cannot be undone, so it is the last that may fail. */
+static tn_code add_device(const commit *c) {
+  const tn__registry *r = c->registry;
+  for (size_t i = 0; i < c->plugin->provided.n; ++i) {
+    const tn__extension *extension = c->plugin->provided.v[i];
+    if (!strcmp(extension->id, TN_DEVICE_EXTENSION))
+      return r->device_add(r->device_ctx, extension->table);
   }
   return TN_OK;
 }
@@ -274,7 +287,8 @@ static void publish(const commit *c) {
   }
   for (size_t i = 0; i < c->plugin->provided.n; ++i) {
     tn__extension *extension = c->plugin->provided.v[i];
-    (void)!tn__map_set(env, &r->extensions, extension->id, extension);
+    if (strcmp(extension->id, TN_DEVICE_EXTENSION) != 0)
+      (void)!tn__map_set(env, &r->extensions, extension->id, extension);
   }
   c->plugin->began = true; /* from now on its kernels may run */
   tn__vec_insert_reserved(&r->plugins, r->plugins.n, c->plugin);
@@ -285,6 +299,7 @@ static void publish(const commit *c) {
 static tn_code enter(commit *c) {
   tn_code rc = make_room(c);
   if (!rc) rc = attach_all(c);
+  if (!rc) rc = add_device(c);
   if (!rc) {
     publish(c);
     return TN_OK;

@@ -291,6 +291,40 @@ tn_code tn__fields_build(const tn__env *env, const tn__fields *fields,
   return TN_OK;
 }
 
+/* ------------------------------------------------------------------- change */
+
+static tn_code check_dynamic(const tn__fields *fields, const tn_field *field) {
+  const bool scalar =
+      !tn__field_is_list(field) && field->type != TN_FIELD_STRING;
+  if ((field->flags & TN_FIELD_DYNAMIC) != 0 && scalar) return TN_OK;
+  return tn__fail(
+      TN_UNSUPPORTED,
+      "parameter `%s` of %s is not declared dynamic%s, so it cannot "
+      "change after a call was prepared; prepare another call",
+      field->name, fields->where, scalar ? "" : " and no single number");
+}
+
+tn_code tn__fields_set(const tn__fields *fields, const tn_value *value,
+                       void *data) {
+  if (value->key == NULL)
+    return tn__fail(TN_INVALID, "the value for %s has no key", fields->where);
+  const tn_field *field = field_of(fields, value->key);
+  if (field == NULL) return unknown_key(fields, value->key);
+  TN__TRY(check_dynamic(fields, field));
+  /* A scalar and its flag, as they were, for when the value is refused. */
+  const size_t bytes =
+      field->type == TN_FIELD_INT || field->type == TN_FIELD_FLOAT ? 8 : 4;
+  unsigned char before[8];
+  int32_t given = tn__member_given(field, data);
+  memcpy(before, tn__member_of(field, data), bytes);
+  tn__fill fill = {.fields = fields, .field = field, .data = data};
+  const tn_code rc = fill_value(&fill, value, 0);
+  if (rc == TN_OK) return TN_OK;
+  memcpy(tn__member(field, data), before, bytes);
+  set_given(&fill, given);
+  return rc;
+}
+
 /* ------------------------------------------------------------------- prefix */
 
 static bool prefix_fail(const tn_target *want, const tn_field *field,

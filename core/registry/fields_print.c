@@ -134,3 +134,33 @@ uint64_t tn__fields_hash(const tn__fields *fields, const void *data) {
   }
   return hash;
 }
+
+/* -------------------------------------------------------------------- equal */
+
+static bool member_equal(const tn_field *field, const void *a, const void *b) {
+  const void *x = tn__member_of(field, a), *y = tn__member_of(field, b);
+  tn_ints left, right;
+  if (tn__member_given(field, a) != tn__member_given(field, b)) return false;
+  if (!tn__member_given(field, a)) return true;
+  switch (field->type) {
+    case TN_FIELD_INT:
+    case TN_FIELD_FLOAT:
+      return memcmp(x, y, 8) == 0;
+    case TN_FIELD_INTS:
+    case TN_FIELD_FLOATS: /* laid out alike */
+      memcpy(&left, x, sizeof left);
+      memcpy(&right, y, sizeof right);
+      return left.n == right.n &&
+             (left.n == 0 || memcmp(left.v, right.v, (size_t)left.n * 8) == 0);
+    case TN_FIELD_STRING:
+      return strcmp(*(const char *const *)x, *(const char *const *)y) == 0;
+    default:
+      return memcmp(x, y, 4) == 0;
+  }
+}
+
+bool tn__fields_equal(const tn__fields *fields, const void *a, const void *b) {
+  for (uint32_t i = 0; i < fields->n; ++i)
+    if (!member_equal(fields->fields[i], a, b)) return false;
+  return true;
+}

@@ -17,11 +17,22 @@ static int32_t failure(int32_t code) {
   return code < 0 ? code : TN_PLUGIN;
 }
 
+/* Slices of a parallel loop may fail at the same time; the last text wins. */
+static void slot_lock(tn__slot *slot) {
+  while (atomic_exchange_explicit(&slot->busy, 1, memory_order_acquire) != 0) {
+  }
+}
+
+static void slot_unlock(tn__slot *slot) {
+  atomic_store_explicit(&slot->busy, 0, memory_order_release);
+}
+
 static int32_t host_fail(const tn_frame *call, int32_t code, const char *file,
                          int32_t line, const char *format, ...) {
   tn__slot *slot = slot_of(call);
   va_list args;
   if (!slot) return failure(code);
+  slot_lock(slot);
   slot->code = failure(code);
   va_start(args, format);
   (void)vsnprintf(slot->text, sizeof slot->text, format, args);
@@ -31,7 +42,8 @@ static int32_t host_fail(const tn_frame *call, int32_t code, const char *file,
     tn__log(plugin->registry->env, TN_LOG_DEBUG, "%s:%d: %s", file ? file : "?",
             (int)line, slot->text);
   }
-  return slot->code;
+  slot_unlock(slot);
+  return failure(code);
 }
 
 static void host_log(const tn_host *host, int32_t level, const char *format,

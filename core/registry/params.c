@@ -53,6 +53,7 @@ static tn_code make(tn_operator *op, const tn_op *desc, const source *from,
   params->fields = desc->params;
   params->n_fields = desc->n_params;
   params->hash = tn__fields_hash(&fields, data);
+  params->serial = 1 + atomic_fetch_add(&op->registry->n_params, 1);
   params->data = data;
   *out = params;
   return TN_OK;
@@ -79,6 +80,11 @@ tn_code tn__params_parse(tn_operator *op, const char *text, tn_params **out) {
   return make_held(op, &(source){.text = text}, out);
 }
 
+tn_params *tn__params_retain(tn_params *params) {
+  atomic_fetch_add_explicit(&params->n_owners, 1, memory_order_relaxed);
+  return params;
+}
+
 static void destroy(const tn__env *env, tn_params *params) {
   tn__free(env, params->data);
   tn__free(env, params);
@@ -91,6 +97,40 @@ void tn__params_release(tn_params *params) {
   destroy(env, params);
   unhold(op);
   tn__env_release(env); /* the registry may be gone from here on */
+}
+
+/* ------------------------------------------------------------------ values */
+
+static tn__fields fields_in(const tn_params *params) {
+  return fields_of(params->op, params->op->desc);
+}
+
+bool tn__params_equal(const tn_params *a, const tn_params *b) {
+  const tn__fields fields = fields_in(a);
+  return a->hash == b->hash && tn__fields_equal(&fields, a->data, b->data);
+}
+
+/* By way of text, which is defined to read back as equal values. */
+tn_code tn__params_copy(const tn_params *params, tn_params **out) {
+  const tn__fields fields = fields_in(params);
+  tn__buf text;
+  *out = NULL;
+  tn__buf_init(&text, params->op->registry->env);
+  tn__fields_text(&fields, params->data, &text);
+  tn_code rc =
+      text.failed ? tn__fail_memory(text.n, "a copy of parameters") : TN_OK;
+  if (rc == TN_OK)
+    rc = make(params->op, params->op->desc,
+              &(source){.text = text.s != NULL ? text.s : ""}, out);
+  tn__buf_deinit(&text);
+  return rc;
+}
+
+tn_code tn__params_set(tn_params *params, const tn_value *value) {
+  const tn__fields fields = fields_in(params);
+  TN__TRY(tn__fields_set(&fields, value, params->data));
+  params->hash = tn__fields_hash(&fields, params->data);
+  return TN_OK;
 }
 
 /* ---------------------------------------------------------------- defaults */

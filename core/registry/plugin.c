@@ -9,7 +9,6 @@
 
 #include "manifest.h"
 #include "registry.h"
-#include "tenon/device.h"
 
 tn_code tn__plugin_create(tn__registry *registry, const char *path,
                           tn__plugin **out) {
@@ -79,7 +78,8 @@ static bool is_provided(const tn__plugin *plugin, const char *id) {
     const tn__extension *extension = plugin->provided.v[i];
     if (!strcmp(extension->id, id)) return true;
   }
-  return tn__map_get(&plugin->registry->extensions, id) != NULL;
+  return strcmp(id, TN_DEVICE_EXTENSION) != 0 &&
+         tn__map_get(&plugin->registry->extensions, id) != NULL;
 }
 
 static tn_code add_extension(tn__plugin *plugin, const char *id,
@@ -102,10 +102,9 @@ static int32_t provide(tn_registrar *registrar, const char *id,
   session *s = registrar->host_data;
   if (!id || !table)
     return refuse(s, TN_INVALID, id ? id : "", "is provided without a table");
-  if (!strcmp(id, TN_DEVICE_EXTENSION))
+  if (!strcmp(id, TN_DEVICE_EXTENSION) && !s->plugin->registry->device_add)
     return refuse(s, TN_UNSUPPORTED, id,
-                  "is provided, but this release of Tenon has the built-in "
-                  "device cpu only; device plugins come with ABI 0.2");
+                  "is provided, but this host takes no devices");
   if (is_provided(s->plugin, id)) return TN_EXISTS;
   if (add_extension(s->plugin, id, table))
     return refuse(s, TN_OUT_OF_MEMORY, id, "cannot be provided: no memory");

@@ -14,6 +14,8 @@ tn_code tn__registry_create(const tn__registry_options *options,
   if (!registry) return tn__fail_memory(sizeof *registry, "a registry");
   registry->env = options->env;
   registry->trust = options->trust;
+  registry->device_add = options->device_add;
+  registry->device_ctx = options->device_ctx;
   tn__host_init(&registry->host, options);
   if (pthread_rwlock_init(&registry->lock, NULL)) {
     tn__free(options->env, registry);
@@ -250,6 +252,7 @@ tn_code tn__operator_pin(tn_operator *op, const char *id) {
   tn__kernel *before = op->pin;
   tn_code rc = pin(op, id);
   if (rc) op->pin = before;
+  atomic_fetch_add(&op->registry->epoch, 1);
   pthread_rwlock_unlock(&op->registry->lock);
   return rc;
 }

@@ -27,6 +27,7 @@
 #include <stdatomic.h>
 
 #include "base.h"
+#include "tenon/device.h"
 #include "tenon/note.h"
 
 typedef struct tn__registry tn__registry;
@@ -73,12 +74,16 @@ struct tn_operator {
   tn_params *defaults; /* all defaults, or NULL if something is required */
   _Atomic int64_t calls;  /* running now */
   _Atomic int64_t params; /* living */
+  void *cache; /* of who calls operators, above; NULL at first. It is gone when
+                  the registry is destroyed */
 };
 
 struct tn__registry {
   const tn__env *env;
   tn_host host; /* template of what plugins get */
   uint32_t trust;
+  tn_code (*device_add)(void *ctx, const tn_device *table); /* or NULL */
+  void *device_ctx;
   pthread_rwlock_t lock;
   pthread_mutex_t load_lock; /* one load or unload at a time; taken before
                                 `lock`, held while init runs */
@@ -90,9 +95,13 @@ struct tn__registry {
                                 order of loading: the last wins */
   tn__vec plugins;           /* tn__plugin *, in order of loading */
   tn__vec pending;           /* tn__kernel * whose operator is not loaded yet */
-  tn__map extensions;        /* id -> tn__extension */
+  tn__map extensions;        /* id -> tn__extension; not of devices, which
+                                each plugin may provide */
   tn__vec resident;          /* tn__plugin *: unloaded, but their files are
                                 still mapped (path and identity only) */
+  _Atomic uint64_t epoch;    /* rises whenever another kernel may be the choice:
+                                load, unload, pin */
+  _Atomic uint64_t n_params; /* made so far: their serials */
 };
 
 /* A table that a plugin offers to others. */
@@ -104,8 +113,9 @@ typedef struct tn__extension {
 } tn__extension;
 
 /* What stands behind tn_run.host_data: the slot that host->fail writes, and
- * who answers host->set_shape. One per call, on the caller's stack. */
+ * who answers host->set_shape. One per call. */
 typedef struct tn__slot {
+  _Atomic uint32_t busy; /* fail may come from several slices of a loop */
   tn_code code;
   char text[1024]; /* "" until fail is called */
   int32_t (*set_shape)(struct tn__slot *slot, const tn_frame *frame,
@@ -122,11 +132,18 @@ typedef struct tn__registry_options {
   uint64_t cpu_features; /* what plugins are told */
   int32_t (*parallel_for)(const tn_frame *call, int64_t n, int64_t grain,
                           tn_loop_body *body, void *arg);
+  /* Takes the devices of a plugin that provides TN_DEVICE_EXTENSION, as the
+   * last step of its loading; a failure refuses the plugin. They stay until
+   * the registry is destroyed: the plugin is not unloaded before. NULL refuses
+   * all such plugins. */
+  tn_code (*device_add)(void *ctx, const tn_device *table);
+  void *device_ctx;
 } tn__registry_options;
 
 tn_code tn__registry_create(const tn__registry_options *options,
                             tn__registry **out);
-/* Finishes plugins in reverse order. No call runs, no params live. */
+/* Finishes plugins in reverse order. No call runs, no params live, and who took
+ * their devices is done with them. */
 void tn__registry_destroy(tn__registry *registry);
 
 tn_code tn__operator_get(tn__registry *registry, const char *name,
@@ -214,8 +231,9 @@ struct tn_params {
   tn_operator *op;
   const tn_field *const *fields; /* the operator's */
   uint32_t n_fields;
-  uint64_t hash; /* of the values: equal params have equal hashes */
-  void *data;    /* the struct, in the same allocation as its lists and text */
+  uint64_t hash;   /* of the values: equal params have equal hashes */
+  uint64_t serial; /* of this object; never used again in its registry */
+  void *data; /* the struct, in the same allocation as its lists and text */
 };
 
 /* Builds a params (or options) struct of `size` bytes from values. `where` is
@@ -237,6 +255,11 @@ tn_code tn__fields_parse(const tn__env *env, const tn__fields *fields,
 void tn__fields_text(const tn__fields *fields, const void *data, tn__buf *out);
 void tn__fields_json(const tn__fields *fields, const void *data, tn__buf *out);
 uint64_t tn__fields_hash(const tn__fields *fields, const void *data);
+/* Bit for bit, lists and texts by content. */
+bool tn__fields_equal(const tn__fields *fields, const void *a, const void *b);
+/* Checks and stores one value of a scalar field that is declared dynamic. */
+tn_code tn__fields_set(const tn__fields *fields, const tn_value *value,
+                       void *data);
 
 /* Whether `have` begins with `want`: names, types and offsets equal. On false
  * the error text says what differs. */
@@ -245,7 +268,16 @@ bool tn__fields_prefix(const tn_target *want, const tn_op *have);
 tn_code tn__params_create(tn_operator *op, const tn_value *values, size_t n,
                           tn_params **out);
 tn_code tn__params_parse(tn_operator *op, const char *text, tn_params **out);
+tn_params *tn__params_retain(tn_params *params);
 void tn__params_release(tn_params *params);
+/* Whether two params of one operator hold the same values. */
+bool tn__params_equal(const tn_params *a, const tn_params *b);
+/* A copy like the defaults below: it neither counts as a holder nor keeps the
+ * runtime alive. tn__defaults_free frees it. */
+tn_code tn__params_copy(const tn_params *params, tn_params **out);
+/* Changes one scalar member of params that nobody else uses; the field must be
+ * declared dynamic. */
+tn_code tn__params_set(tn_params *params, const tn_value *value);
 
 /* All defaults of an operator that is about to be `desc`; NULL if it requires a
  * parameter. They belong to the registry: they neither count as a holder nor
@@ -324,6 +356,8 @@ typedef struct tn__query {
 tn_code tn__kernel_choose(tn_operator *op, const tn__query *query,
                           tn__choice *out);
 void tn__kernel_release(const tn__choice *choice);
+/* One more hold of a kernel that is held. */
+tn__kernel *tn__kernel_retain(const tn__choice *choice);
 
 /* Holds an operator (and its plugin) for a call; TN_NOT_FOUND if its plugin
  * was unloaded. tn__kernel_choose wants the operator held. */

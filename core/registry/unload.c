@@ -79,12 +79,25 @@ static void count_users(holders *h) {
   }
 }
 
+static void count_devices(holders *h) {
+  for (size_t i = 0; i < h->plugin->provided.n; ++i) {
+    const tn__extension *extension = h->plugin->provided.v[i];
+    if (strcmp(extension->id, TN_DEVICE_EXTENSION) != 0) continue;
+    const tn_device *table = extension->table;
+    begin(h);
+    (void)tn__fail_more(TN_BUSY,
+                        "the runtime uses its devices \"%s\" until it ends",
+                        table->name);
+  }
+}
+
 /* Under the write lock nobody can begin a call or make params. */
 static tn_code check_holders(const tn__plugin *plugin) {
   holders h = {plugin, TN_OK};
   count_operators(&h);
   count_kernels(&h);
   count_users(&h);
+  count_devices(&h);
   return h.rc;
 }
 

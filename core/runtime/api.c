@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api.c: the functions of tenon.h about runtimes, plugins and devices. Each
- * checks its arguments and calls the folder that does the work.
+ * api.c: the functions of tenon.h about runtimes, their random streams and
+ * traces. As in all files api*.c, each checks its arguments and calls the
+ * folder that does the work.
  */
-#include <dlfcn.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "manifest.h"
 #include "runtime.h"
 
-tn_code tn__argument_check(const void *argument, const char *function,
-                           const char *name) {
-  if (argument) return TN_OK;
+tn_code tn__argument_fail(const char *function, const char *name) {
   return tn__fail(TN_INVALID, "%s: the argument `%s` is NULL", function, name);
 }
 
@@ -20,7 +13,7 @@ const char *tn_version(void) {
   return TN_VERSION;
 }
 
-/* ---------------------------------------------------------------- runtime */
+/* ---------------------------------------------------------------- runtimes */
 
 tn_code tn_runtime_create(const tn_options *options, tn_runtime **out) {
   TN__WANT(out);
@@ -32,139 +25,54 @@ void tn_runtime_release(tn_runtime *rt) {
   tn__runtime_release(rt);
 }
 
-/* ---------------------------------------------------------------- plugins */
-
-tn_code tn_plugin_load(tn_runtime *rt, const char *path) {
+tn_code tn_wait_all(tn_runtime *rt) {
   TN__WANT(rt);
-  TN__WANT(path);
   TN__TRY(tn__runtime_check(&rt->env));
-  return tn__plugin_load(rt->registry, path);
+  return tn__wait_all(rt->env.engine);
 }
 
-tn_code tn_plugin_add(tn_runtime *rt, const tn_plugin *plugin) {
-  TN__WANT(rt);
-  TN__WANT(plugin);
-  TN__TRY(tn__runtime_check(&rt->env));
-  return tn__plugin_add(rt->registry, plugin);
-}
+/* ---------------------------------------------------------- random streams */
 
-/* The folder `tenon` beside the file that this function was loaded from. A
- * program that the library is linked into goes by the name it was started
- * with, which need not be a path. */
-static tn_code standard_folder(const tn__env *env, char *to /* PATH_MAX */) {
-  Dl_info info;
-  const char suffix[] = "/tenon";
-  char file[PATH_MAX];
-  if (!dladdr((const void *)(uintptr_t)&tn_version, &info) || !info.dli_fname)
-    return tn__fail(TN_NOT_FOUND,
-                    "the system does not tell where libtenon.so"
-                    " lies; load plugins with tn_plugin_load");
-  const char *name =
-      strchr(info.dli_fname, '/') ? info.dli_fname : "/proc/self/exe";
-  if (!env->os->realpath(name, file))
-    return tn__fail(TN_IO,
-                    "%s: the real path of libtenon.so cannot be"
-                    " resolved",
-                    name);
-  char *slash = strrchr(file, '/');
-  size_t n = slash ? (size_t)(slash - file) : 0;
-  if (n + sizeof suffix > PATH_MAX || memchr(file, ':', n))
-    return tn__fail(TN_UNSUPPORTED,
-                    "%s: the folder of libtenon.so has a name"
-                    " that is too long or contains ':'",
-                    file);
-  memcpy(to, file, n);
-  memcpy(to + n, suffix, sizeof suffix);
+tn_code tn_random_seed(tn_runtime *rt, uint64_t seed) {
+  TN__WANT(rt);
+  TN__TRY(tn__runtime_check(&rt->env));
+  tn__random_seed(&rt->caller.random, seed);
   return TN_OK;
 }
 
-tn_code tn_plugins_load_standard(tn_runtime *rt) {
-  char folder[PATH_MAX];
-  TN__WANT(rt);
-  TN__TRY(tn__runtime_check(&rt->env));
-  TN__TRY(standard_folder(&rt->env, folder));
-  return tn__plugins_load_path(rt->registry, folder);
-}
-
-tn_code tn_plugins_load_path(tn_runtime *rt, const char *path) {
-  TN__WANT(rt);
-  TN__TRY(tn__runtime_check(&rt->env));
-  if (!path) path = rt->search_path;
-  if (!path)
-    return tn__fail(TN_INVALID,
-                    "tn_plugins_load_path: no path was given, and"
-                    " tn_options.search_path was not set");
-  return tn__plugins_load_path(rt->registry, path);
-}
-
-tn_code tn_plugin_unload(tn_runtime *rt, const char *name) {
-  TN__WANT(rt);
-  TN__WANT(name);
-  TN__TRY(tn__runtime_check(&rt->env));
-  return tn__plugin_unload(rt->registry, name);
-}
-
-tn_code tn_plugin_at(tn_runtime *rt, size_t index, tn_plugin_info *out) {
+tn_code tn_random_get(tn_runtime *rt, tn_random_state *out) {
   TN__WANT(out);
-  *out = (tn_plugin_info){NULL, NULL};
+  *out = (tn_random_state){0, 0};
   TN__WANT(rt);
   TN__TRY(tn__runtime_check(&rt->env));
-  return tn__plugin_at(rt->registry, index, out);
+  const tn__random *random = &rt->caller.random;
+  out->seed = atomic_load_explicit(&random->key, memory_order_relaxed);
+  out->drawn = atomic_load_explicit(&random->offset, memory_order_relaxed);
+  return TN_OK;
 }
 
-tn_code tn_plugin_json(tn_runtime *rt, const tn_plugin *plugin, tn_text **out) {
-  TN__WANT(out);
-  *out = NULL;
+tn_code tn_random_set(tn_runtime *rt, const tn_random_state *state) {
   TN__WANT(rt);
-  TN__WANT(plugin);
+  TN__WANT(state);
   TN__TRY(tn__runtime_check(&rt->env));
-  tn__buf buf;
-  tn__buf_init(&buf, &rt->env);
-  tn__plugin_json(plugin, &buf);
-  tn_code rc = tn__buf_text(&buf, out);
-  tn__buf_deinit(&buf);
-  return rc;
+  tn__random_seed(&rt->caller.random, state->seed);
+  (void)tn__random_claim(&rt->caller.random, state->drawn);
+  return TN_OK;
 }
 
-/* ------------------------------------------------------------ inspections */
+/* ------------------------------------------------------------------ traces */
 
-tn_code tn_inspection_open(tn_runtime *rt, const char *path,
-                           tn_inspection **out) {
-  TN__WANT(out);
-  *out = NULL;
+tn_code tn_trace_start(tn_runtime *rt) {
+  TN__WANT(rt);
+  TN__TRY(tn__runtime_check(&rt->env));
+  return tn__trace_start(rt->env.engine);
+}
+
+tn_code tn_trace_write(tn_runtime *rt, const char *path) {
   TN__WANT(rt);
   TN__WANT(path);
   TN__TRY(tn__runtime_check(&rt->env));
-  return tn__inspection_open(&rt->env, path, out);
-}
-
-const tn_plugin *tn_inspection_plugin(const tn_inspection *inspection) {
-  return inspection ? inspection->plugin : NULL;
-}
-
-const tn_note *tn_inspection_note(const tn_inspection *inspection) {
-  return inspection ? &inspection->note : NULL;
-}
-
-const char *tn_inspection_refusal(const tn_inspection *inspection) {
-  return inspection ? inspection->refusal : NULL;
-}
-
-void tn_inspection_close(tn_inspection *inspection) {
-  if (inspection) tn__inspection_close(inspection);
-}
-
-/* ---------------------------------------------------------------- devices */
-
-tn_code tn_device_at(tn_runtime *rt, size_t index, tn_device_entry *out) {
-  TN__WANT(out);
-  *out = (tn_device_entry){NULL, 0, 0, NULL};
-  TN__WANT(rt);
-  if (index > 0)
-    return tn__fail(TN_NOT_FOUND,
-                    "there is no device type number %zu; this"
-                    " runtime has 1",
-                    index);
-  *out = (tn_device_entry){"cpu", TN_DEVICE_CPU, 1, rt->device_detail};
-  return TN_OK;
+  TN__TRY(tn__runtime_settle(rt));
+  tn__trace_stop(rt->env.engine);
+  return tn__trace_write(rt->env.engine, path);
 }

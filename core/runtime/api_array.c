@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_array.c: the functions of tenon.h about arrays and calls.
+ * api_array.c: the functions of tenon.h about arrays and their views.
  */
 #include "runtime.h"
 
-/* ----------------------------------------------------------------- arrays */
+/* ------------------------------------------------------------------- life */
 
 tn_code tn_array_create(tn_runtime *rt, const tn_spec *spec, tn_array **out) {
   TN__WANT(out);
@@ -14,15 +14,41 @@ tn_code tn_array_create(tn_runtime *rt, const tn_spec *spec, tn_array **out) {
   return tn__array_create(&rt->env, spec, out);
 }
 
+tn_code tn_array_create_on(tn_runtime *rt, const tn_spec *spec, tn_place place,
+                           tn_array **out) {
+  tn__device *device = NULL;
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(rt);
+  TN__WANT(spec);
+  TN__TRY(tn__runtime_check(&rt->env));
+  TN__TRY(tn__device_find(rt->devices, place.device_type, place.device_id,
+                          &device));
+  return tn__array_create_on(device, spec, out);
+}
+
 tn_array *tn_array_retain(tn_array *array) {
   if (array)
     atomic_fetch_add_explicit(&array->n_owners, 1, memory_order_relaxed);
   return array;
 }
 
+/* In a forked child nothing is freed: locks may be held for ever there. */
 void tn_array_release(tn_array *array) {
-  tn__array_release(array);
+  if (!array) return;
+  const tn_runtime *rt = array->env->owner;
+  if (tn__birth_here(&rt->birth)) tn__array_release(array);
 }
+
+const tn_tensor *tn_array_tensor(const tn_array *array) {
+  return array ? tn__array_tensor(array) : NULL;
+}
+
+int64_t tn_array_size(const tn_array *array) {
+  return array ? tn_tensor_size(&array->tensor) : 0;
+}
+
+/* --------------------------------------------------------------- elements */
 
 tn_code tn_array_set(tn_array *array, const void *data, size_t bytes) {
   TN__WANT(array);
@@ -38,13 +64,52 @@ tn_code tn_array_get(tn_array *array, void *data, size_t bytes) {
   return tn__array_get(array, data, bytes);
 }
 
-const tn_tensor *tn_array_tensor(const tn_array *array) {
-  return array ? tn__array_tensor(array) : NULL;
+tn_code tn_array_wait(tn_array *array) {
+  TN__WANT(array);
+  TN__TRY(tn__runtime_check(array->env));
+  return tn__array_wait(array, TN__WAIT_WRITERS, TN__FOREVER);
 }
 
-int64_t tn_array_size(const tn_array *array) {
-  return array ? tn_tensor_size(&array->tensor) : 0;
+tn_code tn_array_wait_write(tn_array *array) {
+  TN__WANT(array);
+  TN__TRY(tn__runtime_check(array->env));
+  return tn__array_wait(array, TN__WAIT_ALL, TN__FOREVER);
 }
+
+tn_code tn_array_wait_for(tn_array *array, uint64_t ns) {
+  TN__WANT(array);
+  TN__TRY(tn__runtime_check(array->env));
+  return tn__array_wait(array, TN__WAIT_WRITERS, ns);
+}
+
+tn_code tn_array_copy(tn_array *to, tn_array *from) {
+  TN__WANT(to);
+  TN__WANT(from);
+  TN__TRY(tn__runtime_check(to->env));
+  return tn__array_copy(to, from);
+}
+
+tn_code tn_array_cast(tn_array *array, tn_dtype dtype, tn_array **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(array);
+  TN__TRY(tn__runtime_check(array->env));
+  return tn__array_cast(array, dtype, out);
+}
+
+tn_code tn_array_to(tn_array *array, tn_place place, tn_array **out) {
+  tn__device *device = NULL;
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(array);
+  TN__TRY(tn__runtime_check(array->env));
+  const tn_runtime *rt = array->env->owner;
+  TN__TRY(tn__device_find(rt->devices, place.device_type, place.device_id,
+                          &device));
+  return tn__array_to(array, device, out);
+}
+
+/* ------------------------------------------------------------------ views */
 
 tn_code tn_array_slice(tn_array *array, const tn_range *range, tn_array **out) {
   TN__WANT(out);
@@ -91,61 +156,4 @@ tn_code tn_array_broadcast(tn_array *array, int32_t ndim, const int64_t *shape,
   if (ndim > 0) TN__WANT(shape);
   TN__TRY(tn__runtime_check(array->env));
   return tn__array_broadcast(array, ndim, shape, out);
-}
-
-/* ------------------------------------------------------------------ calls */
-
-/* The lists of a forward call, for a public function of this name. */
-static tn_code lists_check(const char *function, const tn_inputs *in,
-                           const tn_outputs *out) {
-  TN__TRY(tn__argument_check(in, function, "in"));
-  TN__TRY(tn__argument_check(out, function, "out"));
-  if (in->n > 0)
-    TN__TRY(tn__argument_check(in->arrays, function, "in->arrays"));
-  if (out->n > 0)
-    TN__TRY(tn__argument_check(out->arrays, function, "out->arrays"));
-  return TN_OK;
-}
-
-tn_code tn_call(tn_runtime *rt, tn_operator *op, const tn_inputs *in,
-                const tn_params *params, const tn_outputs *out) {
-  TN__WANT(rt);
-  TN__WANT(op);
-  TN__TRY(lists_check(__func__, in, out));
-  TN__TRY(tn__runtime_check(&rt->env));
-  const tn__target_op target = {&rt->caller, op, params, TN_PASS_FORWARD, 0};
-  return tn__call(&target, in, out);
-}
-
-tn_code tn_call_train(tn_runtime *rt, tn_operator *op, const tn_inputs *in,
-                      const tn_params *params, const tn_outputs *out) {
-  TN__WANT(rt);
-  TN__WANT(op);
-  TN__TRY(lists_check(__func__, in, out));
-  TN__TRY(tn__runtime_check(&rt->env));
-  const tn__target_op target = {&rt->caller, op, params, TN_PASS_FORWARD,
-                                TN_CALL_TRAIN};
-  return tn__call(&target, in, out);
-}
-
-tn_code tn_call_backward(tn_runtime *rt, tn_operator *op,
-                         const tn_backward *call) {
-  TN__WANT(rt);
-  TN__WANT(op);
-  TN__WANT(call);
-  if (call->struct_size < sizeof *call)
-    return tn__fail(TN_INVALID,
-                    "tn_backward.struct_size is %u; set it to"
-                    " sizeof(tn_backward)",
-                    (unsigned)call->struct_size);
-  if (call->flags & ~(uint32_t)TN_CALL_TRAIN)
-    return tn__fail(TN_INVALID,
-                    "tn_backward.flags is 0x%x; it may have TN_CALL_TRAIN only",
-                    (unsigned)call->flags);
-  if (call->inputs.n > 0) TN__WANT(call->inputs.arrays);
-  if (call->outputs.n > 0) TN__WANT(call->outputs.arrays);
-  if (call->out_grads.n > 0) TN__WANT(call->out_grads.arrays);
-  if (call->in_grads.n > 0) TN__WANT(call->in_grads.arrays);
-  TN__TRY(tn__runtime_check(&rt->env));
-  return tn__call_backward(&rt->caller, op, call);
 }

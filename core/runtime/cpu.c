@@ -95,18 +95,8 @@ void tn__cpu_text(uint64_t features, char *to, size_t bytes) {
   }
 }
 
-/* The slices that many workers would get, one after the other. The engine will
- * hand them to its workers; a kernel cannot tell the difference, because slices
- * depend on `n` and `grain` only and the lowest failure is the one reported. */
-int32_t tn__parallel_for(const tn_frame *call, int64_t n, int64_t grain,
-                         tn_loop_body *body, void *arg) {
-  (void)call;
-  if (grain < 1) grain = 1;
-  for (int64_t begin = 0; begin < n;) {
-    int64_t end = n - begin > grain ? begin + grain : n;
-    int32_t rc = body(arg, begin, end);
-    if (rc != TN_OK) return rc;
-    begin = end;
-  }
-  return TN_OK;
+int32_t tn__host_parallel_for(const tn_frame *call, int64_t n, int64_t grain,
+                              tn_loop_body *body, void *arg) {
+  const tn__plugin *plugin = call->host->host_data;
+  return tn__parallel_for(plugin->registry->env->engine, n, grain, body, arg);
 }

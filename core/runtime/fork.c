@@ -8,8 +8,6 @@
 
 #include "runtime.h"
 
-static const uint32_t birth_mark = 0x7e404a11u;
-
 void tn__birth_init(tn__birth *birth) {
   size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
   birth->pid = getpid();
@@ -23,7 +21,7 @@ void tn__birth_init(tn__birth *birth) {
     tn__birth_deinit(birth);
     return;
   }
-  *(uint32_t *)birth->page = birth_mark;
+  *(uint32_t *)birth->page = TN__BIRTH_MARK;
 }
 
 void tn__birth_deinit(tn__birth *birth) {
@@ -31,7 +29,6 @@ void tn__birth_deinit(tn__birth *birth) {
   birth->page = NULL;
 }
 
-bool tn__birth_here(const tn__birth *birth) {
-  if (birth->page) return *(const uint32_t *)birth->page == birth_mark;
+bool tn__birth_here_by_pid(const tn__birth *birth) {
   return birth->pid == getpid();
 }

@@ -1,68 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * runtime.c: the life of a runtime and what its options mean.
+ * runtime.c: the life of a runtime.
  */
-#include "runtime.h"
-
 #include <string.h>
 
-/* --------------------------------------------------------------- options */
-
-/* A newer program may know more options than this library. Zero means the
- * default in all of them, so only others have to be refused. */
-static tn_code options_read(const tn_options *from, tn_options *to) {
-  memset(to, 0, sizeof *to);
-  if (!from) return TN_OK;
-  if (from->struct_size < sizeof from->struct_size)
-    return tn__fail(TN_INVALID,
-                    "tn_options.struct_size is %u; set it to"
-                    " sizeof(tn_options)",
-                    (unsigned)from->struct_size);
-  size_t known = from->struct_size;
-  if (known > sizeof *to) known = sizeof *to;
-  memcpy(to, from, known);
-  const unsigned char *bytes = (const unsigned char *)from;
-  for (size_t i = known; i < from->struct_size; ++i)
-    if (bytes[i])
-      return tn__fail(TN_UNSUPPORTED,
-                      "tn_options sets a field at byte %zu that"
-                      " this library (%s) does not know; install a newer one",
-                      i, TN_VERSION);
-  return TN_OK;
-}
-
-static tn_code limits_check(const tn_options *o) {
-  if (o->n_memory_limits > 0 && !o->memory_limits)
-    return tn__fail(TN_INVALID,
-                    "tn_options.n_memory_limits is %u, but memory_limits is"
-                    " NULL",
-                    (unsigned)o->n_memory_limits);
-  for (uint32_t i = 0; i < o->n_memory_limits; ++i) {
-    const tn_memory_limit *limit = &o->memory_limits[i];
-    if (limit->device_type != TN_DEVICE_CPU || limit->device_id != 0)
-      return tn__fail(TN_UNSUPPORTED,
-                      "tn_options.memory_limits[%u] is for device %d(%d), but"
-                      " this release has cpu, which is %d(0), only",
-                      (unsigned)i, limit->device_type, limit->device_id,
-                      TN_DEVICE_CPU);
-    if (i > 0)
-      return tn__fail(TN_INVALID,
-                      "tn_options.memory_limits limits cpu(0) twice; give one"
-                      " entry for each device");
-  }
-  return TN_OK;
-}
-
-static tn_code options_check(const tn_options *o) {
-  const uint32_t trust = TN_TRUST_ANY_FOLDER | TN_TRUST_REPLACE;
-  if (o->trust & ~trust)
-    return tn__fail(TN_INVALID, "tn_options.trust has the unknown bits 0x%x",
-                    (unsigned)(o->trust & ~trust));
-  if (!o->allocator.alloc != !o->allocator.free)
-    return tn__fail(TN_INVALID,
-                    "tn_options.allocator has only one of alloc and"
-                    " free; give both or none");
-  return limits_check(o);
-}
+#include "runtime.h"
 
 /* ----------------------------------------------------------------- owners */
 
@@ -71,12 +12,15 @@ static void owner_retain(void *owner) {
   atomic_fetch_add_explicit(&rt->n_owners, 1, memory_order_relaxed);
 }
 
+/* First everything comes to rest; then devices, whose tables may be a plugin's,
+ * go before plugins, and the engine, which both may use, goes last. */
 static void destroy(tn_runtime *rt) {
-  const tn__env env = rt->env; /* outlives the memory that it stands in */
-  if (rt->registry) {
-    tn__registry_destroy(rt->registry);
-    tn__caller_deinit(&rt->caller);
-  }
+  tn__env env = rt->env; /* outlives the memory that it stands in */
+  if (env.engine) tn__engine_stop(env.engine);
+  if (rt->registry) tn__caller_deinit(&rt->caller);
+  tn__devices_destroy(rt->devices);
+  if (rt->registry) tn__registry_destroy(rt->registry);
+  tn__engine_destroy(env.engine);
   tn__birth_deinit(&rt->birth);
   tn__free(&env, rt->search_path);
   tn__free(&env, rt);
@@ -95,14 +39,19 @@ void tn__runtime_release(tn_runtime *rt) {
   if (rt) owner_release(rt);
 }
 
-tn_code tn__runtime_check(const tn__env *env) {
-  const tn_runtime *rt = env->owner;
-  if (tn__birth_here(&rt->birth)) return TN_OK;
+tn_code tn__runtime_fail_child(const tn_runtime *rt) {
   return tn__fail(TN_UNSUPPORTED,
                   "this runtime was made by process %d, and"
                   " this is a child made by fork, in which its threads and"
                   " locks do not exist; create a runtime in the child",
                   (int)rt->birth.pid);
+}
+
+tn_code tn__runtime_settle(tn_runtime *rt) {
+  tn__var nothing = {0};
+  TN__TRY(tn__wait(rt->env.engine, &nothing, TN__WAIT_ALL, TN__FOREVER));
+  tn__engine_stop(rt->env.engine);
+  return TN_OK;
 }
 
 /* ----------------------------------------------------------------- create */
@@ -117,18 +66,35 @@ static tn__env env_make(const tn_options *o) {
   return env;
 }
 
-static tn_code parts_create(tn_runtime *rt, const tn_options *o) {
+static tn_code engine_create(tn_runtime *rt, const tn_options *o) {
+  const tn__engine_options options = {.env = &rt->env,
+                                      .kind = o->engine == TN_ENGINE_NAIVE
+                                                  ? TN__ENGINE_NAIVE
+                                                  : TN__ENGINE_POOLED,
+                                      .workers = o->workers};
+  return tn__engine_create(&options, &rt->env.engine);
+}
+
+static tn_code devices_create(tn_runtime *rt, const tn_options *o) {
+  TN__TRY(tn__devices_create(&rt->env, o->memory_limits, o->n_memory_limits,
+                             &rt->devices));
+  return tn__device_find(rt->devices, TN_DEVICE_CPU, 0, &rt->env.cpu);
+}
+
+static tn_code device_add(void *ctx, const tn_device *table) {
+  tn_runtime *rt = ctx;
+  return tn__devices_add(rt->devices, table);
+}
+
+static tn_code registry_create(tn_runtime *rt, const tn_options *o) {
   uint64_t features = tn__cpu_features() & ~o->cpu_mask;
   tn__cpu_text(features, rt->device_detail, sizeof rt->device_detail);
-  if (o->search_path) {
-    rt->search_path = tn__strdup(&rt->env, o->search_path);
-    if (!rt->search_path)
-      return tn__fail_memory(strlen(o->search_path) + 1, "the search path");
-  }
   const tn__registry_options options = {.env = &rt->env,
                                         .trust = o->trust,
                                         .cpu_features = features,
-                                        .parallel_for = tn__parallel_for};
+                                        .parallel_for = tn__host_parallel_for,
+                                        .device_add = device_add,
+                                        .device_ctx = rt};
   tn__registry *registry = NULL;
   TN__TRY(tn__registry_create(&options, &registry));
   tn_code rc = tn__caller_init(&rt->caller, &rt->env, registry, o->seed);
@@ -139,20 +105,26 @@ static tn_code parts_create(tn_runtime *rt, const tn_options *o) {
   return rc;
 }
 
+static tn_code parts_create(tn_runtime *rt, const tn_options *o) {
+  if (o->search_path) {
+    rt->search_path = tn__strdup(&rt->env, o->search_path);
+    if (!rt->search_path)
+      return tn__fail_memory(strlen(o->search_path) + 1, "the search path");
+  }
+  TN__TRY(engine_create(rt, o));
+  TN__TRY(devices_create(rt, o));
+  return registry_create(rt, o);
+}
+
 tn_code tn__runtime_create(const tn_options *options, tn_runtime **out) {
   tn_options o;
-  TN__TRY(options_read(options, &o));
-  TN__TRY(options_check(&o));
+  TN__TRY(tn__options_read(options, &o));
   tn__env env = env_make(&o);
   tn_runtime *rt = tn__zalloc(&env, sizeof *rt);
   if (!rt) return tn__fail_memory(sizeof *rt, "a runtime");
   env.owner = rt;
   env.retain = owner_retain;
   env.release = owner_release;
-  if (o.n_memory_limits > 0) {
-    rt->budget.limit = o.memory_limits[0].bytes;
-    env.budget = &rt->budget;
-  }
   rt->env = env;
   atomic_init(&rt->n_owners, 1);
   tn__birth_init(&rt->birth);

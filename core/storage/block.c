@@ -1,49 +1,177 @@
 /* SPDX-License-Identifier: Apache-2.0
  * block.c: the life of a block of memory. What lies in it is not known here.
  */
-#include "storage.h"
+#include <time.h>
 
-enum { BLOCK_ALIGN = 64 };
+#include "family.h"
 
-tn_code tn__block_create(const tn__env *env, size_t bytes, tn__block **out) {
+/* Descriptions are pieces of one heap of host memory. Behind that of a small
+ * block of the cpu is room for its bytes. */
+enum { HEAD = 128 };
+_Static_assert(sizeof(tn__block) <= HEAD, "a block's description fits");
+_Static_assert(HEAD % 64 == 0, "what lies behind it is aligned");
+
+static size_t room_for(const tn__device *device, size_t bytes) {
+  return bytes <= TN__BLOCK_ROOM && device->table == NULL ? bytes : 0;
+}
+
+static size_t room_of(const tn__block *block) {
+  return block->drop == NULL ? room_for(block->device, block->bytes) : 0;
+}
+
+/* ------------------------------------------------------------------- create */
+
+/* Member by member: a struct copied as a whole takes twice as long. */
+static tn_code create(tn__device *device, const tn__foreign *memory,
+                      size_t room, tn__block **out) {
+  void *piece = NULL;
   *out = NULL;
-  tn__block *block = tn__alloc(env, sizeof *block);
-  if (!block) return tn__fail_memory(sizeof *block, "a block's description");
-  block->env = env;
-  block->bytes = bytes;
-  block->device_type = TN_DEVICE_CPU;
-  block->device_id = 0;
+  TN__TRY(tn__piece_alloc(device->devices->descriptors, HEAD + room,
+                          "a block's description", &piece));
+  tn__block *block = piece;
+  block->device = device;
   atomic_init(&block->n_owners, 1);
-  atomic_init(&block->data, NULL);
+  block->bytes = memory->bytes;
+  atomic_init(&block->data, memory->data);
+  atomic_init(&block->var.word, 0);
+  block->var.tail = NULL;
+  block->var.error = NULL;
+  block->var.fence = NULL;
+  atomic_init(&block->version, 0);
+  atomic_init(&block->serial, 0);
+  block->drop = memory->drop;
+  block->ctx = memory->ctx;
   *out = block;
   return TN_OK;
 }
 
-tn__block *tn__block_retain(tn__block *block) {
-  atomic_fetch_add_explicit(&block->n_owners, 1, memory_order_relaxed);
-  return block;
+tn_code tn__block_create(tn__device *device, size_t bytes, tn__block **out) {
+  const tn__foreign none = {.bytes = bytes};
+  return create(device, &none, room_for(device, bytes), out);
 }
 
-void tn__block_release(tn__block *block) {
-  if (!block) return;
-  if (atomic_fetch_sub_explicit(&block->n_owners, 1, memory_order_acq_rel) > 1)
-    return;
-  const tn__env *env = block->env;
-  void *data = atomic_load_explicit(&block->data, memory_order_relaxed);
-  tn__storage_free(env, data, block->bytes);
-  tn__free(env, block);
+tn_code tn__block_wrap(tn__device *device, const tn__foreign *memory,
+                       tn__block **out) {
+  return create(device, memory, 0, out);
 }
 
 tn_code tn__block_materialise(tn__block *block) {
   if (block->bytes == 0) return TN_OK;
   if (atomic_load_explicit(&block->data, memory_order_acquire)) return TN_OK;
+  if (room_of(block) != 0) {
+    atomic_store_explicit(&block->data, (char *)block + HEAD,
+                          memory_order_release);
+    return TN_OK;
+  }
   void *mine = NULL;
-  TN__TRY(tn__storage_alloc(block->env, block->bytes, BLOCK_ALIGN,
-                            "the elements of an array", &mine));
+  TN__TRY(tn__heap_alloc(block->device, block->bytes,
+                         "the elements of an array", &mine));
   void *none = NULL;
   if (!atomic_compare_exchange_strong_explicit(&block->data, &none, mine,
                                                memory_order_acq_rel,
                                                memory_order_acquire))
-    tn__storage_free(block->env, mine, block->bytes); /* was not the first */
+    tn__heap_free(block->device, mine, block->bytes); /* was not the first */
   return TN_OK;
+}
+
+/* ------------------------------------------------------------------ release */
+
+static void destroy(void *arg) {
+  tn__block *block = arg;
+  const size_t room = room_of(block);
+  void *data = atomic_load_explicit(&block->data, memory_order_relaxed);
+  if (block->drop != NULL)
+    block->drop(block->ctx);
+  else if (room == 0)
+    tn__heap_free(block->device, data, block->bytes);
+  tn__piece_free(block->device->devices->descriptors, block, HEAD + room);
+}
+
+/* Waiting for it is worth it to who lacks memory. */
+static void destroy_ended(void *arg) {
+  tn__block *block = arg;
+  tn__device *device = block->device;
+  tn__devices *devices = device->devices;
+  destroy(block);
+  pthread_mutex_lock(&devices->end_lock);
+  ++device->n_ended;
+  atomic_fetch_sub_explicit(&device->n_ending, 1, memory_order_relaxed);
+  pthread_cond_broadcast(&devices->ended);
+  pthread_mutex_unlock(&devices->end_lock);
+}
+
+static void put_aside(tn__block *block) {
+  tn__devices *devices = block->device->devices;
+  block->next = atomic_load_explicit(&devices->late, memory_order_relaxed);
+  while (!atomic_compare_exchange_weak_explicit(&devices->late, &block->next,
+                                                block, memory_order_release,
+                                                memory_order_relaxed)) {
+  }
+}
+
+/* Its variable still carries something. An error is simply dropped; devices
+ * that still use the memory are waited for by the engine. Without memory for
+ * that, the block is put aside. */
+static void destroy_later(tn__block *block) {
+  tn__device *device = block->device;
+  if (block->var.fence == NULL) {
+    tn__var_deinit(&block->var);
+    destroy(block);
+    return;
+  }
+  atomic_fetch_add_explicit(&device->n_ending, 1, memory_order_relaxed);
+  if (!tn__var_delete(device->env->engine, &block->var, destroy_ended, block))
+    return;
+  atomic_fetch_sub_explicit(&device->n_ending, 1, memory_order_relaxed);
+  put_aside(block);
+}
+
+uint64_t tn__ended(tn__device *device) {
+  tn__devices *devices = device->devices;
+  pthread_mutex_lock(&devices->end_lock);
+  const uint64_t n = device->n_ended;
+  pthread_mutex_unlock(&devices->end_lock);
+  return n;
+}
+
+bool tn__ended_wait(tn__device *device, uint64_t seen) {
+  tn__devices *devices = device->devices;
+  struct timespec until;
+  (void)clock_gettime(CLOCK_REALTIME, &until);
+  ++until.tv_sec;
+  pthread_mutex_lock(&devices->end_lock);
+  while (device->n_ended == seen &&
+         atomic_load_explicit(&device->n_ending, memory_order_relaxed) > 0)
+    if (pthread_cond_timedwait(&devices->ended, &devices->end_lock, &until))
+      break;
+  const bool more = device->n_ended != seen;
+  pthread_mutex_unlock(&devices->end_lock);
+  return more;
+}
+
+void tn__late_retry(tn__devices *devices, bool devices_done) {
+  tn__block *block =
+      atomic_exchange_explicit(&devices->late, NULL, memory_order_acquire);
+  while (block != NULL) {
+    tn__block *next = block->next;
+    if (devices_done) {
+      tn__var_deinit(&block->var);
+      destroy(block);
+    } else {
+      destroy_later(block);
+    }
+    block = next;
+  }
+}
+
+void tn__block_release(tn__block *block) {
+  if (block == NULL) return;
+  /* The last owner is alone: nobody could add one at the same time. */
+  if (atomic_load_explicit(&block->n_owners, memory_order_acquire) != 1 &&
+      atomic_fetch_sub_explicit(&block->n_owners, 1, memory_order_acq_rel) > 1)
+    return;
+  if (tn__var_writable(&block->var))
+    destroy(block);
+  else
+    destroy_later(block);
 }

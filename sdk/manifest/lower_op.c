@@ -69,6 +69,8 @@ static void read_head(tnm_lower *lower) {
                 .doc = tnm_get_text(lower->doc, "doc")};
   if (interface != NULL)
     tnm_read_u32(lower->diags, interface, 1, &op->interface);
+  if (tnm_get_bool(lower->diags, lower->doc, "backward_only"))
+    op->flags |= TN_OP_BACKWARD_ONLY;
   check_summary(lower);
   read_replaces(lower);
   lower->target_name = tnm_format(lower->arena, "%s.%s@%u", lower->reader->name,

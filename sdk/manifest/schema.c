@@ -28,6 +28,8 @@ static const tnm_key plugin_keys[] = {
       {"replaces", S, false, "operator of another plugin to stand in for"},  \
       {"since", S, false, "plugin release that introduced it; 1"},           \
       {"deprecated", M, false, "since when, and what to use instead"},       \
+      {"backward_only", S, false,                                            \
+       "true: gradients use it; it is not listed for users"},                \
       {"doc", S, false, "Markdown"},                                         \
       {"params", L, false, "parameters; their order is ABI"},                \
       {"dtypes", M, false, "type variables, each with the types it may be"}, \

@@ -15,7 +15,8 @@ import structs  # noqa: E402
 import tap  # noqa: E402
 
 NVCC = sys.argv[1] if len(sys.argv) > 1 else None
-HEADERS = ["op.h", "note.h", "device.h", "kernel.h", "tenon.h"]
+HEADERS = ["op.h", "note.h", "device.h", "kernel.h", "elementwise.h",
+           "tenon.h", "exchange.h"]
 
 
 def compiles(header):

@@ -47,8 +47,24 @@ static int32_t in_slices(const tn_frame *call, int64_t n, int64_t grain,
   return TN_OK;
 }
 
-static const tn_host host = {
+static tn_host host = {
     .struct_size = sizeof(tn_host), .fail = fail, .parallel_for = in_slices};
+
+/* The levels of instructions that this machine has, the baseline first. */
+static size_t levels(uint64_t *features) {
+  size_t n = 0;
+  features[n++] = 0;
+#if defined(__x86_64__)
+  const uint64_t avx2 = TN_CPU_AVX2 | TN_CPU_FMA | TN_CPU_F16C;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    features[n++] = avx2;
+  if (n == 2 && __builtin_cpu_supports("avx512f") &&
+      __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    features[n++] = avx2 | TN_CPU_AVX512;
+#endif
+  return n;
+}
 
 /* -------------------------------------------------------------------- tensors
  */
@@ -109,12 +125,20 @@ static void make(matrix *m, tn_dtype dtype, const layout *l,
 /* ---------------------------------------------------------------------- calls
  */
 
-typedef int32_t compute_fn(const tn_frame *call);
+/* A kernel as it is in a plugin's tables. */
+typedef struct kernel {
+  int32_t (*prepare)(const tn_frame *call, tn_plan *plan);
+  int32_t (*compute)(const tn_frame *call);
+} kernel;
+#define KERNEL(name) \
+  { name##_prepare, name }
+
+static int prepared; /* calls whose prepare found something out */
 
 /* One formula: inputs in the order of the call, and what comes out. */
 typedef struct value_case {
   const char *name;
-  compute_fn *compute;
+  kernel kernel;
   size_t n_in;
   double in[4][N];
   double out[N];
@@ -131,129 +155,133 @@ static const cases_params params = {
 /* Every value is exact in bf16, the coarsest type. */
 static const value_case values[] = {
     {"quadratic",
-     quadratic_forward,
+     KERNEL(quadratic_forward),
      1,
      {{0, 1, 2, -1, 0.5, -2}},
      {5, 10, 19, 4, 7, 7}},
     {"mul",
-     mul_forward,
+     KERNEL(mul_forward),
      2,
      {{1, 2, 3, 4, 5, 6}, {2, 0, -1, 0.5, 3, -2}},
      {2, 0, -3, 2, 15, -12}},
-    {"relu", relu_forward, 1, {{-1, 0, 2, -0.5, 3, -4}}, {0, 0, 2, 0, 3, 0}},
+    {"relu",
+     KERNEL(relu_forward),
+     1,
+     {{-1, 0, 2, -0.5, 3, -4}},
+     {0, 0, 2, 0, 3, 0}},
     {"sigmoid",
-     sigmoid_forward,
+     KERNEL(sigmoid_forward),
      1,
      {{0, 1000, -1000, 0, 0, 0}},
      {0.5, 1, 0, 0.5, 0.5, 0.5}},
     {"smooth_l1",
-     smooth_l1_forward,
+     KERNEL(smooth_l1_forward),
      1,
      {{1, -1, 0.125, -0.25, 0, -3}},
      {0.875, 0.875, 0.03125, 0.125, 0, 2.875}},
     {"minimum",
-     minimum_forward,
+     KERNEL(minimum_forward),
      2,
      {{1, 2, 3, -1, 0, 5}, {2, 1, 3, 0, -1, 4}},
      {1, 1, 3, -1, -1, 4}},
     {"maximum",
-     maximum_forward,
+     KERNEL(maximum_forward),
      2,
      {{1, 2, 3, -1, 0, 5}, {2, 1, 3, 0, -1, 4}},
      {2, 2, 3, 0, 0, 5}},
     {"mod",
-     mod_forward,
+     KERNEL(mod_forward),
      2,
      {{7, -7, 7, -7, 5, 6}, {3, 3, -3, -3, 0, 3}},
      {1, 2, -2, -1, 0, 0}},
     {"power",
-     power_forward,
+     KERNEL(power_forward),
      2,
      {{2, 3, 4, -2, 1, 0}, {3, 2, 0.5, 2, 9, 4}},
      {8, 9, 2, 4, 1, 0}},
     {"cube",
-     cube_forward,
+     KERNEL(cube_forward),
      2,
      {{1, 0, 2, -1, -3, 4}, {1, 1, 1, 0, 1, -4}},
      {8, 1, 27, -1, -8, 0}},
     {"fourth",
-     fourth_forward,
+     KERNEL(fourth_forward),
      1,
      {{0, 1, -1, 2, -3, 0.5}},
      {0, -1, -1, -16, -81, -0.0625}},
     {"root",
-     root_forward,
+     KERNEL(root_forward),
      2,
      {{4, 9, 0, 1, 16, 0.25}, {1, 2, -1, 4, 0.5, 8}},
      {3, 3.5, -1, 1.25, 6, 0.625}},
     {"rsqrt",
-     rsqrt_forward,
+     KERNEL(rsqrt_forward),
      2,
      {{4, 16, 1, 0.25, 64, 4}, {2, 4, 3, 1, 8, 0}},
      {1, 1, 3, 2, 1, 0}},
     {"less",
-     less_forward,
+     KERNEL(less_forward),
      2,
      {{1, 2, 2, 3, -1, 0}, {2, 2, 1, 3, 1, 0}},
      {1, 2, 0, 2, 1, 2}},
     {"choose",
-     choose_forward,
+     KERNEL(choose_forward),
      2,
      {{1, 0, -1, 0, 2, 0}, {5, 5, 6, 6, 7, 7}},
      {5, -3, 6, -3, 7, -3}},
     {"steps",
-     steps_forward,
+     KERNEL(steps_forward),
      1,
      {{0.5, -0.5, 2, -1.5, 0, 1.25}},
      {10, -1, 22, -12, 0, 21}},
     {"signs",
-     signs_forward,
+     KERNEL(signs_forward),
      2,
      {{2, -2, 0, 1, 0, 3}, {1, -1, 2, 0, 0, -3}},
      {0, 2, 2, 0, 0, 1}},
-    {"smooth", smooth_forward, 2, {ZERO, {1, 2, 3, 4, 5, 6}}, ONE},
+    {"smooth", KERNEL(smooth_forward), 2, {ZERO, {1, 2, 3, 4, 5, 6}}, ONE},
     {"error",
-     error_forward,
+     KERNEL(error_forward),
      2,
      {ZERO, {1, 2, -1, 4, 8, -4}},
      {0, 1, -2, 3, 7, -5}},
     {"constant",
-     constant_forward,
+     KERNEL(constant_forward),
      0,
      {{0}},
      {1001, 1001, 1001, 1001, 1001, 1001}},
     {"taken",
-     taken_forward,
+     KERNEL(taken_forward),
      2,
      {{1, 2, 3, 4, 5, 6}, {7, 8, 9, 0, 1, 2}},
      {4, 7, 10, 23, 26, 29}},
     {"long_sum",
-     long_sum_forward,
+     KERNEL(long_sum_forward),
      2,
      {{1, 2, 0, 3, -1, 1}, {2, 1, 0, 1, 0, 1}},
      {1, 15, 2, 28, -1, 6}},
     {"quadratic, backward",
-     quadratic_backward,
+     KERNEL(quadratic_backward),
      2,
      {{1, 1, 2, 1, -1, 0}, {0, 1, 2, -1, 0.5, -2}},
      {3, 7, 22, -1, -5, 0}},
     {"relu, backward",
-     relu_backward,
+     KERNEL(relu_backward),
      2,
      {{1, 2, 3, 4, 5, 6}, {-1, 0, 2, -0.5, 3, -4}},
      {0, 0, 3, 0, 5, 0}},
     {"sigmoid, backward",
-     sigmoid_backward,
+     KERNEL(sigmoid_backward),
      4,
      {{4, 8, 1, 1, -4, 0}, ZERO, ZERO, {0.5, 0.25, 0, 1, 0.5, 0.5}},
      {1, 1.5, 0, 0, -1, 0}},
     {"smooth_l1, backward",
-     smooth_l1_backward,
+     KERNEL(smooth_l1_backward),
      2,
      {{1, 1, 2, 1, 3, 4}, {1, -1, 0.125, -0.25, 0, -3}},
      {1, -1, 1, -1, 0, -4}},
     {"taken, backward",
-     taken_backward,
+     KERNEL(taken_backward),
      2,
      {{1, 2, 3, 4, 5, 6}, {2, 2, -1, -1, 0, 0}},
      {2, 4, -3, -4, 0, 0}},
@@ -267,19 +295,29 @@ static double rounded(double value, tn_dtype dtype) {
   return (double)tn_kernel_bf16_to_f32(tn_kernel_f32_to_bf16((float)value));
 }
 
-static int32_t run(compute_fn *compute, const tn_tensor *in, size_t n_in,
+static int32_t run(kernel k, const tn_tensor *in, size_t n_in,
                    const tn_tensor *out, tn_req req) {
   const int32_t alias = req == TN_REQ_INPLACE ? 0 : -1;
-  const tn_frame call = {.struct_size = sizeof call,
-                         .n_in = (uint32_t)n_in,
-                         .n_out = 1,
-                         .in = in,
-                         .out = out,
-                         .req = &req,
-                         .alias = &alias,
-                         .params = &params,
-                         .host = &host};
-  return compute(&call);
+  tn_plan plan = {.struct_size = sizeof plan};
+  tn_frame call = {.struct_size = sizeof call,
+                   .n_in = (uint32_t)n_in,
+                   .n_out = 1,
+                   .in = in,
+                   .out = out,
+                   .req = &req,
+                   .alias = &alias,
+                   .params = &params,
+                   .host = &host};
+  cr_assert_eq(k.prepare(&call, &plan), TN_OK);
+  cr_assert_null(plan.destroy);
+  prepared += plan.prepared != NULL;
+  call.prepared = plan.prepared;
+  return k.compute(&call);
+}
+
+/* Every operand in a layout of its own, or, behind those, all of them dense. */
+static const layout *layout_of(size_t shift, size_t operand) {
+  return &layouts[shift == N_LAYOUTS ? 0 : (shift + operand) % N_LAYOUTS];
 }
 
 /* Inputs of every layout and one dtype, the output in a layout of its own. */
@@ -289,12 +327,12 @@ static void check(const value_case *c, tn_dtype dtype, size_t shift,
   matrix in[4], out;
   tn_tensor t[4];
   for (size_t i = 0; i < c->n_in; ++i) {
-    make(&in[i], dtype, &layouts[(i + shift) % N_LAYOUTS], c->in[i]);
+    make(&in[i], dtype, layout_of(shift, i), c->in[i]);
     t[i] = in[i].t;
   }
-  make(&out, dtype, &layouts[(shift + 1 + c->n_in / 3) % N_LAYOUTS], old);
+  make(&out, dtype, layout_of(shift, 1 + c->n_in / 3), old);
   matrix *result = req == TN_REQ_INPLACE ? &in[0] : &out;
-  cr_assert_eq(run(c->compute, t, c->n_in, &result->t, req), TN_OK);
+  cr_assert_eq(run(c->kernel, t, c->n_in, &result->t, req), TN_OK);
   for (int i = 0; i < N; ++i) {
     const double expected = c->out[i] + (req == TN_REQ_ADD ? old[i] : 0);
     cr_expect_eq(get(result, i), rounded(expected, dtype),
@@ -303,12 +341,24 @@ static void check(const value_case *c, tn_dtype dtype, size_t shift,
   }
 }
 
-static void check_all(tn_req req) {
+static void check_values(tn_req req) {
   for (size_t i = 0; i < N_VALUES; ++i)
     for (size_t d = 0; d < N_DTYPES; ++d)
-      for (size_t l = 0; l < N_LAYOUTS; ++l)
+      for (size_t l = 0; l <= N_LAYOUTS; ++l)
         if (req != TN_REQ_INPLACE || values[i].n_in > 0)
           check(&values[i], dtypes[d], l, req);
+}
+
+/* Dense calls of f32 and f64 that overwrite are what prepare recognises. */
+static void check_all(tn_req req) {
+  uint64_t features[TN_KERNEL_N_LEVELS];
+  const size_t n = levels(features);
+  for (size_t i = 0; i < n; ++i) {
+    host.cpu_features = features[i];
+    prepared = 0;
+    check_values(req);
+    cr_expect_eq(prepared > 0, req != TN_REQ_ADD);
+  }
 }
 
 Test(emit, write_gives_the_values_of_the_formula) {
@@ -331,7 +381,8 @@ Test(emit, constants_beyond_f32_become_infinite_or_zero) {
   make(&in[1], TN_F32, &layouts[0], rhs);
   make(&out, TN_F32, &layouts[0], NULL);
   const tn_tensor t[] = {in[0].t, in[1].t};
-  cr_assert_eq(run(huge_forward, t, 2, &out.t, TN_REQ_WRITE), TN_OK);
+  cr_assert_eq(run((kernel)KERNEL(huge_forward), t, 2, &out.t, TN_REQ_WRITE),
+               TN_OK);
   for (int i = 0; i < N; ++i) cr_expect_eq(get(&out, i), lhs[i]);
 }
 
@@ -349,7 +400,8 @@ Test(emit, a_row_is_broadcast_over_the_others) {
       tn_kernel_store_f64(&line, &row[i]);
     }
     const tn_tensor t[] = {in[0].t, in[1].t};
-    cr_assert_eq(run(mul_forward, t, 2, &out.t, TN_REQ_WRITE), TN_OK);
+    cr_assert_eq(run((kernel)KERNEL(mul_forward), t, 2, &out.t, TN_REQ_WRITE),
+                 TN_OK);
     for (int i = 0; i < N; ++i) cr_expect_eq(get(&out, i), product[i]);
   }
 }
@@ -364,15 +416,18 @@ static int32_t run_mul_backward(matrix *in, matrix *out, const tn_req *req) {
   const int32_t alias[] = {-1, -1};
   for (int i = 0; i < 2; ++i)
     if (req[i] == TN_REQ_NULL) t_out[i].data = NULL;
-  const tn_frame call = {.struct_size = sizeof call,
-                         .n_in = 4,
-                         .n_out = 2,
-                         .in = t_in,
-                         .out = t_out,
-                         .req = req,
-                         .alias = alias,
-                         .params = &params,
-                         .host = &host};
+  tn_plan plan = {.struct_size = sizeof plan};
+  tn_frame call = {.struct_size = sizeof call,
+                   .n_in = 4,
+                   .n_out = 2,
+                   .in = t_in,
+                   .out = t_out,
+                   .req = req,
+                   .alias = alias,
+                   .params = &params,
+                   .host = &host};
+  cr_assert_eq(mul_backward_prepare(&call, &plan), TN_OK);
+  call.prepared = plan.prepared;
   return mul_backward(&call);
 }
 
@@ -402,7 +457,9 @@ Test(emit, an_empty_tensor_needs_no_memory) {
   make(&out, TN_F32, &layouts[0], NULL);
   in.shape[0] = out.shape[0] = 0;
   in.t.data = out.t.data = NULL;
-  cr_expect_eq(run(quadratic_forward, &in.t, 1, &out.t, TN_REQ_WRITE), TN_OK);
+  cr_expect_eq(
+      run((kernel)KERNEL(quadratic_forward), &in.t, 1, &out.t, TN_REQ_WRITE),
+      TN_OK);
 }
 
 Test(emit, what_is_not_covered_is_refused_with_a_reason) {
@@ -410,22 +467,50 @@ Test(emit, what_is_not_covered_is_refused_with_a_reason) {
   make(&in, TN_F32, &layouts[0], NULL);
   make(&out, TN_F32, &layouts[0], NULL);
   in.t.dtype = TN_I32;
-  cr_expect_eq(run(relu_forward, &in.t, 1, &out.t, TN_REQ_WRITE), TN_DTYPE);
+  cr_expect_eq(
+      run((kernel)KERNEL(relu_forward), &in.t, 1, &out.t, TN_REQ_WRITE),
+      TN_DTYPE);
   cr_expect_str_eq(failure, "input 0 is not f16, bf16, f32 or f64");
   in.t.dtype = TN_F32;
   in.shape[1] = 2;
-  cr_expect_eq(run(relu_forward, &in.t, 1, &out.t, TN_REQ_WRITE), TN_SHAPE);
+  cr_expect_eq(
+      run((kernel)KERNEL(relu_forward), &in.t, 1, &out.t, TN_REQ_WRITE),
+      TN_SHAPE);
   in.t.ndim = -1;
-  cr_expect_eq(run(relu_forward, &in.t, 1, &out.t, TN_REQ_WRITE), TN_INVALID);
+  cr_expect_eq(
+      run((kernel)KERNEL(relu_forward), &in.t, 1, &out.t, TN_REQ_WRITE),
+      TN_INVALID);
   cr_expect_str_eq(failure, "input 0 is not given");
 }
 
 /* -------------------------------------------------------------------- slices
  */
 
-enum { MANY = 300000 };
+enum { MANY = 300000, HUGE = 3000001 };
 
 static float many_in[MANY], many_out[MANY], halves[2 * MANY];
+static float huge_in[HUGE], huge_out[HUGE + 1];
+
+/* More than a cache: what is dense is written past it, wherever slices and the
+ * output begin. */
+Test(emit, loops_beyond_the_caches_give_the_same) {
+  uint64_t features[TN_KERNEL_N_LEVELS];
+  int64_t shape[] = {HUGE}, dense[] = {1};
+  for (int i = 0; i < HUGE; ++i) huge_in[i] = (float)(i % 1000);
+  host.cpu_features = features[levels(features) - 1];
+  for (int skip = 0; skip < 2; ++skip) {
+    const tn_tensor in = {huge_in, TN_DEVICE_CPU, 0,     1,
+                          TN_F32,  shape,         dense, 0};
+    const tn_tensor t[] = {in, in};
+    tn_tensor out = in;
+    out.data = huge_out + skip;
+    cr_assert_eq(run((kernel)KERNEL(mul_forward), t, 2, &out, TN_REQ_WRITE),
+                 TN_OK);
+    for (int i = 0; i < HUGE; ++i)
+      cr_assert_eq(huge_out[i + skip], (float)((i % 1000) * (i % 1000)), "%d",
+                   i);
+  }
+}
 
 /* sum = lhs*rhs of a dense and of a strided input, long enough for slices. */
 Test(emit, long_loops_are_cut_into_slices_anywhere) {
@@ -440,7 +525,8 @@ Test(emit, long_loops_are_cut_into_slices_anywhere) {
   const tn_tensor out = {many_out, TN_DEVICE_CPU, 0,     1,
                          TN_F32,   shape,         dense, 0};
   slices = 0;
-  cr_assert_eq(run(mul_forward, t, 2, &out, TN_REQ_WRITE), TN_OK);
+  cr_assert_eq(run((kernel)KERNEL(mul_forward), t, 2, &out, TN_REQ_WRITE),
+               TN_OK);
   cr_expect_geq(slices, 4);
   for (int i = 0; i < MANY; ++i)
     cr_assert_eq(many_out[i], (float)(i % 1000) / 2, "%d", i);

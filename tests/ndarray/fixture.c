@@ -4,6 +4,7 @@
 #include "fixture.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +17,9 @@ world w;
 static void *meter_alloc(void *ctx, size_t bytes, size_t align) {
   meter *m = ctx;
   void *memory = NULL;
-  ++m->asked;
+  int64_t asked = ++m->asked;
   if (m->fail_at > 0 &&
-      (m->asked == m->fail_at || (m->for_ever && m->asked > m->fail_at)))
+      (asked == m->fail_at || (m->for_ever && asked > m->fail_at)))
     return NULL;
   if (align < sizeof(void *)) align = sizeof(void *);
   if (posix_memalign(&memory, align, bytes)) return NULL;
@@ -37,24 +38,45 @@ static void log_drop(void *ctx, int32_t level, const char *line) {
   (void)ctx, (void)level, (void)line;
 }
 
-void world_open(void) {
+static void engine_open(const tn__engine_options *options) {
+  tn__engine_options o = *options;
+  o.env = &w.env;
+  cr_assert_eq(tn__engine_create(&o, &w.env.engine), TN_OK, "%s",
+               tn_error_text());
+  cr_assert_eq(tn__devices_create(&w.env, NULL, 0, &w.devices), TN_OK, "%s",
+               tn_error_text());
+  cr_assert_eq(tn__device_find(w.devices, TN_DEVICE_CPU, 0, &w.env.cpu), TN_OK,
+               "%s", tn_error_text());
+}
+
+void world_open_with(const tn__engine_options *options) {
   memset(&w, 0, sizeof w);
   w.env = *tn__env_default();
   w.env.allocator = (tn_allocator){&w.memory, meter_alloc, meter_free};
   w.env.log = log_drop;
-  const tn__registry_options options = {.env = &w.env};
-  cr_assert_eq(tn__registry_create(&options, &w.registry), TN_OK, "%s",
+  engine_open(options);
+  const tn__registry_options registry = {.env = &w.env};
+  cr_assert_eq(tn__registry_create(&registry, &w.registry), TN_OK, "%s",
                tn_error_text());
   cr_assert_eq(tn__caller_init(&w.caller, &w.env, w.registry, 77), TN_OK);
   cr_assert_eq(tn__plugin_add(w.registry, &probe_plugin), TN_OK, "%s",
                tn_error_text());
 }
 
+void world_open(void) {
+  world_open_with(&(tn__engine_options){.workers = 2});
+}
+
 void world_close(void) {
+  tn__engine_stop(w.env.engine);
   tn__caller_deinit(&w.caller);
+  tn__devices_destroy(w.devices);
   tn__registry_destroy(w.registry);
-  cr_assert_eq(w.memory.living, 0, "%lld allocations are left",
-               (long long)w.memory.living);
+  tn__engine_destroy(w.env.engine);
+  if (w.memory.living == 0) return;
+  /* Criterion does not count an assertion that fails while a test ends. */
+  fprintf(stderr, "%lld allocations are left\n", (long long)w.memory.living);
+  abort();
 }
 
 tn_operator *op_get(const char *name) {

@@ -11,22 +11,25 @@
 /* Counts living allocations; refuses number `fail_at` (from 1; 0: none), and
  * all that follow if `for_ever`. */
 typedef struct meter {
-  int64_t living;
-  int64_t asked;
-  int64_t fail_at;
+  _Atomic int64_t living;
+  _Atomic int64_t asked;
+  int64_t fail_at; /* set while nothing runs */
   bool for_ever;
 } meter;
 
 typedef struct world {
   meter memory;
-  tn__env env;
+  tn__env env; /* with `engine` and `cpu` */
+  tn__devices *devices;
   tn__registry *registry;
   tn__caller caller;
 } world;
 
 extern world w;
 
-void world_open(void);  /* with the probe plugin */
+void world_open(void); /* with the probe plugin and two workers */
+/* The same with another engine. */
+void world_open_with(const tn__engine_options *options);
 void world_close(void); /* and nothing may be left */
 
 tn_operator *op_get(const char *name);

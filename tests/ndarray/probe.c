@@ -230,6 +230,26 @@ static int32_t back_loss(const tn_frame *call) {
   return TN_OK;
 }
 
+/* in = [grad out, grad high, x, out, high], out = [grad x]: as if high were the
+ * slope of out. */
+static int32_t back_keep(const tn_frame *call) {
+  record_frame(call);
+  for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i)
+    put(call, 0, i, *at(&call->in[0], i) * *at(&call->in[4], i));
+  return TN_OK;
+}
+
+/* in = [grad out, all inputs, out]; each input has the gradient of out. */
+static int32_t back_fan(const tn_frame *call) {
+  record_frame(call);
+  for (uint32_t k = 0; k < call->n_out; ++k) {
+    if (call->req[k] == TN_REQ_NULL) continue;
+    for (int64_t i = 0; i < tn_tensor_size(&call->out[k]); ++i)
+      put(call, k, i, *at(&call->in[0], i));
+  }
+  return TN_OK;
+}
+
 /* ------------------------------------------------------------------ tables */
 
 #define ARG(id, text, bits, kind, place, start)            \
@@ -281,6 +301,9 @@ static const tn_need need_b[] = {{TN_NEED_GRAD_OUT, 0, 0, 0},
                                  {TN_NEED_IN, 0, 0, 0}};
 static const tn_need need_heads[] = {{TN_NEED_GRAD_OUT, 0, 0, 0},
                                      {TN_NEED_GRAD_OUT, 1, 0, 0}};
+static const tn_need need_keep[] = {{TN_NEED_GRAD_OUT, 0, 0, 0},
+                                    {TN_NEED_OUT, 1, 0, 0}};
+static const tn_need need_head[] = {{TN_NEED_GRAD_OUT, 0, 0, 0}};
 static const tn_need need_loss[] = {{TN_NEED_IN, 0, 1, 0},
                                     {TN_NEED_OUT, 0, 0, 0}};
 #define RULE(id, list, place, never)                                          \
@@ -293,12 +316,17 @@ RULE(rule_a, need_a, 0, 0);
 RULE(rule_b, need_b, TN_NONE, 0);
 RULE(rule_heads, need_heads, TN_NONE, 0);
 RULE(rule_loss, need_loss, TN_NONE, 0);
+RULE(rule_keep, need_keep, TN_NONE, 0);
+RULE(rule_head, need_head, TN_NONE, 0);
 static const tn_input_gradient rule_stop = {
     .struct_size = sizeof rule_stop, .stop = 1, .inplace = TN_NONE};
 static const tn_input_gradient *const rules_mul[] = {&rule_a, &rule_b},
                                       *const rules_split[] = {&rule_heads},
                                       *const rules_loss[] = {&rule_loss,
-                                                             &rule_stop};
+                                                             &rule_stop},
+                                      *const rules_keep[] = {&rule_keep},
+                                      *const rules_fan[] = {&rule_head,
+                                                            &rule_head};
 #define GRADIENT(id, list)                                               \
   static const tn_gradient id = {.struct_size = sizeof id,               \
                                  .kind = TN_GRADIENT_KERNEL,             \
@@ -307,6 +335,8 @@ static const tn_input_gradient *const rules_mul[] = {&rule_a, &rule_b},
 GRADIENT(gradient_mul, rules_mul);
 GRADIENT(gradient_split, rules_split);
 GRADIENT(gradient_loss, rules_loss);
+GRADIENT(gradient_keep, rules_keep);
+GRADIENT(gradient_fan, rules_fan);
 static const tn_gradient gradient_none = {.struct_size = sizeof gradient_none,
                                           .kind = TN_GRADIENT_NONE,
                                           .why = "it only records"};
@@ -347,6 +377,8 @@ OP(op_bad, "bad", only_x, to_new, gradient_none);
 OP(op_random, "random", only_x, to_new, gradient_none);
 OP(op_mul, "mul", x_y, to_new, gradient_mul);
 OP(op_loss, "loss", x_label, to_new, gradient_loss);
+OP(op_keep, "keep", only_x, to_two, gradient_keep);
+OP(op_fan, "fan", x_more, to_new, gradient_fan);
 static const tn_op op_fill = {.struct_size = sizeof(tn_op),
                               .interface = 1,
                               .since = 1,
@@ -358,10 +390,10 @@ static const tn_op op_fill = {.struct_size = sizeof(tn_op),
                               .outputs = to_any,
                               .gradient = &gradient_none};
 static const tn_op *const operators[] = {
-    &op_all,    &op_write, &op_add,   &op_place,   &op_sum,
-    &op_dense,  &op_onto,  &op_split, &op_fail,    &op_pick,
-    &op_state,  &op_join,  &op_opt,   &op_scratch, &op_bad,
-    &op_random, &op_mul,   &op_loss,  &op_fill};
+    &op_all,  &op_write,   &op_add,  &op_place,  &op_sum,   &op_dense,
+    &op_onto, &op_split,   &op_fail, &op_pick,   &op_state, &op_join,
+    &op_opt,  &op_scratch, &op_bad,  &op_random, &op_mul,   &op_loss,
+    &op_fill, &op_keep,    &op_fan};
 
 #define W TN_WRITES_WRITE
 #define I TN_WRITES_INPLACE
@@ -407,14 +439,18 @@ KERNEL(k_random, "random", TN_PASS_FORWARD, W, run_random, prepare_random, 1);
 FORWARD(k_mul, "mul", W, run_mul);
 FORWARD(k_loss, "loss", W, run_mul);
 FORWARD(k_fill, "fill", W, run_fill);
+FORWARD(k_keep, "keep", W, run_split);
+FORWARD(k_fan, "fan", W, run_sum);
 BACKWARD(b_mul, "mul", W | I | A, back_mul);
 BACKWARD(b_split, "split", W, back_split);
 BACKWARD(b_loss, "loss", W | A, back_loss);
+BACKWARD(b_keep, "keep", W, back_keep);
+BACKWARD(b_fan, "fan", W | A, back_fan);
 static const tn_kernel *const kernels[] = {
-    &k_all,  &k_write,   &k_add,   &k_place,  &k_sum,   &k_dense,
-    &k_onto, &k_split,   &k_fail,  &k_pick,   &k_state, &k_join,
-    &k_opt,  &k_scratch, &k_bad,   &k_random, &k_mul,   &k_loss,
-    &k_fill, &b_mul,     &b_split, &b_loss};
+    &k_all,   &k_write,  &k_add,  &k_place, &k_sum,  &k_dense, &k_onto,
+    &k_split, &k_fail,   &k_pick, &k_state, &k_join, &k_opt,   &k_scratch,
+    &k_bad,   &k_random, &k_mul,  &k_loss,  &k_fill, &k_keep,  &k_fan,
+    &b_mul,   &b_split,  &b_loss, &b_keep,  &b_fan};
 
 const tn_plugin probe_plugin = {.magic = TN_PLUGIN_MAGIC,
                                 .struct_size = sizeof(tn_plugin),

@@ -203,6 +203,8 @@ Test(call, provides_workspaces_and_ends_what_prepare_began) {
   cr_assert_not_null(probe.prepared);
   cr_assert_eq(probe.data_in_prepare, 0);
   cr_assert_eq(probe.prepares, 1);
+  cr_assert_eq(probe.destroys, 0);
+  tn__caller_forget(&w.caller);
   cr_assert_eq(probe.destroys, 1);
   drop(x, y, NULL);
 }
@@ -315,8 +317,11 @@ Test(call, refuses_outputs_that_repeat_or_share_elements) {
 
 Test(call, refuses_objects_of_another_runtime) {
   tn_array *x = two(1, 2), *y = NULL, *foreign = NULL;
-  const tn__env other = w.env;
+  tn__env other = w.env;
+  tn__device elsewhere = *w.env.cpu;
   const int64_t shape[] = {2};
+  elsewhere.env = &other;
+  other.cpu = &elsewhere;
   cr_assert_eq(tn__array_create(&other, &(tn_spec){TN_F32, 1, shape}, &foreign),
                TN_OK);
   cr_assert_eq(call("probe.all", IN(foreign), &y), TN_INVALID);
@@ -367,6 +372,7 @@ Test(call, holds_the_plugin_of_its_kernel_until_it_is_over) {
                tn_error_text());
   cr_assert_eq(call("probe.all", IN(x), &y), TN_OK, "%s", tn_error_text());
   expect(y, VALUES(2, 4));
+  tn__caller_forget(&w.caller);
   cr_assert_eq(tn__plugin_unload(w.registry, "guest"), TN_OK, "%s",
                tn_error_text());
   drop(x, y, NULL);
@@ -392,6 +398,7 @@ Test(call, of_an_unloaded_operator_is_refused) {
   const tn_inputs in = {1, &x};
   const tn_outputs out = {1, &y, NULL};
   cr_assert_eq(call_of(&w.caller, op, &in, NULL, &out), TN_OK);
+  tn__caller_forget(&w.caller);
   cr_assert_eq(tn__plugin_unload(w.registry, "probe"), TN_OK, "%s",
                tn_error_text());
   cr_assert_eq(call_of(&w.caller, op, &in, NULL, &out), TN_NOT_FOUND);

@@ -219,3 +219,40 @@ Test(forms, a_kernel_that_its_condition_excludes_says_so) {
   drop(1, &x), drop(1, &w);
   tn_runtime_release(rt);
 }
+
+/* ---------------------------------------------------------- prepared calls */
+
+Test(forms, a_dynamic_parameter_changes_between_runs_of_a_prepared_call) {
+  tn_runtime *rt = host_open();
+  tn_operator *op = host_operator(rt, "forms.scale");
+  tn_params *params = host_params(op, "rate=0.5");
+  tn_array *w = row(rt, 2, (double[]){10, 20});
+  tn_array *g = row(rt, 2, (double[]){2, 4});
+  tn_prepared *call = NULL;
+  const tn_preparation what = {.struct_size = sizeof(tn_preparation),
+                               .op = op,
+                               .params = params,
+                               .inputs = *TN_IN(w, g),
+                               .outputs = *TN_OUT(&w)};
+  OK(tn_call_prepare(rt, &what, &call));
+  tn_params_release(params);
+  OK(tn_call_run(call));
+  host_expect(w, (double[]){9, 18}, 2, 0);
+  const tn_value rate = tn_value_float("rate", 2),
+                 low = tn_value_float("rate", -1),
+                 offset = tn_value_float("offset", 1),
+                 unknown = tn_value_float("rat", 1);
+  OK(tn_call_set(call, &rate));
+  OK(tn_call_run(call));
+  host_expect(w, (double[]){5, 10}, 2, 0);
+  FAILS(tn_call_set(call, &low), TN_OUT_OF_RANGE, "rate");
+  FAILS(tn_call_set(call, &offset), TN_UNSUPPORTED, "not declared dynamic");
+  FAILS(tn_call_set(call, &unknown), TN_NOT_FOUND, "did you mean `rate`");
+  OK(tn_call_run(call));
+  host_expect(w, (double[]){1, 2}, 2, 0);
+  FAILS(tn_plugin_unload(rt, "forms"), TN_BUSY, "forms.scale");
+  tn_prepared_release(call);
+  drop(1, &w), drop(1, &g);
+  OK(tn_plugin_unload(rt, "forms"));
+  tn_runtime_release(rt);
+}

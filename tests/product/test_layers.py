@@ -22,18 +22,26 @@ SOURCE, BUILD = (pathlib.Path(each) for each in sys.argv[1:3])
 BELOW = {
     "core/base": ("base", []),
     "sdk/manifest": ("manifest", ["core/base"]),
-    "core/storage": ("storage", ["core/base"]),
+    "core/engine": ("engine", ["core/base"]),
+    "core/storage": ("storage", ["core/base", "core/engine"]),
     "core/registry": ("registry", ["core/base", "sdk/manifest"]),
-    "core/ndarray": ("ndarray", ["core/base", "sdk/manifest", "core/registry",
-                                 "core/storage"]),
-    "core/runtime": ("runtime", ["core/base", "sdk/manifest", "core/registry",
-                                 "core/storage", "core/ndarray"]),
+    "core/ndarray": ("ndarray", ["core/base", "core/engine", "sdk/manifest",
+                                 "core/registry", "core/storage"]),
+    "core/exchange": ("exchange", ["core/base", "core/engine",
+                                   "sdk/manifest", "core/registry",
+                                   "core/storage", "core/ndarray"]),
+    "core/tape": ("tape", ["core/base", "core/engine", "sdk/manifest",
+                           "core/registry", "core/storage", "core/ndarray"]),
+    "core/runtime": ("runtime", ["core/base", "core/engine", "sdk/manifest",
+                                 "core/registry", "core/storage",
+                                 "core/ndarray", "core/exchange",
+                                 "core/tape"]),
     "tools/opgen": (None, ["core/base", "sdk/manifest"]),
     "tools/tenon": (None, []),
     "plugins": (None, []),
 }
 PUBLIC = {f"tenon/{name}.h"
-          for name in ("op", "note", "device", "kernel", "tenon")}
+          for name in ("op", "note", "device", "kernel", "tenon", "exchange")}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # The names of this project: public, internal, and of the manifest reader.
 OURS = re.compile(r"^(tn_|tn__|tnm_)")

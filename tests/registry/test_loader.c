@@ -162,8 +162,7 @@ Test(loader, passes_on_why_init_failed) {
           "localhost (TN_DEVICE)");
   refuses(&w, fixture("user"), TN_NOT_FOUND, "there is no fix.count/1");
   refuses(&w, fixture("device"), TN_UNSUPPORTED,
-          "\"tn.device/1\" is provided, but this release of Tenon has the "
-          "built-in device cpu only");
+          "\"tn.device/1\" is provided, but this host takes no devices");
   world_close(&w);
 }
 

@@ -184,7 +184,99 @@ Test(api, makes_views) {
   tn_array_release(v);
 }
 
+Test(api, waits_for_arrays) {
+  cr_assert_eq(tn_array_wait(x), TN_OK);
+  cr_assert_eq(tn_array_wait_write(x), TN_OK);
+  cr_assert_eq(tn_array_wait_for(x, 0), TN_OK);
+  cr_assert_eq(tn_wait_all(rt), TN_OK);
+}
+
+Test(api, copies_and_casts_arrays) {
+  tn_array *y = NULL, *z = NULL;
+  int32_t got[6];
+  const tn_place cpu = {TN_DEVICE_CPU, 0}, none = {TN_DEVICE_CPU, 1};
+  cr_assert_eq(tn_array_cast(x, TN_I32, &y), TN_OK);
+  cr_assert_eq(tn_array_to(y, cpu, &z), TN_OK);
+  cr_assert_eq(tn_array_copy(y, x), TN_OK);
+  cr_assert_eq(tn_array_get(z, got, sizeof got), TN_OK);
+  cr_assert(got[0] == 1 && got[5] == 6);
+  tn_array_release(z);
+  cr_assert_eq(tn_array_to(y, none, &z), TN_NOT_FOUND);
+  cr_assert_null(z);
+  expect_text("no cpu(1)");
+  tn_array_release(y);
+}
+
+/* ---------------------------------------------------------------- devices */
+
+Test(api, makes_arrays_at_places) {
+  tn_place place;
+  tn_array *y = NULL;
+  const int64_t shape[] = {2};
+  const tn_spec spec = {TN_F32, 1, shape};
+  cr_assert_eq(tn_place_parse(rt, "cpu", &place), TN_OK);
+  cr_assert(place.device_type == TN_DEVICE_CPU && place.device_id == 0);
+  cr_assert_eq(tn_array_create_on(rt, &spec, place, &y), TN_OK);
+  cr_assert_eq(tn_array_tensor(y)->device_type, TN_DEVICE_CPU);
+  tn_array_release(y);
+  place.device_id = 3;
+  cr_assert_eq(tn_array_create_on(rt, &spec, place, &y), TN_NOT_FOUND);
+  cr_assert_null(y);
+  cr_assert_eq(tn_place_parse(rt, "cpu(", &place), TN_INVALID);
+  cr_assert_eq(tn_place_parse(rt, "moon(0)", &place), TN_NOT_FOUND);
+  expect_text("moon");
+}
+
+Test(api, tells_of_memory) {
+  const tn_place cpu = {TN_DEVICE_CPU, 0}, none = {77, 0};
+  tn_memory m = {.struct_size = sizeof m};
+  cr_assert_eq(tn_memory_get(rt, cpu, &m), TN_OK);
+  cr_assert_eq(m.limit, UINT64_MAX);
+  cr_assert_eq(m.struct_size, sizeof m);
+  struct {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t limit;
+    uint64_t beyond;
+  } older = {16, 0, 0, 5};
+  cr_assert_eq(tn_memory_get(rt, cpu, (tn_memory *)(void *)&older), TN_OK);
+  cr_assert(older.limit == UINT64_MAX && older.beyond == 5);
+  m.struct_size = 4;
+  cr_assert_eq(tn_memory_get(rt, cpu, &m), TN_INVALID);
+  expect_text("struct_size is 4");
+  m.struct_size = sizeof m;
+  cr_assert_eq(tn_memory_get(rt, none, &m), TN_NOT_FOUND);
+  cr_assert_eq(tn_memory_trim(rt, cpu), TN_OK);
+  cr_assert_eq(tn_memory_trim(rt, none), TN_NOT_FOUND);
+}
+
 /* ------------------------------------------------------------------ calls */
+
+Test(api, prepares_a_call) {
+  tn_array *y = NULL, *in[] = {x, x};
+  float got[6];
+  tn_prepared *call = NULL;
+  tn_preparation what = {.struct_size = sizeof what,
+                         .op = op_get("probe.mul"),
+                         .inputs = {2, in},
+                         .outputs = {1, &y, NULL}};
+  cr_assert_eq(tn_call_prepare(rt, &what, &call), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(tn_call_run(call), TN_OK);
+  cr_assert_eq(tn_array_get(y, got, sizeof got), TN_OK);
+  cr_assert_eq(got[5], 36);
+  const tn_value value = tn_value_int("none", 1);
+  cr_assert_eq(tn_call_set(call, &value), TN_NOT_FOUND);
+  tn_prepared_release(call);
+  tn_array_release(y);
+  what.struct_size = 8;
+  cr_assert_eq(tn_call_prepare(rt, &what, &call), TN_INVALID);
+  cr_assert_null(call);
+  expect_text("tn_preparation.struct_size is 8");
+  what.struct_size = sizeof what;
+  what.flags = 6;
+  cr_assert_eq(tn_call_prepare(rt, &what, &call), TN_INVALID);
+  expect_text("tn_preparation.flags is 0x6");
+}
 
 Test(api, calls_forward_and_backward) {
   tn_operator *op = op_get("probe.mul");
@@ -276,6 +368,50 @@ Test(api, names_the_argument_that_is_null) {
   REFUSES(tn_device_at(NULL, 0, &entry), "rt");
 }
 
+Test(api, names_the_argument_that_is_null_when_work_is_scheduled) {
+  const tn_spec spec = {TN_F32, 0, NULL};
+  const tn_place cpu = {TN_DEVICE_CPU, 0};
+  tn_preparation what = {.struct_size = sizeof what};
+  tn_place place;
+  tn_prepared *call = NULL;
+  tn_array *y = NULL;
+  tn_memory m = {.struct_size = sizeof m};
+  tn_random_state state = {0, 0};
+  REFUSES(tn_wait_all(NULL), "rt");
+  REFUSES(tn_random_seed(NULL, 1), "rt");
+  REFUSES(tn_random_get(NULL, &state), "rt");
+  REFUSES(tn_random_get(rt, NULL), "out");
+  REFUSES(tn_random_set(NULL, &state), "rt");
+  REFUSES(tn_random_set(rt, NULL), "state");
+  REFUSES(tn_trace_start(NULL), "rt");
+  REFUSES(tn_trace_write(NULL, "x"), "rt");
+  REFUSES(tn_trace_write(rt, NULL), "path");
+  REFUSES(tn_place_parse(NULL, "cpu", &place), "rt");
+  REFUSES(tn_place_parse(rt, NULL, &place), "text");
+  REFUSES(tn_place_parse(rt, "cpu", NULL), "out");
+  REFUSES(tn_array_create_on(NULL, &spec, cpu, &y), "rt");
+  REFUSES(tn_array_create_on(rt, NULL, cpu, &y), "spec");
+  REFUSES(tn_array_create_on(rt, &spec, cpu, NULL), "out");
+  REFUSES(tn_array_wait(NULL), "array");
+  REFUSES(tn_array_wait_write(NULL), "array");
+  REFUSES(tn_array_wait_for(NULL, 1), "array");
+  REFUSES(tn_array_copy(NULL, x), "to");
+  REFUSES(tn_array_copy(x, NULL), "from");
+  REFUSES(tn_array_cast(NULL, TN_F32, &y), "array");
+  REFUSES(tn_array_cast(x, TN_F32, NULL), "out");
+  REFUSES(tn_array_to(NULL, cpu, &y), "array");
+  REFUSES(tn_array_to(x, cpu, NULL), "out");
+  REFUSES(tn_call_prepare(NULL, &what, &call), "rt");
+  REFUSES(tn_call_prepare(rt, NULL, &call), "what");
+  REFUSES(tn_call_prepare(rt, &what, NULL), "out");
+  REFUSES(tn_call_prepare(rt, &what, &call), "what->op");
+  REFUSES(tn_call_run(NULL), "call");
+  REFUSES(tn_call_set(NULL, &(tn_value){0}), "call");
+  REFUSES(tn_memory_get(NULL, cpu, &m), "rt");
+  REFUSES(tn_memory_get(rt, cpu, NULL), "out");
+  REFUSES(tn_memory_trim(NULL, cpu), "rt");
+}
+
 Test(api, answers_null_to_questions_about_null) {
   cr_assert_null(tn_inspection_plugin(NULL));
   cr_assert_null(tn_inspection_note(NULL));
@@ -289,4 +425,5 @@ Test(api, answers_null_to_questions_about_null) {
   tn_inspection_close(NULL);
   tn_params_release(NULL);
   tn_array_release(NULL);
+  tn_prepared_release(NULL);
 }

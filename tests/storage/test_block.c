@@ -1,101 +1,132 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Blocks: memory that comes late, once, and goes with the last owner.
+ * test_block.c: memory that comes late, once, and goes with the last owner,
+ * when devices are done with it.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
-#include <stdlib.h>
+#include <sched.h>
+#include <string.h>
 
-#include "storage.h"
+#include "fake.h"
+#include "stage.h"
 
-/* The C library's allocator with a count, which any thread may change. */
-typedef struct meter {
-  _Atomic int64_t living;
-  _Atomic int64_t asked;
-  int64_t fail_at;
-} meter;
-
-static void *meter_alloc(void *ctx, size_t bytes, size_t align) {
-  meter *m = ctx;
-  void *memory = NULL;
-  if (atomic_fetch_add(&m->asked, 1) + 1 == m->fail_at) return NULL;
-  if (align < sizeof(void *)) align = sizeof(void *);
-  if (posix_memalign(&memory, align, bytes)) return NULL;
-  atomic_fetch_add(&m->living, 1);
-  return memory;
-}
-
-static void meter_free(void *ctx, void *memory) {
-  meter *m = ctx;
-  atomic_fetch_sub(&m->living, 1);
-  free(memory);
-}
-
-static meter memory;
-static tn__env env;
-
-static void setup(void) {
-  env = *tn__env_default();
-  env.allocator = (tn_allocator){&memory, meter_alloc, meter_free};
-}
-
-static void nothing_is_left(void) {
-  cr_assert_eq(memory.living, 0);
-}
-
-TestSuite(block, .init = setup, .fini = nothing_is_left);
+static stage s;
 
 static tn__block *block_of(size_t bytes) {
   tn__block *block = NULL;
-  cr_assert_eq(tn__block_create(&env, bytes, &block), TN_OK);
+  cr_assert_eq(tn__block_create(s.cpu, bytes, &block), TN_OK);
   return block;
 }
 
+static uint64_t live(tn__device *device) {
+  tn__heap_stats stats;
+  tn__heap_stats_get(device, &stats);
+  return stats.live;
+}
+
+/* --------------------------------------------------------------------- life */
+
 Test(block, takes_memory_only_when_it_is_materialised) {
-  tn__block *block = block_of(100);
+  stage_open(&s);
+  tn__block *block = block_of(1000);
   cr_assert_null(block->data);
-  cr_assert_eq(memory.living, 1);
+  cr_assert_eq(live(s.cpu), 0);
   cr_assert_eq(tn__block_materialise(block), TN_OK);
   void *data = block->data;
   cr_assert_not_null(data);
   cr_assert_eq((uintptr_t)data % 64, 0);
   cr_assert_eq(tn__block_materialise(block), TN_OK);
   cr_assert_eq(block->data, data);
-  cr_assert_eq(memory.living, 2);
+  cr_assert_eq(live(s.cpu), 1000);
   tn__block_release(block);
+  cr_assert_eq(live(s.cpu), 0);
+  stage_close(&s);
+}
+
+Test(block, that_is_small_has_its_bytes_beside_it) {
+  stage_open(&s);
+  for (size_t bytes = 1; bytes <= TN__BLOCK_ROOM; ++bytes) {
+    tn__block *block = block_of(bytes);
+    cr_assert_null(block->data);
+    cr_assert_eq(tn__block_materialise(block), TN_OK);
+    cr_assert_eq((uintptr_t)block->data % 64, 0);
+    memset(block->data, 0xff, bytes);
+    cr_assert_eq(block->bytes, bytes);
+    cr_assert_eq(live(s.cpu), 0);
+    tn__block_release(block);
+  }
+  stage_close(&s);
 }
 
 Test(block, of_no_bytes_never_has_memory) {
+  stage_open(&s);
   tn__block *block = block_of(0);
   cr_assert_eq(tn__block_materialise(block), TN_OK);
   cr_assert_null(block->data);
   tn__block_release(block);
   tn__block_release(NULL);
+  stage_close(&s);
 }
 
 Test(block, lives_as_long_as_its_last_owner) {
-  tn__block *block = block_of(8);
+  stage_open(&s);
+  tn__block *block = stage_block(s.cpu, 8000);
   cr_assert_eq(tn__block_retain(block), block);
   tn__block_release(block);
-  cr_assert_eq(tn__block_materialise(block), TN_OK);
-  cr_assert_eq(memory.living, 2);
+  cr_assert_eq(live(s.cpu), 8000);
   tn__block_release(block);
-  cr_assert_eq(memory.living, 0);
+  cr_assert_eq(live(s.cpu), 0);
+  stage_close(&s);
+}
+
+static int dropped;
+
+static void drop(void *ctx) {
+  ++*(int *)ctx;
+}
+
+Test(block, gives_memory_of_others_back_once) {
+  stage_open(&s);
+  char bytes[8];
+  const tn__foreign memory = {bytes + 1, 7, drop, &dropped};
+  tn__block *block = NULL;
+  s.memory.fail_at = s.memory.asked + 1;
+  cr_assert_eq(tn__block_wrap(s.cpu, &memory, &block), TN_OUT_OF_MEMORY);
+  cr_assert_null(block);
+  cr_assert_eq(dropped, 0);
+  cr_assert_eq(tn__block_wrap(s.cpu, &memory, &block), TN_OK);
+  cr_assert_eq(block->data, bytes + 1);
+  cr_assert_eq(block->bytes, 7);
+  cr_assert_eq(tn__block_materialise(block), TN_OK);
+  cr_assert_eq(block->data, bytes + 1);
+  tn__block_retain(block);
+  tn__block_release(block);
+  cr_assert_eq(dropped, 0);
+  tn__block_release(block);
+  cr_assert_eq(dropped, 1);
+  stage_close(&s);
 }
 
 Test(block, survives_an_allocator_that_refuses) {
-  tn__block *block = (tn__block *)&env;
-  memory.fail_at = memory.asked + 1;
-  cr_assert_eq(tn__block_create(&env, 8, &block), TN_OUT_OF_MEMORY);
+  stage_open(&s);
+  tn__block *block = (tn__block *)&s;
+  s.memory.fail_at = s.memory.asked + 1;
+  cr_assert_eq(tn__block_create(s.cpu, 800, &block), TN_OUT_OF_MEMORY);
   cr_assert_null(block);
-  block = block_of(8);
-  memory.fail_at = memory.asked + 1;
+  expect_text("for a block's description");
+  block = block_of(800);
+  s.memory.fail_at = s.memory.asked + 1;
   cr_assert_eq(tn__block_materialise(block), TN_OUT_OF_MEMORY);
+  expect_text("800 bytes for the elements of an array");
   cr_assert_null(block->data);
   cr_assert_eq(tn__block_materialise(block), TN_OK);
   tn__block_release(block);
+  stage_close(&s);
 }
 
-enum { THREADS = 4, ROUNDS = 200 };
+/* ------------------------------------------------------------------ threads */
+
+enum { THREADS = 4, ROUNDS = 100 };
 static tn__block *shared;
 static pthread_barrier_t barrier;
 
@@ -106,21 +137,163 @@ static void *materialise(void *arg) {
   return tn__block_materialise(shared) ? NULL : atomic_load(&shared->data);
 }
 
+static void many_materialise(size_t bytes) {
+  pthread_t threads[THREADS];
+  shared = block_of(bytes);
+  for (int i = 0; i < THREADS; ++i)
+    cr_assert_eq(pthread_create(&threads[i], NULL, materialise, NULL), 0);
+  for (int i = 0; i < THREADS; ++i) {
+    void *seen = NULL;
+    pthread_join(threads[i], &seen);
+    cr_assert_not_null(seen);
+    cr_assert_eq(seen, shared->data);
+  }
+  tn__block_release(shared);
+  cr_assert_eq(live(s.cpu), 0);
+}
+
 Test(block, gets_one_memory_from_many_threads) {
+  stage_open(&s);
   pthread_barrier_init(&barrier, NULL, THREADS);
   for (int round = 0; round < ROUNDS; ++round) {
-    pthread_t threads[THREADS];
-    shared = block_of(256);
-    for (int i = 0; i < THREADS; ++i)
-      cr_assert_eq(pthread_create(&threads[i], NULL, materialise, NULL), 0);
-    for (int i = 0; i < THREADS; ++i) {
-      void *seen = NULL;
-      pthread_join(threads[i], &seen);
-      cr_assert_not_null(seen);
-      cr_assert_eq(seen, shared->data);
-    }
-    cr_assert_eq(memory.living, 2);
-    tn__block_release(shared);
+    many_materialise(100);
+    many_materialise(1000);
   }
   pthread_barrier_destroy(&barrier);
+  stage_close(&s);
+}
+
+static void *retain_and_release(void *arg) {
+  tn__block *block = arg;
+  for (int i = 0; i < 1000; ++i) {
+    tn__block_retain(block);
+    tn__block_release(block);
+  }
+  tn__block_release(block);
+  return NULL;
+}
+
+Test(block, counts_owners_of_many_threads) {
+  stage_open(&s);
+  pthread_t threads[THREADS];
+  tn__block *block = stage_block(s.cpu, 1000);
+  for (int i = 0; i < THREADS; ++i)
+    cr_assert_eq(pthread_create(&threads[i], NULL, retain_and_release,
+                                tn__block_retain(block)),
+                 0);
+  tn__block_release(block);
+  for (int i = 0; i < THREADS; ++i) pthread_join(threads[i], NULL);
+  cr_assert_eq(live(s.cpu), 0);
+  stage_close(&s);
+}
+
+/* ------------------------------------------------------------------ devices */
+
+static fake *f;
+static tn__device *device;
+
+static void open_device(void) {
+  f = fake_create(&(fake_options){.latency_us = 50});
+  stage_open(&s);
+  cr_assert_eq(tn__devices_add(s.devices, fake_table(f)), TN_OK);
+  cr_assert_eq(tn__device_find(s.devices, TN_DEVICE_EXT, 0, &device), TN_OK,
+               "%s", tn_error_text());
+}
+
+static void close_device(void) {
+  stage_close(&s);
+  const fake_counts counts = fake_counts_get(f);
+  cr_assert_eq(counts.violations, 0, "%s", fake_violation(f));
+  cr_assert_eq(counts.pieces, 0);
+  cr_assert_eq(counts.queues, 0);
+  cr_assert_eq(counts.fences, 0);
+  fake_destroy(f);
+}
+
+/* A copy that is enqueued, so that the engine is done with it. */
+static void copy_held(tn__block *to, tn__block *from) {
+  fake_hold(f);
+  cr_assert_eq(stage_copy(&s, to, from), TN_OK);
+  while (atomic_load(&to->n_owners) > 1 || atomic_load(&from->n_owners) > 1)
+    (void)sched_yield();
+}
+
+Test(device_block, is_freed_when_the_device_is_done) {
+  open_device();
+  tn__block *from = stage_block(s.cpu, 4000), *to = stage_block(device, 4000);
+  copy_held(to, from);
+  tn__block_release(to);
+  tn__block_release(from);
+  cr_assert_eq(live(device), 4000);
+  cr_assert_eq(live(s.cpu), 4000);
+  fake_go(f);
+  tn__engine_stop(s.engine);
+  cr_assert_eq(live(device), 0);
+  cr_assert_eq(live(s.cpu), 0);
+  close_device();
+}
+
+Test(device_block, of_others_is_dropped_when_the_device_is_done) {
+  open_device();
+  static char bytes[300];
+  const tn__foreign memory = {bytes, sizeof bytes, drop, &dropped};
+  tn__block *from = NULL, *to = stage_block(device, sizeof bytes);
+  cr_assert_eq(tn__block_wrap(s.cpu, &memory, &from), TN_OK);
+  copy_held(to, from);
+  tn__block_release(from);
+  cr_assert_eq(dropped, 0);
+  fake_go(f);
+  tn__block_release(to);
+  tn__engine_stop(s.engine);
+  cr_assert_eq(dropped, 1);
+  close_device();
+}
+
+static tn_code fail(void *arg, tn__token *token) {
+  (void)arg, (void)token;
+  return tn__fail(TN_SHAPE, "on purpose");
+}
+
+Test(block, takes_its_error_with_it) {
+  stage_open(&s);
+  tn__block *block = stage_block(s.cpu, 1000);
+  const tn__access access = {&block->var, TN__OVERWRITE, 0};
+  const tn__job job = {
+      .name = "fail", .run = fail, .access = &access, .n_access = 1};
+  (void)!tn__push(s.engine, &job);
+  cr_assert_eq(tn__wait(s.engine, &block->var, TN__WAIT_ALL, TN__FOREVER),
+               TN_SHAPE);
+  tn__block_release(block);
+  cr_assert_eq(live(s.cpu), 0);
+  stage_close(&s);
+}
+
+/* The end of a block on a device has to be pushed. Where that is not possible,
+ * as in a function that runs at once, it comes with the next trim. */
+static void release_inside(tn__block *to, tn__block *from) {
+  copy_held(to, from);
+  cr_assert(tn__enter(s.engine));
+  tn__block_release(to);
+  tn__block_release(from);
+  tn__leave(s.engine);
+  fake_go(f);
+  tn__engine_stop(s.engine);
+  cr_assert_eq(live(device), 300);
+  cr_assert_eq(live(s.cpu), 300);
+}
+
+Test(device_block, that_cannot_end_at_once_ends_with_the_next_trim) {
+  open_device();
+  release_inside(stage_block(device, 300), stage_block(s.cpu, 300));
+  (void)tn__heap_trim(device);
+  tn__engine_stop(s.engine);
+  cr_assert_eq(live(device), 0);
+  cr_assert_eq(live(s.cpu), 0);
+  close_device();
+}
+
+Test(device_block, that_cannot_end_at_once_ends_with_the_devices) {
+  open_device();
+  release_inside(stage_block(device, 300), stage_block(s.cpu, 300));
+  close_device();
 }

@@ -18,7 +18,8 @@ def make_arrays(folder):
     (folder / "columns.npy").write_bytes(
         npy("<f8", (2, 2), struct.pack("<4d", 1, 3, 2, 4), True, 2))
     (folder / "truncated.npy").write_bytes(npy("<f4", (2, 3), floats[:10]))
-    (folder / "big-endian.npy").write_bytes(npy(">f4", (1,), b"\0\0\0\0"))
+    (folder / "big-endian.npy").write_bytes(
+        npy(">f4", (1,), struct.pack(">f", 1.5)))
     (folder / "text.npy").write_text("1 2 3\n4 5 6\n")
 
 

@@ -12,6 +12,7 @@ A case is a folder golden/NAME with the files
   stdout  what it prints, byte for byte
   stderr  what it complains about; absent means nothing
   exit    its status; absent means 0
+  wrote   the JSON file that it leaves as {tmp}/wrote.json; absent means none
   mask    lines `pattern => text`: what differs between machines
 
 The command runs without a shell, in a fresh folder with the files that
@@ -67,7 +68,7 @@ def collapse(value, places, masks):
 
 
 def run_case(case, program, plugin):
-    """What the case's command does: {"stdout": ..., "stderr", "exit"}."""
+    """What the command does: {"stdout": ..., "stderr", "exit", "wrote"}."""
     with tempfile.TemporaryDirectory() as tmp:
         fixtures.make_all(pathlib.Path(tmp), plugin)
         places = {"plugins": str(plugin.parent), "tmp": os.path.realpath(tmp)}
@@ -78,13 +79,17 @@ def run_case(case, program, plugin):
         environment.update(variables)
         done = subprocess.run([program, *words[1:]], cwd=tmp, env=environment,
                               capture_output=True, timeout=60, check=False)
+        wrote = read(pathlib.Path(tmp) / "wrote.json")
+    if wrote:
+        json.loads(wrote)
     if "--json" in words and done.returncode == 0:
         json.loads(done.stdout)
     masks = read(case / "mask")
     status = done.returncode
     return {"stdout": collapse(done.stdout.decode(), places, masks),
             "stderr": collapse(done.stderr.decode(), places, masks),
-            "exit": f"{status}\n" if status else ""}
+            "exit": f"{status}\n" if status else "",
+            "wrote": collapse(wrote, places, masks)}
 
 
 def accept(case, found):

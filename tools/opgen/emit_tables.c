@@ -249,7 +249,8 @@ static void emit_generated(emit *e, const tnm_operator *op,
   if (kernel == NULL) return;
   tn__buf_init(&name, e->env);
   emit_kernel_name(&name, op, kernel->pass);
-  emit_table(e, kernel, &(functions){.compute = name.s});
+  emit_table(e, kernel,
+             &(functions){name_format(e, "%s_prepare", name.s), name.s});
   e->c.text.failed |= name.failed;
   tn__buf_deinit(&name);
 }

@@ -54,6 +54,14 @@ static const char *kernel_name(const kernel_pass *p) {
   return keep(p, &buf);
 }
 
+static const char *prepare_name(const kernel_pass *p) {
+  tn__buf buf;
+  tn__buf_init(&buf, p->arena->env);
+  emit_kernel_name(&buf, p->op, p->pass);
+  tn__buf_add(&buf, "_prepare");
+  return keep(p, &buf);
+}
+
 /* What a formula sets: an output, or the gradient of an input. */
 static const tn_arg *target_arg(const kernel_pass *p,
                                 const tnm_formula *formula) {
@@ -160,16 +168,16 @@ static void add_body(const kernel_pass *p, const tnm_formula *formula,
   const char *type = f64 ? "double" : "float";
   const char *target = target_name(p, formula);
   const loop_body body = {formula->expr, target, f64};
-  c_function_head(p->c,
-                  &(c_function){"static void ", body_name(p, formula, f64),
-                                "const tn_kernel_block *block, "
-                                "const void *params",
-                                " {"});
+  c_function_head(
+      p->c, &(c_function){"TN_KERNEL_BODY void ", body_name(p, formula, f64),
+                          "const tn_kernel_block *block, "
+                          "const void *params",
+                          " {"});
   add_params(p, names, type);
   add_pointers(p, names, target, type);
   c_add(p->c, "  TN_KERNEL_INDEPENDENT\n%s", loop);
   emit_formula(&p->c->text, &body, strlen(loop));
-  c_add(p->c, "}\n\n");
+  c_add(p->c, "}\nTN_KERNEL_LEVELS(%s)\n\n", body_name(p, formula, f64));
 }
 
 /* "quadratic.yaml:18: out = a*data^2 + b*data + c" */
@@ -216,9 +224,11 @@ static void add_map(const kernel_pass *p, const tnm_formula *formula) {
   }
   c_add(c, "    {\n");
   if (may_compute(p, formula, &names, false))
-    c_add(c, "        .f32 = %s,\n", body_name(p, formula, false));
+    c_add(c, "        .f32 = TN_KERNEL_BODIES(%s),\n",
+          body_name(p, formula, false));
   if (may_compute(p, formula, &names, true))
-    c_add(c, "        .f64 = %s,\n", body_name(p, formula, true));
+    c_add(c, "        .f64 = TN_KERNEL_BODIES(%s),\n",
+          body_name(p, formula, true));
   c_add(c, "        .out = %" PRIu32 ",\n", formula->index);
   if (names.n_tensors > 0) {
     c_add(c, "        .n_in = %zu,\n        .in = {", names.n_tensors);
@@ -229,11 +239,17 @@ static void add_map(const kernel_pass *p, const tnm_formula *formula) {
   c_add(c, "    },\n");
 }
 
-static void add_compute(const kernel_pass *p) {
+static void add_functions(const kernel_pass *p) {
   const char *name = kernel_name(p);
   c_add(p->c, "static const tn_kernel_map %s_maps[] = {\n", name);
   for (size_t i = 0; i < p->n; ++i) add_map(p, &p->formulas[i]);
   c_add(p->c, "};\n\n");
+  c_function_head(p->c,
+                  &(c_function){"static int32_t ", prepare_name(p),
+                                "const tn_frame *call, tn_plan *plan", " {"});
+  c_add(p->c,
+        "  return tn_kernel_map_prepare(call, plan, %s_maps, %zu);\n}\n\n",
+        name, p->n);
   c_function_head(p->c, &(c_function){"static int32_t ", name,
                                       "const tn_frame *call", " {"});
   c_add(p->c, "  return tn_kernel_map_run(call, %s_maps, %zu);\n}\n\n", name,
@@ -246,7 +262,7 @@ static void add_compute(const kernel_pass *p) {
 static void add_pass(kernel_pass p) {
   if (p.n == 0) return;
   for (size_t i = 0; i < p.n; ++i) add_bodies(&p, &p.formulas[i]);
-  add_compute(&p);
+  add_functions(&p);
 }
 
 void emit_kernels(tn__buf *out, const tnm_plugin *plugin,

@@ -22,6 +22,8 @@ static const struct {
      "type of inputs that are written out: f32 (default), f64, ..."},
     {"--seed", OPTION_SEED, "N", "where random numbers begin (default 0)"},
     {"--full", OPTION_FULL, NULL, "print every element of large arrays"},
+    {"--trace", OPTION_TRACE, "FILE",
+     "write what ran when, for chrome://tracing and Perfetto"},
     {"--why", OPTION_WHY, NULL, "say which kernel is asked when, and why"},
     {"--plugin", OPTION_PLUGIN, "FILE",
      "load this plugin too; may be given several times"},
@@ -113,6 +115,9 @@ static bool set_option(uint32_t bit, const char *value, arguments *out,
       return set_dtype(out, value, why);
     case OPTION_PLUGIN:
       out->plugins[out->n_plugins++] = value;
+      return true;
+    case OPTION_TRACE:
+      out->trace = value;
       return true;
     default:
       return true;

@@ -81,9 +81,18 @@ static bool read_params(run *r) {
 
 static bool read_tensor(const char *word, const input_options *options,
                         tensor *out, text *why) {
-  if (word[0] == '@') return npy_read(word + 1, out, why);
   if (generate_matches(word)) return generate_parse(word, options, out, why);
   return literal_parse(word, options->dtype, out, why);
+}
+
+/* The only array of a file. */
+static bool read_file(run *r, const char *path, tn_array **out) {
+  tn_bundle *file = NULL;
+  tn_code rc = tn_bundle_open(r->rt, path, &file);
+  if (!rc) rc = tn_bundle_get(file, NULL, 0, out);
+  if (rc) fail(r->why, "input %zu: %s", r->n_in, tn_error_text());
+  tn_bundle_close(file);
+  return rc == TN_OK;
 }
 
 static bool read_input(run *r, const char *word, const input_options *options) {
@@ -91,6 +100,7 @@ static bool read_input(run *r, const char *word, const input_options *options) {
   size_t number = r->n_in + 1;
   tn_array **array = &r->in[r->n_in++];
   if (!strcmp(word, "none")) return true;
+  if (word[0] == '@') return read_file(r, word + 1, array);
   if (!read_tensor(word, options, &t, r->why))
     return fail(r->why, "input %zu: %s", number, text_get(r->why));
   bool ok = tensor_to_array(&t, r->rt, array, r->why);
@@ -251,6 +261,16 @@ static bool call_backward(run *r) {
   return !tn_call_backward(r->rt, r->op, &call) || failed(r);
 }
 
+/* -------------------------------------------------------------------- trace */
+
+static bool start_trace(run *r) {
+  return !r->args->trace || !tn_trace_start(r->rt) || failed(r);
+}
+
+static bool write_trace(run *r) {
+  return !r->args->trace || !tn_trace_write(r->rt, r->args->trace) || failed(r);
+}
+
 /* ------------------------------------------------------------------ results */
 
 /* One result: its name, or NULL for the only output, and what it holds. */
@@ -365,8 +385,10 @@ int cmd_run(const arguments *args, text *out, text *why) {
   if (!host_open(&h, args, why)) return STATUS_FAILED;
   run r = {.args = args, .why = why, .rt = h.rt};
   bool ok = host_load(&h, args, why) && find_operator(&r) && read_inputs(&r) &&
-            read_params(&r) && count_outputs(&r) && call_forward(&r);
+            read_params(&r) && count_outputs(&r) && start_trace(&r) &&
+            call_forward(&r);
   if (ok && args->given & OPTION_GRAD) ok = call_backward(&r);
+  ok = ok && write_trace(&r);
   if (ok)
     ok =
         args->given & OPTION_JSON ? print_json(&r, out) : print_people(&r, out);

@@ -42,7 +42,7 @@ static const command commands[] = {
      "In JSON, numbers that it does not know are the strings \"nan\", \"inf\"\n"
      "and \"-inf\".\n",
      OPTION_JSON | OPTION_PLUGIN | OPTION_GRAD | OPTION_DTYPE | OPTION_SEED |
-         OPTION_FULL | OPTION_HELP,
+         OPTION_FULL | OPTION_TRACE | OPTION_HELP,
      cmd_run},
 };
 

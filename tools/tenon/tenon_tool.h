@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tenon_tool.h: what the files of the `tenon` command share. The command is an
- * ordinary program on top of libtenon: it sees tenon.h and op.h, nothing else.
+ * ordinary program on top of libtenon: it sees the public headers, nothing
+ * else.
  *
  * files: main.c     the table of commands, help, dispatch
  *        args.c     words and options of a command line
@@ -11,7 +12,6 @@
  *        tensor.c   a dense array of the tool's own, to and from tn_array
  *        literal.c  "[[1,2],[3,4]]" becomes a tensor
  *        generate.c "randn(2,3)" becomes a tensor
- *        npy.c      a .npy file becomes a tensor
  *        print.c    a tensor becomes nested lists
  *        describe.c descriptor tables become words for people
  *        cmd_*.c    one command each
@@ -21,7 +21,7 @@
 
 #include <stdbool.h>
 
-#include "tenon/tenon.h"
+#include "tenon/exchange.h"
 
 /* ------------------------------------------------------------------ text.c */
 
@@ -125,7 +125,6 @@ bool literal_parse(const char *source, tn_dtype dtype, tensor *out, text *why);
 bool generate_matches(const char *source);
 bool generate_parse(const char *source, const input_options *options,
                     tensor *out, text *why);
-bool npy_read(const char *path, tensor *out, text *why);
 
 /* As fail(), and shows `source` with a caret under the character at `at`. */
 bool fail_at(text *why, const char *source, const char *at, const char *format,
@@ -164,13 +163,15 @@ enum { /* options; a command states the set that it takes */
        OPTION_DTYPE = 1u << 4,
        OPTION_SEED = 1u << 5,
        OPTION_FULL = 1u << 6,
-       OPTION_HELP = 1u << 7
+       OPTION_HELP = 1u << 7,
+       OPTION_TRACE = 1u << 8
 };
 
 typedef struct arguments {
   uint32_t given;     /* OPTION_* that were on the command line */
   tn_dtype dtype;     /* default f32 */
   uint64_t seed;      /* default 0 */
+  const char *trace;  /* --trace; NULL: none */
   const char **words; /* what is no option; n of them, borrowed from argv */
   size_t n_words;
   const char **plugins; /* --plugin */

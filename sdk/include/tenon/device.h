@@ -2,24 +2,48 @@
  * device.h: what a device plugin provides. Standalone beside op.h.
  *
  * A device is memory, queues and fences behind one table. A plugin offers it
- * from its `init`:
+ * from its `init`, and writes kernels for its `device_type` as for any other:
  *
  *   registrar->provide(registrar, TN_DEVICE_EXTENSION, &my_device);
  *
- * STATUS: a sketch that fixes the shape of streams and memory kinds for the
- * rest of the ABI. The runtime of this release has the built-in `cpu` only and
- * refuses a plugin that provides this extension; the engine consumes the table
- * from ABI 0.2 on, and it may change until then.
+ * Several plugins may provide this extension, each for another type of device.
+ * From then on the table and what `ctx` points to must stay as they are until
+ * `fini`. A plugin whose devices are in the runtime is not unloaded before the
+ * runtime ends; by then all memory is given back, and all queues and fences are
+ * closed. Where there is no such device on the machine, provide the table all
+ * the same and let `count` answer 0 with the reason: people will ask.
  *
  * How work is ordered. A *queue* executes what is enqueued on it in order (a
- * CUDA stream, a thread). A *fence* marks a point in a queue. It is *issued*
- * when everything before it has been enqueued, and *done* when everything
- * before it has been executed. An operation on the same queue may follow as
- * soon as its predecessor is issued; an operation on another queue is made to
- * wait on the device (queue_wait); the host is released when the fence is done.
- * So a device operator never costs a round trip to the host.
+ * CUDA stream, a thread). A *fence* marks a point in a queue (a CUDA event). It
+ * is *issued* when everything before it has been enqueued, and *done* when
+ * everything before it has been executed. An operation on the same queue may
+ * follow as soon as its predecessor is issued; an operation on another queue of
+ * the table is made to wait on the device (queue_wait); the host is released
+ * when the fence is done. So a device operator never costs a round trip to the
+ * host. The host sees to all of it: a table only does what it is told.
  *
- * Thread tags are those of op.h.
+ * A call on a device runs like this:
+ *
+ *   queue_wait(queue, fence)   for each operand that another queue last used
+ *   kernel->compute            enqueues, on tn_run.stream ==
+ * queue_stream(queue) fence_record(fence, queue) the call is issued; its
+ * outputs carry the fence fence_query, fence_wait    when somebody wants to
+ * know
+ *
+ * Threads. Tags are those of op.h. [any] functions are called from any thread
+ * at the same time. [worker] ones too, but for one queue from one thread at a
+ * time; which thread that is changes, so a device that has a current device or
+ * context per thread sets it in every function. No function blocks, but those
+ * that say so.
+ *
+ * Failures. Every fallible function returns TN_OK or a TN_ code, after writing
+ * a sentence into error->text; the host adds which device and what it was
+ * doing. What fails on the device after its function returned is reported by
+ * fence_query and fence_wait for every fence behind it, also again; that answer
+ * says as well that nothing before the fence touches memory any more.
+ *
+ * Versions. struct_size is the sizeof that its author compiled with. Fields are
+ * only ever added at the end, and the host uses those that the struct has.
  */
 #ifndef TENON_DEVICE_H_
 #define TENON_DEVICE_H_
@@ -32,10 +56,17 @@ extern "C" {
 
 #define TN_DEVICE_EXTENSION "tn.device/1"
 
+/* Beside those of op.h: a type for devices that have no number of their own
+ * (DLPack's kDLExtDev). Numbers are DLPack's. */
+enum { TN_DEVICE_EXT = 12 };
+
 enum {                       /* kinds of memory that alloc knows */
        TN_MEMORY_DEVICE = 0, /* the device's own */
-       TN_MEMORY_HOST = 1, /* host memory that the device reads fast (pinned) */
-       TN_MEMORY_SHARED = 2 /* reachable from both sides */
+       /* Host memory, for transfers: pinned, where the device has such a thing,
+        * otherwise any. */
+       TN_MEMORY_HOST = 1,
+       /* Reachable from both sides; TN_UNSUPPORTED where there is none. */
+       TN_MEMORY_SHARED = 2
 };
 
 enum { /* what a queue is for; a device may map several to one */
@@ -44,7 +75,8 @@ enum { /* what a queue is for; a device may map several to one */
        TN_QUEUE_COPY_OUT = 2 /* device to host */
 };
 
-/* What is known of one device of a type. */
+/* What is known of one device of a type. The host sets struct_size and hands it
+ * over zeroed. */
 typedef struct tn_device_info {
   uint32_t struct_size;
   int32_t device_id;
@@ -55,88 +87,105 @@ typedef struct tn_device_info {
   char detail[192];  /* driver, version, bus; for people */
 } tn_device_info;
 
-/* The slot of one device function's failure: text the host shows with the
- * name of the operator or array. Borrowed for the call. */
+/* Where a function says why it failed: one sentence without a full stop,
+ * NUL-terminated. The host sets struct_size and hands it over empty. Borrowed
+ * for the call. */
 typedef struct tn_device_error {
   uint32_t struct_size;
   uint32_t reserved;
   char text[240];
 } tn_device_error;
 
+/* A copy between the host and a device, or between devices of one table. The
+ * memory does not overlap. */
 typedef struct tn_copy {
   uint32_t struct_size;
   uint32_t reserved;
   void *to;
   const void *from;
-  uint64_t bytes;
+  uint64_t bytes;  /* > 0 */
   int32_t to_type; /* TN_DEVICE_*, and the id */
   int32_t to_id;
   int32_t from_type;
   int32_t from_id;
 } tn_copy;
 
-/* Every function returns TN_OK or a code with `error->text` filled. `ctx` is
- * the table's own pointer. Handles are opaque to the host. */
+/* Every field is given. `ctx` is the table's own pointer, handed back first.
+ * Handles (queues, fences) are opaque to the host and not NULL. */
 typedef struct tn_device {
   uint32_t struct_size;
-  int32_t device_type; /* TN_DEVICE_* */
-  const char *name;    /* "cuda" */
+  int32_t device_type; /* TN_DEVICE_*, not one that another plugin provides */
+  const char *name;    /* "cuda": at most 24 of a-z, 0-9 and _, a letter first.
+                          With the id it is what people write: "cuda(1)" */
   void *ctx;
 
-  /* Number of devices, possibly 0; then `error` says why. [any] */
+  /* Number of devices, possibly 0; then error->text says why, and the answer is
+   * TN_OK nevertheless. Their ids count from 0. Asked once. [any] */
   int32_t (*count)(void *ctx, int32_t *out, tn_device_error *error);
 
   /* Describes device `id`. [any] */
   int32_t (*info)(void *ctx, int32_t id, tn_device_info *out,
                   tn_device_error *error);
 
-  /* Memory of a kind, aligned to at least 256 bytes; TN_OUT_OF_MEMORY lets the
-   * host trim its pools and ask once more. The caller frees it. [any] */
+  /* Memory of a kind (TN_MEMORY_*), aligned to at least 256 bytes. The caller
+   * frees it. TN_OUT_OF_MEMORY lets the host give back what it keeps and ask
+   * once more. May block. [any] */
   int32_t (*alloc)(void *ctx, int32_t id, uint32_t kind, uint64_t bytes,
-                   void **out);
+                   void **out, tn_device_error *error);
 
-  /* Returns memory from alloc; nothing enqueued uses it any more. [any] */
+  /* Takes back memory from alloc; nothing enqueued uses it any more. May block.
+   * [any] */
   void (*free)(void *ctx, int32_t id, uint32_t kind, void *memory);
 
-  /* A queue; the caller closes it. `priority` > 0 is more urgent. [any] */
+  /* A queue (TN_QUEUE_*); the caller closes it. `priority` > 0 is more urgent.
+   * May block. [any] */
   int32_t (*queue_open)(void *ctx, int32_t id, uint32_t purpose,
-                        int32_t priority, void **out);
+                        int32_t priority, void **out, tn_device_error *error);
 
-  /* Waits for what is enqueued, then closes. [any] */
+  /* Waits for what is enqueued, then closes. Blocks. [any] */
   void (*queue_close)(void *ctx, void *queue);
 
-  /* What kernels find in tn_run.stream (a cudaStream_t). [any] */
+  /* What kernels find in tn_run.stream (a cudaStream_t); the same as long as
+   * the queue is open. [any] */
   void *(*queue_stream)(void *ctx, void *queue);
 
-  /* Enqueues a copy. [worker] */
+  /* Enqueues a copy. Host memory stays valid until a fence behind the copy is
+   * done; it may be any, not only TN_MEMORY_HOST, in which case this may block.
+   * TN_UNSUPPORTED if two devices of the type cannot reach each other. [worker]
+   */
   int32_t (*copy)(void *ctx, void *queue, const tn_copy *copy,
                   tn_device_error *error);
 
-  /* Enqueues filling `bytes` bytes with `byte`. [worker] */
+  /* Enqueues filling `bytes` > 0 bytes with `byte` (0 to 255). [worker] */
   int32_t (*fill)(void *ctx, void *queue, void *memory, int32_t byte,
-                  uint64_t bytes);
+                  uint64_t bytes, tn_device_error *error);
 
-  /* A reusable fence; the caller closes it. [any] */
-  int32_t (*fence_open)(void *ctx, int32_t id, void **out);
+  /* A fence for the queues of device `id`, done until it is first recorded; the
+   * caller closes it. The host records it again and again. [any] */
+  int32_t (*fence_open)(void *ctx, int32_t id, void **out,
+                        tn_device_error *error);
 
-  /* Closes a fence that nothing waits for. [any] */
+  /* Closes a fence. Queues that were made to wait for it still do. [any] */
   void (*fence_close)(void *ctx, void *fence);
 
-  /* Puts the fence behind everything enqueued so far: it is now issued.
-   * [worker] */
+  /* Puts the fence behind everything enqueued on the queue so far: it is now
+   * issued. Forgets where it was before. [worker] */
   int32_t (*fence_record)(void *ctx, void *fence, void *queue,
                           tn_device_error *error);
 
-  /* Makes the queue wait on the device until the fence is done. [worker] */
+  /* Makes what is enqueued on the queue from here on wait, on the device, for
+   * the point where the fence is now; recording it again later changes nothing.
+   * The fence may be of another device of the table: TN_UNSUPPORTED makes the
+   * host wait instead. [worker] */
   int32_t (*queue_wait)(void *ctx, void *queue, void *fence,
                         tn_device_error *error);
 
   /* *out is 1 if the fence is done, 0 if not; never blocks. A failure of work
-   * before the fence is reported here. [any] */
+   * before the fence is returned here. [any] */
   int32_t (*fence_query)(void *ctx, void *fence, int32_t *out,
                          tn_device_error *error);
 
-  /* Blocks the calling thread until the fence is done. [any] */
+  /* Waits until the fence is done, and returns as fence_query. Blocks. [any] */
   int32_t (*fence_wait)(void *ctx, void *fence, tn_device_error *error);
 } tn_device;
 

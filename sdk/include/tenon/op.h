@@ -736,9 +736,9 @@ struct tn_registrar {
   int32_t (*withdraw)(tn_registrar *registrar, const char *kernel_id,
                       const char *why);
 
-  /* Offers a table to the host and other plugins under an id ("blas/1",
-   * "tn.device/1"). It must stay valid until fini. TN_EXISTS if the id is
-   * taken. [load] */
+  /* Offers a table to other plugins under an id ("blas/1"), or to the host
+   * (device.h). It must stay valid until fini. TN_EXISTS if the id is taken;
+   * what is for the host, each plugin may provide once. [load] */
   int32_t (*provide)(tn_registrar *registrar, const char *id,
                      const void *table);
 };

@@ -42,10 +42,23 @@
  * functions accept NULL.
  *
  * Threads. Functions tagged [any] may be called from any thread at the same
- * time, also with the same objects, except that nobody may read or write the
- * elements of an array while another thread writes them; [host-thread] ones
- * from any thread of the application, but not from inside an operator. One
- * object must not be released while another thread still uses it.
+ * time, also with the same objects; [host-thread] ones from any thread of the
+ * application, but not from inside an operator. One object must not be released
+ * while another thread still uses it.
+ *
+ * Order. Calls, copies, tn_array_set and tn_array_get on arrays that share
+ * memory happen in the order in which they were made, each as a whole, from
+ * whatever threads; what shares nothing may happen at the same time. A call
+ * returns when its work is scheduled; short work may be complete by then. Who
+ * reads or writes elements through tn_array_tensor has to wait first
+ * (tn_array_wait, tn_array_wait_write).
+ *
+ * Failures travel. When scheduled work fails, the arrays that it was to write
+ * carry its error: calls that read them fail in turn with the same story, and
+ * so does every wait on them and every tn_array_get, until something overwrites
+ * the whole array. Adding to it (TN_REQ_ADD) or writing a part of it does not
+ * count. Other arrays are not disturbed. Work that failed before its call
+ * returned is reported by the call as well.
  *
  * Runtimes. Several may live in one process; they share nothing. There is no
  * global state but the error text of each thread.
@@ -57,7 +70,8 @@
  * Compatibility. Within a major version, programs keep compiling and running.
  * Structs that begin with struct_size grow at the end; the others (tn_spec,
  * tn_value, tn_inputs, tn_outputs, tn_range, tn_sig, tn_signature,
- * tn_allocator, tn_memory_limit, tn_plugin_info, tn_device_entry) are frozen.
+ * tn_allocator, tn_memory_limit, tn_place, tn_plugin_info, tn_device_entry) are
+ * frozen.
  */
 #ifndef TENON_TENON_H_
 #define TENON_TENON_H_
@@ -86,7 +100,9 @@ typedef struct tn_runtime tn_runtime;   /* plugins, operators, devices */
 typedef struct tn_operator tn_operator; /* one registered operator */
 typedef struct tn_params tn_params;     /* parsed parameters of an operator */
 typedef struct tn_array tn_array;       /* an n-d array */
-typedef struct tn_text tn_text;         /* text that the library produced */
+typedef struct tn_prepared
+    tn_prepared;                /* a call that is made again and again */
+typedef struct tn_text tn_text; /* text that the library produced */
 typedef struct tn_inspection tn_inspection; /* a plugin file, not loaded */
 
 /* ---------------------------------------------------------------- versions */
@@ -144,6 +160,12 @@ typedef struct tn_memory_limit {
   uint64_t bytes;
 } tn_memory_limit;
 
+enum {                       /* tn_options.engine */
+       TN_ENGINE_POOLED = 0, /* worker threads; short work on the caller's */
+       TN_ENGINE_NAIVE = 1   /* everything inside of the call, on one thread; to
+                                find out whether order is what goes wrong */
+};
+
 /* How a runtime is made; zero means the default in every field. Borrowed for
  * the call, but for the allocator's and log's `ctx`. */
 typedef struct tn_options {
@@ -159,6 +181,8 @@ typedef struct tn_options {
   const char *search_path; /* folders with ':' between, for
                               tn_plugins_load_path(rt, NULL); default: none */
   const tn_memory_limit *memory_limits;
+  uint32_t engine; /* TN_ENGINE_* */
+  uint32_t reserved;
 } tn_options;
 
 /* Makes a runtime; `options` may be NULL. It has the device `cpu`, no plugin
@@ -170,6 +194,34 @@ TN_API TN_MUST_USE tn_code tn_runtime_create(const tn_options *options,
  * released, so the order does not matter; plugins are finished (`fini`) in
  * reverse order of loading when the last of them goes. [host-thread] */
 TN_API void tn_runtime_release(tn_runtime *rt);
+
+/* Waits for everything that was scheduled. Reports what failed since the last
+ * time and whether anybody asked or not, once. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_wait_all(tn_runtime *rt);
+
+/* Gives every random stream of the runtime a new seed, for the calls that
+ * follow. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_random_seed(tn_runtime *rt, uint64_t seed);
+
+/* Where the random stream stands. Frozen. */
+typedef struct tn_random_state {
+  uint64_t seed;
+  uint64_t drawn; /* blocks that calls have claimed */
+} tn_random_state;
+
+/* Reads and restores it: calls that follow draw the same numbers as those that
+ * followed the reading. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_random_get(tn_runtime *rt, tn_random_state *out);
+TN_API TN_MUST_USE tn_code tn_random_set(tn_runtime *rt,
+                                         const tn_random_state *state);
+
+/* Records a span for everything that runs from now on: name, queue, thread,
+ * begin and end. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_trace_start(tn_runtime *rt);
+
+/* Ends the recording and writes it to a file that chrome://tracing and Perfetto
+ * open. Waits for what was scheduled. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_trace_write(tn_runtime *rt, const char *path);
 
 /* ----------------------------------------------------------------- plugins */
 
@@ -388,6 +440,21 @@ typedef struct tn_spec {
 TN_API TN_MUST_USE tn_code tn_array_create(tn_runtime *rt, const tn_spec *spec,
                                            tn_array **out);
 
+/* A device: "cpu(0)". Frozen. */
+typedef struct tn_place {
+  int32_t device_type; /* TN_DEVICE_* */
+  int32_t device_id;
+} tn_place;
+
+/* Reads "cuda(1)"; "cuda" means "cuda(0)". TN_INVALID, TN_NOT_FOUND. [any] */
+TN_API TN_MUST_USE tn_code tn_place_parse(tn_runtime *rt, const char *text,
+                                          tn_place *out);
+
+/* As tn_array_create, on any device. [any] */
+TN_API TN_MUST_USE tn_code tn_array_create_on(tn_runtime *rt,
+                                              const tn_spec *spec,
+                                              tn_place place, tn_array **out);
+
 /* One more owner; returns `array`. [any] */
 TN_API tn_array *tn_array_retain(tn_array *array);
 
@@ -395,12 +462,13 @@ TN_API tn_array *tn_array_retain(tn_array *array);
 TN_API void tn_array_release(tn_array *array);
 
 /* Copies `bytes` bytes, dense and row-major, into the array. TN_INVALID if the
- * array does not hold exactly so many. [any] */
+ * array does not hold exactly so many. `data` is the caller's again when it
+ * returns. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_array_set(tn_array *array, const void *data,
                                         size_t bytes);
 
-/* Copies the elements out, dense and row-major, when they are computed. [any]
- */
+/* Copies the elements out, dense and row-major, when they are computed. An
+ * array that was never written reads as zeros. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_array_get(tn_array *array, void *data,
                                         size_t bytes);
 
@@ -410,6 +478,34 @@ TN_API const tn_tensor *tn_array_tensor(const tn_array *array);
 
 /* Number of elements. [any] */
 TN_API int64_t tn_array_size(const tn_array *array);
+
+/* Waits until the array can be read: everything scheduled that writes it is
+ * complete, on its device too. Reports the error that it carries.
+ * [host-thread] */
+TN_API TN_MUST_USE tn_code tn_array_wait(tn_array *array);
+
+/* Waits until the array can be written: nothing reads it any more either.
+ * [host-thread] */
+TN_API TN_MUST_USE tn_code tn_array_wait_write(tn_array *array);
+
+/* As tn_array_wait, for at most so many nanoseconds; then TN_BUSY.
+ * [host-thread] */
+TN_API TN_MUST_USE tn_code tn_array_wait_for(tn_array *array, uint64_t ns);
+
+/* Copies the elements of `from` into `to`: equal shapes, any strides, any
+ * devices of one runtime, and any dtypes. Numbers are rounded once, to nearest
+ * even, where they become floats. Floats become integers towards zero; what
+ * does not fit becomes the nearest bound, NaN becomes 0. Integers wrap. To bool
+ * is "not 0". The same memory is no copy; parts of it may overlap.
+ * [host-thread] */
+TN_API TN_MUST_USE tn_code tn_array_copy(tn_array *to, tn_array *from);
+
+/* A new dense array with the same elements as another dtype, or on another
+ * device. The caller releases *out. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_array_cast(tn_array *array, tn_dtype dtype,
+                                         tn_array **out);
+TN_API TN_MUST_USE tn_code tn_array_to(tn_array *array, tn_place place,
+                                       tn_array **out);
 
 /* Views share memory with the array they come from and keep it alive. The
  * caller releases *out. Negative axes and indices count from the end. */
@@ -482,9 +578,9 @@ typedef struct tn_outputs {
 
 /* Runs an operator of `rt`: checks, infers, allocates, chooses a kernel,
  * computes. `params` NULL means all defaults. Hidden outputs may be left out.
- * When it returns, the work is scheduled; tn_array_get waits for it. (In this
- * release it is also complete.) On failure the output arrays' content is
- * undefined, and no array is stored. [host-thread] */
+ * When it returns, the work is scheduled; tn_array_get waits for it. On failure
+ * no array is stored; if it was the work itself that failed, given outputs
+ * carry the error. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_call(tn_runtime *rt, tn_operator *op,
                                    const tn_inputs *in, const tn_params *params,
                                    const tn_outputs *out);
@@ -514,7 +610,125 @@ typedef struct tn_backward {
 TN_API TN_MUST_USE tn_code tn_call_backward(tn_runtime *rt, tn_operator *op,
                                             const tn_backward *call);
 
+/* A call to make again and again with the same arrays: everything is checked,
+ * inferred, chosen and taken here, once; running it is little more than the
+ * kernel. */
+typedef struct tn_preparation {
+  uint32_t struct_size; /* sizeof(tn_preparation) */
+  uint32_t flags;       /* TN_CALL_TRAIN or 0 */
+  tn_operator *op;
+  const tn_params *params; /* NULL: all defaults */
+  tn_inputs inputs;
+  tn_outputs outputs; /* as for tn_call */
+} tn_preparation;
+
+/* Prepares a call; nothing is computed. It keeps its arrays and the operator's
+ * plugin until it is released. Outputs whose shape the kernel decides cannot be
+ * prepared (TN_UNSUPPORTED). The caller releases *out. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_call_prepare(tn_runtime *rt,
+                                           const tn_preparation *what,
+                                           tn_prepared **out);
+
+/* Makes the call, as tn_call does. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_call_run(tn_prepared *call);
+
+/* Changes a parameter that its operator declares `dynamic`, for the runs that
+ * follow. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_call_set(tn_prepared *call,
+                                       const tn_value *value);
+
+/* Gives up the call, behind its last run; NULL is allowed. [host-thread] */
+TN_API void tn_prepared_release(tn_prepared *call);
+
+/* -------------------------------------------------------------------- tape */
+
+/* A tape records calls and differentiates them.
+ *
+ *   rc = tn_tape_create(rt, &tape);
+ *   if (!rc) rc = tn_tape_watch(tape, w);
+ *   if (!rc) rc = tn_tape_call(tape, mul, TN_IN(w, x), NULL, TN_OUT(&y));
+ *   if (!rc) rc = tn_tape_call(tape, sum, TN_IN(y), NULL, TN_OUT(&loss));
+ *   if (!rc) rc = tn_tape_gradient(tape, &(tn_tape_query){
+ *                .struct_size = sizeof(tn_tape_query), .heads = *TN_IN(loss),
+ *                .of = *TN_IN(w), .gradients = *TN_OUT(&gradient)});
+ *
+ * It keeps the arrays that gradients need, and knows values by their memory: a
+ * view of a recorded array is a part of it. What is written outside of the tape
+ * after it was recorded is noticed, and refused where a gradient needs it
+ * (TN_INVALID). A tape is used by one thread at a time. */
+typedef struct tn_tape tn_tape;
+
+/* An empty tape. The caller releases *out. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_tape_create(tn_runtime *rt, tn_tape **out);
+
+/* Forgets what was recorded; NULL is allowed. [host-thread] */
+TN_API void tn_tape_release(tn_tape *tape);
+
+/* Gradients with respect to this array, of a floating-point type, may be asked
+ * for. What is computed from no watched array is not recorded. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_tape_watch(tn_tape *tape, tn_array *array);
+
+/* Makes a call, as tn_call or tn_call_train, and records it. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_tape_call(tn_tape *tape, tn_operator *op,
+                                        const tn_inputs *in,
+                                        const tn_params *params,
+                                        const tn_outputs *out);
+TN_API TN_MUST_USE tn_code tn_tape_call_train(tn_tape *tape, tn_operator *op,
+                                              const tn_inputs *in,
+                                              const tn_params *params,
+                                              const tn_outputs *out);
+
+/* A copy of the elements, which the tape does not know: gradients stop there.
+ * The caller releases *out. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_tape_detach(tn_tape *tape, tn_array *array,
+                                          tn_array **out);
+
+enum {                          /* tn_tape_query.flags */
+       TN_TAPE_KEEP = 1u << 0,  /* the tape may be asked again */
+       TN_TAPE_RECORD = 1u << 1 /* the gradient's own calls are recorded:
+                                   it can be differentiated; implies KEEP */
+};
+
+/* Gradients of the sum of `heads`, each weighted by its entry in
+ * `head_gradients`. */
+typedef struct tn_tape_query {
+  uint32_t struct_size; /* sizeof(tn_tape_query) */
+  uint32_t flags;       /* TN_TAPE_* */
+  tn_inputs heads;
+  tn_inputs head_gradients; /* n 0, or an entry NULL: ones */
+  tn_inputs of;             /* watched or recorded arrays */
+  tn_outputs gradients;     /* one for each of `of`; WRITE, ADD or NULL */
+} tn_tape_query;
+
+/* Computes gradients. Those of arrays that the heads do not depend on are
+ * zeros; that of a watched array is with respect to what it was when it was
+ * first used. Without TN_TAPE_KEEP the tape forgets its calls. On failure it is
+ * as it was, and given arrays are undefined. TN_TAPE_RECORD wants an operator
+ * `<name>_grad` for every operator on the way; where there is none it is
+ * TN_UNSUPPORTED and says what that operator has to look like. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_tape_gradient(tn_tape *tape,
+                                            const tn_tape_query *query);
+
 /* ----------------------------------------------------------------- devices */
+
+/* What is known of the memory of one device. */
+typedef struct tn_memory {
+  uint32_t struct_size; /* sizeof(tn_memory) */
+  uint32_t reserved;
+  uint64_t limit; /* UINT64_MAX: none */
+  uint64_t live;  /* bytes that arrays and kernels use */
+  uint64_t
+      held; /* bytes taken from the device, those kept for reuse included */
+  uint64_t peak_live;
+  uint64_t peak_held;
+} tn_memory;
+
+/* Fills *out, whose struct_size is set. [any] */
+TN_API TN_MUST_USE tn_code tn_memory_get(tn_runtime *rt, tn_place place,
+                                         tn_memory *out);
+
+/* Gives memory that is kept for reuse back to the device. [any] */
+TN_API TN_MUST_USE tn_code tn_memory_trim(tn_runtime *rt, tn_place place);
 
 typedef struct tn_device_entry {
   const char *name;    /* "cpu" */

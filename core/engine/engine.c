@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * engine.c: what an engine is made of, its beginning and end, and the gate,
+ * through which pushes pass one at a time.
+ */
+#include <assert.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "pool.h"
+
+_Static_assert(sizeof(tn__var) == 32, "stands inside of every array");
+
+_Thread_local uint64_t tn__self __attribute__((tls_model("initial-exec")));
+
+enum {
+  /* Pushes in a row that make a thread the owner of the gate, after it was
+   * taken from an owner for the first time; doubled by each further one. */
+  PATIENCE = 1024,
+  PATIENCE_DOUBLED_MAX = 10
+};
+
+uint64_t tn__self_get(void) {
+  static _Atomic uint64_t next = 1;
+  if (tn__self == 0)
+    tn__self = atomic_fetch_add_explicit(&next, 1, memory_order_relaxed);
+  return tn__self;
+}
+
+/* -------------------------------------------------------------------- begin */
+
+static bool membarrier_register(void) {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0,
+                 0) == 0;
+}
+
+static uint32_t cores(void) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    return (uint32_t)CPU_COUNT(&set);
+  const long n = sysconf(_SC_NPROCESSORS_ONLN);
+  return n > 0 ? (uint32_t)n : 1;
+}
+
+static void init(tn__engine *engine, const tn__engine_options *options) {
+  *engine = (tn__engine){
+      .env = options->env,
+      .kind = options->kind == TN__ENGINE_NAIVE ? &tn__kind_naive
+                                                : &tn__kind_pooled,
+      .workers = options->workers != 0 ? options->workers : cores(),
+      .dispatch = options->dispatch,
+      .gate_allowed = membarrier_register(),
+  };
+  engine->nested_end = &engine->nested;
+  (void)pthread_mutex_init(&engine->gate_lock, NULL);
+  (void)pthread_mutex_init(&engine->drain_lock, NULL);
+}
+
+static tn_code open_parts(tn__engine *engine) {
+  TN__TRY(tn__error_init(engine));
+  TN__TRY(tn__slab_create(engine->env, &engine->slab));
+  if (engine->kind == &tn__kind_naive) return TN_OK;
+  return tn__pool_create(engine, engine->workers, &engine->pool);
+}
+
+static void free_all(tn__engine *engine) {
+  tn__pool_destroy(engine->pool);
+  tn__slab_destroy(engine->slab);
+  tn__error_deinit(engine);
+  (void)pthread_mutex_destroy(&engine->drain_lock);
+  (void)pthread_mutex_destroy(&engine->gate_lock);
+  tn__free(engine->env, engine);
+}
+
+tn_code tn__engine_create(const tn__engine_options *options, tn__engine **out) {
+  *out = NULL;
+  if (options->kind > TN__ENGINE_NAIVE)
+    return tn__fail(TN_INVALID,
+                    "there is no engine of kind %u: choose 0 (pooled) or 1 "
+                    "(naive)",
+                    options->kind);
+  tn__engine *engine =
+      tn__alloc_aligned(options->env, sizeof *engine, _Alignof(tn__engine));
+  if (engine == NULL) return tn__fail_memory(sizeof *engine, "an engine");
+  init(engine, options);
+  const tn_code code = open_parts(engine);
+  if (code != TN_OK) {
+    free_all(engine);
+    return code;
+  }
+  *out = engine;
+  return TN_OK;
+}
+
+uint32_t tn__engine_workers(const tn__engine *engine) {
+  return engine->workers;
+}
+
+/* ---------------------------------------------------------------------- end */
+
+void tn__engine_stop(tn__engine *engine) {
+  assert(!tn__inside(engine));
+  tn__drain(engine);
+  if (engine->pool != NULL) tn__pool_stop(engine->pool);
+}
+
+void tn__engine_abandon(tn__engine *engine) {
+  tn__engine_pause(engine);
+  atomic_store_explicit(&engine->abandoned, 1, memory_order_release);
+  tn__engine_resume(engine);
+}
+
+void tn__engine_destroy(tn__engine *engine) {
+  if (engine == NULL) return;
+  tn__engine_stop(engine);
+  tn__trace_drop(engine);
+  free_all(engine);
+}
+
+/* ----------------------------------------------------------------- the gate */
+
+bool tn__gate_mine(const tn__engine *engine) {
+  /* Only its holder makes the gate busy, and the holder changes to or from this
+   * thread only by itself, or while it is outside. */
+  return tn__self != 0 &&
+         atomic_load_explicit(&engine->holder, memory_order_relaxed) ==
+             tn__self &&
+         atomic_load_explicit(&engine->gate.busy, memory_order_relaxed) != 0;
+}
+
+/* While nobody runs functions inside of push, nobody has to own the gate. */
+static bool may_own(const tn__engine *engine) {
+  return engine->gate_allowed != 0 && engine->kind == &tn__kind_pooled &&
+         engine->dispatch == 0 &&
+         atomic_load_explicit(&engine->tracing, memory_order_relaxed) == 0 &&
+         atomic_load_explicit(&engine->abandoned, memory_order_relaxed) == 0;
+}
+
+static void own(tn__engine *engine, uint64_t thread) {
+  if (thread == 0 || !may_own(engine)) return;
+  atomic_store_explicit(&engine->holder, thread, memory_order_relaxed);
+  atomic_store_explicit(&engine->gate.owner, thread, memory_order_release);
+}
+
+/* Takes the gate from its owner: 0 if there is none. The lock is held. */
+static uint64_t disown(tn__engine *engine) {
+  tn__gate *gate = &engine->gate;
+  const uint64_t owner =
+      atomic_load_explicit(&gate->owner, memory_order_relaxed);
+  if (owner == 0) return 0;
+  atomic_store_explicit(&gate->owner, 0, memory_order_seq_cst);
+  if (owner != tn__self)
+    (void)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  /* Now either the owner has read the 0, or its `busy` is seen here. */
+  while (atomic_load_explicit(&gate->busy, memory_order_acquire) != 0)
+    (void)sched_yield();
+  atomic_store_explicit(&engine->holder, 0, memory_order_relaxed);
+  return owner;
+}
+
+/* Whether the thread keeps everybody else out anyway. */
+static bool pausing(const tn__engine *engine) {
+  return atomic_load_explicit(&engine->paused_by, memory_order_relaxed) ==
+         tn__self_get();
+}
+
+/* Meanwhile another thread may have made this one the owner again. */
+static bool lock_unless_owner(tn__engine *engine) {
+  (void)pthread_mutex_lock(&engine->gate_lock);
+  if (atomic_load_explicit(&engine->gate.owner, memory_order_relaxed) !=
+      tn__self)
+    return true;
+  (void)pthread_mutex_unlock(&engine->gate_lock);
+  return false;
+}
+
+void tn__gate_take(tn__engine *engine) {
+  assert(!tn__gate_mine(engine));
+  do
+    if (tn__enter(engine) || pausing(engine)) return;
+  while (!lock_unless_owner(engine));
+  if (disown(engine) != 0) ++engine->n_revoked;
+}
+
+/* Pushes in a row before a thread owns the gate. */
+static uint32_t patience(const tn__engine *engine) {
+  uint32_t n = engine->n_revoked;
+  if (n == 0) return 0;
+  if (--n > PATIENCE_DOUBLED_MAX) n = PATIENCE_DOUBLED_MAX;
+  return (uint32_t)PATIENCE << n;
+}
+
+void tn__gate_give(tn__engine *engine) {
+  if (tn__gate_mine(engine)) {
+    tn__leave(engine);
+    return;
+  }
+  if (pausing(engine)) return;
+  engine->n_same = engine->last == tn__self ? engine->n_same + 1 : 0;
+  engine->last = tn__self;
+  if (engine->n_same >= patience(engine)) own(engine, tn__self);
+  (void)pthread_mutex_unlock(&engine->gate_lock);
+}
+
+uint64_t tn__gate_borrow(tn__engine *engine) {
+  assert(!tn__gate_mine(engine));
+  if (tn__enter(engine) || pausing(engine)) return 0;
+  (void)pthread_mutex_lock(&engine->gate_lock);
+  return disown(engine);
+}
+
+void tn__gate_return(tn__engine *engine, uint64_t owner) {
+  if (tn__gate_mine(engine)) {
+    tn__leave(engine);
+  } else if (!pausing(engine)) {
+    own(engine, owner);
+    (void)pthread_mutex_unlock(&engine->gate_lock);
+  }
+}
+
+/* From inside of the gate everybody is kept out already. */
+void tn__engine_pause(tn__engine *engine) {
+  if (tn__gate_mine(engine)) return;
+  if (!pausing(engine)) {
+    (void)pthread_mutex_lock(&engine->gate_lock);
+    engine->paused_owner = disown(engine);
+    atomic_store_explicit(&engine->paused_by, tn__self, memory_order_relaxed);
+  }
+  ++engine->n_paused;
+}
+
+void tn__engine_resume(tn__engine *engine) {
+  if (tn__gate_mine(engine)) return;
+  assert(pausing(engine) && engine->n_paused > 0);
+  if (--engine->n_paused != 0) return;
+  atomic_store_explicit(&engine->paused_by, 0, memory_order_relaxed);
+  own(engine, engine->paused_owner);
+  (void)pthread_mutex_unlock(&engine->gate_lock);
+}

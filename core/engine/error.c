@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * error.c: errors that travel along variables. An error is made once, where a
+ * function fails, and counted by every variable that carries it; what is not
+ * run because of it puts its own name in front of the story.
+ */
+#include <string.h>
+
+#include "pool.h"
+
+enum {
+  /* A story longer than this is passed on as it is: a chain of a million
+   * functions must not cost a million texts. */
+  STORY_MAX = 1024,
+  UNTOLD_MAX = 16 /* whose texts are kept for tn__wait_all */
+};
+
+static tn__error *create(const tn__env *env, tn_code code, const char *text) {
+  const size_t n = strlen(text) + 1;
+  tn__error *error = tn__alloc(env, sizeof *error + n);
+  if (error == NULL) return NULL;
+  *error = (tn__error){.env = env, .n_owners = 1, .code = code};
+  memcpy(error->text, text, n);
+  return error;
+}
+
+tn_code tn__error_init(tn__engine *engine) {
+  engine->no_memory = create(engine->env, TN_OUT_OF_MEMORY,
+                             "a function failed, and there was no memory left "
+                             "to keep its message");
+  engine->untold_end = &engine->untold;
+  if (engine->no_memory == NULL)
+    return tn__fail_memory(sizeof(tn__error), "an error kept in reserve");
+  (void)pthread_mutex_init(&engine->error_lock, NULL);
+  return TN_OK;
+}
+
+void tn__error_deinit(tn__engine *engine) {
+  uint64_t n;
+  if (engine->no_memory == NULL) return;
+  for (tn__error *each = tn__error_collect(engine, &n); each != NULL;) {
+    tn__error *next = each->next;
+    tn__error_release(each);
+    each = next;
+  }
+  tn__error_release(engine->no_memory);
+  (void)pthread_mutex_destroy(&engine->error_lock);
+}
+
+tn__error *tn__error_create(tn__engine *engine, tn_code code) {
+  tn__error *error = create(engine->env, code, tn_error_text());
+  return error != NULL ? error : tn__error_retain(engine->no_memory);
+}
+
+tn_code tn__error_sign(tn_code code, const char *name) {
+  char text[TN__ERROR_MAX];
+  const size_t n = name != NULL ? strlen(name) : 0;
+  memcpy(text, tn_error_text(), strlen(tn_error_text()) + 1);
+  if (n == 0 || strncmp(text, name, n) == 0) return code;
+  return tn__fail(code, "%s: %s", name, text);
+}
+
+tn__error *tn__error_follow(tn__engine *engine, tn__error *cause,
+                            const char *name) {
+  if (name == NULL || strlen(cause->text) > STORY_MAX)
+    return tn__error_retain(cause);
+  (void)tn__fail(cause->code, "%s was not run: %s", name, cause->text);
+  tn__error *error = create(engine->env, cause->code, tn_error_text());
+  return error != NULL ? error : tn__error_retain(cause);
+}
+
+tn__error *tn__error_retain(tn__error *error) {
+  (void)atomic_fetch_add_explicit(&error->n_owners, 1, memory_order_relaxed);
+  return error;
+}
+
+void tn__error_release(tn__error *error) {
+  if (error != NULL &&
+      atomic_fetch_sub_explicit(&error->n_owners, 1, memory_order_acq_rel) == 1)
+    tn__free(error->env, error);
+}
+
+void tn__error_put(tn__var *var, tn__error *error) {
+  tn__error *old = var->error;
+  if (old == error) return;
+  var->error = error != NULL ? tn__error_retain(error) : NULL;
+  if (error == NULL)
+    tn__var_mark(var, TN__VAR_ERROR, 0);
+  else
+    tn__var_mark(var, 0, TN__VAR_ERROR);
+  tn__error_release(old);
+}
+
+tn_code tn__error_say(const tn__error *error) {
+  return tn__fail(error->code, "%s", error->text);
+}
+
+/* ----------------------------------------------------------------- wait_all */
+
+/* A function may leave one failure on several variables by tn__var_fail. */
+static bool same(const tn__error *a, const tn__error *b) {
+  return a->code == b->code && strcmp(a->text, b->text) == 0;
+}
+
+static tn__error *last_untold(tn__engine *engine) {
+  tn__error *last = engine->untold;
+  while (last != NULL && last->next != NULL) last = last->next;
+  return last;
+}
+
+void tn__error_announce(tn__engine *engine, tn__error *error) {
+  (void)pthread_mutex_lock(&engine->error_lock);
+  const tn__error *last = last_untold(engine);
+  if (last == NULL || !same(last, error)) {
+    /* The error in reserve is one for many, and is counted only. */
+    if (engine->n_untold++ < UNTOLD_MAX && error != engine->no_memory) {
+      *engine->untold_end = tn__error_retain(error);
+      engine->untold_end = &error->next;
+    }
+  }
+  (void)pthread_mutex_unlock(&engine->error_lock);
+}
+
+tn__error *tn__error_collect(tn__engine *engine, uint64_t *n) {
+  (void)pthread_mutex_lock(&engine->error_lock);
+  tn__error *first = engine->untold;
+  *n = engine->n_untold;
+  engine->untold = NULL;
+  engine->untold_end = &engine->untold;
+  engine->n_untold = 0;
+  (void)pthread_mutex_unlock(&engine->error_lock);
+  return first;
+}
+
+/* ---------------------------------------------------------------- variables */
+
+tn_code tn__var_check(const tn__var *var) {
+  const uint64_t word = atomic_load_explicit(&var->word, memory_order_acquire);
+  return (word & TN__VAR_ERROR) == 0 ? TN_OK : tn__error_say(var->error);
+}
+
+void tn__var_fail(tn__engine *engine, tn__var *var, tn_code code) {
+  tn__error *error = tn__error_create(engine, code);
+  tn__error_announce(engine, error);
+  tn__error_put(var, error);
+  tn__error_release(error);
+}
+
+void tn__var_deinit(tn__var *var) {
+  const uint64_t word = atomic_load_explicit(&var->word, memory_order_acquire);
+  if ((word & TN__VAR_FENCE) != 0) tn__fence_drop(var);
+  tn__error_put(var, NULL);
+}

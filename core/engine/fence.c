@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fence.c: what devices still do with a variable when the operations that asked
+ * for it are complete. A variable carries the fence of its last writer and of
+ * the readers since; its list changes under the variable's LOCK, and a fence
+ * that is found done leaves it. Host tokens that have to wait for a fence are
+ * parked with the watcher of the fence's queue, a thread that blocks for them.
+ *
+ * A device that fails at an operation is expected to fail at every later fence
+ * of that queue: what is written on a queue carries only its newest fence.
+ */
+#include <sched.h>
+
+#include "pool.h"
+
+/* A point in a queue, held by all variables that the operation before it used,
+ * and by whoever looks at it. */
+typedef struct tn__fence {
+  _Atomic int64_t n_owners;
+  tn__queue *queue;
+  void *point; /* the device's; NULL when dropped */
+  tn__error *error;
+  _Atomic uint32_t done; /* then `error` is what came out of it */
+  uint32_t n_blocked;    /* threads that are inside of ops->block */
+  struct tn__fence *next;
+  struct tn__fence *before;
+} fence;
+
+/* One fence on one variable. */
+typedef struct tn__fences {
+  struct tn__fences *next;
+  fence *fence;
+  uint64_t serial; /* falls along the list */
+  uint32_t mode;   /* TN__READ, or any of the writers' */
+  uint32_t reserved;
+} mark;
+
+/* ------------------------------------------------------------- a fence itself
+ */
+
+/* Takes the point over. NULL: no memory. */
+static fence *create(tn__queue *queue, void *point) {
+  fence *f = tn__alloc(queue->env, sizeof *f);
+  if (f == NULL) return NULL;
+  *f = (fence){.n_owners = 1, .queue = queue, .point = point};
+  atomic_fetch_add_explicit(&queue->n_owners, 1, memory_order_relaxed);
+  pthread_mutex_lock(&queue->lock);
+  f->next = queue->fences;
+  if (f->next != NULL) f->next->before = f;
+  queue->fences = f;
+  pthread_mutex_unlock(&queue->lock);
+  return f;
+}
+
+static fence *retain(fence *f) {
+  atomic_fetch_add_explicit(&f->n_owners, 1, memory_order_relaxed);
+  return f;
+}
+
+/* The queue's lock is held. */
+static void drop_point(fence *f) {
+  if (f->point != NULL) f->queue->ops->drop(f->point);
+  f->point = NULL;
+}
+
+static void release(fence *f) {
+  tn__queue *queue = f->queue;
+  if (atomic_fetch_sub_explicit(&f->n_owners, 1, memory_order_acq_rel) != 1)
+    return;
+  pthread_mutex_lock(&queue->lock);
+  if (f->before != NULL)
+    f->before->next = f->next;
+  else
+    queue->fences = f->next;
+  if (f->next != NULL) f->next->before = f->before;
+  drop_point(f);
+  pthread_mutex_unlock(&queue->lock);
+  tn__error_release(f->error);
+  tn__free(queue->env, f);
+  tn__queue_release(queue);
+}
+
+static bool is_done(const fence *f) {
+  return atomic_load_explicit(&f->done, memory_order_acquire) != 0;
+}
+
+/* The queue's lock is held. */
+static void finish(fence *f, tn_code code) {
+  if (is_done(f)) return;
+  if (code != TN_OK) {
+    f->error = tn__error_create(f->queue->engine, code);
+    tn__error_announce(f->queue->engine, f->error);
+  }
+  atomic_store_explicit(&f->done, 1, memory_order_release);
+}
+
+/* Asks whether it is done. */
+static bool query(fence *f) {
+  tn__queue *queue = f->queue;
+  if (is_done(f)) return true;
+  pthread_mutex_lock(&queue->lock);
+  if (!is_done(f)) {
+    bool done = false;
+    const tn_code code = queue->ops->query(f->point, &done);
+    if (done || code != TN_OK) finish(f, code);
+  }
+  pthread_mutex_unlock(&queue->lock);
+  return is_done(f);
+}
+
+/* The queue's lock is held, and given up meanwhile. */
+static void block_locked(fence *f) {
+  tn__queue *queue = f->queue;
+  ++f->n_blocked;
+  pthread_mutex_unlock(&queue->lock);
+  const tn_code code = queue->ops->block(f->point);
+  pthread_mutex_lock(&queue->lock);
+  finish(f, code);
+  if (--f->n_blocked == 0) pthread_cond_broadcast(&queue->changed);
+}
+
+static void block(fence *f) {
+  tn__queue *queue = f->queue;
+  pthread_mutex_lock(&queue->lock);
+  if (!is_done(f)) block_locked(f);
+  pthread_mutex_unlock(&queue->lock);
+}
+
+/* Makes another queue wait for it, on the device. What another kind of device
+ * means by a fence, this one cannot know. */
+static tn_code wait_on_device(tn__queue *queue, fence *f) {
+  tn_code code = TN_OK;
+  if (queue->ops != f->queue->ops) return TN_UNSUPPORTED;
+  pthread_mutex_lock(&f->queue->lock);
+  if (!is_done(f)) code = queue->ops->wait(queue->ctx, f->point);
+  pthread_mutex_unlock(&f->queue->lock);
+  return code;
+}
+
+/* -------------------------------------------------------- marks on variables
+ */
+
+static uint64_t lock(tn__var *var) {
+  for (uint32_t n = 1;; ++n) {
+    uint64_t word = atomic_load_explicit(&var->word, memory_order_relaxed);
+    if ((word & TN__VAR_LOCK) == 0 &&
+        atomic_compare_exchange_weak_explicit(
+            &var->word, &word, word | TN__VAR_LOCK, memory_order_acq_rel,
+            memory_order_relaxed))
+      return word;
+    if (n % 64 == 0) sched_yield();
+    tn__relax();
+  }
+}
+
+static void unlock(tn__var *var, uint64_t word) {
+  word &= ~(TN__VAR_LOCK | TN__VAR_FENCE);
+  if (var->fence != NULL) word |= TN__VAR_FENCE;
+  atomic_store_explicit(&var->word, word, memory_order_release);
+}
+
+/* Moves a mark from where it stands to a list of those to be freed. */
+static void unlink_mark(mark **at, mark **gone) {
+  mark *m = *at;
+  *at = m->next;
+  m->next = *gone;
+  *gone = m;
+}
+
+static void free_marks(mark *gone) {
+  while (gone != NULL) {
+    mark *next = gone->next;
+    const tn__env *env = gone->fence->queue->env;
+    release(gone->fence);
+    tn__free(env, gone);
+    gone = next;
+  }
+}
+
+/* The failure of the device at what was to be written. LOCK is held. */
+static uint64_t put_error(tn__var *var, uint64_t word, const mark *m) {
+  if (m->mode == TN__READ || m->fence->error == NULL ||
+      (word & TN__VAR_ERROR) != 0)
+    return word;
+  var->error = tn__error_retain(m->fence->error);
+  return word | TN__VAR_ERROR;
+}
+
+/* What a look at a variable is about. While it goes on, marks that concern it
+ * may vanish at any time, since others find them done, but none is added. */
+typedef struct look {
+  uint64_t below;          /* only serials below this one */
+  uint64_t found;          /* the serial of what was found */
+  const tn__queue *except; /* not of this queue, or NULL */
+  const tn__queue *only;   /* of this queue only, or NULL */
+  uint32_t mode;           /* of the use: a reader minds writers only */
+  uint32_t reserved;
+} look;
+
+static look look_for(uint32_t mode) {
+  return (look){.mode = mode, .below = UINT64_MAX};
+}
+
+static bool concerns(const look *l, const mark *m) {
+  if (l->mode == TN__READ && m->mode == TN__READ) return false;
+  return m->serial < l->below && m->fence->queue != l->except &&
+         (l->only == NULL || m->fence->queue == l->only);
+}
+
+/* A fence that is not known to be done, which the caller releases; or NULL. */
+static fence *find(tn__var *var, look *l) {
+  mark *gone = NULL;
+  fence *found = NULL;
+  uint64_t word = lock(var);
+  for (mark **at = &var->fence; *at != NULL && found == NULL;) {
+    mark *m = *at;
+    if (is_done(m->fence)) {
+      word = put_error(var, word, m);
+      unlink_mark(at, &gone);
+      continue;
+    }
+    if (concerns(l, m)) {
+      found = retain(m->fence);
+      l->found = m->serial;
+    }
+    at = &m->next;
+  }
+  unlock(var, word);
+  free_marks(gone);
+  return found;
+}
+
+static void add(tn__var *var, uint32_t mode, fence *f) {
+  mark *gone = NULL;
+  mark *m = tn__alloc(f->queue->env, sizeof *m);
+  if (m == NULL) { /* It need not be remembered if it is done. */
+    block(f);
+    if (f->error != NULL && mode != TN__READ) tn__error_put(var, f->error);
+    return;
+  }
+  *m = (mark){.fence = retain(f), .mode = mode};
+  const uint64_t word = lock(var);
+  for (mark **at = &var->fence; *at != NULL;) {
+    const mark *old = *at;
+    if (mode != TN__READ ||
+        (old->mode == TN__READ && old->fence->queue == f->queue))
+      unlink_mark(at, &gone);
+    else
+      at = &(*at)->next;
+  }
+  m->next = var->fence;
+  m->serial = m->next != NULL ? m->next->serial + 1 : 1;
+  var->fence = m;
+  unlock(var, word);
+  free_marks(gone);
+}
+
+void tn__fence_drop(tn__var *var) {
+  const uint64_t word = lock(var);
+  mark *gone = var->fence;
+  var->fence = NULL;
+  unlock(var, word);
+  free_marks(gone);
+}
+
+/* Devices know no wait that ends before the fence is done. */
+static bool await_done(fence *f, uint64_t deadline) {
+  if (deadline == TN__FOREVER) block(f);
+  while (!query(f)) {
+    if (tn__now() >= deadline) return false;
+    sched_yield();
+  }
+  return true;
+}
+
+bool tn__fence_wait(tn__var *var, uint32_t what, uint64_t deadline) {
+  look l = look_for(what == TN__WAIT_ALL ? TN__UPDATE : TN__READ);
+  fence *f;
+  bool done = true;
+  while (done && (f = find(var, &l)) != NULL) {
+    done = await_done(f, deadline);
+    release(f);
+  }
+  return done;
+}
+
+/* ------------------------------------------------------------------- parking
+ */
+
+/* Blocks for what of this queue a token waits for. */
+static void watch(tn__queue *queue, tn__token *token) {
+  for (uint32_t i = 0; i < token->n_links; ++i) {
+    look l = look_for(token->links[i].mode);
+    l.only = queue;
+    fence *f;
+    while ((f = find(token->links[i].var, &l)) != NULL) {
+      block(f);
+      release(f);
+    }
+  }
+  tn__token_ready(token);
+}
+
+static void *run_watcher(void *arg) {
+  tn__queue *queue = arg;
+  pthread_mutex_lock(&queue->lock);
+  while (queue->parked != NULL || queue->ending == 0) {
+    tn__token *token = queue->parked;
+    if (token == NULL) {
+      pthread_cond_wait(&queue->changed, &queue->lock);
+      continue;
+    }
+    queue->parked = token->next;
+    if (queue->parked == NULL) queue->parked_end = &queue->parked;
+    pthread_mutex_unlock(&queue->lock);
+    watch(queue, token);
+    pthread_mutex_lock(&queue->lock);
+  }
+  pthread_mutex_unlock(&queue->lock);
+  return NULL;
+}
+
+/* False: there is no thread that could watch. */
+static bool park(tn__token *token, tn__queue *queue) {
+  pthread_mutex_lock(&queue->lock);
+  if (queue->watching == 0 && queue->engine->pool != NULL &&
+      tn__thread_create(&queue->watcher, run_watcher, queue))
+    queue->watching = 1;
+  const bool watching = queue->watching != 0;
+  if (watching) {
+    token->next = NULL;
+    *queue->parked_end = token;
+    queue->parked_end = &token->next;
+    pthread_cond_broadcast(&queue->changed);
+  }
+  pthread_mutex_unlock(&queue->lock);
+  return watching;
+}
+
+/* Lets the token's queue wait on the device; false: the host has to. */
+static bool wait_in_queue(const tn__token *token, tn__var *var, fence *f) {
+  if (token->queue == NULL) return false;
+  const tn_code code = wait_on_device(token->queue, f);
+  if (code == TN_UNSUPPORTED) return false;
+  if (code != TN_OK) {
+    tn__error *error = tn__error_create(token->engine, code);
+    tn__error_announce(token->engine, error);
+    uint64_t word = lock(var);
+    if ((word & TN__VAR_ERROR) == 0) {
+      var->error = tn__error_retain(error);
+      word |= TN__VAR_ERROR;
+    }
+    unlock(var, word);
+    tn__error_release(error);
+  }
+  return true;
+}
+
+/* True: parked. */
+static bool before_use(tn__token *token, const tn__link *link) {
+  look l = look_for(link->mode);
+  l.except = token->queue;
+  fence *f;
+  while ((f = find(link->var, &l)) != NULL) {
+    bool parked = false;
+    if (!query(f)) {
+      if (wait_in_queue(token, link->var, f))
+        l.below = l.found;
+      else if (!(parked = park(token, f->queue)))
+        block(f);
+    }
+    release(f);
+    if (parked) return true;
+  }
+  return false;
+}
+
+bool tn__fence_before(tn__token *token) {
+  for (uint32_t i = 0; i < token->n_links; ++i)
+    if ((atomic_load_explicit(&token->links[i].var->word,
+                              memory_order_acquire) &
+         TN__VAR_FENCE) != 0 &&
+        before_use(token, &token->links[i]))
+      return true;
+  return false;
+}
+
+tn_code tn__fence_after(tn__token *token) {
+  tn__queue *queue = token->queue;
+  void *point = NULL;
+  if (token->n_links == 0) return TN_OK;
+  TN__TRY(queue->ops->record(queue->ctx, &point));
+  fence *f = create(queue, point);
+  if (f == NULL) {
+    const tn_code code = queue->ops->block(point);
+    queue->ops->drop(point);
+    return code;
+  }
+  for (uint32_t i = 0; i < token->n_links; ++i)
+    add(token->links[i].var, token->links[i].mode, f);
+  release(f);
+  return TN_OK;
+}
+
+/* ----------------------------------------------------------------- the end */
+
+static fence *find_busy(const tn__queue *queue) {
+  for (fence *f = queue->fences; f != NULL; f = f->next)
+    if (!is_done(f) || f->n_blocked != 0) return f;
+  return NULL;
+}
+
+void tn__fence_finish(tn__queue *queue) {
+  fence *f;
+  pthread_mutex_lock(&queue->lock);
+  while ((f = find_busy(queue)) != NULL) {
+    retain(f);
+    if (!is_done(f)) block_locked(f);
+    while (f->n_blocked != 0) pthread_cond_wait(&queue->changed, &queue->lock);
+    pthread_mutex_unlock(&queue->lock);
+    release(f);
+    pthread_mutex_lock(&queue->lock);
+  }
+  for (f = queue->fences; f != NULL; f = f->next) drop_point(f);
+  queue->ending = 1;
+  pthread_cond_broadcast(&queue->changed);
+  pthread_mutex_unlock(&queue->lock);
+  if (queue->watching != 0) pthread_join(queue->watcher, NULL);
+}

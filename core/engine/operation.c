@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * operation.c: prepared operations. Pushes are counted under the gate, and
+ * completions counted down elsewhere, so that who pushes and who executes share
+ * no counter until the operation is deleted.
+ */
+#include <string.h>
+
+#include "pool.h"
+
+/* n_left of an operation that is not deleted, beyond its pushes. */
+#define ALIVE ((int64_t)1 << 62)
+
+struct tn__operation {
+  tn__engine *engine;
+  tn__job job; /* without a drop */
+  void (*drop)(void *arg);
+  _Atomic uint64_t n_pushed;           /* written under the gate */
+  _Alignas(64) _Atomic int64_t n_left; /* counted down by completions */
+  tn__access access[];
+};
+
+/* The job's own list is the caller's; this one is merged and kept. */
+static tn_code keep_access(tn__operation *operation, const tn__job *job) {
+  const tn__env *env = operation->engine->env;
+  const size_t bytes = job->n_access * sizeof(tn__link);
+  tn__link *links = tn__alloc(env, bytes);
+  if (links == NULL) return tn__fail_memory(bytes, "a prepared operation");
+  const uint32_t n = tn__links_fill(links, job->access, job->n_access);
+  for (uint32_t i = 0; i < n; ++i)
+    operation->access[i] =
+        (tn__access){.var = links[i].var, .mode = links[i].mode};
+  operation->job.access = operation->access;
+  operation->job.n_access = n;
+  tn__free(env, links);
+  return TN_OK;
+}
+
+tn_code tn__operation_create(tn__engine *engine, const tn__job *job,
+                             tn__operation **out) {
+  tn__operation *operation = NULL;
+  const size_t bytes =
+      sizeof *operation + job->n_access * sizeof operation->access[0];
+  *out = NULL;
+  operation = tn__alloc_aligned(engine->env, bytes, _Alignof(tn__operation));
+  if (operation == NULL) return tn__fail_memory(bytes, "a prepared operation");
+  memset(operation, 0, bytes);
+  operation->engine = engine;
+  operation->job = *job;
+  operation->job.drop = NULL;
+  operation->drop = job->drop;
+  atomic_init(&operation->n_left, ALIVE);
+  const tn_code code = keep_access(operation, job);
+  if (code != TN_OK)
+    tn__free(engine->env, operation);
+  else
+    *out = operation;
+  return code;
+}
+
+tn_code tn__operation_push(tn__operation *operation) {
+  return tn__push_for(operation->engine, &operation->job, operation);
+}
+
+void tn__operation_count(tn__operation *operation) {
+  tn__count_up(&operation->n_pushed);
+}
+
+static void count_down(tn__operation *operation, int64_t n) {
+  if (atomic_fetch_sub_explicit(&operation->n_left, n, memory_order_acq_rel) !=
+      n)
+    return;
+  if (operation->drop != NULL) operation->drop(operation->job.arg);
+  tn__free(operation->engine->env, operation);
+}
+
+void tn__operation_release(tn__operation *operation) {
+  count_down(operation, 1);
+}
+
+void tn__operation_delete(tn__operation *operation) {
+  for (tn__frame *each = tn__frame_top; each != NULL; each = each->outer) {
+    if (each->operation != operation || each->job == NULL) continue;
+    each->flags |= TN__FRAME_END; /* it runs just now, uncounted */
+    return;
+  }
+  const uint64_t pushed =
+      atomic_load_explicit(&operation->n_pushed, memory_order_relaxed);
+  count_down(operation, ALIVE - (int64_t)pushed);
+}

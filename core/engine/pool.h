@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pool.h: worker threads, what is ready to run, and sleeping. Inside
+ * core/engine only.
+ *
+ * A ready token goes to the deque of the worker that made it ready, or, from
+ * any other thread, to the shared list; tokens with a priority to a heap that
+ * is asked first (above 0) or last (below). A worker takes its own newest, then
+ * from the heap and the shared list, then steals the oldest of another. One
+ * that finds nothing looks around for some microseconds and then sleeps. Waking
+ * costs more than most functions, so one sleeper is woken at a time, and it
+ * wakes the next if it finds more than it can do.
+ */
+#ifndef TENON_POOL_H_
+#define TENON_POOL_H_
+
+#include <pthread.h>
+
+#include "order.h"
+
+typedef struct tn__pool tn__pool;
+
+/* What a worker takes from a deque: a token (`range` 0), or those steps of a
+ * schedule's run that `range` stands for. */
+typedef struct tn__work {
+  void *of;
+  uint64_t range;
+} tn__work;
+
+/* -------------------------------------------------------------- deque.c */
+
+/* One owner pushes and takes at the bottom, others steal at the top. */
+typedef struct tn__deque {
+  _Alignas(64) _Atomic int64_t top;
+  _Alignas(64) _Atomic int64_t bottom;
+  _Atomic(struct tn__ring *) ring;
+  const tn__env *env;
+} tn__deque;
+
+tn_code tn__deque_init(tn__deque *deque, const tn__env *env);
+void tn__deque_deinit(tn__deque *deque);
+/* False if it is full and there is no memory to grow. */
+bool tn__deque_push(tn__deque *deque, tn__work work);
+/* Tokens, fewer than 256, of which the first will be taken first: all or none.
+ */
+bool tn__deque_push_all(tn__deque *deque, tn__token **tokens, uint32_t n);
+bool tn__deque_take(tn__deque *deque, tn__work *out);
+bool tn__deque_steal(tn__deque *deque, tn__work *out); /* or lost a race */
+
+static inline bool tn__deque_empty(tn__deque *deque) {
+  return atomic_load_explicit(&deque->bottom, memory_order_seq_cst) <=
+         atomic_load_explicit(&deque->top, memory_order_seq_cst);
+}
+
+/* ------------------------------------------------------------- shared.c */
+
+typedef struct tn__shared {
+  _Alignas(64) _Atomic uint32_t lock;
+  uint32_t reserved;
+  _Atomic size_t n; /* in the ring and the list; may be read at any time */
+  tn__token **ring;
+  size_t first;
+  size_t n_ring;
+  size_t capacity;
+  tn__token *list; /* those that the ring had no room for */
+} tn__shared;
+
+void tn__shared_push(tn__shared *shared, const tn__env *env, tn__token *token);
+/* Takes up to `max`, the oldest first; how many. */
+uint32_t tn__shared_take(tn__shared *shared, tn__token **out, uint32_t max);
+void tn__shared_deinit(tn__shared *shared, const tn__env *env);
+
+/* --------------------------------------------------------------- pool.c */
+
+/* A place to work from: a thread of the pool's own, or one that waits and
+ * helps meanwhile (a guest). */
+typedef struct tn__seat {
+  tn__deque deque;
+  tn__pool *pool;
+  pthread_t thread;
+  struct tn__seat *before; /* where a guest's thread sits in another pool */
+  uint32_t number;         /* from 1; guests come after the workers */
+  uint32_t random;
+  uint32_t looking;       /* counted in `idle` as one that looks around */
+  _Atomic uint32_t taken; /* of a guest's */
+} tn__seat;
+
+enum { TN__GUESTS = 4, TN__LOOPS = 64 };
+
+/* A loop that wants hands; `state` is explained in loop.c. */
+typedef struct tn__loop_slot {
+  _Alignas(64) _Atomic uint32_t state;
+  struct tn__loop *loop;
+} tn__loop_slot;
+
+struct tn__pool {
+  tn__engine *engine;
+  const tn__env *env;
+  tn__seat *seats;
+  uint32_t n_workers;
+  uint32_t n_seats; /* workers and guests */
+  pthread_mutex_t start_lock;
+  _Atomic uint32_t started;
+  _Atomic uint32_t stopping;
+  _Atomic uint32_t n_threads; /* that the system granted */
+
+  tn__shared shared;
+
+  /* Who has nothing to do: in steps of TN__ASLEEP those who sleep, or are about
+   * to, and of TN__LOOKING those who look around. `bell` counts wake-ups that
+   * nobody has answered yet. */
+  _Alignas(64) _Atomic uint32_t idle;
+  _Atomic uint32_t bell;
+
+  _Alignas(64) pthread_mutex_t heap_lock;
+  struct tn__heap_entry *heap;
+  size_t n_heap, heap_capacity;
+  uint64_t heap_serial;
+  _Atomic int32_t highest; /* priority in the heap; INT32_MIN: it is empty */
+
+  pthread_mutex_t loop_lock;                /* of the errors of loops */
+  _Alignas(64) _Atomic uint64_t open_loops; /* a bit for each slot */
+  tn__loop_slot loops[TN__LOOPS];
+};
+
+#define TN__ASLEEP 1u
+#define TN__LOOKING 0x10000u
+
+tn_code tn__pool_create(tn__engine *engine, uint32_t workers, tn__pool **out);
+/* All threads end; what is ready must have run. They start again on demand. */
+void tn__pool_stop(tn__pool *pool);
+void tn__pool_destroy(tn__pool *pool); /* NULL is allowed */
+
+/* Makes sure that there are threads. tn__pool_ready does it. */
+void tn__pool_start(tn__pool *pool);
+
+/* Hands over a token that may run. Never fails: without threads (the system
+ * refused them) a waiting thread finds it. */
+void tn__pool_ready(tn__pool *pool, tn__token *token);
+
+/* Sleeps until *word is no longer `seen`, helping first; false when `deadline`
+ * (tn__now, or TN__FOREVER) has passed. tn__pool_wake ends such sleeps after
+ * *word was changed. Without a pool (NULL) there is nothing to help with. */
+bool tn__pool_await(tn__pool *pool, _Atomic uint32_t *word, uint32_t seen,
+                    uint64_t deadline);
+void tn__pool_wake(_Atomic uint32_t *word);
+
+/* A thread that gets no signals: those belong to the application. */
+bool tn__thread_create(pthread_t *out, void *(*run)(void *arg), void *arg);
+
+/* The calling thread's worker number from 1 in this pool; 0: none of them. */
+uint32_t tn__pool_worker(const tn__pool *pool);
+
+/* The calling thread's seat in this pool; NULL: none. */
+tn__seat *tn__pool_seat(const tn__pool *pool);
+
+/* There is more to do than the caller can do: wakes up to `n` sleepers, unless
+ * somebody is looking around already. */
+void tn__pool_call(tn__pool *pool, uint32_t n);
+
+/* --------------------------------------------------------------- heap.c */
+
+/* Tokens with a priority. Push is false if there is no memory; take is NULL if
+ * there is none. */
+bool tn__heap_push(tn__pool *pool, tn__token *token);
+tn__token *tn__heap_take(tn__pool *pool);
+
+/* -------------------------------------------------------------- futex.c */
+
+/* Sleeps as long as *word is `seen`, at most until `deadline`. May return
+ * early. */
+void tn__futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t deadline);
+void tn__futex_wake(_Atomic uint32_t *word, uint32_t n);
+
+static inline void tn__relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+/* --------------------------------------------------------------- loop.c */
+
+/* Runs slices of a loop that wants hands and is nested deeper than `depth`;
+ * false: there is none. */
+bool tn__loop_help(tn__pool *pool, uint32_t depth);
+/* Whether there is a loop that has room for a hand. */
+bool tn__loop_wanted(tn__pool *pool);
+
+/* --------------------------------------------------------------- plan.c */
+
+/* A step of a schedule, as its predecessors see it. Its successors stand in
+ * `order` from `next`: first n_free small ones that wait for nothing else and
+ * can be handed on as one range, then the others. */
+typedef struct tn__step {
+  uint32_t next;
+  uint32_t n_free;
+  uint32_t n_next;
+  uint32_t n_before;     /* predecessors */
+  _Atomic uint32_t left; /* of them, in this run; nobody counts a single one */
+  uint32_t spilled;      /* behind it in a list of steps to be run */
+} tn__step;
+
+/* What a step does with a variable. */
+typedef struct tn__use {
+  tn__var *var;
+  uint32_t mode;
+  uint32_t reserved;
+} tn__use;
+
+typedef struct tn__plan {
+  tn__step *steps; /* n, then the end of all, then their beginning */
+  uint32_t n;
+  uint32_t n_uses;
+  uint32_t *order;
+  uint32_t *first_use; /* of each step, in `uses`; n + 1 */
+  tn__use *uses;       /* each variable of a step once */
+  tn__access *access;  /* of all steps together, each variable once */
+  uint32_t n_access;
+  uint32_t reserved;
+} tn__plan;
+
+/* Works out what depends on what. The plan's memory is the arena's. */
+tn_code tn__plan_create(tn__arena *arena, const tn__job *jobs, size_t n,
+                        tn__plan *out);
+
+/* ----------------------------------------------------------- schedule.c */
+
+/* Runs the steps of a range of `order`, and what they make ready. */
+void tn__schedule_work(struct tn__schedule *schedule, uint64_t range);
+
+/* -------------------------------------------------------------- queue.c */
+
+/* A queue's own token, which the pool gets when the queue has something to do:
+ * of it only `next`, `queue`, `flags` and `priority` mean something. */
+enum { TN__TOKEN_DRAIN = 1 << 30 }; /* tn__token.flags */
+void tn__queue_drain(tn__queue *queue);
+
+/* Counted: by its owner, and by each fence. */
+struct tn__queue {
+  tn__engine *engine;
+  const tn__env *env;
+  const tn__queue_ops *ops;
+  void *ctx; /* the caller's, until tn__queue_destroy */
+  char *name;
+  _Atomic int64_t n_owners;
+  pthread_mutex_t lock; /* of all that follows */
+  pthread_cond_t changed;
+  tn__token *first; /* ready ones, in the order in which they will run */
+  tn__token *last;
+  tn__token drain;
+  uint32_t draining; /* `drain` is on its way, or being executed */
+  uint32_t watching; /* there is a watcher */
+  uint32_t ending;   /* it is to end */
+  uint32_t reserved;
+  struct tn__fence *fences; /* that somebody holds */
+  tn__token *parked;        /* for the watcher, oldest first */
+  tn__token **parked_end;
+  pthread_t watcher;
+};
+
+void tn__queue_release(tn__queue *queue);
+
+/* -------------------------------------------------------------- fence.c */
+
+/* Before the queue's `ctx` goes: all of its fences are done, and what belongs
+ * to the device is dropped; the watcher ends. */
+void tn__fence_finish(tn__queue *queue);
+
+/* -------------------------------------------------------------- trace.c */
+
+/* Frees what was recorded; the engine ends. */
+void tn__trace_drop(tn__engine *engine);
+
+/* ------------------------------------------------------------- engine.c */
+
+struct tn__engine {
+  /* Written by whoever pushes. */
+  tn__gate gate;           /* first: engine.h */
+  _Atomic uint64_t holder; /* the gate's owner, until found to be outside */
+  _Atomic uint64_t n_pushed[2]; /* tokens, in each epoch (wait.c) */
+  _Atomic uint32_t epoch;
+  uint32_t n_same; /* pushes in a row by `last`, under gate_lock */
+  uint64_t last;
+  /* Hardly ever written. */
+  _Alignas(64) const tn__env *env;
+  const struct tn__engine_kind *kind;
+  tn__pool *pool; /* NULL: naive */
+  struct tn__slab *slab;
+  struct tn__trace *trace; /* NULL: off */
+  uint32_t workers;
+  uint32_t dispatch;
+  _Atomic uint32_t tracing;
+  _Atomic uint32_t abandoned;
+  _Atomic uint32_t draining; /* 1 + the epoch whose end is waited for, or 0 */
+  _Atomic uint32_t drained;  /* futex: changes when it may have ended */
+  uint32_t gate_allowed;     /* 0: the system has no membarrier */
+  /* The rest. */
+  _Alignas(64) pthread_mutex_t gate_lock; /* while nobody owns the gate */
+  _Atomic uint64_t paused_by;
+  uint32_t n_paused;
+  uint64_t paused_owner; /* of the gate, when it was paused */
+  uint32_t n_revoked;    /* each doubles the patience before the next owner */
+  tn__token *nested;     /* naive: pushed from inside, oldest first */
+  tn__token **nested_end;
+  bool running;               /* naive: somebody who keeps the others out */
+  pthread_mutex_t drain_lock; /* epochs end one after the other */
+  pthread_mutex_t error_lock;
+  struct tn__error *untold; /* failures that wait_all has not reported */
+  struct tn__error **untold_end;
+  uint64_t n_untold;
+  struct tn__error *no_memory; /* the error that needs none */
+};
+
+/* What sets the two engines apart. */
+typedef struct tn__engine_kind {
+  tn_code (*push)(tn__engine *engine, const tn__job *job,
+                  tn__operation *operation);
+  void (*ready)(tn__engine *engine, tn__token *token);
+  void (*done)(tn__token *token, tn_code code); /* of asynchronous ones */
+} tn__engine_kind;
+
+extern const tn__engine_kind tn__kind_pooled; /* push.c */
+extern const tn__engine_kind tn__kind_naive;  /* naive.c */
+
+/* Lets this thread push: as the owner of the gate, or by the lock. Not while
+ * tn__gate_mine. */
+void tn__gate_take(tn__engine *engine);
+void tn__gate_give(tn__engine *engine);
+/* The same for waits, which are not pushes: the owner stays the owner. */
+uint64_t tn__gate_borrow(tn__engine *engine);
+void tn__gate_return(tn__engine *engine, uint64_t owner);
+/* Whether this thread is between tn__enter and tn__leave. */
+bool tn__gate_mine(const tn__engine *engine);
+/* tn__self; the thread gets one if it has none. */
+uint64_t tn__self_get(void);
+
+#endif /* TENON_POOL_H_ */

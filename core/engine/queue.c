@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * queue.c: device queues: whose tokens run one at a time, in the order in which
+ * they became ready, on whichever worker finds the queue.
+ */
+#include <string.h>
+
+#include "pool.h"
+
+enum { IN_A_ROW = 64 }; /* before the worker looks at something else */
+
+/* ----------------------------------------------------------- ready and drain
+ */
+
+/* Behind those of its own priority or of a higher one. The lock is held. */
+static void insert(tn__queue *queue, tn__token *token) {
+  tn__token **at = &queue->first;
+  if (queue->last != NULL && queue->last->priority >= token->priority)
+    at = &queue->last->next;
+  while (*at != NULL && (*at)->priority >= token->priority) at = &(*at)->next;
+  token->next = *at;
+  *at = token;
+  if (token->next == NULL) queue->last = token;
+}
+
+/* NULL: there is none, and the draining is over. */
+static tn__token *take(tn__queue *queue) {
+  pthread_mutex_lock(&queue->lock);
+  tn__token *token = queue->first;
+  if (token != NULL) {
+    queue->first = token->next;
+    if (queue->first == NULL) queue->last = NULL;
+  } else {
+    queue->draining = 0;
+    pthread_cond_broadcast(&queue->changed);
+  }
+  pthread_mutex_unlock(&queue->lock);
+  return token;
+}
+
+static void begin_draining(tn__queue *queue) {
+  if (queue->engine->pool != NULL)
+    tn__pool_ready(queue->engine->pool, &queue->drain);
+  else
+    tn__queue_drain(queue);
+}
+
+void tn__queue_ready(tn__token *token) {
+  tn__queue *queue = token->queue;
+  pthread_mutex_lock(&queue->lock);
+  insert(queue, token);
+  const bool begin = queue->draining == 0;
+  queue->draining = 1;
+  pthread_mutex_unlock(&queue->lock);
+  if (begin) begin_draining(queue);
+}
+
+void tn__queue_drain(tn__queue *queue) {
+  const bool alone = queue->engine->pool == NULL;
+  for (uint32_t n = 0; alone || n < IN_A_ROW; ++n) {
+    tn__token *token = take(queue);
+    if (token == NULL) return;
+    tn__token_execute(token);
+  }
+  begin_draining(queue);
+}
+
+void *tn__token_queue(const tn__token *token) {
+  return token != NULL && token->queue != NULL ? token->queue->ctx : NULL;
+}
+
+/* ------------------------------------------------------- create and destroy */
+
+tn_code tn__queue_create(tn__engine *engine, const tn__queue_ops *ops,
+                         void *ctx, const char *name, tn__queue **out) {
+  const tn__env *env = engine->env;
+  *out = NULL;
+  tn__queue *queue = tn__alloc_aligned(env, sizeof *queue, _Alignof(tn__queue));
+  char *copy = tn__strdup(env, name);
+  if (queue == NULL || copy == NULL) {
+    tn__free(env, copy);
+    tn__free(env, queue);
+    return tn__fail_memory(sizeof *queue + strlen(name), "a device queue");
+  }
+  *queue = (tn__queue){.engine = engine,
+                       .env = env,
+                       .ops = ops,
+                       .ctx = ctx,
+                       .name = copy,
+                       .n_owners = 1};
+  queue->drain.engine = engine;
+  queue->drain.queue = queue;
+  queue->drain.flags = TN__TOKEN_DRAIN;
+  queue->parked_end = &queue->parked;
+  pthread_mutex_init(&queue->lock, NULL);
+  pthread_cond_init(&queue->changed, NULL);
+  *out = queue;
+  return TN_OK;
+}
+
+void tn__queue_release(tn__queue *queue) {
+  if (atomic_fetch_sub_explicit(&queue->n_owners, 1, memory_order_acq_rel) != 1)
+    return;
+  pthread_cond_destroy(&queue->changed);
+  pthread_mutex_destroy(&queue->lock);
+  tn__free(queue->env, queue->name);
+  tn__free(queue->env, queue);
+}
+
+/* Fences that variables carry outlive it, and are done then. */
+void tn__queue_destroy(tn__queue *queue) {
+  if (queue == NULL) return;
+  tn__drain(queue->engine);
+  pthread_mutex_lock(&queue->lock);
+  while (queue->draining != 0) pthread_cond_wait(&queue->changed, &queue->lock);
+  pthread_mutex_unlock(&queue->lock);
+  tn__fence_finish(queue);
+  tn__queue_release(queue);
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * schedule.c: many jobs as one operation. It runs through them in a plain loop
+ * where they are all small, and otherwise hands them to the workers, which walk
+ * from each step to its successors. What can go wrong, and what is to be seen
+ * of the steps from outside, is kept out of that: only a *careful* run looks at
+ * the errors of variables and writes spans.
+ */
+#include "pool.h"
+
+#define NO_STEP UINT32_MAX
+
+enum {
+  MANY = 256, /* steps that are worth another thread, however small */
+  BATCH = 8   /* predecessors from which on they are counted together */
+};
+
+typedef struct call {
+  tn_code (*run)(void *arg, tn__token *token);
+  void *arg;
+} call;
+
+/* What is rarely looked at. */
+typedef struct details {
+  const char *name;
+  void (*drop)(void *arg);
+  uint32_t flags;
+  uint32_t reserved;
+} details;
+
+struct tn__schedule {
+  tn__engine *engine;
+  tn__operation *operation; /* NULL until it can be pushed */
+  tn__arena arena;          /* of all that follows */
+  call *calls;
+  details *details;
+  tn__plan plan;
+  tn__var turn;                          /* keeps pushes of it apart */
+  tn__token *token;                      /* of the run that is on its way */
+  uint32_t serial;                       /* runs in a loop, on one thread */
+  uint32_t calls_hands;                  /* worth waking a worker */
+  _Alignas(64) _Atomic uint32_t careful; /* this run */
+};
+
+/* ------------------------------------------------------------ careful steps */
+
+static bool carries_error(const tn__var *var) {
+  return (atomic_load_explicit(&var->word, memory_order_acquire) &
+          TN__VAR_ERROR) != 0;
+}
+
+static bool must_be_careful(const tn__schedule *schedule) {
+  if (atomic_load_explicit(&schedule->engine->tracing, memory_order_relaxed))
+    return true;
+  for (uint32_t i = 0; i < schedule->plan.n_access; ++i)
+    if (carries_error(schedule->plan.access[i].var)) return true;
+  return false;
+}
+
+/* What keeps the step from being run, or NULL. */
+static tn__error *find_cause(const tn__schedule *schedule, uint32_t step) {
+  const tn__plan *plan = &schedule->plan;
+  if ((schedule->details[step].flags & TN__JOB_ALWAYS) != 0) return NULL;
+  for (uint32_t i = plan->first_use[step]; i < plan->first_use[step + 1]; ++i)
+    if (plan->uses[i].mode != TN__OVERWRITE && carries_error(plan->uses[i].var))
+      return plan->uses[i].var->error;
+  return NULL;
+}
+
+/* Puts the error on what the step writes (NULL: clears what it overwrites). */
+static void settle(const tn__schedule *schedule, uint32_t step,
+                   tn__error *error) {
+  const tn__plan *plan = &schedule->plan;
+  for (uint32_t i = plan->first_use[step]; i < plan->first_use[step + 1]; ++i) {
+    const tn__use *use = &plan->uses[i];
+    if (use->mode == TN__OVERWRITE || (error != NULL && use->mode != TN__READ))
+      tn__error_put(use->var, error);
+  }
+}
+
+static void step_failed(tn__schedule *schedule, uint32_t step, tn_code code) {
+  tn__error *error = tn__error_create(schedule->engine, code);
+  atomic_store_explicit(&schedule->careful, 1, memory_order_relaxed);
+  tn__error_announce(schedule->engine, error);
+  settle(schedule, step, error);
+  tn__error_release(error);
+}
+
+static void run_carefully(tn__schedule *schedule, uint32_t step,
+                          tn__token *token) {
+  tn__engine *engine = schedule->engine;
+  const char *name = schedule->details[step].name;
+  tn__error *cause = find_cause(schedule, step);
+  if (cause != NULL) {
+    tn__error *error = tn__error_follow(engine, cause, name);
+    settle(schedule, step, error);
+    tn__error_release(error);
+    return;
+  }
+  settle(schedule, step, NULL);
+  const bool tracing =
+      atomic_load_explicit(&engine->tracing, memory_order_relaxed) != 0;
+  const uint64_t begin = tracing ? tn__now() : 0;
+  const call *c = &schedule->calls[step];
+  const tn_code code = c->run(c->arg, token);
+  if (tracing) tn__trace_span(engine, name, NULL, begin);
+  if (code != TN_OK) step_failed(schedule, step, code);
+}
+
+/* -------------------------------------------------------------- in a loop */
+
+static tn_code run_serial(void *arg, tn__token *token) {
+  tn__schedule *schedule = arg;
+  const uint32_t n = schedule->plan.n;
+  uint32_t i = 0;
+  if (!must_be_careful(schedule)) {
+    const call *calls = schedule->calls;
+    tn_code code = TN_OK;
+    while (i < n && (code = calls[i].run(calls[i].arg, token)) == TN_OK) ++i;
+    if (code != TN_OK) step_failed(schedule, i++, code);
+  }
+  for (; i < n; ++i) run_carefully(schedule, i, token);
+  return TN_OK;
+}
+
+/* ----------------------------------------------------------------- walking */
+
+/* One thread's way through the steps. As long as it has a step to run or a
+ * predecessor to count, the run is not over and the schedule lives; the last
+ * count may end both. */
+typedef struct walk {
+  tn__schedule *schedule;
+  tn__seat *seat;      /* NULL: it has to do everything itself */
+  uint32_t next;       /* the step to go on with, or NO_STEP */
+  uint32_t spilled;    /* a list of those that found no room elsewhere */
+  uint32_t counted_at; /* place in `order` of what is being counted together */
+  uint32_t n_counted;  /* and how often */
+  bool over;           /* of the run */
+} walk;
+
+static void spill(walk *w, uint32_t step) {
+  w->schedule->plan.steps[step].spilled = w->spilled;
+  w->spilled = step;
+}
+
+/* Offers steps to others; the walk's own worker finds them too. */
+static void offer(walk *w, uint32_t begin, uint32_t end) {
+  tn__schedule *schedule = w->schedule;
+  const tn__work work = {schedule, (uint64_t)begin << 32 | end};
+  if (w->seat == NULL || !tn__deque_push(&w->seat->deque, work)) {
+    while (end > begin) spill(w, schedule->plan.order[--end]);
+  } else if (schedule->calls_hands != 0) {
+    tn__pool_call(w->seat->pool, 1);
+  }
+}
+
+/* The step at this place of `order` may run. */
+static void reach(walk *w, uint32_t at) {
+  const uint32_t step = w->schedule->plan.order[at];
+  if (step == w->schedule->plan.n)
+    w->over = true;
+  else if (w->next == NO_STEP)
+    w->next = step;
+  else
+    offer(w, at, at + 1);
+}
+
+/* `n` predecessors of the step at this place are done. */
+static void count(walk *w, uint32_t at, uint32_t n) {
+  tn__step *step = &w->schedule->plan.steps[w->schedule->plan.order[at]];
+  if (atomic_fetch_sub_explicit(&step->left, n, memory_order_acq_rel) != n)
+    return;
+  atomic_store_explicit(&step->left, step->n_before, memory_order_relaxed);
+  reach(w, at);
+}
+
+static void flush(walk *w) {
+  const uint32_t n = w->n_counted;
+  w->n_counted = 0;
+  if (n != 0) count(w, w->counted_at, n);
+}
+
+/* A step that many others lead to would be fought over by all threads. */
+static void count_later(walk *w, uint32_t at) {
+  const uint32_t *order = w->schedule->plan.order;
+  if (w->n_counted != 0 && order[w->counted_at] != order[at]) flush(w);
+  w->counted_at = at;
+  ++w->n_counted;
+}
+
+static void pass_on(walk *w, uint32_t from) {
+  const tn__plan *plan = &w->schedule->plan;
+  const tn__step *step = &plan->steps[from];
+  uint32_t at = step->next;
+  const uint32_t end = at + step->n_next;
+  if (step->n_free == 1) reach(w, at);
+  if (step->n_free > 1) offer(w, at, at + step->n_free);
+  for (at += step->n_free; at < end; ++at) {
+    const uint32_t n_before = plan->steps[plan->order[at]].n_before;
+    if (n_before == 1)
+      reach(w, at);
+    else if (n_before < BATCH)
+      count(w, at, 1);
+    else
+      count_later(w, at);
+  }
+}
+
+static void run_step(tn__schedule *schedule, uint32_t step) {
+  if (atomic_load_explicit(&schedule->careful, memory_order_relaxed) != 0) {
+    run_carefully(schedule, step, schedule->token);
+    return;
+  }
+  const call *c = &schedule->calls[step];
+  const tn_code code = c->run(c->arg, schedule->token);
+  if (code != TN_OK) step_failed(schedule, step, code);
+}
+
+/* Runs on until nothing that this walk knows of is ready. */
+static void run_on(walk *w) {
+  while (w->next != NO_STEP) {
+    const uint32_t step = w->next;
+    w->next = NO_STEP;
+    run_step(w->schedule, step);
+    pass_on(w, step);
+  }
+}
+
+static void finish(walk *w) {
+  for (;;) {
+    run_on(w);
+    if (w->spilled != NO_STEP) {
+      w->next = w->spilled;
+      w->spilled = w->schedule->plan.steps[w->next].spilled;
+    } else if (w->n_counted != 0) {
+      flush(w);
+    } else {
+      return;
+    }
+  }
+}
+
+/* Half of the range is offered whenever nothing else is. */
+static void run_range(walk *w, uint32_t begin, uint32_t end) {
+  while (begin < end) {
+    if (end - begin > 1 && w->seat != NULL &&
+        tn__deque_empty(&w->seat->deque)) {
+      const uint32_t middle = begin + (end - begin) / 2;
+      offer(w, middle, end);
+      end = middle;
+    }
+    w->next = w->schedule->plan.order[begin++];
+    run_on(w);
+  }
+}
+
+static void begin_walk(walk *w, tn__schedule *schedule) {
+  *w = (walk){.schedule = schedule,
+              .seat = tn__pool_seat(schedule->engine->pool),
+              .next = NO_STEP,
+              .spilled = NO_STEP};
+}
+
+void tn__schedule_work(tn__schedule *schedule, uint64_t range) {
+  tn__token *token = schedule->token;
+  tn__frame frame = {.outer = tn__frame_top,
+                     .engine = schedule->engine,
+                     .token = token,
+                     .flags = token->flags & TN__TOKEN_EPOCH};
+  walk w;
+  tn__frame_top = &frame;
+  begin_walk(&w, schedule);
+  run_range(&w, (uint32_t)(range >> 32), (uint32_t)range);
+  finish(&w);
+  tn__frame_top = frame.outer;
+  if (w.over) tn__token_done(token, TN_OK);
+}
+
+static tn_code run_parallel(void *arg, tn__token *token) {
+  tn__schedule *schedule = arg;
+  walk w;
+  schedule->token = token;
+  atomic_store_explicit(&schedule->careful, must_be_careful(schedule),
+                        memory_order_relaxed);
+  begin_walk(&w, schedule);
+  pass_on(&w, schedule->plan.n + 1);
+  finish(&w);
+  if (w.over) tn__token_done(token, TN_OK);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------- create and delete */
+
+static void free_schedule(tn__schedule *schedule) {
+  const tn__env *env = schedule->engine->env;
+  tn__arena_deinit(&schedule->arena);
+  tn__free(env, schedule);
+}
+
+/* Behind the last push of a deleted one. */
+static void end(void *arg) {
+  tn__schedule *schedule = arg;
+  if (schedule->operation == NULL) return;
+  for (uint32_t i = 0; i < schedule->plan.n; ++i)
+    if (schedule->details[i].drop != NULL)
+      schedule->details[i].drop(schedule->calls[i].arg);
+  free_schedule(schedule);
+}
+
+static tn_code copy_jobs(tn__schedule *schedule, const tn__job *jobs,
+                         size_t n) {
+  schedule->calls =
+      tn__arena_alloc(&schedule->arena, n * sizeof *schedule->calls);
+  schedule->details =
+      tn__arena_alloc(&schedule->arena, n * sizeof *schedule->details);
+  if (schedule->arena.failed)
+    return tn__fail(TN_OUT_OF_MEMORY, "out of memory: a schedule of %zu jobs",
+                    n);
+  for (size_t i = 0; i < n; ++i) {
+    schedule->calls[i] = (call){jobs[i].run, jobs[i].arg};
+    schedule->details[i] =
+        (details){jobs[i].name, jobs[i].drop, jobs[i].flags, 0};
+  }
+  return TN_OK;
+}
+
+/* How it is to be run. */
+static tn__job job_of(tn__schedule *schedule, const tn__job *jobs, size_t n) {
+  tn__plan *plan = &schedule->plan;
+  bool small = schedule->engine->dispatch == 0;
+  tn__job job = {.name = "schedule", .arg = schedule, .drop = end};
+  for (size_t i = 0; i < n; ++i) {
+    if ((jobs[i].flags & TN__JOB_SMALL) == 0) small = false;
+    if (i == 0 || jobs[i].priority > job.priority)
+      job.priority = jobs[i].priority;
+  }
+  schedule->serial = small || n == 0 || schedule->engine->pool == NULL;
+  schedule->calls_hands = !small || n >= MANY;
+  plan->access[plan->n_access] =
+      (tn__access){.var = &schedule->turn, .mode = TN__UPDATE};
+  job.access = plan->access;
+  job.n_access = plan->n_access + 1;
+  job.run = schedule->serial ? run_serial : run_parallel;
+  job.flags = TN__JOB_ALWAYS;
+  if (!schedule->serial) job.flags |= TN__JOB_ASYNC;
+  if (small) job.flags |= TN__JOB_SMALL;
+  return job;
+}
+
+static tn_code build(tn__schedule *schedule, const tn__job *jobs, size_t n) {
+  TN__TRY(copy_jobs(schedule, jobs, n));
+  TN__TRY(tn__plan_create(&schedule->arena, jobs, n, &schedule->plan));
+  const tn__job job = job_of(schedule, jobs, n);
+  return tn__operation_create(schedule->engine, &job, &schedule->operation);
+}
+
+tn_code tn__schedule_create(tn__engine *engine, const tn__job *jobs, size_t n,
+                            tn__schedule **out) {
+  *out = NULL;
+  tn__schedule *schedule =
+      tn__alloc_aligned(engine->env, sizeof *schedule, _Alignof(tn__schedule));
+  if (schedule == NULL) return tn__fail_memory(sizeof *schedule, "a schedule");
+  *schedule = (tn__schedule){.engine = engine};
+  tn__arena_init(&schedule->arena, engine->env);
+  const tn_code code = build(schedule, jobs, n);
+  if (code == TN_OK)
+    *out = schedule;
+  else
+    free_schedule(schedule);
+  return code;
+}
+
+tn_code tn__schedule_push(tn__schedule *schedule) {
+  return tn__operation_push(schedule->operation);
+}
+
+void tn__schedule_delete(tn__schedule *schedule) {
+  if (schedule != NULL) tn__operation_delete(schedule->operation);
+}

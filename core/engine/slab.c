@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * slab.c: memory of tokens, and how many of them were completed.
+ *
+ * Tokens of two sizes are cut from chunks that are freed with the engine. Each
+ * thread uses one of a few *slots*, whichever it finds open, beginning with its
+ * own: so a slot is nearly always in one core's cache, and nothing is left
+ * behind by a thread that ends. A slot keeps up to two batches of free tokens
+ * of each size; whole batches move through a shared list to where tokens are
+ * created, when they are completed elsewhere.
+ */
+#include <sched.h>
+
+#include "pool.h"
+
+enum {
+  N_SLOTS = 16,
+  N_SIZES = 2,
+  BATCH = 32,
+  CHUNK = 64 * 1024,
+  LINKS_SMALL = 5,
+  LINKS_BIG = 13
+};
+
+/* The multiples of a cache line that hold a token and its links. */
+static const size_t size_bytes[N_SIZES] = {256, 512};
+
+_Static_assert(sizeof(tn__token) + LINKS_SMALL * sizeof(tn__link) <= 256,
+               "the small size");
+_Static_assert(sizeof(tn__token) + LINKS_BIG * sizeof(tn__link) <= 512,
+               "the big size");
+
+/* A free token. */
+typedef struct piece {
+  struct piece *next;
+  struct piece *batch; /* of the first: the next batch */
+} piece;
+
+typedef struct shelf {
+  piece *open; /* fewer than BATCH of them, or as many */
+  piece *full; /* BATCH of them, or none */
+  size_t n;    /* in open */
+} shelf;
+
+typedef struct slot {
+  _Alignas(64) _Atomic uint32_t taken;
+  shelf shelves[N_SIZES];
+  _Atomic uint64_t n_completed[2]; /* in each epoch */
+} slot;
+
+typedef struct chunk {
+  struct chunk *next;
+  unsigned char reserved[56];
+} chunk;
+
+struct tn__slab {
+  slot slots[N_SLOTS];
+  _Alignas(64) pthread_mutex_t lock; /* of all below */
+  piece *batches[N_SIZES];
+  chunk *chunks;
+  unsigned char *fresh; /* not yet cut */
+  size_t n_fresh;       /* bytes */
+  const tn__env *env;
+};
+
+tn_code tn__slab_create(const tn__env *env, struct tn__slab **out) {
+  struct tn__slab *slab = tn__alloc_aligned(env, sizeof *slab, 64);
+  if (slab == NULL)
+    return tn__fail_memory(sizeof *slab, "the engine's memory of operations");
+  *slab = (struct tn__slab){.env = env};
+  (void)pthread_mutex_init(&slab->lock, NULL);
+  *out = slab;
+  return TN_OK;
+}
+
+void tn__slab_destroy(struct tn__slab *slab) {
+  if (slab == NULL) return;
+  for (size_t i = 0; i < N_SLOTS; ++i)
+    while (atomic_exchange(&slab->slots[i].taken, 1) != 0) (void)sched_yield();
+  while (slab->chunks != NULL) {
+    chunk *next = slab->chunks->next;
+    tn__free(slab->env, slab->chunks);
+    slab->chunks = next;
+  }
+  (void)pthread_mutex_destroy(&slab->lock);
+  tn__free(slab->env, slab);
+}
+
+/* Held for a few instructions; who finds it taken tries the next. */
+static slot *slot_take(struct tn__slab *slab) {
+  for (uint64_t i = tn__self_get();; ++i) {
+    slot *each = &slab->slots[i % N_SLOTS];
+    if (atomic_exchange_explicit(&each->taken, 1, memory_order_acquire) == 0)
+      return each;
+    if (i % N_SLOTS == 0) (void)sched_yield();
+  }
+}
+
+static void slot_give(slot *each) {
+  atomic_store_explicit(&each->taken, 0, memory_order_release);
+}
+
+/* ------------------------------------------------------------------ batches */
+
+static bool new_chunk(struct tn__slab *slab) {
+  chunk *each = tn__alloc_aligned(slab->env, CHUNK, 64);
+  if (each == NULL) return false;
+  each->next = slab->chunks;
+  slab->chunks = each;
+  slab->fresh = (unsigned char *)(each + 1);
+  slab->n_fresh = CHUNK - sizeof *each;
+  return true;
+}
+
+/* Cuts up to BATCH tokens; what a chunk has left of the wrong size is not
+ * used. The lock is held. */
+static piece *cut(struct tn__slab *slab, size_t size, size_t *n) {
+  const size_t bytes = size_bytes[size];
+  piece *first = NULL;
+  if (slab->n_fresh < bytes && !new_chunk(slab)) return NULL;
+  for (*n = 0; *n < BATCH && slab->n_fresh >= bytes; ++*n) {
+    piece *each = (piece *)(void *)slab->fresh;
+    slab->fresh += bytes;
+    slab->n_fresh -= bytes;
+    each->next = first;
+    first = each;
+  }
+  return first;
+}
+
+static piece *batch_get(struct tn__slab *slab, size_t size, size_t *n) {
+  (void)pthread_mutex_lock(&slab->lock);
+  piece *first = slab->batches[size];
+  if (first != NULL) {
+    slab->batches[size] = first->batch;
+    *n = BATCH;
+  } else {
+    first = cut(slab, size, n);
+  }
+  (void)pthread_mutex_unlock(&slab->lock);
+  return first;
+}
+
+static void batch_put(struct tn__slab *slab, size_t size, piece *first) {
+  (void)pthread_mutex_lock(&slab->lock);
+  first->batch = slab->batches[size];
+  slab->batches[size] = first;
+  (void)pthread_mutex_unlock(&slab->lock);
+}
+
+static piece *piece_get(struct tn__slab *slab, slot *mine, size_t size) {
+  shelf *from = &mine->shelves[size];
+  if (from->open == NULL && from->full != NULL) {
+    from->open = from->full;
+    from->full = NULL;
+    from->n = BATCH;
+  }
+  if (from->open == NULL) from->open = batch_get(slab, size, &from->n);
+  piece *each = from->open;
+  if (each == NULL) return NULL;
+  from->open = each->next;
+  --from->n;
+  return each;
+}
+
+static void piece_put(struct tn__slab *slab, slot *mine, size_t size,
+                      piece *each) {
+  shelf *to = &mine->shelves[size];
+  if (to->n == BATCH) {
+    if (to->full != NULL) batch_put(slab, size, to->full);
+    to->full = to->open;
+    to->open = NULL;
+    to->n = 0;
+  }
+  each->next = to->open;
+  to->open = each;
+  ++to->n;
+}
+
+/* ------------------------------------------------------------------- tokens */
+
+tn__token *tn__token_create(tn__engine *engine, uint32_t n_links) {
+  const bool big = n_links > LINKS_SMALL;
+  tn__link *links = NULL;
+  if (n_links > LINKS_BIG) {
+    links = tn__alloc(engine->env, n_links * sizeof *links);
+    if (links == NULL) return NULL;
+  }
+  slot *mine = slot_take(engine->slab);
+  tn__token *token = (tn__token *)piece_get(engine->slab, mine, big ? 1 : 0);
+  slot_give(mine);
+  if (token == NULL) {
+    tn__free(engine->env, links);
+    return NULL;
+  }
+  token->engine = engine;
+  token->flags = big ? TN__TOKEN_BIG : 0;
+  token->links = links != NULL ? links : (tn__link *)(token + 1);
+  return token;
+}
+
+/* Into the slot; a long list of links goes first. */
+static void put(tn__token *token, slot *mine) {
+  struct tn__slab *slab = token->engine->slab;
+  if ((token->flags & TN__TOKEN_STACK) != 0) return;
+  const size_t size = (token->flags & TN__TOKEN_BIG) != 0 ? 1 : 0;
+  piece_put(slab, mine, size, (piece *)(void *)token);
+}
+
+static void free_links(tn__token *token) {
+  if ((token->flags & TN__TOKEN_STACK) == 0 &&
+      token->links != (tn__link *)(token + 1))
+    tn__free(token->engine->env, token->links);
+}
+
+void tn__token_end(tn__token *token) {
+  tn__engine *engine = token->engine;
+  const uint32_t epoch = (token->flags & TN__TOKEN_EPOCH) != 0 ? 1 : 0;
+  free_links(token);
+  slot *mine = slot_take(engine->slab);
+  put(token, mine);
+  tn__count_up(&mine->n_completed[epoch]);
+  tn__drain_notify(engine);
+  slot_give(mine); /* the last touch: tn__slab_destroy waits for it */
+}
+
+uint64_t tn__slab_completed(const struct tn__slab *slab, uint32_t epoch) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < N_SLOTS; ++i)
+    sum += atomic_load_explicit(&slab->slots[i].n_completed[epoch],
+                                memory_order_acquire);
+  return sum;
+}

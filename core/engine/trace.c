@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * trace.c: spans. Each thread writes into blocks of its own, which belong to
+ * the engine and live as long as it does; whoever writes the file reads of each
+ * block what its thread has published by then, and waits for nobody.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pool.h"
+
+enum { BLOCK = 64 << 10, NAME_MAX_BYTES = 1000 };
+
+/* In a block: this, the name, the queue's name; both without an end. */
+typedef struct span {
+  uint64_t begin;
+  uint64_t end;
+  uint32_t n_name;
+  uint32_t n_queue;
+} span;
+
+typedef struct block {
+  _Atomic(struct block *) next;
+  _Atomic size_t used;
+  unsigned char bytes[BLOCK];
+} block;
+
+/* One thread's. */
+typedef struct lane {
+  struct lane *next;
+  uint32_t number; /* in the file */
+  uint32_t worker; /* 0: no worker */
+  _Atomic(block *) first;
+  block *last;
+} lane;
+
+typedef struct tn__trace {
+  const tn__env *env;
+  uint64_t id;             /* tells it from a former one in the same place */
+  _Atomic uint64_t start;  /* spans that began before do not count */
+  _Atomic uint64_t n_lost; /* for lack of memory */
+  pthread_mutex_t lock;
+  lane *lanes;
+  uint32_t n_lanes;
+  uint32_t reserved;
+} tn__trace;
+
+/* Where this thread wrote last. */
+static _Thread_local struct {
+  const tn__trace *trace;
+  uint64_t id;
+  lane *lane;
+} current;
+
+uint64_t tn__now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ----------------------------------------------------------------- recording
+ */
+
+static lane *create_lane(tn__engine *engine, tn__trace *trace) {
+  lane *l = tn__zalloc(trace->env, sizeof *l);
+  if (l == NULL) return NULL;
+  if (engine->pool != NULL) l->worker = tn__pool_worker(engine->pool);
+  pthread_mutex_lock(&trace->lock);
+  l->number = ++trace->n_lanes;
+  l->next = trace->lanes;
+  trace->lanes = l;
+  pthread_mutex_unlock(&trace->lock);
+  return l;
+}
+
+static lane *lane_here(tn__engine *engine) {
+  tn__trace *trace = engine->trace;
+  if (current.trace == trace && current.id == trace->id) return current.lane;
+  lane *l = create_lane(engine, trace);
+  if (l == NULL) return NULL;
+  current.trace = trace;
+  current.id = trace->id;
+  current.lane = l;
+  return l;
+}
+
+/* Room for so many bytes at the end of the lane, or NULL. */
+static block *room(const tn__trace *trace, lane *l, size_t bytes) {
+  block *last = l->last;
+  if (last != NULL &&
+      BLOCK - atomic_load_explicit(&last->used, memory_order_relaxed) >= bytes)
+    return last;
+  block *b = tn__alloc(trace->env, sizeof *b);
+  if (b == NULL) return NULL;
+  atomic_init(&b->next, NULL);
+  atomic_init(&b->used, 0);
+  atomic_store_explicit(last != NULL ? &last->next : &l->first, b,
+                        memory_order_release);
+  l->last = b;
+  return b;
+}
+
+static uint32_t length(const char *text) {
+  return (uint32_t)strnlen(text, NAME_MAX_BYTES);
+}
+
+static void put(block *b, const span *s, const char *name, const char *queue) {
+  const size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
+  unsigned char *to = b->bytes + used;
+  memcpy(to, s, sizeof *s);
+  memcpy(to + sizeof *s, name, s->n_name);
+  memcpy(to + sizeof *s + s->n_name, queue, s->n_queue);
+  atomic_store_explicit(&b->used, used + sizeof *s + s->n_name + s->n_queue,
+                        memory_order_release);
+}
+
+void tn__trace_span(tn__engine *engine, const char *name,
+                    const tn__queue *queue, uint64_t begin) {
+  const uint64_t end = tn__now();
+  tn__trace *trace = engine->trace;
+  if (name == NULL) name = "a function";
+  const char *queue_name = queue != NULL ? queue->name : "host";
+  const span s = {begin, end, length(name), length(queue_name)};
+  lane *l = lane_here(engine);
+  block *b = l == NULL ? NULL : room(trace, l, sizeof s + s.n_name + s.n_queue);
+  if (b != NULL)
+    put(b, &s, name, queue_name);
+  else
+    atomic_fetch_add_explicit(&trace->n_lost, 1, memory_order_relaxed);
+}
+
+/* ------------------------------------------------------------ start and stop
+ */
+
+static tn_code create_trace(tn__engine *engine) {
+  tn__trace *trace = tn__zalloc(engine->env, sizeof *trace);
+  if (trace == NULL) return tn__fail_memory(sizeof *trace, "a trace");
+  trace->env = engine->env;
+  trace->id = tn__now();
+  pthread_mutex_init(&trace->lock, NULL);
+  engine->trace = trace;
+  return TN_OK;
+}
+
+/* Nobody pushes meanwhile, and the gate's owner learns of it. */
+static tn_code start_paused(tn__engine *engine) {
+  if (atomic_load_explicit(&engine->tracing, memory_order_relaxed) != 0)
+    return tn__fail(TN_EXISTS,
+                    "trace: one is being recorded already; stop it first");
+  if (engine->trace == NULL) TN__TRY(create_trace(engine));
+  atomic_store_explicit(&engine->trace->start, tn__now(), memory_order_relaxed);
+  atomic_store_explicit(&engine->trace->n_lost, 0, memory_order_relaxed);
+  atomic_store_explicit(&engine->tracing, 1, memory_order_release);
+  return TN_OK;
+}
+
+tn_code tn__trace_start(tn__engine *engine) {
+  tn__engine_pause(engine);
+  const tn_code code = start_paused(engine);
+  tn__engine_resume(engine);
+  return code;
+}
+
+void tn__trace_stop(tn__engine *engine) {
+  tn__engine_pause(engine);
+  atomic_store_explicit(&engine->tracing, 0, memory_order_relaxed);
+  tn__engine_resume(engine);
+}
+
+static void free_lane(const tn__env *env, lane *l) {
+  block *b = atomic_load_explicit(&l->first, memory_order_acquire);
+  while (b != NULL) {
+    block *next = atomic_load_explicit(&b->next, memory_order_acquire);
+    tn__free(env, b);
+    b = next;
+  }
+  tn__free(env, l);
+}
+
+void tn__trace_drop(tn__engine *engine) {
+  tn__trace *trace = engine->trace;
+  if (trace == NULL) return;
+  engine->trace = NULL;
+  while (trace->lanes != NULL) {
+    lane *next = trace->lanes->next;
+    free_lane(trace->env, trace->lanes);
+    trace->lanes = next;
+  }
+  pthread_mutex_destroy(&trace->lock);
+  tn__free(trace->env, trace);
+}
+
+/* ------------------------------------------------------------------- writing
+ */
+
+typedef struct writer {
+  FILE *file;
+  tn__buf buf; /* of one line */
+  uint64_t start;
+  uint32_t lane;
+  bool any;
+} writer;
+
+static void write_line(writer *w) {
+  if (fputs(w->any ? ",\n" : "\n", w->file) >= 0 && w->buf.n > 0)
+    fwrite(w->buf.s, 1, w->buf.n, w->file);
+  w->any = true;
+  w->buf.n = 0;
+}
+
+/* Microseconds, without the locale's idea of a decimal point. */
+static void add_us(tn__buf *buf, uint64_t ns) {
+  tn__buf_add(buf, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000));
+}
+
+static void add_text(tn__buf *buf, const unsigned char *text, uint32_t n) {
+  char copy[NAME_MAX_BYTES + 1];
+  memcpy(copy, text, n);
+  copy[n] = '\0';
+  tn__buf_json(buf, copy);
+}
+
+static void write_span(writer *w, const span *s, const unsigned char *text) {
+  tn__buf *buf = &w->buf;
+  if (s->begin < w->start) return;
+  tn__buf_add(buf, "{\"name\":");
+  add_text(buf, text, s->n_name);
+  tn__buf_add(buf, ",\"cat\":");
+  add_text(buf, text + s->n_name, s->n_queue);
+  tn__buf_add(buf, ",\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":", w->lane);
+  add_us(buf, s->begin - w->start);
+  tn__buf_add(buf, ",\"dur\":");
+  add_us(buf, s->end - s->begin);
+  tn__buf_add(buf, "}");
+  write_line(w);
+}
+
+static void write_block(writer *w, const block *b) {
+  const size_t used = atomic_load_explicit(&b->used, memory_order_acquire);
+  for (size_t at = 0; at < used;) {
+    span s;
+    memcpy(&s, b->bytes + at, sizeof s);
+    write_span(w, &s, b->bytes + at + sizeof s);
+    at += sizeof s + s.n_name + s.n_queue;
+  }
+}
+
+static void write_lane(writer *w, lane *l) {
+  w->lane = l->number;
+  tn__buf_add(&w->buf,
+              "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%u,"
+              "\"args\":{\"name\":\"%s %u\"}}",
+              l->number, l->worker != 0 ? "worker" : "thread",
+              l->worker != 0 ? l->worker : l->number);
+  write_line(w);
+  const block *b = atomic_load_explicit(&l->first, memory_order_acquire);
+  for (; b != NULL; b = atomic_load_explicit(&b->next, memory_order_acquire))
+    write_block(w, b);
+}
+
+static void write_all(writer *w, tn__trace *trace) {
+  pthread_mutex_lock(&trace->lock);
+  lane *l = trace->lanes;
+  pthread_mutex_unlock(&trace->lock);
+  fputs("{\"traceEvents\":[", w->file);
+  for (; l != NULL; l = l->next) write_lane(w, l);
+  fprintf(w->file,
+          "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"lost\":%" PRIu64
+          "}}\n",
+          atomic_load_explicit(&trace->n_lost, memory_order_relaxed));
+}
+
+static tn_code write_file(tn__trace *trace, FILE *file) {
+  writer w = {.file = file};
+  tn__buf_init(&w.buf, trace->env);
+  w.start = atomic_load_explicit(&trace->start, memory_order_relaxed);
+  write_all(&w, trace);
+  const bool failed = w.buf.failed;
+  tn__buf_deinit(&w.buf);
+  return failed ? tn__fail_memory(NAME_MAX_BYTES, "a line of a trace") : TN_OK;
+}
+
+static tn_code fail_io(const char *path, const char *what) {
+  return tn__fail(TN_IO, "%s: cannot %s this trace: %s", path, what,
+                  strerror(errno));
+}
+
+static tn_code write_to(tn__trace *trace, const char *temporary,
+                        const char *path) {
+  FILE *file = fopen(temporary, "we");
+  if (file == NULL) return fail_io(path, "create");
+  tn_code code = write_file(trace, file);
+  const bool failed = ferror(file) != 0;
+  if (fclose(file) != 0 || failed) code = fail_io(temporary, "write");
+  if (code == TN_OK && rename(temporary, path) != 0)
+    code = fail_io(path, "rename");
+  if (code != TN_OK) unlink(temporary);
+  return code;
+}
+
+tn_code tn__trace_write(tn__engine *engine, const char *path) {
+  if (engine->trace == NULL)
+    return tn__fail(TN_INVALID,
+                    "%s: nothing was recorded; start a trace before the work "
+                    "that it is to show",
+                    path);
+  tn__buf temporary;
+  tn__buf_init(&temporary, engine->env);
+  tn__buf_add(&temporary, "%s.%ld.part", path, (long)getpid());
+  const tn_code code = temporary.failed
+                           ? tn__fail_memory(strlen(path), "a file name")
+                           : write_to(engine->trace, temporary.s, path);
+  tn__buf_deinit(&temporary);
+  return code;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * names.c: which names an array in a file may have. Nothing here ever makes a
+ * file of such a name, but others may, so what could lead out of a folder is
+ * neither read nor written.
+ */
+#include <string.h>
+
+#include "exchange.h"
+
+static bool climbs(const char *name, size_t n) {
+  for (size_t i = 0; i + 1 < n; ++i) {
+    bool begins = i == 0 || name[i - 1] == '/';
+    bool ends = i + 2 == n || name[i + 2] == '/';
+    if (begins && ends && name[i] == '.' && name[i + 1] == '.') return true;
+  }
+  return false;
+}
+
+static bool is_utf8(const char *name, size_t n) {
+  const char *end = name + n;
+  while (name < end) {
+    size_t length = tn__utf8_length(name);
+    if (length == 0) return false;
+    name += length;
+  }
+  return name == end;
+}
+
+const char *tn__name_fault(const char *name, size_t n) {
+  if (n == 0) return "the name of an array is empty";
+  for (size_t i = 0; i < n; ++i)
+    if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
+      return "the name of an array has a control character in it";
+  if (memchr(name, '\\', n))
+    return "the name of an array has a backslash in it";
+  if (name[0] == '/') return "the name of an array begins with a slash";
+  if (climbs(name, n)) return "the name of an array leads upwards with `..`";
+  if (!is_utf8(name, n)) return "the name of an array is not UTF-8";
+  return NULL;
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * save.c: arrays become a file: which format, whether the names will do, and
+ * the elements of any array as a stream of dense bytes.
+ */
+#include <string.h>
+
+#include "exchange.h"
+
+/* ---------------------------------------------------------------- elements */
+
+enum { PIECE = 1 << 14 };
+
+/* Elements on their way out. */
+typedef struct stream {
+  tn_array *array;
+  tn__write_fn *write;
+  void *ctx;
+  unsigned char *piece; /* PIECE bytes */
+} stream;
+
+uint64_t tn__array_bytes(const tn_array *array) {
+  const tn_tensor *t = &array->tensor;
+  return (uint64_t)tn_tensor_size(t) * (uint64_t)tn_dtype_bytes(t->dtype);
+}
+
+static tn_code stream_zeros(stream *s, uint64_t bytes) {
+  memset(s->piece, 0, PIECE);
+  while (bytes > 0) {
+    size_t n = bytes < PIECE ? (size_t)bytes : PIECE;
+    TN__TRY(s->write(s->ctx, s->piece, n));
+    bytes -= n;
+  }
+  return TN_OK;
+}
+
+/* Elements that fit into a piece. */
+static tn_code stream_piece(stream *s, const tn_tensor *part, size_t bytes) {
+  int64_t strides[TN_MAX_NDIM];
+  tn_tensor dense = *part;
+  dense.data = s->piece;
+  dense.strides = strides;
+  tn__strides_dense(part->ndim, part->shape, strides);
+  tn__tensor_copy(&dense, part);
+  return s->write(s->ctx, s->piece, bytes);
+}
+
+/* As many rows at once as fit into a piece; rows that are longer than one are
+ * taken apart in turn. */
+static tn_code stream_part(stream *s, const tn_tensor *t) {
+  int64_t shape[TN_MAX_NDIM];
+  const int64_t size = tn_dtype_bytes(t->dtype);
+  const int64_t n = t->shape[0], row = tn_tensor_size(t) / n * size;
+  const int64_t step = row <= PIECE ? PIECE / row : 1;
+  tn_tensor part = *t;
+  part.shape = shape;
+  memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
+  for (int64_t i = 0; i < n; i += step) {
+    part.data = (char *)t->data + i * t->strides[0] * size;
+    if (row > PIECE) {
+      tn_tensor inner = part;
+      --inner.ndim, ++inner.shape, ++inner.strides;
+      TN__TRY(stream_part(s, &inner));
+      continue;
+    }
+    shape[0] = step < n - i ? step : n - i;
+    TN__TRY(stream_piece(s, &part, (size_t)(shape[0] * row)));
+  }
+  return TN_OK;
+}
+
+static tn_code stream_run(void *arg, tn__token *token) {
+  stream *s = arg;
+  uint64_t bytes = tn__array_bytes(s->array);
+  tn_tensor t = tn__array_metadata(s->array);
+  (void)token;
+  t.data = tn__array_data(s->array);
+  if (bytes == 0) return TN_OK;
+  if (!t.data) return stream_zeros(s, bytes);
+  if (tn_tensor_is_contiguous(&t))
+    return s->write(s->ctx, t.data, (size_t)bytes);
+  return stream_part(s, &t);
+}
+
+static tn_code stream_on_cpu(stream *s) {
+  const tn__access use = {&s->array->block->var, TN__READ, 0};
+  return tn__run_here(s->array->env->engine,
+                      &(tn__job){.name = "tn_bundle_save",
+                                 .run = stream_run,
+                                 .arg = s,
+                                 .access = &use,
+                                 .n_access = 1});
+}
+
+tn_code tn__array_stream(tn_array *array, tn__write_fn *write, void *ctx) {
+  stream s = {.array = array, .write = write, .ctx = ctx};
+  const tn__env *env = array->env;
+  tn_array *here = NULL;
+  if (array->block->device != env->cpu) {
+    TN__TRY(tn__array_to(array, env->cpu, &here));
+    s.array = here;
+  }
+  s.piece = tn__alloc(env, PIECE);
+  tn_code rc =
+      s.piece ? stream_on_cpu(&s) : tn__fail_memory(PIECE, "writing an array");
+  tn__free(env, s.piece);
+  tn__array_release(here);
+  return rc;
+}
+
+/* -------------------------------------------------------------------- .npy */
+
+static const char *npy_descr(tn_dtype dtype) {
+  switch (dtype) {
+    case TN_F16:
+      return "<f2";
+    case TN_F32:
+      return "<f4";
+    case TN_F64:
+      return "<f8";
+    case TN_I8:
+      return "|i1";
+    case TN_I16:
+      return "<i2";
+    case TN_I32:
+      return "<i4";
+    case TN_I64:
+      return "<i8";
+    case TN_U8:
+      return "|u1";
+    case TN_U16:
+      return "<u2";
+    case TN_U32:
+      return "<u4";
+    case TN_U64:
+      return "<u8";
+    case TN_BOOL:
+      return "|b1";
+    default:
+      return NULL;
+  }
+}
+
+/* Padded so that the elements begin at a multiple of 64, as NumPy does. */
+static void npy_dict(const char *descr, const tn_tensor *t, tn__buf *out) {
+  tn__buf_add(out, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+  for (int32_t i = 0; i < t->ndim; ++i)
+    tn__buf_add(out, "%s%lld", i ? ", " : "", (long long)t->shape[i]);
+  tn__buf_add(out, "%s), }", t->ndim == 1 ? "," : "");
+  while (!out->failed && (out->n + 1) % 64 != 0) tn__buf_bytes(out, " ", 1);
+  tn__buf_bytes(out, "\n", 1);
+}
+
+tn_code tn__npy_header(const char *path, const char *name,
+                       const tn_array *array, tn__buf *out) {
+  const char *descr = npy_descr(array->tensor.dtype);
+  if (!descr)
+    return tn__fail(TN_UNSUPPORTED,
+                    "%s: %s%s%s is bf16, which .npy cannot name; save a "
+                    ".safetensors, or the array cast to f32 (tn_array_cast)",
+                    path, name ? "`" : "the array", name ? name : "",
+                    name ? "`" : "");
+  tn__buf_bytes(out, "\x93NUMPY\1\0\0\0", 10);
+  npy_dict(descr, &array->tensor, out);
+  if (out->failed) return tn__fail_memory(128, "the header of a .npy");
+  out->s[8] = (char)((out->n - 10) & 0xff);
+  out->s[9] = (char)((out->n - 10) >> 8);
+  return TN_OK;
+}
+
+static tn_code npy_save(tn__sink *sink, const tn_bundle_content *content) {
+  tn__buf head;
+  tn_array *array = content->items[0].array;
+  tn__buf_init(&head, sink->env);
+  tn_code rc = tn__npy_header(sink->path, NULL, array, &head);
+  if (!rc) rc = tn__sink_write(sink, head.s, head.n);
+  if (!rc) rc = tn__array_stream(array, tn__sink_write, sink);
+  tn__buf_deinit(&head);
+  return rc;
+}
+
+/* -------------------------------------------------------------- what to save
+ */
+
+/* What a format takes. */
+typedef struct format {
+  const char *end; /* of the file's name */
+  tn_code (*save)(tn__sink *sink, const tn_bundle_content *content);
+  bool named;
+  bool deflates;
+  bool describes; /* has metadata */
+} format;
+
+static const format formats[] = {
+    {".npy", npy_save, .named = false},
+    {".npz", tn__npz_save, .named = true, .deflates = true},
+    {".safetensors", tn__safetensors_save, .named = true, .describes = true}};
+
+static tn_code format_find(const char *path, const format **out) {
+  size_t n = strlen(path);
+  for (size_t i = 0; i < sizeof formats / sizeof formats[0]; ++i) {
+    size_t m = strlen(formats[i].end);
+    if (n <= m || strcmp(path + n - m, formats[i].end) != 0) continue;
+    *out = &formats[i];
+    return TN_OK;
+  }
+  return tn__fail(TN_INVALID,
+                  "%s: the end of a file's name says its format: .npy, .npz "
+                  "or .safetensors",
+                  path);
+}
+
+/* A file of no known format will be refused for that. */
+bool tn__bundle_is_named(const char *path) {
+  size_t n = strlen(path);
+  return n > 4 && strcmp(path + n - 4, ".npy") != 0;
+}
+
+static tn_code content_check(const char *path, const format *f,
+                             const tn_bundle_content *content) {
+  if (!f->named && content->n_items != 1)
+    return tn__fail(TN_INVALID,
+                    "%s: a .npy holds one array, not %zu; save a .npz", path,
+                    content->n_items);
+  if (content->flags & ~(uint32_t)TN_BUNDLE_DEFLATE ||
+      (content->flags && !f->deflates))
+    return tn__fail(TN_INVALID,
+                    "%s: the flags are 0x%x; a .npz takes TN_BUNDLE_DEFLATE, "
+                    "other formats none",
+                    path, (unsigned)content->flags);
+  if (content->n_metadata > 0 && !f->describes)
+    return tn__fail(TN_INVALID, "%s: only a .safetensors holds metadata", path);
+  return TN_OK;
+}
+
+/* With a map, which borrows the names. */
+static tn_code names_add(const tn__env *env, const char *path,
+                         const tn_bundle_content *content, tn__map *map) {
+  TN__TRY(tn__map_reserve(env, map, content->n_items));
+  for (size_t i = 0; i < content->n_items; ++i) {
+    const char *name = content->items[i].name;
+    const char *fault = tn__name_fault(name, strlen(name));
+    if (!fault && strcmp(name, "__metadata__") == 0)
+      fault = "`__metadata__` means something else to safetensors";
+    if (!fault && strlen(name) > 60000)
+      fault = "the name of an array is longer than 60000 bytes";
+    if (fault) return tn__fail(TN_INVALID, "%s: array %zu: %s", path, i, fault);
+    if (tn__map_get(map, name))
+      return tn__fail(TN_INVALID, "%s: two arrays are named `%.200s`", path,
+                      name);
+    TN__TRY(tn__map_set(env, map, name, content->items[i].array));
+  }
+  return TN_OK;
+}
+
+static tn_code keys_add(const tn__env *env, const char *path,
+                        const tn_bundle_content *content, tn__map *map) {
+  TN__TRY(tn__map_reserve(env, map, content->n_metadata));
+  for (size_t i = 0; i < content->n_metadata; ++i) {
+    const char *key = content->metadata[i].key;
+    if (tn__map_get(map, key))
+      return tn__fail(TN_INVALID, "%s: the metadata has the key `%.200s` twice",
+                      path, key);
+    TN__TRY(tn__map_set(env, map, key, (void *)(uintptr_t)key));
+  }
+  return TN_OK;
+}
+
+static tn_code names_check(const tn__env *env, const char *path,
+                           const tn_bundle_content *content) {
+  tn__map names = {0}, keys = {0};
+  tn_code rc = names_add(env, path, content, &names);
+  if (!rc) rc = keys_add(env, path, content, &keys);
+  tn__map_deinit(env, &names);
+  tn__map_deinit(env, &keys);
+  return rc;
+}
+
+tn_code tn__bundle_save(const tn__env *env, const char *path,
+                        const tn_bundle_content *content) {
+  const format *f = NULL;
+  tn__sink sink;
+  TN__TRY(format_find(path, &f));
+  TN__TRY(content_check(path, f, content));
+  if (f->named) TN__TRY(names_check(env, path, content));
+  TN__TRY(tn__sink_open(env, path, &sink));
+  tn_code rc = f->save(&sink, content);
+  if (!rc) rc = tn__sink_commit(&sink);
+  tn__sink_close(&sink);
+  return rc;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * save_npz.c: a .npz: a zip of .npy members, stored or deflated. Times are
+ * those of 1980, and the large form of sizes (zip64) is used for every member,
+ * so that there is one way and the same content makes the same bytes.
+ */
+#include <limits.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "exchange.h"
+
+enum {
+  PIECE = 1 << 14,
+  LOCAL_BYTES = 30,
+  LOCAL_EXTRA = 20,
+  ENTRY_EXTRA = 28,
+  VERSION = 45,       /* zip64 */
+  UTF8_NAME = 1 << 11 /* flag */
+};
+
+/* A member that was written, for the directory. */
+typedef struct written {
+  uint64_t at;
+  uint64_t stored;
+  uint64_t bytes;
+  uint32_t sum;
+} written;
+
+/* A member that is being written. */
+typedef struct packer {
+  tn__sink *sink;
+  bool deflates;
+  uint64_t bytes;
+  uLong sum;
+  z_stream z;
+  unsigned char piece[PIECE];
+} packer;
+
+/* ------------------------------------------------------------------- bytes */
+
+static unsigned char *put16(unsigned char *p, uint32_t n) {
+  *p++ = (unsigned char)n;
+  *p++ = (unsigned char)(n >> 8);
+  return p;
+}
+
+static unsigned char *put32(unsigned char *p, uint32_t n) {
+  return put16(put16(p, n & 0xffff), n >> 16);
+}
+
+static unsigned char *put64(unsigned char *p, uint64_t n) {
+  return put32(put32(p, (uint32_t)n), (uint32_t)(n >> 32));
+}
+
+/* What local header and directory say alike: from the version to the length of
+ * the extra field. */
+static unsigned char *put_common(unsigned char *p, uint32_t method,
+                                 const written *w, size_t n_name) {
+  p = put16(p, VERSION);
+  p = put16(p, UTF8_NAME);
+  p = put16(p, method);
+  p = put16(p, 0);          /* midnight */
+  p = put16(p, 1 << 5 | 1); /* the first of January 1980 */
+  p = put32(p, w->sum);
+  p = put32(p, UINT32_MAX); /* sizes stand in the extra field */
+  p = put32(p, UINT32_MAX);
+  return put16(p, (uint32_t)n_name + 4);
+}
+
+/* ------------------------------------------------------------------ members */
+
+static void *zlib_alloc(void *env, uInt n, uInt size) {
+  return tn__alloc(env, (size_t)n * size);
+}
+
+static void zlib_free(void *env, void *memory) {
+  tn__free(env, memory);
+}
+
+/* Writes what deflate makes of the input, until it wants more. */
+static tn_code deflate_some(packer *k, int flush) {
+  do {
+    k->z.next_out = k->piece;
+    k->z.avail_out = PIECE;
+    (void)deflate(&k->z, flush); /* fails on no input */
+    TN__TRY(tn__sink_write(k->sink, k->piece, PIECE - k->z.avail_out));
+  } while (k->z.avail_out == 0);
+  return TN_OK;
+}
+
+/* A tn__write_fn. */
+static tn_code pack(void *ctx, const void *bytes, size_t n) {
+  packer *k = ctx;
+  const unsigned char *next = bytes;
+  if (n == 0) return TN_OK; /* which would reset the sum */
+  k->sum = crc32_z(k->sum, next, n);
+  k->bytes += n;
+  if (!k->deflates) return tn__sink_write(k->sink, bytes, n);
+  while (n > 0) {
+    uInt some = n < INT_MAX ? (uInt)n : INT_MAX;
+    k->z.next_in = (unsigned char *)(uintptr_t)next; /* only read */
+    k->z.avail_in = some;
+    TN__TRY(deflate_some(k, Z_NO_FLUSH));
+    next += some;
+    n -= some;
+  }
+  return TN_OK;
+}
+
+static tn_code pack_array(packer *k, const tn_bundle_item *item) {
+  tn__buf head;
+  tn__buf_init(&head, k->sink->env);
+  tn_code rc = tn__npy_header(k->sink->path, item->name, item->array, &head);
+  if (!rc) rc = pack(k, head.s, head.n);
+  tn__buf_deinit(&head);
+  if (!rc) rc = tn__array_stream(item->array, pack, k);
+  if (!rc && k->deflates) rc = deflate_some(k, Z_FINISH);
+  return rc;
+}
+
+static tn_code pack_deflated(packer *k, const tn_bundle_item *item) {
+  k->z.zalloc = zlib_alloc;
+  k->z.zfree = zlib_free;
+  k->z.opaque = (void *)(uintptr_t)k->sink->env; /* only read */
+  if (deflateInit2(&k->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8,
+                   Z_DEFAULT_STRATEGY) != Z_OK)
+    return tn__fail_memory(1 << 18, "compressing an array");
+  tn_code rc = pack_array(k, item);
+  (void)deflateEnd(&k->z);
+  return rc;
+}
+
+/* The header is written twice: sizes and sum are known afterwards. */
+static tn_code local_put(packer *k, const written *w, const char *name,
+                         bool again) {
+  unsigned char head[LOCAL_BYTES], extra[LOCAL_EXTRA];
+  const size_t n = strlen(name);
+  unsigned char *p = put32(head, 0x04034b50);
+  p = put_common(p, k->deflates ? Z_DEFLATED : 0, w, n);
+  put16(p, LOCAL_EXTRA);
+  p = put16(put16(extra, 1), LOCAL_EXTRA - 4);
+  put64(put64(p, w->bytes), w->stored);
+  if (again) {
+    TN__TRY(tn__sink_patch(k->sink, w->at, head, sizeof head));
+    return tn__sink_patch(k->sink, w->at + sizeof head + n + 4, extra,
+                          sizeof extra);
+  }
+  TN__TRY(tn__sink_write(k->sink, head, sizeof head));
+  TN__TRY(tn__sink_write(k->sink, name, n));
+  TN__TRY(tn__sink_write(k->sink, ".npy", 4));
+  return tn__sink_write(k->sink, extra, sizeof extra);
+}
+
+static tn_code member_put(packer *k, const tn_bundle_item *item, written *w) {
+  *w = (written){.at = k->sink->at};
+  TN__TRY(local_put(k, w, item->name, false));
+  uint64_t begin = k->sink->at;
+  k->bytes = 0;
+  k->sum = crc32(0, NULL, 0);
+  TN__TRY(k->deflates ? pack_deflated(k, item) : pack_array(k, item));
+  w->stored = k->sink->at - begin;
+  w->bytes = k->bytes;
+  w->sum = (uint32_t)k->sum;
+  return local_put(k, w, item->name, true);
+}
+
+/* ---------------------------------------------------------------- directory */
+
+static tn_code entry_put(packer *k, const written *w, const char *name) {
+  unsigned char head[46], extra[ENTRY_EXTRA];
+  const size_t n = strlen(name);
+  unsigned char *p = put32(head, 0x02014b50);
+  p = put16(p, 3 << 8 | VERSION); /* made on Unix */
+  p = put_common(p, k->deflates ? Z_DEFLATED : 0, w, n);
+  p = put16(p, ENTRY_EXTRA);
+  p = put16(put16(put16(p, 0), 0), 0); /* comment, disk, attributes */
+  p = put32(p, 0100644u << 16);        /* a file that its owner may write */
+  put32(p, UINT32_MAX);
+  p = put16(put16(extra, 1), ENTRY_EXTRA - 4);
+  put64(put64(put64(p, w->bytes), w->stored), w->at);
+  TN__TRY(tn__sink_write(k->sink, head, sizeof head));
+  TN__TRY(tn__sink_write(k->sink, name, n));
+  TN__TRY(tn__sink_write(k->sink, ".npy", 4));
+  return tn__sink_write(k->sink, extra, sizeof extra);
+}
+
+static tn_code end_put(tn__sink *sink, uint64_t n, uint64_t begin) {
+  unsigned char end[56 + 20 + 22] = {0};
+  const uint64_t at = sink->at;
+  unsigned char *p = put32(end, 0x06064b50);
+  p = put64(p, 56 - 12); /* of the record, behind this number */
+  p = put16(put16(p, 3 << 8 | VERSION), VERSION);
+  p = put64(p, 0); /* disks */
+  p = put64(put64(p, n), n);
+  p = put64(put64(p, at - begin), begin);
+  p = put32(put32(p, 0x07064b50), 0);
+  p = put32(put64(p, at), 1);
+  p = put64(put32(p, 0x06054b50), UINT64_MAX << 32);
+  p = put32(p, UINT32_MAX);
+  put32(p, UINT32_MAX);
+  return tn__sink_write(sink, end, sizeof end);
+}
+
+static tn_code all_put(packer *k, const tn_bundle_content *content,
+                       written *members) {
+  for (size_t i = 0; i < content->n_items; ++i)
+    TN__TRY(member_put(k, &content->items[i], &members[i]));
+  uint64_t begin = k->sink->at;
+  for (size_t i = 0; i < content->n_items; ++i)
+    TN__TRY(entry_put(k, &members[i], content->items[i].name));
+  return end_put(k->sink, content->n_items, begin);
+}
+
+tn_code tn__npz_save(tn__sink *sink, const tn_bundle_content *content) {
+  const tn__env *env = sink->env;
+  const size_t bytes = content->n_items * sizeof(written);
+  packer *k = tn__zalloc(env, sizeof *k);
+  written *members = tn__zalloc(env, bytes);
+  tn_code rc = k && members ? TN_OK : tn__fail_memory(bytes, "writing a .npz");
+  if (!rc) {
+    k->sink = sink;
+    k->deflates = (content->flags & TN_BUNDLE_DEFLATE) != 0;
+    rc = all_put(k, content, members);
+  }
+  tn__free(env, members);
+  tn__free(env, k);
+  return rc;
+}

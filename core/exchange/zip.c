@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * zip.c: the directory of a .npz: which members there are, where their bytes
+ * lie, and that nothing in it contradicts itself or the file.
+ *
+ * A zip is read from its end: a record there leads to the central directory,
+ * whose entries lead to the members. Sizes above 32 bits stand in a second set
+ * of records (zip64).
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exchange.h"
+
+enum {
+  END_BYTES = 22,
+  END64_BYTES = 56,
+  LOCATOR_BYTES = 20,
+  ENTRY_BYTES = 46,
+  LOCAL_BYTES = 30,
+  MAX_COMMENT = 65535,
+  ENCRYPTED = 1,
+  SIZES_FOLLOW = 8, /* the local header does not know sizes and sum */
+  STORED = 0,
+  DEFLATED = 8
+};
+
+#define END_MARK 0x06054b50u
+#define END64_MARK 0x06064b50u
+#define LOCATOR_MARK 0x07064b50u
+#define ENTRY_MARK 0x02014b50u
+#define LOCAL_MARK 0x04034b50u
+#define IN_ZIP64 0xffffffffu
+
+/* Deflate cannot make more than this of one byte (258 bytes of 2 bits). A
+ * member that says so lies. */
+enum { MAX_RATIO = 1032 };
+
+/* The central directory. */
+typedef struct directory {
+  tn_bundle *bundle;
+  uint64_t begin;
+  uint64_t bytes;
+  uint64_t n;
+  const unsigned char *records; /* all of it */
+  uint64_t used;                /* end of the data that was seen last */
+} directory;
+
+/* One entry of it. */
+typedef struct record {
+  const unsigned char *fixed;
+  const unsigned char *name;
+  const unsigned char *extra;
+  size_t n_name;
+  size_t n_extra;
+  uint64_t at; /* in the file */
+  uint64_t stored;
+  uint64_t bytes;
+  uint64_t local; /* where the local header lies */
+} record;
+
+static tn_code bad(const tn_bundle *bundle, uint64_t at, const char *what) {
+  const tn__spot spot = {&bundle->file, NULL};
+  return tn__spot_fail(&spot, TN_INVALID, at, "%s; the zip is damaged", what);
+}
+
+/* ------------------------------------------------------------ end of the zip
+ */
+
+/* The record lies before a comment, which is as long as it says. */
+static tn_code end_find(const tn_bundle *bundle, unsigned char *tail,
+                        uint64_t *at) {
+  const uint64_t size = bundle->file.size;
+  const tn__spot spot = {&bundle->file, NULL};
+  size_t n = size < END_BYTES + MAX_COMMENT ? (size_t)size
+                                            : (size_t)END_BYTES + MAX_COMMENT;
+  if (n < END_BYTES)
+    return tn__spot_fail(&spot, TN_INVALID, TN__NOWHERE,
+                         "%" PRIu64 " bytes are too short for a .npz file",
+                         size);
+  TN__TRY(tn__file_read(&spot, size - n, tail, n));
+  for (size_t i = n - END_BYTES + 1; i-- > 0;) {
+    if (tn__le32(tail + i) != END_MARK) continue;
+    if (i + END_BYTES + tn__le16(tail + i + 20) != n) continue;
+    memmove(tail, tail + i, END_BYTES);
+    *at = size - n + i;
+    return TN_OK;
+  }
+  return bad(bundle, TN__NOWHERE,
+             "not a .npz file, or a truncated one: it does not end as a zip");
+}
+
+/* The larger record, if a locator stands before the smaller one. `end` becomes
+ * where the directory must end. */
+static tn_code end64_read(directory *d, uint64_t *end) {
+  unsigned char bytes[END64_BYTES];
+  const tn__spot spot = {&d->bundle->file, NULL};
+  if (*end < LOCATOR_BYTES + END64_BYTES) return TN_OK;
+  TN__TRY(tn__file_read(&spot, *end - LOCATOR_BYTES, bytes, LOCATOR_BYTES));
+  if (tn__le32(bytes) != LOCATOR_MARK) return TN_OK;
+  uint64_t at = tn__le64(bytes + 8);
+  if (at != *end - LOCATOR_BYTES - END64_BYTES)
+    return bad(d->bundle, *end - LOCATOR_BYTES,
+               "the locator does not lead to the record before it");
+  TN__TRY(tn__file_read(&spot, at, bytes, END64_BYTES));
+  if (tn__le32(bytes) != END64_MARK ||
+      tn__le64(bytes + 24) != tn__le64(bytes + 32) || tn__le32(bytes + 16))
+    return bad(d->bundle, at, "the zip64 record is none, or of several disks");
+  d->n = tn__le64(bytes + 32);
+  d->bytes = tn__le64(bytes + 40);
+  d->begin = tn__le64(bytes + 48);
+  *end = at;
+  return TN_OK;
+}
+
+static tn_code directory_find(directory *d, unsigned char *tail) {
+  uint64_t end = 0;
+  TN__TRY(end_find(d->bundle, tail, &end));
+  if (tn__le16(tail + 4) || tn__le16(tail + 6) ||
+      tn__le16(tail + 8) != tn__le16(tail + 10))
+    return bad(d->bundle, end, "a zip of several disks");
+  d->n = tn__le16(tail + 10);
+  d->bytes = tn__le32(tail + 12);
+  d->begin = tn__le32(tail + 16);
+  TN__TRY(end64_read(d, &end));
+  if (d->begin > end || d->bytes != end - d->begin)
+    return bad(d->bundle, end,
+               "the directory does not lie between members and end");
+  if (d->n > d->bytes / ENTRY_BYTES)
+    return bad(d->bundle, end, "more members than the directory has room for");
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------ its entries */
+
+/* The next 64-bit number of the zip64 field stands for a 32-bit one that is
+ * full. */
+static bool widen(const unsigned char **next, const unsigned char *end,
+                  uint64_t *number) {
+  if (*number != IN_ZIP64) return true;
+  if (end - *next < 8) return false;
+  *number = tn__le64(*next);
+  *next += 8;
+  return true;
+}
+
+static tn_code record_widen(const directory *d, record *r) {
+  const unsigned char *at = r->extra, *end = r->extra + r->n_extra;
+  while (end - at >= 4) {
+    const unsigned char *field = at + 4;
+    size_t n = tn__le16(at + 2);
+    if ((size_t)(end - field) < n) break;
+    at = field + n;
+    if (tn__le16(field - 4) != 1) continue;
+    if (widen(&field, at, &r->bytes) && widen(&field, at, &r->stored) &&
+        widen(&field, at, &r->local))
+      return TN_OK;
+    return bad(d->bundle, r->at, "a member's zip64 field is too short");
+  }
+  if (at != end)
+    return bad(d->bundle, r->at, "a member's extra field is damaged");
+  return TN_OK;
+}
+
+/* The entry at *offset, which moves to the next. */
+static tn_code record_read(const directory *d, uint64_t *offset, record *r) {
+  const unsigned char *p = d->records + *offset;
+  uint64_t left = d->bytes - *offset;
+  *r = (record){.fixed = p, .at = d->begin + *offset};
+  if (left < ENTRY_BYTES || tn__le32(p) != ENTRY_MARK)
+    return bad(d->bundle, r->at, "an entry of the directory is none");
+  r->n_name = tn__le16(p + 28);
+  r->n_extra = tn__le16(p + 30);
+  uint64_t n = ENTRY_BYTES + r->n_name + r->n_extra + tn__le16(p + 32);
+  if (n > left)
+    return bad(d->bundle, r->at, "an entry leads beyond the directory");
+  r->name = p + ENTRY_BYTES;
+  r->extra = r->name + r->n_name;
+  r->stored = tn__le32(p + 20);
+  r->bytes = tn__le32(p + 24);
+  r->local = tn__le32(p + 42);
+  *offset += n;
+  return record_widen(d, r);
+}
+
+/* "weights.npy" becomes "weights". */
+static tn_code record_name(const directory *d, const record *r,
+                           const char **out) {
+  const tn__spot spot = {&d->bundle->file, NULL};
+  size_t n = r->n_name;
+  if (n > 4 && memcmp(r->name + n - 4, ".npy", 4) == 0) n -= 4;
+  char *name = tn__arena_text(&d->bundle->arena, (const char *)r->name, n);
+  if (!name) return tn__fail_memory(n, "the name of an array");
+  const char *fault = tn__name_fault(name, n);
+  if (fault) return tn__spot_fail(&spot, TN_INVALID, r->at, "%s", fault);
+  *out = name;
+  return TN_OK;
+}
+
+static tn_code method_check(const tn__spot *spot, const record *r) {
+  uint16_t method = tn__le16(r->fixed + 10);
+  if (tn__le16(r->fixed + 8) & ENCRYPTED)
+    return tn__spot_fail(spot, TN_UNSUPPORTED, r->at,
+                         "it is encrypted; save the file without a password");
+  if (method != STORED && method != DEFLATED)
+    return tn__spot_fail(spot, TN_UNSUPPORTED, r->at,
+                         "compression method %u is not supported; save it with "
+                         "numpy.savez or numpy.savez_compressed",
+                         (unsigned)method);
+  if (method == STORED ? r->stored != r->bytes
+                       : r->bytes / MAX_RATIO > r->stored)
+    return tn__spot_fail(spot, TN_INVALID, r->at,
+                         "%" PRIu64 " bytes cannot come from the %" PRIu64
+                         " that are stored; the zip is damaged",
+                         r->bytes, r->stored);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------ their members */
+
+/* The local header must say what the directory says, where it says anything. */
+static bool local_agrees(const unsigned char *local, const record *r) {
+  const unsigned char *entry = r->fixed;
+  if (tn__le32(local) != LOCAL_MARK ||
+      tn__le16(local + 8) != tn__le16(entry + 10) ||
+      tn__le16(local + 26) != r->n_name)
+    return false;
+  if (tn__le16(local + 6) & SIZES_FOLLOW) return true;
+  uint32_t stored = tn__le32(local + 18), bytes = tn__le32(local + 22);
+  return tn__le32(local + 14) == tn__le32(entry + 16) &&
+         (stored == IN_ZIP64 || stored == r->stored) &&
+         (bytes == IN_ZIP64 || bytes == r->bytes);
+}
+
+static tn_code local_name_check(const tn__spot *spot, const record *r) {
+  unsigned char name[256];
+  for (size_t i = 0; i < r->n_name; i += sizeof name) {
+    size_t n = r->n_name - i < sizeof name ? r->n_name - i : sizeof name;
+    TN__TRY(tn__file_read(spot, r->local + LOCAL_BYTES + i, name, n));
+    if (memcmp(name, r->name + i, n) != 0)
+      return tn__spot_fail(spot, TN_INVALID, r->local,
+                           "its own header has another name; the zip is "
+                           "damaged");
+  }
+  return TN_OK;
+}
+
+static tn_code member_find(const directory *d, const tn__spot *spot,
+                           const record *r, tn__member *member) {
+  unsigned char local[LOCAL_BYTES];
+  if (r->local > d->begin || d->begin - r->local < LOCAL_BYTES)
+    return tn__spot_fail(spot, TN_INVALID, r->at,
+                         "it begins at byte %" PRIu64
+                         ", where the directory "
+                         "is; the zip is damaged",
+                         r->local);
+  TN__TRY(tn__file_read(spot, r->local, local, LOCAL_BYTES));
+  if (!local_agrees(local, r))
+    return tn__spot_fail(spot, TN_INVALID, r->local,
+                         "its own header contradicts the directory; the zip is "
+                         "damaged");
+  uint64_t header = LOCAL_BYTES + (uint64_t)r->n_name + tn__le16(local + 28);
+  uint64_t room = d->begin - r->local;
+  if (header > room || r->stored > room - header)
+    return tn__spot_fail(spot, TN_INVALID, r->local,
+                         "its %" PRIu64
+                         " bytes lead into the directory; the "
+                         "zip is damaged",
+                         r->stored);
+  *member = (tn__member){.local = r->local,
+                         .begin = r->local + header,
+                         .stored = r->stored,
+                         .bytes = r->bytes,
+                         .crc = tn__le32(r->fixed + 16),
+                         .method = tn__le16(r->fixed + 10)};
+  return local_name_check(spot, r);
+}
+
+static tn_code entry_read(const directory *d, const record *r) {
+  tn_bundle *bundle = d->bundle;
+  tn__entry *entry = NULL;
+  TN__TRY(tn__bundle_add(bundle, &entry));
+  TN__TRY(record_name(d, r, &entry->name));
+  const tn__spot spot = {&bundle->file, entry->name};
+  tn__member *member = tn__arena_alloc(&bundle->arena, sizeof *member);
+  if (!member) return tn__fail_memory(sizeof *member, "a member of a zip");
+  TN__TRY(method_check(&spot, r));
+  TN__TRY(member_find(d, &spot, r, member));
+  entry->member = member;
+  tn__unzip *unzip = NULL;
+  TN__TRY(tn__unzip_open(&spot, member, &unzip));
+  const tn__stream stream = {tn__unzip_read, unzip, member->bytes};
+  tn_code rc = tn__npy_read(&spot, &stream, &bundle->arena, entry);
+  tn__unzip_close(unzip);
+  return rc;
+}
+
+static int by_place(const void *a, const void *b) {
+  const tn__member *x = ((const tn__entry *)a)->member;
+  const tn__member *y = ((const tn__entry *)b)->member;
+  return (x->local > y->local) - (x->local < y->local);
+}
+
+/* Data of one member in another's would let a small file look large. */
+static tn_code overlaps_check(tn_bundle *bundle) {
+  tn__entry *e = bundle->entries;
+  if (bundle->n > 1) qsort(e, bundle->n, sizeof *e, by_place);
+  for (size_t i = 1; i < bundle->n; ++i) {
+    const tn__spot spot = {&bundle->file, e[i].name};
+    const tn__member *before = e[i - 1].member;
+    if (e[i].member->local < before->begin + before->stored)
+      return tn__spot_fail(&spot, TN_INVALID, e[i].member->local,
+                           "it overlaps the array `%.200s`; the zip is damaged",
+                           e[i - 1].name);
+  }
+  return TN_OK;
+}
+
+static tn_code entries_read(directory *d) {
+  uint64_t offset = 0;
+  for (uint64_t i = 0; i < d->n; ++i) {
+    record r;
+    TN__TRY(record_read(d, &offset, &r));
+    TN__TRY(entry_read(d, &r));
+  }
+  if (offset != d->bytes)
+    return bad(d->bundle, d->begin + offset,
+               "something follows the last entry of the directory");
+  return overlaps_check(d->bundle);
+}
+
+static tn_code directory_load(directory *d) {
+  const tn__spot spot = {&d->bundle->file, NULL};
+  unsigned char *records = tn__alloc(d->bundle->env, (size_t)d->bytes);
+  if (!records)
+    return tn__fail_memory((size_t)d->bytes, "the directory of a zip");
+  tn_code rc = tn__file_read(&spot, d->begin, records, (size_t)d->bytes);
+  d->records = records;
+  if (!rc) rc = entries_read(d);
+  tn__free(d->bundle->env, records);
+  return rc;
+}
+
+tn_code tn__npz_open(tn_bundle *bundle) {
+  directory d = {.bundle = bundle};
+  size_t bytes = END_BYTES + MAX_COMMENT;
+  unsigned char *tail = tn__alloc(bundle->env, bytes);
+  if (!tail) return tn__fail_memory(bytes, "the end of a zip");
+  tn_code rc = directory_find(&d, tail);
+  tn__free(bundle->env, tail);
+  return rc ? rc : directory_load(&d);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * launch.c: a planned call becomes a job of the engine: what it uses, how short
+ * it is, who owns what meanwhile.
+ */
+#include "call.h"
+
+enum { /* bytes that a call on the calling thread may touch */
+       SMALL_ELEMENTWISE = 4 << 20, /* a tenth of a millisecond or so */
+       SMALL_OTHER = 128 << 10      /* a matrix product of 100 by 100 */
+};
+
+/* ------------------------------------------------------------------- size */
+
+static uint64_t bytes_of(const tn_tensor *tensors, uint32_t n) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < n; ++i)
+    if (tensors[i].ndim >= 0)
+      bytes += (uint64_t)(tn_tensor_size(&tensors[i]) *
+                          tn_dtype_bytes(tensors[i].dtype));
+  return bytes;
+}
+
+bool tn__work_is_small(const tn__work *w) {
+  const tn_frame *f = &w->launch.frame;
+  uint32_t flags = w->choice.kernel->desc->flags;
+  uint64_t most =
+      flags & TN_KERNEL_ELEMENTWISE ? SMALL_ELEMENTWISE : SMALL_OTHER;
+  return bytes_of(w->in, f->n_in + f->n_out + f->n_aux) <= most;
+}
+
+/* ------------------------------------------------------------------- uses */
+
+static void use(tn__work *w, tn__var *var, uint32_t mode) {
+  w->access[w->n_access++] = (tn__access){.var = var, .mode = mode};
+}
+
+/* What is added to, or starts as it was, is not overwritten. */
+static uint32_t output_mode(const tn__work *w, uint32_t i) {
+  const tn__operand *out = &w->out_info[i];
+  bool adds = w->req[i] == TN_REQ_ADD || out->after == TN__AFTER_ADD;
+  if (adds && out->before != TN__BEFORE_ZERO) return TN__UPDATE;
+  return tn__array_write_mode(out->array);
+}
+
+static void use_outputs(tn__work *w) {
+  for (uint32_t i = 0; i < w->launch.frame.n_out; ++i) {
+    const tn__operand *out = &w->out_info[i];
+    if (w->req[i] == TN_REQ_NULL || !out->array) continue;
+    use(w, &out->array->block->var, output_mode(w, i));
+  }
+}
+
+/* They are overwritten, so that one that failed spoils none that follow. */
+static void use_resources(tn__work *w) {
+  const tn__recipe *r = w->recipe;
+  if (r->n_random > 0) use(w, &w->caller->random.var, TN__OVERWRITE);
+  if (!(r->kernel->desc->flags & TN_KERNEL_REENTRANT))
+    use(w, &w->caller->serial, TN__OVERWRITE);
+  if (r->ws_total == 0 || w->ws_memory) return;
+  w->space = tn__space_next(w->device);
+  use(w, &w->space->var, TN__OVERWRITE);
+}
+
+void tn__work_uses(tn__work *w) {
+  const tn_frame *f = &w->launch.frame;
+  w->n_access = 0;
+  for (uint32_t i = 0; i < f->n_in; ++i)
+    if (!(w->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA)))
+      use(w, &w->in_info[i].array->block->var, TN__READ);
+  use_outputs(w);
+  for (uint32_t i = 0; i < f->n_aux; ++i)
+    use(w, &w->aux_info[i].array->block->var, TN__UPDATE);
+  use_resources(w);
+}
+
+/* ----------------------------------------------------------------- memory */
+
+static bool is_used(const tn__work *w, uint32_t i) {
+  const tn_frame *f = &w->launch.frame;
+  if (!w->in_info[i].array) return false;
+  if (i < f->n_in) return !(w->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA));
+  return i - f->n_in >= f->n_out || w->req[i - f->n_in] != TN_REQ_NULL;
+}
+
+/* Memory is taken by who pushes: whoever waits for the array finds it there,
+ * and there being none is this call's error. */
+tn_code tn__work_memory(tn__work *w) {
+  const tn_frame *f = &w->launch.frame;
+  for (uint32_t i = 0; i < f->n_in + f->n_out + f->n_aux; ++i)
+    if (is_used(w, i))
+      TN__TRY(tn__block_materialise(w->in_info[i].array->block));
+  return TN_OK;
+}
+
+void tn__work_hold(tn__work *w) {
+  const tn_frame *f = &w->launch.frame;
+  for (uint32_t i = 0; i < f->n_in + f->n_out + f->n_aux; ++i) {
+    tn__operand *operand = &w->in_info[i];
+    if (operand->array) {
+      tn__array_hold(operand->array);
+      operand->held |= TN__HELD_ARRAY;
+    }
+    if (!operand->temp) continue;
+    tn__array_hold(operand->temp);
+    tn__array_release(operand->temp);
+    operand->held |= TN__HELD_TEMP;
+  }
+}
+
+void tn__work_written(const tn__work *w) {
+  const tn_frame *f = &w->launch.frame;
+  for (uint32_t i = 0; i < f->n_out + f->n_aux; ++i)
+    if (is_used(w, f->n_in + i)) tn__array_written(w->out_info[i].array);
+}
+
+/* ----------------------------------------------------------------- launch */
+
+static tn_code job_run(void *arg, tn__token *token) {
+  return tn__work_compute(arg, token);
+}
+
+static void job_drop(void *arg) {
+  (void)tn__work_close(arg, TN_OK);
+}
+
+void tn__work_disown(tn__work *w) {
+  const tn_frame *f = &w->launch.frame;
+  for (uint32_t i = 0; i < f->n_in + f->n_out; ++i) {
+    tn__operand *operand = &w->in_info[i];
+    if (operand->owned) tn__array_release(operand->array);
+    operand->owned = 0;
+  }
+}
+
+tn_code tn__work_launch(tn__work *w, const tn_outputs *outputs) {
+  tn_code rc = tn__work_memory(w);
+  if (rc) return tn__work_close(w, rc);
+  tn__work_uses(w);
+  tn__work_written(w);
+  tn__work_hold(w);
+  atomic_store_explicit(&w->n_owners, 2, memory_order_relaxed);
+  const tn__job job = {.name = w->op->name,
+                       .run = job_run,
+                       .arg = w,
+                       .drop = job_drop,
+                       .access = w->access,
+                       .n_access = w->n_access,
+                       .flags = w->recipe->small ? TN__JOB_SMALL : 0,
+                       .queue = w->device->compute};
+  tn__engine *engine = w->caller->env->engine;
+  rc = tn__work_is_dynamic(w) ? tn__run_here(engine, &job)
+                              : tn__push(engine, &job);
+  if (rc == TN_OK) tn__work_deliver(w, outputs);
+  tn__work_disown(w);
+  return tn__work_close(w, rc);
+}

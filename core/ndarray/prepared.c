@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * prepared.c: a call that is planned once and made again and again, with the
+ * same arrays. Its state is one work that no two runs use at the same time.
+ */
+#include "call.h"
+
+struct tn_prepared {
+  const tn__env *env;
+  _Atomic int32_t n_holds; /* who prepared it, and the engine's operation */
+  uint8_t ready;           /* the frame is complete: only the kernel is due */
+  uint8_t idle;            /* no output is wanted: there is nothing to do */
+  uint8_t small;
+  uint8_t reserved;
+  tn__work *work;
+  tn__operation *operation;
+  tn__access *access; /* the work's, and `turn` */
+  uint32_t n_access;
+  uint32_t n_arrays;
+  tn_array **arrays; /* owned: what the call keeps for its user; those that it
+                        writes come last */
+  uint32_t n_written;
+  uint32_t reserved2;
+  tn__var turn; /* written by each run */
+};
+
+/* ------------------------------------------------------------------ owners */
+
+static void unhold(tn_prepared *call) {
+  if (atomic_fetch_sub_explicit(&call->n_holds, 1, memory_order_acq_rel) > 1)
+    return;
+  const tn__env *env = call->env;
+  if (call->work) (void)tn__work_close(call->work, TN_OK);
+  tn__var_deinit(&call->turn);
+  tn__free(env, call->access);
+  tn__free(env, call->arrays);
+  tn__free(env, call);
+}
+
+static void operation_drop(void *arg) {
+  unhold(arg);
+}
+
+/* The user's part ends at once; what is on its way holds the rest. */
+void tn__prepared_release(tn_prepared *call) {
+  if (!call) return;
+  const tn__env *env = call->env;
+  tn_array **arrays = call->arrays;
+  uint32_t n = call->n_arrays;
+  call->arrays = NULL;
+  if (call->operation) tn__operation_delete(call->operation);
+  unhold(call);
+  for (uint32_t i = 0; i < n; ++i) tn__array_release(arrays[i]);
+  tn__free(env, arrays);
+  tn__env_release(env); /* last: it may be the end of the runtime */
+}
+
+const tn__env *tn__prepared_env(const tn_prepared *call) {
+  return call->env;
+}
+
+/* ----------------------------------------------------------------- compute */
+
+/* Everything in place: the first run has placed it, and nothing of it moves. */
+static bool is_ready(const tn__work *w) {
+  const tn_frame *f = &w->launch.frame;
+  if (w->device->table || w->recipe->n_random) return false;
+  for (uint32_t i = 0; i < f->n_in + f->n_out; ++i) {
+    const tn__operand *o = &w->in_info[i];
+    if (o->temp || o->before || o->after) return false;
+  }
+  return true;
+}
+
+static tn_code run(void *arg, tn__token *token) {
+  tn_prepared *call = arg;
+  if (call->ready) return tn__launch_compute(&call->work->launch);
+  tn_code rc = tn__work_compute(call->work, token);
+  if (rc == TN_OK) call->ready = is_ready(call->work);
+  return rc;
+}
+
+/* ------------------------------------------------------------------ create */
+
+static void array_keep(tn_prepared *call, tn_array *array) {
+  if (!array) return;
+  atomic_fetch_add_explicit(&array->n_owners, 1, memory_order_relaxed);
+  call->arrays[call->n_arrays++] = array;
+}
+
+static tn_code arrays_keep(tn_prepared *call) {
+  const tn__work *w = call->work;
+  const tn_frame *f = &w->launch.frame;
+  uint32_t n = f->n_in + f->n_out + f->n_aux;
+  call->arrays = tn__alloc(call->env, n * sizeof *call->arrays);
+  if (!call->arrays)
+    return tn__fail_memory(n * sizeof *call->arrays, "a prepared call");
+  for (uint32_t i = 0; i < f->n_in; ++i) array_keep(call, w->in_info[i].array);
+  uint32_t n_read = call->n_arrays;
+  for (uint32_t i = 0; i < f->n_out; ++i)
+    if (w->req[i] != TN_REQ_NULL) array_keep(call, w->out_info[i].array);
+  for (uint32_t i = 0; i < f->n_aux; ++i)
+    array_keep(call, w->aux_info[i].array);
+  call->n_written = call->n_arrays - n_read;
+  return TN_OK;
+}
+
+static tn_code workspaces_take(tn__work *w) {
+  if (w->recipe->ws_total == 0) return TN_OK;
+  return tn__heap_alloc(w->device, w->recipe->ws_total,
+                        "the workspaces of a prepared call", &w->ws_memory);
+}
+
+static tn_code params_take(tn__work *w) {
+  if (!w->recipe->params) return TN_OK;
+  TN__TRY(tn__params_copy(w->recipe->params, &w->own));
+  w->launch.frame.params = w->own->data;
+  return TN_OK;
+}
+
+static tn_code access_take(tn_prepared *call) {
+  tn__work *w = call->work;
+  tn__work_uses(w);
+  call->n_access = w->n_access + 1;
+  size_t bytes = call->n_access * sizeof *call->access;
+  call->access = tn__alloc(call->env, bytes);
+  if (!call->access) return tn__fail_memory(bytes, "a prepared call");
+  for (uint32_t i = 0; i < w->n_access; ++i) call->access[i] = w->access[i];
+  call->access[w->n_access] =
+      (tn__access){.var = &call->turn, .mode = TN__OVERWRITE};
+  return TN_OK;
+}
+
+static tn_code operation_create(tn_prepared *call) {
+  const tn__work *w = call->work;
+  const tn__job job = {.name = w->op->name,
+                       .run = run,
+                       .arg = call,
+                       .drop = operation_drop,
+                       .access = call->access,
+                       .n_access = call->n_access,
+                       .flags = call->small ? TN__JOB_SMALL : 0,
+                       .queue = w->device->compute};
+  TN__TRY(tn__operation_create(call->env->engine, &job, &call->operation));
+  atomic_fetch_add_explicit(&call->n_holds, 1, memory_order_relaxed);
+  return TN_OK;
+}
+
+static tn_code fill(tn_prepared *call) {
+  tn__work *w = call->work;
+  if (tn__work_is_dynamic(w))
+    return tn__fail(TN_UNSUPPORTED,
+                    "%s: the kernel decides the shape of an output while it "
+                    "computes, so the call cannot be prepared; use tn_call",
+                    w->op->name);
+  call->idle = tn__work_idle(w);
+  if (call->idle) return arrays_keep(call);
+  call->small = w->recipe->small;
+  TN__TRY(tn__work_memory(w));
+  TN__TRY(workspaces_take(w));
+  TN__TRY(arrays_keep(call));
+  TN__TRY(access_take(call));
+  TN__TRY(params_take(w));
+  return operation_create(call);
+}
+
+static tn_code begin(const tn__target_op *target, tn_prepared **out) {
+  const tn__env *env = target->caller->env;
+  tn_prepared *call = tn__zalloc(env, sizeof *call);
+  *out = call;
+  if (!call) return tn__fail_memory(sizeof *call, "a prepared call");
+  call->env = env;
+  atomic_init(&call->n_holds, 1);
+  tn__env_retain(env);
+  return tn__work_open(target, &call->work);
+}
+
+tn_code tn__prepared_create(const tn__target_op *target, const tn_inputs *in,
+                            const tn_outputs *out, tn_prepared **result) {
+  tn_prepared *call = NULL;
+  *result = NULL;
+  tn_code rc = begin(target, &call);
+  if (rc == TN_OK) rc = tn__call_plan(call->work, in, out);
+  if (rc == TN_OK) rc = fill(call);
+  if (rc != TN_OK) {
+    tn__prepared_release(call);
+    return rc;
+  }
+  tn__work_hold(call->work);
+  tn__work_deliver(call->work, out);
+  tn__work_disown(call->work);
+  *result = call;
+  return TN_OK;
+}
+
+/* --------------------------------------------------------------------- run */
+
+static bool is_quiet(const tn_prepared *call) {
+  for (uint32_t i = 0; i < call->n_access; ++i) {
+    const tn__access *a = &call->access[i];
+    if (a->mode == TN__READ ? !tn__var_readable(a->var)
+                            : !tn__var_writable(a->var))
+      return false;
+  }
+  return true;
+}
+
+static tn_array *const *written(const tn_prepared *call) {
+  return call->arrays + call->n_arrays - call->n_written;
+}
+
+static void spoil(tn_prepared *call, tn_code code) {
+  for (uint32_t i = 0; i < call->n_written; ++i)
+    tn__var_fail(call->env->engine, &written(call)[i]->block->var, code);
+}
+
+tn_code tn__prepared_run(tn_prepared *call) {
+  if (call->idle) return TN_OK;
+  tn__engine *engine = call->env->engine;
+  for (uint32_t i = 0; i < call->n_written; ++i)
+    tn__array_written(written(call)[i]);
+  if (!call->small || !tn__enter(engine))
+    return tn__operation_push(call->operation);
+  if (!is_quiet(call)) {
+    tn__leave(engine);
+    return tn__operation_push(call->operation);
+  }
+  tn_code rc = run(call, NULL);
+  if (rc != TN_OK) spoil(call, rc);
+  tn__leave(engine);
+  return rc;
+}
+
+/* Runs read the params, so those that are on their way come first. */
+tn_code tn__prepared_set(tn_prepared *call, const tn_value *value) {
+  tn__work *w = call->work;
+  if (!w->own)
+    return tn__fail(TN_NOT_FOUND, "%s has no parameter that this call uses",
+                    w->op->name);
+  tn_code rc =
+      tn__wait(call->env->engine, &call->turn, TN__WAIT_ALL, TN__FOREVER);
+  if (rc != TN_OK && tn__var_check(&call->turn) == TN_OK) return rc;
+  return tn__params_set(w->own, value);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * transfer.c: copies between arrays as operations of the engine. On the host
+ * they take any strides and dtypes. Devices copy dense runs of bytes only;
+ * whatever else is asked of them is done on host memory in between.
+ */
+#include <string.h>
+
+#include "call.h"
+
+/* Copies of so many bytes may run inside of the push. */
+enum { SMALL_BYTES = 1 << 16 };
+
+/* ------------------------------------------------------------------ a copy */
+
+/* A copy on its way. It holds the arrays. */
+typedef struct copy {
+  const tn__env *env;
+  tn_array *to;
+  tn_array *from;
+} copy;
+
+static tn_code copy_create(tn_array *to, tn_array *from, copy **out) {
+  copy *c = tn__alloc(to->env, sizeof *c);
+  if (!c) return tn__fail_memory(sizeof *c, "a copy of an array");
+  *c = (copy){to->env, to, from};
+  tn__array_hold(to);
+  tn__array_hold(from);
+  *out = c;
+  return TN_OK;
+}
+
+static void copy_drop(void *arg) {
+  copy *c = arg;
+  tn__array_unhold(c->to);
+  tn__array_unhold(c->from);
+  tn__free(c->env, c);
+}
+
+static size_t tensor_bytes(const tn_tensor *t) {
+  return (size_t)tn_tensor_size(t) * (size_t)tn_dtype_bytes(t->dtype);
+}
+
+/* Elements that are still to be read must not be written: they are set aside
+ * first. */
+static tn_code copy_aside(tn__engine *engine, const tn_tensor *to,
+                          const tn_tensor *from, tn__device *cpu) {
+  size_t bytes = tensor_bytes(from);
+  int64_t strides[TN_MAX_NDIM];
+  tn_tensor aside = *from;
+  TN__TRY(tn__heap_alloc(cpu, bytes,
+                         "a copy between parts of an array that overlap",
+                         &aside.data));
+  aside.strides = strides;
+  tn__strides_dense(aside.ndim, aside.shape, strides);
+  tn__tensor_cast(engine, &aside, from);
+  tn__tensor_cast(engine, to, &aside);
+  tn__heap_free(cpu, aside.data, bytes);
+  return TN_OK;
+}
+
+static tn_code run_on_host(void *arg, tn__token *token) {
+  const copy *c = arg;
+  tn_tensor to = tn__array_placed(c->to), from = tn__array_placed(c->from);
+  (void)token;
+  if (tn__arrays_meet(c->to, c->from) != TN__APART)
+    return copy_aside(c->env->engine, &to, &from, c->env->cpu);
+  tn__tensor_cast(c->env->engine, &to, &from);
+  return TN_OK;
+}
+
+static tn_code run_on_queue(void *arg, tn__token *token) {
+  const copy *c = arg;
+  tn_tensor to = tn__array_placed(c->to), from = tn__array_placed(c->from);
+  const tn_copy bytes = {.struct_size = sizeof bytes,
+                         .to = to.data,
+                         .from = from.data,
+                         .bytes = tensor_bytes(&to),
+                         .to_type = to.device_type,
+                         .to_id = to.device_id,
+                         .from_type = from.device_type,
+                         .from_id = from.device_id};
+  return tn__device_copy(token, &bytes);
+}
+
+/* ------------------------------------------------------------------- pushes */
+
+static tn_code copy_push(tn_array *to, tn_array *from, tn__queue *queue,
+                         bool on_host) {
+  copy *c = NULL;
+  TN__TRY(copy_create(to, from, &c));
+  bool small = on_host && tensor_bytes(&to->tensor) <= SMALL_BYTES;
+  const tn__access access[] = {{&from->block->var, TN__READ, 0},
+                               {&to->block->var, tn__array_write_mode(to), 0}};
+  return tn__push(to->env->engine,
+                  &(tn__job){.name = "tn_array_copy",
+                             .run = on_host ? run_on_host : run_on_queue,
+                             .arg = c,
+                             .drop = copy_drop,
+                             .access = access,
+                             .n_access = 2,
+                             .flags = small ? TN__JOB_SMALL : 0,
+                             .queue = queue});
+}
+
+static tn_code push_on_host(tn_array *to, tn_array *from) {
+  return copy_push(to, from, NULL, true);
+}
+
+/* Both are dense, and a queue copies from the one device to the other. */
+static tn_code push_on_queue(tn_array *to, tn_array *from) {
+  tn__queue *queue =
+      tn__device_copy_queue(to->block->device, from->block->device);
+  return copy_push(to, from, queue, false);
+}
+
+/* Small, on the host, and nothing else uses the arrays: done at once. */
+static bool copy_at_once(tn_array *to, tn_array *from) {
+  tn__engine *engine = to->env->engine;
+  if (tensor_bytes(&to->tensor) > SMALL_BYTES || to->block == from->block)
+    return false;
+  if (!tn__enter(engine)) return false;
+  bool free =
+      tn__var_writable(&to->block->var) && tn__var_readable(&from->block->var);
+  if (free) {
+    tn_tensor y = tn__array_placed(to), x = tn__array_placed(from);
+    tn__tensor_cast(NULL, &y, &x);
+  }
+  tn__leave(engine);
+  return free;
+}
+
+/* ------------------------------------------------------------------ mirrors */
+
+/* An array on a device, for as long as a copy is being pushed: all bytes from
+ * its first to its last element as a dense array, the same on the host, and the
+ * host's elements under the array's shape. */
+typedef struct mirror {
+  tn_array *lump; /* on the device, of `array` */
+  tn_array *host;
+  tn_array *view; /* of `host`, stands for `array` */
+} mirror;
+
+static void mirror_deinit(mirror *m) {
+  tn__array_release(m->view);
+  tn__array_release(m->host);
+  tn__array_release(m->lump);
+}
+
+/* How many elements lie from the first to the last, and before the array's
+ * own first one. */
+static void lump_measure(const tn_tensor *t, int64_t *n, int64_t *before) {
+  *n = 1;
+  *before = 0;
+  for (int32_t i = 0; i < t->ndim; ++i) {
+    int64_t reach = (t->shape[i] - 1) * t->strides[i];
+    *n += reach < 0 ? -reach : reach;
+    *before += reach < 0 ? -reach : 0;
+  }
+}
+
+static tn_code mirror_views(mirror *m, tn_array *array) {
+  const tn_tensor *t = &array->tensor;
+  int64_t n, before, one = 1;
+  lump_measure(t, &n, &before);
+  const tn__view lump = {1, &n, &one, -before};
+  const tn__view view = {t->ndim, t->shape, t->strides, before};
+  const tn_spec spec = {t->dtype, 1, &n};
+  TN__TRY(tn__array_view(array, &lump, &m->lump));
+  TN__TRY(tn__array_create(array->env, &spec, &m->host));
+  return tn__array_view(m->host, &view, &m->view);
+}
+
+/* An array on the host is its own mirror. */
+static tn_code mirror_init(mirror *m, tn_array *array) {
+  *m = (mirror){NULL, NULL, NULL};
+  if (array->block->device->type == TN_DEVICE_CPU) {
+    m->view = array;
+    atomic_fetch_add_explicit(&array->n_owners, 1, memory_order_relaxed);
+    return TN_OK;
+  }
+  tn_code rc = mirror_views(m, array);
+  if (rc) mirror_deinit(m);
+  return rc;
+}
+
+/* Elements between those of the array: they must be fetched before the lump is
+ * written back. */
+static bool mirror_has_gaps(const mirror *m) {
+  return m->lump &&
+         tn_tensor_size(&m->lump->tensor) != tn_tensor_size(&m->view->tensor);
+}
+
+/* Fetches what is read, copies on the host, and brings back what is written.
+ * A source without memory is not fetched: its mirror has none either, and reads
+ * as zeros. */
+static tn_code mirrors_push(mirror *to, mirror *from) {
+  bool fetch = from->lump && tn__array_data(from->lump);
+  if (fetch) TN__TRY(tn__array_materialise(from->host));
+  if (to->lump) TN__TRY(tn__array_materialise(to->host));
+  if (fetch) TN__TRY(push_on_queue(from->host, from->lump));
+  if (mirror_has_gaps(to)) TN__TRY(push_on_queue(to->host, to->lump));
+  TN__TRY(push_on_host(to->view, from->view));
+  return to->lump ? push_on_queue(to->lump, to->host) : TN_OK;
+}
+
+/* Nobody pushes in between, so that the steps count as one. */
+static tn_code copy_mirrored(tn_array *to, tn_array *from) {
+  tn__engine *engine = to->env->engine;
+  mirror y, x;
+  TN__TRY(mirror_init(&y, to));
+  tn_code rc = mirror_init(&x, from);
+  if (rc == TN_OK) {
+    tn__engine_pause(engine);
+    rc = mirrors_push(&y, &x);
+    tn__engine_resume(engine);
+    mirror_deinit(&x);
+  }
+  mirror_deinit(&y);
+  return rc;
+}
+
+/* ---------------------------------------------------------------- interface */
+
+static tn_code shapes_check(const tn_array *to, const tn_array *from) {
+  const tn_tensor *y = &to->tensor, *x = &from->tensor;
+  size_t bytes = (size_t)x->ndim * sizeof *x->shape;
+  if (y->ndim == x->ndim &&
+      (bytes == 0 || memcmp(y->shape, x->shape, bytes) == 0))
+    return TN_OK;
+  tn__fail(TN_SHAPE, "tn_array_copy: from");
+  tn__fail_tensor(TN_SHAPE, x->dtype, x->ndim, x->shape);
+  tn__fail_more(TN_SHAPE, " to");
+  tn__fail_tensor(TN_SHAPE, y->dtype, y->ndim, y->shape);
+  return tn__fail_more(TN_SHAPE, "; the shapes must be equal");
+}
+
+static tn_code copy_check(const tn_array *to, const tn_array *from) {
+  if (to->env != from->env)
+    return tn__fail(TN_INVALID,
+                    "tn_array_copy: the arrays belong to different runtimes; "
+                    "copy between those with tn_array_get and tn_array_set");
+  if (tn__tensor_repeats(&to->tensor))
+    return tn__fail(TN_INVALID,
+                    "tn_array_copy: `to` is a broadcast view that repeats "
+                    "elements; copy to the array it was made from");
+  return shapes_check(to, from);
+}
+
+/* Whether a queue takes the elements as they lie. */
+static bool is_direct(const tn_array *to, const tn_array *from) {
+  return to->tensor.dtype == from->tensor.dtype &&
+         tn_tensor_is_contiguous(&to->tensor) &&
+         tn_tensor_is_contiguous(&from->tensor) && tn__array_data(from) &&
+         tn__arrays_meet(to, from) == TN__APART &&
+         tn__device_copy_queue(to->block->device, from->block->device);
+}
+
+tn_code tn__array_copy(tn_array *to, tn_array *from) {
+  TN__TRY(copy_check(to, from));
+  if (tn__arrays_meet(to, from) == TN__SAME) return TN_OK;
+  TN__TRY(tn__array_materialise(to));
+  tn__array_written(to);
+  bool on_host = to->block->device->type == TN_DEVICE_CPU &&
+                 from->block->device->type == TN_DEVICE_CPU;
+  if (on_host && copy_at_once(to, from)) return TN_OK;
+  if (on_host || tn_tensor_size(&to->tensor) == 0)
+    return push_on_host(to, from);
+  if (is_direct(to, from)) return push_on_queue(to, from);
+  return copy_mirrored(to, from);
+}
+
+static tn_code copy_into_new(tn_array *array, tn__device *device,
+                             tn_dtype dtype, tn_array **out) {
+  tn_array *made = NULL;
+  const tn_tensor *t = &array->tensor;
+  *out = NULL;
+  TN__TRY(
+      tn__array_create_on(device, &(tn_spec){dtype, t->ndim, t->shape}, &made));
+  tn_code rc = tn__array_copy(made, array);
+  if (rc)
+    tn__array_release(made);
+  else
+    *out = made;
+  return rc;
+}
+
+tn_code tn__array_cast(tn_array *array, tn_dtype dtype, tn_array **out) {
+  return copy_into_new(array, array->block->device, dtype, out);
+}
+
+tn_code tn__array_to(tn_array *array, tn__device *device, tn_array **out) {
+  return copy_into_new(array, device, array->tensor.dtype, out);
+}

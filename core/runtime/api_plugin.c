@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * api_plugin.c: the functions of tenon.h about plugins and inspections.
+ */
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "manifest.h"
+#include "runtime.h"
+
+/* ---------------------------------------------------------------- plugins */
+
+tn_code tn_plugin_load(tn_runtime *rt, const char *path) {
+  TN__WANT(rt);
+  TN__WANT(path);
+  TN__TRY(tn__runtime_check(&rt->env));
+  return tn__plugin_load(rt->registry, path);
+}
+
+tn_code tn_plugin_add(tn_runtime *rt, const tn_plugin *plugin) {
+  TN__WANT(rt);
+  TN__WANT(plugin);
+  TN__TRY(tn__runtime_check(&rt->env));
+  return tn__plugin_add(rt->registry, plugin);
+}
+
+/* The folder `tenon` beside the file that this function was loaded from. A
+ * program that the library is linked into goes by the name it was started
+ * with, which need not be a path. */
+static tn_code standard_folder(const tn__env *env, char *to /* PATH_MAX */) {
+  Dl_info info;
+  const char suffix[] = "/tenon";
+  char file[PATH_MAX];
+  if (!dladdr((const void *)(uintptr_t)&tn_version, &info) || !info.dli_fname)
+    return tn__fail(TN_NOT_FOUND,
+                    "the system does not tell where libtenon.so"
+                    " lies; load plugins with tn_plugin_load");
+  const char *name =
+      strchr(info.dli_fname, '/') ? info.dli_fname : "/proc/self/exe";
+  if (!env->os->realpath(name, file))
+    return tn__fail(TN_IO,
+                    "%s: the real path of libtenon.so cannot be"
+                    " resolved",
+                    name);
+  char *slash = strrchr(file, '/');
+  size_t n = slash ? (size_t)(slash - file) : 0;
+  if (n + sizeof suffix > PATH_MAX || memchr(file, ':', n))
+    return tn__fail(TN_UNSUPPORTED,
+                    "%s: the folder of libtenon.so has a name"
+                    " that is too long or contains ':'",
+                    file);
+  memcpy(to, file, n);
+  memcpy(to + n, suffix, sizeof suffix);
+  return TN_OK;
+}
+
+tn_code tn_plugins_load_standard(tn_runtime *rt) {
+  char folder[PATH_MAX];
+  TN__WANT(rt);
+  TN__TRY(tn__runtime_check(&rt->env));
+  TN__TRY(standard_folder(&rt->env, folder));
+  return tn__plugins_load_path(rt->registry, folder);
+}
+
+tn_code tn_plugins_load_path(tn_runtime *rt, const char *path) {
+  TN__WANT(rt);
+  TN__TRY(tn__runtime_check(&rt->env));
+  if (!path) path = rt->search_path;
+  if (!path)
+    return tn__fail(TN_INVALID,
+                    "tn_plugins_load_path: no path was given, and"
+                    " tn_options.search_path was not set");
+  return tn__plugins_load_path(rt->registry, path);
+}
+
+/* At rest, and while nobody can push, what calls keep of the plugin can be
+ * dropped. Whatever else holds it is a reason to refuse. */
+tn_code tn_plugin_unload(tn_runtime *rt, const char *name) {
+  TN__WANT(rt);
+  TN__WANT(name);
+  TN__TRY(tn__runtime_check(&rt->env));
+  tn__engine *engine = rt->env.engine;
+  TN__TRY(tn__runtime_settle(rt));
+  tn__engine_pause(engine);
+  tn__caller_forget(&rt->caller);
+  tn_code rc = tn__plugin_unload(rt->registry, name);
+  tn__engine_resume(engine);
+  return rc;
+}
+
+tn_code tn_plugin_at(tn_runtime *rt, size_t index, tn_plugin_info *out) {
+  TN__WANT(out);
+  *out = (tn_plugin_info){NULL, NULL};
+  TN__WANT(rt);
+  TN__TRY(tn__runtime_check(&rt->env));
+  return tn__plugin_at(rt->registry, index, out);
+}
+
+tn_code tn_plugin_json(tn_runtime *rt, const tn_plugin *plugin, tn_text **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(rt);
+  TN__WANT(plugin);
+  TN__TRY(tn__runtime_check(&rt->env));
+  tn__buf buf;
+  tn__buf_init(&buf, &rt->env);
+  tn__plugin_json(plugin, &buf);
+  tn_code rc = tn__buf_text(&buf, out);
+  tn__buf_deinit(&buf);
+  return rc;
+}
+
+/* ------------------------------------------------------------ inspections */
+
+tn_code tn_inspection_open(tn_runtime *rt, const char *path,
+                           tn_inspection **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(rt);
+  TN__WANT(path);
+  TN__TRY(tn__runtime_check(&rt->env));
+  return tn__inspection_open(&rt->env, path, out);
+}
+
+const tn_plugin *tn_inspection_plugin(const tn_inspection *inspection) {
+  return inspection ? inspection->plugin : NULL;
+}
+
+const tn_note *tn_inspection_note(const tn_inspection *inspection) {
+  return inspection ? &inspection->note : NULL;
+}
+
+const char *tn_inspection_refusal(const tn_inspection *inspection) {
+  return inspection ? inspection->refusal : NULL;
+}
+
+void tn_inspection_close(tn_inspection *inspection) {
+  if (inspection) tn__inspection_close(inspection);
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * queue.c: the queues and fences of a device table as the engine wants them,
+ * and what is enqueued on them from here: copies and fills.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "family.h"
+
+enum { N_LANES = 3 };
+
+/* What the engine knows as the `ctx` of a queue. */
+typedef struct lane {
+  tn__device *device;
+  void *queue;  /* of the table */
+  void *stream; /* what kernels get */
+  void *last;   /* a fence of the table, for when no other can be had */
+} lane;
+
+/* What the engine knows as a fence. Kept for the next one after its end. */
+typedef struct fence {
+  struct fence *next;
+  tn__device *device;
+  void *handle; /* of the table */
+} fence;
+
+/* Indexed by TN_QUEUE_*. */
+typedef struct tn__lanes {
+  lane lane[N_LANES];
+  pthread_mutex_t lock;
+  fence *idle;
+} tn__lanes;
+
+/* ------------------------------------------------------------------- fences */
+
+static tn_code fence_open(const tn__device *device, void **out) {
+  const tn_device *table = device->table;
+  tn_device_error error = {.struct_size = sizeof error};
+  int32_t rc = table->fence_open(table->ctx, device->id, out, &error);
+  if (rc == TN_OK && *out != NULL) return TN_OK;
+  *out = NULL;
+  if (rc == TN_OK) rc = TN_PLUGIN;
+  return tn__table_fail(device, rc, "opening a fence", &error);
+}
+
+static tn_code fence_create(tn__device *device, fence **out) {
+  fence *f = tn__alloc(device->env, sizeof *f);
+  if (f == NULL) return tn__fail_memory(sizeof *f, "a fence");
+  *f = (fence){.device = device};
+  const tn_code rc = fence_open(device, &f->handle);
+  if (rc != TN_OK) {
+    tn__free(device->env, f);
+    return rc;
+  }
+  *out = f;
+  return TN_OK;
+}
+
+static tn_code fence_get(tn__device *device, fence **out) {
+  tn__lanes *lanes = device->lanes;
+  pthread_mutex_lock(&lanes->lock);
+  fence *f = lanes->idle;
+  if (f != NULL) lanes->idle = f->next;
+  pthread_mutex_unlock(&lanes->lock);
+  if (f == NULL) return fence_create(device, out);
+  *out = f;
+  return TN_OK;
+}
+
+static void drop(void *arg) {
+  fence *f = arg;
+  tn__lanes *lanes = f->device->lanes;
+  pthread_mutex_lock(&lanes->lock);
+  f->next = lanes->idle;
+  lanes->idle = f;
+  pthread_mutex_unlock(&lanes->lock);
+}
+
+static tn_code fence_record(const lane *l, fence *f) {
+  const tn_device *table = l->device->table;
+  tn_device_error error = {.struct_size = sizeof error};
+  const int32_t rc =
+      table->fence_record(table->ctx, f->handle, l->queue, &error);
+  return rc == TN_OK
+             ? TN_OK
+             : tn__table_fail(l->device, rc, "recording a fence", &error);
+}
+
+/* Waits for everything enqueued, as nobody could tell when it is done: what it
+ * uses may be freed. The thread's error text stays. */
+static void settle(const lane *l) {
+  const tn_device *table = l->device->table;
+  tn_device_error error = {.struct_size = sizeof error};
+  if (table->fence_record(table->ctx, l->last, l->queue, &error) == TN_OK)
+    (void)table->fence_wait(table->ctx, l->last, &error);
+}
+
+static tn_code record(void *queue, void **out) {
+  const lane *l = queue;
+  fence *f = NULL;
+  *out = NULL;
+  tn_code rc = fence_get(l->device, &f);
+  if (rc == TN_OK) rc = fence_record(l, f);
+  if (rc == TN_OK) {
+    *out = f;
+    return TN_OK;
+  }
+  if (f != NULL) drop(f);
+  settle(l);
+  return rc;
+}
+
+static tn_code wait_for(void *queue, void *arg) {
+  const lane *l = queue;
+  const fence *f = arg;
+  const tn_device *table = l->device->table;
+  tn_device_error error = {.struct_size = sizeof error};
+  if (f->device->table != table)
+    return tn__fail(TN_UNSUPPORTED, "%s cannot wait for %s itself",
+                    l->device->name, f->device->name);
+  const int32_t rc = table->queue_wait(table->ctx, l->queue, f->handle, &error);
+  return rc == TN_OK ? TN_OK
+                     : tn__table_fail(l->device, rc,
+                                      "waiting for another queue", &error);
+}
+
+static tn_code query(void *arg, bool *done) {
+  const fence *f = arg;
+  const tn_device *table = f->device->table;
+  tn_device_error error = {.struct_size = sizeof error};
+  int32_t answer = 0;
+  const int32_t rc = table->fence_query(table->ctx, f->handle, &answer, &error);
+  *done = answer != 0;
+  return rc == TN_OK ? TN_OK
+                     : tn__table_fail(f->device, rc, "enqueued work", &error);
+}
+
+static tn_code block(void *arg) {
+  const fence *f = arg;
+  const tn_device *table = f->device->table;
+  tn_device_error error = {.struct_size = sizeof error};
+  const int32_t rc = table->fence_wait(table->ctx, f->handle, &error);
+  return rc == TN_OK ? TN_OK
+                     : tn__table_fail(f->device, rc, "enqueued work", &error);
+}
+
+static const tn__queue_ops queue_ops = {
+    .record = record,
+    .wait = wait_for,
+    .query = query,
+    .block = block,
+    .drop = drop,
+};
+
+tn_code tn__device_drain(const tn__device *device, uint32_t purpose) {
+  void *f = NULL;
+  if (device->lanes == NULL) return TN_OK;
+  TN__TRY(record(&device->lanes->lane[purpose], &f));
+  const tn_code rc = block(f);
+  drop(f);
+  return rc;
+}
+
+/* ----------------------------------------------------------- open and close */
+
+static tn_code lane_open(tn__device *device, uint32_t purpose,
+                         tn__queue **out) {
+  static const char *const purposes[] = {"", " in", " out"};
+  const tn_device *table = device->table;
+  lane *l = &device->lanes->lane[purpose];
+  tn_device_error error = {.struct_size = sizeof error};
+  char name[TN__DEVICE_TEXT + 8];
+  int32_t rc =
+      table->queue_open(table->ctx, device->id, purpose, 0, &l->queue, &error);
+  if (rc == TN_OK && l->queue == NULL) rc = TN_PLUGIN;
+  if (rc != TN_OK) {
+    l->queue = NULL;
+    return tn__table_fail(device, rc, "opening a queue", &error);
+  }
+  l->device = device;
+  TN__TRY(fence_open(device, &l->last));
+  l->stream = table->queue_stream(table->ctx, l->queue);
+  (void)tn__device_text(device, name);
+  (void)strcat(name, purposes[purpose]);
+  return tn__queue_create(device->env->engine, &queue_ops, l, name, out);
+}
+
+static tn_code lanes_open(tn__device *device) {
+  TN__TRY(lane_open(device, TN_QUEUE_COMPUTE, &device->compute));
+  TN__TRY(lane_open(device, TN_QUEUE_COPY_IN, &device->copy_in));
+  return lane_open(device, TN_QUEUE_COPY_OUT, &device->copy_out);
+}
+
+tn_code tn__device_open(tn__device *device) {
+  device->lanes = tn__zalloc(device->env, sizeof *device->lanes);
+  if (device->lanes == NULL)
+    return tn__fail_memory(sizeof *device->lanes, "the queues of a device");
+  (void)pthread_mutex_init(&device->lanes->lock, NULL);
+  const tn_code rc = lanes_open(device);
+  if (rc != TN_OK) tn__device_close(device);
+  return rc;
+}
+
+static void queue_close(tn__queue **queue) {
+  if (*queue != NULL) tn__queue_destroy(*queue);
+  *queue = NULL;
+}
+
+void tn__device_close(tn__device *device) {
+  tn__lanes *lanes = device->lanes;
+  const tn_device *table = device->table;
+  if (lanes == NULL) return;
+  queue_close(&device->compute);
+  queue_close(&device->copy_in);
+  queue_close(&device->copy_out);
+  for (int i = 0; i < N_LANES; ++i) {
+    const lane *l = &lanes->lane[i];
+    if (l->last != NULL) table->fence_close(table->ctx, l->last);
+    if (l->queue != NULL) table->queue_close(table->ctx, l->queue);
+  }
+  while (lanes->idle != NULL) {
+    fence *f = lanes->idle;
+    lanes->idle = f->next;
+    table->fence_close(table->ctx, f->handle);
+    tn__free(device->env, f);
+  }
+  (void)pthread_mutex_destroy(&lanes->lock);
+  tn__free(device->env, lanes);
+  device->lanes = NULL;
+}
+
+/* ---------------------------------------------------------------- enqueuing */
+
+void *tn__token_stream(const tn__token *token) {
+  const lane *l = tn__token_queue(token);
+  return l != NULL ? l->stream : NULL;
+}
+
+tn__queue *tn__device_copy_queue(const tn__device *to, const tn__device *from) {
+  if (to == from) return to->compute;
+  if (to->table == NULL) return from->copy_out;
+  if (from->table == NULL || from->table == to->table) return to->copy_in;
+  return NULL;
+}
+
+/* Whether the table of the queue knows both sides. */
+static bool reaches(const lane *l, const tn_copy *copy) {
+  const int32_t own = l->device->type;
+  return (copy->to_type == own || copy->to_type == TN_DEVICE_CPU) &&
+         (copy->from_type == own || copy->from_type == TN_DEVICE_CPU);
+}
+
+static tn_code fail_route(const tn_copy *copy) {
+  return tn__fail(TN_UNSUPPORTED,
+                  "bytes cannot be copied from device type %d to device type "
+                  "%d on this queue; copy to cpu(0) first, and from there on",
+                  copy->from_type, copy->to_type);
+}
+
+tn_code tn__device_copy(tn__token *token, const tn_copy *copy) {
+  const lane *l = tn__token_queue(token);
+  if (copy->bytes == 0) return TN_OK;
+  if (l == NULL) {
+    if (copy->to_type != TN_DEVICE_CPU || copy->from_type != TN_DEVICE_CPU)
+      return fail_route(copy);
+    memcpy(copy->to, copy->from, copy->bytes);
+    return TN_OK;
+  }
+  if (!reaches(l, copy)) return fail_route(copy);
+  const tn_device *table = l->device->table;
+  tn_device_error error = {.struct_size = sizeof error};
+  tn_copy sized = *copy;
+  sized.struct_size = sizeof sized;
+  const int32_t rc = table->copy(table->ctx, l->queue, &sized, &error);
+  char doing[64];
+  (void)snprintf(doing, sizeof doing, "a copy of %" PRIu64 " bytes",
+                 copy->bytes);
+  return rc == TN_OK ? TN_OK : tn__table_fail(l->device, rc, doing, &error);
+}
+
+tn_code tn__device_fill(tn__token *token, const tn__device *device,
+                        void *memory, uint8_t byte, size_t bytes) {
+  const lane *l = tn__token_queue(token);
+  const tn_device *table = device->table;
+  tn_device_error error = {.struct_size = sizeof error};
+  if (bytes == 0) return TN_OK;
+  if (table == NULL) {
+    memset(memory, byte, bytes);
+    return TN_OK;
+  }
+  if (l == NULL || l->device != device)
+    return tn__fail(TN_INTERNAL, "%s is filled from another queue",
+                    device->name);
+  const int32_t rc =
+      table->fill(table->ctx, l->queue, memory, byte, bytes, &error);
+  return rc == TN_OK ? TN_OK : tn__table_fail(device, rc, "a fill", &error);
+}

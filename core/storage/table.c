@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * table.c: whether the table of a device plugin can be used. What it says of
+ * itself is checked once, here; what its functions answer later, where they are
+ * called.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "family.h"
+
+enum { NAME_MAX_BYTES = 24, COUNT_MAX = 1024 };
+
+static tn_code check_name(const tn_device *table) {
+  const char *name = table->name;
+  size_t n = 0;
+  if (name == NULL)
+    return tn__fail(TN_PLUGIN, "the device table for type %d has no name",
+                    table->device_type);
+  while (n <= NAME_MAX_BYTES && name[n] != '\0' &&
+         strchr("abcdefghijklmnopqrstuvwxyz0123456789_", name[n]))
+    ++n;
+  if (name[n] == '\0' && n <= NAME_MAX_BYTES && *name >= 'a' && *name <= 'z')
+    return TN_OK;
+  return tn__fail(TN_PLUGIN,
+                  "the device name \"%.32s\" is not 1 to %d of a-z, 0-9 and _ "
+                  "with a letter first",
+                  name, NAME_MAX_BYTES);
+}
+
+/* The functions, in the order of the struct. */
+static tn_code check_functions(const tn_device *t) {
+  const struct {
+    bool given;
+    const char *name;
+  } functions[] = {
+      {t->count, "count"},
+      {t->info, "info"},
+      {t->alloc, "alloc"},
+      {t->free, "free"},
+      {t->queue_open, "queue_open"},
+      {t->queue_close, "queue_close"},
+      {t->queue_stream, "queue_stream"},
+      {t->copy, "copy"},
+      {t->fill, "fill"},
+      {t->fence_open, "fence_open"},
+      {t->fence_close, "fence_close"},
+      {t->fence_record, "fence_record"},
+      {t->queue_wait, "queue_wait"},
+      {t->fence_query, "fence_query"},
+      {t->fence_wait, "fence_wait"},
+  };
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; ++i)
+    if (!functions[i].given)
+      return tn__fail(TN_PLUGIN, "the device table \"%s\" has no function %s",
+                      t->name, functions[i].name);
+  return TN_OK;
+}
+
+static tn_code check_fields(const tn_device *table) {
+  if (table->struct_size < sizeof *table)
+    return tn__fail(TN_PLUGIN,
+                    "a device table's struct_size is %u, but tn_device of "
+                    "\"" TN_DEVICE_EXTENSION
+                    "\" has %zu bytes; compile the "
+                    "plugin with this release's device.h",
+                    (unsigned)table->struct_size, sizeof *table);
+  TN__TRY(check_name(table));
+  if (table->device_type <= 0)
+    return tn__fail(TN_PLUGIN,
+                    "the device table \"%s\" is for device type %d; types are "
+                    "the numbers of DLPack, from 1",
+                    table->name, table->device_type);
+  return check_functions(table);
+}
+
+tn_code tn__table_fail(const tn__device *device, int32_t code,
+                       const char *doing, const tn_device_error *error) {
+  char name[TN__DEVICE_TEXT];
+  const int n = (int)sizeof error->text - 1;
+  if (code > 0 || code < TN_INTERNAL) code = TN_DEVICE;
+  return tn__fail(code, "%s: %s failed: %.*s", tn__device_text(device, name),
+                  doing, n, error->text[0] ? error->text : "no reason given");
+}
+
+/* ------------------------------------------------------------------ answers */
+
+static tn_code read_count(const tn_device *table, tn__family *family) {
+  tn_device_error error = {.struct_size = sizeof error};
+  const tn__device none = {.name = table->name, .id = TN__NO_ID};
+  int32_t n = -1;
+  const int32_t rc = table->count(table->ctx, &n, &error);
+  if (rc != TN_OK)
+    return tn__table_fail(&none, rc, "counting the devices", &error);
+  if (n < 0 || n > COUNT_MAX)
+    return tn__fail(TN_PLUGIN,
+                    "the device table \"%s\" says that there are %d devices; "
+                    "that must be between 0 and %d",
+                    table->name, n, COUNT_MAX);
+  error.text[sizeof error.text - 1] = '\0';
+  family->count = n;
+  (void)snprintf(family->detail, sizeof family->detail, "%s",
+                 n == 0 && !error.text[0] ? "no reason given" : error.text);
+  return TN_OK;
+}
+
+static tn_code read_info(const tn_device *table, int32_t id,
+                         tn_device_info *out) {
+  tn_device_error error = {.struct_size = sizeof error};
+  const tn__device device = {.name = table->name, .id = id};
+  *out = (tn_device_info){.struct_size = sizeof *out, .device_id = id};
+  const int32_t rc = table->info(table->ctx, id, out, &error);
+  if (rc != TN_OK)
+    return tn__table_fail(&device, rc, "describing the device", &error);
+  out->name[sizeof out->name - 1] = '\0';
+  out->detail[sizeof out->detail - 1] = '\0';
+  if (out->device_id == id) return TN_OK;
+  return tn__fail(TN_PLUGIN,
+                  "the device table \"%s\" describes device %d as device %d",
+                  table->name, id, out->device_id);
+}
+
+/* All are asked, the first stands for them. */
+static tn_code read_infos(const tn_device *table, tn__family *family) {
+  tn_device_info info;
+  for (int32_t id = family->count; id-- > 0;)
+    TN__TRY(read_info(table, id, &info));
+  if (family->count == 0) return TN_OK;
+  (void)snprintf(family->detail, sizeof family->detail,
+                 "%s, %" PRIu64 " MiB%s%.100s", info.name,
+                 info.memory_total >> 20, info.detail[0] ? ", " : "",
+                 info.detail);
+  return TN_OK;
+}
+
+tn_code tn__table_read(const tn_device *table, tn__family *family) {
+  TN__TRY(check_fields(table));
+  family->table = table;
+  family->name = table->name;
+  family->type = table->device_type;
+  TN__TRY(read_count(table, family));
+  return read_infos(table, family);
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * call.c: a call is made, and recorded if gradients can pass through it.
+ * What the record needs is reserved before the call, so that none is made that
+ * cannot be recorded.
+ */
+#include <string.h>
+
+#include "tape.h"
+
+/* A call that is about to be recorded. */
+typedef struct recording {
+  tn_tape *tape;
+  const tn__target_op *target;
+  const tn_inputs *in;
+  const tn_outputs *out;
+  const tn_op *desc;
+  tn__tape_entry *entry;
+  tn_array **places; /* of the outputs: the caller's, or to receive */
+  tn_req *req;
+  uint32_t n_places;
+  bool connected; /* an input hands gradients on */
+  bool written;   /* an output lies where the tape knows something */
+} recording;
+
+/* ------------------------------------------------------------ declarations */
+
+static bool is_variadic(const tn_op *op) {
+  return op->n_inputs > 0 &&
+         (op->inputs[op->n_inputs - 1]->flags & TN_ARG_VARIADIC) != 0;
+}
+
+static void declare_in(const tn_op *op, uint32_t i, tn__tape_operand *to) {
+  const uint32_t last = op->n_inputs - 1;
+  const bool many = is_variadic(op) && i >= last;
+  to->declared = many ? last : i;
+  to->member = many ? (int32_t)(i - last) : -1;
+}
+
+/* At most one output has a count; those behind it move by what it adds. */
+static void declare_out(const tn_op *op, uint32_t n_out, uint32_t i,
+                        tn__tape_operand *to) {
+  uint32_t counted = 0;
+  while (counted < op->n_outputs && op->outputs[counted]->count == TN_NONE)
+    ++counted;
+  const uint32_t n = n_out - op->n_outputs + 1; /* of the counted one */
+  to->declared = i;
+  to->member = -1;
+  if (i < counted) return;
+  to->declared = i < counted + n ? counted : i - n + 1;
+  if (i < counted + n) to->member = (int32_t)(i - counted);
+}
+
+static tn_code count_outputs(const recording *r, uint32_t n_in, uint32_t *out) {
+  const tn_op *op = r->desc;
+  const tn_params *params = r->target->params;
+  if (!params) params = r->target->op->defaults;
+  const tn__infer_args args = {.op = op,
+                               .name = r->target->op->name,
+                               .params = params ? params->data : NULL};
+  *out = op->n_outputs;
+  for (uint32_t i = 0; i < op->n_outputs; ++i)
+    if (op->outputs[i]->count != TN_NONE)
+      return tn__infer_n_outputs(&args, n_in, out);
+  return TN_OK;
+}
+
+/* The operator never differentiates this input. One without a gradient fails
+ * when it is asked. */
+static bool is_stopped(const tn__tape_entry *e, uint32_t i) {
+  const tn_gradient *g = e->desc->gradient;
+  return g && g->kind == TN_GRADIENT_KERNEL &&
+         g->inputs[e->in[i].declared]->stop;
+}
+
+/* ------------------------------------------------------------------- begin */
+
+/* A call with such counts is refused; the call itself says how. */
+static bool counts_fit(const recording *r) {
+  const tn_op *op = r->desc;
+  if (r->in->n < op->n_aux || r->in->n > UINT16_MAX) return false;
+  return is_variadic(op) || r->in->n - op->n_aux <= op->n_inputs;
+}
+
+static size_t entry_bytes(const recording *r, uint32_t n_out) {
+  size_t bytes = tn__tape_room(sizeof(tn__tape_entry)) +
+                 tn__tape_room((r->in->n + n_out) * sizeof(tn__tape_operand)) +
+                 tn__tape_room(n_out * sizeof(tn_array *)) +
+                 tn__tape_room(n_out * sizeof(tn_req));
+  for (size_t i = 0; i < r->in->n; ++i)
+    if (r->in->arrays[i])
+      bytes += tn__layout_bytes(r->in->arrays[i]->tensor.ndim);
+  return bytes + n_out * (tn__tape_room(sizeof(tn__tape_value)) +
+                          2 * tn__layout_bytes(TN_MAX_NDIM));
+}
+
+static void entry_init(recording *r, uint32_t n_out) {
+  tn__tape_memory *memory = &r->tape->memory;
+  const size_t n = r->in->n + n_out;
+  tn__tape_entry *e = tn__tape_take(memory, sizeof *e);
+  tn__tape_operand *operands = tn__tape_take(memory, n * sizeof *operands);
+  memset(operands, 0, n * sizeof *operands);
+  *e = (tn__tape_entry){.op = r->target->op,
+                        .desc = r->desc,
+                        .flags = r->target->flags,
+                        .n_in = (uint32_t)r->in->n - r->desc->n_aux,
+                        .n_aux = r->desc->n_aux,
+                        .n_out = n_out,
+                        .in = operands,
+                        .out = operands + r->in->n};
+  for (uint32_t i = 0; i < e->n_in; ++i) declare_in(r->desc, i, &e->in[i]);
+  for (uint32_t i = 0; i < n_out; ++i)
+    declare_out(r->desc, n_out, i, &e->out[i]);
+  r->entry = e;
+  r->places = tn__tape_take(memory, n_out * sizeof *r->places);
+  r->req = tn__tape_take(memory, n_out * sizeof *r->req);
+}
+
+/* ------------------------------------------------------------------ inputs */
+
+static tn_code input_fail(const recording *r, uint32_t i, int known) {
+  const tn__tape_operand *operand = &r->entry->in[i];
+  tn__fail(TN_INVALID, "%s: input `%s`", r->target->op->name,
+           r->desc->inputs[operand->declared]->name);
+  return tn__tape_find_fail(known);
+}
+
+static const tn__layout *layout_keep(tn_tape *tape, const tn__layout *layout) {
+  tn__layout *copy = tn__tape_take(&tape->memory, sizeof *copy);
+  tn__layout_copy(&tape->memory, layout, copy);
+  return copy;
+}
+
+static tn_code input_find(recording *r, uint32_t i) {
+  tn_array *array = r->in->arrays[i];
+  tn__tape_operand *operand = &r->entry->in[i];
+  if (!array) return TN_OK;
+  const tn__layout layout = tn__layout_of(array);
+  if (tn__dtype_is_float(layout.dtype) && !is_stopped(r->entry, i)) {
+    const int known = tn__tape_find(r->tape, array, &operand->value);
+    if (known >= TN__KNOWN_PARTLY) return input_fail(r, i, known);
+  }
+  const tn__tape_value *value = operand->value;
+  r->connected |= value != NULL;
+  if (value && tn__layout_same(&value->layout, &layout))
+    operand->layout = &value->layout;
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- needs */
+
+static void mark(tn__tape_operand *operands, uint32_t n, const tn_need *need) {
+  for (uint32_t i = 0; i < n; ++i)
+    if (operands[i].declared == need->index) operands[i].needed = 1;
+}
+
+static void mark_needs(tn__tape_entry *e) {
+  const tn_gradient *g = e->desc->gradient;
+  if (!g || g->kind != TN_GRADIENT_KERNEL) return;
+  for (uint32_t i = 0; i < e->n_in; ++i) {
+    if (!e->in[i].value) continue;
+    const tn_input_gradient *rule = g->inputs[e->in[i].declared];
+    for (uint32_t k = 0; k < rule->n_needs; ++k) {
+      if (rule->needs[k].metadata) continue;
+      if (rule->needs[k].what == TN_NEED_IN)
+        mark(e->in, e->n_in, &rule->needs[k]);
+      else if (rule->needs[k].what == TN_NEED_OUT)
+        mark(e->out, e->n_out, &rule->needs[k]);
+    }
+  }
+}
+
+/* What a gradient reads is watched from before the call on, which may itself
+ * write it. Of constants that it does not read only the shape stays. */
+static void watch_inputs(recording *r) {
+  mark_needs(r->entry);
+  for (uint32_t i = 0; i < r->entry->n_in; ++i) {
+    tn__tape_operand *operand = &r->entry->in[i];
+    tn_array *array = r->in->arrays[i];
+    if (!array) continue;
+    if (operand->needed) operand->version = tn__array_watch(array);
+    if (operand->layout || (operand->needed && !operand->value)) continue;
+    const tn__layout layout = tn__layout_of(array);
+    operand->layout = layout_keep(r->tape, &layout);
+  }
+}
+
+/* ----------------------------------------------------------------- outputs */
+
+static tn_req asked(const recording *r, uint32_t i) {
+  if (i >= r->out->n) return TN_REQ_NULL;
+  return r->out->req ? r->out->req[i] : TN_REQ_WRITE;
+}
+
+/* Adding to an array is a call into a new one and a sum, of which each is
+ * recorded for itself. */
+static bool is_sum(const recording *r, uint32_t i) {
+  tn__tape_value *value = NULL;
+  if (asked(r, i) != TN_REQ_ADD || !r->out->arrays[i]) return false;
+  return r->connected ||
+         tn__tape_find(r->tape, r->out->arrays[i], &value) != TN__KNOWN_NOT;
+}
+
+static bool is_touching(const recording *r) {
+  for (uint32_t i = 0; i < r->entry->n_out; ++i) {
+    const tn_array *array =
+        asked(r, i) == TN_REQ_NULL ? NULL : r->out->arrays[i];
+    if (array && tn__tape_touches(r->tape, array)) return true;
+  }
+  return false;
+}
+
+/* What the gradient reads is computed also if the caller does not want it. */
+static void place_outputs(recording *r) {
+  r->n_places = (uint32_t)r->out->n;
+  for (uint32_t i = 0; i < r->entry->n_out; ++i) {
+    tn__tape_operand *operand = &r->entry->out[i];
+    r->req[i] = asked(r, i);
+    r->places[i] = r->req[i] == TN_REQ_NULL ? NULL : r->out->arrays[i];
+    const bool extra = r->req[i] == TN_REQ_NULL && operand->needed;
+    operand->sum = is_sum(r, i);
+    if (operand->sum) r->places[i] = NULL;
+    if (extra || operand->sum) r->req[i] = TN_REQ_WRITE;
+    if (extra && i >= r->n_places) r->n_places = i + 1;
+    if (r->places[i]) operand->version = tn__array_version(r->places[i]);
+  }
+}
+
+/* ------------------------------------------------------------------ record */
+
+/* Watching costs less where nobody else can. */
+static uint64_t watch(tn_array *array, bool fresh) {
+  if (!fresh || tn__array_version(array) != 0) return tn__array_watch(array);
+  atomic_store_explicit(&array->block->version, 1, memory_order_relaxed);
+  return 1;
+}
+
+static bool is_fresh(const recording *r, uint32_t i) {
+  return i >= r->out->n || r->places[i] != r->out->arrays[i];
+}
+
+static void value_make(recording *r, uint32_t i, bool passes) {
+  tn_array *array = r->places[i];
+  tn_tape *tape = r->tape;
+  tn__tape_operand *operand = &r->entry->out[i];
+  const bool fresh = is_fresh(r, i);
+  const tn__layout layout = tn__layout_of(array);
+  tn__tape_value *value = tn__tape_take(&tape->memory, sizeof *value);
+  *value = (tn__tape_value){.entry = passes ? r->entry : NULL,
+                            .serial = tn__tape_serial(tape, array, fresh),
+                            .before = operand->version,
+                            .after = watch(array, fresh)};
+  tn__layout_copy(&tape->memory, &layout, &value->layout);
+  operand->layout = &value->layout;
+  if (passes) operand->value = value;
+  tn__tape_enter(tape, value);
+}
+
+static void record_outputs(recording *r) {
+  for (uint32_t i = 0; i < r->entry->n_out; ++i) {
+    tn_array *array = r->req[i] == TN_REQ_NULL ? NULL : r->places[i];
+    if (!array) continue;
+    tn__tape_operand *operand = &r->entry->out[i];
+    const bool passes = r->connected && tn__dtype_is_float(array->tensor.dtype);
+    if (passes || tn__tape_touches(r->tape, array)) value_make(r, i, passes);
+    if (!operand->layout && r->connected) {
+      const tn__layout layout = tn__layout_of(array);
+      operand->layout = layout_keep(r->tape, &layout);
+    }
+  }
+}
+
+static void save(tn_tape *tape, tn__tape_operand *operand, tn_array *array) {
+  if (!array) return;
+  operand->saved = tn__array_retain(array);
+  tn__tape_note(tape, array);
+}
+
+static void record_call(recording *r) {
+  tn__tape_entry *e = r->entry;
+  if (!r->connected) return;
+  tn__tape_append(r->tape, e);
+  for (uint32_t i = 0; i < e->n_in; ++i) {
+    if (e->in[i].value) ++e->in[i].value->n_uses;
+    if (e->in[i].needed) save(r->tape, &e->in[i], r->in->arrays[i]);
+  }
+  for (uint32_t i = 0; i < e->n_aux; ++i)
+    save(r->tape, &e->in[e->n_in + i], r->in->arrays[e->n_in + i]);
+  for (uint32_t i = 0; i < e->n_out; ++i) {
+    if (!e->out[i].needed) continue;
+    e->out[i].version = tn__array_version(r->places[i]);
+    save(r->tape, &e->out[i], r->places[i]);
+  }
+  if (r->target->params)
+    e->params = tn__params_retain((tn_params *)(uintptr_t)r->target->params);
+}
+
+static tn_code record_sums(recording *r) {
+  for (uint32_t i = 0; i < r->entry->n_out; ++i) {
+    if (!r->entry->out[i].sum) continue;
+    tn_array *to = r->out->arrays[i];
+    TN__TRY(tn__tape_sum(r->tape, to, to, r->places[i], false));
+  }
+  return TN_OK;
+}
+
+/* New arrays go to the caller, or are let go. */
+static void deliver(recording *r, bool good) {
+  for (uint32_t i = 0; i < r->n_places; ++i) {
+    const bool mine = i >= r->out->n || asked(r, i) == TN_REQ_NULL ||
+                      r->places[i] != r->out->arrays[i];
+    if (!mine || r->req[i] == TN_REQ_NULL) continue;
+    const bool wanted =
+        i < r->out->n && asked(r, i) != TN_REQ_NULL && !r->out->arrays[i];
+    if (good && wanted)
+      r->out->arrays[i] = r->places[i];
+    else
+      tn__array_release(r->places[i]);
+  }
+}
+
+/* -------------------------------------------------------------------- call */
+
+static tn_code call_and_record(recording *r) {
+  const tn_outputs out = {r->n_places, r->places, r->req};
+  const tn__tape_point point = tn__tape_point_get(r->tape);
+  TN__TRY(tn__call(r->target, r->in, &out));
+  record_outputs(r);
+  record_call(r);
+  const tn_code rc = record_sums(r);
+  if (rc) tn__tape_return(r->tape, point);
+  deliver(r, rc == TN_OK);
+  return rc;
+}
+
+static tn_code begin(recording *r, uint32_t n_out) {
+  tn_tape *tape = r->tape;
+  const size_t bytes = entry_bytes(r, n_out);
+  TN__TRY(tn__tape_reserve(tape->caller->env, &tape->memory, bytes));
+  TN__TRY(tn__tape_index_reserve(tape, r->in->n + n_out));
+  TN__TRY(tn__vec_reserve(tape->caller->env, &tape->held, 1));
+  entry_init(r, n_out);
+  for (uint32_t i = 0; i < r->entry->n_in; ++i) TN__TRY(input_find(r, i));
+  return TN_OK;
+}
+
+/* The tape knows nothing of any of the arrays, so nothing is to be recorded. */
+static bool is_unknown(const tn_tape *tape, const tn_inputs *in,
+                       const tn_outputs *out) {
+  for (size_t i = 0; i < in->n; ++i)
+    if (in->arrays[i] && tn__tape_touches(tape, in->arrays[i])) return false;
+  for (size_t i = 0; i < out->n; ++i)
+    if (out->arrays[i] && (!out->req || out->req[i] != TN_REQ_NULL) &&
+        tn__tape_touches(tape, out->arrays[i]))
+      return false;
+  return true;
+}
+
+static bool is_held(const tn_tape *tape, const tn_operator *op) {
+  for (size_t i = tape->held.n; i > 0; --i)
+    if (tape->held.v[i - 1] == op) return true;
+  return false;
+}
+
+/* The operator is held for the call, or by the tape. */
+static tn_code run(recording *r) {
+  uint32_t n_out = 0;
+  if (!counts_fit(r) ||
+      count_outputs(r, (uint32_t)r->in->n - r->desc->n_aux, &n_out) ||
+      r->out->n > n_out)
+    return tn__call(r->target, r->in, r->out);
+  const tn__tape_mark top = tn__tape_mark_get(&r->tape->memory);
+  tn_code rc = begin(r, n_out);
+  if (rc == TN_OK && !r->connected && !is_touching(r)) {
+    tn__tape_rewind(&r->tape->memory, top);
+    return tn__call(r->target, r->in, r->out);
+  }
+  if (rc == TN_OK) {
+    if (r->connected) watch_inputs(r);
+    place_outputs(r);
+    rc = call_and_record(r);
+  }
+  if (rc) tn__tape_rewind(&r->tape->memory, top);
+  return rc;
+}
+
+tn_code tn__tape_call(tn_tape *tape, const tn__target_op *target,
+                      const tn_inputs *in, const tn_outputs *out) {
+  tn_operator *op = target->op;
+  recording r = {.tape = tape, .target = target, .in = in, .out = out};
+  if (is_unknown(tape, in, out) || op->registry != tape->caller->registry)
+    return tn__call(target, in, out); /* which refuses what is not its own */
+  const bool held = is_held(tape, op);
+  if (!held) TN__TRY(tn__operator_hold(op));
+  r.desc = op->desc;
+  const tn_code rc = run(&r);
+  const bool recorded = rc == TN_OK && r.connected;
+  if (!held && recorded)
+    tape->held.v[tape->held.n++] = op;
+  else if (!held)
+    tn__operator_unhold(op);
+  return rc;
+}

@@ -1,0 +1,763 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * elementwise.h: loops of kernels on the CPU over tensors of any strides, types
+ * and requests. Part of kernel.h, which includes it.
+ *
+ *   TN_KERNEL_BODY void cube(const tn_kernel_block *block,
+ *                            const void *params) {
+ *     const float *x = (const float *)block->in[0];
+ *     float *y = (float *)block->out;
+ *     (void)params;
+ *     TN_KERNEL_INDEPENDENT
+ *     for (int64_t i = 0; i < block->n; ++i) y[i] = x[i] * x[i] * x[i];
+ *   }
+ *   TN_KERNEL_LEVELS(cube)
+ *
+ *   static const tn_kernel_map map = {
+ *       TN_KERNEL_BODIES(cube), {{NULL}}, 0, 1, {0}};
+ *
+ *   int32_t acme_cube_prepare(const tn_frame *call, tn_plan *plan) {
+ *     return tn_kernel_map_prepare(call, plan, &map, 1);
+ *   }
+ *   int32_t acme_cube(const tn_frame *call) {
+ *     return tn_kernel_map_run(call, &map, 1);
+ *   }
+ *
+ * is a kernel for f16, bf16 and f32, any strides, broadcast inputs and all
+ * requests, compiled for three levels of x86 and run at the one that the host
+ * allows.
+ */
+#ifndef TENON_ELEMENTWISE_H_
+#define TENON_ELEMENTWISE_H_
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "tenon/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Stands before a loop whose iterations do not depend on each other, though
+ * its pointers may be equal (TN_REQ_INPLACE): it may be vectorised. That is a
+ * permission. clang takes it for an order and warns where it cannot follow, as
+ * at -O1, so that warning is off. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"
+#define TN_KERNEL_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define TN_KERNEL_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define TN_KERNEL_INDEPENDENT
+#endif
+
+/* --------------------------------------------------- levels of instructions */
+
+/* A body is written once, as a function that is always inlined, and compiled
+ * for each level in TN_KERNEL_LEVELS(name); TN_KERNEL_BODIES(name) initialises
+ * the table of what came out. The level of a call is decided by what the host
+ * says of the processor, so that it can be lowered, and no file needs flags of
+ * its own. Other architectures have one level. */
+enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
+
+#if defined(__GNUC__)
+#define TN_KERNEL_BODY static inline __attribute__((always_inline, unused))
+#else
+#define TN_KERNEL_BODY static inline
+#endif
+
+#if defined(__GNUC__) && defined(__x86_64__)
+#define TN_KERNEL_AVX2 __attribute__((target("avx2,fma,f16c")))
+#if defined(__clang__)
+#define TN_KERNEL_AVX512                                                     \
+  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"), \
+                 min_vector_width(512)))
+#else
+#define TN_KERNEL_AVX512                                \
+  __attribute__((                                       \
+      target("avx512f,avx512bw,avx512dq,avx512vl,avx2," \
+             "fma,f16c,prefer-vector-width=512")))
+#endif
+#define TN_KERNEL_LEVELS(name)                                                \
+  static void name##_base(const tn_kernel_block *block, const void *params) { \
+    name(block, params);                                                      \
+  }                                                                           \
+  static TN_KERNEL_AVX2 void name##_avx2(const tn_kernel_block *block,        \
+                                         const void *params) {                \
+    name(block, params);                                                      \
+  }                                                                           \
+  static TN_KERNEL_AVX512 void name##_avx512(const tn_kernel_block *block,    \
+                                             const void *params) {            \
+    name(block, params);                                                      \
+  }
+#define TN_KERNEL_BODIES(name)                  \
+  {                                             \
+    { name##_base, name##_avx2, name##_avx512 } \
+  }
+#else
+#define TN_KERNEL_LEVELS(name)                                                \
+  static void name##_base(const tn_kernel_block *block, const void *params) { \
+    name(block, params);                                                      \
+  }
+#define TN_KERNEL_BODIES(name)  \
+  {                             \
+    { name##_base, NULL, NULL } \
+  }
+#endif
+
+/* The level of a call, 0 to TN_KERNEL_N_LEVELS - 1. [any] */
+static inline uint32_t tn_kernel_level(const tn_frame *call) {
+  const uint64_t avx2 = TN_CPU_AVX2 | TN_CPU_FMA | TN_CPU_F16C;
+  const uint64_t features = call->host->cpu_features;
+  if ((features & avx2) != avx2) return 0;
+  return (features & TN_CPU_AVX512) ? 2 : 1;
+}
+
+/* ------------------------------------------------------------- loop walker */
+
+/* Operands of one loop, the output first. */
+#define TN_KERNEL_MAX_OPERANDS 16
+
+/* A loop over all elements of tensors of one shape. Dimensions of length 1 are
+ * dropped, the others ordered as they lie in the first operand and merged where
+ * all operands allow it, so that dense tensors make one dimension. */
+typedef struct tn_kernel_walk {
+  int64_t size; /* elements */
+  int32_t ndim; /* at least 1 after tn_kernel_walk_begin */
+  uint32_t n_operands;
+  int64_t shape[TN_MAX_NDIM];
+  int64_t stride[TN_KERNEL_MAX_OPERANDS][TN_MAX_NDIM]; /* in elements */
+  int64_t bytes[TN_KERNEL_MAX_OPERANDS];               /* of one element */
+  char *data[TN_KERNEL_MAX_OPERANDS];
+} tn_kernel_walk;
+
+/* Elements that lie on a line in every operand. */
+typedef struct tn_kernel_run {
+  int64_t n;
+  char *at[TN_KERNEL_MAX_OPERANDS];       /* the first one */
+  int64_t stride[TN_KERNEL_MAX_OPERANDS]; /* in elements */
+} tn_kernel_run;
+
+/* Starts with the operand that has the loop's whole shape. [worker] */
+static inline void tn_kernel_walk_init(tn_kernel_walk *walk,
+                                       const tn_tensor *first) {
+  walk->size = tn_tensor_size(first);
+  walk->ndim = first->ndim;
+  walk->n_operands = 1;
+  walk->bytes[0] = tn_dtype_bytes(first->dtype);
+  walk->data[0] = (char *)first->data;
+  for (int32_t d = 0; d < first->ndim; ++d) {
+    walk->shape[d] = first->shape[d];
+    walk->stride[0][d] = first->strides[d];
+  }
+}
+
+/* Adds an operand of the same shape or one that is broadcast to it: 1, or 0 if
+ * it does not fit. At most TN_KERNEL_MAX_OPERANDS in all. [worker] */
+static inline int tn_kernel_walk_add(tn_kernel_walk *walk,
+                                     const tn_tensor *tensor) {
+  const uint32_t k = walk->n_operands++;
+  const int32_t missing = walk->ndim - tensor->ndim;
+  if (missing < 0) return 0;
+  walk->bytes[k] = tn_dtype_bytes(tensor->dtype);
+  walk->data[k] = (char *)tensor->data;
+  for (int32_t d = 0; d < missing; ++d) walk->stride[k][d] = 0;
+  for (int32_t d = 0; d < tensor->ndim; ++d) {
+    const int repeat = tensor->shape[d] == 1;
+    if (!repeat && tensor->shape[d] != walk->shape[missing + d]) return 0;
+    walk->stride[k][missing + d] = repeat ? 0 : tensor->strides[d];
+  }
+  return 1;
+}
+
+/* Copies dimension `from` to `to`. [worker] */
+static inline void tn_kernel_walk_move(tn_kernel_walk *walk, int32_t to,
+                                       int32_t from) {
+  walk->shape[to] = walk->shape[from];
+  for (uint32_t k = 0; k < walk->n_operands; ++k)
+    walk->stride[k][to] = walk->stride[k][from];
+}
+
+static inline void tn_kernel_walk_swap(tn_kernel_walk *walk, int32_t a,
+                                       int32_t b) {
+  const int64_t length = walk->shape[a];
+  walk->shape[a] = walk->shape[b];
+  walk->shape[b] = length;
+  for (uint32_t k = 0; k < walk->n_operands; ++k) {
+    const int64_t stride = walk->stride[k][a];
+    walk->stride[k][a] = walk->stride[k][b];
+    walk->stride[k][b] = stride;
+  }
+}
+
+/* Whether steps along `outer` continue those along `inner` everywhere. */
+static inline int tn_kernel_walk_joins(const tn_kernel_walk *walk,
+                                       int32_t outer, int32_t inner) {
+  for (uint32_t k = 0; k < walk->n_operands; ++k)
+    if (walk->stride[k][outer] != walk->stride[k][inner] * walk->shape[inner])
+      return 0;
+  return 1;
+}
+
+static inline void tn_kernel_walk_drop(tn_kernel_walk *walk) {
+  int32_t kept = 0;
+  for (int32_t d = 0; d < walk->ndim; ++d)
+    if (walk->shape[d] != 1) tn_kernel_walk_move(walk, kept++, d);
+  walk->ndim = kept;
+}
+
+/* The largest stride of the first operand goes outside. */
+static inline void tn_kernel_walk_sort(tn_kernel_walk *walk) {
+  const int64_t *stride = walk->stride[0];
+  for (int32_t d = 1; d < walk->ndim; ++d)
+    for (int32_t e = d; e > 0 && llabs(stride[e - 1]) < llabs(stride[e]); --e)
+      tn_kernel_walk_swap(walk, e - 1, e);
+}
+
+static inline void tn_kernel_walk_merge(tn_kernel_walk *walk) {
+  int32_t last = 0;
+  for (int32_t d = 1; d < walk->ndim; ++d) {
+    const int64_t length = walk->shape[last];
+    const int joins = tn_kernel_walk_joins(walk, last, d);
+    if (!joins) ++last;
+    tn_kernel_walk_move(walk, last, d);
+    if (joins) walk->shape[last] *= length;
+  }
+  walk->ndim = last + 1;
+}
+
+/* Once all operands are known: drops, sorts and merges dimensions. [worker] */
+static inline void tn_kernel_walk_begin(tn_kernel_walk *walk) {
+  tn_kernel_walk_drop(walk);
+  if (walk->ndim > 0) {
+    tn_kernel_walk_sort(walk);
+    tn_kernel_walk_merge(walk);
+    return;
+  }
+  walk->ndim = 1;
+  walk->shape[0] = 1;
+  for (uint32_t k = 0; k < walk->n_operands; ++k) walk->stride[k][0] = 1;
+}
+
+/* The longest run that begins at element `index` of the loop, in its own order
+ * of dimensions, and ends before `end`. [worker] */
+static inline void tn_kernel_walk_run(const tn_kernel_walk *walk, int64_t index,
+                                      int64_t end, tn_kernel_run *run) {
+  const int32_t inner = walk->ndim - 1;
+  int64_t left = index;
+  int64_t place[TN_MAX_NDIM];
+  for (int32_t d = inner; d > 0; --d) {
+    place[d] = left % walk->shape[d];
+    left /= walk->shape[d];
+  }
+  place[0] = left;
+  run->n = walk->shape[inner] - place[inner];
+  if (run->n > end - index) run->n = end - index;
+  for (uint32_t k = 0; k < walk->n_operands; ++k) {
+    int64_t offset = 0;
+    for (int32_t d = 0; d <= inner; ++d)
+      offset += place[d] * walk->stride[k][d];
+    run->at[k] = walk->data[k] + offset * walk->bytes[k];
+    run->stride[k] = walk->stride[k][inner];
+  }
+}
+
+/* ----------------------------------------------------- loading and storing */
+
+/* Whether a dtype is one of f16, bf16, f32 and f64. [any] */
+static inline int tn_kernel_is_float(tn_dtype dtype) {
+  return dtype == TN_F32 || dtype == TN_F64 || dtype == TN_F16 ||
+         dtype == TN_BF16;
+}
+
+/* Element i of an array of floats. */
+static inline double tn_kernel_get(const void *from, tn_dtype dtype,
+                                   int64_t i) {
+  if (dtype == TN_F64) return ((const double *)from)[i];
+  if (dtype == TN_F32) return (double)((const float *)from)[i];
+  const uint16_t half = ((const uint16_t *)from)[i];
+  return (double)(dtype == TN_F16 ? tn_kernel_f16_to_f32(half)
+                                  : tn_kernel_bf16_to_f32(half));
+}
+
+/* n elements of a float type, `stride` elements apart. */
+typedef struct tn_kernel_line {
+  char *at;
+  int64_t stride;
+  int64_t n;
+  tn_dtype dtype;
+} tn_kernel_line;
+
+/* Reads a line. [worker] */
+TN_KERNEL_ONCE void tn_kernel_load_f32(float *__restrict to,
+                                       const tn_kernel_line *from) {
+  const int64_t n = from->n;
+  const int64_t stride = from->stride;
+  const float *single = (const float *)(const void *)from->at;
+  const uint16_t *half = (const uint16_t *)(const void *)from->at;
+  if (from->dtype == TN_F32) {
+    for (int64_t i = 0; i < n; ++i) to[i] = single[i * stride];
+  } else if (from->dtype == TN_F16) {
+    for (int64_t i = 0; i < n; ++i)
+      to[i] = tn_kernel_f16_to_f32(half[i * stride]);
+  } else if (from->dtype == TN_BF16) {
+    for (int64_t i = 0; i < n; ++i)
+      to[i] = tn_kernel_bf16_to_f32(half[i * stride]);
+  } else {
+    for (int64_t i = 0; i < n; ++i)
+      to[i] = (float)tn_kernel_get(from->at, from->dtype, i * stride);
+  }
+}
+
+TN_KERNEL_ONCE void tn_kernel_load_f64(double *__restrict to,
+                                       const tn_kernel_line *from) {
+  const int64_t n = from->n;
+  const int64_t stride = from->stride;
+  const double *wide = (const double *)(const void *)from->at;
+  if (from->dtype == TN_F64) {
+    for (int64_t i = 0; i < n; ++i) to[i] = wide[i * stride];
+  } else {
+    for (int64_t i = 0; i < n; ++i)
+      to[i] = tn_kernel_get(from->at, from->dtype, i * stride);
+  }
+}
+
+/* Writes a line. [worker] */
+TN_KERNEL_ONCE void tn_kernel_store_f32(const tn_kernel_line *to,
+                                        const float *__restrict from) {
+  const int64_t n = to->n;
+  const int64_t stride = to->stride;
+  double *wide = (double *)(void *)to->at;
+  float *single = (float *)(void *)to->at;
+  uint16_t *half = (uint16_t *)(void *)to->at;
+  if (to->dtype == TN_F32) {
+    for (int64_t i = 0; i < n; ++i) single[i * stride] = from[i];
+  } else if (to->dtype == TN_F16) {
+    for (int64_t i = 0; i < n; ++i)
+      half[i * stride] = tn_kernel_f32_to_f16(from[i]);
+  } else if (to->dtype == TN_BF16) {
+    for (int64_t i = 0; i < n; ++i)
+      half[i * stride] = tn_kernel_f32_to_bf16(from[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) wide[i * stride] = (double)from[i];
+  }
+}
+
+TN_KERNEL_ONCE void tn_kernel_store_f64(const tn_kernel_line *to,
+                                        const double *__restrict from) {
+  tn_kernel_line one = {to->at, 1, 1, to->dtype};
+  const int64_t step = to->stride * tn_dtype_bytes(to->dtype);
+  double *wide = (double *)(void *)to->at;
+  if (to->dtype == TN_F64) {
+    for (int64_t i = 0; i < to->n; ++i) wide[i * to->stride] = from[i];
+    return;
+  }
+  for (int64_t i = 0; i < to->n; ++i) {
+    const float single = (float)from[i];
+    tn_kernel_store_f32(&one, &single);
+    one.at += step;
+  }
+}
+
+/* --------------------------------------------------- element-wise operators */
+
+/* Elements that one pass through scratch memory takes. */
+#define TN_KERNEL_BLOCK 256
+/* Elements of one slice of a parallel loop. */
+#define TN_KERNEL_GRAIN 65536
+#define TN_KERNEL_MAX_IN (TN_KERNEL_MAX_OPERANDS - 1)
+
+/* What a body computes: n elements, dense, all of the body's type. `out` may
+ * be the same memory as one of `in`, element for element. */
+typedef struct tn_kernel_block {
+  int64_t n;
+  void *out;
+  const void *in[TN_KERNEL_MAX_IN];
+} tn_kernel_block;
+
+/* Sets out[i] from in[...][i]. `params` is call->params. [worker] */
+typedef void tn_kernel_body(const tn_kernel_block *block, const void *params);
+
+/* One body at every level; what is NULL falls back to a lower one. */
+typedef struct tn_kernel_bodies {
+  tn_kernel_body *at[TN_KERNEL_N_LEVELS];
+} tn_kernel_bodies;
+
+/* The body of a level, or NULL if there is none at all. */
+static inline tn_kernel_body *tn_kernel_body_at(const tn_kernel_bodies *bodies,
+                                                uint32_t level) {
+  while (level > 0 && !bodies->at[level]) --level;
+  return bodies->at[level];
+}
+
+/* One output of an element-wise operator. */
+typedef struct tn_kernel_map {
+  tn_kernel_bodies f32; /* for f16, bf16 and f32; may be empty */
+  tn_kernel_bodies f64; /* if any operand is f64; may be empty */
+  uint32_t out;         /* index in call->out */
+  uint32_t n_in;
+  uint32_t in[TN_KERNEL_MAX_IN]; /* indices in call->in */
+} tn_kernel_map;
+
+/* One map of one call, shared by its slices. */
+typedef struct tn_kernel_task {
+  tn_kernel_walk walk; /* operand 0 is the output */
+  tn_kernel_body *body;
+  const void *params;
+  tn_dtype compute; /* TN_F32 or TN_F64 */
+  uint32_t add;     /* 1 under TN_REQ_ADD */
+  tn_dtype dtype[TN_KERNEL_MAX_OPERANDS];
+} tn_kernel_task;
+
+typedef union tn_kernel_scratch {
+  float f32[TN_KERNEL_BLOCK];
+  double f64[TN_KERNEL_BLOCK];
+} tn_kernel_scratch;
+
+/* Reads a line into scratch, in f32 or f64. */
+static inline void tn_kernel_load(tn_kernel_scratch *to, tn_dtype compute,
+                                  const tn_kernel_line *from) {
+  if (compute == TN_F32)
+    tn_kernel_load_f32(to->f32, from);
+  else
+    tn_kernel_load_f64(to->f64, from);
+}
+
+/* Adds scratch to a line of the same type. */
+static inline void tn_kernel_add_same(const tn_kernel_line *to,
+                                      const tn_kernel_scratch *from) {
+  float *single = (float *)(void *)to->at;
+  double *wide = (double *)(void *)to->at;
+  if (to->dtype == TN_F32)
+    for (int64_t i = 0; i < to->n; ++i) single[i * to->stride] += from->f32[i];
+  else
+    for (int64_t i = 0; i < to->n; ++i) wide[i * to->stride] += from->f64[i];
+}
+
+/* Adds a line of another type to scratch. */
+static inline void tn_kernel_add_other(tn_kernel_scratch *sum, tn_dtype compute,
+                                       const tn_kernel_line *from) {
+  tn_kernel_scratch old;
+  tn_kernel_load(&old, compute, from);
+  if (compute == TN_F32)
+    for (int64_t i = 0; i < from->n; ++i) sum->f32[i] += old.f32[i];
+  else
+    for (int64_t i = 0; i < from->n; ++i) sum->f64[i] += old.f64[i];
+}
+
+/* Writes or adds scratch to the output's line. The sum is rounded once. */
+static inline void tn_kernel_put(const tn_kernel_task *task,
+                                 const tn_kernel_line *to,
+                                 tn_kernel_scratch *from) {
+  if (task->add && to->dtype == task->compute) {
+    tn_kernel_add_same(to, from);
+    return;
+  }
+  if (task->add) tn_kernel_add_other(from, task->compute, to);
+  if (task->compute == TN_F32)
+    tn_kernel_store_f32(to, from->f32);
+  else
+    tn_kernel_store_f64(to, from->f64);
+}
+
+/* Whether the body can work in the operand's own memory. */
+static inline int tn_kernel_is_direct(const tn_kernel_task *task,
+                                      const tn_kernel_run *run, uint32_t k) {
+  return task->dtype[k] == task->compute && run->stride[k] == 1 &&
+         !(k == 0 && task->add);
+}
+
+/* Runs the body over one line of every operand, through scratch where the
+ * operand is not what the body takes. A broadcast operand (stride 0) is read
+ * into scratch like any other, so the body's loop is always the dense one. */
+static inline void tn_kernel_task_block(const tn_kernel_task *task,
+                                        const tn_kernel_run *run,
+                                        tn_kernel_scratch *scratch) {
+  tn_kernel_block block;
+  block.n = run->n;
+  for (uint32_t k = 1; k < task->walk.n_operands; ++k) {
+    const tn_kernel_line line = {run->at[k], run->stride[k], run->n,
+                                 task->dtype[k]};
+    const int direct = tn_kernel_is_direct(task, run, k);
+    if (!direct) tn_kernel_load(&scratch[k], task->compute, &line);
+    block.in[k - 1] = direct ? (const void *)line.at : &scratch[k];
+  }
+  if (tn_kernel_is_direct(task, run, 0)) {
+    block.out = run->at[0];
+    task->body(&block, task->params);
+    return;
+  }
+  const tn_kernel_line out = {run->at[0], run->stride[0], run->n,
+                              task->dtype[0]};
+  block.out = &scratch[0];
+  task->body(&block, task->params);
+  tn_kernel_put(task, &out, &scratch[0]);
+}
+
+/* Elements [begin, end) of the loop; a tn_loop_body. [worker] */
+static inline int32_t tn_kernel_task_slice(void *arg, int64_t begin,
+                                           int64_t end) {
+  const tn_kernel_task *task = (const tn_kernel_task *)arg;
+  tn_kernel_scratch scratch[TN_KERNEL_MAX_OPERANDS];
+  while (begin < end) {
+    tn_kernel_run run;
+    int direct = 1;
+    tn_kernel_walk_run(&task->walk, begin, end, &run);
+    for (uint32_t k = 0; k < task->walk.n_operands; ++k)
+      direct = direct && tn_kernel_is_direct(task, &run, k);
+    if (!direct && run.n > TN_KERNEL_BLOCK) run.n = TN_KERNEL_BLOCK;
+    tn_kernel_task_block(task, &run, scratch);
+    begin += run.n;
+  }
+  return TN_OK;
+}
+
+/* Adds an operand after checking it; TN_OK or a described failure. */
+static inline int32_t tn_kernel_task_add(tn_kernel_task *task,
+                                         const tn_frame *call, uint32_t index) {
+  const tn_tensor *tensor = &call->in[index];
+  if (tensor->ndim < 0)
+    return TN_FAIL(call, TN_INVALID, "input %u is not given", index);
+  if (!tn_kernel_is_float(tensor->dtype))
+    return TN_FAIL(call, TN_DTYPE, "input %u is not f16, bf16, f32 or f64",
+                   index);
+  task->dtype[task->walk.n_operands] = tensor->dtype;
+  if (tensor->dtype == TN_F64) task->compute = TN_F64;
+  if (!tn_kernel_walk_add(&task->walk, tensor))
+    return TN_FAIL(call, TN_SHAPE,
+                   "the shape of input %u is not that of the output, and "
+                   "cannot be broadcast to it",
+                   index);
+  if (!tensor->data)
+    return TN_FAIL(call, TN_INVALID, "input %u has no data", index);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------ the dense case
+ */
+
+/* A call whose operands are dense, of one shape and of the type that the body
+ * computes in: the body can have all of it, in slices. */
+typedef struct tn_kernel_dense {
+  tn_kernel_block block;
+  tn_kernel_body *body;
+  const void *params;
+  int64_t bytes; /* of one element */
+  uint32_t n_in;
+  uint32_t stream; /* 1: the output does not fit into any cache */
+} tn_kernel_dense;
+
+/* Bytes of all operands from which on the output is written past the caches. */
+#define TN_KERNEL_STREAM (32 << 20)
+/* Bytes that are computed before they are written so. */
+#define TN_KERNEL_CHUNK 4096
+
+static inline void tn_kernel_dense_block(const tn_kernel_dense *dense,
+                                         tn_kernel_block *block, int64_t begin,
+                                         int64_t n) {
+  const int64_t skip = begin * dense->bytes;
+  block->n = n;
+  block->out = (char *)dense->block.out + skip;
+  for (uint32_t k = 0; k < dense->n_in; ++k)
+    block->in[k] = (const char *)dense->block.in[k] + skip;
+}
+
+#if defined(__SSE2__)
+/* Copies whole lines of 64 bytes past the caches; `to` is aligned to 16. */
+static inline void tn_kernel_stream_lines(void *to, const void *from,
+                                          int64_t bytes) {
+  __m128i *t = (__m128i *)to;
+  const __m128i *f = (const __m128i *)from;
+  for (int64_t i = 0; i < bytes / 16; ++i)
+    _mm_stream_si128(t + i, _mm_load_si128(f + i));
+}
+
+/* What a body computes goes to a piece of cache and from there to memory, which
+ * is not read for that. */
+static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
+                                          int64_t begin, int64_t end) {
+  union {
+    char bytes[TN_KERNEL_CHUNK];
+    __m128i aligned[TN_KERNEL_CHUNK / 16];
+  } chunk;
+  const int64_t most = TN_KERNEL_CHUNK / dense->bytes;
+  tn_kernel_block block;
+  while (end - begin >= most) {
+    tn_kernel_dense_block(dense, &block, begin, most);
+    void *to = block.out;
+    block.out = chunk.bytes;
+    dense->body(&block, dense->params);
+    tn_kernel_stream_lines(to, chunk.bytes, TN_KERNEL_CHUNK);
+    begin += most;
+  }
+  _mm_sfence();
+  if (begin == end) return;
+  tn_kernel_dense_block(dense, &block, begin, end - begin);
+  dense->body(&block, dense->params);
+}
+#else
+static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
+                                          int64_t begin, int64_t end) {
+  tn_kernel_block block;
+  tn_kernel_dense_block(dense, &block, begin, end - begin);
+  dense->body(&block, dense->params);
+}
+#endif
+
+/* Elements [begin, end); a tn_loop_body. [worker] */
+static inline int32_t tn_kernel_dense_slice(void *arg, int64_t begin,
+                                            int64_t end) {
+  const tn_kernel_dense *dense = (const tn_kernel_dense *)arg;
+  tn_kernel_block block;
+  tn_kernel_dense_block(dense, &block, begin, end - begin);
+  if (dense->stream && ((uintptr_t)block.out & 15) == 0) {
+    tn_kernel_dense_stream(dense, begin, end);
+    return TN_OK;
+  }
+  dense->body(&block, dense->params);
+  return TN_OK;
+}
+
+/* Whether one output is of this kind; *dtype is then what it computes in. */
+static inline int tn_kernel_is_dense(const tn_frame *call,
+                                     const tn_kernel_map *map,
+                                     tn_dtype *dtype) {
+  const tn_tensor *out = &call->out[map->out];
+  const tn_req req = call->req[map->out];
+  *dtype = out->dtype;
+  if (req == TN_REQ_ADD || (*dtype != TN_F32 && *dtype != TN_F64) ||
+      !tn_tensor_is_contiguous(out))
+    return 0;
+  for (uint32_t i = 0; i < map->n_in; ++i) {
+    const tn_tensor *in = &call->in[map->in[i]];
+    if (in->dtype != *dtype || in->ndim != out->ndim ||
+        !tn_tensor_is_contiguous(in))
+      return 0;
+    for (int32_t d = 0; d < out->ndim; ++d)
+      if (in->shape[d] != out->shape[d]) return 0;
+  }
+  return 1;
+}
+
+/* What a call's `prepare` found out: that all of it is of this kind, and which
+ * bodies it takes. Says nothing of sizes, so it holds for any contiguous part
+ * of the call as well. */
+typedef struct tn_kernel_ready {
+  uint32_t level;
+  uint32_t f64;
+} tn_kernel_ready;
+
+/* Computes one output of a call that is ready. */
+static inline int32_t tn_kernel_map_dense(const tn_frame *call,
+                                          const tn_kernel_map *map,
+                                          const tn_kernel_ready *ready) {
+  tn_kernel_dense dense;
+  const tn_tensor *out = &call->out[map->out];
+  dense.body =
+      tn_kernel_body_at(ready->f64 ? &map->f64 : &map->f32, ready->level);
+  dense.params = call->params;
+  dense.block.n = tn_tensor_size(out);
+  dense.block.out = out->data;
+  for (uint32_t i = 0; i < map->n_in; ++i)
+    dense.block.in[i] = call->in[map->in[i]].data;
+  if (dense.block.n <= TN_KERNEL_GRAIN) {
+    if (dense.block.n > 0) dense.body(&dense.block, dense.params);
+    return TN_OK;
+  }
+  dense.bytes = ready->f64 ? 8 : 4;
+  dense.n_in = map->n_in;
+  dense.stream =
+      call->req[map->out] == TN_REQ_WRITE &&
+      dense.block.n * dense.bytes * (map->n_in + 1) >= TN_KERNEL_STREAM;
+  return call->host->parallel_for(call, dense.block.n, TN_KERNEL_GRAIN,
+                                  tn_kernel_dense_slice, &dense);
+}
+
+/* Computes one output. */
+TN_KERNEL_ONCE int32_t tn_kernel_map_strided(const tn_frame *call,
+                                             const tn_kernel_map *map) {
+  const tn_tensor *out = &call->out[map->out];
+  tn_kernel_task task;
+  if (!tn_kernel_is_float(out->dtype))
+    return TN_FAIL(call, TN_DTYPE, "output %u is not f16, bf16, f32 or f64",
+                   map->out);
+  task.params = call->params;
+  task.compute = out->dtype == TN_F64 ? TN_F64 : TN_F32;
+  task.add = call->req[map->out] == TN_REQ_ADD;
+  task.dtype[0] = out->dtype;
+  tn_kernel_walk_init(&task.walk, out);
+  if (task.walk.size == 0) return TN_OK;
+  for (uint32_t i = 0; i < map->n_in; ++i) {
+    const int32_t code = tn_kernel_task_add(&task, call, map->in[i]);
+    if (code != TN_OK) return code;
+  }
+  task.body = tn_kernel_body_at(task.compute == TN_F32 ? &map->f32 : &map->f64,
+                                tn_kernel_level(call));
+  if (!task.body)
+    return TN_FAIL(call, TN_DTYPE, "this kernel does not compute in %s",
+                   task.compute == TN_F32 ? "f32" : "f64");
+  tn_kernel_walk_begin(&task.walk);
+  if (task.walk.size <= TN_KERNEL_GRAIN)
+    return tn_kernel_task_slice(&task, 0, task.walk.size);
+  return call->host->parallel_for(call, task.walk.size, TN_KERNEL_GRAIN,
+                                  tn_kernel_task_slice, &task);
+}
+
+/* Whether every output that is asked for is dense, in one type and with bodies
+ * for it. */
+static inline int tn_kernel_maps_dense(const tn_frame *call,
+                                       const tn_kernel_map *maps,
+                                       uint32_t n_maps, tn_dtype *dtype) {
+  tn_dtype type = TN_DTYPE_UNKNOWN;
+  for (uint32_t m = 0; m < n_maps; ++m) {
+    if (maps[m].out >= call->n_out) return 0;
+    if (call->req[maps[m].out] == TN_REQ_NULL) continue;
+    if (!tn_kernel_is_dense(call, &maps[m], dtype)) return 0;
+    if (type != TN_DTYPE_UNKNOWN && type != *dtype) return 0;
+    type = *dtype;
+    if (!(type == TN_F64 ? maps[m].f64.at[0] : maps[m].f32.at[0])) return 0;
+  }
+  return type != TN_DTYPE_UNKNOWN;
+}
+
+/* The `prepare` of a kernel that runs maps: looks once at what
+ * tn_kernel_map_run would look at in every call. Takes no memory. [any] */
+static inline int32_t tn_kernel_map_prepare(const tn_frame *call, tn_plan *plan,
+                                            const tn_kernel_map *maps,
+                                            uint32_t n_maps) {
+  static const tn_kernel_ready all[2][TN_KERNEL_N_LEVELS] = {
+      {{0, 0}, {1, 0}, {2, 0}}, {{0, 1}, {1, 1}, {2, 1}}};
+  tn_dtype dtype;
+  if (!tn_kernel_maps_dense(call, maps, n_maps, &dtype)) return TN_OK;
+  const tn_kernel_ready *ready = &all[dtype == TN_F64][tn_kernel_level(call)];
+  plan->prepared = (void *)(uintptr_t)ready; /* only read */
+  return TN_OK;
+}
+
+/* Computes every output that is asked for; those without a map must not be.
+ * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
+ * reads what an earlier one overwrites. `call->prepared` is what
+ * tn_kernel_map_prepare left, or NULL. TN_OK, or a code with TN_FAIL. [worker]
+ */
+static inline int32_t tn_kernel_map_run(const tn_frame *call,
+                                        const tn_kernel_map *maps,
+                                        uint32_t n_maps) {
+  const tn_kernel_ready *ready = (const tn_kernel_ready *)call->prepared;
+  for (uint32_t i = 0; i < call->n_out; ++i) {
+    uint32_t m = 0;
+    while (m < n_maps && maps[m].out != i) ++m;
+    if (call->req[i] == TN_REQ_NULL) continue;
+    if (m == n_maps)
+      return TN_FAIL(call, TN_UNSUPPORTED, "output %u is not computed here", i);
+    const int32_t code = ready ? tn_kernel_map_dense(call, &maps[m], ready)
+                               : tn_kernel_map_strided(call, &maps[m]);
+    if (code != TN_OK) return code;
+  }
+  return TN_OK;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TENON_ELEMENTWISE_H_ */

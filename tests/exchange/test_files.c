@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Tests of files of arrays that are right: those of independent origin
+ * (tests/reference/files.py) and round trips. Lies are told in test_hostile.c.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "filebox.h"
+
+TestSuite(files, .init = box_open, .fini = box_close);
+
+static const float matrix_f4[] = {1, 2, 3, 4, 5, 6.5f};
+static const double matrix_f8[] = {1, 2, 3, 4, 5, 6.5};
+
+/* ------------------------------------------------------------ other people's
+ */
+
+Test(files, npy_of_every_format_and_order_reads_as_numpy_wrote_it) {
+  expect_array(seed_path("npy/f4.npy"), NULL, SPEC(TN_F32, 2, 3), matrix_f4);
+  expect_array(seed_path("npy/f8_columns.npy"), NULL, SPEC(TN_F64, 2, 3),
+               matrix_f8);
+  expect_array(seed_path("npy/i4_big.npy"), "", SPEC(TN_I32, 3),
+               (int32_t[]){1, -2, 70000});
+  expect_array(seed_path("npy/f8_big_columns.npy"), NULL, SPEC(TN_F64, 2, 3),
+               matrix_f8);
+  expect_array(seed_path("npy/bools.npy"), NULL, SPEC(TN_BOOL, 3),
+               (uint8_t[]){1, 0, 1});
+  expect_array(seed_path("npy/u1_empty.npy"), NULL, SPEC(TN_U8, 0, 3), "");
+  expect_array(seed_path("npy/f2_scalar.npy"), NULL,
+               &(tn_spec){TN_F16, 0, NULL}, (uint16_t[]){0xbe00});
+}
+
+Test(files, npz_stored_and_deflated_read_as_numpy_wrote_them) {
+  int16_t ramp[300];
+  for (int i = 0; i < 300; ++i) ramp[i] = (int16_t)i;
+  expect_array(seed_path("npz/stored.npz"), "weight", SPEC(TN_F32, 2, 3),
+               matrix_f4);
+  expect_array(seed_path("npz/stored.npz"), "bias", &(tn_spec){TN_I64, 0, NULL},
+               (int64_t[]){7});
+  expect_array(seed_path("npz/stored.npz"), "none", SPEC(TN_U16, 2, 0), "");
+  expect_array(seed_path("npz/deflated.npz"), "ramp", SPEC(TN_I16, 300), ramp);
+  expect_array(seed_path("npz/deflated.npz"), "columns", SPEC(TN_F64, 2, 3),
+               matrix_f8);
+  expect_array(seed_path("npz/zip64.npz"), NULL, SPEC(TN_BOOL, 3),
+               (uint8_t[]){1, 0, 1});
+}
+
+Test(files, safetensors_read_with_all_types_and_unaligned_ranges) {
+  const char *path = seed_path("safetensors/mixed.safetensors");
+  expect_array(path, "weight", SPEC(TN_F32, 2, 3), matrix_f4);
+  expect_array(path, "half", SPEC(TN_F16, 2), (uint16_t[]){0x3800, 0xc000});
+  expect_array(path, "brain", SPEC(TN_BF16, 2), (uint16_t[]){0x3f80, 0xc000});
+  expect_array(path, "flags", SPEC(TN_BOOL, 3), (uint8_t[]){1, 0, 1});
+  expect_array(path, "step", &(tn_spec){TN_I64, 0, NULL}, (int64_t[]){-9});
+  expect_array(path, "none", SPEC(TN_U16, 4, 0), "");
+}
+
+Test(files, a_bundle_lists_its_arrays_in_order_of_names) {
+  static const char *const names[] = {"brain", "flags", "half",
+                                      "none",  "step",  "weight"};
+  tn_bundle *bundle = opened(seed_path("safetensors/mixed.safetensors"));
+  cr_assert_eq(bundle->n, 6);
+  for (size_t i = 0; i < 6; ++i)
+    cr_expect_str_eq(bundle->entries[i].name, names[i]);
+  cr_assert_eq(bundle->n_metadata, 2);
+  cr_expect_str_eq(bundle->metadata[0].key,
+                   "Gr\xc3\xb6\xc3\x9f"
+                   "e");
+  cr_expect_str_eq(bundle->metadata[0].value, "\"2\"\n");
+  cr_expect_str_eq(bundle->metadata[1].key, "format");
+  cr_expect_str_eq(bundle->metadata[1].value, "pt");
+  tn__bundle_close(bundle);
+}
+
+Test(files, bundles_without_arrays_are_bundles) {
+  tn_array *array = NULL;
+  const char *const names[] = {"npz/empty.npz",
+                               "safetensors/empty.safetensors"};
+  for (size_t i = 0; i < 2; ++i) {
+    tn_bundle *bundle = opened(seed_path(names[i]));
+    cr_expect_eq(bundle->n, 0);
+    cr_expect_eq(tn__bundle_get(bundle, NULL, 0, &array), TN_NOT_FOUND);
+    cr_expect_eq(tn__bundle_get(bundle, "a", 0, &array), TN_NOT_FOUND);
+    tn__bundle_close(bundle);
+  }
+}
+
+Test(files, a_format_without_an_ending_is_found_by_its_first_bytes) {
+  const char *const names[] = {"npy/f4.npy", "npz/stored.npz",
+                               "safetensors/mixed.safetensors"};
+  for (size_t i = 0; i < 3; ++i) {
+    bytes b = {.n = 0};
+    bytes_read(seed_path(names[i]), &b);
+    bytes_write(box_path("unnamed"), &b);
+    cr_expect_eq(read_all(box_path("unnamed")), TN_OK, "%s", tn_error_text());
+  }
+  bytes_write(box_path("unnamed"), &(bytes){.data = "some text", .n = 9});
+  cr_expect_eq(read_all(box_path("unnamed")), TN_INVALID);
+  EXPECT_TEXT("unnamed: neither a .npy, nor a .npz, nor a .safetensors");
+}
+
+Test(files, a_wrong_name_is_answered_with_the_nearest) {
+  tn_array *array = NULL;
+  tn_bundle *bundle = opened(seed_path("npz/stored.npz"));
+  cr_expect_eq(tn__bundle_get(bundle, "wieght", 0, &array), TN_NOT_FOUND);
+  EXPECT_TEXT("no array `wieght` among 3", "is `weight` meant?");
+  cr_expect_eq(tn__bundle_get(bundle, NULL, 0, &array), TN_NOT_FOUND);
+  EXPECT_TEXT("there are 3 arrays in the file; say which one is meant");
+  cr_expect_eq(tn__bundle_get(bundle, "bias", 8, &array), TN_INVALID);
+  tn__bundle_close(bundle);
+}
+
+Test(files, json_escapes_become_utf_8) {
+  char text[] = "\"\\u0041\\u00e9\\u20ac\\ud83d\\ude00\\/\\b\\\"\" ";
+  const tn__spot spot = {&(tn__file){.path = "x"}, NULL};
+  tn__json json = {&spot, text, text, text + sizeof text - 1, 0};
+  const char *string = NULL;
+  cr_assert_eq(tn__json_string(&json, &string), TN_OK, "%s", tn_error_text());
+  cr_expect_str_eq(string, "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80/\b\"");
+  cr_expect_eq(tn__json_end(&json), TN_OK);
+}
+
+/* ------------------------------------------------------------------ mapping */
+
+static tn_array *mapped(const char *path, const char *name) {
+  tn_array *array = NULL;
+  tn_bundle *bundle = opened(path);
+  cr_assert_eq(tn__bundle_get(bundle, name, TN_BUNDLE_MAP, &array), TN_OK);
+  tn__bundle_close(bundle);
+  return array;
+}
+
+Test(files, mapped_elements_are_the_files_own_and_writes_stay_private) {
+  bytes before = {.n = 0}, after = {.n = 0};
+  bytes_read(seed_path("npy/f4.npy"), &before);
+  bytes_write(box_path("m.npy"), &before);
+  tn_array *array = mapped(box_path("m.npy"), NULL);
+  cr_expect_not_null(array->block->drop);
+  cr_expect_eq((uintptr_t)tn__array_data(array) % 4096, 128);
+  const float other[6] = {9, 9, 9, 9, 9, 9};
+  cr_assert_eq(tn__array_set(array, other, sizeof other), TN_OK);
+  expect(array, 6, other);
+  tn__array_release(array);
+  bytes_read(box_path("m.npy"), &after);
+  cr_expect_eq(memcmp(before.data, after.data, before.n), 0);
+}
+
+Test(files, what_cannot_be_mapped_is_read) {
+  const char *path = seed_path("safetensors/mixed.safetensors");
+  tn_array *array = mapped(path, "step"); /* not aligned */
+  cr_expect_null(array->block->drop);
+  tn__array_release(array);
+  array = mapped(path, "weight"); /* the elements begin at byte 427 */
+  cr_expect_null(array->block->drop);
+  tn__array_release(array);
+  array = mapped(seed_path("npy/i4_big.npy"), NULL); /* big endian */
+  cr_expect_null(array->block->drop);
+  tn__array_release(array);
+}
+
+/* -------------------------------------------------------------- round trips */
+
+static tn_code save_flags(const char *path, const tn_bundle_item *items,
+                          size_t n, uint32_t flags) {
+  return tn__bundle_save(
+      &w.env, path,
+      &(tn_bundle_content){.struct_size = sizeof(tn_bundle_content),
+                           .flags = flags,
+                           .items = items,
+                           .n_items = n});
+}
+
+static tn_code save(const char *path, const tn_bundle_item *items, size_t n) {
+  return save_flags(path, items, n, 0);
+}
+
+/* Every bit pattern survives: NaN with a payload, -0, the largest. */
+static const uint64_t patterns[] = {0x7ff8123456789abc, 0x8000000000000000,
+                                    0xffffffffffffffff, 0x0123456789abcdef};
+
+static tn_array *patterned(tn_dtype dtype, unsigned char *to) {
+  static const unsigned char bools[4] = {1, 0, 0, 1};
+  const size_t n = 4 * (size_t)tn_dtype_bytes(dtype);
+  memcpy(to, dtype == TN_BOOL ? (const void *)bools : (const void *)patterns,
+         n);
+  tn_array *array = empty(dtype, SHAPE(2, 2));
+  cr_assert_eq(tn__array_set(array, to, n), TN_OK);
+  return array;
+}
+
+static void round_trip(const char *name, size_t d, uint32_t flags) {
+  unsigned char elements[32];
+  const tn_dtype dtype = tn__dtype_at(d);
+  tn_array *array = patterned(dtype, elements);
+  const tn_bundle_item item = {"x", array};
+  cr_assert_eq(save_flags(box_path(name), &item, 1, flags), TN_OK, "%s",
+               tn_error_text());
+  tn__array_release(array);
+  expect_array(box_path(name), NULL, SPEC(dtype, 2, 2), elements);
+}
+
+Test(files, every_type_survives_every_format_bit_for_bit) {
+  for (size_t d = 0; d < TN__N_DTYPES; ++d) {
+    round_trip("x.safetensors", d, 0);
+    if (tn__dtype_at(d) == TN_BF16) continue;
+    round_trip("x.npy", d, 0);
+    round_trip("x.npz", d, 0);
+    round_trip("x.npz", d, TN_BUNDLE_DEFLATE);
+  }
+}
+
+Test(files, npy_is_written_byte_for_byte_as_numpy_does) {
+  bytes theirs = {.n = 0}, ours = {.n = 0};
+  tn_array *array = floats(SHAPE(2, 3), 6, matrix_f4);
+  const tn_bundle_item item = {NULL, array};
+  cr_assert_eq(save(box_path("f4.npy"), &item, 1), TN_OK, "%s",
+               tn_error_text());
+  tn__array_release(array);
+  bytes_read(seed_path("npy/f4.npy"), &theirs);
+  bytes_read(box_path("f4.npy"), &ours);
+  cr_assert_eq(ours.n, theirs.n);
+  cr_expect_eq(memcmp(ours.data, theirs.data, ours.n), 0);
+}
+
+Test(files, safetensors_are_written_aligned_wide_elements_first) {
+  static const char text[] =
+      "{\"__metadata__\":{\"k\":\"v\\n\"},"
+      "\"b\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},"
+      "\"a\":{\"dtype\":\"BOOL\",\"shape\":[1],\"data_offsets\":[4,5]}}";
+  bytes b = {.n = 0};
+  tn_array *one = scalar(1), *flag = empty(TN_BOOL, SHAPE(1));
+  cr_assert_eq(tn__array_set(flag, "\1", 1), TN_OK);
+  const tn_bundle_item items[] = {{"a", flag}, {"b", one}};
+  const tn_bundle_pair pair = {"k", "v\n"};
+  cr_assert_eq(tn__bundle_save(&w.env, box_path("x.safetensors"),
+                               &(tn_bundle_content){
+                                   .struct_size = sizeof(tn_bundle_content),
+                                   .items = items,
+                                   .n_items = 2,
+                                   .metadata = &pair,
+                                   .n_metadata = 1}),
+               TN_OK, "%s", tn_error_text());
+  bytes_read(box_path("x.safetensors"), &b);
+  const size_t n = sizeof text - 1, padded = (n + 7) / 8 * 8;
+  cr_assert_eq(b.n, 8 + padded + 5);
+  cr_expect_eq(b.data[0] | b.data[1] << 8, (int)padded);
+  cr_expect_eq(memcmp(b.data + 8, text, n), 0);
+  cr_expect_eq(memcmp(b.data + 8 + padded, "\0\0\x80\x3f\1", 5), 0);
+  tn__array_release(one), tn__array_release(flag);
+}
+
+Test(files, views_are_written_as_the_elements_they_show) {
+  enum { ROWS = 300, COLUMNS = 500 };
+  int32_t *values = malloc(sizeof(int32_t) * ROWS * COLUMNS);
+  int32_t *turned = malloc(sizeof(int32_t) * ROWS * COLUMNS);
+  tn_array *array = empty(TN_I32, SHAPE(ROWS, COLUMNS)), *view = NULL;
+  for (int32_t i = 0; i < ROWS * COLUMNS; ++i) {
+    values[i] = i;
+    turned[i % COLUMNS * ROWS + i / COLUMNS] = i;
+  }
+  cr_assert_eq(tn__array_set(array, values, sizeof(int32_t) * ROWS * COLUMNS),
+               TN_OK);
+  cr_assert_eq(tn__array_transpose(array, NULL, &view), TN_OK);
+  const tn_bundle_item item = {"x", view};
+  cr_assert_eq(save_flags(box_path("v.npz"), &item, 1, TN_BUNDLE_DEFLATE),
+               TN_OK, "%s", tn_error_text());
+  expect_array(box_path("v.npz"), "x", SPEC(TN_I32, COLUMNS, ROWS), turned);
+  tn__array_release(view), tn__array_release(array);
+  free(values), free(turned);
+}
+
+Test(files, rows_longer_than_the_buffer_and_backward_steps_are_written_too) {
+  enum { N = 20000 };
+  static uint16_t values[2 * N], expected[2 * (N / 2)];
+  tn_array *array = empty(TN_U16, SHAPE(2, N)), *view = NULL;
+  for (size_t i = 0; i < 2 * N; ++i) values[i] = (uint16_t)(i * 7);
+  for (size_t r = 0; r < 2; ++r)
+    for (size_t i = 0; i < N / 2; ++i)
+      expected[r * (N / 2) + i] = values[r * N + N - 1 - 2 * i];
+  cr_assert_eq(tn__array_set(array, values, sizeof values), TN_OK);
+  cr_assert_eq(
+      tn__array_slice(
+          array,
+          &(tn_range){.axis = 1, .begin = N - 1, .end = -N - 1, .step = -2},
+          &view),
+      TN_OK, "%s", tn_error_text());
+  const tn_bundle_item item = {"x", view};
+  cr_assert_eq(save(box_path("v.npy"), &item, 1), TN_OK, "%s", tn_error_text());
+  expect_array(box_path("v.npy"), NULL, SPEC(TN_U16, 2, N / 2), expected);
+  tn__array_release(view), tn__array_release(array);
+}
+
+Test(files, scalars_empty_and_unwritten_arrays_come_back) {
+  static const float zeros[6] = {0};
+  tn_array *one = scalar(2.5f), *none = empty(TN_F32, SHAPE(3, 0)),
+           *fresh = empty(TN_F32, SHAPE(2, 3));
+  const tn_bundle_item items[] = {
+      {"one", one}, {"none", none}, {"deep/fresh", fresh}};
+  const char *const names[] = {"x.npz", "x.safetensors"};
+  for (size_t i = 0; i < 2; ++i) {
+    const char *path = box_path(names[i]);
+    cr_assert_eq(save(path, items, 3), TN_OK, "%s", tn_error_text());
+    expect_array(path, "one", &(tn_spec){TN_F32, 0, NULL}, (float[]){2.5f});
+    expect_array(path, "none", SPEC(TN_F32, 3, 0), "");
+    expect_array(path, "deep/fresh", SPEC(TN_F32, 2, 3), zeros);
+  }
+  tn__array_release(one), tn__array_release(none), tn__array_release(fresh);
+}
+
+Test(files, the_same_content_makes_the_same_bytes) {
+  const char *const names[] = {"a.npz", "b.npz"};
+  bytes b[2] = {{.n = 0}, {.n = 0}};
+  tn_array *array = floats(SHAPE(2, 3), 6, matrix_f4);
+  const tn_bundle_item item = {"x", array};
+  for (size_t i = 0; i < 2; ++i) {
+    cr_assert_eq(save_flags(box_path(names[i]), &item, 1, TN_BUNDLE_DEFLATE),
+                 TN_OK);
+    bytes_read(box_path(names[i]), &b[i]);
+  }
+  cr_assert_eq(b[0].n, b[1].n);
+  cr_expect_eq(memcmp(b[0].data, b[1].data, b[0].n), 0);
+  tn__array_release(array);
+}
+
+/* ------------------------------------------------------------------ refusals
+ */
+
+Test(files, what_a_format_cannot_hold_is_refused_with_advice) {
+  tn_array *array = empty(TN_BF16, SHAPE(2));
+  tn_bundle_item items[] = {{"x", array}, {"x", array}};
+  cr_expect_eq(save(box_path("x.npy"), items, 1), TN_UNSUPPORTED);
+  EXPECT_TEXT("x.npy: the array is bf16, which .npy cannot name",
+              ".safetensors", "tn_array_cast");
+  cr_expect_eq(save(box_path("x.npz"), items, 1), TN_UNSUPPORTED);
+  EXPECT_TEXT("`x` is bf16");
+  cr_expect_eq(save(box_path("x.npy"), items, 2), TN_INVALID);
+  EXPECT_TEXT("a .npy holds one array, not 2; save a .npz");
+  cr_expect_eq(save(box_path("x.pt"), items, 1), TN_INVALID);
+  EXPECT_TEXT("x.pt: the end of a file's name says its format");
+  cr_expect_eq(save(box_path("x.safetensors"), items, 2), TN_INVALID);
+  EXPECT_TEXT("two arrays are named `x`");
+  cr_expect_eq(
+      save_flags(box_path("x.safetensors"), items, 1, TN_BUNDLE_DEFLATE),
+      TN_INVALID);
+  items[0].name = "../x";
+  cr_expect_eq(save(box_path("x.safetensors"), items, 1), TN_INVALID);
+  EXPECT_TEXT("array 0: the name of an array leads upwards with `..`");
+  tn__array_release(array);
+}
+
+Test(files, a_file_that_cannot_be_written_leaves_nothing_behind) {
+  tn_array *array = scalar(1);
+  const tn_bundle_item item = {"x", array};
+  cr_expect_eq(save(box_path("no/x.npy"), &item, 1), TN_IO);
+  EXPECT_TEXT("no/x.npy: cannot be created: No such file");
+  cr_assert_eq(mkdir(box_path("d.npy"), 0700), 0);
+  cr_expect_eq(save(box_path("d.npy"), &item, 1), TN_IO);
+  EXPECT_TEXT("d.npy: cannot be given its name");
+  cr_expect_eq(rmdir(box_path("d.npy")), 0);
+  tn__array_release(array);
+}
+
+static int sync_fails(int fd) {
+  (void)fd;
+  return -1;
+}
+
+static ssize_t write_fails(int fd, const void *from, size_t n, int64_t at) {
+  (void)fd, (void)from, (void)n, (void)at;
+  return -1;
+}
+
+Test(files, a_failed_save_leaves_the_old_file_as_it_was) {
+  tn_array *one = scalar(1), *two = scalar(2);
+  const tn_bundle_item items[] = {{"x", one}, {"y", two}};
+  cr_assert_eq(save(box_path("x.npz"), items, 1), TN_OK);
+  tn__os os[] = {tn__os_real, tn__os_real};
+  os[0].sync = sync_fails;
+  os[1].pwrite = write_fails;
+  for (size_t i = 0; i < 2; ++i) {
+    w.env.os = &os[i];
+    cr_expect_eq(save(box_path("x.npz"), items, 2), TN_IO);
+    EXPECT_TEXT("x.npz: cannot be");
+    w.env.os = &tn__os_real;
+    expect_array(box_path("x.npz"), "x", &(tn_spec){TN_F32, 0, NULL},
+                 (float[]){1});
+  }
+  tn__array_release(one), tn__array_release(two);
+}
+
+Test(files, every_allocation_of_reading_and_writing_may_fail) {
+  static const char *const seeds[] = {"npz/deflated.npz", "npy/f8_columns.npy",
+                                      "safetensors/mixed.safetensors"};
+  for (size_t i = 0; i < 3; ++i) {
+    tn_code rc = TN_OUT_OF_MEMORY;
+    for (int64_t k = 1; rc; ++k) {
+      w.memory.asked = 0;
+      w.memory.fail_at = k;
+      w.memory.for_ever = true;
+      rc = read_all(seed_path(seeds[i]));
+      w.memory.fail_at = 0;
+      if (rc) cr_assert_eq(rc, TN_OUT_OF_MEMORY, "%s", tn_error_text());
+      cr_assert_lt(k, 500);
+      tn__heap_trim(w.env.cpu);
+    }
+  }
+  tn_array *array = floats(SHAPE(2, 3), 6, matrix_f4);
+  const tn_bundle_item item = {"x", array};
+  static const char *const names[] = {"x.npy", "x.npz", "x.safetensors"};
+  for (size_t i = 0; i < 3; ++i) {
+    tn_code rc = TN_OUT_OF_MEMORY;
+    for (int64_t k = 1; rc; ++k) {
+      w.memory.asked = 0;
+      w.memory.fail_at = k;
+      rc = save_flags(box_path(names[i]), &item, 1,
+                      i == 1 ? TN_BUNDLE_DEFLATE : 0);
+      w.memory.fail_at = 0;
+      if (rc) cr_assert_eq(rc, TN_OUT_OF_MEMORY, "%s", tn_error_text());
+      cr_assert_lt(k, 500);
+    }
+  }
+  tn__array_release(array);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * reader.c: see reader.h. No file is made: the operating system of the
+ * environment is one in which a single file lies in memory.
+ */
+#include "reader.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exchange.h"
+
+static const uint8_t *file_data;
+static size_t file_size;
+
+static int memory_open(const char *path) {
+  (void)path;
+  return 1000;
+}
+
+static int memory_fstat(int fd, struct stat *out) {
+  (void)fd;
+  *out = (struct stat){.st_mode = S_IFREG, .st_size = (off_t)file_size};
+  return 0;
+}
+
+static ssize_t memory_pread(int fd, void *to, size_t n, int64_t at) {
+  (void)fd;
+  if (at < 0 || (uint64_t)at > file_size) {
+    errno = EINVAL;
+    return -1;
+  }
+  size_t left = file_size - (size_t)at;
+  if (n > left) n = left;
+  if (n > 0) memcpy(to, file_data + at, n);
+  return (ssize_t)n;
+}
+
+static int memory_close(int fd) {
+  (void)fd;
+  return 0;
+}
+
+static const tn__os memory_os = {.open = memory_open,
+                                 .fstat = memory_fstat,
+                                 .pread = memory_pread,
+                                 .close = memory_close};
+
+/* ------------------------------------------------------------------ memory */
+
+/* Bytes that are taken now, and the most that were. The size stands in front of
+ * each piece. */
+static size_t taken, most;
+
+enum { HEAD = 64 };
+
+static void *meter_alloc(void *ctx, size_t bytes, size_t align) {
+  void *memory = NULL;
+  (void)ctx;
+  if (align > HEAD || bytes > SIZE_MAX / 2) return NULL;
+  if (posix_memalign(&memory, HEAD, bytes + HEAD)) return NULL;
+  memcpy(memory, &bytes, sizeof bytes);
+  taken += bytes;
+  if (taken > most) most = taken;
+  return (char *)memory + HEAD;
+}
+
+static void meter_free(void *ctx, void *memory) {
+  size_t bytes = 0;
+  (void)ctx;
+  if (!memory) return;
+  memcpy(&bytes, (char *)memory - HEAD, sizeof bytes);
+  taken -= bytes;
+  free((char *)memory - HEAD);
+}
+
+static void check(bool holds, const char *what) {
+  if (holds) return;
+  fprintf(stderr, "fuzz: %s (%zu bytes of file, %zu taken, %zu at most)\n",
+          what, file_size, taken, most);
+  abort();
+}
+
+/* ------------------------------------------------------------------ reading */
+
+static tn__env env;
+static tn__devices *devices;
+
+static void start(void) {
+  env = *tn__env_default();
+  env.allocator = (tn_allocator){NULL, meter_alloc, meter_free};
+  env.os = &memory_os;
+  const tn__engine_options options = {.env = &env, .kind = TN__ENGINE_NAIVE};
+  check(!tn__engine_create(&options, &env.engine), "there is no engine");
+  check(!tn__devices_create(&env, NULL, 0, &devices), "there are no devices");
+  check(!tn__device_find(devices, TN_DEVICE_CPU, 0, &env.cpu), "no cpu");
+}
+
+/* A name of a file that opens is one that it may be asked for. */
+static void read_arrays(tn_bundle *bundle) {
+  for (size_t i = 0; i < bundle->n; ++i) {
+    const tn__entry *e = &bundle->entries[i];
+    tn_array *array = NULL;
+    const size_t before = taken;
+    most = taken;
+    tn_code rc = tn__bundle_get(bundle, e->name, 0, &array);
+    check(most - before <= e->bytes + e->bytes / 4 + (1 << 18),
+          "reading an array took too much memory");
+    check(rc == TN_OK || e->member != NULL, "a checked array cannot be read");
+    tn__array_release(array);
+  }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (!env.engine) start();
+  tn_bundle *bundle = NULL;
+  file_data = data;
+  file_size = size;
+  tn__heap_trim(env.cpu);
+  const size_t before = taken;
+  most = taken;
+  tn_code rc = tn__bundle_open(&env, fuzz_path, &bundle);
+  check(most - before <= 64 * size + (1 << 18),
+        "opening the file took too much memory");
+  if (rc)
+    check(strncmp(tn_error_text(), fuzz_path, strlen(fuzz_path)) == 0,
+          "the message does not name the file");
+  else
+    read_arrays(bundle);
+  tn__bundle_close(bundle);
+  tn__heap_trim(env.cpu);
+  check(taken <= before + (1 << 16), "memory is left");
+  return 0;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_fake.c: that the fake device notices what it is for.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fake.h"
+
+enum { BYTES = 64 };
+
+static fake *f;
+static const tn_device *t;
+static void *queues[2];
+static void *fence;
+static void *piece;
+static char host[BYTES];
+static tn_device_error error = {.struct_size = sizeof error};
+
+static void open_fake(void) {
+  f = fake_create(&(fake_options){.count = 1, .bytes = 1000});
+  t = fake_table(f);
+  for (int i = 0; i < 2; ++i)
+    cr_assert_eq(t->queue_open(f, 0, TN_QUEUE_COMPUTE, 0, &queues[i], &error),
+                 TN_OK);
+  cr_assert_eq(t->fence_open(f, 0, &fence, &error), TN_OK);
+  cr_assert_eq(t->alloc(f, 0, TN_MEMORY_DEVICE, BYTES, &piece, &error), TN_OK);
+}
+
+static void close_fake(void) {
+  for (int i = 0; i < 2; ++i) t->queue_close(f, queues[i]);
+  t->fence_close(f, fence);
+  fake_destroy(f);
+}
+
+static void fill(int queue) {
+  cr_assert_eq(t->fill(f, queues[queue], piece, 1, BYTES, &error), TN_OK);
+}
+
+static void copy_out(int queue) {
+  const tn_copy copy = {.to = host,
+                        .from = piece,
+                        .bytes = BYTES,
+                        .to_type = TN_DEVICE_CPU,
+                        .from_type = TN_DEVICE_EXT};
+  cr_assert_eq(t->copy(f, queues[queue], &copy, &error), TN_OK);
+}
+
+static void record(int queue) {
+  cr_assert_eq(t->fence_record(f, fence, queues[queue], &error), TN_OK);
+}
+
+static void wait_in(int queue) {
+  cr_assert_eq(t->queue_wait(f, queues[queue], fence, &error), TN_OK);
+}
+
+static void wait_here(void) {
+  cr_assert_eq(t->fence_wait(f, fence, &error), TN_OK);
+}
+
+static void expect_violation(const char *what) {
+  cr_assert_eq(fake_counts_get(f).violations, 1, "%s", fake_violation(f));
+  cr_assert(strstr(fake_violation(f), what), "%s", fake_violation(f));
+}
+
+Test(fake, executes_one_queue_in_order) {
+  open_fake();
+  for (int i = 0; i < 20; ++i) fill(0);
+  copy_out(0);
+  record(0);
+  wait_here();
+  cr_assert_eq(host[0], 1);
+  cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+  close_fake();
+}
+
+Test(fake, notices_a_reader_that_waits_for_no_fence) {
+  open_fake();
+  fill(0);
+  copy_out(1);
+  expect_violation("reads what another queue writes");
+  close_fake();
+}
+
+Test(fake, notices_a_writer_that_waits_for_no_reader) {
+  open_fake();
+  fill(0);
+  record(0);
+  wait_in(1);
+  copy_out(1);
+  cr_assert_eq(fake_counts_get(f).violations, 0);
+  fill(0);
+  expect_violation("writes what another queue reads");
+  close_fake();
+}
+
+Test(fake, notices_a_fence_that_stands_too_early) {
+  open_fake();
+  fill(0);
+  record(0);
+  fill(0);
+  wait_in(1);
+  copy_out(1);
+  expect_violation("reads what another queue writes");
+  close_fake();
+}
+
+Test(fake, takes_what_a_queue_waits_for_as_order) {
+  open_fake();
+  fill(0);
+  record(0);
+  wait_in(1);
+  copy_out(1);
+  record(1);
+  wait_here();
+  cr_assert_eq(host[BYTES - 1], 1);
+  cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+  close_fake();
+}
+
+Test(fake, takes_what_the_host_has_seen_as_order) {
+  open_fake();
+  int32_t done = 1;
+  fake_hold(f);
+  fill(0);
+  record(0);
+  cr_assert_eq(t->fence_query(f, fence, &done, &error), TN_OK);
+  cr_assert_eq(done, 0);
+  fake_go(f);
+  wait_here();
+  copy_out(1);
+  cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+  close_fake();
+}
+
+Test(fake, notices_memory_that_is_freed_while_in_use) {
+  open_fake();
+  fill(0);
+  t->free(f, 0, TN_MEMORY_DEVICE, piece);
+  expect_violation("frees memory that the device may still use");
+  close_fake();
+}
+
+Test(fake, notices_memory_that_is_not_there) {
+  open_fake();
+  t->free(f, 0, TN_MEMORY_DEVICE, piece);
+  fill(0);
+  expect_violation("uses memory that is not allocated");
+  close_fake();
+}
+
+Test(fake, has_no_more_memory_than_it_was_given) {
+  open_fake();
+  void *more = NULL;
+  cr_assert_eq(t->alloc(f, 0, TN_MEMORY_DEVICE, 1000, &more, &error),
+               TN_OUT_OF_MEMORY);
+  cr_assert_eq(fake_counts_get(f).refusals, 1);
+  cr_assert_eq(t->alloc(f, 0, TN_MEMORY_DEVICE, 936, &more, &error), TN_OK);
+  close_fake();
+}
+
+/* The system finds what would be a fault here. */
+Test(fake, keeps_its_memory_from_the_host) {
+  open_fake();
+  int ends[2];
+  cr_assert_eq(pipe(ends), 0);
+  cr_assert_eq(write(ends[1], piece, 1), -1);
+  cr_assert_eq(errno, EFAULT);
+  cr_assert_eq(write(ends[1], host, 1), 1);
+  cr_assert_eq(read(ends[0], piece, 1), -1);
+  cr_assert_eq(errno, EFAULT);
+  close(ends[0]), close(ends[1]);
+  close_fake();
+}
+
+Test(fake, reports_a_failure_at_every_later_fence) {
+  open_fake();
+  fake_break(f, "burnt");
+  for (int i = 0; i < 2; ++i) {
+    fill(0);
+    record(0);
+    cr_assert_eq(t->fence_wait(f, fence, &error), TN_DEVICE);
+    cr_assert_str_eq(error.text, "burnt");
+  }
+  copy_out(1);
+  record(1);
+  wait_here();
+  close_fake();
+}

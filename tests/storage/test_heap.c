@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_heap.c: memory that is kept for the next, within bounds.
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stage.h"
+
+static const size_t MI = 1 << 20;
+
+static stage s;
+
+static void *take(size_t bytes) {
+  void *memory = NULL;
+  cr_assert_eq(tn__heap_alloc(s.cpu, bytes, "a test", &memory), TN_OK, "%s",
+               tn_error_text());
+  return memory;
+}
+
+static tn__heap_stats stats(void) {
+  tn__heap_stats now;
+  tn__heap_stats_get(s.cpu, &now);
+  return now;
+}
+
+/* ------------------------------------------------------------------ classes */
+
+Test(heap, takes_at_most_an_eighth_more_than_asked_for) {
+  stage_open(&s);
+  for (size_t bytes = 1; bytes < 12 * MI; bytes += bytes / 19 + 1) {
+    void *memory = take(bytes);
+    const uint64_t held = stats().held;
+    cr_assert_geq(held, bytes);
+    cr_assert(held <= bytes + bytes / 8 || held <= (bytes + 63) / 64 * 64,
+              "%zu bytes take %zu", bytes, (size_t)held);
+    tn__heap_free(s.cpu, memory, bytes);
+    cr_assert_eq(tn__heap_trim(s.cpu), held);
+    cr_assert_eq(stats().held, 0);
+  }
+  stage_close(&s);
+}
+
+Test(heap, aligns_to_64_bytes_and_large_pieces_to_huge_pages) {
+  stage_open(&s);
+  const size_t sizes[] = {1, 63, 64, 65, 1000, 4097, 70000, MI, 2 * MI, 9 * MI};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+    unsigned char *memory = take(sizes[i]);
+    const size_t align = sizes[i] >= 2 * MI ? 2 * MI : 64;
+    cr_assert_eq((uintptr_t)memory % align, 0, "%zu bytes", sizes[i]);
+    memory[0] = memory[sizes[i] - 1] = 1;
+    tn__heap_free(s.cpu, memory, sizes[i]);
+  }
+  stage_close(&s);
+}
+
+Test(heap, gives_the_piece_that_was_freed_last) {
+  stage_open(&s);
+  void *a = take(1000), *b = take(1010), *c = take(990);
+  tn__heap_free(s.cpu, b, 1010);
+  tn__heap_free(s.cpu, c, 990);
+  tn__heap_free(s.cpu, a, 1000);
+  cr_assert_eq(take(1020), a);
+  cr_assert_eq(take(970), c);
+  cr_assert_eq(take(1024), b);
+  cr_assert_eq(stats().n_taken, 3);
+  cr_assert_eq(stats().n_given, 3);
+  tn__heap_free(s.cpu, a, 1020);
+  tn__heap_free(s.cpu, b, 1024);
+  tn__heap_free(s.cpu, c, 970);
+  tn__heap_free(s.cpu, NULL, 8);
+  stage_close(&s);
+}
+
+/* ------------------------------------------------------------------- bounds */
+
+static uint64_t dice = 1;
+
+static size_t below(size_t n) {
+  dice = dice * 6364136223846793005u + 1442695040888963407u;
+  return (size_t)(dice >> 33) % n;
+}
+
+enum { SLOTS = 64 };
+typedef struct slot {
+  void *memory;
+  size_t bytes;
+} slot;
+
+static void replace(slot *at, size_t bytes) {
+  tn__heap_free(s.cpu, at->memory, at->bytes);
+  at->memory = take(bytes);
+  at->bytes = bytes;
+  const tn__heap_stats now = stats();
+  cr_assert(2 * now.held <= 3 * now.peak_live || now.held <= MI,
+            "%zu held, at most %zu were in use", (size_t)now.held,
+            (size_t)now.peak_live);
+}
+
+static void empty(slot *slots) {
+  for (int i = 0; i < SLOTS; ++i)
+    tn__heap_free(s.cpu, slots[i].memory, slots[i].bytes);
+  cr_assert_eq(stats().live, 0);
+}
+
+Test(heap, holds_half_more_than_was_in_use_at_most_under_random_sizes) {
+  stage_open(&s);
+  slot slots[SLOTS] = {{NULL, 0}};
+  for (int i = 0; i < 10000; ++i)
+    replace(&slots[below(SLOTS)], 1 + below((size_t)1 << (6 + below(15))));
+  empty(slots);
+  stage_close(&s);
+}
+
+Test(heap, holds_half_more_than_was_in_use_at_most_when_sizes_drift) {
+  stage_open(&s);
+  slot slots[SLOTS] = {{NULL, 0}};
+  for (size_t i = 0; i < 10000; ++i)
+    replace(&slots[i % SLOTS], 1000 + 13 * i + below(5000));
+  for (size_t i = 10000; i-- > 0;)
+    replace(&slots[i % SLOTS], 1000 + 13 * i + below(5000));
+  empty(slots);
+  stage_close(&s);
+}
+
+/* 3 MiB were in use, so 4.5 may be held: a third piece pushes the largest of
+ * the two that are kept out. */
+Test(heap, gives_back_the_largest_unused_piece_first) {
+  stage_open(&s);
+  void *one = take(MI), *two = take(2 * MI);
+  tn__heap_free(s.cpu, one, MI);
+  tn__heap_free(s.cpu, two, 2 * MI);
+  cr_assert_eq(stats().held, 3 * MI);
+  const size_t bytes = 7 * MI / 4;
+  void *third = take(bytes);
+  cr_assert_eq(stats().held, MI + bytes);
+  cr_assert_eq(take(MI), one);
+  tn__heap_free(s.cpu, one, MI);
+  tn__heap_free(s.cpu, third, bytes);
+  stage_close(&s);
+}
+
+Test(heap, trims_all_that_is_kept_and_nothing_else) {
+  stage_open(&s);
+  void *kept = take(100), *used = take(5000);
+  tn__heap_free(s.cpu, kept, 100);
+  cr_assert_eq(tn__heap_trim(s.cpu), 128);
+  cr_assert_eq(tn__heap_trim(s.cpu), 0);
+  const tn__heap_stats now = stats();
+  cr_assert_eq(now.held, 5120);
+  cr_assert_eq(now.live, 5000);
+  cr_assert_eq(now.peak_live, 5100);
+  cr_assert_eq(now.peak_held, 5248);
+  cr_assert_eq(now.limit, UINT64_MAX);
+  tn__heap_free(s.cpu, used, 5000);
+  stage_close(&s);
+}
+
+/* ------------------------------------------------------------------- limits */
+
+Test(limit, is_of_memory_in_use) {
+  const tn_memory_limit limit = {TN_DEVICE_CPU, 0, 10000};
+  void *memory = NULL;
+  stage_open_limited(&s, &limit, 1);
+  void *first = take(6000), *second = take(2000);
+  cr_assert_eq(tn__heap_alloc(s.cpu, 3000, "a test", &memory),
+               TN_OUT_OF_MEMORY);
+  cr_assert_null(memory);
+  expect_text(
+      "out of memory: 3000 bytes for a test would exceed the limit of 10000 "
+      "bytes on cpu(0), of which 8192 are in use; release arrays, or raise the "
+      "limit in tn_options.memory_limits");
+  tn__heap_free(s.cpu, first, 6000);
+  memory = take(3000); /* what is kept gives way */
+  cr_assert_eq(stats().held, 2048 + 3072);
+  cr_assert_eq(tn__heap_alloc(s.cpu, 20000, "a test", &first),
+               TN_OUT_OF_MEMORY);
+  tn__heap_free(s.cpu, memory, 3000);
+  tn__heap_free(s.cpu, second, 2000);
+  stage_close(&s);
+}
+
+Test(limit, is_one_for_each_device) {
+  const tn_memory_limit twice[] = {
+      {TN_DEVICE_CPU, 0, 1}, {TN_DEVICE_CUDA, 0, 1}, {TN_DEVICE_CPU, 0, 2}};
+  const tn_memory_limit wrong = {TN_DEVICE_CUDA, -1, 1};
+  s = (stage){.devices = NULL};
+  cr_assert_eq(stage_try(&s, twice, 3), TN_INVALID);
+  expect_text("tn_options.memory_limits[2]: cpu(0) is limited twice");
+  cr_assert_eq(stage_try(&s, &wrong, 1), TN_INVALID);
+  expect_text("tn_options.memory_limits[0]: device type 2(-1) cannot be");
+  cr_assert_eq(stage_try(&s, twice, 2), TN_OK);
+  cr_assert_eq(stats().limit, 1);
+  stage_close(&s);
+}
+
+/* ----------------------------------------------------------------- failures */
+
+Test(heap, says_what_the_allocator_refused) {
+  stage_open(&s);
+  void *used = take(5000), *memory = used;
+  s.memory.fail_at = s.memory.asked + 2; /* the first is for a record */
+  cr_assert_eq(tn__heap_alloc(s.cpu, 700, "a test", &memory), TN_OUT_OF_MEMORY);
+  cr_assert_null(memory);
+  expect_text(
+      "out of memory: the allocator refused 700 bytes for a test on cpu(0), "
+      "where 5120 bytes are in use; release arrays");
+  s.memory.fail_at = s.memory.asked + 1;
+  cr_assert_eq(tn__heap_alloc(s.cpu, 700, "a test", &memory), TN_OUT_OF_MEMORY);
+  cr_assert_eq(stats().held, 5120);
+  tn__heap_free(s.cpu, used, 5000);
+  stage_close(&s);
+}
+
+Test(heap, trims_before_it_gives_up) {
+  stage_open(&s);
+  tn__heap_free(s.cpu, take(5000), 5000);
+  s.memory.fail_at = s.memory.asked + 2;
+  void *memory = take(700);
+  cr_assert_eq(stats().held, 704);
+  tn__heap_free(s.cpu, memory, 700);
+  stage_close(&s);
+}
+
+Test(heap, refuses_sizes_that_cannot_be) {
+  stage_open(&s);
+  void *memory = &s;
+  cr_assert_eq(tn__heap_alloc(s.cpu, SIZE_MAX, "a test", &memory),
+               TN_OUT_OF_MEMORY);
+  cr_assert_null(memory);
+  cr_assert_eq(tn__heap_alloc(s.cpu, PTRDIFF_MAX, "a test", &memory),
+               TN_OUT_OF_MEMORY);
+  expect_text("are more than cpu(0) can ever have; check the shapes");
+  stage_close(&s);
+}
+
+Test(create, survives_every_failing_allocation) {
+  int64_t n = 0;
+  tn_code rc = TN_OUT_OF_MEMORY;
+  while (rc == TN_OUT_OF_MEMORY) {
+    s = (stage){.memory = {.fail_at = ++n}};
+    rc = stage_try(&s, NULL, 0);
+    if (rc) cr_assert_eq(s.memory.living, 0);
+  }
+  cr_assert_eq(rc, TN_OK, "%s", tn_error_text());
+  cr_assert_gt(n, 3);
+  stage_close(&s);
+}
+
+/* ------------------------------------------------------------------ threads */
+
+enum { THREADS = 4, ROUNDS = 20000 };
+
+/* Each piece is full of its owner's number as long as it is his. */
+static void *use(void *arg) {
+  const int me = (int)(intptr_t)arg;
+  unsigned char *mine[8] = {NULL};
+  size_t bytes[8] = {0};
+  uint64_t seed = (uint64_t)me;
+  intptr_t wrong = 0;
+  for (int i = 0; i < ROUNDS; ++i) {
+    const int k = i % 8;
+    for (size_t b = 0; b < bytes[k]; ++b) wrong += mine[k][b] != me;
+    tn__heap_free(s.cpu, mine[k], bytes[k]);
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    bytes[k] = 1 + (size_t)(seed >> 33) % 300;
+    void *memory = NULL;
+    if (tn__heap_alloc(s.cpu, bytes[k], "a test", &memory)) return &s;
+    mine[k] = memory;
+    memset(mine[k], me, bytes[k]);
+    if (i % 1000 == me) (void)tn__heap_trim(s.cpu);
+  }
+  for (int k = 0; k < 8; ++k) tn__heap_free(s.cpu, mine[k], bytes[k]);
+  return (void *)wrong;
+}
+
+Test(heap, serves_many_threads_at_once) {
+  stage_open(&s);
+  pthread_t threads[THREADS];
+  for (intptr_t i = 0; i < THREADS; ++i)
+    cr_assert_eq(pthread_create(&threads[i], NULL, use, (void *)(i + 1)), 0);
+  for (int i = 0; i < THREADS; ++i) {
+    void *wrong = NULL;
+    pthread_join(threads[i], &wrong);
+    cr_assert_null(wrong);
+  }
+  cr_assert_eq(stats().live, 0);
+  stage_close(&s);
+}
