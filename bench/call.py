@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nanoseconds per call and GB/s of an add, ours and libtorch's.
+
+    call.py BUILD_FOLDER [ROUNDS]
+
+Prints lines `name value unit lowest-highest` and tables of the medians. A
+program that may use one thread is pinned to one core.
+"""
+
+import ctypes.util
+import os
+import pathlib
+import sys
+
+from samples import Program, Samples, exists, say, table
+
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+BENCH = BUILD / "bench"
+ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 7
+PLUGIN = BUILD / "plugins" / "elemwise" / "elemwise.so"
+HERE = sorted(os.sched_getaffinity(0))
+CORES = {threads: set(HERE[-threads:]) for threads in (1, 2)}
+
+
+def tuned():
+    """Environment under which libtorch does best."""
+    flags = pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii").split()
+    wide = "avx512f" in flags
+    env = {"ATEN_CPU_CAPABILITY": "avx512" if wide else "avx2"}
+    if wide:
+        env["OPENBLAS_CORETYPE"] = "SkylakeX"
+    if ctypes.util.find_library("jemalloc"):
+        env["LD_PRELOAD"] = "libjemalloc.so.2"
+        env["MALLOC_CONF"] = ("thp:always,metadata_thp:always,"
+                              "dirty_decay_ms:-1,muzzy_decay_ms:-1")
+    else:
+        print("SKIPPED jemalloc: package libjemalloc2 not installed")
+    return env
+
+
+def programs(what, threads):
+    """Ours, and libtorch as installed and tuned, if it is there."""
+    cores = CORES[threads]
+    torch = BENCH / "peers" / "torch"
+    found = [Program("tenon", [BENCH / "call", what, PLUGIN, threads], cores)]
+    if exists("torch", torch, "libtorch-dev"):
+        found += [Program("torch", [torch, what, threads], cores,
+                          OMP_NUM_THREADS=str(threads)),
+                  Program("torch_tuned", [torch, what, threads], cores,
+                          OMP_NUM_THREADS=str(threads), **tuned())]
+    return found
+
+
+def report(samples, prefix, unit):
+    """A line per program and name."""
+    for program, name in samples.values:
+        low, high = samples.spread(program, name)
+        say(f"{prefix}.{name.replace('/', '.')}.{program}",
+            samples.median(program, name), unit, f"{low:.1f}-{high:.1f}")
+
+
+def number(samples, program, name, digits=0):
+    """A cell."""
+    median = samples.median(program, name)
+    return "–" if median is None else f"{median:.{digits}f}"
+
+
+def calls():
+    """Small calls on one thread."""
+    samples = Samples()
+    samples.collect(programs("call", 1), ROUNDS)
+    report(samples, "call", "ns")
+    rows = (("direct checked call in C", "direct", None, None),
+            ("prepared", "prepared", None, None),
+            ("eager, given output", "given", "given", "given_inference"),
+            ("eager, new output", "new", "new", "new_inference"),
+            ("eager, recorded", "recorded", "recorded", None),
+            ("relu(a + b) and its gradient", "gradient", "gradient", None),
+            ("sum(a + b) and its gradient", None, "gradient_sum", None))
+    print("Nanoseconds per call on 1 / 64 elements, one thread")
+
+    def both(program, name):
+        return "–" if name is None else " / ".join(
+            number(samples, program, f"{name}/{n}") for n in (1, 64))
+    table(["call", "tenon", "torch", "torch tuned", "torch tuned, inference"],
+          [[text, both("tenon", ours), both("torch", theirs),
+            both("torch_tuned", theirs), both("torch_tuned", inference)]
+           for text, ours, theirs, inference in rows])
+
+
+def paired(samples, name):
+    """Tenon over tuned libtorch, round by round."""
+    ratio = samples.ratio(name, "tenon", "torch_tuned")
+    return "–" if ratio is None else "{1:.2f} ({0:.2f}–{2:.2f})".format(*ratio)
+
+
+def rates(threads):
+    """An add from 1 K to 16 M floats."""
+    samples = Samples()
+    samples.collect(programs("add", threads), ROUNDS)
+    report(samples, f"add.{threads}", "GB/s")
+    sizes = [name.split("/")[1] for name in samples.names("tenon")
+             if name.startswith("given/")]
+    print(f"GB/s of an add of floats, {threads} thread"
+          f"{'s' if threads > 1 else ''}; tenon / torch tuned round by round")
+    for kind in ("given", "new"):
+        table([f"floats, {kind} output", "tenon", "torch", "torch tuned",
+               "tenon / tuned", "limit", "limit, non-temporal"],
+              [[size, *(number(samples, program, f"{kind}/{size}", 1)
+                        for program in ("tenon", "torch", "torch_tuned")),
+                paired(samples, f"{kind}/{size}"),
+                number(samples, "tenon", f"limit/{size}", 1),
+                number(samples, "tenon", f"limit_nt/{size}", 1)]
+               for size in sizes])
+
+
+def memory():
+    """Bytes and time per array."""
+    samples = Samples()
+    samples.collect([Program("memory", [BENCH / "call", "memory", PLUGIN, 1])],
+                    3)
+    for program, name in samples.values:
+        say(name, samples.median(program, name),
+            samples.more[program, name][0])
+
+
+def main():
+    """All figures of calls in docs/performance.md."""
+    memory()
+    calls()
+    for threads in CORES:
+        rates(threads)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the measuring programs share, ours in C and the peers in C++: a clock,
+ * one way to repeat and print, a count of who ran how many tasks, and an
+ * allocator that counts.
+ */
+#ifndef TENON_BENCH_MEASURE_H_
+#define TENON_BENCH_MEASURE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Seconds of the monotonic clock. */
+double measure_now(void);
+
+/* Prints a message like printf and ends the program with 1. */
+void measure_fail(const char *format, ...)
+    __attribute__((format(printf, 1, 2), noreturn));
+
+/* Nanoseconds of one `once(arg)`, after one that does not count: the median of
+ * five batches that take `seconds` together, or a little more. */
+double measure_each(void (*once)(void *arg), void *arg, double seconds);
+
+/* ------------------------------------------------------------------- tasks */
+
+/* One thread's count, on cache lines of its own. */
+typedef struct measure_tally {
+  uint64_t n;
+  char apart[120];
+} measure_tally;
+
+extern __thread measure_tally *measure_mine;
+
+/* Gives the calling thread a count; the first to join is "the caller". */
+measure_tally *measure_join(void);
+
+/* The body of every task here and in the peers: it counts itself. */
+static inline void measure_task(void) {
+  measure_tally *mine = measure_mine ? measure_mine : measure_join();
+  ++mine->n;
+}
+
+/* Measures `once`, which must execute `tasks` tasks, after one time that does
+ * not count unless it is very slow, and prints "NAME MILLIONS_PER_SECOND
+ * CALLER+OTHER+...": who ran how many. Ends the program if their sum is not
+ * what it should be. */
+void measure_tasks(const char *name, uint64_t tasks, void (*once)(void *arg),
+                   void *arg);
+
+/* ------------------------------------------------------------------ memory */
+
+/* Bytes and pieces that are allocated now. */
+typedef struct measure_ledger {
+  int64_t bytes;
+  int64_t pieces;
+} measure_ledger;
+
+/* For tn_allocator; `ctx` is a measure_ledger. Any thread. */
+void *measure_alloc(void *ctx, size_t bytes, size_t align);
+void measure_free(void *ctx, void *memory);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TENON_BENCH_MEASURE_H_ */

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs measuring programs in turns and keeps what they print.
+
+Each program prints lines `NAME VALUE [MORE]` and measures everything once; the
+rounds go through all programs, so that what disturbs the machine disturbs all.
+"""
+
+import collections
+import functools
+import os
+import statistics
+import subprocess
+
+
+class Program:
+    """One program of the comparison, with its arguments and surroundings."""
+
+    def __init__(self, name, command, cores=None, **env):
+        self.name = name
+        self.command = [str(word) for word in command]
+        self.cores = cores  # the only ones that it may use
+        self.env = {**os.environ, **env}
+
+    def run(self):
+        """The lines of one run, split into words."""
+        pin = (lambda: os.sched_setaffinity(0, self.cores)) \
+            if self.cores else None
+        done = subprocess.run(self.command, check=True, text=True,
+                              stdout=subprocess.PIPE, env=self.env,
+                              preexec_fn=pin)
+        return [line.split() for line in done.stdout.splitlines()]
+
+
+class Samples:
+    """Values by (program, name), in order of the rounds."""
+
+    def __init__(self):
+        self.values = collections.defaultdict(list)
+        self.more = {}  # the rest of the last line
+
+    def collect(self, programs, rounds):
+        """Runs every program once in each round."""
+        for _ in range(rounds):
+            for program in programs:
+                for name, value, *rest in program.run():
+                    self.values[program.name, name].append(float(value))
+                    self.more[program.name, name] = rest
+
+    def names(self, program):
+        """What a program measured, in its order."""
+        return [name for who, name in self.values if who == program]
+
+    def median(self, program, name):
+        """None if there is no such sample."""
+        values = self.values.get((program, name))
+        return statistics.median(values) if values else None
+
+    def spread(self, program, name):
+        """Lowest and highest of the rounds."""
+        values = self.values[program, name]
+        return min(values), max(values)
+
+    def ratio(self, name, program, peer):
+        """Lowest, median and highest of program / peer, round by round."""
+        pairs = zip(self.values[program, name], self.values[peer, name])
+        ratios = [a / b for a, b in pairs]
+        return (min(ratios), statistics.median(ratios), max(ratios)) \
+            if ratios else None
+
+
+@functools.lru_cache
+def exists(name, path, package):
+    """Whether a peer was built; says so if not."""
+    if path.exists():
+        return True
+    print(f"SKIPPED {name}: package {package} not installed", flush=True)
+    return False
+
+
+def say(name, value, unit, more=""):
+    """One figure."""
+    print(f"{name:44} {value:12.3f} {unit} {more}".rstrip(), flush=True)
+
+
+def table(head, rows):
+    """Rows of words under a head, as Markdown."""
+    rows = [[str(cell) for cell in row] for row in [head, *rows]]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    lines = ["| " + " | ".join(cell.ljust(width) for cell, width
+                               in zip(row, widths)) + " |" for row in rows]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    print("\n" + "\n".join(lines) + "\n", flush=True)
