@@ -236,7 +236,8 @@ typedef int32_t tn__loop_fn(void *arg, int64_t begin, int64_t end);
  * calling thread and on workers that have nothing else to do, and returns when
  * all are done: the code of the failing slice that begins lowest, or TN_OK. A
  * slice that begins behind a failed one may be left out. From anywhere, also
- * nested; the slices are the same for every number of workers. */
+ * nested; the slices are the same for every number of workers. A grain below 1
+ * counts as 1. */
 int32_t tn__parallel_for(tn__engine *engine, int64_t n, int64_t grain,
                          tn__loop_fn *fn, void *arg);
 

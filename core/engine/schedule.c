@@ -78,7 +78,9 @@ static void settle(const tn__schedule *schedule, uint32_t step,
 }
 
 static void step_failed(tn__schedule *schedule, uint32_t step, tn_code code) {
-  tn__error *error = tn__error_create(schedule->engine, code);
+  const char *name = schedule->details[step].name;
+  tn__error *error =
+      tn__error_create(schedule->engine, tn__error_sign(code, name));
   atomic_store_explicit(&schedule->careful, 1, memory_order_relaxed);
   tn__error_announce(schedule->engine, error);
   settle(schedule, step, error);
@@ -292,6 +294,7 @@ static tn_code run_parallel(void *arg, tn__token *token) {
 
 static void free_schedule(tn__schedule *schedule) {
   const tn__env *env = schedule->engine->env;
+  tn__var_deinit(&schedule->turn); /* an abandoned engine's error */
   tn__arena_deinit(&schedule->arena);
   tn__free(env, schedule);
 }

@@ -212,10 +212,12 @@ static tn_code plan(tn__work *w, const tn_backward *call) {
 tn_code tn__call_backward(tn__caller *caller, tn_operator *op,
                           const tn_backward *call) {
   tn__work *w = NULL;
+  tn_code rc = TN_OK;
   const tn__target_op target = {caller, op, call->params, TN_PASS_BACKWARD,
                                 call->flags};
+  if (tn__backward_short(&target, call, &rc)) return rc;
   TN__TRY(tn__work_open(&target, &w));
-  tn_code rc = plan(w, call);
+  rc = plan(w, call);
   if (rc || tn__work_idle(w)) return tn__work_close(w, rc);
   return tn__work_launch(w, &call->in_grads);
 }

@@ -91,8 +91,9 @@ typedef struct tn__recipe {
   uint32_t n_in;
   uint32_t n_out;
   uint32_t n_aux;
-  uint32_t n_visible;
-  tn_tensor *in; /* in, out, aux in one array, with shapes of their own */
+  uint32_t n_visible; /* outputs that a caller must give a place for */
+  tn_tensor *given;   /* inputs as the caller gave them; ndim -1: not at all */
+  tn_tensor *in;      /* in, out, aux in one array, with shapes of their own */
   tn_tensor *out;
   tn_tensor *aux;
   uint32_t *in_flags;
@@ -289,6 +290,8 @@ static inline bool tn__layout_equal(const tn_tensor *a, const tn_tensor *b) {
  * now: true, and *rc is its result. Otherwise nothing has happened. */
 bool tn__call_short(const tn__target_op *target, const tn_inputs *in,
                     const tn_outputs *out, tn_code *rc);
+bool tn__backward_short(const tn__target_op *target, const tn_backward *call,
+                        tn_code *rc);
 
 /* ------------------------------------------------------------- launch.c */
 

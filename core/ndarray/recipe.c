@@ -64,6 +64,18 @@ static bool tensors_match(const tn_tensor *a, const tn_tensor *b, uint32_t n) {
   return true;
 }
 
+/* The short way compares with what callers give, so that is part of the key. */
+static bool given_match(const tn__recipe *r, const tn__work *w) {
+  for (uint32_t i = 0; i < r->n_in; ++i) {
+    const tn__operand *o = &w->in_info[i];
+    bool given = o->array && !o->owned;
+    if (given != (r->given[i].ndim >= 0)) return false;
+    if (given && !tn__layout_equal(&r->given[i], &o->array->tensor))
+      return false;
+  }
+  return true;
+}
+
 static bool matches(tn__recipe *r, const tn__work *w) {
   const tn_frame *f = &w->launch.frame;
   if (r->kernel != w->choice.kernel || r->flags != w->flags ||
@@ -75,7 +87,7 @@ static bool matches(tn__recipe *r, const tn__work *w) {
          memcmp(r->in_flags, f->in_flags, f->n_in * sizeof *r->in_flags) == 0 &&
          memcmp(r->req, f->req, f->n_out * sizeof *r->req) == 0 &&
          memcmp(r->alias, f->alias, f->n_out * sizeof *r->alias) == 0 &&
-         params_match(r, w);
+         given_match(r, w) && params_match(r, w);
 }
 
 /* The tensor that decides the set of a call. */
@@ -121,7 +133,7 @@ static tn__recipe *keep(tn__work *w, tn__recipe *recipe) {
 /* Tensors, flags and operands of a frame in one piece of memory behind the
  * recipe. */
 typedef struct room {
-  size_t tensors;
+  size_t tensors; /* in, out, aux, and inputs as they were given */
   size_t dims;
   size_t operands;
   size_t in_flags;
@@ -130,12 +142,15 @@ typedef struct room {
   size_t total;
 } room;
 
-static room room_of(const tn_frame *f) {
+static room room_of(const tn__work *w) {
+  const tn_frame *f = &w->launch.frame;
   size_t n = (size_t)f->n_in + f->n_out + f->n_aux, dims = 0;
   for (size_t i = 0; i < n; ++i)
     if (f->in[i].ndim > 0) dims += (size_t)f->in[i].ndim;
+  for (uint32_t i = 0; i < f->n_in; ++i)
+    if (w->in_info[i].array) dims += (size_t)w->in_info[i].array->tensor.ndim;
   room r = {.tensors = sizeof(tn__recipe)};
-  r.dims = r.tensors + n * sizeof(tn_tensor);
+  r.dims = r.tensors + (n + f->n_in) * sizeof(tn_tensor);
   r.operands = r.dims + 2 * dims * sizeof(int64_t);
   r.in_flags = r.operands + n * sizeof(tn__operand);
   r.req = r.in_flags + f->n_in * sizeof(uint32_t);
@@ -166,6 +181,7 @@ static void signature_copy(tn__recipe *r, const tn__work *w, const room *at) {
   r->in = (tn_tensor *)(void *)(base + at->tensors);
   r->out = r->in + f->n_in;
   r->aux = r->out + f->n_out;
+  r->given = r->in + n;
   r->operands = (tn__operand *)(void *)(base + at->operands);
   r->in_flags = (uint32_t *)(void *)(base + at->in_flags);
   r->req = (tn_req *)(void *)(base + at->req);
@@ -176,6 +192,13 @@ static void signature_copy(tn__recipe *r, const tn__work *w, const room *at) {
                                    .what = w->in_info[i].what,
                                    .member = w->in_info[i].member};
   }
+  for (uint32_t i = 0; i < f->n_in; ++i) {
+    const tn__operand *operand = &w->in_info[i];
+    tn_tensor tensor = {.ndim = -1};
+    if (operand->array && !operand->owned)
+      tensor = tn__array_metadata(operand->array);
+    dims = tensor_copy(&r->given[i], &tensor, dims);
+  }
   memcpy(r->in_flags, f->in_flags, f->n_in * sizeof *r->in_flags);
   memcpy(r->req, f->req, f->n_out * sizeof *r->req);
   memcpy(r->alias, f->alias, f->n_out * sizeof *r->alias);
@@ -184,10 +207,12 @@ static void signature_copy(tn__recipe *r, const tn__work *w, const room *at) {
 /* A call of this signature is its frame: nothing stands in for anything. */
 static bool is_direct(const tn__work *w) {
   const tn_frame *f = &w->launch.frame;
-  if (w->device->table || w->pass != TN_PASS_FORWARD) return false;
+  bool backward = w->pass == TN_PASS_BACKWARD;
+  if (w->device->table || (backward && f->n_aux)) return false;
   for (uint32_t i = 0; i < f->n_in + f->n_out + f->n_aux; ++i) {
     const tn__operand *o = &w->in_info[i];
-    if (o->temp || o->before || o->after || o->dynamic || o->source >= 0)
+    if (o->temp || o->before || o->after || o->dynamic || o->source >= 0 ||
+        (o->owned && i < f->n_in))
       return false;
   }
   return true;
@@ -273,7 +298,7 @@ static tn_code params_copy(tn__work *w, tn__recipe *r) {
 
 static tn_code shell_create(tn__work *w, tn__recipe **out) {
   const tn__env *env = w->caller->env;
-  const room at = room_of(&w->launch.frame);
+  const room at = room_of(w);
   tn__recipe *r = tn__zalloc(env, at.total);
   if (!r) return tn__fail_memory(at.total, "what is known of a call");
   tn_code rc = params_copy(w, r);
@@ -304,7 +329,8 @@ static tn_code create(tn__work *w, tn__recipe **out) {
   r->n_in = f->n_in;
   r->n_out = f->n_out;
   r->n_aux = f->n_aux;
-  r->n_visible = w->counts.n_visible;
+  r->n_visible =
+      w->pass == TN_PASS_FORWARD ? w->counts.n_visible : w->counts.n_in;
   r->closed = !w->fed;
   r->direct = is_direct(w);
   r->small = tn__work_is_small(w);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * short.c: the short way of a call. A forward call like one that was made
- * before, on arrays that nothing else uses, needs a comparison with its recipe
- * and the kernel; it passes the engine's gate, so that nobody else can push
- * meanwhile, and leaves no trace in the engine. Whatever is unusual here goes
- * the long way: this file refuses, it never fails for a reason of its own.
+ * short.c: the short way of a call. A call like one that was made before, on
+ * arrays that nothing else uses, needs a comparison with its recipe and the
+ * kernel; it passes the engine's gate, so that nobody else can push meanwhile,
+ * and leaves no trace in the engine. Whatever is unusual here goes the long
+ * way: this file refuses, it never fails for a reason of its own.
  */
 #include <string.h>
 
@@ -27,24 +27,35 @@ static bool params_match(tn__recipe *r, const tn__target_op *target) {
                       atomic_load_explicit(&r->serial, memory_order_relaxed);
 }
 
+static inline bool has_memory(const tn_array *array) {
+  return atomic_load_explicit(&array->block->data, memory_order_acquire) !=
+         NULL;
+}
+
 static inline bool array_fits(const attempt *a, const tn_array *array,
                               const tn_tensor *like) {
   return array->env == a->recipe->env &&
-         tn__layout_equal(&array->tensor, like) &&
-         atomic_load_explicit(&array->block->data, memory_order_acquire);
+         tn__layout_equal(&array->tensor, like) && has_memory(array);
 }
 
+static bool is_used(const tn__recipe *r, uint32_t i) {
+  return !(r->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA));
+}
+
+/* Inputs that the kernel does not see must be as they were, too: whether they
+ * fit was checked then. */
 static bool inputs_match(const attempt *a) {
   const tn__recipe *r = a->recipe;
   for (uint32_t i = 0; i < r->n_in; ++i) {
     const tn_array *array = a->in->arrays[i];
-    bool absent = (r->in_flags[i] & TN_IN_ABSENT) != 0;
-    if (absent || !array) {
-      if (absent != !array) return false;
+    if (!array || r->given[i].ndim < 0) {
+      if (array || r->given[i].ndim >= 0) return false;
       continue;
     }
-    if (!array_fits(a, array, &r->in[i]) ||
-        !tn__var_readable(&array->block->var))
+    if (array->env != r->env || !tn__layout_equal(&array->tensor, &r->given[i]))
+      return false;
+    if (is_used(r, i) &&
+        (!has_memory(array) || !tn__var_readable(&array->block->var)))
       return false;
   }
   return true;
@@ -124,7 +135,7 @@ static bool resources_ready(const tn__recipe *r) {
 static bool matches(const attempt *a) {
   const tn__recipe *r = a->recipe;
   const tn__target_op *t = a->target;
-  return r->direct && r->small && r->flags == t->flags &&
+  return r->direct && r->small && r->pass == t->pass && r->flags == t->flags &&
          r->epoch == atomic_load_explicit(&t->caller->registry->epoch,
                                           memory_order_relaxed) &&
          a->in->n == (size_t)r->n_in + r->n_aux && a->out->n <= r->n_out &&
@@ -191,7 +202,7 @@ static tn_code make(const attempt *a, uint8_t *made) {
 static void place(const attempt *a) {
   tn__recipe *r = a->recipe;
   for (uint32_t i = 0; i < r->n_in; ++i)
-    if (a->in->arrays[i]) r->in[i].data = tn__array_data(a->in->arrays[i]);
+    if (is_used(r, i)) r->in[i].data = tn__array_data(a->in->arrays[i]);
   for (uint32_t i = 0; i < r->n_aux; ++i) {
     r->aux[i].data = tn__array_data(a->in->arrays[r->n_in + i]);
     tn__array_written(a->in->arrays[r->n_in + i]);
@@ -258,6 +269,43 @@ bool tn__call_short(const tn__target_op *target, const tn_inputs *in,
   tn__engine *engine = target->caller->env->engine;
   if (!tn__enter(engine)) return false;
   bool done = call_inside(&a, rc);
+  tn__leave(engine);
+  return done;
+}
+
+/* --------------------------------------------------------------- backward */
+
+/* The inputs of a backward call in the order in which a kernel sees them; false
+ * if they are more than `most`, or their number needs more than the tables. */
+static bool flatten(const tn_op *op, const tn_backward *call, tn_inputs *to,
+                    tn_array **arrays, size_t most) {
+  const tn_inputs *lists[] = {&call->out_grads, &call->inputs, &call->outputs};
+  const size_t n[] = {op->n_outputs, op->n_inputs, op->n_outputs};
+  size_t k = 0;
+  if (n[0] + n[1] + n[2] > most || call->inputs.n != op->n_inputs ||
+      call->out_grads.n > op->n_outputs || call->outputs.n > op->n_outputs)
+    return false;
+  for (uint32_t i = 0; i < op->n_outputs; ++i)
+    if (op->outputs[i]->count != TN_NONE) return false;
+  for (int l = 0; l < 3; ++l)
+    for (size_t i = 0; i < n[l]; ++i)
+      arrays[k++] = i < lists[l]->n ? lists[l]->arrays[i] : NULL;
+  *to = (tn_inputs){k, arrays};
+  return true;
+}
+
+bool tn__backward_short(const tn__target_op *target, const tn_backward *call,
+                        tn_code *rc) {
+  tn_array *arrays[TN__INLINE_OPERANDS];
+  tn_inputs in;
+  attempt a = {target, &in, &call->in_grads, NULL};
+  tn__engine *engine = target->caller->env->engine;
+  if (!tn__enter(engine)) return false;
+  /* Where something is cached, the operator is defined. */
+  bool done =
+      target->op->cache &&
+      flatten(target->op->desc, call, &in, arrays, TN__INLINE_OPERANDS) &&
+      call_inside(&a, rc);
   tn__leave(engine);
   return done;
 }

@@ -215,3 +215,35 @@ Test(backward, tells_gradients_of_a_wrong_shape) {
   EXPECT_TEXT("gradient of input `y` must be f32 (2)", "is f32 (3)");
   setup_deinit(&s);
 }
+
+/* ------------------------------------------------------- calls like before */
+
+/* The second of two equal calls takes the short way; the third differs in what
+ * the kernel does not see, the fourth in what it is asked for. */
+Test(backward, gives_the_same_when_it_is_made_again) {
+  tn_array *a = floats(SHAPE(2), VALUES(2, 3)),
+           *b = floats(SHAPE(2), VALUES(5, 7)),
+           *g = floats(SHAPE(2), VALUES(1, 10)),
+           *out = floats(SHAPE(2), VALUES(10, 21)), *in[] = {a, b};
+  for (int i = 0; i < 4; ++i) {
+    tn_array *grads[] = {NULL, NULL};
+    const tn_req both[] = {TN_REQ_WRITE, TN_REQ_WRITE},
+                 second[] = {TN_REQ_NULL, TN_REQ_WRITE};
+    const tn_backward call = {.struct_size = sizeof call,
+                              .inputs = {2, in},
+                              .outputs = {i == 2, &out},
+                              .out_grads = {1, &g},
+                              .in_grads = {2, grads, i == 3 ? second : both}};
+    cr_assert_eq(tn__call_backward(&w.caller, op_get("probe.mul"), &call),
+                 TN_OK, "%s", tn_error_text());
+    if (i < 3) expect(grads[0], VALUES(5, 70));
+    if (i == 3) cr_assert_null(grads[0]);
+    expect(grads[1], VALUES(2, 30));
+    tn__array_release(grads[0]);
+    tn__array_release(grads[1]);
+  }
+  tn__array_release(a);
+  tn__array_release(b);
+  tn__array_release(g);
+  tn__array_release(out);
+}
