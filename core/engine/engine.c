@@ -43,6 +43,16 @@ static uint32_t cores(void) {
   return n > 0 ? (uint32_t)n : 1;
 }
 
+/* It is held for some dozen nanoseconds, so who finds it taken tries again for
+ * a moment before he sleeps. */
+static void gate_lock_init(tn__engine *engine) {
+  pthread_mutexattr_t attr;
+  (void)pthread_mutexattr_init(&attr);
+  (void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+  (void)pthread_mutex_init(&engine->gate_lock, &attr);
+  (void)pthread_mutexattr_destroy(&attr);
+}
+
 static void init(tn__engine *engine, const tn__engine_options *options) {
   *engine = (tn__engine){
       .env = options->env,
@@ -53,7 +63,7 @@ static void init(tn__engine *engine, const tn__engine_options *options) {
       .gate_allowed = membarrier_register(),
   };
   engine->nested_end = &engine->nested;
-  (void)pthread_mutex_init(&engine->gate_lock, NULL);
+  gate_lock_init(engine);
   (void)pthread_mutex_init(&engine->drain_lock, NULL);
 }
 

@@ -41,6 +41,7 @@
  *        loop.c      parallel_for
  *        schedule.c  operations whose order is worked out once
  *        plan.c      working it out
+ *        visit.c     the short way of a thread that does not own the gate
  *        queue.c     device queues
  *        fence.c     what devices still do with a variable
  *        trace.c     spans, Chrome trace JSON
@@ -335,5 +336,24 @@ static inline void tn__leave(tn__engine *engine) {
   tn__gate *gate = (tn__gate *)engine;
   atomic_store_explicit(&gate->busy, 0, memory_order_release);
 }
+
+/* What a thread does that does not own the gate: for a moment it keeps others
+ * from pushing, and the function leaves marks on its variables. */
+enum { TN__VISIT_ACCESS = 16 };
+#define TN__VISIT_NOT UINT32_MAX
+typedef struct tn__visitor {
+  const char *name; /* as of a job */
+  /* Nobody else pushes now. Writes down what `run` uses, all of it readable or
+   * writable at this moment, and returns how much; or TN__VISIT_NOT. As between
+   * enter and leave, nothing of this header may be called but the tests. */
+  uint32_t (*choose)(void *arg, tn__access *access /* TN__VISIT_ACCESS */);
+  /* Then runs on this thread, short and waiting for nothing. */
+  tn_code (*run)(void *arg);
+  void *arg;
+} tn__visitor;
+
+/* True: it ran, and *code is what it returned (which its variables carry as
+ * well). False: push a job instead. */
+bool tn__visit(tn__engine *engine, const tn__visitor *visitor, tn_code *code);
 
 #endif /* TENON_ENGINE_H_ */

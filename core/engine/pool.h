@@ -287,7 +287,7 @@ struct tn__engine {
   const struct tn__engine_kind *kind;
   tn__pool *pool; /* NULL: naive */
   struct tn__slab *slab;
-  struct tn__trace *trace; /* NULL: off */
+  _Atomic(struct tn__trace *) trace; /* NULL: there was none yet */
   uint32_t workers;
   uint32_t dispatch;
   _Atomic uint32_t tracing;

@@ -135,6 +135,7 @@ static void count(tn__token *token, const tn__frame *frame) {
 bool tn__token_acquire(tn__token *token, const tn__frame *frame) {
   const uint32_t n = token->n_links;
   uint32_t granted = 0;
+  tn__token_fetch(token);
   count(token, frame);
   atomic_store_explicit(&token->wait, n + 1, memory_order_relaxed);
   for (uint32_t i = 0; i < n; ++i) granted += tn__var_acquire(&token->links[i]);

@@ -100,7 +100,7 @@ static void run_carefully(tn__schedule *schedule, uint32_t step,
   }
   settle(schedule, step, NULL);
   const bool tracing =
-      atomic_load_explicit(&engine->tracing, memory_order_relaxed) != 0;
+      atomic_load_explicit(&engine->tracing, memory_order_acquire) != 0;
   const uint64_t begin = tracing ? tn__now() : 0;
   const call *c = &schedule->calls[step];
   const tn_code code = c->run(c->arg, token);
@@ -144,13 +144,15 @@ static void spill(walk *w, uint32_t step) {
   w->spilled = step;
 }
 
-/* Offers steps to others; the walk's own worker finds them too. */
+/* Offers steps to others; the walk's own worker finds them too. They may be the
+ * last of the run, and the schedule gone when they are offered. */
 static void offer(walk *w, uint32_t begin, uint32_t end) {
   tn__schedule *schedule = w->schedule;
+  const bool calls_hands = schedule->calls_hands != 0;
   const tn__work work = {schedule, (uint64_t)begin << 32 | end};
   if (w->seat == NULL || !tn__deque_push(&w->seat->deque, work)) {
     while (end > begin) spill(w, schedule->plan.order[--end]);
-  } else if (schedule->calls_hands != 0) {
+  } else if (calls_hands) {
     tn__pool_call(w->seat->pool, 1);
   }
 }
@@ -194,9 +196,10 @@ static void pass_on(walk *w, uint32_t from) {
   const tn__step *step = &plan->steps[from];
   uint32_t at = step->next;
   const uint32_t end = at + step->n_next;
-  if (step->n_free == 1) reach(w, at);
-  if (step->n_free > 1) offer(w, at, at + step->n_free);
-  for (at += step->n_free; at < end; ++at) {
+  const uint32_t n_free = step->n_free; /* the step may be gone behind them */
+  if (n_free == 1) reach(w, at);
+  if (n_free > 1) offer(w, at, at + n_free);
+  for (at += n_free; at < end; ++at) {
     const uint32_t n_before = plan->steps[plan->order[at]].n_before;
     if (n_before == 1)
       reach(w, at);

@@ -153,7 +153,7 @@ tn_code tn__token_call(tn__token *token) {
     clear_overwritten(token);
   }
   tn_code code =
-      atomic_load_explicit(&engine->tracing, memory_order_relaxed) != 0
+      atomic_load_explicit(&engine->tracing, memory_order_acquire) != 0
           ? call_with_span(token)
           : call_in_frame(token);
   if (on_queue && !async && code == TN_OK) code = tn__fence_after(token);
@@ -177,8 +177,10 @@ void tn__token_ready(tn__token *token) {
   }
 }
 
+/* Who counts the last one is alone, and need not write. */
 static bool last_grant(tn__token *token) {
-  return atomic_fetch_sub_explicit(&token->wait, 1, memory_order_acq_rel) == 1;
+  return atomic_load_explicit(&token->wait, memory_order_acquire) == 1 ||
+         atomic_fetch_sub_explicit(&token->wait, 1, memory_order_acq_rel) == 1;
 }
 
 void tn__token_granted(tn__token *token) {
@@ -196,6 +198,7 @@ static bool may_keep(const tn__token *token) {
 static void release_grants(tn__token *token, tn__token **keep) {
   tn__token *only = NULL;
   bool several = keep == NULL;
+  tn__token_fetch(token);
   for (uint32_t i = 0; i < token->n_links; ++i) {
     tn__link *link = tn__var_release(&token->links[i]);
     while (link != NULL) {

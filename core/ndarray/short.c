@@ -9,12 +9,21 @@
 
 #include "call.h"
 
-/* A call while it is compared. */
+enum { MOST_OUTPUTS = 16 };
+
+/* A call while it is compared, and made. */
 typedef struct attempt {
   const tn__target_op *target;
-  const tn_inputs *in;
+  const tn_backward *backward; /* NULL: a forward call */
+  const tn_inputs *in;         /* as the kernel sees them */
   const tn_outputs *out;
   tn__recipe *recipe;
+  tn__space *space;           /* for workspaces, or NULL */
+  tn__launch *launch;         /* the recipe's, or a visit's own */
+  tn_tensor *tensors;         /* in, out and aux of that */
+  uint8_t made[MOST_OUTPUTS]; /* outputs that are new */
+  tn_inputs flat;             /* of a backward call */
+  tn_array *arrays[TN__INLINE_OPERANDS];
 } attempt;
 
 /* ------------------------------------------------------------------ match */
@@ -125,14 +134,20 @@ static bool outputs_match(const attempt *a) {
   return true;
 }
 
-static bool resources_ready(const tn__recipe *r) {
-  const tn__caller *caller = r->launch.caller;
+static bool resources_ready(attempt *a) {
+  const tn__recipe *r = a->recipe;
+  const tn__caller *caller = a->target->caller;
   if (r->n_random && !tn__var_writable(&caller->random.var)) return false;
-  return (r->kernel->desc->flags & TN_KERNEL_REENTRANT) ||
-         tn__var_writable(&caller->serial);
+  if (!(r->kernel->desc->flags & TN_KERNEL_REENTRANT) &&
+      !tn__var_writable(&caller->serial))
+    return false;
+  a->space = NULL;
+  if (r->ws_total == 0) return true;
+  a->space = tn__space_next(r->env->cpu);
+  return tn__var_writable(&a->space->var);
 }
 
-static bool matches(const attempt *a) {
+static bool matches(attempt *a) {
   const tn__recipe *r = a->recipe;
   const tn__target_op *t = a->target;
   return r->direct && r->small && r->pass == t->pass && r->flags == t->flags &&
@@ -141,16 +156,41 @@ static bool matches(const attempt *a) {
          a->in->n == (size_t)r->n_in + r->n_aux && a->out->n <= r->n_out &&
          a->out->n >= r->n_visible && params_match(a->recipe, t) &&
          inputs_match(a) && outputs_match(a) && aux_match(a) &&
-         resources_ready(r);
+         resources_ready(a);
 }
 
-/* The first operand tells where to look; a recipe that fits comes first. */
+/* The inputs of a backward call in the order in which a kernel sees them; false
+ * if there are too many, or their number follows from more than the tables. */
+static bool flatten(attempt *a) {
+  const tn_backward *call = a->backward;
+  const tn_op *op = a->target->op->desc;
+  const tn_inputs *lists[] = {&call->out_grads, &call->inputs, &call->outputs};
+  const size_t n[] = {op->n_outputs, op->n_inputs, op->n_outputs};
+  size_t k = 0;
+  if (n[0] + n[1] + n[2] > TN__INLINE_OPERANDS ||
+      call->inputs.n != op->n_inputs || call->out_grads.n > op->n_outputs ||
+      call->outputs.n > op->n_outputs)
+    return false;
+  for (uint32_t i = 0; i < op->n_outputs; ++i)
+    if (op->outputs[i]->count != TN_NONE) return false;
+  for (int l = 0; l < 3; ++l)
+    for (size_t i = 0; i < n[l]; ++i)
+      a->arrays[k++] = i < lists[l]->n ? lists[l]->arrays[i] : NULL;
+  a->flat = (tn_inputs){k, a->arrays};
+  a->in = &a->flat;
+  return true;
+}
+
+/* The first operand tells where to look; a recipe that fits comes first. Where
+ * something is cached, the operator is defined. */
 static bool find(attempt *a) {
   tn__cache *cache = a->target->op->cache;
+  if (cache && a->backward && !flatten(a)) return false;
+  if (!cache) return false;
   const tn_array *first = a->in->n    ? a->in->arrays[0]
                           : a->out->n ? a->out->arrays[0]
                                       : NULL;
-  if (!cache || !first ||
+  if (!first || a->out->n > MOST_OUTPUTS ||
       a->target->op->registry != a->target->caller->registry)
     return false;
   tn__recipe **ways = cache->sets[tn__cache_set(&first->tensor)];
@@ -163,9 +203,9 @@ static bool find(attempt *a) {
 
 /* ---------------------------------------------------------------- outputs */
 
-static void unmake(const attempt *a, const uint8_t *made, uint32_t n) {
-  for (uint32_t i = 0; i < n; ++i) {
-    if (!made[i]) continue;
+static void unmake(attempt *a) {
+  for (size_t i = 0; i < a->out->n; ++i) {
+    if (!a->made[i]) continue;
     tn__array_release(a->out->arrays[i]);
     a->out->arrays[i] = NULL;
   }
@@ -184,128 +224,221 @@ static tn_code make_one(const attempt *a, uint32_t i) {
   return rc;
 }
 
-/* New arrays, each marked in `made`. */
-static tn_code make(const attempt *a, uint8_t *made) {
-  const tn__recipe *r = a->recipe;
+static bool is_wanted(const attempt *a, uint32_t i) {
+  return a->recipe->req[i] != TN_REQ_NULL;
+}
+
+/* New arrays, each marked. */
+static tn_code make(attempt *a) {
+  memset(a->made, 0, sizeof a->made);
   for (uint32_t i = 0; i < a->out->n; ++i) {
-    made[i] = r->req[i] != TN_REQ_NULL && !a->out->arrays[i];
-    tn_code rc = made[i] ? make_one(a, i) : TN_OK;
-    if (rc == TN_OK) continue;
-    unmake(a, made, i);
-    return rc;
+    if (!is_wanted(a, i) || a->out->arrays[i]) continue;
+    tn_code rc = make_one(a, i);
+    if (rc) {
+      unmake(a);
+      return rc;
+    }
+    a->made[i] = 1;
   }
   return TN_OK;
 }
 
 /* ---------------------------------------------------------------- compute */
 
-static void place(const attempt *a) {
-  tn__recipe *r = a->recipe;
-  for (uint32_t i = 0; i < r->n_in; ++i)
-    if (is_used(r, i)) r->in[i].data = tn__array_data(a->in->arrays[i]);
-  for (uint32_t i = 0; i < r->n_aux; ++i) {
-    r->aux[i].data = tn__array_data(a->in->arrays[r->n_in + i]);
-    tn__array_written(a->in->arrays[r->n_in + i]);
-  }
-  for (uint32_t i = 0; i < a->out->n; ++i) {
-    if (r->req[i] == TN_REQ_NULL) continue;
-    r->out[i].data = tn__array_data(a->out->arrays[i]);
-    tn__array_written(a->out->arrays[i]);
-  }
+static tn_array *aux_array(const attempt *a, uint32_t i) {
+  return a->in->arrays[a->recipe->n_in + i];
 }
 
-static tn_code resources_take(tn__recipe *r) {
+static void written(const attempt *a) {
+  for (uint32_t i = 0; i < a->out->n; ++i)
+    if (is_wanted(a, i) && a->out->arrays[i] && !a->made[i])
+      tn__array_written(a->out->arrays[i]);
+  for (uint32_t i = 0; i < a->recipe->n_aux; ++i)
+    tn__array_written(aux_array(a, i));
+}
+
+static void place(const attempt *a) {
+  const tn__recipe *r = a->recipe;
+  tn_tensor *out = a->tensors + r->n_in, *aux = out + r->n_out;
+  for (uint32_t i = 0; i < r->n_in; ++i)
+    if (is_used(r, i)) a->tensors[i].data = tn__array_data(a->in->arrays[i]);
+  for (uint32_t i = 0; i < a->out->n; ++i)
+    if (is_wanted(a, i)) out[i].data = tn__array_data(a->out->arrays[i]);
+  for (uint32_t i = 0; i < r->n_aux; ++i)
+    aux[i].data = tn__array_data(aux_array(a, i));
+}
+
+static tn_code resources_take(const attempt *a) {
+  const tn__recipe *r = a->recipe;
   void *memory = NULL;
-  tn__launch_random(&r->launch, r);
-  if (r->plan.n_ws == 0) return TN_OK;
-  if (r->ws_total > 0) {
-    tn__space *space = tn__space_next(r->env->cpu);
-    if (!tn__var_writable(&space->var)) return TN_BUSY;
-    TN__TRY(tn__space_reserve(space, r->ws_total, &memory));
-  }
-  tn__launch_workspaces(&r->launch, r, memory);
+  if (a->space) TN__TRY(tn__space_reserve(a->space, r->ws_total, &memory));
+  if (r->plan.n_ws > 0) tn__launch_workspaces(a->launch, r, memory);
+  tn__launch_random(a->launch, r);
   return TN_OK;
 }
 
-/* Given outputs and states carry the error of a kernel that failed. */
-static void spoil(const attempt *a, const uint8_t *made, tn_code code) {
-  const tn__recipe *r = a->recipe;
-  tn__engine *engine = r->env->engine;
-  for (uint32_t i = 0; i < a->out->n; ++i)
-    if (r->req[i] != TN_REQ_NULL && !made[i])
-      tn__var_fail(engine, &a->out->arrays[i]->block->var, code);
-  for (uint32_t i = 0; i < r->n_aux; ++i)
-    tn__var_fail(engine, &a->in->arrays[r->n_in + i]->block->var, code);
-}
-
-static tn_code compute(const attempt *a) {
-  tn__recipe *r = a->recipe;
+/* Given outputs and states are free, and stay so; new ones are made. */
+static tn_code compute(attempt *a) {
   const tn_params *given =
       a->target->params ? a->target->params : a->target->op->defaults;
-  r->launch.frame.params = given ? given->data : NULL;
-  place(a);
-  return tn__launch_compute(&r->launch);
+  a->launch->frame.params = given ? given->data : NULL;
+  TN__TRY(make(a));
+  tn_code rc = resources_take(a);
+  if (rc == TN_OK) {
+    place(a);
+    rc = tn__launch_compute(a->launch);
+  }
+  if (rc) unmake(a);
+  return rc;
 }
 
-enum { MOST_OUTPUTS = 16 };
+/* ------------------------------------------------- inside of the own gate */
+
+/* Given outputs and states carry the error of a call that failed. */
+static void spoil(const attempt *a, tn_code code) {
+  tn__engine *engine = a->recipe->env->engine;
+  for (uint32_t i = 0; i < a->out->n; ++i)
+    if (is_wanted(a, i) && a->out->arrays[i])
+      tn__var_fail(engine, &a->out->arrays[i]->block->var, code);
+  for (uint32_t i = 0; i < a->recipe->n_aux; ++i)
+    tn__var_fail(engine, &aux_array(a, i)->block->var, code);
+}
 
 static bool call_inside(attempt *a, tn_code *rc) {
-  uint8_t made[MOST_OUTPUTS];
-  if (!find(a) || a->out->n > MOST_OUTPUTS) return false;
-  *rc = resources_take(a->recipe);
-  if (*rc == TN_BUSY) return false;
-  if (*rc == TN_OK) *rc = make(a, made);
-  if (*rc != TN_OK) return true;
+  if (!find(a)) return false;
+  a->launch = &a->recipe->launch;
+  a->tensors = a->recipe->in;
   *rc = compute(a);
-  if (*rc == TN_OK) return true;
-  spoil(a, made, *rc);
-  unmake(a, made, (uint32_t)a->out->n);
+  written(a);
+  if (*rc) spoil(a, *rc);
   return true;
+}
+
+/* --------------------------------------------------- beside other threads */
+
+/* What a call needs that other threads must not write: the recipe's launch and
+ * tensors are for who is inside of the gate. */
+typedef struct visit {
+  attempt a;
+  tn__launch launch;
+  tn_tensor tensors[TN__INLINE_OPERANDS];
+} visit;
+
+static void launch_copy(visit *v) {
+  const tn__recipe *r = v->a.recipe;
+  tn__launch *l = &v->launch;
+  l->caller = r->launch.caller;
+  l->op = r->launch.op;
+  l->kernel = r->launch.kernel;
+  l->operands = r->launch.operands;
+  l->frame = r->launch.frame;
+  l->run = r->launch.run;
+  l->slot.busy = 0;
+  l->slot.text[0] = '\0';
+  l->slot.set_shape = NULL;
+  l->run.host_data = &l->slot;
+  l->frame.run = &l->run;
+  memcpy(v->tensors, r->in,
+         (r->n_in + r->n_out + r->n_aux) * sizeof *v->tensors);
+  l->frame.in = v->tensors;
+  l->frame.out = v->tensors + r->n_in;
+  l->frame.aux = v->tensors + r->n_in + r->n_out;
+  v->a.launch = l;
+  v->a.tensors = v->tensors;
+}
+
+static uint32_t list_resources(const visit *v, tn__access *to) {
+  const tn__recipe *r = v->a.recipe;
+  tn__caller *caller = v->a.target->caller;
+  uint32_t n = 0;
+  if (r->n_random)
+    to[n++] = (tn__access){&caller->random.var, TN__OVERWRITE, 0};
+  if (!(r->kernel->desc->flags & TN_KERNEL_REENTRANT))
+    to[n++] = (tn__access){&caller->serial, TN__OVERWRITE, 0};
+  if (v->a.space) to[n++] = (tn__access){&v->a.space->var, TN__OVERWRITE, 0};
+  return n;
+}
+
+/* New outputs are not listed: nobody knows them yet. */
+static uint32_t list_arrays(const visit *v, tn__access *to) {
+  const attempt *a = &v->a;
+  const tn__recipe *r = a->recipe;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < r->n_in; ++i)
+    if (is_used(r, i))
+      to[n++] = (tn__access){&a->in->arrays[i]->block->var, TN__READ, 0};
+  for (uint32_t i = 0; i < a->out->n; ++i) {
+    tn_array *array = a->out->arrays[i];
+    if (!is_wanted(a, i) || !array) continue;
+    uint32_t mode =
+        r->req[i] == TN_REQ_ADD ? TN__UPDATE : tn__array_write_mode(array);
+    to[n++] = (tn__access){&array->block->var, mode, 0};
+  }
+  for (uint32_t i = 0; i < r->n_aux; ++i)
+    to[n++] = (tn__access){&aux_array(a, i)->block->var, TN__UPDATE, 0};
+  return n;
+}
+
+static uint32_t visit_choose(void *arg, tn__access *access) {
+  visit *v = arg;
+  if (!find(&v->a)) return TN__VISIT_NOT;
+  const tn__recipe *r = v->a.recipe;
+  if (r->n_in + r->n_out + r->n_aux > TN__VISIT_ACCESS - TN__MORE_ACCESS)
+    return TN__VISIT_NOT;
+  uint32_t n = list_arrays(v, access);
+  n += list_resources(v, access + n);
+  memset(v->a.made, 0, sizeof v->a.made);
+  written(&v->a);
+  (void)tn__recipe_retain(v->a.recipe);
+  return n;
+}
+
+static tn_code visit_run(void *arg) {
+  visit *v = arg;
+  launch_copy(v);
+  return compute(&v->a);
+}
+
+static bool call_visiting(tn__engine *engine, visit *v, tn_code *rc) {
+  const tn__visitor visitor = {.name = v->a.target->op->name,
+                               .choose = visit_choose,
+                               .run = visit_run,
+                               .arg = v};
+  if (!tn__visit(engine, &visitor, rc)) return false;
+  tn__recipe_release(v->a.recipe);
+  return true;
+}
+
+/* ------------------------------------------------------------------- calls */
+
+static void begin(attempt *a, const tn__target_op *target) {
+  a->target = target;
+  a->backward = NULL;
+  a->space = NULL;
 }
 
 bool tn__call_short(const tn__target_op *target, const tn_inputs *in,
                     const tn_outputs *out, tn_code *rc) {
-  attempt a = {target, in, out, NULL};
   tn__engine *engine = target->caller->env->engine;
-  if (!tn__enter(engine)) return false;
-  bool done = call_inside(&a, rc);
+  visit v;
+  begin(&v.a, target);
+  v.a.in = in;
+  v.a.out = out;
+  if (!tn__enter(engine)) return call_visiting(engine, &v, rc);
+  bool done = call_inside(&v.a, rc);
   tn__leave(engine);
   return done;
 }
 
-/* --------------------------------------------------------------- backward */
-
-/* The inputs of a backward call in the order in which a kernel sees them; false
- * if they are more than `most`, or their number needs more than the tables. */
-static bool flatten(const tn_op *op, const tn_backward *call, tn_inputs *to,
-                    tn_array **arrays, size_t most) {
-  const tn_inputs *lists[] = {&call->out_grads, &call->inputs, &call->outputs};
-  const size_t n[] = {op->n_outputs, op->n_inputs, op->n_outputs};
-  size_t k = 0;
-  if (n[0] + n[1] + n[2] > most || call->inputs.n != op->n_inputs ||
-      call->out_grads.n > op->n_outputs || call->outputs.n > op->n_outputs)
-    return false;
-  for (uint32_t i = 0; i < op->n_outputs; ++i)
-    if (op->outputs[i]->count != TN_NONE) return false;
-  for (int l = 0; l < 3; ++l)
-    for (size_t i = 0; i < n[l]; ++i)
-      arrays[k++] = i < lists[l]->n ? lists[l]->arrays[i] : NULL;
-  *to = (tn_inputs){k, arrays};
-  return true;
-}
-
 bool tn__backward_short(const tn__target_op *target, const tn_backward *call,
                         tn_code *rc) {
-  tn_array *arrays[TN__INLINE_OPERANDS];
-  tn_inputs in;
-  attempt a = {target, &in, &call->in_grads, NULL};
   tn__engine *engine = target->caller->env->engine;
-  if (!tn__enter(engine)) return false;
-  /* Where something is cached, the operator is defined. */
-  bool done =
-      target->op->cache &&
-      flatten(target->op->desc, call, &in, arrays, TN__INLINE_OPERANDS) &&
-      call_inside(&a, rc);
+  visit v;
+  begin(&v.a, target);
+  v.a.backward = call;
+  v.a.out = &call->in_grads;
+  if (!tn__enter(engine)) return call_visiting(engine, &v, rc);
+  bool done = call_inside(&v.a, rc);
   tn__leave(engine);
   return done;
 }

@@ -9,7 +9,8 @@
  * readers with no writer between them are let in together; every word is 0 in
  * the end; no token is touched after it was freed. With SHORT_WAY, pushes may
  * also run what is ready without a token. With ERRORS, each operation sees the
- * errors that it would see if all of them ran one after the other.
+ * errors that it would see if all of them ran one after the other. With WAITS,
+ * one of them is a wait for one variable, which may give up at any time.
  *
  * One transition is one atomic access of the code: a compare-and-swap that
  * succeeds (one that fails changes nothing and is tried again), a step under
@@ -35,7 +36,8 @@
 
 /* tn__var, tn__token, tn__engine: what the code has. */
 byte word[N_VARS];
-chan queue[N_VARS] = [N_OPS] of { byte };
+byte n_queued[N_VARS];
+byte queue[N_VARS * N_OPS]; /* the head first */
 byte lacks[N_OPS]; /* tn__token.wait */
 bit ready[N_OPS];  /* the token stands in the pool */
 byte mode[N_OPS * N_VARS];
@@ -125,7 +127,10 @@ inline tn__var_acquire(op, v) {
        seen = word[v];
        word[v] = word[v] | LOCK
      };
-     queue[v]!op; /* under LOCK */
+     d_step { /* append() */
+       queue[v * N_OPS + n_queued[v]] = op;
+       n_queued[v] = n_queued[v] + 1
+     };
      atomic { /* a plain store that ends LOCK */
        word[v] = seen | QUEUED;
        seen = 0
@@ -133,7 +138,8 @@ inline tn__var_acquire(op, v) {
   fi
 }
 
-/* tn__token_granted(): the last grant makes the token ready. */
+/* tn__token_granted(), and the end of tn__token_acquire(): the last grant makes
+ * the token ready. */
 inline tn__token_granted(op, count) {
   atomic {
     assert(!freed[op] && lacks[op] >= (count));
@@ -147,29 +153,70 @@ inline tn__token_granted(op, count) {
   }
 }
 
-/* Takes the head of the queue out; `n` counts the readers. */
-inline take_head(v) {
-  queue[v]?other;
-  let_in = let_in | (1 << other);
+#define HEAD(v) queue[(v) * N_OPS]
+
+/* Takes what stands at `place` out of the queue. */
+inline take_out(v, place) {
   if
-  :: MODE(other, v) == READ -> n = n + 1
+  :: place == 0 -> HEAD(v) = queue[(v) * N_OPS + 1]
   :: else
-  fi
+  fi;
+  if
+  :: place <= 1 -> queue[(v) * N_OPS + 1] = queue[(v) * N_OPS + 2]
+  :: else
+  fi;
+  queue[(v) * N_OPS + 2] = 0;
+  n_queued[v] = n_queued[v] - 1
 }
 
-/* The head of the queue, if it is there, reads. */
-#define HEAD_READS(v)                   \
-  (queue[v]?[0] && MODE(0, v) == READ || \
-   queue[v]?[1] && MODE(1, v) == READ || \
-   queue[v]?[2] && MODE(2, v) == READ)
+/* admits() of var.c, asked for the head of the queue. */
+#define HEAD_ADMITTED(v)                              \
+  (n_queued[v] > 0 && (seen & WRITER) == 0 && \
+   (MODE(HEAD(v), v) == READ || seen < READER))
 
 #ifdef FAULT_ONE_READER_LET_IN
-#define MORE_READERS(v) false
+#define MORE_MAY_FOLLOW (let_in == 0)
 #else
-#define MORE_READERS(v) HEAD_READS(v)
+#define MORE_MAY_FOLLOW true
 #endif
 
-/* tn__var_release(): `let_in` becomes the set of those who are granted now. */
+/* hand_over() of var.c: `let_in` becomes the set of those who are granted. LOCK
+ * is held, and `seen` is the word that it will leave. */
+inline hand_over(v) {
+  d_step {
+    do
+    :: HEAD_ADMITTED(v) && MORE_MAY_FOLLOW ->
+       other = HEAD(v);
+       take_out(v, 0);
+       let_in = let_in | (1 << other);
+       seen = (MODE(other, v) == READ -> seen + READER : seen | WRITER)
+    :: else -> break
+    od;
+    if
+    :: n_queued[v] == 0 -> seen = seen & (255 - QUEUED)
+    :: else
+    fi;
+    other = 0
+  };
+  atomic { /* unlock(): a plain store that ends LOCK */
+    assert(!HEAD_ADMITTED(v)); /* readers are let in together */
+    word[v] = seen;
+    seen = 0
+  }
+}
+
+/* Outside of LOCK: release_grants() of token.c, grant() of wait.c. */
+inline grant() {
+  do
+  :: let_in & 1 -> tn__token_granted(0, 1); let_in = let_in & 6
+  :: !(let_in & 1) && (let_in & 2) ->
+     tn__token_granted(1, 1); let_in = let_in & 5
+  :: !(let_in & 3) && (let_in & 4) -> tn__token_granted(2, 1); let_in = 0
+  :: let_in == 0 -> break
+  od
+}
+
+/* tn__var_release() */
 inline tn__var_release(op, v) {
   if
   :: atomic { /* compare-and-swap: one reader of several, or nobody waits */
@@ -186,35 +233,59 @@ inline tn__var_release(op, v) {
   :: atomic { /* compare-and-swap: LOCK, to hand over */
        RELEASE_MAY_GO && (word[v] & QUEUED) != 0 &&
        (MODE(op, v) >= UPDATE || word[v] < 2 * READER) ->
-       seen = word[v] & ERROR;
+       seen = (MODE(op, v) == READ -> word[v] - READER
+                                   : word[v] & (255 - WRITER));
        word[v] = word[v] | LOCK
      };
-     d_step { /* under LOCK */
-       take_head(v);
-       do
-       :: n > 0 && MORE_READERS(v) -> take_head(v)
-       :: else -> break
-       od;
-       other = 0
-     };
-     atomic { /* a plain store that ends LOCK */
-       assert(n == 0 || !HEAD_READS(v)); /* readers are let in together */
-       word[v] = seen | (n > 0 -> n * READER : WRITER) |
-                 (len(queue[v]) > 0 -> QUEUED : 0);
-       n = 0;
-       seen = 0
-     };
-     do /* outside of LOCK: tn__token_granted() for each */
-     :: let_in & 1 -> tn__token_granted(0, 1); let_in = let_in & 6
-     :: !(let_in & 1) && (let_in & 2) ->
-        tn__token_granted(1, 1); let_in = let_in & 5
-     :: !(let_in & 3) && (let_in & 4) -> tn__token_granted(2, 1); let_in = 0
-     :: let_in == 0 -> break
-     od
+     hand_over(v);
+     grant()
   fi
 }
 
-/* tn__error_put(): the bit in the word, by compare-and-swap. */
+#ifdef WAITS
+/* tn__var_cancel(): sets `bad` if the link is not in the queue any more. */
+inline tn__var_cancel(op, v) {
+  atomic { /* lock() */
+    (word[v] & LOCK) == 0 ->
+    seen = word[v];
+    word[v] = word[v] | LOCK
+  };
+  d_step { /* leave() */
+    do
+    :: other < n_queued[v] && queue[v * N_OPS + other] != op ->
+       other = other + 1
+    :: else -> break
+    od;
+    if
+    :: other < n_queued[v] ->
+       take_out(v, other);
+       began[op] = 1; /* nobody has to wait for it from here on */
+       ended[op] = 1
+    :: else -> bad = 1
+    fi;
+    other = 0
+  };
+#ifdef FAULT_CANCEL_HANDS_NOTHING_OVER
+  atomic {
+    word[v] = (n_queued[v] == 0 -> seen & (255 - QUEUED) : seen);
+    assert(bad || !HEAD_ADMITTED(v));
+    seen = 0
+  }
+#else
+  if
+  :: !bad -> hand_over(v)
+  :: else ->
+     atomic {
+       word[v] = seen;
+       seen = 0
+     }
+  fi;
+  grant()
+#endif
+}
+#endif
+
+/* tn__error_put(): tn__var_mark() of the bit, a compare-and-swap. */
 inline tn__error_put(v, bad) {
   atomic {
     ERROR_MAY_GO ->
@@ -222,12 +293,12 @@ inline tn__error_put(v, bad) {
   }
 }
 
-/* Whether an error keeps the function from running: tn__token_execute(). */
+/* cause_of() of token.c: whether an error keeps the function from running. */
 #define SPOILT(op, v) \
   ((word[v] & ERROR) != 0 && (MODE(op, v) == READ || MODE(op, v) == UPDATE))
 
-/* A thread that takes a ready token: tn__token_execute() and, at the end of the
- * function, tn__token_complete(). */
+/* A thread that takes a ready token, tn__token_execute(): tn__token_call() with
+ * what it leaves on variables, then the grants go back, release_grants(). */
 proctype worker(byte op) {
   byte v, n, seen, other, let_in;
   bit bad;
@@ -280,8 +351,8 @@ over:
 #define EXTRA 1
 #endif
 
-/* A thread that pushes: tn__push(), or the short way between tn__enter() and
- * tn__leave(). */
+/* A thread that pushes: pooled_push() with tn__token_acquire(), or push_short()
+ * between tn__enter() and tn__leave(). */
 proctype pusher(byte op) {
   byte v, n, seen;
 
@@ -300,7 +371,7 @@ proctype pusher(byte op) {
      :: atomic { AT_ONCE(op, 1) -> begin(op) };
         ended[op] = 1;
 #ifdef ERRORS
-        for (v : 0 .. N_VARS - 1) { /* tn__var_fail() */
+        for (v : 0 .. N_VARS - 1) { /* fail_unmarked() of push.c */
           if
           :: MODE(op, v) >= UPDATE && fails[op] -> tn__error_put(v, 1)
           :: else
@@ -338,6 +409,52 @@ leave:
   }
 }
 
+#ifdef WAITS
+/* tn__wait(): wait_granted(), await_grant(). Its token needs one grant, so it
+ * needs no extra count; what it does in its turn is look(). */
+proctype waiter(byte op) {
+  byte v, n, seen, other, let_in;
+  bit bad;
+
+  atomic { /* tn__gate_borrow() */
+    gate == 0 ->
+    gate = 1;
+    foresee(op);
+    lacks[op] = 1
+  };
+  tn__var_acquire(op, v);
+  gate = 0; /* tn__gate_return() */
+  if
+  :: n == 0 ->
+     if
+     :: ready[op]
+     :: tn__var_cancel(op, v); /* the time is up */
+        if
+#ifdef FAULT_CANCEL_FORGETS_GRANT
+        :: true -> freed[op] = 1; goto over
+#else
+        :: !bad -> freed[op] = 1; goto over
+        :: else -> ready[op] /* somebody is about to grant it */
+#endif
+        fi
+     fi
+  :: else
+  fi;
+  atomic {
+    begin(op);
+    ready[op] = 0;
+    ended[op] = 1
+  };
+  tn__var_release(op, v);
+  freed[op] = 1;
+over:
+  atomic {
+    n = 0;
+    bad = 0
+  }
+}
+#endif
+
 /* Who is pushed first is open, so each set of three kinds is tried once. With
  * ERRORS the first of them fails, and there is something that it writes. */
 #define KIND(op) (MODE(op, 0) * 4 + MODE(op, 1))
@@ -346,6 +463,11 @@ leave:
 #define WANTED                                              \
   (KIND(1) <= KIND(2) && KIND(1) > 0 && MODE(0, 0) == OVERWRITE && \
    MODE(0, 1) != UPDATE)
+#elif defined(WAITS)
+#define MOST UPDATE
+#define WANTED                                          \
+  (KIND(0) <= KIND(1) && KIND(0) > 0 && MODE(2, 0) != NONE && \
+   MODE(2, 1) == NONE)
 #else
 #define MOST UPDATE
 #define WANTED (KIND(0) <= KIND(1) && KIND(1) <= KIND(2))
@@ -370,13 +492,19 @@ init {
     fi;
     i = 0;
     least = 0;
-    run worker(0); run worker(1); run worker(2);
-    run pusher(0); run pusher(1); run pusher(2)
+    run worker(0); run worker(1);
+    run pusher(0); run pusher(1);
+#ifdef WAITS
+    run waiter(2)
+#else
+    run worker(2);
+    run pusher(2)
+#endif
   };
   atomic {
     began[0] && began[1] && began[2] && _nr_pr == 1 ->
     for (i : 0 .. N_VARS - 1) {
-      assert(empty(queue[i]));
+      assert(n_queued[i] == 0);
       assert(word[i] == (carries[i] -> ERROR : 0))
     }
   };

@@ -240,3 +240,65 @@ Test(dispatched, calls_are_right_on_workers_too) {
   expect(x, VALUES(1048576, 1048576));
   drop(x, y, NULL);
 }
+
+/* ------------------------------------------------------------ other threads */
+
+/* Calls of every kind, in a thread that has never pushed before. */
+static void *calls_elsewhere(void *arg) {
+  tn_array *x = two(1, 2), *y = two(0, 0), *same = x, *none = NULL,
+           *total = scalar(0);
+  tn_code *rc = arg;
+  for (int i = 0; i < 8 && *rc == TN_OK; ++i) {
+    *rc = call("probe.scratch", IN(x), &y);
+    if (*rc == TN_OK) *rc = call_req("probe.all", IN(x), &y, TN_REQ_ADD);
+    if (*rc == TN_OK) *rc = call("probe.random", IN(x), &none);
+    if (*rc == TN_OK) *rc = call("probe.state", IN(x, total), &y);
+    if (*rc == TN_OK) *rc = call("probe.all", IN(x), &same);
+    tn__array_release(none);
+    none = NULL;
+  }
+  expect(x, VALUES(256, 512));
+  drop(x, y, total);
+  return NULL;
+}
+
+Test(recipe, serves_threads_that_do_not_own_the_gate) {
+  tn_array *x = two(1, 2), *y = two(0, 0);
+  tn_code rc = TN_OK;
+  for (int i = 0; i < 3; ++i) {
+    pthread_t thread;
+    cr_assert_eq(call("probe.scratch", IN(x), &y), TN_OK);
+    cr_assert_eq(pthread_create(&thread, NULL, calls_elsewhere, &rc), 0);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert_eq(rc, TN_OK);
+  }
+  cr_assert_eq(probe.prepares, 1);
+  cr_assert_eq(probe.offset, 10 * (3 * 8 - 1));
+  drop(x, y, NULL);
+}
+
+static void *fails_elsewhere(void *arg) {
+  tn_array *y = arg, *x = two(1, 2), *z = NULL;
+  probe_code = TN_OUT_OF_RANGE;
+  for (int i = 0; i < 2; ++i) {
+    cr_assert_eq(call("probe.fail", IN(x), &y), TN_OUT_OF_RANGE);
+    EXPECT_TEXT("in compute of kernel probe.fail.cpu");
+    cr_assert_eq(call("probe.fail", IN(x), &z), TN_OUT_OF_RANGE);
+    cr_assert_null(z);
+  }
+  tn__array_release(x);
+  return NULL;
+}
+
+Test(recipe, failures_of_other_threads_stay_on_given_outputs) {
+  tn_array *x = two(1, 2), *y = two(0, 0);
+  pthread_t thread;
+  cr_assert_eq(call("probe.all", IN(x), &y), TN_OK);
+  cr_assert_eq(pthread_create(&thread, NULL, fails_elsewhere, y), 0);
+  cr_assert_eq(pthread_join(thread, NULL), 0);
+  cr_assert_eq(tn__array_wait(y, TN__WAIT_WRITERS, TN__FOREVER),
+               TN_OUT_OF_RANGE);
+  EXPECT_TEXT("probe.fail@1");
+  (void)tn__wait_all(w.env.engine);
+  drop(x, y, NULL);
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * parallel_for: which slices there are, whatever runs them, and what becomes of
+ * failures.
+ */
+#include <criterion/criterion.h>
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+#include "fixture.h"
+#include "graph.h"
+
+enum { MOST = 4096 };
+
+/* Which slices were seen, and how often. */
+typedef struct record {
+  int64_t n;
+  int64_t grain;
+  _Atomic int seen[MOST];
+  _Atomic int wrong; /* that are no slice of the loop */
+} record;
+
+static int32_t note_slice(void *arg, int64_t begin, int64_t end) {
+  record *self = (record *)arg;
+  const int64_t slice = begin / self->grain;
+  const int64_t rest = self->n - begin;
+  const int64_t length = rest < self->grain ? rest : self->grain;
+  if (begin % self->grain != 0 || end - begin != length)
+    atomic_fetch_add(&self->wrong, 1);
+  else
+    atomic_fetch_add(&self->seen[slice], 1);
+  return TN_OK;
+}
+
+static void expect_each_once(const record *self, const char *what) {
+  const int64_t n = self->n / self->grain + (self->n % self->grain != 0);
+  cr_assert_eq(self->wrong, 0, "%s", what);
+  for (int64_t i = 0; i < MOST; ++i)
+    cr_assert_eq(self->seen[i], i < n, "%s: slice %lld of %lld", what,
+                 (long long)i, (long long)n);
+}
+
+static void expect_slices(tn__engine *engine, int64_t n, int64_t grain,
+                          const char *what) {
+  static record self;
+  memset(&self, 0, sizeof self);
+  self.n = n > 0 ? n : 0;
+  self.grain = grain > 0 ? grain : 1;
+  cr_assert_eq(tn__parallel_for(engine, n, grain, note_slice, &self), TN_OK);
+  expect_each_once(&self, what);
+}
+
+Test(loop, the_slices_are_what_grain_says_and_each_is_run_once) {
+  static const int64_t lengths[] = {1, 2, 3, 7, 64, 100, 1000, 4096};
+  static const int64_t grains[] = {1, 2, 3, 10, 64, 4096, 5000, INT64_MAX};
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    for (size_t i = 0; i < 8; ++i)
+      for (size_t j = 0; j < 8; ++j)
+        expect_slices(engine, lengths[i], grains[j], kinds[k].name);
+    engine_close(engine);
+  }
+}
+
+Test(loop, of_nothing_calls_nothing_and_a_grain_below_one_is_one) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    expect_slices(engine, 0, 4, kinds[k].name);
+    expect_slices(engine, -5, 4, kinds[k].name);
+    expect_slices(engine, INT64_MIN, 1, kinds[k].name);
+    expect_slices(engine, 9, 0, kinds[k].name);
+    expect_slices(engine, 9, -3, kinds[k].name);
+    expect_slices(engine, 9, INT64_MIN, kinds[k].name);
+    engine_close(engine);
+  }
+}
+
+static int32_t note_last(void *arg, int64_t begin, int64_t end) {
+  int64_t *self = (int64_t *)arg;
+  ++self[0];
+  if (end == INT64_MAX) self[1] = begin;
+  return TN_OK;
+}
+
+Test(loop, the_greatest_loop_does_not_overflow) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    int64_t seen[2] = {0, 0};
+    cr_assert_eq(
+        tn__parallel_for(engine, INT64_MAX, INT64_MAX - 1, note_last, seen),
+        TN_OK);
+    cr_assert_eq(seen[0], 2);
+    cr_assert_eq(seen[1], INT64_MAX - 1);
+    engine_close(engine);
+  }
+}
+
+/* ------------------------------------------------------------------ threads */
+
+static void spin_us(int64_t us) {
+  struct timespec begin, now;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  do clock_gettime(CLOCK_MONOTONIC, &now);
+  while ((now.tv_sec - begin.tv_sec) * 1000000 +
+             (now.tv_nsec - begin.tv_nsec) / 1000 <
+         us);
+}
+
+typedef struct company {
+  pthread_t caller;
+  _Atomic int came;
+} company;
+
+/* The first slice is long enough to make help worth its while; the others end
+ * when it has come. */
+static int32_t await_company(void *arg, int64_t begin, int64_t end) {
+  company *self = (company *)arg;
+  (void)end;
+  if (!pthread_equal(self->caller, pthread_self())) {
+    atomic_store(&self->came, 1);
+  } else if (begin == 0) {
+    spin_us(1000);
+  } else {
+    while (atomic_load(&self->came) == 0) sched_yield();
+  }
+  return TN_OK;
+}
+
+Test(loop, workers_take_part_in_what_is_long_enough, .timeout = 20) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    if (kinds[k].workers < 2) continue;
+    tn__engine *engine = engine_open(&kinds[k]);
+    company self = {.caller = pthread_self()};
+    cr_assert_eq(tn__parallel_for(engine, 64, 1, await_company, &self), TN_OK);
+    cr_assert_eq(self.came, 1, "%s", kinds[k].name);
+    engine_close(engine);
+  }
+}
+
+static int32_t expect_caller(void *arg, int64_t begin, int64_t end) {
+  (void)begin;
+  (void)end;
+  spin_us(50);
+  return pthread_equal(*(pthread_t *)arg, pthread_self()) ? TN_OK : TN_INTERNAL;
+}
+
+/* Others could only release something meanwhile, which a slice may not. */
+Test(loop, between_enter_and_leave_the_caller_is_alone) {
+  tn__engine *engine = engine_pooled(8);
+  tn__var x = {0};
+  _Atomic int n = 0;
+  pthread_t self = pthread_self();
+  cr_assert_eq(push(engine, run_count, &n, ON(U(x))), TN_OK);
+  cr_assert_eq(tn__wait_all(engine), TN_OK);
+  cr_assert(tn__enter(engine));
+  cr_assert_eq(tn__parallel_for(engine, 100, 1, expect_caller, &self), TN_OK);
+  tn__leave(engine);
+  engine_close(engine);
+}
+
+typedef struct looper {
+  tn__engine *engine;
+  pthread_t thread;
+  record record;
+  tn_code rc;
+} looper;
+
+static void *loop_there(void *arg) {
+  looper *self = (looper *)arg;
+  for (int i = 0; i < 50 && self->rc == TN_OK; ++i)
+    self->rc = tn__parallel_for(self->engine, self->record.n,
+                                self->record.grain, note_slice, &self->record);
+  return NULL;
+}
+
+Test(loop, many_threads_loop_at_once, .timeout = 20) {
+  enum { THREADS = 80 /* more than there are places for loops */ };
+  static looper loopers[THREADS];
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    for (int i = 0; i < THREADS; ++i) {
+      memset(&loopers[i], 0, sizeof loopers[i]);
+      loopers[i].engine = engine;
+      loopers[i].record.n = 100 + i;
+      loopers[i].record.grain = 1 + i % 7;
+      pthread_create(&loopers[i].thread, NULL, loop_there, &loopers[i]);
+    }
+    for (int i = 0; i < THREADS; ++i) {
+      const record *seen = &loopers[i].record;
+      pthread_join(loopers[i].thread, NULL);
+      cr_assert_eq(loopers[i].rc, TN_OK, "%s", kinds[k].name);
+      cr_assert_eq(seen->wrong, 0);
+      for (int64_t s = 0; s * seen->grain < seen->n; ++s)
+        cr_assert_eq(seen->seen[s], 50, "%s", kinds[k].name);
+    }
+    engine_close(engine);
+  }
+}
+
+/* ------------------------------------------------------------------- nested */
+
+enum { OUTER = 12, INNER = 40 };
+
+typedef struct nest {
+  tn__engine *engine;
+  _Atomic int count[OUTER][INNER];
+} nest;
+
+typedef struct row {
+  nest *nest;
+  int64_t at;
+} row;
+
+static int32_t count_inner(void *arg, int64_t begin, int64_t end) {
+  row *self = (row *)arg;
+  for (int64_t i = begin; i < end; ++i)
+    atomic_fetch_add(&self->nest->count[self->at][i], 1);
+  spin_us(5);
+  return TN_OK;
+}
+
+static int32_t count_outer(void *arg, int64_t begin, int64_t end) {
+  int32_t rc = TN_OK;
+  for (int64_t i = begin; i < end && rc == TN_OK; ++i) {
+    row self = {(nest *)arg, i};
+    rc = tn__parallel_for(self.nest->engine, INNER, 3, count_inner, &self);
+  }
+  return rc;
+}
+
+static tn_code run_nest(void *arg, tn__token *token) {
+  (void)token;
+  return tn__parallel_for(((nest *)arg)->engine, OUTER, 1, count_outer, arg);
+}
+
+static void expect_counts(const nest *self, int expected, const char *what) {
+  for (int i = 0; i < OUTER; ++i)
+    for (int j = 0; j < INNER; ++j)
+      cr_assert_eq(self->count[i][j], expected, "%s: %d, %d", what, i, j);
+}
+
+Test(loop, loops_stand_inside_of_loops, .timeout = 20) {
+  static nest self;
+  for (int k = 0; k < N_KINDS; ++k) {
+    memset(&self, 0, sizeof self);
+    self.engine = engine_open(&kinds[k]);
+    for (int i = 0; i < 5; ++i) cr_assert_eq(run_nest(&self, NULL), TN_OK);
+    expect_counts(&self, 5, kinds[k].name);
+    engine_close(self.engine);
+  }
+}
+
+/* All workers are busy with functions that loop, and help each other. */
+Test(loop, functions_loop_while_others_do, .timeout = 20) {
+  static nest self;
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__var x[4] = {0};
+    memset(&self, 0, sizeof self);
+    self.engine = engine_open(&kinds[k]);
+    for (int i = 0; i < 12; ++i)
+      cr_assert_eq(push(self.engine, run_nest, &self, ON(U(x[i % 4]))), TN_OK);
+    cr_assert_eq(tn__wait_all(self.engine), TN_OK);
+    expect_counts(&self, 12, kinds[k].name);
+    engine_close(self.engine);
+  }
+}
+
+/* ------------------------------------------------------------------ results */
+
+enum { PARTS = 200 };
+
+typedef struct sum {
+  double parts[PARTS];
+  int64_t grain;
+} sum;
+
+static int32_t add_up(void *arg, int64_t begin, int64_t end) {
+  sum *self = (sum *)arg;
+  double total = 0;
+  for (int64_t i = begin; i < end; ++i) total += 1 / (double)(3 * i + 1);
+  self->parts[begin / self->grain] = total;
+  return TN_OK;
+}
+
+/* Rounding depends on the slices, and those on nothing but n and grain. */
+Test(loop, sums_are_the_same_bits_for_every_number_of_workers) {
+  static sum first, other;
+  first.grain = other.grain = 500;
+  for (int64_t i = 0; i < PARTS; ++i)
+    (void)add_up(&first, i * first.grain, (i + 1) * first.grain);
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    memset(other.parts, 0, sizeof other.parts);
+    cr_assert_eq(tn__parallel_for(engine, PARTS * other.grain, other.grain,
+                                  add_up, &other),
+                 TN_OK);
+    cr_assert_eq(memcmp(first.parts, other.parts, sizeof first.parts), 0, "%s",
+                 kinds[k].name);
+    engine_close(engine);
+  }
+}
+
+/* ----------------------------------------------------------------- failures */
+
+typedef struct mines {
+  bool fails[PARTS];
+  _Atomic int ran[PARTS];
+} mines;
+
+static int32_t step_on(void *arg, int64_t begin, int64_t end) {
+  mines *self = (mines *)arg;
+  (void)end;
+  atomic_fetch_add(&self->ran[begin], 1);
+  if (self->fails[begin]) return 1000 + (int32_t)begin;
+  spin_us(begin % 10 == 0 ? 20 : 1);
+  return TN_OK;
+}
+
+static void expect_lowest(tn__engine *engine, mines *self, const char *what) {
+  int lowest = 0;
+  while (lowest < PARTS && !self->fails[lowest]) ++lowest;
+  const int32_t expected = lowest < PARTS ? 1000 + lowest : TN_OK;
+  cr_assert_eq(tn__parallel_for(engine, PARTS, 1, step_on, self), expected,
+               "%s: lowest %d", what, lowest);
+  for (int i = 0; i < PARTS; ++i) {
+    if (i <= lowest) cr_assert_eq(self->ran[i], 1, "%s: slice %d", what, i);
+    cr_assert_leq(self->ran[i], 1, "%s: slice %d", what, i);
+  }
+}
+
+Test(loop, the_lowest_failing_slice_gives_the_code, .timeout = 20) {
+  uint64_t state = seed_or(3);
+  static mines self;
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    for (int round = 0; round < 40; ++round) {
+      memset(&self, 0, sizeof self);
+      for (int i = 0; i < round % 5; ++i)
+        self.fails[next_random(&state) % PARTS] = true;
+      expect_lowest(engine, &self, kinds[k].name);
+    }
+    engine_close(engine);
+  }
+}

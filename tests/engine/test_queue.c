@@ -1,0 +1,680 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Device queues, with a device that does nothing but when the test says so:
+ * what follows when it is issued, and what only when it is done.
+ */
+#include <criterion/criterion.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fixture.h"
+
+/* ------------------------------------------------------------------- device */
+
+enum {
+  WAITS = 64,
+  NOT_YET = 2000000 /* nanoseconds that a wait in vain lasts */
+};
+
+/* A queue of the device: work is a number that goes up when it is enqueued, and
+ * another one when it is done. */
+typedef struct line {
+  struct device *device;
+  uint64_t enqueued;
+  uint64_t done;
+  uint64_t broken; /* from this piece of work on; 0: sound */
+} line;
+
+typedef struct point {
+  line *line;
+  uint64_t number;
+} point;
+
+typedef struct device {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  bool eager;       /* whoever blocks makes it work */
+  bool cannot_wait; /* its queues know no wait for each other */
+  bool refuses;     /* the next call of record or wait */
+  int fences;       /* living */
+  int blocks;       /* calls of block */
+  int n_waits;
+  struct {
+    const line *line;
+    point point;
+  } waits[WAITS];
+} device;
+
+static void device_init(device *self) {
+  memset(self, 0, sizeof *self);
+  pthread_mutex_init(&self->lock, NULL);
+  pthread_cond_init(&self->changed, NULL);
+}
+
+static tn_code refuse(device *self) {
+  const bool refuses = self->refuses;
+  self->refuses = false;
+  return refuses ? tn__fail(TN_DEVICE, "the device hung up") : TN_OK;
+}
+
+static tn_code record_point(void *queue, void **fence) {
+  line *self = (line *)queue;
+  device *d = self->device;
+  pthread_mutex_lock(&d->lock);
+  const tn_code code = refuse(d);
+  if (code == TN_OK) {
+    point *p = (point *)malloc(sizeof *p);
+    *p = (point){self, self->enqueued};
+    *fence = p;
+    ++d->fences;
+  }
+  pthread_mutex_unlock(&d->lock);
+  return code;
+}
+
+static tn_code wait_for_point(void *queue, void *fence) {
+  line *self = (line *)queue;
+  device *d = self->device;
+  if (d->cannot_wait) return tn__fail(TN_UNSUPPORTED, "no such thing");
+  pthread_mutex_lock(&d->lock);
+  const tn_code code = refuse(d);
+  if (code == TN_OK && d->n_waits < WAITS) {
+    d->waits[d->n_waits].line = self;
+    d->waits[d->n_waits++].point = *(const point *)fence;
+  }
+  pthread_mutex_unlock(&d->lock);
+  return code;
+}
+
+/* What came out of a piece of work that is over. */
+static tn_code outcome(const point *p) {
+  if (p->line->broken == 0 || p->number < p->line->broken) return TN_OK;
+  return tn__fail(TN_DEVICE, "a unit overheated");
+}
+
+static tn_code query_point(void *fence, bool *done) {
+  const point *p = (const point *)fence;
+  device *d = p->line->device;
+  pthread_mutex_lock(&d->lock);
+  *done = p->line->done >= p->number;
+  const tn_code code = *done ? outcome(p) : TN_OK;
+  pthread_mutex_unlock(&d->lock);
+  return code;
+}
+
+static tn_code block_for_point(void *fence) {
+  const point *p = (const point *)fence;
+  device *d = p->line->device;
+  pthread_mutex_lock(&d->lock);
+  ++d->blocks;
+  if (d->eager && p->line->done < p->number) p->line->done = p->number;
+  while (p->line->done < p->number) pthread_cond_wait(&d->changed, &d->lock);
+  const tn_code code = outcome(p);
+  pthread_mutex_unlock(&d->lock);
+  return code;
+}
+
+static void drop_point(void *fence) {
+  device *d = ((const point *)fence)->line->device;
+  pthread_mutex_lock(&d->lock);
+  --d->fences;
+  pthread_mutex_unlock(&d->lock);
+  free(fence);
+}
+
+static const tn__queue_ops ops = {record_point, wait_for_point, query_point,
+                                  block_for_point, drop_point};
+/* The same, of another kind of device. */
+static const tn__queue_ops other_ops = {
+    record_point, wait_for_point, query_point, block_for_point, drop_point};
+
+/* Everything enqueued so far is done. */
+static void work_off(line *self) {
+  pthread_mutex_lock(&self->device->lock);
+  self->done = self->enqueued;
+  pthread_cond_broadcast(&self->device->changed);
+  pthread_mutex_unlock(&self->device->lock);
+}
+
+/* -------------------------------------------------------------------- stage */
+
+enum { LINES = 3 };
+
+/* An engine and a device of three queues. */
+typedef struct stage {
+  tn__engine *engine;
+  device device;
+  line lines[LINES];
+  tn__queue *queues[LINES];
+  _Atomic int n; /* functions that ran */
+} stage;
+
+static void open_queue(stage *self, int i, const tn__queue_ops *which) {
+  self->lines[i] = (line){.device = &self->device};
+  cr_assert_eq(tn__queue_create(self->engine, which, &self->lines[i], "line",
+                                &self->queues[i]),
+               TN_OK);
+}
+
+static void stage_open(stage *self, tn__engine *engine) {
+  self->engine = engine;
+  self->n = 0;
+  device_init(&self->device);
+  for (int i = 0; i < LINES; ++i) open_queue(self, i, &ops);
+}
+
+/* Nothing may be left, of fences either. */
+static void stage_close(stage *self) {
+  for (int i = 0; i < LINES; ++i) {
+    work_off(&self->lines[i]);
+    tn__queue_destroy(self->queues[i]);
+  }
+  cr_assert_eq(self->device.fences, 0, "%d fences are left",
+               self->device.fences);
+  engine_close(self->engine);
+}
+
+static tn_code run_enqueue(void *arg, tn__token *token) {
+  stage *self = (stage *)arg;
+  line *on = (line *)tn__token_queue(token);
+  if (on == NULL) return tn__fail(TN_INTERNAL, "no queue");
+  pthread_mutex_lock(&self->device.lock);
+  ++on->enqueued;
+  pthread_mutex_unlock(&self->device.lock);
+  atomic_fetch_add(&self->n, 1);
+  return TN_OK;
+}
+
+static tn_code push_on(stage *self, int queue, const tn__access *access,
+                       uint32_t n) {
+  return tn__push(self->engine, &(tn__job){.name = "launch",
+                                           .run = run_enqueue,
+                                           .arg = self,
+                                           .access = access,
+                                           .n_access = n,
+                                           .queue = self->queues[queue]});
+}
+
+static void push_host(stage *self, const tn__access *access, uint32_t n) {
+  cr_assert_eq(push(self->engine, run_count, &self->n, access, n), TN_OK);
+}
+
+static tn_code await(stage *self, tn__var *var, uint32_t what, uint64_t ns) {
+  return tn__wait(self->engine, var, what, ns);
+}
+
+/* So many functions have been run; it is not said that they are complete. */
+static void await_runs(const stage *self, int n) {
+  while (self->n < n) sched_yield();
+}
+
+/* ------------------------------------------------------------ issued or done
+ */
+
+Test(queue, jobs_of_the_same_queue_follow_when_issued, .timeout = 20) {
+  for (uint32_t workers = 1; workers <= 8; workers *= 2) {
+    static stage s;
+    tn__var x = {0};
+    stage_open(&s, engine_dispatch(workers));
+    for (int i = 0; i < 10; ++i) cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+    cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+    cr_assert_eq(s.n, 10);
+    cr_assert_eq(s.device.n_waits + s.device.blocks, 0, "nobody waited");
+    cr_assert_eq(s.lines[0].done, 0);
+    tn__var_deinit(&x);
+    stage_close(&s);
+  }
+}
+
+Test(queue, another_queue_waits_on_the_device, .timeout = 20) {
+  for (uint32_t workers = 1; workers <= 8; workers *= 2) {
+    static stage s;
+    tn__var x = {0}, y = {0};
+    stage_open(&s, engine_dispatch(workers));
+    cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+    cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+    cr_assert_eq(push_on(&s, 1, ON(R(x), U(y))), TN_OK);
+    cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+    cr_assert_eq(s.n, 3, "all are issued");
+    cr_assert_eq(s.device.n_waits, 1);
+    cr_assert_eq(s.device.waits[0].line, &s.lines[1]);
+    cr_assert_eq(s.device.waits[0].point.line, &s.lines[0]);
+    cr_assert_eq(s.device.waits[0].point.number, 2);
+    cr_assert_eq(s.device.blocks, 0);
+    tn__var_deinit(&x);
+    tn__var_deinit(&y);
+    stage_close(&s);
+  }
+}
+
+/* Two queues read, and neither minds the other; a third that writes minds both,
+ * and not what was written before them. */
+Test(queue, a_writer_waits_for_the_readers_of_other_queues, .timeout = 20) {
+  static stage s;
+  tn__var x = {0};
+  stage_open(&s, engine_dispatch(1));
+  cr_assert_eq(push_on(&s, 0, ON(R(x))), TN_OK);
+  cr_assert_eq(push_on(&s, 1, ON(R(x))), TN_OK);
+  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  cr_assert_eq(s.device.n_waits, 0);
+  cr_assert_eq(push_on(&s, 2, ON(U(x))), TN_OK);
+  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  cr_assert_eq(s.n, 3);
+  cr_assert_eq(s.device.n_waits, 2);
+  for (int i = 0; i < 2; ++i) cr_assert_eq(s.device.waits[i].line, &s.lines[2]);
+  cr_assert_neq(s.device.waits[0].point.line, s.device.waits[1].point.line);
+  tn__var_deinit(&x);
+  stage_close(&s);
+}
+
+Test(queue, what_is_done_is_not_waited_for, .timeout = 20) {
+  static stage s;
+  tn__var x = {0};
+  stage_open(&s, engine_dispatch(1));
+  cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  work_off(&s.lines[0]);
+  cr_assert_eq(push_on(&s, 1, ON(U(x))), TN_OK);
+  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  cr_assert_eq(s.n, 2);
+  cr_assert_eq(s.device.n_waits, 0);
+  cr_assert_eq(s.device.fences, 1, "of the last writer only");
+  tn__var_deinit(&x);
+  stage_close(&s);
+}
+
+Test(queue, a_host_function_begins_when_the_device_is_done, .timeout = 20) {
+  for (uint32_t workers = 1; workers <= 8; workers *= 2) {
+    static stage s;
+    tn__var x = {0}, y = {0}, other = {0};
+    _Atomic int beside = 0;
+    stage_open(&s, engine_dispatch(workers));
+    cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+    push_host(&s, ON(R(x), U(y)));
+    /* It holds no worker meanwhile. */
+    push(s.engine, run_count, &beside, ON(U(other)));
+    cr_assert_eq(await(&s, &other, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+    cr_assert_eq(beside, 1);
+    await_runs(&s, 1);
+    cr_assert_eq(await(&s, &y, TN__WAIT_WRITERS, NOT_YET), TN_BUSY);
+    cr_assert_eq(s.n, 1, "only what was enqueued");
+    work_off(&s.lines[0]);
+    cr_assert_eq(await(&s, &y, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
+    cr_assert_eq(s.n, 2);
+    cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+    tn__var_deinit(&x);
+    stage_close(&s);
+  }
+}
+
+Test(queue, the_host_reads_beside_a_device_that_reads, .timeout = 20) {
+  static stage s;
+  tn__var x = {0};
+  stage_open(&s, engine_dispatch(1));
+  cr_assert_eq(push_on(&s, 0, ON(R(x))), TN_OK);
+  push_host(&s, ON(R(x)));
+  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  cr_assert_eq(s.n, 2);
+  push_host(&s, ON(U(x)));
+  cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, NOT_YET), TN_BUSY);
+  cr_assert_eq(s.n, 2);
+  work_off(&s.lines[0]);
+  cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
+  cr_assert_eq(s.n, 3);
+  stage_close(&s);
+}
+
+static tn_code run_expect_done(void *arg, tn__token *token) {
+  stage *self = (stage *)arg;
+  (void)token;
+  return self->lines[0].done == 1 ? TN_OK : TN_INTERNAL;
+}
+
+static void *work_off_later(void *arg) {
+  sched_yield();
+  work_off((line *)arg);
+  return NULL;
+}
+
+Test(queue, a_function_run_here_waits_for_the_device, .timeout = 20) {
+  for (int k = 1; k < N_KINDS; ++k) {
+    static stage s;
+    tn__var x = {0};
+    pthread_t thread;
+    stage_open(&s, engine_open(&kinds[k]));
+    cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+    await_runs(&s, 1);
+    pthread_create(&thread, NULL, work_off_later, &s.lines[0]);
+    const tn__job job = {.name = "here",
+                         .run = run_expect_done,
+                         .arg = &s,
+                         .access = (tn__access[]){U(x)},
+                         .n_access = 1};
+    cr_assert_eq(tn__run_here(s.engine, &job), TN_OK, "%s", kinds[k].name);
+    pthread_join(thread, NULL);
+    tn__var_deinit(&x);
+    stage_close(&s);
+  }
+}
+
+/* -------------------------------------------------------------------- waits */
+
+Test(queue, waits_know_readers_and_writers_of_devices, .timeout = 20) {
+  static stage s;
+  tn__var x = {0}, y = {0};
+  stage_open(&s, engine_dispatch(1));
+  cr_assert_eq(push_on(&s, 0, ON(R(x), U(y))), TN_OK);
+  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  cr_assert_eq(s.n, 1);
+  cr_assert_not(tn__var_writable(&x));
+  cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
+  cr_assert_eq(await(&s, &x, TN__WAIT_ALL, 0), TN_BUSY);
+  cr_assert_eq(await(&s, &x, TN__WAIT_ALL, NOT_YET), TN_BUSY);
+  cr_assert_eq(await(&s, &y, TN__WAIT_WRITERS, NOT_YET), TN_BUSY);
+  work_off(&s.lines[0]);
+  cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+  cr_assert_eq(await(&s, &y, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
+  cr_assert(tn__var_writable(&x));
+  cr_assert(tn__var_writable(&y));
+  cr_assert_eq(s.device.fences, 0, "a fence that is done is dropped");
+  stage_close(&s);
+}
+
+Test(queue, a_wait_blocks_until_the_device_is_done, .timeout = 20) {
+  static stage s;
+  tn__var x = {0};
+  pthread_t thread;
+  stage_open(&s, engine_dispatch(1));
+  cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  pthread_create(&thread, NULL, work_off_later, &s.lines[0]);
+  cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
+  cr_assert_eq(s.lines[0].done, 1);
+  pthread_join(thread, NULL);
+  stage_close(&s);
+}
+
+/* ----------------------------------------------------------------- failures */
+
+/* What the device breaks is known when it is looked at: by waits, by functions
+ * of the host that would have read it, and by what depends on those. */
+Test(queue, a_failing_fence_leaves_its_error_on_what_was_written,
+     .timeout = 20) {
+  for (uint32_t workers = 1; workers <= 8; workers *= 2) {
+    static stage s;
+    tn__var in = {0}, x = {0}, y = {0};
+    stage_open(&s, engine_dispatch(workers));
+    s.lines[0].broken = 1;
+    cr_assert_eq(push_on(&s, 0, ON(R(in), U(x))), TN_OK);
+    push_host(&s, ON(R(x), W(y)));
+    await_runs(&s, 1);
+    work_off(&s.lines[0]);
+    cr_assert_eq(await(&s, &y, TN__WAIT_ALL, TN__FOREVER), TN_DEVICE);
+    EXPECT_TEXT("job", "a unit overheated");
+    cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_DEVICE);
+    EXPECT_TEXT("a unit overheated");
+    cr_assert_eq(await(&s, &in, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+    cr_assert_eq(s.n, 1, "the host's function was not run");
+    cr_assert_eq(tn__wait_all(s.engine), TN_DEVICE);
+    EXPECT_TEXT("a unit overheated");
+    tn__var_deinit(&x);
+    tn__var_deinit(&y);
+    stage_close(&s);
+  }
+}
+
+Test(queue, a_wait_reports_what_the_device_broke, .timeout = 20) {
+  static stage s;
+  tn__var x = {0};
+  stage_open(&s, engine_dispatch(1));
+  s.lines[0].broken = 1;
+  cr_assert_eq(push_on(&s, 0, ON(W(x))), TN_OK);
+  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  work_off(&s.lines[0]);
+  for (int i = 0; i < 2; ++i) {
+    cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, TN__FOREVER), TN_DEVICE);
+    EXPECT_TEXT("a unit overheated");
+  }
+  push_host(&s, ON(W(x))); /* the whole of it: the error ends */
+  cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
+  cr_assert_eq(s.n, 2);
+  (void)tn__wait_all(s.engine);
+  stage_close(&s);
+}
+
+Test(queue, a_device_that_refuses_fails_the_function, .timeout = 20) {
+  static stage s;
+  tn__var x = {0}, y = {0};
+  stage_open(&s, engine_dispatch(1));
+  s.device.refuses = true; /* to record */
+  cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+  cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_DEVICE);
+  EXPECT_TEXT("launch", "the device hung up");
+  cr_assert_eq(push_on(&s, 0, ON(W(x))), TN_OK);
+  cr_assert_eq(tn__wait_all(s.engine), TN_DEVICE);
+  s.device.refuses = true; /* to wait */
+  cr_assert_eq(push_on(&s, 1, ON(R(x), W(y))), TN_OK);
+  cr_assert_eq(await(&s, &y, TN__WAIT_ALL, TN__FOREVER), TN_DEVICE);
+  EXPECT_TEXT("the device hung up");
+  cr_assert_eq(s.n, 2, "the third was not run");
+  (void)tn__wait_all(s.engine);
+  tn__var_deinit(&x);
+  tn__var_deinit(&y);
+  stage_close(&s);
+}
+
+/* -------------------------------------------------------- the host in between
+ */
+
+static void expect_host_between(stage *s) {
+  tn__var x = {0}, y = {0};
+  cr_assert_eq(push_on(s, 0, ON(U(x))), TN_OK);
+  cr_assert_eq(push_on(s, 1, ON(R(x), U(y))), TN_OK);
+  await_runs(s, 1);
+  cr_assert_eq(await(s, &y, TN__WAIT_ALL, NOT_YET), TN_BUSY);
+  cr_assert_eq(s->n, 1);
+  cr_assert_eq(s->lines[1].enqueued, 0);
+  work_off(&s->lines[0]);
+  await_runs(s, 2);
+  cr_assert_eq(tn__wait_all(s->engine), TN_OK);
+  work_off(&s->lines[1]);
+  cr_assert_eq(await(s, &y, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+  cr_assert_eq(s->device.n_waits, 0);
+  tn__var_deinit(&x);
+}
+
+Test(queue, without_a_wait_of_the_device_the_host_waits, .timeout = 20) {
+  static stage s;
+  stage_open(&s, engine_dispatch(2));
+  s.device.cannot_wait = true;
+  expect_host_between(&s);
+  stage_close(&s);
+}
+
+Test(queue, between_devices_of_two_kinds_the_host_waits, .timeout = 20) {
+  static stage s;
+  stage_open(&s, engine_dispatch(2));
+  tn__queue_destroy(s.queues[1]);
+  open_queue(&s, 1, &other_ops);
+  expect_host_between(&s);
+  stage_close(&s);
+}
+
+/* ---------------------------------------------------------------- one at a
+ * time */
+
+typedef struct alone {
+  _Atomic int inside;
+  _Atomic int wrong;
+  _Atomic int n;
+} alone;
+
+static tn_code run_alone(void *arg, tn__token *token) {
+  alone *self = (alone *)arg;
+  (void)token;
+  if (atomic_fetch_add(&self->inside, 1) != 0) ++self->wrong;
+  for (int i = 0; i < 10; ++i) sched_yield();
+  atomic_fetch_sub(&self->inside, 1);
+  ++self->n;
+  return TN_OK;
+}
+
+Test(queue, jobs_of_a_queue_run_one_at_a_time, .timeout = 20) {
+  enum { N = 200 };
+  static stage s;
+  static tn__var x[N];
+  alone self = {0};
+  stage_open(&s, engine_dispatch(8));
+  for (int i = 0; i < N; ++i) {
+    const tn__job job = {.name = "alone",
+                         .run = run_alone,
+                         .arg = &self,
+                         .access = (tn__access[]){U(x[i])},
+                         .n_access = 1,
+                         .queue = s.queues[0]};
+    cr_assert_eq(tn__push(s.engine, &job), TN_OK);
+  }
+  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  cr_assert_eq(self.n, N);
+  cr_assert_eq(self.wrong, 0);
+  for (int i = 0; i < N; ++i) tn__var_deinit(&x[i]);
+  stage_close(&s);
+}
+
+/* ------------------------------------------------------------------- naive */
+
+Test(queue, the_naive_engine_waits_for_the_device_inside_of_push) {
+  static stage s;
+  tn__var x = {0}, y = {0};
+  stage_open(&s, engine_open(&kinds[0]));
+  s.device.eager = true;
+  for (int i = 1; i <= 3; ++i) {
+    cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+    cr_assert_eq(s.lines[0].done, i);
+  }
+  cr_assert_eq(push_on(&s, 1, ON(R(x), W(y))), TN_OK);
+  push_host(&s, ON(R(y)));
+  cr_assert_eq(s.n, 5);
+  cr_assert_eq(s.device.fences, 0);
+  s.lines[1].broken = 2;
+  cr_assert_eq(push_on(&s, 1, ON(W(y))), TN_DEVICE);
+  EXPECT_TEXT("a unit overheated");
+  (void)tn__wait_all(s.engine);
+  tn__var_deinit(&y);
+  stage_close(&s);
+}
+
+/* ---------------------------------------------------------------------- ends
+ */
+
+static void count_end(void *arg) {
+  ++*(int *)arg;
+}
+
+/* Whoever owns the memory asks the device; the engine only lets go of it. */
+Test(queue, a_variable_with_a_fence_may_be_deleted, .timeout = 20) {
+  for (int deinit = 0; deinit < 2; ++deinit) {
+    static stage s;
+    tn__var x = {0};
+    int ended = 0;
+    stage_open(&s, engine_dispatch(1));
+    cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+    cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+    cr_assert_eq(s.device.fences, 1);
+    if (deinit != 0)
+      tn__var_deinit(&x);
+    else
+      cr_assert_eq(tn__var_delete(s.engine, &x, count_end, &ended), TN_OK);
+    work_off(&s.lines[0]);
+    cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+    cr_assert_eq(ended, 1 - deinit);
+    cr_assert_eq(s.device.fences, 0);
+    stage_close(&s);
+  }
+}
+
+Test(queue, its_end_waits_for_the_device_and_variables_outlive_it,
+     .timeout = 20) {
+  static stage s;
+  tn__var x = {0}, y = {0};
+  pthread_t thread;
+  stage_open(&s, engine_dispatch(2));
+  cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+  push_host(&s, ON(R(x), U(y)));
+  await_runs(&s, 1);
+  cr_assert_eq(await(&s, &y, TN__WAIT_ALL, NOT_YET), TN_BUSY);
+  pthread_create(&thread, NULL, work_off_later, &s.lines[0]);
+  tn__queue_destroy(s.queues[0]);
+  s.queues[0] = NULL;
+  cr_assert_eq(s.lines[0].done, 1);
+  cr_assert_eq(s.n, 2);
+  pthread_join(thread, NULL);
+  cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+  push_host(&s, ON(U(x)));
+  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  stage_close(&s);
+}
+
+static tn_code run_begin(void *arg, tn__token *token) {
+  TN__TRY(run_enqueue(arg, token));
+  tn__token_done(token, TN_OK);
+  return TN_OK;
+}
+
+Test(queue, an_asynchronous_job_leaves_its_fence_when_it_is_done,
+     .timeout = 20) {
+  static stage s;
+  tn__var x = {0};
+  stage_open(&s, engine_dispatch(1));
+  const tn__job job = {.name = "begin",
+                       .run = run_begin,
+                       .arg = &s,
+                       .access = (tn__access[]){U(x)},
+                       .n_access = 1,
+                       .flags = TN__JOB_ASYNC,
+                       .queue = s.queues[0]};
+  cr_assert_eq(tn__push(s.engine, &job), TN_OK);
+  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  cr_assert_eq(await(&s, &x, TN__WAIT_ALL, NOT_YET), TN_BUSY);
+  work_off(&s.lines[0]);
+  cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+  stage_close(&s);
+}
+
+/* Without memory for a fence, the host waits for the device at once. */
+Test(queue, without_memory_for_a_fence_the_host_waits, .timeout = 20) {
+  for (int64_t at = 1; at <= 4; ++at) {
+    static stage s;
+    tn__var x = {0};
+    stage_open(&s, engine_dispatch(1));
+    s.device.eager = true;
+    cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+    cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+    memory_fail_at(at, true);
+    const tn_code code = push_on(&s, 0, ON(U(x)));
+    cr_assert(code == TN_OK || code == TN_OUT_OF_MEMORY);
+    cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+    memory_fail_at(0, false);
+    cr_assert_eq(s.n, code == TN_OK ? 2 : 1);
+    cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+    cr_assert_eq(s.lines[0].done, s.lines[0].enqueued);
+    stage_close(&s);
+  }
+}
+
+Test(queue, without_memory_there_is_no_queue) {
+  tn__engine *engine = engine_pooled(1);
+  line one = {0};
+  tn__queue *queue = NULL;
+  const int64_t before = memory.living;
+  for (int64_t at = 1; at <= 2; ++at) {
+    memory_fail_at(at, false);
+    cr_assert_eq(tn__queue_create(engine, &ops, &one, "line", &queue),
+                 TN_OUT_OF_MEMORY);
+    memory_fail_at(0, false);
+    cr_assert_null(queue);
+    cr_assert_eq(memory.living, before);
+  }
+  tn__queue_destroy(NULL);
+  engine_close(engine);
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Schedules: they do what pushing their jobs one by one does, errors included,
+ * stand in the order of other pushes as one of them, and end.
+ */
+#include <criterion/criterion.h>
+#include <sched.h>
+
+#include "fixture.h"
+#include "graph.h"
+
+/* ------------------------------------------------------------ random graphs */
+
+enum { TASKS = 600, PLACES = 40, ROUNDS = 3 };
+
+static tn__schedule *create(tn__engine *engine, const tn__job *jobs, size_t n) {
+  tn__schedule *schedule = NULL;
+  cr_assert_eq(tn__schedule_create(engine, jobs, n, &schedule), TN_OK, "%s",
+               tn_error_text());
+  return schedule;
+}
+
+static tn__schedule *create_tasks(tn__engine *engine, task *tasks, size_t n,
+                                  place *places) {
+  static tn__access access[TASKS][GRAPH_ACCESSES];
+  static tn__job jobs[TASKS];
+  for (size_t i = 0; i < n; ++i)
+    jobs[i] = graph_job(&tasks[i], places, access[i]);
+  return create(engine, jobs, n);
+}
+
+/* `one` is a task that is pushed by itself between the rounds. */
+static void expect_serial(const kind *how, const graph_kind *graph) {
+  static task tasks[TASKS], one;
+  static place expected[PLACES], found[PLACES];
+  tn__access access[GRAPH_ACCESSES];
+  tn__engine *engine = engine_open(how);
+  graph_make(tasks, TASKS, graph);
+  one = tasks[TASKS / 2];
+  graph_reset(expected, graph->n_places);
+  graph_reset(found, graph->n_places);
+  for (int i = 0; i < ROUNDS; ++i) {
+    graph_serial(tasks, TASKS, expected);
+    graph_serial(&one, 1, expected);
+  }
+  tn__schedule *schedule = create_tasks(engine, tasks, TASKS, found);
+  for (int i = 0; i < ROUNDS; ++i) {
+    const tn__job job = graph_job(&one, found, access);
+    cr_assert_eq(tn__schedule_push(schedule), TN_OK, "%s", tn_error_text());
+    (void)tn__push(engine, &job); /* what ran at once says how it went */
+  }
+  cr_assert_eq(graph_difference(engine, expected, found, graph->n_places), -1,
+               "%s, small %u, seed %llu", how->name, graph->small,
+               (unsigned long long)graph->seed);
+  (void)tn__wait_all(engine);
+  graph_deinit(found, graph->n_places);
+  tn__schedule_delete(schedule);
+  engine_close(engine);
+}
+
+static void expect_serial_for(graph_kind graph, uint64_t seed, int n) {
+  for (int k = 0; k < N_KINDS; ++k)
+    for (uint32_t small = 0; small < 3; ++small)
+      for (int i = 0; i < n; ++i) {
+        graph.seed = seed + (uint64_t)i;
+        graph.small = small;
+        expect_serial(&kinds[k], &graph);
+      }
+}
+
+Test(schedule, does_what_its_jobs_do_one_by_one, .timeout = 30) {
+  const uint64_t seed = seed_or(17);
+  expect_serial_for((graph_kind){.n_places = 40, .most_reads = 3}, seed, 3);
+  expect_serial_for((graph_kind){.n_places = 12}, seed, 2);
+  expect_serial_for((graph_kind){.n_places = 1, .most_reads = 3}, seed, 1);
+}
+
+/* What failed, and what could not be run for it, and nothing else. */
+Test(schedule, errors_reach_exactly_those_that_they_concern, .timeout = 30) {
+  const uint64_t seed = seed_or(23);
+  graph_kind graph = {.n_places = 40, .most_reads = 3, .failing = 100};
+  expect_serial_for(graph, seed, 3);
+  graph.failing = 10;
+  expect_serial_for(graph, seed, 2);
+}
+
+/* ------------------------------------------------------------------- shapes */
+
+Test(schedule, of_nothing_is_pushed_like_others) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    tn__schedule *schedule = create(engine, NULL, 0);
+    for (int i = 0; i < 3; ++i)
+      cr_assert_eq(tn__schedule_push(schedule), TN_OK);
+    cr_assert_eq(tn__wait_all(engine), TN_OK);
+    tn__schedule_delete(schedule);
+    tn__schedule_delete(NULL);
+    engine_close(engine);
+  }
+}
+
+/* One writer, then many readers, then a writer again: all readers wait for the
+ * first, and the last for all of them. */
+Test(schedule, a_fan_closes_again, .timeout = 20) {
+  enum { N = 700 };
+  static note notes[N];
+  static tn__job jobs[N];
+  static tn__var y[N];
+  static tn__access access[N][2];
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    tn__var x = {0};
+    static order log;
+    log.n = 0;
+    for (int i = 0; i < N; ++i) {
+      const bool writes = i == 0 || i == N - 1;
+      notes[i] = (note){&log, i};
+      access[i][0] = (tn__access){&x, writes ? TN__UPDATE : TN__READ, 0};
+      access[i][1] = (tn__access)W(y[i]);
+      jobs[i] = (tn__job){.name = "fan",
+                          .run = run_note,
+                          .arg = &notes[i],
+                          .access = access[i],
+                          .n_access = 2,
+                          .flags = i % 2 == 0 ? TN__JOB_SMALL : 0};
+    }
+    tn__schedule *schedule = create(engine, jobs, N);
+    for (int round = 0; round < 2; ++round) {
+      cr_assert_eq(tn__schedule_push(schedule), TN_OK);
+      cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+      cr_assert_eq(log.n, N * (round + 1), "%s", kinds[k].name);
+      cr_assert_eq(log.v[N * round], 0);
+      cr_assert_eq(log.v[N * round + N - 1], N - 1);
+    }
+    tn__schedule_delete(schedule);
+    engine_close(engine);
+  }
+}
+
+static tn_code run_alone(void *arg, tn__token *token) {
+  _Atomic int *inside = (_Atomic int *)arg;
+  (void)token;
+  if (atomic_fetch_add(&inside[0], 1) != 0) atomic_fetch_add(&inside[1], 1);
+  for (int i = 0; i < 20; ++i) sched_yield();
+  atomic_fetch_sub(&inside[0], 1);
+  atomic_fetch_add(&inside[2], 1);
+  return TN_OK;
+}
+
+/* Its job has no variable: nothing but the schedule keeps its runs apart. */
+Test(schedule, the_next_push_waits_for_the_last, .timeout = 20) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    _Atomic int inside[3] = {0, 0, 0};
+    const tn__job job = {.name = "alone", .run = run_alone, .arg = inside};
+    tn__schedule *schedule = create(engine, &job, 1);
+    for (int i = 0; i < 50; ++i)
+      cr_assert_eq(tn__schedule_push(schedule), TN_OK);
+    cr_assert_eq(tn__wait_all(engine), TN_OK);
+    cr_assert_eq(inside[1], 0, "%s", kinds[k].name);
+    cr_assert_eq(inside[2], 50, "%s", kinds[k].name);
+    tn__schedule_delete(schedule);
+    engine_close(engine);
+  }
+}
+
+/* ------------------------------------------------------------- other pushes */
+
+/* The schedule writes x and reads y, in two jobs that have nothing in common:
+ * from outside it is one operation. */
+Test(schedule, stands_in_the_order_of_pushes, .timeout = 20) {
+  for (uint32_t workers = 1; workers <= 8; workers *= 2) {
+    tn__engine *engine = engine_dispatch(workers);
+    tn__var x = {0}, y = {0};
+    order log = {0};
+    note first = {&log, 1}, second = {&log, 1}, after = {&log, 2};
+    held writer;
+    const tn__job jobs[] = {{.name = "first",
+                             .run = run_note,
+                             .arg = &first,
+                             .access = (tn__access[]){U(x)},
+                             .n_access = 1},
+                            {.name = "second",
+                             .run = run_note,
+                             .arg = &second,
+                             .access = (tn__access[]){R(y)},
+                             .n_access = 1}};
+    tn__schedule *schedule = create(engine, jobs, 2);
+    held_begin(engine, &writer, ON(U(y)));
+    cr_assert_eq(tn__schedule_push(schedule), TN_OK);
+    push(engine, run_note, &after, ON(R(x)));
+    cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, 2000000), TN_BUSY);
+    cr_assert_eq(log.n, 0, "nothing of it may begin before the writer ends");
+    held_end(&writer, TN_OK);
+    cr_assert_eq(tn__wait_all(engine), TN_OK);
+    cr_assert_eq(log.n, 3);
+    cr_assert_eq(log.v[2], 2);
+    tn__schedule_delete(schedule);
+    engine_close(engine);
+  }
+}
+
+static void count_drop(void *arg) {
+  atomic_fetch_add((_Atomic int *)arg, 100);
+}
+
+static tn__job counting_job(_Atomic int *n, const tn__access *access) {
+  return (tn__job){.name = "count",
+                   .run = run_count,
+                   .arg = n,
+                   .drop = count_drop,
+                   .access = access,
+                   .n_access = 1};
+}
+
+Test(schedule, deleted_on_its_way_it_still_runs_and_is_dropped_once,
+     .timeout = 20) {
+  for (uint32_t workers = 1; workers <= 8; workers *= 2) {
+    tn__engine *engine = engine_dispatch(workers);
+    tn__var x = {0}, y = {0};
+    _Atomic int n = 0;
+    held writer;
+    const tn__job jobs[] = {counting_job(&n, (tn__access[]){U(x)}),
+                            counting_job(&n, (tn__access[]){R(y)}),
+                            counting_job(&n, (tn__access[]){U(y)})};
+    tn__schedule *schedule = create(engine, jobs, 3);
+    held_begin(engine, &writer, ON(U(x)));
+    for (int i = 0; i < 4; ++i)
+      cr_assert_eq(tn__schedule_push(schedule), TN_OK);
+    tn__schedule_delete(schedule);
+    cr_assert_eq(n, 0);
+    held_end(&writer, TN_OK);
+    cr_assert_eq(tn__wait_all(engine), TN_OK);
+    cr_assert_eq(n, 312, "4 runs of 3 jobs, then 3 drops, not %d", n);
+    engine_close(engine);
+  }
+}
+
+Test(schedule, never_pushed_it_is_dropped) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    tn__var x = {0};
+    _Atomic int n = 0;
+    const tn__job job = counting_job(&n, (tn__access[]){U(x)});
+    tn__schedule_delete(create(engine, &job, 1));
+    cr_assert_eq(n, 100, "%s", kinds[k].name);
+    engine_close(engine);
+  }
+}
+
+Test(schedule, an_abandoned_engine_does_not_run_it, .timeout = 20) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    tn__var x = {0};
+    _Atomic int n = 0;
+    const tn__job job = counting_job(&n, (tn__access[]){U(x)});
+    tn__schedule *schedule = create(engine, &job, 1);
+    tn__engine_abandon(engine);
+    (void)tn__schedule_push(schedule);
+    cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, TN__FOREVER), TN_BUSY, "%s",
+                 kinds[k].name);
+    EXPECT_TEXT("the engine is shutting down");
+    tn__schedule_delete(schedule);
+    (void)tn__wait_all(engine);
+    cr_assert_eq(n, 100, "%s", kinds[k].name);
+    tn__var_deinit(&x);
+    engine_close(engine);
+  }
+}
+
+/* ------------------------------------------------------- errors, one by one */
+
+static tn_code await(tn__engine *engine, tn__var *var) {
+  return tn__wait(engine, var, TN__WAIT_ALL, TN__FOREVER);
+}
+
+/* load -> scale -> (sum, always), beside: other. */
+Test(schedule, an_error_tells_its_story, .timeout = 20) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    tn__var x = {0}, y = {0}, z = {0}, other = {0};
+    _Atomic int n = 0, always = 0;
+    const tn__job jobs[] = {{.name = "load",
+                             .run = run_boom,
+                             .arg = (void *)(uintptr_t) "here",
+                             .access = (tn__access[]){W(x)},
+                             .n_access = 1},
+                            {.name = "scale",
+                             .run = run_count,
+                             .arg = &n,
+                             .access = (tn__access[]){R(x), W(y)},
+                             .n_access = 2},
+                            {.name = "sum",
+                             .run = run_count,
+                             .arg = &n,
+                             .access = (tn__access[]){R(y), U(z)},
+                             .n_access = 2},
+                            {.name = "always",
+                             .run = run_count,
+                             .arg = &always,
+                             .access = (tn__access[]){R(y)},
+                             .n_access = 1,
+                             .flags = TN__JOB_ALWAYS},
+                            {.name = "other",
+                             .run = run_count,
+                             .arg = &n,
+                             .access = (tn__access[]){U(other)},
+                             .n_access = 1}};
+    tn__schedule *schedule = create(engine, jobs, 5);
+    cr_assert_eq(tn__schedule_push(schedule), TN_OK);
+    cr_assert_eq(await(engine, &z), TN_INVALID, "%s", kinds[k].name);
+    EXPECT_TEXT("sum", "scale", "load", "boom here");
+    cr_assert_eq(await(engine, &x), TN_INVALID);
+    EXPECT_TEXT("load", "boom here");
+    cr_assert_eq(await(engine, &other), TN_OK);
+    cr_assert_eq(n, 1, "%s: only the other one ran", kinds[k].name);
+    cr_assert_eq(always, 1, "%s", kinds[k].name);
+    cr_assert_eq(tn__wait_all(engine), TN_INVALID);
+    EXPECT_TEXT("boom here");
+    tn__var_deinit(&x);
+    tn__var_deinit(&y);
+    tn__var_deinit(&z);
+    tn__schedule_delete(schedule);
+    engine_close(engine);
+  }
+}
+
+/* ------------------------------------------------------------------- inside */
+
+typedef struct inside {
+  tn__engine *engine;
+  tn__var *own;
+  tn__var *other;
+  _Atomic int *n;
+  tn_code wait;
+} inside;
+
+static tn_code run_inside(void *arg, tn__token *token) {
+  inside *self = (inside *)arg;
+  (void)token;
+  self->wait = tn__wait(self->engine, self->other, TN__WAIT_ALL, TN__FOREVER);
+  TN__TRY(push(self->engine, run_count, self->n, ON(U(*self->own))));
+  return push(self->engine, run_count, self->n, ON(U(*self->other)));
+}
+
+/* Its functions are functions like others: they push, and may not wait. */
+Test(schedule, its_functions_push_and_do_not_wait, .timeout = 20) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    for (uint32_t small = 0; small <= TN__JOB_SMALL; ++small) {
+      tn__engine *engine = engine_open(&kinds[k]);
+      tn__var x = {0}, y = {0};
+      _Atomic int n = 0;
+      inside self = {engine, &x, &y, &n, TN_OK};
+      const tn__job job = {.name = "inside",
+                           .run = run_inside,
+                           .arg = &self,
+                           .access = (tn__access[]){U(x)},
+                           .n_access = 1,
+                           .flags = small};
+      tn__schedule *schedule = create(engine, &job, 1);
+      for (int i = 0; i < 10; ++i)
+        cr_assert_eq(tn__schedule_push(schedule), TN_OK);
+      cr_assert_eq(tn__wait_all(engine), TN_OK, "%s: %s", kinds[k].name,
+                   tn_error_text());
+      cr_assert_eq(tn__wait_all(engine), TN_OK);
+      cr_assert_eq(n, 20, "%s: %d", kinds[k].name, n);
+      cr_assert_eq(self.wait, TN_INVALID, "%s", kinds[k].name);
+      tn__schedule_delete(schedule);
+      engine_close(engine);
+    }
+  }
+}
+
+/* ----------------------------------------------------------------- creation */
+
+Test(schedule, a_job_that_is_not_over_when_it_returns_is_refused) {
+  tn__engine *engine = engine_pooled(1);
+  tn__schedule *schedule = NULL;
+  _Atomic int n = 0;
+  tn__var x = {0};
+  tn__job jobs[] = {counting_job(&n, (tn__access[]){U(x)}),
+                    counting_job(&n, (tn__access[]){U(x)})};
+  jobs[1].flags = TN__JOB_ASYNC;
+  jobs[1].name = "later";
+  cr_assert_eq(tn__schedule_create(engine, jobs, 2, &schedule), TN_INVALID);
+  EXPECT_TEXT("job 1", "later");
+  cr_assert_null(schedule);
+  cr_assert_eq(n, 0, "on failure nothing is dropped");
+  engine_close(engine);
+}
+
+Test(schedule, without_memory_nothing_was_created_or_dropped) {
+  enum { N = 50 };
+  tn__engine *engine = engine_pooled(2);
+  static tn__var x[N];
+  static tn__access access[N][2];
+  static tn__job jobs[N];
+  _Atomic int n = 0;
+  tn__schedule *schedule = NULL;
+  for (int i = 0; i < N; ++i) {
+    access[i][0] = (tn__access)R(x[i / 2]);
+    access[i][1] = (tn__access)U(x[i]);
+    jobs[i] = counting_job(&n, access[i]);
+    jobs[i].n_access = 2;
+  }
+  const int64_t before = memory.living;
+  int64_t at = 1;
+  for (;; ++at) {
+    memory_fail_at(at, false);
+    const tn_code code = tn__schedule_create(engine, jobs, N, &schedule);
+    memory_fail_at(0, false);
+    if (code == TN_OK) break;
+    cr_assert_eq(code, TN_OUT_OF_MEMORY, "allocation %d", (int)at);
+    cr_assert_null(schedule);
+    cr_assert_eq(memory.living, before, "allocation %d", (int)at);
+    cr_assert_eq(n, 0, "allocation %d", (int)at);
+  }
+  cr_assert_gt(at, 3, "only %d allocations", (int)at);
+  cr_assert_eq(tn__schedule_push(schedule), TN_OK);
+  tn__schedule_delete(schedule);
+  cr_assert_eq(tn__wait_all(engine), TN_OK);
+  cr_assert_eq(n, N + 100 * N);
+  engine_close(engine);
+}
+
+/* Whatever a push lacks, it was pushed or it was not, and nothing is lost. */
+Test(schedule, a_push_without_memory_leaves_everything_as_it_was) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    for (int64_t at = 1; at < 6; ++at) {
+      tn__engine *engine = engine_open(&kinds[k]);
+      tn__var x = {0};
+      _Atomic int n = 0;
+      const tn__job jobs[] = {counting_job(&n, (tn__access[]){U(x)}),
+                              counting_job(&n, (tn__access[]){U(x)})};
+      tn__schedule *schedule = create(engine, jobs, 2);
+      memory_fail_at(at, true);
+      const tn_code code = tn__schedule_push(schedule);
+      cr_assert(code == TN_OK || code == TN_OUT_OF_MEMORY);
+      cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+      cr_assert_eq(n, code == TN_OK ? 2 : 0, "%s", kinds[k].name);
+      memory_fail_at(0, false);
+      cr_assert_eq(tn__schedule_push(schedule), TN_OK);
+      tn__schedule_delete(schedule);
+      cr_assert_eq(tn__wait_all(engine), TN_OK);
+      cr_assert_eq(n, code == TN_OK ? 204 : 202);
+      engine_close(engine);
+    }
+  }
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Traces: what is written is JSON that says which functions ran, where and for
+ * how long.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+/* --------------------------------------------------------------------- JSON */
+
+typedef struct event {
+  char name[256];
+  char cat[64];
+  char ph[4];
+  char thread[64]; /* args.name */
+  double tid;
+  double ts;
+  double dur;
+} event;
+
+enum { EVENTS = 3000 };
+
+typedef struct parsed {
+  event events[EVENTS];
+  int n;
+  int depth;
+  bool bad;
+  double lost;
+  const char *at;
+} parsed;
+
+static void skip(parsed *p) {
+  while (*p->at == ' ' || *p->at == '\n') ++p->at;
+}
+
+static bool accept(parsed *p, char c) {
+  skip(p);
+  if (*p->at != c) return false;
+  ++p->at;
+  return true;
+}
+
+static void expect(parsed *p, char c) {
+  if (!accept(p, c)) p->bad = true;
+}
+
+/* One character of a string; \u only of what one byte holds. */
+static char character(parsed *p) {
+  static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+  const char c = *p->at++;
+  if ((unsigned char)c < 0x20) p->bad = true;
+  if (c != '\\') return c;
+  const char e = *p->at++;
+  if (e == 'u') {
+    unsigned code = 0;
+    if (sscanf(p->at, "%4x", &code) != 1 || code > 0x7f) p->bad = true;
+    p->at += 4;
+    return (char)code;
+  }
+  const char *found = e != '\0' ? strchr(from, e) : NULL;
+  if (found == NULL) p->bad = true;
+  return found != NULL ? to[found - from] : '\0';
+}
+
+static void parse_text(parsed *p, char *to, size_t size) {
+  size_t n = 0;
+  expect(p, '"');
+  while (!p->bad && *p->at != '"') {
+    const char c = character(p);
+    if (n + 1 < size) to[n++] = c;
+  }
+  to[n] = '\0';
+  expect(p, '"');
+}
+
+static void parse_value(parsed *p, event *e, const char *key);
+
+static void parse_object(parsed *p, event *e) {
+  char key[64];
+  if (accept(p, '}')) return;
+  do {
+    parse_text(p, key, sizeof key);
+    expect(p, ':');
+    parse_value(p, e, key);
+  } while (!p->bad && accept(p, ','));
+  expect(p, '}');
+}
+
+static void parse_array(parsed *p) {
+  static event too_many;
+  if (accept(p, ']')) return;
+  do {
+    event *e = p->n < EVENTS ? &p->events[p->n] : &too_many;
+    memset(e, 0, sizeof *e);
+    parse_value(p, e, "");
+    ++p->n;
+  } while (!p->bad && accept(p, ','));
+  expect(p, ']');
+}
+
+static void keep_text(parsed *p, event *e, const char *key) {
+  char none[64];
+  if (e != NULL && strcmp(key, "name") == 0)
+    p->depth == 2 ? parse_text(p, e->name, sizeof e->name)
+                  : parse_text(p, e->thread, sizeof e->thread);
+  else if (e != NULL && strcmp(key, "cat") == 0)
+    parse_text(p, e->cat, sizeof e->cat);
+  else if (e != NULL && strcmp(key, "ph") == 0)
+    parse_text(p, e->ph, sizeof e->ph);
+  else
+    parse_text(p, none, sizeof none);
+}
+
+static void keep_number(parsed *p, event *e, const char *key) {
+  char *end;
+  const double number = strtod(p->at, &end);
+  if (end == p->at) p->bad = true;
+  p->at = end;
+  if (strcmp(key, "lost") == 0) p->lost = number;
+  if (e == NULL) return;
+  if (strcmp(key, "tid") == 0) e->tid = number;
+  if (strcmp(key, "ts") == 0) e->ts = number;
+  if (strcmp(key, "dur") == 0) e->dur = number;
+}
+
+static void parse_value(parsed *p, event *e, const char *key) {
+  skip(p);
+  if (accept(p, '{')) {
+    ++p->depth;
+    parse_object(p, e);
+    --p->depth;
+  } else if (accept(p, '[')) {
+    parse_array(p);
+  } else if (*p->at == '"') {
+    keep_text(p, e, key);
+  } else {
+    keep_number(p, e, key);
+  }
+}
+
+/* ------------------------------------------------------------------- stages */
+
+static char path[64];
+
+static void make_path(void) {
+  (void)snprintf(path, sizeof path, "trace_%ld.json", (long)getpid());
+}
+
+static void remove_path(void) {
+  (void)unlink(path);
+}
+
+TestSuite(trace, .init = make_path, .fini = remove_path, .timeout = 20);
+
+/* What was written, checked to be sound. */
+static const parsed *read_back(void) {
+  static parsed p;
+  static char text[1 << 20];
+  FILE *file = fopen(path, "r");
+  cr_assert_not_null(file);
+  const size_t n = fread(text, 1, sizeof text - 1, file);
+  (void)fclose(file);
+  text[n] = '\0';
+  memset(&p, 0, sizeof p);
+  p.lost = -1;
+  p.at = text;
+  parse_value(&p, NULL, "");
+  skip(&p);
+  cr_assert(!p.bad && *p.at == '\0', "no JSON at: %.60s", p.at);
+  cr_assert_leq(p.n, EVENTS);
+  for (int i = 0; i < p.n; ++i) {
+    cr_assert_geq(p.events[i].dur, 0);
+    cr_assert_geq(p.events[i].ts, 0);
+    cr_assert_gt(p.events[i].tid, 0);
+  }
+  return &p;
+}
+
+static const parsed *write_and_read(tn__engine *engine) {
+  cr_assert_eq(tn__trace_write(engine, path), TN_OK, "%s", tn_error_text());
+  return read_back();
+}
+
+static int count_spans(const parsed *p, const char *name) {
+  int n = 0;
+  for (int i = 0; i < p->n; ++i)
+    if (strcmp(p->events[i].ph, "X") == 0 &&
+        (name == NULL || strcmp(p->events[i].name, name) == 0))
+      ++n;
+  return n;
+}
+
+static void push_named(tn__engine *engine, const char *name, tn__var *x,
+                       _Atomic int *n) {
+  for (uint32_t small = 0; small <= TN__JOB_SMALL; ++small) {
+    const tn__job job = {.name = name,
+                         .run = run_count,
+                         .arg = n,
+                         .access = (tn__access[]){U(*x)},
+                         .n_access = 1,
+                         .flags = small};
+    cr_assert_eq(tn__push(engine, &job), TN_OK);
+  }
+}
+
+static void expect_quiet(tn__engine *engine) {
+  cr_assert_eq(tn__wait_all(engine), TN_OK);
+}
+
+/* -------------------------------------------------------------------- spans */
+
+Test(trace, every_function_has_a_span_with_its_name) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    tn__var x = {0};
+    _Atomic int n = 0;
+    push_named(engine, "before", &x, &n);
+    expect_quiet(engine);
+    cr_assert_eq(tn__trace_start(engine), TN_OK);
+    for (int i = 0; i < 50; ++i) push_named(engine, "during", &x, &n);
+    push_named(engine, NULL, &x, &n);
+    expect_quiet(engine);
+    tn__trace_stop(engine);
+    push_named(engine, "after", &x, &n);
+    expect_quiet(engine);
+    const parsed *p = write_and_read(engine);
+    cr_assert_eq(count_spans(p, "during"), 100, "%s: %d", kinds[k].name,
+                 count_spans(p, "during"));
+    cr_assert_eq(count_spans(p, NULL), 102, "%s", kinds[k].name);
+    cr_assert_eq(p->lost, 0);
+    engine_close(engine);
+  }
+}
+
+static const event *thread_of(const parsed *p, double tid) {
+  for (int i = 0; i < p->n; ++i)
+    if (strcmp(p->events[i].ph, "M") == 0 && p->events[i].tid == tid)
+      return &p->events[i];
+  return NULL;
+}
+
+/* Each span stands on a thread that has a name; spans of functions that share
+ * a variable do not overlap. */
+Test(trace, spans_stand_on_named_threads_in_order) {
+  tn__engine *engine = engine_dispatch(2);
+  tn__var x = {0};
+  _Atomic int n = 0;
+  cr_assert_eq(tn__trace_start(engine), TN_OK);
+  for (int i = 0; i < 100; ++i) push_named(engine, "chain", &x, &n);
+  expect_quiet(engine);
+  const parsed *p = write_and_read(engine);
+  for (int i = 0; i < p->n; ++i) {
+    const event *e = &p->events[i];
+    if (strcmp(e->ph, "X") != 0) continue;
+    const event *thread = thread_of(p, e->tid);
+    cr_assert_not_null(thread);
+    cr_assert_str_eq(thread->name, "thread_name");
+    cr_assert(strncmp(thread->thread, "worker ", 7) == 0 ||
+                  strncmp(thread->thread, "thread ", 7) == 0,
+              "%s", thread->thread);
+    cr_assert_str_eq(e->cat, "host");
+    for (int j = 0; j < p->n; ++j) {
+      const event *other = &p->events[j];
+      if (j == i || strcmp(other->ph, "X") != 0) continue;
+      /* Microseconds with three digits; their sum rounds. */
+      cr_assert(e->ts + e->dur <= other->ts + 1e-6 ||
+                other->ts + other->dur <= e->ts + 1e-6);
+    }
+  }
+  engine_close(engine);
+}
+
+Test(trace, names_are_escaped) {
+  static const char *const names[] = {"a \"quoted\" one", "back\\slash",
+                                      "line\nfeed\ttab", "bell\a end",
+                                      "f\xc3\xbcr alle"};
+  tn__engine *engine = engine_dispatch(1);
+  tn__var x = {0};
+  _Atomic int n = 0;
+  cr_assert_eq(tn__trace_start(engine), TN_OK);
+  for (int i = 0; i < 5; ++i) push_named(engine, names[i], &x, &n);
+  expect_quiet(engine);
+  const parsed *p = write_and_read(engine);
+  for (int i = 0; i < 5; ++i)
+    cr_assert_eq(count_spans(p, names[i]), 2, "%s", names[i]);
+  engine_close(engine);
+}
+
+Test(trace, a_name_of_any_length_is_written) {
+  static char name[5000];
+  tn__engine *engine = engine_pooled(1);
+  tn__var x = {0};
+  _Atomic int n = 0;
+  memset(name, 'n', sizeof name - 1);
+  cr_assert_eq(tn__trace_start(engine), TN_OK);
+  push_named(engine, name, &x, &n);
+  push_named(engine, "", &x, &n);
+  expect_quiet(engine);
+  cr_assert_eq(count_spans(write_and_read(engine), NULL), 4);
+  engine_close(engine);
+}
+
+Test(trace, the_jobs_of_a_schedule_have_spans) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    tn__schedule *schedule = NULL;
+    _Atomic int n = 0;
+    const tn__job jobs[] = {{.name = "one", .run = run_count, .arg = &n},
+                            {.name = "two", .run = run_count, .arg = &n}};
+    cr_assert_eq(tn__schedule_create(engine, jobs, 2, &schedule), TN_OK);
+    cr_assert_eq(tn__trace_start(engine), TN_OK);
+    for (int i = 0; i < 5; ++i)
+      cr_assert_eq(tn__schedule_push(schedule), TN_OK);
+    expect_quiet(engine);
+    const parsed *p = write_and_read(engine);
+    cr_assert_eq(count_spans(p, "one"), 5, "%s", kinds[k].name);
+    cr_assert_eq(count_spans(p, "two"), 5, "%s", kinds[k].name);
+    tn__schedule_delete(schedule);
+    engine_close(engine);
+  }
+}
+
+Test(trace, an_asynchronous_function_has_one_while_it_is_on_its_way) {
+  tn__engine *engine = engine_dispatch(1);
+  tn__var x = {0}, y = {0};
+  _Atomic int n = 0;
+  held job;
+  cr_assert_eq(tn__trace_start(engine), TN_OK);
+  held_begin(engine, &job, ON(U(x)));
+  push_named(engine, "beside", &y, &n);
+  cr_assert_eq(tn__wait(engine, &y, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+  cr_assert_eq(count_spans(write_and_read(engine), "held"), 1);
+  held_end(&job, TN_OK);
+  expect_quiet(engine);
+  engine_close(engine);
+}
+
+/* ----------------------------------------------------------- start and stop */
+
+Test(trace, a_second_one_begins_anew) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    tn__var x = {0};
+    _Atomic int n = 0;
+    for (int round = 0; round < 3; ++round) {
+      cr_assert_eq(tn__trace_start(engine), TN_OK);
+      cr_assert_eq(tn__trace_start(engine), TN_EXISTS);
+      EXPECT_TEXT("stop it first");
+      push_named(engine, "round", &x, &n);
+      expect_quiet(engine);
+      tn__trace_stop(engine);
+      tn__trace_stop(engine);
+      cr_assert_eq(count_spans(write_and_read(engine), NULL), 2, "%s",
+                   kinds[k].name);
+      tn__engine_stop(engine); /* other threads in the next round */
+    }
+    engine_close(engine);
+  }
+}
+
+Test(trace, it_is_written_while_functions_run) {
+  tn__engine *engine = engine_dispatch(2);
+  tn__var x = {0};
+  _Atomic int n = 0;
+  int spans = 0;
+  cr_assert_eq(tn__trace_start(engine), TN_OK);
+  for (int i = 0; i < 20; ++i) {
+    for (int j = 0; j < 20; ++j) push_named(engine, "going on", &x, &n);
+    const int now = count_spans(write_and_read(engine), "going on");
+    cr_assert_geq(now, spans);
+    spans = now;
+  }
+  expect_quiet(engine);
+  cr_assert_eq(count_spans(write_and_read(engine), "going on"), 800);
+  engine_close(engine);
+}
+
+/* ----------------------------------------------------------------- failures */
+
+Test(trace, what_cannot_be_written_is_said) {
+  tn__engine *engine = engine_pooled(1);
+  tn__var x = {0};
+  _Atomic int n = 0;
+  cr_assert_eq(tn__trace_write(engine, path), TN_INVALID);
+  EXPECT_TEXT("nothing was recorded");
+  cr_assert_eq(tn__trace_start(engine), TN_OK);
+  push_named(engine, "one", &x, &n);
+  expect_quiet(engine);
+  cr_assert_eq(tn__trace_write(engine, "no/such/folder/trace.json"), TN_IO);
+  EXPECT_TEXT("no/such/folder/trace.json");
+  cr_assert_eq(tn__trace_write(engine, "."), TN_IO);
+  cr_assert_eq(access(path, F_OK), -1);
+  engine_close(engine);
+}
+
+/* The least of a trace is kept, and what is lost is counted. */
+Test(trace, without_memory_spans_are_lost_and_functions_are_not) {
+  for (int64_t at = 1; at < 5; ++at) {
+    tn__engine *engine = engine_dispatch(1);
+    tn__var x = {0};
+    _Atomic int n = 0;
+    push_named(engine, "before", &x, &n); /* the engine has what it needs */
+    expect_quiet(engine);
+    cr_assert_eq(tn__trace_start(engine), TN_OK);
+    memory_fail_at(at, true);
+    push_named(engine, "during", &x, &n);
+    expect_quiet(engine);
+    memory_fail_at(0, false);
+    cr_assert_eq(n, 4);
+    const parsed *p = write_and_read(engine);
+    cr_assert_eq(count_spans(p, "during") + (int)p->lost, 2);
+    if (at == 1) cr_assert_eq(p->lost, 2);
+    engine_close(engine);
+  }
+}
+
+Test(trace, it_starts_or_does_not_for_lack_of_memory) {
+  tn__engine *engine = engine_pooled(1);
+  memory_fail_at(1, true);
+  cr_assert_eq(tn__trace_start(engine), TN_OUT_OF_MEMORY);
+  memory_fail_at(0, false);
+  cr_assert_eq(tn__trace_start(engine), TN_OK);
+  memory_fail_at(1, true);
+  cr_assert_eq(tn__trace_write(engine, path), TN_OUT_OF_MEMORY);
+  memory_fail_at(0, false);
+  engine_close(engine);
+}
