@@ -50,8 +50,9 @@ void tn__log(const tn__env *env, int32_t level, const char *format, ...)
 
 /* ------------------------------------------------------------------ errors */
 
-/* Replaces the thread's error text and returns `code`. Never allocates; what
- * does not fit (TN__ERROR_MAX) ends in "...". */
+/* Replaces the thread's error text and returns `code`. Never fails itself, and
+ * takes nothing of an environment's allocator; what does not fit
+ * (TN__ERROR_MAX) ends in "...". */
 #define TN__ERROR_MAX 4096
 tn_code tn__fail(tn_code code, const char *format, ...) TN_PRINTF(2, 3);
 tn_code tn__vfail(tn_code code, const char *format, va_list args)

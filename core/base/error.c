@@ -1,30 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0
- * error.c: the error text of a thread, the names of codes, and the log. The
- * text lives in a fixed buffer, so that reporting a failed allocation cannot
- * fail itself.
+ * error.c: the error text of a thread, the names of codes, and the log. A
+ * thread gets memory for its text when something first fails; if there is none,
+ * a short text has to do, so that reporting a failed allocation cannot fail
+ * itself. (The text is not a thread-local array: as such it would be static
+ * TLS, of which a program that opens this library late has a few hundred bytes
+ * left.)
  */
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base.h"
 
-static _Thread_local char error_text[TN__ERROR_MAX];
+enum { SHORT_MAX = 128 };
 
-/* Appends at `used`; marks text that does not fit with a closing "...". */
-static void append(size_t used, const char *format, va_list args) {
-  const size_t room = sizeof error_text - used;
-  const int n = vsnprintf(error_text + used, room, format, args);
-  if (n >= 0 && (size_t)n >= room)
-    memcpy(error_text + sizeof error_text - 4, "...", 4);
+static _Thread_local char short_text[SHORT_MAX];
+static _Thread_local char *long_text; /* TN__ERROR_MAX bytes, or NULL */
+
+static pthread_key_t key; /* frees long_text when its thread ends */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool has_key;
+
+static void text_free(void *text) {
+  long_text = NULL;
+  free(text);
+}
+
+static void key_create(void) {
+  has_key = pthread_key_create(&key, text_free) == 0;
+}
+
+/* Where the text stands, and how much fits. It outlives any runtime, so it is
+ * not of an allocator of one. */
+static char *text_room(size_t *bytes) {
+  if (!long_text) {
+    (void)pthread_once(&once, key_create);
+    char *made = has_key ? malloc(TN__ERROR_MAX) : NULL;
+    if (made && pthread_setspecific(key, made) != 0) {
+      free(made);
+      made = NULL;
+    }
+    if (made) memcpy(made, short_text, sizeof short_text);
+    long_text = made;
+  }
+  *bytes = long_text ? TN__ERROR_MAX : SHORT_MAX;
+  return long_text ? long_text : short_text;
+}
+
+/* Marks text that does not fit with a closing "...". */
+static void mark(char *text, size_t bytes, size_t wanted) {
+  if (wanted >= bytes) memcpy(text + bytes - 4, "...", 4);
 }
 
 tn_code tn__vfail(tn_code code, const char *format, va_list args) {
   /* The arguments may point into the old text; it is replaced in one go. */
   char text[TN__ERROR_MAX];
-  const int n = vsnprintf(text, sizeof text, format, args);
+  size_t bytes = 0;
+  char *to = text_room(&bytes);
+  const int n = vsnprintf(text, bytes, format, args);
   if (n < 0) text[0] = '\0';
-  if (n >= (int)sizeof text) memcpy(text + sizeof text - 4, "...", 4);
-  memcpy(error_text, text, strlen(text) + 1);
+  if (n > 0) mark(text, bytes, (size_t)n);
+  memcpy(to, text, strlen(text) + 1);
   return code;
 }
 
@@ -37,10 +74,14 @@ tn_code tn__fail(tn_code code, const char *format, ...) {
 }
 
 tn_code tn__fail_more(tn_code code, const char *format, ...) {
+  size_t bytes = 0;
+  char *text = text_room(&bytes);
+  const size_t used = strlen(text);
   va_list args;
   va_start(args, format);
-  append(strlen(error_text), format, args);
+  const int n = vsnprintf(text + used, bytes - used, format, args);
   va_end(args);
+  if (n > 0) mark(text, bytes, used + (size_t)n);
   return code;
 }
 
@@ -51,7 +92,7 @@ tn_code tn__fail_memory(size_t bytes, const char *what) {
 }
 
 const char *tn_error_text(void) {
-  return error_text;
+  return long_text ? long_text : short_text;
 }
 
 const char *tn_code_name(tn_code code) {

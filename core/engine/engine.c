@@ -139,10 +139,19 @@ bool tn__gate_mine(const tn__engine *engine) {
          atomic_load_explicit(&engine->gate.busy, memory_order_relaxed) != 0;
 }
 
-/* While nobody runs functions inside of push, nobody has to own the gate. */
+/* What the gate knows a thread by. Where nothing may run on the pushing thread,
+ * that is no thread's tn__self: then tn__enter never succeeds. */
+static uint64_t key_of(const tn__engine *engine, uint64_t thread) {
+  return thread == 0 || engine->dispatch == 0 ? thread : ~thread;
+}
+
+static bool enter(tn__engine *engine) {
+  return tn__enter_as(engine, key_of(engine, tn__self));
+}
+
+/* While functions are to be seen from outside, the gate has no owner. */
 static bool may_own(const tn__engine *engine) {
   return engine->gate_allowed != 0 && engine->kind == &tn__kind_pooled &&
-         engine->dispatch == 0 &&
          atomic_load_explicit(&engine->tracing, memory_order_relaxed) == 0 &&
          atomic_load_explicit(&engine->abandoned, memory_order_relaxed) == 0;
 }
@@ -150,14 +159,15 @@ static bool may_own(const tn__engine *engine) {
 static void own(tn__engine *engine, uint64_t thread) {
   if (thread == 0 || !may_own(engine)) return;
   atomic_store_explicit(&engine->holder, thread, memory_order_relaxed);
-  atomic_store_explicit(&engine->gate.owner, thread, memory_order_release);
+  atomic_store_explicit(&engine->gate.owner, key_of(engine, thread),
+                        memory_order_release);
 }
 
 /* Takes the gate from its owner: 0 if there is none. The lock is held. */
 static uint64_t disown(tn__engine *engine) {
   tn__gate *gate = &engine->gate;
   const uint64_t owner =
-      atomic_load_explicit(&gate->owner, memory_order_relaxed);
+      key_of(engine, atomic_load_explicit(&gate->owner, memory_order_relaxed));
   if (owner == 0) return 0;
   atomic_store_explicit(&gate->owner, 0, memory_order_seq_cst);
   if (owner != tn__self)
@@ -179,7 +189,7 @@ static bool pausing(const tn__engine *engine) {
 static bool lock_unless_owner(tn__engine *engine) {
   (void)pthread_mutex_lock(&engine->gate_lock);
   if (atomic_load_explicit(&engine->gate.owner, memory_order_relaxed) !=
-      tn__self)
+      key_of(engine, tn__self))
     return true;
   (void)pthread_mutex_unlock(&engine->gate_lock);
   return false;
@@ -188,7 +198,7 @@ static bool lock_unless_owner(tn__engine *engine) {
 void tn__gate_take(tn__engine *engine) {
   assert(!tn__gate_mine(engine));
   do
-    if (tn__enter(engine) || pausing(engine)) return;
+    if (enter(engine) || pausing(engine)) return;
   while (!lock_unless_owner(engine));
   if (disown(engine) != 0) ++engine->n_revoked;
 }
@@ -215,7 +225,7 @@ void tn__gate_give(tn__engine *engine) {
 
 uint64_t tn__gate_borrow(tn__engine *engine) {
   assert(!tn__gate_mine(engine));
-  if (tn__enter(engine) || pausing(engine)) return 0;
+  if (enter(engine) || pausing(engine)) return 0;
   (void)pthread_mutex_lock(&engine->gate_lock);
   return disown(engine);
 }

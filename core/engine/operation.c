@@ -69,7 +69,7 @@ static void count_down(tn__operation *operation, int64_t n) {
   if (atomic_fetch_sub_explicit(&operation->n_left, n, memory_order_acq_rel) !=
       n)
     return;
-  if (operation->drop != NULL) operation->drop(operation->job.arg);
+  tn__drop(operation->drop, operation->job.arg);
   tn__free(operation->engine->env, operation);
 }
 

@@ -12,9 +12,15 @@
  *   otherwise                                      join the queue
  *   release READ    the last reader, queue waits   hand over to its head
  *   release write   queue waits                    hand over to its head
- *   hand over       the head is a writer           it gets WRITER
+ *   hand over       the head is a writer           it gets WRITER, and takes
+ *                                                  the queue along if that
+ *                                                  begins with a writer
  *                   readers stand at the head      all of them, up to the next
  *                                                  writer, get a reader's grant
+ *
+ * A writer hands what it has taken along over first: from writer to writer
+ * without a look at the variable, which who pushes has in its cache; once a
+ * reader heads it, it goes back in front of what has joined meanwhile.
  *
  * `word` of a variable changes by compare-and-swap while LOCK is clear, or by
  * plain stores of the thread that has set LOCK. LOCK is held for a few
@@ -44,8 +50,9 @@
 #define TN__VAR_LOCK (1ull << 0)
 #define TN__VAR_WRITER (1ull << 1)
 #define TN__VAR_QUEUED (1ull << 2)
-#define TN__VAR_ERROR (1ull << 3) /* error is set */
-#define TN__VAR_FENCE (1ull << 4) /* fence is set */
+#define TN__VAR_ERROR (1ull << 3)   /* error is set */
+#define TN__VAR_FENCE (1ull << 4)   /* fence is set */
+#define TN__VAR_LEAVING (1ull << 5) /* somebody in the queue may leave it */
 #define TN__VAR_READER (1ull << 32)
 
 typedef struct tn__slab tn__slab;
@@ -53,10 +60,11 @@ typedef struct tn__slab tn__slab;
 /* One token's use of one variable. */
 typedef struct tn__link {
   tn__token *token;
-  struct tn__link *next; /* in the variable's queue */
+  struct tn__link *next; /* in the variable's queue; of a writer that holds its
+                            grant: the tail of what it has taken along */
   tn__var *var;
   uint32_t mode;
-  uint32_t reserved;
+  uint32_t may_leave; /* tn__var_cancel may be called */
 } tn__link;
 
 enum {                             /* tn__token.flags, above those of jobs */
@@ -65,7 +73,7 @@ enum {                             /* tn__token.flags, above those of jobs */
        TN__TOKEN_HERE = 1u << 17,  /* the waiting thread runs it itself */
        TN__TOKEN_LAST = 1u << 18,  /* its end may free the variable */
        TN__TOKEN_STACK = 1u << 19, /* not from the slab */
-       TN__TOKEN_BIG = 1u << 20,   /* from the slab's second size */
+       TN__TOKEN_SIZE = 1u << 20,  /* two bits: which of the slab's sizes */
        TN__TOKEN_EPOCH = 1u << 22  /* pushed in epoch 1, not 0 */
 };
 
@@ -116,18 +124,24 @@ enum {
   TN__FRAME_GATE = 1u << 0, /* runs inside of the gate */
   TN__FRAME_SYNC = 1u << 1, /* is over when it returns */
   TN__FRAME_END = 1u << 2,  /* its operation is deleted */
-  TN__DEPTH_MAX = 16        /* of functions that run inside of a push */
+  TN__DEPTH_MAX = 16        /* of functions that run inside of a push, and of
+                               drops inside of each other: beyond that, what
+                               is pushed goes to the pool */
 };
 
 /* ------------------------------------------------------------------- var.c */
 
 /* Asks for link->mode on link->var. True: granted. The gate is held. */
 bool tn__var_acquire(tn__link *link);
-/* Gives a grant back. Returns the links that are granted by that, chained by
- * `next` (NULL-terminated, no longer in the queue). */
+/* Gives a grant back. Returns the first of the links that are granted by that,
+ * NULL if there is none; they are no longer in the queue. */
 tn__link *tn__var_release(tn__link *link);
-/* Takes a link out of its queue: false if it is granted, or about to be. Others
- * may be granted by that, as above. */
+/* The next of them: only readers are granted together. */
+static inline tn__link *tn__link_next(const tn__link *link) {
+  return link->mode == TN__READ ? link->next : NULL;
+}
+/* Takes a link that may leave out of its queue: false if it is granted, or
+ * about to be. Others may be granted by that, as above. */
 bool tn__var_cancel(tn__link *link, tn__link **granted);
 /* Changes bits of word while others may change the rest. */
 void tn__var_mark(tn__var *var, uint64_t clear, uint64_t set);
@@ -157,12 +171,12 @@ static inline void tn__fetch(const void *line) {
 #endif
 }
 
-/* Asks the other cores for the variables' words, all at a time: each grant
- * given or taken waits for one. */
+/* For a token and its first link. */
 static inline void tn__token_fetch(const tn__token *token) {
-  for (uint32_t i = 0; i < token->n_links; ++i)
-    tn__fetch(&token->links[i].var->word);
+  tn__fetch(token);
+  tn__fetch(&token->name);
 }
+
 /* Runs a small job without any mark on its variables, if that is allowed. */
 bool tn__push_short(tn__engine *engine, const tn__job *job, tn_code *code);
 /* Drops a job that could not be pushed; returns the code, with its text. */
@@ -187,6 +201,18 @@ void tn__operation_release(tn__operation *operation);
 
 extern _Thread_local tn__frame *tn__frame_top
     __attribute__((tls_model("initial-exec")));
+
+/* How many drops this thread is inside of. */
+extern _Thread_local uint32_t tn__drops
+    __attribute__((tls_model("initial-exec")));
+
+/* Calls it, unless it is NULL. */
+static inline void tn__drop(void (*drop)(void *arg), void *arg) {
+  if (drop == NULL) return;
+  ++tn__drops;
+  drop(arg);
+  --tn__drops;
+}
 
 /* The innermost frame of this engine, or NULL. */
 tn__frame *tn__frame_of(const tn__engine *engine);

@@ -36,7 +36,7 @@ uint32_t tn__pool_worker(const tn__pool *pool) {
 /* ----------------------------------------------------------------- looking */
 
 static bool anything(tn__pool *pool) {
-  if (atomic_load(&pool->shared.n) != 0 ||
+  if (!tn__shared_empty(&pool->shared) ||
       atomic_load(&pool->highest) != INT32_MIN || tn__loop_wanted(pool))
     return true;
   for (uint32_t i = 0; i < pool->n_seats; ++i)
@@ -99,7 +99,7 @@ static bool take_shared(tn__seat *seat, tn__work *out) {
   tn__token *tokens[BATCH];
   const uint32_t n = tn__shared_take(&pool->shared, tokens, BATCH);
   if (n == 0) return false;
-  for (uint32_t i = 1; i < n; ++i) __builtin_prefetch(tokens[i]);
+  for (uint32_t i = 1; i < n; ++i) tn__token_fetch(tokens[i]);
   *out = (tn__work){tokens[0], 0};
   if (n > 1 && !tn__deque_push_all(&seat->deque, tokens + 1, n - 1))
     for (uint32_t i = 1; i < n; ++i)

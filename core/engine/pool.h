@@ -53,20 +53,26 @@ static inline bool tn__deque_empty(tn__deque *deque) {
 
 /* ------------------------------------------------------------- shared.c */
 
+/* What the one end writes, the other only reads. */
 typedef struct tn__shared {
-  _Alignas(64) _Atomic uint32_t lock;
+  _Alignas(64) _Atomic uint32_t pushing; /* a lock, as `taking` */
   uint32_t reserved;
-  _Atomic size_t n; /* in the ring and the list; may be read at any time */
-  tn__token **ring;
-  size_t first;
-  size_t n_ring;
-  size_t capacity;
-  tn__token *list; /* those that the ring had no room for */
+  _Atomic uint64_t end; /* counts those ever put into the ring */
+  uint64_t known;       /* of `begin`, by who pushes */
+  tn__token **ring;     /* this and `capacity` change under both locks */
+  uint64_t capacity;
+  _Alignas(64) _Atomic uint32_t taking;
+  uint32_t reserved_2;
+  _Atomic uint64_t begin; /* those ever taken out of it */
+  tn__token *list;        /* those that it had no room for */
+  _Atomic size_t n_list;
 } tn__shared;
 
 void tn__shared_push(tn__shared *shared, const tn__env *env, tn__token *token);
 /* Takes up to `max`, the oldest first; how many. */
 uint32_t tn__shared_take(tn__shared *shared, tn__token **out, uint32_t max);
+/* At any time, in one order with the pushes. */
+bool tn__shared_empty(tn__shared *shared);
 void tn__shared_deinit(tn__shared *shared, const tn__env *env);
 
 /* --------------------------------------------------------------- pool.c */

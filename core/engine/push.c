@@ -22,11 +22,19 @@ static void set_link(tn__link *link, const tn__access *access) {
   *link = (tn__link){.var = access->var, .mode = access->mode};
 }
 
+/* One of 64 bits, for a set that may hold too much, but never too little. */
+static uint64_t bit_of(const tn__var *var) {
+  return 1ull << ((uintptr_t)var * 0x9e3779b97f4a7c15u >> 58);
+}
+
 static uint32_t fill_few(tn__link *links, const tn__access *access,
                          uint32_t n) {
+  uint64_t seen = 0;
   uint32_t m = 0;
   for (uint32_t i = 0; i < n; ++i) {
-    uint32_t k = 0;
+    const uint64_t bit = bit_of(access[i].var);
+    uint32_t k = (seen & bit) != 0 ? 0 : m;
+    seen |= bit;
     while (k < m && links[k].var != access[i].var) ++k;
     if (k < m)
       links[k].mode = together(links[k].mode, access[i].mode);
@@ -86,7 +94,7 @@ static uint32_t fill_many(tn__link *links, const tn__access *access,
 }
 
 uint32_t tn__links_fill(tn__link *links, const tn__access *access, uint32_t n) {
-  enum { FEW = 16 }; /* that are compared each with each */
+  enum { FEW = 32 }; /* that a set of 64 bits tells apart */
   return n <= FEW ? fill_few(links, access, n) : fill_many(links, access, n);
 }
 
@@ -135,7 +143,6 @@ static void count(tn__token *token, const tn__frame *frame) {
 bool tn__token_acquire(tn__token *token, const tn__frame *frame) {
   const uint32_t n = token->n_links;
   uint32_t granted = 0;
-  tn__token_fetch(token);
   count(token, frame);
   atomic_store_explicit(&token->wait, n + 1, memory_order_relaxed);
   for (uint32_t i = 0; i < n; ++i) granted += tn__var_acquire(&token->links[i]);
@@ -151,14 +158,30 @@ static bool is_small(const tn__job *job) {
          job->queue == NULL;
 }
 
-static bool all_free(const tn__job *job) {
-  for (uint32_t i = 0; i < job->n_access; ++i) {
-    const tn__access *access = &job->access[i];
-    if (access->mode == TN__READ ? !tn__var_readable(access->var)
-                                 : !tn__var_writable(access->var))
-      return false;
+/* What of the word keeps the access from running at once. */
+static inline uint64_t in_the_way(const tn__access *access) {
+  const uint64_t word =
+      atomic_load_explicit(&access->var->word, memory_order_acquire);
+  const uint64_t shared = access->mode == TN__READ ? TN__VAR_READERS : 0;
+  return word & ~shared;
+}
+
+/* Four at a time, the last four perhaps once more: how many there are is hard
+ * to foresee for the processor, and most often nothing is in the way. */
+static inline bool all_free(const tn__job *job) {
+  const tn__access *access = job->access;
+  const uint32_t n = job->n_access;
+  uint64_t any = 0;
+  if (n < 4) {
+    for (uint32_t i = 0; i < n; ++i) any |= in_the_way(&access[i]);
+    return any == 0;
   }
-  return true;
+  for (uint32_t i = 0; i < n && any == 0; i += 4) {
+    const tn__access *four = &access[i + 4 <= n ? i : n - 4];
+    any = in_the_way(&four[0]) | in_the_way(&four[1]) | in_the_way(&four[2]) |
+          in_the_way(&four[3]);
+  }
+  return any == 0;
 }
 
 tn_code tn__job_failed(const tn__job *job, tn_code code) {
@@ -166,7 +189,7 @@ tn_code tn__job_failed(const tn__job *job, tn_code code) {
   /* A deletion that could not be pushed has not happened. */
   if (job->drop == NULL || (job->flags & TN__TOKEN_LAST) != 0) return code;
   memcpy(text, tn_error_text(), strlen(tn_error_text()) + 1);
-  job->drop(job->arg);
+  tn__drop(job->drop, job->arg);
   return tn__fail(code, "%s", text);
 }
 
@@ -178,6 +201,13 @@ static void fail_unmarked(tn__engine *engine, const tn__job *job,
     if (job->access[i].mode != TN__READ)
       tn__error_put(job->access[i].var, error);
   tn__error_release(error);
+}
+
+/* Whether one more function may run inside of a push. */
+static bool may_nest(void) {
+  const tn__frame *top = tn__frame_top;
+  return tn__drops < TN__DEPTH_MAX &&
+         (top == NULL || top->depth + 1 < TN__DEPTH_MAX);
 }
 
 /* The end of a function that failed, or was marked, or whose operation was
@@ -192,8 +222,8 @@ static tn_code settle(const tn__frame *frame, const tn__job *job, tn_code code,
     code = tn__token_return(frame->token, code);
   } else if (code != TN_OK) {
     code = tn__job_failed(job, code);
-  } else if (job->drop != NULL) {
-    job->drop(job->arg);
+  } else {
+    tn__drop(job->drop, job->arg);
   }
   if ((frame->flags & TN__FRAME_END) != 0)
     tn__operation_delete(frame->operation);
@@ -216,13 +246,14 @@ static inline tn_code run_unmarked(tn__engine *engine, const tn__job *job,
   if (code != TN_OK || frame.job == NULL || (frame.flags & TN__FRAME_END) != 0)
     return settle(&frame, job, code, outermost);
   if (outermost) tn__leave(engine);
-  if (job->drop != NULL) job->drop(job->arg);
+  tn__drop(job->drop, job->arg);
   return TN_OK;
 }
 
 static inline bool push_short(tn__engine *engine, const tn__job *job,
                               tn__operation *operation, tn_code *code) {
-  if (!is_small(job) || !tn__enter(engine)) return false;
+  if (!is_small(job) || tn__drops >= TN__DEPTH_MAX || !tn__enter(engine))
+    return false;
   if (all_free(job)) {
     *code = run_unmarked(engine, job, operation, true);
     return true;
@@ -277,8 +308,7 @@ static tn_code check_inside(tn__frame *frame, const tn__job *job) {
 static tn_code push_inside(tn__frame *frame, const tn__job *job,
                            tn__operation *operation) {
   tn__engine *engine = frame->engine;
-  if (is_small(job) && tn__frame_top->depth + 1 < TN__DEPTH_MAX &&
-      all_free(job))
+  if (is_small(job) && may_nest() && all_free(job))
     return run_unmarked(engine, job, operation, false);
   tn__token *token = tn__token_of(engine, job, operation);
   if (token == NULL) return tn__job_failed(job, TN_OUT_OF_MEMORY);
@@ -288,9 +318,7 @@ static tn_code push_inside(tn__frame *frame, const tn__job *job,
 
 /* Ready as it is pushed. */
 static tn_code begin(tn__token *token, bool small) {
-  const tn__frame *top = tn__frame_top;
-  if (!small || token->engine->dispatch != 0 ||
-      (top != NULL && top->depth + 1 >= TN__DEPTH_MAX)) {
+  if (!small || token->engine->dispatch != 0 || !may_nest()) {
     tn__token_ready(token);
     return TN_OK;
   }
@@ -335,9 +363,9 @@ tn_code tn__var_delete(tn__engine *engine, tn__var *var, void (*end)(void *arg),
   /* Nothing on its way uses it. A function that runs without marks on this
    * thread may, and, in the naive engine, one that another has pushed. */
   if ((word & ~TN__VAR_ERROR) == 0 && engine->kind == &tn__kind_pooled &&
-      !tn__gate_mine(engine)) {
+      !tn__gate_mine(engine) && tn__drops < TN__DEPTH_MAX) {
     tn__var_deinit(var);
-    end(arg);
+    tn__drop(end, arg);
     return TN_OK;
   }
   const tn__access access = {.var = var, .mode = TN__UPDATE};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * shared.c: ready tokens from threads that are no workers. A ring under a lock
- * that is held for a few instructions: who pushes takes it once per token, and
- * a worker once for many. Without memory for a larger ring they stand in a
- * list.
+ * shared.c: ready tokens from threads that are no workers. A ring with a lock
+ * at either end, so that who pushes and who takes write to lines of their own;
+ * a worker takes many at a time. Without memory for a larger ring they stand in
+ * a list.
  */
 #include <sched.h>
 #include <string.h>
@@ -11,73 +11,105 @@
 
 enum { FIRST_CAPACITY = 1024, SPINS = 64 };
 
-static void lock(tn__shared *shared) {
+static void lock(_Atomic uint32_t *word) {
   for (uint32_t n = 1;
-       atomic_exchange_explicit(&shared->lock, 1, memory_order_acquire) != 0;
-       ++n) {
-    while (atomic_load_explicit(&shared->lock, memory_order_relaxed) != 0) {
+       atomic_exchange_explicit(word, 1, memory_order_acquire) != 0; ++n) {
+    while (atomic_load_explicit(word, memory_order_relaxed) != 0) {
       tn__relax();
       if (++n % SPINS == 0) sched_yield();
     }
   }
 }
 
-static void unlock(tn__shared *shared) {
-  atomic_store_explicit(&shared->lock, 0, memory_order_release);
+static void unlock(_Atomic uint32_t *word) {
+  atomic_store_explicit(word, 0, memory_order_release);
 }
 
-static bool grow(tn__shared *shared, const tn__env *env) {
-  const size_t old = shared->capacity;
-  const size_t capacity = old == 0 ? FIRST_CAPACITY : 2 * old;
+/* Both locks are held: `end` by the caller. */
+static bool grow_locked(tn__shared *shared, const tn__env *env, uint64_t end) {
+  const uint64_t old = shared->capacity;
+  const uint64_t capacity = old == 0 ? FIRST_CAPACITY : 2 * old;
   tn__token **ring = tn__alloc(env, capacity * sizeof *ring);
   if (ring == NULL) return false;
-  for (size_t i = 0; i < shared->n_ring; ++i)
-    ring[i] = shared->ring[(shared->first + i) & (old - 1)];
+  for (uint64_t i = shared->known; i < end; ++i)
+    ring[i & (capacity - 1)] = shared->ring[i & (old - 1)];
   tn__free(env, shared->ring);
   shared->ring = ring;
   shared->capacity = capacity;
-  shared->first = 0;
   return true;
 }
 
-static void put(tn__shared *shared, const tn__env *env, tn__token *token) {
-  if (shared->n_ring == shared->capacity && !grow(shared, env)) {
-    token->next = shared->list;
-    shared->list = token;
-    return;
-  }
-  shared->ring[(shared->first + shared->n_ring++) & (shared->capacity - 1)] =
-      token;
+/* Whether there is room for one more, made if need be. */
+static bool reserve(tn__shared *shared, const tn__env *env, uint64_t end) {
+  if (end - shared->known < shared->capacity) return true;
+  shared->known = atomic_load_explicit(&shared->begin, memory_order_acquire);
+  if (end - shared->known < shared->capacity) return true;
+  lock(&shared->taking);
+  shared->known = atomic_load_explicit(&shared->begin, memory_order_relaxed);
+  const bool room = grow_locked(shared, env, end);
+  unlock(&shared->taking);
+  return room;
 }
 
-static tn__token *get(tn__shared *shared) {
-  if (shared->n_ring > 0) {
-    --shared->n_ring;
-    return shared->ring[shared->first++ & (shared->capacity - 1)];
-  }
-  tn__token *token = shared->list;
-  shared->list = token->next;
-  return token;
+static void put_in_list(tn__shared *shared, tn__token *token) {
+  lock(&shared->taking);
+  token->next = shared->list;
+  shared->list = token;
+  atomic_fetch_add(&shared->n_list, 1);
+  unlock(&shared->taking);
 }
 
 void tn__shared_push(tn__shared *shared, const tn__env *env, tn__token *token) {
-  lock(shared);
-  put(shared, env, token);
-  /* In one order with a look at who sleeps: see tn__pool_call. */
-  atomic_store(&shared->n,
-               atomic_load_explicit(&shared->n, memory_order_relaxed) + 1);
-  unlock(shared);
+  lock(&shared->pushing);
+  const uint64_t end = atomic_load_explicit(&shared->end, memory_order_relaxed);
+  if (reserve(shared, env, end)) {
+    shared->ring[end & (shared->capacity - 1)] = token;
+    /* In one order with a look at who sleeps: see tn__pool_call. */
+    atomic_store(&shared->end, end + 1);
+  } else {
+    put_in_list(shared, token);
+  }
+  unlock(&shared->pushing);
+}
+
+/* The lock is held. */
+static uint32_t take_from_list(tn__shared *shared, tn__token **out,
+                               uint32_t max) {
+  uint32_t n = 0;
+  for (; n < max && shared->list != NULL; ++n) {
+    out[n] = shared->list;
+    shared->list = out[n]->next;
+  }
+  atomic_fetch_sub(&shared->n_list, n);
+  return n;
+}
+
+/* The lock is held. */
+static uint32_t take_from_ring(tn__shared *shared, tn__token **out,
+                               uint32_t max) {
+  const uint64_t begin =
+      atomic_load_explicit(&shared->begin, memory_order_relaxed);
+  const uint64_t n =
+      atomic_load_explicit(&shared->end, memory_order_acquire) - begin;
+  const uint32_t k = n < max ? (uint32_t)n : max;
+  for (uint32_t i = 0; i < k; ++i)
+    out[i] = shared->ring[(begin + i) & (shared->capacity - 1)];
+  atomic_store_explicit(&shared->begin, begin + k, memory_order_release);
+  return k;
+}
+
+bool tn__shared_empty(tn__shared *shared) {
+  return atomic_load(&shared->end) == atomic_load(&shared->begin) &&
+         atomic_load(&shared->n_list) == 0;
 }
 
 uint32_t tn__shared_take(tn__shared *shared, tn__token **out, uint32_t max) {
-  if (atomic_load_explicit(&shared->n, memory_order_relaxed) == 0) return 0;
-  lock(shared);
-  const size_t n = atomic_load_explicit(&shared->n, memory_order_relaxed);
-  const uint32_t k = n < max ? (uint32_t)n : max;
-  for (uint32_t i = 0; i < k; ++i) out[i] = get(shared);
-  atomic_store_explicit(&shared->n, n - k, memory_order_relaxed);
-  unlock(shared);
-  return k;
+  if (tn__shared_empty(shared)) return 0;
+  lock(&shared->taking);
+  uint32_t n = take_from_ring(shared, out, max);
+  if (n == 0) n = take_from_list(shared, out, max);
+  unlock(&shared->taking);
+  return n;
 }
 
 void tn__shared_deinit(tn__shared *shared, const tn__env *env) {

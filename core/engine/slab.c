@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * slab.c: memory of tokens, and how many of them were completed.
  *
- * Tokens of two sizes are cut from chunks that are freed with the engine. Each
- * thread uses one of a few *slots*, whichever it finds open, beginning with its
- * own: so a slot is nearly always in one core's cache, and nothing is left
- * behind by a thread that ends. A slot keeps up to two batches of free tokens
- * of each size; whole batches move through a shared list to where tokens are
- * created, when they are completed elsewhere.
+ * Tokens of four sizes are cut from chunks that are freed with the engine.
+ * Each thread uses one of a few *slots*, whichever it finds open, beginning
+ * with its own: so a slot is nearly always in one core's cache, and nothing is
+ * left behind by a thread that ends. A slot keeps up to two batches of free
+ * tokens of each size; whole batches move through a shared list to where tokens
+ * are created, when they are completed elsewhere.
  */
 #include <sched.h>
 
@@ -14,20 +14,16 @@
 
 enum {
   N_SLOTS = 16,
-  N_SIZES = 2,
+  N_SIZES = 4,
   BATCH = 32,
   CHUNK = 64 * 1024,
-  LINKS_SMALL = 5,
-  LINKS_BIG = 13
+  SMALLEST = 128, /* doubled for each further size */
+  LINKS_MAX = (int)(((SMALLEST << (N_SIZES - 1)) - sizeof(tn__token)) /
+                    sizeof(tn__link))
 };
 
-/* The multiples of a cache line that hold a token and its links. */
-static const size_t size_bytes[N_SIZES] = {256, 512};
-
-_Static_assert(sizeof(tn__token) + LINKS_SMALL * sizeof(tn__link) <= 256,
-               "the small size");
-_Static_assert(sizeof(tn__token) + LINKS_BIG * sizeof(tn__link) <= 512,
-               "the big size");
+_Static_assert(SMALLEST == sizeof(tn__token) + sizeof(tn__link),
+               "a function of one variable takes two cache lines");
 
 /* A free token. */
 typedef struct piece {
@@ -49,8 +45,20 @@ typedef struct slot {
 
 typedef struct chunk {
   struct chunk *next;
-  unsigned char reserved[56];
+  unsigned char reserved[120]; /* tokens begin a pair of cache lines */
 } chunk;
+
+static size_t size_bytes(size_t size) {
+  return (size_t)SMALLEST << size;
+}
+
+/* The smallest that has room for n_links, or the greatest. */
+static uint32_t size_for(uint32_t n_links) {
+  const size_t bytes = sizeof(tn__token) + n_links * sizeof(tn__link);
+  uint32_t size = 0;
+  while (size < N_SIZES - 1 && bytes > size_bytes(size)) ++size;
+  return size;
+}
 
 struct tn__slab {
   slot slots[N_SLOTS];
@@ -102,7 +110,7 @@ static void slot_give(slot *each) {
 /* ------------------------------------------------------------------ batches */
 
 static bool new_chunk(struct tn__slab *slab) {
-  chunk *each = tn__alloc_aligned(slab->env, CHUNK, 64);
+  chunk *each = tn__alloc_aligned(slab->env, CHUNK, 128);
   if (each == NULL) return false;
   each->next = slab->chunks;
   slab->chunks = each;
@@ -114,7 +122,7 @@ static bool new_chunk(struct tn__slab *slab) {
 /* Cuts up to BATCH tokens; what a chunk has left of the wrong size is not
  * used. The lock is held. */
 static piece *cut(struct tn__slab *slab, size_t size, size_t *n) {
-  const size_t bytes = size_bytes[size];
+  const size_t bytes = size_bytes(size);
   piece *first = NULL;
   if (slab->n_fresh < bytes && !new_chunk(slab)) return NULL;
   for (*n = 0; *n < BATCH && slab->n_fresh >= bytes; ++*n) {
@@ -159,6 +167,8 @@ static piece *piece_get(struct tn__slab *slab, slot *mine, size_t size) {
   if (each == NULL) return NULL;
   from->open = each->next;
   --from->n;
+  /* It was used last on another core, very likely. */
+  if (from->open != NULL) tn__token_fetch((tn__token *)(void *)from->open);
   return each;
 }
 
@@ -179,21 +189,21 @@ static void piece_put(struct tn__slab *slab, slot *mine, size_t size,
 /* ------------------------------------------------------------------- tokens */
 
 tn__token *tn__token_create(tn__engine *engine, uint32_t n_links) {
-  const bool big = n_links > LINKS_SMALL;
+  const uint32_t size = size_for(n_links);
   tn__link *links = NULL;
-  if (n_links > LINKS_BIG) {
+  if (n_links > LINKS_MAX) {
     links = tn__alloc(engine->env, n_links * sizeof *links);
     if (links == NULL) return NULL;
   }
   slot *mine = slot_take(engine->slab);
-  tn__token *token = (tn__token *)piece_get(engine->slab, mine, big ? 1 : 0);
+  tn__token *token = (tn__token *)piece_get(engine->slab, mine, size);
   slot_give(mine);
   if (token == NULL) {
     tn__free(engine->env, links);
     return NULL;
   }
   token->engine = engine;
-  token->flags = big ? TN__TOKEN_BIG : 0;
+  token->flags = size * TN__TOKEN_SIZE;
   token->links = links != NULL ? links : (tn__link *)(token + 1);
   return token;
 }
@@ -202,7 +212,7 @@ tn__token *tn__token_create(tn__engine *engine, uint32_t n_links) {
 static void put(tn__token *token, slot *mine) {
   struct tn__slab *slab = token->engine->slab;
   if ((token->flags & TN__TOKEN_STACK) != 0) return;
-  const size_t size = (token->flags & TN__TOKEN_BIG) != 0 ? 1 : 0;
+  const size_t size = token->flags / TN__TOKEN_SIZE % 4;
   piece_put(slab, mine, size, (piece *)(void *)token);
 }
 

@@ -18,6 +18,7 @@ enum {
 
 _Thread_local tn__frame *tn__frame_top
     __attribute__((tls_model("initial-exec")));
+_Thread_local uint32_t tn__drops __attribute__((tls_model("initial-exec")));
 
 tn__frame *tn__frame_of(const tn__engine *engine) {
   tn__frame *frame = tn__frame_top;
@@ -198,12 +199,11 @@ static bool may_keep(const tn__token *token) {
 static void release_grants(tn__token *token, tn__token **keep) {
   tn__token *only = NULL;
   bool several = keep == NULL;
-  tn__token_fetch(token);
   for (uint32_t i = 0; i < token->n_links; ++i) {
     tn__link *link = tn__var_release(&token->links[i]);
     while (link != NULL) {
       tn__token *next = link->token;
-      link = link->next; /* the grant may be the end of the link */
+      link = tn__link_next(link); /* the grant may be the end of the link */
       if (!last_grant(next)) continue;
       if (!several && only == NULL && may_keep(next)) {
         only = next;
@@ -223,7 +223,7 @@ static void finish(tn__token *token, tn__token **keep) {
     tn__var_deinit(token->links[0].var);
   else
     release_grants(token, keep);
-  if (token->drop != NULL) token->drop(token->arg);
+  tn__drop(token->drop, token->arg);
   if (token->operation != NULL) tn__operation_release(token->operation);
   tn__token_end(token);
 }

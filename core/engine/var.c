@@ -69,6 +69,12 @@ static uint64_t with(uint64_t word, uint32_t mode) {
   return mode == TN__READ ? word + TN__VAR_READER : word | TN__VAR_WRITER;
 }
 
+/* The bits of the word that joining the queue sets. */
+static uint64_t queued(const tn__link *link) {
+  return link->may_leave != 0 ? TN__VAR_QUEUED | TN__VAR_LEAVING
+                              : TN__VAR_QUEUED;
+}
+
 bool tn__var_acquire(tn__link *link) {
   tn__var *var = link->var;
   for (;;) {
@@ -77,38 +83,77 @@ bool tn__var_acquire(tn__link *link) {
       if (change(var, word, with(word, link->mode))) return true;
     } else if (change(var, word, word | TN__VAR_LOCK)) {
       append(var, link);
-      unlock(var, word | TN__VAR_QUEUED);
+      unlock(var, word | queued(link));
       return false;
     }
   }
 }
 
+static tn__link *take_head(tn__link **tail) {
+  tn__link *head = (*tail)->next;
+  if (head == *tail)
+    *tail = NULL;
+  else
+    (*tail)->next = head->next;
+  return head;
+}
+
+/* A writer takes what waits behind it along, if that begins with another
+ * writer, and nobody in it may want to leave. LOCK is held. */
+static void take_along(tn__var *var, uint64_t word, tn__link *writer) {
+  if (var->tail == NULL || (word & TN__VAR_LEAVING) != 0 ||
+      var->tail->next->mode == TN__READ)
+    return;
+  writer->next = var->tail;
+  var->tail = NULL;
+}
+
 /* Takes from the head of the queue what `word` lets in: a writer, or readers up
- * to the next writer. LOCK is held, and the queue is not empty. */
+ * to the next writer. LOCK is held. */
 static tn__link *hand_over(tn__var *var, uint64_t *word) {
   tn__link *first = NULL;
   tn__link **end = &first;
   while (var->tail != NULL && admits(*word, var->tail->next->mode)) {
-    tn__link *head = var->tail->next;
-    if (head == var->tail)
-      var->tail = NULL;
-    else
-      var->tail->next = head->next;
+    tn__link *head = take_head(&var->tail);
+    tn__fetch(head->token);
     *word = with(*word, head->mode);
     *end = head;
     end = &head->next;
   }
   *end = NULL;
-  if (var->tail == NULL) *word &= ~TN__VAR_QUEUED;
+  if (first != NULL && first->mode != TN__READ) take_along(var, *word, first);
+  if (var->tail == NULL) *word &= ~(TN__VAR_QUEUED | TN__VAR_LEAVING);
   return first;
 }
 
-tn__link *tn__var_release(tn__link *link) {
-  tn__var *var = link->var;
+/* From writer to writer: nothing of the variable changes. NULL: the first that
+ * this one has taken along, if any, is a reader. */
+static tn__link *hand_on(tn__link *writer) {
+  tn__link *tail = writer->next;
+  if (tail == NULL || tail->next->mode == TN__READ) return NULL;
+  tn__link *head = take_head(&tail);
+  head->next = tail;
+  if (tail != NULL) tn__token_fetch(tail->next->token);
+  return head;
+}
+
+/* What the writer has taken along goes back to the head of the queue. LOCK is
+ * held. */
+static void bring_back(tn__var *var, const tn__link *writer) {
+  tn__link *tail = writer->next;
+  if (var->tail == NULL) {
+    var->tail = tail;
+    return;
+  }
+  tn__link *head = tail->next;
+  tail->next = var->tail->next;
+  var->tail->next = head;
+}
+
+static tn__link *release_reader(tn__var *var) {
   for (;;) {
     const uint64_t word = settled(var);
-    uint64_t after =
-        link->mode == TN__READ ? word - TN__VAR_READER : word & ~TN__VAR_WRITER;
+    uint64_t after = word - TN__VAR_READER;
     if ((word & TN__VAR_QUEUED) == 0 || READERS(after) != 0) {
       if (change(var, word, after)) return NULL;
     } else if (change(var, word, word | TN__VAR_LOCK)) {
@@ -117,6 +162,31 @@ tn__link *tn__var_release(tn__link *link) {
       return granted;
     }
   }
+}
+
+static tn__link *release_writer(tn__var *var, const tn__link *link) {
+  const bool along = link->next != NULL;
+  for (;;) {
+    const uint64_t word = settled(var);
+    uint64_t after = word & ~TN__VAR_WRITER;
+    if ((word & TN__VAR_QUEUED) == 0 && !along) {
+      if (change(var, word, after)) return NULL;
+    } else if (change(var, word, word | TN__VAR_LOCK)) {
+      if (along) {
+        bring_back(var, link);
+        after |= TN__VAR_QUEUED;
+      }
+      tn__link *granted = hand_over(var, &after);
+      unlock(var, after);
+      return granted;
+    }
+  }
+}
+
+tn__link *tn__var_release(tn__link *link) {
+  if (link->mode == TN__READ) return release_reader(link->var);
+  tn__link *next = hand_on(link);
+  return next != NULL ? next : release_writer(link->var, link);
 }
 
 /* Takes a link out of the circle, if it stands there. LOCK is held. */

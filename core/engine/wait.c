@@ -33,9 +33,9 @@ static tn_code timed_out(void) {
 
 static void grant(tn__link *link) {
   while (link != NULL) {
-    tn__link *next = link->next;
-    tn__token_granted(link->token);
-    link = next;
+    tn__token *token = link->token;
+    link = tn__link_next(link);
+    tn__token_granted(token);
   }
 }
 
@@ -70,6 +70,7 @@ static tn_code wait_granted(tn__engine *engine, tn__var *var, uint32_t what,
                      .flags = TN__TOKEN_WAIT | TN__TOKEN_STACK};
   link.token = &token;
   link.mode = what == TN__WAIT_ALL ? TN__UPDATE : TN__READ;
+  link.may_leave = deadline != TN__FOREVER;
   const uint64_t owner = tn__gate_borrow(engine);
   const bool granted = tn__var_acquire(&link);
   tn__gate_return(engine, owner);

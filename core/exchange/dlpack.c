@@ -149,8 +149,7 @@ static tn_code wrap_elements(const guest *g, tn_array **out) {
   TN__TRY(tn__array_create_on(g->device, &spec, &shaped));
   tn_code rc = tn__array_wrap(g->device, &flat, &memory, &all);
   if (!rc) {
-    tn__block_release(shaped->block);
-    shaped->block = tn__block_retain(all->block);
+    tn__array_move(shaped, all->block);
     shaped->offset = -g->lowest * (int64_t)size;
     for (int32_t i = 0; i < t->ndim; ++i)
       shaped->tensor.strides[i] = g->strides[i];

@@ -98,7 +98,7 @@ static tn_code take_turn(access *a, uint32_t mode) {
 
 static tn_code set_on_cpu(tn_array *array, const void *data, size_t bytes) {
   access a;
-  if (!tn__array_data(array)) TN__TRY(tn__array_materialise(array));
+  if (!tn__array_data(array)) TN__TRY(tn__array_materialise_for_write(array));
   tn__array_written(array);
   if (is_short(array, bytes) && set_at_once(array, data, bytes)) return TN_OK;
   access_init(&a, array, (void *)(uintptr_t)data); /* only read */

@@ -2,6 +2,8 @@
  * array.c: the life of an array, and where its elements lie. Views are made in
  * view.c.
  */
+#include <string.h>
+
 #include "ndarray.h"
 
 /* Cannot overflow: tn__tensor_bytes has accepted the shape. */
@@ -49,22 +51,35 @@ static tn_code too_large(const tn_spec *spec) {
                        " count");
 }
 
-/* An array without block; its tensor is the caller's to fill in. */
-static tn_code shell_create(const tn__device *device, int32_t ndim,
-                            tn_array **out) {
-  size_t bytes = sizeof(tn_array) + 2 * (size_t)ndim * sizeof(int64_t);
-  tn_array *array = tn__alloc(device->env, bytes);
-  if (!array) return tn__fail_memory(bytes, "an array's description");
+static size_t shell_bytes(int32_t ndim) {
+  return sizeof(tn_array) + 2 * (size_t)ndim * sizeof(int64_t);
+}
+
+/* An array without block; its tensor is the caller's to fill in. Member by
+ * member: a struct copied as a whole takes twice as long. */
+static tn_array *shell_init(void *memory, const tn__device *device,
+                            int32_t ndim) {
+  tn_array *array = memory;
   array->env = device->env;
   atomic_init(&array->n_owners, 1);
   atomic_init(&array->n_holds, 1);
+  array->home = NULL;
   array->offset = 0;
-  array->tensor = (tn_tensor){.device_type = device->type,
-                              .device_id = device->id,
-                              .ndim = ndim,
-                              .shape = (int64_t *)(void *)(array + 1)};
-  array->tensor.strides = array->tensor.shape + ndim;
-  *out = array;
+  tn_tensor *t = &array->tensor;
+  *t = (tn_tensor){.device_type = device->type,
+                   .device_id = device->id,
+                   .ndim = ndim,
+                   .shape = (int64_t *)(void *)(array + 1)};
+  t->strides = t->shape + ndim;
+  return array;
+}
+
+static tn_code shell_create(const tn__device *device, int32_t ndim,
+                            tn_array **out) {
+  const size_t bytes = shell_bytes(ndim);
+  void *memory = tn__alloc(device->env, bytes);
+  if (!memory) return tn__fail_memory(bytes, "an array's description");
+  *out = shell_init(memory, device, ndim);
   return TN_OK;
 }
 
@@ -75,36 +90,27 @@ static tn_code spec_bytes(const tn_spec *spec, size_t *bytes) {
   return too_large(spec);
 }
 
-/* A dense array of a valid spec, without block. */
-static tn_code dense_create(const tn__device *device, const tn_spec *spec,
-                            tn_array **out) {
-  TN__TRY(shell_create(device, spec->ndim, out));
-  tn_tensor *t = &(*out)->tensor;
+/* A dense tensor of a valid spec. */
+static void dense_init(tn_tensor *t, const tn_spec *spec) {
   t->dtype = spec->dtype;
   for (int32_t i = 0; i < spec->ndim; ++i) t->shape[i] = spec->shape[i];
   tn__strides_dense(spec->ndim, spec->shape, t->strides);
-  return TN_OK;
-}
-
-/* Hands out an array whose block was made, unless that failed. */
-static tn_code finish(tn_array *array, tn_code rc, tn_array **out) {
-  if (rc) {
-    tn__free(array->env, array);
-    return rc;
-  }
-  tn__env_retain(array->env);
-  *out = array;
-  return TN_OK;
 }
 
 tn_code tn__array_create_on(tn__device *device, const tn_spec *spec,
                             tn_array **out) {
   *out = NULL;
   size_t bytes = 0;
-  tn_array *array = NULL;
+  tn__block *block = NULL;
+  void *memory = NULL;
   TN__TRY(spec_bytes(spec, &bytes));
-  TN__TRY(dense_create(device, spec, &array));
-  return finish(array, tn__block_create(device, bytes, &array->block), out);
+  TN__TRY(tn__block_create_with(device, bytes, shell_bytes(spec->ndim), &block,
+                                &memory));
+  tn_array *array = shell_init(memory, device, spec->ndim);
+  array->block = array->home = block;
+  dense_init(&array->tensor, spec);
+  *out = array;
+  return TN_OK;
 }
 
 tn_code tn__array_create(const tn__env *env, const tn_spec *spec,
@@ -123,8 +129,16 @@ tn_code tn__array_wrap(tn__device *device, const tn_spec *spec,
                     "an array of %zu bytes does not fit into %zu bytes of "
                     "memory",
                     bytes, memory->bytes);
-  TN__TRY(dense_create(device, spec, &array));
-  return finish(array, tn__block_wrap(device, memory, &array->block), out);
+  TN__TRY(shell_create(device, spec->ndim, &array));
+  dense_init(&array->tensor, spec);
+  const tn_code rc = tn__block_wrap(device, memory, &array->block);
+  if (rc) {
+    tn__free(array->env, array);
+    return rc;
+  }
+  tn__env_retain(array->env);
+  *out = array;
+  return TN_OK;
 }
 
 tn_code tn__array_view(tn_array *from, const tn__view *view, tn_array **out) {
@@ -144,22 +158,49 @@ tn_code tn__array_view(tn_array *from, const tn__view *view, tn_array **out) {
   return TN_OK;
 }
 
-void tn__array_unhold(tn_array *array) {
-  if (atomic_load_explicit(&array->n_holds, memory_order_acquire) != 1 &&
-      atomic_fetch_sub_explicit(&array->n_holds, 1, memory_order_acq_rel) > 1)
-    return;
-  tn__block_release(array->block);
-  tn__free(array->env, array);
+static bool hold_ends(tn_array *array) {
+  return atomic_load_explicit(&array->n_holds, memory_order_acquire) == 1 ||
+         atomic_fetch_sub_explicit(&array->n_holds, 1, memory_order_acq_rel) ==
+             1;
 }
 
+/* What nobody holds any more gives back all but its home, which it stands in
+ * and which the caller is to release. */
+static void shell_end(tn_array *array) {
+  if (array->block != array->home) tn__block_release(array->block);
+  if (!array->home) tn__free(array->env, array);
+}
+
+void tn__array_unhold(tn_array *array) {
+  if (!hold_ends(array)) return;
+  tn__block *home = array->home;
+  shell_end(array);
+  tn__block_release(home);
+}
+
+void tn__array_move(tn_array *array, tn__block *block) {
+  if (array->block != array->home) tn__block_release(array->block);
+  array->block = tn__block_retain(block);
+}
+
+/* An array with a home is a user of it, another one owns the runtime. That goes
+ * last: it may be the end of it. */
 void tn__array_release(tn_array *array) {
   if (!array) return;
   if (atomic_load_explicit(&array->n_owners, memory_order_acquire) != 1 &&
       atomic_fetch_sub_explicit(&array->n_owners, 1, memory_order_acq_rel) > 1)
     return;
   const tn__env *env = array->env;
-  tn__array_unhold(array);
-  tn__env_release(env); /* last: it may be the end of the runtime */
+  tn__block *home = array->home;
+  tn__device *device = home ? home->device : NULL;
+  const bool ends = hold_ends(array);
+  if (ends) shell_end(array);
+  if (!home)
+    tn__env_release(env);
+  else if (ends)
+    tn__block_leave(home);
+  else
+    tn__device_leave(device);
 }
 
 tn_tensor tn__array_metadata(const tn_array *array) {
@@ -190,8 +231,34 @@ tn_code tn__array_materialise(tn_array *array) {
   return TN_OK;
 }
 
+/* Nobody pushes meanwhile, so nothing that writes is on its way yet. */
+static tn_code block_zeros(tn__block *block) {
+  tn__engine *engine = block->device->env->engine;
+  tn_code rc = TN_OK;
+  tn__engine_pause(engine);
+  if (!atomic_load_explicit(&block->data, memory_order_acquire)) {
+    rc = tn__block_materialise(block);
+    if (rc == TN_OK) memset(block->data, 0, block->bytes);
+  }
+  tn__engine_resume(engine);
+  return rc;
+}
+
+tn_code tn__array_materialise_zeros(tn_array *array) {
+  tn__block *block = array->block;
+  if (!tn__array_data(array) && block->bytes > 0 && !block->device->table)
+    TN__TRY(block_zeros(block));
+  return tn__array_materialise(array);
+}
+
 uint32_t tn__array_write_mode(const tn_array *array) {
   const tn_tensor *t = &array->tensor;
   size_t bytes = (size_t)tn_tensor_size(t) * (size_t)tn_dtype_bytes(t->dtype);
   return bytes == array->block->bytes ? TN__OVERWRITE : TN__UPDATE;
+}
+
+tn_code tn__array_materialise_for_write(tn_array *array) {
+  return tn__array_write_mode(array) == TN__OVERWRITE
+             ? tn__array_materialise(array)
+             : tn__array_materialise_zeros(array);
 }

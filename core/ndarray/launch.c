@@ -82,13 +82,22 @@ static bool is_used(const tn__work *w, uint32_t i) {
   return i - f->n_in >= f->n_out || w->req[i - f->n_in] != TN_REQ_NULL;
 }
 
+/* What is overwritten as a whole need not be zeros before. */
+static tn_code take_memory(const tn__work *w, uint32_t i) {
+  const tn_frame *f = &w->launch.frame;
+  tn_array *array = w->in_info[i].array;
+  bool is_output = i >= f->n_in && i - f->n_in < f->n_out;
+  if (is_output && output_mode(w, i - f->n_in) == TN__OVERWRITE)
+    return tn__block_materialise(array->block);
+  return tn__array_materialise_zeros(array);
+}
+
 /* Memory is taken by who pushes: whoever waits for the array finds it there,
  * and there being none is this call's error. */
 tn_code tn__work_memory(tn__work *w) {
   const tn_frame *f = &w->launch.frame;
   for (uint32_t i = 0; i < f->n_in + f->n_out + f->n_aux; ++i)
-    if (is_used(w, i))
-      TN__TRY(tn__block_materialise(w->in_info[i].array->block));
+    if (is_used(w, i)) TN__TRY(take_memory(w, i));
   return TN_OK;
 }
 

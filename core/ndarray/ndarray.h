@@ -49,6 +49,8 @@ struct tn_array {
   _Atomic int32_t n_owners;
   _Atomic int32_t n_holds; /* all owners together count as one */
   tn__block *block;
+  tn__block *home;  /* owned; whose piece this stands in, mostly `block`; or
+                       NULL: memory of its own */
   int64_t offset;   /* bytes from the block's begin to the first element */
   tn_tensor tensor; /* shape and strides point behind this struct */
 };
@@ -61,6 +63,8 @@ tn_code tn__array_create_on(tn__device *device, const tn_spec *spec,
 /* A dense array whose memory is somebody else's; see tn__block_wrap. */
 tn_code tn__array_wrap(tn__device *device, const tn_spec *spec,
                        const tn__foreign *memory, tn_array **out);
+/* Makes a new array a view of another block, which it retains. */
+void tn__array_move(tn_array *array, tn__block *block);
 static inline tn_array *tn__array_retain(tn_array *array) {
   atomic_fetch_add_explicit(&array->n_owners, 1, memory_order_relaxed);
   return array;
@@ -72,6 +76,10 @@ static inline void tn__array_hold(tn_array *array) {
 void tn__array_unhold(tn_array *array);
 /* Takes memory if there is none yet, and sets tensor.data. */
 tn_code tn__array_materialise(tn_array *array);
+/* The same for an operation that reads the array or writes a part of its block:
+ * on the cpu, what was never written reads as zeros. */
+tn_code tn__array_materialise_zeros(tn_array *array);
+tn_code tn__array_materialise_for_write(tn_array *array);
 /* The array's tensor; its `data` is set if the block has memory by now. */
 const tn_tensor *tn__array_tensor(const tn_array *array);
 /* Where the first element lies; NULL while the block has no memory. Calls use

@@ -155,9 +155,11 @@ static tn_code fill(tn_prepared *call) {
   call->idle = tn__work_idle(w);
   if (call->idle) return arrays_keep(call);
   call->small = w->recipe->small;
+  TN__TRY(arrays_keep(call));
+  for (uint32_t i = 0; i < call->n_arrays; ++i)
+    TN__TRY(tn__array_materialise_zeros(call->arrays[i]));
   TN__TRY(tn__work_memory(w));
   TN__TRY(workspaces_take(w));
-  TN__TRY(arrays_keep(call));
   TN__TRY(access_take(call));
   TN__TRY(params_take(w));
   return operation_create(call);
@@ -230,14 +232,32 @@ tn_code tn__prepared_run(tn_prepared *call) {
   return rc;
 }
 
-/* Runs read the params, so those that are on their way come first. */
+typedef struct setting {
+  tn_prepared *call;
+  const tn_value *value;
+  tn_code rc; /* not the engine's: nothing carries it */
+} setting;
+
+static tn_code set_run(void *arg, tn__token *token) {
+  setting *s = arg;
+  (void)token;
+  s->rc = tn__params_set(s->call->work->own, s->value);
+  return TN_OK;
+}
+
+/* Runs read the params, so it takes a turn among them. */
 tn_code tn__prepared_set(tn_prepared *call, const tn_value *value) {
-  tn__work *w = call->work;
-  if (!w->own)
+  const tn__access use = {&call->turn, TN__OVERWRITE, 0};
+  setting s = {call, value, TN_OK};
+  if (!call->work->own)
     return tn__fail(TN_NOT_FOUND, "%s has no parameter that this call uses",
-                    w->op->name);
-  tn_code rc =
-      tn__wait(call->env->engine, &call->turn, TN__WAIT_ALL, TN__FOREVER);
-  if (rc != TN_OK && tn__var_check(&call->turn) == TN_OK) return rc;
-  return tn__params_set(w->own, value);
+                    call->work->op->name);
+  const tn__job job = {.name = "tn_call_set",
+                       .run = set_run,
+                       .arg = &s,
+                       .access = &use,
+                       .n_access = 1,
+                       .flags = TN__JOB_SMALL};
+  TN__TRY(tn__run_here(call->env->engine, &job));
+  return s.rc;
 }

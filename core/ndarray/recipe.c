@@ -386,6 +386,9 @@ static void cache_free(const tn__env *env, tn_operator *op) {
 }
 
 void tn__caller_forget(tn__caller *caller) {
-  for (size_t i = 0; i < caller->registry->known.n; ++i)
-    cache_free(caller->env, caller->registry->known.v[i]);
+  tn__registry *registry = caller->registry;
+  (void)pthread_rwlock_rdlock(&registry->lock);
+  for (size_t i = 0; i < registry->known.n; ++i)
+    cache_free(caller->env, registry->known.v[i]);
+  (void)pthread_rwlock_unlock(&registry->lock);
 }

@@ -32,8 +32,9 @@ static bool params_match(tn__recipe *r, const tn__target_op *target) {
   const tn_params *given =
       target->params ? target->params : target->op->defaults;
   if (!r->params) return !target->params;
-  return given && given->serial ==
-                      atomic_load_explicit(&r->serial, memory_order_relaxed);
+  return given && given->op == target->op &&
+         given->serial ==
+             atomic_load_explicit(&r->serial, memory_order_relaxed);
 }
 
 static inline bool has_memory(const tn_array *array) {
@@ -108,7 +109,8 @@ static bool given_match(const attempt *a, const tn_array *array, uint32_t i) {
       !tn__var_writable(&array->block->var) || !apart(a, array, r->alias[i]))
     return false;
   for (uint32_t k = 0; k < i; ++k)
-    if (a->out->arrays[k] && a->out->arrays[k]->block == array->block)
+    if (r->req[k] != TN_REQ_NULL && a->out->arrays[k] &&
+        a->out->arrays[k]->block == array->block)
       return false;
   return true;
 }
@@ -168,7 +170,7 @@ static bool flatten(attempt *a) {
   const size_t n[] = {op->n_outputs, op->n_inputs, op->n_outputs};
   size_t k = 0;
   if (n[0] + n[1] + n[2] > TN__INLINE_OPERANDS ||
-      call->inputs.n != op->n_inputs || call->out_grads.n > op->n_outputs ||
+      call->inputs.n != op->n_inputs || call->out_grads.n != op->n_outputs ||
       call->outputs.n > op->n_outputs)
     return false;
   for (uint32_t i = 0; i < op->n_outputs; ++i)
@@ -184,15 +186,14 @@ static bool flatten(attempt *a) {
 /* The first operand tells where to look; a recipe that fits comes first. Where
  * something is cached, the operator is defined. */
 static bool find(attempt *a) {
-  tn__cache *cache = a->target->op->cache;
-  if (cache && a->backward && !flatten(a)) return false;
-  if (!cache) return false;
+  const tn_operator *op = a->target->op;
+  if (op->registry != a->target->caller->registry) return false;
+  tn__cache *cache = op->cache;
+  if (!cache || (a->backward && !flatten(a))) return false;
   const tn_array *first = a->in->n    ? a->in->arrays[0]
                           : a->out->n ? a->out->arrays[0]
                                       : NULL;
-  if (!first || a->out->n > MOST_OUTPUTS ||
-      a->target->op->registry != a->target->caller->registry)
-    return false;
+  if (!first || a->out->n > MOST_OUTPUTS) return false;
   tn__recipe **ways = cache->sets[tn__cache_set(&first->tensor)];
   for (uint32_t i = 0; i < TN__CACHE_WAYS && ways[i]; ++i) {
     a->recipe = ways[i];
@@ -282,7 +283,6 @@ static tn_code compute(attempt *a) {
   const tn_params *given =
       a->target->params ? a->target->params : a->target->op->defaults;
   a->launch->frame.params = given ? given->data : NULL;
-  TN__TRY(make(a));
   tn_code rc = resources_take(a);
   if (rc == TN_OK) {
     place(a);
@@ -305,7 +305,7 @@ static void spoil(const attempt *a, tn_code code) {
 }
 
 static bool call_inside(attempt *a, tn_code *rc) {
-  if (!find(a)) return false;
+  if (!find(a) || make(a) != TN_OK) return false;
   a->launch = &a->recipe->launch;
   a->tensors = a->recipe->in;
   *rc = compute(a);
@@ -387,15 +387,15 @@ static uint32_t visit_choose(void *arg, tn__access *access) {
     return TN__VISIT_NOT;
   uint32_t n = list_arrays(v, access);
   n += list_resources(v, access + n);
-  memset(v->a.made, 0, sizeof v->a.made);
+  if (make(&v->a) != TN_OK) return TN__VISIT_NOT;
   written(&v->a);
   (void)tn__recipe_retain(v->a.recipe);
+  launch_copy(v);
   return n;
 }
 
 static tn_code visit_run(void *arg) {
   visit *v = arg;
-  launch_copy(v);
   return compute(&v->a);
 }
 

@@ -12,17 +12,19 @@ enum { SMALL_BYTES = 1 << 16 };
 
 /* ------------------------------------------------------------------ a copy */
 
-/* A copy on its way. It holds the arrays. */
+/* A copy on its way. It holds the arrays. What `from` had when it was pushed
+ * counts: a write that comes behind may take its memory before. */
 typedef struct copy {
   const tn__env *env;
   tn_array *to;
   tn_array *from;
+  bool from_nothing; /* it had no memory: zeros */
 } copy;
 
 static tn_code copy_create(tn_array *to, tn_array *from, copy **out) {
   copy *c = tn__alloc(to->env, sizeof *c);
   if (!c) return tn__fail_memory(sizeof *c, "a copy of an array");
-  *c = (copy){to->env, to, from};
+  *c = (copy){to->env, to, from, tn__array_data(from) == NULL};
   tn__array_hold(to);
   tn__array_hold(from);
   *out = c;
@@ -62,6 +64,7 @@ static tn_code run_on_host(void *arg, tn__token *token) {
   const copy *c = arg;
   tn_tensor to = tn__array_placed(c->to), from = tn__array_placed(c->from);
   (void)token;
+  if (c->from_nothing) from.data = NULL;
   if (tn__arrays_meet(c->to, c->from) != TN__APART)
     return copy_aside(c->env->engine, &to, &from, c->env->cpu);
   tn__tensor_cast(c->env->engine, &to, &from);
@@ -258,7 +261,7 @@ static bool is_direct(const tn_array *to, const tn_array *from) {
 tn_code tn__array_copy(tn_array *to, tn_array *from) {
   TN__TRY(copy_check(to, from));
   if (tn__arrays_meet(to, from) == TN__SAME) return TN_OK;
-  TN__TRY(tn__array_materialise(to));
+  TN__TRY(tn__array_materialise_for_write(to));
   tn__array_written(to);
   bool on_host = to->block->device->type == TN_DEVICE_CPU &&
                  from->block->device->type == TN_DEVICE_CPU;

@@ -33,11 +33,46 @@ tn_code tn_wait_all(tn_runtime *rt) {
 
 /* ---------------------------------------------------------- random streams */
 
+/* Calls claim their numbers when their turn comes, so whoever reads or sets the
+ * stream takes a turn, too. */
+static tn_code in_turn(tn_runtime *rt, const char *name,
+                       tn_code (*run)(void *arg, tn__token *token), void *arg) {
+  const tn__access use = {&rt->caller.random.var, TN__OVERWRITE, 0};
+  return tn__run_here(rt->env.engine, &(tn__job){.name = name,
+                                                 .run = run,
+                                                 .arg = arg,
+                                                 .access = &use,
+                                                 .n_access = 1,
+                                                 .flags = TN__JOB_SMALL});
+}
+
+typedef struct stream {
+  tn__random *random;
+  tn_random_state state;
+} stream;
+
+static tn_code stream_set(void *arg, tn__token *token) {
+  const stream *s = arg;
+  (void)token;
+  tn__random_seed(s->random, s->state.seed);
+  (void)tn__random_claim(s->random, s->state.drawn);
+  return TN_OK;
+}
+
+static tn_code stream_get(void *arg, tn__token *token) {
+  stream *s = arg;
+  (void)token;
+  s->state.seed = atomic_load_explicit(&s->random->key, memory_order_relaxed);
+  s->state.drawn =
+      atomic_load_explicit(&s->random->offset, memory_order_relaxed);
+  return TN_OK;
+}
+
 tn_code tn_random_seed(tn_runtime *rt, uint64_t seed) {
   TN__WANT(rt);
   TN__TRY(tn__runtime_check(&rt->env));
-  tn__random_seed(&rt->caller.random, seed);
-  return TN_OK;
+  stream s = {&rt->caller.random, {seed, 0}};
+  return in_turn(rt, "tn_random_seed", stream_set, &s);
 }
 
 tn_code tn_random_get(tn_runtime *rt, tn_random_state *out) {
@@ -45,9 +80,9 @@ tn_code tn_random_get(tn_runtime *rt, tn_random_state *out) {
   *out = (tn_random_state){0, 0};
   TN__WANT(rt);
   TN__TRY(tn__runtime_check(&rt->env));
-  const tn__random *random = &rt->caller.random;
-  out->seed = atomic_load_explicit(&random->key, memory_order_relaxed);
-  out->drawn = atomic_load_explicit(&random->offset, memory_order_relaxed);
+  stream s = {&rt->caller.random, {0, 0}};
+  TN__TRY(in_turn(rt, "tn_random_get", stream_get, &s));
+  *out = s.state;
   return TN_OK;
 }
 
@@ -55,9 +90,8 @@ tn_code tn_random_set(tn_runtime *rt, const tn_random_state *state) {
   TN__WANT(rt);
   TN__WANT(state);
   TN__TRY(tn__runtime_check(&rt->env));
-  tn__random_seed(&rt->caller.random, state->seed);
-  (void)tn__random_claim(&rt->caller.random, state->drawn);
-  return TN_OK;
+  stream s = {&rt->caller.random, *state};
+  return in_turn(rt, "tn_random_set", stream_set, &s);
 }
 
 /* ------------------------------------------------------------------ traces */

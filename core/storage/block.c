@@ -19,15 +19,17 @@ static size_t room_of(const tn__block *block) {
   return block->drop == NULL ? room_for(block->device, block->bytes) : 0;
 }
 
+/* Where something else begins in the piece of a block with so much room. */
+static size_t head_with(size_t room) {
+  return HEAD + ((room + 15) & ~(size_t)15);
+}
+
 /* ------------------------------------------------------------------- create */
 
-/* Member by member: a struct copied as a whole takes twice as long. */
-static tn_code create(tn__device *device, const tn__foreign *memory,
-                      size_t room, tn__block **out) {
-  void *piece = NULL;
-  *out = NULL;
-  TN__TRY(tn__piece_alloc(device->devices->descriptors, HEAD + room,
-                          "a block's description", &piece));
+/* In a piece of so many bytes. Member by member: a struct copied as a whole
+ * takes twice as long. */
+static tn__block *init(void *piece, size_t bytes, tn__device *device,
+                       const tn__foreign *memory) {
   tn__block *block = piece;
   block->device = device;
   atomic_init(&block->n_owners, 1);
@@ -41,13 +43,38 @@ static tn_code create(tn__device *device, const tn__foreign *memory,
   atomic_init(&block->serial, 0);
   block->drop = memory->drop;
   block->ctx = memory->ctx;
-  *out = block;
+  block->piece = bytes;
+  return block;
+}
+
+static const char what[] = "a block's description";
+
+static tn_code create(tn__device *device, const tn__foreign *memory,
+                      size_t room, tn__block **out) {
+  void *piece = NULL;
+  *out = NULL;
+  TN__TRY(
+      tn__piece_alloc(device->devices->descriptors, HEAD + room, what, &piece));
+  *out = init(piece, HEAD + room, device, memory);
   return TN_OK;
 }
 
 tn_code tn__block_create(tn__device *device, size_t bytes, tn__block **out) {
   const tn__foreign none = {.bytes = bytes};
   return create(device, &none, room_for(device, bytes), out);
+}
+
+tn_code tn__block_create_with(tn__device *device, size_t bytes, size_t more,
+                              tn__block **out, void **out_more) {
+  const tn__foreign none = {.bytes = bytes};
+  const size_t head = head_with(room_for(device, bytes));
+  void *piece = NULL;
+  *out = NULL;
+  TN__TRY(tn__piece_alloc_used(device->devices->descriptors, head + more, what,
+                               &piece));
+  *out = init(piece, head + more, device, &none);
+  *out_more = (char *)piece + head;
+  return TN_OK;
 }
 
 tn_code tn__block_wrap(tn__device *device, const tn__foreign *memory,
@@ -76,15 +103,18 @@ tn_code tn__block_materialise(tn__block *block) {
 
 /* ------------------------------------------------------------------ release */
 
-static void destroy(void *arg) {
-  tn__block *block = arg;
-  const size_t room = room_of(block);
+static void memory_free(tn__block *block) {
   void *data = atomic_load_explicit(&block->data, memory_order_relaxed);
   if (block->drop != NULL)
     block->drop(block->ctx);
-  else if (room == 0)
+  else if (room_of(block) == 0)
     tn__heap_free(block->device, data, block->bytes);
-  tn__piece_free(block->device->devices->descriptors, block, HEAD + room);
+}
+
+static void destroy(void *arg) {
+  tn__block *block = arg;
+  memory_free(block);
+  tn__piece_free(block->device->devices->descriptors, block, block->piece);
 }
 
 /* Waiting for it is worth it to who lacks memory. */
@@ -164,14 +194,33 @@ void tn__late_retry(tn__devices *devices, bool devices_done) {
   }
 }
 
+/* The last owner is alone: nobody could add one at the same time. */
+static bool is_last(const tn__block *block) {
+  return atomic_load_explicit(&block->n_owners, memory_order_acquire) == 1;
+}
+
 void tn__block_release(tn__block *block) {
   if (block == NULL) return;
-  /* The last owner is alone: nobody could add one at the same time. */
-  if (atomic_load_explicit(&block->n_owners, memory_order_acquire) != 1 &&
+  if (!is_last(block) &&
       atomic_fetch_sub_explicit(&block->n_owners, 1, memory_order_acq_rel) > 1)
     return;
   if (tn__var_writable(&block->var))
     destroy(block);
   else
     destroy_later(block);
+}
+
+void tn__block_leave(tn__block *block) {
+  tn__heap *descriptors = block->device->devices->descriptors;
+  if (is_last(block) && tn__var_writable(&block->var)) {
+    memory_free(block);
+    tn__piece_free_used(descriptors, block, block->piece);
+    return;
+  }
+  tn__block_release(block);
+  tn__piece_unuse(descriptors);
+}
+
+void tn__device_leave(tn__device *device) {
+  tn__piece_unuse(device->devices->descriptors);
 }

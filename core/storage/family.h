@@ -56,6 +56,15 @@ tn_code tn__table_fail(const tn__device *device, int32_t code,
 
 /* A heap without a piece. `kind` is TN_MEMORY_*. */
 tn__heap *tn__heap_create(tn__device *device, uint32_t kind, uint64_t limit);
+/* The same as tn__piece_alloc and tn__piece_free, for a piece whose user keeps
+ * the runtime alive as an owner does. Counting users under the lock that is
+ * taken anyway costs nothing; the heap owns the runtime for all of them. */
+tn_code tn__piece_alloc_used(tn__heap *heap, size_t bytes, const char *what,
+                             void **out);
+void tn__piece_free_used(tn__heap *heap, void *memory, size_t bytes);
+/* The user is gone, the piece stays: tn__piece_free is to follow. May be the
+ * end of the runtime. */
+void tn__piece_unuse(tn__heap *heap);
 /* Gives everything back that is kept; nothing else is living. */
 void tn__heap_deinit(tn__heap *heap);
 

@@ -59,7 +59,8 @@ struct tn__heap {
   _Atomic uint32_t lock; /* held for some instructions; no call inside */
   uint32_t kind;         /* TN_MEMORY_* */
   tn__device *device;
-  uint64_t kept; /* bytes on shelves */
+  uint64_t kept;    /* bytes on shelves */
+  uint64_t n_users; /* all together are one owner of the runtime */
   record *spare;
   tn__heap_stats stats;
   uint64_t stocked[N_WORDS]; /* bit: the shelf is not empty */
@@ -312,31 +313,53 @@ static tn_code take(tn__heap *heap, size_t bytes, const char *what,
   return TN_OK;
 }
 
+/* -------------------------------------------------------------------- users */
+
+/* Who turns the count away from 0 owns the runtime in some other way until it
+ * returns, so that the retain may come behind the lock. */
+static void use(tn__heap *heap) {
+  lock(heap);
+  const bool first = heap->n_users++ == 0;
+  unlock(heap);
+  if (first) tn__env_retain(heap->device->env);
+}
+
+void tn__piece_unuse(tn__heap *heap) {
+  lock(heap);
+  const bool last = --heap->n_users == 0;
+  unlock(heap);
+  if (last) tn__env_release(heap->device->env);
+}
+
 /* ----------------------------------------------------------- alloc and free */
 
-tn_code tn__piece_alloc(tn__heap *heap, size_t bytes, const char *what,
-                        void **out) {
+static inline tn_code piece_alloc(tn__heap *heap, size_t bytes,
+                                  const char *what, bool used, void **out) {
   const uint32_t class = class_of(bytes);
   *out = NULL;
   if (class >= N_CLASSES) return fail_size(heap, bytes, what);
   lock(heap);
   if (heap->shelf[class] == NULL) {
     unlock(heap);
-    return take(heap, bytes, what, out);
+    TN__TRY(take(heap, bytes, what, out));
+    if (used) use(heap);
+    return TN_OK;
   }
   record *r = unshelve(heap, class);
   void *memory = r->memory;
   put_spare(heap, r);
   count_live(heap, bytes);
   ++heap->stats.n_given;
+  const bool first = used && heap->n_users++ == 0;
   unlock(heap);
+  if (first) tn__env_retain(heap->device->env);
   if (heap->device->table == NULL) SHOW(memory, bytes);
   *out = memory;
   return TN_OK;
 }
 
-void tn__piece_free(tn__heap *heap, void *memory, size_t bytes) {
-  if (memory == NULL) return;
+static inline void piece_free(tn__heap *heap, void *memory, size_t bytes,
+                              bool used) {
   const uint32_t class = class_of(bytes);
   const uint64_t size = class_bytes(class);
   if (heap->device->table == NULL) HIDE(memory, size);
@@ -348,8 +371,28 @@ void tn__piece_free(tn__heap *heap, void *memory, size_t bytes) {
   heap->stats.live -= bytes;
   shelve(heap, class, r);
   record *list = shrink(heap, most_held(heap));
+  const bool last = used && --heap->n_users == 0;
   unlock(heap);
   if (list != NULL) (void)give_back(heap, list);
+  if (last) tn__env_release(heap->device->env);
+}
+
+tn_code tn__piece_alloc(tn__heap *heap, size_t bytes, const char *what,
+                        void **out) {
+  return piece_alloc(heap, bytes, what, false, out);
+}
+
+tn_code tn__piece_alloc_used(tn__heap *heap, size_t bytes, const char *what,
+                             void **out) {
+  return piece_alloc(heap, bytes, what, true, out);
+}
+
+void tn__piece_free(tn__heap *heap, void *memory, size_t bytes) {
+  if (memory != NULL) piece_free(heap, memory, bytes, false);
+}
+
+void tn__piece_free_used(tn__heap *heap, void *memory, size_t bytes) {
+  piece_free(heap, memory, bytes, true);
 }
 
 uint64_t tn__heap_trim(tn__device *device) {

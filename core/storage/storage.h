@@ -168,12 +168,23 @@ typedef struct tn__block {
   void (*drop)(void *ctx);  /* for somebody else's memory; NULL: the heap's */
   void *ctx;
   struct tn__block *next; /* of those that could not be freed yet */
+  size_t piece;           /* bytes of this description and what is with it */
 } tn__block;
 
 enum { TN__BLOCK_ROOM = 256 };
 
 /* A block without memory. The caller releases it. */
 tn_code tn__block_create(tn__device *device, size_t bytes, tn__block **out);
+/* The same with `more` bytes in the piece of its description, aligned to 16,
+ * which live as long as the block: for a user who would need a piece of their
+ * own otherwise, and who keeps the runtime alive, as tn__env_retain does, until
+ * tn__block_leave. */
+tn_code tn__block_create_with(tn__device *device, size_t bytes, size_t more,
+                              tn__block **out, void **out_more);
+/* Releases the block, and then the runtime. */
+void tn__block_leave(tn__block *block);
+/* The same for a user whose part of the block somebody else is to release. */
+void tn__device_leave(tn__device *device);
 
 /* Memory that is not ours. */
 typedef struct tn__foreign {

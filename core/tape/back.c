@@ -79,7 +79,7 @@ static tn_code stand_in(tn__sweep *sweep, const tn__tape_operand *operand,
   *out = NULL;
   if (!l) return TN_OK;
   if (zeros) return tn__tape_constant(sweep->tape, 0, l, out);
-  return tn__layout_array(l, out);
+  return tn__tape_blank(sweep->tape, l, out);
 }
 
 static tn_code inputs_fill(tn__sweep *sweep, const tn__tape_entry *e,
@@ -120,18 +120,19 @@ static tn_code round_aim(tn__sweep *sweep, tn__tape_entry *e, uint32_t i) {
   return TN_OK;
 }
 
-/* Chooses the inputs whose gradients the next call computes. */
-static tn_code round_begin(tn__sweep *sweep, tn__tape_entry *e, bool *any) {
-  *any = false;
+/* Chooses the inputs whose gradients the next call computes; `more` are left
+ * for the one after it. */
+static tn_code round_begin(tn__sweep *sweep, tn__tape_entry *e, bool *more) {
+  *more = false;
   for (uint32_t i = 0; i < e->n_in; ++i) {
     sweep->req[i] = TN_REQ_NULL;
     sweep->lists[LIST_PARTS][i] = sweep->lists[LIST_GRADS][i] = NULL;
   }
   for (uint32_t i = 0; i < e->n_in; ++i) {
     if (e->in[i].passed || !tn__sweep_passes(sweep, e, i)) continue;
-    if (is_taken(sweep, e, i)) continue;
-    TN__TRY(round_aim(sweep, e, i));
-    *any = true;
+    const bool taken = is_taken(sweep, e, i);
+    *more |= taken;
+    if (!taken) TN__TRY(round_aim(sweep, e, i));
   }
   return TN_OK;
 }
@@ -145,7 +146,7 @@ static tn_code round_end(tn__sweep *sweep, const tn__tape_entry *e,
     if (!part) continue;
     if (rc == TN_OK && grad != part) rc = tn__array_sum(part, grad);
     if (grad != part) tn__array_release(grad);
-    tn__array_release(part);
+    if (part != slope_of(sweep, &e->in[i])) tn__array_release(part);
   }
   return rc;
 }
@@ -161,10 +162,9 @@ static tn_code kernel_rounds(tn__sweep *sweep, tn__tape_entry *e) {
       .out_grads = {e->n_out, lists[LIST_HEADS]},
       .in_grads = {e->n_in, lists[LIST_GRADS], sweep->req}};
   for (uint32_t i = 0; i < e->n_in; ++i) e->in[i].passed = false;
-  for (bool any = true; any;) {
-    tn_code rc = round_begin(sweep, e, &any);
-    if (rc == TN_OK && any)
-      rc = tn__call_backward(sweep->tape->caller, e->op, &call);
+  for (bool more = true; more;) {
+    tn_code rc = round_begin(sweep, e, &more);
+    if (rc == TN_OK) rc = tn__call_backward(sweep->tape->caller, e->op, &call);
     TN__TRY(round_end(sweep, e, rc));
   }
   return TN_OK;

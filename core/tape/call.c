@@ -19,7 +19,6 @@ typedef struct recording {
   tn_req *req;
   uint32_t n_places;
   bool connected; /* an input hands gradients on */
-  bool written;   /* an output lies where the tape knows something */
 } recording;
 
 /* ------------------------------------------------------------ declarations */
@@ -29,39 +28,43 @@ static bool is_variadic(const tn_op *op) {
          (op->inputs[op->n_inputs - 1]->flags & TN_ARG_VARIADIC) != 0;
 }
 
-static void declare_in(const tn_op *op, uint32_t i, tn__tape_operand *to) {
-  const uint32_t last = op->n_inputs - 1;
-  const bool many = is_variadic(op) && i >= last;
-  to->declared = many ? last : i;
-  to->member = many ? (int32_t)(i - last) : -1;
+static void declare_inputs(const tn_op *op, tn__tape_entry *e) {
+  const uint32_t first = is_variadic(op) ? op->n_inputs - 1 : e->n_in;
+  for (uint32_t i = 0; i < e->n_in; ++i) {
+    e->in[i].declared = i < first ? i : first;
+    e->in[i].member = i < first ? -1 : (int32_t)(i - first);
+  }
 }
 
-/* At most one output has a count; those behind it move by what it adds. */
-static void declare_out(const tn_op *op, uint32_t n_out, uint32_t i,
-                        tn__tape_operand *to) {
-  uint32_t counted = 0;
-  while (counted < op->n_outputs && op->outputs[counted]->count == TN_NONE)
-    ++counted;
-  const uint32_t n = n_out - op->n_outputs + 1; /* of the counted one */
-  to->declared = i;
-  to->member = -1;
-  if (i < counted) return;
-  to->declared = i < counted + n ? counted : i - n + 1;
-  if (i < counted + n) to->member = (int32_t)(i - counted);
+/* The output that has a count, of which there is at most one; or their number.
+ */
+static uint32_t find_counted(const tn_op *op) {
+  uint32_t i = 0;
+  while (i < op->n_outputs && op->outputs[i]->count == TN_NONE) ++i;
+  return i;
+}
+
+/* Outputs behind the one with a count move by what it adds. */
+static void declare_outputs(const tn_op *op, tn__tape_entry *e) {
+  const uint32_t counted = find_counted(op);
+  const uint32_t n = e->n_out - op->n_outputs + 1; /* of the counted one */
+  for (uint32_t i = 0; i < e->n_out; ++i) {
+    const bool behind = i >= counted + n;
+    e->out[i].declared = i < counted ? i : behind ? i - n + 1 : counted;
+    e->out[i].member = i < counted || behind ? -1 : (int32_t)(i - counted);
+  }
 }
 
 static tn_code count_outputs(const recording *r, uint32_t n_in, uint32_t *out) {
   const tn_op *op = r->desc;
+  *out = op->n_outputs;
+  if (find_counted(op) == op->n_outputs) return TN_OK;
   const tn_params *params = r->target->params;
   if (!params) params = r->target->op->defaults;
   const tn__infer_args args = {.op = op,
                                .name = r->target->op->name,
                                .params = params ? params->data : NULL};
-  *out = op->n_outputs;
-  for (uint32_t i = 0; i < op->n_outputs; ++i)
-    if (op->outputs[i]->count != TN_NONE)
-      return tn__infer_n_outputs(&args, n_in, out);
-  return TN_OK;
+  return tn__infer_n_outputs(&args, n_in, out);
 }
 
 /* The operator never differentiates this input. One without a gradient fails
@@ -107,9 +110,8 @@ static void entry_init(recording *r, uint32_t n_out) {
                         .n_out = n_out,
                         .in = operands,
                         .out = operands + r->in->n};
-  for (uint32_t i = 0; i < e->n_in; ++i) declare_in(r->desc, i, &e->in[i]);
-  for (uint32_t i = 0; i < n_out; ++i)
-    declare_out(r->desc, n_out, i, &e->out[i]);
+  declare_inputs(r->desc, e);
+  declare_outputs(r->desc, e);
   r->entry = e;
   r->places = tn__tape_take(memory, n_out * sizeof *r->places);
   r->req = tn__tape_take(memory, n_out * sizeof *r->req);
@@ -124,10 +126,23 @@ static tn_code input_fail(const recording *r, uint32_t i, int known) {
   return tn__tape_find_fail(known);
 }
 
-static const tn__layout *layout_keep(tn_tape *tape, const tn__layout *layout) {
-  tn__layout *copy = tn__tape_take(&tape->memory, sizeof *copy);
-  tn__layout_copy(&tape->memory, layout, copy);
-  return copy;
+static const tn__layout *first_layout(const recording *r) {
+  return r->entry->n_in > 0 ? r->entry->in[0].layout : NULL;
+}
+
+/* Where an operand lies matters only within a value; of others shape, dtype and
+ * device are enough, which they often have in common with another one. */
+static void layout_keep(recording *r, tn__tape_operand *operand,
+                        const tn_array *array) {
+  tn__tape_memory *memory = &r->tape->memory;
+  const tn__layout *like = first_layout(r), layout = tn__layout_of(array);
+  if (!operand->value && like && tn__layout_alike(like, &layout)) {
+    operand->layout = like;
+    return;
+  }
+  tn__layout *copy = tn__tape_take(memory, sizeof *copy);
+  tn__layout_copy(memory, &layout, copy);
+  operand->layout = copy;
 }
 
 static tn_code input_find(recording *r, uint32_t i) {
@@ -179,8 +194,7 @@ static void watch_inputs(recording *r) {
     if (!array) continue;
     if (operand->needed) operand->version = tn__array_watch(array);
     if (operand->layout || (operand->needed && !operand->value)) continue;
-    const tn__layout layout = tn__layout_of(array);
-    operand->layout = layout_keep(r->tape, &layout);
+    layout_keep(r, operand, array);
   }
 }
 
@@ -249,7 +263,7 @@ static void value_make(recording *r, uint32_t i, bool passes) {
                             .serial = tn__tape_serial(tape, array, fresh),
                             .before = operand->version,
                             .after = watch(array, fresh)};
-  tn__layout_copy(&tape->memory, &layout, &value->layout);
+  tn__layout_share(&tape->memory, &layout, first_layout(r), &value->layout);
   operand->layout = &value->layout;
   if (passes) operand->value = value;
   tn__tape_enter(tape, value);
@@ -262,10 +276,7 @@ static void record_outputs(recording *r) {
     tn__tape_operand *operand = &r->entry->out[i];
     const bool passes = r->connected && tn__dtype_is_float(array->tensor.dtype);
     if (passes || tn__tape_touches(r->tape, array)) value_make(r, i, passes);
-    if (!operand->layout && r->connected) {
-      const tn__layout layout = tn__layout_of(array);
-      operand->layout = layout_keep(r->tape, &layout);
-    }
+    if (!operand->layout && r->connected) layout_keep(r, operand, array);
   }
 }
 

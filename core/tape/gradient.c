@@ -2,6 +2,8 @@
  * gradient.c: the way back over a tape: which entries lie between what is
  * asked for and the heads, and how gradients meet in the values between them.
  */
+#include <string.h>
+
 #include "tape.h"
 
 /* -------------------------------------------------------------------- mark */
@@ -57,11 +59,25 @@ static tn_code place_fail(void) {
   return tn__fail(TN_INTERNAL, "a tape: an operand lies outside of its value");
 }
 
+/* With memory at hand, the call that writes it can go the short way. */
+static tn_code aim_whole(tn__sweep *sweep, const tn__tape_value *value,
+                         tn__aim *out) {
+  tn__slope *s = &sweep->slopes[value->id];
+  TN__TRY(slope_grow(sweep, value));
+  TN__TRY(tn__array_materialise(s->array));
+  out->base = out->part = s->array;
+  out->overwrite = s->blank;
+  s->blank = false;
+  return TN_OK;
+}
+
 tn_code tn__sweep_aim(tn__sweep *sweep, const tn__tape_value *value,
                       const tn__layout *layout, tn__aim *out) {
   tn__slope *s = &sweep->slopes[value->id];
   tn__place place;
   *out = (tn__aim){0};
+  if (tn__layout_same(&value->layout, layout))
+    return aim_whole(sweep, value, out);
   if (tn__layout_place(&value->layout, layout, &place) != TN__PLACE_INSIDE)
     return place_fail();
   TN__TRY(slope_grow(sweep, value));
@@ -92,7 +108,7 @@ tn_code tn__sweep_add(tn__sweep *sweep, const tn__tape_value *value,
     rc = tn__array_copy(aim.part, array);
   else
     rc = tn__array_sum(aim.part, array);
-  tn__array_release(aim.part);
+  if (aim.part != aim.base) tn__array_release(aim.part);
   return rc;
 }
 
@@ -161,26 +177,39 @@ tn_code tn__sweep_run(tn__sweep *sweep) {
 
 /* ------------------------------------------------------------------ begin */
 
-static tn_code sweep_room(tn__sweep *sweep) {
-  const tn_tape *tape = sweep->tape;
-  const tn_tape_query *q = sweep->query;
+/* The most operands that one entry has in any of the lists. */
+static size_t most_operands(const tn_tape *tape) {
   size_t most = 1;
   for (const tn__tape_entry *e = tape->first; e; e = e->next) {
     const size_t n = e->n_in + e->n_aux + 2 * (size_t)e->n_out;
     if (n > most) most = n;
   }
+  return most;
+}
+
+static tn_code sweep_room(tn__sweep *sweep) {
+  tn_tape *tape = sweep->tape;
+  const size_t most = most_operands(tape), n_of = sweep->query->of.n;
+  const size_t slopes = tape->n_values * sizeof *sweep->slopes;
+  const size_t sources = n_of * sizeof *sweep->sources;
+  const size_t results = n_of * sizeof *sweep->results;
+  const size_t lists = 5 * most * sizeof *sweep->lists[0];
+  const size_t bytes = slopes + sources + results + lists;
+  tn__tape_memory *memory = &tape->scratch;
+  TN__TRY(tn__tape_reserve(
+      tape->caller->env, memory,
+      tn__tape_room(bytes) + tn__tape_room(most * sizeof *sweep->req)));
+  char *at = tn__tape_take(memory, bytes);
+  memset(at, 0, bytes - lists);
   sweep->n_slopes = tape->n_values;
-  tn__arena *arena = &sweep->arena;
-  sweep->slopes =
-      tn__arena_alloc(arena, tape->n_values * sizeof *sweep->slopes);
-  sweep->sources = tn__arena_alloc(arena, q->of.n * sizeof *sweep->sources);
-  sweep->results = tn__arena_alloc(arena, q->of.n * sizeof *sweep->results);
+  sweep->slopes = (void *)at;
+  sweep->sources = (void *)(at + slopes);
+  sweep->results = (void *)(at + slopes + sources);
+  at += slopes + sources + results;
   for (size_t i = 0; i < 5; ++i)
-    sweep->lists[i] = tn__arena_alloc(arena, most * sizeof *sweep->lists[i]);
-  sweep->req = tn__arena_alloc(arena, most * sizeof *sweep->req);
-  if (!arena->failed) return TN_OK;
-  return tn__fail_memory(tape->n_values * sizeof *sweep->slopes,
-                         "the gradients of a tape");
+    sweep->lists[i] = (tn_array **)(void *)at + i * most;
+  sweep->req = tn__tape_take(memory, most * sizeof *sweep->req);
+  return TN_OK;
 }
 
 static tn_code sweep_all(tn__sweep *sweep) {
@@ -211,10 +240,9 @@ tn_code tn__tape_gradient(tn_tape *tape, const tn_tape_query *query) {
                  .query = query,
                  .record = (query->flags & TN_TAPE_RECORD) != 0};
   const tn__tape_point point = tn__tape_point_get(tape);
-  tn__arena_init(&s.arena, tape->caller->env);
   const tn_code rc = sweep_all(&s);
   deliver(&s, rc == TN_OK);
-  tn__arena_deinit(&s.arena);
+  tn__tape_memory_reset(&tape->scratch);
   if (rc)
     tn__tape_return(tape, point);
   else if (!(query->flags & (TN_TAPE_KEEP | TN_TAPE_RECORD)))

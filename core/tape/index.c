@@ -7,16 +7,6 @@
 
 #include "tape.h"
 
-tn__layout tn__layout_of(const tn_array *array) {
-  const tn_tensor *t = &array->tensor;
-  return (tn__layout){.device = array->block->device,
-                      .dtype = t->dtype,
-                      .ndim = t->ndim,
-                      .offset = array->offset,
-                      .shape = t->shape,
-                      .strides = t->strides};
-}
-
 bool tn__layout_same(const tn__layout *a, const tn__layout *b) {
   if (a->offset != b->offset || a->dtype != b->dtype || a->ndim != b->ndim)
     return false;
@@ -27,8 +17,12 @@ bool tn__layout_same(const tn__layout *a, const tn__layout *b) {
   return true;
 }
 
-uint64_t tn__array_version(const tn_array *array) {
-  return atomic_load_explicit(&array->block->version, memory_order_relaxed);
+bool tn__layout_alike(const tn__layout *a, const tn__layout *b) {
+  if (a->device != b->device || a->dtype != b->dtype || a->ndim != b->ndim)
+    return false;
+  for (int32_t i = 0; i < a->ndim; ++i)
+    if (a->shape[i] != b->shape[i]) return false;
+  return true;
 }
 
 /* ------------------------------------------------------------------- slots */

@@ -2,23 +2,9 @@
  * memory.c: where the records of a tape lie. Memory is reserved before a
  * call is made, so that a call that was made can be recorded.
  */
-#include <string.h>
-
 #include "tape.h"
 
-struct tn__tape_chunk {
-  struct tn__tape_chunk *behind;
-  size_t used;
-  size_t capacity;
-  size_t reserved; /* keeps what follows at multiples of 16 */
-  unsigned char bytes[];
-};
-
-enum { CHUNK = 16384, ALIGN = 16 };
-
-size_t tn__tape_room(size_t bytes) {
-  return (bytes + (ALIGN - 1)) & ~(size_t)(ALIGN - 1);
-}
+enum { CHUNK = 16384 };
 
 static void push(struct tn__tape_chunk **list, struct tn__tape_chunk *chunk) {
   chunk->used = 0;
@@ -49,13 +35,6 @@ tn_code tn__tape_reserve(const tn__env *env, tn__tape_memory *memory,
   return TN_OK;
 }
 
-void *tn__tape_take(tn__tape_memory *memory, size_t bytes) {
-  struct tn__tape_chunk *chunk = memory->chunk;
-  void *taken = chunk->bytes + chunk->used;
-  chunk->used += tn__tape_room(bytes);
-  return taken;
-}
-
 tn__tape_mark tn__tape_mark_get(const tn__tape_memory *memory) {
   return (tn__tape_mark){memory->chunk,
                          memory->chunk ? memory->chunk->used : 0};
@@ -77,21 +56,31 @@ void tn__tape_memory_deinit(const tn__env *env, tn__tape_memory *memory) {
 
 /* ----------------------------------------------------------------- layouts */
 
-size_t tn__layout_bytes(int32_t ndim) {
-  return tn__tape_room(sizeof(tn__layout)) +
-         tn__tape_room(2 * (size_t)ndim * sizeof(int64_t));
-}
-
 void tn__layout_copy(tn__tape_memory *memory, const tn__layout *from,
                      tn__layout *to) {
-  const size_t bytes = (size_t)from->ndim * sizeof(int64_t);
-  int64_t *shape = tn__tape_take(memory, 2 * bytes);
+  int64_t *shape =
+      tn__tape_take(memory, 2 * (size_t)from->ndim * sizeof *shape);
   int64_t *strides = shape + from->ndim;
-  if (bytes > 0) {
-    memcpy(shape, from->shape, bytes);
-    memcpy(strides, from->strides, bytes);
+  for (int32_t i = 0; i < from->ndim; ++i) {
+    shape[i] = from->shape[i];
+    strides[i] = from->strides[i];
   }
   *to = *from;
   to->shape = shape;
   to->strides = strides;
+}
+
+void tn__layout_share(tn__tape_memory *memory, const tn__layout *from,
+                      const tn__layout *like, tn__layout *to) {
+  bool same = like && like->ndim == from->ndim;
+  for (int32_t i = 0; same && i < from->ndim; ++i)
+    same = like->shape[i] == from->shape[i] &&
+           like->strides[i] == from->strides[i];
+  if (!same) {
+    tn__layout_copy(memory, from, to);
+    return;
+  }
+  *to = *from;
+  to->shape = like->shape;
+  to->strides = like->strides;
 }

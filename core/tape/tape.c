@@ -3,11 +3,6 @@
  */
 #include "tape.h"
 
-bool tn__dtype_is_float(tn_dtype dtype) {
-  const uint64_t floats = TN_BIT_F16 | TN_BIT_BF16 | TN_BIT_F32 | TN_BIT_F64;
-  return (tn__dtype_bit(dtype) & floats) != 0;
-}
-
 /* ------------------------------------------------------------------ create */
 
 tn_code tn__tape_create(tn__caller *caller, tn_tape **out) {
@@ -107,19 +102,27 @@ void tn__tape_forget(tn_tape *tape) {
   watched_enter(tape);
 }
 
+static void constants_release(tn_tape *tape) {
+  for (size_t i = 0; i < 2; ++i) tn__array_release(tape->views[i]);
+  for (size_t i = 0; i < TN__TAPE_BLANKS; ++i)
+    tn__array_release(tape->blanks[i]);
+  for (size_t i = 0; i < TN__N_DTYPES; ++i) {
+    tn__array_release(tape->constants[0][i]);
+    tn__array_release(tape->constants[1][i]);
+  }
+}
+
 void tn__tape_release(tn_tape *tape) {
   if (!tape) return;
   const tn__env *env = tape->caller->env;
   entries_drop(tape);
   for (size_t i = 0; i < tape->watched.n; ++i)
     value_free(env, tape->watched.v[i]);
-  for (size_t i = 0; i < TN__N_DTYPES; ++i) {
-    tn__array_release(tape->constants[0][i]);
-    tn__array_release(tape->constants[1][i]);
-  }
+  constants_release(tape);
   tn__vec_deinit(env, &tape->watched);
   tn__vec_deinit(env, &tape->held);
   tn__tape_memory_deinit(env, &tape->memory);
+  tn__tape_memory_deinit(env, &tape->scratch);
   tn__free(env, tape->slots);
   tn__free(env, tape);
   tn__env_release(env); /* last: it may be the end of the runtime */
@@ -221,19 +224,68 @@ static tn_code scalar_create(tn__device *device, tn_dtype dtype,
   return rc;
 }
 
-/* Those of the cpu are made once. */
+static bool is_alike(const tn_array *array, const tn__layout *like) {
+  if (!array) return false;
+  const tn__layout layout = tn__layout_of(array);
+  return tn__layout_alike(&layout, like);
+}
+
+/* Puts an array in the place of another, and hands it out too. */
+static tn_code keep(tn_array **place, tn_array *array, tn_array **out) {
+  tn__array_release(*place);
+  *place = array;
+  *out = tn__array_retain(array);
+  return TN_OK;
+}
+
+/* One element lies as densely as kernels like it. */
+static tn_code constant_view(tn_array *scalar, const tn__layout *like,
+                             tn_array **out) {
+  static const int64_t repeated[TN_MAX_NDIM];
+  int64_t dense[TN_MAX_NDIM], size = 1;
+  for (int32_t i = 0; i < like->ndim; ++i) size *= like->shape[i];
+  tn__strides_dense(like->ndim, like->shape, dense);
+  const tn__view view = {like->ndim, like->shape, size == 1 ? dense : repeated,
+                         0};
+  return tn__array_view(scalar, &view, out);
+}
+
+/* Those of the cpu are made once, and the last views of them are kept: a loss
+ * has the same shape each time. */
 tn_code tn__tape_constant(tn_tape *tape, uint32_t number,
                           const tn__layout *like, tn_array **out) {
-  static const int64_t strides[TN_MAX_NDIM];
   const int bit = __builtin_ctzll(tn__dtype_bit(like->dtype));
   const bool cached = like->device == tape->caller->env->cpu;
-  const tn__view view = {like->ndim, like->shape, strides, 0};
-  tn_array *mine = NULL;
+  tn_array *mine = NULL, *view = NULL;
   tn_array **scalar = cached ? &tape->constants[number][bit] : &mine;
   *out = NULL;
+  if (cached && is_alike(tape->views[number], like)) {
+    *out = tn__array_retain(tape->views[number]);
+    return TN_OK;
+  }
   if (!*scalar)
     TN__TRY(scalar_create(like->device, like->dtype, number, scalar));
-  const tn_code rc = tn__array_view(*scalar, &view, out);
+  const tn_code rc = constant_view(*scalar, like, &view);
   tn__array_release(mine);
+  if (rc == TN_OK && cached) return keep(&tape->views[number], view, out);
+  *out = view;
   return rc;
+}
+
+/* Larger ones are not kept: a kernel may have wanted memory for them, and
+ * making them is no part of what it takes to compute on them. */
+tn_code tn__tape_blank(tn_tape *tape, const tn__layout *like, tn_array **out) {
+  tn_array *array = NULL;
+  *out = NULL;
+  for (uint32_t i = 0; i < TN__TAPE_BLANKS; ++i) {
+    if (!is_alike(tape->blanks[i], like)) continue;
+    *out = tn__array_retain(tape->blanks[i]);
+    return TN_OK;
+  }
+  TN__TRY(tn__layout_array(like, &array));
+  if (array->block->bytes <= TN__BLOCK_ROOM)
+    return keep(&tape->blanks[tape->next_blank++ % TN__TAPE_BLANKS], array,
+                out);
+  *out = array;
+  return TN_OK;
 }

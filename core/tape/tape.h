@@ -112,12 +112,27 @@ typedef struct tn__tape_mark {
   size_t used;
 } tn__tape_mark;
 
+struct tn__tape_chunk {
+  struct tn__tape_chunk *behind;
+  size_t used;
+  size_t capacity;
+  size_t reserved; /* keeps what follows at multiples of 16 */
+  unsigned char bytes[];
+};
+
 /* What a take of so many bytes uses up. */
-size_t tn__tape_room(size_t bytes);
+static inline size_t tn__tape_room(size_t bytes) {
+  return (bytes + 15) & ~(size_t)15;
+}
 /* The next takes that use up so many bytes together succeed. */
 tn_code tn__tape_reserve(const tn__env *env, tn__tape_memory *memory,
                          size_t bytes);
-void *tn__tape_take(tn__tape_memory *memory, size_t bytes);
+static inline void *tn__tape_take(tn__tape_memory *memory, size_t bytes) {
+  struct tn__tape_chunk *chunk = memory->chunk;
+  void *taken = chunk->bytes + chunk->used;
+  chunk->used += tn__tape_room(bytes);
+  return taken;
+}
 tn__tape_mark tn__tape_mark_get(const tn__tape_memory *memory);
 /* Gives back what was taken since, as far as that is easy. */
 void tn__tape_rewind(tn__tape_memory *memory, tn__tape_mark mark);
@@ -127,9 +142,16 @@ void tn__tape_memory_deinit(const tn__env *env, tn__tape_memory *memory);
 
 /* Bytes of a layout of so many dimensions, and a copy of one in taken memory
  * that is reserved. */
-size_t tn__layout_bytes(int32_t ndim);
+static inline size_t tn__layout_bytes(int32_t ndim) {
+  return tn__tape_room(sizeof(tn__layout)) +
+         tn__tape_room(2 * (size_t)ndim * sizeof(int64_t));
+}
 void tn__layout_copy(tn__tape_memory *memory, const tn__layout *from,
                      tn__layout *to);
+/* The same, but where `like` has these shape and strides already, they are not
+ * copied: the two then live equally long. `like` may be NULL. */
+void tn__layout_share(tn__tape_memory *memory, const tn__layout *from,
+                      const tn__layout *like, tn__layout *to);
 
 /* ---------------------------------------------------------------- tape.c */
 
@@ -137,6 +159,8 @@ typedef struct tn__tape_slot {
   uint64_t serial; /* 0: free */
   tn__tape_value *newest;
 } tn__tape_slot;
+
+enum { TN__TAPE_BLANKS = 4 };
 
 struct tn_tape {
   tn__caller *caller;
@@ -152,7 +176,11 @@ struct tn_tape {
   uint64_t last_serial;
   tn__vec held;                         /* tn_operator *: of the entries */
   tn__vec watched;                      /* tn__tape_value *, not in `memory` */
+  tn__tape_memory scratch;              /* of the gradient under way */
   tn_array *constants[2][TN__N_DTYPES]; /* 0-d: zeros, ones; made on demand */
+  tn_array *views[2]; /* of constants, the last that were asked for */
+  tn_array *blanks[TN__TAPE_BLANKS]; /* small arrays without memory, the same */
+  uint32_t next_blank;
 };
 
 /* Takes back what was recorded after the mark. */
@@ -172,12 +200,18 @@ void tn__tape_append(tn_tape *tape, tn__tape_entry *entry);
 /* A new dense array of this dtype and shape, on its device. The caller releases
  * *out. */
 tn_code tn__layout_array(const tn__layout *like, tn_array **out);
+/* The same where only dtype, shape and device matter: nobody reads or writes
+ * its elements. The caller releases *out. */
+tn_code tn__tape_blank(tn_tape *tape, const tn__layout *like, tn_array **out);
 /* A view that repeats 0 or 1 over a shape. The caller releases *out. */
 tn_code tn__tape_constant(tn_tape *tape, uint32_t number,
                           const tn__layout *like, tn_array **out);
 
 /* A floating-point type, which alone has gradients. */
-bool tn__dtype_is_float(tn_dtype dtype);
+static inline bool tn__dtype_is_float(tn_dtype dtype) {
+  return dtype == TN_F32 || dtype == TN_F64 || dtype == TN_F16 ||
+         dtype == TN_BF16;
+}
 
 /* ---------------------------------------------------------- index.c      */
 
@@ -188,9 +222,21 @@ enum { /* what the tape knows of an array */
        TN__KNOWN_STALE = 3   /* somebody else has written it since */
 };
 
-tn__layout tn__layout_of(const tn_array *array);
+static inline tn__layout tn__layout_of(const tn_array *array) {
+  const tn_tensor *t = &array->tensor;
+  return (tn__layout){.device = array->block->device,
+                      .dtype = t->dtype,
+                      .ndim = t->ndim,
+                      .offset = array->offset,
+                      .shape = t->shape,
+                      .strides = t->strides};
+}
 bool tn__layout_same(const tn__layout *a, const tn__layout *b);
-uint64_t tn__array_version(const tn_array *array);
+/* Whether a new dense array like the one would be like the other. */
+bool tn__layout_alike(const tn__layout *a, const tn__layout *b);
+static inline uint64_t tn__array_version(const tn_array *array) {
+  return atomic_load_explicit(&array->block->version, memory_order_relaxed);
+}
 
 /* Which value the array is, or is a part of: the newest that it meets. */
 int tn__tape_find(tn_tape *tape, const tn_array *array, tn__tape_value **out);
@@ -267,7 +313,6 @@ typedef struct tn__sweep {
   tn_tape *tape;
   const tn_tape_query *query;
   bool record;
-  tn__arena arena;
   tn__slope *slopes;        /* by id of the value */
   uint32_t n_slopes;        /* values made by this gradient come behind */
   tn__tape_value **sources; /* of query->of */
@@ -279,7 +324,7 @@ typedef struct tn__sweep {
 /* Where a contribution to the gradient of a part of a value goes. */
 typedef struct tn__aim {
   tn_array *base; /* the value's gradient; borrowed */
-  tn_array *part; /* a view of it; the caller releases */
+  tn_array *part; /* a view of it, which the caller releases, or `base` */
   bool overwrite; /* nothing is there yet, and `part` covers `base` */
   bool repeats;
 } tn__aim;

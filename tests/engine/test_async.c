@@ -148,7 +148,7 @@ static tn_code push_relay(tn__engine *engine, relay *self, tn__var *x,
 }
 
 /* Each is ended by a thread of its own, in any order. */
-Test(async, many_are_ended_by_many_threads, .timeout = 30) {
+Test(async, many_are_ended_by_many_threads, .timeout = 20) {
   enum { N = 32 };
   for (int k = 1; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);

@@ -342,3 +342,28 @@ Test(loop, the_lowest_failing_slice_gives_the_code, .timeout = 20) {
     engine_close(engine);
   }
 }
+
+/* The first slice brings help, the third fails, and then the second does. */
+static int32_t fail_late(void *arg, int64_t begin, int64_t end) {
+  _Atomic int *failing = (_Atomic int *)arg;
+  (void)end;
+  if (begin == 0) {
+    spin_us(1000);
+    return TN_OK;
+  }
+  if (begin == 2) atomic_store(failing, 1);
+  while (begin == 1 && atomic_load(failing) == 0) sched_yield();
+  if (begin == 1) spin_us(500);
+  return 1000 + (int32_t)begin;
+}
+
+Test(loop, a_lower_slice_counts_though_it_fails_later, .timeout = 20) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    if (kinds[k].workers < 2) continue;
+    tn__engine *engine = engine_open(&kinds[k]);
+    _Atomic int failing = 0;
+    cr_assert_eq(tn__parallel_for(engine, 100, 1, fail_late, &failing), 1001,
+                 "%s", kinds[k].name);
+    engine_close(engine);
+  }
+}

@@ -87,7 +87,7 @@ static void expect_pushed_or_not(const kind *how, int64_t at, bool for_ever) {
   engine_close(engine);
 }
 
-Test(memory, a_function_is_pushed_or_is_not, .timeout = 30) {
+Test(memory, a_function_is_pushed_or_is_not, .timeout = 20) {
   for (int k = 0; k < N_KINDS; ++k)
     for (int64_t at = 1; at < 12; ++at) {
       expect_pushed_or_not(&kinds[k], at, false);

@@ -550,7 +550,7 @@ Test(queue, the_naive_engine_waits_for_the_device_inside_of_push) {
   s.device.eager = true;
   for (int i = 1; i <= 3; ++i) {
     cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
-    cr_assert_eq(s.lines[0].done, i);
+    cr_assert_eq(s.lines[0].done, (uint64_t)i);
   }
   cr_assert_eq(push_on(&s, 1, ON(R(x), W(y))), TN_OK);
   push_host(&s, ON(R(y)));

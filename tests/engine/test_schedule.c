@@ -67,7 +67,7 @@ static void expect_serial_for(graph_kind graph, uint64_t seed, int n) {
       }
 }
 
-Test(schedule, does_what_its_jobs_do_one_by_one, .timeout = 30) {
+Test(schedule, does_what_its_jobs_do_one_by_one, .timeout = 20) {
   const uint64_t seed = seed_or(17);
   expect_serial_for((graph_kind){.n_places = 40, .most_reads = 3}, seed, 3);
   expect_serial_for((graph_kind){.n_places = 12}, seed, 2);
@@ -75,7 +75,7 @@ Test(schedule, does_what_its_jobs_do_one_by_one, .timeout = 30) {
 }
 
 /* What failed, and what could not be run for it, and nothing else. */
-Test(schedule, errors_reach_exactly_those_that_they_concern, .timeout = 30) {
+Test(schedule, errors_reach_exactly_those_that_they_concern, .timeout = 20) {
   const uint64_t seed = seed_or(23);
   graph_kind graph = {.n_places = 40, .most_reads = 3, .failing = 100};
   expect_serial_for(graph, seed, 3);

@@ -278,7 +278,7 @@ Test(wait, a_function_run_here_returns_what_kept_it_from_running) {
   }
 }
 
-Test(wait, functions_run_here_by_several_threads_take_turns, .timeout = 30) {
+Test(wait, functions_run_here_by_several_threads_take_turns, .timeout = 20) {
   enum { N = 4 };
   tn__engine *engine = engine_dispatch(2);
   tn__var x = {0};

@@ -14,8 +14,8 @@
  *
  * One transition is one atomic access of the code: a compare-and-swap that
  * succeeds (one that fails changes nothing and is tried again), a step under
- * LOCK, the subtraction from a token's counter. Waiting for LOCK is a transition
- * that cannot be taken yet. Memory is sequentially consistent here; that the
+ * LOCK, the subtraction from a token's counter. Waiting for LOCK is a
+ * transition that cannot be taken yet. Memory is sequentially consistent here; that the
  * code's acquire and release suffice is for ThreadSanitizer.
  *
  * run.py checks it, and that each of the faults FAULT_... is found.
@@ -27,7 +27,8 @@
 #define WRITER 2
 #define QUEUED 4
 #define ERROR 8
-#define READER 16
+#define LEAVING 16
+#define READER 32
 
 #define NONE 0
 #define READ 1
@@ -37,6 +38,7 @@
 /* tn__var, tn__token, tn__engine: what the code has. */
 byte word[N_VARS];
 byte n_queued[N_VARS];
+byte n_along[N_VARS]; /* of them, at the head: what the writer took along */
 byte queue[N_VARS * N_OPS]; /* the head first */
 byte lacks[N_OPS]; /* tn__token.wait */
 bit ready[N_OPS];  /* the token stands in the pool */
@@ -53,7 +55,15 @@ bit freed[N_OPS]; /* the token */
 bit carries[N_VARS]; /* an error, if all ran in order of the pushes */
 bit spoiled[N_OPS];  /* fails, or is not run, then */
 
+#ifdef WAITS
+#define MAY_LEAVE(op) ((op) == 2)
+#else
+#define MAY_LEAVE(op) false
+#endif
+
 #define MODE(op, v) mode[(op) * N_VARS + (v)]
+/* Reads it, so that an error on it counts. */
+#define MINDS(op, v) (MODE(op, v) == READ || MODE(op, v) == UPDATE)
 #define SHARE(a, b, v)                        \
   (MODE(a, v) != NONE && MODE(b, v) != NONE && \
    (MODE(a, v) >= UPDATE || MODE(b, v) >= UPDATE))
@@ -72,9 +82,8 @@ inline begin(op) {
 inline foresee(op) {
   older[op] = pushed;
   pushed = pushed | (1 << op);
-  spoiled[op] = fails[op] ||
-                (carries[0] && (MODE(op, 0) == READ || MODE(op, 0) == UPDATE)) ||
-                (carries[1] && (MODE(op, 1) == READ || MODE(op, 1) == UPDATE));
+  spoiled[op] = fails[op] || (carries[0] && MINDS(op, 0)) ||
+                (carries[1] && MINDS(op, 1));
   if
   :: MODE(op, 0) >= UPDATE -> carries[0] = spoiled[op]
   :: else
@@ -132,7 +141,7 @@ inline tn__var_acquire(op, v) {
        n_queued[v] = n_queued[v] + 1
      };
      atomic { /* a plain store that ends LOCK */
-       word[v] = seen | QUEUED;
+       word[v] = seen | QUEUED | (MAY_LEAVE(op) -> LEAVING : 0);
        seen = 0
      }
   fi
@@ -174,6 +183,22 @@ inline take_out(v, place) {
   (n_queued[v] > 0 && (seen & WRITER) == 0 && \
    (MODE(HEAD(v), v) == READ || seen < READER))
 
+#ifdef FAULT_LEAVING_IGNORED
+#define MAY_TAKE_ALONG true
+#else
+#define MAY_TAKE_ALONG ((seen & LEAVING) == 0)
+#endif
+
+/* take_along() of var.c. Who is at the head does not matter for what is checked
+ * here: a writer may take along, or not. */
+inline take_along(v) {
+  if
+  :: (seen & WRITER) != 0 && n_along[v] == 0 && MAY_TAKE_ALONG ->
+     n_along[v] = n_queued[v]
+  :: true
+  fi
+}
+
 #ifdef FAULT_ONE_READER_LET_IN
 #define MORE_MAY_FOLLOW (let_in == 0)
 #else
@@ -183,7 +208,7 @@ inline take_out(v, place) {
 /* hand_over() of var.c: `let_in` becomes the set of those who are granted. LOCK
  * is held, and `seen` is the word that it will leave. */
 inline hand_over(v) {
-  d_step {
+  atomic {
     do
     :: HEAD_ADMITTED(v) && MORE_MAY_FOLLOW ->
        other = HEAD(v);
@@ -192,14 +217,18 @@ inline hand_over(v) {
        seen = (MODE(other, v) == READ -> seen + READER : seen | WRITER)
     :: else -> break
     od;
+    assert(!HEAD_ADMITTED(v)); /* readers are let in together */
     if
-    :: n_queued[v] == 0 -> seen = seen & (255 - QUEUED)
+    :: let_in != 0 && n_queued[v] > 0 -> take_along(v)
+    :: else
+    fi;
+    if
+    :: n_queued[v] == n_along[v] -> seen = seen & (255 - QUEUED - LEAVING)
     :: else
     fi;
     other = 0
   };
   atomic { /* unlock(): a plain store that ends LOCK */
-    assert(!HEAD_ADMITTED(v)); /* readers are let in together */
     word[v] = seen;
     seen = 0
   }
@@ -216,9 +245,22 @@ inline grant() {
   od
 }
 
+#ifdef FAULT_HANDED_ON_TO_READER
+#define HEAD_WRITES(v) true
+#else
+#define HEAD_WRITES(v) (MODE(HEAD(v), v) >= UPDATE)
+#endif
+
 /* tn__var_release() */
 inline tn__var_release(op, v) {
   if
+  :: d_step { /* hand_on(): from writer to writer, the word stays as it is */
+       MODE(op, v) >= UPDATE && n_along[v] > 0 && HEAD_WRITES(v) ->
+       let_in = 1 << HEAD(v);
+       take_out(v, 0);
+       n_along[v] = n_along[v] - 1
+     };
+     grant()
   :: atomic { /* compare-and-swap: one reader of several, or nobody waits */
        RELEASE_MAY_GO && MODE(op, v) == READ &&
        (word[v] >= 2 * READER || (word[v] & QUEUED) == 0) ->
@@ -226,15 +268,22 @@ inline tn__var_release(op, v) {
        word[v] = word[v] - READER
      }
   :: atomic { /* compare-and-swap: the writer, and nobody waits */
-       RELEASE_MAY_GO && MODE(op, v) >= UPDATE && (word[v] & QUEUED) == 0 ->
+       RELEASE_MAY_GO && MODE(op, v) >= UPDATE && (word[v] & QUEUED) == 0 &&
+       n_along[v] == 0 ->
        assert(word[v] & WRITER);
        word[v] = word[v] & (255 - WRITER)
      }
   :: atomic { /* compare-and-swap: LOCK, to hand over */
-       RELEASE_MAY_GO && (word[v] & QUEUED) != 0 &&
-       (MODE(op, v) >= UPDATE || word[v] < 2 * READER) ->
+       RELEASE_MAY_GO &&
+       (MODE(op, v) == READ && (word[v] & QUEUED) != 0 &&
+            word[v] < 2 * READER ||
+        MODE(op, v) >= UPDATE &&
+            (n_along[v] == 0 && (word[v] & QUEUED) != 0 ||
+             n_along[v] > 0 && MODE(HEAD(v), v) == READ)) ->
        seen = (MODE(op, v) == READ -> word[v] - READER
-                                   : word[v] & (255 - WRITER));
+                                   : word[v] & (255 - WRITER) |
+                                         (n_along[v] > 0 -> QUEUED : 0));
+       n_along[v] = 0; /* bring_back(): they stand in front already */
        word[v] = word[v] | LOCK
      };
      hand_over(v);
@@ -258,6 +307,7 @@ inline tn__var_cancel(op, v) {
     od;
     if
     :: other < n_queued[v] ->
+       assert(other >= n_along[v]); /* it can be reached */
        take_out(v, other);
        began[op] = 1; /* nobody has to wait for it from here on */
        ended[op] = 1
@@ -267,7 +317,7 @@ inline tn__var_cancel(op, v) {
   };
 #ifdef FAULT_CANCEL_HANDS_NOTHING_OVER
   atomic {
-    word[v] = (n_queued[v] == 0 -> seen & (255 - QUEUED) : seen);
+    word[v] = (n_queued[v] == n_along[v] -> seen & (255 - QUEUED - LEAVING) : seen);
     assert(bad || !HEAD_ADMITTED(v));
     seen = 0
   }
@@ -456,13 +506,13 @@ over:
 #endif
 
 /* Who is pushed first is open, so each set of three kinds is tried once. With
- * ERRORS the first of them fails, and there is something that it writes. */
+ * ERRORS the first of them fails, and overwrites one variable or both. */
 #define KIND(op) (MODE(op, 0) * 4 + MODE(op, 1))
 #ifdef ERRORS
 #define MOST OVERWRITE
 #define WANTED                                              \
   (KIND(1) <= KIND(2) && KIND(1) > 0 && MODE(0, 0) == OVERWRITE && \
-   MODE(0, 1) != UPDATE)
+   (MODE(0, 1) == NONE || MODE(0, 1) == OVERWRITE))
 #elif defined(WAITS)
 #define MOST UPDATE
 #define WANTED                                          \

@@ -5,11 +5,15 @@
 
 A comment above a fence says what it is. `<!-- file: PATH -->`: the text stands
 in that file, word for word. `<!-- run -->`: a session; each `$ command` is run
-by a shell beside a built copy of examples/author, and must print what follows.
+by a shell, and must print what follows (but for blanks that end a line); `<!--
+run: MODULE -->` where Python has that module. A session sees a built copy of examples/author, in it one of
+examples/kernel, and the programs of examples/host.
 """
 
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -25,7 +29,7 @@ TENON = Installed(BUILD, FOLDER)
 PROJECT = FOLDER / "author"
 
 PAGES = [SOURCE / "README.md", *sorted((SOURCE / "docs").glob("*.md"))]
-FENCE = re.compile(r"^<!-- (file: (\S+)|run) -->\n```\w*\n(.*?)^```$",
+FENCE = re.compile(r"^<!-- (file|run)(?:: (\S+))? -->\n```\w*\n(.*?)^```$",
                    re.S | re.M)
 SESSION = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.M)
 PLACE = re.compile(r"`((?:core|sdk|plugins|tools|tests|bench|docs|examples)/"
@@ -38,10 +42,14 @@ def is_of_file(name, text):
         f"{name} does not hold these lines:\n{text}")
 
 
-def is_printed(text):
+def is_printed(module, text):
+    if module and subprocess.run(["python3", "-c", f"import {module}"],
+                                 capture_output=True, check=False,
+                                 env=TENON.environment()).returncode:
+        raise tap.Skip(f"python3 has no {module}")
     for command, expected in SESSION.findall(text):
-        tap.equal(TENON.run("bash", "-c", command, cwd=PROJECT), expected,
-                  command)
+        found = TENON.run("bash", "-c", command, cwd=PROJECT)
+        tap.equal(re.sub(r" +$", "", found, flags=re.M), expected, command)
 
 
 def fences():
@@ -50,9 +58,9 @@ def fences():
     for page in PAGES:
         for kind, name, text in FENCE.findall(page.read_text()):
             title = f"{page.name}: {kind} {text.splitlines()[0]}"
+            holds = is_of_file if kind == "file" else is_printed
             cases.append((title.replace("#", ""),
-                          (lambda n=name, t=text: is_of_file(n, t)) if name
-                          else (lambda t=text: is_printed(t))))
+                          lambda h=holds, n=name, t=text: h(n, t)))
     return cases
 
 
@@ -68,8 +76,17 @@ def files_that_pages_name_exist():
             assert (SOURCE / place).exists(), f"{page.name}: {place}"
 
 
-def the_example_plugin_builds():
+def the_example_plugins_build():
     TENON.build_plugin(SOURCE / "examples" / "author", PROJECT)
+    TENON.build_plugin(SOURCE / "examples" / "kernel", PROJECT / "kernel")
+
+
+def the_example_programs_compile():
+    for source in (SOURCE / "examples" / "host").iterdir():
+        if source.suffix == ".c":
+            TENON.compile(source, PROJECT / source.stem)
+        else:
+            shutil.copy(source, PROJECT)
 
 
 def every_folder_says_what_it_is():
@@ -81,5 +98,6 @@ def every_folder_says_what_it_is():
 
 if __name__ == "__main__":
     with SCRATCH:
-        tap.run([the_example_plugin_builds, *fences(), links_lead_somewhere,
+        tap.run([the_example_plugins_build, the_example_programs_compile,
+                 *fences(), links_lead_somewhere,
                  files_that_pages_name_exist, every_folder_says_what_it_is])

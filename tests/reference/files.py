@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the files of arrays in tests/fuzz/seeds, which tests/ndarray reads.
+"""Writes the files of arrays in tests/fuzz/seeds, which tests/exchange reads.
 
     files.py SEEDS
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * engine_stress.c: several threads push random graphs (tests/engine/graph.h) in
  * every way that there is: plainly, from inside of functions, prepared, as
- * schedules, run by the pushing thread, ended by a foreign one, with loops
- * inside. Some tasks fail. Each thread compares what comes out with a serial
- * run, while another waits for everything, pauses the engine and records
+ * schedules, as visits, run by the pushing thread, ended by a foreign one, with
+ * loops inside. Some tasks fail. Each thread compares what comes out with a
+ * serial run, while another waits for everything, pauses the engine and records
  * traces. Meant for ThreadSanitizer; a plain program, because Criterion does
  * not start under it. Bounded by a number of graphs, never by time.
  *
@@ -206,6 +206,28 @@ static void push_prepared(const step *self) {
   tn__operation_delete(op);
 }
 
+static uint32_t choose(void *arg, tn__access *access) {
+  const tn__job *job = &((step *)arg)->job;
+  for (uint32_t i = 0; i < job->n_access; ++i) {
+    access[i] = job->access[i];
+    if (access[i].mode == TN__READ ? !tn__var_readable(access[i].var)
+                                   : !tn__var_writable(access[i].var))
+      return TN__VISIT_NOT;
+  }
+  return job->n_access;
+}
+
+static tn_code run_visit(void *arg) {
+  const tn__job *job = &((step *)arg)->job;
+  return job->run(job->arg, NULL);
+}
+
+static bool visit(step *self) {
+  tn_code code;
+  const tn__visitor visitor = {"visit", choose, run_visit, self};
+  return tn__visit(self->stage->engine, &visitor, &code);
+}
+
 /* A task that fails inside of push says so there. */
 static void push_step(step *self, uint32_t how) {
   tn__engine *engine = self->stage->engine;
@@ -229,8 +251,10 @@ static void push_step(step *self, uint32_t how) {
     case 4:
       push_prepared(self);
       return;
+    case 5:
+      if (visit(self)) return;
+      break;
     default:
-      job.arg = self->job.arg;
       break;
   }
   if (job.run == self->job.run) job.arg = self->job.arg;

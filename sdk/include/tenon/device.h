@@ -24,11 +24,11 @@
  *
  * A call on a device runs like this:
  *
- *   queue_wait(queue, fence)   for each operand that another queue last used
- *   kernel->compute            enqueues, on tn_run.stream ==
- * queue_stream(queue) fence_record(fence, queue) the call is issued; its
- * outputs carry the fence fence_query, fence_wait    when somebody wants to
- * know
+ *   queue_wait(queue, fence)    for each operand that another queue last used
+ *   kernel->compute             enqueues on tn_run.stream, the queue_stream of
+ *                               the queue
+ *   fence_record(fence, queue)  the call is issued; its outputs carry the fence
+ *   fence_query, fence_wait     when somebody wants to know
  *
  * Threads. Tags are those of op.h. [any] functions are called from any thread
  * at the same time. [worker] ones too, but for one queue from one thread at a

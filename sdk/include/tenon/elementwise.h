@@ -24,7 +24,8 @@
  *
  * is a kernel for f16, bf16 and f32, any strides, broadcast inputs and all
  * requests, compiled for three levels of x86 and run at the one that the host
- * allows.
+ * allows. The `prepare` is optional: opgen writes it for the kernels that it
+ * generates, and a manifest has no key for one of one's own.
  */
 #ifndef TENON_ELEMENTWISE_H_
 #define TENON_ELEMENTWISE_H_
