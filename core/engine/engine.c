@@ -130,23 +130,26 @@ void tn__engine_destroy(tn__engine *engine) {
 
 /* ----------------------------------------------------------------- the gate */
 
-bool tn__gate_mine(const tn__engine *engine) {
-  /* Only its holder makes the gate busy, and the holder changes to or from this
-   * thread only by itself, or while it is outside. */
-  return tn__self != 0 &&
-         atomic_load_explicit(&engine->holder, memory_order_relaxed) ==
-             tn__self &&
-         atomic_load_explicit(&engine->gate.busy, memory_order_relaxed) != 0;
-}
-
 /* What the gate knows a thread by. Where nothing may run on the pushing thread,
  * that is no thread's tn__self: then tn__enter never succeeds. */
 static uint64_t key_of(const tn__engine *engine, uint64_t thread) {
   return thread == 0 || engine->dispatch == 0 ? thread : ~thread;
 }
 
+static tn__cell *holder_of(const tn__engine *engine) {
+  return atomic_load_explicit(&engine->gate.holder, memory_order_relaxed);
+}
+
+bool tn__gate_mine(const tn__engine *engine) {
+  /* The holder changes to or from this thread only by itself, or while it is
+   * outside. */
+  const tn__cell *cell = holder_of(engine);
+  return cell != NULL && cell->thread == tn__self &&
+         atomic_load_explicit(&cell->busy, memory_order_relaxed) != 0;
+}
+
 static bool enter(tn__engine *engine) {
-  return tn__enter_as(engine, key_of(engine, tn__self));
+  return tn__self != 0 && tn__enter_as(engine, key_of(engine, tn__self));
 }
 
 /* While functions are to be seen from outside, the gate has no owner. */
@@ -156,27 +159,38 @@ static bool may_own(const tn__engine *engine) {
          atomic_load_explicit(&engine->abandoned, memory_order_relaxed) == 0;
 }
 
+/* The thread's cell; NULL if all are others'. The lock is held. */
+static tn__cell *cell_of(tn__engine *engine, uint64_t thread) {
+  for (size_t i = 0; i < TN__CELLS; ++i) {
+    tn__cell *cell = &engine->cells[i];
+    if (cell->thread == thread) return cell;
+    if (cell->thread != 0) continue;
+    cell->thread = thread;
+    cell->key = key_of(engine, thread);
+    return cell;
+  }
+  return NULL;
+}
+
 static void own(tn__engine *engine, uint64_t thread) {
   if (thread == 0 || !may_own(engine)) return;
-  atomic_store_explicit(&engine->holder, thread, memory_order_relaxed);
-  atomic_store_explicit(&engine->gate.owner, key_of(engine, thread),
-                        memory_order_release);
+  tn__cell *cell = cell_of(engine, thread);
+  atomic_store_explicit(&engine->gate.holder, cell, memory_order_relaxed);
+  atomic_store_explicit(&engine->gate.owner, cell, memory_order_release);
 }
 
 /* Takes the gate from its owner: 0 if there is none. The lock is held. */
 static uint64_t disown(tn__engine *engine) {
-  tn__gate *gate = &engine->gate;
-  const uint64_t owner =
-      key_of(engine, atomic_load_explicit(&gate->owner, memory_order_relaxed));
-  if (owner == 0) return 0;
-  atomic_store_explicit(&gate->owner, 0, memory_order_seq_cst);
-  if (owner != tn__self)
+  const tn__cell *holder = holder_of(engine);
+  if (holder == NULL) return 0;
+  atomic_store_explicit(&engine->gate.owner, NULL, memory_order_seq_cst);
+  if (holder->thread != tn__self)
     (void)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-  /* Now either the owner has read the 0, or its `busy` is seen here. */
-  while (atomic_load_explicit(&gate->busy, memory_order_acquire) != 0)
+  /* Now either the owner has read the NULL, or its `busy` is seen here. */
+  while (atomic_load_explicit(&holder->busy, memory_order_acquire) != 0)
     (void)sched_yield();
-  atomic_store_explicit(&engine->holder, 0, memory_order_relaxed);
-  return owner;
+  atomic_store_explicit(&engine->gate.holder, NULL, memory_order_relaxed);
+  return holder->thread;
 }
 
 /* Whether the thread keeps everybody else out anyway. */
@@ -188,9 +202,9 @@ static bool pausing(const tn__engine *engine) {
 /* Meanwhile another thread may have made this one the owner again. */
 static bool lock_unless_owner(tn__engine *engine) {
   (void)pthread_mutex_lock(&engine->gate_lock);
-  if (atomic_load_explicit(&engine->gate.owner, memory_order_relaxed) !=
-      key_of(engine, tn__self))
-    return true;
+  const tn__cell *owner =
+      atomic_load_explicit(&engine->gate.owner, memory_order_relaxed);
+  if (owner == NULL || owner->thread != tn__self) return true;
   (void)pthread_mutex_unlock(&engine->gate_lock);
   return false;
 }
@@ -239,9 +253,14 @@ void tn__gate_return(tn__engine *engine, uint64_t owner) {
   }
 }
 
-/* From inside of the gate everybody is kept out already. */
+/* From inside of the gate everybody is kept out already. What changes meanwhile
+ * may be what the owner must not pass by, so it comes back by way of the lock.
+ */
 void tn__engine_pause(tn__engine *engine) {
-  if (tn__gate_mine(engine)) return;
+  if (tn__gate_mine(engine)) {
+    atomic_store_explicit(&engine->gate.owner, NULL, memory_order_relaxed);
+    return;
+  }
   if (!pausing(engine)) {
     (void)pthread_mutex_lock(&engine->gate_lock);
     engine->paused_owner = disown(engine);

@@ -156,8 +156,8 @@ typedef struct tn__access {
 } tn__access;
 
 enum { /* tn__job.flags */
-       /* Short, and waits for nothing: may run inside of push, on the pushing
-        * thread, if it could run at once. */
+       /* Short, waits for nothing, and uses no other engine: may run inside of
+        * push, on the pushing thread, if it could run at once. */
        TN__JOB_SMALL = 1u << 0,
        /* `run` only begins the work; it is complete at tn__token_done. */
        TN__JOB_ASYNC = 1u << 1,
@@ -305,30 +305,38 @@ tn_code tn__trace_write(tn__engine *engine, const char *path);
  * without any mark on its variables. False means: push a job instead. Nothing
  * of this header may be called in between, but the tests of a variable,
  * tn__var_fail and tn__parallel_for, which then runs on this thread alone. */
-typedef struct tn__gate {
-  _Atomic uint64_t owner; /* tn__self of the thread; 0: nobody */
-  _Atomic uint32_t busy;  /* the owner is inside */
+typedef struct tn__cell {
+  _Alignas(64) uint64_t key; /* of one thread, for ever; 0: of none yet */
+  uint64_t thread;           /* its tn__self */
+  _Atomic uint32_t busy;     /* it is inside; only that thread writes this */
   uint32_t reserved;
-} tn__gate; /* the first member of tn__engine */
+} tn__cell;
+
+typedef struct tn__gate {
+  _Atomic(tn__cell *) owner;  /* NULL: nobody */
+  _Atomic(tn__cell *) holder; /* the owner, until it is found to be outside */
+} tn__gate;                   /* the first member of tn__engine */
 
 /* A number for each thread, from 1; 0 until the thread first pushed. */
 extern _Thread_local uint64_t tn__self
     __attribute__((tls_model("initial-exec")));
 
-/* By the name that the gate knows the owner by (engine.c). */
-static inline bool tn__enter_as(tn__engine *engine, uint64_t self) {
+/* By the name that the gate knows the owner by (engine.c). A thread that comes
+ * too late marks and clears its own cell, which nobody else's passing is judged
+ * by. */
+static inline bool tn__enter_as(tn__engine *engine, uint64_t key) {
   tn__gate *gate = (tn__gate *)engine;
-  if (self == 0 ||
-      atomic_load_explicit(&gate->owner, memory_order_relaxed) != self ||
-      atomic_load_explicit(&gate->busy, memory_order_relaxed) != 0)
+  tn__cell *cell = atomic_load_explicit(&gate->owner, memory_order_acquire);
+  if (cell == NULL || cell->key != key ||
+      atomic_load_explicit(&cell->busy, memory_order_relaxed) != 0)
     return false;
-  atomic_store_explicit(&gate->busy, 1, memory_order_relaxed);
+  atomic_store_explicit(&cell->busy, 1, memory_order_relaxed);
   /* Only the compiler is held back: whoever takes the gate away makes this
    * processor's order visible with a membarrier. */
   atomic_signal_fence(memory_order_seq_cst);
-  if (atomic_load_explicit(&gate->owner, memory_order_acquire) == self)
+  if (atomic_load_explicit(&gate->owner, memory_order_acquire) == cell)
     return true;
-  atomic_store_explicit(&gate->busy, 0, memory_order_release);
+  atomic_store_explicit(&cell->busy, 0, memory_order_release);
   return false;
 }
 
@@ -338,7 +346,8 @@ static inline bool tn__enter(tn__engine *engine) {
 
 static inline void tn__leave(tn__engine *engine) {
   tn__gate *gate = (tn__gate *)engine;
-  atomic_store_explicit(&gate->busy, 0, memory_order_release);
+  tn__cell *cell = atomic_load_explicit(&gate->holder, memory_order_relaxed);
+  atomic_store_explicit(&cell->busy, 0, memory_order_release);
 }
 
 /* What a thread does that does not own the gate: for a moment it keeps others

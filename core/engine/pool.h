@@ -113,7 +113,8 @@ struct tn__pool {
 
   /* Who has nothing to do: in steps of TN__ASLEEP those who sleep, or are about
    * to, and of TN__LOOKING those who look around. `bell` counts wake-ups that
-   * nobody has answered yet. */
+   * nobody has answered yet; TN__CLOSING stands on top of them while the threads
+   * are to end. */
   _Alignas(64) _Atomic uint32_t idle;
   _Atomic uint32_t bell;
 
@@ -130,11 +131,15 @@ struct tn__pool {
 
 #define TN__ASLEEP 1u
 #define TN__LOOKING 0x10000u
+#define TN__CLOSING 0x80000000u
 
+/* With at most 4096 workers; how many is left in engine->workers. */
 tn_code tn__pool_create(tn__engine *engine, uint32_t workers, tn__pool **out);
-/* All threads end; what is ready must have run. They start again on demand. */
+/* All threads end. They start again on demand, at once if something has become
+ * ready meanwhile. */
 void tn__pool_stop(tn__pool *pool);
-void tn__pool_destroy(tn__pool *pool); /* NULL is allowed */
+/* NULL is allowed. What is ready must have run. */
+void tn__pool_destroy(tn__pool *pool);
 
 /* Makes sure that there are threads. tn__pool_ready does it. */
 void tn__pool_start(tn__pool *pool);
@@ -143,9 +148,11 @@ void tn__pool_start(tn__pool *pool);
  * refused them) a waiting thread finds it. */
 void tn__pool_ready(tn__pool *pool, tn__token *token);
 
-/* Sleeps until *word is no longer `seen`, helping first; false when `deadline`
- * (tn__now, or TN__FOREVER) has passed. tn__pool_wake ends such sleeps after
- * *word was changed. Without a pool (NULL) there is nothing to help with. */
+/* Sleeps until *word is no longer `seen`; false when `deadline` (tn__now, or
+ * TN__FOREVER) has passed. tn__pool_wake ends such sleeps after *word was
+ * changed. One that waits for ever helps first. One with a deadline helps only
+ * if the system has refused every thread, and what it helps with may then last
+ * beyond the deadline. Without a pool (NULL) there is nothing to help with. */
 bool tn__pool_await(tn__pool *pool, _Atomic uint32_t *word, uint32_t seen,
                     uint64_t deadline);
 void tn__pool_wake(_Atomic uint32_t *word);
@@ -280,10 +287,13 @@ void tn__trace_drop(tn__engine *engine);
 
 /* ------------------------------------------------------------- engine.c */
 
+/* Threads that may ever own the gate of an engine. A cell cannot be given to
+ * another thread, since its first one may still look at it. */
+enum { TN__CELLS = 64 };
+
 struct tn__engine {
   /* Written by whoever pushes. */
-  tn__gate gate;           /* first: engine.h */
-  _Atomic uint64_t holder; /* the gate's owner, until found to be outside */
+  tn__gate gate;                /* first: engine.h */
   _Atomic uint64_t n_pushed[2]; /* tokens, in each epoch (wait.c) */
   _Atomic uint32_t epoch;
   uint32_t n_same; /* pushes in a row by `last`, under gate_lock */
@@ -316,6 +326,7 @@ struct tn__engine {
   struct tn__error **untold_end;
   uint64_t n_untold;
   struct tn__error *no_memory; /* the error that needs none */
+  tn__cell cells[TN__CELLS];   /* of threads that have owned the gate */
 };
 
 /* What sets the two engines apart. */
