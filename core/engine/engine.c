@@ -65,6 +65,7 @@ static void init(tn__engine *engine, const tn__engine_options *options) {
   engine->nested_end = &engine->nested;
   gate_lock_init(engine);
   (void)pthread_mutex_init(&engine->drain_lock, NULL);
+  (void)pthread_mutex_init(&engine->queue_lock, NULL);
 }
 
 static tn_code open_parts(tn__engine *engine) {
@@ -78,6 +79,7 @@ static void free_all(tn__engine *engine) {
   tn__pool_destroy(engine->pool);
   tn__slab_destroy(engine->slab);
   tn__error_deinit(engine);
+  (void)pthread_mutex_destroy(&engine->queue_lock);
   (void)pthread_mutex_destroy(&engine->drain_lock);
   (void)pthread_mutex_destroy(&engine->gate_lock);
   tn__free(engine->env, engine);
@@ -112,6 +114,7 @@ uint32_t tn__engine_workers(const tn__engine *engine) {
 void tn__engine_stop(tn__engine *engine) {
   assert(!tn__inside(engine));
   tn__drain(engine);
+  tn__queues_await(engine);
   if (engine->pool != NULL) tn__pool_stop(engine->pool);
 }
 
@@ -137,7 +140,7 @@ static uint64_t key_of(const tn__engine *engine, uint64_t thread) {
 }
 
 static tn__cell *holder_of(const tn__engine *engine) {
-  return atomic_load_explicit(&engine->gate.holder, memory_order_relaxed);
+  return atomic_load_explicit(&engine->gate.holder, memory_order_acquire);
 }
 
 bool tn__gate_mine(const tn__engine *engine) {
@@ -175,7 +178,7 @@ static tn__cell *cell_of(tn__engine *engine, uint64_t thread) {
 static void own(tn__engine *engine, uint64_t thread) {
   if (thread == 0 || !may_own(engine)) return;
   tn__cell *cell = cell_of(engine, thread);
-  atomic_store_explicit(&engine->gate.holder, cell, memory_order_relaxed);
+  atomic_store_explicit(&engine->gate.holder, cell, memory_order_release);
   atomic_store_explicit(&engine->gate.owner, cell, memory_order_release);
 }
 

@@ -21,6 +21,10 @@
  * tn__push and tn__var_delete also from inside a running function or a drop,
  * the waits not. "Pushed before" means that the push had returned.
  *
+ * An engine belongs to the process that created it. After a fork the child has
+ * none of its threads, and locks may be held there for ever: the child calls
+ * nothing of it, not even tn__engine_destroy, and creates an engine of its own.
+ *
  * files: engine.h    this page
  *        order.h     the protocol of variables (inside the folder only)
  *        pool.h      workers and their queues (inside the folder only)
@@ -79,8 +83,8 @@ typedef struct tn__engine_options {
 tn_code tn__engine_create(const tn__engine_options *options, tn__engine **out);
 
 /* Waits until everything pushed is complete and ends the threads. The engine
- * can be used again: the next push starts them anew. Not from inside a
- * function. */
+ * can be used again: the next push, also one meanwhile, starts them anew. Not
+ * from inside a function. */
 void tn__engine_stop(tn__engine *engine);
 
 /* From now on functions are dropped instead of run; what they would have
@@ -90,6 +94,7 @@ void tn__engine_abandon(tn__engine *engine);
 /* Stops and frees; NULL is allowed. No variable may be used afterwards. */
 void tn__engine_destroy(tn__engine *engine);
 
+/* How many there really are; at most 4096. */
 uint32_t tn__engine_workers(const tn__engine *engine);
 
 /* Keeps every other thread from pushing until resume: what is pushed then
@@ -221,16 +226,23 @@ enum {                       /* for what */
 
 /* Waits for what was pushed before on the variable, at most `ns` nanoseconds,
  * and reports the error that it carries then. TN_BUSY when the time is up.
- * TN_INVALID from inside a function. The waiting thread helps to execute. */
+ * TN_INVALID from inside a function. A thread that waits for ever helps to
+ * execute, and when its turn comes may be inside of a long function that has
+ * nothing to do with the variable: it returns, and those who wait behind it go
+ * on, when that is over. One with a time limit does not help, and may notice
+ * the end of a device's work up to a millisecond late. */
 tn_code tn__wait(tn__engine *engine, tn__var *var, uint32_t what, uint64_t ns);
 
-/* Waits for everything pushed before. Reports the errors of functions that
- * failed since the last time, each once. */
+/* Waits for everything pushed before, and until devices are done with it.
+ * Reports the errors of functions and devices that failed since the last time,
+ * each once. */
 tn_code tn__wait_all(tn__engine *engine);
 
 /* -------------------------------------------------------------------- loop */
 
-/* One slice [begin, end); TN_OK or a code. */
+/* One slice [begin, end); TN_OK, or a code after tn__fail: the text of the
+ * failure that counts is the caller's when the loop returns, whichever thread
+ * ran the slice. It may push, but not wait. */
 typedef int32_t tn__loop_fn(void *arg, int64_t begin, int64_t end);
 
 /* Calls fn for the slices [0, grain), [grain, 2 grain) ... of [0, n), on the

@@ -51,11 +51,16 @@ tn__error *tn__error_create(tn__engine *engine, tn_code code) {
   return error != NULL ? error : tn__error_retain(engine->no_memory);
 }
 
+/* A name that only begins like this one's is another function's. */
+static bool signed_by(const char *text, const char *name, size_t n) {
+  return strncmp(text, name, n) == 0 && (text[n] == ':' || text[n] == ' ');
+}
+
 tn_code tn__error_sign(tn_code code, const char *name) {
   char text[TN__ERROR_MAX];
   const size_t n = name != NULL ? strlen(name) : 0;
   memcpy(text, tn_error_text(), strlen(tn_error_text()) + 1);
-  if (n == 0 || strncmp(text, name, n) == 0) return code;
+  if (n == 0 || signed_by(text, name, n)) return code;
   return tn__fail(code, "%s: %s", name, text);
 }
 
@@ -96,7 +101,6 @@ tn_code tn__error_say(const tn__error *error) {
 
 /* ----------------------------------------------------------------- wait_all */
 
-/* A function may leave one failure on several variables by tn__var_fail. */
 static bool same(const tn__error *a, const tn__error *b) {
   return a->code == b->code && strcmp(a->text, b->text) == 0;
 }
@@ -107,16 +111,24 @@ static tn__error *last_untold(tn__engine *engine) {
   return last;
 }
 
+/* The lock is held. The error in reserve is one for many, and is counted only.
+ */
+static void append(tn__engine *engine, tn__error *error) {
+  if (engine->n_untold++ >= UNTOLD_MAX || error == engine->no_memory) return;
+  *engine->untold_end = tn__error_retain(error);
+  engine->untold_end = &error->next;
+}
+
 void tn__error_announce(tn__engine *engine, tn__error *error) {
   (void)pthread_mutex_lock(&engine->error_lock);
+  append(engine, error);
+  (void)pthread_mutex_unlock(&engine->error_lock);
+}
+
+void tn__error_announce_again(tn__engine *engine, tn__error *error) {
+  (void)pthread_mutex_lock(&engine->error_lock);
   const tn__error *last = last_untold(engine);
-  if (last == NULL || !same(last, error)) {
-    /* The error in reserve is one for many, and is counted only. */
-    if (engine->n_untold++ < UNTOLD_MAX && error != engine->no_memory) {
-      *engine->untold_end = tn__error_retain(error);
-      engine->untold_end = &error->next;
-    }
-  }
+  if (last == NULL || !same(last, error)) append(engine, error);
   (void)pthread_mutex_unlock(&engine->error_lock);
 }
 
@@ -140,7 +152,7 @@ tn_code tn__var_check(const tn__var *var) {
 
 void tn__var_fail(tn__engine *engine, tn__var *var, tn_code code) {
   tn__error *error = tn__error_create(engine, code);
-  tn__error_announce(engine, error);
+  tn__error_announce_again(engine, error);
   tn__error_put(var, error);
   tn__error_release(error);
 }

@@ -12,6 +12,8 @@
 
 #include "pool.h"
 
+enum { PAUSE_MIN_NS = 15625, PAUSE_MAX_NS = 1000000 };
+
 /* A point in a queue, held by all variables that the operation before it used,
  * and by whoever looks at it. */
 typedef struct tn__fence {
@@ -37,17 +39,15 @@ typedef struct tn__fences {
 /* ------------------------------------------------------------- a fence itself
  */
 
-/* Takes the point over. NULL: no memory. */
+/* Takes the point over. NULL: no memory. The queue's lock is held. */
 static fence *create(tn__queue *queue, void *point) {
   fence *f = tn__alloc(queue->env, sizeof *f);
   if (f == NULL) return NULL;
   *f = (fence){.n_owners = 1, .queue = queue, .point = point};
   atomic_fetch_add_explicit(&queue->n_owners, 1, memory_order_relaxed);
-  pthread_mutex_lock(&queue->lock);
   f->next = queue->fences;
   if (f->next != NULL) f->next->before = f;
   queue->fences = f;
-  pthread_mutex_unlock(&queue->lock);
   return f;
 }
 
@@ -62,11 +62,27 @@ static void drop_point(fence *f) {
   f->point = NULL;
 }
 
+/* False if it is the last owner. */
+static bool release_shared(fence *f) {
+  int64_t n = atomic_load_explicit(&f->n_owners, memory_order_relaxed);
+  while (n > 1)
+    if (atomic_compare_exchange_weak_explicit(&f->n_owners, &n, n - 1,
+                                              memory_order_acq_rel,
+                                              memory_order_relaxed))
+      return true;
+  return false;
+}
+
+/* The last owner goes under the queue's lock: what stands in the queue's list
+ * has an owner, and tn__fence_finish may become another one. */
 static void release(fence *f) {
   tn__queue *queue = f->queue;
-  if (atomic_fetch_sub_explicit(&f->n_owners, 1, memory_order_acq_rel) != 1)
-    return;
+  if (release_shared(f)) return;
   pthread_mutex_lock(&queue->lock);
+  if (atomic_fetch_sub_explicit(&f->n_owners, 1, memory_order_acq_rel) != 1) {
+    pthread_mutex_unlock(&queue->lock);
+    return;
+  }
   if (f->before != NULL)
     f->before->next = f->next;
   else
@@ -83,12 +99,17 @@ static bool is_done(const fence *f) {
   return atomic_load_explicit(&f->done, memory_order_acquire) != 0;
 }
 
-/* The queue's lock is held. */
+/* The queue's lock is held, and the caller is an owner, so that the queue is
+ * not the last. */
 static void finish(fence *f, tn_code code) {
   if (is_done(f)) return;
+  if (f->queue->newest == f) {
+    f->queue->newest = NULL;
+    atomic_fetch_sub_explicit(&f->n_owners, 1, memory_order_relaxed);
+  }
   if (code != TN_OK) {
     f->error = tn__error_create(f->queue->engine, code);
-    tn__error_announce(f->queue->engine, f->error);
+    tn__error_announce_again(f->queue->engine, f->error);
   }
   atomic_store_explicit(&f->done, 1, memory_order_release);
 }
@@ -262,12 +283,17 @@ void tn__fence_drop(tn__var *var) {
   free_marks(gone);
 }
 
-/* Devices know no wait that ends before the fence is done. */
+/* Devices know no wait that ends before the fence is done, and call nobody when
+ * it is: up to a deadline they are asked again and again, with pauses that grow
+ * to a millisecond, which is how late the answer may come. */
 static bool await_done(fence *f, uint64_t deadline) {
   if (deadline == TN__FOREVER) block(f);
-  while (!query(f)) {
-    if (tn__now() >= deadline) return false;
-    sched_yield();
+  for (uint64_t pause = PAUSE_MIN_NS; !query(f);) {
+    const uint64_t now = tn__now();
+    if (now >= deadline) return false;
+    const uint64_t left = deadline - now;
+    tn__futex_wait(&f->done, 0, now + (pause < left ? pause : left));
+    if (pause < PAUSE_MAX_NS) pause *= 2;
   }
   return true;
 }
@@ -384,12 +410,28 @@ bool tn__fence_before(tn__token *token) {
   return false;
 }
 
+/* The queue keeps the newest, for those who wait for everything: asynchronous
+ * jobs may record theirs at the same time. *out is NULL if there is no memory,
+ * and then *point the caller's. */
+static tn_code record(tn__queue *queue, void **point, fence **out) {
+  fence *old = NULL;
+  *out = NULL;
+  pthread_mutex_lock(&queue->lock);
+  const tn_code code = queue->ops->record(queue->ctx, point);
+  if (code == TN_OK && (*out = create(queue, *point)) != NULL) {
+    old = queue->newest;
+    queue->newest = retain(*out);
+  }
+  pthread_mutex_unlock(&queue->lock);
+  if (old != NULL) release(old);
+  return code;
+}
+
 tn_code tn__fence_after(tn__token *token) {
   tn__queue *queue = token->queue;
   void *point = NULL;
-  if (token->n_links == 0) return TN_OK;
-  TN__TRY(queue->ops->record(queue->ctx, &point));
-  fence *f = create(queue, point);
+  fence *f;
+  TN__TRY(record(queue, &point, &f));
   if (f == NULL) {
     const tn_code code = queue->ops->block(point);
     queue->ops->drop(point);
@@ -399,6 +441,18 @@ tn_code tn__fence_after(tn__token *token) {
     add(token->links[i].var, token->links[i].mode, f);
   release(f);
   return TN_OK;
+}
+
+fence *tn__fence_newest(tn__queue *queue) {
+  pthread_mutex_lock(&queue->lock);
+  fence *f = queue->newest != NULL ? retain(queue->newest) : NULL;
+  pthread_mutex_unlock(&queue->lock);
+  return f;
+}
+
+void tn__fence_await(fence *f) {
+  block(f);
+  release(f);
 }
 
 /* ----------------------------------------------------------------- the end */

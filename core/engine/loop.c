@@ -35,8 +35,9 @@ typedef struct tn__loop {
   int64_t n;
   int64_t grain;
   int64_t n_slices;
-  uint32_t depth; /* of nested loops, from 1 */
-  int32_t code;   /* of slice `failed` */
+  uint32_t depth;   /* of nested loops, from 1 */
+  int32_t code;     /* of slice `failed` */
+  tn__error *error; /* its text */
   _Alignas(64) _Atomic int64_t next;
   _Alignas(64) _Atomic int64_t failed; /* the lowest; n_slices: none */
 } tn__loop;
@@ -127,6 +128,8 @@ static void note_failure(tn__pool *pool, tn__loop *loop, int64_t slice,
                          int32_t code) {
   pthread_mutex_lock(&pool->loop_lock);
   if (slice < atomic_load_explicit(&loop->failed, memory_order_relaxed)) {
+    tn__error_release(loop->error);
+    loop->error = tn__error_create(pool->engine, (tn_code)code);
     loop->code = code;
     atomic_store_explicit(&loop->failed, slice, memory_order_relaxed);
   }
@@ -145,13 +148,19 @@ static bool run_next(tn__pool *pool, tn__loop *loop) {
   return true;
 }
 
+/* In a frame, so that a slice finds itself inside of a function, as it does on
+ * the caller's thread if that runs one. */
 static bool serve(tn__pool *pool, tn__loop_slot *slot) {
   tn__loop *loop = slot->loop;
   const uint32_t outer = depth_here;
+  tn__frame frame = {.outer = tn__frame_top, .engine = pool->engine};
   bool any = false;
+  frame.depth = frame.outer != NULL ? frame.outer->depth : 0;
+  tn__frame_top = &frame;
   depth_here = loop->depth;
   while (run_next(pool, loop)) any = true;
   depth_here = outer;
+  tn__frame_top = frame.outer;
   close_slot(pool, slot);
   return any;
 }
@@ -220,6 +229,14 @@ static void await_hands(tn__pool *pool, tn__loop_slot *slot) {
   }
 }
 
+/* Its text, which another thread may have set, is this thread's from here on.
+ */
+static int32_t tell_failure(const tn__loop *loop) {
+  (void)tn__error_say(loop->error);
+  tn__error_release(loop->error);
+  return loop->code;
+}
+
 static int32_t run_together(tn__pool *pool, tn__loop_slot *slot,
                             tn__loop *loop) {
   depth_here = loop->depth;
@@ -228,7 +245,7 @@ static int32_t run_together(tn__pool *pool, tn__loop_slot *slot,
   await_hands(pool, slot);
   depth_here = loop->depth - 1;
   atomic_store_explicit(&slot->state, 0, memory_order_release);
-  return loop->code;
+  return loop->code == TN_OK ? TN_OK : tell_failure(loop);
 }
 
 int32_t tn__parallel_for(tn__engine *engine, int64_t n, int64_t grain,

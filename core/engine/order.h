@@ -266,11 +266,14 @@ tn_code tn__error_init(tn__engine *engine);
 void tn__error_deinit(tn__engine *engine);
 /* To be told by the next tn__wait_all. */
 void tn__error_announce(tn__engine *engine, tn__error *error);
+/* The same for a failure that may be left in several places, one by one: it is
+ * told once if nothing else failed in between. */
+void tn__error_announce_again(tn__engine *engine, tn__error *error);
 /* What is to be told, oldest first, which the caller owns, and how many there
  * were. */
 tn__error *tn__error_collect(tn__engine *engine, uint64_t *n);
 /* Puts the name of the function that failed in front of the thread's error
- * text, unless it begins so; returns the code. */
+ * text, unless that begins with the name and a ':' or ' '; returns the code. */
 tn_code tn__error_sign(tn_code code, const char *name);
 /* "`name` was not run: " and the story of `cause`. */
 tn__error *tn__error_follow(tn__engine *engine, tn__error *cause,
@@ -287,7 +290,8 @@ tn_code tn__error_say(const tn__error *error);
 
 /* After a count of completed tokens went up: wakes who waits for them. */
 void tn__drain_notify(tn__engine *engine);
-/* Waits until all tokens of both epochs are complete. */
+/* Waits until all tokens of both epochs are complete, but not for what devices
+ * still do. */
 void tn__drain(tn__engine *engine);
 
 /* ----------------------------------------------------------------- queue.c */
@@ -304,6 +308,9 @@ tn_code tn__fence_after(tn__token *token);
  * passed before. */
 bool tn__fence_wait(tn__var *var, uint32_t what, uint64_t deadline);
 void tn__fence_drop(tn__var *var);
+/* Waits until the devices are done with everything enqueued so far; their
+ * failures are announced then. */
+void tn__queues_await(tn__engine *engine);
 /* Hands a ready token to its queue's own order. */
 void tn__queue_ready(tn__token *token);
 

@@ -8,6 +8,7 @@
  * around (TN__LOOKING), nobody needs to be woken: the last one who finds
  * something checks whether there is more, and calls the next.
  */
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -161,21 +162,24 @@ static bool cancel_sleep(tn__pool *pool) {
   return true;
 }
 
-static bool answer_bell(tn__pool *pool) {
-  uint32_t rung = atomic_load(&pool->bell);
-  while (rung > 0)
-    if (atomic_compare_exchange_weak(&pool->bell, &rung, rung - 1)) return true;
+/* False: nobody has rung, and *bell is what the bell was then. */
+static bool answer_bell(tn__pool *pool, uint32_t *bell) {
+  *bell = atomic_load(&pool->bell);
+  while ((*bell & ~TN__CLOSING) != 0)
+    if (atomic_compare_exchange_weak(&pool->bell, bell, *bell - 1)) return true;
   return false;
 }
 
 /* Comes back as one that looks around: whoever woke it has counted it so. */
 static void sleep_on(tn__seat *seat) {
   tn__pool *pool = seat->pool;
+  uint32_t bell;
   atomic_fetch_add(&pool->idle, TN__ASLEEP - TN__LOOKING);
-  if ((atomic_load(&pool->stopping) != 0 || anything(pool)) &&
-      cancel_sleep(pool))
-    return;
-  while (!answer_bell(pool)) tn__futex_wait(&pool->bell, 0, TN__FOREVER);
+  if (anything(pool) && cancel_sleep(pool)) return;
+  while (!answer_bell(pool, &bell)) {
+    if ((bell & TN__CLOSING) != 0 && cancel_sleep(pool)) return;
+    tn__futex_wait(&pool->bell, bell, TN__FOREVER);
+  }
 }
 
 static void relax(uint32_t round) {
@@ -202,6 +206,7 @@ static void *work(void *arg) {
   here = seat;
   while (atomic_load_explicit(&seat->pool->stopping, memory_order_acquire) == 0)
     if (!act(seat)) rest(seat);
+  stop_looking(seat);
   return NULL;
 }
 
@@ -230,32 +235,41 @@ static void start_threads(tn__pool *pool) {
             pool->n_workers);
 }
 
+/* Who adds work looks at `started` afterwards, and tn__pool_stop, which clears
+ * it, looks for work afterwards. */
 void tn__pool_start(tn__pool *pool) {
-  if (atomic_load_explicit(&pool->started, memory_order_acquire) != 0) return;
+  if (atomic_load(&pool->started) != 0) return;
   pthread_mutex_lock(&pool->start_lock);
-  if (atomic_load_explicit(&pool->started, memory_order_relaxed) == 0) {
+  if (atomic_load(&pool->started) == 0) {
     start_threads(pool);
-    atomic_store_explicit(&pool->started, 1, memory_order_release);
+    atomic_store(&pool->started, 1);
   }
   pthread_mutex_unlock(&pool->start_lock);
 }
 
-void tn__pool_stop(tn__pool *pool) {
+/* Every thread takes itself out of `idle`, and answers the bell if somebody has
+ * counted it as woken: so no ring is left, nor one on its way. */
+static void end_threads(tn__pool *pool) {
   pthread_mutex_lock(&pool->start_lock);
   const uint32_t n = atomic_load(&pool->n_threads);
   atomic_store(&pool->stopping, 1);
-  atomic_fetch_add(&pool->bell, n);
+  atomic_fetch_or(&pool->bell, TN__CLOSING);
   tn__futex_wake(&pool->bell, n);
-  for (uint32_t i = 0; i < n; ++i) {
-    pthread_join(pool->seats[i].thread, NULL);
-    pool->seats[i].looking = 0;
-  }
-  atomic_store(&pool->idle, 0);
+  for (uint32_t i = 0; i < n; ++i) pthread_join(pool->seats[i].thread, NULL);
+  assert(atomic_load(&pool->idle) == 0);
+  assert(atomic_load(&pool->bell) == TN__CLOSING);
   atomic_store(&pool->bell, 0);
   atomic_store(&pool->stopping, 0);
   atomic_store(&pool->n_threads, 0);
   atomic_store(&pool->started, 0);
   pthread_mutex_unlock(&pool->start_lock);
+}
+
+void tn__pool_stop(tn__pool *pool) {
+  end_threads(pool);
+  if (!anything(pool)) return;
+  tn__pool_start(pool);
+  tn__pool_call(pool, 1);
 }
 
 /* ------------------------------------------------------- create and destroy */
@@ -289,7 +303,9 @@ tn_code tn__pool_create(tn__engine *engine, uint32_t workers, tn__pool **out) {
   tn__pool *pool =
       tn__alloc_aligned(engine->env, sizeof *pool, _Alignof(tn__pool));
   if (pool == NULL) return tn__fail_memory(sizeof *pool, "the worker threads");
-  init_pool(pool, engine, workers < WORKERS_MAX ? workers : WORKERS_MAX);
+  if (workers > WORKERS_MAX) workers = WORKERS_MAX;
+  engine->workers = workers;
+  init_pool(pool, engine, workers);
   const tn_code code = init_seats(pool);
   if (code == TN_OK)
     *out = pool;
@@ -300,7 +316,7 @@ tn_code tn__pool_create(tn__engine *engine, uint32_t workers, tn__pool **out) {
 
 void tn__pool_destroy(tn__pool *pool) {
   if (pool == NULL) return;
-  tn__pool_stop(pool);
+  end_threads(pool);
   for (uint32_t i = 0; i < pool->n_seats; ++i)
     tn__deque_deinit(&pool->seats[i].deque);
   tn__free(pool->env, pool->seats);
@@ -353,7 +369,9 @@ static void stand_up(tn__seat *seat) {
   here = seat->before;
   const bool left = !tn__deque_empty(&seat->deque);
   atomic_store(&seat->taken, 0);
-  if (left) tn__pool_call(pool, 1);
+  if (!left) return;
+  tn__pool_start(pool);
+  tn__pool_call(pool, 1);
 }
 
 /* Until the word changes, or the deadline passes, or there has been nothing to
@@ -378,7 +396,9 @@ bool tn__pool_await(tn__pool *pool, _Atomic uint32_t *word, uint32_t seen,
                     uint64_t deadline) {
   bool alone = false;
   while (atomic_load(word) == seen) {
-    tn__seat *seat = sit(pool);
+    /* Nobody knows how long what it would help with takes. */
+    const bool helps = deadline == TN__FOREVER || alone;
+    tn__seat *seat = helps ? sit(pool) : NULL;
     help_until(seat, word, seen, deadline);
     stand_up(seat);
     if (atomic_load(word) != seen) break;

@@ -113,8 +113,8 @@ struct tn__pool {
 
   /* Who has nothing to do: in steps of TN__ASLEEP those who sleep, or are about
    * to, and of TN__LOOKING those who look around. `bell` counts wake-ups that
-   * nobody has answered yet; TN__CLOSING stands on top of them while the threads
-   * are to end. */
+   * nobody has answered yet; TN__CLOSING stands on top of them while the
+   * threads are to end. */
   _Alignas(64) _Atomic uint32_t idle;
   _Atomic uint32_t bell;
 
@@ -256,6 +256,8 @@ struct tn__queue {
   const tn__queue_ops *ops;
   void *ctx; /* the caller's, until tn__queue_destroy */
   char *name;
+  tn__queue *older; /* in the engine's list */
+  uint64_t number;  /* rises from the oldest to the newest */
   _Atomic int64_t n_owners;
   pthread_mutex_t lock; /* of all that follows */
   pthread_cond_t changed;
@@ -267,6 +269,7 @@ struct tn__queue {
   uint32_t ending;   /* it is to end */
   uint32_t reserved;
   struct tn__fence *fences; /* that somebody holds */
+  struct tn__fence *newest; /* held until it is found done, or NULL */
   tn__token *parked;        /* for the watcher, oldest first */
   tn__token **parked_end;
   pthread_t watcher;
@@ -275,6 +278,11 @@ struct tn__queue {
 void tn__queue_release(tn__queue *queue);
 
 /* -------------------------------------------------------------- fence.c */
+
+/* The newest of the queue, or NULL if it is done; tn__fence_await waits for it
+ * and releases it. */
+struct tn__fence *tn__fence_newest(tn__queue *queue);
+void tn__fence_await(struct tn__fence *fence);
 
 /* Before the queue's `ctx` goes: all of its fences are done, and what belongs
  * to the device is dropped; the watcher ends. */
@@ -326,6 +334,9 @@ struct tn__engine {
   struct tn__error **untold_end;
   uint64_t n_untold;
   struct tn__error *no_memory; /* the error that needs none */
+  pthread_mutex_t queue_lock;  /* of what the two below say */
+  tn__queue *queues;           /* the newest first */
+  uint64_t n_queues;           /* that there ever were */
   tn__cell cells[TN__CELLS];   /* of threads that have owned the gate */
 };
 

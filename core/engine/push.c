@@ -107,7 +107,8 @@ void tn__token_fill(tn__token *token, const tn__job *job) {
   token->queue = job->queue;
   token->next = NULL;
   token->flags |= job->flags;
-  token->priority = job->priority;
+  /* The least of all priorities is what an empty heap has. */
+  token->priority = job->priority > INT32_MIN ? job->priority : INT32_MIN + 1;
   token->name = job->name;
   token->operation = NULL;
   token->n_links = tn__links_fill(token->links, job->access, job->n_access);
@@ -166,21 +167,11 @@ static inline uint64_t in_the_way(const tn__access *access) {
   return word & ~shared;
 }
 
-/* Four at a time, the last four perhaps once more: how many there are is hard
- * to foresee for the processor, and most often nothing is in the way. */
+/* Most often nothing is: one branch at the end beats one per variable. */
 static inline bool all_free(const tn__job *job) {
-  const tn__access *access = job->access;
-  const uint32_t n = job->n_access;
   uint64_t any = 0;
-  if (n < 4) {
-    for (uint32_t i = 0; i < n; ++i) any |= in_the_way(&access[i]);
-    return any == 0;
-  }
-  for (uint32_t i = 0; i < n && any == 0; i += 4) {
-    const tn__access *four = &access[i + 4 <= n ? i : n - 4];
-    any = in_the_way(&four[0]) | in_the_way(&four[1]) | in_the_way(&four[2]) |
-          in_the_way(&four[3]);
-  }
+  for (uint32_t i = 0; i < job->n_access; ++i)
+    any |= in_the_way(&job->access[i]);
   return any == 0;
 }
 

@@ -54,12 +54,21 @@ void tn__queue_ready(tn__token *token) {
   if (begin) begin_draining(queue);
 }
 
+/* A job may have made several ready that wait in this worker's deque, while the
+ * worker goes on with the queue. */
+static void call_for_others(tn__pool *pool) {
+  tn__seat *seat = tn__pool_seat(pool);
+  if (seat != NULL && !tn__deque_empty(&seat->deque)) tn__pool_call(pool, 1);
+}
+
 void tn__queue_drain(tn__queue *queue) {
-  const bool alone = queue->engine->pool == NULL;
+  tn__pool *pool = queue->engine->pool;
+  const bool alone = pool == NULL;
   for (uint32_t n = 0; alone || n < IN_A_ROW; ++n) {
     tn__token *token = take(queue);
     if (token == NULL) return;
     tn__token_execute(token);
+    if (!alone) call_for_others(pool);
   }
   begin_draining(queue);
 }
@@ -69,6 +78,46 @@ void *tn__token_queue(const tn__token *token) {
 }
 
 /* ------------------------------------------------------- create and destroy */
+
+/* The engine's list, for those who wait for everything. */
+static void enlist(tn__queue *queue) {
+  tn__engine *engine = queue->engine;
+  pthread_mutex_lock(&engine->queue_lock);
+  queue->number = engine->n_queues++;
+  queue->older = engine->queues;
+  engine->queues = queue;
+  pthread_mutex_unlock(&engine->queue_lock);
+}
+
+static void delist(tn__queue *queue) {
+  tn__engine *engine = queue->engine;
+  pthread_mutex_lock(&engine->queue_lock);
+  tn__queue **at = &engine->queues;
+  while (*at != queue) at = &(*at)->older;
+  *at = queue->older;
+  pthread_mutex_unlock(&engine->queue_lock);
+}
+
+/* The newest fence of the next queue, below this number, that has one. */
+static struct tn__fence *next_fence(tn__engine *engine, uint64_t *below) {
+  struct tn__fence *found = NULL;
+  pthread_mutex_lock(&engine->queue_lock);
+  tn__queue *queue = engine->queues;
+  for (; queue != NULL && found == NULL; queue = queue->older) {
+    if (queue->number >= *below) continue;
+    *below = queue->number;
+    found = tn__fence_newest(queue);
+  }
+  pthread_mutex_unlock(&engine->queue_lock);
+  return found;
+}
+
+/* Queues come and go meanwhile: each is looked at once, by its number. */
+void tn__queues_await(tn__engine *engine) {
+  uint64_t below = UINT64_MAX;
+  struct tn__fence *fence;
+  while ((fence = next_fence(engine, &below)) != NULL) tn__fence_await(fence);
+}
 
 tn_code tn__queue_create(tn__engine *engine, const tn__queue_ops *ops,
                          void *ctx, const char *name, tn__queue **out) {
@@ -93,6 +142,7 @@ tn_code tn__queue_create(tn__engine *engine, const tn__queue_ops *ops,
   queue->parked_end = &queue->parked;
   pthread_mutex_init(&queue->lock, NULL);
   pthread_cond_init(&queue->changed, NULL);
+  enlist(queue);
   *out = queue;
   return TN_OK;
 }
@@ -114,5 +164,6 @@ void tn__queue_destroy(tn__queue *queue) {
   while (queue->draining != 0) pthread_cond_wait(&queue->changed, &queue->lock);
   pthread_mutex_unlock(&queue->lock);
   tn__fence_finish(queue);
+  delist(queue);
   tn__queue_release(queue);
 }

@@ -77,6 +77,22 @@ static void settle(const tn__schedule *schedule, uint32_t step,
   }
 }
 
+/* A variable that carries an error keeps it, unless the step would have
+ * overwritten it. */
+static void inherit(const tn__schedule *schedule, uint32_t step,
+                    tn__error *cause) {
+  const tn__plan *plan = &schedule->plan;
+  tn__error *error =
+      tn__error_follow(schedule->engine, cause, schedule->details[step].name);
+  for (uint32_t i = plan->first_use[step]; i < plan->first_use[step + 1]; ++i) {
+    const tn__use *use = &plan->uses[i];
+    if (use->mode == TN__OVERWRITE ||
+        (use->mode == TN__UPDATE && !carries_error(use->var)))
+      tn__error_put(use->var, error);
+  }
+  tn__error_release(error);
+}
+
 static void step_failed(tn__schedule *schedule, uint32_t step, tn_code code) {
   const char *name = schedule->details[step].name;
   tn__error *error =
@@ -93,9 +109,7 @@ static void run_carefully(tn__schedule *schedule, uint32_t step,
   const char *name = schedule->details[step].name;
   tn__error *cause = find_cause(schedule, step);
   if (cause != NULL) {
-    tn__error *error = tn__error_follow(engine, cause, name);
-    settle(schedule, step, error);
-    tn__error_release(error);
+    inherit(schedule, step, cause);
     return;
   }
   settle(schedule, step, NULL);

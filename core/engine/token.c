@@ -127,13 +127,17 @@ static tn_code call_in_frame(tn__token *token) {
   return code;
 }
 
-/* The token may be gone when an asynchronous function returns. */
+/* The token may be gone when an asynchronous function returns, and its name
+ * too: of that the beginning is kept. */
 static tn_code call_with_span(tn__token *token) {
   tn__engine *engine = token->engine;
   const tn__queue *queue = token->queue;
-  char name[NAME_MAX_ASYNC];
-  (void)snprintf(name, sizeof name, "%s",
-                 token->name != NULL ? token->name : "a function");
+  const char *name = token->name;
+  char copy[NAME_MAX_ASYNC];
+  if (name != NULL && (token->flags & TN__JOB_ASYNC) != 0) {
+    (void)snprintf(copy, sizeof copy, "%s", name);
+    name = copy;
+  }
   const uint64_t begin = tn__now();
   const tn_code code = call_in_frame(token);
   tn__trace_span(engine, name, queue, begin);
@@ -218,13 +222,25 @@ static void release_grants(tn__token *token, tn__token **keep) {
   if (keep != NULL) *keep = only;
 }
 
+/* In a frame if there is none, so that a wait in there is refused. What it
+ * pushes belongs to the epoch that goes on. */
+static void drop_inside(tn__token *token) {
+  tn__frame frame = {.outer = tn__frame_top, .engine = token->engine};
+  if (token->drop == NULL && token->operation == NULL) return;
+  const bool outside = !tn__inside(token->engine);
+  frame.depth = frame.outer != NULL ? frame.outer->depth : 0;
+  if (outside) tn__frame_top = &frame;
+  tn__drop(token->drop, token->arg);
+  if (token->operation != NULL) tn__operation_release(token->operation);
+  if (outside) tn__frame_top = frame.outer;
+}
+
 static void finish(tn__token *token, tn__token **keep) {
   if ((token->flags & TN__TOKEN_LAST) != 0)
     tn__var_deinit(token->links[0].var);
   else
     release_grants(token, keep);
-  tn__drop(token->drop, token->arg);
-  if (token->operation != NULL) tn__operation_release(token->operation);
+  drop_inside(token);
   tn__token_end(token);
 }
 

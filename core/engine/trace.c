@@ -33,6 +33,7 @@ typedef struct lane {
   struct lane *next;
   uint32_t number; /* in the file */
   uint32_t worker; /* 0: no worker */
+  uint64_t thread; /* its tn__self */
   _Atomic(block *) first;
   block *last;
 } lane;
@@ -64,9 +65,20 @@ uint64_t tn__now(void) {
 /* ----------------------------------------------------------------- recording
  */
 
-static lane *create_lane(tn__engine *engine, tn__trace *trace) {
+/* The one that this thread has already. */
+static lane *find_lane(tn__trace *trace, uint64_t thread) {
+  pthread_mutex_lock(&trace->lock);
+  lane *l = trace->lanes;
+  while (l != NULL && l->thread != thread) l = l->next;
+  pthread_mutex_unlock(&trace->lock);
+  return l;
+}
+
+static lane *create_lane(tn__engine *engine, tn__trace *trace,
+                         uint64_t thread) {
   lane *l = tn__zalloc(trace->env, sizeof *l);
   if (l == NULL) return NULL;
+  l->thread = thread;
   if (engine->pool != NULL) l->worker = tn__pool_worker(engine->pool);
   pthread_mutex_lock(&trace->lock);
   l->number = ++trace->n_lanes;
@@ -79,7 +91,9 @@ static lane *create_lane(tn__engine *engine, tn__trace *trace) {
 static lane *lane_here(tn__engine *engine) {
   tn__trace *trace = engine->trace;
   if (current.trace == trace && current.id == trace->id) return current.lane;
-  lane *l = create_lane(engine, trace);
+  const uint64_t thread = tn__self_get();
+  lane *l = find_lane(trace, thread);
+  if (l == NULL) l = create_lane(engine, trace, thread);
   if (l == NULL) return NULL;
   current.trace = trace;
   current.id = trace->id;

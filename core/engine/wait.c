@@ -215,6 +215,7 @@ tn_code tn__wait_all(tn__engine *engine) {
   uint64_t n;
   TN__TRY(tn__outside(engine, "a wait for everything"));
   if (!all_over(engine)) end_epoch(engine);
+  tn__queues_await(engine);
   tn__error *first = tn__error_collect(engine, &n);
   if (n == 0) return TN_OK;
   const tn_code code =

@@ -184,6 +184,45 @@ Test(error, wait_all_reports_each_failure_once) {
   }
 }
 
+static int count_text(const char *part) {
+  int n = 0;
+  const char *at = tn_error_text();
+  for (; (at = strstr(at, part)) != NULL; at += strlen(part)) ++n;
+  return n;
+}
+
+Test(error, functions_that_fail_alike_are_counted_one_by_one) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    tn__var x = {0}, y = {0};
+    (void)push_boom(engine, "load", "alike", ON(W(x)));
+    (void)push_boom(engine, "load", "alike", ON(W(y)));
+    cr_assert_eq(tn__wait_all(engine), TN_INVALID, "%s", kinds[k].name);
+    EXPECT_TEXT("the first of 2 failures");
+    cr_assert_eq(count_text("boom alike"), 2);
+    tn__var_deinit(&x);
+    tn__var_deinit(&y);
+    engine_close(engine);
+  }
+}
+
+/* "bo" is not the name of who says "boom". */
+Test(error, a_text_that_begins_like_the_name_is_signed_all_the_same) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    tn__var x = {0};
+    (void)push_boom(engine, "bo", "here", ON(W(x)));
+    cr_assert_eq(await(engine, &x), TN_INVALID, "%s", kinds[k].name);
+    EXPECT_TEXT("bo: boom here");
+    (void)push_boom(engine, "boom", "here", ON(W(x)));
+    cr_assert_eq(await(engine, &x), TN_INVALID);
+    cr_assert_str_eq(tn_error_text(), "boom here");
+    (void)tn__wait_all(engine);
+    tn__var_deinit(&x);
+    engine_close(engine);
+  }
+}
+
 Test(error, a_function_without_variables_fails_in_wait_all) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
@@ -272,6 +311,29 @@ Test(error, a_function_puts_an_error_on_one_of_its_variables) {
     EXPECT_TEXT("one of two");
     (void)tn__wait_all(engine);
     tn__var_deinit(&x);
+    engine_close(engine);
+  }
+}
+
+static tn_code run_mark_both(void *arg, tn__token *token) {
+  void **self = (void **)arg;
+  (void)token;
+  for (int i = 1; i <= 2; ++i)
+    tn__var_fail((tn__engine *)self[0], (tn__var *)self[i],
+                 tn__fail(TN_IO, "both of two"));
+  return TN_OK;
+}
+
+Test(error, one_failure_left_on_two_variables_is_told_once) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    tn__var x = {0}, y = {0};
+    void *arg[3] = {engine, &x, &y};
+    cr_assert_eq(push(engine, run_mark_both, arg, ON(U(x), U(y))), TN_OK);
+    cr_assert_eq(tn__wait_all(engine), TN_IO, "%s", kinds[k].name);
+    cr_assert_str_eq(tn_error_text(), "both of two");
+    tn__var_deinit(&x);
+    tn__var_deinit(&y);
     engine_close(engine);
   }
 }

@@ -4,6 +4,7 @@
  */
 #include <criterion/criterion.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -133,6 +134,42 @@ Test(loop, workers_take_part_in_what_is_long_enough, .timeout = 20) {
     company self = {.caller = pthread_self()};
     cr_assert_eq(tn__parallel_for(engine, 64, 1, await_company, &self), TN_OK);
     cr_assert_eq(self.came, 1, "%s", kinds[k].name);
+    engine_close(engine);
+  }
+}
+
+typedef struct hand {
+  company company;
+  tn__engine *engine;
+  tn__var var;
+  _Atomic int n;
+  _Atomic int pushed;
+  _Atomic int wrong;
+} hand;
+
+/* What comes tries to wait, and pushes. */
+static int32_t wait_and_push(void *arg, int64_t begin, int64_t end) {
+  hand *self = (hand *)arg;
+  if (!pthread_equal(self->company.caller, pthread_self())) {
+    if (tn__wait(self->engine, &self->var, TN__WAIT_ALL, TN__FOREVER) !=
+        TN_INVALID)
+      atomic_fetch_add(&self->wrong, 1);
+    if (push(self->engine, run_count, &self->n, ON(U(self->var))) == TN_OK)
+      atomic_fetch_add(&self->pushed, 1);
+  }
+  return await_company(&self->company, begin, end);
+}
+
+Test(loop, a_slice_elsewhere_may_push_but_not_wait, .timeout = 20) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    if (kinds[k].workers < 2) continue;
+    tn__engine *engine = engine_open(&kinds[k]);
+    hand self = {.engine = engine, .company.caller = pthread_self()};
+    cr_assert_eq(tn__parallel_for(engine, 64, 1, wait_and_push, &self), TN_OK);
+    cr_assert_eq(tn__wait_all(engine), TN_OK);
+    cr_assert_eq(self.wrong, 0, "%s", kinds[k].name);
+    cr_assert_gt(self.pushed, 0);
+    cr_assert_eq(self.n, self.pushed);
     engine_close(engine);
   }
 }
@@ -364,6 +401,39 @@ Test(loop, a_lower_slice_counts_though_it_fails_later, .timeout = 20) {
     _Atomic int failing = 0;
     cr_assert_eq(tn__parallel_for(engine, 100, 1, fail_late, &failing), 1001,
                  "%s", kinds[k].name);
+    engine_close(engine);
+  }
+}
+
+typedef struct accident {
+  company company;
+  _Atomic int64_t lowest;
+} accident;
+
+/* Every slice that another thread runs. */
+static int32_t fail_elsewhere(void *arg, int64_t begin, int64_t end) {
+  accident *self = (accident *)arg;
+  int64_t lowest = atomic_load(&self->lowest);
+  (void)await_company(&self->company, begin, end);
+  if (pthread_equal(self->company.caller, pthread_self())) return TN_OK;
+  while (begin < lowest &&
+         !atomic_compare_exchange_weak(&self->lowest, &lowest, begin))
+    continue;
+  return tn__fail(TN_IO, "slice %lld is broken", (long long)begin);
+}
+
+Test(loop, the_text_of_a_failure_comes_to_the_caller, .timeout = 20) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    if (kinds[k].workers < 2) continue;
+    tn__engine *engine = engine_open(&kinds[k]);
+    accident self = {.company.caller = pthread_self(), .lowest = INT64_MAX};
+    char expected[64];
+    (void)tn__fail(TN_INVALID, "something older");
+    cr_assert_eq(tn__parallel_for(engine, 64, 1, fail_elsewhere, &self), TN_IO,
+                 "%s", kinds[k].name);
+    (void)snprintf(expected, sizeof expected, "slice %lld is broken",
+                   (long long)self.lowest);
+    cr_assert_str_eq(tn_error_text(), expected);
     engine_close(engine);
   }
 }

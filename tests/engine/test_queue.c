@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "fixture.h"
+#include "order.h"
 
 /* ------------------------------------------------------------------- device */
 
@@ -38,6 +39,7 @@ typedef struct device {
   bool refuses;     /* the next call of record or wait */
   int fences;       /* living */
   int blocks;       /* calls of block */
+  int queries;      /* and of query */
   int n_waits;
   struct {
     const line *line;
@@ -96,6 +98,7 @@ static tn_code query_point(void *fence, bool *done) {
   const point *p = (const point *)fence;
   device *d = p->line->device;
   pthread_mutex_lock(&d->lock);
+  ++d->queries;
   *done = p->line->done >= p->number;
   const tn_code code = *done ? outcome(p) : TN_OK;
   pthread_mutex_unlock(&d->lock);
@@ -208,6 +211,11 @@ static void await_runs(const stage *self, int n) {
   while (self->n < n) sched_yield();
 }
 
+/* All functions are complete, whatever the device does. */
+static void await_issue(const stage *self) {
+  tn__drain(self->engine);
+}
+
 /* ------------------------------------------------------------ issued or done
  */
 
@@ -217,7 +225,7 @@ Test(queue, jobs_of_the_same_queue_follow_when_issued, .timeout = 20) {
     tn__var x = {0};
     stage_open(&s, engine_dispatch(workers));
     for (int i = 0; i < 10; ++i) cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
-    cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+    await_issue(&s);
     cr_assert_eq(s.n, 10);
     cr_assert_eq(s.device.n_waits + s.device.blocks, 0, "nobody waited");
     cr_assert_eq(s.lines[0].done, 0);
@@ -234,7 +242,7 @@ Test(queue, another_queue_waits_on_the_device, .timeout = 20) {
     cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
     cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
     cr_assert_eq(push_on(&s, 1, ON(R(x), U(y))), TN_OK);
-    cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+    await_issue(&s);
     cr_assert_eq(s.n, 3, "all are issued");
     cr_assert_eq(s.device.n_waits, 1);
     cr_assert_eq(s.device.waits[0].line, &s.lines[1]);
@@ -255,10 +263,10 @@ Test(queue, a_writer_waits_for_the_readers_of_other_queues, .timeout = 20) {
   stage_open(&s, engine_dispatch(1));
   cr_assert_eq(push_on(&s, 0, ON(R(x))), TN_OK);
   cr_assert_eq(push_on(&s, 1, ON(R(x))), TN_OK);
-  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  await_issue(&s);
   cr_assert_eq(s.device.n_waits, 0);
   cr_assert_eq(push_on(&s, 2, ON(U(x))), TN_OK);
-  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  await_issue(&s);
   cr_assert_eq(s.n, 3);
   cr_assert_eq(s.device.n_waits, 2);
   for (int i = 0; i < 2; ++i) cr_assert_eq(s.device.waits[i].line, &s.lines[2]);
@@ -272,10 +280,10 @@ Test(queue, what_is_done_is_not_waited_for, .timeout = 20) {
   tn__var x = {0};
   stage_open(&s, engine_dispatch(1));
   cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
-  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  await_issue(&s);
   work_off(&s.lines[0]);
   cr_assert_eq(push_on(&s, 1, ON(U(x))), TN_OK);
-  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  await_issue(&s);
   cr_assert_eq(s.n, 2);
   cr_assert_eq(s.device.n_waits, 0);
   cr_assert_eq(s.device.fences, 1, "of the last writer only");
@@ -313,7 +321,7 @@ Test(queue, the_host_reads_beside_a_device_that_reads, .timeout = 20) {
   stage_open(&s, engine_dispatch(1));
   cr_assert_eq(push_on(&s, 0, ON(R(x))), TN_OK);
   push_host(&s, ON(R(x)));
-  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  await_issue(&s);
   cr_assert_eq(s.n, 2);
   push_host(&s, ON(U(x)));
   cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, NOT_YET), TN_BUSY);
@@ -364,7 +372,7 @@ Test(queue, waits_know_readers_and_writers_of_devices, .timeout = 20) {
   tn__var x = {0}, y = {0};
   stage_open(&s, engine_dispatch(1));
   cr_assert_eq(push_on(&s, 0, ON(R(x), U(y))), TN_OK);
-  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  await_issue(&s);
   cr_assert_eq(s.n, 1);
   cr_assert_not(tn__var_writable(&x));
   cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
@@ -386,11 +394,72 @@ Test(queue, a_wait_blocks_until_the_device_is_done, .timeout = 20) {
   pthread_t thread;
   stage_open(&s, engine_dispatch(1));
   cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
-  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  await_issue(&s);
   pthread_create(&thread, NULL, work_off_later, &s.lines[0]);
   cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
   cr_assert_eq(s.lines[0].done, 1);
   pthread_join(thread, NULL);
+  stage_close(&s);
+}
+
+/* Once at the beginning and once at the end, seven times until a pause lasts a
+ * millisecond, and then once in each. */
+Test(queue, a_wait_with_a_deadline_asks_the_device_now_and_then,
+     .timeout = 20) {
+  static stage s;
+  tn__var x = {0};
+  stage_open(&s, engine_dispatch(1));
+  cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+  await_issue(&s);
+  s.device.queries = 0;
+  cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, 10 * NOT_YET), TN_BUSY);
+  cr_assert_leq(s.device.queries, 2 + 7 + 20);
+  work_off(&s.lines[0]);
+  cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, 10 * NOT_YET), TN_OK);
+  stage_close(&s);
+}
+
+/* Of a variable, of one that is gone, and of none. */
+static void push_broken(stage *self, tn__var *x, int shape) {
+  self->lines[0].broken = 1;
+  if (shape == 2)
+    cr_assert_eq(push_on(self, 0, NULL, 0), TN_OK);
+  else
+    cr_assert_eq(push_on(self, 0, ON(W(*x))), TN_OK);
+  await_issue(self);
+  if (shape == 1) tn__var_deinit(x);
+}
+
+Test(queue, the_wait_for_everything_is_for_devices_too, .timeout = 20) {
+  for (int shape = 0; shape < 3; ++shape) {
+    static stage s;
+    tn__var x = {0}, y = {0};
+    stage_open(&s, engine_dispatch(2));
+    push_broken(&s, &x, shape);
+    cr_assert_eq(push_on(&s, 1, ON(W(y))), TN_OK);
+    await_issue(&s);
+    work_off(&s.lines[1]);
+    s.device.eager = true;
+    cr_assert_eq(tn__wait_all(s.engine), TN_DEVICE, "shape %d", shape);
+    EXPECT_TEXT("a unit overheated");
+    cr_assert_eq(s.lines[0].done, 1);
+    cr_assert_eq(tn__wait_all(s.engine), TN_OK, "it is told once");
+    tn__var_deinit(&x);
+    tn__var_deinit(&y);
+    stage_close(&s);
+  }
+}
+
+Test(queue, an_engine_stops_when_its_devices_are_done, .timeout = 20) {
+  static stage s;
+  tn__var x = {0};
+  stage_open(&s, engine_dispatch(1));
+  cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+  await_issue(&s);
+  s.device.eager = true;
+  tn__engine_stop(s.engine);
+  cr_assert_eq(s.lines[0].done, 1);
+  tn__var_deinit(&x);
   stage_close(&s);
 }
 
@@ -429,7 +498,7 @@ Test(queue, a_wait_reports_what_the_device_broke, .timeout = 20) {
   stage_open(&s, engine_dispatch(1));
   s.lines[0].broken = 1;
   cr_assert_eq(push_on(&s, 0, ON(W(x))), TN_OK);
-  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  await_issue(&s);
   work_off(&s.lines[0]);
   for (int i = 0; i < 2; ++i) {
     cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, TN__FOREVER), TN_DEVICE);
@@ -451,13 +520,15 @@ Test(queue, a_device_that_refuses_fails_the_function, .timeout = 20) {
   cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_DEVICE);
   EXPECT_TEXT("launch", "the device hung up");
   cr_assert_eq(push_on(&s, 0, ON(W(x))), TN_OK);
-  cr_assert_eq(tn__wait_all(s.engine), TN_DEVICE);
+  await_issue(&s);
   s.device.refuses = true; /* to wait */
   cr_assert_eq(push_on(&s, 1, ON(R(x), W(y))), TN_OK);
   cr_assert_eq(await(&s, &y, TN__WAIT_ALL, TN__FOREVER), TN_DEVICE);
   EXPECT_TEXT("the device hung up");
   cr_assert_eq(s.n, 2, "the third was not run");
-  (void)tn__wait_all(s.engine);
+  work_off(&s.lines[0]);
+  cr_assert_eq(tn__wait_all(s.engine), TN_DEVICE);
+  EXPECT_TEXT("the first of 2 failures", "the device hung up");
   tn__var_deinit(&x);
   tn__var_deinit(&y);
   stage_close(&s);
@@ -476,7 +547,7 @@ static void expect_host_between(stage *s) {
   cr_assert_eq(s->lines[1].enqueued, 0);
   work_off(&s->lines[0]);
   await_runs(s, 2);
-  cr_assert_eq(tn__wait_all(s->engine), TN_OK);
+  await_issue(s);
   work_off(&s->lines[1]);
   cr_assert_eq(await(s, &y, TN__WAIT_ALL, TN__FOREVER), TN_OK);
   cr_assert_eq(s->device.n_waits, 0);
@@ -579,7 +650,7 @@ Test(queue, a_variable_with_a_fence_may_be_deleted, .timeout = 20) {
     int ended = 0;
     stage_open(&s, engine_dispatch(1));
     cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
-    cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+    await_issue(&s);
     cr_assert_eq(s.device.fences, 1);
     if (deinit != 0)
       tn__var_deinit(&x);
@@ -615,6 +686,43 @@ Test(queue, its_end_waits_for_the_device_and_variables_outlive_it,
   stage_close(&s);
 }
 
+typedef struct rival {
+  tn__var *var;
+  pthread_barrier_t *both;
+} rival;
+
+static void *let_go(void *arg) {
+  const rival *self = (const rival *)arg;
+  pthread_barrier_wait(self->both);
+  tn__var_deinit(self->var);
+  return NULL;
+}
+
+/* Either the variable or the end of the queue is the last to hold the fence. */
+Test(queue, its_end_meets_the_end_of_a_variable, .timeout = 20) {
+  enum { ROUNDS = 200 };
+  static stage s;
+  pthread_barrier_t both;
+  pthread_barrier_init(&both, NULL, 2);
+  stage_open(&s, engine_dispatch(1));
+  s.device.eager = true;
+  for (int i = 0; i < ROUNDS; ++i) {
+    tn__var x = {0};
+    pthread_t thread;
+    rival other = {&x, &both};
+    cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+    await_issue(&s);
+    pthread_create(&thread, NULL, let_go, &other);
+    pthread_barrier_wait(&both);
+    tn__queue_destroy(s.queues[0]);
+    pthread_join(thread, NULL);
+    cr_assert_eq(s.device.fences, 0);
+    open_queue(&s, 0, &ops);
+  }
+  pthread_barrier_destroy(&both);
+  stage_close(&s);
+}
+
 static tn_code run_begin(void *arg, tn__token *token) {
   TN__TRY(run_enqueue(arg, token));
   tn__token_done(token, TN_OK);
@@ -634,7 +742,7 @@ Test(queue, an_asynchronous_job_leaves_its_fence_when_it_is_done,
                        .flags = TN__JOB_ASYNC,
                        .queue = s.queues[0]};
   cr_assert_eq(tn__push(s.engine, &job), TN_OK);
-  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  await_issue(&s);
   cr_assert_eq(await(&s, &x, TN__WAIT_ALL, NOT_YET), TN_BUSY);
   work_off(&s.lines[0]);
   cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
@@ -649,11 +757,11 @@ Test(queue, without_memory_for_a_fence_the_host_waits, .timeout = 20) {
     stage_open(&s, engine_dispatch(1));
     s.device.eager = true;
     cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
-    cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+    await_issue(&s);
     memory_fail_at(at, true);
     const tn_code code = push_on(&s, 0, ON(U(x)));
     cr_assert(code == TN_OK || code == TN_OUT_OF_MEMORY);
-    cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+    await_issue(&s);
     memory_fail_at(0, false);
     cr_assert_eq(s.n, code == TN_OK ? 2 : 1);
     cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);

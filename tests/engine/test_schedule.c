@@ -273,6 +273,33 @@ static tn_code await(tn__engine *engine, tn__var *var) {
   return tn__wait(engine, var, TN__WAIT_ALL, TN__FOREVER);
 }
 
+/* As for a function that is pushed by itself. */
+Test(schedule, a_job_that_is_not_run_leaves_an_older_error, .timeout = 20) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    tn__schedule *schedule = NULL;
+    tn__var x = {0}, y = {0};
+    _Atomic int n = 0;
+    const tn__job job = {.name = "mix",
+                         .run = run_count,
+                         .arg = &n,
+                         .access = (tn__access[]){R(x), U(y)},
+                         .n_access = 2};
+    cr_assert_eq(tn__schedule_create(engine, &job, 1, &schedule), TN_OK);
+    (void)push(engine, run_boom, (void *)(uintptr_t) "left", ON(W(x)));
+    (void)push(engine, run_boom, (void *)(uintptr_t) "right", ON(W(y)));
+    cr_assert_eq(tn__schedule_push(schedule), TN_OK);
+    cr_assert_eq(await(engine, &y), TN_INVALID, "%s", kinds[k].name);
+    cr_assert_str_eq(tn_error_text(), "job: boom right");
+    cr_assert_eq(n, 0);
+    (void)tn__wait_all(engine);
+    tn__schedule_delete(schedule);
+    tn__var_deinit(&x);
+    tn__var_deinit(&y);
+    engine_close(engine);
+  }
+}
+
 /* load -> scale -> (sum, always), beside: other. */
 Test(schedule, an_error_tells_its_story, .timeout = 20) {
   for (int k = 0; k < N_KINDS; ++k) {

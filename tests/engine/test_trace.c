@@ -292,16 +292,20 @@ Test(trace, names_are_escaped) {
 }
 
 Test(trace, a_name_of_any_length_is_written) {
-  static char name[5000];
+  static char name[5000], whole[201];
   tn__engine *engine = engine_pooled(1);
   tn__var x = {0};
   _Atomic int n = 0;
   memset(name, 'n', sizeof name - 1);
   cr_assert_eq(tn__trace_start(engine), TN_OK);
+  memset(whole, 'w', sizeof whole - 1);
   push_named(engine, name, &x, &n);
+  push_named(engine, whole, &x, &n);
   push_named(engine, "", &x, &n);
   expect_quiet(engine);
-  cr_assert_eq(count_spans(write_and_read(engine), NULL), 4);
+  const parsed *p = write_and_read(engine);
+  cr_assert_eq(count_spans(p, NULL), 6);
+  cr_assert_eq(count_spans(p, whole), 2);
   engine_close(engine);
 }
 
@@ -338,6 +342,32 @@ Test(trace, an_asynchronous_function_has_one_while_it_is_on_its_way) {
   expect_quiet(engine);
   cr_assert_eq(count_spans(write_and_read(engine), NULL), 1);
   engine_close(engine);
+}
+
+static int count_threads(const parsed *p) {
+  int n = 0;
+  for (int i = 0; i < p->n; ++i) n += strcmp(p->events[i].ph, "M") == 0;
+  return n;
+}
+
+Test(trace, a_thread_is_one_though_it_turns_to_another_engine) {
+  tn__engine *engines[2];
+  tn__var x[2] = {{0}};
+  _Atomic int n = 0;
+  const int64_t before = memory.living;
+  for (int i = 0; i < 2; ++i) {
+    engines[i] = engine_open(&kinds[0]); /* all on this thread */
+    cr_assert_eq(tn__trace_start(engines[i]), TN_OK);
+  }
+  for (int i = 0; i < 20; ++i)
+    push_named(engines[i % 2], "turn", &x[i % 2], &n);
+  for (int i = 0; i < 2; ++i) {
+    const parsed *p = write_and_read(engines[i]);
+    cr_assert_eq(count_spans(p, "turn"), 20);
+    cr_assert_eq(count_threads(p), 1);
+  }
+  for (int i = 0; i < 2; ++i) tn__engine_destroy(engines[i]);
+  cr_assert_eq(memory.living, before);
 }
 
 /* ----------------------------------------------------------- start and stop */

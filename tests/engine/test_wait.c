@@ -198,6 +198,46 @@ Test(wait, inside_of_a_function_it_is_an_error) {
   }
 }
 
+typedef struct leaver {
+  tn__engine *engine;
+  tn__var *var;
+  tn_code code;
+  _Atomic int n;
+} leaver;
+
+static tn_code run_nothing(void *arg, tn__token *token) {
+  (void)arg;
+  (void)token;
+  return TN_OK;
+}
+
+static void wait_and_push(void *arg) {
+  leaver *self = (leaver *)arg;
+  self->code = tn__wait(self->engine, self->var, TN__WAIT_ALL, TN__FOREVER);
+  cr_assert_eq(push(self->engine, run_count, &self->n, ON(U(*self->var))),
+               TN_OK);
+}
+
+Test(wait, inside_of_a_drop_it_is_an_error_and_a_push_is_none) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    tn__var x = {0}, y = {0};
+    leaver self = {.engine = engine, .var = &y, .code = TN_OK};
+    const tn__job job = {.name = "job",
+                         .run = run_nothing,
+                         .arg = &self,
+                         .drop = wait_and_push,
+                         .access = (tn__access[]){U(x)},
+                         .n_access = 1};
+    cr_assert_eq(tn__push(engine, &job), TN_OK);
+    cr_assert_eq(tn__wait_all(engine), TN_OK);
+    cr_assert_eq(self.code, TN_INVALID, "%s", kinds[k].name);
+    cr_assert_eq(tn__wait_all(engine), TN_OK);
+    cr_assert_eq(self.n, 1);
+    engine_close(engine);
+  }
+}
+
 /* ---------------------------------------------------------------- wait_all */
 
 Test(wait, for_all_comes_after_every_function) {

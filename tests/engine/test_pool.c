@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The pool from inside: what is pushed beside its stop, what nobody may keep to
+ * himself or take on, and how many workers there are.
+ */
+#include <criterion/criterion.h>
+#include <sched.h>
+
+#include "fixture.h"
+#include "pool.h"
+
+enum { SOON = 2000000 /* nanoseconds that a wait in vain lasts */ };
+
+/* A function that keeps its worker until the test lets it go. */
+typedef struct block {
+  sem_t began;
+  sem_t go;
+} block;
+
+static tn_code run_block(void *arg, tn__token *token) {
+  block *self = (block *)arg;
+  (void)token;
+  sem_post(&self->began);
+  while (sem_wait(&self->go)) continue;
+  return TN_OK;
+}
+
+static void block_init(block *self) {
+  sem_init(&self->began, 0, 0);
+  sem_init(&self->go, 0, 0);
+}
+
+static void block_begin(tn__engine *engine, block *self,
+                        const tn__access *access, uint32_t n) {
+  block_init(self);
+  cr_assert_eq(push(engine, run_block, self, access, n), TN_OK);
+  while (sem_wait(&self->began)) continue;
+}
+
+static void block_end(block *self) {
+  sem_post(&self->go);
+}
+
+/* Nobody helps: only workers can make it so many. */
+static void await_count(const _Atomic int *n, int wanted) {
+  while (*n < wanted) sched_yield();
+}
+
+/* -------------------------------------------------------------------- stop */
+
+static void *stop(void *arg) {
+  tn__pool_stop((tn__pool *)arg);
+  return NULL;
+}
+
+/* The pool looks started to who pushes, and its only thread will not look
+ * again. */
+Test(pool, what_is_pushed_while_it_stops_is_run, .timeout = 20) {
+  tn__engine *engine = engine_dispatch(1);
+  pthread_t stopper;
+  block busy;
+  _Atomic int n = 0;
+  block_begin(engine, &busy, NULL, 0);
+  pthread_create(&stopper, NULL, stop, engine->pool);
+  while (engine->pool->stopping == 0) sched_yield();
+  cr_assert_eq(push(engine, run_count, &n, NULL, 0), TN_OK);
+  cr_assert_eq(n, 0);
+  block_end(&busy);
+  pthread_join(stopper, NULL);
+  await_count(&n, 1);
+  engine_close(engine);
+}
+
+static void *stop_often(void *arg) {
+  for (int i = 0; i < 100; ++i) tn__engine_stop((tn__engine *)arg);
+  return NULL;
+}
+
+/* No sleeper and no ring of the bell may be left over from a stop. */
+Test(pool, nobody_is_miscounted_when_pushes_meet_stops, .timeout = 20) {
+  tn__engine *engine = engine_dispatch(3);
+  pthread_t stopper;
+  _Atomic int n = 0;
+  pthread_create(&stopper, NULL, stop_often, engine);
+  for (int i = 1; i <= 300; ++i) {
+    cr_assert_eq(push(engine, run_count, &n, NULL, 0), TN_OK);
+    await_count(&n, i);
+  }
+  pthread_join(stopper, NULL);
+  tn__engine_stop(engine);
+  cr_assert_eq(engine->pool->idle, 0);
+  cr_assert_eq(engine->pool->bell, 0);
+  engine_close(engine);
+}
+
+/* ------------------------------------------------------------------- others */
+
+Test(pool, a_function_of_the_least_priority_is_run, .timeout = 20) {
+  tn__engine *engine = engine_dispatch(1);
+  _Atomic int n = 0;
+  cr_assert_eq(tn__push(engine, &(tn__job){.name = "least",
+                                           .run = run_count,
+                                           .arg = &n,
+                                           .priority = INT32_MIN}),
+               TN_OK);
+  await_count(&n, 1);
+  engine_close(engine);
+}
+
+/* What it would take on may last for longer than the wait. */
+Test(pool, a_wait_with_a_deadline_takes_nothing_on, .timeout = 20) {
+  tn__engine *engine = engine_dispatch(1);
+  tn__var x = {0};
+  _Atomic int n = 0;
+  block busy;
+  block_begin(engine, &busy, ON(U(x)));
+  cr_assert_eq(push(engine, run_count, &n, NULL, 0), TN_OK);
+  cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, SOON), TN_BUSY);
+  cr_assert_eq(n, 0, "the only worker is busy");
+  block_end(&busy);
+  cr_assert_eq(tn__wait_all(engine), TN_OK);
+  cr_assert_eq(n, 1);
+  engine_close(engine);
+}
+
+static tn_code record(void *queue, void **fence) {
+  *fence = queue;
+  return TN_OK;
+}
+
+static tn_code wait_for(void *queue, void *fence) {
+  (void)queue;
+  (void)fence;
+  return TN_OK;
+}
+
+static tn_code query(void *fence, bool *done) {
+  (void)fence;
+  *done = true;
+  return TN_OK;
+}
+
+static tn_code block_for(void *fence) {
+  (void)fence;
+  return TN_OK;
+}
+
+static void drop(void *fence) {
+  (void)fence;
+}
+
+/* Of a device that has done everything at once. */
+static const tn__queue_ops ops = {record, wait_for, query, block_for, drop};
+
+static void push_block_on(tn__engine *engine, tn__queue *queue, block *job,
+                          const tn__access *access, uint32_t n) {
+  block_init(job);
+  cr_assert_eq(tn__push(engine, &(tn__job){.name = "block",
+                                           .run = run_block,
+                                           .arg = job,
+                                           .access = access,
+                                           .n_access = n,
+                                           .queue = queue}),
+               TN_OK);
+}
+
+/* The worker that drains the queue goes on with it; the other one sleeps, and
+ * has to be called for what the first job has made ready. */
+Test(pool, a_long_queue_keeps_no_host_function_from_others, .timeout = 20) {
+  tn__engine *engine = engine_dispatch(2);
+  tn__queue *queue = NULL;
+  tn__var x = {0};
+  _Atomic int n = 0;
+  block first, second;
+  int ctx = 0;
+  cr_assert_eq(tn__queue_create(engine, &ops, &ctx, "line", &queue), TN_OK);
+  push_block_on(engine, queue, &first, ON(U(x)));
+  while (sem_wait(&first.began)) continue;
+  push_block_on(engine, queue, &second, NULL, 0);
+  for (int i = 0; i < 2; ++i)
+    cr_assert_eq(push(engine, run_count, &n, ON(R(x))), TN_OK);
+  while (engine->pool->idle != TN__ASLEEP) sched_yield();
+  block_end(&first);
+  while (sem_wait(&second.began)) continue;
+  await_count(&n, 2);
+  block_end(&second);
+  tn__queue_destroy(queue);
+  tn__var_deinit(&x);
+  engine_close(engine);
+}
+
+Test(pool, it_says_how_many_workers_there_really_are) {
+  tn__engine *engine = engine_dispatch(5000);
+  cr_assert_eq(tn__engine_workers(engine), 4096);
+  engine_close(engine);
+}
