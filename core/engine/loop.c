@@ -23,8 +23,9 @@
 #define ASLEEP (1u << 26) /* the caller sleeps until the hands have left */
 
 enum {
-  WORTH_NS = 100000, /* what must be left for each worker that is woken */
-  SPIN_NS = 20000,   /* how long the caller waits for the hands awake */
+  WORTH_NS = 30000, /* what must be left for each worker that is woken: it may
+                       come too late for this loop, and then for the next */
+  SPIN_NS = 20000,  /* how long the caller waits for the hands awake */
   RELAX = 8,
   YIELD = 16
 };

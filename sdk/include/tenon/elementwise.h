@@ -366,7 +366,7 @@ TN_KERNEL_ONCE void tn_kernel_store_f64(const tn_kernel_line *to,
 /* Elements that one pass through scratch memory takes. */
 #define TN_KERNEL_BLOCK 256
 /* Elements of one slice of a parallel loop. */
-#define TN_KERNEL_GRAIN 65536
+#define TN_KERNEL_GRAIN 32768
 #define TN_KERNEL_MAX_IN (TN_KERNEL_MAX_OPERANDS - 1)
 
 /* What a body computes: n elements, dense, all of the body's type. `out` may
