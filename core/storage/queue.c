@@ -170,7 +170,7 @@ static tn_code lane_open(tn__device *device, uint32_t purpose,
   const tn_device *table = device->table;
   lane *l = &device->lanes->lane[purpose];
   tn_device_error error = {.struct_size = sizeof error};
-  char name[TN__DEVICE_TEXT + 8];
+  char place[TN__DEVICE_TEXT], name[TN__DEVICE_TEXT + 8];
   int32_t rc =
       table->queue_open(table->ctx, device->id, purpose, 0, &l->queue, &error);
   if (rc == TN_OK && l->queue == NULL) rc = TN_PLUGIN;
@@ -181,8 +181,8 @@ static tn_code lane_open(tn__device *device, uint32_t purpose,
   l->device = device;
   TN__TRY(fence_open(device, &l->last));
   l->stream = table->queue_stream(table->ctx, l->queue);
-  (void)tn__device_text(device, name);
-  (void)strcat(name, purposes[purpose]);
+  (void)snprintf(name, sizeof name, "%s%s", tn__device_text(device, place),
+                 purposes[purpose]);
   return tn__queue_create(device->env->engine, &queue_ops, l, name, out);
 }
 

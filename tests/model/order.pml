@@ -15,8 +15,8 @@
  * One transition is one atomic access of the code: a compare-and-swap that
  * succeeds (one that fails changes nothing and is tried again), a step under
  * LOCK, the subtraction from a token's counter. Waiting for LOCK is a
- * transition that cannot be taken yet. Memory is sequentially consistent here; that the
- * code's acquire and release suffice is for ThreadSanitizer.
+ * transition that cannot be taken yet. Memory is sequentially consistent here;
+ * that the code's acquire and release suffice is for ThreadSanitizer.
  *
  * run.py checks it, and that each of the faults FAULT_... is found.
  */
@@ -317,7 +317,8 @@ inline tn__var_cancel(op, v) {
   };
 #ifdef FAULT_CANCEL_HANDS_NOTHING_OVER
   atomic {
-    word[v] = (n_queued[v] == n_along[v] -> seen & (255 - QUEUED - LEAVING) : seen);
+    word[v] = (n_queued[v] == n_along[v] -> seen & (255 - QUEUED - LEAVING)
+                                         : seen);
     assert(bad || !HEAD_ADMITTED(v));
     seen = 0
   }
