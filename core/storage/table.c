@@ -20,7 +20,7 @@ static tn_code check_name(const tn_device *table) {
   while (n <= NAME_MAX_BYTES && name[n] != '\0' &&
          strchr("abcdefghijklmnopqrstuvwxyz0123456789_", name[n]))
     ++n;
-  if (name[n] == '\0' && n <= NAME_MAX_BYTES && *name >= 'a' && *name <= 'z')
+  if (n <= NAME_MAX_BYTES && name[n] == '\0' && *name >= 'a' && *name <= 'z')
     return TN_OK;
   return tn__fail(TN_PLUGIN,
                   "the device name \"%.32s\" is not 1 to %d of a-z, 0-9 and _ "
