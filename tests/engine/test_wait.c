@@ -2,6 +2,7 @@
  * Waits: for writers or for all, with a limit, and where they are forbidden.
  */
 #include <criterion/criterion.h>
+#include <sched.h>
 
 #include "fixture.h"
 
@@ -164,6 +165,26 @@ Test(wait, a_reader_is_let_go_before_other_readers_end, .timeout = 20) {
   held_await(&reader);
   held_end(&reader, TN_OK);
   cr_assert_eq(tn__wait_all(engine), TN_OK);
+  engine_close(engine);
+}
+
+/* A reader that was pushed behind a wait for all begins when that gives up,
+ * while the one that it waited for goes on. */
+Test(wait, giving_up_lets_in_who_stands_behind, .timeout = 20) {
+  tn__engine *engine = engine_dispatch(1);
+  tn__var x = {0};
+  held first, second;
+  waiter self = {engine, &x, TN__WAIT_ALL, 50 * SOON, TN_INTERNAL, {{0}}, 0};
+  held_begin(engine, &first, ON(R(x)));
+  waiter_start(&self);
+  while (tn__var_readable(&x) && sem_trywait(&self.over) != 0)
+    (void)sched_yield();
+  held_begin(engine, &second, ON(R(x)));
+  cr_assert_eq(waiter_join(&self), TN_BUSY);
+  held_end(&first, TN_OK);
+  held_end(&second, TN_OK);
+  cr_assert_eq(tn__wait_all(engine), TN_OK);
+  cr_assert(tn__var_writable(&x));
   engine_close(engine);
 }
 
