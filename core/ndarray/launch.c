@@ -39,8 +39,11 @@ static void use(tn__work *w, tn__var *var, uint32_t mode) {
 /* What is added to, or starts as it was, is not overwritten. */
 static uint32_t output_mode(const tn__work *w, uint32_t i) {
   const tn__operand *out = &w->out_info[i];
-  bool adds = w->req[i] == TN_REQ_ADD || out->after == TN__AFTER_ADD;
-  if (adds && out->before != TN__BEFORE_ZERO) return TN__UPDATE;
+  /* Zeros for a kernel that only adds go into the temporary, if there is one,
+   * and otherwise overwrite the output. */
+  if (out->after == TN__AFTER_ADD) return TN__UPDATE;
+  if (w->req[i] == TN_REQ_ADD && out->before != TN__BEFORE_ZERO)
+    return TN__UPDATE;
   return tn__array_write_mode(out->array);
 }
 

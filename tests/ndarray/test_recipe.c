@@ -227,6 +227,24 @@ Test(recipe, an_error_stays_when_a_call_only_adds) {
   drop(x, y, NULL);
 }
 
+/* A kernel that only adds gets zeros in a temporary, which is added then: the
+ * output is not overwritten by that. */
+Test(recipe, an_error_stays_when_a_temporary_is_added) {
+  tn_array *m = floats(SHAPE(2, 2), VALUES(1, 2, 3, 4)),
+           *n = floats(SHAPE(2, 2), VALUES(1, 1, 1, 1)), *t = NULL;
+  cr_assert_eq(tn__array_transpose(n, NULL, &t), TN_OK);
+  cr_assert_eq(call_req("probe.add", IN(m), &t, TN_REQ_ADD), TN_OK, "%s",
+               tn_error_text());
+  expect(t, VALUES(3, 5, 7, 9));
+  probe_code = TN_OUT_OF_RANGE;
+  cr_assert_eq(call("probe.fail", IN(m), &t), TN_OUT_OF_RANGE);
+  cr_assert_eq(call_req("probe.add", IN(m), &t, TN_REQ_ADD), TN_OUT_OF_RANGE);
+  cr_assert_eq(tn__array_wait(t, TN__WAIT_WRITERS, TN__FOREVER),
+               TN_OUT_OF_RANGE);
+  (void)tn__wait_all(w.env.engine);
+  drop(m, n, t);
+}
+
 /* A runtime that may never run anything on the calling thread. */
 TestSuite(dispatched, .fini = world_close);
 
