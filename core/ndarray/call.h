@@ -30,7 +30,9 @@ enum { /* tn__operand.before: what its memory holds when the kernel starts */
 enum { /* tn__operand.after: how `temp` reaches `array` */
        TN__AFTER_NOTHING = 0,
        TN__AFTER_COPY = 1,
-       TN__AFTER_ADD = 2
+       TN__AFTER_ADD = 2,
+       TN__AFTER_SUM = 3,    /* summed over what a broadcast has repeated */
+       TN__AFTER_SUM_ADD = 4 /* and added */
 };
 
 enum { TN__HELD_ARRAY = 1, TN__HELD_TEMP = 2 }; /* tn__operand.held */

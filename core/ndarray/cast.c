@@ -9,7 +9,7 @@
 
 #include "walk.h"
 
-enum { CHUNK = 512, KINDS = 3 };
+enum { CHUNK = TN__DOUBLES, KINDS = 3 };
 
 enum { /* kinds of values */
        KIND_F = 0,
@@ -214,4 +214,19 @@ void tn__tensor_cast(tn__engine *engine, const tn_tensor *to,
   const element *source = element_of(from->dtype);
   const cast how = {source->load, element_of(to->dtype)->store[source->kind]};
   tn__walk_shared(engine, to, from, cast_row, &how);
+}
+
+/* ------------------------------------------------------------ rows of floats
+ */
+
+/* A chunk is where its doubles are. */
+void tn__doubles_load(tn_dtype dtype, double *to, const char *from,
+                      int64_t step, int64_t n) {
+  element_of(dtype)->load((chunk *)(void *)to, from, step, n);
+}
+
+void tn__doubles_store(tn_dtype dtype, char *to, int64_t step,
+                       const double *from, int64_t n) {
+  element_of(dtype)->store[KIND_F](to, step, (const chunk *)(const void *)from,
+                                   n);
 }

@@ -41,7 +41,8 @@ static uint32_t output_mode(const tn__work *w, uint32_t i) {
   const tn__operand *out = &w->out_info[i];
   /* Zeros for a kernel that only adds go into the temporary, if there is one,
    * and otherwise overwrite the output. */
-  if (out->after == TN__AFTER_ADD) return TN__UPDATE;
+  if (out->after == TN__AFTER_ADD || out->after == TN__AFTER_SUM_ADD)
+    return TN__UPDATE;
   if (w->req[i] == TN_REQ_ADD && out->before != TN__BEFORE_ZERO)
     return TN__UPDATE;
   return tn__array_write_mode(out->array);

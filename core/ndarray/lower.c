@@ -11,10 +11,10 @@ static bool wants_dense(const tn__operand *operand, const tn_tensor *tensor) {
          !tn_tensor_is_contiguous(tensor);
 }
 
-/* A dense array of the same dtype and shape. */
-static tn_code temp_create(tn__work *w, tn__operand *operand) {
-  const tn_tensor *t = &operand->array->tensor;
-  const tn_spec spec = {t->dtype, t->ndim, t->shape};
+/* A dense array of the same dtype, and of the shape of `like`. */
+static tn_code temp_create(tn__work *w, tn__operand *operand,
+                           const tn_tensor *like) {
+  const tn_spec spec = {operand->array->tensor.dtype, like->ndim, like->shape};
   return tn__array_create_on(w->device, &spec, &operand->temp);
 }
 
@@ -23,7 +23,7 @@ tn_code tn__work_lower_inputs(tn__work *w) {
     tn__operand *operand = &w->in_info[i];
     if (w->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA)) continue;
     if (!wants_dense(operand, &operand->array->tensor)) continue;
-    TN__TRY(temp_create(w, operand));
+    TN__TRY(temp_create(w, operand, &operand->array->tensor));
     w->in[i] = tn__array_metadata(operand->temp);
     w->in_flags[i] |= TN_IN_CONTIGUOUS;
   }
@@ -69,14 +69,18 @@ static bool is_lent(const tn__work *w, uint32_t in) {
   return false;
 }
 
+static bool shapes_equal(const tn_tensor *a, const tn_tensor *b) {
+  if (a->ndim != b->ndim) return false;
+  for (int32_t i = 0; i < a->ndim; ++i)
+    if (a->shape[i] != b->shape[i]) return false;
+  return true;
+}
+
 /* Whether an array can start as a copy of input `in`. */
 static bool is_like_input(const tn__work *w, const tn__operand *out,
                           uint32_t in) {
   const tn_tensor *a = &out->array->tensor, *b = &w->in[in];
-  if (a->dtype != b->dtype || a->ndim != b->ndim) return false;
-  for (int32_t i = 0; i < a->ndim; ++i)
-    if (a->shape[i] != b->shape[i]) return false;
-  return true;
+  return a->dtype == b->dtype && shapes_equal(a, b);
 }
 
 static tn_code init_check(const tn__work *w, const tn__operand *out) {
@@ -146,9 +150,36 @@ static bool is_direct(const tn__work *w, uint32_t i, meeting m,
   return (writes & TN_WRITES_ADD) && out->source < 0;
 }
 
+/* The gradient of an input that was broadcast: an elementwise kernel computes
+ * it at the shape of the operator's outputs. */
+static const tn_tensor *loop_of(const tn__work *w, uint32_t i,
+                                const tn_kernel *kernel) {
+  if (w->pass != TN_PASS_BACKWARD || !(kernel->flags & TN_KERNEL_ELEMENTWISE))
+    return NULL;
+  const tn_tensor *grad = &w->out_info[i].array->tensor;
+  for (uint32_t k = 0; k < w->counts.n_out; ++k) {
+    const tn_tensor *head = &w->in[k];
+    if (w->in_flags[k] & TN_IN_ABSENT) continue;
+    return shapes_equal(grad, head) ? NULL : head;
+  }
+  return NULL;
+}
+
+static tn_code lower_sum(tn__work *w, uint32_t i, const tn_kernel *kernel,
+                         const tn_tensor *loop) {
+  tn__operand *out = &w->out_info[i];
+  TN__TRY(temp_create(w, out, loop));
+  out->after = w->req[i] == TN_REQ_ADD ? TN__AFTER_SUM_ADD : TN__AFTER_SUM;
+  w->req[i] = TN_REQ_WRITE;
+  w->out[i] = tn__array_metadata(out->temp);
+  return lower_write(w, i, kernel);
+}
+
 static tn_code lower_output(tn__work *w, uint32_t i, const tn_kernel *kernel) {
   tn__operand *out = &w->out_info[i];
   meeting m = {-1, false};
+  const tn_tensor *loop = loop_of(w, i, kernel);
+  if (loop) return lower_sum(w, i, kernel, loop);
   if (out->source >= 0) TN__TRY(init_check(w, out));
   if (!out->owned) m = meet_inputs(w, out->array);
   if (in_place(w, i, m, kernel->writes)) {
@@ -158,7 +189,7 @@ static tn_code lower_output(tn__work *w, uint32_t i, const tn_kernel *kernel) {
     return TN_OK;
   }
   if (!is_direct(w, i, m, kernel->writes)) {
-    TN__TRY(temp_create(w, out));
+    TN__TRY(temp_create(w, out, &out->array->tensor));
     out->after = w->req[i] == TN_REQ_ADD ? TN__AFTER_ADD : TN__AFTER_COPY;
     w->req[i] = TN_REQ_WRITE;
     w->out[i] = tn__array_metadata(out->temp);

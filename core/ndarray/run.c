@@ -132,8 +132,11 @@ static void hand_back(const tn__work *w) {
               from = tn__array_placed(operand->temp);
     if (operand->after == TN__AFTER_ADD)
       tn__tensor_add(&to, &from);
-    else
+    else if (operand->after == TN__AFTER_COPY)
       tn__tensor_copy(&to, &from);
+    else
+      tn__tensor_sum(w->device->env->engine, &to, &from,
+                     operand->after == TN__AFTER_SUM_ADD);
   }
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * walk.h: the loop over two tensors of equal shape that copies, casts and sums
- * share. For walk.c, copy.c, cast.c and add.c only.
+ * walk.h: what loops over elements share: the loop over two tensors of equal
+ * shape, and rows of any float type as doubles. For walk.c, copy.c, cast.c,
+ * add.c and sum.c only.
  */
 #ifndef TENON_WALK_H_
 #define TENON_WALK_H_
@@ -25,5 +26,13 @@ void tn__walk(const tn_tensor *to, const tn_tensor *from, tn__row_fn *fn,
 /* The same on all workers if it is worth while; `engine` NULL: never. */
 void tn__walk_shared(tn__engine *engine, const tn_tensor *to,
                      const tn_tensor *from, tn__row_fn *fn, const void *ctx);
+
+/* At most TN__DOUBLES elements of f16, bf16, f32 or f64, `step` bytes apart, as
+ * doubles, and back: each is rounded once. */
+enum { TN__DOUBLES = 512 };
+void tn__doubles_load(tn_dtype dtype, double *to, const char *from,
+                      int64_t step, int64_t n);
+void tn__doubles_store(tn_dtype dtype, char *to, int64_t step,
+                       const double *from, int64_t n);
 
 #endif /* TENON_WALK_H_ */

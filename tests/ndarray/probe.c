@@ -239,6 +239,39 @@ static int32_t back_keep(const tn_frame *call) {
   return TN_OK;
 }
 
+/* The element that a broadcast to the shape of `like` shows at i. */
+static float *at_wide(const tn_tensor *t, const tn_tensor *like, int64_t i) {
+  int64_t offset = 0;
+  for (int32_t d = like->ndim - 1; d >= 0; --d) {
+    const int32_t own = d - (like->ndim - t->ndim);
+    if (own >= 0 && t->shape[own] != 1)
+      offset += i % like->shape[d] * t->strides[own];
+    i /= like->shape[d];
+  }
+  return (float *)t->data + offset;
+}
+
+static int32_t run_wide(const tn_frame *call) {
+  const tn_tensor *out = &call->out[0];
+  record_frame(call);
+  for (int64_t i = 0; i < tn_tensor_size(out); ++i)
+    put(call, 0, i,
+        *at_wide(&call->in[0], out, i) * *at_wide(&call->in[1], out, i));
+  return TN_OK;
+}
+
+/* As back_mul, element by element at the shape of the head. */
+static int32_t back_wide(const tn_frame *call) {
+  record_frame(call);
+  for (uint32_t k = 0; k < 2; ++k) {
+    if (call->req[k] == TN_REQ_NULL) continue;
+    for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i)
+      put(call, k, i,
+          *at(&call->in[0], i) * *at_wide(&call->in[2 - k], &call->in[0], i));
+  }
+  return TN_OK;
+}
+
 /* in = [grad out, all inputs, out]; each input has the gradient of out. */
 static int32_t back_fan(const tn_frame *call) {
   record_frame(call);
@@ -265,6 +298,7 @@ static int32_t back_fan(const tn_frame *call) {
                             .doc = (text)}
 ARG(in_x, "x", 0, TN_SHAPE_ANY, TN_NONE, TN_NONE);
 ARG(in_y, "y", 0, TN_SHAPE_SAME, TN_NONE, TN_NONE);
+ARG(in_z, "z", 0, TN_SHAPE_ANY, TN_NONE, TN_NONE);
 ARG(in_dense, "x", TN_ARG_CONTIGUOUS, TN_SHAPE_ANY, TN_NONE, TN_NONE);
 ARG(in_more, "more", TN_ARG_VARIADIC, TN_SHAPE_SAME, TN_NONE, TN_NONE);
 ARG(in_opt, "bias", TN_ARG_OPTIONAL, TN_SHAPE_SAME, TN_NONE, TN_NONE);
@@ -275,19 +309,21 @@ ARG(out_dense, "out", TN_ARG_CONTIGUOUS, TN_SHAPE_SAME, 0, TN_NONE);
 ARG(out_onto, "out", 0, TN_SHAPE_SAME, 0, 0);
 ARG(out_high, "high", TN_ARG_HIDDEN, TN_SHAPE_SAME, TN_NONE, TN_NONE);
 ARG(out_any, "out", 0, TN_SHAPE_ANY, TN_NONE, TN_NONE);
+ARG(out_wide, "out", 0, TN_SHAPE_BROADCAST, TN_NONE, TN_NONE);
 ARG(out_some, "some", TN_ARG_DYNAMIC, TN_SHAPE_ANY, TN_NONE, TN_NONE);
 ARG(aux_sum, "total", 0, TN_SHAPE_ANY, TN_NONE, TN_NONE);
 
-static const tn_arg *const only_x[] = {&in_x}, *const x_y[] = {&in_x, &in_y},
-                           *const dense_x[] = {&in_dense},
-                           *const x_more[] = {&in_x, &in_more},
-                           *const x_opt[] = {&in_x, &in_opt},
-                           *const x_label[] = {&in_x, &in_label};
+static const tn_arg *const
+    only_x[] = {&in_x},
+    *const x_y[] = {&in_x, &in_y}, *const x_z[] = {&in_x, &in_z},
+    *const dense_x[] = {&in_dense}, *const x_more[] = {&in_x, &in_more},
+    *const x_opt[] = {&in_x, &in_opt}, *const x_label[] = {&in_x, &in_label};
 static const tn_arg *const
     to_new[] = {&out_new},
     *const to_in[] = {&out_in}, *const to_dense[] = {&out_dense},
     *const to_onto[] = {&out_onto}, *const to_two[] = {&out_new, &out_high},
-    *const to_any[] = {&out_any}, *const to_some[] = {&out_some};
+    *const to_any[] = {&out_any}, *const to_wide[] = {&out_wide},
+    *const to_some[] = {&out_some};
 static const tn_arg *const sum_state[] = {&aux_sum};
 
 static const tn_dtype_var var_t = {.struct_size = sizeof(tn_dtype_var),
@@ -379,6 +415,7 @@ OP(op_mul, "mul", x_y, to_new, gradient_mul);
 OP(op_loss, "loss", x_label, to_new, gradient_loss);
 OP(op_keep, "keep", only_x, to_two, gradient_keep);
 OP(op_fan, "fan", x_more, to_new, gradient_fan);
+OP(op_wide, "wide", x_z, to_wide, gradient_mul);
 static const tn_op op_fill = {.struct_size = sizeof(tn_op),
                               .interface = 1,
                               .since = 1,
@@ -393,28 +430,30 @@ static const tn_op *const operators[] = {
     &op_all,  &op_write,   &op_add,  &op_place,  &op_sum,   &op_dense,
     &op_onto, &op_split,   &op_fail, &op_pick,   &op_state, &op_join,
     &op_opt,  &op_scratch, &op_bad,  &op_random, &op_mul,   &op_loss,
-    &op_fill, &op_keep,    &op_fan};
+    &op_fill, &op_keep,    &op_fan,  &op_wide};
 
 #define W TN_WRITES_WRITE
 #define I TN_WRITES_INPLACE
 #define A TN_WRITES_ADD
 static const uint32_t rng[] = {TN_RESOURCE_RANDOM};
 static const uint64_t only_f32[] = {TN_BIT_F32};
-#define KERNEL(id_, text, way, bits, how, plan_, n_rng)           \
-  static const tn_kernel id_ = {.struct_size = sizeof(tn_kernel), \
-                                .flags = TN_KERNEL_REENTRANT,     \
-                                .pass = (way),                    \
-                                .device_type = TN_DEVICE_CPU,     \
-                                .writes = (bits),                 \
-                                .n_dtype_sets = 1,                \
-                                .n_resources = (n_rng),           \
-                                .when = TN_NONE,                  \
-                                .op = "probe." text "@1",         \
-                                .id = "probe." text ".cpu",       \
-                                .dtype_sets = only_f32,           \
-                                .resources = rng,                 \
-                                .prepare = (plan_),               \
+#define KERNEL_OF(id_, text, way, bits, how, plan_, n_rng, more)       \
+  static const tn_kernel id_ = {.struct_size = sizeof(tn_kernel),      \
+                                .flags = TN_KERNEL_REENTRANT | (more), \
+                                .pass = (way),                         \
+                                .device_type = TN_DEVICE_CPU,          \
+                                .writes = (bits),                      \
+                                .n_dtype_sets = 1,                     \
+                                .n_resources = (n_rng),                \
+                                .when = TN_NONE,                       \
+                                .op = "probe." text "@1",              \
+                                .id = "probe." text ".cpu",            \
+                                .dtype_sets = only_f32,                \
+                                .resources = rng,                      \
+                                .prepare = (plan_),                    \
                                 .compute = (how)}
+#define KERNEL(id, text, way, bits, how, plan, n_rng) \
+  KERNEL_OF(id, text, way, bits, how, plan, n_rng, 0)
 #define FORWARD(id, text, bits, how) \
   KERNEL(id, text, TN_PASS_FORWARD, bits, how, NULL, 0)
 #define BACKWARD(id, text, bits, how) \
@@ -446,11 +485,14 @@ BACKWARD(b_split, "split", W, back_split);
 BACKWARD(b_loss, "loss", W | A, back_loss);
 BACKWARD(b_keep, "keep", W, back_keep);
 BACKWARD(b_fan, "fan", W | A, back_fan);
+FORWARD(k_wide, "wide", W, run_wide);
+KERNEL_OF(b_wide, "wide", TN_PASS_BACKWARD, W | A, back_wide, NULL, 0,
+          TN_KERNEL_ELEMENTWISE);
 static const tn_kernel *const kernels[] = {
     &k_all,   &k_write,  &k_add,  &k_place, &k_sum,  &k_dense, &k_onto,
     &k_split, &k_fail,   &k_pick, &k_state, &k_join, &k_opt,   &k_scratch,
     &k_bad,   &k_random, &k_mul,  &k_loss,  &k_fill, &k_keep,  &k_fan,
-    &b_mul,   &b_split,  &b_loss, &b_keep,  &b_fan};
+    &b_mul,   &b_split,  &b_loss, &b_keep,  &b_fan,  &k_wide,  &b_wide};
 
 const tn_plugin probe_plugin = {.magic = TN_PLUGIN_MAGIC,
                                 .struct_size = sizeof(tn_plugin),

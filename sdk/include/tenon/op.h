@@ -645,8 +645,8 @@ enum {                                    /* tn_kernel.flags */
        TN_KERNEL_ASYNC = 1u << 2,      /* returns before the device is done */
        TN_KERNEL_CAPTURABLE = 1u << 3, /* may be recorded into a device graph */
        TN_KERNEL_ELEMENTWISE = 1u << 4 /* output i depends on inputs at i alone,
-                                          for any contiguous run of elements:
-                                          the host may call it tile by tile */
+                                          in any run of them; backward at the
+                                          shape of the outputs: the host sums */
 };
 
 enum { TN_RESOURCE_RANDOM = 1 }; /* tn_kernel.resources */
