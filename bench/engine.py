@@ -8,7 +8,9 @@ tasks that the pushing thread ran, and tables of the medians. Names are
 pattern.workers.program.variant.
 """
 
+import functools
 import pathlib
+import subprocess
 import sys
 
 from samples import Program, Samples, exists, say, table
@@ -18,7 +20,26 @@ ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 5
 SHRINK = sys.argv[3] if len(sys.argv) > 3 else "1"
 WORKERS = (1, 2)
 PATTERNS = ("chain", "independent", "wavefront", "fan", "random")
+MXNET = [BENCH / "peers" / "mxnet",
+         BENCH.parents[1] / "mxnet" / "mxnet" / "libmxnet.so"]
+MXNET_ENGINES = ("device", "pooled")
 PEERS = (("tbb", "libtbb-dev"), ("libgomp", "g++"), ("libomp", "libomp-dev"))
+
+
+@functools.lru_cache
+def mxnet_works():
+    """Whether MXNet is there and keeps the order; says so if not."""
+    if not MXNET[1].exists():
+        print("SKIPPED mxnet: its wheel could not be fetched", flush=True)
+        return False
+    for engine in MXNET_ENGINES:
+        tried = subprocess.run([*MXNET, engine, "2", "1000"], text=True,
+                               capture_output=True, check=False)
+        if tried.returncode:
+            why = (tried.stderr.splitlines() or [tried.returncode])[-1]
+            print(f"SKIPPED mxnet: {why}", flush=True)
+            return False
+    return True
 
 
 def programs(workers):
@@ -30,6 +51,9 @@ def programs(workers):
         path = BENCH / "peers" / name
         if exists(name, path, package):
             found.append(Program(name, [path, workers, SHRINK]))
+    if mxnet_works():
+        found += [Program("mxnet", [*MXNET, engine, workers, SHRINK])
+                  for engine in MXNET_ENGINES]
     return found
 
 
@@ -84,8 +108,8 @@ def main():
         every[workers] = Samples()
         every[workers].collect(programs(workers), ROUNDS)
         report(every[workers], workers)
-    print("SKIPPED mxnet: its engine is in no package; not measured here")
-    print("SKIPPED taskflow: in no package of this system")
+    print("SKIPPED taskflow: Debian has it from 13 on, PyPI does not; "
+          "not measured here")
     memory = Samples()
     memory.collect([Program("memory", [BENCH / "engine", "memory"])], ROUNDS)
     for program, name in memory.values:
