@@ -108,8 +108,8 @@ def main():
         every[workers] = Samples()
         every[workers].collect(programs(workers), ROUNDS)
         report(every[workers], workers)
-    print("SKIPPED taskflow: Debian has it from 13 on, PyPI does not; "
-          "not measured here")
+    print("SKIPPED taskflow: Debian 12 has no package of it (13 has "
+          "libtaskflow-cpp-dev); not measured here")
     memory = Samples()
     memory.collect([Program("memory", [BENCH / "engine", "memory"])], ROUNDS)
     for program, name in memory.values:
