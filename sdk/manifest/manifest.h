@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * manifest.h: from a YAML manifest to the constant tables of op.h, and the
- * canonical encoding of those tables. Shared by opgen and the core; uses base.
+ * canonical encoding of those tables. Shared by opgen and the core; uses base
+ * and algebra, which defines positions (tnm_pos) and expressions (tnm_expr).
  *
  * files: diag.c, print.c  positioned messages, collected and rendered
  *        codes*.c   every code with its long explanation (opgen explain)
@@ -28,18 +29,7 @@
 
 #include <stdio.h>
 
-#include "base.h"
-
-/* --------------------------------------------------------------- positions */
-
-/* A place in a manifest. Lines and columns count from 1; columns count code
- * points. `length` is in code points, at least 1. */
-typedef struct tnm_pos {
-  uint32_t line;
-  uint32_t column;
-  uint32_t length;
-  uint32_t file; /* index of the file in tnm_diags */
-} tnm_pos;
+#include "algebra.h"
 
 /* ------------------------------------------------------------- diagnostics */
 
@@ -84,31 +74,7 @@ void tnm_diags_print(const tnm_diags *diags, FILE *to, int format, bool color);
 const char *tnm_code_explain(const char *code);
 const char *tnm_code_at(size_t index); /* NULL beyond the last */
 
-/* ------------------------------------------------- scalar expressions (AST) */
-
-/* Expressions of `forward` and of gradient formulas. */
-enum {
-  TNM_NUMBER = 1, /* number; text as written */
-  TNM_INPUT = 2,  /* element of input `index` */
-  TNM_OUTPUT = 3, /* element of output `index` (in gradients) */
-  TNM_GRAD = 4,   /* element of the gradient of output `index` */
-  TNM_PARAM = 5,  /* parameter `index` */
-  TNM_NEG = 6,    /* -args[0] */
-  TNM_BINARY = 7, /* args[0] op args[1]; op one of + - * / % ^ < > l g e n,
-                     where l is <=, g >=, e ==, n != */
-  TNM_CALL = 8    /* name(args) */
-};
-
-typedef struct tnm_expr {
-  int kind;
-  char op;          /* TNM_BINARY */
-  uint32_t index;   /* of what it names */
-  double number;    /* TNM_NUMBER */
-  const char *text; /* number as written, or name of the function or name */
-  const struct tnm_expr *args[3];
-  uint32_t n_args;
-  tnm_pos pos;
-} tnm_expr;
+/* ----------------------------------------------------- scalar expressions */
 
 /* Where an expression's text stands. `pos` is that of its first character. */
 typedef struct tnm_source {

@@ -9,23 +9,6 @@
 /* Most tensors that one formula may read; tenon/kernel.h has room for them. */
 #define MAX_TENSORS 15
 
-static const struct function {
-  const char *name;
-  uint32_t n_args;
-} functions[] = {
-    {"exp", 1},   {"log", 1},  {"sqrt", 1}, {"rsqrt", 1}, {"tanh", 1},
-    {"erf", 1},   {"abs", 1},  {"min", 2},  {"max", 2},   {"select", 3},
-    {"floor", 1}, {"ceil", 1}, {"sign", 1}, {"pow", 2},   {"sigmoid", 1},
-};
-
-enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
-
-static const struct function *find_function(const char *name) {
-  for (size_t i = 0; i < N_FUNCTIONS; ++i)
-    if (strcmp(functions[i].name, name) == 0) return &functions[i];
-  return NULL;
-}
-
 /* What a resolution needs all the way down. */
 typedef struct resolver {
   const tnm_source *source;
@@ -48,7 +31,7 @@ static void unknown_name(resolver *r, const tnm_expr *expr) {
   tnm_names names = {.arena = r->source->arena};
   tnm_names_scope(&names, scope);
   tnm_names_note(&names, diags, id, "in scope here");
-  if (find_function(expr->text))
+  if (tnm_function_find(expr->text) != TN_NONE)
     tnm_diag_help(diags, id, "`%s` is a function; write `%s(...)`", expr->text,
                   expr->text);
   else if (strcmp(expr->text, "grad") == 0)
@@ -151,18 +134,19 @@ static void unknown_function(resolver *r, const tnm_expr *expr) {
   size_t id =
       tnm_diag(r->source->diags, &spec, "`%s` is not a function", expr->text);
   tnm_names names = {.arena = r->source->arena};
-  for (size_t i = 0; i < N_FUNCTIONS; ++i)
-    tnm_names_add(&names, &functions[i].name, 1);
+  for (size_t i = 0; i < TNM_N_FUNCTIONS; ++i)
+    tnm_names_add(&names, &tnm_function_at(i)->name, 1);
   tnm_names_note(&names, r->source->diags, id, "functions");
   tnm_names_help(&names, r->source->diags, id, expr->text);
 }
 
-static void check_call(resolver *r, const tnm_expr *expr) {
-  const struct function *function = find_function(expr->text);
-  if (!function) {
+static void resolve_call(resolver *r, tnm_expr *expr) {
+  expr->index = tnm_function_find(expr->text);
+  if (expr->index == TN_NONE) {
     unknown_function(r, expr);
     r->failed = true;
-  } else if (!tnm_check_args(r->source->diags, expr, function->n_args)) {
+  } else if (!tnm_check_args(r->source->diags, expr,
+                             tnm_function_at(expr->index)->n_args)) {
     r->failed = true;
   }
 }
@@ -177,7 +161,7 @@ static const tnm_expr *resolve(resolver *r, const tnm_expr *syntax) {
   *expr = *syntax;
   if (expr->kind == TNM_NAME) resolve_name(r, expr);
   if (expr->kind == TNM_GRAD) resolve_grad(r, expr);
-  if (expr->kind == TNM_CALL) check_call(r, expr);
+  if (expr->kind == TNM_CALL) resolve_call(r, expr);
   for (uint32_t i = 0; i < tnm_expr_kept_args(syntax); ++i)
     expr->args[i] = resolve(r, syntax->args[i]);
   return expr;

@@ -227,7 +227,8 @@ static const mistake mistakes[] = {
     {"1e999",
      "quadratic.yaml:18:8: error[E0033]: number `1e999` is too "
      "large"},
-    {"sin(a)", "quadratic.yaml:18:8: error[E0034]: `sin` is not a function"},
+    {"cosec(a)",
+     "quadratic.yaml:18:8: error[E0034]: `cosec` is not a function"},
     {"2*max(a)",
      "quadratic.yaml:18:10: error[E0035]: `max` takes 2 arguments, "
      "found 1"},

@@ -21,7 +21,8 @@ SOURCE, BUILD = (pathlib.Path(each) for each in sys.argv[1:3])
 # folder: (its library, the folders below it that it may use)
 BELOW = {
     "core/base": ("base", []),
-    "sdk/manifest": ("manifest", ["core/base"]),
+    "sdk/algebra": ("algebra", ["core/base"]),
+    "sdk/manifest": ("manifest", ["core/base", "sdk/algebra"]),
     "core/engine": ("engine", ["core/base"]),
     "core/storage": ("storage", ["core/base", "core/engine"]),
     "core/registry": ("registry", ["core/base", "sdk/manifest"]),
@@ -36,7 +37,7 @@ BELOW = {
                                  "core/registry", "core/storage",
                                  "core/ndarray", "core/exchange",
                                  "core/tape"]),
-    "tools/opgen": (None, ["core/base", "sdk/manifest"]),
+    "tools/opgen": (None, ["core/base", "sdk/algebra", "sdk/manifest"]),
     "tools/tenon": (None, []),
     "plugins": (None, []),
 }

@@ -320,31 +320,72 @@ static piece select_call(writer *w, const tnm_expr *expr) {
                 parts[1].text, parts[2].text);
 }
 
-/* Functions of one argument; C's own ones end in f for f32. */
-static piece call_1(writer *w, const tnm_expr *expr) {
-  static const char *const helpers[] = {"sign", "sigmoid"};
+/* "tn_math_cos_f32": what tenon/kernel.h and C have no function for. */
+static piece math_call(writer *w, const tnm_expr *expr) {
+  const char *function =
+      format(w, PRIMARY, "tn_math_%s_%s", expr->text, class_name(w)).text;
+  piece parts[3] = {{"", ATOM, false}, {"", ATOM, false}, {"", ATOM, false}};
+  for (uint32_t i = 0; i < expr->n_args; ++i)
+    parts[i] = render_number(w, expr->args[i]);
+  fit(w, parts, expr->n_args, strlen(function) + 2 * expr->n_args);
+  return format(w, PRIMARY, "%s(%s%s%s%s%s)", function, parts[0].text,
+                expr->n_args > 1 ? ", " : "", parts[1].text,
+                expr->n_args > 2 ? ", " : "", parts[2].text);
+}
+
+/* A function of C's libm; its name ends in f for f32. */
+static piece c_call(writer *w, const char *name, const tnm_expr *expr) {
   piece part = render_number(w, expr->args[0]);
-  const char *name = strcmp(expr->text, "abs") == 0 ? "fabs" : expr->text;
-  for (size_t i = 0; i < sizeof helpers / sizeof *helpers; ++i) {
-    if (strcmp(helpers[i], name) != 0) continue;
-    const char *function = helper(w, name);
-    fit(w, &part, 1, strlen(function) + 2);
-    return format(w, PRIMARY, "%s(%s)", function, part.text);
-  }
   fit(w, &part, 1, 16);
-  if (strcmp(name, "rsqrt") == 0)
-    return format(w, PRODUCT, "1.0%s / sqrt%s(%s)", suffix(w), suffix(w),
-                  part.text);
   return format(w, PRIMARY, "%s%s(%s)", name, suffix(w), part.text);
 }
 
+/* One of tenon/kernel.h. */
+static piece helper_call(writer *w, const tnm_expr *expr) {
+  const char *function = helper(w, expr->text);
+  piece parts[2] = {render_number(w, expr->args[0])};
+  if (expr->n_args == 2) {
+    parts[1] = render_number(w, expr->args[1]);
+    return call_2(w, function, parts);
+  }
+  fit(w, parts, 1, strlen(function) + 2);
+  return format(w, PRIMARY, "%s(%s)", function, parts[0].text);
+}
+
+static piece rsqrt_call(writer *w, const tnm_expr *expr) {
+  piece part = render_number(w, expr->args[0]);
+  fit(w, &part, 1, 16);
+  return format(w, PRODUCT, "1.0%s / sqrt%s(%s)", suffix(w), suffix(w),
+                part.text);
+}
+
 static piece call(writer *w, const tnm_expr *expr) {
-  if (expr->n_args == 1) return call_1(w, expr);
-  if (expr->n_args == 3) return select_call(w, expr);
-  if (strcmp(expr->text, "pow") == 0) return power(w, expr);
-  piece parts[2] = {render_number(w, expr->args[0]),
-                    render_number(w, expr->args[1])};
-  return call_2(w, helper(w, expr->text), parts);
+  switch (expr->index) {
+    case TNM_F_EXP:
+    case TNM_F_LOG:
+    case TNM_F_SQRT:
+    case TNM_F_TANH:
+    case TNM_F_ERF:
+    case TNM_F_FLOOR:
+    case TNM_F_CEIL:
+      return c_call(w, expr->text, expr);
+    case TNM_F_ABS:
+      return c_call(w, "fabs", expr);
+    case TNM_F_RSQRT:
+      return rsqrt_call(w, expr);
+    case TNM_F_POW:
+      return power(w, expr);
+    case TNM_F_SELECT:
+      return select_call(w, expr);
+    case TNM_F_MIN:
+    case TNM_F_MAX:
+    case TNM_F_MOD:
+    case TNM_F_SIGN:
+    case TNM_F_SIGMOID:
+      return helper_call(w, expr);
+    default:
+      return math_call(w, expr);
+  }
 }
 
 static piece render(writer *w, const tnm_expr *expr) {

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * algebra.h: the mathematics of formulas: what an expression is, which
+ * functions there are and on which types, what a formula is worth, and, later
+ * in this file, how formulas are simplified, differentiated and printed. Pure
+ * functions over an arena; nothing here knows of manifests or messages. Uses
+ * base.
+ *
+ * files: function.c   the table of functions
+ *        class.c      in which type a formula computes
+ *
+ * THE LANGUAGE
+ *
+ *   expression = sum [("<" | ">" | "<=" | ">=" | "==" | "!=") sum]
+ *   sum        = product {("+" | "-") product}
+ *   product    = prefix {("*" | "/" | "%") prefix}
+ *   prefix     = "-" prefix | power
+ *   power      = primary ["^" prefix]
+ *   primary    = number | name | "grad" "." name | name "(" arguments ")"
+ *              | "(" expression ")"
+ *
+ * So `+ - * / %` associate to the left, `^` to the right, and `^` binds tighter
+ * than a minus before it: -x^2 is -(x^2), 2^-x is 2^(-x), x^y^z is x^(y^z).
+ * A minus binds tighter than a product: -a*b is (-a)*b, which is the same
+ * number. Comparisons bind least and do not chain.
+ *
+ * Numbers are decimal: digits, a fraction, an exponent, as in `2`, `0.5`,
+ * `.5`, `1e-3`. There are no other literals, no `? :`, no `!`, no `&&`.
+ *
+ * TYPES
+ *
+ * A formula computes in one class, decided by the element types of all tensors
+ * that it reads and of the one that it writes:
+ *
+ *   f64   one of them is f64, or one is u32 or i64 and another is floating
+ *   f32   otherwise, if one is f16, bf16 or f32
+ *   i64   otherwise, if one is u32 or i64
+ *   i32   otherwise: bool i8 u8 i16 u16 i32
+ *
+ * Operands and parameters are converted to the class, a float parameter towards
+ * zero, and the result is converted to the type of what is written. u64 belongs
+ * to no class. In an integer class numbers must be whole; arithmetic wraps; `/`
+ * rounds towards minus infinity and `%` takes the sign of the divisor, both 0
+ * for a divisor 0; `^` wants a constant exponent that is whole and not
+ * negative. A comparison is the number 1 or 0, in a bool output true or false;
+ * `select` and bool inputs take every number but 0 as true.
+ */
+#ifndef TENON_ALGEBRA_H_
+#define TENON_ALGEBRA_H_
+
+#include "base.h"
+
+/* --------------------------------------------------------------- positions */
+
+/* A place in a manifest. Lines and columns count from 1; columns count code
+ * points. `length` is in code points, at least 1. A formula that was computed
+ * has the place of the one that it comes from. */
+typedef struct tnm_pos {
+  uint32_t line;
+  uint32_t column;
+  uint32_t length;
+  uint32_t file; /* index of the file in tnm_diags */
+} tnm_pos;
+
+/* ------------------------------------------------------------- expressions */
+
+enum {                 /* tnm_expr.kind */
+       TNM_NUMBER = 1, /* number, never negative; text as written */
+       TNM_INPUT = 2,  /* element of input `index` */
+       TNM_OUTPUT = 3, /* element of output `index` (in gradients) */
+       TNM_GRAD = 4,   /* element of the gradient of output `index` */
+       TNM_PARAM = 5,  /* parameter `index` */
+       TNM_NEG = 6,    /* -args[0] */
+       TNM_BINARY = 7, /* args[0] op args[1]; op one of + - * / % ^ < > l g e n,
+                          where l is <=, g >=, e ==, n != */
+       TNM_CALL = 8    /* function `index` (TNM_F_*) of args */
+};
+
+/* One node. Constant once built, and in the arena of who built it; nodes may be
+ * shared, so an expression is a directed graph without cycles. */
+typedef struct tnm_expr {
+  int kind;
+  char op;          /* TNM_BINARY */
+  uint32_t index;   /* of what it names */
+  double number;    /* TNM_NUMBER */
+  const char *text; /* number as written, or name of the function or name */
+  const struct tnm_expr *args[3];
+  uint32_t n_args;
+  tnm_pos pos;
+} tnm_expr;
+
+/* ----------------------------------------------------------------- classes */
+
+enum { /* a type to compute in, or, as bits, a set of them */
+       TNM_CLASS_F32 = 1,
+       TNM_CLASS_F64 = 2,
+       TNM_CLASS_I32 = 4,
+       TNM_CLASS_I64 = 8
+};
+#define TNM_CLASS_FLOATS (TNM_CLASS_F32 | TNM_CLASS_F64)
+#define TNM_CLASS_ALL \
+  (TNM_CLASS_F32 | TNM_CLASS_F64 | TNM_CLASS_I32 | TNM_CLASS_I64)
+
+/* The class of a single type; 0 for u64 and for what is no type. */
+int tnm_class_of(tn_dtype dtype);
+/* The class of a formula whose tensors have classes `a` and `b`. Commutative
+ * and associative, so any number of them can be joined; 0 is neutral. */
+int tnm_class_join(int a, int b);
+/* "f32": as the names of functions of tenon/math.h end. */
+const char *tnm_class_name(int class_bit);
+
+/* --------------------------------------------------------------- functions */
+
+enum {              /* tnm_expr.index of a call */
+       TNM_F_EXP,   /* the functions of C's libm are what they are there */
+       TNM_F_EXPM1, /* exp(x) - 1 */
+       TNM_F_LOG,
+       TNM_F_LOG1P, /* log(1 + x) */
+       TNM_F_LOG2,
+       TNM_F_LOG10,
+       TNM_F_SQRT,
+       TNM_F_RSQRT, /* 1/sqrt(x) */
+       TNM_F_CBRT,
+       TNM_F_SIN,
+       TNM_F_COS,
+       TNM_F_TAN,
+       TNM_F_ASIN,
+       TNM_F_ACOS,
+       TNM_F_ATAN,
+       TNM_F_SINH,
+       TNM_F_COSH,
+       TNM_F_TANH,
+       TNM_F_ASINH,
+       TNM_F_ACOSH,
+       TNM_F_ATANH,
+       TNM_F_ERF,
+       TNM_F_ERFC, /* 1 - erf(x) */
+       TNM_F_GAMMA,
+       TNM_F_LGAMMA,  /* log(abs(gamma(x))) */
+       TNM_F_DIGAMMA, /* the slope of lgamma */
+       TNM_F_ABS,
+       TNM_F_SIGN, /* -1, 0 or 1 */
+       TNM_F_FLOOR,
+       TNM_F_CEIL,
+       TNM_F_ROUND, /* ties away from 0 */
+       TNM_F_RINT,  /* ties to the floor */
+       TNM_F_TRUNC,
+       TNM_F_MIN, /* NaN if one of the two is */
+       TNM_F_MAX,
+       TNM_F_POW,      /* x^y */
+       TNM_F_MOD,      /* x % y */
+       TNM_F_HYPOT,    /* sqrt(x^2 + y^2) */
+       TNM_F_CLIP,     /* min(max(x, low), high) */
+       TNM_F_SELECT,   /* select(x, y, z) is y where x is not 0, otherwise z */
+       TNM_F_SIGMOID,  /* 1/(1 + exp(-x)) */
+       TNM_F_SOFTPLUS, /* log(1 + exp(x)) */
+       TNM_F_GELU,     /* x*(1 + erf(x/sqrt(2)))/2 */
+       TNM_N_FUNCTIONS
+};
+
+typedef struct tnm_function {
+  const char *name;
+  uint32_t n_args;
+  uint32_t classes; /* set of classes in which it is defined */
+} tnm_function;
+
+/* Entry TNM_F_*; constant. */
+const tnm_function *tnm_function_at(size_t index);
+/* The index of a name, or TN_NONE. */
+uint32_t tnm_function_find(const char *name);
+
+#endif /* TENON_ALGEBRA_H_ */
