@@ -1,18 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0
  * plan.c: what depends on what among the jobs of a schedule. The jobs are gone
- * through in their order as pushes would be: for each variable it is known who
- * wrote it last and who has read it since, and each use adds the edges that the
- * rule of engine.h demands. Then the edges are sorted by where they begin.
+ * through in their order as pushes would be: for each variable it is known
+ * which step wrote it last and which have read it since, and each use adds the
+ * predecessors that the rule of engine.h demands. Each job joins the step
+ * before it or begins one of its own, as pool.h says. When a step is complete,
+ * those of its predecessors go that others of them have behind them anyway.
  */
+#include <string.h>
+
 #include "pool.h"
 
 #define NONE UINT32_MAX
+
+enum { WINDOW = 64 }; /* steps, or jobs, that a mask reaches back */
+
+/* Which of the jobs that are not small have to be over before something can
+ * begin: bit k of `near` stands for number at - 1 - k of them. `far` says the
+ * same of older ones, in a way that only shows whether two sets are equal: 0 is
+ * the empty one, and equal sets may differ where streams of jobs have met. */
+typedef struct needs {
+  uint64_t near;
+  uint64_t far;
+  uint32_t at;
+  uint32_t reserved;
+} needs;
+
+/* What is known of a step. Bit k of a mask stands for the step k + 1 before. */
+typedef struct past {
+  uint64_t near;  /* predecessors */
+  uint64_t above; /* ancestors; others are not known to be none */
+  needs needs;
+  uint32_t floor; /* all steps before this one are ancestors */
+  uint32_t far;   /* its older predecessors begin here in planner.far */
+  uint32_t first; /* job */
+  uint32_t n_before;
+  uint32_t n_next;
+  uint32_t n_free;
+  uint32_t given_free; /* successors, in plan.order */
+  uint32_t given;      /* others */
+  bool small;
+  bool is_last; /* nothing waits for it */
+} past;
 
 typedef struct var_state {
   tn__var *var;
   uint32_t writer;  /* the last step that writes it, or NONE */
   uint32_t readers; /* since then: a list in planner.readers, or NONE */
-  uint32_t step;    /* the last one that uses it, and where */
+  uint32_t job;     /* the last one that uses it, and where */
   uint32_t use;
   uint32_t access; /* its place in plan.access */
   uint32_t reserved;
@@ -23,37 +57,47 @@ typedef struct reader {
   uint32_t next;
 } reader;
 
-typedef struct edge {
-  uint32_t from;
-  uint32_t to;
-} edge;
-
 typedef struct planner {
   tn__plan *plan;
+  uint32_t group;   /* at most so many jobs become one step; 0: no steps */
+  uint32_t n_steps; /* the last one is not complete */
   var_state *table; /* by hash of the variable's address */
   size_t mask;
+  var_state **used; /* by the present job, as its uses */
+  past *past;       /* of each step, then of the end and the beginning */
   reader *readers;
-  edge *edges;
-  uint32_t *seen; /* the last step that has an edge from this one */
+  uint32_t *far;  /* predecessors beyond the window */
+  uint32_t *seen; /* 1 + the last step that has this one in `far` */
   uint32_t n_readers;
-  uint32_t n_edges;
+  uint32_t n_far;
+  uint32_t n_large; /* jobs that are not small, so far */
+  uint64_t n_met;   /* sets that nobody else has been told apart from */
 } planner;
 
-static tn_code check(const tn__job *jobs, size_t n, size_t *n_uses) {
-  *n_uses = 0;
+typedef struct sizes {
+  size_t jobs;
+  size_t uses;
+  size_t most;  /* uses of one job */
+  size_t large; /* jobs that are not small */
+} sizes;
+
+static tn_code check(const tn__job *jobs, size_t n, sizes *out) {
+  *out = (sizes){.jobs = n};
   for (size_t i = 0; i < n; ++i) {
-    *n_uses += jobs[i].n_access;
+    out->uses += jobs[i].n_access;
+    if (jobs[i].n_access > out->most) out->most = jobs[i].n_access;
+    if ((jobs[i].flags & TN__JOB_SMALL) == 0) ++out->large;
     if ((jobs[i].flags & TN__JOB_ASYNC) != 0 || jobs[i].queue != NULL)
       return tn__fail(TN_INVALID,
                       "schedule: job %zu (%s) is asynchronous or has a queue; "
                       "push it by itself",
                       i, jobs[i].name != NULL ? jobs[i].name : "no name");
   }
-  if (n >= INT32_MAX || *n_uses >= INT32_MAX)
+  if (n >= INT32_MAX || out->uses >= INT32_MAX)
     return tn__fail(TN_INVALID,
                     "schedule: %zu jobs with %zu accesses are too many; make "
                     "several schedules",
-                    n, *n_uses);
+                    n, out->uses);
   return TN_OK;
 }
 
@@ -65,31 +109,34 @@ static tn_code no_memory(const tn__arena *arena, size_t n) {
                   "out of memory: the plan of a schedule of %zu jobs", n);
 }
 
-static tn_code alloc_plan(tn__arena *arena, tn__plan *plan, size_t n,
-                          size_t n_uses) {
-  *plan = (tn__plan){.n = (uint32_t)n};
-  plan->steps = tn__arena_alloc(arena, (n + 2) * sizeof *plan->steps);
-  plan->first_use = tn__arena_alloc(arena, (n + 1) * sizeof *plan->first_use);
-  plan->uses = tn__arena_alloc(arena, n_uses * sizeof *plan->uses);
+static tn_code alloc_plan(tn__arena *arena, tn__plan *plan, const sizes *s) {
+  *plan = (tn__plan){.n_jobs = (uint32_t)s->jobs};
+  plan->first_use =
+      tn__arena_alloc(arena, (s->jobs + 1) * sizeof *plan->first_use);
+  plan->uses = tn__arena_alloc(arena, s->uses * sizeof *plan->uses);
   /* One more, for the schedule's own variable. */
-  plan->access = tn__arena_alloc(arena, (n_uses + 1) * sizeof *plan->access);
-  return no_memory(arena, n);
+  plan->access = tn__arena_alloc(arena, (s->uses + 1) * sizeof *plan->access);
+  return no_memory(arena, s->jobs);
 }
 
-static tn_code alloc_planner(tn__arena *arena, planner *p, size_t n_uses) {
-  const uint32_t n = p->plan->n;
+static tn_code alloc_planner(tn__arena *arena, planner *p, const sizes *s) {
   size_t capacity = 16;
-  while (capacity < 2 * n_uses) capacity *= 2;
+  while (capacity < 2 * s->uses) capacity *= 2;
   p->mask = capacity - 1;
   p->table = tn__arena_alloc(arena, capacity * sizeof *p->table);
-  p->readers = tn__arena_alloc(arena, n_uses * sizeof *p->readers);
-  /* A use has at most one edge from the last writer, and one to the next. */
-  p->edges = tn__arena_alloc(arena, 2 * n_uses * sizeof *p->edges);
+  p->used = tn__arena_alloc(arena, s->most * sizeof *p->used);
+  if (p->group == 0) return no_memory(arena, s->jobs);
+  /* Where all are small, every step but the last is a full group. */
+  const size_t n = s->large == 0 ? s->jobs / p->group + 1 : s->jobs;
+  p->past = tn__arena_alloc(arena, (n + 2) * sizeof *p->past);
   p->seen = tn__arena_alloc(arena, n * sizeof *p->seen);
-  return no_memory(arena, n);
+  p->readers = tn__arena_alloc(arena, s->uses * sizeof *p->readers);
+  /* A use waits for at most one writer, and at most one waits for it. */
+  p->far = tn__arena_alloc(arena, 2 * s->uses * sizeof *p->far);
+  return no_memory(arena, s->jobs);
 }
 
-/* ------------------------------------------------------------------- edges */
+/* -------------------------------------------------------------------- uses */
 
 static var_state *state_of(planner *p, tn__var *var) {
   size_t at = (size_t)(((uintptr_t)var >> 4) * 0x9e3779b97f4a7c15ull >> 20);
@@ -103,153 +150,295 @@ static var_state *state_of(planner *p, tn__var *var) {
   return &p->table[at];
 }
 
-static void add_edge(planner *p, uint32_t from, uint32_t to) {
-  if (from == NONE || p->seen[from] == to + 1) return;
-  p->seen[from] = to + 1;
-  p->edges[p->n_edges++] = (edge){from, to};
-}
-
 /* The strongest mode counts, and READ with OVERWRITE make an UPDATE. */
 static uint32_t together(uint32_t a, uint32_t b) {
   return a == b ? a : (uint32_t)TN__UPDATE;
 }
 
-static void note_uses(planner *p, const tn__job *job, uint32_t step) {
+static void note_uses(planner *p, const tn__job *job, uint32_t number) {
   tn__plan *plan = p->plan;
-  plan->first_use[step] = plan->n_uses;
+  const uint32_t first = plan->n_uses;
+  plan->first_use[number] = first;
   for (uint32_t i = 0; i < job->n_access; ++i) {
     var_state *state = state_of(p, job->access[i].var);
-    if (state->step == step) {
+    const uint32_t mode = job->access[i].mode;
+    if (mode != TN__READ) plan->access[state->access].mode = TN__UPDATE;
+    if (state->job == number) {
       tn__use *use = &plan->uses[state->use];
-      use->mode = together(use->mode, job->access[i].mode);
+      use->mode = together(use->mode, mode);
       continue;
     }
-    state->step = step;
+    state->job = number;
     state->use = plan->n_uses;
-    plan->uses[plan->n_uses++] = (tn__use){state->var, job->access[i].mode, 0};
+    p->used[plan->n_uses - first] = state;
+    plan->uses[plan->n_uses++] = (tn__use){state->var, mode, 0};
   }
 }
 
-static void read_by(planner *p, var_state *state, uint32_t step) {
-  add_edge(p, state->writer, step);
-  p->readers[p->n_readers] = (reader){step, state->readers};
-  state->readers = p->n_readers++;
+/* ------------------------------------------------------------ predecessors */
+
+/* As seen from the step that would be the next one. */
+static void add_before(planner *p, uint64_t *near, uint32_t step) {
+  const uint32_t distance = p->n_steps - step;
+  if (distance <= WINDOW)
+    *near |= 1ull << (distance - 1);
+  else
+    p->far[p->n_far++] = step;
 }
 
-static void written_by(planner *p, var_state *state, uint32_t step) {
-  if (state->readers == NONE) add_edge(p, state->writer, step);
-  for (uint32_t i = state->readers; i != NONE; i = p->readers[i].next)
-    add_edge(p, p->readers[i].step, step);
-  state->readers = NONE;
-  state->writer = step;
-  p->plan->access[state->access].mode = TN__UPDATE;
+/* Those of the present job: returned, and at the end of `far`. */
+static uint64_t find_before(planner *p, uint32_t first_use) {
+  const tn__use *uses = &p->plan->uses[first_use];
+  const uint32_t n = p->plan->n_uses - first_use;
+  uint64_t near = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    const var_state *state = p->used[i];
+    uint32_t at = uses[i].mode == TN__READ ? NONE : state->readers;
+    if (at == NONE && state->writer != NONE)
+      add_before(p, &near, state->writer);
+    for (; at != NONE; at = p->readers[at].next)
+      add_before(p, &near, p->readers[at].step);
+  }
+  return near;
 }
 
-static void find_edges(planner *p, const tn__job *jobs) {
-  tn__plan *plan = p->plan;
-  for (uint32_t step = 0; step < plan->n; ++step) {
-    note_uses(p, &jobs[step], step);
-    for (uint32_t i = plan->first_use[step]; i < plan->n_uses; ++i) {
-      var_state *state = state_of(p, plan->uses[i].var);
-      if (plan->uses[i].mode == TN__READ)
-        read_by(p, state, step);
-      else
-        written_by(p, state, step);
+/* The present job's uses are the last step's. */
+static void enter_uses(planner *p, uint32_t first_use) {
+  const tn__use *uses = &p->plan->uses[first_use];
+  const uint32_t n = p->plan->n_uses - first_use, step = p->n_steps - 1;
+  for (uint32_t i = 0; i < n; ++i) {
+    var_state *state = p->used[i];
+    if (uses[i].mode != TN__READ) {
+      state->writer = step;
+      state->readers = NONE;
+    } else if (state->readers == NONE ||
+               p->readers[state->readers].step != step) {
+      p->readers[p->n_readers] = (reader){step, state->readers};
+      state->readers = p->n_readers++;
     }
   }
-  plan->first_use[plan->n] = plan->n_uses;
+}
+
+static uint64_t shifted(uint64_t mask, uint32_t by) {
+  return by < WINDOW ? mask << by : 0;
+}
+
+/* Takes step `from` and what stands before it to the ancestors of another, k +
+ * 1 steps behind it. */
+static void take_ancestors(past *to, const past *from, uint32_t k) {
+  to->above |= 1ull << k | shifted(from->above, k + 1);
+  if (from->floor > to->floor) to->floor = from->floor;
+}
+
+/* Without gaps up to where? */
+static void raise_floor(past *self, uint32_t step) {
+  uint32_t at = self->floor;
+  if (step > WINDOW && at < step - WINDOW) return;
+  while (at < step && (self->above >> (step - 1 - at) & 1) != 0) ++at;
+  self->floor = at;
+}
+
+static void keep(planner *p, past *self, uint32_t from, uint32_t *last) {
+  ++p->past[from].n_next;
+  ++self->n_before;
+  *last = from;
+}
+
+/* The last step is complete, with its older predecessors up to `end` in `far`.
+ * From the nearest to the oldest: one that is an ancestor of those that are
+ * kept is none any more. Returns where those behind `end` are now. */
+static uint32_t complete(planner *p, uint32_t end) {
+  if (p->n_steps == 0) return end;
+  const uint32_t step = p->n_steps - 1;
+  past *self = &p->past[step];
+  uint64_t near = self->near;
+  uint32_t n_far = self->far, last = 0;
+  for (self->near = 0; near != 0; near &= near - 1) {
+    const uint32_t k = (uint32_t)__builtin_ctzll(near);
+    if ((self->above >> k & 1) != 0) continue;
+    self->near |= 1ull << k;
+    take_ancestors(self, &p->past[step - 1 - k], k);
+    keep(p, self, step - 1 - k, &last);
+  }
+  for (uint32_t i = self->far; i < end; ++i) {
+    const uint32_t from = p->far[i];
+    if (from < self->floor || p->seen[from] == step + 1) continue;
+    p->seen[from] = step + 1;
+    p->far[n_far++] = from;
+    keep(p, self, from, &last);
+  }
+  memmove(&p->far[n_far], &p->far[end], (p->n_far - end) * sizeof *p->far);
+  p->n_far -= end - n_far;
+  raise_floor(self, step);
+  if (self->n_before == 1 && self->small) ++p->past[last].n_free;
+  return n_far;
+}
+
+/* ------------------------------------------------------------------ groups */
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+  a = (a ^ (b + 1)) * 0x9e3779b97f4a7c15ull;
+  return (a ^ a >> 29) | 1;
+}
+
+/* What is older than the window leaves it in its order. */
+static void move_on(needs *self, uint32_t at) {
+  while (self->near != 0 && self->at < at) {
+    if ((self->near >> (WINDOW - 1) & 1) != 0)
+      self->far = mix(self->far, self->at - WINDOW);
+    self->near <<= 1;
+    ++self->at;
+  }
+  self->at = at;
+}
+
+static void unite(planner *p, needs *self, needs other) {
+  move_on(&other, self->at);
+  self->near |= other.near;
+  if (self->far == 0)
+    self->far = other.far;
+  else if (other.far != 0 && other.far != self->far)
+    self->far = mix(~0ull, ++p->n_met);
+}
+
+/* Adds what a step needs, and itself. */
+static void need(planner *p, needs *self, uint32_t step) {
+  needs other = p->past[step].needs;
+  if (!p->past[step].small) {
+    move_on(&other, other.at + 1);
+    other.near |= 1;
+  }
+  unite(p, self, other);
+}
+
+/* Of the present job. */
+static needs find_needs(planner *p, uint64_t near, uint32_t far) {
+  needs result = {.at = p->n_large};
+  if (p->n_large == 0) return result;
+  for (; near != 0; near &= near - 1)
+    need(p, &result, p->n_steps - 1 - (uint32_t)__builtin_ctzll(near));
+  for (; far < p->n_far; ++far) need(p, &result, p->far[far]);
+  return result;
+}
+
+static bool may_join(const planner *p, uint32_t job, const needs *own) {
+  if (p->n_steps == 0) return false;
+  const past *last = &p->past[p->n_steps - 1];
+  return last->small && job - last->first < p->group &&
+         last->needs.near == own->near && last->needs.far == own->far;
+}
+
+static void add_job(planner *p, const tn__job *job, uint32_t number) {
+  const uint32_t first_use = p->plan->n_uses, far = p->n_far;
+  const bool small = (job->flags & TN__JOB_SMALL) != 0;
+  note_uses(p, job, number);
+  if (p->group == 0) return;
+  const uint64_t near = find_before(p, first_use);
+  const needs own = find_needs(p, near, far);
+  if (small && may_join(p, number, &own)) {
+    p->past[p->n_steps - 1].near |= near >> 1;
+  } else {
+    const uint32_t begin = complete(p, far);
+    p->past[p->n_steps++] = (past){.near = near,
+                                   .needs = own,
+                                   .far = begin,
+                                   .first = number,
+                                   .small = small};
+  }
+  enter_uses(p, first_use);
+  if (!small) ++p->n_large;
 }
 
 /* -------------------------------------------------------------- successors */
 
 /* Steps without a predecessor get the beginning, steps without a successor the
- * end. Returns how many successors there are in all. */
-static uint32_t count_edges(const planner *p) {
-  const uint32_t n = p->plan->n;
+ * end. */
+static void tie_ends(planner *p) {
+  const uint32_t n = p->n_steps;
+  past *end = &p->past[n], *beginning = &p->past[n + 1];
+  end->far = p->n_far;
+  end->first = beginning->first = p->plan->n_jobs;
+  for (past *each = p->past; each < end; ++each) {
+    if (each->n_before == 0) {
+      each->n_before = 1;
+      ++beginning->n_next;
+      if (each->small) ++beginning->n_free;
+    }
+    each->is_last = each->n_next == 0;
+    if (each->is_last) {
+      each->n_next = 1;
+      ++end->n_before;
+    }
+  }
+}
+
+/* Returns how many successors there are in all. */
+static uint32_t make_steps(planner *p) {
+  const uint32_t n = p->n_steps;
   tn__step *steps = p->plan->steps;
-  uint32_t total = p->n_edges;
-  for (uint32_t i = 0; i < p->n_edges; ++i) {
-    ++steps[p->edges[i].from].n_next;
-    ++steps[p->edges[i].to].n_before;
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < n + 2; ++i) {
+    past *self = &p->past[i];
+    steps[i].next = self->given_free = at;
+    steps[i].n_free = self->n_free;
+    steps[i].n_before = self->n_before;
+    steps[i].first = self->first;
+    atomic_init(&steps[i].left, self->n_before);
+    self->given = at + self->n_free;
+    at += self->n_next;
   }
+  steps[n + 2].next = at;
+  return at;
+}
+
+/* The free ones stand first. */
+static void give(planner *p, uint32_t from, uint32_t to) {
+  const past *target = &p->past[to];
+  const bool is_free = target->n_before == 1 && target->small;
+  past *source = &p->past[from];
+  p->plan->order[is_free ? source->given_free++ : source->given++] = to;
+}
+
+static void fill_order(planner *p) {
+  const uint32_t n = p->n_steps;
   for (uint32_t i = 0; i < n; ++i) {
-    if (steps[i].n_before == 0) {
-      steps[i].n_before = 1;
-      ++steps[n + 1].n_next;
-      ++total;
-    }
-    if (steps[i].n_next == 0) {
-      steps[i].n_next = 1;
-      ++steps[n].n_before;
-      ++total;
-    }
+    const past *self = &p->past[i];
+    if (self->near == 0 && self->far == self[1].far) give(p, n + 1, i);
+    for (uint64_t near = self->near; near != 0; near &= near - 1)
+      give(p, i - 1 - (uint32_t)__builtin_ctzll(near), i);
+    for (uint32_t k = self->far; k < self[1].far; ++k) give(p, p->far[k], i);
+    if (self->is_last) give(p, i, n);
   }
-  for (uint32_t i = 0, at = 0; i < n + 2; at += steps[i++].n_next)
-    steps[i].next = at;
-  for (uint32_t i = 0; i < n + 2; ++i)
-    atomic_init(&steps[i].left, steps[i].n_before);
-  return total;
 }
 
-static bool is_free(const tn__plan *plan, const tn__job *jobs, uint32_t step) {
-  return step < plan->n && plan->steps[step].n_before == 1 &&
-         (jobs[step].flags & TN__JOB_SMALL) != 0;
-}
-
-/* n_given[from] counts the successors that `from` has been given so far. */
-static void give(planner *p, uint32_t *n_given, uint32_t from, uint32_t to) {
-  p->plan->order[p->plan->steps[from].next + n_given[from]++] = to;
-}
-
-/* The free ones first: two passes. */
-static void fill_order(planner *p, const tn__job *jobs, uint32_t *n_given,
-                       bool free_ones) {
+static tn_code link_steps(tn__arena *arena, planner *p) {
   tn__plan *plan = p->plan;
-  const uint32_t n = plan->n;
-  for (uint32_t i = 0; i < p->n_edges; ++i)
-    if (is_free(plan, jobs, p->edges[i].to) == free_ones)
-      give(p, n_given, p->edges[i].from, p->edges[i].to);
-  for (uint32_t i = 0; i < n; ++i) {
-    /* A root: no edge leads to it. */
-    if (p->seen[i] == NONE && is_free(plan, jobs, i) == free_ones)
-      give(p, n_given, n + 1, i);
-    if (!free_ones && n_given[i] == 0) give(p, n_given, i, n);
-  }
-  if (!free_ones) return;
-  for (uint32_t i = 0; i < n + 2; ++i) plan->steps[i].n_free = n_given[i];
-}
-
-/* From here on `seen` is NONE for the steps that no edge leads to. */
-static void mark_roots(planner *p) {
-  for (uint32_t i = 0; i < p->plan->n; ++i) p->seen[i] = NONE;
-  for (uint32_t i = 0; i < p->n_edges; ++i) p->seen[p->edges[i].to] = 0;
-}
-
-static tn_code plan_with(tn__arena *scratch, tn__arena *arena, planner *p,
-                         const tn__job *jobs) {
-  find_edges(p, jobs);
-  const uint32_t total = count_edges(p);
-  uint32_t *n_given =
-      tn__arena_alloc(scratch, (p->plan->n + 2) * sizeof *n_given);
-  p->plan->order = tn__arena_alloc(arena, total * sizeof *p->plan->order);
-  TN__TRY(no_memory(scratch, p->plan->n));
-  TN__TRY(no_memory(arena, p->plan->n));
-  mark_roots(p);
-  fill_order(p, jobs, n_given, true);
-  fill_order(p, jobs, n_given, false);
+  const uint32_t n = plan->n = p->n_steps;
+  (void)complete(p, p->n_far);
+  tie_ends(p);
+  plan->steps = tn__arena_alloc(arena, (n + 3) * sizeof *plan->steps);
+  TN__TRY(no_memory(arena, plan->n_jobs));
+  const uint32_t total = make_steps(p);
+  plan->order = tn__arena_alloc(arena, total * sizeof *plan->order);
+  TN__TRY(no_memory(arena, plan->n_jobs));
+  fill_order(p);
   return TN_OK;
 }
 
 tn_code tn__plan_create(tn__arena *arena, const tn__job *jobs, size_t n,
-                        tn__plan *out) {
-  size_t n_uses;
-  TN__TRY(check(jobs, n, &n_uses));
-  TN__TRY(alloc_plan(arena, out, n, n_uses));
+                        uint32_t group, tn__plan *out) {
+  sizes all;
+  TN__TRY(check(jobs, n, &all));
+  TN__TRY(alloc_plan(arena, out, &all));
   tn__arena scratch;
   tn__arena_init(&scratch, arena->env);
-  planner p = {.plan = out};
-  tn_code code = alloc_planner(&scratch, &p, n_uses);
-  if (code == TN_OK) code = plan_with(&scratch, arena, &p, jobs);
+  planner p = {.plan = out, .group = group};
+  tn_code code = alloc_planner(&scratch, &p, &all);
+  if (code == TN_OK) {
+    for (uint32_t i = 0; i < out->n_jobs; ++i) add_job(&p, &jobs[i], i);
+    out->first_use[n] = out->n_uses;
+    if (group != 0) code = link_steps(arena, &p);
+  }
   tn__arena_deinit(&scratch);
   return code;
 }

@@ -202,19 +202,27 @@ bool tn__loop_wanted(tn__pool *pool);
 
 /* --------------------------------------------------------------- plan.c */
 
-/* A step of a schedule, as its predecessors see it. Its successors stand in
- * `order` from `next`: first n_free small ones that wait for nothing else and
- * can be handed on as one range, then the others. */
+/* A step of a schedule: a job, or a group, which is some small jobs that stand
+ * next to one another in the order of the schedule and are run one after the
+ * other. A small job joins the group before it if the two wait, at whatever
+ * distance, for the same ones of the jobs that are not small: so no job of
+ * those comes to wait for another through a group, though a small one may.
+ *
+ * Its jobs go from `first` up to the next step's `first`. Its successors stand
+ * in `order` from `next` up to the next step's `next`: first n_free groups that
+ * wait for nothing else and can be handed on as one range, then the others.
+ * What waits for a successor does not stand there for this step's sake, as far
+ * as that was found out. */
 typedef struct tn__step {
   uint32_t next;
   uint32_t n_free;
-  uint32_t n_next;
+  uint32_t first;
   uint32_t n_before;     /* predecessors */
   _Atomic uint32_t left; /* of them, in this run; nobody counts a single one */
   uint32_t spilled;      /* behind it in a list of steps to be run */
 } tn__step;
 
-/* What a step does with a variable. */
+/* What a job does with a variable. */
 typedef struct tn__use {
   tn__var *var;
   uint32_t mode;
@@ -222,20 +230,24 @@ typedef struct tn__use {
 } tn__use;
 
 typedef struct tn__plan {
-  tn__step *steps; /* n, then the end of all, then their beginning */
+  /* n, then the end of all, then their beginning, then one that only says where
+   * the beginning's successors end. */
+  tn__step *steps;
   uint32_t n;
-  uint32_t n_uses;
+  uint32_t n_jobs;
   uint32_t *order;
-  uint32_t *first_use; /* of each step, in `uses`; n + 1 */
-  tn__use *uses;       /* each variable of a step once */
-  tn__access *access;  /* of all steps together, each variable once */
+  uint32_t *first_use; /* of each job, in `uses`; n_jobs + 1 */
+  tn__use *uses;       /* each variable of a job once */
+  tn__access *access;  /* of all jobs together, each variable once */
+  uint32_t n_uses;
   uint32_t n_access;
-  uint32_t reserved;
 } tn__plan;
 
-/* Works out what depends on what. The plan's memory is the arena's. */
+/* Works out what depends on what, with at most `group` jobs in a group; with 0
+ * only what they use, and there are no steps. The plan's memory is the arena's.
+ */
 tn_code tn__plan_create(tn__arena *arena, const tn__job *jobs, size_t n,
-                        tn__plan *out);
+                        uint32_t group, tn__plan *out);
 
 /* ----------------------------------------------------------- schedule.c */
 

@@ -10,8 +10,11 @@
 #define NO_STEP UINT32_MAX
 
 enum {
-  MANY = 256, /* steps that are worth another thread, however small */
-  BATCH = 8   /* predecessors from which on they are counted together */
+  MANY = 256, /* jobs that are worth another thread, however small */
+  BATCH = 8,  /* predecessors from which on they are counted together */
+  GROUP_MIN = 8,
+  GROUP_MAX = 64, /* small jobs in one step */
+  SHARE = 4       /* groups for each thread, if there are jobs enough */
 };
 
 typedef struct call {
@@ -41,7 +44,7 @@ struct tn__schedule {
   _Alignas(64) _Atomic uint32_t careful; /* this run */
 };
 
-/* ------------------------------------------------------------ careful steps */
+/* ------------------------------------------------------------ careful jobs */
 
 static bool carries_error(const tn__var *var) {
   return (atomic_load_explicit(&var->word, memory_order_acquire) &
@@ -56,35 +59,35 @@ static bool must_be_careful(const tn__schedule *schedule) {
   return false;
 }
 
-/* What keeps the step from being run, or NULL. */
-static tn__error *find_cause(const tn__schedule *schedule, uint32_t step) {
+/* What keeps the job from being run, or NULL. */
+static tn__error *find_cause(const tn__schedule *schedule, uint32_t job) {
   const tn__plan *plan = &schedule->plan;
-  if ((schedule->details[step].flags & TN__JOB_ALWAYS) != 0) return NULL;
-  for (uint32_t i = plan->first_use[step]; i < plan->first_use[step + 1]; ++i)
+  if ((schedule->details[job].flags & TN__JOB_ALWAYS) != 0) return NULL;
+  for (uint32_t i = plan->first_use[job]; i < plan->first_use[job + 1]; ++i)
     if (plan->uses[i].mode != TN__OVERWRITE && carries_error(plan->uses[i].var))
       return plan->uses[i].var->error;
   return NULL;
 }
 
-/* Puts the error on what the step writes (NULL: clears what it overwrites). */
-static void settle(const tn__schedule *schedule, uint32_t step,
+/* Puts the error on what the job writes (NULL: clears what it overwrites). */
+static void settle(const tn__schedule *schedule, uint32_t job,
                    tn__error *error) {
   const tn__plan *plan = &schedule->plan;
-  for (uint32_t i = plan->first_use[step]; i < plan->first_use[step + 1]; ++i) {
+  for (uint32_t i = plan->first_use[job]; i < plan->first_use[job + 1]; ++i) {
     const tn__use *use = &plan->uses[i];
     if (use->mode == TN__OVERWRITE || (error != NULL && use->mode != TN__READ))
       tn__error_put(use->var, error);
   }
 }
 
-/* A variable that carries an error keeps it, unless the step would have
+/* A variable that carries an error keeps it, unless the job would have
  * overwritten it. */
-static void inherit(const tn__schedule *schedule, uint32_t step,
+static void inherit(const tn__schedule *schedule, uint32_t job,
                     tn__error *cause) {
   const tn__plan *plan = &schedule->plan;
   tn__error *error =
-      tn__error_follow(schedule->engine, cause, schedule->details[step].name);
-  for (uint32_t i = plan->first_use[step]; i < plan->first_use[step + 1]; ++i) {
+      tn__error_follow(schedule->engine, cause, schedule->details[job].name);
+  for (uint32_t i = plan->first_use[job]; i < plan->first_use[job + 1]; ++i) {
     const tn__use *use = &plan->uses[i];
     if (use->mode == TN__OVERWRITE ||
         (use->mode == TN__UPDATE && !carries_error(use->var)))
@@ -93,47 +96,54 @@ static void inherit(const tn__schedule *schedule, uint32_t step,
   tn__error_release(error);
 }
 
-static void step_failed(tn__schedule *schedule, uint32_t step, tn_code code) {
-  const char *name = schedule->details[step].name;
+static void job_failed(tn__schedule *schedule, uint32_t job, tn_code code) {
+  const char *name = schedule->details[job].name;
   tn__error *error =
       tn__error_create(schedule->engine, tn__error_sign(code, name));
   atomic_store_explicit(&schedule->careful, 1, memory_order_relaxed);
   tn__error_announce(schedule->engine, error);
-  settle(schedule, step, error);
+  settle(schedule, job, error);
   tn__error_release(error);
 }
 
-static void run_carefully(tn__schedule *schedule, uint32_t step,
+static void run_carefully(tn__schedule *schedule, uint32_t job,
                           tn__token *token) {
   tn__engine *engine = schedule->engine;
-  const char *name = schedule->details[step].name;
-  tn__error *cause = find_cause(schedule, step);
+  const char *name = schedule->details[job].name;
+  tn__error *cause = find_cause(schedule, job);
   if (cause != NULL) {
-    inherit(schedule, step, cause);
+    inherit(schedule, job, cause);
     return;
   }
-  settle(schedule, step, NULL);
+  settle(schedule, job, NULL);
   const bool tracing =
       atomic_load_explicit(&engine->tracing, memory_order_acquire) != 0;
   const uint64_t begin = tracing ? tn__now() : 0;
-  const call *c = &schedule->calls[step];
+  const call *c = &schedule->calls[job];
   const tn_code code = c->run(c->arg, token);
   if (tracing) tn__trace_span(engine, name, NULL, begin);
-  if (code != TN_OK) step_failed(schedule, step, code);
+  if (code != TN_OK) job_failed(schedule, job, code);
+}
+
+/* Runs jobs as long as they succeed; behind one that has failed those that are
+ * left, from the one that is returned, have to be run carefully. */
+static uint32_t run_jobs(tn__schedule *schedule, uint32_t job, uint32_t end,
+                         tn__token *token) {
+  const call *calls = schedule->calls;
+  tn_code code = TN_OK;
+  while (job < end && (code = calls[job].run(calls[job].arg, token)) == TN_OK)
+    ++job;
+  if (code != TN_OK) job_failed(schedule, job++, code);
+  return job;
 }
 
 /* -------------------------------------------------------------- in a loop */
 
 static tn_code run_serial(void *arg, tn__token *token) {
   tn__schedule *schedule = arg;
-  const uint32_t n = schedule->plan.n;
+  const uint32_t n = schedule->plan.n_jobs;
   uint32_t i = 0;
-  if (!must_be_careful(schedule)) {
-    const call *calls = schedule->calls;
-    tn_code code = TN_OK;
-    while (i < n && (code = calls[i].run(calls[i].arg, token)) == TN_OK) ++i;
-    if (code != TN_OK) step_failed(schedule, i++, code);
-  }
+  if (!must_be_careful(schedule)) i = run_jobs(schedule, 0, n, token);
   for (; i < n; ++i) run_carefully(schedule, i, token);
   return TN_OK;
 }
@@ -209,7 +219,7 @@ static void pass_on(walk *w, uint32_t from) {
   const tn__plan *plan = &w->schedule->plan;
   const tn__step *step = &plan->steps[from];
   uint32_t at = step->next;
-  const uint32_t end = at + step->n_next;
+  const uint32_t end = step[1].next;
   const uint32_t n_free = step->n_free; /* the step may be gone behind them */
   if (n_free == 1) reach(w, at);
   if (n_free > 1) offer(w, at, at + n_free);
@@ -225,13 +235,12 @@ static void pass_on(walk *w, uint32_t from) {
 }
 
 static void run_step(tn__schedule *schedule, uint32_t step) {
-  if (atomic_load_explicit(&schedule->careful, memory_order_relaxed) != 0) {
-    run_carefully(schedule, step, schedule->token);
-    return;
-  }
-  const call *c = &schedule->calls[step];
-  const tn_code code = c->run(c->arg, schedule->token);
-  if (code != TN_OK) step_failed(schedule, step, code);
+  uint32_t job = schedule->plan.steps[step].first;
+  const uint32_t end = schedule->plan.steps[step + 1].first;
+  tn__token *token = schedule->token;
+  if (atomic_load_explicit(&schedule->careful, memory_order_relaxed) == 0)
+    job = run_jobs(schedule, job, end, token);
+  for (; job < end; ++job) run_carefully(schedule, job, token);
 }
 
 /* Runs on until nothing that this walk knows of is ready. */
@@ -320,7 +329,7 @@ static void free_schedule(tn__schedule *schedule) {
 static void end(void *arg) {
   tn__schedule *schedule = arg;
   if (schedule->operation == NULL) return;
-  for (uint32_t i = 0; i < schedule->plan.n; ++i)
+  for (uint32_t i = 0; i < schedule->plan.n_jobs; ++i)
     if (schedule->details[i].drop != NULL)
       schedule->details[i].drop(schedule->calls[i].arg);
   free_schedule(schedule);
@@ -343,33 +352,50 @@ static tn_code copy_jobs(tn__schedule *schedule, const tn__job *jobs,
   return TN_OK;
 }
 
-/* How it is to be run. */
+static bool all_small(const tn__job *jobs, size_t n) {
+  for (size_t i = 0; i < n; ++i)
+    if ((jobs[i].flags & TN__JOB_SMALL) == 0) return false;
+  return true;
+}
+
+/* How many small jobs may become one step: fewer than would leave threads of
+ * the engine, and the one that waits, without any. */
+static uint32_t group_of(const tn__schedule *schedule, size_t n) {
+  const size_t n_groups =
+      (size_t)SHARE * (tn__engine_workers(schedule->engine) + 1);
+  const size_t size = n / n_groups;
+  if (schedule->serial) return 0;
+  return size < GROUP_MIN   ? GROUP_MIN
+         : size > GROUP_MAX ? GROUP_MAX
+                            : (uint32_t)size;
+}
+
 static tn__job job_of(tn__schedule *schedule, const tn__job *jobs, size_t n) {
   tn__plan *plan = &schedule->plan;
-  bool small = schedule->engine->dispatch == 0;
   tn__job job = {.name = "schedule", .arg = schedule, .drop = end};
-  for (size_t i = 0; i < n; ++i) {
-    if ((jobs[i].flags & TN__JOB_SMALL) == 0) small = false;
+  for (size_t i = 0; i < n; ++i)
     if (i == 0 || jobs[i].priority > job.priority)
       job.priority = jobs[i].priority;
-  }
-  schedule->serial = small || n == 0 || schedule->engine->pool == NULL;
-  schedule->calls_hands = !small || n >= MANY;
   plan->access[plan->n_access] =
       (tn__access){.var = &schedule->turn, .mode = TN__UPDATE};
   job.access = plan->access;
   job.n_access = plan->n_access + 1;
   job.run = schedule->serial ? run_serial : run_parallel;
   job.flags = TN__JOB_ALWAYS;
-  if (!schedule->serial) job.flags |= TN__JOB_ASYNC;
-  if (small) job.flags |= TN__JOB_SMALL;
   return job;
 }
 
 static tn_code build(tn__schedule *schedule, const tn__job *jobs, size_t n) {
+  const tn__engine *engine = schedule->engine;
+  const bool small = engine->dispatch == 0 && all_small(jobs, n);
+  schedule->serial = small || n == 0 || engine->pool == NULL;
+  schedule->calls_hands = !small || n >= MANY;
   TN__TRY(copy_jobs(schedule, jobs, n));
-  TN__TRY(tn__plan_create(&schedule->arena, jobs, n, &schedule->plan));
-  const tn__job job = job_of(schedule, jobs, n);
+  TN__TRY(tn__plan_create(&schedule->arena, jobs, n, group_of(schedule, n),
+                          &schedule->plan));
+  tn__job job = job_of(schedule, jobs, n);
+  if (!schedule->serial) job.flags |= TN__JOB_ASYNC;
+  if (small) job.flags |= TN__JOB_SMALL;
   return tn__operation_create(schedule->engine, &job, &schedule->operation);
 }
 
