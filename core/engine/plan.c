@@ -15,29 +15,27 @@
 enum { WINDOW = 64 }; /* steps, or jobs, that a mask reaches back */
 
 /* Which of the jobs that are not small have to be over before something can
- * begin: bit k of `near` stands for number at - 1 - k of them. `far` says the
- * same of older ones, in a way that only shows whether two sets are equal: 0 is
- * the empty one, and equal sets may differ where streams of jobs have met. */
+ * begin. They are numbered, and `now` has a bit for each of the WINDOW with
+ * this `block`, `before` for each of the block before. `far` says the same of
+ * older ones, in a way that only shows whether two sets are equal: 0 is the
+ * empty one, and equal sets may differ where streams of jobs have met. */
 typedef struct needs {
-  uint64_t near;
+  uint64_t now;
+  uint64_t before;
   uint64_t far;
-  uint32_t at;
-  uint32_t reserved;
+  uint64_t block;
 } needs;
 
 /* What is known of a step. Bit k of a mask stands for the step k + 1 before. */
 typedef struct past {
   uint64_t near;  /* predecessors */
   uint64_t above; /* ancestors; others are not known to be none */
-  needs needs;
   uint32_t floor; /* all steps before this one are ancestors */
   uint32_t far;   /* its older predecessors begin here in planner.far */
   uint32_t first; /* job */
   uint32_t n_before;
-  uint32_t n_next;
-  uint32_t n_free;
-  uint32_t given_free; /* successors, in plan.order */
-  uint32_t given;      /* others */
+  uint32_t n_next; /* then where in plan.order its next successor goes */
+  uint32_t n_free; /* of them; then as above */
   bool small;
   bool is_last; /* nothing waits for it */
 } past;
@@ -65,6 +63,7 @@ typedef struct planner {
   size_t mask;
   var_state **used; /* by the present job, as its uses */
   past *past;       /* of each step, then of the end and the beginning */
+  needs *needs;     /* of each step, if there are small jobs and others */
   reader *readers;
   uint32_t *far;  /* predecessors beyond the window */
   uint32_t *seen; /* 1 + the last step that has this one in `far` */
@@ -130,6 +129,8 @@ static tn_code alloc_planner(tn__arena *arena, planner *p, const sizes *s) {
   const size_t n = s->large == 0 ? s->jobs / p->group + 1 : s->jobs;
   p->past = tn__arena_alloc(arena, (n + 2) * sizeof *p->past);
   p->seen = tn__arena_alloc(arena, n * sizeof *p->seen);
+  if (s->large != 0 && s->large != s->jobs)
+    p->needs = tn__arena_alloc(arena, n * sizeof *p->needs);
   p->readers = tn__arena_alloc(arena, s->uses * sizeof *p->readers);
   /* A use waits for at most one writer, and at most one waits for it. */
   p->far = tn__arena_alloc(arena, 2 * s->uses * sizeof *p->far);
@@ -276,56 +277,71 @@ static uint32_t complete(planner *p, uint32_t end) {
 
 /* ------------------------------------------------------------------ groups */
 
-static uint64_t mix(uint64_t a, uint64_t b) {
-  a = (a ^ (b + 1)) * 0x9e3779b97f4a7c15ull;
-  return (a ^ a >> 29) | 1;
+/* Older words enter `far` in their order. */
+static uint64_t fold(uint64_t far, uint64_t word, uint64_t block) {
+  if (word == 0) return far;
+  far = (far ^ (block + 1)) * 0x9e3779b97f4a7c15ull;
+  far = ((far ^ far >> 29) + word) * 0xff51afd7ed558ccdull;
+  return (far ^ far >> 32) | 1;
 }
 
-/* What is older than the window leaves it in its order. */
-static void move_on(needs *self, uint32_t at) {
-  while (self->near != 0 && self->at < at) {
-    if ((self->near >> (WINDOW - 1) & 1) != 0)
-      self->far = mix(self->far, self->at - WINDOW);
-    self->near <<= 1;
-    ++self->at;
-  }
-  self->at = at;
+static void move_on(needs *self, uint64_t block) {
+  if (self->block == block) return;
+  self->far = fold(self->far, self->before, self->block - 1);
+  self->before = self->now;
+  self->now = 0;
+  if (++self->block == block) return;
+  self->far = fold(self->far, self->before, self->block - 1);
+  self->before = 0;
+  self->block = block;
 }
 
 static void unite(planner *p, needs *self, needs other) {
-  move_on(&other, self->at);
-  self->near |= other.near;
+  move_on(&other, self->block);
+  self->now |= other.now;
+  self->before |= other.before;
   if (self->far == 0)
     self->far = other.far;
   else if (other.far != 0 && other.far != self->far)
-    self->far = mix(~0ull, ++p->n_met);
-}
-
-/* Adds what a step needs, and itself. */
-static void need(planner *p, needs *self, uint32_t step) {
-  needs other = p->past[step].needs;
-  if (!p->past[step].small) {
-    move_on(&other, other.at + 1);
-    other.near |= 1;
-  }
-  unite(p, self, other);
+    self->far = fold(~0ull, ++p->n_met, 0);
 }
 
 /* Of the present job. */
 static needs find_needs(planner *p, uint64_t near, uint32_t far) {
-  needs result = {.at = p->n_large};
-  if (p->n_large == 0) return result;
-  for (; near != 0; near &= near - 1)
-    need(p, &result, p->n_steps - 1 - (uint32_t)__builtin_ctzll(near));
-  for (; far < p->n_far; ++far) need(p, &result, p->far[far]);
+  needs result = {.block = p->n_large / WINDOW};
+  uint64_t above = 0;
+  if (p->needs == NULL) return result;
+  for (; near != 0; near &= near - 1) {
+    const uint32_t k = (uint32_t)__builtin_ctzll(near);
+    const uint32_t step = p->n_steps - 1 - k;
+    if ((above >> k & 1) != 0) continue;
+    above |= shifted(p->past[step].above, k + 1);
+    unite(p, &result, p->needs[step]);
+  }
+  for (; far < p->n_far; ++far) unite(p, &result, p->needs[p->far[far]]);
   return result;
 }
 
 static bool may_join(const planner *p, uint32_t job, const needs *own) {
   if (p->n_steps == 0) return false;
-  const past *last = &p->past[p->n_steps - 1];
-  return last->small && job - last->first < p->group &&
-         last->needs.near == own->near && last->needs.far == own->far;
+  const uint32_t last = p->n_steps - 1;
+  if (!p->past[last].small || job - p->past[last].first >= p->group)
+    return false;
+  return p->needs == NULL || (p->needs[last].now == own->now &&
+                              p->needs[last].before == own->before &&
+                              p->needs[last].far == own->far);
+}
+
+/* A job begins a step that has these predecessors, and older ones from `far`
+ * on. What waits for it needs what it needs, and it. */
+static void begin_step(planner *p, const past *step, needs own) {
+  const uint32_t number = p->n_large;
+  if (!step->small) {
+    own.now |= 1ull << number % WINDOW;
+    ++p->n_large;
+  }
+  if (p->needs != NULL) p->needs[p->n_steps] = own;
+  p->past[p->n_steps++] = *step;
 }
 
 static void add_job(planner *p, const tn__job *job, uint32_t number) {
@@ -339,14 +355,11 @@ static void add_job(planner *p, const tn__job *job, uint32_t number) {
     p->past[p->n_steps - 1].near |= near >> 1;
   } else {
     const uint32_t begin = complete(p, far);
-    p->past[p->n_steps++] = (past){.near = near,
-                                   .needs = own,
-                                   .far = begin,
-                                   .first = number,
-                                   .small = small};
+    begin_step(
+        p, &(past){.near = near, .far = begin, .first = number, .small = small},
+        own);
   }
   enter_uses(p, first_use);
-  if (!small) ++p->n_large;
 }
 
 /* -------------------------------------------------------------- successors */
@@ -379,13 +392,15 @@ static uint32_t make_steps(planner *p) {
   uint32_t at = 0;
   for (uint32_t i = 0; i < n + 2; ++i) {
     past *self = &p->past[i];
-    steps[i].next = self->given_free = at;
+    steps[i].next = at;
     steps[i].n_free = self->n_free;
     steps[i].n_before = self->n_before;
     steps[i].first = self->first;
     atomic_init(&steps[i].left, self->n_before);
-    self->given = at + self->n_free;
-    at += self->n_next;
+    const uint32_t end = at + self->n_next;
+    self->n_next = at + self->n_free;
+    self->n_free = at;
+    at = end;
   }
   steps[n + 2].next = at;
   return at;
@@ -396,7 +411,7 @@ static void give(planner *p, uint32_t from, uint32_t to) {
   const past *target = &p->past[to];
   const bool is_free = target->n_before == 1 && target->small;
   past *source = &p->past[from];
-  p->plan->order[is_free ? source->given_free++ : source->given++] = to;
+  p->plan->order[is_free ? source->n_free++ : source->n_next++] = to;
 }
 
 static void fill_order(planner *p) {

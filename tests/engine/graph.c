@@ -34,9 +34,9 @@ static tn_code run_task(void *arg, tn__token *token) {
 }
 
 static uint32_t flags_of(uint32_t small, uint64_t *state) {
-  const bool one = below(state, 2) != 0;
+  const bool one = below(state, small == GRAPH_MOST_SMALL ? 10 : 2) != 0;
   if (small == GRAPH_ALL_SMALL) return TN__JOB_SMALL;
-  return small == GRAPH_SOME_SMALL && one ? TN__JOB_SMALL : 0;
+  return small != GRAPH_NONE_SMALL && one ? TN__JOB_SMALL : 0;
 }
 
 static void make_task(task *self, const graph_kind *kind, uint64_t *state) {

@@ -38,7 +38,13 @@ typedef struct task {
   uint32_t flags;
 } task;
 
-enum { GRAPH_SOME_SMALL, GRAPH_ALL_SMALL, GRAPH_NONE_SMALL };
+enum {
+  GRAPH_SOME_SMALL,
+  GRAPH_ALL_SMALL,
+  GRAPH_NONE_SMALL,
+  GRAPH_MOST_SMALL, /* runs of small ones */
+  GRAPH_SMALLS
+};
 
 typedef struct graph_kind {
   uint64_t seed;

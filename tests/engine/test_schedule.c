@@ -59,7 +59,7 @@ static void expect_serial(const kind *how, const graph_kind *graph) {
 
 static void expect_serial_for(graph_kind graph, uint64_t seed, int n) {
   for (int k = 0; k < N_KINDS; ++k)
-    for (uint32_t small = 0; small < 3; ++small)
+    for (uint32_t small = 0; small < GRAPH_SMALLS; ++small)
       for (int i = 0; i < n; ++i) {
         graph.seed = seed + (uint64_t)i;
         graph.small = small;
@@ -347,6 +347,129 @@ Test(schedule, an_error_tells_its_story, .timeout = 20) {
     tn__var_deinit(&y);
     tn__var_deinit(&z);
     tn__schedule_delete(schedule);
+    engine_close(engine);
+  }
+}
+
+/* ------------------------------------------------------------------- groups */
+
+static tn__job note_job(const char *name, note *arg, const tn__access *access,
+                        uint32_t n, uint32_t flags) {
+  return (tn__job){.name = name,
+                   .run = run_note,
+                   .arg = arg,
+                   .access = access,
+                   .n_access = n,
+                   .flags = flags};
+}
+
+/* Those of the mask `which`, each once, in any order. */
+static void expect_notes(const order *log, unsigned which) {
+  unsigned found = 0;
+  for (int i = 0; i < log->n; ++i) {
+    cr_assert_eq(found >> log->v[i] & 1, 0, "%d ran twice", log->v[i]);
+    found |= 1u << log->v[i];
+  }
+  cr_assert_eq(found, which, "%#x", found);
+}
+
+/* Small jobs in a row behind a large one: what is behind the failing one in its
+ * group is run or not as anywhere else. */
+Test(schedule, a_failure_in_the_middle_of_small_jobs_reaches_what_it_concerns,
+     .timeout = 20) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    tn__var x = {0}, y = {0}, z = {0}, own = {0};
+    order log = {0};
+    note notes[6];
+    for (int i = 0; i < 6; ++i) notes[i] = (note){&log, i};
+    const tn__access first[] = {U(x)}, reads[] = {R(x), U(own)},
+                     fails[] = {R(x), W(y)}, follows[] = {R(y), U(z)},
+                     always[] = {R(z)}, beside[] = {U(own)}, again[] = {W(z)};
+    const tn__job jobs[] = {
+        note_job("first", &notes[0], first, 1, 0),
+        note_job("reads", &notes[1], reads, 2, TN__JOB_SMALL),
+        {"fails", run_boom, (void *)(uintptr_t) "here", NULL, fails, 2,
+         TN__JOB_SMALL, 0, 0, NULL},
+        note_job("follows", &notes[2], follows, 2, TN__JOB_SMALL),
+        note_job("always", &notes[3], always, 1,
+                 TN__JOB_SMALL | TN__JOB_ALWAYS),
+        note_job("beside", &notes[4], beside, 1, TN__JOB_SMALL),
+        note_job("again", &notes[5], again, 1, TN__JOB_SMALL)};
+    /* Without the last one first: the error stays on z. */
+    for (size_t n = 6; n <= 7; ++n) {
+      tn__schedule *schedule = create(engine, jobs, n);
+      log.n = 0;
+      cr_assert_eq(tn__schedule_push(schedule), TN_OK);
+      cr_assert_eq(await(engine, &y), TN_INVALID, "%s", kinds[k].name);
+      EXPECT_TEXT("fails", "boom here");
+      cr_assert_eq(await(engine, &z), n == 7 ? TN_OK : TN_INVALID);
+      cr_assert_eq(await(engine, &x), TN_OK);
+      cr_assert_eq(await(engine, &own), TN_OK);
+      expect_notes(&log, n == 7 ? 0x3b : 0x1b);
+      cr_assert_eq(tn__wait_all(engine), TN_INVALID);
+      cr_assert_eq(tn__wait_all(engine), TN_OK, "told once");
+      tn__schedule_delete(schedule);
+    }
+    (void)tn__wait_all(engine);
+    tn__var_deinit(&y);
+    engine_close(engine);
+  }
+}
+
+typedef struct meeting {
+  sem_t come;
+} meeting;
+
+static tn_code run_await(void *arg, tn__token *token) {
+  (void)token;
+  while (sem_wait(&((meeting *)arg)->come) != 0) continue;
+  return TN_OK;
+}
+
+static tn_code run_come(void *arg, tn__token *token) {
+  (void)token;
+  return sem_post(&((meeting *)arg)->come) == 0 ? TN_OK : TN_INVALID;
+}
+
+/* The first waits for the last, which is large too and has nothing to do with
+ * it: the small ones between them may not keep it back. */
+Test(schedule, small_jobs_keep_no_large_one_from_running_beside_another,
+     .timeout = 20) {
+  enum { SMALL = 20, N = SMALL + 2 };
+  for (uint32_t workers = 2; workers <= 8; workers *= 2) {
+    tn__engine *engine = engine_pooled(workers);
+    static tn__var x, y[SMALL];
+    static tn__access access[N][2];
+    static tn__job jobs[N];
+    _Atomic int n = 0;
+    meeting m;
+    cr_assert_eq(sem_init(&m.come, 0, 0), 0);
+    access[0][0] = (tn__access)U(x);
+    jobs[0] = (tn__job){.name = "awaits", .run = run_await, .arg = &m};
+    for (int i = 0; i < SMALL; ++i) {
+      access[i + 1][0] = (tn__access)U(y[i]);
+      access[i + 1][1] = (tn__access)R(x); /* of every other one */
+      jobs[i + 1] = (tn__job){.name = "small",
+                              .run = run_count,
+                              .arg = &n,
+                              .n_access = i % 2 == 0 ? 2 : 1,
+                              .flags = TN__JOB_SMALL};
+    }
+    access[N - 1][0] = (tn__access)R(y[SMALL - 1]);
+    access[N - 1][1] = (tn__access)R(y[1]);
+    jobs[N - 1] = (tn__job){.name = "comes", .run = run_come, .arg = &m};
+    for (int i = 0; i < N; ++i) {
+      jobs[i].access = access[i];
+      if (jobs[i].n_access == 0) jobs[i].n_access = i == 0 ? 1 : 2;
+    }
+    tn__schedule *schedule = create(engine, jobs, N);
+    for (int i = 0; i < 5; ++i)
+      cr_assert_eq(tn__schedule_push(schedule), TN_OK);
+    cr_assert_eq(tn__wait_all(engine), TN_OK);
+    cr_assert_eq(n, 5 * SMALL);
+    tn__schedule_delete(schedule);
+    (void)sem_destroy(&m.come);
     engine_close(engine);
   }
 }

@@ -306,11 +306,12 @@ static void push_steps(pusher *self) {
 }
 
 static void run_graph(pusher *self, int number) {
-  const graph_kind graph = {.seed = next_random(&self->dice),
-                            .n_places = PLACES,
-                            .most_reads = 4,
-                            .small = (uint32_t)number % 3,
-                            .failing = number % 2 != 0 ? 60 : 0};
+  const graph_kind graph = {
+      .seed = next_random(&self->dice),
+      .n_places = PLACES,
+      .most_reads = 4,
+      .small = (uint32_t)(number + number / 4) % GRAPH_SMALLS,
+      .failing = number % 2 != 0 ? 60 : 0};
   const int times = number % 4 == 3 ? 2 : 0; /* as a schedule */
   graph_make(self->tasks, TASKS, &graph);
   graph_reset(self->expected, PLACES);
