@@ -133,7 +133,7 @@ static tn_code alloc_planner(tn__arena *arena, planner *p, const sizes *s) {
     p->needs = tn__arena_alloc(arena, n * sizeof *p->needs);
   p->readers = tn__arena_alloc(arena, s->uses * sizeof *p->readers);
   /* A use waits for at most one writer, and at most one waits for it. */
-  p->far = tn__arena_alloc(arena, 2 * s->uses * sizeof *p->far);
+  p->far = tn__arena_alloc(arena, (2 * s->uses + 1) * sizeof *p->far);
   return no_memory(arena, s->jobs);
 }
 
@@ -181,10 +181,10 @@ static void note_uses(planner *p, const tn__job *job, uint32_t number) {
 /* As seen from the step that would be the next one. */
 static void add_before(planner *p, uint64_t *near, uint32_t step) {
   const uint32_t distance = p->n_steps - step;
-  if (distance <= WINDOW)
-    *near |= 1ull << (distance - 1);
-  else
-    p->far[p->n_far++] = step;
+  const bool is_far = distance > WINDOW; /* no branch: nobody can foresee it */
+  *near |= (uint64_t)!is_far << ((distance - 1) % WINDOW);
+  p->far[p->n_far] = step;
+  p->n_far += is_far;
 }
 
 /* Those of the present job: returned, and at the end of `far`. */
@@ -310,15 +310,18 @@ static void unite(planner *p, needs *self, needs other) {
 static needs find_needs(planner *p, uint64_t near, uint32_t far) {
   needs result = {.block = p->n_large / WINDOW};
   uint64_t above = 0;
+  uint32_t floor = 0;
   if (p->needs == NULL) return result;
   for (; near != 0; near &= near - 1) {
     const uint32_t k = (uint32_t)__builtin_ctzll(near);
     const uint32_t step = p->n_steps - 1 - k;
     if ((above >> k & 1) != 0) continue;
     above |= shifted(p->past[step].above, k + 1);
+    if (p->past[step].floor > floor) floor = p->past[step].floor;
     unite(p, &result, p->needs[step]);
   }
-  for (; far < p->n_far; ++far) unite(p, &result, p->needs[p->far[far]]);
+  for (; far < p->n_far; ++far)
+    if (p->far[far] >= floor) unite(p, &result, p->needs[p->far[far]]);
   return result;
 }
 
