@@ -162,7 +162,8 @@ typedef struct tn__access {
 
 enum { /* tn__job.flags */
        /* Short, waits for nothing, and uses no other engine: may run inside of
-        * push, on the pushing thread, if it could run at once. */
+        * push, on the pushing thread, if it could run at once, and in a
+        * schedule one after the other with those that stand next to it. */
        TN__JOB_SMALL = 1u << 0,
        /* `run` only begins the work; it is complete at tn__token_done. */
        TN__JOB_ASYNC = 1u << 1,
@@ -262,7 +263,16 @@ int32_t tn__parallel_for(tn__engine *engine, int64_t n, int64_t grain,
  * their variables; an error reaches exactly the variables of those jobs that
  * failed or were not run. If all of them are TN__JOB_SMALL it may run inside of
  * push. Jobs may not be asynchronous and have no queue; their `drop` is called
- * when the schedule is freed. On failure no drop was called. */
+ * when the schedule is freed. On failure no drop was called.
+ *
+ * Up to 64 small jobs that stand next to one another may be run as one, in
+ * their order on one thread; then each waits for what any of them waits for,
+ * and what waits for one waits for all. How many depends on the number of
+ * workers, so that there are groups for each of them if there are enough small
+ * jobs. Jobs that are not small never wait for one another because of that:
+ * such groups are made of small ones that have the same of those before them,
+ * directly or through others. Errors, priorities and spans are each job's own.
+ */
 tn_code tn__schedule_create(tn__engine *engine, const tn__job *jobs, size_t n,
                             tn__schedule **out);
 /* A schedule is on its way at most once: the next push waits for the last. */

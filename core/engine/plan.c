@@ -41,13 +41,10 @@ typedef struct past {
 } past;
 
 typedef struct var_state {
-  tn__var *var;
   uint32_t writer;  /* the last step that writes it, or NONE */
   uint32_t readers; /* since then: a list in planner.readers, or NONE */
   uint32_t job;     /* the last one that uses it, and where */
   uint32_t use;
-  uint32_t access; /* its place in plan.access */
-  uint32_t reserved;
 } var_state;
 
 typedef struct reader {
@@ -57,9 +54,10 @@ typedef struct reader {
 
 typedef struct planner {
   tn__plan *plan;
-  uint32_t group;   /* at most so many jobs become one step; 0: no steps */
-  uint32_t n_steps; /* the last one is not complete */
-  var_state *table; /* by hash of the variable's address */
+  uint32_t group;    /* at most so many jobs become one step; 0: no steps */
+  uint32_t n_steps;  /* the last one is not complete */
+  var_state *states; /* of each variable, as plan.access */
+  uint32_t *table;   /* 1 + where those are, by hash of the address; 0: none */
   size_t mask;
   var_state **used; /* by the present job, as its uses */
   past *past;       /* of each step, then of the end and the beginning */
@@ -123,6 +121,7 @@ static tn_code alloc_planner(tn__arena *arena, planner *p, const sizes *s) {
   while (capacity < 2 * s->uses) capacity *= 2;
   p->mask = capacity - 1;
   p->table = tn__arena_alloc(arena, capacity * sizeof *p->table);
+  p->states = tn__arena_alloc(arena, s->uses * sizeof *p->states);
   p->used = tn__arena_alloc(arena, s->most * sizeof *p->used);
   if (p->group == 0) return no_memory(arena, s->jobs);
   /* Where all are small, every step but the last is a full group. */
@@ -139,16 +138,17 @@ static tn_code alloc_planner(tn__arena *arena, planner *p, const sizes *s) {
 
 /* -------------------------------------------------------------------- uses */
 
-static var_state *state_of(planner *p, tn__var *var) {
+/* Where the variable stands in plan.access. */
+static uint32_t place_of(planner *p, tn__var *var) {
+  tn__plan *plan = p->plan;
   size_t at = (size_t)(((uintptr_t)var >> 4) * 0x9e3779b97f4a7c15ull >> 20);
-  for (at &= p->mask; p->table[at].var != var; at = (at + 1) & p->mask) {
-    if (p->table[at].var != NULL) continue;
-    tn__plan *plan = p->plan;
-    p->table[at] = (var_state){var, NONE, NONE, NONE, 0, plan->n_access, 0};
-    plan->access[plan->n_access++] = (tn__access){.var = var, .mode = TN__READ};
-    break;
-  }
-  return &p->table[at];
+  for (at &= p->mask; p->table[at] != 0; at = (at + 1) & p->mask)
+    if (plan->access[p->table[at] - 1].var == var) return p->table[at] - 1;
+  const uint32_t place = plan->n_access++;
+  p->table[at] = place + 1;
+  p->states[place] = (var_state){NONE, NONE, NONE, 0};
+  plan->access[place] = (tn__access){.var = var, .mode = TN__READ};
+  return place;
 }
 
 /* The strongest mode counts, and READ with OVERWRITE make an UPDATE. */
@@ -161,9 +161,10 @@ static void note_uses(planner *p, const tn__job *job, uint32_t number) {
   const uint32_t first = plan->n_uses;
   plan->first_use[number] = first;
   for (uint32_t i = 0; i < job->n_access; ++i) {
-    var_state *state = state_of(p, job->access[i].var);
-    const uint32_t mode = job->access[i].mode;
-    if (mode != TN__READ) plan->access[state->access].mode = TN__UPDATE;
+    tn__var *var = job->access[i].var;
+    const uint32_t mode = job->access[i].mode, place = place_of(p, var);
+    var_state *state = &p->states[place];
+    if (mode != TN__READ) plan->access[place].mode = TN__UPDATE;
     if (state->job == number) {
       tn__use *use = &plan->uses[state->use];
       use->mode = together(use->mode, mode);
@@ -172,7 +173,7 @@ static void note_uses(planner *p, const tn__job *job, uint32_t number) {
     state->job = number;
     state->use = plan->n_uses;
     p->used[plan->n_uses - first] = state;
-    plan->uses[plan->n_uses++] = (tn__use){state->var, mode, 0};
+    plan->uses[plan->n_uses++] = (tn__use){var, mode, 0};
   }
 }
 
