@@ -265,7 +265,7 @@ int32_t tn__parallel_for(tn__engine *engine, int64_t n, int64_t grain,
  * push. Jobs may not be asynchronous and have no queue; their `drop` is called
  * when the schedule is freed. On failure no drop was called.
  *
- * Up to 64 small jobs that stand next to one another may be run as one, in
+ * Up to 32 small jobs that stand next to one another may be run as one, in
  * their order on one thread; then each waits for what any of them waits for,
  * and what waits for one waits for all. How many depends on the number of
  * workers, so that there are groups for each of them if there are enough small

@@ -13,7 +13,7 @@ enum {
   MANY = 256, /* jobs that are worth another thread, however small */
   BATCH = 8,  /* predecessors from which on they are counted together */
   GROUP_MIN = 8,
-  GROUP_MAX = 64, /* small jobs in one step */
+  GROUP_MAX = 32, /* small jobs in one step */
   SHARE = 4       /* groups for each thread, if there are jobs enough */
 };
 
