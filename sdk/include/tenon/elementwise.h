@@ -551,8 +551,14 @@ typedef struct tn_kernel_dense {
 
 /* Bytes of all operands from which on the output is written past the caches. */
 #define TN_KERNEL_STREAM (32 << 20)
+/* Elements of one slice: short, so that threads end at the same time; but not
+ * if they write past the caches, where each slice waits for its last line. */
+#define TN_KERNEL_DENSE_GRAIN 8192
+#define TN_KERNEL_STREAM_GRAIN 65536
 /* Bytes that are computed before they are written so. */
-#define TN_KERNEL_CHUNK 4096
+#define TN_KERNEL_CHUNK 2048
+/* Chunks by which the inputs are asked for in advance. */
+#define TN_KERNEL_AHEAD 2
 
 static inline void tn_kernel_dense_block(const tn_kernel_dense *dense,
                                          tn_kernel_block *block, int64_t begin,
@@ -565,13 +571,19 @@ static inline void tn_kernel_dense_block(const tn_kernel_dense *dense,
 }
 
 #if defined(__SSE2__)
-/* Copies whole lines of 64 bytes past the caches; `to` is aligned to 16. */
-static inline void tn_kernel_stream_lines(void *to, const void *from,
-                                          int64_t bytes) {
+/* Copies a chunk past the caches; `to` is aligned to 16. Meanwhile the lines of
+ * a later chunk of the inputs are asked for: otherwise memory would only be
+ * read, then only be written, and each would wait for the other. */
+static inline void tn_kernel_stream_chunk(void *to, const void *from,
+                                          const char *const *later,
+                                          uint32_t n_later) {
   __m128i *t = (__m128i *)to;
   const __m128i *f = (const __m128i *)from;
-  for (int64_t i = 0; i < bytes / 16; ++i)
-    _mm_stream_si128(t + i, _mm_load_si128(f + i));
+  for (int64_t at = 0; at < TN_KERNEL_CHUNK; at += 64) {
+    for (uint32_t k = 0; k < n_later; ++k)
+      _mm_prefetch(later[k] + at, _MM_HINT_T0);
+    for (int i = 0; i < 4; ++i) _mm_stream_si128(t++, _mm_load_si128(f++));
+  }
 }
 
 /* What a body computes goes to a piece of cache and from there to memory, which
@@ -583,13 +595,17 @@ static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
     __m128i aligned[TN_KERNEL_CHUNK / 16];
   } chunk;
   const int64_t most = TN_KERNEL_CHUNK / dense->bytes;
+  const char *later[TN_KERNEL_MAX_IN];
   tn_kernel_block block;
   while (end - begin >= most) {
     tn_kernel_dense_block(dense, &block, begin, most);
     void *to = block.out;
     block.out = chunk.bytes;
     dense->body(&block, dense->params);
-    tn_kernel_stream_lines(to, chunk.bytes, TN_KERNEL_CHUNK);
+    const int more = end - begin >= (TN_KERNEL_AHEAD + 1) * most;
+    for (uint32_t k = 0; more && k < dense->n_in; ++k)
+      later[k] = (const char *)block.in[k] + TN_KERNEL_AHEAD * TN_KERNEL_CHUNK;
+    tn_kernel_stream_chunk(to, chunk.bytes, later, more ? dense->n_in : 0);
     begin += most;
   }
   _mm_sfence();
@@ -671,8 +687,10 @@ static inline int32_t tn_kernel_map_dense(const tn_frame *call,
   dense.stream =
       call->req[map->out] == TN_REQ_WRITE &&
       dense.block.n * dense.bytes * (map->n_in + 1) >= TN_KERNEL_STREAM;
-  return call->host->parallel_for(call, dense.block.n, TN_KERNEL_GRAIN,
-                                  tn_kernel_dense_slice, &dense);
+  return call->host->parallel_for(
+      call, dense.block.n,
+      dense.stream ? TN_KERNEL_STREAM_GRAIN : TN_KERNEL_DENSE_GRAIN,
+      tn_kernel_dense_slice, &dense);
 }
 
 /* Computes one output. */
