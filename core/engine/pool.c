@@ -15,8 +15,7 @@
 #include "pool.h"
 
 enum {
-  LOOK_NS = 30000,  /* how long a worker looks around before it sleeps */
-  AWAIT_NS = 20000, /* and a waiting thread */
+  AWAIT_NS = 20000, /* how long a waiting thread looks around */
   BATCH = 32,       /* from the shared list at once */
   WORKERS_MAX = 4096,
   RELAX = 8, /* pauses between two looks */
@@ -182,20 +181,44 @@ static void sleep_on(tn__seat *seat) {
   }
 }
 
-static void relax(uint32_t round) {
-  for (int i = 0; i < RELAX; ++i) tn__relax();
+/* A loop ends the pause: it is over soon. */
+static void relax(tn__pool *pool, uint32_t round) {
+  for (int i = 0; i < RELAX; ++i) {
+    tn__relax();
+    if (pool != NULL && tn__loop_wanted(pool)) return;
+  }
   if (round % YIELD == YIELD - 1) sched_yield();
 }
 
+/* pool.h says why. */
+static bool looks_on(const tn__seat *seat, uint64_t since) {
+  const tn__pool *pool = seat->pool;
+  const uint64_t ns = tn__now() - since;
+  if (ns < TN__LOOK_NS) return true;
+  return ns < seat->patience &&
+         atomic_load_explicit(&pool->idle, memory_order_relaxed) / TN__LOOKING <
+             pool->n_workers;
+}
+
+static void grow_patience(tn__seat *seat) {
+  const uint32_t now =
+      seat->patience < TN__LOOK_NS ? TN__LOOK_NS : seat->patience;
+  seat->patience = 2 * now < TN__LOOK_MOST_NS ? 2 * now : TN__LOOK_MOST_NS;
+}
+
 static void rest(tn__seat *seat) {
+  const uint64_t since = tn__now();
+  const uint32_t n_loops = seat->n_loops;
   start_looking(seat);
-  const uint64_t until = tn__now() + LOOK_NS;
-  for (uint32_t round = 0; tn__now() < until; ++round) {
-    relax(round);
-    if (act(seat) || !looking(seat) ||
+  for (uint32_t round = 0; looks_on(seat, since); ++round) {
+    relax(seat->pool, round);
+    const bool done = act(seat);
+    if (seat->n_loops != n_loops) grow_patience(seat);
+    if (done || !looking(seat) ||
         atomic_load_explicit(&seat->pool->stopping, memory_order_relaxed) != 0)
       return;
   }
+  seat->patience = 0;
   sleep_on(seat);
 }
 
@@ -388,7 +411,7 @@ static void help_until(tn__seat *seat, _Atomic uint32_t *word, uint32_t seen,
     const uint64_t now = tn__now();
     if (done || quiet == 0) quiet = now + AWAIT_NS;
     if (now >= deadline || now >= quiet) return;
-    if (!done) relax(round);
+    if (!done) relax(seat != NULL ? seat->pool : NULL, round);
   }
 }
 

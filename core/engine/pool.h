@@ -6,9 +6,16 @@
  * any other thread, to the shared list; tokens with a priority to a heap that
  * is asked first (above 0) or last (below). A worker takes its own newest, then
  * from the heap and the shared list, then steals the oldest of another. One
- * that finds nothing looks around for some microseconds and then sleeps. Waking
- * costs more than most functions, so one sleeper is woken at a time, and it
- * wakes the next if it finds more than it can do.
+ * that finds nothing looks around for TN__LOOK_NS and then sleeps. Waking costs
+ * more than most functions, so one sleeper is woken at a time, and it wakes the
+ * next if it finds more than it can do.
+ *
+ * Who finds a loop while it looks around will look twice as long the next time,
+ * up to TN__LOOK_MOST_NS, and who finds nothing for so long is back at
+ * TN__LOOK_NS: between two short loops a thread is not put to sleep, while
+ * loops that have ended cost no more than one long look of each worker. Beyond
+ * TN__LOOK_NS one worker fewer looks around than there are, because a loop has
+ * no use for the last one: its caller is there as well.
  */
 #ifndef TENON_POOL_H_
 #define TENON_POOL_H_
@@ -87,6 +94,8 @@ typedef struct tn__seat {
   uint32_t number;         /* from 1; guests come after the workers */
   uint32_t random;
   uint32_t looking;       /* counted in `idle` as one that looks around */
+  uint32_t n_loops;       /* in which it has run slices; wraps around */
+  uint32_t patience;      /* ns for which it looks around; 0: TN__LOOK_NS */
   _Atomic uint32_t taken; /* of a guest's */
 } tn__seat;
 
@@ -124,10 +133,15 @@ struct tn__pool {
   uint64_t heap_serial;
   _Atomic int32_t highest; /* priority in the heap; INT32_MIN: it is empty */
 
-  pthread_mutex_t loop_lock;                /* of the errors of loops */
+  pthread_mutex_t loop_lock; /* of the errors of loops */
+  _Atomic uint64_t missed;   /* ns of loops in a row that nobody came into */
+  _Atomic uint64_t missed_at;
   _Alignas(64) _Atomic uint64_t open_loops; /* a bit for each slot */
   tn__loop_slot loops[TN__LOOPS];
 };
+
+#define TN__LOOK_NS 30000u
+#define TN__LOOK_MOST_NS (8 * TN__LOOK_NS)
 
 #define TN__ASLEEP 1u
 #define TN__LOOKING 0x10000u

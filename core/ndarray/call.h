@@ -110,7 +110,7 @@ typedef struct tn__recipe {
   uint8_t direct; /* nothing is lowered, on the cpu: the call is the frame */
   uint8_t small;  /* short enough for the calling thread */
   uint8_t closed; /* its inputs tell what its outputs are */
-  uint8_t reserved;
+  uint8_t shared; /* long enough for workers to take a part of it */
   tn__launch launch;
 } tn__recipe;
 
@@ -313,6 +313,9 @@ void tn__work_hold(tn__work *w);
 void tn__work_disown(tn__work *w);
 /* Whether so much work is short enough for the thread that pushes it. */
 bool tn__work_is_small(const tn__work *w);
+/* Whether it is long enough for workers to take a part of it: then it is made
+ * where loops may be shared, outside of the gate. */
+bool tn__work_is_shared(const tn__work *w);
 
 /* ---------------------------------------------------------------- run.c */
 

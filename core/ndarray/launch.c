@@ -6,8 +6,10 @@
 
 enum { /* bytes that a call on the calling thread may touch */
        SMALL_ELEMENTWISE = 4 << 20, /* a tenth of a millisecond or so */
-       SMALL_SHARED = 1 << 20, /* the same, where others could take a part */
-       SMALL_OTHER = 128 << 10 /* a matrix product of 100 by 100 */
+       SMALL_OTHER = 128 << 10,     /* a matrix product of 100 by 100 */
+       /* and from which on others are let in: marks on the variables cost a
+        * twentieth of it */
+       SHARED_ELEMENTWISE = 256 << 10
 };
 
 /* ------------------------------------------------------------------- size */
@@ -24,10 +26,16 @@ static uint64_t bytes_of(const tn_tensor *tensors, uint32_t n) {
 bool tn__work_is_small(const tn__work *w) {
   const tn_frame *f = &w->launch.frame;
   uint32_t flags = w->choice.kernel->desc->flags;
-  bool shared = tn__engine_workers(w->caller->env->engine) > 1;
-  uint64_t most = shared ? SMALL_SHARED : SMALL_ELEMENTWISE;
-  if (!(flags & TN_KERNEL_ELEMENTWISE)) most = SMALL_OTHER;
+  uint64_t most =
+      flags & TN_KERNEL_ELEMENTWISE ? SMALL_ELEMENTWISE : SMALL_OTHER;
   return bytes_of(w->in, f->n_in + f->n_out + f->n_aux) <= most;
+}
+
+bool tn__work_is_shared(const tn__work *w) {
+  const tn_frame *f = &w->launch.frame;
+  return (w->choice.kernel->desc->flags & TN_KERNEL_ELEMENTWISE) != 0 &&
+         tn__engine_workers(w->caller->env->engine) > 1 &&
+         bytes_of(w->in, f->n_in + f->n_out + f->n_aux) >= SHARED_ELEMENTWISE;
 }
 
 /* ------------------------------------------------------------------- uses */

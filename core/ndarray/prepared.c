@@ -10,7 +10,7 @@ struct tn_prepared {
   uint8_t ready;           /* the frame is complete: only the kernel is due */
   uint8_t idle;            /* no output is wanted: there is nothing to do */
   uint8_t small;
-  uint8_t reserved;
+  uint8_t shared; /* made outside of the gate, where workers take part */
   tn__work *work;
   tn__operation *operation;
   tn__access *access; /* the work's, and `turn` */
@@ -155,6 +155,7 @@ static tn_code fill(tn_prepared *call) {
   call->idle = tn__work_idle(w);
   if (call->idle) return arrays_keep(call);
   call->small = w->recipe->small;
+  call->shared = w->recipe->shared;
   TN__TRY(arrays_keep(call));
   for (uint32_t i = 0; i < call->n_arrays; ++i)
     TN__TRY(tn__array_materialise_zeros(call->arrays[i]));
@@ -215,11 +216,34 @@ static void spoil(tn_prepared *call, tn_code code) {
     tn__var_fail(call->env->engine, &written(call)[i]->block->var, code);
 }
 
+static uint32_t visit_choose(void *arg, tn__access *access) {
+  const tn_prepared *call = arg;
+  if (call->n_access > TN__VISIT_ACCESS || !is_quiet(call))
+    return TN__VISIT_NOT;
+  for (uint32_t i = 0; i < call->n_access; ++i) access[i] = call->access[i];
+  return call->n_access;
+}
+
+static tn_code visit_run(void *arg) {
+  return run(arg, NULL);
+}
+
+static tn_code run_shared(tn_prepared *call) {
+  const tn__visitor visitor = {.name = call->work->op->name,
+                               .choose = visit_choose,
+                               .run = visit_run,
+                               .arg = call};
+  tn_code rc = TN_OK;
+  if (tn__visit(call->env->engine, &visitor, &rc)) return rc;
+  return tn__operation_push(call->operation);
+}
+
 tn_code tn__prepared_run(tn_prepared *call) {
   if (call->idle) return TN_OK;
   tn__engine *engine = call->env->engine;
   for (uint32_t i = 0; i < call->n_written; ++i)
     tn__array_written(written(call)[i]);
+  if (call->small && call->shared) return run_shared(call);
   if (!call->small || !tn__enter(engine))
     return tn__operation_push(call->operation);
   if (!is_quiet(call)) {

@@ -334,6 +334,7 @@ static tn_code create(tn__work *w, tn__recipe **out) {
   r->closed = !w->fed;
   r->direct = is_direct(w);
   r->small = tn__work_is_small(w);
+  r->shared = tn__work_is_shared(w);
   tn_code rc = prepare(w, r);
   if (rc) {
     tn__recipe_release(r);

@@ -2,8 +2,10 @@
  * short.c: the short way of a call. A call like one that was made before, on
  * arrays that nothing else uses, needs a comparison with its recipe and the
  * kernel; it passes the engine's gate, so that nobody else can push meanwhile,
- * and leaves no trace in the engine. Whatever is unusual here goes the long
- * way: this file refuses, it never fails for a reason of its own.
+ * and leaves no trace in the engine. Inside of the gate a thread is alone, so a
+ * call that workers could take a part of is made outside of it, with marks on
+ * what it uses. Whatever is unusual here goes the long way: this file refuses,
+ * it never fails for a reason of its own.
  */
 #include <string.h>
 
@@ -21,6 +23,7 @@ typedef struct attempt {
   tn__space *space;           /* for workspaces, or NULL */
   tn__launch *launch;         /* the recipe's, or a visit's own */
   tn_tensor *tensors;         /* in, out and aux of that */
+  bool shared;                /* made outside of the gate if it fits */
   uint8_t made[MOST_OUTPUTS]; /* outputs that are new */
   tn_inputs flat;             /* of a backward call */
   tn_array *arrays[TN__INLINE_OPERANDS];
@@ -305,7 +308,9 @@ static void spoil(const attempt *a, tn_code code) {
 }
 
 static bool call_inside(attempt *a, tn_code *rc) {
-  if (!find(a) || make(a) != TN_OK) return false;
+  if (!find(a)) return false;
+  a->shared = a->recipe->shared != 0;
+  if (a->shared || make(a) != TN_OK) return false;
   a->launch = &a->recipe->launch;
   a->tensors = a->recipe->in;
   *rc = compute(a);
@@ -415,6 +420,15 @@ static void begin(attempt *a, const tn__target_op *target) {
   a->target = target;
   a->backward = NULL;
   a->space = NULL;
+  a->shared = false;
+}
+
+/* In its own gate, or beside other threads. */
+static bool call_somehow(tn__engine *engine, visit *v, tn_code *rc) {
+  if (!tn__enter(engine)) return call_visiting(engine, v, rc);
+  const bool done = call_inside(&v->a, rc);
+  tn__leave(engine);
+  return done || (v->a.shared && call_visiting(engine, v, rc));
 }
 
 bool tn__call_short(const tn__target_op *target, const tn_inputs *in,
@@ -424,10 +438,7 @@ bool tn__call_short(const tn__target_op *target, const tn_inputs *in,
   begin(&v.a, target);
   v.a.in = in;
   v.a.out = out;
-  if (!tn__enter(engine)) return call_visiting(engine, &v, rc);
-  bool done = call_inside(&v.a, rc);
-  tn__leave(engine);
-  return done;
+  return call_somehow(engine, &v, rc);
 }
 
 bool tn__backward_short(const tn__target_op *target, const tn_backward *call,
@@ -437,8 +448,5 @@ bool tn__backward_short(const tn__target_op *target, const tn_backward *call,
   begin(&v.a, target);
   v.a.backward = call;
   v.a.out = &call->in_grads;
-  if (!tn__enter(engine)) return call_visiting(engine, &v, rc);
-  bool done = call_inside(&v.a, rc);
-  tn__leave(engine);
-  return done;
+  return call_somehow(engine, &v, rc);
 }

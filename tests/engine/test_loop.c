@@ -5,11 +5,13 @@
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "fixture.h"
 #include "graph.h"
+#include "pool.h"
 
 enum { MOST = 4096 };
 
@@ -138,6 +140,14 @@ Test(loop, workers_take_part_in_what_is_long_enough, .timeout = 20) {
   }
 }
 
+Test(loop, fewer_slices_than_workers_are_shared, .timeout = 20) {
+  tn__engine *engine = engine_pooled(8);
+  company self = {.caller = pthread_self()};
+  cr_assert_eq(tn__parallel_for(engine, 3, 1, await_company, &self), TN_OK);
+  cr_assert_eq(self.came, 1);
+  engine_close(engine);
+}
+
 typedef struct hand {
   company company;
   tn__engine *engine;
@@ -232,6 +242,136 @@ Test(loop, many_threads_loop_at_once, .timeout = 20) {
     }
     engine_close(engine);
   }
+}
+
+/* -------------------------------------------------------------------- homes */
+
+enum { TEAM = 4, EACH = 3 };
+
+/* Slices that threads ran before all of the team had begun. */
+typedef struct team {
+  pthread_t caller;
+  _Atomic int64_t first[TEAM];
+  _Atomic int n;
+} team;
+
+static int32_t meet(void *arg, int64_t begin, int64_t end) {
+  team *self = (team *)arg;
+  (void)end;
+  if (begin == 0) {
+    spin_us(2000);
+    return TN_OK;
+  }
+  const int i = atomic_fetch_add(&self->n, 1);
+  if (i < TEAM) atomic_store(&self->first[i], begin);
+  while (atomic_load(&self->n) < TEAM) sched_yield();
+  return TN_OK;
+}
+
+/* The caller has begun with slice 0 and waits in slice 1. */
+Test(loop, every_thread_begins_with_neighbours_of_its_own, .timeout = 20) {
+  tn__engine *engine = engine_pooled(TEAM);
+  for (int round = 0; round < 5; ++round) {
+    team self = {.caller = pthread_self()};
+    bool seen[TEAM * EACH] = {false};
+    cr_assert_eq(tn__parallel_for(engine, TEAM * EACH, 1, meet, &self), TN_OK);
+    for (int i = 0; i < TEAM; ++i) seen[self.first[i]] = true;
+    cr_assert(seen[1]);
+    for (int i = 1; i < TEAM; ++i) cr_assert(seen[i * EACH], "home %d", i);
+  }
+  engine_close(engine);
+}
+
+enum { RANGE = 5 };
+
+typedef struct course {
+  pthread_t caller;
+  int64_t ran[2 * RANGE]; /* by the caller, in this order */
+  _Atomic int n;
+  _Atomic int came;
+} course;
+
+static int32_t note_order(void *arg, int64_t begin, int64_t end) {
+  course *self = (course *)arg;
+  (void)end;
+  if (pthread_equal(self->caller, pthread_self())) {
+    self->ran[self->n] = begin;
+    if (begin == 0) spin_us(2000);
+    while (begin == 1 && atomic_load(&self->came) == 0) sched_yield();
+    ++self->n;
+    return TN_OK;
+  }
+  /* The hand is slow: the caller does all the others meanwhile. */
+  atomic_store(&self->came, 1);
+  while (atomic_load(&self->n) < 2 * RANGE - 1) sched_yield();
+  return TN_OK;
+}
+
+Test(loop, who_is_done_takes_from_the_end_of_what_is_left, .timeout = 20) {
+  tn__engine *engine = engine_pooled(2);
+  course self = {.caller = pthread_self()};
+  cr_assert_eq(tn__parallel_for(engine, 2 * RANGE, 1, note_order, &self),
+               TN_OK);
+  cr_assert_eq(self.n, 2 * RANGE - 1);
+  for (int i = 0; i < RANGE; ++i) cr_assert_eq(self.ran[i], i);
+  for (int i = RANGE; i < self.n; ++i)
+    cr_assert_eq(self.ran[i], 3 * RANGE - 1 - i);
+  engine_close(engine);
+}
+
+/* ----------------------------------------------------------------- patience */
+
+static double cpu_us(pthread_t thread) {
+  clockid_t clock;
+  struct timespec t;
+  cr_assert_eq(pthread_getcpuclockid(thread, &clock), 0);
+  clock_gettime(clock, &t);
+  return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
+}
+
+static int32_t spin_slice(void *arg, int64_t begin, int64_t end) {
+  (void)arg;
+  (void)begin;
+  (void)end;
+  spin_us(20);
+  return TN_OK;
+}
+
+/* They have found loops again and again, and look around for longer. */
+Test(loop, workers_sleep_when_there_are_no_more_loops, .timeout = 20) {
+  enum { WORKERS = 3 };
+  tn__engine *engine = engine_pooled(WORKERS);
+  tn__pool *pool = engine->pool;
+  for (int i = 0; i < 200; ++i)
+    cr_assert_eq(tn__parallel_for(engine, 20, 1, spin_slice, NULL), TN_OK);
+  double spent = 0;
+  for (int i = 0; i < WORKERS; ++i) spent -= cpu_us(pool->seats[i].thread);
+  while (pool->idle != WORKERS * TN__ASLEEP) sched_yield();
+  for (int i = 0; i < WORKERS; ++i) spent += cpu_us(pool->seats[i].thread);
+  /* Each may have been woken, and have looked around, once more. */
+  cr_assert_lt(spent, WORKERS * (2 * TN__LOOK_MOST_NS / 1000 + 1000));
+  for (int i = 0; i < WORKERS; ++i) cr_assert_eq(pool->seats[i].patience, 0);
+  engine_close(engine);
+}
+
+static int32_t note_company(void *arg, int64_t begin, int64_t end) {
+  company *self = (company *)arg;
+  (void)begin;
+  (void)end;
+  if (!pthread_equal(self->caller, pthread_self()))
+    atomic_store(&self->came, 1);
+  spin_us(2);
+  return TN_OK;
+}
+
+/* Each is far too short to wake somebody for. */
+Test(loop, many_short_loops_in_a_row_wake_a_worker, .timeout = 20) {
+  tn__engine *engine = engine_pooled(2);
+  company self = {.caller = pthread_self()};
+  while (atomic_load(&self.came) == 0) {
+    cr_assert_eq(tn__parallel_for(engine, 4, 1, note_company, &self), TN_OK);
+  }
+  engine_close(engine);
 }
 
 /* ------------------------------------------------------------------- nested */
@@ -401,6 +541,48 @@ Test(loop, a_lower_slice_counts_though_it_fails_later, .timeout = 20) {
     _Atomic int failing = 0;
     cr_assert_eq(tn__parallel_for(engine, 100, 1, fail_late, &failing), 1001,
                  "%s", kinds[k].name);
+    engine_close(engine);
+  }
+}
+
+/* More slices than a range of units can count one by one. */
+typedef struct crowd {
+  int64_t first; /* that fails, as all odd ones behind it do */
+  uint8_t *ran;  /* one for each below */
+  _Atomic int wrong;
+} crowd;
+
+static int32_t count_crowd(void *arg, int64_t begin, int64_t end) {
+  crowd *self = (crowd *)arg;
+  if (end != begin + 1) atomic_fetch_add(&self->wrong, 1);
+  if (begin < self->first) ++self->ran[begin];
+  return begin >= self->first && begin % 2 != 0 ? 77 : TN_OK;
+}
+
+static void expect_crowd(tn__engine *engine, int64_t n, const char *what) {
+  crowd self = {.first = 100001};
+  self.ran = calloc((size_t)self.first, 1);
+  cr_assert_not_null(self.ran);
+  cr_assert_eq(tn__parallel_for(engine, n, 1, count_crowd, &self), 77, "%s",
+               what);
+  cr_assert_eq(self.wrong, 0, "%s", what);
+  for (int64_t i = 0; i < self.first; ++i)
+    cr_assert_eq(self.ran[i], 1, "%s: slice %lld", what, (long long)i);
+  free(self.ran);
+}
+
+Test(loop, more_slices_than_anybody_can_run_end_at_a_failure, .timeout = 20) {
+  static const int64_t lengths[] = {(INT64_C(1) << 30) - 1,
+                                    INT64_C(1) << 30,
+                                    (INT64_C(1) << 30) + 1,
+                                    INT64_C(1) << 31,
+                                    (INT64_C(1) << 32) + 1,
+                                    INT64_MAX - 1,
+                                    INT64_MAX};
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i)
+      expect_crowd(engine, lengths[i], kinds[k].name);
     engine_close(engine);
   }
 }
