@@ -41,6 +41,9 @@ enum {
                          together for a worker to see the next: one is woken */
   SHORT_NS = 3000,    /* a loop for which nobody is missed */
   SPIN_NS = 20000,    /* how long the caller waits for the hands awake */
+  LINGER_NS = 4000,   /* at most, and */
+  LINGER_PART = 8,    /* of the time that it was at work: so long a hand leaves
+                         others alone with what may lie in their caches */
   RELAX = 8,
   YIELD = 16
 };
@@ -71,6 +74,7 @@ typedef struct tn__loop {
 typedef struct hand {
   tn__loop *loop;
   range *at;
+  uint64_t since;
   bool home; /* `at` is its own, of which it takes the beginning */
 } hand;
 
@@ -108,18 +112,18 @@ static uint32_t begin_of(uint64_t left) {
   return (uint32_t)left;
 }
 
-/* Of those units that do not stand behind a slice that has failed. */
-static uint32_t end_of(const tn__loop *loop, uint64_t left) {
-  const int64_t failed =
-      atomic_load_explicit(&loop->failed, memory_order_relaxed);
-  const int64_t begun = slices(failed, loop->unit);
-  const uint32_t end = (uint32_t)(left >> 32);
-  return begun < end ? (uint32_t)begun : end;
-}
-
 static bool has_failed(const tn__loop *loop) {
   return atomic_load_explicit(&loop->failed, memory_order_relaxed) <
          loop->n_slices;
+}
+
+/* Of those units that do not stand behind a slice that has failed. */
+static uint32_t end_of(const tn__loop *loop, uint64_t left) {
+  const uint32_t end = (uint32_t)(left >> 32);
+  if (!has_failed(loop)) return end;
+  const int64_t begun = slices(
+      atomic_load_explicit(&loop->failed, memory_order_relaxed), loop->unit);
+  return begun < end ? (uint32_t)begun : end;
 }
 
 static uint32_t n_left(const tn__loop *loop, const range *r) {
@@ -167,7 +171,23 @@ static hand settle(tn__pool *pool, tn__loop *loop) {
   } while (!atomic_compare_exchange_weak_explicit(
       &loop->taken, &taken, taken | 1ull << at, memory_order_relaxed,
       memory_order_relaxed));
-  return (hand){loop, &loop->homes[at], true};
+  return (hand){loop, &loop->homes[at], tn__now(), true};
+}
+
+/* Every home has its owner, who may be about to end with it. */
+static bool may_linger(const tn__loop *loop) {
+  const uint64_t all = UINT64_MAX >> (HOMES - loop->n_homes);
+  return !has_failed(loop) &&
+         atomic_load_explicit(&loop->taken, memory_order_relaxed) == all;
+}
+
+static void linger(const hand *self) {
+  const uint64_t now = tn__now();
+  uint64_t most = (now - self->since) / LINGER_PART;
+  if (most > LINGER_NS) most = LINGER_NS;
+  while (may_linger(self->loop) && fullest(self->loop) != NULL &&
+         tn__now() - now < most)
+    for (int i = 0; i < RELAX; ++i) tn__relax();
 }
 
 /* The next unit of a hand; false if none is left to begin. Where a slice has
@@ -175,6 +195,7 @@ static hand settle(tn__pool *pool, tn__loop *loop) {
 static bool claim(hand *self, uint32_t *unit) {
   while (
       !take(self->loop, self->at, self->home || has_failed(self->loop), unit)) {
+    if (self->home) linger(self);
     self->home = false;
     self->at = fullest(self->loop);
     if (self->at == NULL) return false;

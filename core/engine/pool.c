@@ -35,13 +35,17 @@ uint32_t tn__pool_worker(const tn__pool *pool) {
 
 /* ----------------------------------------------------------------- looking */
 
-static bool anything(tn__pool *pool) {
+static bool ready(tn__pool *pool) {
   if (!tn__shared_empty(&pool->shared) ||
-      atomic_load(&pool->highest) != INT32_MIN || tn__loop_wanted(pool))
+      atomic_load(&pool->highest) != INT32_MIN)
     return true;
   for (uint32_t i = 0; i < pool->n_seats; ++i)
     if (!tn__deque_empty(&pool->seats[i].deque)) return true;
   return false;
+}
+
+static bool anything(tn__pool *pool) {
+  return tn__loop_wanted(pool) || ready(pool);
 }
 
 static bool looking(const tn__seat *seat) {
@@ -54,14 +58,16 @@ static void start_looking(tn__seat *seat) {
   atomic_fetch_add(&seat->pool->idle, TN__LOOKING);
 }
 
-/* The seat has found something. */
-static void stop_looking(tn__seat *seat) {
+/* The seat has found something. If that is a loop nobody else is called for it:
+ * its caller knows whether it is worth that. */
+static void stop_looking(tn__seat *seat, bool loop) {
   if (!looking(seat)) return;
   tn__pool *pool = seat->pool;
   seat->looking = 0;
   const uint32_t idle =
       atomic_fetch_sub(&pool->idle, TN__LOOKING) - TN__LOOKING;
-  if (idle < TN__LOOKING && idle != 0 && anything(pool)) tn__pool_call(pool, 1);
+  if (idle < TN__LOOKING && idle != 0 && (loop ? ready(pool) : anything(pool)))
+    tn__pool_call(pool, 1);
 }
 
 void tn__pool_call(tn__pool *pool, uint32_t n) {
@@ -131,17 +137,17 @@ static bool act(tn__seat *seat) {
   tn__work work;
   if (take_urgent(pool, 0, &work) || tn__deque_take(&seat->deque, &work) ||
       take_shared(seat, &work)) {
-    stop_looking(seat);
+    stop_looking(seat, false);
     if (!tn__deque_empty(&seat->deque)) tn__pool_call(pool, 1);
     execute(work);
     return true;
   }
   if (tn__loop_wanted(pool)) {
-    stop_looking(seat);
+    stop_looking(seat, true);
     if (tn__loop_help(pool, 0)) return true;
   }
   if (steal(seat, &work) || take_urgent(pool, INT32_MIN, &work)) {
-    stop_looking(seat);
+    stop_looking(seat, false);
     execute(work);
     return true;
   }
@@ -229,7 +235,7 @@ static void *work(void *arg) {
   here = seat;
   while (atomic_load_explicit(&seat->pool->stopping, memory_order_acquire) == 0)
     if (!act(seat)) rest(seat);
-  stop_looking(seat);
+  stop_looking(seat, false);
   return NULL;
 }
 

@@ -551,14 +551,18 @@ typedef struct tn_kernel_dense {
 
 /* Bytes of all operands from which on the output is written past the caches. */
 #define TN_KERNEL_STREAM (32 << 20)
-/* Elements of one slice: short, so that threads end at the same time; but not
- * if they write past the caches, where each slice waits for its last line. */
-#define TN_KERNEL_DENSE_GRAIN 8192
-#define TN_KERNEL_STREAM_GRAIN 65536
 /* Bytes that are computed before they are written so. */
 #define TN_KERNEL_CHUNK 2048
 /* Chunks by which the inputs are asked for in advance. */
 #define TN_KERNEL_AHEAD 2
+
+/* Elements of one slice: short, so that threads end at the same time, but not
+ * so short that cutting costs more; whole lines of any cache. */
+static inline int64_t tn_kernel_dense_grain(const tn_kernel_dense *dense) {
+  const int64_t n = dense->block.n / 16 / 1024 * 1024;
+  const int64_t most = dense->stream ? 2 * TN_KERNEL_GRAIN : TN_KERNEL_GRAIN;
+  return n < 4096 ? 4096 : n < most ? n : most;
+}
 
 static inline void tn_kernel_dense_block(const tn_kernel_dense *dense,
                                          tn_kernel_block *block, int64_t begin,
@@ -687,10 +691,9 @@ static inline int32_t tn_kernel_map_dense(const tn_frame *call,
   dense.stream =
       call->req[map->out] == TN_REQ_WRITE &&
       dense.block.n * dense.bytes * (map->n_in + 1) >= TN_KERNEL_STREAM;
-  return call->host->parallel_for(
-      call, dense.block.n,
-      dense.stream ? TN_KERNEL_STREAM_GRAIN : TN_KERNEL_DENSE_GRAIN,
-      tn_kernel_dense_slice, &dense);
+  return call->host->parallel_for(call, dense.block.n,
+                                  tn_kernel_dense_grain(&dense),
+                                  tn_kernel_dense_slice, &dense);
 }
 
 /* Computes one output. */
