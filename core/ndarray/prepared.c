@@ -9,8 +9,8 @@ struct tn_prepared {
   _Atomic int32_t n_holds; /* who prepared it, and the engine's operation */
   uint8_t ready;           /* the frame is complete: only the kernel is due */
   uint8_t idle;            /* no output is wanted: there is nothing to do */
-  uint8_t small;
-  uint8_t shared; /* made outside of the gate, where workers take part */
+  uint8_t small;           /* to be made inside of the gate */
+  uint8_t shared;          /* outside, where workers can take part */
   tn__work *work;
   tn__operation *operation;
   tn__access *access; /* the work's, and `turn` */
@@ -138,7 +138,7 @@ static tn_code operation_create(tn_prepared *call) {
                        .drop = operation_drop,
                        .access = call->access,
                        .n_access = call->n_access,
-                       .flags = call->small ? TN__JOB_SMALL : 0,
+                       .flags = w->recipe->small ? TN__JOB_SMALL : 0,
                        .queue = w->device->compute};
   TN__TRY(tn__operation_create(call->env->engine, &job, &call->operation));
   atomic_fetch_add_explicit(&call->n_holds, 1, memory_order_relaxed);
@@ -154,8 +154,8 @@ static tn_code fill(tn_prepared *call) {
                     w->op->name);
   call->idle = tn__work_idle(w);
   if (call->idle) return arrays_keep(call);
-  call->small = w->recipe->small;
-  call->shared = w->recipe->shared;
+  call->small = w->recipe->small && !w->recipe->shared;
+  call->shared = w->recipe->small && w->recipe->shared;
   TN__TRY(arrays_keep(call));
   for (uint32_t i = 0; i < call->n_arrays; ++i)
     TN__TRY(tn__array_materialise_zeros(call->arrays[i]));
@@ -228,13 +228,13 @@ static tn_code visit_run(void *arg) {
   return run(arg, NULL);
 }
 
-static tn_code run_shared(tn_prepared *call) {
+static tn_code run_elsewhere(tn_prepared *call) {
   const tn__visitor visitor = {.name = call->work->op->name,
                                .choose = visit_choose,
                                .run = visit_run,
                                .arg = call};
   tn_code rc = TN_OK;
-  if (tn__visit(call->env->engine, &visitor, &rc)) return rc;
+  if (call->shared && tn__visit(call->env->engine, &visitor, &rc)) return rc;
   return tn__operation_push(call->operation);
 }
 
@@ -243,9 +243,7 @@ tn_code tn__prepared_run(tn_prepared *call) {
   tn__engine *engine = call->env->engine;
   for (uint32_t i = 0; i < call->n_written; ++i)
     tn__array_written(written(call)[i]);
-  if (call->small && call->shared) return run_shared(call);
-  if (!call->small || !tn__enter(engine))
-    return tn__operation_push(call->operation);
+  if (!call->small || !tn__enter(engine)) return run_elsewhere(call);
   if (!is_quiet(call)) {
     tn__leave(engine);
     return tn__operation_push(call->operation);

@@ -23,7 +23,6 @@ typedef struct attempt {
   tn__space *space;           /* for workspaces, or NULL */
   tn__launch *launch;         /* the recipe's, or a visit's own */
   tn_tensor *tensors;         /* in, out and aux of that */
-  bool shared;                /* made outside of the gate if it fits */
   uint8_t made[MOST_OUTPUTS]; /* outputs that are new */
   tn_inputs flat;             /* of a backward call */
   tn_array *arrays[TN__INLINE_OPERANDS];
@@ -307,16 +306,18 @@ static void spoil(const attempt *a, tn_code code) {
     tn__var_fail(engine, &aux_array(a, i)->block->var, code);
 }
 
-static bool call_inside(attempt *a, tn_code *rc) {
-  if (!find(a)) return false;
-  a->shared = a->recipe->shared != 0;
-  if (a->shared || make(a) != TN_OK) return false;
+enum { REFUSED = 0, MADE = 1, ELSEWHERE = 2 /* it is to be made there */ };
+
+static int call_inside(attempt *a, tn_code *rc) {
+  if (!find(a)) return REFUSED;
+  if (a->recipe->shared) return ELSEWHERE;
+  if (make(a) != TN_OK) return REFUSED;
   a->launch = &a->recipe->launch;
   a->tensors = a->recipe->in;
   *rc = compute(a);
   written(a);
   if (*rc) spoil(a, *rc);
-  return true;
+  return MADE;
 }
 
 /* --------------------------------------------------- beside other threads */
@@ -420,15 +421,6 @@ static void begin(attempt *a, const tn__target_op *target) {
   a->target = target;
   a->backward = NULL;
   a->space = NULL;
-  a->shared = false;
-}
-
-/* In its own gate, or beside other threads. */
-static bool call_somehow(tn__engine *engine, visit *v, tn_code *rc) {
-  if (!tn__enter(engine)) return call_visiting(engine, v, rc);
-  const bool done = call_inside(&v->a, rc);
-  tn__leave(engine);
-  return done || (v->a.shared && call_visiting(engine, v, rc));
 }
 
 bool tn__call_short(const tn__target_op *target, const tn_inputs *in,
@@ -438,7 +430,12 @@ bool tn__call_short(const tn__target_op *target, const tn_inputs *in,
   begin(&v.a, target);
   v.a.in = in;
   v.a.out = out;
-  return call_somehow(engine, &v, rc);
+  int how = ELSEWHERE;
+  if (tn__enter(engine)) {
+    how = call_inside(&v.a, rc);
+    tn__leave(engine);
+  }
+  return how == ELSEWHERE ? call_visiting(engine, &v, rc) : how == MADE;
 }
 
 bool tn__backward_short(const tn__target_op *target, const tn_backward *call,
@@ -448,5 +445,10 @@ bool tn__backward_short(const tn__target_op *target, const tn_backward *call,
   begin(&v.a, target);
   v.a.backward = call;
   v.a.out = &call->in_grads;
-  return call_somehow(engine, &v, rc);
+  int how = ELSEWHERE;
+  if (tn__enter(engine)) {
+    how = call_inside(&v.a, rc);
+    tn__leave(engine);
+  }
+  return how == ELSEWHERE ? call_visiting(engine, &v, rc) : how == MADE;
 }
