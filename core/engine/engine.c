@@ -53,11 +53,15 @@ static void gate_lock_init(tn__engine *engine) {
   (void)pthread_mutexattr_destroy(&attr);
 }
 
+static const tn__engine_kind *kind_of(const tn__engine_options *options) {
+  if (options->kind == TN__ENGINE_NAIVE) return &tn__kind_naive;
+  return options->dispatch != 0 ? &tn__kind_posted : &tn__kind_pooled;
+}
+
 static void init(tn__engine *engine, const tn__engine_options *options) {
   *engine = (tn__engine){
       .env = options->env,
-      .kind = options->kind == TN__ENGINE_NAIVE ? &tn__kind_naive
-                                                : &tn__kind_pooled,
+      .kind = kind_of(options),
       .workers = options->workers != 0 ? options->workers : cores(),
       .dispatch = options->dispatch,
       .gate_allowed = membarrier_register(),
@@ -72,12 +76,15 @@ static tn_code open_parts(tn__engine *engine) {
   TN__TRY(tn__error_init(engine));
   TN__TRY(tn__slab_create(engine->env, &engine->slab));
   if (engine->kind == &tn__kind_naive) return TN_OK;
+  if (engine->kind == &tn__kind_posted)
+    TN__TRY(tn__post_create(engine, &engine->post));
   return tn__pool_create(engine, engine->workers, &engine->pool);
 }
 
 static void free_all(tn__engine *engine) {
   tn__pool_destroy(engine->pool);
-  tn__slab_destroy(engine->slab);
+  tn__slab_destroy(engine->slab); /* waits for who still counts in it */
+  tn__post_destroy(engine->post);
   tn__error_deinit(engine);
   (void)pthread_mutex_destroy(&engine->queue_lock);
   (void)pthread_mutex_destroy(&engine->drain_lock);
@@ -157,7 +164,7 @@ static bool enter(tn__engine *engine) {
 
 /* While functions are to be seen from outside, the gate has no owner. */
 static bool may_own(const tn__engine *engine) {
-  return engine->gate_allowed != 0 && engine->kind == &tn__kind_pooled &&
+  return engine->gate_allowed != 0 && engine->kind != &tn__kind_naive &&
          atomic_load_explicit(&engine->tracing, memory_order_relaxed) == 0 &&
          atomic_load_explicit(&engine->abandoned, memory_order_relaxed) == 0;
 }

@@ -31,6 +31,8 @@
  *        engine.c    create, stop, release; which engine; the gate
  *        var.c       grants on variables: acquire, release, hand over
  *        push.c      push: the short way and the long way; deletion
+ *        post.c      pushes that run nothing where they are pushed
+ *        clerk.c     who takes them out, and runs what is small
  *        operation.c prepared operations
  *        token.c     execution and completion
  *        slab.c      memory of operations on their way
@@ -74,8 +76,9 @@ typedef struct tn__engine_options {
   const tn__env *env; /* memory and log; outlives the engine */
   uint32_t kind;
   uint32_t workers;  /* threads that execute; 0: as many as there are cores */
-  uint32_t dispatch; /* 1: nothing runs on the pushing thread, however small;
-                        for tests and figures */
+  uint32_t dispatch; /* 1: a push runs nothing, however small; a thread that
+                        waits may. What is small and need not wait is run by one
+                        thread at a time, in push order */
   uint32_t reserved;
 } tn__engine_options;
 
@@ -231,7 +234,9 @@ enum {                       /* for what */
  * execute, and when its turn comes may be inside of a long function that has
  * nothing to do with the variable: it returns, and those who wait behind it go
  * on, when that is over. One with a time limit does not help, and may notice
- * the end of a device's work up to a millisecond late. */
+ * the end of a device's work up to a millisecond late. If the engine
+ * dispatches, it also gives up if by then nobody has got as far as to see
+ * whether the variable is used. */
 tn_code tn__wait(tn__engine *engine, tn__var *var, uint32_t what, uint64_t ns);
 
 /* Waits for everything pushed before, and until devices are done with it.

@@ -11,11 +11,12 @@
 #define ALIVE ((int64_t)1 << 62)
 
 struct tn__operation {
-  tn__engine *engine;
+  _Atomic int64_t n_left; /* counted down by completions */
+  /* What pushes look at, on lines of its own. */
+  _Alignas(64) tn__engine *engine;
   tn__job job; /* without a drop */
   void (*drop)(void *arg);
-  _Atomic uint64_t n_pushed;           /* written under the gate */
-  _Alignas(64) _Atomic int64_t n_left; /* counted down by completions */
+  _Atomic uint64_t n_pushed; /* written under the gate */
   tn__access access[];
 };
 

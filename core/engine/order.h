@@ -29,7 +29,9 @@
  *
  * Acquiring is done by one thread at a time (the gate), so a token joins all of
  * its queues at one moment: two pushes stand in the same order in every queue,
- * and nothing can wait in a circle. Releasing needs no gate.
+ * and nothing can wait in a circle. Releasing needs no gate. In an engine that
+ * dispatches, the gate orders records, and only the clerk, who takes them in
+ * that order, acquires (pool.h).
  *
  * Only who holds a variable's writer's grant changes `error` and `fence`; who
  * holds any grant may read them. (What readers find out about devices, they
@@ -40,7 +42,8 @@
  * whose variables are free without a grant on any of them, inside of the gate:
  * others can only release meanwhile, so what is free stays free. If such a
  * function pushes something, it gets its token and its grants first, and is
- * completed like all others.
+ * completed like all others. The clerk does the same outside of the gate: what
+ * its function pushes is posted, and so stands behind it.
  */
 #ifndef TENON_ORDER_H_
 #define TENON_ORDER_H_
@@ -152,15 +155,26 @@ enum { TN__LINKS_HERE = 16 }; /* fit on a stack */
 
 /* One access per variable, with the mode that they have together; how many. */
 uint32_t tn__links_fill(tn__link *links, const tn__access *access, uint32_t n);
+/* The same in place: of each link `var` and `mode` are set. */
+uint32_t tn__links_merge(tn__link *links, uint32_t n);
 /* A token for the job, which holds and asks for nothing yet; NULL: no memory,
  * with the error text. */
 tn__token *tn__token_of(tn__engine *engine, const tn__job *job,
                         tn__operation *operation);
 /* The same for one of its engine that has links enough. */
 void tn__token_fill(tn__token *token, const tn__job *job);
+/* The same when its links have `var` and `mode` of job->n_access accesses,
+ * which are not looked at. */
+void tn__token_begin(tn__token *token, const tn__job *job);
+/* Counts a push from inside of `frame` or NULL; TN__TOKEN_EPOCH, or 0. The gate
+ * is held. */
+uint32_t tn__count_pushed(tn__engine *engine, const tn__frame *frame);
 /* Counts it as pushed, from inside of `frame` or NULL, and asks for all of its
  * grants. True: it has them. The gate is held. */
 bool tn__token_acquire(tn__token *token, const tn__frame *frame);
+/* The same for one that is counted already; by the gate's holder or the clerk
+ * (pool.h). */
+bool tn__token_grant(tn__token *token);
 /* Asks for a cache line that is about to be written. */
 static inline void tn__fetch(const void *line) {
 #if defined(__x86_64__)
@@ -251,6 +265,11 @@ tn_code tn__slab_create(const tn__env *env, tn__slab **out);
 void tn__slab_destroy(tn__slab *slab);
 /* With room for n_links; NULL if there is no memory. */
 tn__token *tn__token_create(tn__engine *engine, uint32_t n_links);
+/* The same with links that it takes over, or NULL. */
+tn__token *tn__token_create_with(tn__engine *engine, uint32_t n_links,
+                                 tn__link *links);
+/* Frees one that was never counted. */
+void tn__token_discard(tn__token *token);
 /* Counts it as complete in its epoch, and frees it. */
 void tn__token_end(tn__token *token);
 /* How many were completed in the epoch. */

@@ -35,10 +35,23 @@ uint32_t tn__pool_worker(const tn__pool *pool) {
 
 /* ----------------------------------------------------------------- looking */
 
+bool tn__pool_busy(tn__seat *seat) {
+  tn__pool *pool = seat->pool;
+  return !tn__deque_empty(&seat->deque) || !tn__shared_empty(&pool->shared) ||
+         atomic_load(&pool->highest) != INT32_MIN || tn__loop_wanted(pool) ||
+         atomic_load_explicit(&pool->stopping, memory_order_relaxed) != 0;
+}
+
+static bool post_wanted(tn__pool *pool) {
+  tn__post *post = pool->engine->post;
+  return post != NULL && tn__post_wanted(post);
+}
+
 static bool ready(tn__pool *pool) {
   if (!tn__shared_empty(&pool->shared) ||
       atomic_load(&pool->highest) != INT32_MIN)
     return true;
+  if (post_wanted(pool)) return true;
   for (uint32_t i = 0; i < pool->n_seats; ++i)
     if (!tn__deque_empty(&pool->seats[i].deque)) return true;
   return false;
@@ -131,6 +144,26 @@ static bool steal(tn__seat *seat, tn__work *out) {
   return false;
 }
 
+/* A guest leaves the post to workers, if one of them has nothing else to do, or
+ * has taken something since the guest looked last. */
+static bool is_left_to_workers(tn__seat *seat) {
+  tn__pool *pool = seat->pool;
+  const uint64_t seen = seat->seen;
+  if (seat->number <= pool->n_workers) return false;
+  seat->seen =
+      atomic_load_explicit(&pool->engine->post->begin, memory_order_relaxed);
+  return seat->seen != seen ||
+         atomic_load_explicit(&pool->idle, memory_order_relaxed) != 0;
+}
+
+static bool serve_post(tn__seat *seat) {
+  tn__post *post = seat->pool->engine->post;
+  if (post == NULL || is_left_to_workers(seat) || !tn__post_take(post))
+    return false;
+  stop_looking(seat, false);
+  return tn__post_serve(post, seat);
+}
+
 /* Does one thing, if there is any. */
 static bool act(tn__seat *seat) {
   tn__pool *pool = seat->pool;
@@ -142,6 +175,7 @@ static bool act(tn__seat *seat) {
     execute(work);
     return true;
   }
+  if (serve_post(seat)) return true;
   if (tn__loop_wanted(pool)) {
     stop_looking(seat, true);
     if (tn__loop_help(pool, 0)) return true;
@@ -267,7 +301,8 @@ static void start_threads(tn__pool *pool) {
 /* Who adds work looks at `started` afterwards, and tn__pool_stop, which clears
  * it, looks for work afterwards. */
 void tn__pool_start(tn__pool *pool) {
-  if (atomic_load(&pool->started) != 0) return;
+  /* A worker need not, and may not: who waits for its end holds the lock. */
+  if (atomic_load(&pool->started) != 0 || tn__pool_worker(pool) != 0) return;
   pthread_mutex_lock(&pool->start_lock);
   if (atomic_load(&pool->started) == 0) {
     start_threads(pool);
@@ -404,7 +439,8 @@ static void stand_up(tn__seat *seat) {
 }
 
 /* Until the word changes, or the deadline passes, or there has been nothing to
- * do for a while. */
+ * do for a while. What is posted and left to workers may be what is waited for.
+ */
 static void help_until(tn__seat *seat, _Atomic uint32_t *word, uint32_t seen,
                        uint64_t deadline) {
   uint64_t quiet = 0;
@@ -416,7 +452,8 @@ static void help_until(tn__seat *seat, _Atomic uint32_t *word, uint32_t seen,
     }
     const uint64_t now = tn__now();
     if (done || quiet == 0) quiet = now + AWAIT_NS;
-    if (now >= deadline || now >= quiet) return;
+    if (now >= deadline) return;
+    if (now >= quiet && (seat == NULL || !post_wanted(seat->pool))) return;
     if (!done) relax(seat != NULL ? seat->pool : NULL, round);
   }
 }

@@ -5,10 +5,11 @@
  * A ready token goes to the deque of the worker that made it ready, or, from
  * any other thread, to the shared list; tokens with a priority to a heap that
  * is asked first (above 0) or last (below). A worker takes its own newest, then
- * from the heap and the shared list, then steals the oldest of another. One
- * that finds nothing looks around for TN__LOOK_NS and then sleeps. Waking costs
- * more than most functions, so one sleeper is woken at a time, and it wakes the
- * next if it finds more than it can do.
+ * from the heap and the shared list, then what is posted, if the engine has a
+ * post and nobody else is at it, then steals the oldest of another. One that
+ * finds nothing looks around for TN__LOOK_NS and then sleeps. Waking costs more
+ * than most functions, so one sleeper is woken at a time, and it wakes the next
+ * if it finds more than it can do.
  *
  * Who finds a loop while it looks around will look twice as long the next time,
  * up to TN__LOOK_MOST_NS, and who finds nothing for so long is back at
@@ -96,6 +97,7 @@ typedef struct tn__seat {
   uint32_t looking;       /* counted in `idle` as one that looks around */
   uint32_t n_loops;       /* in which it has run slices; wraps around */
   uint32_t patience;      /* ns for which it looks around; 0: TN__LOOK_NS */
+  uint64_t seen;          /* by a guest, of the post's `begin` */
   _Atomic uint32_t taken; /* of a guest's */
 } tn__seat;
 
@@ -179,6 +181,10 @@ uint32_t tn__pool_worker(const tn__pool *pool);
 
 /* The calling thread's seat in this pool; NULL: none. */
 tn__seat *tn__pool_seat(const tn__pool *pool);
+
+/* Whether there is something else than the post for this seat: work, or the end
+ * of the threads. */
+bool tn__pool_busy(tn__seat *seat);
 
 /* There is more to do than the caller can do: wakes up to `n` sleepers, unless
  * somebody is looking around already. */
@@ -268,6 +274,111 @@ tn_code tn__plan_create(tn__arena *arena, const tn__job *jobs, size_t n,
 /* Runs the steps of a range of `order`, and what they make ready. */
 void tn__schedule_work(struct tn__schedule *schedule, uint64_t range);
 
+/* --------------------------------------------------------------- post.c */
+
+/* What was pushed to an engine that runs nothing on the pushing thread: records
+ * in push order, in segments that are used again, and kept until the engine
+ * ends. Who pushes writes behind the end, under the gate; the clerk, a worker
+ * or a thread that waits, takes from the beginning (clerk.c). So nothing but
+ * the records passes between the two, and a variable stays with the clerk.
+ * `begin` and `end` count bytes. */
+typedef struct tn__segment {
+  struct tn__segment *next;
+  size_t bytes;
+  unsigned char data[];
+} tn__segment;
+
+typedef struct tn__post {
+  tn__engine *engine;
+  const tn__env *env;
+  /* Under the gate. */
+  _Alignas(64) unsigned char *to; /* where the next record goes */
+  unsigned char *limit;           /* the end of its segment */
+  tn__segment *last;
+  tn__segment *empty; /* a list */
+  uint64_t posted;    /* what `end` is */
+  _Alignas(64) _Atomic uint64_t end;
+  /* Whoever has set `taking` is the clerk; `wanted` counts those who wait to
+   * set it, and whom the clerk makes way for. */
+  _Alignas(64) _Atomic uint32_t taking;
+  _Atomic uint32_t wanted;
+  /* The clerk's. */
+  _Alignas(64) _Atomic uint64_t begin; /* all below are acquired, or over */
+  _Atomic uint64_t n_completed[2];     /* without a token, in each epoch */
+  uint64_t known;                      /* of `end` */
+  uint32_t untold; /* some were completed since who waits was told */
+  uint32_t inside; /* it has posted something itself */
+  unsigned char *from;
+  tn__segment *first;
+  _Alignas(64) _Atomic(tn__segment *) used; /* given back; a list */
+} tn__post;
+
+enum { /* tn__record.flags, beside TN__JOB_* and TN__TOKEN_* */
+       TN__RECORD_NEXT = 1u << 24,  /* goes on in the next segment */
+       TN__RECORD_TOKEN = 1u << 25, /* a tn__record_token */
+       TN__RECORD_MORE = 1u << 26,  /* tn__record_more stands behind it */
+       TN__RECORD_LINKS = 32,       /* so many find room on the clerk's stack */
+       TN__SEGMENT = 32 * 1024
+};
+
+typedef struct tn__record {
+  uint32_t flags;
+  uint32_t n_uses;
+} tn__record;
+
+typedef struct tn__record_token {
+  tn__record head;
+  tn__token *token;
+} tn__record_token;
+
+typedef struct tn__record_job {
+  tn__record head;
+  tn_code (*run)(void *arg, tn__token *token);
+  void *arg;
+  void (*drop)(void *arg);
+  const char *name;
+  uintptr_t uses[]; /* a variable's address and the mode together */
+} tn__record_job;
+
+typedef struct tn__record_more {
+  tn__operation *operation; /* held, or NULL */
+  tn__link *links;          /* for more than TN__RECORD_LINKS uses, or NULL */
+  int64_t priority;
+} tn__record_more;
+
+tn_code tn__post_create(tn__engine *engine, tn__post **out);
+void tn__post_destroy(tn__post *post); /* NULL is allowed; it is empty */
+
+/* Posts a token that holds nothing yet; if it is of a wait it is not counted.
+ * False if there is no memory: nothing has happened. */
+bool tn__post_token(tn__token *token, const tn__frame *frame);
+
+/* Lets a token on the stack of a waiting thread ask for its grants in its turn;
+ * it is not counted if it is of a wait. False: the time was up, and it has
+ * asked for nothing; never if the deadline is TN__FOREVER. */
+bool tn__post_here(tn__token *token, uint64_t deadline);
+
+/* Whether everything posted up to now is acquired or over, so that the words of
+ * variables say what they are used for; true without a post. */
+bool tn__post_settled(const tn__engine *engine);
+
+/* -------------------------------------------------------------- clerk.c */
+
+/* Whether there is something to take and nobody who takes it. */
+bool tn__post_wanted(tn__post *post);
+/* Makes this thread the clerk, if there is something to take. */
+bool tn__post_take(tn__post *post);
+/* Takes records, and runs what is small and has its variables for itself, until
+ * there is something else to do; a guest takes a batch. Then this thread is no
+ * longer the clerk. False: nothing could be taken. */
+bool tn__post_serve(tn__post *post, tn__seat *seat);
+/* There is a record: sees to it that somebody will take it. */
+void tn__post_ring(tn__post *post);
+/* Asks for the grants of a token that is counted, behind all that is posted so
+ * far and without a record of its own. Before the deadline is TN__FOREVER it
+ * runs no function. False: the time was up, and it has asked for nothing. */
+bool tn__post_overtake(tn__token *token, uint64_t deadline);
+
 /* -------------------------------------------------------------- queue.c */
 
 /* A queue's own token, which the pool gets when the queue has something to do:
@@ -336,6 +447,7 @@ struct tn__engine {
   _Alignas(64) const tn__env *env;
   const struct tn__engine_kind *kind;
   tn__pool *pool; /* NULL: naive */
+  tn__post *post; /* NULL: pushes ask for grants themselves */
   struct tn__slab *slab;
   _Atomic(struct tn__trace *) trace; /* NULL: there was none yet */
   uint32_t workers;
@@ -366,7 +478,7 @@ struct tn__engine {
   tn__cell cells[TN__CELLS];   /* of threads that have owned the gate */
 };
 
-/* What sets the two engines apart. */
+/* What sets the engines apart. */
 typedef struct tn__engine_kind {
   tn_code (*push)(tn__engine *engine, const tn__job *job,
                   tn__operation *operation);
@@ -375,6 +487,7 @@ typedef struct tn__engine_kind {
 } tn__engine_kind;
 
 extern const tn__engine_kind tn__kind_pooled; /* push.c */
+extern const tn__engine_kind tn__kind_posted; /* post.c */
 extern const tn__engine_kind tn__kind_naive;  /* naive.c */
 
 /* Lets this thread push: as the owner of the gate, or by the lock. Not while

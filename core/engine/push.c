@@ -27,19 +27,19 @@ static uint64_t bit_of(const tn__var *var) {
   return 1ull << ((uintptr_t)var * 0x9e3779b97f4a7c15u >> 58);
 }
 
-static uint32_t fill_few(tn__link *links, const tn__access *access,
-                         uint32_t n) {
+/* The strongest mode of each variable, in place; how many are left. */
+static uint32_t merge_few(tn__link *links, uint32_t n) {
   uint64_t seen = 0;
   uint32_t m = 0;
   for (uint32_t i = 0; i < n; ++i) {
-    const uint64_t bit = bit_of(access[i].var);
+    const uint64_t bit = bit_of(links[i].var);
     uint32_t k = (seen & bit) != 0 ? 0 : m;
     seen |= bit;
-    while (k < m && links[k].var != access[i].var) ++k;
+    while (k < m && links[k].var != links[i].var) ++k;
     if (k < m)
-      links[k].mode = together(links[k].mode, access[i].mode);
-    else
-      set_link(&links[m++], &access[i]);
+      links[k].mode = together(links[k].mode, links[i].mode);
+    else if (m++ != i)
+      links[m - 1] = links[i];
   }
   return m;
 }
@@ -78,10 +78,8 @@ static bool is_sorted(const tn__link *links, uint32_t n) {
   return true;
 }
 
-static uint32_t fill_many(tn__link *links, const tn__access *access,
-                          uint32_t n) {
+static uint32_t merge_many(tn__link *links, uint32_t n) {
   uint32_t m = 0;
-  for (uint32_t i = 0; i < n; ++i) set_link(&links[i], &access[i]);
   if (is_sorted(links, n)) return n;
   sort(links, n);
   for (uint32_t i = 1; i < n; ++i) {
@@ -93,14 +91,25 @@ static uint32_t fill_many(tn__link *links, const tn__access *access,
   return m + 1;
 }
 
-uint32_t tn__links_fill(tn__link *links, const tn__access *access, uint32_t n) {
+uint32_t tn__links_merge(tn__link *links, uint32_t n) {
   enum { FEW = 32 }; /* that a set of 64 bits tells apart */
-  return n <= FEW ? fill_few(links, access, n) : fill_many(links, access, n);
+  return n <= FEW ? merge_few(links, n) : merge_many(links, n);
+}
+
+uint32_t tn__links_fill(tn__link *links, const tn__access *access, uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i) set_link(&links[i], &access[i]);
+  return tn__links_merge(links, n);
 }
 
 /* ------------------------------------------------------------------- tokens */
 
 void tn__token_fill(tn__token *token, const tn__job *job) {
+  for (uint32_t i = 0; i < job->n_access; ++i)
+    set_link(&token->links[i], &job->access[i]);
+  tn__token_begin(token, job);
+}
+
+void tn__token_begin(tn__token *token, const tn__job *job) {
   token->run = job->run;
   token->arg = job->arg;
   token->drop = job->drop;
@@ -111,7 +120,7 @@ void tn__token_fill(tn__token *token, const tn__job *job) {
   token->priority = job->priority > INT32_MIN ? job->priority : INT32_MIN + 1;
   token->name = job->name;
   token->operation = NULL;
-  token->n_links = tn__links_fill(token->links, job->access, job->n_access);
+  token->n_links = tn__links_merge(token->links, job->n_access);
   atomic_init(&token->over, 0);
   for (uint32_t i = 0; i < token->n_links; ++i) token->links[i].token = token;
 }
@@ -131,25 +140,28 @@ tn__token *tn__token_of(tn__engine *engine, const tn__job *job,
 
 /* What a function pushes belongs to its own epoch, so that who waits for the
  * one waits for the other. */
-static void count(tn__token *token, const tn__frame *frame) {
-  tn__engine *engine = token->engine;
+uint32_t tn__count_pushed(tn__engine *engine, const tn__frame *frame) {
   uint32_t epoch = atomic_load_explicit(&engine->epoch, memory_order_relaxed);
   if (frame != NULL && (frame->flags & TN__FRAME_SYNC) != 0)
     epoch = (frame->flags & TN__TOKEN_EPOCH) != 0;
-  if (epoch != 0) token->flags |= TN__TOKEN_EPOCH;
   tn__count_up(&engine->n_pushed[epoch]);
-  if (token->operation != NULL) tn__operation_count(token->operation);
+  return epoch != 0 ? TN__TOKEN_EPOCH : 0;
 }
 
-bool tn__token_acquire(tn__token *token, const tn__frame *frame) {
+bool tn__token_grant(tn__token *token) {
   const uint32_t n = token->n_links;
   uint32_t granted = 0;
-  count(token, frame);
   atomic_store_explicit(&token->wait, n + 1, memory_order_relaxed);
   for (uint32_t i = 0; i < n; ++i) granted += tn__var_acquire(&token->links[i]);
   if (granted == n) return true; /* nobody else has ever seen it */
   return atomic_fetch_sub_explicit(&token->wait, granted + 1,
                                    memory_order_acq_rel) == granted + 1;
+}
+
+bool tn__token_acquire(tn__token *token, const tn__frame *frame) {
+  token->flags |= tn__count_pushed(token->engine, frame);
+  if (token->operation != NULL) tn__operation_count(token->operation);
+  return tn__token_grant(token);
 }
 
 /* ------------------------------------------------------------ the short way */
@@ -309,7 +321,7 @@ static tn_code push_inside(tn__frame *frame, const tn__job *job,
 
 /* Ready as it is pushed. */
 static tn_code begin(tn__token *token, bool small) {
-  if (!small || token->engine->dispatch != 0 || !may_nest()) {
+  if (!small || !may_nest()) {
     tn__token_ready(token);
     return TN_OK;
   }
@@ -348,13 +360,19 @@ static tn_code do_nothing(void *arg, tn__token *token) {
   return TN_OK;
 }
 
+/* Whether nothing on its way uses the variable. A function that runs without
+ * marks on this thread may, and, in the naive engine, one that another has
+ * pushed. */
+static bool is_unused(tn__engine *engine, tn__var *var) {
+  if (engine->kind == &tn__kind_naive || !tn__post_settled(engine))
+    return false;
+  const uint64_t word = atomic_load_explicit(&var->word, memory_order_acquire);
+  return (word & ~TN__VAR_ERROR) == 0 && !tn__gate_mine(engine);
+}
+
 tn_code tn__var_delete(tn__engine *engine, tn__var *var, void (*end)(void *arg),
                        void *arg) {
-  const uint64_t word = atomic_load_explicit(&var->word, memory_order_acquire);
-  /* Nothing on its way uses it. A function that runs without marks on this
-   * thread may, and, in the naive engine, one that another has pushed. */
-  if ((word & ~TN__VAR_ERROR) == 0 && engine->kind == &tn__kind_pooled &&
-      !tn__gate_mine(engine) && tn__drops < TN__DEPTH_MAX) {
+  if (is_unused(engine, var) && tn__drops < TN__DEPTH_MAX) {
     tn__var_deinit(var);
     tn__drop(end, arg);
     return TN_OK;

@@ -188,23 +188,27 @@ static void piece_put(struct tn__slab *slab, slot *mine, size_t size,
 
 /* ------------------------------------------------------------------- tokens */
 
+tn__token *tn__token_create_with(tn__engine *engine, uint32_t n_links,
+                                 tn__link *links) {
+  const uint32_t size = size_for(links != NULL ? 0 : n_links);
+  slot *mine = slot_take(engine->slab);
+  tn__token *token = (tn__token *)piece_get(engine->slab, mine, size);
+  slot_give(mine);
+  if (token == NULL) return NULL;
+  token->engine = engine;
+  token->flags = size * TN__TOKEN_SIZE;
+  token->links = links != NULL ? links : (tn__link *)(token + 1);
+  return token;
+}
+
 tn__token *tn__token_create(tn__engine *engine, uint32_t n_links) {
-  const uint32_t size = size_for(n_links);
   tn__link *links = NULL;
   if (n_links > LINKS_MAX) {
     links = tn__alloc(engine->env, n_links * sizeof *links);
     if (links == NULL) return NULL;
   }
-  slot *mine = slot_take(engine->slab);
-  tn__token *token = (tn__token *)piece_get(engine->slab, mine, size);
-  slot_give(mine);
-  if (token == NULL) {
-    tn__free(engine->env, links);
-    return NULL;
-  }
-  token->engine = engine;
-  token->flags = size * TN__TOKEN_SIZE;
-  token->links = links != NULL ? links : (tn__link *)(token + 1);
+  tn__token *token = tn__token_create_with(engine, n_links, links);
+  if (token == NULL) tn__free(engine->env, links);
   return token;
 }
 
@@ -231,6 +235,14 @@ void tn__token_end(tn__token *token) {
   tn__count_up(&mine->n_completed[epoch]);
   tn__drain_notify(engine);
   slot_give(mine); /* the last touch: tn__slab_destroy waits for it */
+}
+
+void tn__token_discard(tn__token *token) {
+  tn__engine *engine = token->engine;
+  free_links(token);
+  slot *mine = slot_take(engine->slab);
+  put(token, mine);
+  slot_give(mine);
 }
 
 uint64_t tn__slab_completed(const struct tn__slab *slab, uint32_t epoch) {

@@ -8,7 +8,7 @@
 /* Where nothing may run on the pushing thread, or only in line with what this
  * thread runs already, a push decides. */
 static bool may_visit(const tn__engine *engine) {
-  return engine->kind == &tn__kind_pooled && engine->dispatch == 0 &&
+  return engine->kind == &tn__kind_pooled &&
          atomic_load_explicit(&engine->tracing, memory_order_relaxed) == 0 &&
          atomic_load_explicit(&engine->abandoned, memory_order_relaxed) == 0 &&
          !tn__inside(engine) && !tn__gate_mine(engine);

@@ -60,6 +60,16 @@ static tn_code look(tn__var *var, uint32_t what, uint64_t deadline) {
   return tn__var_check(var);
 }
 
+/* False: the time was up before it could ask. */
+static bool ask_for_grant(tn__token *token, uint64_t deadline) {
+  tn__engine *engine = token->engine;
+  if (engine->post != NULL) return tn__post_here(token, deadline);
+  const uint64_t owner = tn__gate_borrow(engine);
+  if (tn__var_acquire(token->links)) atomic_store(&token->over, 1);
+  tn__gate_return(engine, owner);
+  return true;
+}
+
 static tn_code wait_granted(tn__engine *engine, tn__var *var, uint32_t what,
                             uint64_t deadline) {
   tn__link link = {.var = var};
@@ -71,10 +81,8 @@ static tn_code wait_granted(tn__engine *engine, tn__var *var, uint32_t what,
   link.token = &token;
   link.mode = what == TN__WAIT_ALL ? TN__UPDATE : TN__READ;
   link.may_leave = deadline != TN__FOREVER;
-  const uint64_t owner = tn__gate_borrow(engine);
-  const bool granted = tn__var_acquire(&link);
-  tn__gate_return(engine, owner);
-  if (!granted && !await_grant(&token, deadline)) return timed_out();
+  if (!ask_for_grant(&token, deadline) || !await_grant(&token, deadline))
+    return timed_out();
   const tn_code code = look(var, what, deadline);
   grant(tn__var_release(&link));
   return code;
@@ -90,10 +98,13 @@ static tn_code wait_naive(tn__engine *engine, tn__var *var, uint32_t what,
 }
 
 tn_code tn__wait(tn__engine *engine, tn__var *var, uint32_t what, uint64_t ns) {
+  /* Before the word, which says only then what it is used for. */
+  const bool settled = tn__post_settled(engine);
   const uint64_t word = atomic_load_explicit(&var->word, memory_order_acquire);
   const uint64_t busy = word & busy_bits(what);
   TN__TRY(tn__outside(engine, "a wait"));
-  if ((busy | (word & (TN__VAR_ERROR | TN__VAR_FENCE))) == 0) return TN_OK;
+  if (settled && (busy | (word & (TN__VAR_ERROR | TN__VAR_FENCE))) == 0)
+    return TN_OK;
   if (engine->kind == &tn__kind_naive)
     return wait_naive(engine, var, what, deadline_of(ns));
   if (ns == 0 && (busy & ~TN__VAR_LOCK) != 0) return timed_out();
@@ -102,12 +113,20 @@ tn_code tn__wait(tn__engine *engine, tn__var *var, uint32_t what, uint64_t ns) {
 
 /* ------------------------------------------------------------- one function */
 
-static tn_code run_in_turn(tn__token *token) {
+static void push_here(tn__token *token) {
   tn__engine *engine = token->engine;
-  token->flags |= TN__TOKEN_HERE;
   tn__gate_take(engine);
   if (tn__token_acquire(token, NULL)) atomic_store(&token->over, 1);
   tn__gate_give(engine);
+}
+
+static tn_code run_in_turn(tn__token *token) {
+  tn__engine *engine = token->engine;
+  token->flags |= TN__TOKEN_HERE;
+  if (engine->post != NULL)
+    (void)tn__post_here(token, TN__FOREVER);
+  else
+    push_here(token);
   do {
     (void)tn__pool_await(engine->pool, &token->over, 0, TN__FOREVER);
     atomic_store(&token->over, 0);
@@ -149,7 +168,10 @@ tn_code tn__run_here(tn__engine *engine, const tn__job *job) {
 /* Complete ones are counted first: if the sums are equal then, they were so at
  * the moment between. */
 static bool over(const tn__engine *engine, uint32_t epoch) {
-  const uint64_t completed = tn__slab_completed(engine->slab, epoch);
+  uint64_t completed = tn__slab_completed(engine->slab, epoch);
+  if (engine->post != NULL)
+    completed += atomic_load_explicit(&engine->post->n_completed[epoch],
+                                      memory_order_acquire);
   return completed ==
          atomic_load_explicit(&engine->n_pushed[epoch], memory_order_acquire);
 }

@@ -315,6 +315,59 @@ Test(queue, a_host_function_begins_when_the_device_is_done, .timeout = 20) {
   }
 }
 
+static void push_small(stage *self, const tn__access *access, uint32_t n) {
+  const tn__job job = {.name = "small",
+                       .run = run_count,
+                       .arg = &self->n,
+                       .access = access,
+                       .n_access = n,
+                       .flags = TN__JOB_SMALL};
+  cr_assert_eq(tn__push(self->engine, &job), TN_OK);
+}
+
+Test(queue, a_small_host_function_begins_then_too, .timeout = 20) {
+  for (int k = 1; k < N_KINDS; ++k) {
+    static stage s;
+    tn__var x = {0}, y = {0}, other = {0};
+    stage_open(&s, engine_open(&kinds[k]));
+    cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+    await_issue(&s);
+    push_small(&s, ON(R(x), U(y)));
+    push_small(&s, ON(U(other))); /* so that its turn has come */
+    cr_assert_eq(await(&s, &other, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+    cr_assert_eq(await(&s, &y, TN__WAIT_WRITERS, NOT_YET), TN_BUSY);
+    cr_assert_eq(s.n, 2, "%s: what was enqueued, and the other", kinds[k].name);
+    work_off(&s.lines[0]);
+    cr_assert_eq(await(&s, &y, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
+    cr_assert_eq(s.n, 3);
+    tn__var_deinit(&x);
+    stage_close(&s);
+  }
+}
+
+/* It is posted, and there is no memory for its token: the worker waits. */
+Test(queue, a_host_function_waits_for_it_without_memory, .timeout = 20) {
+  enum { MANY = 30 };
+  static stage s;
+  static tn__var x[MANY];
+  tn__access all[MANY];
+  for (int i = 0; i < MANY; ++i) all[i] = (tn__access)R(x[i]);
+  all[MANY - 1].mode = TN__OVERWRITE;
+  stage_open(&s, engine_dispatch(1));
+  cr_assert_eq(push_on(&s, 0, ON(U(x[0]))), TN_OK);
+  await_issue(&s);
+  memory_fail_at(1, true);
+  push_host(&s, all, MANY);
+  cr_assert_eq(await(&s, &x[MANY - 1], TN__WAIT_WRITERS, NOT_YET), TN_BUSY);
+  cr_assert_eq(s.n, 1, "only what was enqueued");
+  work_off(&s.lines[0]);
+  cr_assert_eq(await(&s, &x[MANY - 1], TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
+  memory_fail_at(0, false);
+  cr_assert_eq(s.n, 2);
+  tn__var_deinit(&x[0]);
+  stage_close(&s);
+}
+
 Test(queue, the_host_reads_beside_a_device_that_reads, .timeout = 20) {
   static stage s;
   tn__var x = {0};

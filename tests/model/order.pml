@@ -147,7 +147,7 @@ inline tn__var_acquire(op, v) {
   fi
 }
 
-/* tn__token_granted(), and the end of tn__token_acquire(): the last grant makes
+/* tn__token_granted(), and the end of tn__token_grant(): the last grant makes
  * the token ready. */
 inline tn__token_granted(op, count) {
   atomic {

@@ -2,10 +2,11 @@
  * engine_stress.c: several threads push random graphs (tests/engine/graph.h) in
  * every way that there is: plainly, from inside of functions, prepared, as
  * schedules, as visits, run by the pushing thread, ended by a foreign one, with
- * loops inside. Some tasks fail. Each thread compares what comes out with a
- * serial run, while another waits for everything, pauses the engine and records
- * traces. Meant for ThreadSanitizer; a plain program, because Criterion does
- * not start under it. Bounded by a number of graphs, never by time.
+ * loops inside. Some tasks fail, and the workers of one engine are refused
+ * memory. Each thread compares what comes out with a serial run, while another
+ * waits for everything, pauses the engine and records traces. Meant for
+ * ThreadSanitizer; a plain program, because Criterion does not start under it.
+ * Bounded by a number of graphs, never by time.
  *
  *   engine_stress [graphs per thread and engine] [seed]
  */
@@ -29,21 +30,51 @@ static long n_graphs = 20;
 typedef struct setting {
   const char *name;
   tn__engine_options options;
+  bool hungry; /* workers are refused memory as often as not */
 } setting;
 
 static const setting settings[] = {
-    {"2 workers", {.workers = 2}},
-    {"2 workers, dispatch", {.workers = 2, .dispatch = 1}},
-    {"1 worker, dispatch", {.workers = 1, .dispatch = 1}},
-    {"5 workers", {.workers = 5}},
-    {"naive", {.kind = TN__ENGINE_NAIVE}},
+    {.name = "2 workers", .options = {.workers = 2}},
+    {.name = "2 workers, dispatch", .options = {.workers = 2, .dispatch = 1}},
+    {.name = "1 worker, dispatch", .options = {.workers = 1, .dispatch = 1}},
+    {.name = "5 workers, dispatch", .options = {.workers = 5, .dispatch = 1}},
+    {.name = "2 workers, dispatch, hungry",
+     .options = {.workers = 2, .dispatch = 1},
+     .hungry = true},
+    {.name = "5 workers", .options = {.workers = 5}},
+    {.name = "naive", .options = {.kind = TN__ENGINE_NAIVE}},
 };
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
+
+/* What a thread that pushes asks for it gets; so pushes succeed, and what they
+ * ask for must happen although others get nothing. */
+static _Thread_local bool fed;
+static _Atomic uint32_t n_refused;
+
+static void *allocate(void *ctx, size_t bytes, size_t align) {
+  const tn_allocator *real = ctx;
+  if (!fed && atomic_fetch_add(&n_refused, 1) % 2 == 0) return NULL;
+  return real->alloc(real->ctx, bytes, align);
+}
+
+static void release(void *ctx, void *block) {
+  const tn_allocator *real = ctx;
+  real->free(real->ctx, block);
+}
+
+static const tn__env *hungry_env(void) {
+  static tn__env env;
+  env = *tn__env_default();
+  env.allocator = (tn_allocator){
+      (void *)(uintptr_t)&tn__env_default()->allocator, allocate, release};
+  return &env;
+}
 
 /* What all threads of one engine share. */
 typedef struct stage {
   tn__engine *engine;
   bool naive;
+  bool hungry;
   tn__var shared;          /* orders what changes `count` */
   long count;              /* without a lock */
   _Atomic long n_expected; /* of count */
@@ -130,7 +161,10 @@ static tn_code push_count(stage *s, uint32_t flags) {
                        .access = (tn__access[]){{&s->shared, TN__UPDATE, 0}},
                        .n_access = 1,
                        .flags = flags};
+  const bool was_fed = fed; /* a push from inside of a function too */
+  fed = true;
   const tn_code code = tn__push(s->engine, &job);
+  fed = was_fed;
   if (code == TN_OK) atomic_fetch_add(&s->n_expected, 1);
   return code;
 }
@@ -197,6 +231,22 @@ static void use_and_delete(stage *s) {
   }
   atomic_fetch_add(&s->n_deleted, 1);
   must(tn__var_delete(s->engine, &b->var, free_end, b), "deletion");
+}
+
+/* More variables than a token has room for. */
+static void use_many(stage *s, place *places) {
+  tn__access access[PLACES + 1];
+  for (uint32_t i = 0; i < PLACES; ++i)
+    access[i] = (tn__access){&places[i].var, TN__READ, 0};
+  access[PLACES] = (tn__access){&s->shared, TN__UPDATE, 0};
+  must(tn__push(s->engine, &(tn__job){.name = "many",
+                                      .run = run_count,
+                                      .arg = s,
+                                      .access = access,
+                                      .n_access = PLACES + 1,
+                                      .flags = TN__JOB_ALWAYS}),
+       "many");
+  atomic_fetch_add(&s->n_expected, 1);
 }
 
 static void push_prepared(const step *self) {
@@ -300,18 +350,21 @@ static void push_steps(pusher *self) {
     push_step(&self->steps[i], bits % 16);
     if (bits >> 8 & 1) must(push_count(self->stage, TN__JOB_SMALL), "count");
     if ((bits >> 9 & 15) == 0) use_and_delete(self->stage);
+    if ((bits >> 18 & 31) == 0) use_many(self->stage, self->found);
     if ((bits >> 13 & 31) == 0)
       wait_a_little(self->stage, self->found, &self->dice);
   }
 }
 
 static void run_graph(pusher *self, int number) {
+  /* Without memory for its text an error is another one. */
+  const bool failing = number % 2 != 0 && !self->stage->hungry;
   const graph_kind graph = {
       .seed = next_random(&self->dice),
       .n_places = PLACES,
       .most_reads = 4,
       .small = (uint32_t)(number + number / 4) % GRAPH_SMALLS,
-      .failing = number % 2 != 0 ? 60 : 0};
+      .failing = failing ? 60 : 0};
   const int times = number % 4 == 3 ? 2 : 0; /* as a schedule */
   graph_make(self->tasks, TASKS, &graph);
   graph_reset(self->expected, PLACES);
@@ -336,6 +389,7 @@ static void run_graph(pusher *self, int number) {
 
 static void *push_graphs(void *arg) {
   pusher *self = (pusher *)arg;
+  fed = true;
   for (int i = 0; i < n_graphs; ++i) run_graph(self, i);
   atomic_fetch_sub(&self->stage->n_living, 1);
   return NULL;
@@ -379,7 +433,8 @@ static void run_engine(const setting *how, uint64_t *dice) {
   static stage s;
   tn__engine_options options = how->options;
   memset(&s, 0, sizeof s);
-  options.env = tn__env_default();
+  options.env = how->hungry ? hungry_env() : tn__env_default();
+  s.hungry = how->hungry;
   s.naive = options.kind == TN__ENGINE_NAIVE;
   must(tn__engine_create(&options, &s.engine), how->name);
   for (int phase = 0; phase < 2; ++phase) run_threads(&s, dice);
@@ -389,6 +444,7 @@ static void run_engine(const setting *how, uint64_t *dice) {
 int main(int argc, char **argv) {
   if (argc > 1) n_graphs = strtol(argv[1], NULL, 10);
   if (argc > 2) seed = strtoull(argv[2], NULL, 10);
+  fed = true;
   (void)printf("engine_stress: seed %llu\n", seed);
   (void)fflush(stdout);
   uint64_t dice = seed * 2 + 1;
