@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Empty tasks through the engine:
  *
- *   engine tasks WORKERS DISPATCH SHRINK   how many per second, and who ran
- *                                          them; bench/work.h has the patterns
- *   engine memory                          bytes and nanoseconds per variable
- *                                          and per operation
+ *   engine tasks WORKERS HOW SHRINK   how many per second, and who ran them;
+ *                                     bench/work.h has the patterns
+ *   engine memory                     bytes and nanoseconds per variable and
+ *                                     per operation
+ *
+ *   inline     the engine as it is: tasks are small
+ *   forced     no task may run inside of push
+ *   tokens     nor be run by who finds it: tasks are not small
  *
  *   push       one push per task, its list of uses made there and then
  *   rerun      a schedule made once, pushed again
@@ -55,7 +59,8 @@ typedef struct pattern {
   tn__var *vars;
   tn__schedule *schedule;
   tn__operation *operation;
-  size_t left; /* of the chain that pushes itself */
+  size_t left;    /* of the chain that pushes itself */
+  uint32_t flags; /* of the tasks */
 } pattern;
 
 /* What task i uses, written to `to`, as a job. */
@@ -69,7 +74,7 @@ static tn__job job_of(const pattern *p, size_t i, tn__access *to) {
                    .run = run,
                    .access = to,
                    .n_access = n,
-                   .flags = TN__JOB_SMALL};
+                   .flags = p->flags};
 }
 
 static void push(void *arg) {
@@ -107,7 +112,7 @@ static tn_code push_next(pattern *p) {
                              .arg = p,
                              .access = (tn__access[]){{p->vars, TN__UPDATE, 0}},
                              .n_access = 1,
-                             .flags = TN__JOB_SMALL});
+                             .flags = p->flags});
 }
 
 static tn_code run_and_push(void *arg, tn__token *token) {
@@ -150,14 +155,20 @@ static void measure_chain(pattern *p) {
   measure(p, "inside", inside);
 }
 
-static void measure_pattern(tn__engine *engine, size_t index, size_t shrink) {
+static void measure_rerun(pattern *p) {
+  schedule_create(p);
+  measure(p, "rerun", rerun);
+  tn__schedule_delete(p->schedule);
+}
+
+static void measure_pattern(tn__engine *engine, size_t index, size_t shrink,
+                            bool small) {
   work *w = work_create(index, shrink);
   pattern p = {.engine = engine, .work = w};
+  p.flags = small ? TN__JOB_SMALL : 0;
   p.vars = memory(w->n_vars, sizeof *p.vars);
   measure(&p, "push", push);
-  schedule_create(&p);
-  measure(&p, "rerun", rerun);
-  tn__schedule_delete(p.schedule);
+  if (small) measure_rerun(&p);
   if (index == 0) measure_chain(&p);
   check(tn__wait_all(engine));
   for (size_t i = 0; i < w->n_vars; ++i) tn__var_deinit(&p.vars[i]);
@@ -165,10 +176,12 @@ static void measure_pattern(tn__engine *engine, size_t index, size_t shrink) {
   work_release(w);
 }
 
-static void tasks(uint32_t workers, uint32_t dispatch, size_t shrink) {
+static void tasks(uint32_t workers, const char *how, size_t shrink) {
+  const bool dispatch = strcmp(how, "inline") != 0;
+  const bool small = strcmp(how, "tokens") != 0;
   tn__engine *engine = engine_of(tn__env_default(), workers, dispatch);
   measure_join();
-  for (size_t i = 0; i < WORKS; ++i) measure_pattern(engine, i, shrink);
+  for (size_t i = 0; i < WORKS; ++i) measure_pattern(engine, i, shrink, small);
   tn__engine_destroy(engine);
 }
 
@@ -276,15 +289,16 @@ static void memory_of_all(void) {
 
 int main(int argc, char **argv) {
   if (argc == 5 && !strcmp(argv[1], "tasks")) {
-    tasks((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]),
-          (size_t)atoi(argv[4]));
+    tasks((uint32_t)atoi(argv[2]), argv[3], (size_t)atoi(argv[4]));
     return 0;
   }
   if (argc == 2 && !strcmp(argv[1], "memory")) {
     memory_of_all();
     return 0;
   }
-  fputs("usage: engine tasks WORKERS DISPATCH SHRINK | engine memory\n",
-        stderr);
+  fputs(
+      "usage: engine tasks WORKERS inline|forced|tokens SHRINK | engine "
+      "memory\n",
+      stderr);
   return 2;
 }

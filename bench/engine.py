@@ -43,10 +43,9 @@ def mxnet_works():
 
 
 def programs(workers):
-    """Ours twice, and every peer that was built."""
-    found = [Program(name, [BENCH / "engine", "tasks", workers, dispatch,
-                            SHRINK])
-             for name, dispatch in (("inline", 0), ("forced", 1))]
+    """Ours in three ways, and every peer that was built."""
+    found = [Program(name, [BENCH / "engine", "tasks", workers, name, SHRINK])
+             for name in ("inline", "forced", "tokens")]
     for name, package in PEERS:
         path = BENCH / "peers" / name
         if exists(name, path, package):
