@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * algebra.h: the mathematics of formulas: what an expression is, which
- * functions there are and on which types, what a formula is worth, and, later
- * in this file, how formulas are simplified, differentiated and printed. Pure
- * functions over an arena; nothing here knows of manifests or messages. Uses
- * base.
+ * functions there are and on which types, what a formula is worth, how formulas
+ * are simplified, differentiated and printed. Pure functions over an arena;
+ * nothing here knows of manifests or messages. Uses base.
  *
- * files: function.c   the table of functions
+ * files: function.c   the table of functions and their derivatives
  *        class.c      in which type a formula computes
+ *        value.c      what a formula is worth
+ *        print.c      formulas as text
+ *        share.c      exact constants, parts that occur twice
+ *        term.h, term.c, sum.c, product.c, write.c
+ *                     formulas in normal form, which simplifies them
+ *        slope.c, reuse.c, gradient.c
+ *                     derivatives, outputs in place of what computes them,
+ *                     the gradients of an operator
  *
  * THE LANGUAGE
  *
@@ -74,6 +81,11 @@ enum {                 /* tnm_expr.kind */
                           where l is <=, g >=, e ==, n != */
        TNM_CALL = 8    /* function `index` (TNM_F_*) of args */
 };
+
+/* Most nodes of one expression, and deepest nesting of parentheses, calls and
+ * prefix or power operators: what the parser takes, and what is derived. */
+#define TNM_EXPR_MAX_NODES 1024
+#define TNM_EXPR_MAX_DEPTH 64
 
 /* One node. Constant once built, and in the arena of who built it; nodes may be
  * shared, so an expression is a directed graph without cycles. */
@@ -161,11 +173,108 @@ typedef struct tnm_function {
   const char *name;
   uint32_t n_args;
   uint32_t classes; /* set of classes in which it is defined */
+  const char
+      *slopes[3]; /* derivatives, see function.c; NULL if there is none */
+  bool flat;      /* constant between jumps: its derivative 0 says little */
 } tnm_function;
 
 /* Entry TNM_F_*; constant. */
 const tnm_function *tnm_function_at(size_t index);
 /* The index of a name, or TN_NONE. */
 uint32_t tnm_function_find(const char *name);
+
+/* ------------------------------------------------------------------ values */
+
+/* What the names of an expression stand for, by index. */
+typedef struct tnm_values {
+  const double *inputs;
+  const double *outputs;
+  const double *grads;
+  const double *params;
+} tnm_values;
+
+/* The value of an expression among real numbers, as near as long double comes:
+ * a reference for tests and checks, not what a kernel computes bit for bit. */
+long double tnm_expr_value(const tnm_expr *expr, const tnm_values *values);
+/* The same of one function, or of one operator of tnm_expr. */
+long double tnm_function_value(uint32_t function, const long double *x);
+long double tnm_operator_value(char op, long double a, long double b);
+
+/* -------------------------------------------------------------------- text */
+
+/* Adds the text of an expression: parsed again it is the same tree. */
+void tnm_expr_print(tn__buf *out, const tnm_expr *expr);
+/* Whether that text is within what the parser takes. */
+bool tnm_expr_is_short(const tnm_expr *expr);
+
+/* Whether two expressions are the same tree. Places do not count, nor does how
+ * numbers are written. */
+bool tnm_expr_equal(const tnm_expr *a, const tnm_expr *b);
+
+/* ---------------------------------------------------------- simplification */
+
+/* The same formula with fewer operations and not one bit changed, in any class:
+ * constants that are whole numbers and come out as such, x*1, x/1, x^1, x - 0,
+ * --x, select between equals. For what an author wrote. NULL when memory ran
+ * out. */
+const tnm_expr *tnm_expr_fold(tn__arena *arena, const tnm_expr *expr);
+
+/* The same formula among real numbers, where 0*x is 0 and x/x is 1: terms are
+ * collected, common factors are factored out, constants are folded. For what
+ * was computed. The expression itself if it is beyond the bounds; NULL when
+ * memory ran out. */
+const tnm_expr *tnm_expr_simplify(tn__arena *arena, const tnm_expr *expr);
+
+/* Parts that an expression has more than once, names and numbers aside. Each
+ * stands behind its own parts, so that they can be computed in this order. */
+typedef struct tnm_sharing {
+  const tnm_expr *const *v;
+  size_t n;
+} tnm_sharing;
+
+/* The same expression as a graph in which equal parts are one node; `out` gets
+ * those that are used more than once. NULL when memory ran out. */
+const tnm_expr *tnm_expr_share(tn__arena *arena, const tnm_expr *expr,
+                               tnm_sharing *out);
+
+/* --------------------------------------------------------- differentiation */
+
+/* An operator as its formulas say it. */
+typedef struct tnm_derivation {
+  tn__arena *arena;                /* of the results */
+  const tnm_expr *const *formulas; /* per output */
+  const char *const *outputs;      /* names */
+  uint32_t n_outputs;
+  const char *const *inputs; /* names */
+  uint32_t n_inputs;
+  const bool *stop; /* per input: not differentiated; NULL: all are */
+  tnm_pos pos;      /* of the results */
+} tnm_derivation;
+
+enum { /* what tnm_derive gives */
+       TNM_DERIVED = 0,
+       TNM_DERIVE_MEMORY = 1,
+       TNM_DERIVE_LONG = 2,   /* the text would be beyond the parser's bounds */
+       TNM_DERIVE_UNKNOWN = 3 /* a function has no derivative here */
+};
+
+/* out[i] becomes the gradient of input i, the sum over the outputs of grad.o
+ * times the derivative of o by i, NULL where that is stopped. The results may
+ * share parts. Where it keeps no more tensors, an output stands for what
+ * computes it: 1 - out^2 for tanh. Of all such forms the one is taken that
+ * keeps the fewest tensors for all gradients together, then for each of them,
+ * then the one that keeps outputs rather than inputs, because an input that is
+ * not kept may be overwritten. */
+int tnm_derive(const tnm_derivation *derivation, const tnm_expr **out);
+
+enum {                 /* what stands in the way of a derivative */
+       TNM_FLAT = 1,   /* constant between jumps; its derivative is 0 */
+       TNM_UNKNOWN = 2 /* has none here */
+};
+typedef void tnm_obstacle_found(void *ctx, const tnm_expr *at, int what);
+/* Calls found() for each function or comparison in the way between a formula
+ * and an input that is not stopped. Conditions of `select` are not in it. */
+void tnm_obstacles(const tnm_expr *expr, const bool *stop,
+                   tnm_obstacle_found *found, void *ctx);
 
 #endif /* TENON_ALGEBRA_H_ */

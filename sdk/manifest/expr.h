@@ -44,11 +44,6 @@ tnm_token tnm_lex(tnm_lexer *lexer);
  * the name of the output in `text`, TNM_CALL the name of the function. */
 enum { TNM_NAME = 0 };
 
-/* Most nodes of one expression, and deepest nesting of parentheses, calls and
- * prefix or power operators. */
-#define TNM_EXPR_MAX_NODES 1024
-#define TNM_EXPR_MAX_DEPTH 64
-
 typedef struct tnm_parser {
   const tnm_source *source;
   tnm_lexer lexer;

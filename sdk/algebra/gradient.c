@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gradient.c: the gradients of an operator's inputs from the formulas of its
+ * outputs, in the form that keeps the least.
+ */
+#include <string.h>
+
+#include "term.h"
+
+enum { MAX_REUSED = 6, MAX_TENSORS = 64 };
+
+typedef struct gradient {
+  const tnm_derivation *d;
+  terms set;
+  const term **plain; /* per input, without outputs; NULL where stopped */
+  const term **chosen;
+  const term **trial;
+  term_swap swaps[MAX_REUSED];
+  size_t n_swaps;
+} gradient;
+
+static const term *leaf(gradient *g, int kind, uint32_t index) {
+  const char *const *names = kind == TNM_INPUT ? g->d->inputs : g->d->outputs;
+  tnm_expr *e = tn__arena_alloc(g->set.arena, sizeof *e);
+  if (e == NULL) return g->set.nothing;
+  e->kind = kind;
+  e->index = index;
+  e->text = names[index];
+  return tnm_term_leaf(&g->set, e);
+}
+
+/* -------------------------------------------------------------------- the
+ * plain
+ */
+
+static bool is_stopped(const gradient *g, uint32_t input) {
+  return g->d->stop != NULL && g->d->stop[input];
+}
+
+/* Sum over the outputs of grad.o * do/dx. */
+static const term *plain_gradient(gradient *g, const term *const *formulas,
+                                  uint32_t input) {
+  const term *by = leaf(g, TNM_INPUT, input);
+  const term **sum = tnm_term_list(&g->set, g->d->n_outputs);
+  if (sum == NULL) return g->set.nothing;
+  for (uint32_t o = 0; o < g->d->n_outputs; ++o)
+    sum[o] = tnm_term_mul(&g->set, leaf(g, TNM_GRAD, o),
+                          tnm_term_slope(&g->set, formulas[o], by));
+  return tnm_term_sum(&g->set, sum, g->d->n_outputs);
+}
+
+/* An output as number + factor * core gives core = (out - number) / factor.
+ * What is but a name again is not worth it. */
+static void add_swap(gradient *g, const term *formula, uint32_t output) {
+  terms *set = &g->set;
+  double factor;
+  double number = 0;
+  const term *core = formula;
+  if (g->n_swaps == MAX_REUSED) return;
+  if (formula->kind == TERM_SUM && formula->n == 1) {
+    number = formula->number;
+    core = formula->args[0];
+  }
+  core = tnm_term_split(set, core, &factor);
+  if (core->kind == TERM_LEAF || core->kind == TERM_NUMBER) return;
+  const term *image = tnm_term_add(set, leaf(g, TNM_OUTPUT, output),
+                                   tnm_term_number(set, -number));
+  g->swaps[g->n_swaps++] =
+      (term_swap){core, tnm_term_scale(set, 1 / factor, image)};
+}
+
+/* ---------------------------------------------------------------------- choice
+ */
+
+/* What a form of all gradients keeps: the fewer in all, the fewer per gradient,
+ * the more of them outputs, the better. */
+typedef struct kept {
+  uint64_t tensors; /* inputs, then outputs */
+  unsigned all;
+  unsigned each;
+  unsigned outputs;
+} kept;
+
+static void collect(const gradient *g, const term *t, uint64_t *tensors) {
+  if (t->kind == TERM_LEAF && t->leaf->kind == TNM_INPUT)
+    *tensors |= 1ull << t->leaf->index;
+  if (t->kind == TERM_LEAF && t->leaf->kind == TNM_OUTPUT)
+    *tensors |= 1ull << (g->d->n_inputs + t->leaf->index);
+  for (uint32_t i = 0; i < t->n; ++i) collect(g, t->args[i], tensors);
+}
+
+static unsigned count(uint64_t bits) {
+  unsigned n = 0;
+  for (; bits != 0; bits &= bits - 1) ++n;
+  return n;
+}
+
+static kept measure(const gradient *g, const term *const *form) {
+  kept k = {0};
+  for (uint32_t i = 0; i < g->d->n_inputs; ++i) {
+    uint64_t tensors = 0;
+    if (form[i] != NULL) collect(g, form[i], &tensors);
+    k.each += count(tensors);
+    k.tensors |= tensors;
+  }
+  k.all = count(k.tensors);
+  k.outputs = count(k.tensors >> g->d->n_inputs);
+  return k;
+}
+
+static bool is_better(const kept *a, const kept *b) {
+  if (a->all != b->all) return a->all < b->all;
+  if (a->each != b->each) return a->each < b->each;
+  return a->outputs > b->outputs;
+}
+
+/* All gradients with the outputs of a set of swaps put in. */
+static void try_set(gradient *g, unsigned bits) {
+  term_swap swaps[MAX_REUSED];
+  size_t n = 0;
+  for (size_t i = 0; i < g->n_swaps; ++i)
+    if (bits & (1u << i)) swaps[n++] = g->swaps[i];
+  for (uint32_t i = 0; i < g->d->n_inputs; ++i)
+    g->trial[i] = g->plain[i] == NULL
+                      ? NULL
+                      : tnm_term_swap(&g->set, g->plain[i], swaps, n);
+}
+
+static void choose(gradient *g) {
+  const size_t bytes = g->d->n_inputs * sizeof *g->plain;
+  memcpy(g->chosen, g->plain, bytes);
+  if (g->d->n_inputs + g->d->n_outputs > MAX_TENSORS) return;
+  kept best = measure(g, g->plain);
+  for (unsigned bits = 1; bits < 1u << g->n_swaps; ++bits) {
+    try_set(g, bits);
+    const kept k = measure(g, g->trial);
+    if (!is_better(&k, &best) || !tnm_terms_ok(&g->set)) continue;
+    best = k;
+    memcpy(g->chosen, g->trial, bytes);
+  }
+}
+
+/* ------------------------------------------------------------------ the result
+ */
+
+static bool derive(gradient *g) {
+  const tnm_derivation *d = g->d;
+  const term **formulas = tnm_term_list(&g->set, d->n_outputs);
+  g->plain = tnm_term_list(&g->set, d->n_inputs);
+  g->chosen = tnm_term_list(&g->set, d->n_inputs);
+  g->trial = tnm_term_list(&g->set, d->n_inputs);
+  if (formulas == NULL || g->plain == NULL || g->chosen == NULL ||
+      g->trial == NULL)
+    return false;
+  for (uint32_t o = 0; o < d->n_outputs; ++o)
+    formulas[o] = tnm_term_read(&g->set, d->formulas[o]);
+  for (uint32_t i = 0; i < d->n_inputs; ++i)
+    g->plain[i] = is_stopped(g, i) ? NULL : plain_gradient(g, formulas, i);
+  if (!tnm_terms_ok(&g->set)) return false;
+  for (uint32_t o = 0; o < d->n_outputs; ++o) add_swap(g, formulas[o], o);
+  choose(g);
+  return true;
+}
+
+static int status_of(const terms *set) {
+  if (set->arena->failed || set->out->failed) return TNM_DERIVE_MEMORY;
+  if (set->unknown) return TNM_DERIVE_UNKNOWN;
+  return set->full ? TNM_DERIVE_LONG : TNM_DERIVED;
+}
+
+static int write_all(gradient *g, const tnm_expr **out) {
+  for (uint32_t i = 0; i < g->d->n_inputs; ++i) {
+    if (g->chosen[i] == NULL) continue;
+    out[i] = tnm_term_write(&g->set, g->chosen[i]);
+    if (out[i] == NULL || !tnm_terms_ok(&g->set)) return status_of(&g->set);
+    if (!tnm_expr_is_short(out[i])) return TNM_DERIVE_LONG;
+  }
+  return TNM_DERIVED;
+}
+
+int tnm_derive(const tnm_derivation *d, const tnm_expr **out) {
+  tn__arena scratch;
+  gradient g = {.d = d};
+  memset(out, 0, d->n_inputs * sizeof *out);
+  tn__arena_init(&scratch, d->arena->env);
+  int status = TNM_DERIVE_MEMORY;
+  if (tnm_terms_init(&g.set, &scratch, d->arena)) {
+    g.set.pos = d->pos;
+    status = derive(&g) ? write_all(&g, out) : status_of(&g.set);
+  }
+  tn__arena_deinit(&scratch);
+  return status;
+}
+
+/* ----------------------------------------------------------------- obstacles
+ */
+
+static bool depends(const tnm_expr *e, const bool *stop) {
+  if (e->kind == TNM_INPUT) return stop == NULL || !stop[e->index];
+  for (uint32_t i = 0; i < e->n_args; ++i)
+    if (depends(e->args[i], stop)) return true;
+  return false;
+}
+
+static int obstacle_of(const tnm_expr *e) {
+  if (e->kind == TNM_BINARY) return strchr("<>lgen", e->op) ? TNM_FLAT : 0;
+  if (e->kind != TNM_CALL) return 0;
+  const tnm_function *function = tnm_function_at(e->index);
+  if (function->slopes[0] == NULL) return TNM_UNKNOWN;
+  return function->flat ? TNM_FLAT : 0;
+}
+
+void tnm_obstacles(const tnm_expr *e, const bool *stop,
+                   tnm_obstacle_found *found, void *ctx) {
+  const int what = obstacle_of(e);
+  if (what != 0 && depends(e, stop)) found(ctx, e, what);
+  if (what == TNM_FLAT) return;
+  const bool is_select = e->kind == TNM_CALL && e->index == TNM_F_SELECT;
+  for (uint32_t i = is_select ? 1 : 0; i < e->n_args; ++i)
+    tnm_obstacles(e->args[i], stop, found, ctx);
+}
+
+/* -------------------------------------------------------------- simplification
+ */
+
+const tnm_expr *tnm_expr_simplify(tn__arena *arena, const tnm_expr *expr) {
+  tn__arena scratch;
+  terms set;
+  const tnm_expr *out = NULL;
+  tn__arena_init(&scratch, arena->env);
+  if (tnm_terms_init(&set, &scratch, arena)) {
+    set.pos = expr->pos;
+    const term *t = tnm_term_read(&set, expr);
+    if (tnm_terms_ok(&set)) out = tnm_term_write(&set, t);
+    if (!tnm_terms_ok(&set)) out = NULL;
+  }
+  if (scratch.failed) arena->failed = true;
+  tn__arena_deinit(&scratch);
+  return arena->failed || out != NULL ? out : expr;
+}

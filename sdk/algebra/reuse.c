@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * reuse.c: puts the outputs of an operator for what computes them, wherever it
+ * occurs in a term: tanh(x) + 1 becomes out + 1 where out is tanh(x).
+ */
+#include <math.h>
+#include <string.h>
+
+#include "term.h"
+
+typedef struct swapper {
+  terms *set;
+  const term_swap *swaps;
+  size_t n;
+} swapper;
+
+static const term *swap(swapper *s, const term *t);
+
+/* A product without its number: what is found as a part of others. */
+static size_t parts(const term *t, const term *const **out,
+                    const term **single) {
+  *single = t;
+  *out = t->kind == TERM_PRODUCT ? t->args : single;
+  return t->kind == TERM_PRODUCT ? t->n : 1;
+}
+
+/* The exponent of a base among factors, if both are numbers; otherwise 0. */
+static double exponent_of(terms *set, const term *const *v, size_t n,
+                          const term *base) {
+  for (size_t i = 0; i < n; ++i) {
+    if (tnm_term_base(v[i]) != base) continue;
+    const term *exponent = tnm_term_exponent(set, v[i]);
+    if (exponent->kind == TERM_NUMBER) return exponent->number;
+  }
+  return 0;
+}
+
+/* How often core divides t: a whole number, negative where its inverse does, 0
+ * if never. */
+static double multiplicity(terms *set, const term *t, const term *core) {
+  const term *single[2];
+  const term *const *v, *const *w;
+  const size_t n = parts(t, &v, &single[0]);
+  const size_t m = parts(core, &w, &single[1]);
+  double times = 0;
+  for (size_t i = 0; i < m; ++i) {
+    const term *exponent = tnm_term_exponent(set, w[i]);
+    const term *base = tnm_term_base(w[i]);
+    const double e = exponent_of(set, v, n, base);
+    if (exponent->kind != TERM_NUMBER) return 0;
+    const double ratio = trunc(e / exponent->number);
+    if (ratio == 0 || ratio * times < 0) return 0;
+    if (times == 0 || fabs(ratio) < fabs(times)) times = ratio;
+  }
+  return times;
+}
+
+/* t with image^k for core^k, and the rest swapped; NULL if core does not divide
+ * it. */
+static const term *divide(swapper *s, const term *t, const term_swap *by) {
+  const double times = multiplicity(s->set, t, by->core);
+  if (times == 0) return NULL;
+  const term *part =
+      tnm_term_power(s->set, by->core, tnm_term_number(s->set, -times));
+  const term *rest = tnm_term_mul(s->set, t, part);
+  if (rest == t) return NULL;
+  return tnm_term_mul(
+      s->set, swap(s, rest),
+      tnm_term_power(s->set, by->image, tnm_term_number(s->set, times)));
+}
+
+/* The same term of swapped operands. */
+static const term *rebuild(swapper *s, const term *t) {
+  terms *set = s->set;
+  const term **list = tnm_term_list(set, t->n + 1);
+  if (list == NULL) return set->nothing;
+  for (uint32_t i = 0; i < t->n; ++i) list[i] = swap(s, t->args[i]);
+  switch (t->kind) {
+    case TERM_SUM:
+      list[t->n] = tnm_term_number(set, t->number);
+      return tnm_term_sum(set, list, t->n + 1);
+    case TERM_PRODUCT:
+      list[t->n] = tnm_term_number(set, t->number);
+      return tnm_term_product(set, list, t->n + 1);
+    case TERM_POWER:
+      return tnm_term_power(set, list[0], list[1]);
+    case TERM_CALL:
+      return tnm_term_call(set, t->index, list);
+    case TERM_COMPARE:
+      return tnm_term_compare(set, (char)t->index, list[0], list[1]);
+    default:
+      return t;
+  }
+}
+
+static const term *swap_new(swapper *s, const term *t) {
+  if (t->kind == TERM_NUMBER || t->kind == TERM_LEAF) return t;
+  for (size_t i = 0; i < s->n; ++i) {
+    const term_swap *by = &s->swaps[i];
+    if (t == by->core) return by->image;
+    if (t == tnm_term_scale(s->set, -1, by->core))
+      return tnm_term_scale(s->set, -1, by->image);
+    /* Single factors are met one by one, and keep their places. */
+    if (t->kind != TERM_POWER && by->core->kind != TERM_PRODUCT) continue;
+    if (t->kind != TERM_PRODUCT && t->kind != TERM_POWER) continue;
+    const term *divided = divide(s, t, by);
+    if (divided != NULL) return divided;
+  }
+  return rebuild(s, t);
+}
+
+static const term *swap(swapper *s, const term *t) {
+  if (s->set->full || s->set->arena->failed) return s->set->nothing;
+  if (t->memo->image == NULL || t->memo->image_by != s->set->n_images) {
+    const term *image = swap_new(s, t);
+    t->memo->image = image;
+    t->memo->image_by = s->set->n_images;
+  }
+  return t->memo->image;
+}
+
+const term *tnm_term_swap(terms *set, const term *t, const term_swap *swaps,
+                          size_t n) {
+  swapper s = {set, swaps, n};
+  ++set->n_images;
+  return swap(&s, t);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * share.c: what can be changed in a formula without changing a bit of its
+ * value: constants that come out exactly, and parts that occur twice.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "algebra.h"
+
+bool tnm_expr_equal(const tnm_expr *a, const tnm_expr *b) {
+  if (a == b) return true;
+  if (a->kind != b->kind || a->op != b->op || a->index != b->index ||
+      a->n_args != b->n_args || a->number != b->number)
+    return false;
+  for (uint32_t i = 0; i < a->n_args; ++i)
+    if (!tnm_expr_equal(a->args[i], b->args[i])) return false;
+  return true;
+}
+
+/* --------------------------------------------------------------------- folding
+ */
+
+/* Whole numbers up to here are exact in every class. */
+#define EXACT 16777216.0
+
+static bool is_exact(double value) {
+  return fabs(value) <= EXACT && value == floor(value);
+}
+
+static bool is_number(const tnm_expr *e, double value) {
+  return e->kind == TNM_NUMBER && e->number == value;
+}
+
+static const tnm_expr *whole_number(tn__arena *arena, const tnm_expr *like,
+                                    double value) {
+  char text[32];
+  tnm_expr *e = tn__arena_alloc(arena, sizeof *e);
+  const int n = snprintf(text, sizeof text, "%.0f", value);
+  if (e == NULL) return NULL;
+  *e = (tnm_expr){.kind = TNM_NUMBER, .number = value, .pos = like->pos};
+  e->text = tn__arena_text(arena, text, (size_t)n);
+  return e->text == NULL ? NULL : e;
+}
+
+/* The value of whole numbers, if it is whole and not negative as well. */
+static bool fold_numbers(const tnm_expr *e, double *out) {
+  const tnm_expr *a = e->args[0];
+  const tnm_expr *b = e->args[1];
+  if (a->kind != TNM_NUMBER || b->kind != TNM_NUMBER) return false;
+  if (!is_exact(a->number) || !is_exact(b->number)) return false;
+  if (strchr("/%", e->op) && b->number == 0) return false;
+  *out = (double)tnm_operator_value(e->op, a->number, b->number);
+  return is_exact(*out) && *out >= 0;
+}
+
+/* x*1, x/1, x^1, x - 0: x itself, for every x. x + 0 is not -0 for x = -0. */
+static const tnm_expr *fold_neutral(const tnm_expr *e) {
+  const tnm_expr *a = e->args[0];
+  const tnm_expr *b = e->args[1];
+  if (strchr("*/^", e->op) && is_number(b, 1)) return a;
+  if (e->op == '*' && is_number(a, 1)) return b;
+  if (e->op == '-' && is_number(b, 0)) return a;
+  return NULL;
+}
+
+static const tnm_expr *fold_node(tn__arena *arena, const tnm_expr *e) {
+  double value;
+  if (e->kind == TNM_NEG && e->args[0]->kind == TNM_NEG)
+    return e->args[0]->args[0];
+  if (e->kind == TNM_BINARY) {
+    if (fold_numbers(e, &value)) return whole_number(arena, e, value);
+    const tnm_expr *same = fold_neutral(e);
+    return same == NULL ? e : same;
+  }
+  if (e->kind != TNM_CALL || e->index != TNM_F_SELECT) return e;
+  if (e->args[0]->kind == TNM_NUMBER)
+    return e->args[e->args[0]->number != 0 ? 1 : 2];
+  return tnm_expr_equal(e->args[1], e->args[2]) ? e->args[1] : e;
+}
+
+const tnm_expr *tnm_expr_fold(tn__arena *arena, const tnm_expr *expr) {
+  tnm_expr *e = tn__arena_alloc(arena, sizeof *e);
+  if (e == NULL) return NULL;
+  *e = *expr;
+  for (uint32_t i = 0; i < e->n_args; ++i) {
+    e->args[i] = tnm_expr_fold(arena, expr->args[i]);
+    if (e->args[i] == NULL) return NULL;
+  }
+  return fold_node(arena, e);
+}
+
+/* --------------------------------------------------------------------- sharing
+ */
+
+/* Every different part so far, operands before what they are part of. */
+typedef struct sharer {
+  tn__arena *arena;
+  const tnm_expr **v;
+  uint32_t *uses;
+  size_t n;
+} sharer;
+
+static bool is_alike(const tnm_expr *a, const tnm_expr *b) {
+  if (a->kind != b->kind || a->op != b->op || a->index != b->index ||
+      a->n_args != b->n_args || a->number != b->number)
+    return false;
+  return memcmp(a->args, b->args, a->n_args * sizeof a->args[0]) == 0;
+}
+
+static size_t place(sharer *s, const tnm_expr *e) {
+  tnm_expr copy = *e;
+  size_t at[3] = {0};
+  for (uint32_t i = 0; i < e->n_args; ++i) {
+    at[i] = place(s, e->args[i]);
+    if (s->arena->failed) return 0;
+    copy.args[i] = s->v[at[i]];
+  }
+  for (size_t i = 0; i < s->n; ++i)
+    if (is_alike(s->v[i], &copy)) return i;
+  tnm_expr *kept = tn__arena_alloc(s->arena, sizeof *kept);
+  if (kept == NULL) return 0;
+  *kept = copy;
+  for (uint32_t i = 0; i < e->n_args; ++i) ++s->uses[at[i]];
+  s->v[s->n] = kept;
+  return s->n++;
+}
+
+static size_t count_nodes(const tnm_expr *e) {
+  size_t n = 1;
+  for (uint32_t i = 0; i < e->n_args; ++i) n += count_nodes(e->args[i]);
+  return n;
+}
+
+const tnm_expr *tnm_expr_share(tn__arena *arena, const tnm_expr *expr,
+                               tnm_sharing *out) {
+  const size_t n = count_nodes(expr);
+  sharer s = {.arena = arena,
+              .v = tn__arena_alloc(arena, n * sizeof *s.v),
+              .uses = tn__arena_alloc(arena, n * sizeof *s.uses)};
+  *out = (tnm_sharing){NULL, 0};
+  if (s.v == NULL || s.uses == NULL) return NULL;
+  const size_t root = place(&s, expr);
+  if (arena->failed) return NULL;
+  const tnm_expr *whole = s.v[root];
+  for (size_t i = 0; i < s.n; ++i)
+    if (s.uses[i] > 1 && s.v[i]->n_args > 0) s.v[out->n++] = s.v[i];
+  out->v = s.v;
+  return whole;
+}

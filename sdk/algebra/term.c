@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * term.c: the set of terms, in which each exists once, and the terms that are
+ * neither sums nor products.
+ */
+#include "term.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --------------------------------------------------------------------- the set
+ */
+
+bool tnm_terms_init(terms *set, tn__arena *scratch, tn__arena *out) {
+  tn__arena *arena = scratch;
+  *set = (terms){.arena = scratch, .out = out};
+  term *nothing = tn__arena_alloc(arena, sizeof *nothing);
+  if (nothing == NULL) return false;
+  nothing->memo = tn__arena_alloc(arena, sizeof *nothing->memo);
+  if (nothing->memo == NULL) return false;
+  nothing->kind = TERM_NUMBER;
+  set->nothing = nothing;
+  return true;
+}
+
+bool tnm_terms_ok(const terms *set) {
+  return !set->arena->failed && !set->out->failed && !set->full &&
+         !set->unknown;
+}
+
+const term **tnm_term_list(terms *set, size_t n) {
+  if (n > 4 * (size_t)TERM_MAX_ARGS) set->full = true;
+  if (set->full) return NULL;
+  return tn__arena_alloc(set->arena, n * sizeof(const term *));
+}
+
+static int compare_ids(const void *a, const void *b) {
+  const uint32_t x = *(const uint32_t *)a;
+  const uint32_t y = *(const uint32_t *)b;
+  return (x > y) - (x < y);
+}
+
+static bool fill_key(terms *set, term *t) {
+  uint32_t *key = tn__arena_alloc(set->arena, (t->n + 1) * sizeof *key);
+  if (key == NULL) return false;
+  for (uint32_t i = 0; i < t->n; ++i) key[i] = t->args[i]->id;
+  if (t->kind == TERM_SUM || t->kind == TERM_PRODUCT)
+    qsort(key, t->n, sizeof *key, compare_ids);
+  t->key = key;
+  return true;
+}
+
+static bool is_leaf_alike(const tnm_expr *a, const tnm_expr *b) {
+  return a == b || (a && b && a->kind == b->kind && a->index == b->index);
+}
+
+static bool is_alike(const term *a, const term *b) {
+  return a->kind == b->kind && a->index == b->index && a->n == b->n &&
+         memcmp(&a->number, &b->number, sizeof a->number) == 0 &&
+         is_leaf_alike(a->leaf, b->leaf) &&
+         memcmp(a->key, b->key, a->n * sizeof *a->key) == 0;
+}
+
+static size_t bucket_of(const term *t) {
+  uint64_t bits;
+  memcpy(&bits, &t->number, sizeof bits);
+  uint64_t hash = bits * 31u + (uint64_t)t->kind * 7u + t->index;
+  if (t->leaf) hash += (uint64_t)t->leaf->kind * 131u + t->leaf->index;
+  for (uint32_t i = 0; i < t->n; ++i) hash = hash * 1000003u + t->key[i];
+  return (size_t)((hash ^ (hash >> 29)) % TERM_BUCKETS);
+}
+
+const term *tnm_term_make(terms *set, const term *like) {
+  if (set->n >= TERM_MAX || like->n > TERM_MAX_ARGS) set->full = true;
+  if (set->full) return set->nothing;
+  term *t = tn__arena_alloc(set->arena, sizeof *t);
+  if (t == NULL) return set->nothing;
+  *t = *like;
+  if (!fill_key(set, t)) return set->nothing;
+  term **bucket = &set->buckets[bucket_of(t)];
+  for (term *other = *bucket; other != NULL; other = other->next)
+    if (is_alike(other, t)) return other;
+  t->memo = tn__arena_alloc(set->arena, sizeof *t->memo);
+  if (t->memo == NULL) return set->nothing;
+  t->id = ++set->n;
+  t->next = *bucket;
+  *bucket = t;
+  return t;
+}
+
+/* --------------------------------------------------------------------- leaves
+ */
+
+const term *tnm_term_number(terms *set, double value) {
+  /* There is no minus zero among real numbers. */
+  const term like = {.kind = TERM_NUMBER, .number = value == 0 ? 0 : value};
+  return tnm_term_make(set, &like);
+}
+
+const term *tnm_term_leaf(terms *set, const tnm_expr *leaf) {
+  const term like = {.kind = TERM_LEAF, .leaf = leaf};
+  return tnm_term_make(set, &like);
+}
+
+bool tnm_term_is(const term *t, double value) {
+  return t->kind == TERM_NUMBER && t->number == value;
+}
+
+bool tnm_term_is_whole(const term *t) {
+  return t->kind == TERM_NUMBER && t->number == floor(t->number) &&
+         fabs(t->number) < 1e9;
+}
+
+/* --------------------------------------------------------------------- powers
+ */
+
+static const term *plain_power(terms *set, const term *base,
+                               const term *exponent) {
+  const term *args[2] = {base, exponent};
+  const term **list = tnm_term_list(set, 2);
+  if (list == NULL) return set->nothing;
+  memcpy(list, args, sizeof args);
+  const term like = {.kind = TERM_POWER, .n = 2, .args = list};
+  return tnm_term_make(set, &like);
+}
+
+/* (2*x*y^a)^n is 2^n * x^n * y^(a*n) for whole n. */
+static const term *power_of_product(terms *set, const term *base,
+                                    const term *exponent) {
+  const term **list = tnm_term_list(set, base->n + 1);
+  const double factor = pow(base->number, exponent->number);
+  if (list == NULL) return set->nothing;
+  if (!isfinite(factor) || factor == 0) return plain_power(set, base, exponent);
+  list[0] = tnm_term_number(set, factor);
+  for (uint32_t i = 0; i < base->n; ++i)
+    list[i + 1] = tnm_term_power(set, base->args[i], exponent);
+  return tnm_term_product(set, list, base->n + 1);
+}
+
+/* The function whose square is its argument to the power *out, if it is one. */
+static bool is_root(const term *t, double *out) {
+  if (t->kind != TERM_CALL) return false;
+  *out = t->index == TNM_F_SQRT ? 1 : -1;
+  return t->index == TNM_F_SQRT || t->index == TNM_F_RSQRT;
+}
+
+static const term *whole_power(terms *set, const term *base,
+                               const term *exponent) {
+  double root;
+  if (base->kind == TERM_PRODUCT) return power_of_product(set, base, exponent);
+  if (base->kind == TERM_POWER)
+    return tnm_term_power(set, base->args[0],
+                          tnm_term_mul(set, base->args[1], exponent));
+  if (is_root(base, &root) && fmod(exponent->number, 2) == 0)
+    return tnm_term_power(set, base->args[0],
+                          tnm_term_number(set, root * exponent->number / 2));
+  return plain_power(set, base, exponent);
+}
+
+const term *tnm_term_power(terms *set, const term *base, const term *exponent) {
+  if (tnm_term_is(exponent, 0) || tnm_term_is(base, 1))
+    return tnm_term_number(set, 1);
+  if (tnm_term_is(exponent, 1)) return base;
+  if (base->kind == TERM_NUMBER && exponent->kind == TERM_NUMBER) {
+    const double value = pow(base->number, exponent->number);
+    if (isfinite(value)) return tnm_term_number(set, value);
+  }
+  if (tnm_term_is_whole(exponent)) return whole_power(set, base, exponent);
+  return plain_power(set, base, exponent);
+}
+
+const term *tnm_term_base(const term *t) {
+  return t->kind == TERM_POWER ? t->args[0] : t;
+}
+
+const term *tnm_term_exponent(terms *set, const term *t) {
+  return t->kind == TERM_POWER ? t->args[1] : tnm_term_number(set, 1);
+}
+
+/* ---------------------------------------------------------------------- calls
+ */
+
+static bool are_numbers(const term *const *args, size_t n) {
+  for (size_t i = 0; i < n; ++i)
+    if (args[i]->kind != TERM_NUMBER) return false;
+  return true;
+}
+
+static bool fold(const term *const *args, size_t n, uint32_t function,
+                 double *out) {
+  long double x[3] = {0};
+  if (!are_numbers(args, n)) return false;
+  for (size_t i = 0; i < n; ++i) x[i] = args[i]->number;
+  *out = (double)tnm_function_value(function, x);
+  return isfinite(*out);
+}
+
+/* The branch that `select` takes inside of one with the same condition. */
+static const term *inner_branch(const term *branch, const term *condition,
+                                uint32_t which) {
+  const bool same = branch->kind == TERM_CALL &&
+                    branch->index == TNM_F_SELECT &&
+                    branch->args[0] == condition;
+  return same ? branch->args[which] : branch;
+}
+
+static const term *plain_call(terms *set, uint32_t function,
+                              const term *const *args) {
+  const uint32_t n = tnm_function_at(function)->n_args;
+  const term **list = tnm_term_list(set, n);
+  if (list == NULL) return set->nothing;
+  memcpy(list, args, n * sizeof *list);
+  const term like = {
+      .kind = TERM_CALL, .index = function, .n = n, .args = list};
+  return tnm_term_make(set, &like);
+}
+
+static const term *select_call(terms *set, const term *const *args) {
+  const term *v[3] = {args[0], inner_branch(args[1], args[0], 1),
+                      inner_branch(args[2], args[0], 2)};
+  if (v[0]->kind == TERM_NUMBER) return v[0]->number != 0 ? v[1] : v[2];
+  if (v[1] == v[2]) return v[1];
+  return plain_call(set, TNM_F_SELECT, v);
+}
+
+const term *tnm_term_call(terms *set, uint32_t function,
+                          const term *const *args) {
+  double value;
+  if (function == TNM_F_POW) return tnm_term_power(set, args[0], args[1]);
+  if (function == TNM_F_SELECT) return select_call(set, args);
+  if (fold(args, tnm_function_at(function)->n_args, function, &value))
+    return tnm_term_number(set, value);
+  if ((function == TNM_F_MIN || function == TNM_F_MAX) && args[0] == args[1])
+    return args[0];
+  return plain_call(set, function, args);
+}
+
+const term *tnm_term_compare(terms *set, char op, const term *a,
+                             const term *b) {
+  if (a->kind == TERM_NUMBER && b->kind == TERM_NUMBER)
+    return tnm_term_number(
+        set, (double)tnm_operator_value(op, a->number, b->number));
+  const term **list = tnm_term_list(set, 2);
+  if (list == NULL) return set->nothing;
+  list[0] = a;
+  list[1] = b;
+  const term like = {.kind = TERM_COMPARE,
+                     .index = (uint32_t)(unsigned char)op,
+                     .n = 2,
+                     .args = list};
+  return tnm_term_make(set, &like);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * value.c: what functions and formulas are worth, by the C library in the
+ * widest type there is.
+ */
+#include <math.h>
+
+#include "algebra.h"
+
+static const long double pi = 3.141592653589793238462643383279502884L;
+static const long double half_root = 0.707106781186547524400844362104849039L;
+
+/* The slope of lgamma: by its series for large arguments, to which recurrence
+ * and reflection lead. */
+static long double digamma(long double x) {
+  if (x <= 0 && x == floorl(x)) return NAN;
+  if (x < 0) return digamma(1 - x) - pi / tanl(pi * x);
+  long double sum = 0;
+  for (; x < 20; x += 1) sum -= 1 / x;
+  const long double y = 1 / (x * x);
+  const long double tail =
+      y *
+      (1 / 12.0L -
+       y * (1 / 120.0L -
+            y * (1 / 252.0L -
+                 y * (1 / 240.0L - y * (1 / 132.0L - y * (691 / 32760.0L))))));
+  return sum + logl(x) - 0.5L / x - tail;
+}
+
+static long double modulo(long double x, long double y) {
+  if (y == 0) return 0;
+  const long double r = fmodl(x, y);
+  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+
+static long double sign(long double x) {
+  if (x > 0) return 1;
+  return x < 0 ? -1 : x;
+}
+
+static long double smaller(long double x, long double y) {
+  return x <= y || isnan(x) ? x : y;
+}
+
+static long double larger(long double x, long double y) {
+  return x >= y || isnan(x) ? x : y;
+}
+
+static long double sigmoid(long double x) {
+  if (x >= 0) return 1 / (1 + expl(-x));
+  return expl(x) / (1 + expl(x));
+}
+
+static long double softplus(long double x) {
+  return x > 0 ? x + log1pl(expl(-x)) : log1pl(expl(x));
+}
+
+/* Functions that are not C's own. */
+static long double other_value(uint32_t function, const long double *x) {
+  switch (function) {
+    case TNM_F_RSQRT:
+      return 1 / sqrtl(x[0]);
+    case TNM_F_DIGAMMA:
+      return digamma(x[0]);
+    case TNM_F_SIGN:
+      return sign(x[0]);
+    case TNM_F_RINT:
+      return ceill(x[0] - 0.5L);
+    case TNM_F_MIN:
+      return smaller(x[0], x[1]);
+    case TNM_F_MAX:
+      return larger(x[0], x[1]);
+    case TNM_F_MOD:
+      return modulo(x[0], x[1]);
+    case TNM_F_CLIP:
+      return smaller(larger(x[0], x[1]), x[2]);
+    case TNM_F_SELECT:
+      return x[0] != 0 ? x[1] : x[2];
+    case TNM_F_SIGMOID:
+      return sigmoid(x[0]);
+    case TNM_F_SOFTPLUS:
+      return softplus(x[0]);
+    default:
+      return x[0] * erfcl(-x[0] * half_root) / 2; /* gelu */
+  }
+}
+
+typedef long double library_function(long double x);
+
+static library_function *const library[TNM_N_FUNCTIONS] = {
+    [TNM_F_EXP] = expl,     [TNM_F_EXPM1] = expm1l,  [TNM_F_LOG] = logl,
+    [TNM_F_LOG1P] = log1pl, [TNM_F_LOG2] = log2l,    [TNM_F_LOG10] = log10l,
+    [TNM_F_SQRT] = sqrtl,   [TNM_F_CBRT] = cbrtl,    [TNM_F_SIN] = sinl,
+    [TNM_F_COS] = cosl,     [TNM_F_TAN] = tanl,      [TNM_F_ASIN] = asinl,
+    [TNM_F_ACOS] = acosl,   [TNM_F_ATAN] = atanl,    [TNM_F_SINH] = sinhl,
+    [TNM_F_COSH] = coshl,   [TNM_F_TANH] = tanhl,    [TNM_F_ASINH] = asinhl,
+    [TNM_F_ACOSH] = acoshl, [TNM_F_ATANH] = atanhl,  [TNM_F_ERF] = erfl,
+    [TNM_F_ERFC] = erfcl,   [TNM_F_GAMMA] = tgammal, [TNM_F_LGAMMA] = lgammal,
+    [TNM_F_ABS] = fabsl,    [TNM_F_FLOOR] = floorl,  [TNM_F_CEIL] = ceill,
+    [TNM_F_ROUND] = roundl, [TNM_F_TRUNC] = truncl,
+};
+
+long double tnm_function_value(uint32_t function, const long double *x) {
+  if (library[function] != NULL) return library[function](x[0]);
+  if (function == TNM_F_POW) return powl(x[0], x[1]);
+  if (function == TNM_F_HYPOT) return hypotl(x[0], x[1]);
+  return other_value(function, x);
+}
+
+long double tnm_operator_value(char op, long double a, long double b) {
+  switch (op) {
+    case '+':
+      return a + b;
+    case '-':
+      return a - b;
+    case '*':
+      return a * b;
+    case '/':
+      return a / b;
+    case '%':
+      return modulo(a, b);
+    case '^':
+      return powl(a, b);
+    case '<':
+      return a < b;
+    case '>':
+      return a > b;
+    case 'l':
+      return a <= b;
+    case 'g':
+      return a >= b;
+    case 'e':
+      return a == b;
+    default:
+      return a != b;
+  }
+}
+
+long double tnm_expr_value(const tnm_expr *expr, const tnm_values *values) {
+  long double x[3] = {0};
+  for (uint32_t i = 0; i < expr->n_args; ++i)
+    x[i] = tnm_expr_value(expr->args[i], values);
+  switch (expr->kind) {
+    case TNM_NUMBER:
+      return expr->number;
+    case TNM_INPUT:
+      return values->inputs[expr->index];
+    case TNM_OUTPUT:
+      return values->outputs[expr->index];
+    case TNM_GRAD:
+      return values->grads[expr->index];
+    case TNM_PARAM:
+      return values->params[expr->index];
+    case TNM_NEG:
+      return -x[0];
+    case TNM_BINARY:
+      return tnm_operator_value(expr->op, x[0], x[1]);
+    default:
+      return tnm_function_value(expr->index, x);
+  }
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * write.c: expressions to terms and back. What is written reads as a person
+ * would have put it: differences and quotients instead of negative numbers and
+ * exponents, and no sum begins with a minus that need not.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "term.h"
+
+/* --------------------------------------------------------------------- reading
+ */
+
+/* The operands of a chain of sums, or of products. */
+typedef struct chain {
+  terms *set;
+  const term **v;
+  size_t n;
+  bool sum;
+} chain;
+
+static bool continues(const tnm_expr *e, bool sum) {
+  if (e->kind == TNM_NEG) return true;
+  return e->kind == TNM_BINARY && strchr(sum ? "+-" : "*/", e->op);
+}
+
+static size_t count_chain(const tnm_expr *e, bool sum) {
+  size_t n = 1;
+  if (!continues(e, sum)) return n;
+  for (uint32_t i = 0; i < e->n_args; ++i) n += count_chain(e->args[i], sum);
+  return n;
+}
+
+static void gather_sum(chain *c, const tnm_expr *e, double sign) {
+  if (!continues(e, true)) {
+    c->v[c->n++] = tnm_term_scale(c->set, sign, tnm_term_read(c->set, e));
+    return;
+  }
+  if (e->kind == TNM_NEG) {
+    gather_sum(c, e->args[0], -sign);
+    return;
+  }
+  gather_sum(c, e->args[0], sign);
+  gather_sum(c, e->args[1], e->op == '-' ? -sign : sign);
+}
+
+static void gather_product(chain *c, const tnm_expr *e, double exponent) {
+  terms *set = c->set;
+  if (!continues(e, false)) {
+    c->v[c->n++] = tnm_term_power(set, tnm_term_read(set, e),
+                                  tnm_term_number(set, exponent));
+    return;
+  }
+  if (e->kind == TNM_NEG) {
+    c->v[c->n++] = tnm_term_number(set, -1);
+    gather_product(c, e->args[0], exponent);
+    return;
+  }
+  gather_product(c, e->args[0], exponent);
+  gather_product(c, e->args[1], e->op == '/' ? -exponent : exponent);
+}
+
+static const term *read_chain(terms *set, const tnm_expr *e, bool sum) {
+  chain c = {.set = set, .sum = sum};
+  c.v = tnm_term_list(set, 2 * count_chain(e, sum));
+  if (c.v == NULL) return set->nothing;
+  if (sum)
+    gather_sum(&c, e, 1);
+  else
+    gather_product(&c, e, 1);
+  return sum ? tnm_term_sum(set, c.v, c.n) : tnm_term_product(set, c.v, c.n);
+}
+
+const term *tnm_term_read(terms *set, const tnm_expr *e) {
+  const term *args[3] = {NULL};
+  if (e->kind == TNM_NUMBER) return tnm_term_number(set, e->number);
+  if (e->n_args == 0) return tnm_term_leaf(set, e);
+  if (e->kind == TNM_NEG)
+    return tnm_term_scale(set, -1, tnm_term_read(set, e->args[0]));
+  if (e->kind == TNM_BINARY && strchr("+-*/", e->op))
+    return read_chain(set, e, strchr("+-", e->op) != NULL);
+  for (uint32_t i = 0; i < e->n_args; ++i)
+    args[i] = tnm_term_read(set, e->args[i]);
+  if (e->kind == TNM_CALL) return tnm_term_call(set, e->index, args);
+  if (e->op == '^') return tnm_term_power(set, args[0], args[1]);
+  if (e->op == '%') return tnm_term_call(set, TNM_F_MOD, args);
+  return tnm_term_compare(set, e->op, args[0], args[1]);
+}
+
+/* --------------------------------------------------------------------- writing
+ */
+
+static tnm_expr *node(terms *set, int kind) {
+  tnm_expr *e = tn__arena_alloc(set->out, sizeof *e);
+  if (e == NULL) return NULL;
+  e->kind = kind;
+  e->pos = set->pos;
+  return e;
+}
+
+static const tnm_expr *number(terms *set, double value) {
+  tn__buf buf;
+  tnm_expr *e = node(set, TNM_NUMBER);
+  if (e == NULL) return NULL;
+  tn__buf_init(&buf, set->out->env);
+  tn__buf_double(&buf, value);
+  e->number = value;
+  e->text = buf.failed ? NULL : tn__arena_text(set->out, buf.s, buf.n);
+  tn__buf_deinit(&buf);
+  if (e->text == NULL) set->out->failed = true;
+  return e->text == NULL ? NULL : e;
+}
+
+static const tnm_expr *negative(terms *set, const tnm_expr *operand) {
+  tnm_expr *e = operand == NULL ? NULL : node(set, TNM_NEG);
+  if (e == NULL) return NULL;
+  e->args[0] = operand;
+  e->n_args = 1;
+  return e;
+}
+
+static const tnm_expr *binary(terms *set, char op, const tnm_expr *a,
+                              const tnm_expr *b) {
+  tnm_expr *e = a == NULL || b == NULL ? NULL : node(set, TNM_BINARY);
+  if (e == NULL) return NULL;
+  e->op = op;
+  e->args[0] = a;
+  e->args[1] = b;
+  e->n_args = 2;
+  return e;
+}
+
+/* The language has no word for infinity and NaN. */
+static const tnm_expr *write_number(terms *set, double value) {
+  if (isfinite(value))
+    return value < 0 ? negative(set, number(set, -value)) : number(set, value);
+  const double dividend = isnan(value) ? 0 : 1;
+  const tnm_expr *e = binary(set, '/', number(set, dividend), number(set, 0));
+  return value < 0 ? negative(set, e) : e;
+}
+
+/* Numerator and denominator in the making. */
+typedef struct quotient {
+  const tnm_expr *above;
+  const tnm_expr *below;
+} quotient;
+
+static void multiply(terms *set, const tnm_expr **to, const tnm_expr *factor) {
+  *to = *to == NULL ? factor : binary(set, '*', *to, factor);
+}
+
+/* 0.5 is better written as a division by 2 where there is a division anyway,
+ * and 1/3 everywhere. */
+static bool divides(double number, bool is_quotient) {
+  const double inverse = 1 / number;
+  return number < 1 && inverse == floor(inverse) && inverse < 1e6 &&
+         (is_quotient || 1024 * number != floor(1024 * number));
+}
+
+static bool is_inverse(const term *factor) {
+  return factor->kind == TERM_POWER && factor->args[1]->kind == TERM_NUMBER &&
+         factor->args[1]->number < 0;
+}
+
+static void multiply_by(terms *set, quotient *q, const term *factor) {
+  if (!is_inverse(factor)) {
+    multiply(set, &q->above, tnm_term_write(set, factor));
+    return;
+  }
+  const term *exponent = tnm_term_number(set, -factor->args[1]->number);
+  const term *below = tnm_term_power(set, factor->args[0], exponent);
+  multiply(set, &q->below, tnm_term_write(set, below));
+}
+
+/* -a*b is (-a)*b for the parser. */
+static const tnm_expr *negated(terms *set, const tnm_expr *e) {
+  if (e != NULL && e->kind == TNM_BINARY && strchr("*/", e->op))
+    return binary(set, e->op, negated(set, e->args[0]), e->args[1]);
+  return negative(set, e);
+}
+
+static const tnm_expr *write_product(terms *set, const term *t) {
+  quotient q = {NULL, NULL};
+  bool is_quotient = false;
+  const double size = fabs(t->number);
+  for (uint32_t i = 0; i < t->n; ++i)
+    is_quotient = is_quotient || is_inverse(t->args[i]);
+  if (divides(size, is_quotient))
+    q.below = write_number(set, 1 / size);
+  else if (size != 1)
+    q.above = write_number(set, size);
+  for (uint32_t i = 0; i < t->n; ++i) multiply_by(set, &q, t->args[i]);
+  if (q.above == NULL) q.above = number(set, 1);
+  const tnm_expr *e =
+      q.below == NULL ? q.above : binary(set, '/', q.above, q.below);
+  return t->number < 0 ? negated(set, e) : e;
+}
+
+static bool is_negative(const term *t) {
+  if (t->kind == TERM_NUMBER || t->kind == TERM_PRODUCT) return t->number < 0;
+  return false;
+}
+
+static void add_to(terms *set, const tnm_expr **sum, const term *t) {
+  if (*sum == NULL)
+    *sum = tnm_term_write(set, t);
+  else if (is_negative(t))
+    *sum =
+        binary(set, '-', *sum, tnm_term_write(set, tnm_term_scale(set, -1, t)));
+  else
+    *sum = binary(set, '+', *sum, tnm_term_write(set, t));
+}
+
+/* What stands first: a number before a difference, else the first operand
+ * without a minus. */
+static uint32_t first_of(const term *t) {
+  uint32_t first = 0;
+  while (first < t->n && is_negative(t->args[first])) ++first;
+  return first;
+}
+
+static const tnm_expr *write_sum(terms *set, const term *t) {
+  const tnm_expr *sum = NULL;
+  const term *constant = tnm_term_number(set, t->number);
+  uint32_t first = first_of(t);
+  const bool leads = t->number > 0 && first > 0;
+  if (leads)
+    add_to(set, &sum, constant);
+  else if (first < t->n)
+    add_to(set, &sum, t->args[first]);
+  for (uint32_t i = 0; i < t->n; ++i)
+    if (leads || i != first) add_to(set, &sum, t->args[i]);
+  if (!leads && t->number != 0) add_to(set, &sum, constant);
+  return sum;
+}
+
+static const tnm_expr *write_call(terms *set, const term *t) {
+  const tnm_expr *args[3] = {NULL};
+  for (uint32_t i = 0; i < t->n; ++i) {
+    args[i] = tnm_term_write(set, t->args[i]);
+    if (args[i] == NULL) return NULL;
+  }
+  if (t->kind == TERM_POWER) return binary(set, '^', args[0], args[1]);
+  if (t->kind == TERM_COMPARE)
+    return binary(set, (char)t->index, args[0], args[1]);
+  if (t->index == TNM_F_MOD) return binary(set, '%', args[0], args[1]);
+  tnm_expr *e = node(set, TNM_CALL);
+  if (e == NULL) return NULL;
+  e->index = t->index;
+  e->text = tnm_function_at(t->index)->name;
+  e->n_args = t->n;
+  memcpy(e->args, args, sizeof args);
+  return e;
+}
+
+static const tnm_expr *write_leaf(terms *set, const term *t) {
+  tnm_expr *e = node(set, t->leaf->kind);
+  if (e == NULL) return NULL;
+  *e = *t->leaf;
+  e->pos = set->pos;
+  return e;
+}
+
+static const tnm_expr *write_any(terms *set, const term *t) {
+  switch (t->kind) {
+    case TERM_NUMBER:
+      return write_number(set, t->number);
+    case TERM_LEAF:
+      return write_leaf(set, t);
+    case TERM_SUM:
+      return write_sum(set, t);
+    case TERM_PRODUCT:
+      return write_product(set, t);
+    default:
+      break;
+  }
+  if (!is_inverse(t)) return write_call(set, t);
+  quotient q = {NULL, NULL};
+  multiply_by(set, &q, t);
+  return binary(set, '/', number(set, 1), q.below);
+}
+
+const tnm_expr *tnm_term_write(terms *set, const term *t) {
+  if (t->memo->expr == NULL) t->memo->expr = write_any(set, t);
+  return t->memo->expr;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * formulas.h: formulas for the tests of sdk/algebra, written as text and read
+ * by the parser of sdk/manifest: inputs x, y, z, parameters a, b and outputs
+ * out, two.
+ */
+#ifndef TENON_TESTS_FORMULAS_H_
+#define TENON_TESTS_FORMULAS_H_
+
+#include "manifest.h"
+
+typedef struct formulas {
+  tn__arena arena;
+  tnm_diags *diags;
+} formulas;
+
+void formulas_open(formulas *f);
+void formulas_close(formulas *f);
+
+/* Parses; a mistake fails the test with its message. */
+const tnm_expr *formula(formulas *f, const char *text);
+
+/* The text of an expression, in the arena. */
+const char *formula_text(formulas *f, const tnm_expr *expr);
+
+/* The gradients of x, y, z for one output, or for `out` and `two`. Returns what
+ * tnm_derive does. */
+int formula_derive(formulas *f, const char *out, const char *two,
+                   const tnm_expr *gradients[3]);
+
+#endif /* TENON_TESTS_FORMULAS_H_ */
