@@ -201,6 +201,7 @@ typedef struct tnm_lower {
   const tnm_tree *doc;     /* for a member, with what its family shares */
   const char *target_name; /* "nn.convolution@1": what its kernels compute */
   tn_op *op;
+  tn_gradient *gradient; /* of op */
   tnm_operator *out;
   tn_field **params;
   tnm_operands operands[3]; /* by TN_OPERAND_* */
@@ -257,6 +258,12 @@ bool tnm_check_format(tnm_reader *reader, const tnm_tree *document);
  * read. */
 void tnm_lower_document(tnm_reader *reader, tnm_tree *document,
                         const char *file);
+/* One operator from its mapping; `parent` if that was derived. */
+tnm_operator *tnm_lower_one(tnm_reader *reader, const tnm_tree *doc,
+                            const char *file, const tnm_operator *parent);
+/* Appends NAME_grad for every operator so far whose gradients are formulas,
+ * unless the manifests define it. */
+void tnm_lower_second_order(tnm_reader *reader);
 void tnm_lower_kernels_for(tnm_reader *reader, const tnm_tree *document,
                            const char *file);
 /* An operator at the end of the reader's list. */
@@ -279,6 +286,14 @@ void tnm_lower_shapes(tnm_lower *lower);
 void tnm_lower_requires(tnm_lower *lower);
 void tnm_lower_forward(tnm_lower *lower);
 void tnm_lower_gradient(tnm_lower *lower);
+/* `gradient: auto`, which stands at `at`; all[] are the op's input gradients.
+ */
+void tnm_lower_auto(tnm_lower *lower, const tnm_tree *at,
+                    tn_input_gradient **all);
+/* What follows from one formula per input: text, needs, in-place. Those of
+ * stopped inputs are dropped. */
+void tnm_take_formulas(tnm_lower *lower, tnm_formula *formulas,
+                       tn_input_gradient **all);
 void tnm_lower_generated(tnm_lower *lower);
 void tnm_lower_kernels(tnm_lower *lower);
 void tnm_lower_examples(tnm_lower *lower);

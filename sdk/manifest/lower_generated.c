@@ -153,5 +153,6 @@ void tnm_lower_generated(tnm_lower *lower) {
     return;
   if (out->n_backward == 0) return;
   const tnm_tree *gradient = tnm_tree_get(lower->doc, "gradient");
-  generate_backward(lower, tnm_tree_get(gradient, "formula"));
+  const tnm_tree *formulas = tnm_tree_get(gradient, "formula");
+  generate_backward(lower, formulas == NULL ? gradient : formulas);
 }

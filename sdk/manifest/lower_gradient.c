@@ -277,7 +277,7 @@ static void check_listed(tnm_lower *lower, const tnm_tree *map,
   }
 }
 
-/* ----------------------------------------------------------------- the kinds
+/* ---------------------------------------------------------------- formulas
  */
 
 /* A backward call's first inputs are the gradients of the outputs. */
@@ -295,10 +295,8 @@ static uint32_t find_inplace(const tnm_lower *lower, uint32_t input,
   return TN_NONE;
 }
 
-static void lower_formulas(tnm_lower *lower, const tnm_tree *map,
-                           tn_input_gradient **all) {
-  tnm_formula *formulas = read_formulas(lower, map, TN_OPERAND_IN);
-  if (formulas == NULL) return;
+void tnm_take_formulas(tnm_lower *lower, tnm_formula *formulas,
+                       tn_input_gradient **all) {
   for (uint32_t i = 0; i < lower->op->n_inputs; ++i) {
     if (formulas[i].expr == NULL || all[i]->stop) {
       formulas[i].expr = NULL;
@@ -308,10 +306,20 @@ static void lower_formulas(tnm_lower *lower, const tnm_tree *map,
     derive_needs(lower, formulas[i].expr, all[i]);
     all[i]->inplace = find_inplace(lower, i, all[i]);
   }
-  check_listed(lower, map, all);
   lower->out->backward = formulas;
   lower->out->n_backward = compact(formulas, lower->op->n_inputs);
 }
+
+static void lower_formulas(tnm_lower *lower, const tnm_tree *map,
+                           tn_input_gradient **all) {
+  tnm_formula *formulas = read_formulas(lower, map, TN_OPERAND_IN);
+  if (formulas == NULL) return;
+  check_listed(lower, map, all);
+  tnm_take_formulas(lower, formulas, all);
+}
+
+/* ----------------------------------------------------------------- the kinds
+ */
 
 static void lower_kernel(tnm_lower *lower, const tnm_tree *map,
                          const tnm_tree *kernel, tn_input_gradient **all) {
@@ -363,8 +371,29 @@ static const tnm_tree *find_kind(tnm_lower *lower, const tnm_tree *map) {
   tnm_diag_spec spec = {"E0054", map->key_pos, NULL};
   size_t id = tnm_diag(lower->diags, &spec, "this gradient has no kind");
   tnm_diag_help(lower->diags, id,
-                "add `formula: {...}`, `kernel: backward` or `none: true`");
+                "add `auto: true`, `formula: {...}`, `kernel: backward` or "
+                "`none: true`");
   return NULL;
+}
+
+static void begin_inputs(const tnm_lower *lower, tn_input_gradient **all) {
+  tn_gradient *gradient = lower->gradient;
+  gradient->kind = TN_GRADIENT_KERNEL;
+  gradient->n_inputs = lower->op->n_inputs;
+  gradient->inputs = (const tn_input_gradient *const *)all;
+  gradient->why = NULL;
+}
+
+/* `auto: true`, beside `stop`. */
+static void read_auto(tnm_lower *lower, const tnm_tree *value,
+                      tn_input_gradient **all) {
+  bool truth;
+  if (!tnm_read_bool(lower->diags, value, &truth)) return;
+  if (truth)
+    tnm_lower_auto(lower, value, all);
+  else
+    tnm_diag(lower->diags, &(tnm_diag_spec){"E0054", value->pos, NULL},
+             "`auto: false` says nothing");
 }
 
 static void read_none(tnm_lower *lower, const tnm_tree *map,
@@ -381,7 +410,7 @@ static void read_kinds(tnm_lower *lower, tnm_tree *map, tn_gradient *gradient) {
   if (!tnm_schema_check(lower->diags, &tnm_schema_gradient, map)) return;
   const tnm_tree *kind = find_kind(lower, map);
   if (kind == NULL) return;
-  if (strcmp(kind->key, "auto") == 0 || strcmp(kind->key, "graph") == 0) {
+  if (strcmp(kind->key, "graph") == 0) {
     refuse_kind(lower, kind->key_pos, kind->key);
     return;
   }
@@ -391,13 +420,12 @@ static void read_kinds(tnm_lower *lower, tnm_tree *map, tn_gradient *gradient) {
   }
   tn_input_gradient **all = new_gradients(lower);
   if (all == NULL) return;
-  gradient->kind = TN_GRADIENT_KERNEL;
-  gradient->n_inputs = lower->op->n_inputs;
-  gradient->inputs = (const tn_input_gradient *const *)all;
-  gradient->why = NULL;
+  begin_inputs(lower, all);
   read_stop(lower, tnm_tree_get(map, "stop"), all);
   if (strcmp(kind->key, "formula") == 0)
     lower_formulas(lower, kind, all);
+  else if (strcmp(kind->key, "auto") == 0)
+    read_auto(lower, kind, all);
   else
     lower_kernel(lower, map, kind, all);
 }
@@ -413,10 +441,17 @@ void tnm_lower_gradient(tnm_lower *lower) {
                     .why = value == NULL ? "its manifest states no gradient"
                                          : "its manifest says: none"};
   lower->op->gradient = gradient;
+  lower->gradient = gradient;
   if (value == NULL) return;
-  if (value->kind == TNM_MAP)
+  if (value->kind == TNM_MAP) {
     read_kinds(lower, value, gradient);
-  else if (tnm_read_word(lower->diags, value, "`none` or a mapping", words) ==
-           1)
-    refuse_kind(lower, value->pos, "auto");
+    return;
+  }
+  if (tnm_read_word(lower->diags, value, "`none`, `auto` or a mapping",
+                    words) != 1)
+    return;
+  tn_input_gradient **all = new_gradients(lower);
+  if (all == NULL) return;
+  begin_inputs(lower, all);
+  tnm_lower_auto(lower, value, all);
 }

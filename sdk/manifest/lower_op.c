@@ -162,31 +162,34 @@ tnm_operator *tnm_new_operator(tnm_reader *reader, const char *file,
   return out;
 }
 
-static void lower_one(tnm_reader *reader, const tnm_tree *doc,
-                      const char *file) {
+tnm_operator *tnm_lower_one(tnm_reader *reader, const tnm_tree *doc,
+                            const char *file, const tnm_operator *parent) {
   const tnm_tree *name = tnm_tree_get(doc, "op");
   if (name == NULL || !tnm_read_name(reader->diags, name, "an operator"))
-    return;
+    return NULL;
   tnm_lower lower = {.reader = reader,
                      .arena = reader->arena,
                      .diags = reader->diags,
                      .doc = doc,
                      .op = TNM_NEW(reader->arena, tn_op, 1),
                      .out = tnm_new_operator(reader, file, name->pos)};
-  if (lower.op == NULL || lower.out == NULL) return;
+  if (lower.op == NULL || lower.out == NULL) return NULL;
   lower.out->op = lower.op;
+  lower.out->parent = parent;
+  lower.out->doc = doc;
   read_head(&lower);
-  if (!register_name(reader, lower.out)) return;
+  if (!register_name(reader, lower.out)) return NULL;
   refuse_binding(&lower);
   read_params(&lower);
   tnm_lower_dtypes(&lower);
   tnm_lower_operands(&lower);
-  if (reader->arena->failed) return;
+  if (reader->arena->failed) return NULL;
   lower.incomplete = is_incomplete(&lower);
   set_scope(&lower);
   if (!lower.incomplete) lower_rules(&lower);
   tnm_lower_kernels(&lower);
   tnm_lower_examples(&lower);
+  return lower.out;
 }
 
 /* ---------------------------------------------------------------------- family
@@ -244,7 +247,7 @@ static void lower_family(tnm_reader *reader, tnm_tree *document,
     if (merged == NULL) return;
     if (tnm_tree_get(merged, "op") == NULL) continue;
     tnm_schema_required(reader->diags, &tnm_schema_operator, merged);
-    lower_one(reader, merged, file);
+    (void)tnm_lower_one(reader, merged, file, NULL);
   }
 }
 
@@ -316,6 +319,6 @@ void tnm_lower_document(tnm_reader *reader, tnm_tree *document,
       tnm_lower_kernels_for(reader, document, file);
   } else {
     tnm_schema_check(reader->diags, &tnm_schema_operator, document);
-    lower_one(reader, document, file);
+    (void)tnm_lower_one(reader, document, file, NULL);
   }
 }

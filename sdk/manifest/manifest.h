@@ -212,6 +212,9 @@ typedef struct tnm_operator {
                               kernels compute in; TN_DTYPE_UNKNOWN: f32 for f16
                               and bf16, otherwise the type itself */
   tnm_pos pos;
+  const struct tnm_tree *doc;        /* its mapping, for sdk/manifest */
+  const struct tnm_operator *parent; /* the operator whose gradient this one
+                                        is, if opgen derived it; else NULL */
 } tnm_operator;
 
 /* A whole plugin: plugin.yaml and everything it lists. */

@@ -234,16 +234,27 @@ static int show_c(const tnm_plugin *plugin) {
   return fine ? EXIT_FINE : EXIT_ERRORS;
 }
 
+/* What the author wrote; NAME_grad follows from it. */
+static void show_written_ones(const tnm_plugin *plugin) {
+  size_t n = 0;
+  size_t shown = 0;
+  for (size_t i = 0; i < plugin->n_operators; ++i)
+    if (plugin->operators[i].parent == NULL) ++n;
+  for (size_t i = 0; i < plugin->n_operators; ++i) {
+    const tnm_operator *op = &plugin->operators[i];
+    if (op->parent != NULL) continue;
+    if (shown++ > 0) printf("\n");
+    if (n > 1) show_title(plugin, op);
+    show_operator(op);
+  }
+}
+
 int cmd_show(const opgen_args *args) {
   int status = EXIT_FINE;
   tnm_plugin *plugin = opgen_read(args, args->files[0]);
   if (plugin == NULL) return EXIT_ERRORS;
   if (args->show_c) status = show_c(plugin);
-  for (size_t i = 0; !args->show_c && i < plugin->n_operators; ++i) {
-    if (i > 0) printf("\n");
-    if (plugin->n_operators > 1) show_title(plugin, &plugin->operators[i]);
-    show_operator(&plugin->operators[i]);
-  }
+  if (!args->show_c) show_written_ones(plugin);
   tnm_plugin_release(plugin);
   return status;
 }

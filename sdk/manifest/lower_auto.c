@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * `gradient: auto`: the gradients that follow from the formulas of `forward`.
+ */
+#include <string.h>
+
+#include "front.h"
+
+static void report_obstacle(void *ctx, const tnm_expr *at, int what) {
+  tnm_lower *lower = ctx;
+  const bool call = at->kind == TNM_CALL;
+  tnm_pos pos = at->pos;
+  if (call) pos.length = (uint32_t)strlen(at->text);
+  if (lower->out->parent != NULL) return;
+  if (what == TNM_FLAT) {
+    tnm_diag_spec spec = {"W0066", pos, "constant between its jumps"};
+    size_t id = tnm_diag(lower->diags, &spec, "the derivative of %s%s%s is 0",
+                         call ? "`" : "", call ? at->text : "a comparison",
+                         call ? "`" : "");
+    tnm_diag_help(lower->diags, id,
+                  "if that is meant, write the formula that `opgen show` "
+                  "prints: `gradient: {formula: {...}}`");
+    return;
+  }
+  tnm_diag_spec spec = {"E0065", pos, "no derivative here"};
+  size_t id =
+      tnm_diag(lower->diags, &spec, "`%s` cannot be differentiated", at->text);
+  tnm_diag_help(lower->diags, id,
+                "write the gradient yourself: `gradient: {kernel: backward, "
+                "needs: {...}}`, or `gradient: none`");
+}
+
+/* The author's formulas and nothing computed were differentiated; false if one
+ * of them is a mistake, or there are none. */
+static bool check_forward(tnm_lower *lower, const tnm_tree *at) {
+  if (lower->out->n_forward == lower->op->n_outputs) return true;
+  if (tnm_tree_has(lower->doc, "forward")) return false;
+  tnm_diag_spec spec = {"E0067", at->pos, "nothing to differentiate"};
+  size_t id = tnm_diag(lower->diags, &spec,
+                       "`gradient: auto` without formulas in `forward`");
+  tnm_diag_help(
+      lower->diags, id, "add `forward: {%s: ...}`, or write `gradient: none`",
+      lower->op->n_outputs > 0 ? lower->operands[TN_OPERAND_OUT].names[0]
+                               : "out");
+  return false;
+}
+
+static void report_long(tnm_lower *lower, const tnm_tree *at) {
+  tnm_diag_spec spec = {"E0037", at->pos, "longer than a formula may be"};
+  size_t id =
+      tnm_diag(lower->diags, &spec, "the gradient of `forward` is too long");
+  tnm_diag_help(lower->diags, id,
+                "split the operator, or write the gradient yourself: "
+                "`gradient: {formula: {...}}`");
+}
+
+/* A derived operator whose gradient does not exist says so when it is asked. */
+static void give_up(tnm_lower *lower, const tnm_tree *at, int status) {
+  tn_gradient *gradient = lower->gradient;
+  if (status == TNM_DERIVE_MEMORY) {
+    lower->arena->failed = true;
+  } else if (lower->out->parent != NULL) {
+    gradient->kind = TN_GRADIENT_NONE;
+    gradient->n_inputs = 0;
+    gradient->inputs = NULL;
+    gradient->why = status == TNM_DERIVE_LONG
+                        ? "its formula is longer than a formula may be"
+                        : "a function in it has no derivative here";
+  } else if (status == TNM_DERIVE_LONG) {
+    report_long(lower, at);
+  }
+}
+
+static const char *print_formula(tnm_lower *lower, const tnm_expr *expr) {
+  tn__buf buf;
+  tn__buf_init(&buf, lower->arena->env);
+  tnm_expr_print(&buf, expr);
+  const char *text =
+      buf.failed ? NULL : tn__arena_text(lower->arena, buf.s, buf.n);
+  if (text == NULL) lower->arena->failed = true;
+  tn__buf_deinit(&buf);
+  return text;
+}
+
+static bool derive_all(tnm_lower *lower, const tnm_tree *at,
+                       tn_input_gradient **all, const tnm_expr **out) {
+  const tn_op *op = lower->op;
+  const tnm_expr **formulas =
+      TNM_NEW(lower->arena, const tnm_expr *, op->n_outputs);
+  bool *stop = TNM_NEW(lower->arena, bool, op->n_inputs);
+  if (formulas == NULL || stop == NULL) return false;
+  for (uint32_t i = 0; i < op->n_inputs; ++i) stop[i] = all[i]->stop != 0;
+  for (uint32_t i = 0; i < op->n_outputs; ++i) {
+    formulas[i] = lower->out->forward[i].expr;
+    tnm_obstacles(formulas[i], stop, report_obstacle, lower);
+  }
+  const tnm_derivation d = {lower->arena,
+                            formulas,
+                            lower->operands[TN_OPERAND_OUT].names,
+                            op->n_outputs,
+                            lower->operands[TN_OPERAND_IN].names,
+                            op->n_inputs,
+                            stop,
+                            at->pos};
+  const int status = tnm_derive(&d, out);
+  if (status != TNM_DERIVED) give_up(lower, at, status);
+  return status == TNM_DERIVED;
+}
+
+static bool is_zero(const tnm_expr *e) {
+  return e->kind == TNM_NUMBER && e->number == 0;
+}
+
+void tnm_lower_auto(tnm_lower *lower, const tnm_tree *at,
+                    tn_input_gradient **all) {
+  const uint32_t n = lower->op->n_inputs;
+  const tnm_expr **derived = TNM_NEW(lower->arena, const tnm_expr *, n);
+  tnm_formula *formulas = TNM_NEW(lower->arena, tnm_formula, n);
+  if (derived == NULL || formulas == NULL || !check_forward(lower, at) ||
+      !derive_all(lower, at, all, derived))
+    return;
+  for (uint32_t i = 0; i < n; ++i) {
+    if (derived[i] == NULL) continue;
+    /* What a derived operator does not read, a tape need not follow. */
+    if (lower->out->parent != NULL && is_zero(derived[i])) {
+      all[i]->stop = 1;
+      continue;
+    }
+    formulas[i] =
+        (tnm_formula){i, derived[i], print_formula(lower, derived[i]), at->pos};
+  }
+  tnm_take_formulas(lower, formulas, all);
+}

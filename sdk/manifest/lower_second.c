@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Second order: the operator NAME_grad that a tape calls for the gradient of
+ * NAME when that gradient is to be differentiated as well. Its inputs are those
+ * of a backward call of NAME (gradient of every output, every input, every
+ * output), its outputs the gradient of every input. It is written down as the
+ * mapping that an author would have written, and lowered like one.
+ */
+#include <string.h>
+
+#include "front.h"
+
+/* The mapping in the making. */
+typedef struct writer {
+  tnm_reader *reader;
+  tn__arena *arena;
+  const tnm_operator *of;
+  tnm_pos pos;
+} writer;
+
+/* -------------------------------------------------------------------- the tree
+ */
+
+static tnm_tree *scalar(writer *w, const char *text) {
+  tnm_tree *node = TNM_NEW(w->arena, tnm_tree, 1);
+  if (node == NULL || text == NULL) return NULL;
+  *node = (tnm_tree){.kind = TNM_SCALAR,
+                     .plain = true,
+                     .one_line = true,
+                     .text = text,
+                     .pos = w->pos};
+  return node;
+}
+
+static tnm_tree *collection(writer *w, int kind) {
+  tnm_tree *node = TNM_NEW(w->arena, tnm_tree, 1);
+  if (node == NULL) return NULL;
+  *node = (tnm_tree){.kind = kind, .pos = w->pos};
+  return node;
+}
+
+/* Appends; a node that memory had no room for is left out. */
+static void append(tnm_tree *to, tnm_tree *node) {
+  if (to == NULL || node == NULL) return;
+  tnm_tree **last = &to->first;
+  while (*last != NULL) last = &(*last)->next;
+  *last = node;
+  ++to->n;
+}
+
+static void put(writer *w, tnm_tree *map, const char *key, tnm_tree *node) {
+  if (node == NULL) return;
+  node->key = key;
+  node->key_pos = w->pos;
+  append(map, node);
+}
+
+static void put_text(writer *w, tnm_tree *map, const char *key,
+                     const char *text) {
+  put(w, map, key, scalar(w, text));
+}
+
+/* A key of the operator's own mapping, which stays where it is. */
+static void put_copy(writer *w, tnm_tree *map, const tnm_tree *from,
+                     const char *key) {
+  const tnm_tree *value = tnm_tree_get(from, key);
+  tnm_tree *copy = value == NULL ? NULL : TNM_NEW(w->arena, tnm_tree, 1);
+  if (copy == NULL) return;
+  *copy = *value;
+  copy->next = NULL;
+  append(map, copy);
+}
+
+/* ----------------------------------------------------------------------- names
+ */
+
+/* Whether a name is that of an operand or parameter of the operator. */
+static bool is_used(const tn_op *op, const char *name) {
+  for (uint32_t i = 0; i < op->n_inputs; ++i)
+    if (strcmp(op->inputs[i]->name, name) == 0) return true;
+  for (uint32_t i = 0; i < op->n_outputs; ++i)
+    if (strcmp(op->outputs[i]->name, name) == 0) return true;
+  for (uint32_t i = 0; i < op->n_params; ++i)
+    if (strcmp(op->params[i]->name, name) == 0) return true;
+  return false;
+}
+
+/* "out_head", with as many `_` behind it as make it new. */
+static const char *new_name(writer *w, const char *name, const char *what) {
+  const char *text = tnm_format(w->arena, "%s_%s", name, what);
+  while (text != NULL && is_used(w->of->op, text))
+    text = tnm_format(w->arena, "%s_", text);
+  return text;
+}
+
+static const char *head_name(writer *w, uint32_t output) {
+  return new_name(w, w->of->op->outputs[output]->name, "head");
+}
+
+static const char *slope_name(writer *w, uint32_t input) {
+  return new_name(w, w->of->op->inputs[input]->name, "slope");
+}
+
+/* -------------------------------------------------------------------- operands
+ */
+
+static const char *dtype_of(const writer *w, const tn_arg *arg) {
+  if (arg->dtype_var != TN_NONE)
+    return w->of->op->dtype_vars[arg->dtype_var]->name;
+  return tn__dtype_name(arg->dtype);
+}
+
+/* One operand; all have the shape of the first head, which has any. */
+static tnm_tree *operand(writer *w, const char *name, const tn_arg *like) {
+  tnm_tree *map = collection(w, TNM_MAP);
+  const char *first = head_name(w, 0);
+  put_text(w, map, "name", name);
+  put_text(w, map, "dtype", dtype_of(w, like));
+  if (name != NULL && first != NULL && strcmp(name, first) != 0)
+    put_text(w, map, "shape", first);
+  return map;
+}
+
+static tnm_tree *inputs(writer *w) {
+  const tn_op *op = w->of->op;
+  tnm_tree *list = collection(w, TNM_LIST);
+  for (uint32_t i = 0; i < op->n_outputs; ++i)
+    append(list, operand(w, head_name(w, i), op->outputs[i]));
+  for (uint32_t i = 0; i < op->n_inputs; ++i)
+    append(list, operand(w, op->inputs[i]->name, op->inputs[i]));
+  for (uint32_t i = 0; i < op->n_outputs; ++i)
+    append(list, operand(w, op->outputs[i]->name, op->outputs[i]));
+  return list;
+}
+
+static bool is_same_type(const tn_arg *a, const tn_arg *b) {
+  return a->dtype_var == b->dtype_var && a->dtype == b->dtype;
+}
+
+static tnm_tree *outputs(writer *w) {
+  const tn_op *op = w->of->op;
+  tnm_tree *list = collection(w, TNM_LIST);
+  for (uint32_t i = 0; i < op->n_inputs; ++i) {
+    tnm_tree *slope = operand(w, slope_name(w, i), op->inputs[i]);
+    if (op->n_inputs == 1 && is_same_type(op->inputs[0], op->outputs[0]))
+      put_text(w, slope, "inplace", head_name(w, 0));
+    append(list, slope);
+  }
+  return list;
+}
+
+/* Integers are not differentiated. */
+static tnm_tree *dtypes(writer *w) {
+  const tn_op *op = w->of->op;
+  tnm_tree *map = collection(w, TNM_MAP);
+  for (uint32_t i = 0; i < op->n_dtype_vars; ++i) {
+    const uint64_t allowed = op->dtype_vars[i]->allowed & TNM_FLOATS;
+    tnm_tree *list = collection(w, TNM_LIST);
+    for (size_t bit = 0; bit < TN__N_DTYPES; ++bit)
+      if (allowed & (1ull << bit))
+        append(list, scalar(w, tn__dtype_names[bit]));
+    put(w, map, op->dtype_vars[i]->name, list);
+  }
+  const tnm_tree *own = tnm_tree_get(w->of->doc, "dtypes");
+  if (own != NULL) put_copy(w, map, own, "compute");
+  return map;
+}
+
+/* -------------------------------------------------------------------- formulas
+ */
+
+/* A formula of the gradient in the names of the new operator's inputs. */
+static const tnm_expr *renamed(writer *w, const tnm_expr *e) {
+  tnm_expr *copy = TNM_NEW(w->arena, tnm_expr, 1);
+  if (copy == NULL) return e;
+  *copy = *e;
+  if (e->kind == TNM_GRAD) {
+    copy->kind = TNM_INPUT;
+    copy->text = head_name(w, e->index);
+    if (copy->text == NULL) copy->text = "";
+  }
+  for (uint32_t i = 0; i < e->n_args; ++i)
+    copy->args[i] = renamed(w, e->args[i]);
+  return copy;
+}
+
+static const char *formula_of(writer *w, uint32_t input) {
+  const tnm_formula *found = NULL;
+  tn__buf buf;
+  for (size_t i = 0; i < w->of->n_backward; ++i)
+    if (w->of->backward[i].index == input) found = &w->of->backward[i];
+  if (found == NULL) return "0"; /* never differentiated */
+  tn__buf_init(&buf, w->arena->env);
+  tnm_expr_print(&buf, renamed(w, found->expr));
+  const char *text = buf.failed ? NULL : tn__arena_text(w->arena, buf.s, buf.n);
+  if (text == NULL) w->arena->failed = true;
+  tn__buf_deinit(&buf);
+  return text;
+}
+
+static tnm_tree *forward(writer *w) {
+  tnm_tree *map = collection(w, TNM_MAP);
+  for (uint32_t i = 0; i < w->of->op->n_inputs; ++i) {
+    const char *name = slope_name(w, i);
+    if (name != NULL) put_text(w, map, name, formula_of(w, i));
+  }
+  return map;
+}
+
+/* What was never differentiated is not differentiated twice either. */
+static tnm_tree *gradient(writer *w) {
+  const tn_op *op = w->of->op;
+  tnm_tree *map = collection(w, TNM_MAP);
+  tnm_tree *stop = collection(w, TNM_LIST);
+  for (uint32_t i = 0; i < op->n_inputs; ++i)
+    if (op->gradient->inputs[i]->stop)
+      append(stop, scalar(w, op->inputs[i]->name));
+  put_text(w, map, "auto", "true");
+  put(w, map, "stop", stop);
+  return map;
+}
+
+/* ---------------------------------------------------------------- the operator
+ */
+
+static tnm_tree *write_down(writer *w, const char *name) {
+  const tn_op *op = w->of->op;
+  tnm_tree *map = collection(w, TNM_MAP);
+  put_text(w, map, "op", name);
+  put_text(w, map, "interface", tnm_format(w->arena, "%u", op->interface));
+  put_text(w, map, "backward_only", "true");
+  put_text(w, map, "since", tnm_format(w->arena, "%u", op->since));
+  put_text(w, map, "summary",
+           tnm_format(w->arena, "Gradient%s of %s",
+                      op->n_inputs == 1 ? "" : "s", op->name));
+  put_copy(w, map, w->of->doc, "params");
+  put(w, map, "dtypes", dtypes(w));
+  put(w, map, "inputs", inputs(w));
+  put(w, map, "outputs", outputs(w));
+  put(w, map, "forward", forward(w));
+  put(w, map, "gradient", gradient(w));
+  return map;
+}
+
+static bool is_derivable(const tnm_operator *o) {
+  if (o->op == NULL || o->generated_backward == NULL || o->doc == NULL)
+    return false;
+  if (o->op->flags & TN_OP_BACKWARD_ONLY) return false;
+  for (uint32_t i = 0; i < o->op->n_inputs; ++i)
+    if (o->op->inputs[i]->dtype_param != TN_NONE) return false;
+  return true;
+}
+
+static void derive(tnm_reader *reader, const tnm_operator *of) {
+  writer w = {reader, reader->arena, of, of->pos};
+  const char *name = tnm_format(w.arena, "%s_grad", of->op->name);
+  if (name == NULL || strlen(name) > TNM_MAX_NAME ||
+      tn__map_get(&reader->names, name) != NULL)
+    return;
+  const tnm_tree *doc = write_down(&w, name);
+  if (!w.arena->failed) (void)tnm_lower_one(reader, doc, of->file, of);
+}
+
+void tnm_lower_second_order(tnm_reader *reader) {
+  const size_t n = reader->operators.n;
+  for (size_t i = 0; i < n && !reader->arena->failed; ++i) {
+    const tnm_operator *of = reader->operators.v[i];
+    if (is_derivable(of)) derive(reader, of);
+  }
+}
