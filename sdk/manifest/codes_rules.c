@@ -7,11 +7,10 @@
 
 const tnm_code tnm_codes_rules[] = {
     TNM_CODE("E0050", "known, but for a newer opgen",
-             "`gradient: auto`, `gradient: {graph: ...}` and `binding` belong "
-             "to the format, but\nthis opgen does not generate code for them. "
-             "Write what they would derive.",
-             "  gradient: auto",
-             "  gradient:\n    formula: {data: grad.out*(2*a*data + b)}"),
+             "`binding` belongs to the format, but this opgen does not read "
+             "it. Write a kernel that\ncalls the library.",
+             "  binding: {library: [libm.so.6], symbol: cbrt}",
+             "  kernels: [{device: cpu, forward: acme_cbrt_cpu}]"),
     TNM_CODE("E0051", "an operand that does not fit here",
              "Keys of `forward` are outputs, keys of a gradient and items of "
              "`stop` are inputs, and\nan input is either differentiated or "
@@ -36,8 +35,9 @@ const tnm_code tnm_codes_rules[] = {
         "  needs: {data: [grad, dta]}",
         "  needs: {data: [grad.out, shape(data)]}"),
     TNM_CODE("E0054", "a gradient of no kind, or of two",
-             "A gradient is exactly one of `formula`, `kernel: backward` and "
-             "`none: true`, beside\n`stop` and, with `none`, `why`.",
+             "A gradient is exactly one of `auto: true`, `formula`, `graph`, "
+             "`kernel: backward` and\n`none: true`, beside `stop` and, with "
+             "`none`, `why`.",
              "  gradient: {stop: [label]}",
              "  gradient: {stop: [label], formula: {data: grad.out}}"),
     TNM_CODE("E0055", "no kernel can be generated from the formula",
@@ -93,6 +93,32 @@ const tnm_code tnm_codes_rules[] = {
              "Examples are run, so they give every input that is not optional.",
              "  - {name: one, out: [1]}",
              "  - {name: one, data: [1], out: [1]}"),
+    TNM_CODE("E0065", "a function without a derivative",
+             "`gradient: auto` differentiates the formulas of `forward`. The "
+             "derivative of digamma is\nnot a function of the language.",
+             "  forward: {out: digamma(data)}\n  gradient: auto",
+             "  forward: {out: digamma(data)}\n  gradient: none"),
+    TNM_CODE("W0066", "a derivative that is 0 between jumps",
+             "`floor`, `ceil`, `round`, `rint`, `trunc`, `sign` and "
+             "comparisons are constant between\ntheir jumps: nothing is "
+             "learned through them. The condition of `select` is not meant\n"
+             "to be differentiated and gives no warning.",
+             "  forward: {out: floor(data)}\n  gradient: auto",
+             "  forward: {out: floor(data)}\n"
+             "  gradient: {formula: {data: 0}}"),
+    TNM_CODE("E0067", "nothing to differentiate",
+             "`gradient: auto` needs the formulas of `forward`; what a "
+             "hand-written kernel computes,\nopgen does not know.",
+             "  kernels: [{device: cpu, forward: acme_cube_cpu}]\n"
+             "  gradient: auto",
+             "  forward: {out: data^3}\n  gradient: auto"),
+    TNM_CODE("E0068", "a formula that has no meaning for integers",
+             "A formula is defined for every type that the operator allows. "
+             "Among whole numbers there\nare `+ - * / %`, comparisons, `abs "
+             "sign min max mod clip select`, and `^` with a whole\nexponent "
+             "that is not negative.",
+             "  dtypes: {T: [f32, i32]}\n  forward: {out: exp(data)}",
+             "  dtypes: {T: [f32, f64]}\n  forward: {out: exp(data)}"),
     TNM_CODE("E0070", "the parameters of an example are refused",
              "The operator itself refuses the values, with the message that "
              "follows: one that is\nrequired may be missing.",

@@ -294,6 +294,9 @@ void tnm_lower_auto(tnm_lower *lower, const tnm_tree *at,
  * stopped inputs are dropped. */
 void tnm_take_formulas(tnm_lower *lower, tnm_formula *formulas,
                        tn_input_gradient **all);
+/* Reports what a formula of `forward` uses that integers do not have, if its
+ * operands may be integers. */
+void tnm_check_classes(const tnm_lower *lower, const tnm_formula *formula);
 void tnm_lower_generated(tnm_lower *lower);
 void tnm_lower_kernels(tnm_lower *lower);
 void tnm_lower_examples(tnm_lower *lower);

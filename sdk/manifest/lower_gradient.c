@@ -34,7 +34,9 @@ static void read_formula(tnm_lower *lower, const tnm_tree *entry, uint32_t list,
     return;
   }
   tnm_source source = {lower->arena, lower->diags, entry->text, entry->pos};
-  by_index[index].expr = tnm_expr_parse(&source, &scope);
+  const tnm_expr *expr = tnm_expr_parse(&source, &scope);
+  if (expr != NULL) expr = tnm_expr_fold(lower->arena, expr);
+  by_index[index].expr = expr;
 }
 
 /* One formula per operand of a list, in its order; `text` is NULL where there

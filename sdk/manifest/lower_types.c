@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Whether a formula means something in every class in which it may have to be
+ * computed (algebra.h): not every function is defined among integers.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "front.h"
+
+/* The types that meet in one formula. */
+typedef struct meeting {
+  const tnm_lower *lower;
+  uint32_t classes;       /* sets that may come together: bit 0 is none yet */
+  const tn_arg *seen[64]; /* one operand per type variable or constant */
+  uint32_t n_seen;
+} meeting;
+
+static uint64_t dtypes_of(const tn_op *op, const tn_arg *arg) {
+  if (arg->dtype_param != TN_NONE) return ~0ull;
+  if (arg->dtype_var != TN_NONE) return op->dtype_vars[arg->dtype_var]->allowed;
+  return tn__dtype_bit(arg->dtype);
+}
+
+static uint32_t classes_of(uint64_t dtypes) {
+  uint32_t classes = 0;
+  for (size_t bit = 0; bit < TN__N_DTYPES; ++bit)
+    if (dtypes & (1ull << bit))
+      classes |= (uint32_t)tnm_class_of(tn__dtype_at(bit));
+  return classes;
+}
+
+static bool is_same_type(const tn_arg *a, const tn_arg *b) {
+  return a->dtype_var == b->dtype_var && a->dtype == b->dtype &&
+         a->dtype_param == b->dtype_param;
+}
+
+/* Every class that was possible, joined with every class of the operand. */
+static void meet(meeting *m, const tn_arg *arg) {
+  for (uint32_t i = 0; i < m->n_seen; ++i)
+    if (is_same_type(m->seen[i], arg)) return;
+  if (m->n_seen < sizeof m->seen / sizeof *m->seen) m->seen[m->n_seen++] = arg;
+  const uint32_t own = classes_of(dtypes_of(m->lower->op, arg));
+  uint32_t joined = 0;
+  for (int a = TNM_CLASS_F32; a <= TNM_CLASS_I64; a *= 2) {
+    for (int b = TNM_CLASS_F32; b <= TNM_CLASS_I64; b *= 2)
+      if ((own & (uint32_t)a) && (m->classes & (uint32_t)b))
+        joined |= (uint32_t)tnm_class_join(a, b);
+    if (m->classes == 0) joined |= own;
+  }
+  m->classes = joined;
+}
+
+static void meet_all(meeting *m, const tnm_expr *e) {
+  if (e->kind == TNM_INPUT) meet(m, m->lower->op->inputs[e->index]);
+  for (uint32_t i = 0; i < e->n_args; ++i) meet_all(m, e->args[i]);
+}
+
+/* "i32, which `data` may be" */
+static const char *integer_of(const meeting *m, const char **name) {
+  for (uint32_t i = 0; i < m->n_seen; ++i) {
+    const uint64_t set = dtypes_of(m->lower->op, m->seen[i]) & ~TNM_FLOATS;
+    for (size_t bit = 0; bit < TN__N_DTYPES; ++bit) {
+      if (!(set & (1ull << bit))) continue;
+      *name = m->seen[i]->name;
+      return tn__dtype_names[bit];
+    }
+  }
+  *name = "data";
+  return "i32";
+}
+
+static void report(const meeting *m, tnm_pos pos, const char *what,
+                   const char *lacks) {
+  const char *name;
+  const char *dtype = integer_of(m, &name);
+  tnm_diag_spec spec = {"E0068", pos, NULL};
+  size_t id = tnm_diag(m->lower->diags, &spec, "`%s` %s %s, which `%s` may be",
+                       what, lacks, dtype, name);
+  tnm_diag_help(m->lower->diags, id,
+                "list floating types only in `dtypes`: f16, bf16, f32, f64");
+}
+
+static bool is_count(const tnm_expr *e) {
+  return e->kind == TNM_NUMBER && e->number == floor(e->number);
+}
+
+static void check_call(const meeting *m, const tnm_expr *e) {
+  tnm_pos pos = e->pos;
+  pos.length = (uint32_t)strlen(e->text);
+  const uint32_t defined = tnm_function_at(e->index)->classes;
+  if ((m->classes & ~defined) != 0)
+    report(m, pos, e->text, "is not defined for");
+}
+
+static bool is_power(const tnm_expr *e) {
+  if (e->kind == TNM_CALL) return e->index == TNM_F_POW;
+  return e->kind == TNM_BINARY && e->op == '^';
+}
+
+static void check(const meeting *m, const tnm_expr *e) {
+  if (e->kind == TNM_NUMBER && !is_count(e))
+    report(m, e->pos, e->text, "is no number of type");
+  if (is_power(e) && !is_count(e->args[1]))
+    report(m, e->args[1]->pos, "^", "wants a whole constant exponent for");
+  if (e->kind == TNM_CALL) check_call(m, e);
+  for (uint32_t i = 0; i < e->n_args; ++i)
+    if (!is_power(e) || i == 0) check(m, e->args[i]);
+}
+
+void tnm_check_classes(const tnm_lower *lower, const tnm_formula *formula) {
+  meeting m = {.lower = lower};
+  meet_all(&m, formula->expr);
+  meet(&m, lower->op->outputs[formula->index]);
+  if (m.classes & (TNM_CLASS_I32 | TNM_CLASS_I64)) check(&m, formula->expr);
+}
