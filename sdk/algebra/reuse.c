@@ -34,6 +34,11 @@ static double exponent_of(terms *set, const term *const *v, size_t n,
   return 0;
 }
 
+/* Whole and half exponents are exact, so that what divides leaves no dust. */
+static bool is_exact(double exponent) {
+  return fabs(exponent) < 1e6 && 2 * exponent == floor(2 * exponent);
+}
+
 /* How often core divides t: a whole number, negative where its inverse does, 0
  * if never. */
 static double multiplicity(terms *set, const term *t, const term *core) {
@@ -46,7 +51,9 @@ static double multiplicity(terms *set, const term *t, const term *core) {
     const term *exponent = tnm_term_exponent(set, w[i]);
     const term *base = tnm_term_base(w[i]);
     const double e = exponent_of(set, v, n, base);
-    if (exponent->kind != TERM_NUMBER) return 0;
+    if (exponent->kind != TERM_NUMBER || !is_exact(exponent->number) ||
+        !is_exact(e))
+      return 0;
     const double ratio = trunc(e / exponent->number);
     if (ratio == 0 || ratio * times < 0) return 0;
     if (times == 0 || fabs(ratio) < fabs(times)) times = ratio;
