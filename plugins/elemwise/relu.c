@@ -39,7 +39,7 @@ static void relu_f32(const tn_kernel_run *run) {
   const int64_t y_step = run->stride[0];
   TN_KERNEL_INDEPENDENT
   for (int64_t i = 0; i < run->n; ++i)
-    y[i * y_step] = tn_kernel_max_f32(x[i * x_step], 0);
+    y[i * y_step] = tn_math_max_f32(x[i * x_step], 0);
 }
 
 static void relu_f64(const tn_kernel_run *run) {
@@ -49,7 +49,7 @@ static void relu_f64(const tn_kernel_run *run) {
   const int64_t y_step = run->stride[0];
   TN_KERNEL_INDEPENDENT
   for (int64_t i = 0; i < run->n; ++i)
-    y[i * y_step] = tn_kernel_max_f64(x[i * x_step], 0);
+    y[i * y_step] = tn_math_max_f64(x[i * x_step], 0);
 }
 
 static relu_line *line_for(tn_dtype dtype) {

@@ -16,7 +16,7 @@ import tap  # noqa: E402
 
 NVCC = sys.argv[1] if len(sys.argv) > 1 else None
 HEADERS = ["op.h", "note.h", "device.h", "kernel.h", "elementwise.h",
-           "tenon.h", "exchange.h"]
+           "math.h",           "tenon.h", "exchange.h"]
 
 
 def compiles(header):

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tenon/kernel.h: conversions against a closed form, functions at their edges,
- * and the loop walker.
+ * tenon/kernel.h: conversions against a closed form, and the loop walker.
  */
 #include "tenon/kernel.h"
 
@@ -87,39 +86,6 @@ Test(kernel, special_values_survive_conversion) {
   /* A NaN whose payload lies in the bits that are dropped. */
   const float low = tn_kernel_f32_from_bits(0x7f800001u);
   cr_expect(isnan(tn_kernel_bf16_to_f32(tn_kernel_f32_to_bf16(low))));
-}
-
-/* ----------------------------------------------------------------- functions
- */
-
-Test(kernel, min_and_max_prefer_the_first) {
-  cr_expect_eq(tn_kernel_min_f32(1, 2), 1);
-  cr_expect_eq(tn_kernel_max_f64(1, 2), 2);
-  cr_expect(isnan(tn_kernel_min_f32(NAN, 2)));
-  cr_expect_eq(tn_kernel_max_f64(2, (double)NAN), 2);
-  cr_expect(signbit(tn_kernel_max_f32(-0.0f, 0.0f)));
-}
-
-Test(kernel, mod_has_the_sign_of_the_divisor) {
-  static const double table[][3] = {{7, 3, 1},  {-7, 3, 2},   {7, -3, -2},
-                                    {6, 3, 0},  {-7, -3, -1}, {5, 0, 0},
-                                    {-5, 0, 0}, {5.5, 2, 1.5}};
-  for (size_t i = 0; i < sizeof table / sizeof *table; ++i) {
-    const double *row = table[i];
-    cr_expect_eq(tn_kernel_mod_f64(row[0], row[1]), row[2], "row %zu", i);
-    cr_expect_eq(tn_kernel_mod_f32((float)row[0], (float)row[1]), (float)row[2],
-                 "row %zu", i);
-  }
-  cr_expect(isnan(tn_kernel_mod_f64(1, (double)NAN)));
-}
-
-Test(kernel, sign_and_sigmoid_hold_at_the_ends) {
-  cr_expect_eq(tn_kernel_sign_f32(-3), -1);
-  cr_expect_eq(tn_kernel_sign_f64(0.5), 1);
-  cr_expect_eq(tn_kernel_sign_f32(NAN), 0);
-  cr_expect_eq(tn_kernel_sigmoid_f32(0), 0.5f);
-  cr_expect_eq(tn_kernel_sigmoid_f32(-1000), 0);
-  cr_expect_eq(tn_kernel_sigmoid_f64(1000), 1);
 }
 
 /* -------------------------------------------------------------------- walker

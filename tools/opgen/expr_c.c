@@ -217,9 +217,16 @@ static piece call_2(writer *w, const char *function, piece parts[2]) {
                 parts[1].text);
 }
 
-/* "tn_kernel_min_f32" */
+/* "tn_math_min_f32" */
 static const char *helper(writer *w, const char *name) {
-  return format(w, PRIMARY, "tn_kernel_%s_%s", name, class_name(w)).text;
+  return format(w, PRIMARY, "tn_math_%s_%s", name, class_name(w)).text;
+}
+
+/* "tn_math_exp_f32(a)" */
+static piece helper_1(writer *w, const char *name, piece part) {
+  const char *function = helper(w, name);
+  fit(w, &part, 1, strlen(function) + 2);
+  return format(w, PRIMARY, "%s(%s)", function, part.text);
 }
 
 static piece negative(writer *w, const tnm_expr *expr) {
@@ -258,17 +265,14 @@ static piece power(writer *w, const tnm_expr *expr) {
   if (exponent == 1) return parts[0];
   if (exponent == 2 || exponent == 3 || exponent == 4)
     return product(w, parts[0], (int)exponent);
-  if (exponent == 0.5) {
-    fit(w, parts, 1, 7);
-    return format(w, PRIMARY, "sqrt%s(%s)", suffix(w), parts[0].text);
-  }
+  if (exponent == 0.5) return helper_1(w, "sqrt", parts[0]);
   if (exponent == -1) {
     fit(w, parts, 1, 9);
     return format(w, PRODUCT, "1.0%s / %s", suffix(w),
                   operand(w, parts[0], UNARY));
   }
   parts[1] = render_number(w, expr->args[1]);
-  return call_2(w, w->f64 ? "pow" : "powf", parts);
+  return call_2(w, helper(w, "pow"), parts);
 }
 
 static piece comparison(writer *w, const tnm_expr *expr, piece parts[2]) {
@@ -320,7 +324,7 @@ static piece select_call(writer *w, const tnm_expr *expr) {
                 parts[1].text, parts[2].text);
 }
 
-/* "tn_math_cos_f32": what tenon/kernel.h and C have no function for. */
+/* "tn_math_cos_f32(x)" */
 static piece math_call(writer *w, const tnm_expr *expr) {
   const char *function =
       format(w, PRIMARY, "tn_math_%s_%s", expr->text, class_name(w)).text;
@@ -333,59 +337,10 @@ static piece math_call(writer *w, const tnm_expr *expr) {
                 expr->n_args > 2 ? ", " : "", parts[2].text);
 }
 
-/* A function of C's libm; its name ends in f for f32. */
-static piece c_call(writer *w, const char *name, const tnm_expr *expr) {
-  piece part = render_number(w, expr->args[0]);
-  fit(w, &part, 1, 16);
-  return format(w, PRIMARY, "%s%s(%s)", name, suffix(w), part.text);
-}
-
-/* One of tenon/kernel.h. */
-static piece helper_call(writer *w, const tnm_expr *expr) {
-  const char *function = helper(w, expr->text);
-  piece parts[2] = {render_number(w, expr->args[0])};
-  if (expr->n_args == 2) {
-    parts[1] = render_number(w, expr->args[1]);
-    return call_2(w, function, parts);
-  }
-  fit(w, parts, 1, strlen(function) + 2);
-  return format(w, PRIMARY, "%s(%s)", function, parts[0].text);
-}
-
-static piece rsqrt_call(writer *w, const tnm_expr *expr) {
-  piece part = render_number(w, expr->args[0]);
-  fit(w, &part, 1, 16);
-  return format(w, PRODUCT, "1.0%s / sqrt%s(%s)", suffix(w), suffix(w),
-                part.text);
-}
-
 static piece call(writer *w, const tnm_expr *expr) {
-  switch (expr->index) {
-    case TNM_F_EXP:
-    case TNM_F_LOG:
-    case TNM_F_SQRT:
-    case TNM_F_TANH:
-    case TNM_F_ERF:
-    case TNM_F_FLOOR:
-    case TNM_F_CEIL:
-      return c_call(w, expr->text, expr);
-    case TNM_F_ABS:
-      return c_call(w, "fabs", expr);
-    case TNM_F_RSQRT:
-      return rsqrt_call(w, expr);
-    case TNM_F_POW:
-      return power(w, expr);
-    case TNM_F_SELECT:
-      return select_call(w, expr);
-    case TNM_F_MIN:
-    case TNM_F_MAX:
-    case TNM_F_MOD:
-    case TNM_F_SIGN:
-    case TNM_F_SIGMOID:
-      return helper_call(w, expr);
-    default:
-      return math_call(w, expr);
-  }
+  if (expr->index == TNM_F_POW) return power(w, expr);
+  if (expr->index == TNM_F_SELECT) return select_call(w, expr);
+  return math_call(w, expr);
 }
 
 static piece render(writer *w, const tnm_expr *expr) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kernel.h: helpers for kernels on the CPU: half precision, the functions of
- * the expression language, random numbers, and, in elementwise.h, which it
- * includes, loops over strided tensors. Header only, C11 or C++17, op.h and
- * libc; nothing here is part of the ABI, everything is compiled into the
- * plugin. Generated kernels use it; so can written ones.
+ * kernel.h: helpers for kernels on the CPU: half precision, random numbers, the
+ * functions of the expression language (math.h, which it includes) and loops
+ * over strided tensors (elementwise.h, as well). Header only, C11 or C++17,
+ * op.h, libc and libm; nothing here is part of the ABI, everything is compiled
+ * into the plugin. Generated kernels use it; so can written ones.
  */
 #ifndef TENON_KERNEL_H_
 #define TENON_KERNEL_H_
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tenon/math.h"
 #include "tenon/op.h"
 
 #ifdef __cplusplus
@@ -52,24 +53,12 @@ static inline double tn_kernel_f64_from_bits(uint64_t bits) {
   return value;
 }
 
-/* a where the condition holds, otherwise b. Both are computed, which is what
- * lets a loop be vectorised. [any] */
+/* a where the condition holds, otherwise b; tn_math_select_f32 for bits.
+ * [any] */
 static inline uint32_t tn_kernel_select_bits(int condition, uint32_t a,
                                              uint32_t b) {
   const uint32_t mask = 0u - (uint32_t)(condition != 0);
   return (a & mask) | (b & ~mask);
-}
-
-static inline float tn_kernel_select_f32(int condition, float a, float b) {
-  return tn_kernel_f32_from_bits(tn_kernel_select_bits(
-      condition, tn_kernel_f32_bits(a), tn_kernel_f32_bits(b)));
-}
-
-/* SSE2 compares no 64-bit integers, so here gcc finds the vector form only if
- * it is left the choice; arms that compute want -fno-trapping-math. */
-static inline double tn_kernel_select_f64(int condition, double a, double b) {
-  return tn_kernel_f64_from_bits(condition ? tn_kernel_f64_bits(a)
-                                           : tn_kernel_f64_bits(b));
 }
 
 /* ---------------------------------------------------------- half precision */
@@ -122,57 +111,6 @@ static inline uint16_t tn_kernel_f32_to_bf16(float value) {
   const uint32_t quiet = (all >> 16) | 0x40u;
   return (uint16_t)tn_kernel_select_bits((all & 0x7fffffffu) > 0x7f800000u,
                                          quiet, rounded);
-}
-
-/* --------------------------------------------------------------- functions */
-
-/* The smaller and the larger; the first of two that are equal, and NaN where
- * the first is NaN. [any] */
-static inline float tn_kernel_min_f32(float a, float b) {
-  return tn_kernel_select_f32(b < a, b, a);
-}
-
-static inline double tn_kernel_min_f64(double a, double b) {
-  return tn_kernel_select_f64(b < a, b, a);
-}
-
-static inline float tn_kernel_max_f32(float a, float b) {
-  return tn_kernel_select_f32(b > a, b, a);
-}
-
-static inline double tn_kernel_max_f64(double a, double b) {
-  return tn_kernel_select_f64(b > a, b, a);
-}
-
-/* 1, -1, or 0 for zeros and NaN. [any] */
-static inline float tn_kernel_sign_f32(float x) {
-  return tn_kernel_select_f32(x > 0, 1, tn_kernel_select_f32(x < 0, -1, 0));
-}
-
-static inline double tn_kernel_sign_f64(double x) {
-  return tn_kernel_select_f64(x > 0, 1, tn_kernel_select_f64(x < 0, -1, 0));
-}
-
-/* The remainder of a / b with the sign of b; 0 where b is 0. [any] */
-static inline float tn_kernel_mod_f32(float a, float b) {
-  const float rest = fmodf(a, b);
-  const float moved = (rest > 0 && b < 0) || (rest < 0 && b > 0) ? b : 0;
-  return tn_kernel_select_f32(b < 0 || b > 0 || b != b, rest + moved, 0);
-}
-
-static inline double tn_kernel_mod_f64(double a, double b) {
-  const double rest = fmod(a, b);
-  const double moved = (rest > 0 && b < 0) || (rest < 0 && b > 0) ? b : 0;
-  return tn_kernel_select_f64(b < 0 || b > 0 || b != b, rest + moved, 0);
-}
-
-/* 1 / (1 + exp(-x)). [any] */
-static inline float tn_kernel_sigmoid_f32(float x) {
-  return 1.0f / (1.0f + expf(-x));
-}
-
-static inline double tn_kernel_sigmoid_f64(double x) {
-  return 1.0 / (1.0 + exp(-x));
 }
 
 /* ---------------------------------------------------------- random numbers */

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tenon/math.h: special values of every function, written out. They are those
+ * of C's Annex F where C has the function, otherwise the limits of the
+ * function; test_math_sweep.c checks what lies between.
+ */
+#include "tenon/math.h"
+
+#include <criterion/criterion.h>
+
+/* Constants that may stand in an initialiser. */
+#define inf ((double)INFINITY)
+
+/* x and what the function is there. */
+typedef struct point {
+  double x;
+  double y;
+} point;
+
+typedef struct table {
+  const char *name;
+  float (*f32)(float x);
+  double (*f64)(double x);
+  point points[14];
+  size_t n;
+} table;
+
+/* Whether two numbers are the same, signs of zeros included. */
+static int same(double a, double b) {
+  if (isnan(a) || isnan(b)) return isnan(a) && isnan(b);
+  return a == b && !signbit(a) == !signbit(b);
+}
+
+#define NONE ((double)NAN)
+#define TABLE(name, ...)                                               \
+  {                                                                    \
+#name, tn_math_##name##_f32, tn_math_##name##_f64,                 \
+        {__VA_ARGS__ }, sizeof((point[]){__VA_ARGS__}) / sizeof(point) \
+  }
+
+static const table tables[] = {
+    TABLE(exp, {0, 1}, {-0.0, 1}, {inf, inf}, {-inf, 0}, {NONE, NONE},
+          {1e4, inf}, {-1e4, 0}, {1e30, inf}, {-1e30, 0}),
+    TABLE(expm1, {0, 0}, {-0.0, -0.0}, {inf, inf}, {-inf, -1}, {NONE, NONE},
+          {1e4, inf}, {-1e4, -1}, {0x1p-140, 0x1p-140}),
+    TABLE(log, {1, 0}, {0, -inf}, {-0.0, -inf}, {-1, NONE}, {-inf, NONE},
+          {inf, inf}, {NONE, NONE}),
+    TABLE(log2, {1, 0}, {8, 3}, {0x1p-140, -140}, {0, -inf}, {-0.0, -inf},
+          {-1, NONE}, {-inf, NONE}, {inf, inf}, {NONE, NONE}),
+    TABLE(log10, {1, 0}, {1000, 3}, {0, -inf}, {-0.0, -inf}, {-1, NONE},
+          {-inf, NONE}, {inf, inf}, {NONE, NONE}),
+    TABLE(log1p, {0, 0}, {-0.0, -0.0}, {-1, -inf}, {-2, NONE}, {-inf, NONE},
+          {inf, inf}, {NONE, NONE}, {0x1p-140, 0x1p-140}),
+    TABLE(sqrt, {0, 0}, {-0.0, -0.0}, {4, 2}, {-1, NONE}, {inf, inf},
+          {-inf, NONE}, {NONE, NONE}, {0x1p-140, 0x1p-70}),
+    TABLE(rsqrt, {0, inf}, {-0.0, -inf}, {4, 0.5}, {-1, NONE}, {inf, 0},
+          {-inf, NONE}, {NONE, NONE}, {0x1p-140, 0x1p70}),
+    TABLE(cbrt, {0, 0}, {-0.0, -0.0}, {-8, -2}, {inf, inf}, {-inf, -inf},
+          {NONE, NONE}),
+    TABLE(sin, {0, 0}, {-0.0, -0.0}, {inf, NONE}, {-inf, NONE}, {NONE, NONE},
+          {0x1p-140, 0x1p-140}),
+    TABLE(cos, {0, 1}, {-0.0, 1}, {inf, NONE}, {-inf, NONE}, {NONE, NONE}),
+    TABLE(tan, {0, 0}, {-0.0, -0.0}, {inf, NONE}, {-inf, NONE}, {NONE, NONE},
+          {0x1p-140, 0x1p-140}),
+    TABLE(asin, {0, 0}, {-0.0, -0.0}, {1.5, NONE}, {-inf, NONE}, {NONE, NONE},
+          {0x1p-140, 0x1p-140}),
+    TABLE(acos, {1, 0}, {1.5, NONE}, {-inf, NONE}, {inf, NONE}, {NONE, NONE}),
+    TABLE(atan, {0, 0}, {-0.0, -0.0}, {NONE, NONE}, {0x1p-140, 0x1p-140}),
+    TABLE(sinh, {0, 0}, {-0.0, -0.0}, {inf, inf}, {-inf, -inf}, {NONE, NONE},
+          {1e4, inf}, {-1e4, -inf}, {0x1p-140, 0x1p-140}),
+    TABLE(cosh, {0, 1}, {-0.0, 1}, {inf, inf}, {-inf, inf}, {NONE, NONE},
+          {1e4, inf}, {-1e4, inf}),
+    TABLE(tanh, {0, 0}, {-0.0, -0.0}, {inf, 1}, {-inf, -1}, {NONE, NONE},
+          {100, 1}, {-100, -1}, {0x1p-140, 0x1p-140}),
+    TABLE(asinh, {0, 0}, {-0.0, -0.0}, {inf, inf}, {-inf, -inf}, {NONE, NONE},
+          {0x1p-140, 0x1p-140}),
+    TABLE(acosh, {1, 0}, {0.5, NONE}, {-inf, NONE}, {inf, inf}, {NONE, NONE}),
+    TABLE(atanh, {0, 0}, {-0.0, -0.0}, {1, inf}, {-1, -inf}, {2, NONE},
+          {-inf, NONE}, {NONE, NONE}, {0x1p-140, 0x1p-140}),
+    TABLE(erf, {0, 0}, {-0.0, -0.0}, {inf, 1}, {-inf, -1}, {NONE, NONE},
+          {100, 1}, {-100, -1}),
+    TABLE(erfc, {0, 1}, {-0.0, 1}, {inf, 0}, {-inf, 2}, {NONE, NONE}, {100, 0},
+          {-100, 2}),
+    TABLE(gamma, {0, inf}, {-0.0, -inf}, {1, 1}, {5, 24}, {-2, NONE},
+          {-inf, NONE}, {inf, inf}, {NONE, NONE}, {1e4, inf}),
+    TABLE(lgamma, {1, 0}, {2, 0}, {0, inf}, {-0.0, inf}, {-2, inf}, {inf, inf},
+          {-inf, inf}, {NONE, NONE}),
+    TABLE(digamma, {0, -inf}, {-0.0, inf}, {-1, NONE}, {inf, inf}, {-inf, NONE},
+          {NONE, NONE}),
+    TABLE(abs, {-3, 3}, {-0.0, 0}, {-inf, inf}, {NONE, NONE}),
+    TABLE(sign, {-3, -1}, {0.5, 1}, {0, 0}, {-0.0, 0}, {-inf, -1}, {inf, 1},
+          {NONE, 0}),
+    TABLE(floor, {1.5, 1}, {-1.5, -2}, {-0.5, -1}, {-0.0, -0.0}, {3, 3},
+          {0x1p60, 0x1p60}, {8388607.5, 8388607}, {inf, inf}, {-inf, -inf},
+          {NONE, NONE}),
+    TABLE(ceil, {1.5, 2}, {-1.5, -1}, {-0.5, -0.0}, {-0.0, -0.0}, {3, 3},
+          {0x1p60, 0x1p60}, {8388607.5, 8388608}, {inf, inf}, {-inf, -inf},
+          {NONE, NONE}),
+    TABLE(round, {1.5, 2}, {2.5, 3}, {-2.5, -3}, {0.4, 0}, {-0.4, -0.0},
+          {0x1p60, 0x1p60}, {8388607.5, 8388608}, {inf, inf}, {-inf, -inf},
+          {NONE, NONE}),
+    TABLE(rint, {0.5, 0}, {1.5, 1}, {2.5, 2}, {-0.5, -1}, {-1.5, -2}, {1.6, 2},
+          {-0.4, -0.0}, {0x1p60, 0x1p60}, {8388607.5, 8388607}, {inf, inf},
+          {-inf, -inf}, {NONE, NONE}),
+    TABLE(trunc, {1.5, 1}, {-1.5, -1}, {-0.5, -0.0}, {3, 3}, {-0.0, -0.0},
+          {0x1p60, 0x1p60}, {8388607.5, 8388607}, {inf, inf}, {-inf, -inf},
+          {NONE, NONE}),
+    TABLE(sigmoid, {0, 0.5}, {-0.0, 0.5}, {inf, 1}, {-inf, 0}, {1e4, 1},
+          {-1e4, 0}, {NONE, NONE}),
+    TABLE(softplus, {inf, inf}, {-inf, 0}, {1e4, 1e4}, {-1e4, 0}, {NONE, NONE}),
+    TABLE(gelu, {0, 0}, {-0.0, -0.0}, {inf, inf}, {-inf, -0.0}, {1e4, 1e4},
+          {-1e4, -0.0}, {NONE, NONE}),
+};
+
+enum { N_TABLES = sizeof tables / sizeof *tables };
+
+Test(math, f32_is_as_written_at_special_values) {
+  for (size_t i = 0; i < N_TABLES; ++i)
+    for (size_t k = 0; k < tables[i].n; ++k) {
+      const point *at = &tables[i].points[k];
+      const double y = (double)tables[i].f32((float)at->x);
+      cr_expect(same(y, at->y), "%s(%g) is %g, not %g", tables[i].name, at->x,
+                y, at->y);
+    }
+}
+
+Test(math, f64_is_as_written_at_special_values) {
+  for (size_t i = 0; i < N_TABLES; ++i)
+    for (size_t k = 0; k < tables[i].n; ++k) {
+      const point *at = &tables[i].points[k];
+      const double y = tables[i].f64(at->x);
+      cr_expect(same(y, at->y), "%s(%g) is %g, not %g", tables[i].name, at->x,
+                y, at->y);
+    }
+}
+
+/* ------------------------------------------------------------ two arguments
+ */
+
+typedef struct row {
+  double a;
+  double b;
+  double y;
+} row;
+
+static void expect_rows(const char *name, float (*f32)(float a, float b),
+                        double (*f64)(double a, double b), const row *rows,
+                        size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    const row *at = &rows[i];
+    const double narrow = (double)f32((float)at->a, (float)at->b);
+    const double wide = f64(at->a, at->b);
+    cr_expect(same(narrow, at->y), "%s_f32(%g, %g) is %g, not %g", name, at->a,
+              at->b, narrow, at->y);
+    cr_expect(same(wide, at->y), "%s_f64(%g, %g) is %g, not %g", name, at->a,
+              at->b, wide, at->y);
+  }
+}
+
+#define EXPECT_ROWS(name, rows)                                        \
+  expect_rows(#name, tn_math_##name##_f32, tn_math_##name##_f64, rows, \
+              sizeof rows / sizeof *rows)
+
+Test(math, min_and_max_prefer_the_first_and_pass_nan_on) {
+  static const row least[] = {{1, 2, 1},
+                              {2, 1, 1},
+                              {-0.0, 0, -0.0},
+                              {0, -0.0, 0},
+                              {(double)NAN, 2, NAN},
+                              {2, (double)NAN, NAN}};
+  static const row most[] = {{1, 2, 2},
+                             {2, 1, 2},
+                             {-0.0, 0, -0.0},
+                             {0, -0.0, 0},
+                             {(double)NAN, 2, NAN},
+                             {2, (double)NAN, NAN}};
+  EXPECT_ROWS(min, least);
+  EXPECT_ROWS(max, most);
+}
+
+Test(math, mod_has_the_sign_of_the_divisor) {
+  static const row rows[] = {{7, 3, 1},
+                             {-7, 3, 2},
+                             {7, -3, -2},
+                             {6, 3, 0},
+                             {-6, 3, 0},
+                             {6, -3, -0.0},
+                             {-7, -3, -1},
+                             {5, 0, 0},
+                             {-5, 0, 0},
+                             {NAN, 0, 0},
+                             {5.5, 2, 1.5},
+                             {1, INFINITY, 1},
+                             {-1, INFINITY, INFINITY},
+                             {1, -INFINITY, -INFINITY},
+                             {INFINITY, 3, NAN},
+                             {1, NAN, NAN},
+                             {NAN, 1, NAN},
+                             {0x1p100, 3, 1},
+                             {0x1p101, 3, 2},
+                             {0x1p127, 0x1p-149, 0},
+                             {0x1p-149, 1, 0x1p-149}};
+  EXPECT_ROWS(mod, rows);
+}
+
+Test(math, pow_is_that_of_annex_f) {
+  static const row rows[] = {{2, 10, 1024},
+                             {-2, 3, -8},
+                             {-2, 2, 4},
+                             {-8, 1.0 / 3, NAN},
+                             {NAN, 0, 1},
+                             {1, NAN, 1},
+                             {NAN, 1, NAN},
+                             {2, NAN, NAN},
+                             {0, 3, 0},
+                             {-0.0, 3, -0.0},
+                             {-0.0, 2, 0},
+                             {0, -1, INFINITY},
+                             {-0.0, -1, -INFINITY},
+                             {-0.0, -2, INFINITY},
+                             {-0.0, -0.5, INFINITY},
+                             {-1, INFINITY, 1},
+                             {-1, -INFINITY, 1},
+                             {0.5, INFINITY, 0},
+                             {0.5, -INFINITY, INFINITY},
+                             {2, INFINITY, INFINITY},
+                             {2, -INFINITY, 0},
+                             {-INFINITY, 3, -INFINITY},
+                             {-INFINITY, 2, INFINITY},
+                             {-INFINITY, -3, -0.0},
+                             {-INFINITY, 0.5, INFINITY},
+                             {INFINITY, -2, 0},
+                             {INFINITY, 0.5, INFINITY},
+                             {0, INFINITY, 0},
+                             {0, -INFINITY, INFINITY},
+                             {-1, 16777215, -1},
+                             {-1, 16777216, 1},
+                             {4, 0.5, 2},
+                             {10, -400, 0},
+                             {10, 400, INFINITY}};
+  EXPECT_ROWS(pow, rows);
+}
+
+Test(math, hypot_is_infinite_where_a_side_is) {
+  static const row rows[] = {{3, 4, 5},
+                             {-3, -4, 5},
+                             {0, -0.0, 0},
+                             {INFINITY, NAN, INFINITY},
+                             {NAN, -INFINITY, INFINITY},
+                             {NAN, 1, NAN},
+                             {0x1p127, 0, 0x1p127},
+                             {0x1p-149, 0, 0x1p-149}};
+  EXPECT_ROWS(hypot, rows);
+}
+
+Test(math, clip_leaves_nan_and_select_takes_either) {
+  cr_expect_eq(tn_math_clip_f32(5, 0, 1), 1);
+  cr_expect_eq(tn_math_clip_f32(-5, 0, 1), 0);
+  cr_expect_eq(tn_math_clip_f64(0.5, 0, 1), 0.5);
+  cr_expect_eq(tn_math_clip_f64(5, 2, 1), 1);
+  cr_expect_eq(tn_math_clip_f64(5, 0, (double)NAN), 5);
+  cr_expect(isnan(tn_math_clip_f32(NAN, 0, 1)));
+  cr_expect_eq(tn_math_select_f32(2, 3, 4), 3);
+  cr_expect_eq(tn_math_select_f64(0, (double)NAN, 4), 4);
+  cr_expect_eq(tn_math_select_i32(1, 3, 4), 3);
+  cr_expect_eq(tn_math_select_i64(0, 3, 4), 4);
+}
+
+/* ----------------------------------------------------------------- integers
+ */
+
+Test(math, integers_divide_downwards_and_by_zero_give_zero) {
+  static const int rows[][4] = {
+      {7, 3, 2, 1},   {-7, 3, -3, 2}, {7, -3, -3, -2}, {-7, -3, 2, -1},
+      {6, -3, -2, 0}, {-6, 3, -2, 0}, {5, 0, 0, 0},    {0, -5, 0, 0}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    const int *r = rows[i];
+    cr_expect_eq(tn_math_div_i32(r[0], r[1]), r[2], "row %zu", i);
+    cr_expect_eq(tn_math_mod_i32(r[0], r[1]), r[3], "row %zu", i);
+    cr_expect_eq(tn_math_div_i64(r[0], r[1]), r[2], "row %zu", i);
+    cr_expect_eq(tn_math_mod_i64(r[0], r[1]), r[3], "row %zu", i);
+  }
+}
+
+Test(math, integers_wrap) {
+  cr_expect_eq(tn_math_abs_i32(INT32_MIN), INT32_MIN);
+  cr_expect_eq(tn_math_abs_i64(INT64_MIN), INT64_MIN);
+  cr_expect_eq(tn_math_abs_i64(-5), 5);
+  cr_expect_eq(tn_math_div_i32(INT32_MIN, -1), INT32_MIN);
+  cr_expect_eq(tn_math_mod_i32(INT32_MIN, -1), 0);
+  cr_expect_eq(tn_math_div_i64(INT64_MIN, -1), INT64_MIN);
+  cr_expect_eq(tn_math_mod_i64(INT64_MIN, -1), 0);
+  cr_expect_eq(tn_math_pow_i32(3, 5), 243);
+  cr_expect_eq(tn_math_pow_i32(-3, 3), -27);
+  cr_expect_eq(tn_math_pow_i32(2, 31), INT32_MIN);
+  cr_expect_eq(tn_math_pow_i32(2, 32), 0);
+  cr_expect_eq(tn_math_pow_i32(0, 0), 1);
+  cr_expect_eq(tn_math_pow_i32(2, -1), 0);
+  cr_expect_eq(tn_math_pow_i64(3, 40), -6289078614652622815);
+  cr_expect_eq(tn_math_pow_i64(7, 0), 1);
+}
+
+Test(math, integers_are_ordered_and_bounded) {
+  cr_expect_eq(tn_math_min_i32(-1, 2), -1);
+  cr_expect_eq(tn_math_max_i64(-1, 2), 2);
+  cr_expect_eq(tn_math_sign_i32(-7), -1);
+  cr_expect_eq(tn_math_sign_i64(0), 0);
+  cr_expect_eq(tn_math_clip_i32(9, -1, 5), 5);
+  cr_expect_eq(tn_math_clip_i64(-9, -1, 5), -1);
+}

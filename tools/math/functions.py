@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What minimax.py approximates: g on [low, high] by powers p (over 1 + powers
+q), errors relative unless there is a weight. `fixed` coefficients are given;
+`bits` is 24 for float and 53, the default, for double."""
+
+from mpmath import mp, mpf
+
+LN2 = mp.log(2)
+
+
+def at(limit, f):
+    """f with its limit at 0."""
+    return lambda x: f(x) if x != 0 else mpf(limit)
+
+
+def powers(first, last):
+    return list(range(first, last + 1))
+
+
+HALF_LN2 = LN2 / 2 * mpf("1.0001")
+SQRT_HALF, SQRT_TWO = mp.sqrt(mpf("0.5")), mp.sqrt(2)
+
+SPECS = {
+    # exp(r), |r| <= ln 2, of the single precision exp.
+    "exp_f32": {
+        "g": mp.exp, "low": -LN2 * mpf("1.0001"), "high": LN2 * mpf("1.0001"),
+        "p": powers(0, 7), "fixed": {0: 1, 1: 1}, "bits": 24},
+    "exp_f32_half": {
+        "g": mp.exp, "low": -HALF_LN2, "high": HALF_LN2,
+        "p": powers(0, 6), "fixed": {0: 1, 1: 1}, "bits": 24},
+    # (exp(r) - 1)/r for float functions that compute in double.
+    "expm1_short": {
+        "g": at(1, lambda r: mp.expm1(r) / r), "low": -HALF_LN2,
+        "high": HALF_LN2, "p": powers(0, 7), "fixed": {0: 1}},
+    # log(1 + f)/f, f from sqrt(1/2) - 1 to sqrt(2) - 1.
+    "log_short": {
+        "g": at(1, lambda f: mp.log1p(f) / f), "low": SQRT_HALF - 1,
+        "high": SQRT_TWO - 1, "p": powers(0, 12), "fixed": {0: 1}},
+    # (log(1 + f) - f + f^2/2)/f^3 in float.
+    "log_f32": {
+        "g": at(mpf(1) / 3,
+                lambda f: (mp.log1p(f) - f + f * f / 2) / f ** 3),
+        "weight": at(1, lambda f: f ** 3 / mp.log1p(f) if f else mpf(0)),
+        "low": SQRT_HALF - 1, "high": SQRT_TWO - 1, "p": powers(0, 7),
+        "bits": 24},
+    # log(1 + w)/w on [0, 1], for softplus.
+    "log1p_unit": {
+        "g": at(1, lambda w: mp.log1p(w) / w), "low": 0, "high": 1,
+        "p": powers(0, 13)},
+    # tanh(x)/x in x^2, |x| <= 9.
+    "erf_f32": {
+        "g": at(2 / mp.sqrt(mp.pi), lambda z: mp.erf(mp.sqrt(z)) /
+                mp.sqrt(z)), "low": 0, "high": 16, "p": powers(0, 17)},
+    "erfc_f32": {
+        "g": lambda a: mp.erfc(a) * mp.exp(a * a), "low": 0,
+        "high": mpf("10.1"), "p": powers(0, 5), "q": powers(1, 6)},
+    # sin(r)/r and cos(r) in r^2, |r| <= pi/4.
+    "sin_short": {
+        "g": at(1, lambda z: mp.sin(mp.sqrt(z)) / mp.sqrt(z)), "low": 0,
+        "high": (mp.pi / 4 * mpf("1.001")) ** 2, "p": powers(0, 4),
+        "fixed": {0: 1}},
+    "cos_short": {
+        "g": lambda z: mp.cos(mp.sqrt(z)), "low": 0,
+        "high": (mp.pi / 4 * mpf("1.001")) ** 2, "p": powers(0, 5),
+        "fixed": {0: 1}},
+    # (asin(s)/s - 1)/s^2 in s^2, s <= 1/2.
+    "asin_f32": {
+        "g": at(mpf(1) / 6, lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) /
+                z),
+        "weight": at(1, lambda z: z * mp.sqrt(z) / mp.asin(mp.sqrt(z))
+                     if z else mpf(0)),
+        "low": 0, "high": mpf("0.2501"), "p": powers(0, 4), "bits": 24},
+    # (atan(s)/s - 1)/s^2 in s^2, s <= 1.
+    "atan_f32": {
+        "g": at(-mpf(1) / 3, lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) /
+                z),
+        "weight": at(1, lambda z: z * mp.sqrt(z) / mp.atan(mp.sqrt(z))
+                     if z else mpf(0)),
+        "low": 0, "high": 1, "p": powers(0, 7), "bits": 24},
+    "tanh_f32": {
+        "g": at(1, lambda z: mp.tanh(mp.sqrt(z)) / mp.sqrt(z)), "low": 0,
+        "high": 82, "p": powers(0, 6), "q": powers(1, 4), "fixed": {0: 1}},
+}
