@@ -12,7 +12,6 @@
 
 /* Bounds of one manifest. */
 enum {
-  TNM_MAX_BYTES = 1 << 20,
   TNM_MAX_DEPTH = 32,
   TNM_MAX_VALUES = 100000,
   TNM_MAX_KEYS = 1000,
@@ -165,7 +164,8 @@ typedef struct tnm_reader {
   tn__arena *arena;
   tnm_diags *diags;
   const tnm_read_options *options;
-  const char *name; /* of the plugin */
+  const tnm_text *text; /* stands for a file; may be NULL */
+  const char *name;     /* of the plugin */
   uint32_t release;
   const char *init_symbol; /* of tn_plugin.init and fini, or NULL */
   const char *fini_symbol;
@@ -326,10 +326,5 @@ tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path);
  * TN_PLUGIN with one that names the file. */
 tn_code tnm_read_note(tn__arena *arena, const char *path,
                       const tn_plugin **out);
-
-/* A whole file through the environment's system calls, freed by the caller.
- * TN_IO with a text that does not name the file. */
-tn_code tnm_read_file(const tn__env *env, const char *path, size_t max,
-                      char **out, size_t *n);
 
 #endif /* TENON_MANIFEST_FRONT_H_ */

@@ -92,13 +92,28 @@ static void report_file(tnm_reader *reader, const char *path,
                   "`operators` lists files beside plugin.yaml");
 }
 
+/* The text of a manifest, freed by the caller: that of the file, or what was
+ * given in its place. */
+static tn_code read_manifest(const tnm_reader *reader, const char *path,
+                             char **out, size_t *n) {
+  const tnm_text *text = reader->text;
+  if (text == NULL || strcmp(text->path, path) != 0)
+    return tnm_read_file(reader->env, path, TNM_MAX_BYTES, out, n);
+  *out = tn__alloc(reader->env, text->n + 1);
+  if (*out == NULL) return tn__fail_memory(text->n + 1, "a manifest");
+  memcpy(*out, text->text, text->n);
+  (*out)[text->n] = '\0';
+  *n = text->n;
+  return TN_OK;
+}
+
 /* Reads the documents of one file; false if there is nothing to lower. */
 static bool read_documents(tnm_reader *reader, const char *path,
                            const tnm_tree *named, tnm_tree **documents) {
   char *text;
   size_t n;
   *documents = NULL;
-  tn_code code = tnm_read_file(reader->env, path, TNM_MAX_BYTES, &text, &n);
+  tn_code code = read_manifest(reader, path, &text, &n);
   if (code == TN_OUT_OF_MEMORY) reader->arena->failed = true;
   if (code == TN_OUT_OF_MEMORY) return false;
   if (code != TN_OK) {
@@ -384,6 +399,13 @@ static bool read_into(tnm_plugin *out, tnm_reader *reader, const char *path) {
 
 tnm_plugin *tnm_plugin_read(const tn__env *env, const char *path,
                             const tnm_read_options *options, tnm_diags *diags) {
+  return tnm_plugin_read_with(env, path, NULL, options, diags);
+}
+
+tnm_plugin *tnm_plugin_read_with(const tn__env *env, const char *path,
+                                 const tnm_text *text,
+                                 const tnm_read_options *options,
+                                 tnm_diags *diags) {
   tnm_plugin *out = tn__zalloc(env, sizeof *out);
   if (out == NULL) {
     tn__fail_memory(sizeof *out, "a plugin's manifest");
@@ -393,6 +415,7 @@ tnm_plugin *tnm_plugin_read(const tn__env *env, const char *path,
   tnm_reader reader;
   tnm_reader_init(&reader, env, &out->arena, diags);
   reader.options = options;
+  reader.text = text;
   size_t before = tnm_diags_errors(diags);
   bool ok = read_into(out, &reader, path);
   tnm_reader_deinit(&reader);

@@ -14,6 +14,8 @@
  *        shape.c    patterns and conditions -> tn_node programs
  *        lower*.c   tree -> tn_plugin tables and tnm_operator
  *        note.c     the tables of a built plugin, for kernels_for
+ *        syntax.c, order.c, layout*.c
+ *                   a manifest as it is written, and in canonical form
  *        tables.c   op.h as data: the members of every struct
  *        codec.c    tables <-> bytes
  *        compare.c  bytes against tables
@@ -243,6 +245,36 @@ typedef struct tnm_read_options {
 tnm_plugin *tnm_plugin_read(const tn__env *env, const char *path,
                             const tnm_read_options *options, tnm_diags *diags);
 void tnm_plugin_release(tnm_plugin *plugin);
+
+/* The same, with a text in place of what the file at `text->path` holds, for
+ * that path as the reading opens it: the folder of `path` and a file's name. */
+typedef struct tnm_text {
+  const char *path;
+  const char *text; /* borrowed for the call */
+  size_t n;
+} tnm_text;
+tnm_plugin *tnm_plugin_read_with(const tn__env *env, const char *path,
+                                 const tnm_text *text,
+                                 const tnm_read_options *options,
+                                 tnm_diags *diags);
+
+/* Most bytes of one manifest. */
+#define TNM_MAX_BYTES ((size_t)1 << 20)
+
+/* A whole file through the environment's system calls, freed by the caller.
+ * TN_IO with a text that does not name the file. */
+tn_code tnm_read_file(const tn__env *env, const char *path, size_t max,
+                      char **out, size_t *n);
+
+/* ------------------------------------------------------------------ layout */
+
+/* Appends the canonical form of a file known to `diags`: keys in the order of
+ * the schema, one way of spacing, every comment kept. It is read again and must
+ * be the same tree but for the order of keys. TN_INVALID after messages about a
+ * text that is not YAML as manifests have it; TN_INTERNAL if the proof failed.
+ * What keys and values mean is not asked. */
+tn_code tnm_layout_text(const tn__env *env, tnm_diags *diags, uint32_t file,
+                        const char *name, tn__buf *out) TN_MUST_USE;
 
 /* ------------------------------------------------------------------- codec */
 

@@ -23,49 +23,49 @@ static const tnm_key plugin_keys[] = {
      "true: no thread, no exit handler, no pointer outlives the plugin"},
     {NULL, 0, false, NULL}};
 
-#define OPERATOR_KEYS                                                        \
+/* In the order of a manifest that `opgen fmt` has written. `must` says whether
+ * the keys that every operator needs stand here or may come from a family. */
+#define OPERATOR_KEYS(must)                                                  \
   {"interface", S, false, "release of the operator's own interface; 1"},     \
       {"replaces", S, false, "operator of another plugin to stand in for"},  \
-      {"since", S, false, "plugin release that introduced it; 1"},           \
-      {"deprecated", M, false, "since when, and what to use instead"},       \
       {"backward_only", S, false,                                            \
        "true: gradients use it; it is not listed for users"},                \
+      {"since", S, false, "plugin release that introduced it; 1"},           \
+      {"deprecated", M, false, "since when, and what to use instead"},       \
+      {"summary", S, must,                                                   \
+       "one line, with a capital and without a full stop"},                  \
       {"doc", S, false, "Markdown"},                                         \
       {"params", L, false, "parameters; their order is ABI"},                \
       {"dtypes", M, false, "type variables, each with the types it may be"}, \
       {"inputs", L, false, "inputs; their order is ABI"},                    \
+      {"outputs", L, must, "outputs; their order is ABI"},                   \
       {"aux", L, false, "states that the operator changes"},                 \
       {"require", L, false, "conditions on parameters and shapes"},          \
       {"forward", M, false, "a formula for every output"},                   \
-      {"kernels", L, false, "kernels written by hand"},                      \
+      {"binding", M, false, "a function of an existing library"},            \
       {"gradient", S | M, false,                                             \
        "`{formula: ...}`, `{kernel: backward, needs: ...}` or `none`"},      \
-      {"binding", M, false, "a function of an existing library"},            \
-      {"examples", L, false, "inputs with the outputs they must give"},      \
-      {"gradcheck", M, false, "settings of the numeric gradient check"}, {   \
-    NULL, 0, false, NULL                                                     \
+      {"kernels", L, false, "kernels written by hand"},                      \
+      {"examples", L, false, "inputs with the outputs they must give"}, {    \
+    "gradcheck", M, false, "settings of the numeric gradient check"          \
   }
 
 static const tnm_key operator_keys[] = {
     {"opgen", S, true, "format of the manifest: 1"},
     {"op", S, true, "name of the operator"},
-    {"summary", S, true, "one line, with a capital and without a full stop"},
-    {"outputs", L, true, "outputs; their order is ABI"},
-    OPERATOR_KEYS};
+    OPERATOR_KEYS(true),
+    {NULL, 0, false, NULL}};
 
 static const tnm_key family_keys[] = {
     {"opgen", S, true, "format of the manifest: 1"},
     {"family", S, true, "name of the family"},
+    OPERATOR_KEYS(false),
     {"each", L, true, "its members, each with `op` and what only it has"},
-    {"summary", S, false, "one line, with a capital and without a full stop"},
-    {"outputs", L, false, "outputs; their order is ABI"},
-    OPERATOR_KEYS};
+    {NULL, 0, false, NULL}};
 
-static const tnm_key member_keys[] = {
-    {"op", S, true, "name of the operator"},
-    {"summary", S, false, "one line, with a capital and without a full stop"},
-    {"outputs", L, false, "outputs; their order is ABI"},
-    OPERATOR_KEYS};
+static const tnm_key member_keys[] = {{"op", S, true, "name of the operator"},
+                                      OPERATOR_KEYS(false),
+                                      {NULL, 0, false, NULL}};
 
 static const tnm_key kernels_for_keys[] = {
     {"opgen", S, true, "format of the manifest: 1"},
@@ -76,12 +76,12 @@ static const tnm_key kernels_for_keys[] = {
 static const tnm_key param_keys[] = {
     {"name", S, true, "name, lower case"},
     {"type", S, true, "bool int float string enum ints floats dtype"},
-    {"default", S | L, false, "value if none is given; without: required"},
-    {"min", S, false, "least value"},
-    {"max", S, false, "greatest value"},
     {"rank", S, false, "length of a list: `2`, `1..3`, or another parameter"},
     {"values", L, false, "names of an enum"},
     {"optional", S, false, "true: None is a value"},
+    {"default", S | L, false, "value if none is given; without: required"},
+    {"min", S, false, "least value"},
+    {"max", S, false, "greatest value"},
     {"alias", S, false, "second name"},
     {"dynamic", S, false, "true: may change between calls without preparing"},
     {"doc", S, false, "Markdown, one line"},
@@ -93,9 +93,9 @@ static const tnm_key input_keys[] = {
     {"name", S, true, "name, lower case"},
     {"dtype", S, true, "type, type variable, or a parameter of type dtype"},
     {"shape", S | L | M, false, "operand, pattern, or `{c: function}`"},
+    {"role", S, false, "data, weight or label"},
     {"optional", S, false, "true: may be absent"},
     {"variadic", S, false, "true: any number of them; the last input"},
-    {"role", S, false, "data, weight or label"},
     {"layout", S, false, "any or contiguous"},
     {"doc", S, false, "Markdown, one line"},
     {"since", S, false, "plugin release that introduced it"},
@@ -144,13 +144,13 @@ static const tnm_key deprecated_keys[] = {
 
 static const tnm_key gradient_keys[] = {
     {"formula", M, false, "input -> scalar expression"},
+    {"graph", M, false, "input -> calls of other operators"},
+    {"auto", S, false, "true: derived from `forward`"},
     {"kernel", S, false, "`backward`: every kernel supplies it"},
     {"needs", M, false, "input -> what its gradient reads"},
+    {"stop", L, false, "inputs that are never differentiated"},
     {"none", S, false, "true: the operator has no gradient"},
     {"why", S, false, "the reason, shown to who asks for a gradient"},
-    {"stop", L, false, "inputs that are never differentiated"},
-    {"auto", S, false, "true: derived from `forward`"},
-    {"graph", M, false, "input -> calls of other operators"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key kernel_keys[] = {
@@ -162,8 +162,8 @@ static const tnm_key kernel_keys[] = {
     {"backward", S, false, "C function"},
     {"dtypes", L | M, false, "types it takes; all of the operator's"},
     {"writes", L, false, "write, add, inplace; write"},
-    {"workspace", M, false, "scratch memory"},
     {"state", M, false, "what calls share"},
+    {"workspace", M, false, "scratch memory"},
     {"resources", L, false, "rng"},
     {"options", L, false, "settings of the kernel, written like params"},
     {"flags", L, false,

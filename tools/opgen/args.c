@@ -20,6 +20,7 @@ static const option options[] = {
     {"-Werror", TAKES_WERROR, false},
     {"--error-format", TAKES_FORMAT, true},
     {"--c", TAKES_C, false},
+    {"--check", TAKES_CHECK, false},
     {"--help", ~0u, false},
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
@@ -100,6 +101,9 @@ static bool set(opgen_args *args, const option *o, const char *value) {
       return set_format(args, value);
     case TAKES_C:
       args->show_c = true;
+      return true;
+    case TAKES_CHECK:
+      args->only_check = true;
       return true;
     default:
       args->help = true;

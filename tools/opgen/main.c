@@ -46,6 +46,17 @@ static const char show_options[] =
     "  --c              the C that `opgen generate` would write\n"
     "  --with PATH      as for `opgen generate`\n";
 
+static const char fmt_options[] =
+    "  --check          print the names of files that are not in this form, "
+    "and\n"
+    "                   change nothing; status 1 if there are any\n"
+    "\n"
+    "Brings manifests into one form: the order of keys, spacing, nothing "
+    "else.\n"
+    "A file is written only if it changes, and only after it was read again "
+    "and\n"
+    "found to mean the same.\n";
+
 static const char explain_options[] =
     "CODE is what stands in brackets behind an error, such as E0012; without\n"
     "it, every code is listed.\n";
@@ -63,6 +74,8 @@ static const command commands[] = {
      check_options},
     {"show", "FILE [--c]", "show what an operator computes, keeps and writes",
      TAKES_C | TAKES_WITH, 1, 1, cmd_show, show_options},
+    {"fmt", "FILE... [--check]", "bring manifests into canonical form",
+     TAKES_CHECK, 1, SIZE_MAX, cmd_fmt, fmt_options},
     {"explain", "[CODE]", "say more about an error", 0, 0, 1, cmd_explain,
      explain_options},
 };

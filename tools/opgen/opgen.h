@@ -32,6 +32,7 @@ typedef struct opgen_args {
   int format; /* TNM_HUMAN, ... */
   bool werror;
   bool show_c;
+  bool only_check;
   bool help;
 } opgen_args;
 
@@ -42,7 +43,8 @@ enum {
   TAKES_WITH = 1u << 2,
   TAKES_WERROR = 1u << 3,
   TAKES_FORMAT = 1u << 4,
-  TAKES_C = 1u << 5
+  TAKES_C = 1u << 5,
+  TAKES_CHECK = 1u << 6
 };
 
 /* False after a message. The lists are freed by opgen_args_deinit. */
@@ -65,6 +67,7 @@ int cmd_outputs(const opgen_args *args);
 int cmd_check(const opgen_args *args);
 int cmd_show(const opgen_args *args);
 int cmd_explain(const opgen_args *args);
+int cmd_fmt(const opgen_args *args);
 
 /* Reads a plugin and prints what is to be said about it. NULL if there are
  * errors. */
@@ -96,6 +99,10 @@ void opgen_files_deinit(opgen_files *files);
 
 /* Writes what differs from what is there. False after a message. */
 bool opgen_files_write(const opgen_files *files, const char *dir);
+
+/* Writes one file, under another name first, so that nobody ever reads half of
+ * it. The file keeps its mode. False after a message. */
+bool opgen_file_replace(const char *path, const char *text, size_t n);
 
 /* Writes a rule for make or ninja: the files depend on what was read. False
  * after a message. */

@@ -100,9 +100,9 @@ static bool is_same(const char *path, const char *text, size_t n) {
   return same;
 }
 
-/* Under another name first, so that no half-written file is ever compiled. */
-static bool replace(const char *path, const char *text, size_t n) {
+bool opgen_file_replace(const char *path, const char *text, size_t n) {
   char temporary[4096];
+  struct stat old;
   const int length = snprintf(temporary, sizeof temporary, "%s.tmp", path);
   if (length < 0 || (size_t)length >= sizeof temporary) {
     errno = ENAMETOOLONG;
@@ -110,7 +110,9 @@ static bool replace(const char *path, const char *text, size_t n) {
   }
   FILE *file = fopen(temporary, "wb");
   if (file == NULL) return failed_to("write", temporary);
-  const bool written = fwrite(text, 1, n, file) == n;
+  const bool kept =
+      stat(path, &old) != 0 || fchmod(fileno(file), old.st_mode & 07777u) == 0;
+  const bool written = kept && fwrite(text, 1, n, file) == n;
   const bool closed = fclose(file) == 0;
   if (written && closed && rename(temporary, path) == 0) return true;
   failed_to("write", path);
@@ -120,7 +122,7 @@ static bool replace(const char *path, const char *text, size_t n) {
 
 static bool write_file(const char *path, const tn__buf *text) {
   const char *s = text->s != NULL ? text->s : "";
-  return is_same(path, s, text->n) || replace(path, s, text->n);
+  return is_same(path, s, text->n) || opgen_file_replace(path, s, text->n);
 }
 
 bool opgen_files_write(const opgen_files *files, const char *dir) {
@@ -164,7 +166,8 @@ bool opgen_depfile_write(const opgen_files *files, const opgen_args *args,
     add_escaped(&text, plugin->files[i]);
   }
   tn__buf_add(&text, "\n");
-  const bool fine = !text.failed && replace(args->depfile, text.s, text.n);
+  const bool fine =
+      !text.failed && opgen_file_replace(args->depfile, text.s, text.n);
   tn__buf_deinit(&text);
   return fine;
 }

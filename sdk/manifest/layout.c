@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A manifest in canonical form: its blocks, the comments around them, and the
+ * proof that what was written means what was read. docs/fmt.md says
+ * what the form is.
+ */
+#include "layout.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------ blocks */
+
+static void write_block(tnm_layout *l, const tnm_syntax *node, size_t indent,
+                        const tnm_schema *schema);
+
+/* Begins a line, unless nothing was written yet. */
+static void begin_line(tnm_layout *l, size_t indent) {
+  if (l->out->n > 0 && l->out->s[l->out->n - 1] != '\n')
+    tn__buf_bytes(l->out, "\n", 1);
+  for (size_t i = 0; i < indent; ++i) tn__buf_bytes(l->out, " ", 1);
+  l->kept = false;
+}
+
+static void empty_line(tnm_layout *l) {
+  if (l->out->n == 0 || l->kept) return;
+  begin_line(l, 0);
+  tn__buf_bytes(l->out, "\n", 1);
+}
+
+/* `first` may not begin with an empty line. */
+static void write_comments(tnm_layout *l, const tnm_comment *comments,
+                           size_t indent, bool first) {
+  for (const tnm_comment *c = comments; c != NULL; c = c->next) {
+    if (c->blank && !first) empty_line(l);
+    begin_line(l, indent);
+    tnm_copy(l, c->begin, c->end);
+    first = false;
+  }
+}
+
+static bool is_block(const tnm_layout *l, const tnm_syntax *node,
+                     const tnm_schema *schema, size_t column) {
+  if (node->kind != TNM_LIST && node->kind != TNM_MAP) return false;
+  return !node->flow || tnm_becomes_block(l, node, schema, column);
+}
+
+/* Comments on the first entry of a block that begins behind a dash stand above
+ * the dash. */
+static void write_lead(tnm_layout *l, const tnm_syntax *node, size_t indent,
+                       bool *first) {
+  write_comments(l, node->before, indent, *first);
+  *first = *first && node->before == NULL;
+}
+
+/* What stood behind brackets that became a block stands behind its key, far
+ * from the column that it had. */
+static void write_moved(tnm_layout *l, const tnm_comment *comments) {
+  if (comments == NULL) return;
+  tnm_comment near = *comments;
+  near.column = 1;
+  tnm_comments_behind(l, &near, TNM_GAP);
+}
+
+static void write_entry_value(tnm_layout *l, const tnm_syntax *node,
+                              size_t indent, const tnm_schema *schema) {
+  if (node->begin != node->end || node->kind != TNM_SCALAR)
+    tn__buf_bytes(l->out, " ", 1);
+  if (!is_block(l, node, schema, tnm_column(l))) {
+    tnm_write_value(l, node, indent, schema);
+    if (!node->block) tnm_comments_behind(l, node->head, TNM_GAP);
+    tnm_comments_behind(l, node->trail, TNM_GAP);
+    return;
+  }
+  if (l->out->n > 0 && l->out->s[l->out->n - 1] == ' ') --l->out->n;
+  tnm_comments_behind(l, node->head, TNM_GAP);
+  if (node->flow) write_moved(l, node->trail);
+  write_block(l, node, indent + TNM_INDENT, schema);
+}
+
+static void write_map(tnm_layout *l, const tnm_syntax *node, size_t indent,
+                      const tnm_schema *schema, bool behind_dash) {
+  tnm_syntax **children = tnm_ordered(l->arena, schema, node);
+  bool first = true;
+  for (size_t i = 0; i < node->n && children != NULL; ++i) {
+    const tnm_syntax *c = children[i];
+    if (i > 0 || !behind_dash) {
+      write_lead(l, c, indent, &first);
+      if (c->blank && !first) empty_line(l);
+      begin_line(l, indent);
+    }
+    first = false;
+    tnm_copy(l, c->key, c->key_end);
+    tn__buf_bytes(l->out, ":", 1);
+    write_entry_value(l, c, indent, tnm_schema_below(schema, c->name));
+  }
+}
+
+/* A block behind a dash: what stands above its first line, in this order. */
+static void write_item_lead(tnm_layout *l, const tnm_syntax *node,
+                            size_t indent, const tnm_schema *schema,
+                            bool *first) {
+  write_lead(l, node, indent, first);
+  if (!is_block(l, node, schema, indent + TNM_INDENT)) return;
+  write_comments(l, node->head, indent, *first);
+  write_comments(l, node->flow ? node->trail : NULL, indent, *first);
+  *first = *first && node->head == NULL && (!node->flow || !node->trail);
+  if (node->kind == TNM_LIST || node->n == 0) return;
+  tnm_syntax **children = tnm_ordered(l->arena, schema, node);
+  if (children != NULL) write_lead(l, children[0], indent, first);
+}
+
+static void write_item(tnm_layout *l, const tnm_syntax *node, size_t indent,
+                       const tnm_schema *schema) {
+  tn__buf_bytes(l->out, "- ", 2);
+  if (!is_block(l, node, schema, indent + TNM_INDENT)) {
+    tnm_write_value(l, node, indent, schema);
+    if (!node->block) tnm_comments_behind(l, node->head, TNM_GAP);
+    tnm_comments_behind(l, node->trail, TNM_GAP);
+    return;
+  }
+  if (node->kind == TNM_MAP) {
+    write_map(l, node, indent + TNM_INDENT, schema, true);
+    write_comments(l, node->tail, indent + TNM_INDENT, false);
+    return;
+  }
+  --l->out->n;
+  write_block(l, node, indent + TNM_INDENT, schema);
+}
+
+static void write_list(tnm_layout *l, const tnm_syntax *node, size_t indent,
+                       const tnm_schema *schema) {
+  bool first = true;
+  for (const tnm_syntax *c = node->first; c != NULL; c = c->next) {
+    const bool blank = c->blank && c != node->first;
+    write_item_lead(l, c, indent, schema, &first);
+    if (blank && !first) empty_line(l);
+    first = false;
+    begin_line(l, indent);
+    write_item(l, c, indent, schema);
+  }
+}
+
+static void write_block(tnm_layout *l, const tnm_syntax *node, size_t indent,
+                        const tnm_schema *schema) {
+  if (node->kind == TNM_MAP)
+    write_map(l, node, indent, schema, false);
+  else
+    write_list(l, node, indent, schema);
+  write_comments(l, node->tail, indent, false);
+}
+
+/* --------------------------------------------------------------- documents */
+
+static void write_page(tnm_layout *l, const tnm_page *page, bool first) {
+  const tnm_syntax *root = page->root;
+  const tnm_schema *schema = tnm_schema_document(root);
+  write_comments(l, page->above, 0, first);
+  if (page->marked || !first) {
+    begin_line(l, 0);
+    tn__buf_bytes(l->out, "---", 3);
+    tnm_comments_behind(l, page->mark, 1);
+  }
+  write_comments(l, page->top, 0, true);
+  if (root == NULL) return;
+  if (page->blank && page->top != NULL) empty_line(l);
+  if (is_block(l, root, schema, 0)) {
+    write_block(l, root, 0, schema);
+    write_comments(l, root->trail, 0, false);
+    return;
+  }
+  if (root->begin == root->end && root->kind == TNM_SCALAR) return;
+  begin_line(l, 0);
+  tnm_write_value(l, root, 0, schema);
+  tnm_comments_behind(l, root->trail, TNM_GAP);
+  write_comments(l, root->tail, 0, false);
+}
+
+static bool write_pages(tn__arena *arena, const char *text, size_t n,
+                        tn__buf *out) {
+  tnm_layout l = {.arena = arena, .text = text, .out = out};
+  const tnm_page *pages = tnm_syntax_read(arena, text, n);
+  for (const tnm_page *p = pages; p != NULL; p = p->next)
+    write_page(&l, p, p == pages);
+  if (pages == NULL && !arena->failed) tn__buf_bytes(out, text, n);
+  if (out->n > 0 && out->s[out->n - 1] != '\n') tn__buf_bytes(out, "\n", 1);
+  return !arena->failed && !out->failed;
+}
+
+/* ------------------------------------------------------------- the meaning */
+
+static bool is_same(const tnm_tree *a, const tnm_tree *b);
+
+static bool is_same_map(const tnm_tree *a, const tnm_tree *b) {
+  for (const tnm_tree *c = a->first; c != NULL; c = c->next) {
+    const tnm_tree *other = tnm_tree_get(b, c->key);
+    if (other == NULL || !is_same(c, other)) return false;
+  }
+  return true;
+}
+
+static bool is_same_list(const tnm_tree *a, const tnm_tree *b) {
+  const tnm_tree *d = b->first;
+  for (const tnm_tree *c = a->first; c != NULL; c = c->next, d = d->next)
+    if (!is_same(c, d)) return false;
+  return true;
+}
+
+/* Whether two trees differ in nothing but the order of keys. */
+static bool is_same(const tnm_tree *a, const tnm_tree *b) {
+  if (a->kind != b->kind || a->n != b->n) return false;
+  if (a->kind == TNM_SCALAR)
+    return a->plain == b->plain && strcmp(a->text, b->text) == 0;
+  return a->kind == TNM_MAP ? is_same_map(a, b) : is_same_list(a, b);
+}
+
+static bool is_same_text(tn__arena *arena, tnm_diags *diags, const char *name,
+                         const tnm_tree *before, const tn__buf *after) {
+  tnm_tree *tree;
+  const uint32_t file = tnm_diags_file(diags, name, after->s, after->n);
+  if (!tnm_tree_read(arena, diags, file, &tree)) return false;
+  const tnm_tree *a = before, *b = tree;
+  for (; a != NULL && b != NULL; a = a->next, b = b->next)
+    if (!is_same(a, b)) return false;
+  return a == NULL && b == NULL;
+}
+
+/* Reads the result again, apart from the messages for the user. */
+static tn_code prove(tn__arena *arena, const char *name, const tnm_tree *before,
+                     const tn__buf *after) {
+  tnm_diags *diags = tnm_diags_create(arena->env);
+  if (diags == NULL) return TN_OUT_OF_MEMORY;
+  const bool same = is_same_text(arena, diags, name, before, after);
+  const bool failed = arena->failed || tnm_diags_failed(diags);
+  tnm_diags_release(diags);
+  if (failed) return tn__fail_memory(after->n, "a formatted manifest");
+  if (same) return TN_OK;
+  return tn__fail(TN_INTERNAL,
+                  "%s: it would mean something else once formatted, so it was "
+                  "left as it is; please report it with the file",
+                  name);
+}
+
+tn_code tnm_layout_text(const tn__env *env, tnm_diags *diags, uint32_t file,
+                        const char *name, tn__buf *out) {
+  tn__arena arena;
+  tnm_tree *before;
+  size_t n;
+  const size_t errors = tnm_diags_errors(diags);
+  const char *text = tnm_diags_text(diags, file, &n);
+  tn__arena_init(&arena, env);
+  tn_code code = TN_INVALID;
+  if (tnm_text_check(diags, file, text, n) &&
+      tnm_tree_read(&arena, diags, file, &before) &&
+      tnm_diags_errors(diags) == errors)
+    code = write_pages(&arena, text, n, out)
+               ? prove(&arena, name, before, out)
+               : tn__fail_memory(n, "a formatted manifest");
+  if (arena.failed) code = tn__fail_memory(n, "a formatted manifest");
+  tn__arena_deinit(&arena);
+  return code;
+}

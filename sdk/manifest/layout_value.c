@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Writes one value of a manifest: a scalar as it stands, and what stands in
+ * brackets on one line, or on as many as it needs. Blocks are layout.c's.
+ */
+#include <string.h>
+
+#include "layout.h"
+
+/* --------------------------------------------------------------- the output */
+
+static size_t width_of(const char *text, size_t n) {
+  size_t width = 0;
+  for (size_t i = 0; i < n; ++i)
+    width += ((unsigned char)text[i] & 0xc0u) != 0x80u;
+  return width;
+}
+
+size_t tnm_column(const tnm_layout *l) {
+  size_t begin = l->out->n;
+  while (begin > 0 && l->out->s[begin - 1] != '\n') --begin;
+  return width_of(l->out->s + begin, l->out->n - begin);
+}
+
+void tnm_copy(tnm_layout *l, size_t begin, size_t end) {
+  tn__buf_bytes(l->out, l->text + begin, end - begin);
+}
+
+static void blanks(tnm_layout *l, size_t n) {
+  for (size_t i = 0; i < n; ++i) tn__buf_bytes(l->out, " ", 1);
+}
+
+void tnm_new_line(tnm_layout *l, size_t indent) {
+  tn__buf_bytes(l->out, "\n", 1);
+  blanks(l, indent);
+}
+
+void tnm_comments_behind(tnm_layout *l, const tnm_comment *comments,
+                         size_t gap) {
+  if (comments == NULL) return;
+  const size_t wanted = comments->column - 1;
+  const size_t least = tnm_column(l) + gap;
+  const size_t column = wanted > least ? wanted : least;
+  for (const tnm_comment *c = comments; c != NULL; c = c->next) {
+    if (c != comments) tn__buf_bytes(l->out, "\n", 1);
+    blanks(l, column - tnm_column(l));
+    tnm_copy(l, c->begin, c->end);
+  }
+}
+
+/* ----------------------------------------------------------------- scalars */
+
+/* The next line of a text in pieces: [*begin, *end) without the blanks around
+ * it. False at the end. */
+typedef struct pieces {
+  const char *text;
+  size_t at;
+  size_t stop;
+  size_t begin;
+  size_t end;
+} pieces;
+
+static bool next_piece(pieces *p) {
+  if (p->at > p->stop) return false;
+  size_t eol = p->at;
+  while (eol < p->stop && p->text[eol] != '\n') ++eol;
+  p->begin = p->at;
+  p->end = eol;
+  p->at = eol + 1;
+  while (p->begin < p->end && p->text[p->begin] == ' ') ++p->begin;
+  while (p->end > p->begin && strchr(" \r", p->text[p->end - 1]) != NULL)
+    --p->end;
+  return true;
+}
+
+static pieces pieces_of(const tnm_layout *l, const tnm_syntax *node) {
+  return (pieces){.text = l->text, .at = node->begin, .stop = node->end};
+}
+
+static bool is_one_line(const tnm_layout *l, const tnm_syntax *node) {
+  return memchr(l->text + node->begin, '\n', node->end - node->begin) == NULL;
+}
+
+/* Lines fold into one where none is empty and none ends in an escape. */
+static bool folds(const tnm_layout *l, const tnm_syntax *node) {
+  pieces p = pieces_of(l, node);
+  while (next_piece(&p))
+    if (p.begin == p.end || l->text[p.end - 1] == '\\') return false;
+  return true;
+}
+
+static void write_folded(tnm_layout *l, const tnm_syntax *node) {
+  pieces p = pieces_of(l, node);
+  for (bool first = true; next_piece(&p); first = false) {
+    blanks(l, first ? 0 : 1);
+    tnm_copy(l, p.begin, p.end);
+  }
+}
+
+/* In as many lines as it has. */
+static void write_lines(tnm_layout *l, const tnm_syntax *node, size_t indent) {
+  pieces p = pieces_of(l, node);
+  for (bool first = true; next_piece(&p); first = false) {
+    if (!first) tnm_new_line(l, p.begin < p.end ? indent : 0);
+    tnm_copy(l, p.begin, p.end);
+  }
+}
+
+/* The number behind a `|`, which counts from the indentation of the entry. */
+static size_t stated_indent(const tnm_layout *l, const tnm_syntax *node,
+                            size_t header) {
+  for (size_t i = node->begin; i < header; ++i)
+    if (l->text[i] >= '1' && l->text[i] <= '9')
+      return (size_t)(l->text[i] - '0');
+  return 0;
+}
+
+static size_t indent_of_lines(const tnm_layout *l, size_t at, size_t end) {
+  while (at < end) {
+    size_t blank = 0;
+    while (at + blank < end && l->text[at + blank] == ' ') ++blank;
+    if (at + blank < end && strchr("\r\n", l->text[at + blank]) == NULL)
+      return blank;
+    while (at < end && l->text[at] != '\n') ++at;
+    ++at;
+  }
+  return 0;
+}
+
+/* One line of a `|` text; blanks beyond the indentation are its own. */
+static size_t write_text_line(tnm_layout *l, size_t at, size_t end,
+                              const size_t indents[2]) {
+  size_t eol = at;
+  while (eol < end && l->text[eol] != '\n') ++eol;
+  const size_t next = eol + 1;
+  while (eol > at && l->text[eol - 1] == '\r') --eol;
+  size_t begin = at;
+  while (begin < eol && begin - at < indents[0] && l->text[begin] == ' ')
+    ++begin;
+  tnm_new_line(l, begin < eol ? indents[1] : 0);
+  tnm_copy(l, begin, eol);
+  return next;
+}
+
+static void write_text(tnm_layout *l, const tnm_syntax *node, size_t indent) {
+  size_t eol = node->begin, header = 0;
+  while (eol < node->end && l->text[eol] != '\n') ++eol;
+  while (node->begin + header < eol &&
+         strchr(" #\r", l->text[node->begin + header]) == NULL)
+    ++header;
+  tnm_copy(l, node->begin, node->begin + header);
+  tnm_comments_behind(l, node->head, TNM_GAP);
+  const size_t stated = stated_indent(l, node, node->begin + header);
+  const size_t indents[2] = {
+      indent_of_lines(l, eol + 1, node->end),
+      indent + (stated != 0 ? stated : TNM_INDENT),
+  };
+  const size_t own[2] = {
+      stated != 0 ? node->column - 1 + stated : indents[0],
+      indents[1],
+  };
+  size_t end = node->end;
+  while (end > eol && strchr("\r\n", l->text[end - 1]) != NULL) --end;
+  for (size_t at = eol + 1; at <= end && eol < end;)
+    at = write_text_line(l, at, end, stated != 0 ? own : indents);
+  l->kept = end < node->end;
+  for (size_t at = end; at < node->end; ++at)
+    if (l->text[at] == '\n') tn__buf_bytes(l->out, "\n", 1);
+}
+
+/* ---------------------------------------------------------------- brackets */
+
+/* A key in braces may do without a value, and then without a colon. The blank
+ * behind it stays: without it, prose before it would go on with it. */
+static void write_colon(tnm_layout *l, const tnm_syntax *node) {
+  const bool empty = node->kind == TNM_SCALAR && node->begin == node->end;
+  const char *gap = l->text + node->key_end;
+  const size_t n = empty ? node->begin - node->key_end : 0;
+  if (!empty || memchr(gap, ':', n) != NULL)
+    tn__buf_bytes(l->out, ": ", 2);
+  else if (n > 0)
+    tn__buf_bytes(l->out, " ", 1);
+}
+
+/* Written on one line, into a buffer. False if that is not possible. */
+static bool write_flat(tnm_layout *l, const tnm_syntax *node,
+                       const tnm_schema *schema) {
+  if (node->commented || node->block) return false;
+  if (node->kind == TNM_SCALAR) {
+    write_folded(l, node);
+    return is_one_line(l, node) || folds(l, node);
+  }
+  const bool map = node->kind == TNM_MAP;
+  tnm_syntax **children = tnm_ordered(l->arena, map ? schema : NULL, node);
+  bool fine = children != NULL;
+  tn__buf_bytes(l->out, map ? "{" : "[", 1);
+  for (size_t i = 0; i < node->n && fine; ++i) {
+    const tnm_syntax *c = children[i];
+    if (i > 0) tn__buf_bytes(l->out, ", ", 2);
+    tnm_copy(l, c->key, c->key_end);
+    if (map) write_colon(l, c);
+    fine = write_flat(l, c, map ? tnm_schema_below(schema, c->name) : schema);
+  }
+  tn__buf_bytes(l->out, map ? "}" : "]", 1);
+  return fine;
+}
+
+/* Columns that a value takes on one line; SIZE_MAX if it cannot. */
+static size_t flat_width(const tnm_layout *l, const tnm_syntax *node,
+                         const tnm_schema *schema) {
+  tn__buf buf;
+  tn__buf_init(&buf, l->arena->env);
+  tnm_layout flat = {.arena = l->arena, .text = l->text, .out = &buf};
+  const bool fine = write_flat(&flat, node, schema);
+  const size_t width = fine ? width_of(buf.s, buf.n) : SIZE_MAX;
+  l->out->failed |= buf.failed;
+  tn__buf_deinit(&buf);
+  return width;
+}
+
+static bool fits(const tnm_layout *l, const tnm_syntax *node,
+                 const tnm_schema *schema, size_t column) {
+  const size_t width = flat_width(l, node, schema);
+  return width != SIZE_MAX && column + width <= TNM_MAX_LINE;
+}
+
+static bool holds_map(const tnm_syntax *node) {
+  for (const tnm_syntax *c = node->first; c != NULL; c = c->next)
+    if (c->kind == TNM_MAP || holds_map(c)) return true;
+  return false;
+}
+
+static bool is_broken(const tnm_syntax *node) {
+  for (const tnm_syntax *c = node->first; c != NULL; c = c->next)
+    if ((c != node->first && c->broken) || is_broken(c)) return true;
+  return false;
+}
+
+bool tnm_becomes_block(const tnm_layout *l, const tnm_syntax *node,
+                       const tnm_schema *schema, size_t column) {
+  if (!node->flow || node->commented || node->n == 0) return false;
+  if (node->kind == TNM_LIST && !holds_map(node)) return false;
+  return !fits(l, node, schema, column);
+}
+
+/* A list of numbers: the author's lines stay, and longer ones are broken. */
+static void write_filled(tnm_layout *l, const tnm_syntax *node) {
+  if (node->kind != TNM_LIST) {
+    (void)write_flat(l, node, NULL);
+    return;
+  }
+  tn__buf_bytes(l->out, "[", 1);
+  const size_t column = tnm_column(l);
+  for (const tnm_syntax *c = node->first; c != NULL; c = c->next) {
+    if (c != node->first) {
+      const size_t width = flat_width(l, c, NULL);
+      tn__buf_bytes(l->out, ",", 1);
+      if (c->broken || width > TNM_MAX_LINE ||
+          tnm_column(l) + width + 2 > TNM_MAX_LINE)
+        tnm_new_line(l, column);
+      else
+        blanks(l, 1);
+    }
+    write_filled(l, c);
+  }
+  tn__buf_bytes(l->out, "]", 1);
+}
+
+/* What holds comments stays as it is, moved as a whole. */
+static void write_as_is(tnm_layout *l, const tnm_syntax *node, size_t indent) {
+  const size_t now = tnm_column(l) + 1;
+  pieces p = pieces_of(l, node);
+  for (bool first = true; next_piece(&p); first = false) {
+    if (first) {
+      tnm_copy(l, p.begin, p.end);
+      continue;
+    }
+    size_t column = 0;
+    while (p.begin > column && l->text[p.begin - column - 1] == ' ') ++column;
+    size_t moved = column + now;
+    moved = moved > node->column + indent ? moved - node->column : indent + 1;
+    tnm_new_line(l, p.begin < p.end ? moved : 0);
+    tnm_copy(l, p.begin, p.end);
+  }
+}
+
+void tnm_write_value(tnm_layout *l, const tnm_syntax *node, size_t indent,
+                     const tnm_schema *schema) {
+  if (node->block)
+    write_text(l, node, indent);
+  else if (node->kind == TNM_SCALAR)
+    write_lines(l, node, indent + TNM_INDENT);
+  else if (node->commented)
+    write_as_is(l, node, indent);
+  else if (node->kind == TNM_LIST && !holds_map(node) &&
+           (is_broken(node) || !fits(l, node, schema, tnm_column(l))))
+    write_filled(l, node);
+  else
+    (void)write_flat(l, node, schema);
+}

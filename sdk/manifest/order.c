@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * In which order the keys of a manifest stand: that of the schema's table.
+ * Where keys are names (types, operands, formulas), the author's order stays,
+ * for it may be ABI.
+ */
+#include <string.h>
+
+#include "layout.h"
+
+/* Which schema rules what stands below a key. */
+typedef struct step {
+  const tnm_schema *from;
+  const char *key;
+  const tnm_schema *to;
+} step;
+
+#define BELOW_OPERATOR(schema)                        \
+  {&(schema), "deprecated", &tnm_schema_deprecated},  \
+      {&(schema), "params", &tnm_schema_param},       \
+      {&(schema), "inputs", &tnm_schema_input},       \
+      {&(schema), "outputs", &tnm_schema_output},     \
+      {&(schema), "aux", &tnm_schema_aux},            \
+      {&(schema), "require", &tnm_schema_require},    \
+      {&(schema), "gradient", &tnm_schema_gradient},  \
+      {&(schema), "kernels", &tnm_schema_kernel},     \
+      {&(schema), "examples", &tnm_schema_example}, { \
+    &(schema), "gradcheck", &tnm_schema_gradcheck     \
+  }
+
+static const step steps[] = {
+    BELOW_OPERATOR(tnm_schema_operator),
+    BELOW_OPERATOR(tnm_schema_family),
+    BELOW_OPERATOR(tnm_schema_member),
+    {&tnm_schema_family, "each", &tnm_schema_member},
+    {&tnm_schema_kernels_for, "kernels", &tnm_schema_kernel},
+    {&tnm_schema_kernel, "state", &tnm_schema_state},
+    {&tnm_schema_kernel, "workspace", &tnm_schema_workspace},
+    {&tnm_schema_kernel, "options", &tnm_schema_param},
+    {&tnm_schema_param, "deprecated", &tnm_schema_deprecated},
+    {&tnm_schema_input, "deprecated", &tnm_schema_deprecated},
+    {&tnm_schema_output, "deprecated", &tnm_schema_deprecated},
+    {&tnm_schema_aux, "deprecated", &tnm_schema_deprecated},
+};
+
+const tnm_schema *tnm_schema_below(const tnm_schema *schema, const char *key) {
+  if (schema == NULL || key == NULL) return NULL;
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; ++i)
+    if (steps[i].from == schema && strcmp(steps[i].key, key) == 0)
+      return steps[i].to;
+  return NULL;
+}
+
+static bool has(const tnm_syntax *map, const char *key) {
+  for (const tnm_syntax *c = map->first; c != NULL; c = c->next)
+    if (c->name != NULL && strcmp(c->name, key) == 0) return true;
+  return false;
+}
+
+const tnm_schema *tnm_schema_document(const tnm_syntax *root) {
+  if (root == NULL || root->kind != TNM_MAP) return NULL;
+  if (has(root, "op")) return &tnm_schema_operator;
+  if (has(root, "family")) return &tnm_schema_family;
+  if (has(root, "kernels_for")) return &tnm_schema_kernels_for;
+  return has(root, "plugin") ? &tnm_schema_plugin : NULL;
+}
+
+/* An example names its operands between `params` and `grad`; elsewhere a key
+ * that the schema does not have is a mistake, and goes to the end. */
+static size_t rank_of(const tnm_schema *schema, const char *name) {
+  size_t rank = 0;
+  for (const tnm_key *key = schema->keys; key->name != NULL; ++key, rank += 2)
+    if (strcmp(key->name, name) == 0) return rank;
+  return schema == &tnm_schema_example ? 3 : rank;
+}
+
+tnm_syntax **tnm_ordered(tn__arena *arena, const tnm_schema *schema,
+                         const tnm_syntax *map) {
+  tnm_syntax **out = tn__arena_alloc(arena, (map->n + 1) * sizeof *out);
+  size_t n = 0;
+  if (out == NULL) return NULL;
+  for (tnm_syntax *c = map->first; c != NULL; c = c->next) {
+    size_t at = n++;
+    while (schema != NULL && at > 0 && c->name != NULL &&
+           out[at - 1]->name != NULL &&
+           rank_of(schema, out[at - 1]->name) > rank_of(schema, c->name)) {
+      out[at] = out[at - 1];
+      --at;
+    }
+    out[at] = c;
+  }
+  return out;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * syntax.h: a manifest as it is written: where every key and value stands in
+ * the bytes of its file, in which style, and the comments around it. tree.c
+ * reads what a manifest means and forgets all that; `opgen fmt` needs it. For
+ * syntax.c and layout*.c.
+ */
+#ifndef TENON_MANIFEST_SYNTAX_H_
+#define TENON_MANIFEST_SYNTAX_H_
+
+#include "front.h"
+
+/* One comment: from its `#` to the last character that is no blank. */
+typedef struct tnm_comment {
+  struct tnm_comment *next;
+  size_t begin; /* bytes in the file */
+  size_t end;
+  uint32_t column; /* from 1, in code points */
+  bool blank;      /* an empty line stands before it */
+} tnm_comment;
+
+/* A value with its key, if it has one. Offsets are bytes in the file. */
+typedef struct tnm_syntax {
+  struct tnm_syntax *next;
+  struct tnm_syntax *first; /* children */
+  struct tnm_syntax *last;
+  size_t n;
+  int kind;         /* TNM_SCALAR, TNM_LIST, TNM_MAP */
+  bool plain;       /* a scalar without quotes */
+  bool flow;        /* a list or mapping in brackets */
+  bool block;       /* a scalar behind `|` or `>` */
+  bool commented;   /* brackets that hold a comment */
+  bool broken;      /* within brackets: begins on a line of its own */
+  bool blank;       /* an empty line stands before it */
+  const char *name; /* the key as text, or NULL */
+  size_t key;       /* the key as written; key_end is key if there is none */
+  size_t key_end;
+  size_t begin; /* the value as written, for a scalar and for brackets */
+  size_t end;
+  uint32_t column; /* of a block's first key or dash or of a bracket, from 1;
+                      of a scalar: that of what it stands in */
+  tnm_comment *before; /* lines above it */
+  tnm_comment *head;   /* behind a key or a `|` whose value stands below */
+  tnm_comment *trail;  /* behind its last line */
+  tnm_comment *tail;   /* lines below the last child of a block */
+} tnm_syntax;
+
+/* One YAML document. */
+typedef struct tnm_page {
+  struct tnm_page *next;
+  bool marked;        /* begins with `---` */
+  tnm_comment *above; /* lines before the `---` */
+  tnm_comment *mark;  /* behind the `---` */
+  tnm_comment *top;   /* lines before the first entry */
+  bool blank;         /* an empty line between them and the entry */
+  tnm_syntax *root;
+} tnm_page;
+
+/* Reads a text that tnm_tree_read has accepted. NULL if memory ran out. */
+tnm_page *tnm_syntax_read(tn__arena *arena, const char *text, size_t n);
+
+#endif /* TENON_MANIFEST_SYNTAX_H_ */
