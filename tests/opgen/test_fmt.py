@@ -132,7 +132,8 @@ def commented(text, dice):
 def spaced(text, dice):
     lines, result = text.splitlines(), []
     for line, inside in zip(lines, in_text(lines)):
-        if not inside and '"' not in line and "#" not in line:
+        prose = '"' in line or re.match(r" *(summary|doc):", line)
+        if not inside and not prose and "#" not in line:
             line = re.sub(r"([\[{])(?=\S)",
                           lambda m: m[1] + " " * dice.randint(0, 2), line)
             line = re.sub(r", (?=\w+: |\[)",
