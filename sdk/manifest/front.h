@@ -322,9 +322,4 @@ const tn_op *tnm_find_target(tnm_reader *reader, const tnm_tree *node);
  * message or when memory ran out. */
 tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path);
 
-/* The tables in the note of a built plugin. TN_IO with the system's text, or
- * TN_PLUGIN with one that names the file. */
-tn_code tnm_read_note(tn__arena *arena, const char *path,
-                      const tn_plugin **out);
-
 #endif /* TENON_MANIFEST_FRONT_H_ */

@@ -176,7 +176,7 @@ tnm_operator *tnm_lower_one(tnm_reader *reader, const tnm_tree *doc,
   if (lower.op == NULL || lower.out == NULL) return NULL;
   lower.out->op = lower.op;
   lower.out->parent = parent;
-  lower.out->doc = doc;
+  lower.out->tree = doc;
   read_head(&lower);
   if (!register_name(reader, lower.out)) return NULL;
   refuse_binding(&lower);

@@ -160,7 +160,7 @@ static tnm_tree *dtypes(writer *w) {
         append(list, scalar(w, tn__dtype_names[bit]));
     put(w, map, op->dtype_vars[i]->name, list);
   }
-  const tnm_tree *own = tnm_tree_get(w->of->doc, "dtypes");
+  const tnm_tree *own = tnm_tree_get(w->of->tree, "dtypes");
   if (own != NULL) put_copy(w, map, own, "compute");
   return map;
 }
@@ -232,7 +232,7 @@ static tnm_tree *write_down(writer *w, const char *name) {
   put_text(w, map, "summary",
            tnm_format(w->arena, "Gradient%s of %s",
                       op->n_inputs == 1 ? "" : "s", op->name));
-  put_copy(w, map, w->of->doc, "params");
+  put_copy(w, map, w->of->tree, "params");
   put(w, map, "dtypes", dtypes(w));
   put(w, map, "inputs", inputs(w));
   put(w, map, "outputs", outputs(w));
@@ -242,7 +242,7 @@ static tnm_tree *write_down(writer *w, const char *name) {
 }
 
 static bool is_derivable(const tnm_operator *o) {
-  if (o->op == NULL || o->generated_backward == NULL || o->doc == NULL)
+  if (o->op == NULL || o->generated_backward == NULL || o->tree == NULL)
     return false;
   if (o->op->flags & TN_OP_BACKWARD_ONLY) return false;
   for (uint32_t i = 0; i < o->op->n_inputs; ++i)

@@ -14,6 +14,7 @@
  *        shape.c    patterns and conditions -> tn_node programs
  *        lower*.c   tree -> tn_plugin tables and tnm_operator
  *        note.c     the tables of a built plugin, for kernels_for
+ *        place.c    where something of an operator is written
  *        syntax.c, order.c, layout*.c
  *                   a manifest as it is written, and in canonical form
  *        tables.c   op.h as data: the members of every struct
@@ -213,11 +214,18 @@ typedef struct tnm_operator {
   const tn_dtype *compute; /* per dtype variable, the type that generated
                               kernels compute in; TN_DTYPE_UNKNOWN: f32 for f16
                               and bf16, otherwise the type itself */
+  const struct tnm_tree *tree; /* the document, with what a family shares */
   tnm_pos pos;
-  const struct tnm_tree *doc;        /* its mapping, for sdk/manifest */
   const struct tnm_operator *parent; /* the operator whose gradient this one
                                         is, if opgen derived it; else NULL */
 } tnm_operator;
+
+/* Where something of an operator is written. `path` leads there, ended by NULL:
+ * in a mapping by key, in a list by the item's `name`, `that` or text, as in
+ * {"params", "pad", "default", NULL}. What the manifest does not hold is passed
+ * over at the end: then the place is that of what should hold it. A list that
+ * begins below its key is where the key is. */
+tnm_pos tnm_place(const tnm_operator *op, const char *const *path);
 
 /* A whole plugin: plugin.yaml and everything it lists. */
 typedef struct tnm_plugin {
@@ -275,6 +283,11 @@ tn_code tnm_read_file(const tn__env *env, const char *path, size_t max,
  * What keys and values mean is not asked. */
 tn_code tnm_layout_text(const tn__env *env, tnm_diags *diags, uint32_t file,
                         const char *name, tn__buf *out) TN_MUST_USE;
+
+/* The tables in the note of a built plugin, in `arena`. TN_IO with the system's
+ * text, or TN_PLUGIN with one that names the file. */
+tn_code tnm_read_note(tn__arena *arena, const char *path,
+                      const tn_plugin **out);
 
 /* ------------------------------------------------------------------- codec */
 

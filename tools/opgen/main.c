@@ -57,6 +57,20 @@ static const char fmt_options[] =
     "and\n"
     "found to mean the same.\n";
 
+static const char diff_options[] =
+    "OLD and NEW are each a plugin.yaml, a folder that holds one, or a built\n"
+    "plugin. What does not exist may be REV:PATH, a folder of a git revision.\n"
+    "\n"
+    "One line per change: the operator, what breaks, the change, and where it\n"
+    "is written in NEW. What breaks is\n"
+    "  ok      nothing: more is possible than before\n"
+    "  note    nothing: a slip of the author's\n"
+    "  doc     nothing: people read something else\n"
+    "  source  calls and names are refused, with a message\n"
+    "  abi     what was compiled against OLD\n"
+    "  model   saved graphs: they compute something else, or not at all\n"
+    "Status: 0 nothing but words changed, 3 minor, 4 major.\n";
+
 static const char explain_options[] =
     "CODE is what stands in brackets behind an error, such as E0012; without\n"
     "it, every code is listed.\n";
@@ -76,6 +90,8 @@ static const command commands[] = {
      TAKES_C | TAKES_WITH, 1, 1, cmd_show, show_options},
     {"fmt", "FILE... [--check]", "bring manifests into canonical form",
      TAKES_CHECK, 1, SIZE_MAX, cmd_fmt, fmt_options},
+    {"diff", "OLD NEW", "classify what changed between two plugins", 0, 2, 2,
+     cmd_diff, diff_options},
     {"explain", "[CODE]", "say more about an error", 0, 0, 1, cmd_explain,
      explain_options},
 };

@@ -16,7 +16,13 @@
 
 #include "manifest.h"
 
-enum { EXIT_FINE = 0, EXIT_ERRORS = 1, EXIT_USAGE = 2 };
+enum {
+  EXIT_FINE = 0,
+  EXIT_ERRORS = 1,
+  EXIT_USAGE = 2,
+  EXIT_MINOR = 3, /* `opgen diff` */
+  EXIT_MAJOR = 4
+};
 
 /* --------------------------------------------------------------- arguments */
 
@@ -68,6 +74,7 @@ int cmd_check(const opgen_args *args);
 int cmd_show(const opgen_args *args);
 int cmd_explain(const opgen_args *args);
 int cmd_fmt(const opgen_args *args);
+int cmd_diff(const opgen_args *args);
 
 /* Reads a plugin and prints what is to be said about it. NULL if there are
  * errors. */

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Where something of an operator is written, for messages about tables that
+ * were read long before.
+ */
+#include <string.h>
+
+#include "front.h"
+
+static bool says(const tnm_tree *map, const char *key, const char *word) {
+  const tnm_tree *value = tnm_tree_get(map, key);
+  return value != NULL && value->kind == TNM_SCALAR &&
+         strcmp(value->text, word) == 0;
+}
+
+static bool is_item(const tnm_tree *node, const char *word) {
+  if (node->kind == TNM_SCALAR) return strcmp(node->text, word) == 0;
+  return says(node, "name", word) || says(node, "that", word);
+}
+
+static const tnm_tree *step(const tnm_tree *from, const char *word) {
+  if (from->kind == TNM_MAP) return tnm_tree_get(from, word);
+  if (from->kind != TNM_LIST) return NULL;
+  for (const tnm_tree *item = from->first; item != NULL; item = item->next)
+    if (is_item(item, word)) return item;
+  return NULL;
+}
+
+tnm_pos tnm_place(const tnm_operator *op, const char *const *path) {
+  const tnm_tree *at = op->tree;
+  tnm_pos pos = op->pos;
+  for (; at != NULL && *path != NULL; ++path) {
+    const tnm_tree *next = step(at, *path);
+    if (next == NULL) break;
+    pos = next->pos;
+    if (next->kind == TNM_MAP && next->first != NULL)
+      pos = next->first->key_pos;
+    else if (next->kind == TNM_LIST && pos.line != next->key_pos.line &&
+             next->key != NULL)
+      pos = next->key_pos;
+    at = next;
+  }
+  return pos;
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * diff_op.c: what became of the operators of a plugin: which there are and in
+ * which order, what each says of itself, its gradient, and its kernels.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "diff.h"
+
+/* ---------------------------------------------------------------- the heading
+ */
+
+static void compare_interface(diff *d) {
+  const uint32_t was = d->a->interface, is = d->b->interface;
+  if (was == is) return;
+  diff_add(d, is > was ? DIFF_OK : DIFF_ABI, DIFF_AT("interface"),
+           "interface %s %u -> %u", is > was ? "raised" : "lowered", was, is);
+  d->excused = is > was;
+}
+
+static void compare_head(diff *d) {
+  compare_interface(d);
+  diff_lives(d, DIFF_AT("since"), "the operator",
+             (diff_life){d->a->since, d->a->deprecated_since, d->a->use},
+             (diff_life){d->b->since, d->b->deprecated_since, d->b->use});
+  if (!diff_same(d->a->summary, d->b->summary))
+    diff_add(d, DIFF_DOC, DIFF_AT("summary"), "summary changed");
+  if (!diff_same(d->a->doc, d->b->doc))
+    diff_add(d, DIFF_DOC, DIFF_AT("doc"), "doc changed");
+  if (!diff_same(d->a->replaces, d->b->replaces))
+    diff_add(d, DIFF_MODEL, DIFF_AT("replaces"), "replaces changed %s -> %s",
+             diff_text(d->a->replaces, "none"),
+             diff_text(d->b->replaces, "none"));
+  const uint32_t changed =
+      (d->a->flags ^ d->b->flags) & (uint32_t)TN_OP_BACKWARD_ONLY;
+  if (changed != 0)
+    diff_add(d, (d->b->flags & changed) != 0 ? DIFF_SOURCE : DIFF_OK,
+             DIFF_AT("backward_only"), "%s users now",
+             (d->b->flags & changed) != 0 ? "hidden from" : "shown to");
+}
+
+/* --------------------------------------------------------------- the gradient
+ */
+
+static const char *const kinds[] = {"none", "kernel", "graph"};
+
+static uint32_t kind_of(const tn_gradient *g) {
+  return g != NULL && g->kind <= TN_GRADIENT_GRAPH ? g->kind : TN_GRADIENT_NONE;
+}
+
+static const tn_input_gradient *gradient_of(const tn_op *op, const char *name) {
+  for (uint32_t i = 0; op->gradient != NULL && i < op->gradient->n_inputs; ++i)
+    if (i < op->n_inputs && strcmp(op->inputs[i]->name, name) == 0)
+      return op->gradient->inputs[i];
+  return NULL;
+}
+
+static const char *need_name(const tn_op *op, const tn_need *need) {
+  if (need->what == TN_NEED_IN)
+    return need->index < op->n_inputs ? op->inputs[need->index]->name : "";
+  return need->index < op->n_outputs ? op->outputs[need->index]->name : "";
+}
+
+/* Whether `op` keeps what `need` of `other` does, or more of it. */
+static bool is_kept(const tn_op *op, const tn_input_gradient *g,
+                    const tn_op *other, const tn_need *need) {
+  for (uint32_t i = 0; i < g->n_needs; ++i)
+    if (g->needs[i].what == need->what &&
+        g->needs[i].metadata <= need->metadata &&
+        strcmp(need_name(op, &g->needs[i]), need_name(other, need)) == 0)
+      return true;
+  return false;
+}
+
+static const char *need_prefix(const tn_need *need) {
+  return need->what == TN_NEED_GRAD_OUT ? "grad." : "";
+}
+
+static void compare_needs(diff *d, const char *name, const tn_input_gradient *a,
+                          const tn_input_gradient *b) {
+  const char *const *path = DIFF_AT("gradient", "needs", name);
+  for (uint32_t i = 0; i < a->n_needs; ++i)
+    if (!is_kept(d->b, b, d->a, &a->needs[i]))
+      diff_add(d, DIFF_ABI, path, "gradient of `%s` keeps %s%s no more", name,
+               need_prefix(&a->needs[i]), need_name(d->a, &a->needs[i]));
+  for (uint32_t i = 0; i < b->n_needs; ++i)
+    if (!is_kept(d->a, a, d->b, &b->needs[i]))
+      diff_add(d, DIFF_OK, path, "gradient of `%s` keeps %s%s, too", name,
+               need_prefix(&b->needs[i]), need_name(d->b, &b->needs[i]));
+}
+
+static void compare_input_gradient(diff *d, const char *name,
+                                   const tn_input_gradient *a,
+                                   const tn_input_gradient *b) {
+  if (a->stop != b->stop) {
+    diff_add(
+        d, b->stop ? DIFF_MODEL : DIFF_OK, DIFF_AT("gradient", "stop", name),
+        b->stop ? "`%s` has no gradient any more" : "`%s` has a gradient now",
+        name);
+    return;
+  }
+  if (!diff_same(a->formula, b->formula) && a->formula && b->formula)
+    diff_add(d, DIFF_MODEL, DIFF_AT("gradient", "formula", name),
+             "gradient of `%s` changed %s -> %s", name, a->formula, b->formula);
+  else
+    compare_needs(d, name, a, b);
+}
+
+static void compare_gradient(diff *d) {
+  const uint32_t was = kind_of(d->a->gradient), is = kind_of(d->b->gradient);
+  const char *const *path = DIFF_AT("gradient");
+  if (was != is) {
+    diff_add(d,
+             was == TN_GRADIENT_NONE  ? DIFF_OK
+             : is == TN_GRADIENT_NONE ? DIFF_SOURCE
+                                      : DIFF_ABI,
+             path, "gradient changed %s -> %s", kinds[was], kinds[is]);
+    return;
+  }
+  if (is == TN_GRADIENT_NONE) {
+    if (d->a->gradient != NULL && d->b->gradient != NULL &&
+        !diff_same(d->a->gradient->why, d->b->gradient->why))
+      diff_add(d, DIFF_DOC, path, "reason for no gradient changed");
+    return;
+  }
+  for (uint32_t i = 0; i < d->b->n_inputs; ++i) {
+    const char *name = d->b->inputs[i]->name;
+    const tn_input_gradient *a = gradient_of(d->a, name);
+    const tn_input_gradient *b = gradient_of(d->b, name);
+    if (a != NULL && b != NULL) compare_input_gradient(d, name, a, b);
+  }
+}
+
+/* --------------------------------------------------------------- one operator
+ */
+
+static const tnm_operator *manifest_of(const diff_side *side,
+                                       const char *name) {
+  const tnm_plugin *plugin = side->manifests;
+  for (size_t i = 0; plugin != NULL && i < plugin->n_operators; ++i) {
+    const tnm_operator *op = &plugin->operators[i];
+    if (op->op != NULL && strcmp(op->op->name, name) == 0) return op;
+  }
+  return NULL;
+}
+
+static const char *full_name(diff *d, const char *plugin, const char *name) {
+  const size_t n = strlen(plugin) + strlen(name) + 2;
+  char *text = tn__arena_alloc(d->arena, n);
+  if (text != NULL) (void)snprintf(text, n, "%s.%s", plugin, name);
+  return diff_text(text, name);
+}
+
+/* Makes `name` the operator that rows are about. */
+static void turn_to(diff *d, const tn_op *a, const tn_op *b) {
+  const tn_plugin *tables = b != NULL ? d->new->tables : d->old->tables;
+  const char *name = b != NULL ? b->name : a->name;
+  d->a = a;
+  d->b = b;
+  d->excused = false;
+  d->name = full_name(d, tables->name, name);
+  d->written = b != NULL ? manifest_of(d->new, name) : NULL;
+}
+
+static void report_new(diff *d, const diff_match *m, uint32_t i) {
+  char what[96];
+  turn_to(d, NULL, d->new->tables->operators[i]);
+  (void)snprintf(what, sizeof what, "operator `%s`", d->b->name);
+  if (!diff_is_last(m, i))
+    diff_add(d, DIFF_ABI, DIFF_AT("op"), "operator added before others");
+  else if (diff_since(d, DIFF_AT("since"), what, d->b->since))
+    diff_add(d, DIFF_OK, DIFF_AT("op"), "operator added, since %u",
+             d->b->since);
+}
+
+static diff_list names_of(diff *d, const tn_plugin *tables) {
+  const uint32_t n = tables->n_operators;
+  const char **names = tn__arena_alloc(d->arena, (n + 1u) * sizeof *names);
+  for (uint32_t i = 0; i < n && names != NULL; ++i)
+    names[i] = tables->operators[i]->name;
+  return (diff_list){names, n};
+}
+
+static void compare_operators(diff *d, const diff_match *m) {
+  for (uint32_t i = 0; i < m->n_old; ++i) {
+    const tn_op *a = d->old->tables->operators[i];
+    if (m->to_new[i] == DIFF_GONE) {
+      turn_to(d, a, NULL);
+      diff_add(d, DIFF_SOURCE, NULL, "operator removed");
+      continue;
+    }
+    turn_to(d, a, d->new->tables->operators[m->to_new[i]]);
+    if (m->moved[i])
+      diff_add(d, DIFF_ABI, DIFF_AT("op"), "operators[%u] moved to %" PRId64, i,
+               m->to_new[i]);
+    compare_head(d);
+    diff_params(d);
+    diff_operands(d);
+    compare_gradient(d);
+  }
+}
+
+/* ------------------------------------------------------------------- kernels
+ */
+
+/* Kernels are known by id and pass. */
+static const tn_kernel *find_kernel(const tn_plugin *tables,
+                                    const tn_kernel *kernel) {
+  for (uint32_t i = 0; i < tables->n_kernels; ++i) {
+    const tn_kernel *k = tables->kernels[i];
+    if (k->pass == kernel->pass && strcmp(k->id, kernel->id) == 0) return k;
+  }
+  return NULL;
+}
+
+static const char *pass_name(const tn_kernel *kernel) {
+  return kernel->pass == TN_PASS_BACKWARD ? "backward " : "";
+}
+
+static void compare_sets(diff *d, const tn_kernel *a, const tn_kernel *b) {
+  for (uint32_t i = 0; i < a->n_dtype_sets && i < b->n_dtype_sets; ++i) {
+    const uint64_t was = a->dtype_sets[i], is = b->dtype_sets[i];
+    if (was == is) continue;
+    const bool narrow = is != 0 && (was == 0 || (was & ~is) != 0);
+    diff_add(d, narrow ? DIFF_SOURCE : DIFF_OK, DIFF_AT("kernels"),
+             "%skernel %s takes %s types", pass_name(b), b->id,
+             narrow ? "fewer" : "more");
+  }
+}
+
+static void compare_kernel(diff *d, const tn_kernel *a, const tn_kernel *b) {
+  const uint32_t lost = a->flags & ~b->flags;
+  compare_sets(d, a, b);
+  if (a->writes != b->writes)
+    diff_add(d, DIFF_OK, DIFF_AT("kernels"),
+             "%skernel %s writes in other ways; the core lowers the rest",
+             pass_name(b), b->id);
+  if ((lost & TN_KERNEL_DETERMINISTIC) != 0)
+    diff_add(d, DIFF_MODEL, DIFF_AT("kernels"),
+             "%skernel %s is not deterministic any more", pass_name(b), b->id);
+}
+
+/* "nn.convolution@1" is the operator that `turn_to` would name. */
+static void turn_to_kernel(diff *d, const diff_side *side,
+                           const tn_kernel *kernel) {
+  const size_t n = strcspn(kernel->op, "@");
+  const char *dot = strchr(kernel->op, '.');
+  d->excused = false;
+  d->name = diff_text(tn__arena_text(d->arena, kernel->op, n), kernel->op);
+  d->written = NULL;
+  if (dot != NULL && side == d->new && (size_t)(dot - kernel->op) < n)
+    d->written = manifest_of(side, d->name + (dot + 1 - kernel->op));
+}
+
+/* Whether the tables have the operator, with the same interface, or it is
+ * another plugin's. */
+static bool has_operator(diff *d, const tn_plugin *tables,
+                         const tn_kernel *kernel) {
+  const size_t n = strlen(tables->name);
+  if (strncmp(kernel->op, tables->name, n) != 0 || kernel->op[n] != '.')
+    return true;
+  for (uint32_t i = 0; i < tables->n_operators; ++i) {
+    const tn_op *op = tables->operators[i];
+    char interface[16];
+    (void)snprintf(interface, sizeof interface, "@%" PRIu32, op->interface);
+    const char *full = full_name(d, tables->name, op->name);
+    const size_t length = strlen(full);
+    if (strncmp(kernel->op, full, length) == 0 &&
+        strcmp(kernel->op + length, interface) == 0)
+      return true;
+  }
+  return false;
+}
+
+static void compare_kernels(diff *d) {
+  const tn_plugin *old = d->old->tables, *new = d->new->tables;
+  for (uint32_t i = 0; i < old->n_kernels; ++i) {
+    const tn_kernel *a = old->kernels[i], *b = find_kernel(new, a);
+    if (!has_operator(d, new, a)) continue;
+    turn_to_kernel(d, d->new, a);
+    if (b != NULL)
+      compare_kernel(d, a, b);
+    else
+      diff_add(d, DIFF_SOURCE, DIFF_AT("kernels"), "%skernel %s removed",
+               pass_name(a), a->id);
+  }
+  for (uint32_t i = 0; i < new->n_kernels; ++i) {
+    const tn_kernel *b = new->kernels[i];
+    if (find_kernel(old, b) != NULL || !has_operator(d, old, b)) continue;
+    turn_to_kernel(d, d->new, b);
+    diff_add(d, DIFF_OK, DIFF_AT("kernels"), "%skernel %s added", pass_name(b),
+             b->id);
+  }
+}
+
+/* ------------------------------------------------------------------ the plugin
+ */
+
+static void compare_plugin(diff *d) {
+  const tn_plugin *old = d->old->tables, *new = d->new->tables;
+  d->name = new->name;
+  d->written = NULL;
+  d->excused = false;
+  if (strcmp(old->name, new->name) != 0)
+    diff_add(d, DIFF_SOURCE, NULL, "plugin renamed %s -> %s", old->name,
+             new->name);
+  if (!diff_same(old->summary, new->summary))
+    diff_add(d, DIFF_DOC, NULL, "summary of the plugin changed");
+  if (!diff_same(old->license, new->license))
+    diff_add(d, DIFF_DOC, NULL, "license changed %s -> %s",
+             diff_text(old->license, "none"), diff_text(new->license, "none"));
+  if (new->release < old->release)
+    diff_add(d, DIFF_SOURCE, NULL, "release lowered %u -> %u", old->release,
+             new->release);
+  else if (new->release == old->release && d->rows.n > 0)
+    diff_add(d, DIFF_NOTE, NULL,
+             "release is still %u although the plugin changed", new->release);
+}
+
+void diff_operators(diff *d) {
+  diff_match m;
+  const diff_list old = names_of(d, d->old->tables);
+  const diff_list new = names_of(d, d->new->tables);
+  if (d->arena->failed || !diff_match_init(d, &m, old, new) ||
+      !diff_match_finish(d, &m))
+    return;
+  compare_operators(d, &m);
+  for (uint32_t i = 0; i < m.n_new; ++i)
+    if (m.to_old[i] == DIFF_GONE) report_new(d, &m, i);
+  if (strcmp(d->old->tables->name, d->new->tables->name) == 0)
+    compare_kernels(d);
+  compare_plugin(d);
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * diff_operands.c: what became of types, inputs, outputs, states, their shapes,
+ * and of the requirements. Operands are positions for what is compiled, names
+ * for what is saved, and rules for both.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "diff.h"
+
+static const char *const keys[] = {"inputs", "outputs", "aux"};
+static const char *const nouns[] = {"input", "output", "state"};
+
+static const tn_arg *const *args_of(const tn_op *op, uint32_t list) {
+  return list == TN_OPERAND_IN    ? op->inputs
+         : list == TN_OPERAND_OUT ? op->outputs
+                                  : op->aux;
+}
+
+static uint32_t count_of(const tn_op *op, uint32_t list) {
+  return list == TN_OPERAND_IN    ? op->n_inputs
+         : list == TN_OPERAND_OUT ? op->n_outputs
+                                  : op->n_aux;
+}
+
+static const char *operand_name(const tn_op *op, uint32_t list,
+                                uint32_t index) {
+  return index < count_of(op, list) ? args_of(op, list)[index]->name : "";
+}
+
+/* ------------------------------------------------------------------ programs
+ */
+
+/* How many operands of a node are nodes. */
+static int arity(uint32_t op) {
+  switch (op) {
+    case TN_NODE_RANK:
+    case TN_NODE_NEG:
+    case TN_NODE_ABS:
+      return 1;
+    case TN_NODE_SELECT:
+      return 3;
+    default:
+      return op > TN_NODE_NEG ? 2 : 0;
+  }
+}
+
+/* Whether leaves name the same thing, wherever it stands. */
+static bool same_leaf(const diff *d, const tn_node *a, const tn_node *b) {
+  switch (a->op) {
+    case TN_NODE_CONST:
+      return a->value == b->value;
+    case TN_NODE_PARAM:
+      return strcmp(d->a->params[a->a]->name, d->b->params[b->a]->name) == 0;
+    case TN_NODE_OPERAND_RANK:
+    case TN_NODE_OPERAND_SIZE:
+    case TN_NODE_OPERAND_SHAPE:
+      return a->a == b->a &&
+             strcmp(operand_name(d->a, (uint32_t)a->a, (uint32_t)a->b),
+                    operand_name(d->b, (uint32_t)b->a, (uint32_t)b->b)) == 0;
+    case TN_NODE_HAS:
+      return strcmp(operand_name(d->a, TN_OPERAND_IN, (uint32_t)a->a),
+                    operand_name(d->b, TN_OPERAND_IN, (uint32_t)b->a)) == 0;
+    default:
+      return a->a == b->a;
+  }
+}
+
+/* Operands of a node are earlier nodes, so this ends. */
+static bool same_node(const diff *d, uint32_t old, uint32_t new) {
+  const tn_node *a = &d->a->nodes[old], *b = &d->b->nodes[new];
+  const int n = arity(a->op);
+  if (a->op != b->op) return false;
+  if (n == 0) return same_leaf(d, a, b);
+  return same_node(d, (uint32_t)a->a, (uint32_t)b->a) &&
+         (n < 2 || same_node(d, (uint32_t)a->b, (uint32_t)b->b)) &&
+         (n < 3 || same_node(d, (uint32_t)a->c, (uint32_t)b->c));
+}
+
+static bool same_shape(const diff *d, const tn_arg *a, const tn_arg *b) {
+  if (a->shape_kind != b->shape_kind || a->n_terms != b->n_terms ||
+      (a->flags & TN_ARG_DYNAMIC) != (b->flags & TN_ARG_DYNAMIC))
+    return false;
+  if (a->shape_kind == TN_SHAPE_SAME)
+    return a->shape_list == b->shape_list &&
+           strcmp(operand_name(d->a, a->shape_list, a->shape_index),
+                  operand_name(d->b, b->shape_list, b->shape_index)) == 0;
+  for (uint32_t i = 0; i < a->n_terms; ++i)
+    if (a->terms[i].spread != b->terms[i].spread ||
+        !same_node(d, (uint32_t)a->terms[i].node, (uint32_t)b->terms[i].node))
+      return false;
+  return true;
+}
+
+/* --------------------------------------------------------------------- types
+ */
+
+static const char *dtype_of(const tn_op *op, const tn_arg *arg) {
+  if (arg->dtype_param != TN_NONE) return op->params[arg->dtype_param]->name;
+  if (arg->dtype_var != TN_NONE) return op->dtype_vars[arg->dtype_var]->name;
+  return tn__dtype_name(arg->dtype);
+}
+
+static void compare_variable(diff *d, const tn_dtype_var *a,
+                             const tn_dtype_var *b) {
+  const char *const *path = DIFF_AT("dtypes", b->name);
+  const uint64_t gone = a->allowed & ~b->allowed;
+  const uint64_t more = b->allowed & ~a->allowed;
+  if (gone != 0)
+    diff_add(d, DIFF_MODEL, path, "types of `%s` without %s", b->name,
+             diff_dtypes(d, gone));
+  if (more != 0)
+    diff_add(d, DIFF_OK, path, "types of `%s` with %s", b->name,
+             diff_dtypes(d, more));
+}
+
+static void compare_variables(diff *d) {
+  for (uint32_t i = 0; i < d->b->n_dtype_vars; ++i)
+    for (uint32_t k = 0; k < d->a->n_dtype_vars; ++k) {
+      const tn_dtype_var *a = d->a->dtype_vars[k], *b = d->b->dtype_vars[i];
+      if (strcmp(a->name, b->name) != 0) continue;
+      compare_variable(d, a, b);
+      if (i != k)
+        diff_add(d, DIFF_ABI, DIFF_AT("dtypes", b->name),
+                 "type variable `%s` moved to %u", b->name, i);
+    }
+}
+
+/* --------------------------------------------------------------- one operand
+ */
+
+/* The operands that are compared. */
+typedef struct pair {
+  uint32_t list;
+  const tn_arg *a;
+  const tn_arg *b;
+} pair;
+
+/* A flag that appears or goes: what either means. */
+typedef struct flag_rule {
+  uint32_t flag;
+  const char *key;
+  int appears;
+  int goes;
+  const char *appears_text;
+  const char *goes_text;
+} flag_rule;
+
+static const flag_rule flag_rules[] = {
+    {TN_ARG_OPTIONAL, "optional", DIFF_OK, DIFF_SOURCE, "may be absent now",
+     "may not be absent any more"},
+    {TN_ARG_VARIADIC, "variadic", DIFF_ABI, DIFF_ABI, "is any number now",
+     "is exactly one now"},
+    {TN_ARG_HIDDEN, "hidden", DIFF_SOURCE, DIFF_SOURCE, "is hidden now",
+     "is visible now"},
+    {TN_ARG_CONTIGUOUS, "layout", DIFF_OK, DIFF_ABI, "is handed over dense now",
+     "may have any strides now"},
+};
+
+static void compare_flags(diff *d, const pair *p) {
+  for (size_t i = 0; i < sizeof flag_rules / sizeof *flag_rules; ++i) {
+    const flag_rule *r = &flag_rules[i];
+    const bool was = (p->a->flags & r->flag) != 0;
+    const bool is = (p->b->flags & r->flag) != 0;
+    if (was == is) continue;
+    diff_add(d, is ? r->appears : r->goes,
+             DIFF_AT(keys[p->list], p->b->name, r->key), "%s `%s` %s",
+             nouns[p->list], p->b->name, is ? r->appears_text : r->goes_text);
+  }
+}
+
+static void compare_role(diff *d, const pair *p) {
+  static const char *const roles[] = {"data", "weight", "label"};
+  if (p->a->role == p->b->role || p->a->role > 2 || p->b->role > 2) return;
+  diff_add(d, DIFF_MODEL, DIFF_AT(keys[p->list], p->b->name, "role"),
+           "role of `%s` changed %s -> %s", p->b->name, roles[p->a->role],
+           roles[p->b->role]);
+}
+
+/* The name of the input that an index means, or NULL. */
+static const char *input_at(const tn_op *op, uint32_t index) {
+  return index < op->n_inputs ? op->inputs[index]->name : NULL;
+}
+
+static void compare_memory(diff *d, const pair *p) {
+  const char *was = input_at(d->a, p->a->inplace);
+  const char *is = input_at(d->b, p->b->inplace);
+  const char *const *path = DIFF_AT(keys[p->list], p->b->name, "inplace");
+  if (was == NULL && is != NULL)
+    diff_add(d, DIFF_OK, path, "output `%s` may take the memory of `%s` now",
+             p->b->name, is);
+  else if (was != NULL && is == NULL)
+    diff_add(d, DIFF_OK, path,
+             "output `%s` does not take the memory of `%s` any more",
+             p->b->name, was);
+  else if (!diff_same(was, is))
+    diff_add(d, DIFF_ABI, path, "inplace of `%s` changed %s -> %s", p->b->name,
+             was, is);
+  was = input_at(d->a, p->a->init);
+  is = input_at(d->b, p->b->init);
+  if (!diff_same(was, is))
+    diff_add(d, DIFF_MODEL, DIFF_AT(keys[p->list], p->b->name, "init"),
+             "init of `%s` changed %s -> %s", p->b->name,
+             diff_text(was, "none"), diff_text(is, "none"));
+}
+
+/* Blanks do not count in a formula. */
+static bool same_formula(const char *a, const char *b) {
+  for (;; ++a, ++b) {
+    a += strspn(a, " ");
+    b += strspn(b, " ");
+    if (*a != *b) return false;
+    if (*a == '\0') return true;
+  }
+}
+
+static void compare_formula(diff *d, const pair *p) {
+  const char *const *path = DIFF_AT("forward", p->b->name);
+  const char *was = p->a->formula, *is = p->b->formula;
+  if (was == NULL && is != NULL)
+    diff_add(d, DIFF_OK, path, "output `%s` has a formula now", p->b->name);
+  else if (was != NULL && is == NULL)
+    diff_add(d, DIFF_OK, path, "output `%s` has no formula any more",
+             p->b->name);
+  else if (was != NULL && !same_formula(was, is))
+    diff_add(d, DIFF_MODEL, path, "formula of `%s` changed %s -> %s",
+             p->b->name, was, is);
+}
+
+static void compare_rules(diff *d, const pair *p) {
+  const char *key = keys[p->list], *name = p->b->name;
+  const char *was = dtype_of(d->a, p->a), *is = dtype_of(d->b, p->b);
+  if (strcmp(was, is) != 0)
+    diff_add(d, DIFF_MODEL, DIFF_AT(key, name, "dtype"),
+             "type of `%s` changed %s -> %s", name, was, is);
+  if (!same_shape(d, p->a, p->b))
+    diff_add(d, DIFF_MODEL, DIFF_AT(key, name, "shape"),
+             "shape of `%s` changed %s -> %s", name,
+             diff_text(p->a->shape_text, "any"),
+             diff_text(p->b->shape_text, "any"));
+  const bool many = p->b->count != TN_NONE;
+  if ((p->a->count != TN_NONE) != many ||
+      (many && !same_node(d, p->a->count, p->b->count)))
+    diff_add(d, DIFF_MODEL, DIFF_AT(key, name, "count"),
+             "count of `%s` changed", name);
+  if (!diff_same(p->a->initial, p->b->initial))
+    diff_add(d, DIFF_MODEL, DIFF_AT(key, name, "init"),
+             "initial value of `%s` changed %s -> %s", name,
+             diff_text(p->a->initial, "none"),
+             diff_text(p->b->initial, "none"));
+}
+
+static void compare_pair(diff *d, const pair *p) {
+  char what[96];
+  (void)snprintf(what, sizeof what, "%s `%s`", nouns[p->list], p->b->name);
+  if (strcmp(p->a->name, p->b->name) != 0)
+    diff_add(d, DIFF_SOURCE, DIFF_AT(keys[p->list], p->b->name, "name"),
+             "%s `%s` renamed to `%s`", nouns[p->list], p->a->name, p->b->name);
+  compare_flags(d, p);
+  compare_role(d, p);
+  compare_rules(d, p);
+  if (p->list == TN_OPERAND_OUT) {
+    compare_memory(d, p);
+    compare_formula(d, p);
+  }
+  if (!diff_same(p->a->doc, p->b->doc))
+    diff_add(d, DIFF_DOC, DIFF_AT(keys[p->list], p->b->name, "doc"),
+             "doc of `%s` changed", p->b->name);
+  diff_lives(d, DIFF_AT(keys[p->list], p->b->name, "since"), what,
+             (diff_life){p->a->since, p->a->deprecated_since, p->a->use},
+             (diff_life){p->b->since, p->b->deprecated_since, p->b->use});
+}
+
+/* ------------------------------------------------------------------ the lists
+ */
+
+static diff_list names_of(diff *d, const tn_op *op, uint32_t list) {
+  const uint32_t n = count_of(op, list);
+  const char **names = tn__arena_alloc(d->arena, (n + 1u) * sizeof *names);
+  for (uint32_t i = 0; i < n && names != NULL; ++i)
+    names[i] = args_of(op, list)[i]->name;
+  return (diff_list){names, n};
+}
+
+static void report_new_input(diff *d, const diff_match *m, uint32_t i) {
+  const tn_arg *arg = d->b->inputs[i];
+  const char *const *path = DIFF_AT("inputs", arg->name);
+  char what[96];
+  (void)snprintf(what, sizeof what, "input `%s`", arg->name);
+  if (!diff_is_last(m, i))
+    diff_add(d, DIFF_ABI, path, "input `%s` added before others", arg->name);
+  else if ((arg->flags & TN_ARG_OPTIONAL) == 0)
+    diff_add(d, DIFF_SOURCE, path, "input `%s` added, not optional", arg->name);
+  else if (diff_since(d, DIFF_AT("inputs", arg->name, "since"), what,
+                      arg->since))
+    diff_add(d, DIFF_OK, path, "input `%s` added last, optional, since %u",
+             arg->name, arg->since);
+}
+
+static void report_new(diff *d, const diff_match *m, uint32_t list,
+                       uint32_t i) {
+  const char *name = args_of(d->b, list)[i]->name;
+  const char *const *path = DIFF_AT(keys[list], name);
+  if (list == TN_OPERAND_IN)
+    report_new_input(d, m, i);
+  else if (list == TN_OPERAND_OUT)
+    diff_add(d, DIFF_ABI, path, "output `%s` added", name);
+  else
+    diff_add(d, DIFF_MODEL, path, "state `%s` added", name);
+}
+
+static void compare_list(diff *d, uint32_t list) {
+  diff_match m;
+  const diff_list old = names_of(d, d->a, list), new = names_of(d, d->b, list);
+  if (d->arena->failed || !diff_match_init(d, &m, old, new)) return;
+  for (uint32_t i = 0; i < m.n_old && i < m.n_new; ++i)
+    if (m.to_new[i] == DIFF_GONE && m.to_old[i] == DIFF_GONE)
+      diff_match_pair(&m, i, i);
+  if (!diff_match_finish(d, &m)) return;
+  for (uint32_t i = 0; i < m.n_old; ++i) {
+    if (m.to_new[i] == DIFF_GONE) {
+      diff_add(d, list == TN_OPERAND_AUX ? DIFF_MODEL : DIFF_SOURCE,
+               DIFF_AT(keys[list]), "%s `%s` removed", nouns[list],
+               old.names[i]);
+      continue;
+    }
+    const pair p = {list, args_of(d->a, list)[i],
+                    args_of(d->b, list)[m.to_new[i]]};
+    if (m.moved[i])
+      diff_add(d, DIFF_ABI, DIFF_AT(keys[list], p.b->name, "name"),
+               "%s[%u] `%s` moved to %" PRId64, keys[list], i, p.b->name,
+               m.to_new[i]);
+    compare_pair(d, &p);
+  }
+  for (uint32_t i = 0; i < m.n_new; ++i)
+    if (m.to_old[i] == DIFF_GONE) report_new(d, &m, list, i);
+}
+
+/* -------------------------------------------------------------- requirements
+ */
+
+static const tn_require *find_require(const tn_op *op, const char *that) {
+  for (uint32_t i = 0; i < op->n_requires; ++i)
+    if (same_formula(op->requirements[i]->that, that))
+      return op->requirements[i];
+  return NULL;
+}
+
+static void compare_requirements(diff *d) {
+  for (uint32_t i = 0; i < d->a->n_requires; ++i) {
+    const tn_require *a = d->a->requirements[i];
+    if (find_require(d->b, a->that) == NULL)
+      diff_add(d, DIFF_OK, DIFF_AT("require"), "requirement %s dropped",
+               a->that);
+  }
+  for (uint32_t i = 0; i < d->b->n_requires; ++i) {
+    const tn_require *b = d->b->requirements[i];
+    const tn_require *a = find_require(d->a, b->that);
+    if (a == NULL)
+      diff_add(d, DIFF_MODEL, DIFF_AT("require", b->that),
+               "requirement %s added", b->that);
+    else if (!diff_same(a->say, b->say))
+      diff_add(d, DIFF_DOC, DIFF_AT("require", b->that, "say"),
+               "words of the requirement %s changed", b->that);
+  }
+}
+
+void diff_operands(diff *d) {
+  compare_variables(d);
+  for (uint32_t list = 0; list < 3; ++list) compare_list(d, list);
+  compare_requirements(d);
+}

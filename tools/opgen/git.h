@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * git.h: the manifests of a folder as a git revision had them.
+ */
+#ifndef OPGEN_GIT_H_
+#define OPGEN_GIT_H_
+
+#include <stdbool.h>
+
+/* Writes the .yaml files of `folder` in `revision` into the empty folder `to`.
+ * Runs git, in the current folder. False after a message. */
+bool git_export(const char *revision, const char *folder, const char *to);
+
+/* Removes a folder and the files in it. */
+void git_forget(const char *folder);
+
+#endif /* OPGEN_GIT_H_ */
