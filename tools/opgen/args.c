@@ -21,6 +21,8 @@ static const option options[] = {
     {"--error-format", TAKES_FORMAT, true},
     {"--c", TAKES_C, false},
     {"--check", TAKES_CHECK, false},
+    {"--site", TAKES_SITE, true},
+    {"--plugin", TAKES_PLUGIN, true},
     {"--help", ~0u, false},
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
@@ -101,6 +103,12 @@ static bool set(opgen_args *args, const option *o, const char *value) {
       return set_format(args, value);
     case TAKES_C:
       args->show_c = true;
+      return true;
+    case TAKES_SITE:
+      args->site = value;
+      return true;
+    case TAKES_PLUGIN:
+      args->plugin = value;
       return true;
     case TAKES_CHECK:
       args->only_check = true;

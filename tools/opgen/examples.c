@@ -20,22 +20,22 @@ typedef struct bench {
 /* -------------------------------------------------------------- signatures */
 
 /* The type that examples are computed in. */
-static tn_dtype example_dtype(uint64_t allowed) {
+static tn_dtype preferred(uint64_t allowed) {
   if ((allowed & TN_BIT_F32) != 0) return TN_F32;
   for (size_t i = 0; i < TN__N_DTYPES; ++i)
     if ((allowed >> i & 1u) != 0) return tn__dtype_at(i);
   return TN_DTYPE_UNKNOWN;
 }
 
-static tn_dtype arg_dtype(const tn_op *op, const tn_arg *arg) {
+tn_dtype example_dtype(const tn_op *op, const tn_arg *arg) {
   if (arg->dtype_var != TN_NONE)
-    return example_dtype(op->dtype_vars[arg->dtype_var]->allowed);
+    return preferred(op->dtype_vars[arg->dtype_var]->allowed);
   return arg->dtype;
 }
 
 /* Item number `skip` of that name. */
-static const tnm_data *find(const tnm_example_item *items, size_t n,
-                            const char *name, uint32_t skip) {
+const tnm_data *example_find(const tnm_example_item *items, size_t n,
+                             const char *name, uint32_t skip) {
   for (size_t i = 0; i < n; ++i)
     if (strcmp(items[i].name, name) == 0 && skip-- == 0) return &items[i].data;
   return NULL;
@@ -43,7 +43,7 @@ static const tnm_data *find(const tnm_example_item *items, size_t n,
 
 static uint32_t count(const tnm_example *example, const char *name) {
   uint32_t n = 0;
-  while (find(example->items, example->n_items, name, n) != NULL) ++n;
+  while (example_find(example->items, example->n_items, name, n) != NULL) ++n;
   return n;
 }
 
@@ -54,16 +54,16 @@ static void set_shape(tn_sig *sig, const tnm_data *data) {
 }
 
 /* Position `i` of a list whose last entry may stand for many. */
-static const tn_arg *arg_at(const tn_arg *const *args, uint32_t n, uint32_t i,
-                            uint32_t *skip) {
+const tn_arg *example_arg(const tn_arg *const *args, uint32_t n, uint32_t i,
+                          uint32_t *skip) {
   const uint32_t at = i < n ? i : n - 1;
   *skip = i - at;
   return args[at];
 }
 
 /* How many operands a list has in this example. */
-static uint32_t length(const tnm_example *example, const tn_arg *const *args,
-                       uint32_t n) {
+uint32_t example_length(const tnm_example *example, const tn_arg *const *args,
+                        uint32_t n) {
   if (n == 0) return 0;
   const tn_arg *last = args[n - 1];
   const bool many =
@@ -75,8 +75,8 @@ static bool signature_init(const bench *b, const tnm_example *example,
                            tn_signature *io) {
   const tn_op *op = b->op->op;
   *io = (tn_signature){
-      .n_in = length(example, op->inputs, op->n_inputs),
-      .n_out = length(example, op->outputs, op->n_outputs),
+      .n_in = example_length(example, op->inputs, op->n_inputs),
+      .n_out = example_length(example, op->outputs, op->n_outputs),
       .n_aux = op->n_aux,
   };
   io->in = tn__arena_alloc(b->arena, (io->n_in + 1u) * sizeof(tn_sig));
@@ -85,16 +85,16 @@ static bool signature_init(const bench *b, const tnm_example *example,
   if (b->arena->failed) return false;
   for (uint32_t i = 0; i < io->n_in; ++i) {
     uint32_t skip = 0;
-    const tn_arg *arg = arg_at(op->inputs, op->n_inputs, i, &skip);
+    const tn_arg *arg = example_arg(op->inputs, op->n_inputs, i, &skip);
     const tnm_data *data =
-        find(example->items, example->n_items, arg->name, skip);
+        example_find(example->items, example->n_items, arg->name, skip);
     set_shape(&io->in[i], data);
-    io->in[i].dtype = data != NULL ? arg_dtype(op, arg) : TN_DTYPE_UNKNOWN;
+    io->in[i].dtype = data != NULL ? example_dtype(op, arg) : TN_DTYPE_UNKNOWN;
   }
   for (uint32_t i = 0; i < io->n_out; ++i) io->out[i].ndim = -1;
   for (uint32_t i = 0; i < io->n_aux; ++i)
-    set_shape(&io->aux[i],
-              find(example->items, example->n_items, op->aux[i]->name, 0));
+    set_shape(&io->aux[i], example_find(example->items, example->n_items,
+                                        op->aux[i]->name, 0));
   return true;
 }
 
@@ -159,13 +159,13 @@ static void compare_outputs(const bench *b, const shape_case *c) {
   for (uint32_t i = 0; i < c->io->n_out; ++i) {
     compared o = {.prefix = "", .sig = &c->io->out[i]};
     uint32_t skip = 0;
-    o.arg = arg_at(c->op->outputs, c->op->n_outputs, i, &skip);
+    o.arg = example_arg(c->op->outputs, c->op->n_outputs, i, &skip);
     o.rule = b->op->shapes != NULL ? &b->op->shapes[i - skip] : NULL;
-    o.data = find(example->items, example->n_items, o.arg->name, skip);
+    o.data = example_find(example->items, example->n_items, o.arg->name, skip);
     compare(b, &o, c);
     o.prefix = "grad.";
     o.rule = NULL;
-    o.data = find(example->grads, example->n_grads, o.arg->name, skip);
+    o.data = example_find(example->grads, example->n_grads, o.arg->name, skip);
     compare(b, &o, c);
   }
 }
@@ -175,8 +175,8 @@ static void compare_gradients(const bench *b, const shape_case *c) {
   for (uint32_t i = 0; i < c->io->n_in; ++i) {
     compared o = {.prefix = "grad.", .sig = &c->io->in[i]};
     uint32_t skip = 0;
-    o.arg = arg_at(c->op->inputs, c->op->n_inputs, i, &skip);
-    o.data = find(example->grads, example->n_grads, o.arg->name, skip);
+    o.arg = example_arg(c->op->inputs, c->op->n_inputs, i, &skip);
+    o.data = example_find(example->grads, example->n_grads, o.arg->name, skip);
     compare(b, &o, c);
   }
 }

@@ -71,6 +71,18 @@ static const char diff_options[] =
     "  model   saved graphs: they compute something else, or not at all\n"
     "Status: 0 nothing but words changed, 3 minor, 4 major.\n";
 
+static const char docs_options[] =
+    "  -o FILE          one Markdown file; without, to stdout\n"
+    "  --site DIR       a folder of HTML files with a search, instead\n"
+    "  --plugin FILE    the built plugin, which computes the examples; "
+    "without,\n"
+    "                   NAME.so beside the manifests, if it is there\n"
+    "\n"
+    "DIR holds a plugin.yaml. Each page says whether its examples were "
+    "computed.\n"
+    "An example that comes out otherwise than the manifest states is an "
+    "error.\n";
+
 static const char explain_options[] =
     "CODE is what stands in brackets behind an error, such as E0012; without\n"
     "it, every code is listed.\n";
@@ -92,6 +104,10 @@ static const command commands[] = {
      TAKES_CHECK, 1, SIZE_MAX, cmd_fmt, fmt_options},
     {"diff", "OLD NEW", "classify what changed between two plugins", 0, 2, 2,
      cmd_diff, diff_options},
+    {"docs", "DIR [-o FILE | --site DIR] [--plugin FILE]",
+     "write the manual of a plugin",
+     TAKES_OUT_DIR | TAKES_SITE | TAKES_PLUGIN | TAKES_WITH, 1, 1, cmd_docs,
+     docs_options},
     {"explain", "[CODE]", "say more about an error", 0, 0, 1, cmd_explain,
      explain_options},
 };

@@ -39,6 +39,8 @@ typedef struct opgen_args {
   bool werror;
   bool show_c;
   bool only_check;
+  const char *site;
+  const char *plugin; /* a built one */
   bool help;
 } opgen_args;
 
@@ -50,7 +52,9 @@ enum {
   TAKES_WERROR = 1u << 3,
   TAKES_FORMAT = 1u << 4,
   TAKES_C = 1u << 5,
-  TAKES_CHECK = 1u << 6
+  TAKES_CHECK = 1u << 6,
+  TAKES_SITE = 1u << 7,
+  TAKES_PLUGIN = 1u << 8
 };
 
 /* False after a message. The lists are freed by opgen_args_deinit. */
@@ -75,6 +79,7 @@ int cmd_show(const opgen_args *args);
 int cmd_explain(const opgen_args *args);
 int cmd_fmt(const opgen_args *args);
 int cmd_diff(const opgen_args *args);
+int cmd_docs(const opgen_args *args);
 
 /* Reads a plugin and prints what is to be said about it. NULL if there are
  * errors. */
@@ -110,6 +115,8 @@ bool opgen_files_write(const opgen_files *files, const char *dir);
 /* Writes one file, under another name first, so that nobody ever reads half of
  * it. The file keeps its mode. False after a message. */
 bool opgen_file_replace(const char *path, const char *text, size_t n);
+/* The same, unless the file holds just that. */
+bool opgen_file_write(const char *path, const tn__buf *text);
 
 /* Writes a rule for make or ninja: the files depend on what was read. False
  * after a message. */

@@ -120,7 +120,7 @@ bool opgen_file_replace(const char *path, const char *text, size_t n) {
   return false;
 }
 
-static bool write_file(const char *path, const tn__buf *text) {
+bool opgen_file_write(const char *path, const tn__buf *text) {
   const char *s = text->s != NULL ? text->s : "";
   return is_same(path, s, text->n) || opgen_file_replace(path, s, text->n);
 }
@@ -132,7 +132,7 @@ bool opgen_files_write(const opgen_files *files, const char *dir) {
     tn__buf path;
     tn__buf_init(&path, tn__env_default());
     tn__buf_add(&path, "%s/%s", dir, files->v[i].name);
-    fine = !path.failed && write_file(path.s, &files->v[i].text);
+    fine = !path.failed && opgen_file_write(path.s, &files->v[i].text);
     tn__buf_deinit(&path);
   }
   return fine;

@@ -1,0 +1,388 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`opgen docs`: pages, the examples on them, and the site.
+
+    test_docs.py OPGEN PLUGIN_SO PLUGIN_FOLDER CC
+"""
+
+import html.parser
+import json
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+import tap  # noqa: E402
+
+OPGEN, BUILT, SOURCE = (str(pathlib.Path(a).resolve()) for a in sys.argv[1:4])
+CC = shlex.split(sys.argv[4])
+SCRATCH = tempfile.TemporaryDirectory()
+FOLDER = pathlib.Path(SCRATCH.name)
+VOID = {"meta", "link", "input", "br", "hr", "img"}
+
+PLUGIN = """\
+opgen: 1
+plugin: lab
+release: 1
+summary: Operators of a test
+license: Apache-2.0
+operators: [op.yaml]
+"""
+# Text that would do harm if it were taken for markup.
+HOSTILE = """\
+opgen: 1
+op: hostile
+summary: Less <script>alert(1)</script> & "more" *here*
+doc: |
+  # A heading of the author's
+  A <b>tag</b>, `a < b | c`, **bold**, *soft*, [here](https://tenon.example/x),
+  [there](javascript:alert(1)), a lone * and a lone `tick.
+
+  - one
+  - two goes on
+    below
+
+  ```
+  <i>code</i> | **kept**
+  ```
+
+  | a | b |
+  |---|---|
+  | `x\\|y` | 2 |
+params:
+  - {name: a, type: string, default: "<&>", doc: "Either | or </td>"}
+dtypes: {T: [f32]}
+inputs: [{name: data, dtype: T, doc: "</main>"}]
+outputs: [{name: out, dtype: T, shape: data}]
+forward: {out: data}
+gradient: {none: true, why: "<none>"}
+examples:
+  - {name: one, data: [1], out: [1]}
+"""
+KERNELS = """\
+opgen: 1
+op: risky
+summary: A kernel that does what its parameter says
+doc: Nothing of use.
+params: [{name: how, type: int, default: 0, doc: What}]
+dtypes: {T: [f32]}
+inputs: [{name: data, dtype: T, doc: Any}]
+outputs: [{name: out, dtype: T, shape: data, doc: Twice the input}]
+gradient: {none: true, why: it is a test}
+kernels:
+  - {device: cpu, forward: lab_risky, writes: [write]}
+examples:
+  - {name: fine, data: [1, 2.5], out: [2, 5]}
+  - {name: crash, params: {how: 1}, data: [1], out: [2]}
+  - {name: refuse, params: {how: 2}, data: [1], out: [2]}
+  - {name: behind, data: [3], out: [6]}
+"""
+KERNELS_C = """\
+#include <stdlib.h>
+#include "op.gen.h"
+int32_t lab_risky(const tn_frame *call) {
+  const lab_risky_params *params = call->params;
+  const float *x = call->in[0].data;
+  float *y = call->out[0].data;
+  if (params->how == 1) abort();
+  if (params->how == 2) return TN_FAIL(call, TN_INVALID, "no, thanks");
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) y[i] = 2 * x[i];
+  return TN_OK;
+}
+"""
+
+
+def opgen(*args):
+    return subprocess.run([OPGEN, *map(str, args)], cwd=ROOT, text=True,
+                          capture_output=True, check=False)
+
+
+def docs(*args):
+    done = opgen("docs", *args)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return done.stdout
+
+
+def plugin_of(op):
+    folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
+    (folder / "plugin.yaml").write_text(PLUGIN)
+    (folder / "op.yaml").write_text(op)
+    return folder
+
+
+def built_in(folder, source=""):
+    """Builds NAME.so beside the manifests, where docs finds it."""
+    out = folder / "generated"
+    done = opgen("generate", folder / "plugin.yaml", "-o", out)
+    assert done.returncode == 0, done.stderr
+    (out / "kernels.c").write_text(source)
+    tap.output(CC + ["-shared", "-fPIC", "-fvisibility=hidden", "-I",
+                     ROOT / "sdk/include", "-I", out, "-o", folder / "lab.so",
+                     *sorted(out.glob("*.c")), "-lm"])
+
+
+def section(text, title):
+    """What stands below a heading, up to the next of its level."""
+    match = re.search(rf"(?ms)^(#+) {re.escape(title)}\n(.*?)(?=^\1 |^<a|\Z)",
+                      text)
+    assert match, f"no `{title}` in\n{text}"
+    return match[2]
+
+
+# ------------------------------------------------------------------------ HTML
+
+class Page(html.parser.HTMLParser):
+    """Checks that elements nest, and collects what a page refers to."""
+
+    def __init__(self, path):
+        super().__init__(convert_charrefs=True)
+        self.path, self.open, self.links, self.ids = path, [], [], set()
+        self.loaded, self.text, self.seen = [], {}, []
+        self.feed(path.read_text(encoding="utf-8"))
+        self.close()
+        assert not self.open, f"{path.name}: open at the end: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.seen.append((tag, attrs))
+        if "id" in attrs:
+            self.ids.add(attrs["id"])
+        if tag == "a":
+            self.links.append(attrs["href"])
+        if tag == "script":
+            self.loaded.append(attrs["src"])
+        if tag == "link":
+            self.loaded.append(attrs["href"])
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, (
+            f"{self.path.name}:{self.getpos()}: </{tag}> in {self.open}")
+        self.open.pop()
+
+    def handle_data(self, data):
+        if self.open:
+            key = self.open[-1]
+            self.text[key] = self.text.get(key, "") + data
+
+
+def site(folder, *args):
+    out = pathlib.Path(tempfile.mkdtemp(dir=FOLDER)) / "site"
+    docs(folder, "--site", out, *args)
+    return out, {p.name: Page(p) for p in sorted(out.glob("*.html"))}
+
+
+OUT, PAGES = site(SOURCE, "--plugin", BUILT)
+
+
+def the_site_is_well_formed():
+    assert len(PAGES) > 10, list(PAGES)
+    for page in PAGES.values():
+        tags = [tag for tag, _ in page.seen]
+        for tag in ("html", "head", "title", "body", "main", "h1"):
+            tap.equal(tags.count(tag), 1, f"{page.path.name}: {tag}")
+
+
+def links_of_the_site_lead_somewhere():
+    for page in PAGES.values():
+        for link in page.links:
+            target, _, place = link.partition("#")
+            assert target in PAGES, f"{page.path.name}: {link}"
+            assert not place or place in PAGES[target].ids, link
+    linked = {link for page in PAGES.values() for link in page.links}
+    tap.equal(sorted(set(PAGES) - linked), [], "pages that nothing leads to")
+
+
+def the_site_needs_nothing_from_elsewhere():
+    for page in PAGES.values():
+        for name in page.loaded:
+            assert (OUT / name).is_file(), f"{page.path.name}: {name}"
+    for name in ("style.css", "search.js"):
+        text = (OUT / name).read_text()
+        assert not re.search(r"https?:|@import|url\(|fetch|import ", text)
+
+
+def the_site_suits_phones_and_the_dark():
+    for page in PAGES.values():
+        assert ("meta", {"name": "viewport", "content":
+                         "width=device-width, initial-scale=1"}) in page.seen
+    style = (OUT / "style.css").read_text()
+    assert "prefers-color-scheme: dark" in style
+    assert "@media (max-width:" in style
+    tap.equal(style.count("{"), style.count("}"), "braces")
+
+
+def index_of(folder):
+    """The index as data: one object per line, keys without quotes."""
+    script = (folder / "search.js").read_text()
+    body = script[script.index("["):script.index("];") + 1]
+    body = re.sub(r"(?m)^  \{name: (.*), url: (.*), summary: (.*), text: "
+                  r"(\".*\")\},$",
+                  r'{"name": \1, "url": \2, "summary": \3, "text": \4},', body)
+    return json.loads(re.sub(r",\s*\]$", "]", body.strip()))
+
+
+def the_index_holds_every_operator():
+    index = index_of(OUT)
+    names = sorted(re.findall(r"(?m)^op: (\w+)",
+                              "".join(p.read_text() for p in
+                                      pathlib.Path(SOURCE).glob("*.yaml"))))
+    tap.equal(sorted(e["name"] for e in index), names)
+    for entry in index:
+        assert entry["url"] in PAGES, entry
+    sigmoid = next(e for e in index if e["name"] == "sigmoid")
+    assert "Logistic" in sigmoid["summary"] and "exp(-data)" in sigmoid["text"]
+
+
+def the_search_finds():
+    node = shutil.which("node")
+    if not node:
+        raise tap.Skip("node is not installed")
+    program = """
+const {search} = require(process.argv[1]);
+for (const query of process.argv.slice(2))
+  console.log(JSON.stringify(search(query).map(page => page.name)));
+"""
+    queries = ["quadratic", "QUAD", "logistic function", "curvature",
+               "add_grad", "nothing of the kind", "", "  "]
+    lines = tap.output([node, "-e", program, OUT / "search.js",
+                        *queries]).splitlines()
+    found = dict(zip(queries, map(json.loads, lines)))
+    tap.equal(found["quadratic"][:2], ["quadratic", "quadratic_grad"])
+    tap.equal(found["QUAD"][0], "quadratic")
+    tap.equal(found["logistic function"], ["sigmoid"])
+    tap.equal(sorted(found["curvature"]), ["smooth_l1", "smooth_l1_grad"])
+    tap.equal(found["add_grad"][0], "add_grad")
+    for nothing in queries[-3:]:
+        tap.equal(found[nothing], [], repr(nothing))
+
+
+def text_is_not_taken_for_markup():
+    folder = plugin_of(HOSTILE)
+    out, pages = site(folder)
+    page = pages["hostile.html"]
+    tags = [tag for tag, _ in page.seen]
+    tap.equal(page.loaded, ["style.css", "search.js"])
+    for tag in ("script", "main"):
+        tap.equal(tags.count(tag), 1, tag)
+    for tag in ("b", "i"):
+        tap.equal(tags.count(tag), 0, tag)
+    text = page.path.read_text()
+    for shown in ("&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;more&quot;"
+                  " *here*.", "<code>a &lt; b | c</code>",
+                  "<strong>bold</strong>", "<em>soft</em>",
+                  '<a href="https://tenon.example/x">here</a>',
+                  "[there](javascript:alert(1)), a lone * and a lone `tick.",
+                  "<li>two goes on\nbelow</li>",
+                  "&lt;i&gt;code&lt;/i&gt; | **kept**",
+                  "<td><code>x|y</code></td><td>2</td>",
+                  "<strong>A heading of the author&#x27;s</strong>".replace(
+                      "&#x27;", "'"), "None: &lt;none&gt;.",
+                  "<td>Either | or &lt;/td&gt;.</td>"):
+        assert shown in text, f"{shown} is not in\n{text}"
+    tap.equal(index_of(out)[0]["summary"],
+              'Less <script>alert(1)</script> & "more" *here*')
+
+
+# -------------------------------------------------------------------- examples
+
+def examples_are_computed():
+    text = docs(SOURCE, "--plugin", BUILT)
+    page = section(text, "elemwise.sigmoid")
+    assert "Computed with `elemwise.so`." in page
+    zero = section(page, "zero")
+    assert "gives, computed:\n\n```\nout       = [[0.5, 0.5], [0.5, 0.5]]\n" \
+        "grad.data = [[1, 2], [-1, 0]]\n```" in zero, zero
+    far = section(page, "far_out")
+    # exp(-200) is 1.4e-87, less than any f32.
+    assert "out  = [0, 1]" in far, far
+    assert "gives, as the manifest states" not in text
+
+
+def without_a_plugin_the_manifest_speaks():
+    text = docs(SOURCE)
+    assert "computed" not in text.lower()
+    zero = section(section(text, "elemwise.sigmoid"), "zero")
+    assert "gives, as the manifest states:\n\n```\n" \
+        "out       = [[0.5, 0.5], [0.5, 0.5]]\n" in zero, zero
+
+
+def a_plugin_beside_the_manifests_is_found():
+    folder = plugin_of(KERNELS)
+    built_in(folder, KERNELS_C)
+    page = section(docs(folder), "lab.risky")
+    fine = section(page, "fine")
+    assert "gives, computed:\n\n```\nout  = [2, 5]\n```" in fine, fine
+    assert "gives, computed:\n\n```\nout  = [6]\n```" in section(page, "behind")
+    crash = section(page, "crash")
+    assert "as the manifest states" in crash and "ended the process" in crash
+    assert "Aborted" in crash, crash
+    assert "no, thanks" in section(page, "refuse")
+
+
+def an_example_that_is_not_true_is_an_error():
+    folder = plugin_of(KERNELS.replace("out: [6]", "out: [7]"))
+    built_in(folder, KERNELS_C)
+    target = folder / "x.md"
+    done = opgen("docs", folder, "-o", target)
+    tap.equal(done.returncode, 1)
+    assert ("op.yaml: example `behind` of `risky`: `out` is not what lab.so "
+            "computes") in done.stderr, done.stderr
+    assert not target.exists()
+
+
+def a_file_that_is_no_plugin_is_said():
+    folder = plugin_of(KERNELS)
+    (folder / "lab.so").write_text("nothing")
+    page = docs(folder)
+    assert "It could not be computed" in page, page
+
+
+# -------------------------------------------------------------------- Markdown
+
+def links_in_markdown_lead_somewhere():
+    text = docs(SOURCE)
+    places = re.findall(r'<a id="([^"]+)"></a>', text)
+    links = re.findall(r"\]\(#([^)]+)\)", text)
+    tap.equal(sorted(links), sorted(places))
+    assert len(places) > 10
+
+
+def sections_stand_in_one_order():
+    order = ["Formula", "Parameters", "Inputs", "Outputs", "States",
+             "Requirements", "Gradient", "Examples", "Kernels"]
+    for folder in (SOURCE, "tests/opgen/ok/operands",
+                   "tests/opgen/ok/convolution", "tests/opgen/ok/family"):
+        for page in docs(folder).split("<a id=")[1:]:
+            titles = re.findall(r"(?m)^### (.*)$", page)
+            tap.equal(titles, [t for t in order if t in titles], page[:60])
+            for title in ("Inputs", "Outputs", "Gradient"):
+                assert title in titles, f"{title}: {page[:60]}"
+
+
+def one_file_is_written_once():
+    target = FOLDER / "once.md"
+    docs(SOURCE, "-o", target)
+    tap.equal(target.read_text(), docs(SOURCE))
+    before = target.stat().st_mtime_ns
+    docs(SOURCE, "-o", target)
+    tap.equal(target.stat().st_mtime_ns, before, "time")
+
+
+tap.run([
+    the_site_is_well_formed, links_of_the_site_lead_somewhere,
+    the_site_needs_nothing_from_elsewhere, the_site_suits_phones_and_the_dark,
+    the_index_holds_every_operator, the_search_finds,
+    text_is_not_taken_for_markup, examples_are_computed,
+    without_a_plugin_the_manifest_speaks,
+    a_plugin_beside_the_manifests_is_found,
+    an_example_that_is_not_true_is_an_error, a_file_that_is_no_plugin_is_said,
+    links_in_markdown_lead_somewhere, sections_stand_in_one_order,
+    one_file_is_written_once])

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * cmd_docs.c: `opgen docs`: the manual of a plugin, as one Markdown file or as
+ * a site. Examples are computed by the built plugin, if there is one.
+ */
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "docs.h"
+
+/* ----------------------------------------------------------- the built plugin
+ */
+
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash != NULL ? slash + 1 : path;
+}
+
+/* The folder of the manifests, as a length of `path`. */
+static size_t folder_length(const char *path) {
+  struct stat info;
+  if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return strlen(path);
+  return (size_t)(base_name(path) - path);
+}
+
+/* Where the built plugin is: as told, or beside the manifests. False if there
+ * is none; then `out` is empty. */
+static bool find_built(const opgen_args *args, const tnm_plugin *plugin,
+                       tn__buf *out) {
+  if (args->plugin != NULL) {
+    tn__buf_add(out, "%s", args->plugin);
+    return !out->failed;
+  }
+  const char *path = args->files[0];
+  const size_t n = folder_length(path);
+  tn__buf_bytes(out, path, n);
+  tn__buf_add(out, "%s%s.so", n > 0 && path[n - 1] != '/' ? "/" : "",
+              plugin->plugin->name);
+  return !out->failed && access(out->s, R_OK) == 0;
+}
+
+/* ------------------------------------------------------------------- one file
+ */
+
+static void write_contents(tn__buf *out, const docs *d, bool listed) {
+  for (size_t i = 0; i < d->plugin->n_operators; ++i) {
+    const tnm_operator *op = &d->plugin->operators[i];
+    if (op->op == NULL || docs_is_listed(op) != listed) continue;
+    tn__buf_add(out, "- [%s](#op-%s): ", op->op->name, op->op->name);
+    docs_plain(out, op->op->summary != NULL ? op->op->summary : "");
+    tn__buf_add(out, "%s\n", listed ? "" : " (for gradients)");
+  }
+}
+
+static void write_all(tn__buf *out, const docs *d) {
+  const tn_plugin *plugin = d->plugin->plugin;
+  tn__buf_add(out, "# %s\n\n", plugin->name);
+  docs_plain(out, plugin->summary != NULL ? plugin->summary : "");
+  tn__buf_add(out, ".\n\nRelease %u, license ", plugin->release);
+  docs_plain(out, plugin->license != NULL ? plugin->license : "unknown");
+  tn__buf_add(out, ".\n\n");
+  write_contents(out, d, true);
+  write_contents(out, d, false);
+  for (size_t i = 0; i < d->plugin->n_operators; ++i) {
+    if (d->plugin->operators[i].op == NULL) continue;
+    tn__buf_add(out, "\n<a id=\"op-%s\"></a>\n\n",
+                d->plugin->operators[i].op->name);
+    docs_page(out, d, i, 2);
+    while (out->n > 1 && out->s[out->n - 2] == '\n') out->s[--out->n] = '\0';
+  }
+}
+
+static bool write_one(const docs *d, const char *path) {
+  tn__buf text;
+  tn__buf_init(&text, tn__env_default());
+  write_all(&text, d);
+  bool fine = !text.failed;
+  if (fine && path != NULL) fine = opgen_file_write(path, &text);
+  if (fine && path == NULL) fputs(text.s, stdout);
+  tn__buf_deinit(&text);
+  return fine;
+}
+
+/* -------------------------------------------------------------------- command
+ */
+
+static bool write_docs(const opgen_args *args, const docs *d) {
+  if (args->site == NULL) return write_one(d, args->out_dir);
+  return docs_site(d, args->site);
+}
+
+/* An example that the plugin computes otherwise than the manifest states must
+ * not get into a manual. */
+static bool agrees(const docs *d) {
+  bool fine = true;
+  for (size_t i = 0; i < d->plugin->n_operators; ++i) {
+    const tnm_operator *op = &d->plugin->operators[i];
+    for (size_t k = 0; k < op->n_examples; ++k)
+      for (const trial_value *v = d->trials->v[i][k].values; v != NULL;
+           v = v->next) {
+        if (trial_agrees(&op->examples[k], v)) continue;
+        fprintf(stderr,
+                "opgen: %s: example `%s` of `%s`: `%s%s` is not what %s "
+                "computes\n",
+                op->file, op->examples[k].name, op->op->name,
+                v->grad ? "grad." : "", v->name, d->built);
+        fine = false;
+      }
+  }
+  return fine;
+}
+
+static bool write_with(const opgen_args *args, const tnm_plugin *plugin,
+                       const char *path) {
+  trials t;
+  docs d = {.plugin = plugin, .trials = &t, .built = base_name(path)};
+  const bool fine =
+      trials_init(&t, plugin, path) && agrees(&d) && write_docs(args, &d);
+  trials_deinit(&t);
+  return fine;
+}
+
+int cmd_docs(const opgen_args *args) {
+  if (args->out_dir != NULL && args->site != NULL)
+    return opgen_usage_error(args->command,
+                             "`-o` and `--site` exclude each "
+                             "other");
+  tnm_plugin *plugin = opgen_read(args, args->files[0]);
+  if (plugin == NULL) return EXIT_ERRORS;
+  tn__buf built;
+  tn__buf_init(&built, tn__env_default());
+  const docs without = {.plugin = plugin};
+  const bool fine = find_built(args, plugin, &built)
+                        ? write_with(args, plugin, built.s)
+                        : write_docs(args, &without);
+  tn__buf_deinit(&built);
+  tnm_plugin_release(plugin);
+  return fine ? EXIT_FINE : EXIT_ERRORS;
+}

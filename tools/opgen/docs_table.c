@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * docs_table.c: the tables on the page of an operator.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "docs.h"
+
+void docs_plain(tn__buf *out, const char *text) {
+  for (; *text != '\0'; ++text) {
+    if (strchr("\\`*_[]<>|", *text) != NULL) tn__buf_add(out, "\\");
+    tn__buf_bytes(out, *text == '\n' ? " " : text, 1);
+  }
+}
+
+/* Markdown of one line in a cell. */
+static void add_cell(tn__buf *out, const char *text) {
+  for (; text != NULL && *text != '\0'; ++text) {
+    if (*text == '|') tn__buf_add(out, "\\");
+    tn__buf_bytes(out, *text == '\n' ? " " : text, 1);
+  }
+}
+
+static void add_code(tn__buf *out, const char *text) {
+  tn__buf_add(out, "`");
+  add_cell(out, text);
+  tn__buf_add(out, "`");
+}
+
+static void add_life(tn__buf *out, const tn_op *op, uint32_t since,
+                     uint32_t deprecated, const char *use) {
+  if (since > op->since) tn__buf_add(out, " Since release %u.", since);
+  if (deprecated == 0) return;
+  tn__buf_add(out, " **Deprecated** since release %u", deprecated);
+  if (use != NULL) tn__buf_add(out, ": use ");
+  if (use != NULL) docs_plain(out, use);
+  tn__buf_add(out, ".");
+}
+
+/* The meaning as a sentence: authors leave the full stop out. */
+static void add_doc(tn__buf *out, const char *doc) {
+  const size_t n = doc != NULL ? strlen(doc) : 0;
+  add_cell(out, doc);
+  if (n > 0 && strchr(".!?:\n", doc[n - 1]) == NULL) tn__buf_add(out, ".");
+}
+
+/* --------------------------------------------------------------- parameters */
+
+static void add_type(tn__buf *out, const tn_field *f) {
+  static const char *const names[] = {
+      "?", "bool", "int", "float", "string", "enum", "ints", "floats", "dtype"};
+  tn__buf_add(out, "%s", f->type < 9 ? names[f->type] : "?");
+  if ((f->flags & TN_FIELD_OPTIONAL) != 0) tn__buf_add(out, " or None");
+}
+
+static void add_bound(tn__buf *out, const tn_field *f, bool max) {
+  const bool real = f->type == TN_FIELD_FLOAT || f->type == TN_FIELD_FLOATS;
+  if (real)
+    tn__buf_double(out, max ? f->max_float : f->min_float);
+  else
+    tn__buf_add(out, "%" PRId64, max ? f->max_int : f->min_int);
+}
+
+static void add_limits(tn__buf *out, const tn_field *f) {
+  const bool min = (f->flags & TN_FIELD_HAS_MIN) != 0;
+  const bool max = (f->flags & TN_FIELD_HAS_MAX) != 0;
+  if (min && max) {
+    add_bound(out, f, false);
+    tn__buf_add(out, " to ");
+    add_bound(out, f, true);
+  } else if (min || max) {
+    tn__buf_add(out, min ? "at least " : "at most ");
+    add_bound(out, f, max);
+  }
+}
+
+static void add_rank(tn__buf *out, const tn_op *op, const tn_field *f,
+                     bool more) {
+  if (f->type != TN_FIELD_INTS && f->type != TN_FIELD_FLOATS) return;
+  const char *separator = more ? "; " : "";
+  if (f->rank_of != TN_NONE)
+    tn__buf_add(out, "%sas many as `%s`", separator,
+                op->params[f->rank_of]->name);
+  else if (f->max_rank == TN_NONE && f->min_rank > 0)
+    tn__buf_add(out, "%s%u or more numbers", separator, f->min_rank);
+  else if (f->max_rank != TN_NONE && f->min_rank == f->max_rank)
+    tn__buf_add(out, "%s%u numbers", separator, f->min_rank);
+  else if (f->max_rank != TN_NONE)
+    tn__buf_add(out, "%s%u to %u numbers", separator, f->min_rank, f->max_rank);
+}
+
+static void add_range(tn__buf *out, const tn_op *op, const tn_field *f) {
+  const size_t before = out->n;
+  for (uint32_t i = 0; i < f->n_values; ++i) {
+    tn__buf_add(out, i > 0 ? ", " : "");
+    add_code(out, f->values[i]);
+  }
+  add_limits(out, f);
+  add_rank(out, op, f, out->n > before);
+}
+
+static void add_param(tn__buf *out, const tn_op *op, const tn_field *f) {
+  tn__buf_add(out, "| `%s` | ", f->name);
+  add_type(out, f);
+  tn__buf_add(out, " | ");
+  if ((f->flags & TN_FIELD_REQUIRED) != 0)
+    tn__buf_add(out, "required");
+  else if (f->default_text != NULL && *f->default_text != '\0')
+    add_code(out, f->default_text);
+  else
+    tn__buf_add(out, "empty");
+  tn__buf_add(out, " | ");
+  add_range(out, op, f);
+  tn__buf_add(out, " | ");
+  add_doc(out, f->doc);
+  if (f->alias != NULL) tn__buf_add(out, " Also `%s`.", f->alias);
+  if ((f->flags & TN_FIELD_DYNAMIC) != 0)
+    tn__buf_add(out, " May change between calls.");
+  add_life(out, op, f->since, f->deprecated_since, f->use);
+  tn__buf_add(out, " |\n");
+}
+
+void docs_params(tn__buf *out, const tn_op *op) {
+  tn__buf_add(out,
+              "| name | type | default | range | meaning |\n"
+              "|---|---|---|---|---|\n");
+  for (uint32_t i = 0; i < op->n_params; ++i) add_param(out, op, op->params[i]);
+  tn__buf_add(out, "\n");
+}
+
+/* ----------------------------------------------------------------- operands */
+
+static void add_dtype(tn__buf *out, const tn_op *op, const tn_arg *arg) {
+  if (arg->dtype_param != TN_NONE)
+    tn__buf_add(out, "as `%s`", op->params[arg->dtype_param]->name);
+  else if (arg->dtype_var != TN_NONE)
+    tn__buf_add(out, "`%s`", op->dtype_vars[arg->dtype_var]->name);
+  else
+    tn__buf_add(out, "%s", tn__dtype_name(arg->dtype));
+}
+
+static void add_shape(tn__buf *out, const tn_arg *arg) {
+  if (arg->shape_text != NULL && arg->shape_kind != TN_SHAPE_HOOK)
+    add_code(out, arg->shape_text);
+  else
+    tn__buf_add(out, (arg->flags & TN_ARG_DYNAMIC) != 0 ? "decided by the call"
+                     : arg->shape_kind == TN_SHAPE_HOOK
+                         ? "decided by the operator"
+                     : arg->shape_kind == TN_SHAPE_BROADCAST ? "broadcast"
+                                                             : "any");
+}
+
+static const char *role_of(const tn_arg *arg) {
+  return arg->role == TN_ROLE_WEIGHT  ? " A weight."
+         : arg->role == TN_ROLE_LABEL ? " A label."
+                                      : "";
+}
+
+static void add_traits(tn__buf *out, const tn_op *op, const tn_arg *arg,
+                       uint32_t list) {
+  if (list == TN_OPERAND_IN) tn__buf_add(out, "%s", role_of(arg));
+  if ((arg->flags & TN_ARG_OPTIONAL) != 0)
+    tn__buf_add(out, " May be left out.");
+  if ((arg->flags & TN_ARG_VARIADIC) != 0) tn__buf_add(out, " Any number.");
+  if ((arg->flags & TN_ARG_HIDDEN) != 0)
+    tn__buf_add(out, " Hidden: kept for the gradient.");
+  if (list == TN_OPERAND_OUT && arg->inplace < op->n_inputs)
+    tn__buf_add(out, " May take the memory of `%s`.",
+                op->inputs[arg->inplace]->name);
+  if (list == TN_OPERAND_OUT && arg->init < op->n_inputs)
+    tn__buf_add(out, " Begins as a copy of `%s`.", op->inputs[arg->init]->name);
+  if (arg->initial != NULL) {
+    tn__buf_add(out, " Begins as ");
+    add_code(out, arg->initial);
+    tn__buf_add(out, ".");
+  }
+}
+
+void docs_operands(tn__buf *out, const tn_op *op, uint32_t list) {
+  const tn_arg *const *args = list == TN_OPERAND_IN    ? op->inputs
+                              : list == TN_OPERAND_OUT ? op->outputs
+                                                       : op->aux;
+  const uint32_t n = list == TN_OPERAND_IN    ? op->n_inputs
+                     : list == TN_OPERAND_OUT ? op->n_outputs
+                                              : op->n_aux;
+  tn__buf_add(out,
+              "| name | type | shape | meaning |\n"
+              "|---|---|---|---|\n");
+  for (uint32_t i = 0; i < n; ++i) {
+    tn__buf_add(out, "| `%s` | ", args[i]->name);
+    add_dtype(out, op, args[i]);
+    tn__buf_add(out, " | ");
+    add_shape(out, args[i]);
+    tn__buf_add(out, " | ");
+    add_doc(out, args[i]->doc);
+    add_traits(out, op, args[i], list);
+    add_life(out, op, args[i]->since, args[i]->deprecated_since, args[i]->use);
+    tn__buf_add(out, " |\n");
+  }
+  tn__buf_add(out, "\n");
+}
+
+void docs_dtypes(tn__buf *out, const tn_op *op) {
+  for (uint32_t i = 0; i < op->n_dtype_vars; ++i) {
+    tn__buf_add(out, "%s`%s` is one of ", i > 0 ? "; " : "",
+                op->dtype_vars[i]->name);
+    tn__buf_dtypes(out, op->dtype_vars[i]->allowed);
+  }
+  if (op->n_dtype_vars > 0) tn__buf_add(out, ".\n\n");
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+static uint64_t dtypes_of(const tn_kernel *kernel, const tn_op *op) {
+  uint64_t set = 0;
+  for (uint32_t i = 0; i < op->n_dtype_vars; ++i) {
+    const uint64_t own = i < kernel->n_dtype_sets ? kernel->dtype_sets[i] : 0;
+    set |= own != 0 ? own : op->dtype_vars[i]->allowed;
+  }
+  return set;
+}
+
+static void add_kernel(tn__buf *out, const tn_kernel *k, const tn_op *op) {
+  if (k == NULL) return;
+  tn__buf_add(out, "| `%s` | %s | %s | ", k->id,
+              k->pass == TN_PASS_BACKWARD ? "gradient" : "forward",
+              k->device_type == TN_DEVICE_CUDA ? "cuda" : "cpu");
+  tn__buf_dtypes(out, dtypes_of(k, op));
+  tn__buf_add(out, " | ");
+  if ((k->writes & TN_WRITES_WRITE) != 0) tn__buf_add(out, "write ");
+  if ((k->writes & TN_WRITES_ADD) != 0) tn__buf_add(out, "add ");
+  if ((k->writes & TN_WRITES_INPLACE) != 0) tn__buf_add(out, "inplace ");
+  tn__buf_add(out, "| ");
+  if (k->when_text != NULL) add_code(out, k->when_text);
+  if (k->requirement != NULL) {
+    tn__buf_add(out, " with ");
+    docs_plain(out, k->requirement);
+  }
+  tn__buf_add(out, " |\n");
+}
+
+void docs_kernels(tn__buf *out, const tnm_operator *op) {
+  tn__buf_add(out,
+              "| kernel | computes | device | types | writes | when |\n"
+              "|---|---|---|---|---|---|\n");
+  for (size_t i = 0; i < op->n_kernels; ++i) {
+    add_kernel(out, op->kernels[i].forward, op->op);
+    add_kernel(out, op->kernels[i].backward, op->op);
+  }
+  add_kernel(out, op->generated, op->op);
+  add_kernel(out, op->generated_backward, op->op);
+  tn__buf_add(out, "\n");
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * trial_child.h: between trial.c, which reads what the child says, and
+ * trial_child.c, which is the child. The child writes lines:
+ *
+ *   B <operator> <example>                        begins an example
+ *   V <o|g> <name> <dtype> <ndim> <dims> <values> an array, %a for values
+ *   F <text>                                      it failed
+ *   E                                             it ended
+ */
+#ifndef OPGEN_TRIAL_CHILD_H_
+#define OPGEN_TRIAL_CHILD_H_
+
+#include <stdio.h>
+
+#include "manifest.h"
+
+/* Computes the examples from number `first` on, counted through all operators,
+ * and writes lines to `to`. */
+void trial_child(const tnm_plugin *plugin, const char *path, size_t first,
+                 FILE *to);
+
+#endif /* OPGEN_TRIAL_CHILD_H_ */
