@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The codes of all messages in order, for `opgen explain`. Their texts stand in
- * codes_form.c, codes_expressions.c and codes_rules.c.
+ * codes_form.c, codes_expressions.c, codes_rules.c and codes_lints.c.
  */
 #include "codes.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "manifest.h"
 
 static const tnm_code *const tables[] = {tnm_codes_form, tnm_codes_expressions,
-                                         tnm_codes_rules};
+                                         tnm_codes_rules, tnm_codes_lints};
 
 static const tnm_code *code_at(size_t index) {
   for (size_t i = 0; i < sizeof tables / sizeof *tables; ++i) {
@@ -25,10 +26,16 @@ const char *tnm_code_at(size_t index) {
   return found == NULL ? NULL : found->code;
 }
 
+/* A lint is W0101 as a warning and E0101 as an error. */
+static bool is_asked(const char *code, const char *asked) {
+  if (strcmp(code, asked) == 0) return true;
+  return code[0] == 'W' && asked[0] == 'E' && strcmp(code + 1, asked + 1) == 0;
+}
+
 const char *tnm_code_explain(const char *code) {
   for (size_t i = 0; i < sizeof tables / sizeof *tables; ++i) {
     for (const tnm_code *c = tables[i]; c->code != NULL; ++c) {
-      if (strcmp(c->code, code) == 0) return c->text;
+      if (is_asked(c->code, code)) return c->text;
     }
   }
   return NULL;

@@ -214,7 +214,8 @@ typedef struct tnm_operator {
   const tn_dtype *compute; /* per dtype variable, the type that generated
                               kernels compute in; TN_DTYPE_UNKNOWN: f32 for f16
                               and bf16, otherwise the type itself */
-  const struct tnm_tree *tree; /* the document, with what a family shares */
+  const struct tnm_tree *tree; /* the document, with what a family shares; NULL
+                                  for what no author wrote */
   tnm_pos pos;
   const struct tnm_operator *parent; /* the operator whose gradient this one
                                         is, if opgen derived it; else NULL */

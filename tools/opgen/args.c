@@ -18,6 +18,8 @@ static const option options[] = {
     {"--depfile", TAKES_DEPFILE, true},
     {"--with", TAKES_WITH, true},
     {"-Werror", TAKES_WERROR, false},
+    {"-W", TAKES_LINTS, true},
+    {"--list", TAKES_LIST, false},
     {"--error-format", TAKES_FORMAT, true},
     {"--c", TAKES_C, false},
     {"--check", TAKES_CHECK, false},
@@ -99,6 +101,12 @@ static bool set(opgen_args *args, const option *o, const char *value) {
     case TAKES_WERROR:
       args->werror = true;
       return true;
+    case TAKES_LINTS:
+      args->lints[args->n_lints++] = value;
+      return true;
+    case TAKES_LIST:
+      args->list_lints = true;
+      return true;
     case TAKES_FORMAT:
       return set_format(args, value);
     case TAKES_C:
@@ -119,11 +127,21 @@ static bool set(opgen_args *args, const option *o, const char *value) {
   }
 }
 
+/* `-Wdoc` is `-W doc`; `-Werror` is an option of its own. */
+static bool take_lint(opgen_args *args, unsigned takes, const char *text) {
+  if ((takes & TAKES_LINTS) == 0 || strncmp(text, "-W", 2) != 0 ||
+      text[2] == '\0' || strcmp(text, "-Werror") == 0)
+    return false;
+  args->lints[args->n_lints++] = text + 2;
+  return true;
+}
+
 /* The option at argv[*i], with its value behind `=` or in the next argument. */
 static bool take(opgen_args *args, unsigned takes, int argc, char **argv,
                  int *i) {
   const char *text = argv[*i];
   const size_t n = strcspn(text, "=");
+  if (take_lint(args, takes, text)) return true;
   const option *o = find(text, n, takes);
   if (o == NULL) return unknown(args, text, n, takes);
   const char *value = text[n] == '=' ? text + n + 1 : NULL;
@@ -142,7 +160,8 @@ bool opgen_args_init(opgen_args *args, unsigned takes, int argc, char **argv) {
   *args = (opgen_args){.command = command};
   args->files = tn__alloc(env, bytes);
   args->with = tn__alloc(env, bytes);
-  if (args->files == NULL || args->with == NULL) {
+  args->lints = tn__alloc(env, bytes);
+  if (args->files == NULL || args->with == NULL || args->lints == NULL) {
     fprintf(stderr, "opgen: out of memory\n");
     return false;
   }
@@ -158,4 +177,5 @@ bool opgen_args_init(opgen_args *args, unsigned takes, int argc, char **argv) {
 void opgen_args_deinit(opgen_args *args) {
   tn__free(tn__env_default(), (void *)args->files);
   tn__free(tn__env_default(), (void *)args->with);
+  tn__free(tn__env_default(), (void *)args->lints);
 }

@@ -1,42 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_check.c: `opgen check`: every mistake of the given manifests in one run.
+ * cmd_check.c: `opgen check`: every mistake of the given manifests and built
+ * plugins in one run.
  */
 #include <string.h>
 
+#include "built.h"
+#include "lint.h"
 #include "opgen.h"
 
+/* One run. */
+typedef struct check {
+  const opgen_args *args;
+  lint_levels levels;
+  tnm_diags *diags;
+  tn__vec plugins; /* tnm_plugin *: those without mistakes */
+} check;
+
 /* False if the check itself could not be done. */
-static bool check_path(const opgen_args *args, const char *path,
-                       tnm_diags *diags) {
-  const tnm_read_options options = {args->with, args->n_with};
-  const size_t before = tnm_diags_errors(diags);
+static bool check_manifest(check *c, const char *path) {
+  const tnm_read_options options = {c->args->with, c->args->n_with};
+  const size_t before = tnm_diags_errors(c->diags);
   tnm_plugin *plugin =
-      tnm_plugin_read(tn__env_default(), path, &options, diags);
-  if (plugin == NULL) {
-    if (tnm_diags_errors(diags) > before) return true;
-    fprintf(stderr, "opgen: %s: %s\n", path, tn_error_text());
-    return false;
-  }
-  const bool fine = opgen_check_examples(plugin, diags);
-  if (!fine) fprintf(stderr, "opgen: %s: %s\n", path, tn_error_text());
+      tnm_plugin_read(tn__env_default(), path, &options, c->diags);
+  if (plugin == NULL && tnm_diags_errors(c->diags) > before) return true;
+  const bool fine =
+      plugin != NULL && opgen_check_examples(plugin, c->diags) &&
+      tn__vec_push(tn__env_default(), &c->plugins, plugin) == TN_OK;
+  if (fine) return true;
+  fprintf(stderr, "opgen: %s: %s\n", path, tn_error_text());
   tnm_plugin_release(plugin);
+  return false;
+}
+
+/* Manifests come first: they hold the examples of the built plugins. */
+static bool check_paths(check *c, const char *const *paths, size_t n) {
+  bool fine = true;
+  for (size_t i = 0; i < n && fine; ++i)
+    if (!built_is(paths[i])) fine = check_manifest(c, paths[i]);
+  /* What could be better is said when nothing is wrong any more. */
+  const bool lints = fine && tnm_diags_errors(c->diags) == 0;
+  for (size_t i = 0; i < c->plugins.n && lints; ++i)
+    lint_run(c->plugins.v[i], &c->levels, c->diags);
+  for (size_t i = 0; i < n && fine; ++i)
+    if (built_is(paths[i])) fine = built_check(paths[i], &c->plugins, c->diags);
   return fine;
 }
 
-int cmd_check(const opgen_args *args) {
+static int run(check *c) {
   static const char *const here[] = {"."};
-  const char *const *paths = args->n_files > 0 ? args->files : here;
-  const size_t n = args->n_files > 0 ? args->n_files : 1;
-  tnm_diags *diags = tnm_diags_create(tn__env_default());
-  bool fine = diags != NULL;
-  if (diags == NULL) fprintf(stderr, "opgen: out of memory\n");
-  for (size_t i = 0; i < n && fine; ++i)
-    fine = check_path(args, paths[i], diags);
-  if (diags != NULL) {
-    tnm_diags_print(diags, stderr, args->format, opgen_color());
-    fine = fine && tnm_diags_errors(diags) == 0 &&
-           !(args->werror && tnm_diags_warnings(diags) > 0);
-  }
-  tnm_diags_release(diags);
+  const opgen_args *args = c->args;
+  const bool given = args->n_files > 0;
+  bool fine =
+      check_paths(c, given ? args->files : here, given ? args->n_files : 1);
+  tnm_diags_print(c->diags, stderr, args->format, opgen_color());
+  fine = fine && tnm_diags_errors(c->diags) == 0 &&
+         !(args->werror && tnm_diags_warnings(c->diags) > 0);
+  for (size_t i = 0; i < c->plugins.n; ++i) tnm_plugin_release(c->plugins.v[i]);
+  tn__vec_deinit(tn__env_default(), &c->plugins);
   return fine ? EXIT_FINE : EXIT_ERRORS;
+}
+
+int cmd_check(const opgen_args *args) {
+  check c = {.args = args};
+  if (args->list_lints) {
+    lint_list();
+    return EXIT_FINE;
+  }
+  if (!lint_levels_init(&c.levels, args)) return EXIT_USAGE;
+  c.diags = tnm_diags_create(tn__env_default());
+  if (c.diags == NULL) {
+    fprintf(stderr, "opgen: out of memory\n");
+    return EXIT_ERRORS;
+  }
+  const int status = run(&c);
+  tnm_diags_release(c.diags);
+  return status;
 }

@@ -34,13 +34,19 @@ static const char outputs_options[] =
     "One name per line, in the order in which a build file may list them.\n";
 
 static const char check_options[] =
-    "  --with PATH      as for `opgen generate`\n"
+    "  -W NAME[=LEVEL]  sets a lint to LEVEL: off, warning (default) or error\n"
+    "  -Wno-NAME        switches it off\n"
+    "  -Wall            switches every lint on\n"
     "  -Werror          warnings count as errors\n"
+    "  --list           prints the lints, with their levels\n"
+    "  --with PATH      as for `opgen generate`\n"
     "  --error-format FORMAT\n"
     "                   human (default), short (a line each) or json\n"
     "\n"
     "FILE is a plugin.yaml or one of its operator files, DIR a folder that\n"
-    "holds a plugin.yaml; without any, the current folder.\n";
+    "holds a plugin.yaml; without any, the current folder. FILE.so is a built\n"
+    "plugin: it is loaded in a process of its own, its symbols are looked at,\n"
+    "and the examples of its manifests, if they are given too, are computed.\n";
 
 static const char show_options[] =
     "  --c              the C that `opgen generate` would write\n"
@@ -94,10 +100,10 @@ static const command commands[] = {
      generate_options},
     {"outputs", "FILE", "print the names of the files that generate writes",
      TAKES_WITH, 1, 1, cmd_outputs, outputs_options},
-    {"check", "[FILE|DIR...] [-Werror] [--error-format FORMAT]",
+    {"check", "[FILE|DIR|FILE.so...] [-W NAME] [-Werror] [--list]",
      "look for mistakes, also in the examples",
-     TAKES_WERROR | TAKES_FORMAT | TAKES_WITH, 0, SIZE_MAX, cmd_check,
-     check_options},
+     TAKES_WERROR | TAKES_FORMAT | TAKES_WITH | TAKES_LINTS | TAKES_LIST, 0,
+     SIZE_MAX, cmd_check, check_options},
     {"show", "FILE [--c]", "show what an operator computes, keeps and writes",
      TAKES_C | TAKES_WITH, 1, 1, cmd_show, show_options},
     {"fmt", "FILE... [--check]", "bring manifests into canonical form",

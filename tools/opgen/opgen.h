@@ -33,6 +33,8 @@ typedef struct opgen_args {
   size_t n_files;
   const char **with;
   size_t n_with;
+  const char **lints; /* what stands behind each -W */
+  size_t n_lints;
   const char *out_dir;
   const char *depfile;
   int format; /* TNM_HUMAN, ... */
@@ -41,6 +43,7 @@ typedef struct opgen_args {
   bool only_check;
   const char *site;
   const char *plugin; /* a built one */
+  bool list_lints;
   bool help;
 } opgen_args;
 
@@ -54,7 +57,9 @@ enum {
   TAKES_C = 1u << 5,
   TAKES_CHECK = 1u << 6,
   TAKES_SITE = 1u << 7,
-  TAKES_PLUGIN = 1u << 8
+  TAKES_PLUGIN = 1u << 8,
+  TAKES_LINTS = 1u << 9,
+  TAKES_LIST = 1u << 10
 };
 
 /* False after a message. The lists are freed by opgen_args_deinit. */

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Explanations of E0080 and on, about built plugins, and of W0101 and on, about
+ * manifests that are valid but could be better. Text only.
+ */
+#include <stddef.h>
+
+#include "codes.h"
+
+const tnm_code tnm_codes_lints[] = {
+    TNM_CODE("E0080", "a built plugin that this host does not load",
+             "`check` loads it as a host does, in a process of its own, and "
+             "repeats the reason.",
+             "  opgen check acme.so       # linked without plugin.gen.c",
+             "  opgen check acme.so       # linked with all that opgen wrote"),
+    TNM_CODE("E0081", "a symbol that a plugin exports besides its entry",
+             "Two plugins that export the same name would take each other's "
+             "function. A plugin\nexports `tn_plugin_entry` alone.",
+             "  float helper(float x) { return x; }",
+             "  static float helper(float x) { return x; }"),
+    TNM_CODE("E0082", "an example that cannot be computed",
+             "The plugin was given the inputs of the example and refused "
+             "them, crashed, or did not\nend.",
+             "  if (n == 0) abort();", "  if (n == 0) return TN_OK;"),
+    TNM_CODE("E0083", "an example that comes out otherwise",
+             "The plugin computes something else than the manifest states. "
+             "`tol` of the example is\nthe tolerance; without it, 1e-5 in "
+             "f32.",
+             "  - {name: two, data: [2], out: [3]}     # out: 2*data",
+             "  - {name: two, data: [2], out: [4]}"),
+    TNM_CODE("E0084", "a built plugin of other manifests",
+             "Its note holds other tables than the manifests that were given "
+             "with it.",
+             "  opgen check plugins/acme old/acme.so",
+             "  ninja && opgen check plugins/acme build/acme.so"),
+    TNM_CODE("W0101", "lint `doc`: an operator without `doc`",
+             "The summary says what it is; `doc` says what becomes of edge "
+             "cases, and why one would\nwant it. It is the text of the manual.",
+             "  summary: Rectifier",
+             "  summary: Rectifier\n  doc: Is `max(data, 0)`; NaN stays NaN."),
+    TNM_CODE("W0102", "lint `param-doc`: a parameter without `doc`",
+             "Its name says too little to those who only see the manual.",
+             "  - {name: a, type: float, default: 1}",
+             "  - {name: a, type: float, default: 1, doc: Slope below zero}"),
+    TNM_CODE("W0103", "lint `operand-doc`: an operand without `doc`",
+             "Off unless asked for: for many operators a name says enough.",
+             "  inputs: [{name: data, dtype: T}]",
+             "  inputs: [{name: data, dtype: T, doc: Any shape}]"),
+    TNM_CODE("W0104", "lint `example`: an operator without an example",
+             "Examples are tests on every device and type, and are shown in "
+             "the manual.",
+             "  forward: {out: 2*data}",
+             "  forward: {out: 2*data}\n"
+             "  examples: [{name: two, data: [2], out: [4]}]"),
+    TNM_CODE("W0105", "lint `example-params`: a parameter that no example sets",
+             "Off unless asked for. A parameter that always has its default "
+             "is not tested.",
+             "  - {name: two, data: [2], out: [4]}",
+             "  - {name: two, params: {a: 3}, data: [2], out: [6]}"),
+    TNM_CODE("W0106", "lint `example-grad`: a gradient that no example shows",
+             "Off unless asked for: gradients are checked numerically, too.",
+             "  - {name: two, data: [2], out: [4]}",
+             "  - {name: two, data: [2], out: [4], grad: {out: [1], data: "
+             "[2]}}"),
+    TNM_CODE("W0107", "lint `gradient-why`: no gradient, and no reason",
+             "Who asks for a gradient reads the reason; \"not yet\" and \"it "
+             "is zero almost\neverywhere\" are different answers.",
+             "  gradient: none", "  gradient: {none: true, why: it is a step}"),
+    TNM_CODE("W0108", "lint `param-unused`: a parameter that nothing reads",
+             "Found where every use can be seen: in operators that are "
+             "generated from formulas.",
+             "  params: [{name: a, type: float, default: 1, doc: Slope}]\n"
+             "  forward: {out: 2*data}",
+             "  params: [{name: a, type: float, default: 1, doc: Slope}]\n"
+             "  forward: {out: a*data}"),
+    TNM_CODE("W0109", "lint `dtype-unused`: a type variable of no operand",
+             "Kernels have a set of types per variable; one that no operand "
+             "has decides nothing.",
+             "  dtypes: {T: [f32], U: [i32]}\n"
+             "  inputs: [{name: data, dtype: T}]",
+             "  dtypes: {T: [f32]}\n  inputs: [{name: data, dtype: T}]"),
+    TNM_CODE("W0110", "lint `dim-unused`: a dimension that is named once",
+             "Off unless asked for: a name may just say that there is a "
+             "dimension.",
+             "  inputs: [{name: data, dtype: T, shape: [N, C]}]\n"
+             "  outputs: [{name: out, dtype: T, shape: [C]}]",
+             "  inputs: [{name: data, dtype: T, shape: [N, C]}]\n"
+             "  outputs: [{name: out, dtype: T, shape: [N, C]}]"),
+    TNM_CODE("W0111", "lint `name-style`: an odd name",
+             "`a__b` and `a_` read like names of a compiler's.",
+             "  op: leaky__relu", "  op: leaky_relu"),
+    TNM_CODE("W0112", "lint `deprecated-use`: nothing to use instead",
+             "`use` names an operator of this plugin that does not exist.",
+             "  deprecated: {since: 2, use: nn.pol}",
+             "  deprecated: {since: 2, use: nn.pool}"),
+    TNM_CODE("W0113", "lint `since`: an operator without `since`",
+             "Off unless asked for: without it an operator counts as old as "
+             "the plugin.",
+             "  op: pool", "  op: pool\n  since: 2"),
+    {NULL, NULL}};

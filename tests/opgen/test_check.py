@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`opgen check`: levels of lints, forms of output, and built plugins.
+
+    test_check.py OPGEN CC
+
+What each lint finds is shown by err/lint_*.
+"""
+
+import json
+import os
+import pathlib
+import pty
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+import tap  # noqa: E402
+
+OPGEN = str(pathlib.Path(sys.argv[1]).resolve())
+CC = shlex.split(sys.argv[2])
+SCRATCH = tempfile.TemporaryDirectory()
+FOLDER = pathlib.Path(SCRATCH.name)
+NO_DOC = "tests/opgen/err/lint_doc"
+MISTAKE = "tests/opgen/err/summary_full_stop"
+
+PLUGIN = """\
+opgen: 1
+plugin: lab
+release: 1
+summary: Operators of a test
+license: Apache-2.0
+operators: [op.yaml]
+"""
+OP = """\
+opgen: 1
+op: risky
+summary: A kernel that does what its parameter says
+doc: Nothing of use.
+params: [{name: how, type: int, default: 0, doc: What}]
+dtypes: {T: [f32]}
+inputs: [{name: data, dtype: T, doc: Any}]
+outputs: [{name: out, dtype: T, shape: data, doc: Twice the input}]
+gradient: {none: true, why: it is a test}
+kernels:
+  - {device: cpu, forward: lab_risky, writes: [write]}
+examples:
+  - {name: fine, data: [1, 2.5], out: [2, 5]}
+"""
+C = """\
+#include <stdlib.h>
+#include "op.gen.h"
+int32_t lab_risky(const tn_frame *call) {
+  const lab_risky_params *params = call->params;
+  const float *x = call->in[0].data;
+  float *y = call->out[0].data;
+  if (params->how == 1) abort();
+  if (params->how == 2) return TN_FAIL(call, TN_INVALID, "no, thanks");
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) y[i] = 2 * x[i];
+  return TN_OK;
+}
+"""
+
+
+def check(*args, **more):
+    env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+    return subprocess.run([OPGEN, "check", *map(str, args)], cwd=ROOT,
+                          text=True, capture_output=True, check=False,
+                          env={**env, **more})
+
+
+def build(op=OP, source=C, hidden=True):
+    """A folder with manifests and lab.so."""
+    folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
+    (folder / "plugin.yaml").write_text(PLUGIN)
+    (folder / "op.yaml").write_text(op)
+    out = folder / "generated"
+    tap.output([OPGEN, "generate", folder / "plugin.yaml", "-o", out])
+    (out / "kernels.c").write_text(source)
+    visibility = ["-fvisibility=hidden"] if hidden else []
+    tap.output(CC + ["-shared", "-fPIC", *visibility, "-I",
+                     ROOT / "sdk/include", "-I", out, "-o", folder / "lab.so",
+                     *sorted(out.glob("*.c")), "-lm"])
+    return folder
+
+
+def says(done, *texts):
+    tap.equal((done.returncode, done.stdout), (1, ""), done.stderr)
+    for text in texts:
+        assert text in done.stderr, f"{text} is not in\n{done.stderr}"
+
+
+# ---------------------------------------------------------------------- levels
+
+def a_warning_is_no_failure():
+    done = check(NO_DOC)
+    tap.equal(done.returncode, 0)
+    assert "warning[W0101]" in done.stderr, done.stderr
+
+
+def werror_makes_it_one():
+    done = check(NO_DOC, "-Werror")
+    tap.equal(done.returncode, 1)
+    assert "warning[W0101]" in done.stderr, done.stderr
+
+
+def a_lint_may_be_an_error():
+    for form in (["-Wdoc=error"], ["-W", "doc=error"]):
+        done = check(NO_DOC, *form)
+        tap.equal(done.returncode, 1, str(form))
+        assert "error[E0101]" in done.stderr, done.stderr
+
+
+def a_lint_may_be_off():
+    for form in (["-Wno-doc"], ["-W", "no-doc"], ["-Wdoc=off"],
+                 ["-Wall", "-Wno-doc"], ["-Wdoc=error", "-Wno-doc"]):
+        done = check(NO_DOC, *form)
+        tap.equal((done.returncode, done.stderr), (0, ""), str(form))
+
+
+def all_is_more_than_the_default():
+    folder = "tests/opgen/err/lint_operand_doc"
+    tap.equal(check(folder).stderr, "")
+    done = check(folder, "-Wall")
+    tap.equal(done.returncode, 0)
+    assert done.stderr.count("warning[W0103]") == 2, done.stderr
+
+
+def every_lint_has_a_case_of_its_name():
+    listed = subprocess.run([OPGEN, "check", "--list"], text=True,
+                            capture_output=True, check=True).stdout
+    for line in listed.splitlines():
+        code, name, level = line.split()[:3]
+        folder = f"tests/opgen/err/lint_{name.replace('-', '_')}"
+        off = check(folder, f"-Wno-{name}")
+        tap.equal((off.returncode, off.stderr), (0, ""), name)
+        on = check(folder, f"-W{name}")
+        assert f"[{code}]" in on.stderr, f"{name}: {on.stderr}"
+        usual = check(folder)
+        tap.equal(f"[{code}]" in usual.stderr, level != "off", name)
+        page = (ROOT / "docs/lints.md").read_text()
+        assert f"| `{name}` | {code} | {level} |" in page, f"docs: {name}"
+
+
+def lints_wait_for_mistakes_to_be_mended():
+    done = check(NO_DOC, MISTAKE, "-Wall")
+    assert "error[E0019]" in done.stderr, done.stderr
+    assert "W01" not in done.stderr, done.stderr
+
+
+# ----------------------------------------------------------------------- forms
+
+def json_is_json():
+    done = check(NO_DOC, "tests/opgen/err/lint_param_doc",
+                 "-Wparam-doc=error", "--error-format=json")
+    messages = json.loads(done.stderr)
+    tap.equal(sorted((m["code"], m["severity"]) for m in messages),
+              [("E0102", "error"), ("W0101", "warning")])
+    warning = next(m for m in messages if m["code"] == "W0101")
+    tap.equal((warning["file"], warning["line"], warning["column"],
+               warning["message"]),
+              (f"{NO_DOC}/op.yaml", 2, 5, "operator `scale` has no `doc`"))
+    assert warning["help"][0].startswith("add `doc"), warning
+
+
+def short_is_a_line_each():
+    done = check(NO_DOC, "--error-format=short")
+    tap.equal(done.stderr.splitlines()[0],
+              f"{NO_DOC}/op.yaml:2:5: warning[W0101]: operator `scale` has no "
+              "`doc`")
+
+
+def on_a_terminal(**more):
+    leader, follower = pty.openpty()
+    env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+    with subprocess.Popen([OPGEN, "check", NO_DOC], cwd=ROOT, stderr=follower,
+                          env={**env, "TERM": "xterm", **more}) as child:
+        os.close(follower)
+        said = b""
+        while True:
+            try:
+                more_said = os.read(leader, 4096)
+            except OSError:
+                break
+            if not more_said:
+                break
+            said += more_said
+        child.wait()
+    os.close(leader)
+    return said.decode()
+
+
+def a_terminal_is_coloured():
+    said = on_a_terminal()
+    assert "\033[1;33mwarning[W0101]" in said, repr(said)
+    for plain in (on_a_terminal(NO_COLOR="1"), on_a_terminal(TERM="dumb"),
+                  check(NO_DOC).stderr):
+        assert "\033" not in plain, repr(plain)
+
+
+# --------------------------------------------------------------- built plugins
+
+def a_good_plugin_is_silent():
+    folder = build()
+    for paths in ([folder / "lab.so"], [folder, folder / "lab.so"],
+                  [folder / "lab.so", folder]):
+        done = check(*paths)
+        tap.equal((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+
+def a_file_that_is_none_is_refused():
+    path = FOLDER / "text.so"
+    path.write_text("nothing")
+    says(check(path), "text.so:1:1: error[E0080]: this host does not load it")
+    says(check(FOLDER / "none.so"), "error[E0001]: cannot read")
+
+
+def a_changed_note_is_refused():
+    folder = build()
+    path = folder / "lab.so"
+    data = path.read_bytes()
+    at = data.index(b"A kernel that does what its parameter says")
+    path.write_bytes(data[:at] + b"B" + data[at + 1:])
+    says(check(path), "error[E0080]")
+
+
+def a_plugin_that_dies_while_it_is_loaded():
+    dies = C + "__attribute__((constructor)) static void die(void) " \
+        "{ abort(); }\n"
+    says(check(build(source=dies) / "lab.so"),
+         "error[E0080]: loading it ends the process: Aborted")
+
+
+def another_exported_symbol_is_found():
+    more = C + "__attribute__((visibility(\"default\"))) " \
+        "int helper(void) { return 1; }\n"
+    done = check(build(source=more) / "lab.so")
+    says(done, "error[E0081]: the plugin exports `helper`, too",
+         "= help: make it static")
+    tap.equal(done.stderr.count("E0081]:"), 1)
+    done = check(build(hidden=False) / "lab.so")
+    says(done, "exports `lab_risky`, too")
+
+
+def an_example_that_fails_is_found():
+    more = OP + """\
+  - {name: crash, params: {how: 1}, data: [1], out: [2]}
+  - {name: refuse, params: {how: 2}, data: [1], out: [2]}
+  - {name: wrong, data: [3], out: [7]}
+"""
+    folder = build(more)
+    done = check(folder, folder / "lab.so")
+    says(done, "op.yaml:14:5: error[E0082]: example `crash`: it ended the "
+         "process: Aborted",
+         "op.yaml:15:5: error[E0082]: example `refuse`:", "no, thanks",
+         "op.yaml:16:5: error[E0083]: example `wrong`: `out` comes out as [6]")
+    tap.equal(done.stderr.count("error["), 3, done.stderr)
+
+
+def a_plugin_of_other_manifests_is_found():
+    folder = build()
+    (folder / "op.yaml").write_text(OP.replace("default: 0", "default: 3"))
+    says(check(folder, folder / "lab.so"),
+         "error[E0084]: it was not built from the manifests of `lab`")
+
+
+tap.run([
+    a_warning_is_no_failure, werror_makes_it_one, a_lint_may_be_an_error,
+    a_lint_may_be_off, all_is_more_than_the_default,
+    every_lint_has_a_case_of_its_name, lints_wait_for_mistakes_to_be_mended,
+    json_is_json, short_is_a_line_each, a_terminal_is_coloured,
+    a_good_plugin_is_silent, a_file_that_is_none_is_refused,
+    a_changed_note_is_refused, a_plugin_that_dies_while_it_is_loaded,
+    another_exported_symbol_is_found, an_example_that_fails_is_found,
+    a_plugin_of_other_manifests_is_found])

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * built.c: checks a built plugin as a host meets it: the note before anything
+ * is mapped, the dynamic symbols, loading, and the examples of its manifests.
+ * Code of the plugin runs in a child process only.
+ */
+#include "built.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trial.h"
+
+/* Largest plugin that is read. */
+#define MOST_BYTES ((size_t)256 << 20)
+
+/* One built plugin. Messages stand at its beginning: it has no lines. */
+typedef struct subject {
+  const char *path;
+  tnm_diags *diags;
+  uint32_t file;
+} subject;
+
+bool built_is(const char *path) {
+  const size_t n = strlen(path);
+  return n > 3 && strcmp(path + n - 3, ".so") == 0;
+}
+
+#define REPORT(s, code, ...)                                             \
+  tnm_diag((s)->diags,                                                   \
+           &(tnm_diag_spec){                                             \
+               (code),                                                   \
+               {.line = 1, .column = 1, .length = 1, .file = (s)->file}, \
+               NULL},                                                    \
+           __VA_ARGS__)
+
+/* ----------------------------------------------------------- dynamic symbols
+ */
+
+/* A file in memory, and a part of it. */
+typedef struct image {
+  const char *bytes;
+  size_t n;
+} image;
+
+static bool copy_out(const image *file, uint64_t at, void *out, size_t bytes) {
+  if (at > file->n || bytes > file->n - at) return false;
+  memcpy(out, file->bytes + at, bytes);
+  return true;
+}
+
+/* The name of a symbol; NULL if it lies outside. */
+static const char *name_of(const image *file, const Elf64_Shdr *names,
+                           uint32_t at) {
+  if (names->sh_offset > file->n || names->sh_size > file->n - names->sh_offset)
+    return NULL;
+  const char *table = file->bytes + names->sh_offset;
+  if (at >= names->sh_size ||
+      memchr(table + at, '\0', names->sh_size - at) == NULL)
+    return NULL;
+  return table + at;
+}
+
+static bool is_exported(const Elf64_Sym *symbol) {
+  const unsigned bind = ELF64_ST_BIND(symbol->st_info);
+  const unsigned visibility = ELF64_ST_VISIBILITY(symbol->st_other);
+  return symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS &&
+         (bind == STB_GLOBAL || bind == STB_WEAK) &&
+         (visibility == STV_DEFAULT || visibility == STV_PROTECTED);
+}
+
+static void check_symbols(const subject *s, const image *file,
+                          const Elf64_Shdr *table, const Elf64_Shdr *names) {
+  const uint64_t n = table->sh_size / sizeof(Elf64_Sym);
+  for (uint64_t i = 0; i < n; ++i) {
+    Elf64_Sym symbol;
+    if (!copy_out(file, table->sh_offset + i * sizeof symbol, &symbol,
+                  sizeof symbol))
+      return;
+    const char *name = name_of(file, names, symbol.st_name);
+    if (name == NULL || !is_exported(&symbol) ||
+        strcmp(name, "tn_plugin_entry") == 0)
+      continue;
+    const size_t id = REPORT(s, "E0081", "the plugin exports `%s`, too", name);
+    tnm_diag_help(s->diags, id,
+                  "make it static, or link with the plugin.gen.map that opgen "
+                  "writes: `-Wl,--version-script=plugin.gen.map`");
+  }
+}
+
+static void check_exports(const subject *s, const image *file) {
+  Elf64_Ehdr head;
+  if (!copy_out(file, 0, &head, sizeof head)) return;
+  for (uint32_t i = 0; i < head.e_shnum; ++i) {
+    Elf64_Shdr table, names;
+    if (!copy_out(file, head.e_shoff + (uint64_t)i * sizeof table, &table,
+                  sizeof table))
+      return;
+    if (table.sh_type != SHT_DYNSYM || table.sh_link >= head.e_shnum) continue;
+    if (copy_out(file, head.e_shoff + (uint64_t)table.sh_link * sizeof names,
+                 &names, sizeof names))
+      check_symbols(s, file, &table, &names);
+  }
+}
+
+/* -------------------------------------------------------------------- loading
+ */
+
+/* What a child that loads the plugin has to say; nothing if all is well. */
+static void load_in_child(const char *path, int fd) {
+  const tn_options options = {
+      .struct_size = sizeof options, .workers = 1, .trust = TN_TRUST_REPLACE};
+  tn_runtime *rt = NULL;
+  (void)alarm(60);
+  if (tn_runtime_create(&options, &rt) != TN_OK ||
+      tn_plugin_load(rt, path) != TN_OK) {
+    const char *text = tn_error_text();
+    if (write(fd, text, strlen(text)) < 0) _exit(1);
+  }
+  tn_runtime_release(rt);
+  _exit(0);
+}
+
+static bool read_all(int fd, tn__buf *out) {
+  char chunk[1024];
+  for (;;) {
+    const ssize_t n = read(fd, chunk, sizeof chunk);
+    if (n > 0) tn__buf_bytes(out, chunk, (size_t)n);
+    if (n == 0) return !out->failed;
+    if (n < 0 && errno != EINTR) return false;
+  }
+}
+
+/* The name with a slash, so that it is no name for the linker to search. */
+static void add_path(tn__buf *out, const char *path) {
+  tn__buf_add(out, "%s%s", strchr(path, '/') != NULL ? "" : "./", path);
+}
+
+static bool try_load(const subject *s, tn__buf *said, int *status) {
+  int ends[2];
+  tn__buf path;
+  tn__buf_init(&path, tn__env_default());
+  add_path(&path, s->path);
+  bool fine = !path.failed && pipe(ends) == 0;
+  if (fine) {
+    (void)fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) load_in_child(path.s, ends[1]);
+    (void)close(ends[1]);
+    fine = pid > 0 && read_all(ends[0], said);
+    (void)close(ends[0]);
+    while (pid > 0 && waitpid(pid, status, 0) < 0)
+      if (errno != EINTR) fine = false;
+  }
+  tn__buf_deinit(&path);
+  return fine;
+}
+
+/* True if the host loads it. `fine` is false if that could not be tried. */
+static bool loads(const subject *s, bool *fine) {
+  int status = 0;
+  tn__buf said;
+  tn__buf_init(&said, tn__env_default());
+  *fine = try_load(s, &said, &status);
+  const bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (*fine && said.n > 0)
+    REPORT(s, "E0080", "this host does not load it: %s", said.s);
+  else if (*fine && !ended)
+    REPORT(s, "E0080", "loading it ends the process: %s",
+           WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
+  const bool loaded = *fine && said.n == 0 && ended;
+  tn__buf_deinit(&said);
+  return loaded;
+}
+
+/* ------------------------------------------------------------------- examples
+ */
+
+static const tnm_plugin *manifests_of(const tn__vec *plugins,
+                                      const char *name) {
+  for (size_t i = 0; i < plugins->n; ++i) {
+    const tnm_plugin *plugin = plugins->v[i];
+    if (strcmp(plugin->plugin->name, name) == 0) return plugin;
+  }
+  return NULL;
+}
+
+static void compare_example(const subject *s, const tnm_operator *op,
+                            size_t index, const trial *t) {
+  const tnm_example *example = &op->examples[index];
+  if (t->error != NULL)
+    tnm_diag(s->diags, &(tnm_diag_spec){"E0082", example->pos, NULL},
+             "example `%s`: %s", example->name, t->error);
+  for (const trial_value *v = t->values; v != NULL; v = v->next) {
+    if (trial_agrees(example, v)) continue;
+    tn__buf text;
+    tn__buf_init(&text, tn__env_default());
+    trial_print(&text, v);
+    tnm_diag(s->diags, &(tnm_diag_spec){"E0083", example->pos, NULL},
+             "example `%s`: `%s%s` comes out as %.200s", example->name,
+             v->grad ? "grad." : "", v->name, text.s != NULL ? text.s : "?");
+    tn__buf_deinit(&text);
+  }
+}
+
+static bool check_examples(const subject *s, const tnm_plugin *plugin) {
+  trials t;
+  const bool fine = trials_init(&t, plugin, s->path);
+  for (size_t i = 0; fine && i < plugin->n_operators; ++i)
+    for (size_t k = 0; k < plugin->operators[i].n_examples; ++k)
+      compare_example(s, &plugin->operators[i], k, &t.v[i][k]);
+  trials_deinit(&t);
+  return fine;
+}
+
+static bool check_manifests(const subject *s, const tn__vec *plugins) {
+  tn__arena arena;
+  const tn_plugin *tables = NULL;
+  bool fine = true;
+  tn__arena_init(&arena, tn__env_default());
+  if (tnm_read_note(&arena, s->path, &tables) == TN_OK) {
+    const tnm_plugin *plugin = manifests_of(plugins, tables->name);
+    if (plugin != NULL &&
+        plugin->plugin->manifest_hash != tables->manifest_hash) {
+      const size_t id = REPORT(
+          s, "E0084", "it was not built from the manifests of `%s` given here",
+          tables->name);
+      tnm_diag_help(s->diags, id,
+                    "build it again; `opgen diff` shows what differs");
+    } else if (plugin != NULL) {
+      fine = check_examples(s, plugin);
+    }
+  }
+  tn__arena_deinit(&arena);
+  return fine;
+}
+
+bool built_check(const char *path, const tn__vec *plugins, tnm_diags *diags) {
+  char *bytes = NULL;
+  image file = {0};
+  bool fine = true;
+  subject s = {.path = path, .diags = diags};
+  s.file = tnm_diags_file(diags, path, "", 0);
+  if (tnm_read_file(tn__env_default(), path, MOST_BYTES, &bytes, &file.n) !=
+      TN_OK) {
+    REPORT(&s, "E0001", "cannot read `%s`: %s", path, tn_error_text());
+    return true;
+  }
+  file.bytes = bytes;
+  if (loads(&s, &fine)) {
+    check_exports(&s, &file);
+    fine = check_manifests(&s, plugins);
+  }
+  tn__free(tn__env_default(), bytes);
+  if (!fine) fprintf(stderr, "opgen: %s: it could not be checked\n", path);
+  return fine;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * built.h: what `opgen check` says about a built plugin.
+ */
+#ifndef OPGEN_BUILT_H_
+#define OPGEN_BUILT_H_
+
+#include "opgen.h"
+
+/* Whether a file is one for built_check, rather than a manifest. */
+bool built_is(const char *path);
+
+/* Checks a built plugin: whether this host loads it, whether it exports its
+ * entry alone, and, where its manifests are among `plugins`, whether it was
+ * built from them and computes their examples. False if the check itself could
+ * not be done. */
+bool built_check(const char *path, const tn__vec *plugins, tnm_diags *diags);
+
+#endif /* OPGEN_BUILT_H_ */

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * lint.h: what `opgen check` says about manifests that are valid but could be
+ * better. docs/lints.md lists every lint with its reason.
+ */
+#ifndef OPGEN_LINT_H_
+#define OPGEN_LINT_H_
+
+#include "opgen.h"
+
+/* A level of a lint. Its code begins with W or E accordingly. */
+enum { LINT_OFF = 0, LINT_WARNING = 1, LINT_ERROR = 2 };
+
+enum { N_LINTS = 13 };
+
+/* The level of each lint, in the order of the table. */
+typedef struct lint_levels {
+  int v[N_LINTS];
+} lint_levels;
+
+/* Levels after the `-W` of a command line; false after a message about one that
+ * is none. */
+bool lint_levels_init(lint_levels *levels, const opgen_args *args);
+
+/* Reports what the lints find in a plugin without mistakes. */
+void lint_run(const tnm_plugin *plugin, const lint_levels *levels,
+              tnm_diags *diags);
+
+/* Prints every lint, its level and what it finds. */
+void lint_list(void);
+
+#endif /* OPGEN_LINT_H_ */
