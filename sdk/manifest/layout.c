@@ -174,15 +174,26 @@ static void write_page(tnm_layout *l, const tnm_page *page, bool first) {
   write_comments(l, root->tail, 0, false);
 }
 
-static bool write_pages(tn__arena *arena, const char *text, size_t n,
-                        tn__buf *out) {
-  tnm_layout l = {.arena = arena, .text = text, .out = out};
-  const tnm_page *pages = tnm_syntax_read(arena, text, n);
+static tn_code refuse_keys(const char *name) {
+  return tn__fail(
+      TN_UNSUPPORTED,
+      "%s: a key behind `?`, or of several lines, is not formatted; "
+      "write `key: value`",
+      name);
+}
+
+static tn_code write_pages(tn__arena *arena, const tnm_text *text,
+                           tn__buf *out) {
+  tnm_layout l = {.arena = arena, .text = text->text, .n = text->n, .out = out};
+  const tnm_page *pages = tnm_syntax_read(arena, text->text, text->n);
+  for (const tnm_page *p = pages; p != NULL; p = p->next)
+    if (p->odd_keys) return refuse_keys(text->path);
   for (const tnm_page *p = pages; p != NULL; p = p->next)
     write_page(&l, p, p == pages);
-  if (pages == NULL && !arena->failed) tn__buf_bytes(out, text, n);
+  if (pages == NULL && !arena->failed) tn__buf_bytes(out, text->text, text->n);
   if (out->n > 0 && out->s[out->n - 1] != '\n') tn__buf_bytes(out, "\n", 1);
-  return !arena->failed && !out->failed;
+  if (!arena->failed && !out->failed) return TN_OK;
+  return tn__fail_memory(text->n, "a formatted manifest");
 }
 
 /* ------------------------------------------------------------- the meaning */
@@ -247,13 +258,13 @@ tn_code tnm_layout_text(const tn__env *env, tnm_diags *diags, uint32_t file,
   const size_t errors = tnm_diags_errors(diags);
   const char *text = tnm_diags_text(diags, file, &n);
   tn__arena_init(&arena, env);
+  const tnm_text whole = {name, text, n};
   tn_code code = TN_INVALID;
   if (tnm_text_check(diags, file, text, n) &&
       tnm_tree_read(&arena, diags, file, &before) &&
       tnm_diags_errors(diags) == errors)
-    code = write_pages(&arena, text, n, out)
-               ? prove(&arena, name, before, out)
-               : tn__fail_memory(n, "a formatted manifest");
+    code = write_pages(&arena, &whole, out);
+  if (code == TN_OK) code = prove(&arena, name, before, out);
   if (arena.failed) code = tn__fail_memory(n, "a formatted manifest");
   tn__arena_deinit(&arena);
   return code;

@@ -16,6 +16,7 @@ enum { TNM_MAX_LINE = 120, TNM_INDENT = 2, TNM_GAP = 2 };
 typedef struct tnm_layout {
   tn__arena *arena;
   const char *text; /* the manifest as it is */
+  size_t n;
   tn__buf *out;
   bool kept; /* a `|+` text came last: empty lines would be its own */
 } tnm_layout;

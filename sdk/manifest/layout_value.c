@@ -82,17 +82,44 @@ static bool is_one_line(const tnm_layout *l, const tnm_syntax *node) {
 
 /* Lines fold into one where none is empty and none ends in an escape. */
 static bool folds(const tnm_layout *l, const tnm_syntax *node) {
+  const bool escapes = node->end > node->begin && l->text[node->begin] == '"';
   pieces p = pieces_of(l, node);
   while (next_piece(&p))
-    if (p.begin == p.end || l->text[p.end - 1] == '\\') return false;
+    if (p.begin == p.end || (escapes && l->text[p.end - 1] == '\\'))
+      return false;
   return true;
+}
+
+/* Holds a scalar of several lines that do not fold. */
+static bool is_stiff(const tnm_layout *l, const tnm_syntax *node) {
+  if (node->kind == TNM_SCALAR) return !is_one_line(l, node) && !folds(l, node);
+  for (const tnm_syntax *c = node->first; c != NULL; c = c->next)
+    if (is_stiff(l, c)) return true;
+  return false;
+}
+
+/* A piece of prose whose commas YAML has read: `, ` between its parts, as the
+ * tree has it. `more`: what was written before goes on. */
+static void write_prose(tnm_layout *l, const pieces *p, bool more) {
+  for (size_t i = p->begin; i < p->end; ++i) {
+    const char c = l->text[i];
+    const bool after = more && l->out->s[l->out->n - 1] == ' ';
+    if (c == ' ' && after) continue;
+    if (c == ',' && after) l->out->s[--l->out->n] = '\0';
+    tn__buf_add(l->out, c == ',' ? ", " : "%c", c);
+    more = true;
+  }
 }
 
 static void write_folded(tnm_layout *l, const tnm_syntax *node) {
   pieces p = pieces_of(l, node);
   for (bool first = true; next_piece(&p); first = false) {
-    blanks(l, first ? 0 : 1);
-    tnm_copy(l, p.begin, p.end);
+    const bool ended = l->out->n > 0 && l->out->s[l->out->n - 1] == ' ';
+    blanks(l, first || ended ? 0 : 1);
+    if (node->joined)
+      write_prose(l, &p, !first);
+    else
+      tnm_copy(l, p.begin, p.end);
   }
 }
 
@@ -141,13 +168,22 @@ static size_t write_text_line(tnm_layout *l, size_t at, size_t end,
   return next;
 }
 
+/* A text that the file ends in the middle of has no line end; here it gets one,
+ * which `-` takes away again. */
+static void write_header(tnm_layout *l, const tnm_syntax *node, size_t n) {
+  const bool cut = node->end == l->n && l->text[l->n - 1] != '\n';
+  for (size_t i = node->begin; i < node->begin + n; ++i)
+    if (!cut || (l->text[i] != '+' && l->text[i] != '-')) tnm_copy(l, i, i + 1);
+  if (cut) tn__buf_add(l->out, "-");
+}
+
 static void write_text(tnm_layout *l, const tnm_syntax *node, size_t indent) {
   size_t eol = node->begin, header = 0;
   while (eol < node->end && l->text[eol] != '\n') ++eol;
   while (node->begin + header < eol &&
          strchr(" #\r", l->text[node->begin + header]) == NULL)
     ++header;
-  tnm_copy(l, node->begin, node->begin + header);
+  write_header(l, node, header);
   tnm_comments_behind(l, node->head, TNM_GAP);
   const size_t stated = stated_indent(l, node, node->begin + header);
   const size_t indents[2] = {
@@ -170,15 +206,13 @@ static void write_text(tnm_layout *l, const tnm_syntax *node, size_t indent) {
 /* ---------------------------------------------------------------- brackets */
 
 /* A key in braces may do without a value, and then without a colon. The blank
- * behind it stays: without it, prose before it would go on with it. */
+ * behind it keeps prose that comes to stand before it from going on with it. */
 static void write_colon(tnm_layout *l, const tnm_syntax *node) {
   const bool empty = node->kind == TNM_SCALAR && node->begin == node->end;
   const char *gap = l->text + node->key_end;
   const size_t n = empty ? node->begin - node->key_end : 0;
-  if (!empty || memchr(gap, ':', n) != NULL)
-    tn__buf_bytes(l->out, ": ", 2);
-  else if (n > 0)
-    tn__buf_bytes(l->out, " ", 1);
+  const bool colon = !empty || memchr(gap, ':', n) != NULL;
+  tn__buf_add(l->out, colon ? ": " : " ");
 }
 
 /* Written on one line, into a buffer. False if that is not possible. */
@@ -209,7 +243,8 @@ static size_t flat_width(const tnm_layout *l, const tnm_syntax *node,
                          const tnm_schema *schema) {
   tn__buf buf;
   tn__buf_init(&buf, l->arena->env);
-  tnm_layout flat = {.arena = l->arena, .text = l->text, .out = &buf};
+  tnm_layout flat = {
+      .arena = l->arena, .text = l->text, .n = l->n, .out = &buf};
   const bool fine = write_flat(&flat, node, schema);
   const size_t width = fine ? width_of(buf.s, buf.n) : SIZE_MAX;
   l->out->failed |= buf.failed;
@@ -237,7 +272,8 @@ static bool is_broken(const tnm_syntax *node) {
 
 bool tnm_becomes_block(const tnm_layout *l, const tnm_syntax *node,
                        const tnm_schema *schema, size_t column) {
-  if (!node->flow || node->commented || node->n == 0) return false;
+  if (!node->flow || node->commented || node->n == 0 || is_stiff(l, node))
+    return false;
   if (node->kind == TNM_LIST && !holds_map(node)) return false;
   return !fits(l, node, schema, column);
 }
@@ -265,7 +301,8 @@ static void write_filled(tnm_layout *l, const tnm_syntax *node) {
   tn__buf_bytes(l->out, "]", 1);
 }
 
-/* What holds comments stays as it is, moved as a whole. */
+/* What holds comments, or text that does not fold, stays as it is, moved as a
+ * whole. */
 static void write_as_is(tnm_layout *l, const tnm_syntax *node, size_t indent) {
   const size_t now = tnm_column(l) + 1;
   pieces p = pieces_of(l, node);
@@ -287,9 +324,11 @@ void tnm_write_value(tnm_layout *l, const tnm_syntax *node, size_t indent,
                      const tnm_schema *schema) {
   if (node->block)
     write_text(l, node, indent);
+  else if (node->joined && folds(l, node))
+    write_folded(l, node);
   else if (node->kind == TNM_SCALAR)
     write_lines(l, node, indent + TNM_INDENT);
-  else if (node->commented)
+  else if (node->commented || is_stiff(l, node))
     write_as_is(l, node, indent);
   else if (node->kind == TNM_LIST && !holds_map(node) &&
            (is_broken(node) || !fits(l, node, schema, tnm_column(l))))

@@ -280,7 +280,8 @@ tn_code tnm_read_file(const tn__env *env, const char *path, size_t max,
 /* Appends the canonical form of a file known to `diags`: keys in the order of
  * the schema, one way of spacing, every comment kept. It is read again and must
  * be the same tree but for the order of keys. TN_INVALID after messages about a
- * text that is not YAML as manifests have it; TN_INTERNAL if the proof failed.
+ * text that is not YAML as manifests have it; TN_UNSUPPORTED for keys behind
+ * `?`; TN_INTERNAL if the proof failed.
  * What keys and values mean is not asked. */
 tn_code tnm_layout_text(const tn__env *env, tnm_diags *diags, uint32_t file,
                         const char *name, tn__buf *out) TN_MUST_USE;

@@ -214,6 +214,9 @@ static bool continues_prose(const reader *r, size_t begin, size_t end) {
 
 static void take_key(reader *r, const yaml_event_t *event, size_t begin,
                      size_t end) {
+  if (memchr(r->text + r->end, '?', begin - r->end) != NULL ||
+      lines_between(r, begin, end) > 0)
+    r->page->odd_keys = true;
   scan(r, begin);
   tnm_syntax *node = new_node(r);
   if (node == NULL) return;
@@ -277,6 +280,7 @@ static void take_scalar(reader *r, const yaml_event_t *event) {
   if (continues_prose(r, begin, end)) {
     level *parent = &r->levels[r->depth - 1];
     parent->node->last->end = parent->open->key_end;
+    parent->node->last->joined = true;
     r->touched = parent->node->last;
     parent->open = NULL;
     return;

@@ -26,6 +26,7 @@ typedef struct tnm_syntax {
   size_t n;
   int kind;         /* TNM_SCALAR, TNM_LIST, TNM_MAP */
   bool plain;       /* a scalar without quotes */
+  bool joined;      /* prose with commas, of which YAML makes several keys */
   bool flow;        /* a list or mapping in brackets */
   bool block;       /* a scalar behind `|` or `>` */
   bool commented;   /* brackets that hold a comment */
@@ -48,6 +49,7 @@ typedef struct tnm_syntax {
 typedef struct tnm_page {
   struct tnm_page *next;
   bool marked;        /* begins with `---` */
+  bool odd_keys;      /* a key behind `?`, or of several lines */
   tnm_comment *above; /* lines before the `---` */
   tnm_comment *mark;  /* behind the `---` */
   tnm_comment *top;   /* lines before the first entry */

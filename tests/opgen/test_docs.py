@@ -8,6 +8,7 @@
 import html.parser
 import json
 import pathlib
+import random
 import re
 import shlex
 import shutil
@@ -291,6 +292,28 @@ def text_is_not_taken_for_markup():
               'Less <script>alert(1)</script> & "more" *here*')
 
 
+def random_text(dice):
+    """Markdown, and what looks like it."""
+    pieces = ["a", "word", " ", " ", "\n", "\n\n", "*", "**", "`", "```", "[",
+              "](", ")", "x.html", "|", "|---|", "- ", "# ", "\\", "<", ">",
+              "&", '"', "<b>", "</p>", "~", "\u00e9", "1. "]
+    return "".join(dice.choice(pieces) for _ in range(dice.randint(1, 60)))
+
+
+def any_text_gives_a_well_formed_page():
+    dice = random.Random(4)
+    documents = []
+    for i in range(150):
+        text = random_text(dice).replace("\n", "\n  ")
+        documents.append(HOSTILE[:HOSTILE.index("doc: |")].replace(
+            "op: hostile", f"op: op{i}") + f"doc: |2\n  .{text}\n"
+            + HOSTILE[HOSTILE.index("params:"):])
+    _, pages = site(plugin_of("---\n".join(documents)))
+    tap.equal(len(pages), 151)
+    for page in pages.values():
+        tap.equal(page.loaded, ["style.css", "search.js"], page.path.name)
+
+
 # -------------------------------------------------------------------- examples
 
 def examples_are_computed():
@@ -380,7 +403,8 @@ tap.run([
     the_site_is_well_formed, links_of_the_site_lead_somewhere,
     the_site_needs_nothing_from_elsewhere, the_site_suits_phones_and_the_dark,
     the_index_holds_every_operator, the_search_finds,
-    text_is_not_taken_for_markup, examples_are_computed,
+    text_is_not_taken_for_markup, any_text_gives_a_well_formed_page,
+    examples_are_computed,
     without_a_plugin_the_manifest_speaks,
     a_plugin_beside_the_manifests_is_found,
     an_example_that_is_not_true_is_an_error, a_file_that_is_no_plugin_is_said,

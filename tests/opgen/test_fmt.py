@@ -285,6 +285,30 @@ def a_missing_file_is_said():
     assert "none.yaml: No such file" in done.stderr, done.stderr
 
 
+def what_yaml_allows_and_nobody_writes_is_refused():
+    for text in ("? op\n: x\n", "? a\n  b\n: x\n"):
+        found, done = formatted(text)
+        tap.equal((found, done.returncode), (text, 1))
+        assert "a key behind `?`" in done.stderr, done.stderr
+
+
+def texts_keep_their_end():
+    """A file that ends within a text, and texts that do not fold."""
+    for before, after in (
+            ("op: x\ndoc: |\n    a\n\n    b",
+             "op: x\ndoc: |-\n  a\n\n  b\n"),
+            ("op: x\ndoc: |+\n  a\n\n\n", "op: x\ndoc: |+\n  a\n\n\n"),
+            ("op: x\na: [b,\n  c\n\n   d]\n",
+             "op: x\na: [b,\n  c\n\n   d]\n"),
+            ('op: x\na: {b: "1\\\n  2"}\n',
+             'op: x\na: {b: "1\\\n  2"}\n'),
+            ("op: x\na: {doc: b,c,  d}\n", "op: x\na: {doc: b, c, d}\n"),
+            ("op: x\na: {z, doc: b}\n", "op: x\na: {z , doc: b}\n")):
+        found, done = formatted(before)
+        tap.equal(found, after, done.stderr)
+        tap.equal(formatted(found)[0], after, "twice")
+
+
 def tracked():
     listed = subprocess.run(
         ["git", "ls-files", "plugins/*.yaml", "examples/*.yaml"], cwd=ROOT,
@@ -322,5 +346,6 @@ for each in plugins():
 tap.run(CASES + [
     variants_of_one_text_become_one_text, mistakes_are_kept_as_they_are,
     check_prints_names_and_writes_nothing, a_file_in_form_is_not_touched,
+    what_yaml_allows_and_nobody_writes_is_refused, texts_keep_their_end,
     mode_and_links_are_kept, a_missing_file_is_said, ours_are_in_form,
     those_in_the_docs_are_in_form])

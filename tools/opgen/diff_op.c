@@ -155,7 +155,8 @@ static const char *full_name(diff *d, const char *plugin, const char *name) {
 /* Makes `name` the operator that rows are about. */
 static void turn_to(diff *d, const tn_op *a, const tn_op *b) {
   const tn_plugin *tables = b != NULL ? d->new->tables : d->old->tables;
-  const char *name = b != NULL ? b->name : a->name;
+  const tn_op *either = b != NULL ? b : a;
+  const char *name = either->name;
   d->a = a;
   d->b = b;
   d->excused = false;

@@ -216,7 +216,7 @@ static void find_renamed(const diff *d, diff_match *m) {
       if (m->to_new[k] == DIFF_GONE &&
           diff_same(d->a->params[k]->name, b->alias))
         diff_match_pair(m, k, i);
-    if (m->to_old[i] == DIFF_GONE && i < m->n_old &&
+    if (i < m->n_old && m->to_old[i] == DIFF_GONE &&
         m->to_new[i] == DIFF_GONE && d->a->params[i]->type == b->type)
       diff_match_pair(m, i, i);
   }
