@@ -229,6 +229,13 @@ CASES = [
     Case("operators in another order", [],
          [("lab.mix", "abi", "operators[0] moved to 2", "op: @mix")], "major",
          plugin=[("[op.yaml, other.yaml]", "[other.yaml, op.yaml]")]),
+    Case("an operator of gradients, wherever it stands", [],
+         [("lab.aid", "ok", "operator added, since 2", "op: @aid")],
+         "minor", other=[("opgen: 1\nop: first",
+                          OTHER[OTHER.index("---") + 4:].replace(
+                              "op: second",
+                              "op: aid\nbackward_only: true\nsince: 2")
+                          + "---\nopgen: 1\nop: first")]),
     Case("the words of the plugin", [],
          [("lab", "doc", "summary of the plugin changed"),
           ("lab", "doc", "license changed Apache-2.0 -> MIT")], "compatible",

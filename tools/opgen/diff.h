@@ -74,6 +74,9 @@ typedef struct diff_match {
   int64_t *to_new; /* index in NEW, or DIFF_GONE */
   int64_t *to_old;
   bool *moved; /* by old index: it passed another one */
+  /* Items whose place means nothing; set between init and finish. */
+  bool *loose_old;
+  bool *loose_new;
 } diff_match;
 
 /* `old` and `new` hold names; an item that is gone and one that is new at the

@@ -18,6 +18,8 @@ bool diff_match_init(diff *d, diff_match *m, diff_list old, diff_list new) {
   m->to_new = tn__arena_alloc(d->arena, (old.n + 1u) * sizeof *m->to_new);
   m->to_old = tn__arena_alloc(d->arena, (new.n + 1u) * sizeof *m->to_old);
   m->moved = tn__arena_alloc(d->arena, (old.n + 1u) * sizeof *m->moved);
+  m->loose_old = tn__arena_alloc(d->arena, old.n + 1u);
+  m->loose_new = tn__arena_alloc(d->arena, new.n + 1u);
   if (d->arena->failed) return false;
   for (uint32_t i = 0; i < old.n; ++i)
     m->to_new[i] = find(new.names, new.n, old.names[i]);
@@ -38,7 +40,7 @@ static uint32_t longest(const diff_match *m, uint32_t *length, uint32_t *from) {
   for (uint32_t i = 0; i < m->n_old; ++i) {
     length[i] = 0;
     from[i] = UINT32_MAX;
-    if (m->to_new[i] == DIFF_GONE) continue;
+    if (m->to_new[i] == DIFF_GONE || m->loose_old[i]) continue;
     length[i] = 1;
     for (uint32_t k = 0; k < i; ++k) {
       if (length[k] == 0 || m->to_new[k] > m->to_new[i] ||
@@ -58,7 +60,7 @@ bool diff_match_finish(diff *d, diff_match *m) {
   uint32_t *from = tn__arena_alloc(d->arena, (m->n_old + 1u) * sizeof *from);
   if (length == NULL || from == NULL) return false;
   for (uint32_t i = 0; i < m->n_old; ++i)
-    m->moved[i] = m->to_new[i] != DIFF_GONE;
+    m->moved[i] = m->to_new[i] != DIFF_GONE && !m->loose_old[i];
   for (uint32_t i = longest(m, length, from); i != UINT32_MAX; i = from[i])
     m->moved[i] = false;
   return true;
@@ -66,7 +68,7 @@ bool diff_match_finish(diff *d, diff_match *m) {
 
 bool diff_is_last(const diff_match *m, uint32_t new) {
   for (uint32_t i = new + 1; i < m->n_new; ++i)
-    if (m->to_old[i] != DIFF_GONE) return false;
+    if (m->to_old[i] != DIFF_GONE && !m->loose_new[i]) return false;
   return true;
 }
 
