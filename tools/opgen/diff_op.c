@@ -166,7 +166,7 @@ static void turn_to(diff *d, const tn_op *a, const tn_op *b) {
 
 /* Written by opgen, from an operator that is compared by itself. */
 static bool is_derived(const diff *d) {
-  return d->written != NULL && d->written->tree == NULL;
+  return d->written != NULL && d->written->parent != NULL;
 }
 
 static void report_new(diff *d, const diff_match *m, uint32_t i) {

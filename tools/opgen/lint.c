@@ -380,7 +380,7 @@ void lint_run(const tnm_plugin *plugin, const lint_levels *levels,
               tnm_diags *diags) {
   for (size_t i = 0; i < plugin->n_operators; ++i) {
     linter l = {.plugin = plugin, .op = &plugin->operators[i], .diags = diags};
-    if (l.op->op == NULL || l.op->tree == NULL) continue;
+    if (l.op->op == NULL || l.op->parent != NULL) continue;
     for (size_t k = 0; k < N_LINTS; ++k) {
       if (levels->v[k] == LINT_OFF) continue;
       l.code = lints[k].codes[levels->v[k] == LINT_ERROR];
