@@ -12,8 +12,8 @@ static tn_code gradient_check(const tn__work *w) {
   if (g && g->kind == TN_GRADIENT_KERNEL) return TN_OK;
   if (g && g->kind == TN_GRADIENT_GRAPH)
     return tn__fail(TN_UNSUPPORTED,
-                    "%s: its gradient is a graph of other"
-                    " operators, which this release cannot run",
+                    "%s: its gradient is a graph of other operators, which"
+                    " a tape calls; ask tn_tape_gradient",
                     w->op->name);
   return tn__fail(TN_UNSUPPORTED, "%s has no gradient: %s", w->op->name,
                   g && g->why ? g->why : "its manifest gives none");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * back.c: the gradient of one recorded call: by the operator's backward
  * kernel, or, if the gradient is to be recorded, by the operator that stands
- * for it.
+ * for it; by calls of others in graph.c.
  */
 #include <string.h>
 
@@ -13,13 +13,9 @@ enum { LIST_IN = 0, LIST_OUT = 1, LIST_HEADS = 2, LIST_GRADS = 3, LIST_PARTS };
 
 static tn_code gradient_check(const tn__tape_entry *e) {
   const tn_gradient *g = e->desc->gradient;
-  if (g && g->kind == TN_GRADIENT_KERNEL) return TN_OK;
+  if (g && g->kind != TN_GRADIENT_NONE) return TN_OK;
   tn__fail(TN_UNSUPPORTED, "tn_tape_gradient: what is asked for depends on %s,",
            e->op->name);
-  if (g && g->kind == TN_GRADIENT_GRAPH)
-    return tn__fail_more(TN_UNSUPPORTED,
-                         " whose gradient is a graph of other operators,"
-                         " which this release cannot run");
   return tn__fail_more(TN_UNSUPPORTED, " which has no gradient: %s",
                        g && g->why ? g->why : "its manifest gives none");
 }
@@ -66,7 +62,7 @@ static tn_code needs_check(const tn__sweep *sweep, const tn__tape_entry *e) {
 
 /* -------------------------------------------------------------- operands */
 
-static tn_array *slope_of(const tn__sweep *sweep,
+tn_array *tn__sweep_slope(const tn__sweep *sweep,
                           const tn__tape_operand *operand) {
   return operand->value ? sweep->slopes[operand->value->id].array : NULL;
 }
@@ -146,7 +142,7 @@ static tn_code round_end(tn__sweep *sweep, const tn__tape_entry *e,
     if (!part) continue;
     if (rc == TN_OK && grad != part) rc = tn__array_sum(part, grad);
     if (grad != part) tn__array_release(grad);
-    if (part != slope_of(sweep, &e->in[i])) tn__array_release(part);
+    if (part != tn__sweep_slope(sweep, &e->in[i])) tn__array_release(part);
   }
   return rc;
 }
@@ -173,7 +169,7 @@ static tn_code kernel_rounds(tn__sweep *sweep, tn__tape_entry *e) {
 static tn_code by_kernel(tn__sweep *sweep, tn__tape_entry *e) {
   for (uint32_t i = 0; i < e->n_out; ++i) {
     sweep->lists[LIST_OUT][i] = e->out[i].saved;
-    sweep->lists[LIST_HEADS][i] = slope_of(sweep, &e->out[i]);
+    sweep->lists[LIST_HEADS][i] = tn__sweep_slope(sweep, &e->out[i]);
   }
   tn_code rc = inputs_fill(sweep, e, false);
   if (rc == TN_OK) rc = kernel_rounds(sweep, e);
@@ -240,7 +236,7 @@ static tn_code operator_inputs(tn__sweep *sweep, const tn__tape_entry *e) {
   tn_array **in = sweep->lists[LIST_IN], **heads = sweep->lists[LIST_HEADS];
   tn_array **all = sweep->lists[LIST_OUT];
   for (uint32_t i = 0; i < e->n_out; ++i) {
-    tn_array *slope = slope_of(sweep, &e->out[i]);
+    tn_array *slope = tn__sweep_slope(sweep, &e->out[i]);
     tn_array *output = e->out[i].saved;
     if (slope) heads[i] = tn__array_retain(slope);
     if (!slope) TN__TRY(stand_in(sweep, &e->out[i], true, &heads[i]));
@@ -299,5 +295,7 @@ static tn_code by_operator(tn__sweep *sweep, const tn__tape_entry *e) {
 tn_code tn__sweep_call(tn__sweep *sweep, tn__tape_entry *e) {
   TN__TRY(gradient_check(e));
   TN__TRY(needs_check(sweep, e));
+  if (e->desc->gradient->kind == TN_GRADIENT_GRAPH)
+    return tn__sweep_graph(sweep, e);
   return sweep->record ? by_operator(sweep, e) : by_kernel(sweep, e);
 }

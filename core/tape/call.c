@@ -71,8 +71,7 @@ static tn_code count_outputs(const recording *r, uint32_t n_in, uint32_t *out) {
  * when it is asked. */
 static bool is_stopped(const tn__tape_entry *e, uint32_t i) {
   const tn_gradient *g = e->desc->gradient;
-  return g && g->kind == TN_GRADIENT_KERNEL &&
-         g->inputs[e->in[i].declared]->stop;
+  return g && g->kind != TN_GRADIENT_NONE && g->inputs[e->in[i].declared]->stop;
 }
 
 /* ------------------------------------------------------------------- begin */
@@ -170,7 +169,7 @@ static void mark(tn__tape_operand *operands, uint32_t n, const tn_need *need) {
 
 static void mark_needs(tn__tape_entry *e) {
   const tn_gradient *g = e->desc->gradient;
-  if (!g || g->kind != TN_GRADIENT_KERNEL) return;
+  if (!g || g->kind == TN_GRADIENT_NONE) return;
   for (uint32_t i = 0; i < e->n_in; ++i) {
     if (!e->in[i].value) continue;
     const tn_input_gradient *rule = g->inputs[e->in[i].declared];

@@ -362,4 +362,13 @@ bool tn__sweep_passes(const tn__sweep *sweep, const tn__tape_entry *entry,
 /* Gradients of the inputs of a call whose outputs have some. */
 tn_code tn__sweep_call(tn__sweep *sweep, tn__tape_entry *entry);
 
+/* The gradient with respect to an output on its way; borrowed, or NULL. */
+tn_array *tn__sweep_slope(const tn__sweep *sweep,
+                          const tn__tape_operand *operand);
+
+/* ---------------------------------------------------------- graph.c      */
+
+/* The same for an operator whose gradient is a graph of others. */
+tn_code tn__sweep_graph(tn__sweep *sweep, const tn__tape_entry *entry);
+
 #endif /* TENON_TAPE_H_ */

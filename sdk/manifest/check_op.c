@@ -3,6 +3,8 @@
  * shape programs, operands, requirements and gradient. The structural part of
  * check.c has run before: pointers are there and enums have a meaning.
  */
+#include <string.h>
+
 #include "check.h"
 
 /* ---------------------------------------------------------- shape programs */
@@ -109,6 +111,32 @@ static tn_code check_args(const tn_op *op, const char *what,
   return TN_OK;
 }
 
+/* "plugin.op@1" */
+static bool is_step_op(const char *text) {
+  const char *at = text == NULL ? NULL : strchr(text, '@');
+  const char *dot = text == NULL ? NULL : strchr(text, '.');
+  return at != NULL && dot != NULL && dot > text && at > dot + 1 && at[1];
+}
+
+/* A graph takes from its stack what is there, and leaves one value. */
+static tn_code check_steps(const tn_op *op, const tn_input_gradient *g,
+                           const uint32_t *limits) {
+  const bool graph = op->gradient->kind == TN_GRADIENT_GRAPH;
+  const uint32_t n = TN_HAS(g, steps) ? g->n_steps : 0;
+  uint32_t height = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    const tn_step *step = &g->steps[i];
+    const bool call = step->what == TN_STEP_CALL;
+    if (call ? step->index > height : step->index >= limits[step->what])
+      return tn__fail(TN_PLUGIN, "step %u takes what there is not", i);
+    if (call != is_step_op(step->op))
+      return tn__fail(TN_PLUGIN, "step %u names no operator", i);
+    height = call ? height - step->index + 1 : height + 1;
+  }
+  if (height == (graph && !g->stop ? 1 : 0)) return TN_OK;
+  return tn__fail(TN_PLUGIN, "its graph leaves %u values", height);
+}
+
 static tn_code check_input_gradient(const tn_op *op,
                                     const tn_input_gradient *g) {
   static const char *const what[] = {"the gradient of output", "input",
@@ -119,6 +147,7 @@ static tn_code check_input_gradient(const tn_op *op,
       return tn__fail(TN_PLUGIN, "need %u is %s %u; there are %u", i,
                       what[g->needs[i].what], g->needs[i].index,
                       limits[g->needs[i].what]);
+  TN__TRY(check_steps(op, g, limits));
   return tnm_check_limit("inplace", g->inplace,
                          2 * op->n_outputs + op->n_inputs);
 }

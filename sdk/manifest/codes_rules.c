@@ -119,6 +119,13 @@ const tnm_code tnm_codes_rules[] = {
              "that is not negative.",
              "  dtypes: {T: [f32, i32]}\n  forward: {out: exp(data)}",
              "  dtypes: {T: [f32, f64]}\n  forward: {out: exp(data)}"),
+    TNM_CODE("E0069", "a graph that is none",
+             "Under `gradient: {graph: ...}` stand calls of operators, "
+             "`plugin.operator(tensors,\nparameter=value)`, and tensors: "
+             "`grad.<output>`, inputs and outputs. Text stands in\ndouble "
+             "quotes. Arithmetic is written as calls, or as a `formula`.",
+             "  graph: {x: 2*grad.out}",
+             "  graph: {x: 'elemwise.mul_scalar(grad.out, scalar=2)'}"),
     TNM_CODE("E0070", "the parameters of an example are refused",
              "The operator itself refuses the values, with the message that "
              "follows: one that is\nrequired may be missing.",

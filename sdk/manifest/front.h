@@ -294,6 +294,9 @@ void tnm_lower_auto(tnm_lower *lower, const tnm_tree *at,
  * stopped inputs are dropped. */
 void tnm_take_formulas(tnm_lower *lower, tnm_formula *formulas,
                        tn_input_gradient **all);
+/* One entry of `gradient: {graph: ...}`: the steps of one input's gradient. */
+void tnm_lower_graph(tnm_lower *lower, const tnm_tree *entry,
+                     tn_input_gradient *gradient);
 /* Reports what a formula of `forward` uses that integers do not have, if its
  * operands may be integers. */
 void tnm_check_classes(const tnm_lower *lower, const tnm_formula *formula);

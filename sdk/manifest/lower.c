@@ -348,8 +348,7 @@ tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
   size_t before = tnm_diags_errors(reader->diags);
   if (!split_path(reader, path, &p) || !read_plugin_file(&p)) return NULL;
   read_listed(&p);
-  if (tnm_diags_errors(reader->diags) == before)
-    tnm_lower_second_order(reader);
+  if (tnm_diags_errors(reader->diags) == before) tnm_lower_second_order(reader);
   if (reader->arena->failed || tnm_diags_failed(reader->diags) ||
       tnm_diags_errors(reader->diags) > before || !fill_tables(&p))
     return NULL;

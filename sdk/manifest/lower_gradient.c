@@ -244,7 +244,8 @@ static void report_missing(tnm_lower *lower, const tnm_tree *map, uint32_t i) {
   const tnm_operands *inputs = &lower->operands[TN_OPERAND_IN];
   const char *name = inputs->names[i];
   bool listed = map->kind == TNM_MAP;
-  bool needs = strcmp(map->key, "formula") != 0;
+  bool needs =
+      strcmp(map->key, "formula") != 0 && strcmp(map->key, "graph") != 0;
   char under[256] = "has no `needs`";
   if (listed) list_keys(under, sizeof under, map);
   tnm_diag_spec spec = {"E0052", map->key_pos, under};
@@ -342,14 +343,40 @@ static void lower_kernel(tnm_lower *lower, const tnm_tree *map,
   check_listed(lower, needs, all);
 }
 
-static void refuse_kind(tnm_lower *lower, tnm_pos pos, const char *kind) {
-  tnm_diag_spec spec = {"E0050", pos, NULL};
-  size_t id =
-      tnm_diag(lower->diags, &spec, "`gradient: %s` needs a newer opgen", kind);
-  tnm_diag_help(
-      lower->diags, id, "write the formula: `gradient: {formula: {%s: ...}}`",
-      lower->op->n_inputs > 0 ? lower->operands[TN_OPERAND_IN].names[0]
-                              : "data");
+static bool refuse_graph(tnm_lower *lower, const tnm_tree *graph,
+                         const char *name, const char *is) {
+  tnm_diag_spec spec = {"E0069", graph->key_pos, NULL};
+  size_t id = tnm_diag(lower->diags, &spec,
+                       "a graph cannot take `%s`: it is %s", name, is);
+  tnm_diag_help(lower->diags, id,
+                "write `gradient: {kernel: backward, needs: {...}}`");
+  return false;
+}
+
+/* A graph names each operand once and for all. */
+static bool check_plain(tnm_lower *lower, const tnm_tree *graph) {
+  const tn_op *op = lower->op;
+  for (uint32_t i = 0; i < op->n_inputs; ++i)
+    if (op->inputs[i]->flags & TN_ARG_VARIADIC)
+      return refuse_graph(lower, graph, op->inputs[i]->name, "variadic");
+  for (uint32_t i = 0; i < op->n_outputs; ++i)
+    if (op->outputs[i]->count != TN_NONE)
+      return refuse_graph(lower, graph, op->outputs[i]->name, "counted");
+  return true;
+}
+
+static void lower_graphs(tnm_lower *lower, const tnm_tree *map,
+                         tn_input_gradient **all) {
+  lower->gradient->kind = TN_GRADIENT_GRAPH;
+  if (!check_plain(lower, map)) return;
+  for (const tnm_tree *e = map->first; e != NULL; e = e->next) {
+    uint32_t i = tnm_find_operand(lower, TN_OPERAND_IN, e->key);
+    if (i == TN_NONE)
+      report_operand(lower, e->key_pos, TN_OPERAND_IN, e->key);
+    else
+      tnm_lower_graph(lower, e, all[i]);
+  }
+  check_listed(lower, map, all);
 }
 
 /* Exactly one of the keys that choose the kind; NULL after a message. */
@@ -373,8 +400,8 @@ static const tnm_tree *find_kind(tnm_lower *lower, const tnm_tree *map) {
   tnm_diag_spec spec = {"E0054", map->key_pos, NULL};
   size_t id = tnm_diag(lower->diags, &spec, "this gradient has no kind");
   tnm_diag_help(lower->diags, id,
-                "add `auto: true`, `formula: {...}`, `kernel: backward` or "
-                "`none: true`");
+                "add `auto: true`, `formula: {...}`, `graph: {...}`, "
+                "`kernel: backward` or `none: true`");
   return NULL;
 }
 
@@ -412,10 +439,6 @@ static void read_kinds(tnm_lower *lower, tnm_tree *map, tn_gradient *gradient) {
   if (!tnm_schema_check(lower->diags, &tnm_schema_gradient, map)) return;
   const tnm_tree *kind = find_kind(lower, map);
   if (kind == NULL) return;
-  if (strcmp(kind->key, "graph") == 0) {
-    refuse_kind(lower, kind->key_pos, kind->key);
-    return;
-  }
   if (strcmp(kind->key, "none") == 0) {
     read_none(lower, map, kind, gradient);
     return;
@@ -428,6 +451,8 @@ static void read_kinds(tnm_lower *lower, tnm_tree *map, tn_gradient *gradient) {
     lower_formulas(lower, kind, all);
   else if (strcmp(kind->key, "auto") == 0)
     read_auto(lower, kind, all);
+  else if (strcmp(kind->key, "graph") == 0)
+    lower_graphs(lower, kind, all);
   else
     lower_kernel(lower, map, kind, all);
 }

@@ -159,10 +159,19 @@ static const tnm_member need_members[] = {NAMED(TNM_ENUM, what, need_kinds),
 #undef S
 static const tnm_table table_need = FROZEN(tn_need, need_members);
 
+static const char *const step_kinds[] = {"grad_out", "in", "out", "call"};
+#define S tn_step
+static const tnm_member step_members[] = {NAMED(TNM_ENUM, what, step_kinds),
+                                          SCALAR(TNM_U32, index), TEXT(op),
+                                          TEXT(params)};
+#undef S
+static const tnm_table table_step = FROZEN(tn_step, step_members);
+
 #define S tn_input_gradient
 static const tnm_member input_gradient_members[] = {
     SCALAR(TNM_U32, stop), SCALAR(TNM_INDEX, inplace),
-    ARRAY(TNM_VALUES, needs, n_needs, &table_need), TEXT(formula)};
+    ARRAY(TNM_VALUES, needs, n_needs, &table_need), TEXT(formula),
+    ARRAY(TNM_VALUES, steps, n_steps, &table_step)};
 #undef S
 static const tnm_table table_input_gradient =
     GROWING(tn_input_gradient, 32, input_gradient_members);

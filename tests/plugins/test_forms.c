@@ -256,3 +256,94 @@ Test(forms, a_dynamic_parameter_changes_between_runs_of_a_prepared_call) {
   OK(tn_plugin_unload(rt, "forms"));
   tn_runtime_release(rt);
 }
+
+/* ----------------------------------------------------------------- graphs */
+
+/* alpha*x*y or y + alpha*x with alpha 10, recorded. */
+typedef struct graph_call {
+  tn_runtime *rt;
+  tn_tape *tape;
+  tn_array *x;
+  tn_array *y;
+  tn_array *out;
+} graph_call;
+
+static graph_call graph_open(const char *name) {
+  graph_call g = {.rt = host_open()};
+  tn_operator *op = host_operator(g.rt, name);
+  tn_params *params = host_params(op, "alpha=10");
+  g.x = row(g.rt, 2, (double[]){3, -5});
+  g.y = row(g.rt, 2, (double[]){2, 4});
+  OK(tn_tape_create(g.rt, &g.tape));
+  OK(tn_tape_watch(g.tape, g.x));
+  OK(tn_tape_watch(g.tape, g.y));
+  OK(tn_tape_call(g.tape, op, TN_IN(g.x, g.y), params, TN_OUT(&g.out)));
+  tn_params_release(params);
+  return g;
+}
+
+static void graph_close(graph_call *g) {
+  drop(3, (tn_array *[]){g->x, g->y, g->out});
+  tn_tape_release(g->tape);
+  tn_runtime_release(g->rt);
+}
+
+static tn_code graph_gradient(const graph_call *g, tn_array *head,
+                              uint32_t flags, tn_array *grads[2]) {
+  tn_array *of[2] = {g->x, g->y};
+  const tn_tape_query query = {.struct_size = sizeof query,
+                               .flags = flags,
+                               .heads = {1, &head},
+                               .of = {2, of},
+                               .gradients = {2, grads, NULL}};
+  return tn_tape_gradient(g->tape, &query);
+}
+
+Test(forms, a_graph_calls_other_operators_for_a_gradient) {
+  graph_call g = graph_open("forms.axpy");
+  tn_array *grads[2] = {NULL, NULL};
+  host_expect(g.out, (double[]){32, -46}, 2, 0);
+  OK(tn_plugin_load(g.rt, ELEMWISE_FILE));
+  OK(graph_gradient(&g, g.out, 0, grads));
+  host_expect(grads[0], (double[]){10, 10}, 2, 0);
+  host_expect(grads[1], (double[]){1, 1}, 2, 0);
+  drop(2, grads);
+  graph_close(&g);
+}
+
+Test(forms, a_missing_operator_disables_the_gradient_and_is_named) {
+  graph_call g = graph_open("forms.axpy");
+  tn_array *grads[2] = {NULL, NULL};
+  FAILS(graph_gradient(&g, g.out, 0, grads), TN_UNSUPPORTED,
+        "elemwise.quadratic@1, which no loaded plugin has");
+  FAILS(graph_gradient(&g, g.out, 0, grads), TN_UNSUPPORTED, "forms.axpy@1");
+  cr_expect_null(grads[0]);
+  graph_close(&g);
+}
+
+Test(forms, the_gradient_of_a_graph_can_be_differentiated_again) {
+  graph_call g = graph_open("forms.product");
+  tn_array *first[2] = {NULL, NULL}, *second[2] = {NULL, NULL};
+  OK(tn_plugin_load(g.rt, ELEMWISE_FILE));
+  OK(graph_gradient(&g, g.out, TN_TAPE_RECORD, first));
+  host_expect(first[0], (double[]){20, 40}, 2, 0);
+  host_expect(first[1], (double[]){30, -50}, 2, 0);
+  /* d(10 y)/dy; by x there is nothing. */
+  OK(graph_gradient(&g, first[0], 0, second));
+  host_expect(second[1], (double[]){10, 10}, 2, 0);
+  host_expect(second[0], (double[]){0, 0}, 2, 0);
+  drop(2, first), drop(2, second);
+  graph_close(&g);
+}
+
+Test(forms, a_backward_call_of_a_graph_says_who_can_do_it) {
+  graph_call g = graph_open("forms.axpy");
+  tn_array *grads[2] = {NULL, NULL}, *in[2] = {g.x, g.y};
+  FAILS(tn_call_backward(g.rt, host_operator(g.rt, "forms.axpy"),
+                         &(tn_backward){.struct_size = sizeof(tn_backward),
+                                        .inputs = {2, in},
+                                        .out_grads = {1, &g.out},
+                                        .in_grads = {2, grads, NULL}}),
+        TN_UNSUPPORTED, "tn_tape_gradient");
+  graph_close(&g);
+}

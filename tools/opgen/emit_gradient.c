@@ -27,10 +27,32 @@ static void emit_needs(emit *e, const char *name,
   c_add(&e->c, "\n");
 }
 
+static void emit_steps(emit *e, const char *name,
+                       const tn_input_gradient *gradient) {
+  c_file *c = &e->c;
+  if (gradient->n_steps == 0) return;
+  c_open(c, "static const tn_step", name_format(e, "%s_steps[]", name));
+  for (uint32_t i = 0; i < gradient->n_steps; ++i) {
+    const tn_step *step = &gradient->steps[i];
+    c_add(c, "    {\n");
+    c->indent = 8;
+    c_value(c, "what",
+            step->what == TN_STEP_CALL ? "TN_STEP_CALL" : wants[step->what]);
+    c_u32(c, "index", step->index);
+    c_string(c, "op", step->op);
+    c_string(c, "params", step->params);
+    c->indent = 4;
+    c_add(c, "    },\n");
+  }
+  c_close(c);
+  c_add(c, "\n");
+}
+
 static void emit_input(emit *e, const char *name,
                        const tn_input_gradient *gradient) {
   c_file *c = &e->c;
   emit_needs(e, name, gradient);
+  emit_steps(e, name, gradient);
   c_open(c, "static const tn_input_gradient", name);
   c_value(c, "struct_size", "sizeof(tn_input_gradient)");
   c_u32(c, "stop", gradient->stop);
@@ -38,6 +60,8 @@ static void emit_input(emit *e, const char *name,
   c_index(c, "inplace", gradient->inplace);
   c_value(c, "needs", name_if(e, gradient->n_needs, name, "needs"));
   c_string(c, "formula", gradient->formula);
+  c_u32(c, "n_steps", gradient->n_steps);
+  c_value(c, "steps", name_if(e, gradient->n_steps, name, "steps"));
   c_close(c);
   c_add(c, "\n");
 }

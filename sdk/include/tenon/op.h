@@ -243,10 +243,9 @@ typedef struct tn_run {
   void *host_data;                /* the host's own; do not touch */
 } tn_run;
 
-enum {                            /* tn_frame.flags */
-       TN_CALL_TRAIN = 1u << 0,   /* statistics and dropout are active */
-       TN_CALL_BACKWARD = 1u << 1 /* in/out are laid out as for a gradient */
-};
+/* tn_frame.flags: statistics and dropout are active; in/out are a gradient's.
+ */
+enum { TN_CALL_TRAIN = 1u << 0, TN_CALL_BACKWARD = 1u << 1 };
 
 enum { /* tn_frame.in_flags: what is known of an input */
        TN_IN_ABSENT = 1u << 0, /* optional and not given, or not needed: data is
@@ -303,18 +302,11 @@ enum { /* tn_host.cpu_features: what this machine can execute */
        TN_CPU_SVE = 1u << 17
 };
 
-enum { /* levels of tn_host.log */
-       TN_LOG_ERROR = 1,
-       TN_LOG_WARNING = 2,
-       TN_LOG_INFO = 3,
-       TN_LOG_DEBUG = 4
-};
+enum { TN_LOG_ERROR = 1, TN_LOG_WARNING = 2, TN_LOG_INFO = 3 };
+enum { TN_LOG_DEBUG = 4 }; /* these are the levels of tn_host.log */
 
-enum { /* which list of a call an index belongs to */
-       TN_OPERAND_IN = 0,
-       TN_OPERAND_OUT = 1,
-       TN_OPERAND_AUX = 2
-};
+/* Which list of a call an index belongs to. */
+enum { TN_OPERAND_IN = 0, TN_OPERAND_OUT = 1, TN_OPERAND_AUX = 2 };
 
 /* One slice [begin, end) of a parallel loop; TN_OK or a code. [worker] */
 typedef int32_t tn_loop_body(void *arg, int64_t begin, int64_t end);
@@ -393,8 +385,7 @@ enum { /* tn_field.type, and the C type in the generated struct */
 enum {                              /* tn_field.flags */
        TN_FIELD_REQUIRED = 1u << 0, /* has no default */
        TN_FIELD_OPTIONAL = 1u << 1, /* may be None; see has_offset */
-       TN_FIELD_DYNAMIC =
-           1u << 2, /* may change between calls of a prepared call */
+       TN_FIELD_DYNAMIC = 1u << 2,  /* may change while a call is prepared */
        TN_FIELD_HAS_MIN = 1u << 3,
        TN_FIELD_HAS_MAX = 1u << 4
 };
@@ -443,8 +434,7 @@ enum {                    /* tn_node.op */
        TN_NODE_PACK = 3,  /* pack variable a: a list */
        TN_NODE_PARAM = 4, /* parameter a: int, bool, enum index, or list */
        TN_NODE_RANK = 5,  /* rank of the value of node a (length of a list) */
-       TN_NODE_OPERAND_RANK =
-           6, /* rank of operand b of list a (TN_OPERAND_*) */
+       TN_NODE_OPERAND_RANK = 6, /* rank of operand b of list a */
        TN_NODE_OPERAND_SIZE = 7, /* number of elements of operand b of list a */
        TN_NODE_OPERAND_SHAPE = 8, /* shape of operand b of list a: a list */
        TN_NODE_HAS = 9,           /* 1 if optional input a is given */
@@ -490,13 +480,12 @@ enum {                         /* tn_arg.shape_kind */
        TN_SHAPE_HOOK = 4       /* tn_op.infer decides */
 };
 
-enum {                            /* tn_arg.flags */
-       TN_ARG_OPTIONAL = 1u << 0, /* an input that may be absent */
-       TN_ARG_VARIADIC = 1u << 1, /* the last input; any number of them */
-       TN_ARG_HIDDEN = 1u << 2,   /* an output that users do not see */
-       TN_ARG_CONTIGUOUS = 1u
-                           << 3, /* the host hands it over dense, row-major */
-       TN_ARG_DYNAMIC = 1u << 4  /* an output whose shape compute decides */
+enum {                              /* tn_arg.flags */
+       TN_ARG_OPTIONAL = 1u << 0,   /* an input that may be absent */
+       TN_ARG_VARIADIC = 1u << 1,   /* the last input; any number of them */
+       TN_ARG_HIDDEN = 1u << 2,     /* an output that users do not see */
+       TN_ARG_CONTIGUOUS = 1u << 3, /* handed over dense, row-major */
+       TN_ARG_DYNAMIC = 1u << 4     /* an output whose shape compute decides */
 };
 
 enum { TN_ROLE_DATA = 0, TN_ROLE_WEIGHT = 1, TN_ROLE_LABEL = 2 }; /* role */
@@ -547,14 +536,13 @@ typedef struct tn_require {
 
 /* --------------------------------------------------------------- gradients */
 
-enum {                       /* tn_gradient.kind */
-       TN_GRADIENT_NONE = 0, /* not differentiable; why says it */
-       TN_GRADIENT_KERNEL =
-           1,                /* backward kernels exist, written or generated */
-       TN_GRADIENT_GRAPH = 2 /* calls of other operators (reserved) */
+enum {                         /* tn_gradient.kind */
+       TN_GRADIENT_NONE = 0,   /* not differentiable; why says it */
+       TN_GRADIENT_KERNEL = 1, /* backward kernels, written or generated */
+       TN_GRADIENT_GRAPH = 2   /* calls of other operators */
 };
 
-enum {                       /* tn_need.what */
+enum {                       /* tn_need.what, tn_step.what */
        TN_NEED_GRAD_OUT = 0, /* gradient of output index */
        TN_NEED_IN = 1,       /* value of input index */
        TN_NEED_OUT = 2       /* value of output index */
@@ -566,6 +554,20 @@ typedef struct tn_need { /* frozen */
   uint32_t metadata; /* 1: dtype and shape suffice */
   uint32_t reserved;
 } tn_need;
+
+#if TN_TARGET_MINOR >= 1
+#define TN_STEP_CALL 3u /* tn_step.what, beside TN_NEED_* */
+/* A graph in postfix order: a value is put on a stack, a call replaces the
+ * values of its inputs by its first output, and one value is left. */
+typedef struct tn_step { /* frozen */
+  uint32_t what;
+  uint32_t index;     /* of the operand; of a call: how many inputs it has */
+  const char *op;     /* call: "elemwise.mul_scalar@1", otherwise NULL */
+  const char *params; /* call: "scalar=$alpha axis=1", $alpha being what this
+                         operator's own parameter is; NULL: none */
+} tn_step;
+#endif
+
 /* How one input gets its gradient. */
 typedef struct tn_input_gradient {
   uint32_t struct_size;
@@ -575,6 +577,11 @@ typedef struct tn_input_gradient {
                        gradient may take, or TN_NONE */
   const tn_need *needs;
   const char *formula; /* as written, or NULL */
+#if TN_TARGET_MINOR >= 1
+  uint32_t n_steps; /* TN_GRADIENT_GRAPH; 0 if stopped. Since 0.1 */
+  uint32_t reserved;
+  const tn_step *steps;
+#endif
 } tn_input_gradient;
 
 typedef struct tn_gradient {
@@ -588,9 +595,7 @@ typedef struct tn_gradient {
 
 /* --------------------------------------------------------------- operators */
 
-enum {                               /* tn_op.flags */
-       TN_OP_BACKWARD_ONLY = 1u << 0 /* not listed for users */
-};
+enum { TN_OP_BACKWARD_ONLY = 1u << 0 }; /* tn_op.flags: not for users */
 
 /* What an operator means. Constant; one per operator of a plugin. */
 typedef struct tn_op {
@@ -634,10 +639,7 @@ typedef struct tn_op {
 
 /* ----------------------------------------------------------------- kernels */
 
-enum { /* tn_kernel.pass */
-       TN_PASS_FORWARD = 0,
-       TN_PASS_BACKWARD = 1
-};
+enum { TN_PASS_FORWARD = 0, TN_PASS_BACKWARD = 1 }; /* tn_kernel.pass */
 
 enum {                                    /* tn_kernel.flags */
        TN_KERNEL_REENTRANT = 1u << 0,     /* calls of a runtime may overlap */
@@ -746,10 +748,8 @@ struct tn_registrar {
 /* "TENONPLG", first byte lowest. */
 #define TN_PLUGIN_MAGIC 0x474c504e4f4e4554ull
 
-enum {                                /* tn_plugin.flags */
-       TN_PLUGIN_UNLOADABLE = 1u << 0 /* dlclose is safe: no threads, no atexit,
-                                         no pointers left behind */
-};
+/* tn_plugin.flags: dlclose is safe, no threads, atexit or pointers remain. */
+enum { TN_PLUGIN_UNLOADABLE = 1u << 0 };
 
 /* The one exported symbol. Constant data, so that the host can compare
  * versions before any function of the plugin runs. */

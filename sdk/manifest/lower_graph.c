@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * `gradient: {graph: ...}`: gradients that are calls of other operators.
+ *
+ *   value     = "grad" "." name | name | call
+ *   call      = plugin "." operator ["@" interface] "(" arguments ")"
+ *   arguments = [value {"," value}] {"," name "=" literal}
+ *   literal   = ["-"] number | parameter | "true" | "false" | '"' text '"'
+ *
+ * Whether the operators exist is known when the gradient is computed: they are
+ * of other plugins, which may be loaded later or never.
+ */
+#include <string.h>
+
+#include "expr.h"
+#include "front.h"
+
+enum { MAX_STEPS = 256, MAX_ARGUMENTS = 32 };
+
+typedef struct graph {
+  tnm_lower *lower;
+  const tnm_tree *entry;
+  tnm_lexer lexer;
+  tnm_token token; /* the next one */
+  tn_step *steps;
+  uint32_t n;
+  uint32_t depth;
+} graph;
+
+static void advance(graph *g) {
+  g->token = tnm_lex(&g->lexer);
+}
+
+static bool next_is(const graph *g, char c) {
+  return g->token.n == 1 && *g->token.text == c;
+}
+
+static bool accept(graph *g, char c) {
+  if (!next_is(g, c)) return false;
+  advance(g);
+  return true;
+}
+
+static bool unexpected(graph *g, const char *wanted) {
+  const tnm_token *t = &g->token;
+  const bool ends = t->kind == TNM_TOKEN_END;
+  tnm_diag_spec spec = {"E0069", t->pos, ends ? "ends here" : "unexpected"};
+  size_t id = tnm_diag(
+      g->lower->diags, &spec, "expected %s in a graph, found %s%.*s%s", wanted,
+      ends ? "the end" : "`", (int)t->n, t->text, ends ? "" : "`");
+  tnm_diag_help(g->lower->diags, id,
+                "a graph is made of calls: "
+                "`elemwise.mul_scalar(grad.%s, scalar=2)`",
+                g->lower->op->outputs[0]->name);
+  return false;
+}
+
+static bool expect(graph *g, char c, const char *wanted) {
+  return accept(g, c) || unexpected(g, wanted);
+}
+
+static bool unknown(graph *g, const tnm_token *t, const char *name,
+                    const char *what) {
+  tnm_scope scope = g->lower->scope;
+  tnm_names names = {.arena = g->lower->arena};
+  tnm_diag_spec spec = {"E0031", t->pos, "unknown name"};
+  scope.gradient = true;
+  size_t id = tnm_diag(g->lower->diags, &spec, "`%s` is not %s", name, what);
+  tnm_names_scope(&names, &scope);
+  tnm_names_note(&names, g->lower->diags, id, "in scope here");
+  tnm_names_help(&names, g->lower->diags, id, name);
+  return false;
+}
+
+/* ----------------------------------------------------------------------- steps
+ */
+
+static bool push(graph *g, tn_step step) {
+  if (g->n < MAX_STEPS) {
+    g->steps[g->n++] = step;
+    return true;
+  }
+  tnm_diag_spec spec = {"E0037", g->token.pos, "one too many"};
+  (void)tnm_diag(g->lower->diags, &spec, "graph has more than %d steps",
+                 MAX_STEPS);
+  return false;
+}
+
+static const char *text_of(graph *g, const tnm_token *t) {
+  const char *text = tn__arena_text(g->lower->arena, t->text, t->n);
+  return text == NULL ? "" : text;
+}
+
+static bool push_grad(graph *g) {
+  const tnm_token name = g->token;
+  if (name.kind != TNM_TOKEN_NAME) return unexpected(g, "an output");
+  const char *text = text_of(g, &name);
+  const uint32_t index = tnm_scope_output(&g->lower->scope, text);
+  advance(g);
+  if (index == TN_NONE) return unknown(g, &name, text, "an output");
+  return push(g, (tn_step){.what = TN_NEED_GRAD_OUT, .index = index});
+}
+
+static bool push_operand(graph *g, const tnm_token *name) {
+  const char *text = text_of(g, name);
+  uint32_t index = tnm_scope_input(&g->lower->scope, text);
+  if (index != TN_NONE)
+    return push(g, (tn_step){.what = TN_NEED_IN, .index = index});
+  index = tnm_scope_output(&g->lower->scope, text);
+  if (index == TN_NONE)
+    return unknown(g, name, text, "an input, output or `grad.<output>`");
+  return push(g, (tn_step){.what = TN_NEED_OUT, .index = index});
+}
+
+/* ------------------------------------------------------------------ parameters
+ */
+
+static bool add_quoted(graph *g, tn__buf *params) {
+  const char *begin = g->lexer.at;
+  const char *end = strpbrk(begin, "\"\\");
+  if (end == NULL || *end != '"') return unexpected(g, "a closing `\"`");
+  tn__buf_add(params, "\"%.*s\"", (int)(end - begin), begin);
+  g->lexer.pos.column += (uint32_t)(end + 1 - begin);
+  g->lexer.at = end + 1;
+  advance(g);
+  return true;
+}
+
+static bool add_word(graph *g, tn__buf *params) {
+  const tnm_token t = g->token;
+  const char *text = text_of(g, &t);
+  advance(g);
+  if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
+    tn__buf_add(params, "%s", text);
+  else if (tnm_scope_param(&g->lower->scope, text) != TN_NONE)
+    tn__buf_add(params, "$%s", text);
+  else
+    return unknown(g, &t, text, "a parameter; text stands in double quotes");
+  return true;
+}
+
+static bool add_literal(graph *g, tn__buf *params) {
+  if (next_is(g, '"')) return add_quoted(g, params);
+  if (g->token.kind == TNM_TOKEN_NAME) return add_word(g, params);
+  const bool minus = accept(g, '-');
+  if (g->token.kind != TNM_TOKEN_NUMBER)
+    return unexpected(g, "a number, a parameter or text");
+  tn__buf_add(params, "%s%s", minus ? "-" : "", text_of(g, &g->token));
+  advance(g);
+  return true;
+}
+
+static bool add_param(graph *g, tn__buf *params) {
+  const tnm_token name = g->token;
+  advance(g);
+  advance(g); /* = */
+  tn__buf_add(params, "%s%s=", params->n > 0 ? " " : "", text_of(g, &name));
+  return add_literal(g, params);
+}
+
+/* ----------------------------------------------------------------------- calls
+ */
+
+static bool read_value(graph *g);
+
+/* Whether a name is followed by `=`. */
+static bool is_param(const graph *g) {
+  if (g->token.kind != TNM_TOKEN_NAME) return false;
+  tnm_lexer ahead = g->lexer;
+  const tnm_token next = tnm_lex(&ahead);
+  return next.n == 1 && *next.text == '=';
+}
+
+static bool read_arguments(graph *g, uint32_t *n, tn__buf *params) {
+  if (accept(g, ')')) return true;
+  do {
+    if (is_param(g)) {
+      if (!add_param(g, params)) return false;
+    } else if (params->n > 0) {
+      return unexpected(g, "`name=`");
+    } else {
+      if (!read_value(g)) return false;
+      ++*n;
+    }
+  } while (accept(g, ','));
+  return expect(g, ')', "`,` or `)`");
+}
+
+/* "elemwise.mul@1" behind its plugin's name. */
+static const char *read_name(graph *g, const tnm_token *plugin) {
+  const tnm_token op = g->token;
+  const char *interface = "1";
+  if (op.kind != TNM_TOKEN_NAME) {
+    unexpected(g, "the name of an operator");
+    return NULL;
+  }
+  advance(g);
+  if (accept(g, '@')) {
+    interface = text_of(g, &g->token);
+    if (g->token.kind != TNM_TOKEN_NUMBER ||
+        strspn(interface, "0123456789") != strlen(interface)) {
+      unexpected(g, "the number of an interface");
+      return NULL;
+    }
+    advance(g);
+  }
+  return tnm_format(g->lower->arena, "%s.%s@%s", text_of(g, plugin),
+                    text_of(g, &op), interface);
+}
+
+static bool read_call(graph *g, const tnm_token *plugin) {
+  tn_step step = {.what = TN_STEP_CALL, .op = read_name(g, plugin)};
+  tn__buf params;
+  if (step.op == NULL || !expect(g, '(', "`(`")) return false;
+  tn__buf_init(&params, g->lower->arena->env);
+  bool ok = read_arguments(g, &step.index, &params);
+  if (params.failed) g->lower->arena->failed = true;
+  if (ok && params.n > 0 && !params.failed)
+    step.params = tn__arena_text(g->lower->arena, params.s, params.n);
+  tn__buf_deinit(&params);
+  return ok && push(g, step);
+}
+
+static bool read_any(graph *g) {
+  const tnm_token name = g->token;
+  if (name.kind != TNM_TOKEN_NAME) return unexpected(g, "a call or a tensor");
+  advance(g);
+  if (!accept(g, '.')) return push_operand(g, &name);
+  if (name.n == 4 && strncmp(name.text, "grad", 4) == 0) return push_grad(g);
+  return read_call(g, &name);
+}
+
+static bool read_value(graph *g) {
+  if (++g->depth > MAX_ARGUMENTS) {
+    tnm_diag_spec spec = {"E0037", g->token.pos, "one too many"};
+    (void)tnm_diag(g->lower->diags, &spec, "graph is more than %d calls deep",
+                   MAX_ARGUMENTS);
+    return false;
+  }
+  const bool ok = read_any(g);
+  --g->depth;
+  return ok;
+}
+
+/* --------------------------------------------------------------------- results
+ */
+
+static void set_needs(graph *g, tn_input_gradient *gradient) {
+  tn_need *needs = TNM_NEW(g->lower->arena, tn_need, g->n);
+  if (needs == NULL) return;
+  for (uint32_t what = TN_NEED_GRAD_OUT; what <= TN_NEED_OUT; ++what) {
+    for (uint32_t i = 0; i < g->n; ++i) {
+      const tn_step *step = &g->steps[i];
+      bool found = step->what != what;
+      for (uint32_t k = 0; k < gradient->n_needs && !found; ++k)
+        found = needs[k].what == what && needs[k].index == step->index;
+      if (!found)
+        needs[gradient->n_needs++] =
+            (tn_need){.what = what, .index = step->index};
+    }
+  }
+  gradient->needs = needs;
+}
+
+void tnm_lower_graph(tnm_lower *lower, const tnm_tree *entry,
+                     tn_input_gradient *gradient) {
+  if (!tnm_read_line(lower->diags, entry) || lower->op->n_outputs == 0) return;
+  graph g = {.lower = lower,
+             .entry = entry,
+             .lexer = {entry->text, entry->pos},
+             .steps = TNM_NEW(lower->arena, tn_step, MAX_STEPS)};
+  if (g.steps == NULL) return;
+  advance(&g);
+  if (!read_value(&g)) return;
+  if (g.token.kind != TNM_TOKEN_END) {
+    unexpected(&g, "the end");
+    return;
+  }
+  set_needs(&g, gradient);
+  gradient->formula = entry->text;
+  gradient->steps = g.steps;
+  gradient->n_steps = g.n;
+}
