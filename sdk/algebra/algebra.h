@@ -225,8 +225,9 @@ const tnm_expr *tnm_expr_fold(tn__arena *arena, const tnm_expr *expr);
  * memory ran out. */
 const tnm_expr *tnm_expr_simplify(tn__arena *arena, const tnm_expr *expr);
 
-/* Parts that an expression has more than once, names and numbers aside. Each
- * stands behind its own parts, so that they can be computed in this order. */
+/* Parts that an expression has more than once, names and numbers aside, also
+ * with a minus. Each stands behind its own parts, so that they can be computed
+ * in this order. */
 typedef struct tnm_sharing {
   const tnm_expr *const *v;
   size_t n;

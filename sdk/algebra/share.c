@@ -132,6 +132,11 @@ static size_t count_nodes(const tnm_expr *e) {
   return n;
 }
 
+/* A name, a number, or one with a minus: nothing to compute. */
+static bool is_plain(const tnm_expr *e) {
+  return e->n_args == 0 || (e->kind == TNM_NEG && e->args[0]->n_args == 0);
+}
+
 const tnm_expr *tnm_expr_share(tn__arena *arena, const tnm_expr *expr,
                                tnm_sharing *out) {
   const size_t n = count_nodes(expr);
@@ -144,7 +149,7 @@ const tnm_expr *tnm_expr_share(tn__arena *arena, const tnm_expr *expr,
   if (arena->failed) return NULL;
   const tnm_expr *whole = s.v[root];
   for (size_t i = 0; i < s.n; ++i)
-    if (s.uses[i] > 1 && s.v[i]->n_args > 0) s.v[out->n++] = s.v[i];
+    if (s.uses[i] > 1 && !is_plain(s.v[i])) s.v[out->n++] = s.v[i];
   out->v = s.v;
   return whole;
 }

@@ -30,6 +30,9 @@ typedef struct writer {
   tn__buf lines;   /* definitions of variables */
   unsigned n_variables;
   bool f64;
+  tnm_sharing shared; /* what occurs more than once: a variable each */
+  piece *variables;
+  size_t n_known; /* of them so far */
 } writer;
 
 /* ------------------------------------------------------------------- names */
@@ -344,6 +347,8 @@ static piece call(writer *w, const tnm_expr *expr) {
 }
 
 static piece render(writer *w, const tnm_expr *expr) {
+  for (size_t i = 0; i < w->n_known; ++i)
+    if (w->shared.v[i] == expr) return w->variables[i];
   switch (expr->kind) {
     case TNM_NUMBER:
       return number(w, expr);
@@ -360,11 +365,26 @@ static piece render(writer *w, const tnm_expr *expr) {
 
 /* -------------------------------------------------------------- loop bodies */
 
+/* Makes variables of the parts that occur more than once; returns the formula
+ * as a graph in which they do. */
+static const tnm_expr *share(writer *w, const tnm_expr *expr) {
+  const tnm_expr *graph = tnm_expr_share(&w->arena, expr, &w->shared);
+  w->variables =
+      tn__arena_alloc(&w->arena, (w->shared.n + 1) * sizeof *w->variables);
+  if (graph == NULL || w->variables == NULL) return expr;
+  for (size_t i = 0; i < w->shared.n; ++i) {
+    w->variables[i] = render(w, w->shared.v[i]);
+    if (w->variables[i].level != ATOM) hoist(w, &w->variables[i]);
+    w->n_known = i + 1;
+  }
+  return graph;
+}
+
 void emit_formula(tn__buf *out, const loop_body *f, size_t column) {
   writer w = {.f64 = f->f64};
   tn__arena_init(&w.arena, out->env);
   tn__buf_init(&w.lines, out->env);
-  piece value = render_number(&w, f->expr);
+  piece value = render_number(&w, share(&w, f->expr));
   size_t width = strlen(f->target) + strlen("[i] = ;") + strlen(value.text);
   if (4 + width > C_PAGE && value.level != ATOM) {
     hoist(&w, &value);
