@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Derivatives: their form, against a table written by hand.
+ * Derivatives and simplification: their form, against tables written by hand.
  */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "formulas.h"
 
@@ -66,4 +67,171 @@ Test(derive, the_gradient_of_every_function_is_that_of_the_table) {
                      of_x[i].out, formula_text(&f, g[0]));
   }
   formulas_close(&f);
+}
+
+static void expect_gradients(const char *out, const char *two,
+                             const char *const *expected) {
+  formulas f;
+  const tnm_expr *g[3];
+  formulas_open(&f);
+  cr_assert_eq(formula_derive(&f, out, two, g), TNM_DERIVED, "%s", out);
+  for (size_t i = 0; i < 3; ++i)
+    cr_expect_str_eq(formula_text(&f, g[i]), expected[i], "%s by input %zu: %s",
+                     out, i, formula_text(&f, g[i]));
+  formulas_close(&f);
+}
+
+#define GRADIENTS(out, two, ...) \
+  expect_gradients(out, two, (const char *const[]){__VA_ARGS__})
+
+Test(derive, gradients_of_several_inputs_and_outputs_are_summed) {
+  GRADIENTS("a*x^2 + b*x", NULL, "grad.out*(2*a*x + b)", "0", "0");
+  GRADIENTS("x*y*z", NULL, "grad.out*y*z", "grad.out*x*z", "grad.out*x*y");
+  GRADIENTS("x*y", "x + y", "grad.out*y + grad.two", "grad.out*x + grad.two",
+            "0");
+  GRADIENTS("2*x", "-x", "2*grad.out - grad.two", "0", "0");
+}
+
+Test(derive, an_output_stands_for_what_computes_it_if_that_keeps_no_more) {
+  GRADIENTS("a*exp(b*x)", NULL, "grad.out*b*out", "0", "0");
+  GRADIENTS("exp(x) - 1", NULL, "grad.out*(out + 1)", "0", "0");
+  GRADIENTS("1/x", NULL, "-grad.out*out^2", "0", "0");
+  GRADIENTS("x/y", NULL, "grad.out/y", "-grad.out*out/y", "0");
+  GRADIENTS("y*tanh(x)", "tanh(z)", "grad.out*y*(1 - tanh(x)^2)",
+            "grad.out*tanh(x)", "grad.two*(1 - two^2)");
+  /* {x, out} for each input are more than {x, y} for both. */
+  GRADIENTS("hypot(x, y)", NULL,
+            "select(hypot(x, y) == 0, 0, grad.out*x/hypot(x, y))",
+            "select(hypot(x, y) == 0, 0, grad.out*y/hypot(x, y))", "0");
+  /* x is needed anyway. */
+  GRADIENTS("x*sigmoid(x)", NULL,
+            "grad.out*sigmoid(x)*(x*(1 - sigmoid(x)) + 1)", "0", "0");
+}
+
+Test(derive, powers_follow_the_table_where_they_have_holes) {
+  GRADIENTS("a^x", NULL, "select((a == 0)*(x >= 0), 0, grad.out*log(a)*a^x)",
+            "0", "0");
+  GRADIENTS("x^a", NULL, "select(a == 0, 0, grad.out*a*x^(a - 1))", "0", "0");
+  GRADIENTS("2^x", NULL, "0.6931471805599453*grad.out*out", "0", "0");
+}
+
+Test(derive, what_has_no_derivative_is_not_made_up) {
+  formulas f;
+  const tnm_expr *g[3];
+  formulas_open(&f);
+  cr_expect_eq(formula_derive(&f, "digamma(x)", NULL, g), TNM_DERIVE_UNKNOWN);
+  cr_expect_eq(formula_derive(&f, "digamma(a)*x", NULL, g), TNM_DERIVED);
+  char text[512] = "x";
+  for (int i = 0; i < 30; ++i) {
+    memmove(text + 6, text, strlen(text) + 1);
+    memcpy(text, "x*sin(", 6);
+    strcat(text, ")");
+  }
+  cr_expect_eq(formula_derive(&f, text, NULL, g), TNM_DERIVE_LONG);
+  formulas_close(&f);
+}
+
+/* ---------------------------------------------------------- simplification */
+
+typedef const tnm_expr *change(tn__arena *arena, const tnm_expr *expr);
+
+static void expect_texts(change *body, const char *const (*pairs)[2],
+                         size_t n) {
+  formulas f;
+  formulas_open(&f);
+  for (size_t i = 0; i < n; ++i) {
+    const tnm_expr *e = body(&f.arena, formula(&f, pairs[i][0]));
+    cr_expect_str_eq(formula_text(&f, e), pairs[i][1], "%s gives %s",
+                     pairs[i][0], formula_text(&f, e));
+  }
+  formulas_close(&f);
+}
+
+Test(derive, terms_are_collected_and_factored) {
+  static const char *const pairs[][2] = {
+      {"x*1 + 0", "x"},
+      {"0*sin(x)", "0"},
+      {"x*x", "x^2"},
+      {"(a*x)*b", "a*x*b"},
+      {"2*x*3", "6*x"},
+      {"2*x + 3*x", "5*x"},
+      {"x - x", "0"},
+      {"x/x", "1"},
+      {"--x", "x"},
+      {"-(x - y)", "y - x"},
+      {"1/(1/x)", "x"},
+      {"sqrt(x)^2", "x"},
+      {"a*x + b*x", "x*(a + b)"},
+      {"2*x + 2*y", "2*(x + y)"},
+      {"x*y + x", "x*(y + 1)"},
+      {"x^a*x^b", "x^(a + b)"},
+      {"select(x > 0, y, y)", "y"},
+      {"select(1 < 2, x, y)", "x"},
+      {"z*select(x > 0, y, 0)", "select(x > 0, z*y, 0)"},
+      {"select(x > 0, y, 0) + select(x > 0, 0, z)", "select(x > 0, y, z)"},
+      {"x % y", "x % y"},
+      {"1/0", "1/0"},
+      {"-x^2", "-x^2"},
+      {"(-x)^2", "x^2"},
+      {"x/3", "x/3"},
+      {"x/2", "0.5*x"},
+  };
+  expect_texts(tnm_expr_simplify, pairs, sizeof pairs / sizeof *pairs);
+}
+
+Test(derive, only_what_is_exact_is_folded_in_forward_formulas) {
+  static const char *const pairs[][2] = {
+      {"2*3*x", "6*x"},
+      {"6/3 + x", "2 + x"},
+      {"7/2*x", "7/2*x"},
+      {"7 % 4*x", "3*x"},
+      {"0.1*0.2*x", "0.1*0.2*x"},
+      {"x + 0", "x + 0"},
+      {"x - 0", "x"},
+      {"1*x/1", "x"},
+      {"x^1", "x"},
+      {"0*x", "0*x"},
+      {"--x", "x"},
+      {"2 - 3", "2 - 3"},
+      {"2^10*x", "1024*x"},
+      {"select(1, x, y)", "x"},
+      {"select(x > 0, y*1, y)", "y"},
+  };
+  expect_texts(tnm_expr_fold, pairs, sizeof pairs / sizeof *pairs);
+}
+
+Test(derive, parts_that_occur_twice_come_in_order) {
+  formulas f;
+  tnm_sharing sharing;
+  formulas_open(&f);
+  const tnm_expr *e = formula(&f, "sin(x*y) + cos(x*y)*sin(x*y) - -1 - -1");
+  cr_assert_not_null(tnm_expr_share(&f.arena, e, &sharing));
+  cr_assert_eq(sharing.n, 2);
+  cr_expect_str_eq(formula_text(&f, sharing.v[0]), "x*y");
+  cr_expect_str_eq(formula_text(&f, sharing.v[1]), "sin(x*y)");
+  cr_expect_eq(sharing.v[1]->args[0], sharing.v[0]);
+  formulas_close(&f);
+}
+
+/* ------------------------------------------------------------------ classes */
+
+Test(derive, a_formula_computes_in_the_widest_class_of_its_operands) {
+  static const struct {
+    tn_dtype a;
+    tn_dtype b;
+    const char *name;
+  } cases[] = {
+      {TN_F16, TN_F32, "f32"},   {TN_F32, TN_F64, "f64"},
+      {TN_I64, TN_F16, "f64"},   {TN_U32, TN_F32, "f64"},
+      {TN_I32, TN_F32, "f32"},   {TN_U8, TN_I16, "i32"},
+      {TN_BOOL, TN_BOOL, "i32"}, {TN_I8, TN_U32, "i64"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    const int a = tnm_class_of(cases[i].a);
+    const int b = tnm_class_of(cases[i].b);
+    cr_expect_str_eq(tnm_class_name(tnm_class_join(a, b)), cases[i].name);
+    cr_expect_eq(tnm_class_join(a, b), tnm_class_join(b, a));
+    cr_expect_eq(tnm_class_join(a, 0), a);
+  }
+  cr_expect_eq(tnm_class_of(TN_U64), 0);
 }

@@ -105,6 +105,36 @@ Test(check, refuses_indices_outside_their_table) {
   REFUSED(s.kernel.when = 2, "when is 2");
 }
 
+/* Steps on a sample whose gradient of `data` is a graph. */
+static void set_steps(sample *s, const tn_step *steps, uint32_t n) {
+  s->gradient.kind = TN_GRADIENT_GRAPH;
+  s->data_gradient.steps = steps;
+  s->data_gradient.n_steps = n;
+}
+
+Test(check, refuses_graphs_that_do_not_leave_one_value) {
+  static const tn_step good[] = {
+      {TN_NEED_GRAD_OUT, 0, NULL, NULL},
+      {TN_NEED_IN, 1, NULL, NULL},
+      {TN_STEP_CALL, 2, "elemwise.mul@1", "scalar=$axis"}};
+  static const tn_step beyond[] = {{TN_NEED_IN, 2, NULL, NULL}};
+  static const tn_step kind[] = {{4, 0, NULL, NULL}};
+  static const tn_step bare[] = {{TN_STEP_CALL, 0, "mul@1", NULL}};
+  static const tn_step named[] = {{TN_NEED_IN, 0, "a.b@1", NULL}};
+  sample fine;
+  sample_init(&fine);
+  set_steps(&fine, good, 3);
+  cr_assert_eq(tn__tables_check(tn__env_default(), &fine.plugin, true), TN_OK,
+               "%s", tn_error_text());
+  REFUSED(set_steps(&s, good, 2), "its graph leaves 2 values");
+  REFUSED(set_steps(&s, good, 0), "its graph leaves 0 values");
+  REFUSED(set_steps(&s, good + 1, 2), "step 1 takes what there is not");
+  REFUSED(set_steps(&s, beyond, 1), "step 0 takes what there is not");
+  REFUSED(set_steps(&s, kind, 1), "what is 4");
+  REFUSED(set_steps(&s, bare, 1), "step 0 names no operator");
+  REFUSED(set_steps(&s, named, 1), "step 0 names no operator");
+}
+
 Test(check, refuses_missing_functions_of_a_descriptor) {
   REFUSED(s.kernel.compute = NULL, "compute is NULL, in kernels[0]");
   REFUSED(s.out.shape_kind = TN_SHAPE_HOOK, "infer is NULL");
