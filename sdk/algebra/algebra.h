@@ -175,7 +175,6 @@ typedef struct tnm_function {
   uint32_t classes; /* set of classes in which it is defined */
   const char
       *slopes[3]; /* derivatives, see function.c; NULL if there is none */
-  bool flat;      /* constant between jumps: its derivative 0 says little */
 } tnm_function;
 
 /* Entry TNM_F_*; constant. */

@@ -16,6 +16,7 @@ typedef struct gradient {
   const term **trial;
   term_swap swaps[MAX_REUSED];
   size_t n_swaps;
+  uint32_t walk; /* number of the last walk over terms */
 } gradient;
 
 static const term *leaf(gradient *g, int kind, uint32_t index) {
@@ -80,7 +81,10 @@ typedef struct kept {
   unsigned outputs;
 } kept;
 
+/* The tensors that a term reads; each part is met once. */
 static void collect(const gradient *g, const term *t, uint64_t *tensors) {
+  if (t->memo->seen_by == g->walk) return;
+  t->memo->seen_by = g->walk;
   if (t->kind == TERM_LEAF && t->leaf->kind == TNM_INPUT)
     *tensors |= 1ull << t->leaf->index;
   if (t->kind == TERM_LEAF && t->leaf->kind == TNM_OUTPUT)
@@ -94,10 +98,11 @@ static unsigned count(uint64_t bits) {
   return n;
 }
 
-static kept measure(const gradient *g, const term *const *form) {
+static kept measure(gradient *g, const term *const *form) {
   kept k = {0};
   for (uint32_t i = 0; i < g->d->n_inputs; ++i) {
     uint64_t tensors = 0;
+    ++g->walk;
     if (form[i] != NULL) collect(g, form[i], &tensors);
     k.each += count(tensors);
     k.tensors |= tensors;
@@ -206,7 +211,9 @@ static int obstacle_of(const tnm_expr *e) {
   if (e->kind != TNM_CALL) return 0;
   const tnm_function *function = tnm_function_at(e->index);
   if (function->slopes[0] == NULL) return TNM_UNKNOWN;
-  return function->flat ? TNM_FLAT : 0;
+  const bool flat =
+      function->n_args == 1 && strcmp(function->slopes[0], "0") == 0;
+  return flat ? TNM_FLAT : 0;
 }
 
 void tnm_obstacles(const tnm_expr *e, const bool *stop,

@@ -55,6 +55,7 @@ struct term_memo {
   const term *image; /* under the substitution `image_by` */
   uint32_t slope_by;
   uint32_t image_by;
+  uint32_t seen_by;     /* the last walk that came by */
   const tnm_expr *expr; /* written out */
 };
 

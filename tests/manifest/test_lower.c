@@ -508,14 +508,20 @@ Test(plugin, a_file_that_plugin_yaml_does_not_list_is_refused) {
 /* ---------------------------------------------------------------------- memory
  */
 
+/* A plugin that is read, and with what. */
+typedef struct starved {
+  const memory_file *files;
+  tnm_plugin *(*read)(const tn__env *env, tnm_diags *diags);
+} starved;
+
 /* Each allocation fails in turn: an error, and nothing is left behind. */
-static void starve(bool for_ever) {
-  const tn__env *env = memory_env(plugins);
+static void starve(const starved *what, bool for_ever) {
+  const tn__env *env = memory_env(what->files);
   size_t n = 0;
   for (bool refused = true; refused;) {
     memory_fail_at(++n, for_ever);
     tnm_diags *diags = tnm_diags_create(env);
-    tnm_plugin *p = diags == NULL ? NULL : read_with(env, diags);
+    tnm_plugin *p = diags == NULL ? NULL : what->read(env, diags);
     refused = memory_refused();
     cr_assert_eq(p == NULL, refused, "allocation %zu", n);
     if (refused)
@@ -528,12 +534,76 @@ static void starve(bool for_ever) {
   cr_assert_gt(n, 10);
 }
 
+/* Gradients that are derived, of both orders, and one that is a graph. */
+static const memory_file derived[] = {
+    {"d/plugin.yaml", PLUGIN("d", "auto.yaml, graph.yaml")},
+    {"d/auto.yaml",
+     "opgen: 1\nop: gate\nsummary: Gate\n"
+     "params: [{name: a, type: float, default: 1}]\n"
+     "dtypes: {T: [f32, f64]}\n"
+     "inputs: [{name: x, dtype: T}, {name: y, dtype: T, shape: x}]\n"
+     "outputs: [{name: out, dtype: T, shape: x}]\n"
+     "forward: {out: x*tanh(y) + 2*3*a}\ngradient: auto\n"},
+    {"d/graph.yaml",
+     "opgen: 1\nop: twice\nsummary: Twice\n"
+     "params: [{name: a, type: float, default: 1}]\n"
+     "dtypes: {T: [f32, f64]}\n"
+     "inputs: [{name: x, dtype: T}]\n"
+     "outputs: [{name: out, dtype: T, shape: x}]\n"
+     "gradient: {graph: {x: 'e.mul(grad.out, k=a, n=\"x\")'}}\n"},
+    {NULL, NULL}};
+
+static tnm_plugin *read_derived(const tn__env *env, tnm_diags *diags) {
+  return tnm_plugin_read(env, "d", NULL, diags);
+}
+
 Test(memory, each_allocation_may_fail_once) {
-  starve(false);
+  starve(&(starved){plugins, read_with}, false);
+  starve(&(starved){derived, read_derived}, false);
 }
 
 Test(memory, memory_may_run_out_for_good) {
-  starve(true);
+  starve(&(starved){plugins, read_with}, true);
+  starve(&(starved){derived, read_derived}, true);
+}
+
+Test(plugin, operators_of_second_order_come_behind_all_others) {
+  static const memory_file files[] = {
+      {"p/plugin.yaml", PLUGIN("p", "op.yaml")},
+      {"p/op.yaml",
+       "opgen: 1\nfamily: f\ndtypes: {T: [f16, f32]}\n"
+       "inputs: [{name: x, dtype: T}, {name: x_slope, dtype: T, shape: x}]\n"
+       "outputs: [{name: out, dtype: T, shape: x}]\n"
+       "each:\n"
+       "  - {op: a, summary: A, forward: {out: x*x_slope}, gradient: {auto: "
+       "true, stop: [x_slope]}}\n"
+       "  - {op: b_grad, summary: Own, forward: {out: x}}\n"
+       "  - {op: b, summary: B, forward: {out: x}, gradient: auto}\n"
+       "  - {op: c, summary: C, forward: {out: exp(x)}, gradient: {formula: "
+       "{x: grad.out*out, x_slope: 0}}}\n"
+       "  - {op: d, summary: D, forward: {out: x}}\n"},
+      {NULL, NULL}};
+  static const char *const names[] = {"a", "b_grad", "b",     "c",
+                                      "d", "a_grad", "c_grad"};
+  tnm_plugin *p;
+  free(memory_read(memory_env(files), "p", TNM_HUMAN, &p));
+  cr_assert_not_null(p);
+  cr_assert_eq(p->plugin->n_operators, 7);
+  for (size_t i = 0; i < 7; ++i)
+    cr_expect_str_eq(p->plugin->operators[i]->name, names[i]);
+  const tn_op *a = p->plugin->operators[5];
+  cr_expect_eq(a->flags, TN_OP_BACKWARD_ONLY);
+  cr_assert_eq(a->n_inputs, 4);
+  cr_assert_eq(a->n_outputs, 2);
+  cr_expect_str_eq(a->inputs[0]->name, "out_head");
+  cr_expect_str_eq(a->inputs[1]->name, "x");
+  cr_expect_str_eq(a->inputs[3]->name, "out");
+  cr_expect_str_eq(a->outputs[0]->name, "x_slope_"); /* x_slope is taken */
+  cr_expect_str_eq(a->outputs[0]->formula, "out_head*x_slope");
+  cr_expect_str_eq(a->outputs[1]->formula, "0"); /* never differentiated */
+  cr_expect_eq(a->gradient->inputs[2]->stop, 1);
+  cr_expect_str_eq(a->gradient->inputs[0]->formula, "grad.x_slope_*x_slope");
+  tnm_plugin_release(p);
 }
 
 Test(memory, messages_survive_a_lack_of_memory) {
