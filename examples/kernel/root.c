@@ -15,7 +15,8 @@ TN_KERNEL_BODY void root(const tn_kernel_block *block, const void *params) {
 TN_KERNEL_LEVELS(root)
 
 /* One output, 0, computed from one input, 0; nothing in f64. */
-static const tn_kernel_map map = {TN_KERNEL_BODIES(root), {{NULL}}, 0, 1, {0}};
+static const tn_kernel_map map = {
+    .f32 = TN_KERNEL_BODIES(root), .n_in = 1, .in = {0}};
 
 /* Fails if one of the elements [begin, end) is negative. */
 static int32_t look(void *arg, int64_t begin, int64_t end) {

@@ -15,8 +15,9 @@ import structs  # noqa: E402
 import tap  # noqa: E402
 
 NVCC = sys.argv[1] if len(sys.argv) > 1 else None
-HEADERS = ["op.h", "note.h", "device.h", "kernel.h", "elementwise.h",
-           "math.h",           "tenon.h", "exchange.h"]
+HEADERS = ["op.h", "note.h", "device.h", "kernel.h", "convert.h", "math.h",
+           "elementwise.h", "elementwise.cuh",
+           "tenon.h", "exchange.h"]
 
 
 def compiles(header):

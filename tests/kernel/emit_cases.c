@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * emit_cases.c: writes the generated kernels of a few operators, for test_emit
- * to compile in and run. The tables are made here, without a manifest, so that
- * nothing but the formulas is under test.
+ * (`floats`) and test_classes (`classes`) to compile in and run. The tables are
+ * made here, without a manifest, so that nothing but the formulas is under
+ * test.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "emit_kernel.h"
+
+/* Which types the operands of a case may have. */
+enum {
+  FLOATS,  /* f16 to f64 */
+  NUMBERS, /* all but u64 */
+  TRUTH,   /* all but u64, into bool */
+  OTHERS   /* all but u64, into any other */
+};
 
 /* Two inputs, one output; formulas may be NULL. */
 typedef struct emit_case {
@@ -15,6 +24,11 @@ typedef struct emit_case {
   const char *forward;
   const char *gradient[2];
 } emit_case;
+
+typedef struct typed_case {
+  emit_case c;
+  int types;
+} typed_case;
 
 static const emit_case cases[] = {
     {"quadratic",
@@ -55,6 +69,35 @@ static const emit_case cases[] = {
      "(left_hand_side*right_hand_side + 1)*(left_hand_side + 2) - "
      "(right_hand_side > left_hand_side)*(right_hand_side + 3)",
      {NULL}},
+    {"shares",
+     {"lhs", "rhs"},
+     "(lhs + rhs)^2/((lhs + rhs)^2 + 1) + (lhs + rhs)",
+     {NULL}},
+};
+
+static const typed_case typed_cases[] = {
+    {{"ring", {"lhs", "rhs"}, "lhs*rhs - 3*lhs + -rhs + n", {NULL}}, NUMBERS},
+    {{"divide", {"lhs", "rhs"}, "lhs/rhs", {NULL}}, NUMBERS},
+    {{"rest", {"lhs", "rhs"}, "lhs % rhs", {NULL}}, NUMBERS},
+    {{"fifth", {"lhs", "rhs"}, "lhs^5 + pow(rhs, 0)", {NULL}}, NUMBERS},
+    {{"clamp", {"lhs", "rhs"}, "clip(lhs, -2, rhs)", {NULL}}, NUMBERS},
+    {{"pick", {"lhs", "rhs"}, "select(lhs > rhs, lhs, 2*rhs)", {NULL}},
+     NUMBERS},
+    {{"truth",
+      {"lhs", "rhs"},
+      "(lhs == rhs)*3 + select(rhs, 1, 0) - abs(lhs) + sign(rhs)",
+      {NULL}},
+     NUMBERS},
+    {{"large", {"lhs", "rhs"}, "lhs + 4294967297 - 2147483648", {NULL}},
+     NUMBERS},
+    {{"below", {"lhs", "rhs"}, "lhs < rhs", {NULL}}, TRUTH},
+    {{"convert", {"lhs", "rhs"}, "lhs", {NULL}}, OTHERS},
+    {{"half", {"lhs", "rhs"}, "lhs/2 + 0.5", {NULL}}, OTHERS},
+};
+
+enum {
+  N_CASES = sizeof cases / sizeof *cases,
+  N_TYPED_CASES = sizeof typed_cases / sizeof *typed_cases
 };
 
 static const tn_field fields[] = {
@@ -72,10 +115,23 @@ enum { N_PARAMS = sizeof params / sizeof *params };
 
 static const tn_dtype_var floats = {
     .allowed = TN_BIT_F16 | TN_BIT_BF16 | TN_BIT_F32 | TN_BIT_F64, .name = "T"};
-static const tn_dtype_var *const dtype_vars[] = {&floats};
+static const tn_dtype_var numbers = {.allowed = ~(uint64_t)TN_BIT_U64,
+                                     .name = "T"};
+static const tn_dtype_var *const float_vars[] = {&floats};
+static const tn_dtype_var *const number_vars[] = {&numbers, &numbers};
 
 static tn_arg make_arg(const char *name) {
   return (tn_arg){.name = name, .dtype_param = TN_NONE};
+}
+
+/* The output of a case: of the inputs' type, of another one, or bool. */
+static tn_arg make_output(int types) {
+  tn_arg output = make_arg("out");
+  if (types == OTHERS) output.dtype_var = 1;
+  if (types != TRUTH) return output;
+  output.dtype_var = TN_NONE;
+  output.dtype = TN_BOOL;
+  return output;
 }
 
 /* Parses a formula into `out`; false after a message. */
@@ -92,9 +148,10 @@ static bool parse(tn__arena *arena, const char *text, const tnm_scope *scope,
   return out->expr != NULL;
 }
 
-static bool emit(tn__arena *arena, const emit_case *c, tn__buf *out) {
+static bool emit(tn__arena *arena, const emit_case *c, int types,
+                 tn__buf *out) {
   const tn_arg inputs[] = {make_arg(c->inputs[0]), make_arg(c->inputs[1])};
-  const tn_arg output = make_arg("out");
+  const tn_arg output = make_output(types);
   const tn_arg *const input_list[] = {&inputs[0], &inputs[1]};
   const tn_arg *const output_list[] = {&output};
   const tn_op op = {.interface = 1,
@@ -102,9 +159,9 @@ static bool emit(tn__arena *arena, const emit_case *c, tn__buf *out) {
                     .n_inputs = 2,
                     .n_outputs = 1,
                     .n_params = N_PARAMS,
-                    .n_dtype_vars = 1,
+                    .n_dtype_vars = types == FLOATS ? 1 : 2,
                     .params = params,
-                    .dtype_vars = dtype_vars,
+                    .dtype_vars = types == FLOATS ? float_vars : number_vars,
                     .inputs = input_list,
                     .outputs = output_list};
   const tn_plugin plugin = {.name = "cases"};
@@ -127,6 +184,7 @@ static bool emit(tn__arena *arena, const emit_case *c, tn__buf *out) {
     if (!parse(arena, c->gradient[i], &scope, formula)) return false;
   }
   tn__buf_add(out, "typedef cases_params cases_%s_params;\n\n", c->name);
+  emit_formulas(out, &model, &described);
   emit_kernels(out, &model, &described);
   return !out->failed;
 }
@@ -134,11 +192,14 @@ static bool emit(tn__arena *arena, const emit_case *c, tn__buf *out) {
 int main(int argc, char **argv) {
   tn__arena arena;
   tn__buf out;
-  bool ok = argc == 2;
+  bool ok = argc == 3;
+  const bool floats_only = ok && strcmp(argv[2], "floats") == 0;
   tn__arena_init(&arena, tn__env_default());
   tn__buf_init(&out, tn__env_default());
-  for (size_t i = 0; ok && i < sizeof cases / sizeof *cases; ++i)
-    ok = emit(&arena, &cases[i], &out);
+  for (size_t i = 0; ok && floats_only && i < N_CASES; ++i)
+    ok = emit(&arena, &cases[i], FLOATS, &out);
+  for (size_t i = 0; ok && !floats_only && i < N_TYPED_CASES; ++i)
+    ok = emit(&arena, &typed_cases[i].c, typed_cases[i].types, &out);
   FILE *to = ok ? fopen(argv[1], "w") : NULL;
   ok = to != NULL && fwrite(out.s, 1, out.n, to) == out.n;
   if (to != NULL && fclose(to) != 0) ok = false;

@@ -193,21 +193,170 @@ Test(kernel, runs_reach_every_element_once_wherever_they_are_cut) {
 
 /* ----------------------------------------------------------- load and store */
 
+static bool host_has_avx2(void) {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("f16c");
+#else
+  return false;
+#endif
+}
+
+/* A line of every second element of one type, written and read back. */
+static void round_trip(tn_dtype dtype, tn_dtype compute, const void *values,
+                       void *back) {
+  double spread[8] = {0};
+  const tn_kernel_line line = {(char *)spread, 2, 3, dtype};
+  for (uint32_t level = 0; level < 2; ++level) {
+    const tn_kernel_mode mode = {compute, level};
+    memset(back, 0, 3 * (size_t)tn_dtype_bytes(compute));
+    tn_kernel_store(&line, &mode, values);
+    tn_kernel_load(back, &mode, &line);
+    if (!host_has_avx2()) break;
+  }
+}
+
 Test(kernel, lines_convert_between_all_float_types) {
   const tn_dtype dtypes[] = {TN_F16, TN_BF16, TN_F32, TN_F64};
-  const float values[] = {0.5f, -3, 96};
+  const float f32[] = {0.5f, -3, 96};
+  const double f64[] = {0.5, -3, 96};
   for (size_t i = 0; i < 4; ++i) {
-    double store[8] = {0};
-    float f32[3] = {0};
-    double f64[3] = {0};
-    const tn_kernel_line line = {(char *)store, 2, 3, dtypes[i]};
-    tn_kernel_store_f32(&line, values);
-    tn_kernel_load_f64(f64, &line);
-    tn_kernel_store_f64(&line, f64);
-    tn_kernel_load_f32(f32, &line);
+    float single[3];
+    double wide[3];
+    round_trip(dtypes[i], TN_F64, f64, wide);
+    cr_expect_arr_eq(wide, f64, sizeof wide);
+    if (dtypes[i] == TN_F64) continue; /* f64 never computes in f32 */
+    round_trip(dtypes[i], TN_F32, f32, single);
+    cr_expect_arr_eq(single, f32, sizeof single);
+  }
+}
+
+/* What a value becomes in a type, and what is read back. */
+typedef struct stored {
+  tn_dtype dtype;
+  double value;
+  double back;
+} stored;
+
+static void check_stored(const stored *cases, size_t n, tn_dtype compute) {
+  for (size_t i = 0; i < n; ++i) {
+    double values[3], back[3]; /* room for any type */
     for (int k = 0; k < 3; ++k) {
-      cr_expect_eq(f64[k], (double)values[k]);
-      cr_expect_eq(f32[k], values[k]);
+      if (compute == TN_F32) ((float *)values)[k] = (float)cases[i].value;
+      if (compute == TN_F64) values[k] = cases[i].value;
+      if (compute == TN_I32) ((int32_t *)values)[k] = (int32_t)cases[i].value;
+      if (compute == TN_I64) ((int64_t *)values)[k] = (int64_t)cases[i].value;
     }
+    round_trip(cases[i].dtype, compute, values, back);
+    for (int k = 0; k < 3; ++k) {
+      const double got = compute == TN_F32   ? (double)((float *)back)[k]
+                         : compute == TN_F64 ? back[k]
+                         : compute == TN_I32 ? (double)((int32_t *)back)[k]
+                                             : (double)((int64_t *)back)[k];
+      cr_expect_eq(got, cases[i].back, "case %zu of %x: %.17g, not %.17g", i,
+                   compute, got, cases[i].back);
+    }
+  }
+}
+#define CHECK_STORED(cases, compute) \
+  check_stored(cases, sizeof(cases) / sizeof *(cases), compute)
+
+Test(kernel, integers_wrap_when_they_are_narrowed) {
+  static const stored cases[] = {{TN_I8, 127, 127},
+                                 {TN_I8, 128, -128},
+                                 {TN_I8, -129, 127},
+                                 {TN_U8, 255, 255},
+                                 {TN_U8, 256, 0},
+                                 {TN_U8, -1, 255},
+                                 {TN_I16, 32768, -32768},
+                                 {TN_U16, 65536, 0},
+                                 {TN_U16, -1, 65535},
+                                 {TN_BOOL, 0, 0},
+                                 {TN_BOOL, 256, 1},
+                                 {TN_BOOL, -1, 1},
+                                 {TN_I32, -2147483648.0, -2147483648.0}};
+  static const stored wide[] = {{TN_U32, 4294967295.0, 4294967295.0},
+                                {TN_U32, 4294967296.0, 0},
+                                {TN_U32, -1, 4294967295.0},
+                                {TN_I32, 2147483648.0, -2147483648.0},
+                                {TN_U8, 511, 255},
+                                {TN_I16, 98304, -32768},
+                                {TN_BOOL, 4294967296.0, 1},
+                                {TN_I64, -0x1p62, -0x1p62}};
+  CHECK_STORED(cases, TN_I32);
+  CHECK_STORED(wide, TN_I64);
+}
+
+Test(kernel, floats_become_the_nearest_integer_towards_zero) {
+  static const stored cases[] = {{TN_I8, 1.75, 1},
+                                 {TN_I8, -1.75, -1},
+                                 {TN_I8, 1000, 127},
+                                 {TN_I8, -1000, -128},
+                                 {TN_U8, -0.5, 0},
+                                 {TN_U8, -7, 0},
+                                 {TN_U8, 255.5, 255},
+                                 {TN_U8, 256, 255},
+                                 {TN_U16, 70000, 65535},
+                                 {TN_I16, -40000, -32768},
+                                 {TN_I32, 0x1.fffffep30, 0x1.fffffep30},
+                                 {TN_I32, -3e9, -2147483648.0},
+                                 {TN_BOOL, 0.25, 1},
+                                 {TN_BOOL, -0.0, 0},
+                                 {TN_I32, (double)NAN, 0},
+                                 {TN_U8, (double)NAN, 0},
+                                 {TN_BOOL, (double)NAN, 1},
+                                 {TN_I8, (double)INFINITY, 127},
+                                 {TN_I8, (double)-INFINITY, -128}};
+  static const stored wide[] = {{TN_I32, 3e9, 2147483647},
+                                {TN_I32, -3e9, -2147483648.0},
+                                {TN_U32, 5e9, 4294967295.0},
+                                {TN_U32, -1, 0},
+                                {TN_U32, 1.5, 1},
+                                {TN_I64, 1e15, 1e15},
+                                {TN_I64, -0x1p63, -0x1p63},
+                                {TN_I64, -1e30, -0x1p63},
+                                {TN_I64, (double)NAN, 0},
+                                {TN_U8, 300, 255}};
+  CHECK_STORED(cases, TN_F32);
+  CHECK_STORED(wide, TN_F64);
+}
+
+/* 1 + 2^-11 + 2^-40 is above the middle of two halves; as a float it would be
+ * the middle, and then go to the even one, 1. The same for bf16. */
+Test(kernel, doubles_are_rounded_to_halves_once) {
+  static const stored cases[] = {
+      {TN_F16, 1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-10},
+      {TN_F16, 1 + 0x1p-11, 1},
+      {TN_F16, 1 + 3 * 0x1p-11 - 0x1p-40, 1 + 0x1p-10},
+      {TN_F16, -1 - 0x1p-11 - 0x1p-40, -1 - 0x1p-10},
+      {TN_F16, 1e300, (double)INFINITY},
+      {TN_F16, 0x1p-25 + 0x1p-60, 0x1p-24},
+      {TN_BF16, 1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-7},
+      {TN_BF16, 1 + 0x1p-8, 1},
+      {TN_BF16, -1e300, (double)-INFINITY}};
+  CHECK_STORED(cases, TN_F64);
+}
+
+/* Every f16 and a float between each two, by the processor and by hand. */
+Test(kernel, both_levels_give_the_same_halves) {
+  enum { N = 1 << 16 };
+  static uint16_t halves[N], again[2][N];
+  static float floats[2][N];
+  if (!host_has_avx2()) return;
+  for (uint32_t i = 0; i < N; ++i) halves[i] = (uint16_t)i;
+  for (uint32_t level = 0; level < 2; ++level) {
+    const tn_kernel_mode mode = {TN_F32, level};
+    const tn_kernel_line in = {(char *)halves, 1, N, TN_F16};
+    const tn_kernel_line out = {(char *)again[level], 1, N, TN_F16};
+    tn_kernel_load(floats[level], &mode, &in);
+    for (uint32_t i = 0; i < N; ++i) {
+      const float exact = tn_kernel_f16_to_f32(halves[i]);
+      cr_assert(floats[level][i] == exact ||
+                (isnan(floats[level][i]) && isnan(exact)));
+      floats[level][i] *= 1.00037f;
+    }
+    tn_kernel_store(&out, &mode, floats[level]);
+    for (uint32_t i = 0; i < N; ++i)
+      cr_assert(again[level][i] == again[0][i] || isnan(floats[0][i]), "%x", i);
   }
 }

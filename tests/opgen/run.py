@@ -55,6 +55,7 @@ class Tests:
         self.only = options.cases
         self.cc = shlex.split(options.cc)
         self.cxx = shlex.split(options.cxx) if options.cxx else []
+        self.nvcc = options.nvcc
         self.count = 0
         self.failed = 0
 
@@ -89,15 +90,18 @@ class Tests:
     # ------------------------------------------------------------- generate
 
     def generate(self, case, out, depfile=None):
-        """Runs opgen in the case's folder, as a build file would."""
+        """Runs opgen in the case's folder, as a build file would: for the
+        plugin, then for its companion."""
         args = case / "args"
         extra = shlex.split(args.read_text()) if args.exists() else []
         command = [self.opgen, "generate", "plugin.yaml", "-o", str(out)]
-        if depfile:
-            command += ["--depfile", str(depfile)]
-        result = must(command + extra, case)
-        if result.stdout or result.stderr:
-            raise Failure(f"not silent:\n{result.stdout}{result.stderr}")
+        for cuda in [], ["--cuda"]:
+            depend = []
+            if depfile:
+                depend = ["--depfile", str(depfile) + "".join(cuda)]
+            result = must(command + depend + cuda + extra, case)
+            if result.stdout or result.stderr:
+                raise Failure(f"not silent:\n{result.stdout}{result.stderr}")
 
     def ok_files(self, case, out):
         self.generate(case, out, out.parent / "depfile")
@@ -116,9 +120,11 @@ class Tests:
     def ok_outputs(self, case, out):
         args = case / "args"
         extra = shlex.split(args.read_text()) if args.exists() else []
-        listed = must([self.opgen, "outputs", "plugin.yaml"] + extra, case)
-        if sorted(listed.stdout.split()) != sorted(os.listdir(out)):
-            raise Failure(f"`opgen outputs` lists\n{listed.stdout}")
+        command = [self.opgen, "outputs", "plugin.yaml"] + extra
+        listed = must(command, case).stdout
+        listed += must(command + ["--cuda"], case).stdout
+        if sorted(listed.split()) != sorted(os.listdir(out)):
+            raise Failure(f"`opgen outputs` lists\n{listed}")
 
     def ok_depfile(self, case, out):
         text = (out.parent / "depfile").read_text()
@@ -131,6 +137,8 @@ class Tests:
         for source in sources:
             if not (case / source).exists():
                 raise Failure(f"{source} does not exist")
+        text = (out.parent / "depfile--cuda").read_text()
+        targets += " " + text.partition(":")[0]
         if len(targets.split()) != len(os.listdir(out)):
             raise Failure(f"targets are {targets}")
 
@@ -180,7 +188,17 @@ class Tests:
             return "clang-format is not installed"
         shutil.copy(ROOT / ".clang-format", out.parent)
         must([formatter, "--dry-run", "--Werror"]
-             + sorted(str(p) for p in out.iterdir() if p.suffix in (".c", ".h")))
+             + sorted(str(p) for p in out.iterdir()
+                      if p.suffix in (".c", ".h", ".cu")))
+        return None
+
+    def ok_nvcc(self, out):
+        if not self.nvcc:
+            return "the CUDA toolkit is not installed, or -Dcuda=disabled"
+        for source in sorted(out.glob("*.cu")):
+            must([self.nvcc, "-arch=sm_80", "-std=c++17", "-Werror",
+                  "all-warnings", *INCLUDES, "-I", str(out), "-c", "-o",
+                  str(out.parent / "kernels.o"), str(source)])
         return None
 
     def run_ok(self, case):
@@ -197,6 +215,8 @@ class Tests:
             self.test(f"{name} compiles as C11", self.ok_c, out)
             self.test(f"{name} has C++17 headers", self.ok_cxx, out)
             self.test(f"{name} is formatted", self.ok_format, out)
+            if list(out.glob("*.cu")):
+                self.test(f"{name} compiles as CUDA C++", self.ok_nvcc, out)
 
     # --------------------------------------------------------------- errors
 
@@ -251,6 +271,7 @@ def main():
     parser.add_argument("--accept", action="store_true")
     parser.add_argument("--cc", default="cc")
     parser.add_argument("--cxx", default=shutil.which("c++"))
+    parser.add_argument("--nvcc")
     parser.add_argument("cases", nargs="*")
     sys.exit(Tests(parser.parse_args()).run_all())
 

@@ -26,8 +26,9 @@ def holds_what_was_promised():
                  "lib/libtenon.so.0", "lib/tenon/elemwise.so",
                  "include/tenon/op.h", "include/tenon/note.h",
                  "include/tenon/device.h", "include/tenon/kernel.h",
-                 "include/tenon/elementwise.h", "include/tenon/math.h",
-                 "include/tenon/math/basic.h",
+                 "include/tenon/elementwise.h", "include/tenon/convert.h",
+                 "include/tenon/math.h", "include/tenon/math/basic.h",
+                 "include/tenon/elementwise.cuh",
                  "include/tenon/tenon.h", "include/tenon/exchange.h", "lib/pkgconfig/tenon.pc"):
         assert (TENON.root / name).exists(), f"{name} is not installed"
 

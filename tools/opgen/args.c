@@ -25,6 +25,7 @@ static const option options[] = {
     {"--check", TAKES_CHECK, false},
     {"--site", TAKES_SITE, true},
     {"--plugin", TAKES_PLUGIN, true},
+    {"--cuda", TAKES_CUDA, false},
     {"--help", ~0u, false},
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
@@ -120,6 +121,9 @@ static bool set(opgen_args *args, const option *o, const char *value) {
       return true;
     case TAKES_CHECK:
       args->only_check = true;
+      return true;
+    case TAKES_CUDA:
+      args->cuda = true;
       return true;
     default:
       args->help = true;

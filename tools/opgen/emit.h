@@ -8,7 +8,9 @@
  *        emit_op.c       the tables of an operator
  *        emit_gradient.c the table of its gradient
  *        emit_tables.c   the tables of its kernels, with prepare; <stem>.gen.c
+ *        emit_formula.c  <stem>.formula.gen.h
  *        emit_plugin.c   plugin.gen.c, .h and .map: the entry and the note
+ *        emit_cuda.c     <stem>.gen.cu, cuda.gen.c and .h: the companion plugin
  *        emit_file.c     what the files have in common: banner, includes
  */
 #ifndef OPGEN_EMIT_H_
@@ -90,12 +92,34 @@ void emit_op(emit *e, const tnm_operator *op);
 void emit_gradient(emit *e, const char *local, const tn_op *op);
 void emit_op_kernels(emit *e, const tnm_operator *op);
 
+/* Whether one of a manifest's operators has formulas. */
+bool has_formulas(const emit *e, const char *stem);
+
 /* Whole files, as text in `e->c`. */
 void emit_header(emit *e, const char *stem);
 void emit_source(emit *e, const char *stem);
+void emit_formula_header(emit *e, const char *stem);
 void emit_plugin_header(emit *e);
 void emit_plugin_source(emit *e);
-void emit_plugin_map(emit *e);
+void emit_plugin_map(emit *e, const char *name);
+
+/* What files of plugins have in common: the headers of all manifests; the lists
+ * of tables, the entry and the note. */
+void emit_plugin_includes(emit *e);
+void emit_plugin_tables(emit *e);
+void emit_target(emit *e, const tnm_operator *op);
+void emit_kernel_table(emit *e, const tn_kernel *kernel, const char *prepare,
+                       const char *compute);
+
+/* Whether an operator, or one of a manifest's, gets kernels for CUDA. */
+bool has_cuda(const tnm_operator *op);
+bool stem_has_cuda(const emit *e, const char *stem);
+/* The companion plugin with these kernels; NULL if memory ran out. */
+const tnm_plugin *cuda_companion(emit *e);
+/* Its files: loops, prototypes, tables. */
+void emit_cuda_source(emit *e, const char *stem);
+void emit_cuda_header(emit *e);
+void emit_cuda_plugin(emit *e);
 
 /* The release of opgen. */
 #define OPGEN_VERSION TN_VERSION

@@ -74,14 +74,30 @@ static const char *file_of(const emit *e, const char *stem) {
   return "plugin.yaml";
 }
 
+/* The words of a comment that goes on behind them, on lines that are full. */
+static void add_wrapped(emit *e, const char *text) {
+  size_t column = strlen("/*");
+  c_add(&e->c, "/*");
+  while (*text != '\0') {
+    const size_t n = strcspn(text, " ");
+    if (column + 1 + n > C_PAGE) {
+      c_add(&e->c, "\n *");
+      column = strlen(" *");
+    }
+    c_add(&e->c, " %.*s", (int)n, text);
+    column += 1 + n;
+    text += n + strspn(text + n, " ");
+  }
+}
+
 void emit_banner(emit *e, const char *file, const char *stem) {
   const char *from = file_of(e, stem);
   const uint64_t hash = strcmp(stem, "plugin") == 0
                             ? e->plugin->plugin->manifest_hash
                             : hash_of(e, stem);
-  c_add(&e->c, "/* %s: written by opgen %s from %s; do not edit.\n", file,
-        OPGEN_VERSION, from);
-  c_add(&e->c, " * Manifest %016" PRIx64 ". */\n", hash);
+  add_wrapped(e, name_format(e, "%s: written by opgen %s from %s; do not edit.",
+                             file, OPGEN_VERSION, from));
+  c_add(&e->c, "\n * Manifest %016" PRIx64 ". */\n", hash);
 }
 
 void emit_include(emit *e) {

@@ -1,54 +1,114 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_kernel.h: the C source of generated CPU kernels, from the formulas of
- * `forward:` and `gradient: {formula: ...}`.
+ * emit_kernel.h: the C source of generated kernels, from the formulas of
+ * `forward:` and `gradient:`. A formula becomes one plain function per type
+ * that it computes in, in a header of its own; the loops of the CPU and those
+ * of CUDA call it.
  *
- * files: kernel.c   the functions and tables around a formula
- *        expr_c.c   one formula as C
+ * files: formula.c  what a formula reads, in which types it computes, names;
+ *                   the functions
+ *        expr_c.c   the body of such a function
+ *        kernel.c   loops and tables for the CPU
+ *        cuda.c     loops and tables for CUDA
  */
 #ifndef OPGEN_EMIT_KERNEL_H_
 #define OPGEN_EMIT_KERNEL_H_
 
+#include "cfile.h"
 #include "manifest.h"
 
-/* Writes the generated kernels of one operator, all static; nothing if it has
- * no formulas. The file includes tenon/kernel.h and the operator's header. */
+/* Whether an operator has formulas to make kernels of. */
+bool emits_formulas(const tnm_operator *op);
+
+/* Writes the formulas of one operator as functions; nothing if it has none. The
+ * file includes tenon/math.h and the operator's header. */
+void emit_formulas(tn__buf *out, const tnm_plugin *plugin,
+                   const tnm_operator *op);
+
+/* Writes the generated kernels of one operator for the CPU, all static; nothing
+ * if it has no formulas. The file includes tenon/kernel.h and the formulas. */
 void emit_kernels(tn__buf *out, const tnm_plugin *plugin,
                   const tnm_operator *op);
 
-/* Writes the name of the compute function of a pass (TN_PASS_*):
- * "quadratic_forward". */
-void emit_kernel_name(tn__buf *out, const tnm_operator *op, uint32_t pass);
+/* Writes those for CUDA, as C++; their names begin with the plugin's, because
+ * the tables stand in another file, which wants the prototypes. */
+void emit_cuda_kernels(tn__buf *out, const tnm_plugin *plugin,
+                       const tnm_operator *op);
+void emit_cuda_prototypes(tn__buf *out, const tnm_plugin *plugin,
+                          const tnm_operator *op);
 
-/* ---------------------------------------------- between kernel.c and expr_c.c
+/* Writes the name of the compute function of a pass (TN_PASS_*):
+ * "quadratic_forward", "elemwise_quadratic_forward_cuda". */
+void emit_kernel_name(tn__buf *out, const tnm_operator *op, uint32_t pass);
+void emit_cuda_name(tn__buf *out, const tnm_plugin *plugin,
+                    const tnm_operator *op, uint32_t pass);
+
+/* -------------------------------------------------------- one pass, one
+ * formula
  */
 
-/* The tensors and parameters that a formula reads, each once, in the order in
- * which they first occur. */
-typedef struct formula_names {
-  const tnm_expr **tensors;
+/* One pass of one operator, and where its code goes. */
+typedef struct kernel_pass {
+  c_file *c;
+  tn__arena *arena;
+  const tnm_plugin *plugin;
+  const tnm_operator *op;
+  uint32_t pass; /* TN_PASS_* */
+  const tnm_formula *formulas;
+  size_t n;
+} kernel_pass;
+
+/* Calls `add` for each pass of an operator that has formulas, and moves what it
+ * has written to `out`. */
+void each_pass(tn__buf *out, const tnm_plugin *plugin, const tnm_operator *op,
+               void (*add)(const kernel_pass *pass));
+
+/* What a formula reads and sets. `params` is NULL if it reads none. */
+typedef struct formula_use {
+  const tnm_formula *formula;
+  const tnm_expr **tensors; /* each once, in the order of the formula */
   size_t n_tensors;
   const tnm_expr **params;
   size_t n_params;
-} formula_names;
+  int classes;        /* the set of TNM_CLASS_* that calls compute in */
+  const char *target; /* C name of what is set: "out", "grad_data" */
+} formula_use;
 
-/* Fills `names`; the arrays are in `arena`. False if memory ran out. */
-bool formula_names_collect(tn__arena *arena, const tnm_expr *expr,
-                           formula_names *names);
+/* Fills `use`; the lists are in the pass's arena. False if memory ran out,
+ * which the pass's file then remembers. */
+bool formula_use_init(const kernel_pass *pass, const tnm_formula *formula,
+                      formula_use *use);
 
-/* The C variable that holds a tensor or parameter: its name, unless C or the
- * generated code uses that for something else. */
-void emit_variable(tn__buf *out, const tnm_expr *name);
+/* The four types to compute in, in the order of the code; 0 ends them. */
+extern const int formula_classes[];
+const char *class_type(int class_bit); /* "float" */
 
-/* One formula as the body of a loop over i. */
-typedef struct loop_body {
-  const tnm_expr *expr;
-  const char *target; /* the pointer whose element i is set */
-  bool f64;           /* computes in f64, otherwise in f32 */
-} loop_body;
+/* printf into the pass's arena; "" once memory has run out. */
+const char *pass_format(const kernel_pass *pass, const char *format, ...)
+    TN_PRINTF(2, 3);
 
-/* Writes the body with its braces or, if it is a single statement, without
- * them, and with what separates it from the loop's head: a blank, or the end of
- * a line. `column` is where the head has ended. */
-void emit_formula(tn__buf *out, const loop_body *f, size_t column);
+/* "elemwise_quadratic_params" */
+const char *pass_params(const kernel_pass *pass);
+/* "quadratic_forward" */
+const char *pass_name(const kernel_pass *pass);
+/* "quadratic_out_f32" */
+const char *formula_name(const kernel_pass *pass, const formula_use *use,
+                         int class_bit);
+/* The C name of a tensor or parameter: its own, unless generated code uses that
+ * for something else. */
+const char *formula_variable(const kernel_pass *pass, const tnm_expr *name);
+
+/* The place of a tensor in call->in: forward the inputs; backward the gradients
+ * of all outputs, all inputs, all outputs. */
+uint32_t formula_place(const kernel_pass *pass, const tnm_expr *tensor);
+
+/* "quadratic.yaml:18: out = a*data^2 + b*data + c" */
+void formula_comment(const kernel_pass *pass, const formula_use *use);
+
+/* ------------------------------------------------------------------ expr_c.c
+ */
+
+/* Writes the statements that compute a formula and return its value, in one of
+ * the classes in which it is defined. Names are those of formula_variable(). */
+void emit_formula(const kernel_pass *pass, const tnm_expr *expr, int class_bit);
 
 #endif /* OPGEN_EMIT_KERNEL_H_ */

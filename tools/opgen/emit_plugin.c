@@ -187,16 +187,17 @@ static const char *next_stem(const emit *e, const char *last) {
   return next;
 }
 
-void emit_plugin_source(emit *e) {
+void emit_plugin_includes(emit *e) {
+  for (const char *s = next_stem(e, ""); s != NULL; s = next_stem(e, s))
+    c_add(&e->c, "#include \"%s.gen.h\"\n", s);
+}
+
+void emit_plugin_tables(emit *e) {
   tn__buf manifest;
   tn__buf_init(&manifest, e->env);
   tn__tables_encode(e->plugin->plugin, &manifest);
-  emit_banner(e, "plugin.gen.c", "plugin");
-  c_add(&e->c, "#include \"plugin.gen.h\"\n\n#include <tenon/note.h>\n\n");
-  for (const char *s = next_stem(e, ""); s != NULL; s = next_stem(e, s))
-    c_add(&e->c, "#include \"%s.gen.h\"\n", s);
   c_add(&e->c,
-        "\n#define MANIFEST_HASH 0x%016" PRIx64
+        "#define MANIFEST_HASH 0x%016" PRIx64
         "ull\n#define MANIFEST_SIZE %zu\n\n",
         e->plugin->plugin->manifest_hash, manifest.n);
   emit_operators(e);
@@ -209,9 +210,17 @@ void emit_plugin_source(emit *e) {
   tn__buf_deinit(&manifest);
 }
 
-void emit_plugin_map(emit *e) {
+void emit_plugin_source(emit *e) {
+  emit_banner(e, "plugin.gen.c", "plugin");
+  c_add(&e->c, "#include \"plugin.gen.h\"\n\n#include <tenon/note.h>\n\n");
+  emit_plugin_includes(e);
+  c_add(&e->c, "\n");
+  emit_plugin_tables(e);
+}
+
+void emit_plugin_map(emit *e, const char *name) {
   c_add(&e->c,
-        "/* plugin.gen.map: written by opgen %s; do not edit. */\n"
+        "/* %s: written by opgen %s; do not edit. */\n"
         "{\n  global: tn_plugin_entry;\n  local: *;\n};\n",
-        OPGEN_VERSION);
+        name, OPGEN_VERSION);
 }

@@ -194,17 +194,11 @@ static void emit_numbers(emit *e, const tn_kernel *kernel) {
   c_index(c, "when", kernel->when);
 }
 
-/* The functions behind one table. */
-typedef struct functions {
-  const char *prepare; /* NULL: none */
-  const char *compute;
-} functions;
-
-static void emit_table(emit *e, const tn_kernel *kernel,
-                       const functions *behind) {
+/* With the functions behind it; `prepare` is NULL if there is none. */
+void emit_kernel_table(emit *e, const tn_kernel *kernel, const char *prepare,
+                       const char *compute) {
   const char *name = name_kernel_table(e, kernel);
   c_file *c = &e->c;
-  if (kernel == NULL) return;
   emit_sets(e, name, kernel);
   emit_resources(e, name, kernel);
   emit_nodes(e, name_format(e, "%s_nodes", name), kernel->nodes,
@@ -221,8 +215,8 @@ static void emit_table(emit *e, const tn_kernel *kernel,
     c_value(c, "options",
             name_format(e, "%s_list", fields_of_options(e, kernel).local));
   c_value(c, "nodes", name_if(e, kernel->n_nodes, name, "nodes"));
-  c_value(c, "prepare", behind->prepare);
-  c_value(c, "compute", behind->compute);
+  c_value(c, "prepare", prepare);
+  c_value(c, "compute", compute);
   c_close(c);
   c_add(c, "\n");
 }
@@ -236,11 +230,9 @@ static void emit_written(emit *e, const tnm_kernel *kernel) {
   emit_fields_tables(e, &options);
   emit_prepare(e, kernel);
   if (kernel->forward != NULL)
-    emit_table(e, kernel->forward,
-               &(functions){prepare, kernel->forward_symbol});
+    emit_kernel_table(e, kernel->forward, prepare, kernel->forward_symbol);
   if (kernel->backward != NULL)
-    emit_table(e, kernel->backward,
-               &(functions){prepare, kernel->backward_symbol});
+    emit_kernel_table(e, kernel->backward, prepare, kernel->backward_symbol);
 }
 
 static void emit_generated(emit *e, const tnm_operator *op,
@@ -249,13 +241,12 @@ static void emit_generated(emit *e, const tnm_operator *op,
   if (kernel == NULL) return;
   tn__buf_init(&name, e->env);
   emit_kernel_name(&name, op, kernel->pass);
-  emit_table(e, kernel,
-             &(functions){name_format(e, "%s_prepare", name.s), name.s});
+  emit_kernel_table(e, kernel, name_format(e, "%s_prepare", name.s), name.s);
   e->c.text.failed |= name.failed;
   tn__buf_deinit(&name);
 }
 
-static void emit_target(emit *e, const tnm_operator *op) {
+void emit_target(emit *e, const tnm_operator *op) {
   const field_set params = fields_of_params(e, op);
   emit_fields_tables(e, &params);
   c_open(&e->c, "const tn_target", name_target(e, op));
@@ -282,18 +273,13 @@ static void emit_operator(emit *e, const tnm_operator *op) {
   for (size_t i = 0; i < op->n_kernels; ++i) emit_written(e, &op->kernels[i]);
 }
 
-static bool has_generated(const emit *e, const char *stem) {
-  for (size_t i = 0; i < e->plugin->n_operators; ++i) {
-    const tnm_operator *op = &e->plugin->operators[i];
-    if (op->generated != NULL && strcmp(op->stem, stem) == 0) return true;
-  }
-  return false;
-}
-
 void emit_source(emit *e, const char *stem) {
   emit_banner(e, name_format(e, "%s.gen.c", stem), stem);
   c_add(&e->c, "#include \"%s.gen.h\"\n", stem);
-  if (has_generated(e, stem)) c_add(&e->c, "\n#include <tenon/kernel.h>\n");
+  if (has_formulas(e, stem))
+    c_add(&e->c,
+          "\n#include <tenon/kernel.h>\n\n#include \"%s.formula.gen.h\"\n",
+          stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     if (strcmp(e->plugin->operators[i].stem, stem) == 0)
       emit_operator(e, &e->plugin->operators[i]);

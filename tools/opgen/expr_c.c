@@ -1,136 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0
  * expr_c.c: one formula as C. Every text that is put together fits on a line:
  * what would not is split, the longest operand first becoming a variable of its
- * own. The order of operations is that of the formula, so the variables change
- * no result.
+ * own. What occurs twice becomes a variable as well. The order of operations is
+ * that of the formula, so the variables change no result.
  */
 #include <float.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cfile.h"
 #include "emit_kernel.h"
 
-/* What fits between "    const double t99 = " and ";". */
+/* What fits between "  const uint64_t t99 = " and ";". */
 #define ROOM 56
 
 /* How tightly a text binds in C; the lower, the tighter. A name or a number is
  * an atom, a call is primary. */
-enum { ATOM, PRIMARY, UNARY, PRODUCT, SUM, COMPARISON };
+enum { ATOM, PRIMARY, UNARY, PRODUCT, SUM, COMPARISON, CHOICE };
+
+/* The C type of a part. */
+enum {
+  VALUE, /* that of the class */
+  TRUTH, /* int, 1 or 0: a comparison */
+  WRAP   /* the unsigned type of an integer class, whose arithmetic wraps */
+};
 
 /* A part of the formula, already C. */
 typedef struct piece {
   const char *text;
   int level;
-  bool is_int; /* a comparison: an int where the others are floating */
+  int type;
 } piece;
 
 typedef struct writer {
-  tn__arena arena; /* texts */
-  tn__buf lines;   /* definitions of variables */
+  const kernel_pass *pass;
+  int class_bit;
   unsigned n_variables;
-  bool f64;
-  tnm_sharing shared; /* what occurs more than once: a variable each */
-  piece *variables;
-  size_t n_known; /* of them so far */
+  tnm_sharing sharing; /* parts that occur twice ... */
+  piece *shared;       /* ... and the variables for those written so far */
+  size_t n_shared;
 } writer;
 
-/* ------------------------------------------------------------------- names */
-
-/* Names that generated kernels use themselves. Those of manifests are in lower
- * case, so a capital letter makes them different from all others. */
-static bool is_taken(const char *name) {
-  static const char *const taken[] = {
-      "i",     "p",    "block", "params", "ceil",   "ceilf",
-      "erff",  "expf", "fabs",  "fmod",   "floorf", "fabsf",
-      "fmodf", "logf", "powf",  "sqrtf",  "tanhf"};
-  if (strncmp(name, "grad_", 5) == 0) return true;
-  if (name[0] == 't' && name[1] != '\0' &&
-      strspn(name + 1, "0123456789") == strlen(name + 1))
-    return true;
-  for (size_t i = 0; i < sizeof taken / sizeof *taken; ++i)
-    if (strcmp(taken[i], name) == 0) return true;
-  return false;
+static bool is_integer(const writer *w) {
+  return (w->class_bit & TNM_CLASS_FLOATS) == 0;
 }
 
-void emit_variable(tn__buf *out, const tnm_expr *name) {
-  if (name->kind == TNM_GRAD)
-    tn__buf_add(out, "grad_%s", name->text);
-  else
-    tn__buf_add(out, "%s%s", name->text, is_taken(name->text) ? "_V" : "");
+static const char *type_name(const writer *w, int type) {
+  if (type == TRUTH) return "int";
+  if (type == VALUE) return class_type(w->class_bit);
+  return w->class_bit == TNM_CLASS_I32 ? "uint32_t" : "uint64_t";
 }
 
-/* Adds a name to a list unless it is there. */
-static void collect(const tnm_expr **list, size_t *n, const tnm_expr *name) {
-  for (size_t i = 0; i < *n; ++i)
-    if (list[i]->kind == name->kind && list[i]->index == name->index) return;
-  list[(*n)++] = name;
-}
-
-static void collect_all(const tnm_expr *expr, formula_names *names) {
-  if (expr->kind == TNM_PARAM)
-    collect(names->params, &names->n_params, expr);
-  else if (expr->kind == TNM_INPUT || expr->kind == TNM_OUTPUT ||
-           expr->kind == TNM_GRAD)
-    collect(names->tensors, &names->n_tensors, expr);
-  for (uint32_t i = 0; i < expr->n_args; ++i) collect_all(expr->args[i], names);
-}
-
-static size_t count_nodes(const tnm_expr *expr) {
-  size_t n = 1;
-  for (uint32_t i = 0; i < expr->n_args; ++i) n += count_nodes(expr->args[i]);
-  return n;
-}
-
-bool formula_names_collect(tn__arena *arena, const tnm_expr *expr,
-                           formula_names *names) {
-  size_t n = count_nodes(expr);
-  *names = (formula_names){0};
-  names->tensors = tn__arena_alloc(arena, n * sizeof *names->tensors);
-  names->params = tn__arena_alloc(arena, n * sizeof *names->params);
-  if (!names->tensors || !names->params) return false;
-  collect_all(expr, names);
-  return true;
-}
+#define PIECE(w, level, type, ...) \
+  ((piece){pass_format((w)->pass, __VA_ARGS__), (level), (type)})
 
 /* ------------------------------------------------------------------ pieces */
 
-/* Moves a text into the arena. */
-static const char *keep(writer *w, tn__buf *buf) {
-  const char *text =
-      buf->failed ? NULL : tn__arena_text(&w->arena, buf->s, buf->n);
-  if (!text) w->arena.failed = true;
-  tn__buf_deinit(buf);
-  return text ? text : "";
-}
-
-static piece format(writer *w, int level, const char *pattern, ...)
-    TN_PRINTF(3, 4);
-
-static piece format(writer *w, int level, const char *pattern, ...) {
-  /* Texts are bounded by ROOM plus names of at most 64 characters. */
-  char text[1024];
-  va_list args;
-  tn__buf buf;
-  va_start(args, pattern);
-  int n = vsnprintf(text, sizeof text, pattern, args);
-  va_end(args);
-  tn__buf_init(&buf, w->arena.env);
-  if (n >= 0 && (size_t)n < sizeof text)
-    tn__buf_bytes(&buf, text, (size_t)n);
-  else
-    buf.failed = true;
-  return (piece){keep(w, &buf), level, false};
-}
-
 /* Makes a variable of a piece. */
 static void hoist(writer *w, piece *part) {
-  unsigned number = ++w->n_variables;
-  const char *type = part->is_int ? "int" : w->f64 ? "double" : "float";
-  tn__buf_add(&w->lines, "    const %s t%u = %s;\n", type, number, part->text);
-  piece name = format(w, ATOM, "t%u", number);
-  name.is_int = part->is_int;
-  *part = name;
+  const unsigned number = ++w->n_variables;
+  c_add(w->pass->c, "  const %s t%u = %s;\n", type_name(w, part->type), number,
+        part->text);
+  *part = PIECE(w, ATOM, part->type, "t%u", number);
 }
 
 /* Hoists the longest of the parts until they fit with `extra` columns. */
@@ -147,97 +79,127 @@ static void fit(writer *w, piece *parts, size_t n, size_t extra) {
   }
 }
 
-/* A comparison as the number 1 or 0. */
-static piece as_number(writer *w, piece part) {
-  if (!part.is_int) return part;
-  const char *type = w->f64 ? "double" : "float";
-  fit(w, &part, 1, 10);
-  if (part.level == ATOM) return format(w, UNARY, "(%s)%s", type, part.text);
-  return format(w, UNARY, "(%s)(%s)", type, part.text);
-}
-
 /* A piece as an operand of something that takes what binds as tight as
  * `level`. */
 static const char *operand(writer *w, piece part, int level) {
   if (part.level <= level) return part.text;
-  return format(w, PRIMARY, "(%s)", part.text).text;
+  return pass_format(w->pass, "(%s)", part.text);
+}
+
+static piece cast(writer *w, piece part, int type) {
+  fit(w, &part, 1, 12);
+  return PIECE(w, UNARY, type, "(%s)%s", type_name(w, type),
+               operand(w, part, PRIMARY));
+}
+
+/* As what functions and comparisons take: in an i32 an int is one already. */
+static piece as_value(writer *w, piece part) {
+  if (part.type == VALUE) return part;
+  if (part.type == TRUTH && w->class_bit == TNM_CLASS_I32) {
+    part.type = VALUE;
+    return part;
+  }
+  return cast(w, part, VALUE);
+}
+
+/* Behind a literal, so that it is as wide as the class. */
+static const char *wrap_suffix(const writer *w) {
+  return w->class_bit == TNM_CLASS_I32 ? "u" : "ull";
+}
+
+/* As what `+ - *` take: their operands wrap if they are integers. */
+static piece as_term(writer *w, piece part) {
+  if (!is_integer(w)) return as_value(w, part);
+  if (part.type == WRAP) return part;
+  if (strspn(part.text, "0123456789") == strlen(part.text))
+    return PIECE(w, ATOM, WRAP, "%s%s", part.text, wrap_suffix(w));
+  return cast(w, part, WRAP);
 }
 
 static const char *suffix(const writer *w) {
-  return w->f64 ? "" : "f";
-}
-
-static const char *class_name(const writer *w) {
-  return w->f64 ? "f64" : "f32";
+  return w->class_bit == TNM_CLASS_F32 ? "f" : "";
 }
 
 /* ------------------------------------------------------------------ leaves */
 
+/* Beyond the type a number wraps, as everything does there. */
+static piece whole_number(writer *w, double number) {
+  const uint64_t wide = number < 0x1p64 ? (uint64_t)number : 0;
+  if (w->class_bit == TNM_CLASS_I64)
+    return wide <= INT64_MAX
+               ? PIECE(w, ATOM, VALUE, "%" PRIu64, wide)
+               : PIECE(w, ATOM, WRAP, "%" PRIu64 "%s", wide, wrap_suffix(w));
+  const uint32_t low = (uint32_t)wide;
+  return low <= INT32_MAX ? PIECE(w, ATOM, VALUE, "%" PRIu32, low)
+                          : PIECE(w, ATOM, WRAP, "%" PRIu32 "u", low);
+}
+
 /* As written, unless that is long or means nothing in f32. */
 static piece number(writer *w, const tnm_expr *expr) {
+  const bool single = w->class_bit == TNM_CLASS_F32;
+  if (is_integer(w)) return whole_number(w, expr->number);
+  if (single && expr->number > (double)FLT_MAX)
+    return PIECE(w, ATOM, VALUE, "INFINITY");
+  if (expr->number == 0 || (single && (float)expr->number == 0))
+    return PIECE(w, ATOM, VALUE, "0.0%s", suffix(w));
   tn__buf buf;
-  if (!w->f64 && expr->number > (double)FLT_MAX)
-    return format(w, ATOM, "INFINITY");
-  if (expr->number == 0 || (!w->f64 && (float)expr->number == 0))
-    return format(w, ATOM, "0.0%s", suffix(w));
-  tn__buf_init(&buf, w->arena.env);
-  if (strlen(expr->text) <= 24)
+  tn__buf_init(&buf, w->pass->arena->env);
+  if (expr->text != NULL && strlen(expr->text) <= 24)
     tn__buf_add(&buf, "%s", expr->text);
   else
     tn__buf_double(&buf, expr->number);
-  if (buf.s && !strpbrk(buf.s, ".eE")) tn__buf_add(&buf, ".0");
-  tn__buf_add(&buf, "%s", suffix(w));
-  return (piece){keep(w, &buf), ATOM, false};
-}
-
-static piece variable(writer *w, const tnm_expr *expr) {
-  tn__buf buf;
-  tn__buf_init(&buf, w->arena.env);
-  emit_variable(&buf, expr);
-  if (expr->kind != TNM_PARAM) tn__buf_add(&buf, "[i]");
-  return (piece){keep(w, &buf), ATOM, false};
+  const char *text = buf.s != NULL ? buf.s : "";
+  const piece part = PIECE(w, ATOM, VALUE, "%s%s%s", text,
+                           strpbrk(text, ".eE") ? "" : ".0", suffix(w));
+  w->pass->c->text.failed |= buf.failed;
+  tn__buf_deinit(&buf);
+  return part;
 }
 
 /* --------------------------------------------------------------- operators */
 
 static piece render(writer *w, const tnm_expr *expr);
 
-static piece render_number(writer *w, const tnm_expr *expr) {
-  return as_number(w, render(w, expr));
+static piece render_value(writer *w, const tnm_expr *expr) {
+  return as_value(w, render(w, expr));
+}
+
+static piece render_term(writer *w, const tnm_expr *expr) {
+  return as_term(w, render(w, expr));
 }
 
 /* "left op right"; the right operand of the same level keeps its brackets. */
 static piece infix(writer *w, const char *op, int level, piece parts[2]) {
+  const int type = level == COMPARISON ? TRUTH : parts[0].type;
   fit(w, parts, 2, strlen(op) + 6);
-  return format(w, level, "%s %s %s", operand(w, parts[0], level), op,
-                operand(w, parts[1], level - 1));
+  return PIECE(w, level, type, "%s %s %s", operand(w, parts[0], level), op,
+               operand(w, parts[1], level - 1));
 }
 
-/* "function(a, b)"; `parts` fit. */
-static piece call_2(writer *w, const char *function, piece parts[2]) {
-  fit(w, parts, 2, strlen(function) + 4);
-  return format(w, PRIMARY, "%s(%s, %s)", function, parts[0].text,
-                parts[1].text);
+/* "tn_math_pow_f32(a, b)" */
+static piece call_math(writer *w, const char *name, piece *parts, uint32_t n) {
+  const char *function =
+      pass_format(w->pass, "tn_math_%s_%s", name, tnm_class_name(w->class_bit));
+  fit(w, parts, n, strlen(function) + 2 * n);
+  return PIECE(w, PRIMARY, VALUE, "%s(%s%s%s%s%s)", function, parts[0].text,
+               n > 1 ? ", " : "", n > 1 ? parts[1].text : "", n > 2 ? ", " : "",
+               n > 2 ? parts[2].text : "");
 }
 
-/* "tn_math_min_f32" */
-static const char *helper(writer *w, const char *name) {
-  return format(w, PRIMARY, "tn_math_%s_%s", name, class_name(w)).text;
-}
-
-/* "tn_math_exp_f32(a)" */
-static piece helper_1(writer *w, const char *name, piece part) {
-  const char *function = helper(w, name);
-  fit(w, &part, 1, strlen(function) + 2);
-  return format(w, PRIMARY, "%s(%s)", function, part.text);
-}
-
+/* Two signs in a row would be a decrement. */
 static piece negative(writer *w, const tnm_expr *expr) {
-  piece part = render_number(w, expr->args[0]);
+  if (is_integer(w)) {
+    const piece part = render(w, expr->args[0]);
+    if (part.type == VALUE && expr->args[0]->kind == TNM_NUMBER)
+      return PIECE(w, UNARY, VALUE, "-%s", part.text);
+    piece parts[2] = {PIECE(w, ATOM, WRAP, "0%s", wrap_suffix(w)),
+                      as_term(w, part)};
+    return infix(w, "-", SUM, parts);
+  }
+  piece part = render_value(w, expr->args[0]);
   fit(w, &part, 1, 3);
-  /* Two signs in a row would be a decrement. */
-  if (part.text[0] == '-') return format(w, UNARY, "-(%s)", part.text);
-  return format(w, UNARY, "-%s", operand(w, part, UNARY));
+  if (part.text[0] == '-') return PIECE(w, UNARY, VALUE, "-(%s)", part.text);
+  return PIECE(w, UNARY, VALUE, "-%s", operand(w, part, UNARY));
 }
 
 /* The value of an exponent that is a plain number, otherwise 0. */
@@ -248,107 +210,109 @@ static double constant_exponent(const tnm_expr *expr) {
   return 0;
 }
 
-/* base * base ..., `n` factors from 2 to 4. The base must be a name. */
-static piece product(writer *w, piece base, int n) {
-  const char *b = base.text;
-  if (base.level != ATOM || 3 * (strlen(b) + 3) > ROOM) {
-    hoist(w, &base);
-    b = base.text;
-  }
-  if (n == 2) return format(w, PRODUCT, "%s * %s", b, b);
-  if (n == 3) return format(w, PRODUCT, "%s * %s * %s", b, b, b);
-  piece square = format(w, PRODUCT, "%s * %s", b, b);
-  hoist(w, &square);
-  return format(w, PRODUCT, "%s * %s", square.text, square.text);
+static piece times(writer *w, piece a, piece b) {
+  piece parts[2] = {a, b};
+  return infix(w, "*", PRODUCT, parts);
 }
+
+/* base * base ..., by squaring; exponents from 2 on. */
+static piece product(writer *w, piece base, uint64_t exponent) {
+  piece result = base;
+  bool begun = false;
+  for (uint64_t left = exponent; left > 0; left >>= 1) {
+    const bool is_name = base.level == ATOM && strlen(base.text) < ROOM / 4;
+    if (left > 1 && !is_name) hoist(w, &base);
+    if (left == 3 && !begun) return times(w, times(w, base, base), base);
+    if (left & 1) {
+      result = begun ? times(w, result, base) : base;
+      begun = true;
+    }
+    if (left > 1) base = times(w, base, base);
+  }
+  return result;
+}
+
+/* Factors up to which a power of an integer is written out. */
+#define MANY_FACTORS 16
 
 static piece power(writer *w, const tnm_expr *expr) {
-  double exponent = constant_exponent(expr->args[1]);
-  piece parts[2] = {render_number(w, expr->args[0])};
-  if (exponent == 1) return parts[0];
-  if (exponent == 2 || exponent == 3 || exponent == 4)
-    return product(w, parts[0], (int)exponent);
-  if (exponent == 0.5) return helper_1(w, "sqrt", parts[0]);
+  const double exponent = constant_exponent(expr->args[1]);
+  const double most = is_integer(w) ? MANY_FACTORS : 4;
+  if (exponent == 1) return render(w, expr->args[0]);
+  if (exponent >= 2 && exponent <= most && exponent == floor(exponent))
+    return product(w, render_term(w, expr->args[0]), (uint64_t)exponent);
+  piece parts[2] = {render_value(w, expr->args[0])};
+  if (exponent == 0.5) return call_math(w, "sqrt", parts, 1);
   if (exponent == -1) {
-    fit(w, parts, 1, 9);
-    return format(w, PRODUCT, "1.0%s / %s", suffix(w),
-                  operand(w, parts[0], UNARY));
+    piece quotient[2] = {PIECE(w, ATOM, VALUE, "1.0%s", suffix(w)), parts[0]};
+    return infix(w, "/", PRODUCT, quotient);
   }
-  parts[1] = render_number(w, expr->args[1]);
-  return call_2(w, helper(w, "pow"), parts);
+  parts[1] = render_value(w, expr->args[1]);
+  return call_math(w, "pow", parts, 2);
 }
 
-static piece comparison(writer *w, const tnm_expr *expr, piece parts[2]) {
+static piece comparison(writer *w, const tnm_expr *expr) {
   static const char *const names[] = {"<=", ">=", "==", "!="};
   static const char letters[] = "lgen";
   const char *found = strchr(letters, expr->op);
-  char plain[2] = {expr->op, '\0'};
-  piece result =
-      infix(w, found ? names[found - letters] : plain, COMPARISON, parts);
-  result.is_int = true;
-  return result;
+  const char plain[2] = {expr->op, '\0'};
+  piece parts[2] = {render_value(w, expr->args[0]),
+                    render_value(w, expr->args[1])};
+  return infix(w, found ? names[found - letters] : plain, COMPARISON, parts);
+}
+
+/* `/` and `%`: functions where the class wants more than C gives. */
+static piece division(writer *w, const tnm_expr *expr) {
+  piece parts[2] = {render_value(w, expr->args[0]),
+                    render_value(w, expr->args[1])};
+  if (expr->op == '%') return call_math(w, "mod", parts, 2);
+  return is_integer(w) ? call_math(w, "div", parts, 2)
+                       : infix(w, "/", PRODUCT, parts);
 }
 
 static piece binary(writer *w, const tnm_expr *expr) {
   if (expr->op == '^') return power(w, expr);
-  piece parts[2] = {render_number(w, expr->args[0]),
-                    render_number(w, expr->args[1])};
-  switch (expr->op) {
-    case '+':
-      return infix(w, "+", SUM, parts);
-    case '-':
-      return infix(w, "-", SUM, parts);
-    case '*':
-      return infix(w, "*", PRODUCT, parts);
-    case '/':
-      return infix(w, "/", PRODUCT, parts);
-    case '%':
-      return call_2(w, helper(w, "mod"), parts);
-    default:
-      return comparison(w, expr, parts);
-  }
+  if (expr->op == '/' || expr->op == '%') return division(w, expr);
+  if (!strchr("+-*", expr->op)) return comparison(w, expr);
+  piece parts[2] = {render_term(w, expr->args[0]),
+                    render_term(w, expr->args[1])};
+  const char op[2] = {expr->op, '\0'};
+  return infix(w, op, expr->op == '*' ? PRODUCT : SUM, parts);
 }
 
 /* --------------------------------------------------------------- functions */
 
-static piece select_call(writer *w, const tnm_expr *expr) {
-  piece parts[3];
-  const char *function = helper(w, "select");
-  parts[0] = render(w, expr->args[0]);
-  for (size_t i = 1; i < 3; ++i) parts[i] = render_number(w, expr->args[i]);
-  if (!parts[0].is_int) {
-    fit(w, parts, 1, 10);
-    parts[0] = format(w, COMPARISON, "%s != 0.0%s", operand(w, parts[0], SUM),
-                      suffix(w));
-    parts[0].is_int = true;
-  }
-  fit(w, parts, 3, strlen(function) + 6);
-  return format(w, PRIMARY, "%s(%s, %s, %s)", function, parts[0].text,
-                parts[1].text, parts[2].text);
+/* "t != 0": what decides, as an int. */
+static piece condition(writer *w, const tnm_expr *expr) {
+  const piece part = render(w, expr);
+  if (part.type == TRUTH) return part;
+  piece parts[2] = {as_value(w, part),
+                    is_integer(w) ? PIECE(w, ATOM, VALUE, "0")
+                                  : PIECE(w, ATOM, VALUE, "0.0%s", suffix(w))};
+  return infix(w, "!=", COMPARISON, parts);
 }
 
-/* "tn_math_cos_f32(x)" */
-static piece math_call(writer *w, const tnm_expr *expr) {
-  const char *function =
-      format(w, PRIMARY, "tn_math_%s_%s", expr->text, class_name(w)).text;
-  piece parts[3] = {{"", ATOM, false}, {"", ATOM, false}, {"", ATOM, false}};
-  for (uint32_t i = 0; i < expr->n_args; ++i)
-    parts[i] = render_number(w, expr->args[i]);
-  fit(w, parts, expr->n_args, strlen(function) + 2 * expr->n_args);
-  return format(w, PRIMARY, "%s(%s%s%s%s%s)", function, parts[0].text,
-                expr->n_args > 1 ? ", " : "", parts[1].text,
-                expr->n_args > 2 ? ", " : "", parts[2].text);
+/* A function for floats, because compilers vectorise it rather than `?:`. */
+static piece choice(writer *w, const tnm_expr *expr) {
+  piece parts[3] = {condition(w, expr->args[0]), render_value(w, expr->args[1]),
+                    render_value(w, expr->args[2])};
+  if (!is_integer(w)) return call_math(w, "select", parts, 3);
+  fit(w, parts, 3, 12);
+  return PIECE(
+      w, CHOICE, VALUE, "%s ? %s : %s", operand(w, parts[0], COMPARISON),
+      operand(w, parts[1], COMPARISON), operand(w, parts[2], COMPARISON));
 }
 
 static piece call(writer *w, const tnm_expr *expr) {
+  piece parts[3];
   if (expr->index == TNM_F_POW) return power(w, expr);
-  if (expr->index == TNM_F_SELECT) return select_call(w, expr);
-  return math_call(w, expr);
+  if (expr->index == TNM_F_SELECT) return choice(w, expr);
+  for (uint32_t i = 0; i < expr->n_args; ++i)
+    parts[i] = render_value(w, expr->args[i]);
+  return call_math(w, tnm_function_at(expr->index)->name, parts, expr->n_args);
 }
 
-static piece render(writer *w, const tnm_expr *expr) {
-  for (size_t i = 0; i < w->n_known; ++i)
-    if (w->shared.v[i] == expr) return w->variables[i];
+static piece render_new(writer *w, const tnm_expr *expr) {
   switch (expr->kind) {
     case TNM_NUMBER:
       return number(w, expr);
@@ -359,45 +323,32 @@ static piece render(writer *w, const tnm_expr *expr) {
     case TNM_CALL:
       return call(w, expr);
     default:
-      return variable(w, expr);
+      return PIECE(w, ATOM, VALUE, "%s", formula_variable(w->pass, expr));
   }
 }
 
-/* -------------------------------------------------------------- loop bodies */
-
-/* Makes variables of the parts that occur more than once; returns the formula
- * as a graph in which they do. */
-static const tnm_expr *share(writer *w, const tnm_expr *expr) {
-  const tnm_expr *graph = tnm_expr_share(&w->arena, expr, &w->shared);
-  w->variables =
-      tn__arena_alloc(&w->arena, (w->shared.n + 1) * sizeof *w->variables);
-  if (graph == NULL || w->variables == NULL) return expr;
-  for (size_t i = 0; i < w->shared.n; ++i) {
-    w->variables[i] = render(w, w->shared.v[i]);
-    if (w->variables[i].level != ATOM) hoist(w, &w->variables[i]);
-    w->n_known = i + 1;
-  }
-  return graph;
+/* What occurs twice has its variable. */
+static piece render(writer *w, const tnm_expr *expr) {
+  for (size_t i = 0; i < w->n_shared; ++i)
+    if (w->sharing.v[i] == expr) return w->shared[i];
+  return render_new(w, expr);
 }
 
-void emit_formula(tn__buf *out, const loop_body *f, size_t column) {
-  writer w = {.f64 = f->f64};
-  tn__arena_init(&w.arena, out->env);
-  tn__buf_init(&w.lines, out->env);
-  piece value = render_number(&w, share(&w, f->expr));
-  size_t width = strlen(f->target) + strlen("[i] = ;") + strlen(value.text);
-  if (4 + width > C_PAGE && value.level != ATOM) {
-    hoist(&w, &value);
-    width = C_PAGE;
+/* ---------------------------------------------------------------- formulas */
+
+void emit_formula(const kernel_pass *pass, const tnm_expr *expr,
+                  int class_bit) {
+  writer w = {.pass = pass, .class_bit = class_bit};
+  expr = tnm_expr_share(pass->arena, expr, &w.sharing);
+  w.shared = tn__arena_alloc(pass->arena, (w.sharing.n + 1) * sizeof *w.shared);
+  if (expr == NULL || w.shared == NULL) {
+    pass->c->text.failed = true;
+    return;
   }
-  if (w.lines.n > 0)
-    tn__buf_add(out, " {\n%s    %s[i] = %s;\n  }\n", w.lines.s, f->target,
-                value.text);
-  else
-    tn__buf_add(out, "%s%s[i] = %s;\n",
-                column + 1 + width <= C_PAGE ? " " : "\n    ", f->target,
-                value.text);
-  if (w.arena.failed || w.lines.failed) out->failed = true;
-  tn__buf_deinit(&w.lines);
-  tn__arena_deinit(&w.arena);
+  while (w.n_shared < w.sharing.n) {
+    piece part = render_new(&w, w.sharing.v[w.n_shared]);
+    if (part.level != ATOM) hoist(&w, &part);
+    w.shared[w.n_shared++] = part;
+  }
+  c_add(pass->c, "  return %s;\n", render_value(&w, expr).text);
 }

@@ -24,12 +24,15 @@ static const char generate_options[] =
     "  --depfile FILE   what was read, as a rule for make or ninja\n"
     "  --with PATH      where the operators of `kernels_for` are described: a\n"
     "                   built plugin, a plugin.yaml or a folder; repeatable\n"
+    "  --cuda           the files of the companion plugin instead, which\n"
+    "                   computes the same formulas on CUDA devices\n"
     "\n"
     "FILE is plugin.yaml; the operator files that it lists may follow. Writes\n"
     "only what differs from what is there.\n";
 
 static const char outputs_options[] =
     "  --with PATH      as for `opgen generate`\n"
+    "  --cuda           those of the companion plugin\n"
     "\n"
     "One name per line, in the order in which a build file may list them.\n";
 
@@ -94,12 +97,12 @@ static const char explain_options[] =
     "it, every code is listed.\n";
 
 static const command commands[] = {
-    {"generate", "FILE... -o DIR [--depfile FILE] [--with PATH]",
+    {"generate", "FILE... -o DIR [--depfile FILE] [--with PATH] [--cuda]",
      "write the C files of a plugin",
-     TAKES_OUT_DIR | TAKES_DEPFILE | TAKES_WITH, 1, SIZE_MAX, cmd_generate,
-     generate_options},
+     TAKES_OUT_DIR | TAKES_DEPFILE | TAKES_WITH | TAKES_CUDA, 1, SIZE_MAX,
+     cmd_generate, generate_options},
     {"outputs", "FILE", "print the names of the files that generate writes",
-     TAKES_WITH, 1, 1, cmd_outputs, outputs_options},
+     TAKES_WITH | TAKES_CUDA, 1, 1, cmd_outputs, outputs_options},
     {"check", "[FILE|DIR|FILE.so...] [-W NAME] [-Werror] [--list]",
      "look for mistakes, also in the examples",
      TAKES_WERROR | TAKES_FORMAT | TAKES_WITH | TAKES_LINTS | TAKES_LIST, 0,

@@ -49,6 +49,7 @@ typedef struct opgen_args {
   const char *site;
   const char *plugin; /* a built one */
   bool list_lints;
+  bool cuda;
   bool help;
 } opgen_args;
 
@@ -64,7 +65,8 @@ enum {
   TAKES_SITE = 1u << 7,
   TAKES_PLUGIN = 1u << 8,
   TAKES_LINTS = 1u << 9,
-  TAKES_LIST = 1u << 10
+  TAKES_LIST = 1u << 10,
+  TAKES_CUDA = 1u << 12
 };
 
 /* False after a message. The lists are freed by opgen_args_deinit. */
@@ -113,10 +115,15 @@ typedef struct opgen_files {
   size_t n;
 } opgen_files;
 
-/* Renders every file; with `render` false, only their names. False, after a
- * message, if memory ran out. */
+/* Which files: those of the plugin, or those of its companion for CUDA. */
+typedef struct opgen_wanted {
+  bool cuda;
+  bool names_only; /* they are not rendered */
+} opgen_wanted;
+
+/* Renders every file. False, after a message, if memory ran out. */
 bool opgen_files_init(opgen_files *files, const tnm_plugin *plugin,
-                      bool render);
+                      const opgen_wanted *wanted);
 void opgen_files_deinit(opgen_files *files);
 
 /* Writes what differs from what is there. False after a message. */

@@ -31,6 +31,9 @@ static void add_stem(renderer *r, const char *stem) {
   add(r, name_format(&r->emit, "%s.gen.h", stem));
   if (r->render) emit_source(&r->emit, stem);
   add(r, name_format(&r->emit, "%s.gen.c", stem));
+  if (!has_formulas(&r->emit, stem)) return;
+  if (r->render) emit_formula_header(&r->emit, stem);
+  add(r, name_format(&r->emit, "%s.formula.gen.h", stem));
 }
 
 static bool is_first(const tnm_plugin *plugin, size_t index) {
@@ -45,8 +48,25 @@ static void add_plugin(renderer *r) {
   add(r, "plugin.gen.h");
   if (r->render) emit_plugin_source(&r->emit);
   add(r, "plugin.gen.c");
-  if (r->render) emit_plugin_map(&r->emit);
+  if (r->render) emit_plugin_map(&r->emit, "plugin.gen.map");
   add(r, "plugin.gen.map");
+}
+
+/* The companion: the same manifests again, as far as they have formulas. */
+static void add_cuda(renderer *r, const tnm_plugin *plugin) {
+  for (size_t i = 0; i < plugin->n_operators; ++i) {
+    const char *stem = plugin->operators[i].stem;
+    if (!is_first(plugin, i) || !stem_has_cuda(&r->emit, stem)) continue;
+    if (r->render) emit_cuda_source(&r->emit, stem);
+    add(r, name_format(&r->emit, "%s.gen.cu", stem));
+  }
+  if (r->files->n == 0) return;
+  if (r->render) emit_cuda_header(&r->emit);
+  add(r, "cuda.gen.h");
+  if (r->render) emit_cuda_plugin(&r->emit);
+  add(r, "cuda.gen.c");
+  if (r->render) emit_plugin_map(&r->emit, "cuda.gen.map");
+  add(r, "cuda.gen.map");
 }
 
 static bool whole(const opgen_files *files) {
@@ -57,16 +77,20 @@ static bool whole(const opgen_files *files) {
 }
 
 bool opgen_files_init(opgen_files *files, const tnm_plugin *plugin,
-                      bool render) {
+                      const opgen_wanted *wanted) {
   const tn__env *env = tn__env_default();
   *files = (opgen_files){0};
   tn__arena_init(&files->arena, env);
   files->v = tn__arena_alloc(&files->arena,
-                             (2 * plugin->n_operators + 3) * sizeof *files->v);
+                             (3 * plugin->n_operators + 3) * sizeof *files->v);
   if (files->v == NULL) return whole(files);
-  renderer r = {.files = files, .render = render};
+  renderer r = {.files = files, .render = !wanted->names_only};
   r.emit = (emit){.env = env, .plugin = plugin, .arena = &files->arena};
   c_init(&r.emit.c, env);
+  if (wanted->cuda) {
+    add_cuda(&r, plugin);
+    return whole(files);
+  }
   for (size_t i = 0; i < plugin->n_operators; ++i)
     if (is_first(plugin, i)) add_stem(&r, plugin->operators[i].stem);
   add_plugin(&r);

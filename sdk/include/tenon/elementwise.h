@@ -13,7 +13,7 @@
  *   TN_KERNEL_LEVELS(cube)
  *
  *   static const tn_kernel_map map = {
- *       TN_KERNEL_BODIES(cube), {{NULL}}, 0, 1, {0}};
+ *       .f32 = TN_KERNEL_BODIES(cube), .n_in = 1, .in = {0}};
  *
  *   int32_t acme_cube_prepare(const tn_frame *call, tn_plan *plan) {
  *     return tn_kernel_map_prepare(call, plan, &map, 1);
@@ -22,10 +22,12 @@
  *     return tn_kernel_map_run(call, &map, 1);
  *   }
  *
- * is a kernel for f16, bf16 and f32, any strides, broadcast inputs and all
- * requests, compiled for three levels of x86 and run at the one that the host
- * allows. The `prepare` is optional: opgen writes it for the kernels that it
- * generates, and a manifest has no key for one of one's own.
+ * is a kernel for all calls that compute in f32 (f16, bf16, f32, and small
+ * integers beside them), any strides, broadcast inputs and all requests,
+ * compiled for three levels of x86 and run at the one that the host allows.
+ * Bodies of other types stand beside it: .f64, .i32, .i64. The `prepare` is
+ * optional: opgen writes it for the kernels that it generates, and a manifest
+ * has no key for one of one's own.
  */
 #ifndef TENON_ELEMENTWISE_H_
 #define TENON_ELEMENTWISE_H_
@@ -34,7 +36,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "tenon/kernel.h"
+#include "tenon/convert.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,68 +54,6 @@ extern "C" {
 #else
 #define TN_KERNEL_INDEPENDENT
 #endif
-
-/* --------------------------------------------------- levels of instructions */
-
-/* A body is written once, as a function that is always inlined, and compiled
- * for each level in TN_KERNEL_LEVELS(name); TN_KERNEL_BODIES(name) initialises
- * the table of what came out. The level of a call is decided by what the host
- * says of the processor, so that it can be lowered, and no file needs flags of
- * its own. Other architectures have one level. */
-enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
-
-#if defined(__GNUC__)
-#define TN_KERNEL_BODY static inline __attribute__((always_inline, unused))
-#else
-#define TN_KERNEL_BODY static inline
-#endif
-
-#if defined(__GNUC__) && defined(__x86_64__)
-#define TN_KERNEL_AVX2 __attribute__((target("avx2,fma,f16c")))
-#if defined(__clang__)
-#define TN_KERNEL_AVX512                                                     \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"), \
-                 min_vector_width(512)))
-#else
-#define TN_KERNEL_AVX512                                \
-  __attribute__((                                       \
-      target("avx512f,avx512bw,avx512dq,avx512vl,avx2," \
-             "fma,f16c,prefer-vector-width=512")))
-#endif
-#define TN_KERNEL_LEVELS(name)                                                \
-  static void name##_base(const tn_kernel_block *block, const void *params) { \
-    name(block, params);                                                      \
-  }                                                                           \
-  static TN_KERNEL_AVX2 void name##_avx2(const tn_kernel_block *block,        \
-                                         const void *params) {                \
-    name(block, params);                                                      \
-  }                                                                           \
-  static TN_KERNEL_AVX512 void name##_avx512(const tn_kernel_block *block,    \
-                                             const void *params) {            \
-    name(block, params);                                                      \
-  }
-#define TN_KERNEL_BODIES(name)                  \
-  {                                             \
-    { name##_base, name##_avx2, name##_avx512 } \
-  }
-#else
-#define TN_KERNEL_LEVELS(name)                                                \
-  static void name##_base(const tn_kernel_block *block, const void *params) { \
-    name(block, params);                                                      \
-  }
-#define TN_KERNEL_BODIES(name)  \
-  {                             \
-    { name##_base, NULL, NULL } \
-  }
-#endif
-
-/* The level of a call, 0 to TN_KERNEL_N_LEVELS - 1. [any] */
-static inline uint32_t tn_kernel_level(const tn_frame *call) {
-  const uint64_t avx2 = TN_CPU_AVX2 | TN_CPU_FMA | TN_CPU_F16C;
-  const uint64_t features = call->host->cpu_features;
-  if ((features & avx2) != avx2) return 0;
-  return (features & TN_CPU_AVX512) ? 2 : 1;
-}
 
 /* ------------------------------------------------------------- loop walker */
 
@@ -170,6 +110,25 @@ static inline int tn_kernel_walk_add(tn_kernel_walk *walk,
     walk->stride[k][missing + d] = repeat ? 0 : tensor->strides[d];
   }
   return 1;
+}
+
+/* The same for operands that are all dense and of one shape: one dimension, and
+ * nothing to begin. [worker] */
+static inline void tn_kernel_walk_flat_add(tn_kernel_walk *walk,
+                                           const tn_tensor *tensor) {
+  const uint32_t k = walk->n_operands++;
+  walk->bytes[k] = tn_dtype_bytes(tensor->dtype);
+  walk->data[k] = (char *)tensor->data;
+  walk->stride[k][0] = 1;
+}
+
+static inline void tn_kernel_walk_flat(tn_kernel_walk *walk,
+                                       const tn_tensor *first) {
+  walk->size = tn_tensor_size(first);
+  walk->ndim = 1;
+  walk->n_operands = 0;
+  walk->shape[0] = walk->size;
+  tn_kernel_walk_flat_add(walk, first);
 }
 
 /* Copies dimension `from` to `to`. [worker] */
@@ -264,107 +223,10 @@ static inline void tn_kernel_walk_run(const tn_kernel_walk *walk, int64_t index,
   }
 }
 
-/* ----------------------------------------------------- loading and storing */
-
-/* Whether a dtype is one of f16, bf16, f32 and f64. [any] */
-static inline int tn_kernel_is_float(tn_dtype dtype) {
-  return dtype == TN_F32 || dtype == TN_F64 || dtype == TN_F16 ||
-         dtype == TN_BF16;
-}
-
-/* Element i of an array of floats. */
-static inline double tn_kernel_get(const void *from, tn_dtype dtype,
-                                   int64_t i) {
-  if (dtype == TN_F64) return ((const double *)from)[i];
-  if (dtype == TN_F32) return (double)((const float *)from)[i];
-  const uint16_t half = ((const uint16_t *)from)[i];
-  return (double)(dtype == TN_F16 ? tn_kernel_f16_to_f32(half)
-                                  : tn_kernel_bf16_to_f32(half));
-}
-
-/* n elements of a float type, `stride` elements apart. */
-typedef struct tn_kernel_line {
-  char *at;
-  int64_t stride;
-  int64_t n;
-  tn_dtype dtype;
-} tn_kernel_line;
-
-/* Reads a line. [worker] */
-TN_KERNEL_ONCE void tn_kernel_load_f32(float *__restrict to,
-                                       const tn_kernel_line *from) {
-  const int64_t n = from->n;
-  const int64_t stride = from->stride;
-  const float *single = (const float *)(const void *)from->at;
-  const uint16_t *half = (const uint16_t *)(const void *)from->at;
-  if (from->dtype == TN_F32) {
-    for (int64_t i = 0; i < n; ++i) to[i] = single[i * stride];
-  } else if (from->dtype == TN_F16) {
-    for (int64_t i = 0; i < n; ++i)
-      to[i] = tn_kernel_f16_to_f32(half[i * stride]);
-  } else if (from->dtype == TN_BF16) {
-    for (int64_t i = 0; i < n; ++i)
-      to[i] = tn_kernel_bf16_to_f32(half[i * stride]);
-  } else {
-    for (int64_t i = 0; i < n; ++i)
-      to[i] = (float)tn_kernel_get(from->at, from->dtype, i * stride);
-  }
-}
-
-TN_KERNEL_ONCE void tn_kernel_load_f64(double *__restrict to,
-                                       const tn_kernel_line *from) {
-  const int64_t n = from->n;
-  const int64_t stride = from->stride;
-  const double *wide = (const double *)(const void *)from->at;
-  if (from->dtype == TN_F64) {
-    for (int64_t i = 0; i < n; ++i) to[i] = wide[i * stride];
-  } else {
-    for (int64_t i = 0; i < n; ++i)
-      to[i] = tn_kernel_get(from->at, from->dtype, i * stride);
-  }
-}
-
-/* Writes a line. [worker] */
-TN_KERNEL_ONCE void tn_kernel_store_f32(const tn_kernel_line *to,
-                                        const float *__restrict from) {
-  const int64_t n = to->n;
-  const int64_t stride = to->stride;
-  double *wide = (double *)(void *)to->at;
-  float *single = (float *)(void *)to->at;
-  uint16_t *half = (uint16_t *)(void *)to->at;
-  if (to->dtype == TN_F32) {
-    for (int64_t i = 0; i < n; ++i) single[i * stride] = from[i];
-  } else if (to->dtype == TN_F16) {
-    for (int64_t i = 0; i < n; ++i)
-      half[i * stride] = tn_kernel_f32_to_f16(from[i]);
-  } else if (to->dtype == TN_BF16) {
-    for (int64_t i = 0; i < n; ++i)
-      half[i * stride] = tn_kernel_f32_to_bf16(from[i]);
-  } else {
-    for (int64_t i = 0; i < n; ++i) wide[i * stride] = (double)from[i];
-  }
-}
-
-TN_KERNEL_ONCE void tn_kernel_store_f64(const tn_kernel_line *to,
-                                        const double *__restrict from) {
-  tn_kernel_line one = {to->at, 1, 1, to->dtype};
-  const int64_t step = to->stride * tn_dtype_bytes(to->dtype);
-  double *wide = (double *)(void *)to->at;
-  if (to->dtype == TN_F64) {
-    for (int64_t i = 0; i < to->n; ++i) wide[i * to->stride] = from[i];
-    return;
-  }
-  for (int64_t i = 0; i < to->n; ++i) {
-    const float single = (float)from[i];
-    tn_kernel_store_f32(&one, &single);
-    one.at += step;
-  }
-}
-
 /* --------------------------------------------------- element-wise operators */
 
-/* Elements that one pass through scratch memory takes. */
-#define TN_KERNEL_BLOCK 256
+/* Bytes of scratch memory that a slice takes, for all operands together. */
+#define TN_KERNEL_SCRATCH 16384
 /* Elements of one slice of a parallel loop. */
 #define TN_KERNEL_GRAIN 32768
 #define TN_KERNEL_MAX_IN (TN_KERNEL_MAX_OPERANDS - 1)
@@ -392,80 +254,68 @@ static inline tn_kernel_body *tn_kernel_body_at(const tn_kernel_bodies *bodies,
   return bodies->at[level];
 }
 
-/* One output of an element-wise operator. */
+/* One output of an element-wise operator: a body for each type that a call may
+ * compute in, which the types of all operands decide (convert.h); empty where
+ * there is none. */
 typedef struct tn_kernel_map {
-  tn_kernel_bodies f32; /* for f16, bf16 and f32; may be empty */
-  tn_kernel_bodies f64; /* if any operand is f64; may be empty */
-  uint32_t out;         /* index in call->out */
+  tn_kernel_bodies f32;
+  tn_kernel_bodies f64;
+  uint32_t out; /* index in call->out */
   uint32_t n_in;
   uint32_t in[TN_KERNEL_MAX_IN]; /* indices in call->in */
+  tn_kernel_bodies i32;
+  tn_kernel_bodies i64;
 } tn_kernel_map;
+
+/* The bodies that compute in a type. [any] */
+static inline const tn_kernel_bodies *tn_kernel_map_bodies(
+    const tn_kernel_map *map, tn_dtype compute) {
+  if (compute == TN_F32) return &map->f32;
+  if (compute == TN_F64) return &map->f64;
+  return compute == TN_I32 ? &map->i32 : &map->i64;
+}
 
 /* One map of one call, shared by its slices. */
 typedef struct tn_kernel_task {
   tn_kernel_walk walk; /* operand 0 is the output */
   tn_kernel_body *body;
   const void *params;
-  tn_dtype compute; /* TN_F32 or TN_F64 */
-  uint32_t add;     /* 1 under TN_REQ_ADD */
+  tn_kernel_mode mode;
+  uint32_t add; /* 1 under TN_REQ_ADD */
   tn_dtype dtype[TN_KERNEL_MAX_OPERANDS];
 } tn_kernel_task;
 
+/* Elements of every operand side by side, and a place for what is added to. */
 typedef union tn_kernel_scratch {
-  float f32[TN_KERNEL_BLOCK];
-  double f64[TN_KERNEL_BLOCK];
+  double aligned;
+  char bytes[TN_KERNEL_SCRATCH];
 } tn_kernel_scratch;
 
-/* Reads a line into scratch, in f32 or f64. */
-static inline void tn_kernel_load(tn_kernel_scratch *to, tn_dtype compute,
-                                  const tn_kernel_line *from) {
-  if (compute == TN_F32)
-    tn_kernel_load_f32(to->f32, from);
-  else
-    tn_kernel_load_f64(to->f64, from);
+/* Elements of one operand that scratch memory has room for: whole lines of a
+ * cache. */
+static inline int64_t tn_kernel_task_room(const tn_kernel_task *task) {
+  const int64_t bytes = tn_dtype_bytes(task->mode.compute);
+  return TN_KERNEL_SCRATCH / (task->walk.n_operands + 1) / bytes / 16 * 16;
 }
 
-/* Adds scratch to a line of the same type. */
-static inline void tn_kernel_add_same(const tn_kernel_line *to,
-                                      const tn_kernel_scratch *from) {
-  float *single = (float *)(void *)to->at;
-  double *wide = (double *)(void *)to->at;
-  if (to->dtype == TN_F32)
-    for (int64_t i = 0; i < to->n; ++i) single[i * to->stride] += from->f32[i];
-  else
-    for (int64_t i = 0; i < to->n; ++i) wide[i * to->stride] += from->f64[i];
-}
-
-/* Adds a line of another type to scratch. */
-static inline void tn_kernel_add_other(tn_kernel_scratch *sum, tn_dtype compute,
-                                       const tn_kernel_line *from) {
-  tn_kernel_scratch old;
-  tn_kernel_load(&old, compute, from);
-  if (compute == TN_F32)
-    for (int64_t i = 0; i < from->n; ++i) sum->f32[i] += old.f32[i];
-  else
-    for (int64_t i = 0; i < from->n; ++i) sum->f64[i] += old.f64[i];
-}
-
-/* Writes or adds scratch to the output's line. The sum is rounded once. */
-static inline void tn_kernel_put(const tn_kernel_task *task,
-                                 const tn_kernel_line *to,
-                                 tn_kernel_scratch *from) {
-  if (task->add && to->dtype == task->compute) {
-    tn_kernel_add_same(to, from);
+/* Adds to the output's line what is in scratch; `old` is room for as much. The
+ * sum is rounded once. */
+static inline void tn_kernel_task_sum(const tn_kernel_task *task,
+                                      const tn_kernel_line *to, void *sum,
+                                      void *old) {
+  if (to->dtype == task->mode.compute && to->stride == 1) {
+    tn_kernel_add_dense(to->at, sum, &task->mode, to->n);
     return;
   }
-  if (task->add) tn_kernel_add_other(from, task->compute, to);
-  if (task->compute == TN_F32)
-    tn_kernel_store_f32(to, from->f32);
-  else
-    tn_kernel_store_f64(to, from->f64);
+  tn_kernel_load(old, &task->mode, to);
+  tn_kernel_add_dense(sum, old, &task->mode, to->n);
+  tn_kernel_store(to, &task->mode, sum);
 }
 
 /* Whether the body can work in the operand's own memory. */
 static inline int tn_kernel_is_direct(const tn_kernel_task *task,
                                       const tn_kernel_run *run, uint32_t k) {
-  return task->dtype[k] == task->compute && run->stride[k] == 1 &&
+  return task->dtype[k] == task->mode.compute && run->stride[k] == 1 &&
          !(k == 0 && task->add);
 }
 
@@ -475,43 +325,77 @@ static inline int tn_kernel_is_direct(const tn_kernel_task *task,
 static inline void tn_kernel_task_block(const tn_kernel_task *task,
                                         const tn_kernel_run *run,
                                         tn_kernel_scratch *scratch) {
+  const int64_t apart =
+      tn_kernel_task_room(task) * tn_dtype_bytes(task->mode.compute);
+  char *old = scratch->bytes + task->walk.n_operands * apart;
   tn_kernel_block block;
   block.n = run->n;
   for (uint32_t k = 1; k < task->walk.n_operands; ++k) {
     const tn_kernel_line line = {run->at[k], run->stride[k], run->n,
                                  task->dtype[k]};
     const int direct = tn_kernel_is_direct(task, run, k);
-    if (!direct) tn_kernel_load(&scratch[k], task->compute, &line);
-    block.in[k - 1] = direct ? (const void *)line.at : &scratch[k];
-  }
-  if (tn_kernel_is_direct(task, run, 0)) {
-    block.out = run->at[0];
-    task->body(&block, task->params);
-    return;
+    char *own = scratch->bytes + k * apart;
+    if (!direct) tn_kernel_load(own, &task->mode, &line);
+    block.in[k - 1] = direct ? line.at : own;
   }
   const tn_kernel_line out = {run->at[0], run->stride[0], run->n,
                               task->dtype[0]};
-  block.out = &scratch[0];
+  const int direct = tn_kernel_is_direct(task, run, 0);
+  block.out = direct ? out.at : scratch->bytes;
   task->body(&block, task->params);
-  tn_kernel_put(task, &out, &scratch[0]);
+  if (direct) return;
+  if (task->add)
+    tn_kernel_task_sum(task, &out, scratch->bytes, old);
+  else
+    tn_kernel_store(&out, &task->mode, scratch->bytes);
 }
 
 /* Elements [begin, end) of the loop; a tn_loop_body. [worker] */
-static inline int32_t tn_kernel_task_slice(void *arg, int64_t begin,
-                                           int64_t end) {
+TN_KERNEL_ONCE int32_t tn_kernel_task_slice(void *arg, int64_t begin,
+                                            int64_t end) {
   const tn_kernel_task *task = (const tn_kernel_task *)arg;
-  tn_kernel_scratch scratch[TN_KERNEL_MAX_OPERANDS];
+  const int64_t room = tn_kernel_task_room(task);
+  tn_kernel_scratch scratch;
   while (begin < end) {
     tn_kernel_run run;
     int direct = 1;
     tn_kernel_walk_run(&task->walk, begin, end, &run);
     for (uint32_t k = 0; k < task->walk.n_operands; ++k)
       direct = direct && tn_kernel_is_direct(task, &run, k);
-    if (!direct && run.n > TN_KERNEL_BLOCK) run.n = TN_KERNEL_BLOCK;
-    tn_kernel_task_block(task, &run, scratch);
+    if (!direct && run.n > room) run.n = room;
+    tn_kernel_task_block(task, &run, &scratch);
     begin += run.n;
   }
   return TN_OK;
+}
+
+/* All slices. */
+static inline int32_t tn_kernel_task_run(const tn_frame *call,
+                                         tn_kernel_task *task) {
+  if (task->walk.size <= TN_KERNEL_GRAIN)
+    return tn_kernel_task_slice(task, 0, task->walk.size);
+  return call->host->parallel_for(call, task->walk.size, TN_KERNEL_GRAIN,
+                                  tn_kernel_task_slice, task);
+}
+
+/* What does not depend on where the elements lie; the type to compute in is so
+ * far that of the output. */
+static inline void tn_kernel_task_init(tn_kernel_task *task,
+                                       const tn_frame *call,
+                                       const tn_kernel_map *map) {
+  task->params = call->params;
+  task->add = call->req[map->out] == TN_REQ_ADD;
+  task->dtype[0] = call->out[map->out].dtype;
+  task->mode.compute = tn_kernel_compute(task->dtype[0]);
+  task->mode.level = tn_kernel_level(call);
+}
+
+/* Takes the type of one more operand into account. */
+static inline void tn_kernel_task_join(tn_kernel_task *task, uint32_t k,
+                                       tn_dtype dtype) {
+  task->dtype[k] = dtype;
+  task->mode.compute =
+      tn_kernel_compute_join(task->mode.compute, tn_kernel_compute(dtype));
 }
 
 /* Adds an operand after checking it; TN_OK or a described failure. */
@@ -520,11 +404,10 @@ static inline int32_t tn_kernel_task_add(tn_kernel_task *task,
   const tn_tensor *tensor = &call->in[index];
   if (tensor->ndim < 0)
     return TN_FAIL(call, TN_INVALID, "input %u is not given", index);
-  if (!tn_kernel_is_float(tensor->dtype))
-    return TN_FAIL(call, TN_DTYPE, "input %u is not f16, bf16, f32 or f64",
-                   index);
-  task->dtype[task->walk.n_operands] = tensor->dtype;
-  if (tensor->dtype == TN_F64) task->compute = TN_F64;
+  if (tn_kernel_compute(tensor->dtype) == TN_DTYPE_UNKNOWN)
+    return TN_FAIL(call, TN_DTYPE,
+                   "input %u is u64, in which nothing is computed", index);
+  tn_kernel_task_join(task, task->walk.n_operands, tensor->dtype);
   if (!tn_kernel_walk_add(&task->walk, tensor))
     return TN_FAIL(call, TN_SHAPE,
                    "the shape of input %u is not that of the output, and "
@@ -640,33 +523,38 @@ static inline int32_t tn_kernel_dense_slice(void *arg, int64_t begin,
   return TN_OK;
 }
 
-/* Whether one output is of this kind; *dtype is then what it computes in. */
+/* Whether all operands of one output are dense and of one shape. *direct is
+ * cleared if they are not of one type that the map has bodies for as well;
+ * *compute is that type, or TN_DTYPE_UNKNOWN at first. */
 static inline int tn_kernel_is_dense(const tn_frame *call,
                                      const tn_kernel_map *map,
-                                     tn_dtype *dtype) {
+                                     tn_dtype *compute, int *direct) {
   const tn_tensor *out = &call->out[map->out];
-  const tn_req req = call->req[map->out];
-  *dtype = out->dtype;
-  if (req == TN_REQ_ADD || (*dtype != TN_F32 && *dtype != TN_F64) ||
-      !tn_tensor_is_contiguous(out))
-    return 0;
+  if (*compute == TN_DTYPE_UNKNOWN) *compute = out->dtype;
+  tn_dtype joined = tn_kernel_compute(out->dtype);
+  int same = out->dtype == *compute && call->req[map->out] != TN_REQ_ADD;
+  if (joined == TN_DTYPE_UNKNOWN || !tn_tensor_is_contiguous(out)) return 0;
   for (uint32_t i = 0; i < map->n_in; ++i) {
     const tn_tensor *in = &call->in[map->in[i]];
-    if (in->dtype != *dtype || in->ndim != out->ndim ||
+    const tn_dtype own = tn_kernel_compute(in->dtype);
+    if (own == TN_DTYPE_UNKNOWN || in->ndim != out->ndim ||
         !tn_tensor_is_contiguous(in))
       return 0;
     for (int32_t d = 0; d < out->ndim; ++d)
       if (in->shape[d] != out->shape[d]) return 0;
+    same = same && in->dtype == *compute;
+    joined = tn_kernel_compute_join(joined, own);
   }
-  return 1;
+  if (!same || joined != *compute) *direct = 0;
+  return tn_kernel_map_bodies(map, joined)->at[0] != NULL;
 }
 
-/* What a call's `prepare` found out: that all of it is of this kind, and which
- * bodies it takes. Says nothing of sizes, so it holds for any contiguous part
- * of the call as well. */
+/* What a call's `prepare` found out: that all of it is dense, and, if it is in
+ * one type (otherwise TN_DTYPE_UNKNOWN), which bodies it takes. Says nothing of
+ * sizes, so it holds for any contiguous part of the call as well. */
 typedef struct tn_kernel_ready {
   uint32_t level;
-  uint32_t f64;
+  tn_dtype compute;
 } tn_kernel_ready;
 
 /* Computes one output of a call that is ready. */
@@ -675,8 +563,8 @@ static inline int32_t tn_kernel_map_dense(const tn_frame *call,
                                           const tn_kernel_ready *ready) {
   tn_kernel_dense dense;
   const tn_tensor *out = &call->out[map->out];
-  dense.body =
-      tn_kernel_body_at(ready->f64 ? &map->f64 : &map->f32, ready->level);
+  dense.body = tn_kernel_body_at(tn_kernel_map_bodies(map, ready->compute),
+                                 ready->level);
   dense.params = call->params;
   dense.block.n = tn_tensor_size(out);
   dense.block.out = out->data;
@@ -686,7 +574,7 @@ static inline int32_t tn_kernel_map_dense(const tn_frame *call,
     if (dense.block.n > 0) dense.body(&dense.block, dense.params);
     return TN_OK;
   }
-  dense.bytes = ready->f64 ? 8 : 4;
+  dense.bytes = tn_dtype_bytes(ready->compute);
   dense.n_in = map->n_in;
   dense.stream =
       call->req[map->out] == TN_REQ_WRITE &&
@@ -696,51 +584,63 @@ static inline int32_t tn_kernel_map_dense(const tn_frame *call,
                                   tn_kernel_dense_slice, &dense);
 }
 
-/* Computes one output. */
+/* Computes one output of a call that is dense, but of several types. */
+TN_KERNEL_ONCE int32_t tn_kernel_map_mixed(const tn_frame *call,
+                                           const tn_kernel_map *map) {
+  const tn_tensor *out = &call->out[map->out];
+  tn_kernel_task task;
+  tn_kernel_task_init(&task, call, map);
+  tn_kernel_walk_flat(&task.walk, out);
+  if (task.walk.size == 0) return TN_OK;
+  for (uint32_t i = 0; i < map->n_in; ++i) {
+    const tn_tensor *in = &call->in[map->in[i]];
+    tn_kernel_task_join(&task, i + 1, in->dtype);
+    tn_kernel_walk_flat_add(&task.walk, in);
+  }
+  task.body = tn_kernel_body_at(tn_kernel_map_bodies(map, task.mode.compute),
+                                task.mode.level);
+  return tn_kernel_task_run(call, &task);
+}
+
+/* Computes one output of any call. */
 TN_KERNEL_ONCE int32_t tn_kernel_map_strided(const tn_frame *call,
                                              const tn_kernel_map *map) {
   const tn_tensor *out = &call->out[map->out];
   tn_kernel_task task;
-  if (!tn_kernel_is_float(out->dtype))
-    return TN_FAIL(call, TN_DTYPE, "output %u is not f16, bf16, f32 or f64",
-                   map->out);
-  task.params = call->params;
-  task.compute = out->dtype == TN_F64 ? TN_F64 : TN_F32;
-  task.add = call->req[map->out] == TN_REQ_ADD;
-  task.dtype[0] = out->dtype;
+  tn_kernel_task_init(&task, call, map);
+  if (task.mode.compute == TN_DTYPE_UNKNOWN)
+    return TN_FAIL(call, TN_DTYPE,
+                   "output %u is u64, in which nothing is computed", map->out);
   tn_kernel_walk_init(&task.walk, out);
   if (task.walk.size == 0) return TN_OK;
   for (uint32_t i = 0; i < map->n_in; ++i) {
     const int32_t code = tn_kernel_task_add(&task, call, map->in[i]);
     if (code != TN_OK) return code;
   }
-  task.body = tn_kernel_body_at(task.compute == TN_F32 ? &map->f32 : &map->f64,
-                                tn_kernel_level(call));
+  task.body = tn_kernel_body_at(tn_kernel_map_bodies(map, task.mode.compute),
+                                task.mode.level);
   if (!task.body)
     return TN_FAIL(call, TN_DTYPE, "this kernel does not compute in %s",
-                   task.compute == TN_F32 ? "f32" : "f64");
+                   tn_kernel_compute_name(task.mode.compute));
   tn_kernel_walk_begin(&task.walk);
-  if (task.walk.size <= TN_KERNEL_GRAIN)
-    return tn_kernel_task_slice(&task, 0, task.walk.size);
-  return call->host->parallel_for(call, task.walk.size, TN_KERNEL_GRAIN,
-                                  tn_kernel_task_slice, &task);
+  return tn_kernel_task_run(call, &task);
 }
 
-/* Whether every output that is asked for is dense, in one type and with bodies
- * for it. */
+/* Whether every output that is asked for is dense; *compute is then the type
+ * of all operands, or TN_DTYPE_UNKNOWN if they have several. */
 static inline int tn_kernel_maps_dense(const tn_frame *call,
                                        const tn_kernel_map *maps,
-                                       uint32_t n_maps, tn_dtype *dtype) {
-  tn_dtype type = TN_DTYPE_UNKNOWN;
+                                       uint32_t n_maps, tn_dtype *compute) {
+  int direct = 1;
+  *compute = TN_DTYPE_UNKNOWN;
   for (uint32_t m = 0; m < n_maps; ++m) {
     if (maps[m].out >= call->n_out) return 0;
     if (call->req[maps[m].out] == TN_REQ_NULL) continue;
-    if (!tn_kernel_is_dense(call, &maps[m], dtype)) return 0;
-    if (type != TN_DTYPE_UNKNOWN && type != *dtype) return 0;
-    type = *dtype;
-    if (!(type == TN_F64 ? maps[m].f64.at[0] : maps[m].f32.at[0])) return 0;
+    if (!tn_kernel_is_dense(call, &maps[m], compute, &direct)) return 0;
   }
-  return type != TN_DTYPE_UNKNOWN;
+  if (*compute == TN_DTYPE_UNKNOWN) return 0;
+  if (!direct) *compute = TN_DTYPE_UNKNOWN;
+  return 1;
 }
 
 /* The `prepare` of a kernel that runs maps: looks once at what
@@ -748,13 +648,28 @@ static inline int tn_kernel_maps_dense(const tn_frame *call,
 static inline int32_t tn_kernel_map_prepare(const tn_frame *call, tn_plan *plan,
                                             const tn_kernel_map *maps,
                                             uint32_t n_maps) {
-  static const tn_kernel_ready all[2][TN_KERNEL_N_LEVELS] = {
-      {{0, 0}, {1, 0}, {2, 0}}, {{0, 1}, {1, 1}, {2, 1}}};
-  tn_dtype dtype;
-  if (!tn_kernel_maps_dense(call, maps, n_maps, &dtype)) return TN_OK;
-  const tn_kernel_ready *ready = &all[dtype == TN_F64][tn_kernel_level(call)];
+  static const tn_kernel_ready all[][TN_KERNEL_N_LEVELS] = {
+      {{0, TN_DTYPE_UNKNOWN}, {1, TN_DTYPE_UNKNOWN}, {2, TN_DTYPE_UNKNOWN}},
+      {{0, TN_F32}, {1, TN_F32}, {2, TN_F32}},
+      {{0, TN_F64}, {1, TN_F64}, {2, TN_F64}},
+      {{0, TN_I32}, {1, TN_I32}, {2, TN_I32}},
+      {{0, TN_I64}, {1, TN_I64}, {2, TN_I64}}};
+  tn_dtype compute;
+  uint32_t row = 0;
+  if (!tn_kernel_maps_dense(call, maps, n_maps, &compute)) return TN_OK;
+  while (all[row][0].compute != compute) ++row;
+  const tn_kernel_ready *ready = &all[row][tn_kernel_level(call)];
   plan->prepared = (void *)(uintptr_t)ready; /* only read */
   return TN_OK;
+}
+
+/* Computes one output, by the way that is the shortest. */
+static inline int32_t tn_kernel_map_one(const tn_frame *call,
+                                        const tn_kernel_map *map) {
+  const tn_kernel_ready *ready = (const tn_kernel_ready *)call->prepared;
+  if (!ready) return tn_kernel_map_strided(call, map);
+  if (ready->compute == TN_DTYPE_UNKNOWN) return tn_kernel_map_mixed(call, map);
+  return tn_kernel_map_dense(call, map, ready);
 }
 
 /* Computes every output that is asked for; those without a map must not be.
@@ -765,15 +680,13 @@ static inline int32_t tn_kernel_map_prepare(const tn_frame *call, tn_plan *plan,
 static inline int32_t tn_kernel_map_run(const tn_frame *call,
                                         const tn_kernel_map *maps,
                                         uint32_t n_maps) {
-  const tn_kernel_ready *ready = (const tn_kernel_ready *)call->prepared;
   for (uint32_t i = 0; i < call->n_out; ++i) {
     uint32_t m = 0;
     while (m < n_maps && maps[m].out != i) ++m;
     if (call->req[i] == TN_REQ_NULL) continue;
     if (m == n_maps)
       return TN_FAIL(call, TN_UNSUPPORTED, "output %u is not computed here", i);
-    const int32_t code = ready ? tn_kernel_map_dense(call, &maps[m], ready)
-                               : tn_kernel_map_strided(call, &maps[m]);
+    const int32_t code = tn_kernel_map_one(call, &maps[m]);
     if (code != TN_OK) return code;
   }
   return TN_OK;

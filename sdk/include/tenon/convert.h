@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * convert.h: elements of any type as the types that kernels compute in, and
+ * back; and the levels of instructions that loops are compiled for. Part of
+ * kernel.h, which includes it.
+ *
+ * A kernel computes in f32, f64, i32 or i64. What it reads is exact in that
+ * type but for i64 in f64, which is rounded. What it writes is
+ *
+ *   f16, bf16, f32   rounded once, to nearest, ties to even
+ *   an integer       from an integer: its lowest bits, so that it wraps; from a
+ *                    float: without its fraction, the nearest that the type has
+ *                    if it is too large, 0 for NaN
+ *   bool             0 for zeros, otherwise 1
+ *
+ * u64 is no type to compute with: neither i64 nor f64 holds it.
+ */
+/* Before the guard, as kernel.h wants all of this file behind its own lines. */
+#include "tenon/kernel.h"
+
+#ifndef TENON_CONVERT_H_
+#define TENON_CONVERT_H_
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+#include <immintrin.h>
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --------------------------------------------------- levels of instructions */
+
+/* A body is written once, as a function that is always inlined, and compiled
+ * for each level in TN_KERNEL_LEVELS(name); TN_KERNEL_BODIES(name) initialises
+ * the table of what came out. The level of a call is decided by what the host
+ * says of the processor, so that it can be lowered, and no file needs flags of
+ * its own. Other architectures have one level. */
+enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
+
+#if defined(__GNUC__)
+#define TN_KERNEL_BODY static inline __attribute__((always_inline, unused))
+#else
+#define TN_KERNEL_BODY static inline
+#endif
+
+#if defined(__GNUC__) && defined(__x86_64__)
+#define TN_KERNEL_AVX2 __attribute__((target("avx2,fma,f16c")))
+#if defined(__clang__)
+#define TN_KERNEL_AVX512                                                     \
+  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"), \
+                 min_vector_width(512)))
+#else
+#define TN_KERNEL_AVX512                                \
+  __attribute__((                                       \
+      target("avx512f,avx512bw,avx512dq,avx512vl,avx2," \
+             "fma,f16c,prefer-vector-width=512")))
+#endif
+#define TN_KERNEL_LEVELS(name)                                                \
+  static void name##_base(const tn_kernel_block *block, const void *params) { \
+    name(block, params);                                                      \
+  }                                                                           \
+  static TN_KERNEL_AVX2 void name##_avx2(const tn_kernel_block *block,        \
+                                         const void *params) {                \
+    name(block, params);                                                      \
+  }                                                                           \
+  static TN_KERNEL_AVX512 void name##_avx512(const tn_kernel_block *block,    \
+                                             const void *params) {            \
+    name(block, params);                                                      \
+  }
+#define TN_KERNEL_BODIES(name)                  \
+  {                                             \
+    { name##_base, name##_avx2, name##_avx512 } \
+  }
+#else
+#define TN_KERNEL_LEVELS(name)                                                \
+  static void name##_base(const tn_kernel_block *block, const void *params) { \
+    name(block, params);                                                      \
+  }
+#define TN_KERNEL_BODIES(name)  \
+  {                             \
+    { name##_base, NULL, NULL } \
+  }
+#endif
+
+/* The level of a call, 0 to TN_KERNEL_N_LEVELS - 1. [any] */
+static inline uint32_t tn_kernel_level(const tn_frame *call) {
+  const uint64_t avx2 = TN_CPU_AVX2 | TN_CPU_FMA | TN_CPU_F16C;
+  const uint64_t features = call->host->cpu_features;
+  if ((features & avx2) != avx2) return 0;
+  return (features & TN_CPU_AVX512) ? 2 : 1;
+}
+
+/* -------------------------------------------------------- types to compute in
+ */
+
+/* The type in which a single operand would compute: TN_F32, TN_F64, TN_I32 or
+ * TN_I64; TN_DTYPE_UNKNOWN for u64 and what is no type. [any] */
+static inline tn_dtype tn_kernel_compute(tn_dtype dtype) {
+  switch (dtype) {
+    case TN_F16:
+    case TN_BF16:
+    case TN_F32:
+      return TN_F32;
+    case TN_F64:
+      return TN_F64;
+    case TN_BOOL:
+    case TN_I8:
+    case TN_U8:
+    case TN_I16:
+    case TN_U16:
+    case TN_I32:
+      return TN_I32;
+    case TN_U32:
+    case TN_I64:
+      return TN_I64;
+    default:
+      return TN_DTYPE_UNKNOWN;
+  }
+}
+
+/* The type in which operands of two such types compute together. [any] */
+static inline tn_dtype tn_kernel_compute_join(tn_dtype a, tn_dtype b) {
+  if (a == b) return a;
+  if (a == TN_F64 || b == TN_F64) return TN_F64;
+  if (a == TN_F32 || b == TN_F32)
+    return a == TN_I64 || b == TN_I64 ? TN_F64 : TN_F32;
+  return TN_I64;
+}
+
+/* "f32": for messages. [any] */
+static inline const char *tn_kernel_compute_name(tn_dtype compute) {
+  if (compute == TN_F32) return "f32";
+  if (compute == TN_F64) return "f64";
+  return compute == TN_I32 ? "i32" : "i64";
+}
+
+/* -------------------------------------------------------------- dense loops */
+
+/* Elements that are converted in one go where it takes several steps. */
+#define TN_KERNEL_STAGE 256
+
+/* Steps are compiled for the baseline and for AVX2; AVX-512 would gain nothing,
+ * as the elements lie in the nearest cache. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+#define TN_KERNEL_STEP_LEVELS(name)                                          \
+  TN_KERNEL_ONCE void name##_base(void *to, const void *from, int64_t n) {   \
+    name(to, from, n);                                                       \
+  }                                                                          \
+  TN_KERNEL_ONCE TN_KERNEL_AVX2 void name##_avx2(void *to, const void *from, \
+                                                 int64_t n) {                \
+    name(to, from, n);                                                       \
+  }
+#define TN_KERNEL_STEP_AT(name, level) \
+  ((level) == 0 ? tn_kernel_##name##_base : tn_kernel_##name##_avx2)
+#else
+#define TN_KERNEL_STEP_LEVELS(name)                                        \
+  TN_KERNEL_ONCE void name##_base(void *to, const void *from, int64_t n) { \
+    name(to, from, n);                                                     \
+  }
+#define TN_KERNEL_STEP_AT(name, level) ((void)(level), tn_kernel_##name##_base)
+#endif
+
+/* The loop of one step; `x` is the element. */
+#define TN_KERNEL_STEP(name, to_type, from_type, value)            \
+  TN_KERNEL_BODY void tn_kernel_##name(void *to, const void *from, \
+                                       int64_t n) {                \
+    to_type *__restrict t = (to_type *)to;                         \
+    const from_type *__restrict f = (const from_type *)from;       \
+    for (int64_t i = 0; i < n; ++i) {                              \
+      const from_type x = f[i];                                    \
+      t[i] = (to_type)(value);                                     \
+    }                                                              \
+  }                                                                \
+  TN_KERNEL_STEP_LEVELS(tn_kernel_##name)
+
+typedef void tn_kernel_step(void *to, const void *from, int64_t n);
+
+TN_KERNEL_STEP(bool_to_i32, int32_t, uint8_t, x != 0)
+TN_KERNEL_STEP(i8_to_i32, int32_t, int8_t, x)
+TN_KERNEL_STEP(u8_to_i32, int32_t, uint8_t, x)
+TN_KERNEL_STEP(i16_to_i32, int32_t, int16_t, x)
+TN_KERNEL_STEP(u16_to_i32, int32_t, uint16_t, x)
+TN_KERNEL_STEP(i32_to_i64, int64_t, int32_t, x)
+TN_KERNEL_STEP(u32_to_i64, int64_t, uint32_t, x)
+TN_KERNEL_STEP(i32_to_f32, float, int32_t, x)
+TN_KERNEL_STEP(bf16_to_line, float, uint16_t, tn_kernel_bf16_to_f32(x))
+TN_KERNEL_STEP(i32_to_f64, double, int32_t, x)
+TN_KERNEL_STEP(i64_to_f64, double, int64_t, x)
+TN_KERNEL_STEP(f32_to_f64, double, float, x)
+
+TN_KERNEL_STEP(i32_to_8, uint8_t, int32_t, x)
+TN_KERNEL_STEP(i32_to_16, uint16_t, int32_t, x)
+TN_KERNEL_STEP(i64_to_32, uint32_t, int64_t, x)
+TN_KERNEL_STEP(i32_to_bool, uint8_t, int32_t, x != 0)
+TN_KERNEL_STEP(i64_to_bool, uint8_t, int64_t, x != 0)
+TN_KERNEL_STEP(f32_to_bool, uint8_t, float, x != 0)
+TN_KERNEL_STEP(f64_to_bool, uint8_t, double, x != 0)
+TN_KERNEL_STEP(line_to_bf16, uint16_t, float, tn_kernel_f32_to_bf16(x))
+TN_KERNEL_STEP(f64_to_f32, float, double, x)
+
+/* t[i] += x */
+TN_KERNEL_STEP(add_f32, float, float, t[i] + x)
+TN_KERNEL_STEP(add_f64, double, double, t[i] + x)
+TN_KERNEL_STEP(add_i32, uint32_t, uint32_t, t[i] + x)
+TN_KERNEL_STEP(add_i64, uint64_t, uint64_t, t[i] + x)
+
+/* A double as the float next to it whose lowest bit is 1, unless it is exact.
+ * A half that is made of that is rounded as if the float were not between. */
+static inline float tn_kernel_f64_to_f32_odd(double x) {
+  const float nearest = (float)x;
+  const uint32_t bits = tn_kernel_f32_bits(nearest);
+  const double back = (double)nearest;
+  const int past = (x > 0 && back > x) || (x < 0 && back < x);
+  const uint32_t toward_0 = bits - (uint32_t)past;
+  const uint32_t inexact = (uint32_t)(back < x || back > x);
+  return tn_kernel_f32_from_bits(toward_0 | inexact);
+}
+TN_KERNEL_STEP(f64_to_line, float, double, tn_kernel_f64_to_f32_odd(x))
+
+/* The processor has conversions of f16 from AVX2 on. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_kernel_f16_to_line_avx2(void *to,
+                                                              const void *from,
+                                                              int64_t n) {
+  const uint16_t *f = (const uint16_t *)from;
+  float *t = (float *)to;
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(
+        t + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(f + i))));
+  for (; i < n; ++i) t[i] = tn_kernel_f16_to_f32(f[i]);
+}
+
+TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_kernel_line_to_f16_avx2(void *to,
+                                                              const void *from,
+                                                              int64_t n) {
+  const float *f = (const float *)from;
+  uint16_t *t = (uint16_t *)to;
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128(
+        (__m128i *)(t + i),
+        _mm256_cvtps_ph(_mm256_loadu_ps(f + i), _MM_FROUND_TO_NEAREST_INT));
+  for (; i < n; ++i) t[i] = tn_kernel_f32_to_f16(f[i]);
+}
+#endif
+
+TN_KERNEL_ONCE void tn_kernel_f16_to_line_base(void *to, const void *from,
+                                               int64_t n) {
+  const uint16_t *f = (const uint16_t *)from;
+  float *t = (float *)to;
+  for (int64_t i = 0; i < n; ++i) t[i] = tn_kernel_f16_to_f32(f[i]);
+}
+
+TN_KERNEL_ONCE void tn_kernel_line_to_f16_base(void *to, const void *from,
+                                               int64_t n) {
+  const float *f = (const float *)from;
+  uint16_t *t = (uint16_t *)to;
+  for (int64_t i = 0; i < n; ++i) t[i] = tn_kernel_f32_to_f16(f[i]);
+}
+
+/* What an integer type holds, for values that come from floats: from `low` to
+ * `most`; `high` is the first float that is too large, `below` the one before
+ * it. */
+typedef struct tn_kernel_bounds {
+  double low;
+  double below;
+  double high;
+  int64_t most;
+} tn_kernel_bounds;
+
+/* Bounds of an integer type other than bool, for values of TN_F32 or TN_F64. */
+static inline tn_kernel_bounds tn_kernel_bounds_of(tn_dtype dtype,
+                                                   tn_dtype compute) {
+  const int is_signed = (dtype & 0xffu) == 0;
+  const int bits = (int)((dtype >> 8) & 0xffu) - is_signed;
+  const double high = ldexp(1.0, bits);
+  const int kept = compute == TN_F32 ? 24 : 53;
+  tn_kernel_bounds bounds;
+  bounds.low = is_signed ? -high : 0;
+  bounds.high = high;
+  bounds.below = high - ldexp(1.0, bits > kept ? bits - kept : 0);
+  bounds.most = (int64_t)(((uint64_t)1 << bits) - 1);
+  return bounds;
+}
+
+TN_KERNEL_ONCE void tn_kernel_f32_to_i32(int32_t *__restrict to,
+                                         const float *__restrict from,
+                                         int64_t n,
+                                         const tn_kernel_bounds *bounds) {
+  const float low = (float)bounds->low, below = (float)bounds->below;
+  const float high = (float)bounds->high;
+  const int32_t most = (int32_t)bounds->most;
+  for (int64_t i = 0; i < n; ++i) {
+    const float x = from[i];
+    const float number = tn_math_select_f32(x == x, x, 0);
+    const float raised = tn_math_select_f32(number > low, number, low);
+    const float inside = tn_math_select_f32(raised < below, raised, below);
+    to[i] = x >= high ? most : (int32_t)inside;
+  }
+}
+
+TN_KERNEL_ONCE void tn_kernel_f64_to_i64(int64_t *__restrict to,
+                                         const double *__restrict from,
+                                         int64_t n,
+                                         const tn_kernel_bounds *bounds) {
+  const double low = bounds->low, below = bounds->below, high = bounds->high;
+  const int64_t most = bounds->most;
+  for (int64_t i = 0; i < n; ++i) {
+    const double x = from[i];
+    const double number = tn_math_select_f64(x == x, x, 0);
+    const double raised = tn_math_select_f64(number > low, number, low);
+    const double inside = tn_math_select_f64(raised < below, raised, below);
+    to[i] = x >= high ? most : (int64_t)inside;
+  }
+}
+
+/* ------------------------------------------------------------------ loading */
+
+/* The step from a type to the one it would compute in alone. */
+static inline tn_kernel_step *tn_kernel_widen(tn_dtype dtype, uint32_t level) {
+  switch (dtype) {
+    case TN_F16:
+      return TN_KERNEL_STEP_AT(f16_to_line, level);
+    case TN_BF16:
+      return TN_KERNEL_STEP_AT(bf16_to_line, level);
+    case TN_BOOL:
+      return TN_KERNEL_STEP_AT(bool_to_i32, level);
+    case TN_I8:
+      return TN_KERNEL_STEP_AT(i8_to_i32, level);
+    case TN_U8:
+      return TN_KERNEL_STEP_AT(u8_to_i32, level);
+    case TN_I16:
+      return TN_KERNEL_STEP_AT(i16_to_i32, level);
+    case TN_U16:
+      return TN_KERNEL_STEP_AT(u16_to_i32, level);
+    default: /* TN_U32 */
+      return TN_KERNEL_STEP_AT(u32_to_i64, level);
+  }
+}
+
+/* A type to compute in, and the level of instructions to use for it. */
+typedef struct tn_kernel_mode {
+  tn_dtype compute;
+  uint32_t level;
+} tn_kernel_mode;
+
+/* The step from a type to compute in to a larger one. */
+static inline tn_kernel_step *tn_kernel_raise(const tn_kernel_mode *mode,
+                                              tn_dtype from) {
+  if (mode->compute == TN_F32)
+    return TN_KERNEL_STEP_AT(i32_to_f32, mode->level);
+  if (mode->compute == TN_I64)
+    return TN_KERNEL_STEP_AT(i32_to_i64, mode->level);
+  if (from == TN_I32) return TN_KERNEL_STEP_AT(i32_to_f64, mode->level);
+  if (from == TN_F32) return TN_KERNEL_STEP_AT(f32_to_f64, mode->level);
+  return TN_KERNEL_STEP_AT(i64_to_f64, mode->level);
+}
+
+/* Reads n dense elements into the type to compute in. */
+TN_KERNEL_ONCE void tn_kernel_load_dense(void *to, const tn_kernel_mode *mode,
+                                         const void *from, tn_dtype dtype,
+                                         int64_t n) {
+  int64_t stage[TN_KERNEL_STAGE];
+  const tn_dtype own = tn_kernel_compute(dtype);
+  if (dtype == mode->compute) {
+    memcpy(to, from, (size_t)(n * tn_dtype_bytes(dtype)));
+  } else if (own == mode->compute) {
+    tn_kernel_widen(dtype, mode->level)(to, from, n);
+  } else if (own == dtype) {
+    tn_kernel_raise(mode, own)(to, from, n);
+  } else {
+    for (int64_t i = 0; i < n; i += TN_KERNEL_STAGE) {
+      const int64_t some = n - i < TN_KERNEL_STAGE ? n - i : TN_KERNEL_STAGE;
+      const char *at = (const char *)from + i * tn_dtype_bytes(dtype);
+      char *end = (char *)to + i * tn_dtype_bytes(mode->compute);
+      tn_kernel_widen(dtype, mode->level)(stage, at, some);
+      tn_kernel_raise(mode, own)(end, stage, some);
+    }
+  }
+}
+
+/* ------------------------------------------------------------------ storing */
+
+/* These take at most TN_KERNEL_STAGE elements. */
+static inline void tn_kernel_narrow_i32(void *to, tn_dtype dtype,
+                                        const void *from, uint32_t level,
+                                        int64_t n) {
+  if (dtype == TN_BOOL)
+    TN_KERNEL_STEP_AT(i32_to_bool, level)(to, from, n);
+  else if (tn_dtype_bytes(dtype) == 1)
+    TN_KERNEL_STEP_AT(i32_to_8, level)(to, from, n);
+  else if (tn_dtype_bytes(dtype) == 2)
+    TN_KERNEL_STEP_AT(i32_to_16, level)(to, from, n);
+  else
+    memcpy(to, from, (size_t)n * sizeof(int32_t));
+}
+
+static inline void tn_kernel_narrow_i64(void *to, tn_dtype dtype,
+                                        const void *from, uint32_t level,
+                                        int64_t n) {
+  int32_t stage[TN_KERNEL_STAGE];
+  if (dtype == TN_BOOL) {
+    TN_KERNEL_STEP_AT(i64_to_bool, level)(to, from, n);
+  } else if (tn_dtype_bytes(dtype) == 4) {
+    TN_KERNEL_STEP_AT(i64_to_32, level)(to, from, n);
+  } else if (tn_dtype_bytes(dtype) == 8) {
+    memcpy(to, from, (size_t)n * sizeof(int64_t));
+  } else {
+    TN_KERNEL_STEP_AT(i64_to_32, level)(stage, from, n);
+    tn_kernel_narrow_i32(to, dtype, stage, level, n);
+  }
+}
+
+static inline void tn_kernel_narrow_f32(void *to, tn_dtype dtype,
+                                        const void *from, uint32_t level,
+                                        int64_t n) {
+  int32_t stage[TN_KERNEL_STAGE];
+  if (dtype == TN_F16) {
+    TN_KERNEL_STEP_AT(line_to_f16, level)(to, from, n);
+  } else if (dtype == TN_BF16) {
+    TN_KERNEL_STEP_AT(line_to_bf16, level)(to, from, n);
+  } else if (dtype == TN_BOOL) {
+    TN_KERNEL_STEP_AT(f32_to_bool, level)(to, from, n);
+  } else {
+    const tn_kernel_bounds bounds = tn_kernel_bounds_of(dtype, TN_F32);
+    tn_kernel_f32_to_i32(stage, (const float *)from, n, &bounds);
+    tn_kernel_narrow_i32(to, dtype, stage, level, n);
+  }
+}
+
+static inline void tn_kernel_narrow_f64(void *to, tn_dtype dtype,
+                                        const void *from, uint32_t level,
+                                        int64_t n) {
+  union {
+    float f32[TN_KERNEL_STAGE];
+    int64_t i64[TN_KERNEL_STAGE];
+  } stage;
+  if (dtype == TN_F32) {
+    TN_KERNEL_STEP_AT(f64_to_f32, level)(to, from, n);
+  } else if (dtype == TN_BOOL) {
+    TN_KERNEL_STEP_AT(f64_to_bool, level)(to, from, n);
+  } else if (dtype == TN_F16 || dtype == TN_BF16) {
+    TN_KERNEL_STEP_AT(f64_to_line, level)(stage.f32, from, n);
+    tn_kernel_narrow_f32(to, dtype, stage.f32, level, n);
+  } else {
+    const tn_kernel_bounds bounds = tn_kernel_bounds_of(dtype, TN_F64);
+    tn_kernel_f64_to_i64(stage.i64, (const double *)from, n, &bounds);
+    tn_kernel_narrow_i64(to, dtype, stage.i64, level, n);
+  }
+}
+
+/* Writes n dense elements of the type to compute in. */
+TN_KERNEL_ONCE void tn_kernel_store_dense(void *to, tn_dtype dtype,
+                                          const void *from,
+                                          const tn_kernel_mode *mode,
+                                          int64_t n) {
+  if (dtype == mode->compute)
+    memcpy(to, from, (size_t)(n * tn_dtype_bytes(dtype)));
+  for (int64_t i = 0; i < n && dtype != mode->compute; i += TN_KERNEL_STAGE) {
+    const int64_t some = n - i < TN_KERNEL_STAGE ? n - i : TN_KERNEL_STAGE;
+    char *end = (char *)to + i * tn_dtype_bytes(dtype);
+    const char *at = (const char *)from + i * tn_dtype_bytes(mode->compute);
+    if (mode->compute == TN_F32)
+      tn_kernel_narrow_f32(end, dtype, at, mode->level, some);
+    else if (mode->compute == TN_F64)
+      tn_kernel_narrow_f64(end, dtype, at, mode->level, some);
+    else if (mode->compute == TN_I32)
+      tn_kernel_narrow_i32(end, dtype, at, mode->level, some);
+    else
+      tn_kernel_narrow_i64(end, dtype, at, mode->level, some);
+  }
+}
+
+/* to[i] += from[i] for dense elements of the type to compute in. [worker] */
+static inline void tn_kernel_add_dense(void *to, const void *from,
+                                       const tn_kernel_mode *mode, int64_t n) {
+  if (mode->compute == TN_F32)
+    TN_KERNEL_STEP_AT(add_f32, mode->level)(to, from, n);
+  else if (mode->compute == TN_F64)
+    TN_KERNEL_STEP_AT(add_f64, mode->level)(to, from, n);
+  else if (mode->compute == TN_I32)
+    TN_KERNEL_STEP_AT(add_i32, mode->level)(to, from, n);
+  else
+    TN_KERNEL_STEP_AT(add_i64, mode->level)(to, from, n);
+}
+
+/* -------------------------------------------------------------------- lines */
+
+/* Elements that are only moved, whatever they are. */
+#if defined(__GNUC__)
+typedef uint8_t __attribute__((may_alias)) tn_kernel_bytes_1;
+typedef uint16_t __attribute__((may_alias)) tn_kernel_bytes_2;
+typedef uint32_t __attribute__((may_alias)) tn_kernel_bytes_4;
+typedef uint64_t __attribute__((may_alias)) tn_kernel_bytes_8;
+#else
+typedef uint8_t tn_kernel_bytes_1;
+typedef uint16_t tn_kernel_bytes_2;
+typedef uint32_t tn_kernel_bytes_4;
+typedef uint64_t tn_kernel_bytes_8;
+#endif
+
+/* n elements, `stride` elements apart. */
+typedef struct tn_kernel_line {
+  char *at;
+  int64_t stride;
+  int64_t n;
+  tn_dtype dtype;
+} tn_kernel_line;
+
+/* Elements first to first + n of a line, side by side. */
+TN_KERNEL_ONCE void tn_kernel_pack(void *to, const tn_kernel_line *from,
+                                   int64_t first, int64_t n) {
+  const int64_t stride = from->stride;
+  const int64_t bytes = tn_dtype_bytes(from->dtype);
+  const void *at = from->at + first * stride * bytes;
+  if (bytes == 1)
+    for (int64_t i = 0; i < n; ++i)
+      ((tn_kernel_bytes_1 *)to)[i] =
+          ((const tn_kernel_bytes_1 *)at)[i * stride];
+  else if (bytes == 2)
+    for (int64_t i = 0; i < n; ++i)
+      ((tn_kernel_bytes_2 *)to)[i] =
+          ((const tn_kernel_bytes_2 *)at)[i * stride];
+  else if (bytes == 4)
+    for (int64_t i = 0; i < n; ++i)
+      ((tn_kernel_bytes_4 *)to)[i] =
+          ((const tn_kernel_bytes_4 *)at)[i * stride];
+  else
+    for (int64_t i = 0; i < n; ++i)
+      ((tn_kernel_bytes_8 *)to)[i] =
+          ((const tn_kernel_bytes_8 *)at)[i * stride];
+}
+
+/* The other way. */
+TN_KERNEL_ONCE void tn_kernel_spread(const tn_kernel_line *to, int64_t first,
+                                     const void *from, int64_t n) {
+  const int64_t stride = to->stride;
+  const int64_t bytes = tn_dtype_bytes(to->dtype);
+  void *at = to->at + first * stride * bytes;
+  if (bytes == 1)
+    for (int64_t i = 0; i < n; ++i)
+      ((tn_kernel_bytes_1 *)at)[i * stride] =
+          ((const tn_kernel_bytes_1 *)from)[i];
+  else if (bytes == 2)
+    for (int64_t i = 0; i < n; ++i)
+      ((tn_kernel_bytes_2 *)at)[i * stride] =
+          ((const tn_kernel_bytes_2 *)from)[i];
+  else if (bytes == 4)
+    for (int64_t i = 0; i < n; ++i)
+      ((tn_kernel_bytes_4 *)at)[i * stride] =
+          ((const tn_kernel_bytes_4 *)from)[i];
+  else
+    for (int64_t i = 0; i < n; ++i)
+      ((tn_kernel_bytes_8 *)at)[i * stride] =
+          ((const tn_kernel_bytes_8 *)from)[i];
+}
+
+/* Reads a line into dense elements of the type to compute in, which together
+ * with the line's own type must give itself (tn_kernel_compute_join): an f32 is
+ * no type to compute with an f64. [worker] */
+TN_KERNEL_ONCE void tn_kernel_load(void *to, const tn_kernel_mode *mode,
+                                   const tn_kernel_line *from) {
+  int64_t stage[TN_KERNEL_STAGE];
+  const int64_t bytes = tn_dtype_bytes(mode->compute);
+  if (from->stride == 1) {
+    tn_kernel_load_dense(to, mode, from->at, from->dtype, from->n);
+    return;
+  }
+  if (from->dtype == mode->compute) {
+    tn_kernel_pack(to, from, 0, from->n);
+    return;
+  }
+  for (int64_t i = 0; i < from->n; i += TN_KERNEL_STAGE) {
+    const int64_t left = from->n - i;
+    const int64_t n = left < TN_KERNEL_STAGE ? left : TN_KERNEL_STAGE;
+    tn_kernel_pack(stage, from, i, n);
+    tn_kernel_load_dense((char *)to + i * bytes, mode, stage, from->dtype, n);
+  }
+}
+
+/* Writes dense elements of the type to compute in to a line; the types as
+ * above. [worker] */
+TN_KERNEL_ONCE void tn_kernel_store(const tn_kernel_line *to,
+                                    const tn_kernel_mode *mode,
+                                    const void *from) {
+  int64_t stage[TN_KERNEL_STAGE];
+  const int64_t bytes = tn_dtype_bytes(mode->compute);
+  if (to->stride == 1) {
+    tn_kernel_store_dense(to->at, to->dtype, from, mode, to->n);
+    return;
+  }
+  if (to->dtype == mode->compute) {
+    tn_kernel_spread(to, 0, from, to->n);
+    return;
+  }
+  for (int64_t i = 0; i < to->n; i += TN_KERNEL_STAGE) {
+    const int64_t left = to->n - i;
+    const int64_t n = left < TN_KERNEL_STAGE ? left : TN_KERNEL_STAGE;
+    tn_kernel_store_dense(stage, to->dtype, (const char *)from + i * bytes,
+                          mode, n);
+    tn_kernel_spread(to, i, stage, n);
+  }
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TENON_CONVERT_H_ */

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * elementwise.cuh: loops of kernels on CUDA devices over tensors of any
+ * strides, types and requests: what elementwise.h is on the CPU. For CUDA C++
+ * only; nothing here is part of the ABI.
+ *
+ *   struct cube_f32 {
+ *     typedef float type;
+ *     enum { n_in = 1 };
+ *     explicit cube_f32(const void *) {}
+ *     __device__ float operator()(const float *x) const {
+ *       return x[0] * x[0] * x[0];
+ *     }
+ *   };
+ *
+ *   static const tn_cuda_map map = {
+ *       {tn_cuda_run<cube_f32>, NULL, NULL, NULL}, 0, 1, {0}};
+ *
+ *   extern "C" int32_t acme_cube_cuda(const tn_frame *call) {
+ *     return tn_cuda_map_run(call, &map, 1);
+ *   }
+ *
+ * is a kernel for f16, bf16 and f32. The struct is copied to the device with
+ * what its constructor took from `params`. A call is launched on its stream and
+ * not waited for: its kernel declares TN_KERNEL_ASYNC.
+ */
+#ifndef TENON_ELEMENTWISE_CUH_
+#define TENON_ELEMENTWISE_CUH_
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include "tenon/kernel.h"
+
+/* ----------------------------------------------------------------- elements */
+
+/* An element in memory, where its C++ type does not say what it is. */
+struct tn_cuda_bool {
+  uint8_t byte;
+};
+
+/* An element as the type to compute in. */
+template <class C, class T>
+__device__ __forceinline__ C tn_cuda_get(T x) {
+  return (C)x;
+}
+
+template <class C>
+__device__ __forceinline__ C tn_cuda_get(tn_cuda_bool x) {
+  return (C)(x.byte != 0);
+}
+
+template <class C>
+__device__ __forceinline__ C tn_cuda_get(__half x) {
+  return (C)__half2float(x);
+}
+
+template <class C>
+__device__ __forceinline__ C tn_cuda_get(__nv_bfloat16 x) {
+  return (C)__bfloat162float(x);
+}
+
+/* A float without its fraction, the nearest that an integer type has if it is
+ * too large, 0 for NaN. */
+template <class T, class C>
+__device__ __forceinline__ T tn_cuda_whole(C x) {
+  const int bits = 8 * (int)sizeof(T) - ((T)-1 < (T)0);
+  const C high = (C)((uint64_t)1 << (bits - 1)) * 2;
+  const C low = (T)-1 < (T)0 ? -high : (C)0;
+  const T most = (T)(((uint64_t)1 << bits) - 1);
+  if (x != x) return 0;
+  if (x >= high) return most;
+  return x > low ? (T)x : (T)low;
+}
+
+/* What is written of a value, as convert.h says; the second argument is there
+ * for its type. */
+template <class T, class C>
+__device__ __forceinline__ T tn_cuda_put(C x, T) {
+  return (T)x;
+}
+
+/* Integers of floats: found by argument, so that floats of floats are not. */
+#define TN_CUDA_WHOLE(type)                                     \
+  __device__ __forceinline__ type tn_cuda_put(float x, type) {  \
+    return tn_cuda_whole<type>(x);                              \
+  }                                                             \
+  __device__ __forceinline__ type tn_cuda_put(double x, type) { \
+    return tn_cuda_whole<type>(x);                              \
+  }
+TN_CUDA_WHOLE(int8_t)
+TN_CUDA_WHOLE(uint8_t)
+TN_CUDA_WHOLE(int16_t)
+TN_CUDA_WHOLE(uint16_t)
+TN_CUDA_WHOLE(int32_t)
+TN_CUDA_WHOLE(uint32_t)
+TN_CUDA_WHOLE(int64_t)
+#undef TN_CUDA_WHOLE
+
+template <class C>
+__device__ __forceinline__ tn_cuda_bool tn_cuda_put(C x, tn_cuda_bool) {
+  tn_cuda_bool truth;
+  truth.byte = x != (C)0;
+  return truth;
+}
+
+__device__ __forceinline__ __half tn_cuda_put(float x, __half) {
+  return __float2half_rn(x);
+}
+
+__device__ __forceinline__ __half tn_cuda_put(double x, __half) {
+  return __double2half(x);
+}
+
+__device__ __forceinline__ __nv_bfloat16 tn_cuda_put(float x, __nv_bfloat16) {
+  return __float2bfloat16_rn(x);
+}
+
+__device__ __forceinline__ __nv_bfloat16 tn_cuda_put(double x, __nv_bfloat16) {
+  return __double2bfloat16(x);
+}
+
+template <class C>
+__device__ __forceinline__ __half tn_cuda_put(C x, __half) {
+  return __float2half_rn((float)x); /* never called: no integer class has it */
+}
+
+template <class C>
+__device__ __forceinline__ __nv_bfloat16 tn_cuda_put(C x, __nv_bfloat16) {
+  return __float2bfloat16_rn((float)x); /* never called, as above */
+}
+
+/* Sets *to, or adds to it: the sum is rounded once. Integers wrap. */
+template <class C>
+__device__ __forceinline__ C tn_cuda_sum(C a, C b) {
+  return a + b;
+}
+
+__device__ __forceinline__ int32_t tn_cuda_sum(int32_t a, int32_t b) {
+  return (int32_t)((uint32_t)a + (uint32_t)b);
+}
+
+__device__ __forceinline__ int64_t tn_cuda_sum(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+template <class C, class T>
+__device__ __forceinline__ void tn_cuda_set(T *to, C value, int add) {
+  if (add) value = tn_cuda_sum(value, tn_cuda_get<C>(*to));
+  *to = tn_cuda_put(value, T());
+}
+
+/* Calls `visit` with element i of an array of any type. */
+template <class Visit>
+__device__ __forceinline__ void tn_cuda_visit(void *array, tn_dtype dtype,
+                                              int64_t i, Visit visit) {
+  switch (dtype) {
+    case TN_F32:
+      return visit((float *)array + i);
+    case TN_F16:
+      return visit((__half *)array + i);
+    case TN_BF16:
+      return visit((__nv_bfloat16 *)array + i);
+    case TN_F64:
+      return visit((double *)array + i);
+    case TN_BOOL:
+      return visit((tn_cuda_bool *)array + i);
+    case TN_I8:
+      return visit((int8_t *)array + i);
+    case TN_U8:
+      return visit((uint8_t *)array + i);
+    case TN_I16:
+      return visit((int16_t *)array + i);
+    case TN_U16:
+      return visit((uint16_t *)array + i);
+    case TN_I32:
+      return visit((int32_t *)array + i);
+    case TN_U32:
+      return visit((uint32_t *)array + i);
+    default:
+      return visit((int64_t *)array + i);
+  }
+}
+
+template <class C>
+struct tn_cuda_reader {
+  C *value;
+  template <class T>
+  __device__ __forceinline__ void operator()(const T *at) const {
+    *value = tn_cuda_get<C>(*at);
+  }
+};
+
+template <class C>
+struct tn_cuda_writer {
+  C value;
+  int add;
+  template <class T>
+  __device__ __forceinline__ void operator()(T *at) const {
+    tn_cuda_set(at, value, add);
+  }
+};
+
+/* ------------------------------------------------------------------- device */
+
+/* Operands of one element type that lie densely, each from a place that is
+ * aligned to 16 bytes; the output is the first. */
+struct tn_cuda_flat {
+  int64_t n;
+  int add;
+  void *data[TN_KERNEL_MAX_OPERANDS];
+};
+
+/* Operands of any kind: the walk of elementwise.h. */
+struct tn_cuda_view {
+  int64_t n;
+  int ndim;
+  int add;
+  int64_t shape[TN_MAX_NDIM];
+  int64_t stride[TN_KERNEL_MAX_OPERANDS][TN_MAX_NDIM]; /* in elements */
+  void *data[TN_KERNEL_MAX_OPERANDS];
+  tn_dtype dtype[TN_KERNEL_MAX_OPERANDS];
+};
+
+/* 16 bytes of elements. */
+template <class T>
+struct alignas(16) tn_cuda_pack {
+  enum { n = 16 / sizeof(T) };
+  T at[n];
+};
+
+template <class Loop>
+struct tn_cuda_shape {
+  enum { n_in = Loop::n_in, room = n_in > 0 ? n_in : 1 };
+};
+
+/* One pack of every operand in one go. */
+template <class Loop, class T>
+__device__ __forceinline__ void tn_cuda_pack_at(const Loop &loop,
+                                                const tn_cuda_flat &flat,
+                                                int64_t k) {
+  typedef typename Loop::type C;
+  typedef tn_cuda_pack<T> pack;
+  pack in[tn_cuda_shape<Loop>::room];
+  pack *to = (pack *)flat.data[0] + k;
+  pack out;
+  if (flat.add) out = *to;
+#pragma unroll
+  for (int j = 0; j < Loop::n_in; ++j)
+    in[j] = ((const pack *)flat.data[1 + j])[k];
+#pragma unroll
+  for (int i = 0; i < pack::n; ++i) {
+    C x[tn_cuda_shape<Loop>::room];
+#pragma unroll
+    for (int j = 0; j < Loop::n_in; ++j) x[j] = tn_cuda_get<C>(in[j].at[i]);
+    tn_cuda_set(&out.at[i], loop(x), flat.add);
+  }
+  *to = out;
+}
+
+template <class Loop, class T>
+__global__ void __launch_bounds__(256)
+    tn_cuda_flat_loop(Loop loop, tn_cuda_flat flat) {
+  typedef typename Loop::type C;
+  enum { width = tn_cuda_pack<T>::n };
+  const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  const int64_t step = (int64_t)gridDim.x * blockDim.x;
+  const int64_t packs = flat.n / width;
+  for (int64_t k = first; k < packs; k += step)
+    tn_cuda_pack_at<Loop, T>(loop, flat, k);
+  for (int64_t i = packs * width + first; i < flat.n; i += step) {
+    C x[tn_cuda_shape<Loop>::room];
+#pragma unroll
+    for (int j = 0; j < Loop::n_in; ++j)
+      x[j] = tn_cuda_get<C>(((const T *)flat.data[1 + j])[i]);
+    tn_cuda_set((T *)flat.data[0] + i, loop(x), flat.add);
+  }
+}
+
+/* Index is what elements are counted in: divisions of 32 bits are faster. */
+template <class Loop, class Index>
+__global__ void __launch_bounds__(256)
+    tn_cuda_view_loop(Loop loop, tn_cuda_view view) {
+  typedef typename Loop::type C;
+  const Index step = (Index)gridDim.x * (Index)blockDim.x;
+  Index i = (Index)blockIdx.x * (Index)blockDim.x + (Index)threadIdx.x;
+  for (; i < (Index)view.n; i += step) {
+    int64_t at[1 + Loop::n_in] = {0};
+    C x[tn_cuda_shape<Loop>::room];
+    Index left = i;
+    for (int d = view.ndim - 1; d >= 0; --d) {
+      const Index length = (Index)view.shape[d];
+      const int64_t place = (int64_t)(d > 0 ? left % length : left);
+      left /= length;
+#pragma unroll
+      for (int k = 0; k <= Loop::n_in; ++k) at[k] += place * view.stride[k][d];
+    }
+#pragma unroll
+    for (int j = 0; j < Loop::n_in; ++j) {
+      tn_cuda_reader<C> reader = {&x[j]};
+      tn_cuda_visit(view.data[1 + j], view.dtype[1 + j], at[1 + j], reader);
+    }
+    tn_cuda_writer<C> writer = {loop(x), view.add};
+    tn_cuda_visit(view.data[0], view.dtype[0], at[0], writer);
+  }
+}
+
+/* --------------------------------------------------------------------- host */
+
+/* Blocks of 256 threads for so many pieces of work: no more than keep every
+ * multiprocessor busy, as each takes further pieces. */
+static inline unsigned tn_cuda_blocks(const tn_frame *call, int64_t pieces) {
+  int processors = 0;
+  if (cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                             call->run->device_id) != cudaSuccess)
+    processors = 64;
+  const int64_t most = (int64_t)processors * 16;
+  const int64_t wanted = (pieces + 255) / 256;
+  return (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
+}
+
+static inline int32_t tn_cuda_check(const tn_frame *call, cudaError_t error) {
+  if (error == cudaSuccess) return TN_OK;
+  return TN_FAIL(call, TN_DEVICE, "CUDA: %s (%s)", cudaGetErrorString(error),
+                 cudaGetErrorName(error));
+}
+
+/* Whether all operands are dense, aligned and of one type. */
+static inline int tn_cuda_is_flat(const tn_kernel_task *task) {
+  int flat = task->walk.ndim == 1;
+  for (uint32_t k = 0; k < task->walk.n_operands; ++k)
+    flat = flat && task->walk.stride[k][0] == 1 &&
+           task->dtype[k] == task->dtype[0] &&
+           ((uintptr_t)task->walk.data[k] & 15) == 0;
+  return flat;
+}
+
+template <class Loop, class T>
+static int32_t tn_cuda_run_flat(const tn_frame *call,
+                                const tn_kernel_task *task) {
+  tn_cuda_flat flat;
+  flat.n = task->walk.size;
+  flat.add = (int)task->add;
+  for (uint32_t k = 0; k <= Loop::n_in; ++k) flat.data[k] = task->walk.data[k];
+  const unsigned blocks = tn_cuda_blocks(call, flat.n / tn_cuda_pack<T>::n + 1);
+  tn_cuda_flat_loop<Loop, T>
+      <<<blocks, 256, 0, (cudaStream_t)call->run->stream>>>(Loop(call->params),
+                                                            flat);
+  return tn_cuda_check(call, cudaGetLastError());
+}
+
+template <class Loop>
+static int32_t tn_cuda_run_view(const tn_frame *call,
+                                const tn_kernel_task *task) {
+  tn_cuda_view view;
+  const cudaStream_t stream = (cudaStream_t)call->run->stream;
+  const Loop loop(call->params);
+  memset(&view, 0, sizeof view);
+  view.n = task->walk.size;
+  view.ndim = task->walk.ndim;
+  view.add = (int)task->add;
+  for (int d = 0; d < view.ndim; ++d) view.shape[d] = task->walk.shape[d];
+  for (uint32_t k = 0; k <= Loop::n_in; ++k) {
+    view.data[k] = task->walk.data[k];
+    view.dtype[k] = task->dtype[k];
+    for (int d = 0; d < view.ndim; ++d)
+      view.stride[k][d] = task->walk.stride[k][d];
+  }
+  const unsigned blocks = tn_cuda_blocks(call, view.n);
+  if (view.n < INT32_MAX)
+    tn_cuda_view_loop<Loop, uint32_t><<<blocks, 256, 0, stream>>>(loop, view);
+  else
+    tn_cuda_view_loop<Loop, int64_t><<<blocks, 256, 0, stream>>>(loop, view);
+  return tn_cuda_check(call, cudaGetLastError());
+}
+
+/* The element types of one type to compute in that have loops of their own,
+ * where all operands have it: 0 if this is none of them. */
+template <class Loop>
+static int tn_cuda_try_flat(const tn_frame *call, const tn_kernel_task *task,
+                            int32_t *code, float) {
+  if (task->dtype[0] == TN_F32)
+    *code = tn_cuda_run_flat<Loop, float>(call, task);
+  else if (task->dtype[0] == TN_F16)
+    *code = tn_cuda_run_flat<Loop, __half>(call, task);
+  else if (task->dtype[0] == TN_BF16)
+    *code = tn_cuda_run_flat<Loop, __nv_bfloat16>(call, task);
+  else
+    return 0;
+  return 1;
+}
+
+template <class Loop, class C>
+static int tn_cuda_try_flat(const tn_frame *call, const tn_kernel_task *task,
+                            int32_t *code, C) {
+  if (task->dtype[0] != task->mode.compute) return 0;
+  *code = tn_cuda_run_flat<Loop, C>(call, task);
+  return 1;
+}
+
+/* Launches one formula over the operands of a task. [worker] */
+template <class Loop>
+static int32_t tn_cuda_run(const tn_frame *call, const tn_kernel_task *task) {
+  typedef typename Loop::type C;
+  int32_t code = TN_OK;
+  if (tn_cuda_is_flat(task) && tn_cuda_try_flat<Loop>(call, task, &code, C()))
+    return code;
+  return tn_cuda_run_view<Loop>(call, task);
+}
+
+/* One output of an element-wise operator; what is NULL is not computed in. */
+struct tn_cuda_map {
+  int32_t (*run[4])(const tn_frame *call, const tn_kernel_task *task);
+  /* f32, f64, i32, i64 */
+  uint32_t out; /* index in call->out */
+  uint32_t n_in;
+  uint32_t in[TN_KERNEL_MAX_IN]; /* indices in call->in */
+};
+
+static inline int32_t tn_cuda_map_one(const tn_frame *call,
+                                      const tn_cuda_map *map) {
+  static const tn_dtype types[] = {TN_F32, TN_F64, TN_I32, TN_I64};
+  tn_kernel_task task;
+  const tn_kernel_map operands = {{{NULL}}, {{NULL}}, map->out, 0,
+                                  {0},      {{NULL}}, {{NULL}}};
+  tn_kernel_task_init(&task, call, &operands);
+  if (task.mode.compute == TN_DTYPE_UNKNOWN)
+    return TN_FAIL(call, TN_DTYPE,
+                   "output %u is u64, in which nothing is computed", map->out);
+  tn_kernel_walk_init(&task.walk, &call->out[map->out]);
+  if (task.walk.size == 0) return TN_OK;
+  for (uint32_t i = 0; i < map->n_in; ++i) {
+    const int32_t code = tn_kernel_task_add(&task, call, map->in[i]);
+    if (code != TN_OK) return code;
+  }
+  tn_kernel_walk_begin(&task.walk);
+  for (int c = 0; c < 4; ++c)
+    if (types[c] == task.mode.compute && map->run[c] != NULL)
+      return map->run[c](call, &task);
+  return TN_FAIL(call, TN_DTYPE, "this kernel does not compute in %s",
+                 tn_kernel_compute_name(task.mode.compute));
+}
+
+static inline int32_t tn_cuda_maps(const tn_frame *call,
+                                   const tn_cuda_map *maps, uint32_t n_maps) {
+  for (uint32_t i = 0; i < call->n_out; ++i) {
+    uint32_t m = 0;
+    while (m < n_maps && maps[m].out != i) ++m;
+    if (call->req[i] == TN_REQ_NULL) continue;
+    if (m == n_maps)
+      return TN_FAIL(call, TN_UNSUPPORTED, "output %u is not computed here", i);
+    const int32_t code = tn_cuda_map_one(call, &maps[m]);
+    if (code != TN_OK) return code;
+  }
+  return TN_OK;
+}
+
+/* Launches every output that is asked for; those without a map must not be.
+ * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
+ * reads what an earlier one overwrites. TN_OK, or a code with TN_FAIL. [worker]
+ */
+static inline int32_t tn_cuda_map_run(const tn_frame *call,
+                                      const tn_cuda_map *maps,
+                                      uint32_t n_maps) {
+  int before = 0;
+  int32_t code = tn_cuda_check(call, cudaGetDevice(&before));
+  if (code != TN_OK) return code;
+  const int other = before != call->run->device_id;
+  if (other) code = tn_cuda_check(call, cudaSetDevice(call->run->device_id));
+  if (code == TN_OK) code = tn_cuda_maps(call, maps, n_maps);
+  if (other) (void)cudaSetDevice(before);
+  return code;
+}
+
+#endif /* TENON_ELEMENTWISE_CUH_ */

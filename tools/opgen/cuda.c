@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * cuda.c: the loops of an operator for CUDA, as C++: per output and type a
+ * struct that calls the formula, a table of what is launched for it, and the
+ * compute function. The rest is the business of tenon/elementwise.cuh.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "emit_kernel.h"
+
+static const char *struct_name(const kernel_pass *pass, const formula_use *use,
+                               int class_bit) {
+  return pass_format(pass, "%s_at", formula_name(pass, use, class_bit));
+}
+
+static const char *cuda_name(const kernel_pass *pass) {
+  return pass_format(pass, "%s_%s_cuda", pass->plugin->plugin->name,
+                     pass_name(pass));
+}
+
+/* "&p, x[0]" */
+static const char *arguments(const kernel_pass *pass, const formula_use *use) {
+  const char *text = use->n_params > 0 ? "&p" : "";
+  for (size_t i = 0; i < use->n_tensors; ++i)
+    text = pass_format(pass, "%s%sx[%zu]", text, *text != '\0' ? ", " : "", i);
+  return text;
+}
+
+static void add_constructor(const kernel_pass *pass, const formula_use *use,
+                            const char *name) {
+  const char *type = pass_params(pass);
+  if (use->n_params == 0) {
+    c_add(pass->c, "  explicit %s(const void *) {}\n", name);
+    return;
+  }
+  const char *first =
+      pass_format(pass, "  explicit %s(const void *params)", name);
+  const char *second = pass_format(pass, ": p(*(const %s *)params) {}", type);
+  const bool one_line = strlen(first) + 1 + strlen(second) <= C_PAGE;
+  c_add(pass->c, "%s%s%s\n", first, one_line ? " " : "\n      ", second);
+}
+
+static void add_struct(const kernel_pass *pass, const formula_use *use,
+                       int class_bit) {
+  const char *name = struct_name(pass, use, class_bit);
+  const char *type = class_type(class_bit);
+  c_add(pass->c,
+        "struct %s {\n"
+        "  typedef %s type;\n"
+        "  enum { n_in = %zu };\n",
+        name, type, use->n_tensors);
+  if (use->n_params > 0) c_add(pass->c, "  %s p;\n", pass_params(pass));
+  add_constructor(pass, use, name);
+  c_add(pass->c, "  __device__ %s operator()(const %s *%s) const {\n", type,
+        type, use->n_tensors > 0 ? "x" : "");
+  c_function_head(
+      pass->c, &(c_function){"    return ", formula_name(pass, use, class_bit),
+                             arguments(pass, use), ";"});
+  c_add(pass->c, "  }\n};\n\n");
+}
+
+/* ---------------------------------------------------------------- the tables
+ */
+
+static void add_map(const kernel_pass *pass, const formula_use *use) {
+  c_file *c = pass->c;
+  c_add(c, "    {\n        {\n");
+  for (const int *bit = formula_classes; *bit != 0; ++bit)
+    if (use->classes & *bit)
+      c_add(c, "            tn_cuda_run<%s>,\n", struct_name(pass, use, *bit));
+    else
+      c_add(c, "            NULL,\n");
+  c_add(c, "        },\n        %" PRIu32 ",\n        %zu,\n        {",
+        use->formula->index, use->n_tensors);
+  for (size_t i = 0; i < use->n_tensors; ++i)
+    c_add(c, "%s%" PRIu32, i ? ", " : "", formula_place(pass, use->tensors[i]));
+  c_add(c, "%s},\n    },\n", use->n_tensors > 0 ? "" : "0");
+}
+
+static void add_pass(const kernel_pass *pass) {
+  formula_use *uses = tn__arena_alloc(pass->arena, pass->n * sizeof *uses);
+  if (uses == NULL) {
+    pass->c->text.failed = true;
+    return;
+  }
+  for (size_t i = 0; i < pass->n; ++i) {
+    if (!formula_use_init(pass, &pass->formulas[i], &uses[i])) return;
+    formula_comment(pass, &uses[i]);
+    for (const int *bit = formula_classes; *bit != 0; ++bit)
+      if (uses[i].classes & *bit) add_struct(pass, &uses[i], *bit);
+  }
+  c_add(pass->c, "static const tn_cuda_map %s_maps[] = {\n", pass_name(pass));
+  for (size_t i = 0; i < pass->n; ++i) add_map(pass, &uses[i]);
+  c_add(pass->c, "};\n\n");
+  c_function_head(pass->c, &(c_function){"int32_t ", cuda_name(pass),
+                                         "const tn_frame *call", " {"});
+  c_add(pass->c, "  return tn_cuda_map_run(call, %s_maps, %zu);\n}\n\n",
+        pass_name(pass), pass->n);
+}
+
+static void add_prototype(const kernel_pass *pass) {
+  c_function_head(pass->c, &(c_function){"int32_t ", cuda_name(pass),
+                                         "const tn_frame *call", ";"});
+}
+
+void emit_cuda_kernels(tn__buf *out, const tnm_plugin *plugin,
+                       const tnm_operator *op) {
+  each_pass(out, plugin, op, add_pass);
+}
+
+void emit_cuda_prototypes(tn__buf *out, const tnm_plugin *plugin,
+                          const tnm_operator *op) {
+  each_pass(out, plugin, op, add_prototype);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * emit_cuda.c: the companion of a plugin, <plugin>.cuda.so: a plugin of its own
+ * whose kernels compute the formulas of this one's operators on CUDA devices.
+ * <stem>.gen.cu holds the loops of a manifest, cuda.gen.c the tables, the entry
+ * and the note, cuda.gen.h what they share.
+ */
+#include <string.h>
+
+#include "emit.h"
+#include "emit_kernel.h"
+
+/* Whether a written kernel for CUDA stands in the manifest already. */
+static bool is_written(const tnm_operator *op) {
+  for (size_t i = 0; i < op->n_kernels; ++i) {
+    const tn_kernel *table = op->kernels[i].forward ? op->kernels[i].forward
+                                                    : op->kernels[i].backward;
+    if (table->device_type == TN_DEVICE_CUDA) return true;
+  }
+  return false;
+}
+
+bool has_cuda(const tnm_operator *op) {
+  return emits_formulas(op) && !is_written(op);
+}
+
+bool stem_has_cuda(const emit *e, const char *stem) {
+  for (size_t i = 0; i < e->plugin->n_operators; ++i) {
+    const tnm_operator *op = &e->plugin->operators[i];
+    if (strcmp(op->stem, stem) == 0 && has_cuda(op)) return true;
+  }
+  return false;
+}
+
+/* --------------------------------------------------------------- the companion
+ */
+
+/* Zeroed memory of the arena; NULL once it has run out. */
+static void *make(emit *e, size_t bytes) {
+  void *memory = tn__arena_alloc(e->arena, bytes + 1);
+  if (memory != NULL) memset(memory, 0, bytes);
+  return memory;
+}
+
+/* "elemwise.quadratic.cuda" of "elemwise.quadratic.cpu". */
+static const char *cuda_id(emit *e, const char *id) {
+  const char *device = strstr(id, ".cpu");
+  const size_t n = device != NULL ? (size_t)(device - id) : strlen(id);
+  return name_format(e, "%.*s.cuda", (int)n, id);
+}
+
+static const tn_kernel *cuda_kernel(emit *e, const tn_kernel *cpu) {
+  tn_kernel *kernel = cpu != NULL ? make(e, sizeof *kernel) : NULL;
+  if (kernel == NULL) return NULL;
+  *kernel = *cpu;
+  kernel->flags |= TN_KERNEL_ASYNC | TN_KERNEL_CAPTURABLE;
+  kernel->device_type = TN_DEVICE_CUDA;
+  kernel->id = cuda_id(e, cpu->id);
+  return kernel;
+}
+
+static void fill_operator(emit *e, const tnm_operator *from, tnm_operator *to) {
+  tn_target *target = make(e, sizeof *target);
+  if (target == NULL) return;
+  *target = (tn_target){.struct_size = sizeof *target,
+                        .params_size = from->op->params_size,
+                        .n_params = from->op->n_params,
+                        .op = name_operator(e, from).full,
+                        .params = from->op->params};
+  *to = (tnm_operator){
+      .file = from->file,
+      .stem = from->stem,
+      .target = target,
+      .target_op = from->op,
+      .generated = cuda_kernel(e, from->generated),
+      .generated_backward = cuda_kernel(e, from->generated_backward),
+      .pos = from->pos};
+}
+
+/* The lists of the companion's tables. */
+static void fill_tables(const tnm_plugin *model, tn_plugin *tables,
+                        const tn_kernel **kernels, const tn_target **targets) {
+  tables->kernels = kernels;
+  tables->targets = targets;
+  for (size_t i = 0; i < model->n_operators; ++i) {
+    const tnm_operator *op = &model->operators[i];
+    targets[tables->n_targets++] = op->target;
+    if (op->generated != NULL) kernels[tables->n_kernels++] = op->generated;
+    if (op->generated_backward != NULL)
+      kernels[tables->n_kernels++] = op->generated_backward;
+  }
+}
+
+static uint64_t hash_of(const emit *e, const tn_plugin *tables) {
+  tn__buf bytes;
+  tn__buf_init(&bytes, e->env);
+  tn__tables_encode(tables, &bytes);
+  const uint64_t hash = bytes.n > 0 ? tn__hash(bytes.s, bytes.n) : 0;
+  tn__buf_deinit(&bytes);
+  return hash;
+}
+
+const tnm_plugin *cuda_companion(emit *e) {
+  const tnm_plugin *from = e->plugin;
+  const size_t n = from->n_operators;
+  tnm_plugin *model = make(e, sizeof *model);
+  tn_plugin *tables = make(e, sizeof *tables);
+  tnm_operator *operators = make(e, n * sizeof *operators);
+  const tn_kernel **kernels = make(e, 2 * n * sizeof *kernels);
+  const tn_target **targets = make(e, n * sizeof *targets);
+  if (e->arena->failed) return NULL;
+  *tables = *from->plugin;
+  tables->name = name_format(e, "%s_cuda", from->plugin->name);
+  tables->summary = name_format(e, "CUDA kernels of %s", from->plugin->name);
+  tables->flags &= ~(uint32_t)TN_PLUGIN_UNLOADABLE;
+  tables->n_operators = tables->n_kernels = tables->n_targets = 0;
+  tables->operators = NULL;
+  model->plugin = tables;
+  model->operators = operators;
+  for (size_t i = 0; i < n; ++i)
+    if (has_cuda(&from->operators[i]))
+      fill_operator(e, &from->operators[i], &operators[model->n_operators++]);
+  fill_tables(model, tables, kernels, targets);
+  if (e->arena->failed) return NULL;
+  tables->manifest_hash = hash_of(e, tables);
+  return model;
+}
+
+/* ------------------------------------------------------------------- files */
+
+void emit_cuda_source(emit *e, const char *stem) {
+  emit_banner(e, name_format(e, "%s.gen.cu", stem), stem);
+  c_add(&e->c,
+        "#include \"%s.formula.gen.h\"\n\n"
+        "#include <tenon/elementwise.cuh>\n\n"
+        "#include \"cuda.gen.h\"\n",
+        stem);
+  for (size_t i = 0; i < e->plugin->n_operators; ++i) {
+    const tnm_operator *op = &e->plugin->operators[i];
+    if (strcmp(op->stem, stem) != 0 || !has_cuda(op)) continue;
+    c_section(&e->c, name_operator(e, op).full);
+    emit_cuda_kernels(&e->c.text, e->plugin, op);
+  }
+  c_end(&e->c);
+}
+
+void emit_cuda_header(emit *e) {
+  const char *guard = name_format(
+      e, "%s_CUDA_GEN_H_", name_identifier(e, e->plugin->plugin->name, true));
+  emit_banner(e, "cuda.gen.h", "plugin");
+  c_add(&e->c, "#ifndef %s\n#define %s\n\n", guard, guard);
+  emit_include(e);
+  c_add(&e->c, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+  for (size_t i = 0; i < e->plugin->n_operators; ++i)
+    if (has_cuda(&e->plugin->operators[i]))
+      emit_cuda_prototypes(&e->c.text, e->plugin, &e->plugin->operators[i]);
+  c_add(&e->c, "\n#ifdef __cplusplus\n}\n#endif\n#endif /* %s */\n", guard);
+}
+
+/* The table of one kernel, and the function behind it. */
+static void emit_one(emit *e, const char *plugin, const tnm_operator *from,
+                     const tn_kernel *kernel) {
+  tn__buf name;
+  if (kernel == NULL) return;
+  tn__buf_init(&name, e->env);
+  emit_kernel_name(&name, from, kernel->pass);
+  emit_kernel_table(
+      e, kernel, NULL,
+      name_format(e, "%s_%s_cuda", plugin, name.s != NULL ? name.s : ""));
+  e->c.text.failed |= name.failed;
+  tn__buf_deinit(&name);
+}
+
+void emit_cuda_plugin(emit *e) {
+  const tnm_plugin *from = e->plugin;
+  const tnm_plugin *companion = cuda_companion(e);
+  size_t k = 0;
+  if (companion == NULL) return;
+  e->plugin = companion;
+  emit_banner(e, "cuda.gen.c", "plugin");
+  c_add(&e->c, "#include \"cuda.gen.h\"\n\n#include <tenon/note.h>\n\n");
+  emit_plugin_includes(e);
+  for (size_t i = 0; i < from->n_operators; ++i) {
+    const tnm_operator *op = &from->operators[i];
+    if (!has_cuda(op)) continue;
+    const tnm_operator *added = &companion->operators[k++];
+    c_section(&e->c, name_operator(e, added).full);
+    emit_target(e, added);
+    c_add(&e->c, "\n");
+    emit_one(e, from->plugin->name, op, added->generated);
+    emit_one(e, from->plugin->name, op, added->generated_backward);
+  }
+  c_section(&e->c, companion->plugin->name);
+  emit_plugin_tables(e);
+  e->plugin = from;
+}

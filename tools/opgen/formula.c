@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * formula.c: formulas as functions: what each reads, in which types calls of
+ * it compute, what generated code calls it, and the functions themselves.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "emit_kernel.h"
+
+const int formula_classes[] = {TNM_CLASS_F32, TNM_CLASS_F64, TNM_CLASS_I32,
+                               TNM_CLASS_I64, 0};
+
+const char *class_type(int class_bit) {
+  switch (class_bit) {
+    case TNM_CLASS_F32:
+      return "float";
+    case TNM_CLASS_F64:
+      return "double";
+    case TNM_CLASS_I32:
+      return "int32_t";
+    default:
+      return "int64_t";
+  }
+}
+
+/* ------------------------------------------------------------------- names */
+
+const char *pass_format(const kernel_pass *pass, const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  const int n = vsnprintf(NULL, 0, format, args);
+  va_end(args);
+  char *text = n < 0 ? NULL : tn__arena_alloc(pass->arena, (size_t)n + 1);
+  if (text != NULL) (void)vsnprintf(text, (size_t)n + 1, format, again);
+  va_end(again);
+  if (text == NULL) pass->c->text.failed = true;
+  return text != NULL ? text : "";
+}
+
+/* "quadratic", "quadratic_v2": operators of later interfaces may stand beside
+ * earlier ones. */
+static void add_operator(tn__buf *out, const tnm_operator *op) {
+  tn__buf_add(out, "%s", op->op->name);
+  if (op->op->interface > 1) tn__buf_add(out, "_v%" PRIu32, op->op->interface);
+}
+
+void emit_kernel_name(tn__buf *out, const tnm_operator *op, uint32_t pass) {
+  add_operator(out, op);
+  tn__buf_add(out, "_%s", pass == TN_PASS_BACKWARD ? "backward" : "forward");
+}
+
+void emit_cuda_name(tn__buf *out, const tnm_plugin *plugin,
+                    const tnm_operator *op, uint32_t pass) {
+  tn__buf_add(out, "%s_", plugin->plugin->name);
+  emit_kernel_name(out, op, pass);
+  tn__buf_add(out, "_cuda");
+}
+
+/* The text of a buffer in the pass's arena. */
+static const char *keep(const kernel_pass *pass, tn__buf *buf) {
+  const char *text = pass_format(pass, "%s", buf->s != NULL ? buf->s : "");
+  pass->c->text.failed |= buf->failed;
+  tn__buf_deinit(buf);
+  return text;
+}
+
+static const char *operator_name(const kernel_pass *pass) {
+  tn__buf buf;
+  tn__buf_init(&buf, pass->arena->env);
+  add_operator(&buf, pass->op);
+  return keep(pass, &buf);
+}
+
+const char *pass_name(const kernel_pass *pass) {
+  return pass_format(pass, "%s_%s", operator_name(pass),
+                     pass->pass == TN_PASS_BACKWARD ? "backward" : "forward");
+}
+
+const char *pass_params(const kernel_pass *pass) {
+  return pass_format(pass, "%s_%s_params", pass->plugin->plugin->name,
+                     operator_name(pass));
+}
+
+/* What a formula sets: an output, or the gradient of an input. */
+static const tn_arg *target_arg(const kernel_pass *pass,
+                                const tnm_formula *formula) {
+  return pass->pass == TN_PASS_BACKWARD ? pass->op->op->inputs[formula->index]
+                                        : pass->op->op->outputs[formula->index];
+}
+
+const char *formula_name(const kernel_pass *pass, const formula_use *use,
+                         int class_bit) {
+  return pass_format(pass, "%s%s_%s_%s", operator_name(pass),
+                     pass->pass == TN_PASS_BACKWARD ? "_backward" : "",
+                     target_arg(pass, use->formula)->name,
+                     tnm_class_name(class_bit));
+}
+
+/* Names that generated code uses itself. Those of manifests are in lower case,
+ * so a capital letter makes them different from all others. */
+static bool is_taken(const char *name) {
+  static const char *const taken[] = {"i", "p", "x", "block", "params"};
+  if (strncmp(name, "grad_", 5) == 0) return true;
+  if (name[0] == 't' && name[1] != '\0' &&
+      strspn(name + 1, "0123456789") == strlen(name + 1))
+    return true;
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; ++i)
+    if (strcmp(taken[i], name) == 0) return true;
+  return false;
+}
+
+const char *formula_variable(const kernel_pass *pass, const tnm_expr *name) {
+  if (name->kind == TNM_GRAD) return pass_format(pass, "grad_%s", name->text);
+  return pass_format(pass, "%s%s", name->text,
+                     is_taken(name->text) ? "_V" : "");
+}
+
+uint32_t formula_place(const kernel_pass *pass, const tnm_expr *tensor) {
+  const tn_op *op = pass->op->op;
+  if (pass->pass == TN_PASS_FORWARD || tensor->kind == TNM_GRAD)
+    return tensor->index;
+  if (tensor->kind == TNM_INPUT) return op->n_outputs + tensor->index;
+  return op->n_outputs + op->n_inputs + tensor->index;
+}
+
+void formula_comment(const kernel_pass *pass, const formula_use *use) {
+  c_comment(
+      pass->c, 0,
+      pass_format(pass, "%s:%" PRIu32 ": %s%s = %s", pass->op->file,
+                  use->formula->pos.line,
+                  pass->pass == TN_PASS_BACKWARD ? "grad." : "",
+                  target_arg(pass, use->formula)->name, use->formula->text));
+}
+
+bool emits_formulas(const tnm_operator *op) {
+  return op->n_forward > 0 || op->n_backward > 0;
+}
+
+/* ----------------------------------------------------------- what is read */
+
+/* Adds a name to a list unless it is there. */
+static void collect(const tnm_expr **list, size_t *n, const tnm_expr *name) {
+  for (size_t i = 0; i < *n; ++i)
+    if (list[i]->kind == name->kind && list[i]->index == name->index) return;
+  list[(*n)++] = name;
+}
+
+static void collect_all(const tnm_expr *expr, formula_use *use) {
+  if (expr->kind == TNM_PARAM)
+    collect(use->params, &use->n_params, expr);
+  else if (expr->kind == TNM_INPUT || expr->kind == TNM_OUTPUT ||
+           expr->kind == TNM_GRAD)
+    collect(use->tensors, &use->n_tensors, expr);
+  for (uint32_t i = 0; i < expr->n_args; ++i) collect_all(expr->args[i], use);
+}
+
+/* ----------------------------------------------------- types to compute in */
+
+/* The classes of the types that an operand may have. */
+static int classes_of(const tn_op *op, const tn_arg *arg) {
+  static const tn_dtype types[] = {TN_F16,  TN_BF16, TN_F32, TN_F64,
+                                   TN_BOOL, TN_I8,   TN_I16, TN_I32,
+                                   TN_I64,  TN_U8,   TN_U16, TN_U32};
+  uint64_t allowed = ~0ull;
+  int classes = 0;
+  if (arg->dtype_param == TN_NONE)
+    allowed = arg->dtype_var != TN_NONE
+                  ? op->dtype_vars[arg->dtype_var]->allowed
+                  : tn__dtype_bit(arg->dtype);
+  for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
+    if (allowed & tn__dtype_bit(types[i])) classes |= tnm_class_of(types[i]);
+  return classes;
+}
+
+/* Every class of one set joined with every one of another. */
+static int join_sets(int a, int b) {
+  int joined = 0;
+  for (int i = TNM_CLASS_F32; i <= TNM_CLASS_I64; i <<= 1)
+    for (int k = TNM_CLASS_F32; k <= TNM_CLASS_I64; k <<= 1)
+      if (a & i && b & k) joined |= tnm_class_join(i, k);
+  return joined;
+}
+
+static bool same_type(const tn_arg *a, const tn_arg *b) {
+  if (a->dtype_param != b->dtype_param || a->dtype_var != b->dtype_var)
+    return false;
+  return a->dtype_param != TN_NONE || a->dtype_var != TN_NONE ||
+         a->dtype == b->dtype;
+}
+
+static const tn_arg *tensor_arg(const tn_op *op, const tnm_expr *tensor) {
+  return tensor->kind == TNM_INPUT ? op->inputs[tensor->index]
+                                   : op->outputs[tensor->index];
+}
+
+/* The classes that the types of the operands can lead to. Those that share a
+ * type variable always have one type. */
+static int classes_of_types(const kernel_pass *pass, const formula_use *use) {
+  const tn_op *op = pass->op->op;
+  const tn_arg *target = target_arg(pass, use->formula);
+  int classes = classes_of(op, target);
+  for (size_t i = 0; i < use->n_tensors; ++i) {
+    const tn_arg *arg = tensor_arg(op, use->tensors[i]);
+    bool known = same_type(arg, target);
+    for (size_t k = 0; k < i; ++k)
+      known = known || same_type(arg, tensor_arg(op, use->tensors[k]));
+    if (!known) classes = join_sets(classes, classes_of(op, arg));
+  }
+  return classes;
+}
+
+/* Whether an exponent lets a power be taken of integers. */
+static bool is_whole(const tnm_expr *expr) {
+  return expr->kind == TNM_NUMBER && expr->number == floor(expr->number);
+}
+
+/* The classes in which a formula is defined. */
+static int classes_of_formula(const tnm_expr *expr) {
+  int classes = TNM_CLASS_ALL;
+  if (expr->kind == TNM_NUMBER && !is_whole(expr)) classes = TNM_CLASS_FLOATS;
+  if (expr->kind == TNM_CALL)
+    classes = (int)tnm_function_at(expr->index)->classes;
+  const bool is_power = (expr->kind == TNM_BINARY && expr->op == '^') ||
+                        (expr->kind == TNM_CALL && expr->index == TNM_F_POW);
+  if (is_power && !is_whole(expr->args[1])) classes = TNM_CLASS_FLOATS;
+  for (uint32_t i = 0; i < expr->n_args; ++i)
+    classes &= classes_of_formula(expr->args[i]);
+  return classes;
+}
+
+static size_t count_nodes(const tnm_expr *expr) {
+  size_t n = 1;
+  for (uint32_t i = 0; i < expr->n_args; ++i) n += count_nodes(expr->args[i]);
+  return n;
+}
+
+bool formula_use_init(const kernel_pass *pass, const tnm_formula *formula,
+                      formula_use *use) {
+  const size_t n = count_nodes(formula->expr);
+  *use = (formula_use){.formula = formula};
+  use->tensors = tn__arena_alloc(pass->arena, n * sizeof *use->tensors);
+  use->params = tn__arena_alloc(pass->arena, n * sizeof *use->params);
+  if (!use->tensors || !use->params) {
+    pass->c->text.failed = true;
+    return false;
+  }
+  collect_all(formula->expr, use);
+  use->classes =
+      classes_of_types(pass, use) & classes_of_formula(formula->expr);
+  const tnm_expr as_name = {
+      .kind = pass->pass == TN_PASS_BACKWARD ? TNM_GRAD : TNM_OUTPUT,
+      .text = target_arg(pass, formula)->name};
+  use->target = formula_variable(pass, &as_name);
+  return true;
+}
+
+void each_pass(tn__buf *out, const tnm_plugin *plugin, const tnm_operator *op,
+               void (*add)(const kernel_pass *pass)) {
+  tn__arena arena;
+  c_file c;
+  tn__arena_init(&arena, out->env);
+  c_init(&c, out->env);
+  const kernel_pass passes[] = {
+      {&c, &arena, plugin, op, TN_PASS_FORWARD, op->forward, op->n_forward},
+      {&c, &arena, plugin, op, TN_PASS_BACKWARD, op->backward, op->n_backward}};
+  for (size_t i = 0; i < 2; ++i)
+    if (passes[i].n > 0) add(&passes[i]);
+  if (c.text.failed)
+    out->failed = true;
+  else if (c.text.n > 0)
+    tn__buf_bytes(out, c.text.s, c.text.n);
+  c_deinit(&c);
+  tn__arena_deinit(&arena);
+}
+
+/* --------------------------------------------------------------- functions */
+
+/* "const elemwise_quadratic_params *p, float data" */
+static const char *parameters(const kernel_pass *pass, const formula_use *use,
+                              int class_bit) {
+  tn__buf buf;
+  tn__buf_init(&buf, pass->arena->env);
+  if (use->n_params > 0) tn__buf_add(&buf, "const %s *p", pass_params(pass));
+  for (size_t i = 0; i < use->n_tensors; ++i)
+    tn__buf_add(&buf, "%s%s %s", buf.n > 0 ? ", " : "", class_type(class_bit),
+                formula_variable(pass, use->tensors[i]));
+  if (buf.n == 0) tn__buf_add(&buf, "void");
+  return keep(pass, &buf);
+}
+
+static const char *field_type(const tn_field *field) {
+  switch (field->type) {
+    case TN_FIELD_FLOAT:
+      return "double";
+    case TN_FIELD_INT:
+      return "int64_t";
+    case TN_FIELD_DTYPE:
+      return "uint32_t";
+    default:
+      return "int32_t";
+  }
+}
+
+static void add_params(const kernel_pass *pass, const formula_use *use,
+                       int class_bit) {
+  const char *type = class_type(class_bit);
+  for (size_t i = 0; i < use->n_params; ++i) {
+    const tnm_expr *param = use->params[i];
+    const tn_field *field = pass->op->op->params[param->index];
+    const char *name = formula_variable(pass, param);
+    if (strcmp(field_type(field), type) == 0)
+      c_add(pass->c, "  const %s %s = p->%s;\n", type, name, field->name);
+    else
+      c_add(pass->c, "  const %s %s = (%s)p->%s;\n", type, name, type,
+            field->name);
+  }
+}
+
+static void add_function(const kernel_pass *pass, const formula_use *use,
+                         int class_bit) {
+  c_function_head(
+      pass->c,
+      &(c_function){pass_format(pass, "TN_MATH_FN %s ", class_type(class_bit)),
+                    formula_name(pass, use, class_bit),
+                    parameters(pass, use, class_bit), " {"});
+  add_params(pass, use, class_bit);
+  emit_formula(pass, use->formula->expr, class_bit);
+  c_add(pass->c, "}\n\n");
+}
+
+static void add_functions(const kernel_pass *pass) {
+  for (size_t i = 0; i < pass->n; ++i) {
+    formula_use use;
+    if (!formula_use_init(pass, &pass->formulas[i], &use)) return;
+    formula_comment(pass, &use);
+    for (const int *bit = formula_classes; *bit != 0; ++bit)
+      if (use.classes & *bit) add_function(pass, &use, *bit);
+  }
+}
+
+void emit_formulas(tn__buf *out, const tnm_plugin *plugin,
+                   const tnm_operator *op) {
+  each_pass(out, plugin, op, add_functions);
+}
