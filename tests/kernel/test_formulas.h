@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_formulas.h: what formulas.py writes for test_formulas: a formula as
+ * plain C, element by element, and as the loops of the CPU.
+ */
+#ifndef TEST_FORMULAS_H_
+#define TEST_FORMULAS_H_
+
+#include "tenon/kernel.h"
+
+typedef void plain_formula(int64_t n, void *out, const void *const *in);
+
+typedef struct formula_case {
+  const char *name; /* "quadratic_out_f32" */
+  tn_dtype compute;
+  size_t n_in;
+  const void *params;
+  plain_formula *plain;
+  tn_kernel_bodies loop;
+} formula_case;
+
+extern const formula_case formula_cases[];
+extern const size_t n_formula_cases;
+
+#endif /* TEST_FORMULAS_H_ */
