@@ -86,6 +86,8 @@ enum {                 /* tnm_expr.kind */
  * prefix or power operators: what the parser takes, and what is derived. */
 #define TNM_EXPR_MAX_NODES 1024
 #define TNM_EXPR_MAX_DEPTH 64
+/* Most tensors that one formula may read; tenon/kernel.h has room for them. */
+#define TNM_EXPR_MAX_TENSORS 15
 
 /* One node. Constant once built, and in the arena of who built it; nodes may be
  * shared, so an expression is a directed graph without cycles. */

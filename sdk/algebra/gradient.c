@@ -172,9 +172,21 @@ static int status_of(const terms *set) {
   return set->full ? TNM_DERIVE_LONG : TNM_DERIVED;
 }
 
+/* Different tensors that a term reads. */
+static unsigned count_tensors(const gradient *g, const term *t) {
+  if (t->memo->seen_by == g->walk) return 0;
+  t->memo->seen_by = g->walk;
+  unsigned n = t->kind == TERM_LEAF && t->leaf->kind != TNM_PARAM ? 1 : 0;
+  for (uint32_t i = 0; i < t->n; ++i) n += count_tensors(g, t->args[i]);
+  return n;
+}
+
 static int write_all(gradient *g, const tnm_expr **out) {
   for (uint32_t i = 0; i < g->d->n_inputs; ++i) {
     if (g->chosen[i] == NULL) continue;
+    ++g->walk;
+    if (count_tensors(g, g->chosen[i]) > TNM_EXPR_MAX_TENSORS)
+      return TNM_DERIVE_LONG;
     out[i] = tnm_term_write(&g->set, g->chosen[i]);
     if (out[i] == NULL || !tnm_terms_ok(&g->set)) return status_of(&g->set);
     if (!tnm_expr_is_short(out[i])) return TNM_DERIVE_LONG;

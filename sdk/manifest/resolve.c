@@ -6,14 +6,12 @@
 
 #include "expr.h"
 
-/* Most tensors that one formula may read; tenon/kernel.h has room for them. */
-#define MAX_TENSORS 15
-
 /* What a resolution needs all the way down. */
 typedef struct resolver {
   const tnm_source *source;
   const tnm_scope *scope;
-  uint32_t seen[MAX_TENSORS]; /* kind and index of every tensor so far */
+  uint32_t
+      seen[TNM_EXPR_MAX_TENSORS]; /* kind and index of every tensor so far */
   uint32_t n_seen;
   bool failed;
 } resolver;
@@ -63,14 +61,14 @@ static void count_tensor(resolver *r, const tnm_expr *expr) {
   uint32_t key = expr->index * 16 + (uint32_t)expr->kind;
   for (uint32_t i = 0; i < r->n_seen; ++i)
     if (r->seen[i] == key) return;
-  if (r->n_seen < MAX_TENSORS) {
+  if (r->n_seen < TNM_EXPR_MAX_TENSORS) {
     r->seen[r->n_seen++] = key;
     return;
   }
   tnm_diag_spec spec = {"E0040", expr->pos, "one too many"};
-  size_t id =
-      tnm_diag(r->source->diags, &spec,
-               "formula reads more than %d different tensors", MAX_TENSORS);
+  size_t id = tnm_diag(r->source->diags, &spec,
+                       "formula reads more than %d different tensors",
+                       TNM_EXPR_MAX_TENSORS);
   tnm_diag_help(r->source->diags, id,
                 "a kernel of your own may read any number");
   r->failed = true;

@@ -567,6 +567,31 @@ Test(memory, memory_may_run_out_for_good) {
   starve(&(starved){derived, read_derived}, true);
 }
 
+/* The gradient of the gradient by its head would read sixteen tensors. */
+Test(plugin, a_gradient_of_too_many_tensors_is_left_out_with_a_reason) {
+  static const memory_file files[] = {
+      {"p/plugin.yaml", PLUGIN("p", "op.yaml")},
+      {"p/op.yaml",
+       "opgen: 1\nop: eight\nsummary: Product\ndtypes: {T: [f32]}\n"
+       "inputs: [{name: a, dtype: T}, {name: b, dtype: T, shape: a}, "
+       "{name: c, dtype: T, shape: a}, {name: d, dtype: T, shape: a}, "
+       "{name: e, dtype: T, shape: a}, {name: f, dtype: T, shape: a}, "
+       "{name: g, dtype: T, shape: a}, {name: h, dtype: T, shape: a}]\n"
+       "outputs: [{name: out, dtype: T, shape: a}]\n"
+       "forward: {out: a*b*c*d*e*f*g*h}\ngradient: auto\n"},
+      {NULL, NULL}};
+  tnm_plugin *p;
+  free(memory_read(memory_env(files), "p", TNM_HUMAN, &p));
+  cr_assert_not_null(p);
+  cr_assert_eq(p->plugin->n_operators, 2);
+  cr_expect_eq(p->operators[0].n_backward, 8);
+  cr_expect_eq(p->operators[1].n_backward, 0);
+  const tn_gradient *g = p->operators[1].op->gradient;
+  cr_assert_eq(g->kind, TN_GRADIENT_NONE);
+  cr_expect_str_eq(g->why, "its formula is longer than a formula may be");
+  tnm_plugin_release(p);
+}
+
 Test(plugin, operators_of_second_order_come_behind_all_others) {
   static const memory_file files[] = {
       {"p/plugin.yaml", PLUGIN("p", "op.yaml")},
