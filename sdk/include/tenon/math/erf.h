@@ -49,7 +49,7 @@ TN_MATH_FN double tn_math_erfc_short(double a, double square) {
   q = q * a + 0x1.71eedfbd836c4p+1;
   q = q * a + 0x1.47e6213ec73a0p+1;
   q = q * a + 1;
-  return tn_math_exp_short(-square) * p / q;
+  return tn_math_divide_short(tn_math_exp_short(-square) * p, q);
 }
 
 TN_MATH_FN float tn_math_erfc_f32(float x) {
@@ -60,12 +60,24 @@ TN_MATH_FN float tn_math_erfc_f32(float x) {
   return (float)(x < 0 ? mirrored : y);
 }
 
-/* x - |x|*erfc(|x|/sqrt(2))/2, without x where that is negative. */
+/* x less |x|*erfc(|x|/sqrt(2))/2, or that alone where x is negative. It is
+ * exp(-x^2/2) times a rational function. */
 TN_MATH_FN float tn_math_gelu_f32(float x) {
   const float magnitude = tn_math_abs_f32(x);
-  const double a = (double)(magnitude > 15.0f ? 15.0f : magnitude);
-  const double y = tn_math_erfc_short(a * 0x1.6a09e667f3bcdp-1, a * a * 0.5);
-  const double tail = 0.5 * a * y;
+  const double a = (double)(magnitude > 14.5f ? 14.5f : magnitude);
+  double p = 0x1.0bc44ep-8;
+  p = p * a + 0x1.4b4f4cp-5;
+  p = p * a + 0x1.762830p-3;
+  p = p * a + 0x1.c01a2cp-2;
+  p = p * a + 0x1.000000p-1;
+  double q = 0x1.4f9788p-7;
+  q = q * a + 0x1.9f431cp-4;
+  q = q * a + 0x1.df447ep-2;
+  q = q * a + 0x1.3347a8p+0;
+  q = q * a + 0x1.ac4f44p+0;
+  q = q * a + 1;
+  const double e = tn_math_exp_short(-0.5 * a * a);
+  const double tail = tn_math_divide_short(e * p * a, q);
   const double positive = (double)x - tail;
   return (float)(x < 0 ? -tail : positive);
 }

@@ -26,12 +26,10 @@ TN_MATH_FN double tn_math_expm1_short(double x, double *scale) {
   return p * r;
 }
 
-/* exp(x), in double but to about 2^-37; x is taken to be within +-200. */
+/* exp(x), likewise. */
 TN_MATH_FN double tn_math_exp_short(double x) {
   double scale;
-  const double above = x < -200 ? -200 : x;
-  const double within = above > 200 ? 200 : above;
-  const double q = tn_math_expm1_short(within, &scale);
+  const double q = tn_math_expm1_short(x, &scale);
   return scale * q + scale;
 }
 
@@ -65,27 +63,32 @@ TN_MATH_FN float tn_math_expm1_f32(float x) {
   return x == 0 ? x : y;
 }
 
+/* exp(r) - 1 for |r| up to ln(2)/2, and what r lacks. */
+TN_MATH_FN float tn_math_expm1_series(float r, float low) {
+  float p = 0x1.6ac6dcp-10f;
+  p = p * r + 0x1.123ddcp-7f;
+  p = p * r + 0x1.555858p-5f;
+  p = p * r + 0x1.55548cp-3f;
+  p = p * r + 0x1.fffffcp-2f;
+  return r + (p * (r * r) + low);
+}
+
+/* With e = exp(-|x|) it is 1/(1 + e) or e/(1 + e). */
 TN_MATH_FN float tn_math_sigmoid_f32(float x) {
-  /* 1/(1 + p*2^2m) as 2^-m/(2^-m + p*2^m), so that neither overflows. */
-  const float above = x < -105.0f ? -105.0f : x;
-  const float within = above > 105.0f ? 105.0f : above;
-  const float magic = 0x1.8p23f + 127;
-  const float shifted = within * -0x1.715476p-1f + magic;
-  const float m = shifted - magic;
-  const float high = m * -0x1.62e4p+0f - within;
-  const float r = high - m * 0x1.7f7d1cp-19f;
-  const uint32_t bits = tn_math_bits_f32(shifted);
-  const float up = tn_math_from_bits_f32(bits << 23);
-  const float down = tn_math_from_bits_f32((254u - bits) << 23);
-  float p = 0x1.9bf64ep-13f;
-  p = p * r + 0x1.71c8d8p-10f;
-  p = p * r + 0x1.1126acp-7f;
-  p = p * r + 0x1.5549cep-5f;
-  p = p * r + 0x1.555512p-3f;
-  p = p * r + 0x1.00000cp-1f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  return down / (p * up + down);
+  const float a = tn_math_abs_f32(x);
+  const float within = a > 105.0f ? 105.0f : a;
+  const float magic = 0x1.8p23f + 127 + 64;
+  const float shifted = within * -0x1.715476p+0f + magic;
+  const float n = shifted - magic;
+  const float high = n * -0x1.62e4p-1f - within;
+  const float r = high - n * 0x1.7f7d1cp-20f;
+  const float scale = tn_math_from_bits_f32(tn_math_bits_f32(shifted) << 23);
+  const float e = (1.0f + tn_math_expm1_series(r, 0)) * scale * 0x1p-64f;
+  const float top = x < 0 ? e : 1.0f;
+  const float whole = 1.0f + e;
+  const float lost = e - (whole - 1.0f);
+  const float y = top / whole;
+  return y - y * lost;
 }
 
 /* log(1 + w)/w for w in [0, 1], in double but to 2^-38. */
@@ -107,12 +110,12 @@ TN_MATH_FN double tn_math_log1p_unit(double w) {
 }
 
 TN_MATH_FN float tn_math_softplus_f32(float x) {
-  const double w = tn_math_exp_short(-(double)tn_math_abs_f32(x));
+  const float a = tn_math_abs_f32(x);
+  const double w = tn_math_exp_short(-(double)(a > 200.0f ? 200.0f : a));
   const double most = x > 0 ? (double)x : 0.0;
   return (float)(w * tn_math_log1p_unit(w) + most);
 }
 
-/* E + O and E - O times powers of 2 are exp(x) and exp(-x). */
 TN_MATH_FN float tn_math_sinh_f32(float x) {
   double up, down;
   const double a = (double)tn_math_abs_f32(x);
@@ -124,17 +127,28 @@ TN_MATH_FN float tn_math_sinh_f32(float x) {
 }
 
 TN_MATH_FN float tn_math_cosh_f32(float x) {
-  const double a = (double)tn_math_abs_f32(x);
+  const float magnitude = tn_math_abs_f32(x);
+  const double a = (double)(magnitude > 200.0f ? 200.0f : magnitude);
   return (float)(0.5 * (tn_math_exp_short(a) + tn_math_exp_short(-a)));
 }
 
+/* With y = exp(-2|x|) - 1 the magnitude is -y/(2 + y). */
 TN_MATH_FN float tn_math_tanh_f32(float x) {
-  double scale;
-  const double a = (double)tn_math_abs_f32(x);
-  const double within = a > 20 ? 20 : a;
-  const double q = tn_math_expm1_short(2 * within, &scale);
-  const double y = scale * q + (scale - 1);
-  return tn_math_signed_f32((float)(y / (y + 2)), x);
+  const float a = tn_math_abs_f32(x);
+  const float within = 2.0f * (a > 10.0f ? 10.0f : a);
+  const float magic = 0x1.8p23f + 127;
+  const float shifted = within * -0x1.715476p+0f + magic;
+  const float n = shifted - magic;
+  const float high = n * -0x1.62e4p-1f - within;
+  const float r = high - n * 0x1.7f7d1cp-20f;
+  const float low = (high - r) - n * 0x1.7f7d1cp-20f;
+  const float scale = tn_math_from_bits_f32(tn_math_bits_f32(shifted) << 23);
+  const float y = scale * tn_math_expm1_series(r, low) + (scale - 1.0f);
+  const float whole = 2.0f + y;
+  const float lost = y - (whole - 2.0f);
+  const float coarse = y / whole;
+  const float fix = coarse * (0.75f * lost);
+  return tn_math_signed_f32(tn_math_abs_f32(coarse - fix), x);
 }
 
 #endif /* TENON_MATH_EXP_H_ */

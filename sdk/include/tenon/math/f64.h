@@ -1,30 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * f64.h: part of math.h: functions in f64.
+ * f64.h: part of math.h: functions in f64 that call libm.
  */
 #ifndef TENON_MATH_F64_H_
 #define TENON_MATH_F64_H_
 
-#include "tenon/math/basic.h"
-
-TN_MATH_FN double tn_math_exp_f64(double x) {
-  return exp(x);
-}
-
-TN_MATH_FN double tn_math_expm1_f64(double x) {
-  return expm1(x);
-}
-
-TN_MATH_FN double tn_math_log_f64(double x) {
-  return log(x);
-}
-
-TN_MATH_FN double tn_math_log1p_f64(double x) {
-  return log1p(x);
-}
-
-TN_MATH_FN double tn_math_log2_f64(double x) {
-  return log2(x);
-}
+#include "tenon/math/exp64.h"
 
 TN_MATH_FN double tn_math_log10_f64(double x) {
   return log10(x);
@@ -32,10 +12,6 @@ TN_MATH_FN double tn_math_log10_f64(double x) {
 
 TN_MATH_FN double tn_math_sqrt_f64(double x) {
   return sqrt(x);
-}
-
-TN_MATH_FN double tn_math_cbrt_f64(double x) {
-  return cbrt(x);
 }
 
 TN_MATH_FN double tn_math_sin_f64(double x) {
@@ -60,18 +36,6 @@ TN_MATH_FN double tn_math_acos_f64(double x) {
 
 TN_MATH_FN double tn_math_atan_f64(double x) {
   return atan(x);
-}
-
-TN_MATH_FN double tn_math_sinh_f64(double x) {
-  return sinh(x);
-}
-
-TN_MATH_FN double tn_math_cosh_f64(double x) {
-  return cosh(x);
-}
-
-TN_MATH_FN double tn_math_tanh_f64(double x) {
-  return tanh(x);
 }
 
 TN_MATH_FN double tn_math_asinh_f64(double x) {
@@ -153,22 +117,20 @@ TN_MATH_FN double tn_math_mod_f64(double a, double b) {
   return b == 0 ? 0 : result;
 }
 
-TN_MATH_FN double tn_math_sigmoid_f64(double x) {
-  const double e = exp(-tn_math_abs_f64(x));
-  const double y = 1 / (1 + e);
-  const double tail = e / (1 + e);
-  return x < 0 ? tail : y;
-}
-
-TN_MATH_FN double tn_math_softplus_f64(double x) {
-  const double most = x > 0 ? x : 0.0;
-  return most + log1p(exp(-tn_math_abs_f64(x)));
-}
-
+/* x*erfc(-x/sqrt(2))/2. Where erfc is small it multiplies the error of its
+ * argument, so that its slope times that error is added. */
 TN_MATH_FN double tn_math_gelu_f64(double x) {
   const double a = tn_math_abs_f64(x);
   const double within = a > 40 ? 40 : a;
-  const double tail = 0.5 * within * erfc(within * 0x1.6a09e667f3bcdp-1);
+  const uint64_t upper = 0xfffffffff8000000u;
+  const double high = tn_math_from_bits_f64(tn_math_bits_f64(within) & upper);
+  const double low = within - high;
+  const double t = within * 0x1.6a09e667f3bcdp-1;
+  const double error =
+      ((high * 0x1.6a09e6p-1 - t) + high * 0x1.9fcef32422cbfp-27) +
+      low * 0x1.6a09e667f3bcdp-1;
+  const double fix = 1 - error * (t + sqrt(t * t + 2));
+  const double tail = 0.5 * within * erfc(t) * fix;
   const double positive = x - tail;
   return x < 0 ? -tail : positive;
 }

@@ -100,31 +100,37 @@ TN_MATH_FN float tn_math_acosh_f32(float x) {
 TN_MATH_FN float tn_math_atanh_f32(float x) {
   const double a = (double)tn_math_abs_f32(x);
   const double series = a + a * a * a * (1.0 / 3 + a * a * (1.0 / 5));
-  const double y = 0.5 * tn_math_log_short((1 + a) / (1 - a));
+  const double y = 0.5 * tn_math_log_short(tn_math_divide_short(1 + a, 1 - a));
   const float inside = a < 0x1p-6 ? (float)series : (float)y;
   const float outside = a == 1 ? INFINITY : NAN;
   return tn_math_signed_f32(a < 1 ? inside : outside, x);
 }
 
-TN_MATH_FN float tn_math_pow_f32(float x, float y) {
+TN_MATH_FN float tn_math_pow_f32(float base, float exponent) {
+  const double x = (double)base;
+  const double y = (double)exponent;
   /* From 2^25 on every y is even, infinite ones too. */
-  const float top = y < -0x1p25f ? -0x1p25f : y;
-  const double whole = (double)(top > 0x1p25f ? 0x1p25f : top);
+  const double low = y < -0x1p25 ? -0x1p25 : y;
+  const double whole = low > 0x1p25 ? 0x1p25 : low;
   const double shifted = whole + 0x1.8p52;
-  const int integer = shifted - 0x1.8p52 == whole;
-  const uint64_t odd = tn_math_bits_f64(shifted) & 1;
-  const double a = (double)tn_math_abs_f32(x);
+  const double part = whole - (shifted - 0x1.8p52);
+  const double a = tn_math_abs_f64(x);
   const double log_a = tn_math_log_short(a);
   const double zero = a == 0 ? -1000.0 : log_a;
-  const double base = a == INFINITY ? 1000.0 : zero;
-  const double power = tn_math_exp_short(base * (double)y);
+  const double all = a == INFINITY ? 1000.0 : zero;
+  const double above = all * y < -200 ? -200 : all * y;
+  const double power = tn_math_exp_short(above > 200 ? 200 : above);
   const double one = a == 1 ? 1.0 : power;
-  const double flipped = tn_math_from_bits_f64(
-      tn_math_bits_f64(one) ^
-      ((odd << 63) & ((uint64_t)tn_math_bits_f32(x) << 32)));
-  const double undefined = (x < 0 && !integer && a < INFINITY) ? NAN : flipped;
-  const double result = (x != x || y != y) ? NAN : undefined;
-  return (float)((x == 1.0f || y == 0) ? 1.0 : result);
+  const uint64_t odd = tn_math_bits_f64(shifted) << 63;
+  const double flipped = tn_math_from_bits_f64(tn_math_bits_f64(one) ^
+                                               (odd & tn_math_bits_f64(x)));
+  const double fraction = part == 0 ? flipped : NAN;
+  const double negative = a == INFINITY ? flipped : fraction;
+  const double signs = x < 0 ? negative : flipped;
+  const double x_known = x == x ? signs : NAN;
+  const double known = y == y ? x_known : NAN;
+  const double unit = x == 1 ? 1.0 : known;
+  return (float)(y == 0 ? 1.0 : unit);
 }
 
 /* ------------------------------------------------------------------- roots */

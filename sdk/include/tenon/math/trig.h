@@ -90,49 +90,49 @@ TN_MATH_FN float tn_math_tan_f32(float x) {
   const double c = tn_math_cos_short(r);
   const double above = tn_math_turn_select(quarters, s, -c);
   const double below = tn_math_turn_select(quarters, c, s);
-  const float positive = (float)(above / below);
+  const float positive = (float)tn_math_divide_short(above, below);
   return tn_math_from_bits_f32(tn_math_bits_f32(positive) ^
                                (tn_math_bits_f32(x) & 0x80000000u));
 }
 
 /* ---------------------------------------------------------------- inverses */
 
-/* asin(s)/s - 1 of s*s = z up to 1/4. */
-TN_MATH_FN float tn_math_asin_series(float z) {
-  float p = 0x1.48aa18p-5f;
-  p = p * z + 0x1.a1d878p-6f;
-  p = p * z + 0x1.7206c2p-5f;
-  p = p * z + 0x1.331f24p-4f;
-  p = p * z + 0x1.555556p-3f;
-  return p * z;
+/* asin(s) where a is up to 1/2 and s is a, otherwise where s is
+ * sqrt((1 - a)/2), in double. The root of a float, with one step of Newton's,
+ * is good enough and cheaper than that of a double. */
+TN_MATH_FN double tn_math_asin_short(float a) {
+  const double half = 0.5 - 0.5 * (double)a;
+  const float coarse = sqrtf((float)half);
+  const double slope = (double)(0.5f / (coarse + 0x1p-60f));
+  const double root =
+      (double)coarse + (half - (double)coarse * (double)coarse) * slope;
+  const double s = a > 0.5f ? root : (double)a;
+  const double z = a > 0.5f ? half : (double)a * (double)a;
+  double p = 0x1.48aa18p-5;
+  p = p * z + 0x1.a1d878p-6;
+  p = p * z + 0x1.7206c2p-5;
+  p = p * z + 0x1.331f24p-4;
+  p = p * z + 0x1.555556p-3;
+  return s + s * z * p;
 }
 
 /* Above 1/2 it is pi/2 - 2 asin(sqrt((1 - x)/2)). */
 TN_MATH_FN float tn_math_asin_f32(float x) {
   const float a = tn_math_abs_f32(x);
-  const int large = a > 0.5f;
-  const float half = 0.5f - 0.5f * a;
-  const float z = large ? half : a * a;
-  const float root = sqrtf(half);
-  const float s = large ? root : a;
-  const float y = s + s * tn_math_asin_series(z);
-  const float rest = 0x1.921fb6p+0f - (2.0f * y + 0x1.777a5cp-25f);
-  return tn_math_signed_f32(large ? rest : y, x);
+  const double y = tn_math_asin_short(a);
+  const double rest = 0x1.921fb54442d18p+0 - 2 * y;
+  return tn_math_signed_f32((float)(a > 0.5f ? rest : y), x);
 }
 
 TN_MATH_FN float tn_math_acos_f32(float x) {
   const float a = tn_math_abs_f32(x);
-  const int large = a > 0.5f;
-  const float half = 0.5f - 0.5f * a;
-  const float z = large ? half : a * a;
-  const float root = sqrtf(half);
-  const float s = large ? root : a;
-  const float y = s + s * tn_math_asin_series(z);
-  const float most = 0x1.921fb6p+1f - (2.0f * y + 0x1.777a5cp-24f);
-  const float end = x < 0 ? most : 2.0f * y;
-  const float signed_y = x < 0 ? -y : y;
-  const float middle = 0x1.921fb6p+0f - (signed_y + 0x1.777a5cp-25f);
-  return large ? end : middle;
+  const double y = tn_math_asin_short(a);
+  const double most = 0x1.921fb54442d18p+1 - 2 * y;
+  const double end = x < 0 ? most : 2 * y;
+  const double less = 0x1.921fb54442d18p+0 - y;
+  const double more = 0x1.921fb54442d18p+0 + y;
+  const double middle = x < 0 ? more : less;
+  return (float)(a > 0.5f ? end : middle);
 }
 
 /* Above 1 it is pi/2 - atan(1/x). */

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tenon/math.h between its special values: floats from all over the range
+ * against libm in double, doubles against libm in long double, in loops that
+ * are compiled for each level of instructions and run where the processor has
+ * it. The bounds are those that math.h states. TN_MATH_STEP in the environment
+ * is how far apart the bits of the floats lie: with 1 it is all of them.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "tenon/kernel.h"
+
+enum { BLOCK = 4096, LEVELS = 3 };
+
+typedef void loop(const tn_kernel_block *block, const void *params);
+
+/* ------------------------------------------------------------------- levels
+ */
+
+#if defined(__x86_64__)
+#define ROWS(name) \
+  { name##_base, name##_avx2, name##_avx512 }
+static int has_level(int level) {
+  if (level == 0) return 1;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+    return 0;
+  return level == 1 || (__builtin_cpu_supports("avx512f") &&
+                        __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") &&
+                        __builtin_cpu_supports("avx512vl"));
+}
+#else
+#define ROWS(name) \
+  { name##_base, NULL, NULL }
+static int has_level(int level) {
+  return level == 0;
+}
+#endif
+
+static void run(loop *body, const void *x, void *y) {
+  tn_kernel_block block = {.n = BLOCK, .out = y};
+  block.in[0] = x;
+  body(&block, NULL);
+}
+
+/* ---------------------------------------------------------------- functions
+ */
+
+static double exact_sigmoid(double x) {
+  return 1 / (1 + exp(-x));
+}
+
+static long double exact_sigmoidl(long double x) {
+  return 1 / (1 + expl(-x));
+}
+
+static double exact_softplus(double x) {
+  return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
+}
+
+static long double exact_softplusl(long double x) {
+  return (x > 0 ? x : 0) + log1pl(expl(-fabsl(x)));
+}
+
+static double exact_gelu(double x) {
+  if (x < -40) return -0.0;
+  return x == 0 || x > 40 ? x : x / 2 * erfc(-x * sqrt(0.5));
+}
+
+static long double exact_gelul(long double x) {
+  if (x < -60) return -0.0L;
+  return x == 0 || x > 60 ? x : x / 2 * erfcl(-x * sqrtl(0.5L));
+}
+
+static double exact_rsqrt(double x) {
+  return 1 / sqrt(x);
+}
+
+static long double exact_rsqrtl(long double x) {
+  return 1 / sqrtl(x);
+}
+
+/* The lower of two integers that are equally near. */
+static double exact_rint(double x) {
+  const double down = floor(x);
+  return x - down > 0.5 ? copysign(ceil(x), x) : down;
+}
+
+static long double exact_rintl(long double x) {
+  const long double down = floorl(x);
+  return x - down > 0.5L ? copysignl(ceill(x), x) : down;
+}
+
+/* The function, what it is compared with, and its bounds in ulp in f32 and
+ * f64. */
+#define FUNCTIONS(X)                \
+  X(exp, exp, 2, 1)                 \
+  X(expm1, expm1, 1, 2)             \
+  X(log, log, 1, 1.25)              \
+  X(log1p, log1p, 1, 1.25)          \
+  X(log2, log2, 1, 2)               \
+  X(log10, log10, 1, 2)             \
+  X(sqrt, sqrt, 0.51, 0.51)         \
+  X(rsqrt, exact_rsqrt, 1.5, 1.5)   \
+  X(cbrt, cbrt, 1, 1)               \
+  X(sin, sin, 1, 1)                 \
+  X(cos, cos, 1, 1)                 \
+  X(tan, tan, 1, 1)                 \
+  X(asin, asin, 1, 1)               \
+  X(acos, acos, 1, 1)               \
+  X(atan, atan, 1.5, 1)             \
+  X(sinh, sinh, 1, 2.25)            \
+  X(cosh, cosh, 1, 1.5)             \
+  X(tanh, tanh, 2.25, 2.25)         \
+  X(asinh, asinh, 1, 2)             \
+  X(acosh, acosh, 1, 2)             \
+  X(atanh, atanh, 1, 2)             \
+  X(erf, erf, 1, 1.25)              \
+  X(erfc, erfc, 1, 4)               \
+  X(gamma, tgamma, 1, 8)            \
+  X(lgamma, lgamma, 1, 4)           \
+  X(abs, fabs, 0, 0)                \
+  X(floor, floor, 0, 0)             \
+  X(ceil, ceil, 0, 0)               \
+  X(round, round, 0, 0)             \
+  X(trunc, trunc, 0, 0)             \
+  X(rint, exact_rint, 0, 0)         \
+  X(sigmoid, exact_sigmoid, 2, 2)   \
+  X(softplus, exact_softplus, 1, 2) \
+  X(gelu, exact_gelu, 1, 4)
+
+#define LOOP(name, type, class)                                                \
+  TN_KERNEL_BODY void name##_##class(const tn_kernel_block *block,             \
+                                     const void *params) {                     \
+    const type *x = (const type *)block->in[0];                                \
+    type *y = (type *)block->out;                                              \
+    (void)params;                                                              \
+    TN_KERNEL_INDEPENDENT                                                      \
+    for (int64_t i = 0; i < BLOCK; ++i) y[i] = tn_math_##name##_##class(x[i]); \
+  }                                                                            \
+  TN_KERNEL_LEVELS(name##_##class)
+#define DEFINE(name, exact, narrow, wide) \
+  LOOP(name, float, f32) LOOP(name, double, f64)
+#define CASE(name, exact, narrow, wide) \
+  {#name, ROWS(name##_f32), ROWS(name##_f64), exact, exact##l, narrow, wide},
+
+typedef struct contest {
+  const char *name;
+  loop *narrow[LEVELS];
+  loop *wide[LEVELS];
+  double (*exact)(double x);
+  long double (*exact_long)(long double x);
+  double narrow_bound;
+  double wide_bound;
+} contest;
+
+FUNCTIONS(DEFINE)
+static const contest contests[] = {FUNCTIONS(CASE)};
+
+enum { N_CONTESTS = sizeof contests / sizeof *contests };
+
+/* ------------------------------------------------------------------- errors
+ */
+
+/* How far y is from what it should be, in units of the last place of a type
+ * with `digits` and a smallest normal number of 2^(least - 1); infinite where
+ * one of them is infinite or NaN and the other is not, or the signs of zeros
+ * differ. */
+static double distance(long double y, long double exact, int digits, int least,
+                       long double rounded) {
+  int exponent;
+  if (isnan(exact) || isnan(y))
+    return isnan(exact) && isnan(y) ? 0 : (double)INFINITY;
+  if (isinf(rounded) || isinf(y)) return y == rounded ? 0 : (double)INFINITY;
+  if (y == 0 && rounded == 0)
+    return !signbit(y) == !signbit(rounded) ? 0 : (double)INFINITY;
+  (void)frexpl(exact, &exponent);
+  if (exponent < least) exponent = least;
+  return (double)fabsl(ldexpl(y - exact, digits - exponent));
+}
+
+/* The largest finite number instead of infinity is half a unit away. */
+static double distance_f32(float y, double exact) {
+  const float most = 0x1.fffffep127f;
+  float rounded = (float)exact;
+  if (isinf(rounded) && fabsf(y) == most && fabs(exact) < 0x1.000001p128)
+    return 1;
+  return distance((long double)y, (long double)exact, 24, -125,
+                  (long double)rounded);
+}
+
+static double distance_f64(double y, long double exact) {
+  return distance((long double)y, exact, 53, -1021, (long double)(double)exact);
+}
+
+/* ------------------------------------------------------------------- floats
+ */
+
+/* Checks a block of floats at every level. */
+static void check_narrow(const contest *c, const float *x) {
+  static double exact[BLOCK];
+  static float y[BLOCK];
+  for (int i = 0; i < BLOCK; ++i) exact[i] = c->exact((double)x[i]);
+  for (int level = 0; level < LEVELS; ++level) {
+    if (!has_level(level)) continue;
+    run(c->narrow[level], x, y);
+    for (int i = 0; i < BLOCK; ++i) {
+      const double error = distance_f32(y[i], exact[i]);
+      if (error <= c->narrow_bound) continue;
+      cr_assert(0, "%s_f32(%a) is %a, %.3g ulp from %a at level %d", c->name,
+                (double)x[i], (double)y[i], error, exact[i], level);
+    }
+  }
+}
+
+Test(math_sweep, floats_of_the_whole_range_are_within_the_bounds) {
+  static float x[BLOCK];
+  const char *given = getenv("TN_MATH_STEP");
+  const uint64_t step = given ? strtoull(given, NULL, 10) : 16381;
+  for (size_t k = 0; k < N_CONTESTS; ++k)
+    for (uint64_t bits = 0; bits < UINT64_C(1) << 32;) {
+      for (int i = 0; i < BLOCK; ++i, bits += step)
+        x[i] = tn_math_from_bits_f32((uint32_t)bits);
+      check_narrow(&contests[k], x);
+    }
+}
+
+/* ------------------------------------------------------------------ doubles
+ */
+
+/* Half of them from all over the range, half of a size that is used. */
+static double next_double(uint64_t *state) {
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  if (*state & 1024) return tn_math_from_bits_f64(*state);
+  return ldexp((double)(int64_t)*state, (int)(*state % 24) - 12 - 63);
+}
+
+static void check_wide(const contest *c, const double *x) {
+  static long double exact[BLOCK];
+  static double y[BLOCK];
+  for (int i = 0; i < BLOCK; ++i) exact[i] = c->exact_long((long double)x[i]);
+  for (int level = 0; level < LEVELS; ++level) {
+    if (!has_level(level)) continue;
+    run(c->wide[level], x, y);
+    for (int i = 0; i < BLOCK; ++i) {
+      const double error = distance_f64(y[i], exact[i]);
+      /* gelu loses digits where erfc is subnormal. */
+      if (error <= c->wide_bound || fabsl(exact[i]) < 0x1p-1012L) continue;
+      cr_assert(0, "%s_f64(%a) is %a, %.3g ulp from %La at level %d", c->name,
+                x[i], y[i], error, exact[i], level);
+    }
+  }
+}
+
+Test(math_sweep, doubles_of_the_whole_range_are_within_the_bounds) {
+  static double x[BLOCK];
+  uint64_t state = UINT64_C(88172645463325252);
+  for (size_t k = 0; k < N_CONTESTS; ++k)
+    for (int n = 0; n < 16; ++n) {
+      for (int i = 0; i < BLOCK; ++i) x[i] = next_double(&state);
+      check_wide(&contests[k], x);
+    }
+}
