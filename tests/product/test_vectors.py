@@ -23,7 +23,8 @@ import tap  # noqa: E402
 SOURCE, GENERATED = (pathlib.Path(each) for each in sys.argv[1:3])
 LOOP = re.compile(r"^  for \(int64_t i = 0; i < block->n; \+\+i\)")
 CALL = re.compile(r"\b(?:tn_math_)(\w+)_f64\(")
-VECTORISED = {"abs", "clip", "max", "min", "rsqrt", "select", "sign", "sqrt"}
+VECTORISED = set("""abs cbrt ceil clip cosh exp expm1 floor log log1p log2 max min
+    rint round rsqrt select sigmoid sign sinh softplus sqrt tanh trunc""".split())
 BODY = re.compile(r"^TN_KERNEL_BODY void (\w+_(f32|f64|i32|i64))_loop\(")
 FLAGS = ["-std=c11", "-O3", "-ffp-contract=fast", "-fno-math-errno",
          "-fno-trapping-math"]

@@ -21,7 +21,7 @@ HALF_LN2 = LN2 / 2 * mpf("1.0001")
 SQRT_HALF, SQRT_TWO = mp.sqrt(mpf("0.5")), mp.sqrt(2)
 
 SPECS = {
-    # exp(r), |r| <= ln 2, of the single precision exp.
+    # exp(r) of exp in float: |r| <= ln 2; of sigmoid and tanh: |r| <= ln(2)/2.
     "exp_f32": {
         "g": mp.exp, "low": -LN2 * mpf("1.0001"), "high": LN2 * mpf("1.0001"),
         "p": powers(0, 7), "fixed": {0: 1, 1: 1}, "bits": 24},
@@ -47,7 +47,7 @@ SPECS = {
     "log1p_unit": {
         "g": at(1, lambda w: mp.log1p(w) / w), "low": 0, "high": 1,
         "p": powers(0, 13)},
-    # tanh(x)/x in x^2, |x| <= 9.
+    # erf(x)/x in x^2, |x| <= 4, and exp(a^2) erfc(a).
     "erf_f32": {
         "g": at(2 / mp.sqrt(mp.pi), lambda z: mp.erf(mp.sqrt(z)) /
                 mp.sqrt(z)), "low": 0, "high": 16, "p": powers(0, 17)},
@@ -77,7 +77,22 @@ SPECS = {
         "weight": at(1, lambda z: z * mp.sqrt(z) / mp.atan(mp.sqrt(z))
                      if z else mpf(0)),
         "low": 0, "high": 1, "p": powers(0, 7), "bits": 24},
-    "tanh_f32": {
-        "g": at(1, lambda z: mp.tanh(mp.sqrt(z)) / mp.sqrt(z)), "low": 0,
-        "high": 82, "p": powers(0, 6), "q": powers(1, 4), "fixed": {0: 1}},
+    # exp(a^2/2) erfc(a/sqrt(2))/2, for gelu.
+    "gelu_f32": {
+        "g": lambda a: mp.erfc(a / mp.sqrt(2)) * mp.exp(a * a / 2) / 2,
+        "low": 0, "high": mpf("14.5"), "p": powers(0, 4), "q": powers(1, 5),
+        "fixed": {0: mpf("0.5")}, "bits": 24},
+    # (exp(r) - 1 - r)/r^2 for functions in double.
+    "exp_f64": {
+        "g": at("0.5", lambda r: (mp.expm1(r) - r) / r ** 2),
+        "weight": at(0, lambda r: r ** 2 / mp.expm1(r)),
+        "low": -HALF_LN2, "high": HALF_LN2, "p": powers(0, 10),
+        "fixed": {0: mpf("0.5")}},
+    # (log((1 + s)/(1 - s)) - 2s)/s^3 in s^2.
+    "log_f64": {
+        "g": at(mpf(2) / 3, lambda z: (2 * mp.atanh(mp.sqrt(z)) -
+                                       2 * mp.sqrt(z)) / mp.sqrt(z) ** 3),
+        "weight": lambda z: z / 2, "low": 0,
+        "high": ((SQRT_TWO - 1) / (SQRT_TWO + 1) * mpf("1.0001")) ** 2,
+        "p": powers(0, 6)},
 }

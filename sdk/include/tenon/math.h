@@ -17,8 +17,50 @@
  *
  *   abs sign (x), min max mod div pow (a, b), clip, select
  *
- * They have no branches, so that gcc and clang vectorise a loop that calls them
- * with whatever instructions the loop is compiled for.
+ * Special values are those of C's Annex F, but: min and max are NaN where either
+ * operand is; mod has the sign of the divisor, also if it is 0, and is 0 for a
+ * divisor of 0; rint takes ties to the lower integer; sign(NaN) is 0; digamma
+ * is -infinity at 0, infinity at -0 and NaN at the integers below. Denormal
+ * arguments and results count like all others, and trigonometric functions hold
+ * up to the largest number.
+ *
+ * Those below have no branches, so that gcc and clang vectorise a loop that
+ * calls them, with whatever instructions the loop is compiled for and under the
+ * `plugin_cflags` of tenon.pc; the others call libm. Results may differ from
+ * level to level within the bound, in units of the last place:
+ *
+ *   f32            bound   f64            bound
+ *   abs sign floor ceil round rint trunc min max clip select: exact, in both
+ *   sqrt             0.5   sqrt             0.5
+ *   expm1 sinh cosh  1     exp              1
+ *   log log1p log2 log10   log log1p        1.25
+ *                    1     cosh rsqrt       1.5
+ *   cbrt hypot pow   1     expm1 log2       2
+ *   sin cos tan      1     sigmoid softplus 2
+ *   asin acos        1     sinh tanh        2.25
+ *   asinh acosh atanh      cbrt             1
+ *                    1
+ *   erf erfc gelu    1
+ *   softplus         1
+ *   rsqrt            1.5
+ *   atan             1.75
+ *   exp sigmoid      2
+ *   tanh             2.25
+ *   mod              exact, but where a sum with the divisor is rounded
+ *
+ * With glibc 2.36 the others are within 1 (sin cos tan asin acos atan pow
+ * hypot), 2 (log10 asinh acosh atanh erf), 4 (erfc lgamma) and 8 (gamma) in
+ * f64, and within 1 in f32 (gamma lgamma). gelu in f64 is within 4 down to
+ * 2^-1012, digamma within 4 units of its larger summand: near its zeros the
+ * error is absolute.
+ *
+ * The bounds were measured at all three levels against libm in double and long
+ * double, with floats that lie 97 apart in their bits and with a million random
+ * doubles; tests/kernel/test_math_sweep.c repeats it with fewer, or, told so in
+ * the environment, with all floats.
+ *
+ * In CUDA C++ the functions in f32 are those of CUDA with CUDA's bounds, but
+ * for the ones that CUDA does not have or rounds otherwise.
  */
 #ifndef TENON_MATH_H_
 #define TENON_MATH_H_

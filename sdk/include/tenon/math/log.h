@@ -116,14 +116,15 @@ TN_MATH_FN float tn_math_pow_f32(float base, float exponent) {
   const double part = whole - (shifted - 0x1.8p52);
   const double a = tn_math_abs_f64(x);
   const double log_a = tn_math_log_short(a);
-  const double zero = a == 0 ? -1000.0 : log_a;
-  const double all = a == INFINITY ? 1000.0 : zero;
+  const double zero = a == 0 ? -1e60 : log_a;
+  const double all = a == INFINITY ? 1e60 : zero;
   const double above = all * y < -200 ? -200 : all * y;
   const double power = tn_math_exp_short(above > 200 ? 200 : above);
   const double one = a == 1 ? 1.0 : power;
   const uint64_t odd = tn_math_bits_f64(shifted) << 63;
-  const double flipped = tn_math_from_bits_f64(tn_math_bits_f64(one) ^
-                                               (odd & tn_math_bits_f64(x)));
+  const double sign =
+      tn_math_from_bits_f64((odd & tn_math_bits_f64(x)) | 0x3ff0000000000000u);
+  const double flipped = sign * one;
   const double fraction = part == 0 ? flipped : NAN;
   const double negative = a == INFINITY ? flipped : fraction;
   const double signs = x < 0 ? negative : flipped;
