@@ -232,6 +232,8 @@ Test(math, pow_is_that_of_annex_f) {
                              {INFINITY, 0.5, INFINITY},
                              {0, INFINITY, 0},
                              {0, -INFINITY, INFINITY},
+                             {-INFINITY, 2.75, INFINITY},
+                             {-0.0, 2.75, 0},
                              {-1, 16777215, -1},
                              {-1, 16777216, 1},
                              {4, 0.5, 2},

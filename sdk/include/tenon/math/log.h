@@ -124,7 +124,7 @@ TN_MATH_FN float tn_math_pow_f32(float base, float exponent) {
   const uint64_t odd = tn_math_bits_f64(shifted) << 63;
   const double sign =
       tn_math_from_bits_f64((odd & tn_math_bits_f64(x)) | 0x3ff0000000000000u);
-  const double flipped = sign * one;
+  const double flipped = (part == 0 ? sign : 1.0) * one;
   const double fraction = part == 0 ? flipped : NAN;
   const double negative = a == INFINITY ? flipped : fraction;
   const double signs = x < 0 ? negative : flipped;
