@@ -267,6 +267,22 @@ Test(math, clip_leaves_nan_and_select_takes_either) {
   cr_expect_eq(tn_math_select_i64(0, 3, 4), 4);
 }
 
+/* From Gauss's theorem, with Euler's constant and log(2) written out. */
+Test(math, digamma_has_its_known_values) {
+  static const row rows[] = {{1, -0.57721566490153286, 0},
+                             {2, 0.42278433509846714, 0},
+                             {0.5, -1.9635100260214235, 0},
+                             {-0.5, 0.036489973978576520, 0},
+                             {1e10, 23.025850929890457, 0}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    const double y = tn_math_digamma_f64(rows[i].a);
+    cr_expect(fabs(y - rows[i].b) < 2e-15 * (1 + fabs(y)), "row %zu: %.17g", i,
+              y);
+    cr_expect_eq(tn_math_digamma_f32((float)rows[i].a), (float)rows[i].b,
+                 "row %zu", i);
+  }
+}
+
 /* ----------------------------------------------------------------- integers
  */
 

@@ -111,7 +111,7 @@ static long double exact_rintl(long double x) {
   X(atan, atan, 1.75, 1)            \
   X(sinh, sinh, 1, 2.25)            \
   X(cosh, cosh, 1, 1.5)             \
-  X(tanh, tanh, 2.25, 2.25)         \
+  X(tanh, tanh, 2.4, 2.25)          \
   X(asinh, asinh, 1, 2)             \
   X(acosh, acosh, 1, 2)             \
   X(atanh, atanh, 1, 2)             \
