@@ -28,7 +28,8 @@
  * Denormal arguments and results count like all others, and trigonometric
  * functions hold up to the largest number.
  *
- * All are [any]: they touch nothing but their arguments.
+ * All are [any]: they touch nothing but their arguments, but for the `signgam`
+ * that some libraries' lgamma writes.
  *
  * Those below have no branches, so that gcc and clang vectorise a loop that
  * calls them, with whatever instructions the loop is compiled for and under the
@@ -60,10 +61,11 @@
  * 2^-1012, digamma within 4 units of its larger summand: near its zeros the
  * error is absolute.
  *
- * The bounds were measured at all three levels against libm in double and long
- * double, with floats that lie 97 apart in their bits (tanh with all, at AVX2)
- * and with a million random doubles; tests/kernel/test_math_sweep.c repeats it
- * with fewer, or, told so in the environment, with all floats.
+ * The bounds were measured against libm in double and long double: at all three
+ * levels with floats whose bits lie 499 apart, at the first with 97 (and tanh
+ * at the second with all floats), and with a million random doubles.
+ * tests/kernel/test_math_sweep.c repeats it with fewer; TN_MATH_STEP=1 in its
+ * environment makes it all floats.
  *
  * In CUDA C++ the functions in f32 are those of CUDA with CUDA's bounds, but
  * for the ones that CUDA does not have or rounds otherwise.
