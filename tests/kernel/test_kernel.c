@@ -337,26 +337,33 @@ Test(kernel, doubles_are_rounded_to_halves_once) {
   CHECK_STORED(cases, TN_F64);
 }
 
-/* Every f16 and a float between each two, by the processor and by hand. */
-Test(kernel, both_levels_give_the_same_halves) {
+/* Every half of a type and a float beside each, by the processor and by hand.
+ */
+static void check_halves(tn_dtype dtype) {
   enum { N = 1 << 16 };
   static uint16_t halves[N], again[2][N];
   static float floats[2][N];
-  if (!host_has_avx2()) return;
   for (uint32_t i = 0; i < N; ++i) halves[i] = (uint16_t)i;
   for (uint32_t level = 0; level < 2; ++level) {
     const tn_kernel_mode mode = {TN_F32, level};
-    const tn_kernel_line in = {(char *)halves, 1, N, TN_F16};
-    const tn_kernel_line out = {(char *)again[level], 1, N, TN_F16};
+    const tn_kernel_line in = {(char *)halves, 1, N, dtype};
+    const tn_kernel_line out = {(char *)again[level], 1, N - 5, dtype};
     tn_kernel_load(floats[level], &mode, &in);
     for (uint32_t i = 0; i < N; ++i) {
-      const float exact = tn_kernel_f16_to_f32(halves[i]);
+      const float exact = dtype == TN_F16 ? tn_kernel_f16_to_f32(halves[i])
+                                          : tn_kernel_bf16_to_f32(halves[i]);
       cr_assert(floats[level][i] == exact ||
                 (isnan(floats[level][i]) && isnan(exact)));
-      floats[level][i] *= 1.00037f;
+      floats[level][i] *= i % 3 ? 1.0017f : 1.00390625f; /* some are ties */
     }
     tn_kernel_store(&out, &mode, floats[level]);
-    for (uint32_t i = 0; i < N; ++i)
+    for (uint32_t i = 0; i < N - 5; ++i)
       cr_assert(again[level][i] == again[0][i] || isnan(floats[0][i]), "%x", i);
   }
+}
+
+Test(kernel, both_levels_give_the_same_halves) {
+  if (!host_has_avx2()) return;
+  check_halves(TN_F16);
+  check_halves(TN_BF16);
 }

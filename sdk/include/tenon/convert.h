@@ -183,7 +183,6 @@ TN_KERNEL_STEP(u16_to_i32, int32_t, uint16_t, x)
 TN_KERNEL_STEP(i32_to_i64, int64_t, int32_t, x)
 TN_KERNEL_STEP(u32_to_i64, int64_t, uint32_t, x)
 TN_KERNEL_STEP(i32_to_f32, float, int32_t, x)
-TN_KERNEL_STEP(bf16_to_line, float, uint16_t, tn_kernel_bf16_to_f32(x))
 TN_KERNEL_STEP(i32_to_f64, double, int32_t, x)
 TN_KERNEL_STEP(i64_to_f64, double, int64_t, x)
 TN_KERNEL_STEP(f32_to_f64, double, float, x)
@@ -195,7 +194,6 @@ TN_KERNEL_STEP(i32_to_bool, uint8_t, int32_t, x != 0)
 TN_KERNEL_STEP(i64_to_bool, uint8_t, int64_t, x != 0)
 TN_KERNEL_STEP(f32_to_bool, uint8_t, float, x != 0)
 TN_KERNEL_STEP(f64_to_bool, uint8_t, double, x != 0)
-TN_KERNEL_STEP(line_to_bf16, uint16_t, float, tn_kernel_f32_to_bf16(x))
 TN_KERNEL_STEP(f64_to_f32, float, double, x)
 
 /* t[i] += x */
@@ -217,7 +215,8 @@ static inline float tn_kernel_f64_to_f32_odd(double x) {
 }
 TN_KERNEL_STEP(f64_to_line, float, double, tn_kernel_f64_to_f32_odd(x))
 
-/* The processor has conversions of f16 from AVX2 on. */
+/* The processor has conversions of f16 from AVX2 on; for bf16 gcc finds the
+ * instructions that widen and pack only when told. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
 TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_kernel_f16_to_line_avx2(void *to,
                                                               const void *from,
@@ -243,6 +242,48 @@ TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_kernel_line_to_f16_avx2(void *to,
         _mm256_cvtps_ph(_mm256_loadu_ps(f + i), _MM_FROUND_TO_NEAREST_INT));
   for (; i < n; ++i) t[i] = tn_kernel_f32_to_f16(f[i]);
 }
+TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_kernel_bf16_to_line_avx2(void *to,
+                                                               const void *from,
+                                                               int64_t n) {
+  const uint16_t *f = (const uint16_t *)from;
+  float *t = (float *)to;
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m128i halves = _mm_loadu_si128((const __m128i *)(f + i));
+    const __m256i bits = _mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16);
+    _mm256_storeu_si256((__m256i *)(t + i), bits);
+  }
+  for (; i < n; ++i) t[i] = tn_kernel_bf16_to_f32(f[i]);
+}
+
+/* Eight floats as bf16 in words of 32 bits: tn_kernel_f32_to_bf16. */
+TN_KERNEL_AVX2 static inline __m256i tn_kernel_bf16_words(const float *from) {
+  const __m256 value = _mm256_loadu_ps(from);
+  const __m256i bits = _mm256_castps_si256(value);
+  const __m256i high = _mm256_srli_epi32(bits, 16);
+  const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+  const __m256i more = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+  const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, more), 16);
+  const __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+  const __m256i nan =
+      _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+  return _mm256_blendv_epi8(rounded, quiet, nan);
+}
+
+TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_kernel_line_to_bf16_avx2(void *to,
+                                                               const void *from,
+                                                               int64_t n) {
+  const float *f = (const float *)from;
+  uint16_t *t = (uint16_t *)to;
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const __m256i mixed = _mm256_packus_epi32(tn_kernel_bf16_words(f + i),
+                                              tn_kernel_bf16_words(f + i + 8));
+    _mm256_storeu_si256((__m256i *)(t + i),
+                        _mm256_permute4x64_epi64(mixed, 0xd8));
+  }
+  for (; i < n; ++i) t[i] = tn_kernel_f32_to_bf16(f[i]);
+}
 #endif
 
 TN_KERNEL_ONCE void tn_kernel_f16_to_line_base(void *to, const void *from,
@@ -257,6 +298,20 @@ TN_KERNEL_ONCE void tn_kernel_line_to_f16_base(void *to, const void *from,
   const float *f = (const float *)from;
   uint16_t *t = (uint16_t *)to;
   for (int64_t i = 0; i < n; ++i) t[i] = tn_kernel_f32_to_f16(f[i]);
+}
+
+TN_KERNEL_ONCE void tn_kernel_bf16_to_line_base(void *to, const void *from,
+                                                int64_t n) {
+  const uint16_t *f = (const uint16_t *)from;
+  float *t = (float *)to;
+  for (int64_t i = 0; i < n; ++i) t[i] = tn_kernel_bf16_to_f32(f[i]);
+}
+
+TN_KERNEL_ONCE void tn_kernel_line_to_bf16_base(void *to, const void *from,
+                                                int64_t n) {
+  const float *f = (const float *)from;
+  uint16_t *t = (uint16_t *)to;
+  for (int64_t i = 0; i < n; ++i) t[i] = tn_kernel_f32_to_bf16(f[i]);
 }
 
 /* What an integer type holds, for values that come from floats: from `low` to
