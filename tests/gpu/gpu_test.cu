@@ -319,7 +319,7 @@ int main(int argc, char **argv) {
   if (argc != 3) return 2;
   const cudaError_t error = cudaGetDeviceCount(&devices);
   if (error != cudaSuccess || devices == 0) {
-    printf("1..0 # SKIPPED no CUDA device: %s\n",
+    printf("1..0 # SKIP no CUDA device: %s\n",
            error != cudaSuccess ? cudaGetErrorString(error) : "none found");
     return 0;
   }
