@@ -76,13 +76,29 @@ const char *tnm_diags_text(const tnm_diags *diags, uint32_t file, size_t *n) {
   return found->text;
 }
 
+/* Bytes of one text. A manifest may hold a word of a megabyte, which nobody
+ * wants to read again in a message. */
+enum { MAX_TEXT = 2000 };
+
+/* Ends a text of MAX_TEXT bytes at a whole character, with three dots. */
+static void shorten(char *text) {
+  size_t n = MAX_TEXT - 3;
+  while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) --n;
+  memcpy(text + n, "...", 4);
+}
+
 static char *format_text(tnm_diags *diags, const char *format, va_list args) {
   va_list again;
   va_copy(again, args);
-  int n = vsnprintf(NULL, 0, format, again);
+  const int wanted = vsnprintf(NULL, 0, format, again);
   va_end(again);
-  char *text = tn__arena_alloc(&diags->arena, (size_t)(n < 0 ? 0 : n) + 1);
-  if (text != NULL) vsnprintf(text, (size_t)(n < 0 ? 0 : n) + 1, format, args);
+  const size_t n = wanted < 0          ? 0
+                   : wanted > MAX_TEXT ? MAX_TEXT
+                                       : (size_t)wanted;
+  char *text = tn__arena_alloc(&diags->arena, n + 1);
+  if (text == NULL) return NULL;
+  vsnprintf(text, n + 1, format, args);
+  if (wanted > MAX_TEXT) shorten(text);
   return text;
 }
 

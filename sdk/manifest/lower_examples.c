@@ -2,6 +2,7 @@
  * Examples and the settings of the gradient check: nested lists to numbers.
  * Whether shapes and results are right is found out by running them.
  */
+#include <math.h>
 #include <string.h>
 
 #include "front.h"
@@ -243,19 +244,29 @@ static void read_example(const state *s, tnm_unique *names) {
   if (grad != NULL) s->out->grads = read_operands(s, grad, &s->out->n_grads);
 }
 
+/* A number above 0, which is "the default". */
+static void read_positive(tnm_lower *lower, const tnm_tree *map,
+                          const char *key, double *out) {
+  const tnm_tree *node = tnm_tree_get(map, key);
+  if (node == NULL || !tnm_read_double(lower->diags, node, out) ||
+      (isfinite(*out) && *out > 0))
+    return;
+  *out = 0;
+  tnm_diag_spec spec = {"E0014", node->pos, NULL};
+  tnm_diag(lower->diags, &spec, "`%s` must be above 0", key);
+}
+
 static void read_gradcheck(tnm_lower *lower) {
   tnm_tree *map = tnm_tree_get(lower->doc, "gradcheck");
   if (map == NULL ||
       !tnm_schema_check(lower->diags, &tnm_schema_gradcheck, map))
     return;
+  tnm_gradcheck *out = &lower->out->gradcheck;
   const tnm_tree *points = tnm_tree_get(map, "points");
-  const tnm_tree *eps = tnm_tree_get(map, "eps");
-  const tnm_tree *tol = tnm_tree_get(map, "tol");
-  uint32_t n;
-  double number;
-  if (points != NULL) tnm_read_u32(lower->diags, points, 1, &n);
-  if (eps != NULL) tnm_read_double(lower->diags, eps, &number);
-  if (tol != NULL) tnm_read_double(lower->diags, tol, &number);
+  if (points != NULL) tnm_read_u32(lower->diags, points, 1, &out->points);
+  read_positive(lower, map, "eps", &out->eps);
+  read_positive(lower, map, "tol", &out->tol);
+  out->skip = tnm_get_text(map, "skip");
 }
 
 void tnm_lower_examples(tnm_lower *lower) {

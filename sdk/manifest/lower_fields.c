@@ -202,6 +202,14 @@ static size_t report(const checked *c, const char *rule) {
                   c->field->name, c->node->text, rule);
 }
 
+/* `rule` is "at least 1": one bound is as good as the other. */
+static void report_bound(const checked *c, const char *rule) {
+  const char *bound = strrchr(rule, ' ') + 1;
+  const size_t id = report(c, rule);
+  tnm_diag_help(c->diags, id, "write `%s`, or change `%s`", bound,
+                strstr(rule, "least") != NULL ? "min" : "max");
+}
+
 static bool check_int(const checked *c) {
   const tn_field *f = c->field;
   int64_t value;
@@ -216,7 +224,7 @@ static bool check_int(const checked *c) {
     snprintf(rule, sizeof rule, "at most %" PRId64, f->max_int);
   else
     return true;
-  report(c, rule);
+  report_bound(c, rule);
   return false;
 }
 
@@ -234,7 +242,7 @@ static bool check_float(const checked *c) {
     snprintf(rule, sizeof rule, "at most %g", f->max_float);
   else
     return true;
-  report(c, rule);
+  report_bound(c, rule);
   return false;
 }
 

@@ -191,6 +191,14 @@ typedef struct tnm_example {
   tnm_pos pos;
 } tnm_example;
 
+/* Settings of the numeric gradient check; 0: the default. */
+typedef struct tnm_gradcheck {
+  uint32_t points;
+  double eps;
+  double tol;
+  const char *skip; /* why it is not done, or NULL */
+} tnm_gradcheck;
+
 /* One operator (a family gives several), or, with `target`, the kernels that a
  * `kernels_for` document adds to another plugin's. */
 typedef struct tnm_operator {
@@ -210,6 +218,7 @@ typedef struct tnm_operator {
   size_t n_kernels;
   const tnm_example *examples;
   size_t n_examples;
+  tnm_gradcheck gradcheck;
   const tnm_pos *shapes;   /* where the shape of each output stands, or NULL */
   const tn_dtype *compute; /* per dtype variable, the type that generated
                               kernels compute in; TN_DTYPE_UNKNOWN: f32 for f16

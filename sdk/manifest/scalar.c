@@ -122,12 +122,30 @@ int tnm_read_word(tnm_diags *diags, const tnm_tree *node, const char *what,
   return -1;
 }
 
+/* What other programs call our types. */
+static const char *usual_dtype(const char *word) {
+  static const char *const names[][2] = {
+      {"float16", "f16"}, {"half", "f16"},   {"bfloat16", "bf16"},
+      {"float32", "f32"}, {"float", "f32"},  {"float64", "f64"},
+      {"double", "f64"},  {"int8", "i8"},    {"int16", "i16"},
+      {"int32", "i32"},   {"int", "i32"},    {"int64", "i64"},
+      {"long", "i64"},    {"uint8", "u8"},   {"uint16", "u16"},
+      {"uint32", "u32"},  {"uint64", "u64"}, {"boolean", "bool"}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+    if (strcmp(word, names[i][0]) == 0) return names[i][1];
+  return NULL;
+}
+
 bool tnm_read_dtype(tnm_diags *diags, const tnm_tree *node, tn_dtype *out) {
   if (node->kind == TNM_SCALAR && tn__dtype_parse(node->text, out)) return true;
   const char *word = node->kind == TNM_SCALAR ? node->text : "";
   tnm_diag_spec spec = {"E0023", node->pos, "no such type"};
   size_t id = tnm_diag(diags, &spec, "unknown type `%.80s`", word);
-  tnm_suggest(diags, id, word, tn__dtype_names, TN__N_DTYPES);
+  const char *usual = usual_dtype(word);
+  if (usual != NULL)
+    tnm_diag_help(diags, id, "did you mean `%s`?", usual);
+  else
+    tnm_suggest(diags, id, word, tn__dtype_names, TN__N_DTYPES);
   return false;
 }
 

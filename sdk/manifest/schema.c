@@ -372,6 +372,16 @@ static tnm_pos beginning(const tnm_tree *map) {
   return map->first != NULL ? map->first->key_pos : map->pos;
 }
 
+/* What most authors will write, where there is such a thing. */
+static const char *sample(const char *key) {
+  static const char *const samples[][2] = {
+      {"opgen", "1"}, {"release", "1"}, {"license", "Apache-2.0"},
+      {"device", "cpu"}};
+  for (size_t i = 0; i < sizeof samples / sizeof *samples; ++i)
+    if (strcmp(key, samples[i][0]) == 0) return samples[i][1];
+  return "...";
+}
+
 void tnm_schema_required(tnm_diags *diags, const tnm_schema *schema,
                          const tnm_tree *value) {
   for (const tnm_key *key = schema->keys; key->name != NULL; ++key) {
@@ -381,7 +391,8 @@ void tnm_schema_required(tnm_diags *diags, const tnm_schema *schema,
     tnm_diag_spec spec = {"E0011", beginning(value), "begins here"};
     size_t id =
         tnm_diag(diags, &spec, "%s needs `%s`", schema->what, key->name);
-    tnm_diag_help(diags, id, "add `%s: ...`: %s", key->name, key->doc);
+    tnm_diag_help(diags, id, "add `%s: %s`: %s", key->name, sample(key->name),
+                  key->doc);
   }
 }
 

@@ -27,7 +27,7 @@ typedef struct builder {
   size_t n_values;
   size_t depth;
   level levels[TNM_MAX_DEPTH];
-  tnm_tree **documents;
+  tnm_tree **tail;    /* where the next document goes */
   tnm_tree *document; /* the one being read */
 } builder;
 
@@ -261,9 +261,8 @@ static void close_level(builder *b, const yaml_event_t *event) {
 }
 
 static void end_document(builder *b) {
-  tnm_tree **tail = b->documents;
-  while (*tail != NULL) tail = &(*tail)->next;
-  *tail = b->document;
+  *b->tail = b->document;
+  if (b->document != NULL) b->tail = &b->document->next;
   b->document = NULL;
 }
 
@@ -324,8 +323,7 @@ static bool read_events(builder *b, yaml_parser_t *parser) {
 
 bool tnm_tree_read(tn__arena *arena, tnm_diags *diags, uint32_t file,
                    tnm_tree **documents) {
-  builder b = {
-      .arena = arena, .diags = diags, .file = file, .documents = documents};
+  builder b = {.arena = arena, .diags = diags, .file = file, .tail = documents};
   *documents = NULL;
   yaml_parser_t parser;
   if (!yaml_parser_initialize(&parser)) {

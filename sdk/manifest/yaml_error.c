@@ -159,16 +159,54 @@ static bool is_open_flow(const yaml_parser_t *parser) {
          parser->context_mark.line < parser->problem_mark.line;
 }
 
+/* libyaml counts a line behind the last one even where the text does not end in
+ * a line end; then the place is behind the last character. */
+static tnm_pos inside(const tnm_diags *diags, tnm_pos pos) {
+  size_t n;
+  uint32_t line = 1, column = 1, c;
+  const char *text = tnm_diags_text(diags, pos.file, &n);
+  for (const char *s = text, *end = text + n; s < end;) {
+    const size_t bytes = tnm_utf8(s, (size_t)(end - s), &c);
+    column = *s == '\n' ? 1 : column + 1;
+    line += *s == '\n';
+    s += bytes > 0 ? bytes : 1;
+  }
+  if (pos.line > line) {
+    pos.line = line;
+    pos.column = column;
+  }
+  return pos;
+}
+
+/* A bracket that is missing: at the end of the line before the one where that
+ * was noticed, or before another kind of bracket. */
+static bool help_bracket(tnm_diags *diags, size_t id, tnm_pos pos,
+                         const yaml_parser_t *parser) {
+  const char missing = mentions(parser->problem, "'}'") ? '}' : ']';
+  size_t n;
+  const char *text = text_at(diags, pos, &n);
+  if (!mentions(parser->problem, "did not find expected ',' or")) return false;
+  if (is_open_flow(parser)) {
+    const uint32_t noticed = (uint32_t)parser->problem_mark.line + 1;
+    tnm_diag_also(diags, id, position(pos.file, parser->context_mark),
+                  "opened here");
+    tnm_diag_help(diags, id, "add `%c` at the end of line %u", missing,
+                  (unsigned)(noticed > pos.line ? pos.line : pos.line - 1));
+    return true;
+  }
+  if (n == 0 || (text[0] != '}' && text[0] != ']')) return false;
+  tnm_diag_help(diags, id, "add `%c` before this", missing);
+  return true;
+}
+
 static void report_known(tnm_diags *diags, tnm_pos pos,
                          const yaml_parser_t *parser) {
   const rewrite *known = find_rewrite(parser);
   tnm_diag_spec spec = {known == NULL ? "E0004" : known->code, pos, NULL};
   size_t id = tnm_diag(diags, &spec, "%s",
                        known == NULL ? "this is not valid YAML" : known->text);
-  if (is_open_flow(parser))
-    tnm_diag_also(diags, id, position(pos.file, parser->context_mark),
-                  "opened here");
-  if (known != NULL) tnm_diag_help(diags, id, "%s", known->help);
+  if (!help_bracket(diags, id, pos, parser) && known != NULL)
+    tnm_diag_help(diags, id, "%s", known->help);
 }
 
 void tnm_yaml_error(tnm_diags *diags, uint32_t file,
@@ -176,6 +214,7 @@ void tnm_yaml_error(tnm_diags *diags, uint32_t file,
   bool open = is_open(parser);
   tnm_pos pos =
       position(file, open ? parser->context_mark : parser->problem_mark);
+  pos = inside(diags, pos);
   size_t n;
   const char *text = text_at(diags, pos, &n);
   bool colon = mentions(parser->problem, "did not find expected ',' or") &&

@@ -47,41 +47,6 @@ static const tn__os memory_os = {.open = memory_open,
                                  .pread = memory_pread,
                                  .close = memory_close};
 
-/* ------------------------------------------------------------------ memory */
-
-/* Bytes that are taken now, and the most that were. The size stands in front of
- * each piece. */
-static size_t taken, most;
-
-enum { HEAD = 64 };
-
-static void *meter_alloc(void *ctx, size_t bytes, size_t align) {
-  void *memory = NULL;
-  (void)ctx;
-  if (align > HEAD || bytes > SIZE_MAX / 2) return NULL;
-  if (posix_memalign(&memory, HEAD, bytes + HEAD)) return NULL;
-  memcpy(memory, &bytes, sizeof bytes);
-  taken += bytes;
-  if (taken > most) most = taken;
-  return (char *)memory + HEAD;
-}
-
-static void meter_free(void *ctx, void *memory) {
-  size_t bytes = 0;
-  (void)ctx;
-  if (!memory) return;
-  memcpy(&bytes, (char *)memory - HEAD, sizeof bytes);
-  taken -= bytes;
-  free((char *)memory - HEAD);
-}
-
-static void check(bool holds, const char *what) {
-  if (holds) return;
-  fprintf(stderr, "fuzz: %s (%zu bytes of file, %zu taken, %zu at most)\n",
-          what, file_size, taken, most);
-  abort();
-}
-
 /* ------------------------------------------------------------------ reading */
 
 static tn__env env;
@@ -89,12 +54,13 @@ static tn__devices *devices;
 
 static void start(void) {
   env = *tn__env_default();
-  env.allocator = (tn_allocator){NULL, meter_alloc, meter_free};
+  env.allocator = fuzz_allocator;
   env.os = &memory_os;
   const tn__engine_options options = {.env = &env, .kind = TN__ENGINE_NAIVE};
-  check(!tn__engine_create(&options, &env.engine), "there is no engine");
-  check(!tn__devices_create(&env, NULL, 0, &devices), "there are no devices");
-  check(!tn__device_find(devices, TN_DEVICE_CPU, 0, &env.cpu), "no cpu");
+  fuzz_check(!tn__engine_create(&options, &env.engine), "there is no engine");
+  fuzz_check(!tn__devices_create(&env, NULL, 0, &devices),
+             "there are no devices");
+  fuzz_check(!tn__device_find(devices, TN_DEVICE_CPU, 0, &env.cpu), "no cpu");
 }
 
 /* A name of a file that opens is one that it may be asked for. */
@@ -102,12 +68,12 @@ static void read_arrays(tn_bundle *bundle) {
   for (size_t i = 0; i < bundle->n; ++i) {
     const tn__entry *e = &bundle->entries[i];
     tn_array *array = NULL;
-    const size_t before = taken;
-    most = taken;
+    const size_t mark = fuzz_meter();
     tn_code rc = tn__bundle_get(bundle, e->name, 0, &array);
-    check(most - before <= e->bytes + e->bytes / 4 + (1 << 18),
-          "reading an array took too much memory");
-    check(rc == TN_OK || e->member != NULL, "a checked array cannot be read");
+    fuzz_check(fuzz_most(mark) <= e->bytes + e->bytes / 4 + (1 << 18),
+               "reading an array took too much memory");
+    fuzz_check(rc == TN_OK || e->member != NULL,
+               "a checked array cannot be read");
     tn__array_release(array);
   }
 }
@@ -118,18 +84,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   file_data = data;
   file_size = size;
   tn__heap_trim(env.cpu);
-  const size_t before = taken;
-  most = taken;
+  const size_t mark = fuzz_meter();
   tn_code rc = tn__bundle_open(&env, fuzz_path, &bundle);
-  check(most - before <= 64 * size + (1 << 18),
-        "opening the file took too much memory");
+  fuzz_check(fuzz_most(mark) <= 64 * size + (1 << 18),
+             "opening the file took too much memory");
   if (rc)
-    check(strncmp(tn_error_text(), fuzz_path, strlen(fuzz_path)) == 0,
-          "the message does not name the file");
+    fuzz_check(strncmp(tn_error_text(), fuzz_path, strlen(fuzz_path)) == 0,
+               "the message does not name the file");
   else
     read_arrays(bundle);
   tn__bundle_close(bundle);
   tn__heap_trim(env.cpu);
-  check(taken <= before + (1 << 16), "memory is left");
+  fuzz_check(fuzz_left(mark) <= 1 << 16, "memory is left");
   return 0;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reader.h"
+#include "fuzz.h"
 
 enum { MAX_BYTES = 1 << 16, MAX_SEEDS = 256 };
 

@@ -4,6 +4,7 @@
 #include "memory.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@ static struct {
   tn__env env;
   tn__os os;
   size_t live;
+  size_t bytes; /* in those blocks, and the most since memory_env */
+  size_t peak;
   size_t count;
   size_t fail_at;
   bool for_ever;
@@ -86,12 +89,15 @@ static void *allocate(void *ctx, size_t bytes, size_t align) {
   size_t rounded = (bytes + align - 1) / align * align;
   void *block = aligned_alloc(align, rounded == 0 ? align : rounded);
   memory.live += block != NULL;
+  memory.bytes += malloc_usable_size(block);
+  if (memory.bytes > memory.peak) memory.peak = memory.bytes;
   return block;
 }
 
 static void release(void *ctx, void *block) {
   (void)ctx;
   memory.live -= block != NULL;
+  memory.bytes -= malloc_usable_size(block);
   free(block);
 }
 
@@ -106,12 +112,17 @@ size_t memory_live(void) {
   return memory.live;
 }
 
+size_t memory_peak(void) {
+  return memory.peak;
+}
+
 bool memory_refused(void) {
   return memory.refused;
 }
 
 const tn__env *memory_env(const memory_file *files) {
   memory.files = files;
+  memory.peak = memory.bytes;
   memory.os = tn__os_real;
   memory.os.open = open_file;
   memory.os.fstat = fstat_file;

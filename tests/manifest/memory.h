@@ -21,6 +21,8 @@ const tn__env *memory_env(const memory_file *files);
 void memory_fail_at(size_t n, bool for_ever);
 /* Blocks that are allocated and not freed. */
 size_t memory_live(void);
+/* Bytes that were allocated at most at a time since memory_env. */
+size_t memory_peak(void);
 /* Whether an allocation was refused since memory_fail_at. */
 bool memory_refused(void);
 

@@ -3,7 +3,7 @@
 """Golden tests of opgen. Prints TAP.
 
   ok/<case>/    a plugin; out/ holds the files that `opgen generate` writes,
-                each as NAME.expected; `args` holds further arguments, with
+                with `--tests` and without, each as NAME.expected; `args` holds further arguments, with
                 paths relative to it.
   err/<case>/   a plugin with mistakes; expected.stderr holds what
                 `opgen check tests/opgen/err/<case>` says.
@@ -95,11 +95,11 @@ class Tests:
         args = case / "args"
         extra = shlex.split(args.read_text()) if args.exists() else []
         command = [self.opgen, "generate", "plugin.yaml", "-o", str(out)]
-        for cuda in [], ["--cuda"]:
+        for other in [], ["--cuda"], ["--tests"]:
             depend = []
             if depfile:
-                depend = ["--depfile", str(depfile) + "".join(cuda)]
-            result = must(command + depend + cuda + extra, case)
+                depend = ["--depfile", str(depfile) + "".join(other)]
+            result = must(command + depend + other + extra, case)
             if result.stdout or result.stderr:
                 raise Failure(f"not silent:\n{result.stdout}{result.stderr}")
 
@@ -121,8 +121,8 @@ class Tests:
         args = case / "args"
         extra = shlex.split(args.read_text()) if args.exists() else []
         command = [self.opgen, "outputs", "plugin.yaml"] + extra
-        listed = must(command, case).stdout
-        listed += must(command + ["--cuda"], case).stdout
+        listed = "".join(must(command + other, case).stdout
+                         for other in ([], ["--cuda"], ["--tests"]))
         if sorted(listed.split()) != sorted(os.listdir(out)):
             raise Failure(f"`opgen outputs` lists\n{listed}")
 
@@ -137,8 +137,9 @@ class Tests:
         for source in sources:
             if not (case / source).exists():
                 raise Failure(f"{source} does not exist")
-        text = (out.parent / "depfile--cuda").read_text()
-        targets += " " + text.partition(":")[0]
+        for other in "--cuda", "--tests":
+            text = (out.parent / f"depfile{other}").read_text()
+            targets += " " + text.partition(":")[0]
         if len(targets.split()) != len(os.listdir(out)):
             raise Failure(f"targets are {targets}")
 

@@ -29,6 +29,9 @@ def holds_what_was_promised():
                  "include/tenon/elementwise.h", "include/tenon/convert.h",
                  "include/tenon/math.h", "include/tenon/math/basic.h",
                  "include/tenon/elementwise.cuh",
+                 "include/tenon/test.h", "include/tenon/test_value.h",
+                 "include/tenon/test_example.h",
+                 "include/tenon/test_gradient.h",
                  "include/tenon/tenon.h", "include/tenon/exchange.h", "lib/pkgconfig/tenon.pc"):
         assert (TENON.root / name).exists(), f"{name} is not installed"
 

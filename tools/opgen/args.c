@@ -26,6 +26,10 @@ static const option options[] = {
     {"--site", TAKES_SITE, true},
     {"--plugin", TAKES_PLUGIN, true},
     {"--cuda", TAKES_CUDA, false},
+    {"--tests", TAKES_TESTS, false},
+    {"--kernels", TAKES_KERNELS, true},
+    {"--from", TAKES_FROM, true},
+    {"--missing", TAKES_MISSING, false},
     {"--help", ~0u, false},
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
@@ -88,8 +92,27 @@ static bool set_format(opgen_args *args, const char *value) {
   return false;
 }
 
+/* The options of `opgen new`. */
+static bool set_new(opgen_args *args, const option *o, const char *value) {
+  switch (o->bit) {
+    case TAKES_KERNELS:
+      args->kernels = value;
+      return true;
+    case TAKES_FROM:
+      args->from = value;
+      return true;
+    default:
+      args->missing = true;
+      return true;
+  }
+}
+
 static bool set(opgen_args *args, const option *o, const char *value) {
   switch (o->bit) {
+    case TAKES_KERNELS:
+    case TAKES_FROM:
+    case TAKES_MISSING:
+      return set_new(args, o, value);
     case TAKES_OUT_DIR:
       args->out_dir = value;
       return true;
@@ -124,6 +147,9 @@ static bool set(opgen_args *args, const option *o, const char *value) {
       return true;
     case TAKES_CUDA:
       args->cuda = true;
+      return true;
+    case TAKES_TESTS:
+      args->tests = true;
       return true;
     default:
       args->help = true;

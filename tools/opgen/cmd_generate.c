@@ -53,9 +53,9 @@ static bool all_listed(const opgen_args *args, const tnm_plugin *plugin) {
 
 static bool write_all(const opgen_args *args, const tnm_plugin *plugin) {
   opgen_files files;
-  bool fine =
-      opgen_files_init(&files, plugin, &(opgen_wanted){args->cuda, false}) &&
-      opgen_files_write(&files, args->out_dir);
+  const opgen_wanted wanted = {args->cuda, args->tests, false};
+  bool fine = opgen_files_init(&files, plugin, &wanted) &&
+              opgen_files_write(&files, args->out_dir);
   if (fine && args->depfile != NULL)
     fine = opgen_depfile_write(&files, args, plugin);
   opgen_files_deinit(&files);
@@ -76,8 +76,8 @@ int cmd_outputs(const opgen_args *args) {
   opgen_files files;
   tnm_plugin *plugin = opgen_read(args, args->files[0]);
   if (plugin == NULL) return EXIT_ERRORS;
-  const bool fine =
-      opgen_files_init(&files, plugin, &(opgen_wanted){args->cuda, true});
+  const opgen_wanted wanted = {args->cuda, args->tests, true};
+  const bool fine = opgen_files_init(&files, plugin, &wanted);
   for (size_t i = 0; i < files.n && fine; ++i) puts(files.v[i].name);
   opgen_files_deinit(&files);
   tnm_plugin_release(plugin);

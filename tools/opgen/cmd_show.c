@@ -224,7 +224,7 @@ static void show_title(const tnm_plugin *plugin, const tnm_operator *op) {
 static int show_c(const tnm_plugin *plugin) {
   opgen_files files;
   const bool fine =
-      opgen_files_init(&files, plugin, &(opgen_wanted){false, false});
+      opgen_files_init(&files, plugin, &(opgen_wanted){0});
   for (size_t i = 0; i < files.n && fine; ++i) {
     if (strncmp(files.v[i].name, "plugin.gen", strlen("plugin.gen")) == 0)
       continue;

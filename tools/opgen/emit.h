@@ -11,6 +11,7 @@
  *        emit_formula.c  <stem>.formula.gen.h
  *        emit_plugin.c   plugin.gen.c, .h and .map: the entry and the note
  *        emit_cuda.c     <stem>.gen.cu, cuda.gen.c and .h: the companion plugin
+ *        emit_test.c     <plugin>_test.gen.c: the examples, and a program
  *        emit_file.c     what the files have in common: banner, includes
  */
 #ifndef OPGEN_EMIT_H_
@@ -102,6 +103,7 @@ void emit_formula_header(emit *e, const char *stem);
 void emit_plugin_header(emit *e);
 void emit_plugin_source(emit *e);
 void emit_plugin_map(emit *e, const char *name);
+void emit_test_source(emit *e);
 
 /* What files of plugins have in common: the headers of all manifests; the lists
  * of tables, the entry and the note. */

@@ -26,6 +26,8 @@ static const char generate_options[] =
     "                   built plugin, a plugin.yaml or a folder; repeatable\n"
     "  --cuda           the files of the companion plugin instead, which\n"
     "                   computes the same formulas on CUDA devices\n"
+    "  --tests          PLUGIN_test.gen.c instead: a program that runs the\n"
+    "                   examples and checks the gradients of a built plugin\n"
     "\n"
     "FILE is plugin.yaml; the operator files that it lists may follow. Writes\n"
     "only what differs from what is there.\n";
@@ -33,6 +35,7 @@ static const char generate_options[] =
 static const char outputs_options[] =
     "  --with PATH      as for `opgen generate`\n"
     "  --cuda           those of the companion plugin\n"
+    "  --tests          what `opgen generate --tests` writes\n"
     "\n"
     "One name per line, in the order in which a build file may list them.\n";
 
@@ -54,6 +57,24 @@ static const char check_options[] =
 static const char show_options[] =
     "  --c              the C that `opgen generate` would write\n"
     "  --with PATH      as for `opgen generate`\n";
+
+static const char new_options[] =
+    "  --from EXAMPLE   what it begins as: quadratic (a formula; the "
+    "default),\n"
+    "                   relu (a kernel beside the formula that it must agree\n"
+    "                   with; the default with --kernels) or convolution\n"
+    "                   (shape patterns, a kernel for the gradient)\n"
+    "  --kernels LIST   kernels that you will write: cpu, cuda or cpu,cuda\n"
+    "  --missing        adds functions that the manifests of PLUGIN name and\n"
+    "                   no file defines, in new files, and nothing else\n"
+    "  -o DIR           the project's folder; by default the current folder "
+    "if\n"
+    "                   it holds a plugin.yaml, otherwise ./PLUGIN\n"
+    "\n"
+    "Where there is a plugin.yaml the operator is added to it, otherwise a "
+    "new\n"
+    "project is written, which builds and passes `meson test`. Nothing is\n"
+    "written over, and nothing is left behind if it fails.\n";
 
 static const char fmt_options[] =
     "  --check          print the names of files that are not in this form, "
@@ -97,12 +118,18 @@ static const char explain_options[] =
     "it, every code is listed.\n";
 
 static const command commands[] = {
-    {"generate", "FILE... -o DIR [--depfile FILE] [--with PATH] [--cuda]",
+    {"new", "PLUGIN.OP [--kernels LIST] [--from EXAMPLE] [--missing] [-o DIR]",
+     "begin a project, or add an operator to one",
+     TAKES_KERNELS | TAKES_FROM | TAKES_MISSING | TAKES_OUT_DIR, 1, 1, cmd_new,
+     new_options},
+    {"generate",
+     "FILE... -o DIR [--depfile FILE] [--with PATH] [--cuda|--tests]",
      "write the C files of a plugin",
-     TAKES_OUT_DIR | TAKES_DEPFILE | TAKES_WITH | TAKES_CUDA, 1, SIZE_MAX,
-     cmd_generate, generate_options},
-    {"outputs", "FILE", "print the names of the files that generate writes",
-     TAKES_WITH | TAKES_CUDA, 1, 1, cmd_outputs, outputs_options},
+     TAKES_OUT_DIR | TAKES_DEPFILE | TAKES_WITH | TAKES_CUDA | TAKES_TESTS, 1,
+     SIZE_MAX, cmd_generate, generate_options},
+    {"outputs", "FILE [--cuda|--tests]",
+     "print the names of the files that generate writes",
+     TAKES_WITH | TAKES_CUDA | TAKES_TESTS, 1, 1, cmd_outputs, outputs_options},
     {"check", "[FILE|DIR|FILE.so...] [-W NAME] [-Werror] [--list]",
      "look for mistakes, also in the examples",
      TAKES_WERROR | TAKES_FORMAT | TAKES_WITH | TAKES_LINTS | TAKES_LIST, 0,

@@ -50,6 +50,10 @@ typedef struct opgen_args {
   const char *plugin; /* a built one */
   bool list_lints;
   bool cuda;
+  bool tests;
+  const char *kernels; /* of `opgen new` */
+  const char *from;
+  bool missing;
   bool help;
 } opgen_args;
 
@@ -66,7 +70,11 @@ enum {
   TAKES_PLUGIN = 1u << 8,
   TAKES_LINTS = 1u << 9,
   TAKES_LIST = 1u << 10,
-  TAKES_CUDA = 1u << 12
+  TAKES_TESTS = 1u << 11,
+  TAKES_KERNELS = 1u << 12,
+  TAKES_FROM = 1u << 13,
+  TAKES_MISSING = 1u << 14,
+  TAKES_CUDA = 1u << 15
 };
 
 /* False after a message. The lists are freed by opgen_args_deinit. */
@@ -86,6 +94,7 @@ bool opgen_color(void);
 /* Each returns an exit status. */
 int cmd_generate(const opgen_args *args);
 int cmd_outputs(const opgen_args *args);
+int cmd_new(const opgen_args *args);
 int cmd_check(const opgen_args *args);
 int cmd_show(const opgen_args *args);
 int cmd_explain(const opgen_args *args);
@@ -115,9 +124,11 @@ typedef struct opgen_files {
   size_t n;
 } opgen_files;
 
-/* Which files: those of the plugin, or those of its companion for CUDA. */
+/* Which files: those of the plugin, or those of its companion for CUDA, or the
+ * one of its tests. */
 typedef struct opgen_wanted {
   bool cuda;
+  bool tests;
   bool names_only; /* they are not rendered */
 } opgen_wanted;
 

@@ -91,6 +91,11 @@ bool opgen_files_init(opgen_files *files, const tnm_plugin *plugin,
     add_cuda(&r, plugin);
     return whole(files);
   }
+  if (wanted->tests) {
+    if (r.render) emit_test_source(&r.emit);
+    add(&r, name_format(&r.emit, "%s_test.gen.c", plugin->plugin->name));
+    return whole(files);
+  }
   for (size_t i = 0; i < plugin->n_operators; ++i)
     if (is_first(plugin, i)) add_stem(&r, plugin->operators[i].stem);
   add_plugin(&r);

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test.h: what the tests that `opgen generate --tests` writes are made of. The
+ * generated file holds the examples of the manifests as text, this header runs
+ * them through the host API, so that a plugin is tested as it will be used.
+ * Header only, C11; one program includes it once, links libtenon and the
+ * mathematical library, and calls tn_test_main.
+ *
+ *   acme_test PLUGIN.so [OTHER.so ...] [--seed N]
+ *
+ * loads the files in this order (others hold operators that gradients call, or
+ * kernels for another device), and prints TAP, a line per case; the exit
+ * status is 1 if a case failed. For every operator
+ * - each example runs on every device that the runtime has, with every
+ *   combination of element types that the operator takes, into new and given
+ *   arrays, added, in place, and with outputs that nobody wants; on dense
+ *   arrays, on transposed and on stepped views; and with inputs whose elements
+ *   repeat (stride 0), which must give what their dense copies give;
+ * - the gradients that an example states are compared in the same way;
+ * - gradients are compared with difference quotients (test_gradient.h).
+ *
+ * A case that no kernel takes (TN_UNSUPPORTED), or whose numbers a type cannot
+ * hold, is `ok ... # SKIP` with the reason. A kernel that is not written yet
+ * (TN_UNIMPLEMENTED) is a `not ok` with TAP's directive for what is still to
+ * come, which does not count as a failure.
+ *
+ * files: test.h            tables, TAP, tn_test_main
+ *        test_value.h      numbers, arrays and views of them
+ *        test_example.h    the cases of an example
+ *        test_gradient.h   difference quotients
+ */
+#ifndef TENON_TEST_H_
+#define TENON_TEST_H_
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tenon/tenon.h"
+
+/* ------------------------------------------------------------------ tables */
+
+/* One example. Operands are `name=value` with blanks between, a value being a
+ * number or a nested list; an operand of which there are several has several
+ * entries. NULL: none. */
+typedef struct tn_test_example {
+  const char *name;
+  const char *place;  /* "quadratic.yaml:19" */
+  const char *params; /* as tn_params_parse reads them */
+  const char *inputs;
+  const char *aux;
+  const char *outputs;   /* what must come out; others are not compared */
+  const char *out_grads; /* of the outputs, given */
+  const char *in_grads;  /* of the inputs, what must come out */
+  double tol;            /* 0: that of the element type */
+} tn_test_example;
+
+/* One operator; zero means the default. */
+typedef struct tn_test_operator {
+  const char *name; /* "elemwise.quadratic@1" */
+  const tn_test_example *examples;
+  size_t n_examples;
+  const char *skip; /* why gradients are not compared numerically */
+  uint32_t points;  /* random points per example */
+  double eps;       /* step of the difference quotient */
+  double tol;       /* of the comparison with it */
+} tn_test_operator;
+
+typedef struct tn_test_plugin {
+  const char *name;
+  const tn_test_operator *operators;
+  size_t n_operators;
+} tn_test_plugin;
+
+/* --------------------------------------------------------------- tolerances */
+
+/* How far a result may lie from what was expected, as a part of the larger of 1
+ * and its magnitude. An example's `tol` replaces it; of the half types the
+ * larger of both counts. */
+typedef struct tn_test_type {
+  tn_dtype dtype;
+  const char *name;
+  double tolerance;
+} tn_test_type;
+
+enum { TN_TEST_N_TYPES = 13 };
+/* In the order of TN_BIT_*. */
+static const tn_test_type tn_test_types[TN_TEST_N_TYPES] = {
+    {TN_F16, "f16", 5e-3},  {TN_BF16, "bf16", 4e-2}, {TN_F32, "f32", 1e-5},
+    {TN_F64, "f64", 1e-10}, {TN_I8, "i8", 0},        {TN_I16, "i16", 0},
+    {TN_I32, "i32", 0},     {TN_I64, "i64", 0},      {TN_U8, "u8", 0},
+    {TN_U16, "u16", 0},     {TN_U32, "u32", 0},      {TN_U64, "u64", 0},
+    {TN_BOOL, "bool", 0}};
+
+static const tn_test_type *tn_test_type_of(tn_dtype dtype) {
+  static const tn_test_type unknown = {TN_DTYPE_UNKNOWN, "?", 0};
+  for (int i = 0; i < TN_TEST_N_TYPES; ++i)
+    if (tn_test_types[i].dtype == dtype) return &tn_test_types[i];
+  return &unknown;
+}
+
+static bool tn_test_is_float(tn_dtype dtype) {
+  return dtype == TN_F16 || dtype == TN_BF16 || dtype == TN_F32 ||
+         dtype == TN_F64;
+}
+
+static double tn_test_tolerance(tn_dtype dtype, double tol) {
+  const double usual = tn_test_type_of(dtype)->tolerance;
+  const bool half = dtype == TN_F16 || dtype == TN_BF16;
+  if (tol == 0 || !tn_test_is_float(dtype)) return usual;
+  return half && usual > tol ? usual : tol;
+}
+
+/* --------------------------------------------------------------------- TAP */
+
+enum { TN_TEST_TITLE = 256, TN_TEST_SCRATCH = 512 };
+
+/* A run of the tests, and the case that it is at. */
+typedef struct tn_test {
+  tn_runtime *rt;
+  uint64_t seed;
+  uint64_t random; /* state of the numbers drawn */
+  int n;           /* cases so far */
+  int n_failed;
+  char title[TN_TEST_TITLE];
+  /* Released when the case is over. */
+  tn_array *arrays[TN_TEST_SCRATCH];
+  int n_arrays;
+} tn_test;
+
+/* Text of others, on one line and without what TAP reads as a directive. */
+static void tn_test_print(const char *text) {
+  for (; *text != '\0' && *text != '\n'; ++text)
+    putchar(*text == '#' ? '_' : *text);
+}
+
+/* Releases what was kept since there were so many. */
+static void tn_test_release_to(tn_test *t, int n) {
+  while (t->n_arrays > n) tn_array_release(t->arrays[--t->n_arrays]);
+}
+
+static void tn_test_release(tn_test *t) {
+  tn_test_release_to(t, 0);
+}
+
+/* Names the case that follows; ends the one before. */
+static void tn_test_begin(tn_test *t, const char *format, ...) TN_PRINTF(2, 3);
+static void tn_test_begin(tn_test *t, const char *format, ...) {
+  va_list args;
+  tn_test_release(t);
+  va_start(args, format);
+  (void)vsnprintf(t->title, sizeof t->title, format, args);
+  va_end(args);
+}
+
+static void tn_test_line(tn_test *t, const char *word, const char *directive,
+                         const char *why) {
+  printf("%s %d - ", word, ++t->n);
+  tn_test_print(t->title);
+  if (directive != NULL) printf(" # %s ", directive);
+  if (why != NULL) tn_test_print(why);
+  putchar('\n');
+  tn_test_release(t);
+}
+
+static void tn_test_pass(tn_test *t) {
+  tn_test_line(t, "ok", NULL, NULL);
+}
+
+static void tn_test_skip(tn_test *t, const char *why) {
+  tn_test_line(t, "ok", "SKIP", why);
+}
+
+static void tn_test_fail(tn_test *t, const char *format, ...) TN_PRINTF(2, 3);
+static void tn_test_fail(tn_test *t, const char *format, ...) {
+  va_list args;
+  char text[1024];
+  va_start(args, format);
+  (void)vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  ++t->n_failed;
+  tn_test_line(t, "not ok", NULL, NULL);
+  for (char *s = text; s != NULL && *s != '\0';) {
+    char *end = strchr(s, '\n');
+    if (end != NULL) *end = '\0';
+    printf("# %s\n", s);
+    s = end != NULL ? end + 1 : NULL;
+  }
+}
+
+/* The end of a case whose call did not succeed. */
+static void tn_test_fail_code(tn_test *t, tn_code rc) {
+  char text[1024];
+  (void)snprintf(text, sizeof text, "%s", tn_error_text());
+  if (rc == TN_UNSUPPORTED)
+    tn_test_skip(t, text);
+  else if (rc == TN_UNIMPLEMENTED)
+    tn_test_line(t, "not ok",
+                 "TO"
+                 "DO",
+                 text);
+  else
+    tn_test_fail(t, "%s: %s", tn_code_name(rc), text);
+}
+
+#include "tenon/test_value.h"
+
+#include "tenon/test_example.h"
+#include "tenon/test_gradient.h"
+
+/* -------------------------------------------------------------------- main */
+
+static void tn_test_run_operator(tn_test *t, const tn_test_operator *which) {
+  tn_operator *op = NULL;
+  tn_test_begin(t, "%s", which->name);
+  if (tn_operator_get(t->rt, which->name, &op) != TN_OK) {
+    tn_test_fail(t, "%s", tn_error_text());
+    return;
+  }
+  for (size_t i = 0; i < which->n_examples; ++i)
+    tn_test_run_example(t, op, &which->examples[i]);
+  tn_test_run_gradient(t, op, which);
+}
+
+/* True if the words of the command line are files that load. */
+static bool tn_test_load(tn_test *t, int argc, char **argv) {
+  tn_code rc = TN_OK;
+  int n = 0;
+  for (int i = 1; i < argc && rc == TN_OK; ++i) {
+    if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
+      t->seed = strtoull(argv[++i], NULL, 10);
+      continue;
+    }
+    ++n;
+    rc = tn_plugin_load(t->rt, argv[i]);
+  }
+  if (rc != TN_OK) printf("Bail out! %s\n", tn_error_text());
+  if (n == 0) fprintf(stderr, "usage: %s PLUGIN... [--seed N]\n", argv[0]);
+  return rc == TN_OK && n > 0;
+}
+
+/* The whole program: exit status 0 if nothing failed, 1 if a case did, 2 if
+ * there was nothing to run. [host-thread] */
+static int tn_test_main(const tn_test_plugin *plugin, int argc, char **argv) {
+  static tn_test t;
+  t.seed = 1;
+  (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a kernel may crash */
+  if (tn_runtime_create(NULL, &t.rt) != TN_OK) {
+    printf("Bail out! %s\n", tn_error_text());
+    return 2;
+  }
+  const bool loaded = tn_test_load(&t, argc, argv);
+  if (loaded) {
+    printf("# plugin %s; random points of seed %" PRIu64 "\n", plugin->name,
+           t.seed);
+    for (size_t i = 0; i < plugin->n_operators; ++i)
+      tn_test_run_operator(&t, &plugin->operators[i]);
+    tn_test_release(&t);
+    printf("1..%d%s\n", t.n, t.n == 0 ? " # SKIP no operator of its own" : "");
+  }
+  tn_runtime_release(t.rt);
+  return !loaded ? 2 : t.n_failed > 0;
+}
+
+#endif /* TENON_TEST_H_ */

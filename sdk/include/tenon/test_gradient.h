@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_gradient.h: a part of test.h: gradients against difference quotients.
+ *
+ * At random points of the shapes of each example, the sum of the outputs, each
+ * element weighted by a random number, is moved along single elements of the
+ * inputs: (f(x+h) - f(x-h)) / 2h for two steps h, extrapolated to 0. It is done
+ * in f64, or in f32 where the operator has no f64. Where an operator
+ * `<name>_grad` exists, the gradient is differentiated again, by a tape.
+ *
+ * A quotient says nothing beside a kink or a pole. An element that disagrees
+ * counts as one if the quotients to its left and right disagree too; if that is
+ * so for half of the elements, the case fails, and the manifest should say
+ * `gradcheck: {skip: why}`.
+ */
+#ifndef TENON_TEST_GRADIENT_H_
+#define TENON_TEST_GRADIENT_H_
+
+enum {
+  TN_TEST_POINTS = 2,    /* of gradcheck: {points: ...} */
+  TN_TEST_ELEMENTS = 12, /* of an input that are moved, at most */
+  TN_TEST_LARGE = 4096   /* elements of an example that is passed over */
+};
+
+/* Where the numbers come from: the first interval in which the operator gives
+ * finite results. */
+static const double tn_test_intervals[][2] = {
+    {-2, 2}, {0.125, 2}, {0.125, 0.875}, {1.125, 3}};
+
+/* An example whose inputs move. */
+typedef struct tn_test_slope {
+  tn_test_kit *k;
+  double eps;
+  double tol;
+  double kink; /* how far the quotients of both sides may lie apart */
+  bool moves[TN_TEST_MAX];
+  tn_test_list weights; /* of the outputs */
+  tn_test_list turns;   /* of the gradients, when they are differentiated */
+} tn_test_slope;
+
+/* A number that depends on the kit's inputs. */
+typedef tn_code tn_test_function(tn_test_slope *s, double *value);
+
+/* ---------------------------------------------------------- random numbers */
+
+/* splitmix64 */
+static uint64_t tn_test_draw(tn_test *t) {
+  uint64_t x = t->random += 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+/* Odd multiples of 2^-11, so that f32 holds them and their neighbours exactly,
+ * and none is a whole number. */
+static double tn_test_uniform(tn_test *t, double low, double high) {
+  const double cells = (high - low) * 1024;
+  const double cell = floor((double)(tn_test_draw(t) >> 11) * 0x1p-53 * cells);
+  return low + (2 * cell + 1) / 2048;
+}
+
+static bool tn_test_weigh(tn_test *t, tn_test_values *out,
+                          const tn_test_values *like) {
+  free(out->v);
+  *out = *like;
+  out->v = malloc((like->n + 1) * sizeof(double));
+  for (size_t i = 0; i < like->n && out->v != NULL; ++i)
+    out->v[i] = tn_test_uniform(t, -1, 1);
+  return out->v != NULL;
+}
+
+static double tn_test_dot(const tn_test_values *a, const tn_test_values *b) {
+  double sum = 0;
+  for (size_t i = 0; i < a->n && i < b->n; ++i) sum += a->v[i] * b->v[i];
+  return sum;
+}
+
+/* --------------------------------------------------------------- functions */
+
+/* Outputs that count: users see them, and they can be differentiated. */
+static bool tn_test_is_head(const tn_test_kit *k, size_t i, tn_array *array) {
+  const tn_arg *arg = tn_test_arg(k->desc->outputs, k->desc->n_outputs, i);
+  return array != NULL && (arg->flags & TN_ARG_HIDDEN) == 0 &&
+         tn_test_is_float(tn_array_tensor(array)->dtype);
+}
+
+/* The weighted sum of the outputs; draws weights that are not there yet. */
+static tn_code tn_test_sum(tn_test_slope *s, double *value) {
+  tn_test *t = s->k->t;
+  tn_test_call call;
+  const int mark = t->n_arrays;
+  *value = 0;
+  tn_code rc = tn_test_call_new(s->k, TN_TEST_DENSE, &call);
+  for (size_t i = 0; i < s->k->out.n && rc == TN_OK; ++i) {
+    tn_test_values got;
+    if (!tn_test_is_head(s->k, i, call.out[i])) continue;
+    rc = tn_test_get(t, call.out[i], &got);
+    if (rc == TN_OK && s->weights.v[i].v == NULL &&
+        !tn_test_weigh(t, &s->weights.v[i], &got))
+      rc = TN_OUT_OF_MEMORY;
+    if (rc == TN_OK) *value += tn_test_dot(&s->weights.v[i], &got);
+    free(got.v);
+  }
+  tn_test_release_to(t, mark);
+  return rc;
+}
+
+/* Arrays of the weights, of the types of the outputs. */
+static tn_code tn_test_heads(const tn_test_slope *s, const tn_test_call *call,
+                             tn_array **heads) {
+  tn_code rc = TN_OK;
+  for (size_t i = 0; i < s->k->out.n && rc == TN_OK; ++i) {
+    heads[i] = NULL;
+    if (!tn_test_is_head(s->k, i, call->out[i])) continue;
+    rc = tn_test_array(s->k->t, tn_array_tensor(call->out[i])->dtype,
+                       &s->weights.v[i], &heads[i]);
+  }
+  return rc;
+}
+
+/* The gradients of that sum, by a backward call. The caller frees them. */
+static tn_code tn_test_slopes(tn_test_slope *s, tn_test_list *out) {
+  tn_test *t = s->k->t;
+  tn_test_call forward, back;
+  tn_array *heads[TN_TEST_MAX] = {NULL};
+  const int mark = t->n_arrays;
+  memset(&back, 0, sizeof back);
+  tn_code rc = tn_test_call_new(s->k, TN_TEST_DENSE, &forward);
+  if (rc == TN_OK) rc = tn_test_heads(s, &forward, heads);
+  for (size_t i = 0; i < s->k->in.n; ++i)
+    back.req[i] = s->moves[i] ? TN_REQ_WRITE : TN_REQ_NULL;
+  if (rc == TN_OK) rc = tn_test_call_backward(s->k, &forward, heads, &back);
+  for (size_t i = 0; i < s->k->in.n && rc == TN_OK; ++i)
+    if (s->moves[i]) rc = tn_test_get(t, back.out[i], &out->v[i]);
+  tn_test_release_to(t, mark);
+  return rc;
+}
+
+/* The weighted sum of the gradients. */
+static tn_code tn_test_sum_slopes(tn_test_slope *s, double *value) {
+  static tn_test_list slopes;
+  tn_code rc = tn_test_slopes(s, &slopes);
+  *value = 0;
+  for (size_t i = 0; i < s->k->in.n && rc == TN_OK; ++i) {
+    if (!s->moves[i]) continue;
+    if (s->turns.v[i].v == NULL &&
+        !tn_test_weigh(s->k->t, &s->turns.v[i], &slopes.v[i]))
+      rc = TN_OUT_OF_MEMORY;
+    *value += tn_test_dot(&s->turns.v[i], &slopes.v[i]);
+  }
+  tn_test_list_free(&slopes);
+  return rc;
+}
+
+/* What a tape is asked: two lists of heads with their weights, and the moving
+ * inputs. */
+typedef struct tn_test_record {
+  tn_test_call call;
+  tn_array *of[TN_TEST_MAX];
+  size_t at[TN_TEST_MAX]; /* places of those among the inputs */
+  size_t n;
+  tn_array *heads[TN_TEST_MAX];
+  tn_array *weights[TN_TEST_MAX];
+  size_t n_heads;
+} tn_test_record;
+
+/* Makes the call on the tape. The weights are watched too, so that gradients
+ * depend on something even where they do not depend on the inputs. */
+static tn_code tn_test_record_call(tn_test_slope *s, tn_tape *tape,
+                                   tn_test_record *r) {
+  const tn_test_kit *k = s->k;
+  tn_array *all[TN_TEST_MAX] = {NULL};
+  const tn_outputs out = {k->out.n, r->call.out, NULL};
+  tn_code rc = tn_test_inputs(k, TN_TEST_DENSE, r->call.in);
+  for (size_t i = 0; i < k->in.n && rc == TN_OK; ++i) {
+    if (!s->moves[i]) continue;
+    r->of[r->n] = r->call.in[i], r->at[r->n++] = i;
+    rc = tn_tape_watch(tape, r->call.in[i]);
+  }
+  const tn_inputs in = {k->in.n + k->aux.n, r->call.in};
+  if (rc == TN_OK) rc = tn_random_seed(k->t->rt, k->t->seed);
+  if (rc == TN_OK) rc = tn_tape_call(tape, k->op, &in, k->params, &out);
+  for (size_t i = 0; i < k->out.n && rc == TN_OK; ++i)
+    if (r->call.out[i] != NULL) rc = tn_test_keep(k->t, rc, r->call.out[i]);
+  if (rc == TN_OK) rc = tn_test_heads(s, &r->call, all);
+  for (size_t i = 0; i < k->out.n && rc == TN_OK; ++i) {
+    if (all[i] == NULL) continue;
+    r->heads[r->n_heads] = r->call.out[i], r->weights[r->n_heads++] = all[i];
+    rc = tn_tape_watch(tape, all[i]);
+  }
+  return rc;
+}
+
+/* Gradients of the weighted heads. */
+static tn_code tn_test_record_query(const tn_test_slope *s, tn_tape *tape,
+                                    const tn_test_record *r, uint32_t flags,
+                                    tn_array **out) {
+  const tn_tape_query query = {.struct_size = sizeof query,
+                               .flags = flags,
+                               .heads = {r->n_heads, r->heads},
+                               .head_gradients = {r->n_heads, r->weights},
+                               .of = {r->n, r->of},
+                               .gradients = {r->n, out, NULL}};
+  tn_code rc = tn_tape_gradient(tape, &query);
+  for (size_t i = 0; i < r->n && rc == TN_OK; ++i)
+    rc = tn_test_keep(s->k->t, rc, out[i]);
+  return rc;
+}
+
+/* The gradients of the second sum, by a tape that records a gradient. */
+static tn_code tn_test_tape(tn_test_slope *s, tn_tape *tape,
+                            tn_test_list *out) {
+  tn_array *first[TN_TEST_MAX] = {NULL}, *second[TN_TEST_MAX] = {NULL};
+  static tn_test_record r;
+  memset(&r, 0, sizeof r);
+  tn_code rc = tn_test_record_call(s, tape, &r);
+  if (rc == TN_OK)
+    rc = tn_test_record_query(s, tape, &r, TN_TAPE_RECORD, first);
+  for (size_t i = 0; i < r.n && rc == TN_OK; ++i) {
+    r.heads[i] = first[i];
+    rc = tn_test_array(s->k->t, tn_array_tensor(first[i])->dtype,
+                       &s->turns.v[r.at[i]], &r.weights[i]);
+  }
+  r.n_heads = r.n;
+  if (rc == TN_OK) rc = tn_test_record_query(s, tape, &r, 0, second);
+  for (size_t i = 0; i < r.n && rc == TN_OK; ++i)
+    rc = tn_test_get(s->k->t, second[i], &out->v[r.at[i]]);
+  return rc;
+}
+
+static tn_code tn_test_second_slopes(tn_test_slope *s, tn_test_list *out) {
+  tn_tape *tape = NULL;
+  const int mark = s->k->t->n_arrays;
+  tn_code rc = tn_tape_create(s->k->t->rt, &tape);
+  if (rc == TN_OK) rc = tn_test_tape(s, tape, out);
+  tn_tape_release(tape);
+  tn_test_release_to(s->k->t, mark);
+  return rc;
+}
+
+/* -------------------------------------------------------------- quotients */
+
+/* What the quotients of one element say. */
+typedef struct tn_test_quotient {
+  double value;
+  bool is_smooth;
+} tn_test_quotient;
+
+static tn_code tn_test_at(tn_test_slope *s, tn_test_function *f, double *x,
+                          double step, double *value) {
+  const double kept = *x;
+  *x = kept + step;
+  const tn_code rc = f(s, value);
+  *x = kept;
+  return rc;
+}
+
+static tn_code tn_test_differ(tn_test_slope *s, tn_test_function *f, double *x,
+                              tn_test_quotient *out) {
+  const double h = s->eps;
+  double far[2], near[2], here = 0;
+  tn_code rc = tn_test_at(s, f, x, 0, &here);
+  if (rc == TN_OK) rc = tn_test_at(s, f, x, h, &far[1]);
+  if (rc == TN_OK) rc = tn_test_at(s, f, x, -h, &far[0]);
+  if (rc == TN_OK) rc = tn_test_at(s, f, x, h / 2, &near[1]);
+  if (rc == TN_OK) rc = tn_test_at(s, f, x, -h / 2, &near[0]);
+  if (rc != TN_OK) return rc;
+  const double coarse = (far[1] - far[0]) / (2 * h);
+  const double fine = (near[1] - near[0]) / h;
+  const double limit = s->kink * fmax(1, fabs(fine));
+  const double left = (here - near[0]) / (h / 2);
+  const double right = (near[1] - here) / (h / 2);
+  out->value = (4 * fine - coarse) / 3;
+  out->is_smooth = isfinite(coarse) && isfinite(fine) &&
+                   fabs(right - left) <= limit && fabs(coarse - fine) <= limit;
+  return TN_OK;
+}
+
+/* How the elements of a point have fared. */
+typedef struct tn_test_score {
+  size_t n;
+  size_t n_kinks;
+  bool failed;
+} tn_test_score;
+
+/* Compares element i of input `in`. */
+static tn_code tn_test_element(tn_test_slope *s, tn_test_function *f,
+                               const tn_test_values *slope, size_t in, size_t i,
+                               tn_test_score *score) {
+  char index[256];
+  tn_test_quotient q;
+  tn_test_values *x = &s->k->in.v[in];
+  const tn_code rc = tn_test_differ(s, f, &x->v[i], &q);
+  if (rc != TN_OK) return rc;
+  const double limit = s->tol * fmax(1, fabs(q.value));
+  ++score->n;
+  if (tn_test_near(slope->v[i], q.value, limit)) return TN_OK;
+  if (!q.is_smooth) {
+    ++score->n_kinks;
+    return TN_OK;
+  }
+  score->failed = true;
+  tn_test_index(index, sizeof index, x, i);
+  tn_test_fail(s->k->t,
+               "gradient of `%s` (%s), element (%s), where it is "
+               "%.17g: expected %.12g (a difference quotient), got %.12g, "
+               "tolerance %.3g",
+               tn_test_arg(s->k->desc->inputs, s->k->desc->n_inputs, in)->name,
+               s->k->types_text, index, x->v[i], q.value, slope->v[i], limit);
+  return TN_OK;
+}
+
+static tn_code tn_test_elements(tn_test_slope *s, tn_test_function *f,
+                                const tn_test_list *slopes,
+                                tn_test_score *score) {
+  tn_code rc = TN_OK;
+  for (size_t in = 0; in < s->k->in.n; ++in) {
+    const size_t n = s->moves[in] ? s->k->in.v[in].n : 0;
+    const size_t tried = n < TN_TEST_ELEMENTS ? n : TN_TEST_ELEMENTS;
+    for (size_t i = 0; i < tried && rc == TN_OK && !score->failed; ++i) {
+      const size_t at = tried == n ? i : tn_test_draw(s->k->t) % n;
+      rc = tn_test_element(s, f, &slopes->v[in], in, at, score);
+    }
+  }
+  return rc;
+}
+
+/* ------------------------------------------------------------------- points
+ */
+
+static void tn_test_move(const tn_test_slope *s, const double *interval) {
+  for (size_t i = 0; i < s->k->in.n; ++i)
+    for (size_t j = 0; j < s->k->in.v[i].n && s->moves[i]; ++j)
+      s->k->in.v[i].v[j] = tn_test_uniform(s->k->t, interval[0], interval[1]);
+}
+
+/* Finds a point at which the sum is finite. */
+static tn_code tn_test_find_point(tn_test_slope *s, bool *found) {
+  const size_t n = sizeof tn_test_intervals / sizeof *tn_test_intervals;
+  tn_code rc = TN_OK;
+  *found = false;
+  tn_test_list_free(&s->weights);
+  tn_test_list_free(&s->turns);
+  for (size_t i = 0; i < n && rc == TN_OK && !*found; ++i) {
+    double value = 0;
+    tn_test_move(s, tn_test_intervals[i]);
+    rc = tn_test_sum(s, &value);
+    *found = isfinite(value);
+  }
+  return rc;
+}
+
+static void tn_test_conclude(tn_test_slope *s, tn_code rc,
+                             const tn_test_score *score) {
+  if (score->failed) return;
+  if (rc != TN_OK)
+    tn_test_fail_code(s->k->t, rc);
+  else if (2 * score->n_kinks > score->n)
+    tn_test_fail(s->k->t,
+                 "%zu of %zu elements lie beside kinks; if that is as "
+                 "it should be, say `gradcheck: {skip: why}`",
+                 score->n_kinks, score->n);
+  else
+    tn_test_pass(s->k->t);
+}
+
+static bool tn_test_has_grad(const tn_test_kit *k) {
+  char name[256];
+  tn_operator *op = NULL;
+  (void)snprintf(name, sizeof name, "%.*s_grad", (int)strcspn(k->op_name, "@"),
+                 k->op_name);
+  return tn_operator_get(k->t->rt, name, &op) == TN_OK;
+}
+
+/* Both orders at one point. */
+static void tn_test_point(tn_test_slope *s, uint32_t number) {
+  static tn_test_list slopes;
+  const tn_test_kit *k = s->k;
+  bool found = false;
+  double unused = 0;
+  tn_test_begin(k->t, "%s %s: numeric gradient, %s, point %" PRIu32, k->op_name,
+                k->example->name, k->types_text, number);
+  tn_test_score score = {0};
+  tn_code rc = tn_test_find_point(s, &found);
+  if (rc == TN_OK && !found) {
+    tn_test_fail(k->t,
+                 "no random point gives finite results; say "
+                 "`gradcheck: {skip: why}`");
+    return;
+  }
+  if (rc == TN_OK) rc = tn_test_slopes(s, &slopes);
+  if (rc == TN_OK) rc = tn_test_elements(s, tn_test_sum, &slopes, &score);
+  tn_test_list_free(&slopes);
+  tn_test_conclude(s, rc, &score);
+  if (rc != TN_OK || score.failed || !tn_test_has_grad(k)) return;
+  tn_test_begin(k->t, "%s %s: numeric second gradient, %s, point %" PRIu32,
+                k->op_name, k->example->name, k->types_text, number);
+  score = (tn_test_score){0};
+  rc = tn_test_sum_slopes(s, &unused);
+  if (rc == TN_OK) rc = tn_test_second_slopes(s, &slopes);
+  if (rc == TN_OK)
+    rc = tn_test_elements(s, tn_test_sum_slopes, &slopes, &score);
+  tn_test_list_free(&slopes);
+  tn_test_conclude(s, rc, &score);
+}
+
+/* ---------------------------------------------------------------- examples */
+
+/* The type that is checked: f64, or f32, among those that are allowed; another
+ * where there is no choice. */
+static void tn_test_choose_types(tn_test_kit *k) {
+  size_t n = 0;
+  (void)snprintf(k->types_text, sizeof k->types_text, "any");
+  for (uint32_t i = 0; i < k->desc->n_dtype_vars; ++i) {
+    const uint64_t allowed = k->desc->dtype_vars[i]->allowed;
+    int at = 0;
+    while (at < TN_TEST_N_TYPES - 1 && (allowed >> at & 1) == 0) ++at;
+    if ((allowed & TN_BIT_F32) != 0) at = 2;
+    if ((allowed & TN_BIT_F64) != 0) at = 3;
+    k->types[i] = tn_test_types[at].dtype;
+    if (n < sizeof k->types_text)
+      n += (size_t)snprintf(k->types_text + n, sizeof k->types_text - n, "%s%s",
+                            i > 0 ? "/" : "", tn_test_types[at].name);
+  }
+}
+
+/* Which inputs move; false if there is none, or too much to move. */
+static bool tn_test_find_moves(tn_test_slope *s) {
+  const tn_test_kit *k = s->k;
+  const tn_gradient *g = k->desc->gradient;
+  size_t n = 0;
+  for (size_t i = 0; i < k->in.n; ++i) {
+    const uint32_t at = i < g->n_inputs   ? (uint32_t)i
+                        : g->n_inputs > 0 ? g->n_inputs - 1
+                                          : 0;
+    s->moves[i] = k->in.v[i].n > 0 && at < g->n_inputs &&
+                  g->inputs[at]->stop == 0 &&
+                  tn_test_is_float(k->sigs[TN_OPERAND_IN][i].dtype);
+    if (s->moves[i]) n += k->in.v[i].n;
+  }
+  return n > 0 && n <= TN_TEST_LARGE;
+}
+
+static bool tn_test_is_f64(const tn_test_slope *s) {
+  for (size_t i = 0; i < s->k->in.n; ++i)
+    if (s->moves[i] && s->k->sigs[TN_OPERAND_IN][i].dtype != TN_F64)
+      return false;
+  return true;
+}
+
+static void tn_test_slope_run(tn_test_slope *s, const tn_test_operator *which) {
+  tn_test_kit *k = s->k;
+  const uint32_t points = which->points > 0 ? which->points : TN_TEST_POINTS;
+  k->place = (tn_place){TN_DEVICE_CPU, 0};
+  k->place_name = "cpu";
+  tn_test_choose_types(k);
+  tn_test_begin(k->t, "%s %s: numeric gradient, %s", k->op_name,
+                k->example->name, k->types_text);
+  const tn_code rc = tn_test_infer(k);
+  if (rc != TN_OK) {
+    tn_test_skip(k->t, tn_error_text());
+    return;
+  }
+  if (!tn_test_find_moves(s)) return;
+  const bool f64 = tn_test_is_f64(s);
+  s->eps = which->eps > 0 ? which->eps : f64 ? 0x1p-13 : 0x1p-6;
+  s->tol = which->tol > 0 ? which->tol : f64 ? 1e-6 : 5e-3;
+  s->kink = f64 ? 1e-2 : 0.25;
+  for (uint32_t i = 1; i <= points; ++i) tn_test_point(s, i);
+}
+
+static void tn_test_run_slope(tn_test *t, tn_operator *op,
+                              const tn_test_operator *which,
+                              const tn_test_example *example) {
+  tn_test_slope *s = calloc(1, sizeof *s);
+  if (s != NULL) s->k = tn_test_kit_create(t, op, example);
+  if (s != NULL && s->k != NULL) {
+    tn_test_slope_run(s, which);
+    tn_test_list_free(&s->weights), tn_test_list_free(&s->turns);
+    tn_test_kit_free(s->k);
+  }
+  free(s);
+}
+
+/* Where no example tells shapes: all inputs of shape (2,3), parameters at their
+ * defaults. */
+static void tn_test_run_guess(tn_test *t, tn_operator *op,
+                              const tn_test_operator *which) {
+  char inputs[2048];
+  size_t n = 0;
+  const tn_op *desc = tn_operator_desc(op);
+  tn_params *params = NULL;
+  for (uint32_t i = 0; i < desc->n_inputs && n < sizeof inputs; ++i)
+    n += (size_t)snprintf(inputs + n, sizeof inputs - n,
+                          "%s=[[1, 1, 1], [1, 1, 1]] ", desc->inputs[i]->name);
+  const tn_test_example guess = {.name = "guessed", .inputs = inputs};
+  tn_test_begin(t, "%s: numeric gradient", which->name);
+  if (n >= sizeof inputs || tn_params_parse(op, "", &params) != TN_OK)
+    tn_test_skip(t, "no example tells parameters and shapes");
+  else
+    tn_test_run_slope(t, op, which, &guess);
+  tn_params_release(params);
+}
+
+static void tn_test_run_gradient(tn_test *t, tn_operator *op,
+                                 const tn_test_operator *which) {
+  const tn_op *desc = tn_operator_desc(op);
+  if (desc->gradient == NULL || desc->gradient->kind == TN_GRADIENT_NONE)
+    return;
+  t->random = t->seed;
+  if (which->skip != NULL) {
+    tn_test_begin(t, "%s: numeric gradient", which->name);
+    tn_test_skip(t, which->skip);
+    return;
+  }
+  for (size_t i = 0; i < which->n_examples; ++i)
+    tn_test_run_slope(t, op, which, &which->examples[i]);
+  if (which->n_examples == 0) tn_test_run_guess(t, op, which);
+}
+
+#endif /* TENON_TEST_GRADIENT_H_ */

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `opgen new` writes builds, passes its own tests and can be loaded.
+
+    test_new.py SOURCE_ROOT BUILD_ROOT
+
+Everything happens outside the tree, against an installed copy that was moved.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import tap  # noqa: E402
+from installed import Installed  # noqa: E402
+
+SOURCE, BUILD = (pathlib.Path(each) for each in sys.argv[1:3])
+SCRATCH = tempfile.TemporaryDirectory()
+FOLDER = pathlib.Path(SCRATCH.name)
+TENON = Installed(BUILD, FOLDER)
+
+
+def command(*words, cwd=FOLDER):
+    """Status and output of a command that may fail."""
+    result = subprocess.run([str(word) for word in words], cwd=cwd,
+                            env=TENON.environment(), text=True, check=False,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return result.returncode, result.stdout
+
+
+def refused(*words, says, cwd=FOLDER, helps=True):
+    """A command that must fail, with these words, and change nothing."""
+    before = tree(FOLDER)
+    status, text = command(*words, cwd=cwd)
+    assert status != 0, f"{words} succeeded:\n{text}"
+    assert says in text, f"no `{says}` in\n{text}"
+    assert not helps or "= help:" in text, f"no help in\n{text}"
+    tap.equal(tree(FOLDER), before, f"files after {words}")
+
+
+def tree(folder):
+    """Every file of a folder that is not built, with its content."""
+    return {str(path.relative_to(folder)): path.read_bytes()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and "moved" not in path.parts
+            and "build" not in path.parts}
+
+
+def build(folder):
+    TENON.run("meson", "setup", "build", cwd=folder)
+    TENON.run("meson", "compile", "-C", "build", cwd=folder)
+
+
+def tests(folder):
+    """Status and log of the project's own tests."""
+    status, _ = command("meson", "test", "-C", "build", cwd=folder)
+    return status, (folder / "build/meson-logs/testlog.txt").read_text()
+
+
+def passes(folder):
+    status, log = tests(folder)
+    assert status == 0, log
+    return log
+
+
+def a_formula_builds_and_runs():
+    TENON.run("opgen", "new", "acme.quad", cwd=FOLDER)
+    folder = FOLDER / "acme"
+    build(folder)
+    log = passes(folder)
+    for case in ("f16, cpu, dense, new", "f64, cpu, steps, add",
+                 "inplace out", "numeric gradient, f64", "repeated, new"):
+        assert case in log, f"no case `{case}` in\n{log}"
+    tap.equal(TENON.run("tenon", "run", "acme.quad", "[1, 2, 3]", "a=1", "b=2",
+                        "c=3", "--plugin", folder / "build/acme.so"),
+              "[6, 11, 18]\n", "output")
+
+
+def a_kernel_says_that_it_is_not_written():
+    TENON.run("opgen", "new", "lab.rect", "--kernels", "cpu", cwd=FOLDER)
+    folder = FOLDER / "lab"
+    build(folder)
+    log = passes(folder)
+    assert "lab_rect_cpu is not written yet" in log, log
+    plugin = folder / "build/lab.so"
+    status, text = command("tenon", "run", "lab.rect", "[-1, 2]", "--plugin",
+                           plugin)
+    assert status != 0 and "lab_rect_cpu is not written yet" in text, text
+    tap.equal(TENON.run("tenon", "run", "lab.rect", "[-1, 2]", "--dtype",
+                        "f16", "--plugin", plugin),
+              "[0, 2]\n", "what the formula gives, for a type without kernel")
+
+
+def a_written_kernel_passes_and_a_wrong_one_fails():
+    folder = FOLDER / "lab"
+    source = folder / "rect.c"
+    stub = source.read_text()
+    head, _, _ = stub.partition("int32_t lab_rect_cpu")
+    body = head.replace('#include "rect.gen.h"',
+                        '#include "rect.gen.h"\n#include "tenon/kernel.h"') + """
+static void line_f32(const tn_kernel_run *run) {
+  const float *x = (const void *)run->at[1];
+  float *y = (void *)run->at[0];
+  for (int64_t i = 0; i < run->n; ++i)
+    y[i * run->stride[0]] = x[i * run->stride[1]] > LIMIT ? x[i * run->stride[1]] : 0;
+}
+static void line_f64(const tn_kernel_run *run) {
+  const double *x = (const void *)run->at[1];
+  double *y = (void *)run->at[0];
+  for (int64_t i = 0; i < run->n; ++i)
+    y[i * run->stride[0]] = x[i * run->stride[1]] > LIMIT ? x[i * run->stride[1]] : 0;
+}
+int32_t lab_rect_cpu(const tn_frame *call) {
+  tn_kernel_walk walk;
+  tn_kernel_run run;
+  tn_kernel_walk_init(&walk, &call->out[0]);
+  tn_kernel_walk_add(&walk, &call->in[0]);
+  tn_kernel_walk_begin(&walk);
+  for (int64_t i = 0; i < walk.size; i += run.n) {
+    tn_kernel_walk_run(&walk, i, walk.size, &run);
+    (call->out[0].dtype == TN_F32 ? line_f32 : line_f64)(&run);
+  }
+  return TN_OK;
+}
+"""
+    source.write_text("#define LIMIT 0\n" + body)
+    TENON.run("meson", "compile", "-C", "build", cwd=folder)
+    log = passes(folder)
+    assert "not written" not in log, log
+    source.write_text("#define LIMIT 1\n" + body)
+    TENON.run("meson", "compile", "-C", "build", cwd=folder)
+    status, log = tests(folder)
+    assert status != 0, log
+    for part in ("not ok", "lab.rect@1 integers: f32, cpu, dense, new",
+                 "`out` (f32), element (1,0): expected 1, got 0, tolerance"):
+        assert part in log, f"no `{part}` in\n{log}"
+    source.write_text(stub)
+
+
+def fails(folder, *parts):
+    """The project's tests fail, and say these things."""
+    TENON.run("meson", "compile", "-C", "build", cwd=folder)
+    status, log = tests(folder)
+    assert status != 0, log
+    for part in parts:
+        assert part in log, f"no `{part}` in\n{log}"
+
+
+def a_kernel_that_forgets_to_add_fails():
+    folder = FOLDER / "lab"
+    manifest, source = folder / "rect.yaml", folder / "rect.c"
+    kept = manifest.read_text(), source.read_text()
+    manifest.write_text(kept[0].replace("writes: [write] ",
+                                        "writes: [write, add] "))
+    source.write_text('''#include "rect.gen.h"
+int32_t lab_rect_cpu(const tn_frame *call) {
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
+    if (call->out[0].dtype == TN_F32) {
+      const float x = ((const float *)call->in[0].data)[i];
+      ((float *)call->out[0].data)[i] = x > 0 ? x : 0;
+    } else {
+      const double x = ((const double *)call->in[0].data)[i];
+      ((double *)call->out[0].data)[i] = x > 0 ? x : 0;
+    }
+  }
+  return TN_OK;
+}
+''')
+    fails(folder, "lab.rect@1 integers: f32, cpu, dense, add",
+          "expected 1, got 0, tolerance")
+    manifest.write_text(kept[0])
+    # It reads elements as if they lay one behind the other, too.
+    fails(folder, "not ok", "f32, cpu, columns, write")
+    source.write_text(kept[1])
+
+
+def a_wrong_gradient_is_found_by_differences():
+    folder = FOLDER / "acme"
+    manifest = folder / "quad.yaml"
+    kept = manifest.read_text()
+    lines = [line for line in kept.splitlines() if "grad:" not in line]
+    wrong = "\n".join(lines).replace(
+        "gradient: auto ", "gradient: {formula: {data: grad.out*(a*data + b)}} ")
+    assert wrong.count("formula") == 1, wrong
+    manifest.write_text(wrong + "\n")
+    fails(folder, "acme.quad@1 integers: numeric gradient, f64, point 1",
+          "gradient of `data` (f64), element (0,0)", "a difference quotient")
+    manifest.write_text(wrong + "\ngradcheck: {skip: It is wrong}\n")
+    TENON.run("meson", "compile", "-C", "build", cwd=folder)
+    assert "# SKIP It is wrong" in passes(folder)
+    manifest.write_text(kept)
+
+
+def templates_are_in_canonical_form_and_without_warnings():
+    for name in ("acme", "lab", "nn", "gpu"):
+        TENON.run("opgen", "check", "-Werror", name, cwd=FOLDER)
+        TENON.run("opgen", "fmt", "--check",
+                  *(FOLDER / name).glob("*.yaml"), cwd=FOLDER)
+    TENON.run("opgen", "check", "-Werror", "gpu/cuda", "--with", "gpu",
+              cwd=FOLDER)
+
+
+def patterns_and_a_backward_kernel_build():
+    TENON.run("opgen", "new", "nn.conv", "--from", "convolution", cwd=FOLDER)
+    folder = FOLDER / "nn"
+    build(folder)
+    assert "nn_conv_cpu is not written yet" in passes(folder)
+    said = TENON.run("tenon", "inspect", folder / "build/nn.so")
+    assert "conv" in said, said
+
+
+def kernels_for_cuda_are_a_companion():
+    TENON.run("opgen", "new", "gpu.rect", "--kernels", "cpu,cuda", cwd=FOLDER)
+    folder = FOLDER / "gpu"
+    build(folder)
+    passes(folder)
+    if not shutil.which("nvcc", path=TENON.environment()["PATH"]):
+        assert not (folder / "build/cuda").exists()
+        raise tap.Skip("nvcc is not installed: only its absence was tested")
+    companion = folder / "build/cuda/gpu.cuda.so"
+    said = TENON.run("tenon", "inspect", companion)
+    assert "gpu_cuda" in said, said
+    log = passes(folder)
+    assert companion.name in log, log
+
+
+def formulas_beside_kernels_for_cuda_alone_run():
+    TENON.run("opgen", "new", "only.rect", "--kernels", "cuda", cwd=FOLDER)
+    folder = FOLDER / "only"
+    assert not (folder / "rect.c").exists()
+    build(folder)
+    passes(folder)
+    tap.equal(TENON.run("tenon", "run", "only.rect", "[-1, 2]", "--plugin",
+                        folder / "build/only.so"), "[0, 2]\n", "output")
+
+
+def an_operator_is_added_to_a_project():
+    folder = FOLDER / "acme"
+    lines = (folder / "plugin.yaml").read_text()
+    lines = lines.replace("- quad.yaml", "- quad.yaml   # the first")
+    (folder / "plugin.yaml").write_text(lines + "# the end\n")
+    said = TENON.run("opgen", "new", "acme.half", "--kernels", "cpu",
+                     cwd=folder)
+    assert "'half.c'," in said, said
+    tap.equal((folder / "plugin.yaml").read_text(),
+              lines + "  - half.yaml\n# the end\n", "plugin.yaml")
+    build_file = folder / "meson.build"
+    build_file.write_text(build_file.read_text().replace(
+        "sources = [\n", "sources = [\n  'half.c',\n"))
+    TENON.run("meson", "setup", "--reconfigure", "build", cwd=folder)
+    TENON.run("meson", "compile", "-C", "build", cwd=folder)
+    log = passes(folder)
+    assert "acme_half_cpu is not written yet" in log, log
+
+
+def lists_of_every_form_are_kept():
+    for before, after in (
+            ("operators: [a.yaml]", "operators: [a.yaml, b.yaml]"),
+            ("operators: [ a.yaml ]  # [one]",
+             "operators: [ a.yaml, b.yaml ]  # [one]"),
+            ("operators: [\n  a.yaml,  # first ]\n]",
+             "operators: [\n  a.yaml, b.yaml,  # first ]\n]"),
+            ("operators:\n  - a.yaml\n\n# end",
+             "operators:\n  - a.yaml\n  - b.yaml\n\n# end"),
+            ("operators:\n- 'a.yaml'", "operators:\n- 'a.yaml'\n- b.yaml")):
+        folder = FOLDER / "lists"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        shutil.copy(FOLDER / "only/rect.yaml", folder / "a.yaml")
+        head = (FOLDER / "only/plugin.yaml").read_text().split("operators")[0]
+        (folder / "plugin.yaml").write_text(head + before + "\n")
+        TENON.run("opgen", "new", "only.b", cwd=folder)
+        tap.equal((folder / "plugin.yaml").read_text(), head + after + "\n",
+                  before)
+
+
+def only_what_is_missing_is_added():
+    folder = FOLDER / "nn"
+    source = folder / "conv.c"
+    text = source.read_text()
+    at = text.index("/* Computes the gradients")
+    source.write_text(text[:at] + "/* int32_t nn_conv_cpu_backward(x) { */\n"
+                      "int32_t nn_conv_cpu_backward(const tn_frame *call);\n")
+    before = tree(folder)
+    said = TENON.run("opgen", "new", "nn.conv", "--missing", cwd=folder)
+    assert "conv_stubs.c" in said, said
+    after = tree(folder)
+    stubs = after.pop("conv_stubs.c").decode()
+    tap.equal(after, before, "other files")
+    assert "nn_conv_cpu_backward" in stubs and "nn_conv_cpu(" not in stubs, stubs
+    tap.equal(TENON.run("opgen", "new", "nn", "--missing", cwd=folder),
+              "nothing is missing\n", "the second time")
+
+
+def nothing_is_written_over_or_left_behind():
+    refused("opgen", "new", "acme.quad", says="quad.yaml exists already")
+    refused("opgen", "new", "acme.quad", cwd=FOLDER / "acme",
+            says="quad.yaml exists already")
+    refused("opgen", "new", "other.op", cwd=FOLDER / "acme",
+            says="is the plugin `acme`, not `other`")
+    for name in ("Acme.op", "acme", "acme.", ".op", "acme.a.b", "acme.1st",
+                 "tn_x.op", "acme.plugin", "a" * 65 + ".op"):
+        refused("opgen", "new", name, says=f"`{name}`")
+    refused("opgen", "new", "x.op", "--from", "quadratc",
+            says="did you mean `quadratic`?")
+    refused("opgen", "new", "x.op", "--kernels", "rocm", says="`rocm`")
+    refused("opgen", "new", "x.op", "--from", "quadratic", "--kernels", "cpu",
+            says="--from relu")
+    refused("opgen", "new", "x", "--missing", "--from", "relu",
+            says="--missing")
+    refused("opgen", "new", "x", "--missing", says="there is no x/plugin.yaml")
+    folder = FOLDER / "half"
+    folder.mkdir()
+    (folder / "README.md").write_text("mine\n")
+    refused("opgen", "new", "half.op", says="README.md exists already")
+    tap.equal(os.listdir(folder), ["README.md"], "what is left")
+    twice = FOLDER / "acme"
+    (twice / "third.yaml").write_text(
+        (twice / "quad.yaml").read_text().replace("op: quad", "op: fourth"))
+    listed = (twice / "plugin.yaml").read_text()
+    (twice / "plugin.yaml").write_text(
+        listed.replace("  - half.yaml\n", "  - half.yaml\n  - third.yaml\n"))
+    refused("opgen", "new", "acme.fourth", cwd=twice, says="`fourth` is defined twice",
+            helps=False)
+
+
+if __name__ == "__main__":
+    with SCRATCH:
+        tap.run([a_formula_builds_and_runs,
+                 a_kernel_says_that_it_is_not_written,
+                 a_written_kernel_passes_and_a_wrong_one_fails,
+                 a_kernel_that_forgets_to_add_fails,
+                 a_wrong_gradient_is_found_by_differences,
+                 patterns_and_a_backward_kernel_build,
+                 kernels_for_cuda_are_a_companion,
+                 templates_are_in_canonical_form_and_without_warnings,
+                 formulas_beside_kernels_for_cuda_alone_run,
+                 an_operator_is_added_to_a_project,
+                 lists_of_every_form_are_kept,
+                 only_what_is_missing_is_added,
+                 nothing_is_written_over_or_left_behind])

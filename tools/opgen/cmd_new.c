@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * cmd_new.c: `opgen new`: a project that builds, or one more operator in one
+ * that is there. Nothing that exists is written over, except for the list of
+ * operators in plugin.yaml, and what was written is taken back if anything
+ * fails.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "new.h"
+
+enum { MAX_MADE = 16, MAX_PATH = 4096, MAX_NAME = 64 };
+
+/* Something that was made, to be taken back. */
+typedef struct made {
+  char path[MAX_PATH];
+  char *before; /* text of a file that was changed; NULL: it is new */
+  bool is_dir;
+} made;
+
+typedef struct job {
+  const opgen_args *args;
+  char plugin[MAX_NAME + 1];
+  char op[MAX_NAME + 1]; /* "" for --missing of a whole plugin */
+  const char *dir;
+  const new_shape *shape;
+  new_words words;
+  made made[MAX_MADE];
+  size_t n_made;
+} job;
+
+/* ---------------------------------------------------------------- mistakes */
+
+static bool failed_to(const char *what, const char *path) {
+  fprintf(stderr, "opgen new: cannot %s %s: %s\n", what, path, strerror(errno));
+  return false;
+}
+
+static void say_help(const char *text) {
+  fprintf(stderr, "  = help: %s\n", text);
+}
+
+/* ----------------------------------------------------------- reading, writing
+ */
+
+char *new_read(const char *path, bool quiet) {
+  struct stat about;
+  FILE *file = fopen(path, "rb");
+  char *text = NULL;
+  if (file != NULL && fstat(fileno(file), &about) == 0) {
+    text = tn__alloc(tn__env_default(), (size_t)about.st_size + 1);
+    const size_t n =
+        text != NULL ? fread(text, 1, (size_t)about.st_size, file) : 0;
+    if (text != NULL) text[n] = '\0';
+    if (text != NULL && ferror(file) != 0) {
+      tn__free(tn__env_default(), text);
+      text = NULL;
+    }
+  }
+  if (text == NULL && !quiet) failed_to("read", path);
+  if (file != NULL) (void)fclose(file);
+  return text;
+}
+
+static bool exists(const char *path) {
+  struct stat about;
+  return lstat(path, &about) == 0;
+}
+
+/* A path that is too long becomes one that no file has. */
+static void path_of(const job *j, const char *name, char *out) {
+  const bool here = strcmp(j->dir, ".") == 0;
+  const int n = snprintf(out, MAX_PATH, "%s%s%s", here ? "" : j->dir,
+                         here ? "" : "/", name);
+  if (n < 0 || n >= MAX_PATH) out[0] = '\0';
+}
+
+static made *remember(job *j, const char *path) {
+  made *m = &j->made[j->n_made++];
+  *m = (made){0};
+  (void)snprintf(m->path, sizeof m->path, "%s", path);
+  return m;
+}
+
+static bool fill(const char *path, const char *mode, const char *text) {
+  FILE *file = fopen(path, mode);
+  if (file == NULL) return failed_to("write", path);
+  const bool written = fputs(text, file) >= 0;
+  const bool closed = fclose(file) == 0;
+  return (written && closed) || failed_to("write", path);
+}
+
+static bool make_dir(job *j, const char *path) {
+  if (mkdir(path, 0777) == 0) {
+    remember(j, path)->is_dir = true;
+    return true;
+  }
+  return errno == EEXIST || failed_to("make", path);
+}
+
+/* A new file of the project. */
+static bool write_new(job *j, const char *name, const tn__buf *text) {
+  char path[MAX_PATH];
+  path_of(j, name, path);
+  if (text->failed) {
+    fprintf(stderr, "opgen new: out of memory\n");
+    return false;
+  }
+  FILE *file = fopen(path, "wx");
+  if (file == NULL && errno == EEXIST) {
+    fprintf(stderr, "opgen new: %s exists already, nothing is written over\n",
+            path);
+    say_help("choose another name, or remove that file");
+    return false;
+  }
+  if (file == NULL) return failed_to("write", path);
+  (void)fclose(file);
+  remember(j, path);
+  return fill(path, "wb", text->s != NULL ? text->s : "");
+}
+
+static bool write_template(job *j, const char *name, const char *text) {
+  tn__buf out;
+  tn__buf_init(&out, tn__env_default());
+  new_expand(&out, text, &j->words);
+  const bool fine = write_new(j, name, &out);
+  tn__buf_deinit(&out);
+  return fine;
+}
+
+/* Adds `file` to the operators of a plugin.yaml. */
+static bool list_file(job *j, const char *name, const char *file) {
+  char path[MAX_PATH];
+  tn__buf out;
+  path_of(j, name, path);
+  char *before = new_read(path, false);
+  if (before == NULL) return false;
+  tn__buf_init(&out, tn__env_default());
+  bool fine = new_list_add(&out, before, file) && !out.failed;
+  if (!fine) {
+    fprintf(stderr, "opgen new: the list `operators` of %s is not found\n",
+            path);
+    say_help("write it at the beginning of a line: `operators: [...]`");
+    tn__free(tn__env_default(), before);
+  } else {
+    remember(j, path)->before = before;
+    fine = fill(path, "wb", out.s);
+  }
+  tn__buf_deinit(&out);
+  return fine;
+}
+
+/* Undoes everything, the last first; or only forgets it. */
+static void conclude(job *j, bool keep) {
+  while (j->n_made > 0) {
+    made *m = &j->made[--j->n_made];
+    if (!keep && m->before != NULL) (void)fill(m->path, "wb", m->before);
+    if (!keep && m->before == NULL && m->is_dir) (void)rmdir(m->path);
+    if (!keep && m->before == NULL && !m->is_dir) (void)unlink(m->path);
+    tn__free(tn__env_default(), m->before);
+  }
+}
+
+static void tell(const job *j) {
+  for (size_t i = 0; i < j->n_made; ++i)
+    if (!j->made[i].is_dir)
+      printf("%s %s\n", j->made[i].before != NULL ? "changed" : "wrote",
+             j->made[i].path);
+}
+
+/* ------------------------------------------------------------------- stubs */
+
+/* A name that is free: "prelu.c", "prelu_stubs.c", "prelu_stubs2.c", ... */
+static void free_name(const job *j, const char *folder, const new_stubs *stubs,
+                      char *out) {
+  const char *end = stubs->cuda ? "cu" : "c";
+  char path[MAX_PATH];
+  for (int i = 0;; ++i) {
+    char number[16] = "";
+    if (i > 1) (void)snprintf(number, sizeof number, "%d", i);
+    (void)snprintf(out, MAX_PATH, "%s%s%s%s.%s", folder, stubs->stem,
+                   i > 0 ? "_stubs" : "", number, end);
+    path_of(j, out, path);
+    if (!exists(path)) return;
+  }
+}
+
+/* Writes the stubs of one folder, "" or "cuda/". */
+static bool write_stubs(job *j, const tnm_plugin *plugin, const char *folder,
+                        bool cuda) {
+  char path[MAX_PATH], name[MAX_PATH];
+  tn__buf out;
+  path_of(j, *folder != '\0' ? folder : ".", path);
+  if (*folder == '\0') (void)snprintf(path, sizeof path, "%s", j->dir);
+  new_stubs stubs = {.plugin = plugin,
+                     .folder = path,
+                     .op = j->op[0] != '\0' ? j->op : NULL,
+                     .cuda = cuda};
+  tn__buf_init(&out, tn__env_default());
+  bool fine = new_stubs_write(&stubs, &out);
+  if (fine && stubs.n > 0) {
+    free_name(j, folder, &stubs, name);
+    fine = write_new(j, name, &out);
+  }
+  tn__buf_deinit(&out);
+  return fine;
+}
+
+/* Reads the plugin of a folder, "" or "cuda/", with what is there now, and
+ * writes what no file defines. */
+static bool complete(job *j, const char *folder) {
+  char path[MAX_PATH], name[MAX_PATH];
+  (void)snprintf(name, sizeof name, "%splugin.yaml", folder);
+  path_of(j, name, path);
+  opgen_args args = *j->args;
+  const char *with[1] = {j->dir};
+  args.with = with;
+  args.n_with = *folder != '\0' ? 1 : 0;
+  tnm_plugin *plugin = opgen_read(&args, path);
+  if (plugin == NULL) return false;
+  const bool fine = write_stubs(j, plugin, folder, false) &&
+                    write_stubs(j, plugin, folder, true);
+  tnm_plugin_release(plugin);
+  return fine;
+}
+
+/* ---------------------------------------------------------------- projects */
+
+static bool write_operator(job *j) {
+  char name[MAX_PATH];
+  (void)snprintf(name, sizeof name, "%s.yaml", j->op);
+  return write_template(j, name, j->shape->manifest);
+}
+
+/* The companion for CUDA, or one more operator in it. */
+static bool write_cuda(job *j) {
+  char path[MAX_PATH], name[MAX_PATH];
+  if (!j->words.cuda) return true;
+  path_of(j, "cuda", path);
+  if (!make_dir(j, path)) return false;
+  (void)snprintf(name, sizeof name, "cuda/%s.yaml", j->op);
+  bool fine = write_template(j, name, new_cuda_yaml);
+  path_of(j, "cuda/plugin.yaml", path);
+  if (fine && exists(path)) return list_file(j, "cuda/plugin.yaml", name + 5);
+  return fine && write_template(j, "cuda/plugin.yaml", new_cuda_plugin_yaml) &&
+         write_template(j, "cuda/meson.build", new_cuda_meson);
+}
+
+static bool complete_all(job *j) {
+  return complete(j, "") && (!j->words.cuda || complete(j, "cuda/"));
+}
+
+static bool write_project(job *j) {
+  const bool fine = make_dir(j, j->dir) && write_operator(j) &&
+                    write_template(j, "plugin.yaml", new_plugin_yaml) &&
+                    write_template(j, "meson.build", new_meson) &&
+                    write_template(j, "README.md", new_readme) &&
+                    write_template(j, ".gitignore", new_gitignore) &&
+                    write_cuda(j) && complete_all(j);
+  if (!fine) return false;
+  tell(j);
+  printf("next: %s%s%smeson setup build && meson test -C build\n",
+         strcmp(j->dir, ".") != 0 ? "cd " : "",
+         strcmp(j->dir, ".") != 0 ? j->dir : "",
+         strcmp(j->dir, ".") != 0 ? " && " : "");
+  return true;
+}
+
+/* What the author has to add by hand: the build file is theirs. */
+static void tell_build(const job *j, bool new_cuda) {
+  const size_t prefix = strcmp(j->dir, ".") == 0 ? 0 : strlen(j->dir) + 1;
+  for (size_t i = 0; i < j->n_made; ++i) {
+    const char *path = j->made[i].path + prefix;
+    const char *end = strrchr(path, '.');
+    if (end == NULL || (strcmp(end, ".c") != 0 && strcmp(end, ".cu") != 0))
+      continue;
+    const bool cuda = strncmp(path, "cuda/", 5) == 0;
+    if (cuda && new_cuda) continue;
+    printf("add to the sources in %smeson.build: '%s',\n", cuda ? "cuda/" : "",
+           cuda ? path + 5 : path);
+  }
+  if (new_cuda)
+    printf(
+        "add to meson.build, behind the plugin: subdir('cuda'), which uses "
+        "`opgen`,\n  `tenon`, `generate`, `nvcc` and `plugins` as a project of "
+        "`opgen new` has them\n");
+  printf("then: meson setup --reconfigure build\n");
+}
+
+static bool add_to_project(job *j) {
+  char path[MAX_PATH], name[MAX_PATH];
+  path_of(j, "plugin.yaml", path);
+  tnm_plugin *plugin = opgen_read(j->args, path);
+  if (plugin == NULL) return false;
+  const bool same = strcmp(plugin->plugin->name, j->plugin) == 0;
+  if (!same) {
+    fprintf(stderr, "opgen new: %s is the plugin `%s`, not `%s`\n", path,
+            plugin->plugin->name, j->plugin);
+    fprintf(stderr,
+            "  = help: write `opgen new %s.%s`, or `-o DIR` for a new "
+            "project\n",
+            plugin->plugin->name, j->op);
+  }
+  j->words.since = plugin->plugin->release;
+  tnm_plugin_release(plugin);
+  if (!same) return false;
+  path_of(j, "cuda/plugin.yaml", path);
+  const bool new_cuda = j->words.cuda && !exists(path);
+  (void)snprintf(name, sizeof name, "%s.yaml", j->op);
+  const bool fine = write_operator(j) && list_file(j, "plugin.yaml", name) &&
+                    write_cuda(j) && complete_all(j);
+  if (!fine) return false;
+  tell(j);
+  tell_build(j, new_cuda);
+  return true;
+}
+
+static bool add_missing(job *j) {
+  char path[MAX_PATH];
+  path_of(j, "plugin.yaml", path);
+  if (!exists(path)) {
+    fprintf(stderr, "opgen new: there is no %s\n", path);
+    say_help("run it in the plugin's folder, or say `-o DIR`");
+    return false;
+  }
+  path_of(j, "cuda/plugin.yaml", path);
+  j->words.cuda = exists(path);
+  if (!complete_all(j)) return false;
+  if (j->n_made == 0) {
+    printf("nothing is missing\n");
+    return true;
+  }
+  tell(j);
+  tell_build(j, false);
+  return true;
+}
+
+/* --------------------------------------------------------------- arguments */
+
+static bool is_name(const char *s, size_t n) {
+  static const char lower[] = "abcdefghijklmnopqrstuvwxyz";
+  static const char others[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  if (n == 0 || n > MAX_NAME || strchr(lower, s[0]) == NULL) return false;
+  return strspn(s, others) >= n;
+}
+
+static bool is_ours(const char *s, size_t n) {
+  return strncmp(s, "tn", 2) == 0 && (n == 2 || s[2] == '_');
+}
+
+static int bad_name(const char *text, const char *what) {
+  fprintf(stderr, "opgen new: `%s` %s\n", text, what);
+  say_help(
+      "write PLUGIN.OP; both are lower-case letters, digits and `_`, a "
+      "letter first, at most 64, and do not begin with `tn_`");
+  return EXIT_USAGE;
+}
+
+/* "plugin.op", or with --missing "plugin" too. EXIT_FINE unless it said
+ * something. */
+static int take_name(job *j) {
+  const char *text = j->args->files[0];
+  const size_t n = strcspn(text, ".");
+  const char *op = text[n] == '.' ? text + n + 1 : "";
+  const size_t n_op = strlen(op);
+  if (!is_name(text, n) || is_ours(text, n) ||
+      (text[n] == '.' && (!is_name(op, n_op) || is_ours(op, n_op))))
+    return bad_name(text, "cannot be the name of an operator");
+  if (n_op == 0 && !j->args->missing)
+    return bad_name(text, "names a plugin, but no operator of it");
+  if (strcmp(op, "plugin") == 0)
+    return bad_name(text, "would be described in the plugin's own plugin.yaml");
+  memcpy(j->plugin, text, n);
+  memcpy(j->op, op, n_op);
+  return EXIT_FINE;
+}
+
+/* "cpu,cuda" */
+static int take_kernels(job *j, const char *text, bool *cpu) {
+  *cpu = false;
+  while (*text != '\0') {
+    const size_t n = strcspn(text, ",");
+    const bool is_cpu = n == 3 && memcmp(text, "cpu", 3) == 0;
+    const bool is_cuda = n == 4 && memcmp(text, "cuda", 4) == 0;
+    if (!is_cpu && !is_cuda)
+      return opgen_usage_error("new",
+                               "`--kernels` takes cpu and cuda, not "
+                               "`%.*s`",
+                               (int)n, text);
+    *cpu |= is_cpu;
+    j->words.cuda |= is_cuda;
+    text += n + (text[n] == ',' ? 1 : 0);
+  }
+  return EXIT_FINE;
+}
+
+static int take_shape(job *j) {
+  const opgen_args *args = j->args;
+  const char *names[NEW_N_SHAPES];
+  const char *name = args->from;
+  bool cpu = false;
+  const int rc =
+      args->kernels != NULL ? take_kernels(j, args->kernels, &cpu) : EXIT_FINE;
+  if (rc != EXIT_FINE) return rc;
+  if (name == NULL) name = args->kernels != NULL ? "relu" : "quadratic";
+  j->shape = new_shape_find(name, names);
+  if (j->shape == NULL) {
+    const char *near = tn__nearest(name, names, NEW_N_SHAPES);
+    if (near != NULL)
+      return opgen_usage_error("new",
+                               "unknown example `%s`; did you mean "
+                               "`%s`?",
+                               name, near);
+    return opgen_usage_error("new",
+                             "unknown example `%s`; there are "
+                             "quadratic, relu and convolution",
+                             name);
+  }
+  if (cpu && !j->shape->has_kernel)
+    return opgen_usage_error("new",
+                             "the kernels of `%s` for the CPU are "
+                             "generated; take `--from relu` to write one",
+                             name);
+  j->words.kernel = j->shape->has_kernel &&
+                    (cpu || args->kernels == NULL || j->shape->has_backward);
+  j->words.backward = j->shape->has_backward;
+  return EXIT_FINE;
+}
+
+static void choose_dir(job *j) {
+  if (j->args->out_dir != NULL)
+    j->dir = j->args->out_dir;
+  else
+    j->dir = exists("plugin.yaml") ? "." : j->plugin;
+}
+
+int cmd_new(const opgen_args *args) {
+  static job j;
+  char path[MAX_PATH];
+  j = (job){.args = args, .words = {.since = 1}};
+  int rc = take_name(&j);
+  if (rc == EXIT_FINE && args->missing &&
+      (args->from != NULL || args->kernels != NULL))
+    rc = opgen_usage_error("new",
+                           "`--missing` goes by what the manifests say; "
+                           "`--from` and `--kernels` do not go with it");
+  if (rc == EXIT_FINE && !args->missing) rc = take_shape(&j);
+  if (rc != EXIT_FINE) return rc;
+  j.words.plugin = j.plugin;
+  j.words.op = j.op;
+  choose_dir(&j);
+  path_of(&j, "plugin.yaml", path);
+  bool fine = false;
+  if (args->missing)
+    fine = add_missing(&j);
+  else
+    fine = exists(path) ? add_to_project(&j) : write_project(&j);
+  conclude(&j, fine);
+  return fine ? EXIT_FINE : EXIT_ERRORS;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * emit_test.c: <plugin>_test.gen.c: the examples of every operator as tables of
+ * tenon/test.h, and a program that runs them.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "emit.h"
+
+/* ------------------------------------------------------------------- texts */
+
+/* "key=value" as tn_params_parse reads it: in quotes unless it is a word or a
+ * list. */
+static void add_param(tn__buf *out, const tn_value *value) {
+  const char *text = value->as.s != NULL ? value->as.s : "None";
+  const bool word = text[0] != '\0' && strpbrk(text, " \t\r\n\"\\") == NULL;
+  tn__buf_add(out, "%s%s=", out->n > 0 ? " " : "", value->key);
+  if (word || text[0] == '[') {
+    tn__buf_add(out, "%s", text);
+    return;
+  }
+  tn__buf_bytes(out, "\"", 1);
+  for (; *text != '\0'; ++text) {
+    static const char plain[] = "\"\\\n\t\r", escaped[] = "\"\\ntr";
+    const char *special = strchr(plain, *text);
+    if (special != NULL)
+      tn__buf_add(out, "\\%c", escaped[special - plain]);
+    else
+      tn__buf_bytes(out, text, 1);
+  }
+  tn__buf_bytes(out, "\"", 1);
+}
+
+/* Whole numbers without an exponent. */
+static void add_number(tn__buf *out, double value) {
+  if (value >= -1e15 && value <= 1e15 && floor(value) >= value)
+    tn__buf_add(out, "%.0f", value);
+  else
+    tn__buf_double(out, value);
+}
+
+/* The list at `depth` of nested ones, from `values`; returns what is behind. */
+static const double *add_nested(tn__buf *out, const tnm_data *data,
+                                int32_t depth, const double *values) {
+  if (depth == data->ndim) {
+    add_number(out, *values);
+    return values + 1;
+  }
+  tn__buf_bytes(out, "[", 1);
+  for (int64_t i = 0; i < data->shape[depth]; ++i) {
+    if (i > 0) tn__buf_bytes(out, ", ", 2);
+    values = add_nested(out, data, depth + 1, values);
+  }
+  tn__buf_bytes(out, "]", 1);
+  return values;
+}
+
+/* Those of `items` that are among the operands, "name=value name=value". */
+static void add_operands(tn__buf *out, const tnm_example_item *items, size_t n,
+                         const tn_arg *const *args, uint32_t n_args) {
+  for (uint32_t a = 0; a < n_args; ++a) {
+    for (size_t i = 0; i < n; ++i) {
+      if (strcmp(items[i].name, args[a]->name) != 0) continue;
+      tn__buf_add(out, "%s%s=", out->n > 0 ? " " : "", items[i].name);
+      (void)add_nested(out, &items[i].data, 0, items[i].data.values);
+    }
+  }
+}
+
+/* ".field = "text"," unless the text is empty; it is empty again then. */
+static void emit_text(emit *e, const char *field, tn__buf *text) {
+  if (text->n > 0) c_string(&e->c, field, text->s);
+  e->c.text.failed |= text->failed;
+  text->n = 0;
+}
+
+/* ------------------------------------------------------------------ tables */
+
+static void emit_example(emit *e, const tnm_operator *op,
+                         const tnm_example *x) {
+  const tn_op *d = op->op;
+  tn__buf text;
+  tn__buf_init(&text, e->env);
+  c_add(&e->c, "    {\n");
+  e->c.indent = 8;
+  c_string(&e->c, "name", x->name);
+  c_string(&e->c, "place", op->file);
+  for (size_t i = 0; i < x->n_params; ++i) add_param(&text, &x->params[i]);
+  emit_text(e, "params", &text);
+  add_operands(&text, x->items, x->n_items, d->inputs, d->n_inputs);
+  emit_text(e, "inputs", &text);
+  add_operands(&text, x->items, x->n_items, d->aux, d->n_aux);
+  emit_text(e, "aux", &text);
+  add_operands(&text, x->items, x->n_items, d->outputs, d->n_outputs);
+  emit_text(e, "outputs", &text);
+  add_operands(&text, x->grads, x->n_grads, d->outputs, d->n_outputs);
+  emit_text(e, "out_grads", &text);
+  add_operands(&text, x->grads, x->n_grads, d->inputs, d->n_inputs);
+  emit_text(e, "in_grads", &text);
+  if (x->tol > 0) c_f64(&e->c, "tol", x->tol);
+  c_add(&e->c, "    },\n");
+  tn__buf_deinit(&text);
+}
+
+static void emit_examples(emit *e, const tnm_operator *op) {
+  if (op->n_examples == 0) return;
+  c_open(&e->c, "static const tn_test_example",
+         name_format(e, "%s_examples[]", name_operator(e, op).local));
+  for (size_t i = 0; i < op->n_examples; ++i)
+    emit_example(e, op, &op->examples[i]);
+  c_close(&e->c);
+  c_add(&e->c, "\n");
+}
+
+static void emit_operator(emit *e, const tnm_operator *op) {
+  const op_names names = name_operator(e, op);
+  const tnm_gradcheck *check = &op->gradcheck;
+  c_file *c = &e->c;
+  c_add(c, "    {\n");
+  c->indent = 8;
+  c_string(c, "name", names.full);
+  if (op->n_examples > 0) {
+    c_value(c, "examples", name_format(e, "%s_examples", names.local));
+    c_value(c, "n_examples", name_format(e, "%zu", op->n_examples));
+  }
+  c_string(c, "skip", check->skip);
+  c_u32(c, "points", check->points);
+  if (check->eps > 0) c_f64(c, "eps", check->eps);
+  if (check->tol > 0) c_f64(c, "tol", check->tol);
+  c_add(c, "    },\n");
+}
+
+/* How many operators are the plugin's own. */
+static size_t emit_operators(emit *e) {
+  size_t n = 0;
+  for (size_t i = 0; i < e->plugin->n_operators; ++i)
+    n += e->plugin->operators[i].op != NULL;
+  if (n == 0) return 0;
+  c_open(&e->c, "static const tn_test_operator", "operators[]");
+  for (size_t i = 0; i < e->plugin->n_operators; ++i)
+    if (e->plugin->operators[i].op != NULL)
+      emit_operator(e, &e->plugin->operators[i]);
+  c_close(&e->c);
+  c_add(&e->c, "\n");
+  return n;
+}
+
+void emit_test_source(emit *e) {
+  const char *name = e->plugin->plugin->name;
+  emit_banner(e, name_format(e, "%s_test.gen.c", name), "plugin");
+  c_add(&e->c, "#include <tenon/test.h>\n\n");
+  for (size_t i = 0; i < e->plugin->n_operators; ++i)
+    if (e->plugin->operators[i].op != NULL)
+      emit_examples(e, &e->plugin->operators[i]);
+  const size_t n = emit_operators(e);
+  c_open(&e->c, "static const tn_test_plugin", "plugin");
+  c_string(&e->c, "name", name);
+  if (n > 0) {
+    c_value(&e->c, "operators", "operators");
+    c_value(&e->c, "n_operators", name_format(e, "%zu", n));
+  }
+  c_close(&e->c);
+  c_add(&e->c,
+        "\nint main(int argc, char **argv) {\n"
+        "  return tn_test_main(&plugin, argc, argv);\n"
+        "}\n");
+}

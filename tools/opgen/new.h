@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * new.h: between the files of `opgen new`.
+ *
+ * files: cmd_new.c      the command: names, folders, what is taken back when it
+ *                       fails
+ *        new_shapes.c   the files that it writes, as templates
+ *        new_list.c     adds a line to `operators` of a plugin.yaml
+ *        new_stubs.c    functions that manifests name and no file defines
+ */
+#ifndef OPGEN_NEW_H_
+#define OPGEN_NEW_H_
+
+#include "opgen.h"
+
+/* What an operator is made after. */
+typedef struct new_shape {
+  const char *name;     /* "quadratic" */
+  const char *manifest; /* of the operator; see new_expand */
+  bool has_kernel;      /* names kernels of the CPU */
+  bool has_backward;    /* which compute the gradient too */
+} new_shape;
+
+/* The shape of that name; NULL if there is none. `names` gets all of them. */
+enum { NEW_N_SHAPES = 3 };
+const new_shape *new_shape_find(const char *name, const char **names);
+
+/* What a template is about. */
+typedef struct new_words {
+  const char *plugin;
+  const char *op;
+  uint32_t since;
+  bool kernel;   /* there is C to be written */
+  bool backward; /* kernels compute the gradient too */
+  bool cuda;
+} new_words;
+
+/* The template with `@PLUGIN@`, `@OP@` and `@SINCE@` filled in. Lines that
+ * begin with `@kernel `, `@backward ` or `@cuda ` are kept, without that, where
+ * the words say so. */
+void new_expand(tn__buf *out, const char *text, const new_words *words);
+
+extern const char new_plugin_yaml[];
+extern const char new_meson[];
+extern const char new_readme[];
+extern const char new_gitignore[];
+extern const char new_cuda_plugin_yaml[];
+extern const char new_cuda_meson[];
+extern const char new_cuda_yaml[];
+
+/* The text of a plugin.yaml with one more file at the end of `operators`. False
+ * if it has no such list. */
+bool new_list_add(tn__buf *out, const char *text, const char *file);
+
+/* Functions that an operator's manifest names (of all operators if `op` is
+ * NULL) and no C file of the folder defines; `cuda` chooses between those of
+ * kernels for CUDA and the others. The text of a file that has them, nothing if
+ * there are none; `stem` gets that of the first manifest. False after a message
+ * if a file cannot be read. */
+typedef struct new_stubs {
+  const tnm_plugin *plugin;
+  const char *folder;
+  const char *op;
+  bool cuda;
+  const char *stem;
+  size_t n;
+} new_stubs;
+bool new_stubs_write(new_stubs *stubs, tn__buf *out);
+
+/* A whole file; NULL after a message, or, with `quiet`, without. Freed by the
+ * caller with tn__free. */
+char *new_read(const char *path, bool quiet);
+
+#endif /* OPGEN_NEW_H_ */

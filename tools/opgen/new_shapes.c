@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * new_shapes.c: the files of a new project, as templates. tests/product builds
+ * and runs each of them.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "new.h"
+
+/* --------------------------------------------------------------- manifests */
+
+static const char quadratic[] =
+    "opgen: 1\n"
+    "op: @OP@\n"
+    "since: @SINCE@\n"
+    "summary: Quadratic function of every element\n"
+    "doc: |\n"
+    "  Computes `a*data^2 + b*data + c`.\n"
+    "params:                               # order is ABI, so a sequence\n"
+    "  - {name: a, type: float, default: 0, doc: Quadratic coefficient}\n"
+    "  - {name: b, type: float, default: 0, doc: Linear coefficient}\n"
+    "  - {name: c, type: float, default: 0, doc: Constant term}\n"
+    "dtypes:\n"
+    "  T: [f16, bf16, f32, f64]            # f16 and bf16 compute in f32\n"
+    "inputs:\n"
+    "  - {name: data, dtype: T, doc: \"Any shape, any strides\"}\n"
+    "outputs:\n"
+    "  - {name: out, dtype: T, shape: data, inplace: data, doc: The result}\n"
+    "forward:\n"
+    "  out: a*data^2 + b*data + c          # `^` is power; this is not C\n"
+    "gradient: auto                        # `opgen show` prints it\n"
+    "examples:\n"
+    "  - name: integers\n"
+    "    params: {a: 1, b: 2, c: 3}\n"
+    "    data: [[1, 2], [3, 4]]\n"
+    "    out: [[6, 11], [18, 27]]\n"
+    "    grad: {out: [[1, 1], [1, 1]], data: [[4, 6], [8, 10]]}\n"
+    "  - {name: empty, data: [], out: []}\n";
+
+static const char relu[] =
+    "opgen: 1\n"
+    "op: @OP@\n"
+    "since: @SINCE@\n"
+    "summary: Rectifier of every element\n"
+    "doc: |\n"
+    "  Computes `max(data, 0)`. The gradient at 0 is 0.\n"
+    "dtypes:\n"
+    "  T: [f16, bf16, f32, f64]\n"
+    "inputs:\n"
+    "  - {name: data, dtype: T, doc: \"Any shape, any strides\"}\n"
+    "outputs:\n"
+    "  - {name: out, dtype: T, shape: data, inplace: data, doc: The result}\n"
+    "forward:                              # what the kernels must compute\n"
+    "  out: max(data, 0)\n"
+    "gradient:\n"
+    "  formula:\n"
+    "    data: select(out > 0, grad.out, 0)\n"
+    "@kernel kernels:\n"
+    "@kernel   - device: cpu\n"
+    "@kernel     forward: @PLUGIN@_@OP@_cpu  # in @OP@.c\n"
+    "@kernel     dtypes: [f32, f64]        # others by the formula above\n"
+    "@kernel     writes: [write]           # the host does the other requests\n"
+    "@kernel     flags: [reentrant, deterministic]\n"
+    "examples:\n"
+    "  - name: integers\n"
+    "    data: [[-2, -1, 0], [1, 2, 3]]\n"
+    "    out: [[0, 0, 0], [1, 2, 3]]\n"
+    "    grad: {out: [[1, 2, 3], [4, 5, 6]], data: [[0, 0, 0], [4, 5, 6]]}\n"
+    "  - {name: empty, data: [], out: []}\n";
+
+static const char convolution[] =
+    "opgen: 1\n"
+    "op: @OP@\n"
+    "since: @SINCE@\n"
+    "summary: N-D convolution with strides\n"
+    "doc: |\n"
+    "  `out[n,k] = bias[k] + sum over c of data[n,c] * weight[k,c]` on each\n"
+    "  window.\n"
+    "params:\n"
+    "  - {name: kernel, type: ints, rank: 1..3, min: 1, doc: Window size}\n"
+    "  - {name: stride, type: ints, rank: kernel, default: 1, min: 1, doc: "
+    "Step between windows}\n"
+    "  - {name: num_filter, type: int, min: 1, doc: Output channels}\n"
+    "dtypes: {T: [f32, f64]}\n"
+    "inputs:                               # upper case is a dimension\n"
+    "  - {name: data, dtype: T, shape: [N, C, S...], layout: contiguous}\n"
+    "  - {name: weight, dtype: T, shape: [num_filter, C, kernel...], role: "
+    "weight, layout: contiguous}\n"
+    "  - {name: bias, dtype: T, shape: [num_filter], role: weight, optional: "
+    "true, layout: contiguous}\n"
+    "outputs:\n"
+    "  - name: out\n"
+    "    dtype: T\n"
+    "    shape: [N, num_filter, ((S - kernel)/stride + 1)...]\n"
+    "    layout: contiguous\n"
+    "gradient:\n"
+    "  kernel: backward                    # every kernel supplies it\n"
+    "  needs:                              # what each gradient reads\n"
+    "    data: [grad.out, weight]\n"
+    "    weight: [grad.out, data]\n"
+    "    bias: [grad.out]\n"
+    "kernels:\n"
+    "  - device: cpu\n"
+    "    forward: @PLUGIN@_@OP@_cpu          # in @OP@.c\n"
+    "    backward: @PLUGIN@_@OP@_cpu_backward\n"
+    "    writes: [write]                   # the host does the other requests\n"
+    "    flags: [reentrant, deterministic]\n"
+    "examples:\n"
+    "  - name: two_by_two_window\n"
+    "    params: {kernel: [2, 2], num_filter: 1}\n"
+    "    data: [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]]\n"
+    "    weight: [[[[1, 1], [1, 1]]]]\n"
+    "    bias: [0.5]\n"
+    "    out: [[[[12.5, 16.5], [24.5, 28.5]]]]\n"
+    "    grad:\n"
+    "      out: [[[[1, 1], [1, 1]]]]\n"
+    "      data: [[[[1, 2, 1], [2, 4, 2], [1, 2, 1]]]]\n"
+    "      weight: [[[[12, 16], [24, 28]]]]\n"
+    "      bias: [4]\n";
+
+static const new_shape shapes[NEW_N_SHAPES] = {
+    {"quadratic", quadratic, false, false},
+    {"relu", relu, true, false},
+    {"convolution", convolution, true, true},
+};
+
+const new_shape *new_shape_find(const char *name, const char **names) {
+  const new_shape *found = NULL;
+  for (size_t i = 0; i < NEW_N_SHAPES; ++i) {
+    names[i] = shapes[i].name;
+    if (strcmp(shapes[i].name, name) == 0) found = &shapes[i];
+  }
+  return found;
+}
+
+/* --------------------------------------------------------------- the project
+ */
+
+const char new_plugin_yaml[] =
+    "opgen: 1\n"
+    "plugin: @PLUGIN@\n"
+    "release: 1\n"
+    "summary: Operators of @PLUGIN@\n"
+    "license: Apache-2.0\n"
+    "operators:                            # order is ABI: add at the end\n"
+    "  - @OP@.yaml\n";
+
+const char new_meson[] =
+    "project('@PLUGIN@', 'c',\n"
+    "  default_options: ['c_std=c11', 'buildtype=release'])\n"
+    "tenon = dependency('tenon')\n"
+    "opgen = find_program(tenon.get_variable('opgen'))\n"
+    "generate = [opgen, 'generate', '@INPUT@', '-o', '@OUTDIR@',\n"
+    "  '--depfile', '@DEPFILE@']\n"
+    "\n"
+    "# The plugin. `opgen outputs` runs when meson configures: after a change "
+    "of\n"
+    "# `operators` in plugin.yaml, run `meson setup --reconfigure`.\n"
+    "gen = custom_target('@PLUGIN@.gen', input: 'plugin.yaml', depfile: "
+    "'@PLUGIN@.d',\n"
+    "  output: run_command(opgen, 'outputs', files('plugin.yaml'),\n"
+    "    check: true).stdout().split(),\n"
+    "  command: generate)\n"
+    "sources = [\n"
+    "@kernel   '@OP@.c',\n"
+    "]\n"
+    "plugins = [shared_module('@PLUGIN@', gen, sources, name_prefix: '',\n"
+    "  gnu_symbol_visibility: 'hidden',\n"
+    "  c_args: tenon.get_variable('plugin_cflags').split(),\n"
+    "  link_args: '-Wl,-z,now,--version-script=' + meson.current_build_dir()\n"
+    "    / 'plugin.gen.map',\n"
+    "  dependencies: tenon.partial_dependency(compile_args: true, includes: "
+    "true),\n"
+    "  install: true, install_dir: tenon.get_variable('plugindir'))]\n"
+    "@cuda \n"
+    "@cuda nvcc = find_program('nvcc', required: false)\n"
+    "@cuda if nvcc.found()\n"
+    "@cuda   subdir('cuda')\n"
+    "@cuda endif\n"
+    "\n"
+    "# The examples of the manifests, and their gradients.\n"
+    "tests = custom_target('@PLUGIN@_test.gen', input: 'plugin.yaml',\n"
+    "  output: '@PLUGIN@_test.gen.c', depfile: '@PLUGIN@_test.d',\n"
+    "  command: [generate, '--tests'])\n"
+    "test('examples', executable('@PLUGIN@_test', tests,\n"
+    "    dependencies: [tenon, meson.get_compiler('c').find_library('m')]),\n"
+    "  args: plugins, protocol: 'tap')\n";
+
+const char new_readme[] =
+    "# @PLUGIN@\n"
+    "\n"
+    "A plugin of operators for Tenon.\n"
+    "\n"
+    "    meson setup build\n"
+    "    meson compile -C build\n"
+    "    meson test -C build\n"
+    "    tenon inspect build/@PLUGIN@.so\n"
+    "\n"
+    "Next:\n"
+    "\n"
+    "- Say in `@OP@.yaml` what the operator computes. `opgen check` finds "
+    "mistakes,\n"
+    "  `opgen show @OP@.yaml` shows what will be computed and kept.\n"
+    "- Give it examples: `meson test` runs them with every element type, "
+    "request and\n"
+    "  layout, and checks the gradients numerically.\n"
+    "@kernel - Write the functions of `@OP@.c`. Until then their cases are "
+    "listed by\n"
+    "@kernel   `meson test` as expected failures.\n"
+    "@cuda - Write the functions of `cuda/@OP@.cu`; they are built where "
+    "`nvcc` "
+    "is, into\n"
+    "@cuda   `@PLUGIN@.cuda.so`, which is loaded beside `@PLUGIN@.so`.\n"
+    "- `opgen new @PLUGIN@.NAME` adds an operator, `opgen new @PLUGIN@ "
+    "--missing` the\n"
+    "  functions that manifests name and no file defines.\n";
+
+const char new_gitignore[] = "/build*/\n";
+
+/* -------------------------------------------------------- kernels for CUDA */
+
+const char new_cuda_plugin_yaml[] =
+    "opgen: 1\n"
+    "plugin: @PLUGIN@_cuda\n"
+    "release: 1\n"
+    "summary: Kernels of @PLUGIN@ for CUDA\n"
+    "license: Apache-2.0\n"
+    "operators:\n"
+    "  - @OP@.yaml\n";
+
+const char new_cuda_yaml[] =
+    "opgen: 1\n"
+    "kernels_for: @PLUGIN@.@OP@@1\n"
+    "kernels:\n"
+    "  - device: cuda\n"
+    "    forward: @PLUGIN@_@OP@_cuda         # in @OP@.cu\n"
+    "@backward     backward: @PLUGIN@_@OP@_cuda_backward\n"
+    "    writes: [write]                   # the host does the other requests\n"
+    "    flags: [reentrant, async]\n";
+
+const char new_cuda_meson[] =
+    "fs = import('fs')\n"
+    "cuda_gen = custom_target('@PLUGIN@_cuda.gen', input: 'plugin.yaml',\n"
+    "  depfile: '@PLUGIN@_cuda.d',\n"
+    "  output: run_command(opgen, 'outputs', '--with', "
+    "meson.project_source_root(),\n"
+    "    files('plugin.yaml'), check: true).stdout().split(),\n"
+    "  command: [generate, '--with', meson.project_source_root()])\n"
+    "cuda_sources = [\n"
+    "  '@OP@.cu',\n"
+    "]\n"
+    "cuda_objects = []\n"
+    "foreach source : cuda_sources\n"
+    "  cuda_objects += custom_target(source + '.o', input: source,\n"
+    "    output: source + '.o', depends: cuda_gen,\n"
+    "    command: [nvcc, '-O3', '-Xcompiler', '-fPIC,-fvisibility=hidden',\n"
+    "      '-I', '@OUTDIR@', '-I', tenon.get_variable('includedir'),\n"
+    "      '-c', '@INPUT@', '-o', '@OUTPUT@'])\n"
+    "endforeach\n"
+    "cuda_lib = fs.parent(fs.parent(nvcc.full_path())) / 'lib64'\n"
+    "cuda_libs = []\n"
+    "foreach name : ['cudart_static', 'stdc++', 'dl', 'rt', 'pthread']\n"
+    "  cuda_libs += meson.get_compiler('c').find_library(name,\n"
+    "    dirs: name == 'cudart_static' ? [cuda_lib] : [], required: false)\n"
+    "endforeach\n"
+    "plugins += shared_module('@PLUGIN@.cuda', cuda_gen, cuda_objects,\n"
+    "  name_prefix: '', gnu_symbol_visibility: 'hidden',\n"
+    "  link_args: '-Wl,-z,now,--version-script=' + meson.current_build_dir()\n"
+    "    / 'plugin.gen.map',\n"
+    "  dependencies: [cuda_libs,\n"
+    "    tenon.partial_dependency(compile_args: true, includes: true)],\n"
+    "  install: true, install_dir: tenon.get_variable('plugindir'))\n";
+
+/* ---------------------------------------------------------------- expansion */
+
+static void add_word(tn__buf *out, const char *word, const new_words *words,
+                     size_t n) {
+  static const char *const names[] = {"@PLUGIN@", "@OP@", "@SINCE@"};
+  if (n == strlen(names[0]) && memcmp(word, names[0], n) == 0)
+    tn__buf_add(out, "%s", words->plugin);
+  else if (n == strlen(names[1]) && memcmp(word, names[1], n) == 0)
+    tn__buf_add(out, "%s", words->op);
+  else
+    tn__buf_add(out, "%" PRIu32, words->since);
+}
+
+/* Length of a placeholder at `s`, 0 if there is none. */
+static size_t placeholder(const char *s) {
+  static const char *const names[] = {"@PLUGIN@", "@OP@", "@SINCE@"};
+  for (size_t i = 0; i < 3; ++i)
+    if (strncmp(s, names[i], strlen(names[i])) == 0) return strlen(names[i]);
+  return 0;
+}
+
+/* Whether a line of some condition is kept; *line moves behind the mark. */
+static bool is_kept(const char **line, const new_words *words) {
+  static const char *const marks[] = {"@kernel ", "@backward ", "@cuda "};
+  const bool holds[] = {words->kernel, words->backward, words->cuda};
+  for (size_t i = 0; i < 3; ++i) {
+    const size_t n = strlen(marks[i]);
+    if (strncmp(*line, marks[i], n) != 0) continue;
+    *line += n;
+    return holds[i];
+  }
+  return true;
+}
+
+void new_expand(tn__buf *out, const char *text, const new_words *words) {
+  for (const char *next = text; *next != '\0'; text = next) {
+    next = text + strcspn(text, "\n");
+    if (*next == '\n') ++next;
+    if (!is_kept(&text, words)) continue;
+    while (text < next) {
+      const size_t n = placeholder(text);
+      if (n > 0)
+        add_word(out, text, words, n);
+      else
+        tn__buf_bytes(out, text, 1);
+      text += n > 0 ? n : 1;
+    }
+  }
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * new_stubs.c: functions that manifests name and no file of the author defines,
+ * each as one that says so. The compiler would find a wrong prototype: they
+ * include the header that opgen writes.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+
+#include "cfile.h"
+#include "new.h"
+
+/* ------------------------------------------------------ what is there */
+
+/* Behind a comment or literal at `s`; `s` itself if there is none. */
+static const char *skip_text(const char *s) {
+  if (s[0] == '/' && s[1] == '*') {
+    const char *end = strstr(s + 2, "*/");
+    return end != NULL ? end + 2 : s + strlen(s);
+  }
+  if (s[0] == '/' && s[1] == '/') return s + strcspn(s, "\n");
+  if (*s != '"' && *s != '\'') return s;
+  const char quote = *s++;
+  while (*s != '\0' && *s != quote && *s != '\n')
+    s += s[0] == '\\' && s[1] ? 2 : 1;
+  return *s == quote ? s + 1 : s;
+}
+
+static const char *skip_blanks(const char *s) {
+  for (;;) {
+    const char *next = skip_text(s + strspn(s, " \t\r\n"));
+    if (next == s) return s;
+    s = next;
+  }
+}
+
+/* Behind the bracket that closes the one at `s`. */
+static const char *skip_brackets(const char *s) {
+  int depth = 0;
+  while (*s != '\0') {
+    const char *next = skip_text(s);
+    if (next != s) {
+      s = next;
+      continue;
+    }
+    depth += *s == '(' ? 1 : *s == ')' ? -1 : 0;
+    ++s;
+    if (depth == 0) break;
+  }
+  return s;
+}
+
+static bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Whether the text has "symbol(...) {". */
+static bool defines(const char *text, const char *symbol) {
+  const size_t n = strlen(symbol);
+  for (const char *s = text; *s != '\0';) {
+    const char *next = skip_text(s);
+    if (next != s) {
+      s = next;
+    } else if (!is_word(*s)) {
+      ++s;
+    } else {
+      const char *end = s;
+      while (is_word(*end)) ++end;
+      const bool named = (size_t)(end - s) == n && memcmp(s, symbol, n) == 0;
+      s = end;
+      if (!named) continue;
+      s = skip_blanks(s);
+      if (*s == '(' && *skip_blanks(skip_brackets(s)) == '{') return true;
+    }
+  }
+  return false;
+}
+
+static bool is_source(const char *name) {
+  static const char *const ends[] = {".c", ".cu", ".cc", ".cpp", ".h"};
+  const size_t n = strlen(name);
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; ++i) {
+    const size_t k = strlen(ends[i]);
+    if (n > k && strcmp(name + n - k, ends[i]) == 0) return name[0] != '.';
+  }
+  return false;
+}
+
+/* The text of every source file of the folder, in one. */
+static bool read_sources(const char *folder, tn__buf *out) {
+  DIR *dir = opendir(folder);
+  bool fine = dir != NULL;
+  if (dir == NULL)
+    fprintf(stderr, "opgen new: cannot read %s: %s\n", folder, strerror(errno));
+  for (struct dirent *e = NULL; fine && (e = readdir(dir)) != NULL;) {
+    char path[4096];
+    if (!is_source(e->d_name)) continue;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+    char *text = new_read(path, false);
+    fine = text != NULL;
+    if (fine) tn__buf_add(out, "%s\n", text);
+    tn__free(tn__env_default(), text);
+  }
+  if (dir != NULL) (void)closedir(dir);
+  return fine && !out->failed;
+}
+
+/* ---------------------------------------------------------------- functions */
+
+/* The file that is written. */
+typedef struct writer {
+  new_stubs *stubs;
+  c_file body;
+  tn__buf known; /* sources of the folder */
+  tn__buf stems; /* "\nprelu\n" of the manifests whose headers it includes */
+} writer;
+
+/* One function; `rest` are the lines of its body. */
+typedef struct stub {
+  const char *comment;
+  const char *result;
+  const char *symbol;
+  const char *parameters;
+  const char *rest; /* NULL: it says that it is not written */
+} stub;
+
+static void add_include(writer *w, const char *stem) {
+  tn__buf line;
+  tn__buf_init(&line, tn__env_default());
+  tn__buf_add(&line, "\n%s\n", stem);
+  if (w->stems.s == NULL || strstr(w->stems.s, line.s) == NULL)
+    tn__buf_add(&w->stems, "%s", line.s);
+  tn__buf_deinit(&line);
+  if (w->stubs->stem == NULL) w->stubs->stem = stem;
+}
+
+static void add_stub(writer *w, const stub *s) {
+  c_file *c = &w->body;
+  if (s->symbol == NULL ||
+      (w->known.s != NULL && defines(w->known.s, s->symbol)) ||
+      (c->text.s != NULL && defines(c->text.s, s->symbol)))
+    return;
+  ++w->stubs->n;
+  c_add(c, "\n");
+  c_comment(c, 0, s->comment);
+  c_function_head(c, &(c_function){s->result, s->symbol, s->parameters, " {"});
+  if (s->rest != NULL) {
+    c_add(c, "%s}\n", s->rest);
+    return;
+  }
+  const size_t width = strlen(
+                           "  return TN_FAIL(call, TN_UNIMPLEMENTED, \" is "
+                           "not written yet\");") +
+                       strlen(s->symbol);
+  c_add(c,
+        "  return TN_FAIL(call, TN_UNIMPLEMENTED,%s\"%s is not written yet\");"
+        "\n}\n",
+        width <= C_PAGE ? " " : "\n                 ", s->symbol);
+}
+
+static void add_state(writer *w, const tnm_kernel *k) {
+  tn__buf create, destroy;
+  if (k->state_type == NULL) return;
+  tn__buf_init(&create, tn__env_default());
+  tn__buf_init(&destroy, tn__env_default());
+  tn__buf_add(&create, "const tn_frame *call, %s **out", k->state_type);
+  tn__buf_add(&destroy, "%s *state", k->state_type);
+  add_stub(w, &(stub){"Makes what calls of one kind share, and stores it in "
+                      "*out.",
+                      "int32_t ", k->state_create,
+                      create.s != NULL ? create.s : "", NULL});
+  add_stub(w, &(stub){"Frees what the function above has made.", "void ",
+                      k->state_destroy, destroy.s != NULL ? destroy.s : "",
+                      "  (void)state;\n"});
+  w->body.text.failed |= create.failed || destroy.failed;
+  tn__buf_deinit(&create), tn__buf_deinit(&destroy);
+}
+
+static bool is_cuda(const tnm_kernel *k) {
+  const tn_kernel *table = k->forward != NULL ? k->forward : k->backward;
+  return table != NULL && table->device_type != TN_DEVICE_CPU;
+}
+
+static void add_kernel(writer *w, const tnm_kernel *k) {
+  static const char call[] = "const tn_frame *call";
+  if (is_cuda(k) != w->stubs->cuda) return;
+  add_stub(w,
+           &(stub){"Computes call->out from call->in. The header above names "
+                   "their places and has the parameters as a struct.",
+                   "int32_t ", k->forward_symbol, call, NULL});
+  add_stub(w, &(stub){"Computes the gradients of the inputs, call->out, from "
+                      "what stands in call->in; the header above names the "
+                      "places.",
+                      "int32_t ", k->backward_symbol, call, NULL});
+  add_stub(w, &(stub){"Says how many bytes of scratch memory a call needs.",
+                      "int32_t ", k->workspace_symbol,
+                      "const tn_frame *call, uint64_t *bytes", NULL});
+  add_state(w, k);
+}
+
+static void add_operator(writer *w, const tnm_operator *op) {
+  const size_t before = w->stubs->n;
+  for (size_t i = 0; i < op->n_kernels; ++i) add_kernel(w, &op->kernels[i]);
+  if (!w->stubs->cuda)
+    add_stub(
+        w, &(stub){"States the shapes that follow from those that are "
+                   "known, by call->host->set_shape.",
+                   "int32_t ", op->infer_symbol, "const tn_frame *call", NULL});
+  if (w->stubs->n > before) add_include(w, op->stem);
+}
+
+static void add_plugin(writer *w, const tnm_plugin *plugin) {
+  const size_t before = w->stubs->n;
+  add_stub(w, &(stub){"Runs when a runtime loads the plugin.", "int32_t ",
+                      plugin->init_symbol,
+                      "const tn_host *host, tn_registrar *registrar, void "
+                      "**instance",
+                      "  (void)host;\n  (void)registrar;\n"
+                      "  *instance = NULL;\n  return TN_OK;\n"});
+  add_stub(
+      w, &(stub){"Undoes what the function above has done.", "void ",
+                 plugin->fini_symbol, "void *instance", "  (void)instance;\n"});
+  if (w->stubs->n > before) add_include(w, "plugin");
+}
+
+static bool is_asked(const new_stubs *stubs, const tnm_operator *op) {
+  if (stubs->op == NULL) return true;
+  const char *name = op->op != NULL ? op->op->name : op->target->op;
+  const char *dot = strchr(name, '.');
+  if (dot != NULL) name = dot + 1;
+  const size_t n = strcspn(name, "@");
+  return strlen(stubs->op) == n && memcmp(name, stubs->op, n) == 0;
+}
+
+/* The head of the file, then the functions. */
+static void put_together(const writer *w, tn__buf *out) {
+  tn__buf_add(out,
+              "/* Functions that the manifests name and that are still to be "
+              "written. A kernel\n"
+              " * reads call->in and writes call->out, as tenon/op.h and "
+              "docs/plugin-build.md of\n"
+              " * Tenon say. */\n");
+  for (const char *s = w->stems.s; s != NULL && *s != '\0';) {
+    s += strspn(s, "\n");
+    const size_t n = strcspn(s, "\n");
+    if (n > 0) tn__buf_add(out, "#include \"%.*s.gen.h\"\n", (int)n, s);
+    s += n;
+  }
+  if (w->body.text.s != NULL) tn__buf_add(out, "%s", w->body.text.s);
+}
+
+bool new_stubs_write(new_stubs *stubs, tn__buf *out) {
+  const tn__env *env = tn__env_default();
+  writer w = {.stubs = stubs};
+  c_init(&w.body, env);
+  tn__buf_init(&w.known, env);
+  tn__buf_init(&w.stems, env);
+  bool fine = read_sources(stubs->folder, &w.known);
+  for (size_t i = 0; i < stubs->plugin->n_operators && fine; ++i)
+    if (is_asked(stubs, &stubs->plugin->operators[i]))
+      add_operator(&w, &stubs->plugin->operators[i]);
+  if (fine && stubs->op == NULL && !stubs->cuda) add_plugin(&w, stubs->plugin);
+  if (fine && stubs->n > 0) put_together(&w, out);
+  fine = fine && !w.body.text.failed && !w.stems.failed && !out->failed;
+  c_deinit(&w.body);
+  tn__buf_deinit(&w.known), tn__buf_deinit(&w.stems);
+  return fine;
+}
