@@ -172,6 +172,7 @@ tn_code tn__devices_create(const tn__env *env, const tn_memory_limit *limits,
   tn__arena_init(&devices->arena, env);
   (void)pthread_mutex_init(&devices->lock, NULL);
   (void)pthread_mutex_init(&devices->end_lock, NULL);
+  (void)pthread_mutex_init(&devices->chunk_lock, NULL);
   (void)pthread_cond_init(&devices->ended, NULL);
   const tn_code rc = make_parts(devices, limits);
   if (rc != TN_OK) {
@@ -220,6 +221,7 @@ void tn__devices_destroy(tn__devices *devices) {
   tn__heap_deinit(devices->descriptors);
   tn__arena_deinit(&devices->arena);
   (void)pthread_cond_destroy(&devices->ended);
+  (void)pthread_mutex_destroy(&devices->chunk_lock);
   (void)pthread_mutex_destroy(&devices->end_lock);
   (void)pthread_mutex_destroy(&devices->lock);
   tn__free(devices->env, devices);

@@ -31,6 +31,8 @@ struct tn__devices {
   pthread_cond_t ended;     /* it rose */
   tn__family cpu;           /* the first of the list, to which add appends */
   _Atomic(tn__block *) late; /* see block.c */
+  pthread_mutex_t chunk_lock;
+  struct tn__chunk *chunks; /* see host.c */
 };
 
 /* Stands for all devices of a type in messages. */
@@ -51,6 +53,15 @@ tn_code tn__table_read(const tn_device *table, tn__family *family);
  * while `doing` ("a copy of 40 bytes"); returns a code that is one. */
 tn_code tn__table_fail(const tn__device *device, int32_t code,
                        const char *doing, const tn_device_error *error);
+
+/* ------------------------------------------------------------------ host.c */
+
+/* Memory of the host, aligned to 64 bytes, from 2 MiB up to huge pages. From
+ * 64 KiB up pieces share huge pages, which go back to the allocator as soon as
+ * no piece lies on them. Without an error text. From any thread. */
+tn_code tn__host_take(tn__devices *devices, uint64_t bytes, void **out);
+/* With the number of bytes that was taken. */
+void tn__host_give(tn__devices *devices, void *memory, uint64_t bytes);
 
 /* ------------------------------------------------------------------ heap.c */
 

@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "family.h"
 
@@ -40,9 +39,7 @@
 #endif
 
 enum {
-  UNIT = 64, /* smallest piece, and alignment of all */
-  PAGE = 4096,
-  HUGE_PAGE = 2 << 20,
+  UNIT = 64,       /* smallest piece, and alignment of all */
   FLOOR = 1 << 20, /* held without asking how much was in use */
   N_CLASSES = 440, /* up to 2^62 bytes */
   N_WORDS = (N_CLASSES + 63) / 64,
@@ -150,22 +147,12 @@ static uint64_t most_held(const tn__heap *heap) {
 
 /* --------------------------------------------------------------- the device */
 
-static tn_code host_take(const tn__env *env, uint64_t bytes, void **out) {
-  const bool huge = bytes >= HUGE_PAGE;
-  *out = tn__alloc_aligned(env, bytes, huge ? HUGE_PAGE : UNIT);
-  if (*out == NULL) return TN_OUT_OF_MEMORY;
-  /* Advice only. An allocator may have ignored the alignment. */
-  if (huge && (uintptr_t)*out % PAGE == 0)
-    (void)madvise(*out, bytes, MADV_HUGEPAGE);
-  return TN_OK;
-}
-
 static tn_code device_take(const tn__heap *heap, uint64_t bytes, void **out) {
   const tn__device *device = heap->device;
   const tn_device *table = device->table;
   tn_device_error error = {.struct_size = sizeof error};
   *out = NULL;
-  if (table == NULL) return host_take(device->env, bytes, out);
+  if (table == NULL) return tn__host_take(device->devices, bytes, out);
   const int32_t rc =
       table->alloc(table->ctx, device->id, heap->kind, bytes, out, &error);
   if (rc == TN_OUT_OF_MEMORY) return rc;
@@ -185,7 +172,7 @@ static void device_give(const tn__heap *heap, const record *r) {
     return;
   }
   SHOW(r->memory, r->bytes);
-  tn__free(device->env, r->memory);
+  tn__host_give(device->devices, r->memory, r->bytes);
 }
 
 static uint64_t give_back(const tn__heap *heap, record *list) {

@@ -11,6 +11,7 @@
  *        place.c    devices as text: "cpu(0)"
  *        table.c    whether a table of tenon/device.h can be used
  *        queue.c    its queues and fences, as the engine wants them; copies
+ *        host.c     memory of the host, on huge pages
  *        heap.c     a device's memory: size classes, limit, trim, statistics
  *        block.c    counted pieces of memory with an engine variable
  *        space.c    temporary space, one operation at a time
@@ -108,7 +109,7 @@ void *tn__token_stream(const tn__token *token);
  * the next of the same class: fresh pages cost several times what computing
  * their content does. The piece freed last is given first, as it is the
  * warmest. Pieces are aligned to 64 bytes; from 2 MiB up, on the cpu, to huge
- * pages.
+ * pages, which smaller ones from 64 KiB up share.
  *
  * `held` stays below 1.5 times the largest `live` there has been, or 1 MiB if
  * that is more: beyond it the largest kept pieces are given back. So do trim,

@@ -288,3 +288,46 @@ Test(heap, serves_many_threads_at_once) {
   cr_assert_eq(stats().live, 0);
   stage_close(&s);
 }
+
+/* ------------------------------------------------------------ shared pages */
+
+static int compare_places(const void *a, const void *b) {
+  const uintptr_t x = (uintptr_t) * (char *const *)a;
+  const uintptr_t y = (uintptr_t) * (char *const *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* Pieces of 64 KiB to 2 MiB share huge pages, so they have to keep apart. */
+Test(heap, pieces_that_share_huge_pages_do_not_overlap) {
+  enum { N = 400 };
+  static struct {
+    char *at;
+    size_t bytes;
+  } pieces[N];
+  char *places[N];
+  uint32_t seed = 1;
+  stage_open(&s);
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < N; ++i) {
+      seed = seed * 1664525 + 1013904223;
+      pieces[i].bytes = 60000 + (seed >> 8) % (2 * MI - 60000);
+      pieces[i].at = take(pieces[i].bytes);
+      cr_assert_eq((uintptr_t)pieces[i].at % 64, 0);
+      memset(pieces[i].at, i, pieces[i].bytes);
+    }
+    for (int i = 0; i < N; ++i) {
+      cr_assert_eq(pieces[i].at[0], (char)i);
+      cr_assert_eq(pieces[i].at[pieces[i].bytes / 2], (char)i);
+      cr_assert_eq(pieces[i].at[pieces[i].bytes - 1], (char)i);
+      places[i] = pieces[i].at;
+    }
+    qsort(places, N, sizeof *places, compare_places);
+    for (int i = 1; i < N; ++i) cr_assert_neq(places[i - 1], places[i]);
+    for (int i = 0; i < N; ++i)
+      tn__heap_free(s.cpu, pieces[(i * 7) % N].at, pieces[(i * 7) % N].bytes);
+    if (round % 2 == 1) (void)tn__heap_trim(s.cpu);
+  }
+  (void)tn__heap_trim(s.cpu);
+  cr_assert_eq(stats().held, 0);
+  stage_close(&s); /* which finds what the allocator was not given back */
+}
