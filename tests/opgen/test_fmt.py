@@ -53,7 +53,7 @@ def plugins():
     names = listed.stdout.split() or [
         str(p.relative_to(ROOT)) for p in ROOT.glob("plugins/*/plugin.yaml")]
     return [ROOT / pathlib.Path(n).parent for n in names
-            if "/err/" not in n]
+            if "/err/" not in n and "/mend/" not in n]
 
 
 def copy(folder):
