@@ -193,10 +193,10 @@ Test(kernel, runs_reach_every_element_once_wherever_they_are_cut) {
 
 /* ----------------------------------------------------------- load and store */
 
+/* Every processor with AVX2 has F16C, which clang 14 cannot ask for. */
 static bool host_has_avx2(void) {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("f16c");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
   return false;
 #endif
