@@ -20,7 +20,7 @@ typedef struct tnm_code {
 /* Tables in order of their codes, each ended by an entry without a code. */
 extern const tnm_code tnm_codes_form[];        /* E0001 to E0029 */
 extern const tnm_code tnm_codes_expressions[]; /* E0030 to E0049 */
-extern const tnm_code tnm_codes_rules[];       /* E0050 to E0079 */
+extern const tnm_code tnm_codes_rules[];       /* E0051 to E0079 */
 extern const tnm_code tnm_codes_lints[];       /* E0080 and on, W0101 and on */
 
 #endif /* TENON_MANIFEST_CODES_H_ */

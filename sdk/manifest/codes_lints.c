@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Explanations of E0080 and on, about built plugins, and of W0101 and on, about
- * manifests that are valid but could be better. Text only.
+ * Explanations of E0080 and on, about built plugins and bindings, and of W0101
+ * and on, about manifests that are valid but could be better. Text only.
  */
 #include <stddef.h>
 
@@ -32,6 +32,44 @@ const tnm_code tnm_codes_lints[] = {
              "with it.",
              "  opgen check plugins/acme old/acme.so",
              "  ninja && opgen check plugins/acme build/acme.so"),
+    TNM_CODE("E0085", "code beside a binding",
+             "A manifest with a `binding` is loaded as it is: nothing is "
+             "compiled. So the operator has\nno `forward`, no `kernels`, no "
+             "shape hook, and a gradient only as a `graph` of calls.",
+             "  binding: {library: libm.so.6, ...}\n"
+             "  forward: {out: sin(data)}",
+             "  forward: {out: sin(data)}"),
+    TNM_CODE(
+        "E0086", "not a type of an argument",
+        "Nobody checks a prototype of C when it is called, so types have a "
+        "fixed width: int8 int16\nint32 int64 uint8 uint16 uint32 uint64 "
+        "float double, and pointers to them. `long` and\n`size_t` differ "
+        "between machines; write what they are.",
+        "  - {c: int, pass: size(out)}", "  - {c: int32, pass: size(out)}"),
+    TNM_CODE("E0087", "an argument that its type does not hold",
+             "A tensor goes into a pointer to its element type, to `const` if "
+             "it is an input. A float\nparameter goes into float or double, "
+             "everything else into integers. There is no\nconversion that a "
+             "reader would not see.",
+             "  inputs: [{name: x, dtype: f32}]\n"
+             "  args: [{c: const double*, pass: x}]",
+             "  inputs: [{name: x, dtype: f32}]\n"
+             "  args: [{c: const float*, pass: x}]"),
+    TNM_CODE("E0088", "an operand that a binding cannot have",
+             "Each argument is one tensor of a shape that is known before the "
+             "call, and every output\nis passed or is what the function "
+             "returns.",
+             "  outputs: [{name: out, ...}]\n"
+             "  args: [{c: const float*, pass: x}]",
+             "  outputs: [{name: out, ...}]\n"
+             "  args: [{c: const float*, pass: x}, {c: float*, pass: out}]"),
+    TNM_CODE("E0089", "a binding without an example",
+             "The examples of a bound operator are run in a process of their "
+             "own before it is enabled:\na wrong prototype then ends that "
+             "process and not the host. So there must be one, with an\noutput.",
+             "  binding: {library: libblas.so.3, symbol: cblas_saxpy, ...}",
+             "  binding: {library: libblas.so.3, symbol: cblas_saxpy, ...}\n"
+             "  examples: [{name: doc, x: [1, 2], y: [1, 1], out: [2, 3]}]"),
     TNM_CODE("W0101", "lint `doc`: an operator without `doc`",
              "The summary says what it is; `doc` says what becomes of edge "
              "cases, and why one would\nwant it. It is the text of the manual.",

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Explanations of E0050 and on: gradients, kernels and examples. Text only.
+ * Explanations of E0051 and on: gradients, kernels and examples. Text only.
  */
 #include <stddef.h>
 
 #include "codes.h"
 
 const tnm_code tnm_codes_rules[] = {
-    TNM_CODE("E0050", "known, but for a newer opgen",
-             "`binding` belongs to the format, but this opgen does not read "
-             "it. Write a kernel that\ncalls the library.",
-             "  binding: {library: [libm.so.6], symbol: cbrt}",
-             "  kernels: [{device: cpu, forward: acme_cbrt_cpu}]"),
     TNM_CODE("E0051", "an operand that does not fit here",
              "Keys of `forward` are outputs, keys of a gradient and items of "
              "`stop` are inputs, and\nan input is either differentiated or "
@@ -80,6 +75,13 @@ const tnm_code tnm_codes_rules[] = {
              "parameters, so opgen\nneeds its manifests or its built file.",
              "  opgen check plugins/cudnn",
              "  opgen check --with plugins/nn plugins/cudnn"),
+    TNM_CODE("W0061", "an argument may be too narrow",
+             "The function of a binding takes an integer that is narrower than "
+             "what the expression may\nbe. Nothing is cut off: such a call "
+             "returns TN_OUT_OF_RANGE. A parameter's `min` and `max`\nsay what "
+             "it may be; sizes may be up to 2^31 - 1 without a warning.",
+             "  - {c: int16, pass: size(out)}",
+             "  - {c: int32, pass: size(out)}"),
     TNM_CODE("E0062", "lists that are not a tensor",
              "Data of examples are nested lists of numbers; the lists of one "
              "level have equal\nlength.",

@@ -104,6 +104,9 @@ extern const tnm_schema tnm_schema_state;
 extern const tnm_schema tnm_schema_workspace;
 extern const tnm_schema tnm_schema_example;
 extern const tnm_schema tnm_schema_gradcheck;
+extern const tnm_schema tnm_schema_binding;
+extern const tnm_schema tnm_schema_bound_arg;
+extern const tnm_schema tnm_schema_result;
 
 /* Every kind of mapping, for documentation. Ended by NULL. */
 extern const tnm_schema *const tnm_schemas[];
@@ -303,6 +306,7 @@ void tnm_check_classes(const tnm_lower *lower, const tnm_formula *formula);
 void tnm_lower_generated(tnm_lower *lower);
 void tnm_lower_kernels(tnm_lower *lower);
 void tnm_lower_examples(tnm_lower *lower);
+void tnm_lower_binding(tnm_lower *lower);
 
 /* Whether all n items of a list of the document were good enough to keep. */
 bool tnm_is_whole(const tnm_lower *lower, const char *key, uint32_t n);
@@ -322,7 +326,7 @@ bool tnm_is_float(const tnm_lower *lower, const tn_arg *arg);
 const tn_op *tnm_find_target(tnm_reader *reader, const tnm_tree *node);
 
 /* Reads a plugin's manifests into the reader; its tables, or NULL after a
- * message or when memory ran out. */
+ * message or when memory ran out. `path` NULL: reader->text is the plugin. */
 tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path);
 
 #endif /* TENON_MANIFEST_FRONT_H_ */

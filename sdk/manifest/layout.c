@@ -258,7 +258,7 @@ tn_code tnm_layout_text(const tn__env *env, tnm_diags *diags, uint32_t file,
   const size_t errors = tnm_diags_errors(diags);
   const char *text = tnm_diags_text(diags, file, &n);
   tn__arena_init(&arena, env);
-  const tnm_text whole = {name, text, n};
+  const tnm_text whole = {.path = name, .text = text, .n = n};
   tn_code code = TN_INVALID;
   if (tnm_text_check(diags, file, text, n) &&
       tnm_tree_read(&arena, diags, file, &before) &&

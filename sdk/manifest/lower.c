@@ -3,8 +3,10 @@
  * all. What stands in one document is read in lower_op.c.
  */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
+#include "binding.h"
 #include "front.h"
 
 /* ------------------------------------------------------------------- a reader
@@ -173,6 +175,17 @@ static const char *read_hook(const package *p, const char *key) {
   return value->text;
 }
 
+static void init_tables(package *p, const char *name) {
+  *p->tables = (tn_plugin){.magic = TN_PLUGIN_MAGIC,
+                           .struct_size = sizeof *p->tables,
+                           .abi_major = TN_ABI_MAJOR,
+                           .abi_minor = TN_ABI_MINOR,
+                           .min_host_minor = TN_TARGET_MINOR,
+                           .release = 1,
+                           .name = name,
+                           .opgen = TN_VERSION};
+}
+
 static void read_head(package *p) {
   tnm_reader *reader = p->reader;
   const tnm_tree *name = tnm_tree_get(p->tree, "plugin");
@@ -186,16 +199,10 @@ static void read_head(package *p) {
   reader->init_symbol = read_hook(p, "init");
   reader->fini_symbol = read_hook(p, "fini");
   p->unloadable = tnm_get_bool(reader->diags, p->tree, "unloadable");
-  *p->tables = (tn_plugin){.magic = TN_PLUGIN_MAGIC,
-                           .struct_size = sizeof *p->tables,
-                           .abi_major = TN_ABI_MAJOR,
-                           .abi_minor = TN_ABI_MINOR,
-                           .min_host_minor = TN_TARGET_MINOR,
-                           .release = reader->release,
-                           .name = reader->name,
-                           .summary = tnm_get_text(p->tree, "summary"),
-                           .license = tnm_get_text(p->tree, "license"),
-                           .opgen = TN_VERSION};
+  init_tables(p, reader->name);
+  p->tables->release = reader->release;
+  p->tables->summary = tnm_get_text(p->tree, "summary");
+  p->tables->license = tnm_get_text(p->tree, "license");
 }
 
 static bool read_plugin_file(package *p) {
@@ -244,14 +251,19 @@ static bool check_file_name(tnm_reader *reader, const tnm_tree *item) {
   return false;
 }
 
+static void lower_documents(tnm_reader *reader, tnm_tree *documents,
+                            const char *file) {
+  for (tnm_tree *d = documents; d != NULL && !reader->arena->failed;
+       d = d->next)
+    tnm_lower_document(reader, d, file);
+}
+
 static void read_operators(package *p, const tnm_tree *item) {
   tnm_reader *reader = p->reader;
   const char *path = tnm_format(reader->arena, "%s%s", p->folder, item->text);
   tnm_tree *documents;
   if (path == NULL || !read_documents(reader, path, item, &documents)) return;
-  for (tnm_tree *d = documents; d != NULL && !reader->arena->failed;
-       d = d->next)
-    tnm_lower_document(reader, d, item->text);
+  lower_documents(reader, documents, item->text);
 }
 
 static void report_unlisted(package *p, const tnm_tree *list) {
@@ -279,6 +291,68 @@ static void read_listed(package *p) {
   if (!found) report_unlisted(p, list);
 }
 
+/* ------------------------------------------------------- without a plugin.yaml
+ */
+
+/* A plugin that nobody describes: it counts as release 1, and `since` is
+ * anything. */
+static void begin_lone(package *p, const char *name) {
+  p->tables = TNM_NEW(p->reader->arena, tn_plugin, 1);
+  p->reader->name = name;
+  p->reader->release = INT32_MAX;
+  if (p->tables != NULL) init_tables(p, name);
+}
+
+/* The name of the folder that a file stands in. */
+static const char *folder_name(const package *p, const char *path) {
+  const tnm_reader *reader = p->reader;
+  char real[PATH_MAX];
+  if (reader->env->os->realpath(path, real) == NULL) return "";
+  char *slash = strrchr(real, '/');
+  if (slash == NULL) return "";
+  *slash = '\0';
+  const char *name = strrchr(real, '/');
+  const char *copy = tnm_format(reader->arena, "%s", name ? name + 1 : "");
+  return copy != NULL ? copy : "";
+}
+
+static bool is_plugin_name(const char *name) {
+  return name[0] >= 'a' && name[0] <= 'z' && strlen(name) <= TNM_MAX_NAME &&
+         strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") ==
+             strlen(name) &&
+         strncmp(name, "tn_", 3) != 0 && strcmp(name, "tn") != 0;
+}
+
+static void report_folder(const package *p, uint32_t file, const char *name) {
+  tnm_diag_spec spec = {"E0015", tnm_pos_start(file), NULL};
+  size_t id = tnm_diag(p->reader->diags, &spec,
+                       "`%.80s`, the name of this folder, cannot be the name "
+                       "of a plugin",
+                       name);
+  tnm_diag_help(p->reader->diags, id,
+                "put a plugin.yaml beside this file that names the plugin");
+}
+
+/* One operator file that no plugin.yaml lists: its folder names the plugin. */
+static void read_lone_file(package *p, const char *path) {
+  tnm_tree *documents;
+  const char *name = folder_name(p, path);
+  const bool fine = is_plugin_name(name);
+  begin_lone(p, fine ? name : "plugin");
+  if (!read_documents(p->reader, path, NULL, &documents)) return;
+  if (!fine) report_folder(p, documents->pos.file, name);
+  lower_documents(p->reader, documents, p->only);
+}
+
+/* Operators of no file: the text itself is the plugin. */
+static void read_text(package *p) {
+  const tnm_text *text = p->reader->text;
+  tnm_tree *documents;
+  begin_lone(p, text->plugin);
+  if (read_documents(p->reader, text->path, NULL, &documents))
+    lower_documents(p->reader, documents, text->path);
+}
+
 /* ---------------------------------------------------------------------- tables
  */
 
@@ -289,6 +363,7 @@ static void add_kernel(const tn_kernel **kernels, uint32_t *n,
 
 static void add_kernels(const tn_kernel **kernels, uint32_t *n,
                         const tnm_operator *o) {
+  if (o->binding != NULL) add_kernel(kernels, n, o->binding->kernel);
   add_kernel(kernels, n, o->generated);
   add_kernel(kernels, n, o->generated_backward);
   for (size_t i = 0; i < o->n_kernels; ++i) {
@@ -310,7 +385,8 @@ static bool is_generated(const tnm_reader *reader) {
   if (reader->init_symbol != NULL || reader->fini_symbol != NULL) return false;
   for (size_t i = 0; i < reader->operators.n; ++i) {
     const tnm_operator *o = reader->operators.v[i];
-    if (o->n_kernels > 0 || o->infer_symbol != NULL) return false;
+    if (o->n_kernels > 0 || o->infer_symbol != NULL || o->binding != NULL)
+      return false;
   }
   return true;
 }
@@ -321,7 +397,7 @@ static bool fill_tables(package *p) {
   size_t n_kernels = 0;
   for (size_t i = 0; i < reader->operators.n; ++i) {
     const tnm_operator *o = reader->operators.v[i];
-    n_kernels += 2 + 2 * o->n_kernels;
+    n_kernels += 3 + 2 * o->n_kernels;
   }
   const tn_op **ops =
       TNM_NEW(reader->arena, const tn_op *, reader->operators.n);
@@ -343,11 +419,36 @@ static bool fill_tables(package *p) {
   return true;
 }
 
+/* Whether a file is read without a plugin.yaml, because there is none. */
+static bool is_lone(const package *p) {
+  const tnm_reader *reader = p->reader;
+  struct stat info;
+  if (p->only == NULL || reader->options == NULL || !reader->options->lone)
+    return false;
+  const char *path = tnm_format(reader->arena, "%splugin.yaml", p->folder);
+  return path != NULL && reader->env->os->stat(path, &info) != 0 &&
+         errno == ENOENT;
+}
+
+static bool read_operators_of(package *p, const char *path) {
+  if (path == NULL) {
+    read_text(p);
+    return true;
+  }
+  if (!split_path(p->reader, path, p)) return false;
+  if (is_lone(p)) {
+    read_lone_file(p, path);
+    return true;
+  }
+  if (!read_plugin_file(p)) return false;
+  read_listed(p);
+  return true;
+}
+
 tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
   package p = {.reader = reader};
   size_t before = tnm_diags_errors(reader->diags);
-  if (!split_path(reader, path, &p) || !read_plugin_file(&p)) return NULL;
-  read_listed(&p);
+  if (!read_operators_of(&p, path)) return NULL;
   if (tnm_diags_errors(reader->diags) == before) tnm_lower_second_order(reader);
   if (reader->arena->failed || tnm_diags_failed(reader->diags) ||
       tnm_diags_errors(reader->diags) > before || !fill_tables(&p))
@@ -419,11 +520,14 @@ tnm_plugin *tnm_plugin_read_with(const tn__env *env, const char *path,
   bool ok = read_into(out, &reader, path);
   tnm_reader_deinit(&reader);
   if (ok) return out;
+  const char *name = path != NULL ? path : text->path;
   size_t errors = tnm_diags_errors(diags) - before;
-  if (out->arena.failed || tnm_diags_failed(diags) || errors == 0)
-    tn__fail(TN_OUT_OF_MEMORY, "%s: no memory for its manifest", path);
-  else
-    tn__fail(TN_INVALID, "%s: %zu mistakes in its manifest", path, errors);
+  tn_code rc =
+      out->arena.failed || tnm_diags_failed(diags) || errors == 0
+          ? tn__fail(TN_OUT_OF_MEMORY, "%s: no memory for its manifest", name)
+          : tn__fail(TN_INVALID, "%s: %zu mistakes in its manifest", name,
+                     errors);
+  if (options != NULL && options->result != NULL) *options->result = rc;
   tnm_plugin_release(out);
   return NULL;
 }

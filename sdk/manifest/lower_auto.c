@@ -33,7 +33,10 @@ static void report_obstacle(void *ctx, const tnm_expr *at, int what) {
  * of them is a mistake, or there are none. */
 static bool check_forward(tnm_lower *lower, const tnm_tree *at) {
   if (lower->out->n_forward == lower->op->n_outputs) return true;
-  if (tnm_tree_has(lower->doc, "forward")) return false;
+  /* What a binding excludes, lower_binding.c says. */
+  if (tnm_tree_has(lower->doc, "forward") ||
+      tnm_tree_has(lower->doc, "binding"))
+    return false;
   tnm_diag_spec spec = {"E0067", at->pos, "nothing to differentiate"};
   size_t id = tnm_diag(lower->diags, &spec,
                        "`gradient: auto` without formulas in `forward`");

@@ -77,16 +77,6 @@ static void read_head(tnm_lower *lower) {
                                   op->name, op->interface);
 }
 
-static void refuse_binding(tnm_lower *lower) {
-  const tnm_tree *binding = tnm_tree_get(lower->doc, "binding");
-  if (binding == NULL) return;
-  tnm_diag_spec spec = {"E0050", binding->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec, "`binding` needs a newer opgen");
-  tnm_diag_help(lower->diags, id,
-                "write a kernel that calls the library: `kernels: [{device: "
-                "cpu, forward: ...}]`");
-}
-
 bool tnm_is_whole(const tnm_lower *lower, const char *key, uint32_t n) {
   const tnm_tree *list = tnm_tree_get(lower->doc, key);
   return list == NULL ? !tnm_tree_has(lower->doc, key) : n == list->n;
@@ -179,7 +169,6 @@ tnm_operator *tnm_lower_one(tnm_reader *reader, const tnm_tree *doc,
   lower.out->tree = doc;
   read_head(&lower);
   if (!register_name(reader, lower.out)) return NULL;
-  refuse_binding(&lower);
   read_params(&lower);
   tnm_lower_dtypes(&lower);
   tnm_lower_operands(&lower);
@@ -189,6 +178,7 @@ tnm_operator *tnm_lower_one(tnm_reader *reader, const tnm_tree *doc,
   if (!lower.incomplete) lower_rules(&lower);
   tnm_lower_kernels(&lower);
   tnm_lower_examples(&lower);
+  tnm_lower_binding(&lower);
   return lower.out;
 }
 

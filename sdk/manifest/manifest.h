@@ -13,6 +13,8 @@
  *                   the expression language -> tnm_expr
  *        shape.c    patterns and conditions -> tn_node programs
  *        lower*.c   tree -> tn_plugin tables and tnm_operator
+ *        lower_binding.c, binding_*.c
+ *                   `binding:` -> tnm_binding (binding.h)
  *        note.c     the tables of a built plugin, for kernels_for
  *        place.c    where something of an operator is written
  *        syntax.c, order.c, layout*.c
@@ -22,6 +24,8 @@
  *        compare.c  bytes against tables
  *        check*.c   whether tables make sense
  *        json.c     tables -> JSON
+ *        module.c   the reader as libtenon-manifest.so (module.h); not part of
+ *                   the static library
  *
  * The one intermediate form is the tables themselves: what opgen writes as C,
  * what the note encodes, what `tenon inspect` decodes, and what the registry
@@ -219,6 +223,7 @@ typedef struct tnm_operator {
   const tnm_example *examples;
   size_t n_examples;
   tnm_gradcheck gradcheck;
+  const struct tnm_binding *binding; /* or NULL; see binding.h */
   const tnm_pos *shapes;   /* where the shape of each output stands, or NULL */
   const tn_dtype *compute; /* per dtype variable, the type that generated
                               kernels compute in; TN_DTYPE_UNKNOWN: f32 for f16
@@ -259,17 +264,24 @@ typedef struct tnm_plugin {
 typedef struct tnm_read_options {
   const char *const *with;
   size_t n_with;
+  bool lone; /* an operator file may stand without a plugin.yaml beside it; its
+                folder then names the plugin */
+  tn_code *result; /* gets the code of a failure; NULL: nobody asks */
 } tnm_read_options;
 tnm_plugin *tnm_plugin_read(const tn__env *env, const char *path,
                             const tnm_read_options *options, tnm_diags *diags);
 void tnm_plugin_release(tnm_plugin *plugin);
 
 /* The same, with a text in place of what the file at `text->path` holds, for
- * that path as the reading opens it: the folder of `path` and a file's name. */
+ * that path as the reading opens it: the folder of `path` and a file's name.
+ * With `path` NULL the text is the whole of a plugin that has no files:
+ * operator documents, while `text->path` is their name in messages. */
 typedef struct tnm_text {
   const char *path;
   const char *text; /* borrowed for the call */
   size_t n;
+  const char *plugin; /* its name, where `path` is NULL; must outlive the
+                         result */
 } tnm_text;
 tnm_plugin *tnm_plugin_read_with(const tn__env *env, const char *path,
                                  const tnm_text *text,

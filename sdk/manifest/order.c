@@ -22,6 +22,7 @@ typedef struct step {
       {&(schema), "aux", &tnm_schema_aux},            \
       {&(schema), "require", &tnm_schema_require},    \
       {&(schema), "gradient", &tnm_schema_gradient},  \
+      {&(schema), "binding", &tnm_schema_binding},    \
       {&(schema), "kernels", &tnm_schema_kernel},     \
       {&(schema), "examples", &tnm_schema_example}, { \
     &(schema), "gradcheck", &tnm_schema_gradcheck     \
@@ -32,6 +33,8 @@ static const step steps[] = {
     BELOW_OPERATOR(tnm_schema_family),
     BELOW_OPERATOR(tnm_schema_member),
     {&tnm_schema_family, "each", &tnm_schema_member},
+    {&tnm_schema_binding, "args", &tnm_schema_bound_arg},
+    {&tnm_schema_binding, "returns", &tnm_schema_result},
     {&tnm_schema_kernels_for, "kernels", &tnm_schema_kernel},
     {&tnm_schema_kernel, "state", &tnm_schema_state},
     {&tnm_schema_kernel, "workspace", &tnm_schema_workspace},

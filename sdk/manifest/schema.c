@@ -183,6 +183,29 @@ static const tnm_key workspace_keys[] = {
     {"max", S, false, "most that it may ask for: `64MiB`"},
     {NULL, 0, false, NULL}};
 
+static const tnm_key binding_keys[] = {
+    {"library", S | L, true,
+     "file of the library; of several, the first that "
+     "loads"},
+    {"symbol", S, true, "function"},
+    {"returns", S | M, false,
+     "void, `{c: int32, ok: 0}` or `{c: float, to: out}`; void"},
+    {"thread", S, false, "any: calls may overlap; one: they take turns; one"},
+    {"args", L, true, "its arguments, in the order of C"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key bound_arg_keys[] = {
+    {"c", S, true, "type in C: int8 ... uint64, float, double, `const float*`"},
+    {"pass", S, true,
+     "operand, parameter, number, or integer expression such as `size(x)`"},
+    {NULL, 0, false, NULL}};
+
+static const tnm_key result_keys[] = {
+    {"c", S, true, "type in C"},
+    {"ok", S, false, "the value that means success"},
+    {"to", S, false, "output of one element that takes the value"},
+    {NULL, 0, false, NULL}};
+
 static const tnm_key example_keys[] = {
     {"name", S, true, "name, lower case"},
     {"params", M, false, "parameter -> value"},
@@ -232,25 +255,25 @@ const tnm_schema tnm_schema_example = {"an example", "example", example_keys,
 const tnm_schema tnm_schema_gradcheck = {"`gradcheck`", "gradcheck",
                                          gradcheck_keys, false};
 
-const tnm_schema *const tnm_schemas[] = {&tnm_schema_plugin,
-                                         &tnm_schema_operator,
-                                         &tnm_schema_family,
-                                         &tnm_schema_member,
-                                         &tnm_schema_param,
-                                         &tnm_schema_input,
-                                         &tnm_schema_output,
-                                         &tnm_schema_aux,
-                                         &tnm_schema_hook,
-                                         &tnm_schema_require,
-                                         &tnm_schema_gradient,
-                                         &tnm_schema_kernel,
-                                         &tnm_schema_kernels_for,
-                                         &tnm_schema_state,
-                                         &tnm_schema_workspace,
-                                         &tnm_schema_example,
-                                         &tnm_schema_gradcheck,
-                                         &tnm_schema_deprecated,
-                                         NULL};
+const tnm_schema tnm_schema_binding = {"`binding`", "binding", binding_keys,
+                                       false};
+const tnm_schema tnm_schema_bound_arg = {"an argument", "argument",
+                                         bound_arg_keys, false};
+const tnm_schema tnm_schema_result = {"`returns`", "`returns`", result_keys,
+                                      false};
+
+const tnm_schema *const tnm_schemas[] = {
+    &tnm_schema_plugin,      &tnm_schema_operator,
+    &tnm_schema_family,      &tnm_schema_member,
+    &tnm_schema_param,       &tnm_schema_input,
+    &tnm_schema_output,      &tnm_schema_aux,
+    &tnm_schema_hook,        &tnm_schema_require,
+    &tnm_schema_gradient,    &tnm_schema_kernel,
+    &tnm_schema_kernels_for, &tnm_schema_state,
+    &tnm_schema_workspace,   &tnm_schema_example,
+    &tnm_schema_gradcheck,   &tnm_schema_deprecated,
+    &tnm_schema_binding,     &tnm_schema_bound_arg,
+    &tnm_schema_result,      NULL};
 
 /* ------------------------------------------------------------------ checking
  */

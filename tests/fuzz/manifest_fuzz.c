@@ -146,7 +146,7 @@ static void read_plugin(size_t size) {
   tn__env env = *tn__env_default();
   env.allocator = fuzz_allocator;
   env.os = &memory_os;
-  const tnm_read_options options = {NULL, 0};
+  const tnm_read_options options = {.n_with = 0};
   const size_t mark = fuzz_meter();
   tnm_diags *diags = tnm_diags_create(&env);
   fuzz_check(diags != NULL, "there is no memory");

@@ -207,7 +207,8 @@ Test(codes, every_code_is_explained_with_a_wrong_and_a_right_example) {
     cr_assert_eq(strncmp(text, code, strlen(code)), 0, "%s", code);
     cr_assert_not_null(strstr(text, "\nwrong:\n"), "%s", code);
     cr_assert_not_null(strstr(text, "\nright:\n"), "%s", code);
-    cr_assert(n == 0 || strcmp(tnm_code_at(n - 1) + 1, code + 1) < 0, "%s", code);
+    cr_assert(n == 0 || strcmp(tnm_code_at(n - 1) + 1, code + 1) < 0, "%s",
+              code);
   }
   cr_assert_gt(n, 40);
   cr_assert_null(tnm_code_explain("E9999"));

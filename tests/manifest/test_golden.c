@@ -68,8 +68,9 @@ static void compare(const char *folder, const char *expected, void *arg) {
   if (needs_runtime(expected) || needs_arguments(folder)) return;
   tnm_plugin *plugin;
   char *came = memory_read(tn__env_default(), folder, TNM_HUMAN, &plugin);
-  cr_expect_eq(plugin == NULL, strstr(expected, "error[") != NULL, "%s",
-               folder);
+  const bool mistakes = strstr(expected, " error[") != NULL;
+  cr_expect_eq(plugin == NULL, mistakes, "%s is %s", folder,
+               plugin ? "taken" : "refused");
   cr_expect_str_eq(came, expected, "%s: came\n%s", folder, came);
   tnm_plugin_release(plugin);
   free(came);

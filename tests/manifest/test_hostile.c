@@ -30,6 +30,11 @@ typedef struct place {
   const char *good[8][2]; /* keys and values, the required ones among them */
 } place;
 
+/* Operands of bound functions have one type, and examples are run. */
+#define BOUND_INPUT "inputs: [{name: x, dtype: f32}]\n"
+#define BOUND_OUTPUT "outputs: [{name: y, dtype: f32, shape: x}]\n"
+#define BOUND_EXAMPLE "examples: [{name: one, x: [1], y: [2]}]\n"
+
 static const place places[] = {
     {&tnm_schema_plugin,
      true,
@@ -122,6 +127,27 @@ static const place places[] = {
      HEAD INPUT OUTPUT FORWARD NONE "examples: [",
      "]\n",
      {{"name", "one"}, {"x", "[1]"}, {"y", "[2]"}}},
+    {&tnm_schema_binding,
+     false,
+     HEAD BOUND_INPUT BOUND_OUTPUT NONE BOUND_EXAMPLE "binding: ",
+     "\n",
+     {{"library", "libm.so.6"},
+      {"symbol", "demo_f"},
+      {"args", "[{c: const float*, pass: x}, {c: float*, pass: y}]"}}},
+    {&tnm_schema_bound_arg,
+     false,
+     HEAD BOUND_INPUT BOUND_OUTPUT NONE BOUND_EXAMPLE
+     "binding: {library: libm.so.6, symbol: demo_f, args: "
+     "[{c: float*, pass: y}, ",
+     "]}\n",
+     {{"c", "const float*"}, {"pass", "x"}}},
+    {&tnm_schema_result,
+     false,
+     HEAD BOUND_INPUT BOUND_OUTPUT NONE BOUND_EXAMPLE
+     "binding: {library: libm.so.6, symbol: demo_f, args: "
+     "[{c: const float*, pass: x}, {c: float*, pass: y}], returns: ",
+     "}\n",
+     {{"c", "int32"}, {"ok", "0"}}},
     {&tnm_schema_gradcheck,
      false,
      HEAD INPUT OUTPUT FORWARD NONE "gradcheck: ",

@@ -450,7 +450,7 @@ Test(plugin, one_file_is_read_alone) {
 
 static tnm_plugin *read_with(const tn__env *env, tnm_diags *diags) {
   static const char *const with[] = {"nn"};
-  tnm_read_options options = {with, 1};
+  tnm_read_options options = {.with = with, .n_with = 1};
   return tnm_plugin_read(env, "gpu", &options, diags);
 }
 

@@ -18,7 +18,8 @@ typedef struct check {
 
 /* False if the check itself could not be done. */
 static bool check_manifest(check *c, const char *path) {
-  const tnm_read_options options = {c->args->with, c->args->n_with};
+  const tnm_read_options options = {
+      .with = c->args->with, .n_with = c->args->n_with, .lone = true};
   const size_t before = tnm_diags_errors(c->diags);
   tnm_plugin *plugin =
       tnm_plugin_read(tn__env_default(), path, &options, c->diags);

@@ -26,7 +26,7 @@ typedef struct job {
  * its content, if given. False if there are none: the manifest has mistakes, or
  * stands alone. */
 static bool encode(const job *j, const tnm_text *text, tn__buf *out) {
-  const tnm_read_options options = {.n_with = 0};
+  const tnm_read_options options = {.lone = true};
   tnm_diags *diags = tnm_diags_create(tn__env_default());
   if (diags == NULL) return false;
   tnm_plugin *plugin =
@@ -43,7 +43,7 @@ static bool is_equal(const tn__buf *a, const tn__buf *b) {
 }
 
 static bool has_same_tables(const job *j) {
-  const tnm_text text = {j->path, j->out.s, j->out.n};
+  const tnm_text text = {.path = j->path, .text = j->out.s, .n = j->out.n};
   tn__buf before, after;
   tn__buf_init(&before, tn__env_default());
   tn__buf_init(&after, tn__env_default());

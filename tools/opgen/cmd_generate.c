@@ -8,7 +8,7 @@
 #include "opgen.h"
 
 tnm_plugin *opgen_read(const opgen_args *args, const char *path) {
-  const tnm_read_options options = {args->with, args->n_with};
+  const tnm_read_options options = {.with = args->with, .n_with = args->n_with};
   tnm_diags *diags = tnm_diags_create(tn__env_default());
   if (diags == NULL) {
     fprintf(stderr, "opgen: out of memory\n");
@@ -62,12 +62,27 @@ static bool write_all(const opgen_args *args, const tnm_plugin *plugin) {
   return fine;
 }
 
+bool opgen_is_compiled(const tnm_plugin *plugin) {
+  for (size_t i = 0; i < plugin->n_operators; ++i) {
+    const tnm_operator *op = &plugin->operators[i];
+    if (op->binding == NULL) continue;
+    fprintf(stderr,
+            "opgen: %s: operator `%s` is bound to a library, so there is "
+            "nothing to compile\n"
+            "  = help: load %s itself, or keep it in a plugin of its own\n",
+            plugin->files[0], op->op->name, plugin->files[0]);
+    return false;
+  }
+  return true;
+}
+
 int cmd_generate(const opgen_args *args) {
   if (args->out_dir == NULL)
     return opgen_usage_error(args->command, "`-o DIR` is missing");
   tnm_plugin *plugin = opgen_read(args, args->files[0]);
   if (plugin == NULL) return EXIT_ERRORS;
-  const bool fine = all_listed(args, plugin) && write_all(args, plugin);
+  const bool fine = opgen_is_compiled(plugin) && all_listed(args, plugin) &&
+                    write_all(args, plugin);
   tnm_plugin_release(plugin);
   return fine ? EXIT_FINE : EXIT_ERRORS;
 }
@@ -76,6 +91,10 @@ int cmd_outputs(const opgen_args *args) {
   opgen_files files;
   tnm_plugin *plugin = opgen_read(args, args->files[0]);
   if (plugin == NULL) return EXIT_ERRORS;
+  if (!opgen_is_compiled(plugin)) {
+    tnm_plugin_release(plugin);
+    return EXIT_ERRORS;
+  }
   const opgen_wanted wanted = {args->cuda, args->tests, true};
   const bool fine = opgen_files_init(&files, plugin, &wanted);
   for (size_t i = 0; i < files.n && fine; ++i) puts(files.v[i].name);

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "binding.h"
 #include "opgen.h"
 
 enum { SECOND_COLUMN = 40 };
@@ -108,6 +109,7 @@ static void add_all_kept(tn__buf *out, const tn_op *op) {
 
 static uint32_t forward_writes(const tnm_operator *op) {
   uint32_t writes = op->generated != NULL ? op->generated->writes : 0;
+  if (op->binding != NULL) writes |= op->binding->kernel->writes;
   for (size_t i = 0; i < op->n_kernels; ++i)
     if (op->kernels[i].forward != NULL)
       writes |= op->kernels[i].forward->writes;
@@ -197,6 +199,15 @@ static void show_written(const tnm_kernel *kernel, const tn_op *op) {
   tn__buf_deinit(&line);
 }
 
+static void show_bound(const tn_kernel *kernel, const tn_op *op) {
+  tn__buf line;
+  tn__buf_init(&line, tn__env_default());
+  add_device(&line, kernel, op);
+  printf("kernels   %s   %s\n", line.s != NULL ? line.s : "",
+         kernel->requirement);
+  tn__buf_deinit(&line);
+}
+
 static void show_operator(const tnm_operator *op) {
   const tn_op *desc = op->op != NULL ? op->op : op->target_op;
   if (desc == NULL) return;
@@ -206,6 +217,7 @@ static void show_operator(const tnm_operator *op) {
     show_gradient(desc, width);
     show_keeps(op, desc);
   }
+  if (op->binding != NULL) show_bound(op->binding->kernel, desc);
   if (op->generated != NULL) show_generated(op->generated, desc);
   for (size_t i = 0; i < op->n_kernels; ++i)
     show_written(&op->kernels[i], desc);
@@ -223,8 +235,8 @@ static void show_title(const tnm_plugin *plugin, const tnm_operator *op) {
 
 static int show_c(const tnm_plugin *plugin) {
   opgen_files files;
-  const bool fine =
-      opgen_files_init(&files, plugin, &(opgen_wanted){0});
+  if (!opgen_is_compiled(plugin)) return EXIT_ERRORS;
+  const bool fine = opgen_files_init(&files, plugin, &(opgen_wanted){0});
   for (size_t i = 0; i < files.n && fine; ++i) {
     if (strncmp(files.v[i].name, "plugin.gen", strlen("plugin.gen")) == 0)
       continue;

@@ -304,7 +304,7 @@ static void write_examples(const page *p) {
 
 static bool has_kernels(const tnm_operator *op) {
   return op->n_kernels > 0 || op->generated != NULL ||
-         op->generated_backward != NULL;
+         op->generated_backward != NULL || op->binding != NULL;
 }
 
 void docs_page(tn__buf *out, const docs *d, size_t index, int level) {

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "binding.h"
 #include "docs.h"
 
 void docs_plain(tn__buf *out, const char *text) {
@@ -243,6 +244,7 @@ void docs_kernels(tn__buf *out, const tnm_operator *op) {
   tn__buf_add(out,
               "| kernel | computes | device | types | writes | when |\n"
               "|---|---|---|---|---|---|\n");
+  if (op->binding != NULL) add_kernel(out, op->binding->kernel, op->op);
   for (size_t i = 0; i < op->n_kernels; ++i) {
     add_kernel(out, op->kernels[i].forward, op->op);
     add_kernel(out, op->kernels[i].backward, op->op);

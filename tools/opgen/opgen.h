@@ -106,6 +106,10 @@ int cmd_docs(const opgen_args *args);
  * errors. */
 tnm_plugin *opgen_read(const opgen_args *args, const char *path);
 
+/* False, after a message, if an operator is bound to a library: there is
+ * nothing to compile then. */
+bool opgen_is_compiled(const tnm_plugin *plugin);
+
 /* Checks defaults and examples of a plugin with the host's own parser and shape
  * rules. False if memory ran out. */
 bool opgen_check_examples(const tnm_plugin *plugin, tnm_diags *diags);

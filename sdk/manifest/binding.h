@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * binding.h: what `binding:` says, as data: which function of which library an
+ * operator is, and what each argument gets. Between the reader of manifests,
+ * which checks it, and the registry, which calls the function. It stands beside
+ * the tables of op.h and not in them: those describe compiled plugins to other
+ * builds of the host, and a binding never leaves the process that read it.
+ */
+#ifndef TENON_MANIFEST_BINDING_H_
+#define TENON_MANIFEST_BINDING_H_
+
+#include "manifest.h"
+
+/* Most arguments and libraries of one binding. */
+enum { TNM_MAX_ARGS = 32, TNM_MAX_LIBRARIES = 8 };
+
+/* Types in C, in the order of their names in a manifest. */
+enum {
+  TNM_C_I8 = 0,
+  TNM_C_I16,
+  TNM_C_I32,
+  TNM_C_I64,
+  TNM_C_U8,
+  TNM_C_U16,
+  TNM_C_U32,
+  TNM_C_U64,
+  TNM_C_F32,
+  TNM_C_F64,
+  TNM_C_TYPES,   /* how many there are */
+  TNM_C_POINTER, /* to one of them */
+  TNM_C_VOID
+};
+
+/* "int8" ... "double". */
+extern const char *const tnm_c_names[TNM_C_TYPES + 1];
+
+/* Least and greatest value of an integer type; those of uint64 end where
+ * int64_t does. */
+typedef struct tnm_range {
+  int64_t low;
+  int64_t high;
+} tnm_range;
+tnm_range tnm_c_range(uint32_t c);
+
+enum {                     /* tnm_bound_arg.pass */
+       TNM_PASS_TENSOR,    /* address of operand `index` of `list`; NULL if it
+                              is absent */
+       TNM_PASS_INTEGER,   /* `integer` */
+       TNM_PASS_NUMBER,    /* `number` */
+       TNM_PASS_FLOAT,     /* float parameter `index` */
+       TNM_PASS_LIST,      /* address of the values of list parameter `index` */
+       TNM_PASS_DIMENSION, /* dimension `axis` of operand `index` of `list`; a
+                              negative axis counts from the end */
+       TNM_PASS_SIZE,      /* number of elements of operand `index` of `list`, 0
+                              if it is absent */
+       TNM_PASS_NODE       /* value of node `index` */
+};
+
+/* One argument of the function. */
+typedef struct tnm_bound_arg {
+  uint32_t c; /* TNM_C_* */
+  uint32_t pass;
+  uint32_t list; /* TN_OPERAND_* */
+  uint32_t index;
+  int32_t axis;
+  int64_t integer;
+  double number;
+  const char *text; /* `pass` as written */
+} tnm_bound_arg;
+
+enum {                      /* tnm_binding.result */
+       TNM_RESULT_NONE = 0, /* void, or of no interest */
+       TNM_RESULT_STATUS,   /* a failure unless it is `ok` */
+       TNM_RESULT_OUTPUT    /* the only element of output `output` */
+};
+
+/* The function behind one operator. Everything is constant and lives as long as
+ * the tnm_plugin that it belongs to. */
+typedef struct tnm_binding {
+  const char *const *libraries; /* the first that loads is taken */
+  uint32_t n_libraries;
+  const char *symbol;
+  uint32_t returns; /* TNM_C_* */
+  uint32_t result;
+  int64_t ok;
+  uint32_t output;
+  uint32_t n_args;
+  const tnm_bound_arg *args;
+  const tn_node *nodes; /* of TNM_PASS_NODE; the dimension variables of the
+                           operator have values by `dims` */
+  uint32_t n_nodes;
+  const tnm_bound_arg *dims; /* one TNM_PASS_DIMENSION per variable of the
+                                operator; list TN_NONE where none is used */
+  const tn_kernel *kernel;   /* compute is NULL; flags say whether calls may
+                                overlap */
+  tnm_pos pos;
+} tnm_binding;
+
+#endif /* TENON_MANIFEST_BINDING_H_ */

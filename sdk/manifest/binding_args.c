@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * binding_args.c: one argument of a bound function: its type in C, what is
+ * passed, and whether the one can hold the other.
+ */
+#include <string.h>
+
+#include "lower_binding.h"
+
+/* ------------------------------------------------------------------- types */
+
+static const uint64_t element_bits[TNM_C_TYPES] = {
+    TN_BIT_I8,
+    TN_BIT_I16,
+    TN_BIT_I32,
+    TN_BIT_I64,
+    TN_BIT_U8 | TN_BIT_BOOL,               /* bool is an uint8_t, */
+    TN_BIT_U16 | TN_BIT_F16 | TN_BIT_BF16, /* halves are uint16_t */
+    TN_BIT_U32,
+    TN_BIT_U64,
+    TN_BIT_F32,
+    TN_BIT_F64};
+
+static uint32_t find_type(const char *text, size_t n) {
+  for (uint32_t c = 0; c < TNM_C_TYPES; ++c)
+    if (strlen(tnm_c_names[c]) == n && strncmp(tnm_c_names[c], text, n) == 0)
+      return c;
+  return TN_NONE;
+}
+
+/* Names that people write, and what they are on the platforms that we know. */
+static const char *usual_name(const char *text, size_t n) {
+  static const char *const usual[][2] = {
+      {"int", "int32"},       {"long", "int64"},      {"short", "int16"},
+      {"char", "int8"},       {"unsigned", "uint32"}, {"uint", "uint32"},
+      {"size_t", "uint64"},   {"ssize_t", "int64"},   {"int8_t", "int8"},
+      {"int16_t", "int16"},   {"int32_t", "int32"},   {"int64_t", "int64"},
+      {"uint8_t", "uint8"},   {"uint16_t", "uint16"}, {"uint32_t", "uint32"},
+      {"uint64_t", "uint64"}, {"ptrdiff_t", "int64"}, {"f32", "float"},
+      {"f64", "double"},      {"float32", "float"},   {"float64", "double"},
+      {"bool", "uint8"},      {"long long", "int64"}, {"enum", "int32"}};
+  for (size_t i = 0; i < sizeof usual / sizeof *usual; ++i)
+    if (strlen(usual[i][0]) == n && strncmp(usual[i][0], text, n) == 0)
+      return usual[i][1];
+  return NULL;
+}
+
+/* The word between `const` and `*`. */
+typedef struct parts {
+  const char *word;
+  size_t n;
+  bool constant;
+  bool pointer;
+} parts;
+
+static parts take_apart(const char *text) {
+  parts p = {.word = text, .n = strlen(text)};
+  if (strncmp(p.word, "const ", 6) == 0) {
+    p.constant = true;
+    p.word += 6;
+    p.n -= 6;
+  }
+  if (p.n > 0 && p.word[p.n - 1] == '*') {
+    p.pointer = true;
+    --p.n;
+  }
+  while (p.n > 0 && p.word[0] == ' ') ++p.word, --p.n;
+  while (p.n > 0 && p.word[p.n - 1] == ' ') --p.n;
+  return p;
+}
+
+static bool report_type(tnm_diags *diags, const tnm_tree *node,
+                        const parts *p) {
+  tnm_diag_spec spec = {"E0086", node->pos, "no type of fixed width"};
+  size_t id = tnm_diag(diags, &spec,
+                       "`%.80s` cannot be the type of an argument", node->text);
+  const char *usual = usual_name(p->word, p->n);
+  char word[32] = "";
+  if (p->n < sizeof word) memcpy(word, p->word, p->n);
+  if (usual == NULL) usual = tn__nearest(word, tnm_c_names, TNM_C_TYPES);
+  if (usual != NULL)
+    tnm_diag_help(diags, id, "write `%s%s%s`", p->constant ? "const " : "",
+                  usual, p->pointer ? "*" : "");
+  else
+    tnm_suggest(diags, id, "", tnm_c_names, TNM_C_TYPES);
+  return false;
+}
+
+bool tnm_read_c_type(tnm_diags *diags, const tnm_tree *node, tnm_c_type *out) {
+  if (!tnm_check_scalar(diags, node, "a type in C")) return false;
+  const parts p = take_apart(node->text);
+  const uint32_t found = find_type(p.word, p.n);
+  if (found == TN_NONE) return report_type(diags, node, &p);
+  *out = (tnm_c_type){p.pointer ? (uint32_t)TNM_C_POINTER : found, found,
+                      p.constant};
+  if (p.pointer || !p.constant) return true;
+  tnm_diag_spec spec = {"E0086", node->pos, "no pointer"};
+  size_t id =
+      tnm_diag(diags, &spec, "`const` says nothing about an argument by value");
+  tnm_diag_help(diags, id, "write `%s`, or `%s*` for a tensor",
+                tnm_c_names[found], node->text);
+  return false;
+}
+
+/* ------------------------------------------------------------------ tensors */
+
+/* A message about `pass` or `c` of an argument. */
+static size_t mismatch(tnm_bind *b, tnm_pos pos, const char *under,
+                       const char *what) {
+  tnm_diag_spec spec = {"E0087", pos, under};
+  b->broken = true;
+  return tnm_diag(b->lower->diags, &spec, "%s", what);
+}
+
+static uint64_t allowed_types(const tnm_bind *b, const tn_arg *arg) {
+  if (arg->dtype_var != TN_NONE)
+    return b->lower->op->dtype_vars[arg->dtype_var]->allowed;
+  return tn__dtype_bit(arg->dtype);
+}
+
+/* The type in C of every type that an operand may have; TN_NONE if there is no
+ * such one. */
+static uint32_t element_of(uint64_t allowed) {
+  for (uint32_t c = 0; c < TNM_C_TYPES; ++c)
+    if ((allowed & ~element_bits[c]) == 0) return c;
+  return TN_NONE;
+}
+
+static const char *types_text(tnm_bind *b, uint64_t types) {
+  tn__buf buf;
+  tn__buf_init(&buf, b->lower->reader->env);
+  tn__buf_dtypes(&buf, types);
+  const char *text =
+      buf.failed ? NULL : tn__arena_text(b->lower->arena, buf.s, buf.n);
+  tn__buf_deinit(&buf);
+  return text != NULL ? text : "?";
+}
+
+static bool is_input(const tnm_bind *b, const tn_arg *arg) {
+  const tnm_operands *inputs = &b->lower->operands[TN_OPERAND_IN];
+  for (uint32_t i = 0; i < inputs->n; ++i)
+    if (inputs->v[i] == arg) return true;
+  return false;
+}
+
+static void help_element(tnm_bind *b, size_t id, const tn_arg *arg,
+                         const tnm_c_type *type) {
+  const bool pointer = type->c == TNM_C_POINTER;
+  const uint32_t right = element_of(allowed_types(b, arg));
+  if (arg->dtype_param == TN_NONE && right != TN_NONE)
+    tnm_diag_help(b->lower->diags, id, "write `%s%s%s`",
+                  pointer && is_input(b, arg) ? "const " : "",
+                  tnm_c_names[right], pointer ? "*" : "");
+  else
+    tnm_diag_help(b->lower->diags, id,
+                  "a function in C takes one type: give `%s` one `dtype`, and "
+                  "bind another function for another",
+                  arg->name);
+}
+
+bool tnm_match_element(tnm_bind *b, const tn_arg *arg, const tnm_c_type *type,
+                       tnm_pos pos) {
+  const uint32_t element = type->element;
+  const uint64_t allowed = allowed_types(b, arg);
+  const bool decided = arg->dtype_param == TN_NONE;
+  if (b->lower->untyped || (decided && (allowed & ~element_bits[element]) == 0))
+    return true;
+  const char *what =
+      decided
+          ? tnm_format(b->lower->arena, "`%s` is of type %s, not %s", arg->name,
+                       types_text(b, allowed), tnm_c_names[element])
+          : tnm_format(b->lower->arena,
+                       "`%s` is of the type that a parameter chooses, not "
+                       "%s",
+                       arg->name, tnm_c_names[element]);
+  const size_t id = mismatch(b, pos, NULL, what != NULL ? what : "");
+  help_element(b, id, arg, type);
+  return false;
+}
+
+static bool find_tensor(const tnm_bind *b, const char *name, uint32_t *list,
+                        uint32_t *index) {
+  for (*list = 0; *list < 3; ++*list) {
+    *index = tnm_find_operand(b->lower, *list, name);
+    if (*index != TN_NONE) return true;
+  }
+  return false;
+}
+
+static bool check_const(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
+                        const tnm_bound_arg *out) {
+  const bool input = out->list == TN_OPERAND_IN;
+  if (type->constant == input) return true;
+  const char *what =
+      tnm_format(b->lower->arena,
+                 input ? "`%s` is an input, which nobody may change"
+                       : "`%s` is to be written, but `const` forbids it",
+                 out->text);
+  const size_t id = mismatch(b, c->pos, NULL, what != NULL ? what : "");
+  tnm_diag_help(b->lower->diags, id, "write `%s%s*`", input ? "const " : "",
+                tnm_c_names[type->element]);
+  return false;
+}
+
+/* An operand that is passed is dense: nothing tells the function of strides. */
+static bool pass_tensor(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
+                        tnm_bound_arg *out) {
+  tn_arg *arg = b->lower->operands[out->list].v[out->index];
+  out->pass = TNM_PASS_TENSOR;
+  b->passed[out->list][out->index] = true;
+  if (type->c != TNM_C_POINTER) {
+    const char *what =
+        tnm_format(b->lower->arena, "`%s` is a tensor, %s a single number",
+                   out->text, tnm_c_names[type->c]);
+    const size_t id = mismatch(b, c->pos, NULL, what != NULL ? what : "");
+    tnm_diag_help(b->lower->diags, id, "write `c: %s%s*`, or pass `size(%s)`",
+                  out->list == TN_OPERAND_IN ? "const " : "",
+                  tnm_c_names[type->c], out->text);
+    return false;
+  }
+  arg->flags |= TN_ARG_CONTIGUOUS;
+  return tnm_match_element(b, arg, type, c->pos) &&
+         check_const(b, c, type, out);
+}
+
+/* --------------------------------------------------------------- parameters */
+
+static bool field_does_not_fit(tnm_bind *b, const tnm_tree *node,
+                               const tn_field *field, const char *wanted) {
+  const char *what = tnm_format(
+      b->lower->arena, "parameter `%s` cannot be passed here", field->name);
+  const size_t id = mismatch(b, node->pos, NULL, what != NULL ? what : "");
+  tnm_diag_help(b->lower->diags, id, "%s", wanted);
+  return false;
+}
+
+static bool pass_float(tnm_bind *b, const tnm_tree *node,
+                       const tnm_c_type *type, tnm_bound_arg *out) {
+  const tn_field *field = b->lower->params[out->index];
+  out->pass = TNM_PASS_FLOAT;
+  if (type->c != TNM_C_F32 && type->c != TNM_C_F64)
+    return field_does_not_fit(b, node, field,
+                              "it is a float: write `c: double` or `c: float`");
+  if ((field->flags & TN_FIELD_OPTIONAL) != 0)
+    return field_does_not_fit(b, node, field,
+                              "it may be None: give it a default value");
+  return true;
+}
+
+static bool pass_list(tnm_bind *b, const tnm_tree *node, const tnm_c_type *type,
+                      tnm_bound_arg *out) {
+  const tn_field *field = b->lower->params[out->index];
+  const bool ints = field->type == TN_FIELD_INTS;
+  out->pass = TNM_PASS_LIST;
+  if (type->c == TNM_C_POINTER && type->constant &&
+      type->element == (ints ? TNM_C_I64 : TNM_C_F64))
+    return true;
+  return field_does_not_fit(
+      b, node, field,
+      ints ? "it is a list of integers: write `c: const int64*`"
+           : "it is a list of floats: write `c: const double*`");
+}
+
+static bool pass_field(tnm_bind *b, const tnm_tree *node,
+                       const tnm_c_type *type, tnm_bound_arg *out) {
+  const tn_field *field = b->lower->params[out->index];
+  if (field->type == TN_FIELD_FLOAT) return pass_float(b, node, type, out);
+  if (field->type == TN_FIELD_INTS || field->type == TN_FIELD_FLOATS)
+    return pass_list(b, node, type, out);
+  return field_does_not_fit(
+      b, node, field,
+      "parameters of type bool, int, enum, float, ints and floats can");
+}
+
+static bool is_integer_field(const tn_field *field) {
+  return field->type == TN_FIELD_BOOL || field->type == TN_FIELD_INT ||
+         field->type == TN_FIELD_ENUM;
+}
+
+/* ------------------------------------------------------------------ numbers */
+
+static bool pass_number(tnm_bind *b, const tnm_tree *node,
+                        const tnm_c_type *type, tnm_bound_arg *out) {
+  if (type->c == TNM_C_F32 || type->c == TNM_C_F64) {
+    out->pass = TNM_PASS_NUMBER;
+    return true;
+  }
+  const tnm_range range = tnm_c_range(type->c);
+  out->pass = TNM_PASS_INTEGER;
+  if (type->c != TNM_C_POINTER && tnm_parse_int(node->text, &out->integer) &&
+      out->integer >= range.low && out->integer <= range.high)
+    return true;
+  const char *name =
+      type->c == TNM_C_POINTER ? "a pointer" : tnm_c_names[type->c];
+  const char *what =
+      tnm_format(b->lower->arena, "`%.80s` does not fit %s", node->text, name);
+  const size_t id = mismatch(b, node->pos, NULL, what != NULL ? what : "");
+  if (type->c == TNM_C_POINTER)
+    tnm_diag_help(b->lower->diags, id, "pass the name of a tensor");
+  else
+    tnm_diag_help(b->lower->diags, id, "write a whole number from %lld to %lld",
+                  (long long)range.low, (long long)range.high);
+  return false;
+}
+
+/* ---------------------------------------------------------------- dimensions
+ */
+
+/* The axis of `arg` that is dimension variable `dim` alone, from the end where
+ * a pack stands before it. */
+static bool find_axis(const tnm_bind *b, const tn_arg *arg, uint32_t dim,
+                      int32_t *axis) {
+  bool before = false, after = false;
+  if (arg->shape_kind != TN_SHAPE_PATTERN) return false;
+  for (uint32_t i = 0; i < arg->n_terms; ++i) {
+    const tn_node *node = &b->lower->op->nodes[arg->terms[i].node];
+    before = before || arg->terms[i].spread != 0;
+    if (node->op != TN_NODE_DIM || (uint32_t)node->a != dim) continue;
+    for (uint32_t k = i; k < arg->n_terms; ++k)
+      after = after || arg->terms[k].spread != 0;
+    *axis = (int32_t)i - (before ? (int32_t)arg->n_terms : 0);
+    return !(before && after);
+  }
+  return false;
+}
+
+/* Where a call finds the value of a dimension variable. */
+static bool find_dimension(tnm_bind *b, uint32_t dim, tnm_bound_arg *out) {
+  const uint32_t skipped = TN_ARG_OPTIONAL | TN_ARG_VARIADIC;
+  out->pass = TNM_PASS_DIMENSION;
+  for (out->list = 0; out->list < 3; ++out->list) {
+    const tnm_operands *operands = &b->lower->operands[out->list];
+    for (out->index = 0; out->index < operands->n; ++out->index) {
+      const tn_arg *arg = operands->v[out->index];
+      if ((arg->flags & skipped) == 0 && find_axis(b, arg, dim, &out->axis))
+        return true;
+    }
+  }
+  out->list = TN_NONE;
+  return false;
+}
+
+/* Every variable that the expression names gets a source. */
+static bool find_dimensions(tnm_bind *b, const tnm_tree *node, size_t first) {
+  for (size_t i = first; i < b->program.nodes.n; ++i) {
+    const tn_node *n = b->program.nodes.v[i];
+    if (n->op == TN_NODE_PACK) {
+      const size_t id =
+          mismatch(b, node->pos, NULL, "a pack has no place in an argument");
+      tnm_diag_help(b->lower->diags, id,
+                    "write `rank(x)` or `size(x)` of an operand `x`");
+      return false;
+    }
+    if (n->op != TN_NODE_DIM ||
+        find_dimension(b, (uint32_t)n->a, &b->dims[n->a]))
+      continue;
+    const char *name = b->lower->op->dims[n->a];
+    const char *what = tnm_format(
+        b->lower->arena, "no shape has the dimension `%s` by itself", name);
+    const size_t id = mismatch(b, node->pos, NULL, what != NULL ? what : "");
+    tnm_diag_help(b->lower->diags, id,
+                  "name it in the shape of an input: `shape: [%s]`", name);
+    return false;
+  }
+  return true;
+}
+
+/* --------------------------------------------------------------- expressions
+ */
+
+static void warn_narrow(const tnm_bind *b, const tnm_tree *c,
+                        const tnm_bound_arg *out, bool size) {
+  const tn_node *const *nodes = (const tn_node *const *)b->program.nodes.v;
+  const tnm_range have = tnm_node_range(b, nodes, out->index);
+  const tnm_range want = tnm_c_range(out->c);
+  char under[128];
+  if (have.low >= want.low && have.high <= want.high) return;
+  const bool above = have.high > want.high;
+  if (size)
+    snprintf(under, sizeof under,
+             "calls above %lld elements will return OUT_OF_RANGE",
+             (long long)want.high);
+  else
+    snprintf(under, sizeof under,
+             "calls where it is %s %lld will return OUT_OF_RANGE",
+             above ? "above" : "below",
+             (long long)(above ? want.high : want.low));
+  tnm_diag_spec spec = {"W0061", c->pos, under};
+  tnm_diag(b->lower->diags, &spec, "`%s` may not fit %s", out->text,
+           tnm_c_names[out->c]);
+}
+
+static bool pass_expression(tnm_bind *b, const tnm_tree *node,
+                            const tnm_tree *c, tnm_bound_arg *out) {
+  const tnm_item item = {node->text, node->pos};
+  const size_t first = b->program.nodes.n;
+  uint32_t top = 0;
+  if (!tnm_read_line(b->lower->diags, node) ||
+      !tnm_program_condition(&b->program, &item, &top) ||
+      !find_dimensions(b, node, first))
+    return false;
+  const tn_node *n = b->program.nodes.v[top];
+  const bool size = n->op == TN_NODE_OPERAND_SIZE;
+  out->pass = TNM_PASS_NODE;
+  out->index = top;
+  if (out->c > TNM_C_U64) {
+    const char *what =
+        tnm_format(b->lower->arena,
+                   "`%s` is an integer, %s wants something else", node->text,
+                   out->c == TNM_C_POINTER ? "a pointer" : tnm_c_names[out->c]);
+    const size_t id = mismatch(b, node->pos, NULL, what != NULL ? what : "");
+    tnm_diag_help(b->lower->diags, id,
+                  out->c == TNM_C_POINTER
+                      ? "pass the name of a tensor"
+                      : "pass a number or a parameter of type float");
+    return false;
+  }
+  warn_narrow(b, c, out, size);
+  if (size) {
+    out->pass = TNM_PASS_SIZE;
+    out->list = (uint32_t)n->a;
+    out->index = (uint32_t)n->b;
+  }
+  if (n->op == TN_NODE_DIM) {
+    const tnm_bound_arg *source = &b->dims[n->a];
+    out->pass = TNM_PASS_DIMENSION;
+    out->list = source->list;
+    out->index = source->index;
+    out->axis = source->axis;
+  }
+  return true;
+}
+
+/* ----------------------------------------------------------------- arguments
+ */
+
+static bool read_pass(tnm_bind *b, const tnm_tree *c, const tnm_tree *node,
+                      const tnm_c_type *type, tnm_bound_arg *out) {
+  const tnm_lower *lower = b->lower;
+  if (find_tensor(b, node->text, &out->list, &out->index))
+    return pass_tensor(b, c, type, out);
+  for (uint32_t i = 0; i < lower->op->n_params; ++i) {
+    if (strcmp(lower->params[i]->name, node->text) != 0 ||
+        is_integer_field(lower->params[i]))
+      continue;
+    out->index = i;
+    return pass_field(b, node, type, out);
+  }
+  if (tnm_parse_double(node->text, &out->number))
+    return pass_number(b, node, type, out);
+  return pass_expression(b, node, c, out);
+}
+
+bool tnm_read_bound_arg(tnm_bind *b, tnm_tree *node, tnm_bound_arg *out) {
+  tnm_diags *diags = b->lower->diags;
+  tnm_c_type type;
+  if (!tnm_schema_check(diags, &tnm_schema_bound_arg, node)) return false;
+  const tnm_tree *c = tnm_tree_get(node, "c");
+  const tnm_tree *pass = tnm_tree_get(node, "pass");
+  if (c == NULL || pass == NULL || !tnm_read_c_type(diags, c, &type) ||
+      !tnm_check_scalar(diags, pass, "what is passed"))
+    return false;
+  *out = (tnm_bound_arg){.c = type.c, .text = pass->text};
+  return read_pass(b, c, pass, &type, out);
+}

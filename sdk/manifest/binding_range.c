@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * binding_range.c: which values an integer expression may have, so that an
+ * argument that is too narrow is found by `opgen check` and not in a call.
+ */
+#include "lower_binding.h"
+
+/* As good as without limit; the sum of two does not overflow. */
+#define FAR ((int64_t)1 << 61)
+#define SIZES 2147483647
+
+static int64_t clip(int64_t value) {
+  if (value > FAR) return FAR;
+  return value < -FAR ? -FAR : value;
+}
+
+static int64_t times(int64_t a, int64_t b) {
+  int64_t out = 0;
+  if (!__builtin_mul_overflow(a, b, &out)) return clip(out);
+  return (a < 0) == (b < 0) ? FAR : -FAR;
+}
+
+static tnm_range of_field(const tn_field *field) {
+  tnm_range range = {-FAR, FAR};
+  if (field->type == TN_FIELD_BOOL) return (tnm_range){0, 1};
+  if (field->type == TN_FIELD_ENUM)
+    return (tnm_range){0, (int64_t)field->n_values - 1};
+  if ((field->flags & TN_FIELD_HAS_MIN) != 0) range.low = clip(field->min_int);
+  if ((field->flags & TN_FIELD_HAS_MAX) != 0) range.high = clip(field->max_int);
+  /* A parameter without limits is meant to hold what an int does. */
+  if ((field->flags & TN_FIELD_HAS_MIN) == 0 && range.high > -SIZES)
+    range.low = -SIZES - 1;
+  if ((field->flags & TN_FIELD_HAS_MAX) == 0 && range.low < SIZES)
+    range.high = SIZES;
+  if ((field->flags & TN_FIELD_OPTIONAL) == 0) return range;
+  if (range.low > 0) range.low = 0; /* None counts as 0 */
+  if (range.high < 0) range.high = 0;
+  return range;
+}
+
+static tnm_range hull(tnm_range a, tnm_range b) {
+  return (tnm_range){a.low < b.low ? a.low : b.low,
+                     a.high > b.high ? a.high : b.high};
+}
+
+static tnm_range product(tnm_range a, tnm_range b) {
+  const int64_t corners[] = {times(a.low, b.low), times(a.low, b.high),
+                             times(a.high, b.low), times(a.high, b.high)};
+  tnm_range range = {corners[0], corners[0]};
+  for (int i = 1; i < 4; ++i)
+    range = hull(range, (tnm_range){corners[i], corners[i]});
+  return range;
+}
+
+/* Towards zero nothing grows; the sign may turn. */
+static tnm_range quotient(tnm_range a, tnm_range b) {
+  int64_t most = a.high > -a.low ? a.high : -a.low;
+  if (b.low > 0)
+    return (tnm_range){a.low < 0 ? a.low : 0, a.high < 0 ? -1 : a.high};
+  return (tnm_range){-most, most};
+}
+
+/* It has the sign of the divisor and is smaller. */
+static tnm_range remainder_of(tnm_range b) {
+  return (tnm_range){b.low < 0 ? b.low + 1 : 0, b.high > 0 ? b.high - 1 : 0};
+}
+
+static tnm_range lesser(tnm_range a, tnm_range b) {
+  return (tnm_range){a.low < b.low ? a.low : b.low,
+                     a.high < b.high ? a.high : b.high};
+}
+
+static tnm_range greater(tnm_range a, tnm_range b) {
+  return (tnm_range){a.low > b.low ? a.low : b.low,
+                     a.high > b.high ? a.high : b.high};
+}
+
+static tnm_range negative(tnm_range a) {
+  return (tnm_range){-a.high, -a.low};
+}
+
+static tnm_range absolute(tnm_range a) {
+  if (a.low >= 0) return a;
+  if (a.high <= 0) return negative(a);
+  return (tnm_range){0, a.high > -a.low ? a.high : -a.low};
+}
+
+static tnm_range combine(uint32_t op, tnm_range a, tnm_range b) {
+  switch (op) {
+    case TN_NODE_ADD:
+      return (tnm_range){clip(a.low + b.low), clip(a.high + b.high)};
+    case TN_NODE_SUB:
+      return (tnm_range){clip(a.low - b.high), clip(a.high - b.low)};
+    case TN_NODE_MUL:
+      return product(a, b);
+    case TN_NODE_DIV:
+      return quotient(a, b);
+    case TN_NODE_MOD:
+      return remainder_of(b);
+    case TN_NODE_MIN:
+      return lesser(a, b);
+    case TN_NODE_MAX:
+      return greater(a, b);
+    default: /* powers: nothing is known; comparisons are handled above */
+      return (tnm_range){-FAR, FAR};
+  }
+}
+
+tnm_range tnm_node_range(const tnm_bind *bind, const tn_node *const *nodes,
+                         uint32_t node) {
+  const tn_node *n = nodes[node];
+  if (n->op >= TN_NODE_EQ && n->op <= TN_NODE_GE) return (tnm_range){0, 1};
+  switch (n->op) {
+    case TN_NODE_CONST:
+      return (tnm_range){clip(n->value), clip(n->value)};
+    case TN_NODE_PARAM:
+      return of_field(bind->lower->params[n->a]);
+    case TN_NODE_RANK:
+    case TN_NODE_OPERAND_RANK:
+      return (tnm_range){0, TN_MAX_NDIM};
+    case TN_NODE_HAS:
+      return (tnm_range){0, 1};
+    case TN_NODE_DIM:
+    case TN_NODE_OPERAND_SIZE:
+    case TN_NODE_OPERAND_SHAPE:
+      return (tnm_range){0, SIZES};
+    case TN_NODE_NEG:
+      return negative(tnm_node_range(bind, nodes, (uint32_t)n->a));
+    case TN_NODE_ABS:
+      return absolute(tnm_node_range(bind, nodes, (uint32_t)n->a));
+    case TN_NODE_SELECT:
+      return hull(tnm_node_range(bind, nodes, (uint32_t)n->b),
+                  tnm_node_range(bind, nodes, (uint32_t)n->c));
+    default:
+      return combine(n->op, tnm_node_range(bind, nodes, (uint32_t)n->a),
+                     tnm_node_range(bind, nodes, (uint32_t)n->b));
+  }
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * module.c: what libtenon-manifest.so exports.
+ */
+#include "module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* All messages as `opgen check` prints them, without the last line end. */
+static void add_messages(const tnm_diags *diags, tn__buf *why) {
+  char *text = NULL;
+  size_t n = 0;
+  FILE *file = open_memstream(&text, &n);
+  if (file == NULL) {
+    tn__buf_add(why, "%zu mistakes", tnm_diags_errors(diags));
+    return;
+  }
+  tnm_diags_print(diags, file, TNM_HUMAN, false);
+  const bool closed = fclose(file) == 0;
+  while (closed && n > 0 && text[n - 1] == '\n') --n;
+  if (closed) tn__buf_bytes(why, text, n);
+  free(text);
+}
+
+static tn_code module_read(const tn__env *env, const tnm_origin *from,
+                           tn__buf *why, tnm_plugin **out) {
+  if (env == NULL) env = tn__env_default();
+  tn_code rc = TN_OUT_OF_MEMORY;
+  const tnm_read_options options = {.lone = true, .result = &rc};
+  tnm_diags *diags = tnm_diags_create(env);
+  *out = NULL;
+  if (diags == NULL) return TN_OUT_OF_MEMORY;
+  const tnm_text *text = from->path == NULL ? &from->text : NULL;
+  *out = tnm_plugin_read_with(env, from->path, text, &options, diags);
+  if (*out == NULL && rc == TN_INVALID && why) add_messages(diags, why);
+  tnm_diags_release(diags);
+  return *out == NULL ? rc : TN_OK;
+}
+
+const tnm_module tn_manifest_module = {.struct_size = sizeof(tnm_module),
+                                       .version = TN_VERSION,
+                                       .read = module_read,
+                                       .release = tnm_plugin_release};

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * module.h: the reader of manifests as a shared library of its own,
+ * libtenon-manifest.so.0. libtenon opens it when the first manifest is loaded,
+ * so that a host that never does needs no libyaml.
+ *
+ * Both come from one build: they share the structs of base.h, manifest.h and
+ * binding.h, and `version` says so. Each has its own copy of core/base, whose
+ * functions work on the caller's environment; only error texts do not cross.
+ */
+#ifndef TENON_MANIFEST_MODULE_H_
+#define TENON_MANIFEST_MODULE_H_
+
+#include "binding.h"
+
+/* What to read: a file, or, if `path` is NULL, a text. */
+typedef struct tnm_origin {
+  const char *path;
+  tnm_text text;
+} tnm_origin;
+
+/* The one symbol that the library exports. */
+typedef struct tnm_module {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char *version; /* TN_VERSION of its build */
+
+  /* Reads a plugin's manifests (an operator file may stand alone). TN_INVALID
+   * after mistakes, whose messages are added to `why`, unless that is NULL.
+   * `env` NULL: the C library's memory; otherwise it must outlive *out, which
+   * the caller gives to `release`. [any] */
+  tn_code (*read)(const tn__env *env, const tnm_origin *from, tn__buf *why,
+                  tnm_plugin **out);
+  void (*release)(tnm_plugin *plugin); /* NULL is allowed. [any] */
+} tnm_module;
+
+#define TNM_MODULE_FILE "libtenon-manifest.so.0"
+#define TNM_MODULE_SYMBOL "tn_manifest_module"
+TN_API extern const tnm_module tn_manifest_module;
+
+#endif /* TENON_MANIFEST_MODULE_H_ */
