@@ -74,7 +74,18 @@ static shape_view view_in_io(const tn_signature *io, int32_t list,
   return (shape_view){sigs[list][index].ndim, sigs[list][index].shape};
 }
 
+static shape_view view_in_frame(const tn_frame *frame, int32_t list,
+                                uint32_t index) {
+  const tn_tensor *tensors[] = {frame->in, frame->out, frame->aux};
+  const uint32_t counts[] = {frame->n_in, frame->n_out, frame->n_aux};
+  if (list < 0 || list > 2 || index >= counts[list])
+    return (shape_view){-1, NULL};
+  return (shape_view){tensors[list][index].ndim, tensors[list][index].shape};
+}
+
 static shape_view view_of(const tn__scope *scope, const tn_node *node) {
+  if (scope->frame != NULL)
+    return view_in_frame(scope->frame, node->a, (uint32_t)node->b);
   if (scope->io == NULL) return (shape_view){-1, NULL};
   return view_in_io(scope->io, node->a, (uint32_t)node->b);
 }
@@ -98,6 +109,11 @@ static tn_code size_of(shape_view view, tn__element *out) {
 }
 
 static tn__element has_input(const tn__scope *scope, uint32_t index) {
+  const tn_frame *frame = scope->frame;
+  if (frame != NULL)
+    return (tn__element){
+        index < frame->n_in && (frame->in_flags[index] & TN_IN_ABSENT) == 0,
+        true};
   if (scope->io == NULL) return (tn__element){0};
   const bool given = index < scope->io->n_in &&
                      (scope->absent == NULL || scope->absent[index] == 0);

@@ -4,7 +4,7 @@
  */
 #include <limits.h>
 
-#include "manifest.h"
+#include "module.h"
 #include "registry.h"
 
 static tn_code keep_refusal(tn_inspection *inspection) {
@@ -74,6 +74,7 @@ void tn__inspection_close(tn_inspection *inspection) {
   if (!inspection) return;
   const tn__env *env = inspection->env;
   tn__arena_deinit(&inspection->arena);
+  if (inspection->manifest) inspection->module->release(inspection->manifest);
   tn__free(env, inspection->refusal);
   tn__free(env, inspection);
   tn__env_release(env);

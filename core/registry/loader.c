@@ -17,7 +17,7 @@ static bool same_file(const struct stat *a, const struct stat *b) {
   return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-static bool same_content(const struct stat *a, const struct stat *b) {
+bool tn__same_content(const struct stat *a, const struct stat *b) {
   return same_file(a, b) && a->st_size == b->st_size &&
          a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
          a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
@@ -29,14 +29,15 @@ static tn_code refuse_known(const tn__registry *registry, const char *path,
                             const struct stat *identity) {
   for (size_t i = 0; i < registry->plugins.n; ++i) {
     const tn__plugin *plugin = registry->plugins.v[i];
-    if (plugin->handle && same_file(&plugin->identity, identity))
+    if ((plugin->handle || plugin->manifest) &&
+        same_file(&plugin->identity, identity))
       return tn__fail(TN_EXISTS, "%s: is loaded already, as plugin \"%s\"",
                       path, plugin->entry->name);
   }
   for (size_t i = 0; i < registry->resident.n; ++i) {
     const tn__plugin *plugin = registry->resident.v[i];
     if (!strcmp(plugin->path, path) &&
-        !same_content(&plugin->identity, identity))
+        !tn__same_content(&plugin->identity, identity))
       return tn__fail(TN_PLUGIN,
                       "%s: has changed since it was unloaded, but its old code "
                       "is still mapped because the plugin does not say that it "
@@ -67,7 +68,7 @@ static tn_code open_code(tn__plugin *plugin) {
   if (env->os->stat(plugin->path, &now))
     return tn__fail(TN_IO, "%s: cannot be examined after opening: %s",
                     plugin->path, strerror(errno));
-  if (!same_content(&now, &plugin->identity))
+  if (!tn__same_content(&now, &plugin->identity))
     return tn__fail(TN_PLUGIN,
                     "%s: was changed or replaced while it was being loaded; "
                     "load it again",
@@ -160,11 +161,20 @@ static tn_code load_checked(tn__registry *registry, const char *path,
   return rc;
 }
 
+static tn_code load_manifest(tn__registry *registry, const char *path) {
+  struct stat identity;
+  if (registry->env->os->stat(path, &identity))
+    return tn__fail(TN_IO, "%s: cannot be examined: %s", path, strerror(errno));
+  TN__TRY(refuse_known(registry, path, &identity));
+  return tn__manifest_load(registry, path, &identity);
+}
+
 static tn_code load_file(tn__registry *registry, const char *path) {
   const tn__env *env = registry->env;
   char real[PATH_MAX];
   tn__elf elf;
   TN__TRY(tn__path_resolve(env, path, real));
+  if (tn__is_manifest(real)) return load_manifest(registry, real);
   TN__TRY(tn__elf_read(env, real, &elf));
   tn_code rc = tn__note_accept(&elf.note, real);
   if (!rc) rc = refuse_known(registry, real, &elf.identity);

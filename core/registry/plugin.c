@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "manifest.h"
+#include "module.h"
 #include "registry.h"
 
 tn_code tn__plugin_create(tn__registry *registry, const char *path,
@@ -19,6 +19,7 @@ tn_code tn__plugin_create(tn__registry *registry, const char *path,
   plugin->registry = registry;
   plugin->host = registry->host;
   plugin->host.host_data = plugin;
+  tn__arena_init(&plugin->arena, env);
   plugin->path = tn__strdup(env, path);
   if (!plugin->path) {
     tn__free(env, plugin);
@@ -167,9 +168,9 @@ static tn_code call_init(tn__plugin *plugin) {
 
 static tn_code refuse_second(const tn__plugin *plugin) {
   const tn__vec *loaded = &plugin->registry->plugins;
-  for (size_t i = 0; i < loaded->n; ++i) {
+  for (size_t i = 0; !plugin->defined && i < loaded->n; ++i) {
     const tn__plugin *other = loaded->v[i];
-    if (!strcmp(other->entry->name, plugin->entry->name))
+    if (!other->defined && !strcmp(other->entry->name, plugin->entry->name))
       return tn__fail(TN_EXISTS,
                       "%s: a plugin named \"%s\" is loaded already, from %s; "
                       "unload it first",
@@ -241,6 +242,9 @@ bool tn__plugin_stop(tn__plugin *plugin) {
   forget_user(plugin->registry, plugin);
   free_records(plugin);
   plugin->entry = NULL;
+  if (plugin->manifest) plugin->registry->module->release(plugin->manifest);
+  plugin->manifest = NULL;
+  tn__arena_deinit(&plugin->arena);
   if (close) plugin->registry->env->os->dlclose(plugin->handle);
   const bool stays = plugin->handle && !close;
   plugin->handle = NULL;

@@ -7,6 +7,8 @@
 
 #include "registry.h"
 
+enum { PROBE_SECONDS = 10 };
+
 tn_code tn__registry_create(const tn__registry_options *options,
                             tn__registry **out) {
   tn__registry *registry = tn__zalloc(options->env, sizeof *registry);
@@ -14,6 +16,9 @@ tn_code tn__registry_create(const tn__registry_options *options,
   if (!registry) return tn__fail_memory(sizeof *registry, "a registry");
   registry->env = options->env;
   registry->trust = options->trust;
+  registry->helpers = options->helpers;
+  registry->probe_seconds =
+      options->probe_seconds ? options->probe_seconds : PROBE_SECONDS;
   registry->device_add = options->device_add;
   registry->device_ctx = options->device_ctx;
   tn__host_init(&registry->host, options);
@@ -59,6 +64,7 @@ void tn__registry_destroy(tn__registry *registry) {
   tn__vec_deinit(env, &registry->plugins);
   tn__vec_deinit(env, &registry->pending);
   tn__vec_deinit(env, &registry->resident);
+  if (registry->module_handle) env->os->dlclose(registry->module_handle);
   pthread_mutex_destroy(&registry->load_lock);
   pthread_rwlock_destroy(&registry->lock);
   tn__free(env, registry);

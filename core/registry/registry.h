@@ -5,6 +5,8 @@
  *
  * files: elf.c      a file is checked and its note read, without opening it
  *        inspect.c  the note becomes tables
+ *        manifest.c, bound.c, probe.c
+ *                   a manifest becomes a plugin without a compiler (bound.h)
  *        loader.c   a file becomes a plugin, or a message
  *        search.c   folders of plugin files
  *        plugin.c   a plugin's life: its record, init and fini
@@ -43,11 +45,15 @@ struct tn__plugin {
   struct stat identity; /* of the file when it was loaded */
   tn_host host;         /* this plugin's table; host_data is the tn__plugin */
   tn__registry *registry;
-  struct tn__kernel *kernels; /* entry->n_kernels, in its order */
-  tn__vec provided;           /* tn__extension * */
-  bool loading;               /* init has not returned yet */
-  bool began;                 /* code of the author's may have run */
-  bool started;               /* init has succeeded: fini is due */
+  struct tn__kernel *kernels;  /* entry->n_kernels, in its order */
+  tn__vec provided;            /* tn__extension * */
+  bool loading;                /* init has not returned yet */
+  bool began;                  /* code of the author's may have run */
+  bool started;                /* init has succeeded: fini is due */
+  bool defined;                /* by tn_operator_define: shares its name */
+  struct tnm_plugin *manifest; /* that it was made of, or NULL */
+  tn_plugin *tables;           /* then: entry, in `arena` */
+  tn__arena arena;
 };
 
 /* One kernel of a loaded plugin. Its counter, like those of an operator, only
@@ -97,6 +103,10 @@ struct tn__registry {
   tn__vec pending;           /* tn__kernel * whose operator is not loaded yet */
   tn__map extensions;        /* id -> tn__extension; not of devices, which
                                 each plugin may provide */
+  const struct tnm_module *module; /* reads manifests; NULL until the first */
+  void *module_handle;
+  tn_code (*helpers)(const tn__env *env, char *to); /* or NULL */
+  uint32_t probe_seconds;
   tn__vec resident;          /* tn__plugin *: unloaded, but their files are
                                 still mapped (path and identity only) */
   _Atomic uint64_t epoch;    /* rises whenever another kernel may be the choice:
@@ -138,6 +148,10 @@ typedef struct tn__registry_options {
    * all such plugins. */
   tn_code (*device_add)(void *ctx, const tn_device *table);
   void *device_ctx;
+  /* The folder of libtenon.so, where the reader of manifests and tenon-probe
+   * are looked for; `to` has PATH_MAX bytes. NULL: manifests are refused. */
+  tn_code (*helpers)(const tn__env *env, char *to);
+  uint32_t probe_seconds; /* 0: 10 */
 } tn__registry_options;
 
 tn_code tn__registry_create(const tn__registry_options *options,
@@ -168,6 +182,9 @@ struct tn_inspection {
   const tn_plugin *plugin; /* decoded, functions NULL; NULL if refused before
                               the manifest could be decoded */
   char *refusal;           /* why this host does not load it, or NULL */
+  struct tnm_plugin *manifest; /* what `plugin` belongs to, if it was a file of
+                                  YAML */
+  const struct tnm_module *module;
 };
 
 /* What the ELF pre-check found: the bytes of the note and who the file is. */
@@ -196,6 +213,23 @@ void tn__inspection_close(tn_inspection *inspection);
 
 tn_code tn__plugin_load(tn__registry *registry, const char *path);
 tn_code tn__plugin_add(tn__registry *registry, const tn_plugin *entry);
+
+/* Whether a file is a manifest, by its name. */
+bool tn__is_manifest(const char *path);
+/* Loads a manifest of which every operator is bound to a library. `path` is
+ * real and absolute; the load lock is held. */
+tn_code tn__manifest_load(tn__registry *registry, const char *path,
+                          const struct stat *identity);
+tn_code tn__manifest_inspect(tn__registry *registry, const char *path,
+                             tn_inspection **out);
+tn_code tn__operator_define(tn__registry *registry, const char *text,
+                            const tn_host_kernels *kernels, tn_operator **out);
+tn_code tn__operator_remove(tn_operator *op);
+/* Name of a file beside libtenon.so, in PATH_MAX bytes. */
+tn_code tn__helper_path(const tn__registry *registry, const char *name,
+                        char *to);
+/* Whether nobody wrote to a file between two looks at it. */
+bool tn__same_content(const struct stat *a, const struct stat *b);
 /* Loads every *.so of the folders with ':' between, as tenon.h says. */
 tn_code tn__plugins_load_path(tn__registry *registry, const char *path);
 
@@ -304,6 +338,8 @@ typedef struct tn__scope {
   uint32_t n_fields;
   const void *params;
   const tn_signature *io; /* may be NULL, as may its lists */
+  const tn_frame *frame;  /* instead of io, for a call that is being made; then
+                             `absent` is not read */
   const tn__ivalue *dims; /* by TN_NODE_DIM index; may be NULL */
   const tn__ivalue *packs;
   const uint32_t *absent; /* per input: 1 if an optional one is absent;

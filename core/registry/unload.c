@@ -11,7 +11,7 @@
 static tn__plugin *find(const tn__registry *registry, const char *name) {
   for (size_t i = 0; name && i < registry->plugins.n; ++i) {
     tn__plugin *plugin = registry->plugins.v[i];
-    if (!strcmp(plugin->entry->name, name)) return plugin;
+    if (!plugin->defined && !strcmp(plugin->entry->name, name)) return plugin;
   }
   return NULL;
 }
@@ -169,19 +169,41 @@ static tn_code leave(tn__registry *registry, tn__plugin *plugin) {
   return rc;
 }
 
-static tn_code unload(tn__registry *registry, const char *name) {
-  tn__plugin *plugin = find(registry, name);
-  if (!plugin)
-    return tn__fail(TN_NOT_FOUND, "no plugin named \"%.200s\" is loaded",
-                    name ? name : "");
+static tn_code unload(tn__registry *registry, tn__plugin *plugin) {
   TN__TRY(leave(registry, plugin));
   tn__plugin_retire(plugin);
   return TN_OK;
 }
 
+static tn_code unload_name(tn__registry *registry, const char *name) {
+  tn__plugin *plugin = find(registry, name);
+  if (plugin) return unload(registry, plugin);
+  return tn__fail(TN_NOT_FOUND, "no plugin named \"%.200s\" is loaded",
+                  name ? name : "");
+}
+
+static tn_code unload_operator(const tn_operator *op) {
+  tn__plugin *plugin = op->plugin;
+  if (!plugin)
+    return tn__fail(TN_NOT_FOUND, "the operator %s is not defined (any more)",
+                    op->name);
+  if (plugin->defined) return unload(op->registry, plugin);
+  return tn__fail(TN_INVALID,
+                  "the operator %s was not defined by tn_operator_define; "
+                  "unload its plugin \"%s\"",
+                  op->name, plugin->entry->name);
+}
+
 tn_code tn__plugin_unload(tn__registry *registry, const char *name) {
   pthread_mutex_lock(&registry->load_lock);
-  tn_code rc = unload(registry, name);
+  tn_code rc = unload_name(registry, name);
   pthread_mutex_unlock(&registry->load_lock);
+  return rc;
+}
+
+tn_code tn__operator_remove(tn_operator *op) {
+  pthread_mutex_lock(&op->registry->load_lock);
+  tn_code rc = unload_operator(op);
+  pthread_mutex_unlock(&op->registry->load_lock);
   return rc;
 }

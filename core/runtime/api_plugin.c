@@ -25,12 +25,11 @@ tn_code tn_plugin_add(tn_runtime *rt, const tn_plugin *plugin) {
   return tn__plugin_add(rt->registry, plugin);
 }
 
-/* The folder `tenon` beside the file that this function was loaded from. A
- * program that the library is linked into goes by the name it was started
- * with, which need not be a path. */
-static tn_code standard_folder(const tn__env *env, char *to /* PATH_MAX */) {
+/* The folder of the file that this function was loaded from. A program that the
+ * library is linked into goes by the name it was started with, which need not
+ * be a path. */
+tn_code tn__library_folder(const tn__env *env, char *to) {
   Dl_info info;
-  const char suffix[] = "/tenon";
   char file[PATH_MAX];
   if (!dladdr((const void *)(uintptr_t)&tn_version, &info) || !info.dli_fname)
     return tn__fail(TN_NOT_FOUND,
@@ -45,12 +44,23 @@ static tn_code standard_folder(const tn__env *env, char *to /* PATH_MAX */) {
                     name);
   char *slash = strrchr(file, '/');
   size_t n = slash ? (size_t)(slash - file) : 0;
-  if (n + sizeof suffix > PATH_MAX || memchr(file, ':', n))
+  if (memchr(file, ':', n))
     return tn__fail(TN_UNSUPPORTED,
                     "%s: the folder of libtenon.so has a name"
-                    " that is too long or contains ':'",
+                    " that contains ':'",
                     file);
   memcpy(to, file, n);
+  to[n] = 0;
+  return TN_OK;
+}
+
+static tn_code standard_folder(const tn__env *env, char *to /* PATH_MAX */) {
+  const char suffix[] = "/tenon";
+  TN__TRY(tn__library_folder(env, to));
+  const size_t n = strlen(to);
+  if (n + sizeof suffix > PATH_MAX)
+    return tn__fail(TN_UNSUPPORTED, "%s: the name of this folder is too long",
+                    to);
   memcpy(to + n, suffix, sizeof suffix);
   return TN_OK;
 }
@@ -75,18 +85,48 @@ tn_code tn_plugins_load_path(tn_runtime *rt, const char *path) {
 }
 
 /* At rest, and while nobody can push, what calls keep of the plugin can be
- * dropped. Whatever else holds it is a reason to refuse. */
-tn_code tn_plugin_unload(tn_runtime *rt, const char *name) {
-  TN__WANT(rt);
-  TN__WANT(name);
-  TN__TRY(tn__runtime_check(&rt->env));
+ * dropped. Whatever else holds it is a reason to refuse. `op` stands for its
+ * definition; NULL: the plugin `name`. */
+static tn_code unload(tn_runtime *rt, const char *name, tn_operator *op) {
   tn__engine *engine = rt->env.engine;
   TN__TRY(tn__runtime_settle(rt));
   tn__engine_pause(engine);
   tn__caller_forget(&rt->caller);
-  tn_code rc = tn__plugin_unload(rt->registry, name);
+  tn_code rc =
+      op ? tn__operator_remove(op) : tn__plugin_unload(rt->registry, name);
   tn__engine_resume(engine);
   return rc;
+}
+
+tn_code tn_plugin_unload(tn_runtime *rt, const char *name) {
+  TN__WANT(rt);
+  TN__WANT(name);
+  TN__TRY(tn__runtime_check(&rt->env));
+  return unload(rt, name, NULL);
+}
+
+tn_code tn_operator_remove(tn_runtime *rt, tn_operator *op) {
+  TN__WANT(rt);
+  TN__WANT(op);
+  TN__TRY(tn__runtime_check(&rt->env));
+  return unload(rt, NULL, op);
+}
+
+tn_code tn_operator_define(tn_runtime *rt, const char *manifest,
+                           const tn_host_kernels *kernels, tn_operator **out) {
+  if (out) *out = NULL;
+  TN__WANT(rt);
+  TN__WANT(manifest);
+  TN__TRY(tn__runtime_check(&rt->env));
+  if (kernels && kernels->struct_size < sizeof *kernels)
+    return tn__fail(TN_INVALID,
+                    "tn_host_kernels.struct_size is %u; set it to"
+                    " sizeof(tn_host_kernels)",
+                    (unsigned)kernels->struct_size);
+  if (kernels && kernels->n && !kernels->v)
+    return tn__fail(TN_INVALID, "tn_host_kernels.n is %u, but v is NULL",
+                    (unsigned)kernels->n);
+  return tn__operator_define(rt->registry, manifest, kernels, out);
 }
 
 tn_code tn_plugin_at(tn_runtime *rt, size_t index, tn_plugin_info *out) {
@@ -120,6 +160,8 @@ tn_code tn_inspection_open(tn_runtime *rt, const char *path,
   TN__WANT(rt);
   TN__WANT(path);
   TN__TRY(tn__runtime_check(&rt->env));
+  if (tn__is_manifest(path))
+    return tn__manifest_inspect(rt->registry, path, out);
   return tn__inspection_open(&rt->env, path, out);
 }
 

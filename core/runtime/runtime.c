@@ -94,7 +94,9 @@ static tn_code registry_create(tn_runtime *rt, const tn_options *o) {
                                         .cpu_features = features,
                                         .parallel_for = tn__host_parallel_for,
                                         .device_add = device_add,
-                                        .device_ctx = rt};
+                                        .device_ctx = rt,
+                                        .helpers = tn__library_folder,
+                                        .probe_seconds = o->probe_seconds};
   tn__registry *registry = NULL;
   TN__TRY(tn__registry_create(&options, &registry));
   tn_code rc = tn__caller_init(&rt->caller, &rt->env, registry, o->seed);

@@ -80,6 +80,9 @@ static inline tn_code tn__argument_check(const void *argument,
 #define TN__WANT(argument) \
   TN__TRY(tn__argument_check((argument), __func__, #argument))
 
+/* The folder that libtenon.so lies in; `to` has PATH_MAX bytes. */
+tn_code tn__library_folder(const tn__env *env, char *to);
+
 uint64_t tn__cpu_features(void);
 /* Their names with blanks between, "none" if there are none. */
 void tn__cpu_text(uint64_t features, char *to, size_t bytes);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What libtenon.so and the plugins show to the dynamic linker.
 
-    test_exports.py SOURCE_ROOT LIBTENON PLUGIN...
+    test_exports.py SOURCE_ROOT LIBTENON LIBMANIFEST PLUGIN...
 """
 
 import pathlib
@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import tap  # noqa: E402
 
-SOURCE, LIBTENON, *PLUGINS = (pathlib.Path(each) for each in sys.argv[1:])
+SOURCE, LIBTENON, MANIFEST, *PLUGINS = (pathlib.Path(each) for each in sys.argv[1:])
 DECLARED = re.compile(r"\bTN_API\b[^;(]*?\b(tn_\w+)\(", re.S)
 
 
@@ -50,6 +50,13 @@ def the_library_parses_no_yaml():
     tap.equal([name for name in needed if "yaml" in name], [], "needed")
 
 
+def the_reader_of_manifests_exports_one_symbol():
+    tap.equal(exported(MANIFEST), {"tn_manifest_module"}, "names")
+    tap.equal(dynamic(MANIFEST, "SONAME"), ["libtenon-manifest.so.0"],
+              "soname")
+    tap.equal(dynamic(MANIFEST, "RPATH"), [], "rpath")
+
+
 def plugin_exports_one_symbol(path):
     tap.equal(exported(path), {"tn_plugin_entry"}, f"exports of {path.name}")
 
@@ -70,7 +77,8 @@ if __name__ == "__main__":
     tap.run([the_library_exports_what_its_header_declares_and_nothing_else,
              the_soname_carries_the_major_version,
              the_library_looks_for_nothing_in_build_folders,
-             the_library_parses_no_yaml] +
+             the_library_parses_no_yaml,
+             the_reader_of_manifests_exports_one_symbol] +
             [(f"{path.name}: {check.__name__.replace('_', ' ')}",
               lambda p=path, c=check: c(p))
              for path in PLUGINS

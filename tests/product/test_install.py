@@ -7,6 +7,7 @@
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -24,6 +25,7 @@ TENON = Installed(BUILD, FOLDER)
 def holds_what_was_promised():
     for name in ("bin/tenon", "bin/opgen", "lib/libtenon.so",
                  "lib/libtenon.so.0", "lib/tenon/elemwise.so",
+                 "lib/libtenon-manifest.so.0", "lib/tenon/tenon-probe",
                  "include/tenon/op.h", "include/tenon/note.h",
                  "include/tenon/device.h", "include/tenon/kernel.h",
                  "include/tenon/elementwise.h", "include/tenon/convert.h",
@@ -52,6 +54,27 @@ def tenon_runs_an_operator():
     tap.equal(TENON.run("tenon", "run", "elemwise.quadratic", "[[1,2],[3,4]]",
                         "a=1", "b=2", "c=3"),
               "[[6, 11],\n [18, 27]]\n", "output")
+
+
+def tenon_runs_an_operator_without_code():
+    """Its reader and the program that tries it are found after the move."""
+    tap.equal(TENON.run("tenon", "run", "zlib.crc32", "[97]", "--dtype", "u8",
+                        "--plugin", SOURCE / "examples/zlib/crc32.yaml"),
+              "3904355907\n", "output")
+
+
+def what_is_missing_for_manifests_is_named():
+    for name in ("lib/tenon/tenon-probe", "lib/libtenon-manifest.so.0"):
+        path = TENON.root / name
+        away = path.with_name("away")
+        path.rename(away)
+        done = subprocess.run(
+            [TENON.root / "bin/tenon", "run", "zlib.crc32", "[97]", "--plugin",
+             SOURCE / "examples/zlib/crc32.yaml"], text=True, check=False,
+            capture_output=True, env=TENON.environment())
+        away.rename(path)
+        assert done.returncode == 1 and name in done.stderr and (
+            "install it" in done.stderr), done.stderr
 
 
 def opgen_judges_a_manifest():
@@ -101,6 +124,8 @@ if __name__ == "__main__":
                  programs_find_the_library_beside_them,
                  tenon_loads_the_standard_plugins,
                  tenon_runs_an_operator,
+                 tenon_runs_an_operator_without_code,
+                 what_is_missing_for_manifests_is_named,
                  opgen_judges_a_manifest,
                  pkg_config_follows_the_move,
                  a_host_compiles_and_runs,

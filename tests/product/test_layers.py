@@ -39,6 +39,7 @@ BELOW = {
                                  "core/tape"]),
     "tools/opgen": (None, ["core/base", "sdk/algebra", "sdk/manifest"]),
     "tools/tenon": (None, []),
+    "tools/probe": (None, ["core/base", "sdk/manifest"]),
     "plugins": (None, []),
 }
 PUBLIC = {f"tenon/{name}.h"

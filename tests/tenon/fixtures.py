@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files that golden cases refer to, made anew for every case."""
+import pathlib
 import struct
+
+
+CRC32 = (pathlib.Path(__file__).resolve().parents[2] /
+         "examples" / "zlib" / "crc32.yaml")
 
 
 def npy(descr, shape, elements, fortran=False, version=1):
@@ -33,6 +38,22 @@ def make_plugins(folder, plugin):
     (folder / "other-machine.so").write_bytes(other)
 
 
+def make_manifests(folder, crc32):
+    """Copies of a good binding, each in a folder that names its plugin."""
+    folder.mkdir()
+    data = "{c: const uint8*, pass: data}"
+    size = "{c: uint32, pass: size(data)}"
+    for name, text in (
+            ("swapped", crc32.replace(data, "?").replace(size, data)
+             .replace("?", size)),
+            ("mistaken", crc32.replace("uint32", "uint")),
+            ("missing", crc32.replace("libz.so.1", "libnowhere.so.7")),
+            ("untrue", crc32.replace("3421780262", "3421780263")),
+            ("narrow", crc32.replace("uint32", "uint8"))):
+        (folder / name).mkdir()
+        (folder / name / "crc32.yaml").write_text(text)
+
+
 def make_search_folder(folder):
     """A folder of a search path: nobody else may write to it."""
     folder.mkdir(mode=0o755)
@@ -45,3 +66,4 @@ def make_all(folder, plugin):
     make_arrays(folder)
     make_plugins(folder, plugin)
     make_search_folder(folder / "refused")
+    make_manifests(folder / "bound", CRC32.read_text())

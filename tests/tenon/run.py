@@ -17,7 +17,7 @@ A case is a folder golden/NAME with the files
 
 The command runs without a shell, in a fresh folder with the files that
 fixtures.py makes. In all files {plugins} stands for the folder of PLUGIN and
-{tmp} for the fresh folder. --accept writes what the program prints into the
+{tmp} for the fresh folder, {examples} for examples/. --accept writes what the program prints into the
 cases; look at the difference before you commit it.
 """
 
@@ -37,6 +37,7 @@ import fixtures  # noqa: E402
 import tap  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
+EXAMPLES = GOLDEN.parents[2] / "examples"
 
 
 def read(path, default=""):
@@ -71,7 +72,8 @@ def run_case(case, program, plugin):
     """What the command does: {"stdout": ..., "stderr", "exit", "wrote"}."""
     with tempfile.TemporaryDirectory() as tmp:
         fixtures.make_all(pathlib.Path(tmp), plugin)
-        places = {"plugins": str(plugin.parent), "tmp": os.path.realpath(tmp)}
+        places = {"plugins": str(plugin.parent), "tmp": os.path.realpath(tmp),
+                  "examples": str(EXAMPLES)}
         words, variables = split_command(
             expand((case / "cmd").read_text(), places))
         tap.equal(words[0], "tenon", "program of the case")

@@ -86,7 +86,7 @@ static void print_inspection(const tn_inspection *inspection, const char *path,
   table rows = {.n_columns = 2};
   text_add(out, "%s\n%s%s\n", plugin ? plugin->name : path,
            plugin && plugin->summary ? plugin->summary : "",
-           plugin ? "\n" : "");
+           plugin && plugin->summary ? "\n" : "");
   table_add(&rows, "file");
   table_add(&rows, "%s", path);
   add_facts(tn_inspection_note(inspection), plugin, &rows);

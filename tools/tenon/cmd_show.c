@@ -187,8 +187,11 @@ static void add_kernel(const tn_plugin *plugin, const tn_kernel *kernel,
   table_add(rows, "%s", text_get(&dtypes));
   table_add(rows, "priority %" PRId32, kernel->priority);
   table_add(rows, "plugin %s", plugin->name);
-  table_add(rows, "%s%s", kernel->when_text ? "when " : "",
-            kernel->when_text ? kernel->when_text : "");
+  table_add(rows, "%s%s%s%s%s", kernel->when_text ? "when " : "",
+            kernel->when_text ? kernel->when_text : "",
+            kernel->when_text && kernel->requirement ? ", " : "",
+            kernel->requirement ? "needs " : "",
+            kernel->requirement ? kernel->requirement : "");
   text_deinit(&dtypes);
 }
 

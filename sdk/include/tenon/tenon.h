@@ -70,8 +70,8 @@
  * Compatibility. Within a major version, programs keep compiling and running.
  * Structs that begin with struct_size grow at the end; the others (tn_spec,
  * tn_value, tn_inputs, tn_outputs, tn_range, tn_sig, tn_signature,
- * tn_allocator, tn_memory_limit, tn_place, tn_plugin_info, tn_device_entry) are
- * frozen.
+ * tn_allocator, tn_memory_limit, tn_place, tn_plugin_info, tn_host_kernel,
+ * tn_device_entry) are frozen.
  */
 #ifndef TENON_TENON_H_
 #define TENON_TENON_H_
@@ -150,7 +150,10 @@ enum { /* tn_options.trust: what is allowed beyond the safe default */
        TN_TRUST_ANY_FOLDER = 1u << 0,
        /* A plugin may replace operators of another namespace that it declares.
         */
-       TN_TRUST_REPLACE = 1u << 1
+       TN_TRUST_REPLACE = 1u << 1,
+       /* Functions that manifests bind are called in this process without
+        * having been tried in another one. */
+       TN_TRUST_BINDINGS = 1u << 2
 };
 
 /* A limit of memory on one device. */
@@ -181,8 +184,9 @@ typedef struct tn_options {
   const char *search_path; /* folders with ':' between, for
                               tn_plugins_load_path(rt, NULL); default: none */
   const tn_memory_limit *memory_limits;
-  uint32_t engine; /* TN_ENGINE_* */
-  uint32_t reserved;
+  uint32_t engine;        /* TN_ENGINE_* */
+  uint32_t probe_seconds; /* that the examples of a manifest may take; default
+                             10 */
 } tn_options;
 
 /* Makes a runtime; `options` may be NULL. It has the device `cpu`, no plugin
@@ -226,7 +230,14 @@ TN_API TN_MUST_USE tn_code tn_trace_write(tn_runtime *rt, const char *path);
 /* ----------------------------------------------------------------- plugins */
 
 /* Loads one plugin file. Loading the same file twice is TN_EXISTS. All of its
- * operators and kernels are registered, or none. [host-thread] */
+ * operators and kernels are registered, or none.
+ *
+ * A name that ends in ".yaml" is a manifest whose operators are all bound to
+ * functions of existing libraries (docs/bindings.md): a plugin.yaml, or one
+ * operator file. Its examples are first run in a process of their own, so that
+ * a wrong prototype ends that one; TN_PLUGIN tells what happened. This needs
+ * libtenon-manifest.so.0 and tenon/tenon-probe beside libtenon.so.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugin_load(tn_runtime *rt, const char *path);
 
 /* Registers a plugin that is linked into the program (TN_STATIC_PLUGINS).
@@ -269,8 +280,8 @@ TN_API TN_MUST_USE tn_code tn_plugin_json(tn_runtime *rt,
                                           const tn_plugin *plugin,
                                           tn_text **out);
 
-/* Reads the note of a plugin file without opening it as code. The caller
- * closes *out. [any] */
+/* Reads the note of a plugin file without opening it as code, or a manifest
+ * whose name ends in ".yaml". The caller closes *out. [any] */
 TN_API TN_MUST_USE tn_code tn_inspection_open(tn_runtime *rt, const char *path,
                                               tn_inspection **out);
 
@@ -279,7 +290,8 @@ TN_API TN_MUST_USE tn_code tn_inspection_open(tn_runtime *rt, const char *path,
  * until close. [any] */
 TN_API const tn_plugin *tn_inspection_plugin(const tn_inspection *inspection);
 
-/* The head of the note. Borrowed until close. [any] */
+/* The head of the note; of a manifest, what a note of it would say here, with
+ * the size of its encoded tables. Borrowed until close. [any] */
 TN_API const tn_note *tn_inspection_note(const tn_inspection *inspection);
 
 /* Why this host would not load the file, or NULL if its versions fit. Borrowed
@@ -325,6 +337,44 @@ TN_API TN_MUST_USE tn_code tn_operator_explain(tn_operator *op,
 /* Makes calls of the operator use the kernel `id` only ("acme.cube.cpu");
  * NULL lifts the pin. TN_NOT_FOUND if there is no such kernel. [any] */
 TN_API TN_MUST_USE tn_code tn_operator_pin(tn_operator *op, const char *id);
+
+/* A function of the host's own: a name that a manifest uses, and what is
+ * called. Frozen. */
+typedef struct tn_host_kernel {
+  const char *name; /* in `forward` or `backward` of a kernel, or `{c: name}` of
+                       a shape */
+  int32_t (*compute)(const tn_frame *call); /* of tn_kernel or tn_op.infer */
+  int32_t (*prepare)(const tn_frame *call, tn_plan *plan); /* or NULL */
+  int32_t (*supports)(const tn_frame *call);               /* or NULL */
+} tn_host_kernel;
+
+/* The functions of one operator. Borrowed for the call; the functions, and what
+ * `instance` is, as long as the operator is defined. */
+typedef struct tn_host_kernels {
+  uint32_t struct_size; /* sizeof(tn_host_kernels) */
+  uint32_t n;
+  const tn_host_kernel *v;
+  void *instance;                  /* call->instance of all of them */
+  void (*destroy)(void *instance); /* when no call runs any more: in
+                                      tn_operator_remove, or at the runtime's
+                                      end. Not if the definition fails. NULL:
+                                      nothing to do */
+} tn_host_kernels;
+
+/* Defines the operator "host.<op>" by the text of a manifest with one document
+ * (docs/host.md): its kernels are the host's functions, or a
+ * binding, and nothing is compiled. `kernels` may be NULL for a binding.
+ * TN_INVALID with every mistake of the text, TN_NOT_FOUND for a function that
+ * is not given, TN_EXISTS. *out is borrowed as by tn_operator_get and may be
+ * NULL. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_operator_define(tn_runtime *rt,
+                                              const char *manifest,
+                                              const tn_host_kernels *kernels,
+                                              tn_operator **out);
+
+/* Takes back what tn_operator_define did. TN_BUSY, with the list of holders, as
+ * tn_plugin_unload. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_operator_remove(tn_runtime *rt, tn_operator *op);
 
 /* What is known of one operand. */
 typedef struct tn_sig {

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * bound.c: calls a function of a library that knows nothing of us, through
+ * libffi. Everything about the call but its values is prepared once; a call
+ * fills a table of arguments on the stack and allocates nothing. Each value is
+ * checked against the width of its argument: nothing is ever cut off.
+ */
+#include "bound.h"
+
+#include <fenv.h>
+#include <ffi.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "expr.h"
+
+struct tn__bound {
+  const tnm_binding *desc;
+  const tn_op *op;
+  void (*function)(void);
+  bool by_dims; /* some expression names a dimension variable */
+  ffi_cif cif;
+  ffi_type *types[TNM_MAX_ARGS];
+};
+
+/* --------------------------------------------------------------- libraries */
+
+/* Room for the name of a library with the folder in front of it. */
+typedef struct place {
+  char path[PATH_MAX];
+} place;
+
+static const char *library_path(const char *folder, const char *name,
+                                place *to) {
+  if (strncmp(name, "./", 2) != 0) return name;
+  const int n = snprintf(to->path, sizeof to->path, "%s/%s", folder, name + 2);
+  return n > 0 && (size_t)n < sizeof to->path ? to->path : name;
+}
+
+/* Constructors of a library may change how we compute. */
+static void *open_library(const tn__env *env, const char *path) {
+  fenv_t floating;
+  (void)fegetenv(&floating);
+  void *handle = env->os->dlopen(path);
+  (void)fesetenv(&floating);
+  return handle;
+}
+
+static void add_reason(char *to, size_t room, const char *why) {
+  const size_t n = strlen(to);
+  (void)snprintf(to + n, room - n, "%s%s", n ? "; " : "", why);
+}
+
+static tn_code find_library(const tn__registry *registry, const char *folder,
+                            const tnm_operator *op, const char **name,
+                            void **out) {
+  const tnm_binding *binding = op->binding;
+  const tn__env *env = registry->env;
+  char reasons[1024] = "";
+  for (uint32_t i = 0; i < binding->n_libraries; ++i) {
+    place where;
+    *name = binding->libraries[i];
+    *out = open_library(env, library_path(folder, *name, &where));
+    if (*out) return TN_OK;
+    const char *why = env->os->dlerror();
+    add_reason(reasons, sizeof reasons, why ? why : *name);
+  }
+  return tn__fail(TN_NOT_FOUND,
+                  "no library of the binding of %s can be opened; install one "
+                  "of them: %s",
+                  op->op->name, reasons);
+}
+
+static tn_code find_function(const tn__registry *registry, const char *folder,
+                             const tnm_operator *op, tn__bound *bound) {
+  const tn__env *env = registry->env;
+  const char *name = NULL;
+  void *library = NULL;
+  TN__TRY(find_library(registry, folder, op, &name, &library));
+  void *symbol = env->os->dlsym(library, op->binding->symbol);
+  /* ISO C has no conversion between the two; POSIX says that they are alike. */
+  memcpy(&bound->function, &symbol, sizeof symbol);
+  if (symbol) return TN_OK;
+  const char *why = env->os->dlerror();
+  return tn__fail(TN_NOT_FOUND,
+                  "%s has no function %s, which %s is bound to: %s", name,
+                  op->binding->symbol, op->op->name,
+                  why ? why : "the dynamic linker gave no reason");
+}
+
+/* ------------------------------------------------------------------- types */
+
+static ffi_type *type_of(uint32_t c) {
+  ffi_type *const types[] = {
+      [TNM_C_I8] = &ffi_type_sint8,        [TNM_C_I16] = &ffi_type_sint16,
+      [TNM_C_I32] = &ffi_type_sint32,      [TNM_C_I64] = &ffi_type_sint64,
+      [TNM_C_U8] = &ffi_type_uint8,        [TNM_C_U16] = &ffi_type_uint16,
+      [TNM_C_U32] = &ffi_type_uint32,      [TNM_C_U64] = &ffi_type_uint64,
+      [TNM_C_F32] = &ffi_type_float,       [TNM_C_F64] = &ffi_type_double,
+      [TNM_C_POINTER] = &ffi_type_pointer, [TNM_C_VOID] = &ffi_type_void};
+  return types[c];
+}
+
+static bool uses_dims(const tnm_binding *binding) {
+  for (uint32_t i = 0; i < binding->n_nodes; ++i)
+    if (binding->nodes[i].op == TN_NODE_DIM) return true;
+  return false;
+}
+
+static tn_code prepare_call(tn__bound *bound) {
+  const tnm_binding *binding = bound->desc;
+  for (uint32_t i = 0; i < binding->n_args; ++i)
+    bound->types[i] = type_of(binding->args[i].c);
+  if (ffi_prep_cif(&bound->cif, FFI_DEFAULT_ABI, binding->n_args,
+                   type_of(binding->returns), bound->types) == FFI_OK)
+    return TN_OK;
+  return tn__fail(TN_UNSUPPORTED,
+                  "libffi cannot call %s with these types of arguments",
+                  binding->symbol);
+}
+
+tn_code tn__bound_create(tn__registry *registry, const char *folder,
+                         const tnm_operator *op, tn__bound **out) {
+  tn__bound *bound = tn__zalloc(registry->env, sizeof *bound);
+  *out = NULL;
+  if (!bound) return tn__fail_memory(sizeof *bound, "a bound function");
+  bound->desc = op->binding;
+  bound->op = op->op;
+  bound->by_dims = uses_dims(op->binding);
+  tn_code rc = find_function(registry, folder, op, bound);
+  if (!rc) rc = prepare_call(bound);
+  if (rc)
+    tn__free(registry->env, bound);
+  else
+    *out = bound;
+  return rc;
+}
+
+/* ----------------------------------------------------------------- outputs */
+
+/* An output that nobody wants is computed all the same, into scratch memory:
+ * the function cannot be told. */
+int32_t tn__bound_prepare(const tn_frame *call, tn_plan *plan) {
+  for (uint32_t i = 0; i < call->n_out; ++i) {
+    size_t bytes = 0;
+    const tn_tensor *out = &call->out[i];
+    if (call->req[i] != TN_REQ_NULL) continue;
+    if (plan->n_ws == TN_MAX_WORKSPACES)
+      return TN_FAIL(call, TN_UNSUPPORTED,
+                     "more than %d outputs are not asked for",
+                     TN_MAX_WORKSPACES);
+    if (!tn__tensor_bytes(out->dtype, out->ndim, out->shape, &bytes))
+      return TN_FAIL(call, TN_OUT_OF_RANGE, "output %u is too large", i);
+    plan->ws[plan->n_ws++].bytes = bytes;
+  }
+  return TN_OK;
+}
+
+static void *output_memory(const tn_frame *call, uint32_t index) {
+  uint32_t ws = 0;
+  if (call->req[index] != TN_REQ_NULL) return call->out[index].data;
+  for (uint32_t i = 0; i < index; ++i) ws += call->req[i] == TN_REQ_NULL;
+  return call->ws[ws];
+}
+
+/* --------------------------------------------------------------- arguments */
+
+/* One argument as the function gets it. */
+typedef union value {
+  int8_t i8;
+  int16_t i16;
+  int32_t i32;
+  int64_t i64;
+  uint8_t u8;
+  uint16_t u16;
+  uint32_t u32;
+  uint64_t u64;
+  float f32;
+  double f64;
+  const void *pointer;
+} value;
+
+static const tn_tensor *operand(const tn_frame *call, uint32_t list,
+                                uint32_t index) {
+  const tn_tensor *const lists[] = {call->in, call->out, call->aux};
+  const uint32_t counts[] = {call->n_in, call->n_out, call->n_aux};
+  return index < counts[list] ? &lists[list][index] : NULL;
+}
+
+static const void *tensor_memory(const tn_frame *call,
+                                 const tnm_bound_arg *arg) {
+  if (arg->list == TN_OPERAND_OUT) return output_memory(call, arg->index);
+  const tn_tensor *tensor = operand(call, arg->list, arg->index);
+  return tensor ? tensor->data : NULL;
+}
+
+static int64_t dimension(const tn_frame *call, const tnm_bound_arg *arg) {
+  const tn_tensor *tensor = operand(call, arg->list, arg->index);
+  const int32_t ndim = tensor ? tensor->ndim : 0;
+  const int32_t axis = arg->axis < 0 ? ndim + arg->axis : arg->axis;
+  return axis >= 0 && axis < ndim ? tensor->shape[axis] : 0;
+}
+
+static int64_t size_of(const tn_frame *call, const tnm_bound_arg *arg) {
+  const tn_tensor *tensor = operand(call, arg->list, arg->index);
+  return tensor && tensor->ndim >= 0 ? tn_tensor_size(tensor) : 0;
+}
+
+static const char *param(const tn__bound *bound, const tn_frame *call,
+                         uint32_t index) {
+  return (const char *)call->params + bound->op->params[index]->offset;
+}
+
+/* Every variable that some expression names. */
+static void set_dims(const tn__bound *bound, const tn_frame *call,
+                     tn__ivalue *dims) {
+  for (uint32_t i = 0; i < bound->op->n_dims; ++i) {
+    const tnm_bound_arg *source = &bound->desc->dims[i];
+    if (source->list == TN_NONE) continue;
+    dims[i].n = TN__SCALAR;
+    dims[i].known = 1;
+    dims[i].v[0] = dimension(call, source);
+  }
+}
+
+static tn_code evaluate(const tn__bound *bound, const tn_frame *call,
+                        uint32_t node, int64_t *out) {
+  enum { MOST_DIMS = 32 };
+  tn__ivalue dims[MOST_DIMS];
+  tn__element element = {0};
+  const tn__scope scope = {.nodes = bound->desc->nodes,
+                           .n_nodes = bound->desc->n_nodes,
+                           .fields = bound->op->params,
+                           .n_fields = bound->op->n_params,
+                           .params = call->params,
+                           .frame = call,
+                           .dims = bound->by_dims ? dims : NULL};
+  if (bound->by_dims && bound->op->n_dims > MOST_DIMS)
+    return tn__fail(TN_UNSUPPORTED, "it has more than %d dimension variables",
+                    MOST_DIMS);
+  if (bound->by_dims) set_dims(bound, call, dims);
+  TN__TRY(tn__expr_at(&scope, node, 0, &element));
+  *out = element.v;
+  return element.known ? TN_OK
+                       : tn__fail(TN_INCOMPLETE, "its value is not known");
+}
+
+static int32_t too_narrow(const tn__bound *bound, const tn_frame *call,
+                          uint32_t i, int64_t have) {
+  const tnm_bound_arg *arg = &bound->desc->args[i];
+  return TN_FAIL(call, TN_OUT_OF_RANGE,
+                 "`%s` is %lld, which does not fit %s, argument %u of %s",
+                 arg->text, (long long)have, tnm_c_names[arg->c], i + 1,
+                 bound->desc->symbol);
+}
+
+static bool fits(uint32_t c, int64_t have) {
+  const tnm_range range = tnm_c_range(c);
+  return have >= range.low && have <= range.high;
+}
+
+/* The lowest bytes are the narrower number: the machine is little-endian. */
+static int32_t set_integer(const tn__bound *bound, const tn_frame *call,
+                           uint32_t i, value *to) {
+  const tnm_bound_arg *arg = &bound->desc->args[i];
+  int64_t have = arg->integer;
+  if (arg->pass == TNM_PASS_DIMENSION) have = dimension(call, arg);
+  if (arg->pass == TNM_PASS_SIZE) have = size_of(call, arg);
+  if (arg->pass == TNM_PASS_NODE) {
+    const tn_code rc = evaluate(bound, call, arg->index, &have);
+    if (rc)
+      return TN_FAIL(call, rc, "`%s`, argument %u of %s: %s", arg->text, i + 1,
+                     bound->desc->symbol, tn_error_text());
+  }
+  if (!fits(arg->c, have)) return too_narrow(bound, call, i, have);
+  to->i64 = have;
+  return TN_OK;
+}
+
+static int32_t set_float(const tn__bound *bound, const tn_frame *call,
+                         uint32_t i, value *to) {
+  const tnm_bound_arg *arg = &bound->desc->args[i];
+  double have = arg->number;
+  if (arg->pass == TNM_PASS_FLOAT)
+    memcpy(&have, param(bound, call, arg->index), sizeof have);
+  if (arg->c == TNM_C_F64) {
+    to->f64 = have;
+    return TN_OK;
+  }
+  to->f32 = (float)have;
+  if (!isinf(to->f32) || isinf(have)) return TN_OK;
+  return TN_FAIL(call, TN_OUT_OF_RANGE,
+                 "`%s` is %g, which does not fit float, argument %u of %s",
+                 arg->text, have, i + 1, bound->desc->symbol);
+}
+
+static int32_t set_argument(const tn__bound *bound, const tn_frame *call,
+                            uint32_t i, value *to) {
+  const tnm_bound_arg *arg = &bound->desc->args[i];
+  switch (arg->pass) {
+    case TNM_PASS_TENSOR:
+      to->pointer = tensor_memory(call, arg);
+      return TN_OK;
+    case TNM_PASS_LIST: /* tn_ints and tn_floats begin with their values */
+      memcpy(&to->pointer, param(bound, call, arg->index), sizeof to->pointer);
+      return TN_OK;
+    case TNM_PASS_NUMBER:
+    case TNM_PASS_FLOAT:
+      return set_float(bound, call, i, to);
+    default:
+      return set_integer(bound, call, i, to);
+  }
+}
+
+/* ----------------------------------------------------------------- results */
+
+/* libffi widens what is narrower than a register. */
+typedef union result {
+  ffi_arg wide;
+  ffi_sarg wide_signed;
+  float f32;
+  double f64;
+} result;
+
+static int32_t check_status(const tn__bound *bound, const tn_frame *call,
+                            const result *got) {
+  const tnm_binding *binding = bound->desc;
+  const int64_t status = (int64_t)got->wide_signed;
+  if (status == binding->ok) return TN_OK;
+  return TN_FAIL(call, TN_INVALID, "%s returned %lld; %lld means success",
+                 binding->symbol, (long long)status, (long long)binding->ok);
+}
+
+static int32_t store_output(const tn__bound *bound, const tn_frame *call,
+                            const result *got) {
+  const uint32_t index = bound->desc->output;
+  const tn_tensor *out = &call->out[index];
+  if (call->req[index] == TN_REQ_NULL) return TN_OK;
+  if (tn_tensor_size(out) != 1)
+    return TN_FAIL(call, TN_SHAPE,
+                   "%s returns one number, but the output `%s` has %lld "
+                   "elements",
+                   bound->desc->symbol, bound->op->outputs[index]->name,
+                   (long long)tn_tensor_size(out));
+  memcpy(out->data, got, (size_t)tn_dtype_bytes(out->dtype));
+  return TN_OK;
+}
+
+int32_t tn__bound_compute(const tn_frame *call) {
+  const tn__bound *bound = call->options;
+  const tnm_binding *binding = bound->desc;
+  value values[TNM_MAX_ARGS];
+  void *places[TNM_MAX_ARGS];
+  result got = {0};
+  for (uint32_t i = 0; i < binding->n_args; ++i) {
+    places[i] = &values[i];
+    const int32_t rc = set_argument(bound, call, i, &values[i]);
+    if (rc) return rc;
+  }
+  /* libffi wants a description that it may change, and changes nothing. */
+  ffi_cif cif = bound->cif;
+  ffi_call(&cif, bound->function, &got, places);
+  if (binding->result == TNM_RESULT_STATUS)
+    return check_status(bound, call, &got);
+  if (binding->result == TNM_RESULT_OUTPUT)
+    return store_output(bound, call, &got);
+  return TN_OK;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Operators of the host's own functions: tn_operator_define, and what it
+ * promises about names, functions, lifetimes and removal.
+ */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "lab.h"
+
+/* What the functions find as their instance. */
+typedef struct mine {
+  double factor;
+  int prepared;
+  int destroyed;
+} mine;
+
+static int32_t times(const tn_frame *call) {
+  const mine *m = call->instance;
+  const float *x = call->in[0].data;
+  float *out = call->out[0].data;
+  if (call->prepared != m) return TN_FAIL(call, TN_INTERNAL, "not prepared");
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i)
+    out[i] = (float)m->factor * x[i];
+  return TN_OK;
+}
+
+static int32_t times_prepare(const tn_frame *call, tn_plan *plan) {
+  mine *m = call->instance;
+  ++m->prepared;
+  plan->prepared = m;
+  return TN_OK;
+}
+
+/* The gradient of out for x. */
+static int32_t times_backward(const tn_frame *call) {
+  const mine *m = call->instance;
+  const float *head = call->in[0].data;
+  float *out = call->out[0].data;
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i)
+    out[i] = (float)m->factor * head[i];
+  return TN_OK;
+}
+
+static int32_t small_only(const tn_frame *call) {
+  if (call->in[0].ndim == 1) return TN_OK;
+  return TN_FAIL(call, TN_UNSUPPORTED, "one dimension is enough for everybody");
+}
+
+static void count_end(void *instance) {
+  mine *m = instance;
+  ++m->destroyed;
+}
+
+static const char text[] =
+    "opgen: 1\n"
+    "op: times\n"
+    "summary: Times a factor that the host knows\n"
+    "inputs: [{name: x, dtype: f32}]\n"
+    "outputs: [{name: out, dtype: f32, shape: x}]\n"
+    "kernels:\n"
+    "  - {device: cpu, forward: times, backward: times_backward}\n"
+    "gradient: {kernel: backward, needs: {x: [grad.out]}}\n";
+
+static const tn_host_kernel functions[] = {
+    {"times", times, times_prepare, small_only},
+    {"times_backward", times_backward, NULL, NULL}};
+
+static tn_host_kernels kernels_of(mine *m) {
+  return (tn_host_kernels){.struct_size = sizeof(tn_host_kernels),
+                           .n = 2,
+                           .v = functions,
+                           .instance = m,
+                           .destroy = count_end};
+}
+
+static const double values[] = {1, -2, 0.5};
+
+Test(define, an_operator_of_the_host_is_called_like_any_other) {
+  mine m = {.factor = 3};
+  const tn_host_kernels kernels = kernels_of(&m);
+  tn_operator *op = NULL, *found = NULL;
+  tn_array *y = NULL, *dx = NULL;
+  lab l;
+  lab_open(&l, NULL);
+  OK(tn_operator_define(l.rt, text, &kernels, &op));
+  OK(tn_operator_get(l.rt, "host.times", &found));
+  cr_expect_eq(op, found);
+  tn_array *x = host_array(l.rt, TN_F32, (host_shape){1, {3}}, values);
+  OK(tn_call(l.rt, op, TN_IN(x), NULL, TN_OUT(&y)));
+  host_expect(y, (const double[]){3, -6, 1.5}, 3, 0);
+  cr_expect_eq(m.prepared, 1);
+  OK(tn_call_backward(l.rt, op,
+                      &(tn_backward){.struct_size = sizeof(tn_backward),
+                                     .inputs = *TN_IN(x),
+                                     .outputs = *TN_IN(y),
+                                     .out_grads = *TN_IN(x),
+                                     .in_grads = *TN_OUT(&dx)}));
+  host_expect(dx, (const double[]){3, -6, 1.5}, 3, 0);
+  tn_array_release(x), tn_array_release(y), tn_array_release(dx);
+  lab_close(&l);
+  cr_expect_eq(m.destroyed, 1);
+}
+
+Test(define, supports_is_asked) {
+  mine m = {.factor = 3};
+  const tn_host_kernels kernels = kernels_of(&m);
+  tn_operator *op = NULL;
+  tn_array *y = NULL;
+  lab l;
+  lab_open(&l, NULL);
+  OK(tn_operator_define(l.rt, text, &kernels, &op));
+  tn_array *x = host_array(l.rt, TN_F32, (host_shape){2, {1, 3}}, values);
+  FAILS(tn_call(l.rt, op, TN_IN(x), NULL, TN_OUT(&y)), TN_UNSUPPORTED,
+        "one dimension is enough for everybody");
+  tn_array_release(x);
+  lab_close(&l);
+}
+
+Test(define, a_removed_operator_is_a_name_and_may_be_defined_again) {
+  mine m = {.factor = 2}, other = {.factor = 5};
+  const tn_host_kernels kernels = kernels_of(&m), others = kernels_of(&other);
+  tn_operator *op = NULL, *again = NULL;
+  tn_params *params = NULL;
+  tn_array *y = NULL;
+  lab l;
+  lab_open(&l, NULL);
+  OK(tn_operator_define(l.rt, text, &kernels, &op));
+  FAILS(tn_operator_define(l.rt, text, &others, &again), TN_EXISTS,
+        "the operator host.times@1 is defined already");
+  cr_expect_eq(other.destroyed, 0);
+  OK(tn_params_parse(op, "", &params));
+  FAILS(tn_operator_remove(l.rt, op), TN_BUSY, "1 params of host.times@1");
+  tn_params_release(params);
+  tn_array *x = host_array(l.rt, TN_F32, (host_shape){1, {3}}, values);
+  OK(tn_call(l.rt, op, TN_IN(x), NULL, TN_OUT(&y)));
+  OK(tn_operator_remove(l.rt, op));
+  cr_expect_eq(m.destroyed, 1);
+  FAILS(tn_call(l.rt, op, TN_IN(x), NULL, TN_OUT(&y)), TN_NOT_FOUND,
+        "host.times@1");
+  FAILS(tn_operator_remove(l.rt, op), TN_NOT_FOUND, "is not defined");
+  OK(tn_operator_define(l.rt, text, &others, &again));
+  cr_expect_eq(op, again);
+  OK(tn_call(l.rt, op, TN_IN(x), NULL, TN_OUT(&y)));
+  host_expect(y, (const double[]){5, -10, 2.5}, 3, 0);
+  tn_array_release(x), tn_array_release(y);
+  lab_close(&l);
+  cr_expect_eq(other.destroyed, 1);
+}
+
+Test(define, several_operators_share_the_name_host) {
+  mine m = {.factor = 2}, other = {.factor = 5};
+  const tn_host_kernels kernels = kernels_of(&m), others = kernels_of(&other);
+  char second[sizeof text];
+  tn_operator *op = NULL, *two = NULL;
+  lab l;
+  strcpy(second, text);
+  memcpy(strstr(second, "op: times"), "op: other", 9);
+  lab_open(&l, NULL);
+  OK(tn_operator_define(l.rt, text, &kernels, &op));
+  OK(tn_operator_define(l.rt, second, &others, &two));
+  FAILS(tn_plugin_unload(l.rt, "host"), TN_NOT_FOUND, "\"host\"");
+  OK(tn_operator_remove(l.rt, op));
+  cr_expect_eq(m.destroyed, 1);
+  cr_expect_eq(other.destroyed, 0);
+  cr_expect_str_eq(tn_operator_name(two), "host.other@1");
+  cr_expect_not_null(tn_operator_desc(two));
+  lab_close(&l);
+}
+
+Test(define, mistakes_in_the_text_have_a_place) {
+  mine m = {.factor = 2};
+  const tn_host_kernels kernels = kernels_of(&m);
+  char wrong[sizeof text];
+  tn_operator *op = NULL;
+  lab l;
+  strcpy(wrong, text);
+  memcpy(strstr(wrong, "shape: x"), "shape: y", 8);
+  lab_open(&l, NULL);
+  FAILS(tn_operator_define(l.rt, wrong, &kernels, &op), TN_INVALID,
+        "(manifest):5:42: error[E0026]: unknown shape `y`");
+  FAILS(tn_operator_define(l.rt, "", &kernels, &op), TN_INVALID,
+        "this manifest is empty");
+  cr_expect_null(op);
+  cr_expect_eq(m.destroyed, 0);
+  lab_close(&l);
+}
+
+Test(define, functions_that_are_missing_are_named) {
+  mine m = {.factor = 2};
+  tn_host_kernels kernels = kernels_of(&m);
+  const tn_host_kernel empty[] = {{"times", NULL, NULL, NULL}};
+  lab l;
+  lab_open(&l, NULL);
+  kernels.n = 1;
+  FAILS(tn_operator_define(l.rt, text, &kernels, NULL), TN_NOT_FOUND,
+        "the function `times_backward` is not among those that are given: "
+        "times");
+  kernels.v = empty;
+  FAILS(tn_operator_define(l.rt, text, &kernels, NULL), TN_INVALID,
+        "`compute` of the function `times` is NULL");
+  kernels.struct_size = 4;
+  FAILS(tn_operator_define(l.rt, text, &kernels, NULL), TN_INVALID,
+        "tn_host_kernels.struct_size is 4");
+  FAILS(tn_operator_define(l.rt, text, NULL, NULL), TN_PLUGIN,
+        "operator times has no binding");
+  FAILS(tn_operator_define(l.rt, NULL, NULL, NULL), TN_INVALID, "manifest");
+  lab_close(&l);
+}
+
+Test(define, what_opgen_would_write_is_refused) {
+  mine m = {.factor = 2};
+  const tn_host_kernels kernels = kernels_of(&m);
+  lab l;
+  lab_open(&l, NULL);
+  FAILS(tn_operator_define(l.rt,
+                           "opgen: 1\nop: twice\nsummary: Twice\n"
+                           "inputs: [{name: x, dtype: f32}]\n"
+                           "outputs: [{name: out, dtype: f32, shape: x}]\n"
+                           "kernels:\n"
+                           "  - device: cpu\n"
+                           "    forward: times\n"
+                           "    workspace: {bytes: times_bytes}\n",
+                           &kernels, NULL),
+        TN_UNSUPPORTED, "give the function a `prepare` of your own");
+  FAILS(tn_operator_define(l.rt,
+                           "opgen: 1\nop: one\nsummary: One\n"
+                           "inputs: [{name: x, dtype: f32}]\n"
+                           "outputs: [{name: out, dtype: f32, shape: x}]\n"
+                           "kernels: [{device: cpu, forward: times}]\n"
+                           "---\n"
+                           "opgen: 1\nop: two\nsummary: Two\n"
+                           "inputs: [{name: x, dtype: f32}]\n"
+                           "outputs: [{name: out, dtype: f32, shape: x}]\n"
+                           "kernels: [{device: cpu, forward: times}]\n",
+                           &kernels, NULL),
+        TN_INVALID, "it describes 2 operators; define one at a time");
+  lab_close(&l);
+}
+
+static int32_t pair_shape(const tn_frame *call) {
+  const int64_t shape[] = {2, call->in[0].ndim < 1 ? -1 : call->in[0].shape[0]};
+  return call->host->set_shape(call, TN_OPERAND_OUT, 0, 2, shape);
+}
+
+static int32_t pair(const tn_frame *call) {
+  const float *x = call->in[0].data;
+  float *out = call->out[0].data;
+  const int64_t n = tn_tensor_size(&call->in[0]);
+  for (int64_t i = 0; i < n; ++i) out[i] = out[n + i] = x[i];
+  return TN_OK;
+}
+
+Test(define, a_shape_may_be_a_function_of_the_host) {
+  const tn_host_kernel own[] = {{"pair", pair, NULL, NULL},
+                                {"pair_shape", pair_shape, NULL, NULL}};
+  const tn_host_kernels kernels = {
+      .struct_size = sizeof kernels, .n = 2, .v = own};
+  tn_operator *op = NULL;
+  tn_array *out = NULL;
+  lab l;
+  lab_open(&l, NULL);
+  OK(tn_operator_define(
+      l.rt,
+      "opgen: 1\nop: pair\nsummary: Twice the same\n"
+      "inputs: [{name: x, dtype: f32}]\n"
+      "outputs: [{name: out, dtype: f32, shape: {c: pair_shape}}]\n"
+      "kernels: [{device: cpu, forward: pair}]\n",
+      &kernels, &op));
+  tn_array *x = host_array(l.rt, TN_F32, (host_shape){1, {3}}, values);
+  OK(tn_call(l.rt, op, TN_IN(x), NULL, TN_OUT(&out)));
+  cr_expect_eq(tn_array_tensor(out)->ndim, 2);
+  host_expect(out, (const double[]){1, -2, 0.5, 1, -2, 0.5}, 6, 0);
+  tn_array_release(x), tn_array_release(out);
+  lab_close(&l);
+}
+
+/* The text goes to the other process, too. */
+Test(define, a_binding_may_be_defined_and_is_tried) {
+  char good[1024];
+  tn_operator *op = NULL;
+  lab l;
+  strcpy(good, lab_simple("lib_square"));
+  memcpy(strstr(good, "int32, pass"), "int16", 5);
+  lab_open(&l, NULL);
+  FAILS(tn_operator_define(l.rt, lab_text(good), NULL, &op), TN_PLUGIN,
+        "(manifest): example `doc` of host.simple: element 1 of `out` is 4, "
+        "expected 2");
+  FAILS(tn_operator_define(l.rt, lab_text(lab_simple("lib_crash")), NULL, &op),
+        TN_PLUGIN, "(manifest): its examples were tried");
+  memcpy(strstr(good, "out: [1, 2, 3]"), "out: [1, 4, 9]", 14);
+  OK(tn_operator_define(l.rt, lab_text(good), NULL, &op));
+  cr_expect_str_eq(tn_operator_name(op), "host.simple@1");
+  lab_close(&l);
+}
+
+Test(define, only_what_was_defined_is_removed) {
+  char good[1024];
+  tn_operator *op = NULL;
+  lab l;
+  strcpy(good, lab_simple("lib_square"));
+  memcpy(strstr(good, "int32, pass"), "int16", 5);
+  memcpy(strstr(good, "out: [1, 2, 3]"), "out: [1, 4, 9]", 14);
+  lab_open(&l, NULL);
+  OK(lab_load(&l, good));
+  OK(tn_operator_at(l.rt, 0, &op));
+  FAILS(tn_operator_remove(l.rt, op), TN_INVALID, "unload its plugin \"lab\"");
+  lab_close(&l);
+}

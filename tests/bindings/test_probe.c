@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a wrong binding does, it does in a process of its own: each kind is
+ * refused with a message of its own, and the host goes on.
+ */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lab.h"
+
+/* Loads `text`, which must fail so, and leave nothing behind. */
+static void refused(const char *text, tn_code code, const char *part) {
+  const tn_options options = {.struct_size = sizeof options,
+                              .probe_seconds = 1};
+  tn_plugin_info info;
+  tn_operator *op = NULL;
+  lab l;
+  lab_open(&l, &options);
+  FAILS(lab_load(&l, text), code, part);
+  cr_expect_eq(tn_plugin_at(l.rt, 0, &info), TN_NOT_FOUND);
+  cr_expect_eq(tn_operator_at(l.rt, 0, &op), TN_NOT_FOUND);
+  lab_close(&l);
+}
+
+Test(probe, a_function_that_crashes_takes_another_process_down) {
+  refused(lab_simple("lib_crash"), TN_PLUGIN,
+          "died of SIGSEGV (Segmentation fault) in example `doc` of "
+          "lab.simple; compare `binding: args`");
+}
+
+Test(probe, a_function_that_aborts_is_named_with_its_example) {
+  refused(lab_simple("lib_abort"), TN_PLUGIN,
+          "died of SIGABRT (Aborted) in example `doc` of lab.simple");
+}
+
+Test(probe, an_exit_with_status_0_is_no_success) {
+  refused(lab_simple("lib_exit"), TN_PLUGIN,
+          "ended with status 0 in example `doc` of lab.simple, without having "
+          "finished");
+}
+
+Test(probe, a_function_that_never_returns_has_a_time_limit) {
+  refused(lab_simple("lib_hang"), TN_PLUGIN,
+          "did not end within 1 second, in example `doc` of lab.simple");
+}
+
+Test(probe, a_verdict_that_does_not_arrive_is_no_success) {
+  refused(lab_simple("lib_silence"), TN_PLUGIN, "without having finished");
+}
+
+Test(probe, a_wrong_result_is_shown_beside_the_expected_one) {
+  char text[1024];
+  strcpy(text, lab_simple("lib_square"));
+  char *narrow = strstr(text, "int32, pass");
+  memcpy(narrow, "int16", 5);
+  refused(text, TN_PLUGIN,
+          "op.yaml: example `doc` of lab.simple: element 1 of `out` is 4, "
+          "expected 2");
+}
+
+Test(probe, a_library_that_is_not_there_is_named) {
+  char text[1200];
+  strcpy(text, lab_simple("lib_square"));
+  char *at = strstr(text, "\"@\"");
+  memmove(at + 22, at + 3, strlen(at + 3) + 1);
+  memcpy(at, "[libone.so, libtwo.so]", 22);
+  refused(text, TN_NOT_FOUND,
+          "no library of the binding of simple can be opened; install one of "
+          "them: libone.so: cannot open shared object file");
+}
+
+Test(probe, a_function_that_is_not_there_is_named) {
+  refused(lab_simple("lib_squared"), TN_NOT_FOUND,
+          "has no function lib_squared, which simple is bound to");
+}
+
+Test(probe, a_library_that_crashes_when_it_is_opened_is_no_danger) {
+  char text[1200];
+  strcpy(text, lab_simple("lib_square"));
+  char *at = strstr(text, "@");
+  const size_t n = strlen(DOOMED_FILE);
+  memmove(at + n, at + 1, strlen(at + 1) + 1);
+  memcpy(at, DOOMED_FILE, n);
+  refused(text, TN_PLUGIN,
+          "died of SIGABRT (Aborted) before the first example");
+}
+
+Test(probe, mistakes_in_a_manifest_are_shown_as_opgen_does) {
+  refused("opgen: 1\nop: simple\n", TN_PLUGIN,
+          "op.yaml:1:1: error[E0011]: an operator needs `summary`");
+}
+
+Test(probe, what_has_to_be_compiled_is_not_loaded) {
+  refused(
+      "opgen: 1\nop: twice\nsummary: Twice\n"
+      "inputs: [{name: x, dtype: f32}]\n"
+      "outputs: [{name: out, dtype: f32, shape: x}]\n"
+      "forward: {out: 2*x}\n",
+      TN_PLUGIN, "operator twice is computed by a formula; only opgen");
+  refused(
+      "opgen: 1\nop: twice\nsummary: Twice\n"
+      "inputs: [{name: x, dtype: f32}]\n"
+      "outputs: [{name: out, dtype: f32, shape: x}]\n"
+      "kernels: [{device: cpu, forward: lab_twice}]\n",
+      TN_PLUGIN, "operator twice has no binding; only opgen");
+}
+
+/* The host may have anybody wait for its children, or nobody. */
+Test(probe, a_host_that_ignores_its_children_loses_nothing) {
+  lab l;
+  cr_assert_neq(signal(SIGCHLD, SIG_IGN), SIG_ERR);
+  lab_open(&l, NULL);
+  FAILS(lab_load(&l, lab_simple("lib_crash")), TN_PLUGIN,
+        "without having finished");
+  OK(lab_load(&l,
+              "opgen: 1\nop: sum\nsummary: Sum of all elements\n"
+              "inputs: [{name: x, dtype: f64, shape: [R, C]}]\n"
+              "outputs: [{name: out, dtype: f64, shape: []}]\n"
+              "binding:\n"
+              "  library: \"@\"\n"
+              "  symbol: lib_sum\n"
+              "  returns: {c: double, to: out}\n"
+              "  args:\n"
+              "    - {c: int64, pass: R}\n"
+              "    - {c: int64, pass: C}\n"
+              "    - {c: const double*, pass: x}\n"
+              "examples: [{name: doc, x: [[1, 2], [3, 4]], out: 10}]\n"));
+  lab_close(&l);
+}
+
+Test(probe, a_host_that_trusts_its_bindings_does_without) {
+  const tn_options options = {.struct_size = sizeof options,
+                              .trust = TN_TRUST_BINDINGS};
+  lab l;
+  lab_open(&l, &options);
+  OK(lab_load(&l, lab_simple("lib_abort")));
+  lab_close(&l);
+}

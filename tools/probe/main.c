@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * main.c: tenon-probe MANIFEST, or `tenon-probe -` for a text on its input.
+ * Loads it without having it tried by another one of these, runs every example,
+ * and says on descriptor 3 what it does: "run OP EXAMPLE", then "done", or
+ * "fail CODE" and the reason. Its status is 0 in both cases: whoever reads
+ * neither knows that it died.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "probe.h"
+
+enum { SAID = 3, MOST_SECONDS = 3600, MOST_TEXT = 1 << 20 };
+
+static void say(const char *text) {
+  size_t n = strlen(text);
+  while (n > 0) {
+    const ssize_t written = write(SAID, text, n);
+    if (written <= 0) return;
+    text += written;
+    n -= (size_t)written;
+  }
+}
+
+static int fail(tn_code code, const char *text) {
+  char head[32];
+  (void)snprintf(head, sizeof head, "fail %d\n", (int)code);
+  say(head);
+  say(text);
+  return 0;
+}
+
+/* Nobody needs a core file, nobody waits for what the host's end has left
+ * behind, and what kills this process is to be seen outside: no sanitizer and
+ * no library gets to handle it. */
+static void limit(void) {
+  static const int deadly[] = {SIGSEGV, SIGBUS,  SIGILL,
+                               SIGFPE,  SIGABRT, SIGSYS};
+  for (size_t i = 0; i < sizeof deadly / sizeof *deadly; ++i)
+    (void)signal(deadly[i], SIG_DFL);
+  const struct rlimit none = {0, 0};
+  const struct rlimit time = {MOST_SECONDS, MOST_SECONDS};
+  (void)setrlimit(RLIMIT_CORE, &none);
+  (void)setrlimit(RLIMIT_CPU, &time);
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+/* What is on the input, as a string; the caller frees it. */
+static char *read_input(void) {
+  char *text = calloc(MOST_TEXT + 1, 1);
+  size_t n = 0;
+  ssize_t got = 1;
+  while (text && got > 0 && n < MOST_TEXT) {
+    got = pread(0, text + n, MOST_TEXT - n, (off_t)n);
+    if (got > 0) n += (size_t)got;
+  }
+  return text;
+}
+
+/* ---------------------------------------------------------------- operators */
+
+/* Where examples come from, for messages. */
+typedef struct source {
+  const char *name;   /* of the manifest */
+  const char *plugin; /* that it describes */
+} source;
+
+static void fail_example(tn_code rc, const source *from, const probe_case *c) {
+  char text[5000];
+  (void)snprintf(text, sizeof text, "%s: example `%s` of %s.%s: %s", from->name,
+                 c->example->name, from->plugin, c->desc->name,
+                 c->why[0] ? c->why : tn_error_text());
+  (void)fail(rc, text);
+}
+
+static tn_code run_example(tn_runtime *rt, const source *from, const tn_op *op,
+                           const tnm_example *example) {
+  char name[256], line[256];
+  probe_case c = {.rt = rt, .desc = op, .example = example};
+  (void)snprintf(name, sizeof name, "%s.%s@%u", from->plugin, op->name,
+                 op->interface);
+  (void)snprintf(line, sizeof line, "run %s.%s %s\n", from->plugin, op->name,
+                 example->name);
+  say(line);
+  tn_code rc = tn_operator_get(rt, name, &c.op);
+  if (!rc) rc = probe_example(&c);
+  if (rc) fail_example(rc, from, &c);
+  return rc;
+}
+
+static tn_code run_examples(tn_runtime *rt, const char *name,
+                            const tnm_plugin *manifest) {
+  const source from = {name, manifest->plugin->name};
+  tn_code rc = TN_OK;
+  for (size_t i = 0; i < manifest->n_operators && !rc; ++i) {
+    const tnm_operator *op = &manifest->operators[i];
+    for (size_t k = 0; op->binding && k < op->n_examples && !rc; ++k)
+      rc = run_example(rt, &from, op->op, &op->examples[k]);
+  }
+  return rc;
+}
+
+static tn_code load(tn_runtime *rt, const tnm_origin *from) {
+  if (from->path) return tn_plugin_load(rt, from->path);
+  return tn_operator_define(rt, from->text.text, NULL, NULL);
+}
+
+static int probe(const tnm_origin *from) {
+  const tn_options options = {.struct_size = sizeof options,
+                              .trust = TN_TRUST_BINDINGS | TN_TRUST_REPLACE,
+                              .engine = TN_ENGINE_NAIVE,
+                              .workers = 1};
+  tn_runtime *rt = NULL;
+  tnm_plugin *manifest = NULL;
+  tn_code rc = tn_runtime_create(&options, &rt);
+  if (!rc) rc = load(rt, from);
+  if (rc) return fail(rc, tn_error_text());
+  rc = tn_manifest_module.read(NULL, from, NULL, &manifest);
+  if (rc) return fail(rc, "the manifest can be read no more");
+  if (run_examples(rt, from->path ? from->path : from->text.path, manifest))
+    return 0;
+  /* Ending the runtime runs no code of the library; the process is over. */
+  say("done\n");
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  if (argc != 2) {
+    fputs("tenon-probe is started by libtenon\n", stderr);
+    return 2;
+  }
+  limit();
+  tnm_origin from = {.path = argv[1]};
+  if (!strcmp(argv[1], "-")) {
+    char *text = read_input();
+    if (!text) return fail(TN_OUT_OF_MEMORY, "out of memory");
+    from = (tnm_origin){.text = {.plugin = "host",
+                                 .path = "(manifest)",
+                                 .text = text,
+                                 .n = strlen(text)}};
+  }
+  const int status = probe(&from);
+  _exit(status);
+}
