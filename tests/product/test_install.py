@@ -26,6 +26,7 @@ def holds_what_was_promised():
     for name in ("bin/tenon", "bin/opgen", "lib/libtenon.so",
                  "lib/libtenon.so.0", "lib/tenon/elemwise.so",
                  "lib/libtenon-manifest.so.0", "lib/tenon/tenon-probe",
+                 "lib/tenon/blas/plugin.yaml",
                  "include/tenon/op.h", "include/tenon/note.h",
                  "include/tenon/device.h", "include/tenon/kernel.h",
                  "include/tenon/elementwise.h", "include/tenon/convert.h",
