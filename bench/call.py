@@ -124,10 +124,33 @@ def memory():
             samples.more[program, name][0])
 
 
+def bindings():
+    """A function of a library, bound by a manifest or wrapped by a compiler."""
+    if not any(map(ctypes.util.find_library, ("openblas", "blas"))):
+        print("SKIPPED bindings: neither libopenblas.so.0 nor libblas.so.3")
+        return
+    samples = Samples()
+    manifest = BENCH.parents[2] / "plugins" / "blas" / "axpy.yaml"
+    wrapper = BENCH / "wrapped" / "wrapped.so"
+    samples.collect([Program("tenon", [BENCH / "binding", manifest, wrapper],
+                             CORES[1])], ROUNDS)
+    report(samples, "binding", "ns")
+    print("Nanoseconds per cblas_saxpy on 1 / 64 / 4096 floats, one thread")
+    table(["call", "bound (libffi)", "compiled"],
+          [[text, *(" / ".join(number(samples, "tenon", f"{who}{kind}/{n}")
+                               for n in (1, 64, 4096))
+                    for who in ("bound", "compiled"))]
+           for text, kind in (("prepared", "_prepared"),
+                              ("eager, given output", "_given"))])
+    print("direct:", " / ".join(number(samples, "tenon", f"direct/{n}")
+                                for n in (1, 64, 4096)))
+
+
 def main():
     """All figures of calls in docs/performance.md."""
     memory()
     calls()
+    bindings()
     for threads in CORES:
         rates(threads)
 

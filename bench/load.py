@@ -64,6 +64,10 @@ def main():
     say("dlopen_100x50", measured("dlopen", many) / 1e6, "ms")
     say("load_100x50", measured("load", many) / 1e6, "ms")
     say("libtenon_stripped", stripped_size(library), "KiB")
+    for name in ("libtenon-manifest.so", "tenon-probe"):
+        path = (library.parent / name).resolve()
+        say(f"{name.split('.')[0].replace('-', '_')}_stripped",
+            stripped_size(path), "KiB")
     say("start_true", started(["/bin/true"]), "ms")
     say("start_tenon_version", started([tool, "--version"]), "ms")
     search = {**os.environ, "TENON_PLUGIN_PATH": str(elemwise.parent)}
