@@ -259,8 +259,10 @@ Test(copy, goes_to_the_device_around_it_and_back) {
 
 /* Each block is overwritten while it may still be read: without the fences of
  * readers the fake would notice. */
+/* A queue waits for another where that is not done when the copy is issued, of
+ * which only time can tell: there are rounds until it has happened. */
 Test(copy, waits_for_readers_and_writers_on_other_queues) {
-  enum { ROUNDS = 60, BLOCKS = 4 };
+  enum { ROUNDS = 60, MOST_ROUNDS = 20000, BLOCKS = 4 };
   tn__block *host[BLOCKS], *there[BLOCKS], *back[BLOCKS];
   open_with(&(fake_options){.seed = 11});
   find();
@@ -270,11 +272,14 @@ Test(copy, waits_for_readers_and_writers_on_other_queues) {
     there[b] = stage_block(device, BYTES);
     write_pattern(host[b], b);
   }
-  for (int i = 0; i < ROUNDS; ++i) {
+  for (int i = 0; i < MOST_ROUNDS; ++i) {
     const int b = i % BLOCKS, c = i * 7 % BLOCKS;
+    if (i >= ROUNDS && fake_counts_get(f).queue_waits > 0) break;
+    fake_hold(f);
     cr_assert_eq(stage_copy(&s, there[b], host[c]), TN_OK);
     if (b != c) cr_assert_eq(stage_copy(&s, there[c], there[b]), TN_OK);
     cr_assert_eq(stage_copy(&s, back[b], there[c]), TN_OK);
+    fake_go(f);
     wait_for(back[b]);
     cr_assert(has_pattern(back[b], c), "round %d", i);
   }
