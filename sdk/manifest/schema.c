@@ -397,9 +397,10 @@ static tnm_pos beginning(const tnm_tree *map) {
 
 /* What most authors will write, where there is such a thing. */
 static const char *sample(const char *key) {
-  static const char *const samples[][2] = {
-      {"opgen", "1"}, {"release", "1"}, {"license", "Apache-2.0"},
-      {"device", "cpu"}};
+  static const char *const samples[][2] = {{"opgen", "1"},
+                                           {"release", "1"},
+                                           {"license", "Apache-2.0"},
+                                           {"device", "cpu"}};
   for (size_t i = 0; i < sizeof samples / sizeof *samples; ++i)
     if (strcmp(key, samples[i][0]) == 0) return samples[i][1];
   return "...";
