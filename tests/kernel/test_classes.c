@@ -19,6 +19,7 @@ typedef struct cases_params {
 } cases_params;
 
 #include "classes.gen.h"
+#include "levels.h"
 
 /* ------------------------------------------------------------------- elements
  */
@@ -123,21 +124,6 @@ static int32_t in_one(const tn_frame *call, int64_t n, int64_t grain,
 }
 
 static tn_host host = {.struct_size = sizeof(tn_host), .parallel_for = in_one};
-
-static size_t levels(uint64_t *features) {
-  size_t n = 0;
-  features[n++] = 0;
-#if defined(__x86_64__)
-  const uint64_t avx2 = TN_CPU_AVX2 | TN_CPU_FMA | TN_CPU_F16C;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    features[n++] = avx2;
-  if (n == 2 && __builtin_cpu_supports("avx512f") &&
-      __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    features[n++] = avx2 | TN_CPU_AVX512;
-#endif
-  return n;
-}
 
 typedef struct kernel {
   int32_t (*prepare)(const tn_frame *call, tn_plan *plan);

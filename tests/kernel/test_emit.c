@@ -20,6 +20,7 @@ typedef struct cases_params {
 #include "tenon/math.h"
 
 #include "cases.gen.h"
+#include "levels.h"
 
 /* ----------------------------------------------------------------------- host
  */
@@ -51,22 +52,6 @@ static int32_t in_slices(const tn_frame *call, int64_t n, int64_t grain,
 
 static tn_host host = {
     .struct_size = sizeof(tn_host), .fail = fail, .parallel_for = in_slices};
-
-/* The levels of instructions that this machine has, the baseline first. */
-static size_t levels(uint64_t *features) {
-  size_t n = 0;
-  features[n++] = 0;
-#if defined(__x86_64__)
-  const uint64_t avx2 = TN_CPU_AVX2 | TN_CPU_FMA | TN_CPU_F16C;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    features[n++] = avx2;
-  if (n == 2 && __builtin_cpu_supports("avx512f") &&
-      __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    features[n++] = avx2 | TN_CPU_AVX512;
-#endif
-  return n;
-}
 
 /* -------------------------------------------------------------------- tensors
  */

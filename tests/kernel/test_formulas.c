@@ -5,6 +5,7 @@
  * compiled without contraction, so nothing but the order of operations counts.
  */
 #include "test_formulas.h"
+#include "levels.h"
 
 #include <criterion/criterion.h>
 #include <float.h>
@@ -92,21 +93,6 @@ static bool is_nan(const void *at, tn_dtype compute, int64_t i) {
   return compute == TN_F64 && isnan(((const double *)at)[i]) != 0;
 }
 
-static size_t levels(void) {
-#if defined(__x86_64__)
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
-    return 1;
-  return __builtin_cpu_supports("avx512f") &&
-                 __builtin_cpu_supports("avx512bw") &&
-                 __builtin_cpu_supports("avx512dq") &&
-                 __builtin_cpu_supports("avx512vl")
-             ? 3
-             : 2;
-#else
-  return 1;
-#endif
-}
-
 static double values[MOST][N], expected[N], found[N];
 
 static void compare(const formula_case *c, size_t level) {
@@ -129,7 +115,9 @@ static void check(const formula_case *c) {
     in[k] = block.in[k] = values[k];
   }
   c->plain(N, expected, in);
-  for (size_t level = 0; level < levels(); ++level) {
+  uint64_t features[TN_KERNEL_N_LEVELS];
+  const size_t n_levels = levels(features);
+  for (size_t level = 0; level < n_levels; ++level) {
     memset(found, 0x5a, sizeof found);
     c->loop.at[level](&block, c->params);
     compare(c, level);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * levels.h: the levels of instructions that this machine has.
+ */
+#ifndef TESTS_KERNEL_LEVELS_H_
+#define TESTS_KERNEL_LEVELS_H_
+
+#include "tenon/kernel.h"
+
+/* What a host says of the processor at each level, the baseline first; how many
+ * there are, at most TN_KERNEL_N_LEVELS. */
+static inline size_t levels(uint64_t *features) {
+  size_t n = 0;
+  features[n++] = 0;
+#if defined(__x86_64__)
+  const uint64_t avx2 = TN_CPU_AVX2 | TN_CPU_FMA | TN_CPU_F16C;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    features[n++] = avx2;
+  if (n == 2 && __builtin_cpu_supports("avx512f") &&
+      __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    features[n++] = avx2 | TN_CPU_AVX512;
+#endif
+  return n;
+}
+
+#endif /* TESTS_KERNEL_LEVELS_H_ */
