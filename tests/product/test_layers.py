@@ -33,17 +33,21 @@ BELOW = {
                                    "core/storage", "core/ndarray"]),
     "core/tape": ("tape", ["core/base", "core/engine", "sdk/manifest",
                            "core/registry", "core/storage", "core/ndarray"]),
+    "core/graph": ("graph", ["core/base", "core/engine", "sdk/manifest",
+                             "core/registry", "core/storage",
+                             "core/ndarray"]),
     "core/runtime": ("runtime", ["core/base", "core/engine", "sdk/manifest",
                                  "core/registry", "core/storage",
                                  "core/ndarray", "core/exchange",
-                                 "core/tape"]),
+                                 "core/tape", "core/graph"]),
     "tools/opgen": (None, ["core/base", "sdk/algebra", "sdk/manifest"]),
     "tools/tenon": (None, []),
     "tools/probe": (None, ["core/base", "sdk/manifest"]),
     "plugins": (None, []),
 }
 PUBLIC = {f"tenon/{name}.h"
-          for name in ("op", "note", "device", "kernel", "tenon", "exchange")}
+          for name in ("op", "note", "device", "kernel", "tenon", "exchange",
+                      "graph")}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # The names of this project: public, internal, and of the manifest reader.
 OURS = re.compile(r"^(tn_|tn__|tnm_)")

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * attr.c: attributes of nodes, and the scopes that hand them out.
+ */
+#include "graph.h"
+
+#include <string.h>
+
+/* Attributes that new nodes get, as one allocation with its text behind it. */
+typedef struct scope {
+  size_t n;
+  tn_attribute v[];
+} scope;
+
+/* -------------------------------------------------------------- attributes */
+
+static tn_attribute *find(const tn__node *node, const char *key) {
+  for (uint32_t i = 0; i < node->n_attrs; ++i)
+    if (strcmp(node->attrs[i].key, key) == 0) return &node->attrs[i];
+  return NULL;
+}
+
+const char *tn__attribute(const tn__node *node, const char *key) {
+  const tn_attribute *attribute = find(node, key);
+  return attribute ? attribute->value : NULL;
+}
+
+static void text_free(const tn_graph *graph, const char *text) {
+  tn__free(graph->env, (void *)(uintptr_t)text);
+}
+
+static void attribute_remove(const tn_graph *graph, tn__node *node,
+                             tn_attribute *at) {
+  text_free(graph, at->key);
+  text_free(graph, at->value);
+  const size_t behind = (size_t)(node->attrs + node->n_attrs - (at + 1));
+  memmove(at, at + 1, behind * sizeof *at);
+  --node->n_attrs;
+}
+
+/* Enters a new attribute, in order of keys. */
+static tn_code attribute_insert(const tn_graph *graph, tn__node *node,
+                                const char *key, const char *value) {
+  const size_t bytes = (node->n_attrs + 1u) * sizeof *node->attrs;
+  tn_attribute *list = tn__alloc(graph->env, bytes);
+  char *own_key = tn__strdup(graph->env, key);
+  char *own_value = tn__strdup(graph->env, value);
+  if (!list || !own_key || !own_value) {
+    tn__free(graph->env, list);
+    text_free(graph, own_key);
+    text_free(graph, own_value);
+    return tn__fail_memory(bytes, "an attribute");
+  }
+  uint32_t at = 0;
+  while (at < node->n_attrs && strcmp(node->attrs[at].key, key) < 0) ++at;
+  if (at > 0) memcpy(list, node->attrs, at * sizeof *list);
+  if (at < node->n_attrs)
+    memcpy(list + at + 1, node->attrs + at,
+           (node->n_attrs - at) * sizeof *list);
+  list[at] = (tn_attribute){own_key, own_value};
+  tn__free(graph->env, node->attrs);
+  node->attrs = list;
+  ++node->n_attrs;
+  return TN_OK;
+}
+
+static tn_code attribute_replace(const tn_graph *graph, tn_attribute *at,
+                                 const char *value) {
+  char *own = tn__strdup(graph->env, value);
+  if (!own) return tn__fail_memory(strlen(value), "an attribute");
+  text_free(graph, at->value);
+  at->value = own;
+  return TN_OK;
+}
+
+static tn_code node_attribute_set(const tn_graph *graph, tn__node *node,
+                                  const char *key, const char *value) {
+  tn_attribute *at = find(node, key);
+  if (!value) {
+    if (at) attribute_remove(graph, node, at);
+    return TN_OK;
+  }
+  return at ? attribute_replace(graph, at, value)
+            : attribute_insert(graph, node, key, value);
+}
+
+tn_code tn__attribute_set(tn_graph *graph, uint32_t node, const char *key,
+                          const char *value) {
+  if (node >= tn__n_nodes(graph))
+    return tn__fail(TN_INVALID, "node %u: the graph has %u nodes", node,
+                    tn__n_nodes(graph));
+  if (key[0] == '\0')
+    return tn__fail(TN_INVALID, "an attribute's key must not be empty");
+  return node_attribute_set(graph, tn__node_at(graph, node), key, value);
+}
+
+/* ------------------------------------------------------------------ scopes */
+
+static size_t text_bytes(const tn_attribute *attributes, size_t n) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < n; ++i)
+    bytes += strlen(attributes[i].key) + strlen(attributes[i].value) + 2;
+  return bytes;
+}
+
+static const char *text_put(char **to, const char *text) {
+  const size_t bytes = strlen(text) + 1;
+  char *at = *to;
+  memcpy(at, text, bytes);
+  *to += bytes;
+  return at;
+}
+
+tn_code tn__scope_push(tn_graph *graph, const tn_attribute *attributes,
+                       size_t n) {
+  const size_t head = sizeof(scope) + n * sizeof(tn_attribute);
+  const size_t bytes = head + text_bytes(attributes, n);
+  scope *s = tn__alloc(graph->env, bytes);
+  if (!s) return tn__fail_memory(bytes, "a scope of attributes");
+  char *text = (char *)s + head;
+  s->n = n;
+  for (size_t i = 0; i < n; ++i)
+    s->v[i] = (tn_attribute){text_put(&text, attributes[i].key),
+                             text_put(&text, attributes[i].value)};
+  const tn_code rc = tn__vec_push(graph->env, &graph->scopes, s);
+  if (rc != TN_OK) tn__free(graph->env, s);
+  return rc;
+}
+
+tn_code tn__scope_pop(tn_graph *graph) {
+  if (graph->scopes.n == 0)
+    return tn__fail(TN_INVALID,
+                    "no scope is open: each tn_graph_scope_pop ends one "
+                    "tn_graph_scope_push");
+  tn__free(graph->env, graph->scopes.v[--graph->scopes.n]);
+  return TN_OK;
+}
+
+tn_code tn__scopes_apply(tn_graph *graph, tn__node *node,
+                         const tn_attribute *own, size_t n) {
+  for (size_t i = 0; i < graph->scopes.n; ++i) {
+    const scope *s = graph->scopes.v[i];
+    for (size_t k = 0; k < s->n; ++k)
+      TN__TRY(node_attribute_set(graph, node, s->v[k].key, s->v[k].value));
+  }
+  for (size_t i = 0; i < n; ++i)
+    TN__TRY(node_attribute_set(graph, node, own[i].key, own[i].value));
+  return TN_OK;
+}

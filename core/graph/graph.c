@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * graph.c: nodes and their lifetime; names. A node is complete when it enters
+ * the graph, so a failure on the way leaves nothing but memory of the arena.
+ */
+#include "graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------- life */
+
+tn_code tn__graph_create(tn__caller *caller, tn_graph **out) {
+  const tn__env *env = caller->env;
+  tn_graph *graph = tn__zalloc(env, sizeof *graph);
+  *out = graph;
+  if (!graph) return tn__fail_memory(sizeof *graph, "a graph");
+  graph->caller = caller;
+  graph->env = env;
+  tn__arena_init(&graph->arena, env);
+  tn__env_retain(env);
+  return TN_OK;
+}
+
+static void node_drop(const tn_graph *graph, tn__node *node) {
+  for (uint32_t i = 0; i < node->n_attrs; ++i) {
+    tn__free(graph->env, (void *)(uintptr_t)node->attrs[i].key);
+    tn__free(graph->env, (void *)(uintptr_t)node->attrs[i].value);
+  }
+  tn__free(graph->env, node->attrs);
+  if (node->params) tn__params_release(node->params);
+  if (node->op) tn__operator_unhold(node->op);
+  tn__graph_release(node->inner);
+}
+
+static void forget_facts(tn_graph *graph) {
+  tn__free(graph->env, graph->sigs);
+  tn__free(graph->env, graph->from);
+  graph->sigs = NULL;
+  graph->from = NULL;
+  graph->facts = 0;
+}
+
+void tn__graph_truncate(tn_graph *graph, uint32_t n) {
+  if (tn__n_nodes(graph) <= n) return;
+  graph->n_entries = tn__node_at(graph, n)->first;
+  while (tn__n_nodes(graph) > n) {
+    tn__node *node = tn__node_at(graph, tn__n_nodes(graph) - 1);
+    tn__map_remove(&graph->names, node->name);
+    node_drop(graph, node);
+    --graph->nodes.n;
+  }
+}
+
+void tn__graph_release(tn_graph *graph) {
+  if (!graph) return;
+  const tn__env *env = graph->env;
+  tn__graph_truncate(graph, 0);
+  while (graph->scopes.n > 0) (void)tn__scope_pop(graph);
+  forget_facts(graph);
+  tn__map_deinit(env, &graph->names);
+  tn__vec_deinit(env, &graph->nodes);
+  tn__vec_deinit(env, &graph->scopes);
+  tn__free(env, graph->prefix);
+  tn__arena_deinit(&graph->arena);
+  tn__free(env, graph);
+  tn__env_release(env); /* last: it may be the end of the runtime */
+}
+
+/* ------------------------------------------------------------------- names */
+
+enum { NAME_MAX_BYTES = 200 };
+
+static bool is_name_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         (c >= '0' && c <= '9') || (c != '\0' && strchr("_./-@'", c) != NULL);
+}
+
+static tn_code name_check(const tn_graph *graph, const char *name) {
+  size_t n = 0;
+  while (is_name_letter(name[n])) ++n;
+  if (n == 0 || name[n] != '\0' || n > NAME_MAX_BYTES)
+    return tn__fail(TN_INVALID,
+                    "\"%.40s\" cannot name a node: a name is 1 to %d letters, "
+                    "digits and _ . / - @",
+                    name, NAME_MAX_BYTES);
+  if (tn__map_get(&graph->names, name))
+    return tn__fail(TN_EXISTS,
+                    "the graph has a node named `%s` already; give this one "
+                    "another name",
+                    name);
+  return TN_OK;
+}
+
+/* "<prefix><stem><number>", which no node has. */
+static tn_code name_make(tn_graph *graph, const char *stem, const char **out) {
+  tn__buf text;
+  tn_code rc = TN_OK;
+  tn__buf_init(&text, graph->env);
+  do {
+    text.n = 0;
+    tn__buf_add(&text, "%s%s%llu", graph->prefix ? graph->prefix : "", stem,
+                (unsigned long long)graph->n_made++);
+  } while (!text.failed && tn__map_get(&graph->names, text.s));
+  *out = text.failed ? NULL : tn__arena_text(&graph->arena, text.s, text.n);
+  if (!*out) rc = tn__fail_memory(text.n, "the name of a node");
+  tn__buf_deinit(&text);
+  return rc;
+}
+
+static tn_code name_of(tn_graph *graph, const tn__node_spec *spec,
+                       const char **out) {
+  if (!spec->name) return name_make(graph, spec->stem, out);
+  TN__TRY(name_check(graph, spec->name));
+  *out = tn__arena_text(&graph->arena, spec->name, strlen(spec->name));
+  return *out ? TN_OK
+              : tn__fail_memory(strlen(spec->name), "the name of a node");
+}
+
+/* ------------------------------------------------------------------- nodes */
+
+tn_code tn__entry_check(const tn_graph *graph, tn_entry entry,
+                        const char *what) {
+  if (entry.node >= tn__n_nodes(graph))
+    return tn__fail(TN_INVALID,
+                    "%s is output %u of node %u, but the graph has %u nodes; "
+                    "entries belong to the graph that returned them",
+                    what, entry.index, entry.node, tn__n_nodes(graph));
+  const tn__node *node = tn__node_at(graph, entry.node);
+  if (entry.index >= node->n_out)
+    return tn__fail(TN_INVALID, "%s is output %u of node `%s`, which has %u",
+                    what, entry.index, node->name, node->n_out);
+  return TN_OK;
+}
+
+static tn_code inputs_check(const tn_graph *graph, const tn__node_spec *spec) {
+  for (uint32_t i = 0; i < spec->n_in + spec->n_aux; ++i) {
+    char what[48];
+    if (tn__entry_is_none(spec->in[i])) continue;
+    (void)snprintf(what, sizeof what, "input %u", i);
+    TN__TRY(tn__entry_check(graph, spec->in[i], what));
+  }
+  return TN_OK;
+}
+
+/* A copy of a list in the arena; NULL for an empty one, or if there is no
+ * memory, which the arena remembers. */
+static void *list_copy(tn_graph *graph, const void *list, size_t n,
+                       size_t each) {
+  void *copy = n > 0 && list ? tn__arena_alloc(&graph->arena, n * each) : NULL;
+  if (copy) memcpy(copy, list, n * each);
+  return copy;
+}
+
+static const tn__loop *loop_copy(tn_graph *graph, const tn__loop *loop) {
+  tn__loop *copy = list_copy(graph, loop, loop != NULL, sizeof *loop);
+  if (!copy) return NULL;
+  copy->sequences = list_copy(graph, loop->sequences, loop->n_sequences,
+                              sizeof *loop->sequences);
+  copy->states =
+      list_copy(graph, loop->states, loop->n_states, sizeof *loop->states);
+  return copy;
+}
+
+static tn__node *node_make(tn_graph *graph, const tn__node_spec *spec) {
+  tn__node *node = tn__arena_alloc(&graph->arena, sizeof *node);
+  if (!node) return NULL;
+  node->kind = spec->kind;
+  node->flags = spec->flags;
+  node->id = tn__n_nodes(graph);
+  node->first = graph->n_entries;
+  node->n_in = spec->n_in;
+  node->n_aux = spec->n_aux;
+  node->n_out = spec->n_out;
+  node->of = spec->of;
+  node->in = list_copy(graph, spec->in, (size_t)spec->n_in + spec->n_aux,
+                       sizeof *spec->in);
+  node->in_flags =
+      list_copy(graph, spec->in_flags, spec->n_in, sizeof *spec->in_flags);
+  node->after =
+      list_copy(graph, spec->after, spec->n_after, sizeof *spec->after);
+  node->n_after = spec->n_after;
+  node->loop = loop_copy(graph, spec->loop);
+  node->known = spec->known ? *spec->known : tn__sig_unknown();
+  return node;
+}
+
+/* Nothing fails from here on. */
+static void node_enter(tn_graph *graph, tn__node *node,
+                       const tn__node_spec *spec) {
+  node->op = spec->op;
+  node->desc = spec->op ? spec->op->desc : NULL;
+  node->params = spec->params ? tn__params_retain(spec->params) : NULL;
+  node->inner = spec->inner;
+  graph->nodes.v[graph->nodes.n++] = node;
+  const tn_code rc = tn__map_set(graph->env, &graph->names, node->name, node);
+  (void)rc; /* reserved */
+  graph->n_entries += node->n_out;
+  for (uint32_t i = 0; i < node->n_aux; ++i)
+    tn__node_at(graph, node->in[node->n_in + i].node)->flags |= TN__NODE_STATE;
+}
+
+tn_code tn__node_add(tn_graph *graph, const tn__node_spec *spec,
+                     tn__node **out) {
+  const char *name = NULL;
+  *out = NULL;
+  TN__TRY(inputs_check(graph, spec));
+  if (graph->n_entries > TN_NONE - 1 - spec->n_out)
+    return tn__fail(TN_OUT_OF_RANGE, "a graph has at most 2^32 entries");
+  TN__TRY(name_of(graph, spec, &name));
+  TN__TRY(tn__vec_reserve(graph->env, &graph->nodes, 1));
+  TN__TRY(tn__map_reserve(graph->env, &graph->names, 1));
+  tn__node *node = node_make(graph, spec);
+  if (graph->arena.failed) {
+    graph->arena.failed = false;
+    return tn__fail_memory(sizeof *node, "a node of a graph");
+  }
+  if (spec->op) TN__TRY(tn__operator_hold(spec->op));
+  node->name = name;
+  node_enter(graph, node, spec);
+  *out = node;
+  return TN_OK;
+}
+
+tn_code tn__graph_variable(tn_graph *graph, const char *name,
+                           const tn_sig *known, tn_entry *out) {
+  tn__node *node = NULL;
+  const tn__node_spec spec = {.kind = TN__NODE_VARIABLE,
+                              .n_out = 1,
+                              .of = TN_NONE,
+                              .name = name,
+                              .known = known};
+  *out = TN_ENTRY_NONE;
+  if (known && (known->ndim < -1 || known->ndim > TN_MAX_NDIM))
+    return tn__fail(TN_INVALID, "variable `%s`: rank %d is not in [-1, %d]",
+                    name, known->ndim, TN_MAX_NDIM);
+  TN__TRY(tn__node_add(graph, &spec, &node));
+  const tn_code rc = tn__scopes_apply(graph, node, NULL, 0);
+  if (rc != TN_OK) {
+    tn__graph_truncate(graph, node->id);
+    return rc;
+  }
+  *out = (tn_entry){node->id, 0};
+  return TN_OK;
+}
+
+tn_code tn__graph_heads_set(tn_graph *graph, const tn_entry *heads, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    char what[48];
+    (void)snprintf(what, sizeof what, "head %zu", i);
+    TN__TRY(tn__entry_check(graph, heads[i], what));
+  }
+  tn_entry *copy = list_copy(graph, heads, n, sizeof *heads);
+  if (n > 0 && !copy) {
+    graph->arena.failed = false;
+    return tn__fail_memory(n * sizeof *heads, "the heads of a graph");
+  }
+  graph->heads = copy;
+  graph->n_heads = n;
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------ declarations */
+
+static const tn_arg *arg_at(const tn_arg *const *args, uint32_t n, uint32_t i) {
+  return n == 0 ? NULL : args[i < n ? i : n - 1];
+}
+
+const tn_arg *tn__node_input(const tn__node *node, uint32_t i) {
+  const tn_op *op = node->desc;
+  if (node->kind != TN__NODE_CALL) return NULL;
+  if (i >= node->n_in) return arg_at(op->aux, op->n_aux, i - node->n_in);
+  return arg_at(op->inputs, op->n_inputs, i);
+}
+
+const tn_arg *tn__node_output(const tn__node *node, uint32_t i) {
+  if (node->kind != TN__NODE_CALL) return NULL;
+  return arg_at(node->desc->outputs, node->desc->n_outputs, i);
+}
+
+uint32_t tn__node_visible(const tn__node *node) {
+  uint32_t n = node->n_out;
+  if (node->kind != TN__NODE_CALL) return n;
+  while (n > 0 && (tn__node_output(node, n - 1)->flags & TN_ARG_HIDDEN)) --n;
+  return n;
+}
+
+const void *tn__node_struct(const tn__node *node) {
+  const tn_params *params =
+      node->params || !node->op ? node->params : node->op->defaults;
+  return params ? params->data : NULL;
+}
+
+/* ---------------------------------------------------------------- messages */
+
+tn_code tn__node_fail(const tn__node *node, tn_code code) {
+  char why[TN__ERROR_MAX];
+  (void)snprintf(why, sizeof why, "%s", tn_error_text());
+  if (!node->op) return tn__fail(code, "node `%s`: %s", node->name, why);
+  return tn__fail(code, "node `%s` (%s%s): %s", node->name,
+                  node->kind == TN__NODE_BACKWARD ? "gradient of " : "",
+                  node->op->name, why);
+}
+
+const char *tn__entry_text(const tn_graph *graph, tn_entry entry, char *to) {
+  const tn__node *node = tn__node_at(graph, entry.node);
+  const tn_arg *arg = tn__node_output(node, entry.index);
+  if (node->kind == TN__NODE_VARIABLE)
+    (void)snprintf(to, TN__ENTRY_TEXT, "%s", node->name);
+  else if (arg && node->n_out == node->desc->n_outputs)
+    (void)snprintf(to, TN__ENTRY_TEXT, "%s_%s", node->name,
+                   node->n_out == 1 ? "output" : arg->name);
+  else if (node->n_out == 1)
+    (void)snprintf(to, TN__ENTRY_TEXT, "%s_output", node->name);
+  else
+    (void)snprintf(to, TN__ENTRY_TEXT, "%s_output%u", node->name, entry.index);
+  return to;
+}
+
+/* -------------------------------------------------------------- signatures */
+
+tn_sig tn__sig_unknown(void) {
+  tn_sig sig = {.dtype = TN_DTYPE_UNKNOWN, .ndim = -1};
+  for (int i = 0; i < TN_MAX_NDIM; ++i) sig.shape[i] = -1;
+  return sig;
+}
+
+bool tn__sig_complete(const tn_sig *sig) {
+  if (sig->dtype == TN_DTYPE_UNKNOWN || sig->ndim < 0) return false;
+  for (int32_t i = 0; i < sig->ndim; ++i)
+    if (sig->shape[i] < 0) return false;
+  return true;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * graph.h: graphs of operators, what passes find out about them, and programs.
+ * Uses everything but core/runtime. The functions behind tenon/graph.h come
+ * first; what follows is shared by the folder's own files.
+ *
+ * files: graph.c     nodes and their lifetime; names
+ *        call.c      a call is added: inputs by position or name, variables
+ *        compose.c   graphs into graphs: embed, loop, compose, copy
+ *        attr.c      attributes and scopes
+ *        query.c     find, lists, children
+ *        order.c     which nodes some entries need, depth first
+ *        json.c      to and from JSON (json_write.c, json_read.c)
+ *        picture.c   text, Graphviz, SVG
+ *        infer.c     pass: shapes and dtypes to a fixed point
+ *        gradient.c  pass: reverse accumulation; rule.c one node's gradient
+ *        place.c     pass: devices, copies between them
+ *        flatten.c   pass: embedded graphs become nodes
+ *        choose.c    pass: kernels
+ *        fuse.c      pass: runs of elementwise kernels
+ *        plan*.c     pass: memory, on numbers alone (plan.h)
+ *        bind.c      all passes one after the other: a program
+ *        program.c   its life and runs
+ *        passes.c    the registry of passes
+ */
+#ifndef TENON_CORE_GRAPH_H_
+#define TENON_CORE_GRAPH_H_
+
+#include "ndarray.h"
+#include "tenon/graph.h"
+
+/* ------------------------------------------------------------------- nodes */
+
+enum {                        /* tn__node.kind */
+       TN__NODE_VARIABLE = 0, /* no inputs, one output */
+       TN__NODE_CALL = 1,     /* of `op` */
+       TN__NODE_BACKWARD = 2, /* the gradient of node `of`, by its operator's
+                                 backward kernel. in: the gradients of its
+                                 outputs, its inputs, its outputs; those that
+                                 are not needed are TN_ENTRY_NONE. out: one
+                                 gradient per input */
+       TN__NODE_SUM = 3,      /* of two or more entries of one shape */
+       TN__NODE_ZERO = 4,     /* zeros, ones: of the shape of in[0], which */
+       TN__NODE_ONE = 5,      /* is not read */
+       TN__NODE_COPY = 6,     /* of in[0], perhaps on another device */
+       TN__NODE_GRAPH = 7,    /* `inner` used as an operator */
+       TN__NODE_LOOP = 8      /* `inner` again and again (tn__loop) */
+};
+
+enum {                              /* tn__node.flags */
+       TN__NODE_STATE = 1u << 0,    /* variable: some call changes it */
+       TN__NODE_REPEATED = 1u << 1, /* computed a second time: a copy of node
+                                       `of`, whose name it bears with a ' */
+       TN__NODE_GRADIENT = 1u << 2  /* made by the gradient pass */
+};
+
+/* What a loop knows beside its step graph. Arguments of the step, in the order
+ * of its node's inputs. */
+typedef struct tn__loop {
+  uint32_t n_sequences;
+  uint32_t n_states;
+  uint32_t reverse;
+  uint32_t reserved;
+  const uint32_t *sequences; /* positions among the inputs */
+  const uint32_t *states;
+} tn__loop;
+
+/* One node. Lies in the graph's arena, as do its lists. */
+typedef struct tn__node {
+  uint32_t kind;
+  uint32_t flags;
+  uint32_t id;    /* position in graph->nodes */
+  uint32_t first; /* number of its first output among all entries */
+  uint32_t n_in;  /* states not included */
+  uint32_t n_aux;
+  uint32_t n_out;
+  uint32_t of; /* TN_NONE, or see kind and flags */
+  const char *name;
+  tn_entry *in;        /* n_in, then n_aux; earlier nodes, or TN_ENTRY_NONE */
+  uint32_t *in_flags;  /* n_in: 0, or TN_IN_METADATA: only its shape is read;
+                          NULL: all 0 */
+  tn_operator *op;     /* CALL, BACKWARD: held by the graph */
+  const tn_op *desc;   /* of op */
+  tn_params *params;   /* retained; NULL: all defaults */
+  tn_attribute *attrs; /* by key; from the environment's allocator */
+  uint32_t n_attrs;
+  uint32_t n_after; /* control dependencies: nodes that come before it */
+  const uint32_t *after;
+  tn_graph *inner;      /* GRAPH, LOOP: owned */
+  const tn__loop *loop; /* LOOP */
+  tn_sig known;         /* VARIABLE: what it was made with */
+} tn__node;
+
+enum { /* tn_graph.facts: what is up to date; adding a node drops all */
+       TN__FACT_SHAPES = 1u << 0
+};
+
+struct tn_graph {
+  tn__caller *caller;
+  const tn__env *env; /* of caller; kept alive */
+  tn__arena arena;
+  tn__vec nodes; /* tn__node * */
+  tn__map names; /* name -> tn__node * */
+  tn__vec held;  /* tn_operator *: one hold for each node with one */
+  uint32_t n_entries;
+  uint32_t facts;
+  tn_entry *heads; /* in the arena */
+  size_t n_heads;
+  tn_sig *sigs;    /* n_entries, from the environment's allocator; or NULL */
+  uint32_t *from;  /* n_entries: the node that first told something of the
+                      entry's shape, TN_NONE if nothing; with `sigs` */
+  tn__vec scopes;  /* tn__scope_attrs *, innermost last (attr.c) */
+  char *prefix;    /* or NULL */
+  uint64_t n_made; /* names made so far */
+};
+
+static inline tn__node *tn__node_at(const tn_graph *graph, uint32_t id) {
+  return graph->nodes.v[id];
+}
+static inline uint32_t tn__n_nodes(const tn_graph *graph) {
+  return (uint32_t)graph->nodes.n;
+}
+static inline bool tn__entry_is_none(tn_entry entry) {
+  return entry.node == TN_NONE;
+}
+static inline bool tn__entry_same(tn_entry a, tn_entry b) {
+  return a.node == b.node && a.index == b.index;
+}
+/* Number of an entry among all of the graph. */
+static inline uint32_t tn__entry_id(const tn_graph *graph, tn_entry entry) {
+  return tn__node_at(graph, entry.node)->first + entry.index;
+}
+/* Declaration of actual input or output `i` of a CALL, where a variadic one
+ * stands for many; NULL where a node of another kind has none. */
+const tn_arg *tn__node_input(const tn__node *node, uint32_t i);
+const tn_arg *tn__node_output(const tn__node *node, uint32_t i);
+/* Outputs of a CALL that users see; all of any other node. */
+uint32_t tn__node_visible(const tn__node *node);
+/* The params struct that kernels and rules read; NULL if there is none. */
+const void *tn__node_struct(const tn__node *node);
+
+/* ----------------------------------------------------------------- graph.c */
+
+tn_code tn__graph_create(tn__caller *caller, tn_graph **out);
+void tn__graph_release(tn_graph *graph); /* NULL is allowed */
+
+/* What a new node is made of. Lists are copied into the arena, the operator is
+ * held, the params are retained, `inner` is taken over on success. */
+typedef struct tn__node_spec {
+  uint32_t kind;
+  uint32_t flags;
+  uint32_t n_in;
+  uint32_t n_aux;
+  uint32_t n_out;
+  uint32_t of;      /* TN_NONE */
+  const char *name; /* NULL: made of `stem` and a number */
+  const char *stem;
+  const tn_entry *in;
+  const uint32_t *in_flags; /* or NULL */
+  tn_operator *op;
+  tn_params *params;
+  tn_graph *inner;
+  const tn__loop *loop; /* copied */
+  const tn_sig *known;  /* or NULL */
+  const uint32_t *after;
+  uint32_t n_after;
+} tn__node_spec;
+
+/* Appends a node; its entries must exist. TN_EXISTS, TN_INVALID (a name that is
+ * none), TN_OUT_OF_MEMORY leave the graph as it was. Attributes of scopes are
+ * not added here. */
+tn_code tn__node_add(tn_graph *graph, const tn__node_spec *spec,
+                     tn__node **out);
+/* Takes back the nodes from number `n` on: for a function that adds several and
+ * fails. */
+void tn__graph_truncate(tn_graph *graph, uint32_t n);
+/* TN_INVALID if the entry is none of the graph's; `what` is for the message. */
+tn_code tn__entry_check(const tn_graph *graph, tn_entry entry,
+                        const char *what);
+/* Fails with the node before the text of the failure at hand:
+ * "node `fc1` (nn.fully_connected@1): ...". */
+tn_code tn__node_fail(const tn__node *node, tn_code code);
+/* "fc1_output"; in `to`, which has TN__ENTRY_TEXT bytes. */
+enum { TN__ENTRY_TEXT = 256 };
+const char *tn__entry_text(const tn_graph *graph, tn_entry entry, char *to);
+
+tn_code tn__graph_variable(tn_graph *graph, const char *name,
+                           const tn_sig *known, tn_entry *out);
+tn_code tn__graph_heads_set(tn_graph *graph, const tn_entry *heads, size_t n);
+
+/* ---------------------------------------------------- call.c, compose.c ... */
+
+tn_code tn__graph_call(tn_graph *graph, const tn_graph_node *what,
+                       tn_entry *out);
+tn_code tn__graph_copy(const tn_graph *graph, tn_graph **out);
+tn_code tn__graph_embed(tn_graph *graph, const tn_embedding *what,
+                        tn_entry *out);
+tn_code tn__graph_loop(tn_graph *graph, const tn_loop *what, tn_entry *out);
+tn_code tn__graph_compose(tn_graph *graph, const tn_graph *other,
+                          const char *const *names, const tn_entry *entries,
+                          size_t n, tn_entry *heads);
+
+/* Copies nodes of `from`, in their order, behind those of `to`. `map` has an
+ * entry for each entry of `from`: where it is not TN_ENTRY_NONE already, the
+ * entry stands for it (a replaced variable); the others are filled in. Only
+ * nodes with wanted[id] are copied; `wanted` NULL: all. Names get `prefix` and
+ * '/' before them if it is not NULL. */
+tn_code tn__graph_paste(tn_graph *to, const tn_graph *from,
+                        const uint8_t *wanted, const char *prefix,
+                        tn_entry *map);
+
+/* attr.c */
+tn_code tn__attribute_set(tn_graph *graph, uint32_t node, const char *key,
+                          const char *value);
+const char *tn__attribute(const tn__node *node, const char *key);
+tn_code tn__scope_push(tn_graph *graph, const tn_attribute *attributes,
+                       size_t n);
+tn_code tn__scope_pop(tn_graph *graph);
+/* Gives a new node the attributes of all scopes, then `own`. */
+tn_code tn__scopes_apply(tn_graph *graph, tn__node *node,
+                         const tn_attribute *own, size_t n);
+
+/* query.c */
+tn_code tn__graph_find(const tn_graph *graph, const char *name, tn_entry *out);
+tn_code tn__graph_name(const tn_graph *graph, uint32_t list, size_t index,
+                       const char **name, tn_entry *entry);
+
+/* json_*.c, picture.c */
+tn_code tn__graph_json(const tn_graph *graph, tn_text **out);
+tn_code tn__graph_parse(tn__caller *caller, const char *json, size_t bytes,
+                        tn_graph **out);
+tn_code tn__graph_picture(const tn_graph *graph, uint32_t format,
+                          tn_text **out);
+
+/* ----------------------------------------------------------------- order.c */
+
+/* The nodes that `heads` need, each behind those it reads, in depth-first
+ * post-order from the first head on: inputs from left to right, then control
+ * dependencies. Inputs of which only the shape is read count as well. `ids` is
+ * from the environment's allocator, the caller frees it. Iterative: depth is
+ * bounded by memory only. */
+typedef struct tn__order {
+  uint32_t *ids;
+  uint32_t n;
+} tn__order;
+tn_code tn__order_make(const tn_graph *graph, const tn_entry *heads,
+                       size_t n_heads, tn__order *out);
+
+/* ----------------------------------------------------------------- infer.c */
+
+/* Pass "infer": fills graph->sigs and graph->from. `known` as tn_graph_infer.
+ * Nodes that were known are not asked again when only nodes were added. */
+tn_code tn__graph_infer(tn_graph *graph, const tn_known *known, size_t n);
+/* The same from signatures of entries, for passes that made them. */
+static inline const tn_sig *tn__sig(const tn_graph *graph, tn_entry entry) {
+  return &graph->sigs[tn__entry_id(graph, entry)];
+}
+bool tn__sig_complete(const tn_sig *sig);
+tn_sig tn__sig_unknown(void);
+
+/* -------------------------------------------------------------- gradient.c */
+
+enum { TN__GRADIENT_COMPAT = 1u << 0 }; /* as MXNet 0.12: GRD-05 to GRD-08 */
+
+/* Pass "gradient": tn_graph_gradient. With `optional`, what heads do not depend
+ * on gets TN_ENTRY_NONE instead of a failure. */
+typedef struct tn__gradient_spec {
+  tn_gradient_query query;
+  uint32_t flags; /* TN__GRADIENT_* */
+  uint32_t optional;
+} tn__gradient_spec;
+tn_code tn__graph_gradient(tn_graph *graph, const tn__gradient_spec *spec,
+                           tn_entry *out);
+
+/* rule.c: one node's part. `grads`: gradients of its outputs, TN_ENTRY_NONE
+ * where nobody needs one; `wanted`: which inputs are asked for. Stores the
+ * gradients, TN_ENTRY_NONE where there is none. */
+typedef struct tn__rule {
+  tn_graph *graph;
+  const tn__node *node;
+  const tn_entry *grads;
+  const uint8_t *wanted;
+  tn_entry *out;
+} tn__rule;
+tn_code tn__rule_apply(const tn__rule *rule);
+/* Whether input `i` of the node can have a gradient at all: its operator
+ * differentiates it, and neither attribute nor kind stops it. */
+bool tn__rule_passes(const tn__node *node, uint32_t i);
+
+/* ------------------------------------------------------ flatten.c, place.c */
+
+/* Pass "flatten": a new graph in which no node is a GRAPH. */
+tn_code tn__graph_flatten(const tn_graph *graph, tn_graph **out);
+
+#endif /* TENON_CORE_GRAPH_H_ */
