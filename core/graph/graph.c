@@ -304,6 +304,7 @@ const tn_arg *tn__node_output(const tn__node *node, uint32_t i) {
 
 uint32_t tn__node_visible(const tn__node *node) {
   uint32_t n = node->n_out;
+  if (node->kind == TN__NODE_LOOP) return n - node->loop->n_states;
   if (node->kind != TN__NODE_CALL) return n;
   while (n > 0 && (tn__node_output(node, n - 1)->flags & TN_ARG_HIDDEN)) --n;
   return n;

@@ -53,8 +53,10 @@ enum {                              /* tn__node.flags */
        TN__NODE_GRADIENT = 1u << 2  /* made by the gradient pass */
 };
 
-/* What a loop knows beside its step graph. Arguments of the step, in the order
- * of its node's inputs. */
+/* What a loop knows beside its step graph, whose variables are the node's
+ * inputs, in their order. Outputs of the node: the last states, what the step's
+ * other heads were at each step, and, hidden, what each state was before each
+ * step, which is what the loop's gradient reads. */
 typedef struct tn__loop {
   uint32_t n_sequences;
   uint32_t n_states;

@@ -169,7 +169,8 @@ typedef struct tn_loop {
   size_t n_attributes;
 } tn_loop;
 
-/* Adds a loop. Its outputs are the collected ones, then the last states. At
+/* Adds a loop. Its outputs are the last states, then the collected ones; behind
+ * them, one hidden output for each state: what it was before each step. At
  * least one sequence is needed. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_loop(tn_graph *graph, const tn_loop *what,
                                          tn_entry *out);
