@@ -27,12 +27,12 @@ typedef struct tn__step tn__step;
 
 /* One entry of a program: those of the graph, by their number, and behind them
  * partial sums. */
-typedef struct tn__slot_entry tn__slot_entry_unused;
 typedef struct tn__value {
-  tn_array *array; /* retained; NULL: nobody computes it */
+  tn_array *array; /* retained; NULL: nobody asks for it */
   uint32_t flags;  /* TN__ENTRY_* of plan.h */
-  tn_req request;  /* how its writer writes it */
-  uint32_t step;   /* its writer, TN_NONE: an argument */
+  tn_req request;  /* how its writer writes it; NULL: only its shape counts */
+  uint32_t step;   /* its writer; TN_NONE: a variable */
+  uint32_t n_uses; /* steps that read its elements */
 } tn__value;
 
 /* -------------------------------------------------------------------- steps */
@@ -48,15 +48,15 @@ enum {                      /* tn__step.kind */
 };
 
 struct tn__step {
-  tn_code (*run)(const tn__step *step, tn__token *token);
+  tn_code (*run)(const tn__step *step, uint32_t train, tn__token *token);
   tn_program *program;
   const tn__node *node;
   uint32_t kind;
   uint32_t id;
   uint32_t n_in;
   uint32_t n_out;
-  uint32_t *in;  /* entries; TN_NONE: absent */
-  uint32_t *out; /* entries; TN_NONE: nobody reads it */
+  uint32_t *in;     /* entries; TN_NONE: absent */
+  uint32_t *out;    /* entries; TN_NONE: nobody reads it */
   bool *shape_only; /* n_in, or NULL: of which inputs only the shape counts */
   tn__planned *call[2]; /* by tn_program_forward's TN_CALL_TRAIN */
   tn__planned_info info;
@@ -71,16 +71,21 @@ struct tn__step {
 
 /* Steps that run together: all forward ones, or all backward ones. */
 typedef struct tn__sequence {
-  uint32_t first; /* of the program's steps */
-  uint32_t n;
-  tn__schedule *schedule;
-  struct tn__span *jobs;
+  tn__schedule *schedule;   /* NULL: it never ran */
+  struct tn__chain *chains; /* what its jobs run (jobs.c); freed with it */
 } tn__sequence;
+
+/* Arrays that users see; borrowed from the values. */
+typedef struct tn__seen {
+  tn_array **arrays;
+  uint32_t n;
+} tn__seen;
 
 struct tn_program {
   tn__caller *caller;
-  const tn__env *env; /* kept alive */
+  const tn__env *env;      /* kept alive */
   _Atomic int32_t n_holds; /* its owner, and each schedule */
+  tn__device *device;      /* where it runs */
   tn_graph *graph;         /* its own */
   tn_graph *source;        /* as it was bound, for tn_program_reshape */
   tn__arena arena;
@@ -90,15 +95,14 @@ struct tn_program {
   tn__step **steps;
   uint32_t n_steps;
   tn_entry *heads;
-  tn_entry *weights;    /* variables for the gradients of the heads, or NULL */
+  tn_entry *weights; /* variables for the gradients of the heads, or NULL */
   uint32_t n_heads;
   uint32_t n_arguments; /* arguments, then states */
   uint32_t n_states;
   tn_entry *arguments;
-  tn_entry *gradients; /* n_arguments; TN_ENTRY_NONE: none */
+  tn_entry *gradients;        /* n_arguments; TN_ENTRY_NONE: none */
   tn_array **gradient_arrays; /* n_arguments, retained, or NULL */
-  tn__block *pool;     /* or NULL */
-  size_t pool_bytes;
+  tn__block **pools; /* plan.n_pools, retained; NULL for an empty one */
   tn__memory_plan plan;
   bool planned;
   tn__sequence forward[2]; /* without and with TN_CALL_TRAIN */
@@ -106,8 +110,10 @@ struct tn_program {
   tn_monitor_fn *monitor;
   void *monitor_ctx;
   tn_program_stats stats;
-  uint32_t flags; /* TN_BIND_* */
+  uint32_t flags;   /* TN_BIND_* */
   uint32_t trained; /* the last forward run had TN_CALL_TRAIN */
+  tn__seen seen[2]; /* that the forward and the backward part write */
+  tn__var turn;     /* overwritten by each run */
 };
 
 static inline tn_array *tn__value_array(const tn_program *p, uint32_t entry) {
@@ -123,6 +129,8 @@ tn_code tn__arrays_make(tn_program *p);
 tn_code tn__step_plan(tn__step *step, uint32_t train);
 /* Chooses kernels: step->info. */
 tn_code tn__steps_choose(tn_program *p);
+/* Gives a planned call its memory. */
+tn_code tn__step_place(tn__step *step, uint32_t train);
 /* Memory for all that the program computes. */
 tn_code tn__program_memory(tn_program *p, const tn_bind *how);
 /* What the step does when it runs. */
@@ -130,9 +138,9 @@ void tn__step_ready(tn__step *step);
 /* One after the other, on the calling thread, without the engine. */
 tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
                       uint32_t train, tn__token *token);
-/* Schedules a sequence: made at its first run. */
-tn_code tn__sequence_push(tn_program *p, tn__sequence *sequence,
-                          uint32_t train);
+/* Makes a schedule of `n` steps. */
+tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
+                          uint32_t n, uint32_t train);
 
 void tn__program_hold(tn_program *p);
 void tn__program_unhold(tn_program *p);
