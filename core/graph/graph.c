@@ -38,11 +38,12 @@ void tn__graph_forget(tn_graph *graph) {
   graph->sigs = NULL;
   graph->from = NULL;
   graph->n_sigs = 0;
-  graph->facts = 0;
+  graph->facts &= ~(uint32_t)TN__FACT_SHAPES;
 }
 
 void tn__graph_truncate(tn_graph *graph, uint32_t n) {
   if (tn__n_nodes(graph) <= n) return;
+  graph->facts &= ~(uint32_t)TN__FACT_LISTS;
   graph->n_entries = tn__node_at(graph, n)->first;
   if (graph->n_sigs > graph->n_entries) graph->n_sigs = graph->n_entries;
   while (tn__n_nodes(graph) > n) {
@@ -60,6 +61,7 @@ void tn__graph_release(tn_graph *graph) {
   while (graph->scopes.n > 0) (void)tn__scope_pop(graph);
   tn__graph_forget(graph);
   tn__map_deinit(env, &graph->names);
+  tn__map_deinit(env, &graph->stems);
   tn__vec_deinit(env, &graph->nodes);
   tn__vec_deinit(env, &graph->scopes);
   tn__free(env, graph->prefix);
@@ -93,15 +95,33 @@ static tn_code name_check(const tn_graph *graph, const char *name) {
   return TN_OK;
 }
 
+/* How many names were made of a stem: counts for each one are kept, so that
+ * the next is found at once. */
+static tn_code stem_counter(tn_graph *graph, const char *stem, uint64_t **out) {
+  uint64_t *counter = tn__map_get(&graph->stems, stem);
+  *out = counter;
+  if (counter) return TN_OK;
+  counter = tn__arena_alloc(&graph->arena, sizeof *counter);
+  const char *key = tn__arena_text(&graph->arena, stem, strlen(stem));
+  if (!counter || !key) {
+    graph->arena.failed = false;
+    return tn__fail_memory(sizeof *counter, "the name of a node");
+  }
+  *out = counter;
+  return tn__map_set(graph->env, &graph->stems, key, counter);
+}
+
 /* "<prefix><stem><number>", which no node has. */
-static tn_code name_make(tn_graph *graph, const char *stem, const char **out) {
+static tn_code name_count(tn_graph *graph, const char *stem, const char **out) {
   tn__buf text;
   tn_code rc = TN_OK;
+  uint64_t *number = NULL;
+  TN__TRY(stem_counter(graph, stem, &number));
   tn__buf_init(&text, graph->env);
   do {
     text.n = 0;
     tn__buf_add(&text, "%s%s%llu", graph->prefix ? graph->prefix : "", stem,
-                (unsigned long long)graph->n_made++);
+                (unsigned long long)(*number)++);
   } while (!text.failed && tn__map_get(&graph->names, text.s));
   *out = text.failed ? NULL : tn__arena_text(&graph->arena, text.s, text.n);
   if (!*out) rc = tn__fail_memory(text.n, "the name of a node");
@@ -109,13 +129,12 @@ static tn_code name_make(tn_graph *graph, const char *stem, const char **out) {
   return rc;
 }
 
-static tn_code name_of(tn_graph *graph, const tn__node_spec *spec,
-                       const char **out) {
-  if (!spec->name) return name_make(graph, spec->stem, out);
-  TN__TRY(name_check(graph, spec->name));
-  *out = tn__arena_text(&graph->arena, spec->name, strlen(spec->name));
-  return *out ? TN_OK
-              : tn__fail_memory(strlen(spec->name), "the name of a node");
+tn_code tn__graph_name_make(tn_graph *graph, const char *name, const char *stem,
+                            const char **out) {
+  if (!name) return name_count(graph, stem, out);
+  TN__TRY(name_check(graph, name));
+  *out = tn__arena_text(&graph->arena, name, strlen(name));
+  return *out ? TN_OK : tn__fail_memory(strlen(name), "the name of a node");
 }
 
 /* ------------------------------------------------------------------- nodes */
@@ -197,6 +216,7 @@ static void node_enter(tn_graph *graph, tn__node *node,
   const tn_code rc = tn__map_set(graph->env, &graph->names, node->name, node);
   (void)rc; /* reserved */
   graph->n_entries += node->n_out;
+  graph->facts &= ~(uint32_t)TN__FACT_LISTS;
   for (uint32_t i = 0; i < node->n_aux; ++i)
     tn__node_at(graph, node->in[node->n_in + i].node)->flags |= TN__NODE_STATE;
 }
@@ -208,7 +228,7 @@ tn_code tn__node_add(tn_graph *graph, const tn__node_spec *spec,
   TN__TRY(inputs_check(graph, spec));
   if (graph->n_entries > TN_NONE - 1 - spec->n_out)
     return tn__fail(TN_OUT_OF_RANGE, "a graph has at most 2^32 entries");
-  TN__TRY(name_of(graph, spec, &name));
+  TN__TRY(tn__graph_name_make(graph, spec->name, spec->stem, &name));
   TN__TRY(tn__vec_reserve(graph->env, &graph->nodes, 1));
   TN__TRY(tn__map_reserve(graph->env, &graph->names, 1));
   tn__node *node = node_make(graph, spec);
@@ -256,6 +276,7 @@ tn_code tn__graph_heads_set(tn_graph *graph, const tn_entry *heads, size_t n) {
     graph->arena.failed = false;
     return tn__fail_memory(n * sizeof *heads, "the heads of a graph");
   }
+  graph->facts &= ~(uint32_t)TN__FACT_LISTS;
   graph->heads = copy;
   graph->n_heads = n;
   return TN_OK;
@@ -263,24 +284,29 @@ tn_code tn__graph_heads_set(tn_graph *graph, const tn_entry *heads, size_t n) {
 
 /* ------------------------------------------------------------ declarations */
 
-static const tn_arg *arg_at(const tn_arg *const *args, uint32_t n, uint32_t i) {
-  return n == 0 ? NULL : args[i < n ? i : n - 1];
-}
-
 const tn_arg *tn__node_input(const tn__node *node, uint32_t i) {
   const tn_op *op = node->desc;
   if (node->kind != TN__NODE_CALL) return NULL;
-  if (i >= node->n_in) return arg_at(op->aux, op->n_aux, i - node->n_in);
-  return arg_at(op->inputs, op->n_inputs, i);
+  if (i >= node->n_in)
+    return i - node->n_in < op->n_aux ? op->aux[i - node->n_in] : NULL;
+  return op->inputs[i < op->n_inputs ? i : op->n_inputs - 1];
 }
 
+/* At most one output has a count; those behind it move by what it adds. */
 const tn_arg *tn__node_output(const tn__node *node, uint32_t i) {
+  const tn_op *op = node->desc;
   if (node->kind != TN__NODE_CALL) return NULL;
-  return arg_at(node->desc->outputs, node->desc->n_outputs, i);
+  uint32_t counted = 0;
+  while (counted < op->n_outputs && op->outputs[counted]->count == TN_NONE)
+    ++counted;
+  if (i < counted) return op->outputs[i];
+  const uint32_t n = node->n_out - (op->n_outputs - 1);
+  return op->outputs[i < counted + n ? counted : i - n + 1];
 }
 
 uint32_t tn__node_visible(const tn__node *node) {
   uint32_t n = node->n_out;
+  if (node->kind == TN__NODE_LOOP) return n - node->loop->n_states;
   if (node->kind != TN__NODE_CALL) return n;
   while (n > 0 && (tn__node_output(node, n - 1)->flags & TN_ARG_HIDDEN)) --n;
   return n;

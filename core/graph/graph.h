@@ -53,8 +53,10 @@ enum {                              /* tn__node.flags */
        TN__NODE_GRADIENT = 1u << 2  /* made by the gradient pass */
 };
 
-/* What a loop knows beside its step graph. Arguments of the step, in the order
- * of its node's inputs. */
+/* What a loop knows beside its step graph, whose variables are the node's
+ * inputs, in their order. Outputs of the node: the last states, what the step's
+ * other heads were at each step, and, hidden, what each state was before each
+ * step, which is what the loop's gradient reads. */
 typedef struct tn__loop {
   uint32_t n_sequences;
   uint32_t n_states;
@@ -90,8 +92,10 @@ typedef struct tn__node {
   tn_sig known;         /* VARIABLE: what it was made with */
 } tn__node;
 
-enum { /* tn_graph.facts: what is up to date; adding a node drops all */
-       TN__FACT_SHAPES = 1u << 0
+enum { /* tn_graph.facts: what is up to date; adding a node, and other heads,
+          drop LISTS */
+       TN__FACT_SHAPES = 1u << 0,
+       TN__FACT_LISTS = 1u << 1
 };
 
 struct tn_graph {
@@ -100,18 +104,20 @@ struct tn_graph {
   tn__arena arena;
   tn__vec nodes; /* tn__node * */
   tn__map names; /* name -> tn__node * */
-  tn__vec held;  /* tn_operator *: one hold for each node with one */
+  tn__map stems; /* stem -> uint64_t *, in the arena: names made of it */
   uint32_t n_entries;
   uint32_t facts;
   tn_entry *heads; /* in the arena */
   size_t n_heads;
+  const tn_entry *arguments; /* then states; in the arena */
+  uint32_t n_arguments;
+  uint32_t n_states;
   tn_sig *sigs;    /* n_sigs, from the environment's allocator; or NULL */
   uint32_t *from;  /* two for each: the node that was the last to tell something
                       of the entry's shape, and of its dtype; TN_NONE: nobody */
   uint32_t n_sigs; /* entries that the last inference has seen */
   tn__vec scopes;  /* tn__scope_attrs *, innermost last (attr.c) */
   char *prefix;    /* or NULL */
-  uint64_t n_made; /* names made so far */
 };
 
 static inline tn__node *tn__node_at(const tn_graph *graph, uint32_t id) {
@@ -171,6 +177,10 @@ typedef struct tn__node_spec {
  * not added here. */
 tn_code tn__node_add(tn_graph *graph, const tn__node_spec *spec,
                      tn__node **out);
+/* The name of a node to come: `name`, checked, or made of `stem` and the first
+ * number that makes it new. In the arena. */
+tn_code tn__graph_name_make(tn_graph *graph, const char *name, const char *stem,
+                            const char **out);
 /* Takes back the nodes from number `n` on: for a function that adds several and
  * fails. */
 void tn__graph_truncate(tn_graph *graph, uint32_t n);
@@ -222,8 +232,12 @@ tn_code tn__scopes_apply(tn_graph *graph, tn__node *node,
 
 /* query.c */
 tn_code tn__graph_find(const tn_graph *graph, const char *name, tn_entry *out);
-tn_code tn__graph_name(const tn_graph *graph, uint32_t list, size_t index,
+tn_code tn__graph_name(tn_graph *graph, uint32_t list, size_t index,
                        const char **name, tn_entry *entry);
+/* The variables that the heads depend on: arguments, depth first, then states.
+ * Borrowed until the graph is changed. */
+tn_code tn__graph_variables(tn_graph *graph, const tn_entry **out,
+                            uint32_t *n_arguments, uint32_t *n_states);
 
 /* json_*.c, picture.c */
 tn_code tn__graph_json(const tn_graph *graph, tn_text **out);
@@ -245,11 +259,6 @@ typedef struct tn__order {
 } tn__order;
 tn_code tn__order_make(const tn_graph *graph, const tn_entry *heads,
                        size_t n_heads, tn__order *out);
-/* The variables that the graph's heads need, arguments before states, each in
- * that order: the inputs of a node that the graph is used as. Freed the same
- * way. */
-tn_code tn__order_inputs(const tn_graph *graph, tn__order *out,
-                         uint32_t *n_arguments);
 
 /* ----------------------------------------------------------------- infer.c */
 

@@ -36,7 +36,8 @@ static void users_count(tn__facts *f) {
       if (!tn__entry_is_none(entry)) ++f->first[tn__entry_id(graph, entry) + 1];
     }
   }
-  for (uint32_t e = 0; e < graph->n_entries; ++e) f->first[e + 1] += f->first[e];
+  for (uint32_t e = 0; e < graph->n_entries; ++e)
+    f->first[e + 1] += f->first[e];
 }
 
 /* Moves first[e] to the end of the users of e, which is where those of e + 1
@@ -372,7 +373,8 @@ static tn_code known_enter(tn__facts *f, const tn_known *known, size_t n) {
     if (!node || node->kind != TN__NODE_VARIABLE)
       return no_variable(f->graph, name);
     TN__TRY(sig_check(name, &known[i].sig));
-    TN__TRY(tn__facts_tell(f, (tn_entry){node->id, 0}, &known[i].sig, node->id));
+    TN__TRY(
+        tn__facts_tell(f, (tn_entry){node->id, 0}, &known[i].sig, node->id));
   }
   return TN_OK;
 }

@@ -19,7 +19,7 @@ typedef struct inner {
   tn__facts *outside;
   tn__facts inside;
   const tn__node *node;
-  tn__order inputs; /* of the inner graph */
+  const tn_entry *inputs; /* of the inner graph */
   pair *pairs;
   uint32_t n;
   int64_t length; /* of the first axis of a loop; -1: not known yet */
@@ -37,35 +37,27 @@ static bool is_listed(const uint32_t *list, uint32_t n, uint32_t i) {
   return false;
 }
 
-static tn_entry input_inside(const inner *x, uint32_t i) {
-  return (tn_entry){x->inputs.ids[i], 0};
-}
-
 static void pair_inputs(inner *x) {
   const tn__node *node = x->node;
   const tn__loop *loop = node->loop;
   for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
-    pair_add(x, node->in[i], input_inside(x, i),
+    pair_add(x, node->in[i], x->inputs[i],
              loop && is_listed(loop->sequences, loop->n_sequences, i));
 }
 
-/* Outputs of a loop: what is collected, then the last states, then what each
- * state was before every step. */
+/* Outputs of a loop: the last states, what is collected, then what each state
+ * was before every step. */
 static void pair_outputs(inner *x) {
   const tn__node *node = x->node;
   const tn_graph *graph = node->inner;
-  const uint32_t n_states = node->loop ? node->loop->n_states : 0;
   const uint32_t n_heads = (uint32_t)graph->n_heads;
-  const uint32_t n_collected = n_heads - n_states;
   for (uint32_t i = 0; i < node->n_out; ++i) {
     const tn_entry outer = {node->id, i};
-    if (i < n_collected)
-      pair_add(x, outer, graph->heads[n_states + i], node->loop != NULL);
-    else if (i < n_heads)
-      pair_add(x, outer, graph->heads[i - n_collected], false);
+    if (i < n_heads)
+      pair_add(x, outer, graph->heads[i],
+               node->loop && i >= node->loop->n_states);
     else
-      pair_add(x, outer, input_inside(x, node->loop->states[i - n_heads]),
-               true);
+      pair_add(x, outer, x->inputs[node->loop->states[i - n_heads]], true);
   }
 }
 
@@ -135,8 +127,7 @@ static tn_code tie_states(inner *x) {
   const tn__loop *loop = x->node->loop;
   const tn_entry *heads = x->inside.graph->heads;
   for (uint32_t k = 0; loop && k < loop->n_states; ++k)
-    TN__TRY(tn__facts_equal(&x->inside, input_inside(x, loop->states[k]),
-                            heads[k]));
+    TN__TRY(tn__facts_equal(&x->inside, x->inputs[loop->states[k]], heads[k]));
   return TN_OK;
 }
 
@@ -153,9 +144,9 @@ static tn_code settle(inner *x) {
 tn_code tn__facts_inner(tn__facts *f, const tn__node *node) {
   const tn__env *env = f->graph->env;
   const size_t most = (size_t)node->n_in + node->n_aux + node->n_out;
-  uint32_t n_arguments = 0;
+  uint32_t n_arguments = 0, n_states = 0;
   inner x = {.outside = f, .node = node, .length = -1};
-  TN__TRY(tn__order_inputs(node->inner, &x.inputs, &n_arguments));
+  TN__TRY(tn__graph_variables(node->inner, &x.inputs, &n_arguments, &n_states));
   x.pairs = tn__alloc(env, most * sizeof *x.pairs);
   tn_code rc = x.pairs ? TN_OK
                        : tn__fail_memory(most * sizeof *x.pairs,
@@ -167,7 +158,6 @@ tn_code tn__facts_inner(tn__facts *f, const tn__node *node) {
     if (rc == TN_OK) rc = settle(&x);
     tn__facts_close(&x.inside);
   }
-  tn__free(env, x.inputs.ids);
   tn__free(env, x.pairs);
   return rc;
 }

@@ -80,8 +80,8 @@ tn_code tn__facts_conflict(const tn_graph *graph, tn_entry entry,
                            tn_entry other, const tn_sig *sig) {
   tn_code code = TN_SHAPE;
   (void)tn__sig_conflict(tn__sig(graph, entry), sig, &code);
-  (void)tn__fail(code, "%s contradict: ",
-                 code == TN_DTYPE ? "element types" : "shapes");
+  (void)tn__fail(
+      code, "%s contradict: ", code == TN_DTYPE ? "element types" : "shapes");
   say_entry(graph, code, entry);
   if (tn__entry_is_none(other)) {
     (void)tn__fail_more(code, ", cannot be ");
@@ -150,8 +150,7 @@ static void note(missing *m, const tn_graph *graph, tn_entry entry) {
     tn__buf_shape(&m->text, sig->ndim, sig->shape);
   if (sig->dtype == TN_DTYPE_UNKNOWN)
     tn__buf_add(&m->text, "%s type", sig->ndim < 0 ? " and" : " of unknown");
-  if (is_dynamic(graph, entry))
-    tn__buf_add(&m->text, " until it is computed");
+  if (is_dynamic(graph, entry)) tn__buf_add(&m->text, " until it is computed");
 }
 
 /* Outputs that stand for an input that is not there have no shape. */

@@ -67,30 +67,3 @@ tn_code tn__order_make(const tn_graph *graph, const tn_entry *heads,
   out->ids = NULL;
   return rc;
 }
-
-/* Appends those of one kind. */
-static void take(const tn_graph *graph, const tn__order *all, uint32_t state,
-                 tn__order *out) {
-  for (uint32_t i = 0; i < all->n; ++i) {
-    const tn__node *node = tn__node_at(graph, all->ids[i]);
-    if (node->kind == TN__NODE_VARIABLE &&
-        (node->flags & TN__NODE_STATE) == state)
-      out->ids[out->n++] = all->ids[i];
-  }
-}
-
-tn_code tn__order_inputs(const tn_graph *graph, tn__order *out,
-                         uint32_t *n_arguments) {
-  tn__order all;
-  *out = (tn__order){0};
-  TN__TRY(tn__order_make(graph, graph->heads, graph->n_heads, &all));
-  const size_t bytes = (all.n + (size_t)1) * sizeof *out->ids;
-  out->ids = tn__alloc(graph->env, bytes);
-  if (out->ids) {
-    take(graph, &all, 0, out);
-    *n_arguments = out->n;
-    take(graph, &all, TN__NODE_STATE, out);
-  }
-  tn__free(graph->env, all.ids);
-  return out->ids ? TN_OK : tn__fail_memory(bytes, "the inputs of a graph");
-}

@@ -201,7 +201,7 @@ static tn_code settle(tn__work *w, const tn_backward *call) {
   return tn__work_overlap(w);
 }
 
-static tn_code plan(tn__work *w, const tn_backward *call) {
+tn_code tn__backward_plan(tn__work *w, const tn_backward *call) {
   TN__TRY(settle(w, call));
   if (tn__work_idle(w)) return TN_OK;
   mark_needs(w);
@@ -217,7 +217,7 @@ tn_code tn__call_backward(tn__caller *caller, tn_operator *op,
                                 call->flags};
   if (tn__backward_short(&target, call, &rc)) return rc;
   TN__TRY(tn__work_open(&target, &w));
-  rc = plan(w, call);
+  rc = tn__backward_plan(w, call);
   if (rc || tn__work_idle(w)) return tn__work_close(w, rc);
   return tn__work_launch(w, &call->in_grads);
 }

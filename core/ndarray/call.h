@@ -148,7 +148,8 @@ typedef struct tn__work {
   tn__choice choice;  /* held until there is a recipe */
   tn__recipe *recipe; /* retained */
   tn__space *space;   /* where its workspaces lie while it runs, or NULL */
-  void *ws_memory;    /* of a prepared call: its own, ws_total bytes */
+  void *ws_memory;    /* of a planned call: ws_total bytes that stay */
+  uint8_t ws_lent;    /* they are not the work's to free */
   tn_params *own;     /* of a prepared call: a copy that may change; or NULL */
   tn__launch launch;
 
@@ -245,6 +246,11 @@ tn_code tn__work_lower_outputs(tn__work *w, const tn_kernel *kernel);
 /* From a new work to a planned one, or to one that is idle. */
 tn_code tn__call_plan(tn__work *w, const tn_inputs *in, const tn_outputs *out);
 
+/* ----------------------------------------------------------- backward.c */
+
+/* The same for a gradient. */
+tn_code tn__backward_plan(tn__work *w, const tn_backward *call);
+
 /* --------------------------------------------------------------- plan.c */
 
 /* Fills the frame, without data, as it is when a kernel is chosen. */
@@ -252,6 +258,11 @@ void tn__work_frame(tn__work *w);
 /* From a settled work to one that can be computed: kernel, requests, layouts,
  * recipe. */
 tn_code tn__work_plan(tn__work *w);
+
+/* ------------------------------------------------------------ planned.c */
+
+/* The work of a planned call; one that is idle has no recipe. */
+tn__work *tn__planned_work(const tn__planned *call);
 
 /* ------------------------------------------------------------- recipe.c */
 

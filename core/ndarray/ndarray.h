@@ -24,7 +24,8 @@
  *        launch.c   a planned call becomes a job of the engine
  *        run.c      its turn: place, compute, hand back
  *        dynamic.c  outputs whose shape compute states
- *        prepared.c calls that are planned once
+ *        planned.c  calls that are planned once, for who orders them
+ *        prepared.c the same for users: a planned call that takes its turn
  *        query.c    what a call would do: infer, explain
  */
 #ifndef TENON_NDARRAY_H_
@@ -206,6 +207,42 @@ tn_code tn__prepared_run(tn_prepared *call);
 tn_code tn__prepared_set(tn_prepared *call, const tn_value *value);
 const tn__env *tn__prepared_env(const tn_prepared *call);
 void tn__prepared_release(tn_prepared *call);
+
+/* A call that is planned once, with arrays that do not move, and computed by
+ * who has put it in order: it takes no turn of its own. It holds its arrays,
+ * which whoever makes it owns. Used by one thread at a time. */
+typedef struct tn__planned tn__planned;
+/* A forward call of `target`. */
+tn_code tn__planned_create(const tn__target_op *target, const tn_inputs *in,
+                           const tn_outputs *out, tn__planned **result);
+/* A gradient's. */
+tn_code tn__planned_create_backward(tn__caller *caller, tn_operator *op,
+                                    const tn_backward *call,
+                                    tn__planned **result);
+void tn__planned_release(tn__planned *call); /* NULL is allowed */
+/* Hands new outputs to the caller, and ends its ownership of all arrays that it
+ * has made: only then may an operation on its way be the last to release it. */
+void tn__planned_deliver(tn__planned *call, const tn_outputs *outputs);
+/* What is known of it before it has memory. */
+typedef struct tn__planned_info {
+  tn__kernel *kernel;    /* NULL: no output is wanted, there is nothing to do */
+  const tn_frame *frame; /* without data */
+  size_t workspace;      /* bytes that it wants while it computes */
+  bool small;            /* short enough for the thread that pushes it */
+  bool direct; /* the kernel gets the operands as they are, and nothing else */
+} tn__planned_info;
+void tn__planned_look(const tn__planned *call, tn__planned_info *out);
+/* Takes the memory of its arrays that have none, and `workspace`, which is the
+ * caller's and stays where it is; NULL where none is wanted. */
+tn_code tn__planned_place(tn__planned *call, void *workspace);
+/* What it reads and writes; borrowed. Workspace not included. */
+uint32_t tn__planned_uses(tn__planned *call, const tn__access **out);
+tn_code tn__planned_run(tn__planned *call, tn__token *token);
+/* Changes a parameter that its operator declares dynamic. */
+tn_code tn__planned_set(tn__planned *call, const tn_value *value);
+/* Counts what it writes, once for each push. */
+void tn__planned_written(const tn__planned *call);
+
 /* tn_operator_infer: checks `io` and completes it. */
 tn_code tn__call_infer(tn__caller *caller, tn_operator *op,
                        const tn_params *params, tn_signature *io);

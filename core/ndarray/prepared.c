@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * prepared.c: a call that is planned once and made again and again, with the
- * same arrays. Its state is one work that no two runs use at the same time.
+ * prepared.c: a planned call that users make again and again: it keeps its
+ * arrays and takes its turn.
  */
 #include "call.h"
 
 struct tn_prepared {
   const tn__env *env;
   _Atomic int32_t n_holds; /* who prepared it, and the engine's operation */
-  uint8_t ready;           /* the frame is complete: only the kernel is due */
   uint8_t idle;            /* no output is wanted: there is nothing to do */
   uint8_t small;           /* to be made inside of the gate */
   uint8_t shared;          /* outside, where workers can take part */
-  tn__work *work;
+  tn__planned *planned;
+  void *workspace; /* or NULL */
+  size_t workspace_bytes;
   tn__operation *operation;
   tn__access *access; /* the work's, and `turn` */
   uint32_t n_access;
@@ -29,7 +30,10 @@ static void unhold(tn_prepared *call) {
   if (atomic_fetch_sub_explicit(&call->n_holds, 1, memory_order_acq_rel) > 1)
     return;
   const tn__env *env = call->env;
-  if (call->work) (void)tn__work_close(call->work, TN_OK);
+  if (call->workspace)
+    tn__heap_free(tn__planned_work(call->planned)->device, call->workspace,
+                  call->workspace_bytes);
+  tn__planned_release(call->planned);
   tn__var_deinit(&call->turn);
   tn__free(env, call->access);
   tn__free(env, call->arrays);
@@ -58,25 +62,9 @@ const tn__env *tn__prepared_env(const tn_prepared *call) {
   return call->env;
 }
 
-/* ----------------------------------------------------------------- compute */
-
-/* Everything in place: the first run has placed it, and nothing of it moves. */
-static bool is_ready(const tn__work *w) {
-  const tn_frame *f = &w->launch.frame;
-  if (w->device->table || w->recipe->n_random) return false;
-  for (uint32_t i = 0; i < f->n_in + f->n_out; ++i) {
-    const tn__operand *o = &w->in_info[i];
-    if (o->temp || o->before || o->after) return false;
-  }
-  return true;
-}
-
 static tn_code run(void *arg, tn__token *token) {
-  tn_prepared *call = arg;
-  if (call->ready) return tn__launch_compute(&call->work->launch);
-  tn_code rc = tn__work_compute(call->work, token);
-  if (rc == TN_OK) call->ready = is_ready(call->work);
-  return rc;
+  const tn_prepared *call = arg;
+  return tn__planned_run(call->planned, token);
 }
 
 /* ------------------------------------------------------------------ create */
@@ -88,7 +76,7 @@ static void array_keep(tn_prepared *call, tn_array *array) {
 }
 
 static tn_code arrays_keep(tn_prepared *call) {
-  const tn__work *w = call->work;
+  const tn__work *w = tn__planned_work(call->planned);
   const tn_frame *f = &w->launch.frame;
   uint32_t n = f->n_in + f->n_out + f->n_aux;
   call->arrays = tn__alloc(call->env, n * sizeof *call->arrays);
@@ -104,34 +92,28 @@ static tn_code arrays_keep(tn_prepared *call) {
   return TN_OK;
 }
 
-static tn_code workspaces_take(tn__work *w) {
-  if (w->recipe->ws_total == 0) return TN_OK;
-  return tn__heap_alloc(w->device, w->recipe->ws_total,
-                        "the workspaces of a prepared call", &w->ws_memory);
-}
-
-static tn_code params_take(tn__work *w) {
-  if (!w->recipe->params) return TN_OK;
-  TN__TRY(tn__params_copy(w->recipe->params, &w->own));
-  w->launch.frame.params = w->own->data;
-  return TN_OK;
+static tn_code workspace_take(tn_prepared *call, const tn__planned_info *info) {
+  if (info->workspace == 0) return TN_OK;
+  call->workspace_bytes = info->workspace;
+  return tn__heap_alloc(tn__planned_work(call->planned)->device,
+                        info->workspace, "the workspaces of a prepared call",
+                        &call->workspace);
 }
 
 static tn_code access_take(tn_prepared *call) {
-  tn__work *w = call->work;
-  tn__work_uses(w);
-  call->n_access = w->n_access + 1;
+  const tn__access *uses = NULL;
+  const uint32_t n = tn__planned_uses(call->planned, &uses);
+  call->n_access = n + 1;
   size_t bytes = call->n_access * sizeof *call->access;
   call->access = tn__alloc(call->env, bytes);
   if (!call->access) return tn__fail_memory(bytes, "a prepared call");
-  for (uint32_t i = 0; i < w->n_access; ++i) call->access[i] = w->access[i];
-  call->access[w->n_access] =
-      (tn__access){.var = &call->turn, .mode = TN__OVERWRITE};
+  for (uint32_t i = 0; i < n; ++i) call->access[i] = uses[i];
+  call->access[n] = (tn__access){.var = &call->turn, .mode = TN__OVERWRITE};
   return TN_OK;
 }
 
 static tn_code operation_create(tn_prepared *call) {
-  const tn__work *w = call->work;
+  const tn__work *w = tn__planned_work(call->planned);
   const tn__job job = {.name = w->op->name,
                        .run = run,
                        .arg = call,
@@ -146,51 +128,44 @@ static tn_code operation_create(tn_prepared *call) {
 }
 
 static tn_code fill(tn_prepared *call) {
-  tn__work *w = call->work;
-  if (tn__work_is_dynamic(w))
-    return tn__fail(TN_UNSUPPORTED,
-                    "%s: the kernel decides the shape of an output while it "
-                    "computes, so the call cannot be prepared; use tn_call",
-                    w->op->name);
-  call->idle = tn__work_idle(w);
-  if (call->idle) return arrays_keep(call);
+  const tn__work *w = tn__planned_work(call->planned);
+  tn__planned_info info;
+  tn__planned_look(call->planned, &info);
+  TN__TRY(arrays_keep(call));
+  call->idle = info.kernel == NULL;
+  if (call->idle) return TN_OK;
   call->small = w->recipe->small && !w->recipe->shared;
   call->shared = w->recipe->small && w->recipe->shared;
-  TN__TRY(arrays_keep(call));
   for (uint32_t i = 0; i < call->n_arrays; ++i)
     TN__TRY(tn__array_materialise_zeros(call->arrays[i]));
-  TN__TRY(tn__work_memory(w));
-  TN__TRY(workspaces_take(w));
+  TN__TRY(workspace_take(call, &info));
+  TN__TRY(tn__planned_place(call->planned, call->workspace));
   TN__TRY(access_take(call));
-  TN__TRY(params_take(w));
   return operation_create(call);
 }
 
-static tn_code begin(const tn__target_op *target, tn_prepared **out) {
-  const tn__env *env = target->caller->env;
+static tn_code begin(const tn__env *env, tn_prepared **out) {
   tn_prepared *call = tn__zalloc(env, sizeof *call);
   *out = call;
   if (!call) return tn__fail_memory(sizeof *call, "a prepared call");
   call->env = env;
   atomic_init(&call->n_holds, 1);
   tn__env_retain(env);
-  return tn__work_open(target, &call->work);
+  return TN_OK;
 }
 
 tn_code tn__prepared_create(const tn__target_op *target, const tn_inputs *in,
                             const tn_outputs *out, tn_prepared **result) {
   tn_prepared *call = NULL;
   *result = NULL;
-  tn_code rc = begin(target, &call);
-  if (rc == TN_OK) rc = tn__call_plan(call->work, in, out);
+  tn_code rc = begin(target->caller->env, &call);
+  if (rc == TN_OK) rc = tn__planned_create(target, in, out, &call->planned);
   if (rc == TN_OK) rc = fill(call);
   if (rc != TN_OK) {
     tn__prepared_release(call);
     return rc;
   }
-  tn__work_hold(call->work);
-  tn__work_deliver(call->work, out);
-  tn__work_disown(call->work);
+  tn__planned_deliver(call->planned, out);
   *result = call;
   return TN_OK;
 }
@@ -229,10 +204,11 @@ static tn_code visit_run(void *arg) {
 }
 
 static tn_code run_elsewhere(tn_prepared *call) {
-  const tn__visitor visitor = {.name = call->work->op->name,
-                               .choose = visit_choose,
-                               .run = visit_run,
-                               .arg = call};
+  const tn__visitor visitor = {
+      .name = tn__planned_work(call->planned)->op->name,
+      .choose = visit_choose,
+      .run = visit_run,
+      .arg = call};
   tn_code rc = TN_OK;
   if (call->shared && tn__visit(call->env->engine, &visitor, &rc)) return rc;
   return tn__operation_push(call->operation);
@@ -263,7 +239,7 @@ typedef struct setting {
 static tn_code set_run(void *arg, tn__token *token) {
   setting *s = arg;
   (void)token;
-  s->rc = tn__params_set(s->call->work->own, s->value);
+  s->rc = tn__planned_set(s->call->planned, s->value);
   return TN_OK;
 }
 
@@ -271,9 +247,6 @@ static tn_code set_run(void *arg, tn__token *token) {
 tn_code tn__prepared_set(tn_prepared *call, const tn_value *value) {
   const tn__access use = {&call->turn, TN__OVERWRITE, 0};
   setting s = {call, value, TN_OK};
-  if (!call->work->own)
-    return tn__fail(TN_NOT_FOUND, "%s has no parameter that this call uses",
-                    call->work->op->name);
   const tn__job job = {.name = "tn_call_set",
                        .run = set_run,
                        .arg = &s,

@@ -79,6 +79,7 @@ static void work_clear(tn__work *w, const tn__target_op *t) {
   w->recipe = NULL;
   w->space = NULL;
   w->ws_memory = NULL;
+  w->ws_lent = 0;
   w->own = NULL;
   w->n_access = 0;
   launch_clear(w);
@@ -220,7 +221,8 @@ tn_code tn__work_end(tn__work *w, tn_code rc) {
   uint32_t n =
       w->launch.frame.n_in + w->launch.frame.n_out + w->launch.frame.n_aux;
   for (uint32_t i = 0; i < n; ++i) operand_end(&w->in_info[i]);
-  if (w->ws_memory) tn__heap_free(w->device, w->ws_memory, w->recipe->ws_total);
+  if (w->ws_memory && !w->ws_lent)
+    tn__heap_free(w->device, w->ws_memory, w->recipe->ws_total);
   tn__defaults_free(w->caller->env, w->own);
   tn__recipe_release(w->recipe);
   if (w->choice.kernel) tn__kernel_release(&w->choice);

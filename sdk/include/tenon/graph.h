@@ -113,10 +113,12 @@ typedef struct tn_graph_node {
 } tn_graph_node;
 
 /* Adds a call. Inputs and states that are not given become variables
- * `<name>_<input>`; an optional input only if an entry TN_ENTRY_NONE does not
- * say that it is absent. A variadic input takes all entries that are left. A
- * state must be a variable (TN_INVALID). *out is its first output; the others
- * have the same `node`. On failure the graph is as it was. [host-thread] */
+ * `<name>_<input>`; an optional input only if its role is a weight, the
+ * operator's conditions allow it, and no TN_ENTRY_NONE says that it is absent.
+ * A variadic input takes all entries that are left; states behind it are given
+ * by name. A state must be a variable (TN_INVALID). *out is its first output;
+ * the others have the same `node`. On failure the graph is as it was.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_call(tn_graph *graph,
                                          const tn_graph_node *node,
                                          tn_entry *out);
@@ -167,7 +169,8 @@ typedef struct tn_loop {
   size_t n_attributes;
 } tn_loop;
 
-/* Adds a loop. Its outputs are the collected ones, then the last states. At
+/* Adds a loop. Its outputs are the last states, then the collected ones; behind
+ * them, one hidden output for each state: what it was before each step. At
  * least one sequence is needed. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_loop(tn_graph *graph, const tn_loop *what,
                                          tn_entry *out);
@@ -239,7 +242,7 @@ enum {                           /* what tn_graph_name lists */
 /* Name and entry number `index` of a list; TN_NOT_FOUND beyond the last.
  * `entry` may be NULL. *name is borrowed until the graph is changed.
  * [host-thread] */
-TN_API TN_MUST_USE tn_code tn_graph_name(const tn_graph *graph, uint32_t list,
+TN_API TN_MUST_USE tn_code tn_graph_name(tn_graph *graph, uint32_t list,
                                          size_t index, const char **name,
                                          tn_entry *entry);
 

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * compose.c: nodes of one graph in another: copies, graphs and loops used as
+ * operators, two graphs that become one.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph.h"
+
+/* ------------------------------------------------------------------- paste */
+
+/* A node of `from` on its way to `to`. */
+typedef struct pasting {
+  tn_graph *to;
+  const tn_graph *from;
+  const char *prefix;
+  tn_entry *map; /* per entry of `from` */
+  tn_entry *in;  /* room for the inputs of any node */
+  uint32_t *after;
+} pasting;
+
+static tn_entry mapped(const pasting *p, tn_entry entry) {
+  return tn__entry_is_none(entry) ? entry
+                                  : p->map[tn__entry_id(p->from, entry)];
+}
+
+static uint32_t node_mapped(const pasting *p, uint32_t node) {
+  return node == TN_NONE ? TN_NONE : mapped(p, (tn_entry){node, 0}).node;
+}
+
+static void inputs_map(const pasting *p, const tn__node *node) {
+  for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
+    p->in[i] = mapped(p, node->in[i]);
+  for (uint32_t i = 0; i < node->n_after; ++i)
+    p->after[i] = node_mapped(p, node->after[i]);
+}
+
+static tn_code add_copy(const pasting *p, const tn__node *node,
+                        const char *name, tn_graph *inner, tn__node **out) {
+  inputs_map(p, node);
+  const tn__node_spec spec = {.kind = node->kind,
+                              .flags = node->flags,
+                              .n_in = node->n_in,
+                              .n_aux = node->n_aux,
+                              .n_out = node->n_out,
+                              .of = node_mapped(p, node->of),
+                              .name = name,
+                              .in = p->in,
+                              .in_flags = node->in_flags,
+                              .op = node->op,
+                              .params = node->params,
+                              .inner = inner,
+                              .loop = node->loop,
+                              .known = &node->known,
+                              .after = p->after,
+                              .n_after = node->n_after};
+  return tn__node_add(p->to, &spec, out);
+}
+
+static tn_code paste_named(const pasting *p, const tn__node *node,
+                           const char *name) {
+  tn_graph *inner = NULL;
+  tn__node *copy = NULL;
+  if (node->inner) TN__TRY(tn__graph_copy(node->inner, &inner));
+  tn_code rc = add_copy(p, node, name, inner, &copy);
+  if (rc != TN_OK) {
+    tn__graph_release(inner);
+    return rc;
+  }
+  for (uint32_t i = 0; i < node->n_attrs; ++i)
+    TN__TRY(tn__attribute_set(p->to, copy->id, node->attrs[i].key,
+                              node->attrs[i].value));
+  for (uint32_t i = 0; i < node->n_out; ++i)
+    p->map[node->first + i] = (tn_entry){copy->id, i};
+  return TN_OK;
+}
+
+static tn_code paste_node(const pasting *p, const tn__node *node) {
+  if (!p->prefix) return paste_named(p, node, node->name);
+  tn__buf name;
+  tn__buf_init(&name, p->to->env);
+  tn__buf_add(&name, "%s/%s", p->prefix, node->name);
+  const tn_code rc = name.failed ? tn__fail_memory(name.n, "a node's name")
+                                 : paste_named(p, node, name.s);
+  tn__buf_deinit(&name);
+  return rc;
+}
+
+static size_t most_inputs(const tn_graph *graph) {
+  size_t most = 1;
+  for (uint32_t i = 0; i < tn__n_nodes(graph); ++i) {
+    const tn__node *node = tn__node_at(graph, i);
+    const size_t n = (size_t)node->n_in + node->n_aux + node->n_after;
+    if (n > most) most = n;
+  }
+  return most;
+}
+
+static tn_code paste_all(const pasting *p, const uint8_t *wanted) {
+  for (uint32_t i = 0; i < tn__n_nodes(p->from); ++i) {
+    const tn__node *node = tn__node_at(p->from, i);
+    if (wanted && !wanted[i]) continue;
+    if (!tn__entry_is_none(p->map[node->first])) continue;
+    TN__TRY(paste_node(p, node));
+  }
+  return TN_OK;
+}
+
+tn_code tn__graph_paste(tn_graph *to, const tn_graph *from,
+                        const uint8_t *wanted, const char *prefix,
+                        tn_entry *map) {
+  const size_t most = most_inputs(from);
+  const uint32_t before = tn__n_nodes(to);
+  pasting p = {.to = to, .from = from, .prefix = prefix, .map = map};
+  p.in = tn__alloc(to->env, most * sizeof *p.in);
+  p.after = tn__alloc(to->env, most * sizeof *p.after);
+  tn_code rc = p.in && p.after
+                   ? paste_all(&p, wanted)
+                   : tn__fail_memory(most * sizeof *p.in, "a copy of nodes");
+  tn__free(to->env, p.in);
+  tn__free(to->env, p.after);
+  if (rc != TN_OK) tn__graph_truncate(to, before);
+  return rc;
+}
+
+/* A map for tn__graph_paste in which nothing is replaced. The caller frees it.
+ */
+static tn_entry *map_make(const tn_graph *from) {
+  const size_t n = (size_t)from->n_entries + 1;
+  tn_entry *map = tn__alloc(from->env, n * sizeof *map);
+  for (size_t i = 0; map && i < n; ++i) map[i] = TN_ENTRY_NONE;
+  return map;
+}
+
+static tn_code map_fail(const tn_graph *from) {
+  return tn__fail_memory(from->n_entries * sizeof(tn_entry),
+                         "a copy of a graph");
+}
+
+/* -------------------------------------------------------------------- copy */
+
+static tn_code heads_copy(tn_graph *to, const tn_graph *from,
+                          const tn_entry *map) {
+  tn_entry *heads = tn__alloc(to->env, (from->n_heads + 1) * sizeof *heads);
+  if (!heads) return map_fail(from);
+  for (size_t i = 0; i < from->n_heads; ++i)
+    heads[i] = map[tn__entry_id(from, from->heads[i])];
+  const tn_code rc = tn__graph_heads_set(to, heads, from->n_heads);
+  tn__free(to->env, heads);
+  return rc;
+}
+
+tn_code tn__graph_copy(const tn_graph *graph, tn_graph **out) {
+  tn_graph *copy = NULL;
+  tn_entry *map = map_make(graph);
+  *out = NULL;
+  if (!map) return map_fail(graph);
+  tn_code rc = tn__graph_create(graph->caller, &copy);
+  if (rc == TN_OK) rc = tn__graph_paste(copy, graph, NULL, NULL, map);
+  if (rc == TN_OK) rc = heads_copy(copy, graph, map);
+  tn__free(graph->env, map);
+  if (rc != TN_OK) {
+    tn__graph_release(copy);
+    return rc;
+  }
+  *out = copy;
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- embed */
+
+/* A graph that becomes a node. */
+typedef struct embedding {
+  tn_graph *graph;
+  tn_graph *inner; /* the copy; the node's once it is there */
+  const char *name;
+  const tn_entry *given; /* n_given, by position, or by `keys` */
+  const char *const *keys;
+  uint32_t n_given;
+  const tn_attribute *attributes;
+  size_t n_attributes;
+  uint32_t n_in;
+  uint32_t n_aux;
+  const tn_entry *inside; /* the variables of `inner` */
+  tn_entry *in;
+} embedding;
+
+static const char *inside_name(const embedding *e, uint32_t i) {
+  return tn__node_at(e->inner, e->inside[i].node)->name;
+}
+
+static tn_code given_place(const embedding *e, uint32_t i, uint32_t *out) {
+  const uint32_t n = e->n_in + e->n_aux;
+  *out = i;
+  if (!e->keys)
+    return i < n ? TN_OK
+                 : tn__fail(TN_INVALID,
+                            "%s has %u variables, but %u entries were given",
+                            e->name, n, e->n_given);
+  for (uint32_t k = 0; k < n; ++k) {
+    *out = k;
+    if (strcmp(inside_name(e, k), e->keys[i]) == 0) return TN_OK;
+  }
+  return tn__fail(TN_NOT_FOUND, "%s has no variable `%s`", e->name, e->keys[i]);
+}
+
+static tn_code inside_variable(const embedding *e, uint32_t i) {
+  char name[512];
+  tn__node *node = NULL;
+  (void)snprintf(name, sizeof name, "%s_%s", e->name, inside_name(e, i));
+  const tn__node_spec spec = {
+      .kind = TN__NODE_VARIABLE,
+      .n_out = 1,
+      .of = TN_NONE,
+      .name = name,
+      .known = &tn__node_at(e->inner, e->inside[i].node)->known};
+  TN__TRY(tn__node_add(e->graph, &spec, &node));
+  e->in[i] = (tn_entry){node->id, 0};
+  return tn__scopes_apply(e->graph, node, e->attributes, e->n_attributes);
+}
+
+static tn_code state_check(const embedding *e, uint32_t i) {
+  if (i < e->n_in || e->in[i].node >= tn__n_nodes(e->graph)) return TN_OK;
+  if (tn__node_at(e->graph, e->in[i].node)->kind == TN__NODE_VARIABLE)
+    return TN_OK;
+  return tn__fail(TN_INVALID,
+                  "%s changes its state `%s`, so it must be a variable",
+                  e->name, inside_name(e, i));
+}
+
+static tn_code embedding_inputs(embedding *e) {
+  const uint32_t n = e->n_in + e->n_aux;
+  for (uint32_t i = 0; i < n; ++i) e->in[i] = TN_ENTRY_NONE;
+  for (uint32_t i = 0; i < e->n_given; ++i) {
+    uint32_t place = 0;
+    TN__TRY(given_place(e, i, &place));
+    if (!tn__entry_is_none(e->in[place]))
+      return tn__fail(TN_INVALID, "%s: `%s` is given twice", e->name,
+                      inside_name(e, place));
+    e->in[place] = e->given[i];
+  }
+  for (uint32_t i = 0; i < n; ++i) {
+    if (tn__entry_is_none(e->in[i])) TN__TRY(inside_variable(e, i));
+    TN__TRY(state_check(e, i));
+  }
+  return TN_OK;
+}
+
+static tn_code embedding_room(embedding *e, const char *name,
+                              const char *stem) {
+  TN__TRY(tn__graph_name_make(e->graph, name, stem, &e->name));
+  TN__TRY(tn__graph_variables(e->inner, &e->inside, &e->n_in, &e->n_aux));
+  const size_t bytes = ((size_t)e->n_in + e->n_aux + 1) * sizeof *e->in;
+  e->in = tn__alloc(e->graph->env, bytes);
+  return e->in ? TN_OK : tn__fail_memory(bytes, "the inputs of a graph");
+}
+
+static tn_code embedding_add(embedding *e, uint32_t kind, uint32_t n_out,
+                             const tn__loop *loop, tn_entry *out) {
+  tn__node *node = NULL;
+  const tn__node_spec spec = {.kind = kind,
+                              .n_in = e->n_in,
+                              .n_aux = e->n_aux,
+                              .n_out = n_out,
+                              .of = TN_NONE,
+                              .name = e->name,
+                              .in = e->in,
+                              .inner = e->inner,
+                              .loop = loop};
+  TN__TRY(embedding_inputs(e));
+  TN__TRY(tn__node_add(e->graph, &spec, &node));
+  e->inner = NULL;
+  TN__TRY(tn__scopes_apply(e->graph, node, e->attributes, e->n_attributes));
+  *out = (tn_entry){node->id, 0};
+  return TN_OK;
+}
+
+static tn_code embedding_end(embedding *e, uint32_t before, tn_code rc) {
+  tn__graph_release(e->inner);
+  tn__free(e->graph->env, e->in);
+  if (rc != TN_OK) tn__graph_truncate(e->graph, before);
+  return rc;
+}
+
+static tn_code inner_check(const tn_graph *graph, const tn_graph *inner) {
+  if (inner->caller != graph->caller)
+    return tn__fail(TN_INVALID, "the two graphs belong to different runtimes");
+  if (inner->n_heads == 0)
+    return tn__fail(TN_INVALID,
+                    "a graph used as an operator needs heads, which are its "
+                    "outputs; name them with tn_graph_heads_set");
+  return TN_OK;
+}
+
+tn_code tn__graph_embed(tn_graph *graph, const tn_embedding *what,
+                        tn_entry *out) {
+  const uint32_t before = tn__n_nodes(graph);
+  embedding e = {.graph = graph,
+                 .given = what->in,
+                 .keys = what->keys,
+                 .n_given = what->n_in,
+                 .attributes = what->attributes,
+                 .n_attributes = what->n_attributes};
+  *out = TN_ENTRY_NONE;
+  TN__TRY(inner_check(graph, what->inner));
+  TN__TRY(tn__graph_copy(what->inner, &e.inner));
+  tn_code rc = embedding_room(&e, what->name, "graph");
+  if (rc == TN_OK)
+    rc = embedding_add(&e, TN__NODE_GRAPH, (uint32_t)what->inner->n_heads, NULL,
+                       out);
+  return embedding_end(&e, before, rc);
+}
+
+/* -------------------------------------------------------------------- loop */
+
+static tn_code argument_find(const embedding *e, const char *name,
+                             uint32_t *out) {
+  for (uint32_t i = 0; i < e->n_in; ++i) {
+    *out = i;
+    if (strcmp(inside_name(e, i), name) == 0) return TN_OK;
+  }
+  return tn__fail(TN_NOT_FOUND,
+                  "%s: the step has no argument `%s` that its heads depend on",
+                  e->name, name);
+}
+
+static tn_code arguments_find(const embedding *e, const char *const *names,
+                              uint32_t n, uint32_t *out, uint8_t *used) {
+  for (uint32_t i = 0; i < n; ++i) {
+    TN__TRY(argument_find(e, names[i], &out[i]));
+    if (used[out[i]]++)
+      return tn__fail(TN_INVALID,
+                      "%s: `%s` is named twice among sequences and states",
+                      e->name, names[i]);
+  }
+  return TN_OK;
+}
+
+static tn_code loop_add(embedding *e, const tn_loop *what, uint32_t *places,
+                        tn_entry *out) {
+  const uint32_t n_heads = (uint32_t)e->inner->n_heads;
+  const tn__loop loop = {.n_sequences = what->n_sequences,
+                         .n_states = what->n_states,
+                         .reverse = what->reverse != 0,
+                         .sequences = places,
+                         .states = places + what->n_sequences};
+  uint8_t *used = tn__zalloc(e->graph->env, (size_t)e->n_in + 1);
+  if (!used) return tn__fail_memory(e->n_in, "the inputs of a loop");
+  tn_code rc =
+      arguments_find(e, what->sequences, what->n_sequences, places, used);
+  if (rc == TN_OK)
+    rc = arguments_find(e, what->states, what->n_states,
+                        places + what->n_sequences, used);
+  tn__free(e->graph->env, used);
+  TN__TRY(rc);
+  return embedding_add(e, TN__NODE_LOOP,
+                       n_heads + loop.n_states /* histories */, &loop, out);
+}
+
+static tn_code loop_check(const tn_loop *what) {
+  if (what->n_sequences == 0)
+    return tn__fail(TN_INVALID,
+                    "a loop needs a sequence, whose length is how often the "
+                    "step is computed");
+  if (what->step->n_heads < what->n_states)
+    return tn__fail(TN_INVALID,
+                    "the step of a loop with %u states needs at least as many "
+                    "heads, its new states first; it has %zu",
+                    what->n_states, what->step->n_heads);
+  return TN_OK;
+}
+
+tn_code tn__graph_loop(tn_graph *graph, const tn_loop *what, tn_entry *out) {
+  const uint32_t before = tn__n_nodes(graph);
+  embedding e = {.graph = graph,
+                 .given = what->in,
+                 .keys = what->keys,
+                 .n_given = what->n_in,
+                 .attributes = what->attributes,
+                 .n_attributes = what->n_attributes};
+  *out = TN_ENTRY_NONE;
+  TN__TRY(inner_check(graph, what->step));
+  TN__TRY(loop_check(what));
+  const size_t n = (size_t)what->n_sequences + what->n_states;
+  uint32_t *places = tn__alloc(graph->env, n * sizeof *places);
+  if (!places) return tn__fail_memory(n * sizeof *places, "a loop");
+  tn_code rc = tn__graph_copy(what->step, &e.inner);
+  if (rc == TN_OK) rc = embedding_room(&e, what->name, "loop");
+  if (rc == TN_OK) rc = loop_add(&e, what, places, out);
+  tn__free(graph->env, places);
+  return embedding_end(&e, before, rc);
+}
+
+/* ----------------------------------------------------------------- compose */
+
+static tn_code replace(const tn_graph *graph, const tn_graph *other,
+                       const char *name, tn_entry entry, tn_entry *map) {
+  const tn__node *node = tn__map_get(&other->names, name);
+  if (!node || node->kind != TN__NODE_VARIABLE)
+    return tn__fail(TN_NOT_FOUND, "the graph has no variable `%s` to replace",
+                    name);
+  if (node->flags & TN__NODE_STATE)
+    return tn__fail(TN_INVALID,
+                    "variable `%s` is a state, which a call changes; only a "
+                    "variable can stand for it: give the two the same name",
+                    name);
+  TN__TRY(tn__entry_check(graph, entry, name));
+  map[node->first] = entry;
+  return TN_OK;
+}
+
+/* Variables of the same name are one. */
+static void variables_join(const tn_graph *graph, const tn_graph *other,
+                           tn_entry *map) {
+  for (uint32_t i = 0; i < tn__n_nodes(other); ++i) {
+    const tn__node *node = tn__node_at(other, i);
+    const tn__node *same = tn__map_get(&graph->names, node->name);
+    if (node->kind == TN__NODE_VARIABLE && same &&
+        same->kind == TN__NODE_VARIABLE && tn__entry_is_none(map[node->first]))
+      map[node->first] = (tn_entry){same->id, 0};
+  }
+}
+
+tn_code tn__graph_compose(tn_graph *graph, const tn_graph *other,
+                          const char *const *names, const tn_entry *entries,
+                          size_t n, tn_entry *heads) {
+  tn_code rc = TN_OK;
+  if (other->caller != graph->caller)
+    return tn__fail(TN_INVALID, "the two graphs belong to different runtimes");
+  tn_entry *map = map_make(other);
+  if (!map) return map_fail(other);
+  for (size_t i = 0; rc == TN_OK && i < n; ++i)
+    rc = replace(graph, other, names[i], entries[i], map);
+  if (rc == TN_OK) {
+    variables_join(graph, other, map);
+    rc = tn__graph_paste(graph, other, NULL, NULL, map);
+  }
+  for (size_t i = 0; rc == TN_OK && i < other->n_heads; ++i)
+    heads[i] = map[tn__entry_id(other, other->heads[i])];
+  tn__free(graph->env, map);
+  return rc;
+}
