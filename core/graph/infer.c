@@ -418,12 +418,12 @@ static tn_code infer(tn_graph *graph, const tn_known *known, size_t n) {
   tn_code rc = tn__facts_begin(&f, graph, known, n);
   if (rc == TN_OK) rc = tn__facts_run(&f);
   tn__facts_close(&f);
-  if (rc != TN_OK) {
+  if (rc == TN_OK) rc = tn__facts_complete(graph);
+  if (rc == TN_OK || rc == TN_INCOMPLETE)
+    graph->facts |= TN__FACT_SHAPES;
+  else
     forget_all(graph);
-    return rc;
-  }
-  graph->facts |= TN__FACT_SHAPES;
-  return tn__facts_complete(graph);
+  return rc;
 }
 
 tn_code tn__graph_infer(tn_graph *graph, const tn_known *known, size_t n) {

@@ -46,13 +46,13 @@ static void say_from(const tn_graph *graph, tn_code code, tn_entry entry) {
   else if (node->kind == TN__NODE_VARIABLE)
     (void)tn__fail_more(code, ", as was given for `%s`", node->name);
   else
-    (void)tn__fail_more(code, ", as node `%s`%s%s%s %s it", node->name,
+    (void)tn__fail_more(code, ", %s node `%s`%s%s%s",
+                        from == entry.node ? "as made by" : "by", node->name,
                         node->op ? " (" : "", node->op ? node->op->name : "",
-                        node->op ? ")" : "",
-                        from == entry.node ? "makes" : "needs");
+                        node->op ? ")" : "");
 }
 
-/* "`fc1_output` (5,21), as node `fc1` (nn.fully_connected@1) makes it". */
+/* "`fc1_output` (5,21), as made by node `fc1` (nn.fully_connected@1)". */
 static void say_entry(const tn_graph *graph, tn_code code, tn_entry entry) {
   char name[TN__ENTRY_TEXT];
   (void)tn__fail_more(code, "`%s` ", tn__entry_text(graph, entry, name));
