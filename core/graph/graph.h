@@ -313,4 +313,15 @@ bool tn__rule_passes(const tn__node *node, uint32_t i);
 /* Pass "flatten": a new graph in which no node is a GRAPH. */
 tn_code tn__graph_flatten(const tn_graph *graph, tn_graph **out);
 
+/* ---------------------------------------------------- bind.c, program.c */
+
+tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
+                         tn_program **out);
+void tn__program_release(tn_program *p); /* NULL is allowed */
+tn_code tn__program_forward(tn_program *p, uint32_t flags);
+tn_code tn__program_backward(tn_program *p, tn_array *const *weights, size_t n);
+tn_code tn__program_array(const tn_program *p, uint32_t what, const char *name,
+                          tn_array **out);
+tn_code tn__program_output(const tn_program *p, size_t index, tn_array **out);
+
 #endif /* TENON_CORE_GRAPH_H_ */

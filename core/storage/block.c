@@ -82,6 +82,16 @@ tn_code tn__block_wrap(tn__device *device, const tn__foreign *memory,
   return create(device, memory, 0, out);
 }
 
+static void home_release(void *home) {
+  tn__block_release(home);
+}
+
+void tn__block_place(tn__block *block, void *data, tn__block *home) {
+  block->ctx = tn__block_retain(home);
+  block->drop = home_release;
+  atomic_store_explicit(&block->data, data, memory_order_release);
+}
+
 tn_code tn__block_materialise(tn__block *block) {
   if (block->bytes == 0) return TN_OK;
   if (atomic_load_explicit(&block->data, memory_order_acquire)) return TN_OK;

@@ -210,6 +210,10 @@ void tn__block_release(tn__block *block); /* NULL is allowed */
  * one allocation wins. */
 tn_code tn__block_materialise(tn__block *block);
 
+/* Gives a block that has no memory yet a part of another's, which it keeps: at
+ * `data`. By who knows that nobody else uses the block yet. */
+void tn__block_place(tn__block *block, void *data, tn__block *home);
+
 /* ---------------------------------------------------------------- resources */
 
 /* Temporary space: memory that operations use one after the other. Its content

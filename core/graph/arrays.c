@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * arrays.c: an array for each entry of a program, and the calls of its steps.
+ * An array without memory costs next to nothing, so the calls are planned with
+ * them before anybody knows where they will lie.
+ */
+#include <string.h>
+
+#include "program.h"
+
+/* ------------------------------------------------------------------ arrays */
+
+/* Partial sums are like the sum. */
+static const tn_sig *sig_of(const tn_program *p, uint32_t entry) {
+  if (entry < p->graph->n_entries) return &p->graph->sigs[entry];
+  return &p->graph->sigs[p->steps[p->values[entry].step]->node->first];
+}
+
+static tn_code array_make(tn_program *p, uint32_t entry) {
+  const tn_sig *sig = sig_of(p, entry);
+  const tn_spec spec = {sig->dtype, sig->ndim, sig->shape};
+  if (p->values[entry].array) return TN_OK;
+  return tn__array_create_on(p->device, &spec, &p->values[entry].array);
+}
+
+tn_code tn__arrays_make(tn_program *p) {
+  for (uint32_t i = 0; i < p->n_steps; ++i) {
+    const tn__step *step = p->steps[i];
+    for (uint32_t k = 0; k < step->n_in; ++k)
+      if (step->in[k] != TN_NONE) TN__TRY(array_make(p, step->in[k]));
+    for (uint32_t k = 0; k < step->n_out; ++k) {
+      tn__value *value = &p->values[step->out[k]];
+      if (value->n_uses == 0 && !(value->flags & TN__ENTRY_HEAD) &&
+          !(value->flags & TN__ENTRY_EXTERNAL))
+        value->request = TN_REQ_NULL;
+      TN__TRY(array_make(p, step->out[k]));
+    }
+  }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- calls */
+
+/* The operands of a call, from the heap: arrays, and requests. */
+typedef struct lists {
+  tn_array **in;
+  tn_array **out;
+  tn_req *req;
+} lists;
+
+static tn_code lists_make(const tn__step *step, uint32_t n_more, lists *l) {
+  const size_t n = (size_t)step->n_in + step->n_out + n_more + 1;
+  const size_t bytes = n * (sizeof(tn_array *) + sizeof(tn_req));
+  l->in = tn__zalloc(step->program->env, bytes);
+  if (!l->in) return tn__fail_memory(bytes, "the operands of a step");
+  l->out = l->in + step->n_in + n_more;
+  l->req = (tn_req *)(void *)(l->in + n);
+  for (uint32_t i = 0; i < step->n_in; ++i)
+    l->in[i] = tn__value_array(step->program, step->in[i]);
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    l->out[i] = tn__value_array(step->program, step->out[i]);
+    l->req[i] = step->program->values[step->out[i]].request;
+  }
+  return TN_OK;
+}
+
+static tn_code forward_plan(tn__step *step, uint32_t train, tn__planned **out) {
+  const tn__node *node = step->node;
+  const tn__target_op target = {step->program->caller, node->op, node->params,
+                                TN_PASS_FORWARD, train ? TN_CALL_TRAIN : 0};
+  lists l;
+  TN__TRY(lists_make(step, 0, &l));
+  const tn_inputs in = {step->n_in, l.in};
+  const tn_outputs outputs = {step->n_out, l.out, l.req};
+  const tn_code rc = tn__planned_create(&target, &in, &outputs, out);
+  tn__free(step->program->env, l.in);
+  return rc;
+}
+
+/* Operands that the gradient does not need still tell shapes, and which
+ * optional ones there are: those of the forward node stand in. */
+static void forward_operands(const tn__step *step, const tn__node *forward,
+                             tn_array **in, tn_array **out) {
+  const tn_program *p = step->program;
+  const tn__node *node = step->node;
+  const uint32_t n_out = forward->n_out, n_in = forward->n_in;
+  for (uint32_t i = 0; i < n_in + forward->n_aux; ++i) {
+    const tn_entry given = i < n_in ? node->in[n_out + i] : TN_ENTRY_NONE;
+    const tn_entry entry = tn__entry_is_none(given) ? forward->in[i] : given;
+    in[i] = tn__entry_is_none(entry)
+                ? NULL
+                : tn__value_array(p, tn__entry_id(p->graph, entry));
+  }
+  for (uint32_t i = 0; i < n_out; ++i)
+    out[i] = tn__value_array(p, step->in[n_out + n_in + i]);
+}
+
+static tn_code backward_plan(tn__step *step, tn__planned **out) {
+  const tn__node *forward = tn__node_at(step->program->graph, step->node->of);
+  const uint32_t n_in = forward->n_in + forward->n_aux;
+  lists l;
+  TN__TRY(lists_make(step, n_in + forward->n_out, &l));
+  tn_array **in = l.in + step->n_in, **outputs = in + n_in;
+  forward_operands(step, forward, in, outputs);
+  const tn_backward call = {.struct_size = sizeof call,
+                            .flags = TN_CALL_TRAIN,
+                            .params = forward->params,
+                            .inputs = {n_in, in},
+                            .outputs = {forward->n_out, outputs},
+                            .out_grads = {forward->n_out, l.in},
+                            .in_grads = {step->n_out, l.out, l.req}};
+  const tn_code rc = tn__planned_create_backward(step->program->caller,
+                                                 forward->op, &call, out);
+  tn__free(step->program->env, l.in);
+  return rc;
+}
+
+tn_code tn__step_plan(tn__step *step, uint32_t train) {
+  tn__planned *call = NULL;
+  const tn_code rc = step->node->kind == TN__NODE_BACKWARD
+                         ? backward_plan(step, &call)
+                         : forward_plan(step, train, &call);
+  if (rc != TN_OK) return tn__node_fail(step->node, rc);
+  tn__planned_release(step->call[train]);
+  step->call[train] = call;
+  return TN_OK;
+}
+
+tn_code tn__steps_choose(tn_program *p) {
+  for (uint32_t i = 0; i < p->n_steps; ++i) {
+    tn__step *step = p->steps[i];
+    if (step->kind != TN__STEP_CALL) continue;
+    const uint32_t train = i >= p->n_forward || p->n_forward < p->n_steps;
+    TN__TRY(tn__step_plan(step, train));
+    tn__planned_look(step->call[train], &step->info);
+  }
+  return TN_OK;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * jobs.c: the steps of a sequence as jobs of one schedule of the engine. Steps
+ * that follow one another anyway are one job, a chain; what does not depend on
+ * one another may run at the same time.
+ *
+ * Two orders have to be kept: that of the data, by the variables of the blocks
+ * that steps read and write, and that of the memory: a part of a pool that is
+ * used again is written when the last who used it are done. For that, the
+ * writer also overwrites the variables of those whose memory it takes.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "program.h"
+
+typedef struct tn__chain {
+  const tn_program *program;
+  uint32_t first;
+  uint32_t n;
+  uint32_t train;
+  uint32_t n_access;
+  size_t access; /* its first, among all of the sequence */
+  char name[48];
+} tn__chain;
+
+/* Who has a part of a pool. */
+typedef struct part {
+  size_t begin;
+  size_t end;
+  tn__var *var;
+} part;
+
+typedef struct building {
+  tn_program *p;
+  tn__sequence *sequence;
+  uint32_t train;
+  uint32_t n_chains;
+  tn__access *access;
+  size_t n_access;
+  size_t capacity;
+  part *parts;
+  size_t n_parts;
+  size_t parts_capacity;
+} building;
+
+/* --------------------------------------------------------------------- uses */
+
+static tn_code grow(const tn__env *env, void **list, size_t each, size_t n,
+                    size_t *capacity) {
+  if (n < *capacity) return TN_OK;
+  const size_t more = *capacity < 64 ? 64 : 2 * *capacity;
+  void *longer = tn__alloc(env, more * each);
+  if (!longer) return tn__fail_memory(more * each, "the jobs of a program");
+  if (n > 0) memcpy(longer, *list, n * each);
+  tn__free(env, *list);
+  *list = longer;
+  *capacity = more;
+  return TN_OK;
+}
+
+static tn_code use(building *b, tn__var *var, uint32_t mode) {
+  void *list = b->access;
+  TN__TRY(grow(b->p->env, &list, sizeof *b->access, b->n_access, &b->capacity));
+  b->access = list;
+  b->access[b->n_access++] = (tn__access){var, mode, 0};
+  return TN_OK;
+}
+
+static tn__var *var_of(const tn_program *p, uint32_t entry) {
+  return &p->values[entry].array->block->var;
+}
+
+static tn_code use_plain(building *b, const tn__step *step) {
+  for (uint32_t i = 0; i < step->n_in; ++i)
+    if (!step->shape_only || !step->shape_only[i])
+      TN__TRY(use(b, var_of(b->p, step->in[i]), TN__READ));
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    const tn_array *array = b->p->values[step->out[i]].array;
+    TN__TRY(use(b, &array->block->var, tn__array_write_mode(array)));
+  }
+  return TN_OK;
+}
+
+static tn_code use_call(building *b, const tn__step *step) {
+  const tn__access *uses = NULL;
+  const uint32_t n = tn__planned_uses(step->call[b->train], &uses);
+  for (uint32_t i = 0; i < n; ++i) TN__TRY(use(b, uses[i].var, uses[i].mode));
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- memory */
+
+static tn_code part_put(building *b, size_t at, part what) {
+  void *list = b->parts;
+  TN__TRY(
+      grow(b->p->env, &list, sizeof *b->parts, b->n_parts, &b->parts_capacity));
+  b->parts = list;
+  memmove(b->parts + at + 1, b->parts + at,
+          (b->n_parts - at) * sizeof *b->parts);
+  b->parts[at] = what;
+  ++b->n_parts;
+  return TN_OK;
+}
+
+static size_t first_meeting(const building *b, size_t begin) {
+  size_t low = 0, high = b->n_parts;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (b->parts[middle].end <= begin)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* Takes [begin, end) for `var`: those who had parts of it are waited for, and
+ * keep what is left of theirs. */
+static tn_code take(building *b, size_t begin, size_t end, tn__var *var) {
+  const size_t at = first_meeting(b, begin);
+  size_t last = at;
+  part left = {0}, right = {0};
+  for (; last < b->n_parts && b->parts[last].begin < end; ++last) {
+    const part old = b->parts[last];
+    if (old.var != var) TN__TRY(use(b, old.var, TN__OVERWRITE));
+    if (old.begin < begin) left = (part){old.begin, begin, old.var};
+    if (old.end > end) right = (part){end, old.end, old.var};
+  }
+  memmove(b->parts + at, b->parts + last,
+          (b->n_parts - last) * sizeof *b->parts);
+  b->n_parts -= last - at;
+  if (right.var) TN__TRY(part_put(b, at, right));
+  TN__TRY(part_put(b, at, (part){begin, end, var}));
+  return left.var ? part_put(b, at, left) : TN_OK;
+}
+
+/* Entries that share an older one's memory by right have its variable. */
+static tn_code take_outputs(building *b, const tn__step *step) {
+  const tn_program *p = b->p;
+  tn__var *mine = NULL;
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    const tn__plan_place *place = &p->plan.places[step->out[i]];
+    if (place->storage < 0) continue;
+    const tn__plan_storage *storage = &p->plan.storages[place->storage];
+    mine = var_of(p, step->out[i]);
+    TN__TRY(take(b, storage->offset, storage->offset + storage->bytes, mine));
+  }
+  if (step->info.workspace == 0) return TN_OK;
+  if (!mine && step->n_out > 0) mine = var_of(p, step->out[0]);
+  const size_t at = p->plan.workspaces[step->id];
+  return mine ? take(b, at, at + step->info.workspace, mine) : TN_OK;
+}
+
+static tn_code step_uses(building *b, const tn__step *step) {
+  if (step->kind == TN__STEP_NOTHING) return TN_OK;
+  TN__TRY(step->kind == TN__STEP_CALL ? use_call(b, step) : use_plain(b, step));
+  return take_outputs(b, step);
+}
+
+/* ------------------------------------------------------------------- chains */
+
+static bool reads(const tn__step *step, const tn__step *before) {
+  for (uint32_t i = 0; i < step->n_in; ++i)
+    for (uint32_t k = 0; k < before->n_out; ++k)
+      if (step->in[i] == before->out[k]) return true;
+  return false;
+}
+
+static bool is_small(const tn__step *step) {
+  return step->kind != TN__STEP_LOOP &&
+         (step->kind != TN__STEP_CALL || step->info.small);
+}
+
+/* Whether a step is to run right behind the one before it. */
+static bool follows(const building *b, const tn__chain *chain,
+                    const tn__step *step) {
+  enum { MOST = 64 };
+  const tn__step *before = b->p->steps[step->id - 1];
+  if (chain->n == 0) return true;
+  if (chain->n >= MOST || is_small(before) != is_small(step)) return false;
+  return step->kind == TN__STEP_NOTHING || reads(step, before);
+}
+
+static tn_code chains_make(building *b, uint32_t first, uint32_t n) {
+  const tn_program *p = b->p;
+  tn__chain *chains = tn__zalloc(p->env, (n + 1u) * sizeof *chains);
+  if (!chains)
+    return tn__fail_memory(n * sizeof *chains, "the jobs of a program");
+  b->sequence->chains = chains;
+  tn__chain *chain = chains;
+  for (uint32_t i = first; i < first + n; ++i) {
+    const tn__step *step = p->steps[i];
+    if (!follows(b, chain, step)) ++chain;
+    if (chain->n == 0) {
+      *chain = (tn__chain){p, i, 0, b->train, 0, b->n_access, ""};
+      (void)snprintf(chain->name, sizeof chain->name, "%s", step->node->name);
+    }
+    TN__TRY(step_uses(b, step));
+    ++chain->n;
+    chain->n_access = (uint32_t)(b->n_access - chain->access);
+  }
+  b->n_chains = n == 0 ? 0 : (uint32_t)(chain - chains) + 1;
+  return TN_OK;
+}
+
+/* --------------------------------------------------------------------- jobs */
+
+static tn_code chain_run(void *arg, tn__token *token) {
+  const tn__chain *chain = arg;
+  return tn__steps_run(chain->program, chain->first, chain->n, chain->train,
+                       token);
+}
+
+static void chain_drop(void *arg) {
+  const tn__chain *chain = arg;
+  tn__program_unhold((tn_program *)(uintptr_t)chain->program);
+}
+
+static bool chain_is_small(const tn__chain *chain) {
+  for (uint32_t i = 0; i < chain->n; ++i)
+    if (!is_small(chain->program->steps[chain->first + i])) return false;
+  return true;
+}
+
+static tn_code schedule_make(building *b) {
+  tn__chain *chains = b->sequence->chains;
+  const size_t bytes = (b->n_chains + 1u) * sizeof(tn__job);
+  tn__job *jobs = tn__zalloc(b->p->env, bytes);
+  if (!jobs) return tn__fail_memory(bytes, "the jobs of a program");
+  for (uint32_t i = 0; i < b->n_chains; ++i) {
+    jobs[i] =
+        (tn__job){.name = chains[i].name,
+                  .run = chain_run,
+                  .arg = &chains[i],
+                  .drop = chain_drop,
+                  .access = b->access + chains[i].access,
+                  .n_access = chains[i].n_access,
+                  .flags = chain_is_small(&chains[i]) ? TN__JOB_SMALL : 0};
+    tn__program_hold(b->p);
+  }
+  const tn_code rc = tn__schedule_create(b->p->env->engine, jobs, b->n_chains,
+                                         &b->sequence->schedule);
+  if (rc != TN_OK)
+    for (uint32_t i = 0; i < b->n_chains; ++i) tn__program_unhold(b->p);
+  tn__free(b->p->env, jobs);
+  return rc;
+}
+
+/* All that use a pool come one after the other, as do the runs. */
+static tn_code use_pools(building *b) {
+  TN__TRY(use(b, &b->p->turn, TN__OVERWRITE));
+  for (size_t i = 0; i < b->p->plan.n_pools; ++i)
+    if (b->p->pools[i]) TN__TRY(use(b, &b->p->pools[i]->var, TN__OVERWRITE));
+  return TN_OK;
+}
+
+tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
+                          uint32_t n, uint32_t train) {
+  building b = {.p = p, .sequence = sequence, .train = train};
+  tn_code rc = chains_make(&b, first, n);
+  if (rc == TN_OK && b.n_chains > 0) {
+    rc = use_pools(&b);
+    tn__chain *last = &sequence->chains[b.n_chains - 1];
+    last->n_access = (uint32_t)(b.n_access - last->access);
+  }
+  if (rc == TN_OK) rc = schedule_make(&b);
+  tn__free(p->env, b.access);
+  tn__free(p->env, b.parts);
+  if (rc != TN_OK) {
+    tn__free(p->env, sequence->chains);
+    sequence->chains = NULL;
+  }
+  return rc;
+}

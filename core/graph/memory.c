@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * memory.c: the planner is asked where the entries of a program are to lie, and
+ * its answer becomes memory: one pool for each device, parts of which the
+ * entries' blocks are.
+ */
+#include <string.h>
+
+#include "program.h"
+
+/* -------------------------------------------------------------------- pairs */
+
+/* In-place pairs of one step. */
+typedef struct pairs {
+  tn__plan_pair *v;
+  uint32_t n;
+} pairs;
+
+static void pair_add(pairs *to, const tn__step *step, uint32_t in, uint32_t out,
+                     bool identity) {
+  if (in >= step->n_in || step->in[in] == TN_NONE) return;
+  if (step->shape_only && step->shape_only[in]) return;
+  to->v[to->n++] = (tn__plan_pair){.in = in, .out = out, .identity = identity};
+}
+
+/* A declaration speaks of declared operands, so one that stands for many says
+ * nothing. */
+static void forward_pairs(pairs *to, const tn__step *step) {
+  const tn__node *node = step->node;
+  if (node->n_out != node->desc->n_outputs || node->n_in > node->desc->n_inputs)
+    return;
+  for (uint32_t i = 0; i < node->n_out; ++i)
+    if (node->desc->outputs[i]->inplace < node->n_in)
+      pair_add(to, step, node->desc->outputs[i]->inplace, i, false);
+}
+
+static void backward_pairs(pairs *to, const tn__step *step,
+                           const tn__node *forward) {
+  const tn_gradient *g = forward->desc->gradient;
+  if (forward->n_out != forward->desc->n_outputs ||
+      forward->n_in != forward->desc->n_inputs)
+    return;
+  for (uint32_t i = 0; i < forward->n_in; ++i)
+    if (g->inputs[i]->inplace != TN_NONE)
+      pair_add(to, step, g->inputs[i]->inplace, i, false);
+}
+
+static tn_code pairs_list(tn_program *p, const tn__step *step, pairs *out) {
+  const size_t most = (size_t)step->n_out + 2;
+  out->v = tn__arena_alloc(&p->arena, most * sizeof *out->v);
+  out->n = 0;
+  if (!out->v) return tn__fail_memory(most * sizeof *out->v, "a memory plan");
+  if (step->kind == TN__STEP_ADD) {
+    pair_add(out, step, 0, 0, false);
+    pair_add(out, step, 1, 0, false);
+  } else if (step->kind == TN__STEP_COPY) {
+    pair_add(out, step, 0, 0, true);
+  } else if (step->kind == TN__STEP_CALL && step->info.kernel &&
+             (step->info.kernel->desc->writes & TN_WRITES_INPLACE)) {
+    if (step->node->kind == TN__NODE_BACKWARD)
+      backward_pairs(out, step, tn__node_at(p->graph, step->node->of));
+    else
+      forward_pairs(out, step);
+  }
+  return TN_OK;
+}
+
+/* ---------------------------------------------------------------------- net */
+
+/* The planner's picture of a program. From the environment's allocator. */
+typedef struct picture {
+  tn__plan_net net;
+  tn__plan_node *nodes;
+  tn__plan_entry *entries;
+} picture;
+
+static void picture_free(const tn_program *p, picture *net) {
+  tn__free(p->env, net->nodes);
+  tn__free(p->env, net->entries);
+}
+
+/* Outputs have numbers of their own in the net, one after the other, as it
+ * wants them: `number` leads there. */
+static void entry_fill(const tn_program *p, uint32_t entry,
+                       tn__plan_entry *to) {
+  const tn__value *value = &p->values[entry];
+  const tn_tensor *t = &value->array->tensor;
+  to->n_elements = tn_tensor_size(t);
+  to->bytes = (size_t)to->n_elements * (size_t)tn_dtype_bytes(t->dtype);
+  to->dtype = t->dtype;
+  to->device = 0;
+  to->flags = value->flags;
+}
+
+static tn_code node_fill(tn_program *p, const tn__step *step,
+                         tn__plan_node *to) {
+  uint32_t *in = tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *in);
+  bool *ignored =
+      tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *ignored);
+  pairs list;
+  if (!in || !ignored)
+    return tn__fail_memory(step->n_in * sizeof *in, "a memory plan");
+  for (uint32_t i = 0; i < step->n_in; ++i) {
+    const bool absent = step->in[i] == TN_NONE;
+    in[i] = absent ? p->n_values : step->in[i];
+    ignored[i] = absent || (step->shape_only && step->shape_only[i]);
+  }
+  TN__TRY(pairs_list(p, step, &list));
+  *to = (tn__plan_node){.first_out = step->n_out > 0 ? step->out[0] : 0,
+                        .n_out = step->n_out,
+                        .in = in,
+                        .n_in = step->n_in,
+                        .ignored = ignored,
+                        .pairs = list.v,
+                        .n_pairs = list.n,
+                        .workspace = step->info.workspace,
+                        .sum = step->kind == TN__STEP_ADD,
+                        .name = step->node->name};
+  return TN_OK;
+}
+
+/* What is not in any step, and, behind the others, what stands for an absent
+ * input, is somebody else's. */
+static tn_code picture_make(tn_program *p, picture *net) {
+  const size_t n_entries = (size_t)p->n_values + 1;
+  net->nodes = tn__zalloc(p->env, (p->n_steps + 1u) * sizeof *net->nodes);
+  net->entries = tn__zalloc(p->env, n_entries * sizeof *net->entries);
+  if (!net->nodes || !net->entries)
+    return tn__fail_memory(n_entries * sizeof *net->entries, "a memory plan");
+  for (uint32_t i = 0; i < n_entries; ++i) {
+    net->entries[i].flags = TN__ENTRY_EXTERNAL;
+    if (i < p->n_values && p->values[i].array)
+      entry_fill(p, i, &net->entries[i]);
+    if (i < p->n_values && p->values[i].step == TN_NONE)
+      net->entries[i].flags |= TN__ENTRY_EXTERNAL;
+  }
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    TN__TRY(node_fill(p, p->steps[i], &net->nodes[i]));
+  net->net = (tn__plan_net){net->nodes, p->n_steps, net->entries, n_entries};
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- places */
+
+/* The array of `entry` becomes a view of the memory of `like`: same number of
+ * elements and dtype, perhaps another shape. */
+static tn_code share(tn_program *p, uint32_t entry, uint32_t like) {
+  tn_array *old = p->values[entry].array, *from = p->values[like].array;
+  const tn_tensor *t = &old->tensor;
+  const tn__view view = {t->ndim, t->shape, t->strides, 0};
+  tn_array *array = NULL;
+  TN__TRY(tn__array_view(from, &view, &array));
+  p->values[entry].array = array;
+  tn__array_release(old);
+  return TN_OK;
+}
+
+/* The entry that a term is added to: the other one of its sum. */
+static uint32_t partner_of(const tn_program *p, uint32_t entry) {
+  for (uint32_t i = p->values[entry].step + 1; i < p->n_steps; ++i) {
+    const tn__step *step = p->steps[i];
+    if (step->kind == TN__STEP_ADD && step->in[1] == entry) return step->in[0];
+  }
+  return TN_NONE;
+}
+
+static tn_code entry_place(tn_program *p, uint32_t entry) {
+  const tn__plan_place *place = &p->plan.places[entry];
+  tn__value *value = &p->values[entry];
+  if (place->storage == TN__STORAGE_EXTERNAL) return TN_OK;
+  if (place->storage < 0) {
+    value->request = TN_REQ_NULL;
+    return TN_OK;
+  }
+  if (place->request == TN_REQ_ADD) {
+    value->request = TN_REQ_ADD;
+    return share(p, entry, partner_of(p, entry));
+  }
+  if (place->alias >= 0)
+    return share(p, entry, p->steps[value->step]->in[place->alias]);
+  const tn__plan_storage *storage = &p->plan.storages[place->storage];
+  if (value->array->block->bytes == 0) return TN_OK;
+  tn__block *pool = p->pools[0];
+  tn__block_place(value->array->block, (char *)pool->data + storage->offset,
+                  pool);
+  return TN_OK;
+}
+
+static tn_code pools_take(tn_program *p) {
+  p->pools =
+      tn__arena_alloc(&p->arena, (p->plan.n_pools + 1) * sizeof(tn__block *));
+  if (!p->pools) return tn__fail_memory(p->plan.n_pools, "a memory plan");
+  for (size_t i = 0; i < p->plan.n_pools; ++i) {
+    if (p->plan.pools[i].bytes == 0) continue;
+    TN__TRY(tn__block_create(p->device, p->plan.pools[i].bytes, &p->pools[i]));
+    TN__TRY(tn__block_materialise(p->pools[i]));
+  }
+  return TN_OK;
+}
+
+/* A call is planned again where an operand has moved into another's memory, or
+ * another request is made of it. */
+static bool is_moved(const tn_program *p, const tn__step *step) {
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    const tn__plan_place *place = &p->plan.places[step->out[i]];
+    if (place->request == TN_REQ_ADD || place->alias >= 0) return true;
+    if (p->values[step->out[i]].request == TN_REQ_NULL) return true;
+  }
+  for (uint32_t i = 0; i < step->n_in; ++i) {
+    if (step->in[i] == TN_NONE) continue;
+    const tn__plan_place *place = &p->plan.places[step->in[i]];
+    if (place->request == TN_REQ_ADD || place->alias >= 0) return true;
+  }
+  return false;
+}
+
+static tn_code step_settle(tn_program *p, tn__step *step) {
+  if (p->plan.skipped[step->id]) step->kind = TN__STEP_NOTHING;
+  if (step->kind != TN__STEP_CALL) return TN_OK;
+  for (uint32_t train = 0; train < 2; ++train) {
+    if (!step->call[train]) continue;
+    if (is_moved(p, step)) TN__TRY(tn__step_plan(step, train));
+    TN__TRY(tn__step_place(step, train));
+  }
+  return TN_OK;
+}
+
+tn_code tn__step_place(tn__step *step, uint32_t train) {
+  const tn_program *p = step->program;
+  char *pool = p->pools[0] ? (char *)p->pools[0]->data : NULL;
+  const tn_outputs none = {0};
+  tn__planned_deliver(step->call[train], &none);
+  tn__planned_look(step->call[train], &step->info);
+  return tn__planned_place(
+      step->call[train],
+      step->info.workspace ? pool + p->plan.workspaces[step->id] : NULL);
+}
+
+static void options_of(const tn_bind *how, tn__plan_options *out) {
+  *out = (tn__plan_options){0};
+  switch (how->plan) {
+    case TN_PLAN_NONE:
+      out->no_inplace = out->no_share = out->no_accumulate = true;
+      break;
+    case TN_PLAN_COMPAT:
+      out->compat = true;
+      break;
+    case TN_PLAN_COMPAT_INPLACE:
+      out->compat = out->no_share = true;
+      break;
+    case TN_PLAN_COMPAT_SHARE:
+      out->compat = out->no_inplace = true;
+      break;
+    default:
+      break;
+  }
+}
+
+tn_code tn__program_memory(tn_program *p, const tn_bind *how) {
+  tn__plan_options options;
+  picture net = {0};
+  options_of(how, &options);
+  tn_code rc = picture_make(p, &net);
+  if (rc == TN_OK)
+    rc = tn__memory_plan_init(&p->plan, p->env, &net.net, &options);
+  p->planned = rc == TN_OK;
+  picture_free(p, &net);
+  TN__TRY(rc);
+  TN__TRY(pools_take(p));
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    for (uint32_t k = 0; k < p->steps[i]->n_out; ++k)
+      TN__TRY(entry_place(p, p->steps[i]->out[k]));
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    TN__TRY(step_settle(p, p->steps[i]));
+  return TN_OK;
+}

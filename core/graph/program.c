@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * program.c: the life of a program, its runs, and what can be asked of it.
+ */
+#include "program.h"
+
+#include <string.h>
+
+/* --------------------------------------------------------------------- life */
+
+void tn__program_hold(tn_program *p) {
+  atomic_fetch_add_explicit(&p->n_holds, 1, memory_order_relaxed);
+}
+
+/* What jobs read of a program stays until the last of them is gone. */
+void tn__program_unhold(tn_program *p) {
+  if (atomic_fetch_sub_explicit(&p->n_holds, 1, memory_order_acq_rel) > 1)
+    return;
+  tn__free(p->env, p->forward[0].chains);
+  tn__free(p->env, p->forward[1].chains);
+  tn__free(p->env, p->backward.chains);
+  tn__var_deinit(&p->turn);
+  tn__free(p->env, p);
+}
+
+static tn_code turn_run(void *arg, tn__token *token) {
+  (void)arg;
+  (void)token;
+  return TN_OK;
+}
+
+/* Returns when no run is on its way. */
+static void settle(tn_program *p) {
+  const tn__access use = {&p->turn, TN__OVERWRITE, 0};
+  const tn__job job = {.name = "the end of a program",
+                       .run = turn_run,
+                       .access = &use,
+                       .n_access = 1,
+                       .flags = TN__JOB_SMALL | TN__JOB_ALWAYS};
+  const tn_code rc = tn__run_here(p->env->engine, &job);
+  (void)rc; /* runs that failed have told their arrays */
+}
+
+static void sequence_end(tn__sequence *sequence) {
+  if (sequence->schedule) tn__schedule_delete(sequence->schedule);
+  sequence->schedule = NULL;
+}
+
+static void arrays_release(tn_program *p) {
+  for (uint32_t i = 0; i < p->n_values; ++i)
+    tn__array_release(p->values[i].array);
+  for (uint32_t i = 0; p->gradient_arrays && i < p->n_arguments; ++i)
+    tn__array_release(p->gradient_arrays[i]);
+  for (size_t i = 0; p->pools && i < p->plan.n_pools; ++i)
+    tn__block_release(p->pools[i]);
+}
+
+void tn__program_release(tn_program *p) {
+  if (!p) return;
+  const tn__env *env = p->env;
+  settle(p);
+  sequence_end(&p->forward[0]);
+  sequence_end(&p->forward[1]);
+  sequence_end(&p->backward);
+  for (uint32_t i = 0; i < p->n_steps; ++i) {
+    tn__planned_release(p->steps[i]->call[0]);
+    tn__planned_release(p->steps[i]->call[1]);
+  }
+  arrays_release(p);
+  if (p->planned) tn__memory_plan_deinit(&p->plan);
+  tn__graph_release(p->graph);
+  tn__arena_deinit(&p->arena);
+  tn__program_unhold(p);
+  tn__env_release(env); /* last: it may be the end of the runtime */
+}
+
+/* --------------------------------------------------------------------- runs */
+
+/* Calls for a kind of run that was not asked for until now. */
+static tn_code calls_complete(tn_program *p, uint32_t train) {
+  for (uint32_t i = 0; i < p->n_forward; ++i) {
+    tn__step *step = p->steps[i];
+    if (step->kind != TN__STEP_CALL || step->call[train]) continue;
+    TN__TRY(tn__step_plan(step, train));
+    TN__TRY(tn__step_place(step, train));
+  }
+  return TN_OK;
+}
+
+static void written(const tn__seen *seen) {
+  for (uint32_t i = 0; i < seen->n; ++i) tn__array_written(seen->arrays[i]);
+}
+
+tn_code tn__program_forward(tn_program *p, uint32_t flags) {
+  const uint32_t train = (flags & TN_CALL_TRAIN) != 0;
+  tn__sequence *sequence = &p->forward[train];
+  if (!sequence->schedule) {
+    TN__TRY(calls_complete(p, train));
+    TN__TRY(tn__sequence_make(p, sequence, 0, p->n_forward, train));
+  }
+  written(&p->seen[0]);
+  p->trained = train;
+  return tn__schedule_push(sequence->schedule);
+}
+
+static tn_code weight_give(tn_program *p, uint32_t i, tn_array *weight) {
+  char name[TN__ENTRY_TEXT];
+  if (tn__entry_is_none(p->weights[i])) return TN_OK;
+  const uint32_t entry = tn__entry_id(p->graph, p->weights[i]);
+  if (p->values[entry].n_uses == 0) return TN_OK;
+  if (weight) return tn__array_copy(p->values[entry].array, weight);
+  return tn__fail(TN_INVALID,
+                  "head `%s` is no loss: its gradient has to be given to "
+                  "tn_program_backward",
+                  tn__entry_text(p->graph, p->heads[i], name));
+}
+
+tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
+                             size_t n) {
+  const uint32_t n_backward = p->n_steps - p->n_forward;
+  if (n > p->n_heads)
+    return tn__fail(TN_INVALID, "%zu gradients were given for %u heads", n,
+                    p->n_heads);
+  if (!p->trained)
+    return tn__fail(TN_INVALID,
+                    "a backward run needs what a forward run with "
+                    "TN_CALL_TRAIN has left; make one first");
+  for (uint32_t i = 0; i < p->n_heads; ++i)
+    TN__TRY(weight_give(p, i, i < n ? weights[i] : NULL));
+  if (n_backward == 0) return TN_OK;
+  if (!p->backward.schedule)
+    TN__TRY(tn__sequence_make(p, &p->backward, p->n_forward, n_backward, 1));
+  written(&p->seen[1]);
+  return tn__schedule_push(p->backward.schedule);
+}
+
+/* ---------------------------------------------------------------- questions */
+
+static tn_code array_of(const tn_program *p, tn_entry entry, const char *name,
+                        tn_array **out) {
+  *out = tn__entry_is_none(entry)
+             ? NULL
+             : p->values[tn__entry_id(p->graph, entry)].array;
+  return *out ? TN_OK
+              : tn__fail(TN_NOT_FOUND,
+                         "the program has no such array for "
+                         "`%s`",
+                         name);
+}
+
+tn_code tn__program_array(const tn_program *p, uint32_t what, const char *name,
+                          tn_array **out) {
+  *out = NULL;
+  for (uint32_t i = 0; what == TN_PROGRAM_OUTPUT && i < p->n_heads; ++i) {
+    char text[TN__ENTRY_TEXT];
+    if (strcmp(tn__entry_text(p->graph, p->heads[i], text), name) == 0)
+      return tn__program_output(p, i, out);
+  }
+  const bool state = what == TN_PROGRAM_AUXILIARY;
+  const uint32_t first = state ? p->n_arguments : 0;
+  const uint32_t n = state ? p->n_states : p->n_arguments;
+  for (uint32_t i = first; what != TN_PROGRAM_OUTPUT && i < first + n; ++i) {
+    const tn_entry entry = p->arguments[i];
+    if (strcmp(tn__node_at(p->graph, entry.node)->name, name) != 0) continue;
+    return array_of(p, what == TN_PROGRAM_GRADIENT ? p->gradients[i] : entry,
+                    name, out);
+  }
+  return tn__fail(TN_NOT_FOUND,
+                  "the program has nothing of that kind named "
+                  "`%s`",
+                  name);
+}
+
+tn_code tn__program_output(const tn_program *p, size_t index, tn_array **out) {
+  char text[TN__ENTRY_TEXT];
+  *out = NULL;
+  if (index >= p->n_heads)
+    return tn__fail(TN_NOT_FOUND, "the program has %u outputs", p->n_heads);
+  return array_of(p, p->heads[index],
+                  tn__entry_text(p->graph, p->heads[index], text), out);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * program.h: a graph that was made ready to run. Inside core/graph only.
+ *
+ * bind.c goes through these stations, each a function of the file that is named
+ * after it:
+ *
+ *   bind.c     what the user gave: arguments, requests, gradients; the graph's
+ *              copy with gradients in it, inferred
+ *   steps.c    the copy's nodes in the order of execution, as steps
+ *   arrays.c   an array for each entry, without memory
+ *   choose.c   a kernel for each step, before there is memory
+ *   fuse.c     runs of steps that become one
+ *   memory.c   the planner's net of steps and entries; its answer: memory
+ *   run.c      what steps do
+ *   jobs.c     steps as jobs of one schedule of the engine
+ *   program.c  life, runs, questions
+ */
+#ifndef TENON_GRAPH_PROGRAM_H_
+#define TENON_GRAPH_PROGRAM_H_
+
+#include "graph.h"
+#include "plan.h"
+
+typedef struct tn__step tn__step;
+
+/* ------------------------------------------------------------------ entries */
+
+/* One entry of a program: those of the graph, by their number, and behind them
+ * partial sums. */
+typedef struct tn__value {
+  tn_array *array; /* retained; NULL: nobody asks for it */
+  uint32_t flags;  /* TN__ENTRY_* of plan.h */
+  tn_req request;  /* how its writer writes it; NULL: only its shape counts */
+  uint32_t step;   /* its writer; TN_NONE: a variable */
+  uint32_t n_uses; /* steps that read its elements */
+} tn__value;
+
+/* -------------------------------------------------------------------- steps */
+
+enum {                      /* tn__step.kind */
+       TN__STEP_CALL = 0,   /* forward or backward call of a kernel */
+       TN__STEP_ADD = 1,    /* out = in[0] + in[1] */
+       TN__STEP_FILL = 2,   /* zeros or ones */
+       TN__STEP_COPY = 3,   /* out = in[0] */
+       TN__STEP_LOOP = 4,   /* a program, again and again */
+       TN__STEP_FUSED = 5,  /* `parts`, tile by tile */
+       TN__STEP_NOTHING = 6 /* done by others */
+};
+
+struct tn__step {
+  tn_code (*run)(const tn__step *step, uint32_t train, tn__token *token);
+  tn_program *program;
+  const tn__node *node;
+  uint32_t kind;
+  uint32_t id;
+  uint32_t n_in;
+  uint32_t n_out;
+  uint32_t *in;     /* entries; TN_NONE: absent */
+  uint32_t *out;    /* entries; TN_NONE: nobody reads it */
+  bool *shape_only; /* n_in, or NULL: of which inputs only the shape counts */
+  tn__planned *call[2]; /* by tn_program_forward's TN_CALL_TRAIN */
+  tn__planned_info info;
+  uint32_t n_after; /* steps that it waits for beside its inputs */
+  uint32_t *after;
+  tn__step **parts; /* FUSED */
+  uint32_t n_parts;
+  struct tn__fused *fused;
+  struct tn__iteration *loop; /* LOOP */
+  const char *why_not;        /* it is not fused; NULL: it may be */
+};
+
+/* Steps that run together: all forward ones, or all backward ones. */
+typedef struct tn__sequence {
+  tn__schedule *schedule;   /* NULL: it never ran */
+  struct tn__chain *chains; /* what its jobs run (jobs.c); freed with it */
+} tn__sequence;
+
+/* Arrays that users see; borrowed from the values. */
+typedef struct tn__seen {
+  tn_array **arrays;
+  uint32_t n;
+} tn__seen;
+
+struct tn_program {
+  tn__caller *caller;
+  const tn__env *env;      /* kept alive */
+  _Atomic int32_t n_holds; /* its owner, and each schedule */
+  tn__device *device;      /* where it runs */
+  tn_graph *graph;         /* its own */
+  tn_graph *source;        /* as it was bound, for tn_program_reshape */
+  tn__arena arena;
+  tn__value *values;
+  uint32_t n_values;
+  uint32_t n_forward; /* steps; the others are backward */
+  tn__step **steps;
+  uint32_t n_steps;
+  tn_entry *heads;
+  tn_entry *weights; /* variables for the gradients of the heads, or NULL */
+  uint32_t n_heads;
+  uint32_t n_arguments; /* arguments, then states */
+  uint32_t n_states;
+  tn_entry *arguments;
+  tn_entry *gradients;        /* n_arguments; TN_ENTRY_NONE: none */
+  tn_array **gradient_arrays; /* n_arguments, retained, or NULL */
+  tn__block **pools; /* plan.n_pools, retained; NULL for an empty one */
+  tn__memory_plan plan;
+  bool planned;
+  tn__sequence forward[2]; /* without and with TN_CALL_TRAIN */
+  tn__sequence backward;
+  tn_monitor_fn *monitor;
+  void *monitor_ctx;
+  tn_program_stats stats;
+  uint32_t flags;   /* TN_BIND_* */
+  uint32_t trained; /* the last forward run had TN_CALL_TRAIN */
+  tn__seen seen[2]; /* that the forward and the backward part write */
+  tn__var turn;     /* overwritten by each run */
+};
+
+static inline tn_array *tn__value_array(const tn_program *p, uint32_t entry) {
+  return entry == TN_NONE ? NULL : p->values[entry].array;
+}
+
+/* Makes p->steps of the nodes that `forward` and `backward` heads need. */
+tn_code tn__steps_make(tn_program *p, const tn_entry *backward,
+                       uint32_t n_backward);
+/* An array for each entry that has none, without memory. */
+tn_code tn__arrays_make(tn_program *p);
+/* Plans the calls of a step for one kind of run; replaces what was there. */
+tn_code tn__step_plan(tn__step *step, uint32_t train);
+/* Chooses kernels: step->info. */
+tn_code tn__steps_choose(tn_program *p);
+/* Gives a planned call its memory. */
+tn_code tn__step_place(tn__step *step, uint32_t train);
+/* Memory for all that the program computes. */
+tn_code tn__program_memory(tn_program *p, const tn_bind *how);
+/* What the step does when it runs. */
+void tn__step_ready(tn__step *step);
+/* One after the other, on the calling thread, without the engine. */
+tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
+                      uint32_t train, tn__token *token);
+/* Makes a schedule of `n` steps. */
+tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
+                          uint32_t n, uint32_t train);
+
+void tn__program_hold(tn_program *p);
+void tn__program_unhold(tn_program *p);
+
+#endif /* TENON_GRAPH_PROGRAM_H_ */

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * run.c: what the steps of a program do when their turn has come.
+ */
+#include <string.h>
+
+#include "program.h"
+
+static tn_code run_call(const tn__step *step, uint32_t train,
+                        tn__token *token) {
+  return tn__planned_run(step->call[train], token);
+}
+
+static tn_tensor placed(const tn__step *step, uint32_t entry) {
+  const tn_array *array = tn__value_array(step->program, entry);
+  tn_tensor tensor = tn__array_metadata(array);
+  tensor.data = tn__array_data(array);
+  return tensor;
+}
+
+/* One term may lie where the sum is to be. */
+static tn_code run_add(const tn__step *step, uint32_t train, tn__token *token) {
+  const tn_tensor out = placed(step, step->out[0]),
+                  a = placed(step, step->in[0]), b = placed(step, step->in[1]);
+  (void)train;
+  (void)token;
+  const bool is_b = out.data == b.data;
+  if (!is_b && out.data != a.data)
+    tn__tensor_copy_shared(step->program->env->engine, &out, &a);
+  tn__tensor_add(&out, is_b ? &a : &b);
+  return TN_OK;
+}
+
+static tn_code run_copy(const tn__step *step, uint32_t train,
+                        tn__token *token) {
+  const tn_tensor out = placed(step, step->out[0]),
+                  in = placed(step, step->in[0]);
+  (void)train;
+  (void)token;
+  if (out.data != in.data)
+    tn__tensor_copy_shared(step->program->env->engine, &out, &in);
+  return TN_OK;
+}
+
+/* The bits of one. */
+static uint64_t one_of(tn_dtype dtype) {
+  const float one = 1.0f;
+  const double one64 = 1.0;
+  uint64_t bits = 0;
+  if (dtype == TN_F32)
+    memcpy(&bits, &one, sizeof one);
+  else if (dtype == TN_F64)
+    memcpy(&bits, &one64, sizeof one64);
+  else if (dtype == TN_F16)
+    bits = tn__f32_to_f16(one);
+  else if (dtype == TN_BF16)
+    bits = tn__f32_to_bf16(one);
+  else
+    bits = 1;
+  return bits;
+}
+
+static tn_code run_fill(const tn__step *step, uint32_t train,
+                        tn__token *token) {
+  const tn_tensor out = placed(step, step->out[0]);
+  (void)train;
+  (void)token;
+  if (step->node->kind == TN__NODE_ZERO) {
+    tn__tensor_zero(&out);
+    return TN_OK;
+  }
+  uint64_t bits = one_of(out.dtype);
+  int64_t strides[TN_MAX_NDIM] = {0};
+  tn_tensor one = out;
+  one.data = &bits;
+  one.strides = strides;
+  tn__tensor_copy(&out, &one);
+  return TN_OK;
+}
+
+static tn_code run_nothing(const tn__step *step, uint32_t train,
+                           tn__token *token) {
+  (void)step;
+  (void)train;
+  (void)token;
+  return TN_OK;
+}
+
+void tn__step_ready(tn__step *step) {
+  switch (step->kind) {
+    case TN__STEP_CALL:
+      step->run = run_call;
+      break;
+    case TN__STEP_ADD:
+      step->run = run_add;
+      break;
+    case TN__STEP_COPY:
+      step->run = run_copy;
+      break;
+    case TN__STEP_FILL:
+      step->run = run_fill;
+      break;
+    default:
+      step->run = run_nothing;
+      break;
+  }
+}
+
+tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
+                      uint32_t train, tn__token *token) {
+  for (uint32_t i = first; i < first + n; ++i) {
+    const tn__step *step = p->steps[i];
+    const tn_code rc = step->run(step, train, token);
+    if (rc != TN_OK) return tn__node_fail(step->node, rc);
+  }
+  return TN_OK;
+}

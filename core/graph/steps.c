@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * steps.c: the nodes of a program in the order of execution, as steps. A sum
+ * of many becomes sums of two, whose terms can be added where they are
+ * computed.
+ */
+#include <string.h>
+
+#include "program.h"
+
+/* --------------------------------------------------------------- one step */
+
+static tn__step *step_make(tn_program *p, const tn__node *node, uint32_t kind,
+                           uint32_t n_in, uint32_t n_out) {
+  tn__step *step = tn__arena_alloc(&p->arena, sizeof *step);
+  if (!step) return NULL;
+  step->program = p;
+  step->node = node;
+  step->kind = kind;
+  step->n_in = n_in;
+  step->n_out = n_out;
+  step->in = tn__arena_alloc(&p->arena, (n_in + 1u) * sizeof *step->in);
+  step->out = tn__arena_alloc(&p->arena, (n_out + 1u) * sizeof *step->out);
+  return p->arena.failed ? NULL : step;
+}
+
+static void step_enter(tn_program *p, tn__step *step) {
+  step->id = p->n_steps;
+  p->steps[p->n_steps++] = step;
+  for (uint32_t i = 0; i < step->n_out; ++i)
+    p->values[step->out[i]].step = step->id;
+  for (uint32_t i = 0; i < step->n_in; ++i) {
+    if (step->in[i] == TN_NONE) continue;
+    if (!step->shape_only || !step->shape_only[i])
+      ++p->values[step->in[i]].n_uses;
+  }
+}
+
+static uint32_t entry_of(const tn_program *p, tn_entry entry) {
+  return tn__entry_is_none(entry) ? TN_NONE : tn__entry_id(p->graph, entry);
+}
+
+static bool reads_shapes(const tn__node *node) {
+  if (node->kind == TN__NODE_ZERO || node->kind == TN__NODE_ONE) return true;
+  for (uint32_t i = 0; node->in_flags && i < node->n_in; ++i)
+    if (node->in_flags[i] & TN_IN_METADATA) return true;
+  return false;
+}
+
+static void mark_shapes(tn_program *p, tn__step *step) {
+  const tn__node *node = step->node;
+  if (!reads_shapes(node)) return;
+  step->shape_only =
+      tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *step->shape_only);
+  for (uint32_t i = 0; step->shape_only && i < node->n_in; ++i)
+    step->shape_only[i] =
+        !node->in_flags || (node->in_flags[i] & TN_IN_METADATA) != 0;
+}
+
+static uint32_t kind_of(const tn__node *node) {
+  switch (node->kind) {
+    case TN__NODE_CALL:
+    case TN__NODE_BACKWARD:
+      return TN__STEP_CALL;
+    case TN__NODE_LOOP:
+      return TN__STEP_LOOP;
+    case TN__NODE_COPY:
+      return TN__STEP_COPY;
+    default:
+      return TN__STEP_FILL;
+  }
+}
+
+static tn_code memory_fail(const tn_program *p) {
+  return tn__fail_memory(p->n_values * sizeof(tn__value),
+                         "the steps of a program");
+}
+
+static tn_code plain_add(tn_program *p, const tn__node *node) {
+  const uint32_t n_in = node->n_in + node->n_aux;
+  tn__step *step = step_make(p, node, kind_of(node), n_in, node->n_out);
+  if (!step) return memory_fail(p);
+  for (uint32_t i = 0; i < n_in; ++i) step->in[i] = entry_of(p, node->in[i]);
+  for (uint32_t i = 0; i < node->n_out; ++i) step->out[i] = node->first + i;
+  mark_shapes(p, step);
+  if (p->arena.failed) return memory_fail(p);
+  step_enter(p, step);
+  return TN_OK;
+}
+
+/* a + b, then that + c, ...; the last is the node's own entry. */
+static tn_code sum_add(tn_program *p, const tn__node *node) {
+  uint32_t sum = entry_of(p, node->in[0]);
+  for (uint32_t i = 1; i < node->n_in; ++i) {
+    tn__step *step = step_make(p, node, TN__STEP_ADD, 2, 1);
+    if (!step) return memory_fail(p);
+    step->in[0] = sum;
+    step->in[1] = entry_of(p, node->in[i]);
+    sum = i + 1 == node->n_in ? node->first : p->n_values++;
+    step->out[0] = sum;
+    step_enter(p, step);
+  }
+  return TN_OK;
+}
+
+/* -------------------------------------------------------------------- all */
+
+/* Entries behind those of the graph, and steps: one less than a sum has terms.
+ */
+static uint32_t n_partial(const tn_graph *graph, const tn__order *order) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < order->n; ++i) {
+    const tn__node *node = tn__node_at(graph, order->ids[i]);
+    if (node->kind == TN__NODE_SUM && node->n_in > 2) n += node->n_in - 2;
+  }
+  return n;
+}
+
+static tn_code room(tn_program *p, const tn__order *order) {
+  const uint32_t more = n_partial(p->graph, order);
+  const size_t n_values = (size_t)p->graph->n_entries + more + 1;
+  p->values = tn__arena_alloc(&p->arena, n_values * sizeof *p->values);
+  p->steps = tn__arena_alloc(
+      &p->arena, ((size_t)order->n + more + 1) * sizeof(tn__step *));
+  if (p->arena.failed) return memory_fail(p);
+  p->n_values = p->graph->n_entries;
+  for (size_t i = 0; i < n_values; ++i)
+    p->values[i] = (tn__value){.step = TN_NONE, .request = TN_REQ_WRITE};
+  return TN_OK;
+}
+
+static tn_code add_all(tn_program *p, const tn__order *order,
+                       uint32_t n_forward) {
+  for (uint32_t i = 0; i < order->n; ++i) {
+    const tn__node *node = tn__node_at(p->graph, order->ids[i]);
+    if (i == n_forward) p->n_forward = p->n_steps;
+    if (node->kind == TN__NODE_VARIABLE) {
+      p->values[node->first].flags |= TN__ENTRY_EXTERNAL;
+      continue;
+    }
+    TN__TRY(node->kind == TN__NODE_SUM ? sum_add(p, node) : plain_add(p, node));
+  }
+  if (order->n <= n_forward) p->n_forward = p->n_steps;
+  return TN_OK;
+}
+
+/* The heads, then what the backward part is there for. */
+static tn_entry *all_heads(const tn_program *p, const tn_entry *backward,
+                           uint32_t n_backward, uint32_t *n) {
+  tn_entry *list =
+      tn__alloc(p->env, ((size_t)p->n_heads + n_backward + 1) * sizeof *list);
+  if (!list) return NULL;
+  for (*n = 0; *n < p->n_heads; ++*n) list[*n] = p->heads[*n];
+  for (uint32_t i = 0; i < n_backward; ++i)
+    if (!tn__entry_is_none(backward[i])) list[(*n)++] = backward[i];
+  return list;
+}
+
+tn_code tn__steps_make(tn_program *p, const tn_entry *backward,
+                       uint32_t n_backward) {
+  tn__order forward = {0}, order = {0};
+  uint32_t n = 0;
+  tn_entry *list = all_heads(p, backward, n_backward, &n);
+  if (!list) return memory_fail(p);
+  tn_code rc = tn__order_make(p->graph, p->heads, p->n_heads, &forward);
+  if (rc == TN_OK) rc = tn__order_make(p->graph, list, n, &order);
+  if (rc == TN_OK) rc = room(p, &order);
+  if (rc == TN_OK) rc = add_all(p, &order, forward.n);
+  tn__free(p->env, forward.ids);
+  tn__free(p->env, order.ids);
+  tn__free(p->env, list);
+  return rc;
+}
