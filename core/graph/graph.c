@@ -32,18 +32,20 @@ static void node_drop(const tn_graph *graph, tn__node *node) {
   tn__graph_release(node->inner);
 }
 
-static void forget_facts(tn_graph *graph) {
+void tn__graph_forget(tn_graph *graph) {
   tn__free(graph->env, graph->sigs);
   tn__free(graph->env, graph->from);
   graph->sigs = NULL;
   graph->from = NULL;
-  graph->facts = 0;
+  graph->n_sigs = 0;
+  graph->facts &= ~(uint32_t)TN__FACT_SHAPES;
 }
 
 void tn__graph_truncate(tn_graph *graph, uint32_t n) {
   if (tn__n_nodes(graph) <= n) return;
   graph->facts &= ~(uint32_t)TN__FACT_LISTS;
   graph->n_entries = tn__node_at(graph, n)->first;
+  if (graph->n_sigs > graph->n_entries) graph->n_sigs = graph->n_entries;
   while (tn__n_nodes(graph) > n) {
     tn__node *node = tn__node_at(graph, tn__n_nodes(graph) - 1);
     tn__map_remove(&graph->names, node->name);
@@ -57,7 +59,7 @@ void tn__graph_release(tn_graph *graph) {
   const tn__env *env = graph->env;
   tn__graph_truncate(graph, 0);
   while (graph->scopes.n > 0) (void)tn__scope_pop(graph);
-  forget_facts(graph);
+  tn__graph_forget(graph);
   tn__map_deinit(env, &graph->names);
   tn__map_deinit(env, &graph->stems);
   tn__vec_deinit(env, &graph->nodes);

@@ -11,7 +11,7 @@
  *        order.c     which nodes some entries need, depth first
  *        json.c      to and from JSON (json_write.c, json_read.c)
  *        picture.c   text, Graphviz, SVG
- *        infer.c     pass: shapes and dtypes to a fixed point
+ *        infer*.c    pass: shapes and dtypes to a fixed point (facts.h)
  *        gradient.c  pass: reverse accumulation; rule.c one node's gradient
  *        place.c     pass: devices, copies between them
  *        flatten.c   pass: embedded graphs become nodes
@@ -112,11 +112,12 @@ struct tn_graph {
   const tn_entry *arguments; /* then states; in the arena */
   uint32_t n_arguments;
   uint32_t n_states;
-  tn_sig *sigs;   /* n_entries, from the environment's allocator; or NULL */
-  uint32_t *from; /* n_entries: the node that first told something of the
-                     entry's shape, TN_NONE if nothing; with `sigs` */
-  tn__vec scopes; /* tn__scope_attrs *, innermost last (attr.c) */
-  char *prefix;   /* or NULL */
+  tn_sig *sigs;    /* n_sigs, from the environment's allocator; or NULL */
+  uint32_t *from;  /* two for each: the node that was the last to tell something
+                      of the entry's shape, and of its dtype; TN_NONE: nobody */
+  uint32_t n_sigs; /* entries that the last inference has seen */
+  tn__vec scopes;  /* tn__scope_attrs *, innermost last (attr.c) */
+  char *prefix;    /* or NULL */
 };
 
 static inline tn__node *tn__node_at(const tn_graph *graph, uint32_t id) {
@@ -262,9 +263,16 @@ tn_code tn__order_make(const tn_graph *graph, const tn_entry *heads,
 /* ----------------------------------------------------------------- infer.c */
 
 /* Pass "infer": fills graph->sigs and graph->from. `known` as tn_graph_infer.
- * Nodes that were known are not asked again when only nodes were added. */
+ */
 tn_code tn__graph_infer(tn_graph *graph, const tn_known *known, size_t n);
-/* The same from signatures of entries, for passes that made them. */
+/* Goes on from what the last inference found out, after nodes were added; the
+ * others are not asked again, unless something new is told of what they touch.
+ */
+tn_code tn__graph_infer_more(tn_graph *graph);
+tn_code tn__graph_sig(const tn_graph *graph, tn_entry entry, tn_sig *out);
+/* Gives up what inferences found out. */
+void tn__graph_forget(tn_graph *graph);
+/* Of an entry that the last inference has seen. */
 static inline const tn_sig *tn__sig(const tn_graph *graph, tn_entry entry) {
   return &graph->sigs[tn__entry_id(graph, entry)];
 }

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * infer_inner.c: nodes that have a graph of their own. What is known outside is
+ * told inside, the inner graph comes to its fixed point, and what it found out
+ * is told outside. In a loop, sequences and what is collected have one more
+ * axis outside, the first, which is the same for all of them.
+ */
+#include "facts.h"
+
+#include <string.h>
+
+/* An entry outside, and the one that it is inside. */
+typedef struct pair {
+  tn_entry outer;
+  tn_entry inner;
+  bool stacked; /* outside it has one more axis */
+} pair;
+
+typedef struct inner {
+  tn__facts *outside;
+  tn__facts inside;
+  const tn__node *node;
+  const tn_entry *inputs; /* of the inner graph */
+  pair *pairs;
+  uint32_t n;
+  int64_t length; /* of the first axis of a loop; -1: not known yet */
+} inner;
+
+/* ------------------------------------------------------------------- pairs */
+
+static void pair_add(inner *x, tn_entry outer, tn_entry in, bool stacked) {
+  if (!tn__entry_is_none(outer)) x->pairs[x->n++] = (pair){outer, in, stacked};
+}
+
+static bool is_listed(const uint32_t *list, uint32_t n, uint32_t i) {
+  while (n > 0)
+    if (list[--n] == i) return true;
+  return false;
+}
+
+static void pair_inputs(inner *x) {
+  const tn__node *node = x->node;
+  const tn__loop *loop = node->loop;
+  for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
+    pair_add(x, node->in[i], x->inputs[i],
+             loop && is_listed(loop->sequences, loop->n_sequences, i));
+}
+
+/* Outputs of a loop: the last states, what is collected, then what each state
+ * was before every step. */
+static void pair_outputs(inner *x) {
+  const tn__node *node = x->node;
+  const tn_graph *graph = node->inner;
+  const uint32_t n_heads = (uint32_t)graph->n_heads;
+  for (uint32_t i = 0; i < node->n_out; ++i) {
+    const tn_entry outer = {node->id, i};
+    if (i < n_heads)
+      pair_add(x, outer, graph->heads[i],
+               node->loop && i >= node->loop->n_states);
+    else
+      pair_add(x, outer, x->inputs[node->loop->states[i - n_heads]], true);
+  }
+}
+
+/* ---------------------------------------------------------------- one axis */
+
+static tn_code no_axis(const inner *x, const pair *p) {
+  char name[TN__ENTRY_TEXT];
+  return tn__fail(TN_SHAPE,
+                  "`%s` is a single number, but a loop goes along the first "
+                  "axis of its sequences",
+                  tn__entry_text(x->outside->graph, p->outer, name));
+}
+
+static tn_code too_many(const inner *x, const pair *p) {
+  char name[TN__ENTRY_TEXT];
+  return tn__fail(TN_SHAPE,
+                  "`%s` of the loop's step has %d dimensions; with one for the "
+                  "loop there would be more than %d",
+                  tn__entry_text(x->inside.graph, p->inner, name), TN_MAX_NDIM,
+                  TN_MAX_NDIM);
+}
+
+static tn_sig element_of(const tn_sig *sig) {
+  tn_sig element = {.dtype = sig->dtype, .ndim = sig->ndim - 1};
+  if (sig->ndim < 0) element.ndim = -1;
+  for (int32_t i = 0; i < element.ndim; ++i)
+    element.shape[i] = sig->shape[i + 1];
+  return element;
+}
+
+static tn_sig stack_of(const tn_sig *sig, int64_t length) {
+  tn_sig stack = {.dtype = sig->dtype, .ndim = sig->ndim};
+  if (sig->ndim < 0) return stack;
+  ++stack.ndim;
+  stack.shape[0] = length;
+  for (int32_t i = 0; i < sig->ndim; ++i) stack.shape[i + 1] = sig->shape[i];
+  return stack;
+}
+
+/* ------------------------------------------------------------------- rounds */
+
+static tn_code tell_inside(inner *x) {
+  for (uint32_t i = 0; i < x->n; ++i) {
+    const pair *p = &x->pairs[i];
+    tn_sig sig = *tn__sig(x->outside->graph, p->outer);
+    if (p->stacked && sig.ndim == 0) return no_axis(x, p);
+    if (p->stacked && sig.ndim > 0 && x->length < 0) x->length = sig.shape[0];
+    if (p->stacked) sig = element_of(&sig);
+    TN__TRY(tn__facts_tell(&x->inside, p->inner, &sig, TN__FROM_OUTSIDE));
+  }
+  return TN_OK;
+}
+
+static tn_code tell_outside(inner *x) {
+  for (uint32_t i = 0; i < x->n; ++i) {
+    const pair *p = &x->pairs[i];
+    tn_sig sig = *tn__sig(x->inside.graph, p->inner);
+    if (p->stacked && sig.ndim == TN_MAX_NDIM) return too_many(x, p);
+    if (p->stacked) sig = stack_of(&sig, x->length);
+    TN__TRY(tn__facts_tell(x->outside, p->outer, &sig, x->node->id));
+  }
+  return TN_OK;
+}
+
+/* A state is after a step what it was before. */
+static tn_code tie_states(inner *x) {
+  const tn__loop *loop = x->node->loop;
+  const tn_entry *heads = x->inside.graph->heads;
+  for (uint32_t k = 0; loop && k < loop->n_states; ++k)
+    TN__TRY(tn__facts_equal(&x->inside, x->inputs[loop->states[k]], heads[k]));
+  return TN_OK;
+}
+
+static tn_code settle(inner *x) {
+  TN__TRY(tell_inside(x));
+  do {
+    TN__TRY(tn__facts_run(&x->inside));
+    x->inside.current = TN_NONE;
+    TN__TRY(tie_states(x));
+  } while (x->inside.n_queued > 0);
+  return tell_outside(x);
+}
+
+tn_code tn__facts_inner(tn__facts *f, const tn__node *node) {
+  const tn__env *env = f->graph->env;
+  const size_t most = (size_t)node->n_in + node->n_aux + node->n_out;
+  uint32_t n_arguments = 0, n_states = 0;
+  inner x = {.outside = f, .node = node, .length = -1};
+  TN__TRY(tn__graph_variables(node->inner, &x.inputs, &n_arguments, &n_states));
+  x.pairs = tn__alloc(env, most * sizeof *x.pairs);
+  tn_code rc = x.pairs ? TN_OK
+                       : tn__fail_memory(most * sizeof *x.pairs,
+                                         "the shapes of a graph in a graph");
+  if (rc == TN_OK) {
+    pair_inputs(&x);
+    pair_outputs(&x);
+    rc = tn__facts_begin(&x.inside, node->inner, NULL, 0);
+    if (rc == TN_OK) rc = settle(&x);
+    tn__facts_close(&x.inside);
+  }
+  tn__free(env, x.pairs);
+  return rc;
+}

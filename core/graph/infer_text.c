@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * infer_text.c: what an inference says when it does not succeed: which shapes
+ * contradict and where each came from, or what nobody has told.
+ */
+#include "facts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------- shapes */
+
+static void say_shape(tn_code code, const tn_sig *sig) {
+  if (sig->ndim < 0) {
+    (void)tn__fail_more(code, "of unknown shape");
+    return;
+  }
+  (void)tn__fail_more(code, "(");
+  for (int32_t i = 0; i < sig->ndim; ++i)
+    if (sig->shape[i] < 0)
+      (void)tn__fail_more(code, "%s?", i == 0 ? "" : ",");
+    else
+      (void)tn__fail_more(code, "%s%lld", i == 0 ? "" : ",",
+                          (long long)sig->shape[i]);
+  (void)tn__fail_more(code, ")");
+}
+
+/* The one of the two that contradicts. */
+static void say_part(tn_code code, const tn_sig *sig) {
+  if (code == TN_DTYPE)
+    (void)tn__fail_more(code, "%s", tn__dtype_name(sig->dtype));
+  else
+    say_shape(code, sig);
+}
+
+static void say_from(const tn_graph *graph, tn_code code, tn_entry entry) {
+  const size_t id = tn__entry_id(graph, entry);
+  const uint32_t from = graph->from[2 * id + (code == TN_DTYPE)];
+  if (from == TN_NONE) return;
+  if (from == TN__FROM_OUTSIDE) {
+    (void)tn__fail_more(code, ", as the graph around it says");
+    return;
+  }
+  const tn__node *node = tn__node_at(graph, from);
+  if (from == entry.node && node->kind == TN__NODE_VARIABLE)
+    (void)tn__fail_more(code, ", as was given");
+  else if (node->kind == TN__NODE_VARIABLE)
+    (void)tn__fail_more(code, ", as was given for `%s`", node->name);
+  else
+    (void)tn__fail_more(code, ", %s node `%s`%s%s%s",
+                        from == entry.node ? "as made by" : "by", node->name,
+                        node->op ? " (" : "", node->op ? node->op->name : "",
+                        node->op ? ")" : "");
+}
+
+/* "`fc1_output` (5,21), as made by node `fc1` (nn.fully_connected@1)". */
+static void say_entry(const tn_graph *graph, tn_code code, tn_entry entry) {
+  char name[TN__ENTRY_TEXT];
+  (void)tn__fail_more(code, "`%s` ", tn__entry_text(graph, entry, name));
+  say_part(code, tn__sig(graph, entry));
+  say_from(graph, code, entry);
+}
+
+/* ----------------------------------------------------------- contradictions */
+
+bool tn__sig_conflict(const tn_sig *a, const tn_sig *b, tn_code *code) {
+  *code = TN_DTYPE;
+  if (a->dtype != b->dtype && a->dtype != TN_DTYPE_UNKNOWN &&
+      b->dtype != TN_DTYPE_UNKNOWN)
+    return true;
+  *code = TN_SHAPE;
+  if (a->ndim < 0 || b->ndim < 0) return false;
+  if (a->ndim != b->ndim) return true;
+  for (int32_t i = 0; i < a->ndim; ++i)
+    if (a->shape[i] != b->shape[i] && a->shape[i] >= 0 && b->shape[i] >= 0)
+      return true;
+  return false;
+}
+
+tn_code tn__facts_conflict(const tn_graph *graph, tn_entry entry,
+                           tn_entry other, const tn_sig *sig) {
+  tn_code code = TN_SHAPE;
+  (void)tn__sig_conflict(tn__sig(graph, entry), sig, &code);
+  (void)tn__fail(
+      code, "%s contradict: ", code == TN_DTYPE ? "element types" : "shapes");
+  say_entry(graph, code, entry);
+  if (tn__entry_is_none(other)) {
+    (void)tn__fail_more(code, ", cannot be ");
+    say_part(code, sig);
+    return tn__fail_more(code, " as well");
+  }
+  (void)tn__fail_more(code, ", and ");
+  say_entry(graph, code, other);
+  return tn__fail_more(code, ", must be the same");
+}
+
+enum { MOST_OPERANDS = 6 }; /* that one message explains */
+
+static bool is_known(const tn_graph *graph, tn_code code, tn_entry entry) {
+  if (tn__entry_is_none(entry)) return false;
+  const tn_sig *sig = tn__sig(graph, entry);
+  return code == TN_DTYPE ? sig->dtype != TN_DTYPE_UNKNOWN : sig->ndim >= 0;
+}
+
+tn_code tn__facts_call_failed(const tn_graph *graph, const tn__node *node,
+                              tn_code code) {
+  const uint32_t n_read = node->n_in + node->n_aux;
+  int said = 0;
+  (void)tn__node_fail(node, code);
+  if (code != TN_SHAPE && code != TN_DTYPE) return code;
+  for (uint32_t i = 0; i < n_read + node->n_out; ++i) {
+    const bool read = i < n_read;
+    const tn_entry entry =
+        read ? node->in[i] : (tn_entry){node->id, i - n_read};
+    const tn_arg *arg =
+        read ? tn__node_input(node, i) : tn__node_output(node, i - n_read);
+    if (!is_known(graph, code, entry) || said == MOST_OPERANDS) continue;
+    (void)tn__fail_more(code, "%s`%s` is ", said++ == 0 ? "; here " : "; ",
+                        arg->name);
+    say_entry(graph, code, entry);
+  }
+  return code;
+}
+
+/* ----------------------------------------------------------------- missing */
+
+enum { MOST_NAMES = 10 };
+
+/* What is not known, as a list. */
+typedef struct missing {
+  tn__buf text;
+  uint32_t n;
+  char around[TN__ENTRY_TEXT]; /* "block/": the names of the nodes around */
+} missing;
+
+static bool is_dynamic(const tn_graph *graph, tn_entry entry) {
+  const tn_arg *arg =
+      tn__node_output(tn__node_at(graph, entry.node), entry.index);
+  return arg && (arg->flags & TN_ARG_DYNAMIC) != 0;
+}
+
+static void note(missing *m, const tn_graph *graph, tn_entry entry) {
+  char name[TN__ENTRY_TEXT];
+  const tn_sig *sig = tn__sig(graph, entry);
+  if (m->n++ >= MOST_NAMES) return;
+  tn__buf_add(&m->text, "%s`%s%s` ", m->n == 1 ? "" : ", ", m->around,
+              tn__entry_text(graph, entry, name));
+  if (sig->ndim < 0)
+    tn__buf_add(&m->text, "of unknown shape");
+  else
+    tn__buf_shape(&m->text, sig->ndim, sig->shape);
+  if (sig->dtype == TN_DTYPE_UNKNOWN)
+    tn__buf_add(&m->text, "%s type", sig->ndim < 0 ? " and" : " of unknown");
+  if (is_dynamic(graph, entry)) tn__buf_add(&m->text, " until it is computed");
+}
+
+/* Outputs that stand for an input that is not there have no shape. */
+static bool is_used(const tn_graph *graph, const tn__node *node, uint32_t i) {
+  if (node->kind != TN__NODE_BACKWARD) return true;
+  return !tn__entry_is_none(tn__node_at(graph, node->of)->in[i]);
+}
+
+static void note_node(missing *m, const tn_graph *graph, const tn__node *node) {
+  for (uint32_t i = 0; i < node->n_out; ++i) {
+    const tn_entry entry = {node->id, i};
+    if (!tn__sig_complete(tn__sig(graph, entry)) && is_used(graph, node, i))
+      note(m, graph, entry);
+  }
+}
+
+enum { ONLY_VARIABLES = 0, ALL_OTHERS = 1 };
+
+static tn_code note_all(missing *m, const tn_graph *graph, int what);
+
+/* The same of a node's own graph, whose variables others have to tell. */
+static tn_code note_inner(missing *m, const tn__node *node) {
+  const size_t n = strlen(m->around), room = sizeof m->around - n;
+  (void)snprintf(m->around + n, room, "%s/", node->name);
+  const tn_code rc = note_all(m, node->inner, ALL_OTHERS);
+  m->around[n] = '\0';
+  return rc;
+}
+
+static tn_code note_all(missing *m, const tn_graph *graph, int what) {
+  tn__order order;
+  tn_code rc = TN_OK;
+  TN__TRY(tn__order_make(graph, graph->heads, graph->n_heads, &order));
+  for (uint32_t i = 0; rc == TN_OK && i < order.n; ++i) {
+    const tn__node *node = tn__node_at(graph, order.ids[i]);
+    const bool variable = node->kind == TN__NODE_VARIABLE;
+    if (variable != (what == ONLY_VARIABLES)) continue;
+    note_node(m, graph, node);
+    if (node->inner) rc = note_inner(m, node);
+  }
+  tn__free(graph->env, order.ids);
+  return rc;
+}
+
+static tn_code missing_fail(const missing *m) {
+  if (m->text.failed) return tn__fail_memory(m->text.n, "a message");
+  if (m->n == 0) return TN_OK;
+  (void)tn__fail(TN_INCOMPLETE, "not enough is known of %s", m->text.s);
+  if (m->n > MOST_NAMES)
+    (void)tn__fail_more(TN_INCOMPLETE, " and %u more", m->n - MOST_NAMES);
+  return tn__fail_more(TN_INCOMPLETE,
+                       "; state more shapes or types of variables");
+}
+
+tn_code tn__facts_complete(const tn_graph *graph) {
+  missing m = {.n = 0};
+  tn__buf_init(&m.text, graph->env);
+  tn_code rc = note_all(&m, graph, ONLY_VARIABLES);
+  if (rc == TN_OK && m.n == 0) rc = note_all(&m, graph, ALL_OTHERS);
+  if (rc == TN_OK) rc = missing_fail(&m);
+  tn__buf_deinit(&m.text);
+  return rc;
+}

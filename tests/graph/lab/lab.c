@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * lab.c: the simplest kernels, in f64, of the operators that graphs in tests
+ * are made of. What a gradient does not need must not be there.
+ */
+#include <string.h>
+
+#include "plugin.gen.h"
+#include "several.gen.h"
+#include "shapes.gen.h"
+
+static const double *in(const tn_frame *call, uint32_t i) {
+  return (const double *)call->in[i].data;
+}
+
+static double *out(const tn_frame *call, uint32_t i) {
+  return (double *)call->out[i].data;
+}
+
+static int wants(const tn_frame *call, uint32_t i) {
+  return call->req[i] != TN_REQ_NULL;
+}
+
+static int has_values(const tn_frame *call, uint32_t i) {
+  return !(call->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA));
+}
+
+int32_t lab_never(const tn_frame *call) {
+  return TN_FAIL(call, TN_INTERNAL, "this operator is never computed");
+}
+
+/* -------------------------------------------------------------------- keep */
+
+int32_t lab_keep(const tn_frame *call) {
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
+    if (wants(call, 0)) out(call, 0)[i] = in(call, 0)[i] * in(call, 1)[i];
+    if (wants(call, 1)) out(call, 1)[i] = in(call, 1)[i];
+  }
+  return TN_OK;
+}
+
+/* in: gradients of out and slope, x, y, out, slope. */
+int32_t lab_keep_backward(const tn_frame *call) {
+  const int64_t n = tn_tensor_size(&call->in[0]);
+  if (has_values(call, 1) || has_values(call, 3) || has_values(call, 4) ||
+      has_values(call, 2) != wants(call, 1) ||
+      has_values(call, 5) != wants(call, 0))
+    return TN_FAIL(call, TN_INTERNAL, "the needs were not respected");
+  for (int64_t i = 0; i < n; ++i) {
+    if (wants(call, 0)) out(call, 0)[i] = in(call, 0)[i] * in(call, 5)[i];
+    if (wants(call, 1)) out(call, 1)[i] = in(call, 0)[i] * in(call, 2)[i];
+  }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- total */
+
+int32_t lab_total(const tn_frame *call) {
+  for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i) {
+    double sum = 0;
+    for (uint32_t k = 0; k < call->n_in; ++k) sum += in(call, k)[i];
+    out(call, 0)[i] = sum;
+  }
+  return TN_OK;
+}
+
+int32_t lab_total_backward(const tn_frame *call) {
+  for (uint32_t k = 0; k < call->n_out; ++k)
+    for (int64_t i = 0; wants(call, k) && i < tn_tensor_size(&call->out[k]);
+         ++i)
+      out(call, k)[i] = in(call, 0)[i];
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- track */
+
+int32_t lab_track(const tn_frame *call) {
+  double *sum = (double *)call->aux[0].data;
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
+    sum[i] += in(call, 0)[i];
+    if (wants(call, 0)) out(call, 0)[i] = in(call, 0)[i];
+  }
+  return TN_OK;
+}
+
+int32_t lab_track_backward(const tn_frame *call) {
+  for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i)
+    out(call, 0)[i] = in(call, 0)[i];
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- dense */
+
+/* sum over t of a[i, t] * b[t, j], by strides. */
+typedef struct product {
+  const double *a, *b;
+  int64_t a_row, a_step, b_step, b_column;
+  int64_t rows, columns, depth;
+} product;
+
+static void multiply(double *to, const product *p) {
+  for (int64_t i = 0; i < p->rows; ++i)
+    for (int64_t j = 0; j < p->columns; ++j) {
+      double sum = 0;
+      for (int64_t t = 0; t < p->depth; ++t)
+        sum += p->a[i * p->a_row + t * p->a_step] *
+               p->b[t * p->b_step + j * p->b_column];
+      to[i * p->columns + j] = sum;
+    }
+}
+
+int32_t lab_dense(const tn_frame *call) {
+  const int64_t n = call->in[0].shape[0], c = call->in[0].shape[1];
+  const int64_t m = call->in[1].shape[0];
+  multiply(out(call, 0),
+           &(product){in(call, 0), in(call, 1), c, 1, 1, c, n, m, c});
+  for (int64_t i = 0; has_values(call, 2) && i < n * m; ++i)
+    out(call, 0)[i] += in(call, 2)[i % m];
+  return TN_OK;
+}
+
+/* in: gradient of out, data, weight, bias, out. */
+int32_t lab_dense_backward(const tn_frame *call) {
+  const int64_t n = call->in[0].shape[0], m = call->in[0].shape[1];
+  const double *g = in(call, 0);
+  if (has_values(call, 1) != wants(call, 1) ||
+      has_values(call, 2) != wants(call, 0) || has_values(call, 3))
+    return TN_FAIL(call, TN_INTERNAL, "the needs were not respected");
+  if (wants(call, 0)) {
+    const int64_t c = call->out[0].shape[1];
+    multiply(out(call, 0), &(product){g, in(call, 2), m, 1, c, 1, n, c, m});
+  }
+  if (wants(call, 1)) {
+    const int64_t c = call->out[1].shape[1];
+    multiply(out(call, 1), &(product){g, in(call, 1), 1, m, c, 1, m, c, n});
+  }
+  for (int64_t j = 0; wants(call, 2) && j < m; ++j) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += g[i * m + j];
+    out(call, 2)[j] = sum;
+  }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ slices */
+
+/* Copies between the whole and its parts, whichever way. */
+static void slices_copy(double *to, const double *from, int64_t rows,
+                        int64_t each, int64_t to_step, int64_t from_step) {
+  for (int64_t i = 0; i < rows; ++i)
+    memcpy(to + i * to_step, from + i * from_step, (size_t)each * sizeof *to);
+}
+
+int32_t lab_slices(const tn_frame *call) {
+  const int64_t rows = call->in[0].shape[0], parts = call->n_out;
+  if (tn_tensor_size(&call->in[0]) == 0) return TN_OK;
+  const int64_t each = tn_tensor_size(&call->in[0]) / rows / parts;
+  for (uint32_t k = 0; k < call->n_out; ++k)
+    if (wants(call, k))
+      slices_copy(out(call, k), in(call, 0) + (int64_t)k * each, rows, each,
+                  each, each * parts);
+  return TN_OK;
+}
+
+/* in: gradients of the parts, data, the parts. */
+int32_t lab_slices_backward(const tn_frame *call) {
+  const uint32_t parts = (call->n_in - 1) / 2;
+  const int64_t rows = call->out[0].shape[0];
+  if (tn_tensor_size(&call->out[0]) == 0) return TN_OK;
+  const int64_t each = tn_tensor_size(&call->out[0]) / rows / parts;
+  for (uint32_t k = 0; k < parts; ++k)
+    slices_copy(out(call, 0) + (int64_t)k * each, in(call, k), rows, each,
+                each * parts, each);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ concat */
+
+/* The second dimension of all that is joined: of the parts, if they are all
+ * known; -1 otherwise. */
+static int64_t concat_sum(const tn_frame *call) {
+  int64_t sum = 0;
+  for (uint32_t k = 0; k < call->n_in; ++k) {
+    if (call->in[k].ndim < 2 || call->in[k].shape[1] < 0) return -1;
+    sum += call->in[k].shape[1];
+  }
+  return sum;
+}
+
+static int32_t concat_tell(const tn_frame *call, const int64_t *like,
+                           int32_t ndim) {
+  int64_t shape[TN_MAX_NDIM];
+  memcpy(shape, like, (size_t)ndim * sizeof *shape);
+  shape[1] = -1;
+  for (uint32_t k = 0; k < call->n_in; ++k) {
+    const int32_t code =
+        call->host->set_shape(call, TN_OPERAND_IN, k, ndim, shape);
+    if (code != TN_OK) return code;
+  }
+  shape[1] = concat_sum(call);
+  return call->host->set_shape(call, TN_OPERAND_OUT, 0, ndim, shape);
+}
+
+/* All but the second dimension are those of every part. */
+int32_t lab_concat_infer(const tn_frame *call) {
+  for (uint32_t k = 0; k < call->n_in; ++k) {
+    const tn_tensor *t = &call->in[k];
+    if (t->ndim < 2) continue;
+    const int32_t code = concat_tell(call, t->shape, t->ndim);
+    if (code != TN_OK) return code;
+  }
+  const tn_tensor *t = &call->out[0];
+  return t->ndim < 2 ? TN_OK : concat_tell(call, t->shape, t->ndim);
+}

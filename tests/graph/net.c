@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * net.c: see net.h.
+ */
+#include "net.h"
+
+#include <stdio.h>
+
+void net_open(void) {
+  world_open();
+  OK(tn__plugin_load(w.registry, LAB_FILE));
+}
+
+tn_graph *net_new(void) {
+  tn_graph *g = NULL;
+  OK(tn__graph_create(&w.caller, &g));
+  return g;
+}
+
+tn_entry var(tn_graph *g, const char *name) {
+  tn_entry entry;
+  OK(tn__graph_variable(g, name, NULL, &entry));
+  return entry;
+}
+
+tn_entry typed(tn_graph *g, const char *name, tn_sig known) {
+  tn_entry entry;
+  OK(tn__graph_variable(g, name, &known, &entry));
+  return entry;
+}
+
+tn_entry op_n(tn_graph *g, const char *op, const char *params, const char *name,
+              size_t n, const tn_entry *in) {
+  char full[64];
+  tn_entry out;
+  (void)snprintf(full, sizeof full, "lab.%s", op);
+  const tn_graph_node node = {.struct_size = sizeof node,
+                              .n_in = (uint32_t)n,
+                              .op = full,
+                              .params = params,
+                              .name = name,
+                              .in = in};
+  OK(tn__graph_call(g, &node, &out));
+  return out;
+}
+
+tn_entry output(tn_entry first, uint32_t index) {
+  return (tn_entry){first.node, index};
+}
+
+tn_sig sig_of(tn_dtype dtype, size_t ndim, const int64_t *shape) {
+  tn_sig sig = {.dtype = dtype, .ndim = (int32_t)ndim};
+  for (size_t i = 0; i < ndim; ++i) sig.shape[i] = shape[i];
+  return sig;
+}
+
+void is_sig(const tn_graph *g, tn_entry entry, tn_sig want) {
+  char name[TN__ENTRY_TEXT];
+  tn_sig have;
+  OK(tn__graph_sig(g, entry, &have));
+  tn__entry_text(g, entry, name);
+  cr_assert_eq(have.dtype, want.dtype, "%s is %s", name,
+               tn__dtype_name(have.dtype));
+  cr_assert_eq(have.ndim, want.ndim, "%s has rank %d", name, have.ndim);
+  for (int32_t i = 0; i < want.ndim; ++i)
+    cr_assert_eq(have.shape[i], want.shape[i], "dimension %d of %s is %lld", i,
+                 name, (long long)have.shape[i]);
+}

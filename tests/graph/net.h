@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * net.h: short ways to make graphs of the operators of `lab`, and to look at
+ * them. Everything that must succeed is asserted.
+ */
+#ifndef TESTS_GRAPH_NET_H_
+#define TESTS_GRAPH_NET_H_
+
+#include <criterion/criterion.h>
+
+#include "fixture.h"
+#include "graph.h"
+
+#define OK(call) cr_assert_eq((call), TN_OK, "%s: %s", #call, tn_error_text())
+/* Fails with this code, and the text contains each of the parts. */
+#define FAILS(call, code, ...)                                               \
+  do {                                                                       \
+    const tn_code got = (call);                                              \
+    cr_assert_eq(got, (code), "%s: %s", tn_code_name(got), tn_error_text()); \
+    EXPECT_TEXT(__VA_ARGS__);                                                \
+  } while (0)
+
+void net_open(void); /* world_open, with the plugin `lab` */
+
+tn_graph *net_new(void);
+tn_entry var(tn_graph *g, const char *name); /* nothing is known of it */
+tn_entry typed(tn_graph *g, const char *name, tn_sig known);
+/* A call of "lab.<op>"; `name` and `params` may be NULL. Its first output. */
+tn_entry op_n(tn_graph *g, const char *op, const char *params, const char *name,
+              size_t n, const tn_entry *in);
+#define OP(g, op, params, name, ...)                         \
+  op_n((g), (op), (params), (name),                          \
+       sizeof((tn_entry[]){__VA_ARGS__}) / sizeof(tn_entry), \
+       (const tn_entry[]){__VA_ARGS__})
+tn_entry output(tn_entry first, uint32_t index);
+#define HEADS(g, ...)                       \
+  OK(tn__graph_heads_set(                   \
+      (g), (const tn_entry[]){__VA_ARGS__}, \
+      sizeof((tn_entry[]){__VA_ARGS__}) / sizeof(tn_entry)))
+
+/* Signatures; -1 is an unknown dimension. */
+tn_sig sig_of(tn_dtype dtype, size_t ndim, const int64_t *shape);
+#define SIG(dtype, ...)                                               \
+  sig_of((dtype), sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), \
+         (const int64_t[]){__VA_ARGS__})
+#define F64(...) SIG(TN_F64, __VA_ARGS__)
+#define F32(...) SIG(TN_F32, __VA_ARGS__)
+#define UNTYPED(...) SIG(TN_DTYPE_UNKNOWN, __VA_ARGS__)
+#define SCALAR(dtype) sig_of((dtype), 0, NULL)
+
+/* Asserts what the last inference found out. */
+void is_sig(const tn_graph *g, tn_entry entry, tn_sig want);
+
+#endif /* TESTS_GRAPH_NET_H_ */
