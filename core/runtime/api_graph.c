@@ -73,7 +73,6 @@ static tn_code keys_check(const char *const *keys, size_t n,
 tn_code tn_graph_call(tn_graph *graph, const tn_graph_node *node,
                       tn_entry *out) {
   TN__WANT(out);
-  *out = TN_ENTRY_NONE;
   TN__WANT(graph);
   TN__WANT(node);
   TN__TRY(size_check(node->struct_size, sizeof *node, "tn_graph_node"));
@@ -88,7 +87,6 @@ tn_code tn_graph_call(tn_graph *graph, const tn_graph_node *node,
 tn_code tn_graph_embed(tn_graph *graph, const tn_embedding *what,
                        tn_entry *out) {
   TN__WANT(out);
-  *out = TN_ENTRY_NONE;
   TN__WANT(graph);
   TN__WANT(what);
   TN__TRY(size_check(what->struct_size, sizeof *what, "tn_embedding"));
@@ -102,7 +100,6 @@ tn_code tn_graph_embed(tn_graph *graph, const tn_embedding *what,
 
 tn_code tn_graph_loop(tn_graph *graph, const tn_loop *what, tn_entry *out) {
   TN__WANT(out);
-  *out = TN_ENTRY_NONE;
   TN__WANT(graph);
   TN__WANT(what);
   TN__TRY(size_check(what->struct_size, sizeof *what, "tn_loop"));
