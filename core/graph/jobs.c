@@ -88,6 +88,18 @@ static tn_code use_call(building *b, const tn__step *step) {
   return TN_OK;
 }
 
+/* A loop uses what its step uses, beside arrays of its own. */
+static tn_code use_loop(building *b, const tn__step *step) {
+  const tn_program *inner = tn__iteration_program(step);
+  TN__TRY(use_plain(b, step));
+  for (uint32_t i = 0; i < inner->n_steps; ++i)
+    if (inner->steps[i]->kind == TN__STEP_CALL)
+      TN__TRY(use_call(b, inner->steps[i]));
+    else if (inner->steps[i]->kind == TN__STEP_LOOP)
+      TN__TRY(use_loop(b, inner->steps[i]));
+  return TN_OK;
+}
+
 /* ------------------------------------------------------------------- memory */
 
 static tn_code part_put(building *b, size_t at, part what) {
@@ -153,7 +165,12 @@ static tn_code take_outputs(building *b, const tn__step *step) {
 
 static tn_code step_uses(building *b, const tn__step *step) {
   if (step->kind == TN__STEP_NOTHING) return TN_OK;
-  TN__TRY(step->kind == TN__STEP_CALL ? use_call(b, step) : use_plain(b, step));
+  if (step->kind == TN__STEP_CALL)
+    TN__TRY(use_call(b, step));
+  else if (step->kind == TN__STEP_LOOP)
+    TN__TRY(use_loop(b, step));
+  else
+    TN__TRY(use_plain(b, step));
   return take_outputs(b, step);
 }
 

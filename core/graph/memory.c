@@ -243,6 +243,7 @@ static bool is_moved(const tn_program *p, const tn__step *step) {
 static tn_code step_settle(tn_program *p, tn__step *step) {
   if (p->plan.skipped[step->id]) step->kind = TN__STEP_NOTHING;
   if (step->kind == TN__STEP_FUSED) return tn__fused_place(step);
+  if (step->kind == TN__STEP_LOOP) return tn__iteration_make(step);
   if (step->kind != TN__STEP_CALL) return TN_OK;
   for (uint32_t train = 0; train < 2; ++train) {
     if (!step->call[train]) continue;

@@ -57,6 +57,7 @@ static void arrays_release(tn_program *p) {
 static void step_end(tn__step *step) {
   for (uint32_t k = 0; k < step->n_parts; ++k) step_end(step->parts[k]);
   tn__fused_free(step);
+  tn__iteration_free(step);
   tn__planned_release(step->call[0]);
   tn__planned_release(step->call[1]);
 }
@@ -83,10 +84,11 @@ const tn__env *tn__program_env(const tn_program *p) {
 
 /* --------------------------------------------------------------------- runs */
 
-/* Calls for a kind of run that was not asked for until now. */
-static tn_code calls_complete(tn_program *p, uint32_t train) {
+tn_code tn__calls_complete(tn_program *p, uint32_t train) {
   for (uint32_t i = 0; i < p->n_forward; ++i) {
     tn__step *step = p->steps[i];
+    if (step->kind == TN__STEP_LOOP)
+      TN__TRY(tn__iteration_complete(step, train));
     if (step->kind != TN__STEP_CALL || step->call[train]) continue;
     TN__TRY(tn__step_plan(step, train));
     TN__TRY(tn__step_place(step, train));
@@ -102,7 +104,7 @@ tn_code tn__program_forward(tn_program *p, uint32_t flags) {
   const uint32_t train = (flags & TN_CALL_TRAIN) != 0;
   tn__sequence *sequence = &p->forward[train];
   if (!sequence->schedule) {
-    TN__TRY(calls_complete(p, train));
+    TN__TRY(tn__calls_complete(p, train));
     TN__TRY(tn__sequence_make(p, sequence, 0, p->n_forward, train));
   }
   written(&p->seen[0]);
@@ -135,8 +137,12 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
   for (uint32_t i = 0; i < p->n_heads; ++i)
     TN__TRY(weight_give(p, i, i < n ? weights[i] : NULL));
   if (n_backward == 0) return TN_OK;
-  if (!p->backward.schedule)
+  if (!p->backward.schedule) {
+    for (uint32_t i = p->n_forward; i < p->n_steps; ++i)
+      if (p->steps[i]->kind == TN__STEP_LOOP)
+        TN__TRY(tn__iteration_complete(p->steps[i], 1));
     TN__TRY(tn__sequence_make(p, &p->backward, p->n_forward, n_backward, 1));
+  }
   written(&p->seen[1]);
   return tn__schedule_push(p->backward.schedule);
 }

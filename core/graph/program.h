@@ -11,7 +11,8 @@
  *   choose.c   a kernel for each step, before there is memory
  *   fuse.c     runs of steps that become one
  *   memory.c   the planner's net of steps and entries; its answer: memory
- *   run.c      what steps do
+ *   run.c      what steps do; iteration.c the steps of a loop, tiles.c those
+ *              of a fused step
  *   jobs.c     steps as jobs of one schedule of the engine
  *   program.c  life, runs, questions
  */
@@ -150,6 +151,17 @@ tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
 /* Makes a schedule of `n` steps. */
 tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
                           uint32_t n, uint32_t train);
+
+/* Calls for a kind of run that was not asked for until now. */
+tn_code tn__calls_complete(tn_program *p, uint32_t train);
+
+/* iteration.c: a loop, when the program around it has its memory. */
+tn_code tn__iteration_make(tn__step *step);
+tn_code tn__iteration_complete(tn__step *step, uint32_t train);
+tn_code tn__iteration_run(const tn__step *step, uint32_t train,
+                          tn__token *token);
+const tn_program *tn__iteration_program(const tn__step *step);
+void tn__iteration_free(tn__step *step);
 
 void tn__program_hold(tn_program *p);
 void tn__program_unhold(tn_program *p);

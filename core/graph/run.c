@@ -87,10 +87,10 @@ static tn_code run_nothing(const tn__step *step, uint32_t train,
 
 void tn__step_ready(tn__step *step) {
   static tn_code (*const runs[])(const tn__step *, uint32_t, tn__token *) = {
-      [TN__STEP_CALL] = run_call,       [TN__STEP_ADD] = run_add,
-      [TN__STEP_FILL] = run_fill,       [TN__STEP_COPY] = run_copy,
-      [TN__STEP_FUSED] = tn__fused_run, [TN__STEP_NOTHING] = run_nothing,
-      [TN__STEP_LOOP] = run_nothing};
+      [TN__STEP_CALL] = run_call,         [TN__STEP_ADD] = run_add,
+      [TN__STEP_FILL] = run_fill,         [TN__STEP_COPY] = run_copy,
+      [TN__STEP_FUSED] = tn__fused_run,   [TN__STEP_NOTHING] = run_nothing,
+      [TN__STEP_LOOP] = tn__iteration_run};
   step->run = runs[step->kind];
 }
 

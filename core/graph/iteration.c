@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * iteration.c: a step that is a loop. Its step graph is a program of its own,
+ * which runs on the thread of the step, once for each element of the sequences.
+ * Elements, states and results are copied in and out; constants and states of
+ * operators are the arrays of the program around it.
+ */
+#include <string.h>
+
+#include "program.h"
+
+struct tn__iteration {
+  tn_program *program;
+  uint32_t n_in;
+  uint8_t *role;     /* of each input: tn__role */
+  tn_array **inside; /* arrays of the step's arguments, borrowed */
+};
+
+enum { ROLE_CONSTANT = 0, ROLE_SEQUENCE = 1, ROLE_STATE = 2 }; /* tn__role */
+
+/* -------------------------------------------------------------------- make */
+
+static void roles_set(const tn__node *node, struct tn__iteration *it) {
+  for (uint32_t i = 0; i < node->loop->n_sequences; ++i)
+    it->role[node->loop->sequences[i]] = ROLE_SEQUENCE;
+  for (uint32_t i = 0; i < node->loop->n_states; ++i)
+    it->role[node->loop->states[i]] = ROLE_STATE;
+}
+
+static tn_sig sig_of(const tn_array *array, bool element) {
+  const tn_tensor *t = &array->tensor;
+  tn_sig sig = tn__sig_unknown();
+  sig.dtype = t->dtype;
+  sig.ndim = t->ndim - (element ? 1 : 0);
+  memcpy(sig.shape, t->shape + (element ? 1 : 0),
+         (size_t)sig.ndim * sizeof *t->shape);
+  return sig;
+}
+
+static const char *inside_name(const tn__node *node, const tn_entry *inside,
+                               uint32_t i) {
+  return tn__node_at(node->inner, inside[i].node)->name;
+}
+
+/* New states are arrays of their own, even where the step hands an argument on:
+ * it is overwritten while others are still to be read. */
+static tn_code states_make(const tn__step *step, tn_array **outputs) {
+  const tn__loop *loop = step->node->loop;
+  for (uint32_t i = 0; i < loop->n_states; ++i) {
+    const tn_tensor *t =
+        &tn__value_array(step->program, step->in[loop->states[i]])->tensor;
+    const tn_spec spec = {t->dtype, t->ndim, t->shape};
+    TN__TRY(tn__array_create_on(step->program->device, &spec, &outputs[i]));
+  }
+  return TN_OK;
+}
+
+static tn_code program_bind(tn__step *step, struct tn__iteration *it,
+                            const tn_argument *arguments) {
+  const tn__loop *loop = step->node->loop;
+  const size_t n = loop->n_states + 1u;
+  tn_array **outputs = tn__zalloc(step->program->env, n * sizeof *outputs);
+  if (!outputs) return tn__fail_memory(n * sizeof *outputs, "a loop");
+  tn_code rc = states_make(step, outputs);
+  const tn_bind how = {.struct_size = sizeof how,
+                       .arguments = arguments,
+                       .n_arguments = it->n_in,
+                       .outputs = outputs,
+                       .n_outputs = loop->n_states,
+                       .flags = step->program->flags};
+  if (rc == TN_OK) rc = tn__program_bind(step->node->inner, &how, &it->program);
+  for (uint32_t i = 0; i < loop->n_states; ++i) tn__array_release(outputs[i]);
+  tn__free(step->program->env, outputs);
+  return rc;
+}
+
+/* What the step program is bound with: constants as they are. */
+static tn_code program_make(tn__step *step, struct tn__iteration *it,
+                            const tn_entry *inside, tn_argument *arguments) {
+  const tn__node *node = step->node;
+  for (uint32_t i = 0; i < it->n_in; ++i) {
+    tn_array *array = tn__value_array(step->program, step->in[i]);
+    const uint8_t role = i < node->n_in ? it->role[i] : ROLE_CONSTANT;
+    arguments[i] = (tn_argument){.name = inside_name(node, inside, i),
+                                 .array = role == ROLE_CONSTANT ? array : NULL,
+                                 .known = sig_of(array, role == ROLE_SEQUENCE)};
+  }
+  TN__TRY(program_bind(step, it, arguments));
+  for (uint32_t i = 0; i < it->n_in; ++i) {
+    const uint32_t what =
+        i < node->n_in ? TN_PROGRAM_ARGUMENT : TN_PROGRAM_AUXILIARY;
+    tn_array *array = NULL;
+    TN__TRY(tn__program_array(it->program, what, inside_name(node, inside, i),
+                              &array));
+    TN__TRY(tn__array_materialise_zeros(array));
+    it->inside[i] = array;
+  }
+  return TN_OK;
+}
+
+tn_code tn__iteration_make(tn__step *step) {
+  tn_program *p = step->program;
+  const tn__node *node = step->node;
+  const tn_entry *inside = NULL;
+  uint32_t n_in = 0, n_aux = 0;
+  TN__TRY(tn__graph_variables(node->inner, &inside, &n_in, &n_aux));
+  struct tn__iteration *it = tn__arena_alloc(&p->arena, sizeof *it);
+  const size_t n = (size_t)n_in + n_aux + 1;
+  tn_argument *arguments = tn__zalloc(p->env, n * sizeof *arguments);
+  if (it) {
+    it->n_in = n_in + n_aux;
+    it->role = tn__arena_alloc(&p->arena, n);
+    it->inside = tn__arena_alloc(&p->arena, n * sizeof *it->inside);
+  }
+  tn_code rc = TN_OK;
+  if (p->arena.failed || !arguments)
+    rc = tn__fail_memory(n * sizeof *arguments, "a loop");
+  if (rc == TN_OK) {
+    roles_set(node, it);
+    rc = program_make(step, it, inside, arguments);
+    step->loop = it;
+  }
+  tn__free(p->env, arguments);
+  return rc == TN_OK ? rc : tn__node_fail(node, rc);
+}
+
+void tn__iteration_free(tn__step *step) {
+  if (step->loop) tn__program_release(step->loop->program);
+}
+
+tn_code tn__iteration_complete(tn__step *step, uint32_t train) {
+  return tn__calls_complete(step->loop->program, train);
+}
+
+const tn_program *tn__iteration_program(const tn__step *step) {
+  return step->loop->program;
+}
+
+/* --------------------------------------------------------------------- run */
+
+/* Element `t` of an array's first axis. */
+static tn_tensor element(const tn_array *array, int64_t t) {
+  tn_tensor tensor = tn__array_metadata(array);
+  tensor.data = (char *)tn__array_data(array) +
+                t * tensor.strides[0] * tn_dtype_bytes(tensor.dtype);
+  --tensor.ndim;
+  ++tensor.shape;
+  ++tensor.strides;
+  return tensor;
+}
+
+static tn_tensor whole(const tn_array *array) {
+  tn_tensor tensor = tn__array_metadata(array);
+  tensor.data = tn__array_data(array);
+  return tensor;
+}
+
+static void copy(const tn_tensor *to, const tn_tensor *from) {
+  if (tn_tensor_size(to) > 0) tn__tensor_copy(to, from);
+}
+
+static void states_begin(const tn__step *step) {
+  const tn__loop *loop = step->node->loop;
+  for (uint32_t i = 0; i < loop->n_states; ++i) {
+    const uint32_t in = loop->states[i];
+    const tn_tensor to = whole(step->loop->inside[in]),
+                    from = whole(tn__value_array(step->program, step->in[in]));
+    copy(&to, &from);
+  }
+}
+
+static bool is_wanted(const tn__step *step, uint32_t out) {
+  const tn__value *value = &step->program->values[step->out[out]];
+  return value->request != TN_REQ_NULL && value->array != NULL;
+}
+
+static tn_array *out_array(const tn__step *step, uint32_t out) {
+  return step->program->values[step->out[out]].array;
+}
+
+/* What stands before step `t`: its elements, and the states for the history. */
+static void step_begin(const tn__step *step, int64_t t) {
+  const tn__loop *loop = step->node->loop;
+  const uint32_t first = step->n_out - loop->n_states;
+  for (uint32_t i = 0; i < loop->n_sequences; ++i) {
+    const uint32_t in = loop->sequences[i];
+    const tn_tensor to = whole(step->loop->inside[in]),
+                    from = element(tn__value_array(step->program, step->in[in]),
+                                   t);
+    copy(&to, &from);
+  }
+  for (uint32_t i = 0; i < loop->n_states; ++i) {
+    if (!is_wanted(step, first + i)) continue;
+    const tn_tensor to = element(out_array(step, first + i), t),
+                    from = whole(step->loop->inside[loop->states[i]]);
+    copy(&to, &from);
+  }
+}
+
+static tn_array *head_of(const tn_program *p, uint32_t i) {
+  return p->values[tn__entry_id(p->graph, p->heads[i])].array;
+}
+
+static void step_end(const tn__step *step, int64_t t) {
+  const tn__loop *loop = step->node->loop;
+  const tn_program *inner = step->loop->program;
+  for (uint32_t i = loop->n_states; i < inner->n_heads; ++i) {
+    if (!is_wanted(step, i)) continue;
+    const tn_tensor to = element(out_array(step, i), t),
+                    from = whole(head_of(inner, i));
+    copy(&to, &from);
+  }
+  for (uint32_t i = 0; i < loop->n_states; ++i) {
+    const tn_tensor to = whole(step->loop->inside[loop->states[i]]),
+                    from = whole(head_of(inner, i));
+    copy(&to, &from);
+  }
+}
+
+static void states_end(const tn__step *step) {
+  const tn__loop *loop = step->node->loop;
+  for (uint32_t i = 0; i < loop->n_states; ++i) {
+    if (!is_wanted(step, i)) continue;
+    const tn_tensor to = whole(out_array(step, i)),
+                    from = whole(step->loop->inside[loop->states[i]]);
+    copy(&to, &from);
+  }
+}
+
+tn_code tn__iteration_run(const tn__step *step, uint32_t train,
+                          tn__token *token) {
+  const tn_program *inner = step->loop->program;
+  const tn__loop *loop = step->node->loop;
+  const int64_t n = tn__value_array(step->program, step->in[loop->sequences[0]])
+                        ->tensor.shape[0];
+  states_begin(step);
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t t = loop->reverse ? n - 1 - i : i;
+    step_begin(step, t);
+    TN__TRY(tn__steps_run(inner, 0, inner->n_forward, train, token));
+    step_end(step, t);
+  }
+  states_end(step);
+  return TN_OK;
+}
