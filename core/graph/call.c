@@ -260,7 +260,6 @@ tn_code tn__graph_call(tn_graph *graph, const tn_graph_node *what,
   adding a = {.graph = graph, .what = what};
   const uint32_t before = tn__n_nodes(graph);
   tn__node *node = NULL;
-  *out = TN_ENTRY_NONE;
   TN__TRY(tn__operator_get(graph->caller->registry, what->op, &a.op));
   TN__TRY(tn__operator_hold(a.op));
   a.desc = a.op->desc;

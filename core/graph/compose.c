@@ -301,7 +301,6 @@ tn_code tn__graph_embed(tn_graph *graph, const tn_embedding *what,
                  .n_given = what->n_in,
                  .attributes = what->attributes,
                  .n_attributes = what->n_attributes};
-  *out = TN_ENTRY_NONE;
   TN__TRY(inner_check(graph, what->inner));
   TN__TRY(tn__graph_copy(what->inner, &e.inner));
   tn_code rc = embedding_room(&e, what->name, "graph");
@@ -378,7 +377,6 @@ tn_code tn__graph_loop(tn_graph *graph, const tn_loop *what, tn_entry *out) {
                  .n_given = what->n_in,
                  .attributes = what->attributes,
                  .n_attributes = what->n_attributes};
-  *out = TN_ENTRY_NONE;
   TN__TRY(inner_check(graph, what->step));
   TN__TRY(loop_check(what));
   const size_t n = (size_t)what->n_sequences + what->n_states;

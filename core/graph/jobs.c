@@ -175,8 +175,8 @@ static bool is_small(const tn__step *step) {
 static bool follows(const building *b, const tn__chain *chain,
                     const tn__step *step) {
   enum { MOST = 64 };
-  const tn__step *before = b->p->steps[step->id - 1];
   if (chain->n == 0) return true;
+  const tn__step *before = b->p->steps[step->id - 1];
   if (chain->n >= MOST || is_small(before) != is_small(step)) return false;
   return step->kind == TN__STEP_NOTHING || reads(step, before);
 }

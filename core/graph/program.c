@@ -73,6 +73,10 @@ void tn__program_release(tn_program *p) {
   tn__env_release(env); /* last: it may be the end of the runtime */
 }
 
+const tn__env *tn__program_env(const tn_program *p) {
+  return p->env;
+}
+
 /* --------------------------------------------------------------------- runs */
 
 /* Calls for a kind of run that was not asked for until now. */

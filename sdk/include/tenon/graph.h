@@ -117,8 +117,8 @@ typedef struct tn_graph_node {
  * operator's conditions allow it, and no TN_ENTRY_NONE says that it is absent.
  * A variadic input takes all entries that are left; states behind it are given
  * by name. A state must be a variable (TN_INVALID). *out is its first output;
- * the others have the same `node`. On failure the graph is as it was.
- * [host-thread] */
+ * the others have the same `node`. `out` may be one of `in`. On failure the
+ * graph and *out are as they were. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_call(tn_graph *graph,
                                          const tn_graph_node *node,
                                          tn_entry *out);

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * api_graph.c: the functions of graph.h about graphs.
+ */
+#include "graph.h"
+#include "runtime.h"
+
+static tn_code graph_check(const tn_graph *graph) {
+  return tn__runtime_check(graph->env);
+}
+
+/* Structs that grow begin with their size. */
+static tn_code size_check(uint32_t have, size_t want, const char *name) {
+  if (have >= want) return TN_OK;
+  return tn__fail(TN_INVALID, "%s.struct_size is %u; set it to sizeof(%s)",
+                  name, have, name);
+}
+
+/* -------------------------------------------------------------------- life */
+
+tn_code tn_graph_create(tn_runtime *rt, tn_graph **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(rt);
+  TN__TRY(tn__runtime_check(&rt->env));
+  return tn__graph_create(&rt->caller, out);
+}
+
+tn_code tn_graph_copy(const tn_graph *graph, tn_graph **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(graph);
+  TN__TRY(graph_check(graph));
+  return tn__graph_copy(graph, out);
+}
+
+/* In a forked child nothing is freed: locks may be held for ever there. */
+void tn_graph_release(tn_graph *graph) {
+  if (!graph) return;
+  const tn_runtime *rt = graph->env->owner;
+  if (tn__birth_here(&rt->birth)) tn__graph_release(graph);
+}
+
+/* ------------------------------------------------------------ construction */
+
+tn_code tn_graph_variable(tn_graph *graph, const char *name,
+                          const tn_sig *known, tn_entry *out) {
+  TN__WANT(out);
+  *out = TN_ENTRY_NONE;
+  TN__WANT(graph);
+  TN__WANT(name);
+  TN__TRY(graph_check(graph));
+  return tn__graph_variable(graph, name, known, out);
+}
+
+static tn_code attributes_check(const tn_attribute *attributes, size_t n,
+                                const char *function) {
+  if (n > 0) TN__TRY(tn__argument_check(attributes, function, "attributes"));
+  for (size_t i = 0; i < n; ++i) {
+    TN__TRY(tn__argument_check(attributes[i].key, function, "attribute.key"));
+    TN__TRY(
+        tn__argument_check(attributes[i].value, function, "attribute.value"));
+  }
+  return TN_OK;
+}
+
+static tn_code keys_check(const char *const *keys, size_t n,
+                          const char *function) {
+  for (size_t i = 0; keys && i < n; ++i)
+    TN__TRY(tn__argument_check(keys[i], function, "keys[i]"));
+  return TN_OK;
+}
+
+tn_code tn_graph_call(tn_graph *graph, const tn_graph_node *node,
+                      tn_entry *out) {
+  TN__WANT(out);
+  TN__WANT(graph);
+  TN__WANT(node);
+  TN__TRY(size_check(node->struct_size, sizeof *node, "tn_graph_node"));
+  TN__WANT(node->op);
+  if (node->n_in > 0) TN__WANT(node->in);
+  TN__TRY(keys_check(node->keys, node->n_in, __func__));
+  TN__TRY(attributes_check(node->attributes, node->n_attributes, __func__));
+  TN__TRY(graph_check(graph));
+  return tn__graph_call(graph, node, out);
+}
+
+tn_code tn_graph_embed(tn_graph *graph, const tn_embedding *what,
+                       tn_entry *out) {
+  TN__WANT(out);
+  TN__WANT(graph);
+  TN__WANT(what);
+  TN__TRY(size_check(what->struct_size, sizeof *what, "tn_embedding"));
+  TN__WANT(what->inner);
+  if (what->n_in > 0) TN__WANT(what->in);
+  TN__TRY(keys_check(what->keys, what->n_in, __func__));
+  TN__TRY(attributes_check(what->attributes, what->n_attributes, __func__));
+  TN__TRY(graph_check(graph));
+  return tn__graph_embed(graph, what, out);
+}
+
+tn_code tn_graph_loop(tn_graph *graph, const tn_loop *what, tn_entry *out) {
+  TN__WANT(out);
+  TN__WANT(graph);
+  TN__WANT(what);
+  TN__TRY(size_check(what->struct_size, sizeof *what, "tn_loop"));
+  TN__WANT(what->step);
+  if (what->n_sequences > 0) TN__WANT(what->sequences);
+  if (what->n_states > 0) TN__WANT(what->states);
+  if (what->n_in > 0) TN__WANT(what->in);
+  TN__TRY(keys_check(what->sequences, what->n_sequences, __func__));
+  TN__TRY(keys_check(what->states, what->n_states, __func__));
+  TN__TRY(keys_check(what->keys, what->n_in, __func__));
+  TN__TRY(attributes_check(what->attributes, what->n_attributes, __func__));
+  TN__TRY(graph_check(graph));
+  return tn__graph_loop(graph, what, out);
+}
+
+tn_code tn_graph_compose(tn_graph *graph, const tn_graph *other,
+                         const char *const *names, const tn_entry *entries,
+                         size_t n, tn_entry *heads) {
+  TN__WANT(graph);
+  TN__WANT(other);
+  if (n > 0) TN__WANT(names);
+  if (n > 0) TN__WANT(entries);
+  TN__TRY(keys_check(names, n, __func__));
+  if (other->n_heads > 0) TN__WANT(heads);
+  TN__TRY(graph_check(graph));
+  return tn__graph_compose(graph, other, names, entries, n, heads);
+}
+
+tn_code tn_graph_heads_set(tn_graph *graph, const tn_entry *heads, size_t n) {
+  TN__WANT(graph);
+  if (n > 0) TN__WANT(heads);
+  TN__TRY(graph_check(graph));
+  return tn__graph_heads_set(graph, heads, n);
+}
+
+tn_code tn_graph_gradient(tn_graph *graph, const tn_gradient_query *query,
+                          tn_entry *out) {
+  TN__WANT(graph);
+  TN__WANT(query);
+  if (query->n_heads > 0) TN__WANT(query->heads);
+  if (query->n_of > 0) TN__WANT(query->of);
+  if (query->n_of > 0) TN__WANT(out);
+  if (query->n_stop > 0) TN__WANT(query->stop);
+  TN__TRY(graph_check(graph));
+  const tn__gradient_spec spec = {.query = *query};
+  return tn__graph_gradient(graph, &spec, out);
+}
+
+tn_code tn_graph_scope_push(tn_graph *graph, const tn_attribute *attributes,
+                            size_t n) {
+  TN__WANT(graph);
+  TN__TRY(attributes_check(attributes, n, __func__));
+  TN__TRY(graph_check(graph));
+  return tn__scope_push(graph, attributes, n);
+}
+
+tn_code tn_graph_scope_pop(tn_graph *graph) {
+  TN__WANT(graph);
+  TN__TRY(graph_check(graph));
+  return tn__scope_pop(graph);
+}
+
+tn_code tn_graph_prefix(tn_graph *graph, const char *prefix) {
+  char *copy = NULL;
+  TN__WANT(graph);
+  TN__TRY(graph_check(graph));
+  if (prefix && prefix[0]) {
+    copy = tn__strdup(graph->env, prefix);
+    if (!copy) return tn__fail_memory(1, "a prefix of names");
+  }
+  tn__free(graph->env, graph->prefix);
+  graph->prefix = copy;
+  return TN_OK;
+}
+
+/* --------------------------------------------------------------- questions */
+
+tn_code tn_graph_find(const tn_graph *graph, const char *name, tn_entry *out) {
+  TN__WANT(out);
+  *out = TN_ENTRY_NONE;
+  TN__WANT(graph);
+  TN__WANT(name);
+  return tn__graph_find(graph, name, out);
+}
+
+tn_code tn_graph_name(tn_graph *graph, uint32_t list, size_t index,
+                      const char **name, tn_entry *entry) {
+  tn_entry found;
+  TN__WANT(name);
+  *name = NULL;
+  TN__WANT(graph);
+  return tn__graph_name(graph, list, index, name, entry ? entry : &found);
+}
+
+static tn_code node_check(const tn_graph *graph, uint32_t node) {
+  if (node < tn__n_nodes(graph)) return TN_OK;
+  return tn__fail(TN_INVALID, "node %u: the graph has %u nodes", node,
+                  tn__n_nodes(graph));
+}
+
+tn_code tn_graph_child(const tn_graph *graph, uint32_t node, size_t index,
+                       tn_entry *out) {
+  TN__WANT(out);
+  *out = TN_ENTRY_NONE;
+  TN__WANT(graph);
+  TN__TRY(node_check(graph, node));
+  const tn__node *n = tn__node_at(graph, node);
+  if (index >= (size_t)n->n_in + n->n_aux)
+    return tn__fail(TN_NOT_FOUND, "node `%s` reads %u entries", n->name,
+                    n->n_in + n->n_aux);
+  *out = n->in[index];
+  return TN_OK;
+}
+
+tn_code tn_graph_attribute_set(tn_graph *graph, uint32_t node, const char *key,
+                               const char *value) {
+  TN__WANT(graph);
+  TN__WANT(key);
+  TN__TRY(graph_check(graph));
+  return tn__attribute_set(graph, node, key, value);
+}
+
+const char *tn_graph_attribute(const tn_graph *graph, uint32_t node,
+                               const char *key) {
+  if (!graph || !key || node >= tn__n_nodes(graph)) return NULL;
+  return tn__attribute(tn__node_at(graph, node), key);
+}
+
+tn_code tn_graph_attribute_at(const tn_graph *graph, uint32_t node,
+                              size_t index, tn_attribute *out) {
+  TN__WANT(out);
+  *out = (tn_attribute){0};
+  TN__WANT(graph);
+  TN__TRY(node_check(graph, node));
+  const tn__node *n = tn__node_at(graph, node);
+  if (index >= n->n_attrs)
+    return tn__fail(TN_NOT_FOUND, "node `%s` has %u attributes", n->name,
+                    n->n_attrs);
+  *out = n->attrs[index];
+  return TN_OK;
+}
+
+tn_code tn_graph_infer(tn_graph *graph, const tn_known *known, size_t n) {
+  TN__WANT(graph);
+  if (n > 0) TN__WANT(known);
+  TN__TRY(graph_check(graph));
+  return tn__graph_infer(graph, known, n);
+}
+
+tn_code tn_graph_sig(const tn_graph *graph, tn_entry entry, tn_sig *out) {
+  TN__WANT(out);
+  *out = tn__sig_unknown();
+  TN__WANT(graph);
+  TN__TRY(tn__entry_check(graph, entry, "the entry"));
+  if (graph->sigs) *out = *tn__sig(graph, entry);
+  return TN_OK;
+}
+
+/* ---------------------------------------------------------------- programs */
+
+static tn_code program_check(const tn_program *program) {
+  return tn__runtime_check(tn__program_env(program));
+}
+
+static tn_code arguments_check(const tn_bind *how, const char *function) {
+  if (how->n_arguments > 0)
+    TN__TRY(tn__argument_check(how->arguments, function, "how->arguments"));
+  for (size_t i = 0; i < how->n_arguments; ++i)
+    TN__TRY(tn__argument_check(how->arguments[i].name, function,
+                               "how->arguments[i].name"));
+  if (how->n_outputs > 0)
+    TN__TRY(tn__argument_check(how->outputs, function, "how->outputs"));
+  if (how->n_groups > 0)
+    TN__TRY(tn__argument_check(how->groups, function, "how->groups"));
+  return TN_OK;
+}
+
+tn_code tn_program_bind(const tn_graph *graph, const tn_bind *how,
+                        tn_program **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(graph);
+  TN__WANT(how);
+  TN__TRY(size_check(how->struct_size, sizeof *how, "tn_bind"));
+  TN__TRY(arguments_check(how, __func__));
+  TN__TRY(graph_check(graph));
+  return tn__program_bind(graph, how, out);
+}
+
+void tn_program_release(tn_program *program) {
+  if (!program) return;
+  const tn_runtime *rt = tn__program_env(program)->owner;
+  if (tn__birth_here(&rt->birth)) tn__program_release(program);
+}
+
+tn_code tn_program_forward(tn_program *program, uint32_t flags) {
+  TN__WANT(program);
+  TN__TRY(program_check(program));
+  return tn__program_forward(program, flags);
+}
+
+tn_code tn_program_backward(tn_program *program, tn_array *const *weights,
+                            size_t n) {
+  TN__WANT(program);
+  if (n > 0) TN__WANT(weights);
+  TN__TRY(program_check(program));
+  return tn__program_backward(program, weights, n);
+}
+
+tn_code tn_program_array(const tn_program *program, uint32_t what,
+                         const char *name, tn_array **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(program);
+  TN__WANT(name);
+  return tn__program_array(program, what, name, out);
+}
+
+tn_code tn_program_output(const tn_program *program, size_t index,
+                          tn_array **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(program);
+  return tn__program_output(program, index, out);
+}
