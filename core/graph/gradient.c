@@ -11,7 +11,7 @@
 
 /* What is known of an entry. */
 enum {
-  WANTED = 1u << 0, /* something that is asked for depends on its gradient */
+  WANTED = 1u << 0,  /* something that is asked for depends on its gradient */
   STOPPED = 1u << 1, /* its gradient goes no further */
   ASKED = 1u << 2,
   REACHED = 1u << 3 /* it has a gradient */
@@ -32,7 +32,7 @@ typedef struct meeting {
   uint32_t n;
   uint32_t expected; /* more of them */
   uint32_t all;
-  bool settled;      /* `sum` is the gradient */
+  bool settled; /* `sum` is the gradient */
   tn_entry sum;
 } meeting;
 
@@ -154,8 +154,7 @@ static tn_code head_gradient(sweep *s, uint32_t head, tn_entry *out) {
     *out = q->weights[head];
     return is_compat(s) ? add_copy(s, *out, out) : TN_OK;
   }
-  tn__node_spec spec = {
-      .kind = TN__NODE_ONE, .n_in = 1, .in = &q->heads[head]};
+  tn__node_spec spec = {.kind = TN__NODE_ONE, .n_in = 1, .in = &q->heads[head]};
   return add_plain(s, &spec, "one", out);
 }
 
@@ -251,7 +250,8 @@ static tn_code add_part(sweep *s, tn_entry to, part what) {
   return m->expected == 0 && is_read(s, to) ? settle(s, m) : TN_OK;
 }
 
-/* --------------------------------------------------------------------- rules */
+/* --------------------------------------------------------------------- rules
+ */
 
 /* MXNet's backward nodes come behind their forward nodes, and the next summand
  * of a chain behind the sum so far. */
@@ -330,7 +330,8 @@ static tn_code pass_all(sweep *s) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------- results */
+/* ------------------------------------------------------------------- results
+ */
 
 static tn_code unreached(const sweep *s, size_t i) {
   char name[TN__ENTRY_TEXT];
@@ -370,12 +371,12 @@ static tn_code answer(sweep *s, tn_entry *out) {
   return TN_OK;
 }
 
-/* --------------------------------------------------------------------- begin */
+/* --------------------------------------------------------------------- begin
+ */
 
 static tn_code list_check(const tn_graph *graph, const tn_entry *list, size_t n,
                           const char *what) {
-  for (size_t i = 0; i < n; ++i)
-    TN__TRY(tn__entry_check(graph, list[i], what));
+  for (size_t i = 0; i < n; ++i) TN__TRY(tn__entry_check(graph, list[i], what));
   return TN_OK;
 }
 
@@ -391,8 +392,8 @@ static tn_code query_check(const tn_graph *graph, const tn_gradient_query *q) {
 
 static tn_code mark_live(sweep *s) {
   tn__order order;
-  TN__TRY(tn__order_make(s->graph, s->spec->query.heads,
-                         s->spec->query.n_heads, &order));
+  TN__TRY(tn__order_make(s->graph, s->spec->query.heads, s->spec->query.n_heads,
+                         &order));
   for (uint32_t i = 0; i < order.n; ++i) s->live[order.ids[i]] = 1;
   tn__free(s->graph->env, order.ids);
   return TN_OK;

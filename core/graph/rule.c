@@ -198,8 +198,9 @@ typedef struct machine {
 } machine;
 
 static tn_code not_given(const tn__node *node) {
-  return tn__fail(TN_INVALID, "its gradient reads an input of %s that is not "
-                              "given",
+  return tn__fail(TN_INVALID,
+                  "its gradient reads an input of %s that is not "
+                  "given",
                   node->op->name);
 }
 
@@ -225,9 +226,8 @@ static tn_code push_entry(machine *m, const tn_step *step) {
 static tn_code count_outputs(tn_operator *op, const tn_params *params,
                              uint32_t n_in, uint32_t *out) {
   const tn_params *all = params ? params : op->defaults;
-  const tn__infer_args args = {.op = op->desc,
-                               .name = op->name,
-                               .params = all ? all->data : NULL};
+  const tn__infer_args args = {
+      .op = op->desc, .name = op->name, .params = all ? all->data : NULL};
   return tn__infer_n_outputs(&args, n_in, out);
 }
 
@@ -333,8 +333,8 @@ static tn_code twin_add(const tn__rule *rule, const tn__node *of,
                         .n_out = back->n_out,
                         .of = TN_NONE,
                         .op = op};
-  TN__TRY(tn__params_move(of->params ? of->params : of->op->defaults, op,
-                          &params));
+  TN__TRY(
+      tn__params_move(of->params ? of->params : of->op->defaults, op, &params));
   tn_entry *in = tn__alloc(env, back->n_in * sizeof *in);
   tn_code rc =
       in ? twin_inputs(rule, of, in)
@@ -366,7 +366,8 @@ static tn_code backward_rule(const tn__rule *rule) {
   return call_rule(&second);
 }
 
-/* ------------------------------------------------------------------ the rest */
+/* ------------------------------------------------------------------ the rest
+ */
 
 static void pass_through(const tn__rule *rule) {
   for (uint32_t i = 0; i < rule->node->n_in; ++i)

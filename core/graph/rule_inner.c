@@ -29,8 +29,8 @@ typedef struct inner {
   const tn_entry *inputs; /* of the node's graph: arguments */
   const tn_entry *bodies; /* heads of the node's graph */
   uint32_t n_bodies;
-  tn__vec keys; /* const char *: names of variables that are given ... */
-  tn_entry *in; /* ... as these entries outside */
+  tn__vec keys;      /* const char *: names of variables that are given ... */
+  tn_entry *in;      /* ... as these entries outside */
   tn__vec sequences; /* const char *: of them */
   tn__vec states;
   tn_entry *heads; /* of the gradient */
@@ -42,7 +42,8 @@ typedef struct inner {
   uint32_t n_of;
 } inner;
 
-/* ------------------------------------------------------------------- refused */
+/* ------------------------------------------------------------------- refused
+ */
 
 static tn_code repeats_check(const tn__node *node) {
   const tn_graph *graph = node->inner;
@@ -62,7 +63,8 @@ static tn_code repeats_check(const tn__node *node) {
   return TN_OK;
 }
 
-/* ---------------------------------------------------------------------- room */
+/* ---------------------------------------------------------------------- room
+ */
 
 static tn_code room_make(inner *x) {
   const tn__env *env = x->rule->graph->env;
@@ -107,7 +109,8 @@ static tn_code end(inner *x, tn_code rc) {
   return rc;
 }
 
-/* ----------------------------------------------------------------- variables */
+/* ----------------------------------------------------------------- variables
+ */
 
 /* A variable inside is this entry outside. */
 static tn_code give(inner *x, tn_entry inside, tn_entry outside) {
@@ -150,10 +153,8 @@ static tn_code zero_inside(inner *x, tn_entry like, tn_entry *out) {
 }
 
 static tn_code sum_inside(inner *x, tn_entry a, tn_entry b, tn_entry *out) {
-  tn__node_spec spec = {.kind = TN__NODE_SUM,
-                        .n_in = 2,
-                        .in = (tn_entry[]){a, b},
-                        .stem = "sum"};
+  tn__node_spec spec = {
+      .kind = TN__NODE_SUM, .n_in = 2, .in = (tn_entry[]){a, b}, .stem = "sum"};
   return node_inside(x, &spec, out);
 }
 
