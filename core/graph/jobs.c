@@ -139,8 +139,8 @@ static tn_code take_outputs(building *b, const tn__step *step) {
   const tn_program *p = b->p;
   tn__var *mine = NULL;
   for (uint32_t i = 0; i < step->n_out; ++i) {
-    const tn__plan_place *place = &p->plan.places[step->out[i]];
-    if (place->storage < 0) continue;
+    const tn__plan_place *place = tn__place_of(p, step->out[i]);
+    if (!place || place->storage < 0) continue;
     const tn__plan_storage *storage = &p->plan.storages[place->storage];
     mine = var_of(p, step->out[i]);
     TN__TRY(take(b, storage->offset, storage->offset + storage->bytes, mine));
@@ -167,8 +167,8 @@ static bool reads(const tn__step *step, const tn__step *before) {
 }
 
 static bool is_small(const tn__step *step) {
-  return step->kind != TN__STEP_LOOP &&
-         (step->kind != TN__STEP_CALL || step->info.small);
+  if (step->kind == TN__STEP_CALL) return step->info.small;
+  return step->kind != TN__STEP_LOOP && step->kind != TN__STEP_FUSED;
 }
 
 /* Whether a step is to run right behind the one before it. */

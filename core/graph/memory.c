@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "program.h"
+#include "fused.h"
 
 /* -------------------------------------------------------------------- pairs */
 
@@ -44,12 +44,25 @@ static void backward_pairs(pairs *to, const tn__step *step,
       pair_add(to, step, g->inputs[i]->inplace, i, false);
 }
 
+static void fused_pairs(pairs *to, const tn__step *step) {
+  for (uint32_t o = 0; o < step->n_out; ++o)
+    for (uint32_t i = 0; i < step->n_in; ++i)
+      if (tn__fused_pair(step, i, o)) pair_add(to, step, i, o, false);
+}
+
+static size_t most_pairs(const tn__step *step) {
+  const size_t each = step->kind == TN__STEP_FUSED ? step->n_in : 2;
+  return step->n_out * each + 2;
+}
+
 static tn_code pairs_list(tn_program *p, const tn__step *step, pairs *out) {
-  const size_t most = (size_t)step->n_out + 2;
+  const size_t most = most_pairs(step);
   out->v = tn__arena_alloc(&p->arena, most * sizeof *out->v);
   out->n = 0;
   if (!out->v) return tn__fail_memory(most * sizeof *out->v, "a memory plan");
-  if (step->kind == TN__STEP_ADD) {
+  if (step->kind == TN__STEP_FUSED) {
+    fused_pairs(out, step);
+  } else if (step->kind == TN__STEP_ADD) {
     pair_add(out, step, 0, 0, false);
     pair_add(out, step, 1, 0, false);
   } else if (step->kind == TN__STEP_COPY) {
@@ -78,8 +91,6 @@ static void picture_free(const tn_program *p, picture *net) {
   tn__free(p->env, net->entries);
 }
 
-/* Outputs have numbers of their own in the net, one after the other, as it
- * wants them: `number` leads there. */
 static void entry_fill(const tn_program *p, uint32_t entry,
                        tn__plan_entry *to) {
   const tn__value *value = &p->values[entry];
@@ -91,7 +102,7 @@ static void entry_fill(const tn_program *p, uint32_t entry,
   to->flags = value->flags;
 }
 
-static tn_code node_fill(tn_program *p, const tn__step *step,
+static tn_code node_fill(tn_program *p, const tn__step *step, uint32_t absent,
                          tn__plan_node *to) {
   uint32_t *in = tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *in);
   bool *ignored =
@@ -100,42 +111,58 @@ static tn_code node_fill(tn_program *p, const tn__step *step,
   if (!in || !ignored)
     return tn__fail_memory(step->n_in * sizeof *in, "a memory plan");
   for (uint32_t i = 0; i < step->n_in; ++i) {
-    const bool absent = step->in[i] == TN_NONE;
-    in[i] = absent ? p->n_values : step->in[i];
-    ignored[i] = absent || (step->shape_only && step->shape_only[i]);
+    const bool none = step->in[i] == TN_NONE;
+    in[i] = none ? absent : p->values[step->in[i]].place;
+    ignored[i] = none || (step->shape_only && step->shape_only[i]);
   }
   TN__TRY(pairs_list(p, step, &list));
-  *to = (tn__plan_node){.first_out = step->n_out > 0 ? step->out[0] : 0,
-                        .n_out = step->n_out,
-                        .in = in,
-                        .n_in = step->n_in,
-                        .ignored = ignored,
-                        .pairs = list.v,
-                        .n_pairs = list.n,
-                        .workspace = step->info.workspace,
-                        .sum = step->kind == TN__STEP_ADD,
-                        .name = step->node->name};
+  *to = (tn__plan_node){
+      .first_out = step->n_out > 0 ? p->values[step->out[0]].place : 0,
+      .n_out = step->n_out,
+      .in = in,
+      .n_in = step->n_in,
+      .ignored = ignored,
+      .pairs = list.v,
+      .n_pairs = list.n,
+      .workspace = step->info.workspace,
+      .sum = step->kind == TN__STEP_ADD,
+      .name = step->node->name};
   return TN_OK;
 }
 
-/* What is not in any step, and, behind the others, what stands for an absent
- * input, is somebody else's. */
-static tn_code picture_make(tn_program *p, picture *net) {
-  const size_t n_entries = (size_t)p->n_values + 1;
-  net->nodes = tn__zalloc(p->env, (p->n_steps + 1u) * sizeof *net->nodes);
-  net->entries = tn__zalloc(p->env, n_entries * sizeof *net->entries);
-  if (!net->nodes || !net->entries)
-    return tn__fail_memory(n_entries * sizeof *net->entries, "a memory plan");
-  for (uint32_t i = 0; i < n_entries; ++i) {
-    net->entries[i].flags = TN__ENTRY_EXTERNAL;
-    if (i < p->n_values && p->values[i].array)
-      entry_fill(p, i, &net->entries[i]);
-    if (i < p->n_values && p->values[i].step == TN_NONE)
-      net->entries[i].flags |= TN__ENTRY_EXTERNAL;
-  }
+/* The planner wants the outputs of a step to have numbers that follow one
+ * another. Returns how many entries have one. */
+static uint32_t number(tn_program *p, tn__plan_entry *entries) {
+  uint32_t n = 0;
   for (uint32_t i = 0; i < p->n_steps; ++i)
-    TN__TRY(node_fill(p, p->steps[i], &net->nodes[i]));
-  net->net = (tn__plan_net){net->nodes, p->n_steps, net->entries, n_entries};
+    for (uint32_t k = 0; k < p->steps[i]->n_out; ++k) {
+      const uint32_t entry = p->steps[i]->out[k];
+      entry_fill(p, entry, &entries[n]);
+      p->values[entry].place = n++;
+    }
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    for (uint32_t k = 0; k < p->steps[i]->n_in; ++k) {
+      const uint32_t entry = p->steps[i]->in[k];
+      if (entry == TN_NONE || p->values[entry].place != TN_NONE) continue;
+      entry_fill(p, entry, &entries[n]);
+      entries[n].flags |= TN__ENTRY_EXTERNAL;
+      p->values[entry].place = n++;
+    }
+  return n;
+}
+
+/* Behind the others stands an entry for what is absent: somebody else's. */
+static tn_code picture_make(tn_program *p, picture *net) {
+  const size_t most = (size_t)p->n_values + 1;
+  net->nodes = tn__zalloc(p->env, (p->n_steps + 1u) * sizeof *net->nodes);
+  net->entries = tn__zalloc(p->env, most * sizeof *net->entries);
+  if (!net->nodes || !net->entries)
+    return tn__fail_memory(most * sizeof *net->entries, "a memory plan");
+  const uint32_t n = number(p, net->entries);
+  net->entries[n].flags = TN__ENTRY_EXTERNAL;
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    TN__TRY(node_fill(p, p->steps[i], n, &net->nodes[i]));
+  net->net = (tn__plan_net){net->nodes, p->n_steps, net->entries, n + 1u};
   return TN_OK;
 }
 
@@ -164,7 +191,7 @@ static uint32_t partner_of(const tn_program *p, uint32_t entry) {
 }
 
 static tn_code entry_place(tn_program *p, uint32_t entry) {
-  const tn__plan_place *place = &p->plan.places[entry];
+  const tn__plan_place *place = tn__place_of(p, entry);
   tn__value *value = &p->values[entry];
   if (place->storage == TN__STORAGE_EXTERNAL) return TN_OK;
   if (place->storage < 0) {
@@ -201,13 +228,13 @@ static tn_code pools_take(tn_program *p) {
  * another request is made of it. */
 static bool is_moved(const tn_program *p, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_out; ++i) {
-    const tn__plan_place *place = &p->plan.places[step->out[i]];
+    const tn__plan_place *place = tn__place_of(p, step->out[i]);
     if (place->request == TN_REQ_ADD || place->alias >= 0) return true;
     if (p->values[step->out[i]].request == TN_REQ_NULL) return true;
   }
   for (uint32_t i = 0; i < step->n_in; ++i) {
     if (step->in[i] == TN_NONE) continue;
-    const tn__plan_place *place = &p->plan.places[step->in[i]];
+    const tn__plan_place *place = tn__place_of(p, step->in[i]);
     if (place->request == TN_REQ_ADD || place->alias >= 0) return true;
   }
   return false;
@@ -215,6 +242,7 @@ static bool is_moved(const tn_program *p, const tn__step *step) {
 
 static tn_code step_settle(tn_program *p, tn__step *step) {
   if (p->plan.skipped[step->id]) step->kind = TN__STEP_NOTHING;
+  if (step->kind == TN__STEP_FUSED) return tn__fused_place(step);
   if (step->kind != TN__STEP_CALL) return TN_OK;
   for (uint32_t train = 0; train < 2; ++train) {
     if (!step->call[train]) continue;

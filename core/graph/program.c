@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * program.c: the life of a program, its runs, and what can be asked of it.
  */
-#include "program.h"
-
 #include <string.h>
+
+#include "fused.h"
 
 /* --------------------------------------------------------------------- life */
 
@@ -54,6 +54,13 @@ static void arrays_release(tn_program *p) {
     tn__block_release(p->pools[i]);
 }
 
+static void step_end(tn__step *step) {
+  for (uint32_t k = 0; k < step->n_parts; ++k) step_end(step->parts[k]);
+  tn__fused_free(step);
+  tn__planned_release(step->call[0]);
+  tn__planned_release(step->call[1]);
+}
+
 void tn__program_release(tn_program *p) {
   if (!p) return;
   const tn__env *env = p->env;
@@ -61,10 +68,7 @@ void tn__program_release(tn_program *p) {
   sequence_end(&p->forward[0]);
   sequence_end(&p->forward[1]);
   sequence_end(&p->backward);
-  for (uint32_t i = 0; i < p->n_steps; ++i) {
-    tn__planned_release(p->steps[i]->call[0]);
-    tn__planned_release(p->steps[i]->call[1]);
-  }
+  for (uint32_t i = 0; i < p->n_steps; ++i) step_end(p->steps[i]);
   arrays_release(p);
   if (p->planned) tn__memory_plan_deinit(&p->plan);
   tn__graph_release(p->graph);

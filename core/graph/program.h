@@ -33,6 +33,7 @@ typedef struct tn__value {
   tn_req request;  /* how its writer writes it; NULL: only its shape counts */
   uint32_t step;   /* its writer; TN_NONE: a variable */
   uint32_t n_uses; /* steps that read its elements */
+  uint32_t place;  /* its number for the planner; TN_NONE: it has none */
 } tn__value;
 
 /* -------------------------------------------------------------------- steps */
@@ -129,6 +130,14 @@ tn_code tn__arrays_make(tn_program *p);
 tn_code tn__step_plan(tn__step *step, uint32_t train);
 /* Chooses kernels: step->info. */
 tn_code tn__steps_choose(tn_program *p);
+/* Runs of elementwise calls become one step each. */
+tn_code tn__steps_fuse(tn_program *p);
+/* Where the plan puts an entry; NULL if it does not know it. */
+static inline const tn__plan_place *tn__place_of(const tn_program *p,
+                                                 uint32_t entry) {
+  const uint32_t place = p->values[entry].place;
+  return place == TN_NONE ? NULL : &p->plan.places[place];
+}
 /* Gives a planned call its memory. */
 tn_code tn__step_place(tn__step *step, uint32_t train);
 /* Memory for all that the program computes. */

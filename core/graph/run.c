@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "program.h"
+#include "fused.h"
 
 static tn_code run_call(const tn__step *step, uint32_t train,
                         tn__token *token) {
@@ -86,23 +86,12 @@ static tn_code run_nothing(const tn__step *step, uint32_t train,
 }
 
 void tn__step_ready(tn__step *step) {
-  switch (step->kind) {
-    case TN__STEP_CALL:
-      step->run = run_call;
-      break;
-    case TN__STEP_ADD:
-      step->run = run_add;
-      break;
-    case TN__STEP_COPY:
-      step->run = run_copy;
-      break;
-    case TN__STEP_FILL:
-      step->run = run_fill;
-      break;
-    default:
-      step->run = run_nothing;
-      break;
-  }
+  static tn_code (*const runs[])(const tn__step *, uint32_t, tn__token *) = {
+      [TN__STEP_CALL] = run_call,       [TN__STEP_ADD] = run_add,
+      [TN__STEP_FILL] = run_fill,       [TN__STEP_COPY] = run_copy,
+      [TN__STEP_FUSED] = tn__fused_run, [TN__STEP_NOTHING] = run_nothing,
+      [TN__STEP_LOOP] = run_nothing};
+  step->run = runs[step->kind];
 }
 
 tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
@@ -110,7 +99,9 @@ tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
   for (uint32_t i = first; i < first + n; ++i) {
     const tn__step *step = p->steps[i];
     const tn_code rc = step->run(step, train, token);
-    if (rc != TN_OK) return tn__node_fail(step->node, rc);
+    if (rc == TN_OK) continue;
+    /* a fused step has said which of its calls it was */
+    return step->kind == TN__STEP_FUSED ? rc : tn__node_fail(step->node, rc);
   }
   return TN_OK;
 }

@@ -124,7 +124,8 @@ static tn_code room(tn_program *p, const tn__order *order) {
   if (p->arena.failed) return memory_fail(p);
   p->n_values = p->graph->n_entries;
   for (size_t i = 0; i < n_values; ++i)
-    p->values[i] = (tn__value){.step = TN_NONE, .request = TN_REQ_WRITE};
+    p->values[i] =
+        (tn__value){.step = TN_NONE, .request = TN_REQ_WRITE, .place = TN_NONE};
   return TN_OK;
 }
 

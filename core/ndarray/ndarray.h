@@ -25,6 +25,7 @@
  *        run.c      its turn: place, compute, hand back
  *        dynamic.c  outputs whose shape compute states
  *        planned.c  calls that are planned once, for who orders them
+ *        tile.c     their kernels on parts of the operands
  *        prepared.c the same for users: a planned call that takes its turn
  *        query.c    what a call would do: infer, explain
  */
@@ -242,6 +243,23 @@ tn_code tn__planned_run(tn__planned *call, tn__token *token);
 tn_code tn__planned_set(tn__planned *call, const tn_value *value);
 /* Counts what it writes, once for each push. */
 void tn__planned_written(const tn__planned *call);
+
+/* The kernel of a planned call, which is direct and stays planned, on parts of
+ * its operands. Its tensors (inputs, then outputs) are the user's to set: data,
+ * rank, shape and strides, whose lists are the user's too. Used by one thread
+ * at a time; several of one call at the same time. */
+typedef struct tn__tile tn__tile;
+tn_code tn__tile_create(const tn__planned *call, tn__tile **out);
+void tn__tile_free(tn__tile *tile); /* NULL is allowed */
+/* Asks the kernel's `prepare` about the layout that the tensors have now; it
+ * holds for smaller shapes with the same strides. Clears their data. */
+tn_code tn__tile_prepare(tn__tile *tile);
+tn_tensor *tn__tile_tensor(tn__tile *tile, uint32_t operand);
+/* Whether the input lies densely now. */
+void tn__tile_dense(tn__tile *tile, uint32_t in, bool dense);
+void tn__tile_request(tn__tile *tile, uint32_t out, tn_req req, int32_t alias);
+void tn__tile_train(tn__tile *tile, bool train); /* TN_CALL_TRAIN */
+tn_code tn__tile_run(tn__tile *tile);
 
 /* tn_operator_infer: checks `io` and completes it. */
 tn_code tn__call_infer(tn__caller *caller, tn_operator *op,

@@ -111,8 +111,8 @@ void tn__planned_look(const tn__planned *call, tn__planned_info *out) {
   out->kernel = w->recipe->kernel;
   out->workspace = w->recipe->ws_total;
   out->small = w->recipe->small;
-  out->direct = is_direct(w) && !w->recipe->n_random &&
-                w->recipe->plan.n_ws == 0 && !w->recipe->plan.prepared;
+  out->direct =
+      is_direct(w) && !w->recipe->n_random && w->recipe->plan.n_ws == 0;
 }
 
 uint32_t tn__planned_uses(tn__planned *call, const tn__access **out) {

@@ -646,9 +646,9 @@ enum {                                    /* tn_kernel.flags */
        TN_KERNEL_DETERMINISTIC = 1u << 1, /* same input, same bits */
        TN_KERNEL_ASYNC = 1u << 2,      /* returns before the device is done */
        TN_KERNEL_CAPTURABLE = 1u << 3, /* may be recorded into a device graph */
-       TN_KERNEL_ELEMENTWISE = 1u << 4 /* output i depends on inputs at i alone,
-                                          in any run of them; backward at the
-                                          shape of the outputs: the host sums */
+       /* output i depends on inputs at i alone, in any run of them; backward at
+        * the outputs' shape; what prepare made holds for smaller shapes */
+       TN_KERNEL_ELEMENTWISE = 1u << 4
 };
 
 enum { TN_RESOURCE_RANDOM = 1 }; /* tn_kernel.resources */

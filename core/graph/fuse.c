@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fuse.c: which steps become one. A run of calls of elementwise kernels over
+ * the same elements is computed tile by tile, so that what one hands to the
+ * next never leaves the cache; what nobody else reads gets no memory at all.
+ *
+ * It stands before the memory plan, and not behind it, because the plan then
+ * has nothing to keep for what no longer exists.
+ */
+#include <string.h>
+
+#include "fused.h"
+
+enum {
+  MOST_PARTS = 32,
+  MOST_OPERANDS = 96,    /* of all parts together */
+  LEAST_BYTES = 32 << 10 /* of one operand: less stays in the cache anyway */
+};
+
+/* A group while it grows. */
+typedef struct group {
+  tn_program *p;
+  tn__step *parts[MOST_PARTS];
+  uint32_t n;
+  uint32_t n_operands;
+  const tn_tensor *loop; /* the shape of all outputs */
+} group;
+
+/* --------------------------------------------------------------- candidates */
+
+static bool is_used(const tn_frame *f, uint32_t in) {
+  return !(f->in_flags[in] & (TN_IN_ABSENT | TN_IN_METADATA));
+}
+
+/* The shape that all outputs have; NULL if they differ. */
+static const tn_tensor *loop_of(const tn_frame *f) {
+  const tn_tensor *loop = NULL;
+  for (uint32_t i = 0; i < f->n_out; ++i) {
+    const tn_tensor *t = &f->out[i];
+    if (f->req[i] == TN_REQ_NULL) continue;
+    if (loop && (t->ndim != loop->ndim ||
+                 memcmp(t->shape, loop->shape,
+                        (size_t)t->ndim * sizeof *t->shape) != 0))
+      return NULL;
+    loop = t;
+  }
+  return loop;
+}
+
+/* Whether a tensor can be repeated to the loop's shape. */
+static bool spans(const tn_tensor *t, const tn_tensor *loop) {
+  if (t->ndim > loop->ndim) return false;
+  for (int32_t i = 1; i <= t->ndim; ++i) {
+    const int64_t n = t->shape[t->ndim - i];
+    if (n != 1 && n != loop->shape[loop->ndim - i]) return false;
+  }
+  return true;
+}
+
+static bool inputs_span(const tn_frame *f, const tn_tensor *loop) {
+  for (uint32_t i = 0; i < f->n_in; ++i)
+    if (is_used(f, i) && !spans(&f->in[i], loop)) return false;
+  return true;
+}
+
+/* Why a step is computed on its own; NULL if it need not be. */
+static const char *why_not(const tn_program *p, const tn__step *step) {
+  if (step->kind != TN__STEP_CALL) return "it is no call of a kernel";
+  if (!step->info.kernel) return "nobody reads its outputs";
+  if (!(step->info.kernel->desc->flags & TN_KERNEL_ELEMENTWISE))
+    return "its kernel is not elementwise";
+  if (!(step->info.kernel->desc->flags & TN_KERNEL_REENTRANT))
+    return "its kernel must not run twice at the same time";
+  if (p->device->table) return "it runs on a device";
+  if (!step->info.direct)
+    return "its operands or requests are not what the kernel takes";
+  const tn_frame *f = step->info.frame;
+  const tn_tensor *loop = loop_of(f);
+  if (f->n_aux > 0) return "it has states";
+  if (!loop || !inputs_span(f, loop)) return "its operands differ in shape";
+  if (tn_tensor_size(loop) * tn_dtype_bytes(loop->dtype) < LEAST_BYTES)
+    return "its operands stay in the cache";
+  for (uint32_t i = 0; i < step->n_out; ++i)
+    if (p->values[step->out[i]].request == TN_REQ_ADD &&
+        !(step->info.kernel->desc->writes & TN_WRITES_ADD))
+      return "its kernel cannot add to what is there";
+  return NULL;
+}
+
+/* ------------------------------------------------------------------- growth */
+
+static bool same_loop(const tn_tensor *a, const tn_tensor *b) {
+  return a->ndim == b->ndim &&
+         memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
+}
+
+static bool has_entry(const uint32_t *list, uint32_t n, uint32_t entry) {
+  for (uint32_t i = 0; i < n; ++i)
+    if (list[i] == entry) return true;
+  return false;
+}
+
+/* Whether a step reads something that the group has at hand. */
+static bool shares(const group *g, const tn__step *step) {
+  for (uint32_t i = 0; i < step->n_in; ++i) {
+    if (step->in[i] == TN_NONE) continue;
+    for (uint32_t k = 0; k < g->n; ++k) {
+      const tn__step *part = g->parts[k];
+      if (has_entry(part->out, part->n_out, step->in[i]) ||
+          has_entry(part->in, part->n_in, step->in[i]))
+        return true;
+    }
+  }
+  return false;
+}
+
+static bool joins(const group *g, const tn__step *step) {
+  const tn_frame *f = step->info.frame;
+  if (step->why_not) return false;
+  if (g->n == 0) return true;
+  if (g->n == MOST_PARTS || g->n_operands + f->n_in + f->n_out > MOST_OPERANDS)
+    return false;
+  return same_loop(g->loop, loop_of(f)) && shares(g, step);
+}
+
+static void join(group *g, tn__step *step) {
+  const tn_frame *f = step->info.frame;
+  if (g->n == 0) {
+    g->loop = loop_of(f);
+    g->n_operands = 0;
+  }
+  g->parts[g->n++] = step;
+  g->n_operands += f->n_in + f->n_out;
+}
+
+/* ------------------------------------------------------------------ one step
+ */
+
+static uint32_t reads_inside(const group *g, uint32_t entry) {
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < g->n; ++k) {
+    const tn__step *part = g->parts[k];
+    for (uint32_t i = 0; i < part->n_in; ++i)
+      n += part->in[i] == entry && !(part->shape_only && part->shape_only[i]);
+  }
+  return n;
+}
+
+static bool made_inside(const group *g, uint32_t entry) {
+  for (uint32_t k = 0; k < g->n; ++k)
+    if (has_entry(g->parts[k]->out, g->parts[k]->n_out, entry)) return true;
+  return false;
+}
+
+/* Whether nobody outside of the group reads what a part writes. */
+static bool is_inner(const group *g, uint32_t entry) {
+  const tn__value *value = &g->p->values[entry];
+  return !(value->flags & (TN__ENTRY_EXTERNAL | TN__ENTRY_HEAD)) &&
+         reads_inside(g, entry) == value->n_uses;
+}
+
+static void list_inputs(const group *g, tn__step *step) {
+  for (uint32_t k = 0; k < g->n; ++k) {
+    const tn__step *part = g->parts[k];
+    for (uint32_t i = 0; i < part->n_in; ++i) {
+      const uint32_t entry = part->in[i];
+      if (entry == TN_NONE || !is_used(part->info.frame, i)) continue;
+      if (made_inside(g, entry) || has_entry(step->in, step->n_in, entry))
+        continue;
+      step->in[step->n_in++] = entry;
+    }
+  }
+}
+
+static void list_outputs(const group *g, tn__step *step) {
+  for (uint32_t k = 0; k < g->n; ++k) {
+    const tn__step *part = g->parts[k];
+    for (uint32_t i = 0; i < part->n_out; ++i)
+      if (g->p->values[part->out[i]].request != TN_REQ_NULL &&
+          !is_inner(g, part->out[i]))
+        step->out[step->n_out++] = part->out[i];
+  }
+}
+
+static tn__step *step_make(const group *g) {
+  tn__arena *arena = &g->p->arena;
+  tn__step *step = tn__arena_alloc(arena, sizeof *step);
+  if (!step) return NULL;
+  step->program = g->p;
+  step->node = g->parts[g->n - 1]->node;
+  step->kind = TN__STEP_FUSED;
+  step->n_parts = g->n;
+  step->in = tn__arena_alloc(arena, MOST_OPERANDS * sizeof *step->in);
+  step->out = tn__arena_alloc(arena, MOST_OPERANDS * sizeof *step->out);
+  step->parts = tn__arena_alloc(arena, g->n * sizeof(tn__step *));
+  return arena->failed ? NULL : step;
+}
+
+static void enter(tn_program *p, tn__step *step) {
+  step->id = p->n_steps;
+  p->steps[p->n_steps++] = step;
+  for (uint32_t i = 0; i < step->n_out; ++i)
+    p->values[step->out[i]].step = step->id;
+  for (uint32_t k = 0; k < step->n_parts; ++k)
+    for (uint32_t i = 0; i < step->parts[k]->n_out; ++i)
+      p->values[step->parts[k]->out[i]].step = step->id;
+}
+
+static void enter_apart(group *g, const char *why) {
+  for (uint32_t k = 0; k < g->n; ++k) {
+    g->parts[k]->why_not = why;
+    enter(g->p, g->parts[k]);
+  }
+  g->n = 0;
+}
+
+/* One step for the group; a group of one is what it was. */
+static tn_code close_group(group *g) {
+  bool fits = false;
+  if (g->n < 2) {
+    enter_apart(g, "nothing next to it shares its operands");
+    return TN_OK;
+  }
+  tn__step *step = step_make(g);
+  if (!step) return tn__fail_memory(sizeof *step, "a fused step");
+  memcpy(step->parts, g->parts, g->n * sizeof(tn__step *));
+  list_inputs(g, step);
+  list_outputs(g, step);
+  TN__TRY(tn__fused_make(step, &fits));
+  if (!fits) {
+    enter_apart(g, "its operands are repeated along too many dimensions");
+    return TN_OK;
+  }
+  g->p->stats.n_fused += g->n;
+  g->n = 0;
+  enter(g->p, step);
+  return TN_OK;
+}
+
+tn_code tn__steps_fuse(tn_program *p) {
+  group g = {.p = p};
+  const uint32_t n = p->n_steps, n_forward = p->n_forward;
+  p->n_steps = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    tn__step *step = p->steps[i];
+    step->why_not =
+        p->flags & TN_BIND_NO_FUSE ? "the user forbids it" : why_not(p, step);
+    if (i == n_forward) {
+      TN__TRY(close_group(&g));
+      p->n_forward = p->n_steps;
+    }
+    if (!joins(&g, step)) TN__TRY(close_group(&g));
+    if (joins(&g, step))
+      join(&g, step);
+    else
+      enter(p, step);
+  }
+  TN__TRY(close_group(&g));
+  if (n <= n_forward) p->n_forward = p->n_steps;
+  return TN_OK;
+}

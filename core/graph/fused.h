@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fused.h: a step that is a run of elementwise calls. Inside core/graph only:
+ * fuse.c decides which, tiles.c computes them.
+ */
+#ifndef TENON_GRAPH_FUSED_H_
+#define TENON_GRAPH_FUSED_H_
+
+#include "program.h"
+
+enum { TN__LOOP_NDIM = 4 }; /* dimensions of a loop, those joined that can be */
+
+/* One operand of one part: memory, or a buffer of the tile's size. */
+typedef struct tn__tile_operand {
+  uint32_t part;
+  uint32_t position; /* among the part's inputs, then outputs */
+  uint32_t entry;
+  uint32_t buffer; /* TN_NONE: it lies in memory */
+  uint32_t is_output;
+  uint32_t element; /* bytes */
+  char *data;       /* in memory: first element */
+  int64_t strides[TN__LOOP_NDIM];
+} tn__tile_operand;
+
+/* What one slice of the loop works with: others have their own. */
+typedef struct tn__scratch {
+  _Atomic uint32_t busy;
+  uint32_t train;   /* what its tiles' frames say */
+  tn__tile **tiles; /* one for each part */
+  char *buffers;
+  int64_t shape[TN__LOOP_NDIM]; /* of the tile at hand */
+} tn__scratch;
+
+typedef struct tn__fused {
+  uint32_t ndim;
+  uint32_t n_operands;
+  uint32_t n_buffers;
+  uint32_t n_scratch;
+  int64_t shape[TN__LOOP_NDIM];
+  int64_t tile[TN__LOOP_NDIM];
+  int64_t count[TN__LOOP_NDIM]; /* tiles along each dimension */
+  int64_t n_tiles;
+  size_t buffer_bytes;
+  tn__tile_operand *operands;
+  tn__scratch *scratch;
+} tn__fused;
+
+/* Works out the loop, the tile and the buffers of a step whose parts, inputs
+ * and outputs stand; *fits is false where their layouts cannot be looped over
+ * together. */
+tn_code tn__fused_make(tn__step *step, bool *fits);
+/* When memory stands: who lies where, and a scratch for each worker. */
+tn_code tn__fused_place(tn__step *step);
+tn_code tn__fused_run(const tn__step *step, uint32_t train, tn__token *token);
+void tn__fused_free(tn__step *step);
+/* Whether output `out` of the step may lie in the memory of input `in`. */
+bool tn__fused_pair(const tn__step *step, uint32_t in, uint32_t out);
+
+#endif /* TENON_GRAPH_FUSED_H_ */

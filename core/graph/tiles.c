@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tiles.c: a run of elementwise calls is computed tile by tile: for each tile,
+ * all calls one after the other on the part of their operands that it covers.
+ * The result does not depend on who computes which tile.
+ */
+#include <sched.h>
+#include <string.h>
+
+#include "fused.h"
+
+enum {
+  TILE_BYTES = 16 << 10, /* of one operand: a few of them fit a cache */
+  /* Buffers that begin at the same place of a page make stores look like they
+   * met the loads behind them. */
+  STAGGER_BYTES = 1088
+};
+
+/* ---------------------------------------------------------------- operands */
+
+static bool is_used(const tn_frame *f, uint32_t i) {
+  if (i < f->n_in) return !(f->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA));
+  return f->req[i - f->n_in] != TN_REQ_NULL;
+}
+
+static bool has_entry(const uint32_t *list, uint32_t n, uint32_t entry) {
+  for (uint32_t i = 0; i < n; ++i)
+    if (list[i] == entry) return true;
+  return false;
+}
+
+static uint32_t n_operands(const tn__step *step) {
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < step->n_parts; ++k)
+    n += step->parts[k]->info.frame->n_in + step->parts[k]->info.frame->n_out;
+  return n;
+}
+
+static void list_part(const tn__step *step, tn__fused *f, uint32_t k) {
+  const tn__step *part = step->parts[k];
+  const tn_frame *frame = part->info.frame;
+  for (uint32_t i = 0; i < frame->n_in + frame->n_out; ++i) {
+    if (!is_used(frame, i)) continue;
+    const bool output = i >= frame->n_in;
+    const uint32_t entry = output ? part->out[i - frame->n_in] : part->in[i];
+    f->operands[f->n_operands++] = (tn__tile_operand){
+        .part = k,
+        .position = i,
+        .entry = entry,
+        .buffer = has_entry(step->in, step->n_in, entry) ||
+                          has_entry(step->out, step->n_out, entry)
+                      ? TN_NONE
+                      : 0,
+        .is_output = output,
+        .element = (uint32_t)tn_dtype_bytes(
+            step->program->values[entry].array->tensor.dtype)};
+  }
+}
+
+/* -------------------------------------------------------------------- loop */
+
+/* The strides of an operand along the dimensions of the loop; 0 where it is
+ * repeated. */
+static void strides_of(const tn_tensor *t, int32_t ndim, int64_t *strides) {
+  for (int32_t i = 0; i < ndim; ++i) {
+    const int32_t k = i - (ndim - t->ndim);
+    strides[i] = k < 0 || t->shape[k] == 1 ? 0 : t->strides[k];
+  }
+}
+
+/* Dimensions i and i + 1 are one for all operands. */
+static bool joined(const int64_t (*strides)[TN_MAX_NDIM], uint32_t n,
+                   const int64_t *shape, int32_t i) {
+  for (uint32_t k = 0; k < n; ++k)
+    if (strides[k][i] != strides[k][i + 1] * shape[i + 1]) return false;
+  return true;
+}
+
+static void remove_dim(int64_t (*strides)[TN_MAX_NDIM], uint32_t n,
+                       int64_t *shape, int32_t *ndim, int32_t i) {
+  for (int32_t d = i; d + 1 < *ndim; ++d) {
+    shape[d] = shape[d + 1];
+    for (uint32_t k = 0; k < n; ++k) strides[k][d] = strides[k][d + 1];
+  }
+  --*ndim;
+}
+
+static void collapse(int64_t (*strides)[TN_MAX_NDIM], uint32_t n,
+                     int64_t *shape, int32_t *ndim) {
+  for (int32_t i = *ndim - 1; i >= 0; --i)
+    if (shape[i] == 1 && *ndim > 1) remove_dim(strides, n, shape, ndim, i);
+  for (int32_t i = *ndim - 2; i >= 0; --i) {
+    if (!joined((const int64_t(*)[TN_MAX_NDIM])strides, n, shape, i)) continue;
+    shape[i + 1] *= shape[i];
+    remove_dim(strides, n, shape, ndim, i);
+  }
+}
+
+static const tn_tensor *loop_of(const tn__step *step) {
+  const tn_frame *f = step->parts[0]->info.frame;
+  for (uint32_t i = 0; i < f->n_out; ++i)
+    if (f->req[i] != TN_REQ_NULL) return &f->out[i];
+  return &f->out[0];
+}
+
+static bool loop_make(const tn__step *step, tn__fused *f,
+                      int64_t (*strides)[TN_MAX_NDIM]) {
+  int64_t shape[TN_MAX_NDIM];
+  const tn_tensor *loop = loop_of(step);
+  int32_t ndim = loop->ndim;
+  memcpy(shape, loop->shape, (size_t)ndim * sizeof *shape);
+  for (uint32_t i = 0; i < f->n_operands; ++i)
+    strides_of(&step->program->values[f->operands[i].entry].array->tensor, ndim,
+               strides[i]);
+  collapse(strides, f->n_operands, shape, &ndim);
+  if (ndim > TN__LOOP_NDIM || ndim < 1) return false;
+  f->ndim = (uint32_t)ndim;
+  memcpy(f->shape, shape, (size_t)ndim * sizeof *shape);
+  for (uint32_t i = 0; i < f->n_operands; ++i)
+    memcpy(f->operands[i].strides, strides[i], (size_t)ndim * sizeof *shape);
+  return true;
+}
+
+static void tile_make(tn__fused *f) {
+  uint32_t widest = 1;
+  for (uint32_t i = 0; i < f->n_operands; ++i)
+    if (f->operands[i].element > widest) widest = f->operands[i].element;
+  int64_t left = TILE_BYTES / widest;
+  f->buffer_bytes = TILE_BYTES + STAGGER_BYTES;
+  f->n_tiles = 1;
+  for (uint32_t i = f->ndim; i-- > 0;) {
+    f->tile[i] = f->shape[i] < left ? f->shape[i] : left;
+    left /= f->tile[i];
+    f->count[i] = (f->shape[i] + f->tile[i] - 1) / f->tile[i];
+    f->n_tiles *= f->count[i];
+  }
+}
+
+/* ----------------------------------------------------------------- buffers */
+
+static uint32_t last_part(const tn__fused *f, uint32_t entry) {
+  uint32_t last = 0;
+  for (uint32_t i = 0; i < f->n_operands; ++i)
+    if (f->operands[i].entry == entry) last = f->operands[i].part;
+  return last;
+}
+
+/* A buffer for each entry that has no memory, from the part that writes it to
+ * the last that reads it; then another entry gets it. Laid out densely. */
+static void buffers_assign(tn__fused *f, uint32_t *free_from) {
+  f->n_buffers = 0;
+  for (uint32_t i = 0; i < f->n_operands; ++i) {
+    tn__tile_operand *o = &f->operands[i];
+    if (o->buffer == TN_NONE || !o->is_output) continue;
+    uint32_t b = 0;
+    while (b < f->n_buffers && free_from[b] >= o->part) ++b;
+    if (b == f->n_buffers) ++f->n_buffers;
+    free_from[b] = last_part(f, o->entry);
+    for (uint32_t k = 0; k < f->n_operands; ++k)
+      if (f->operands[k].entry == o->entry) f->operands[k].buffer = b;
+  }
+  for (uint32_t i = 0; i < f->n_operands; ++i) {
+    int64_t step = 1;
+    if (f->operands[i].buffer == TN_NONE) continue;
+    for (uint32_t d = f->ndim; d-- > 0;) {
+      f->operands[i].strides[d] = step;
+      step *= f->tile[d];
+    }
+  }
+}
+
+tn_code tn__fused_make(tn__step *step, bool *fits) {
+  tn_program *p = step->program;
+  const uint32_t n = n_operands(step);
+  tn__fused *f = tn__arena_alloc(&p->arena, sizeof *f);
+  const size_t bytes = n * (TN_MAX_NDIM * sizeof(int64_t) + sizeof(uint32_t));
+  void *room = tn__alloc(p->env, bytes);
+  *fits = false;
+  if (f) f->operands = tn__arena_alloc(&p->arena, n * sizeof *f->operands);
+  if (!room || p->arena.failed) {
+    tn__free(p->env, room);
+    return tn__fail_memory(bytes, "a fused step");
+  }
+  int64_t(*strides)[TN_MAX_NDIM] = room;
+  for (uint32_t k = 0; k < step->n_parts; ++k) list_part(step, f, k);
+  *fits = loop_make(step, f, strides);
+  if (*fits) {
+    tile_make(f);
+    buffers_assign(f, (uint32_t *)(void *)(strides + n));
+    step->fused = f;
+  }
+  tn__free(p->env, room);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- pairs */
+
+static uint32_t declared_inplace(const tn__step *part, uint32_t out) {
+  const tn__node *node = part->node;
+  if (node->kind == TN__NODE_CALL) return node->desc->outputs[out]->inplace;
+  return node->desc->gradient->inputs[out]->inplace;
+}
+
+static bool is_expanded(const tn__step *part) {
+  const tn__node *node = part->node;
+  const uint32_t n = node->kind == TN__NODE_CALL ? node->desc->n_outputs
+                                                 : node->desc->n_inputs;
+  return node->n_out != n;
+}
+
+/* Nobody reads the input behind the part that writes the output, and that part
+ * itself only if it may work in place. */
+bool tn__fused_pair(const tn__step *step, uint32_t in, uint32_t out) {
+  const tn__fused *f = step->fused;
+  const tn__tile_operand *writer = NULL;
+  for (uint32_t i = 0; i < f->n_operands; ++i)
+    if (f->operands[i].is_output && f->operands[i].entry == step->out[out])
+      writer = &f->operands[i];
+  if (!writer) return false;
+  const tn__step *part = step->parts[writer->part];
+  const uint32_t position = writer->position - part->info.frame->n_in;
+  for (uint32_t i = 0; i < f->n_operands; ++i) {
+    const tn__tile_operand *o = &f->operands[i];
+    if (o->is_output || o->entry != step->in[in]) continue;
+    if (o->part > writer->part) return false;
+    if (memcmp(o->strides, writer->strides, sizeof o->strides) != 0)
+      return false;
+    if (o->part < writer->part) continue;
+    if (is_expanded(part) ||
+        !(part->info.kernel->desc->writes & TN_WRITES_INPLACE) ||
+        declared_inplace(part, position) != o->position)
+      return false;
+  }
+  return true;
+}
+
+/* ------------------------------------------------------------------- place */
+
+static void request_set(const tn__step *step, const tn__tile_operand *out,
+                        tn__tile *tile) {
+  const tn__fused *f = step->fused;
+  const tn_req req = step->program->values[out->entry].request;
+  const uint32_t n_in = step->parts[out->part]->info.frame->n_in;
+  tn_req made = out->buffer == TN_NONE ? req : TN_REQ_WRITE;
+  int32_t alias = -1;
+  for (uint32_t i = 0; i < f->n_operands && made == TN_REQ_WRITE; ++i) {
+    const tn__tile_operand *in = &f->operands[i];
+    if (in->is_output || in->part != out->part || out->buffer != TN_NONE ||
+        in->buffer != TN_NONE || in->data != out->data)
+      continue;
+    made = TN_REQ_INPLACE;
+    alias = (int32_t)in->position;
+  }
+  tn__tile_request(tile, out->position - n_in, made, alias);
+}
+
+static void tensor_set(const tn__fused *f, const tn__tile_operand *o,
+                       tn__scratch *scratch) {
+  tn__tile *tile = scratch->tiles[o->part];
+  tn_tensor *t = tn__tile_tensor(tile, o->position);
+  t->ndim = (int32_t)f->ndim;
+  t->shape = scratch->shape;
+  t->strides = (int64_t *)(uintptr_t)o->strides;
+  if (!o->is_output)
+    tn__tile_dense(tile, o->position, tn_tensor_is_contiguous(t));
+}
+
+/* Frames of the size of a whole tile; then each kernel prepares for it. */
+static tn_code tiles_prepare(const tn__step *step, tn__scratch *scratch) {
+  const tn__fused *f = step->fused;
+  memcpy(scratch->shape, f->tile, sizeof scratch->shape);
+  for (uint32_t i = 0; i < f->n_operands; ++i) {
+    const tn__tile_operand *o = &f->operands[i];
+    tensor_set(f, o, scratch);
+    if (o->is_output) request_set(step, o, scratch->tiles[o->part]);
+  }
+  for (uint32_t k = 0; k < step->n_parts; ++k)
+    TN__TRY(tn__tile_prepare(scratch->tiles[k]));
+  for (uint32_t i = 0; i < f->n_operands; ++i) {
+    const tn__tile_operand *o = &f->operands[i];
+    if (o->buffer == TN_NONE) continue;
+    tn__tile_tensor(scratch->tiles[o->part], o->position)->data =
+        scratch->buffers + o->buffer * f->buffer_bytes;
+  }
+  return TN_OK;
+}
+
+static tn_code scratch_make(const tn__step *step, tn__scratch *scratch) {
+  const tn_program *p = step->program;
+  tn__fused *f = step->fused;
+  const size_t bytes = f->n_buffers * f->buffer_bytes;
+  void *buffers = NULL;
+  scratch->tiles = tn__zalloc(p->env, step->n_parts * sizeof(tn__tile *));
+  if (!scratch->tiles)
+    return tn__fail_memory(step->n_parts * sizeof(tn__tile *), "a fused step");
+  if (bytes > 0) TN__TRY(tn__heap_alloc(p->device, bytes, "tiles", &buffers));
+  scratch->buffers = buffers;
+  scratch->train = step->parts[0]->call[1] != NULL;
+  for (uint32_t k = 0; k < step->n_parts; ++k) {
+    const tn__step *part = step->parts[k];
+    TN__TRY(
+        tn__tile_create(part->call[part->call[1] != NULL], &scratch->tiles[k]));
+  }
+  return tiles_prepare(step, scratch);
+}
+
+tn_code tn__fused_place(tn__step *step) {
+  tn_program *p = step->program;
+  tn__fused *f = step->fused;
+  for (uint32_t i = 0; i < f->n_operands; ++i) {
+    tn__tile_operand *o = &f->operands[i];
+    if (o->buffer != TN_NONE) continue;
+    tn_array *array = p->values[o->entry].array;
+    TN__TRY(tn__array_materialise_zeros(array));
+    o->data = tn__array_data(array);
+  }
+  const uint32_t n = tn__engine_workers(p->env->engine) + 2;
+  f->scratch = tn__zalloc(p->env, n * sizeof *f->scratch);
+  if (!f->scratch)
+    return tn__fail_memory(n * sizeof *f->scratch, "a fused step");
+  for (; f->n_scratch < n; ++f->n_scratch)
+    TN__TRY(scratch_make(step, &f->scratch[f->n_scratch]));
+  return TN_OK;
+}
+
+void tn__fused_free(tn__step *step) {
+  const tn_program *p = step->program;
+  tn__fused *f = step->fused;
+  if (!f || !f->scratch) return;
+  const uint32_t n = tn__engine_workers(p->env->engine) + 2;
+  for (uint32_t i = 0; i < n; ++i) {
+    tn__scratch *scratch = &f->scratch[i];
+    for (uint32_t k = 0; scratch->tiles && k < step->n_parts; ++k)
+      tn__tile_free(scratch->tiles[k]);
+    tn__free(p->env, scratch->tiles);
+    if (scratch->buffers)
+      tn__heap_free(p->device, scratch->buffers,
+                    f->n_buffers * f->buffer_bytes);
+  }
+  tn__free(p->env, f->scratch);
+}
+
+/* -------------------------------------------------------------------- tiles */
+
+/* One that nobody else uses. There are as many as workers, and two for threads
+ * of the host; where more of those help, they wait for a moment. */
+static tn__scratch *scratch_take(tn__fused *f) {
+  for (;;) {
+    for (uint32_t i = 0; i < f->n_scratch; ++i) {
+      uint32_t nobody = 0;
+      if (atomic_compare_exchange_strong_explicit(&f->scratch[i].busy, &nobody,
+                                                  1, memory_order_acquire,
+                                                  memory_order_relaxed))
+        return &f->scratch[i];
+    }
+    (void)sched_yield();
+  }
+}
+
+/* Moves the operands in memory to tile number `index`. */
+static void tile_set(const tn__fused *f, tn__scratch *scratch, int64_t index) {
+  int64_t at[TN__LOOP_NDIM];
+  for (uint32_t d = f->ndim; d-- > 0;) {
+    at[d] = index % f->count[d] * f->tile[d];
+    index /= f->count[d];
+    const int64_t left = f->shape[d] - at[d];
+    scratch->shape[d] = left < f->tile[d] ? left : f->tile[d];
+  }
+  for (uint32_t i = 0; i < f->n_operands; ++i) {
+    const tn__tile_operand *o = &f->operands[i];
+    if (o->buffer != TN_NONE) continue;
+    int64_t offset = 0;
+    for (uint32_t d = 0; d < f->ndim; ++d) offset += at[d] * o->strides[d];
+    tn__tile_tensor(scratch->tiles[o->part], o->position)->data =
+        o->data + offset * o->element;
+  }
+}
+
+/* One run of a step. */
+typedef struct pass {
+  const tn__step *step;
+  uint32_t train;
+} pass;
+
+static void train_set(const tn__step *step, tn__scratch *scratch,
+                      uint32_t train) {
+  if (scratch->train == train) return;
+  for (uint32_t k = 0; k < step->n_parts; ++k)
+    tn__tile_train(scratch->tiles[k], train != 0);
+  scratch->train = train;
+}
+
+static int32_t slice(void *arg, int64_t begin, int64_t end) {
+  const pass *run = arg;
+  const tn__step *step = run->step;
+  tn__fused *f = step->fused;
+  tn__scratch *scratch = scratch_take(f);
+  tn_code rc = TN_OK;
+  train_set(step, scratch, run->train);
+  for (int64_t i = begin; rc == TN_OK && i < end; ++i) {
+    tile_set(f, scratch, i);
+    for (uint32_t k = 0; rc == TN_OK && k < step->n_parts; ++k) {
+      rc = tn__tile_run(scratch->tiles[k]);
+      if (rc != TN_OK) rc = tn__node_fail(step->parts[k]->node, rc);
+    }
+  }
+  atomic_store_explicit(&scratch->busy, 0, memory_order_release);
+  return rc;
+}
+
+tn_code tn__fused_run(const tn__step *step, uint32_t train, tn__token *token) {
+  enum { TILES_AT_ONCE = 4 };
+  pass run = {step, train};
+  (void)token;
+  return tn__parallel_for(step->program->env->engine, step->fused->n_tiles,
+                          TILES_AT_ONCE, slice, &run);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tile.c: the kernel of a planned call on parts of its operands. Each tile has
+ * a frame of its own, so several can be computed at the same time.
+ */
+#include <string.h>
+
+#include "call.h"
+
+struct tn__tile {
+  const tn__env *env;
+  tn__launch launch;
+  uint32_t n;         /* operands: in, then out */
+  tn_tensor *tensors; /* shapes and strides are the user's */
+  uint32_t *in_flags;
+  tn_req *req;
+  int32_t *alias;
+  tn_plan plan; /* of the layout that its tensors have */
+};
+
+static void launch_copy(tn__tile *tile, const tn__work *w) {
+  tn__launch *l = &tile->launch;
+  const tn_frame *f = &w->launch.frame;
+  l->caller = w->launch.caller;
+  l->op = w->op;
+  l->kernel = w->recipe->kernel;
+  l->operands = w->in_info;
+  l->frame = *f;
+  l->run = w->launch.run;
+  l->run.host_data = &l->slot;
+  l->frame.run = &l->run;
+  l->frame.in = tile->tensors;
+  l->frame.out = tile->tensors + f->n_in;
+  l->frame.in_flags = tile->in_flags;
+  l->frame.req = tile->req;
+  l->frame.alias = tile->alias;
+}
+
+static void lists_copy(tn__tile *tile, const tn__work *w) {
+  const tn_frame *f = &w->launch.frame;
+  memcpy(tile->tensors, f->in, f->n_in * sizeof *tile->tensors);
+  memcpy(tile->tensors + f->n_in, f->out, f->n_out * sizeof *tile->tensors);
+  memcpy(tile->in_flags, f->in_flags, f->n_in * sizeof *tile->in_flags);
+  memcpy(tile->req, f->req, f->n_out * sizeof *tile->req);
+  memcpy(tile->alias, f->alias, f->n_out * sizeof *tile->alias);
+}
+
+tn_code tn__tile_create(const tn__planned *call, tn__tile **out) {
+  const tn__work *w = tn__planned_work(call);
+  const tn_frame *f = &w->launch.frame;
+  const uint32_t n = f->n_in + f->n_out;
+  const size_t bytes =
+      sizeof(tn__tile) + n * (sizeof(tn_tensor) + 2 * sizeof(uint32_t));
+  tn__tile *tile = tn__zalloc(w->caller->env, bytes);
+  *out = tile;
+  if (!tile) return tn__fail_memory(bytes, "a tile of a call");
+  tile->env = w->caller->env;
+  tile->n = n;
+  tile->tensors = (tn_tensor *)(void *)(tile + 1);
+  tile->in_flags = (uint32_t *)(void *)(tile->tensors + n);
+  tile->req = tile->in_flags + f->n_in;
+  tile->alias = (int32_t *)(void *)(tile->req + f->n_out);
+  lists_copy(tile, w);
+  launch_copy(tile, w);
+  return TN_OK;
+}
+
+void tn__tile_free(tn__tile *tile) {
+  if (!tile) return;
+  if (tile->plan.destroy) tile->plan.destroy(tile->plan.prepared);
+  tn__free(tile->env, tile);
+}
+
+tn_code tn__tile_prepare(tn__tile *tile) {
+  tn__launch *l = &tile->launch;
+  const tn_kernel *desc = l->kernel->desc;
+  l->frame.prepared = NULL;
+  tile->plan.struct_size = sizeof tile->plan;
+  for (uint32_t i = 0; i < tile->n; ++i) tile->tensors[i].data = NULL;
+  if (!desc->prepare) return TN_OK;
+  l->slot.text[0] = '\0';
+  const int32_t rc = desc->prepare(&l->frame, &tile->plan);
+  if (rc) {
+    tile->plan.destroy = NULL; /* a prepare that fails has undone its work */
+    return tn__kernel_fail(l, rc, "prepare");
+  }
+  if (tile->plan.n_ws > 0)
+    return tn__fail(TN_PLUGIN,
+                    "%s: kernel %s wants no workspace for a whole call, but "
+                    "one for a part of it; an elementwise kernel must not",
+                    l->op->name, desc->id);
+  l->frame.prepared = tile->plan.prepared;
+  return TN_OK;
+}
+
+tn_tensor *tn__tile_tensor(tn__tile *tile, uint32_t operand) {
+  return &tile->tensors[operand];
+}
+
+void tn__tile_dense(tn__tile *tile, uint32_t in, bool dense) {
+  tile->in_flags[in] &= ~(uint32_t)TN_IN_CONTIGUOUS;
+  if (dense) tile->in_flags[in] |= TN_IN_CONTIGUOUS;
+}
+
+void tn__tile_request(tn__tile *tile, uint32_t out, tn_req req, int32_t alias) {
+  tile->req[out] = req;
+  tile->alias[out] = alias;
+}
+
+void tn__tile_train(tn__tile *tile, bool train) {
+  tile->launch.frame.flags &= ~(uint32_t)TN_CALL_TRAIN;
+  if (train) tile->launch.frame.flags |= TN_CALL_TRAIN;
+}
+
+tn_code tn__tile_run(tn__tile *tile) {
+  return tn__launch_compute(&tile->launch);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * nets.h: nets of MXNet 0.12 as numbers: operators with that release's tables
+ * of dependencies and in-place options, its gradient pass, its order of nodes.
+ * No kernel, no shape inference but what the operators here need. Written from
+ * the published rules and not from the planner, so that published figures of
+ * memory can be compared with the planner's.
+ *
+ * Memory is never short here: a test that cannot allocate ends.
+ */
+#ifndef TESTS_GRAPH_NETS_H_
+#define TESTS_GRAPH_NETS_H_
+
+#include "plan.h"
+
+typedef struct net_shape {
+  int64_t dim[4]; /* unused ones are 1 */
+} net_shape;
+
+/* Output `out` of node `node` of a net. */
+typedef struct net_ref {
+  uint32_t node;
+  uint32_t out;
+} net_ref;
+
+typedef enum net_op {
+  NET_VAR, /* an argument, or an aux state */
+  NET_CONV,
+  NET_BN,
+  NET_ACT,
+  NET_LEAKY,
+  NET_POOL,
+  NET_LRN,
+  NET_DROPOUT,
+  NET_FLATTEN,
+  NET_FC,
+  NET_CONCAT,
+  NET_SLICE,
+  NET_ADD,
+  NET_MUL,
+  NET_SOFTMAX_OUTPUT,
+  NET_SOFTMAX_LOSS, /* a loss per batch: softmax_cross_entropy */
+  NET_BLOCK_GRAD,
+  NET_COPY,
+  NET_SUM,      /* n-ary */
+  NET_GRAD_ADD, /* of two terms of a gradient */
+  NET_BACKWARD, /* of node `forward` */
+  NET_HEAD_GRAD
+} net_op;
+
+typedef struct net_node {
+  net_op op;
+  bool aux;
+  net_ref *in;
+  uint32_t n_in;
+  uint32_t n_args;  /* inputs that are no aux states */
+  net_shape *shape; /* of its outputs */
+  uint32_t n_out;
+  uint32_t n_visible;
+  uint32_t *after;
+  uint32_t n_after;
+  uint32_t forward; /* of BACKWARD: whose gradient it is */
+  double cost;      /* multiplications, about */
+  int32_t stage;    /* of memonger: > 0 where it may be cut */
+} net_node;
+
+typedef struct net {
+  net_node *nodes;
+  uint32_t n_nodes;
+  bool cudnn; /* the tables of a build with cuDNN */
+  net_ref *heads;
+  uint32_t n_heads;
+  net_ref *grads; /* of its arguments, in order; node UINT32_MAX: none */
+  uint32_t *args;
+  uint32_t n_args;
+  uint32_t *mirror; /* by node: what stands for it in the backward part */
+} net;
+
+net *net_new(void);
+void net_free(net *n);
+
+/* A node with room for its inputs and outputs, to be filled in. */
+net_node *net_add_node(net *n, net_op op, uint32_t n_in, uint32_t n_out);
+void net_add_after(net *n, uint32_t node, uint32_t after);
+
+/* ----------------------------------------------------------------- operators
+ */
+
+net_ref net_var(net *n, net_shape shape);
+net_ref net_conv(net *n, net_ref x, int64_t filters,
+                 const int64_t window[3] /* kernel, stride, pad */);
+net_ref net_bn(net *n, net_ref x);
+net_ref net_pool(net *n, net_ref x, int64_t kernel, int64_t stride,
+                 int64_t pad);
+net_ref net_fc(net *n, net_ref x, net_ref weight, net_ref bias);
+net_ref net_concat(net *n, const net_ref *x, uint32_t count);
+/* `count` outputs along the second dimension. */
+net_ref net_slice(net *n, net_ref x, uint32_t count);
+/* ACT, LEAKY, LRN, DROPOUT, FLATTEN, BLOCK_GRAD, COPY. */
+net_ref net_unary(net *n, net_op op, net_ref x);
+/* ADD, MUL. */
+net_ref net_binary(net *n, net_op op, net_ref a, net_ref b);
+net_ref net_loss(net *n, net_op op, net_ref x, int64_t batch);
+const net_shape *net_shape_of(const net *n, net_ref x);
+
+/* ------------------------------------------------------------------- gradient
+ */
+
+/* Which forward nodes are computed again for the backward part. */
+typedef bool net_mirror(const net *n, uint32_t node, void *ctx);
+
+/* Makes the heads of the net known and adds the gradients of all arguments.
+ * mirror may be NULL. */
+void net_set_heads(net *n, const net_ref *heads, uint32_t count);
+void net_gradient(net *n, net_mirror *mirror, void *ctx);
+
+/* ----------------------------------------------------------------------- plan
+ */
+
+/* What the planner is given: nodes in depth-first order from the heads and then
+ * the gradients. Entries of arguments and their gradients are external. */
+typedef struct net_plan {
+  tn__plan_net net;
+  uint32_t *node_of;  /* by position: the node in `net` */
+  uint32_t *position; /* by node; UINT32_MAX if it is not reached */
+  uint32_t n_forward; /* positions of the part before the first backward node */
+} net_plan;
+
+net_plan *net_lower(const net *n);
+void net_plan_free(net_plan *plan);
+
+/* --------------------------------------------------------------------- models
+ */
+
+net *net_inception_bn(int64_t batch, bool cudnn);
+net *net_resnet(int64_t batch, const int layers[4]);
+net *net_alexnet(int64_t batch);
+net *net_vgg16(int64_t batch);
+net *net_googlenet(int64_t batch);
+net *net_lstm(uint32_t steps, uint32_t layers);
+
+#endif /* TESTS_GRAPH_NETS_H_ */

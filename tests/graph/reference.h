@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * reference.h: the planner of NNVM once more, written from the description of
+ * its rules alone, as plainly as possible: it looks at everything again at each
+ * step and keeps no counts.
+ */
+#ifndef TESTS_GRAPH_REFERENCE_H_
+#define TESTS_GRAPH_REFERENCE_H_
+
+#include "plan.h"
+
+enum { REFERENCE_MAX = 512 };
+
+typedef struct reference_plan {
+  int32_t storage[REFERENCE_MAX]; /* by entry */
+  int32_t alias[REFERENCE_MAX];   /* by entry */
+  size_t bytes[REFERENCE_MAX];    /* by storage */
+  int32_t n_storages;
+  size_t total;
+} reference_plan;
+
+/* For nets of fewer than REFERENCE_MAX entries; without accumulation. */
+void reference_run(reference_plan *out, const tn__plan_net *net,
+                   const tn__plan_options *options);
+
+#endif /* TESTS_GRAPH_REFERENCE_H_ */

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Published figures of memory, and how near the default mode comes to the least
+ * possible on the same nets.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "nets.h"
+#include "random_net.h"
+
+enum { NONE, INPLACE, SHARE, BOTH, N_MODES };
+
+static tn__memory_plan plan_of(const net_plan *lowered,
+                               const tn__plan_options *options) {
+  tn__memory_plan plan;
+  cr_assert_eq(
+      tn__memory_plan_init(&plan, tn__env_default(), &lowered->net, options),
+      TN_OK, "%s", tn_error_text());
+  return plan;
+}
+
+static size_t compat_mb(const net_plan *lowered, int mode) {
+  const tn__plan_options options = {
+      .compat = true,
+      .no_inplace = mode == NONE || mode == SHARE,
+      .no_share = mode == NONE || mode == INPLACE};
+  tn__memory_plan plan = plan_of(lowered, &options);
+  const size_t bytes = tn__memory_plan_separate(&plan);
+  tn__memory_plan_deinit(&plan);
+  return bytes >> 20;
+}
+
+/* Compares with figures where there are any (0: none is known), and asserts
+ * what is promised of the default mode. Frees the net. */
+static void check(const char *name, net *n, const size_t expected[N_MODES]) {
+  net_plan *lowered = net_lower(n);
+  const tn__plan_options options = {0};
+  size_t mb[N_MODES];
+  for (int mode = 0; mode < N_MODES; ++mode) {
+    mb[mode] = compat_mb(lowered, mode);
+    cr_expect(
+        expected == NULL || expected[mode] == 0 || mb[mode] == expected[mode],
+        "%s, mode %d: %zu MB, not %zu", name, mode, mb[mode],
+        expected == NULL ? 0 : expected[mode]);
+  }
+  tn__memory_plan plan = plan_of(lowered, &options);
+  const size_t bytes = tn__memory_plan_bytes(&plan);
+  const size_t bound = tn__memory_plan_lower_bound(&plan);
+  const double ratio = (double)bytes / (double)bound;
+  fprintf(stderr,
+          "%-28s compat %6zu %6zu %6zu %6zu MB  default %6zu MB"
+          "  lower bound %6zu MB  ratio %.4f\n",
+          name, mb[NONE], mb[INPLACE], mb[SHARE], mb[BOTH], bytes >> 20,
+          bound >> 20, ratio);
+  cr_expect_leq(ratio, 1.05, "%s: %.4f", name, ratio);
+  cr_expect_leq(bytes >> 20, mb[BOTH], "%s", name);
+  tn__memory_plan_deinit(&plan);
+  net_plan_free(lowered);
+  net_free(n);
+}
+
+static net *trained(net *n) {
+  net_gradient(n, NULL, NULL);
+  return n;
+}
+
+Test(nets, inception_bn_takes_what_was_published) {
+  check("inception-bn", trained(net_inception_bn(32, false)),
+        (const size_t[]){3826, 2781, 1504, 1340});
+}
+
+Test(nets, inception_bn_takes_what_was_published_of_a_cudnn_build) {
+  check("inception-bn, cudnn", trained(net_inception_bn(32, true)),
+        (const size_t[]){3826, 3231, 1854, 1784});
+}
+
+Test(nets, inception_bn_forward_only) {
+  check("inception-bn, forward", net_inception_bn(32, false),
+        (const size_t[]){1632, 1188, 233, 242});
+}
+
+static const int RESNET_50[4] = {3, 4, 6, 3};
+
+Test(nets, resnet_50_takes_what_was_computed) {
+  check("resnet-50", trained(net_resnet(32, RESNET_50)),
+        (const size_t[]){9413, 6717, 0, 3539});
+}
+
+static bool norm_or_relu(const net *n, uint32_t node, void *ctx) {
+  (void)ctx;
+  return n->nodes[node].op == NET_BN || n->nodes[node].op == NET_LEAKY;
+}
+
+Test(nets, resnet_50_without_its_norms_and_relus_kept) {
+  net *n = net_resnet(32, RESNET_50);
+  net_gradient(n, norm_or_relu, NULL);
+  check("resnet-50, no bn-relu", n, (const size_t[]){0, 0, 0, 2843});
+}
+
+Test(nets, in_all_of_them_the_default_is_near_the_least_possible) {
+  check("alexnet", trained(net_alexnet(64)), NULL);
+  check("alexnet, forward", net_alexnet(64), NULL);
+  check("vgg-16", trained(net_vgg16(64)), NULL);
+  check("vgg-16, forward", net_vgg16(64), NULL);
+  check("googlenet", trained(net_googlenet(64)), NULL);
+  check("googlenet, forward", net_googlenet(64), NULL);
+  check("resnet-50, forward", net_resnet(32, RESNET_50), NULL);
+  check("lstm 4 x 1024, 20 steps", trained(net_lstm(20, 4)), NULL);
+  check("lstm 4 x 1024, 200 steps", trained(net_lstm(200, 4)), NULL);
+  check("resnet, 1000 layers",
+        trained(net_resnet(32, (const int[]){3, 150, 177, 3})), NULL);
+}
+
+/* In-place alone helps a recurrent net a lot, since its weights' gradients are
+ * added up where they lie. */
+Test(nets, gradients_of_shared_weights_are_added_in_place) {
+  net *n = trained(net_lstm(20, 4));
+  net_plan *lowered = net_lower(n);
+  for (int compat = 0; compat < 2; ++compat) {
+    const tn__plan_options options = {.compat = compat == 1};
+    tn__memory_plan plan = plan_of(lowered, &options);
+    size_t n_sums = 0, n_skipped = 0;
+    for (size_t k = 0; k < lowered->net.n_nodes; ++k) {
+      n_sums += lowered->net.nodes[k].sum;
+      n_skipped += plan.skipped[k];
+    }
+    /* 8 weights and 8 biases of the cells, 1 of the embedding, 2 of the
+     * decoder, each 20 times. */
+    cr_assert_eq(n_sums, 19 * 19);
+    cr_assert_eq(n_skipped, n_sums);
+    tn__memory_plan_deinit(&plan);
+  }
+  net_plan_free(lowered);
+  net_free(n);
+}
+
+/* Entries are scaled down, so that a plan can be run. */
+static void run_scaled(net *n, const tn__plan_options *options) {
+  net_plan *lowered = net_lower(n);
+  for (size_t e = 0; e < lowered->net.n_entries; ++e) {
+    tn__plan_entry *entry =
+        (tn__plan_entry *)(uintptr_t)&lowered->net.entries[e];
+    entry->bytes = (entry->bytes >> 12) + 4;
+  }
+  tn__memory_plan plan = plan_of(lowered, options);
+  const char *fault = run_plan(&lowered->net, &plan);
+  cr_assert_null(fault, "%s", fault);
+  tn__memory_plan_deinit(&plan);
+  net_plan_free(lowered);
+  net_free(n);
+}
+
+Test(nets, their_plans_overwrite_nothing_live) {
+  for (int k = 0; k < 3; ++k) {
+    const tn__plan_options options = {.compat = k == 1, .parallel = k == 2};
+    run_scaled(trained(net_inception_bn(32, true)), &options);
+    run_scaled(trained(net_resnet(32, RESNET_50)), &options);
+    run_scaled(trained(net_googlenet(64)), &options);
+    run_scaled(trained(net_lstm(12, 4)), &options);
+  }
+}

@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The rules of the planner one by one, on nets of a few nodes.
+ */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "planning.h"
+
+enum { KIB = 1024, MAX = 16 };
+
+/* A net under construction. */
+typedef struct small {
+  tn__plan_node nodes[MAX];
+  tn__plan_entry entries[2 * MAX];
+  uint32_t in[MAX][4];
+  bool ignored[MAX][4];
+  tn__plan_pair pairs[MAX][4];
+  tn__plan_net net;
+} small;
+
+static void begin(small *s) {
+  memset(s, 0, sizeof *s);
+  s->net.nodes = s->nodes;
+  s->net.entries = s->entries;
+}
+
+static uint32_t entry(small *s, size_t bytes, uint32_t flags) {
+  const uint32_t e = (uint32_t)s->net.n_entries++;
+  s->entries[e] = (tn__plan_entry){.bytes = bytes,
+                                   .n_elements = (int64_t)(bytes / 4),
+                                   .dtype = TN_F32,
+                                   .flags = flags};
+  return e;
+}
+
+static uint32_t input(small *s) {
+  return entry(s, KIB, TN__ENTRY_EXTERNAL);
+}
+
+/* Reads n_in entries (at most 4), writes one; its number is returned. */
+static uint32_t node(small *s, size_t bytes, uint32_t n_in,
+                     const uint32_t *in) {
+  const size_t n = s->net.n_nodes++;
+  memcpy(s->in[n], in, n_in * sizeof *in);
+  s->nodes[n] = (tn__plan_node){.in = s->in[n],
+                                .n_in = n_in,
+                                .n_out = 1,
+                                .ignored = s->ignored[n],
+                                .pairs = s->pairs[n],
+                                .first_out = entry(s, bytes, 0)};
+  return s->nodes[n].first_out;
+}
+
+static uint32_t unary(small *s, size_t bytes, uint32_t in) {
+  return node(s, bytes, 1, &in);
+}
+
+static uint32_t binary(small *s, size_t bytes, uint32_t a, uint32_t b) {
+  return node(s, bytes, 2, (const uint32_t[]){a, b});
+}
+
+/* Of the node that was made last. */
+static void pair(small *s, uint32_t in, uint32_t out, bool identity) {
+  const size_t n = s->net.n_nodes - 1;
+  s->pairs[n][s->nodes[n].n_pairs++] = (tn__plan_pair){in, out, identity};
+}
+
+static tn__memory_plan planned(const small *s, tn__plan_options options) {
+  tn__memory_plan plan;
+  cr_assert_eq(
+      tn__memory_plan_init(&plan, tn__env_default(), &s->net, &options), TN_OK,
+      "%s", tn_error_text());
+  return plan;
+}
+
+/* Whether the entry came to lie in an input's memory, which compat and default
+ * must agree on. */
+static bool is_inplace(const small *s, uint32_t e) {
+  tn__memory_plan a = planned(s, (tn__plan_options){.compat = true});
+  tn__memory_plan b = planned(s, (tn__plan_options){0});
+  const bool answer = a.places[e].alias >= 0;
+  cr_assert_eq(answer, b.places[e].alias >= 0);
+  cr_assert_eq(a.places[e].request, answer ? TN_REQ_INPLACE : TN_REQ_WRITE);
+  cr_assert_eq(b.places[e].request, a.places[e].request);
+  tn__memory_plan_deinit(&a);
+  tn__memory_plan_deinit(&b);
+  return answer;
+}
+
+/* x -> a -> b with a pair at b, and something that reads b. */
+typedef struct chain {
+  small s;
+  uint32_t a;
+  uint32_t b;
+} chain;
+
+static void make_chain(chain *c, size_t bytes) {
+  begin(&c->s);
+  c->a = unary(&c->s, KIB, input(&c->s));
+  c->b = unary(&c->s, bytes, c->a);
+  pair(&c->s, 0, 0, false);
+}
+
+static void keep(small *s, uint32_t e) {
+  s->entries[e].flags |= TN__ENTRY_HEAD;
+}
+
+/* ------------------------------------------------------------------- in-place
+ */
+
+Test(inplace, is_taken_when_nothing_speaks_against_it) {
+  chain c;
+  make_chain(&c, KIB);
+  keep(&c.s, c.b);
+  cr_assert(is_inplace(&c.s, c.b));
+}
+
+Test(inplace, not_while_another_node_still_reads_the_input) {
+  chain c;
+  make_chain(&c, KIB);
+  keep(&c.s, unary(&c.s, 4, c.a));
+  keep(&c.s, c.b);
+  cr_assert(!is_inplace(&c.s, c.b));
+}
+
+Test(inplace, after_the_other_reader_it_is) {
+  small s;
+  begin(&s);
+  const uint32_t a = unary(&s, KIB, input(&s));
+  keep(&s, unary(&s, 4, a));
+  const uint32_t b = unary(&s, KIB, a);
+  pair(&s, 0, 0, false);
+  keep(&s, b);
+  cr_assert(is_inplace(&s, b));
+}
+
+Test(inplace, an_identity_is_even_while_another_reads_the_input) {
+  chain c;
+  make_chain(&c, KIB);
+  c.s.pairs[1][0].identity = true;
+  keep(&c.s, unary(&c.s, 4, c.a));
+  keep(&c.s, c.b);
+  cr_assert(is_inplace(&c.s, c.b));
+}
+
+Test(inplace, what_was_passed_on_as_identity_is_not_overwritten) {
+  chain c;
+  make_chain(&c, KIB);
+  c.s.pairs[1][0].identity = true;
+  const uint32_t d = unary(&c.s, KIB, c.b);
+  pair(&c.s, 0, 0, false);
+  keep(&c.s, d);
+  keep(&c.s, unary(&c.s, 4, c.a));
+  cr_assert(is_inplace(&c.s, c.b));
+  cr_assert(!is_inplace(&c.s, d));
+}
+
+Test(inplace, not_in_a_head) {
+  chain c;
+  make_chain(&c, KIB);
+  keep(&c.s, c.a);
+  keep(&c.s, c.b);
+  cr_assert(!is_inplace(&c.s, c.b));
+}
+
+Test(inplace, not_when_the_same_entry_is_read_twice) {
+  small s;
+  begin(&s);
+  const uint32_t a = unary(&s, KIB, input(&s));
+  const uint32_t b = binary(&s, KIB, a, a);
+  pair(&s, 0, 0, false);
+  keep(&s, b);
+  cr_assert(!is_inplace(&s, b));
+}
+
+Test(inplace, not_when_the_element_counts_differ) {
+  chain c;
+  make_chain(&c, KIB / 2);
+  keep(&c.s, c.b);
+  cr_assert(!is_inplace(&c.s, c.b));
+}
+
+Test(inplace, not_when_the_dtypes_differ) {
+  chain c;
+  make_chain(&c, KIB);
+  keep(&c.s, c.b);
+  c.s.entries[c.b].dtype = TN_I32;
+  cr_assert(!is_inplace(&c.s, c.b));
+}
+
+Test(inplace, not_in_memory_of_somebody_else) {
+  chain c;
+  make_chain(&c, KIB);
+  keep(&c.s, c.b);
+  c.s.entries[c.a].flags = TN__ENTRY_EXTERNAL;
+  cr_assert(!is_inplace(&c.s, c.b));
+}
+
+Test(inplace, not_in_memory_that_is_not_planned) {
+  chain c;
+  make_chain(&c, KIB);
+  keep(&c.s, c.b);
+  c.s.entries[c.a].flags = TN__ENTRY_DYNAMIC;
+  cr_assert(!is_inplace(&c.s, c.b));
+}
+
+Test(inplace, not_for_an_output_that_has_memory_already) {
+  chain c;
+  make_chain(&c, KIB);
+  keep(&c.s, c.b);
+  c.s.entries[c.b].flags |= TN__ENTRY_EXTERNAL;
+  tn__memory_plan plan = planned(&c.s, (tn__plan_options){.compat = true});
+  cr_assert_eq(plan.places[c.b].storage, TN__STORAGE_EXTERNAL);
+  cr_assert_eq(plan.places[c.b].alias, -1);
+  tn__memory_plan_deinit(&plan);
+}
+
+Test(inplace, not_for_an_output_that_nobody_reads) {
+  chain c;
+  make_chain(&c, KIB);
+  tn__memory_plan plan = planned(&c.s, (tn__plan_options){.compat = true});
+  cr_assert_eq(plan.places[c.b].alias, -1);
+  cr_assert_neq(plan.places[c.b].storage, plan.places[c.a].storage);
+  cr_assert_eq(plan.places[c.b].request, TN_REQ_NULL);
+  tn__memory_plan_deinit(&plan);
+}
+
+Test(inplace, not_in_an_input_that_is_only_looked_at) {
+  chain c;
+  make_chain(&c, KIB);
+  keep(&c.s, c.b);
+  c.s.ignored[1][0] = true;
+  cr_assert(!is_inplace(&c.s, c.b));
+}
+
+Test(inplace, not_twice_in_the_same_input) {
+  small s;
+  begin(&s);
+  const uint32_t a = unary(&s, KIB, input(&s));
+  const uint32_t b = unary(&s, KIB, a), c = entry(&s, KIB, 0);
+  s.nodes[1].n_out = 2;
+  pair(&s, 0, 0, false);
+  pair(&s, 0, 1, false);
+  keep(&s, b);
+  keep(&s, c);
+  cr_assert(is_inplace(&s, b));
+  cr_assert(!is_inplace(&s, c));
+}
+
+Test(inplace, can_be_turned_off) {
+  chain c;
+  make_chain(&c, KIB);
+  keep(&c.s, c.b);
+  for (int compat = 0; compat < 2; ++compat) {
+    tn__memory_plan plan = planned(
+        &c.s, (tn__plan_options){.compat = compat == 1, .no_inplace = true});
+    cr_assert_eq(plan.places[c.b].alias, -1);
+    tn__memory_plan_deinit(&plan);
+  }
+}
+
+/* nnvm's own test: addk = x + x, reshapek = flatten(addk), add2 = reshapek +
+ * addk. */
+Test(inplace, a_reshaped_copy_of_what_is_still_read_gets_storage_of_its_own) {
+  small s;
+  begin(&s);
+  const uint32_t x = input(&s), addk = binary(&s, KIB, x, x);
+  pair(&s, 0, 0, false);
+  pair(&s, 1, 0, false);
+  const uint32_t reshapek = unary(&s, KIB, addk);
+  pair(&s, 0, 0, false);
+  const uint32_t add2 = binary(&s, KIB, reshapek, addk);
+  pair(&s, 0, 0, false);
+  pair(&s, 1, 0, false);
+  keep(&s, add2);
+  tn__memory_plan plan = planned(&s, (tn__plan_options){.compat = true});
+  cr_assert_neq(plan.places[addk].storage, plan.places[reshapek].storage);
+  cr_assert_eq(plan.places[add2].storage, plan.places[reshapek].storage);
+  tn__memory_plan_deinit(&plan);
+}
+
+/* The first pair would let the small output have what only the large one can
+ * take: in order, one is saved; at best, both are. */
+Test(inplace, the_default_finds_inputs_for_as_many_bytes_as_there_are) {
+  small s;
+  begin(&s);
+  const uint32_t x = input(&s), a = unary(&s, KIB, x), b = unary(&s, KIB, x);
+  const uint32_t p = binary(&s, KIB, a, b), q = entry(&s, KIB, 0);
+  s.nodes[2].n_out = 2;
+  pair(&s, 0, 0, false);
+  pair(&s, 1, 0, false);
+  pair(&s, 0, 1, false);
+  keep(&s, p);
+  keep(&s, q);
+  tn__memory_plan first = planned(&s, (tn__plan_options){.compat = true});
+  tn__memory_plan best = planned(&s, (tn__plan_options){0});
+  cr_assert_eq(first.places[p].alias, 0);
+  cr_assert_eq(first.places[q].alias, -1);
+  cr_assert_eq(best.places[p].alias, 1);
+  cr_assert_eq(best.places[q].alias, 0);
+  cr_assert_eq(tn__memory_plan_bytes(&best), 2 * KIB);
+  tn__memory_plan_deinit(&first);
+  tn__memory_plan_deinit(&best);
+}
+
+/* ----------------------------------------------------------------- the pool */
+
+/* Blocks of 4 KiB and 1 KiB are free; a node has outputs of 1 and 4 KiB. */
+Test(pool, the_largest_output_chooses_first) {
+  small s;
+  begin(&s);
+  const uint32_t x = input(&s);
+  const uint32_t large = unary(&s, 4 * KIB, x);
+  (void)unary(&s, 4, large);
+  const uint32_t one = unary(&s, KIB, x), four = entry(&s, 4 * KIB, 0);
+  s.nodes[2].n_out = 2;
+  keep(&s, one);
+  keep(&s, four);
+  tn__memory_plan plan = planned(&s, (tn__plan_options){.compat = true});
+  cr_assert_eq(plan.places[four].storage, plan.places[large].storage);
+  cr_assert_neq(plan.places[one].storage, plan.places[large].storage);
+  tn__memory_plan_deinit(&plan);
+}
+
+static tn__block_pool *pool_of(tn__arena *arena, uint32_t range) {
+  tn__block_pool *pool;
+  tn__arena_init(arena, tn__env_default());
+  cr_assert_eq(tn__block_pool_create(arena, 64, range, &pool), TN_OK);
+  return pool;
+}
+
+Test(pool, serves_requests_as_the_script_says) {
+  tn__arena arena;
+  tn__block_pool *pool = pool_of(&arena, 16);
+  static const size_t SIZES[] = {100, 1600, 1700, 200, 5};
+  for (uint32_t k = 0; k < 5; ++k)
+    cr_assert_eq(tn__block_request(pool, 0, SIZES[k], 0), k);
+  for (uint32_t k = 0; k < 5; ++k) tn__block_free(pool, k, 0);
+  /* The smallest that is enough. */
+  cr_assert_eq(tn__block_request(pool, 0, 90, 0), 0);
+  cr_assert_eq(tn__block_request(pool, 0, 90, 0), 3);
+  /* 16 times the size is the limit: 1600 is too much for 99. */
+  cr_assert_eq(tn__block_request(pool, 0, 99, 0), 5);
+  cr_assert_eq(tn__block_request(pool, 0, 100, 0), 1);
+  /* None is enough: the largest below, which grows; 5 is too little. */
+  cr_assert_eq(tn__block_request(pool, 0, 1800, 0), 2);
+  cr_assert_eq(tn__block_bytes(pool, 2), 1800);
+  cr_assert_eq(tn__block_request(pool, 0, 96, 0), 6);
+  /* A block of 5 is what a sixteenth of 95, rounded down, asks for. */
+  cr_assert_eq(tn__block_request(pool, 0, 95, 0), 4);
+  cr_assert_eq(tn__block_bytes(pool, 4), 95);
+  cr_assert_eq(tn__block_count(pool), 7);
+  tn__arena_deinit(&arena);
+}
+
+Test(pool, of_equal_blocks_takes_the_oldest_above_and_the_youngest_below) {
+  tn__arena arena;
+  tn__block_pool *pool = pool_of(&arena, 16);
+  for (uint32_t k = 0; k < 3; ++k) (void)tn__block_request(pool, 0, 100, 0);
+  tn__block_free(pool, 1, 0);
+  tn__block_free(pool, 2, 0);
+  tn__block_free(pool, 0, 0);
+  cr_assert_eq(tn__block_request(pool, 0, 120, 0), 0);
+  cr_assert_eq(tn__block_request(pool, 0, 80, 0), 1);
+  tn__arena_deinit(&arena);
+}
+
+Test(pool, gives_nothing_to_another_device_or_colour) {
+  tn__arena arena;
+  tn__block_pool *pool = pool_of(&arena, 16);
+  (void)tn__block_request(pool, 0, 100, 0);
+  tn__block_free(pool, 0, 7);
+  cr_assert_eq(tn__block_request(pool, 1, 100, 7), 1);
+  cr_assert_eq(tn__block_request(pool, 0, 100, 6), 2);
+  cr_assert_eq(tn__block_request(pool, 0, 100, 7), 0);
+  tn__arena_deinit(&arena);
+}
+
+Test(pool, of_range_0_shares_nothing_and_of_range_1_equal_sizes) {
+  for (uint32_t range = 0; range < 2; ++range) {
+    tn__arena arena;
+    tn__block_pool *pool = pool_of(&arena, range);
+    (void)tn__block_request(pool, 0, 100, 0);
+    tn__block_free(pool, 0, 0);
+    cr_assert_eq(tn__block_request(pool, 0, 99, 0), 1);
+    cr_assert_eq(tn__block_request(pool, 0, 100, 0), range == 0 ? 2 : 0);
+    tn__arena_deinit(&arena);
+  }
+}
+
+Test(pool, an_output_never_gets_the_block_of_an_input_of_its_node) {
+  small s;
+  begin(&s);
+  uint32_t e = unary(&s, KIB, input(&s));
+  for (int k = 0; k < 4; ++k) e = unary(&s, KIB, e);
+  keep(&s, e);
+  tn__memory_plan plan = planned(&s, (tn__plan_options){.compat = true});
+  for (uint32_t n = 1; n < 5; ++n)
+    cr_assert_neq(plan.places[s.nodes[n].first_out].storage,
+                  plan.places[s.in[n][0]].storage);
+  cr_assert_eq(plan.n_storages, 2);
+  tn__memory_plan_deinit(&plan);
+}
+
+Test(pool, the_best_of_several_ranges_is_kept) {
+  small s;
+  begin(&s);
+  const uint32_t x = input(&s);
+  /* At range 16 the block of 16 goes to the entry of 2, and another of 16 is
+   * needed after it. */
+  (void)unary(&s, 4, unary(&s, 16 * KIB, x));
+  const uint32_t two = unary(&s, 2 * KIB, x);
+  const uint32_t big = unary(&s, 16 * KIB, x);
+  keep(&s, binary(&s, 4, two, big));
+  tn__memory_plan fixed = planned(&s, (tn__plan_options){.compat = true});
+  tn__memory_plan swept =
+      planned(&s, (tn__plan_options){.compat = true, .sweep = true});
+  cr_assert_eq(fixed.match_range, 16);
+  cr_assert_lt(swept.match_range, 16);
+  cr_assert_lt(tn__memory_plan_separate(&swept),
+               tn__memory_plan_separate(&fixed));
+  tn__memory_plan_deinit(&fixed);
+  tn__memory_plan_deinit(&swept);
+}
+
+/* Two branches of two from one beginning, in turns: with one colour the second
+ * branch takes what the first gave back, with two it does not. */
+static bool branches_share(tn__plan_options options) {
+  small s;
+  begin(&s);
+  const uint32_t x = unary(&s, 4 * KIB, input(&s));
+  const uint32_t a = unary(&s, KIB, x), b = unary(&s, KIB, a);
+  const uint32_t c = unary(&s, KIB, x), d = unary(&s, 4, c);
+  keep(&s, node(&s, 4, 3, (const uint32_t[]){b, d, x}));
+  tn__memory_plan plan = planned(&s, options);
+  const tn__plan_storage *of_a = &plan.storages[plan.places[a].storage];
+  const tn__plan_storage *of_c = &plan.storages[plan.places[c].storage];
+  const bool share = of_a->offset == of_c->offset;
+  tn__memory_plan_deinit(&plan);
+  return share;
+}
+
+Test(pool, colours_keep_branches_apart) {
+  cr_assert(branches_share((tn__plan_options){.compat = true}));
+  cr_assert(
+      !branches_share((tn__plan_options){.compat = true, .n_colours = 2}));
+}
+
+Test(offsets, branches_are_kept_apart_when_told_so) {
+  cr_assert(!branches_share((tn__plan_options){.parallel = true}));
+}
+
+/* ------------------------------------------------------------------- offsets
+ */
+
+Test(offsets, a_block_is_split_and_joined) {
+  small s;
+  begin(&s);
+  const uint32_t x = input(&s);
+  const uint32_t a = unary(&s, 4 * KIB, x);
+  (void)a;
+  const uint32_t b = unary(&s, 2 * KIB, x), c = unary(&s, 2 * KIB, b);
+  keep(&s, binary(&s, 4 * KIB, b, c));
+  s.net.n_nodes = 4;
+  tn__memory_plan plan = planned(&s, (tn__plan_options){.align = 1});
+  /* Nobody reads a: it has no memory at all. */
+  cr_assert_eq(plan.places[a].storage, TN__STORAGE_NONE);
+  cr_assert_eq(plan.places[a].request, TN_REQ_NULL);
+  cr_assert_eq(tn__memory_plan_bytes(&plan), 8 * KIB);
+  cr_assert_eq(tn__memory_plan_lower_bound(&plan), 8 * KIB);
+  tn__memory_plan_deinit(&plan);
+}
+
+Test(offsets, a_workspace_is_where_others_are_not_at_that_time) {
+  small s;
+  begin(&s);
+  const uint32_t a = unary(&s, KIB, input(&s));
+  keep(&s, unary(&s, KIB, a));
+  s.nodes[0].workspace = 3 * KIB;
+  s.nodes[1].workspace = KIB;
+  tn__memory_plan plan = planned(&s, (tn__plan_options){0});
+  cr_assert_eq(tn__memory_plan_bytes(&plan), 4 * KIB);
+  cr_assert_eq(plan.pools[0].workspace, 3 * KIB);
+  cr_assert_eq(plan.pools[0].lower_bound, 4 * KIB);
+  tn__memory_plan_deinit(&plan);
+}
+
+Test(offsets, are_multiples_of_the_alignment) {
+  small s;
+  begin(&s);
+  const uint32_t x = input(&s), a = unary(&s, 100, x), b = unary(&s, 100, x);
+  keep(&s, binary(&s, 100, a, b));
+  tn__memory_plan plan = planned(&s, (tn__plan_options){.align = 256});
+  for (size_t k = 0; k < plan.n_storages; ++k)
+    cr_assert_eq(plan.storages[k].offset % 256, 0);
+  cr_assert_eq(tn__memory_plan_bytes(&plan), 3 * 256);
+  tn__memory_plan_deinit(&plan);
+}
+
+Test(offsets, every_device_has_a_pool_of_its_own) {
+  small s;
+  begin(&s);
+  const uint32_t a = unary(&s, KIB, input(&s));
+  const uint32_t b = unary(&s, 2 * KIB, a);
+  keep(&s, b);
+  s.entries[b].device = 3;
+  tn__memory_plan plan = planned(&s, (tn__plan_options){0});
+  cr_assert_eq(plan.n_pools, 2);
+  cr_assert_eq(plan.pools[0].bytes, KIB);
+  cr_assert_eq(plan.pools[1].device, 3);
+  cr_assert_eq(plan.pools[1].bytes, 2 * KIB);
+  tn__memory_plan_deinit(&plan);
+}
+
+Test(offsets, an_empty_net_takes_nothing) {
+  small s;
+  begin(&s);
+  tn__memory_plan plan = planned(&s, (tn__plan_options){0});
+  cr_assert_eq(tn__memory_plan_bytes(&plan), 0);
+  tn__memory_plan_deinit(&plan);
+}
+
+/* -------------------------------------------------------------- accumulation
+ */
+
+/* first, second -> sum. Returns the second term. */
+static uint32_t make_sum(small *s) {
+  begin(s);
+  const uint32_t x = input(s), first = unary(s, KIB, x);
+  const uint32_t second = unary(s, KIB, x);
+  keep(s, binary(s, KIB, first, second));
+  pair(s, 0, 0, false);
+  s->nodes[2].sum = true;
+  return second;
+}
+
+Test(sums, the_second_term_is_added_where_the_first_lies) {
+  small s;
+  const uint32_t second = make_sum(&s);
+  for (int compat = 0; compat < 2; ++compat) {
+    tn__memory_plan plan =
+        planned(&s, (tn__plan_options){.compat = compat == 1});
+    cr_assert_eq(plan.places[second].request, TN_REQ_ADD);
+    cr_assert_eq(plan.places[second].storage, plan.places[second - 1].storage);
+    cr_assert(plan.skipped[2]);
+    if (compat == 0) cr_assert_eq(tn__memory_plan_bytes(&plan), KIB);
+    tn__memory_plan_deinit(&plan);
+  }
+}
+
+static bool is_accumulated(const small *s, uint32_t second) {
+  tn__memory_plan a = planned(s, (tn__plan_options){.compat = true});
+  tn__memory_plan b = planned(s, (tn__plan_options){0});
+  const bool answer = a.places[second].request == TN_REQ_ADD;
+  cr_assert_eq(answer, b.places[second].request == TN_REQ_ADD);
+  tn__memory_plan_deinit(&a);
+  tn__memory_plan_deinit(&b);
+  return answer;
+}
+
+Test(sums, not_when_another_reads_the_second_term) {
+  small s;
+  const uint32_t second = make_sum(&s);
+  keep(&s, second);
+  cr_assert(!is_accumulated(&s, second));
+}
+
+Test(sums, not_when_another_reads_the_first_term_afterwards) {
+  small s;
+  const uint32_t second = make_sum(&s);
+  keep(&s, unary(&s, 4, second - 1));
+  cr_assert(!is_accumulated(&s, second));
+}
+
+Test(sums, not_when_the_second_term_is_made_of_the_first) {
+  small s;
+  const uint32_t second = make_sum(&s);
+  s.in[1][0] = second - 1;
+  cr_assert(!is_accumulated(&s, second));
+}
+
+Test(sums, not_into_memory_of_somebody_else) {
+  small s;
+  const uint32_t second = make_sum(&s);
+  s.entries[second - 1].flags = TN__ENTRY_EXTERNAL;
+  cr_assert(!is_accumulated(&s, second));
+}
+
+Test(sums, can_be_turned_off) {
+  small s;
+  const uint32_t second = make_sum(&s);
+  for (int compat = 0; compat < 2; ++compat) {
+    tn__memory_plan plan = planned(
+        &s, (tn__plan_options){.compat = compat == 1, .no_accumulate = true});
+    cr_assert_eq(plan.places[second].request, TN_REQ_WRITE);
+    cr_assert(!plan.skipped[2]);
+    tn__memory_plan_deinit(&plan);
+  }
+}
+
+/* -------------------------------------------------------------------- refused
+ */
+
+static void refuses(const small *s, const char *text) {
+  const tn__plan_options options = {0};
+  tn__memory_plan plan;
+  cr_assert_eq(
+      tn__memory_plan_init(&plan, tn__env_default(), &s->net, &options),
+      TN_INVALID);
+  cr_assert(strstr(tn_error_text(), text) != NULL, "%s", tn_error_text());
+}
+
+Test(refused, what_nobody_has_written) {
+  chain c;
+  make_chain(&c, KIB);
+  c.s.in[0][0] = c.b;
+  refuses(&c.s, "node 0 (?) reads what no node before it writes: entry 2");
+}
+
+Test(refused, entries_beyond_the_last) {
+  chain c;
+  make_chain(&c, KIB);
+  c.s.nodes[1].name = "relu";
+  c.s.in[1][0] = 99;
+  refuses(&c.s, "node 1 (relu) reads beyond the last entry: entry 99");
+  c.s.in[1][0] = c.a;
+  c.s.nodes[1].n_out = 2;
+  refuses(&c.s, "node 1 (relu) writes beyond the last entry, from entry 2");
+}
+
+Test(refused, two_writers) {
+  chain c;
+  make_chain(&c, KIB);
+  c.s.nodes[1].first_out = c.a;
+  refuses(&c.s, "writes what another node has written: entry 1");
+}
+
+Test(refused, no_writer) {
+  chain c;
+  make_chain(&c, KIB);
+  c.s.net.n_nodes = 1;
+  refuses(&c.s, "entry 2 has no writer");
+}
+
+Test(refused, pairs_of_others) {
+  chain c;
+  make_chain(&c, KIB);
+  c.s.pairs[1][0].in = 1;
+  refuses(&c.s, "has an in-place pair of no input of it: input 1");
+  c.s.pairs[1][0] = (tn__plan_pair){0, 1, false};
+  refuses(&c.s, "has an in-place pair of no output of it: output 1");
+}
+
+Test(refused, waiting_for_what_comes_later) {
+  chain c;
+  make_chain(&c, KIB);
+  static const uint32_t AFTER[] = {1};
+  c.s.nodes[1].after = AFTER;
+  c.s.nodes[1].n_after = 1;
+  refuses(&c.s, "waits for what is not before it: node 1");
+}
+
+Test(refused, sums_of_more_than_two) {
+  chain c;
+  make_chain(&c, KIB);
+  c.s.nodes[1].sum = true;
+  refuses(&c.s, "is a sum of two, but its inputs number 1");
+}
+
+Test(refused, more_bytes_than_there_are_addresses) {
+  chain c;
+  make_chain(&c, KIB);
+  c.s.entries[c.a].bytes = SIZE_MAX - 8;
+  refuses(&c.s, "more bytes than there are addresses");
+  c.s.entries[c.a].bytes = c.s.entries[c.b].bytes = SIZE_MAX / 2 + 1;
+  refuses(&c.s, "more bytes than there are addresses");
+}
