@@ -312,6 +312,22 @@ uint32_t tn__node_visible(const tn__node *node) {
   return n;
 }
 
+static bool is_random(const tn_operator *op) {
+  for (size_t i = 0; i < op->kernels.n; ++i) {
+    const tn__kernel *kernel = op->kernels.v[i];
+    for (uint32_t k = 0; k < kernel->desc->n_resources; ++k)
+      if (kernel->desc->resources[k] == TN_RESOURCE_RANDOM) return true;
+  }
+  return false;
+}
+
+bool tn__node_repeats(const tn__node *node) {
+  if (node->n_aux > 0 || (node->op && is_random(node->op))) return false;
+  for (uint32_t i = 0; node->inner && i < tn__n_nodes(node->inner); ++i)
+    if (!tn__node_repeats(tn__node_at(node->inner, i))) return false;
+  return true;
+}
+
 const void *tn__node_struct(const tn__node *node) {
   const tn_params *params =
       node->params || !node->op ? node->params : node->op->defaults;

@@ -12,7 +12,7 @@
  *        json.c      to and from JSON (json_write.c, json_read.c)
  *        picture.c   text, Graphviz, SVG
  *        infer*.c    pass: shapes and dtypes to a fixed point (facts.h)
- *        gradient.c  pass: reverse accumulation; rule.c one node's gradient
+ *        gradient.c  pass: reverse accumulation (rule.h)
  *        place.c     pass: devices, copies between them
  *        flatten.c   pass: embedded graphs become nodes
  *        choose.c    pass: kernels
@@ -142,6 +142,9 @@ const tn_arg *tn__node_input(const tn__node *node, uint32_t i);
 const tn_arg *tn__node_output(const tn__node *node, uint32_t i);
 /* Outputs of a CALL that users see; all of any other node. */
 uint32_t tn__node_visible(const tn__node *node);
+/* Whether to compute the node again gives the same, and changes nothing: it has
+ * no states, and no kernel of its operators draws random numbers. */
+bool tn__node_repeats(const tn__node *node);
 /* The params struct that kernels and rules read; NULL if there is none. */
 const void *tn__node_struct(const tn__node *node);
 
@@ -283,8 +286,10 @@ tn_sig tn__sig_unknown(void);
 
 enum { TN__GRADIENT_COMPAT = 1u << 0 }; /* as MXNet 0.12: GRD-05 to GRD-08 */
 
-/* Pass "gradient": tn_graph_gradient. With `optional`, what heads do not depend
- * on gets TN_ENTRY_NONE instead of a failure. */
+/* Pass "gradient": tn_graph_gradient. With `optional`, what no gradient reaches
+ * gets TN_ENTRY_NONE instead of zeros or a failure. Two results may be one
+ * entry, and a result may be one of `weights`: who wants them apart copies.
+ * With TN__GRADIENT_COMPAT the second one is a COPY. */
 typedef struct tn__gradient_spec {
   tn_gradient_query query;
   uint32_t flags; /* TN__GRADIENT_* */
@@ -292,21 +297,6 @@ typedef struct tn__gradient_spec {
 } tn__gradient_spec;
 tn_code tn__graph_gradient(tn_graph *graph, const tn__gradient_spec *spec,
                            tn_entry *out);
-
-/* rule.c: one node's part. `grads`: gradients of its outputs, TN_ENTRY_NONE
- * where nobody needs one; `wanted`: which inputs are asked for. Stores the
- * gradients, TN_ENTRY_NONE where there is none. */
-typedef struct tn__rule {
-  tn_graph *graph;
-  const tn__node *node;
-  const tn_entry *grads;
-  const uint8_t *wanted;
-  tn_entry *out;
-} tn__rule;
-tn_code tn__rule_apply(const tn__rule *rule);
-/* Whether input `i` of the node can have a gradient at all: its operator
- * differentiates it, and neither attribute nor kind stops it. */
-bool tn__rule_passes(const tn__node *node, uint32_t i);
 
 /* ------------------------------------------------------ flatten.c, place.c */
 

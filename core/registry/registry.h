@@ -14,7 +14,7 @@
  *        registry.c the operator table: create, lookup, lists, destroy
  *        unload.c   a plugin leaves, unless something holds it
  *        fields*.c  text and values <-> a params struct, by its field table
- *        params.c   the counted object tn_params
+ *        params.c   the counted object tn_params; derive.c those of gradients
  *        expr.c     evaluates shape programs (tn_node)
  *        infer*.c   shapes and dtypes to a fixed point (infer.h lists them)
  *        choose.c   which kernel, and the listing of all; candidate.c why one
@@ -312,6 +312,28 @@ tn_code tn__params_copy(const tn_params *params, tn_params **out);
 /* Changes one scalar member of params that nobody else uses; the field must be
  * declared dynamic. */
 tn_code tn__params_set(tn_params *params, const tn_value *value);
+
+/* derive.c: params of `to` from a text of a gradient's table, "scalar=$alpha
+ * axis=1", where $alpha is what stands in `from`. `from` NULL: it has none;
+ * `template` NULL: *out is. */
+tn_code tn__params_template(const tn_params *from, const char *template,
+                            tn_operator *to, tn_params **out);
+/* The same values, for another operator. *out is NULL if there are none. */
+tn_code tn__params_move(const tn_params *from, tn_operator *to,
+                        tn_params **out);
+
+/* Operands of a call. */
+typedef struct tn__gradient_counts {
+  uint32_t n_in;
+  uint32_t n_out;
+  uint32_t n_aux;
+} tn__gradient_counts;
+/* The operator that stands for the gradient of calls of `of`, where that is to
+ * be differentiated: "nn.pool_grad@2" for nn.pool@2. *out is held.
+ * TN_UNSUPPORTED if there is none, or it does not fit. */
+tn_code tn__operator_gradient(const tn_operator *of,
+                              const tn__gradient_counts *counts,
+                              tn_operator **out);
 
 /* All defaults of an operator that is about to be `desc`; NULL if it requires a
  * parameter. They belong to the registry: they neither count as a holder nor

@@ -3,6 +3,7 @@
  * kernel, or, if the gradient is to be recorded, by the operator that stands
  * for it; by calls of others in graph.c.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "tape.h"
@@ -179,55 +180,19 @@ static tn_code by_kernel(tn__sweep *sweep, tn__tape_entry *e) {
 
 /* ---------------------------------------------------------------- operator */
 
-static tn_code no_operator(const tn__tape_entry *e, const char *name,
-                           const char *why) {
+static tn_code no_operator(const tn__tape_entry *e) {
+  char why[TN__ERROR_MAX];
+  (void)snprintf(why, sizeof why, "%s", tn_error_text());
   return tn__fail(TN_UNSUPPORTED,
-                  "%s: its gradient cannot be recorded (TN_TAPE_RECORD): there"
-                  " %s operator %s%s; its inputs are to be [gradient of every"
-                  " output, every input, every output] and its outputs"
-                  " [gradient of every input]",
-                  e->op->name, why[0] ? "is an" : "is no", name, why);
+                  "%s: its gradient cannot be recorded (TN_TAPE_RECORD): %s",
+                  e->op->name, why);
 }
 
-/* "nn.pool@2" to "nn.pool_grad@2" */
-static tn_code operator_find(const tn__sweep *sweep, const tn__tape_entry *e,
-                             tn_operator **out) {
-  tn__buf name;
-  tn__buf_init(&name, sweep->tape->caller->env);
-  const char *at = strchr(e->op->name, '@');
-  tn__buf_add(&name, "%.*s_grad%s", (int)(at - e->op->name), e->op->name, at);
-  tn_code rc = name.failed ? tn__fail_memory(name.n, "an operator's name")
-                           : tn__operator_get(sweep->tape->caller->registry,
-                                              name.s, out);
-  if (rc == TN_NOT_FOUND) rc = no_operator(e, name.s, "");
-  tn__buf_deinit(&name);
-  return rc;
-}
-
-static tn_code layout_check(const tn__tape_entry *e, const tn_operator *op) {
-  const tn_op *desc = op->desc;
-  if (desc->n_inputs == e->n_in + 2 * e->n_out && desc->n_outputs == e->n_in &&
-      desc->n_aux == 0 && e->n_aux == 0)
-    return TN_OK;
-  return no_operator(e, op->name, ", but it does not fit this call");
-}
-
-/* The same values, for another operator: by way of text, which is defined to
- * read back as equal values. */
-static tn_code params_move(const tn__tape_entry *e, tn_operator *to,
-                           tn_params **out) {
-  const tn_params *from = e->params ? e->params : e->op->defaults;
-  *out = NULL;
-  if (e->desc->n_params == 0) return TN_OK;
-  const tn__fields fields = {from->fields, from->n_fields, 0, e->op->name};
-  tn__buf text;
-  tn__buf_init(&text, e->op->registry->env);
-  tn__fields_text(&fields, from->data, &text);
-  const tn_code rc = text.failed
-                         ? tn__fail_memory(text.n, "a copy of parameters")
-                         : tn__params_parse(to, text.s ? text.s : "", out);
-  tn__buf_deinit(&text);
-  return rc;
+/* The caller unholds *out. */
+static tn_code operator_find(const tn__tape_entry *e, tn_operator **out) {
+  const tn__gradient_counts counts = {e->n_in, e->n_out, e->n_aux};
+  const tn_code rc = tn__operator_gradient(e->op, &counts, out);
+  return rc == TN_UNSUPPORTED ? no_operator(e) : rc;
 }
 
 /* Inputs of the gradient's operator: slopes and outputs that there are not
@@ -256,7 +221,7 @@ static tn_code operator_call(tn__sweep *sweep, const tn__tape_entry *e,
   const tn_inputs in = {e->n_in + 2 * (size_t)e->n_out, sweep->lists[LIST_OUT]};
   const tn_outputs out = {e->n_in, grads, sweep->req};
   tn_params *params = NULL;
-  TN__TRY(params_move(e, op, &params));
+  TN__TRY(tn__params_move(tn__tape_params(e), op, &params));
   for (uint32_t i = 0; i < e->n_in; ++i) {
     grads[i] = NULL;
     sweep->req[i] = tn__sweep_passes(sweep, e, i) ? TN_REQ_WRITE : TN_REQ_NULL;
@@ -278,12 +243,10 @@ static tn_code operator_call(tn__sweep *sweep, const tn__tape_entry *e,
 static tn_code by_operator(tn__sweep *sweep, const tn__tape_entry *e) {
   tn_operator *op = NULL;
   tn_array **heads = sweep->lists[LIST_HEADS];
-  TN__TRY(operator_find(sweep, e, &op));
-  TN__TRY(tn__operator_hold(op));
+  TN__TRY(operator_find(e, &op));
   memset(heads, 0, 2 * (size_t)e->n_out * sizeof *heads);
   memset(sweep->lists[LIST_IN], 0, (e->n_in + e->n_aux) * sizeof *heads);
-  tn_code rc = layout_check(e, op);
-  if (rc == TN_OK) rc = inputs_fill(sweep, e, true);
+  tn_code rc = inputs_fill(sweep, e, true);
   if (rc == TN_OK) rc = operator_inputs(sweep, e);
   if (rc == TN_OK) rc = operator_call(sweep, e, op);
   for (uint32_t i = 0; i < 2 * e->n_out; ++i) tn__array_release(heads[i]);

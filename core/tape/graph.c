@@ -49,56 +49,6 @@ static tn_code push_tensor(machine *m, const tn_step *step) {
 
 /* -------------------------------------------------------------------- calls */
 
-/* Adds the value of a parameter of the entry's operator, without its name. */
-static void add_value(const machine *m, const char *name, size_t n,
-                      tn__buf *out) {
-  const tn__tape_entry *e = m->entry;
-  const tn_params *params = e->params ? e->params : e->op->defaults;
-  tn__buf text;
-  tn__buf_init(&text, m->sweep->tape->caller->env);
-  for (uint32_t i = 0; params && i < params->n_fields; ++i) {
-    const tn_field *const *field = &params->fields[i];
-    const tn__fields one = {field, 1, 0, e->op->name};
-    if (strncmp((*field)->name, name, n) != 0 || (*field)->name[n]) continue;
-    tn__fields_text(&one, params->data, &text);
-  }
-  const char *value = text.s ? strchr(text.s, '=') : NULL;
-  if (value) tn__buf_add(out, "%s", value + 1);
-  if (text.failed) out->failed = true;
-  tn__buf_deinit(&text);
-}
-
-/* "scalar=$alpha axis=1" with the value of alpha. */
-static void add_params(const machine *m, const char *template, tn__buf *out) {
-  static const char letters[] =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
-  bool quoted = false;
-  for (const char *at = template; *at;) {
-    if (*at == '"') quoted = !quoted;
-    if (*at != '$' || quoted) {
-      tn__buf_bytes(out, at++, 1);
-      continue;
-    }
-    const size_t n = strspn(at + 1, letters);
-    add_value(m, at + 1, n, out);
-    at += 1 + n;
-  }
-}
-
-static tn_code params_make(const machine *m, const tn_step *step,
-                           tn_operator *op, tn_params **out) {
-  tn__buf text;
-  *out = NULL;
-  if (!step->params) return TN_OK;
-  tn__buf_init(&text, m->sweep->tape->caller->env);
-  add_params(m, step->params, &text);
-  const tn_code rc = text.failed
-                         ? tn__fail_memory(text.n, "parameters of a gradient")
-                         : tn__params_parse(op, text.s ? text.s : "", out);
-  tn__buf_deinit(&text);
-  return rc;
-}
-
 /* Replaces the inputs on the stack by the first output; others are not asked
  * for. */
 static tn_code call_operator(machine *m, const tn_step *step, tn_operator *op) {
@@ -107,7 +57,8 @@ static tn_code call_operator(machine *m, const tn_step *step, tn_operator *op) {
   tn_req req[MOST] = {TN_REQ_WRITE};
   tn_params *params = NULL;
   const uint32_t first = m->n - step->index;
-  TN__TRY(params_make(m, step, op, &params));
+  TN__TRY(tn__params_template(tn__tape_params(m->entry), step->params, op,
+                              &params));
   const tn__target_op target = {m->sweep->tape->caller, op, params,
                                 TN_PASS_FORWARD, m->entry->flags};
   const tn_inputs in = {step->index, m->stack + first};

@@ -99,6 +99,11 @@ struct tn__tape_entry {
   tn__tape_operand *out;
 };
 
+/* What the call was made with; NULL if its operator has no parameters. */
+static inline const tn_params *tn__tape_params(const tn__tape_entry *entry) {
+  return entry->params ? entry->params : entry->op->defaults;
+}
+
 /* --------------------------------------------------------- memory.c      */
 
 /* Pieces of memory that are given back all at once. */

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * rule.h: one node's part of a gradient, shared by the gradient pass only.
+ *
+ * files: gradient.c    the way back: which nodes, in which order, sums
+ *        rule.c        calls, and gradients of calls
+ *        rule_inner.c  graphs and loops used as operators
+ */
+#ifndef TENON_RULE_H_
+#define TENON_RULE_H_
+
+#include "graph.h"
+
+/* What is asked of a node. Its operands' number is that of the lists. */
+typedef struct tn__rule {
+  tn_graph *graph;
+  const tn__node *node;
+  const tn_entry *grads; /* per output; TN_ENTRY_NONE: zero, or not read */
+  const uint8_t *wanted; /* per input; passes there */
+  tn_entry *out;         /* per input: its gradient, TN_ENTRY_NONE if zero */
+  uint8_t *room;         /* per input: to work with */
+  const uint32_t *after; /* what all that is added comes behind */
+  uint32_t n_after;
+} tn__rule;
+
+/* Adds the nodes that compute the gradients of the wanted inputs. Failures name
+ * the node; what was added until then stays. */
+tn_code tn__rule_apply(const tn__rule *rule);
+/* Whether a gradient can pass from the node to input `i`: neither operator nor
+ * kind stops it. An operator without any gradient does not: it fails. */
+bool tn__rule_passes(const tn__node *node, uint32_t i);
+/* Whether the gradients of these inputs read that of output `out`. */
+bool tn__rule_reads(const tn__node *node, const uint8_t *wanted, uint32_t out);
+/* A node of zeros or ones of the shape of `like`. */
+tn_code tn__rule_like(const tn__rule *rule, uint32_t kind, tn_entry like,
+                      tn_entry *out);
+
+/* rule_inner.c */
+tn_code tn__rule_embedded(const tn__rule *rule);
+tn_code tn__rule_loop(const tn__rule *rule);
+
+#endif /* TENON_RULE_H_ */

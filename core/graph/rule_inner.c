@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * rule_inner.c: the gradient of a graph, or of a loop, that is used as an
+ * operator, is a graph, or a loop, as well: over the gradient of the inner one.
+ *
+ * It computes what it needs of the inner graph once more. Entries are values,
+ * and those inside of a node are nobody else's, so the alternatives are to let
+ * nodes grow outputs after they were made, or to let every one have all its
+ * inner entries as outputs. The first breaks what users hold; the second makes
+ * of each node a list as long as its graph. A second computation costs one
+ * forward pass of that node, and keeps nothing alive but the node's inputs and,
+ * of a loop, its states before each step: for a long loop that is the cheap
+ * side of the bargain. A program does not pay for graphs, which are flattened
+ * before.
+ *
+ * What would not be the same a second time (states that it changes, random
+ * numbers) is refused.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "rule.h"
+
+/* The inner graph of the gradient in the making. */
+typedef struct inner {
+  const tn__rule *rule;
+  const tn__node *node;
+  tn_graph *graph;        /* a copy of the node's, whose entries are the same;
+                             then with more nodes */
+  const tn_entry *inputs; /* of the node's graph: arguments */
+  const tn_entry *bodies; /* heads of the node's graph */
+  uint32_t n_bodies;
+  tn__vec keys;      /* const char *: names of variables that are given ... */
+  tn_entry *in;      /* ... as these entries outside */
+  tn__vec sequences; /* const char *: of them */
+  tn__vec states;
+  tn_entry *heads; /* of the gradient */
+  uint32_t n_heads;
+  tn_entry *weights; /* gradients of the bodies, inside */
+  tn_entry *of;      /* inputs whose gradients are wanted, inside */
+  tn_entry *slopes;  /* and these */
+  uint32_t *which;   /* their positions among the node's inputs */
+  uint32_t n_of;
+} inner;
+
+/* ------------------------------------------------------------------- refused
+ */
+
+static tn_code repeats_check(const tn__node *node) {
+  const tn_graph *graph = node->inner;
+  for (uint32_t i = 0; i < tn__n_nodes(graph); ++i) {
+    const tn__node *one = tn__node_at(graph, i);
+    if (tn__node_repeats(one)) continue;
+    return tn__fail(
+        TN_UNSUPPORTED,
+        "its gradient computes it a second time, but its node `%s`%s%s%s "
+        "changes a state or draws random numbers; %s",
+        one->name, one->op ? " (" : "", one->op ? one->op->name : "",
+        one->op ? ")" : "",
+        node->loop ? "do that outside of the loop, and give it what comes out"
+                   : "flatten the graph, or use tn_graph_compose instead of "
+                     "tn_graph_embed");
+  }
+  return TN_OK;
+}
+
+/* ---------------------------------------------------------------------- room
+ */
+
+static tn_code room_make(inner *x) {
+  const tn__env *env = x->rule->graph->env;
+  const tn__node *node = x->node;
+  const size_t n = (size_t)node->n_in + node->n_out + x->n_bodies + 1;
+  const size_t bytes = 2 * n * sizeof(tn_entry);
+  x->in = tn__alloc(env, bytes);
+  x->heads = tn__alloc(env, bytes);
+  x->weights = tn__alloc(env, bytes);
+  x->of = tn__alloc(env, bytes);
+  x->slopes = tn__alloc(env, bytes);
+  x->which = tn__alloc(env, bytes);
+  if (x->in && x->heads && x->weights && x->of && x->slopes && x->which)
+    return TN_OK;
+  return tn__fail_memory(bytes, "the gradient of a graph in a graph");
+}
+
+static tn_code begin(inner *x, const tn__rule *rule) {
+  uint32_t n_arguments = 0, n_states = 0;
+  *x = (inner){.rule = rule, .node = rule->node};
+  TN__TRY(repeats_check(rule->node));
+  TN__TRY(tn__graph_copy(rule->node->inner, &x->graph));
+  TN__TRY(tn__graph_variables(rule->node->inner, &x->inputs, &n_arguments,
+                              &n_states));
+  x->bodies = rule->node->inner->heads;
+  x->n_bodies = (uint32_t)rule->node->inner->n_heads;
+  return room_make(x);
+}
+
+static tn_code end(inner *x, tn_code rc) {
+  const tn__env *env = x->rule->graph->env;
+  tn__graph_release(x->graph);
+  tn__vec_deinit(env, &x->keys);
+  tn__vec_deinit(env, &x->sequences);
+  tn__vec_deinit(env, &x->states);
+  tn__free(env, x->in);
+  tn__free(env, x->heads);
+  tn__free(env, x->weights);
+  tn__free(env, x->of);
+  tn__free(env, x->slopes);
+  tn__free(env, x->which);
+  return rc;
+}
+
+/* ----------------------------------------------------------------- variables
+ */
+
+/* A variable inside is this entry outside. */
+static tn_code give(inner *x, tn_entry inside, tn_entry outside) {
+  const char *name = tn__node_at(x->graph, inside.node)->name;
+  x->in[x->keys.n] = outside;
+  return tn__vec_push(x->graph->env, &x->keys, (void *)(uintptr_t)name);
+}
+
+static tn_code give_in(inner *x, tn__vec *list, tn_entry inside,
+                       tn_entry outside) {
+  const char *name = tn__node_at(x->graph, inside.node)->name;
+  TN__TRY(give(x, inside, outside));
+  return tn__vec_push(x->graph->env, list, (void *)(uintptr_t)name);
+}
+
+/* A new variable inside. */
+static tn_code variable(inner *x, const char *stem, tn_entry *out) {
+  tn__node *node = NULL;
+  const tn__node_spec spec = {
+      .kind = TN__NODE_VARIABLE, .n_out = 1, .of = TN_NONE, .stem = stem};
+  TN__TRY(tn__node_add(x->graph, &spec, &node));
+  *out = (tn_entry){node->id, 0};
+  return TN_OK;
+}
+
+static tn_code node_inside(inner *x, tn__node_spec *spec, tn_entry *out) {
+  tn__node *node = NULL;
+  spec->n_out = 1;
+  spec->of = TN_NONE;
+  spec->flags = TN__NODE_GRADIENT;
+  TN__TRY(tn__node_add(x->graph, spec, &node));
+  *out = (tn_entry){node->id, 0};
+  return TN_OK;
+}
+
+static tn_code zero_inside(inner *x, tn_entry like, tn_entry *out) {
+  tn__node_spec spec = {
+      .kind = TN__NODE_ZERO, .n_in = 1, .in = &like, .stem = "zero"};
+  return node_inside(x, &spec, out);
+}
+
+static tn_code sum_inside(inner *x, tn_entry a, tn_entry b, tn_entry *out) {
+  tn__node_spec spec = {
+      .kind = TN__NODE_SUM, .n_in = 2, .in = (tn_entry[]){a, b}, .stem = "sum"};
+  return node_inside(x, &spec, out);
+}
+
+/* The same entry, after a variable that nothing else might read: a node has no
+ * inputs that its heads do not need. */
+static tn_code pin_inside(inner *x, tn_entry variable_, tn_entry *entry) {
+  tn__node_spec spec = {.kind = TN__NODE_COPY,
+                        .n_in = 1,
+                        .in = entry,
+                        .stem = "pin",
+                        .after = &variable_.node,
+                        .n_after = 1};
+  return node_inside(x, &spec, entry);
+}
+
+/* ----------------------------------------------------------------- gradient */
+
+/* Differentiates the inner graph: of the bodies that have weights. */
+static tn_code differentiate(inner *x) {
+  tn_entry *heads = x->heads; /* not in use yet */
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < x->n_bodies; ++i) {
+    if (tn__entry_is_none(x->weights[i])) continue;
+    heads[n] = x->bodies[i];
+    x->weights[n++] = x->weights[i];
+  }
+  const tn__gradient_spec spec = {.query = {.heads = heads,
+                                            .weights = x->weights,
+                                            .of = x->of,
+                                            .n_heads = n,
+                                            .n_of = x->n_of},
+                                  .optional = 1};
+  return tn__graph_gradient(x->graph, &spec, x->slopes);
+}
+
+/* Whether the heads, once set, need the variable. */
+static bool is_needed(const inner *x, const char *name) {
+  const tn_entry *variables = x->graph->arguments;
+  for (uint32_t i = 0; i < x->graph->n_arguments; ++i)
+    if (strcmp(tn__node_at(x->graph, variables[i].node)->name, name) == 0)
+      return true;
+  return false;
+}
+
+/* Leaves out what the gradient does not read. */
+static void keep_needed(const inner *x, tn__vec *names, tn_entry *entries) {
+  size_t n = 0;
+  for (size_t i = 0; i < names->n; ++i) {
+    if (!is_needed(x, names->v[i])) continue;
+    names->v[n] = names->v[i];
+    if (entries) entries[n] = entries[i];
+    ++n;
+  }
+  names->n = n;
+}
+
+static tn_code heads_set(inner *x) {
+  const tn_entry *variables = NULL;
+  uint32_t n_arguments = 0, n_states = 0;
+  TN__TRY(tn__graph_heads_set(x->graph, x->heads, x->n_heads));
+  return tn__graph_variables(x->graph, &variables, &n_arguments, &n_states);
+}
+
+static tn_code heads_enter(inner *x) {
+  TN__TRY(heads_set(x));
+  keep_needed(x, &x->keys, x->in);
+  keep_needed(x, &x->sequences, NULL);
+  return TN_OK;
+}
+
+/* The name of the new node, in the graph's arena: "<name>_backward". */
+static tn_code node_name(const inner *x, const char **out) {
+  char name[200];
+  tn_graph *graph = x->rule->graph;
+  (void)snprintf(name, sizeof name, "%.160s_backward", x->node->name);
+  return tn__graph_name_make(
+      graph, tn__map_get(&graph->names, name) ? NULL : name, "backward", out);
+}
+
+/* ------------------------------------------------------------------- graphs */
+
+static tn_code graph_variables(inner *x) {
+  const tn__rule *rule = x->rule;
+  for (uint32_t i = 0; i < x->node->n_in; ++i) {
+    TN__TRY(give(x, x->inputs[i], x->node->in[i]));
+    if (!rule->wanted[i]) continue;
+    x->of[x->n_of] = x->inputs[i];
+    x->which[x->n_of++] = i;
+  }
+  for (uint32_t i = 0; i < x->n_bodies; ++i) {
+    x->weights[i] = TN_ENTRY_NONE;
+    if (tn__entry_is_none(rule->grads[i])) continue;
+    TN__TRY(variable(x, "grad", &x->weights[i]));
+    TN__TRY(give(x, x->weights[i], rule->grads[i]));
+  }
+  return TN_OK;
+}
+
+static tn_code graph_add(inner *x) {
+  const char *name = NULL;
+  tn_entry first;
+  for (uint32_t k = 0; k < x->n_of; ++k)
+    if (!tn__entry_is_none(x->slopes[k])) x->heads[x->n_heads++] = x->slopes[k];
+  if (x->n_heads == 0) return TN_OK;
+  TN__TRY(heads_enter(x));
+  TN__TRY(node_name(x, &name));
+  const tn_embedding what = {.struct_size = sizeof what,
+                             .n_in = (uint32_t)x->keys.n,
+                             .inner = x->graph,
+                             .name = name,
+                             .in = x->in,
+                             .keys = (const char *const *)x->keys.v,
+                             .attributes = x->node->attrs,
+                             .n_attributes = x->node->n_attrs};
+  TN__TRY(tn__graph_embed(x->rule->graph, &what, &first));
+  for (uint32_t k = 0; k < x->n_of; ++k)
+    if (!tn__entry_is_none(x->slopes[k])) {
+      x->rule->out[x->which[k]] = first;
+      ++first.index;
+    }
+  return TN_OK;
+}
+
+tn_code tn__rule_embedded(const tn__rule *rule) {
+  inner x;
+  tn_code rc = begin(&x, rule);
+  if (rc == TN_OK) rc = graph_variables(&x);
+  if (rc == TN_OK) rc = differentiate(&x);
+  if (rc == TN_OK) rc = graph_add(&x);
+  return end(&x, rc);
+}
+
+/* -------------------------------------------------------------------- loops
+ *
+ * The gradient of
+ *
+ *   state', out[t] = step(x[t], state, w)      for t = 0, 1, ...
+ *
+ * goes the other way: with the state before each step, which the loop has as
+ * hidden outputs, one step of it is
+ *
+ *   dstate, dw, dx[t] = gradient of step at (x[t], state[t], w),
+ *                       weighted by dstate' and dout[t],   dw + what was there
+ *
+ * dstate' begins as the gradient of the last state, dw as zeros. Whoever has
+ * differentiated that loop again has a gradient for the states before each step
+ * as well, which is added to dstate.
+ */
+
+typedef struct loop {
+  inner x;
+  const tn__loop *like;
+  uint32_t n_states; /* of `like`: their slopes come first among x.of */
+  tn_entry *after;   /* per state, inside: gradient after the step, dstate' */
+  tn_entry *sums;    /* per other slope: the sum before the step, or NONE for
+                        one that is collected */
+} loop;
+
+static bool is_listed(const uint32_t *list, uint32_t n, uint32_t i) {
+  while (n > 0)
+    if (list[--n] == i) return true;
+  return false;
+}
+
+/* What the step reads is what it has read: elements, states, constants. */
+static tn_code loop_inputs(loop *l) {
+  inner *x = &l->x;
+  const tn__node *node = x->node;
+  const tn__loop *like = l->like;
+  for (uint32_t i = 0; i < node->n_in; ++i) {
+    const bool sequence = is_listed(like->sequences, like->n_sequences, i);
+    if (is_listed(like->states, like->n_states, i)) continue;
+    if (sequence)
+      TN__TRY(give_in(x, &x->sequences, x->inputs[i], node->in[i]));
+    else
+      TN__TRY(give(x, x->inputs[i], node->in[i]));
+  }
+  for (uint32_t k = 0; k < like->n_states; ++k)
+    TN__TRY(give_in(x, &x->sequences, x->inputs[like->states[k]],
+                    (tn_entry){node->id, x->n_bodies + k}));
+  return TN_OK;
+}
+
+/* dstate' and dout[t]. */
+static tn_code loop_weights(loop *l) {
+  inner *x = &l->x;
+  for (uint32_t i = 0; i < x->n_bodies; ++i) {
+    tn_entry grad = x->rule->grads[i];
+    x->weights[i] = TN_ENTRY_NONE;
+    if (i < l->n_states) {
+      if (tn__entry_is_none(grad))
+        TN__TRY(tn__rule_like(x->rule, TN__NODE_ZERO,
+                              (tn_entry){x->node->id, i}, &grad));
+      TN__TRY(variable(x, "grad", &x->weights[i]));
+      TN__TRY(give_in(x, &x->states, x->weights[i], grad));
+      l->after[i] = x->weights[i];
+    } else if (!tn__entry_is_none(grad)) {
+      TN__TRY(variable(x, "grad", &x->weights[i]));
+      TN__TRY(give_in(x, &x->sequences, x->weights[i], grad));
+    }
+  }
+  return TN_OK;
+}
+
+/* Every state, then what else is wanted. */
+static void loop_of(loop *l) {
+  inner *x = &l->x;
+  const tn__loop *like = l->like;
+  for (uint32_t k = 0; k < like->n_states; ++k) {
+    x->of[x->n_of] = x->inputs[like->states[k]];
+    x->which[x->n_of++] = like->states[k];
+  }
+  for (uint32_t i = 0; i < x->node->n_in; ++i) {
+    if (!x->rule->wanted[i] || is_listed(like->states, like->n_states, i))
+      continue;
+    x->of[x->n_of] = x->inputs[i];
+    x->which[x->n_of++] = i;
+  }
+}
+
+/* dstate: what the step gives, and what somebody has given the state. */
+static tn_code loop_state_heads(loop *l) {
+  inner *x = &l->x;
+  for (uint32_t k = 0; k < l->n_states; ++k) {
+    const tn_entry more = x->rule->grads[x->n_bodies + k];
+    tn_entry head = x->slopes[k], extra = TN_ENTRY_NONE;
+    if (!tn__entry_is_none(more)) {
+      TN__TRY(variable(x, "grad", &extra));
+      TN__TRY(give_in(x, &x->sequences, extra, more));
+    }
+    if (tn__entry_is_none(head))
+      head = extra;
+    else if (!tn__entry_is_none(extra))
+      TN__TRY(sum_inside(x, head, extra, &head));
+    if (tn__entry_is_none(head)) TN__TRY(zero_inside(x, l->after[k], &head));
+    x->heads[x->n_heads++] = head;
+  }
+  return TN_OK;
+}
+
+/* dw: one more summand; sums are states. */
+static tn_code loop_sum_heads(loop *l) {
+  inner *x = &l->x;
+  for (uint32_t k = l->n_states; k < x->n_of; ++k) {
+    const uint32_t i = x->which[k];
+    tn_entry zero;
+    l->sums[k] = TN_ENTRY_NONE;
+    if (tn__entry_is_none(x->slopes[k]) ||
+        is_listed(l->like->sequences, l->like->n_sequences, i))
+      continue;
+    TN__TRY(tn__rule_like(x->rule, TN__NODE_ZERO, x->node->in[i], &zero));
+    TN__TRY(variable(x, "sum", &l->sums[k]));
+    TN__TRY(give_in(x, &x->states, l->sums[k], zero));
+    TN__TRY(sum_inside(x, l->sums[k], x->slopes[k], &x->heads[x->n_heads++]));
+  }
+  return TN_OK;
+}
+
+/* dx[t] */
+static void loop_collected_heads(loop *l) {
+  inner *x = &l->x;
+  for (uint32_t k = l->n_states; k < x->n_of; ++k)
+    if (tn__entry_is_none(l->sums[k]) && !tn__entry_is_none(x->slopes[k]))
+      x->heads[x->n_heads++] = x->slopes[k];
+}
+
+static bool reads_sequence(const inner *x) {
+  for (size_t i = 0; i < x->sequences.n; ++i)
+    if (is_needed(x, x->sequences.v[i])) return true;
+  return false;
+}
+
+/* Every state must be read, and one sequence, whose length is that of the loop.
+ */
+static tn_code loop_pins(loop *l) {
+  inner *x = &l->x;
+  TN__TRY(heads_set(x));
+  for (uint32_t k = 0; k < l->n_states; ++k)
+    if (!is_needed(x, tn__node_at(x->graph, l->after[k].node)->name))
+      TN__TRY(pin_inside(x, l->after[k], &x->heads[k]));
+  if (reads_sequence(x)) return TN_OK;
+  return pin_inside(x, x->inputs[l->like->sequences[0]], &x->heads[0]);
+}
+
+/* Where in the new node's outputs the gradients are that were wanted: states
+ * and sums, in the order of the heads, then what is collected. */
+static void loop_answer(const loop *l, uint32_t node) {
+  const inner *x = &l->x;
+  uint32_t at = 0;
+  for (int collected = 0; collected < 2; ++collected)
+    for (uint32_t k = 0; k < x->n_of; ++k) {
+      const bool state = k < l->n_states;
+      if (!state && tn__entry_is_none(x->slopes[k])) continue;
+      const bool last = !state && tn__entry_is_none(l->sums[k]);
+      if (last != (collected != 0)) continue;
+      const tn_entry entry = {node, at++};
+      if (x->rule->wanted[x->which[k]]) x->rule->out[x->which[k]] = entry;
+    }
+}
+
+static tn_code loop_node(loop *l) {
+  inner *x = &l->x;
+  const char *name = NULL;
+  tn_entry first;
+  TN__TRY(node_name(x, &name));
+  const tn_loop what = {.struct_size = sizeof what,
+                        .n_in = (uint32_t)x->keys.n,
+                        .step = x->graph,
+                        .name = name,
+                        .sequences = (const char *const *)x->sequences.v,
+                        .states = (const char *const *)x->states.v,
+                        .n_sequences = (uint32_t)x->sequences.n,
+                        .n_states = (uint32_t)x->states.n,
+                        .reverse = !l->like->reverse,
+                        .in = x->in,
+                        .keys = (const char *const *)x->keys.v,
+                        .attributes = x->node->attrs,
+                        .n_attributes = x->node->n_attrs};
+  TN__TRY(tn__graph_loop(x->rule->graph, &what, &first));
+  loop_answer(l, first.node);
+  return TN_OK;
+}
+
+static tn_code loop_make(loop *l) {
+  TN__TRY(loop_inputs(l));
+  TN__TRY(loop_weights(l));
+  loop_of(l);
+  TN__TRY(differentiate(&l->x));
+  TN__TRY(loop_state_heads(l));
+  TN__TRY(loop_sum_heads(l));
+  loop_collected_heads(l);
+  if (l->x.n_heads == 0) return TN_OK;
+  TN__TRY(loop_pins(l));
+  TN__TRY(heads_enter(&l->x));
+  return loop_node(l);
+}
+
+tn_code tn__rule_loop(const tn__rule *rule) {
+  const tn__env *env = rule->graph->env;
+  const tn__node *node = rule->node;
+  loop l = {.like = node->loop, .n_states = node->loop->n_states};
+  const size_t n = (size_t)node->n_in + l.n_states + 1;
+  tn_code rc = begin(&l.x, rule);
+  l.after = tn__alloc(env, n * sizeof *l.after);
+  l.sums = tn__alloc(env, n * sizeof *l.sums);
+  if (rc == TN_OK && (!l.after || !l.sums))
+    rc = tn__fail_memory(n * sizeof *l.sums, "the gradient of a loop");
+  if (rc == TN_OK) rc = loop_make(&l);
+  tn__free(env, l.after);
+  tn__free(env, l.sums);
+  return end(&l.x, rc);
+}

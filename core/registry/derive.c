@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * derive.c: what the gradient of a call calls: operators that stand in a table,
+ * with parameters made of those of the call, and the operator that stands for
+ * the gradient itself. Tape and graph share it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "registry.h"
+
+/* --------------------------------------------------------------- templates */
+
+/* Adds the value of a parameter, without its name. */
+static void add_value(const tn_params *params, const char *name, size_t n,
+                      tn__buf *out) {
+  tn__buf text;
+  tn__buf_init(&text, out->env);
+  for (uint32_t i = 0; params && i < params->n_fields; ++i) {
+    const tn_field *const *field = &params->fields[i];
+    const tn__fields one = {field, 1, 0, params->op->name};
+    if (strncmp((*field)->name, name, n) != 0 || (*field)->name[n]) continue;
+    tn__fields_text(&one, params->data, &text);
+  }
+  const char *value = text.s ? strchr(text.s, '=') : NULL;
+  if (value) tn__buf_add(out, "%s", value + 1);
+  if (text.failed) out->failed = true;
+  tn__buf_deinit(&text);
+}
+
+/* "scalar=$alpha axis=1" with the value of alpha. */
+static void add_params(const tn_params *params, const char *template,
+                       tn__buf *out) {
+  static const char letters[] =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+  bool quoted = false;
+  for (const char *at = template; *at;) {
+    if (*at == '"') quoted = !quoted;
+    if (*at != '$' || quoted) {
+      tn__buf_bytes(out, at++, 1);
+      continue;
+    }
+    const size_t n = strspn(at + 1, letters);
+    add_value(params, at + 1, n, out);
+    at += 1 + n;
+  }
+}
+
+tn_code tn__params_template(const tn_params *from, const char *template,
+                            tn_operator *to, tn_params **out) {
+  tn__buf text;
+  *out = NULL;
+  if (!template) return TN_OK;
+  tn__buf_init(&text, to->registry->env);
+  add_params(from, template, &text);
+  const tn_code rc = text.failed
+                         ? tn__fail_memory(text.n, "parameters of a gradient")
+                         : tn__params_parse(to, text.s ? text.s : "", out);
+  tn__buf_deinit(&text);
+  return rc;
+}
+
+/* By way of text, which is defined to read back as equal values. */
+tn_code tn__params_move(const tn_params *from, tn_operator *to,
+                        tn_params **out) {
+  tn__buf text;
+  *out = NULL;
+  if (!from || from->n_fields == 0) return TN_OK;
+  const tn__fields fields = {from->fields, from->n_fields, 0, from->op->name};
+  tn__buf_init(&text, to->registry->env);
+  tn__fields_text(&fields, from->data, &text);
+  const tn_code rc = text.failed
+                         ? tn__fail_memory(text.n, "a copy of parameters")
+                         : tn__params_parse(to, text.s ? text.s : "", out);
+  tn__buf_deinit(&text);
+  return rc;
+}
+
+/* ------------------------------------------------------------ second order */
+
+static tn_code no_operator(const char *name, const char *why) {
+  return tn__fail(TN_UNSUPPORTED,
+                  "there %s operator %s%s; its inputs are to be [gradient of "
+                  "every output, every input, every output] and its outputs "
+                  "[gradient of every input]",
+                  why[0] ? "is an" : "is no", name, why);
+}
+
+/* "nn.pool@2" to "nn.pool_grad@2" */
+static tn_code operator_find(const tn_operator *op, tn_operator **out) {
+  tn__buf name;
+  tn__buf_init(&name, op->registry->env);
+  const char *at = strchr(op->name, '@');
+  tn__buf_add(&name, "%.*s_grad%s", (int)(at - op->name), op->name, at);
+  tn_code rc = name.failed ? tn__fail_memory(name.n, "an operator's name")
+                           : tn__operator_get(op->registry, name.s, out);
+  if (rc == TN_NOT_FOUND) rc = no_operator(name.s, "");
+  if (rc == TN_OK) rc = tn__operator_hold(*out);
+  tn__buf_deinit(&name);
+  return rc;
+}
+
+tn_code tn__operator_gradient(const tn_operator *of,
+                              const tn__gradient_counts *counts,
+                              tn_operator **out) {
+  tn_operator *op = NULL;
+  *out = NULL;
+  TN__TRY(operator_find(of, &op));
+  const tn_op *desc = op->desc;
+  if (desc->n_inputs == counts->n_in + 2 * counts->n_out &&
+      desc->n_outputs == counts->n_in && desc->n_aux == 0 &&
+      counts->n_aux == 0) {
+    *out = op;
+    return TN_OK;
+  }
+  tn__operator_unhold(op);
+  return no_operator(op->name, ", but it does not fit this call");
+}
