@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planning.h"
 #include "recomputing.h"
 
 static const uint32_t NONE = UINT32_MAX;
@@ -35,7 +36,9 @@ typedef struct search {
   choice trial;
   choice start;    /* what is being refined */
   uint32_t *order; /* nodes in the order of `worth` */
-  int64_t trials;  /* left */
+  int32_t *devices;
+  uint32_t n_devices;
+  int64_t trials; /* left */
 } search;
 
 /* --------------------------------------------------------------- from choices
@@ -86,32 +89,33 @@ static tn_code list_repeats(search *s, choice *c, tn__arena *arena, list *out) {
   return TN_OK;
 }
 
-/* The plan that a choice leads to; without sharing only its bounds are looked
- * at. */
-static tn_code plan_choice(search *s, choice *c, bool no_share,
-                           tn__memory_plan *plan) {
-  tn__plan_options options = s->options;
-  tn__repeated_net net;
-  tn__arena arena;
+static tn_code make_net(search *s, choice *c, tn__arena *arena,
+                        tn__repeated_net *net) {
   list repeats;
-  options.no_share |= no_share;
-  tn__arena_init(&arena, s->env);
-  tn_code code = list_repeats(s, c, &arena, &repeats);
-  if (code == TN_OK)
-    code = tn__repeated_net_make(&net, &arena, s->net, repeats.v, repeats.n);
-  if (code == TN_OK)
-    code = tn__memory_plan_init(plan, s->env, &net.net, &options);
-  tn__arena_deinit(&arena);
-  return code;
+  TN__TRY(list_repeats(s, c, arena, &repeats));
+  return tn__repeated_net_make(net, arena, s->net, repeats.v, repeats.n);
+}
+
+/* Only lifetimes: offsets come close to their peak. */
+static tn_code find_peak(search *s, choice *c, tn__arena *arena) {
+  tn__repeated_net net;
+  tn__walk walk = {.options = &s->options, .arena = arena};
+  TN__TRY(make_net(s, c, arena, &net));
+  walk.net = &net.net;
+  TN__TRY(tn__walk_run(&walk));
+  c->peak = 0;
+  for (uint32_t k = 0; k < s->n_devices; ++k)
+    c->peak += tn__walk_peak(&walk, s->devices[k], 1);
+  return TN_OK;
 }
 
 static tn_code judge(search *s, choice *c) {
-  tn__memory_plan plan;
+  tn__arena arena;
   --s->trials;
-  TN__TRY(plan_choice(s, c, true, &plan));
-  c->peak = tn__memory_plan_lower_bound(&plan);
-  tn__memory_plan_deinit(&plan);
-  return TN_OK;
+  tn__arena_init(&arena, s->env);
+  const tn_code code = find_peak(s, c, &arena);
+  tn__arena_deinit(&arena);
+  return code;
 }
 
 static void copy(const search *s, choice *to, const choice *from) {
@@ -172,34 +176,43 @@ static tn_code rank_repeated(search *s, uint32_t n_ranked, uint32_t *nodes,
   return TN_OK;
 }
 
-/* Tries `s->start` without dropping list[from .. to); it stays if the peak is
- * within the limit. */
+/* Tries `s->start` without dropping nodes[from .. to); *done if the peak is
+ * within the limit, and it stays. */
 static tn_code take_back(search *s, const uint32_t *nodes, uint32_t from,
-                         uint32_t to, size_t limit) {
+                         uint32_t to, size_t limit, bool *done) {
   copy(s, &s->trial, &s->start);
   for (uint32_t k = from; k < to; ++k) s->trial.dropped[nodes[k]] = false;
   TN__TRY(judge(s, &s->trial));
-  if (s->trial.peak <= limit && s->trial.work <= s->start.work)
-    copy(s, &s->start, &s->trial);
+  *done = s->trial.peak <= limit && s->trial.work <= s->start.work;
+  if (*done) copy(s, &s->start, &s->trial);
   return TN_OK;
 }
 
-/* Takes back as many as it can: great pieces first, half as great where they
- * do not fit. */
+/* Takes back as many of nodes[from .. to) as it can: all, or else of each half
+ * what it can, down to pieces of `least`. */
+static tn_code take_back_most(search *s, const uint32_t *nodes, uint32_t from,
+                              uint32_t to, size_t limit, uint32_t least) {
+  bool done = false;
+  for (uint32_t k = from; k < to && !done; ++k)
+    done = s->start.dropped[nodes[k]];
+  if (!done || s->trials <= 0) return TN_OK;
+  TN__TRY(take_back(s, nodes, from, to, limit, &done));
+  if (done || to - from <= least) return TN_OK;
+  const uint32_t middle = from + (to - from) / 2;
+  TN__TRY(take_back_most(s, nodes, from, middle, limit, least));
+  return take_back_most(s, nodes, middle, to, limit, least);
+}
+
+/* Takes back the dearest nodes, in pieces first and then one by one. */
 static tn_code refine(search *s, uint32_t n_ranked, size_t limit) {
+  enum { PIECES = 32 };
   uint32_t *nodes =
       tn__arena_alloc(&s->arena, s->net->n_forward * sizeof *nodes);
-  uint32_t count;
+  uint32_t count = 0;
   if (nodes == NULL) return tn__fail_memory(0, "repeated nodes");
   TN__TRY(rank_repeated(s, n_ranked, nodes, &count));
-  for (uint32_t piece = (count + 1) / 2; piece > 0; piece /= 2) {
-    for (uint32_t from = 0; from < count && s->trials > 0; from += piece) {
-      const uint32_t to = count - from < piece ? count : from + piece;
-      bool any = false;
-      for (uint32_t k = from; k < to; ++k) any |= s->start.dropped[nodes[k]];
-      if (any) TN__TRY(take_back(s, nodes, from, to, limit));
-    }
-  }
+  TN__TRY(take_back_most(s, nodes, 0, count, limit, count / PIECES + 1));
+  TN__TRY(take_back_most(s, nodes, 0, count, limit, 1));
   keep(s, &s->start, limit);
   return TN_OK;
 }
@@ -291,6 +304,23 @@ static void note_bytes(search *s) {
   }
 }
 
+static tn_code note_devices(search *s) {
+  const tn__plan_net *net = s->net->net;
+  s->devices = tn__arena_alloc(
+      &s->arena, (net->n_entries + net->n_nodes) * sizeof *s->devices);
+  if (s->devices == NULL) return tn__fail_memory(0, "a search");
+  for (size_t k = 0; k < net->n_entries + net->n_nodes; ++k) {
+    const int32_t device = k < net->n_entries
+                               ? net->entries[k].device
+                               : net->nodes[k - net->n_entries].device;
+    uint32_t d = 0;
+    while (d < s->n_devices && s->devices[d] != device) ++d;
+    s->devices[d] = device;
+    if (d == s->n_devices) ++s->n_devices;
+  }
+  return TN_OK;
+}
+
 static tn_code prepare(search *s) {
   const size_t n = s->net->n_forward, n_entries = s->net->net->n_entries;
   tn__arena *a = &s->arena;
@@ -312,7 +342,7 @@ static tn_code prepare(search *s) {
     s->f.writer[e] = s->f.last_read[e] = NONE;
   note_reads(s);
   note_bytes(s);
-  return TN_OK;
+  return note_devices(s);
 }
 
 /* ------------------------------------------------------------------ the search
@@ -320,7 +350,7 @@ static tn_code prepare(search *s) {
 
 /* So many nets are judged, in all: fewer of longer ones. */
 static int64_t trials_for(const tn__plan_net *net) {
-  enum { NODES = 2500000, LEAST = 60, MOST = 800 };
+  enum { NODES = 1200000, LEAST = 60, MOST = 800 };
   const int64_t n = NODES / ((int64_t)net->n_nodes + 1);
   return n < LEAST ? LEAST : n > MOST ? MOST : n;
 }
@@ -335,7 +365,7 @@ static tn_code refine_from(search *s, const choice *from, uint32_t n_ranked,
 /* Leaves in `best` the least work within the limit, or, where nothing is, the
  * fewest bytes with the least work for them. */
 static tn_code explore(search *s, size_t limit) {
-  uint32_t n_ranked;
+  uint32_t n_ranked = 0;
   s->trials = trials_for(s->net->net);
   memset(s->best.dropped, 0, s->net->n_forward * sizeof *s->best.dropped);
   TN__TRY(judge(s, &s->best));
@@ -351,16 +381,28 @@ static tn_code explore(search *s, size_t limit) {
   return refine_from(s, &s->lowest, n_ranked, within);
 }
 
+static tn_code plan_best(search *s, size_t *bytes) {
+  tn__repeated_net net;
+  tn__memory_plan plan;
+  tn__arena arena;
+  tn__arena_init(&arena, s->env);
+  tn_code code = make_net(s, &s->best, &arena, &net);
+  if (code == TN_OK)
+    code = tn__memory_plan_init(&plan, s->env, &net.net, &s->options);
+  tn__arena_deinit(&arena);
+  if (code != TN_OK) return code;
+  *bytes = tn__memory_plan_bytes(&plan);
+  tn__memory_plan_deinit(&plan);
+  return TN_OK;
+}
+
 /* The repeats of the best choice, and its plan. */
 static tn_code answer(search *s, tn__recompute *out) {
-  tn__memory_plan plan;
   list repeats;
   tn__arena_deinit(&out->arena);
   tn__arena_init(&out->arena, s->env);
   TN__TRY(list_repeats(s, &s->best, &out->arena, &repeats));
-  TN__TRY(plan_choice(s, &s->best, false, &plan));
-  out->bytes = tn__memory_plan_bytes(&plan);
-  tn__memory_plan_deinit(&plan);
+  TN__TRY(plan_best(s, &out->bytes));
   out->repeats = repeats.v;
   out->n_repeats = repeats.n;
   out->extra = s->f.work > 0 ? s->best.work / s->f.work : 0;
