@@ -196,7 +196,7 @@ def a_wrong_gradient_is_found_by_differences():
 
 
 def templates_are_in_canonical_form_and_without_warnings():
-    for name in ("acme", "lab", "nn", "gpu"):
+    for name in ("acme", "lab", "nn", "gpu", "c"):
         TENON.run("opgen", "check", "-Werror", name, cwd=FOLDER)
         TENON.run("opgen", "fmt", "--check",
                   *(FOLDER / name).glob("*.yaml"), cwd=FOLDER)
@@ -236,6 +236,55 @@ def formulas_beside_kernels_for_cuda_alone_run():
     passes(folder)
     tap.equal(TENON.run("tenon", "run", "only.rect", "[-1, 2]", "--plugin",
                         folder / "build/only.so"), "[0, 2]\n", "output")
+
+
+def a_binding_is_loaded_as_it_stands_checked_and_installed():
+    TENON.run("opgen", "new", "c.swap", "--from", "binding", cwd=FOLDER)
+    folder = FOLDER / "c"
+    tap.equal(sorted(os.listdir(folder)), [".gitignore", "README.md",
+              "meson.build", "plugin.yaml", "swap.yaml"], "files")
+    call = ("run", "c.swap", "[1, 2, 255, 0]", "--dtype", "u8", "--plugin")
+    tap.equal(TENON.run("tenon", *call, folder / "plugin.yaml"),
+              "[2, 1, 0, 255]\n", "output, without a build")
+    status, text = command("tenon", "run", "c.swap", "[1]", "--dtype", "u8",
+                           "--plugin", folder / "plugin.yaml")
+    assert status != 0 and "bytes are swapped two by two" in text, text
+    build(folder)
+    assert "c.swap" in passes(folder)
+    TENON.run("meson", "install", "-C", "build", cwd=folder)
+    installed = TENON.root / "lib/tenon/c"
+    tap.equal(sorted(os.listdir(installed)), ["plugin.yaml", "swap.yaml"],
+              "what is installed")
+    tap.equal(TENON.run("tenon", *call, installed / "plugin.yaml"),
+              "[2, 1, 0, 255]\n", "output of what is installed")
+
+
+def a_binding_gets_another_and_its_mistakes_are_found():
+    folder = FOLDER / "c"
+    said = TENON.run("opgen", "new", "c.other", "--from", "binding", cwd=folder)
+    assert "'other.yaml'," in said, said
+    build_file, manifest = folder / "meson.build", folder / "other.yaml"
+    build_file.write_text(build_file.read_text().replace(
+        "  'swap.yaml',\n", "  'swap.yaml',\n  'other.yaml',\n"))
+    kept = manifest.read_text()
+    TENON.run("meson", "compile", "-C", "build", cwd=folder)
+    assert "c.other" in passes(folder)
+    manifest.write_text(kept.replace("out: [2, 1, 4, 3]", "out: [2, 1, 3, 4]"))
+    fails(folder, "example `pairs` of c.other: element 2 of `out` is 4, "
+          "expected 3")
+    manifest.write_text(kept.replace("pass: data}", "pass: dat}"))
+    status, text = command("meson", "compile", "-C", "build", cwd=folder)
+    assert status != 0 and "`dat` is not a" in text, text
+    manifest.write_text(kept)
+
+
+def what_is_compiled_and_what_is_bound_do_not_mix():
+    refused("opgen", "new", "c.rect", "--kernels", "cpu", cwd=FOLDER / "c",
+            says="are bound to libraries: nothing is compiled")
+    refused("opgen", "new", "acme.swap", "--from", "binding",
+            cwd=FOLDER / "acme", says="one that is bound to a library is not")
+    refused("opgen", "new", "x.swap", "--from", "binding", "--kernels", "cpu",
+            says="`--kernels` does not go with it")
 
 
 def an_operator_is_added_to_a_project():
@@ -336,6 +385,9 @@ if __name__ == "__main__":
                  a_kernel_that_forgets_to_add_fails,
                  a_wrong_gradient_is_found_by_differences,
                  patterns_and_a_backward_kernel_build,
+                 a_binding_is_loaded_as_it_stands_checked_and_installed,
+                 a_binding_gets_another_and_its_mistakes_are_found,
+                 what_is_compiled_and_what_is_bound_do_not_mix,
                  kernels_for_cuda_are_a_companion,
                  templates_are_in_canonical_form_and_without_warnings,
                  formulas_beside_kernels_for_cuda_alone_run,

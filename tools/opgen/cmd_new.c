@@ -253,12 +253,14 @@ static bool complete_all(job *j) {
 }
 
 static bool write_project(job *j) {
-  const bool fine = make_dir(j, j->dir) && write_operator(j) &&
-                    write_template(j, "plugin.yaml", new_plugin_yaml) &&
-                    write_template(j, "meson.build", new_meson) &&
-                    write_template(j, "README.md", new_readme) &&
-                    write_template(j, ".gitignore", new_gitignore) &&
-                    write_cuda(j) && complete_all(j);
+  const bool bound = j->shape->is_bound;
+  const bool fine =
+      make_dir(j, j->dir) && write_operator(j) &&
+      write_template(j, "plugin.yaml", new_plugin_yaml) &&
+      write_template(j, "meson.build", bound ? new_bound_meson : new_meson) &&
+      write_template(j, "README.md", bound ? new_bound_readme : new_readme) &&
+      write_template(j, ".gitignore", new_gitignore) && write_cuda(j) &&
+      complete_all(j);
   if (!fine) return false;
   tell(j);
   printf("next: %s%s%smeson setup build && meson test -C build\n",
@@ -270,6 +272,8 @@ static bool write_project(job *j) {
 
 /* What the author has to add by hand: the build file is theirs. */
 static void tell_build(const job *j, bool new_cuda) {
+  if (j->shape != NULL && j->shape->is_bound)
+    printf("add to the manifests in meson.build: '%s.yaml',\n", j->op);
   const size_t prefix = strcmp(j->dir, ".") == 0 ? 0 : strlen(j->dir) + 1;
   for (size_t i = 0; i < j->n_made; ++i) {
     const char *path = j->made[i].path + prefix;
@@ -289,23 +293,46 @@ static void tell_build(const job *j, bool new_cuda) {
   printf("then: meson setup --reconfigure build\n");
 }
 
+static bool is_same_plugin(const job *j, const char *path,
+                           const tnm_plugin *plugin) {
+  const char *name = plugin->plugin->name;
+  if (strcmp(name, j->plugin) == 0) return true;
+  fprintf(stderr, "opgen new: %s is the plugin `%s`, not `%s`\n", path, name,
+          j->plugin);
+  fprintf(stderr,
+          "  = help: write `opgen new %s.%s`, or `-o DIR` for a new project\n",
+          name, j->op);
+  return false;
+}
+
+/* A plugin is compiled or it is not: its operators are all bound, or none. */
+static bool is_same_kind(const job *j, const char *path,
+                         const tnm_plugin *plugin) {
+  const bool bound =
+      plugin->n_operators > 0 && plugin->operators[0].binding != NULL;
+  if (plugin->n_operators == 0 || bound == j->shape->is_bound) return true;
+  fprintf(stderr, "opgen new: the operators of %s are %s\n", path,
+          bound ? "bound to libraries: nothing is compiled"
+                : "compiled, one that is bound to a library is not");
+  if (bound)
+    fprintf(stderr,
+            "  = help: write `--from binding`, or `-o DIR` for another "
+            "project\n");
+  else
+    say_help("give it a plugin of its own: another name, and `-o DIR`");
+  return false;
+}
+
 static bool add_to_project(job *j) {
   char path[MAX_PATH], name[MAX_PATH];
   path_of(j, "plugin.yaml", path);
   tnm_plugin *plugin = opgen_read(j->args, path);
   if (plugin == NULL) return false;
-  const bool same = strcmp(plugin->plugin->name, j->plugin) == 0;
-  if (!same) {
-    fprintf(stderr, "opgen new: %s is the plugin `%s`, not `%s`\n", path,
-            plugin->plugin->name, j->plugin);
-    fprintf(stderr,
-            "  = help: write `opgen new %s.%s`, or `-o DIR` for a new "
-            "project\n",
-            plugin->plugin->name, j->op);
-  }
+  const bool fits =
+      is_same_plugin(j, path, plugin) && is_same_kind(j, path, plugin);
   j->words.since = plugin->plugin->release;
   tnm_plugin_release(plugin);
-  if (!same) return false;
+  if (!fits) return false;
   path_of(j, "cuda/plugin.yaml", path);
   const bool new_cuda = j->words.cuda && !exists(path);
   (void)snprintf(name, sizeof name, "%s.yaml", j->op);
@@ -415,9 +442,14 @@ static int take_shape(job *j) {
                                name, near);
     return opgen_usage_error("new",
                              "unknown example `%s`; there are "
-                             "quadratic, relu and convolution",
+                             "quadratic, relu, convolution and binding",
                              name);
   }
+  if (args->kernels != NULL && j->shape->is_bound)
+    return opgen_usage_error("new",
+                             "a library has the function of `%s` already; "
+                             "`--kernels` does not go with it",
+                             name);
   if (cpu && !j->shape->has_kernel)
     return opgen_usage_error("new",
                              "the kernels of `%s` for the CPU are "

@@ -18,10 +18,11 @@ typedef struct new_shape {
   const char *manifest; /* of the operator; see new_expand */
   bool has_kernel;      /* names kernels of the CPU */
   bool has_backward;    /* which compute the gradient too */
+  bool is_bound;        /* to a library: nothing is compiled */
 } new_shape;
 
 /* The shape of that name; NULL if there is none. `names` gets all of them. */
-enum { NEW_N_SHAPES = 3 };
+enum { NEW_N_SHAPES = 4 };
 const new_shape *new_shape_find(const char *name, const char **names);
 
 /* What a template is about. */
@@ -43,6 +44,8 @@ extern const char new_plugin_yaml[];
 extern const char new_meson[];
 extern const char new_readme[];
 extern const char new_gitignore[];
+extern const char new_bound_meson[];
+extern const char new_bound_readme[];
 extern const char new_cuda_plugin_yaml[];
 extern const char new_cuda_meson[];
 extern const char new_cuda_yaml[];

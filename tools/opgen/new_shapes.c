@@ -118,10 +118,42 @@ static const char convolution[] =
     "      weight: [[[[12, 16], [24, 28]]]]\n"
     "      bias: [4]\n";
 
+static const char binding[] =
+    "opgen: 1\n"
+    "op: @OP@\n"
+    "since: @SINCE@\n"
+    "summary: Bytes with every two of them swapped\n"
+    "doc: |\n"
+    "  The other byte order of numbers of 16 bits, by `swab` of the C "
+    "library.\n"
+    "inputs:\n"
+    "  - {name: data, dtype: u8, doc: An even number of bytes}\n"
+    "outputs:\n"
+    "  - {name: out, dtype: u8, shape: data, doc: The bytes in their new "
+    "order}\n"
+    "require:\n"
+    "  - {that: size(data) % 2 == 0, say: bytes are swapped two by two}\n"
+    "binding:\n"
+    "  library: [libc.so.6, libc.so]       # the first that opens; "
+    "`./lib.so`: a file beside this one\n"
+    "  symbol: swab                        # void swab(const void *from,\n"
+    "  thread: any                         # `one`: calls take turns\n"
+    "  args:\n"
+    "    - {c: const uint8*, pass: data}\n"
+    "    - {c: uint8*, pass: out}          #   void *to,\n"
+    "    - {c: int64, pass: size(data)}    #   ssize_t n);\n"
+    "gradient: {none: true, why: Bytes have no gradient}\n"
+    "examples:                             # they run before every first "
+    "use\n"
+    "  - {name: pairs, data: [1, 2, 3, 4], out: [2, 1, 4, 3]}\n"
+    "  - {name: matrix, data: [[0, 255], [7, 8]], out: [[255, 0], [8, 7]]}\n"
+    "  - {name: empty, data: [], out: []}\n";
+
 static const new_shape shapes[NEW_N_SHAPES] = {
-    {"quadratic", quadratic, false, false},
-    {"relu", relu, true, false},
-    {"convolution", convolution, true, true},
+    {"quadratic", quadratic, false, false, false},
+    {"relu", relu, true, false, false},
+    {"convolution", convolution, true, true, false},
+    {"binding", binding, false, false, true},
 };
 
 const new_shape *new_shape_find(const char *name, const char **names) {
@@ -216,6 +248,55 @@ const char new_readme[] =
     "  functions that manifests name and no file defines.\n";
 
 const char new_gitignore[] = "/build*/\n";
+
+/* ------------------------------------------------------ nothing is compiled */
+
+const char new_bound_meson[] =
+    "# Nothing is compiled: the manifests are the plugin. They are checked,\n"
+    "# tried and installed.\n"
+    "project('@PLUGIN@')\n"
+    "tenon = dependency('tenon')\n"
+    "opgen = find_program(tenon.get_variable('opgen'))\n"
+    "manifests = files(\n"
+    "  'plugin.yaml',\n"
+    "  '@OP@.yaml',\n"
+    ")\n"
+    "custom_target('@PLUGIN@.check', input: manifests, output: "
+    "'@PLUGIN@.checked',\n"
+    "  command: [opgen, 'check', '-Werror', '@INPUT0@'], capture: true,\n"
+    "  build_by_default: true)\n"
+    "install_data(manifests,\n"
+    "  install_dir: tenon.get_variable('plugindir') / '@PLUGIN@')\n"
+    "\n"
+    "# Whoever loads the plugin has its examples run first.\n"
+    "test('examples', find_program(tenon.get_variable('tenon')),\n"
+    "  args: ['list', 'operators', '--plugin', manifests[0]])\n";
+
+const char new_bound_readme[] =
+    "# @PLUGIN@\n"
+    "\n"
+    "A plugin for Tenon whose operators are functions of existing "
+    "libraries.\n"
+    "There is nothing to compile: it can be loaded as it stands.\n"
+    "\n"
+    "    tenon show @PLUGIN@.@OP@ --plugin plugin.yaml\n"
+    "\n"
+    "With meson it is checked, tried and installed:\n"
+    "\n"
+    "    meson setup build\n"
+    "    meson compile -C build\n"
+    "    meson test -C build\n"
+    "\n"
+    "Next:\n"
+    "\n"
+    "- Name your library and function in `@OP@.yaml`, and its arguments in "
+    "the order\n"
+    "  of its prototype. `opgen check` finds mistakes in types and widths.\n"
+    "- Give it examples with outputs. They run in a process of their own "
+    "before the\n"
+    "  operator may be used: nothing else can tell whether a prototype is "
+    "right.\n"
+    "- `opgen new @PLUGIN@.NAME --from binding` adds an operator.\n";
 
 /* -------------------------------------------------------- kernels for CUDA */
 
