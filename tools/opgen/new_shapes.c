@@ -55,12 +55,18 @@ static const char relu[] =
     "gradient:\n"
     "  formula:\n"
     "    data: select(out > 0, grad.out, 0)\n"
-    "@kernel kernels:\n"
-    "@kernel   - device: cpu\n"
-    "@kernel     forward: @PLUGIN@_@OP@_cpu  # in @OP@.c\n"
-    "@kernel     dtypes: [f32, f64]        # others by the formula above\n"
-    "@kernel     writes: [write]           # the host does the other requests\n"
-    "@kernel     flags: [reentrant, deterministic]\n"
+    "@kernels kernels:\n"
+    "@cpu   - device: cpu\n"
+    "@cpu     forward: @PLUGIN@_@OP@_cpu  # in @OP@.c\n"
+    "@cpu     dtypes: [f32, f64]                # others by the formula above\n"
+    "@cpu     writes: [write]                   # the host does the other "
+    "requests\n"
+    "@cpu     flags: [reentrant, deterministic]\n"
+    "@cuda   - device: cuda\n"
+    "@cuda     forward: @PLUGIN@_@OP@_cuda  # in @OP@.cu\n"
+    "@cuda     dtypes: [f32, f64]\n"
+    "@cuda     writes: [write]\n"
+    "@cuda     flags: [reentrant, deterministic, async]\n"
     "examples:\n"
     "  - name: integers\n"
     "    data: [[-2, -1, 0], [1, 2, 3]]\n"
@@ -105,6 +111,11 @@ static const char convolution[] =
     "    backward: @PLUGIN@_@OP@_cpu_backward\n"
     "    writes: [write]                   # the host does the other requests\n"
     "    flags: [reentrant, deterministic]\n"
+    "@cuda   - device: cuda\n"
+    "@cuda     forward: @PLUGIN@_@OP@_cuda  # in @OP@.cu\n"
+    "@cuda     backward: @PLUGIN@_@OP@_cuda_backward\n"
+    "@cuda     writes: [write]\n"
+    "@cuda     flags: [reentrant, deterministic, async]\n"
     "examples:\n"
     "  - name: two_by_two_window\n"
     "    params: {kernel: [2, 2], num_filter: 1}\n"
@@ -150,9 +161,9 @@ static const char binding[] =
     "  - {name: empty, data: [], out: []}\n";
 
 static const new_shape shapes[NEW_N_SHAPES] = {
-    {"quadratic", quadratic, false, false, false},
-    {"relu", relu, true, false, false},
-    {"convolution", convolution, true, true, false},
+    {"quadratic", quadratic, false, true, false},
+    {"relu", relu, true, true, false},
+    {"convolution", convolution, true, false, false},
     {"binding", binding, false, false, true},
 };
 
@@ -184,6 +195,16 @@ const char new_meson[] =
     "opgen = find_program(tenon.get_variable('opgen'))\n"
     "generate = [opgen, 'generate', '@INPUT@', '-o', '@OUTDIR@',\n"
     "  '--depfile', '@DEPFILE@']\n"
+    "plugin = {\n"
+    "  'name_prefix': '',\n"
+    "  'gnu_symbol_visibility': 'hidden',\n"
+    "  'c_args': tenon.get_variable('plugin_cflags').split(),\n"
+    "  'dependencies': tenon.partial_dependency(compile_args: true, includes: "
+    "true),\n"
+    "  'install': true,\n"
+    "  'install_dir': tenon.get_variable('plugindir'),\n"
+    "}\n"
+    "exports = '-Wl,-z,now,--version-script=' + meson.current_build_dir()\n"
     "\n"
     "# The plugin. `opgen outputs` runs when meson configures: after a change "
     "of\n"
@@ -194,21 +215,51 @@ const char new_meson[] =
     "    check: true).stdout().split(),\n"
     "  command: generate)\n"
     "sources = [\n"
-    "@kernel   '@OP@.c',\n"
+    "@cpu   '@OP@.c',\n"
     "]\n"
-    "plugins = [shared_module('@PLUGIN@', gen, sources, name_prefix: '',\n"
-    "  gnu_symbol_visibility: 'hidden',\n"
-    "  c_args: tenon.get_variable('plugin_cflags').split(),\n"
-    "  link_args: '-Wl,-z,now,--version-script=' + meson.current_build_dir()\n"
-    "    / 'plugin.gen.map',\n"
-    "  dependencies: tenon.partial_dependency(compile_args: true, includes: "
-    "true),\n"
-    "  install: true, install_dir: tenon.get_variable('plugindir'))]\n"
-    "@cuda \n"
-    "@cuda nvcc = find_program('nvcc', required: false)\n"
-    "@cuda if nvcc.found()\n"
-    "@cuda   subdir('cuda')\n"
-    "@cuda endif\n"
+    "plugins = [shared_module('@PLUGIN@', gen, sources, kwargs: plugin,\n"
+    "  link_args: exports / 'plugin.gen.map')]\n"
+    "\n"
+    "# Its companion @PLUGIN@.cuda.so, where nvcc is: the same formulas on "
+    "CUDA\n"
+    "# devices, and the kernels in cuda_sources. -Dcuda=disabled leaves it "
+    "out.\n"
+    "cuda_sources = files(\n"
+    "@cuda   '@OP@.cu',\n"
+    ")\n"
+    "nvcc = find_program('nvcc', required: get_option('cuda'))\n"
+    "cuda_outputs = run_command(opgen, 'outputs', '--cuda', "
+    "files('plugin.yaml'),\n"
+    "  check: true).stdout().split()\n"
+    "if nvcc.found() and cuda_outputs.length() > 0\n"
+    "  cuda_gen = custom_target('@PLUGIN@.cuda.gen', input: 'plugin.yaml',\n"
+    "    depfile: '@PLUGIN@.cuda.d', output: cuda_outputs, depends: gen,\n"
+    "    command: [generate, '--cuda'])\n"
+    "  cuda_tables = []\n"
+    "  foreach i : range(cuda_outputs.length())\n"
+    "    if cuda_outputs[i].endswith('.cu')\n"
+    "      cuda_sources += cuda_gen[i]\n"
+    "    else\n"
+    "      cuda_tables += cuda_gen[i]\n"
+    "    endif\n"
+    "  endforeach\n"
+    "  cuda_objects = []\n"
+    "  foreach source : cuda_sources\n"
+    "    name = '@0@.cu.o'.format(cuda_objects.length())\n"
+    "    cuda_objects += custom_target(name, input: source, output: name,\n"
+    "      depends: cuda_gen, depfile: name + '.d',\n"
+    "      command: [nvcc, '-arch=sm_80', '-O3', '-std=c++17', '-Xcompiler',\n"
+    "        '-fPIC,-fvisibility=hidden', '-I', '@OUTDIR@',\n"
+    "        '-I', tenon.get_variable('includedir'), '-MD', '-MF', "
+    "'@DEPFILE@',\n"
+    "        '-c', '@INPUT@', '-o', '@OUTPUT@'])\n"
+    "  endforeach\n"
+    "  fs = import('fs')\n"
+    "  plugins += shared_module('@PLUGIN@.cuda', cuda_tables, cuda_objects,\n"
+    "    kwargs: plugin, link_args: [exports / 'cuda.gen.map',\n"
+    "      '-L' + fs.parent(fs.parent(nvcc.full_path())) / 'lib64',\n"
+    "      '-lcudart_static', '-lstdc++', '-ldl', '-lrt', '-lpthread'])\n"
+    "endif\n"
     "\n"
     "# The examples of the manifests, and their gradients.\n"
     "tests = custom_target('@PLUGIN@_test.gen', input: 'plugin.yaml',\n"
@@ -236,18 +287,24 @@ const char new_readme[] =
     "- Give it examples: `meson test` runs them with every element type, "
     "request and\n"
     "  layout, and checks the gradients numerically.\n"
-    "@kernel - Write the functions of `@OP@.c`. Until then their cases are "
+    "@cpu - Write the functions of `@OP@.c`. Until then their cases are "
     "listed by\n"
-    "@kernel   `meson test` as expected failures.\n"
-    "@cuda - Write the functions of `cuda/@OP@.cu`; they are built where "
-    "`nvcc` "
-    "is, into\n"
-    "@cuda   `@PLUGIN@.cuda.so`, which is loaded beside `@PLUGIN@.so`.\n"
+    "@cpu   `meson test` as expected failures.\n"
+    "@cuda - Write the functions of `@OP@.cu`.\n"
+    "- Where `nvcc` is, formulas and the kernels in `.cu` files are built "
+    "into\n"
+    "  `build/@PLUGIN@.cuda.so`, the companion: load it after "
+    "`build/@PLUGIN@.so`.\n"
     "- `opgen new @PLUGIN@.NAME` adds an operator, `opgen new @PLUGIN@ "
     "--missing` the\n"
     "  functions that manifests name and no file defines.\n";
 
 const char new_gitignore[] = "/build*/\n";
+
+const char new_meson_options[] =
+    "option('cuda', type: 'feature', value: 'auto',\n"
+    "  description: 'compile kernels for CUDA with nvcc; auto: where it is')"
+    "\n";
 
 /* ------------------------------------------------------ nothing is compiled */
 
@@ -298,60 +355,6 @@ const char new_bound_readme[] =
     "right.\n"
     "- `opgen new @PLUGIN@.NAME --from binding` adds an operator.\n";
 
-/* -------------------------------------------------------- kernels for CUDA */
-
-const char new_cuda_plugin_yaml[] =
-    "opgen: 1\n"
-    "plugin: @PLUGIN@_cuda\n"
-    "release: 1\n"
-    "summary: Kernels of @PLUGIN@ for CUDA\n"
-    "license: Apache-2.0\n"
-    "operators:\n"
-    "  - @OP@.yaml\n";
-
-const char new_cuda_yaml[] =
-    "opgen: 1\n"
-    "kernels_for: @PLUGIN@.@OP@@1\n"
-    "kernels:\n"
-    "  - device: cuda\n"
-    "    forward: @PLUGIN@_@OP@_cuda         # in @OP@.cu\n"
-    "@backward     backward: @PLUGIN@_@OP@_cuda_backward\n"
-    "    writes: [write]                   # the host does the other requests\n"
-    "    flags: [reentrant, async]\n";
-
-const char new_cuda_meson[] =
-    "fs = import('fs')\n"
-    "cuda_gen = custom_target('@PLUGIN@_cuda.gen', input: 'plugin.yaml',\n"
-    "  depfile: '@PLUGIN@_cuda.d',\n"
-    "  output: run_command(opgen, 'outputs', '--with', "
-    "meson.project_source_root(),\n"
-    "    files('plugin.yaml'), check: true).stdout().split(),\n"
-    "  command: [generate, '--with', meson.project_source_root()])\n"
-    "cuda_sources = [\n"
-    "  '@OP@.cu',\n"
-    "]\n"
-    "cuda_objects = []\n"
-    "foreach source : cuda_sources\n"
-    "  cuda_objects += custom_target(source + '.o', input: source,\n"
-    "    output: source + '.o', depends: cuda_gen,\n"
-    "    command: [nvcc, '-O3', '-Xcompiler', '-fPIC,-fvisibility=hidden',\n"
-    "      '-I', '@OUTDIR@', '-I', tenon.get_variable('includedir'),\n"
-    "      '-c', '@INPUT@', '-o', '@OUTPUT@'])\n"
-    "endforeach\n"
-    "cuda_lib = fs.parent(fs.parent(nvcc.full_path())) / 'lib64'\n"
-    "cuda_libs = []\n"
-    "foreach name : ['cudart_static', 'stdc++', 'dl', 'rt', 'pthread']\n"
-    "  cuda_libs += meson.get_compiler('c').find_library(name,\n"
-    "    dirs: name == 'cudart_static' ? [cuda_lib] : [], required: false)\n"
-    "endforeach\n"
-    "plugins += shared_module('@PLUGIN@.cuda', cuda_gen, cuda_objects,\n"
-    "  name_prefix: '', gnu_symbol_visibility: 'hidden',\n"
-    "  link_args: '-Wl,-z,now,--version-script=' + meson.current_build_dir()\n"
-    "    / 'plugin.gen.map',\n"
-    "  dependencies: [cuda_libs,\n"
-    "    tenon.partial_dependency(compile_args: true, includes: true)],\n"
-    "  install: true, install_dir: tenon.get_variable('plugindir'))\n";
-
 /* ---------------------------------------------------------------- expansion */
 
 static void add_word(tn__buf *out, const char *word, const new_words *words,
@@ -375,8 +378,8 @@ static size_t placeholder(const char *s) {
 
 /* Whether a line of some condition is kept; *line moves behind the mark. */
 static bool is_kept(const char **line, const new_words *words) {
-  static const char *const marks[] = {"@kernel ", "@backward ", "@cuda "};
-  const bool holds[] = {words->kernel, words->backward, words->cuda};
+  static const char *const marks[] = {"@kernels ", "@cpu ", "@cuda "};
+  const bool holds[] = {words->cpu || words->cuda, words->cpu, words->cuda};
   for (size_t i = 0; i < 3; ++i) {
     const size_t n = strlen(marks[i]);
     if (strncmp(*line, marks[i], n) != 0) continue;
