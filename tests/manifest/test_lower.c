@@ -263,6 +263,14 @@ Test(lower, a_kernel_by_hand_stands_before_the_generated_one) {
   cr_expect_eq(o->kernels[2].forward->device_type, TN_DEVICE_CUDA);
 }
 
+Test(lower, a_kernel_for_cuda_is_the_companions) {
+  const tnm_operator *o = lower(KERNEL);
+  cr_expect_not(o->kernels[0].companion);
+  cr_expect(o->kernels[2].companion);
+  for (uint32_t i = 0; i < current->plugin->n_kernels; ++i)
+    cr_expect_eq(current->plugin->kernels[i]->device_type, TN_DEVICE_CPU);
+}
+
 Test(lower, a_kernel_carries_everything_that_is_said_of_it) {
   const tnm_kernel *k = lower(KERNEL)->kernels;
   const tn_kernel *f = k->forward;
@@ -468,6 +476,7 @@ Test(plugin, kernels_for_finds_its_operator_in_the_manifests_given) {
   cr_expect_str_eq(o->target_op->name, "pool");
   cr_expect_str_eq(o->kernels[0].forward->id, "gpu.pool.cuda");
   cr_expect_str_eq(o->kernels[0].backward->op, "nn.pool@1");
+  cr_expect_not(o->kernels[0].companion, "the document says where they are");
   cr_expect_eq(p->plugin->n_operators, 0);
   cr_expect_eq(p->plugin->n_targets, 1);
   cr_expect_eq(p->plugin->flags, 0);

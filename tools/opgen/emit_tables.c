@@ -221,7 +221,7 @@ void emit_kernel_table(emit *e, const tn_kernel *kernel, const char *prepare,
   c_add(c, "\n");
 }
 
-static void emit_written(emit *e, const tnm_kernel *kernel) {
+void emit_written(emit *e, const tnm_kernel *kernel) {
   const field_set options = fields_of_options(e, any_pass(kernel));
   const char *prepare =
       has_prepare(kernel)
@@ -270,7 +270,8 @@ static void emit_operator(emit *e, const tnm_operator *op) {
   emit_kernels(&e->c.text, e->plugin, op);
   emit_generated(e, op, op->generated);
   emit_generated(e, op, op->generated_backward);
-  for (size_t i = 0; i < op->n_kernels; ++i) emit_written(e, &op->kernels[i]);
+  for (size_t i = 0; i < op->n_kernels; ++i)
+    if (!op->kernels[i].companion) emit_written(e, &op->kernels[i]);
 }
 
 void emit_source(emit *e, const char *stem) {
