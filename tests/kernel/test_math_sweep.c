@@ -121,10 +121,10 @@ static long double exact_rintl(long double x) {
   X(cosh, cosh, 1, 1.5)             \
   X(tanh, tanh, 2.4, 2.25)          \
   X(asinh, asinh, 1, 1.75)          \
-  X(acosh, acosh, 1, 2)             \
+  X(acosh, acosh, 1, 2.25)          \
   X(atanh, atanh, 1, 1.25)          \
-  X(erf, erf, 1, 1)                 \
-  X(erfc, erfc, 1, 2.25)            \
+  X(erf, erf, 1, 1.25)              \
+  X(erfc, erfc, 1, 2.5)             \
   X(gamma, tgamma, 1, 8)            \
   X(lgamma, lgamma, 1, 4)           \
   X(abs, fabs, 0, 0)                \
