@@ -66,9 +66,9 @@
  * tests/kernel/test_math_sweep.c repeats it with fewer; TN_MATH_STEP=1 in its
  * environment makes it all floats.
  *
- * In CUDA C++ the functions in f32, and those in f64 that call neither exp nor
- * log here, are those of CUDA with CUDA's bounds, but for the ones that CUDA
- * does not have or rounds otherwise.
+ * In CUDA C++ the functions in f32, and of those in f64 all but exp expm1 log
+ * log1p log2 cbrt rsqrt sinh cosh tanh sigmoid softplus, are those of CUDA with
+ * CUDA's bounds, but for the ones that CUDA does not have or rounds otherwise.
  */
 #ifndef TENON_MATH_H_
 #define TENON_MATH_H_

@@ -7,13 +7,16 @@
 
 #include "tenon/math/exp64.h"
 
-/* log2(x) of a positive finite x to about 2^-65, relatively: what is returned
- * has 26 digits, *low is the rest. */
+/* log2(x) to about 2^-65, relatively, for x from 0 up: what is returned has 26
+ * digits, *low is the rest. Instead of infinity it is 2^1000. */
 TN_MATH_FN double tn_math_log2_parts(double x, double *low) {
   double k;
   const double scaled = x * 0x1p54;
   const double m = tn_math_log_split(x < 0x1p-1022 ? scaled : x, &k);
-  const double whole = x < 0x1p-1022 ? k - 54 : k;
+  /* Of 0 and of infinity m is 1. */
+  const double few = x < 0x1p-1022 ? k - 54 : k;
+  const double some = x == 0 ? -0x1p1000 : few;
+  const double whole = x == (double)INFINITY ? 0x1p1000 : some;
   /* s = f/u in two parts; 3/2*log(m) is s*(3 + s^2 + s^4*p). */
   const double f = m - 1;
   const double u = m + 1;
@@ -47,15 +50,13 @@ TN_MATH_FN double tn_math_log2_parts(double x, double *low) {
   return high;
 }
 
-/* 2^(high + low), where |low| is below 1. */
+/* 2^(high + low), where |low| is below 1 if |high| is below 1100. */
 TN_MATH_FN double tn_math_exp2_parts(double high, double low) {
-  const double all = high + low;
-  const double above = all < -1100 ? -1100 : all;
+  const double above = high < -1100 ? -1100 : high;
   const double within = above > 1100 ? 1100 : above;
-  const double shifted = within + (0x1.8p52 + 2046);
-  const double n = shifted - (0x1.8p52 + 2046);
-  const double part = within == all ? high - n : within - n;
-  const double more = within == all ? low : 0.0;
+  const double more = within == high ? low : 0.0;
+  const double shifted = (within + more) + (0x1.8p52 + 2046);
+  const double part = within - (shifted - (0x1.8p52 + 2046));
   /* r = part + more, times ln 2, as y and what it lacks. */
   const double r = tn_math_upper_f64(part + more);
   const double rest = more - (r - part);
@@ -78,26 +79,25 @@ TN_MATH_FN double tn_math_pow_f64(double x, double y) {
   const double size = tn_math_abs_f64(y);
   double low;
   const double high = tn_math_log2_parts(a, &low);
-  /* Nothing but 1 stays finite and above 0 with more than 2^64. */
-  const double above = y < -0x1p70 ? -0x1p70 : y;
-  const double by = above > 0x1p70 ? 0x1p70 : above;
+  /* With more than 2^64 nothing but 1 stays finite and above 0, with less than
+   * 2^-64 all but 0 and infinity become 1. */
+  const double above = size < 0x1p-100 ? 0x1p-100 : size;
+  const double by =
+      (above > 0x1p70 ? 0x1p70 : above) * tn_math_signed_f64(1, y);
   const double by_high = tn_math_upper_f64(by);
   const double power =
       tn_math_exp2_parts(high * by_high, (by - by_high) * high + by * low);
-  const double half = size * 0.5;
+  /* From 2^53 up all numbers are even. */
+  const double half = 0.5 * (size > 0x1p53 ? 0x1p53 : size);
+  const double part = tn_math_abs_f64(half - ((half + 0x1p52) - 0x1p52));
+  /* What the power is multiplied with, for odd exponents and for fractions. */
   const double sign = tn_math_signed_f64(1, x);
-  const double odd = tn_math_whole_f64(half) == half ? 1.0 : sign;
-  const double whole = tn_math_whole_f64(y);
-  const double factor = whole == size ? odd : 1.0;
-  const double real = whole == size ? odd : (double)NAN;
-  const double finite = (x < 0 ? real : factor) * power;
-  const double upwards = a > 1 ? y : -y;
-  const double limit = factor * (upwards > 0 ? (double)INFINITY : 0.0);
-  const double small = a == 0 ? limit : finite;
-  const double all = a == (double)INFINITY ? limit : small;
-  const double x_known = x == x ? all : (double)NAN;
-  const double y_known = y == y ? x_known : (double)NAN;
-  const double unit = x == 1 ? 1.0 : y_known;
+  const double unreal = x < 0 ? (double)NAN : 1.0;
+  const double fraction = a < (double)INFINITY ? unreal : 1.0;
+  const double even = part > 0 ? fraction : 1.0;
+  const double all = power * (part == 0.5 ? sign : even);
+  const double known = x == x ? all : (double)NAN;
+  const double unit = x == 1 ? 1.0 : known;
   return y == 0 ? 1.0 : unit;
 }
 
