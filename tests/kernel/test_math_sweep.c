@@ -105,7 +105,7 @@ static long double exact_rintl(long double x) {
   X(exp, exp, 2, 1)                 \
   X(expm1, expm1, 1, 2)             \
   X(log, log, 1, 1.25)              \
-  X(log1p, log1p, 1, 1.25)          \
+  X(log1p, log1p, 1, 1.5)           \
   X(log2, log2, 1, 2)               \
   X(log10, log10, 1, 1)             \
   X(sqrt, sqrt, 0.51, 0.51)         \

@@ -44,9 +44,9 @@
  *                    1     sin cos          1
  *   cbrt hypot pow   1     asin acos atan   1
  *   sin cos tan      1     hypot pow        1
- *   asin acos        1     log log1p        1.25
- *   asinh acosh atanh      atanh erf        1.25
- *                    1     cosh rsqrt       1.5
+ *   asin acos        1     log atanh erf    1.25
+ *   asinh acosh atanh      log1p cosh       1.5
+ *                    1     rsqrt            1.5
  *   erf erfc gelu    1     tan asinh        1.75
  *   softplus         1     expm1 log2       2
  *   rsqrt            1.5   sigmoid softplus 2
