@@ -45,6 +45,19 @@ TN_MATH_FN double tn_math_from_bits_f64(uint64_t bits) {
   return x;
 }
 
+/* x without the lower half of its digits: products of two such are exact. */
+TN_MATH_FN double tn_math_upper_f64(double x) {
+  return tn_math_from_bits_f64(tn_math_bits_f64(x) & 0xfffffffff8000000u);
+}
+
+/* a + b, and what it lacks. */
+TN_MATH_FN double tn_math_sum_f64(double a, double b, double *lost) {
+  const double sum = a + b;
+  const double more = sum - a;
+  *lost = (a - (sum - more)) + (b - more);
+  return sum;
+}
+
 /* ------------------------------------------------------------------ select */
 
 /* a where the condition holds, otherwise b. Both are computed, which is what

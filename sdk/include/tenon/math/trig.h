@@ -5,7 +5,7 @@
 #ifndef TENON_MATH_TRIG_H_
 #define TENON_MATH_TRIG_H_
 
-#include "tenon/math/basic.h"
+#include "tenon/math/trig64.h"
 
 /* One piece of 27 bits of 2/pi, divided by 4: its product with a float is
  * exact, and so is what is left of it without whole turns, which is returned.
@@ -51,18 +51,6 @@ TN_MATH_FN double tn_math_cos_short(double r) {
   p = p * z + 0x1.55555545a468dp-5;
   p = p * z - 0x1.ffffffffe94fbp-2;
   return p * z + 1;
-}
-
-/* b where the lowest bit of `quarters` is set, otherwise a. */
-TN_MATH_FN double tn_math_turn_select(uint64_t quarters, double a, double b) {
-  const uint64_t mask = (uint64_t)0 - (quarters & 1);
-  return tn_math_from_bits_f64((tn_math_bits_f64(a) & ~mask) |
-                               (tn_math_bits_f64(b) & mask));
-}
-
-/* y with its sign changed where bit 1 of `quarters` is set. */
-TN_MATH_FN double tn_math_turn_sign(uint64_t quarters, double y) {
-  return tn_math_from_bits_f64(tn_math_bits_f64(y) ^ ((quarters & 2) << 62));
 }
 
 TN_MATH_FN float tn_math_sin_f32(float x) {
