@@ -55,6 +55,15 @@ extern "C" {
 #define TN_KERNEL_INDEPENDENT
 #endif
 
+/* Stands before a loop that is to stay as it is written. */
+#if defined(__clang__)
+#define TN_KERNEL_ROLLED _Pragma("clang loop unroll(disable)")
+#elif defined(__GNUC__)
+#define TN_KERNEL_ROLLED _Pragma("GCC unroll 1")
+#else
+#define TN_KERNEL_ROLLED
+#endif
+
 /* ------------------------------------------------------------- loop walker */
 
 /* Operands of one loop, the output first. */
@@ -429,7 +438,8 @@ typedef struct tn_kernel_dense {
   const void *params;
   int64_t bytes; /* of one element */
   uint32_t n_in;
-  uint32_t stream; /* 1: the output does not fit into any cache */
+  uint8_t stream; /* 1: the output does not fit into any cache */
+  uint8_t fetch;  /* 1: the operands do not fit into a cache that is near */
 } tn_kernel_dense;
 
 /* Bytes of all operands from which on the output is written past the caches. */
@@ -438,6 +448,11 @@ typedef struct tn_kernel_dense {
 #define TN_KERNEL_CHUNK 2048
 /* Chunks by which the inputs are asked for in advance. */
 #define TN_KERNEL_AHEAD 2
+/* Bytes of all operands from which on they are fetched page by page, and how
+ * many operands there may be: their pages lie in the first cache together. */
+#define TN_KERNEL_FETCH (4 << 20)
+#define TN_KERNEL_FETCHED 4
+#define TN_KERNEL_PAGE 4096
 
 /* Elements of one slice: short, so that threads end at the same time, but not
  * so short that cutting costs more; whole lines of any cache. */
@@ -500,7 +515,43 @@ static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
   tn_kernel_dense_block(dense, &block, begin, end - begin);
   dense->body(&block, dense->params);
 }
+
+/* Asks for the lines of a page, one after the other. A loop that asks for more
+ * of them at once gains nothing: the processor then mixes them with those of
+ * the next operand. */
+static inline void tn_kernel_fetch_page(const void *page) {
+  const char *at = (const char *)page;
+  TN_KERNEL_ROLLED
+  for (int64_t line = 0; line < TN_KERNEL_PAGE; line += 64)
+    _mm_prefetch(at + line, _MM_HINT_T0);
+}
+
+/* A page of each operand is asked for before the body takes their lines in
+ * turns: what lies beyond the caches that are near comes sooner in rows of
+ * neighbours. */
+static inline void tn_kernel_dense_fetch(const tn_kernel_dense *dense,
+                                         int64_t begin, int64_t end) {
+  const int64_t most = TN_KERNEL_PAGE / dense->bytes;
+  tn_kernel_block block;
+  for (; end - begin >= most; begin += most) {
+    tn_kernel_dense_block(dense, &block, begin, most);
+    for (uint32_t k = 0; k < dense->n_in; ++k)
+      tn_kernel_fetch_page(block.in[k]);
+    tn_kernel_fetch_page(block.out);
+    dense->body(&block, dense->params);
+  }
+  if (begin == end) return;
+  tn_kernel_dense_block(dense, &block, begin, end - begin);
+  dense->body(&block, dense->params);
+}
 #else
+static inline void tn_kernel_dense_fetch(const tn_kernel_dense *dense,
+                                         int64_t begin, int64_t end) {
+  tn_kernel_block block;
+  tn_kernel_dense_block(dense, &block, begin, end - begin);
+  dense->body(&block, dense->params);
+}
+
 static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
                                           int64_t begin, int64_t end) {
   tn_kernel_block block;
@@ -515,11 +566,12 @@ static inline int32_t tn_kernel_dense_slice(void *arg, int64_t begin,
   const tn_kernel_dense *dense = (const tn_kernel_dense *)arg;
   tn_kernel_block block;
   tn_kernel_dense_block(dense, &block, begin, end - begin);
-  if (dense->stream && ((uintptr_t)block.out & 15) == 0) {
+  if (dense->stream && ((uintptr_t)block.out & 15) == 0)
     tn_kernel_dense_stream(dense, begin, end);
-    return TN_OK;
-  }
-  dense->body(&block, dense->params);
+  else if (dense->fetch)
+    tn_kernel_dense_fetch(dense, begin, end);
+  else
+    dense->body(&block, dense->params);
   return TN_OK;
 }
 
@@ -576,9 +628,9 @@ static inline int32_t tn_kernel_map_dense(const tn_frame *call,
   }
   dense.bytes = tn_dtype_bytes(ready->compute);
   dense.n_in = map->n_in;
-  dense.stream =
-      call->req[map->out] == TN_REQ_WRITE &&
-      dense.block.n * dense.bytes * (map->n_in + 1) >= TN_KERNEL_STREAM;
+  const int64_t all = dense.block.n * dense.bytes * (map->n_in + 1);
+  dense.stream = call->req[map->out] == TN_REQ_WRITE && all >= TN_KERNEL_STREAM;
+  dense.fetch = all >= TN_KERNEL_FETCH && map->n_in < TN_KERNEL_FETCHED;
   return call->host->parallel_for(call, dense.block.n,
                                   tn_kernel_dense_grain(&dense),
                                   tn_kernel_dense_slice, &dense);
