@@ -2,7 +2,7 @@
  * Expressions as opgen compiles them (bench/expr), as a person writes them
  * (hand.h), and what memory allows (limit.h):
  *
- *   expression PLUGIN THREADS     GB/s moved, by expression and size
+ *   expression PLUGIN THREADS [NAME]   GB/s moved, by expression and size
  *
  * Each expression is a prepared call into a given output, and waited for. The
  * results of the two must be the same but for rounding.
@@ -236,10 +236,18 @@ static void measure_limits(int64_t n, uint32_t threads) {
   }
 }
 
+static void measure_size(tn_runtime *rt, int64_t n, uint32_t threads,
+                         const char *only) {
+  if (!only) measure_limits(n, threads);
+  for (int k = 0; k < N_CASES; ++k)
+    if (!only || strcmp(only, cases[k].name) == 0)
+      measure_case(rt, &cases[k], n, threads);
+}
+
 int main(int argc, char **argv) {
   tn_runtime *rt = NULL;
-  if (argc != 3) {
-    fputs("usage: expression PLUGIN THREADS\n", stderr);
+  if (argc < 3 || argc > 4) {
+    fputs("usage: expression PLUGIN THREADS [NAME]\n", stderr);
     return 2;
   }
   const int threads = atoi(argv[2]);
@@ -247,11 +255,9 @@ int main(int argc, char **argv) {
                               .workers = (uint32_t)threads};
   check(tn_runtime_create(&options, &rt));
   check(tn_plugin_load(rt, argv[1]));
-  for (int i = expr_first(threads); i < 4; ++i) {
-    measure_limits(expr_sizes[i], (uint32_t)threads);
-    for (int k = 0; k < N_CASES; ++k)
-      measure_case(rt, &cases[k], expr_sizes[i], (uint32_t)threads);
-  }
+  for (int i = expr_first(threads); i < 4; ++i)
+    measure_size(rt, expr_sizes[i], (uint32_t)threads,
+                 argc > 3 ? argv[3] : NULL);
   tn_runtime_release(rt);
   return 0;
 }

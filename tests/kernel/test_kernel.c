@@ -191,6 +191,38 @@ Test(kernel, runs_reach_every_element_once_wherever_they_are_cut) {
         cr_expect_eq(seen[100 + 1000 * i - 30 * j + 2 * k], 1);
 }
 
+/* From element `first` on, in runs of two at most, beside a row that is
+ * repeated: each run begins where the one before ended. */
+static void follow(int64_t first) {
+  shaped out = {{3, 4, 5}, {1000, -30, 2}, {0}};
+  shaped row = {{5}, {7}, {0}};
+  tn_kernel_walk walk;
+  tn_kernel_run run;
+  int64_t at = first;
+  tn_kernel_walk_init(&walk, tensor(&out, 3));
+  cr_assert(tn_kernel_walk_add(&walk, tensor(&row, 1)));
+  walk.data[0] = (char *)(memory + 100);
+  tn_kernel_walk_begin(&walk);
+  tn_kernel_walk_run(&walk, first, walk.size, &run);
+  for (;;) {
+    if (run.n > 2) run.n = 2;
+    const int64_t i = at / 20, j = at / 5 % 4, k = at % 5;
+    cr_assert_leq(run.n, 5 - k);
+    cr_expect_eq(run.at[0], (char *)(memory + 100 + 1000 * i - 30 * j + 2 * k));
+    cr_expect_eq(run.at[1], (char *)(memory + 7 * k));
+    at += run.n;
+    if (at == 60) break;
+    tn_kernel_walk_next(&walk, &run);
+    cr_assert_eq(run.n, 5 - at % 5);
+  }
+}
+
+Test(kernel, runs_follow_one_another) {
+  follow(0);
+  follow(13);
+  follow(59);
+}
+
 /* ----------------------------------------------------------- load and store */
 
 /* Every processor with AVX2 has F16C, which clang 14 cannot ask for. */

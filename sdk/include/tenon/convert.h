@@ -563,31 +563,59 @@ typedef struct tn_kernel_line {
   tn_dtype dtype;
 } tn_kernel_line;
 
-/* Elements first to first + n of a line, side by side. */
-TN_KERNEL_ONCE void tn_kernel_pack(void *to, const tn_kernel_line *from,
-                                   int64_t first, int64_t n) {
-  const int64_t stride = from->stride;
-  const int64_t bytes = tn_dtype_bytes(from->dtype);
-  const void *at = from->at + first * stride * bytes;
+/* A repeated element, and every second one, are loops that compilers know. */
+#define TN_KERNEL_PACK(type)                                \
+  do {                                                      \
+    type *__restrict t = (type *)to;                        \
+    const type *__restrict f = (const type *)at;            \
+    const type same = f[0];                                 \
+    if (stride == 0)                                        \
+      for (int64_t i = 0; i < n; ++i) t[i] = same;          \
+    else if (stride == 2)                                   \
+      for (int64_t i = 0; i < n; ++i) t[i] = f[2 * i];      \
+    else                                                    \
+      for (int64_t i = 0; i < n; ++i) t[i] = f[i * stride]; \
+  } while (0)
+
+/* n elements that lie `stride` apart, side by side. */
+TN_KERNEL_BODY void tn_kernel_pack(void *to, const void *at, int64_t stride,
+                                   int64_t bytes, int64_t n) {
+  if (n == 0) return;
   if (bytes == 1)
-    for (int64_t i = 0; i < n; ++i)
-      ((tn_kernel_bytes_1 *)to)[i] =
-          ((const tn_kernel_bytes_1 *)at)[i * stride];
+    TN_KERNEL_PACK(tn_kernel_bytes_1);
   else if (bytes == 2)
-    for (int64_t i = 0; i < n; ++i)
-      ((tn_kernel_bytes_2 *)to)[i] =
-          ((const tn_kernel_bytes_2 *)at)[i * stride];
+    TN_KERNEL_PACK(tn_kernel_bytes_2);
   else if (bytes == 4)
-    for (int64_t i = 0; i < n; ++i)
-      ((tn_kernel_bytes_4 *)to)[i] =
-          ((const tn_kernel_bytes_4 *)at)[i * stride];
+    TN_KERNEL_PACK(tn_kernel_bytes_4);
   else
-    for (int64_t i = 0; i < n; ++i)
-      ((tn_kernel_bytes_8 *)to)[i] =
-          ((const tn_kernel_bytes_8 *)at)[i * stride];
+    TN_KERNEL_PACK(tn_kernel_bytes_8);
 }
 
-/* The other way. */
+TN_KERNEL_ONCE void tn_kernel_pack_base(void *to, const void *at,
+                                        int64_t stride, int64_t bytes,
+                                        int64_t n) {
+  tn_kernel_pack(to, at, stride, bytes, n);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_kernel_pack_avx2(void *to, const void *at,
+                                                       int64_t stride,
+                                                       int64_t bytes,
+                                                       int64_t n) {
+  tn_kernel_pack(to, at, stride, bytes, n);
+}
+#endif
+
+/* Elements first to first + n of a line. */
+static inline void tn_kernel_pack_line(void *to, uint32_t level,
+                                       const tn_kernel_line *from,
+                                       int64_t first, int64_t n) {
+  const int64_t bytes = tn_dtype_bytes(from->dtype);
+  const char *at = from->at + first * from->stride * bytes;
+  TN_KERNEL_STEP_AT(pack, level)(to, at, from->stride, bytes, n);
+}
+
+/* Dense elements as elements first to first + n of a line. */
 TN_KERNEL_ONCE void tn_kernel_spread(const tn_kernel_line *to, int64_t first,
                                      const void *from, int64_t n) {
   const int64_t stride = to->stride;
@@ -623,13 +651,13 @@ TN_KERNEL_ONCE void tn_kernel_load(void *to, const tn_kernel_mode *mode,
     return;
   }
   if (from->dtype == mode->compute) {
-    tn_kernel_pack(to, from, 0, from->n);
+    tn_kernel_pack_line(to, mode->level, from, 0, from->n);
     return;
   }
   for (int64_t i = 0; i < from->n; i += TN_KERNEL_STAGE) {
     const int64_t left = from->n - i;
     const int64_t n = left < TN_KERNEL_STAGE ? left : TN_KERNEL_STAGE;
-    tn_kernel_pack(stage, from, i, n);
+    tn_kernel_pack_line(stage, mode->level, from, i, n);
     tn_kernel_load_dense((char *)to + i * bytes, mode, stage, from->dtype, n);
   }
 }

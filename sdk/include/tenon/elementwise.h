@@ -87,6 +87,7 @@ typedef struct tn_kernel_run {
   int64_t n;
   char *at[TN_KERNEL_MAX_OPERANDS];       /* the first one */
   int64_t stride[TN_KERNEL_MAX_OPERANDS]; /* in elements */
+  int64_t place[TN_MAX_NDIM];             /* of the first one */
 } tn_kernel_run;
 
 /* Starts with the operand that has the loop's whole shape. [worker] */
@@ -210,26 +211,48 @@ static inline void tn_kernel_walk_begin(tn_kernel_walk *walk) {
 }
 
 /* The longest run that begins at element `index` of the loop, in its own order
- * of dimensions, and ends before `end`. [worker] */
+ * of dimensions, and ends before `end`; run->place says where it begins.
+ * [worker] */
 static inline void tn_kernel_walk_run(const tn_kernel_walk *walk, int64_t index,
                                       int64_t end, tn_kernel_run *run) {
   const int32_t inner = walk->ndim - 1;
   int64_t left = index;
-  int64_t place[TN_MAX_NDIM];
   for (int32_t d = inner; d > 0; --d) {
-    place[d] = left % walk->shape[d];
+    run->place[d] = left % walk->shape[d];
     left /= walk->shape[d];
   }
-  place[0] = left;
-  run->n = walk->shape[inner] - place[inner];
+  run->place[0] = left;
+  run->n = walk->shape[inner] - run->place[inner];
   if (run->n > end - index) run->n = end - index;
   for (uint32_t k = 0; k < walk->n_operands; ++k) {
     int64_t offset = 0;
     for (int32_t d = 0; d <= inner; ++d)
-      offset += place[d] * walk->stride[k][d];
+      offset += run->place[d] * walk->stride[k][d];
     run->at[k] = walk->data[k] + offset * walk->bytes[k];
     run->stride[k] = walk->stride[k][inner];
   }
+}
+
+/* Moves a run behind its own elements; its length is then what the line has
+ * left. There must be more of the loop. [worker] */
+static inline void tn_kernel_walk_next(const tn_kernel_walk *walk,
+                                       tn_kernel_run *run) {
+  int32_t d = walk->ndim - 1;
+  int64_t by = run->n;
+  for (;;) {
+    run->place[d] += by;
+    for (uint32_t k = 0; k < walk->n_operands; ++k)
+      run->at[k] += by * walk->stride[k][d] * walk->bytes[k];
+    if (d == 0 || run->place[d] < walk->shape[d]) break;
+    by = -walk->shape[d];
+    run->place[d] += by;
+    for (uint32_t k = 0; k < walk->n_operands; ++k)
+      run->at[k] += by * walk->stride[k][d] * walk->bytes[k];
+    by = 1;
+    --d;
+  }
+  d = walk->ndim - 1;
+  run->n = walk->shape[d] - run->place[d];
 }
 
 /* --------------------------------------------------- element-wise operators */
@@ -359,23 +382,39 @@ static inline void tn_kernel_task_block(const tn_kernel_task *task,
     tn_kernel_store(&out, &task->mode, scratch->bytes);
 }
 
+/* The same where the body works in the memory of all operands. */
+static inline void tn_kernel_task_direct(const tn_kernel_task *task,
+                                         const tn_kernel_run *run) {
+  tn_kernel_block block;
+  block.n = run->n;
+  block.out = run->at[0];
+  for (uint32_t k = 1; k < task->walk.n_operands; ++k)
+    block.in[k - 1] = run->at[k];
+  task->body(&block, task->params);
+}
+
 /* Elements [begin, end) of the loop; a tn_loop_body. [worker] */
 TN_KERNEL_ONCE int32_t tn_kernel_task_slice(void *arg, int64_t begin,
                                             int64_t end) {
   const tn_kernel_task *task = (const tn_kernel_task *)arg;
-  const int64_t room = tn_kernel_task_room(task);
   tn_kernel_scratch scratch;
-  while (begin < end) {
-    tn_kernel_run run;
-    int direct = 1;
-    tn_kernel_walk_run(&task->walk, begin, end, &run);
-    for (uint32_t k = 0; k < task->walk.n_operands; ++k)
-      direct = direct && tn_kernel_is_direct(task, &run, k);
-    if (!direct && run.n > room) run.n = room;
-    tn_kernel_task_block(task, &run, &scratch);
+  tn_kernel_run run;
+  int direct = 1;
+  tn_kernel_walk_run(&task->walk, begin, end, &run);
+  for (uint32_t k = 0; k < task->walk.n_operands; ++k)
+    direct = direct && tn_kernel_is_direct(task, &run, k);
+  const int64_t most = direct ? task->walk.size : tn_kernel_task_room(task);
+  for (;;) {
+    if (run.n > most) run.n = most;
+    if (run.n > end - begin) run.n = end - begin;
+    if (direct)
+      tn_kernel_task_direct(task, &run);
+    else
+      tn_kernel_task_block(task, &run, &scratch);
     begin += run.n;
+    if (begin >= end) return TN_OK;
+    tn_kernel_walk_next(&task->walk, &run);
   }
-  return TN_OK;
 }
 
 /* All slices. */
