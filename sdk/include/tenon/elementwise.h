@@ -64,6 +64,15 @@ extern "C" {
 #define TN_KERNEL_ROLLED
 #endif
 
+/* Aligned as lines of caches are. */
+#if defined(__GNUC__)
+#define TN_KERNEL_LINED __attribute__((aligned(64)))
+#elif defined(__cplusplus)
+#define TN_KERNEL_LINED alignas(64)
+#else
+#define TN_KERNEL_LINED _Alignas(64)
+#endif
+
 /* ------------------------------------------------------------- loop walker */
 
 /* Operands of one loop, the output first. */
@@ -317,10 +326,10 @@ typedef struct tn_kernel_task {
   tn_dtype dtype[TN_KERNEL_MAX_OPERANDS];
 } tn_kernel_task;
 
-/* Elements of every operand side by side, and a place for what is added to. */
-typedef union tn_kernel_scratch {
-  double aligned;
-  char bytes[TN_KERNEL_SCRATCH];
+/* Elements of every operand side by side, and a place for what is added to.
+ * Vectors in it lie in one line of a cache. */
+typedef struct tn_kernel_scratch {
+  TN_KERNEL_LINED char bytes[TN_KERNEL_SCRATCH];
 } tn_kernel_scratch;
 
 /* Elements of one operand that scratch memory has room for: whole lines of a
@@ -531,22 +540,19 @@ static inline void tn_kernel_stream_chunk(void *to, const void *from,
  * is not read for that. */
 static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
                                           int64_t begin, int64_t end) {
-  union {
-    char bytes[TN_KERNEL_CHUNK];
-    __m128i aligned[TN_KERNEL_CHUNK / 16];
-  } chunk;
+  TN_KERNEL_LINED char chunk[TN_KERNEL_CHUNK];
   const int64_t most = TN_KERNEL_CHUNK / dense->bytes;
   const char *later[TN_KERNEL_MAX_IN];
   tn_kernel_block block;
   while (end - begin >= most) {
     tn_kernel_dense_block(dense, &block, begin, most);
     void *to = block.out;
-    block.out = chunk.bytes;
+    block.out = chunk;
     dense->body(&block, dense->params);
     const int more = end - begin >= (TN_KERNEL_AHEAD + 1) * most;
     for (uint32_t k = 0; more && k < dense->n_in; ++k)
       later[k] = (const char *)block.in[k] + TN_KERNEL_AHEAD * TN_KERNEL_CHUNK;
-    tn_kernel_stream_chunk(to, chunk.bytes, later, more ? dense->n_in : 0);
+    tn_kernel_stream_chunk(to, chunk, later, more ? dense->n_in : 0);
     begin += most;
   }
   _mm_sfence();
