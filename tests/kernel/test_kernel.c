@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tenon/kernel.h: conversions against a closed form, and the loop walker.
  */
+#include "levels.h"
 #include "tenon/kernel.h"
 
 #include <criterion/criterion.h>
@@ -371,12 +372,12 @@ Test(kernel, doubles_are_rounded_to_halves_once) {
 
 /* Every half of a type and a float beside each, by the processor and by hand.
  */
-static void check_halves(tn_dtype dtype) {
+static void check_halves(tn_dtype dtype, uint32_t n_levels) {
   enum { N = 1 << 16 };
-  static uint16_t halves[N], again[2][N];
-  static float floats[2][N];
+  static uint16_t halves[N], again[TN_KERNEL_N_LEVELS][N];
+  static float floats[TN_KERNEL_N_LEVELS][N];
   for (uint32_t i = 0; i < N; ++i) halves[i] = (uint16_t)i;
-  for (uint32_t level = 0; level < 2; ++level) {
+  for (uint32_t level = 0; level < n_levels; ++level) {
     const tn_kernel_mode mode = {TN_F32, level};
     const tn_kernel_line in = {(char *)halves, 1, N, dtype};
     const tn_kernel_line out = {(char *)again[level], 1, N - 5, dtype};
@@ -394,8 +395,9 @@ static void check_halves(tn_dtype dtype) {
   }
 }
 
-Test(kernel, both_levels_give_the_same_halves) {
-  if (!host_has_avx2()) return;
-  check_halves(TN_F16);
-  check_halves(TN_BF16);
+Test(kernel, all_levels_give_the_same_halves) {
+  uint64_t features[TN_KERNEL_N_LEVELS];
+  const uint32_t n = (uint32_t)levels(features);
+  check_halves(TN_F16, n);
+  check_halves(TN_BF16, n);
 }
