@@ -42,44 +42,85 @@ TN_MATH_FN float tn_math_log_ends(float x, float y) {
   return x > 0 ? finite : low;
 }
 
+/* x, which is positive and finite, as (1 + f)*2^k with 1 + f from 3/4 to 3/2.
+ * Returns f; `power` is k*2^23. */
+TN_MATH_FN float tn_math_log_split(float x, float *power) {
+  /* Denormal numbers are multiplied by 2^25, without a question: gcc would
+   * compute what follows once for each answer. */
+  const int tiny = (int32_t)tn_math_bits_f32(x) < 0x00800000;
+  const uint32_t shift = (0u - (uint32_t)tiny) & (25u << 23);
+  const float factor = tn_math_from_bits_f32(0x3f800000u + shift);
+  const uint32_t bits = tn_math_bits_f32(x * factor);
+  const uint32_t k = (bits - 0x3f400000u) & 0xff800000u;
+  *power = (float)(int32_t)(k - shift);
+  return tn_math_from_bits_f32(bits - k) - 1.0f;
+}
+
+/* log(1 + f) for f from -1/4 to 1/2, less f. */
+TN_MATH_FN float tn_math_log1p_series(float f) {
+  float p = -0x1.6c9e16p-5f;
+  p = p * f + 0x1.aa6232p-4f;
+  p = p * f - 0x1.0d6792p-3f;
+  p = p * f + 0x1.28a1d0p-3f;
+  p = p * f - 0x1.54f5b8p-3f;
+  p = p * f + 0x1.9968c6p-3f;
+  p = p * f - 0x1.00002cp-2f;
+  p = p * f + 0x1.5555a4p-2f;
+  return (p * f - 0.5f) * (f * f);
+}
+
 TN_MATH_FN float tn_math_log_f32(float x) {
-  const int tiny = x < 0x1p-126f;
-  const float normal = tiny ? x * 0x1p25f : x;
-  const uint32_t bits = tn_math_bits_f32(normal);
-  const uint32_t biased = (bits + (0x3f800000u - 0x3f3504f3u)) >> 23;
-  const float bias = tiny ? 127.0f + 25.0f : 127.0f;
-  const float k = (float)(int32_t)biased - bias;
-  const float f =
-      tn_math_from_bits_f32(bits - (biased << 23) + 0x3f800000u) - 1.0f;
-  const float square = f * f;
-  float p = -0x1.39240cp-4f;
-  p = p * f + 0x1.057fbep-3f;
-  p = p * f - 0x1.0d82e6p-3f;
-  p = p * f + 0x1.22d5a2p-3f;
-  p = p * f - 0x1.547220p-3f;
-  p = p * f + 0x1.99a036p-3f;
-  p = p * f - 0x1.000228p-2f;
-  p = p * f + 0x1.555554p-2f;
-  const float low = k * 0x1.7f7d1cp-20f + (p * f - 0.5f) * square;
-  return tn_math_log_ends(x, k * 0x1.62e4p-1f + (f + low));
+  float power;
+  const float f = tn_math_log_split(x, &power);
+  const float low = power * 0x1.7f7d1cp-43f + tn_math_log1p_series(f);
+  return tn_math_log_ends(x, power * 0x1.62e4p-24f + (f + low));
 }
 
 TN_MATH_FN float tn_math_log2_f32(float x) {
-  const double y = tn_math_log_short((double)x) * 0x1.71547652b82fep+0;
-  return tn_math_log_ends(x, (float)y);
+  float power;
+  const float f = tn_math_log_split(x, &power);
+  float p = -0x1.59ed36p-5f;
+  p = p * f + 0x1.0b0df8p-3f;
+  p = p * f - 0x1.84e3fcp-3f;
+  p = p * f + 0x1.b3bf3ap-3f;
+  p = p * f - 0x1.ecdc66p-3f;
+  p = p * f + 0x1.271808p-2f;
+  p = p * f - 0x1.714d3ap-2f;
+  p = p * f + 0x1.ec724ap-2f;
+  p = p * f - 0x1.715482p-1f;
+  p = p * f + 0x1.c551d8p-2f;
+  return tn_math_log_ends(x, (power * 0x1p-23f + f) + f * p);
 }
 
 TN_MATH_FN float tn_math_log10_f32(float x) {
-  const double y = tn_math_log_short((double)x) * 0x1.bcb7b1526e50ep-2;
-  return tn_math_log_ends(x, (float)y);
+  float power;
+  const float f = tn_math_log_split(x, &power);
+  float p = -0x1.b4799ep-7f;
+  p = p * f + 0x1.443eaap-5f;
+  p = p * f - 0x1.d25b3cp-5f;
+  p = p * f + 0x1.05b7c4p-4f;
+  p = p * f - 0x1.28c102p-4f;
+  p = p * f + 0x1.63611ap-4f;
+  p = p * f - 0x1.bcaf86p-4f;
+  p = p * f + 0x1.287b52p-3f;
+  p = p * f - 0x1.bcb7bep-3f;
+  p = p * f - 0x1.0d213cp-4f;
+  const float low = power * 0x1.3509f8p-41f + f * p;
+  return tn_math_log_ends(x, power * 0x1.344p-25f + (0.5f * f + low));
 }
 
+/* 1 + x is (1 + f)*2^k, and f is computed from x. */
 TN_MATH_FN float tn_math_log1p_f32(float x) {
-  const double w = (double)x;
-  const double series = w - w * w * (0.5 - w * (1.0 / 3));
-  const double y = tn_math_log_short(1 + w);
-  const float ends = tn_math_log_ends(x + 1.0f, (float)y);
-  return tn_math_abs_f32(x) < 0x1p-11f ? (float)series : ends;
+  const uint32_t bits = tn_math_bits_f32(1.0f + x);
+  const uint32_t k = (bits - 0x3f400000u) & 0xff800000u;
+  const float scale = 0.25f * tn_math_from_bits_f32(0x40800000u - k);
+  const float power = (float)(int32_t)k;
+  const float f = x * scale + (scale - 1.0f);
+  const float low = power * 0x1.7f7d1cp-43f + tn_math_log1p_series(f);
+  const float y = power * 0x1.62e4p-24f + (f + low);
+  const float finite = x == INFINITY ? x : y;
+  const float end = x == -1.0f ? -INFINITY : NAN;
+  return tn_math_signed_f32(x > -1.0f ? finite : end, x);
 }
 
 TN_MATH_FN float tn_math_asinh_f32(float x) {
