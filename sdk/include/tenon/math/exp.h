@@ -38,8 +38,8 @@ TN_MATH_FN float tn_math_exp_f32(float x) {
    * a large r. */
   const float above = x < -105.0f ? -105.0f : x;
   const float magic = 0x1.8p23f + 127;
-  const float shifted =
-      tn_math_from_bits_f32(tn_math_least_bits(above * 0x1.715476p-1f + magic, magic + 64));
+  const float shifted = tn_math_from_bits_f32(
+      tn_math_least_bits(above * 0x1.715476p-1f + magic, magic + 64));
   const float m = shifted - magic;
   const float high = above - m * 0x1.62e4p+0f;
   const float r = high - m * 0x1.7f7d1cp-19f;
@@ -77,8 +77,8 @@ TN_MATH_FN float tn_math_expm1_f32(float x) {
   float shifted, low;
   const float above = x < -30.0f ? -30.0f : x;
   const float within = above > 89.0f ? 89.0f : above;
-  const float r =
-      tn_math_exp_reduce(within, within - 0.0588915f, 0x1.8p23f + 126, &shifted, &low);
+  const float r = tn_math_exp_reduce(within, within - 0.0588915f,
+                                     0x1.8p23f + 126, &shifted, &low);
   const float half = tn_math_exp_scale(shifted);
   float p = 0x1.90c8dcp-10f;
   p = p * r + 0x1.117776p-7f;
@@ -159,8 +159,8 @@ TN_MATH_FN tn_math_hyperbola tn_math_hyperbola_of(float a) {
   tn_math_hyperbola h;
   float shifted, low;
   const float within = a > 89.5f ? 89.5f : a;
-  const float r =
-      tn_math_exp_reduce(within, within - 0.15f, 0x1.8p23f + 125, &shifted, &low);
+  const float r = tn_math_exp_reduce(within, within - 0.15f, 0x1.8p23f + 125,
+                                     &shifted, &low);
   const uint32_t up = tn_math_bits_f32(shifted) << 23;
   const int32_t down = (int32_t)(0x7d000000u - up);
   h.large = tn_math_from_bits_f32(up);
@@ -202,7 +202,8 @@ TN_MATH_FN float tn_math_tanh_f32(float x) {
   /* The slope is a little less than 2/ln(2), so that this begins at 3/2. */
   const int32_t some = (int32_t)tn_math_bits_f32(within * 2.73f + (magic - 1));
   const int32_t none = (int32_t)tn_math_bits_f32(magic);
-  const float shifted = tn_math_from_bits_f32((uint32_t)(some > none ? some : none));
+  const float shifted =
+      tn_math_from_bits_f32((uint32_t)(some > none ? some : none));
   const float r = within - (shifted - magic) * 0x1.62e430p-2f;
   const float z = r * r;
   float p = -0x1.9c94b8p-8f;

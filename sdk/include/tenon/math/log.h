@@ -138,13 +138,26 @@ TN_MATH_FN float tn_math_acosh_f32(float x) {
   return x >= 1.0f ? finite : NAN;
 }
 
+/* With P = 2^k near (1 + a)/(1 - a) it is k*ln(2)/2 + atanh(s), where s is
+ * (1 + a - P (1 - a))/(1 + a + P (1 - a)), from -0.06 to 1/3. */
 TN_MATH_FN float tn_math_atanh_f32(float x) {
-  const double a = (double)tn_math_abs_f32(x);
-  const double series = a + a * a * a * (1.0 / 3 + a * a * (1.0 / 5));
-  const double y = 0.5 * tn_math_log_short(tn_math_divide_short(1 + a, 1 - a));
-  const float inside = a < 0x1p-6 ? (float)series : (float)y;
-  const float outside = a == 1 ? INFINITY : NAN;
-  return tn_math_signed_f32(a < 1 ? inside : outside, x);
+  const float a = tn_math_abs_f32(x);
+  const uint32_t ratio =
+      tn_math_bits_f32(1.0f + a) - tn_math_bits_f32(1.0f - a);
+  const uint32_t k = (ratio + 0x000ccccdu) & 0xff800000u;
+  const float scale = tn_math_from_bits_f32(k + 0x3f800000u);
+  const float power = (float)(int32_t)k;
+  const float more = (scale - 1.0f) * (1.0f - a);
+  const float s = (2.0f * a - more) / (2.0f + more);
+  const float z = s * s;
+  float p = 0x1.1f05b8p-3f;
+  p = p * z + 0x1.1eb39cp-3f;
+  p = p * z + 0x1.99d29ep-3f;
+  p = p * z + 0x1.555500p-2f;
+  const float low = power * 0x1.7f7d1cp-44f + (s * z) * p;
+  const float y = power * 0x1.62e4p-25f + (s + low);
+  const float end = a == 1.0f ? INFINITY : NAN;
+  return tn_math_signed_f32(a < 1.0f ? y : end, x);
 }
 
 TN_MATH_FN float tn_math_pow_f32(float base, float exponent) {
@@ -193,21 +206,33 @@ TN_MATH_FN float tn_math_hypot_f32(float x, float y) {
   return (a == INFINITY || b == INFINITY) ? INFINITY : root;
 }
 
-/* One over the cube root of |x| is found from the bits and by two steps of the
- * third and second order; x times its square is the root. */
+/* One over the cube root of |x| is found from the bits and by a step of the
+ * fourth order, so that `coarse` is a root to 2^-15. It is cut to 12 bits; what
+ * its cube lacks is exact and says what the root lacks. */
 TN_MATH_FN float tn_math_cbrt_f32(float x) {
-  const double a = (double)tn_math_abs_f32(x);
-  const double high =
-      tn_math_from_bits_f64((tn_math_bits_f64(a) >> 32) | 0x4330000000000000u) -
-      0x1p52;
-  const double seed = 1430152017.0 - high * (1.0 / 3);
-  double w = tn_math_from_bits_f64(tn_math_bits_f64(seed + 0x1p52) << 32);
-  double h = 1 - a * w * (w * w);
-  w = w + w * h * (1.0 / 3 + h * (2.0 / 9 + h * (14.0 / 81)));
-  h = 1 - a * w * (w * w);
-  w = w + w * h * (1.0 / 3 + h * (2.0 / 9));
-  const float root = (float)(a * w * w);
-  const float y = (a > 0 && a < INFINITY) ? root : (float)a;
+  const float a = tn_math_abs_f32(x);
+  const int tiny = tn_math_bits_f32(a) < 0x00800000u;
+  const uint32_t shift = (0u - (uint32_t)tiny) & (24u << 23);
+  const float normal = a * tn_math_from_bits_f32(0x3f800000u + shift);
+  const float third = (float)(int32_t)tn_math_bits_f32(normal) * (1.0f / 3);
+  float w = tn_math_from_bits_f32((uint32_t)(int32_t)(1419967360.0f - third));
+  float square = w * w;
+  float h = 1.0f - normal * w * square;
+  w = w +
+      (w * h) * (0x1.55527ap-2f + h * (0x1.caa9aap-3f + h * 0x1.674084p-3f));
+  square = w * w;
+  const float coarse =
+      tn_math_from_bits_f32(tn_math_bits_f32(normal * square) & 0xfffff000u);
+  const float power = coarse * coarse;
+  const float power_high =
+      tn_math_from_bits_f32(tn_math_bits_f32(power) & 0xfffff000u);
+  const float rest =
+      (normal - power_high * coarse) - (power - power_high) * coarse;
+  h = rest * (w * square);
+  const float root =
+      coarse + (coarse * h) * (0x1.555556p-2f + h * 0x1.c71c72p-3f);
+  const float back = tn_math_from_bits_f32(0x3f800000u - shift / 3);
+  const float y = (a > 0 && a < INFINITY) ? root * back : a;
   return tn_math_signed_f32(y, x);
 }
 
