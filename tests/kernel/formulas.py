@@ -37,13 +37,13 @@ class Formula:
         return f"static const {self.params} params_{self.name} = {{{values}}};\n"
 
     def plain(self):
-        arguments = [f"&params_{self.name}"] if self.params else []
+        arguments = ["params"] if self.params else []
         arguments += [f"((const {self.type} *)in[{k}])[i]"
                       for k in range(len(self.inputs))]
         unused = "" if self.inputs else "  (void)in;\n"
-        return (f"{self.constant()}"
-                f"void plain_{self.name}(int64_t n, void *out,\n"
-                "    const void *const *in) {\n"
+        unused += "" if self.params else "  (void)params;\n"
+        return (f"void plain_{self.name}(int64_t n, void *out,\n"
+                "    const void *const *in, const void *params) {\n"
                 f"{unused}"
                 "  for (int64_t i = 0; i < n; ++i)\n"
                 f"    (({self.type} *)out)[i] =\n"

@@ -9,7 +9,10 @@
 
 #include "emit_kernel.h"
 
-static const char loop_head[] = "  for (int64_t i = 0; i < block->n; ++i)";
+/* The count is read once: an output of i64 might overlap it for all a compiler
+ * knows, and then the loop would not become one of vectors. */
+static const char loop_head[] =
+    "  for (int64_t i = 0, n = block->n; i < n; ++i)";
 
 static const char *body_name(const kernel_pass *pass, const formula_use *use,
                              int class_bit) {

@@ -298,6 +298,36 @@ static inline int64_t tn_kernel_task_room(const tn_kernel_task *task) {
   return TN_KERNEL_SCRATCH / (task->walk.n_operands + 1) / bytes / 16 * 16;
 }
 
+/* Adds floats to a line of integers: each becomes an integer first, as it would
+ * if it were written, and no float has to hold the old content. */
+TN_KERNEL_ONCE void tn_kernel_task_sum_whole(const tn_kernel_task *task,
+                                             const tn_kernel_line *to,
+                                             const char *sum) {
+  int64_t whole[TN_KERNEL_STAGE], fresh[TN_KERNEL_STAGE], old[TN_KERNEL_STAGE];
+  const tn_kernel_mode own = {tn_kernel_compute(to->dtype), task->mode.level};
+  const int64_t apart = to->stride * tn_dtype_bytes(to->dtype);
+  for (int64_t i = 0; i < to->n; i += TN_KERNEL_STAGE) {
+    const int64_t n = to->n - i < TN_KERNEL_STAGE ? to->n - i : TN_KERNEL_STAGE;
+    const tn_kernel_line line = {to->at + i * apart, to->stride, n, to->dtype};
+    tn_kernel_store_dense(whole, to->dtype,
+                          sum + i * tn_dtype_bytes(task->mode.compute),
+                          &task->mode, n);
+    tn_kernel_load_dense(fresh, &own, whole, to->dtype, n);
+    tn_kernel_load(old, &own, &line);
+    tn_kernel_add_dense(fresh, old, &own, n);
+    tn_kernel_store(&line, &own, fresh);
+  }
+}
+
+/* Whether elements are integers that a call computes in floats. */
+static inline int tn_kernel_is_whole(const tn_kernel_task *task,
+                                     tn_dtype dtype) {
+  const tn_dtype own = tn_kernel_compute(dtype);
+  const tn_dtype compute = task->mode.compute;
+  return (own == TN_I32 || own == TN_I64) &&
+         (compute == TN_F32 || compute == TN_F64);
+}
+
 /* Adds to the output's line what is in scratch; `old` is room for as much. The
  * sum is rounded once. */
 static inline void tn_kernel_task_sum(const tn_kernel_task *task,
@@ -305,6 +335,10 @@ static inline void tn_kernel_task_sum(const tn_kernel_task *task,
                                       void *old) {
   if (to->dtype == task->mode.compute && to->stride == 1) {
     tn_kernel_add_dense(to->at, sum, &task->mode, to->n);
+    return;
+  }
+  if (tn_kernel_is_whole(task, to->dtype)) {
+    tn_kernel_task_sum_whole(task, to, (const char *)sum);
     return;
   }
   tn_kernel_load(old, &task->mode, to);
