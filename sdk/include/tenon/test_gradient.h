@@ -210,14 +210,15 @@ static tn_code tn_test_record_query(const tn_test_slope *s, tn_tape *tape,
  * everywhere does not, and is not on the tape. */
 static bool tn_test_is_recorded(tn_tape *tape, const tn_test_record *r,
                                 tn_array *gradient) {
-  tn_array *none = NULL;
-  const tn_req req = TN_REQ_NULL;
+  tn_array *unused = NULL;
   const tn_tape_query query = {.struct_size = sizeof query,
                                .flags = TN_TAPE_KEEP,
                                .heads = {r->n_heads, r->heads},
                                .of = {1, &gradient},
-                               .gradients = {1, &none, &req}};
-  return tn_tape_gradient(tape, &query) == TN_OK;
+                               .gradients = {1, &unused, NULL}};
+  const tn_code rc = tn_tape_gradient(tape, &query);
+  tn_array_release(unused);
+  return rc == TN_OK;
 }
 
 /* The first gradients become the heads, with their weights, but for those that
