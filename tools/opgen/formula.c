@@ -126,13 +126,14 @@ uint32_t formula_place(const kernel_pass *pass, const tnm_expr *tensor) {
   return op->n_outputs + op->n_inputs + tensor->index;
 }
 
-void formula_comment(const kernel_pass *pass, const formula_use *use) {
-  c_comment(
-      pass->c, 0,
-      pass_format(pass, "%s:%" PRIu32 ": %s%s = %s", pass->op->file,
-                  use->formula->pos.line,
-                  pass->pass == TN_PASS_BACKWARD ? "grad." : "",
-                  target_arg(pass, use->formula)->name, use->formula->text));
+void formula_comment(const kernel_pass *pass, const formula_use *use,
+                     const char *more) {
+  c_comment(pass->c, 0,
+            pass_format(pass, "%s:%" PRIu32 ": %s%s = %s%s", pass->op->file,
+                        use->formula->pos.line,
+                        pass->pass == TN_PASS_BACKWARD ? "grad." : "",
+                        target_arg(pass, use->formula)->name,
+                        use->formula->text, more));
 }
 
 bool emits_formulas(const tnm_operator *op) {
@@ -345,7 +346,7 @@ static void add_functions(const kernel_pass *pass) {
   for (size_t i = 0; i < pass->n; ++i) {
     formula_use use;
     if (!formula_use_init(pass, &pass->formulas[i], &use)) return;
-    formula_comment(pass, &use);
+    formula_comment(pass, &use, "");
     for (const int *bit = formula_classes; *bit != 0; ++bit)
       if (use.classes & *bit) add_function(pass, &use, *bit);
   }

@@ -275,6 +275,41 @@ static inline const tn_kernel_bodies *tn_kernel_map_bodies(
   return compute == TN_I32 ? &map->i32 : &map->i64;
 }
 
+/* All calls go through two functions, which are larger than most bodies. In a
+ * plugin of several files one can have them for all: each file defines
+ * TN_KERNEL_PLUGIN as the plugin's name before it includes kernel.h, so that
+ * two plugins can be linked into one program, and one of them TN_KERNEL_HOME as
+ * well. What opgen writes does, with plugin.gen.c for a home. */
+#if defined(TN_KERNEL_PLUGIN)
+#define TN_KERNEL_JOIN(a, b) a##b
+#define TN_KERNEL_OWN(plugin, name) TN_KERNEL_JOIN(plugin, name)
+#define tn_kernel_map_prepare TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_prepare)
+#define tn_kernel_map_run TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_run)
+#endif
+#if !defined(TN_KERNEL_PLUGIN)
+#define TN_KERNEL_ENTRY static inline
+#elif defined(__GNUC__)
+#define TN_KERNEL_ENTRY __attribute__((visibility("hidden")))
+#else
+#define TN_KERNEL_ENTRY
+#endif
+
+/* The `prepare` of a kernel that runs maps: looks once at what
+ * tn_kernel_map_run would look at in every call. Takes no memory. [any] */
+TN_KERNEL_ENTRY int32_t tn_kernel_map_prepare(const tn_frame *call,
+                                              tn_plan *plan,
+                                              const tn_kernel_map *maps,
+                                              uint32_t n_maps);
+
+/* Computes every output that is asked for; those without a map must not be.
+ * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
+ * reads what an earlier one overwrites. `call->prepared` is what
+ * tn_kernel_map_prepare left, or NULL. TN_OK, or a code with TN_FAIL. [worker]
+ */
+TN_KERNEL_ENTRY int32_t tn_kernel_map_run(const tn_frame *call,
+                                          const tn_kernel_map *maps,
+                                          uint32_t n_maps);
+
 /* One map of one call, shared by its slices. */
 typedef struct tn_kernel_task {
   tn_kernel_walk walk; /* operand 0 is the output */
@@ -677,11 +712,11 @@ static inline int tn_kernel_maps_dense(const tn_frame *call,
   return 1;
 }
 
-/* The `prepare` of a kernel that runs maps: looks once at what
- * tn_kernel_map_run would look at in every call. Takes no memory. [any] */
-static inline int32_t tn_kernel_map_prepare(const tn_frame *call, tn_plan *plan,
-                                            const tn_kernel_map *maps,
-                                            uint32_t n_maps) {
+#if !defined(TN_KERNEL_PLUGIN) || defined(TN_KERNEL_HOME)
+TN_KERNEL_ENTRY int32_t tn_kernel_map_prepare(const tn_frame *call,
+                                              tn_plan *plan,
+                                              const tn_kernel_map *maps,
+                                              uint32_t n_maps) {
   static const tn_kernel_ready all[][TN_KERNEL_N_LEVELS] = {
       {{0, TN_DTYPE_UNKNOWN}, {1, TN_DTYPE_UNKNOWN}, {2, TN_DTYPE_UNKNOWN}},
       {{0, TN_F32}, {1, TN_F32}, {2, TN_F32}},
@@ -706,14 +741,9 @@ static inline int32_t tn_kernel_map_one(const tn_frame *call,
   return tn_kernel_map_dense(call, map, ready);
 }
 
-/* Computes every output that is asked for; those without a map must not be.
- * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
- * reads what an earlier one overwrites. `call->prepared` is what
- * tn_kernel_map_prepare left, or NULL. TN_OK, or a code with TN_FAIL. [worker]
- */
-static inline int32_t tn_kernel_map_run(const tn_frame *call,
-                                        const tn_kernel_map *maps,
-                                        uint32_t n_maps) {
+TN_KERNEL_ENTRY int32_t tn_kernel_map_run(const tn_frame *call,
+                                          const tn_kernel_map *maps,
+                                          uint32_t n_maps) {
   for (uint32_t i = 0; i < call->n_out; ++i) {
     uint32_t m = 0;
     while (m < n_maps && maps[m].out != i) ++m;
@@ -725,6 +755,8 @@ static inline int32_t tn_kernel_map_run(const tn_frame *call,
   }
   return TN_OK;
 }
+
+#endif
 
 #ifdef __cplusplus
 }
