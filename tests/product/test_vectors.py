@@ -88,7 +88,7 @@ def loops(path, compiler):
 def report(compiler, flags, path):
     done = subprocess.run(
         [compiler, *FLAGS, *flags, "-I", SOURCE / "sdk" / "include", "-I",
-         GENERATED, "-c", path, "-o", "/dev/null"],
+         GENERATED, path, "-o", "/dev/null"],
         check=True, text=True, capture_output=True)
     return done.stderr
 
@@ -96,7 +96,7 @@ def report(compiler, flags, path):
 def gcc_misses(path):
     """The loops, and bytes of vectors, that gcc does not report."""
     # -fno-ipa-icf: else equal functions are compiled once and reported so.
-    text = report("gcc", ["-fno-ipa-icf", "-fopt-info-vec-optimized"], path)
+    text = report("gcc", ["-c", "-fno-ipa-icf", "-fopt-info-vec-optimized"], path)
     found = re.findall(rf"{re.escape(path.name)}:(\d+):.*loop vectorized using "
                        r"(\d+) byte", text)
     seen = {(int(line), int(width)) for line, width in found}
@@ -108,7 +108,8 @@ def clang_misses(path):
     """The loops of which clang has no vectors at some level, or too short ones,
     with how many elements those should have and have. Some functions in f32
     compute in f64, of which the largest vector holds 8."""
-    text = report("clang", ["-Rpass=loop-vectorize"], path)
+    # The report is complete before instructions are chosen.
+    text = report("clang", ["-S", "-emit-llvm", "-Rpass=loop-vectorize"], path)
     found = re.findall(rf"{re.escape(path.name)}:(\d+):.*vectorized loop "
                        r"\(vectorization width: (\d+)", text)
     seen = {}
