@@ -279,8 +279,9 @@ void emit_source(emit *e, const char *stem) {
   c_add(&e->c, "#include \"%s.gen.h\"\n", stem);
   if (has_formulas(e, stem))
     c_add(&e->c,
-          "\n#include <tenon/kernel.h>\n\n#include \"%s.formula.gen.h\"\n",
-          stem);
+          "\n#define TN_KERNEL_PLUGIN %s\n#include <tenon/kernel.h>\n\n"
+          "#include \"%s.formula.gen.h\"\n",
+          name_identifier(e, e->plugin->plugin->name, false), stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     if (strcmp(e->plugin->operators[i].stem, stem) == 0)
       emit_operator(e, &e->plugin->operators[i]);

@@ -316,6 +316,41 @@ static inline const tn_kernel_bodies *tn_kernel_map_bodies(
   return compute == TN_I32 ? &map->i32 : &map->i64;
 }
 
+/* All calls go through two functions, which are larger than most bodies. In a
+ * plugin of several files one can have them for all: each file defines
+ * TN_KERNEL_PLUGIN as the plugin's name before it includes kernel.h, so that
+ * two plugins can be linked into one program, and one of them TN_KERNEL_HOME as
+ * well. What opgen writes does, with plugin.gen.c for a home. */
+#if defined(TN_KERNEL_PLUGIN)
+#define TN_KERNEL_JOIN(a, b) a##b
+#define TN_KERNEL_OWN(plugin, name) TN_KERNEL_JOIN(plugin, name)
+#define tn_kernel_map_prepare TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_prepare)
+#define tn_kernel_map_run TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_run)
+#endif
+#if !defined(TN_KERNEL_PLUGIN)
+#define TN_KERNEL_ENTRY static inline
+#elif defined(__GNUC__)
+#define TN_KERNEL_ENTRY __attribute__((visibility("hidden")))
+#else
+#define TN_KERNEL_ENTRY
+#endif
+
+/* The `prepare` of a kernel that runs maps: looks once at what
+ * tn_kernel_map_run would look at in every call. Takes no memory. [any] */
+TN_KERNEL_ENTRY int32_t tn_kernel_map_prepare(const tn_frame *call,
+                                              tn_plan *plan,
+                                              const tn_kernel_map *maps,
+                                              uint32_t n_maps);
+
+/* Computes every output that is asked for; those without a map must not be.
+ * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
+ * reads what an earlier one overwrites. `call->prepared` is what
+ * tn_kernel_map_prepare left, or NULL. TN_OK, or a code with TN_FAIL. [worker]
+ */
+TN_KERNEL_ENTRY int32_t tn_kernel_map_run(const tn_frame *call,
+                                          const tn_kernel_map *maps,
+                                          uint32_t n_maps);
+
 /* One map of one call, shared by its slices. */
 typedef struct tn_kernel_task {
   tn_kernel_walk walk; /* operand 0 is the output */
@@ -339,6 +374,36 @@ static inline int64_t tn_kernel_task_room(const tn_kernel_task *task) {
   return TN_KERNEL_SCRATCH / (task->walk.n_operands + 1) / bytes / 16 * 16;
 }
 
+/* Adds floats to a line of integers: each becomes an integer first, as it would
+ * if it were written, and no float has to hold the old content. */
+TN_KERNEL_ONCE void tn_kernel_task_sum_whole(const tn_kernel_task *task,
+                                             const tn_kernel_line *to,
+                                             const char *sum) {
+  int64_t whole[TN_KERNEL_STAGE], fresh[TN_KERNEL_STAGE], old[TN_KERNEL_STAGE];
+  const tn_kernel_mode own = {tn_kernel_compute(to->dtype), task->mode.level};
+  const int64_t apart = to->stride * tn_dtype_bytes(to->dtype);
+  for (int64_t i = 0; i < to->n; i += TN_KERNEL_STAGE) {
+    const int64_t n = to->n - i < TN_KERNEL_STAGE ? to->n - i : TN_KERNEL_STAGE;
+    const tn_kernel_line line = {to->at + i * apart, to->stride, n, to->dtype};
+    tn_kernel_store_dense(whole, to->dtype,
+                          sum + i * tn_dtype_bytes(task->mode.compute),
+                          &task->mode, n);
+    tn_kernel_load_dense(fresh, &own, whole, to->dtype, n);
+    tn_kernel_load(old, &own, &line);
+    tn_kernel_add_dense(fresh, old, &own, n);
+    tn_kernel_store(&line, &own, fresh);
+  }
+}
+
+/* Whether elements are integers that a call computes in floats. */
+static inline int tn_kernel_is_whole(const tn_kernel_task *task,
+                                     tn_dtype dtype) {
+  const tn_dtype own = tn_kernel_compute(dtype);
+  const tn_dtype compute = task->mode.compute;
+  return (own == TN_I32 || own == TN_I64) &&
+         (compute == TN_F32 || compute == TN_F64);
+}
+
 /* Adds to the output's line what is in scratch; `old` is room for as much. The
  * sum is rounded once. */
 static inline void tn_kernel_task_sum(const tn_kernel_task *task,
@@ -346,6 +411,10 @@ static inline void tn_kernel_task_sum(const tn_kernel_task *task,
                                       void *old) {
   if (to->dtype == task->mode.compute && to->stride == 1) {
     tn_kernel_add_dense(to->at, sum, &task->mode, to->n);
+    return;
+  }
+  if (tn_kernel_is_whole(task, to->dtype)) {
+    tn_kernel_task_sum_whole(task, to, (const char *)sum);
     return;
   }
   tn_kernel_load(old, &task->mode, to);
@@ -740,11 +809,11 @@ static inline int tn_kernel_maps_dense(const tn_frame *call,
   return 1;
 }
 
-/* The `prepare` of a kernel that runs maps: looks once at what
- * tn_kernel_map_run would look at in every call. Takes no memory. [any] */
-static inline int32_t tn_kernel_map_prepare(const tn_frame *call, tn_plan *plan,
-                                            const tn_kernel_map *maps,
-                                            uint32_t n_maps) {
+#if !defined(TN_KERNEL_PLUGIN) || defined(TN_KERNEL_HOME)
+TN_KERNEL_ENTRY int32_t tn_kernel_map_prepare(const tn_frame *call,
+                                              tn_plan *plan,
+                                              const tn_kernel_map *maps,
+                                              uint32_t n_maps) {
   static const tn_kernel_ready all[][TN_KERNEL_N_LEVELS] = {
       {{0, TN_DTYPE_UNKNOWN}, {1, TN_DTYPE_UNKNOWN}, {2, TN_DTYPE_UNKNOWN}},
       {{0, TN_F32}, {1, TN_F32}, {2, TN_F32}},
@@ -769,14 +838,9 @@ static inline int32_t tn_kernel_map_one(const tn_frame *call,
   return tn_kernel_map_dense(call, map, ready);
 }
 
-/* Computes every output that is asked for; those without a map must not be.
- * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
- * reads what an earlier one overwrites. `call->prepared` is what
- * tn_kernel_map_prepare left, or NULL. TN_OK, or a code with TN_FAIL. [worker]
- */
-static inline int32_t tn_kernel_map_run(const tn_frame *call,
-                                        const tn_kernel_map *maps,
-                                        uint32_t n_maps) {
+TN_KERNEL_ENTRY int32_t tn_kernel_map_run(const tn_frame *call,
+                                          const tn_kernel_map *maps,
+                                          uint32_t n_maps) {
   for (uint32_t i = 0; i < call->n_out; ++i) {
     uint32_t m = 0;
     while (m < n_maps && maps[m].out != i) ++m;
@@ -788,6 +852,8 @@ static inline int32_t tn_kernel_map_run(const tn_frame *call,
   }
   return TN_OK;
 }
+
+#endif
 
 #ifdef __cplusplus
 }
