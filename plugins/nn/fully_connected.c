@@ -54,34 +54,47 @@ static int32_t find_unknown(const tn_tensor *data, int64_t *product) {
   return unknown;
 }
 
+/* A row of data has other elements than one of the weight. */
+static int32_t refuse_depth(const tn_frame *call, const char *some, int64_t n) {
+  const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
+  const tn_tensor *weight = &call->in[NN_FULLY_CONNECTED_IN_WEIGHT];
+  return TN_FAIL(call, TN_SHAPE,
+                 "a row of `data` %s has %s%lld elements, but a row of "
+                 "`weight` %s has %lld",
+                 nn_shape(data).text, some, (long long)n, nn_shape(weight).text,
+                 (long long)weight->shape[1]);
+}
+
+/* Completes `shape`, that of data, and the weight from each other. */
+static int32_t infer_depth(const tn_frame *call, int64_t *shape) {
+  const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
+  const int64_t depth = known_depth(call);
+  int64_t product = 1;
+  const int32_t unknown = find_unknown(data, &product);
+  if (unknown < 0 || (unknown > 0 && (depth < 0 || product == 0))) return TN_OK;
+  if (unknown > 0 && depth % product != 0)
+    return refuse_depth(call, "a multiple of ", product);
+  if (unknown > 0) shape[unknown] = depth / product;
+  if (unknown == 0 && depth >= 0 && depth != product)
+    return refuse_depth(call, "", product);
+  return state_weight(call, unknown > 0 ? depth : product);
+}
+
 /* Rows of several dimensions, which are one for the weight. */
 static int32_t infer_flat(const tn_frame *call) {
   const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
   const tn_tensor *out = &call->out[NN_FULLY_CONNECTED_OUT_OUT];
-  const int64_t depth = known_depth(call);
   int64_t shape[TN_MAX_NDIM];
-  int64_t product = 1;
   int64_t result[2] = {-1, nn_fully_connected_params_of(call)->num_hidden};
   if (data->ndim == 0)
     return TN_FAIL(call, TN_SHAPE, "`data` has no dimension to count rows by");
   if (data->ndim > 0) result[0] = data->shape[0];
-  const int32_t code = state_out(call, 2, result);
+  int32_t code = state_out(call, 2, result);
   if (code != TN_OK || data->ndim < 0) return code;
-  const int32_t unknown = find_unknown(data, &product);
   memcpy(shape, data->shape, (size_t)data->ndim * sizeof *shape);
   if (shape[0] < 0 && out->ndim == 2) shape[0] = out->shape[0];
-  if (unknown == 0) {
-    const int32_t stated = state_weight(call, product);
-    if (stated != TN_OK) return stated;
-  } else if (unknown > 0 && depth >= 0 && product > 0) {
-    if (depth % product != 0)
-      return TN_FAIL(call, TN_SHAPE,
-                     "rows of `data` are multiples of %lld elements, but rows "
-                     "of `weight` have %lld",
-                     (long long)product, (long long)depth);
-    shape[unknown] = depth / product;
-  }
-  return state_data(call, data->ndim, shape);
+  code = infer_depth(call, shape);
+  return code == TN_OK ? state_data(call, data->ndim, shape) : code;
 }
 
 /* Everything but the last dimension is kept. */
@@ -100,6 +113,8 @@ static int32_t infer_kept(const tn_frame *call) {
       shape[d] = out->shape[d];
   }
   if (shape[ndim - 1] < 0) shape[ndim - 1] = known_depth(call);
+  if (known_depth(call) >= 0 && shape[ndim - 1] != known_depth(call))
+    return refuse_depth(call, "", shape[ndim - 1]);
   int32_t code = state_data(call, ndim, shape);
   if (code == TN_OK) code = state_weight(call, shape[ndim - 1]);
   shape[ndim - 1] = nn_fully_connected_params_of(call)->num_hidden;

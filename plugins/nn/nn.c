@@ -4,6 +4,7 @@
  */
 #include "nn.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "plugin.gen.h"
@@ -21,4 +22,19 @@ int32_t nn_init(const tn_host *host, tn_registrar *registrar, void **instance) {
 
 void nn_fini(void *instance) {
   free(instance);
+}
+
+nn_shape_text nn_shape(const tn_tensor *tensor) {
+  nn_shape_text s = {"of unknown rank"};
+  size_t n = 0;
+  if (tensor->ndim < 0) return s;
+  for (int32_t d = 0; d < tensor->ndim; ++d) {
+    const char *mark = d == 0 ? "(" : ",";
+    n += (size_t)(tensor->shape[d] < 0
+                      ? snprintf(s.text + n, sizeof s.text - n, "%s?", mark)
+                      : snprintf(s.text + n, sizeof s.text - n, "%s%lld", mark,
+                                 (long long)tensor->shape[d]));
+  }
+  (void)snprintf(s.text + n, sizeof s.text - n, n > 0 ? ")" : "()");
+  return s;
 }

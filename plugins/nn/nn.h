@@ -11,4 +11,11 @@ typedef struct nn_instance {
   const tn_blas *blas; /* NULL: no plugin provides blas/1 */
 } nn_instance;
 
+/* "(2,?,5)": a shape as messages have it. */
+typedef struct nn_shape_text {
+  char text[24 * TN_MAX_NDIM];
+} nn_shape_text;
+
+nn_shape_text nn_shape(const tn_tensor *tensor);
+
 #endif /* NN_NN_H_ */

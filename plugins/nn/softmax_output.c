@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "nn.h"
 #include "tenon/kernel.h"
 
 /* ------------------------------------------------------------------ shapes */
@@ -25,6 +26,14 @@ static int32_t label_rank(const nn_softmax_output_params *p, int32_t ndim) {
   return p->multi_output || p->preserve_shape ? ndim - 1 : 1;
 }
 
+static int32_t refuse_label(const tn_frame *call) {
+  return TN_FAIL(call, TN_SHAPE,
+                 "`label` %s has neither a class number for each softmax of "
+                 "`data` %s nor its probabilities",
+                 nn_shape(&call->in[NN_SOFTMAX_OUTPUT_IN_LABEL]).text,
+                 nn_shape(&call->in[NN_SOFTMAX_OUTPUT_IN_DATA]).text);
+}
+
 /* Data and label know the same dimensions. */
 static int32_t infer_classes(const tn_frame *call) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(call);
@@ -32,10 +41,15 @@ static int32_t infer_classes(const tn_frame *call) {
   const tn_tensor *label = &call->in[NN_SOFTMAX_OUTPUT_IN_LABEL];
   const int32_t ndim = label_rank(p, data->ndim);
   int64_t known[TN_MAX_NDIM], shape[TN_MAX_NDIM];
+  if (label->ndim >= 0 && label->ndim != ndim) return refuse_label(call);
   memcpy(known, data->shape, (size_t)data->ndim * sizeof *known);
   for (int32_t d = 0; d < ndim; ++d) {
     const int32_t same = data_dim(p, d);
-    if (known[same] < 0 && label->ndim == ndim) known[same] = label->shape[d];
+    if (label->ndim == ndim && label->shape[d] >= 0) {
+      if (known[same] >= 0 && known[same] != label->shape[d])
+        return refuse_label(call);
+      known[same] = label->shape[d];
+    }
     shape[d] = known[same];
   }
   const int32_t code = state(call, NN_SOFTMAX_OUTPUT_IN_LABEL, ndim, shape);
