@@ -28,10 +28,10 @@ Test(check, accepts_sound_tables) {
 }
 
 Test(check, accepts_the_number_of_a_second_kernel_in_its_id) {
-  sample s;
-  sample_init(&s);
-  s.kernel.id = s.backward.id = "acme.conv.cpu.2";
-  cr_assert_eq(tn__tables_check(tn__env_default(), &s.plugin, true), TN_OK,
+  sample second;
+  sample_init(&second);
+  second.kernel.id = second.backward.id = "acme.conv.cpu.2";
+  cr_assert_eq(tn__tables_check(tn__env_default(), &second.plugin, true), TN_OK,
                "%s", tn_error_text());
   REFUSED(s.kernel.id = "2.conv", "\"2.conv\"");
   REFUSED(s.kernel.id = "acme.conv.", "\"acme.conv.\"");
