@@ -6,7 +6,8 @@
  *   TILE_NAME    name(x): x with the type and level behind it
  *   TILE_TARGET  the attribute of the level, or nothing
  *   TILE_BYTES   of a vector register
- *   TILE_ROWS    of c whose sums are held in registers, two vectors wide
+ *   TILE_ROWS    of c whose sums are held in registers, two vectors wide; a
+ *                multiple of 6
  *
  * which it undefines.
  */
@@ -15,7 +16,10 @@ enum {
   TILE_NAME(wide) = 2 * TILE_NAME(lanes)
 };
 
-typedef TILE_T TILE_NAME(vector) __attribute__((vector_size(TILE_BYTES)));
+/* Elements side by side, at any address. */
+typedef TILE_T TILE_NAME(vector)
+    __attribute__((vector_size(TILE_BYTES), aligned(sizeof(TILE_T)),
+                   may_alias));
 
 /* What of c is held: rows x two vectors. */
 typedef struct TILE_NAME(sums) {
@@ -39,26 +43,43 @@ TILE_TARGET static void TILE_NAME(pack)(TILE_T *to, const matrix *b, int64_t n,
       to[p * W + j] = from[p * b->row + j * b->column];
 }
 
-/* The sums of products of TILE_ROWS rows of a, of which those beyond `rows`
- * repeat the first, with a strip. */
+/* The sums of products of `held` rows of a, of which those beyond `rows` repeat
+ * the first, with a strip whose rows lie `apart`. */
 TILE_TARGET static inline __attribute__((always_inline)) void TILE_NAME(
-    multiply)(TILE_NAME(sums) * sums, const matrix *a, int64_t rows,
-              const TILE_T *strip, int64_t depth) {
+    multiply)(TILE_NAME(sums) * sums, const matrix *a, const int64_t rows,
+              const matrix *strip, int64_t depth, const int held) {
   const TILE_T *at[TILE_ROWS];
+  const TILE_T *beside = strip->at;
   TILE_NAME(vector) sum[TILE_ROWS][2];
   const int64_t step = a->column;
-  memset(sum, 0, sizeof sum);
-  for (int r = 0; r < TILE_ROWS; ++r)
+  for (int r = 0; r < held; ++r) {
     at[r] = (const TILE_T *)a->at + (r < rows ? r * a->row : 0);
-  for (int64_t p = 0; p < depth; ++p) {
-    const TILE_NAME(vector) *b = (const void *)(strip + p * TILE_NAME(wide));
+    sum[r][0] = sum[r][1] = (TILE_NAME(vector)){0};
+  }
+  for (int64_t p = 0; p < depth; ++p, beside += strip->row) {
+    const TILE_NAME(vector) *b = (const void *)beside;
     UNROLL
-    for (int r = 0; r < TILE_ROWS; ++r) {
+    for (int r = 0; r < held; ++r) {
       sum[r][0] += at[r][p * step] * b[0];
       sum[r][1] += at[r][p * step] * b[1];
     }
   }
-  memcpy(sums->v, sum, sizeof sum);
+  for (int r = 0; r < held; ++r) {
+    sums->v[r][0] = sum[r][0];
+    sums->v[r][1] = sum[r][1];
+  }
+}
+
+/* The same with no more rows held than there are, or a few more. */
+TILE_TARGET static void TILE_NAME(choose)(TILE_NAME(sums) * sums,
+                                          const matrix *a, int64_t rows,
+                                          const matrix *strip, int64_t depth) {
+  if (rows > TILE_ROWS / 2)
+    TILE_NAME(multiply)(sums, a, rows, strip, depth, TILE_ROWS);
+  else if (rows > TILE_ROWS / 6)
+    TILE_NAME(multiply)(sums, a, rows, strip, depth, TILE_ROWS / 2);
+  else
+    TILE_NAME(multiply)(sums, a, rows, strip, depth, TILE_ROWS / 6);
 }
 
 /* Brings the sums into c. */
@@ -76,40 +97,83 @@ TILE_TARGET static void TILE_NAME(store)(const TILE_NAME(sums) * sums,
   }
 }
 
-/* All rows of a block, for the strips that are packed at `strips`. */
-TILE_TARGET static void TILE_NAME(rows)(const block *x, const TILE_T *strips,
-                                        const target *c) {
-  for (int64_t i = 0; i < x->m; i += TILE_ROWS) {
-    const int64_t rows = x->m - i < TILE_ROWS ? x->m - i : TILE_ROWS;
-    const matrix a = {(const TILE_T *)x->a.at + i * x->a.row, x->a.row,
-                      x->a.column};
-    for (int64_t j = 0; j < x->n; j += TILE_NAME(wide)) {
-      TILE_NAME(sums) sums;
-      const int64_t n = x->n - j < TILE_NAME(wide) ? x->n - j : TILE_NAME(wide);
-      const target to = {(TILE_T *)c->at + i * c->row + j, c->row, c->alpha,
-                         c->beta};
-      TILE_NAME(multiply)(&sums, &a, rows, strips + j * x->k, x->k);
-      TILE_NAME(store)(&sums, &to, rows, n);
-    }
+/* Some rows of a block, for all of its strips; those that are whole and lie in
+ * order are read where they are if `packed` is NULL. */
+TILE_TARGET static void TILE_NAME(row)(const block *x, const TILE_T *packed,
+                                       const target *c) {
+  for (int64_t j = 0; j < x->n; j += TILE_NAME(wide)) {
+    TILE_NAME(sums) sums;
+    const int64_t n = x->n - j < TILE_NAME(wide) ? x->n - j : TILE_NAME(wide);
+    const target to = {(TILE_T *)c->at + j, c->row, c->alpha, c->beta};
+    const matrix strip = {
+        packed ? packed + j * x->k : (const TILE_T *)x->b.at + j,
+        packed ? TILE_NAME(wide) : x->b.row, 1};
+    TILE_NAME(choose)(&sums, &x->a, x->m, &strip, x->k);
+    TILE_NAME(store)(&sums, &to, x->m, n);
   }
 }
 
-/* A block of c whose op(b) is packed piece by piece into `room`. */
+TILE_TARGET static void TILE_NAME(rows)(const block *x, const TILE_T *packed,
+                                        const target *c) {
+  for (int64_t i = 0; i < x->m; i += TILE_ROWS) {
+    const target to = {(TILE_T *)c->at + i * c->row, c->row, c->alpha, c->beta};
+    block some = *x;
+    some.m = x->m - i < TILE_ROWS ? x->m - i : TILE_ROWS;
+    some.a.at = (const TILE_T *)x->a.at + i * x->a.row;
+    TILE_NAME(row)(&some, packed, &to);
+  }
+}
+
+/* Strips of a piece of op(b), one behind the other. */
+TILE_TARGET static void TILE_NAME(pack_all)(TILE_T *room, const block *x) {
+  for (int64_t j = 0; j < x->n; j += TILE_NAME(wide)) {
+    const matrix b = {(const TILE_T *)x->b.at + j * x->b.column, x->b.row,
+                      x->b.column};
+    TILE_NAME(pack)
+    (room + j * x->k, &b,
+     x->n - j < TILE_NAME(wide) ? x->n - j : TILE_NAME(wide), x->k);
+  }
+}
+
+/* A block of one row, where op(b) lies column by column. */
+TILE_TARGET static void TILE_NAME(dots)(const block *x) {
+  enum { LANES = TILE_NAME(lanes) };
+  const TILE_T *a = x->a.at;
+  for (int64_t j = 0; j < x->n; ++j) {
+    const TILE_T *b = (const TILE_T *)x->b.at + j * x->b.column;
+    TILE_NAME(vector) part[4] = {{0}, {0}, {0}, {0}};
+    TILE_T *to = (TILE_T *)x->c.at + j, sum = 0;
+    int64_t p = 0;
+    for (; p + 4 * LANES <= x->k; p += 4 * LANES) {
+      const TILE_NAME(vector) *u = (const void *)(a + p);
+      const TILE_NAME(vector) *v = (const void *)(b + p);
+      for (int i = 0; i < 4; ++i) part[i] += u[i] * v[i];
+    }
+    part[0] += part[1] + (part[2] + part[3]);
+    for (int i = 0; i < LANES; ++i) sum += part[0][i];
+    for (; p < x->k; ++p) sum += a[p] * b[p];
+    *to = (TILE_T)x->c.alpha * sum +
+          (x->c.beta == 0 ? 0 : (TILE_T)x->c.beta * *to);
+  }
+}
+
+/* A block of c whose op(b) is packed piece by piece into `room`, if its pieces
+ * are used more than once. */
 TILE_TARGET static void TILE_NAME(tile)(const block *whole, void *room) {
   target c = whole->c;
+  const int once = whole->m <= TILE_ROWS && whole->b.column == 1 &&
+                   whole->n % TILE_NAME(wide) == 0;
+  if (whole->m == 1 && whole->a.column == 1 && whole->b.row == 1) {
+    TILE_NAME(dots)(whole);
+    return;
+  }
   for (int64_t p = 0; p < whole->k; p += DEPTH) {
     block x = *whole;
     x.k = whole->k - p < DEPTH ? whole->k - p : DEPTH;
     x.a.at = (const TILE_T *)whole->a.at + p * whole->a.column;
-    for (int64_t j = 0; j < x.n; j += TILE_NAME(wide)) {
-      const matrix b = {
-          (const TILE_T *)whole->b.at + p * x.b.row + j * x.b.column, x.b.row,
-          x.b.column};
-      TILE_NAME(pack)
-      ((TILE_T *)room + j * x.k, &b,
-       x.n - j < TILE_NAME(wide) ? x.n - j : TILE_NAME(wide), x.k);
-    }
-    TILE_NAME(rows)(&x, room, &c);
+    x.b.at = (const TILE_T *)whole->b.at + p * whole->b.row;
+    if (!once) TILE_NAME(pack_all)(room, &x);
+    TILE_NAME(rows)(&x, once ? NULL : room, &c);
     c.beta = 1;
   }
 }

@@ -14,10 +14,12 @@ enum {
   ROW_MAJOR = 101, /* of cblas.h */
   NO_TRANSPOSE = 111,
   TRANSPOSE = 112,
-  EDGE = 256,     /* least rows and columns of a block: shorter ones are slow */
-  PARTS = 8,      /* at most, of each edge of c */
-  STEP = 64,      /* that edges of blocks are multiples of */
-  SMALL = 2000000 /* products of numbers that are not worth cutting */
+  PARTS = 8,  /* at most, of each edge of c */
+  STEP = 64,  /* that edges of blocks are multiples of */
+  EDGE = 256, /* least rows and columns of a block: shorter ones are slow */
+  SMALL = 2000000, /* products of numbers that are not worth cutting */
+  LARGE =
+      500000000 /* from here on blocks are so many that they may be larger */
 };
 
 /* What init keeps for a runtime. */
@@ -75,10 +77,12 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* The edge of blocks of n rows or columns. */
-static int64_t edge(int64_t n) {
+/* The edge of blocks of n rows or columns, in a product of `size` numbers. */
+static int64_t edge(int64_t n, double size) {
   const int64_t even = (n + PARTS * STEP - 1) / (PARTS * STEP) * STEP;
-  return even < EDGE ? EDGE : even;
+  const int64_t shortest = size < LARGE ? EDGE : 2 * EDGE;
+  if (size < SMALL) return n;
+  return even < shortest ? shortest : even;
 }
 
 static int fits(int64_t n) {
@@ -100,8 +104,8 @@ static int32_t gemm(const tn_blas *blas, const tn_frame *call,
                    blas->name);
   if (g->m == 0 || g->n == 0) return TN_OK;
   const double size = (double)g->m * (double)g->n * (double)g->k;
-  c.rows = size < SMALL ? g->m : edge(g->m);
-  c.columns = size < SMALL ? g->n : edge(g->n);
+  c.rows = edge(g->m, size);
+  c.columns = edge(g->n, size);
   c.across = (g->n + c.columns - 1) / c.columns;
   const int64_t blocks = (g->m + c.rows - 1) / c.rows * c.across;
   return blocks == 1 ? slice(&c, 0, 1)
