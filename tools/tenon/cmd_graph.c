@@ -32,19 +32,18 @@ static bool write_file(net *n, const char *path, const char *content) {
   return ok || fail(n->why, "%s: %s", path, strerror(errno));
 }
 
-static bool net_open(net *n, tn_runtime *rt) {
+static bool shapes_read(net *n) {
   n->shapes = (shape_word *)calloc(n->args->n_shapes + 1, sizeof *n->shapes);
   if (!n->shapes) return fail(n->why, "out of memory");
   for (size_t i = 0; i < n->args->n_shapes; ++i)
     if (!shape_parse(n->args->shapes[i], &n->shapes[i], n->why)) return false;
-  return !tn_graph_load(rt, n->args->words[1], &n->graph) || failed(n);
+  return true;
 }
 
-static void net_close(net *n) {
+static void shapes_free(net *n) {
   for (size_t i = 0; n->shapes && i < n->args->n_shapes; ++i)
     free(n->shapes[i].name);
   free(n->shapes);
-  tn_graph_release(n->graph);
 }
 
 /* --------------------------------------------------------------------- show */
@@ -246,15 +245,26 @@ static bool words_check(const arguments *args, bool *plans_it, text *why) {
   return true;
 }
 
+static bool graph_run(net *n, host *h, bool plans_it, text *out) {
+  if (!host_load(h, n->args, n->why)) return false;
+  if (tn_graph_load(h->rt, n->args->words[1], &n->graph)) return failed(n);
+  return plans_it ? plan(n, out) : show(n, out);
+}
+
 int cmd_graph(const arguments *args, text *out, text *why) {
   host h;
   bool plans_it = false;
-  if (!words_check(args, &plans_it, why)) return STATUS_USAGE;
-  if (!host_open(&h, args, why)) return STATUS_FAILED;
+  int status = STATUS_USAGE;
   net n = {.args = args, .why = why};
-  bool ok = host_load(&h, args, why) && net_open(&n, h.rt) &&
-            (plans_it ? plan(&n, out) : show(&n, out));
-  net_close(&n);
-  host_close(&h);
-  return ok ? STATUS_OK : STATUS_FAILED;
+  if (!words_check(args, &plans_it, why)) return status;
+  if (shapes_read(&n)) {
+    status = STATUS_FAILED;
+    if (host_open(&h, args, why)) {
+      if (graph_run(&n, &h, plans_it, out)) status = STATUS_OK;
+      tn_graph_release(n.graph);
+      host_close(&h);
+    }
+  }
+  shapes_free(&n);
+  return status;
 }
