@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * graph_fuzz.c: graphs as JSON. What is read is written, and that is read and
- * written again as the same bytes; inference and pictures survive it. The
- * operators are those of the plugin `lab` of tests/graph.
+ * written again as the same bytes; gradients, inference and pictures survive
+ * it. The operators are those of the plugin `lab` of tests/graph.
  */
 #include <string.h>
 
@@ -61,6 +61,29 @@ static void look(tn_graph *graph) {
   }
 }
 
+/* With respect to the first argument, of floating type or not. */
+static void differentiate(const tn_graph *graph) {
+  tn_graph *copy = NULL;
+  const tn_entry *arguments = NULL;
+  uint32_t n_arguments = 0, n_states = 0;
+  tn_entry out;
+  fuzz_check(!tn__graph_copy(graph, &copy), tn_error_text());
+  fuzz_check(!tn__graph_variables(copy, &arguments, &n_arguments, &n_states),
+             tn_error_text());
+  if (n_arguments > 0 && copy->n_heads > 0) {
+    const tn_entry of = arguments[0];
+    const tn__gradient_spec spec = {.query = {.heads = copy->heads,
+                                              .of = &of,
+                                              .n_heads = copy->n_heads,
+                                              .n_of = 1}};
+    if (!tn__graph_gradient(copy, &spec, &out)) {
+      fuzz_check(!tn__graph_heads_set(copy, &out, 1), tn_error_text());
+      read_back(copy);
+    }
+  }
+  tn__graph_release(copy);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!env.engine) start();
   tn_graph *graph = NULL;
@@ -71,6 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   fuzz_check((rc == TN_OK) == (graph != NULL), "a graph without success");
   if (graph) {
     read_back(graph);
+    differentiate(graph);
     look(graph);
   } else {
     fuzz_check(rc == TN_INVALID || rc == TN_NOT_FOUND, tn_error_text());
