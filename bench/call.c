@@ -187,8 +187,8 @@ static void measure_add(subject *s, int64_t n, uint32_t threads) {
   say("given", n, bytes / measure_each(add_given, s, ADD_SECONDS));
   say("new", n, bytes / measure_each(add_new, s, ADD_SECONDS));
   arrays_release(s);
-  say("limit", n, bytes / limit_add(n, threads, LIMIT_ORDINARY));
-  say("limit_nt", n, bytes / limit_add(n, threads, LIMIT_NON_TEMPORAL));
+  say("limit", n, bytes / limit_each(n, 2, threads, LIMIT_ORDINARY));
+  say("limit_nt", n, bytes / limit_each(n, 2, threads, LIMIT_NON_TEMPORAL));
 }
 
 /* ------------------------------------------------------------------- memory */

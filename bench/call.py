@@ -8,34 +8,15 @@ program that may use one thread is pinned to one core.
 """
 
 import ctypes.util
-import os
 import pathlib
 import sys
 
-from samples import Program, Samples, exists, say, table
+from samples import CORES, Program, Samples, exists, say, table, tuned
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 7
 PLUGIN = BUILD / "plugins" / "elemwise" / "elemwise.so"
-HERE = sorted(os.sched_getaffinity(0))
-CORES = {threads: set(HERE[-threads:]) for threads in (1, 2)}
-
-
-def tuned():
-    """Environment under which libtorch does best."""
-    flags = pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii").split()
-    wide = "avx512f" in flags
-    env = {"ATEN_CPU_CAPABILITY": "avx512" if wide else "avx2"}
-    if wide:
-        env["OPENBLAS_CORETYPE"] = "SkylakeX"
-    if ctypes.util.find_library("jemalloc"):
-        env["LD_PRELOAD"] = "libjemalloc.so.2"
-        env["MALLOC_CONF"] = ("thp:always,metadata_thp:always,"
-                              "dirty_decay_ms:-1,muzzy_decay_ms:-1")
-    else:
-        print("SKIPPED jemalloc: package libjemalloc2 not installed")
-    return env
 
 
 def programs(what, threads):

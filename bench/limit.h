@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How fast this machine can add two arrays of floats, by a loop that does
- * nothing else.
+ * How fast this machine can read one or two arrays of floats and write one, by
+ * a loop that does nothing else.
  */
 #ifndef TENON_BENCH_LIMIT_H_
 #define TENON_BENCH_LIMIT_H_
@@ -12,8 +12,10 @@ enum limit_store {
   LIMIT_NON_TEMPORAL = 1 /* past the caches */
 };
 
-/* Nanoseconds of out = a + b with n floats each, a multiple of 1024, cut among
- * so many threads, which lie in wait for it. */
-double limit_add(int64_t n, uint32_t threads, enum limit_store store);
+/* Nanoseconds of out = a + b, or of out = a + a with n_in 1, with n floats
+ * each, a multiple of 1024, cut among so many threads, which lie in wait for
+ * it. */
+double limit_each(int64_t n, uint32_t n_in, uint32_t threads,
+                  enum limit_store store);
 
 #endif /* TENON_BENCH_LIMIT_H_ */

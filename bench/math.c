@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * math.c: GB/s moved by loops over 64 K floats that call functions of math.h,
- * at each level of instructions that this processor has, and by the same loop
- * over libm's function. Prints "math.NAME.LEVEL GB/s" lines.
- *
- *   math [NAME...]     all without a name
+ * math.c: loops over 64 K floats that call functions of math.h, as opgen writes
+ * them, at each level of instructions that this processor has, and the same
+ * loop over libm's function. What it is asked, and answers, is in question.h beside
+ * this file; the function "limit" is an addition, which only moves memory.
  */
+#include "question.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +13,11 @@
 #include "measure.h"
 #include "tenon/kernel.h"
 
-enum { N = 64 << 10 };
-static const double SECONDS = 0.05; /* for each figure */
-
 typedef void loop(const tn_kernel_block *block, const void *params);
 
 typedef struct contest {
   const char *name;
   loop *levels[4]; /* the last one is libm's */
-  float low;       /* the range of the arguments */
-  float high;
 } contest;
 
 #define LOOP(name, call)                                                  \
@@ -33,39 +29,40 @@ typedef struct contest {
     for (int64_t i = 0; i < block->n; ++i) y[i] = call;                   \
   }
 
-/* The function, what libm has for it, and a range. */
-#define FUNCTIONS(X)                         \
-  X(exp, expf(x[i]), -20, 20)                \
-  X(expm1, expm1f(x[i]), -20, 20)            \
-  X(log, logf(x[i]), 0, 100)                 \
-  X(log1p, log1pf(x[i]), 0, 100)             \
-  X(log2, log2f(x[i]), 0, 100)               \
-  X(sqrt, sqrtf(x[i]), 0, 100)               \
-  X(rsqrt, 1 / sqrtf(x[i]), 0, 100)          \
-  X(cbrt, cbrtf(x[i]), -100, 100)            \
-  X(sin, sinf(x[i]), -10, 10)                \
-  X(cos, cosf(x[i]), -10, 10)                \
-  X(tan, tanf(x[i]), -10, 10)                \
-  X(asin, asinf(x[i]), -1, 1)                \
-  X(acos, acosf(x[i]), -1, 1)                \
-  X(atan, atanf(x[i]), -10, 10)              \
-  X(sinh, sinhf(x[i]), -10, 10)              \
-  X(cosh, coshf(x[i]), -10, 10)              \
-  X(tanh, tanhf(x[i]), -10, 10)              \
-  X(asinh, asinhf(x[i]), -10, 10)            \
-  X(acosh, acoshf(x[i]), 1, 10)              \
-  X(atanh, atanhf(x[i]), -1, 1)              \
-  X(erf, erff(x[i]), -4, 4)                  \
-  X(erfc, erfcf(x[i]), -4, 4)                \
-  X(gamma, tgammaf(x[i]), 0, 10)             \
-  X(lgamma, lgammaf(x[i]), 0, 10)            \
-  X(floor, floorf(x[i]), -10, 10)            \
-  X(rint, rintf(x[i]), -10, 10)              \
-  X(sigmoid, 1 / (1 + expf(-x[i])), -20, 20) \
-  X(softplus, log1pf(expf(x[i])), -20, 20)   \
-  X(gelu, 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f)), -10, 10)
+/* The function, and what libm has for it. */
+#define FUNCTIONS(X)                \
+  X(exp, expf(x[i]))                \
+  X(expm1, expm1f(x[i]))            \
+  X(log, logf(x[i]))                \
+  X(log1p, log1pf(x[i]))            \
+  X(log2, log2f(x[i]))              \
+  X(log10, log10f(x[i]))            \
+  X(sqrt, sqrtf(x[i]))              \
+  X(rsqrt, 1 / sqrtf(x[i]))         \
+  X(cbrt, cbrtf(x[i]))              \
+  X(sin, sinf(x[i]))                \
+  X(cos, cosf(x[i]))                \
+  X(tan, tanf(x[i]))                \
+  X(asin, asinf(x[i]))              \
+  X(acos, acosf(x[i]))              \
+  X(atan, atanf(x[i]))              \
+  X(sinh, sinhf(x[i]))              \
+  X(cosh, coshf(x[i]))              \
+  X(tanh, tanhf(x[i]))              \
+  X(asinh, asinhf(x[i]))            \
+  X(acosh, acoshf(x[i]))            \
+  X(atanh, atanhf(x[i]))            \
+  X(erf, erff(x[i]))                \
+  X(erfc, erfcf(x[i]))              \
+  X(gamma, tgammaf(x[i]))           \
+  X(lgamma, lgammaf(x[i]))          \
+  X(floor, floorf(x[i]))            \
+  X(rint, rintf(x[i]))              \
+  X(sigmoid, 1 / (1 + expf(-x[i]))) \
+  X(softplus, log1pf(expf(x[i])))   \
+  X(gelu, 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f)))
 
-#define DEFINE(name, libm, low, high)                                       \
+#define DEFINE(name, libm)                                                  \
   LOOP(run_##name, tn_math_##name##_f32(x[i]))                              \
   TN_KERNEL_LEVELS(run_##name)                                              \
   LOOP(libm_##name, libm)                                                   \
@@ -81,9 +78,8 @@ TN_KERNEL_LEVELS(copy)
 #else
 #define ROWS(name) name##_base, NULL, NULL
 #endif
-#define CONTEST(name, libm, low, high) \
-  {#name, {ROWS(run_##name), libm_##name##_once}, low, high},
-static const contest contests[] = {{"limit", {ROWS(copy), NULL}, 0, 1},
+#define CONTEST(name, libm) {#name, {ROWS(run_##name), libm_##name##_once}},
+static const contest contests[] = {{"limit", {ROWS(copy), NULL}},
                                    FUNCTIONS(CONTEST)};
 
 /* Which levels this processor has. */
@@ -112,36 +108,31 @@ static void once(void *arg) {
   j->run(&j->block, NULL);
 }
 
-static void measure(const contest *c, float *x, float *y) {
+/* Appends the answer of one function to the line. */
+static void measure(const contest *c, const float *x, float *y) {
   static const char *const names[] = {"base", "avx2", "avx512", "libm"};
-  uint32_t state = 1;
-  for (int i = 0; i < N; ++i) {
-    state = state * 1664525u + 1013904223u;
-    x[i] = c->low + (c->high - c->low) * ((float)(state >> 8) * 0x1p-24f);
-  }
   for (int level = 0; level < 4; ++level) {
     if (!c->levels[level] || !has_level(level)) continue;
-    job j = {c->levels[level], {.n = N, .out = y}};
+    job j = {c->levels[level], {.n = MATH_N, .out = y}};
     j.block.in[0] = x;
-    const double ns = measure_each(once, &j, SECONDS);
-    printf("math.%s.%s %.1f GB/s\n", c->name, names[level], 8.0 * N / ns);
-    fflush(stdout);
+    printf(" %s=%.1f", names[level], measure_single(once, &j, MATH_SECONDS));
   }
 }
 
-static int is_wanted(const char *name, int n, char **names) {
-  for (int i = 0; i < n; ++i)
-    if (strcmp(names[i], name) == 0) return 1;
-  return n == 0;
-}
-
-int main(int argc, char **argv) {
-  float *x = aligned_alloc(64, N * sizeof *x);
-  float *y = aligned_alloc(64, N * sizeof *y);
+int main(void) {
+  char name[32];
+  float low, high;
+  float *x = aligned_alloc(64, MATH_N * sizeof *x);
+  float *y = aligned_alloc(64, MATH_N * sizeof *y);
   if (!x || !y) measure_fail("out of memory");
-  for (size_t i = 0; i < sizeof contests / sizeof *contests; ++i)
-    if (is_wanted(contests[i].name, argc - 1, argv + 1))
-      measure(&contests[i], x, y);
+  while (scanf("%31s %f %f", name, &low, &high) == 3) {
+    math_fill(x, low, high);
+    fputs(name, stdout);
+    for (size_t i = 0; i < sizeof contests / sizeof *contests; ++i)
+      if (strcmp(name, contests[i].name) == 0) measure(&contests[i], x, y);
+    putchar('\n');
+    fflush(stdout);
+  }
   free(x);
   free(y);
   return 0;

@@ -24,6 +24,10 @@ void measure_fail(const char *format, ...)
  * five batches that take `seconds` together, or a little more. */
 double measure_each(void (*once)(void *arg), void *arg, double seconds);
 
+/* The same of a `once` that is long enough to be timed alone, the median of as
+ * many as fit into `seconds`: what interrupts a few of them does not show. */
+double measure_single(void (*once)(void *arg), void *arg, double seconds);
+
 /* ------------------------------------------------------------------- tasks */
 
 /* One thread's count, on cache lines of its own. */

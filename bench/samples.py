@@ -6,10 +6,16 @@ rounds go through all programs, so that what disturbs the machine disturbs all.
 """
 
 import collections
+import ctypes.util
 import functools
 import os
+import pathlib
 import statistics
 import subprocess
+
+# What a program with so many threads may run on.
+CORES = {threads: set(sorted(os.sched_getaffinity(0))[-threads:])
+         for threads in (1, 2)}
 
 
 class Program:
@@ -75,6 +81,23 @@ def exists(name, path, package):
         return True
     print(f"SKIPPED {name}: package {package} not installed", flush=True)
     return False
+
+
+@functools.lru_cache
+def tuned():
+    """Environment under which libtorch does best."""
+    flags = pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii").split()
+    wide = "avx512f" in flags
+    env = {"ATEN_CPU_CAPABILITY": "avx512" if wide else "avx2"}
+    if wide:
+        env["OPENBLAS_CORETYPE"] = "SkylakeX"
+    if ctypes.util.find_library("jemalloc"):
+        env["LD_PRELOAD"] = "libjemalloc.so.2"
+        env["MALLOC_CONF"] = ("thp:always,metadata_thp:always,"
+                              "dirty_decay_ms:-1,muzzy_decay_ms:-1")
+    else:
+        print("SKIPPED jemalloc: package libjemalloc2 not installed")
+    return env
 
 
 def say(name, value, unit, more=""):

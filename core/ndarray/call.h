@@ -313,6 +313,16 @@ bool tn__backward_short(const tn__target_op *target, const tn_backward *call,
 tn_code tn__work_launch(tn__work *w, const tn_outputs *outputs);
 /* Lists what a planned work uses. */
 void tn__work_uses(tn__work *w);
+/* Whether the kernel reads the elements of an input with these TN_IN_* flags:
+ * it is there, and more is wanted of it than its shape. */
+static inline bool tn__input_is_read(uint32_t flags) {
+  return (flags & (TN_IN_ABSENT | TN_IN_METADATA)) == 0;
+}
+/* Lists the variables beside those of arrays, `space` (or NULL) among them, at
+ * most TN__MORE_ACCESS; returns how many. They are overwritten, so that one
+ * that failed spoils no call that follows. */
+uint32_t tn__recipe_uses(const tn__recipe *recipe, tn__caller *caller,
+                         tn__space *space, tn__access *to);
 /* Counts what it writes, once for each push. */
 void tn__work_written(const tn__work *w);
 /* Takes the memory of its arrays. */

@@ -64,22 +64,30 @@ static void use_outputs(tn__work *w) {
   }
 }
 
-/* They are overwritten, so that one that failed spoils none that follow. */
+uint32_t tn__recipe_uses(const tn__recipe *r, tn__caller *caller,
+                         tn__space *space, tn__access *to) {
+  uint32_t n = 0;
+  if (r->n_random > 0)
+    to[n++] = (tn__access){&caller->random.var, TN__OVERWRITE, 0};
+  if (!(r->kernel->desc->flags & TN_KERNEL_REENTRANT))
+    to[n++] = (tn__access){&caller->serial, TN__OVERWRITE, 0};
+  if (space) to[n++] = (tn__access){&space->var, TN__OVERWRITE, 0};
+  return n;
+}
+
 static void use_resources(tn__work *w) {
   const tn__recipe *r = w->recipe;
-  if (r->n_random > 0) use(w, &w->caller->random.var, TN__OVERWRITE);
-  if (!(r->kernel->desc->flags & TN_KERNEL_REENTRANT))
-    use(w, &w->caller->serial, TN__OVERWRITE);
-  if (r->ws_total == 0 || w->ws_memory) return;
-  w->space = tn__space_next(w->device);
-  use(w, &w->space->var, TN__OVERWRITE);
+  const bool wants_space = r->ws_total > 0 && !w->ws_memory;
+  if (wants_space) w->space = tn__space_next(w->device);
+  w->n_access += tn__recipe_uses(r, w->caller, wants_space ? w->space : NULL,
+                                 w->access + w->n_access);
 }
 
 void tn__work_uses(tn__work *w) {
   const tn_frame *f = &w->launch.frame;
   w->n_access = 0;
   for (uint32_t i = 0; i < f->n_in; ++i)
-    if (!(w->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA)))
+    if (tn__input_is_read(w->in_flags[i]))
       use(w, &w->in_info[i].array->block->var, TN__READ);
   use_outputs(w);
   for (uint32_t i = 0; i < f->n_aux; ++i)
@@ -92,7 +100,7 @@ void tn__work_uses(tn__work *w) {
 static bool is_used(const tn__work *w, uint32_t i) {
   const tn_frame *f = &w->launch.frame;
   if (!w->in_info[i].array) return false;
-  if (i < f->n_in) return !(w->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA));
+  if (i < f->n_in) return tn__input_is_read(w->in_flags[i]);
   return i - f->n_in >= f->n_out || w->req[i - f->n_in] != TN_REQ_NULL;
 }
 

@@ -21,7 +21,7 @@ static tn_code temp_create(tn__work *w, tn__operand *operand,
 tn_code tn__work_lower_inputs(tn__work *w) {
   for (uint32_t i = 0; i < w->launch.frame.n_in; ++i) {
     tn__operand *operand = &w->in_info[i];
-    if (w->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA)) continue;
+    if (!tn__input_is_read(w->in_flags[i])) continue;
     if (!wants_dense(operand, &operand->array->tensor)) continue;
     TN__TRY(temp_create(w, operand, &operand->array->tensor));
     w->in[i] = tn__array_metadata(operand->temp);
@@ -41,7 +41,7 @@ static meeting meet_inputs(const tn__work *w, const tn_array *array) {
   meeting m = {-1, false};
   for (uint32_t i = 0; i < w->launch.frame.n_in; ++i) {
     const tn__operand *in = &w->in_info[i];
-    if (w->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA)) continue;
+    if (!tn__input_is_read(w->in_flags[i])) continue;
     if (in->temp) continue; /* the kernel sees the copy */
     int how = tn__arrays_meet(array, in->array);
     if (how == TN__SAME && m.twin < 0)
@@ -103,7 +103,7 @@ static bool lend_copy(tn__work *w, uint32_t i) {
   tn__operand *out = &w->out_info[i];
   uint32_t in = out->inplace;
   if (in >= w->launch.frame.n_in || is_lent(w, in)) return false;
-  if (w->in_flags[in] & (TN_IN_ABSENT | TN_IN_METADATA)) return false;
+  if (!tn__input_is_read(w->in_flags[in])) return false;
   if (out->source >= 0 && (uint32_t)out->source != in) return false;
   if (!is_like_input(w, out, in)) return false;
   out->before = TN__BEFORE_COPY;

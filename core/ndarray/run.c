@@ -87,7 +87,7 @@ tn_tensor tn__array_placed(const tn_array *array) {
 
 static tn_code place_input(tn__work *w, uint32_t i) {
   const tn__operand *operand = &w->in_info[i];
-  if (w->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA)) return TN_OK;
+  if (!tn__input_is_read(w->in_flags[i])) return TN_OK;
   tn_tensor tensor = tn__array_placed(operand->array);
   if (operand->before == TN__BEFORE_ZERO) tn__tensor_zero(&tensor);
   if (operand->temp) {

@@ -50,10 +50,6 @@ static inline bool array_fits(const attempt *a, const tn_array *array,
          tn__layout_equal(&array->tensor, like) && has_memory(array);
 }
 
-static bool is_used(const tn__recipe *r, uint32_t i) {
-  return !(r->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA));
-}
-
 /* Inputs that the kernel does not see must be as they were, too: whether they
  * fit was checked then. */
 static bool inputs_match(const attempt *a) {
@@ -66,7 +62,7 @@ static bool inputs_match(const attempt *a) {
     }
     if (array->env != r->env || !tn__layout_equal(&array->tensor, &r->given[i]))
       return false;
-    if (is_used(r, i) &&
+    if (tn__input_is_read(r->in_flags[i]) &&
         (!has_memory(array) || !tn__var_readable(&array->block->var)))
       return false;
   }
@@ -264,7 +260,8 @@ static void place(const attempt *a) {
   const tn__recipe *r = a->recipe;
   tn_tensor *out = a->tensors + r->n_in, *aux = out + r->n_out;
   for (uint32_t i = 0; i < r->n_in; ++i)
-    if (is_used(r, i)) a->tensors[i].data = tn__array_data(a->in->arrays[i]);
+    if (tn__input_is_read(r->in_flags[i]))
+      a->tensors[i].data = tn__array_data(a->in->arrays[i]);
   for (uint32_t i = 0; i < a->out->n; ++i)
     if (is_wanted(a, i)) out[i].data = tn__array_data(a->out->arrays[i]);
   for (uint32_t i = 0; i < r->n_aux; ++i)
@@ -353,25 +350,13 @@ static void launch_copy(visit *v) {
   v->a.tensors = v->tensors;
 }
 
-static uint32_t list_resources(const visit *v, tn__access *to) {
-  const tn__recipe *r = v->a.recipe;
-  tn__caller *caller = v->a.target->caller;
-  uint32_t n = 0;
-  if (r->n_random)
-    to[n++] = (tn__access){&caller->random.var, TN__OVERWRITE, 0};
-  if (!(r->kernel->desc->flags & TN_KERNEL_REENTRANT))
-    to[n++] = (tn__access){&caller->serial, TN__OVERWRITE, 0};
-  if (v->a.space) to[n++] = (tn__access){&v->a.space->var, TN__OVERWRITE, 0};
-  return n;
-}
-
 /* New outputs are not listed: nobody knows them yet. */
 static uint32_t list_arrays(const visit *v, tn__access *to) {
   const attempt *a = &v->a;
   const tn__recipe *r = a->recipe;
   uint32_t n = 0;
   for (uint32_t i = 0; i < r->n_in; ++i)
-    if (is_used(r, i))
+    if (tn__input_is_read(r->in_flags[i]))
       to[n++] = (tn__access){&a->in->arrays[i]->block->var, TN__READ, 0};
   for (uint32_t i = 0; i < a->out->n; ++i) {
     tn_array *array = a->out->arrays[i];
@@ -392,7 +377,7 @@ static uint32_t visit_choose(void *arg, tn__access *access) {
   if (r->n_in + r->n_out + r->n_aux > TN__VISIT_ACCESS - TN__MORE_ACCESS)
     return TN__VISIT_NOT;
   uint32_t n = list_arrays(v, access);
-  n += list_resources(v, access + n);
+  n += tn__recipe_uses(r, v->a.target->caller, v->a.space, access + n);
   if (make(&v->a) != TN_OK) return TN__VISIT_NOT;
   written(&v->a);
   (void)tn__recipe_retain(v->a.recipe);

@@ -102,6 +102,7 @@ static const void *host_extension(const tn_host *host, const char *id) {
     return NULL;
   }
   tn__extension *extension = tn__map_get(&plugin->registry->extensions, id);
+  if (!extension) plugin->lacking = true;
   return extension && add_user(extension, plugin) ? extension->table : NULL;
 }
 

@@ -146,8 +146,23 @@ static tn_code find_entry(tn__plugin *plugin) {
 
 /* ----------------------------------------------------------------- loading */
 
-static tn_code load_checked(tn__registry *registry, const char *path,
+/* One file on its way. `attempt` NULL: this is its last chance. */
+typedef struct load {
+  tn__registry *registry;
+  const char *path;
+  tn__attempt *attempt;
+} load;
+
+/* Init has run, whether it succeeded or not. */
+static bool waits(const load *l, const tn__plugin *plugin, tn_code rc) {
+  if (!l->attempt || rc == TN_OUT_OF_MEMORY) return false;
+  l->attempt->later = plugin->lacking;
+  return plugin->lacking;
+}
+
+static tn_code load_checked(const load *l, const char *path,
                             const tn__elf *elf) {
+  tn__registry *registry = l->registry;
   tn__plugin *plugin = NULL;
   TN__TRY(tn__vec_reserve(registry->env, &registry->resident, 1));
   TN__TRY(tn__plugin_create(registry, path, &plugin));
@@ -156,9 +171,12 @@ static tn_code load_checked(tn__registry *registry, const char *path,
   if (!rc) rc = find_entry(plugin);
   if (!rc) rc = compare_note(plugin, elf);
   if (!rc) rc = tn__plugin_start(plugin);
-  if (!rc) rc = tn__plugin_commit(registry, plugin);
-  if (rc) tn__plugin_retire(plugin);
-  return rc;
+  const bool later = waits(l, plugin, rc);
+  if (!rc && !later) rc = tn__plugin_commit(registry, plugin);
+  if (l->attempt && !rc && !later)
+    l->attempt->provided = plugin->provided.n > 0;
+  if (rc || later) tn__plugin_retire(plugin);
+  return later ? TN_OK : rc;
 }
 
 static tn_code load_manifest(tn__registry *registry, const char *path) {
@@ -169,25 +187,36 @@ static tn_code load_manifest(tn__registry *registry, const char *path) {
   return tn__manifest_load(registry, path, &identity);
 }
 
-static tn_code load_file(tn__registry *registry, const char *path) {
+static tn_code load_file(const load *l) {
+  tn__registry *registry = l->registry;
   const tn__env *env = registry->env;
   char real[PATH_MAX];
   tn__elf elf;
-  TN__TRY(tn__path_resolve(env, path, real));
+  TN__TRY(tn__path_resolve(env, l->path, real));
   if (tn__is_manifest(real)) return load_manifest(registry, real);
   TN__TRY(tn__elf_read(env, real, &elf));
   tn_code rc = tn__note_accept(&elf.note, real);
   if (!rc) rc = refuse_known(registry, real, &elf.identity);
-  if (!rc) rc = load_checked(registry, real, &elf);
+  if (!rc) rc = load_checked(l, real, &elf);
   tn__elf_deinit(env, &elf);
   return rc;
 }
 
-tn_code tn__plugin_load(tn__registry *registry, const char *path) {
-  pthread_mutex_lock(&registry->load_lock);
-  tn_code rc = load_file(registry, path);
-  pthread_mutex_unlock(&registry->load_lock);
+static tn_code load_locked(const load *l) {
+  pthread_mutex_lock(&l->registry->load_lock);
+  tn_code rc = load_file(l);
+  pthread_mutex_unlock(&l->registry->load_lock);
   return rc;
+}
+
+tn_code tn__plugin_load(tn__registry *registry, const char *path) {
+  return load_locked(&(load){registry, path, NULL});
+}
+
+tn_code tn__plugin_attempt(tn__registry *registry, const char *path,
+                           tn__attempt *attempt) {
+  *attempt = (tn__attempt){false, false};
+  return load_locked(&(load){registry, path, attempt});
 }
 
 static tn_code add_static(tn__registry *registry, const tn_plugin *entry) {

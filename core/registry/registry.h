@@ -48,6 +48,7 @@ struct tn__plugin {
   struct tn__kernel *kernels;  /* entry->n_kernels, in its order */
   tn__vec provided;            /* tn__extension * */
   bool loading;                /* init has not returned yet */
+  bool lacking;                /* it asked for an extension that nobody has */
   bool began;                  /* code of the author's may have run */
   bool started;                /* init has succeeded: fini is due */
   bool defined;                /* by tn_operator_define: shares its name */
@@ -212,6 +213,19 @@ tn_code tn__inspection_open(const tn__env *env, const char *path,
 void tn__inspection_close(tn_inspection *inspection);
 
 tn_code tn__plugin_load(tn__registry *registry, const char *path);
+
+/* What became of a file of several that are loaded one after the other. */
+typedef struct tn__attempt {
+  bool later;    /* out: it asked for an extension that nobody provides yet; it
+                    was undone, and is worth another attempt */
+  bool provided; /* out: it provides extensions */
+} tn__attempt;
+
+/* As tn__plugin_load, but for a plugin that lacks something: TN_OK, and
+ * `later`.
+ */
+tn_code tn__plugin_attempt(tn__registry *registry, const char *path,
+                           tn__attempt *attempt);
 tn_code tn__plugin_add(tn__registry *registry, const tn_plugin *entry);
 
 /* Whether a file is a manifest, by its name. */

@@ -2,6 +2,10 @@
  * search.c: folders of plugin files. Who may write into a folder on a search
  * path may run code in this process, so folders and files must belong to root
  * or the user and be writable by nobody else in the world.
+ *
+ * A plugin may want what another file of the search provides, whatever their
+ * names are. What a plugin wants is known when its init has asked for it, so
+ * one that asked in vain is undone, and loaded behind the others.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,6 +20,8 @@
 typedef struct search {
   tn__registry *registry;
   tn_code first;
+  bool provided; /* a plugin that provides extensions was loaded of late */
+  tn__vec later; /* char *, ours: files that wait for such a plugin */
   char text[TN__ERROR_MAX];
 } search;
 
@@ -107,11 +113,31 @@ static int by_name(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static tn_code load_one(const search *s, const char *path) {
+static tn_code load_one(search *s, const char *path, bool last) {
   struct stat st;
+  tn__attempt attempt = {false, false};
   if (!s->registry->env->os->stat(path, &st))
     TN__TRY(check_owner(s, path, &st));
-  return tn__plugin_load(s->registry, path);
+  if (last || tn__vec_reserve(s->registry->env, &s->later, 1))
+    return tn__plugin_load(s->registry, path);
+  tn_code rc = tn__plugin_attempt(s->registry, path, &attempt);
+  s->provided |= attempt.provided;
+  if (attempt.later) {
+    char *again = tn__strdup(s->registry->env, path);
+    if (!again) return tn__plugin_load(s->registry, path);
+    tn__vec_insert_reserved(&s->later, s->later.n, again);
+  }
+  return rc;
+}
+
+/* Loads files, which are freed; with `last`, whatever they lack. */
+static void load_files(search *s, tn__vec *files, bool last) {
+  for (size_t i = 0; i < files->n; ++i) {
+    tn_code one = load_one(s, files->v[i], last);
+    if (one) refused(s, one);
+    tn__free(s->registry->env, files->v[i]);
+  }
+  tn__vec_deinit(s->registry->env, files);
 }
 
 static void load_folder(search *s, const char *folder) {
@@ -119,14 +145,25 @@ static void load_folder(search *s, const char *folder) {
   tn__vec files = {0};
   tn_code rc = check_folder(s, folder);
   if (!rc) rc = list_files(env, folder, &files);
-  if (rc) refused(s, rc);
-  if (files.n && !rc) qsort(files.v, files.n, sizeof *files.v, by_name);
-  for (size_t i = 0; i < files.n; ++i) {
-    tn_code one = rc ? TN_OK : load_one(s, files.v[i]);
-    if (one) refused(s, one);
-    tn__free(env, files.v[i]);
+  if (rc) {
+    refused(s, rc);
+    while (files.n) tn__free(env, files.v[--files.n]);
   }
-  tn__vec_deinit(env, &files);
+  if (files.n) qsort(files.v, files.n, sizeof *files.v, by_name);
+  load_files(s, &files, false);
+}
+
+/* Tries the files that wait as long as others provide something, and then loads
+ * them as they are: a plugin may do without. */
+static void load_later(search *s) {
+  while (s->later.n) {
+    tn__vec files = s->later;
+    const bool last = !s->provided;
+    s->later = (tn__vec){0};
+    s->provided = false;
+    load_files(s, &files, last);
+  }
+  tn__vec_deinit(s->registry->env, &s->later);
 }
 
 tn_code tn__plugins_load_path(tn__registry *registry, const char *path) {
@@ -139,6 +176,7 @@ tn_code tn__plugins_load_path(tn__registry *registry, const char *path) {
     if (next) *next++ = 0;
     load_folder(&s, folder);
   }
+  load_later(&s);
   tn__free(env, folders);
   return s.first ? tn__fail(s.first, "%s", s.text) : TN_OK;
 }

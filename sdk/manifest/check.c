@@ -94,9 +94,21 @@ static const char *dotted(const char *s) {
   return n ? s + n : NULL;
 }
 
+/* "nn.convolution.cpu.2": behind the first, a part may be a number. */
+static const char *kernel_id(const char *s) {
+  size_t n = identifier(s);
+  while (n && s[n] == '.') {
+    const char *part = s + n + 1;
+    size_t more = 0;
+    while (is_letter(part[more]) || is_digit(part[more])) ++more;
+    n = more ? n + 1 + more : 0;
+  }
+  return n ? s + n : NULL;
+}
+
 tn_code tnm_check_name(const char *what, const char *name, bool dots) {
   if (!name) return tn__fail(TN_PLUGIN, "%s has no name", what);
-  const char *end = dots ? dotted(name) : name + identifier(name);
+  const char *end = dots ? kernel_id(name) : name + identifier(name);
   if (end && *name && !*end) return TN_OK;
   return tn__fail(TN_PLUGIN, "the name \"%.80s\" of %s is not %s", name, what,
                   dots ? "made of letters, digits, '_' and '.'"

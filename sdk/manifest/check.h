@@ -13,7 +13,8 @@ typedef struct tnm_fields {
   uint32_t size; /* of the struct that they stand in */
 } tnm_fields;
 
-/* `name` is an identifier; with `dots`, identifiers with dots between. */
+/* `name` is an identifier; with `dots`, several with dots between, of which
+ * those behind the first may be numbers. */
 tn_code tnm_check_name(const char *what, const char *name, bool dots);
 /* `index` is below n, or TN_NONE. */
 tn_code tnm_check_limit(const char *what, uint32_t index, uint32_t n);

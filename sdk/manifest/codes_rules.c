@@ -36,10 +36,11 @@ const tnm_code tnm_codes_rules[] = {
              "  gradient: {stop: [label]}",
              "  gradient: {stop: [label], formula: {data: grad.out}}"),
     TNM_CODE("E0055", "no kernel can be generated from the formula",
-             "Generated kernels compute f16, bf16, f32 and f64, element by "
-             "element, on operands of\none shape; forward, the outputs may be "
-             "`broadcast`. Optional, variadic, counted and\ndynamic operands "
-             "and auxiliary states need a kernel of your own.",
+             "Generated kernels compute every type but u64, element by "
+             "element, on operands of one\nshape, or on inputs of any shapes "
+             "if the outputs are `broadcast`. Optional, variadic,\ncounted and "
+             "dynamic operands and auxiliary states need a kernel of your "
+             "own.",
              "  inputs: [{name: a, dtype: T}, {name: b, dtype: T}]\n"
              "  outputs: [{name: out, dtype: T, shape: a}]\n"
              "  forward: {out: a + b}",

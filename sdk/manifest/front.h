@@ -320,6 +320,9 @@ bool tnm_same_shape(const tnm_lower *lower, const tn_arg *a, const tn_arg *b);
 /* Whether an input can be differentiated at all: its type may be a float. */
 bool tnm_is_float(const tnm_lower *lower, const tn_arg *arg);
 #define TNM_FLOATS (TN_BIT_F16 | TN_BIT_BF16 | TN_BIT_F32 | TN_BIT_F64)
+/* Of the types that a variable may be, those in a gradient: the floating ones,
+ * or all if none is. */
+uint64_t tnm_differentiable(uint64_t allowed);
 
 /* The target of a kernels_for document among options->with, or NULL after a
  * message. `node` holds "plugin.op@1". */

@@ -367,6 +367,7 @@ static void add_kernels(const tn_kernel **kernels, uint32_t *n,
   add_kernel(kernels, n, o->generated);
   add_kernel(kernels, n, o->generated_backward);
   for (size_t i = 0; i < o->n_kernels; ++i) {
+    if (o->kernels[i].companion) continue;
     add_kernel(kernels, n, o->kernels[i].forward);
     add_kernel(kernels, n, o->kernels[i].backward);
   }
@@ -385,8 +386,9 @@ static bool is_generated(const tnm_reader *reader) {
   if (reader->init_symbol != NULL || reader->fini_symbol != NULL) return false;
   for (size_t i = 0; i < reader->operators.n; ++i) {
     const tnm_operator *o = reader->operators.v[i];
-    if (o->n_kernels > 0 || o->infer_symbol != NULL || o->binding != NULL)
-      return false;
+    if (o->infer_symbol != NULL || o->binding != NULL) return false;
+    for (size_t k = 0; k < o->n_kernels; ++k)
+      if (!o->kernels[k].companion) return false;
   }
   return true;
 }

@@ -19,6 +19,12 @@ static bool refuse(tnm_lower *lower, const tnm_tree *at, const char *name,
 static const char hand_written[] =
     "remove the formula and write a kernel in `kernels`";
 
+static bool is_uncomputed(const tn_op *op, const tn_arg *arg) {
+  if (arg->dtype_param != TN_NONE) return false; /* a call says which */
+  if (arg->dtype_var == TN_NONE) return arg->dtype == TN_U64;
+  return (op->dtype_vars[arg->dtype_var]->allowed & TN_BIT_U64) != 0;
+}
+
 static bool check_operand(tnm_lower *lower, const tnm_tree *at,
                           const tn_arg *arg) {
   uint32_t odd =
@@ -31,10 +37,9 @@ static bool check_operand(tnm_lower *lower, const tnm_tree *at,
     return refuse(lower, at, arg->name, "has a dynamic shape", hand_written);
   if (arg->count != TN_NONE)
     return refuse(lower, at, arg->name, "is counted", hand_written);
-  if (arg->dtype_param != TN_NONE || !tnm_is_float(lower, arg))
-    return refuse(lower, at, arg->name, "has no floating type of its own",
-                  "formulas compute f16, bf16, f32 and f64; write a kernel "
-                  "for other types");
+  if (is_uncomputed(lower->op, arg))
+    return refuse(lower, at, arg->name, "may be u64, in which nothing computes",
+                  "take u64 out of `dtypes`, or write a kernel in `kernels`");
   return true;
 }
 
@@ -63,13 +68,13 @@ static bool check_shape(tnm_lower *lower, const tnm_tree *at,
   if (tnm_same_shape(lower, arg, lower->op->outputs[0])) return true;
   return refuse(lower, at, arg->name,
                 "may differ in shape from the first output",
-                is_broadcast(lower)
-                    ? "formulas of gradients need equal shapes; write a "
-                      "backward kernel"
-                    : "give the operands each other's shape: `shape: data`");
+                "give the operands each other's shape: `shape: data`");
 }
 
-static bool check_shapes(tnm_lower *lower, const tnm_tree *at, bool inputs) {
+/* Broadcast inputs repeat to the shape of the outputs, and the host sums their
+ * gradients over what was repeated. */
+static bool check_shapes(tnm_lower *lower, const tnm_tree *at) {
+  const bool inputs = !is_broadcast(lower);
   const tn_op *op = lower->op;
   for (uint32_t i = 1; i < op->n_outputs; ++i) {
     if (!check_shape(lower, at, op->outputs[i])) return false;
@@ -93,12 +98,24 @@ static bool has_cpu_kernel(const tnm_lower *lower) {
   return false;
 }
 
-static const uint64_t *float_sets(tnm_lower *lower) {
+uint64_t tnm_differentiable(uint64_t allowed) {
+  return (allowed & TNM_FLOATS) != 0 ? allowed & TNM_FLOATS : allowed;
+}
+
+/* Gradients are floats: a type that may be one is one in a backward call. */
+static const uint64_t *dtype_sets(tnm_lower *lower, uint32_t pass) {
   const tn_op *op = lower->op;
   uint64_t *sets = TNM_NEW(lower->arena, uint64_t, op->n_dtype_vars);
-  for (uint32_t i = 0; sets != NULL && i < op->n_dtype_vars; ++i)
-    sets[i] = op->dtype_vars[i]->allowed & TNM_FLOATS;
+  for (uint32_t i = 0; sets != NULL && i < op->n_dtype_vars; ++i) {
+    sets[i] = op->dtype_vars[i]->allowed;
+    if (pass == TN_PASS_BACKWARD) sets[i] = tnm_differentiable(sets[i]);
+  }
   return sets;
+}
+
+/* Forward, the place of an output says nothing of that of a broadcast input. */
+static bool is_elementwise(const tnm_lower *lower, uint32_t pass) {
+  return pass == TN_PASS_BACKWARD || !is_broadcast(lower);
 }
 
 static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
@@ -108,7 +125,7 @@ static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
   *kernel = (tn_kernel){
       .struct_size = sizeof *kernel,
       .flags = TN_KERNEL_REENTRANT | TN_KERNEL_DETERMINISTIC |
-               (is_broadcast(lower) ? 0 : TN_KERNEL_ELEMENTWISE),
+               (is_elementwise(lower, pass) ? TN_KERNEL_ELEMENTWISE : 0),
       .pass = pass,
       .device_type = TN_DEVICE_CPU,
       .writes = writes,
@@ -118,14 +135,12 @@ static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
                        lower->op->interface),
       .id = tnm_format(lower->arena, "%s.cpu%s", tnm_kernel_stem(lower),
                        has_cpu_kernel(lower) ? ".generated" : ""),
-      .dtype_sets = float_sets(lower)};
+      .dtype_sets = dtype_sets(lower, pass)};
   return kernel;
 }
 
 static bool generate_forward(tnm_lower *lower, const tnm_tree *at) {
-  if (!check_operands(lower, at) ||
-      !check_shapes(lower, at, !is_broadcast(lower)))
-    return false;
+  if (!check_operands(lower, at) || !check_shapes(lower, at)) return false;
   uint32_t writes = TN_WRITES_WRITE | TN_WRITES_ADD;
   /* One loop per output: the first must not overwrite what the second reads. */
   if (lower->op->n_outputs == 1 && lower->op->outputs[0]->inplace != TN_NONE)
@@ -135,7 +150,7 @@ static bool generate_forward(tnm_lower *lower, const tnm_tree *at) {
 }
 
 static void generate_backward(tnm_lower *lower, const tnm_tree *at) {
-  if (!check_operands(lower, at) || !check_shapes(lower, at, true)) return;
+  if (!check_operands(lower, at) || !check_shapes(lower, at)) return;
   const tn_gradient *gradient = lower->op->gradient;
   uint32_t writes = TN_WRITES_WRITE | TN_WRITES_ADD;
   const tnm_formula *only = lower->out->backward;

@@ -336,6 +336,16 @@ static bool read_device(entry *e) {
   return true;
 }
 
+/* Whoever defines an operator needs no CUDA: its kernels for that are in a
+ * companion. A kernels_for document says itself which plugin they are in, and a
+ * host has its functions at hand. */
+static bool is_companion(const entry *e) {
+  const tnm_text *text = e->lower->reader->text;
+  const bool of_host = text != NULL && text->plugin != NULL;
+  return e->table.device_type == TN_DEVICE_CUDA &&
+         e->lower->out->target == NULL && !of_host;
+}
+
 static void read_options(entry *e) {
   tn_field **fields =
       tnm_lower_fields(e->lower->reader, tnm_tree_get(e->node, "options"), 1,
@@ -361,6 +371,7 @@ static void read_entry(tnm_lower *lower, tnm_tree *node, tnm_kernel *out) {
                         .when = TN_NONE,
                         .op = lower->target_name};
   read_device(&e);
+  out->companion = is_companion(&e);
   read_priority(&e);
   read_resources(&e);
   read_dtypes(&e);

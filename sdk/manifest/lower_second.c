@@ -104,6 +104,8 @@ static const char *slope_name(writer *w, uint32_t input) {
  */
 
 static const char *dtype_of(const writer *w, const tn_arg *arg) {
+  if (arg->dtype_param != TN_NONE)
+    return w->of->op->params[arg->dtype_param]->name;
   if (arg->dtype_var != TN_NONE)
     return w->of->op->dtype_vars[arg->dtype_var]->name;
   return tn__dtype_name(arg->dtype);
@@ -133,7 +135,8 @@ static tnm_tree *inputs(writer *w) {
 }
 
 static bool is_same_type(const tn_arg *a, const tn_arg *b) {
-  return a->dtype_var == b->dtype_var && a->dtype == b->dtype;
+  return a->dtype_var == b->dtype_var && a->dtype_param == b->dtype_param &&
+         a->dtype == b->dtype;
 }
 
 static tnm_tree *outputs(writer *w) {
@@ -148,12 +151,12 @@ static tnm_tree *outputs(writer *w) {
   return list;
 }
 
-/* Integers are not differentiated. */
+/* Integers are not differentiated, but what is one always stays one. */
 static tnm_tree *dtypes(writer *w) {
   const tn_op *op = w->of->op;
   tnm_tree *map = collection(w, TNM_MAP);
   for (uint32_t i = 0; i < op->n_dtype_vars; ++i) {
-    const uint64_t allowed = op->dtype_vars[i]->allowed & TNM_FLOATS;
+    const uint64_t allowed = tnm_differentiable(op->dtype_vars[i]->allowed);
     tnm_tree *list = collection(w, TNM_LIST);
     for (size_t bit = 0; bit < TN__N_DTYPES; ++bit)
       if (allowed & (1ull << bit))
@@ -241,12 +244,13 @@ static tnm_tree *write_down(writer *w, const char *name) {
   return map;
 }
 
+/* The sums that a broadcast input's gradient ends with are nothing that a
+ * formula could say, so there is no second order of those. */
 static bool is_derivable(const tnm_operator *o) {
   if (o->op == NULL || o->generated_backward == NULL || o->tree == NULL)
     return false;
   if (o->op->flags & TN_OP_BACKWARD_ONLY) return false;
-  for (uint32_t i = 0; i < o->op->n_inputs; ++i)
-    if (o->op->inputs[i]->dtype_param != TN_NONE) return false;
+  if (o->op->outputs[0]->shape_kind == TN_SHAPE_BROADCAST) return false;
   return true;
 }
 

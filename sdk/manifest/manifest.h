@@ -166,6 +166,8 @@ typedef struct tnm_kernel {
   const char *state_type; /* all three or none */
   const char *state_create;
   const char *state_destroy;
+  bool companion; /* it is a part of <plugin>.cuda.so and of none of the tables
+                     here: for CUDA, and of an operator of this plugin */
   tnm_pos pos;
 } tnm_kernel;
 

@@ -19,8 +19,9 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 COMPILERS = [("gcc", "c", "c11"), ("g++", "c++", "c++17"),
              ("clang", "c", "c11"), ("clang++", "c++", "c++17")]
 HEADERS = ["op.h", "note.h", "device.h", "tenon.h", "kernel.h", "elementwise.h",
-           "convert.h", "math.h", "exchange.h"]
-PADDED = {"op.h", "note.h", "device.h"}  # headers whose structs other binaries read
+           "convert.h", "math.h", "exchange.h", "blas.h"]
+PADDED = {"op.h", "note.h", "device.h", "blas.h"}
+# headers whose structs other binaries read
 MINORS = [0, 1]
 LINE = re.compile(r"^TN_ABI_(\w+)\((.+), (-?\d+)\)$")
 

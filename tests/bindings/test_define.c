@@ -101,6 +101,30 @@ Test(define, an_operator_of_the_host_is_called_like_any_other) {
   cr_expect_eq(m.destroyed, 1);
 }
 
+/* A manifest in a file would have it in a companion; a host has it at hand. */
+Test(define, a_kernel_for_another_device_is_the_hosts_too) {
+  static const char cuda_text[] =
+      "opgen: 1\n"
+      "op: times\n"
+      "summary: Times a factor that the host knows\n"
+      "inputs: [{name: x, dtype: f32}]\n"
+      "outputs: [{name: out, dtype: f32, shape: x}]\n"
+      "kernels: [{device: cuda, forward: times}]\n"
+      "gradient: none\n";
+  mine m = {.factor = 3};
+  tn_host_kernels kernels = kernels_of(&m);
+  kernels.n = 1;
+  tn_operator *op = NULL;
+  tn_plugin_info info;
+  lab l;
+  lab_open(&l, NULL);
+  OK(tn_operator_define(l.rt, cuda_text, &kernels, &op));
+  OK(tn_plugin_at(l.rt, 0, &info));
+  cr_assert_eq(info.plugin->n_kernels, 1);
+  cr_expect_eq(info.plugin->kernels[0]->device_type, TN_DEVICE_CUDA);
+  lab_close(&l);
+}
+
 Test(define, supports_is_asked) {
   mine m = {.factor = 3};
   const tn_host_kernels kernels = kernels_of(&m);

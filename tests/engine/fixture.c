@@ -4,6 +4,7 @@
 #include "fixture.h"
 
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,15 +18,15 @@ static void *allocate(void *ctx, size_t bytes, size_t align) {
   if (memory.fail_at != 0 &&
       (memory.for_ever ? number >= memory.fail_at : number == memory.fail_at))
     return NULL;
-  void *block = aligned_alloc(align, (bytes + align - 1) / align * align);
-  if (block != NULL) atomic_fetch_add(&memory.living, 1);
-  return block;
+  void *piece = aligned_alloc(align, (bytes + align - 1) / align * align);
+  if (piece != NULL) atomic_fetch_add(&memory.living, 1);
+  return piece;
 }
 
-static void release(void *ctx, void *block) {
+static void release(void *ctx, void *piece) {
   (void)ctx;
-  if (block != NULL) atomic_fetch_sub(&memory.living, 1);
-  free(block);
+  if (piece != NULL) atomic_fetch_sub(&memory.living, 1);
+  free(piece);
 }
 
 void memory_fail_at(int64_t n, bool for_ever) {
@@ -123,6 +124,38 @@ void held_begin(tn__engine *engine, held *job, const tn__access *access,
                 uint32_t n) {
   held_push(engine, job, access, n);
   held_await(job);
+}
+
+tn_code run_block(void *arg, tn__token *token) {
+  block *self = (block *)arg;
+  (void)token;
+  sem_post(&self->began);
+  while (sem_wait(&self->go)) continue;
+  return TN_OK;
+}
+
+void block_init(block *self) {
+  sem_init(&self->began, 0, 0);
+  sem_init(&self->go, 0, 0);
+}
+
+void block_await(block *self) {
+  while (sem_wait(&self->began)) continue;
+}
+
+void block_begin(tn__engine *engine, block *self, const tn__access *access,
+                 uint32_t n) {
+  block_init(self);
+  cr_assert_eq(push(engine, run_block, self, access, n), TN_OK);
+  block_await(self);
+}
+
+void block_end(block *self) {
+  sem_post(&self->go);
+}
+
+void await_count(const _Atomic int *n, int wanted) {
+  while (*n < wanted) sched_yield();
 }
 
 tn_code run_note(void *arg, tn__token *token) {

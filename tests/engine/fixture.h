@@ -80,6 +80,25 @@ void held_end(held *job, tn_code code);
 void held_begin(tn__engine *engine, held *job, const tn__access *access,
                 uint32_t n);
 
+/* A function that keeps the thread that runs it until the test lets it go. */
+typedef struct block {
+  sem_t began;
+  sem_t go;
+} block;
+
+/* Its function; `arg` is the block, initialised. */
+tn_code run_block(void *arg, tn__token *token);
+void block_init(block *self);
+void block_await(block *self); /* returns when it has begun */
+/* Pushes it and waits until it has begun. */
+void block_begin(tn__engine *engine, block *self, const tn__access *access,
+                 uint32_t n);
+void block_end(block *self);
+
+/* Returns when *n is what is wanted. Nobody helps: only workers can make it so
+ * many. */
+void await_count(const _Atomic int *n, int wanted);
+
 /* A log of numbers in the order in which they were added, from any thread. */
 typedef struct order {
   _Atomic int n;

@@ -301,14 +301,6 @@ Test(life, functions_push_functions_push_functions, .timeout = 20) {
 
 /* -------------------------------------------------------------- priorities */
 
-static tn_code run_block(void *arg, tn__token *token) {
-  sem_t *began_and_go = (sem_t *)arg;
-  (void)token;
-  sem_post(&began_and_go[0]);
-  while (sem_wait(&began_and_go[1])) continue;
-  return TN_OK;
-}
-
 /* All of them are ready when the worker looks, and nobody helps it. */
 Test(life, one_worker_takes_higher_priorities_first, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
@@ -316,10 +308,8 @@ Test(life, one_worker_takes_higher_priorities_first, .timeout = 20) {
   static const int expected[] = {9, 5, 1, 0, -3, -7};
   order log = {0};
   note notes[6];
-  sem_t began_and_go[2];
-  for (int i = 0; i < 2; ++i) sem_init(&began_and_go[i], 0, 0);
-  cr_assert_eq(push(engine, run_block, began_and_go, NULL, 0), TN_OK);
-  while (sem_wait(&began_and_go[0])) continue;
+  block busy;
+  block_begin(engine, &busy, NULL, 0);
   for (int i = 0; i < 6; ++i) {
     notes[i] = (note){&log, priorities[i]};
     const tn__job job = {.name = "one",
@@ -328,8 +318,8 @@ Test(life, one_worker_takes_higher_priorities_first, .timeout = 20) {
                          .priority = priorities[i]};
     cr_assert_eq(tn__push(engine, &job), TN_OK);
   }
-  sem_post(&began_and_go[1]);
-  while (log.n < 6) sched_yield();
+  block_end(&busy);
+  await_count(&log.n, 6);
   for (int i = 0; i < 6; ++i) cr_assert_eq(log.v[i], expected[i]);
   cr_assert_eq(tn__wait_all(engine), TN_OK);
   engine_close(engine);

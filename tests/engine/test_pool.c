@@ -10,41 +10,6 @@
 
 enum { SOON = 2000000 /* nanoseconds that a wait in vain lasts */ };
 
-/* A function that keeps its worker until the test lets it go. */
-typedef struct block {
-  sem_t began;
-  sem_t go;
-} block;
-
-static tn_code run_block(void *arg, tn__token *token) {
-  block *self = (block *)arg;
-  (void)token;
-  sem_post(&self->began);
-  while (sem_wait(&self->go)) continue;
-  return TN_OK;
-}
-
-static void block_init(block *self) {
-  sem_init(&self->began, 0, 0);
-  sem_init(&self->go, 0, 0);
-}
-
-static void block_begin(tn__engine *engine, block *self,
-                        const tn__access *access, uint32_t n) {
-  block_init(self);
-  cr_assert_eq(push(engine, run_block, self, access, n), TN_OK);
-  while (sem_wait(&self->began)) continue;
-}
-
-static void block_end(block *self) {
-  sem_post(&self->go);
-}
-
-/* Nobody helps: only workers can make it so many. */
-static void await_count(const _Atomic int *n, int wanted) {
-  while (*n < wanted) sched_yield();
-}
-
 /* -------------------------------------------------------------------- stop */
 
 static void *stop(void *arg) {

@@ -13,32 +13,14 @@ enum { SOON = 2000000 /* nanoseconds that a wait in vain lasts */ };
 
 /* ---------------------------------------------------------------- fixtures */
 
-typedef struct block {
-  sem_t began;
-  sem_t go;
-} block;
-
-static tn_code run_block(void *arg, tn__token *token) {
-  block *self = (block *)arg;
-  (void)token;
-  sem_post(&self->began);
-  while (sem_wait(&self->go)) continue;
-  return TN_OK;
-}
-
-static void block_begin(tn__engine *engine, block *self, uint32_t flags) {
-  sem_init(&self->began, 0, 0);
-  sem_init(&self->go, 0, 0);
+static void block_begin_as(tn__engine *engine, block *self, uint32_t flags) {
+  block_init(self);
   cr_assert_eq(tn__push(engine, &(tn__job){.name = "block",
                                            .run = run_block,
                                            .arg = self,
                                            .flags = flags}),
                TN_OK);
-  while (sem_wait(&self->began)) continue;
-}
-
-static void block_end(block *self) {
-  sem_post(&self->go);
+  block_await(self);
 }
 
 static tn_code push_small(tn__engine *engine, run_fn *run, void *arg,
@@ -49,11 +31,6 @@ static tn_code push_small(tn__engine *engine, run_fn *run, void *arg,
                                      .access = access,
                                      .n_access = n,
                                      .flags = TN__JOB_SMALL});
-}
-
-/* Nobody helps: only workers can make it so many. */
-static void await_count(const _Atomic int *n, int wanted) {
-  while (*n < wanted) sched_yield();
 }
 
 static void expect_numbers(const order *log, int n) {
@@ -268,7 +245,7 @@ Test(post, keeps_a_deletion_behind_posted_uses, .timeout = 20) {
   order log = {0};
   note notes[3];
   block busy;
-  block_begin(engine, &busy, TN__JOB_SMALL);
+  block_begin_as(engine, &busy, TN__JOB_SMALL);
   for (int i = 0; i < 3; ++i) notes[i] = (note){&log, i};
   cr_assert_eq(push_small(engine, run_note, &notes[0], ON(R(x))), TN_OK);
   cr_assert_eq(push(engine, run_note, &notes[1], ON(U(x))), TN_OK);
@@ -286,7 +263,7 @@ Test(post, ends_a_variable_with_an_error_too, .timeout = 20) {
   tn__var x = {0};
   _Atomic int ended = 0;
   block busy;
-  block_begin(engine, &busy, TN__JOB_SMALL);
+  block_begin_as(engine, &busy, TN__JOB_SMALL);
   cr_assert_eq(push_small(engine, run_boom, (void *)(uintptr_t) "x", ON(W(x))),
                TN_OK);
   cr_assert_eq(tn__var_delete(engine, &x, count_drop, &ended), TN_OK);
@@ -304,7 +281,7 @@ Test(post, passes_the_error_of_a_small_function_on, .timeout = 20) {
     tn__var x = {0}, y = {0}, z = {0};
     _Atomic int n = 0;
     block busy;
-    block_begin(engine, &busy, TN__JOB_SMALL);
+    block_begin_as(engine, &busy, TN__JOB_SMALL);
     push_small(engine, run_boom, (void *)(uintptr_t) "x", ON(R(z), W(x)));
     push_small(engine, run_count, &n, ON(R(x), W(y)));
     push_small(engine, run_count, &n, ON(R(z)));
@@ -329,7 +306,7 @@ Test(post, lets_a_wait_give_up_that_could_not_ask, .timeout = 20) {
   tn__var x = {0};
   _Atomic int n = 0;
   block busy;
-  block_begin(engine, &busy, TN__JOB_SMALL);
+  block_begin_as(engine, &busy, TN__JOB_SMALL);
   push_small(engine, run_count, &n, ON(U(x)));
   cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, 0), TN_BUSY);
   cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, SOON), TN_BUSY);
@@ -350,7 +327,7 @@ Test(post, lets_a_wait_with_a_limit_look_for_itself, .timeout = 20) {
   tn__var x = {0}, y = {0};
   _Atomic int n = 0;
   block busy;
-  block_begin(engine, &busy, 0);
+  block_begin_as(engine, &busy, 0);
   for (int i = 0; i < 500; ++i) push_small(engine, run_count, &n, ON(U(y)));
   cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, 1000000 * (uint64_t)SOON),
                TN_OK);
@@ -372,7 +349,7 @@ Test(post, is_served_by_who_waits_when_workers_are_busy, .timeout = 20) {
   order log = {0};
   note notes[3];
   block busy;
-  block_begin(engine, &busy, 0);
+  block_begin_as(engine, &busy, 0);
   for (int i = 0; i < 3; ++i) notes[i] = (note){&log, i};
   push_small(engine, run_note, &notes[0], ON(U(x)));
   push(engine, run_note, &notes[1], ON(R(x), U(y)));
@@ -414,7 +391,7 @@ Test(post, loses_nothing_for_want_of_memory, .timeout = 20) {
                               .access = all,
                               .n_access = 2};
     cr_assert_eq(tn__operation_create(engine, &prepared, &op), TN_OK);
-    block_begin(engine, &busy, TN__JOB_SMALL);
+    block_begin_as(engine, &busy, TN__JOB_SMALL);
     for (int i = 0; i < 40; ++i) {
       notes[i] = (note){&log, i};
       const tn__job job = {.name = "large",
@@ -455,7 +432,7 @@ Test(post, waits_for_what_is_in_the_way_without_memory, .timeout = 20) {
   block busy;
   for (int i = 0; i < WIDE; ++i) all[i] = (tn__access)U(x[i]);
   held_begin(engine, &writer, ON(U(x[0])));
-  block_begin(engine, &busy, TN__JOB_SMALL);
+  block_begin_as(engine, &busy, TN__JOB_SMALL);
   cr_assert_eq(push(engine, run_count, &n, all, 30), TN_OK);
   cr_assert_eq(push(engine, run_count, &n, all, WIDE), TN_OK);
   cr_assert_eq(push_small(engine, run_count, &n, ON(U(x[1]))), TN_OK);
@@ -483,7 +460,7 @@ Test(post, passes_errors_on_without_memory, .timeout = 20) {
   block busy;
   for (int i = 0; i < FEW; ++i) all[i] = (tn__access)R(x[i]);
   all[FEW - 1].mode = TN__OVERWRITE;
-  block_begin(engine, &busy, TN__JOB_SMALL);
+  block_begin_as(engine, &busy, TN__JOB_SMALL);
   push_small(engine, run_boom_wide, (void *)(uintptr_t) "x", ON(W(x[0])));
   cr_assert_eq(push(engine, run_count, &n, all, FEW), TN_OK);
   memory_fail_at(1, true);
@@ -506,7 +483,7 @@ Test(post, lets_waits_in_when_it_is_full, .timeout = 20) {
   int pushed = 0;
   block busy;
   tn_code code = TN_OK;
-  block_begin(engine, &busy, 0);
+  block_begin_as(engine, &busy, 0);
   const tn__job job = {.name = "small",
                        .run = run_count,
                        .arg = &n,
@@ -560,7 +537,7 @@ Test(post, is_dropped_by_an_engine_that_is_abandoned, .timeout = 20) {
   tn__var x = {0};
   _Atomic int n = 0;
   block busy;
-  block_begin(engine, &busy, TN__JOB_SMALL);
+  block_begin_as(engine, &busy, TN__JOB_SMALL);
   fill_post(engine, &x, &n);
   tn__engine_abandon(engine);
   block_end(&busy);
@@ -584,7 +561,7 @@ Test(post, is_empty_when_the_engine_has_stopped, .timeout = 20) {
     _Atomic int n = 0;
     pthread_t stopper;
     block busy;
-    block_begin(engine, &busy, TN__JOB_SMALL);
+    block_begin_as(engine, &busy, TN__JOB_SMALL);
     fill_post(engine, &x, &n);
     pthread_create(&stopper, NULL, stop, engine);
     block_end(&busy);

@@ -37,13 +37,13 @@ class Formula:
         return f"static const {self.params} params_{self.name} = {{{values}}};\n"
 
     def plain(self):
-        arguments = [f"&params_{self.name}"] if self.params else []
+        arguments = ["params"] if self.params else []
         arguments += [f"((const {self.type} *)in[{k}])[i]"
                       for k in range(len(self.inputs))]
         unused = "" if self.inputs else "  (void)in;\n"
-        return (f"{self.constant()}"
-                f"void plain_{self.name}(int64_t n, void *out,\n"
-                "    const void *const *in) {\n"
+        unused += "" if self.params else "  (void)params;\n"
+        return (f"void plain_{self.name}(int64_t n, void *out,\n"
+                "    const void *const *in, const void *params) {\n"
                 f"{unused}"
                 "  for (int64_t i = 0; i < n; ++i)\n"
                 f"    (({self.type} *)out)[i] =\n"
@@ -54,7 +54,24 @@ class Formula:
         params = f"&params_{self.name}" if self.params else "NULL"
         return (f'    {{"{self.name}", {CLASSES[self.type]}, '
                 f"{len(self.inputs)}, {params}, plain_{self.name},\n"
-                f"     TN_KERNEL_BODIES({self.name}_loop)}},\n")
+                f"     TN_KERNEL_BODIES({self.loop})}},\n")
+
+
+def read_formulas(header):
+    """The formulas of a header, each with the loop that the kernels' tables
+    name for it: both files have them in one order."""
+    found = [Formula(match) for match in FUNCTION.finditer(header.read_text())]
+    assert found, f"{header.name} has no formulas"
+    loops = re.findall(r"\.\w+ = TN_KERNEL_BODIES\((\w+)\)",
+                       source_of(header).read_text())
+    assert len(loops) == len(found), header.name
+    for formula, loop in zip(found, loops):
+        formula.loop = loop
+    return found
+
+
+def source_of(header):
+    return header.with_name(header.name.replace(".formula.gen.h", ".gen.c"))
 
 
 def main():
@@ -62,16 +79,12 @@ def main():
     headers = [pathlib.Path(path).resolve() for path in sys.argv[3:]]
     formulas = []
     for header in headers:
-        found = [Formula(match)
-                 for match in FUNCTION.finditer(header.read_text())]
-        assert found, f"{header.name} has no formulas"
-        formulas += found
+        formulas += read_formulas(header)
     head = '#include "test_formulas.h"\n\n'
     plain.write_text(
         head + "".join(f'#include "{header}"\n' for header in headers) + "\n"
         + "".join(each.plain() for each in formulas))
-    sources = [str(header).replace(".formula.gen.h", ".gen.c")
-               for header in headers]
+    sources = [source_of(header) for header in headers]
     loops.write_text(
         head + "".join(f'#include "{source}"\n' for source in sources) + "\n"
         + "".join(each.constant() for each in formulas)

@@ -491,43 +491,60 @@ enum { MANY = 300000, HUGE = 3000001 };
 static float many_in[MANY], many_out[MANY], halves[2 * MANY];
 static float huge_in[HUGE], huge_out[HUGE + 1];
 
-/* More than a cache: what is dense is written past it, wherever slices and the
- * output begin. */
+static void multiply_beyond_the_caches(int64_t n, int skip) {
+  int64_t shape[] = {n}, dense[] = {1};
+  const tn_tensor in = {huge_in, TN_DEVICE_CPU, 0, 1, TN_F32, shape, dense, 0};
+  const tn_tensor t[] = {in, in};
+  tn_tensor out = in;
+  out.data = huge_out + skip;
+  memset(huge_out, 0, sizeof huge_out);
+  cr_assert_eq(run((kernel)KERNEL(mul_forward), t, 2, &out, TN_REQ_WRITE),
+               TN_OK);
+  for (int64_t i = 0; i < n; ++i)
+    cr_assert_eq(huge_out[i + skip], (float)((i % 1000) * (i % 1000)), "%lld",
+                 (long long)i);
+}
+
+/* More than a near cache, which is fetched page by page, and more than any,
+ * which is written past them, wherever slices and the output begin. */
 Test(emit, loops_beyond_the_caches_give_the_same) {
   uint64_t features[TN_KERNEL_N_LEVELS];
-  int64_t shape[] = {HUGE}, dense[] = {1};
   for (int i = 0; i < HUGE; ++i) huge_in[i] = (float)(i % 1000);
   host.cpu_features = features[levels(features) - 1];
   for (int skip = 0; skip < 2; ++skip) {
-    const tn_tensor in = {huge_in, TN_DEVICE_CPU, 0,     1,
-                          TN_F32,  shape,         dense, 0};
-    const tn_tensor t[] = {in, in};
-    tn_tensor out = in;
-    out.data = huge_out + skip;
-    cr_assert_eq(run((kernel)KERNEL(mul_forward), t, 2, &out, TN_REQ_WRITE),
-                 TN_OK);
-    for (int i = 0; i < HUGE; ++i)
-      cr_assert_eq(huge_out[i + skip], (float)((i % 1000) * (i % 1000)), "%d",
-                   i);
+    multiply_beyond_the_caches(HUGE / 5, skip);
+    multiply_beyond_the_caches(HUGE, skip);
   }
 }
 
-/* sum = lhs*rhs of a dense and of a strided input, long enough for slices. */
-Test(emit, long_loops_are_cut_into_slices_anywhere) {
-  int64_t shape[] = {MANY}, dense[] = {1}, apart[] = {2};
-  for (int i = 0; i < MANY; ++i) {
-    many_in[i] = (float)(i % 1000);
-    halves[2 * i] = 0.5f;
-  }
+static void multiply_by_halves(int64_t stride) {
+  int64_t shape[] = {MANY}, dense[] = {1}, apart[] = {stride};
   const tn_tensor t[] = {
       {many_in, TN_DEVICE_CPU, 0, 1, TN_F32, shape, dense, 0},
       {halves, TN_DEVICE_CPU, 0, 1, TN_F32, shape, apart, 0}};
   const tn_tensor out = {many_out, TN_DEVICE_CPU, 0,     1,
                          TN_F32,   shape,         dense, 0};
+  memset(many_out, 0, sizeof many_out);
   slices = 0;
   cr_assert_eq(run((kernel)KERNEL(mul_forward), t, 2, &out, TN_REQ_WRITE),
                TN_OK);
   cr_expect_geq(slices, 4);
   for (int i = 0; i < MANY; ++i)
     cr_assert_eq(many_out[i], (float)(i % 1000) / 2, "%d", i);
+}
+
+/* sum = lhs*rhs of a dense input and of one that is strided, or one number,
+ * long enough for slices, at every level. */
+Test(emit, long_loops_are_cut_into_slices_anywhere) {
+  uint64_t features[TN_KERNEL_N_LEVELS];
+  const size_t n = levels(features);
+  for (int i = 0; i < MANY; ++i) {
+    many_in[i] = (float)(i % 1000);
+    halves[2 * i] = 0.5f;
+  }
+  for (size_t level = 0; level < n; ++level) {
+    host.cpu_features = features[level];
+    multiply_by_halves(2);
+    multiply_by_halves(0);
+  }
 }

@@ -114,7 +114,7 @@ static void check(const formula_case *c) {
     fill(values[k], c->compute, k);
     in[k] = block.in[k] = values[k];
   }
-  c->plain(N, expected, in);
+  c->plain(N, expected, in, c->params);
   uint64_t features[TN_KERNEL_N_LEVELS];
   const size_t n_levels = levels(features);
   for (size_t level = 0; level < n_levels; ++level) {

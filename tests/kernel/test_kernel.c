@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tenon/kernel.h: conversions against a closed form, and the loop walker.
  */
+#include "levels.h"
 #include "tenon/kernel.h"
 
 #include <criterion/criterion.h>
@@ -191,6 +192,38 @@ Test(kernel, runs_reach_every_element_once_wherever_they_are_cut) {
         cr_expect_eq(seen[100 + 1000 * i - 30 * j + 2 * k], 1);
 }
 
+/* From element `first` on, in runs of two at most, beside a row that is
+ * repeated: each run begins where the one before ended. */
+static void follow(int64_t first) {
+  shaped out = {{3, 4, 5}, {1000, -30, 2}, {0}};
+  shaped row = {{5}, {7}, {0}};
+  tn_kernel_walk walk;
+  tn_kernel_run run;
+  int64_t at = first;
+  tn_kernel_walk_init(&walk, tensor(&out, 3));
+  cr_assert(tn_kernel_walk_add(&walk, tensor(&row, 1)));
+  walk.data[0] = (char *)(memory + 100);
+  tn_kernel_walk_begin(&walk);
+  tn_kernel_walk_run(&walk, first, walk.size, &run);
+  for (;;) {
+    if (run.n > 2) run.n = 2;
+    const int64_t i = at / 20, j = at / 5 % 4, k = at % 5;
+    cr_assert_leq(run.n, 5 - k);
+    cr_expect_eq(run.at[0], (char *)(memory + 100 + 1000 * i - 30 * j + 2 * k));
+    cr_expect_eq(run.at[1], (char *)(memory + 7 * k));
+    at += run.n;
+    if (at == 60) break;
+    tn_kernel_walk_next(&walk, &run);
+    cr_assert_eq(run.n, 5 - at % 5);
+  }
+}
+
+Test(kernel, runs_follow_one_another) {
+  follow(0);
+  follow(13);
+  follow(59);
+}
+
 /* ----------------------------------------------------------- load and store */
 
 /* Every processor with AVX2 has F16C, which clang 14 cannot ask for. */
@@ -339,12 +372,12 @@ Test(kernel, doubles_are_rounded_to_halves_once) {
 
 /* Every half of a type and a float beside each, by the processor and by hand.
  */
-static void check_halves(tn_dtype dtype) {
+static void check_halves(tn_dtype dtype, uint32_t n_levels) {
   enum { N = 1 << 16 };
-  static uint16_t halves[N], again[2][N];
-  static float floats[2][N];
+  static uint16_t halves[N], again[TN_KERNEL_N_LEVELS][N];
+  static float floats[TN_KERNEL_N_LEVELS][N];
   for (uint32_t i = 0; i < N; ++i) halves[i] = (uint16_t)i;
-  for (uint32_t level = 0; level < 2; ++level) {
+  for (uint32_t level = 0; level < n_levels; ++level) {
     const tn_kernel_mode mode = {TN_F32, level};
     const tn_kernel_line in = {(char *)halves, 1, N, dtype};
     const tn_kernel_line out = {(char *)again[level], 1, N - 5, dtype};
@@ -362,8 +395,9 @@ static void check_halves(tn_dtype dtype) {
   }
 }
 
-Test(kernel, both_levels_give_the_same_halves) {
-  if (!host_has_avx2()) return;
-  check_halves(TN_F16);
-  check_halves(TN_BF16);
+Test(kernel, all_levels_give_the_same_halves) {
+  uint64_t features[TN_KERNEL_N_LEVELS];
+  const uint32_t n = (uint32_t)levels(features);
+  check_halves(TN_F16, n);
+  check_halves(TN_BF16, n);
 }

@@ -254,6 +254,62 @@ Test(math, hypot_is_infinite_where_a_side_is) {
   EXPECT_ROWS(hypot, rows);
 }
 
+/* What floats do not reach: odd exponents above 2^24, and sums of squares that
+ * overflow or vanish. The last one is 3, 4 and 5 of the least number. */
+Test(math, doubles_have_their_own_ends) {
+  static const row powers[] = {{-1, 0x1p53 - 1, -1},
+                               {-1, 0x1p53, 1},
+                               {-1, -0x1p52 - 1, -1},
+                               {-1, 0x1p1000, 1},
+                               {-0.0, -0x1p52 - 1, -INFINITY},
+                               {1 + 0x1p-52, 0x1p70, INFINITY},
+                               {1 + 0x1p-52, -0x1p70, 0},
+                               {2, 1023, 0x1p1023},
+                               {2, -1074, 0x1p-1074},
+                               {-2, -1073, -0x1p-1073},
+                               {0x1p-1074, -1, INFINITY},
+                               {0x1p-1074, 0.5, 0x1p-537},
+                               {-2, -1075, -0.0},
+                               {3, 0x1p-1074, 1}};
+  static const row sums[] = {{0x1.8p1023, 0, 0x1.8p1023},
+                             {0x1.8p1022, 0x1p1023, 0x1.4p1023},
+                             {0x1p1023, 0x1.fp1023, INFINITY},
+                             {0x3p-1074, 0x4p-1074, 0x5p-1074}};
+  for (size_t i = 0; i < sizeof powers / sizeof *powers; ++i) {
+    const double y = tn_math_pow_f64(powers[i].a, powers[i].b);
+    cr_expect(same(y, powers[i].y), "power %zu is %a", i, y);
+  }
+  for (size_t i = 0; i < sizeof sums / sizeof *sums; ++i) {
+    const double y = tn_math_hypot_f64(sums[i].a, sums[i].b);
+    cr_expect(same(y, sums[i].y), "hypotenuse %zu is %a", i, y);
+  }
+}
+
+Test(math, decimal_logarithms_of_powers_of_ten_are_exact) {
+  double power = 1;
+  for (int i = 0; i <= 22; ++i, power *= 10)
+    cr_expect_eq(tn_math_log10_f64(power), (double)i, "10^%d", i);
+}
+
+/* From mpmath with 1500 bits. The first angle is nearest of all doubles to a
+ * multiple of a quarter of a turn, the last one is the largest. */
+Test(math, large_angles_are_reduced_with_all_their_digits) {
+  static const double rows[][4] = {
+      {0x1.6ac5b262ca1ffp+849, 1.0, -4.687165924254628e-19,
+       -2.133485385753704e+18},
+      {1e22, -0.8522008497671888, 0.523214785395139, -1.6287782256068988},
+      {0x1.fffffffffffffp+1023, 0.004961954789184062, -0.9999876894265599,
+       -0.004962015874444895}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    const double *r = rows[i];
+    const double found[] = {tn_math_sin_f64(r[0]), tn_math_cos_f64(r[0]),
+                            tn_math_tan_f64(r[0])};
+    for (int k = 0; k < 3; ++k)
+      cr_expect(fabs(found[k] - r[k + 1]) <= 0x1.8p-52 * fabs(r[k + 1]),
+                "angle %zu, function %d: %.17g", i, k, found[k]);
+  }
+}
+
 Test(math, clip_leaves_nan_and_select_takes_either) {
   cr_expect_eq(tn_math_clip_f32(5, 0, 1), 1);
   cr_expect_eq(tn_math_clip_f32(-5, 0, 1), 0);

@@ -27,6 +27,16 @@ Test(check, accepts_sound_tables) {
   cr_assert_eq(tn__tables_check(tn__env_default(), &s.plugin, false), TN_OK);
 }
 
+Test(check, accepts_the_number_of_a_second_kernel_in_its_id) {
+  sample second;
+  sample_init(&second);
+  second.kernel.id = second.backward.id = "acme.conv.cpu.2";
+  cr_assert_eq(tn__tables_check(tn__env_default(), &second.plugin, true), TN_OK,
+               "%s", tn_error_text());
+  REFUSED(s.kernel.id = "2.conv", "\"2.conv\"");
+  REFUSED(s.kernel.id = "acme.conv.", "\"acme.conv.\"");
+}
+
 Test(check, refuses_broken_structs) {
   REFUSED(s.op.struct_size = 100, "struct_size is 100");
   REFUSED(s.kernel_size.struct_size = 64,

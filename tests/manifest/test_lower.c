@@ -220,13 +220,13 @@ Test(lower, broadcast_outputs_are_not_elementwise) {
   cr_expect_null(o->generated_backward);
 }
 
-Test(lower, integers_are_left_to_other_kernels) {
+Test(lower, integers_and_types_to_compute_in_are_kept) {
   const tnm_operator *o = lower(HEAD
                                 "dtypes: {T: [i32, f32], compute: {T: f64}}\n"
                                 "inputs: [{name: a, dtype: T}]\n"
                                 "outputs: [{name: out, dtype: T, shape: a}]\n"
                                 "forward: {out: -a}\n");
-  cr_expect_eq(o->generated->dtype_sets[0], TN_BIT_F32);
+  cr_expect_eq(o->generated->dtype_sets[0], TN_BIT_I32 | TN_BIT_F32);
   cr_expect_eq(o->op->dtype_vars[0]->allowed, TN_BIT_I32 | TN_BIT_F32);
   cr_expect_eq(o->compute[0], TN_F64);
 }
@@ -261,6 +261,14 @@ Test(lower, a_kernel_by_hand_stands_before_the_generated_one) {
   cr_expect_eq(o->kernels[0].forward->priority, 10);
   cr_expect_eq(o->kernels[1].forward->priority, 3);
   cr_expect_eq(o->kernels[2].forward->device_type, TN_DEVICE_CUDA);
+}
+
+Test(lower, a_kernel_for_cuda_is_the_companions) {
+  const tnm_operator *o = lower(KERNEL);
+  cr_expect_not(o->kernels[0].companion);
+  cr_expect(o->kernels[2].companion);
+  for (uint32_t i = 0; i < current->plugin->n_kernels; ++i)
+    cr_expect_eq(current->plugin->kernels[i]->device_type, TN_DEVICE_CPU);
 }
 
 Test(lower, a_kernel_carries_everything_that_is_said_of_it) {
@@ -468,6 +476,7 @@ Test(plugin, kernels_for_finds_its_operator_in_the_manifests_given) {
   cr_expect_str_eq(o->target_op->name, "pool");
   cr_expect_str_eq(o->kernels[0].forward->id, "gpu.pool.cuda");
   cr_expect_str_eq(o->kernels[0].backward->op, "nn.pool@1");
+  cr_expect_not(o->kernels[0].companion, "the document says where they are");
   cr_expect_eq(p->plugin->n_operators, 0);
   cr_expect_eq(p->plugin->n_targets, 1);
   cr_expect_eq(p->plugin->flags, 0);
@@ -644,4 +653,76 @@ Test(memory, messages_survive_a_lack_of_memory) {
     refused = memory_refused();
     cr_assert_eq(memory_live(), 0, "allocation %zu", n);
   }
+}
+
+/* One operator in a plugin of its own; `rest` is all behind the summary. */
+static tnm_plugin *read_operator(const char *rest) {
+  char text[2048];
+  (void)snprintf(text, sizeof text, "opgen: 1\nop: f\nsummary: F\n%s", rest);
+  const memory_file files[] = {
+      {"p/plugin.yaml", PLUGIN("p", "op.yaml")}, {"p/op.yaml", text}, {0}};
+  tnm_plugin *p = NULL;
+  char *printed = memory_read(memory_env(files), "p", TNM_HUMAN, &p);
+  cr_assert_not_null(p, "%s", printed);
+  free(printed);
+  return p;
+}
+
+/* U is unused, M is used and never a float. */
+Test(plugin, second_order_keeps_the_types_that_are_never_floats) {
+  tnm_plugin *p = read_operator(
+      "dtypes: {T: [i32, f32], U: [i64], M: [bool, u8]}\n"
+      "inputs: [{name: x, dtype: T}, {name: m, dtype: M, shape: x}]\n"
+      "outputs: [{name: out, dtype: T, shape: x}]\n"
+      "forward: {out: 'select(m, x, 0)'}\n"
+      "gradient: {formula: {x: 'select(m, grad.out, 0)'}}\n");
+  cr_assert_eq(p->plugin->n_operators, 2);
+  const tn_dtype_var *const *vars = p->operators[1].op->dtype_vars;
+  cr_expect_eq(vars[0]->allowed, TN_BIT_F32);
+  cr_expect_eq(vars[1]->allowed, TN_BIT_I64);
+  cr_expect_eq(vars[2]->allowed, TN_BIT_BOOL | TN_BIT_U8);
+  tnm_plugin_release(p);
+}
+
+Test(plugin, forward_kernels_compute_integers_and_backward_ones_do_not) {
+  tnm_plugin *p = read_operator(
+      "dtypes: {T: [i32, f32]}\n"
+      "inputs: [{name: x, dtype: T}]\n"
+      "outputs: [{name: out, dtype: T, shape: x}]\n"
+      "forward: {out: x*x}\ngradient: auto\n");
+  cr_assert_eq(p->plugin->n_operators, 2);
+  cr_expect_eq(p->operators[0].generated->dtype_sets[0],
+               TN_BIT_I32 | TN_BIT_F32);
+  cr_expect_eq(p->operators[0].generated_backward->dtype_sets[0], TN_BIT_F32);
+  tnm_plugin_release(p);
+}
+
+/* The host sums what backward kernels of elements compute; there is no formula
+ * of that, so no second order. */
+Test(plugin, gradients_of_broadcast_operators_are_of_elements) {
+  tnm_plugin *p = read_operator(
+      "dtypes: {T: [f32]}\n"
+      "inputs: [{name: a, dtype: T}, {name: b, dtype: T}]\n"
+      "outputs: [{name: out, dtype: T, shape: broadcast}]\n"
+      "forward: {out: a*b}\ngradient: auto\n");
+  cr_assert_eq(p->plugin->n_operators, 1);
+  const tnm_operator *o = p->operators;
+  cr_expect_eq(o->generated->flags & TN_KERNEL_ELEMENTWISE, 0);
+  cr_expect_neq(o->generated_backward->flags & TN_KERNEL_ELEMENTWISE, 0);
+  cr_expect_eq(o->generated_backward->writes & TN_WRITES_INPLACE, 0);
+  tnm_plugin_release(p);
+}
+
+Test(plugin, a_type_that_a_parameter_states_has_a_second_order_too) {
+  tnm_plugin *p = read_operator(
+      "params: [{name: dtype, type: dtype}]\ndtypes: {T: [i32, f32]}\n"
+      "inputs: [{name: x, dtype: T}]\n"
+      "outputs: [{name: out, dtype: dtype, shape: x}]\n"
+      "forward: {out: x}\ngradient: auto\n");
+  cr_assert_eq(p->plugin->n_operators, 2);
+  const tn_op *second = p->operators[1].op;
+  cr_expect_eq(second->inputs[0]->dtype_param, 0);
+  cr_expect_eq(second->outputs[0]->dtype_param, TN_NONE);
+  cr_expect_eq(second->outputs[0]->dtype_var, 0);
+  tnm_plugin_release(p);
 }

@@ -2,6 +2,7 @@
  * probe.c: see probe.h. The kernels are slow and obvious on purpose.
  */
 #include "probe.h"
+#include "../by_hand.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -494,21 +495,10 @@ static const tn_kernel *const kernels[] = {
     &k_bad,   &k_random, &k_mul,  &k_loss,  &k_fill, &k_keep,  &k_fan,
     &b_mul,   &b_split,  &b_loss, &b_keep,  &b_fan,  &k_wide,  &b_wide};
 
-const tn_plugin probe_plugin = {.magic = TN_PLUGIN_MAGIC,
-                                .struct_size = sizeof(tn_plugin),
-                                .abi_major = TN_ABI_MAJOR,
-                                .abi_minor = TN_ABI_MINOR,
-                                .min_host_minor = TN_ABI_MINOR,
-                                .flags = TN_PLUGIN_UNLOADABLE,
-                                .release = 3,
-                                .n_operators = N(operators),
-                                .n_kernels = N(kernels),
-                                .name = "probe",
-                                .summary = "Records how it is called",
-                                .license = "Apache-2.0",
-                                .opgen = "by hand",
-                                .operators = operators,
-                                .kernels = kernels};
+const tn_plugin probe_plugin = {
+    PLUGIN_BY_HAND("probe", 3, "Records how it is called"),
+    .n_operators = N(operators), .n_kernels = N(kernels),
+    .operators = operators, .kernels = kernels};
 
 /* A second plugin: a better kernel for an operator of the first. */
 static const tn_kernel guest_kernel = {.struct_size = sizeof(tn_kernel),
@@ -528,18 +518,7 @@ static const tn_target guest_target = {.struct_size = sizeof(tn_target),
                                        .op = "probe.all@1"};
 static const tn_target *const guest_targets[] = {&guest_target};
 
-const tn_plugin guest_plugin = {.magic = TN_PLUGIN_MAGIC,
-                                .struct_size = sizeof(tn_plugin),
-                                .abi_major = TN_ABI_MAJOR,
-                                .abi_minor = TN_ABI_MINOR,
-                                .min_host_minor = TN_ABI_MINOR,
-                                .flags = TN_PLUGIN_UNLOADABLE,
-                                .release = 1,
-                                .n_kernels = 1,
-                                .n_targets = 1,
-                                .name = "guest",
-                                .summary = "Kernels for operators of probe",
-                                .license = "Apache-2.0",
-                                .opgen = "by hand",
-                                .kernels = guest_kernels,
-                                .targets = guest_targets};
+const tn_plugin guest_plugin = {
+    PLUGIN_BY_HAND("guest", 1, "Kernels for operators of probe"),
+    .n_kernels = 1, .n_targets = 1, .kernels = guest_kernels,
+    .targets = guest_targets};

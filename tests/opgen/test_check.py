@@ -20,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 import tap  # noqa: E402
+from lab import RISKY, RISKY_C, Lab  # noqa: E402
 
 OPGEN = str(pathlib.Path(sys.argv[1]).resolve())
 CC = shlex.split(sys.argv[2])
@@ -28,42 +29,7 @@ FOLDER = pathlib.Path(SCRATCH.name)
 NO_DOC = "tests/opgen/err/lint_doc"
 MISTAKE = "tests/opgen/err/summary_full_stop"
 
-PLUGIN = """\
-opgen: 1
-plugin: lab
-release: 1
-summary: Operators of a test
-license: Apache-2.0
-operators: [op.yaml]
-"""
-OP = """\
-opgen: 1
-op: risky
-summary: A kernel that does what its parameter says
-doc: Nothing of use.
-params: [{name: how, type: int, default: 0, doc: What}]
-dtypes: {T: [f32]}
-inputs: [{name: data, dtype: T, doc: Any}]
-outputs: [{name: out, dtype: T, shape: data, doc: Twice the input}]
-gradient: {none: true, why: it is a test}
-kernels:
-  - {device: cpu, forward: lab_risky, writes: [write]}
-examples:
-  - {name: fine, data: [1, 2.5], out: [2, 5]}
-"""
-C = """\
-#include <stdlib.h>
-#include "op.gen.h"
-int32_t lab_risky(const tn_frame *call) {
-  const lab_risky_params *params = call->params;
-  const float *x = call->in[0].data;
-  float *y = call->out[0].data;
-  if (params->how == 1) abort();
-  if (params->how == 2) return TN_FAIL(call, TN_INVALID, "no, thanks");
-  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) y[i] = 2 * x[i];
-  return TN_OK;
-}
-"""
+LAB = Lab([OPGEN], CC, FOLDER)
 
 
 def check(*args, **more):
@@ -73,19 +39,9 @@ def check(*args, **more):
                           env={**env, **more})
 
 
-def build(op=OP, source=C, hidden=True):
+def build(op=RISKY, source=RISKY_C, hidden=True):
     """A folder with manifests and lab.so."""
-    folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
-    (folder / "plugin.yaml").write_text(PLUGIN)
-    (folder / "op.yaml").write_text(op)
-    out = folder / "generated"
-    tap.output([OPGEN, "generate", folder / "plugin.yaml", "-o", out])
-    (out / "kernels.c").write_text(source)
-    visibility = ["-fvisibility=hidden"] if hidden else []
-    tap.output(CC + ["-shared", "-fPIC", *visibility, "-I",
-                     ROOT / "sdk/include", "-I", out, "-o", folder / "lab.so",
-                     *sorted(out.glob("*.c")), "-lm"])
-    return folder
+    return LAB.build(LAB.write(op), source, hidden)
 
 
 def says(done, *texts):
@@ -229,14 +185,14 @@ def a_changed_note_is_refused():
 
 
 def a_plugin_that_dies_while_it_is_loaded():
-    dies = C + "__attribute__((constructor)) static void die(void) " \
+    dies = RISKY_C + "__attribute__((constructor)) static void die(void) " \
         "{ abort(); }\n"
     says(check(build(source=dies) / "lab.so"),
          "error[E0080]: loading it ends the process: Aborted")
 
 
 def another_exported_symbol_is_found():
-    more = C + "__attribute__((visibility(\"default\"))) " \
+    more = RISKY_C + "__attribute__((visibility(\"default\"))) " \
         "int helper(void) { return 1; }\n"
     done = check(build(source=more) / "lab.so")
     says(done, "error[E0081]: the plugin exports `helper`, too",
@@ -247,7 +203,7 @@ def another_exported_symbol_is_found():
 
 
 def an_example_that_fails_is_found():
-    more = OP + """\
+    more = RISKY + """\
   - {name: crash, params: {how: 1}, data: [1], out: [2]}
   - {name: refuse, params: {how: 2}, data: [1], out: [2]}
   - {name: wrong, data: [3], out: [7]}
@@ -263,7 +219,7 @@ def an_example_that_fails_is_found():
 
 def a_plugin_of_other_manifests_is_found():
     folder = build()
-    (folder / "op.yaml").write_text(OP.replace("default: 0", "default: 3"))
+    (folder / "op.yaml").write_text(RISKY.replace("default: 0", "default: 3"))
     says(check(folder, folder / "lab.so"),
          "error[E0084]: it was not built from the manifests of `lab`")
 

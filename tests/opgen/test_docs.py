@@ -20,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 import tap  # noqa: E402
+from lab import RISKY, RISKY_C, Lab  # noqa: E402
 
 OPGEN, BUILT, SOURCE = (str(pathlib.Path(a).resolve()) for a in sys.argv[1:4])
 CC = shlex.split(sys.argv[4])
@@ -27,14 +28,7 @@ SCRATCH = tempfile.TemporaryDirectory()
 FOLDER = pathlib.Path(SCRATCH.name)
 VOID = {"meta", "link", "input", "br", "hr", "img"}
 
-PLUGIN = """\
-opgen: 1
-plugin: lab
-release: 1
-summary: Operators of a test
-license: Apache-2.0
-operators: [op.yaml]
-"""
+LAB = Lab([OPGEN], CC, FOLDER)
 # Text that would do harm if it were taken for markup.
 HOSTILE = """\
 opgen: 1
@@ -66,36 +60,10 @@ gradient: {none: true, why: "<none>"}
 examples:
   - {name: one, data: [1], out: [1]}
 """
-KERNELS = """\
-opgen: 1
-op: risky
-summary: A kernel that does what its parameter says
-doc: Nothing of use.
-params: [{name: how, type: int, default: 0, doc: What}]
-dtypes: {T: [f32]}
-inputs: [{name: data, dtype: T, doc: Any}]
-outputs: [{name: out, dtype: T, shape: data, doc: Twice the input}]
-gradient: {none: true, why: it is a test}
-kernels:
-  - {device: cpu, forward: lab_risky, writes: [write]}
-examples:
-  - {name: fine, data: [1, 2.5], out: [2, 5]}
+KERNELS = RISKY + """\
   - {name: crash, params: {how: 1}, data: [1], out: [2]}
   - {name: refuse, params: {how: 2}, data: [1], out: [2]}
   - {name: behind, data: [3], out: [6]}
-"""
-KERNELS_C = """\
-#include <stdlib.h>
-#include "op.gen.h"
-int32_t lab_risky(const tn_frame *call) {
-  const lab_risky_params *params = call->params;
-  const float *x = call->in[0].data;
-  float *y = call->out[0].data;
-  if (params->how == 1) abort();
-  if (params->how == 2) return TN_FAIL(call, TN_INVALID, "no, thanks");
-  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) y[i] = 2 * x[i];
-  return TN_OK;
-}
 """
 
 
@@ -108,24 +76,6 @@ def docs(*args):
     done = opgen("docs", *args)
     assert done.returncode == 0 and not done.stderr, done.stderr
     return done.stdout
-
-
-def plugin_of(op):
-    folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
-    (folder / "plugin.yaml").write_text(PLUGIN)
-    (folder / "op.yaml").write_text(op)
-    return folder
-
-
-def built_in(folder, source=""):
-    """Builds NAME.so beside the manifests, where docs finds it."""
-    out = folder / "generated"
-    done = opgen("generate", folder / "plugin.yaml", "-o", out)
-    assert done.returncode == 0, done.stderr
-    (out / "kernels.c").write_text(source)
-    tap.output(CC + ["-shared", "-fPIC", "-fvisibility=hidden", "-I",
-                     ROOT / "sdk/include", "-I", out, "-o", folder / "lab.so",
-                     *sorted(out.glob("*.c")), "-lm"])
 
 
 def section(text, title):
@@ -268,7 +218,7 @@ for (const query of process.argv.slice(2))
 
 
 def text_is_not_taken_for_markup():
-    folder = plugin_of(HOSTILE)
+    folder = LAB.write(HOSTILE)
     out, pages = site(folder)
     page = pages["hostile.html"]
     tags = [tag for tag, _ in page.seen]
@@ -310,7 +260,7 @@ def any_text_gives_a_well_formed_page():
         documents.append(HOSTILE[:HOSTILE.index("doc: |")].replace(
             "op: hostile", f"op: op{i}") + f"doc: |2\n  .{text}\n"
             + HOSTILE[HOSTILE.index("params:"):])
-    _, pages = site(plugin_of("---\n".join(documents)))
+    _, pages = site(LAB.write("---\n".join(documents)))
     tap.equal(len(pages), 151)
     for page in pages.values():
         tap.equal(page.loaded, ["style.css", "search.js"], page.path.name)
@@ -340,8 +290,8 @@ def without_a_plugin_the_manifest_speaks():
 
 
 def a_plugin_beside_the_manifests_is_found():
-    folder = plugin_of(KERNELS)
-    built_in(folder, KERNELS_C)
+    folder = LAB.write(KERNELS)
+    LAB.build(folder, RISKY_C)
     page = section(docs(folder), "lab.risky")
     fine = section(page, "fine")
     assert "gives, computed:\n\n```\nout  = [2, 5]\n```" in fine, fine
@@ -353,8 +303,8 @@ def a_plugin_beside_the_manifests_is_found():
 
 
 def an_example_that_is_not_true_is_an_error():
-    folder = plugin_of(KERNELS.replace("out: [6]", "out: [7]"))
-    built_in(folder, KERNELS_C)
+    folder = LAB.write(KERNELS.replace("out: [6]", "out: [7]"))
+    LAB.build(folder, RISKY_C)
     target = folder / "x.md"
     done = opgen("docs", folder, "-o", target)
     tap.equal(done.returncode, 1)
@@ -364,7 +314,7 @@ def an_example_that_is_not_true_is_an_error():
 
 
 def a_file_that_is_no_plugin_is_said():
-    folder = plugin_of(KERNELS)
+    folder = LAB.write(KERNELS)
     (folder / "lab.so").write_text("nothing")
     page = docs(folder)
     assert "It could not be computed" in page, page

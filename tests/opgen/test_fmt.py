@@ -73,8 +73,9 @@ def extra(folder):
 
 
 def generated(folder, origin):
-    """What is generated from a plugin, but for lines of manifests; what is shown
-    of one whose operators are bound to libraries."""
+    """What is generated from a plugin, but for lines of manifests and where
+    comments that begin with one are broken; what is shown of one whose operators
+    are bound to libraries."""
     if any("binding:" in text for text in texts_of(folder).values()):
         done = opgen("show", "plugin.yaml", cwd=folder)
         assert done.returncode == 0, done.stderr
@@ -83,8 +84,11 @@ def generated(folder, origin):
     done = opgen("generate", "plugin.yaml", "-o", out, *extra(origin),
                  cwd=folder)
     assert done.returncode == 0, done.stderr
-    return {p.name: re.sub(r"\.yaml:\d+", "", p.read_text())
-            for p in out.iterdir()}
+    where = re.compile(r"/\* \w+\.yaml:\d+:.*?\*/", re.DOTALL)
+    whole = {p.name: where.sub(lambda m: re.sub(r"\s+(\* )?", " ", m.group()),
+                               p.read_text()) for p in out.iterdir()}
+    return {name: re.sub(r"\.yaml:\d+", "", text)
+            for name, text in whole.items()}
 
 
 # ------------------------------------------------------------------- variants

@@ -28,7 +28,7 @@ def holds_what_was_promised():
                  "lib/libtenon-manifest.so.0", "lib/tenon/tenon-probe",
                  "lib/tenon/blas/plugin.yaml",
                  "include/tenon/op.h", "include/tenon/note.h",
-                 "include/tenon/device.h", "include/tenon/kernel.h",
+                 "include/tenon/device.h", "include/tenon/blas.h", "include/tenon/kernel.h",
                  "include/tenon/elementwise.h", "include/tenon/convert.h",
                  "include/tenon/math.h", "include/tenon/math/basic.h",
                  "include/tenon/elementwise.cuh",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gcc vectorises loops over the functions of math.h that do not call libm, at
-every level, and says so.
+"""gcc and clang vectorise loops over the functions of math.h that do not call
+libm, at every level, under the flags that plugins are compiled with, and say so.
 
     test_math_vectors.py SOURCE_ROOT
 """
@@ -22,29 +22,40 @@ SOURCE = pathlib.Path(sys.argv[1])
 F32 = """exp expm1 log log1p log2 log10 sqrt rsqrt cbrt sin cos tan asin acos
     atan sinh cosh tanh asinh acosh atanh erf erfc abs sign floor ceil round
     rint trunc sigmoid softplus gelu min max pow mod hypot""".split()
-F64 = """exp expm1 log log1p log2 sqrt rsqrt cbrt sinh cosh tanh abs sign floor
-    ceil round rint trunc sigmoid softplus min max""".split()
+F64 = [name for name in F32 if name != "mod"]
 PAIRS = ("min", "max", "pow", "mod", "hypot")
 LEVELS = {"SSE2": "", "AVX2": "TN_KERNEL_AVX2", "AVX-512": "TN_KERNEL_AVX512"}
 
 
-def vectorised(path):
-    """Line numbers of the loops of the file that gcc reports as vectorised."""
+# How each compiler is asked, and what it answers. -fno-ipa-icf: else gcc
+# compiles equal functions once and reports so.
+COMPILERS = {
+    "gcc": (["-fno-ipa-icf", "-fopt-info-vec-optimized"], "loop vectorized"),
+    "clang": (["-Rpass=loop-vectorize"], "vectorized loop")}
+
+
+def plugin_flags():
+    """What sdk/meson.build gives to plugins."""
+    text = (SOURCE / "sdk" / "meson.build").read_text()
+    found = re.search(r"^plugin_c_args = \[(.*?)\]", text, re.M | re.S)
+    return re.findall(r"'([^']+)'", found[1])
+
+
+def vectorised(compiler, path):
+    """Line numbers of the loops of the file that are reported as vectorised."""
+    ask, answer = COMPILERS[compiler]
     done = subprocess.run(
-        # -fno-ipa-icf: else equal functions are compiled once and reported so.
-        ["gcc", "-std=c11", "-O3", "-w", "-ffp-contract=fast", "-fno-math-errno",
-         "-fno-trapping-math", "-fno-ipa-icf", "-fopt-info-vec-optimized",
-         "-I", SOURCE / "sdk" / "include", "-c", path,
-         "-o", "/dev/null"],
+        [compiler, "-std=c11", "-O3", "-w", *plugin_flags(), *ask,
+         "-I", SOURCE / "sdk" / "include", "-c", path, "-o", "/dev/null"],
         check=True, text=True, capture_output=True)
-    report = re.compile(rf"{re.escape(path.name)}:(\d+):.*loop vectorized")
+    report = re.compile(rf"{re.escape(path.name)}:(\d+):.*{answer}")
     return {int(number) for number in report.findall(done.stderr)}
 
 
 @functools.lru_cache
-def scalar_levels():
-    """{("exp", "f32"): ["SSE2"], ...}: where gcc leaves a loop over one
-    function of math.h scalar."""
+def scalar_levels(compiler):
+    """{("exp", "f32"): ["SSE2"], ...}: where the compiler leaves a loop over
+    one function of math.h scalar."""
     lines, places = ['#include "tenon/kernel.h"'], {}
     for kind, element, names in (("f32", "float", F32), ("f64", "double", F64)):
         for name in names:
@@ -59,21 +70,22 @@ def scalar_levels():
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "loops.c"
         path.write_text("\n".join(lines) + "\n")
-        done = vectorised(path)
+        done = vectorised(compiler, path)
     return {case: [level for line, (other, level) in places.items()
                    if other == case and line not in done]
             for case, _ in places.values()}
 
 
-def every_level_is(name, kind):
-    if not shutil.which("gcc"):
-        raise tap.Skip("gcc is not installed")
-    tap.equal(scalar_levels()[name, kind], [],
-              "levels at which gcc left the loop scalar")
+def every_level_is(compiler, name, kind):
+    if not shutil.which(compiler):
+        raise tap.Skip(f"{compiler} is not installed")
+    tap.equal(scalar_levels(compiler)[name, kind], [],
+              f"levels at which {compiler} left the loop scalar")
 
 
 if __name__ == "__main__":
-    tap.run([(f"{name}_{kind} is vectorised at every level",
-              lambda n=name, k=kind: every_level_is(n, k))
+    tap.run([(f"{compiler} vectorises {name}_{kind} at every level",
+              lambda c=compiler, n=name, k=kind: every_level_is(c, n, k))
+             for compiler in COMPILERS
              for kind, names in (("f32", F32), ("f64", F64))
              for name in names])

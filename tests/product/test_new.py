@@ -6,6 +6,7 @@
 Everything happens outside the tree, against an installed copy that was moved.
 """
 
+import json
 import os
 import pathlib
 import shutil
@@ -50,9 +51,32 @@ def tree(folder):
             and "build" not in path.parts}
 
 
-def build(folder):
-    TENON.run("meson", "setup", "build", cwd=folder)
+def build(folder, *options):
+    options = options or ("-Dcuda=disabled",)
+    if (folder / "meson_options.txt").exists():
+        again = ["--reconfigure"] if (folder / "build").exists() else []
+        TENON.run("meson", "setup", *again, "build", *options, cwd=folder)
+    else:
+        TENON.run("meson", "setup", "build", cwd=folder)
     TENON.run("meson", "compile", "-C", "build", cwd=folder)
+
+
+def build_companion(name):
+    """Builds the project with its kernels for CUDA, runs its tests with both
+    plugins, and loads both. What `tenon inspect` says of the kernels."""
+    folder = FOLDER / name
+    if not shutil.which("nvcc", path=TENON.environment()["PATH"]):
+        raise tap.Skip("nvcc is not installed: only what is built without it "
+                       "was tested")
+    build(folder, "-Dcuda=enabled")
+    companion = folder / f"build/{name}.cuda.so"
+    assert companion.name in passes(folder), "the tests do not load it"
+    said = json.loads(TENON.run("tenon", "inspect", companion, "--json"))
+    plugin = said["plugin"]
+    tap.equal(plugin["name"], f"{name}_cuda", "name of the companion")
+    TENON.run("tenon", "list", "--plugin", folder / f"build/{name}.so",
+              "--plugin", companion)
+    return sorted({each["id"] for each in plugin["kernels"]})
 
 
 def tests(folder):
@@ -196,12 +220,10 @@ def a_wrong_gradient_is_found_by_differences():
 
 
 def templates_are_in_canonical_form_and_without_warnings():
-    for name in ("acme", "lab", "nn", "gpu"):
+    for name in ("acme", "lab", "nn", "gpu", "duo", "only", "c"):
         TENON.run("opgen", "check", "-Werror", name, cwd=FOLDER)
         TENON.run("opgen", "fmt", "--check",
                   *(FOLDER / name).glob("*.yaml"), cwd=FOLDER)
-    TENON.run("opgen", "check", "-Werror", "gpu/cuda", "--with", "gpu",
-              cwd=FOLDER)
 
 
 def patterns_and_a_backward_kernel_build():
@@ -213,19 +235,36 @@ def patterns_and_a_backward_kernel_build():
     assert "conv" in said, said
 
 
-def kernels_for_cuda_are_a_companion():
+def kernels_for_cuda_and_formulas_are_one_companion():
     TENON.run("opgen", "new", "gpu.rect", "--kernels", "cpu,cuda", cwd=FOLDER)
     folder = FOLDER / "gpu"
     build(folder)
     passes(folder)
-    if not shutil.which("nvcc", path=TENON.environment()["PATH"]):
-        assert not (folder / "build/cuda").exists()
-        raise tap.Skip("nvcc is not installed: only its absence was tested")
-    companion = folder / "build/cuda/gpu.cuda.so"
-    said = TENON.run("tenon", "inspect", companion)
-    assert "gpu_cuda" in said, said
-    log = passes(folder)
-    assert companion.name in log, log
+    assert not list((folder / "build").rglob("*.cuda.so")), "it is disabled"
+    said = TENON.run("tenon", "inspect", folder / "build/gpu.so")
+    assert "cuda" not in said, said
+    tap.equal(build_companion("gpu"),
+              ["gpu.rect.cuda", "gpu.rect.cuda.generated",
+               "gpu.rect_grad.cuda"], "kernels")
+
+
+def a_formula_alone_has_a_companion():
+    tap.equal(build_companion("acme"),
+              ["acme.quad.cuda", "acme.quad_grad.cuda"], "kernels")
+
+
+def kernels_for_cuda_without_a_formula_are_a_companion():
+    TENON.run("opgen", "new", "duo.conv", "--from", "convolution",
+              "--kernels", "cpu,cuda", cwd=FOLDER)
+    build(FOLDER / "duo")
+    assert "duo_conv_cpu is not written yet" in passes(FOLDER / "duo")
+    tap.equal(build_companion("duo"), ["duo.conv.cuda"], "kernels")
+
+
+def without_kernels_for_cuda_there_is_no_companion():
+    folder = FOLDER / "nn"
+    build(folder, "-Dcuda=auto")
+    assert not list((folder / "build").rglob("*.cuda.so")), "what is in it?"
 
 
 def formulas_beside_kernels_for_cuda_alone_run():
@@ -238,21 +277,71 @@ def formulas_beside_kernels_for_cuda_alone_run():
                         folder / "build/only.so"), "[0, 2]\n", "output")
 
 
+def a_binding_is_loaded_as_it_stands_checked_and_installed():
+    TENON.run("opgen", "new", "c.swap", "--from", "binding", cwd=FOLDER)
+    folder = FOLDER / "c"
+    tap.equal(sorted(os.listdir(folder)), [".gitignore", "README.md",
+              "meson.build", "plugin.yaml", "swap.yaml"], "files")
+    call = ("run", "c.swap", "[1, 2, 255, 0]", "--dtype", "u8", "--plugin")
+    tap.equal(TENON.run("tenon", *call, folder / "plugin.yaml"),
+              "[2, 1, 0, 255]\n", "output, without a build")
+    status, text = command("tenon", "run", "c.swap", "[1]", "--dtype", "u8",
+                           "--plugin", folder / "plugin.yaml")
+    assert status != 0 and "bytes are swapped two by two" in text, text
+    build(folder)
+    assert "c.swap" in passes(folder)
+    TENON.run("meson", "install", "-C", "build", cwd=folder)
+    installed = TENON.root / "lib/tenon/c"
+    tap.equal(sorted(os.listdir(installed)), ["plugin.yaml", "swap.yaml"],
+              "what is installed")
+    tap.equal(TENON.run("tenon", *call, installed / "plugin.yaml"),
+              "[2, 1, 0, 255]\n", "output of what is installed")
+
+
+def a_binding_gets_another_and_its_mistakes_are_found():
+    folder = FOLDER / "c"
+    said = TENON.run("opgen", "new", "c.other", "--from", "binding", cwd=folder)
+    assert "'other.yaml'," in said, said
+    build_file, manifest = folder / "meson.build", folder / "other.yaml"
+    build_file.write_text(build_file.read_text().replace(
+        "  'swap.yaml',\n", "  'swap.yaml',\n  'other.yaml',\n"))
+    kept = manifest.read_text()
+    TENON.run("meson", "compile", "-C", "build", cwd=folder)
+    assert "c.other" in passes(folder)
+    manifest.write_text(kept.replace("out: [2, 1, 4, 3]", "out: [2, 1, 3, 4]"))
+    fails(folder, "example `pairs` of c.other: element 2 of `out` is 4, "
+          "expected 3")
+    manifest.write_text(kept.replace("pass: data}", "pass: dat}"))
+    status, text = command("meson", "compile", "-C", "build", cwd=folder)
+    assert status != 0 and "`dat` is not a" in text, text
+    manifest.write_text(kept)
+
+
+def what_is_compiled_and_what_is_bound_do_not_mix():
+    refused("opgen", "new", "c.rect", "--kernels", "cpu", cwd=FOLDER / "c",
+            says="are bound to libraries: nothing is compiled")
+    refused("opgen", "new", "acme.swap", "--from", "binding",
+            cwd=FOLDER / "acme", says="one that is bound to a library is not")
+    refused("opgen", "new", "x.swap", "--from", "binding", "--kernels", "cpu",
+            says="`--kernels` does not go with it")
+
+
 def an_operator_is_added_to_a_project():
     folder = FOLDER / "acme"
     lines = (folder / "plugin.yaml").read_text()
     lines = lines.replace("- quad.yaml", "- quad.yaml   # the first")
     (folder / "plugin.yaml").write_text(lines + "# the end\n")
-    said = TENON.run("opgen", "new", "acme.half", "--kernels", "cpu",
+    said = TENON.run("opgen", "new", "acme.half", "--kernels", "cpu,cuda",
                      cwd=folder)
-    assert "'half.c'," in said, said
+    assert "add to sources in meson.build: 'half.c'," in said, said
+    assert "add to cuda_sources in meson.build: 'half.cu'," in said, said
     tap.equal((folder / "plugin.yaml").read_text(),
               lines + "  - half.yaml\n# the end\n", "plugin.yaml")
     build_file = folder / "meson.build"
     build_file.write_text(build_file.read_text().replace(
-        "sources = [\n", "sources = [\n  'half.c',\n"))
-    TENON.run("meson", "setup", "--reconfigure", "build", cwd=folder)
-    TENON.run("meson", "compile", "-C", "build", cwd=folder)
+        "\nsources = [\n", "\nsources = [\n  'half.c',\n").replace(
+            "cuda_sources = files(\n", "cuda_sources = files(\n  'half.cu',\n"))
+    build(folder)
     log = passes(folder)
     assert "acme_half_cpu is not written yet" in log, log
 
@@ -308,8 +397,9 @@ def nothing_is_written_over_or_left_behind():
     refused("opgen", "new", "x.op", "--from", "quadratc",
             says="did you mean `quadratic`?")
     refused("opgen", "new", "x.op", "--kernels", "rocm", says="`rocm`")
-    refused("opgen", "new", "x.op", "--from", "quadratic", "--kernels", "cpu",
-            says="--from relu")
+    for device in "cpu", "cuda":
+        refused("opgen", "new", "x.op", "--from", "quadratic", "--kernels",
+                device, says="--from relu")
     refused("opgen", "new", "x", "--missing", "--from", "relu",
             says="--missing")
     refused("opgen", "new", "x", "--missing", says="there is no x/plugin.yaml")
@@ -336,9 +426,15 @@ if __name__ == "__main__":
                  a_kernel_that_forgets_to_add_fails,
                  a_wrong_gradient_is_found_by_differences,
                  patterns_and_a_backward_kernel_build,
-                 kernels_for_cuda_are_a_companion,
-                 templates_are_in_canonical_form_and_without_warnings,
+                 a_binding_is_loaded_as_it_stands_checked_and_installed,
+                 a_binding_gets_another_and_its_mistakes_are_found,
+                 what_is_compiled_and_what_is_bound_do_not_mix,
+                 kernels_for_cuda_and_formulas_are_one_companion,
+                 a_formula_alone_has_a_companion,
+                 kernels_for_cuda_without_a_formula_are_a_companion,
+                 without_kernels_for_cuda_there_is_no_companion,
                  formulas_beside_kernels_for_cuda_alone_run,
+                 templates_are_in_canonical_form_and_without_warnings,
                  an_operator_is_added_to_a_project,
                  lists_of_every_form_are_kept,
                  only_what_is_missing_is_added,

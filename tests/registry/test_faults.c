@@ -4,6 +4,7 @@
  * left, and the same step works once the fault is gone.
  */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "world.h"
@@ -121,6 +122,32 @@ Test(faults, survives_each_failing_call_of_the_system) {
 
 Test(faults, survives_a_system_that_never_recovers) {
   system_fails(true);
+}
+
+/* A search goes on after a refusal, so a failure is one plugin less; the other
+ * may wait for it. */
+Test(faults, a_search_survives_each_failing_allocation) {
+  bool struck = true;
+  for (size_t n = 0; struck; ++n) {
+    world w;
+    size_t size;
+    world_open(&w, 0);
+    uint8_t *file = fixture_bytes("user", &size);
+    (void)world_file(&w, "a.so", file, size);
+    free(file);
+    file = fixture_bytes("fix", &size);
+    (void)world_file(&w, "b.so", file, size);
+    free(file);
+    w.memory = (failure){0, n, false};
+    const tn_code rc = tn__plugins_load_path(w.registry, w.folder);
+    struck = w.memory.calls > n;
+    cr_assert_lt(n, 1000);
+    cr_assert(rc == TN_OK || struck, "%s", tn_error_text());
+    cr_assert(rc != TN_OK || w.registry->plugins.n == 2,
+              "allocation %zu: a plugin is missing, and nothing was said", n);
+    world_heal(&w);
+    world_close(&w);
+  }
 }
 
 Test(faults, names_the_file_that_the_system_refused) {

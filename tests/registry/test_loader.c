@@ -255,6 +255,61 @@ Test(search, loads_a_folder_in_order_of_names_and_goes_on_after_a_refusal) {
   world_close(&w);
 }
 
+Test(search, loads_a_plugin_behind_the_one_whose_extension_it_wants) {
+  world w;
+  char now[1024];
+  world_open(&w, 0);
+  put(&w, "a.so", "frugal"); /* wants middle.count/1 */
+  put(&w, "b.so", "user");   /* fix.count/1 */
+  put(&w, "c.so", "middle"); /* fix.count/1 */
+  put(&w, "d.so", "fix");
+  cr_assert_eq(tn__plugins_load_path(w.registry, w.folder), TN_OK, "%s",
+               tn_error_text());
+  world_snapshot(&w, now, sizeof now);
+  cr_assert(strstr(now,
+                   "plugin fix\nplugin user\nplugin middle\n"
+                   "plugin frugal\n"),
+            "%s", now);
+  cr_assert(strstr(w.log, "frugal: with 43\n"), "%s", w.log);
+  cr_assert_null(strstr(w.log, "2 "), "something was refused: %s", w.log);
+  world_close(&w);
+}
+
+Test(search, finds_extensions_across_folders) {
+  world w, other;
+  char both[256];
+  world_open(&w, 0);
+  world_open(&other, 0);
+  put(&w, "user.so", "user");
+  put(&other, "fix.so", "fix");
+  (void)snprintf(both, sizeof both, "%s:%s", w.folder, other.folder);
+  cr_assert_eq(tn__plugins_load_path(w.registry, both), TN_OK, "%s",
+               tn_error_text());
+  cr_assert_eq(w.registry->plugins.n, 2);
+  world_close(&w);
+  world_close(&other);
+}
+
+Test(search, loads_a_plugin_without_what_nobody_provides_or_says_so) {
+  world w;
+  char now[1024];
+  world_open(&w, 0);
+  put(&w, "a.so", "frugal");
+  put(&w, "b.so", "user");
+  cr_assert_eq(tn__plugins_load_path(w.registry, w.folder), TN_NOT_FOUND);
+  cr_assert(strstr(tn_error_text(), "there is no fix.count/1"), "%s",
+            tn_error_text());
+  world_snapshot(&w, now, sizeof now);
+  cr_assert_str_eq(now, "plugin frugal\n0 extensions\n");
+  const char *first = strstr(w.log, "without\n");
+  cr_assert(first && strstr(first, "frugal: ends\n"),
+            "the first attempt was not undone: %s", w.log);
+  const char *refusal = strstr(w.log, "there is no fix.count/1");
+  cr_assert(refusal && !strstr(refusal + 1, "there is no fix.count/1"),
+            "not one refusal: %s", w.log);
+  world_close(&w);
+}
+
 Test(search, refuses_folders_that_cannot_be_trusted) {
   world w;
   char both[256];

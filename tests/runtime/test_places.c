@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "../by_hand.h"
 #include "fake.h"
 #include "probe.h"
 #include "tenon/tenon.h"
@@ -28,19 +29,8 @@ static void fini(void *instance) {
   ++finished;
 }
 
-static const tn_plugin fakes = {.magic = TN_PLUGIN_MAGIC,
-                                .struct_size = sizeof(tn_plugin),
-                                .abi_major = TN_ABI_MAJOR,
-                                .abi_minor = TN_ABI_MINOR,
-                                .min_host_minor = TN_ABI_MINOR,
-                                .flags = TN_PLUGIN_UNLOADABLE,
-                                .release = 1,
-                                .name = "fakes",
-                                .summary = "Two devices",
-                                .license = "Apache-2.0",
-                                .opgen = "by hand",
-                                .init = init,
-                                .fini = fini};
+static const tn_plugin fakes = {PLUGIN_BY_HAND("fakes", 1, "Two devices"),
+                                .init = init, .fini = fini};
 
 static void setup(void) {
   const tn_memory_limit limits[] = {{TN_DEVICE_EXT, 1, 100000}};

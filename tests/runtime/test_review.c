@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "../by_hand.h"
 #include "runtime.h"
 
 /* ------------------------------------------------------------------ plugin */
@@ -144,21 +145,9 @@ KERNEL(k_scale, "scale", run_scale, NULL, 0);
 KERNEL(k_text, "text", run_text, NULL, 0);
 KERNEL(k_draw, "draw", run_draw, prepare_draw, 1);
 static const tn_kernel *const kernels[] = {&k_scale, &k_text, &k_draw};
-static const tn_plugin review_plugin = {.magic = TN_PLUGIN_MAGIC,
-                                        .struct_size = sizeof(tn_plugin),
-                                        .abi_major = TN_ABI_MAJOR,
-                                        .abi_minor = TN_ABI_MINOR,
-                                        .min_host_minor = TN_ABI_MINOR,
-                                        .flags = TN_PLUGIN_UNLOADABLE,
-                                        .release = 1,
-                                        .n_operators = 3,
-                                        .n_kernels = 3,
-                                        .name = "review",
-                                        .summary = "Waits, draws, reads text",
-                                        .license = "Apache-2.0",
-                                        .opgen = "by hand",
-                                        .operators = operators,
-                                        .kernels = kernels};
+static const tn_plugin review_plugin = {
+    PLUGIN_BY_HAND("review", 1, "Waits, draws, reads text"), .n_operators = 3,
+    .n_kernels = 3, .operators = operators, .kernels = kernels};
 
 /* ----------------------------------------------------------------- fixture */
 

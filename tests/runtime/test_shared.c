@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "../by_hand.h"
 #include "runtime.h"
 
 enum { N = 48 << 10 /* two arrays of them are 384 KiB */, SLICES = 16 };
@@ -77,20 +78,9 @@ static const tn_kernel kernel = {
     .compute = run_double};
 static const tn_op *const ops[] = {&op};
 static const tn_kernel *const kernels[] = {&kernel};
-static const tn_plugin plugin = {.magic = TN_PLUGIN_MAGIC,
-                                 .struct_size = sizeof plugin,
-                                 .abi_major = TN_ABI_MAJOR,
-                                 .abi_minor = TN_ABI_MINOR,
-                                 .min_host_minor = TN_ABI_MINOR,
-                                 .release = 1,
-                                 .n_operators = 1,
-                                 .n_kernels = 1,
-                                 .name = "company",
-                                 .summary = "For tests.",
-                                 .license = "Apache-2.0",
-                                 .opgen = "by hand",
-                                 .operators = ops,
-                                 .kernels = kernels};
+static const tn_plugin plugin = {PLUGIN_BY_HAND("company", 1, "For tests."),
+                                 .n_operators = 1, .n_kernels = 1,
+                                 .operators = ops, .kernels = kernels};
 
 static tn_runtime *rt;
 static tn_operator *twice;

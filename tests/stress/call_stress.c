@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../by_hand.h"
 #include "tenon/tenon.h"
 
 enum {
@@ -124,22 +125,10 @@ static const tn_kernel *const left_kernels[] = {&k_turn, &k_twice, &k_draw,
                                                 &k_fail},
                               *const right_kernels[] = {&k_guest};
 
-#define PLUGIN(id, text, ops, list, count)                     \
-  static const tn_plugin id = {.magic = TN_PLUGIN_MAGIC,       \
-                               .struct_size = sizeof id,       \
-                               .abi_major = TN_ABI_MAJOR,      \
-                               .abi_minor = TN_ABI_MINOR,      \
-                               .min_host_minor = TN_ABI_MINOR, \
-                               .flags = TN_PLUGIN_UNLOADABLE,  \
-                               .release = 1,                   \
-                               .n_operators = (count),         \
-                               .n_kernels = (count),           \
-                               .name = (text),                 \
-                               .summary = (text),              \
-                               .license = "Apache-2.0",        \
-                               .opgen = "by hand",             \
-                               .operators = (ops),             \
-                               .kernels = (list)}
+#define PLUGIN(id, text, ops, list, count)                                   \
+  static const tn_plugin id = {PLUGIN_BY_HAND(text, 1, text),                \
+                               .n_operators = (count), .n_kernels = (count), \
+                               .operators = (ops), .kernels = (list)}
 PLUGIN(left, "left", left_ops, left_kernels, 4);
 PLUGIN(right, "right", right_ops, right_kernels, 1);
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What minimax.py approximates: g on [low, high] by powers p (over 1 + powers
 q), errors relative unless there is a weight. `fixed` coefficients are given;
-`bits` is 24 for float and 53, the default, for double."""
+`bits` is 24 for float and 53, the default, for double; `plain` rounds the
+coefficients without fitting the others again, where that is good enough and
+the exchange is lost with few of them."""
 
 from mpmath import mp, mpf
 
@@ -36,13 +38,73 @@ SPECS = {
     "log_short": {
         "g": at(1, lambda f: mp.log1p(f) / f), "low": SQRT_HALF - 1,
         "high": SQRT_TWO - 1, "p": powers(0, 12), "fixed": {0: 1}},
-    # (log(1 + f) - f + f^2/2)/f^3 in float.
+    # (exp(r) - 1 - r)/r^2 of expm1 in float: 3/4 <= exp(r) <= 3/2.
+    "expm1_f32": {
+        "g": at("0.5", lambda r: (mp.expm1(r) - r) / r ** 2),
+        "weight": at(0, lambda r: r ** 2 / mp.expm1(r)),
+        "low": mp.log("0.7499"), "high": mp.log("1.5001"),
+        "p": powers(0, 4), "bits": 24},
+    # (tanh(r)/r - 1)/r^2 in r^2, r up to 0.55, and a little beyond where a
+    # number must be large for that.
+    "tanh_f32": {
+        "g": at(-mpf(1) / 3, lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) /
+                z),
+        "weight": lambda z: z * (1 if z < 0.3025 else mp.exp(
+            -35 * (mp.sqrt(z) - mpf("0.55")))), "low": 0,
+        "high": mpf("0.5"), "p": powers(0, 3), "bits": 24},
+    # (cosh(r) - 1)/r^2 and (sinh(r)/r - 1)/r^2 in r^2, |r| <= 1/2.
+    "cosh_f32": {
+        "g": at("0.5", lambda z: (mp.cosh(mp.sqrt(z)) - 1) / z),
+        "weight": lambda z: z, "low": 0, "high": mpf("0.2501"),
+        "p": powers(0, 2), "bits": 24},
+    "sinh_f32": {
+        "g": at(mpf(1) / 6, lambda z: (mp.sinh(mp.sqrt(z)) / mp.sqrt(z) - 1) /
+                z),
+        "weight": lambda z: z, "low": 0, "high": mpf("0.2501"),
+        "p": powers(0, 2), "bits": 24},
+    # log(1 + f), log2(1 + f) and log10(1 + f), f from -1/4 to 1/2.
     "log_f32": {
         "g": at(mpf(1) / 3,
                 lambda f: (mp.log1p(f) - f + f * f / 2) / f ** 3),
-        "weight": at(1, lambda f: f ** 3 / mp.log1p(f) if f else mpf(0)),
-        "low": SQRT_HALF - 1, "high": SQRT_TWO - 1, "p": powers(0, 7),
+        "weight": at(0, lambda f: f ** 3 / mp.log1p(f)),
+        "low": mpf("-0.25"), "high": mpf("0.5"), "p": powers(0, 6),
         "bits": 24},
+    "log2_f32": {
+        "g": at(1 / LN2 - 1, lambda f: mp.log1p(f) / LN2 / f - 1),
+        "weight": at(LN2, lambda f: f * LN2 / mp.log1p(f)),
+        "low": mpf("-0.25"), "high": mpf("0.5"), "p": powers(0, 9),
+        "bits": 24},
+    "log10_f32": {
+        "g": at(1 / mp.log(10) - mpf("0.5"),
+                lambda f: mp.log1p(f) / mp.log(10) / f - mpf("0.5")),
+        "weight": at(mp.log(10), lambda f: f * mp.log(10) / mp.log1p(f)),
+        "low": mpf("-0.25"), "high": mpf("0.5"), "p": powers(0, 9),
+        "bits": 24},
+    # (sin(r)/r - 1)/r^2 and (cos(r) - 1 + r^2/2)/r^4 in r^2, |r| <= pi/4.
+    "sin_f32": {
+        "g": at(-mpf(1) / 6, lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) /
+                z),
+        "weight": lambda z: z, "low": 0,
+        "high": (mp.pi / 4 * mpf("1.001")) ** 2, "p": powers(0, 2),
+        "bits": 24},
+    "cos_f32": {
+        "g": at(mpf(1) / 24, lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) /
+                z ** 2),
+        "weight": lambda z: z ** 2, "low": 0,
+        "high": (mp.pi / 4 * mpf("1.001")) ** 2, "p": powers(0, 2),
+        "bits": 24},
+    # (atanh(s)/s - 1)/s^2 in s^2, s <= 1/3.
+    "atanh_f32": {
+        "g": at(mpf(1) / 3, lambda z: (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1) /
+                z),
+        "weight": lambda z: z, "low": 0, "high": mpf("0.1112"),
+        "p": powers(0, 3), "bits": 24},
+    # ((1 - h)^(-1/3) - 1)/h.
+    "cbrt_f32": {
+        "g": at(mpf(1) / 3, lambda h: ((1 - h) ** (-mpf(1) / 3) - 1) / h),
+        "weight": lambda h: abs(h) + mpf("1e-3"), "low": mpf("-0.12"),
+        "high": mpf("0.12"),
+        "p": powers(0, 2), "bits": 24},
     # log(1 + w)/w on [0, 1], for softplus.
     "log1p_unit": {
         "g": at(1, lambda w: mp.log1p(w) / w), "low": 0, "high": 1,
@@ -95,4 +157,54 @@ SPECS = {
         "weight": lambda z: z / 2, "low": 0,
         "high": ((SQRT_TWO - 1) / (SQRT_TWO + 1) * mpf("1.0001")) ** 2,
         "p": powers(0, 6)},
+    # (3 atanh(s)/s - 3 - s^2)/s^4 in s^2, for pow.
+    "pow_f64": {
+        "g": at(mpf(3) / 5, lambda z: (3 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) -
+                                       3 - z) / z ** 2),
+        "low": 0, "high": mpf("0.02944"), "p": powers(0, 7)},
+    # erf(x)/x - 1 in x^2, |x| <= 1, and erf(x/sqrt(2))/x - 3/4, |x| <= 1.
+    "erf_f64": {
+        "g": at(2 / mp.sqrt(mp.pi) - 1, lambda z: mp.erf(mp.sqrt(z)) /
+                mp.sqrt(z) - 1),
+        "weight": lambda z: mpf(1), "low": 0, "high": 1, "p": powers(0, 11)},
+    "gelu_f64": {
+        "g": at(mp.sqrt(2 / mp.pi) - mpf("0.75"), lambda z: mp.erf(
+            mp.sqrt(z / 2)) / mp.sqrt(z) - mpf("0.75")),
+        "weight": lambda z: mpf(1), "low": 0, "high": 1, "p": powers(0, 10)},
+    # (atan(s)/s - 1)/s^2 in s^2, s <= 2/3, and the same of asin, s <= 1/2.
+    "atan_f64": {
+        "g": at(-mpf(1) / 3, lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) /
+                z),
+        "weight": lambda z: z, "low": 0, "high": mpf("0.4445"),
+        "p": powers(0, 15)},
+    "asin_f64": {
+        "g": at(mpf(1) / 6, lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) /
+                z),
+        "weight": lambda z: z, "low": 0, "high": mpf("0.2501"),
+        "p": powers(0, 12)},
+    # (sin(r)/r - 1)/r^2 and (cos(r) - 1 + r^2/2)/r^4 in r^2, |r| <= pi/4.
+    "sin_f64": {
+        "g": at(-mpf(1) / 6, lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) /
+                z),
+        "weight": lambda z: z, "low": 0, "high": (mp.pi / 4 * mpf("1.001")) ** 2,
+        "p": powers(0, 5)},
+    "cos_f64": {
+        "g": at(mpf(1) / 24, lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) /
+                z ** 2),
+        "weight": lambda z: z ** 2, "low": 0,
+        "high": (mp.pi / 4 * mpf("1.001")) ** 2, "p": powers(0, 5)},
+    # (u + 1/2) exp(u^2) erfc(u), u from 0.7 to 27.4, and (a + 3/4) exp(a^2/2)
+    # erfc(a/sqrt(2))/2, a from 0.98 to 38.8: in (u - 35/8)/(u + 35/8) and
+    # (a - 49/8)/(a + 49/8).
+    "erfc_f64": {
+        "g": lambda t: (lambda u: (u + mpf("0.5")) * mp.exp(u * u) *
+                        mp.erfc(u))(mpf("4.375") * (1 + t) / (1 - t)),
+        "low": mpf("-0.7246"), "high": mpf("0.7246"), "p": powers(0, 21),
+        "plain": True},
+    "gelu_tail_f64": {
+        "g": lambda t: (lambda a: (a + mpf("0.75")) * mp.exp(a * a / 2) *
+                        mp.erfc(a / mp.sqrt(2)) / 2)(
+            mpf("6.125") * (1 + t) / (1 - t)),
+        "low": mpf("-0.7246"), "high": mpf("0.7275"), "p": powers(0, 21),
+        "plain": True},
 }

@@ -9,7 +9,8 @@ first, and the largest weighted error as a power of two. Polynomials and
 rational functions are found by Remez's exchange on a grid of Chebyshev points;
 the denominator of a rational function is the one of the step before, which
 leaves every step a linear system. Coefficients are rounded one by one, from the
-lowest power up, and those that are left are fitted again after each.
+lowest power up, and those that are left are fitted again after each, unless
+the approximation is `plain`.
 """
 
 import sys
@@ -41,6 +42,7 @@ class Fit:
     def __init__(self, spec):
         self.p = spec["p"]
         self.q = spec.get("q", [])
+        self.plain = spec.get("plain", False)
         n = len(self.p) + len(self.q)
         self.xs = chebyshev(mpf(spec["low"]), mpf(spec["high"]),
                             max(40 * n, 400))
@@ -131,6 +133,11 @@ class Fit:
         _, self.pc, self.qc = best
 
     def round_all(self, bits):
+        if self.plain:
+            self.run()
+            self.rest = self.pc[0] - rounded(self.pc[0], bits)
+            self.pc = [rounded(c, bits) for c in self.pc]
+            return
         for i in range(len(self.p)):
             if i in self.p_fixed:
                 continue
@@ -158,6 +165,8 @@ def main(names):
         print(f"{name}: 2^{mp.nstr(error, 4)}")
         for letter, values in (("p", fit.pc), ("q", fit.qc)):
             print(f"  {letter}", ", ".join(literal(c, bits) for c in values))
+        if fit.plain:
+            print("  of the first is left", literal(fit.rest, bits))
 
 
 if __name__ == "__main__":

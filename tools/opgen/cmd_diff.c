@@ -111,9 +111,11 @@ static int compare(const diff_side *old, const diff_side *new) {
 int cmd_diff(const opgen_args *args) {
   diff_side old, new;
   int status = EXIT_ERRORS;
-  const bool fine = diff_side_init(&old, args->files[0]);
-  if (diff_side_init(&new, args->files[1]) && fine)
-    status = compare(&old, &new);
+  bool fine = diff_side_init(&old, args->files[0]);
+  fine = diff_side_init(&new, args->files[1]) && fine;
+  if (fine && old.manifests != NULL && new.manifests != NULL)
+    fine = diff_side_whole(&old) && diff_side_whole(&new);
+  if (fine) status = compare(&old, &new);
   diff_side_deinit(&old);
   diff_side_deinit(&new);
   return status;

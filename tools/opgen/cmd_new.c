@@ -173,55 +173,45 @@ static void tell(const job *j) {
 /* ------------------------------------------------------------------- stubs */
 
 /* A name that is free: "prelu.c", "prelu_stubs.c", "prelu_stubs2.c", ... */
-static void free_name(const job *j, const char *folder, const new_stubs *stubs,
-                      char *out) {
+static void free_name(const job *j, const new_stubs *stubs, char *out) {
   const char *end = stubs->cuda ? "cu" : "c";
   char path[MAX_PATH];
   for (int i = 0;; ++i) {
     char number[16] = "";
     if (i > 1) (void)snprintf(number, sizeof number, "%d", i);
-    (void)snprintf(out, MAX_PATH, "%s%s%s%s.%s", folder, stubs->stem,
+    (void)snprintf(out, MAX_PATH, "%s%s%s.%s", stubs->stem,
                    i > 0 ? "_stubs" : "", number, end);
     path_of(j, out, path);
     if (!exists(path)) return;
   }
 }
 
-/* Writes the stubs of one folder, "" or "cuda/". */
-static bool write_stubs(job *j, const tnm_plugin *plugin, const char *folder,
-                        bool cuda) {
-  char path[MAX_PATH], name[MAX_PATH];
+/* Writes the stubs in C, or in CUDA C++. */
+static bool write_stubs(job *j, const tnm_plugin *plugin, bool cuda) {
+  char name[MAX_PATH];
   tn__buf out;
-  path_of(j, *folder != '\0' ? folder : ".", path);
-  if (*folder == '\0') (void)snprintf(path, sizeof path, "%s", j->dir);
   new_stubs stubs = {.plugin = plugin,
-                     .folder = path,
+                     .folder = j->dir,
                      .op = j->op[0] != '\0' ? j->op : NULL,
                      .cuda = cuda};
   tn__buf_init(&out, tn__env_default());
   bool fine = new_stubs_write(&stubs, &out);
   if (fine && stubs.n > 0) {
-    free_name(j, folder, &stubs, name);
+    free_name(j, &stubs, name);
     fine = write_new(j, name, &out);
   }
   tn__buf_deinit(&out);
   return fine;
 }
 
-/* Reads the plugin of a folder, "" or "cuda/", with what is there now, and
- * writes what no file defines. */
-static bool complete(job *j, const char *folder) {
-  char path[MAX_PATH], name[MAX_PATH];
-  (void)snprintf(name, sizeof name, "%splugin.yaml", folder);
-  path_of(j, name, path);
-  opgen_args args = *j->args;
-  const char *with[1] = {j->dir};
-  args.with = with;
-  args.n_with = *folder != '\0' ? 1 : 0;
-  tnm_plugin *plugin = opgen_read(&args, path);
+/* Reads the plugin with what is there now, and writes what no file defines. */
+static bool complete(job *j) {
+  char path[MAX_PATH];
+  path_of(j, "plugin.yaml", path);
+  tnm_plugin *plugin = opgen_read(j->args, path);
   if (plugin == NULL) return false;
-  const bool fine = write_stubs(j, plugin, folder, false) &&
-                    write_stubs(j, plugin, folder, true);
+  const bool fine =
+      write_stubs(j, plugin, false) && write_stubs(j, plugin, true);
   tnm_plugin_release(plugin);
   return fine;
 }
@@ -234,31 +224,16 @@ static bool write_operator(job *j) {
   return write_template(j, name, j->shape->manifest);
 }
 
-/* The companion for CUDA, or one more operator in it. */
-static bool write_cuda(job *j) {
-  char path[MAX_PATH], name[MAX_PATH];
-  if (!j->words.cuda) return true;
-  path_of(j, "cuda", path);
-  if (!make_dir(j, path)) return false;
-  (void)snprintf(name, sizeof name, "cuda/%s.yaml", j->op);
-  bool fine = write_template(j, name, new_cuda_yaml);
-  path_of(j, "cuda/plugin.yaml", path);
-  if (fine && exists(path)) return list_file(j, "cuda/plugin.yaml", name + 5);
-  return fine && write_template(j, "cuda/plugin.yaml", new_cuda_plugin_yaml) &&
-         write_template(j, "cuda/meson.build", new_cuda_meson);
-}
-
-static bool complete_all(job *j) {
-  return complete(j, "") && (!j->words.cuda || complete(j, "cuda/"));
-}
-
 static bool write_project(job *j) {
-  const bool fine = make_dir(j, j->dir) && write_operator(j) &&
-                    write_template(j, "plugin.yaml", new_plugin_yaml) &&
-                    write_template(j, "meson.build", new_meson) &&
-                    write_template(j, "README.md", new_readme) &&
-                    write_template(j, ".gitignore", new_gitignore) &&
-                    write_cuda(j) && complete_all(j);
+  const bool bound = j->shape->is_bound;
+  const bool fine =
+      make_dir(j, j->dir) && write_operator(j) &&
+      write_template(j, "plugin.yaml", new_plugin_yaml) &&
+      write_template(j, "meson.build", bound ? new_bound_meson : new_meson) &&
+      write_template(j, "README.md", bound ? new_bound_readme : new_readme) &&
+      write_template(j, ".gitignore", new_gitignore) &&
+      (bound || write_template(j, "meson_options.txt", new_meson_options)) &&
+      complete(j);
   if (!fine) return false;
   tell(j);
   printf("next: %s%s%smeson setup build && meson test -C build\n",
@@ -269,24 +244,49 @@ static bool write_project(job *j) {
 }
 
 /* What the author has to add by hand: the build file is theirs. */
-static void tell_build(const job *j, bool new_cuda) {
+static void tell_build(const job *j) {
   const size_t prefix = strcmp(j->dir, ".") == 0 ? 0 : strlen(j->dir) + 1;
+  if (j->shape != NULL && j->shape->is_bound)
+    printf("add to the manifests in meson.build: '%s.yaml',\n", j->op);
   for (size_t i = 0; i < j->n_made; ++i) {
     const char *path = j->made[i].path + prefix;
     const char *end = strrchr(path, '.');
     if (end == NULL || (strcmp(end, ".c") != 0 && strcmp(end, ".cu") != 0))
       continue;
-    const bool cuda = strncmp(path, "cuda/", 5) == 0;
-    if (cuda && new_cuda) continue;
-    printf("add to the sources in %smeson.build: '%s',\n", cuda ? "cuda/" : "",
-           cuda ? path + 5 : path);
+    printf("add to %s in meson.build: '%s',\n",
+           strcmp(end, ".cu") == 0 ? "cuda_sources" : "sources", path);
   }
-  if (new_cuda)
-    printf(
-        "add to meson.build, behind the plugin: subdir('cuda'), which uses "
-        "`opgen`,\n  `tenon`, `generate`, `nvcc` and `plugins` as a project of "
-        "`opgen new` has them\n");
   printf("then: meson setup --reconfigure build\n");
+}
+
+static bool is_same_plugin(const job *j, const char *path,
+                           const tnm_plugin *plugin) {
+  const char *name = plugin->plugin->name;
+  if (strcmp(name, j->plugin) == 0) return true;
+  fprintf(stderr, "opgen new: %s is the plugin `%s`, not `%s`\n", path, name,
+          j->plugin);
+  fprintf(stderr,
+          "  = help: write `opgen new %s.%s`, or `-o DIR` for a new project\n",
+          name, j->op);
+  return false;
+}
+
+/* A plugin is compiled or it is not: its operators are all bound, or none. */
+static bool is_same_kind(const job *j, const char *path,
+                         const tnm_plugin *plugin) {
+  const bool bound =
+      plugin->n_operators > 0 && plugin->operators[0].binding != NULL;
+  if (plugin->n_operators == 0 || bound == j->shape->is_bound) return true;
+  fprintf(stderr, "opgen new: the operators of %s are %s\n", path,
+          bound ? "bound to libraries: nothing is compiled"
+                : "compiled, one that is bound to a library is not");
+  if (bound)
+    fprintf(stderr,
+            "  = help: write `--from binding`, or `-o DIR` for another "
+            "project\n");
+  else
+    say_help("give it a plugin of its own: another name, and `-o DIR`");
+  return false;
 }
 
 static bool add_to_project(job *j) {
@@ -294,26 +294,17 @@ static bool add_to_project(job *j) {
   path_of(j, "plugin.yaml", path);
   tnm_plugin *plugin = opgen_read(j->args, path);
   if (plugin == NULL) return false;
-  const bool same = strcmp(plugin->plugin->name, j->plugin) == 0;
-  if (!same) {
-    fprintf(stderr, "opgen new: %s is the plugin `%s`, not `%s`\n", path,
-            plugin->plugin->name, j->plugin);
-    fprintf(stderr,
-            "  = help: write `opgen new %s.%s`, or `-o DIR` for a new "
-            "project\n",
-            plugin->plugin->name, j->op);
-  }
+  const bool fits =
+      is_same_plugin(j, path, plugin) && is_same_kind(j, path, plugin);
   j->words.since = plugin->plugin->release;
   tnm_plugin_release(plugin);
-  if (!same) return false;
-  path_of(j, "cuda/plugin.yaml", path);
-  const bool new_cuda = j->words.cuda && !exists(path);
+  if (!fits) return false;
   (void)snprintf(name, sizeof name, "%s.yaml", j->op);
-  const bool fine = write_operator(j) && list_file(j, "plugin.yaml", name) &&
-                    write_cuda(j) && complete_all(j);
+  const bool fine =
+      write_operator(j) && list_file(j, "plugin.yaml", name) && complete(j);
   if (!fine) return false;
   tell(j);
-  tell_build(j, new_cuda);
+  tell_build(j);
   return true;
 }
 
@@ -325,15 +316,13 @@ static bool add_missing(job *j) {
     say_help("run it in the plugin's folder, or say `-o DIR`");
     return false;
   }
-  path_of(j, "cuda/plugin.yaml", path);
-  j->words.cuda = exists(path);
-  if (!complete_all(j)) return false;
+  if (!complete(j)) return false;
   if (j->n_made == 0) {
     printf("nothing is missing\n");
     return true;
   }
   tell(j);
-  tell_build(j, false);
+  tell_build(j);
   return true;
 }
 
@@ -415,17 +404,21 @@ static int take_shape(job *j) {
                                name, near);
     return opgen_usage_error("new",
                              "unknown example `%s`; there are "
-                             "quadratic, relu and convolution",
+                             "quadratic, relu, convolution and binding",
                              name);
   }
-  if (cpu && !j->shape->has_kernel)
+  if (args->kernels != NULL && j->shape->is_bound)
     return opgen_usage_error("new",
-                             "the kernels of `%s` for the CPU are "
-                             "generated; take `--from relu` to write one",
+                             "a library has the function of `%s` already; "
+                             "`--kernels` does not go with it",
                              name);
-  j->words.kernel = j->shape->has_kernel &&
-                    (cpu || args->kernels == NULL || j->shape->has_backward);
-  j->words.backward = j->shape->has_backward;
+  if (args->kernels != NULL && !j->shape->has_kernel)
+    return opgen_usage_error("new",
+                             "the kernels of `%s` are generated; take "
+                             "`--from relu` to write one",
+                             name);
+  j->words.cpu = j->shape->has_kernel &&
+                 (cpu || args->kernels == NULL || !j->shape->has_formula);
   return EXIT_FINE;
 }
 

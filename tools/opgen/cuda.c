@@ -85,7 +85,7 @@ static void add_pass(const kernel_pass *pass) {
   }
   for (size_t i = 0; i < pass->n; ++i) {
     if (!formula_use_init(pass, &pass->formulas[i], &uses[i])) return;
-    formula_comment(pass, &uses[i]);
+    formula_comment(pass, &uses[i], "");
     for (const int *bit = formula_classes; *bit != 0; ++bit)
       if (uses[i].classes & *bit) add_struct(pass, &uses[i], *bit);
   }

@@ -54,6 +54,10 @@ typedef struct diff {
 
 /* Reads a side; false after messages. Deinit also after a failure. */
 bool diff_side_init(diff_side *side, const char *path);
+/* Adds the kernels of the companion to a side's tables. Built files hold those
+ * of one plugin only, so it is for two sides of manifests. False if memory ran
+ * out. */
+bool diff_side_whole(diff_side *side);
 void diff_side_deinit(diff_side *side);
 
 /* Adds a row about the operator, at the place of `path` (tnm_place), which may

@@ -36,6 +36,40 @@ static bool read_manifests(diff_side *side, const char *path) {
   return true;
 }
 
+static size_t add_companion(const tnm_operator *op, const tn_kernel **out) {
+  size_t n = 0;
+  for (size_t i = 0; i < op->n_kernels; ++i) {
+    const tnm_kernel *kernel = &op->kernels[i];
+    if (!kernel->companion) continue;
+    if (kernel->forward != NULL) out[n++] = kernel->forward;
+    if (kernel->backward != NULL) out[n++] = kernel->backward;
+  }
+  return n;
+}
+
+bool diff_side_whole(diff_side *side) {
+  const tnm_plugin *from = side->manifests;
+  size_t most = from->plugin->n_kernels;
+  for (size_t i = 0; i < from->n_operators; ++i)
+    most += 2 * from->operators[i].n_kernels;
+  tn_plugin *tables = tn__arena_alloc(&side->arena, sizeof *tables);
+  const tn_kernel **kernels =
+      tn__arena_alloc(&side->arena, (most + 1) * sizeof *kernels);
+  if (tables == NULL || kernels == NULL) {
+    fprintf(stderr, "opgen: out of memory\n");
+    return false;
+  }
+  *tables = *from->plugin;
+  for (uint32_t i = 0; i < tables->n_kernels; ++i)
+    kernels[i] = tables->kernels[i];
+  for (size_t i = 0; i < from->n_operators; ++i)
+    tables->n_kernels += (uint32_t)add_companion(&from->operators[i],
+                                                 kernels + tables->n_kernels);
+  tables->kernels = kernels;
+  side->tables = tables;
+  return true;
+}
+
 /* The folder that a path within a revision means. */
 static void cut_file(char *path) {
   const size_t n = strlen(path);

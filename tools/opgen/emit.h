@@ -112,10 +112,11 @@ void emit_plugin_tables(emit *e);
 void emit_target(emit *e, const tnm_operator *op);
 void emit_kernel_table(emit *e, const tn_kernel *kernel, const char *prepare,
                        const char *compute);
+/* A kernel of the author's: its options, the steps of prepare, its tables. */
+void emit_written(emit *e, const tnm_kernel *kernel);
 
-/* Whether an operator, or one of a manifest's, gets kernels for CUDA. */
+/* Whether the companion has kernels of an operator: generated or written. */
 bool has_cuda(const tnm_operator *op);
-bool stem_has_cuda(const emit *e, const char *stem);
 /* The companion plugin with these kernels; NULL if memory ran out. */
 const tnm_plugin *cuda_companion(emit *e);
 /* Its files: loops, prototypes, tables. */

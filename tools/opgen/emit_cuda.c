@@ -1,34 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  * emit_cuda.c: the companion of a plugin, <plugin>.cuda.so: a plugin of its own
- * whose kernels compute the formulas of this one's operators on CUDA devices.
- * <stem>.gen.cu holds the loops of a manifest, cuda.gen.c the tables, the entry
- * and the note, cuda.gen.h what they share.
+ * that holds every kernel for CUDA of this one's operators: those that compute
+ * formulas and those that the author writes. <stem>.gen.cu holds the loops of a
+ * manifest, cuda.gen.c the tables, the entry and the note, cuda.gen.h what the
+ * generated files share; <stem>.gen.h declares the author's functions.
  */
 #include <string.h>
 
 #include "emit.h"
 #include "emit_kernel.h"
 
-/* Whether a written kernel for CUDA stands in the manifest already. */
 static bool is_written(const tnm_operator *op) {
-  for (size_t i = 0; i < op->n_kernels; ++i) {
-    const tn_kernel *table = op->kernels[i].forward ? op->kernels[i].forward
-                                                    : op->kernels[i].backward;
-    if (table->device_type == TN_DEVICE_CUDA) return true;
-  }
+  for (size_t i = 0; i < op->n_kernels; ++i)
+    if (op->kernels[i].companion) return true;
   return false;
 }
 
 bool has_cuda(const tnm_operator *op) {
-  return emits_formulas(op) && !is_written(op);
-}
-
-bool stem_has_cuda(const emit *e, const char *stem) {
-  for (size_t i = 0; i < e->plugin->n_operators; ++i) {
-    const tnm_operator *op = &e->plugin->operators[i];
-    if (strcmp(op->stem, stem) == 0 && has_cuda(op)) return true;
-  }
-  return false;
+  return emits_formulas(op) || is_written(op);
 }
 
 /* --------------------------------------------------------------- the companion
@@ -41,20 +30,23 @@ static void *make(emit *e, size_t bytes) {
   return memory;
 }
 
-/* "elemwise.quadratic.cuda" of "elemwise.quadratic.cpu". */
-static const char *cuda_id(emit *e, const char *id) {
+/* "elemwise.quadratic.cuda" of "elemwise.quadratic.cpu"; beside a written one,
+ * "elemwise.quadratic.cuda.generated". */
+static const char *cuda_id(emit *e, const tnm_operator *op, const char *id) {
   const char *device = strstr(id, ".cpu");
   const size_t n = device != NULL ? (size_t)(device - id) : strlen(id);
-  return name_format(e, "%.*s.cuda", (int)n, id);
+  return name_format(e, "%.*s.cuda%s", (int)n, id,
+                     is_written(op) ? ".generated" : "");
 }
 
-static const tn_kernel *cuda_kernel(emit *e, const tn_kernel *cpu) {
+static const tn_kernel *cuda_kernel(emit *e, const tnm_operator *op,
+                                    const tn_kernel *cpu) {
   tn_kernel *kernel = cpu != NULL ? make(e, sizeof *kernel) : NULL;
   if (kernel == NULL) return NULL;
   *kernel = *cpu;
   kernel->flags |= TN_KERNEL_ASYNC | TN_KERNEL_CAPTURABLE;
   kernel->device_type = TN_DEVICE_CUDA;
-  kernel->id = cuda_id(e, cpu->id);
+  kernel->id = cuda_id(e, op, cpu->id);
   return kernel;
 }
 
@@ -71,9 +63,16 @@ static void fill_operator(emit *e, const tnm_operator *from, tnm_operator *to) {
       .stem = from->stem,
       .target = target,
       .target_op = from->op,
-      .generated = cuda_kernel(e, from->generated),
-      .generated_backward = cuda_kernel(e, from->generated_backward),
+      .generated = cuda_kernel(e, from, from->generated),
+      .generated_backward = cuda_kernel(e, from, from->generated_backward),
+      .kernels = from->kernels,
+      .n_kernels = from->n_kernels,
       .pos = from->pos};
+}
+
+static void add_table(tn_plugin *tables, const tn_kernel **kernels,
+                      const tn_kernel *kernel) {
+  if (kernel != NULL) kernels[tables->n_kernels++] = kernel;
 }
 
 /* The lists of the companion's tables. */
@@ -84,10 +83,22 @@ static void fill_tables(const tnm_plugin *model, tn_plugin *tables,
   for (size_t i = 0; i < model->n_operators; ++i) {
     const tnm_operator *op = &model->operators[i];
     targets[tables->n_targets++] = op->target;
-    if (op->generated != NULL) kernels[tables->n_kernels++] = op->generated;
-    if (op->generated_backward != NULL)
-      kernels[tables->n_kernels++] = op->generated_backward;
+    add_table(tables, kernels, op->generated);
+    add_table(tables, kernels, op->generated_backward);
+    for (size_t k = 0; k < op->n_kernels; ++k) {
+      if (!op->kernels[k].companion) continue;
+      add_table(tables, kernels, op->kernels[k].forward);
+      add_table(tables, kernels, op->kernels[k].backward);
+    }
   }
+}
+
+/* The most tables that kernels of these operators may have. */
+static size_t most_kernels(const tnm_plugin *plugin) {
+  size_t n = 0;
+  for (size_t i = 0; i < plugin->n_operators; ++i)
+    n += 2 + 2 * plugin->operators[i].n_kernels;
+  return n;
 }
 
 static uint64_t hash_of(const emit *e, const tn_plugin *tables) {
@@ -105,7 +116,7 @@ const tnm_plugin *cuda_companion(emit *e) {
   tnm_plugin *model = make(e, sizeof *model);
   tn_plugin *tables = make(e, sizeof *tables);
   tnm_operator *operators = make(e, n * sizeof *operators);
-  const tn_kernel **kernels = make(e, 2 * n * sizeof *kernels);
+  const tn_kernel **kernels = make(e, most_kernels(from) * sizeof *kernels);
   const tn_target **targets = make(e, n * sizeof *targets);
   if (e->arena->failed) return NULL;
   *tables = *from->plugin;
@@ -136,7 +147,7 @@ void emit_cuda_source(emit *e, const char *stem) {
         stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
     const tnm_operator *op = &e->plugin->operators[i];
-    if (strcmp(op->stem, stem) != 0 || !has_cuda(op)) continue;
+    if (strcmp(op->stem, stem) != 0 || !emits_formulas(op)) continue;
     c_section(&e->c, name_operator(e, op).full);
     emit_cuda_kernels(&e->c.text, e->plugin, op);
   }
@@ -151,7 +162,7 @@ void emit_cuda_header(emit *e) {
   emit_include(e);
   c_add(&e->c, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
-    if (has_cuda(&e->plugin->operators[i]))
+    if (emits_formulas(&e->plugin->operators[i]))
       emit_cuda_prototypes(&e->c.text, e->plugin, &e->plugin->operators[i]);
   c_add(&e->c, "\n#ifdef __cplusplus\n}\n#endif\n#endif /* %s */\n", guard);
 }
@@ -170,6 +181,18 @@ static void emit_one(emit *e, const char *plugin, const tnm_operator *from,
   tn__buf_deinit(&name);
 }
 
+/* The tables of `added`, which the companion has for `op`. */
+static void emit_added(emit *e, const char *plugin, const tnm_operator *op,
+                       const tnm_operator *added) {
+  c_section(&e->c, name_operator(e, added).full);
+  emit_target(e, added);
+  c_add(&e->c, "\n");
+  emit_one(e, plugin, op, added->generated);
+  emit_one(e, plugin, op, added->generated_backward);
+  for (size_t i = 0; i < added->n_kernels; ++i)
+    if (added->kernels[i].companion) emit_written(e, &added->kernels[i]);
+}
+
 void emit_cuda_plugin(emit *e) {
   const tnm_plugin *from = e->plugin;
   const tnm_plugin *companion = cuda_companion(e);
@@ -181,13 +204,8 @@ void emit_cuda_plugin(emit *e) {
   emit_plugin_includes(e);
   for (size_t i = 0; i < from->n_operators; ++i) {
     const tnm_operator *op = &from->operators[i];
-    if (!has_cuda(op)) continue;
-    const tnm_operator *added = &companion->operators[k++];
-    c_section(&e->c, name_operator(e, added).full);
-    emit_target(e, added);
-    c_add(&e->c, "\n");
-    emit_one(e, from->plugin->name, op, added->generated);
-    emit_one(e, from->plugin->name, op, added->generated_backward);
+    if (has_cuda(op))
+      emit_added(e, from->plugin->name, op, &companion->operators[k++]);
   }
   c_section(&e->c, companion->plugin->name);
   emit_plugin_tables(e);

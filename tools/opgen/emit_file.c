@@ -44,6 +44,7 @@ static void add_operator(subset *part, const tnm_operator *op) {
   add_kernel(part, op->generated);
   add_kernel(part, op->generated_backward);
   for (size_t i = 0; i < op->n_kernels; ++i) {
+    if (op->kernels[i].companion) continue;
     add_kernel(part, op->kernels[i].forward);
     add_kernel(part, op->kernels[i].backward);
   }

@@ -194,6 +194,7 @@ static void emit_externs(emit *e, const tnm_operator *op) {
     if (generated[i] != NULL)
       emit_extern(e, "tn_kernel", name_kernel_table(e, generated[i]));
   for (size_t i = 0; i < op->n_kernels; ++i) {
+    if (op->kernels[i].companion) continue;
     const tn_kernel *pair[] = {op->kernels[i].forward, op->kernels[i].backward};
     for (size_t k = 0; k < 2; ++k)
       if (pair[k] != NULL)

@@ -7,6 +7,7 @@
  * files: formula.c  what a formula reads, in which types it computes, names;
  *                   the functions
  *        expr_c.c   the body of such a function
+ *        twin.c     formulas that are the same
  *        kernel.c   loops and tables for the CPU
  *        cuda.c     loops and tables for CUDA
  */
@@ -101,8 +102,18 @@ const char *formula_variable(const kernel_pass *pass, const tnm_expr *name);
  * of all outputs, all inputs, all outputs. */
 uint32_t formula_place(const kernel_pass *pass, const tnm_expr *tensor);
 
-/* "quadratic.yaml:18: out = a*data^2 + b*data + c" */
-void formula_comment(const kernel_pass *pass, const formula_use *use);
+/* "quadratic.yaml:18: out = a*data^2 + b*data + c", and `more` behind it. */
+void formula_comment(const kernel_pass *pass, const formula_use *use,
+                     const char *more);
+
+/* -------------------------------------------------------------------- twin.c
+ */
+
+/* The name of the first formula of the file that computes the same in a class
+ * from tensors in the same order, its operator having the same parameters:
+ * their loops are one. `otherwise` if no earlier one does. */
+const char *formula_twin(const kernel_pass *pass, const formula_use *use,
+                         int class_bit, const char *otherwise);
 
 /* ------------------------------------------------------------------ expr_c.c
  */

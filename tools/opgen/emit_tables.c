@@ -221,7 +221,7 @@ void emit_kernel_table(emit *e, const tn_kernel *kernel, const char *prepare,
   c_add(c, "\n");
 }
 
-static void emit_written(emit *e, const tnm_kernel *kernel) {
+void emit_written(emit *e, const tnm_kernel *kernel) {
   const field_set options = fields_of_options(e, any_pass(kernel));
   const char *prepare =
       has_prepare(kernel)
@@ -270,7 +270,8 @@ static void emit_operator(emit *e, const tnm_operator *op) {
   emit_kernels(&e->c.text, e->plugin, op);
   emit_generated(e, op, op->generated);
   emit_generated(e, op, op->generated_backward);
-  for (size_t i = 0; i < op->n_kernels; ++i) emit_written(e, &op->kernels[i]);
+  for (size_t i = 0; i < op->n_kernels; ++i)
+    if (!op->kernels[i].companion) emit_written(e, &op->kernels[i]);
 }
 
 void emit_source(emit *e, const char *stem) {
@@ -278,8 +279,9 @@ void emit_source(emit *e, const char *stem) {
   c_add(&e->c, "#include \"%s.gen.h\"\n", stem);
   if (has_formulas(e, stem))
     c_add(&e->c,
-          "\n#include <tenon/kernel.h>\n\n#include \"%s.formula.gen.h\"\n",
-          stem);
+          "\n#define TN_KERNEL_PLUGIN %s\n#include <tenon/kernel.h>\n\n"
+          "#include \"%s.formula.gen.h\"\n",
+          name_identifier(e, e->plugin->plugin->name, false), stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     if (strcmp(e->plugin->operators[i].stem, stem) == 0)
       emit_operator(e, &e->plugin->operators[i]);

@@ -102,7 +102,7 @@ const char *formula_name(const kernel_pass *pass, const formula_use *use,
 /* Names that generated code uses itself. Those of manifests are in lower case,
  * so a capital letter makes them different from all others. */
 static bool is_taken(const char *name) {
-  static const char *const taken[] = {"i", "p", "x", "block", "params"};
+  static const char *const taken[] = {"i", "n", "p", "x", "block", "params"};
   if (strncmp(name, "grad_", 5) == 0) return true;
   if (name[0] == 't' && name[1] != '\0' &&
       strspn(name + 1, "0123456789") == strlen(name + 1))
@@ -126,13 +126,14 @@ uint32_t formula_place(const kernel_pass *pass, const tnm_expr *tensor) {
   return op->n_outputs + op->n_inputs + tensor->index;
 }
 
-void formula_comment(const kernel_pass *pass, const formula_use *use) {
-  c_comment(
-      pass->c, 0,
-      pass_format(pass, "%s:%" PRIu32 ": %s%s = %s", pass->op->file,
-                  use->formula->pos.line,
-                  pass->pass == TN_PASS_BACKWARD ? "grad." : "",
-                  target_arg(pass, use->formula)->name, use->formula->text));
+void formula_comment(const kernel_pass *pass, const formula_use *use,
+                     const char *more) {
+  c_comment(pass->c, 0,
+            pass_format(pass, "%s:%" PRIu32 ": %s%s = %s%s", pass->op->file,
+                        use->formula->pos.line,
+                        pass->pass == TN_PASS_BACKWARD ? "grad." : "",
+                        target_arg(pass, use->formula)->name,
+                        use->formula->text, more));
 }
 
 bool emits_formulas(const tnm_operator *op) {
@@ -159,17 +160,27 @@ static void collect_all(const tnm_expr *expr, formula_use *use) {
 
 /* ----------------------------------------------------- types to compute in */
 
-/* The classes of the types that an operand may have. */
-static int classes_of(const tn_op *op, const tn_arg *arg) {
+/* The types that an operand may have in calls of this pass: gradients are
+ * floats, and the kernel's table says what follows for type variables. */
+static uint64_t types_of(const kernel_pass *pass, const tn_arg *arg) {
+  const bool backward = pass->pass == TN_PASS_BACKWARD;
+  const tn_kernel *kernel =
+      backward ? pass->op->generated_backward : pass->op->generated;
+  if (arg->dtype_param != TN_NONE)
+    return backward ? TN_BIT_F16 | TN_BIT_BF16 | TN_BIT_F32 | TN_BIT_F64
+                    : ~0ull;
+  if (arg->dtype_var == TN_NONE) return tn__dtype_bit(arg->dtype);
+  return kernel != NULL ? kernel->dtype_sets[arg->dtype_var]
+                        : pass->op->op->dtype_vars[arg->dtype_var]->allowed;
+}
+
+/* The classes of these types. */
+static int classes_of(const kernel_pass *pass, const tn_arg *arg) {
   static const tn_dtype types[] = {TN_F16,  TN_BF16, TN_F32, TN_F64,
                                    TN_BOOL, TN_I8,   TN_I16, TN_I32,
                                    TN_I64,  TN_U8,   TN_U16, TN_U32};
-  uint64_t allowed = ~0ull;
+  const uint64_t allowed = types_of(pass, arg);
   int classes = 0;
-  if (arg->dtype_param == TN_NONE)
-    allowed = arg->dtype_var != TN_NONE
-                  ? op->dtype_vars[arg->dtype_var]->allowed
-                  : tn__dtype_bit(arg->dtype);
   for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
     if (allowed & tn__dtype_bit(types[i])) classes |= tnm_class_of(types[i]);
   return classes;
@@ -201,13 +212,13 @@ static const tn_arg *tensor_arg(const tn_op *op, const tnm_expr *tensor) {
 static int classes_of_types(const kernel_pass *pass, const formula_use *use) {
   const tn_op *op = pass->op->op;
   const tn_arg *target = target_arg(pass, use->formula);
-  int classes = classes_of(op, target);
+  int classes = classes_of(pass, target);
   for (size_t i = 0; i < use->n_tensors; ++i) {
     const tn_arg *arg = tensor_arg(op, use->tensors[i]);
     bool known = same_type(arg, target);
     for (size_t k = 0; k < i; ++k)
       known = known || same_type(arg, tensor_arg(op, use->tensors[k]));
-    if (!known) classes = join_sets(classes, classes_of(op, arg));
+    if (!known) classes = join_sets(classes, classes_of(pass, arg));
   }
   return classes;
 }
@@ -335,7 +346,7 @@ static void add_functions(const kernel_pass *pass) {
   for (size_t i = 0; i < pass->n; ++i) {
     formula_use use;
     if (!formula_use_init(pass, &pass->formulas[i], &use)) return;
-    formula_comment(pass, &use);
+    formula_comment(pass, &use, "");
     for (const int *bit = formula_classes; *bit != 0; ++bit)
       if (use.classes & *bit) add_function(pass, &use, *bit);
   }

@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kernel.c: the loops of an operator for the CPU: per output and type one loop
- * over dense elements, a table that says what the loop reads and writes, and
- * the compute function. Strides, broadcasting, conversions and requests are the
- * business of tenon/kernel.h.
+ * over dense elements, unless an earlier operator of the file has the same, a
+ * table that says what the loop reads and writes, and the compute function.
+ * Strides, broadcasting, conversions and requests are the business of
+ * tenon/kernel.h.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "emit_kernel.h"
 
-static const char loop_head[] = "  for (int64_t i = 0; i < block->n; ++i)";
+/* The count is read once: an output of i64 might overlap it for all a compiler
+ * knows, and then the loop would not become one of vectors. */
+static const char loop_head[] =
+    "  for (int64_t i = 0, n = block->n; i < n; ++i)";
 
 static const char *body_name(const kernel_pass *pass, const formula_use *use,
                              int class_bit) {
-  return pass_format(pass, "%s_loop", formula_name(pass, use, class_bit));
+  return pass_format(
+      pass, "%s_loop",
+      formula_twin(pass, use, class_bit, formula_name(pass, use, class_bit)));
 }
 
 /* ----------------------------------------------------------------------- loop
@@ -91,6 +97,24 @@ static void add_body(const kernel_pass *pass, const formula_use *use,
         body_name(pass, use, class_bit));
 }
 
+/* The loops of every class that no earlier formula has. */
+static void add_bodies(const kernel_pass *pass, const formula_use *use) {
+  int own = 0;
+  const char *twin = "";
+  for (const int *bit = formula_classes; *bit != 0; ++bit) {
+    if ((use->classes & *bit) == 0) continue;
+    const char *name = formula_twin(pass, use, *bit, NULL);
+    if (name == NULL)
+      own |= *bit;
+    else
+      twin = name;
+  }
+  formula_comment(
+      pass, use, own == use->classes ? "" : pass_format(pass, ": as %s", twin));
+  for (const int *bit = formula_classes; *bit != 0; ++bit)
+    if (own & *bit) add_body(pass, use, *bit);
+}
+
 /* ---------------------------------------------------------------- the tables
  */
 
@@ -135,9 +159,7 @@ static void add_pass(const kernel_pass *pass) {
   }
   for (size_t i = 0; i < pass->n; ++i) {
     if (!formula_use_init(pass, &pass->formulas[i], &uses[i])) return;
-    formula_comment(pass, &uses[i]);
-    for (const int *bit = formula_classes; *bit != 0; ++bit)
-      if (uses[i].classes & *bit) add_body(pass, &uses[i], *bit);
+    add_bodies(pass, &uses[i]);
   }
   c_add(pass->c, "static const tn_kernel_map %s_maps[] = {\n", pass_name(pass));
   for (size_t i = 0; i < pass->n; ++i) add_map(pass, &uses[i]);

@@ -16,12 +16,13 @@
 typedef struct new_shape {
   const char *name;     /* "quadratic" */
   const char *manifest; /* of the operator; see new_expand */
-  bool has_kernel;      /* names kernels of the CPU */
-  bool has_backward;    /* which compute the gradient too */
+  bool has_kernel;      /* names kernels that are to be written */
+  bool has_formula;     /* so that the others can be generated */
+  bool is_bound;        /* to a library: nothing is compiled */
 } new_shape;
 
 /* The shape of that name; NULL if there is none. `names` gets all of them. */
-enum { NEW_N_SHAPES = 3 };
+enum { NEW_N_SHAPES = 4 };
 const new_shape *new_shape_find(const char *name, const char **names);
 
 /* What a template is about. */
@@ -29,23 +30,22 @@ typedef struct new_words {
   const char *plugin;
   const char *op;
   uint32_t since;
-  bool kernel;   /* there is C to be written */
-  bool backward; /* kernels compute the gradient too */
-  bool cuda;
+  bool cpu;  /* there are kernels to be written for it */
+  bool cuda; /* likewise */
 } new_words;
 
 /* The template with `@PLUGIN@`, `@OP@` and `@SINCE@` filled in. Lines that
- * begin with `@kernel `, `@backward ` or `@cuda ` are kept, without that, where
- * the words say so. */
+ * begin with `@cpu `, `@cuda `, or `@kernels ` for either, are kept, without
+ * that, where the words say so. */
 void new_expand(tn__buf *out, const char *text, const new_words *words);
 
 extern const char new_plugin_yaml[];
 extern const char new_meson[];
 extern const char new_readme[];
 extern const char new_gitignore[];
-extern const char new_cuda_plugin_yaml[];
-extern const char new_cuda_meson[];
-extern const char new_cuda_yaml[];
+extern const char new_meson_options[];
+extern const char new_bound_meson[];
+extern const char new_bound_readme[];
 
 /* The text of a plugin.yaml with one more file at the end of `operators`. False
  * if it has no such list. */

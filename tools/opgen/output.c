@@ -52,15 +52,18 @@ static void add_plugin(renderer *r) {
   add(r, "plugin.gen.map");
 }
 
-/* The companion: the same manifests again, as far as they have formulas. */
+/* The companion: loops where there are formulas, tables where there are
+ * kernels. */
 static void add_cuda(renderer *r, const tnm_plugin *plugin) {
+  bool any = false;
   for (size_t i = 0; i < plugin->n_operators; ++i) {
     const char *stem = plugin->operators[i].stem;
-    if (!is_first(plugin, i) || !stem_has_cuda(&r->emit, stem)) continue;
+    any |= has_cuda(&plugin->operators[i]);
+    if (!is_first(plugin, i) || !has_formulas(&r->emit, stem)) continue;
     if (r->render) emit_cuda_source(&r->emit, stem);
     add(r, name_format(&r->emit, "%s.gen.cu", stem));
   }
-  if (r->files->n == 0) return;
+  if (!any) return;
   if (r->render) emit_cuda_header(&r->emit);
   add(r, "cuda.gen.h");
   if (r->render) emit_cuda_plugin(&r->emit);

@@ -139,8 +139,8 @@ static inline const char *tn_kernel_compute_name(tn_dtype compute) {
 /* Elements that are converted in one go where it takes several steps. */
 #define TN_KERNEL_STAGE 256
 
-/* Steps are compiled for the baseline and for AVX2; AVX-512 would gain nothing,
- * as the elements lie in the nearest cache. */
+/* Steps are compiled for the baseline and for AVX2. Those that do little would
+ * gain nothing by AVX-512, as the elements lie in the nearest cache. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
 #define TN_KERNEL_STEP_LEVELS(name)                                          \
   TN_KERNEL_ONCE void name##_base(void *to, const void *from, int64_t n) {   \
@@ -284,6 +284,69 @@ TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_kernel_line_to_bf16_avx2(void *to,
   }
   for (; i < n; ++i) t[i] = tn_kernel_f32_to_bf16(f[i]);
 }
+
+/* The same with AVX-512: half precision is all conversion. */
+TN_KERNEL_ONCE TN_KERNEL_AVX512 void tn_kernel_f16_to_line_avx512(
+    void *to, const void *from, int64_t n) {
+  const uint16_t *f = (const uint16_t *)from;
+  float *t = (float *)to;
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    _mm512_storeu_ps(t + i, _mm512_cvtph_ps(_mm256_loadu_si256(
+                                (const __m256i *)(const void *)(f + i))));
+  for (; i < n; ++i) t[i] = tn_kernel_f16_to_f32(f[i]);
+}
+
+TN_KERNEL_ONCE TN_KERNEL_AVX512 void tn_kernel_line_to_f16_avx512(
+    void *to, const void *from, int64_t n) {
+  const float *f = (const float *)from;
+  uint16_t *t = (uint16_t *)to;
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    _mm256_storeu_si256((__m256i *)(void *)(t + i),
+                        _mm512_maskz_cvtps_ph(0xffff, _mm512_loadu_ps(f + i),
+                                              _MM_FROUND_TO_NEAREST_INT));
+  for (; i < n; ++i) t[i] = tn_kernel_f32_to_f16(f[i]);
+}
+
+TN_KERNEL_ONCE TN_KERNEL_AVX512 void tn_kernel_bf16_to_line_avx512(
+    void *to, const void *from, int64_t n) {
+  const uint16_t *f = (const uint16_t *)from;
+  float *t = (float *)to;
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const __m512i words = _mm512_cvtepu16_epi32(
+        _mm256_loadu_si256((const __m256i *)(const void *)(f + i)));
+    _mm512_storeu_si512(t + i, _mm512_slli_epi32(words, 16));
+  }
+  for (; i < n; ++i) t[i] = tn_kernel_bf16_to_f32(f[i]);
+}
+
+TN_KERNEL_ONCE TN_KERNEL_AVX512 void tn_kernel_line_to_bf16_avx512(
+    void *to, const void *from, int64_t n) {
+  const float *f = (const float *)from;
+  uint16_t *t = (uint16_t *)to;
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const __m512 value = _mm512_loadu_ps(f + i);
+    const __m512i bits = _mm512_castps_si512(value);
+    const __m512i high = _mm512_srli_epi32(bits, 16);
+    const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+    const __m512i more = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+    const __m512i sum = _mm512_add_epi32(bits, more);
+    const __m512i words =
+        _mm512_mask_or_epi32(_mm512_srli_epi32(sum, 16),
+                             _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q),
+                             high, _mm512_set1_epi32(0x40));
+    _mm256_storeu_si256((__m256i *)(void *)(t + i),
+                        _mm512_cvtepi32_epi16(words));
+  }
+  for (; i < n; ++i) t[i] = tn_kernel_f32_to_bf16(f[i]);
+}
+#define TN_KERNEL_HALF_AT(name, level) \
+  ((level) == 2 ? tn_kernel_##name##_avx512 : TN_KERNEL_STEP_AT(name, level))
+#else
+#define TN_KERNEL_HALF_AT(name, level) TN_KERNEL_STEP_AT(name, level)
 #endif
 
 TN_KERNEL_ONCE void tn_kernel_f16_to_line_base(void *to, const void *from,
@@ -376,9 +439,9 @@ TN_KERNEL_ONCE void tn_kernel_f64_to_i64(int64_t *__restrict to,
 static inline tn_kernel_step *tn_kernel_widen(tn_dtype dtype, uint32_t level) {
   switch (dtype) {
     case TN_F16:
-      return TN_KERNEL_STEP_AT(f16_to_line, level);
+      return TN_KERNEL_HALF_AT(f16_to_line, level);
     case TN_BF16:
-      return TN_KERNEL_STEP_AT(bf16_to_line, level);
+      return TN_KERNEL_HALF_AT(bf16_to_line, level);
     case TN_BOOL:
       return TN_KERNEL_STEP_AT(bool_to_i32, level);
     case TN_I8:
@@ -472,9 +535,9 @@ static inline void tn_kernel_narrow_f32(void *to, tn_dtype dtype,
                                         int64_t n) {
   int32_t stage[TN_KERNEL_STAGE];
   if (dtype == TN_F16) {
-    TN_KERNEL_STEP_AT(line_to_f16, level)(to, from, n);
+    TN_KERNEL_HALF_AT(line_to_f16, level)(to, from, n);
   } else if (dtype == TN_BF16) {
-    TN_KERNEL_STEP_AT(line_to_bf16, level)(to, from, n);
+    TN_KERNEL_HALF_AT(line_to_bf16, level)(to, from, n);
   } else if (dtype == TN_BOOL) {
     TN_KERNEL_STEP_AT(f32_to_bool, level)(to, from, n);
   } else {
@@ -563,31 +626,59 @@ typedef struct tn_kernel_line {
   tn_dtype dtype;
 } tn_kernel_line;
 
-/* Elements first to first + n of a line, side by side. */
-TN_KERNEL_ONCE void tn_kernel_pack(void *to, const tn_kernel_line *from,
-                                   int64_t first, int64_t n) {
-  const int64_t stride = from->stride;
-  const int64_t bytes = tn_dtype_bytes(from->dtype);
-  const void *at = from->at + first * stride * bytes;
+/* A repeated element, and every second one, are loops that compilers know. */
+#define TN_KERNEL_PACK(type)                                \
+  do {                                                      \
+    type *__restrict t = (type *)to;                        \
+    const type *__restrict f = (const type *)at;            \
+    const type same = f[0];                                 \
+    if (stride == 0)                                        \
+      for (int64_t i = 0; i < n; ++i) t[i] = same;          \
+    else if (stride == 2)                                   \
+      for (int64_t i = 0; i < n; ++i) t[i] = f[2 * i];      \
+    else                                                    \
+      for (int64_t i = 0; i < n; ++i) t[i] = f[i * stride]; \
+  } while (0)
+
+/* n elements that lie `stride` apart, side by side. */
+TN_KERNEL_BODY void tn_kernel_pack(void *to, const void *at, int64_t stride,
+                                   int64_t bytes, int64_t n) {
+  if (n == 0) return;
   if (bytes == 1)
-    for (int64_t i = 0; i < n; ++i)
-      ((tn_kernel_bytes_1 *)to)[i] =
-          ((const tn_kernel_bytes_1 *)at)[i * stride];
+    TN_KERNEL_PACK(tn_kernel_bytes_1);
   else if (bytes == 2)
-    for (int64_t i = 0; i < n; ++i)
-      ((tn_kernel_bytes_2 *)to)[i] =
-          ((const tn_kernel_bytes_2 *)at)[i * stride];
+    TN_KERNEL_PACK(tn_kernel_bytes_2);
   else if (bytes == 4)
-    for (int64_t i = 0; i < n; ++i)
-      ((tn_kernel_bytes_4 *)to)[i] =
-          ((const tn_kernel_bytes_4 *)at)[i * stride];
+    TN_KERNEL_PACK(tn_kernel_bytes_4);
   else
-    for (int64_t i = 0; i < n; ++i)
-      ((tn_kernel_bytes_8 *)to)[i] =
-          ((const tn_kernel_bytes_8 *)at)[i * stride];
+    TN_KERNEL_PACK(tn_kernel_bytes_8);
 }
 
-/* The other way. */
+TN_KERNEL_ONCE void tn_kernel_pack_base(void *to, const void *at,
+                                        int64_t stride, int64_t bytes,
+                                        int64_t n) {
+  tn_kernel_pack(to, at, stride, bytes, n);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_kernel_pack_avx2(void *to, const void *at,
+                                                       int64_t stride,
+                                                       int64_t bytes,
+                                                       int64_t n) {
+  tn_kernel_pack(to, at, stride, bytes, n);
+}
+#endif
+
+/* Elements first to first + n of a line. */
+static inline void tn_kernel_pack_line(void *to, uint32_t level,
+                                       const tn_kernel_line *from,
+                                       int64_t first, int64_t n) {
+  const int64_t bytes = tn_dtype_bytes(from->dtype);
+  const char *at = from->at + first * from->stride * bytes;
+  TN_KERNEL_STEP_AT(pack, level)(to, at, from->stride, bytes, n);
+}
+
+/* Dense elements as elements first to first + n of a line. */
 TN_KERNEL_ONCE void tn_kernel_spread(const tn_kernel_line *to, int64_t first,
                                      const void *from, int64_t n) {
   const int64_t stride = to->stride;
@@ -623,13 +714,13 @@ TN_KERNEL_ONCE void tn_kernel_load(void *to, const tn_kernel_mode *mode,
     return;
   }
   if (from->dtype == mode->compute) {
-    tn_kernel_pack(to, from, 0, from->n);
+    tn_kernel_pack_line(to, mode->level, from, 0, from->n);
     return;
   }
   for (int64_t i = 0; i < from->n; i += TN_KERNEL_STAGE) {
     const int64_t left = from->n - i;
     const int64_t n = left < TN_KERNEL_STAGE ? left : TN_KERNEL_STAGE;
-    tn_kernel_pack(stage, from, i, n);
+    tn_kernel_pack_line(stage, mode->level, from, i, n);
     tn_kernel_load_dense((char *)to + i * bytes, mode, stage, from->dtype, n);
   }
 }

@@ -144,8 +144,33 @@ __device__ __forceinline__ int64_t tn_cuda_sum(int64_t a, int64_t b) {
   return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
+/* Whether elements are integers: then what is added to them is one as well. */
+template <class T>
+struct tn_cuda_is_whole {
+  enum { value = 0 };
+};
+#define TN_CUDA_IS_WHOLE(type)     \
+  template <>                      \
+  struct tn_cuda_is_whole<type> {  \
+    enum { value = 1 };            \
+  };
+TN_CUDA_IS_WHOLE(tn_cuda_bool)
+TN_CUDA_IS_WHOLE(int8_t)
+TN_CUDA_IS_WHOLE(uint8_t)
+TN_CUDA_IS_WHOLE(int16_t)
+TN_CUDA_IS_WHOLE(uint16_t)
+TN_CUDA_IS_WHOLE(int32_t)
+TN_CUDA_IS_WHOLE(uint32_t)
+TN_CUDA_IS_WHOLE(int64_t)
+#undef TN_CUDA_IS_WHOLE
+
 template <class C, class T>
 __device__ __forceinline__ void tn_cuda_set(T *to, C value, int add) {
+  if (add && tn_cuda_is_whole<T>::value) {
+    const int64_t fresh = tn_cuda_get<int64_t>(tn_cuda_put(value, T()));
+    *to = tn_cuda_put(tn_cuda_sum(fresh, tn_cuda_get<int64_t>(*to)), T());
+    return;
+  }
   if (add) value = tn_cuda_sum(value, tn_cuda_get<C>(*to));
   *to = tn_cuda_put(value, T());
 }

@@ -55,6 +55,24 @@ extern "C" {
 #define TN_KERNEL_INDEPENDENT
 #endif
 
+/* Stands before a loop that is to stay as it is written. */
+#if defined(__clang__)
+#define TN_KERNEL_ROLLED _Pragma("clang loop unroll(disable)")
+#elif defined(__GNUC__)
+#define TN_KERNEL_ROLLED _Pragma("GCC unroll 1")
+#else
+#define TN_KERNEL_ROLLED
+#endif
+
+/* Aligned as lines of caches are. */
+#if defined(__GNUC__)
+#define TN_KERNEL_LINED __attribute__((aligned(64)))
+#elif defined(__cplusplus)
+#define TN_KERNEL_LINED alignas(64)
+#else
+#define TN_KERNEL_LINED _Alignas(64)
+#endif
+
 /* ------------------------------------------------------------- loop walker */
 
 /* Operands of one loop, the output first. */
@@ -78,6 +96,7 @@ typedef struct tn_kernel_run {
   int64_t n;
   char *at[TN_KERNEL_MAX_OPERANDS];       /* the first one */
   int64_t stride[TN_KERNEL_MAX_OPERANDS]; /* in elements */
+  int64_t place[TN_MAX_NDIM];             /* of the first one */
 } tn_kernel_run;
 
 /* Starts with the operand that has the loop's whole shape. [worker] */
@@ -201,26 +220,48 @@ static inline void tn_kernel_walk_begin(tn_kernel_walk *walk) {
 }
 
 /* The longest run that begins at element `index` of the loop, in its own order
- * of dimensions, and ends before `end`. [worker] */
+ * of dimensions, and ends before `end`; run->place says where it begins.
+ * [worker] */
 static inline void tn_kernel_walk_run(const tn_kernel_walk *walk, int64_t index,
                                       int64_t end, tn_kernel_run *run) {
   const int32_t inner = walk->ndim - 1;
   int64_t left = index;
-  int64_t place[TN_MAX_NDIM];
   for (int32_t d = inner; d > 0; --d) {
-    place[d] = left % walk->shape[d];
+    run->place[d] = left % walk->shape[d];
     left /= walk->shape[d];
   }
-  place[0] = left;
-  run->n = walk->shape[inner] - place[inner];
+  run->place[0] = left;
+  run->n = walk->shape[inner] - run->place[inner];
   if (run->n > end - index) run->n = end - index;
   for (uint32_t k = 0; k < walk->n_operands; ++k) {
     int64_t offset = 0;
     for (int32_t d = 0; d <= inner; ++d)
-      offset += place[d] * walk->stride[k][d];
+      offset += run->place[d] * walk->stride[k][d];
     run->at[k] = walk->data[k] + offset * walk->bytes[k];
     run->stride[k] = walk->stride[k][inner];
   }
+}
+
+/* Moves a run behind its own elements; its length is then what the line has
+ * left. There must be more of the loop. [worker] */
+static inline void tn_kernel_walk_next(const tn_kernel_walk *walk,
+                                       tn_kernel_run *run) {
+  int32_t d = walk->ndim - 1;
+  int64_t by = run->n;
+  for (;;) {
+    run->place[d] += by;
+    for (uint32_t k = 0; k < walk->n_operands; ++k)
+      run->at[k] += by * walk->stride[k][d] * walk->bytes[k];
+    if (d == 0 || run->place[d] < walk->shape[d]) break;
+    by = -walk->shape[d];
+    run->place[d] += by;
+    for (uint32_t k = 0; k < walk->n_operands; ++k)
+      run->at[k] += by * walk->stride[k][d] * walk->bytes[k];
+    by = 1;
+    --d;
+  }
+  d = walk->ndim - 1;
+  run->n = walk->shape[d] - run->place[d];
 }
 
 /* --------------------------------------------------- element-wise operators */
@@ -275,6 +316,41 @@ static inline const tn_kernel_bodies *tn_kernel_map_bodies(
   return compute == TN_I32 ? &map->i32 : &map->i64;
 }
 
+/* All calls go through two functions, which are larger than most bodies. In a
+ * plugin of several files one can have them for all: each file defines
+ * TN_KERNEL_PLUGIN as the plugin's name before it includes kernel.h, so that
+ * two plugins can be linked into one program, and one of them TN_KERNEL_HOME as
+ * well. What opgen writes does, with plugin.gen.c for a home. */
+#if defined(TN_KERNEL_PLUGIN)
+#define TN_KERNEL_JOIN(a, b) a##b
+#define TN_KERNEL_OWN(plugin, name) TN_KERNEL_JOIN(plugin, name)
+#define tn_kernel_map_prepare TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_prepare)
+#define tn_kernel_map_run TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_run)
+#endif
+#if !defined(TN_KERNEL_PLUGIN)
+#define TN_KERNEL_ENTRY static inline
+#elif defined(__GNUC__)
+#define TN_KERNEL_ENTRY __attribute__((visibility("hidden")))
+#else
+#define TN_KERNEL_ENTRY
+#endif
+
+/* The `prepare` of a kernel that runs maps: looks once at what
+ * tn_kernel_map_run would look at in every call. Takes no memory. [any] */
+TN_KERNEL_ENTRY int32_t tn_kernel_map_prepare(const tn_frame *call,
+                                              tn_plan *plan,
+                                              const tn_kernel_map *maps,
+                                              uint32_t n_maps);
+
+/* Computes every output that is asked for; those without a map must not be.
+ * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
+ * reads what an earlier one overwrites. `call->prepared` is what
+ * tn_kernel_map_prepare left, or NULL. TN_OK, or a code with TN_FAIL. [worker]
+ */
+TN_KERNEL_ENTRY int32_t tn_kernel_map_run(const tn_frame *call,
+                                          const tn_kernel_map *maps,
+                                          uint32_t n_maps);
+
 /* One map of one call, shared by its slices. */
 typedef struct tn_kernel_task {
   tn_kernel_walk walk; /* operand 0 is the output */
@@ -285,10 +361,10 @@ typedef struct tn_kernel_task {
   tn_dtype dtype[TN_KERNEL_MAX_OPERANDS];
 } tn_kernel_task;
 
-/* Elements of every operand side by side, and a place for what is added to. */
-typedef union tn_kernel_scratch {
-  double aligned;
-  char bytes[TN_KERNEL_SCRATCH];
+/* Elements of every operand side by side, and a place for what is added to.
+ * Vectors in it lie in one line of a cache. */
+typedef struct tn_kernel_scratch {
+  TN_KERNEL_LINED char bytes[TN_KERNEL_SCRATCH];
 } tn_kernel_scratch;
 
 /* Elements of one operand that scratch memory has room for: whole lines of a
@@ -298,6 +374,36 @@ static inline int64_t tn_kernel_task_room(const tn_kernel_task *task) {
   return TN_KERNEL_SCRATCH / (task->walk.n_operands + 1) / bytes / 16 * 16;
 }
 
+/* Adds floats to a line of integers: each becomes an integer first, as it would
+ * if it were written, and no float has to hold the old content. */
+TN_KERNEL_ONCE void tn_kernel_task_sum_whole(const tn_kernel_task *task,
+                                             const tn_kernel_line *to,
+                                             const char *sum) {
+  int64_t whole[TN_KERNEL_STAGE], fresh[TN_KERNEL_STAGE], old[TN_KERNEL_STAGE];
+  const tn_kernel_mode own = {tn_kernel_compute(to->dtype), task->mode.level};
+  const int64_t apart = to->stride * tn_dtype_bytes(to->dtype);
+  for (int64_t i = 0; i < to->n; i += TN_KERNEL_STAGE) {
+    const int64_t n = to->n - i < TN_KERNEL_STAGE ? to->n - i : TN_KERNEL_STAGE;
+    const tn_kernel_line line = {to->at + i * apart, to->stride, n, to->dtype};
+    tn_kernel_store_dense(whole, to->dtype,
+                          sum + i * tn_dtype_bytes(task->mode.compute),
+                          &task->mode, n);
+    tn_kernel_load_dense(fresh, &own, whole, to->dtype, n);
+    tn_kernel_load(old, &own, &line);
+    tn_kernel_add_dense(fresh, old, &own, n);
+    tn_kernel_store(&line, &own, fresh);
+  }
+}
+
+/* Whether elements are integers that a call computes in floats. */
+static inline int tn_kernel_is_whole(const tn_kernel_task *task,
+                                     tn_dtype dtype) {
+  const tn_dtype own = tn_kernel_compute(dtype);
+  const tn_dtype compute = task->mode.compute;
+  return (own == TN_I32 || own == TN_I64) &&
+         (compute == TN_F32 || compute == TN_F64);
+}
+
 /* Adds to the output's line what is in scratch; `old` is room for as much. The
  * sum is rounded once. */
 static inline void tn_kernel_task_sum(const tn_kernel_task *task,
@@ -305,6 +411,10 @@ static inline void tn_kernel_task_sum(const tn_kernel_task *task,
                                       void *old) {
   if (to->dtype == task->mode.compute && to->stride == 1) {
     tn_kernel_add_dense(to->at, sum, &task->mode, to->n);
+    return;
+  }
+  if (tn_kernel_is_whole(task, to->dtype)) {
+    tn_kernel_task_sum_whole(task, to, (const char *)sum);
     return;
   }
   tn_kernel_load(old, &task->mode, to);
@@ -350,23 +460,39 @@ static inline void tn_kernel_task_block(const tn_kernel_task *task,
     tn_kernel_store(&out, &task->mode, scratch->bytes);
 }
 
+/* The same where the body works in the memory of all operands. */
+static inline void tn_kernel_task_direct(const tn_kernel_task *task,
+                                         const tn_kernel_run *run) {
+  tn_kernel_block block;
+  block.n = run->n;
+  block.out = run->at[0];
+  for (uint32_t k = 1; k < task->walk.n_operands; ++k)
+    block.in[k - 1] = run->at[k];
+  task->body(&block, task->params);
+}
+
 /* Elements [begin, end) of the loop; a tn_loop_body. [worker] */
 TN_KERNEL_ONCE int32_t tn_kernel_task_slice(void *arg, int64_t begin,
                                             int64_t end) {
   const tn_kernel_task *task = (const tn_kernel_task *)arg;
-  const int64_t room = tn_kernel_task_room(task);
   tn_kernel_scratch scratch;
-  while (begin < end) {
-    tn_kernel_run run;
-    int direct = 1;
-    tn_kernel_walk_run(&task->walk, begin, end, &run);
-    for (uint32_t k = 0; k < task->walk.n_operands; ++k)
-      direct = direct && tn_kernel_is_direct(task, &run, k);
-    if (!direct && run.n > room) run.n = room;
-    tn_kernel_task_block(task, &run, &scratch);
+  tn_kernel_run run;
+  int direct = 1;
+  tn_kernel_walk_run(&task->walk, begin, end, &run);
+  for (uint32_t k = 0; k < task->walk.n_operands; ++k)
+    direct = direct && tn_kernel_is_direct(task, &run, k);
+  const int64_t most = direct ? task->walk.size : tn_kernel_task_room(task);
+  for (;;) {
+    if (run.n > most) run.n = most;
+    if (run.n > end - begin) run.n = end - begin;
+    if (direct)
+      tn_kernel_task_direct(task, &run);
+    else
+      tn_kernel_task_block(task, &run, &scratch);
     begin += run.n;
+    if (begin >= end) return TN_OK;
+    tn_kernel_walk_next(&task->walk, &run);
   }
-  return TN_OK;
 }
 
 /* All slices. */
@@ -429,7 +555,8 @@ typedef struct tn_kernel_dense {
   const void *params;
   int64_t bytes; /* of one element */
   uint32_t n_in;
-  uint32_t stream; /* 1: the output does not fit into any cache */
+  uint8_t stream; /* 1: the output does not fit into any cache */
+  uint8_t fetch;  /* 1: the operands do not fit into a cache that is near */
 } tn_kernel_dense;
 
 /* Bytes of all operands from which on the output is written past the caches. */
@@ -438,6 +565,11 @@ typedef struct tn_kernel_dense {
 #define TN_KERNEL_CHUNK 2048
 /* Chunks by which the inputs are asked for in advance. */
 #define TN_KERNEL_AHEAD 2
+/* Bytes of all operands from which on they are fetched page by page, and how
+ * many operands there may be: their pages lie in the first cache together. */
+#define TN_KERNEL_FETCH (4 << 20)
+#define TN_KERNEL_FETCHED 4
+#define TN_KERNEL_PAGE 4096
 
 /* Elements of one slice: short, so that threads end at the same time, but not
  * so short that cutting costs more; whole lines of any cache. */
@@ -477,22 +609,19 @@ static inline void tn_kernel_stream_chunk(void *to, const void *from,
  * is not read for that. */
 static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
                                           int64_t begin, int64_t end) {
-  union {
-    char bytes[TN_KERNEL_CHUNK];
-    __m128i aligned[TN_KERNEL_CHUNK / 16];
-  } chunk;
+  TN_KERNEL_LINED char chunk[TN_KERNEL_CHUNK];
   const int64_t most = TN_KERNEL_CHUNK / dense->bytes;
   const char *later[TN_KERNEL_MAX_IN];
   tn_kernel_block block;
   while (end - begin >= most) {
     tn_kernel_dense_block(dense, &block, begin, most);
     void *to = block.out;
-    block.out = chunk.bytes;
+    block.out = chunk;
     dense->body(&block, dense->params);
     const int more = end - begin >= (TN_KERNEL_AHEAD + 1) * most;
     for (uint32_t k = 0; more && k < dense->n_in; ++k)
       later[k] = (const char *)block.in[k] + TN_KERNEL_AHEAD * TN_KERNEL_CHUNK;
-    tn_kernel_stream_chunk(to, chunk.bytes, later, more ? dense->n_in : 0);
+    tn_kernel_stream_chunk(to, chunk, later, more ? dense->n_in : 0);
     begin += most;
   }
   _mm_sfence();
@@ -500,7 +629,43 @@ static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
   tn_kernel_dense_block(dense, &block, begin, end - begin);
   dense->body(&block, dense->params);
 }
+
+/* Asks for the lines of a page, one after the other. A loop that asks for more
+ * of them at once gains nothing: the processor then mixes them with those of
+ * the next operand. */
+static inline void tn_kernel_fetch_page(const void *page) {
+  const char *at = (const char *)page;
+  TN_KERNEL_ROLLED
+  for (int64_t line = 0; line < TN_KERNEL_PAGE; line += 64)
+    _mm_prefetch(at + line, _MM_HINT_T0);
+}
+
+/* A page of each operand is asked for before the body takes their lines in
+ * turns: what lies beyond the caches that are near comes sooner in rows of
+ * neighbours. */
+static inline void tn_kernel_dense_fetch(const tn_kernel_dense *dense,
+                                         int64_t begin, int64_t end) {
+  const int64_t most = TN_KERNEL_PAGE / dense->bytes;
+  tn_kernel_block block;
+  for (; end - begin >= most; begin += most) {
+    tn_kernel_dense_block(dense, &block, begin, most);
+    for (uint32_t k = 0; k < dense->n_in; ++k)
+      tn_kernel_fetch_page(block.in[k]);
+    tn_kernel_fetch_page(block.out);
+    dense->body(&block, dense->params);
+  }
+  if (begin == end) return;
+  tn_kernel_dense_block(dense, &block, begin, end - begin);
+  dense->body(&block, dense->params);
+}
 #else
+static inline void tn_kernel_dense_fetch(const tn_kernel_dense *dense,
+                                         int64_t begin, int64_t end) {
+  tn_kernel_block block;
+  tn_kernel_dense_block(dense, &block, begin, end - begin);
+  dense->body(&block, dense->params);
+}
+
 static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
                                           int64_t begin, int64_t end) {
   tn_kernel_block block;
@@ -515,11 +680,12 @@ static inline int32_t tn_kernel_dense_slice(void *arg, int64_t begin,
   const tn_kernel_dense *dense = (const tn_kernel_dense *)arg;
   tn_kernel_block block;
   tn_kernel_dense_block(dense, &block, begin, end - begin);
-  if (dense->stream && ((uintptr_t)block.out & 15) == 0) {
+  if (dense->stream && ((uintptr_t)block.out & 15) == 0)
     tn_kernel_dense_stream(dense, begin, end);
-    return TN_OK;
-  }
-  dense->body(&block, dense->params);
+  else if (dense->fetch)
+    tn_kernel_dense_fetch(dense, begin, end);
+  else
+    dense->body(&block, dense->params);
   return TN_OK;
 }
 
@@ -576,9 +742,9 @@ static inline int32_t tn_kernel_map_dense(const tn_frame *call,
   }
   dense.bytes = tn_dtype_bytes(ready->compute);
   dense.n_in = map->n_in;
-  dense.stream =
-      call->req[map->out] == TN_REQ_WRITE &&
-      dense.block.n * dense.bytes * (map->n_in + 1) >= TN_KERNEL_STREAM;
+  const int64_t all = dense.block.n * dense.bytes * (map->n_in + 1);
+  dense.stream = call->req[map->out] == TN_REQ_WRITE && all >= TN_KERNEL_STREAM;
+  dense.fetch = all >= TN_KERNEL_FETCH && map->n_in < TN_KERNEL_FETCHED;
   return call->host->parallel_for(call, dense.block.n,
                                   tn_kernel_dense_grain(&dense),
                                   tn_kernel_dense_slice, &dense);
@@ -643,11 +809,11 @@ static inline int tn_kernel_maps_dense(const tn_frame *call,
   return 1;
 }
 
-/* The `prepare` of a kernel that runs maps: looks once at what
- * tn_kernel_map_run would look at in every call. Takes no memory. [any] */
-static inline int32_t tn_kernel_map_prepare(const tn_frame *call, tn_plan *plan,
-                                            const tn_kernel_map *maps,
-                                            uint32_t n_maps) {
+#if !defined(TN_KERNEL_PLUGIN) || defined(TN_KERNEL_HOME)
+TN_KERNEL_ENTRY int32_t tn_kernel_map_prepare(const tn_frame *call,
+                                              tn_plan *plan,
+                                              const tn_kernel_map *maps,
+                                              uint32_t n_maps) {
   static const tn_kernel_ready all[][TN_KERNEL_N_LEVELS] = {
       {{0, TN_DTYPE_UNKNOWN}, {1, TN_DTYPE_UNKNOWN}, {2, TN_DTYPE_UNKNOWN}},
       {{0, TN_F32}, {1, TN_F32}, {2, TN_F32}},
@@ -672,14 +838,9 @@ static inline int32_t tn_kernel_map_one(const tn_frame *call,
   return tn_kernel_map_dense(call, map, ready);
 }
 
-/* Computes every output that is asked for; those without a map must not be.
- * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
- * reads what an earlier one overwrites. `call->prepared` is what
- * tn_kernel_map_prepare left, or NULL. TN_OK, or a code with TN_FAIL. [worker]
- */
-static inline int32_t tn_kernel_map_run(const tn_frame *call,
-                                        const tn_kernel_map *maps,
-                                        uint32_t n_maps) {
+TN_KERNEL_ENTRY int32_t tn_kernel_map_run(const tn_frame *call,
+                                          const tn_kernel_map *maps,
+                                          uint32_t n_maps) {
   for (uint32_t i = 0; i < call->n_out; ++i) {
     uint32_t m = 0;
     while (m < n_maps && maps[m].out != i) ++m;
@@ -691,6 +852,8 @@ static inline int32_t tn_kernel_map_run(const tn_frame *call,
   }
   return TN_OK;
 }
+
+#endif
 
 #ifdef __cplusplus
 }

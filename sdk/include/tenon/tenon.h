@@ -247,8 +247,9 @@ TN_API TN_MUST_USE tn_code tn_plugin_add(tn_runtime *rt,
                                          const tn_plugin *plugin);
 
 /* Loads every `*.so` in the folder `tenon` beside libtenon.so, in order of
- * their names. A file that is refused is logged and does not stop the others;
- * the code is then that of the first refusal. [host-thread] */
+ * their names, but a plugin behind those whose extensions it asks for. A file
+ * that is refused is logged and does not stop the others; the code is then that
+ * of the first refusal. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugins_load_standard(tn_runtime *rt);
 
 /* The same for folders with ':' between; NULL means tn_options.search_path.

@@ -136,6 +136,7 @@ static tn_code tn_test_outputs(const tn_test_kit *k, const tn_test_case *c,
   for (size_t i = 0; i < list->n && rc == TN_OK; ++i) {
     const bool skipped = c->request == TN_TEST_NULL && i == c->which;
     const bool added = c->request == TN_TEST_ADD;
+    if (sigs[i].dtype == TN_DTYPE_UNKNOWN) continue; /* an input not given */
     call->req[i] = skipped ? TN_REQ_NULL : added ? TN_REQ_ADD : TN_REQ_WRITE;
     if (added) call->offset[i] = tn_test_offset(k, sigs[i].dtype, &list->v[i]);
     if (!skipped && !added && c->request != TN_TEST_WRITE) continue;
@@ -432,8 +433,10 @@ static const char *tn_test_misfit(const tn_test_kit *k,
   return NULL;
 }
 
-/* Completes the signature; the types of inputs are those of the variables. */
+/* Completes the signature; the types of inputs are those of the variables.
+ * Inputs that are not given stand last, and are left out. */
 static tn_code tn_test_infer(tn_test_kit *k) {
+  size_t n_in = k->in.n;
   for (size_t i = 0; i < k->in.n; ++i) {
     const tn_arg *arg = tn_test_arg(k->desc->inputs, k->desc->n_inputs, i);
     const tn_test_values *v = &k->in.v[i];
@@ -449,7 +452,8 @@ static tn_code tn_test_infer(tn_test_kit *k) {
     k->sigs[TN_OPERAND_OUT][i] = (tn_sig){.ndim = -1};
     k->sigs[TN_OPERAND_AUX][i] = (tn_sig){.ndim = -1};
   }
-  k->io = (tn_signature){(uint32_t)k->in.n,      (uint32_t)k->out.n,
+  while (n_in > 0 && k->in.v[n_in - 1].v == NULL) --n_in;
+  k->io = (tn_signature){(uint32_t)n_in,         (uint32_t)k->out.n,
                          (uint32_t)k->aux.n,     0,
                          k->sigs[TN_OPERAND_IN], k->sigs[TN_OPERAND_OUT],
                          k->sigs[TN_OPERAND_AUX]};

@@ -206,7 +206,41 @@ static tn_code tn_test_record_query(const tn_test_slope *s, tn_tape *tape,
   return rc;
 }
 
-/* The gradients of the second sum, by a tape that records a gradient. */
+/* Whether a gradient depends on anything that is watched: one that is the same
+ * everywhere does not, and is not on the tape. */
+static bool tn_test_is_recorded(tn_tape *tape, const tn_test_record *r,
+                                tn_array *gradient) {
+  tn_array *unused = NULL;
+  const tn_tape_query query = {.struct_size = sizeof query,
+                               .flags = TN_TAPE_KEEP,
+                               .heads = {r->n_heads, r->heads},
+                               .of = {1, &gradient},
+                               .gradients = {1, &unused, NULL}};
+  const tn_code rc = tn_tape_gradient(tape, &query);
+  tn_array_release(unused);
+  return rc == TN_OK;
+}
+
+/* The first gradients become the heads, with their weights, but for those that
+ * are not recorded. */
+static tn_code tn_test_turn(const tn_test_slope *s, tn_tape *tape,
+                            tn_array *const *first, tn_test_record *r) {
+  tn_array *heads[TN_TEST_MAX];
+  size_t n = 0;
+  tn_code rc = TN_OK;
+  for (size_t i = 0; i < r->n && rc == TN_OK; ++i) {
+    if (!tn_test_is_recorded(tape, r, first[i])) continue;
+    heads[n] = first[i];
+    rc = tn_test_array(s->k->t, tn_array_tensor(first[i])->dtype,
+                       &s->turns.v[r->at[i]], &r->weights[n++]);
+  }
+  memcpy(r->heads, heads, n * sizeof *heads);
+  r->n_heads = n;
+  return rc;
+}
+
+/* The gradients of the second sum, by a tape that records a gradient; zeros if
+ * none of the first gradients is recorded. */
 static tn_code tn_test_tape(tn_test_slope *s, tn_tape *tape,
                             tn_test_list *out) {
   tn_array *first[TN_TEST_MAX] = {NULL}, *second[TN_TEST_MAX] = {NULL};
@@ -215,15 +249,15 @@ static tn_code tn_test_tape(tn_test_slope *s, tn_tape *tape,
   tn_code rc = tn_test_record_call(s, tape, &r);
   if (rc == TN_OK)
     rc = tn_test_record_query(s, tape, &r, TN_TAPE_RECORD, first);
+  if (rc == TN_OK) rc = tn_test_turn(s, tape, first, &r);
+  const bool any = r.n_heads > 0;
+  if (rc == TN_OK && any) rc = tn_test_record_query(s, tape, &r, 0, second);
   for (size_t i = 0; i < r.n && rc == TN_OK; ++i) {
-    r.heads[i] = first[i];
-    rc = tn_test_array(s->k->t, tn_array_tensor(first[i])->dtype,
-                       &s->turns.v[r.at[i]], &r.weights[i]);
+    tn_test_values *slopes = &out->v[r.at[i]];
+    rc = tn_test_get(s->k->t, any ? second[i] : first[i], slopes);
+    for (size_t j = 0; j < slopes->n && rc == TN_OK && !any; ++j)
+      slopes->v[j] = 0;
   }
-  r.n_heads = r.n;
-  if (rc == TN_OK) rc = tn_test_record_query(s, tape, &r, 0, second);
-  for (size_t i = 0; i < r.n && rc == TN_OK; ++i)
-    rc = tn_test_get(s->k->t, second[i], &out->v[r.at[i]]);
   return rc;
 }
 

@@ -45,6 +45,28 @@ TN_MATH_FN double tn_math_from_bits_f64(uint64_t bits) {
   return x;
 }
 
+/* x without the lower half of its digits: products of two such are exact. */
+TN_MATH_FN double tn_math_upper_f64(double x) {
+  return tn_math_from_bits_f64(tn_math_bits_f64(x) & 0xfffffffff8000000u);
+}
+
+/* a + b, and what it lacks. */
+TN_MATH_FN double tn_math_sum_f64(double a, double b, double *lost) {
+  const double sum = a + b;
+  const double more = sum - a;
+  *lost = (a - (sum - more)) + (b - more);
+  return sum;
+}
+
+/* Which is larger is asked of the bits in functions that ask something else of
+ * the same number later: gcc compiles the answers to two questions about a
+ * float into copies of what is between them. */
+TN_MATH_FN uint32_t tn_math_least_bits(float x, float bound) {
+  const int32_t bits = (int32_t)tn_math_bits_f32(x);
+  const int32_t most = (int32_t)tn_math_bits_f32(bound);
+  return (uint32_t)(bits < most ? bits : most);
+}
+
 /* ------------------------------------------------------------------ select */
 
 /* a where the condition holds, otherwise b. Both are computed, which is what

@@ -34,13 +34,14 @@ TN_MATH_FN double tn_math_exp_short(double x) {
 }
 
 TN_MATH_FN float tn_math_exp_f32(float x) {
-  /* 2^m twice is the scale, so that neither overflows. */
+  /* 2^m twice is the scale, so that neither overflows. What is too large leaves
+   * a large r. */
   const float above = x < -105.0f ? -105.0f : x;
-  const float within = above > 89.0f ? 89.0f : above;
   const float magic = 0x1.8p23f + 127;
-  const float shifted = within * 0x1.715476p-1f + magic;
+  const float shifted = tn_math_from_bits_f32(
+      tn_math_least_bits(above * 0x1.715476p-1f + magic, magic + 64));
   const float m = shifted - magic;
-  const float high = within - m * 0x1.62e4p+0f;
+  const float high = above - m * 0x1.62e4p+0f;
   const float r = high - m * 0x1.7f7d1cp-19f;
   const float scale = tn_math_from_bits_f32(tn_math_bits_f32(shifted) << 23);
   float p = 0x1.9bf64ep-13f;
@@ -54,13 +55,39 @@ TN_MATH_FN float tn_math_exp_f32(float x) {
   return p * scale * scale;
 }
 
+/* x as n*ln 2 + r + low, where n is the nearest integer for `near`. Returns r;
+ * `shifted` is n + `magic`. */
+TN_MATH_FN float tn_math_exp_reduce(float x, float near, float magic,
+                                    float *shifted, float *low) {
+  *shifted = near * 0x1.71546p+0f + magic;
+  const float n = *shifted - magic;
+  const float high = x - n * 0x1.62e4p-1f;
+  const float r = high - n * 0x1.7f7d1cp-20f;
+  *low = (high - r) - n * 0x1.7f7d1cp-20f;
+  return r;
+}
+
+/* 2^n for the n that was added to 1.5*2^23 and 127. */
+TN_MATH_FN float tn_math_exp_scale(float shifted) {
+  return tn_math_from_bits_f32(tn_math_bits_f32(shifted) << 23);
+}
+
+/* Twice what it is with half of 2^n, which does not overflow. */
 TN_MATH_FN float tn_math_expm1_f32(float x) {
-  double scale;
-  const double above = x < -200.0f ? -200.0 : (double)x;
-  const double within = above > 200 ? 200 : above;
-  const double q = tn_math_expm1_short(within, &scale);
-  const float y = (float)(scale * q + (scale - 1));
-  return x == 0 ? x : y;
+  float shifted, low;
+  const float above = x < -30.0f ? -30.0f : x;
+  const float within = above > 89.0f ? 89.0f : above;
+  const float r = tn_math_exp_reduce(within, within - 0.0588915f,
+                                     0x1.8p23f + 126, &shifted, &low);
+  const float half = tn_math_exp_scale(shifted);
+  float p = 0x1.90c8dcp-10f;
+  p = p * r + 0x1.117776p-7f;
+  p = p * r + 0x1.553288p-5f;
+  p = p * r + 0x1.55555ap-3f;
+  p = p * r + 0x1.00000ep-1f;
+  const float q = r + (p * (r * r) + low);
+  const float y = 2.0f * (half * q + (half - 0.5f));
+  return tn_math_signed_f32(y, x);
 }
 
 /* exp(r) - 1 for |r| up to ln(2)/2, and what r lacks. */
@@ -116,39 +143,79 @@ TN_MATH_FN float tn_math_softplus_f32(float x) {
   return (float)(w * tn_math_log1p_unit(w) + most);
 }
 
+/* With x = n*ln 2 + r, and a and b an eighth of 2^n + 2^-n and of 2^n - 2^-n,
+ * the hyperbolic functions are a quarter of a*cosh(r) + b*sinh(r) and of the
+ * same with a and b exchanged. `even` is cosh(r) - 1, `odd` is sinh(r). */
+typedef struct tn_math_hyperbola {
+  float large;
+  float small;
+  float sum;
+  float difference;
+  float even;
+  float odd;
+} tn_math_hyperbola;
+
+TN_MATH_FN tn_math_hyperbola tn_math_hyperbola_of(float a) {
+  tn_math_hyperbola h;
+  float shifted, low;
+  const float within = a > 89.5f ? 89.5f : a;
+  const float r = tn_math_exp_reduce(within, within - 0.15f, 0x1.8p23f + 125,
+                                     &shifted, &low);
+  const uint32_t up = tn_math_bits_f32(shifted) << 23;
+  const int32_t down = (int32_t)(0x7d000000u - up);
+  h.large = tn_math_from_bits_f32(up);
+  h.small = tn_math_from_bits_f32((uint32_t)(down < 0 ? 0 : down));
+  const float z = r * r;
+  float even = 0x1.6f2154p-10f;
+  even = even * z + 0x1.5551fap-5f;
+  even = even * z + 0x1.000002p-1f;
+  float odd = 0x1.a2b294p-13f;
+  odd = odd * z + 0x1.110fbcp-7f;
+  odd = odd * z + 0x1.555556p-3f;
+  h.sum = h.large + h.small;
+  h.difference = h.large - h.small;
+  h.even = even * z;
+  h.odd = r + (odd * (r * z) + low);
+  return h;
+}
+
 TN_MATH_FN float tn_math_sinh_f32(float x) {
-  double up, down;
-  const double a = (double)tn_math_abs_f32(x);
-  const double within = a > 200 ? 200 : a;
-  const double q = tn_math_expm1_short(within, &up);
-  const double p = tn_math_expm1_short(-within, &down);
-  const double y = (up * q - down * p) + (up - down);
-  return tn_math_signed_f32((float)(0.5 * y), x);
+  const tn_math_hyperbola h = tn_math_hyperbola_of(tn_math_abs_f32(x));
+  const float y = h.difference + (h.difference * h.even + h.sum * h.odd);
+  return tn_math_signed_f32(2.0f * y, x);
 }
 
 TN_MATH_FN float tn_math_cosh_f32(float x) {
-  const float magnitude = tn_math_abs_f32(x);
-  const double a = (double)(magnitude > 200.0f ? 200.0f : magnitude);
-  return (float)(0.5 * (tn_math_exp_short(a) + tn_math_exp_short(-a)));
+  const tn_math_hyperbola h = tn_math_hyperbola_of(tn_math_abs_f32(x));
+  const float up = h.even + h.odd;
+  const float down = h.even - h.odd;
+  return 2.0f * (h.large + (h.large * up + (h.small * down + h.small)));
 }
 
-/* With y = exp(-2|x|) - 1 the magnitude is -y/(2 + y). */
+/* |x| is n*ln(2)/2 + r, and n is 0 up to 0.549, where tanh is 1/2. By the
+ * theorem of addition it is 1 - 2(1 - t)/(2^n (1 + t) + 1 - t) with
+ * t = tanh(r); where n is 0 that is t. */
 TN_MATH_FN float tn_math_tanh_f32(float x) {
   const float a = tn_math_abs_f32(x);
-  const float within = 2.0f * (a > 10.0f ? 10.0f : a);
+  const float within = a > 10.0f ? 10.0f : a;
   const float magic = 0x1.8p23f + 127;
-  const float shifted = within * -0x1.715476p+0f + magic;
-  const float n = shifted - magic;
-  const float high = n * -0x1.62e4p-1f - within;
-  const float r = high - n * 0x1.7f7d1cp-20f;
-  const float low = (high - r) - n * 0x1.7f7d1cp-20f;
-  const float scale = tn_math_from_bits_f32(tn_math_bits_f32(shifted) << 23);
-  const float y = scale * tn_math_expm1_series(r, low) + (scale - 1.0f);
-  const float whole = 2.0f + y;
-  const float lost = y - (whole - 2.0f);
-  const float coarse = y / whole;
-  const float fix = coarse * (0.75f * lost);
-  return tn_math_signed_f32(tn_math_abs_f32(coarse - fix), x);
+  /* The slope is a little less than 2/ln(2), so that this begins at 3/2. */
+  const int32_t some = (int32_t)tn_math_bits_f32(within * 2.73f + (magic - 1));
+  const int32_t none = (int32_t)tn_math_bits_f32(magic);
+  const float shifted =
+      tn_math_from_bits_f32((uint32_t)(some > none ? some : none));
+  const float r = within - (shifted - magic) * 0x1.62e430p-2f;
+  const float z = r * r;
+  float p = -0x1.9c94b8p-8f;
+  p = p * z + 0x1.598278p-6f;
+  p = p * z - 0x1.b931fcp-5f;
+  p = p * z + 0x1.110d6ap-3f;
+  p = p * z - 0x1.55554cp-2f;
+  const float t = r + (r * z) * p;
+  const float less = 1.0f - t;
+  const float more = (1.0f + t) * tn_math_exp_scale(shifted) + less;
+  const float y = 1.0f - 2.0f * (less / more);
+  return tn_math_signed_f32(tn_math_bits_f32(a) < 0x3f0c8000u ? t : y, x);
 }
 
 #endif /* TENON_MATH_EXP_H_ */

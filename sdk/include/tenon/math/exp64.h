@@ -14,19 +14,8 @@ typedef struct tn_math_scale {
   double inverse; /* of second */
 } tn_math_scale;
 
-/* exp(x) - 1 as first*second*(q + 1) - 1; q is returned. |x| is below 750. */
-TN_MATH_FN double tn_math_expm1_parts(double x, tn_math_scale *scale) {
-  const double magic = 0x1.8p52 + 2046;
-  const double shifted = x * 0x1.71547652b82fep+0 + magic;
-  const double n = shifted - magic;
-  const double high = x - n * 0x1.62e42fefa4p-1;
-  const double r = high - n * -0x1.8432a1b0e2634p-43;
-  const double lost = (high - r) - n * -0x1.8432a1b0e2634p-43;
-  const uint64_t bits = tn_math_bits_f64(shifted);
-  const uint64_t half = bits >> 1;
-  scale->first = tn_math_from_bits_f64(half << 52);
-  scale->second = tn_math_from_bits_f64((bits - half) << 52);
-  scale->inverse = tn_math_from_bits_f64((2046 - (bits - half)) << 52);
+/* (exp(r) - 1 - r)/r^2 for |r| up to ln(2)/2. */
+TN_MATH_FN double tn_math_exp_series(double r) {
   double p = 0x1.1f8705ebc4113p-29;
   p = p * r + 0x1.af614b182b37fp-26;
   p = p * r + 0x1.27e4d6fc12455p-22;
@@ -37,8 +26,28 @@ TN_MATH_FN double tn_math_expm1_parts(double x, tn_math_scale *scale) {
   p = p * r + 0x1.111111110f5e1p-7;
   p = p * r + 0x1.5555555555552p-5;
   p = p * r + 0x1.5555555555559p-3;
-  p = p * r + 0.5;
-  return r + (p * (r * r) + lost);
+  return p * r + 0.5;
+}
+
+/* 2^n of the n + 2046 in the lowest bits of a number of 2^52 or more. */
+TN_MATH_FN void tn_math_scale_init(tn_math_scale *scale, double shifted) {
+  const uint64_t bits = tn_math_bits_f64(shifted);
+  const uint64_t half = bits >> 1;
+  scale->first = tn_math_from_bits_f64(half << 52);
+  scale->second = tn_math_from_bits_f64((bits - half) << 52);
+  scale->inverse = tn_math_from_bits_f64((2046 - (bits - half)) << 52);
+}
+
+/* exp(x) - 1 as first*second*(q + 1) - 1; q is returned. |x| is below 750. */
+TN_MATH_FN double tn_math_expm1_parts(double x, tn_math_scale *scale) {
+  const double magic = 0x1.8p52 + 2046;
+  const double shifted = x * 0x1.71547652b82fep+0 + magic;
+  const double n = shifted - magic;
+  const double high = x - n * 0x1.62e42fefa4p-1;
+  const double r = high - n * -0x1.8432a1b0e2634p-43;
+  const double lost = (high - r) - n * -0x1.8432a1b0e2634p-43;
+  tn_math_scale_init(scale, shifted);
+  return r + (tn_math_exp_series(r) * (r * r) + lost);
 }
 
 /* exp(x)*factor, which is a power of two. */
@@ -100,26 +109,36 @@ TN_MATH_FN double tn_math_sinh_f64(double x) {
 
 /* -------------------------------------------------------------- logarithms */
 
-/* log(u) of a positive normal u as *k*log(2) and the rest, which is returned;
- * `more` is added to the rest. */
-TN_MATH_FN double tn_math_log_parts(double u, double more, double *k) {
+/* A positive normal u as m*2^k with m from sqrt(1/2) to sqrt(2); m is
+ * returned. */
+TN_MATH_FN double tn_math_log_split(double u, double *k) {
   const uint64_t bits = tn_math_bits_f64(u);
   const uint64_t biased =
       (bits + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu)) >> 52;
   *k = tn_math_from_bits_f64(biased | 0x4330000000000000u) - (0x1p52 + 1023);
-  const double f =
-      tn_math_from_bits_f64(bits - (biased << 52) + 0x3ff0000000000000u) - 1;
-  /* log(1 + f) is 2s + s*z*p with s = f/(2 + f); 2s is f - s*f. */
-  const double s = f / (2 + f);
-  const double z = s * s;
+  return tn_math_from_bits_f64(bits - (biased << 52) + 0x3ff0000000000000u);
+}
+
+/* p of log((1 + s)/(1 - s)) = 2s + s*z*p, where z is s*s; s is up to
+ * 0.1716. */
+TN_MATH_FN double tn_math_log_series(double z) {
   double p = 0x1.2f04f8468b357p-3;
   p = p * z + 0x1.39a1cc3b02e6bp-3;
   p = p * z + 0x1.74663de7106f3p-3;
   p = p * z + 0x1.c71c52104efcfp-3;
   p = p * z + 0x1.24924941e5256p-2;
   p = p * z + 0x1.999999997feefp-2;
-  p = p * z + 0x1.5555555555592p-1;
-  return f - (s * (f - z * p) - more);
+  return p * z + 0x1.5555555555592p-1;
+}
+
+/* log(u) of a positive normal u as *k*log(2) and the rest, which is returned;
+ * `more` is added to the rest. */
+TN_MATH_FN double tn_math_log_parts(double u, double more, double *k) {
+  const double f = tn_math_log_split(u, k) - 1;
+  /* 2s is f - s*f. */
+  const double s = f / (2 + f);
+  const double z = s * s;
+  return f - (s * (f - z * tn_math_log_series(z)) - more);
 }
 
 /* y, which was computed as if x were positive and finite, with what logarithms

@@ -42,44 +42,85 @@ TN_MATH_FN float tn_math_log_ends(float x, float y) {
   return x > 0 ? finite : low;
 }
 
+/* x, which is positive and finite, as (1 + f)*2^k with 1 + f from 3/4 to 3/2.
+ * Returns f; `power` is k*2^23. */
+TN_MATH_FN float tn_math_log_split(float x, float *power) {
+  /* Denormal numbers are multiplied by 2^25, without a question: gcc would
+   * compute what follows once for each answer. */
+  const int tiny = (int32_t)tn_math_bits_f32(x) < 0x00800000;
+  const uint32_t shift = (0u - (uint32_t)tiny) & (25u << 23);
+  const float factor = tn_math_from_bits_f32(0x3f800000u + shift);
+  const uint32_t bits = tn_math_bits_f32(x * factor);
+  const uint32_t k = (bits - 0x3f400000u) & 0xff800000u;
+  *power = (float)(int32_t)(k - shift);
+  return tn_math_from_bits_f32(bits - k) - 1.0f;
+}
+
+/* log(1 + f) for f from -1/4 to 1/2, less f. */
+TN_MATH_FN float tn_math_log1p_series(float f) {
+  float p = -0x1.6c9e16p-5f;
+  p = p * f + 0x1.aa6232p-4f;
+  p = p * f - 0x1.0d6792p-3f;
+  p = p * f + 0x1.28a1d0p-3f;
+  p = p * f - 0x1.54f5b8p-3f;
+  p = p * f + 0x1.9968c6p-3f;
+  p = p * f - 0x1.00002cp-2f;
+  p = p * f + 0x1.5555a4p-2f;
+  return (p * f - 0.5f) * (f * f);
+}
+
 TN_MATH_FN float tn_math_log_f32(float x) {
-  const int tiny = x < 0x1p-126f;
-  const float normal = tiny ? x * 0x1p25f : x;
-  const uint32_t bits = tn_math_bits_f32(normal);
-  const uint32_t biased = (bits + (0x3f800000u - 0x3f3504f3u)) >> 23;
-  const float bias = tiny ? 127.0f + 25.0f : 127.0f;
-  const float k = (float)(int32_t)biased - bias;
-  const float f =
-      tn_math_from_bits_f32(bits - (biased << 23) + 0x3f800000u) - 1.0f;
-  const float square = f * f;
-  float p = -0x1.39240cp-4f;
-  p = p * f + 0x1.057fbep-3f;
-  p = p * f - 0x1.0d82e6p-3f;
-  p = p * f + 0x1.22d5a2p-3f;
-  p = p * f - 0x1.547220p-3f;
-  p = p * f + 0x1.99a036p-3f;
-  p = p * f - 0x1.000228p-2f;
-  p = p * f + 0x1.555554p-2f;
-  const float low = k * 0x1.7f7d1cp-20f + (p * f - 0.5f) * square;
-  return tn_math_log_ends(x, k * 0x1.62e4p-1f + (f + low));
+  float power;
+  const float f = tn_math_log_split(x, &power);
+  const float low = power * 0x1.7f7d1cp-43f + tn_math_log1p_series(f);
+  return tn_math_log_ends(x, power * 0x1.62e4p-24f + (f + low));
 }
 
 TN_MATH_FN float tn_math_log2_f32(float x) {
-  const double y = tn_math_log_short((double)x) * 0x1.71547652b82fep+0;
-  return tn_math_log_ends(x, (float)y);
+  float power;
+  const float f = tn_math_log_split(x, &power);
+  float p = -0x1.59ed36p-5f;
+  p = p * f + 0x1.0b0df8p-3f;
+  p = p * f - 0x1.84e3fcp-3f;
+  p = p * f + 0x1.b3bf3ap-3f;
+  p = p * f - 0x1.ecdc66p-3f;
+  p = p * f + 0x1.271808p-2f;
+  p = p * f - 0x1.714d3ap-2f;
+  p = p * f + 0x1.ec724ap-2f;
+  p = p * f - 0x1.715482p-1f;
+  p = p * f + 0x1.c551d8p-2f;
+  return tn_math_log_ends(x, (power * 0x1p-23f + f) + f * p);
 }
 
 TN_MATH_FN float tn_math_log10_f32(float x) {
-  const double y = tn_math_log_short((double)x) * 0x1.bcb7b1526e50ep-2;
-  return tn_math_log_ends(x, (float)y);
+  float power;
+  const float f = tn_math_log_split(x, &power);
+  float p = -0x1.b4799ep-7f;
+  p = p * f + 0x1.443eaap-5f;
+  p = p * f - 0x1.d25b3cp-5f;
+  p = p * f + 0x1.05b7c4p-4f;
+  p = p * f - 0x1.28c102p-4f;
+  p = p * f + 0x1.63611ap-4f;
+  p = p * f - 0x1.bcaf86p-4f;
+  p = p * f + 0x1.287b52p-3f;
+  p = p * f - 0x1.bcb7bep-3f;
+  p = p * f - 0x1.0d213cp-4f;
+  const float low = power * 0x1.3509f8p-41f + f * p;
+  return tn_math_log_ends(x, power * 0x1.344p-25f + (0.5f * f + low));
 }
 
+/* 1 + x is (1 + f)*2^k, and f is computed from x. */
 TN_MATH_FN float tn_math_log1p_f32(float x) {
-  const double w = (double)x;
-  const double series = w - w * w * (0.5 - w * (1.0 / 3));
-  const double y = tn_math_log_short(1 + w);
-  const float ends = tn_math_log_ends(x + 1.0f, (float)y);
-  return tn_math_abs_f32(x) < 0x1p-11f ? (float)series : ends;
+  const uint32_t bits = tn_math_bits_f32(1.0f + x);
+  const uint32_t k = (bits - 0x3f400000u) & 0xff800000u;
+  const float scale = 0.25f * tn_math_from_bits_f32(0x40800000u - k);
+  const float power = (float)(int32_t)k;
+  const float f = x * scale + (scale - 1.0f);
+  const float low = power * 0x1.7f7d1cp-43f + tn_math_log1p_series(f);
+  const float y = power * 0x1.62e4p-24f + (f + low);
+  const float finite = x == INFINITY ? x : y;
+  const float end = x == -1.0f ? -INFINITY : NAN;
+  return tn_math_signed_f32(x > -1.0f ? finite : end, x);
 }
 
 TN_MATH_FN float tn_math_asinh_f32(float x) {
@@ -97,13 +138,26 @@ TN_MATH_FN float tn_math_acosh_f32(float x) {
   return x >= 1.0f ? finite : NAN;
 }
 
+/* With P = 2^k near (1 + a)/(1 - a) it is k*ln(2)/2 + atanh(s), where s is
+ * (1 + a - P (1 - a))/(1 + a + P (1 - a)), from -0.06 to 1/3. */
 TN_MATH_FN float tn_math_atanh_f32(float x) {
-  const double a = (double)tn_math_abs_f32(x);
-  const double series = a + a * a * a * (1.0 / 3 + a * a * (1.0 / 5));
-  const double y = 0.5 * tn_math_log_short(tn_math_divide_short(1 + a, 1 - a));
-  const float inside = a < 0x1p-6 ? (float)series : (float)y;
-  const float outside = a == 1 ? INFINITY : NAN;
-  return tn_math_signed_f32(a < 1 ? inside : outside, x);
+  const float a = tn_math_abs_f32(x);
+  const uint32_t ratio =
+      tn_math_bits_f32(1.0f + a) - tn_math_bits_f32(1.0f - a);
+  const uint32_t k = (ratio + 0x000ccccdu) & 0xff800000u;
+  const float scale = tn_math_from_bits_f32(k + 0x3f800000u);
+  const float power = (float)(int32_t)k;
+  const float more = (scale - 1.0f) * (1.0f - a);
+  const float s = (2.0f * a - more) / (2.0f + more);
+  const float z = s * s;
+  float p = 0x1.1f05b8p-3f;
+  p = p * z + 0x1.1eb39cp-3f;
+  p = p * z + 0x1.99d29ep-3f;
+  p = p * z + 0x1.555500p-2f;
+  const float low = power * 0x1.7f7d1cp-44f + (s * z) * p;
+  const float y = power * 0x1.62e4p-25f + (s + low);
+  const float end = a == 1.0f ? INFINITY : NAN;
+  return tn_math_signed_f32(a < 1.0f ? y : end, x);
 }
 
 TN_MATH_FN float tn_math_pow_f32(float base, float exponent) {
@@ -152,21 +206,33 @@ TN_MATH_FN float tn_math_hypot_f32(float x, float y) {
   return (a == INFINITY || b == INFINITY) ? INFINITY : root;
 }
 
-/* One over the cube root of |x| is found from the bits and by two steps of the
- * third and second order; x times its square is the root. */
+/* One over the cube root of |x| is found from the bits and by a step of the
+ * fourth order, so that `coarse` is a root to 2^-15. It is cut to 12 bits; what
+ * its cube lacks is exact and says what the root lacks. */
 TN_MATH_FN float tn_math_cbrt_f32(float x) {
-  const double a = (double)tn_math_abs_f32(x);
-  const double high =
-      tn_math_from_bits_f64((tn_math_bits_f64(a) >> 32) | 0x4330000000000000u) -
-      0x1p52;
-  const double seed = 1430152017.0 - high * (1.0 / 3);
-  double w = tn_math_from_bits_f64(tn_math_bits_f64(seed + 0x1p52) << 32);
-  double h = 1 - a * w * (w * w);
-  w = w + w * h * (1.0 / 3 + h * (2.0 / 9 + h * (14.0 / 81)));
-  h = 1 - a * w * (w * w);
-  w = w + w * h * (1.0 / 3 + h * (2.0 / 9));
-  const float root = (float)(a * w * w);
-  const float y = (a > 0 && a < INFINITY) ? root : (float)a;
+  const float a = tn_math_abs_f32(x);
+  const int tiny = tn_math_bits_f32(a) < 0x00800000u;
+  const uint32_t shift = (0u - (uint32_t)tiny) & (24u << 23);
+  const float normal = a * tn_math_from_bits_f32(0x3f800000u + shift);
+  const float third = (float)(int32_t)tn_math_bits_f32(normal) * (1.0f / 3);
+  float w = tn_math_from_bits_f32((uint32_t)(int32_t)(1419967360.0f - third));
+  float square = w * w;
+  float h = 1.0f - normal * w * square;
+  w = w +
+      (w * h) * (0x1.55527ap-2f + h * (0x1.caa9aap-3f + h * 0x1.674084p-3f));
+  square = w * w;
+  const float coarse =
+      tn_math_from_bits_f32(tn_math_bits_f32(normal * square) & 0xfffff000u);
+  const float power = coarse * coarse;
+  const float power_high =
+      tn_math_from_bits_f32(tn_math_bits_f32(power) & 0xfffff000u);
+  const float rest =
+      (normal - power_high * coarse) - (power - power_high) * coarse;
+  h = rest * (w * square);
+  const float root =
+      coarse + (coarse * h) * (0x1.555556p-2f + h * 0x1.c71c72p-3f);
+  const float back = tn_math_from_bits_f32(0x3f800000u - shift / 3);
+  const float y = (a > 0 && a < INFINITY) ? root * back : a;
   return tn_math_signed_f32(y, x);
 }
 

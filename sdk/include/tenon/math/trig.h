@@ -5,7 +5,7 @@
 #ifndef TENON_MATH_TRIG_H_
 #define TENON_MATH_TRIG_H_
 
-#include "tenon/math/basic.h"
+#include "tenon/math/trig64.h"
 
 /* One piece of 27 bits of 2/pi, divided by 4: its product with a float is
  * exact, and so is what is left of it without whole turns, which is returned.
@@ -53,18 +53,6 @@ TN_MATH_FN double tn_math_cos_short(double r) {
   return p * z + 1;
 }
 
-/* b where the lowest bit of `quarters` is set, otherwise a. */
-TN_MATH_FN double tn_math_turn_select(uint64_t quarters, double a, double b) {
-  const uint64_t mask = (uint64_t)0 - (quarters & 1);
-  return tn_math_from_bits_f64((tn_math_bits_f64(a) & ~mask) |
-                               (tn_math_bits_f64(b) & mask));
-}
-
-/* y with its sign changed where bit 1 of `quarters` is set. */
-TN_MATH_FN double tn_math_turn_sign(uint64_t quarters, double y) {
-  return tn_math_from_bits_f64(tn_math_bits_f64(y) ^ ((quarters & 2) << 62));
-}
-
 TN_MATH_FN float tn_math_sin_f32(float x) {
   uint64_t quarters;
   const double r = tn_math_turn(x, &quarters);
@@ -97,42 +85,53 @@ TN_MATH_FN float tn_math_tan_f32(float x) {
 
 /* ---------------------------------------------------------------- inverses */
 
-/* asin(s) where a is up to 1/2 and s is a, otherwise where s is
- * sqrt((1 - a)/2), in double. The root of a float, with one step of Newton's,
- * is good enough and cheaper than that of a double. */
-TN_MATH_FN double tn_math_asin_short(float a) {
-  const double half = 0.5 - 0.5 * (double)a;
-  const float coarse = sqrtf((float)half);
-  const double slope = (double)(0.5f / (coarse + 0x1p-60f));
-  const double root =
-      (double)coarse + (half - (double)coarse * (double)coarse) * slope;
-  const double s = a > 0.5f ? root : (double)a;
-  const double z = a > 0.5f ? half : (double)a * (double)a;
-  double p = 0x1.48aa18p-5;
-  p = p * z + 0x1.a1d878p-6;
-  p = p * z + 0x1.7206c2p-5;
-  p = p * z + 0x1.331f24p-4;
-  p = p * z + 0x1.555556p-3;
-  return s + s * z * p;
+/* asin(s) - s, and in `s` a, up to 1/2; or sqrt((1 - a)/2), whose asin is what
+ * asin(a) lacks to pi/2, halved. What is lost with that root is in `low`, from
+ * half of its inverse to an eighth. */
+TN_MATH_FN float tn_math_asin_rest(float a, float *s) {
+  const int large = a > 0.5f;
+  const float half = 0.5f - 0.5f * a;
+  const float root = sqrtf(half);
+  const float high =
+      tn_math_from_bits_f32(tn_math_bits_f32(root) & 0xfffff000u);
+  const float rest = (half - high * high) - (root + high) * (root - high);
+  const float low =
+      rest * tn_math_from_bits_f32(0x7e700000u - tn_math_bits_f32(root));
+  const float z = large ? half : a * a;
+  *s = large ? root : a;
+  float p = 0x1.48aa18p-5f;
+  p = p * z + 0x1.a1d878p-6f;
+  p = p * z + 0x1.7206c2p-5f;
+  p = p * z + 0x1.331f24p-4f;
+  p = p * z + 0x1.555556p-3f;
+  return (*s * z) * p + (large ? low : 0.0f);
 }
 
 /* Above 1/2 it is pi/2 - 2 asin(sqrt((1 - x)/2)). */
 TN_MATH_FN float tn_math_asin_f32(float x) {
+  float s;
   const float a = tn_math_abs_f32(x);
-  const double y = tn_math_asin_short(a);
-  const double rest = 0x1.921fb54442d18p+0 - 2 * y;
-  return tn_math_signed_f32((float)(a > 0.5f ? rest : y), x);
+  const float rest = tn_math_asin_rest(a, &s);
+  const float end = 0x1.921fb6p+0f - 2.0f * s;
+  const float lost = (0x1.921fb6p+0f - end) - 2.0f * s;
+  const float large = end + ((lost - 0x1.777a5cp-25f) - 2.0f * rest);
+  return tn_math_signed_f32(a > 0.5f ? large : s + rest, x);
 }
 
+/* pi/2 - asin(x), or twice the asin of the root, or what that lacks to pi. */
 TN_MATH_FN float tn_math_acos_f32(float x) {
+  float s;
   const float a = tn_math_abs_f32(x);
-  const double y = tn_math_asin_short(a);
-  const double most = 0x1.921fb54442d18p+1 - 2 * y;
-  const double end = x < 0 ? most : 2 * y;
-  const double less = 0x1.921fb54442d18p+0 - y;
-  const double more = 0x1.921fb54442d18p+0 + y;
-  const double middle = x < 0 ? more : less;
-  return (float)(a > 0.5f ? end : middle);
+  const float rest = tn_math_asin_rest(a, &s);
+  const uint32_t bits = tn_math_bits_f32(x);
+  const uint32_t negative = (uint32_t)((int32_t)bits >> 31);
+  const float turned = tn_math_from_bits_f32(negative & 0x40490fdbu);
+  const float from = a > 0.5f ? turned : 0x1.921fb6p+0f;
+  const float times = tn_math_from_bits_f32(
+      tn_math_bits_f32(a > 0.5f ? 2.0f : -1.0f) ^ (bits & 0x80000000u));
+  const float sum = from + times * s;
+  const float lost = (from - sum) + times * s;
+  return sum + ((lost - from * 0x1.de12cap-26f) + times * rest);
 }
 
 /* Above 1 it is pi/2 - atan(1/x). */
@@ -150,9 +149,9 @@ TN_MATH_FN float tn_math_atan_f32(float x) {
   p = p * z - 0x1.239ccep-3f;
   p = p * z + 0x1.998c62p-3f;
   p = p * z - 0x1.555554p-2f;
-  const float y = s + s * (z * p);
-  const float rest = 0x1.921fb6p+0f - (y + 0x1.777a5cp-25f);
-  return tn_math_signed_f32(large ? rest : y, x);
+  const float rest = (s * z) * p;
+  const float y = (0x1.921fb6p+0f - s) - (rest + 0x1.777a5cp-25f);
+  return tn_math_signed_f32(large ? y : s + rest, x);
 }
 
 #endif /* TENON_MATH_TRIG_H_ */

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * activation.c: kernels of activation.yaml: a loop for each function, where the
+ * generated kernel, their reference, computes all five and selects one.
+ */
+#include "activation.gen.h"
+
+#include "tenon/kernel.h"
+
+/* y[i] = value, which may name x. */
+#define FORWARD(name, type, value)                                             \
+  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
+    const type *at = block->in[0];                                             \
+    type *out = block->out;                                                    \
+    (void)params;                                                              \
+    TN_KERNEL_INDEPENDENT                                                      \
+    for (int64_t i = 0; i < block->n; ++i) {                                   \
+      const type x = at[i];                                                    \
+      out[i] = value;                                                          \
+    }                                                                          \
+  }                                                                            \
+  TN_KERNEL_LEVELS(name)
+
+/* The gradient of x, in terms of that of y, called g, and y. */
+#define BACKWARD(name, type, value)                                            \
+  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
+    const type *grad = block->in[0];                                           \
+    const type *at = block->in[1];                                             \
+    type *out = block->out;                                                    \
+    (void)params;                                                              \
+    TN_KERNEL_INDEPENDENT                                                      \
+    for (int64_t i = 0; i < block->n; ++i) {                                   \
+      const type g = grad[i];                                                  \
+      const type y = at[i];                                                    \
+      out[i] = value;                                                          \
+    }                                                                          \
+  }                                                                            \
+  TN_KERNEL_LEVELS(name)
+
+FORWARD(relu_f32, float, tn_math_max_f32(x, 0))
+FORWARD(relu_f64, double, tn_math_max_f64(x, 0))
+FORWARD(sigmoid_f32, float, tn_math_sigmoid_f32(x))
+FORWARD(sigmoid_f64, double, tn_math_sigmoid_f64(x))
+FORWARD(tanh_f32, float, tn_math_tanh_f32(x))
+FORWARD(tanh_f64, double, tn_math_tanh_f64(x))
+FORWARD(softrelu_f32, float, tn_math_softplus_f32(x))
+FORWARD(softrelu_f64, double, tn_math_softplus_f64(x))
+FORWARD(softsign_f32, float, x / (1 + tn_math_abs_f32(x)))
+FORWARD(softsign_f64, double, x / (1 + tn_math_abs_f64(x)))
+
+BACKWARD(relu_back_f32, float, tn_math_select_f32(y > 0, g, 0))
+BACKWARD(relu_back_f64, double, tn_math_select_f64(y > 0, g, 0))
+BACKWARD(sigmoid_back_f32, float, g *y *(1 - y))
+BACKWARD(sigmoid_back_f64, double, g *y *(1 - y))
+BACKWARD(tanh_back_f32, float, g *(1 - y * y))
+BACKWARD(tanh_back_f64, double, g *(1 - y * y))
+BACKWARD(softrelu_back_f32, float, -g *tn_math_expm1_f32(-y))
+BACKWARD(softrelu_back_f64, double, -g *tn_math_expm1_f64(-y))
+BACKWARD(softsign_back_f32, float,
+         g *(1 - tn_math_abs_f32(y)) * (1 - tn_math_abs_f32(y)))
+BACKWARD(softsign_back_f64, double,
+         g *(1 - tn_math_abs_f64(y)) * (1 - tn_math_abs_f64(y)))
+
+#define MAP(name)                                                             \
+  {                                                                           \
+    .f32 = TN_KERNEL_BODIES(name##_f32), .f64 = TN_KERNEL_BODIES(name##_f64), \
+    .n_in = 1, .in = {                                                        \
+      NN_ACTIVATION_IN_DATA                                                   \
+    }                                                                         \
+  }
+#define MAP_BACK(name)                                                        \
+  {                                                                           \
+    .f32 = TN_KERNEL_BODIES(name##_f32), .f64 = TN_KERNEL_BODIES(name##_f64), \
+    .n_in = 2, .in = {                                                        \
+      NN_ACTIVATION_BACKWARD_GRAD_OUT,                                        \
+      NN_ACTIVATION_BACKWARD_OUT_OUT                                          \
+    }                                                                         \
+  }
+
+/* In the order of the values of act_type. */
+int32_t nn_activation(const tn_frame *call) {
+  static const tn_kernel_map maps[] = {MAP(relu), MAP(sigmoid), MAP(tanh),
+                                       MAP(softrelu), MAP(softsign)};
+  return tn_kernel_map_run(call, &maps[nn_activation_params_of(call)->act_type],
+                           1);
+}
+
+int32_t nn_activation_backward(const tn_frame *call) {
+  static const tn_kernel_map maps[] = {
+      MAP_BACK(relu_back), MAP_BACK(sigmoid_back), MAP_BACK(tanh_back),
+      MAP_BACK(softrelu_back), MAP_BACK(softsign_back)};
+  return tn_kernel_map_run(call, &maps[nn_activation_params_of(call)->act_type],
+                           1);
+}

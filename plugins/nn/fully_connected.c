@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fully_connected.c: shapes and kernels of fully_connected.yaml. Everything is
+ * a matrix product: forward data * weight^T, gradients grad * weight and
+ * grad^T * data. The kernels differ in who multiplies, and in whether the
+ * operands are widened to f32 first.
+ */
+#include "fully_connected.gen.h"
+
+#include <string.h>
+
+#include "nn.h"
+#include "tenon/kernel.h"
+
+/* ------------------------------------------------------------------ shapes */
+
+static int32_t state_data(const tn_frame *call, int32_t ndim,
+                          const int64_t *shape) {
+  return call->host->set_shape(call, TN_OPERAND_IN, NN_FULLY_CONNECTED_IN_DATA,
+                               ndim, shape);
+}
+
+static int32_t state_weight(const tn_frame *call, int64_t depth) {
+  const int64_t shape[2] = {nn_fully_connected_params_of(call)->num_hidden,
+                            depth};
+  return call->host->set_shape(call, TN_OPERAND_IN,
+                               NN_FULLY_CONNECTED_IN_WEIGHT, 2, shape);
+}
+
+static int32_t state_out(const tn_frame *call, int32_t ndim,
+                         const int64_t *shape) {
+  return call->host->set_shape(call, TN_OPERAND_OUT, NN_FULLY_CONNECTED_OUT_OUT,
+                               ndim, shape);
+}
+
+/* Elements of a row of the weight, or -1. */
+static int64_t known_depth(const tn_frame *call) {
+  const tn_tensor *weight = &call->in[NN_FULLY_CONNECTED_IN_WEIGHT];
+  return weight->ndim == 2 ? weight->shape[1] : -1;
+}
+
+/* The one dimension behind the first that is unknown, once the product of all
+ * is known: 0 if there is none, -1 if there are several. *product is that of
+ * the others. */
+static int32_t find_unknown(const tn_tensor *data, int64_t *product) {
+  int32_t unknown = 0;
+  *product = 1;
+  for (int32_t d = 1; d < data->ndim; ++d) {
+    if (data->shape[d] >= 0)
+      *product *= data->shape[d];
+    else
+      unknown = unknown == 0 ? d : -1;
+    if (unknown < 0) return -1;
+  }
+  return unknown;
+}
+
+/* A row of data has other elements than one of the weight. */
+static int32_t refuse_depth(const tn_frame *call, const char *some, int64_t n) {
+  const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
+  const tn_tensor *weight = &call->in[NN_FULLY_CONNECTED_IN_WEIGHT];
+  return TN_FAIL(call, TN_SHAPE,
+                 "a row of `data` %s has %s%lld elements, but a row of "
+                 "`weight` %s has %lld",
+                 nn_shape(data).text, some, (long long)n, nn_shape(weight).text,
+                 (long long)weight->shape[1]);
+}
+
+/* Completes `shape`, that of data, and the weight from each other. */
+static int32_t infer_depth(const tn_frame *call, int64_t *shape) {
+  const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
+  const int64_t depth = known_depth(call);
+  int64_t product = 1;
+  const int32_t unknown = find_unknown(data, &product);
+  if (unknown < 0 || (unknown > 0 && (depth < 0 || product == 0))) return TN_OK;
+  if (unknown > 0 && depth % product != 0)
+    return refuse_depth(call, "a multiple of ", product);
+  if (unknown > 0) shape[unknown] = depth / product;
+  if (unknown == 0 && depth >= 0 && depth != product)
+    return refuse_depth(call, "", product);
+  return state_weight(call, unknown > 0 ? depth : product);
+}
+
+/* Rows of several dimensions, which are one for the weight. */
+static int32_t infer_flat(const tn_frame *call) {
+  const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
+  const tn_tensor *out = &call->out[NN_FULLY_CONNECTED_OUT_OUT];
+  int64_t shape[TN_MAX_NDIM];
+  int64_t result[2] = {-1, nn_fully_connected_params_of(call)->num_hidden};
+  if (data->ndim == 0)
+    return TN_FAIL(call, TN_SHAPE, "`data` has no dimension to count rows by");
+  if (data->ndim > 0) result[0] = data->shape[0];
+  int32_t code = state_out(call, 2, result);
+  if (code != TN_OK || data->ndim < 0) return code;
+  memcpy(shape, data->shape, (size_t)data->ndim * sizeof *shape);
+  if (shape[0] < 0 && out->ndim == 2) shape[0] = out->shape[0];
+  code = infer_depth(call, shape);
+  return code == TN_OK ? state_data(call, data->ndim, shape) : code;
+}
+
+/* Everything but the last dimension is kept. */
+static int32_t infer_kept(const tn_frame *call) {
+  const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
+  const tn_tensor *out = &call->out[NN_FULLY_CONNECTED_OUT_OUT];
+  const int32_t ndim = data->ndim >= 0 ? data->ndim : out->ndim;
+  int64_t shape[TN_MAX_NDIM];
+  if (ndim < 0) return TN_OK;
+  if (ndim == 0)
+    return TN_FAIL(call, TN_SHAPE,
+                   "`data` and `out` have a last dimension, not rank 0");
+  for (int32_t d = 0; d < ndim; ++d) {
+    shape[d] = data->ndim == ndim ? data->shape[d] : -1;
+    if (shape[d] < 0 && d < ndim - 1 && out->ndim == ndim)
+      shape[d] = out->shape[d];
+  }
+  if (shape[ndim - 1] < 0) shape[ndim - 1] = known_depth(call);
+  if (known_depth(call) >= 0 && shape[ndim - 1] != known_depth(call))
+    return refuse_depth(call, "", shape[ndim - 1]);
+  int32_t code = state_data(call, ndim, shape);
+  if (code == TN_OK) code = state_weight(call, shape[ndim - 1]);
+  shape[ndim - 1] = nn_fully_connected_params_of(call)->num_hidden;
+  return code == TN_OK ? state_out(call, ndim, shape) : code;
+}
+
+int32_t nn_fully_connected_infer(const tn_frame *call) {
+  return nn_fully_connected_params_of(call)->flatten ? infer_flat(call)
+                                                     : infer_kept(call);
+}
+
+/* ---------------------------------------------------------------- products */
+
+/* Who multiplies. */
+typedef int32_t multiply_fn(const tn_frame *call, const tn_blas_gemm *g);
+
+static int32_t by_blas(const tn_frame *call, const tn_blas_gemm *g) {
+  const nn_instance *nn = call->instance;
+  return nn->blas->gemm(nn->blas, call, g);
+}
+
+/* A matrix of a call, in f32 or f64: dense rows. */
+typedef struct matrix {
+  void *at;
+  int64_t rows;
+  int64_t columns;
+} matrix;
+
+/* A call, who multiplies for it, and the type to compute in. Where operands are
+ * of another type, `room` is the unused part of the workspace. */
+typedef struct context {
+  const tn_frame *call;
+  multiply_fn *multiply;
+  tn_dtype dtype;
+  char *room;
+} context;
+
+static context context_of(const tn_frame *call, multiply_fn *multiply) {
+  return (context){.call = call,
+                   .multiply = multiply,
+                   .dtype = tn_kernel_compute(call->in[0].dtype),
+                   .room = call->n_ws > 0 ? call->ws[0] : NULL};
+}
+
+static tn_kernel_mode mode_of(const context *x) {
+  return (tn_kernel_mode){x->dtype, tn_kernel_level(x->call)};
+}
+
+/* c = op(a) * op(b) + beta * c */
+static int32_t product(const context *x, tn_blas_gemm *g, double beta) {
+  g->struct_size = sizeof *g;
+  g->dtype = x->dtype;
+  g->alpha = 1;
+  g->beta = beta;
+  return x->multiply(x->call, g);
+}
+
+static char *row_of(const context *x, const matrix *m, int64_t i) {
+  return (char *)m->at + i * m->columns * tn_dtype_bytes(x->dtype);
+}
+
+/* out = data * weight^T + bias, added to what is there if `add`. */
+static int32_t forward(const context *x, const matrix *in, matrix *out,
+                       int add) {
+  const matrix *data = &in[0], *weight = &in[1], *bias = &in[2];
+  const tn_kernel_mode mode = mode_of(x);
+  const size_t bytes = (size_t)(out->columns * tn_dtype_bytes(x->dtype));
+  for (int64_t i = 0; bias->at && i < out->rows; ++i) {
+    if (add)
+      tn_kernel_add_dense(row_of(x, out, i), bias->at, &mode, out->columns);
+    else
+      memcpy(row_of(x, out, i), bias->at, bytes);
+  }
+  return product(x,
+                 &(tn_blas_gemm){.transpose_b = 1,
+                                 .m = out->rows,
+                                 .n = out->columns,
+                                 .k = data->columns,
+                                 .a = data->at,
+                                 .b = weight->at,
+                                 .c = out->at,
+                                 .lda = data->columns,
+                                 .ldb = weight->columns,
+                                 .ldc = out->columns},
+                 add || bias->at ? 1 : 0);
+}
+
+/* gradient of data = grad * weight */
+static int32_t to_data(const context *x, const matrix *grad,
+                       const matrix *weight, const matrix *out, int add) {
+  return product(x,
+                 &(tn_blas_gemm){.m = grad->rows,
+                                 .n = weight->columns,
+                                 .k = grad->columns,
+                                 .a = grad->at,
+                                 .b = weight->at,
+                                 .c = out->at,
+                                 .lda = grad->columns,
+                                 .ldb = weight->columns,
+                                 .ldc = weight->columns},
+                 add);
+}
+
+/* gradient of weight = grad^T * data */
+static int32_t to_weight(const context *x, const matrix *grad,
+                         const matrix *data, const matrix *out, int add) {
+  return product(x,
+                 &(tn_blas_gemm){.transpose_a = 1,
+                                 .m = grad->columns,
+                                 .n = data->columns,
+                                 .k = grad->rows,
+                                 .a = grad->at,
+                                 .b = data->at,
+                                 .c = out->at,
+                                 .lda = grad->columns,
+                                 .ldb = data->columns,
+                                 .ldc = data->columns},
+                 add);
+}
+
+/* gradient of bias = sum of the rows of grad */
+static void to_bias(const context *x, const matrix *grad, const matrix *out,
+                    int add) {
+  const tn_kernel_mode mode = mode_of(x);
+  if (!add)
+    memset(out->at, 0, (size_t)(grad->columns * tn_dtype_bytes(x->dtype)));
+  for (int64_t i = 0; i < grad->rows; ++i)
+    tn_kernel_add_dense(out->at, row_of(x, grad, i), &mode, grad->columns);
+}
+
+/* ------------------------------------------------------------ half operands
+ */
+
+static uint64_t widened_bytes(const tn_tensor *tensor) {
+  const uint64_t bytes = (uint64_t)tn_tensor_size(tensor) * sizeof(float);
+  return (bytes + 63) / 64 * 64;
+}
+
+/* Room for every operand that has elements, as f32. */
+int32_t nn_fully_connected_half_bytes(const tn_frame *call, uint64_t *bytes) {
+  *bytes = 64;
+  for (uint32_t i = 0; i < call->n_in; ++i)
+    if (!(call->in_flags[i] & TN_IN_ABSENT))
+      *bytes += widened_bytes(&call->in[i]);
+  for (uint32_t i = 0; i < call->n_out; ++i)
+    if (call->req[i] != TN_REQ_NULL) *bytes += widened_bytes(&call->out[i]);
+  return TN_OK;
+}
+
+static void *take_room(context *x, const tn_tensor *tensor) {
+  void *taken = x->room;
+  x->room += widened_bytes(tensor);
+  return taken;
+}
+
+/* The elements of an input in the type to compute in; NULL if it is absent. */
+static void *open_in(context *x, uint32_t i) {
+  const tn_tensor *in = &x->call->in[i];
+  if (in->dtype == x->dtype || !in->data) return in->data;
+  const tn_kernel_mode mode = mode_of(x);
+  void *wide = take_room(x, in);
+  tn_kernel_load_dense(wide, &mode, in->data, in->dtype, tn_tensor_size(in));
+  return wide;
+}
+
+/* Where an output is computed. */
+static void *open_out(context *x, uint32_t i) {
+  const tn_tensor *out = &x->call->out[i];
+  return out->dtype == x->dtype ? out->data : take_room(x, out);
+}
+
+/* Whether results are added to what is there: that of a half is not. */
+static int adds(const context *x, uint32_t i) {
+  return x->call->req[i] == TN_REQ_ADD && x->call->out[i].dtype == x->dtype;
+}
+
+/* Rounds what was computed elsewhere, and adds it if that was asked for. */
+static void close_out(const context *x, uint32_t i, float *from) {
+  const tn_tensor *out = &x->call->out[i];
+  const tn_kernel_mode mode = mode_of(x);
+  const int64_t size = tn_tensor_size(out);
+  float old[TN_KERNEL_STAGE];
+  if (out->dtype == x->dtype) return;
+  for (int64_t at = 0; at < size; at += TN_KERNEL_STAGE) {
+    const int64_t left = size - at;
+    const int64_t n = left < TN_KERNEL_STAGE ? left : TN_KERNEL_STAGE;
+    uint16_t *to = (uint16_t *)out->data + at;
+    if (x->call->req[i] == TN_REQ_ADD) {
+      tn_kernel_load_dense(old, &mode, to, out->dtype, n);
+      tn_kernel_add_dense(from + at, old, &mode, n);
+    }
+    tn_kernel_store_dense(to, out->dtype, from + at, &mode, n);
+  }
+}
+
+/* ------------------------------------------------------------------- calls */
+
+static int32_t run_forward(const tn_frame *call, multiply_fn *multiply) {
+  context x = context_of(call, multiply);
+  const tn_tensor *weight = &call->in[NN_FULLY_CONNECTED_IN_WEIGHT];
+  const int64_t n = weight->shape[0], depth = weight->shape[1];
+  const int64_t rows = tn_tensor_size(&call->out[0]) / n;
+  const int has_bias =
+      !(call->in_flags[NN_FULLY_CONNECTED_IN_BIAS] & TN_IN_ABSENT);
+  const matrix in[3] = {
+      {open_in(&x, NN_FULLY_CONNECTED_IN_DATA), rows, depth},
+      {open_in(&x, NN_FULLY_CONNECTED_IN_WEIGHT), n, depth},
+      {has_bias ? open_in(&x, NN_FULLY_CONNECTED_IN_BIAS) : NULL, 1, n}};
+  matrix out = {open_out(&x, 0), rows, n};
+  const int32_t code = forward(&x, in, &out, adds(&x, 0));
+  if (code == TN_OK) close_out(&x, 0, out.at);
+  return code;
+}
+
+/* One gradient: opens what it needs and closes it. */
+static int32_t run_gradient(context *x, const matrix *grad, uint32_t i) {
+  const tn_tensor *to = &x->call->out[i];
+  matrix out = {open_out(x, i), 0, 0};
+  int32_t code = TN_OK;
+  if (i == NN_FULLY_CONNECTED_IN_DATA) {
+    const tn_tensor *weight =
+        &x->call->in[NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT];
+    const matrix w = {open_in(x, NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT),
+                      weight->shape[0], weight->shape[1]};
+    code = to_data(x, grad, &w, &out, adds(x, i));
+  } else if (i == NN_FULLY_CONNECTED_IN_WEIGHT) {
+    const matrix data = {open_in(x, NN_FULLY_CONNECTED_BACKWARD_IN_DATA),
+                         grad->rows, to->shape[1]};
+    code = to_weight(x, grad, &data, &out, adds(x, i));
+  } else {
+    to_bias(x, grad, &out, adds(x, i));
+  }
+  if (code == TN_OK) close_out(x, i, out.at);
+  return code;
+}
+
+static int32_t run_backward(const tn_frame *call, multiply_fn *multiply) {
+  context x = context_of(call, multiply);
+  const tn_tensor *head = &call->in[NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT];
+  const int64_t n = head->shape[head->ndim - 1];
+  const matrix grad = {open_in(&x, NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT),
+                       n > 0 ? tn_tensor_size(head) / n : 0, n};
+  int32_t code = TN_OK;
+  for (uint32_t i = 0; i < call->n_out && code == TN_OK; ++i)
+    if (call->req[i] != TN_REQ_NULL) code = run_gradient(&x, &grad, i);
+  return code;
+}
+
+int32_t nn_fully_connected_blas(const tn_frame *call) {
+  return run_forward(call, by_blas);
+}
+
+int32_t nn_fully_connected_blas_backward(const tn_frame *call) {
+  return run_backward(call, by_blas);
+}
+
+int32_t nn_fully_connected_plain(const tn_frame *call) {
+  return run_forward(call, nn_product);
+}
+
+int32_t nn_fully_connected_plain_backward(const tn_frame *call) {
+  return run_backward(call, nn_product);
+}
+
+static multiply_fn *best(const tn_frame *call) {
+  const nn_instance *nn = call->instance;
+  return nn->blas ? by_blas : nn_product;
+}
+
+int32_t nn_fully_connected_half(const tn_frame *call) {
+  return run_forward(call, best(call));
+}
+
+int32_t nn_fully_connected_half_backward(const tn_frame *call) {
+  return run_backward(call, best(call));
+}

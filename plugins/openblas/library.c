@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * library.c: see library.h.
+ *
+ * OpenBLAS reads its settings from the environment while it is being opened,
+ * and nowhere else: how many threads it starts, and which kernels it takes. Its
+ * threads would compete with the workers that call it. And it knows processors
+ * by name: version 0.3.21 takes an EPYC with AVX-512 for a Haswell and loses
+ * half its speed. So it is opened with another environment, a copy that says
+ * one thread; and if it has then chosen kernels for less than the host allows,
+ * it is opened once more and told, unless the user has said something about
+ * that.
+ *
+ * Nobody who reads the environment at that moment sees anything freed: only the
+ * pointer changes, and the copy stays until the plugin ends. What another
+ * thread sets at that very moment may be lost, as in any program that changes
+ * its environment with threads running.
+ */
+#include "library.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tenon/op.h"
+
+static const char soname[] = "libopenblas.so.0";
+
+/* ------------------------------------------------------------- environment */
+
+static char one_thread[] = "OPENBLAS_NUM_THREADS=1";
+static char with_avx512[] = "OPENBLAS_CORETYPE=SkylakeX";
+
+static int names(const char *entry, const char *setting) {
+  const size_t n = (size_t)(strchr(setting, '=') - setting) + 1;
+  return strncmp(entry, setting, n) == 0;
+}
+
+/* The environment with these settings in the place of its own; NULL without
+ * memory. */
+static char **copy_environment(char *const *settings, size_t n_settings) {
+  size_t n = 0, kept = 0;
+  while (environ && environ[n]) ++n;
+  char **copy = malloc((n + n_settings + 1) * sizeof *copy);
+  if (!copy) return NULL;
+  for (size_t i = 0; i < n; ++i) {
+    int replaced = 0;
+    for (size_t k = 0; k < n_settings; ++k)
+      replaced |= names(environ[i], settings[k]);
+    if (!replaced) copy[kept++] = environ[i];
+  }
+  for (size_t k = 0; k < n_settings; ++k) copy[kept++] = settings[k];
+  copy[kept] = NULL;
+  return copy;
+}
+
+static void *open_within(char **environment) {
+  char **before = environ;
+  environ = environment;
+  void *handle = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+  if (environ == environment) environ = before;
+  return handle;
+}
+
+/* ----------------------------------------------------------------- contents */
+
+/* What dlsym returns as a function: C has no conversion for it. */
+static void find(const openblas_library *library, const char *symbol,
+                 void *function) {
+  void *found = dlsym(library->handle, symbol);
+  memcpy(function, &found, sizeof found);
+}
+
+static int fill(openblas_library *library, char why[256]) {
+  char *(*config)(void) = NULL, *(*core)(void) = NULL;
+  find(library, "cblas_sgemm", &library->sgemm);
+  find(library, "cblas_dgemm", &library->dgemm);
+  find(library, "openblas_get_config", &config);
+  find(library, "openblas_get_corename", &core);
+  if (!library->sgemm || !library->dgemm || !config || !core) {
+    (void)snprintf(why, 256, "%s lacks functions of OpenBLAS", soname);
+    return 0;
+  }
+  if (strstr(config(), "USE64BITINT")) {
+    (void)snprintf(why, 256, "%s has integers of 64 bits", soname);
+    return 0;
+  }
+  const char *version = config(); /* "OpenBLAS 0.3.21 NO_LAPACKE ..." */
+  const char *blank = strchr(version, ' ');
+  const char *end = blank ? strchr(blank + 1, ' ') : NULL;
+  (void)snprintf(library->name, sizeof library->name, "%.*s %s",
+                 end ? (int)(end - version) : 64, version, core());
+  return 1;
+}
+
+static void set_threads(const openblas_library *library, int n) {
+  void (*set)(int) = NULL;
+  find(library, "openblas_set_num_threads", &set);
+  if (set) set(n);
+}
+
+static int get_threads(const openblas_library *library) {
+  int (*get)(void) = NULL;
+  find(library, "openblas_get_num_threads", &get);
+  return get ? get() : 1;
+}
+
+/* Whether the kernels that it chose lack instructions that the host allows.
+ * Names that came later than this list are trusted. */
+static int is_outdone(const openblas_library *library, uint64_t features) {
+  static const char *const before_avx512[] = {
+      "Haswell",   "Zen",         "Excavator", "Steamroller", "Piledriver",
+      "Bulldozer", "Sandybridge", "Nehalem",   "Barcelona",   "Prescott"};
+  const char *core = strrchr(library->name, ' ') + 1;
+  if (!(features & TN_CPU_AVX512) || getenv("OPENBLAS_CORETYPE")) return 0;
+  for (size_t i = 0; i < sizeof before_avx512 / sizeof *before_avx512; ++i)
+    if (strcmp(core, before_avx512[i]) == 0) return 1;
+  return 0;
+}
+
+/* -------------------------------------------------------------------- both */
+
+static int open_new(openblas_library *library, int told, char why[256]) {
+  char *const settings[] = {one_thread, with_avx512};
+  *library = (openblas_library){0};
+  library->environment = copy_environment(settings, told ? 2 : 1);
+  if (library->environment) library->handle = open_within(library->environment);
+  if (library->handle && fill(library, why)) return 1;
+  if (!library->handle) {
+    const char *reason = library->environment ? dlerror() : "out of memory";
+    (void)snprintf(why, 256, "%s", reason ? reason : soname);
+  }
+  openblas_library_close(library);
+  return 0;
+}
+
+/* One that others have opened stays as it is, but for its threads. */
+static int open_known(openblas_library *library, void *handle, char why[256]) {
+  *library = (openblas_library){.handle = handle};
+  library->threads = get_threads(library);
+  if (fill(library, why)) return 1;
+  openblas_library_close(library);
+  return 0;
+}
+
+int openblas_library_open(openblas_library *library, uint64_t features,
+                          char why[256]) {
+  void *known = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (known) {
+    if (!open_known(library, known, why)) return 0;
+  } else {
+    if (!open_new(library, 0, why)) return 0;
+    if (is_outdone(library, features)) {
+      openblas_library_close(library);
+      if (!open_new(library, 1, why)) return 0;
+    }
+  }
+  set_threads(library, 1);
+  return 1;
+}
+
+void openblas_library_close(openblas_library *library) {
+  if (library->handle && library->threads > 1)
+    set_threads(library, library->threads);
+  if (library->handle) (void)dlclose(library->handle);
+  free(library->environment);
+  *library = (openblas_library){0};
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * library.h: the OpenBLAS of this machine, opened so that it uses the best
+ * instructions and no threads of its own.
+ */
+#ifndef OPENBLAS_LIBRARY_H_
+#define OPENBLAS_LIBRARY_H_
+
+#include <stdint.h>
+
+/* cblas_sgemm and cblas_dgemm with 32-bit integers; enumerations are ints. */
+typedef void openblas_sgemm(int order, int transpose_a, int transpose_b, int m,
+                            int n, int k, float alpha, const float *a, int lda,
+                            const float *b, int ldb, float beta, float *c,
+                            int ldc);
+typedef void openblas_dgemm(int order, int transpose_a, int transpose_b, int m,
+                            int n, int k, double alpha, const double *a,
+                            int lda, const double *b, int ldb, double beta,
+                            double *c, int ldc);
+
+typedef struct openblas_library {
+  void *handle;
+  char **environment; /* in which it was opened */
+  int threads;        /* that it had before, if it was there before; else 0 */
+  openblas_sgemm *sgemm;
+  openblas_dgemm *dgemm;
+  char name[96]; /* "OpenBLAS 0.3.21 SkylakeX" */
+} openblas_library;
+
+/* Opens it: 1, or 0 with a sentence in `why`. One that the process has already
+ * is taken as it is, with whatever instructions it has chosen. `features` are
+ * TN_CPU_*. [load] */
+int openblas_library_open(openblas_library *library, uint64_t features,
+                          char why[256]);
+
+/* Gives it back, with the number of threads that it had. [load] */
+void openblas_library_close(openblas_library *library);
+
+#endif /* OPENBLAS_LIBRARY_H_ */

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * openblas.c: provides blas/1 where there is OpenBLAS. Large products are cut
+ * into blocks of c, each a call of OpenBLAS and a slice of the host's loop;
+ * how, follows from the shape alone.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "library.h"
+#include "plugin.gen.h"
+#include "tenon/blas.h"
+
+enum {
+  ROW_MAJOR = 101, /* of cblas.h */
+  NO_TRANSPOSE = 111,
+  TRANSPOSE = 112,
+  PARTS = 8,  /* at most, of each edge of c */
+  STEP = 64,  /* that edges of blocks are multiples of */
+  EDGE = 256, /* least rows and columns of a block: shorter ones are slow */
+  SMALL = 2000000, /* products of numbers that are not worth cutting */
+  LARGE =
+      500000000 /* from here on blocks are so many that they may be larger */
+};
+
+/* What init keeps for a runtime. */
+typedef struct instance {
+  openblas_library library;
+  tn_blas table;
+} instance;
+
+/* -------------------------------------------------------------------- gemm */
+
+/* A product and how its c is cut. */
+typedef struct cut {
+  const openblas_library *library;
+  const tn_blas_gemm *g;
+  int64_t rows; /* of a block */
+  int64_t columns;
+  int64_t across; /* blocks side by side */
+} cut;
+
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/* Elements between the first and row i of op(a), and so on. */
+static int64_t along(int64_t i, int64_t ld, uint32_t transposed) {
+  return transposed ? i : i * ld;
+}
+
+/* One block; every number of it fits an int. */
+static void multiply(const cut *c, int64_t row, int64_t column) {
+  const tn_blas_gemm *g = c->g;
+  const int m = (int)least(c->rows, g->m - row);
+  const int n = (int)least(c->columns, g->n - column);
+  const int k = (int)g->k;
+  const int lda = (int)g->lda, ldb = (int)g->ldb, ldc = (int)g->ldc;
+  const int ta = g->transpose_a ? TRANSPOSE : NO_TRANSPOSE;
+  const int tb = g->transpose_b ? TRANSPOSE : NO_TRANSPOSE;
+  const int64_t a = along(row, g->lda, g->transpose_a);
+  const int64_t b = along(column, g->ldb, !g->transpose_b);
+  const int64_t at = row * g->ldc + column;
+  if (g->dtype == TN_F32)
+    c->library->sgemm(ROW_MAJOR, ta, tb, m, n, k, (float)g->alpha,
+                      (const float *)g->a + a, lda, (const float *)g->b + b,
+                      ldb, (float)g->beta, (float *)g->c + at, ldc);
+  else
+    c->library->dgemm(ROW_MAJOR, ta, tb, m, n, k, g->alpha,
+                      (const double *)g->a + a, lda, (const double *)g->b + b,
+                      ldb, g->beta, (double *)g->c + at, ldc);
+}
+
+static int32_t slice(void *arg, int64_t begin, int64_t end) {
+  const cut *c = arg;
+  for (int64_t i = begin; i < end; ++i)
+    multiply(c, i / c->across * c->rows, i % c->across * c->columns);
+  return TN_OK;
+}
+
+/* The edge of blocks of n rows or columns, in a product of `size` numbers. */
+static int64_t edge(int64_t n, double size) {
+  const int64_t even = (n + PARTS * STEP - 1) / (PARTS * STEP) * STEP;
+  const int64_t shortest = size < LARGE ? EDGE : 2 * EDGE;
+  if (size < SMALL) return n;
+  return even < shortest ? shortest : even;
+}
+
+static int fits(int64_t n) {
+  return n >= 0 && n <= INT32_MAX;
+}
+
+static int32_t gemm(const tn_blas *blas, const tn_frame *call,
+                    const tn_blas_gemm *g) {
+  const instance *self = blas->data;
+  cut c = {.library = &self->library, .g = g};
+  if (g->dtype != TN_F32 && g->dtype != TN_F64)
+    return TN_FAIL(call, TN_DTYPE, "a matrix product is in f32 or f64");
+  if (!fits(g->m) || !fits(g->n) || !fits(g->k) || !fits(g->lda) ||
+      !fits(g->ldb) || !fits(g->ldc))
+    return TN_FAIL(call, TN_UNSUPPORTED,
+                   "a matrix product of %lld x %lld x %lld is more than %s "
+                   "takes",
+                   (long long)g->m, (long long)g->n, (long long)g->k,
+                   blas->name);
+  if (g->m == 0 || g->n == 0) return TN_OK;
+  const double size = (double)g->m * (double)g->n * (double)g->k;
+  c.rows = edge(g->m, size);
+  c.columns = edge(g->n, size);
+  c.across = (g->n + c.columns - 1) / c.columns;
+  const int64_t blocks = (g->m + c.rows - 1) / c.rows * c.across;
+  return blocks == 1 ? slice(&c, 0, 1)
+                     : call->host->parallel_for(call, blocks, 1, slice, &c);
+}
+
+/* ------------------------------------------------------------------- plugin */
+
+int32_t openblas_init(const tn_host *host, tn_registrar *registrar,
+                      void **out) {
+  instance *self = calloc(1, sizeof *self);
+  char why[256];
+  *out = self;
+  if (!self) return registrar->fail(registrar, TN_OUT_OF_MEMORY, "no memory");
+  if (!openblas_library_open(&self->library, host->cpu_features, why)) {
+    host->log(host, TN_LOG_INFO, "there is no OpenBLAS: %s", why);
+    return TN_OK;
+  }
+  if (self->library.threads > 1)
+    host->log(host, TN_LOG_WARNING,
+              "this process uses OpenBLAS with %d threads already; from now on "
+              "with one, as Tenon divides products itself",
+              self->library.threads);
+  self->table = (tn_blas){.struct_size = sizeof(tn_blas),
+                          .data = self,
+                          .name = self->library.name,
+                          .gemm = gemm};
+  host->log(host, TN_LOG_INFO, "%s", self->library.name);
+  const int32_t code =
+      registrar->provide(registrar, TN_BLAS_EXTENSION, &self->table);
+  if (code != TN_OK) openblas_fini(self);
+  return code;
+}
+
+void openblas_fini(void *out) {
+  instance *self = out;
+  openblas_library_close(&self->library);
+  free(self);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How plugins/openblas opens a library, with one in the place of OpenBLAS that
+ * believes in a Haswell (fake/openblas.c; LD_LIBRARY_PATH leads to it).
+ */
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tenon/tenon.h"
+
+#define OK(call) cr_assert_eq((call), TN_OK, "%s: %s", #call, tn_error_text())
+
+static char lines[1024];
+
+static void note(void *ctx, int32_t level, const char *line) {
+  (void)ctx, (void)level;
+  strncat(lines, line, sizeof lines - strlen(lines) - 2);
+  strcat(lines, "\n");
+}
+
+/* A runtime with the plugin; what it said stands in `lines`. */
+static tn_runtime *load(uint64_t mask) {
+  tn_runtime *rt = NULL;
+  lines[0] = '\0';
+  OK(tn_runtime_create(&(tn_options){.struct_size = sizeof(tn_options),
+                                     .cpu_mask = mask,
+                                     .workers = 1,
+                                     .log = note},
+                       &rt));
+  OK(tn_plugin_load(rt, OPENBLAS_FILE));
+  return rt;
+}
+
+static bool has_avx512(tn_runtime *rt) {
+  tn_device_entry cpu;
+  OK(tn_device_at(rt, 0, &cpu));
+  return strstr(cpu.detail, "avx512") != NULL;
+}
+
+static void forget(void) {
+  cr_assert_eq(unsetenv("OPENBLAS_CORETYPE"), 0);
+  cr_assert_eq(unsetenv("OPENBLAS_NUM_THREADS"), 0);
+}
+
+/* A function of the fake, if somebody keeps it open. */
+static int threads_of_fake(void) {
+  void *fake = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD);
+  int (*get)(void) = NULL;
+  if (!fake) return -1;
+  void *found = dlsym(fake, "openblas_get_num_threads");
+  memcpy(&get, &found, sizeof get);
+  const int n = get();
+  dlclose(fake);
+  return n;
+}
+
+Test(openblas, is_told_what_the_processor_is_if_it_does_not_know) {
+  forget();
+  tn_runtime *rt = load(0);
+  cr_assert_not_null(strstr(lines, has_avx512(rt) ? "OpenBLAS 9.9.9 SkylakeX"
+                                                  : "OpenBLAS 9.9.9 Haswell"),
+                     "%s", lines);
+  cr_assert_eq(threads_of_fake(), 1);
+  cr_assert_null(getenv("OPENBLAS_CORETYPE"));
+  cr_assert_null(getenv("OPENBLAS_NUM_THREADS"));
+  tn_runtime_release(rt);
+  cr_assert_eq(threads_of_fake(), -1, "it is still open");
+}
+
+Test(openblas, is_told_nothing_if_the_host_hides_the_instructions) {
+  forget();
+  tn_runtime *rt = load(TN_CPU_AVX512);
+  cr_assert_not_null(strstr(lines, "9.9.9 Haswell"), "%s", lines);
+  tn_runtime_release(rt);
+}
+
+Test(openblas, is_told_nothing_if_the_user_has_said_something) {
+  forget();
+  cr_assert_eq(setenv("OPENBLAS_CORETYPE", "Zen", 1), 0);
+  tn_runtime *rt = load(0);
+  cr_assert_not_null(strstr(lines, "9.9.9 Zen"), "%s", lines);
+  tn_runtime_release(rt);
+}
+
+Test(openblas, of_others_is_shared_and_gets_its_threads_back) {
+  forget();
+  void *theirs = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  cr_assert_not_null(theirs, "%s", dlerror());
+  cr_assert_eq(threads_of_fake(), 4);
+  tn_runtime *rt = load(0);
+  cr_assert_eq(threads_of_fake(), 1);
+  cr_assert_not_null(strstr(lines, "with 4 threads already"), "%s", lines);
+  tn_runtime *other = load(0);
+  cr_assert_null(strstr(lines, "threads already"), "%s", lines);
+  tn_runtime_release(other);
+  tn_runtime_release(rt);
+  cr_assert_eq(threads_of_fake(), 4);
+  dlclose(theirs);
+}
+
+Test(openblas, with_wide_integers_is_not_used) {
+  forget();
+  cr_assert_eq(setenv("FAKE_OPENBLAS", "wide", 1), 0);
+  tn_runtime *rt = load(0);
+  cr_assert_not_null(strstr(lines, "integers of 64 bits"), "%s", lines);
+  OK(tn_plugin_load(rt, PLUGIN_FILE));
+  tn_operator *op = NULL;
+  tn_text *text = NULL;
+  OK(tn_operator_get(rt, "nn.fully_connected", &op));
+  OK(tn_operator_explain(op, NULL, NULL, &text));
+  cr_assert_not_null(strstr(tn_text_get(text), "no plugin provides blas/1"));
+  tn_text_release(text);
+  tn_runtime_release(rt);
+}
