@@ -114,14 +114,14 @@ static tn_code backward_plan(tn__step *step, tn__planned **out) {
   return rc;
 }
 
-tn_code tn__step_plan(tn__step *step, uint32_t train) {
+tn_code tn__step_plan(tn__step *step, uint32_t train, tn__planned **slot) {
   tn__planned *call = NULL;
   const tn_code rc = step->node->kind == TN__NODE_BACKWARD
                          ? backward_plan(step, &call)
                          : forward_plan(step, train, &call);
   if (rc != TN_OK) return tn__node_fail(step->node, rc);
-  tn__planned_release(step->call[train]);
-  step->call[train] = call;
+  tn__planned_release(*slot);
+  *slot = call;
   return TN_OK;
 }
 
@@ -130,7 +130,7 @@ tn_code tn__steps_choose(tn_program *p) {
     tn__step *step = p->steps[i];
     if (step->kind != TN__STEP_CALL) continue;
     const uint32_t train = i >= p->n_forward || p->n_forward < p->n_steps;
-    TN__TRY(tn__step_plan(step, train));
+    TN__TRY(tn__step_plan(step, train, &step->call[train]));
     tn__planned_look(step->call[train], &step->info);
   }
   return TN_OK;

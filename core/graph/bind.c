@@ -364,6 +364,7 @@ static tn_code begin(binding *b, const tn_graph *graph) {
     return tn__fail(TN_INVALID,
                     "the graph has no heads, so there is nothing to compute; "
                     "name them with tn_graph_heads_set");
+  TN__TRY(tn__graph_copy(graph, &p->source));
   TN__TRY(tn__graph_flatten(graph, &p->graph));
   TN__TRY(tn__graph_variables((tn_graph *)(uintptr_t)graph, /* its cache */
                               &variables, &p->n_arguments, &p->n_states));
@@ -441,6 +442,12 @@ tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
   p->caller = graph->caller;
   p->env = graph->env;
   p->flags = how->flags;
+  p->how = (tn_bind){.struct_size = sizeof p->how,
+                     .flags = how->flags,
+                     .plan = how->plan,
+                     .request = how->request,
+                     .place = how->place,
+                     .memory = how->memory};
   atomic_init(&p->n_holds, 1);
   tn__arena_init(&p->arena, p->env);
   tn__env_retain(p->env);

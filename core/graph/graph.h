@@ -20,7 +20,9 @@
  *        fuse.c      pass: runs of elementwise kernels
  *        plan*.c     pass: memory, on numbers alone (plan.h)
  *        bind.c      all passes one after the other: a program
- *        program.c   its life and runs
+ *        program.c   its life and runs; part.c runs step by step
+ *        inspect.c   what it takes, its steps as a table
+ *        reshape.c   the same for other shapes
  *        passes.c    the registry of passes
  */
 #ifndef TENON_CORE_GRAPH_H_
@@ -324,5 +326,13 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights, size_t n);
 tn_code tn__program_array(const tn_program *p, uint32_t what, const char *name,
                           tn_array **out);
 tn_code tn__program_output(const tn_program *p, size_t index, tn_array **out);
+tn_code tn__program_forward_part(tn_program *p, uint32_t flags, size_t steps,
+                                 size_t *left);
+tn_code tn__program_set(tn_program *p, const char *node, const tn_value *value);
+tn_code tn__program_monitor(tn_program *p, tn_monitor_fn *fn, void *ctx);
+tn_code tn__program_reshape(tn_program *p, const tn_known *known, size_t n,
+                            tn_program **out);
+void tn__program_stats(const tn_program *p, tn_program_stats *out);
+tn_code tn__program_text(const tn_program *p, uint32_t why, tn_text **out);
 
 #endif /* TENON_CORE_GRAPH_H_ */

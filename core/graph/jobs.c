@@ -271,6 +271,22 @@ static tn_code use_pools(building *b) {
   return TN_OK;
 }
 
+tn_code tn__part_uses(tn_program *p, uint32_t first, uint32_t n, uint32_t train,
+                      tn__access **access, uint32_t *n_access) {
+  building b = {.p = p, .train = train};
+  tn_code rc = use_pools(&b);
+  for (uint32_t i = first; rc == TN_OK && i < first + n; ++i)
+    rc = step_uses(&b, p->steps[i]);
+  tn__free(p->env, b.parts);
+  if (rc != TN_OK) {
+    tn__free(p->env, b.access);
+    return rc;
+  }
+  *access = b.access;
+  *n_access = (uint32_t)b.n_access;
+  return TN_OK;
+}
+
 tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
                           uint32_t n, uint32_t train) {
   building b = {.p = p, .sequence = sequence, .train = train};

@@ -212,12 +212,28 @@ static tn_code entry_place(tn_program *p, uint32_t entry) {
   return TN_OK;
 }
 
-static tn_code pools_take(tn_program *p) {
+/* Memory of another program serves if it is large enough: the two take turns.
+ */
+static tn__block *pool_shared(const tn_program *p, const tn_bind *how,
+                              size_t i) {
+  const tn_program *other = how->shared;
+  if (!other || i >= other->plan.n_pools || !other->pools[i]) return NULL;
+  if (other->env != p->env || other->device != p->device) return NULL;
+  return other->pools[i]->bytes < p->plan.pools[i].bytes ? NULL
+                                                         : other->pools[i];
+}
+
+static tn_code pools_take(tn_program *p, const tn_bind *how) {
   p->pools =
       tn__arena_alloc(&p->arena, (p->plan.n_pools + 1) * sizeof(tn__block *));
   if (!p->pools) return tn__fail_memory(p->plan.n_pools, "a memory plan");
   for (size_t i = 0; i < p->plan.n_pools; ++i) {
     if (p->plan.pools[i].bytes == 0) continue;
+    tn__block *shared = pool_shared(p, how, i);
+    if (shared) {
+      p->pools[i] = tn__block_retain(shared);
+      continue;
+    }
     TN__TRY(tn__block_create(p->device, p->plan.pools[i].bytes, &p->pools[i]));
     TN__TRY(tn__block_materialise(p->pools[i]));
   }
@@ -247,7 +263,8 @@ static tn_code step_settle(tn_program *p, tn__step *step) {
   if (step->kind != TN__STEP_CALL) return TN_OK;
   for (uint32_t train = 0; train < 2; ++train) {
     if (!step->call[train]) continue;
-    if (is_moved(p, step)) TN__TRY(tn__step_plan(step, train));
+    if (is_moved(p, step))
+      TN__TRY(tn__step_plan(step, train, &step->call[train]));
     TN__TRY(tn__step_place(step, train));
   }
   return TN_OK;
@@ -294,7 +311,7 @@ tn_code tn__program_memory(tn_program *p, const tn_bind *how) {
   p->planned = rc == TN_OK;
   picture_free(p, &net);
   TN__TRY(rc);
-  TN__TRY(pools_take(p));
+  TN__TRY(pools_take(p, how));
   for (uint32_t i = 0; i < p->n_steps; ++i)
     for (uint32_t k = 0; k < p->steps[i]->n_out; ++k)
       TN__TRY(entry_place(p, p->steps[i]->out[k]));

@@ -60,6 +60,8 @@ static void step_end(tn__step *step) {
   tn__iteration_free(step);
   tn__planned_release(step->call[0]);
   tn__planned_release(step->call[1]);
+  tn__planned_release(step->watch[0]);
+  tn__planned_release(step->watch[1]);
 }
 
 void tn__program_release(tn_program *p) {
@@ -73,6 +75,7 @@ void tn__program_release(tn_program *p) {
   arrays_release(p);
   if (p->planned) tn__memory_plan_deinit(&p->plan);
   tn__graph_release(p->graph);
+  tn__graph_release(p->source);
   tn__arena_deinit(&p->arena);
   tn__program_unhold(p);
   tn__env_release(env); /* last: it may be the end of the runtime */
@@ -90,7 +93,7 @@ tn_code tn__calls_complete(tn_program *p, uint32_t train) {
     if (step->kind == TN__STEP_LOOP)
       TN__TRY(tn__iteration_complete(step, train));
     if (step->kind != TN__STEP_CALL || step->call[train]) continue;
-    TN__TRY(tn__step_plan(step, train));
+    TN__TRY(tn__step_plan(step, train, &step->call[train]));
     TN__TRY(tn__step_place(step, train));
   }
   return TN_OK;
@@ -109,6 +112,7 @@ tn_code tn__program_forward(tn_program *p, uint32_t flags) {
   }
   written(&p->seen[0]);
   p->trained = train;
+  if (p->monitor) return tn__part_run(p, 0, p->n_forward, train);
   return tn__schedule_push(sequence->schedule);
 }
 
@@ -144,6 +148,7 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
     TN__TRY(tn__sequence_make(p, &p->backward, p->n_forward, n_backward, 1));
   }
   written(&p->seen[1]);
+  if (p->monitor) return tn__part_run(p, p->n_forward, n_backward, 1);
   return tn__schedule_push(p->backward.schedule);
 }
 

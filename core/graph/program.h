@@ -60,7 +60,9 @@ struct tn__step {
   uint32_t *in;     /* entries; TN_NONE: absent */
   uint32_t *out;    /* entries; TN_NONE: nobody reads it */
   bool *shape_only; /* n_in, or NULL: of which inputs only the shape counts */
-  tn__planned *call[2]; /* by tn_program_forward's TN_CALL_TRAIN */
+  tn__planned *call[2];  /* by tn_program_forward's TN_CALL_TRAIN */
+  tn__planned *watch[2]; /* of a part that a monitor watches: a call of its own,
+                            on all of its operands */
   tn__planned_info info;
   uint32_t n_after; /* steps that it waits for beside its inputs */
   uint32_t *after;
@@ -89,7 +91,8 @@ struct tn_program {
   _Atomic int32_t n_holds; /* its owner, and each schedule */
   tn__device *device;      /* where it runs */
   tn_graph *graph;         /* its own */
-  tn_graph *source;        /* as it was bound, for tn_program_reshape */
+  tn_graph *source;        /* the user's, copied, for tn_program_reshape */
+  tn_bind how;             /* as it was bound, without what was borrowed */
   tn__arena arena;
   tn__value *values;
   uint32_t n_values;
@@ -127,8 +130,8 @@ tn_code tn__steps_make(tn_program *p, const tn_entry *backward,
                        uint32_t n_backward);
 /* An array for each entry that has none, without memory. */
 tn_code tn__arrays_make(tn_program *p);
-/* Plans the calls of a step for one kind of run; replaces what was there. */
-tn_code tn__step_plan(tn__step *step, uint32_t train);
+/* Plans the call of a step for one kind of run; replaces what was in *slot. */
+tn_code tn__step_plan(tn__step *step, uint32_t train, tn__planned **slot);
 /* Chooses kernels: step->info. */
 tn_code tn__steps_choose(tn_program *p);
 /* Runs of elementwise calls become one step each. */
@@ -152,6 +155,11 @@ tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
 tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
                           uint32_t n, uint32_t train);
 
+/* What `n` steps read and write together; the caller frees *access. */
+tn_code tn__part_uses(tn_program *p, uint32_t first, uint32_t n, uint32_t train,
+                      tn__access **access, uint32_t *n_access);
+/* Runs them on the calling thread, in their turn. */
+tn_code tn__part_run(tn_program *p, uint32_t first, uint32_t n, uint32_t train);
 /* Calls for a kind of run that was not asked for until now. */
 tn_code tn__calls_complete(tn_program *p, uint32_t train);
 

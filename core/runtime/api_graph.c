@@ -325,3 +325,52 @@ tn_code tn_program_output(const tn_program *program, size_t index,
   TN__WANT(program);
   return tn__program_output(program, index, out);
 }
+
+tn_code tn_program_forward_part(tn_program *program, uint32_t flags,
+                                size_t steps, size_t *left) {
+  if (left) *left = 0;
+  TN__WANT(program);
+  TN__TRY(program_check(program));
+  return tn__program_forward_part(program, flags, steps, left);
+}
+
+tn_code tn_program_set(tn_program *program, const char *node,
+                       const tn_value *value) {
+  TN__WANT(program);
+  TN__WANT(node);
+  TN__WANT(value);
+  TN__TRY(program_check(program));
+  return tn__program_set(program, node, value);
+}
+
+tn_code tn_program_monitor(tn_program *program, tn_monitor_fn *fn, void *ctx) {
+  TN__WANT(program);
+  TN__TRY(program_check(program));
+  return tn__program_monitor(program, fn, ctx);
+}
+
+tn_code tn_program_reshape(tn_program *program, const tn_known *known, size_t n,
+                           tn_program **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(program);
+  if (n > 0) TN__WANT(known);
+  TN__TRY(program_check(program));
+  return tn__program_reshape(program, known, n, out);
+}
+
+tn_code tn_program_stats_get(const tn_program *program, tn_program_stats *out) {
+  TN__WANT(program);
+  TN__WANT(out);
+  TN__TRY(size_check(out->struct_size, sizeof *out, "tn_program_stats"));
+  tn__program_stats(program, out);
+  return TN_OK;
+}
+
+tn_code tn_program_text(const tn_program *program, uint32_t why,
+                        tn_text **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(program);
+  return tn__program_text(program, why, out);
+}

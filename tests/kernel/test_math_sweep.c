@@ -135,7 +135,7 @@ static long double exact_rintl(long double x) {
   X(rint, exact_rint, 0, 0)         \
   X(sigmoid, exact_sigmoid, 2, 2)   \
   X(softplus, exact_softplus, 1, 2) \
-  X(gelu, exact_gelu, 1, 2.5)
+  X(gelu, exact_gelu, 1, 3)
 
 #define LOOP(name, type, class)                                                \
   TN_KERNEL_BODY void name##_##class(const tn_kernel_block *block,             \

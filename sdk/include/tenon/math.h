@@ -51,8 +51,8 @@
  *   softplus         1     expm1 log2       2
  *   rsqrt            1.5   sigmoid softplus 2
  *   atan             1.75  sinh tanh acosh  2.25
- *   exp sigmoid      2     erfc gelu        2.5
- *   tanh             2.4
+ *   exp sigmoid      2     erfc             2.5
+ *   tanh             2.4   gelu             3
  *   mod              exact, but where a sum with the divisor is rounded
  *
  * With glibc 2.36 gamma and lgamma are within 1 in f32, lgamma within 4 and

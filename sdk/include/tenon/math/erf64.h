@@ -127,19 +127,23 @@ TN_MATH_FN double tn_math_erfc_f64(double x) {
   return a < 0.75 ? small : large;
 }
 
-/* x*(1 + erf(x/sqrt(2)))/2. From 1 up it is x less |x|*erfc(|x|/sqrt(2))/2, and
- * below -1 that alone. */
-TN_MATH_FN double tn_math_gelu_f64(double x) {
+/* a*erfc(a/sqrt(2))/2 for a from 1 to 38.8: the series without its factor
+ * a + 3/4, times a, which is without its part k. */
+TN_MATH_FN double tn_math_gelu_tail(double a) {
   double rest;
-  const double a = tn_math_abs_f64(x);
-  const double u = a > 38.7 ? 38.7 : a;
-  const double y = tn_math_gelu_series(u, &rest);
-  /* The series without its factor a + 3/4, times a. */
-  const double more = rest - y * (0.75 / (u + 0.75));
-  const double tail = tn_math_gauss_times(u, 0.5, y, more);
-  const double positive = x - tail;
-  const double large = x < 0 ? -tail : positive;
-  /* erf(x/sqrt(2)) is x*(3/4 + p). */
+  const double y = tn_math_gelu_series(a, &rest);
+  const double below = a + 0.75;
+  const double lost = a - (below - 0.75);
+  const double about = 0.75 / below;
+  const double k = about - about * about * (lost * (4.0 / 3));
+  const double part = y * k;
+  const double near = y - part;
+  const double more = (rest - rest * k) + ((y - near) - part);
+  return tn_math_gauss_times(a, 0.5, near, more);
+}
+
+/* 1 + erf(x/sqrt(2)) for |x| up to 1, where erf is x*(3/4 + p). */
+TN_MATH_FN double tn_math_gelu_factor(double x) {
   const double z = x * x;
   double p = -0x1.16f1588c20580p-38;
   p = p * z - 0x1.633d10f7ea1c5p-33;
@@ -156,8 +160,17 @@ TN_MATH_FN double tn_math_gelu_f64(double x) {
   const double part = 0.75 * high;
   const double near = 1 + part;
   const double far = part - (near - 1);
-  const double sum = near + (far + (0.75 * (x - high) + x * p));
-  const double small = x * sum * 0.5;
+  return near + (far + (0.75 * (x - high) + x * p));
+}
+
+/* x*(1 + erf(x/sqrt(2)))/2. From 1 up it is x less |x|*erfc(|x|/sqrt(2))/2, and
+ * below -1 that alone. */
+TN_MATH_FN double tn_math_gelu_f64(double x) {
+  const double a = tn_math_abs_f64(x);
+  const double tail = tn_math_gelu_tail(a > 38.7 ? 38.7 : a);
+  const double positive = x - tail;
+  const double large = x < 0 ? -tail : positive;
+  const double small = x * tn_math_gelu_factor(x) * 0.5;
   return a < 1 ? small : large;
 }
 

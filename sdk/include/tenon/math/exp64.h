@@ -111,7 +111,7 @@ TN_MATH_FN double tn_math_sinh_f64(double x) {
 
 /* A positive normal u as m*2^k with m from sqrt(1/2) to sqrt(2); m is
  * returned. */
-TN_MATH_FN double tn_math_log_split(double u, double *k) {
+TN_MATH_FN double tn_math_log_split_f64(double u, double *k) {
   const uint64_t bits = tn_math_bits_f64(u);
   const uint64_t biased =
       (bits + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu)) >> 52;
@@ -134,7 +134,7 @@ TN_MATH_FN double tn_math_log_series(double z) {
 /* log(u) of a positive normal u as *k*log(2) and the rest, which is returned;
  * `more` is added to the rest. */
 TN_MATH_FN double tn_math_log_parts(double u, double more, double *k) {
-  const double f = tn_math_log_split(u, k) - 1;
+  const double f = tn_math_log_split_f64(u, k) - 1;
   /* 2s is f - s*f. */
   const double s = f / (2 + f);
   const double z = s * s;

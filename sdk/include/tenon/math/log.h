@@ -44,7 +44,7 @@ TN_MATH_FN float tn_math_log_ends(float x, float y) {
 
 /* x, which is positive and finite, as (1 + f)*2^k with 1 + f from 3/4 to 3/2.
  * Returns f; `power` is k*2^23. */
-TN_MATH_FN float tn_math_log_split(float x, float *power) {
+TN_MATH_FN float tn_math_log_split_f32(float x, float *power) {
   /* Denormal numbers are multiplied by 2^25, without a question: gcc would
    * compute what follows once for each answer. */
   const int tiny = (int32_t)tn_math_bits_f32(x) < 0x00800000;
@@ -71,14 +71,14 @@ TN_MATH_FN float tn_math_log1p_series(float f) {
 
 TN_MATH_FN float tn_math_log_f32(float x) {
   float power;
-  const float f = tn_math_log_split(x, &power);
+  const float f = tn_math_log_split_f32(x, &power);
   const float low = power * 0x1.7f7d1cp-43f + tn_math_log1p_series(f);
   return tn_math_log_ends(x, power * 0x1.62e4p-24f + (f + low));
 }
 
 TN_MATH_FN float tn_math_log2_f32(float x) {
   float power;
-  const float f = tn_math_log_split(x, &power);
+  const float f = tn_math_log_split_f32(x, &power);
   float p = -0x1.59ed36p-5f;
   p = p * f + 0x1.0b0df8p-3f;
   p = p * f - 0x1.84e3fcp-3f;
@@ -94,7 +94,7 @@ TN_MATH_FN float tn_math_log2_f32(float x) {
 
 TN_MATH_FN float tn_math_log10_f32(float x) {
   float power;
-  const float f = tn_math_log_split(x, &power);
+  const float f = tn_math_log_split_f32(x, &power);
   float p = -0x1.b4799ep-7f;
   p = p * f + 0x1.443eaap-5f;
   p = p * f - 0x1.d25b3cp-5f;

@@ -12,7 +12,7 @@
 TN_MATH_FN double tn_math_log10_f64(double x) {
   double k;
   const double scaled = x * 0x1p54;
-  const double f = tn_math_log_split(x < 0x1p-1022 ? scaled : x, &k) - 1;
+  const double f = tn_math_log_split_f64(x < 0x1p-1022 ? scaled : x, &k) - 1;
   const double all = x < 0x1p-1022 ? k - 54 : k;
   /* log(1 + f) is f - half + s*(half + z*p). */
   const double s = f / (2 + f);
@@ -79,7 +79,7 @@ TN_MATH_FN double tn_math_atanh_f64(double x) {
   const double u_lost = a - (u - 1);
   const double v_lost = (1 - v) - a;
   double k;
-  (void)tn_math_log_split(u / v, &k);
+  (void)tn_math_log_split_f64(u / v, &k);
   const double power =
       tn_math_from_bits_f64(tn_math_bits_f64(k + (0x1p52 + 1023)) << 52);
   /* s in two parts; without a power of two it is a. */

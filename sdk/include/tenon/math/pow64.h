@@ -12,7 +12,7 @@
 TN_MATH_FN double tn_math_log2_parts(double x, double *low) {
   double k;
   const double scaled = x * 0x1p54;
-  const double m = tn_math_log_split(x < 0x1p-1022 ? scaled : x, &k);
+  const double m = tn_math_log_split_f64(x < 0x1p-1022 ? scaled : x, &k);
   /* Of 0 and of infinity m is 1. */
   const double few = x < 0x1p-1022 ? k - 54 : k;
   const double some = x == 0 ? -0x1p1000 : few;

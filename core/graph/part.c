@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * part.c: runs that stop on the way, runs that are watched, and parameters that
+ * change between runs. Steps are made one by one, each as a run of its own.
+ */
+#include <string.h>
+
+#include "fused.h"
+
+/* A run of some steps that is made on the calling thread, in its turn. */
+typedef struct part_run {
+  tn_program *p;
+  uint32_t first;
+  uint32_t n;
+  uint32_t train;
+} part_run;
+
+/* ---------------------------------------------------------------- monitors */
+
+static void show(const tn_program *p, uint32_t entry, tn_entry of) {
+  char name[TN__ENTRY_TEXT];
+  tn_array *array = p->values[entry].array;
+  if (p->values[entry].request == TN_REQ_NULL || !tn__array_data(array)) return;
+  (void)tn__array_tensor(array);
+  p->monitor(p->monitor_ctx, tn__entry_text(p->graph, of, name), array);
+}
+
+static void show_node(const tn_program *p, const tn__node *node) {
+  const uint32_t n = tn__node_visible(node);
+  for (uint32_t i = 0; i < n; ++i)
+    show(p, node->first + i, (tn_entry){node->id, i});
+}
+
+/* A fused step's parts are computed whole, one after the other. */
+static tn_code parts_run(const tn__step *step, uint32_t train) {
+  for (uint32_t k = 0; k < step->n_parts; ++k) {
+    const tn__step *part = step->parts[k];
+    const tn_code rc = tn__planned_run(part->watch[train], NULL);
+    if (rc != TN_OK) return tn__node_fail(part->node, rc);
+    show_node(step->program, part->node);
+  }
+  return TN_OK;
+}
+
+static tn_code watched_run(void *arg, tn__token *token) {
+  const part_run *run = arg;
+  const tn_program *p = run->p;
+  for (uint32_t i = run->first; i < run->first + run->n; ++i) {
+    const tn__step *step = p->steps[i];
+    if (step->kind == TN__STEP_FUSED) {
+      TN__TRY(parts_run(step, run->train));
+      continue;
+    }
+    TN__TRY(tn__steps_run(p, i, 1, run->train, token));
+    show_node(p, step->node);
+  }
+  return TN_OK;
+}
+
+/* What fused steps keep in the cache gets memory of its own, for calls that are
+ * made as a whole. */
+static tn_code part_watch(tn__step *part, uint32_t train) {
+  const tn_outputs none = {0};
+  if (part->watch[train]) return TN_OK;
+  TN__TRY(tn__step_plan(part, train, &part->watch[train]));
+  tn__planned_deliver(part->watch[train], &none);
+  return tn__planned_place(part->watch[train], NULL);
+}
+
+tn_code tn__program_monitor(tn_program *p, tn_monitor_fn *fn, void *ctx) {
+  for (uint32_t i = 0; fn && i < p->n_steps; ++i)
+    for (uint32_t k = 0; k < p->steps[i]->n_parts; ++k)
+      for (uint32_t train = 0; train < 2; ++train)
+        TN__TRY(part_watch(p->steps[i]->parts[k], train));
+  p->monitor = fn;
+  p->monitor_ctx = ctx;
+  return TN_OK;
+}
+
+/* --------------------------------------------------------------------- runs */
+
+static tn_code plain_run(void *arg, tn__token *token) {
+  const part_run *run = arg;
+  return tn__steps_run(run->p, run->first, run->n, run->train, token);
+}
+
+tn_code tn__part_run(tn_program *p, uint32_t first, uint32_t n,
+                     uint32_t train) {
+  tn__access *access = NULL;
+  uint32_t n_access = 0;
+  part_run run = {p, first, n, train};
+  TN__TRY(tn__part_uses(p, first, n, train, &access, &n_access));
+  const tn__job job = {.name = "a part of a program",
+                       .run = p->monitor ? watched_run : plain_run,
+                       .arg = &run,
+                       .access = access,
+                       .n_access = n_access};
+  const tn_code rc = tn__run_here(p->env->engine, &job);
+  tn__free(p->env, access);
+  return rc;
+}
+
+tn_code tn__program_forward_part(tn_program *p, uint32_t flags, size_t steps,
+                                 size_t *left) {
+  const uint32_t train = (flags & TN_CALL_TRAIN) != 0;
+  const uint32_t n = steps < p->n_forward ? (uint32_t)steps : p->n_forward;
+  TN__TRY(tn__calls_complete(p, train));
+  TN__TRY(tn__part_run(p, 0, n, train));
+  if (n == p->n_forward) p->trained = train;
+  if (left) *left = p->n_forward - n;
+  return TN_OK;
+}
+
+/* --------------------------------------------------------------- parameters */
+
+typedef struct setting {
+  const tn__step *step;
+  const tn_value *value;
+  tn_code rc; /* not the engine's: nothing carries it */
+} setting;
+
+static tn_code set_run(void *arg, tn__token *token) {
+  setting *s = arg;
+  (void)token;
+  tn__planned *const calls[] = {s->step->call[0], s->step->call[1],
+                                s->step->watch[0], s->step->watch[1]};
+  for (int i = 0; i < 4; ++i)
+    if (calls[i] && s->rc == TN_OK) s->rc = tn__planned_set(calls[i], s->value);
+  return TN_OK;
+}
+
+static const tn__step *step_of(const tn_program *p, const char *name) {
+  for (uint32_t i = 0; i < p->n_steps; ++i) {
+    const tn__step *step = p->steps[i];
+    if (step->kind == TN__STEP_CALL && strcmp(step->node->name, name) == 0)
+      return step;
+    for (uint32_t k = 0; k < step->n_parts; ++k)
+      if (strcmp(step->parts[k]->node->name, name) == 0) return step->parts[k];
+  }
+  return NULL;
+}
+
+/* Both kinds of run get it, so those that there will be are made first. */
+tn_code tn__program_set(tn_program *p, const char *node,
+                        const tn_value *value) {
+  const tn__access use = {&p->turn, TN__OVERWRITE, 0};
+  setting s = {step_of(p, node), value, TN_OK};
+  if (!s.step)
+    return tn__fail(TN_NOT_FOUND, "the program computes no node `%s`", node);
+  TN__TRY(tn__calls_complete(p, 0));
+  TN__TRY(tn__calls_complete(p, 1));
+  const tn__job job = {.name = "tn_program_set",
+                       .run = set_run,
+                       .arg = &s,
+                       .access = &use,
+                       .n_access = 1,
+                       .flags = TN__JOB_SMALL | TN__JOB_ALWAYS};
+  TN__TRY(tn__run_here(p->env->engine, &job));
+  return s.rc == TN_OK ? TN_OK : tn__node_fail(s.step->node, s.rc);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * reshape.c: a program like another for other shapes. What keeps its shape
+ * keeps its array; the rest is made anew, in the memory of the first as far as
+ * that reaches.
+ */
+#include <string.h>
+
+#include "program.h"
+
+/* What is said of each argument and state. */
+typedef struct reshaping {
+  const tn_program *p;
+  tn_graph *graph; /* as it was bound, inferred from the new shapes */
+  tn_argument *arguments;
+  size_t n;
+} reshaping;
+
+static bool keeps(const tn_sig *sig, const tn_array *array) {
+  const tn_tensor *t = &array->tensor;
+  if (!tn__sig_complete(sig)) return true;
+  return sig->dtype == t->dtype && sig->ndim == t->ndim &&
+         memcmp(sig->shape, t->shape, (size_t)t->ndim * sizeof *t->shape) == 0;
+}
+
+static void argument_set(reshaping *r, uint32_t i) {
+  const tn_program *p = r->p;
+  const tn__node *node = tn__node_at(p->graph, p->arguments[i].node);
+  const tn__node *same = tn__map_get(&r->graph->names, node->name);
+  tn_array *array = p->values[tn__entry_id(p->graph, p->arguments[i])].array;
+  const tn_sig *sig = tn__sig(r->graph, (tn_entry){same->id, 0});
+  tn_argument *to = &r->arguments[r->n++];
+  to->name = node->name;
+  to->has_request = 1;
+  to->known = tn__sig_unknown();
+  to->array = keeps(sig, array) ? array : NULL;
+  if (!to->array) to->known = *sig;
+  if (tn__entry_is_none(p->gradients[i])) return;
+  const tn__value *slope = &p->values[tn__entry_id(p->graph, p->gradients[i])];
+  to->request = slope->request;
+  if (to->array) to->gradient = slope->array;
+}
+
+static tn_code infer(reshaping *r, const tn_known *known, size_t n) {
+  TN__TRY(tn__graph_copy(r->p->source, &r->graph));
+  const tn_code rc = tn__graph_infer(r->graph, known, n);
+  return rc == TN_INCOMPLETE ? TN_OK : rc;
+}
+
+static tn_code bind(reshaping *r, tn_program **out) {
+  const tn_program *p = r->p;
+  const uint32_t n = p->n_arguments + p->n_states;
+  r->arguments = tn__zalloc(p->env, (n + 1u) * sizeof *r->arguments);
+  if (!r->arguments)
+    return tn__fail_memory(n * sizeof *r->arguments, "a program");
+  for (uint32_t i = 0; i < n; ++i) argument_set(r, i);
+  tn_bind how = p->how;
+  how.arguments = r->arguments;
+  how.n_arguments = r->n;
+  how.shared = (tn_program *)(uintptr_t)p;
+  return tn__program_bind(p->source, &how, out);
+}
+
+tn_code tn__program_reshape(tn_program *p, const tn_known *known, size_t n,
+                            tn_program **out) {
+  reshaping r = {.p = p};
+  *out = NULL;
+  tn_code rc = infer(&r, known, n);
+  if (rc == TN_OK) rc = bind(&r, out);
+  tn__free(p->env, r.arguments);
+  tn__graph_release(r.graph);
+  return rc;
+}
