@@ -256,8 +256,20 @@ static bool is_moved(const tn_program *p, const tn__step *step) {
   return false;
 }
 
+/* Arrays that users see have memory of their own; calls take it when they are
+ * placed, other steps here. */
+static tn_code step_memory(const tn_program *p, const tn__step *step) {
+  for (uint32_t i = 0; i < step->n_in; ++i)
+    if (!step->shape_only || !step->shape_only[i])
+      TN__TRY(tn__array_materialise_zeros(p->values[step->in[i]].array));
+  return tn__array_materialise_zeros(p->values[step->out[0]].array);
+}
+
 static tn_code step_settle(tn_program *p, tn__step *step) {
   if (p->plan.skipped[step->id]) step->kind = TN__STEP_NOTHING;
+  if (step->kind == TN__STEP_ADD || step->kind == TN__STEP_COPY ||
+      step->kind == TN__STEP_FILL)
+    return step_memory(p, step);
   if (step->kind == TN__STEP_FUSED) return tn__fused_place(step);
   if (step->kind == TN__STEP_LOOP) return tn__iteration_make(step);
   if (step->kind != TN__STEP_CALL) return TN_OK;
