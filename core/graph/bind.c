@@ -334,6 +334,25 @@ static tn_code heads_own(binding *b) {
   return TN_OK;
 }
 
+/* Whether the array of a head is that of an argument, or a part of it. */
+static bool is_argument(const binding *b, const tn_array *array) {
+  const uint32_t n = b->p->n_arguments + b->p->n_states;
+  for (uint32_t i = 0; array && i < n; ++i)
+    if (b->given[i] && b->given[i]->array &&
+        b->given[i]->array->block == array->block)
+      return true;
+  return false;
+}
+
+static tn_code late_list(binding *b) {
+  tn_program *p = b->p;
+  p->late = tn__arena_alloc(&p->arena, p->n_heads + 1u);
+  if (!p->late) return memory_fail(p->n_heads);
+  for (uint32_t i = 0; i < p->n_heads && i < b->how->n_outputs; ++i)
+    p->late[i] = is_argument(b, b->how->outputs[i]);
+  return TN_OK;
+}
+
 static tn_code weights_give(tn_program *p) {
   for (uint32_t i = 0; i < p->n_heads; ++i) {
     if (tn__entry_is_none(p->weights[i])) continue;
@@ -408,6 +427,7 @@ static tn_code all_stations(binding *b, const tn_graph *graph) {
   for (size_t i = 0; i < b->how->n_arguments; ++i)
     TN__TRY(argument_take(b, &b->how->arguments[i]));
   TN__TRY(heads_own(b));
+  TN__TRY(late_list(b));
   TN__TRY(tn__graph_heads_set(p->graph, p->heads, p->n_heads));
   TN__TRY(tn__graph_infer(p->graph, b->known, b->n_known));
   TN__TRY(gradients_make(b));

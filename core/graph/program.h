@@ -101,6 +101,8 @@ struct tn_program {
   uint32_t n_steps;
   tn_entry *heads;
   tn_entry *weights; /* variables for the gradients of the heads, or NULL */
+  uint8_t *late; /* n_heads: written into an argument, so behind all that may
+                    read it */
   uint32_t n_heads;
   uint32_t n_arguments; /* arguments, then states */
   uint32_t n_states;

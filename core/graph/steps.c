@@ -144,13 +144,37 @@ static tn_code add_all(tn_program *p, const tn__order *order,
   return TN_OK;
 }
 
-/* The heads, then what the backward part is there for. */
+/* Entries in whose order the forward part is computed: heads, then what those
+ * heads read that overwrite arguments, then these. */
+static uint32_t forward_list(const tn_program *p, tn_entry *list) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < p->n_heads; ++i)
+    if (!p->late[i]) list[n++] = p->heads[i];
+  for (uint32_t i = 0; i < p->n_heads; ++i) {
+    const tn__node *node = tn__node_at(p->graph, p->heads[i].node);
+    for (uint32_t k = 0; p->late[i] && k < node->n_in; ++k)
+      if (!tn__entry_is_none(node->in[k])) list[n++] = node->in[k];
+  }
+  for (uint32_t i = 0; i < p->n_heads; ++i)
+    if (p->late[i]) list[n++] = p->heads[i];
+  return n;
+}
+
+static size_t most_entries(const tn_program *p, uint32_t n_backward) {
+  size_t n = (size_t)p->n_heads + n_backward + 1;
+  for (uint32_t i = 0; i < p->n_heads; ++i)
+    if (p->late[i]) n += tn__node_at(p->graph, p->heads[i].node)->n_in;
+  return n;
+}
+
+/* What runs forward, then what the backward part is there for. */
 static tn_entry *all_heads(const tn_program *p, const tn_entry *backward,
-                           uint32_t n_backward, uint32_t *n) {
+                           uint32_t n_backward, uint32_t *n_forward,
+                           uint32_t *n) {
   tn_entry *list =
-      tn__alloc(p->env, ((size_t)p->n_heads + n_backward + 1) * sizeof *list);
+      tn__alloc(p->env, most_entries(p, n_backward) * sizeof *list);
   if (!list) return NULL;
-  for (*n = 0; *n < p->n_heads; ++*n) list[*n] = p->heads[*n];
+  *n = *n_forward = forward_list(p, list);
   for (uint32_t i = 0; i < n_backward; ++i)
     if (!tn__entry_is_none(backward[i])) list[(*n)++] = backward[i];
   return list;
@@ -159,10 +183,10 @@ static tn_entry *all_heads(const tn_program *p, const tn_entry *backward,
 tn_code tn__steps_make(tn_program *p, const tn_entry *backward,
                        uint32_t n_backward) {
   tn__order forward = {0}, order = {0};
-  uint32_t n = 0;
-  tn_entry *list = all_heads(p, backward, n_backward, &n);
+  uint32_t n = 0, n_forward = 0;
+  tn_entry *list = all_heads(p, backward, n_backward, &n_forward, &n);
   if (!list) return memory_fail(p);
-  tn_code rc = tn__order_make(p->graph, p->heads, p->n_heads, &forward);
+  tn_code rc = tn__order_make(p->graph, list, n_forward, &forward);
   if (rc == TN_OK) rc = tn__order_make(p->graph, list, n, &order);
   if (rc == TN_OK) rc = room(p, &order);
   if (rc == TN_OK) rc = add_all(p, &order, forward.n);

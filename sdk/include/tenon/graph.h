@@ -364,7 +364,9 @@ typedef struct tn_bind {
   const tn_argument *arguments; /* those of which there is something to say;
                                    all others are made */
   size_t n_arguments;
-  tn_array *const *outputs; /* for the heads; NULL, or an entry NULL: made */
+  tn_array *const *outputs; /* for the heads; NULL, or an entry NULL: made. One
+                               may be the array of an argument, which is then
+                               overwritten behind all that reads it */
   size_t n_outputs;
   tn_place place; /* default device; {0, 0}: the cpu */
   const tn_group *groups;
