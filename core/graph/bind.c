@@ -265,11 +265,24 @@ static tn_code fits(const tn_program *p, uint32_t entry, const tn_array *array,
   return TN_SHAPE;
 }
 
+/* An argument that the flat graph does not compute with may be unknown. */
+static tn_code argument_check(const binding *b, uint32_t i) {
+  const tn_program *p = b->p;
+  const bool given = b->given[i] && b->given[i]->array;
+  if (given || tn__sig_complete(tn__sig(p->graph, p->arguments[i])))
+    return TN_OK;
+  return tn__fail(TN_INCOMPLETE,
+                  "not enough is known of argument `%s`, which nothing is "
+                  "computed of; give its shape and type",
+                  argument_name(p, i));
+}
+
 static tn_code arguments_give(binding *b) {
   tn_program *p = b->p;
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
     const tn_argument *given = b->given[i];
     const uint32_t entry = tn__entry_id(p->graph, p->arguments[i]);
+    TN__TRY(argument_check(b, i));
     TN__TRY(entry_give(p, entry, given ? given->array : NULL));
     if (tn__entry_is_none(p->gradients[i])) continue;
     const uint32_t slope = tn__entry_id(p->graph, p->gradients[i]);
@@ -352,6 +365,17 @@ static tn_code weights_give(tn_program *p) {
 
 /* --------------------------------------------------------------------- bind */
 
+/* Arguments and states are those of the user's graph, in its order: flat, it
+ * may need fewer of them, and meet them in another one. */
+static void arguments_find(tn_program *p, const tn_graph *graph,
+                           const tn_entry *variables) {
+  for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
+    const char *name = tn__node_at(graph, variables[i].node)->name;
+    const tn__node *node = tn__map_get(&p->graph->names, name);
+    p->arguments[i] = (tn_entry){node->id, 0};
+  }
+}
+
 static tn_code begin(binding *b, const tn_graph *graph) {
   tn_program *p = b->p;
   const tn_entry *variables = NULL;
@@ -361,14 +385,14 @@ static tn_code begin(binding *b, const tn_graph *graph) {
                     "name them with tn_graph_heads_set");
   TN__TRY(tn__graph_copy(graph, &p->source));
   TN__TRY(tn__graph_flatten(graph, &p->graph));
-  TN__TRY(
-      tn__graph_variables(p->graph, &variables, &p->n_arguments, &p->n_states));
+  TN__TRY(tn__graph_variables((tn_graph *)(uintptr_t)graph, /* its cache */
+                              &variables, &p->n_arguments, &p->n_states));
   const size_t n = (size_t)p->n_arguments + p->n_states + 1;
   p->arguments = tn__arena_alloc(&p->arena, n * sizeof *p->arguments);
   p->heads =
       tn__arena_alloc(&p->arena, (graph->n_heads + 1) * sizeof(tn_entry));
   if (p->arena.failed) return memory_fail(n * sizeof *p->arguments);
-  memcpy(p->arguments, variables, (n - 1) * sizeof *p->arguments);
+  arguments_find(p, graph, variables);
   p->n_heads = (uint32_t)graph->n_heads;
   memcpy(p->heads, p->graph->heads, graph->n_heads * sizeof *p->heads);
   return lists_make(b);

@@ -647,3 +647,48 @@ Test(gradient, that_two_variables_share_is_copied_only_in_the_old_way) {
   ADDED(n, "= =");
   cr_assert(!same(grads[0], grads[1]));
 }
+
+/* -------------------------------------------------------------------- faults
+ */
+
+/* A failure leaves the graph as it was. */
+Test(gradient, survives_each_failing_allocation) {
+  const tn_entry x = var(g, "x"), head = var(g, "head");
+  tn_graph *net = fc_net();
+  const tn_entry a = embed(net, "fc", OP(g, "product", "alpha=2", NULL, x, x));
+  const tn_entry p = OP(g, "pair", NULL, NULL, a, x);
+  const uint32_t n = tn__n_nodes(g);
+  const question q = {.heads = {p},
+                      .weights = {head},
+                      .of = {x},
+                      .n_heads = 1,
+                      .n_of = 1,
+                      .weighted = true};
+  int64_t struck = 0;
+  tn_entry dx;
+  for (int64_t i = 1;; ++i) {
+    w.memory.asked = 0;
+    w.memory.fail_at = i;
+    const tn_code rc = ask(&q, &dx);
+    w.memory.fail_at = 0;
+    if (rc == TN_OK) break;
+    cr_assert_eq(rc, TN_OUT_OF_MEMORY, "%s", tn_error_text());
+    cr_assert_eq(tn__n_nodes(g), n);
+    cr_assert(tn__entry_is_none(dx));
+    ++struck;
+  }
+  cr_assert_gt(struck, 30);
+  ADDED(n, "0 ~pair G affine mul affine mul +3");
+  tn__graph_release(net);
+}
+
+/* The number of nodes is what counts, not their depth. */
+Test(gradient, of_a_hundred_thousand_nodes_has_as_many) {
+  enum { N = 100000 };
+  const tn_entry x = var(g, "x"), head = var(g, "head");
+  tn_entry y = x;
+  for (int i = 0; i < N; ++i) y = OP(g, "tanh", NULL, NULL, y);
+  const uint32_t n = tn__n_nodes(g);
+  (void)slope(y, head, x);
+  cr_assert_eq(tn__n_nodes(g), n + N);
+}
