@@ -167,7 +167,6 @@ static bool may_accumulate(const tn__walk *w, uint32_t n, uint32_t e) {
   const int32_t t = w->places[sum->in[0]].storage;
   if (w->places[e].storage != TN__STORAGE_NONE || sum->in[0] == e || t < 0)
     return false;
-  if (entries[e].flags & TN__ENTRY_HEAD) return false;
   if (w->held[t] != 1 || w->refs[sum->first_out] == 0 ||
       w->places[sum->first_out].storage != TN__STORAGE_NONE)
     return false;

@@ -178,6 +178,10 @@ Test(inplace, not_when_the_element_counts_differ) {
   make_chain(&c, KIB / 2);
   keep(&c.s, c.b);
   cr_assert(!is_inplace(&c.s, c.b));
+  make_chain(&c, KIB);
+  keep(&c.s, c.b);
+  c.s.entries[c.b].n_elements /= 2;
+  cr_assert(!is_inplace(&c.s, c.b));
 }
 
 Test(inplace, not_when_the_dtypes_differ) {

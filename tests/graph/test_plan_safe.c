@@ -139,6 +139,35 @@ static bool overlap(const tn__plan_storage *a, const tn__plan_storage *b) {
          b->offset < a->offset + a->bytes;
 }
 
+/* Whether a node writes over what is in storage `s`: as identity it does not.
+ */
+static bool writes_over(const tn__plan_net *net, const tn__memory_plan *plan,
+                        uint32_t n, int32_t s) {
+  const tn__plan_node *node = &net->nodes[n];
+  for (uint32_t o = 0; o < node->n_out; ++o) {
+    const tn__plan_place *place = &plan->places[node->first_out + o];
+    bool identity = plan->skipped[n];
+    for (uint32_t k = 0; k < node->n_pairs; ++k)
+      identity |= node->pairs[k].identity && node->pairs[k].out == o &&
+                  (int32_t)node->pairs[k].in == place->alias;
+    if (place->storage == s && !identity &&
+        (place->request == TN_REQ_INPLACE || place->request == TN_REQ_ADD))
+      return true;
+  }
+  return false;
+}
+
+static void check_overwriting(const tn__plan_net *net,
+                              const tn__memory_plan *plan,
+                              bool (*after)[RANDOM_MAX_NODES], uint64_t seed) {
+  for (uint32_t n = 0; n < net->n_nodes; ++n)
+    for (int32_t s = 0; s < (int32_t)plan->n_storages; ++s)
+      for (uint32_t m = 0; writes_over(net, plan, n, s) && m < n; ++m)
+        cr_assert(!uses(net, plan, m, s) || after[n][m],
+                  "seed %lu: node %u overwrites storage %d of node %u",
+                  (unsigned long)seed, n, s, m);
+}
+
 Test(plan, memory_makes_no_branch_wait_for_another_when_told_so) {
   static bool after[RANDOM_MAX_NODES][RANDOM_MAX_NODES];
   const tn__plan_options options = {.parallel = true};
@@ -148,6 +177,7 @@ Test(plan, memory_makes_no_branch_wait_for_another_when_told_so) {
     random_net_make(net, seed);
     tn__memory_plan plan = plan_of(&net->net, &options);
     reach(&net->net, after);
+    check_overwriting(&net->net, &plan, after, seed);
     for (uint32_t a = 0; a < plan.n_storages; ++a)
       for (uint32_t b = 0; b < plan.n_storages; ++b) {
         if (a == b || plan.storages[a].first > plan.storages[b].first ||
