@@ -38,8 +38,7 @@ static uint32_t wait_of(const tn__branches *b, const tn__plan_node *node,
   return tn__is_ignored(node, k) ? TN__NO_NODE : b->writer[node->in[k]];
 }
 
-/* ---------------------------------------------------------------------- heirs
- */
+/* -------------------------------------------------------------------- heirs */
 
 /* In CSR form: who waits for each node, in order. */
 typedef struct waiters {
@@ -138,8 +137,7 @@ static tn_code find_heirs(tn__branches *b, tn__arena *arena) {
   return TN_OK;
 }
 
-/* --------------------------------------------------------------------- chains
- */
+/* ------------------------------------------------------------------- chains */
 
 static void come_after(tn__branches *b, uint32_t n, uint32_t early) {
   for (uint32_t c = 0; c < b->n_chains; ++c)

@@ -28,8 +28,7 @@ static void classify(net_graph *n, net_ref x, int64_t batch) {
   net_set_heads(n, &head, 1);
 }
 
-/* -------------------------------------------------------------- inception-bn
- */
+/* ------------------------------------------------------------- inception-bn */
 
 static net_ref conv_bn(net_graph *n, net_ref x, int64_t filters, int64_t kernel,
                        int64_t stride) {
@@ -82,8 +81,7 @@ net_graph *net_inception_bn(int64_t batch, bool cudnn) {
   return n;
 }
 
-/* -------------------------------------------------------------------- resnet
- */
+/* ------------------------------------------------------------------- resnet */
 
 static net_ref conv_leaky(net_graph *n, net_ref x, int64_t filters,
                           int64_t kernel, int64_t stride) {
@@ -183,8 +181,7 @@ net_graph *net_googlenet(int64_t batch) {
   return n;
 }
 
-/* ---------------------------------------------------------------------- lstm
- */
+/* --------------------------------------------------------------------- lstm */
 
 enum { BATCH = 64, HIDDEN = 1024, INPUT = 50, LABELS = 5000, MAX_LAYERS = 4 };
 

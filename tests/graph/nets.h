@@ -82,8 +82,7 @@ void net_free(net_graph *n);
 net_node *net_add_node(net_graph *n, net_op op, uint32_t n_in, uint32_t n_out);
 void net_add_after(net_graph *n, uint32_t node, uint32_t after);
 
-/* ----------------------------------------------------------------- operators
- */
+/* ---------------------------------------------------------------- operators */
 
 net_ref net_var(net_graph *n, net_shape shape);
 net_ref net_conv(net_graph *n, net_ref x, int64_t filters,
@@ -102,8 +101,7 @@ net_ref net_binary(net_graph *n, net_op op, net_ref a, net_ref b);
 net_ref net_loss(net_graph *n, net_op op, net_ref x, int64_t batch);
 const net_shape *net_shape_of(const net_graph *n, net_ref x);
 
-/* ------------------------------------------------------------------- gradient
- */
+/* ----------------------------------------------------------------- gradient */
 
 /* Which forward nodes are computed again for the backward part. */
 typedef bool net_mirror(const net_graph *n, uint32_t node, void *ctx);
@@ -113,8 +111,7 @@ typedef bool net_mirror(const net_graph *n, uint32_t node, void *ctx);
 void net_set_heads(net_graph *n, const net_ref *heads, uint32_t count);
 void net_gradient(net_graph *n, net_mirror *mirror, void *ctx);
 
-/* ----------------------------------------------------------------------- plan
- */
+/* --------------------------------------------------------------------- plan */
 
 /* What the planner is given: nodes in depth-first order from the heads and then
  * the gradients. Entries of arguments and their gradients are external. */
@@ -128,8 +125,7 @@ typedef struct net_plan {
 net_plan *net_lower(const net_graph *n);
 void net_plan_free(net_plan *plan);
 
-/* --------------------------------------------------------------------- models
- */
+/* ------------------------------------------------------------------- models */
 
 net_graph *net_inception_bn(int64_t batch, bool cudnn);
 net_graph *net_resnet(int64_t batch, const int layers[4]);

@@ -15,8 +15,7 @@ static void *zeroed(size_t n, size_t bytes) {
   return memory;
 }
 
-/* ---------------------------------------------------------------- the tables
- */
+/* --------------------------------------------------------------- the tables */
 
 /* What the gradient of an operator reads, as text: "o0" the gradient of output
  * 0, "x1" input 1, "y0" output 0; "o*" all. Then which of these (by position)
@@ -134,8 +133,7 @@ static void visit_from(visit *v, const net_graph *n, uint32_t root) {
   }
 }
 
-/* ----------------------------------------------------------------- gradients
- */
+/* ---------------------------------------------------------------- gradients */
 
 /* The gradients that an output has got so far. */
 typedef struct terms {
@@ -313,8 +311,7 @@ void net_gradient(net_graph *n, net_mirror *mirror, void *ctx) {
   pass_free(&p);
 }
 
-/* ------------------------------------------------------------------ lowering
- */
+/* ----------------------------------------------------------------- lowering */
 
 typedef struct lowering {
   const net_graph *n;

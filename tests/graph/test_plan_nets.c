@@ -100,8 +100,7 @@ Test(nets, resnet_50_without_its_norms_and_relus_kept) {
   check("resnet-50, no bn-relu", n, (const size_t[]){0, 0, 0, 2843});
 }
 
-/* ------------------------------------------------------------------ sublinear
- */
+/* ---------------------------------------------------------------- sublinear */
 
 /* What the script mxnet-memonger does: everything is computed again but the
  * marked nodes at which more than `threshold` has come together. */

@@ -105,8 +105,7 @@ static void keep(small *s, uint32_t e) {
   s->entries[e].flags |= TN__ENTRY_HEAD;
 }
 
-/* ------------------------------------------------------------------- in-place
- */
+/* ----------------------------------------------------------------- in-place */
 
 Test(inplace, is_taken_when_nothing_speaks_against_it) {
   chain c;
@@ -454,8 +453,7 @@ Test(offsets, branches_are_kept_apart_when_told_so) {
   cr_assert(!branches_share((tn__plan_options){.parallel = true}));
 }
 
-/* ------------------------------------------------------------------- offsets
- */
+/* ------------------------------------------------------------------ offsets */
 
 Test(offsets, a_block_is_split_and_joined) {
   small s;
@@ -524,8 +522,7 @@ Test(offsets, an_empty_net_takes_nothing) {
   tn__memory_plan_deinit(&plan);
 }
 
-/* -------------------------------------------------------------- accumulation
- */
+/* ------------------------------------------------------------- accumulation */
 
 /* first, second -> sum. Returns the second term. */
 static uint32_t make_sum(small *s) {
@@ -602,8 +599,7 @@ Test(sums, can_be_turned_off) {
   }
 }
 
-/* -------------------------------------------------------------------- refused
- */
+/* ------------------------------------------------------------------ refused */
 
 static void refuses(const small *s, const char *text) {
   const tn__plan_options options = {0};

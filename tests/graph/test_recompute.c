@@ -233,8 +233,7 @@ Test(recompute, survives_the_failure_of_any_allocation) {
   cr_assert_gt(n_failed, 10);
 }
 
-/* ------------------------------------------------------------ published nets
- */
+/* ----------------------------------------------------------- published nets */
 
 typedef struct trained {
   net_graph *n;
