@@ -437,6 +437,7 @@ static tn_code all_stations(binding *b, const tn_graph *graph) {
   TN__TRY(weights_give(p));
   TN__TRY(tn__arrays_make(p));
   TN__TRY(tn__steps_choose(p));
+  TN__TRY(tn__steps_again(p, b->how));
   TN__TRY(tn__steps_fuse(p));
   TN__TRY(tn__program_memory(p, b->how));
   for (uint32_t i = 0; i < p->n_steps; ++i) tn__step_ready(p->steps[i]);

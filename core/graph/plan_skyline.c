@@ -37,8 +37,7 @@ typedef struct pile {
   uint32_t n_heap;
 } pile;
 
-/* ---------------------------------------------------------------------- tree
- */
+/* --------------------------------------------------------------------- tree */
 
 static void pull(pile *p, uint32_t at) {
   const uint32_t l = 2 * at, r = l + 1;
@@ -77,8 +76,7 @@ static void look(const pile *p, search *s, uint32_t at, uint32_t from,
   look(p, s, 2 * at + 1, middle, to);
 }
 
-/* ---------------------------------------------------------------------- heap
- */
+/* --------------------------------------------------------------------- heap */
 
 static bool is_lower(const pile *p, uint32_t a, uint32_t b) {
   const stretch *s = &p->stretches[a], *t = &p->stretches[b];
@@ -120,8 +118,7 @@ static void drop(pile *p, uint32_t s) {
   sift_down(p, p->stretches[moved].at);
 }
 
-/* --------------------------------------------------------------------- steps
- */
+/* -------------------------------------------------------------------- steps */
 
 static uint32_t new_stretch(pile *p, uint32_t first, uint32_t last,
                             size_t height) {
@@ -209,8 +206,7 @@ static size_t build_up(pile *p, size_t *offsets) {
   return height;
 }
 
-/* --------------------------------------------------------------------- setup
- */
+/* -------------------------------------------------------------------- setup */
 
 /* By counting: as many as begin at each time, then their places. */
 static void sort_by_begin(pile *p) {

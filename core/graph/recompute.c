@@ -41,8 +41,7 @@ typedef struct search {
   int64_t trials; /* left */
 } search;
 
-/* --------------------------------------------------------------- from choices
- */
+/* ------------------------------------------------------------- from choices */
 
 typedef struct list {
   tn__repeat *v;
@@ -137,8 +136,7 @@ static void keep(search *s, const choice *c, size_t limit) {
   if (is_better(c, &s->best, limit)) copy(s, &s->best, c);
 }
 
-/* ----------------------------------------------------------------- taking back
- */
+/* -------------------------------------------------------------- taking back */
 
 typedef struct ranked {
   double worth; /* work per byte */
@@ -217,8 +215,7 @@ static tn_code refine(search *s, uint32_t n_ranked, size_t limit) {
   return TN_OK;
 }
 
-/* -------------------------------------------------------------------- families
- */
+/* ----------------------------------------------------------------- families */
 
 /* By segments: the trial, if *found. */
 static tn_code try_cut(search *s, size_t bytes, bool *found) {
@@ -267,8 +264,7 @@ static tn_code search_cheap(search *s, uint32_t n_ranked, size_t limit) {
   return TN_OK;
 }
 
-/* ----------------------------------------------------------------------- setup
- */
+/* -------------------------------------------------------------------- setup */
 
 static void note_reads(search *s) {
   const tn__plan_net *net = s->net->net;
@@ -345,8 +341,7 @@ static tn_code prepare(search *s) {
   return note_devices(s);
 }
 
-/* ------------------------------------------------------------------ the search
- */
+/* --------------------------------------------------------------- the search */
 
 /* So many nets are judged, in all: fewer of longer ones. */
 static int64_t trials_for(const tn__plan_net *net) {

@@ -316,40 +316,33 @@ static inline const tn_kernel_bodies *tn_kernel_map_bodies(
   return compute == TN_I32 ? &map->i32 : &map->i64;
 }
 
-/* All calls go through two functions, which are larger than most bodies. In a
- * plugin of several files one can have them for all: each file defines
- * TN_KERNEL_PLUGIN as the plugin's name before it includes kernel.h, so that
- * two plugins can be linked into one program, and one of them TN_KERNEL_HOME as
- * well. What opgen writes does, with plugin.gen.c for a home. */
+/* Calls that are not dense, or of several types, go through two functions that
+ * are larger than most bodies. In a plugin of several files one can have them
+ * for all: each file defines TN_KERNEL_PLUGIN as the plugin's name before it
+ * includes kernel.h, so that two plugins can be linked into one program, and
+ * one of them TN_KERNEL_HOME as well. What opgen writes does, with plugin.gen.c
+ * for a home. */
 #if defined(TN_KERNEL_PLUGIN)
 #define TN_KERNEL_JOIN(a, b) a##b
 #define TN_KERNEL_OWN(plugin, name) TN_KERNEL_JOIN(plugin, name)
-#define tn_kernel_map_prepare TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_prepare)
-#define tn_kernel_map_run TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_run)
+#define tn_kernel_map_mixed TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_mixed)
+#define tn_kernel_map_strided TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_strided)
 #endif
 #if !defined(TN_KERNEL_PLUGIN)
-#define TN_KERNEL_ENTRY static inline
+#define TN_KERNEL_COMMON TN_KERNEL_ONCE
 #elif defined(__GNUC__)
-#define TN_KERNEL_ENTRY __attribute__((visibility("hidden")))
+#define TN_KERNEL_COMMON __attribute__((visibility("hidden")))
 #else
-#define TN_KERNEL_ENTRY
+#define TN_KERNEL_COMMON
 #endif
 
-/* The `prepare` of a kernel that runs maps: looks once at what
- * tn_kernel_map_run would look at in every call. Takes no memory. [any] */
-TN_KERNEL_ENTRY int32_t tn_kernel_map_prepare(const tn_frame *call,
-                                              tn_plan *plan,
-                                              const tn_kernel_map *maps,
-                                              uint32_t n_maps);
+/* Computes one output of a call that is dense, but of several types. */
+TN_KERNEL_COMMON int32_t tn_kernel_map_mixed(const tn_frame *call,
+                                             const tn_kernel_map *map);
 
-/* Computes every output that is asked for; those without a map must not be.
- * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
- * reads what an earlier one overwrites. `call->prepared` is what
- * tn_kernel_map_prepare left, or NULL. TN_OK, or a code with TN_FAIL. [worker]
- */
-TN_KERNEL_ENTRY int32_t tn_kernel_map_run(const tn_frame *call,
-                                          const tn_kernel_map *maps,
-                                          uint32_t n_maps);
+/* Computes one output of any call. */
+TN_KERNEL_COMMON int32_t tn_kernel_map_strided(const tn_frame *call,
+                                               const tn_kernel_map *map);
 
 /* One map of one call, shared by its slices. */
 typedef struct tn_kernel_task {
@@ -750,9 +743,9 @@ static inline int32_t tn_kernel_map_dense(const tn_frame *call,
                                   tn_kernel_dense_slice, &dense);
 }
 
-/* Computes one output of a call that is dense, but of several types. */
-TN_KERNEL_ONCE int32_t tn_kernel_map_mixed(const tn_frame *call,
-                                           const tn_kernel_map *map) {
+#if !defined(TN_KERNEL_PLUGIN) || defined(TN_KERNEL_HOME)
+TN_KERNEL_COMMON int32_t tn_kernel_map_mixed(const tn_frame *call,
+                                             const tn_kernel_map *map) {
   const tn_tensor *out = &call->out[map->out];
   tn_kernel_task task;
   tn_kernel_task_init(&task, call, map);
@@ -768,9 +761,8 @@ TN_KERNEL_ONCE int32_t tn_kernel_map_mixed(const tn_frame *call,
   return tn_kernel_task_run(call, &task);
 }
 
-/* Computes one output of any call. */
-TN_KERNEL_ONCE int32_t tn_kernel_map_strided(const tn_frame *call,
-                                             const tn_kernel_map *map) {
+TN_KERNEL_COMMON int32_t tn_kernel_map_strided(const tn_frame *call,
+                                               const tn_kernel_map *map) {
   const tn_tensor *out = &call->out[map->out];
   tn_kernel_task task;
   tn_kernel_task_init(&task, call, map);
@@ -791,6 +783,7 @@ TN_KERNEL_ONCE int32_t tn_kernel_map_strided(const tn_frame *call,
   tn_kernel_walk_begin(&task.walk);
   return tn_kernel_task_run(call, &task);
 }
+#endif
 
 /* Whether every output that is asked for is dense; *compute is then the type
  * of all operands, or TN_DTYPE_UNKNOWN if they have several. */
@@ -809,11 +802,11 @@ static inline int tn_kernel_maps_dense(const tn_frame *call,
   return 1;
 }
 
-#if !defined(TN_KERNEL_PLUGIN) || defined(TN_KERNEL_HOME)
-TN_KERNEL_ENTRY int32_t tn_kernel_map_prepare(const tn_frame *call,
-                                              tn_plan *plan,
-                                              const tn_kernel_map *maps,
-                                              uint32_t n_maps) {
+/* The `prepare` of a kernel that runs maps: looks once at what
+ * tn_kernel_map_run would look at in every call. Takes no memory. [any] */
+static inline int32_t tn_kernel_map_prepare(const tn_frame *call, tn_plan *plan,
+                                            const tn_kernel_map *maps,
+                                            uint32_t n_maps) {
   static const tn_kernel_ready all[][TN_KERNEL_N_LEVELS] = {
       {{0, TN_DTYPE_UNKNOWN}, {1, TN_DTYPE_UNKNOWN}, {2, TN_DTYPE_UNKNOWN}},
       {{0, TN_F32}, {1, TN_F32}, {2, TN_F32}},
@@ -838,9 +831,14 @@ static inline int32_t tn_kernel_map_one(const tn_frame *call,
   return tn_kernel_map_dense(call, map, ready);
 }
 
-TN_KERNEL_ENTRY int32_t tn_kernel_map_run(const tn_frame *call,
-                                          const tn_kernel_map *maps,
-                                          uint32_t n_maps) {
+/* Computes every output that is asked for; those without a map must not be.
+ * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
+ * reads what an earlier one overwrites. `call->prepared` is what
+ * tn_kernel_map_prepare left, or NULL. TN_OK, or a code with TN_FAIL. [worker]
+ */
+static inline int32_t tn_kernel_map_run(const tn_frame *call,
+                                        const tn_kernel_map *maps,
+                                        uint32_t n_maps) {
   for (uint32_t i = 0; i < call->n_out; ++i) {
     uint32_t m = 0;
     while (m < n_maps && maps[m].out != i) ++m;
@@ -852,8 +850,6 @@ TN_KERNEL_ENTRY int32_t tn_kernel_map_run(const tn_frame *call,
   }
   return TN_OK;
 }
-
-#endif
 
 #ifdef __cplusplus
 }
