@@ -46,6 +46,7 @@ static const char *op_name(const net_graph *n, net_op op) {
                                     [NET_SLICE] = "slice",
                                     [NET_ADD] = "add",
                                     [NET_MUL] = "mul",
+                                    [NET_BLOCK_GRAD] = "block_grad",
                                     [NET_SOFTMAX_OUTPUT] = "softmax_output",
                                     [NET_SOFTMAX_LOSS] = "softmax_loss"};
   return op == NET_ACT && n->cudnn ? "act_cudnn" : all[op];
