@@ -91,6 +91,13 @@ SPECS = {
         "weight": lambda z: z ** 2, "low": 0,
         "high": (mp.pi / 4 * mpf("1.001")) ** 2, "p": powers(0, 2),
         "bits": 24},
+    # (tan(r)/r - 1)/r^2 in r^2, |r| <= pi/4.
+    "tan_f32": {
+        "g": at(mpf(1) / 3, lambda z: (mp.tan(mp.sqrt(z)) / mp.sqrt(z) - 1) /
+                z),
+        "weight": lambda z: z, "low": 0,
+        "high": (mp.pi / 4 * mpf("1.001")) ** 2, "p": powers(0, 6),
+        "bits": 24},
     # (atanh(s)/s - 1)/s^2 in s^2, s <= 1/3.
     "atanh_f32": {
         "g": at(mpf(1) / 3, lambda z: (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1) /
