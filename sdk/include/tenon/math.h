@@ -70,7 +70,8 @@
  *
  * The bounds were measured against libm in double and long double: with floats
  * whose bits lie 211 apart, at the first two levels and, where the third
- * differs from the second, at that, and with a million random doubles.
+ * differs from the second, at that (exp, expm1 and log with all floats), and
+ * with a million random doubles.
  * tests/kernel/test_math_sweep.c repeats it with fewer; TN_MATH_STEP=1 in its
  * environment makes it all floats.
  *
