@@ -35,19 +35,19 @@ TN_MATH_FN double tn_math_turn(float x, uint64_t *quarters) {
 
 /* An angle r + low from -pi/4 to pi/4 and quarters of a turn, modulo 4 in the
  * lowest bits. */
-typedef struct tn_math_angle {
+typedef struct tn_math_short_angle {
   float r;
   float low;
   uint32_t quarters;
-} tn_math_angle;
+} tn_math_short_angle;
 
 /* Numbers from 0 to this, as bits, are near. */
 #define TN_MATH_NEAR 0x44800000u /* 1024 */
 
 /* Of a number that is near, from four parts of pi/2; all products but the last
  * are exact. */
-TN_MATH_FN tn_math_angle tn_math_angle_near(float a) {
-  tn_math_angle angle;
+TN_MATH_FN tn_math_short_angle tn_math_short_angle_near(float a) {
+  tn_math_short_angle angle;
   const float magic = 0x1.8p23f;
   const float shifted = a * 0x1.45f306p-1f + magic;
   const float n = shifted - magic;
@@ -59,12 +59,12 @@ TN_MATH_FN tn_math_angle tn_math_angle_near(float a) {
 }
 
 /* Of any number. Those that are near have the same angle in both. */
-TN_MATH_FN tn_math_angle tn_math_angle_any(float a) {
+TN_MATH_FN tn_math_short_angle tn_math_short_angle_any(float a) {
   uint64_t quarters;
-  const tn_math_angle near = tn_math_angle_near(a);
+  const tn_math_short_angle near = tn_math_short_angle_near(a);
   const double r = tn_math_turn(a, &quarters);
   const int far = tn_math_bits_f32(a) > TN_MATH_NEAR;
-  tn_math_angle angle;
+  tn_math_short_angle angle;
   angle.r = (float)r;
   angle.low = far ? (float)(r - (double)angle.r) : near.low;
   angle.r = far ? angle.r : near.r;
@@ -72,7 +72,7 @@ TN_MATH_FN tn_math_angle tn_math_angle_any(float a) {
   return angle;
 }
 
-TN_MATH_FN float tn_math_angle_sin(tn_math_angle angle) {
+TN_MATH_FN float tn_math_short_angle_sin(tn_math_short_angle angle) {
   const float z = angle.r * angle.r;
   float p = -0x1.9954a4p-13f;
   p = p * z + 0x1.11077ap-7f;
@@ -80,7 +80,7 @@ TN_MATH_FN float tn_math_angle_sin(tn_math_angle angle) {
   return angle.r + ((angle.r * z) * p + angle.low);
 }
 
-TN_MATH_FN float tn_math_angle_cos(tn_math_angle angle) {
+TN_MATH_FN float tn_math_short_angle_cos(tn_math_short_angle angle) {
   const float z = angle.r * angle.r + 2.0f * angle.r * angle.low;
   float p = 0x1.99e0eep-16f;
   p = p * z - 0x1.6c0c1ap-10f;
@@ -90,29 +90,34 @@ TN_MATH_FN float tn_math_angle_cos(tn_math_angle angle) {
 }
 
 /* b where the lowest bit of `quarters` is set, otherwise a. */
-TN_MATH_FN float tn_math_angle_select(uint32_t quarters, float a, float b) {
+TN_MATH_FN float tn_math_short_angle_select(uint32_t quarters, float a,
+                                            float b) {
   return quarters & 1 ? b : a;
 }
 
 /* y with its sign changed where the highest bit of `turned` is set. */
-TN_MATH_FN float tn_math_angle_turn(float y, uint32_t turned) {
+TN_MATH_FN float tn_math_short_angle_turn(float y, uint32_t turned) {
   return tn_math_from_bits_f32(tn_math_bits_f32(y) ^ (turned & 0x80000000u));
 }
 
-TN_MATH_FN float tn_math_sin_of(float x, tn_math_angle angle) {
-  const float y = tn_math_angle_select(angle.quarters, tn_math_angle_sin(angle),
-                                       tn_math_angle_cos(angle));
-  return tn_math_angle_turn(y, tn_math_bits_f32(x) ^ (angle.quarters << 30));
+TN_MATH_FN float tn_math_sin_of(float x, tn_math_short_angle angle) {
+  const float y =
+      tn_math_short_angle_select(angle.quarters, tn_math_short_angle_sin(angle),
+                                 tn_math_short_angle_cos(angle));
+  return tn_math_short_angle_turn(y,
+                                  tn_math_bits_f32(x) ^ (angle.quarters << 30));
 }
 
-TN_MATH_FN float tn_math_cos_of(float x, tn_math_angle angle) {
+TN_MATH_FN float tn_math_cos_of(float x, tn_math_short_angle angle) {
   (void)x;
-  const float y = tn_math_angle_select(angle.quarters, tn_math_angle_cos(angle),
-                                       tn_math_angle_sin(angle));
-  return tn_math_angle_turn(y, (angle.quarters + (angle.quarters & 1)) << 30);
+  const float y =
+      tn_math_short_angle_select(angle.quarters, tn_math_short_angle_cos(angle),
+                                 tn_math_short_angle_sin(angle));
+  return tn_math_short_angle_turn(y, (angle.quarters + (angle.quarters & 1))
+                                         << 30);
 }
 
-TN_MATH_FN float tn_math_tan_of(float x, tn_math_angle angle) {
+TN_MATH_FN float tn_math_tan_of(float x, tn_math_short_angle angle) {
   const float z = angle.r * angle.r;
   float p = 0x1.231986p-8f;
   p = p * z - 0x1.83710ap-15f;
@@ -122,21 +127,22 @@ TN_MATH_FN float tn_math_tan_of(float x, tn_math_angle angle) {
   p = p * z + 0x1.110d22p-3f;
   p = p * z + 0x1.555562p-2f;
   const float t = angle.r + ((angle.r * z) * p + angle.low * (1.0f + z));
-  const float y = tn_math_angle_select(angle.quarters, t, -1.0f / t);
-  return tn_math_angle_turn(y, tn_math_bits_f32(x));
+  const float y = tn_math_short_angle_select(angle.quarters, t, -1.0f / t);
+  return tn_math_short_angle_turn(y, tn_math_bits_f32(x));
 }
 
 /* sin, cos and tan; and the same for loops that compute a part again with
  * those if the highest bit of `far` is set then: where a number was not near,
  * and what these returned is nonsense. */
-#define TN_MATH_ANGLE(name)                                               \
-  TN_MATH_FN float tn_math_##name##_f32(float x) {                        \
-    return tn_math_##name##_of(x, tn_math_angle_any(tn_math_abs_f32(x))); \
-  }                                                                       \
-  TN_MATH_FN float tn_math_##name##_near_f32(float x, uint32_t *far) {    \
-    const float a = tn_math_abs_f32(x);                                   \
-    *far |= TN_MATH_NEAR - tn_math_bits_f32(a);                           \
-    return tn_math_##name##_of(x, tn_math_angle_near(a));                 \
+#define TN_MATH_ANGLE(name)                                                  \
+  TN_MATH_FN float tn_math_##name##_f32(float x) {                           \
+    return tn_math_##name##_of(x,                                            \
+                               tn_math_short_angle_any(tn_math_abs_f32(x))); \
+  }                                                                          \
+  TN_MATH_FN float tn_math_##name##_near_f32(float x, uint32_t *far) {       \
+    const float a = tn_math_abs_f32(x);                                      \
+    *far |= TN_MATH_NEAR - tn_math_bits_f32(a);                              \
+    return tn_math_##name##_of(x, tn_math_short_angle_near(a));              \
   }
 
 TN_MATH_ANGLE(sin)
