@@ -226,7 +226,7 @@ static tn_code gradients_make(binding *b) {
   if (b->n_of == 0) return TN_OK;
   TN__TRY(slopes_make(b));
   for (uint32_t k = 0; k < b->n_of; ++k) TN__TRY(slope_own(b, k));
-  return tn__graph_infer(p->graph, b->known, b->n_known);
+  return tn__graph_infer_more(p->graph);
 }
 
 /* ------------------------------------------------------------------- arrays */

@@ -138,8 +138,9 @@ static tn_code take(building *b, size_t begin, size_t end, tn__var *var) {
     if (old.begin < begin) left = (part){old.begin, begin, old.var};
     if (old.end > end) right = (part){end, old.end, old.var};
   }
-  memmove(b->parts + at, b->parts + last,
-          (b->n_parts - last) * sizeof *b->parts);
+  if (last < b->n_parts)
+    memmove(b->parts + at, b->parts + last,
+            (b->n_parts - last) * sizeof *b->parts);
   b->n_parts -= last - at;
   if (right.var) TN__TRY(part_put(b, at, right));
   TN__TRY(part_put(b, at, (part){begin, end, var}));

@@ -179,6 +179,26 @@ Test(gradient, reads_only_what_the_wanted_inputs_need) {
   cr_assert_str_eq(wiring(slope(keep, head, y)), "x-xs--"); /* shape(y) */
 }
 
+/* Of what is computed the head suffices, or inputs, or outputs. */
+Test(gradient, keeps_inputs_or_outputs_or_neither) {
+  const tn_entry x = var(g, "x"), y = var(g, "y"), head = var(g, "head");
+  cr_assert_str_eq(wiring(slope(OP(g, "add", NULL, NULL, x, y), head, x)),
+                   "x---");
+  cr_assert_str_eq(wiring(slope(OP(g, "square", NULL, NULL, x), head, x)),
+                   "xx-");
+  cr_assert_str_eq(wiring(slope(OP(g, "exp", NULL, NULL, x), head, x)), "x-x");
+}
+
+/* A gradient that is the head's is no node. */
+Test(gradient, that_is_the_heads_is_no_node) {
+  const tn_entry x = var(g, "x"), y = var(g, "y"), head = var(g, "head");
+  const tn_entry out = OP(g, "plus", NULL, NULL, x, y);
+  const uint32_t n = tn__n_nodes(g);
+  cr_assert(same(slope(out, head, x), head));
+  cr_assert(same(slope(out, head, y), head));
+  ADDED(n, "");
+}
+
 /* simple_op_not_need_grad, op_all_input/all_output_not_need: nothing at all. */
 Test(gradient, adds_nothing_where_nothing_passes) {
   const tn_entry x = var(g, "x"), y = var(g, "y");

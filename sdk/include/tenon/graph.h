@@ -196,8 +196,13 @@ TN_API TN_MUST_USE tn_code tn_graph_heads_set(tn_graph *graph,
  * ones. `stop`: entries that gradients do not pass. Nothing is added that
  * nobody asked for. TN_UNSUPPORTED, with node and reason, where an operator on
  * the way has none; TN_INVALID where `heads` do not depend on one of `of`. The
- * results may be used like any other entries, and differentiated again. Frozen.
- */
+ * results may be used like any other entries, and differentiated again. Two of
+ * them may be the same entry, and one may be a weight.
+ *
+ * Gradients of loops, and of graphs used as operators, compute these a second
+ * time, so none of their nodes may change a state or draw random numbers:
+ * TN_UNSUPPORTED otherwise. Programs do not mind it in graphs, whose nodes they
+ * take out. Frozen. */
 typedef struct tn_gradient_query {
   const tn_entry *heads;
   const tn_entry *weights;
