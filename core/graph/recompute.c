@@ -29,8 +29,8 @@ typedef struct search {
   tn__plan_options options;
   tn__arena arena;
   tn__forward f;
-  bool *repeated;  /* by forward node: in the choice judged last */
-  uint32_t *stack; /* of nodes to repeat */
+  bool *repeated;        /* by forward node: in the choice judged last */
+  struct pending *stack; /* of nodes to repeat */
   choice best;
   choice lowest; /* of all, whatever the limit */
   choice trial;
@@ -48,12 +48,18 @@ typedef struct list {
   size_t n;
 } list;
 
-/* The next input of node `n` that must be repeated before it. */
-static uint32_t missing(const search *s, const choice *c, uint32_t n) {
-  const tn__plan_node *node = &s->net->net->nodes[n];
-  for (uint32_t i = 0; i < node->n_in; ++i) {
-    const uint32_t w = s->f.writer[node->in[i]];
-    if (node->ignored != NULL && node->ignored[i]) continue;
+/* A node whose inputs are seen to; those before `next` are there. */
+struct pending {
+  uint32_t node;
+  uint32_t next;
+};
+
+/* The next input that must be repeated first. */
+static uint32_t missing(const search *s, const choice *c, struct pending *p) {
+  const tn__plan_node *node = &s->net->net->nodes[p->node];
+  for (; p->next < node->n_in; ++p->next) {
+    const uint32_t w = s->f.writer[node->in[p->next]];
+    if (node->ignored != NULL && node->ignored[p->next]) continue;
     if (w < s->net->n_forward && c->dropped[w] && !s->repeated[w]) return w;
   }
   return NONE;
@@ -62,18 +68,18 @@ static uint32_t missing(const search *s, const choice *c, uint32_t n) {
 /* Repeats what node `n` misses, and what that misses. */
 static void repeat_for(search *s, choice *c, uint32_t n, list *out) {
   uint32_t depth = 0;
-  s->stack[depth] = n;
+  s->stack[depth] = (struct pending){n, 0};
   for (;;) {
-    const uint32_t top = s->stack[depth], next = missing(s, c, top);
+    const uint32_t next = missing(s, c, &s->stack[depth]);
     if (next != NONE) {
-      s->stack[++depth] = next;
+      s->stack[++depth] = (struct pending){next, 0};
       continue;
     }
     if (depth == 0) return;
+    const uint32_t top = s->stack[depth--].node;
     s->repeated[top] = true;
     c->work += s->net->costs[top].work;
     out->v[out->n++] = (tn__repeat){top, n};
-    --depth;
   }
 }
 
