@@ -4,7 +4,9 @@
  * within it, and where none does, raises it to its lower neighbour.
  *
  * A span leaves two stretches more and a raise one less, so that there are at
- * most three steps per span, each of logarithmic time.
+ * most three steps per span. Each searches a tree, and takes the best found so
+ * far where spans of very different lengths make that long; none is an answer
+ * too, as long as there is a neighbour to be raised to.
  */
 #include "planning.h"
 
@@ -54,17 +56,19 @@ static void take_out(pile *p, uint32_t rank) {
 
 /* What is looked for among the ranks [low, high): ends by `end`, is worth more
  * than `worth`. */
+enum { MAX_LOOKS = 1024 };
 typedef struct search {
   uint32_t low;
   uint32_t high;
   uint32_t end;
   size_t worth;
   uint32_t found;
+  uint32_t looks;
 } search;
 
 static void look(const pile *p, search *s, uint32_t at, uint32_t from,
                  uint32_t to) {
-  if (to <= s->low || from >= s->high) return;
+  if (to <= s->low || from >= s->high || ++s->looks > MAX_LOOKS) return;
   if (p->ends[at] > s->end || p->worth[at] <= s->worth) return;
   if (to - from == 1) {
     s->worth = p->worth[at];

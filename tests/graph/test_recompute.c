@@ -14,8 +14,7 @@
 
 enum { MIB = 20 };
 
-/* ---------------------------------------------------------------- any
- * net_graph */
+/* ------------------------------------------------------------------ any net */
 
 static bool is_ignored(const tn__plan_node *node, uint32_t i) {
   return node->ignored != NULL && node->ignored[i];

@@ -280,6 +280,15 @@ typedef struct tn_kernel_block {
   const void *in[TN_KERNEL_MAX_IN];
 } tn_kernel_block;
 
+/* Elements of a block that are computed at once where they may have to be
+ * computed again, and where such a part ends that begins there. [any] */
+#define TN_KERNEL_PART 1024
+static inline int64_t tn_kernel_part_end(const tn_kernel_block *block,
+                                         int64_t begin) {
+  const int64_t left = block->n - begin;
+  return begin + (left < TN_KERNEL_PART ? left : TN_KERNEL_PART);
+}
+
 /* Sets out[i] from in[...][i]. `params` is call->params. [worker] */
 typedef void tn_kernel_body(const tn_kernel_block *block, const void *params);
 
