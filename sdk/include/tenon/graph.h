@@ -364,7 +364,7 @@ typedef struct tn_bind {
   uint32_t flags;               /* TN_BIND_* */
   uint32_t plan;                /* TN_PLAN_* */
   tn_req request;               /* of all arguments' gradients: TN_REQ_NULL, no
-                                   gradients at all; WRITE or ADD for arguments of
+                                   gradients; WRITE or ADD for those of
                                    floating-point type */
   const tn_argument *arguments; /* those of which there is something to say;
                                    all others are made */
