@@ -139,12 +139,14 @@ static void expect_all(expectation *e) {
   tn__graph_release(copy);
 }
 
-static void compare(tn_array *have, tn_array *want, const char *what) {
+static void compare(tn_array *have, tn_array *want, const char *how,
+                    const char *what) {
   double *a = elements(have), *b = elements(want);
   cr_assert_eq(n_elements(have), n_elements(want));
   for (size_t i = 0; i < n_elements(have); ++i)
     cr_assert(fabs(a[i] - b[i]) <= 1e-12 * (1 + fabs(b[i])),
-              "%s: element %zu is %.17g, not %.17g", what, i, a[i], b[i]);
+              "%s: element %zu of %s is %.17g, not %.17g", how, i, what, a[i],
+              b[i]);
   free(a), free(b);
 }
 
@@ -175,15 +177,15 @@ static tn_program *bind(const expectation *e, const way *how) {
 }
 
 static void compare_program(tn_program *p, const expectation *e,
-                            const char *what) {
+                            const char *how) {
   tn_array *array = NULL;
   for (size_t i = 0; i < e->n_heads; ++i) {
     OK(tn__program_output(p, i, &array));
-    compare(array, e->out[i], what);
+    compare(array, e->out[i], how, i == 0 ? "the first head" : "a head");
   }
   for (size_t i = 0; i < e->n; ++i) {
     OK(tn__program_array(p, TN_PROGRAM_GRADIENT, e->names[i], &array));
-    compare(array, e->slopes[i], what);
+    compare(array, e->slopes[i], how, e->names[i]);
   }
 }
 
