@@ -225,7 +225,7 @@ TN_API TN_MUST_USE tn_code tn_graph_scope_push(tn_graph *graph,
 TN_API TN_MUST_USE tn_code tn_graph_scope_pop(tn_graph *graph);
 
 /* Text put before every name that the library makes from now on; "" or NULL
- * for none. [host-thread] */
+ * for none. TN_INVALID if a name cannot begin with it. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_prefix(tn_graph *graph, const char *prefix);
 
 /* --------------------------------------------------------------- questions */
@@ -318,8 +318,9 @@ enum {                      /* tn_graph_picture */
        TN_PICTURE_SVG = 2   /* drawn here, with shapes */
 };
 
-/* A picture of the graph, with what the last inference found out. The caller
- * releases *out. [host-thread] */
+/* A picture of the graph, with what the last inference found out.
+ * TN_UNSUPPORTED if there are too many nodes to be drawn. The caller releases
+ * *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_picture(const tn_graph *graph,
                                             uint32_t format, tn_text **out);
 
@@ -474,6 +475,13 @@ TN_API TN_MUST_USE tn_code tn_program_stats_get(const tn_program *program,
  * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_text(const tn_program *program,
                                            uint32_t why, tn_text **out);
+
+/* The program's memory over time as an SVG: steps from left to right, bytes of
+ * the pool upwards, one rectangle for each piece of memory from its first use
+ * to its last. TN_UNSUPPORTED if there are too many steps to be looked at. The
+ * caller releases *out. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_program_picture(const tn_program *program,
+                                              tn_text **out);
 
 #ifdef __cplusplus
 }
