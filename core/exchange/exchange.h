@@ -4,22 +4,20 @@
  * core/runtime/api_exchange.c only.
  *
  * files: dlpack.c       DLPack in and out
- *        file.c         reading a file at a place; messages with place
  *        names.c        which names arrays may have
  *        bundle.c       an opened file: which format, find, list, close
  *        load.c         elements become an array: read, mapped, converted
  *        npy.c          the header of a .npy, read
  *        zip.c          the directory of a .npz
  *        unzip.c        one member of it, as a stream
- *        json.c         as much JSON as safetensors has
  *        safetensors.c  the header of a .safetensors, read
- *        sink.c         a new file that appears when it is complete
  *        save.c         which format; elements of any array as a stream
  *        save_npz.c     a .npz, written; save_safetensors.c likewise
  */
 #ifndef TENON_EXCHANGE_INTERNAL_H_
 #define TENON_EXCHANGE_INTERNAL_H_
 
+#include "files.h"
 #include "ndarray.h"
 #include "tenon/exchange.h"
 
@@ -35,34 +33,7 @@ tn_code tn__array_to_dlpack(tn_array *array, tn_dlpack **out);
 tn_code tn__array_to_dlpack_versioned(tn_array *array,
                                       tn_dlpack_versioned **out);
 
-/* ----------------------------------------------------------- file, message */
-
-typedef struct tn__file {
-  const tn__env *env;
-  const char *path; /* for messages */
-  int fd;           /* -1: not open */
-  uint64_t size;
-} tn__file;
-
-/* A regular file, for reading. `path` is borrowed until close. */
-tn_code tn__file_open(const tn__env *env, const char *path, tn__file *out);
-void tn__file_close(tn__file *file);
-
-/* What messages are about: a file, and an array in it or NULL. */
-typedef struct tn__spot {
-  const tn__file *file;
-  const char *entry;
-} tn__spot;
-
-#define TN__NOWHERE UINT64_MAX
-/* "path: array `entry`: text (at byte N)"; N counts in the file, or in the
- * array's member of a zip. */
-tn_code tn__spot_fail(const tn__spot *spot, tn_code code, uint64_t at,
-                      const char *format, ...) TN_PRINTF(4, 5);
-
-/* Exactly `n` bytes from byte `at`, which the caller has compared with the
- * size. */
-tn_code tn__file_read(const tn__spot *spot, uint64_t at, void *to, size_t n);
+/* ------------------------------------------------------------------- bytes */
 
 static inline uint16_t tn__le16(const unsigned char *p) {
   return (uint16_t)(p[0] | p[1] << 8);
@@ -156,53 +127,9 @@ tn_code tn__unzip_read(void *unzip, void *to, size_t n); /* a tn__read_fn */
 tn_code tn__unzip_end(tn__unzip *unzip);
 void tn__unzip_close(tn__unzip *unzip); /* NULL is allowed */
 
-/* -------------------------------------------------------------------- JSON */
-
-/* A text that is read once, from its begin, and overwritten with the strings
- * that it holds. */
-typedef struct tn__json {
-  const tn__spot *spot;
-  char *text;
-  char *at;
-  char *end;
-  uint64_t offset; /* of the text in its file */
-} tn__json;
-
-tn_code tn__json_fail(const tn__json *json, const char *expected);
-/* Skips blanks, and this character if it is next. */
-bool tn__json_take(tn__json *json, char c);
-tn_code tn__json_want(tn__json *json, char c);
-/* A string, decoded in place and NUL-terminated; it may hold no NUL. */
-tn_code tn__json_string(tn__json *json, const char **out);
-/* A whole number from 0 to 2^63 - 1. */
-tn_code tn__json_number(tn__json *json, int64_t *out);
-/* Nothing but blanks is left. */
-tn_code tn__json_end(tn__json *json);
-
 /* ----------------------------------------------------------------- writing */
 
-/* A file on its way. */
-typedef struct tn__sink {
-  const tn__env *env;
-  const char *path;
-  char *temporary; /* its name until it is complete */
-  int fd;
-  uint64_t at;           /* bytes written so far, buffered ones included */
-  size_t n;              /* of the buffer */
-  unsigned char *buffer; /* SINK_BUFFER bytes */
-} tn__sink;
-
-tn_code tn__sink_open(const tn__env *env, const char *path, tn__sink *out);
-/* A tn__write_fn. */
-tn_code tn__sink_write(void *sink, const void *bytes, size_t n);
-/* Overwrites bytes that were written. */
-tn_code tn__sink_patch(tn__sink *sink, uint64_t at, const void *bytes,
-                       size_t n);
-/* Gives the file its name. */
-tn_code tn__sink_commit(tn__sink *sink);
-/* Without commit, removes what there is. */
-void tn__sink_close(tn__sink *sink);
-
+/* tn__sink_write is one. */
 typedef tn_code tn__write_fn(void *ctx, const void *bytes, size_t n);
 
 /* Hands all elements to `write`, dense and row-major, in the array's turn among

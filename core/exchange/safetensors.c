@@ -24,8 +24,9 @@ enum { N_DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
 /* A header that is being read. */
 typedef struct header {
+  tn__json json; /* first, so that json_fail finds the others */
+  tn__spot spot;
   tn_bundle *bundle;
-  tn__json json;
   uint64_t begin; /* of the elements in the file */
   uint64_t bytes; /* of all elements */
 } header;
@@ -39,6 +40,13 @@ typedef struct item {
   int64_t shape[TN_MAX_NDIM];
   int64_t range[2]; /* in the elements */
 } item;
+
+static tn_code json_fail(const tn__json *json, const char *expected) {
+  const header *h = (const header *)json;
+  return tn__spot_fail(&h->spot, TN_INVALID,
+                       LENGTH_BYTES + (uint64_t)(json->at - json->text),
+                       "the header is malformed: expected %s", expected);
+}
 
 /* --------------------------------------------------------------- one array */
 
@@ -134,8 +142,8 @@ static tn_code parse_item(header *h, const char *name) {
   item it = {.header = h, .spot = {&h->bundle->file, name}};
   const char *fault = tn__name_fault(name, strlen(name));
   if (fault)
-    return tn__spot_fail(h->json.spot, TN_INVALID,
-                         h->json.offset + (uint64_t)(name - h->json.text), "%s",
+    return tn__spot_fail(&h->spot, TN_INVALID,
+                         LENGTH_BYTES + (uint64_t)(name - h->json.text), "%s",
                          fault);
   TN__TRY(tn__bundle_add(h->bundle, &it.entry));
   it.entry->name = name;
@@ -210,7 +218,7 @@ static tn_code ranges_check(header *h) {
     at += e[i].bytes;
   }
   if (at == h->begin + h->bytes) return TN_OK;
-  return tn__spot_fail(h->json.spot, TN_INVALID, at,
+  return tn__spot_fail(&h->spot, TN_INVALID, at,
                        "bytes at the end belong to no array; the file is "
                        "damaged");
 }
@@ -248,8 +256,9 @@ tn_code tn__safetensors_open(tn_bundle *bundle) {
   char *text = tn__arena_alloc(&bundle->arena, (size_t)length + 1);
   if (!text) return tn__fail_memory((size_t)length, "a header of safetensors");
   TN__TRY(tn__file_read(&spot, LENGTH_BYTES, text, (size_t)length));
-  header h = {.bundle = bundle,
-              .json = {&spot, text, text, text + length, LENGTH_BYTES},
+  header h = {.json = {text, text, text + length, 0, json_fail},
+              .spot = spot,
+              .bundle = bundle,
               .begin = LENGTH_BYTES + length,
               .bytes = bundle->file.size - LENGTH_BYTES - length};
   TN__TRY(parse_header(&h));

@@ -63,6 +63,37 @@ static tn_code attribute_insert(const tn_graph *graph, tn__node *node,
   return TN_OK;
 }
 
+/* Texts that were made before one could not be are given back. */
+static tn_code attributes_copy(const tn_graph *graph, tn_attribute *list,
+                               const tn_attribute *from, uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i) {
+    list[i].key = tn__strdup(graph->env, from[i].key);
+    list[i].value = tn__strdup(graph->env, from[i].value);
+    if (list[i].key && list[i].value) continue;
+    for (uint32_t k = 0; k <= i; ++k) {
+      text_free(graph, list[k].key);
+      text_free(graph, list[k].value);
+    }
+    return tn__fail_memory(strlen(from[i].value), "an attribute");
+  }
+  return TN_OK;
+}
+
+tn_code tn__attributes_enter(const tn_graph *graph, tn__node *node,
+                             const tn_attribute *sorted, uint32_t n) {
+  if (n == 0) return TN_OK;
+  tn_attribute *list = tn__alloc(graph->env, n * sizeof *list);
+  if (!list) return tn__fail_memory(n * sizeof *list, "attributes");
+  const tn_code rc = attributes_copy(graph, list, sorted, n);
+  if (rc != TN_OK) {
+    tn__free(graph->env, list);
+    return rc;
+  }
+  node->attrs = list;
+  node->n_attrs = n;
+  return TN_OK;
+}
+
 static tn_code attribute_replace(const tn_graph *graph, tn_attribute *at,
                                  const char *value) {
   char *own = tn__strdup(graph->env, value);

@@ -95,8 +95,9 @@ static tn_code name_check(const tn_graph *graph, const char *name) {
   return TN_OK;
 }
 
-/* How many names were made of a stem: counts for each one are kept, so that
- * the next is found at once. */
+/* The first number of a stem that may be new is kept, so that the next is found
+ * at once. It moves on when a name is seen to be taken: one that was made for a
+ * node which then failed is made again. */
 static tn_code stem_counter(tn_graph *graph, const char *stem, uint64_t **out) {
   uint64_t *counter = tn__map_get(&graph->stems, stem);
   *out = counter;
@@ -118,11 +119,12 @@ static tn_code name_count(tn_graph *graph, const char *stem, const char **out) {
   uint64_t *number = NULL;
   TN__TRY(stem_counter(graph, stem, &number));
   tn__buf_init(&text, graph->env);
-  do {
+  for (;; ++*number) {
     text.n = 0;
     tn__buf_add(&text, "%s%s%llu", graph->prefix ? graph->prefix : "", stem,
-                (unsigned long long)(*number)++);
-  } while (!text.failed && tn__map_get(&graph->names, text.s));
+                (unsigned long long)*number);
+    if (text.failed || !tn__map_get(&graph->names, text.s)) break;
+  }
   *out = text.failed ? NULL : tn__arena_text(&graph->arena, text.s, text.n);
   if (!*out) rc = tn__fail_memory(text.n, "the name of a node");
   tn__buf_deinit(&text);
@@ -135,6 +137,24 @@ tn_code tn__graph_name_make(tn_graph *graph, const char *name, const char *stem,
   TN__TRY(name_check(graph, name));
   *out = tn__arena_text(&graph->arena, name, strlen(name));
   return *out ? TN_OK : tn__fail_memory(strlen(name), "the name of a node");
+}
+
+tn_code tn__graph_prefix(tn_graph *graph, const char *prefix) {
+  char *copy = NULL;
+  size_t n = 0;
+  while (prefix && is_name_letter(prefix[n])) ++n;
+  if (prefix && (prefix[n] != '\0' || n > NAME_MAX_BYTES / 2))
+    return tn__fail(TN_INVALID,
+                    "\"%.40s\" cannot begin a name: a prefix is at most %d "
+                    "letters, digits and _ . / - @",
+                    prefix, NAME_MAX_BYTES / 2);
+  if (n > 0) {
+    copy = tn__strdup(graph->env, prefix);
+    if (!copy) return tn__fail_memory(n, "a prefix of names");
+  }
+  tn__free(graph->env, graph->prefix);
+  graph->prefix = copy;
+  return TN_OK;
 }
 
 /* ------------------------------------------------------------------- nodes */

@@ -11,8 +11,9 @@
  *        attr.c      attributes and scopes
  *        query.c     find, lists, children
  *        order.c     which nodes some entries need, depth first
- *        json.c      to and from JSON (json_write.c, json_read.c)
- *        picture.c   text, Graphviz, SVG
+ *        json_*.c    to and from JSON: write, read, nodes (json.h)
+ *        picture.c   text, Graphviz; picture_svg.c drawn here (picture.h)
+ *        timeline.c  a program's memory over time, drawn
  *        infer*.c    pass: shapes and dtypes to a fixed point (facts.h)
  *        gradient.c  pass: reverse accumulation (rule.h)
  *        place.c     pass: devices, copies between them
@@ -107,7 +108,7 @@ struct tn_graph {
   tn__arena arena;
   tn__vec nodes; /* tn__node * */
   tn__map names; /* name -> tn__node * */
-  tn__map stems; /* stem -> uint64_t *, in the arena: names made of it */
+  tn__map stems; /* stem -> uint64_t *, in the arena: the next number */
   uint32_t n_entries;
   uint32_t facts;
   tn_entry *heads; /* in the arena */
@@ -202,6 +203,8 @@ const char *tn__entry_text(const tn_graph *graph, tn_entry entry, char *to);
 
 tn_code tn__graph_variable(tn_graph *graph, const char *name,
                            const tn_sig *known, tn_entry *out);
+/* NULL and "": none. TN_INVALID if names could not begin with it. */
+tn_code tn__graph_prefix(tn_graph *graph, const char *prefix);
 tn_code tn__graph_heads_set(tn_graph *graph, const tn_entry *heads, size_t n);
 
 /* ---------------------------------------------------- call.c, compose.c ... */
@@ -236,6 +239,9 @@ tn_entry *tn__graph_map(const tn_graph *from);
 tn_code tn__attribute_set(tn_graph *graph, uint32_t node, const char *key,
                           const char *value);
 const char *tn__attribute(const tn__node *node, const char *key);
+/* Gives a node without attributes these, which are in order of keys. */
+tn_code tn__attributes_enter(const tn_graph *graph, tn__node *node,
+                             const tn_attribute *sorted, uint32_t n);
 tn_code tn__scope_push(tn_graph *graph, const tn_attribute *attributes,
                        size_t n);
 tn_code tn__scope_pop(tn_graph *graph);
@@ -252,10 +258,12 @@ tn_code tn__graph_name(tn_graph *graph, uint32_t list, size_t index,
 tn_code tn__graph_variables(tn_graph *graph, const tn_entry **out,
                             uint32_t *n_arguments, uint32_t *n_states);
 
-/* json_*.c, picture.c */
+/* json_*.c, picture*.c, timeline.c */
 tn_code tn__graph_json(const tn_graph *graph, tn_text **out);
 tn_code tn__graph_parse(tn__caller *caller, const char *json, size_t bytes,
                         tn_graph **out);
+tn_code tn__graph_save(const tn_graph *graph, const char *path);
+tn_code tn__graph_load(tn__caller *caller, const char *path, tn_graph **out);
 tn_code tn__graph_picture(const tn_graph *graph, uint32_t format,
                           tn_text **out);
 
@@ -334,5 +342,6 @@ tn_code tn__program_reshape(tn_program *p, const tn_known *known, size_t n,
                             tn_program **out);
 void tn__program_stats(const tn_program *p, tn_program_stats *out);
 tn_code tn__program_text(const tn_program *p, uint32_t why, tn_text **out);
+tn_code tn__program_picture(const tn_program *p, tn_text **out);
 
 #endif /* TENON_CORE_GRAPH_H_ */

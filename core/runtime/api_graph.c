@@ -163,16 +163,9 @@ tn_code tn_graph_scope_pop(tn_graph *graph) {
 }
 
 tn_code tn_graph_prefix(tn_graph *graph, const char *prefix) {
-  char *copy = NULL;
   TN__WANT(graph);
   TN__TRY(graph_check(graph));
-  if (prefix && prefix[0]) {
-    copy = tn__strdup(graph->env, prefix);
-    if (!copy) return tn__fail_memory(1, "a prefix of names");
-  }
-  tn__free(graph->env, graph->prefix);
-  graph->prefix = copy;
-  return TN_OK;
+  return tn__graph_prefix(graph, prefix);
 }
 
 /* --------------------------------------------------------------- questions */
@@ -256,6 +249,51 @@ tn_code tn_graph_sig(const tn_graph *graph, tn_entry entry, tn_sig *out) {
   TN__TRY(tn__entry_check(graph, entry, "the entry"));
   if (graph->sigs) *out = *tn__sig(graph, entry);
   return TN_OK;
+}
+
+/* ------------------------------------------------------------------- files */
+
+tn_code tn_graph_json(const tn_graph *graph, tn_text **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(graph);
+  TN__TRY(graph_check(graph));
+  return tn__graph_json(graph, out);
+}
+
+tn_code tn_graph_parse(tn_runtime *rt, const char *json, size_t bytes,
+                       tn_graph **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(rt);
+  if (bytes > 0) TN__WANT(json);
+  TN__TRY(tn__runtime_check(&rt->env));
+  return tn__graph_parse(&rt->caller, json, bytes, out);
+}
+
+tn_code tn_graph_save(const tn_graph *graph, const char *path) {
+  TN__WANT(graph);
+  TN__WANT(path);
+  TN__TRY(graph_check(graph));
+  return tn__graph_save(graph, path);
+}
+
+tn_code tn_graph_load(tn_runtime *rt, const char *path, tn_graph **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(rt);
+  TN__WANT(path);
+  TN__TRY(tn__runtime_check(&rt->env));
+  return tn__graph_load(&rt->caller, path, out);
+}
+
+tn_code tn_graph_picture(const tn_graph *graph, uint32_t format,
+                         tn_text **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(graph);
+  TN__TRY(graph_check(graph));
+  return tn__graph_picture(graph, format, out);
 }
 
 /* ---------------------------------------------------------------- programs */
@@ -373,4 +411,11 @@ tn_code tn_program_text(const tn_program *program, uint32_t why,
   *out = NULL;
   TN__WANT(program);
   return tn__program_text(program, why, out);
+}
+
+tn_code tn_program_picture(const tn_program *program, tn_text **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(program);
+  return tn__program_picture(program, out);
 }

@@ -225,7 +225,7 @@ TN_API TN_MUST_USE tn_code tn_graph_scope_push(tn_graph *graph,
 TN_API TN_MUST_USE tn_code tn_graph_scope_pop(tn_graph *graph);
 
 /* Text put before every name that the library makes from now on; "" or NULL
- * for none. [host-thread] */
+ * for none. TN_INVALID if a name cannot begin with it. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_prefix(tn_graph *graph, const char *prefix);
 
 /* --------------------------------------------------------------- questions */
@@ -318,8 +318,9 @@ enum {                      /* tn_graph_picture */
        TN_PICTURE_SVG = 2   /* drawn here, with shapes */
 };
 
-/* A picture of the graph, with what the last inference found out. The caller
- * releases *out. [host-thread] */
+/* A picture of the graph, with what the last inference found out.
+ * TN_UNSUPPORTED if there are too many nodes to be drawn. The caller releases
+ * *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_picture(const tn_graph *graph,
                                             uint32_t format, tn_text **out);
 
@@ -360,27 +361,28 @@ enum {                           /* tn_bind.flags */
 /* How a program is made. Zero means the default in every field. Borrowed for
  * the call; arrays are kept. */
 typedef struct tn_bind {
-  uint32_t struct_size;         /* sizeof(tn_bind) */
-  uint32_t flags;               /* TN_BIND_* */
-  uint32_t plan;                /* TN_PLAN_* */
-  tn_req request;               /* of all arguments' gradients: TN_REQ_NULL, no
-                                   gradients; WRITE or ADD for those of
-                                   floating-point type */
-  const tn_argument *arguments; /* those of which there is something to say;
-                                   all others are made */
+  uint32_t struct_size; /* sizeof(tn_bind) */
+  uint32_t flags;       /* TN_BIND_* */
+  uint32_t plan;        /* TN_PLAN_* */
+  /* Of all arguments' gradients: TN_REQ_NULL, no gradients at all; WRITE or ADD
+   * for arguments of floating-point type. */
+  tn_req request;
+  /* Those of which there is something to say; all others are made. */
+  const tn_argument *arguments;
   size_t n_arguments;
-  tn_array *const *outputs; /* for the heads; NULL, or an entry NULL: made. One
-                               may be the array of an argument, which is then
-                               overwritten behind all that reads it */
+  /* For the heads; NULL, or an entry NULL: made. One may be the array of an
+   * argument, which is then overwritten behind all that reads it. */
+  tn_array *const *outputs;
   size_t n_outputs;
   tn_place place; /* default device; {0, 0}: the cpu */
   const tn_group *groups;
   size_t n_groups;
-  uint64_t memory;    /* bytes that intermediate results may take: what does
-                         not fit is computed again. 0: as many as there are;
-                         TN_MEMORY_MINIMAL */
-  tn_program *shared; /* whose memory this one may use: the two are never on
-                         their way at the same time. NULL: none */
+  /* Bytes that intermediate results may take: what does not fit is computed
+   * again. 0: as many as there are; TN_MEMORY_MINIMAL. */
+  uint64_t memory;
+  /* Whose memory this one may use: the two are never on their way at the same
+   * time. NULL: none. */
+  tn_program *shared;
 } tn_bind;
 
 /* Makes a program of the graph's heads. TN_INVALID, TN_SHAPE, TN_DTYPE,
@@ -473,6 +475,13 @@ TN_API TN_MUST_USE tn_code tn_program_stats_get(const tn_program *program,
  * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_text(const tn_program *program,
                                            uint32_t why, tn_text **out);
+
+/* The program's memory over time as an SVG: steps from left to right, bytes of
+ * the pool upwards, one rectangle for each piece of memory from its first use
+ * to its last. TN_UNSUPPORTED if there are too many steps to be looked at. The
+ * caller releases *out. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_program_picture(const tn_program *program,
+                                              tn_text **out);
 
 #ifdef __cplusplus
 }

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json.c: the JSON that a safetensors header is made of: strings, whole numbers
- * and punctuation, each asked for by who knows what must come. There is no
- * recursion, and nothing is allocated: strings are decoded where they stand.
+ * json.c: JSON of strings, whole numbers and punctuation, each asked for by who
+ * knows what must come. There is no recursion, and nothing is allocated:
+ * strings are decoded where they stand.
  */
 #include <string.h>
 
-#include "exchange.h"
-
-tn_code tn__json_fail(const tn__json *json, const char *expected) {
-  return tn__spot_fail(json->spot, TN_INVALID,
-                       json->offset + (uint64_t)(json->at - json->text),
-                       "the header is malformed: expected %s", expected);
-}
+#include "files.h"
 
 static void skip_blanks(tn__json *json) {
-  while (json->at < json->end && memchr(" \t\r\n", *json->at, 4)) ++json->at;
+  for (; json->at < json->end && memchr(" \t\r\n", *json->at, 4); ++json->at)
+    json->line += *json->at == '\n';
 }
 
 bool tn__json_take(tn__json *json, char c) {
@@ -27,6 +22,15 @@ bool tn__json_take(tn__json *json, char c) {
 tn_code tn__json_want(tn__json *json, char c) {
   const char expected[] = {'`', c, '`', '\0'};
   return tn__json_take(json, c) ? TN_OK : tn__json_fail(json, expected);
+}
+
+bool tn__json_word(tn__json *json, const char *word) {
+  const size_t n = strlen(word);
+  skip_blanks(json);
+  if ((size_t)(json->end - json->at) < n || memcmp(json->at, word, n) != 0)
+    return false;
+  json->at += n;
+  return true;
 }
 
 tn_code tn__json_end(tn__json *json) {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exchange.h"
+#include "files.h"
 
 tn_code tn__spot_fail(const tn__spot *spot, tn_code code, uint64_t at,
                       const char *format, ...) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exchange.h"
+#include "files.h"
 
 enum { SINK_BUFFER = 1 << 16, TRIES = 1000 };
 

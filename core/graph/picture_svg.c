@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * picture_svg.c: a graph as layers of boxes, from top to bottom. A node stands
+ * below all that it reads, a variable just above who reads it first. A line
+ * that passes layers goes through a place of its own in each of them, so that
+ * it runs between the boxes. The order in a layer follows the middle of the
+ * neighbours, a few times down and up; then every item moves to the middle of
+ * its neighbours as far as the others let it.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "picture.h"
+
+enum {
+  MOST_NODES = 2000,
+  MOST_LAYERS = 64, /* that a line goes through place by place */
+  SWEEPS = 8,
+  MOST_LETTERS = 34
+};
+#define LETTER 6.6 /* width of one, in pixels */
+#define BOX 46.0
+#define ROW 92.0
+#define GAP 18.0
+#define MARGIN 20.0
+
+/* A box, or a place where a line passes. */
+typedef struct item {
+  uint32_t node; /* TN_NONE: a line's */
+  uint32_t layer;
+  uint32_t first; /* of its links, by `from` and by `to` */
+  uint32_t n_down;
+  uint32_t first_up;
+  uint32_t n_up;
+  double x; /* of its middle */
+  double width;
+  double wish;
+} item;
+
+/* Between items; the layers of both follow one another, but for those that are
+ * far apart. */
+typedef struct link {
+  uint32_t from;
+  uint32_t to;
+} link;
+
+typedef struct drawing {
+  const tn_graph *graph;
+  tn__arena arena;
+  item *items; /* those of nodes first */
+  uint32_t n;
+  link *links;
+  uint32_t n_links;
+  uint32_t *down; /* links by `from`, and by `to` */
+  uint32_t *up;
+  uint32_t n_layers;
+  uint32_t *order; /* items layer by layer, from left to right */
+  uint32_t *begin; /* of each layer in `order`; n_layers + 1 */
+} drawing;
+
+/* ------------------------------------------------------------------- layers */
+
+static void layers_find(drawing *d) {
+  const uint32_t n = tn__n_nodes(d->graph);
+  for (uint32_t id = 0; id < n; ++id) {
+    const tn__node *node = tn__node_at(d->graph, id);
+    uint32_t layer = 0;
+    for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i) {
+      if (tn__entry_is_none(node->in[i])) continue;
+      const uint32_t above = d->items[node->in[i].node].layer + 1;
+      if (above > layer) layer = above;
+    }
+    d->items[id].layer = layer;
+    if (layer >= d->n_layers) d->n_layers = layer + 1;
+  }
+}
+
+/* Variables move down to who reads them first. */
+static void variables_lower(drawing *d) {
+  const uint32_t n = tn__n_nodes(d->graph);
+  for (uint32_t id = 0; id < n; ++id)
+    d->items[id].first = d->n_layers; /* the first reader, for a moment */
+  for (uint32_t id = 0; id < n; ++id) {
+    const tn__node *node = tn__node_at(d->graph, id);
+    for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i) {
+      if (tn__entry_is_none(node->in[i])) continue;
+      item *read = &d->items[node->in[i].node];
+      if (d->items[id].layer < read->first) read->first = d->items[id].layer;
+    }
+  }
+  for (uint32_t id = 0; id < n; ++id) {
+    item *it = &d->items[id];
+    if (tn__node_at(d->graph, id)->kind == TN__NODE_VARIABLE &&
+        it->first < d->n_layers)
+      it->layer = it->first - 1;
+    it->first = 0;
+  }
+}
+
+/* -------------------------------------------------------------------- links */
+
+/* The layer down to which a node's line goes place by place. */
+static void reach_find(const drawing *d, uint32_t *reach) {
+  for (uint32_t id = 0; id < tn__n_nodes(d->graph); ++id) {
+    const tn__node *node = tn__node_at(d->graph, id);
+    reach[id] = d->items[id].layer;
+    for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i) {
+      if (tn__entry_is_none(node->in[i])) continue;
+      const uint32_t from = node->in[i].node, to = d->items[id].layer;
+      if (to > reach[from] && to - d->items[from].layer <= MOST_LAYERS)
+        reach[from] = to;
+    }
+  }
+}
+
+static uint32_t item_add(drawing *d, uint32_t layer) {
+  d->items[d->n] = (item){.node = TN_NONE, .layer = layer, .width = 6};
+  return d->n++;
+}
+
+static void link_add(drawing *d, uint32_t from, uint32_t to) {
+  d->links[d->n_links++] = (link){from, to};
+}
+
+/* Places follow one another in `items`: chain[id] is the first. */
+static void chains_add(drawing *d, const uint32_t *reach, uint32_t *chain) {
+  const uint32_t n = tn__n_nodes(d->graph);
+  for (uint32_t id = 0; id < n; ++id) {
+    uint32_t last = id;
+    chain[id] = d->n;
+    for (uint32_t layer = d->items[id].layer + 1; layer < reach[id]; ++layer) {
+      const uint32_t next = item_add(d, layer);
+      link_add(d, last, next);
+      last = next;
+    }
+  }
+}
+
+static void links_add(drawing *d, const uint32_t *chain) {
+  for (uint32_t id = 0; id < tn__n_nodes(d->graph); ++id) {
+    const tn__node *node = tn__node_at(d->graph, id);
+    for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i) {
+      if (tn__entry_is_none(node->in[i])) continue;
+      const uint32_t from = node->in[i].node;
+      const uint32_t apart = d->items[id].layer - d->items[from].layer;
+      const bool direct = apart < 2 || apart > MOST_LAYERS;
+      link_add(d, direct ? from : chain[from] + apart - 2, id);
+    }
+  }
+}
+
+static void *room(drawing *d, size_t n, size_t each) {
+  return tn__arena_alloc(&d->arena, (n + 1) * each);
+}
+
+/* Where an item's links begin in `down` and `up`. */
+static void links_sort(drawing *d) {
+  for (uint32_t i = 0; i < d->n_links; ++i) {
+    ++d->items[d->links[i].from].n_down;
+    ++d->items[d->links[i].to].n_up;
+  }
+  uint32_t down = 0, up = 0;
+  for (uint32_t i = 0; i < d->n; ++i) {
+    item *it = &d->items[i];
+    it->first = down, it->first_up = up;
+    down += it->n_down, up += it->n_up;
+    it->n_down = it->n_up = 0;
+  }
+  for (uint32_t i = 0; i < d->n_links; ++i) {
+    item *from = &d->items[d->links[i].from], *to = &d->items[d->links[i].to];
+    d->down[from->first + from->n_down++] = d->links[i].to;
+    d->up[to->first_up + to->n_up++] = d->links[i].from;
+  }
+}
+
+static tn_code links_make(drawing *d) {
+  const uint32_t n = tn__n_nodes(d->graph);
+  size_t places = n, links = 0;
+  uint32_t *reach = room(d, n, sizeof *reach);
+  uint32_t *chain = room(d, n, sizeof *chain);
+  if (d->arena.failed) return TN_OUT_OF_MEMORY;
+  reach_find(d, reach);
+  for (uint32_t id = 0; id < n; ++id) {
+    const tn__node *node = tn__node_at(d->graph, id);
+    if (reach[id] > d->items[id].layer)
+      places += reach[id] - d->items[id].layer - 1;
+    links += node->n_in + node->n_aux;
+  }
+  links += places;
+  item *items = room(d, places, sizeof *items);
+  d->links = room(d, links, sizeof *d->links);
+  d->down = room(d, links, sizeof *d->down);
+  d->up = room(d, links, sizeof *d->up);
+  d->order = room(d, places, sizeof *d->order);
+  d->begin = room(d, (size_t)d->n_layers + 1, sizeof *d->begin);
+  if (d->arena.failed) return TN_OUT_OF_MEMORY;
+  memcpy(items, d->items, n * sizeof *items);
+  d->items = items;
+  d->n = n;
+  chains_add(d, reach, chain);
+  links_add(d, chain);
+  links_sort(d);
+  return TN_OK;
+}
+
+/* -------------------------------------------------------------------- order */
+
+static void order_begin(drawing *d) {
+  for (uint32_t i = 0; i < d->n; ++i) ++d->begin[d->items[i].layer + 1];
+  for (uint32_t l = 0; l < d->n_layers; ++l) d->begin[l + 1] += d->begin[l];
+  uint32_t *next = d->begin; /* moved, then moved back */
+  for (uint32_t i = 0; i < d->n; ++i) d->order[next[d->items[i].layer]++] = i;
+  for (uint32_t l = d->n_layers; l > 0; --l) d->begin[l] = d->begin[l - 1];
+  d->begin[0] = 0;
+}
+
+/* The middle of the neighbours on one side; where it is if there are none. */
+static double middle(const drawing *d, const item *it, bool from_above) {
+  const uint32_t *list =
+      from_above ? d->up + it->first_up : d->down + it->first;
+  const uint32_t n = from_above ? it->n_up : it->n_down;
+  double sum = 0;
+  for (uint32_t i = 0; i < n; ++i) sum += d->items[list[i]].x;
+  return n > 0 ? sum / n : it->x;
+}
+
+/* An item, and what it is sorted by; equal ones stay as they are. */
+typedef struct rank {
+  double wish;
+  uint32_t at;
+  uint32_t item;
+} rank;
+
+static int by_wish(const void *a, const void *b) {
+  const rank *x = a, *y = b;
+  if (x->wish != y->wish) return x->wish < y->wish ? -1 : 1;
+  return (x->at > y->at) - (x->at < y->at);
+}
+
+static void layer_sort(drawing *d, uint32_t layer, bool from_above,
+                       rank *ranks) {
+  uint32_t *order = d->order + d->begin[layer];
+  const uint32_t n = d->begin[layer + 1] - d->begin[layer];
+  for (uint32_t i = 0; i < n; ++i)
+    ranks[i] = (rank){middle(d, &d->items[order[i]], from_above), i, order[i]};
+  qsort(ranks, n, sizeof *ranks, by_wish);
+  for (uint32_t i = 0; i < n; ++i) order[i] = ranks[i].item;
+}
+
+static double apart(const item *a, const item *b) {
+  return (a->width + b->width) / 2 + GAP;
+}
+
+/* Every item as near to its wish as its order allows: the mean of two ways to
+ * keep the distances is a third. */
+static void layer_place(drawing *d, uint32_t layer) {
+  const uint32_t *order = d->order + d->begin[layer];
+  const uint32_t n = d->begin[layer + 1] - d->begin[layer];
+  for (uint32_t i = 0; i < n; ++i) {
+    item *it = &d->items[order[i]];
+    it->x = it->wish;
+    if (i == 0) continue;
+    const item *left = &d->items[order[i - 1]];
+    if (it->x < left->x + apart(left, it)) it->x = left->x + apart(left, it);
+  }
+  double right = 0;
+  for (uint32_t i = n; i > 0; --i) {
+    item *it = &d->items[order[i - 1]];
+    double x = it->wish;
+    if (i < n) {
+      const double most = right - apart(it, &d->items[order[i]]);
+      if (x > most) x = most;
+    }
+    right = x;
+    it->x = (it->x + x) / 2;
+  }
+}
+
+static void sweep(drawing *d, bool sorts, rank *ranks) {
+  for (int up = 0; up < 2; ++up)
+    for (uint32_t l = 0; l < d->n_layers; ++l) {
+      const uint32_t layer = up ? d->n_layers - 1 - l : l;
+      if (sorts) layer_sort(d, layer, !up, ranks);
+      for (uint32_t i = d->begin[layer]; i < d->begin[layer + 1]; ++i) {
+        item *it = &d->items[d->order[i]];
+        it->wish = middle(d, it, !up);
+      }
+      layer_place(d, layer);
+    }
+}
+
+static void to_the_left(drawing *d) {
+  double least = 1e300;
+  for (uint32_t i = 0; i < d->n; ++i) {
+    const double left = d->items[i].x - d->items[i].width / 2;
+    if (left < least) least = left;
+  }
+  for (uint32_t i = 0; i < d->n; ++i) d->items[i].x += MARGIN - least;
+}
+
+static tn_code places_find(drawing *d) {
+  rank *ranks = room(d, d->n, sizeof *ranks);
+  if (d->arena.failed) return TN_OUT_OF_MEMORY;
+  order_begin(d);
+  for (uint32_t i = 0; i < d->n; ++i) d->items[d->order[i]].wish = i;
+  for (uint32_t l = 0; l < d->n_layers; ++l) layer_place(d, l);
+  for (int k = 0; k < SWEEPS; ++k) sweep(d, k < SWEEPS / 2, ranks);
+  to_the_left(d);
+  return TN_OK;
+}
+
+/* -------------------------------------------------------------------- boxes */
+
+static void cut(tn__buf *text) {
+  if (text->failed || text->n <= MOST_LETTERS) return;
+  text->n = MOST_LETTERS - 2;
+  tn__buf_add(text, "..");
+}
+
+/* The lines in a node's box. */
+typedef struct lines {
+  tn__buf v[3];
+} lines;
+
+static void lines_init(const tn_graph *graph, const tn__node *node, lines *to) {
+  const uint32_t n = tn__node_visible(node);
+  for (int i = 0; i < 3; ++i) tn__buf_init(&to->v[i], graph->env);
+  tn__buf_add(&to->v[0], "%s", node->name);
+  tn__picture_operator(node, &to->v[1]);
+  tn__buf_add(&to->v[2], "%s", "");
+  if (n > 0) tn__picture_sig(graph, (tn_entry){node->id, 0}, &to->v[2]);
+  if (n > 1) tn__buf_add(&to->v[2], " +%" PRIu32, n - 1);
+  for (int i = 0; i < 3; ++i) cut(&to->v[i]);
+}
+
+static bool lines_deinit(lines *l) {
+  bool failed = false;
+  for (int i = 0; i < 3; ++i) {
+    failed = failed || l->v[i].failed;
+    tn__buf_deinit(&l->v[i]);
+  }
+  return !failed;
+}
+
+static bool widths_find(drawing *d) {
+  bool ok = true;
+  for (uint32_t id = 0; ok && id < tn__n_nodes(d->graph); ++id) {
+    lines l;
+    size_t most = 6;
+    lines_init(d->graph, tn__node_at(d->graph, id), &l);
+    for (int i = 0; i < 3; ++i)
+      if (l.v[i].n > most) most = l.v[i].n;
+    d->items[id].width = (double)most * LETTER + 14;
+    ok = lines_deinit(&l);
+  }
+  return ok;
+}
+
+static double top(const item *it) {
+  return MARGIN + it->layer * ROW;
+}
+
+static void attribute(const char *key, double value, tn__buf *out) {
+  tn__buf_add(out, " %s=\"", key);
+  tn__picture_number(value, out);
+  tn__buf_add(out, "\"");
+}
+
+static const char *fill_of(const tn__node *node) {
+  if (node->flags & TN__NODE_STATE) return "#f6e3c5";
+  if (node->kind == TN__NODE_VARIABLE) return "#f4f4f0";
+  if (node->flags & TN__NODE_GRADIENT) return "#f7dcd9";
+  return node->inner ? "#dcefdc" : "#dbe8f6";
+}
+
+static void add_box(const drawing *d, uint32_t id, tn__buf *out) {
+  const item *it = &d->items[id];
+  const tn__node *node = tn__node_at(d->graph, id);
+  lines l;
+  lines_init(d->graph, node, &l);
+  tn__buf_add(out, "<rect");
+  attribute("x", it->x - it->width / 2, out);
+  attribute("y", top(it), out);
+  attribute("width", it->width, out);
+  attribute("height", BOX, out);
+  tn__buf_add(out, " rx=\"%d\" fill=\"%s\"/>\n",
+              node->kind == TN__NODE_VARIABLE ? 12 : 3, fill_of(node));
+  for (int i = 0; i < 3; ++i) {
+    if (l.v[i].n == 0) continue;
+    tn__buf_add(out, "<text");
+    attribute("x", it->x, out);
+    attribute("y", top(it) + 14 + 13 * i, out);
+    tn__buf_add(out, "%s>", i == 0 ? " class=\"name\"" : "");
+    tn__picture_xml(l.v[i].s, out);
+    tn__buf_add(out, "</text>\n");
+  }
+  if (!lines_deinit(&l)) out->failed = true;
+}
+
+/* A curve from the lower end of one item to the upper end of another. */
+static void add_link(const drawing *d, const link *l, tn__buf *out) {
+  const item *from = &d->items[l->from], *to = &d->items[l->to];
+  const double y0 = top(from) + BOX, y1 = top(to), half = (y1 - y0) / 2;
+  const double numbers[] = {from->x, y0,        from->x, y0 + half,
+                            to->x,   y1 - half, to->x,   y1};
+  tn__buf_add(out, "<path d=\"");
+  for (int i = 0; i < 8; ++i) {
+    tn__buf_add(out, "%s", i == 0 ? "M" : i == 2 ? "C" : " ");
+    tn__picture_number(numbers[i], out);
+  }
+  if (to->node == TN_NONE) { /* on through its place */
+    tn__buf_add(out, "V");
+    tn__picture_number(y1 + BOX, out);
+  }
+  tn__buf_add(out, "\"%s/>\n",
+              to->node == TN_NONE ? "" : " marker-end=\"url(#arrow)\"");
+}
+
+static void add_heads(const drawing *d, tn__buf *out) {
+  for (size_t i = 0; i < d->graph->n_heads; ++i) {
+    const item *it = &d->items[d->graph->heads[i].node];
+    tn__buf_add(out, "<text class=\"head\"");
+    attribute("x", it->x, out);
+    attribute("y", top(it) + BOX + 12, out);
+    tn__buf_add(out, ">head %zu</text>\n", i);
+  }
+}
+
+static void add_all(const drawing *d, tn__buf *out) {
+  double width = 0;
+  for (uint32_t i = 0; i < d->n; ++i) {
+    const double right = d->items[i].x + d->items[i].width / 2 + MARGIN;
+    if (right > width) width = right;
+  }
+  tn__buf_add(out, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
+  attribute("width", width, out);
+  attribute("height", d->n_layers * ROW + 2 * MARGIN, out);
+  tn__buf_add(out,
+              ">\n<style>text{font:11px monospace;text-anchor:middle;fill:#222}"
+              ".name{font-weight:bold}.head{fill:#b03020}"
+              "rect{stroke:#667;stroke-width:1}"
+              "path{fill:none;stroke:#889;stroke-width:1.2}</style>\n"
+              "<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"8\" "
+              "refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
+              "orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" "
+              "style=\"fill:#889;stroke:none\"/></marker></defs>\n"
+              "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\" "
+              "style=\"stroke:none\"/>\n");
+  for (uint32_t i = 0; i < d->n_links; ++i) add_link(d, &d->links[i], out);
+  for (uint32_t id = 0; id < tn__n_nodes(d->graph); ++id) add_box(d, id, out);
+  add_heads(d, out);
+  tn__buf_add(out, "</svg>\n");
+}
+
+/* ------------------------------------------------------------------- picture
+ */
+
+static tn_code draw(drawing *d, tn__buf *out) {
+  const uint32_t n = tn__n_nodes(d->graph);
+  d->items = room(d, n, sizeof *d->items);
+  if (d->arena.failed) return TN_OUT_OF_MEMORY;
+  for (uint32_t id = 0; id < n; ++id) d->items[id].node = id;
+  layers_find(d);
+  variables_lower(d);
+  if (!widths_find(d)) return TN_OUT_OF_MEMORY;
+  TN__TRY(links_make(d));
+  TN__TRY(places_find(d));
+  add_all(d, out);
+  return TN_OK;
+}
+
+tn_code tn__picture_svg(const tn_graph *graph, tn__buf *out) {
+  drawing d = {.graph = graph};
+  if (tn__n_nodes(graph) > MOST_NODES)
+    return tn__fail(TN_UNSUPPORTED,
+                    "the graph has %" PRIu32
+                    " nodes; of more than %d nobody could look at a picture: "
+                    "take the table, give Graphviz the graph, or make a part "
+                    "of it the heads and copy that",
+                    tn__n_nodes(graph), MOST_NODES);
+  tn__arena_init(&d.arena, graph->env);
+  const tn_code rc = draw(&d, out);
+  tn__arena_deinit(&d.arena);
+  return rc == TN_OK ? TN_OK
+                     : tn__fail_memory(out->n, "the picture of a graph");
+}
