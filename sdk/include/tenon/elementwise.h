@@ -36,6 +36,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "tenon/convert.h"
 #include "tenon/walk.h"
 
 #ifdef __cplusplus

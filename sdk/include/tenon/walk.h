@@ -3,10 +3,10 @@
  * strides, and what loops of kernels are compiled with. Part of kernel.h, by
  * elementwise.h.
  */
+#include "tenon/kernel.h" /* which includes this file: so before the guard */
+
 #ifndef TENON_WALK_H_
 #define TENON_WALK_H_
-
-#include "tenon/convert.h"
 
 #ifdef __cplusplus
 extern "C" {
