@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * math.c: loops over 64 K floats that call functions of math.h, as opgen writes
  * them, at each level of instructions that this processor has, and the same
- * loop over libm's function. What it is asked, and answers, is in question.h beside
- * this file; the function "limit" is an addition, which only moves memory.
+ * loop over libm's function. What it is asked, and answers, is in question.h
+ * beside this file; the function "limit" is an addition, which only moves
+ * memory.
  */
 #include "question.h"
 
@@ -29,6 +30,29 @@ typedef struct contest {
     for (int64_t i = 0; i < block->n; ++i) y[i] = call;                   \
   }
 
+/* The same part by part, as opgen writes loops over angles. */
+#define PARTS(name)                                                      \
+  TN_KERNEL_BODY void run_##name(const tn_kernel_block *block,           \
+                                 const void *p) {                        \
+    const float *x = (const float *)block->in[0];                        \
+    float *y = (float *)block->out;                                      \
+    float part[TN_KERNEL_PART];                                          \
+    (void)p;                                                             \
+    for (int64_t begin = 0; begin < block->n; begin += TN_KERNEL_PART) { \
+      const int64_t end = tn_kernel_part_end(block, begin);              \
+      uint32_t far = 0;                                                  \
+      TN_KERNEL_INDEPENDENT                                              \
+      for (int64_t i = begin; i < end; ++i)                              \
+        part[i - begin] = tn_math_##name##_near_f32(x[i], &far);         \
+      if (far >> 31) {                                                   \
+        TN_KERNEL_INDEPENDENT                                            \
+        for (int64_t i = begin; i < end; ++i)                            \
+          part[i - begin] = tn_math_##name##_f32(x[i]);                  \
+      }                                                                  \
+      memcpy(y + begin, part, (size_t)(end - begin) * sizeof *part);     \
+    }                                                                    \
+  }
+
 /* The function, and what libm has for it. */
 #define FUNCTIONS(X)                \
   X(exp, expf(x[i]))                \
@@ -40,9 +64,6 @@ typedef struct contest {
   X(sqrt, sqrtf(x[i]))              \
   X(rsqrt, 1 / sqrtf(x[i]))         \
   X(cbrt, cbrtf(x[i]))              \
-  X(sin, sinf(x[i]))                \
-  X(cos, cosf(x[i]))                \
-  X(tan, tanf(x[i]))                \
   X(asin, asinf(x[i]))              \
   X(acos, acosf(x[i]))              \
   X(atan, atanf(x[i]))              \
@@ -62,14 +83,26 @@ typedef struct contest {
   X(softplus, log1pf(expf(x[i])))   \
   X(gelu, 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f)))
 
-#define DEFINE(name, libm)                                                  \
-  LOOP(run_##name, tn_math_##name##_f32(x[i]))                              \
-  TN_KERNEL_LEVELS(run_##name)                                              \
+#define ANGLES(X)    \
+  X(sin, sinf(x[i])) \
+  X(cos, cosf(x[i])) \
+  X(tan, tanf(x[i]))
+
+#define DEFINE_LIBM(name, libm)                                             \
   LOOP(libm_##name, libm)                                                   \
   static void libm_##name##_once(const tn_kernel_block *b, const void *p) { \
     libm_##name(b, p);                                                      \
   }
+#define DEFINE(name, libm)                     \
+  LOOP(run_##name, tn_math_##name##_f32(x[i])) \
+  TN_KERNEL_LEVELS(run_##name)                 \
+  DEFINE_LIBM(name, libm)
+#define DEFINE_ANGLE(name, libm) \
+  PARTS(name)                    \
+  TN_KERNEL_LEVELS(run_##name)   \
+  DEFINE_LIBM(name, libm)
 FUNCTIONS(DEFINE)
+ANGLES(DEFINE_ANGLE)
 LOOP(copy, x[i] + 1)
 TN_KERNEL_LEVELS(copy)
 
@@ -80,7 +113,7 @@ TN_KERNEL_LEVELS(copy)
 #endif
 #define CONTEST(name, libm) {#name, {ROWS(run_##name), libm_##name##_once}},
 static const contest contests[] = {{"limit", {ROWS(copy), NULL}},
-                                   FUNCTIONS(CONTEST)};
+                                   FUNCTIONS(CONTEST) ANGLES(CONTEST)};
 
 /* Which levels this processor has. */
 static int has_level(int level) {

@@ -10,8 +10,8 @@
 #include <map>
 #include <string>
 
-#include "../question.h"
 #include "../measure.h"
+#include "../question.h"
 
 namespace {
 

@@ -50,19 +50,28 @@ void tn__log(const tn__env *env, int32_t level, const char *format, ...)
 
 /* ------------------------------------------------------------------ errors */
 
+/* What leads here is rare: compilers keep it small and out of the way. */
+#if defined(__GNUC__)
+#define TN__COLD __attribute__((cold))
+#else
+#define TN__COLD
+#endif
+
 /* Replaces the thread's error text and returns `code`. Never fails itself, and
  * takes nothing of an environment's allocator; what does not fit
  * (TN__ERROR_MAX) ends in "...". */
 #define TN__ERROR_MAX 4096
-tn_code tn__fail(tn_code code, const char *format, ...) TN_PRINTF(2, 3);
+tn_code tn__fail(tn_code code, const char *format, ...)
+    TN_PRINTF(2, 3) TN__COLD;
 tn_code tn__vfail(tn_code code, const char *format, va_list args)
-    TN_PRINTF(2, 0);
+    TN_PRINTF(2, 0) TN__COLD;
 
 /* Adds to the end of the thread's error text; returns `code`. */
-tn_code tn__fail_more(tn_code code, const char *format, ...) TN_PRINTF(2, 3);
+tn_code tn__fail_more(tn_code code, const char *format, ...)
+    TN_PRINTF(2, 3) TN__COLD;
 
 /* The failure of an allocation of `bytes` for `what` ("the operator table"). */
-tn_code tn__fail_memory(size_t bytes, const char *what);
+tn_code tn__fail_memory(size_t bytes, const char *what) TN__COLD;
 
 /* Returns from the calling function if `call` fails: the only macro that hides
  * control flow. */

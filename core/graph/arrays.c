@@ -81,14 +81,14 @@ static tn_code forward_plan(tn__step *step, uint32_t train, tn__planned **out) {
 static void forward_operands(const tn__step *step, const tn__node *forward,
                              tn_array **in, tn_array **out) {
   const tn_program *p = step->program;
-  const tn__node *node = step->node;
   const uint32_t n_out = forward->n_out, n_in = forward->n_in;
   for (uint32_t i = 0; i < n_in + forward->n_aux; ++i) {
-    const tn_entry given = i < n_in ? node->in[n_out + i] : TN_ENTRY_NONE;
-    const tn_entry entry = tn__entry_is_none(given) ? forward->in[i] : given;
-    in[i] = tn__entry_is_none(entry)
-                ? NULL
-                : tn__value_array(p, tn__entry_id(p->graph, entry));
+    const tn_entry own = forward->in[i];
+    const uint32_t given = i < n_in ? step->in[n_out + i] : TN_NONE;
+    if (given != TN_NONE)
+      in[i] = tn__value_array(p, given);
+    else if (!tn__entry_is_none(own))
+      in[i] = tn__value_array(p, tn__entry_id(p->graph, own));
   }
   for (uint32_t i = 0; i < n_out; ++i)
     out[i] = tn__value_array(p, step->in[n_out + n_in + i]);

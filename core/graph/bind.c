@@ -226,7 +226,7 @@ static tn_code gradients_make(binding *b) {
   if (b->n_of == 0) return TN_OK;
   TN__TRY(slopes_make(b));
   for (uint32_t k = 0; k < b->n_of; ++k) TN__TRY(slope_own(b, k));
-  return tn__graph_infer(p->graph, b->known, b->n_known);
+  return tn__graph_infer_more(p->graph);
 }
 
 /* ------------------------------------------------------------------- arrays */
@@ -265,11 +265,24 @@ static tn_code fits(const tn_program *p, uint32_t entry, const tn_array *array,
   return TN_SHAPE;
 }
 
+/* An argument that the flat graph does not compute with may be unknown. */
+static tn_code argument_check(const binding *b, uint32_t i) {
+  const tn_program *p = b->p;
+  const bool given = b->given[i] && b->given[i]->array;
+  if (given || tn__sig_complete(tn__sig(p->graph, p->arguments[i])))
+    return TN_OK;
+  return tn__fail(TN_INCOMPLETE,
+                  "not enough is known of argument `%s`, which nothing is "
+                  "computed of; give its shape and type",
+                  argument_name(p, i));
+}
+
 static tn_code arguments_give(binding *b) {
   tn_program *p = b->p;
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
     const tn_argument *given = b->given[i];
     const uint32_t entry = tn__entry_id(p->graph, p->arguments[i]);
+    TN__TRY(argument_check(b, i));
     TN__TRY(entry_give(p, entry, given ? given->array : NULL));
     if (tn__entry_is_none(p->gradients[i])) continue;
     const uint32_t slope = tn__entry_id(p->graph, p->gradients[i]);
@@ -321,6 +334,25 @@ static tn_code heads_own(binding *b) {
   return TN_OK;
 }
 
+/* Whether the array of a head is that of an argument, or a part of it. */
+static bool is_argument(const binding *b, const tn_array *array) {
+  const uint32_t n = b->p->n_arguments + b->p->n_states;
+  for (uint32_t i = 0; array && i < n; ++i)
+    if (b->given[i] && b->given[i]->array &&
+        b->given[i]->array->block == array->block)
+      return true;
+  return false;
+}
+
+static tn_code late_list(binding *b) {
+  tn_program *p = b->p;
+  p->late = tn__arena_alloc(&p->arena, p->n_heads + 1u);
+  if (!p->late) return memory_fail(p->n_heads);
+  for (uint32_t i = 0; i < p->n_heads && i < b->how->n_outputs; ++i)
+    p->late[i] = is_argument(b, b->how->outputs[i]);
+  return TN_OK;
+}
+
 static tn_code weights_give(tn_program *p) {
   for (uint32_t i = 0; i < p->n_heads; ++i) {
     if (tn__entry_is_none(p->weights[i])) continue;
@@ -333,6 +365,17 @@ static tn_code weights_give(tn_program *p) {
 
 /* --------------------------------------------------------------------- bind */
 
+/* Arguments and states are those of the user's graph, in its order: flat, it
+ * may need fewer of them, and meet them in another one. */
+static void arguments_find(tn_program *p, const tn_graph *graph,
+                           const tn_entry *variables) {
+  for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
+    const char *name = tn__node_at(graph, variables[i].node)->name;
+    const tn__node *node = tn__map_get(&p->graph->names, name);
+    p->arguments[i] = (tn_entry){node->id, 0};
+  }
+}
+
 static tn_code begin(binding *b, const tn_graph *graph) {
   tn_program *p = b->p;
   const tn_entry *variables = NULL;
@@ -342,14 +385,14 @@ static tn_code begin(binding *b, const tn_graph *graph) {
                     "name them with tn_graph_heads_set");
   TN__TRY(tn__graph_copy(graph, &p->source));
   TN__TRY(tn__graph_flatten(graph, &p->graph));
-  TN__TRY(
-      tn__graph_variables(p->graph, &variables, &p->n_arguments, &p->n_states));
+  TN__TRY(tn__graph_variables((tn_graph *)(uintptr_t)graph, /* its cache */
+                              &variables, &p->n_arguments, &p->n_states));
   const size_t n = (size_t)p->n_arguments + p->n_states + 1;
   p->arguments = tn__arena_alloc(&p->arena, n * sizeof *p->arguments);
   p->heads =
       tn__arena_alloc(&p->arena, (graph->n_heads + 1) * sizeof(tn_entry));
   if (p->arena.failed) return memory_fail(n * sizeof *p->arguments);
-  memcpy(p->arguments, variables, (n - 1) * sizeof *p->arguments);
+  arguments_find(p, graph, variables);
   p->n_heads = (uint32_t)graph->n_heads;
   memcpy(p->heads, p->graph->heads, graph->n_heads * sizeof *p->heads);
   return lists_make(b);
@@ -384,6 +427,7 @@ static tn_code all_stations(binding *b, const tn_graph *graph) {
   for (size_t i = 0; i < b->how->n_arguments; ++i)
     TN__TRY(argument_take(b, &b->how->arguments[i]));
   TN__TRY(heads_own(b));
+  TN__TRY(late_list(b));
   TN__TRY(tn__graph_heads_set(p->graph, p->heads, p->n_heads));
   TN__TRY(tn__graph_infer(p->graph, b->known, b->n_known));
   TN__TRY(gradients_make(b));
@@ -393,6 +437,7 @@ static tn_code all_stations(binding *b, const tn_graph *graph) {
   TN__TRY(weights_give(p));
   TN__TRY(tn__arrays_make(p));
   TN__TRY(tn__steps_choose(p));
+  TN__TRY(tn__steps_again(p, b->how));
   TN__TRY(tn__steps_fuse(p));
   TN__TRY(tn__program_memory(p, b->how));
   for (uint32_t i = 0; i < p->n_steps; ++i) tn__step_ready(p->steps[i]);

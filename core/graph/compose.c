@@ -1,171 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * compose.c: nodes of one graph in another: copies, graphs and loops used as
- * operators, two graphs that become one.
+ * compose.c: graphs and loops used as operators, two graphs that become one.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "graph.h"
-
-/* ------------------------------------------------------------------- paste */
-
-/* A node of `from` on its way to `to`. */
-typedef struct pasting {
-  tn_graph *to;
-  const tn_graph *from;
-  const char *prefix;
-  tn_entry *map; /* per entry of `from` */
-  tn_entry *in;  /* room for the inputs of any node */
-  uint32_t *after;
-} pasting;
-
-static tn_entry mapped(const pasting *p, tn_entry entry) {
-  return tn__entry_is_none(entry) ? entry
-                                  : p->map[tn__entry_id(p->from, entry)];
-}
-
-static uint32_t node_mapped(const pasting *p, uint32_t node) {
-  return node == TN_NONE ? TN_NONE : mapped(p, (tn_entry){node, 0}).node;
-}
-
-static void inputs_map(const pasting *p, const tn__node *node) {
-  for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
-    p->in[i] = mapped(p, node->in[i]);
-  for (uint32_t i = 0; i < node->n_after; ++i)
-    p->after[i] = node_mapped(p, node->after[i]);
-}
-
-static tn_code add_copy(const pasting *p, const tn__node *node,
-                        const char *name, tn_graph *inner, tn__node **out) {
-  inputs_map(p, node);
-  const tn__node_spec spec = {.kind = node->kind,
-                              .flags = node->flags,
-                              .n_in = node->n_in,
-                              .n_aux = node->n_aux,
-                              .n_out = node->n_out,
-                              .of = node_mapped(p, node->of),
-                              .name = name,
-                              .in = p->in,
-                              .in_flags = node->in_flags,
-                              .op = node->op,
-                              .params = node->params,
-                              .inner = inner,
-                              .loop = node->loop,
-                              .known = &node->known,
-                              .after = p->after,
-                              .n_after = node->n_after};
-  return tn__node_add(p->to, &spec, out);
-}
-
-static tn_code paste_named(const pasting *p, const tn__node *node,
-                           const char *name) {
-  tn_graph *inner = NULL;
-  tn__node *copy = NULL;
-  if (node->inner) TN__TRY(tn__graph_copy(node->inner, &inner));
-  tn_code rc = add_copy(p, node, name, inner, &copy);
-  if (rc != TN_OK) {
-    tn__graph_release(inner);
-    return rc;
-  }
-  for (uint32_t i = 0; i < node->n_attrs; ++i)
-    TN__TRY(tn__attribute_set(p->to, copy->id, node->attrs[i].key,
-                              node->attrs[i].value));
-  for (uint32_t i = 0; i < node->n_out; ++i)
-    p->map[node->first + i] = (tn_entry){copy->id, i};
-  return TN_OK;
-}
-
-static tn_code paste_node(const pasting *p, const tn__node *node) {
-  if (!p->prefix) return paste_named(p, node, node->name);
-  tn__buf name;
-  tn__buf_init(&name, p->to->env);
-  tn__buf_add(&name, "%s/%s", p->prefix, node->name);
-  const tn_code rc = name.failed ? tn__fail_memory(name.n, "a node's name")
-                                 : paste_named(p, node, name.s);
-  tn__buf_deinit(&name);
-  return rc;
-}
-
-static size_t most_inputs(const tn_graph *graph) {
-  size_t most = 1;
-  for (uint32_t i = 0; i < tn__n_nodes(graph); ++i) {
-    const tn__node *node = tn__node_at(graph, i);
-    const size_t n = (size_t)node->n_in + node->n_aux + node->n_after;
-    if (n > most) most = n;
-  }
-  return most;
-}
-
-static tn_code paste_all(const pasting *p, const uint8_t *wanted) {
-  for (uint32_t i = 0; i < tn__n_nodes(p->from); ++i) {
-    const tn__node *node = tn__node_at(p->from, i);
-    if (wanted && !wanted[i]) continue;
-    if (!tn__entry_is_none(p->map[node->first])) continue;
-    TN__TRY(paste_node(p, node));
-  }
-  return TN_OK;
-}
-
-tn_code tn__graph_paste(tn_graph *to, const tn_graph *from,
-                        const uint8_t *wanted, const char *prefix,
-                        tn_entry *map) {
-  const size_t most = most_inputs(from);
-  const uint32_t before = tn__n_nodes(to);
-  pasting p = {.to = to, .from = from, .prefix = prefix, .map = map};
-  p.in = tn__alloc(to->env, most * sizeof *p.in);
-  p.after = tn__alloc(to->env, most * sizeof *p.after);
-  tn_code rc = p.in && p.after
-                   ? paste_all(&p, wanted)
-                   : tn__fail_memory(most * sizeof *p.in, "a copy of nodes");
-  tn__free(to->env, p.in);
-  tn__free(to->env, p.after);
-  if (rc != TN_OK) tn__graph_truncate(to, before);
-  return rc;
-}
-
-/* A map for tn__graph_paste in which nothing is replaced. The caller frees it.
- */
-static tn_entry *map_make(const tn_graph *from) {
-  const size_t n = (size_t)from->n_entries + 1;
-  tn_entry *map = tn__alloc(from->env, n * sizeof *map);
-  for (size_t i = 0; map && i < n; ++i) map[i] = TN_ENTRY_NONE;
-  return map;
-}
-
-static tn_code map_fail(const tn_graph *from) {
-  return tn__fail_memory(from->n_entries * sizeof(tn_entry),
-                         "a copy of a graph");
-}
-
-/* -------------------------------------------------------------------- copy */
-
-static tn_code heads_copy(tn_graph *to, const tn_graph *from,
-                          const tn_entry *map) {
-  tn_entry *heads = tn__alloc(to->env, (from->n_heads + 1) * sizeof *heads);
-  if (!heads) return map_fail(from);
-  for (size_t i = 0; i < from->n_heads; ++i)
-    heads[i] = map[tn__entry_id(from, from->heads[i])];
-  const tn_code rc = tn__graph_heads_set(to, heads, from->n_heads);
-  tn__free(to->env, heads);
-  return rc;
-}
-
-tn_code tn__graph_copy(const tn_graph *graph, tn_graph **out) {
-  tn_graph *copy = NULL;
-  tn_entry *map = map_make(graph);
-  *out = NULL;
-  if (!map) return map_fail(graph);
-  tn_code rc = tn__graph_create(graph->caller, &copy);
-  if (rc == TN_OK) rc = tn__graph_paste(copy, graph, NULL, NULL, map);
-  if (rc == TN_OK) rc = heads_copy(copy, graph, map);
-  tn__free(graph->env, map);
-  if (rc != TN_OK) {
-    tn__graph_release(copy);
-    return rc;
-  }
-  *out = copy;
-  return TN_OK;
-}
 
 /* ------------------------------------------------------------------- embed */
 
@@ -425,8 +264,9 @@ tn_code tn__graph_compose(tn_graph *graph, const tn_graph *other,
   tn_code rc = TN_OK;
   if (other->caller != graph->caller)
     return tn__fail(TN_INVALID, "the two graphs belong to different runtimes");
-  tn_entry *map = map_make(other);
-  if (!map) return map_fail(other);
+  tn_entry *map = tn__graph_map(other);
+  if (!map)
+    return tn__fail_memory(other->n_entries * sizeof *map, "two graphs");
   for (size_t i = 0; rc == TN_OK && i < n; ++i)
     rc = replace(graph, other, names[i], entries[i], map);
   if (rc == TN_OK) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * gradient.c: pass "gradient", reverse accumulation. Three walks over the nodes
- * that the heads need: forwards, which entries depend on what is asked for;
- * backwards, how many gradients will meet in each of them; backwards again, the
- * rules. The last gradient to meet others in an entry makes their sum, so that
- * it stands right behind what it sums.
+ * that the heads need, in depth-first order: forwards, which entries depend on
+ * what is asked for; backwards, how many gradients will meet in each of them;
+ * backwards again, the rules. The last gradient to meet others in an entry
+ * makes their sum, so that it stands right behind what it sums.
  */
 #include <string.h>
 
@@ -41,7 +41,8 @@ typedef struct sweep {
   const tn__gradient_spec *spec;
   uint32_t n_nodes;   /* before the pass */
   uint32_t n_entries; /* the same */
-  uint8_t *live;      /* per node: heads need it */
+  tn__order order;    /* of the nodes that the heads need */
+  uint8_t *live;      /* per node: it is one of these */
   uint8_t *state;     /* per entry */
   meeting *meetings;  /* per entry */
   part *parts;
@@ -86,9 +87,8 @@ static void mark_forwards(sweep *s) {
     s->state[id_of(s, q->stop[i])] |= STOPPED;
   for (size_t i = 0; i < q->n_of; ++i)
     s->state[id_of(s, q->of[i])] |= ASKED | WANTED;
-  for (uint32_t id = 0; id < s->n_nodes; ++id) {
-    const tn__node *node = tn__node_at(s->graph, id);
-    if (!s->live[id]) continue;
+  for (uint32_t k = 0; k < s->order.n; ++k) {
+    const tn__node *node = tn__node_at(s->graph, s->order.ids[k]);
     const bool stopped = is_stopped(node), any = passes_any(s, node);
     for (uint32_t i = 0; i < node->n_out; ++i) {
       uint8_t *state = &s->state[node->first + i];
@@ -119,8 +119,8 @@ static void expect_part(sweep *s, tn_entry entry) {
 static void mark_backwards(sweep *s) {
   const tn_gradient_query *q = &s->spec->query;
   for (size_t i = 0; i < q->n_heads; ++i) expect_part(s, q->heads[i]);
-  for (uint32_t id = s->n_nodes; id > 0; --id) {
-    const tn__node *node = tn__node_at(s->graph, id - 1);
+  for (uint32_t k = s->order.n; k > 0; --k) {
+    const tn__node *node = tn__node_at(s->graph, s->order.ids[k - 1]);
     if (!is_reached(s, node)) continue;
     for (uint32_t i = 0; i < node->n_in; ++i)
       if (passes(s, node, i)) expect_part(s, node->in[i]);
@@ -206,7 +206,7 @@ static tn_code chain(sweep *s, meeting *m, part *next) {
   tn__node_spec spec = {.kind = TN__NODE_SUM,
                         .n_in = 2,
                         .in = (tn_entry[]){sum->entry, next->entry}};
-  TN__TRY(add_plain(s, &spec, "sum", &sum->entry));
+  TN__TRY(add_plain(s, &spec, "grad_add", &sum->entry));
   return m->expected > 0 ? TN_OK : add_copy(s, sum->entry, &sum->entry);
 }
 
@@ -323,8 +323,8 @@ static tn_code pass_all(sweep *s) {
   for (uint32_t i = 0; i < q->n_heads; ++i)
     if (s->state[id_of(s, q->heads[i])] & WANTED)
       TN__TRY(add_part(s, q->heads[i], (part){TN_ENTRY_NONE, i, TN_NONE}));
-  for (uint32_t id = s->n_nodes; id > 0; --id) {
-    const tn__node *node = tn__node_at(s->graph, id - 1);
+  for (uint32_t k = s->order.n; k > 0; --k) {
+    const tn__node *node = tn__node_at(s->graph, s->order.ids[k - 1]);
     if (is_reached(s, node)) TN__TRY(pass_node(s, node));
   }
   return TN_OK;
@@ -391,11 +391,9 @@ static tn_code query_check(const tn_graph *graph, const tn_gradient_query *q) {
 }
 
 static tn_code mark_live(sweep *s) {
-  tn__order order;
-  TN__TRY(tn__order_make(s->graph, s->spec->query.heads, s->spec->query.n_heads,
-                         &order));
-  for (uint32_t i = 0; i < order.n; ++i) s->live[order.ids[i]] = 1;
-  tn__free(s->graph->env, order.ids);
+  const tn_gradient_query *q = &s->spec->query;
+  TN__TRY(tn__order_make(s->graph, q->heads, q->n_heads, &s->order));
+  for (uint32_t i = 0; i < s->order.n; ++i) s->live[s->order.ids[i]] = 1;
   return TN_OK;
 }
 
@@ -430,6 +428,7 @@ static tn_code parts_make(sweep *s) {
 
 static void room_free(sweep *s) {
   const tn__env *env = s->graph->env;
+  tn__free(env, s->order.ids);
   tn__free(env, s->live);
   tn__free(env, s->state);
   tn__free(env, s->meetings);

@@ -5,7 +5,9 @@
  *
  * files: graph.c     nodes and their lifetime; names
  *        call.c      a call is added: inputs by position or name, variables
- *        compose.c   graphs into graphs: embed, loop, compose, copy
+ *        compose.c   graphs into graphs: embed, loop, compose
+ *        paste.c     nodes of one graph into another, flat or not
+ *        copy.c      whole graphs; pass "flatten"
  *        attr.c      attributes and scopes
  *        query.c     find, lists, children
  *        order.c     which nodes some entries need, depth first
@@ -15,7 +17,6 @@
  *        infer*.c    pass: shapes and dtypes to a fixed point (facts.h)
  *        gradient.c  pass: reverse accumulation (rule.h)
  *        place.c     pass: devices, copies between them
- *        flatten.c   pass: embedded graphs become nodes
  *        choose.c    pass: kernels
  *        fuse.c      pass: runs of elementwise kernels
  *        plan*.c     pass: memory, on numbers alone (plan.h)
@@ -226,6 +227,13 @@ tn_code tn__graph_compose(tn_graph *graph, const tn_graph *other,
 tn_code tn__graph_paste(tn_graph *to, const tn_graph *from,
                         const uint8_t *wanted, const char *prefix,
                         tn_entry *map);
+/* The same with all nodes, where each GRAPH node becomes the nodes of its graph
+ * that its heads need, "<node>/<name>". They inherit its attributes. Steps of
+ * loops stay as they are. */
+tn_code tn__graph_paste_flat(tn_graph *to, const tn_graph *from, tn_entry *map);
+/* A map in which nothing is replaced; NULL without memory. The caller frees it
+ * with the environment's allocator. */
+tn_entry *tn__graph_map(const tn_graph *from);
 
 /* attr.c */
 tn_code tn__attribute_set(tn_graph *graph, uint32_t node, const char *key,
@@ -308,9 +316,11 @@ typedef struct tn__gradient_spec {
 tn_code tn__graph_gradient(tn_graph *graph, const tn__gradient_spec *spec,
                            tn_entry *out);
 
-/* ------------------------------------------------------ flatten.c, place.c */
+/* --------------------------------------------------------- copy.c, place.c */
 
-/* Pass "flatten": a new graph in which no node is a GRAPH. */
+/* Pass "flatten": a new graph in which no node is a GRAPH, but for those in the
+ * steps of loops. Variables, also those that nothing needs any more, and nodes
+ * keep their names. */
 tn_code tn__graph_flatten(const tn_graph *graph, tn_graph **out);
 
 /* ---------------------------------------------------- bind.c, program.c */

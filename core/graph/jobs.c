@@ -138,8 +138,9 @@ static tn_code take(building *b, size_t begin, size_t end, tn__var *var) {
     if (old.begin < begin) left = (part){old.begin, begin, old.var};
     if (old.end > end) right = (part){end, old.end, old.var};
   }
-  memmove(b->parts + at, b->parts + last,
-          (b->n_parts - last) * sizeof *b->parts);
+  if (last < b->n_parts)
+    memmove(b->parts + at, b->parts + last,
+            (b->n_parts - last) * sizeof *b->parts);
   b->n_parts -= last - at;
   if (right.var) TN__TRY(part_put(b, at, right));
   TN__TRY(part_put(b, at, (part){begin, end, var}));
@@ -220,6 +221,17 @@ static tn_code chains_make(building *b, uint32_t first, uint32_t n) {
   return TN_OK;
 }
 
+/* Whose memory it is before the first step: what was computed by the steps
+ * before it, and may be read by those behind it until somebody takes its place.
+ */
+static tn_code parts_before(building *b, uint32_t first) {
+  for (uint32_t i = 0; i < first; ++i)
+    if (b->p->steps[i]->kind != TN__STEP_NOTHING)
+      TN__TRY(take_outputs(b, b->p->steps[i]));
+  b->n_access = 0; /* they are over */
+  return TN_OK;
+}
+
 /* --------------------------------------------------------------------- jobs */
 
 static tn_code chain_run(void *arg, tn__token *token) {
@@ -290,7 +302,8 @@ tn_code tn__part_uses(tn_program *p, uint32_t first, uint32_t n, uint32_t train,
 tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
                           uint32_t n, uint32_t train) {
   building b = {.p = p, .sequence = sequence, .train = train};
-  tn_code rc = chains_make(&b, first, n);
+  tn_code rc = parts_before(&b, first);
+  if (rc == TN_OK) rc = chains_make(&b, first, n);
   if (rc == TN_OK && b.n_chains > 0) {
     rc = use_pools(&b);
     tn__chain *last = &sequence->chains[b.n_chains - 1];

@@ -79,14 +79,7 @@ static tn_code pairs_list(tn_program *p, const tn__step *step, pairs *out) {
 
 /* ---------------------------------------------------------------------- net */
 
-/* The planner's picture of a program. From the environment's allocator. */
-typedef struct picture {
-  tn__plan_net net;
-  tn__plan_node *nodes;
-  tn__plan_entry *entries;
-} picture;
-
-static void picture_free(const tn_program *p, picture *net) {
+void tn__picture_free(const tn_program *p, tn__picture *net) {
   tn__free(p->env, net->nodes);
   tn__free(p->env, net->entries);
 }
@@ -134,6 +127,7 @@ static tn_code node_fill(tn_program *p, const tn__step *step, uint32_t absent,
  * another. Returns how many entries have one. */
 static uint32_t number(tn_program *p, tn__plan_entry *entries) {
   uint32_t n = 0;
+  for (uint32_t i = 0; i < p->n_values; ++i) p->values[i].place = TN_NONE;
   for (uint32_t i = 0; i < p->n_steps; ++i)
     for (uint32_t k = 0; k < p->steps[i]->n_out; ++k) {
       const uint32_t entry = p->steps[i]->out[k];
@@ -152,7 +146,7 @@ static uint32_t number(tn_program *p, tn__plan_entry *entries) {
 }
 
 /* Behind the others stands an entry for what is absent: somebody else's. */
-static tn_code picture_make(tn_program *p, picture *net) {
+tn_code tn__picture_make(tn_program *p, tn__picture *net) {
   const size_t most = (size_t)p->n_values + 1;
   net->nodes = tn__zalloc(p->env, (p->n_steps + 1u) * sizeof *net->nodes);
   net->entries = tn__zalloc(p->env, most * sizeof *net->entries);
@@ -256,9 +250,28 @@ static bool is_moved(const tn_program *p, const tn__step *step) {
   return false;
 }
 
+/* Arrays that users see have memory of their own; calls take it when they are
+ * placed, other steps here. */
+static tn_code entry_memory(const tn_program *p, uint32_t entry) {
+  const tn__value *value = entry == TN_NONE ? NULL : &p->values[entry];
+  if (!value || value->request == TN_REQ_NULL) return TN_OK;
+  return tn__array_materialise_zeros(value->array);
+}
+
+static tn_code step_memory(const tn_program *p, const tn__step *step) {
+  for (uint32_t i = 0; i < step->n_in; ++i)
+    if (!step->shape_only || !step->shape_only[i])
+      TN__TRY(tn__array_materialise_zeros(tn__value_array(p, step->in[i])));
+  for (uint32_t i = 0; i < step->n_out; ++i)
+    TN__TRY(entry_memory(p, step->out[i]));
+  return TN_OK;
+}
+
 static tn_code step_settle(tn_program *p, tn__step *step) {
   if (p->plan.skipped[step->id]) step->kind = TN__STEP_NOTHING;
   if (step->kind == TN__STEP_FUSED) return tn__fused_place(step);
+  if (step->kind == TN__STEP_NOTHING) return TN_OK;
+  if (step->kind != TN__STEP_CALL) TN__TRY(step_memory(p, step));
   if (step->kind == TN__STEP_LOOP) return tn__iteration_make(step);
   if (step->kind != TN__STEP_CALL) return TN_OK;
   for (uint32_t train = 0; train < 2; ++train) {
@@ -281,7 +294,7 @@ tn_code tn__step_place(tn__step *step, uint32_t train) {
       step->info.workspace ? pool + p->plan.workspaces[step->id] : NULL);
 }
 
-static void options_of(const tn_bind *how, tn__plan_options *out) {
+void tn__plan_options_of(const tn_bind *how, tn__plan_options *out) {
   *out = (tn__plan_options){0};
   switch (how->plan) {
     case TN_PLAN_NONE:
@@ -301,16 +314,26 @@ static void options_of(const tn_bind *how, tn__plan_options *out) {
   }
 }
 
+static tn_code budget_check(const tn_program *p, const tn_bind *how) {
+  const size_t bytes = tn__memory_plan_bytes(&p->plan);
+  if (how->memory <= TN_MEMORY_MINIMAL || bytes <= how->memory) return TN_OK;
+  return tn__fail(TN_OUT_OF_MEMORY,
+                  "the program needs %zu bytes for intermediate results, even "
+                  "where it computes them again, but tn_bind.memory is %llu",
+                  bytes, (unsigned long long)how->memory);
+}
+
 tn_code tn__program_memory(tn_program *p, const tn_bind *how) {
   tn__plan_options options;
-  picture net = {0};
-  options_of(how, &options);
-  tn_code rc = picture_make(p, &net);
+  tn__picture net = {0};
+  tn__plan_options_of(how, &options);
+  tn_code rc = tn__picture_make(p, &net);
   if (rc == TN_OK)
     rc = tn__memory_plan_init(&p->plan, p->env, &net.net, &options);
   p->planned = rc == TN_OK;
-  picture_free(p, &net);
+  tn__picture_free(p, &net);
   TN__TRY(rc);
+  TN__TRY(budget_check(p, how));
   TN__TRY(pools_take(p, how));
   for (uint32_t i = 0; i < p->n_steps; ++i)
     for (uint32_t k = 0; k < p->steps[i]->n_out; ++k)

@@ -15,8 +15,7 @@ typedef struct planning {
   tn__walk walk;
 } planning;
 
-/* ------------------------------------------------------------------- devices
- */
+/* ------------------------------------------------------------------ devices */
 
 static void note_device(planning *p, int32_t device) {
   for (size_t k = 0; k < p->plan->n_pools; ++k)
@@ -70,8 +69,7 @@ static void lay_in_row(planning *p, tn__plan_pool *pool) {
   pool->bytes += tn__round_up(pool->workspace, p->options.align);
 }
 
-/* -------------------------------------------------------------------- compat
- */
+/* ------------------------------------------------------------------- compat */
 
 /* The tenancies in blocks found at match range `range`. */
 static tn_code find_blocks(planning *p, uint32_t range, const uint32_t *colour,
@@ -139,8 +137,7 @@ static tn_code plan_blocks(planning *p) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------- default
- */
+/* ------------------------------------------------------------------ default */
 
 static tn_code list_storages(planning *p) {
   tn__memory_plan *plan = p->plan;
@@ -234,8 +231,7 @@ static tn_code plan_offsets(planning *p) {
   return TN_OK;
 }
 
-/* -------------------------------------------------------------------- answer
- */
+/* ------------------------------------------------------------------- answer */
 
 static void answer(planning *p) {
   tn__memory_plan *plan = p->plan;

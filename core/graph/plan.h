@@ -129,7 +129,7 @@ enum {
 typedef struct tn__plan_place {
   int32_t storage; /* number, or TN__STORAGE_* */
   /* Under TN_REQ_INPLACE the input of its writer whose memory it has, otherwise
-   * -1. */
+   * -1. Where that pair is an identity the output is there already. */
   int32_t alias;
   tn_req request; /* for its writer; of EXTERNAL entries, WRITE: the caller
                      knows what was asked for */

@@ -5,9 +5,11 @@
  */
 #include "planning.h"
 
-/* While there are at most ALL rooms, each is looked at for each tenancy. With
- * more, LOOK of them, and each search goes on where the one before ended. */
-enum { ALL = 8192, LOOK = 256 };
+/* With more than MANY rooms, neighbours that are given back become one, even if
+ * that makes some node wait that could have had one of them; with more than ALL
+ * not each of them is looked at for each tenancy but LOOK, and each search goes
+ * on where the one before ended. */
+enum { MANY = 1024, ALL = 8192, LOOK = 256 };
 static const uint32_t NONE = UINT32_MAX;
 
 /* A stretch of addresses, and who used it last; `taken` while it is in use. */
@@ -98,9 +100,35 @@ static uint32_t take(rooms *r, uint32_t n, size_t bytes) {
   return occupy(r, from, bytes);
 }
 
+/* Whether everybody in `old` comes before somebody in `users`. */
+static bool covers(const rooms *r, const tn__user *users, const tn__user *old) {
+  const tn__branches *branches = r->apart->walk->branches;
+  for (; old != NULL; old = old->next) {
+    const tn__user *u = users;
+    while (u != NULL && !tn__branches_after(branches, u->node, old->node))
+      u = u->next;
+    if (u == NULL) return false;
+  }
+  return true;
+}
+
+/* Neighbour `other` becomes part of room k, if k's users say enough for it. */
+static void merge(rooms *r, uint32_t k, uint32_t other) {
+  if (other == NONE || r->v[other].taken ||
+      !covers(r, r->v[k].users, r->v[other].users))
+    return;
+  if (r->v[other].begin < r->v[k].begin) r->v[k].begin = r->v[other].begin;
+  if (r->v[other].end > r->v[k].end) r->v[k].end = r->v[other].end;
+  if (r->next == other) r->next = k;
+  drop(r, other);
+}
+
 static void give_back(rooms *r, uint32_t k, const tn__user *users) {
   r->v[k].taken = false;
   r->v[k].users = users;
+  if (r->n_listed <= MANY) return;
+  merge(r, k, r->v[k].left);
+  merge(r, k, r->v[k].right);
 }
 
 /* A workspace is there while its node runs, and its node is its only user. */

@@ -1,27 +1,143 @@
 /* SPDX-License-Identifier: Apache-2.0
  * plan_branch.c: which nodes come after which.
  *
- * The nodes are covered with chains in each of which every node comes after the
- * one before it. A node then comes after a beginning of each chain, and one
- * number per chain says after how much of it.
+ * Most nodes have a heir: a node that waits for them and that everybody else
+ * who does so waits for too. Who comes after such a node comes after its heir,
+ * or is it. The others, where the net branches, are covered with chains in each
+ * of which every node comes after the one before it. Any node then comes after
+ * a beginning of each chain, and one number per chain says after how much.
  */
 #include "planning.h"
 
-/* Nodes beyond so many chains belong to none. It bounds the memory per node.
- * Such a node is known by the first that waits for it: who comes after that
- * one comes after both. */
-enum { MAX_CHAINS = 64, MAX_HOPS = 8 };
+/* Nodes beyond so many chains belong to none, and nobody is known to come after
+ * them: it bounds the memory per node. The others bound the time. */
+enum { MAX_CHAINS = 64, MAX_HOPS = 64, MAX_WAITS = 64, MAX_STEPS = 24 };
 static const uint32_t NO_CHAIN = UINT32_MAX;
 
 struct tn__branches {
   const tn__plan_net *net;
   const uint32_t *writer;
-  uint32_t *chain;               /* by node */
-  uint32_t *place;               /* by node: in its chain */
+  uint32_t *heir;   /* by node; itself if nobody waits for it, else TN__NO_NODE
+                       if there is none */
+  uint32_t *branch; /* by node: the last of its heirs, and of theirs */
+  uint32_t *chain;  /* by node */
+  uint32_t *place;  /* by node: in its chain */
   uint32_t (*after)[MAX_CHAINS]; /* by node: nodes of each chain before it */
   uint32_t length[MAX_CHAINS];
   uint32_t n_chains;
 };
+
+static uint32_t n_waits(const tn__plan_node *node) {
+  return node->n_in + node->n_after;
+}
+
+/* The k-th node that a node waits for, or TN__NO_NODE. */
+static uint32_t wait_of(const tn__branches *b, const tn__plan_node *node,
+                        uint32_t k) {
+  if (k >= node->n_in) return node->after[k - node->n_in];
+  return tn__is_ignored(node, k) ? TN__NO_NODE : b->writer[node->in[k]];
+}
+
+/* -------------------------------------------------------------------- heirs */
+
+/* In CSR form: who waits for each node, in order. */
+typedef struct waiters {
+  size_t *first; /* by node, and one more */
+  uint32_t *v;
+  uint32_t *seen; /* by node: the last for which it was looked at */
+} waiters;
+
+static tn_code list_waiters(const tn__branches *b, tn__arena *arena,
+                            waiters *w) {
+  const size_t n_nodes = b->net->n_nodes;
+  size_t count = 0;
+  w->first = tn__arena_alloc(arena, (n_nodes + 2) * sizeof *w->first);
+  w->seen = tn__arena_alloc(arena, n_nodes * sizeof *w->seen);
+  if (arena->failed) return tn__fail_memory(0, "a plan's branches");
+  for (int pass = 0; pass < 2; ++pass) {
+    for (uint32_t n = 0; n < n_nodes; ++n)
+      for (uint32_t k = 0; k < n_waits(&b->net->nodes[n]); ++k) {
+        const uint32_t early = wait_of(b, &b->net->nodes[n], k);
+        if (early == TN__NO_NODE) continue;
+        if (pass == 0)
+          ++w->first[early + 2];
+        else
+          w->v[w->first[early + 1]++] = n;
+      }
+    for (size_t n = 0; pass == 0 && n <= n_nodes; ++n)
+      w->first[n + 1] = count += w->first[n + 1];
+    if (pass == 0) w->v = tn__arena_alloc(arena, count * sizeof *w->v);
+    if (arena->failed) return tn__fail_memory(0, "a plan's branches");
+  }
+  return TN_OK;
+}
+
+/* Nodes to look at, the earliest of which comes next. */
+typedef struct frontier {
+  uint32_t v[MAX_WAITS];
+  uint32_t n;
+} frontier;
+
+static void widen(const tn__branches *b, frontier *f, uint32_t n,
+                  uint32_t late) {
+  const tn__plan_node *node = &b->net->nodes[late];
+  for (uint32_t k = 0; k < n_waits(node) && f->n < MAX_WAITS; ++k) {
+    const uint32_t early = wait_of(b, node, k);
+    if (early != TN__NO_NODE && early > n) f->v[f->n++] = early;
+  }
+}
+
+static uint32_t take_earliest(frontier *f) {
+  uint32_t at = 0;
+  for (uint32_t k = 1; k < f->n; ++k)
+    if (f->v[k] < f->v[at]) at = k;
+  const uint32_t earliest = f->v[at];
+  f->v[at] = f->v[--f->n];
+  return earliest;
+}
+
+/* Whether node `late` waits for one that was seen for node `n`, in a few
+ * steps. */
+static bool waits_for_seen(const tn__branches *b, const waiters *w, uint32_t n,
+                           uint32_t late) {
+  frontier f = {.n = 0};
+  widen(b, &f, n, late);
+  for (int step = 0; step < MAX_STEPS && f.n > 0; ++step) {
+    const uint32_t early = take_earliest(&f);
+    if (w->seen[early] == n + 1) return true;
+    widen(b, &f, n, early);
+  }
+  return false;
+}
+
+/* Node `n` itself if nobody waits for it; the first that does, if all others
+ * wait for it or for others that do. */
+static uint32_t find_heir(const tn__branches *b, const waiters *w, uint32_t n) {
+  const size_t from = w->first[n], to = w->first[n + 1];
+  if (from == to) return n;
+  const uint32_t heir = w->v[from];
+  w->seen[heir] = n + 1;
+  for (size_t k = from + 1; k < to; ++k) {
+    const uint32_t late = w->v[k];
+    if (w->seen[late] == n + 1) continue;
+    if (!waits_for_seen(b, w, n, late)) return TN__NO_NODE;
+    w->seen[late] = n + 1;
+  }
+  return heir;
+}
+
+static tn_code find_heirs(tn__branches *b, tn__arena *arena) {
+  waiters w = {0};
+  TN__TRY(list_waiters(b, arena, &w));
+  for (uint32_t n = (uint32_t)b->net->n_nodes; n-- > 0;) {
+    b->heir[n] = find_heir(b, &w, n);
+    const uint32_t heir = b->heir[n];
+    b->branch[n] = heir == TN__NO_NODE || heir == n ? n : b->branch[heir];
+  }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- chains */
 
 static void come_after(tn__branches *b, uint32_t n, uint32_t early) {
   for (uint32_t c = 0; c < b->n_chains; ++c)
@@ -34,8 +150,6 @@ static void come_after(tn__branches *b, uint32_t n, uint32_t early) {
 static void extend(tn__branches *b, uint32_t n) {
   uint32_t c = 0;
   while (c < b->n_chains && b->after[n][c] != b->length[c]) ++c;
-  b->chain[n] = NO_CHAIN;
-  b->place[n] = TN__NO_NODE;
   if (c == MAX_CHAINS) return;
   if (c == b->n_chains) ++b->n_chains;
   b->chain[n] = c;
@@ -43,39 +157,41 @@ static void extend(tn__branches *b, uint32_t n) {
   b->after[n][c] = b->length[c];
 }
 
-/* Node `n` waits for node `early`. */
-static void depend(tn__branches *b, uint32_t n, uint32_t early) {
-  come_after(b, n, early);
-  if (b->chain[early] == NO_CHAIN && b->place[early] == TN__NO_NODE)
-    b->place[early] = n;
-}
-
 tn_code tn__branches_create(const tn__plan_net *net, const uint32_t *writer,
                             tn__arena *arena, tn__branches **out) {
   const size_t n_nodes = net->n_nodes;
   tn__branches *b = *out = tn__arena_alloc(arena, sizeof *b);
-  uint32_t *chain = tn__arena_alloc(arena, n_nodes * sizeof *chain);
-  uint32_t *place = tn__arena_alloc(arena, n_nodes * sizeof *place);
+  uint32_t *four = tn__arena_alloc(arena, 4 * n_nodes * sizeof *four);
   void *after = tn__arena_alloc(arena, n_nodes * sizeof *b->after);
   if (arena->failed)
     return tn__fail_memory(n_nodes * sizeof *b->after, "a plan's branches");
-  *b = (tn__branches){net, writer, chain, place, after, {0}, 0};
+  *b = (tn__branches){.net = net,
+                      .writer = writer,
+                      .heir = four,
+                      .branch = four + n_nodes,
+                      .chain = four + 2 * n_nodes,
+                      .place = four + 3 * n_nodes,
+                      .after = after};
+  TN__TRY(find_heirs(b, arena));
   for (uint32_t n = 0; n < n_nodes; ++n) {
-    const tn__plan_node *node = &net->nodes[n];
-    for (uint32_t i = 0; i < node->n_in; ++i)
-      if (!tn__is_ignored(node, i) && writer[node->in[i]] != TN__NO_NODE)
-        depend(b, n, writer[node->in[i]]);
-    for (uint32_t i = 0; i < node->n_after; ++i) depend(b, n, node->after[i]);
-    extend(b, n);
+    for (uint32_t k = 0; k < n_waits(&net->nodes[n]); ++k) {
+      const uint32_t early = wait_of(b, &net->nodes[n], k);
+      if (early != TN__NO_NODE) come_after(b, n, early);
+    }
+    b->chain[n] = NO_CHAIN;
+    if (b->heir[n] == TN__NO_NODE) extend(b, n);
   }
   return TN_OK;
 }
 
 bool tn__branches_after(const tn__branches *b, uint32_t late, uint32_t early) {
-  for (int hop = 0; early < late && hop < MAX_HOPS; ++hop) {
-    if (b->chain[early] != NO_CHAIN)
-      return b->after[late][b->chain[early]] > b->place[early];
-    early = b->place[early];
+  const uint32_t branch = b->branch[early], c = b->chain[branch];
+  if (late >= branch && c != NO_CHAIN)
+    return b->after[late][c] > b->place[branch];
+  for (int hop = 0; hop < MAX_HOPS && early < late; ++hop) {
+    const uint32_t heir = b->heir[early];
+    if (heir == TN__NO_NODE || heir == early) return false;
+    early = heir;
   }
   return late == early;
 }

@@ -45,8 +45,7 @@ static void lend_in_order(tn__walk *w, uint32_t n) {
   }
 }
 
-/* ------------------------------------------------------------------ matching
- */
+/* ----------------------------------------------------------------- matching */
 
 /* owner: by input, the output that has it; asked: by input, the round in which
  * it was asked last. */

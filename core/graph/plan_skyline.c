@@ -4,7 +4,9 @@
  * within it, and where none does, raises it to its lower neighbour.
  *
  * A span leaves two stretches more and a raise one less, so that there are at
- * most three steps per span, each of logarithmic time.
+ * most three steps per span. Each searches a tree, and takes the best found so
+ * far where spans of very different lengths make that long; none is an answer
+ * too, as long as there is a neighbour to be raised to.
  */
 #include "planning.h"
 
@@ -37,8 +39,7 @@ typedef struct pile {
   uint32_t n_heap;
 } pile;
 
-/* ---------------------------------------------------------------------- tree
- */
+/* --------------------------------------------------------------------- tree */
 
 static void pull(pile *p, uint32_t at) {
   const uint32_t l = 2 * at, r = l + 1;
@@ -55,17 +56,19 @@ static void take_out(pile *p, uint32_t rank) {
 
 /* What is looked for among the ranks [low, high): ends by `end`, is worth more
  * than `worth`. */
+enum { MAX_LOOKS = 1024 };
 typedef struct search {
   uint32_t low;
   uint32_t high;
   uint32_t end;
   size_t worth;
   uint32_t found;
+  uint32_t looks;
 } search;
 
 static void look(const pile *p, search *s, uint32_t at, uint32_t from,
                  uint32_t to) {
-  if (to <= s->low || from >= s->high) return;
+  if (to <= s->low || from >= s->high || ++s->looks > MAX_LOOKS) return;
   if (p->ends[at] > s->end || p->worth[at] <= s->worth) return;
   if (to - from == 1) {
     s->worth = p->worth[at];
@@ -77,8 +80,7 @@ static void look(const pile *p, search *s, uint32_t at, uint32_t from,
   look(p, s, 2 * at + 1, middle, to);
 }
 
-/* ---------------------------------------------------------------------- heap
- */
+/* --------------------------------------------------------------------- heap */
 
 static bool is_lower(const pile *p, uint32_t a, uint32_t b) {
   const stretch *s = &p->stretches[a], *t = &p->stretches[b];
@@ -120,8 +122,7 @@ static void drop(pile *p, uint32_t s) {
   sift_down(p, p->stretches[moved].at);
 }
 
-/* --------------------------------------------------------------------- steps
- */
+/* -------------------------------------------------------------------- steps */
 
 static uint32_t new_stretch(pile *p, uint32_t first, uint32_t last,
                             size_t height) {
@@ -209,8 +210,7 @@ static size_t build_up(pile *p, size_t *offsets) {
   return height;
 }
 
-/* --------------------------------------------------------------------- setup
- */
+/* -------------------------------------------------------------------- setup */
 
 /* By counting: as many as begin at each time, then their places. */
 static void sort_by_begin(pile *p) {

@@ -149,8 +149,7 @@ static void give_back(tn__walk *w, uint32_t n) {
   }
 }
 
-/* -------------------------------------------------------------- accumulation
- */
+/* ------------------------------------------------------------- accumulation */
 
 static bool alike(const tn__plan_entry *a, const tn__plan_entry *b) {
   return a->bytes == b->bytes && a->n_elements == b->n_elements &&
@@ -167,7 +166,6 @@ static bool may_accumulate(const tn__walk *w, uint32_t n, uint32_t e) {
   const int32_t t = w->places[sum->in[0]].storage;
   if (w->places[e].storage != TN__STORAGE_NONE || sum->in[0] == e || t < 0)
     return false;
-  if (entries[e].flags & TN__ENTRY_HEAD) return false;
   if (w->held[t] != 1 || w->refs[sum->first_out] == 0 ||
       w->places[sum->first_out].storage != TN__STORAGE_NONE)
     return false;
@@ -209,8 +207,7 @@ static bool was_accumulated(const tn__walk *w, uint32_t n) {
   if (t < 0 || out->storage != t || out->alias != 0) return false;
   if (!alike(&w->net->entries[first], &w->net->entries[second])) return false;
   if (w->places[second].storage < 0 || w->refs[second] != 1) return false;
-  return w->writer[first] < w->writer[second] &&
-         w->quiet[t] < w->writer[second];
+  return w->quiet[t] < w->writer[second];
 }
 
 static void move_term(tn__walk *w, uint32_t n) {
@@ -220,8 +217,7 @@ static void move_term(tn__walk *w, uint32_t n) {
   w->skipped[n] = true;
 }
 
-/* ------------------------------------------------------------------ the walk
- */
+/* ----------------------------------------------------------------- the walk */
 
 static void walk_node(tn__walk *w, uint32_t n) {
   const tn__plan_options *options = w->options;

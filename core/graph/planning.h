@@ -21,8 +21,7 @@
 
 #define TN__NO_NODE UINT32_MAX
 
-/* ------------------------------------------------------------------ lifetimes
- */
+/* ---------------------------------------------------------------- lifetimes */
 
 /* Entries that share memory by right, from the first's writer to the last use
  * of any: what a storage is in the default mode, and what has a storage for a
@@ -91,8 +90,7 @@ static inline size_t tn__round_up(size_t bytes, size_t align) {
   return (bytes + align - 1) / align * align;
 }
 
-/* --------------------------------------------------------------------- compat
- */
+/* ------------------------------------------------------------------- compat */
 
 typedef struct tn__block_pool tn__block_pool;
 
@@ -115,8 +113,7 @@ int32_t tn__block_device(const tn__block_pool *pool, uint32_t block);
 tn_code tn__plan_colour(const tn__plan_net *net, tn__arena *arena, uint32_t n,
                         uint32_t **out) TN_MUST_USE;
 
-/* ------------------------------------------------------------------- branches
- */
+/* ----------------------------------------------------------------- branches */
 
 /* Which nodes come after which by their dependencies alone. */
 typedef struct tn__branches tn__branches;
@@ -138,8 +135,7 @@ bool tn__branches_after_all(const tn__branches *branches, uint32_t late,
 tn_code tn__users_add(const tn__branches *branches, tn__arena *arena,
                       tn__user **users, uint32_t n) TN_MUST_USE;
 
-/* -------------------------------------------------------------------- offsets
- */
+/* ------------------------------------------------------------------ offsets */
 
 /* Memory that is taken from node `first` to node `last`, both included. */
 typedef struct tn__span {
@@ -183,8 +179,7 @@ tn_code tn__fit_skyline(const tn__fit *fit, tn__fit_key key, size_t *offsets,
 tn_code tn__fit_greedy(const tn__fit *fit, size_t *offsets,
                        size_t *height) TN_MUST_USE;
 
-/* ------------------------------------------------------------ apart from time
- */
+/* ---------------------------------------------------------- apart from time */
 
 /* Offsets for the tenancies and workspaces of one device such that memory is
  * used again only by nodes that come after all its users before. offsets: by

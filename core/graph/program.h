@@ -9,6 +9,7 @@
  *   steps.c    the copy's nodes in the order of execution, as steps
  *   arrays.c   an array for each entry, without memory
  *   choose.c   a kernel for each step, before there is memory
+ *   again.c    forward steps that are made twice to save memory
  *   fuse.c     runs of steps that become one
  *   memory.c   the planner's net of steps and entries; its answer: memory
  *   run.c      what steps do; iteration.c the steps of a loop, tiles.c those
@@ -101,6 +102,8 @@ struct tn_program {
   uint32_t n_steps;
   tn_entry *heads;
   tn_entry *weights; /* variables for the gradients of the heads, or NULL */
+  uint8_t *late; /* n_heads: written into an argument, so behind all that may
+                    read it */
   uint32_t n_heads;
   uint32_t n_arguments; /* arguments, then states */
   uint32_t n_states;
@@ -134,6 +137,17 @@ tn_code tn__arrays_make(tn_program *p);
 tn_code tn__step_plan(tn__step *step, uint32_t train, tn__planned **slot);
 /* Chooses kernels: step->info. */
 tn_code tn__steps_choose(tn_program *p);
+/* The planner's picture of a program; from the environment's allocator. */
+typedef struct tn__picture {
+  tn__plan_net net;
+  tn__plan_node *nodes;
+  tn__plan_entry *entries;
+} tn__picture;
+tn_code tn__picture_make(tn_program *p, tn__picture *net);
+void tn__picture_free(const tn_program *p, tn__picture *net);
+void tn__plan_options_of(const tn_bind *how, tn__plan_options *out);
+/* Repeats forward steps, if the user limits the memory. */
+tn_code tn__steps_again(tn_program *p, const tn_bind *how);
 /* Runs of elementwise calls become one step each. */
 tn_code tn__steps_fuse(tn_program *p);
 /* Where the plan puts an entry; NULL if it does not know it. */

@@ -17,6 +17,15 @@
 
 static const uint32_t NONE = UINT32_MAX;
 
+/* How many choices of a family are judged. */
+enum {
+  N_CUTS = 24,
+  N_CLOSER = 10,
+  N_CHEAP = 16,
+  N_REFINED = 6,
+  LEAST_TRIALS = 60
+};
+
 typedef struct choice {
   bool *dropped; /* by forward node */
   size_t peak;
@@ -29,32 +38,40 @@ typedef struct search {
   tn__plan_options options;
   tn__arena arena;
   tn__forward f;
-  bool *repeated;  /* by forward node: in the choice judged last */
-  uint32_t *stack; /* of nodes to repeat */
+  bool *repeated;        /* by forward node: in the choice judged last */
+  struct pending *stack; /* of nodes to repeat */
   choice best;
   choice lowest; /* of all, whatever the limit */
   choice trial;
-  choice start;    /* what is being refined */
+  choice start; /* what is being refined */
+  /* Cuts that lie within the limit, from few to many segments. */
+  choice cuts[N_CUTS + N_CLOSER];
+  uint32_t n_cuts;
   uint32_t *order; /* nodes in the order of `worth` */
   int32_t *devices;
   uint32_t n_devices;
   int64_t trials; /* left */
 } search;
 
-/* --------------------------------------------------------------- from choices
- */
+/* ------------------------------------------------------------- from choices */
 
 typedef struct list {
   tn__repeat *v;
   size_t n;
 } list;
 
-/* The next input of node `n` that must be repeated before it. */
-static uint32_t missing(const search *s, const choice *c, uint32_t n) {
-  const tn__plan_node *node = &s->net->net->nodes[n];
-  for (uint32_t i = 0; i < node->n_in; ++i) {
-    const uint32_t w = s->f.writer[node->in[i]];
-    if (node->ignored != NULL && node->ignored[i]) continue;
+/* A node whose inputs are seen to; those before `next` are there. */
+struct pending {
+  uint32_t node;
+  uint32_t next;
+};
+
+/* The next input that must be repeated first. */
+static uint32_t missing(const search *s, const choice *c, struct pending *p) {
+  const tn__plan_node *node = &s->net->net->nodes[p->node];
+  for (; p->next < node->n_in; ++p->next) {
+    const uint32_t w = s->f.writer[node->in[p->next]];
+    if (node->ignored != NULL && node->ignored[p->next]) continue;
     if (w < s->net->n_forward && c->dropped[w] && !s->repeated[w]) return w;
   }
   return NONE;
@@ -63,18 +80,18 @@ static uint32_t missing(const search *s, const choice *c, uint32_t n) {
 /* Repeats what node `n` misses, and what that misses. */
 static void repeat_for(search *s, choice *c, uint32_t n, list *out) {
   uint32_t depth = 0;
-  s->stack[depth] = n;
+  s->stack[depth] = (struct pending){n, 0};
   for (;;) {
-    const uint32_t top = s->stack[depth], next = missing(s, c, top);
+    const uint32_t next = missing(s, c, &s->stack[depth]);
     if (next != NONE) {
-      s->stack[++depth] = next;
+      s->stack[++depth] = (struct pending){next, 0};
       continue;
     }
     if (depth == 0) return;
+    const uint32_t top = s->stack[depth--].node;
     s->repeated[top] = true;
     c->work += s->net->costs[top].work;
     out->v[out->n++] = (tn__repeat){top, n};
-    --depth;
   }
 }
 
@@ -137,8 +154,7 @@ static void keep(search *s, const choice *c, size_t limit) {
   if (is_better(c, &s->best, limit)) copy(s, &s->best, c);
 }
 
-/* ----------------------------------------------------------------- taking back
- */
+/* -------------------------------------------------------------- taking back */
 
 typedef struct ranked {
   double worth; /* work per byte */
@@ -217,8 +233,7 @@ static tn_code refine(search *s, uint32_t n_ranked, size_t limit) {
   return TN_OK;
 }
 
-/* -------------------------------------------------------------------- families
- */
+/* ----------------------------------------------------------------- families */
 
 /* By segments: the trial, if *found. */
 static tn_code try_cut(search *s, size_t bytes, bool *found) {
@@ -230,8 +245,6 @@ static tn_code try_cut(search *s, size_t bytes, bool *found) {
   tn__arena_deinit(&arena);
   return code;
 }
-
-enum { N_CUTS = 24, N_CHEAP = 16, N_CLOSER = 10 };
 
 /* Bounds from all that the backward part reads down to a hundredth of it, and
  * then closer around the one that came out lowest. */
@@ -250,6 +263,8 @@ static tn_code search_cuts(search *s, size_t limit) {
       best_bound = bound;
     }
     if (found) keep(s, &s->trial, limit);
+    if (found && s->trial.peak <= limit)
+      copy(s, &s->cuts[s->n_cuts++], &s->trial);
     bound *= k < N_CUTS ? 0.8 : 0.96;
   }
   return TN_OK;
@@ -267,8 +282,7 @@ static tn_code search_cheap(search *s, uint32_t n_ranked, size_t limit) {
   return TN_OK;
 }
 
-/* ----------------------------------------------------------------------- setup
- */
+/* -------------------------------------------------------------------- setup */
 
 static void note_reads(search *s) {
   const tn__plan_net *net = s->net->net;
@@ -337,6 +351,8 @@ static tn_code prepare(search *s) {
   s->lowest.dropped = tn__arena_alloc(a, n * sizeof(bool));
   s->trial.dropped = tn__arena_alloc(a, n * sizeof(bool));
   s->start.dropped = tn__arena_alloc(a, n * sizeof(bool));
+  for (int k = 0; k < N_CUTS + N_CLOSER; ++k)
+    s->cuts[k].dropped = tn__arena_alloc(a, n * sizeof(bool));
   if (a->failed) return tn__fail_memory(n * sizeof(size_t), "a search");
   for (size_t e = 0; e < n_entries; ++e)
     s->f.writer[e] = s->f.last_read[e] = NONE;
@@ -345,12 +361,11 @@ static tn_code prepare(search *s) {
   return note_devices(s);
 }
 
-/* ------------------------------------------------------------------ the search
- */
+/* --------------------------------------------------------------- the search */
 
 /* So many nets are judged, in all: fewer of longer ones. */
 static int64_t trials_for(const tn__plan_net *net) {
-  enum { NODES = 1200000, LEAST = 60, MOST = 800 };
+  enum { NODES = 1600000, LEAST = 60, MOST = 800 };
   const int64_t n = NODES / ((int64_t)net->n_nodes + 1);
   return n < LEAST ? LEAST : n > MOST ? MOST : n;
 }
@@ -362,11 +377,29 @@ static tn_code refine_from(search *s, const choice *from, uint32_t n_ranked,
   return refine(s, n_ranked, limit);
 }
 
+/* The best so far, the lowest, and some of the cuts, with an equal share of the
+ * trials for each. */
+static tn_code refine_all(search *s, uint32_t n_ranked, size_t limit) {
+  uint32_t some = s->n_cuts < N_REFINED ? s->n_cuts : N_REFINED;
+  while (some > 0 && s->trials / (some + 2) < LEAST_TRIALS) --some;
+  const int64_t share = s->trials / (some + 2);
+  s->trials = share;
+  TN__TRY(refine_from(s, &s->best, n_ranked, limit));
+  s->trials += share;
+  TN__TRY(refine_from(s, &s->lowest, n_ranked, limit));
+  for (uint32_t k = 0; k < some; ++k) {
+    s->trials += share;
+    TN__TRY(refine_from(s, &s->cuts[s->n_cuts * k / some], n_ranked, limit));
+  }
+  return TN_OK;
+}
+
 /* Leaves in `best` the least work within the limit, or, where nothing is, the
  * fewest bytes with the least work for them. */
 static tn_code explore(search *s, size_t limit) {
   uint32_t n_ranked = 0;
   s->trials = trials_for(s->net->net);
+  s->n_cuts = 0;
   memset(s->best.dropped, 0, s->net->n_forward * sizeof *s->best.dropped);
   TN__TRY(judge(s, &s->best));
   copy(s, &s->lowest, &s->best);
@@ -374,11 +407,7 @@ static tn_code explore(search *s, size_t limit) {
   TN__TRY(search_cuts(s, limit));
   TN__TRY(search_cheap(s, n_ranked, limit));
   const size_t within = s->lowest.peak > limit ? s->lowest.peak : limit;
-  const int64_t half = s->trials / 2;
-  s->trials -= half;
-  TN__TRY(refine_from(s, &s->best, n_ranked, within));
-  s->trials += half;
-  return refine_from(s, &s->lowest, n_ranked, within);
+  return refine_all(s, n_ranked, within);
 }
 
 static tn_code plan_best(search *s, size_t *bytes) {

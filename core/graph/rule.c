@@ -68,8 +68,10 @@ static tn_code add_node(const tn__rule *rule, tn__node_spec *spec,
                    : NULL;
   spec->stem = what;
   spec->flags |= TN__NODE_GRADIENT;
-  spec->after = rule->after;
-  spec->n_after = rule->n_after;
+  if (spec->op) {
+    spec->after = rule->after;
+    spec->n_after = rule->n_after;
+  }
   TN__TRY(tn__node_add(rule->graph, spec, out));
   for (uint32_t i = 0; i < of->n_attrs; ++i)
     TN__TRY(tn__attribute_set(rule->graph, (*out)->id, of->attrs[i].key,

@@ -18,7 +18,7 @@ typedef struct tn__rule {
   const uint8_t *wanted; /* per input; passes there */
   tn_entry *out;         /* per input: its gradient, TN_ENTRY_NONE if zero */
   uint8_t *room;         /* per input: to work with */
-  const uint32_t *after; /* what all that is added comes behind */
+  const uint32_t *after; /* what all calls that are added come behind */
   uint32_t n_after;
 } tn__rule;
 

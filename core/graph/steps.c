@@ -87,17 +87,87 @@ static tn_code plain_add(tn_program *p, const tn__node *node) {
   return TN_OK;
 }
 
-/* a + b, then that + c, ...; the last is the node's own entry. */
-static tn_code sum_add(tn_program *p, const tn__node *node) {
-  uint32_t sum = entry_of(p, node->in[0]);
-  for (uint32_t i = 1; i < node->n_in; ++i) {
-    tn__step *step = step_make(p, node, TN__STEP_ADD, 2, 1);
-    if (!step) return memory_fail(p);
-    step->in[0] = sum;
-    step->in[1] = entry_of(p, node->in[i]);
-    sum = i + 1 == node->n_in ? node->first : p->n_values++;
-    step->out[0] = sum;
-    step_enter(p, step);
+/* ------------------------------------------------------------------- sums */
+
+/* A sum whose terms come one by one. As soon as one is there it is added, so
+ * that its writer can do that in the sum's memory, and no two terms wait for
+ * each other. */
+typedef struct adding {
+  const tn__node *node;
+  uint32_t next;  /* term that is waited for */
+  uint32_t sum;   /* entry of those before it */
+  uint32_t other; /* that waits for the same node: number, or TN_NONE */
+} adding;
+
+typedef struct sums {
+  adding *v;
+  uint32_t n;
+  uint32_t *waiting; /* by node: first number in `v` that waits for it */
+  uint8_t *done;     /* by node: its steps stand */
+} sums;
+
+static tn_code term_add(tn_program *p, adding *a) {
+  const tn__node *node = a->node;
+  tn__step *step = step_make(p, node, TN__STEP_ADD, 2, 1);
+  if (!step) return memory_fail(p);
+  step->in[0] = a->sum;
+  step->in[1] = entry_of(p, node->in[a->next]);
+  a->sum = ++a->next == node->n_in ? node->first : p->n_values++;
+  step->out[0] = a->sum;
+  step_enter(p, step);
+  return TN_OK;
+}
+
+/* Adds what is there, then waits for what is not. */
+static tn_code terms_add(tn_program *p, sums *all, uint32_t number) {
+  adding *a = &all->v[number];
+  const tn_entry *terms = a->node->in;
+  while (a->next < a->node->n_in && all->done[terms[a->next].node]) {
+    if (a->next > 0) {
+      TN__TRY(term_add(p, a));
+      continue;
+    }
+    a->sum = entry_of(p, terms[0]);
+    a->next = 1;
+  }
+  if (a->next == a->node->n_in) return TN_OK;
+  uint32_t *first = &all->waiting[terms[a->next].node];
+  a->other = *first;
+  *first = number;
+  return TN_OK;
+}
+
+/* The node's steps stand: sums that wait for them go on. */
+static tn_code node_done(tn_program *p, sums *all, uint32_t node) {
+  all->done[node] = 1;
+  uint32_t number = all->waiting[node];
+  all->waiting[node] = TN_NONE;
+  while (number != TN_NONE) {
+    const uint32_t other = all->v[number].other;
+    TN__TRY(terms_add(p, all, number));
+    number = other;
+  }
+  return TN_OK;
+}
+
+static void sums_free(const tn_program *p, sums *all) {
+  tn__free(p->env, all->v);
+  tn__free(p->env, all->waiting);
+  tn__free(p->env, all->done);
+}
+
+static tn_code sums_make(tn_program *p, const tn__order *order, sums *all) {
+  const size_t n_nodes = p->graph->nodes.n + 1;
+  all->v = tn__alloc(p->env, (order->n + 1u) * sizeof *all->v);
+  all->waiting = tn__alloc(p->env, n_nodes * sizeof *all->waiting);
+  all->done = tn__zalloc(p->env, n_nodes);
+  if (!all->v || !all->waiting || !all->done) return memory_fail(p);
+  for (size_t i = 0; i < n_nodes; ++i) all->waiting[i] = TN_NONE;
+  for (uint32_t i = 0; i < order->n; ++i) {
+    const tn__node *node = tn__node_at(p->graph, order->ids[i]);
+    if (node->kind != TN__NODE_SUM) continue;
+    all->v[all->n] = (adding){.node = node};
+    TN__TRY(terms_add(p, all, all->n++));
   }
   return TN_OK;
 }
@@ -130,27 +200,51 @@ static tn_code room(tn_program *p, const tn__order *order) {
 }
 
 static tn_code add_all(tn_program *p, const tn__order *order,
-                       uint32_t n_forward) {
+                       uint32_t n_forward, sums *all) {
   for (uint32_t i = 0; i < order->n; ++i) {
     const tn__node *node = tn__node_at(p->graph, order->ids[i]);
     if (i == n_forward) p->n_forward = p->n_steps;
-    if (node->kind == TN__NODE_VARIABLE) {
+    if (node->kind == TN__NODE_VARIABLE)
       p->values[node->first].flags |= TN__ENTRY_EXTERNAL;
-      continue;
-    }
-    TN__TRY(node->kind == TN__NODE_SUM ? sum_add(p, node) : plain_add(p, node));
+    else if (node->kind != TN__NODE_SUM)
+      TN__TRY(plain_add(p, node));
+    TN__TRY(node_done(p, all, node->id));
   }
   if (order->n <= n_forward) p->n_forward = p->n_steps;
   return TN_OK;
 }
 
-/* The heads, then what the backward part is there for. */
+/* Entries in whose order the forward part is computed: heads, then what those
+ * heads read that overwrite arguments, then these. */
+static uint32_t forward_list(const tn_program *p, tn_entry *list) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < p->n_heads; ++i)
+    if (!p->late[i]) list[n++] = p->heads[i];
+  for (uint32_t i = 0; i < p->n_heads; ++i) {
+    const tn__node *node = tn__node_at(p->graph, p->heads[i].node);
+    for (uint32_t k = 0; p->late[i] && k < node->n_in; ++k)
+      if (!tn__entry_is_none(node->in[k])) list[n++] = node->in[k];
+  }
+  for (uint32_t i = 0; i < p->n_heads; ++i)
+    if (p->late[i]) list[n++] = p->heads[i];
+  return n;
+}
+
+static size_t most_entries(const tn_program *p, uint32_t n_backward) {
+  size_t n = (size_t)p->n_heads + n_backward + 1;
+  for (uint32_t i = 0; i < p->n_heads; ++i)
+    if (p->late[i]) n += tn__node_at(p->graph, p->heads[i].node)->n_in;
+  return n;
+}
+
+/* What runs forward, then what the backward part is there for. */
 static tn_entry *all_heads(const tn_program *p, const tn_entry *backward,
-                           uint32_t n_backward, uint32_t *n) {
+                           uint32_t n_backward, uint32_t *n_forward,
+                           uint32_t *n) {
   tn_entry *list =
-      tn__alloc(p->env, ((size_t)p->n_heads + n_backward + 1) * sizeof *list);
+      tn__alloc(p->env, most_entries(p, n_backward) * sizeof *list);
   if (!list) return NULL;
-  for (*n = 0; *n < p->n_heads; ++*n) list[*n] = p->heads[*n];
+  *n = *n_forward = forward_list(p, list);
   for (uint32_t i = 0; i < n_backward; ++i)
     if (!tn__entry_is_none(backward[i])) list[(*n)++] = backward[i];
   return list;
@@ -159,13 +253,16 @@ static tn_entry *all_heads(const tn_program *p, const tn_entry *backward,
 tn_code tn__steps_make(tn_program *p, const tn_entry *backward,
                        uint32_t n_backward) {
   tn__order forward = {0}, order = {0};
-  uint32_t n = 0;
-  tn_entry *list = all_heads(p, backward, n_backward, &n);
+  sums all = {0};
+  uint32_t n = 0, n_forward = 0;
+  tn_entry *list = all_heads(p, backward, n_backward, &n_forward, &n);
   if (!list) return memory_fail(p);
-  tn_code rc = tn__order_make(p->graph, p->heads, p->n_heads, &forward);
+  tn_code rc = tn__order_make(p->graph, list, n_forward, &forward);
   if (rc == TN_OK) rc = tn__order_make(p->graph, list, n, &order);
   if (rc == TN_OK) rc = room(p, &order);
-  if (rc == TN_OK) rc = add_all(p, &order, forward.n);
+  if (rc == TN_OK) rc = sums_make(p, &order, &all);
+  if (rc == TN_OK) rc = add_all(p, &order, forward.n, &all);
+  sums_free(p, &all);
   tn__free(p->env, forward.ids);
   tn__free(p->env, order.ids);
   tn__free(p->env, list);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cast.c: copies across element types. Every value passes through the widest
- * type of its kind, which holds it exactly: double, int64_t or uint64_t. So
- * there is one load per dtype and one store per dtype and kind, and every
+ * type of its kind, which holds it exactly: double, int64_t or uint64_t. A cast
+ * is a load into that, a turn into another kind where it takes one, and a
+ * store: there is a loop per type, not one per pair of types, and every
  * conversion rounds once.
  */
 #include <math.h>
@@ -9,67 +10,58 @@
 
 #include "walk.h"
 
-enum { CHUNK = TN__DOUBLES, KINDS = 3 };
+enum { CHUNK = TN__DOUBLES };
 
-enum { /* kinds of values */
-       KIND_F = 0,
-       KIND_I = 1,
-       KIND_U = 2
-};
-
+/* Values on their way. */
 typedef union chunk {
   double f[CHUNK];
   int64_t i[CHUNK];
   uint64_t u[CHUNK];
 } chunk;
 
-typedef void load_fn(chunk *to, const char *from, int64_t step, int64_t n);
-typedef void store_fn(char *to, int64_t step, const chunk *from, int64_t n);
+/* Loads and stores are of dense elements; memcpy because callers' memory need
+ * not be aligned for its type. */
+typedef void load_fn(chunk *to, const char *from, int64_t n);
+typedef void store_fn(char *to, const chunk *from, int64_t n);
 
 /* ------------------------------------------------------------------ loads */
 
-/* The loop is written twice so that the compiler vectorises the dense one;
- * memcpy because callers' memory need not be aligned for its type. */
-#define LOAD(name, type, member, value)                              \
-  static void load_##name(chunk *to, const char *from, int64_t step, \
-                          int64_t n) {                               \
-    const int64_t size = (int64_t)sizeof(type);                      \
-    type x;                                                          \
-    if (step == size) {                                              \
-      for (int64_t k = 0; k < n; ++k) {                              \
-        memcpy(&x, from + k * size, sizeof x);                       \
-        to->member[k] = value(x);                                    \
-      }                                                              \
-      return;                                                        \
-    }                                                                \
-    for (int64_t k = 0; k < n; ++k) {                                \
-      memcpy(&x, from + k * step, sizeof x);                         \
-      to->member[k] = value(x);                                      \
-    }                                                                \
+#define LOAD(name, type, member, value)                             \
+  static void load_##name(chunk *to, const char *from, int64_t n) { \
+    type x;                                                         \
+    for (int64_t k = 0; k < n; ++k) {                               \
+      memcpy(&x, from + k * (int64_t)sizeof x, sizeof x);           \
+      to->member[k] = value(x);                                     \
+    }                                                               \
   }
-
 #define F16_VALUE(x) ((double)tn__f16_to_f32(x))
 #define BF16_VALUE(x) ((double)tn__bf16_to_f32(x))
-#define F_VALUE(x) ((double)(x))
-#define I_VALUE(x) ((int64_t)(x))
-#define U_VALUE(x) (x)
-#define BOOL_VALUE(x) ((int64_t)((x) != 0))
+#define AS_IT_IS(x) (x)
+#define NOT_0(x) ((x) != 0)
 
 LOAD(f16, uint16_t, f, F16_VALUE)
 LOAD(bf16, uint16_t, f, BF16_VALUE)
-LOAD(f32, float, f, F_VALUE)
-LOAD(f64, double, f, F_VALUE)
-LOAD(i8, int8_t, i, I_VALUE)
-LOAD(i16, int16_t, i, I_VALUE)
-LOAD(i32, int32_t, i, I_VALUE)
-LOAD(i64, int64_t, i, I_VALUE)
-LOAD(u8, uint8_t, i, I_VALUE)
-LOAD(u16, uint16_t, i, I_VALUE)
-LOAD(u32, uint32_t, i, I_VALUE)
-LOAD(u64, uint64_t, u, U_VALUE)
-LOAD(truth, uint8_t, i, BOOL_VALUE)
+LOAD(f32, float, f, AS_IT_IS)
+LOAD(i8, int8_t, i, AS_IT_IS)
+LOAD(i16, int16_t, i, AS_IT_IS)
+LOAD(i32, int32_t, i, AS_IT_IS)
+LOAD(u8, uint8_t, i, AS_IT_IS)
+LOAD(u16, uint16_t, i, AS_IT_IS)
+LOAD(u32, uint32_t, i, AS_IT_IS)
+LOAD(truth, uint8_t, i, NOT_0)
+LOAD(i8_as_f, int8_t, f, AS_IT_IS)
+LOAD(i16_as_f, int16_t, f, AS_IT_IS)
+LOAD(i32_as_f, int32_t, f, AS_IT_IS)
+LOAD(u8_as_f, uint8_t, f, AS_IT_IS)
+LOAD(u16_as_f, uint16_t, f, AS_IT_IS)
+LOAD(u32_as_f, uint32_t, f, AS_IT_IS)
+LOAD(truth_as_f, uint8_t, f, NOT_0)
 
-/* ------------------------------------------------------------ conversions */
+static void load_whole(chunk *to, const char *from, int64_t n) {
+  memcpy(to, from, (size_t)n * sizeof *to->f);
+}
+
+/* ----------------------------------------------------------------- stores */
 
 /* Rounded to odd, a value can be rounded once more, to fewer bits, and is then
  * what one rounding would have made of it. */
@@ -84,121 +76,203 @@ static inline float f64_odd(double x) {
   return f;
 }
 
+#define STORE(name, type, member, value)                             \
+  static void store_##name(char *to, const chunk *from, int64_t n) { \
+    for (int64_t k = 0; k < n; ++k) {                                \
+      const type x = (type)value(from->member[k]);                   \
+      memcpy(to + k * (int64_t)sizeof x, &x, sizeof x);              \
+    }                                                                \
+  }
+#define F16_OF(x) tn__f32_to_f16(f64_odd(x))
+#define BF16_OF(x) tn__f32_to_bf16(f64_odd(x))
+
+/* Integers wrap, signed ones or not. */
+STORE(f16, uint16_t, f, F16_OF)
+STORE(bf16, uint16_t, f, BF16_OF)
+STORE(f32, float, f, AS_IT_IS)
+STORE(8, uint8_t, u, AS_IT_IS)
+STORE(16, uint16_t, u, AS_IT_IS)
+STORE(32, uint32_t, u, AS_IT_IS)
+STORE(truth, uint8_t, u, NOT_0)
+
+static void store_whole(char *to, const chunk *from, int64_t n) {
+  memcpy(to, from, (size_t)n * sizeof *from->f);
+}
+
+/* ------------------------------------------------------------------ types */
+
+typedef struct element {
+  tn_dtype dtype;
+  int size;
+  load_fn *as_f; /* exact; NULL for integers that a double may not hold */
+  load_fn *as_i; /* NULL for floats */
+  store_fn *store;
+  double low;  /* what doubles become: not below this, */
+  double high; /* nor above this; for 64 bits, below this */
+} element;
+
+static const element *element_of(tn_dtype dtype) {
+  static const element elements[TN__N_DTYPES] = {
+      {TN_F16, 2, load_f16, NULL, store_f16, 0, 0},
+      {TN_BF16, 2, load_bf16, NULL, store_bf16, 0, 0},
+      {TN_F32, 4, load_f32, NULL, store_f32, 0, 0},
+      {TN_F64, 8, load_whole, NULL, store_whole, 0, 0},
+      {TN_I8, 1, load_i8_as_f, load_i8, store_8, INT8_MIN, INT8_MAX},
+      {TN_I16, 2, load_i16_as_f, load_i16, store_16, INT16_MIN, INT16_MAX},
+      {TN_I32, 4, load_i32_as_f, load_i32, store_32, INT32_MIN, INT32_MAX},
+      {TN_I64, 8, NULL, load_whole, store_whole, -0x1p63, 0x1p63},
+      {TN_U8, 1, load_u8_as_f, load_u8, store_8, 0, UINT8_MAX},
+      {TN_U16, 2, load_u16_as_f, load_u16, store_16, 0, UINT16_MAX},
+      {TN_U32, 4, load_u32_as_f, load_u32, store_32, 0, UINT32_MAX},
+      {TN_U64, 8, NULL, load_whole, store_whole, 0, 0x1p64},
+      {TN_BOOL, 1, load_truth_as_f, load_truth, store_truth, 0, 1}};
+  for (size_t i = 0; i < TN__N_DTYPES - 1; ++i)
+    if (elements[i].dtype == dtype) return &elements[i];
+  return &elements[TN__N_DTYPES - 1];
+}
+
+static inline bool is_float(const element *e) {
+  return e->as_i == NULL;
+}
+
+/* ------------------------------------------------------------------ turns */
+
+/* From one kind into another, in place; `to` is what is stored of it. Doubles
+ * become integers towards zero; what does not fit becomes the nearest bound,
+ * NaN becomes 0. */
+typedef void turn_fn(chunk *v, int64_t n, const element *to);
+
 static inline double u64_odd(uint64_t x) {
   if (x >> 53) x = (x >> 11 | ((x & 0x7ff) != 0)) << 11;
   return (double)x;
 }
 
 static inline double i64_odd(int64_t x) {
+  if (x >= -(1ll << 53) && x <= 1ll << 53) return (double)x;
   return x < 0 ? -u64_odd(0 - (uint64_t)x) : u64_odd((uint64_t)x);
 }
 
-/* Towards zero; what does not fit becomes the nearest bound, NaN becomes 0.
- * `above` is the least double that is too large, or the bound itself. */
-#define FROM_DOUBLE(name, type, low, above, high) \
-  static inline type name##_of(double x) {        \
-    if (x >= (above)) return (high);              \
-    if (x > (double)(low)) return (type)x;        \
-    return x == x ? (low) : 0;                    \
+#define TURN(name, from, into, value)                               \
+  static void turn_##name(chunk *v, int64_t n, const element *to) { \
+    (void)to;                                                       \
+    for (int64_t k = 0; k < n; ++k) v->into[k] = value(v->from[k]); \
   }
-FROM_DOUBLE(i8, int8_t, INT8_MIN, 127.0, INT8_MAX)
-FROM_DOUBLE(i16, int16_t, INT16_MIN, 32767.0, INT16_MAX)
-FROM_DOUBLE(i32, int32_t, INT32_MIN, 2147483647.0, INT32_MAX)
-FROM_DOUBLE(i64, int64_t, INT64_MIN, 0x1p63, INT64_MAX)
-FROM_DOUBLE(u8, uint8_t, 0, 255.0, UINT8_MAX)
-FROM_DOUBLE(u16, uint16_t, 0, 65535.0, UINT16_MAX)
-FROM_DOUBLE(u32, uint32_t, 0, 4294967295.0, UINT32_MAX)
-FROM_DOUBLE(u64, uint64_t, 0, 0x1p64, UINT64_MAX)
+/* A double is rounded once more if it is stored as a narrower type. */
+TURN(i_to_f64, i, f, (double))
+TURN(u_to_f64, u, f, (double))
+TURN(i_to_narrow, i, f, i64_odd)
+TURN(u_to_narrow, u, f, u64_odd)
+TURN(f_to_truth, f, i, NOT_0)
 
-/* ----------------------------------------------------------------- stores */
-
-#define STORE(name, type, member, value)                              \
-  static void store_##name##_##member(char *to, int64_t step,         \
-                                      const chunk *from, int64_t n) { \
-    const int64_t size = (int64_t)sizeof(type);                       \
-    if (step == size) {                                               \
-      for (int64_t k = 0; k < n; ++k) {                               \
-        const type x = (type)value(from->member[k]);                  \
-        memcpy(to + k * size, &x, sizeof x);                          \
-      }                                                               \
-      return;                                                         \
-    }                                                                 \
-    for (int64_t k = 0; k < n; ++k) {                                 \
-      const type x = (type)value(from->member[k]);                    \
-      memcpy(to + k * step, &x, sizeof x);                            \
-    }                                                                 \
+static void turn_f_to_i32(chunk *v, int64_t n, const element *to) {
+  const double low = to->low, high = to->high;
+  for (int64_t k = 0; k < n; ++k) {
+    double x = v->f[k];
+    x = x == x ? x : 0;
+    x = x > low ? x : low;
+    x = x < high ? x : high;
+    v->i[k] = (int32_t)x;
   }
-/* Integers become floats by rounding, and other integers by wrapping. */
-#define AS_IT_IS(x) (x)
-#define NOT_0(x) ((x) != 0)
-#define F16_OF_F(x) tn__f32_to_f16(f64_odd(x))
-#define F16_OF_I(x) F16_OF_F(i64_odd(x))
-#define F16_OF_U(x) F16_OF_F(u64_odd(x))
-#define BF16_OF_F(x) tn__f32_to_bf16(f64_odd(x))
-#define BF16_OF_I(x) BF16_OF_F(i64_odd(x))
-#define BF16_OF_U(x) BF16_OF_F(u64_odd(x))
-#define STORES(name, type, of_f, of_i, of_u) \
-  STORE(name, type, f, of_f)                 \
-  STORE(name, type, i, of_i)                 \
-  STORE(name, type, u, of_u)
+}
 
-STORES(f16, uint16_t, F16_OF_F, F16_OF_I, F16_OF_U)
-STORES(bf16, uint16_t, BF16_OF_F, BF16_OF_I, BF16_OF_U)
-STORES(f32, float, AS_IT_IS, AS_IT_IS, AS_IT_IS)
-STORES(f64, double, AS_IT_IS, AS_IT_IS, AS_IT_IS)
-STORES(i8, int8_t, i8_of, AS_IT_IS, AS_IT_IS)
-STORES(i16, int16_t, i16_of, AS_IT_IS, AS_IT_IS)
-STORES(i32, int32_t, i32_of, AS_IT_IS, AS_IT_IS)
-STORES(i64, int64_t, i64_of, AS_IT_IS, AS_IT_IS)
-STORES(u8, uint8_t, u8_of, AS_IT_IS, AS_IT_IS)
-STORES(u16, uint16_t, u16_of, AS_IT_IS, AS_IT_IS)
-STORES(u32, uint32_t, u32_of, AS_IT_IS, AS_IT_IS)
-STORES(u64, uint64_t, u64_of, AS_IT_IS, AS_IT_IS)
-STORES(truth, uint8_t, NOT_0, NOT_0, NOT_0)
-
-/* ------------------------------------------------------------------ table */
-
-typedef struct element {
-  tn_dtype dtype;
-  int kind;
-  load_fn *load;
-  store_fn *store[KINDS]; /* by the kind of what is stored */
-} element;
-
-#define ELEMENT(dtype, name, kind)                         \
-  {                                                        \
-    dtype, kind, load_##name, {                            \
-      store_##name##_f, store_##name##_i, store_##name##_u \
-    }                                                      \
+/* To i64, or to u32. */
+static void turn_f_to_i64(chunk *v, int64_t n, const element *to) {
+  const int64_t most = to->size == 8 ? INT64_MAX : UINT32_MAX;
+  const int64_t least = to->size == 8 ? INT64_MIN : 0;
+  for (int64_t k = 0; k < n; ++k) {
+    const double x = v->f[k];
+    if (x > to->low && x < to->high)
+      v->i[k] = (int64_t)x;
+    else
+      v->i[k] = x != x ? 0 : x > 0 ? most : least;
   }
+}
 
-static const element *element_of(tn_dtype dtype) {
-  static const element elements[TN__N_DTYPES] = {
-      ELEMENT(TN_F16, f16, KIND_F),   ELEMENT(TN_BF16, bf16, KIND_F),
-      ELEMENT(TN_F32, f32, KIND_F),   ELEMENT(TN_F64, f64, KIND_F),
-      ELEMENT(TN_I8, i8, KIND_I),     ELEMENT(TN_I16, i16, KIND_I),
-      ELEMENT(TN_I32, i32, KIND_I),   ELEMENT(TN_I64, i64, KIND_I),
-      ELEMENT(TN_U8, u8, KIND_I),     ELEMENT(TN_U16, u16, KIND_I),
-      ELEMENT(TN_U32, u32, KIND_I),   ELEMENT(TN_U64, u64, KIND_U),
-      ELEMENT(TN_BOOL, truth, KIND_I)};
-  for (size_t i = 0; i < TN__N_DTYPES - 1; ++i)
-    if (elements[i].dtype == dtype) return &elements[i];
-  return &elements[TN__N_DTYPES - 1];
+static void turn_f_to_u64(chunk *v, int64_t n, const element *to) {
+  for (int64_t k = 0; k < n; ++k) {
+    const double x = v->f[k];
+    v->u[k] = x >= to->high ? UINT64_MAX : x > 0 ? (uint64_t)x : 0;
+  }
+}
+
+static turn_fn *turn_of_double(const element *to) {
+  if (to->dtype == TN_BOOL) return turn_f_to_truth;
+  if (is_float(to)) return NULL;
+  if (to->dtype == TN_U64) return turn_f_to_u64;
+  return to->high > INT32_MAX ? turn_f_to_i64 : turn_f_to_i32;
+}
+
+static turn_fn *turn_of_integer(const element *from, const element *to) {
+  const bool is_u64 = from->dtype == TN_U64;
+  if (!is_float(to)) return NULL;
+  if (to->dtype == TN_F64) return is_u64 ? turn_u_to_f64 : turn_i_to_f64;
+  return is_u64 ? turn_u_to_narrow : turn_i_to_narrow;
+}
+
+/* ------------------------------------------------------------------- rows */
+
+/* Elements of `size` bytes from anywhere to anywhere. */
+static void move(char *to, int64_t to_step, const char *from, int64_t from_step,
+                 int64_t n, int size) {
+#define MOVE(bytes)               \
+  for (int64_t k = 0; k < n; ++k) \
+  memcpy(to + k * to_step, from + k * from_step, bytes)
+  switch (size) {
+    case 1:
+      MOVE(1);
+      break;
+    case 2:
+      MOVE(2);
+      break;
+    case 4:
+      MOVE(4);
+      break;
+    default:
+      MOVE(8);
+      break;
+  }
+#undef MOVE
+}
+
+static void load_row(load_fn *load, int size, chunk *to, const char *from,
+                     int64_t step, int64_t n) {
+  char dense[sizeof(chunk)];
+  if (step != size) move(dense, size, from, step, n, size);
+  load(to, step != size ? dense : from, n);
+}
+
+static void store_row(store_fn *store, int size, char *to, int64_t step,
+                      const chunk *from, int64_t n) {
+  char dense[sizeof(chunk)];
+  store(step != size ? dense : to, from, n);
+  if (step != size) move(to, step, dense, size, n, size);
 }
 
 typedef struct cast {
+  const element *from;
+  const element *to;
   load_fn *load;
-  store_fn *store;
+  turn_fn *turn; /* or NULL */
 } cast;
 
 static void cast_row(char *to, const char *from, const tn__row *row) {
   const cast *how = row->ctx;
   chunk values;
   for (int64_t done = 0; done < row->n; done += CHUNK) {
-    int64_t n = row->n - done < CHUNK ? row->n - done : CHUNK;
-    how->load(&values, from + done * row->from, row->from, n);
-    how->store(to + done * row->to, row->to, &values, n);
+    const int64_t n = row->n - done < CHUNK ? row->n - done : CHUNK;
+    load_row(how->load, how->from->size, &values, from + done * row->from,
+             row->from, n);
+    if (how->turn) how->turn(&values, n, how->to);
+    store_row(how->to->store, how->to->size, to + done * row->to, row->to,
+              &values, n);
   }
+}
+
+/* Small integers go to floats as doubles, which hold them. */
+static cast cast_of(const element *to, const element *from) {
+  const bool as_f = is_float(from) || (is_float(to) && from->as_f);
+  turn_fn *turn = as_f ? turn_of_double(to) : turn_of_integer(from, to);
+  return (cast){from, to, as_f ? from->as_f : from->as_i, turn};
 }
 
 void tn__tensor_cast(tn__engine *engine, const tn_tensor *to,
@@ -211,8 +285,7 @@ void tn__tensor_cast(tn__engine *engine, const tn_tensor *to,
     tn__tensor_copy_shared(engine, to, from);
     return;
   }
-  const element *source = element_of(from->dtype);
-  const cast how = {source->load, element_of(to->dtype)->store[source->kind]};
+  const cast how = cast_of(element_of(to->dtype), element_of(from->dtype));
   tn__walk_shared(engine, to, from, cast_row, &how);
 }
 
@@ -222,11 +295,12 @@ void tn__tensor_cast(tn__engine *engine, const tn_tensor *to,
 /* A chunk is where its doubles are. */
 void tn__doubles_load(tn_dtype dtype, double *to, const char *from,
                       int64_t step, int64_t n) {
-  element_of(dtype)->load((chunk *)(void *)to, from, step, n);
+  const element *e = element_of(dtype);
+  load_row(e->as_f, e->size, (chunk *)(void *)to, from, step, n);
 }
 
 void tn__doubles_store(tn_dtype dtype, char *to, int64_t step,
                        const double *from, int64_t n) {
-  element_of(dtype)->store[KIND_F](to, step, (const chunk *)(const void *)from,
-                                   n);
+  const element *e = element_of(dtype);
+  store_row(e->store, e->size, to, step, (const chunk *)(const void *)from, n);
 }

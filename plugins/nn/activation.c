@@ -77,17 +77,41 @@ BACKWARD(softsign_back_f64, double,
   }
 
 /* In the order of the values of act_type. */
+static const tn_kernel_map *map_of(const tn_frame *call) {
+  static const tn_kernel_map forward[] = {MAP(relu), MAP(sigmoid), MAP(tanh),
+                                          MAP(softrelu), MAP(softsign)};
+  static const tn_kernel_map backward[] = {
+      MAP_BACK(relu_back), MAP_BACK(sigmoid_back), MAP_BACK(tanh_back),
+      MAP_BACK(softrelu_back), MAP_BACK(softsign_back)};
+  const int32_t type = nn_activation_params_of(call)->act_type;
+  return (call->flags & TN_CALL_BACKWARD) ? &backward[type] : &forward[type];
+}
+
+/* What tn_kernel_map_prepare found out, which is constant. */
+struct nn_activation_state {
+  const void *ready;
+};
+
+int32_t nn_activation_create(const tn_frame *call, nn_activation_state **out) {
+  tn_plan plan = {.struct_size = sizeof plan};
+  *out = malloc(sizeof **out);
+  if (!*out) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory");
+  const int32_t code = tn_kernel_map_prepare(call, &plan, map_of(call), 1);
+  (*out)->ready = plan.prepared;
+  return code;
+}
+
+void nn_activation_destroy(nn_activation_state *state) {
+  free(state);
+}
+
 int32_t nn_activation(const tn_frame *call) {
-  static const tn_kernel_map maps[] = {MAP(relu), MAP(sigmoid), MAP(tanh),
-                                       MAP(softrelu), MAP(softsign)};
-  return tn_kernel_map_run(call, &maps[nn_activation_params_of(call)->act_type],
-                           1);
+  const nn_activation_state *state = call->prepared;
+  tn_frame own = *call;
+  own.prepared = state ? state->ready : NULL;
+  return tn_kernel_map_run(&own, map_of(call), 1);
 }
 
 int32_t nn_activation_backward(const tn_frame *call) {
-  static const tn_kernel_map maps[] = {
-      MAP_BACK(relu_back), MAP_BACK(sigmoid_back), MAP_BACK(tanh_back),
-      MAP_BACK(softrelu_back), MAP_BACK(softsign_back)};
-  return tn_kernel_map_run(call, &maps[nn_activation_params_of(call)->act_type],
-                           1);
+  return nn_activation(call);
 }

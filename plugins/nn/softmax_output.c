@@ -77,7 +77,7 @@ int32_t nn_softmax_output_infer(const tn_frame *call) {
 /* ------------------------------------------------------------------- loops */
 
 enum {
-  LANES = 16,   /* of sums and maxima */
+  FEW = 32,     /* classes of rows that are computed side by side */
   CHUNK = 256,  /* places, or elements, that are looked at together */
   NONE = -1,    /* no class */
   IGNORED = -2, /* no class, and no gradient */
@@ -102,11 +102,13 @@ typedef struct goals {
 #define LEVELS(name) TN_KERNEL_LEVELS(name)
 
 #define REAL float
+#define BITS int32_t
 #define NAME(x) x##_f32
 #define exponential_f32 tn_math_exp_f32
 #include "softmax_rows.h"
 
 #define REAL double
+#define BITS int64_t
 #define NAME(x) x##_f64
 #define exponential_f64 tn_math_exp_f64
 #include "softmax_rows.h"
@@ -247,17 +249,18 @@ static void apply_head(const work *w, int64_t at, int64_t n) {
 static int32_t backward_rows(void *arg, int64_t begin, int64_t end) {
   static const loop_pair loops = LOOPS(slope);
   const work *w = arg;
+  const int64_t classes = w->extent.classes;
   int32_t chosen[CHUNK];
   goals goal = w->goals;
-  for (int64_t r = begin; r < end; ++r) {
-    const int64_t skip = r * w->extent.classes, at = (r - begin) % CHUNK;
-    const tn_kernel_block block = {.n = w->extent.classes,
-                                   .out = w->to + skip * w->bytes,
-                                   .in = {w->from + skip * w->bytes}};
-    if (at == 0) read_classes(w, r, end - r < CHUNK ? end - r : CHUNK, chosen);
-    goal.chosen = chosen + at;
+  goal.chosen = chosen;
+  for (int64_t r = begin; r < end; r += CHUNK) {
+    const int64_t n = end - r < CHUNK ? end - r : CHUNK;
+    const int64_t skip = r * classes * w->bytes;
+    const tn_kernel_block block = {
+        .n = n, .out = w->to + skip, .in = {w->from + skip}};
+    read_classes(w, r, n, chosen);
     run(w, &loops, &block, &goal);
-    apply_head(w, skip, w->extent.classes);
+    apply_head(w, r * classes, n * classes);
   }
   return TN_OK;
 }

@@ -77,12 +77,13 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* The edge of blocks of n rows or columns, in a product of `size` numbers. */
+/* The edge of blocks of n rows or columns, in a product of `size` numbers: all
+ * of about one length, so that none is a sliver. */
 static int64_t edge(int64_t n, double size) {
-  const int64_t even = (n + PARTS * STEP - 1) / (PARTS * STEP) * STEP;
-  const int64_t shortest = size < LARGE ? EDGE : 2 * EDGE;
-  if (size < SMALL) return n;
-  return even < shortest ? shortest : even;
+  const int64_t parts = least(n / (size < LARGE ? EDGE : 2 * EDGE), PARTS);
+  if (size < SMALL || parts < 2) return n;
+  const int64_t each = (n + parts - 1) / parts;
+  return (each + STEP - 1) / STEP * STEP;
 }
 
 static int fits(int64_t n) {

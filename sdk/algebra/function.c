@@ -7,7 +7,9 @@
  * Where a function has a kink or a hole, its derivative is what this table
  * says: 0 for abs at 0 and for hypot at (0, 0); min and max give ties to their
  * first argument; clip has slope 1 at its bounds; x^y has slope 0 by x where y
- * is 0, and slope 0 by y where x is 0 and y is not negative.
+ * is 0, and slope 0 by y where x is 0 and y is not negative; a remainder has
+ * slope 1 by x, even by 0, so that no gradient has to keep the divisor for it,
+ * and slope 0 by y where y is 0.
  */
 #include <string.h>
 
@@ -60,7 +62,7 @@ static const tnm_function functions[TNM_N_FUNCTIONS] = {
                    ALL,
                    {"y 0 e 0 y x y 1 - ^ * select",
                     "x 0 e y 0 g * 0 x log f * select"}},
-    [TNM_F_MOD] = {"mod", 2, ALL, {"1", "x y / floor neg"}},
+    [TNM_F_MOD] = {"mod", 2, ALL, {"1", "y 0 e 0 x y / floor neg select"}},
     [TNM_F_HYPOT] = {"hypot",
                      2,
                      FLOATS,

@@ -18,8 +18,9 @@ NUMBERS = structs.ROOT / "sdk" / "abi"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 COMPILERS = [("gcc", "c", "c11"), ("g++", "c++", "c++17"),
              ("clang", "c", "c11"), ("clang++", "c++", "c++17")]
-HEADERS = ["op.h", "note.h", "device.h", "tenon.h", "kernel.h", "elementwise.h",
-           "convert.h", "math.h", "exchange.h", "graph.h", "blas.h"]
+HEADERS = ["op.h", "note.h", "device.h", "tenon.h", "graph.h", "kernel.h",
+           "elementwise.h", "walk.h", "convert.h", "math.h", "exchange.h",
+           "blas.h"]
 PADDED = {"op.h", "note.h", "device.h", "blas.h"}
 # headers whose structs other binaries read
 MINORS = [0, 1]

@@ -49,6 +49,7 @@ static const struct {
     {"max(y, x)", "select(y >= x, 0, grad.out)"},
     {"pow(x, 3)", "3*grad.out*x^2"},
     {"mod(x, y)", "grad.out"},
+    {"mod(y, x)", "select(x == 0, 0, -grad.out*floor(y/x))"},
     {"hypot(x, a)", "select(hypot(x, a) == 0, 0, grad.out*x/hypot(x, a))"},
     {"clip(x, -1, 1)", "select(x < -1, 0, select(x > 1, 0, grad.out))"},
     {"select(y > 0, x, 2*x)", "grad.out*select(y > 0, 1, 2)"},

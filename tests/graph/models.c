@@ -5,16 +5,16 @@
 
 #include "nets.h"
 
-static net_ref image(net *n, int64_t batch, int64_t size) {
+static net_ref image(net_graph *n, int64_t batch, int64_t size) {
   return net_var(n, (net_shape){{batch, 3, size, size}});
 }
 
-static net_ref conv(net *n, net_ref x, int64_t filters, int64_t kernel,
+static net_ref conv(net_graph *n, net_ref x, int64_t filters, int64_t kernel,
                     int64_t stride, int64_t pad) {
   return net_conv(n, x, filters, (const int64_t[]){kernel, stride, pad});
 }
 
-static net_ref dense(net *n, net_ref x, int64_t outputs) {
+static net_ref dense(net_graph *n, net_ref x, int64_t outputs) {
   const net_shape in = *net_shape_of(n, x);
   const int64_t width = in.dim[1] * in.dim[2] * in.dim[3];
   const net_ref weight = net_var(n, (net_shape){{outputs, width, 1, 1}});
@@ -22,23 +22,22 @@ static net_ref dense(net *n, net_ref x, int64_t outputs) {
   return net_fc(n, x, weight, bias);
 }
 
-static void classify(net *n, net_ref x, int64_t batch) {
+static void classify(net_graph *n, net_ref x, int64_t batch) {
   const net_ref head =
       net_loss(n, NET_SOFTMAX_OUTPUT, dense(n, x, 1000), batch);
   net_set_heads(n, &head, 1);
 }
 
-/* -------------------------------------------------------------- inception-bn
- */
+/* ------------------------------------------------------------- inception-bn */
 
-static net_ref conv_bn(net *n, net_ref x, int64_t filters, int64_t kernel,
+static net_ref conv_bn(net_graph *n, net_ref x, int64_t filters, int64_t kernel,
                        int64_t stride) {
   const net_ref y = conv(n, x, filters, kernel, stride, kernel / 2);
   return net_unary(n, NET_ACT, net_bn(n, y));
 }
 
 /* filters: 1x1, 3x3 reduce, 3x3, double reduce, double, projection. */
-static net_ref inception_a(net *n, net_ref x, const int64_t f[6]) {
+static net_ref inception_a(net_graph *n, net_ref x, const int64_t f[6]) {
   net_ref branch[4];
   branch[0] = conv_bn(n, x, f[0], 1, 1);
   branch[1] = conv_bn(n, conv_bn(n, x, f[1], 1, 1), f[2], 3, 1);
@@ -48,7 +47,7 @@ static net_ref inception_a(net *n, net_ref x, const int64_t f[6]) {
   return net_concat(n, branch, 4);
 }
 
-static net_ref inception_b(net *n, net_ref x, const int64_t f[4]) {
+static net_ref inception_b(net_graph *n, net_ref x, const int64_t f[4]) {
   net_ref branch[3];
   branch[0] = conv_bn(n, conv_bn(n, x, f[0], 1, 1), f[1], 3, 2);
   branch[1] = conv_bn(n, conv_bn(n, x, f[2], 1, 1), f[3], 3, 1);
@@ -57,7 +56,7 @@ static net_ref inception_b(net *n, net_ref x, const int64_t f[4]) {
   return net_concat(n, branch, 3);
 }
 
-net *net_inception_bn(int64_t batch, bool cudnn) {
+net_graph *net_inception_bn(int64_t batch, bool cudnn) {
   static const int64_t THREE[2][6] = {{64, 64, 64, 64, 96, 32},
                                       {64, 64, 96, 64, 96, 64}};
   static const int64_t FOUR[4][6] = {{224, 64, 96, 96, 128, 128},
@@ -66,7 +65,7 @@ net *net_inception_bn(int64_t batch, bool cudnn) {
                                      {96, 128, 192, 160, 192, 128}};
   static const int64_t FIVE[2][6] = {{352, 192, 320, 160, 224, 128},
                                      {352, 192, 320, 192, 224, 128}};
-  net *n = net_new();
+  net_graph *n = net_new();
   n->cudnn = cudnn;
   net_ref x = conv_bn(n, image(n, batch, 224), 64, 7, 2);
   x = net_pool(n, x, 3, 2, 0);
@@ -82,16 +81,15 @@ net *net_inception_bn(int64_t batch, bool cudnn) {
   return n;
 }
 
-/* -------------------------------------------------------------------- resnet
- */
+/* ------------------------------------------------------------------- resnet */
 
-static net_ref conv_leaky(net *n, net_ref x, int64_t filters, int64_t kernel,
-                          int64_t stride) {
+static net_ref conv_leaky(net_graph *n, net_ref x, int64_t filters,
+                          int64_t kernel, int64_t stride) {
   const net_ref y = conv(n, x, filters, kernel, stride, kernel / 2);
   return net_unary(n, NET_LEAKY, net_bn(n, y));
 }
 
-static net_ref residual(net *n, net_ref x, int stage, int layer) {
+static net_ref residual(net_graph *n, net_ref x, int stage, int layer) {
   const int64_t filters = (int64_t)64 << stage;
   const int64_t stride = stage != 0 && layer == 0 ? 2 : 1;
   net_ref y = conv_leaky(n, x, filters, 1, 1);
@@ -101,8 +99,8 @@ static net_ref residual(net *n, net_ref x, int stage, int layer) {
   return net_binary(n, NET_ADD, x, y);
 }
 
-net *net_resnet(int64_t batch, const int layers[4]) {
-  net *n = net_new();
+net_graph *net_resnet(int64_t batch, const int layers[4]) {
+  net_graph *n = net_new();
   net_ref x = conv_leaky(n, image(n, batch, 224), 64, 7, 2);
   x = net_pool(n, x, 3, 2, 0);
   for (int stage = 0; stage < 4; ++stage)
@@ -115,17 +113,17 @@ net *net_resnet(int64_t batch, const int layers[4]) {
 
 /* ------------------------------------------------------------ without norms */
 
-static net_ref conv_relu(net *n, net_ref x, int64_t filters, int64_t kernel,
-                         int64_t stride, int64_t pad) {
+static net_ref conv_relu(net_graph *n, net_ref x, int64_t filters,
+                         int64_t kernel, int64_t stride, int64_t pad) {
   return net_unary(n, NET_ACT, conv(n, x, filters, kernel, stride, pad));
 }
 
-static net_ref dense_dropout(net *n, net_ref x, int64_t outputs) {
+static net_ref dense_dropout(net_graph *n, net_ref x, int64_t outputs) {
   return net_unary(n, NET_DROPOUT, net_unary(n, NET_ACT, dense(n, x, outputs)));
 }
 
-net *net_alexnet(int64_t batch) {
-  net *n = net_new();
+net_graph *net_alexnet(int64_t batch) {
+  net_graph *n = net_new();
   net_ref x = conv_relu(n, image(n, batch, 224), 96, 11, 4, 0);
   x = net_pool(n, net_unary(n, NET_LRN, x), 3, 2, 0);
   x = conv_relu(n, x, 256, 5, 1, 2);
@@ -138,9 +136,9 @@ net *net_alexnet(int64_t batch) {
   return n;
 }
 
-net *net_vgg16(int64_t batch) {
+net_graph *net_vgg16(int64_t batch) {
   static const int REPEATS[5] = {2, 2, 3, 3, 3};
-  net *n = net_new();
+  net_graph *n = net_new();
   net_ref x = image(n, batch, 224);
   for (int stage = 0; stage < 5; ++stage) {
     const int64_t filters = stage == 4 ? 512 : (int64_t)64 << stage;
@@ -153,7 +151,7 @@ net *net_vgg16(int64_t batch) {
   return n;
 }
 
-static net_ref google_block(net *n, net_ref x, const int64_t f[6]) {
+static net_ref google_block(net_graph *n, net_ref x, const int64_t f[6]) {
   net_ref branch[4];
   branch[0] = conv_relu(n, x, f[0], 1, 1, 0);
   branch[1] = conv_relu(n, conv_relu(n, x, f[1], 1, 1, 0), f[2], 3, 1, 1);
@@ -162,14 +160,14 @@ static net_ref google_block(net *n, net_ref x, const int64_t f[6]) {
   return net_concat(n, branch, 4);
 }
 
-net *net_googlenet(int64_t batch) {
+net_graph *net_googlenet(int64_t batch) {
   static const int64_t F[9][6] = {
       {64, 96, 128, 16, 32, 32},     {128, 128, 192, 32, 96, 64},
       {192, 96, 208, 16, 48, 64},    {160, 112, 224, 24, 64, 64},
       {128, 128, 256, 24, 64, 64},   {112, 144, 288, 32, 64, 64},
       {256, 160, 320, 32, 128, 128}, {256, 160, 320, 32, 128, 128},
       {384, 192, 384, 48, 128, 128}};
-  net *n = net_new();
+  net_graph *n = net_new();
   net_ref x = conv_relu(n, image(n, batch, 224), 64, 7, 2, 3);
   x = net_pool(n, x, 3, 2, 0);
   x = conv_relu(n, conv_relu(n, x, 64, 1, 1, 0), 192, 3, 1, 1);
@@ -183,8 +181,7 @@ net *net_googlenet(int64_t batch) {
   return n;
 }
 
-/* ---------------------------------------------------------------------- lstm
- */
+/* --------------------------------------------------------------------- lstm */
 
 enum { BATCH = 64, HIDDEN = 1024, INPUT = 50, LABELS = 5000, MAX_LAYERS = 4 };
 
@@ -195,15 +192,15 @@ typedef struct lstm_cell {
   net_ref h;
 } lstm_cell;
 
-static net_ref matrix(net *n, int64_t rows, int64_t columns) {
+static net_ref matrix(net_graph *n, int64_t rows, int64_t columns) {
   return net_var(n, (net_shape){{rows, columns, 1, 1}});
 }
 
-static net_ref gate(net *n, net_ref slices, uint32_t k) {
+static net_ref gate(net_graph *n, net_ref slices, uint32_t k) {
   return net_unary(n, NET_ACT, (net_ref){slices.node, k});
 }
 
-static void lstm_step(net *n, lstm_cell *cell, net_ref x, uint32_t step) {
+static void lstm_step(net_graph *n, lstm_cell *cell, net_ref x, uint32_t step) {
   const net_ref a = net_fc(n, x, cell->weight[0], cell->bias[0]);
   const net_ref b = net_fc(n, cell->h, cell->weight[1], cell->bias[1]);
   const net_ref s = net_slice(n, net_binary(n, NET_ADD, a, b), 4);
@@ -217,8 +214,8 @@ static void lstm_step(net *n, lstm_cell *cell, net_ref x, uint32_t step) {
       (int32_t)step + 1;
 }
 
-net *net_lstm(uint32_t steps, uint32_t layers) {
-  net *n = net_new();
+net_graph *net_lstm(uint32_t steps, uint32_t layers) {
+  net_graph *n = net_new();
   net_ref *heads = malloc((steps + 2 * layers) * sizeof *heads);
   lstm_cell cells[MAX_LAYERS];
   const net_ref embed = matrix(n, HIDDEN, INPUT);

@@ -12,13 +12,13 @@ static void *grown(void *memory, size_t bytes) {
   return more;
 }
 
-net *net_new(void) {
-  net *n = calloc(1, sizeof *n);
+net_graph *net_new(void) {
+  net_graph *n = calloc(1, sizeof *n);
   if (n == NULL) abort();
   return n;
 }
 
-void net_free(net *n) {
+void net_free(net_graph *n) {
   for (uint32_t k = 0; k < n->n_nodes; ++k) {
     free(n->nodes[k].in);
     free(n->nodes[k].shape);
@@ -33,7 +33,7 @@ void net_free(net *n) {
 }
 
 /* A node with room for its inputs and outputs. */
-net_node *net_add_node(net *n, net_op op, uint32_t n_in, uint32_t n_out) {
+net_node *net_add_node(net_graph *n, net_op op, uint32_t n_in, uint32_t n_out) {
   if ((n->n_nodes & (n->n_nodes - 1)) == 0)
     n->nodes = grown(n->nodes, 2 * ((size_t)n->n_nodes + 1) * sizeof *n->nodes);
   net_node *node = &n->nodes[n->n_nodes++];
@@ -48,17 +48,17 @@ net_node *net_add_node(net *n, net_op op, uint32_t n_in, uint32_t n_out) {
   return node;
 }
 
-void net_add_after(net *n, uint32_t node, uint32_t after) {
+void net_add_after(net_graph *n, uint32_t node, uint32_t after) {
   net_node *it = &n->nodes[node];
   it->after = grown(it->after, (it->n_after + 1) * sizeof *it->after);
   it->after[it->n_after++] = after;
 }
 
-static net_ref last(const net *n) {
+static net_ref last(const net_graph *n) {
   return (net_ref){n->n_nodes - 1, 0};
 }
 
-const net_shape *net_shape_of(const net *n, net_ref x) {
+const net_shape *net_shape_of(const net_graph *n, net_ref x) {
   return &n->nodes[x.node].shape[x.out];
 }
 
@@ -67,12 +67,13 @@ static double elements(const net_shape *s) {
          (double)s->dim[3];
 }
 
-net_ref net_var(net *n, net_shape shape) {
+net_ref net_var(net_graph *n, net_shape shape) {
   net_add_node(n, NET_VAR, 0, 1)->shape[0] = shape;
   return last(n);
 }
 
-static net_ref parameter(net *n, int64_t a, int64_t b, int64_t c, int64_t d) {
+static net_ref parameter(net_graph *n, int64_t a, int64_t b, int64_t c,
+                         int64_t d) {
   return net_var(n, (net_shape){{a, b, c, d}});
 }
 
@@ -81,7 +82,8 @@ static int64_t windows(int64_t size, int64_t kernel, int64_t stride,
   return (size + 2 * pad - kernel) / stride + 1;
 }
 
-net_ref net_conv(net *n, net_ref x, int64_t filters, const int64_t window[3]) {
+net_ref net_conv(net_graph *n, net_ref x, int64_t filters,
+                 const int64_t window[3]) {
   const net_shape in = *net_shape_of(n, x);
   const int64_t k = window[0];
   const net_ref weight = parameter(n, filters, in.dim[1], k, k);
@@ -99,7 +101,7 @@ net_ref net_conv(net *n, net_ref x, int64_t filters, const int64_t window[3]) {
 }
 
 /* Outputs: the values, the mean, the variance; the latter two are hidden. */
-net_ref net_bn(net *n, net_ref x) {
+net_ref net_bn(net_graph *n, net_ref x) {
   const net_shape in = *net_shape_of(n, x);
   net_ref extra[4];
   for (int k = 0; k < 4; ++k) extra[k] = parameter(n, in.dim[1], 1, 1, 1);
@@ -115,7 +117,7 @@ net_ref net_bn(net *n, net_ref x) {
   return last(n);
 }
 
-net_ref net_pool(net *n, net_ref x, int64_t kernel, int64_t stride,
+net_ref net_pool(net_graph *n, net_ref x, int64_t kernel, int64_t stride,
                  int64_t pad) {
   const net_shape in = *net_shape_of(n, x);
   net_node *node = net_add_node(n, NET_POOL, 1, 1);
@@ -127,7 +129,7 @@ net_ref net_pool(net *n, net_ref x, int64_t kernel, int64_t stride,
   return last(n);
 }
 
-net_ref net_fc(net *n, net_ref x, net_ref weight, net_ref bias) {
+net_ref net_fc(net_graph *n, net_ref x, net_ref weight, net_ref bias) {
   const net_shape in = *net_shape_of(n, x), w = *net_shape_of(n, weight);
   const uint32_t n_in = bias.node == UINT32_MAX ? 2 : 3;
   net_node *node = net_add_node(n, NET_FC, n_in, 1);
@@ -139,7 +141,7 @@ net_ref net_fc(net *n, net_ref x, net_ref weight, net_ref bias) {
   return last(n);
 }
 
-net_ref net_concat(net *n, const net_ref *x, uint32_t count) {
+net_ref net_concat(net_graph *n, const net_ref *x, uint32_t count) {
   net_shape shape = *net_shape_of(n, x[0]);
   for (uint32_t k = 1; k < count; ++k)
     shape.dim[1] += net_shape_of(n, x[k])->dim[1];
@@ -150,7 +152,7 @@ net_ref net_concat(net *n, const net_ref *x, uint32_t count) {
   return last(n);
 }
 
-net_ref net_slice(net *n, net_ref x, uint32_t count) {
+net_ref net_slice(net_graph *n, net_ref x, uint32_t count) {
   net_shape shape = *net_shape_of(n, x);
   shape.dim[1] /= count;
   net_node *node = net_add_node(n, NET_SLICE, 1, count);
@@ -160,7 +162,7 @@ net_ref net_slice(net *n, net_ref x, uint32_t count) {
   return last(n);
 }
 
-net_ref net_unary(net *n, net_op op, net_ref x) {
+net_ref net_unary(net_graph *n, net_op op, net_ref x) {
   const net_shape in = *net_shape_of(n, x);
   const bool hides = op == NET_LRN || op == NET_DROPOUT;
   net_node *node = net_add_node(n, op, 1, hides ? 2 : 1);
@@ -174,7 +176,7 @@ net_ref net_unary(net *n, net_op op, net_ref x) {
   return last(n);
 }
 
-net_ref net_binary(net *n, net_op op, net_ref a, net_ref b) {
+net_ref net_binary(net_graph *n, net_op op, net_ref a, net_ref b) {
   const net_shape shape = *net_shape_of(n, a);
   net_node *node = net_add_node(n, op, 2, 1);
   node->in[0] = a;
@@ -184,7 +186,7 @@ net_ref net_binary(net *n, net_op op, net_ref a, net_ref b) {
   return last(n);
 }
 
-net_ref net_loss(net *n, net_op op, net_ref x, int64_t batch) {
+net_ref net_loss(net_graph *n, net_op op, net_ref x, int64_t batch) {
   const net_shape shape = *net_shape_of(n, x);
   const net_ref label = parameter(n, batch, 1, 1, 1);
   net_node *node = net_add_node(n, op, 2, 1);
@@ -195,7 +197,7 @@ net_ref net_loss(net *n, net_op op, net_ref x, int64_t batch) {
   return last(n);
 }
 
-void net_set_heads(net *n, const net_ref *heads, uint32_t count) {
+void net_set_heads(net_graph *n, const net_ref *heads, uint32_t count) {
   n->heads = grown(n->heads, count * sizeof *heads);
   memcpy(n->heads, heads, count * sizeof *heads);
   n->n_heads = count;

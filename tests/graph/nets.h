@@ -63,7 +63,7 @@ typedef struct net_node {
   int32_t stage;    /* of memonger: > 0 where it may be cut */
 } net_node;
 
-typedef struct net {
+typedef struct net_graph {
   net_node *nodes;
   uint32_t n_nodes;
   bool cudnn; /* the tables of a build with cuDNN */
@@ -73,48 +73,45 @@ typedef struct net {
   uint32_t *args;
   uint32_t n_args;
   uint32_t *mirror; /* by node: what stands for it in the backward part */
-} net;
+} net_graph;
 
-net *net_new(void);
-void net_free(net *n);
+net_graph *net_new(void);
+void net_free(net_graph *n);
 
 /* A node with room for its inputs and outputs, to be filled in. */
-net_node *net_add_node(net *n, net_op op, uint32_t n_in, uint32_t n_out);
-void net_add_after(net *n, uint32_t node, uint32_t after);
+net_node *net_add_node(net_graph *n, net_op op, uint32_t n_in, uint32_t n_out);
+void net_add_after(net_graph *n, uint32_t node, uint32_t after);
 
-/* ----------------------------------------------------------------- operators
- */
+/* ---------------------------------------------------------------- operators */
 
-net_ref net_var(net *n, net_shape shape);
-net_ref net_conv(net *n, net_ref x, int64_t filters,
+net_ref net_var(net_graph *n, net_shape shape);
+net_ref net_conv(net_graph *n, net_ref x, int64_t filters,
                  const int64_t window[3] /* kernel, stride, pad */);
-net_ref net_bn(net *n, net_ref x);
-net_ref net_pool(net *n, net_ref x, int64_t kernel, int64_t stride,
+net_ref net_bn(net_graph *n, net_ref x);
+net_ref net_pool(net_graph *n, net_ref x, int64_t kernel, int64_t stride,
                  int64_t pad);
-net_ref net_fc(net *n, net_ref x, net_ref weight, net_ref bias);
-net_ref net_concat(net *n, const net_ref *x, uint32_t count);
+net_ref net_fc(net_graph *n, net_ref x, net_ref weight, net_ref bias);
+net_ref net_concat(net_graph *n, const net_ref *x, uint32_t count);
 /* `count` outputs along the second dimension. */
-net_ref net_slice(net *n, net_ref x, uint32_t count);
+net_ref net_slice(net_graph *n, net_ref x, uint32_t count);
 /* ACT, LEAKY, LRN, DROPOUT, FLATTEN, BLOCK_GRAD, COPY. */
-net_ref net_unary(net *n, net_op op, net_ref x);
+net_ref net_unary(net_graph *n, net_op op, net_ref x);
 /* ADD, MUL. */
-net_ref net_binary(net *n, net_op op, net_ref a, net_ref b);
-net_ref net_loss(net *n, net_op op, net_ref x, int64_t batch);
-const net_shape *net_shape_of(const net *n, net_ref x);
+net_ref net_binary(net_graph *n, net_op op, net_ref a, net_ref b);
+net_ref net_loss(net_graph *n, net_op op, net_ref x, int64_t batch);
+const net_shape *net_shape_of(const net_graph *n, net_ref x);
 
-/* ------------------------------------------------------------------- gradient
- */
+/* ----------------------------------------------------------------- gradient */
 
 /* Which forward nodes are computed again for the backward part. */
-typedef bool net_mirror(const net *n, uint32_t node, void *ctx);
+typedef bool net_mirror(const net_graph *n, uint32_t node, void *ctx);
 
 /* Makes the heads of the net known and adds the gradients of all arguments.
  * mirror may be NULL. */
-void net_set_heads(net *n, const net_ref *heads, uint32_t count);
-void net_gradient(net *n, net_mirror *mirror, void *ctx);
+void net_set_heads(net_graph *n, const net_ref *heads, uint32_t count);
+void net_gradient(net_graph *n, net_mirror *mirror, void *ctx);
 
-/* ----------------------------------------------------------------------- plan
- */
+/* --------------------------------------------------------------------- plan */
 
 /* What the planner is given: nodes in depth-first order from the heads and then
  * the gradients. Entries of arguments and their gradients are external. */
@@ -125,17 +122,16 @@ typedef struct net_plan {
   uint32_t n_forward; /* positions of the part before the first backward node */
 } net_plan;
 
-net_plan *net_lower(const net *n);
+net_plan *net_lower(const net_graph *n);
 void net_plan_free(net_plan *plan);
 
-/* --------------------------------------------------------------------- models
- */
+/* ------------------------------------------------------------------- models */
 
-net *net_inception_bn(int64_t batch, bool cudnn);
-net *net_resnet(int64_t batch, const int layers[4]);
-net *net_alexnet(int64_t batch);
-net *net_vgg16(int64_t batch);
-net *net_googlenet(int64_t batch);
-net *net_lstm(uint32_t steps, uint32_t layers);
+net_graph *net_inception_bn(int64_t batch, bool cudnn);
+net_graph *net_resnet(int64_t batch, const int layers[4]);
+net_graph *net_alexnet(int64_t batch);
+net_graph *net_vgg16(int64_t batch);
+net_graph *net_googlenet(int64_t batch);
+net_graph *net_lstm(uint32_t steps, uint32_t layers);
 
 #endif /* TESTS_GRAPH_NETS_H_ */

@@ -15,8 +15,7 @@ static void *zeroed(size_t n, size_t bytes) {
   return memory;
 }
 
-/* ---------------------------------------------------------------- the tables
- */
+/* --------------------------------------------------------------- the tables */
 
 /* What the gradient of an operator reads, as text: "o0" the gradient of output
  * 0, "x1" input 1, "y0" output 0; "o*" all. Then which of these (by position)
@@ -28,7 +27,7 @@ typedef struct gradient_rule {
   bool legacy; /* an OperatorProperty: reads its aux states and waits */
 } gradient_rule;
 
-static gradient_rule rule_of(const net *n, net_op op) {
+static gradient_rule rule_of(const net_graph *n, net_op op) {
   const bool cudnn = n->cudnn;
   switch (op) {
     case NET_CONV:
@@ -99,7 +98,7 @@ typedef struct visit {
   uint32_t depth;
 } visit;
 
-static visit visit_new(const net *n) {
+static visit visit_new(const net_graph *n) {
   return (visit){zeroed(n->n_nodes, sizeof(uint32_t)), 0,
                  zeroed(n->n_nodes, sizeof(bool)),
                  zeroed(n->n_nodes, 2 * sizeof(uint32_t)), 0};
@@ -119,7 +118,7 @@ static void enter(visit *v, uint32_t node) {
 }
 
 /* Inputs first, then what is waited for, then the node. */
-static void visit_from(visit *v, const net *n, uint32_t root) {
+static void visit_from(visit *v, const net_graph *n, uint32_t root) {
   enter(v, root);
   while (v->depth > 0) {
     uint32_t *top = v->stack[v->depth - 1];
@@ -134,8 +133,7 @@ static void visit_from(visit *v, const net *n, uint32_t root) {
   }
 }
 
-/* ----------------------------------------------------------------- gradients
- */
+/* ---------------------------------------------------------------- gradients */
 
 /* The gradients that an output has got so far. */
 typedef struct terms {
@@ -145,7 +143,7 @@ typedef struct terms {
 } terms;
 
 typedef struct pass {
-  net *n;
+  net_graph *n;
   terms **of; /* by node, then output */
   uint32_t n_of;
 } pass;
@@ -157,7 +155,8 @@ static void add_term(terms *t, net_ref term) {
   t->v[t->n++] = term;
 }
 
-static net_ref sum_node(net *n, net_op op, const net_ref *v, uint32_t count) {
+static net_ref sum_node(net_graph *n, net_op op, const net_ref *v,
+                        uint32_t count) {
   const net_shape shape = *net_shape_of(n, v[0]);
   net_node *node = net_add_node(n, op, count, 1);
   memcpy(node->in, v, count * sizeof *v);
@@ -167,7 +166,7 @@ static net_ref sum_node(net *n, net_op op, const net_ref *v, uint32_t count) {
 
 /* One sum of up to 7, else one after the other, each term waiting for the sum
  * before it. */
-static net_ref sum_up(net *n, terms *t) {
+static net_ref sum_up(net_graph *n, terms *t) {
   enum { CAP = 8 };
   if (t->sum.node != NONE || t->n == 0) return t->sum;
   t->sum = t->v[0];
@@ -182,8 +181,8 @@ static net_ref sum_up(net *n, terms *t) {
 }
 
 /* The inputs of the gradient of node `k`, whose values come from `m`. */
-static uint32_t gather(const net *n, uint32_t k, uint32_t m, const terms *grads,
-                       net_ref *in) {
+static uint32_t gather(const net_graph *n, uint32_t k, uint32_t m,
+                       const terms *grads, net_ref *in) {
   const net_node *node = &n->nodes[k], *from = &n->nodes[m];
   const gradient_rule rule = rule_of(n, node->op);
   uint32_t count = 0;
@@ -211,7 +210,7 @@ static void pass_on(pass *p, uint32_t k) {
 }
 
 static void differentiate(pass *p, uint32_t k) {
-  net *n = p->n;
+  net_graph *n = p->n;
   const uint32_t m = n->mirror[k];
   terms *grads = p->of[k];
   for (uint32_t o = 0; o < n->nodes[k].n_out; ++o) (void)sum_up(n, &grads[o]);
@@ -236,7 +235,7 @@ static void differentiate(pass *p, uint32_t k) {
 }
 
 /* A copy of node `k` that reads copies where there are any. */
-static uint32_t mirror_node(net *n, uint32_t k) {
+static uint32_t mirror_node(net_graph *n, uint32_t k) {
   const net_node was = n->nodes[k];
   net_node *copy = net_add_node(n, was.op, was.n_in, was.n_out);
   net_ref *in = copy->in;
@@ -252,7 +251,7 @@ static uint32_t mirror_node(net *n, uint32_t k) {
   return n->n_nodes - 1;
 }
 
-static void mirror_all(net *n, const visit *order, net_mirror *mirror,
+static void mirror_all(net_graph *n, const visit *order, net_mirror *mirror,
                        void *ctx) {
   n->mirror = zeroed(n->n_nodes, sizeof *n->mirror);
   for (uint32_t k = 0; k < n->n_nodes; ++k) n->mirror[k] = k;
@@ -264,7 +263,7 @@ static void mirror_all(net *n, const visit *order, net_mirror *mirror,
   }
 }
 
-static void list_args(net *n, const visit *order) {
+static void list_args(net_graph *n, const visit *order) {
   n->args = zeroed(order->n, sizeof *n->args);
   n->grads = zeroed(order->n, sizeof *n->grads);
   for (uint32_t at = 0; at < order->n; ++at) {
@@ -275,7 +274,7 @@ static void list_args(net *n, const visit *order) {
 
 /* Gradients of heads come from outside, through a node of their own. */
 static void give_head_grads(pass *p) {
-  net *n = p->n;
+  net_graph *n = p->n;
   for (uint32_t h = 0; h < n->n_heads; ++h) {
     const net_ref given = net_var(n, *net_shape_of(n, n->heads[h]));
     const net_ref head = net_unary(n, NET_HEAD_GRAD, given);
@@ -291,7 +290,7 @@ static void pass_free(pass *p) {
   free(p->of);
 }
 
-void net_gradient(net *n, net_mirror *mirror, void *ctx) {
+void net_gradient(net_graph *n, net_mirror *mirror, void *ctx) {
   visit order = visit_new(n);
   for (uint32_t h = 0; h < n->n_heads; ++h)
     visit_from(&order, n, n->heads[h].node);
@@ -312,11 +311,10 @@ void net_gradient(net *n, net_mirror *mirror, void *ctx) {
   pass_free(&p);
 }
 
-/* ------------------------------------------------------------------ lowering
- */
+/* ----------------------------------------------------------------- lowering */
 
 typedef struct lowering {
-  const net *n;
+  const net_graph *n;
   uint32_t *first; /* by node: its first entry */
   tn__plan_entry *entries;
   tn__plan_node *nodes;
@@ -337,7 +335,7 @@ static void lower_entries(lowering *l, uint32_t k, uint32_t first) {
                          .flags = node->op == NET_VAR ? TN__ENTRY_EXTERNAL : 0};
 }
 
-static uint32_t lower_pairs(const net *n, const net_node *node,
+static uint32_t lower_pairs(const net_graph *n, const net_node *node,
                             tn__plan_pair *pairs) {
   if (node->op != NET_BACKWARD) return forward_pairs(node, pairs);
   const gradient_rule rule = rule_of(n, n->nodes[node->forward].op);
@@ -384,7 +382,7 @@ static void lower_all(lowering *l, const visit *order, net_plan *plan) {
   plan->net.n_entries = first;
 }
 
-net_plan *net_lower(const net *n) {
+net_plan *net_lower(const net_graph *n) {
   net_plan *plan = zeroed(1, sizeof *plan);
   visit order = visit_new(n);
   size_t n_entries = 0;

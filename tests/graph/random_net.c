@@ -111,8 +111,7 @@ void random_net_make(random_net *r, uint64_t seed) {
   r->net.n_nodes = n;
 }
 
-/* --------------------------------------------------------------- the machine
- */
+/* -------------------------------------------------------------- the machine */
 
 enum { MAX_DEVICES = 4 };
 
@@ -313,8 +312,7 @@ const char *run_plan(const tn__plan_net *net, const tn__memory_plan *plan) {
   return fault[0] == '\0' ? NULL : fault;
 }
 
-/* ------------------------------------------------------------------ liveness
- */
+/* ----------------------------------------------------------------- liveness */
 
 /* From its writer to its last reader. */
 static bool is_live(const tn__plan_net *net, uint32_t e, uint32_t n) {

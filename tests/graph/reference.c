@@ -90,8 +90,7 @@ static void paint(state *s) {
     if (s->colour[n] == UINT32_MAX) s->colour[n] = c;
 }
 
-/* ----------------------------------------------------------------- the rules
- */
+/* ---------------------------------------------------------------- the rules */
 
 static bool pair_fits(const state *s, uint32_t n, const tn__plan_pair *pair,
                       const bool *taken) {

@@ -179,6 +179,26 @@ Test(gradient, reads_only_what_the_wanted_inputs_need) {
   cr_assert_str_eq(wiring(slope(keep, head, y)), "x-xs--"); /* shape(y) */
 }
 
+/* Of what is computed the head suffices, or inputs, or outputs. */
+Test(gradient, keeps_inputs_or_outputs_or_neither) {
+  const tn_entry x = var(g, "x"), y = var(g, "y"), head = var(g, "head");
+  cr_assert_str_eq(wiring(slope(OP(g, "add", NULL, NULL, x, y), head, x)),
+                   "x---");
+  cr_assert_str_eq(wiring(slope(OP(g, "square", NULL, NULL, x), head, x)),
+                   "xx-");
+  cr_assert_str_eq(wiring(slope(OP(g, "exp", NULL, NULL, x), head, x)), "x-x");
+}
+
+/* A gradient that is the head's is no node. */
+Test(gradient, that_is_the_heads_is_no_node) {
+  const tn_entry x = var(g, "x"), y = var(g, "y"), head = var(g, "head");
+  const tn_entry out = OP(g, "plus", NULL, NULL, x, y);
+  const uint32_t n = tn__n_nodes(g);
+  cr_assert(same(slope(out, head, x), head));
+  cr_assert(same(slope(out, head, y), head));
+  ADDED(n, "");
+}
+
 /* simple_op_not_need_grad, op_all_input/all_output_not_need: nothing at all. */
 Test(gradient, adds_nothing_where_nothing_passes) {
   const tn_entry x = var(g, "x"), y = var(g, "y");
@@ -646,4 +666,49 @@ Test(gradient, that_two_variables_share_is_copied_only_in_the_old_way) {
   OK(ask(&q, grads));
   ADDED(n, "= =");
   cr_assert(!same(grads[0], grads[1]));
+}
+
+/* -------------------------------------------------------------------- faults
+ */
+
+/* A failure leaves the graph as it was. */
+Test(gradient, survives_each_failing_allocation) {
+  const tn_entry x = var(g, "x"), head = var(g, "head");
+  tn_graph *net = fc_net();
+  const tn_entry a = embed(net, "fc", OP(g, "product", "alpha=2", NULL, x, x));
+  const tn_entry p = OP(g, "pair", NULL, NULL, a, x);
+  const uint32_t n = tn__n_nodes(g);
+  const question q = {.heads = {p},
+                      .weights = {head},
+                      .of = {x},
+                      .n_heads = 1,
+                      .n_of = 1,
+                      .weighted = true};
+  int64_t struck = 0;
+  tn_entry dx;
+  for (int64_t i = 1;; ++i) {
+    w.memory.asked = 0;
+    w.memory.fail_at = i;
+    const tn_code rc = ask(&q, &dx);
+    w.memory.fail_at = 0;
+    if (rc == TN_OK) break;
+    cr_assert_eq(rc, TN_OUT_OF_MEMORY, "%s", tn_error_text());
+    cr_assert_eq(tn__n_nodes(g), n);
+    cr_assert(tn__entry_is_none(dx));
+    ++struck;
+  }
+  cr_assert_gt(struck, 30);
+  ADDED(n, "0 ~pair G affine mul affine mul +3");
+  tn__graph_release(net);
+}
+
+/* The number of nodes is what counts, not their depth. */
+Test(gradient, of_a_hundred_thousand_nodes_has_as_many) {
+  enum { N = 100000 };
+  const tn_entry x = var(g, "x"), head = var(g, "head");
+  tn_entry y = x;
+  for (int i = 0; i < N; ++i) y = OP(g, "tanh", NULL, NULL, y);
+  const uint32_t n = tn__n_nodes(g);
+  (void)slope(y, head, x);
+  cr_assert_eq(tn__n_nodes(g), n + N);
 }

@@ -39,7 +39,7 @@ static void compare(const tn__plan_net *net, const tn__plan_options *options,
                  (unsigned long)seed, e, plan.places[e].alias,
                  expected.alias[e]);
   }
-  cr_assert_eq(plan.n_storages, expected.n_storages, "seed %lu",
+  cr_assert_eq(plan.n_storages, (size_t)expected.n_storages, "seed %lu",
                (unsigned long)seed);
   for (size_t s = 0; s < plan.n_storages; ++s)
     cr_assert_eq(plan.storages[s].bytes, expected.bytes[s],

@@ -3,7 +3,9 @@
  * possible on the same nets.
  */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "nets.h"
 #include "random_net.h"
@@ -32,7 +34,8 @@ static size_t compat_mb(const net_plan *lowered, int mode) {
 
 /* Compares with figures where there are any (0: none is known), and asserts
  * what is promised of the default mode. Frees the net. */
-static void check(const char *name, net *n, const size_t expected[N_MODES]) {
+static void check(const char *name, net_graph *n,
+                  const size_t expected[N_MODES]) {
   net_plan *lowered = net_lower(n);
   const tn__plan_options options = {0};
   size_t mb[N_MODES];
@@ -59,7 +62,7 @@ static void check(const char *name, net *n, const size_t expected[N_MODES]) {
   net_free(n);
 }
 
-static net *trained(net *n) {
+static net_graph *trained(net_graph *n) {
   net_gradient(n, NULL, NULL);
   return n;
 }
@@ -86,15 +89,101 @@ Test(nets, resnet_50_takes_what_was_computed) {
         (const size_t[]){9413, 6717, 0, 3539});
 }
 
-static bool norm_or_relu(const net *n, uint32_t node, void *ctx) {
+static bool norm_or_relu(const net_graph *n, uint32_t node, void *ctx) {
   (void)ctx;
   return n->nodes[node].op == NET_BN || n->nodes[node].op == NET_LEAKY;
 }
 
 Test(nets, resnet_50_without_its_norms_and_relus_kept) {
-  net *n = net_resnet(32, RESNET_50);
+  net_graph *n = net_resnet(32, RESNET_50);
   net_gradient(n, norm_or_relu, NULL);
   check("resnet-50, no bn-relu", n, (const size_t[]){0, 0, 0, 2843});
+}
+
+/* ---------------------------------------------------------------- sublinear */
+
+/* What the script mxnet-memonger does: everything is computed again but the
+ * marked nodes at which more than `threshold` has come together. */
+typedef struct memonger {
+  bool *mirror; /* by node */
+  size_t saved;
+  size_t longest;
+} memonger;
+
+static size_t bytes_of(const net_graph *n, net_ref x) {
+  const net_shape *s = net_shape_of(n, x);
+  return (size_t)(s->dim[0] * s->dim[1] * s->dim[2] * s->dim[3]) * 4;
+}
+
+/* With what it takes for no parameter among its inputs: data, labels, and the
+ * states of norms. */
+static size_t local_bytes(const net_graph *n, uint32_t k) {
+  const net_node *node = &n->nodes[k];
+  size_t bytes = 0;
+  for (uint32_t o = 0; o < node->n_visible; ++o)
+    bytes += bytes_of(n, (net_ref){k, o});
+  for (uint32_t i = 0; i < node->n_in; ++i) {
+    const bool label = node->op == NET_SOFTMAX_OUTPUT;
+    if (n->nodes[node->in[i].node].op == NET_VAR &&
+        (i == 0 || label || n->nodes[node->in[i].node].aux))
+      bytes += bytes_of(n, node->in[i]);
+  }
+  return bytes;
+}
+
+static void mark(memonger *m, const net_graph *n, size_t threshold) {
+  net_plan *order = net_lower(n);
+  size_t local = 0;
+  m->saved = m->longest = 0;
+  for (size_t at = 0; at < order->net.n_nodes; ++at) {
+    const uint32_t k = order->node_of[at];
+    local += local_bytes(n, k);
+    m->mirror[k] = true;
+    if (n->nodes[k].stage == 0 || local <= threshold) continue;
+    m->saved += bytes_of(n, (net_ref){k, 0});
+    if (local > m->longest) m->longest = local;
+    local = 0;
+    m->mirror[k] = false;
+  }
+  net_plan_free(order);
+}
+
+static bool is_mirrored(const net_graph *n, uint32_t node, void *ctx) {
+  const memonger *m = ctx;
+  return n->nodes[node].op != NET_DROPOUT && m->mirror[node];
+}
+
+static size_t mirrored_mb(memonger *m, size_t threshold_mb) {
+  net_graph *n = net_resnet(32, RESNET_50);
+  m->mirror = calloc(n->n_nodes, sizeof *m->mirror);
+  mark(m, n, threshold_mb << 20);
+  net_gradient(n, is_mirrored, m);
+  net_plan *lowered = net_lower(n);
+  const size_t mb = compat_mb(lowered, BOTH);
+  net_plan_free(lowered);
+  net_free(n);
+  free(m->mirror);
+  return mb;
+}
+
+/* Its search: three thresholds, each from what the one before came to, and six
+ * between the shortest segment and the last of them. */
+Test(nets, resnet_50_takes_what_was_computed_of_the_sublinear_plan) {
+  size_t threshold = 0, shortest = SIZE_MAX, best = SIZE_MAX;
+  memonger m = {0};
+  for (int k = 0; k < 3; ++k) {
+    const size_t mb = mirrored_mb(&m, threshold), local = m.longest >> 20;
+    if (mb < best) best = mb;
+    if (local < shortest) shortest = local;
+    threshold = (size_t)sqrt((double)(m.saved >> 20) * (double)local / 2);
+  }
+  const double most = (double)threshold * sqrt(2);
+  const int step = (int)((most - (double)shortest) / 6);
+  for (int k = 1; k <= 6 && step > 0; ++k) {
+    const size_t mb = mirrored_mb(&m, shortest + (size_t)(k * step));
+    if (mb < best) best = mb;
+  }
+  cr_expect_eq(best, 1250, "%zu MB", best);
 }
 
 Test(nets, in_all_of_them_the_default_is_near_the_least_possible) {
@@ -114,7 +203,7 @@ Test(nets, in_all_of_them_the_default_is_near_the_least_possible) {
 /* In-place alone helps a recurrent net a lot, since its weights' gradients are
  * added up where they lie. */
 Test(nets, gradients_of_shared_weights_are_added_in_place) {
-  net *n = trained(net_lstm(20, 4));
+  net_graph *n = trained(net_lstm(20, 4));
   net_plan *lowered = net_lower(n);
   for (int compat = 0; compat < 2; ++compat) {
     const tn__plan_options options = {.compat = compat == 1};
@@ -135,7 +224,7 @@ Test(nets, gradients_of_shared_weights_are_added_in_place) {
 }
 
 /* Entries are scaled down, so that a plan can be run. */
-static void run_scaled(net *n, const tn__plan_options *options) {
+static void run_scaled(net_graph *n, const tn__plan_options *options) {
   net_plan *lowered = net_lower(n);
   for (size_t e = 0; e < lowered->net.n_entries; ++e) {
     tn__plan_entry *entry =

@@ -105,8 +105,7 @@ static void keep(small *s, uint32_t e) {
   s->entries[e].flags |= TN__ENTRY_HEAD;
 }
 
-/* ------------------------------------------------------------------- in-place
- */
+/* ----------------------------------------------------------------- in-place */
 
 Test(inplace, is_taken_when_nothing_speaks_against_it) {
   chain c;
@@ -177,6 +176,10 @@ Test(inplace, not_when_the_element_counts_differ) {
   chain c;
   make_chain(&c, KIB / 2);
   keep(&c.s, c.b);
+  cr_assert(!is_inplace(&c.s, c.b));
+  make_chain(&c, KIB);
+  keep(&c.s, c.b);
+  c.s.entries[c.b].n_elements /= 2;
   cr_assert(!is_inplace(&c.s, c.b));
 }
 
@@ -450,8 +453,7 @@ Test(offsets, branches_are_kept_apart_when_told_so) {
   cr_assert(!branches_share((tn__plan_options){.parallel = true}));
 }
 
-/* ------------------------------------------------------------------- offsets
- */
+/* ------------------------------------------------------------------ offsets */
 
 Test(offsets, a_block_is_split_and_joined) {
   small s;
@@ -520,8 +522,7 @@ Test(offsets, an_empty_net_takes_nothing) {
   tn__memory_plan_deinit(&plan);
 }
 
-/* -------------------------------------------------------------- accumulation
- */
+/* ------------------------------------------------------------- accumulation */
 
 /* first, second -> sum. Returns the second term. */
 static uint32_t make_sum(small *s) {
@@ -598,8 +599,7 @@ Test(sums, can_be_turned_off) {
   }
 }
 
-/* -------------------------------------------------------------------- refused
- */
+/* ------------------------------------------------------------------ refused */
 
 static void refuses(const small *s, const char *text) {
   const tn__plan_options options = {0};

@@ -4,7 +4,6 @@
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../meter.h"
 #include "random_net.h"
@@ -99,75 +98,7 @@ Test(plan, most_random_nets_are_planned_at_the_lower_bound) {
   free(net);
 }
 
-/* ------------------------------------------------------------------- parallel
- */
-
-static void reach(const tn__plan_net *net,
-                  bool (*after)[RANDOM_MAX_NODES] /* late, early */) {
-  memset(after, 0, sizeof(bool) * RANDOM_MAX_NODES * RANDOM_MAX_NODES);
-  for (uint32_t n = 0; n < net->n_nodes; ++n) {
-    const tn__plan_node *node = &net->nodes[n];
-    after[n][n] = true;
-    for (uint32_t m = 0; m < n; ++m) {
-      const tn__plan_node *early = &net->nodes[m];
-      bool waits = false;
-      for (uint32_t i = 0; i < node->n_in; ++i)
-        waits |= !(node->ignored != NULL && node->ignored[i]) &&
-                 node->in[i] >= early->first_out &&
-                 node->in[i] < early->first_out + early->n_out;
-      for (uint32_t i = 0; i < node->n_after; ++i) waits |= node->after[i] == m;
-      for (uint32_t k = 0; waits && k <= m; ++k)
-        after[n][k] = after[n][k] || after[m][k];
-    }
-  }
-}
-
-static bool uses(const tn__plan_net *net, const tn__memory_plan *plan,
-                 uint32_t n, int32_t storage) {
-  const tn__plan_node *node = &net->nodes[n];
-  for (uint32_t o = 0; o < node->n_out; ++o)
-    if (plan->places[node->first_out + o].storage == storage) return true;
-  for (uint32_t i = 0; i < node->n_in; ++i)
-    if (plan->places[node->in[i]].storage == storage &&
-        !(node->ignored != NULL && node->ignored[i]))
-      return true;
-  return false;
-}
-
-static bool overlap(const tn__plan_storage *a, const tn__plan_storage *b) {
-  return a->device == b->device && a->offset < b->offset + b->bytes &&
-         b->offset < a->offset + a->bytes;
-}
-
-Test(plan, memory_makes_no_branch_wait_for_another_when_told_so) {
-  static bool after[RANDOM_MAX_NODES][RANDOM_MAX_NODES];
-  const tn__plan_options options = {.parallel = true};
-  random_net *net = malloc(sizeof *net);
-  size_t n_shared = 0;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    random_net_make(net, seed);
-    tn__memory_plan plan = plan_of(&net->net, &options);
-    reach(&net->net, after);
-    for (uint32_t a = 0; a < plan.n_storages; ++a)
-      for (uint32_t b = 0; b < plan.n_storages; ++b) {
-        if (a == b || plan.storages[a].first > plan.storages[b].first ||
-            !overlap(&plan.storages[a], &plan.storages[b]))
-          continue;
-        ++n_shared;
-        for (uint32_t n = 0; n < net->net.n_nodes; ++n)
-          cr_assert(!uses(&net->net, &plan, n, (int32_t)a) ||
-                        after[plan.storages[b].first][n],
-                    "seed %lu: storage %u of node %u is taken by storage %u",
-                    (unsigned long)seed, a, n, b);
-      }
-    tn__memory_plan_deinit(&plan);
-  }
-  cr_assert_gt(n_shared, 1000, "nothing was shared: %zu", n_shared);
-  free(net);
-}
-
-/* ------------------------------------------------------------------ failures
- */
+/* ----------------------------------------------------------------- failures */
 
 Test(plan, every_allocation_may_fail) {
   const tn__env *usual = tn__env_default();

@@ -548,3 +548,41 @@ Test(emit, long_loops_are_cut_into_slices_anywhere) {
     multiply_by_halves(0);
   }
 }
+
+/* sin(far) + 2 cos(part): most angles are near, one in every fifth thousand is
+ * not, and the output is the first input. */
+static void expect_waves(const float *x, const float *y, size_t level) {
+  for (int i = 0; i < MANY; ++i) {
+    const double far = (double)x[i];
+    const double exact = sin(far) + 2 * cos((double)halves[i]);
+    if (isnan(exact))
+      cr_expect(isnan(y[i]), "%d at %zu", i, level);
+    else
+      cr_expect(fabs((double)y[i] - exact) < 4e-7, "%d at %zu: %g, not %g", i,
+                level, (double)y[i], exact);
+  }
+}
+
+Test(emit, angles_near_and_far_stand_side_by_side) {
+  static float x[MANY];
+  int64_t shape[] = {MANY}, dense[] = {1};
+  uint64_t features[TN_KERNEL_N_LEVELS];
+  const size_t n_levels = levels(features);
+  const tn_tensor t[] = {
+      {many_in, TN_DEVICE_CPU, 0, 1, TN_F32, shape, dense, 0},
+      {halves, TN_DEVICE_CPU, 0, 1, TN_F32, shape, dense, 0}};
+  for (int i = 0; i < MANY; ++i) {
+    x[i] = 0.001f * (float)(i % 9973);
+    halves[i] = -0.5f * (float)(i % 1511);
+  }
+  for (int i = 0; i < MANY; i += 5000) x[i] = ldexpf(1.5f, i / 5000 % 128);
+  x[4] = NAN;
+  x[MANY - 1] = INFINITY;
+  for (size_t level = 0; level < n_levels; ++level) {
+    host.cpu_features = features[level];
+    memcpy(many_in, x, sizeof x);
+    cr_assert_eq(
+        run((kernel)KERNEL(waves_forward), t, 2, &t[0], TN_REQ_INPLACE), TN_OK);
+    expect_waves(x, many_in, level);
+  }
+}

@@ -177,6 +177,22 @@ Test(edges, of_two_equal_elements_the_first_gets_the_gradient) {
   expect_tie("broadcast_maximum"), expect_tie("broadcast_minimum");
 }
 
+/* The remainder by 0 is 0 whatever is divided, so neither operand has a slope.
+ */
+Test(edges, the_remainder_by_zero_has_no_slopes) {
+  static const char *const names[] = {"mod", "broadcast_mod"};
+  for (int k = 0; k < 2; ++k) {
+    tn_array *in[2] = {ARRAY(TN_F64, 7, -7, 0, 7),
+                       ARRAY(TN_F64, 0, -0.0, 0, 4)};
+    tn_array *head = ARRAY(TN_F64, 5, 7, 1, 2), *grads[2] = {NULL, NULL};
+    backward(named(names[k]), NULL, &(tn_inputs){2, in}, head, grads);
+    host_expect(grads[0], (double[]){5, 7, 1, 2}, 4, 0);
+    host_expect(grads[1], (double[]){0, 0, 0, -2}, 4, 0);
+    tn_array_release(in[0]), tn_array_release(in[1]), tn_array_release(head);
+    tn_array_release(grads[0]), tn_array_release(grads[1]);
+  }
+}
+
 static void expect_slopes(const char *name, const char *text, tn_array *x,
                           const double *want) {
   tn_operator *op = named(name);
@@ -194,6 +210,8 @@ static void expect_slopes(const char *name, const char *text, tn_array *x,
 
 /* Under a head of 2. */
 Test(edges, slopes_at_kinks_are_those_of_the_manual) {
+  expect_slopes("rmod_scalar", "scalar=7", ARRAY(TN_F64, 0, -0.0, 4),
+                (double[]){0, 0, -2});
   const double zeros[4] = {0, 0, 0, 0};
   static const char *const steps[] = {"sign", "round",      "rint",
                                       "ceil", "floor",      "trunc",
@@ -207,6 +225,10 @@ Test(edges, slopes_at_kinks_are_those_of_the_manual) {
                 (double[]){2, 2, 0});
   expect_slopes("hypot_scalar", "scalar=0", ARRAY(TN_F64, 0, 3),
                 (double[]){0, 2});
+  expect_slopes("smooth_l1", "scalar=2",
+                ARRAY(TN_F64, -3, -0.25, -0.125, 0, 0.125, 0.25, 3),
+                (double[]){-2, -2, -1, 0, 1, 2, 2});
+  expect_slopes("relu", "", ARRAY(TN_F64, -3, 0, 3), (double[]){0, 0, 2});
   expect_slopes("make_loss", "", ARRAY(TN_F64, -3, 0, 3), (double[]){1, 1, 1});
   for (size_t i = 0; i < sizeof steps / sizeof *steps; ++i)
     expect_slopes(steps[i], "", ARRAY(TN_F64, -2.5, 0, 0.75, 4), zeros);

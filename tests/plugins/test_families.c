@@ -106,6 +106,8 @@ UNARY(gammaln, lgamma(x), psi(x))
 UNARY(erf, erf(x), 2 / sqrt(PI) * exp(-x * x))
 UNARY(erfc, erfc(x), -2 / sqrt(PI) * exp(-x * x))
 UNARY(softplus, log1p(exp(x)), sigmoid(x))
+UNARY(sigmoid, sigmoid(x), sigmoid(x) * sigmoid(-x))
+UNARY(relu, x > 0 ? x : 0, x > 0)
 UNARY(gelu, x * 0.5 * (1 + erf(x / sqrt(2))),
       0.5 * (1 + erf(x / sqrt(2))) + x * exp(-x * x / 2) / sqrt(2 * PI))
 
@@ -161,6 +163,8 @@ static const unary_case unary_cases[] = {
     ROW(erf, SECOND, -2, -0.1, 0.5, 1.5),
     ROW(erfc, SECOND, -2, -0.1, 0.5, 1.5),
     ROW(softplus, SECOND, -3, -0.1, 0.5, 4),
+    ROW(sigmoid, SECOND, -3, -0.1, 0.5, 4),
+    ROW(relu, 0, -3, -0.1, 0.5, 4),
     ROW(gelu, SECOND, -3, -0.1, 0.5, 2),
 };
 enum { N_UNARY = sizeof unary_cases / sizeof *unary_cases };

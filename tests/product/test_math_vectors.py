@@ -21,8 +21,9 @@ SOURCE = pathlib.Path(sys.argv[1])
 
 F32 = """exp expm1 log log1p log2 log10 sqrt rsqrt cbrt sin cos tan asin acos
     atan sinh cosh tanh asinh acosh atanh erf erfc abs sign floor ceil round
-    rint trunc sigmoid softplus gelu min max pow mod hypot""".split()
-F64 = [name for name in F32 if name != "mod"]
+    rint trunc sigmoid softplus gelu min max pow mod hypot
+    sin_near cos_near tan_near""".split()
+F64 = [name for name in F32 if name != "mod" and not name.endswith("_near")]
 PAIRS = ("min", "max", "pow", "mod", "hypot")
 LEVELS = {"SSE2": "", "AVX2": "TN_KERNEL_AVX2", "AVX-512": "TN_KERNEL_AVX512"}
 
@@ -60,12 +61,16 @@ def scalar_levels(compiler):
     for kind, element, names in (("f32", "float", F32), ("f64", "double", F64)):
         for name in names:
             second = ", b[i]" if name in PAIRS else ""
+            if name.endswith("_near"):
+                second = ", &far"
             for level, target in LEVELS.items():
                 lines += [f"{target} void f{len(lines)}({element} *y, "
                           f"const {element} *a, const {element} *b,",
-                          "int64_t n) { TN_KERNEL_INDEPENDENT",
+                          "int64_t n) { uint32_t far = 0; "
+                          "TN_KERNEL_INDEPENDENT",
                           "for (int64_t i = 0; i < n; ++i) "
-                          f"y[i] = tn_math_{name}_{kind}(a[i]{second}); }}"]
+                          f"y[i] = tn_math_{name}_{kind}(a[i]{second}); "
+                          f"y[0] += ({element})far; }}"]
                 places[len(lines)] = (name, kind), level
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "loops.c"

@@ -23,7 +23,7 @@ HALF_LN2 = LN2 / 2 * mpf("1.0001")
 SQRT_HALF, SQRT_TWO = mp.sqrt(mpf("0.5")), mp.sqrt(2)
 
 SPECS = {
-    # exp(r) of exp in float: |r| <= ln 2; of sigmoid and tanh: |r| <= ln(2)/2.
+    # exp(r) of exp in float: |r| <= ln 2; of sigmoid: |r| <= ln(2)/2.
     "exp_f32": {
         "g": mp.exp, "low": -LN2 * mpf("1.0001"), "high": LN2 * mpf("1.0001"),
         "p": powers(0, 7), "fixed": {0: 1, 1: 1}, "bits": 24},
@@ -38,20 +38,18 @@ SPECS = {
     "log_short": {
         "g": at(1, lambda f: mp.log1p(f) / f), "low": SQRT_HALF - 1,
         "high": SQRT_TWO - 1, "p": powers(0, 12), "fixed": {0: 1}},
-    # (exp(r) - 1 - r)/r^2 of expm1 in float: 3/4 <= exp(r) <= 3/2.
+    # (exp(r) - 1 - r)/r^2 of expm1 in float: exp(r) from 3/4 to 3/2.
     "expm1_f32": {
         "g": at("0.5", lambda r: (mp.expm1(r) - r) / r ** 2),
         "weight": at(0, lambda r: r ** 2 / mp.expm1(r)),
         "low": mp.log("0.7499"), "high": mp.log("1.5001"),
         "p": powers(0, 4), "bits": 24},
-    # (tanh(r)/r - 1)/r^2 in r^2, r up to 0.55, and a little beyond where a
-    # number must be large for that.
+    # (tanh(r)/r - 1)/r^2 in r^2, r up to 0.55.
     "tanh_f32": {
         "g": at(-mpf(1) / 3, lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) /
                 z),
-        "weight": lambda z: z * (1 if z < 0.3025 else mp.exp(
-            -35 * (mp.sqrt(z) - mpf("0.55")))), "low": 0,
-        "high": mpf("0.5"), "p": powers(0, 3), "bits": 24},
+        "weight": lambda z: z, "low": 0, "high": mpf("0.3025"),
+        "p": powers(0, 4), "bits": 24},
     # (cosh(r) - 1)/r^2 and (sinh(r)/r - 1)/r^2 in r^2, |r| <= 1/2.
     "cosh_f32": {
         "g": at("0.5", lambda z: (mp.cosh(mp.sqrt(z)) - 1) / z),
@@ -67,7 +65,7 @@ SPECS = {
         "g": at(mpf(1) / 3,
                 lambda f: (mp.log1p(f) - f + f * f / 2) / f ** 3),
         "weight": at(0, lambda f: f ** 3 / mp.log1p(f)),
-        "low": mpf("-0.25"), "high": mpf("0.5"), "p": powers(0, 6),
+        "low": mpf("-0.25"), "high": mpf("0.5"), "p": powers(0, 7),
         "bits": 24},
     "log2_f32": {
         "g": at(1 / LN2 - 1, lambda f: mp.log1p(f) / LN2 / f - 1),
@@ -92,6 +90,13 @@ SPECS = {
                 z ** 2),
         "weight": lambda z: z ** 2, "low": 0,
         "high": (mp.pi / 4 * mpf("1.001")) ** 2, "p": powers(0, 2),
+        "bits": 24},
+    # (tan(r)/r - 1)/r^2 in r^2, |r| <= pi/4.
+    "tan_f32": {
+        "g": at(mpf(1) / 3, lambda z: (mp.tan(mp.sqrt(z)) / mp.sqrt(z) - 1) /
+                z),
+        "weight": lambda z: z, "low": 0,
+        "high": (mp.pi / 4 * mpf("1.001")) ** 2, "p": powers(0, 6),
         "bits": 24},
     # (atanh(s)/s - 1)/s^2 in s^2, s <= 1/3.
     "atanh_f32": {

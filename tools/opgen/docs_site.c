@@ -25,7 +25,8 @@ static const char style[] =
     "a { color: var(--link); text-decoration: none; }\n"
     "a:hover, a:focus { text-decoration: underline; }\n"
     "header { position: sticky; top: 0; display: flex; gap: 1rem;\n"
-    "  align-items: center; padding: .6rem 1rem; background: var(--back);\n"
+    "  align-items: center; background: var(--back);\n"
+    "  padding: .6rem max(1rem, 50vw - 35rem);\n"
     "  border-bottom: 1px solid var(--line); z-index: 1; }\n"
     "header a { font-weight: 600; }\n"
     "#search { flex: 1; max-width: 24rem; padding: .35rem .6rem; font: "
@@ -37,7 +38,8 @@ static const char style[] =
     "  padding: 0; list-style: none; background: var(--back);\n"
     "  border-bottom: 1px solid var(--line); max-height: 70vh;\n"
     "  overflow-y: auto; }\n"
-    "#found a { display: block; padding: .5rem 1rem; font-weight: 400; }\n"
+    "#found a { display: block; padding: .5rem max(1rem, 50vw - 35rem);\n"
+    "  font-weight: 400; }\n"
     "#found a:hover, #found a:focus { background: var(--code); }\n"
     "#found span { color: var(--soft); }\n"
     ".page { display: flex; gap: 2rem; max-width: 72rem; margin: 0 auto;\n"
@@ -202,7 +204,7 @@ static void end(tn__buf *out) {
  */
 
 static void add_list(tn__buf *out, const docs *d, bool listed) {
-  tn__buf_add(out, "| operator | |\n|---|---|\n");
+  tn__buf_add(out, "| operator | what it computes |\n|---|---|\n");
   for (size_t i = 0; i < d->plugin->n_operators; ++i) {
     const tnm_operator *op = &d->plugin->operators[i];
     if (op->op == NULL || docs_is_listed(op) != listed) continue;

@@ -56,6 +56,7 @@ typedef struct kernel_pass {
   uint32_t pass; /* TN_PASS_* */
   const tnm_formula *formulas;
   size_t n;
+  bool near; /* functions are written and named as formula_is_near() says */
 } kernel_pass;
 
 /* Calls `add` for each pass of an operator that has formulas, and moves what it
@@ -94,6 +95,13 @@ const char *pass_name(const kernel_pass *pass);
 /* "quadratic_out_f32" */
 const char *formula_name(const kernel_pass *pass, const formula_use *use,
                          int class_bit);
+/* Whether a formula takes sines of floats and so has a second function, _near,
+ * which says through its first parameter `far` where it must not be believed:
+ * math.h on tn_math_sin_near_f32(). */
+bool formula_is_near(const formula_use *use, int class_bit);
+/* Writes the function of a formula in one class. */
+void formula_function(const kernel_pass *pass, const formula_use *use,
+                      int class_bit);
 /* The C name of a tensor or parameter: its own, unless generated code uses that
  * for something else. */
 const char *formula_variable(const kernel_pass *pass, const tnm_expr *name);

@@ -303,12 +303,25 @@ static piece choice(writer *w, const tnm_expr *expr) {
       operand(w, parts[1], COMPARISON), operand(w, parts[2], COMPARISON));
 }
 
+/* "tn_math_sin_near_f32(x, far)" for "sin"; NULL for what is always near. */
+static const char *near_name(const char *name) {
+  if (strcmp(name, "sin") == 0) return "sin_near";
+  if (strcmp(name, "cos") == 0) return "cos_near";
+  return strcmp(name, "tan") == 0 ? "tan_near" : NULL;
+}
+
 static piece call(writer *w, const tnm_expr *expr) {
+  const char *near =
+      w->pass->near ? near_name(tnm_function_at(expr->index)->name) : NULL;
   piece parts[3];
   if (expr->index == TNM_F_POW) return power(w, expr);
   if (expr->index == TNM_F_SELECT) return choice(w, expr);
   for (uint32_t i = 0; i < expr->n_args; ++i)
     parts[i] = render_value(w, expr->args[i]);
+  if (near != NULL) {
+    parts[1] = PIECE(w, ATOM, VALUE, "far");
+    return call_math(w, near, parts, 2);
+  }
   return call_math(w, tnm_function_at(expr->index)->name, parts, expr->n_args);
 }
 

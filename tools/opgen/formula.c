@@ -93,16 +93,17 @@ static const tn_arg *target_arg(const kernel_pass *pass,
 
 const char *formula_name(const kernel_pass *pass, const formula_use *use,
                          int class_bit) {
-  return pass_format(pass, "%s%s_%s_%s", operator_name(pass),
+  return pass_format(pass, "%s%s_%s_%s%s", operator_name(pass),
                      pass->pass == TN_PASS_BACKWARD ? "_backward" : "",
                      target_arg(pass, use->formula)->name,
-                     tnm_class_name(class_bit));
+                     tnm_class_name(class_bit), pass->near ? "_near" : "");
 }
 
 /* Names that generated code uses itself. Those of manifests are in lower case,
  * so a capital letter makes them different from all others. */
 static bool is_taken(const char *name) {
-  static const char *const taken[] = {"i", "n", "p", "x", "block", "params"};
+  static const char *const taken[] = {"i",      "n",    "p",     "x",   "block",
+                                      "params", "part", "begin", "end", "far"};
   if (strncmp(name, "grad_", 5) == 0) return true;
   if (name[0] == 't' && name[1] != '\0' &&
       strspn(name + 1, "0123456789") == strlen(name + 1))
@@ -274,9 +275,10 @@ void each_pass(tn__buf *out, const tnm_plugin *plugin, const tnm_operator *op,
   c_file c;
   tn__arena_init(&arena, out->env);
   c_init(&c, out->env);
-  const kernel_pass passes[] = {
-      {&c, &arena, plugin, op, TN_PASS_FORWARD, op->forward, op->n_forward},
-      {&c, &arena, plugin, op, TN_PASS_BACKWARD, op->backward, op->n_backward}};
+  const kernel_pass passes[] = {{&c, &arena, plugin, op, TN_PASS_FORWARD,
+                                 op->forward, op->n_forward, false},
+                                {&c, &arena, plugin, op, TN_PASS_BACKWARD,
+                                 op->backward, op->n_backward, false}};
   for (size_t i = 0; i < 2; ++i)
     if (passes[i].n > 0) add(&passes[i]);
   if (c.text.failed)
@@ -294,7 +296,10 @@ static const char *parameters(const kernel_pass *pass, const formula_use *use,
                               int class_bit) {
   tn__buf buf;
   tn__buf_init(&buf, pass->arena->env);
-  if (use->n_params > 0) tn__buf_add(&buf, "const %s *p", pass_params(pass));
+  if (pass->near) tn__buf_add(&buf, "uint32_t *far");
+  if (use->n_params > 0)
+    tn__buf_add(&buf, "%sconst %s *p", buf.n > 0 ? ", " : "",
+                pass_params(pass));
   for (size_t i = 0; i < use->n_tensors; ++i)
     tn__buf_add(&buf, "%s%s %s", buf.n > 0 ? ", " : "", class_type(class_bit),
                 formula_variable(pass, use->tensors[i]));
@@ -330,8 +335,23 @@ static void add_params(const kernel_pass *pass, const formula_use *use,
   }
 }
 
-static void add_function(const kernel_pass *pass, const formula_use *use,
-                         int class_bit) {
+static bool has_turns(const tnm_expr *expr) {
+  static const char *const names[] = {"sin", "cos", "tan"};
+  if (expr->kind == TNM_CALL)
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+      if (strcmp(tnm_function_at(expr->index)->name, names[i]) == 0)
+        return true;
+  for (uint32_t i = 0; i < expr->n_args; ++i)
+    if (has_turns(expr->args[i])) return true;
+  return false;
+}
+
+bool formula_is_near(const formula_use *use, int class_bit) {
+  return class_bit == TNM_CLASS_F32 && has_turns(use->formula->expr);
+}
+
+void formula_function(const kernel_pass *pass, const formula_use *use,
+                      int class_bit) {
   c_function_head(
       pass->c,
       &(c_function){pass_format(pass, "TN_MATH_FN %s ", class_type(class_bit)),
@@ -348,7 +368,7 @@ static void add_functions(const kernel_pass *pass) {
     if (!formula_use_init(pass, &pass->formulas[i], &use)) return;
     formula_comment(pass, &use, "");
     for (const int *bit = formula_classes; *bit != 0; ++bit)
-      if (use.classes & *bit) add_function(pass, &use, *bit);
+      if (use.classes & *bit) formula_function(pass, &use, *bit);
   }
 }
 

@@ -49,7 +49,8 @@ static void add_pointers(const kernel_pass *pass, const formula_use *use,
 /* "&p, data[i]" */
 static void add_arguments(const kernel_pass *pass, const formula_use *use,
                           tn__buf *out) {
-  if (use->n_params > 0) tn__buf_add(out, "&p");
+  if (pass->near) tn__buf_add(out, "&far");
+  if (use->n_params > 0) tn__buf_add(out, "%s&p", out->n > 0 ? ", " : "");
   for (size_t i = 0; i < use->n_tensors; ++i)
     tn__buf_add(out, "%s%s[i]", out->n > 0 ? ", " : "",
                 formula_variable(pass, use->tensors[i]));
@@ -82,17 +83,66 @@ static void add_statement(const kernel_pass *pass, const formula_use *use,
   tn__buf_deinit(&arguments);
 }
 
+/* "part[i - begin] = sine_out_f32_near(&far, data[i]);" in its loop. */
+static void add_part(const kernel_pass *pass, const formula_use *use,
+                     const char *indent) {
+  static const char set[] = "  part[i - begin] =";
+  const char *name = formula_name(pass, use, TNM_CLASS_F32);
+  tn__buf arguments;
+  tn__buf_init(&arguments, pass->arena->env);
+  add_arguments(pass, use, &arguments);
+  const char *call =
+      pass_format(pass, "%s(%s);", name, arguments.s ? arguments.s : "");
+  const bool fits = strlen(indent) + strlen(set) + 1 + strlen(call) <= C_PAGE;
+  c_add(pass->c, "%sTN_KERNEL_INDEPENDENT\n", indent);
+  c_add(pass->c, "%sfor (int64_t i = begin; i < end; ++i)\n", indent);
+  c_add(pass->c, "%s%s%s%s%s\n", indent, set, fits ? " " : "\n      ",
+        fits ? "" : indent, call);
+  pass->c->text.failed |= arguments.failed;
+  tn__buf_deinit(&arguments);
+}
+
+/* The same part by part, because what is near is faster, and each again in
+ * which something is not. The parts are stored at last, since the output may be
+ * an operand. */
+static void add_parts(const kernel_pass *pass, const formula_use *use) {
+  kernel_pass near = *pass;
+  near.near = true;
+  c_add(pass->c,
+        "  float part[TN_KERNEL_PART];\n"
+        "  for (int64_t begin = 0; begin < block->n; begin += TN_KERNEL_PART) {"
+        "\n    const int64_t end = tn_kernel_part_end(block, begin);\n"
+        "    uint32_t far = 0;\n");
+  add_part(&near, use, "    ");
+  c_add(pass->c, "    if (far >> 31) {\n");
+  add_part(pass, use, "      ");
+  c_add(pass->c,
+        "    }\n    memcpy(%s + begin, part, (size_t)(end - begin) * sizeof "
+        "*part);\n  }\n",
+        use->target);
+}
+
 /* The loop over the elements of one block. */
 static void add_body(const kernel_pass *pass, const formula_use *use,
                      int class_bit) {
+  const bool parts = formula_is_near(use, class_bit);
+  if (parts) {
+    kernel_pass near = *pass;
+    near.near = true;
+    formula_function(&near, use, class_bit);
+  }
   c_function_head(
       pass->c,
       &(c_function){"TN_KERNEL_BODY void ", body_name(pass, use, class_bit),
                     "const tn_kernel_block *block, const void *params", " {"});
   add_params(pass, use);
   add_pointers(pass, use, class_type(class_bit));
-  c_add(pass->c, "  TN_KERNEL_INDEPENDENT\n%s", loop_head);
-  add_statement(pass, use, class_bit);
+  if (parts) {
+    add_parts(pass, use);
+  } else {
+    c_add(pass->c, "  TN_KERNEL_INDEPENDENT\n%s", loop_head);
+    add_statement(pass, use, class_bit);
+  }
   c_add(pass->c, "}\nTN_KERNEL_LEVELS(%s)\n\n",
         body_name(pass, use, class_bit));
 }

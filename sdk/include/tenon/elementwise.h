@@ -37,232 +37,11 @@
 #endif
 
 #include "tenon/convert.h"
+#include "tenon/walk.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Stands before a loop whose iterations do not depend on each other, though
- * its pointers may be equal (TN_REQ_INPLACE): it may be vectorised. That is a
- * permission. clang takes it for an order and warns where it cannot follow, as
- * at -O1, so that warning is off. */
-#if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed"
-#define TN_KERNEL_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#elif defined(__GNUC__)
-#define TN_KERNEL_INDEPENDENT _Pragma("GCC ivdep")
-#else
-#define TN_KERNEL_INDEPENDENT
-#endif
-
-/* Stands before a loop that is to stay as it is written. */
-#if defined(__clang__)
-#define TN_KERNEL_ROLLED _Pragma("clang loop unroll(disable)")
-#elif defined(__GNUC__)
-#define TN_KERNEL_ROLLED _Pragma("GCC unroll 1")
-#else
-#define TN_KERNEL_ROLLED
-#endif
-
-/* Aligned as lines of caches are. */
-#if defined(__GNUC__)
-#define TN_KERNEL_LINED __attribute__((aligned(64)))
-#elif defined(__cplusplus)
-#define TN_KERNEL_LINED alignas(64)
-#else
-#define TN_KERNEL_LINED _Alignas(64)
-#endif
-
-/* ------------------------------------------------------------- loop walker */
-
-/* Operands of one loop, the output first. */
-#define TN_KERNEL_MAX_OPERANDS 16
-
-/* A loop over all elements of tensors of one shape. Dimensions of length 1 are
- * dropped, the others ordered as they lie in the first operand and merged where
- * all operands allow it, so that dense tensors make one dimension. */
-typedef struct tn_kernel_walk {
-  int64_t size; /* elements */
-  int32_t ndim; /* at least 1 after tn_kernel_walk_begin */
-  uint32_t n_operands;
-  int64_t shape[TN_MAX_NDIM];
-  int64_t stride[TN_KERNEL_MAX_OPERANDS][TN_MAX_NDIM]; /* in elements */
-  int64_t bytes[TN_KERNEL_MAX_OPERANDS];               /* of one element */
-  char *data[TN_KERNEL_MAX_OPERANDS];
-} tn_kernel_walk;
-
-/* Elements that lie on a line in every operand. */
-typedef struct tn_kernel_run {
-  int64_t n;
-  char *at[TN_KERNEL_MAX_OPERANDS];       /* the first one */
-  int64_t stride[TN_KERNEL_MAX_OPERANDS]; /* in elements */
-  int64_t place[TN_MAX_NDIM];             /* of the first one */
-} tn_kernel_run;
-
-/* Starts with the operand that has the loop's whole shape. [worker] */
-static inline void tn_kernel_walk_init(tn_kernel_walk *walk,
-                                       const tn_tensor *first) {
-  walk->size = tn_tensor_size(first);
-  walk->ndim = first->ndim;
-  walk->n_operands = 1;
-  walk->bytes[0] = tn_dtype_bytes(first->dtype);
-  walk->data[0] = (char *)first->data;
-  for (int32_t d = 0; d < first->ndim; ++d) {
-    walk->shape[d] = first->shape[d];
-    walk->stride[0][d] = first->strides[d];
-  }
-}
-
-/* Adds an operand of the same shape or one that is broadcast to it: 1, or 0 if
- * it does not fit. At most TN_KERNEL_MAX_OPERANDS in all. [worker] */
-static inline int tn_kernel_walk_add(tn_kernel_walk *walk,
-                                     const tn_tensor *tensor) {
-  const uint32_t k = walk->n_operands++;
-  const int32_t missing = walk->ndim - tensor->ndim;
-  if (missing < 0) return 0;
-  walk->bytes[k] = tn_dtype_bytes(tensor->dtype);
-  walk->data[k] = (char *)tensor->data;
-  for (int32_t d = 0; d < missing; ++d) walk->stride[k][d] = 0;
-  for (int32_t d = 0; d < tensor->ndim; ++d) {
-    const int repeat = tensor->shape[d] == 1;
-    if (!repeat && tensor->shape[d] != walk->shape[missing + d]) return 0;
-    walk->stride[k][missing + d] = repeat ? 0 : tensor->strides[d];
-  }
-  return 1;
-}
-
-/* The same for operands that are all dense and of one shape: one dimension, and
- * nothing to begin. [worker] */
-static inline void tn_kernel_walk_flat_add(tn_kernel_walk *walk,
-                                           const tn_tensor *tensor) {
-  const uint32_t k = walk->n_operands++;
-  walk->bytes[k] = tn_dtype_bytes(tensor->dtype);
-  walk->data[k] = (char *)tensor->data;
-  walk->stride[k][0] = 1;
-}
-
-static inline void tn_kernel_walk_flat(tn_kernel_walk *walk,
-                                       const tn_tensor *first) {
-  walk->size = tn_tensor_size(first);
-  walk->ndim = 1;
-  walk->n_operands = 0;
-  walk->shape[0] = walk->size;
-  tn_kernel_walk_flat_add(walk, first);
-}
-
-/* Copies dimension `from` to `to`. [worker] */
-static inline void tn_kernel_walk_move(tn_kernel_walk *walk, int32_t to,
-                                       int32_t from) {
-  walk->shape[to] = walk->shape[from];
-  for (uint32_t k = 0; k < walk->n_operands; ++k)
-    walk->stride[k][to] = walk->stride[k][from];
-}
-
-static inline void tn_kernel_walk_swap(tn_kernel_walk *walk, int32_t a,
-                                       int32_t b) {
-  const int64_t length = walk->shape[a];
-  walk->shape[a] = walk->shape[b];
-  walk->shape[b] = length;
-  for (uint32_t k = 0; k < walk->n_operands; ++k) {
-    const int64_t stride = walk->stride[k][a];
-    walk->stride[k][a] = walk->stride[k][b];
-    walk->stride[k][b] = stride;
-  }
-}
-
-/* Whether steps along `outer` continue those along `inner` everywhere. */
-static inline int tn_kernel_walk_joins(const tn_kernel_walk *walk,
-                                       int32_t outer, int32_t inner) {
-  for (uint32_t k = 0; k < walk->n_operands; ++k)
-    if (walk->stride[k][outer] != walk->stride[k][inner] * walk->shape[inner])
-      return 0;
-  return 1;
-}
-
-static inline void tn_kernel_walk_drop(tn_kernel_walk *walk) {
-  int32_t kept = 0;
-  for (int32_t d = 0; d < walk->ndim; ++d)
-    if (walk->shape[d] != 1) tn_kernel_walk_move(walk, kept++, d);
-  walk->ndim = kept;
-}
-
-/* The largest stride of the first operand goes outside. */
-static inline void tn_kernel_walk_sort(tn_kernel_walk *walk) {
-  const int64_t *stride = walk->stride[0];
-  for (int32_t d = 1; d < walk->ndim; ++d)
-    for (int32_t e = d; e > 0 && llabs(stride[e - 1]) < llabs(stride[e]); --e)
-      tn_kernel_walk_swap(walk, e - 1, e);
-}
-
-static inline void tn_kernel_walk_merge(tn_kernel_walk *walk) {
-  int32_t last = 0;
-  for (int32_t d = 1; d < walk->ndim; ++d) {
-    const int64_t length = walk->shape[last];
-    const int joins = tn_kernel_walk_joins(walk, last, d);
-    if (!joins) ++last;
-    tn_kernel_walk_move(walk, last, d);
-    if (joins) walk->shape[last] *= length;
-  }
-  walk->ndim = last + 1;
-}
-
-/* Once all operands are known: drops, sorts and merges dimensions. [worker] */
-static inline void tn_kernel_walk_begin(tn_kernel_walk *walk) {
-  tn_kernel_walk_drop(walk);
-  if (walk->ndim > 0) {
-    tn_kernel_walk_sort(walk);
-    tn_kernel_walk_merge(walk);
-    return;
-  }
-  walk->ndim = 1;
-  walk->shape[0] = 1;
-  for (uint32_t k = 0; k < walk->n_operands; ++k) walk->stride[k][0] = 1;
-}
-
-/* The longest run that begins at element `index` of the loop, in its own order
- * of dimensions, and ends before `end`; run->place says where it begins.
- * [worker] */
-static inline void tn_kernel_walk_run(const tn_kernel_walk *walk, int64_t index,
-                                      int64_t end, tn_kernel_run *run) {
-  const int32_t inner = walk->ndim - 1;
-  int64_t left = index;
-  for (int32_t d = inner; d > 0; --d) {
-    run->place[d] = left % walk->shape[d];
-    left /= walk->shape[d];
-  }
-  run->place[0] = left;
-  run->n = walk->shape[inner] - run->place[inner];
-  if (run->n > end - index) run->n = end - index;
-  for (uint32_t k = 0; k < walk->n_operands; ++k) {
-    int64_t offset = 0;
-    for (int32_t d = 0; d <= inner; ++d)
-      offset += run->place[d] * walk->stride[k][d];
-    run->at[k] = walk->data[k] + offset * walk->bytes[k];
-    run->stride[k] = walk->stride[k][inner];
-  }
-}
-
-/* Moves a run behind its own elements; its length is then what the line has
- * left. There must be more of the loop. [worker] */
-static inline void tn_kernel_walk_next(const tn_kernel_walk *walk,
-                                       tn_kernel_run *run) {
-  int32_t d = walk->ndim - 1;
-  int64_t by = run->n;
-  for (;;) {
-    run->place[d] += by;
-    for (uint32_t k = 0; k < walk->n_operands; ++k)
-      run->at[k] += by * walk->stride[k][d] * walk->bytes[k];
-    if (d == 0 || run->place[d] < walk->shape[d]) break;
-    by = -walk->shape[d];
-    run->place[d] += by;
-    for (uint32_t k = 0; k < walk->n_operands; ++k)
-      run->at[k] += by * walk->stride[k][d] * walk->bytes[k];
-    by = 1;
-    --d;
-  }
-  d = walk->ndim - 1;
-  run->n = walk->shape[d] - run->place[d];
-}
 
 /* --------------------------------------------------- element-wise operators */
 
@@ -279,6 +58,15 @@ typedef struct tn_kernel_block {
   void *out;
   const void *in[TN_KERNEL_MAX_IN];
 } tn_kernel_block;
+
+/* Elements of a block that are computed at once where they may have to be
+ * computed again, and where such a part ends that begins there. [any] */
+#define TN_KERNEL_PART 1024
+static inline int64_t tn_kernel_part_end(const tn_kernel_block *block,
+                                         int64_t begin) {
+  const int64_t left = block->n - begin;
+  return begin + (left < TN_KERNEL_PART ? left : TN_KERNEL_PART);
+}
 
 /* Sets out[i] from in[...][i]. `params` is call->params. [worker] */
 typedef void tn_kernel_body(const tn_kernel_block *block, const void *params);
@@ -316,40 +104,33 @@ static inline const tn_kernel_bodies *tn_kernel_map_bodies(
   return compute == TN_I32 ? &map->i32 : &map->i64;
 }
 
-/* All calls go through two functions, which are larger than most bodies. In a
- * plugin of several files one can have them for all: each file defines
- * TN_KERNEL_PLUGIN as the plugin's name before it includes kernel.h, so that
- * two plugins can be linked into one program, and one of them TN_KERNEL_HOME as
- * well. What opgen writes does, with plugin.gen.c for a home. */
+/* Calls that are not dense, or of several types, go through two functions that
+ * are larger than most bodies. In a plugin of several files one can have them
+ * for all: each file defines TN_KERNEL_PLUGIN as the plugin's name before it
+ * includes kernel.h, so that two plugins can be linked into one program, and
+ * one of them TN_KERNEL_HOME as well. What opgen writes does, with plugin.gen.c
+ * for a home. */
 #if defined(TN_KERNEL_PLUGIN)
 #define TN_KERNEL_JOIN(a, b) a##b
 #define TN_KERNEL_OWN(plugin, name) TN_KERNEL_JOIN(plugin, name)
-#define tn_kernel_map_prepare TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_prepare)
-#define tn_kernel_map_run TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_run)
+#define tn_kernel_map_mixed TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_mixed)
+#define tn_kernel_map_strided TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_strided)
 #endif
 #if !defined(TN_KERNEL_PLUGIN)
-#define TN_KERNEL_ENTRY static inline
+#define TN_KERNEL_COMMON TN_KERNEL_ONCE
 #elif defined(__GNUC__)
-#define TN_KERNEL_ENTRY __attribute__((visibility("hidden")))
+#define TN_KERNEL_COMMON __attribute__((visibility("hidden")))
 #else
-#define TN_KERNEL_ENTRY
+#define TN_KERNEL_COMMON
 #endif
 
-/* The `prepare` of a kernel that runs maps: looks once at what
- * tn_kernel_map_run would look at in every call. Takes no memory. [any] */
-TN_KERNEL_ENTRY int32_t tn_kernel_map_prepare(const tn_frame *call,
-                                              tn_plan *plan,
-                                              const tn_kernel_map *maps,
-                                              uint32_t n_maps);
+/* Computes one output of a call that is dense, but of several types. */
+TN_KERNEL_COMMON int32_t tn_kernel_map_mixed(const tn_frame *call,
+                                             const tn_kernel_map *map);
 
-/* Computes every output that is asked for; those without a map must not be.
- * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
- * reads what an earlier one overwrites. `call->prepared` is what
- * tn_kernel_map_prepare left, or NULL. TN_OK, or a code with TN_FAIL. [worker]
- */
-TN_KERNEL_ENTRY int32_t tn_kernel_map_run(const tn_frame *call,
-                                          const tn_kernel_map *maps,
-                                          uint32_t n_maps);
+/* Computes one output of any call. */
+TN_KERNEL_COMMON int32_t tn_kernel_map_strided(const tn_frame *call,
+                                               const tn_kernel_map *map);
 
 /* One map of one call, shared by its slices. */
 typedef struct tn_kernel_task {
@@ -750,9 +531,9 @@ static inline int32_t tn_kernel_map_dense(const tn_frame *call,
                                   tn_kernel_dense_slice, &dense);
 }
 
-/* Computes one output of a call that is dense, but of several types. */
-TN_KERNEL_ONCE int32_t tn_kernel_map_mixed(const tn_frame *call,
-                                           const tn_kernel_map *map) {
+#if !defined(TN_KERNEL_PLUGIN) || defined(TN_KERNEL_HOME)
+TN_KERNEL_COMMON int32_t tn_kernel_map_mixed(const tn_frame *call,
+                                             const tn_kernel_map *map) {
   const tn_tensor *out = &call->out[map->out];
   tn_kernel_task task;
   tn_kernel_task_init(&task, call, map);
@@ -768,9 +549,8 @@ TN_KERNEL_ONCE int32_t tn_kernel_map_mixed(const tn_frame *call,
   return tn_kernel_task_run(call, &task);
 }
 
-/* Computes one output of any call. */
-TN_KERNEL_ONCE int32_t tn_kernel_map_strided(const tn_frame *call,
-                                             const tn_kernel_map *map) {
+TN_KERNEL_COMMON int32_t tn_kernel_map_strided(const tn_frame *call,
+                                               const tn_kernel_map *map) {
   const tn_tensor *out = &call->out[map->out];
   tn_kernel_task task;
   tn_kernel_task_init(&task, call, map);
@@ -791,6 +571,7 @@ TN_KERNEL_ONCE int32_t tn_kernel_map_strided(const tn_frame *call,
   tn_kernel_walk_begin(&task.walk);
   return tn_kernel_task_run(call, &task);
 }
+#endif
 
 /* Whether every output that is asked for is dense; *compute is then the type
  * of all operands, or TN_DTYPE_UNKNOWN if they have several. */
@@ -809,11 +590,11 @@ static inline int tn_kernel_maps_dense(const tn_frame *call,
   return 1;
 }
 
-#if !defined(TN_KERNEL_PLUGIN) || defined(TN_KERNEL_HOME)
-TN_KERNEL_ENTRY int32_t tn_kernel_map_prepare(const tn_frame *call,
-                                              tn_plan *plan,
-                                              const tn_kernel_map *maps,
-                                              uint32_t n_maps) {
+/* The `prepare` of a kernel that runs maps: looks once at what
+ * tn_kernel_map_run would look at in every call. Takes no memory. [any] */
+static inline int32_t tn_kernel_map_prepare(const tn_frame *call, tn_plan *plan,
+                                            const tn_kernel_map *maps,
+                                            uint32_t n_maps) {
   static const tn_kernel_ready all[][TN_KERNEL_N_LEVELS] = {
       {{0, TN_DTYPE_UNKNOWN}, {1, TN_DTYPE_UNKNOWN}, {2, TN_DTYPE_UNKNOWN}},
       {{0, TN_F32}, {1, TN_F32}, {2, TN_F32}},
@@ -838,9 +619,14 @@ static inline int32_t tn_kernel_map_one(const tn_frame *call,
   return tn_kernel_map_dense(call, map, ready);
 }
 
-TN_KERNEL_ENTRY int32_t tn_kernel_map_run(const tn_frame *call,
-                                          const tn_kernel_map *maps,
-                                          uint32_t n_maps) {
+/* Computes every output that is asked for; those without a map must not be.
+ * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
+ * reads what an earlier one overwrites. `call->prepared` is what
+ * tn_kernel_map_prepare left, or NULL. TN_OK, or a code with TN_FAIL. [worker]
+ */
+static inline int32_t tn_kernel_map_run(const tn_frame *call,
+                                        const tn_kernel_map *maps,
+                                        uint32_t n_maps) {
   for (uint32_t i = 0; i < call->n_out; ++i) {
     uint32_t m = 0;
     while (m < n_maps && maps[m].out != i) ++m;
@@ -852,8 +638,6 @@ TN_KERNEL_ENTRY int32_t tn_kernel_map_run(const tn_frame *call,
   }
   return TN_OK;
 }
-
-#endif
 
 #ifdef __cplusplus
 }

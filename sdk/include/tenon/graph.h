@@ -196,8 +196,13 @@ TN_API TN_MUST_USE tn_code tn_graph_heads_set(tn_graph *graph,
  * ones. `stop`: entries that gradients do not pass. Nothing is added that
  * nobody asked for. TN_UNSUPPORTED, with node and reason, where an operator on
  * the way has none; TN_INVALID where `heads` do not depend on one of `of`. The
- * results may be used like any other entries, and differentiated again. Frozen.
- */
+ * results may be used like any other entries, and differentiated again. Two of
+ * them may be the same entry, and one may be a weight.
+ *
+ * Gradients of loops, and of graphs used as operators, compute these a second
+ * time, so none of their nodes may change a state or draw random numbers:
+ * TN_UNSUPPORTED otherwise. Programs do not mind it in graphs, whose nodes they
+ * take out. Frozen. */
 typedef struct tn_gradient_query {
   const tn_entry *heads;
   const tn_entry *weights;
@@ -356,25 +361,28 @@ enum {                           /* tn_bind.flags */
 /* How a program is made. Zero means the default in every field. Borrowed for
  * the call; arrays are kept. */
 typedef struct tn_bind {
-  uint32_t struct_size;         /* sizeof(tn_bind) */
-  uint32_t flags;               /* TN_BIND_* */
-  uint32_t plan;                /* TN_PLAN_* */
-  tn_req request;               /* of all arguments' gradients: TN_REQ_NULL, no
-                                   gradients at all; WRITE or ADD for arguments of
-                                   floating-point type */
-  const tn_argument *arguments; /* those of which there is something to say;
-                                   all others are made */
+  uint32_t struct_size; /* sizeof(tn_bind) */
+  uint32_t flags;       /* TN_BIND_* */
+  uint32_t plan;        /* TN_PLAN_* */
+  /* Of all arguments' gradients: TN_REQ_NULL, no gradients at all; WRITE or ADD
+   * for arguments of floating-point type. */
+  tn_req request;
+  /* Those of which there is something to say; all others are made. */
+  const tn_argument *arguments;
   size_t n_arguments;
-  tn_array *const *outputs; /* for the heads; NULL, or an entry NULL: made */
+  /* For the heads; NULL, or an entry NULL: made. One may be the array of an
+   * argument, which is then overwritten behind all that reads it. */
+  tn_array *const *outputs;
   size_t n_outputs;
   tn_place place; /* default device; {0, 0}: the cpu */
   const tn_group *groups;
   size_t n_groups;
-  uint64_t memory;    /* bytes that intermediate results may take: what does
-                         not fit is computed again. 0: as many as there are;
-                         TN_MEMORY_MINIMAL */
-  tn_program *shared; /* whose memory this one may use: the two are never on
-                         their way at the same time. NULL: none */
+  /* Bytes that intermediate results may take: what does not fit is computed
+   * again. 0: as many as there are; TN_MEMORY_MINIMAL. */
+  uint64_t memory;
+  /* Whose memory this one may use: the two are never on their way at the same
+   * time. NULL: none. */
+  tn_program *shared;
 } tn_bind;
 
 /* Makes a program of the graph's heads. TN_INVALID, TN_SHAPE, TN_DTYPE,

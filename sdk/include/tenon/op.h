@@ -349,11 +349,9 @@ struct tn_host {
                        int32_t ndim, const int64_t *shape);
 
 #if TN_TARGET_MINOR >= 1
-  /* A table that the host or another plugin provides under an id such as
-   * "blas/1", or NULL. It lives as long as this plugin is loaded; the plugin
-   * that provides it cannot be unloaded before. Where a host loads a folder, a
-   * plugin that asked in vain is finished, and started again behind the others:
-   * so NULL that lasts means that nobody has it. Since 0.1. [load] */
+  /* The table that the host or a plugin provides under an id ("blas/1"), there
+   * as long as this plugin is; or NULL. In a folder, one that asked in vain is
+   * finished, and started again behind the others. Since 0.1. [load] */
   const void *(*extension)(const tn_host *host, const char *id);
 #endif
 };

@@ -143,9 +143,10 @@ TN_MATH_FN float tn_math_softplus_f32(float x) {
   return (float)(w * tn_math_log1p_unit(w) + most);
 }
 
-/* With x = n*ln 2 + r, and a and b an eighth of 2^n + 2^-n and of 2^n - 2^-n,
- * the hyperbolic functions are a quarter of a*cosh(r) + b*sinh(r) and of the
- * same with a and b exchanged. `even` is cosh(r) - 1, `odd` is sinh(r). */
+/* With x = n*ln 2 + r: `large` and `small` are a quarter of 2^n and of 2^-n, or
+ * 0, and then their sum and difference; `even` is cosh(r) - 1 and `odd`
+ * sinh(r). The hyperbolic functions of x are twice such sums as
+ * sum*cosh(r) + difference*sinh(r), which do not overflow. */
 typedef struct tn_math_hyperbola {
   float large;
   float small;

@@ -33,55 +33,122 @@ TN_MATH_FN double tn_math_turn(float x, uint64_t *quarters) {
   return (4 * turns - (shifted - 0x1.8p52)) * 0x1.921fb54442d18p+0;
 }
 
-/* The sine and the cosine of r from -pi/4 to pi/4, to 2^-37. */
-TN_MATH_FN double tn_math_sin_short(double r) {
-  const double z = r * r;
-  double p = 0x1.6ccf5d51392b1p-19;
-  p = p * z - 0x1.a00f745d3c1cep-13;
-  p = p * z + 0x1.1111085d05713p-7;
-  p = p * z - 0x1.5555554c5f7e7p-3;
-  return r + r * z * p;
+/* An angle r + low from -pi/4 to pi/4 and quarters of a turn, modulo 4 in the
+ * lowest bits. */
+typedef struct tn_math_short_angle {
+  float r;
+  float low;
+  uint32_t quarters;
+} tn_math_short_angle;
+
+/* Numbers from 0 to this, as bits, are near. */
+#define TN_MATH_NEAR 0x44800000u /* 1024 */
+
+/* Of a number that is near, from four parts of pi/2; all products but the last
+ * are exact. */
+TN_MATH_FN tn_math_short_angle tn_math_short_angle_near(float a) {
+  tn_math_short_angle angle;
+  const float magic = 0x1.8p23f;
+  const float shifted = a * 0x1.45f306p-1f + magic;
+  const float n = shifted - magic;
+  const float rest = (a - n * 0x1.921p+0f) - n * 0x1.f6ap-13f;
+  angle.r = rest - n * 0x1.11p-26f;
+  angle.low = ((rest - angle.r) - n * 0x1.11p-26f) - n * 0x1.68c234p-39f;
+  angle.quarters = tn_math_bits_f32(shifted);
+  return angle;
 }
 
-TN_MATH_FN double tn_math_cos_short(double r) {
-  const double z = r * r;
-  double p = -0x1.23c75e3fd3164p-22;
-  p = p * z + 0x1.a00eadf3509e3p-16;
-  p = p * z - 0x1.6c16b332942fbp-10;
-  p = p * z + 0x1.55555545a468dp-5;
-  p = p * z - 0x1.ffffffffe94fbp-2;
-  return p * z + 1;
-}
-
-TN_MATH_FN float tn_math_sin_f32(float x) {
+/* Of any number. Those that are near have the same angle in both. */
+TN_MATH_FN tn_math_short_angle tn_math_short_angle_any(float a) {
   uint64_t quarters;
-  const double r = tn_math_turn(x, &quarters);
-  const double y =
-      tn_math_turn_select(quarters, tn_math_sin_short(r), tn_math_cos_short(r));
-  const float positive = (float)tn_math_turn_sign(quarters, y);
-  return tn_math_from_bits_f32(tn_math_bits_f32(positive) ^
-                               (tn_math_bits_f32(x) & 0x80000000u));
+  const tn_math_short_angle near = tn_math_short_angle_near(a);
+  const double r = tn_math_turn(a, &quarters);
+  const int far = tn_math_bits_f32(a) > TN_MATH_NEAR;
+  tn_math_short_angle angle;
+  angle.r = (float)r;
+  angle.low = far ? (float)(r - (double)angle.r) : near.low;
+  angle.r = far ? angle.r : near.r;
+  angle.quarters = far ? (uint32_t)quarters : near.quarters;
+  return angle;
 }
 
-TN_MATH_FN float tn_math_cos_f32(float x) {
-  uint64_t quarters;
-  const double r = tn_math_turn(x, &quarters);
-  const double y =
-      tn_math_turn_select(quarters, tn_math_cos_short(r), tn_math_sin_short(r));
-  return (float)tn_math_turn_sign(quarters + (quarters & 1), y);
+TN_MATH_FN float tn_math_short_angle_sin(tn_math_short_angle angle) {
+  const float z = angle.r * angle.r;
+  float p = -0x1.9954a4p-13f;
+  p = p * z + 0x1.11077ap-7f;
+  p = p * z - 0x1.555546p-3f;
+  return angle.r + ((angle.r * z) * p + angle.low);
 }
 
-TN_MATH_FN float tn_math_tan_f32(float x) {
-  uint64_t quarters;
-  const double r = tn_math_turn(x, &quarters);
-  const double s = tn_math_sin_short(r);
-  const double c = tn_math_cos_short(r);
-  const double above = tn_math_turn_select(quarters, s, -c);
-  const double below = tn_math_turn_select(quarters, c, s);
-  const float positive = (float)tn_math_divide_short(above, below);
-  return tn_math_from_bits_f32(tn_math_bits_f32(positive) ^
-                               (tn_math_bits_f32(x) & 0x80000000u));
+TN_MATH_FN float tn_math_short_angle_cos(tn_math_short_angle angle) {
+  const float z = angle.r * angle.r + 2.0f * angle.r * angle.low;
+  float p = 0x1.99e0eep-16f;
+  p = p * z - 0x1.6c0c1ap-10f;
+  p = p * z + 0x1.55554ap-5f;
+  p = p * z - 0.5f;
+  return p * z + 1.0f;
 }
+
+/* b where the lowest bit of `quarters` is set, otherwise a. */
+TN_MATH_FN float tn_math_short_angle_select(uint32_t quarters, float a,
+                                            float b) {
+  return quarters & 1 ? b : a;
+}
+
+/* y with its sign changed where the highest bit of `turned` is set. */
+TN_MATH_FN float tn_math_short_angle_turn(float y, uint32_t turned) {
+  return tn_math_from_bits_f32(tn_math_bits_f32(y) ^ (turned & 0x80000000u));
+}
+
+TN_MATH_FN float tn_math_sin_of(float x, tn_math_short_angle angle) {
+  const float y =
+      tn_math_short_angle_select(angle.quarters, tn_math_short_angle_sin(angle),
+                                 tn_math_short_angle_cos(angle));
+  return tn_math_short_angle_turn(y,
+                                  tn_math_bits_f32(x) ^ (angle.quarters << 30));
+}
+
+TN_MATH_FN float tn_math_cos_of(float x, tn_math_short_angle angle) {
+  (void)x;
+  const float y =
+      tn_math_short_angle_select(angle.quarters, tn_math_short_angle_cos(angle),
+                                 tn_math_short_angle_sin(angle));
+  return tn_math_short_angle_turn(y, (angle.quarters + (angle.quarters & 1))
+                                         << 30);
+}
+
+TN_MATH_FN float tn_math_tan_of(float x, tn_math_short_angle angle) {
+  const float z = angle.r * angle.r;
+  float p = 0x1.231986p-8f;
+  p = p * z - 0x1.83710ap-15f;
+  p = p * z + 0x1.66a9e0p-7f;
+  p = p * z + 0x1.5bf930p-6f;
+  p = p * z + 0x1.baee2ep-5f;
+  p = p * z + 0x1.110d22p-3f;
+  p = p * z + 0x1.555562p-2f;
+  const float t = angle.r + ((angle.r * z) * p + angle.low * (1.0f + z));
+  const float y = tn_math_short_angle_select(angle.quarters, t, -1.0f / t);
+  return tn_math_short_angle_turn(y, tn_math_bits_f32(x));
+}
+
+/* sin, cos and tan; and the same for loops that compute a part again with
+ * those if the highest bit of `far` is set then: where a number was not near,
+ * and what these returned is nonsense. */
+#define TN_MATH_ANGLE(name)                                                  \
+  TN_MATH_FN float tn_math_##name##_f32(float x) {                           \
+    return tn_math_##name##_of(x,                                            \
+                               tn_math_short_angle_any(tn_math_abs_f32(x))); \
+  }                                                                          \
+  TN_MATH_FN float tn_math_##name##_near_f32(float x, uint32_t *far) {       \
+    const float a = tn_math_abs_f32(x);                                      \
+    *far |= TN_MATH_NEAR - tn_math_bits_f32(a);                              \
+    return tn_math_##name##_of(x, tn_math_short_angle_near(a));              \
+  }
+
+TN_MATH_ANGLE(sin)
+TN_MATH_ANGLE(cos)
+TN_MATH_ANGLE(tan)
+#undef TN_MATH_ANGLE
 
 /* ---------------------------------------------------------------- inverses */
 

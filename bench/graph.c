@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Programs made of graphs, through the public functions; PLUGIN is a file:
+ *
+ *   graph nodes THREADS ELEMWISE     nanoseconds per node of a chain of tiny
+ *                                    calls, and of a loop of function calls
+ *   graph chain THREADS ELEMWISE     milliseconds of six elementwise calls,
+ *                                    fused and not, and of one loop in C
+ *   graph mlp THREADS NN OPTIM ...   milliseconds of a training step
+ *   graph deep THREADS NN            seconds to make a program of a deep net
+ */
+#include "graph.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/graph.h>
+
+#include "measure.h"
+
+static void check(tn_code code) {
+  if (code != TN_OK)
+    measure_fail("%s: %s", tn_code_name(code), tn_error_text());
+}
+
+static void say(const char *what, int64_t n, double value) {
+  printf("%s/%lld %.4f\n", what, (long long)n, value);
+  fflush(stdout);
+}
+
+static tn_array *array_of(tn_runtime *rt, int32_t ndim, const int64_t *shape) {
+  tn_array *array = NULL;
+  check(tn_array_create(rt, &(tn_spec){TN_F32, ndim, shape}, &array));
+  const size_t n = (size_t)tn_array_size(array);
+  float *values = malloc(n * sizeof *values + 1);
+  if (!values) measure_fail("no memory for %zu floats", n);
+  for (size_t i = 0; i < n; ++i) values[i] = (float)(i % 1000) / 1000 - 0.5f;
+  check(tn_array_set(array, values, n * sizeof *values));
+  free(values);
+  return array;
+}
+
+static tn_entry call(tn_graph *g, const char *op, const char *params,
+                     uint32_t n, const tn_entry *in) {
+  tn_entry out;
+  check(tn_graph_call(g,
+                      &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                       .op = op,
+                                       .params = params,
+                                       .n_in = n,
+                                       .in = in},
+                      &out));
+  return out;
+}
+
+/* A graph that maps `x` to something, as a program on one array. */
+typedef struct subject {
+  tn_array *in;
+  tn_program *program;
+  tn_array *out;
+} subject;
+
+static void bind(subject *s, const tn_graph *g, uint32_t flags) {
+  const tn_argument x = {.name = "x", .array = s->in};
+  check(tn_program_bind(g,
+                        &(tn_bind){.struct_size = sizeof(tn_bind),
+                                   .flags = flags,
+                                   .arguments = &x,
+                                   .n_arguments = 1},
+                        &s->program));
+  check(tn_program_output(s->program, 0, &s->out));
+}
+
+static void run(void *arg) {
+  const subject *s = arg;
+  check(tn_program_forward(s->program, 0));
+}
+
+static void run_through(void *arg) {
+  const subject *s = arg;
+  check(tn_program_forward(s->program, 0));
+  check(tn_array_wait(s->out));
+}
+
+/* ------------------------------------------------------------------- nodes */
+
+/* The floor: functions that are called through a pointer and check. */
+typedef struct direct {
+  const float *in;
+  float *out;
+  int64_t n_in;
+  int64_t n_out;
+} direct;
+
+typedef struct bare {
+  void (*function[GRAPH_NODES])(const direct *);
+  direct call[GRAPH_NODES];
+  float values[GRAPH_NODES + 1][64];
+} bare;
+
+static void add_one(const direct *d) {
+  if (d->n_in != d->n_out) abort();
+  for (int64_t i = 0; i < d->n_out; ++i) d->out[i] = d->in[i] + 1;
+}
+
+static void run_bare(void *arg) {
+  const bare *b = arg;
+  for (int i = 0; i < GRAPH_NODES; ++i) b->function[i](&b->call[i]);
+}
+
+static double bare_each(int64_t n) {
+  static bare b;
+  for (int i = 0; i < GRAPH_NODES; ++i) {
+    b.function[i] = add_one;
+    b.call[i] = (direct){b.values[i], b.values[i + 1], n, n};
+  }
+  return measure_each(run_bare, &b, GRAPH_SECONDS) / GRAPH_NODES;
+}
+
+static void nodes(tn_runtime *rt) {
+  const int64_t sizes[] = {1, 64};
+  for (int k = 0; k < 2; ++k) {
+    tn_graph *g = NULL;
+    subject s = {.in = array_of(rt, 1, &sizes[k])};
+    tn_entry y;
+    check(tn_graph_create(rt, &g));
+    check(tn_graph_variable(g, "x", NULL, &y));
+    for (int i = 0; i < GRAPH_NODES; ++i)
+      y = call(g, "elemwise.add_scalar", "scalar=1", 1, &y);
+    check(tn_graph_heads_set(g, &y, 1));
+    bind(&s, g, 0);
+    say("node", sizes[k], measure_each(run, &s, GRAPH_SECONDS) / GRAPH_NODES);
+    say("bare", sizes[k], bare_each(sizes[k]));
+    tn_program_release(s.program), tn_graph_release(g), tn_array_release(s.in);
+  }
+}
+
+/* ------------------------------------------------------------------- chain */
+
+static tn_graph *chain_graph(tn_runtime *rt) {
+  tn_graph *g = NULL;
+  tn_entry x, square, line, sum;
+  check(tn_graph_create(rt, &g));
+  check(tn_graph_variable(g, "x", NULL, &x));
+  square = call(g, "elemwise.mul", NULL, 2, (const tn_entry[]){x, x});
+  square = call(g, "elemwise.mul_scalar", "scalar=0.5", 1, &square);
+  line = call(g, "elemwise.mul_scalar", "scalar=-1.25", 1, &x);
+  sum = call(g, "elemwise.add", NULL, 2, (const tn_entry[]){square, line});
+  sum = call(g, "elemwise.add_scalar", "scalar=0.75", 1, &sum);
+  sum = call(g, "elemwise.sigmoid", NULL, 1, &sum);
+  check(tn_graph_heads_set(g, &sum, 1));
+  return g;
+}
+
+typedef struct loop {
+  const float *in;
+  float *out;
+  int64_t n;
+} loop;
+
+/* The loop that somebody writes who knows all six at once: exp by a polynomial,
+ * so that compilers make vectors of it. Good to 1e-5 or so. */
+static void run_loop(void *arg) {
+  const loop *l = arg;
+  const float a = (float)CHAIN_A, b = (float)CHAIN_B, c = (float)CHAIN_C;
+  for (int64_t i = 0; i < l->n; ++i) {
+    const float x = l->in[i], y = (a * x + b) * x + c;
+    const float t = -y * 1.44269504f, k = floorf(t + 0.5f), f = t - k;
+    const float p =
+        1 + f * (0.693147180f +
+                 f * (0.240226507f +
+                      f * (0.0555041087f +
+                           f * (0.00961812911f + f * 0.00133335581f))));
+    const int32_t bits = ((int32_t)k + 127) << 23;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    l->out[i] = 1 / (1 + p * power);
+  }
+}
+
+/* It is compared, so it computes the same. */
+static void same(tn_array *array, const float *values, int64_t n) {
+  float *have = malloc((size_t)n * sizeof *have);
+  if (!have) measure_fail("no memory");
+  check(tn_array_get(array, have, (size_t)n * sizeof *have));
+  for (int64_t i = 0; i < n; ++i)
+    if (!(fabsf(have[i] - values[i]) < 1e-4f))
+      measure_fail("element %lld: %g is not %g", (long long)i, (double)have[i],
+                   (double)values[i]);
+  free(have);
+}
+
+static void chain(tn_runtime *rt) {
+  tn_graph *g = chain_graph(rt);
+  for (size_t k = 0; k < sizeof chain_sizes / sizeof *chain_sizes; ++k) {
+    const int64_t n = chain_sizes[k];
+    subject fused = {.in = array_of(rt, 1, &n)}, apart = {.in = fused.in};
+    tn_array *spare = array_of(rt, 1, &n);
+    loop by_hand = {tn_array_tensor(fused.in)->data,
+                    tn_array_tensor(spare)->data, n};
+    bind(&fused, g, 0);
+    bind(&apart, g, TN_BIND_NO_FUSE);
+    run_through(&fused), run_through(&apart), run_loop(&by_hand);
+    same(fused.out, by_hand.out, n), same(apart.out, by_hand.out, n);
+    say("fused", n, measure_single(run_through, &fused, CHAIN_SECONDS) / 1e6);
+    say("apart", n, measure_single(run_through, &apart, CHAIN_SECONDS) / 1e6);
+    say("by_hand", n, measure_single(run_loop, &by_hand, CHAIN_SECONDS) / 1e6);
+    tn_program_release(fused.program), tn_program_release(apart.program);
+    tn_array_release(spare), tn_array_release(fused.in);
+  }
+  tn_graph_release(g);
+}
+
+/* --------------------------------------------------------------------- mlp */
+
+/* The net, without its loss. */
+static tn_entry mlp_build(tn_graph *g, tn_entry *weights) {
+  tn_entry x;
+  char text[64], name[16];
+  check(tn_graph_variable(g, "data", NULL, &x));
+  for (int i = 0; i < MLP_LAYERS; ++i) {
+    (void)snprintf(text, sizeof text, "num_hidden=%d", (int)mlp_widths[i + 1]);
+    (void)snprintf(name, sizeof name, "fc%d", i);
+    check(tn_graph_call(g,
+                        &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                         .op = "nn.fully_connected",
+                                         .params = text,
+                                         .name = name,
+                                         .n_in = 1,
+                                         .in = &x},
+                        &x));
+    check(tn_graph_child(g, x.node, 1, &weights[2 * i]));
+    check(tn_graph_child(g, x.node, 2, &weights[2 * i + 1]));
+    if (i + 1 < MLP_LAYERS)
+      x = call(g, "nn.activation", "act_type=relu", 1, &x);
+  }
+  return x;
+}
+
+static void mlp_bind(tn_runtime *rt, const tn_graph *g, tn_entry *weights,
+                     subject *s, int64_t batch) {
+  enum { N = 2 * MLP_LAYERS };
+  tn_argument a[N + 1] = {{.name = "data"}};
+  tn_array *outputs[N + 1] = {NULL};
+  const int64_t data[2] = {batch, mlp_widths[0]};
+  a[0].array = s->in = array_of(rt, 2, data);
+  for (int i = 0; i < N; ++i) {
+    const int64_t shape[2] = {mlp_widths[i / 2 + 1], mlp_widths[i / 2]};
+    const char *name = NULL;
+    check(tn_graph_name((tn_graph *)(uintptr_t)g, TN_GRAPH_NODES,
+                        weights[i].node, &name, NULL));
+    outputs[i + 1] = array_of(rt, i % 2 ? 1 : 2, shape);
+    a[i + 1] = (tn_argument){.name = name, .array = outputs[i + 1]};
+  }
+  check(tn_program_bind(g,
+                        &(tn_bind){.struct_size = sizeof(tn_bind),
+                                   .arguments = a,
+                                   .n_arguments = N + 1,
+                                   .outputs = outputs,
+                                   .n_outputs = N + 1},
+                        &s->program));
+  check(tn_program_output(s->program, 0, &s->out));
+  for (int i = 0; i < N; ++i) tn_array_release(outputs[i + 1]);
+}
+
+static void run_step(void *arg) {
+  const subject *s = arg;
+  check(tn_program_forward(s->program, TN_CALL_TRAIN));
+  check(tn_array_wait(s->out));
+}
+
+/* Forward, backward and a plain step of every weight. */
+static void mlp(tn_runtime *rt) {
+  enum { N = 2 * MLP_LAYERS };
+  const int64_t batches[] = {MLP_BATCH, 1};
+  for (int k = 0; k < 2; ++k) {
+    tn_graph *g = NULL;
+    subject s = {0};
+    tn_entry weights[N], slopes[N], heads[N + 1];
+    check(tn_graph_create(rt, &g));
+    heads[0] = mlp_build(g, weights);
+    heads[0] = call(g, "nn.softmax_output", NULL, 1, heads);
+    check(tn_graph_gradient(
+        g,
+        &(tn_gradient_query){
+            .heads = heads, .n_heads = 1, .of = weights, .n_of = N},
+        slopes));
+    for (int i = 0; i < N; ++i)
+      heads[i + 1] = call(g, "optim.sgd_update", "lr=0.0001", 2,
+                          (const tn_entry[]){weights[i], slopes[i]});
+    check(tn_graph_heads_set(g, heads, N + 1));
+    mlp_bind(rt, g, weights, &s, batches[k]);
+    say("step", batches[k], measure_single(run_step, &s, CHAIN_SECONDS) / 1e6);
+    tn_program_release(s.program), tn_graph_release(g), tn_array_release(s.in);
+  }
+}
+
+/* -------------------------------------------------------------------- deep */
+
+/* Layers with a shortcut around each two: as deep as residual nets are. */
+static void deep(tn_runtime *rt) {
+  const int64_t depths[] = {250, 500, 1000};
+  const int64_t shape[2] = {32, 64};
+  for (int k = 0; k < 3; ++k) {
+    const double begin = measure_now();
+    tn_graph *g = NULL;
+    subject s = {0};
+    tn_entry x, y;
+    check(tn_graph_create(rt, &g));
+    check(tn_graph_variable(g, "x", NULL, &x));
+    for (int64_t i = 0; i < depths[k]; ++i) {
+      y = call(g, "nn.fully_connected", "num_hidden=64", 1, &x);
+      y = call(g, "nn.activation", "act_type=relu", 1, &y);
+      x = i % 2 ? call(g, "elemwise.add", NULL, 2, (const tn_entry[]){x, y})
+                : y;
+    }
+    x = call(g, "nn.softmax_output", NULL, 1, &x);
+    check(tn_graph_heads_set(g, &x, 1));
+    const tn_argument data = {.name = "x", .array = array_of(rt, 2, shape)};
+    const double built = measure_now();
+    check(tn_program_bind(g,
+                          &(tn_bind){.struct_size = sizeof(tn_bind),
+                                     .request = TN_REQ_WRITE,
+                                     .arguments = &data,
+                                     .n_arguments = 1},
+                          &s.program));
+    say("build", depths[k], built - begin);
+    say("bind", depths[k], measure_now() - built);
+    tn_program_release(s.program), tn_graph_release(g);
+    tn_array_release(data.array);
+  }
+}
+
+int main(int argc, char **argv) {
+  if (argc < 4) return 2;
+  tn_runtime *rt = NULL;
+  check(tn_runtime_create(
+      &(tn_options){.struct_size = sizeof(tn_options),
+                    .workers = (uint32_t)strtoul(argv[2], NULL, 10)},
+      &rt));
+  for (int i = 3; i < argc; ++i) check(tn_plugin_load(rt, argv[i]));
+  if (strcmp(argv[1], "nodes") == 0) nodes(rt);
+  if (strcmp(argv[1], "chain") == 0) chain(rt);
+  if (strcmp(argv[1], "mlp") == 0) mlp(rt);
+  if (strcmp(argv[1], "deep") == 0) deep(rt);
+  tn_runtime_release(rt);
+  return 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What graph.c and its peer measure alike.
+ */
+#ifndef TENON_BENCH_GRAPH_H_
+#define TENON_BENCH_GRAPH_H_
+
+#include <stdint.h>
+
+#define GRAPH_SECONDS 0.05 /* of one measurement of something short */
+#define CHAIN_SECONDS 0.5  /* of something long */
+
+enum { GRAPH_NODES = 20 }; /* of the chain of tiny calls */
+
+/* sigmoid(a x^2 + b x + c), in six calls. */
+#define CHAIN_A 0.5
+#define CHAIN_B -1.25
+#define CHAIN_C 0.75
+static const int64_t chain_sizes[] = {65536, 1048576, 16777216};
+
+/* The network of a training step. */
+enum { MLP_BATCH = 64, MLP_LAYERS = 3 };
+static const int64_t mlp_widths[] = {784, 512, 512, 10};
+
+#endif /* TENON_BENCH_GRAPH_H_ */

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs made of graphs, beside libtorch's calls and loops in C.
+
+    graph.py BUILD_FOLDER [ROUNDS]
+
+Prints lines `name value unit lowest-highest` and tables of the medians.
+"""
+
+import pathlib
+import sys
+
+from samples import CORES, Program, Samples, exists, say, table, tuned
+
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+BENCH = BUILD / "bench"
+ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 5
+PLUGINS = BUILD / "plugins"
+ELEMWISE = PLUGINS / "elemwise" / "elemwise.so"
+NN = [PLUGINS / "openblas" / "openblas.so", PLUGINS / "nn" / "nn.so",
+      PLUGINS / "optim" / "optim.so"]
+
+
+def programs(what, threads, plugins):
+    """Ours, and libtorch as installed and tuned, if it is there."""
+    cores = CORES[threads]
+    torch = BENCH / "peers" / "torch_graph"
+    found = [Program("tenon", [BENCH / "graph", what, threads, *plugins],
+                     cores)]
+    if exists("torch_graph", torch, "libtorch-dev"):
+        found += [Program("torch", [torch, what, threads], cores,
+                          OMP_NUM_THREADS=str(threads)),
+                  Program("torch_tuned", [torch, what, threads], cores,
+                          OMP_NUM_THREADS=str(threads), **tuned())]
+    return found
+
+
+def collect(what, threads, plugins, unit):
+    """Samples of one kind of work, each with a line."""
+    samples = Samples()
+    samples.collect(programs(what, threads, plugins), ROUNDS)
+    for program, name in samples.values:
+        low, high = samples.spread(program, name)
+        say(f"{what}.{threads}.{name.replace('/', '.')}.{program}",
+            samples.median(program, name), unit, f"{low:.3f}-{high:.3f}")
+    return samples
+
+
+def number(samples, program, name, digits=2):
+    """A cell."""
+    median = samples.median(program, name)
+    return "–" if median is None else f"{median:.{digits}f}"
+
+
+def times(samples, name, program, peer_name, peer):
+    """How many times faster, by medians of the rounds."""
+    ours, theirs = samples.median(program, name), samples.median(peer,
+                                                                peer_name)
+    return "–" if None in (ours, theirs) else f"{theirs / ours:.2f}"
+
+
+def nodes():
+    """Tiny calls."""
+    samples = collect("nodes", 1, [ELEMWISE], "ns")
+    print("Nanoseconds per node of a chain of 20, one thread")
+    table(["elements", "program", "bare calls", "torch", "torch tuned"],
+          [[n, number(samples, "tenon", f"node/{n}", 1),
+            number(samples, "tenon", f"bare/{n}", 1),
+            number(samples, "torch", f"node/{n}", 0),
+            number(samples, "torch_tuned", f"node/{n}", 0)] for n in (1, 64)])
+
+
+def chain(threads):
+    """Six elementwise calls."""
+    samples = collect("chain", threads, [ELEMWISE], "ms")
+    print(f"Milliseconds of sigmoid(a x^2 + b x + c) in six calls, {threads} "
+          f"thread{'s' if threads > 1 else ''}; the loop in C has one")
+    table(["floats", "fused", "apart", "loop in C", "torch tuned",
+           "torch tuned, given", "torch tuned / fused", "loop / fused"],
+          [[n, *(number(samples, "tenon", f"{each}/{n}", 3)
+                 for each in ("fused", "apart", "by_hand")),
+            number(samples, "torch_tuned", f"eager/{n}", 3),
+            number(samples, "torch_tuned", f"given/{n}", 3),
+            times(samples, f"fused/{n}", "tenon", f"given/{n}", "torch_tuned"),
+            times(samples, f"fused/{n}", "tenon", f"by_hand/{n}", "tenon")]
+           for n in (65536, 1048576, 16777216)])
+
+
+def mlp(threads):
+    """A training step."""
+    samples = collect("mlp", threads, NN, "ms")
+    print(f"Milliseconds of a training step of an MLP 784-512-512-10, "
+          f"{threads} thread{'s' if threads > 1 else ''}")
+    table(["batch", "program", "torch", "torch tuned", "torch tuned / program"],
+          [[n, *(number(samples, each, f"step/{n}", 3)
+                 for each in ("tenon", "torch", "torch_tuned")),
+            times(samples, f"step/{n}", "tenon", f"step/{n}", "torch_tuned")]
+           for n in (64, 1)])
+
+
+def deep():
+    """How long it takes to make a program."""
+    samples = Samples()
+    samples.collect([Program("tenon", [BENCH / "graph", "deep", 1, ELEMWISE,
+                                       *NN], CORES[1])], 3)
+    print("Seconds to make a training program of a net with shortcuts")
+    table(["layers", "the graph", "the program"],
+          [[n, number(samples, "tenon", f"build/{n}", 3),
+            number(samples, "tenon", f"bind/{n}", 3)]
+           for n in (250, 500, 1000)])
+
+
+def main():
+    """All figures of graphs in docs/performance.md."""
+    nodes()
+    for threads in CORES:
+        chain(threads)
+    for threads in CORES:
+        mlp(threads)
+    deep()
+
+
+if __name__ == "__main__":
+    main()

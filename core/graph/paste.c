@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * paste.c: nodes of one graph are copied into another, one by one, and graphs
+ * that are nodes, if that is wanted, node by node of their own.
+ */
+#include "graph.h"
+
+/* Nodes of `from` on their way to `to`. */
+typedef struct pasting {
+  tn_graph *to;
+  const tn_graph *from;
+  const uint8_t *wanted; /* or NULL: all */
+  const char *prefix;    /* or NULL */
+  bool flat;             /* GRAPH nodes become their nodes */
+  tn_entry *map;         /* per entry of `from` */
+  tn_entry *in;          /* room for the inputs of any node */
+  uint32_t *after;
+} pasting;
+
+tn_entry *tn__graph_map(const tn_graph *from) {
+  const size_t n = (size_t)from->n_entries + 1;
+  tn_entry *map = tn__alloc(from->env, n * sizeof *map);
+  for (size_t i = 0; map && i < n; ++i) map[i] = TN_ENTRY_NONE;
+  return map;
+}
+
+static tn_code paste_fail(const tn_graph *from) {
+  return tn__fail_memory(from->n_entries * sizeof(tn_entry),
+                         "a copy of a graph");
+}
+
+static tn_entry mapped(const pasting *p, tn_entry entry) {
+  return tn__entry_is_none(entry) ? entry
+                                  : p->map[tn__entry_id(p->from, entry)];
+}
+
+/* ---------------------------------------------------------------- one node */
+
+static uint32_t node_mapped(const pasting *p, uint32_t node) {
+  return node == TN_NONE ? TN_NONE : mapped(p, (tn_entry){node, 0}).node;
+}
+
+static void inputs_map(const pasting *p, const tn__node *node) {
+  for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
+    p->in[i] = mapped(p, node->in[i]);
+  for (uint32_t i = 0; i < node->n_after; ++i)
+    p->after[i] = node_mapped(p, node->after[i]);
+}
+
+static tn_code add_copy(const pasting *p, const tn__node *node,
+                        const char *name, tn_graph *inner, tn__node **out) {
+  inputs_map(p, node);
+  const tn__node_spec spec = {.kind = node->kind,
+                              .flags = node->flags,
+                              .n_in = node->n_in,
+                              .n_aux = node->n_aux,
+                              .n_out = node->n_out,
+                              .of = node_mapped(p, node->of),
+                              .name = name,
+                              .in = p->in,
+                              .in_flags = node->in_flags,
+                              .op = node->op,
+                              .params = node->params,
+                              .inner = inner,
+                              .loop = node->loop,
+                              .known = &node->known,
+                              .after = p->after,
+                              .n_after = node->n_after};
+  return tn__node_add(p->to, &spec, out);
+}
+
+static tn_code paste_copy(const pasting *p, const tn__node *node,
+                          const char *name) {
+  tn_graph *inner = NULL;
+  tn__node *copy = NULL;
+  if (node->inner) TN__TRY(tn__graph_copy(node->inner, &inner));
+  tn_code rc = add_copy(p, node, name, inner, &copy);
+  if (rc != TN_OK) {
+    tn__graph_release(inner);
+    return rc;
+  }
+  for (uint32_t i = 0; i < node->n_attrs; ++i)
+    TN__TRY(tn__attribute_set(p->to, copy->id, node->attrs[i].key,
+                              node->attrs[i].value));
+  for (uint32_t i = 0; i < node->n_out; ++i)
+    p->map[node->first + i] = (tn_entry){copy->id, i};
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------ a node's graph
+ */
+
+static tn_code paste_nodes(pasting *p);
+
+/* The nodes that the heads need; the caller frees *out. */
+static tn_code needed_nodes(const tn_graph *graph, uint8_t **out) {
+  tn__order order;
+  *out = tn__zalloc(graph->env, graph->nodes.n + 1);
+  if (!*out) return paste_fail(graph);
+  TN__TRY(tn__order_make(graph, graph->heads, graph->n_heads, &order));
+  for (uint32_t i = 0; i < order.n; ++i) (*out)[order.ids[i]] = 1;
+  tn__free(graph->env, order.ids);
+  return TN_OK;
+}
+
+/* What the node says of all its nodes, unless they have something to say
+ * themselves. */
+static tn_code attributes_inherit(const pasting *p, const tn__node *node,
+                                  uint32_t from) {
+  for (uint32_t id = from; id < tn__n_nodes(p->to); ++id)
+    for (uint32_t i = 0; i < node->n_attrs; ++i) {
+      const tn_attribute *a = &node->attrs[i];
+      if (!tn__attribute(tn__node_at(p->to, id), a->key))
+        TN__TRY(tn__attribute_set(p->to, id, a->key, a->value));
+    }
+  return TN_OK;
+}
+
+/* An output that is an input stays apart from it where gradients stop between
+ * the two. */
+static tn_code output_paste(const pasting *p, const tn__node *node, uint32_t i,
+                            const pasting *inside) {
+  const tn_entry head = node->inner->heads[i];
+  const tn_entry entry = mapped(inside, head);
+  tn__node *copy = NULL;
+  p->map[node->first + i] = entry;
+  if (tn__node_at(node->inner, head.node)->kind != TN__NODE_VARIABLE ||
+      !tn__attribute(node, "no_gradient"))
+    return TN_OK;
+  const tn__node_spec spec = {.kind = TN__NODE_COPY,
+                              .n_in = 1,
+                              .n_out = 1,
+                              .of = TN_NONE,
+                              .stem = "copy",
+                              .in = &entry};
+  TN__TRY(tn__node_add(p->to, &spec, &copy));
+  p->map[node->first + i] = (tn_entry){copy->id, 0};
+  return TN_OK;
+}
+
+static tn_code inner_paste(const pasting *p, pasting *inside,
+                           const tn__node *node) {
+  const tn_entry *variables = NULL;
+  uint32_t n_arguments = 0, n_states = 0;
+  const uint32_t from = tn__n_nodes(p->to);
+  TN__TRY(
+      tn__graph_variables(node->inner, &variables, &n_arguments, &n_states));
+  for (uint32_t i = 0; i < n_arguments + n_states; ++i)
+    inside->map[tn__entry_id(node->inner, variables[i])] =
+        mapped(p, node->in[i]);
+  TN__TRY(paste_nodes(inside));
+  for (uint32_t i = 0; i < node->n_out; ++i)
+    TN__TRY(output_paste(p, node, i, inside));
+  return attributes_inherit(p, node, from);
+}
+
+static tn_code paste_inner(const pasting *p, const tn__node *node,
+                           const char *name) {
+  uint8_t *wanted = NULL;
+  pasting inside = {
+      .to = p->to, .from = node->inner, .prefix = name, .flat = true};
+  inside.map = tn__graph_map(node->inner);
+  tn_code rc = inside.map ? TN_OK : paste_fail(node->inner);
+  if (rc == TN_OK) rc = needed_nodes(node->inner, &wanted);
+  inside.wanted = wanted;
+  if (rc == TN_OK) rc = inner_paste(p, &inside, node);
+  tn__free(p->to->env, wanted);
+  tn__free(p->to->env, inside.map);
+  return rc;
+}
+
+/* --------------------------------------------------------------------- all */
+
+static tn_code paste_named(const pasting *p, const tn__node *node,
+                           const char *name) {
+  return p->flat && node->kind == TN__NODE_GRAPH ? paste_inner(p, node, name)
+                                                 : paste_copy(p, node, name);
+}
+
+static tn_code paste_node(const pasting *p, const tn__node *node) {
+  if (!p->prefix) return paste_named(p, node, node->name);
+  tn__buf name;
+  tn__buf_init(&name, p->to->env);
+  tn__buf_add(&name, "%s/%s", p->prefix, node->name);
+  const tn_code rc = name.failed ? tn__fail_memory(name.n, "a node's name")
+                                 : paste_named(p, node, name.s);
+  tn__buf_deinit(&name);
+  return rc;
+}
+
+static size_t most_inputs(const tn_graph *graph) {
+  size_t most = 1;
+  for (uint32_t i = 0; i < tn__n_nodes(graph); ++i) {
+    const tn__node *node = tn__node_at(graph, i);
+    const size_t n = (size_t)node->n_in + node->n_aux + node->n_after;
+    if (n > most) most = n;
+  }
+  return most;
+}
+
+static tn_code paste_all(const pasting *p) {
+  for (uint32_t i = 0; i < tn__n_nodes(p->from); ++i) {
+    const tn__node *node = tn__node_at(p->from, i);
+    if (p->wanted && !p->wanted[i]) continue;
+    if (!tn__entry_is_none(p->map[node->first])) continue;
+    TN__TRY(paste_node(p, node));
+  }
+  return TN_OK;
+}
+
+static tn_code paste_nodes(pasting *p) {
+  const tn__env *env = p->to->env;
+  const size_t most = most_inputs(p->from);
+  p->in = tn__alloc(env, most * sizeof *p->in);
+  p->after = tn__alloc(env, most * sizeof *p->after);
+  const tn_code rc = p->in && p->after ? paste_all(p) : paste_fail(p->from);
+  tn__free(env, p->in);
+  tn__free(env, p->after);
+  return rc;
+}
+
+static tn_code paste(pasting *p) {
+  const uint32_t before = tn__n_nodes(p->to);
+  const tn_code rc = paste_nodes(p);
+  if (rc != TN_OK) tn__graph_truncate(p->to, before);
+  return rc;
+}
+
+tn_code tn__graph_paste(tn_graph *to, const tn_graph *from,
+                        const uint8_t *wanted, const char *prefix,
+                        tn_entry *map) {
+  pasting p = {
+      .to = to, .from = from, .wanted = wanted, .prefix = prefix, .map = map};
+  return paste(&p);
+}
+
+tn_code tn__graph_paste_flat(tn_graph *to, const tn_graph *from,
+                             tn_entry *map) {
+  pasting p = {.to = to, .from = from, .flat = true, .map = map};
+  return paste(&p);
+}

@@ -1,0 +1,28 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Compiles the two programs that learn digits against an installed Tenon and runs
+# both: one makes calls and records them, the other has a program of a graph.
+# They must end with the same numbers.
+#
+#   demo_digits.sh OUT_FOLDER
+set -euo pipefail
+out=$(realpath "$1")
+here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+flags=(-std=c11 -D_GNU_SOURCE -O2 "-I$out/include" "-L$out/lib"
+  "-Wl,-rpath,$out/lib")
+for each in train_digits_eager train_digits; do
+  "${CC:-cc}" "${flags[@]}" "$here/$each.c" "$here/digits.c" -o "$work/$each" \
+    -ltenon -lz -lm
+  printf '\n$ %s digits.csv.gz\n' "$each"
+  "$work/$each" "$here/data/digits.csv.gz" | tee "$work/$each.txt" |
+    sed -n '1,3p;$p'
+  sed 's/ [0-9.]* s$//' "$work/$each.txt" >"$work/$each.numbers"
+done
+if cmp "$work/train_digits_eager.numbers" "$work/train_digits.numbers"; then
+  printf '\nBoth learned the same, number for number.\n'
+else
+  printf '\nThey did not learn the same.\n'
+  exit 1
+fi

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Graphs that are nodes become nodes: names, attributes, states, and what is
+ * computed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "evaluate.h"
+
+static tn_graph *g;
+
+static void open_all(void) {
+  net_open();
+  g = net_new();
+}
+
+static void close_all(void) {
+  tn__graph_release(g);
+  world_close();
+}
+
+TestSuite(flatten, .init = open_all, .fini = close_all);
+
+static tn_graph *flat(void) {
+  tn_graph *out = NULL;
+  OK(tn__graph_flatten(g, &out));
+  for (uint32_t i = 0; i < tn__n_nodes(out); ++i)
+    cr_assert_neq(tn__node_at(out, i)->kind, TN__NODE_GRAPH);
+  return out;
+}
+
+static const tn__node *named(const tn_graph *graph, const char *name) {
+  const tn__node *node = tn__map_get(&graph->names, name);
+  cr_assert_not_null(node, "there is no node %s", name);
+  return node;
+}
+
+/* out = tanh(x * w), more = w + v. */
+static tn_graph *block(void) {
+  tn_graph *b = net_new();
+  const tn_entry x = var(b, "x"), weight = var(b, "w");
+  HEADS(b, OP(b, "tanh", NULL, "t", OP(b, "mul", NULL, "m", x, weight)),
+        OP(b, "add", NULL, "a", weight, var(b, "v")));
+  return b;
+}
+
+static tn_entry embed(tn_graph *to, const tn_graph *inner, const char *name,
+                      tn_entry x) {
+  tn_entry out;
+  const tn_embedding what = {.struct_size = sizeof what,
+                             .n_in = 1,
+                             .inner = inner,
+                             .name = name,
+                             .in = &x,
+                             .keys = (const char *const[]){"x"}};
+  OK(tn__graph_embed(to, &what, &out));
+  return out;
+}
+
+/* A block of two blocks, after a block. */
+static void nested(void) {
+  tn_graph *b = block(), *two = net_new();
+  const tn_entry one = embed(two, b, "one", var(two, "x"));
+  const tn_entry both = embed(two, b, "two", one);
+  HEADS(two, both, output(one, 1));
+  const tn_entry first = embed(g, b, "first", var(g, "x"));
+  const tn_entry last = embed(g, two, "last", first);
+  HEADS(g, OP(g, "add", NULL, "sum", last, output(last, 1)), first);
+  tn__graph_release(two);
+  tn__graph_release(b);
+}
+
+Test(flatten, names_nodes_after_the_nodes_around_them) {
+  nested();
+  tn_graph *f = flat();
+  cr_assert_eq(named(f, "first/t")->kind, TN__NODE_CALL);
+  cr_assert_eq(named(f, "last/one/m")->kind, TN__NODE_CALL);
+  cr_assert_eq(named(f, "last/two/t")->kind, TN__NODE_CALL);
+  cr_assert_eq(named(f, "last_two_w")->kind, TN__NODE_VARIABLE);
+  const tn__node *sum = named(f, "sum");
+  cr_assert_eq(sum->in[0].node, named(f, "last/two/t")->id);
+  cr_assert_eq(sum->in[1].node, named(f, "last/one/a")->id);
+  cr_assert_eq(named(f, "last/one/m")->in[0].node, named(f, "first/t")->id);
+  cr_assert_eq(f->n_heads, 2);
+  cr_assert_eq(f->heads[1].node, named(f, "first/t")->id);
+  tn__graph_release(f);
+}
+
+/* Every variable holds i + 1, i + 2, ... for some i. */
+static size_t feed_all(const tn_graph *graph, feed *feeds) {
+  size_t n = 0;
+  for (uint32_t i = 0; i < tn__n_nodes(graph); ++i) {
+    const tn__node *node = tn__node_at(graph, i);
+    const double v[] = {0.1 * (double)n, 0.3, -0.2};
+    const int64_t three = 3;
+    if (node->kind != TN__NODE_VARIABLE) continue;
+    feeds[n++] = (feed){node->name, doubles(1, &three, v)};
+  }
+  return n;
+}
+
+static void expect_same(tn_array *a, tn_array *b) {
+  double *x = elements(a), *y = elements(b);
+  cr_assert_eq(n_elements(a), n_elements(b));
+  for (size_t i = 0; i < n_elements(a); ++i) cr_assert_eq(x[i], y[i]);
+  free(x), free(y);
+}
+
+Test(flatten, computes_the_same) {
+  feed feeds[16];
+  tn_array *deep[2] = {NULL}, *wide[2] = {NULL};
+  nested();
+  tn_graph *f = flat();
+  const size_t n = feed_all(g, feeds);
+  evaluate(g, feeds, n, g->heads, 2, deep);
+  evaluate(f, feeds, n, f->heads, 2, wide);
+  for (int i = 0; i < 2; ++i) {
+    expect_same(deep[i], wide[i]);
+    tn__array_release(deep[i]), tn__array_release(wide[i]);
+  }
+  for (size_t i = 0; i < n; ++i) tn__array_release(feeds[i].array);
+  tn__graph_release(f);
+}
+
+static tn_entry slope(tn_graph *graph, const char *of) {
+  const tn_entry x = {named(graph, of)->id, 0};
+  const tn__gradient_spec spec = {.query = {.heads = graph->heads,
+                                            .of = &x,
+                                            .n_heads = graph->n_heads,
+                                            .n_of = 1}};
+  tn_entry out;
+  OK(tn__graph_gradient(graph, &spec, &out));
+  return out;
+}
+
+Test(flatten, has_the_same_gradient) {
+  static const char *const all[] = {"x", "first_w", "last_one_v", "last_two_w"};
+  feed feeds[16];
+  nested();
+  tn_graph *f = flat();
+  const size_t n = feed_all(g, feeds);
+  for (int i = 0; i < 4; ++i) {
+    const tn_entry deep = slope(g, all[i]), wide = slope(f, all[i]);
+    tn_array *a = NULL, *b = NULL;
+    evaluate(g, feeds, n, &deep, 1, &a);
+    evaluate(f, feeds, n, &wide, 1, &b);
+    expect_same(a, b);
+    tn__array_release(a), tn__array_release(b);
+  }
+  for (size_t i = 0; i < n; ++i) tn__array_release(feeds[i].array);
+  tn__graph_release(f);
+}
+
+Test(flatten, hands_attributes_on) {
+  tn_graph *b = block();
+  OK(tn__attribute_set(b, named(b, "m")->id, "group", "mine"));
+  const tn_entry out = embed(g, b, "block", var(g, "x"));
+  OK(tn__attribute_set(g, out.node, "group", "theirs"));
+  OK(tn__attribute_set(g, out.node, "keep", "1"));
+  HEADS(g, out);
+  tn_graph *f = flat();
+  cr_assert_str_eq(tn__attribute(named(f, "block/m"), "group"), "mine");
+  cr_assert_str_eq(tn__attribute(named(f, "block/t"), "group"), "theirs");
+  cr_assert_str_eq(tn__attribute(named(f, "block/m"), "keep"), "1");
+  cr_assert_null(tn__attribute(named(f, "x"), "keep"));
+  tn__graph_release(f);
+  tn__graph_release(b);
+}
+
+/* Also where an output is an input: gradients stop at the node's outputs. */
+Test(flatten, keeps_gradients_out_where_they_were) {
+  tn_graph *b = net_new();
+  const tn_entry x = var(b, "x");
+  HEADS(b, x, OP(b, "tanh", NULL, "t", x));
+  const tn_entry mine = var(g, "x"), out = embed(g, b, "block", mine);
+  OK(tn__attribute_set(g, out.node, "no_gradient", "1"));
+  HEADS(g, OP(g, "mul", NULL, "m", OP(g, "mul", NULL, NULL, out, mine),
+              output(out, 1)));
+  tn_graph *f = flat();
+  cr_assert_null(tn__map_get(&f->names, "block/t_backward"));
+  const tn_entry dx = slope(f, "x");
+  cr_assert_eq(tn__node_at(f, dx.node)->kind, TN__NODE_BACKWARD); /* no sum */
+  cr_assert_null(tn__map_get(&f->names, "block/t_backward"));
+  tn__graph_release(f);
+  tn__graph_release(b);
+}
+
+Test(flatten, keeps_states_states) {
+  tn_graph *b = net_new();
+  HEADS(b, OP(b, "track", NULL, "t", var(b, "x")));
+  const tn_entry out = embed(g, b, "block", var(g, "x"));
+  HEADS(g, out);
+  tn_graph *f = flat();
+  const tn__node *t = named(f, "block/t");
+  cr_assert_eq(t->n_aux, 1);
+  cr_assert_eq(t->in[1].node, named(f, "block_t_sum")->id);
+  cr_assert(named(f, "block_t_sum")->flags & TN__NODE_STATE);
+  tn__graph_release(f);
+  tn__graph_release(b);
+}
+
+/* Of two outputs only one is used: what the other needs is an argument of the
+ * program all the same, in the graph's order. */
+Test(flatten, leaves_a_program_its_arguments) {
+  tn_graph *b = block();
+  const tn_entry out = embed(g, b, "block", var(g, "x"));
+  HEADS(g, output(out, 1));
+  tn_program *p = NULL;
+  tn_array *array = NULL;
+  const tn_argument x = {.name = "x",
+                         .known = {.dtype = TN_F64, .ndim = 1, .shape = {3}}};
+  const tn_bind how = {.struct_size = sizeof how,
+                       .arguments = &x,
+                       .n_arguments = 1,
+                       .request = TN_REQ_WRITE};
+  OK(tn__program_bind(g, &how, &p));
+  OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, "x", &array));
+  OK(tn__program_array(p, TN_PROGRAM_GRADIENT, "x", &array));
+  OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, "block_v", &array));
+  cr_assert_eq(n_elements(array), 3);
+  tn__program_release(p);
+  tn__graph_release(b);
+}
+
+Test(flatten, says_which_argument_is_unknown) {
+  tn_graph *b = net_new();
+  const tn_entry x = var(b, "x");
+  HEADS(b, OP(b, "tanh", NULL, NULL, x),
+        OP(b, "tanh", NULL, NULL, var(b, "z")));
+  const tn_entry out = embed(g, b, "block", var(g, "x"));
+  HEADS(g, out);
+  tn_program *p = NULL;
+  const tn_argument known = {
+      .name = "x", .known = {.dtype = TN_F64, .ndim = 1, .shape = {3}}};
+  const tn_bind how = {
+      .struct_size = sizeof how, .arguments = &known, .n_arguments = 1};
+  FAILS(tn__program_bind(g, &how, &p), TN_INCOMPLETE, "argument `block_z`");
+  tn__graph_release(b);
+}
+
+Test(flatten, survives_each_failing_allocation) {
+  nested();
+  for (int64_t i = 1;; ++i) {
+    tn_graph *out = NULL;
+    w.memory.asked = 0;
+    w.memory.fail_at = i;
+    const tn_code rc = tn__graph_flatten(g, &out);
+    w.memory.fail_at = 0;
+    tn__graph_release(out);
+    if (rc == TN_OK) break;
+    cr_assert_eq(rc, TN_OUT_OF_MEMORY, "%s", tn_error_text());
+  }
+}

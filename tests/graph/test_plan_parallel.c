@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Where branches are to stay parallel, memory makes no node wait that does not
+ * wait anyhow.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nets.h"
+#include "planning.h"
+#include "random_net.h"
+
+/* Who comes after whom, by brute force: bits, a row for each node. */
+typedef struct matrix {
+  const tn__plan_net *net;
+  size_t words; /* of a row */
+  uint64_t *bits;
+  uint32_t *writer; /* by entry */
+} matrix;
+
+static void set_after(matrix *m, uint32_t late, uint32_t early) {
+  uint64_t *row = m->bits + late * m->words;
+  for (size_t k = 0; k < m->words; ++k) row[k] |= m->bits[early * m->words + k];
+}
+
+static bool is_after(const matrix *m, uint32_t late, uint32_t early) {
+  return m->bits[late * m->words + early / 64] >> (early % 64) & 1;
+}
+
+static bool is_read(const tn__plan_node *node, uint32_t i) {
+  return node->ignored == NULL || !node->ignored[i];
+}
+
+static matrix matrix_of(const tn__plan_net *net) {
+  matrix m = {.net = net, .words = net->n_nodes / 64 + 1};
+  m.bits = calloc(net->n_nodes * m.words + 1, sizeof *m.bits);
+  m.writer = calloc(net->n_entries + 1, sizeof *m.writer);
+  memset(m.writer, 0xff, net->n_entries * sizeof *m.writer);
+  for (uint32_t n = 0; n < net->n_nodes; ++n) {
+    const tn__plan_node *node = &net->nodes[n];
+    m.bits[n * m.words + n / 64] |= (uint64_t)1 << (n % 64);
+    for (uint32_t i = 0; i < node->n_in; ++i)
+      if (is_read(node, i) && m.writer[node->in[i]] != TN__NO_NODE)
+        set_after(&m, n, m.writer[node->in[i]]);
+    for (uint32_t i = 0; i < node->n_after; ++i)
+      set_after(&m, n, node->after[i]);
+    for (uint32_t o = 0; o < node->n_out; ++o)
+      m.writer[node->first_out + o] = n;
+  }
+  return m;
+}
+
+static void matrix_free(matrix *m) {
+  free(m->bits);
+  free(m->writer);
+}
+
+/* ---------------------------------------------------------------- who waits */
+
+/* Says yes only where the truth is yes. Returns where it is and no is said. */
+static size_t compare(const tn__plan_net *net, uint64_t seed) {
+  matrix m = matrix_of(net);
+  tn__arena arena;
+  tn__branches *branches;
+  size_t n_missed = 0;
+  tn__arena_init(&arena, tn__env_default());
+  cr_assert_eq(tn__branches_create(net, m.writer, &arena, &branches), TN_OK);
+  for (uint32_t late = 0; late < net->n_nodes; ++late)
+    for (uint32_t early = 0; early <= late; ++early) {
+      const bool told = tn__branches_after(branches, late, early);
+      n_missed += !told && is_after(&m, late, early);
+      cr_assert(!told || is_after(&m, late, early),
+                "seed %lu: %u does not wait for %u", (unsigned long)seed, late,
+                early);
+    }
+  tn__arena_deinit(&arena);
+  matrix_free(&m);
+  return n_missed;
+}
+
+Test(parallel, it_is_known_in_short_nets_who_comes_after_whom) {
+  random_net *net = malloc(sizeof *net);
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    random_net_make(net, seed);
+    cr_assert_eq(compare(&net->net, seed), 0, "seed %lu", (unsigned long)seed);
+  }
+  free(net);
+}
+
+static net_plan *lower(net_graph *n) {
+  net_gradient(n, NULL, NULL);
+  net_plan *lowered = net_lower(n);
+  net_free(n);
+  return lowered;
+}
+
+/* In longer ones nearly so. */
+Test(parallel, it_is_known_in_real_nets) {
+  net_plan *lowered = lower(net_inception_bn(32, false));
+  cr_assert_eq(compare(&lowered->net, 0), 0);
+  net_plan_free(lowered);
+  lowered = lower(net_lstm(20, 4));
+  const size_t n = lowered->net.n_nodes;
+  cr_assert_leq(compare(&lowered->net, 0), n * n / 100);
+  net_plan_free(lowered);
+}
+
+/* --------------------------------------------------------------- who shares */
+
+/* The nodes that use each storage, in order. */
+typedef struct users {
+  uint32_t *n;
+  uint32_t **v;
+} users;
+
+static void add_user(users *u, int32_t s, uint32_t n) {
+  if (s < 0 || (u->n[s] > 0 && u->v[s][u->n[s] - 1] == n)) return;
+  u->v[s] = realloc(u->v[s], (u->n[s] + 1) * sizeof **u->v);
+  u->v[s][u->n[s]++] = n;
+}
+
+static users users_of(const tn__plan_net *net, const tn__memory_plan *plan) {
+  users u = {calloc(plan->n_storages + 1, sizeof *u.n),
+             calloc(plan->n_storages + 1, sizeof *u.v)};
+  for (uint32_t n = 0; n < net->n_nodes; ++n) {
+    const tn__plan_node *node = &net->nodes[n];
+    for (uint32_t i = 0; i < node->n_in; ++i)
+      if (is_read(node, i)) add_user(&u, plan->places[node->in[i]].storage, n);
+    for (uint32_t o = 0; o < node->n_out; ++o)
+      add_user(&u, plan->places[node->first_out + o].storage, n);
+  }
+  return u;
+}
+
+static void users_free(users *u, size_t n_storages) {
+  for (size_t s = 0; s < n_storages; ++s) free(u->v[s]);
+  free(u->v);
+  free(u->n);
+}
+
+/* Whether node `n` writes over what output `o` shares memory with; as identity,
+ * or where the sum is done, it does not. */
+static bool writes_over(const tn__plan_net *net, const tn__memory_plan *plan,
+                        uint32_t n, uint32_t o) {
+  const tn__plan_node *node = &net->nodes[n];
+  const tn__plan_place *place = &plan->places[node->first_out + o];
+  if (plan->skipped[n]) return false;
+  for (uint32_t k = 0; k < node->n_pairs; ++k)
+    if (node->pairs[k].identity && node->pairs[k].out == o &&
+        (int32_t)node->pairs[k].in == place->alias)
+      return false;
+  return place->request == TN_REQ_INPLACE || place->request == TN_REQ_ADD;
+}
+
+static void check_overwriting(const matrix *m, const tn__memory_plan *plan,
+                              const users *u) {
+  for (uint32_t n = 0; n < m->net->n_nodes; ++n)
+    for (uint32_t o = 0; o < m->net->nodes[n].n_out; ++o) {
+      const uint32_t e = m->net->nodes[n].first_out + o;
+      if (!writes_over(m->net, plan, n, o)) continue;
+      const int32_t s = plan->places[e].storage;
+      for (uint32_t k = 0; k < u->n[s] && u->v[s][k] < n; ++k)
+        cr_assert(is_after(m, n, u->v[s][k]),
+                  "node %u overwrites what node %u uses", n, u->v[s][k]);
+    }
+}
+
+static bool overlap(const tn__plan_storage *a, const tn__plan_storage *b) {
+  return a->device == b->device && a->offset < b->offset + b->bytes &&
+         b->offset < a->offset + a->bytes;
+}
+
+/* Returns how many pairs of storages have memory in common. */
+static size_t check_sharing(const matrix *m, const tn__memory_plan *plan,
+                            const users *u) {
+  size_t n_shared = 0;
+  for (uint32_t a = 0; a < plan->n_storages; ++a)
+    for (uint32_t b = 0; b < plan->n_storages; ++b) {
+      if (a == b || plan->storages[a].first > plan->storages[b].first ||
+          !overlap(&plan->storages[a], &plan->storages[b]))
+        continue;
+      ++n_shared;
+      for (uint32_t k = 0; k < u->n[a]; ++k)
+        cr_assert(is_after(m, plan->storages[b].first, u->v[a][k]),
+                  "storage %u of node %u is taken by storage %u", a, u->v[a][k],
+                  b);
+    }
+  return n_shared;
+}
+
+static size_t check(const tn__plan_net *net) {
+  const tn__plan_options options = {.parallel = true};
+  tn__memory_plan plan;
+  cr_assert_eq(tn__memory_plan_init(&plan, tn__env_default(), net, &options),
+               TN_OK, "%s", tn_error_text());
+  matrix m = matrix_of(net);
+  users u = users_of(net, &plan);
+  check_overwriting(&m, &plan, &u);
+  const size_t n_shared = check_sharing(&m, &plan, &u);
+  users_free(&u, plan.n_storages);
+  matrix_free(&m);
+  tn__memory_plan_deinit(&plan);
+  return n_shared;
+}
+
+Test(parallel, memory_makes_nobody_wait_in_random_nets) {
+  random_net *net = malloc(sizeof *net);
+  size_t n_shared = 0;
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    random_net_make(net, seed);
+    n_shared += check(&net->net);
+  }
+  cr_assert_gt(n_shared, 1000, "nothing was shared: %zu", n_shared);
+  free(net);
+}
+
+/* Long enough for rooms to be joined. */
+Test(parallel, memory_makes_nobody_wait_in_real_nets) {
+  net_graph *nets[] = {net_inception_bn(32, true), net_lstm(30, 4),
+                       net_resnet(32, (const int[]){3, 38, 45, 3})};
+  for (int k = 0; k < 3; ++k) {
+    net_plan *lowered = lower(nets[k]);
+    cr_assert_gt(check(&lowered->net), 100);
+    net_plan_free(lowered);
+  }
+}
+
+/* Nearly all of a recurrent net waits for what came before it, so that its
+ * branches cost little. */
+Test(parallel, a_recurrent_net_pays_little_for_it) {
+  net_plan *lowered = lower(net_lstm(100, 4));
+  const tn__plan_options options = {.parallel = true};
+  tn__memory_plan plan;
+  cr_assert_eq(
+      tn__memory_plan_init(&plan, tn__env_default(), &lowered->net, &options),
+      TN_OK);
+  cr_assert_leq((double)tn__memory_plan_bytes(&plan),
+                1.2 * (double)tn__memory_plan_lower_bound(&plan));
+  tn__memory_plan_deinit(&plan);
+  net_plan_free(lowered);
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Random graphs as programs: whatever the engine, the plan of memory, and
+ * whether calls are fused, outputs and gradients are those of the same graph
+ * computed node by node (evaluate.h).
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evaluate.h"
+
+static tn_graph *g;
+static uint64_t state;
+
+static void open_with(const tn__engine_options *options) {
+  world_open_with(options);
+  OK(tn__plugin_load(w.registry, LAB_FILE));
+  g = net_new();
+}
+
+static void close_all(void) {
+  tn__graph_release(g);
+  world_close();
+}
+
+static uint32_t random_below(uint32_t n) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(state >> 33) % n;
+}
+
+static tn_array *random_array(size_t ndim, const int64_t *shape) {
+  double v[64];
+  for (int i = 0; i < 64; ++i)
+    v[i] = ((double)random_below(2001) - 1000) / 1000;
+  return doubles(ndim, shape, v);
+}
+
+/* -------------------------------------------------------------- random graphs
+ */
+
+enum { N_VARIABLES = 3, MOST_NODES = 40 };
+
+static const char *const names[N_VARIABLES] = {"x", "y", "z"};
+
+static tn_entry random_node(const tn_entry *all, uint32_t n) {
+  static const char *const binary[] = {"add", "sub", "mul", "tame"};
+  static const char *const unary[] = {"tanh", "sigmoid", "same"};
+  const tn_entry a = all[random_below(n)], b = all[n - 1 - random_below(2)];
+  switch (random_below(9)) {
+    case 0:
+      return OP(g, unary[random_below(3)], NULL, NULL, a);
+    case 1:
+      return OP(g, "affine", "scale=-0.5 shift=0.25", NULL, a);
+    case 2:
+      return output(OP(g, "pair", NULL, NULL, a, b), random_below(2));
+    case 3:
+      return OP(g, "product", "alpha=0.5", NULL, a, b);
+    case 4:
+      return OP(g, "keep", NULL, NULL, a, b);
+    case 5:
+      return OP(g, "total", NULL, NULL, a, b, a);
+    case 6:
+      return OP(g, "cut", NULL, NULL, b);
+    default:
+      return OP(g, binary[random_below(4)], NULL, NULL, a, b);
+  }
+}
+
+/* Heads: the last entry with all variables, and some other. */
+static void random_graph(uint32_t n) {
+  tn_entry all[MOST_NODES + N_VARIABLES];
+  uint32_t k = 0;
+  while (k < N_VARIABLES) {
+    all[k] = var(g, names[k]);
+    ++k;
+  }
+  while (k < n + N_VARIABLES) {
+    all[k] = random_node(all, k);
+    ++k;
+  }
+  HEADS(g, OP(g, "total", NULL, "last", all[k - 1], all[0], all[1], all[2]),
+        all[N_VARIABLES + random_below(n)]);
+}
+
+/* ----------------------------------------------------------- what is expected
+ */
+
+enum { MOST = 8 };
+
+/* Arrays of a graph, and what is to be computed of them. */
+typedef struct expectation {
+  const char *const *names;
+  size_t n;
+  tn_array *in[MOST];
+  tn_array *slopes[MOST];
+  size_t n_heads;
+  tn_array *weights[MOST];
+  tn_array *out[MOST];
+} expectation;
+
+static void expectation_drop(expectation *e) {
+  for (size_t i = 0; i < e->n; ++i)
+    tn__array_release(e->in[i]), tn__array_release(e->slopes[i]);
+  for (size_t i = 0; i < e->n_heads; ++i)
+    tn__array_release(e->weights[i]), tn__array_release(e->out[i]);
+}
+
+/* Slopes are those of `copy`, which has a gradient behind its heads. */
+static void expect_slopes(expectation *e, tn_graph *copy, feed *feeds) {
+  tn_entry of[MOST], weights[MOST], slopes[MOST];
+  for (size_t i = 0; i < e->n; ++i)
+    OK(tn__graph_find(copy, e->names[i], &of[i]));
+  for (size_t i = 0; i < e->n_heads; ++i) {
+    static const char *const heads[] = {"head0", "head1", "head2"};
+    const tn_tensor *t = &e->out[i]->tensor;
+    e->weights[i] = random_array((size_t)t->ndim, t->shape);
+    weights[i] = var(copy, heads[i]);
+    feeds[e->n + i] = (feed){heads[i], e->weights[i]};
+  }
+  const tn__gradient_spec spec = {.query = {.heads = copy->heads,
+                                            .weights = weights,
+                                            .of = of,
+                                            .n_heads = e->n_heads,
+                                            .n_of = e->n}};
+  OK(tn__graph_gradient(copy, &spec, slopes));
+  evaluate(copy, feeds, e->n + e->n_heads, slopes, e->n, e->slopes);
+}
+
+/* From names and arrays to the rest. */
+static void expect_all(expectation *e) {
+  tn_graph *copy = NULL;
+  feed feeds[2 * MOST];
+  OK(tn__graph_copy(g, &copy));
+  for (size_t i = 0; i < e->n; ++i) feeds[i] = (feed){e->names[i], e->in[i]};
+  e->n_heads = copy->n_heads;
+  evaluate(copy, feeds, e->n, copy->heads, e->n_heads, e->out);
+  expect_slopes(e, copy, feeds);
+  tn__graph_release(copy);
+}
+
+static void compare(tn_array *have, tn_array *want, const char *how,
+                    const char *what) {
+  double *a = elements(have), *b = elements(want);
+  cr_assert_eq(n_elements(have), n_elements(want));
+  for (size_t i = 0; i < n_elements(have); ++i)
+    cr_assert(fabs(a[i] - b[i]) <= 1e-12 * (1 + fabs(b[i])),
+              "%s: element %zu of %s is %.17g, not %.17g", how, i, what, a[i],
+              b[i]);
+  free(a), free(b);
+}
+
+/* ------------------------------------------------------------------- programs
+ */
+
+/* A way to make a program of a graph. */
+typedef struct way {
+  uint32_t plan;
+  uint32_t flags;
+  uint64_t memory;
+} way;
+
+static tn_program *bind(const expectation *e, const way *how) {
+  tn_argument arguments[MOST];
+  tn_program *p = NULL;
+  for (size_t i = 0; i < e->n; ++i)
+    arguments[i] = (tn_argument){.name = e->names[i], .array = e->in[i]};
+  const tn_bind b = {.struct_size = sizeof b,
+                     .flags = how->flags,
+                     .plan = how->plan,
+                     .request = TN_REQ_WRITE,
+                     .arguments = arguments,
+                     .n_arguments = e->n,
+                     .memory = how->memory};
+  OK(tn__program_bind(g, &b, &p));
+  return p;
+}
+
+static void compare_program(tn_program *p, const expectation *e,
+                            const char *how) {
+  tn_array *array = NULL;
+  for (size_t i = 0; i < e->n_heads; ++i) {
+    OK(tn__program_output(p, i, &array));
+    compare(array, e->out[i], how, i == 0 ? "the first head" : "a head");
+  }
+  for (size_t i = 0; i < e->n; ++i) {
+    OK(tn__program_array(p, TN_PROGRAM_GRADIENT, e->names[i], &array));
+    compare(array, e->slopes[i], how, e->names[i]);
+  }
+}
+
+/* Twice: what the first run leaves behind must not matter. */
+static void run_program(const expectation *e, const way *how) {
+  char what[64];
+  tn_program *p = bind(e, how);
+  (void)snprintf(what, sizeof what, "plan %u, flags %u, memory %llu", how->plan,
+                 how->flags, (unsigned long long)how->memory);
+  for (int i = 0; i < 2; ++i) {
+    OK(tn__program_forward(p, TN_CALL_TRAIN));
+    OK(tn__program_backward(p, (tn_array **)(uintptr_t)e->weights, e->n_heads));
+    compare_program(p, e, what);
+  }
+  tn__program_release(p);
+}
+
+static const way ways[] = {
+    {TN_PLAN_NONE, TN_BIND_NO_FUSE, 0},
+    {TN_PLAN_NONE, 0, 0},
+    {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, 0},
+    {TN_PLAN_DEFAULT, 0, 0},
+    {TN_PLAN_COMPAT, TN_BIND_NO_FUSE, 0},
+    {TN_PLAN_COMPAT, 0, 0},
+    {TN_PLAN_COMPAT_INPLACE, TN_BIND_NO_FUSE, 0},
+    {TN_PLAN_COMPAT_SHARE, TN_BIND_NO_FUSE, 0},
+    {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, TN_MEMORY_MINIMAL},
+    {TN_PLAN_DEFAULT, 0, TN_MEMORY_MINIMAL}};
+
+static void run_all(expectation *e) {
+  expect_all(e);
+  for (size_t k = 0; k < sizeof ways / sizeof *ways; ++k)
+    run_program(e, &ways[k]);
+  expectation_drop(e);
+}
+
+static void run_graphs(uint64_t seed, int n) {
+  state = seed;
+  for (int i = 0; i < n; ++i) {
+    expectation e = {.names = names, .n = N_VARIABLES};
+    random_graph(1 + random_below(MOST_NODES));
+    for (size_t k = 0; k < e.n; ++k)
+      e.in[k] = random_array(2, (const int64_t[]){2, 3});
+    run_all(&e);
+    tn__graph_release(g);
+    g = net_new();
+  }
+}
+
+Test(programs, compute_what_their_graphs_do_on_one_thread) {
+  open_with(&(tn__engine_options){.kind = TN__ENGINE_NAIVE});
+  run_graphs(1, 150);
+  close_all();
+}
+
+Test(programs, compute_what_their_graphs_do_on_several_threads) {
+  open_with(&(tn__engine_options){.workers = 4});
+  run_graphs(2, 150);
+  close_all();
+}
+
+/* ---------------------------------------------------------- graphs and loops
+ */
+
+/* h = tanh(dense(x, v) + h * u); out = h before the step times h behind it. */
+static tn_graph *recurrent(void) {
+  tn_graph *s = net_new();
+  const tn_entry x = var(s, "x"), h = var(s, "h"), u = var(s, "u");
+  const tn_entry fc =
+      OP(s, "dense", "num_hidden=2", "fc", x, var(s, "v"), TN_ENTRY_NONE);
+  const tn_entry next =
+      OP(s, "tanh", NULL, "next",
+         OP(s, "add", NULL, NULL, fc, OP(s, "mul", NULL, NULL, h, u)));
+  HEADS(s, next, OP(s, "mul", NULL, "out", next, h));
+  return s;
+}
+
+static tn_entry loop_of(const tn_graph *step, bool reverse,
+                        const tn_entry *in) {
+  tn_entry out;
+  OK(tn__graph_loop(
+      g,
+      &(tn_loop){.struct_size = sizeof(tn_loop),
+                 .n_in = 4,
+                 .step = step,
+                 .sequences = (const char *const[]){"x"},
+                 .states = (const char *const[]){"h"},
+                 .n_sequences = 1,
+                 .n_states = 1,
+                 .reverse = reverse,
+                 .in = in,
+                 .keys = (const char *const[]){"x", "h", "v", "u"}},
+      &out));
+  return out;
+}
+
+static void run_loops(void) {
+  static const char *const all[] = {"x", "h", "v", "u"};
+  expectation e = {.names = all, .n = 4};
+  state = 3;
+  e.in[0] = random_array(3, (const int64_t[]){4, 2, 3});
+  e.in[1] = random_array(2, (const int64_t[]){2, 2});
+  e.in[2] = random_array(2, (const int64_t[]){2, 3});
+  e.in[3] = random_array(2, (const int64_t[]){2, 2});
+  tn_graph *step = recurrent();
+  tn_entry in[4];
+  for (int i = 0; i < 4; ++i) in[i] = var(g, all[i]);
+  const tn_entry there = loop_of(step, false, in);
+  in[1] = OP(g, "square", NULL, NULL, there);
+  const tn_entry back = loop_of(step, true, in);
+  HEADS(g, back, OP(g, "mul", NULL, NULL, output(there, 1), output(back, 1)));
+  run_all(&e);
+  tn__graph_release(step);
+}
+
+Test(programs, compute_loops_on_one_thread) {
+  open_with(&(tn__engine_options){.kind = TN__ENGINE_NAIVE});
+  run_loops();
+  close_all();
+}
+
+Test(programs, compute_loops_on_several_threads) {
+  open_with(&(tn__engine_options){.workers = 4});
+  run_loops();
+  close_all();
+}
+
+/* A graph of two outputs, once in itself. */
+static void run_embedded(void) {
+  static const char *const all[] = {"x", "y"};
+  expectation e = {.names = all, .n = 2};
+  state = 4;
+  for (int i = 0; i < 2; ++i)
+    e.in[i] = random_array(2, (const int64_t[]){2, 3});
+  tn_graph *b = net_new(), *outer = net_new();
+  const tn_entry p = var(b, "p"), q = var(b, "q");
+  HEADS(b, OP(b, "tame", NULL, NULL, p, q), OP(b, "keep", NULL, NULL, q, p));
+  tn_embedding what = {.struct_size = sizeof what, .n_in = 2, .inner = b};
+  tn_entry one, two, three;
+  what.in = (const tn_entry[]){var(outer, "p"), var(outer, "q")};
+  OK(tn__graph_embed(outer, &what, &one));
+  what.in = (const tn_entry[]){one, output(one, 1)};
+  OK(tn__graph_embed(outer, &what, &two));
+  HEADS(outer, two, output(one, 1), output(two, 1));
+  what.inner = outer;
+  what.in = (const tn_entry[]){var(g, "x"), var(g, "y")};
+  OK(tn__graph_embed(g, &what, &three));
+  HEADS(g, three, OP(g, "mul", NULL, NULL, output(three, 2), three));
+  run_all(&e);
+  tn__graph_release(outer);
+  tn__graph_release(b);
+}
+
+Test(programs, compute_graphs_of_graphs) {
+  open_with(&(tn__engine_options){.workers = 2});
+  run_embedded();
+  close_all();
+}
