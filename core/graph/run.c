@@ -94,14 +94,30 @@ void tn__step_ready(tn__step *step) {
   step->run = runs[step->kind];
 }
 
+static tn_code step_run(tn__step *step, uint32_t train, tn__token *token) {
+  const tn_code rc = step->run(step, train, token);
+  if (step->kind == TN__STEP_FUSED) return rc; /* it has said which call */
+  if (rc != TN_OK) return tn__node_fail(step->node, rc);
+  if (step->kind == TN__STEP_CALL &&
+      !tn__planned_direct(step->call[train], &step->direct[train]))
+    step->direct[train].compute = NULL;
+  return TN_OK;
+}
+
 tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
                       uint32_t train, tn__token *token) {
   for (uint32_t i = first; i < first + n; ++i) {
-    const tn__step *step = p->steps[i];
-    const tn_code rc = step->run(step, train, token);
-    if (rc == TN_OK) continue;
-    /* a fused step has said which of its calls it was */
-    return step->kind == TN__STEP_FUSED ? rc : tn__node_fail(step->node, rc);
+    tn__step *step = p->steps[i];
+    const tn__direct *direct = &step->direct[train];
+    if (!direct->compute) {
+      TN__TRY(step_run(step, train, token));
+      continue;
+    }
+    direct->text[0] = '\0';
+    const int32_t rc = direct->compute(direct->frame);
+    if (rc != TN_OK)
+      return tn__node_fail(step->node,
+                           tn__planned_failed(step->call[train], rc));
   }
   return TN_OK;
 }
