@@ -3,7 +3,8 @@
  * is described in docs/graph.md.
  *
  * files: json_write.c  a graph becomes text, and a file
- *        json_read.c   text becomes drafts of nodes, lists and heads
+ *        json_read.c   text becomes graphs: plugins, drafts of nodes, heads
+ *        json_keys.c   what is said of a node, key by key
  *        json_node.c   a draft becomes a node, if it is one that the library
  *                      could have made
  *        json_check.c  gradients have what their kernels read
@@ -70,6 +71,48 @@ typedef struct tn__draft {
   tn__buf attributes; /* tn_attribute */
   tn_graph *inner;    /* owned until it is a node's */
 } tn__draft;
+
+/* ----------------------------------------------------------------- reading */
+
+/* A text that is being read. */
+typedef struct tn__reader {
+  tn__json json; /* first, so that its `fail` finds the others */
+  tn__caller *caller;
+  const tn__env *env;
+  tn__map lost_names; /* operators that are in `lost` */
+  tn__buf lost;       /* what is not loaded, for the message */
+  uint32_t n_lost;
+  uint32_t n_unnamed; /* of them, those for which the message has no room */
+} tn__reader;
+
+/* One of the graphs in it. */
+typedef struct tn__level {
+  tn_graph *graph;
+  uint32_t depth;
+  uint32_t n_nodes; /* read so far; graph->nodes, unless something is lost */
+  tn__draft draft;
+} tn__level;
+
+/* TN_INVALID with the place before it. */
+tn_code tn__json_fail_at(const tn__reader *r, const char *at, uint64_t line,
+                         const char *what);
+tn_code tn__json_number32(tn__reader *r, uint32_t *out);
+/* Reads one item of a list. */
+typedef tn_code tn__item_fn(tn__reader *r, tn__level *l, void *to);
+tn_code tn__json_list(tn__reader *r, tn__level *l, tn__item_fn *item, void *to);
+/* A member's key, and the colon behind it. */
+tn_code tn__json_key(tn__reader *r, const char **out);
+/* Its number among `n` names; it may come once: bits of *seen. */
+tn_code tn__json_key_of(tn__reader *r, const char *const *names, uint32_t n,
+                        uint32_t *seen, uint32_t *out);
+/* Appends an entry to a tn__buf. */
+tn_code tn__json_entry_item(tn__reader *r, tn__level *l, void *to);
+/* A key of a node with what follows it, into the draft. */
+tn_code tn__json_node_key(tn__reader *r, tn__level *l);
+/* An inner graph, into the draft. */
+tn_code tn__json_inner(tn__reader *r, tn__level *l);
+
+/* --------------------------------------------------------------- nodes made */
 
 /* Adds the node to the graph. Every entry of the draft is one of the graph's.
  * TN_NOT_FOUND only if the operator is not loaded; other failures say what is

@@ -11,29 +11,10 @@
 
 #include "json.h"
 
-/* A text that is being read. */
-typedef struct reader {
-  tn__json json; /* first, so that `expected` finds the others */
-  tn__caller *caller;
-  const tn__env *env;
-  tn__map lost_names; /* operators that are in `lost` */
-  tn__buf lost;       /* what is not loaded, for the message */
-  uint32_t n_lost;
-  uint32_t n_unnamed; /* of them, those for which the message has no room */
-} reader;
-
-/* One of the graphs in it. */
-typedef struct level {
-  tn_graph *graph;
-  uint32_t depth;
-  uint32_t n_nodes; /* read so far; graph->nodes, unless something is lost */
-  tn__draft draft;
-} level;
-
 /* ---------------------------------------------------------------- messages */
 
-static tn_code fail_at(const reader *r, const char *at, uint64_t line,
-                       const char *what) {
+tn_code tn__json_fail_at(const tn__reader *r, const char *at, uint64_t line,
+                         const char *what) {
   return tn__fail(TN_INVALID, "line %" PRIu64 " (byte %zu): %s", line + 1,
                   (size_t)(at - r->json.text), what);
 }
@@ -41,16 +22,18 @@ static tn_code fail_at(const reader *r, const char *at, uint64_t line,
 static tn_code expected(const tn__json *json, const char *what) {
   char text[200];
   (void)snprintf(text, sizeof text, "expected %s", what);
-  return fail_at((const reader *)json, json->at, json->line, text);
+  return tn__json_fail_at((const tn__reader *)json, json->at, json->line, text);
 }
 
 /* The failure at hand, with its place. All that can be wrong with a file is
  * TN_INVALID; that memory runs out is not the file's fault. */
-static tn_code node_failed(const reader *r, const tn__draft *d, tn_code code) {
+static tn_code node_failed(const tn__reader *r, const tn__draft *d,
+                           tn_code code) {
   char why[TN__ERROR_MAX];
   if (code == TN_OUT_OF_MEMORY) return code;
   (void)snprintf(why, sizeof why, "%s", tn_error_text());
-  if (!(d->seen & TN__KEY_NAME)) return fail_at(r, d->at, d->line, why);
+  if (!(d->seen & TN__KEY_NAME))
+    return tn__json_fail_at(r, d->at, d->line, why);
   return tn__fail(TN_INVALID, "line %" PRIu64 " (byte %zu), node `%.200s`: %s",
                   d->line + 1, (size_t)(d->at - r->json.text), d->name, why);
 }
@@ -59,7 +42,7 @@ static tn_code node_failed(const reader *r, const tn__draft *d, tn_code code) {
 
 enum { LOST_BYTES = 3500 }; /* of the message */
 
-static void lose(reader *r, const char *what, const char *name,
+static void lose(tn__reader *r, const char *what, const char *name,
                  const char *detail) {
   ++r->n_lost;
   if (r->lost.n + strlen(name) + strlen(detail) > LOST_BYTES) {
@@ -70,7 +53,7 @@ static void lose(reader *r, const char *what, const char *name,
               detail);
 }
 
-static tn_code lose_operator(reader *r, const tn__draft *d) {
+static tn_code lose_operator(tn__reader *r, const tn__draft *d) {
   char detail[256];
   if (tn__map_get(&r->lost_names, d->op)) return TN_OK;
   (void)snprintf(detail, sizeof detail, " (node `%.200s`)",
@@ -79,7 +62,7 @@ static tn_code lose_operator(reader *r, const tn__draft *d) {
   return tn__map_set(r->env, &r->lost_names, d->op, r);
 }
 
-static tn_code all_found(const reader *r) {
+static tn_code all_found(const tn__reader *r) {
   if (r->n_lost == 0) return TN_OK;
   if (r->lost.failed) return tn__fail_memory(LOST_BYTES, "a message");
   tn__fail(TN_NOT_FOUND, "the graph needs what is not loaded: %s",
@@ -88,231 +71,6 @@ static tn_code all_found(const reader *r) {
     tn__fail_more(TN_NOT_FOUND, ", and %" PRIu32 " more", r->n_unnamed);
   return tn__fail_more(TN_NOT_FOUND, "; load the plugins that have it first");
 }
-
-/* ------------------------------------------------------------------- values */
-
-static tn_code number32(reader *r, uint32_t *out) {
-  int64_t n = 0;
-  TN__TRY(tn__json_number(&r->json, &n));
-  if (n >= TN_NONE) return tn__json_fail(&r->json, "a number below 2^32 - 1");
-  *out = (uint32_t)n;
-  return TN_OK;
-}
-
-static tn_code boolean(reader *r, bool *out) {
-  *out = tn__json_word(&r->json, "true");
-  if (*out || tn__json_word(&r->json, "false")) return TN_OK;
-  return tn__json_fail(&r->json, "true or false");
-}
-
-/* Reads one item of a list. */
-typedef tn_code item_fn(reader *r, level *l, void *to);
-
-static tn_code list(reader *r, level *l, item_fn *item, void *to) {
-  TN__TRY(tn__json_want(&r->json, '['));
-  if (tn__json_take(&r->json, ']')) return TN_OK;
-  do TN__TRY(item(r, l, to));
-  while (tn__json_take(&r->json, ','));
-  return tn__json_want(&r->json, ']');
-}
-
-/* A member's key, and the colon behind it. */
-static tn_code key(reader *r, const char **out) {
-  TN__TRY(tn__json_string(&r->json, out));
-  return tn__json_want(&r->json, ':');
-}
-
-/* Its number among `n` names; it may come once. */
-static tn_code key_of(reader *r, const char *const *names, uint32_t n,
-                      uint32_t *seen, uint32_t *out) {
-  char text[200];
-  const char *name = NULL;
-  TN__TRY(key(r, &name));
-  uint32_t k = 0;
-  while (k < n && strcmp(names[k], name) != 0) ++k;
-  *out = k;
-  if (k < n && !(*seen & 1u << k)) {
-    *seen |= 1u << k;
-    return TN_OK;
-  }
-  const char *nearest = k < n ? NULL : tn__nearest(name, names, n);
-  (void)snprintf(text, sizeof text, "%s `%.80s`%s%s%s",
-                 k < n ? "there are two keys" : "there is no key", name,
-                 nearest ? "; did you mean `" : "", nearest ? nearest : "",
-                 nearest ? "`?" : "");
-  return fail_at(r, r->json.at, r->json.line, text);
-}
-
-static tn_code index_item(reader *r, level *l, void *to) {
-  uint32_t n = 0;
-  (void)l;
-  TN__TRY(number32(r, &n));
-  tn__buf_bytes(to, &n, sizeof n);
-  return TN_OK;
-}
-
-static tn_code node_number(reader *r, const level *l, uint32_t *out) {
-  char what[100];
-  TN__TRY(number32(r, out));
-  if (*out < l->n_nodes) return TN_OK;
-  (void)snprintf(what, sizeof what,
-                 "the number of a node that comes before, below %" PRIu32,
-                 l->n_nodes);
-  return tn__json_fail(&r->json, what);
-}
-
-static tn_code after_item(reader *r, level *l, void *to) {
-  uint32_t n = 0;
-  TN__TRY(node_number(r, l, &n));
-  tn__buf_bytes(to, &n, sizeof n);
-  return TN_OK;
-}
-
-/* [node, output], or [node, output, "shape"]. */
-static tn_code entry(reader *r, const level *l, tn_entry *out,
-                     uint32_t *flags) {
-  const char *word = "";
-  TN__TRY(tn__json_want(&r->json, '['));
-  TN__TRY(node_number(r, l, &out->node));
-  TN__TRY(tn__json_want(&r->json, ','));
-  TN__TRY(number32(r, &out->index));
-  if (r->n_lost == 0 && out->index >= tn__node_at(l->graph, out->node)->n_out) {
-    char what[100];
-    (void)snprintf(what, sizeof what,
-                   "an output of node %" PRIu32 ", below %" PRIu32, out->node,
-                   tn__node_at(l->graph, out->node)->n_out);
-    return tn__json_fail(&r->json, what);
-  }
-  if (flags && tn__json_take(&r->json, ',')) {
-    TN__TRY(tn__json_string(&r->json, &word));
-    if (strcmp(word, "shape") != 0) return tn__json_fail(&r->json, "\"shape\"");
-    *flags = TN_IN_METADATA;
-  }
-  return tn__json_want(&r->json, ']');
-}
-
-/* Of heads and states. */
-static tn_code entry_item(reader *r, level *l, void *to) {
-  tn_entry e;
-  TN__TRY(entry(r, l, &e, NULL));
-  tn__buf_bytes(to, &e, sizeof e);
-  return TN_OK;
-}
-
-static tn_code input_item(reader *r, level *l, void *to) {
-  tn_entry e = TN_ENTRY_NONE;
-  uint32_t flags = 0;
-  if (!tn__json_word(&r->json, "null")) TN__TRY(entry(r, l, &e, &flags));
-  tn__buf_bytes(to, &e, sizeof e);
-  tn__buf_bytes(&l->draft.flags, &flags, sizeof flags);
-  return TN_OK;
-}
-
-/* ------------------------------------------------------------ keys of nodes */
-
-static tn_code read_name(reader *r, level *l) {
-  return tn__json_string(&r->json, &l->draft.name);
-}
-
-static tn_code read_kind(reader *r, level *l) {
-  const char *name = NULL;
-  TN__TRY(tn__json_string(&r->json, &name));
-  for (uint32_t k = 0; k < TN__N_KINDS; ++k) {
-    l->draft.kind = k;
-    if (strcmp(name, tn__node_kinds[k]) == 0) return TN_OK;
-  }
-  return tn__json_fail(&r->json,
-                       "variable, call, backward, sum, zero, one, copy, graph "
-                       "or loop");
-}
-
-static tn_code read_dtype(reader *r, level *l) {
-  const char *name = NULL;
-  TN__TRY(tn__json_string(&r->json, &name));
-  return tn__dtype_parse(name, &l->draft.known.dtype)
-             ? TN_OK
-             : tn__json_fail(&r->json, "an element type, such as \"f32\"");
-}
-
-static tn_code dimension_item(reader *r, level *l, void *to) {
-  tn_sig *sig = to;
-  (void)l;
-  if (sig->ndim == TN_MAX_NDIM)
-    return tn__json_fail(&r->json, "at most 16 dimensions"); /* TN_MAX_NDIM */
-  sig->shape[sig->ndim] = -1;
-  if (!tn__json_word(&r->json, "null"))
-    TN__TRY(tn__json_number(&r->json, &sig->shape[sig->ndim]));
-  ++sig->ndim;
-  return TN_OK;
-}
-
-static tn_code read_shape(reader *r, level *l) {
-  l->draft.known.ndim = 0;
-  return list(r, l, dimension_item, &l->draft.known);
-}
-
-static tn_code read_op(reader *r, level *l) {
-  return tn__json_string(&r->json, &l->draft.op);
-}
-
-static tn_code read_params(reader *r, level *l) {
-  return tn__json_string(&r->json, &l->draft.params);
-}
-
-static tn_code read_of(reader *r, level *l) {
-  return node_number(r, l, &l->draft.of);
-}
-
-static tn_code read_inputs(reader *r, level *l) {
-  return list(r, l, input_item, &l->draft.in);
-}
-
-static tn_code read_states(reader *r, level *l) {
-  return list(r, l, entry_item, &l->draft.states);
-}
-
-static tn_code read_sequences(reader *r, level *l) {
-  return list(r, l, index_item, &l->draft.sequences);
-}
-
-static tn_code read_carried(reader *r, level *l) {
-  return list(r, l, index_item, &l->draft.carried);
-}
-
-static tn_code read_reverse(reader *r, level *l) {
-  return boolean(r, &l->draft.reverse);
-}
-
-static tn_code read_after(reader *r, level *l) {
-  return list(r, l, after_item, &l->draft.after);
-}
-
-static tn_code read_gradient(reader *r, level *l) {
-  bool is = false;
-  TN__TRY(boolean(r, &is));
-  if (!is) l->draft.seen &= ~(uint32_t)TN__KEY_GRADIENT;
-  return TN_OK;
-}
-
-static tn_code read_attributes(reader *r, level *l) {
-  TN__TRY(tn__json_want(&r->json, '{'));
-  if (tn__json_take(&r->json, '}')) return TN_OK;
-  do {
-    tn_attribute a;
-    TN__TRY(key(r, &a.key));
-    TN__TRY(tn__json_string(&r->json, &a.value));
-    tn__buf_bytes(&l->draft.attributes, &a, sizeof a);
-  } while (tn__json_take(&r->json, ','));
-  return tn__json_want(&r->json, '}');
-}
-
-static tn_code read_inner(reader *r, level *l);
-
-static tn_code (*const node_readers[TN__N_KEYS])(reader *, level *) = {
-    read_name,   read_kind,      read_dtype,    read_shape,
-    read_op,     read_params,    read_of,       read_inputs,
-    read_states, read_sequences, read_carried,  read_reverse,
-    read_inner,  read_after,     read_gradient, read_attributes};
 
 /* -------------------------------------------------------------------- nodes */
 
@@ -340,7 +98,7 @@ static void draft_deinit(tn__draft *d) {
 }
 
 /* Keeps the memory of lists. */
-static void draft_begin(reader *r, tn__draft *d) {
+static void draft_begin(tn__reader *r, tn__draft *d) {
   tn__buf *lists[N_LISTS];
   draft_lists(d, lists);
   for (int i = 0; i < N_LISTS; ++i) lists[i]->n = 0;
@@ -363,14 +121,14 @@ static bool draft_failed(tn__draft *d) {
 }
 
 /* Behind the first loss no node is made: what it reads is not there. */
-static tn_code draft_look(reader *r, const tn__draft *d) {
+static tn_code draft_look(tn__reader *r, const tn__draft *d) {
   tn_operator *op = NULL;
   if (d->kind != TN__NODE_CALL || !d->op) return TN_OK;
   const tn_code rc = tn__operator_get(r->caller->registry, d->op, &op);
   return rc == TN_NOT_FOUND ? lose_operator(r, d) : rc;
 }
 
-static tn_code draft_end(reader *r, level *l) {
+static tn_code draft_end(tn__reader *r, tn__level *l) {
   tn__draft *d = &l->draft;
   tn_code rc = TN_OK;
   if (draft_failed(d)) return tn__fail_memory(d->in.n, "a node of a graph");
@@ -387,25 +145,22 @@ static tn_code draft_end(reader *r, level *l) {
   return rc;
 }
 
-static tn_code node_item(reader *r, level *l, void *to) {
-  uint32_t k = 0;
+static tn_code node_item(tn__reader *r, tn__level *l, void *to) {
   (void)to;
   TN__TRY(tn__json_want(&r->json, '{'));
   draft_begin(r, &l->draft);
-  do {
-    TN__TRY(key_of(r, tn__draft_keys, TN__N_KEYS, &l->draft.seen, &k));
-    TN__TRY(node_readers[k](r, l));
-  } while (tn__json_take(&r->json, ','));
+  do TN__TRY(tn__json_node_key(r, l));
+  while (tn__json_take(&r->json, ','));
   TN__TRY(tn__json_want(&r->json, '}'));
   return draft_end(r, l);
 }
 
 /* ------------------------------------------------------------------- graphs */
 
-static tn_code heads_read(reader *r, level *l) {
+static tn_code heads_read(tn__reader *r, tn__level *l) {
   tn__buf heads;
   tn__buf_init(&heads, r->env);
-  tn_code rc = list(r, l, entry_item, &heads);
+  tn_code rc = tn__json_list(r, l, tn__json_entry_item, &heads);
   if (rc == TN_OK && heads.failed)
     rc = tn__fail_memory(heads.n, "the heads of a graph");
   if (rc == TN_OK && r->n_lost == 0)
@@ -416,7 +171,7 @@ static tn_code heads_read(reader *r, level *l) {
 }
 
 /* Both lists are there, and gradients have what they read. */
-static tn_code level_end(reader *r, const level *l, uint32_t seen) {
+static tn_code level_end(tn__reader *r, const tn__level *l, uint32_t seen) {
   if ((seen & 3) != 3)
     return tn__json_fail(&r->json, "the keys `nodes` and `heads`");
   if (r->n_lost > 0) return TN_OK;
@@ -424,23 +179,23 @@ static tn_code level_end(reader *r, const level *l, uint32_t seen) {
   if (rc != TN_INVALID) return rc;
   char why[TN__ERROR_MAX];
   (void)snprintf(why, sizeof why, "%s", tn_error_text());
-  return fail_at(r, r->json.at, r->json.line, why);
+  return tn__json_fail_at(r, r->json.at, r->json.line, why);
 }
 
-static tn_code inner_members(reader *r, level *l) {
+static tn_code inner_members(tn__reader *r, tn__level *l) {
   static const char *const keys[] = {"nodes", "heads"};
   uint32_t seen = 0, k = 0;
   TN__TRY(tn__json_want(&r->json, '{'));
   do {
-    TN__TRY(key_of(r, keys, 2, &seen, &k));
-    TN__TRY(k == 0 ? list(r, l, node_item, NULL) : heads_read(r, l));
+    TN__TRY(tn__json_key_of(r, keys, 2, &seen, &k));
+    TN__TRY(k == 0 ? tn__json_list(r, l, node_item, NULL) : heads_read(r, l));
   } while (tn__json_take(&r->json, ','));
   TN__TRY(tn__json_want(&r->json, '}'));
   return level_end(r, l, seen);
 }
 
-static tn_code read_inner(reader *r, level *l) {
-  level inside = {.depth = l->depth + 1};
+tn_code tn__json_inner(tn__reader *r, tn__level *l) {
+  tn__level inside = {.depth = l->depth + 1};
   if (inside.depth > TN__JSON_DEPTH)
     return tn__json_fail(&r->json, "graphs in graphs at most 32 deep");
   TN__TRY(tn__graph_create(r->caller, &inside.graph));
@@ -460,7 +215,7 @@ typedef struct needed {
   const char *hash;
 } needed;
 
-static void plugin_compare(const reader *r, const needed *n,
+static void plugin_compare(const tn__reader *r, const needed *n,
                            const tn_plugin *plugin) {
   char hash[24];
   (void)snprintf(hash, sizeof hash, "%016" PRIx64, plugin->manifest_hash);
@@ -472,7 +227,7 @@ static void plugin_compare(const reader *r, const needed *n,
           n->name, n->release, n->hash, plugin->release, hash);
 }
 
-static void plugin_check(reader *r, const needed *n) {
+static void plugin_check(tn__reader *r, const needed *n) {
   char detail[40];
   tn_plugin_info info;
   for (size_t i = 0; !tn__plugin_at(r->caller->registry, i, &info); ++i)
@@ -484,7 +239,7 @@ static void plugin_check(reader *r, const needed *n) {
   lose(r, "plugin", n->name, detail);
 }
 
-static tn_code plugin_item(reader *r, level *l, void *to) {
+static tn_code plugin_item(tn__reader *r, tn__level *l, void *to) {
   static const char *const keys[] = {"name", "release", "hash"};
   uint32_t seen = 0, k = 0;
   needed n = {0};
@@ -492,8 +247,8 @@ static tn_code plugin_item(reader *r, level *l, void *to) {
   (void)to;
   TN__TRY(tn__json_want(&r->json, '{'));
   do {
-    TN__TRY(key_of(r, keys, 3, &seen, &k));
-    TN__TRY(k == 1 ? number32(r, &n.release)
+    TN__TRY(tn__json_key_of(r, keys, 3, &seen, &k));
+    TN__TRY(k == 1 ? tn__json_number32(r, &n.release)
                    : tn__json_string(&r->json, k == 0 ? &n.name : &n.hash));
   } while (tn__json_take(&r->json, ','));
   TN__TRY(tn__json_want(&r->json, '}'));
@@ -507,17 +262,18 @@ static tn_code plugin_item(reader *r, level *l, void *to) {
 
 /* The version comes first, so that files of other releases, and of other
  * libraries, are told apart before anything else is strange about them. */
-static tn_code version_read(reader *r) {
+static tn_code version_read(tn__reader *r) {
   const char *name = NULL;
   uint32_t version = 0;
   char text[200];
   TN__TRY(tn__json_want(&r->json, '{'));
-  TN__TRY(key(r, &name));
+  TN__TRY(tn__json_key(r, &name));
   if (strcmp(name, "tenon") != 0)
-    return fail_at(r, r->json.at, r->json.line,
-                   "the first key of a graph is `tenon`, the version of the "
-                   "format; files of other libraries are not read");
-  TN__TRY(number32(r, &version));
+    return tn__json_fail_at(
+        r, r->json.at, r->json.line,
+        "the first key of a graph is `tenon`, the version of the "
+        "format; files of other libraries are not read");
+  TN__TRY(tn__json_number32(r, &version));
   if (version == TN__JSON_VERSION) return TN_OK;
   (void)snprintf(text, sizeof text,
                  "this is version %" PRIu32
@@ -525,21 +281,21 @@ static tn_code version_read(reader *r) {
                  version, TN__JSON_VERSION,
                  version == 0 ? "no release has written 0"
                               : "read it with a newer release");
-  return fail_at(r, r->json.at, r->json.line, text);
+  return tn__json_fail_at(r, r->json.at, r->json.line, text);
 }
 
-static tn_code whole_members(reader *r, level *l) {
+static tn_code whole_members(tn__reader *r, tn__level *l) {
   static const char *const keys[] = {"nodes", "heads", "plugins"};
   uint32_t seen = 0, k = 0;
   TN__TRY(version_read(r));
   while (tn__json_take(&r->json, ',')) {
-    TN__TRY(key_of(r, keys, 3, &seen, &k));
+    TN__TRY(tn__json_key_of(r, keys, 3, &seen, &k));
     if (k == 0)
-      TN__TRY(list(r, l, node_item, NULL));
+      TN__TRY(tn__json_list(r, l, node_item, NULL));
     else if (k == 1)
       TN__TRY(heads_read(r, l));
     else
-      TN__TRY(list(r, l, plugin_item, NULL));
+      TN__TRY(tn__json_list(r, l, plugin_item, NULL));
   }
   TN__TRY(tn__json_want(&r->json, '}'));
   TN__TRY(tn__json_end(&r->json));
@@ -550,10 +306,10 @@ static tn_code whole_members(reader *r, level *l) {
 /* `text` is overwritten; a NUL stands behind its `bytes`. */
 static tn_code parse(tn__caller *caller, char *text, size_t bytes,
                      tn_graph **out) {
-  reader r = {.json = {text, text, text + bytes, 0, expected},
-              .caller = caller,
-              .env = caller->env};
-  level l = {.depth = 1};
+  tn__reader r = {.json = {text, text, text + bytes, 0, expected},
+                  .caller = caller,
+                  .env = caller->env};
+  tn__level l = {.depth = 1};
   TN__TRY(tn__graph_create(caller, &l.graph));
   tn__buf_init(&r.lost, r.env);
   draft_init(&l.draft, r.env);

@@ -3,8 +3,9 @@
  * below all that it reads, a variable just above who reads it first. A line
  * that passes layers goes through a place of its own in each of them, so that
  * it runs between the boxes. The order in a layer follows the middle of the
- * neighbours, a few times down and up; then every item moves to the middle of
- * its neighbours as far as the others let it.
+ * neighbours, a few times down and up; then the layers' middles are put below
+ * one another, and every item moves to the middle of its neighbours as far as
+ * the others let it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,7 +16,8 @@
 enum {
   MOST_NODES = 2000,
   MOST_LAYERS = 64, /* that a line goes through place by place */
-  SWEEPS = 8,
+  SORTS = 4,
+  MOVES = 16,
   MOST_LETTERS = 34
 };
 #define LETTER 6.6 /* width of one, in pixels */
@@ -276,15 +278,42 @@ static void layer_place(drawing *d, uint32_t layer) {
   }
 }
 
-static void sweep(drawing *d, bool sorts, rank *ranks) {
+static void layer_wish(drawing *d, uint32_t layer, bool up, bool down) {
+  for (uint32_t i = d->begin[layer]; i < d->begin[layer + 1]; ++i) {
+    item *it = &d->items[d->order[i]];
+    const double n = (up ? it->n_up : 0) + (down ? it->n_down : 0);
+    it->wish = it->x;
+    if (n > 0)
+      it->wish = ((up ? middle(d, it, true) * it->n_up : 0) +
+                  (down ? middle(d, it, false) * it->n_down : 0)) /
+                 n;
+  }
+}
+
+/* Down, then up. */
+static void sort(drawing *d, rank *ranks) {
   for (int up = 0; up < 2; ++up)
     for (uint32_t l = 0; l < d->n_layers; ++l) {
       const uint32_t layer = up ? d->n_layers - 1 - l : l;
-      if (sorts) layer_sort(d, layer, !up, ranks);
-      for (uint32_t i = d->begin[layer]; i < d->begin[layer + 1]; ++i) {
-        item *it = &d->items[d->order[i]];
-        it->wish = middle(d, it, !up);
-      }
+      layer_sort(d, layer, !up, ranks);
+      layer_wish(d, layer, !up, up);
+      layer_place(d, layer);
+    }
+}
+
+static void layer_centre(drawing *d, uint32_t layer) {
+  const uint32_t begin = d->begin[layer], end = d->begin[layer + 1];
+  if (begin == end) return;
+  const double middle =
+      (d->items[d->order[begin]].x + d->items[d->order[end - 1]].x) / 2;
+  for (uint32_t i = begin; i < end; ++i) d->items[d->order[i]].x -= middle;
+}
+
+static void move(drawing *d) {
+  for (int up = 0; up < 2; ++up)
+    for (uint32_t l = 0; l < d->n_layers; ++l) {
+      const uint32_t layer = up ? d->n_layers - 1 - l : l;
+      layer_wish(d, layer, true, true);
       layer_place(d, layer);
     }
 }
@@ -304,7 +333,9 @@ static tn_code places_find(drawing *d) {
   order_begin(d);
   for (uint32_t i = 0; i < d->n; ++i) d->items[d->order[i]].wish = i;
   for (uint32_t l = 0; l < d->n_layers; ++l) layer_place(d, l);
-  for (int k = 0; k < SWEEPS; ++k) sweep(d, k < SWEEPS / 2, ranks);
+  for (int k = 0; k < SORTS; ++k) sort(d, ranks);
+  for (uint32_t l = 0; l < d->n_layers; ++l) layer_centre(d, l);
+  for (int k = 0; k < MOVES; ++k) move(d);
   to_the_left(d);
   return TN_OK;
 }

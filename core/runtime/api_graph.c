@@ -246,9 +246,7 @@ tn_code tn_graph_sig(const tn_graph *graph, tn_entry entry, tn_sig *out) {
   TN__WANT(out);
   *out = tn__sig_unknown();
   TN__WANT(graph);
-  TN__TRY(tn__entry_check(graph, entry, "the entry"));
-  if (graph->sigs) *out = *tn__sig(graph, entry);
-  return TN_OK;
+  return tn__graph_sig(graph, entry, out);
 }
 
 /* ------------------------------------------------------------------- files */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files that golden cases refer to, made anew for every case."""
+import json
 import pathlib
 import struct
 
@@ -54,6 +55,26 @@ def make_manifests(folder, crc32):
         (folder / name / "crc32.yaml").write_text(text)
 
 
+def node(name, op=None, inputs=(), **more):
+    """A variable, or a call, as a graph's file has it."""
+    kind = {"kind": "call", "op": op, "inputs": [[i, 0] for i in inputs]}
+    return {"name": name, **(kind if op else {"kind": "variable"}), **more}
+
+
+def make_graphs(folder):
+    net = {"tenon": 1, "plugins": [], "nodes": [
+        node("data"), node("shift", shape=[None, 3]),
+        node("curve", "elemwise.quadratic@1", [0], params="a=1 b=2"),
+        node("moved", "elemwise.add@1", [2, 1]),
+        node("gate", "elemwise.sigmoid@1", [3]),
+        node("out", "elemwise.mul@1", [3, 4])], "heads": [[5, 0]]}
+    (folder / "net.json").write_text(json.dumps(net, indent=1))
+    net["nodes"][2]["op"] = "far.away@3"
+    net["plugins"] = [{"name": "far", "release": 4, "hash": "12"}]
+    (folder / "lost.json").write_text(json.dumps(net, indent=1))
+    (folder / "broken.json").write_text('{"tenon": 1,\n "nodes": [7]}')
+
+
 def make_search_folder(folder):
     """A folder of a search path: nobody else may write to it."""
     folder.mkdir(mode=0o755)
@@ -64,6 +85,7 @@ def make_search_folder(folder):
 def make_all(folder, plugin):
     """`plugin` is a built plugin, of which damaged copies are made."""
     make_arrays(folder)
+    make_graphs(folder)
     make_plugins(folder, plugin)
     make_search_folder(folder / "refused")
     make_manifests(folder / "bound", CRC32.read_text())

@@ -24,7 +24,13 @@ static const struct {
     {"--full", OPTION_FULL, NULL, "print every element of large arrays"},
     {"--trace", OPTION_TRACE, "FILE",
      "write what ran when, for chrome://tracing and Perfetto"},
-    {"--why", OPTION_WHY, NULL, "say which kernel is asked when, and why"},
+    {"--shape", OPTION_SHAPE, "NAME=TYPE[D,...]",
+     "of a variable: data=f32[32,?]; may be given several times"},
+    {"--train", OPTION_TRAIN, NULL, "with the gradients of all arguments"},
+    {"--dot", OPTION_DOT, NULL, "print the graph for Graphviz"},
+    {"--svg", OPTION_SVG, "FILE", "write a picture as well"},
+    {"--why", OPTION_WHY, NULL,
+     "say why: which kernel is asked when, what is not fused"},
     {"--plugin", OPTION_PLUGIN, "FILE",
      "load this plugin too; may be given several times"},
     {"--json", OPTION_JSON, NULL, "print one JSON document"},
@@ -119,6 +125,12 @@ static bool set_option(uint32_t bit, const char *value, arguments *out,
     case OPTION_TRACE:
       out->trace = value;
       return true;
+    case OPTION_SVG:
+      out->svg = value;
+      return true;
+    case OPTION_SHAPE:
+      out->shapes[out->n_shapes++] = value;
+      return true;
     default:
       return true;
   }
@@ -172,16 +184,17 @@ bool args_parse(uint32_t allowed, char *const *argv, arguments *out,
   size_t n = 0;
   while (argv[n]) ++n;
   *out = (arguments){.dtype = TN_F32};
-  out->words = (const char **)calloc(2 * n + 1, sizeof *out->words);
+  out->words = (const char **)calloc(3 * n + 1, sizeof *out->words);
   if (!out->words) return fail(why, "out of memory");
   out->plugins = out->words + n;
+  out->shapes = out->plugins + n;
   if (parse_all(allowed, argv, out, why)) return true;
   args_deinit(out);
   return false;
 }
 
 void args_deinit(arguments *args) {
-  free(args->words); /* plugins stand in the same block */
+  free(args->words); /* plugins and shapes stand in the same block */
   *args = (arguments){0};
 }
 

@@ -44,6 +44,16 @@ static const command commands[] = {
      OPTION_JSON | OPTION_PLUGIN | OPTION_GRAD | OPTION_DTYPE | OPTION_SEED |
          OPTION_FULL | OPTION_TRACE | OPTION_HELP,
      cmd_run},
+    {"graph", "graph show|plan NET.json", "a graph, and a program made of it",
+     "show prints the nodes with their shapes, as far as the file and --shape\n"
+     "tell them.\n"
+     "plan makes programs of the graph and prints what memory they take: the\n"
+     "totals of every way to plan it, then the steps of the default one and "
+     "of\n"
+     "`compat`. The picture shows the default one's memory over time.\n",
+     OPTION_JSON | OPTION_PLUGIN | OPTION_SHAPE | OPTION_TRAIN | OPTION_DOT |
+         OPTION_SVG | OPTION_WHY | OPTION_HELP,
+     cmd_graph},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };

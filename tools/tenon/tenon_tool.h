@@ -14,6 +14,7 @@
  *        generate.c "randn(2,3)" becomes a tensor
  *        print.c    a tensor becomes nested lists
  *        describe.c descriptor tables become words for people
+ *        shape.c    "data=f32[2,3]" becomes a name and a signature
  *        cmd_*.c    one command each
  */
 #ifndef TENON_TOOL_H_
@@ -164,7 +165,11 @@ enum { /* options; a command states the set that it takes */
        OPTION_SEED = 1u << 5,
        OPTION_FULL = 1u << 6,
        OPTION_HELP = 1u << 7,
-       OPTION_TRACE = 1u << 8
+       OPTION_TRACE = 1u << 8,
+       OPTION_SHAPE = 1u << 9,
+       OPTION_TRAIN = 1u << 10,
+       OPTION_DOT = 1u << 11,
+       OPTION_SVG = 1u << 12
 };
 
 typedef struct arguments {
@@ -172,10 +177,13 @@ typedef struct arguments {
   tn_dtype dtype;     /* default f32 */
   uint64_t seed;      /* default 0 */
   const char *trace;  /* --trace; NULL: none */
+  const char *svg;    /* --svg; NULL: none */
   const char **words; /* what is no option; n of them, borrowed from argv */
   size_t n_words;
   const char **plugins; /* --plugin */
   size_t n_plugins;
+  const char **shapes; /* --shape */
+  size_t n_shapes;
 } arguments;
 
 /* Reads argv into `out`, which args_deinit frees. */
@@ -185,6 +193,17 @@ void args_deinit(arguments *args);
 void args_help(uint32_t allowed, text *out);
 /* The name of `n` that is meant by `word`, or NULL if none is near. */
 const char *did_you_mean(const char *word, const char *const *names, size_t n);
+
+/* ----------------------------------------------------------------- shape.c */
+
+/* What --shape says of a variable. The caller frees `name`. */
+typedef struct shape_word {
+  char *name;
+  tn_sig sig;
+} shape_word;
+
+/* "data=f32[32,?]", "data=[32,10]", "data=f32". */
+bool shape_parse(const char *word, shape_word *out, text *why);
 
 /* ------------------------------------------------------------------ host.c */
 
@@ -210,5 +229,6 @@ int cmd_list(const arguments *args, text *out, text *why);
 int cmd_show(const arguments *args, text *out, text *why);
 int cmd_inspect(const arguments *args, text *out, text *why);
 int cmd_run(const arguments *args, text *out, text *why);
+int cmd_graph(const arguments *args, text *out, text *why);
 
 #endif /* TENON_TOOL_H_ */

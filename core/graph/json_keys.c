@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * json_keys.c: lists, entries and numbers of a graph's file, and with them what
+ * it says of a node, key by key.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "json.h"
+
+/* ------------------------------------------------------------------- values */
+
+tn_code tn__json_number32(tn__reader *r, uint32_t *out) {
+  int64_t n = 0;
+  TN__TRY(tn__json_number(&r->json, &n));
+  if (n >= TN_NONE) return tn__json_fail(&r->json, "a number below 2^32 - 1");
+  *out = (uint32_t)n;
+  return TN_OK;
+}
+
+static tn_code boolean(tn__reader *r, bool *out) {
+  *out = tn__json_word(&r->json, "true");
+  if (*out || tn__json_word(&r->json, "false")) return TN_OK;
+  return tn__json_fail(&r->json, "true or false");
+}
+
+tn_code tn__json_list(tn__reader *r, tn__level *l, tn__item_fn *item,
+                      void *to) {
+  TN__TRY(tn__json_want(&r->json, '['));
+  if (tn__json_take(&r->json, ']')) return TN_OK;
+  do TN__TRY(item(r, l, to));
+  while (tn__json_take(&r->json, ','));
+  return tn__json_want(&r->json, ']');
+}
+
+tn_code tn__json_key(tn__reader *r, const char **out) {
+  TN__TRY(tn__json_string(&r->json, out));
+  return tn__json_want(&r->json, ':');
+}
+
+tn_code tn__json_key_of(tn__reader *r, const char *const *names, uint32_t n,
+                        uint32_t *seen, uint32_t *out) {
+  char text[200];
+  const char *name = NULL;
+  TN__TRY(tn__json_key(r, &name));
+  uint32_t k = 0;
+  while (k < n && strcmp(names[k], name) != 0) ++k;
+  *out = k;
+  if (k < n && !(*seen & 1u << k)) {
+    *seen |= 1u << k;
+    return TN_OK;
+  }
+  const char *nearest = k < n ? NULL : tn__nearest(name, names, n);
+  (void)snprintf(text, sizeof text, "%s `%.80s`%s%s%s",
+                 k < n ? "there are two keys" : "there is no key", name,
+                 nearest ? "; did you mean `" : "", nearest ? nearest : "",
+                 nearest ? "`?" : "");
+  return tn__json_fail_at(r, r->json.at, r->json.line, text);
+}
+
+static tn_code index_item(tn__reader *r, tn__level *l, void *to) {
+  uint32_t n = 0;
+  (void)l;
+  TN__TRY(tn__json_number32(r, &n));
+  tn__buf_bytes(to, &n, sizeof n);
+  return TN_OK;
+}
+
+static tn_code node_number(tn__reader *r, const tn__level *l, uint32_t *out) {
+  char what[100];
+  TN__TRY(tn__json_number32(r, out));
+  if (*out < l->n_nodes) return TN_OK;
+  (void)snprintf(what, sizeof what,
+                 "the number of a node that comes before, below %" PRIu32,
+                 l->n_nodes);
+  return tn__json_fail(&r->json, what);
+}
+
+static tn_code after_item(tn__reader *r, tn__level *l, void *to) {
+  uint32_t n = 0;
+  TN__TRY(node_number(r, l, &n));
+  tn__buf_bytes(to, &n, sizeof n);
+  return TN_OK;
+}
+
+/* [node, output], or [node, output, "shape"]. */
+static tn_code entry(tn__reader *r, const tn__level *l, tn_entry *out,
+                     uint32_t *flags) {
+  const char *word = "";
+  TN__TRY(tn__json_want(&r->json, '['));
+  TN__TRY(node_number(r, l, &out->node));
+  TN__TRY(tn__json_want(&r->json, ','));
+  TN__TRY(tn__json_number32(r, &out->index));
+  if (r->n_lost == 0 && out->index >= tn__node_at(l->graph, out->node)->n_out) {
+    char what[100];
+    (void)snprintf(what, sizeof what,
+                   "an output of node %" PRIu32 ", below %" PRIu32, out->node,
+                   tn__node_at(l->graph, out->node)->n_out);
+    return tn__json_fail(&r->json, what);
+  }
+  if (flags && tn__json_take(&r->json, ',')) {
+    TN__TRY(tn__json_string(&r->json, &word));
+    if (strcmp(word, "shape") != 0) return tn__json_fail(&r->json, "\"shape\"");
+    *flags = TN_IN_METADATA;
+  }
+  return tn__json_want(&r->json, ']');
+}
+
+/* Of heads and states. */
+tn_code tn__json_entry_item(tn__reader *r, tn__level *l, void *to) {
+  tn_entry e;
+  TN__TRY(entry(r, l, &e, NULL));
+  tn__buf_bytes(to, &e, sizeof e);
+  return TN_OK;
+}
+
+static tn_code input_item(tn__reader *r, tn__level *l, void *to) {
+  tn_entry e = TN_ENTRY_NONE;
+  uint32_t flags = 0;
+  if (!tn__json_word(&r->json, "null")) TN__TRY(entry(r, l, &e, &flags));
+  tn__buf_bytes(to, &e, sizeof e);
+  tn__buf_bytes(&l->draft.flags, &flags, sizeof flags);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------ keys of nodes */
+
+static tn_code read_name(tn__reader *r, tn__level *l) {
+  return tn__json_string(&r->json, &l->draft.name);
+}
+
+static tn_code read_kind(tn__reader *r, tn__level *l) {
+  const char *name = NULL;
+  TN__TRY(tn__json_string(&r->json, &name));
+  for (uint32_t k = 0; k < TN__N_KINDS; ++k) {
+    l->draft.kind = k;
+    if (strcmp(name, tn__node_kinds[k]) == 0) return TN_OK;
+  }
+  return tn__json_fail(&r->json,
+                       "variable, call, backward, sum, zero, one, copy, graph "
+                       "or loop");
+}
+
+static tn_code read_dtype(tn__reader *r, tn__level *l) {
+  const char *name = NULL;
+  TN__TRY(tn__json_string(&r->json, &name));
+  return tn__dtype_parse(name, &l->draft.known.dtype)
+             ? TN_OK
+             : tn__json_fail(&r->json, "an element type, such as \"f32\"");
+}
+
+static tn_code dimension_item(tn__reader *r, tn__level *l, void *to) {
+  tn_sig *sig = to;
+  (void)l;
+  if (sig->ndim == TN_MAX_NDIM)
+    return tn__json_fail(&r->json, "at most 16 dimensions"); /* TN_MAX_NDIM */
+  sig->shape[sig->ndim] = -1;
+  if (!tn__json_word(&r->json, "null"))
+    TN__TRY(tn__json_number(&r->json, &sig->shape[sig->ndim]));
+  ++sig->ndim;
+  return TN_OK;
+}
+
+static tn_code read_shape(tn__reader *r, tn__level *l) {
+  l->draft.known.ndim = 0;
+  return tn__json_list(r, l, dimension_item, &l->draft.known);
+}
+
+static tn_code read_op(tn__reader *r, tn__level *l) {
+  return tn__json_string(&r->json, &l->draft.op);
+}
+
+static tn_code read_params(tn__reader *r, tn__level *l) {
+  return tn__json_string(&r->json, &l->draft.params);
+}
+
+static tn_code read_of(tn__reader *r, tn__level *l) {
+  return node_number(r, l, &l->draft.of);
+}
+
+static tn_code read_inputs(tn__reader *r, tn__level *l) {
+  return tn__json_list(r, l, input_item, &l->draft.in);
+}
+
+static tn_code read_states(tn__reader *r, tn__level *l) {
+  return tn__json_list(r, l, tn__json_entry_item, &l->draft.states);
+}
+
+static tn_code read_sequences(tn__reader *r, tn__level *l) {
+  return tn__json_list(r, l, index_item, &l->draft.sequences);
+}
+
+static tn_code read_carried(tn__reader *r, tn__level *l) {
+  return tn__json_list(r, l, index_item, &l->draft.carried);
+}
+
+static tn_code read_reverse(tn__reader *r, tn__level *l) {
+  return boolean(r, &l->draft.reverse);
+}
+
+static tn_code read_after(tn__reader *r, tn__level *l) {
+  return tn__json_list(r, l, after_item, &l->draft.after);
+}
+
+static tn_code read_gradient(tn__reader *r, tn__level *l) {
+  bool is = false;
+  TN__TRY(boolean(r, &is));
+  if (!is) l->draft.seen &= ~(uint32_t)TN__KEY_GRADIENT;
+  return TN_OK;
+}
+
+static tn_code read_attributes(tn__reader *r, tn__level *l) {
+  TN__TRY(tn__json_want(&r->json, '{'));
+  if (tn__json_take(&r->json, '}')) return TN_OK;
+  do {
+    tn_attribute a;
+    TN__TRY(tn__json_key(r, &a.key));
+    TN__TRY(tn__json_string(&r->json, &a.value));
+    tn__buf_bytes(&l->draft.attributes, &a, sizeof a);
+  } while (tn__json_take(&r->json, ','));
+  return tn__json_want(&r->json, '}');
+}
+
+static tn_code (*const node_readers[TN__N_KEYS])(tn__reader *, tn__level *) = {
+    read_name,      read_kind,      read_dtype,    read_shape,
+    read_op,        read_params,    read_of,       read_inputs,
+    read_states,    read_sequences, read_carried,  read_reverse,
+    tn__json_inner, read_after,     read_gradient, read_attributes};
+
+tn_code tn__json_node_key(tn__reader *r, tn__level *l) {
+  uint32_t k = 0;
+  TN__TRY(tn__json_key_of(r, tn__draft_keys, TN__N_KEYS, &l->draft.seen, &k));
+  return node_readers[k](r, l);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The public functions of graph.h about graphs: each once as it is meant, and
+ * what each says to NULL. What stands behind them is tested in tests/graph.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "probe.h"
+#include "tenon/graph.h"
+
+static tn_runtime *rt;
+static tn_graph *g;
+
+static void setup(void) {
+  cr_assert_eq(tn_runtime_create(NULL, &rt), TN_OK);
+  cr_assert_eq(tn_plugin_add(rt, &probe_plugin), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(tn_graph_create(rt, &g), TN_OK);
+}
+
+static void teardown(void) {
+  tn_graph_release(g);
+  tn_runtime_release(rt);
+}
+
+TestSuite(graph_api, .init = setup, .fini = teardown);
+
+#define OK(call) cr_assert_eq((call), TN_OK, "%s", tn_error_text())
+#define SAYS(call, code, part)                                                \
+  do {                                                                        \
+    cr_assert_eq((call), (code));                                             \
+    cr_assert(strstr(tn_error_text(), (part)), "\"%s\" is not in %s", (part), \
+              tn_error_text());                                               \
+  } while (0)
+
+/* y = x*w */
+static tn_entry product(void) {
+  tn_entry in[2], y;
+  const tn_sig known = {.dtype = TN_F32, .ndim = 1, .shape = {3}};
+  OK(tn_graph_variable(g, "x", &known, &in[0]));
+  OK(tn_graph_variable(g, "w", NULL, &in[1]));
+  OK(tn_graph_call(g,
+                   &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                    .op = "probe.mul",
+                                    .name = "y",
+                                    .n_in = 2,
+                                    .in = in},
+                   &y));
+  OK(tn_graph_heads_set(g, &y, 1));
+  return y;
+}
+
+Test(graph_api, children_are_what_a_node_reads) {
+  const tn_entry y = product();
+  tn_entry child;
+  OK(tn_graph_child(g, y.node, 1, &child));
+  cr_expect(child.node == 1 && child.index == 0);
+  SAYS(tn_graph_child(g, y.node, 2, &child), TN_NOT_FOUND,
+       "node `y` reads 2 entries");
+  SAYS(tn_graph_child(g, 9, 0, &child), TN_INVALID, "the graph has 3 nodes");
+  cr_expect_eq(child.node, TN_NONE);
+}
+
+Test(graph_api, attributes_are_listed) {
+  const tn_entry y = product();
+  tn_attribute a;
+  OK(tn_graph_attribute_set(g, y.node, "group", "left"));
+  cr_expect_str_eq(tn_graph_attribute(g, y.node, "group"), "left");
+  cr_expect_null(tn_graph_attribute(g, y.node, "other"));
+  cr_expect_null(tn_graph_attribute(g, 9, "group"));
+  OK(tn_graph_attribute_at(g, y.node, 0, &a));
+  cr_expect_str_eq(a.key, "group");
+  SAYS(tn_graph_attribute_at(g, y.node, 1, &a), TN_NOT_FOUND,
+       "has 1 attributes");
+}
+
+/* An entry that is younger than the last inference is not known yet. */
+Test(graph_api, what_was_added_after_an_inference_is_unknown) {
+  const tn_entry y = product();
+  tn_entry late;
+  tn_sig sig;
+  OK(tn_graph_infer(g, NULL, 0));
+  OK(tn_graph_sig(g, y, &sig));
+  cr_expect(sig.ndim == 1 && sig.shape[0] == 3);
+  OK(tn_graph_variable(g, "late", NULL, &late));
+  OK(tn_graph_sig(g, late, &sig));
+  cr_expect_eq(sig.ndim, -1);
+}
+
+Test(graph_api, a_file_goes_from_runtime_to_runtime) {
+  char path[] = "/tmp/tenon-graph-api-XXXXXX";
+  const int fd = mkstemp(path);
+  tn_runtime *other = NULL;
+  tn_graph *read_back = NULL;
+  tn_text *mine = NULL, *theirs = NULL;
+  cr_assert_geq(fd, 0);
+  (void)close(fd);
+  product();
+  OK(tn_graph_save(g, path));
+  OK(tn_runtime_create(NULL, &other));
+  SAYS(tn_graph_load(other, path, &read_back), TN_NOT_FOUND, "`probe.mul@1`");
+  OK(tn_plugin_add(other, &probe_plugin));
+  OK(tn_graph_load(other, path, &read_back));
+  tn_runtime_release(other); /* the graph keeps it */
+  OK(tn_graph_json(g, &mine));
+  OK(tn_graph_json(read_back, &theirs));
+  cr_expect_str_eq(tn_text_get(mine), tn_text_get(theirs));
+  tn_graph_release(read_back);
+  tn_text_release(mine);
+  tn_text_release(theirs);
+  cr_expect_eq(unlink(path), 0);
+}
+
+Test(graph_api, a_picture_of_a_program_is_an_svg) {
+  tn_program *p = NULL;
+  tn_text *text = NULL;
+  product();
+  const tn_bind how = {.struct_size = sizeof how, .plan = TN_PLAN_NONE};
+  OK(tn_program_bind(g, &how, &p));
+  OK(tn_program_picture(p, &text));
+  cr_expect_eq(strncmp(tn_text_get(text), "<svg ", 5), 0);
+  tn_text_release(text);
+  tn_program_release(p);
+}
+
+Test(graph_api, null_is_refused) {
+  tn_graph *graph = NULL;
+  tn_text *text = NULL;
+  tn_entry entry;
+  const char *name = NULL;
+  SAYS(tn_graph_create(NULL, &graph), TN_INVALID, "rt");
+  SAYS(tn_graph_create(rt, NULL), TN_INVALID, "out");
+  SAYS(tn_graph_copy(NULL, &graph), TN_INVALID, "graph");
+  SAYS(tn_graph_variable(g, NULL, NULL, &entry), TN_INVALID, "name");
+  SAYS(tn_graph_call(g, NULL, &entry), TN_INVALID, "node");
+  SAYS(tn_graph_call(g, &(tn_graph_node){.op = "probe.mul"}, &entry),
+       TN_INVALID, "set it to sizeof(tn_graph_node)");
+  SAYS(tn_graph_find(g, NULL, &entry), TN_INVALID, "name");
+  SAYS(tn_graph_name(g, TN_GRAPH_NODES, 0, NULL, &entry), TN_INVALID, "name");
+  SAYS(tn_graph_name(NULL, TN_GRAPH_NODES, 0, &name, &entry), TN_INVALID,
+       "graph");
+  SAYS(tn_graph_json(NULL, &text), TN_INVALID, "graph");
+  SAYS(tn_graph_json(g, NULL), TN_INVALID, "out");
+  SAYS(tn_graph_parse(rt, NULL, 1, &graph), TN_INVALID, "json");
+  SAYS(tn_graph_parse(rt, NULL, 0, &graph), TN_INVALID, "line 1");
+  SAYS(tn_graph_parse(NULL, "", 0, &graph), TN_INVALID, "rt");
+  SAYS(tn_graph_save(g, NULL), TN_INVALID, "path");
+  SAYS(tn_graph_load(rt, NULL, &graph), TN_INVALID, "path");
+  SAYS(tn_graph_picture(NULL, 0, &text), TN_INVALID, "graph");
+  SAYS(tn_program_picture(NULL, &text), TN_INVALID, "program");
+  SAYS(tn_graph_prefix(NULL, "a"), TN_INVALID, "graph");
+  tn_graph_release(NULL);
+  cr_expect(graph == NULL && text == NULL);
+}

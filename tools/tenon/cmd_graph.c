@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * cmd_graph.c: `tenon graph show` and `tenon graph plan`: a graph from a file,
+ * and the programs that can be made of it.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tenon/graph.h"
+#include "tenon_tool.h"
+
+/* A graph, and what the command line says of its variables. */
+typedef struct net {
+  const arguments *args;
+  text *why;
+  tn_graph *graph;
+  shape_word *shapes; /* args->n_shapes */
+} net;
+
+static bool failed(net *n) {
+  return fail_library(n->why);
+}
+
+/* -------------------------------------------------------------------- files */
+
+static bool write_file(net *n, const char *path, const char *content) {
+  FILE *file = fopen(path, "w");
+  bool ok = file && fputs(content, file) >= 0;
+  if (file && fclose(file) != 0) ok = false;
+  return ok || fail(n->why, "%s: %s", path, strerror(errno));
+}
+
+static bool shapes_read(net *n) {
+  n->shapes = (shape_word *)calloc(n->args->n_shapes + 1, sizeof *n->shapes);
+  if (!n->shapes) return fail(n->why, "out of memory");
+  for (size_t i = 0; i < n->args->n_shapes; ++i)
+    if (!shape_parse(n->args->shapes[i], &n->shapes[i], n->why)) return false;
+  return true;
+}
+
+static void shapes_free(net *n) {
+  for (size_t i = 0; n->shapes && i < n->args->n_shapes; ++i)
+    free(n->shapes[i].name);
+  free(n->shapes);
+}
+
+/* --------------------------------------------------------------------- show */
+
+/* What is not known stays open. */
+static bool infer(net *n) {
+  const size_t count = n->args->n_shapes;
+  tn_known *known = (tn_known *)calloc(count + 1, sizeof *known);
+  if (!known) return fail(n->why, "out of memory");
+  for (size_t i = 0; i < count; ++i)
+    known[i] = (tn_known){n->shapes[i].name, n->shapes[i].sig};
+  const tn_code code = tn_graph_infer(n->graph, known, count);
+  free(known);
+  return !code || code == TN_INCOMPLETE || failed(n);
+}
+
+static bool draw(net *n, uint32_t format, tn_text **out) {
+  return !tn_graph_picture(n->graph, format, out) || failed(n);
+}
+
+static bool show_svg(net *n) {
+  tn_text *picture = NULL;
+  if (!n->args->svg) return true;
+  if (!draw(n, TN_PICTURE_SVG, &picture)) return false;
+  const bool ok = write_file(n, n->args->svg, tn_text_get(picture));
+  tn_text_release(picture);
+  return ok;
+}
+
+static bool show(net *n, text *out) {
+  tn_text *content = NULL;
+  const uint32_t given = n->args->given;
+  bool ok = infer(n) && show_svg(n);
+  if (ok && given & OPTION_JSON)
+    ok = !tn_graph_json(n->graph, &content) || failed(n);
+  else if (ok)
+    ok = draw(n, given & OPTION_DOT ? TN_PICTURE_DOT : TN_PICTURE_TEXT,
+              &content);
+  if (ok)
+    text_add_bytes(out, tn_text_get(content), strlen(tn_text_get(content)));
+  if (content) tn_text_release(content);
+  return ok;
+}
+
+/* --------------------------------------------------------------------- plan */
+
+static const struct {
+  const char *name;
+  uint32_t plan;
+  bool detailed;
+} plans[] = {{"default", TN_PLAN_DEFAULT, true},
+             {"none", TN_PLAN_NONE, false},
+             {"compat", TN_PLAN_COMPAT, true},
+             {"compat in-place", TN_PLAN_COMPAT_INPLACE, false},
+             {"compat sharing", TN_PLAN_COMPAT_SHARE, false}};
+
+enum { N_PLANS = sizeof plans / sizeof plans[0] };
+
+/* What became of each. */
+typedef struct outcome {
+  tn_program_stats stats;
+  text steps; /* of a detailed one */
+} outcome;
+
+static bool bind(net *n, uint32_t plan, tn_program **out) {
+  const size_t count = n->args->n_shapes;
+  tn_argument *list = (tn_argument *)calloc(count + 1, sizeof *list);
+  if (!list) return fail(n->why, "out of memory");
+  for (size_t i = 0; i < count; ++i)
+    list[i] =
+        (tn_argument){.name = n->shapes[i].name, .known = n->shapes[i].sig};
+  const tn_bind how = {
+      .struct_size = sizeof how,
+      .plan = plan,
+      .request = n->args->given & OPTION_TRAIN ? TN_REQ_WRITE : TN_REQ_NULL,
+      .arguments = list,
+      .n_arguments = count};
+  const tn_code code = tn_program_bind(n->graph, &how, out);
+  free(list);
+  return !code || failed(n);
+}
+
+static bool keep_steps(net *n, const tn_program *program, text *to) {
+  tn_text *steps = NULL;
+  if (tn_program_text(program, (n->args->given & OPTION_WHY) != 0, &steps))
+    return failed(n);
+  text_add(to, "%s", tn_text_get(steps));
+  tn_text_release(steps);
+  return true;
+}
+
+static bool plan_svg(net *n, const tn_program *program) {
+  tn_text *picture = NULL;
+  if (tn_program_picture(program, &picture)) return failed(n);
+  const bool ok = write_file(n, n->args->svg, tn_text_get(picture));
+  tn_text_release(picture);
+  return ok;
+}
+
+static bool plan_one(net *n, size_t i, outcome *o) {
+  tn_program *program = NULL;
+  if (!bind(n, plans[i].plan, &program)) return false;
+  o->stats.struct_size = sizeof o->stats;
+  bool ok = !tn_program_stats_get(program, &o->stats) || failed(n);
+  if (ok && plans[i].detailed) ok = keep_steps(n, program, &o->steps);
+  if (ok && i == 0 && n->args->svg) ok = plan_svg(n, program);
+  tn_program_release(program);
+  return ok;
+}
+
+static void print_totals(const outcome *all, text *out) {
+  table rows = {.n_columns = 5};
+  static const char *const heads[] = {"PLAN", "POOL", "AT LEAST", "WORKSPACE",
+                                      "FUSED"};
+  for (size_t i = 0; i < 5; ++i) table_add(&rows, "%s", heads[i]);
+  for (size_t i = 0; i < N_PLANS; ++i) {
+    const tn_program_stats *s = &all[i].stats;
+    table_add(&rows, "%s", plans[i].name);
+    table_add(&rows, "%" PRIu64, s->pool_bytes);
+    table_add(&rows, "%" PRIu64, s->bound_bytes);
+    table_add(&rows, "%" PRIu64, s->workspace_bytes);
+    table_add(&rows, "%" PRIu64, s->n_fused);
+  }
+  text_add(out,
+           "%" PRIu64 " steps forward, %" PRIu64
+           " backward; arguments, gradients and states: %" PRIu64 " bytes\n\n",
+           all[0].stats.n_forward, all[0].stats.n_backward,
+           all[0].stats.own_bytes);
+  table_print(&rows, "", out);
+}
+
+static void print_people(const outcome *all, text *out) {
+  print_totals(all, out);
+  for (size_t i = 0; i < N_PLANS; ++i)
+    if (plans[i].detailed)
+      text_add(out, "\n%s\n%s", plans[i].name, text_get(&all[i].steps));
+}
+
+static void print_json(const outcome *all, text *out) {
+  text_add(out, "{\"plans\": [");
+  for (size_t i = 0; i < N_PLANS; ++i) {
+    const tn_program_stats *s = &all[i].stats;
+    text_add(out,
+             "%s{\"plan\": \"%s\", \"n_forward\": %" PRIu64
+             ", \"n_backward\": %" PRIu64 ", \"n_fused\": %" PRIu64
+             ", \"pool_bytes\": %" PRIu64 ", \"bound_bytes\": %" PRIu64
+             ", \"workspace_bytes\": %" PRIu64 ", \"own_bytes\": %" PRIu64,
+             i ? ", " : "", plans[i].name, s->n_forward, s->n_backward,
+             s->n_fused, s->pool_bytes, s->bound_bytes, s->workspace_bytes,
+             s->own_bytes);
+    if (plans[i].detailed) {
+      text_add(out, ", \"steps\": ");
+      text_add_json(out, text_get(&all[i].steps));
+    }
+    text_add(out, "}");
+  }
+  text_add(out, "]}\n");
+}
+
+static bool plan(net *n, text *out) {
+  outcome all[N_PLANS] = {0};
+  bool ok = true;
+  for (size_t i = 0; ok && i < N_PLANS; ++i) ok = plan_one(n, i, &all[i]);
+  if (ok) {
+    if (n->args->given & OPTION_JSON)
+      print_json(all, out);
+    else
+      print_people(all, out);
+  }
+  for (size_t i = 0; i < N_PLANS; ++i) {
+    out->failed = out->failed || all[i].steps.failed;
+    text_deinit(&all[i].steps);
+  }
+  return ok;
+}
+
+/* ------------------------------------------------------------------ command */
+
+/* Options of the other word mean nothing here. */
+static bool words_check(const arguments *args, bool *plans_it, text *why) {
+  static const char *const names[] = {"show", "plan"};
+  if (args->n_words != 2)
+    return fail(why,
+                "graph wants `show` or `plan`, and a file, such as `tenon "
+                "graph show net.json`");
+  *plans_it = strcmp(args->words[0], "plan") == 0;
+  if (!*plans_it && strcmp(args->words[0], "show") != 0) {
+    const char *meant = did_you_mean(args->words[0], names, 2);
+    return fail(why, "graph: unknown word `%s`%s%s%s", args->words[0],
+                meant ? "; did you mean `" : "; there are show and plan",
+                meant ? meant : "", meant ? "`?" : "");
+  }
+  if (*plans_it && args->given & OPTION_DOT)
+    return fail(why, "--dot is an option of `graph show`");
+  if (!*plans_it && args->given & (OPTION_TRAIN | OPTION_WHY))
+    return fail(why, "--train and --why are options of `graph plan`");
+  if (args->given & OPTION_DOT && args->given & OPTION_JSON)
+    return fail(why, "--dot and --json are two forms; choose one");
+  return true;
+}
+
+static bool graph_run(net *n, host *h, bool plans_it, text *out) {
+  if (!host_load(h, n->args, n->why)) return false;
+  if (tn_graph_load(h->rt, n->args->words[1], &n->graph)) return failed(n);
+  return plans_it ? plan(n, out) : show(n, out);
+}
+
+int cmd_graph(const arguments *args, text *out, text *why) {
+  host h;
+  bool plans_it = false;
+  int status = STATUS_USAGE;
+  net n = {.args = args, .why = why};
+  if (!words_check(args, &plans_it, why)) return status;
+  if (shapes_read(&n)) {
+    status = STATUS_FAILED;
+    if (host_open(&h, args, why)) {
+      if (graph_run(&n, &h, plans_it, out)) status = STATUS_OK;
+      tn_graph_release(n.graph);
+      host_close(&h);
+    }
+  }
+  shapes_free(&n);
+  return status;
+}
