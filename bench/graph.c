@@ -213,6 +213,14 @@ static void chain(tn_runtime *rt) {
 
 /* --------------------------------------------------------------------- mlp */
 
+/* The loss, whose labels are floats. */
+static tn_entry loss_of(tn_graph *g, tn_entry x) {
+  tn_sig label = {.dtype = TN_F32, .ndim = -1};
+  tn_entry in[2] = {x};
+  check(tn_graph_variable(g, "label", &label, &in[1]));
+  return call(g, "nn.softmax_output", NULL, 2, in);
+}
+
 /* The net, without its loss. */
 static tn_entry mlp_build(tn_graph *g, tn_entry *weights) {
   tn_entry x;
@@ -279,7 +287,7 @@ static void mlp(tn_runtime *rt) {
     tn_entry weights[N], slopes[N], heads[N + 1];
     check(tn_graph_create(rt, &g));
     heads[0] = mlp_build(g, weights);
-    heads[0] = call(g, "nn.softmax_output", NULL, 1, heads);
+    heads[0] = loss_of(g, heads[0]);
     check(tn_graph_gradient(
         g,
         &(tn_gradient_query){
@@ -314,7 +322,7 @@ static void deep(tn_runtime *rt) {
       x = i % 2 ? call(g, "elemwise.add", NULL, 2, (const tn_entry[]){x, y})
                 : y;
     }
-    x = call(g, "nn.softmax_output", NULL, 1, &x);
+    x = loss_of(g, x);
     check(tn_graph_heads_set(g, &x, 1));
     const tn_argument data = {.name = "x", .array = array_of(rt, 2, shape)};
     const double built = measure_now();

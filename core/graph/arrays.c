@@ -22,11 +22,25 @@ static tn_code array_make(tn_program *p, uint32_t entry) {
   return tn__array_create_on(p->device, &spec, &p->values[entry].array);
 }
 
+/* A gradient may be wanted where nobody computes what it is the gradient of:
+ * that call's operands still tell shapes. */
+static tn_code forward_make(tn_program *p, const tn__node *node) {
+  const tn__node *forward = tn__node_at(p->graph, node->of);
+  for (uint32_t i = 0; i < forward->n_in + forward->n_aux; ++i) {
+    const tn_entry in = forward->in[i];
+    if (!tn__entry_is_none(in))
+      TN__TRY(array_make(p, tn__entry_id(p->graph, in)));
+  }
+  return TN_OK;
+}
+
 tn_code tn__arrays_make(tn_program *p) {
   for (uint32_t i = 0; i < p->n_steps; ++i) {
     const tn__step *step = p->steps[i];
     for (uint32_t k = 0; k < step->n_in; ++k)
       if (step->in[k] != TN_NONE) TN__TRY(array_make(p, step->in[k]));
+    if (step->node->kind == TN__NODE_BACKWARD)
+      TN__TRY(forward_make(p, step->node));
     for (uint32_t k = 0; k < step->n_out; ++k) {
       tn__value *value = &p->values[step->out[k]];
       if (value->n_uses == 0 && !(value->flags & TN__ENTRY_HEAD) &&

@@ -99,6 +99,15 @@ static void known_add(binding *b, const char *name, const tn_array *array,
   if (to->sig.dtype != TN_DTYPE_UNKNOWN || to->sig.ndim >= 0) ++b->n_known;
 }
 
+static tn_code request_check(tn_req request, const char *what) {
+  if (request == TN_REQ_NULL || request == TN_REQ_WRITE ||
+      request == TN_REQ_ADD)
+    return TN_OK;
+  return tn__fail(TN_INVALID,
+                  "%s: ask for TN_REQ_NULL, WRITE or ADD, and not for %d", what,
+                  (int)request);
+}
+
 static tn_code argument_take(binding *b, const tn_argument *argument) {
   const tn_program *p = b->p;
   uint32_t i = 0;
@@ -109,11 +118,8 @@ static tn_code argument_take(binding *b, const tn_argument *argument) {
   TN__TRY(array_check(p, argument->array, argument->name, "argument"));
   TN__TRY(array_check(p, argument->gradient, argument->name,
                       "the gradient of argument"));
-  if (argument->has_request && argument->request == TN_REQ_INPLACE)
-    return tn__fail(TN_INVALID,
-                    "argument `%s`: TN_REQ_INPLACE is not for users; ask for "
-                    "TN_REQ_NULL, WRITE or ADD",
-                    argument->name);
+  if (argument->has_request)
+    TN__TRY(request_check(argument->request, argument->name));
   known_add(b, argument_name(p, i), argument->array, &argument->known);
   return TN_OK;
 }
@@ -312,28 +318,6 @@ static tn_code outputs_give(binding *b) {
   return TN_OK;
 }
 
-/* A head that is an argument, or was a head before, and is to be in an array
- * that the user gives, is a copy. */
-static tn_code heads_own(binding *b) {
-  tn_program *p = b->p;
-  for (uint32_t i = 0; i < p->n_heads && i < b->how->n_outputs; ++i) {
-    tn__node *node = tn__node_at(p->graph, p->heads[i].node);
-    bool own = node->kind != TN__NODE_VARIABLE;
-    for (uint32_t k = 0; own && k < i; ++k)
-      own = !tn__entry_same(p->heads[i], p->heads[k]);
-    if (own || !b->how->outputs[i]) continue;
-    const tn__node_spec spec = {.kind = TN__NODE_COPY,
-                                .n_in = 1,
-                                .n_out = 1,
-                                .of = TN_NONE,
-                                .stem = "copy@",
-                                .in = &p->heads[i]};
-    TN__TRY(tn__node_add(p->graph, &spec, &node));
-    p->heads[i] = (tn_entry){node->id, 0};
-  }
-  return TN_OK;
-}
-
 /* Whether the array of a head is that of an argument, or a part of it. */
 static bool is_argument(const binding *b, const tn_array *array) {
   const uint32_t n = b->p->n_arguments + b->p->n_states;
@@ -342,6 +326,80 @@ static bool is_argument(const binding *b, const tn_array *array) {
         b->given[i]->array->block == array->block)
       return true;
   return false;
+}
+
+static bool reads(const tn__node *reader, uint32_t node) {
+  for (uint32_t i = 0; i < reader->n_in + reader->n_aux; ++i)
+    if (!tn__entry_is_none(reader->in[i]) && reader->in[i].node == node)
+      return true;
+  return false;
+}
+
+/* Whether a node reads an argument that lies where `array` does. */
+static bool reads_block(const binding *b, const tn__node *node,
+                        const tn_array *array) {
+  const tn_program *p = b->p;
+  for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i)
+    if (b->given[i] && b->given[i]->array &&
+        b->given[i]->array->block == array->block &&
+        reads(node, p->arguments[i].node))
+      return true;
+  return false;
+}
+
+/* A late head is computed where it is to be only if that can be put off until
+ * everything else is there: nothing reads it, other heads of its node are as
+ * late, and other late heads do not read what it overwrites, nor it what they
+ * do. */
+static bool may_be_late(const binding *b, uint32_t head) {
+  const tn_program *p = b->p;
+  const uint32_t node = p->heads[head].node;
+  for (uint32_t i = 0; i < p->n_heads; ++i) {
+    const bool late =
+        i < b->how->n_outputs && is_argument(b, b->how->outputs[i]);
+    const uint32_t other = p->heads[i].node;
+    if (other == node && !late) return false;
+    if (other != node && late &&
+        (reads_block(b, tn__node_at(p->graph, other), b->how->outputs[head]) ||
+         reads_block(b, tn__node_at(p->graph, node), b->how->outputs[i])))
+      return false;
+  }
+  for (uint32_t i = 0; i < p->graph->nodes.n; ++i)
+    if (reads(tn__node_at(p->graph, i), node)) return false;
+  return true;
+}
+
+static tn_code head_copy(tn_program *p, uint32_t i) {
+  tn__node *node = NULL;
+  const tn__node_spec spec = {.kind = TN__NODE_COPY,
+                              .n_in = 1,
+                              .n_out = 1,
+                              .of = TN_NONE,
+                              .stem = "copy@",
+                              .in = &p->heads[i]};
+  TN__TRY(tn__node_add(p->graph, &spec, &node));
+  p->heads[i] = (tn_entry){node->id, 0};
+  return TN_OK;
+}
+
+/* A head that is an argument, or was a head before, and is to be in an array
+ * that the user gives, is a copy; so is one that overwrites an argument too
+ * early where it is computed. Where the argument that it is may be overwritten
+ * itself, it is the copy of a copy, which is made before that. */
+static tn_code heads_own(binding *b) {
+  tn_program *p = b->p;
+  for (uint32_t i = 0; i < p->n_heads && i < b->how->n_outputs; ++i) {
+    const bool late = is_argument(b, b->how->outputs[i]);
+    const bool variable =
+        tn__node_at(p->graph, p->heads[i].node)->kind == TN__NODE_VARIABLE;
+    bool own = !variable && (!late || may_be_late(b, i));
+    for (uint32_t k = 0; own && k < i; ++k)
+      own = !tn__entry_same(p->heads[i], p->heads[k]);
+    if (own || !b->how->outputs[i]) continue;
+    TN__TRY(head_copy(p, i));
+    if (late && variable) TN__TRY(head_copy(p, i));
+  }
+  return TN_OK;
 }
 
 static tn_code late_list(binding *b) {
@@ -414,6 +472,16 @@ static tn_code seen_list(tn_program *p, tn__seen *to, uint32_t first,
   return TN_OK;
 }
 
+static tn_code how_check(const tn_bind *how, const tn_graph *graph) {
+  TN__TRY(request_check(how->request, "tn_bind.request"));
+  if (how->plan > TN_PLAN_COMPAT_SHARE)
+    return tn__fail(TN_INVALID, "tn_bind.plan: there is no plan %u", how->plan);
+  if (how->n_outputs > graph->n_heads)
+    return tn__fail(TN_INVALID, "%zu outputs were given for %zu heads",
+                    how->n_outputs, (size_t)graph->n_heads);
+  return TN_OK;
+}
+
 static tn_code groups_check(const tn_bind *how) {
   if (how->n_groups == 0) return TN_OK;
   return tn__fail(TN_UNIMPLEMENTED,
@@ -423,6 +491,7 @@ static tn_code groups_check(const tn_bind *how) {
 static tn_code all_stations(binding *b, const tn_graph *graph) {
   tn_program *p = b->p;
   TN__TRY(groups_check(b->how));
+  TN__TRY(how_check(b->how, graph));
   TN__TRY(begin(b, graph));
   for (size_t i = 0; i < b->how->n_arguments; ++i)
     TN__TRY(argument_take(b, &b->how->arguments[i]));

@@ -205,6 +205,15 @@ static void enter(tn_program *p, tn__step *step) {
       p->values[step->parts[k]->out[i]].step = step->id;
 }
 
+/* Nothing is lost where a group could not be made: the program that fails is
+ * released with all its steps. */
+static void enter_rest(group *g, tn__step *const *steps, uint32_t n) {
+  tn_program *p = g->p;
+  for (uint32_t k = 0; k < g->n; ++k) p->steps[p->n_steps++] = g->parts[k];
+  memmove(p->steps + p->n_steps, steps, n * sizeof(tn__step *));
+  p->n_steps += n;
+}
+
 static void enter_apart(group *g, const char *why) {
   for (uint32_t k = 0; k < g->n; ++k) {
     g->parts[k]->why_not = why;
@@ -236,25 +245,35 @@ static tn_code close_group(group *g) {
   return TN_OK;
 }
 
+static tn_code fuse_one(group *g, tn__step *step) {
+  tn_program *p = g->p;
+  step->why_not =
+      p->flags & TN_BIND_NO_FUSE ? "the user forbids it" : why_not(p, step);
+  if (!joins(g, step)) TN__TRY(close_group(g));
+  if (joins(g, step))
+    join(g, step);
+  else
+    enter(p, step);
+  return TN_OK;
+}
+
 tn_code tn__steps_fuse(tn_program *p) {
   group g = {.p = p};
   const uint32_t n = p->n_steps, n_forward = p->n_forward;
+  tn_code rc = TN_OK;
   p->n_steps = 0;
   for (uint32_t i = 0; i < n; ++i) {
-    tn__step *step = p->steps[i];
-    step->why_not =
-        p->flags & TN_BIND_NO_FUSE ? "the user forbids it" : why_not(p, step);
     if (i == n_forward) {
-      TN__TRY(close_group(&g));
-      p->n_forward = p->n_steps;
+      rc = close_group(&g);
+      if (rc == TN_OK) p->n_forward = p->n_steps;
     }
-    if (!joins(&g, step)) TN__TRY(close_group(&g));
-    if (joins(&g, step))
-      join(&g, step);
-    else
-      enter(p, step);
+    if (rc == TN_OK) rc = fuse_one(&g, p->steps[i]);
+    if (rc == TN_OK) continue;
+    enter_rest(&g, p->steps + i, n - i);
+    return rc;
   }
-  TN__TRY(close_group(&g));
-  if (n <= n_forward) p->n_forward = p->n_steps;
-  return TN_OK;
+  rc = close_group(&g);
+  if (rc != TN_OK) enter_rest(&g, p->steps + n, 0);
+  if (rc == TN_OK && n <= n_forward) p->n_forward = p->n_steps;
+  return rc;
 }

@@ -173,6 +173,15 @@ static bool is_wanted(const tn__step *step, uint32_t out) {
   return value->request != TN_REQ_NULL && value->array != NULL;
 }
 
+/* Into an output of the loop, which may have to be added to. */
+static void put(const tn__step *step, uint32_t out, const tn_tensor *to,
+                const tn_tensor *from) {
+  if (step->program->values[step->out[out]].request != TN_REQ_ADD)
+    copy(to, from);
+  else if (tn_tensor_size(to) > 0)
+    tn__tensor_add(to, from);
+}
+
 static tn_array *out_array(const tn__step *step, uint32_t out) {
   return step->program->values[step->out[out]].array;
 }
@@ -192,7 +201,7 @@ static void step_begin(const tn__step *step, int64_t t) {
     if (!is_wanted(step, first + i)) continue;
     const tn_tensor to = element(out_array(step, first + i), t),
                     from = whole(step->loop->inside[loop->states[i]]);
-    copy(&to, &from);
+    put(step, first + i, &to, &from);
   }
 }
 
@@ -207,7 +216,7 @@ static void step_end(const tn__step *step, int64_t t) {
     if (!is_wanted(step, i)) continue;
     const tn_tensor to = element(out_array(step, i), t),
                     from = whole(head_of(inner, i));
-    copy(&to, &from);
+    put(step, i, &to, &from);
   }
   for (uint32_t i = 0; i < loop->n_states; ++i) {
     const tn_tensor to = whole(step->loop->inside[loop->states[i]]),
@@ -222,7 +231,7 @@ static void states_end(const tn__step *step) {
     if (!is_wanted(step, i)) continue;
     const tn_tensor to = whole(out_array(step, i)),
                     from = whole(step->loop->inside[loop->states[i]]);
-    copy(&to, &from);
+    put(step, i, &to, &from);
   }
 }
 

@@ -104,6 +104,9 @@ tn_code tn__program_forward_part(tn_program *p, uint32_t flags, size_t steps,
   const uint32_t train = (flags & TN_CALL_TRAIN) != 0;
   const uint32_t n = steps < p->n_forward ? (uint32_t)steps : p->n_forward;
   TN__TRY(tn__calls_complete(p, train));
+  p->trained = 0;
+  for (uint32_t i = 0; i < p->seen[0].n; ++i)
+    tn__array_written(p->seen[0].arrays[i]);
   TN__TRY(tn__part_run(p, 0, n, train));
   if (n == p->n_forward) p->trained = train;
   if (left) *left = p->n_forward - n;
@@ -113,28 +116,53 @@ tn_code tn__program_forward_part(tn_program *p, uint32_t flags, size_t steps,
 /* --------------------------------------------------------------- parameters */
 
 typedef struct setting {
-  const tn__step *step;
+  const tn_program *p;
+  const tn__node *node;
   const tn_value *value;
-  tn_code rc; /* not the engine's: nothing carries it */
+  uint32_t n_set; /* calls that have got it */
+  tn_code rc;     /* not the engine's: nothing carries it */
 } setting;
 
+/* A call that has nothing to do has no parameters either. */
+static void step_set(const tn__step *step, setting *s) {
+  const tn__node *node = step->node;
+  tn__planned *const calls[] = {step->call[0], step->call[1], step->watch[0],
+                                step->watch[1]};
+  const bool is_gradient =
+      node->kind == TN__NODE_BACKWARD && node->of == s->node->id;
+  if (node != s->node && !is_gradient) return;
+  for (int i = 0; i < 4 && s->rc == TN_OK; ++i) {
+    if (!calls[i]) continue;
+    const tn_code rc = tn__planned_set(calls[i], s->value);
+    if (rc == TN_OK)
+      ++s->n_set;
+    else if (rc != TN_NOT_FOUND)
+      s->rc = rc;
+  }
+}
+
+/* A node may be several steps: some are computed again, and its gradient reads
+ * the parameters too. */
 static tn_code set_run(void *arg, tn__token *token) {
   setting *s = arg;
   (void)token;
-  tn__planned *const calls[] = {s->step->call[0], s->step->call[1],
-                                s->step->watch[0], s->step->watch[1]};
-  for (int i = 0; i < 4; ++i)
-    if (calls[i] && s->rc == TN_OK) s->rc = tn__planned_set(calls[i], s->value);
+  for (uint32_t i = 0; i < s->p->n_steps; ++i) {
+    const tn__step *step = s->p->steps[i];
+    if (step->kind == TN__STEP_CALL) step_set(step, s);
+    for (uint32_t k = 0; k < step->n_parts; ++k) step_set(step->parts[k], s);
+  }
+  if (s->rc == TN_OK && s->n_set == 0) s->rc = TN_NOT_FOUND;
   return TN_OK;
 }
 
-static const tn__step *step_of(const tn_program *p, const char *name) {
+static const tn__node *node_of(const tn_program *p, const char *name) {
   for (uint32_t i = 0; i < p->n_steps; ++i) {
     const tn__step *step = p->steps[i];
     if (step->kind == TN__STEP_CALL && strcmp(step->node->name, name) == 0)
-      return step;
+      return step->node;
     for (uint32_t k = 0; k < step->n_parts; ++k)
-      if (strcmp(step->parts[k]->node->name, name) == 0) return step->parts[k];
+      if (strcmp(step->parts[k]->node->name, name) == 0)
+        return step->parts[k]->node;
   }
   return NULL;
 }
@@ -143,8 +171,8 @@ static const tn__step *step_of(const tn_program *p, const char *name) {
 tn_code tn__program_set(tn_program *p, const char *node,
                         const tn_value *value) {
   const tn__access use = {&p->turn, TN__OVERWRITE, 0};
-  setting s = {step_of(p, node), value, TN_OK};
-  if (!s.step)
+  setting s = {.p = p, .node = node_of(p, node), .value = value};
+  if (!s.node)
     return tn__fail(TN_NOT_FOUND, "the program computes no node `%s`", node);
   TN__TRY(tn__calls_complete(p, 0));
   TN__TRY(tn__calls_complete(p, 1));
@@ -155,5 +183,5 @@ tn_code tn__program_set(tn_program *p, const char *node,
                        .n_access = 1,
                        .flags = TN__JOB_SMALL | TN__JOB_ALWAYS};
   TN__TRY(tn__run_here(p->env->engine, &job));
-  return s.rc == TN_OK ? TN_OK : tn__node_fail(s.step->node, s.rc);
+  return s.rc == TN_OK ? TN_OK : tn__node_fail(s.node, s.rc);
 }

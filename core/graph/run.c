@@ -17,12 +17,22 @@ static tn_tensor placed(const tn__step *step, uint32_t entry) {
   return tensor;
 }
 
+/* A user or the plan of memory may want a result added to what is there. */
+static bool adds(const tn__step *step) {
+  return step->program->values[step->out[0]].request == TN_REQ_ADD;
+}
+
 /* One term may lie where the sum is to be. */
 static tn_code run_add(const tn__step *step, uint32_t train, tn__token *token) {
   const tn_tensor out = placed(step, step->out[0]),
                   a = placed(step, step->in[0]), b = placed(step, step->in[1]);
   (void)train;
   (void)token;
+  if (adds(step)) {
+    tn__tensor_add(&out, &a);
+    tn__tensor_add(&out, &b);
+    return TN_OK;
+  }
   const bool is_b = out.data == b.data;
   if (!is_b && out.data != a.data)
     tn__tensor_copy_shared(step->program->env->engine, &out, &a);
@@ -36,7 +46,9 @@ static tn_code run_copy(const tn__step *step, uint32_t train,
                   in = placed(step, step->in[0]);
   (void)train;
   (void)token;
-  if (out.data != in.data)
+  if (adds(step))
+    tn__tensor_add(&out, &in);
+  else if (out.data != in.data)
     tn__tensor_copy_shared(step->program->env->engine, &out, &in);
   return TN_OK;
 }
@@ -65,7 +77,7 @@ static tn_code run_fill(const tn__step *step, uint32_t train,
   (void)train;
   (void)token;
   if (step->node->kind == TN__NODE_ZERO) {
-    tn__tensor_zero(&out);
+    if (!adds(step)) tn__tensor_zero(&out);
     return TN_OK;
   }
   uint64_t bits = one_of(out.dtype);
@@ -73,7 +85,10 @@ static tn_code run_fill(const tn__step *step, uint32_t train,
   tn_tensor one = out;
   one.data = &bits;
   one.strides = strides;
-  tn__tensor_copy(&out, &one);
+  if (adds(step))
+    tn__tensor_add(&out, &one);
+  else
+    tn__tensor_copy(&out, &one);
   return TN_OK;
 }
 
@@ -94,14 +109,30 @@ void tn__step_ready(tn__step *step) {
   step->run = runs[step->kind];
 }
 
+static tn_code step_run(tn__step *step, uint32_t train, tn__token *token) {
+  const tn_code rc = step->run(step, train, token);
+  if (step->kind == TN__STEP_FUSED) return rc; /* it has said which call */
+  if (rc != TN_OK) return tn__node_fail(step->node, rc);
+  if (step->kind == TN__STEP_CALL &&
+      !tn__planned_direct(step->call[train], &step->direct[train]))
+    step->direct[train].compute = NULL;
+  return TN_OK;
+}
+
 tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
                       uint32_t train, tn__token *token) {
   for (uint32_t i = first; i < first + n; ++i) {
-    const tn__step *step = p->steps[i];
-    const tn_code rc = step->run(step, train, token);
-    if (rc == TN_OK) continue;
-    /* a fused step has said which of its calls it was */
-    return step->kind == TN__STEP_FUSED ? rc : tn__node_fail(step->node, rc);
+    tn__step *step = p->steps[i];
+    const tn__direct *direct = &step->direct[train];
+    if (!direct->compute) {
+      TN__TRY(step_run(step, train, token));
+      continue;
+    }
+    direct->text[0] = '\0';
+    const int32_t rc = direct->compute(direct->frame);
+    if (rc != TN_OK)
+      return tn__node_fail(step->node,
+                           tn__planned_failed(step->call[train], rc));
   }
   return TN_OK;
 }

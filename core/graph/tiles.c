@@ -9,7 +9,7 @@
 #include "fused.h"
 
 enum {
-  TILE_BYTES = 16 << 10, /* of one operand: a few of them fit a cache */
+  TILE_BYTES = 4 << 10, /* of one operand: a few of them fit the first cache */
   /* Buffers that begin at the same place of a page make stores look like they
    * met the loads behind them. */
   STAGGER_BYTES = 1088

@@ -239,6 +239,17 @@ tn_code tn__planned_place(tn__planned *call, void *workspace);
 /* What it reads and writes; borrowed. Workspace not included. */
 uint32_t tn__planned_uses(tn__planned *call, const tn__access **out);
 tn_code tn__planned_run(tn__planned *call, tn__token *token);
+/* Once it has been computed, and nothing stands between its arrays and the
+ * kernel, all there is to do: clear *text, call compute(frame), and hand what
+ * is not TN_OK to tn__planned_failed, whose code counts. False: not yet, or
+ * never. */
+typedef struct tn__direct {
+  int32_t (*compute)(const tn_frame *frame);
+  const tn_frame *frame;
+  char *text;
+} tn__direct;
+bool tn__planned_direct(const tn__planned *call, tn__direct *out);
+tn_code tn__planned_failed(const tn__planned *call, int32_t code);
 /* Changes a parameter that its operator declares dynamic. */
 tn_code tn__planned_set(tn__planned *call, const tn_value *value);
 /* Counts what it writes, once for each push. */

@@ -148,6 +148,17 @@ tn_code tn__planned_run(tn__planned *call, tn__token *token) {
   return rc;
 }
 
+bool tn__planned_direct(const tn__planned *call, tn__direct *out) {
+  tn__launch *l = &call->work->launch;
+  if (!call->ready) return false;
+  *out = (tn__direct){l->kernel->desc->compute, &l->frame, l->slot.text};
+  return true;
+}
+
+tn_code tn__planned_failed(const tn__planned *call, int32_t code) {
+  return tn__kernel_fail(&call->work->launch, code, "compute");
+}
+
 tn_code tn__planned_set(tn__planned *call, const tn_value *value) {
   if (!call->work->own)
     return tn__fail(TN_NOT_FOUND, "%s has no parameter that this call uses",
