@@ -230,6 +230,13 @@ static tn_code gradients_make(binding *b) {
     b->of[b->n_of++] = p->arguments[i];
   }
   if (b->n_of == 0) return TN_OK;
+  for (uint32_t i = 0; i < p->n_heads; ++i)
+    if (p->late[i])
+      return tn__fail(TN_INVALID,
+                      "head %u is to overwrite an argument, which the "
+                      "gradients that were asked for may still read; put the "
+                      "gradients into the graph (tn_graph_gradient)",
+                      i);
   TN__TRY(slopes_make(b));
   for (uint32_t k = 0; k < b->n_of; ++k) TN__TRY(slope_own(b, k));
   return tn__graph_infer_more(p->graph);

@@ -38,6 +38,8 @@ typedef struct building {
   tn__access *access;
   size_t n_access;
   size_t capacity;
+  bool quiet; /* uses are not written down */
+  size_t job; /* where the uses of the job at hand begin */
   part *parts;
   size_t n_parts;
   size_t parts_capacity;
@@ -58,8 +60,14 @@ static tn_code grow(const tn__env *env, void **list, size_t each, size_t n,
   return TN_OK;
 }
 
+/* Of what a job has overwritten itself it does not mind the old content: to
+ * say that it reads it as well would keep an old error there for ever. */
 static tn_code use(building *b, tn__var *var, uint32_t mode) {
   void *list = b->access;
+  if (b->quiet) return TN_OK;
+  for (size_t i = b->job; i < b->n_access; ++i)
+    if (b->access[i].var == var && b->access[i].mode == TN__OVERWRITE)
+      return TN_OK;
   TN__TRY(grow(b->p->env, &list, sizeof *b->access, b->n_access, &b->capacity));
   b->access = list;
   b->access[b->n_access++] = (tn__access){var, mode, 0};
@@ -128,7 +136,8 @@ static size_t first_meeting(const building *b, size_t begin) {
 
 /* Takes [begin, end) for `var`: those who had parts of it are waited for, and
  * keep what is left of theirs. */
-static tn_code take(building *b, size_t begin, size_t end, tn__var *var) {
+static tn_code take(building *b, size_t begin, size_t end, tn__var *var,
+                    uint32_t mode) {
   const size_t at = first_meeting(b, begin);
   size_t last = at;
   part left = {0}, right = {0};
@@ -142,6 +151,8 @@ static tn_code take(building *b, size_t begin, size_t end, tn__var *var) {
     memmove(b->parts + at, b->parts + last,
             (b->n_parts - last) * sizeof *b->parts);
   b->n_parts -= last - at;
+  /* Also where nothing is written: those who take it next wait for `var`. */
+  TN__TRY(use(b, var, mode));
   if (right.var) TN__TRY(part_put(b, at, right));
   TN__TRY(part_put(b, at, (part){begin, end, var}));
   return left.var ? part_put(b, at, left) : TN_OK;
@@ -155,13 +166,16 @@ static tn_code take_outputs(building *b, const tn__step *step) {
     const tn__plan_place *place = tn__place_of(p, step->out[i]);
     if (!place || place->storage < 0) continue;
     const tn__plan_storage *storage = &p->plan.storages[place->storage];
+    const bool adds = p->values[step->out[i]].request == TN_REQ_ADD;
     mine = var_of(p, step->out[i]);
-    TN__TRY(take(b, storage->offset, storage->offset + storage->bytes, mine));
+    TN__TRY(take(b, storage->offset, storage->offset + storage->bytes, mine,
+                 adds ? TN__UPDATE : TN__OVERWRITE));
   }
   if (step->info.workspace == 0) return TN_OK;
   if (!mine && step->n_out > 0) mine = var_of(p, step->out[0]);
   const size_t at = p->plan.workspaces[step->id];
-  return mine ? take(b, at, at + step->info.workspace, mine) : TN_OK;
+  return mine ? take(b, at, at + step->info.workspace, mine, TN__UPDATE)
+              : TN_OK;
 }
 
 static tn_code step_uses(building *b, const tn__step *step) {
@@ -199,6 +213,17 @@ static bool follows(const building *b, const tn__chain *chain,
   return step->kind == TN__STEP_NOTHING || reads(step, before);
 }
 
+/* The backward part finds in the pool what the forward part has left there, and
+ * takes memory of it only behind those who still read it. */
+static tn_code take_before(building *b, uint32_t first) {
+  b->quiet = true;
+  for (uint32_t i = 0; i < first; ++i)
+    if (b->p->steps[i]->kind != TN__STEP_NOTHING)
+      TN__TRY(take_outputs(b, b->p->steps[i]));
+  b->quiet = false;
+  return TN_OK;
+}
+
 static tn_code chains_make(building *b, uint32_t first, uint32_t n) {
   const tn_program *p = b->p;
   tn__chain *chains = tn__zalloc(p->env, (n + 1u) * sizeof *chains);
@@ -210,6 +235,7 @@ static tn_code chains_make(building *b, uint32_t first, uint32_t n) {
     const tn__step *step = p->steps[i];
     if (!follows(b, chain, step)) ++chain;
     if (chain->n == 0) {
+      b->job = b->n_access;
       *chain = (tn__chain){p, i, 0, b->train, 0, b->n_access, ""};
       (void)snprintf(chain->name, sizeof chain->name, "%s", step->node->name);
     }
@@ -218,17 +244,6 @@ static tn_code chains_make(building *b, uint32_t first, uint32_t n) {
     chain->n_access = (uint32_t)(b->n_access - chain->access);
   }
   b->n_chains = n == 0 ? 0 : (uint32_t)(chain - chains) + 1;
-  return TN_OK;
-}
-
-/* Whose memory it is before the first step: what was computed by the steps
- * before it, and may be read by those behind it until somebody takes its place.
- */
-static tn_code parts_before(building *b, uint32_t first) {
-  for (uint32_t i = 0; i < first; ++i)
-    if (b->p->steps[i]->kind != TN__STEP_NOTHING)
-      TN__TRY(take_outputs(b, b->p->steps[i]));
-  b->n_access = 0; /* they are over */
   return TN_OK;
 }
 
@@ -302,7 +317,7 @@ tn_code tn__part_uses(tn_program *p, uint32_t first, uint32_t n, uint32_t train,
 tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
                           uint32_t n, uint32_t train) {
   building b = {.p = p, .sequence = sequence, .train = train};
-  tn_code rc = parts_before(&b, first);
+  tn_code rc = take_before(&b, first);
   if (rc == TN_OK) rc = chains_make(&b, first, n);
   if (rc == TN_OK && b.n_chains > 0) {
     rc = use_pools(&b);

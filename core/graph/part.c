@@ -12,7 +12,33 @@ typedef struct part_run {
   uint32_t first;
   uint32_t n;
   uint32_t train;
+  const tn__step *part; /* the only one, of the fused step `first`, or NULL */
 } part_run;
+
+static tn_code plain_run(void *arg, tn__token *token) {
+  const part_run *run = arg;
+  if (!run->part)
+    return tn__steps_run(run->p, run->first, run->n, run->train, token);
+  const tn_code rc = tn__planned_run(run->part->watch[run->train], NULL);
+  return rc == TN_OK ? rc : tn__node_fail(run->part->node, rc);
+}
+
+static tn_code run_here(part_run *run) {
+  tn__access *access = NULL;
+  uint32_t n_access = 0;
+  TN__TRY(tn__part_uses(run->p, run->first, run->n, run->train, &access,
+                        &n_access));
+  const tn__job job = {.name = run->n == 1
+                                   ? run->p->steps[run->first]->node->name
+                                   : "a part of a program",
+                       .run = plain_run,
+                       .arg = run,
+                       .access = access,
+                       .n_access = n_access};
+  const tn_code rc = tn__run_here(run->p->env->engine, &job);
+  tn__free(run->p->env, access);
+  return rc;
+}
 
 /* ---------------------------------------------------------------- monitors */
 
@@ -30,30 +56,32 @@ static void show_node(const tn_program *p, const tn__node *node) {
     show(p, node->first + i, (tn_entry){node->id, i});
 }
 
-/* A fused step's parts are computed whole, one after the other. */
-static tn_code parts_run(const tn__step *step, uint32_t train) {
+/* Each step is a run of its own, so that the monitor may read arrays. A fused
+ * step's parts are computed whole, one after the other. */
+static tn_code step_watch(tn_program *p, uint32_t i, uint32_t train) {
+  const tn__step *step = p->steps[i];
+  part_run run = {p, i, 1, train, NULL};
+  if (step->n_parts == 0) {
+    TN__TRY(run_here(&run));
+    show_node(p, step->node);
+  }
   for (uint32_t k = 0; k < step->n_parts; ++k) {
-    const tn__step *part = step->parts[k];
-    const tn_code rc = tn__planned_run(part->watch[train], NULL);
-    if (rc != TN_OK) return tn__node_fail(part->node, rc);
-    show_node(step->program, part->node);
+    run.part = step->parts[k];
+    TN__TRY(run_here(&run));
+    show_node(p, run.part->node);
   }
   return TN_OK;
 }
 
-static tn_code watched_run(void *arg, tn__token *token) {
-  const part_run *run = arg;
-  const tn_program *p = run->p;
-  for (uint32_t i = run->first; i < run->first + run->n; ++i) {
-    const tn__step *step = p->steps[i];
-    if (step->kind == TN__STEP_FUSED) {
-      TN__TRY(parts_run(step, run->train));
-      continue;
-    }
-    TN__TRY(tn__steps_run(p, i, 1, run->train, token));
-    show_node(p, step->node);
+/* What does not depend on a step that fails is computed all the same. */
+static tn_code steps_watch(tn_program *p, uint32_t first, uint32_t n,
+                           uint32_t train) {
+  tn_code failed = TN_OK;
+  for (uint32_t i = first; i < first + n; ++i) {
+    const tn_code rc = step_watch(p, i, train);
+    if (failed == TN_OK) failed = rc;
   }
-  return TN_OK;
+  return failed;
 }
 
 /* What fused steps keep in the cache gets memory of its own, for calls that are
@@ -78,25 +106,10 @@ tn_code tn__program_monitor(tn_program *p, tn_monitor_fn *fn, void *ctx) {
 
 /* --------------------------------------------------------------------- runs */
 
-static tn_code plain_run(void *arg, tn__token *token) {
-  const part_run *run = arg;
-  return tn__steps_run(run->p, run->first, run->n, run->train, token);
-}
-
 tn_code tn__part_run(tn_program *p, uint32_t first, uint32_t n,
                      uint32_t train) {
-  tn__access *access = NULL;
-  uint32_t n_access = 0;
-  part_run run = {p, first, n, train};
-  TN__TRY(tn__part_uses(p, first, n, train, &access, &n_access));
-  const tn__job job = {.name = "a part of a program",
-                       .run = p->monitor ? watched_run : plain_run,
-                       .arg = &run,
-                       .access = access,
-                       .n_access = n_access};
-  const tn_code rc = tn__run_here(p->env->engine, &job);
-  tn__free(p->env, access);
-  return rc;
+  part_run run = {p, first, n, train, NULL};
+  return p->monitor ? steps_watch(p, first, n, train) : run_here(&run);
 }
 
 tn_code tn__program_forward_part(tn_program *p, uint32_t flags, size_t steps,

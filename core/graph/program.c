@@ -148,6 +148,7 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
     TN__TRY(tn__sequence_make(p, &p->backward, p->n_forward, n_backward, 1));
   }
   written(&p->seen[1]);
+  p->trained = 0; /* its memory is used again by the backward part */
   if (p->monitor) return tn__part_run(p, p->n_forward, n_backward, 1);
   return tn__schedule_push(p->backward.schedule);
 }

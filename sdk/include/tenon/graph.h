@@ -371,7 +371,8 @@ typedef struct tn_bind {
   const tn_argument *arguments;
   size_t n_arguments;
   /* For the heads; NULL, or an entry NULL: made. One may be the array of an
-   * argument, which is then overwritten behind all that reads it. */
+   * argument, which is then overwritten behind all that reads it; there are no
+   * gradients then but those that the graph has itself. */
   tn_array *const *outputs;
   size_t n_outputs;
   tn_place place; /* default device; {0, 0}: the cpu */
@@ -399,7 +400,7 @@ TN_API void tn_program_release(tn_program *program);
 TN_API TN_MUST_USE tn_code tn_program_forward(tn_program *program,
                                               uint32_t flags);
 
-/* Schedules the backward part, after a forward run with TN_CALL_TRAIN.
+/* Schedules the backward part, once after each forward run with TN_CALL_TRAIN.
  * `weights` are the gradients of the heads; NULL, or an entry NULL: ones, which
  * only heads that are losses accept (their gradient does not read it);
  * TN_INVALID says which head needs one. [host-thread] */

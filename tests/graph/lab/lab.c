@@ -88,6 +88,39 @@ int32_t lab_track_backward(const tn_frame *call) {
   return TN_OK;
 }
 
+/* ------------------------------------------------------------------- broad */
+
+/* Where element number `at` of `loop` lies in `t`, whose dimensions are the
+ * last of the loop's, or repeated. */
+static int64_t place(const tn_tensor *t, const tn_tensor *loop, int64_t at) {
+  int64_t offset = 0;
+  for (int32_t i = loop->ndim; i-- > 0;) {
+    const int32_t k = i - (loop->ndim - t->ndim);
+    if (k >= 0 && t->shape[k] != 1)
+      offset += at % loop->shape[i] * t->strides[k];
+    at /= loop->shape[i];
+  }
+  return offset;
+}
+
+int32_t lab_broad(const tn_frame *call) {
+  const tn_tensor *a = &call->in[0], *b = &call->in[1], *to = &call->out[0];
+  for (int64_t i = 0; i < tn_tensor_size(to); ++i) {
+    const int64_t p = place(a, to, i), q = place(b, to, i),
+                  r = place(to, to, i);
+    if (to->dtype == TN_F64)
+      ((double *)to->data)[r] =
+          ((const double *)a->data)[p] + 3 * ((const double *)b->data)[q];
+    else if (to->dtype == TN_F32)
+      ((float *)to->data)[r] =
+          ((const float *)a->data)[p] + 3 * ((const float *)b->data)[q];
+    else
+      ((int32_t *)to->data)[r] =
+          ((const int32_t *)a->data)[p] + 3 * ((const int32_t *)b->data)[q];
+  }
+  return TN_OK;
+}
+
 /* ------------------------------------------------------------------- dense */
 
 /* sum over t of a[i, t] * b[t, j], by strides. */

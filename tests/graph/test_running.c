@@ -1,0 +1,685 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Runs of programs: parts of them, watched ones, fused ones, ones that fail,
+ * ones that take turns; and that a run allocates nothing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evaluate.h"
+#include "probe.h"
+
+static tn_graph *g;
+
+static void open_with(uint32_t workers) {
+  world_open_with(&(tn__engine_options){.workers = workers});
+  OK(tn__plugin_load(w.registry, LAB_FILE));
+  g = net_new();
+}
+
+static void close_all(void) {
+  tn__graph_release(g);
+  world_close();
+}
+
+/* Numbers that nothing rounds away: small, of both signs, all different. */
+static double number(int64_t i) {
+  return (double)((i * 37 + 11) % 257 - 128) / 64;
+}
+
+static uint16_t half_of(double v) {
+  return tn__f32_to_f16((float)v);
+}
+
+static void put(void *to, tn_dtype dtype, int64_t i) {
+  if (dtype == TN_F64) ((double *)to)[i] = number(i);
+  if (dtype == TN_F32) ((float *)to)[i] = (float)number(i);
+  if (dtype == TN_F16) ((uint16_t *)to)[i] = half_of(number(i));
+  if (dtype == TN_I32) ((int32_t *)to)[i] = (int32_t)(64 * number(i));
+}
+
+static tn_array *filled(tn_dtype dtype, size_t ndim, const int64_t *shape) {
+  tn_array *array = empty(dtype, ndim, shape);
+  const int64_t n = tn_tensor_size(&array->tensor);
+  const size_t bytes = (size_t)(n * tn_dtype_bytes(dtype));
+  void *values = malloc(bytes + 1);
+  for (int64_t i = 0; i < n; ++i) put(values, dtype, i);
+  OK(tn__array_set(array, values, bytes));
+  free(values);
+  return array;
+}
+
+static void *bytes_of(tn_array *array, size_t *n) {
+  *n = (size_t)(tn_tensor_size(&array->tensor) *
+                tn_dtype_bytes(array->tensor.dtype));
+  void *bytes = malloc(*n + 1);
+  OK(tn__array_get(array, bytes, *n));
+  return bytes;
+}
+
+static void same_bits(tn_array *a, tn_array *b, const char *what) {
+  size_t n = 0, m = 0;
+  void *one = bytes_of(a, &n), *two = bytes_of(b, &m);
+  cr_assert_eq(n, m);
+  cr_assert_eq(memcmp(one, two, n), 0, "%s: results differ", what);
+  free(one), free(two);
+}
+
+/* ----------------------------------------------------------------- programs */
+
+/* Arrays of all variables of `g`, by name. */
+enum { MOST = 8 };
+static tn_argument given[MOST];
+static size_t n_given;
+
+static void give(const char *name, tn_array *array) {
+  given[n_given++] = (tn_argument){.name = name, .array = array};
+}
+
+static void drop_given(void) {
+  for (size_t i = 0; i < n_given; ++i) tn__array_release(given[i].array);
+  n_given = 0;
+}
+
+static tn_program *bind(tn_bind how) {
+  tn_program *p = NULL;
+  how.struct_size = sizeof how;
+  how.arguments = given;
+  how.n_arguments = n_given;
+  OK(tn__program_bind(g, &how, &p));
+  return p;
+}
+#define BIND(...) bind((tn_bind){__VA_ARGS__})
+
+static tn_array *head_of(const tn_program *p, size_t i) {
+  tn_array *array = NULL;
+  OK(tn__program_output(p, i, &array));
+  return array;
+}
+
+static tn_array *slope_of(const tn_program *p, const char *name) {
+  tn_array *array = NULL;
+  OK(tn__program_array(p, TN_PROGRAM_GRADIENT, name, &array));
+  return array;
+}
+
+static tn_program_stats stats_of(const tn_program *p) {
+  tn_program_stats stats = {.struct_size = sizeof stats};
+  tn__program_stats(p, &stats);
+  return stats;
+}
+
+static void has_text(const tn_program *p, const char *part) {
+  tn_text *text = NULL;
+  OK(tn__program_text(p, 1, &text));
+  cr_assert(strstr(tn_text_get(text), part) != NULL, "no \"%s\" in\n%s", part,
+            tn_text_get(text));
+  tn_text_release(text);
+}
+
+static void train(tn_program *p, tn_array *weight) {
+  OK(tn__program_forward(p, TN_CALL_TRAIN));
+  OK(tn__program_backward(p, &weight, 1));
+}
+
+/* --------------------------------------------------------------------- fuse */
+
+/* Two programs of `g`, one of which must fuse, agree bit for bit. */
+static void compare_fused(const char *what, size_t n_heads, bool fuses) {
+  tn_program *one = BIND(.flags = TN_BIND_NO_FUSE), *two = BIND(0);
+  cr_assert_eq(stats_of(one).n_fused, 0);
+  if (fuses) cr_assert_gt(stats_of(two).n_fused, 1, "%s is not fused", what);
+  OK(tn__program_forward(one, 0));
+  OK(tn__program_forward(two, 0));
+  OK(tn__program_forward(two, TN_CALL_TRAIN));
+  for (size_t i = 0; i < n_heads; ++i)
+    same_bits(head_of(one, i), head_of(two, i), what);
+  tn__program_release(one);
+  tn__program_release(two);
+}
+
+static void fuse_unary(tn_dtype dtype, int64_t n) {
+  char what[64];
+  (void)snprintf(what, sizeof what, "%s of %lld", tn__dtype_name(dtype),
+                 (long long)n);
+  give("x", filled(dtype, SHAPE(n)));
+  give("y", filled(dtype, SHAPE(n)));
+  const tn_entry x = var(g, "x"), y = var(g, "y");
+  const tn_entry sum = OP(g, "add", NULL, NULL, x, y);
+  const tn_entry t = OP(g, "tanh", NULL, NULL, sum);
+  HEADS(g, OP(g, "mul", NULL, NULL, OP(g, "square", NULL, NULL, t), x), sum);
+  compare_fused(what, 2, n > 100000);
+  drop_given();
+  tn__graph_release(g);
+  g = net_new();
+}
+
+/* Around a tile, and around several. */
+static void fuse_sizes(uint32_t workers) {
+  static const tn_dtype dtypes[] = {TN_F64, TN_F32, TN_F16};
+  open_with(workers);
+  for (int k = 0; k < 3; ++k) {
+    const int64_t tile = (16 << 10) / tn_dtype_bytes(dtypes[k]);
+    const int64_t sizes[] = {1,        2 * tile - 1, 2 * tile,     2 * tile + 1,
+                             5 * tile, 131071,       12 * tile + 7};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
+      fuse_unary(dtypes[k], sizes[i]);
+  }
+  close_all();
+}
+
+Test(running, fused_sizes_on_one_worker) {
+  fuse_sizes(1);
+}
+Test(running, fused_sizes_on_two_workers) {
+  fuse_sizes(2);
+}
+Test(running, fused_sizes_on_eight_workers) {
+  fuse_sizes(8);
+}
+
+/* Rows, columns and scalars beside an array of three dimensions. */
+static void fuse_broadcast(tn_dtype dtype, const int64_t *n) {
+  give("all", filled(dtype, SHAPE(n[0], n[1], n[2])));
+  give("row", filled(dtype, SHAPE(n[2])));
+  give("column", filled(dtype, SHAPE(n[1], 1)));
+  give("plane", filled(dtype, SHAPE(n[0], 1, n[2])));
+  give("one", filled(dtype, SHAPE(1)));
+  const tn_entry row = OP(g, "broad", NULL, "a", var(g, "all"), var(g, "row"));
+  const tn_entry column = OP(g, "broad", NULL, "b", row, var(g, "column"));
+  const tn_entry plane = OP(g, "broad", NULL, "c", column, var(g, "plane"));
+  const tn_entry one = OP(g, "broad", NULL, "d", var(g, "one"), plane);
+  HEADS(g, OP(g, "broad", NULL, "e", one, column), one);
+  compare_fused(tn__dtype_name(dtype), 2, true);
+  drop_given();
+  tn__graph_release(g);
+  g = net_new();
+}
+
+static void fuse_broadcasts(uint32_t workers) {
+  static const tn_dtype dtypes[] = {TN_F64, TN_F32, TN_I32};
+  static const int64_t shapes[][3] = {
+      {7, 33, 131}, {3, 5, 5003}, {1, 301, 99}, {2, 9001, 2}, {257, 1, 129}};
+  open_with(workers);
+  for (int k = 0; k < 3; ++k)
+    for (int i = 0; i < 5; ++i) fuse_broadcast(dtypes[k], shapes[i]);
+  close_all();
+}
+
+Test(running, fused_broadcasts_on_one_worker) {
+  fuse_broadcasts(1);
+}
+Test(running, fused_broadcasts_on_eight_workers) {
+  fuse_broadcasts(8);
+}
+
+/* Several outputs, values read outside, a head that overwrites an argument. */
+Test(running, fused_steps_hand_out_what_others_read) {
+  open_with(2);
+  tn_array *outputs[3] = {NULL, NULL, NULL};
+  for (int fused = 0; fused < 2; ++fused) {
+    give("x", filled(TN_F64, SHAPE(100, 201)));
+    give("y", filled(TN_F64, SHAPE(100, 201)));
+    if (fused == 0) {
+      const tn_entry x = var(g, "x"), y = var(g, "y");
+      const tn_entry pair = OP(g, "pair", NULL, NULL, x, y);
+      const tn_entry t = OP(g, "tanh", NULL, NULL, output(pair, 1));
+      HEADS(g, OP(g, "mul", NULL, NULL, t, output(pair, 0)),
+            OP(g, "total", NULL, NULL, t, output(pair, 1), x));
+    }
+    tn_program *p = BIND(.flags = fused ? 0 : TN_BIND_NO_FUSE, .n_outputs = 1,
+                         .outputs = (tn_array *const[]){given[0].array});
+    if (fused) cr_assert_gt(stats_of(p).n_fused, 1);
+    for (int i = 0; i < 3; ++i) OK(tn__program_forward(p, 0));
+    tn_array *have[] = {given[0].array, given[1].array, head_of(p, 1)};
+    for (int i = 0; i < 3; ++i) {
+      if (fused) same_bits(have[i], outputs[i], "fused");
+      if (fused) tn__array_release(outputs[i]);
+      outputs[i] = tn__array_retain(have[i]);
+    }
+    tn__program_release(p);
+    drop_given();
+  }
+  for (int i = 0; i < 3; ++i) tn__array_release(outputs[i]);
+  close_all();
+}
+
+Test(running, the_table_says_what_is_not_fused) {
+  open_with(1);
+  give("x", filled(TN_F64, SHAPE(8, 4)));
+  HEADS(g, OP(g, "tanh", NULL, "small", var(g, "x")),
+        OP(g, "total", NULL, "all", OP(g, "exp", NULL, NULL, var(g, "y"))));
+  give("y", filled(TN_F64, SHAPE(100, 100)));
+  tn_program *p = BIND(0);
+  has_text(p, "stay in the cache");
+  has_text(p, "not elementwise");
+  has_text(p, "nothing next to it");
+  tn__program_release(p);
+  p = BIND(.flags = TN_BIND_NO_FUSE);
+  has_text(p, "forbids");
+  tn__program_release(p);
+  drop_given();
+  close_all();
+}
+
+/* -------------------------------------------------------- a net for training
+ */
+
+enum { DEPTH = 12, WIDE = 100 };
+
+/* Deep, with values that backward steps read; wide enough to be fused. */
+static void deep(void) {
+  tn_entry h = var(g, "x");
+  const tn_entry v = var(g, "v");
+  for (int i = 0; i < DEPTH; ++i) {
+    h = OP(g, "tanh", NULL, NULL,
+           OP(g, "dense", "num_hidden=16", NULL, h, v, TN_ENTRY_NONE));
+    h = OP(g, "tame", NULL, NULL, h, OP(g, "sigmoid", NULL, NULL, h));
+  }
+  HEADS(g, h);
+  give("x", filled(TN_F64, SHAPE(WIDE, 16)));
+  give("v", filled(TN_F64, SHAPE(16, 16)));
+}
+
+static tn_array *deep_weight(void) {
+  return filled(TN_F64, SHAPE(WIDE, 16));
+}
+
+static void same_training(tn_program *a, tn_program *b, const char *what) {
+  same_bits(head_of(a, 0), head_of(b, 0), what);
+  same_bits(slope_of(a, "x"), slope_of(b, "x"), what);
+  same_bits(slope_of(a, "v"), slope_of(b, "v"), what);
+}
+
+Test(running, any_budget_gives_the_same_results) {
+  open_with(2);
+  deep();
+  tn_array *weight = deep_weight();
+  tn_program *full = BIND(.request = TN_REQ_WRITE);
+  const uint64_t pool = stats_of(full).pool_bytes;
+  train(full, weight);
+  cr_assert_eq(stats_of(full).repeated, 0);
+  tn_program *least =
+      BIND(.request = TN_REQ_WRITE, .memory = TN_MEMORY_MINIMAL);
+  cr_assert_lt(stats_of(least).pool_bytes, pool);
+  const uint64_t budgets[] = {
+      TN_MEMORY_MINIMAL, stats_of(full).bound_bytes, pool, pool - 64,
+      pool * 3 / 4,      stats_of(least).pool_bytes};
+  for (size_t i = 0; i < sizeof budgets / sizeof *budgets; ++i) {
+    tn_program *p = BIND(.request = TN_REQ_WRITE, .memory = budgets[i]);
+    const tn_program_stats stats = stats_of(p);
+    if (i > 0) cr_assert_leq(stats.pool_bytes, budgets[i]);
+    if (budgets[i] < stats.bound_bytes || i == 0)
+      cr_assert_gt(stats.repeated, 0);
+    for (int k = 0; k < 2; ++k) {
+      train(p, weight);
+      same_training(full, p, "a budget");
+    }
+    tn__program_release(p);
+  }
+  tn_program *none = NULL;
+  const tn_bind how = {.struct_size = sizeof how,
+                       .request = TN_REQ_WRITE,
+                       .arguments = given,
+                       .n_arguments = n_given,
+                       .memory = 1000};
+  FAILS(tn__program_bind(g, &how, &none), TN_OUT_OF_MEMORY, "1000");
+  tn__program_release(full);
+  tn__program_release(least);
+  tn__array_release(weight);
+  drop_given();
+  close_all();
+}
+
+Test(running, any_plan_gives_the_same_results) {
+  open_with(2);
+  deep();
+  tn_array *weight = deep_weight();
+  tn_program *none = BIND(.request = TN_REQ_WRITE, .plan = TN_PLAN_NONE);
+  train(none, weight);
+  for (uint32_t plan = 0; plan <= TN_PLAN_COMPAT_SHARE; ++plan) {
+    tn_program *p = BIND(.request = TN_REQ_WRITE, .plan = plan);
+    cr_assert_leq(stats_of(p).pool_bytes, stats_of(none).pool_bytes);
+    train(p, weight);
+    same_bits(head_of(p, 0), head_of(none, 0), "a plan");
+    same_bits(slope_of(p, "x"), slope_of(none, "x"), "a plan");
+    tn__program_release(p);
+  }
+  tn__program_release(none);
+  tn__array_release(weight);
+  drop_given();
+  close_all();
+}
+
+/* The state would count a repeated call twice. */
+Test(running, states_change_once) {
+  open_with(2);
+  give("x", filled(TN_F64, SHAPE(10, 10)));
+  tn_entry h = var(g, "x");
+  for (int i = 0; i < 6; ++i)
+    h = OP(g, "square", NULL, NULL, OP(g, "tanh", NULL, NULL, h));
+  h = OP(g, "track", NULL, "tracked", h);
+  for (int i = 0; i < 6; ++i)
+    h = OP(g, "tame", NULL, NULL, h, OP(g, "tanh", NULL, NULL, h));
+  HEADS(g, h);
+  tn_array *weight = filled(TN_F64, SHAPE(10, 10)), *sums[2];
+  tn_program *p[2];
+  for (int i = 0; i < 2; ++i) {
+    p[i] = BIND(.request = TN_REQ_WRITE, .memory = i ? TN_MEMORY_MINIMAL : 0);
+    for (int k = 0; k < 3; ++k) train(p[i], weight);
+    OK(tn__program_array(p[i], TN_PROGRAM_AUXILIARY, "tracked_sum", &sums[i]));
+  }
+  cr_assert_gt(stats_of(p[1]).repeated, 0);
+  same_bits(sums[0], sums[1], "the state");
+  same_bits(slope_of(p[0], "x"), slope_of(p[1], "x"), "the gradient");
+  tn__program_release(p[0]), tn__program_release(p[1]);
+  tn__array_release(weight);
+  drop_given();
+  close_all();
+}
+
+/* --------------------------------------------------------- parts and monitors
+ */
+
+Test(running, parts_of_the_forward_run_lead_to_the_same) {
+  open_with(2);
+  deep();
+  tn_array *weight = deep_weight();
+  tn_program *whole = BIND(.request = TN_REQ_WRITE),
+             *part = BIND(.request = TN_REQ_WRITE);
+  train(whole, weight);
+  size_t left = 1;
+  const size_t n = stats_of(part).n_forward;
+  for (size_t k = 0; left > 0; ++k) {
+    OK(tn__program_forward_part(part, TN_CALL_TRAIN, k, &left));
+    cr_assert_eq(left, n - k);
+    if (left > 0)
+      FAILS(tn__program_backward(part, &weight, 1), TN_INVALID, "forward");
+  }
+  OK(tn__program_forward_part(part, TN_CALL_TRAIN, n + 5, NULL));
+  OK(tn__program_backward(part, &weight, 1));
+  same_training(whole, part, "parts");
+  tn__program_release(whole), tn__program_release(part);
+  tn__array_release(weight);
+  drop_given();
+  close_all();
+}
+
+typedef struct sight {
+  char names[16][40];
+  double first[16];
+  uint32_t n;
+} sight;
+
+static void look(void *ctx, const char *name, tn_array *array) {
+  sight *s = ctx;
+  double all[1 << 13];
+  if (s->n == 16) return;
+  (void)snprintf(s->names[s->n], sizeof *s->names, "%s", name);
+  OK(tn__array_get(array, all, n_elements(array) * sizeof *all));
+  s->first[s->n++] = all[0];
+}
+
+static void watch(uint32_t flags) {
+  sight seen = {.n = 0};
+  const double x = number(0), y = x + x;
+  tn_program *p = BIND(.flags = flags), *q = BIND(.flags = flags);
+  OK(tn__program_forward(q, 0));
+  OK(tn__program_monitor(p, look, &seen));
+  OK(tn__program_forward(p, 0));
+  cr_assert_eq(seen.n, 4, "%u", seen.n);
+  cr_assert_str_eq(seen.names[0], "sum_output");
+  cr_assert_str_eq(seen.names[1], "two_product");
+  cr_assert_str_eq(seen.names[2], "two_sum");
+  cr_assert_str_eq(seen.names[3], "last_output");
+  cr_assert_eq(seen.first[0], y);
+  cr_assert_eq(seen.first[1], y * x);
+  cr_assert_eq(seen.first[2], y + 3 * x);
+  cr_assert_eq(seen.first[3], y * x - (y + 3 * x));
+  same_bits(head_of(p, 0), head_of(q, 0), "a watched run");
+  OK(tn__program_monitor(p, NULL, NULL));
+  OK(tn__program_forward(p, 0));
+  same_bits(head_of(p, 0), head_of(q, 0), "a run behind a watched one");
+  cr_assert_eq(seen.n, 4);
+  tn__program_release(p), tn__program_release(q);
+}
+
+Test(running, monitors_see_every_visible_output) {
+  open_with(2);
+  give("x", filled(TN_F64, SHAPE(64, 128)));
+  const tn_entry x = var(g, "x"), sum = OP(g, "add", NULL, "sum", x, x),
+                 two = OP(g, "pair", NULL, "two", sum, x);
+  HEADS(g, OP(g, "sub", NULL, "last", two, output(two, 1)));
+  watch(TN_BIND_NO_FUSE);
+  watch(0);
+  drop_given();
+  close_all();
+}
+
+/* --------------------------------------------------------------- parameters */
+
+static void set_and_run(uint32_t flags, uint64_t memory, bool watched) {
+  tn_array *weight = filled(TN_F64, SHAPE(64, 128));
+  tn_program *p =
+      BIND(.flags = flags, .memory = memory, .request = TN_REQ_WRITE);
+  sight seen = {.n = 0};
+  if (watched) OK(tn__program_monitor(p, look, &seen));
+  train(p, weight);
+  for (int i = 0; i < 3; ++i) {
+    const double rate = 0.5 + i, x = number(0), k = number(0);
+    const tn_value value = tn_value_float("rate", rate);
+    OK(tn__program_set(p, "first", &value));
+    if (i == 1) OK(tn__program_forward(p, 0));
+    train(p, weight);
+    double *out = elements(head_of(p, 0)), *slope = elements(slope_of(p, "x"));
+    cr_assert_float_eq(out[0], rate * x * rate * x, 1e-12, "rate %g: %g", rate,
+                       out[0]);
+    cr_assert_float_eq(slope[0], 2 * rate * rate * x * k, 1e-12,
+                       "rate %g: slope %g", rate, slope[0]);
+    free(out), free(slope);
+  }
+  const tn_value wrong = tn_value_float("speed", 1);
+  cr_assert_neq(tn__program_set(p, "first", &wrong), TN_OK);
+  FAILS(tn__program_set(p, "nobody", &wrong), TN_NOT_FOUND, "nobody");
+  tn__program_release(p);
+  tn__array_release(weight);
+}
+
+Test(running, parameters_change_between_runs) {
+  open_with(2);
+  give("x", filled(TN_F64, SHAPE(64, 128)));
+  HEADS(g, OP(g, "square", NULL, NULL,
+              OP(g, "scaled", NULL, "first", var(g, "x"))));
+  set_and_run(TN_BIND_NO_FUSE, 0, false);
+  set_and_run(0, 0, false);
+  set_and_run(TN_BIND_NO_FUSE, TN_MEMORY_MINIMAL, false);
+  set_and_run(0, TN_MEMORY_MINIMAL, false);
+  set_and_run(0, 0, true);
+  drop_given();
+  close_all();
+}
+
+/* --------------------------------------------------------- shared and reshape
+ */
+
+Test(running, reshaped_programs_take_turns) {
+  open_with(2);
+  deep();
+  tn_program *large = BIND(0), *small = NULL, *alone = NULL;
+  tn_array *v = NULL, *x = NULL;
+  const tn_known known = {"x", F64(WIDE / 4, 16)};
+  OK(tn__program_forward(large, 0));
+  const int64_t living = (int64_t)stats_of(large).pool_bytes;
+  OK(tn__program_reshape(large, &known, 1, &small));
+  cr_assert_lt((int64_t)stats_of(small).pool_bytes, living);
+  OK(tn__program_array(small, TN_PROGRAM_ARGUMENT, "v", &v));
+  cr_assert_eq(v, given[1].array);
+  OK(tn__program_array(small, TN_PROGRAM_ARGUMENT, "x", &x));
+  tn_array *part = filled(TN_F64, SHAPE(WIDE / 4, 16));
+  OK(tn__array_copy(x, part));
+  tn_array *all = given[0].array, *kept = NULL;
+  given[0].array = part;
+  alone = BIND(0);
+  given[0].array = all;
+  OK(tn__program_forward(alone, 0));
+  tn_program *other = BIND(0);
+  OK(tn__program_forward(other, 0));
+  kept = head_of(other, 0);
+  for (int i = 0; i < 20; ++i) {
+    OK(tn__program_forward(large, 0));
+    OK(tn__program_forward(small, 0));
+    same_bits(head_of(large, 0), kept, "the large one");
+    same_bits(head_of(small, 0), head_of(alone, 0), "the small one");
+  }
+  for (int i = 0; i < 20; ++i) {
+    OK(tn__program_forward(large, 0));
+    OK(tn__program_forward(small, 0));
+  }
+  tn__program_release(large); /* the pool stays for the other */
+  same_bits(head_of(small, 0), head_of(alone, 0), "the small one");
+  OK(tn__program_forward(small, 0));
+  same_bits(head_of(small, 0), head_of(alone, 0), "the small one, left");
+  tn__program_release(small), tn__program_release(alone);
+  tn__program_release(other);
+  tn__array_release(part);
+  drop_given();
+  close_all();
+}
+
+/* ------------------------------------------------------------------- errors */
+
+Test(running, a_kernel_that_fails_is_named) {
+  open_with(2);
+  give("x", floats(SHAPE(2), VALUES(1, 2)));
+  give("y", floats(SHAPE(2), VALUES(3, 4)));
+  const tn_entry x = var(g, "x"), y = var(g, "y");
+  tn_entry broken;
+  const tn_graph_node node = {.struct_size = sizeof node,
+                              .n_in = 1,
+                              .op = "probe.fail",
+                              .name = "culprit",
+                              .in = &x};
+  OK(tn__graph_call(g, &node, &broken));
+  HEADS(g, OP(g, "tanh", NULL, NULL, broken), OP(g, "square", NULL, NULL, y));
+  tn_program *p = BIND(0);
+  float have[2];
+  for (int round = 0; round < 2; ++round) {
+    probe_code = TN_INVALID, probe_silent = 0;
+    (void)tn__program_forward(p, 0);
+    FAILS(tn__array_get(head_of(p, 0), have, sizeof have), TN_INVALID,
+          "culprit", "probe.fail");
+    expect(head_of(p, 1), VALUES(9, 16));
+    probe_code = TN_OK, probe_silent = 1;
+    OK(tn__program_forward(p, 0));
+    OK(tn__array_get(head_of(p, 0), have, sizeof have));
+    expect(head_of(p, 1), VALUES(9, 16));
+  }
+  tn__program_release(p);
+  drop_given();
+  close_all();
+}
+
+/* -------------------------------------------------------------- life, memory
+ */
+
+Test(running, a_run_allocates_nothing) {
+  open_with(2);
+  deep();
+  tn_array *weight = deep_weight();
+  tn_program *p = BIND(.request = TN_REQ_WRITE);
+  for (int i = 0; i < 10; ++i) train(p, weight);
+  free(elements(head_of(p, 0)));
+  const int64_t living = w.memory.living;
+  OK(tn__program_forward(p, TN_CALL_TRAIN));
+  free(elements(head_of(p, 0)));
+  const int64_t before = w.memory.asked;
+  for (int i = 0; i < 300; ++i) OK(tn__program_forward(p, TN_CALL_TRAIN));
+  free(elements(head_of(p, 0)));
+  cr_assert_leq(w.memory.asked, before + 1, "%lld allocations",
+                (long long)(w.memory.asked - before));
+  for (int i = 0; i < 300; ++i) train(p, weight);
+  free(elements(slope_of(p, "v")));
+  cr_assert_leq(w.memory.living, living + 2, "%lld blocks more",
+                (long long)(w.memory.living - living));
+  tn__program_release(p);
+  tn__array_release(weight);
+  drop_given();
+  close_all();
+}
+
+Test(running, programs_may_go_while_they_run) {
+  open_with(2);
+  deep();
+  tn_array *weight = deep_weight();
+  for (int i = 0; i < 20; ++i) {
+    tn_program *p = BIND(.request = TN_REQ_WRITE);
+    train(p, weight);
+    tn_array *out = tn__array_retain(head_of(p, 0));
+    tn__program_release(p);
+    free(elements(out));
+    tn__array_release(out);
+  }
+  tn_program *p = BIND(.request = TN_REQ_WRITE);
+  tn__graph_release(g);
+  drop_given();
+  train(p, weight);
+  free(elements(slope_of(p, "v")));
+  tn__program_release(p);
+  g = net_new();
+  tn__array_release(weight);
+  close_all();
+}
+
+/* -------------------------------------------------------------------- loops */
+
+/* s' = s + x, out = s * x */
+static void running_sum(int64_t n, uint32_t reverse) {
+  double x[8], want_out[8], s = 10;
+  tn_graph *step = net_new();
+  const tn_entry e = var(step, "e"), t = var(step, "t");
+  HEADS(step, OP(step, "add", NULL, NULL, t, e),
+        OP(step, "mul", NULL, NULL, t, e));
+  tn_entry out;
+  const tn_loop what = {.struct_size = sizeof what,
+                        .n_in = 2,
+                        .step = step,
+                        .sequences = (const char *const[]){"e"},
+                        .states = (const char *const[]){"t"},
+                        .n_sequences = 1,
+                        .n_states = 1,
+                        .reverse = reverse,
+                        .in = (const tn_entry[]){var(g, "x"), var(g, "s")},
+                        .keys = (const char *const[]){"e", "t"}};
+  OK(tn__graph_loop(g, &what, &out));
+  HEADS(g, out, output(out, 1));
+  for (int64_t i = 0; i < n; ++i) x[i] = (double)i + 1;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t at = reverse ? n - 1 - i : i;
+    want_out[at] = s * x[at];
+    s += x[at];
+  }
+  give("x", doubles(SHAPE(n, 1), x));
+  give("s", doubles(SHAPE(1), (const double[]){10}));
+  tn_program *p = BIND(0);
+  for (int k = 0; k < 2; ++k) {
+    OK(tn__program_forward(p, k ? TN_CALL_TRAIN : 0));
+    double *last = elements(head_of(p, 0)), *all = elements(head_of(p, 1));
+    cr_assert_eq(last[0], s);
+    for (int64_t i = 0; i < n; ++i) cr_assert_eq(all[i], want_out[i]);
+    free(last), free(all);
+  }
+  tn__program_release(p);
+  drop_given();
+  tn__graph_release(step);
+  tn__graph_release(g);
+  g = net_new();
+}
+
+Test(running, loops_of_any_length) {
+  open_with(2);
+  for (int64_t n = 0; n < 5; ++n) {
+    running_sum(n, 0);
+    running_sum(n, 1);
+  }
+  close_all();
+}
