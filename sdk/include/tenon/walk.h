@@ -25,10 +25,11 @@ extern "C" {
 #define TN_KERNEL_INDEPENDENT
 #endif
 
-/* Stands before a loop that is to stay as it is written. */
+/* Stands before a loop that is to stay as it is written. nvcc does not know what
+ * gcc calls it. */
 #if defined(__clang__)
 #define TN_KERNEL_ROLLED _Pragma("clang loop unroll(disable)")
-#elif defined(__GNUC__)
+#elif defined(__GNUC__) && !defined(__CUDACC__)
 #define TN_KERNEL_ROLLED _Pragma("GCC unroll 1")
 #else
 #define TN_KERNEL_ROLLED
