@@ -12,13 +12,29 @@
 
 typedef void loop(const float *restrict x, float *restrict y);
 
-#define FUNCTIONS(X)                                                     \
-  X(exp)                                                                 \
-  X(expm1)                                                               \
-  X(log)                                                                 \
-  X(log1p) X(log2) X(log10) X(cbrt) X(sin) X(cos) X(tan) X(asin) X(acos) \
-      X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf)  \
-          X(erfc)
+#define FUNCTIONS(X) \
+  X(exp)             \
+  X(expm1)           \
+  X(log)             \
+  X(log1p)           \
+  X(log2)            \
+  X(log10)           \
+  X(cbrt)            \
+  X(sin)             \
+  X(cos)             \
+  X(tan)             \
+  X(asin)            \
+  X(acos)            \
+  X(atan)            \
+  X(sinh)            \
+  X(cosh)            \
+  X(tanh)            \
+  X(asinh)           \
+  X(acosh)           \
+  X(atanh)           \
+  X(erf)             \
+  X(erfc)
+
 #define DEFINE(name)                                                   \
   static void run_##name(const float *restrict x, float *restrict y) { \
     for (int i = 0; i < MATH_N; ++i) y[i] = name##f(x[i]);             \
