@@ -25,8 +25,8 @@ extern "C" {
 #define TN_KERNEL_INDEPENDENT
 #endif
 
-/* Stands before a loop that is to stay as it is written. nvcc does not know what
- * gcc calls it. */
+/* Stands before a loop that is to stay as it is written. nvcc does not know
+ * what gcc calls it. */
 #if defined(__clang__)
 #define TN_KERNEL_ROLLED _Pragma("clang loop unroll(disable)")
 #elif defined(__GNUC__) && !defined(__CUDACC__)
