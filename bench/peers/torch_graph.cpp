@@ -74,8 +74,7 @@ void mlp() {
       weights.push_back(
           (at::rand({mlp_widths[i + 1], mlp_widths[i]}) * 0.1 - 0.05)
               .set_requires_grad(true));
-      weights.push_back(
-          at::zeros({mlp_widths[i + 1]}).set_requires_grad(true));
+      weights.push_back(at::zeros({mlp_widths[i + 1]}).set_requires_grad(true));
     }
     const at::Tensor data = at::rand({batch, mlp_widths[0]});
     const at::Tensor labels = at::zeros({batch}, at::kLong);

@@ -149,10 +149,10 @@ template <class T>
 struct tn_cuda_is_whole {
   enum { value = 0 };
 };
-#define TN_CUDA_IS_WHOLE(type)     \
-  template <>                      \
-  struct tn_cuda_is_whole<type> {  \
-    enum { value = 1 };            \
+#define TN_CUDA_IS_WHOLE(type)    \
+  template <>                     \
+  struct tn_cuda_is_whole<type> { \
+    enum { value = 1 };           \
   };
 TN_CUDA_IS_WHOLE(tn_cuda_bool)
 TN_CUDA_IS_WHOLE(int8_t)
