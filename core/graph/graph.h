@@ -16,15 +16,13 @@
  *        timeline.c  a program's memory over time, drawn
  *        infer*.c    pass: shapes and dtypes to a fixed point (facts.h)
  *        gradient.c  pass: reverse accumulation (rule.h)
- *        place.c     pass: devices, copies between them
- *        choose.c    pass: kernels
- *        fuse.c      pass: runs of elementwise kernels
- *        plan*.c     pass: memory, on numbers alone (plan.h)
- *        bind.c      all passes one after the other: a program
+ *        plan*.c     memory, on numbers alone (plan.h)
+ *        recompute*.c, repeat.c
+ *                    what is computed twice, on numbers (recompute.h)
+ *        bind.c      a graph becomes a program (program.h lists its stations)
  *        program.c   its life and runs; part.c runs step by step
  *        inspect.c   what it takes, its steps as a table
  *        reshape.c   the same for other shapes
- *        passes.c    the registry of passes
  */
 #ifndef TENON_CORE_GRAPH_H_
 #define TENON_CORE_GRAPH_H_
@@ -316,7 +314,7 @@ typedef struct tn__gradient_spec {
 tn_code tn__graph_gradient(tn_graph *graph, const tn__gradient_spec *spec,
                            tn_entry *out);
 
-/* --------------------------------------------------------- copy.c, place.c */
+/* ------------------------------------------------------------------ copy.c */
 
 /* Pass "flatten": a new graph in which no node is a GRAPH, but for those in the
  * steps of loops. Variables, also those that nothing needs any more, and nodes
