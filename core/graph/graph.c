@@ -21,7 +21,7 @@ tn_code tn__graph_create(tn__caller *caller, tn_graph **out) {
   return TN_OK;
 }
 
-static void node_drop(const tn_graph *graph, tn__node *node) {
+void tn__node_drop(const tn_graph *graph, tn__node *node) {
   for (uint32_t i = 0; i < node->n_attrs; ++i) {
     tn__free(graph->env, (void *)(uintptr_t)node->attrs[i].key);
     tn__free(graph->env, (void *)(uintptr_t)node->attrs[i].value);
@@ -49,7 +49,7 @@ void tn__graph_truncate(tn_graph *graph, uint32_t n) {
   while (tn__n_nodes(graph) > n) {
     tn__node *node = tn__node_at(graph, tn__n_nodes(graph) - 1);
     tn__map_remove(&graph->names, node->name);
-    node_drop(graph, node);
+    tn__node_drop(graph, node);
     --graph->nodes.n;
   }
 }

@@ -47,6 +47,7 @@
 #ifndef TENON_GRAPH_H_
 #define TENON_GRAPH_H_
 
+#include "pass.h"
 #include "tenon.h"
 
 #ifdef __cplusplus
@@ -56,18 +57,8 @@ extern "C" {
 typedef struct tn_graph tn_graph;
 typedef struct tn_program tn_program;
 
-/* Output `index` of node number `node`, in one graph. Frozen. */
-typedef struct tn_entry {
-  uint32_t node;
-  uint32_t index;
-} tn_entry;
-
-/* An optional input that is not given. */
-#ifdef __cplusplus
-#define TN_ENTRY_NONE (tn_entry{TN_NONE, 0})
-#else
-#define TN_ENTRY_NONE ((tn_entry){TN_NONE, 0})
-#endif
+/* tn_entry, an output of a node, and TN_ENTRY_NONE, an optional input that is
+ * not given, are in pass.h, as plugins see them too. */
 
 /* ------------------------------------------------------------ construction */
 
@@ -292,6 +283,37 @@ TN_API TN_MUST_USE tn_code tn_graph_infer(tn_graph *graph,
 TN_API TN_MUST_USE tn_code tn_graph_sig(const tn_graph *graph, tn_entry entry,
                                         tn_sig *out);
 
+/* ------------------------------------------------------------------ passes */
+
+/* A copy of the graph to which passes were applied, in this order: "infer",
+ * "flatten", and those of plugins, "acme.fold" (pass.h). The graph stays what
+ * it is; names are kept, entries of the copy are others. TN_NOT_FOUND names the
+ * passes that there are; TN_INVALID what a pass needs and which one provides
+ * it, before any of them is run; a failure of a pass names it, its plugin and
+ * the node. What the last inference found out of the variables is known in the
+ * copy. The caller releases *out. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_graph_apply(const tn_graph *graph,
+                                          const char *const *passes, size_t n,
+                                          tn_graph **out);
+
+/* A pass, for people and lists. Borrowed until its plugin is unloaded. */
+typedef struct tn_pass_info {
+  uint32_t struct_size; /* sizeof(tn_pass_info) */
+  uint32_t n_needs;
+  uint32_t n_provides;
+  uint32_t reserved;
+  const char *name;
+  const char *plugin; /* NULL: it is the library's */
+  const char *doc;    /* or NULL */
+  const char *const *needs;
+  const char *const *provides;
+} tn_pass_info;
+
+/* Pass number `index`: the library's, then those of plugins in order of
+ * loading; TN_NOT_FOUND beyond the last. [any] */
+TN_API TN_MUST_USE tn_code tn_pass_at(tn_runtime *rt, size_t index,
+                                      tn_pass_info *out);
+
 /* ------------------------------------------------------------------- files */
 
 /* The graph as JSON: nodes, attributes, heads, and the plugins that it needs
@@ -384,6 +406,12 @@ typedef struct tn_bind {
   /* Whose memory this one may use: the two are never on their way at the same
    * time. NULL: none. */
   tn_program *shared;
+  /* Names of passes that rewrite the program's graph, which is flat and
+   * inferred, before gradients are added; those behind a "gradient" in the list
+   * when they are there. Other than in tn_graph_apply they are done to the
+   * program only. */
+  const char *const *passes;
+  size_t n_passes;
 } tn_bind;
 
 /* Makes a program of the graph's heads. TN_INVALID, TN_SHAPE, TN_DTYPE,
