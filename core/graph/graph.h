@@ -210,6 +210,7 @@ tn_code tn__graph_variable(tn_graph *graph, const char *name,
 /* NULL and "": none. TN_INVALID if names could not begin with it. */
 tn_code tn__graph_prefix(tn_graph *graph, const char *prefix);
 tn_code tn__graph_heads_set(tn_graph *graph, const tn_entry *heads, size_t n);
+tn_code tn__graph_depends(tn_graph *graph, uint32_t node, uint32_t on);
 
 /* ---------------------------------------------------- call.c, compose.c ... */
 
@@ -243,6 +244,7 @@ tn_entry *tn__graph_map(const tn_graph *from);
 tn_code tn__attribute_set(tn_graph *graph, uint32_t node, const char *key,
                           const char *value);
 const char *tn__attribute(const tn__node *node, const char *key);
+tn_code tn__attributes_json(const tn_graph *graph, tn_text **out);
 /* Gives a node without attributes these, which are in order of keys. */
 tn_code tn__attributes_enter(const tn_graph *graph, tn__node *node,
                              const tn_attribute *sorted, uint32_t n);
@@ -284,9 +286,15 @@ typedef struct tn__order {
 } tn__order;
 tn_code tn__order_make(const tn_graph *graph, const tn_entry *heads,
                        size_t n_heads, tn__order *out);
-/* The same where gradients come behind the calls that they are of, and bring
- * them along. Of a graph with a cycle it is an order of all nodes, in which
- * some come before what they read. */
+/* The same for nodes that are to be computed: where one of them changes a
+ * state, those that use the state before and behind it in the graph come before
+ * and behind it, too. *n_first is the number of heads that are needed first,
+ * and becomes the number of nodes that they need. */
+tn_code tn__order_steps(const tn_graph *graph, const tn_entry *heads,
+                        uint32_t *n_first, size_t n_heads, tn__order *out);
+/* tn__order_make where gradients come behind the calls that they are of, and
+ * bring them along. Of a graph with a cycle it is an order of all nodes, in
+ * which some come before what they read. */
 tn_code tn__order_whole(const tn_graph *graph, const tn_entry *heads,
                         size_t n_heads, tn__order *out);
 

@@ -135,6 +135,12 @@ tn_code tn_graph_heads_set(tn_graph *graph, const tn_entry *heads, size_t n) {
   return tn__graph_heads_set(graph, heads, n);
 }
 
+tn_code tn_graph_depends(tn_graph *graph, uint32_t node, uint32_t on) {
+  TN__WANT(graph);
+  TN__TRY(graph_check(graph));
+  return tn__graph_depends(graph, node, on);
+}
+
 tn_code tn_graph_gradient(tn_graph *graph, const tn_gradient_query *query,
                           tn_entry *out) {
   TN__WANT(graph);
@@ -233,6 +239,14 @@ tn_code tn_graph_attribute_at(const tn_graph *graph, uint32_t node,
                     n->n_attrs);
   *out = n->attrs[index];
   return TN_OK;
+}
+
+tn_code tn_graph_attributes(const tn_graph *graph, tn_text **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(graph);
+  TN__TRY(graph_check(graph));
+  return tn__attributes_json(graph, out);
 }
 
 tn_code tn_graph_infer(tn_graph *graph, const tn_known *known, size_t n) {

@@ -177,6 +177,14 @@ TN_API TN_MUST_USE tn_code tn_graph_compose(tn_graph *graph,
                                             const tn_entry *entries, size_t n,
                                             tn_entry *heads);
 
+/* Node number `node` waits for node number `on`, though it reads nothing of it:
+ * who needs the first needs both, and runs them one behind the other. The
+ * second must be older than the first, so that there is no cycle, and neither
+ * of them a variable (TN_INVALID). Where a call changes a state, nothing need
+ * be said: a program uses a state in the order of the graph. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_graph_depends(tn_graph *graph, uint32_t node,
+                                            uint32_t on);
+
 /* Names the heads: one entry, or a group of several. Borrowed for the call.
  * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_heads_set(tn_graph *graph,
@@ -263,6 +271,13 @@ TN_API const char *tn_graph_attribute(const tn_graph *graph, uint32_t node,
 TN_API TN_MUST_USE tn_code tn_graph_attribute_at(const tn_graph *graph,
                                                  uint32_t node, size_t index,
                                                  tn_attribute *out);
+
+/* All attributes of all nodes as one JSON object, {"<node>$<key>": "<value>"},
+ * in order of nodes, then of keys; those of a graph's or a loop's own nodes are
+ * "<node>/<inner node>$<key>", behind the node's. The caller releases *out.
+ * [host-thread] */
+TN_API TN_MUST_USE tn_code tn_graph_attributes(const tn_graph *graph,
+                                               tn_text **out);
 
 /* What is known of a variable, for inference. Frozen. */
 typedef struct tn_known {
