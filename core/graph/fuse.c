@@ -66,7 +66,7 @@ static const char *why_not(const tn_program *p, const tn__step *step) {
     return "its kernel is not elementwise";
   if (!(step->info.kernel->desc->flags & TN_KERNEL_REENTRANT))
     return "its kernel must not run twice at the same time";
-  if (p->device->table) return "it runs on a device";
+  if (step->device->table) return "it runs on a device";
   if (!step->info.direct)
     return "its operands or requests are not what the kernel takes";
   const tn_frame *f = step->info.frame;
@@ -104,7 +104,8 @@ static bool joins(const group *g, const tn__step *step) {
   if (g->n == 0) return true;
   if (g->n == MOST_PARTS || g->n_operands + f->n_in + f->n_out > MOST_OPERANDS)
     return false;
-  return same_loop(g->loop, tn__fused_loop(f)) && shares(g, step);
+  return step->device == g->parts[0]->device &&
+         same_loop(g->loop, tn__fused_loop(f)) && shares(g, step);
 }
 
 static void join(group *g, tn__step *step) {
@@ -175,6 +176,7 @@ static tn__step *step_make(const group *g) {
   step->program = g->p;
   step->node = g->parts[g->n - 1]->node;
   step->kind = TN__STEP_FUSED;
+  step->device = g->parts[0]->device;
   step->n_parts = g->n;
   step->in = tn__arena_alloc(arena, MOST_OPERANDS * sizeof *step->in);
   step->out = tn__arena_alloc(arena, MOST_OPERANDS * sizeof *step->out);

@@ -161,6 +161,14 @@ static tn_code take(building *b, size_t begin, size_t end, tn__var *var,
   return left.var ? part_put(b, at, left) : TN_OK;
 }
 
+/* Where the pool of a device begins, among all of them. */
+static size_t base_of(const tn_program *p, int32_t device) {
+  size_t at = 0;
+  for (size_t i = 0; p->plan.pools[i].device != device; ++i)
+    at += p->plan.pools[i].bytes;
+  return at;
+}
+
 /* Entries that share an older one's memory by right have its variable. */
 static tn_code take_outputs(building *b, const tn__step *step) {
   const tn_program *p = b->p;
@@ -171,12 +179,14 @@ static tn_code take_outputs(building *b, const tn__step *step) {
     const tn__plan_storage *storage = &p->plan.storages[place->storage];
     const bool adds = p->values[step->out[i]].request == TN_REQ_ADD;
     mine = var_of(p, step->out[i]);
-    TN__TRY(take(b, storage->offset, storage->offset + storage->bytes, mine,
+    const size_t at = base_of(p, storage->device) + storage->offset;
+    TN__TRY(take(b, at, at + storage->bytes, mine,
                  adds ? TN__UPDATE : TN__OVERWRITE));
   }
   if (step->info.workspace == 0) return TN_OK;
   if (!mine && step->n_out > 0) mine = var_of(p, step->out[0]);
-  const size_t at = p->plan.workspaces[step->id];
+  const size_t at = base_of(p, tn__device_number(p, step->device)) +
+                    p->plan.workspaces[step->id];
   return mine ? take(b, at, at + step->info.workspace, mine, TN__UPDATE)
               : TN_OK;
 }

@@ -48,6 +48,8 @@ static void sequence_end(tn__sequence *sequence) {
 static void arrays_release(tn_program *p) {
   for (uint32_t i = 0; i < p->n_values; ++i)
     tn__array_release(p->values[i].array);
+  for (size_t i = 0; i < p->shapes.n; ++i) tn__array_release(p->shapes.v[i]);
+  tn__vec_deinit(p->env, &p->shapes);
   for (size_t i = 0; p->pools && i < p->plan.n_pools; ++i)
     tn__block_release(p->pools[i]);
 }

@@ -6,6 +6,7 @@
  *
  *   bind.c     what the user gave: arguments, requests, gradients; the graph's
  *              copy with gradients in it, inferred
+ *   place.c    where its nodes run, and copies between devices
  *   steps.c    the copy's nodes in the order of execution, as steps
  *   arrays.c   an array for each entry, without memory; with them, a kernel
  *              for each step
@@ -36,6 +37,7 @@ typedef struct tn__value {
   uint32_t step;   /* its writer; TN_NONE: a variable */
   uint32_t n_uses; /* steps that read its elements */
   uint32_t place;  /* its number for the planner; TN_NONE: it has none */
+  tn__device *device; /* where it lies */
 } tn__value;
 
 /* -------------------------------------------------------------------- steps */
@@ -58,9 +60,11 @@ struct tn__step {
   uint32_t id;
   uint32_t n_in;
   uint32_t n_out;
-  uint32_t *in;     /* entries; TN_NONE: absent */
-  uint32_t *out;    /* entries; TN_NONE: nobody reads it */
-  bool *shape_only; /* n_in, or NULL: of which inputs only the shape counts */
+  tn__device *device; /* where it runs: all that it reads and writes lies there,
+                         but for what a COPY reads */
+  uint32_t *in;       /* entries; TN_NONE: absent */
+  uint32_t *out;      /* entries; TN_NONE: nobody reads it */
+  bool *shape_only;   /* n_in, or NULL: of which inputs only the shape counts */
   tn__planned *call[2];  /* by tn_program_forward's TN_CALL_TRAIN */
   tn__direct direct[2];  /* the same as calls of kernels; or zeros */
   tn__planned *watch[2]; /* of a part that a monitor watches: a call of its own,
@@ -89,10 +93,16 @@ struct tn_program {
   tn__caller *caller;
   const tn__env *env;      /* kept alive */
   _Atomic int32_t n_holds; /* its owner, and each schedule */
-  tn__device *device;      /* where it runs */
-  tn_graph *graph;         /* its own */
-  tn_graph *source;        /* the user's, copied, for tn_program_reshape */
-  tn_bind how;             /* as it was bound, without what was borrowed */
+  tn__device *device;      /* the default place */
+  tn__device **devices;    /* all that it uses, by the planner's numbers */
+  uint32_t n_devices;
+  tn__device **where; /* by node of the graph: where it runs; NULL: by default.
+                         Copies between devices may stand behind their readers:
+                         the order of nodes is that of tn__order_make only */
+  tn__vec shapes;     /* tn_array *: see tn__arrays_make */
+  tn_graph *graph;    /* its own */
+  tn_graph *source;   /* the user's, copied, for tn_program_reshape */
+  tn_bind how;        /* as it was bound, without what was borrowed */
   tn__arena arena;
   tn__value *values;
   uint32_t n_values;
@@ -125,10 +135,25 @@ static inline tn_array *tn__value_array(const tn_program *p, uint32_t entry) {
   return entry == TN_NONE ? NULL : p->values[entry].array;
 }
 
+/* Labels each node with the group that it belongs to, so that gradients take it
+ * over; "" is the default place. Nothing to do where there are no groups. */
+tn_code tn__places_label(tn_program *p);
+/* When gradients stand: p->where, copies of what is read on another device, and
+ * whether that may be. */
+tn_code tn__places_make(tn_program *p);
+/* Where a node runs. */
+static inline tn__device *tn__node_device(const tn_program *p, uint32_t node) {
+  return p->where ? p->where[node] : p->device;
+}
+/* The planner's number of a device. */
+int32_t tn__device_number(const tn_program *p, const tn__device *device);
+
 /* Makes p->steps of the nodes that `forward` and `backward` heads need. */
 tn_code tn__steps_make(tn_program *p, const tn_entry *backward,
                        uint32_t n_backward);
-/* An array for each entry that has none, without memory. */
+/* An array for each entry that has none, without memory. Where a step looks at
+ * no more than the shape of what lies on another device, an array of p->shapes
+ * stands in for it. */
 tn_code tn__arrays_make(tn_program *p);
 /* Plans the call of a step for one kind of run; replaces what was in *slot. */
 tn_code tn__step_plan(tn__step *step, uint32_t train, tn__planned **slot);
@@ -153,6 +178,8 @@ static inline const tn__plan_place *tn__place_of(const tn_program *p,
   const uint32_t place = p->values[entry].place;
   return place == TN_NONE ? NULL : &p->plan.places[place];
 }
+/* The memory of a device; NULL if the plan wants none there. */
+tn__block *tn__pool_of(const tn_program *p, int32_t device);
 /* Gives a planned call its memory. */
 tn_code tn__step_place(tn__step *step, uint32_t train);
 /* Memory for all that the program computes. */
