@@ -249,6 +249,18 @@ static tn_code gradients_make(binding *b) {
 
 /* ------------------------------------------------------------------- arrays */
 
+/* An array of zeros. On the cpu it is that when it is first read. */
+static tn_code array_new(tn__device *device, const tn_spec *spec,
+                         tn_array **out) {
+  tn_array *zeros = NULL;
+  TN__TRY(tn__array_create_on(device, spec, out));
+  if (!device->table) return TN_OK;
+  TN__TRY(tn__array_create(device->env, spec, &zeros));
+  const tn_code rc = tn__array_copy(*out, zeros);
+  tn__array_release(zeros);
+  return rc;
+}
+
 /* Puts a given or new array in the place of an entry. */
 static tn_code entry_give(tn_program *p, uint32_t entry, tn_array *array) {
   const tn_sig *sig = &p->graph->sigs[entry];
@@ -256,7 +268,7 @@ static tn_code entry_give(tn_program *p, uint32_t entry, tn_array *array) {
   tn__value *value = &p->values[entry];
   value->flags |= TN__ENTRY_EXTERNAL;
   if (value->array) return TN_OK;
-  if (!array) return tn__array_create_on(value->device, &spec, &value->array);
+  if (!array) return array_new(value->device, &spec, &value->array);
   value->array = tn__array_retain(array);
   return TN_OK;
 }
@@ -532,6 +544,7 @@ static tn_code all_stations(binding *b, const tn_graph *graph) {
   TN__TRY(outputs_give(b));
   TN__TRY(weights_give(p));
   TN__TRY(tn__arrays_make(p));
+  TN__TRY(tn__queued_check(p));
   TN__TRY(tn__steps_choose(p));
   TN__TRY(tn__steps_again(p, b->how));
   TN__TRY(tn__steps_fuse(p));

@@ -15,7 +15,8 @@
  *   memory.c   the planner's net of steps and entries; its answer: memory
  *   run.c      what steps do; iteration.c the steps of a loop, tiles.c those
  *              of a fused step
- *   jobs.c     steps as jobs of one schedule of the engine
+ *   jobs.c     steps as jobs of one schedule of the engine, or as operations
+ *   queued.c   steps on devices with queues
  *   program.c  life, runs, questions
  */
 #ifndef TENON_GRAPH_PROGRAM_H_
@@ -79,8 +80,12 @@ struct tn__step {
 
 /* Steps that run together: all forward ones, or all backward ones. */
 typedef struct tn__sequence {
-  tn__schedule *schedule;   /* NULL: it never ran */
-  struct tn__chain *chains; /* what its jobs run (jobs.c); freed with it */
+  struct tn__chain *chains; /* what its jobs run (jobs.c); NULL: it never ran */
+  tn__schedule *schedule;   /* NULL where there are operations */
+  /* One for each step, and before them `n_begins` that take the pools. */
+  tn__operation **operations;
+  uint32_t n_operations;
+  uint32_t n_begins;
 } tn__sequence;
 
 /* Arrays that users see; borrowed from the values. */
@@ -100,6 +105,7 @@ struct tn_program {
                          Copies between devices may stand behind their readers:
                          the order of nodes is that of tn__order_make only */
   tn__vec shapes;     /* tn_array *: see tn__arrays_make */
+  bool queued;        /* one of its devices has queues */
   tn_graph *graph;    /* its own */
   tn_graph *source;   /* the user's, copied, for tn_program_reshape */
   tn_bind how;        /* as it was bound, without what was borrowed */
@@ -189,9 +195,27 @@ void tn__step_ready(tn__step *step);
 /* One after the other, on the calling thread, without the engine. */
 tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
                       uint32_t train, tn__token *token);
-/* Makes a schedule of `n` steps. */
+/* Makes a schedule of `n` steps, or operations if one of the devices has
+ * queues, which schedules know nothing of. */
 tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
                           uint32_t n, uint32_t train);
+
+tn_code tn__sequence_push(const tn_program *p, const tn__sequence *sequence);
+/* Its begins, and operations [first, first + n) behind them. */
+tn_code tn__sequence_push_part(const tn_program *p,
+                               const tn__sequence *sequence, uint32_t first,
+                               uint32_t n);
+void tn__sequence_end(const tn_program *p, tn__sequence *sequence);
+
+/* queued.c: on which queue a step stands; NULL: the host's workers. */
+tn__queue *tn__step_queue(const tn__step *step);
+/* TN_UNSUPPORTED for steps that there is nothing for on their device. */
+tn_code tn__queued_check(tn_program *p);
+tn_code tn__queued_copy(const tn__step *step, uint32_t train, tn__token *token);
+tn_code tn__queued_fill(const tn__step *step, uint32_t train, tn__token *token);
+/* Runs steps, and returns when they are done with. */
+tn_code tn__queued_part(tn_program *p, uint32_t first, uint32_t n,
+                        uint32_t train);
 
 /* What `n` steps read and write together; the caller frees *access. */
 tn_code tn__part_uses(tn_program *p, uint32_t first, uint32_t n, uint32_t train,
@@ -209,6 +233,8 @@ tn_code tn__iteration_run(const tn__step *step, uint32_t train,
 const tn_program *tn__iteration_program(const tn__step *step);
 void tn__iteration_free(tn__step *step);
 
+/* Returns when no run is on its way. */
+void tn__program_settle(tn_program *p);
 void tn__program_hold(tn_program *p);
 void tn__program_unhold(tn_program *p);
 
