@@ -127,53 +127,69 @@ static bool is_glue(const tn__node *node) {
           node->kind == TN__NODE_ONE || node->kind == TN__NODE_COPY);
 }
 
-/* The place of the first input that has one. */
-static void ask_inputs(placing *pl, const tn__node *node) {
+/* The place of the first input that has one; whether there is. */
+static bool ask_inputs(placing *pl, const tn__node *node) {
   for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i) {
-    if (pl->at[node->id] != TN_NONE) return;
-    if (!tn__entry_is_none(node->in[i]))
-      pl->at[node->id] = pl->at[node->in[i].node];
+    if (tn__entry_is_none(node->in[i])) continue;
+    pl->at[node->id] = pl->at[node->in[i].node];
+    if (pl->at[node->id] != TN_NONE) return true;
   }
+  return false;
 }
 
 /* From the last node to the first: what has no place takes that of its first
- * reader that has one. Gradients, unless `gradients`, are not asked. */
-static void ask_readers(placing *pl, bool gradients) {
+ * reader that has one. Whether any does. */
+static bool ask_readers(placing *pl, bool gradients) {
+  bool found = false;
   for (uint32_t id = 0; id < pl->n; ++id) pl->reader[id] = TN_NONE;
   for (uint32_t id = pl->n; id-- > 0;) {
     const tn__node *node = node_at(pl, id);
     if (!gradients && is_gradient(node)) continue;
-    if (pl->at[id] == TN_NONE) pl->at[id] = pl->reader[id];
+    if (pl->at[id] == TN_NONE) {
+      pl->at[id] = pl->reader[id];
+      found |= pl->at[id] != TN_NONE;
+    }
     if (pl->at[id] == TN_NONE) continue;
     for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
       if (!tn__entry_is_none(node->in[i]))
         pl->reader[node->in[i].node] = pl->at[id];
   }
+  return found;
 }
 
-static void resolve_plain(placing *pl) {
-  for (uint32_t id = 0; id < pl->n; ++id)
-    if (!is_gradient(node_at(pl, id))) ask_inputs(pl, node_at(pl, id));
-  ask_readers(pl, false);
-  for (uint32_t id = 0; id < pl->n; ++id)
-    if (pl->at[id] == TN_NONE && !is_gradient(node_at(pl, id)))
-      pl->at[id] = pl->none;
+/* Again as long as somebody finds a place: what updates a weight finds it where
+ * the weight's readers are, and its own states where it is. */
+static void ask_neighbours(placing *pl, bool gradients) {
+  bool found = true;
+  while (found) {
+    found = false;
+    for (uint32_t id = 0; id < pl->n; ++id) {
+      const tn__node *node = node_at(pl, id);
+      if (pl->at[id] != TN_NONE || is_glue(node)) continue;
+      if (gradients || !is_gradient(node)) found |= ask_inputs(pl, node);
+    }
+    found |= ask_readers(pl, gradients);
+  }
 }
 
-static void resolve_gradients(placing *pl) {
+/* By default where nobody says where its node runs either. */
+static void place_backward(placing *pl) {
   for (uint32_t id = 0; id < pl->n; ++id) {
     const tn__node *node = node_at(pl, id);
-    if (pl->at[id] != TN_NONE || is_glue(node)) continue;
-    if (node->kind == TN__NODE_BACKWARD)
-      pl->at[id] = pl->at[node->of];
-    else
-      ask_inputs(pl, node);
+    if (pl->at[id] != TN_NONE || node->kind != TN__NODE_BACKWARD) continue;
+    if (pl->at[node->of] == TN_NONE) pl->at[node->of] = pl->none;
+    pl->at[id] = pl->at[node->of];
   }
-  ask_readers(pl, true);
-  for (uint32_t id = 0; id < pl->n; ++id) {
-    ask_inputs(pl, node_at(pl, id));
-    if (pl->at[id] == TN_NONE) pl->at[id] = pl->none;
-  }
+}
+
+/* Gradients do not tell the others where to run. */
+static void resolve(placing *pl) {
+  ask_neighbours(pl, false);
+  place_backward(pl);
+  ask_neighbours(pl, true);
+  for (uint32_t id = 0; id < pl->n; ++id)
+    if (pl->at[id] == TN_NONE && !ask_inputs(pl, node_at(pl, id)))
+      pl->at[id] = pl->none;
 }
 
 static tn_code label(const placing *pl) {
@@ -191,8 +207,7 @@ tn_code tn__places_label(tn_program *p) {
   if (p->how.n_groups == 0) return TN_OK;
   tn_code rc = open(&pl, p);
   if (rc == TN_OK) {
-    resolve_plain(&pl);
-    resolve_gradients(&pl);
+    resolve(&pl);
     rc = label(&pl);
   }
   return close(&pl, rc);
@@ -383,8 +398,7 @@ static tn_code where_make(const placing *pl) {
 
 static tn_code places_make(placing *pl) {
   resolve_ends(pl);
-  resolve_plain(pl);
-  resolve_gradients(pl);
+  resolve(pl);
   TN__TRY(where_make(pl));
   TN__TRY(states_check(pl));
   return copies(pl);

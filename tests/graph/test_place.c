@@ -63,6 +63,15 @@ static void bind(tn_req request) {
   OK(tn__program_bind(g, &how, &p));
 }
 
+static tn_array *array_on(int32_t id) {
+  tn__device *device = NULL;
+  tn_array *array = NULL;
+  const tn_spec spec = {TN_F64, 2, (const int64_t[]){ROWS, COLUMNS}};
+  OK(tn__device_find(w.devices, TN_DEVICE_CPU, id, &device));
+  OK(tn__array_create_on(device, &spec, &array));
+  return array;
+}
+
 static const tn__step *step_of(const char *name) {
   for (uint32_t i = 0; i < p->n_steps; ++i)
     if (strcmp(p->steps[i]->node->name, name) == 0) return p->steps[i];
@@ -272,6 +281,35 @@ Test(place, gradients_are_added_where_their_entry_was_made) {
   for (uint32_t i = p->n_forward; i < p->n_steps; ++i)
     if (p->steps[i]->node->kind == TN__NODE_SUM)
       cr_assert_eq(p->steps[i]->device->id, 0);
+}
+
+/* A whole step of training: nobody says where weights and their updates are.
+ * The state is that of an update. */
+Test(place, updates_run_where_their_weights_are_read) {
+  const tn_entry x = matrix("x"), v = typed(g, "v", F64(ROWS, COLUMNS));
+  const tn_entry h = labelled(OP(g, "mul", NULL, "h", x, v), "left");
+  const tn_entry y = labelled(OP(g, "tanh", NULL, "y", h), "right");
+  tn_entry slope, weight = labelled(matrix("weight"), "right");
+  const tn__gradient_spec spec = {
+      .query = {
+          .heads = &y, .weights = &weight, .of = &v, .n_heads = 1, .n_of = 1}};
+  OK(tn__graph_gradient(g, &spec, &slope));
+  const tn_entry rate = OP(g, "mul", NULL, "step", matrix("rate"), slope);
+  const tn_entry kept = OP(g, "track", NULL, "kept", rate, matrix("sum"));
+  HEADS(g, y, OP(g, "sub", NULL, "new", v, kept));
+  tn_array *out[] = {NULL, array_on(1)};
+  tn_bind how = placed(TN_REQ_NULL);
+  how.arguments = &(tn_argument){.name = "v", .array = out[1]};
+  how.n_arguments = 1;
+  how.outputs = out;
+  how.n_outputs = 2;
+  OK(tn__program_bind(g, &how, &p));
+  runs_on("new", 1);
+  runs_on("step", 1);
+  lies_on(TN_PROGRAM_ARGUMENT, "rate", 1);
+  lies_on(TN_PROGRAM_AUXILIARY, "sum", 1);
+  cr_assert_eq(n_copies(0, p->n_steps), 2); /* h, and its gradient */
+  tn__array_release(out[1]);
 }
 
 /* ------------------------------------------------------------------ one result
@@ -573,15 +611,6 @@ Test(place, groups_need_names_and_have_them_once) {
   FAILS(try_bind(&how), TN_INVALID, "groups[0] has no name");
 }
 
-static tn_array *array_on(int32_t id) {
-  tn__device *device = NULL;
-  tn_array *array = NULL;
-  const tn_spec spec = {TN_F64, 2, (const int64_t[]){ROWS, COLUMNS}};
-  OK(tn__device_find(w.devices, TN_DEVICE_CPU, id, &device));
-  OK(tn__array_create_on(device, &spec, &array));
-  return array;
-}
-
 Test(place, an_array_on_another_device_is_refused_with_both_places) {
   tn_bind how = placed(TN_REQ_WRITE);
   tn_array *here = array_on(0), *there = array_on(1), *out = array_on(1);
@@ -606,6 +635,20 @@ Test(place, an_array_on_another_device_is_refused_with_both_places) {
   tn__array_release(here);
   tn__array_release(there);
   tn__array_release(out);
+}
+
+/* Every allocation of a bind may be the one that fails. */
+Test(place, a_bind_that_runs_out_of_memory_leaves_nothing) {
+  const tn_bind how = placed(TN_REQ_WRITE);
+  tn_code rc = TN_OUT_OF_MEMORY;
+  both_sides();
+  for (int64_t k = 1; rc != TN_OK; ++k) {
+    w.memory.fail_at = w.memory.asked + k;
+    rc = tn__program_bind(g, &how, &p);
+    w.memory.fail_at = 0;
+    cr_assert(rc == TN_OK || (rc == TN_OUT_OF_MEMORY && p == NULL), "%lld: %s",
+              (long long)k, tn_error_text());
+  }
 }
 
 static tn_entry tracked(const char *name, tn_entry x, tn_entry sum) {

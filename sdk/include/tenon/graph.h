@@ -341,10 +341,10 @@ typedef struct tn_argument {
 /* Where the nodes of a group run: those whose attribute `group` is `name`,
  * which tn_graph_scope_push gives to many. Others follow their neighbours:
  *
- * - A node of no group runs where its first input does that has a place. What
- *   has none by then is asked from the last node to the first: it takes that of
- *   its first reader that has one. What is left, and nodes whose `group` is "",
- *   run at tn_bind.place.
+ * - A node of no group runs where its first input does that has a place; what
+ *   has none by then, from the last node to the first, where its first reader
+ *   does that has one; and so on as long as somebody finds a place. What is
+ *   left, and nodes whose `group` is "", run at tn_bind.place.
  * - Gradients are computed where the node is whose gradient they are. Several
  *   of one entry are added where the entry is computed (in graphs that
  *   tn_graph_gradient made, where their sum is read); those of an argument lie
