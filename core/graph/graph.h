@@ -19,6 +19,7 @@
  *        plan*.c     memory, on numbers alone (plan.h)
  *        recompute*.c, repeat.c
  *                    what is computed twice, on numbers (recompute.h)
+ *        place.c     where nodes run, copies between devices
  *        bind.c      a graph becomes a program (program.h lists its stations)
  *        program.c   its life and runs; part.c runs step by step
  *        inspect.c   what it takes, its steps as a table

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random graphs as programs: whatever the engine, the plan of memory, and
- * whether calls are fused, outputs and gradients are those of the same graph
- * computed node by node (evaluate.h).
+ * Random graphs as programs: whatever the engine, the plan of memory, whether
+ * calls are fused, and on which devices nodes run, outputs and gradients are
+ * those of the same graph computed node by node (evaluate.h).
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@ static tn_graph *g;
 static uint64_t state;
 
 static void open_with(const tn__engine_options *options) {
+  world_cpus = 3;
   world_open_with(options);
   OK(tn__plugin_load(w.registry, LAB_FILE));
   g = net_new();
@@ -67,6 +68,14 @@ static tn_entry random_node(const tn_entry *all, uint32_t n) {
   }
 }
 
+/* Half of the nodes say where they run. */
+static void random_groups(void) {
+  static const char *const groups[] = {"", "left", "right"};
+  for (uint32_t id = 0; id < tn__n_nodes(g); ++id)
+    if (random_below(2))
+      OK(tn__attribute_set(g, id, "group", groups[random_below(3)]));
+}
+
 /* Heads: the last entry with all variables, and some other. */
 static void random_graph(uint32_t n) {
   tn_entry all[MOST_NODES + N_VARIABLES];
@@ -81,6 +90,7 @@ static void random_graph(uint32_t n) {
   }
   HEADS(g, OP(g, "total", NULL, "last", all[k - 1], all[0], all[1], all[2]),
         all[N_VARIABLES + random_below(n)]);
+  random_groups();
 }
 
 /* ----------------------------------------------------------- what is expected
@@ -158,21 +168,43 @@ typedef struct way {
   uint32_t plan;
   uint32_t flags;
   uint64_t memory;
+  bool groups;
 } way;
+
+static const tn_group groups[] = {{"left", {TN_DEVICE_CPU, 1}},
+                                  {"right", {TN_DEVICE_CPU, 2}}};
+
+/* Where an argument lies is the program's to say. */
+static void arguments_copy(tn_program *p, const expectation *e) {
+  tn_array *array = NULL;
+  for (size_t i = 0; i < e->n; ++i) {
+    OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, e->names[i], &array));
+    OK(tn__array_copy(array, e->in[i]));
+  }
+}
 
 static tn_program *bind(const expectation *e, const way *how) {
   tn_argument arguments[MOST];
   tn_program *p = NULL;
-  for (size_t i = 0; i < e->n; ++i)
-    arguments[i] = (tn_argument){.name = e->names[i], .array = e->in[i]};
+  for (size_t i = 0; i < e->n; ++i) {
+    const tn_tensor *t = &e->in[i]->tensor;
+    arguments[i] = (tn_argument){.name = e->names[i]};
+    if (how->groups)
+      arguments[i].known = sig_of(t->dtype, (size_t)t->ndim, t->shape);
+    else
+      arguments[i].array = e->in[i];
+  }
   const tn_bind b = {.struct_size = sizeof b,
                      .flags = how->flags,
                      .plan = how->plan,
                      .request = TN_REQ_WRITE,
                      .arguments = arguments,
                      .n_arguments = e->n,
-                     .memory = how->memory};
+                     .memory = how->memory,
+                     .groups = groups,
+                     .n_groups = how->groups ? 2 : 0};
   OK(tn__program_bind(g, &b, &p));
+  if (how->groups) arguments_copy(p, e);
   return p;
 }
 
@@ -193,8 +225,9 @@ static void compare_program(tn_program *p, const expectation *e,
 static void run_program(const expectation *e, const way *how) {
   char what[64];
   tn_program *p = bind(e, how);
-  (void)snprintf(what, sizeof what, "plan %u, flags %u, memory %llu", how->plan,
-                 how->flags, (unsigned long long)how->memory);
+  (void)snprintf(what, sizeof what, "plan %u, flags %u, memory %llu%s",
+                 how->plan, how->flags, (unsigned long long)how->memory,
+                 how->groups ? ", groups" : "");
   for (int i = 0; i < 2; ++i) {
     OK(tn__program_forward(p, TN_CALL_TRAIN));
     OK(tn__program_backward(p, (tn_array **)(uintptr_t)e->weights, e->n_heads));
@@ -204,16 +237,20 @@ static void run_program(const expectation *e, const way *how) {
 }
 
 static const way ways[] = {
-    {TN_PLAN_NONE, TN_BIND_NO_FUSE, 0},
-    {TN_PLAN_NONE, 0, 0},
-    {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, 0},
-    {TN_PLAN_DEFAULT, 0, 0},
-    {TN_PLAN_COMPAT, TN_BIND_NO_FUSE, 0},
-    {TN_PLAN_COMPAT, 0, 0},
-    {TN_PLAN_COMPAT_INPLACE, TN_BIND_NO_FUSE, 0},
-    {TN_PLAN_COMPAT_SHARE, TN_BIND_NO_FUSE, 0},
-    {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, TN_MEMORY_MINIMAL},
-    {TN_PLAN_DEFAULT, 0, TN_MEMORY_MINIMAL}};
+    {TN_PLAN_NONE, TN_BIND_NO_FUSE, 0, false},
+    {TN_PLAN_NONE, 0, 0, false},
+    {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, 0, false},
+    {TN_PLAN_DEFAULT, 0, 0, false},
+    {TN_PLAN_COMPAT, TN_BIND_NO_FUSE, 0, false},
+    {TN_PLAN_COMPAT, 0, 0, false},
+    {TN_PLAN_COMPAT_INPLACE, TN_BIND_NO_FUSE, 0, false},
+    {TN_PLAN_COMPAT_SHARE, TN_BIND_NO_FUSE, 0, false},
+    {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, TN_MEMORY_MINIMAL, false},
+    {TN_PLAN_DEFAULT, 0, TN_MEMORY_MINIMAL, false},
+    {TN_PLAN_NONE, 0, 0, true},
+    {TN_PLAN_DEFAULT, 0, 0, true},
+    {TN_PLAN_COMPAT, TN_BIND_NO_FUSE, 0, true},
+    {TN_PLAN_DEFAULT, 0, TN_MEMORY_MINIMAL, true}};
 
 static void run_all(expectation *e) {
   expect_all(e);

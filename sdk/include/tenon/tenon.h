@@ -185,8 +185,9 @@ typedef struct tn_options {
                               tn_plugins_load_path(rt, NULL); default: none */
   const tn_memory_limit *memory_limits;
   uint32_t engine;        /* TN_ENGINE_* */
-  uint32_t probe_seconds; /* that the examples of a manifest may take; default
-                             10 */
+  uint32_t probe_seconds; /* for the examples of a manifest; default 10 */
+  uint32_t n_cpus;        /* cpu(0), cpu(1) ..., a limit each; default 1 */
+  uint32_t reserved;
 } tn_options;
 
 /* Makes a runtime; `options` may be NULL. It has the device `cpu`, no plugin
