@@ -42,7 +42,6 @@ static tn_code lists_make(binding *b) {
   b->slopes = tn__arena_alloc(&p->arena, n * sizeof *b->slopes);
   b->which = tn__arena_alloc(&p->arena, n * sizeof *b->which);
   p->gradients = tn__arena_alloc(&p->arena, n * sizeof *p->gradients);
-  p->gradient_arrays = tn__arena_alloc(&p->arena, n * sizeof(tn_array *));
   p->weights =
       tn__arena_alloc(&p->arena, (p->n_heads + 1u) * sizeof *p->weights);
   if (p->arena.failed) return memory_fail(n * sizeof *b->known);
@@ -305,7 +304,6 @@ static tn_code arguments_give(binding *b) {
     TN__TRY(fits(p, slope, array, argument_name(p, i)));
     TN__TRY(entry_give(p, slope, array));
     p->values[slope].request = request_of(b, i);
-    p->gradient_arrays[i] = tn__array_retain(p->values[slope].array);
   }
   return TN_OK;
 }
@@ -634,7 +632,6 @@ tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
   binding b = {.p = p, .how = how};
   p->caller = graph->caller;
   p->env = graph->env;
-  p->flags = how->flags;
   p->how = (tn_bind){.struct_size = sizeof p->how,
                      .flags = how->flags,
                      .plan = how->plan,

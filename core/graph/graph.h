@@ -17,11 +17,10 @@
  *        infer*.c    pass: shapes and dtypes to a fixed point (facts.h)
  *        gradient.c  pass: reverse accumulation (rule.h)
  *        by_name.c   its question and its answer by names
- *        place.c     pass: devices, copies between them
- *        choose.c    pass: kernels
- *        fuse.c      pass: runs of elementwise kernels
- *        plan*.c     pass: memory, on numbers alone (plan.h)
- *        bind.c      all passes one after the other: a program
+ *        plan*.c     memory, on numbers alone (plan.h)
+ *        recompute*.c, repeat.c
+ *                    what is computed twice, on numbers (recompute.h)
+ *        bind.c      a graph becomes a program (program.h lists its stations)
  *        program.c   its life and runs; part.c runs step by step
  *        inspect.c   what it takes, its steps as a table
  *        reshape.c   the same for other shapes
@@ -339,7 +338,7 @@ tn_code tn__graph_backward(tn_graph *graph, const tn_gradient_names *what);
 /* Whether the node is the name of a gradient, "x@GRAD". */
 bool tn__node_is_named_gradient(const tn__node *node);
 
-/* --------------------------------------------------------- copy.c, place.c */
+/* ------------------------------------------------------------------ copy.c */
 
 /* Pass "flatten": a new graph in which no node is a GRAPH, but for those in the
  * steps of loops. Variables, also those that nothing needs any more, and nodes

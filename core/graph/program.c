@@ -50,8 +50,6 @@ static void sequence_end(tn__sequence *sequence) {
 static void arrays_release(tn_program *p) {
   for (uint32_t i = 0; i < p->n_values; ++i)
     tn__array_release(p->values[i].array);
-  for (uint32_t i = 0; p->gradient_arrays && i < p->n_arguments; ++i)
-    tn__array_release(p->gradient_arrays[i]);
   for (size_t i = 0; p->pools && i < p->plan.n_pools; ++i)
     tn__block_release(p->pools[i]);
 }
