@@ -516,7 +516,8 @@ static int32_t guest_once(const tn_host *host, tn_registrar *registrar,
 }
 
 Test(passes, hold_their_plugin_while_they_run) {
-  tn_plugin plugin = guests;
+  static tn_plugin plugin; /* outlives the test */
+  plugin = guests;
   plugin.init = guest_once;
   OK(tn__plugin_add(w.registry, &plugin));
   simple_net();
@@ -547,7 +548,8 @@ static int32_t provide_it(const tn_host *host, tn_registrar *registrar,
 }
 
 Test(passes, are_taken_by_the_host_alone) {
-  tn_plugin plugin = guests;
+  static tn_plugin plugin; /* outlives the test */
+  plugin = guests;
   plugin.init = provide_it;
   OK(tn__plugin_add(w.registry, &plugin));
   cr_expect_eq(guest_code, TN_EXISTS);
