@@ -586,6 +586,101 @@ Test(passes, are_not_taken_by_a_host_without_graphs) {
         "this host takes no passes");
 }
 
+/* -------------------------------------------------------------------- chaos
+ */
+
+static uint64_t state;
+
+static uint32_t below(uint32_t n) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return n ? (uint32_t)(state >> 33) % n : 0;
+}
+
+/* A few things at random, some of which are refused at once. */
+static int32_t meddle(void *ctx, tn_rewrite *net) {
+  const tn_passes *t = &tn__passes_table;
+  static const char *const ops[] = {"lab.tanh", "lab.mul", "lab.same",
+                                    "lab.cast"};
+  (void)ctx;
+  for (uint32_t k = 1 + below(4); k > 0; --k) {
+    const uint32_t n = t->n_nodes(net) + below(2);
+    const tn_entry a = {below(n), below(8) == 0}, b = {below(n), below(8) == 0};
+    const tn_rewrite_call call = {.struct_size = sizeof call,
+                                  .n_in = 1 + below(2),
+                                  .op = ops[below(4)],
+                                  .in = (const tn_entry[]){a, b}};
+    tn_entry out = b;
+    int32_t rc = TN_OK;
+    if (below(3) > 0) rc = t->call(net, &call, &out);
+    if (rc == TN_OK) rc = t->redirect(net, a, out);
+    if (below(3) == 0) rc = t->rewire(net, below(n), below(3), b);
+    (void)rc;
+  }
+  return TN_OK;
+}
+
+/* Calls, one that changes a state, gradients; heads here and there. */
+static void random_net(void) {
+  static const char *const ops[] = {"mul", "add", "pair"};
+  tn_entry all[40], slope;
+  uint32_t n = 0;
+  all[n++] = typed(g, "x", F64(3));
+  all[n++] = typed(g, "y", F64(3));
+  while (n < 10)
+    all[n] = OP(g, ops[below(3)], NULL, NULL, all[below(n)], all[below(n)]),
+    ++n;
+  all[n++] = OP(g, "track", NULL, NULL, all[below(n)]);
+  const tn__gradient_spec spec = {
+      .query = {.heads = &all[n - 1], .of = all, .n_heads = 1, .n_of = 1},
+      .optional = 1};
+  OK(tn__graph_gradient(g, &spec, &slope));
+  if (tn__entry_is_none(slope)) slope = all[2];
+  HEADS(g, all[n - 1], slope, all[below(n)]);
+}
+
+static int32_t chaos_init(const tn_host *host, tn_registrar *registrar,
+                          void **instance) {
+  static const tn_pass pass = {
+      .struct_size = sizeof pass, .name = "meddle", .run = meddle};
+  const tn_passes *passes = host->extension(host, TN_PASS_EXTENSION);
+  (void)instance;
+  return passes->add(registrar, &pass);
+}
+
+/* Whatever a pass does, there is a message, or a graph in which all is as it
+ * must be: the reader of files, which trusts nobody, takes it. */
+Test(passes, cannot_make_a_graph_that_is_none, .timeout = 60) {
+  static tn_plugin plugin; /* outlives the test */
+  const char *const names[] = {"infer", "guests.meddle", "guests.meddle"};
+  int made = 0, refused_ = 0;
+  plugin = guests;
+  plugin.init = chaos_init;
+  OK(tn__plugin_add(w.registry, &plugin));
+  for (int round = 0; round < 3000; ++round) {
+    tn_graph *out = NULL, *read = NULL;
+    state = (uint64_t)round;
+    random_net();
+    if (tn__graph_apply(g, names, 3, &out) != TN_OK) {
+      ++refused_;
+    } else {
+      char *text = json_of(out);
+      OK(tn__graph_parse(&w.caller, text, strlen(text), &read));
+      const tn_code rc = tn__graph_infer(read, NULL, 0);
+      /* A shape may have followed from a node that is not there any more. */
+      cr_assert(rc == TN_OK || rc == TN_INCOMPLETE, "round %d: %s", round,
+                tn_error_text());
+      tn__graph_release(read);
+      free(text);
+      ++made;
+    }
+    tn__graph_release(out);
+    tn__graph_release(g);
+    g = net_new();
+  }
+  cr_expect_gt(made, 300);
+  cr_expect_gt(refused_, 300);
+}
+
 /* -------------------------------------------------------------------- faults
  */
 
