@@ -5,7 +5,7 @@
  * after it:
  *
  *   bind.c     what the user gave: arguments, requests, gradients; the graph's
- *              copy with gradients in it, inferred
+ *              copy with gradients in it, inferred, rewritten by passes
  *   place.c    where its nodes run, and copies between devices
  *   steps.c    the copy's nodes in the order of execution, as steps
  *   arrays.c   an array for each entry, without memory; with them, a kernel

@@ -154,6 +154,16 @@ tn_code tn_graph_gradient(tn_graph *graph, const tn_gradient_query *query,
   return tn__graph_gradient(graph, &spec, out);
 }
 
+tn_code tn_graph_backward(tn_graph *graph, const tn_gradient_names *what) {
+  TN__WANT(graph);
+  TN__WANT(what);
+  TN__TRY(keys_check(what->of, what->n_of, __func__));
+  if (what->n_stop > 0) TN__WANT(what->stop);
+  TN__TRY(keys_check(what->stop, what->n_stop, __func__));
+  TN__TRY(graph_check(graph));
+  return tn__graph_backward(graph, what);
+}
+
 tn_code tn_graph_scope_push(tn_graph *graph, const tn_attribute *attributes,
                             size_t n) {
   TN__WANT(graph);

@@ -215,6 +215,24 @@ TN_API TN_MUST_USE tn_code tn_graph_gradient(tn_graph *graph,
                                              const tn_gradient_query *query,
                                              tn_entry *out);
 
+/* The same question by names. Frozen. */
+typedef struct tn_gradient_names {
+  const char *const *of;   /* entries, as tn_graph_find takes them. NULL: every
+                              argument that a gradient comes to */
+  const char *const *stop; /* entries that gradients do not pass */
+  size_t n_of;
+  size_t n_stop;
+} tn_gradient_names;
+
+/* Adds the gradients of the graph's heads by name: that of the entry "x" is the
+ * entry "x@GRAD" from then on, for tn_graph_find, in files and in programs. A
+ * head "y_output" is weighted with the variable "y_output@GRAD", if the graph
+ * has one, otherwise with ones. TN_NOT_FOUND if an entry is none, TN_EXISTS if
+ * there is a gradient of one already; otherwise as tn_graph_gradient. On
+ * failure the graph is as it was. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_graph_backward(tn_graph *graph,
+                                             const tn_gradient_names *what);
+
 /* Attributes that every node added from now on gets, until the matching pop;
  * its own ones, and inner scopes, override them. Variables that a call makes
  * get the call's attributes. [host-thread] */
@@ -230,7 +248,8 @@ TN_API TN_MUST_USE tn_code tn_graph_prefix(tn_graph *graph, const char *prefix);
 /* --------------------------------------------------------------- questions */
 
 /* Finds an entry by name: of a variable, "data"; of an output,
- * "<node>_output", or "<node>_<output>" where the operator names it otherwise.
+ * "<node>_output", or "<node>_<output>" where the operator names it otherwise;
+ * of a gradient, see tn_graph_backward.
  * TN_NOT_FOUND with the nearest name. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_find(const tn_graph *graph,
                                          const char *name, tn_entry *out);

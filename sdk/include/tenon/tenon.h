@@ -260,8 +260,8 @@ TN_API TN_MUST_USE tn_code tn_plugins_load_path(tn_runtime *rt,
                                                 const char *path);
 
 /* Unregisters a plugin. TN_BUSY, with the list of holders, while params or
- * running calls of its operators exist or another plugin uses an extension of
- * it. The file is unmapped only if the plugin declares that to be safe.
+ * running calls of its operators exist, a pass of it runs, or another plugin
+ * uses an extension of it. The file is unmapped only if it declares it safe.
  * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugin_unload(tn_runtime *rt, const char *name);
 
