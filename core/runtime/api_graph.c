@@ -362,6 +362,9 @@ static tn_code arguments_check(const tn_bind *how, const char *function) {
     TN__TRY(tn__argument_check(how->outputs, function, "how->outputs"));
   if (how->n_groups > 0)
     TN__TRY(tn__argument_check(how->groups, function, "how->groups"));
+  for (size_t i = 0; i < how->n_groups; ++i)
+    TN__TRY(tn__argument_check(how->groups[i].name, function,
+                               "how->groups[i].name"));
   return names_check(how->passes, how->n_passes, function);
 }
 

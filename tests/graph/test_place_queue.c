@@ -66,11 +66,12 @@ static int32_t keep(const tn_frame *call) {
 }
 
 static const uint64_t only_f64[] = {TN_BIT_F64};
-#define KEEP(id_, pass_)                                          \
+enum { OTHER = 99 }; /* a second type of devices */
+#define KEEP(id_, type_, pass_)                                   \
   static const tn_kernel id_ = {.struct_size = sizeof(tn_kernel), \
                                 .flags = TN_KERNEL_REENTRANT,     \
                                 .pass = (pass_),                  \
-                                .device_type = TN_DEVICE_EXT,     \
+                                .device_type = (type_),           \
                                 .writes = TN_WRITES_WRITE,        \
                                 .n_dtype_sets = 1,                \
                                 .when = TN_NONE,                  \
@@ -78,14 +79,17 @@ static const uint64_t only_f64[] = {TN_BIT_F64};
                                 .id = "guest.keep." #id_,         \
                                 .dtype_sets = only_f64,           \
                                 .compute = keep}
-KEEP(forward, TN_PASS_FORWARD);
-KEEP(backward, TN_PASS_BACKWARD);
-static const tn_kernel *const kernels[] = {&forward, &backward};
+KEEP(forward, TN_DEVICE_EXT, TN_PASS_FORWARD);
+KEEP(backward, TN_DEVICE_EXT, TN_PASS_BACKWARD);
+KEEP(other_forward, OTHER, TN_PASS_FORWARD);
+KEEP(other_backward, OTHER, TN_PASS_BACKWARD);
+static const tn_kernel *const kernels[] = {&forward, &backward, &other_forward,
+                                           &other_backward};
 static const tn_target target = {.struct_size = sizeof(tn_target),
                                  .op = "lab.keep@1"};
 static const tn_target *const targets[] = {&target};
 static const tn_plugin guest = {
-    PLUGIN_BY_HAND("guest", 1, "lab.keep on the fake device"), .n_kernels = 2,
+    PLUGIN_BY_HAND("guest", 1, "lab.keep on fake devices"), .n_kernels = 4,
     .n_targets = 1, .kernels = kernels, .targets = targets};
 
 /* -------------------------------------------------------------------- fixture
@@ -237,6 +241,30 @@ Test(place_queue, a_whole_program_runs_on_one_of_them) {
   run_all(3);
   cr_assert_eq(p->plan.n_pools, 1);
   cr_assert_eq(p->pools[0]->device->id, 1);
+}
+
+/* Where no queue goes from device to device, results go over the cpu. */
+Test(place_queues, devices_of_two_types_meet_on_the_cpu) {
+  open_with(&(fake_options){.count = 1, .seed = 5}, 2);
+  fake *other = fake_create(
+      &(fake_options){.type = OTHER, .name = "other", .count = 1, .seed = 6});
+  const tn_group apart[] = {groups[0], {"second", {OTHER, 0}}};
+  const tn_bind how = {.struct_size = sizeof how,
+                       .request = TN_REQ_WRITE,
+                       .groups = apart,
+                       .n_groups = 2};
+  uint32_t n_copies = 0;
+  OK(tn__devices_add(w.devices, fake_table(other)));
+  net();
+  OK(tn__program_bind(g, &how, &p));
+  for (uint32_t i = 0; i < p->n_forward; ++i)
+    n_copies += p->steps[i]->kind == TN__STEP_COPY;
+  cr_assert_eq(n_copies, 4); /* two from the first to the second */
+  run_all(4);
+  close_all();
+  cr_assert_eq(fake_counts_get(other).violations, 0, "%s",
+               fake_violation(other));
+  fake_destroy(other);
 }
 
 /* Runs that nobody waits for in between: each must leave the pools before the

@@ -287,6 +287,15 @@ Test(programs, compute_what_their_graphs_do_on_several_threads) {
 /* ---------------------------------------------------------- graphs and loops
  */
 
+/* Other numbers, and other groups, each time. */
+static void run_many(void (*run)(uint64_t seed)) {
+  for (uint64_t seed = 3; seed < 13; ++seed) {
+    run(seed);
+    tn__graph_release(g);
+    g = net_new();
+  }
+}
+
 /* h = tanh(dense(x, v) + h * u); out = h before the step times h behind it. */
 static tn_graph *recurrent(void) {
   tn_graph *s = net_new();
@@ -319,10 +328,10 @@ static tn_entry loop_of(const tn_graph *step, bool reverse,
   return out;
 }
 
-static void run_loops(void) {
+static void run_loops(uint64_t seed) {
   static const char *const all[] = {"x", "h", "v", "u"};
   expectation e = {.names = all, .n = 4};
-  state = 3;
+  state = seed;
   e.in[0] = random_array(3, (const int64_t[]){4, 2, 3});
   e.in[1] = random_array(2, (const int64_t[]){2, 2});
   e.in[2] = random_array(2, (const int64_t[]){2, 3});
@@ -334,27 +343,28 @@ static void run_loops(void) {
   in[1] = OP(g, "square", NULL, NULL, there);
   const tn_entry back = loop_of(step, true, in);
   HEADS(g, back, OP(g, "mul", NULL, NULL, output(there, 1), output(back, 1)));
+  random_groups();
   run_all(&e);
   tn__graph_release(step);
 }
 
 Test(programs, compute_loops_on_one_thread) {
   open_with(&(tn__engine_options){.kind = TN__ENGINE_NAIVE});
-  run_loops();
+  run_many(run_loops);
   close_all();
 }
 
 Test(programs, compute_loops_on_several_threads) {
   open_with(&(tn__engine_options){.workers = 4});
-  run_loops();
+  run_many(run_loops);
   close_all();
 }
 
 /* A graph of two outputs, once in itself. */
-static void run_embedded(void) {
+static void run_embedded(uint64_t seed) {
   static const char *const all[] = {"x", "y"};
   expectation e = {.names = all, .n = 2};
-  state = 4;
+  state = seed;
   for (int i = 0; i < 2; ++i)
     e.in[i] = random_array(2, (const int64_t[]){2, 3});
   tn_graph *b = net_new(), *outer = net_new();
@@ -371,6 +381,7 @@ static void run_embedded(void) {
   what.in = (const tn_entry[]){var(g, "x"), var(g, "y")};
   OK(tn__graph_embed(g, &what, &three));
   HEADS(g, three, OP(g, "mul", NULL, NULL, output(three, 2), three));
+  random_groups();
   run_all(&e);
   tn__graph_release(outer);
   tn__graph_release(b);
@@ -378,6 +389,6 @@ static void run_embedded(void) {
 
 Test(programs, compute_graphs_of_graphs) {
   open_with(&(tn__engine_options){.workers = 2});
-  run_embedded();
+  run_many(run_embedded);
   close_all();
 }

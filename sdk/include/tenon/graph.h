@@ -80,8 +80,8 @@ TN_API TN_MUST_USE tn_code tn_graph_variable(tn_graph *graph, const char *name,
                                              const tn_sig *known,
                                              tn_entry *out);
 
-/* An attribute of a node. Keys that the library reads: `group` (the device
- * group of the node, see tn_bind), `keep` ("1": never recomputed, "0": always
+/* An attribute of a node. Keys that the library reads: `group` (where the
+ * node runs, see tn_group), `keep` ("1": never recomputed, "0": always
  * worth while), `no_gradient` ("1": gradients stop at its outputs). Others are
  * the user's. Frozen. */
 typedef struct tn_attribute {
