@@ -102,6 +102,16 @@ static bool loop_make(const tn__step *step, tn__fused *f,
   return true;
 }
 
+/* Elements of one tile along a dimension of `n` that may have `most`: so many
+ * that the last is not much shorter. */
+static int64_t tile_length(int64_t n, int64_t most) {
+  enum { LINE = 16 };
+  if (n <= most) return n;
+  const int64_t count = (n + most - 1) / most;
+  const int64_t even = ((n + count - 1) / count + LINE - 1) / LINE * LINE;
+  return even < most ? even : most;
+}
+
 static void tile_make(tn__fused *f) {
   uint32_t widest = 1;
   for (uint32_t i = 0; i < f->n_operands; ++i)
@@ -110,8 +120,8 @@ static void tile_make(tn__fused *f) {
   f->buffer_bytes = TILE_BYTES + STAGGER_BYTES;
   f->n_tiles = 1;
   for (uint32_t i = f->ndim; i-- > 0;) {
-    f->tile[i] = f->shape[i] < left ? f->shape[i] : left;
-    left /= f->tile[i];
+    f->tile[i] = tile_length(f->shape[i], left);
+    left = f->shape[i] <= left ? left / f->tile[i] : 1;
     f->count[i] = (f->shape[i] + f->tile[i] - 1) / f->tile[i];
     f->n_tiles *= f->count[i];
   }

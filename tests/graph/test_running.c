@@ -178,18 +178,21 @@ Test(running, fused_sizes_on_eight_workers) {
   fuse_sizes(8);
 }
 
-/* Rows, columns and scalars beside an array of three dimensions. */
-static void fuse_broadcast(tn_dtype dtype, const int64_t *n) {
+/* Rows, columns and scalars beside an array of three dimensions, by a kernel
+ * written for it or by those that opgen writes. */
+static void fuse_broadcast(tn_dtype dtype, const int64_t *n, bool by_hand) {
+  const char *plus = by_hand ? "broad" : "plus_all",
+             *times = by_hand ? "broad" : "times_all";
   give("all", filled(dtype, SHAPE(n[0], n[1], n[2])));
   give("row", filled(dtype, SHAPE(n[2])));
   give("column", filled(dtype, SHAPE(n[1], 1)));
   give("plane", filled(dtype, SHAPE(n[0], 1, n[2])));
   give("one", filled(dtype, SHAPE(1)));
-  const tn_entry row = OP(g, "broad", NULL, "a", var(g, "all"), var(g, "row"));
-  const tn_entry column = OP(g, "broad", NULL, "b", row, var(g, "column"));
-  const tn_entry plane = OP(g, "broad", NULL, "c", column, var(g, "plane"));
-  const tn_entry one = OP(g, "broad", NULL, "d", var(g, "one"), plane);
-  HEADS(g, OP(g, "broad", NULL, "e", one, column), one);
+  const tn_entry row = OP(g, plus, NULL, "a", var(g, "all"), var(g, "row"));
+  const tn_entry column = OP(g, times, NULL, "b", row, var(g, "column"));
+  const tn_entry plane = OP(g, plus, NULL, "c", column, var(g, "plane"));
+  const tn_entry one = OP(g, times, NULL, "d", var(g, "one"), plane);
+  HEADS(g, OP(g, plus, NULL, "e", one, column), one);
   compare_fused(tn__dtype_name(dtype), 2, true);
   drop_given();
   tn__graph_release(g);
@@ -202,7 +205,10 @@ static void fuse_broadcasts(uint32_t workers) {
       {7, 33, 131}, {3, 5, 5003}, {1, 301, 99}, {2, 9001, 2}, {257, 1, 129}};
   open_with(workers);
   for (int k = 0; k < 3; ++k)
-    for (int i = 0; i < 5; ++i) fuse_broadcast(dtypes[k], shapes[i]);
+    for (int i = 0; i < 5; ++i) {
+      fuse_broadcast(dtypes[k], shapes[i], true);
+      if (dtypes[k] != TN_I32) fuse_broadcast(dtypes[k], shapes[i], false);
+    }
   close_all();
 }
 
