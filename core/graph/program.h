@@ -73,6 +73,9 @@ struct tn__step {
   const char *why_not;        /* it is not fused; NULL: it may be */
 };
 
+/* tn_bind.flags inside: its steps run one after the other on one thread. */
+#define TN__BIND_SERIAL (1u << 31)
+
 /* Steps that run together: all forward ones, or all backward ones. */
 typedef struct tn__sequence {
   tn__schedule *schedule;   /* NULL: it never ran */
@@ -111,6 +114,7 @@ struct tn_program {
   tn__block **pools;   /* plan.n_pools, retained; NULL for an empty one */
   tn__memory_plan plan;
   bool planned;
+  bool wide;               /* the plan makes no step wait that need not */
   tn__sequence forward[2]; /* without and with TN_CALL_TRAIN */
   tn__sequence backward;
   tn_monitor_fn *monitor;
@@ -152,6 +156,11 @@ static inline const tn__plan_place *tn__place_of(const tn_program *p,
                                                  uint32_t entry) {
   const uint32_t place = p->values[entry].place;
   return place == TN_NONE ? NULL : &p->plan.places[place];
+}
+/* Whether a step is so short that handing it to another thread costs more. */
+static inline bool tn__step_is_small(const tn__step *step) {
+  if (step->kind == TN__STEP_CALL) return step->info.small;
+  return step->kind != TN__STEP_LOOP && step->kind != TN__STEP_FUSED;
 }
 /* Gives a planned call its memory. */
 tn_code tn__step_place(tn__step *step, uint32_t train);

@@ -344,8 +344,10 @@ typedef struct tn_group {
   tn_place place;
 } tn_group;
 
-enum {                             /* tn_bind.plan */
-       TN_PLAN_DEFAULT = 0,        /* offsets in one pool */
+enum { /* tn_bind.plan */
+       /* Offsets in one pool. With several workers, long branches get memory
+        * apart, if that takes at most half more; not if `memory` is given. */
+       TN_PLAN_DEFAULT = 0,
        TN_PLAN_NONE = 1,           /* every entry has its own memory */
        TN_PLAN_COMPAT = 2,         /* as the planner of MXNet 0.12 */
        TN_PLAN_COMPAT_INPLACE = 3, /* only its in-place part */
