@@ -77,6 +77,20 @@ static tn_code pairs_list(tn_program *p, const tn__step *step, pairs *out) {
   return TN_OK;
 }
 
+/* Whether who writes the second term of a sum may add it to the first. Calls
+ * that are made alone may, since the host does it for their kernels. */
+static bool may_add(const tn_program *p, const tn__step *sum) {
+  const uint32_t writer = p->values[sum->in[1]].step;
+  if (writer == TN_NONE || p->steps[writer]->kind != TN__STEP_FUSED)
+    return true;
+  const tn__step *step = p->steps[writer];
+  for (uint32_t k = 0; k < step->n_parts; ++k)
+    for (uint32_t i = 0; i < step->parts[k]->n_out; ++i)
+      if (step->parts[k]->out[i] == sum->in[1])
+        return (step->parts[k]->info.kernel->desc->writes & TN_WRITES_ADD) != 0;
+  return true;
+}
+
 /* ---------------------------------------------------------------------- net */
 
 void tn__picture_free(const tn_program *p, tn__picture *net) {
@@ -118,7 +132,7 @@ static tn_code node_fill(tn_program *p, const tn__step *step, uint32_t absent,
       .pairs = list.v,
       .n_pairs = list.n,
       .workspace = step->info.workspace,
-      .sum = step->kind == TN__STEP_ADD,
+      .sum = step->kind == TN__STEP_ADD && may_add(p, step),
       .name = step->node->name};
   return TN_OK;
 }
