@@ -123,6 +123,7 @@ tn_code tn__program_forward_part(tn_program *p, uint32_t flags, size_t steps,
   const uint32_t n = steps < p->n_forward ? (uint32_t)steps : p->n_forward;
   TN__TRY(tn__calls_complete(p, train));
   p->trained = 0;
+  tn__program_enter(p);
   for (uint32_t i = 0; i < p->seen[0].n; ++i)
     tn__array_written(p->seen[0].arrays[i]);
   TN__TRY(tn__part_run(p, 0, n, train));

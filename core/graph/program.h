@@ -191,6 +191,8 @@ tn_code tn__iteration_run(const tn__step *step, uint32_t train,
 const tn_program *tn__iteration_program(const tn__step *step);
 void tn__iteration_free(tn__step *step);
 
+/* A run of it begins. */
+void tn__program_enter(tn_program *p);
 void tn__program_hold(tn_program *p);
 void tn__program_unhold(tn_program *p);
 

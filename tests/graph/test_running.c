@@ -552,6 +552,34 @@ Test(running, reshaped_programs_take_turns) {
   close_all();
 }
 
+Test(running, a_run_in_shared_memory_ends_what_another_has_left) {
+  open_with(2);
+  deep();
+  tn_array *weight = deep_weight();
+  tn_program *p = BIND(.request = TN_REQ_WRITE), *other = NULL;
+  const tn_bind how = {.struct_size = sizeof how,
+                       .arguments = given,
+                       .n_arguments = n_given,
+                       .request = TN_REQ_WRITE,
+                       .shared = p};
+  OK(tn__program_bind(g, &how, &other));
+  cr_assert_gt(stats_of(p).pool_bytes, 0);
+  train(p, weight);
+  double *want = elements(slope_of(p, "v"));
+  OK(tn__program_forward(p, TN_CALL_TRAIN));
+  OK(tn__program_forward(other, 0));
+  FAILS(tn__program_backward(p, &weight, 1), TN_INVALID, "shares", "has run");
+  train(p, weight);
+  double *have = elements(slope_of(p, "v"));
+  cr_assert_eq(memcmp(have, want, n_elements(slope_of(p, "v")) * sizeof *have),
+               0);
+  free(have), free(want);
+  tn__program_release(p), tn__program_release(other);
+  tn__array_release(weight);
+  drop_given();
+  close_all();
+}
+
 /* ------------------------------------------------------------------- errors */
 
 Test(running, a_kernel_that_fails_is_named) {

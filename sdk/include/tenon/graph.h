@@ -384,7 +384,8 @@ typedef struct tn_bind {
    * again. 0: as many as there are; TN_MEMORY_MINIMAL. */
   uint64_t memory;
   /* Whose memory this one may use: the two are never on their way at the same
-   * time. NULL: none. */
+   * time, and one thread at a time uses both. A run of one ends what a forward
+   * run of the other has left for its backward part. NULL: none. */
   tn_program *shared;
 } tn_bind;
 
@@ -405,7 +406,8 @@ TN_API TN_MUST_USE tn_code tn_program_forward(tn_program *program,
 /* Schedules the backward part, once after each forward run with TN_CALL_TRAIN.
  * `weights` are the gradients of the heads; NULL, or an entry NULL: ones, which
  * only heads that are losses accept (their gradient does not read it);
- * TN_INVALID says which head needs one. [host-thread] */
+ * TN_INVALID says which head needs one, or that another program has run in the
+ * same memory since. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_backward(tn_program *program,
                                                tn_array *const *weights,
                                                size_t n);
@@ -450,8 +452,8 @@ TN_API TN_MUST_USE tn_code tn_program_monitor(tn_program *program,
                                               tn_monitor_fn *fn, void *ctx);
 
 /* A program like `program` for other shapes of some arguments, which shares its
- * memory as far as it reaches, and the arrays whose shapes stay the same.
- * The caller releases *out. [host-thread] */
+ * memory as far as it reaches (tn_bind.shared), and the arrays whose shapes
+ * stay the same, gradients included. The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_reshape(tn_program *program,
                                               const tn_known *known, size_t n,
                                               tn_program **out);
