@@ -96,6 +96,8 @@ static const char *why_not(const tn_program *p, const tn__step *step) {
     return "its kernel is not elementwise";
   if (!(flags & TN_KERNEL_REENTRANT))
     return "its kernel must not run twice at the same time";
+  if (step->signal || step->n_after > 0)
+    return "it waits for another, or another for it";
   if (p->device->table) return "it runs on a device";
   for (uint32_t i = 0; i < step->n_out; ++i)
     if (p->values[step->out[i]].request == TN_REQ_ADD &&
