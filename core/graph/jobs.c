@@ -245,6 +245,7 @@ static bool joins_branches(const building *b, const tn__chain *chain,
                            const tn__step *step) {
   if (tn__step_is_small(step) || tn__engine_workers(b->p->env->engine) < 2)
     return false;
+  if (step->n_after > 0) return true;
   for (uint32_t i = 0; i < step->n_in; ++i) {
     const uint32_t entry = step->in[i];
     const uint32_t writer =
