@@ -309,16 +309,18 @@ static tn_code step_settle(tn_program *p, tn__step *step) {
   return TN_OK;
 }
 
-tn_code tn__step_place(tn__step *step, uint32_t train) {
+void *tn__step_workspace(const tn__step *step) {
   const tn_program *p = step->program;
-  const tn__block *block = tn__pool_of(p, tn__device_number(p, step->device));
-  char *pool = block ? (char *)block->data : NULL;
+  if (step->info.workspace == 0) return NULL;
+  const tn__block *pool = tn__pool_of(p, tn__device_number(p, step->device));
+  return (char *)pool->data + p->plan.workspaces[step->id];
+}
+
+tn_code tn__step_place(tn__step *step, uint32_t train) {
   const tn_outputs none = {0};
   tn__planned_deliver(step->call[train], &none);
   tn__planned_look(step->call[train], &step->info);
-  return tn__planned_place(
-      step->call[train],
-      step->info.workspace ? pool + p->plan.workspaces[step->id] : NULL);
+  return tn__planned_place(step->call[train], tn__step_workspace(step));
 }
 
 void tn__plan_options_of(const tn_bind *how, tn__plan_options *out) {

@@ -90,11 +90,9 @@ static tn_code steps_watch(tn_program *p, uint32_t first, uint32_t n,
  * made as a whole. */
 static tn_code part_watch(tn__step *part, uint32_t train) {
   const tn_outputs none = {0};
-  tn_program *p = part->program;
-  const uint32_t step = p->values[part->out[0]].step; /* the fused one */
-  char *room = NULL;
-  if (part->info.workspace)
-    room = (char *)p->pools[0]->data + p->plan.workspaces[step];
+  const tn_program *p = part->program;
+  const tn__step *fused = p->steps[p->values[part->out[0]].step];
+  void *room = part->info.workspace ? tn__step_workspace(fused) : NULL;
   if (part->watch[train]) return TN_OK;
   TN__TRY(tn__step_plan(part, train, &part->watch[train]));
   tn__planned_deliver(part->watch[train], &none);

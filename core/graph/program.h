@@ -202,6 +202,8 @@ static inline bool tn__step_is_small(const tn__step *step) {
 }
 /* Gives a planned call its memory. */
 tn_code tn__step_place(tn__step *step, uint32_t train);
+/* Where the plan puts the workspace of a step; NULL if it wants none. */
+void *tn__step_workspace(const tn__step *step);
 /* Memory for all that the program computes. */
 tn_code tn__program_memory(tn_program *p, const tn_bind *how);
 /* What the step does when it runs. */

@@ -342,7 +342,8 @@ static tn_code scratch_make(const tn__step *step, tn__scratch *scratch) {
   scratch->tiles = tn__zalloc(p->env, step->n_parts * sizeof(tn__tile *));
   if (!scratch->tiles)
     return tn__fail_memory(step->n_parts * sizeof(tn__tile *), "a fused step");
-  if (bytes > 0) TN__TRY(tn__heap_alloc(p->device, bytes, "tiles", &buffers));
+  if (bytes > 0)
+    TN__TRY(tn__heap_alloc(step->device, bytes, "tiles", &buffers));
   scratch->buffers = buffers;
   scratch->train = step->parts[0]->call[1] != NULL;
   for (uint32_t k = 0; k < step->n_parts; ++k) {
@@ -359,7 +360,7 @@ static tn_code merge_make(tn__step *step) {
   tn__folding *fold = step->fused->fold;
   const tn__step *part = last_of(step);
   const tn__value *out = &p->values[part->out[0]];
-  fold->records = (char *)p->pools[0]->data + p->plan.workspaces[step->id];
+  fold->records = tn__step_workspace(step);
   TN__TRY(tn__array_materialise_zeros(out->array));
   TN__TRY(tn__tile_create(part->call[part->call[1] != NULL], &fold->merge));
   tn__tile_fold(fold->merge, TN_CALL_MERGE);
@@ -403,7 +404,7 @@ void tn__fused_free(tn__step *step) {
       tn__tile_free(scratch->tiles[k]);
     tn__free(p->env, scratch->tiles);
     if (scratch->buffers)
-      tn__heap_free(p->device, scratch->buffers,
+      tn__heap_free(step->device, scratch->buffers,
                     f->n_buffers * f->buffer_bytes);
   }
   tn__free(p->env, f->scratch);
