@@ -251,6 +251,9 @@ typedef struct tnm_derivation {
   uint32_t n_inputs;
   const bool *stop; /* per input: not differentiated; NULL: all are */
   tnm_pos pos;      /* of the results */
+  /* Outputs are sums over elements that broadcasting has repeated, so none of
+   * them stands for what computes it. */
+  bool sums;
 } tnm_derivation;
 
 enum { /* what tnm_derive gives */

@@ -476,7 +476,7 @@ enum {                         /* tn_arg.shape_kind */
        TN_SHAPE_ANY = 0,       /* no rule */
        TN_SHAPE_PATTERN = 1,   /* terms */
        TN_SHAPE_SAME = 2,      /* as operand shape_index of list shape_list */
-       TN_SHAPE_BROADCAST = 3, /* of all inputs by the usual rules */
+       TN_SHAPE_BROADCAST = 3, /* of all inputs that are not */
        TN_SHAPE_HOOK = 4       /* tn_op.infer decides */
 };
 
@@ -646,8 +646,8 @@ enum {                                    /* tn_kernel.flags */
        TN_KERNEL_DETERMINISTIC = 1u << 1, /* same input, same bits */
        TN_KERNEL_ASYNC = 1u << 2,      /* returns before the device is done */
        TN_KERNEL_CAPTURABLE = 1u << 3, /* may be recorded into a device graph */
-       /* output i depends on inputs at i alone, in any run of them; backward at
-        * the outputs' shape; what prepare made holds for smaller shapes */
+       /* output i depends on inputs at i alone, in any run of them, at the shape
+        * that broadcasting gives; what prepare made holds for smaller shapes */
        TN_KERNEL_ELEMENTWISE = 1u << 4
 };
 
