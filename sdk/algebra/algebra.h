@@ -149,8 +149,9 @@ enum {              /* tnm_expr.index of a call */
        TNM_F_ERF,
        TNM_F_ERFC, /* 1 - erf(x) */
        TNM_F_GAMMA,
-       TNM_F_LGAMMA,  /* log(abs(gamma(x))) */
-       TNM_F_DIGAMMA, /* the slope of lgamma */
+       TNM_F_LGAMMA,   /* log(abs(gamma(x))) */
+       TNM_F_DIGAMMA,  /* the slope of lgamma */
+       TNM_F_TRIGAMMA, /* the slope of digamma; its own is no function here */
        TNM_F_ABS,
        TNM_F_SIGN, /* -1, 0 or 1 */
        TNM_F_FLOOR,

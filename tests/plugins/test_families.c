@@ -128,7 +128,7 @@ typedef struct unary_case {
   }
 
 /* No second order where the slope does not depend on x, so that a tape has
- * nothing to follow, and of gamma, for digamma has no derivative here. */
+ * nothing to follow. */
 static const unary_case unary_cases[] = {
     ROW(copy, 0, -2, -0.5, 0.25, 3),
     ROW(negative, 0, -2, -0.5, 0.25, 3),
@@ -159,8 +159,8 @@ static const unary_case unary_cases[] = {
     ROW(arctanh, SECOND, -0.75, -0.1, 0.2, 0.9),
     ROW(degrees, 0, -3, -0.1, 0.5, 2),
     ROW(radians, 0, -90, -10, 0.5, 200),
-    ROW(gamma, 0, 0.5, 1.5, 2.25, 4),
-    ROW(gammaln, 0, 0.5, 1.5, 2.25, 14),
+    ROW(gamma, SECOND, 0.5, 1.5, 2.25, 4),
+    ROW(gammaln, SECOND, 0.5, 1.5, 2.25, 14),
     ROW(erf, SECOND, -2, -0.1, 0.5, 1.5),
     ROW(erfc, SECOND, -2, -0.1, 0.5, 1.5),
     ROW(softplus, SECOND, -3, -0.1, 0.5, 4),
