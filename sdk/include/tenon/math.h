@@ -18,8 +18,9 @@
  *   abs sign (x), min max mod div pow (a, b), clip, select
  *
  * rsqrt is 1/sqrt(x), gamma that function and not its logarithm, digamma the
- * derivative of lgamma, trigamma that of digamma; sigmoid is 1/(1 + exp(-x)), softplus log(1 + exp(x)),
- * gelu x*(1 + erf(x/sqrt(2)))/2. The others are named as in C.
+ * derivative of lgamma, trigamma that of digamma; sigmoid is 1/(1 + exp(-x)),
+ * softplus log(1 + exp(x)), gelu x*(1 + erf(x/sqrt(2)))/2. The others are named
+ * as in C.
  *
  * Special values are those of C's Annex F, but: min and max are NaN where
  * either operand is; mod has the sign of the divisor, also if it is 0, and is 0

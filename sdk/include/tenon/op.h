@@ -646,8 +646,8 @@ enum {                                    /* tn_kernel.flags */
        TN_KERNEL_DETERMINISTIC = 1u << 1, /* same input, same bits */
        TN_KERNEL_ASYNC = 1u << 2,      /* returns before the device is done */
        TN_KERNEL_CAPTURABLE = 1u << 3, /* may be recorded into a device graph */
-       /* output i depends on inputs at i alone, in any run of them, at the shape
-        * that broadcasting gives; what prepare made holds for smaller shapes */
+       /* output i depends on inputs at i alone, in any run of them, broadcast
+        * to one shape; what prepare made holds for smaller shapes */
        TN_KERNEL_ELEMENTWISE = 1u << 4
 };
 
