@@ -27,21 +27,17 @@ typedef struct group {
 
 /* --------------------------------------------------------------- candidates */
 
-static bool is_used(const tn_frame *f, uint32_t in) {
-  return !(f->in_flags[in] & (TN_IN_ABSENT | TN_IN_METADATA));
+static bool same_loop(const tn_tensor *a, const tn_tensor *b) {
+  return a->ndim == b->ndim &&
+         memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
 }
 
-/* The shape that all outputs have; NULL if they differ. */
-static const tn_tensor *loop_of(const tn_frame *f) {
+const tn_tensor *tn__fused_loop(const tn_frame *f) {
   const tn_tensor *loop = NULL;
   for (uint32_t i = 0; i < f->n_out; ++i) {
-    const tn_tensor *t = &f->out[i];
     if (f->req[i] == TN_REQ_NULL) continue;
-    if (loop && (t->ndim != loop->ndim ||
-                 memcmp(t->shape, loop->shape,
-                        (size_t)t->ndim * sizeof *t->shape) != 0))
-      return NULL;
-    loop = t;
+    if (loop && !same_loop(loop, &f->out[i])) return NULL;
+    loop = &f->out[i];
   }
   return loop;
 }
@@ -58,7 +54,7 @@ static bool spans(const tn_tensor *t, const tn_tensor *loop) {
 
 static bool inputs_span(const tn_frame *f, const tn_tensor *loop) {
   for (uint32_t i = 0; i < f->n_in; ++i)
-    if (is_used(f, i) && !spans(&f->in[i], loop)) return false;
+    if (tn__operand_used(f, i) && !spans(&f->in[i], loop)) return false;
   return true;
 }
 
@@ -70,11 +66,13 @@ static const char *why_not(const tn_program *p, const tn__step *step) {
     return "its kernel is not elementwise";
   if (!(step->info.kernel->desc->flags & TN_KERNEL_REENTRANT))
     return "its kernel must not run twice at the same time";
+  if (step->signal || step->n_after > 0)
+    return "it waits for another, or another for it";
   if (p->device->table) return "it runs on a device";
   if (!step->info.direct)
     return "its operands or requests are not what the kernel takes";
   const tn_frame *f = step->info.frame;
-  const tn_tensor *loop = loop_of(f);
+  const tn_tensor *loop = tn__fused_loop(f);
   if (f->n_aux > 0) return "it has states";
   if (!loop || !inputs_span(f, loop)) return "its operands differ in shape";
   if (tn_tensor_size(loop) * tn_dtype_bytes(loop->dtype) < LEAST_BYTES)
@@ -88,25 +86,14 @@ static const char *why_not(const tn_program *p, const tn__step *step) {
 
 /* ------------------------------------------------------------------- growth */
 
-static bool same_loop(const tn_tensor *a, const tn_tensor *b) {
-  return a->ndim == b->ndim &&
-         memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
-}
-
-static bool has_entry(const uint32_t *list, uint32_t n, uint32_t entry) {
-  for (uint32_t i = 0; i < n; ++i)
-    if (list[i] == entry) return true;
-  return false;
-}
-
 /* Whether a step reads something that the group has at hand. */
 static bool shares(const group *g, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_in; ++i) {
     if (step->in[i] == TN_NONE) continue;
     for (uint32_t k = 0; k < g->n; ++k) {
       const tn__step *part = g->parts[k];
-      if (has_entry(part->out, part->n_out, step->in[i]) ||
-          has_entry(part->in, part->n_in, step->in[i]))
+      if (tn__entry_listed(part->out, part->n_out, step->in[i]) ||
+          tn__entry_listed(part->in, part->n_in, step->in[i]))
         return true;
     }
   }
@@ -119,13 +106,13 @@ static bool joins(const group *g, const tn__step *step) {
   if (g->n == 0) return true;
   if (g->n == MOST_PARTS || g->n_operands + f->n_in + f->n_out > MOST_OPERANDS)
     return false;
-  return same_loop(g->loop, loop_of(f)) && shares(g, step);
+  return same_loop(g->loop, tn__fused_loop(f)) && shares(g, step);
 }
 
 static void join(group *g, tn__step *step) {
   const tn_frame *f = step->info.frame;
   if (g->n == 0) {
-    g->loop = loop_of(f);
+    g->loop = tn__fused_loop(f);
     g->n_operands = 0;
   }
   g->parts[g->n++] = step;
@@ -147,7 +134,8 @@ static uint32_t reads_inside(const group *g, uint32_t entry) {
 
 static bool made_inside(const group *g, uint32_t entry) {
   for (uint32_t k = 0; k < g->n; ++k)
-    if (has_entry(g->parts[k]->out, g->parts[k]->n_out, entry)) return true;
+    if (tn__entry_listed(g->parts[k]->out, g->parts[k]->n_out, entry))
+      return true;
   return false;
 }
 
@@ -163,8 +151,9 @@ static void list_inputs(const group *g, tn__step *step) {
     const tn__step *part = g->parts[k];
     for (uint32_t i = 0; i < part->n_in; ++i) {
       const uint32_t entry = part->in[i];
-      if (entry == TN_NONE || !is_used(part->info.frame, i)) continue;
-      if (made_inside(g, entry) || has_entry(step->in, step->n_in, entry))
+      if (entry == TN_NONE || !tn__operand_used(part->info.frame, i)) continue;
+      if (made_inside(g, entry) ||
+          tn__entry_listed(step->in, step->n_in, entry))
         continue;
       step->in[step->n_in++] = entry;
     }
@@ -248,7 +237,7 @@ static tn_code close_group(group *g) {
 static tn_code fuse_one(group *g, tn__step *step) {
   tn_program *p = g->p;
   step->why_not =
-      p->flags & TN_BIND_NO_FUSE ? "the user forbids it" : why_not(p, step);
+      p->how.flags & TN_BIND_NO_FUSE ? "the user forbids it" : why_not(p, step);
   if (!joins(g, step)) TN__TRY(close_group(g));
   if (joins(g, step))
     join(g, step);

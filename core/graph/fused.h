@@ -44,6 +44,21 @@ typedef struct tn__fused {
   tn__scratch *scratch;
 } tn__fused;
 
+/* Whether the kernel sees the elements of operand `i`: inputs, then outputs. */
+static inline bool tn__operand_used(const tn_frame *f, uint32_t i) {
+  if (i < f->n_in) return !(f->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA));
+  return f->req[i - f->n_in] != TN_REQ_NULL;
+}
+static inline bool tn__entry_listed(const uint32_t *list, uint32_t n,
+                                    uint32_t entry) {
+  for (uint32_t i = 0; i < n; ++i)
+    if (list[i] == entry) return true;
+  return false;
+}
+/* The shape that all outputs of a call have; NULL if they differ, or if none is
+ * asked for. */
+const tn_tensor *tn__fused_loop(const tn_frame *f);
+
 /* Works out the loop, the tile and the buffers of a step whose parts, inputs
  * and outputs stand; *fits is false where their layouts cannot be looped over
  * together. */

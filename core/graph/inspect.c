@@ -7,9 +7,8 @@
 
 /* ------------------------------------------------------------------- stats */
 
-/* `mine`: how often the program itself has it. */
-static bool is_own(const tn_array *array, int32_t mine) {
-  return array && atomic_load(&array->n_owners) == mine;
+static bool is_own(const tn_array *array) {
+  return array && atomic_load(&array->n_owners) == 1;
 }
 
 /* Arrays of arguments and gradients that nobody else has. */
@@ -21,8 +20,7 @@ static uint64_t own_bytes(const tn_program *p) {
       if (tn__entry_is_none(entries[k])) continue;
       const tn_array *array =
           p->values[tn__entry_id(p->graph, entries[k])].array;
-      const int32_t mine = k == 0 ? 1 : 2; /* the list of gradients, too */
-      if (is_own(array, mine)) bytes += array->block->bytes;
+      if (is_own(array)) bytes += array->block->bytes;
     }
   }
   return bytes;

@@ -19,6 +19,8 @@ void tn__program_unhold(tn_program *p) {
   tn__free(p->env, p->forward[1].chains);
   tn__free(p->env, p->backward.chains);
   tn__var_deinit(&p->turn);
+  for (uint32_t i = 0; i < p->n_signals; ++i) tn__var_deinit(&p->signals[i]);
+  tn__free(p->env, p->signals);
   tn__free(p->env, p);
 }
 
@@ -48,8 +50,6 @@ static void sequence_end(tn__sequence *sequence) {
 static void arrays_release(tn_program *p) {
   for (uint32_t i = 0; i < p->n_values; ++i)
     tn__array_release(p->values[i].array);
-  for (uint32_t i = 0; p->gradient_arrays && i < p->n_arguments; ++i)
-    tn__array_release(p->gradient_arrays[i]);
   for (size_t i = 0; p->pools && i < p->plan.n_pools; ++i)
     tn__block_release(p->pools[i]);
 }

@@ -7,8 +7,8 @@
  *   bind.c     what the user gave: arguments, requests, gradients; the graph's
  *              copy with gradients in it, inferred
  *   steps.c    the copy's nodes in the order of execution, as steps
- *   arrays.c   an array for each entry, without memory
- *   choose.c   a kernel for each step, before there is memory
+ *   arrays.c   an array for each entry, without memory; with them, a kernel
+ *              for each step
  *   again.c    forward steps that are made twice to save memory
  *   fuse.c     runs of steps that become one
  *   memory.c   the planner's net of steps and entries; its answer: memory
@@ -66,8 +66,9 @@ struct tn__step {
   tn__planned *watch[2]; /* of a part that a monitor watches: a call of its own,
                             on all of its operands */
   tn__planned_info info;
-  uint32_t n_after; /* steps that it waits for beside its inputs */
-  uint32_t *after;
+  tn__var *signal; /* overwritten by it; NULL: nobody waits for it by name */
+  uint32_t n_after;
+  tn__var **after;  /* signals of steps that it waits for beside its inputs */
   tn__step **parts; /* FUSED */
   uint32_t n_parts;
   struct tn__fused *fused;
@@ -109,9 +110,8 @@ struct tn_program {
   uint32_t n_arguments; /* arguments, then states */
   uint32_t n_states;
   tn_entry *arguments;
-  tn_entry *gradients;        /* n_arguments; TN_ENTRY_NONE: none */
-  tn_array **gradient_arrays; /* n_arguments, retained, or NULL */
-  tn__block **pools; /* plan.n_pools, retained; NULL for an empty one */
+  tn_entry *gradients; /* n_arguments; TN_ENTRY_NONE: none */
+  tn__block **pools;   /* plan.n_pools, retained; NULL for an empty one */
   tn__memory_plan plan;
   bool planned;
   tn__sequence forward[2]; /* without and with TN_CALL_TRAIN */
@@ -119,10 +119,11 @@ struct tn_program {
   tn_monitor_fn *monitor;
   void *monitor_ctx;
   tn_program_stats stats;
-  uint32_t flags;   /* TN_BIND_* */
   uint32_t trained; /* the last forward run had TN_CALL_TRAIN */
   tn__seen seen[2]; /* that the forward and the backward part write */
   tn__var turn;     /* overwritten by each run */
+  tn__var *signals; /* of steps; from the environment's allocator */
+  uint32_t n_signals;
 };
 
 static inline tn_array *tn__value_array(const tn_program *p, uint32_t entry) {

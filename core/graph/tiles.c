@@ -17,17 +17,6 @@ enum {
 
 /* ---------------------------------------------------------------- operands */
 
-static bool is_used(const tn_frame *f, uint32_t i) {
-  if (i < f->n_in) return !(f->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA));
-  return f->req[i - f->n_in] != TN_REQ_NULL;
-}
-
-static bool has_entry(const uint32_t *list, uint32_t n, uint32_t entry) {
-  for (uint32_t i = 0; i < n; ++i)
-    if (list[i] == entry) return true;
-  return false;
-}
-
 static uint32_t n_operands(const tn__step *step) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < step->n_parts; ++k)
@@ -39,15 +28,15 @@ static void list_part(const tn__step *step, tn__fused *f, uint32_t k) {
   const tn__step *part = step->parts[k];
   const tn_frame *frame = part->info.frame;
   for (uint32_t i = 0; i < frame->n_in + frame->n_out; ++i) {
-    if (!is_used(frame, i)) continue;
+    if (!tn__operand_used(frame, i)) continue;
     const bool output = i >= frame->n_in;
     const uint32_t entry = output ? part->out[i - frame->n_in] : part->in[i];
     f->operands[f->n_operands++] = (tn__tile_operand){
         .part = k,
         .position = i,
         .entry = entry,
-        .buffer = has_entry(step->in, step->n_in, entry) ||
-                          has_entry(step->out, step->n_out, entry)
+        .buffer = tn__entry_listed(step->in, step->n_in, entry) ||
+                          tn__entry_listed(step->out, step->n_out, entry)
                       ? TN_NONE
                       : 0,
         .is_output = output,
@@ -95,17 +84,10 @@ static void collapse(int64_t (*strides)[TN_MAX_NDIM], uint32_t n,
   }
 }
 
-static const tn_tensor *loop_of(const tn__step *step) {
-  const tn_frame *f = step->parts[0]->info.frame;
-  for (uint32_t i = 0; i < f->n_out; ++i)
-    if (f->req[i] != TN_REQ_NULL) return &f->out[i];
-  return &f->out[0];
-}
-
 static bool loop_make(const tn__step *step, tn__fused *f,
                       int64_t (*strides)[TN_MAX_NDIM]) {
   int64_t shape[TN_MAX_NDIM];
-  const tn_tensor *loop = loop_of(step);
+  const tn_tensor *loop = tn__fused_loop(step->parts[0]->info.frame);
   int32_t ndim = loop->ndim;
   memcpy(shape, loop->shape, (size_t)ndim * sizeof *shape);
   for (uint32_t i = 0; i < f->n_operands; ++i)

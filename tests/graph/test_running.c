@@ -579,6 +579,40 @@ Test(running, a_kernel_that_fails_is_named) {
   close_all();
 }
 
+/* What failed stays in an array that is added to: the sum has no value. */
+Test(running, a_gradient_added_to_a_failed_array_has_failed) {
+  open_with(2);
+  give("x", floats(SHAPE(2), VALUES(1, 2)));
+  tn_array *sum = floats(SHAPE(2), VALUES(0, 0));
+  tn_array *weight = floats(SHAPE(2), VALUES(5, 6));
+  const tn_entry x = var(g, "x");
+  tn_entry broken;
+  const tn_graph_node node = {.struct_size = sizeof node,
+                              .n_in = 1,
+                              .op = "probe.fail",
+                              .name = "culprit",
+                              .in = &x};
+  OK(tn__graph_call(g, &node, &broken));
+  HEADS(g, broken);
+  tn_program *p = BIND(.n_outputs = 1, .outputs = &sum);
+  probe_code = TN_INVALID, probe_silent = 0;
+  (void)tn__program_forward(p, 0);
+  tn__program_release(p);
+  tn__graph_release(g);
+  g = net_new();
+  HEADS(g, var(g, "x"));
+  given[0].gradient = sum;
+  p = BIND(.request = TN_REQ_ADD);
+  (void)tn__program_forward(p, TN_CALL_TRAIN);
+  (void)tn__program_backward(p, &weight, 1);
+  float have[2];
+  FAILS(tn__array_get(sum, have, sizeof have), TN_INVALID, "culprit");
+  tn__program_release(p);
+  tn__array_release(sum), tn__array_release(weight);
+  drop_given();
+  close_all();
+}
+
 /* -------------------------------------------------------------- life, memory
  */
 
