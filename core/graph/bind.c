@@ -73,17 +73,23 @@ static tn_code argument_find(const tn_program *p, const char *name,
 
 static tn_code array_check(const tn_program *p, const tn_array *array,
                            const char *name, const char *what) {
+  if (!array || array->env == p->env) return TN_OK;
+  return tn__fail(TN_INVALID, "%s `%s`: the array belongs to another runtime",
+                  what, name);
+}
+
+/* Nothing that a user gives is copied behind their back. */
+static tn_code place_check(const tn_program *p, uint32_t entry,
+                           const tn_array *array, const char *name,
+                           const char *what) {
   char place[TN__DEVICE_TEXT], mine[TN__DEVICE_TEXT];
-  if (!array) return TN_OK;
-  if (array->env != p->env)
-    return tn__fail(TN_INVALID, "%s `%s`: the array belongs to another runtime",
-                    what, name);
-  if (array->block->device == p->device) return TN_OK;
+  const tn__device *device = p->values[entry].device;
+  if (!array || array->block->device == device) return TN_OK;
   return tn__fail(TN_INVALID,
-                  "%s `%s`: the array lies on %s, the program runs "
-                  "on %s; copy it with tn_array_to",
+                  "%s `%s`: the array lies on %s, the program has it on %s; "
+                  "copy it with tn_array_to",
                   what, name, tn__device_text(array->block->device, place),
-                  tn__device_text(p->device, mine));
+                  tn__device_text(device, mine));
 }
 
 static void known_add(binding *b, const char *name, const tn_array *array,
@@ -245,6 +251,18 @@ static tn_code gradients_make(binding *b) {
 
 /* ------------------------------------------------------------------- arrays */
 
+/* An array of zeros. On the cpu it is that when it is first read. */
+static tn_code array_new(tn__device *device, const tn_spec *spec,
+                         tn_array **out) {
+  tn_array *zeros = NULL;
+  TN__TRY(tn__array_create_on(device, spec, out));
+  if (!device->table) return TN_OK;
+  TN__TRY(tn__array_create(device->env, spec, &zeros));
+  const tn_code rc = tn__array_copy(*out, zeros);
+  tn__array_release(zeros);
+  return rc;
+}
+
 /* Puts a given or new array in the place of an entry. */
 static tn_code entry_give(tn_program *p, uint32_t entry, tn_array *array) {
   const tn_sig *sig = &p->graph->sigs[entry];
@@ -252,7 +270,7 @@ static tn_code entry_give(tn_program *p, uint32_t entry, tn_array *array) {
   tn__value *value = &p->values[entry];
   value->flags |= TN__ENTRY_EXTERNAL;
   if (value->array) return TN_OK;
-  if (!array) return tn__array_create_on(p->device, &spec, &value->array);
+  if (!array) return array_new(value->device, &spec, &value->array);
   value->array = tn__array_retain(array);
   return TN_OK;
 }
@@ -297,10 +315,14 @@ static tn_code arguments_give(binding *b) {
     const tn_argument *given = b->given[i];
     const uint32_t entry = tn__entry_id(p->graph, p->arguments[i]);
     TN__TRY(argument_check(b, i));
+    if (given)
+      TN__TRY(place_check(p, entry, given->array, given->name, "argument"));
     TN__TRY(entry_give(p, entry, given ? given->array : NULL));
     if (tn__entry_is_none(p->gradients[i])) continue;
     const uint32_t slope = tn__entry_id(p->graph, p->gradients[i]);
     tn_array *array = given ? given->gradient : NULL;
+    TN__TRY(place_check(p, slope, array, argument_name(p, i),
+                        "the gradient of argument"));
     TN__TRY(fits(p, slope, array, argument_name(p, i)));
     TN__TRY(entry_give(p, slope, array));
     p->values[slope].request = request_of(b, i);
@@ -317,6 +339,7 @@ static tn_code outputs_give(binding *b) {
     tn_array *array = i < b->how->n_outputs ? b->how->outputs[i] : NULL;
     (void)tn__entry_text(p->graph, p->heads[i], name);
     TN__TRY(array_check(p, array, name, "output"));
+    TN__TRY(place_check(p, entry, array, name, "output"));
     TN__TRY(fits(p, entry, array, name));
     p->values[entry].flags |= TN__ENTRY_HEAD;
     if (compat && !array) continue; /* its planner counts them in */
@@ -579,15 +602,24 @@ static tn_code how_check(const tn_bind *how, const tn_graph *graph) {
   return TN_OK;
 }
 
-static tn_code groups_check(const tn_bind *how) {
-  if (how->n_groups == 0) return TN_OK;
-  return tn__fail(TN_UNIMPLEMENTED,
-                  "tn_bind.groups: programs run on one device yet");
+/* They are needed again to reshape the program. */
+static tn_code groups_keep(tn_program *p, const tn_bind *how) {
+  const size_t bytes = how->n_groups * sizeof(tn_group);
+  tn_group *groups = tn__arena_alloc(&p->arena, bytes + 1);
+  for (size_t i = 0; groups && i < how->n_groups; ++i) {
+    const char *name = how->groups[i].name;
+    groups[i] = how->groups[i];
+    groups[i].name = tn__arena_text(&p->arena, name, strlen(name));
+  }
+  if (p->arena.failed) return memory_fail(bytes);
+  p->how.groups = groups;
+  p->how.n_groups = how->n_groups;
+  return TN_OK;
 }
 
 static tn_code all_stations(binding *b, const tn_graph *graph) {
   tn_program *p = b->p;
-  TN__TRY(groups_check(b->how));
+  TN__TRY(groups_keep(p, b->how));
   TN__TRY(how_check(b->how, graph));
   TN__TRY(passes_list(p, b->how));
   TN__TRY(begin(b, graph));
@@ -597,15 +629,18 @@ static tn_code all_stations(binding *b, const tn_graph *graph) {
   TN__TRY(heads_own(b));
   TN__TRY(late_list(b));
   TN__TRY(tn__graph_heads_set(p->graph, p->heads, p->n_heads));
+  TN__TRY(tn__places_label(p));
   TN__TRY(b->passes.n > 0 ? tn__graph_infer_more(p->graph)
                           : tn__graph_infer(p->graph, b->known, b->n_known));
   TN__TRY(gradients_make(b));
   TN__TRY(passes_behind(b));
+  TN__TRY(tn__places_make(p));
   TN__TRY(tn__steps_make(p, p->gradients, p->n_arguments));
   TN__TRY(arguments_give(b));
   TN__TRY(outputs_give(b));
   TN__TRY(weights_give(p));
   TN__TRY(tn__arrays_make(p));
+  TN__TRY(tn__queued_check(p));
   TN__TRY(tn__steps_choose(p));
   TN__TRY(tn__steps_again(p, b->how));
   TN__TRY(tn__steps_fuse(p));

@@ -68,7 +68,7 @@ static const char *why_not(const tn_program *p, const tn__step *step) {
     return "its kernel must not run twice at the same time";
   if (step->signal || step->n_after > 0)
     return "it waits for another, or another for it";
-  if (p->device->table) return "it runs on a device";
+  if (step->device->table) return "it runs on a device";
   if (!step->info.direct)
     return "its operands or requests are not what the kernel takes";
   const tn_frame *f = step->info.frame;
@@ -106,7 +106,8 @@ static bool joins(const group *g, const tn__step *step) {
   if (g->n == 0) return true;
   if (g->n == MOST_PARTS || g->n_operands + f->n_in + f->n_out > MOST_OPERANDS)
     return false;
-  return same_loop(g->loop, tn__fused_loop(f)) && shares(g, step);
+  return step->device == g->parts[0]->device &&
+         same_loop(g->loop, tn__fused_loop(f)) && shares(g, step);
 }
 
 static void join(group *g, tn__step *step) {
@@ -177,6 +178,7 @@ static tn__step *step_make(const group *g) {
   step->program = g->p;
   step->node = g->parts[g->n - 1]->node;
   step->kind = TN__STEP_FUSED;
+  step->device = g->parts[0]->device;
   step->n_parts = g->n;
   step->in = tn__arena_alloc(arena, MOST_OPERANDS * sizeof *step->in);
   step->out = tn__arena_alloc(arena, MOST_OPERANDS * sizeof *step->out);

@@ -91,7 +91,7 @@ static void entry_fill(const tn_program *p, uint32_t entry,
   to->n_elements = tn_tensor_size(t);
   to->bytes = (size_t)to->n_elements * (size_t)tn_dtype_bytes(t->dtype);
   to->dtype = t->dtype;
-  to->device = 0;
+  to->device = tn__device_number(p, value->device);
   to->flags = value->flags;
 }
 
@@ -118,6 +118,7 @@ static tn_code node_fill(tn_program *p, const tn__step *step, uint32_t absent,
       .pairs = list.v,
       .n_pairs = list.n,
       .workspace = step->info.workspace,
+      .device = tn__device_number(p, step->device),
       .sum = step->kind == TN__STEP_ADD,
       .name = step->node->name};
   return TN_OK;
@@ -200,10 +201,16 @@ static tn_code entry_place(tn_program *p, uint32_t entry) {
     return share(p, entry, p->steps[value->step]->in[place->alias]);
   const tn__plan_storage *storage = &p->plan.storages[place->storage];
   if (value->array->block->bytes == 0) return TN_OK;
-  tn__block *pool = p->pools[0];
+  tn__block *pool = tn__pool_of(p, storage->device);
   tn__block_place(value->array->block, (char *)pool->data + storage->offset,
                   pool);
   return TN_OK;
+}
+
+tn__block *tn__pool_of(const tn_program *p, int32_t device) {
+  for (size_t i = 0; i < p->plan.n_pools; ++i)
+    if (p->plan.pools[i].device == device) return p->pools[i];
+  return NULL;
 }
 
 /* Memory of another program serves if it is large enough: the two take turns.
@@ -211,10 +218,14 @@ static tn_code entry_place(tn_program *p, uint32_t entry) {
 static tn__block *pool_shared(const tn_program *p, const tn_bind *how,
                               size_t i) {
   const tn_program *other = how->shared;
-  if (!other || i >= other->plan.n_pools || !other->pools[i]) return NULL;
-  if (other->env != p->env || other->device != p->device) return NULL;
-  return other->pools[i]->bytes < p->plan.pools[i].bytes ? NULL
-                                                         : other->pools[i];
+  const tn__device *device = p->devices[p->plan.pools[i].device];
+  if (!other || other->env != p->env) return NULL;
+  for (size_t k = 0; k < other->plan.n_pools; ++k) {
+    tn__block *pool = other->pools[k];
+    if (pool && pool->device == device && pool->bytes >= p->plan.pools[i].bytes)
+      return pool;
+  }
+  return NULL;
 }
 
 static tn_code pools_take(tn_program *p, const tn_bind *how) {
@@ -228,7 +239,8 @@ static tn_code pools_take(tn_program *p, const tn_bind *how) {
       p->pools[i] = tn__block_retain(shared);
       continue;
     }
-    TN__TRY(tn__block_create(p->device, p->plan.pools[i].bytes, &p->pools[i]));
+    TN__TRY(tn__block_create(p->devices[p->plan.pools[i].device],
+                             p->plan.pools[i].bytes, &p->pools[i]));
     TN__TRY(tn__block_materialise(p->pools[i]));
   }
   return TN_OK;
@@ -285,7 +297,8 @@ static tn_code step_settle(tn_program *p, tn__step *step) {
 
 tn_code tn__step_place(tn__step *step, uint32_t train) {
   const tn_program *p = step->program;
-  char *pool = p->pools[0] ? (char *)p->pools[0]->data : NULL;
+  const tn__block *block = tn__pool_of(p, tn__device_number(p, step->device));
+  char *pool = block ? (char *)block->data : NULL;
   const tn_outputs none = {0};
   tn__planned_deliver(step->call[train], &none);
   tn__planned_look(step->call[train], &step->info);

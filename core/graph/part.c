@@ -26,6 +26,8 @@ static tn_code plain_run(void *arg, tn__token *token) {
 static tn_code run_here(part_run *run) {
   tn__access *access = NULL;
   uint32_t n_access = 0;
+  if (run->p->queued && !run->part)
+    return tn__queued_part(run->p, run->first, run->n, run->train);
   TN__TRY(tn__part_uses(run->p, run->first, run->n, run->train, &access,
                         &n_access));
   const tn__job job = {.name = run->n == 1

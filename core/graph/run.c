@@ -107,6 +107,9 @@ void tn__step_ready(tn__step *step) {
       [TN__STEP_FUSED] = tn__fused_run,   [TN__STEP_NOTHING] = run_nothing,
       [TN__STEP_LOOP] = tn__iteration_run};
   step->run = runs[step->kind];
+  if (!tn__step_queue(step)) return;
+  if (step->kind == TN__STEP_COPY) step->run = tn__queued_copy;
+  if (step->kind == TN__STEP_FILL) step->run = tn__queued_fill;
 }
 
 static tn_code step_run(tn__step *step, uint32_t train, tn__token *token) {

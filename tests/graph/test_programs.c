@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random graphs as programs: whatever the engine, the plan of memory, and
- * whether calls are fused, outputs and gradients are those of the same graph
- * computed node by node (evaluate.h).
+ * Random graphs as programs: whatever the engine, the plan of memory, whether
+ * calls are fused, and on which devices nodes run, outputs and gradients are
+ * those of the same graph computed node by node (evaluate.h).
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@ static tn_graph *g;
 static uint64_t state;
 
 static void open_with(const tn__engine_options *options) {
+  world_cpus = 3;
   world_open_with(options);
   OK(tn__plugin_load(w.registry, LAB_FILE));
   g = net_new();
@@ -67,6 +68,14 @@ static tn_entry random_node(const tn_entry *all, uint32_t n) {
   }
 }
 
+/* Half of the nodes say where they run. */
+static void random_groups(void) {
+  static const char *const groups[] = {"", "left", "right"};
+  for (uint32_t id = 0; id < tn__n_nodes(g); ++id)
+    if (random_below(2))
+      OK(tn__attribute_set(g, id, "group", groups[random_below(3)]));
+}
+
 /* Heads: the last entry with all variables, and some other. */
 static void random_graph(uint32_t n) {
   tn_entry all[MOST_NODES + N_VARIABLES];
@@ -81,6 +90,7 @@ static void random_graph(uint32_t n) {
   }
   HEADS(g, OP(g, "total", NULL, "last", all[k - 1], all[0], all[1], all[2]),
         all[N_VARIABLES + random_below(n)]);
+  random_groups();
 }
 
 /* ----------------------------------------------------------- what is expected
@@ -158,21 +168,43 @@ typedef struct way {
   uint32_t plan;
   uint32_t flags;
   uint64_t memory;
+  bool groups;
 } way;
+
+static const tn_group groups[] = {{"left", {TN_DEVICE_CPU, 1}},
+                                  {"right", {TN_DEVICE_CPU, 2}}};
+
+/* Where an argument lies is the program's to say. */
+static void arguments_copy(tn_program *p, const expectation *e) {
+  tn_array *array = NULL;
+  for (size_t i = 0; i < e->n; ++i) {
+    OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, e->names[i], &array));
+    OK(tn__array_copy(array, e->in[i]));
+  }
+}
 
 static tn_program *bind(const expectation *e, const way *how) {
   tn_argument arguments[MOST];
   tn_program *p = NULL;
-  for (size_t i = 0; i < e->n; ++i)
-    arguments[i] = (tn_argument){.name = e->names[i], .array = e->in[i]};
+  for (size_t i = 0; i < e->n; ++i) {
+    const tn_tensor *t = &e->in[i]->tensor;
+    arguments[i] = (tn_argument){.name = e->names[i]};
+    if (how->groups)
+      arguments[i].known = sig_of(t->dtype, (size_t)t->ndim, t->shape);
+    else
+      arguments[i].array = e->in[i];
+  }
   const tn_bind b = {.struct_size = sizeof b,
                      .flags = how->flags,
                      .plan = how->plan,
                      .request = TN_REQ_WRITE,
                      .arguments = arguments,
                      .n_arguments = e->n,
-                     .memory = how->memory};
+                     .memory = how->memory,
+                     .groups = groups,
+                     .n_groups = how->groups ? 2 : 0};
   OK(tn__program_bind(g, &b, &p));
+  if (how->groups) arguments_copy(p, e);
   return p;
 }
 
@@ -193,8 +225,9 @@ static void compare_program(tn_program *p, const expectation *e,
 static void run_program(const expectation *e, const way *how) {
   char what[64];
   tn_program *p = bind(e, how);
-  (void)snprintf(what, sizeof what, "plan %u, flags %u, memory %llu", how->plan,
-                 how->flags, (unsigned long long)how->memory);
+  (void)snprintf(what, sizeof what, "plan %u, flags %u, memory %llu%s",
+                 how->plan, how->flags, (unsigned long long)how->memory,
+                 how->groups ? ", groups" : "");
   for (int i = 0; i < 2; ++i) {
     OK(tn__program_forward(p, TN_CALL_TRAIN));
     OK(tn__program_backward(p, (tn_array **)(uintptr_t)e->weights, e->n_heads));
@@ -204,16 +237,20 @@ static void run_program(const expectation *e, const way *how) {
 }
 
 static const way ways[] = {
-    {TN_PLAN_NONE, TN_BIND_NO_FUSE, 0},
-    {TN_PLAN_NONE, 0, 0},
-    {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, 0},
-    {TN_PLAN_DEFAULT, 0, 0},
-    {TN_PLAN_COMPAT, TN_BIND_NO_FUSE, 0},
-    {TN_PLAN_COMPAT, 0, 0},
-    {TN_PLAN_COMPAT_INPLACE, TN_BIND_NO_FUSE, 0},
-    {TN_PLAN_COMPAT_SHARE, TN_BIND_NO_FUSE, 0},
-    {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, TN_MEMORY_MINIMAL},
-    {TN_PLAN_DEFAULT, 0, TN_MEMORY_MINIMAL}};
+    {TN_PLAN_NONE, TN_BIND_NO_FUSE, 0, false},
+    {TN_PLAN_NONE, 0, 0, false},
+    {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, 0, false},
+    {TN_PLAN_DEFAULT, 0, 0, false},
+    {TN_PLAN_COMPAT, TN_BIND_NO_FUSE, 0, false},
+    {TN_PLAN_COMPAT, 0, 0, false},
+    {TN_PLAN_COMPAT_INPLACE, TN_BIND_NO_FUSE, 0, false},
+    {TN_PLAN_COMPAT_SHARE, TN_BIND_NO_FUSE, 0, false},
+    {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, TN_MEMORY_MINIMAL, false},
+    {TN_PLAN_DEFAULT, 0, TN_MEMORY_MINIMAL, false},
+    {TN_PLAN_NONE, 0, 0, true},
+    {TN_PLAN_DEFAULT, 0, 0, true},
+    {TN_PLAN_COMPAT, TN_BIND_NO_FUSE, 0, true},
+    {TN_PLAN_DEFAULT, 0, TN_MEMORY_MINIMAL, true}};
 
 static void run_all(expectation *e) {
   expect_all(e);
@@ -250,6 +287,15 @@ Test(programs, compute_what_their_graphs_do_on_several_threads) {
 /* ---------------------------------------------------------- graphs and loops
  */
 
+/* Other numbers, and other groups, each time. */
+static void run_many(void (*run)(uint64_t seed)) {
+  for (uint64_t seed = 3; seed < 13; ++seed) {
+    run(seed);
+    tn__graph_release(g);
+    g = net_new();
+  }
+}
+
 /* h = tanh(dense(x, v) + h * u); out = h before the step times h behind it. */
 static tn_graph *recurrent(void) {
   tn_graph *s = net_new();
@@ -282,10 +328,10 @@ static tn_entry loop_of(const tn_graph *step, bool reverse,
   return out;
 }
 
-static void run_loops(void) {
+static void run_loops(uint64_t seed) {
   static const char *const all[] = {"x", "h", "v", "u"};
   expectation e = {.names = all, .n = 4};
-  state = 3;
+  state = seed;
   e.in[0] = random_array(3, (const int64_t[]){4, 2, 3});
   e.in[1] = random_array(2, (const int64_t[]){2, 2});
   e.in[2] = random_array(2, (const int64_t[]){2, 3});
@@ -297,27 +343,28 @@ static void run_loops(void) {
   in[1] = OP(g, "square", NULL, NULL, there);
   const tn_entry back = loop_of(step, true, in);
   HEADS(g, back, OP(g, "mul", NULL, NULL, output(there, 1), output(back, 1)));
+  random_groups();
   run_all(&e);
   tn__graph_release(step);
 }
 
 Test(programs, compute_loops_on_one_thread) {
   open_with(&(tn__engine_options){.kind = TN__ENGINE_NAIVE});
-  run_loops();
+  run_many(run_loops);
   close_all();
 }
 
 Test(programs, compute_loops_on_several_threads) {
   open_with(&(tn__engine_options){.workers = 4});
-  run_loops();
+  run_many(run_loops);
   close_all();
 }
 
 /* A graph of two outputs, once in itself. */
-static void run_embedded(void) {
+static void run_embedded(uint64_t seed) {
   static const char *const all[] = {"x", "y"};
   expectation e = {.names = all, .n = 2};
-  state = 4;
+  state = seed;
   for (int i = 0; i < 2; ++i)
     e.in[i] = random_array(2, (const int64_t[]){2, 3});
   tn_graph *b = net_new(), *outer = net_new();
@@ -334,6 +381,7 @@ static void run_embedded(void) {
   what.in = (const tn_entry[]){var(g, "x"), var(g, "y")};
   OK(tn__graph_embed(g, &what, &three));
   HEADS(g, three, OP(g, "mul", NULL, NULL, output(three, 2), three));
+  random_groups();
   run_all(&e);
   tn__graph_release(outer);
   tn__graph_release(b);
@@ -341,6 +389,6 @@ static void run_embedded(void) {
 
 Test(programs, compute_graphs_of_graphs) {
   open_with(&(tn__engine_options){.workers = 2});
-  run_embedded();
+  run_many(run_embedded);
   close_all();
 }
