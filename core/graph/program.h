@@ -4,8 +4,9 @@
  * bind.c goes through these stations, each a function of the file that is named
  * after it:
  *
- *   bind.c     what the user gave: arguments, requests, gradients; the graph's
+ *   bind_*.c   what the user gave: arguments, requests, outputs; the graph's
  *              copy with gradients in it, inferred, rewritten by passes
+ *              (binding.h)
  *   place.c    where its nodes run, and copies between devices
  *   steps.c    the copy's nodes in the order of execution, as steps
  *   arrays.c   an array for each entry, without memory; with them, a kernel

@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "module.h"
 #include "runtime.h"
 
 enum { MAX_WORKERS = 1024, MAX_CPUS = 64 };
@@ -31,8 +32,8 @@ static tn_code options_copy(const tn_options *from, tn_options *to) {
 }
 
 static tn_code options_check(const tn_options *o) {
-  const uint32_t trust =
-      TN_TRUST_ANY_FOLDER | TN_TRUST_REPLACE | TN_TRUST_BINDINGS;
+  const uint32_t trust = TN_TRUST_ANY_FOLDER | TN_TRUST_REPLACE |
+                         TN_TRUST_BINDINGS | TNM_TRUST_PROBE;
   if (o->trust & ~trust)
     return tn__fail(TN_INVALID, "tn_options.trust has the unknown bits 0x%x",
                     (unsigned)(o->trust & ~trust));

@@ -9,8 +9,8 @@
  * tn_math_NAME_f32 and _f64 take and return float and double:
  *
  *   exp expm1 log log1p log2 log10 sqrt rsqrt cbrt sin cos tan asin acos atan
- *   sinh cosh tanh asinh acosh atanh erf erfc gamma lgamma digamma abs sign
- *   floor ceil round rint trunc sigmoid softplus gelu (x)
+ *   sinh cosh tanh asinh acosh atanh erf erfc gamma lgamma digamma
+ *   trigamma abs sign floor ceil round rint trunc sigmoid softplus gelu (x)
  *   min max pow mod hypot (a, b), clip (x, low, high), select (condition, a, b)
  *
  * tn_math_NAME_i32 and _i64, modulo 2^32 and 2^64:
@@ -18,13 +18,15 @@
  *   abs sign (x), min max mod div pow (a, b), clip, select
  *
  * rsqrt is 1/sqrt(x), gamma that function and not its logarithm, digamma the
- * derivative of lgamma; sigmoid is 1/(1 + exp(-x)), softplus log(1 + exp(x)),
- * gelu x*(1 + erf(x/sqrt(2)))/2. The others are named as in C.
+ * derivative of lgamma, trigamma that of digamma; sigmoid is 1/(1 + exp(-x)),
+ * softplus log(1 + exp(x)), gelu x*(1 + erf(x/sqrt(2)))/2. The others are named
+ * as in C.
  *
  * Special values are those of C's Annex F, but: min and max are NaN where
  * either operand is; mod has the sign of the divisor, also if it is 0, and is 0
  * for a divisor of 0; rint takes ties to the lower integer; sign(NaN) is 0;
- * digamma is -infinity at 0, infinity at -0 and NaN at the integers below.
+ * digamma is -infinity at 0, infinity at -0 and NaN at the integers below,
+ * where trigamma is infinity, as at both zeros.
  * Denormal arguments and results count like all others, and trigonometric
  * functions hold up to the largest number.
  *
@@ -52,7 +54,8 @@
  *   tanh             1.7   sigmoid softplus 2
  *   tan atanh log10  1.75  sinh tanh acosh  2.25
  *   exp sigmoid      2     erfc             2.5
- *                          gelu             3
+ *   trigamma         1     gelu             3
+ *                          trigamma         4.5
  *   mod              exact, but where a sum with the divisor is rounded
  *
  * sin, cos and tan of floats beyond 1024 take four times as long as of those
@@ -94,5 +97,7 @@
 #include "tenon/math/log.h"
 #include "tenon/math/trig.h"
 #endif
+
+#include "tenon/math/trigamma.h"
 
 #endif /* TENON_MATH_H_ */

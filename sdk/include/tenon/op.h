@@ -476,7 +476,7 @@ enum {                         /* tn_arg.shape_kind */
        TN_SHAPE_ANY = 0,       /* no rule */
        TN_SHAPE_PATTERN = 1,   /* terms */
        TN_SHAPE_SAME = 2,      /* as operand shape_index of list shape_list */
-       TN_SHAPE_BROADCAST = 3, /* of all inputs by the usual rules */
+       TN_SHAPE_BROADCAST = 3, /* of all inputs that are not */
        TN_SHAPE_HOOK = 4       /* tn_op.infer decides */
 };
 
