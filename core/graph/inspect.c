@@ -133,9 +133,10 @@ tn_code tn__program_text(const tn_program *p, uint32_t why, tn_text **out) {
     add_parts(p, p->steps[i], &text);
   }
   add_pools(p, &text);
-  tn__buf_add(&text, "%zu bytes in the pool%s, at least %zu are needed\n",
+  tn__buf_add(&text, "%zu bytes in the pool%s, at least %zu are needed%s\n",
               tn__memory_plan_bytes(&p->plan), p->n_devices > 1 ? "s" : "",
-              tn__memory_plan_lower_bound(&p->plan));
+              tn__memory_plan_lower_bound(&p->plan),
+              p->wide ? "; no branch waits for another's memory" : "");
   const tn_code rc = text.failed ? tn__fail_memory(text.n, "a table of steps")
                                  : tn__buf_text(&text, out);
   tn__buf_deinit(&text);

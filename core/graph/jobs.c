@@ -21,7 +21,7 @@ typedef struct tn__chain {
   uint32_t train;
   uint32_t n_access;
   size_t access; /* its first, among all of the sequence */
-  char name[48];
+  char name[104];
 } tn__chain;
 
 /* Who has a part of a pool. */
@@ -235,9 +235,52 @@ static bool reads(const tn__step *step, const tn__step *before) {
   return false;
 }
 
-static bool is_small(const tn__step *step) {
-  if (step->kind == TN__STEP_CALL) return step->info.small;
-  return step->kind != TN__STEP_LOOP && step->kind != TN__STEP_FUSED;
+/* The number of the chain that a step of the sequence is in. */
+static uint32_t chain_at(const tn__chain *chains, const tn__chain *last,
+                         uint32_t step) {
+  uint32_t low = 0, high = (uint32_t)(last - chains);
+  while (low < high) {
+    const uint32_t middle = low + (high - low + 1) / 2;
+    if (chains[middle].first <= step)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+/* Whether a chain waits for what step `writer` makes before it begins. */
+static bool waits_for(const building *b, const tn__chain *chain,
+                      uint32_t writer) {
+  const tn__chain *chains = b->sequence->chains;
+  const tn__step *first = b->p->steps[chain->first];
+  const uint32_t at = chain_at(chains, chain, writer);
+  for (uint32_t i = 0; i < first->n_in; ++i) {
+    const uint32_t entry = first->in[i];
+    const uint32_t step = entry == TN_NONE ? TN_NONE : b->p->values[entry].step;
+    if (step != TN_NONE && step >= chains->first &&
+        chain_at(chains, chain, step) == at)
+      return true;
+  }
+  return false;
+}
+
+/* A long step that waits for another branch must not make those before it wait
+ * as well. */
+static bool joins_branches(const building *b, const tn__chain *chain,
+                           const tn__step *step) {
+  if (tn__step_is_small(step) || tn__engine_workers(b->p->env->engine) < 2)
+    return false;
+  if (step->n_after > 0) return true;
+  for (uint32_t i = 0; i < step->n_in; ++i) {
+    const uint32_t entry = step->in[i];
+    const uint32_t writer =
+        entry == TN_NONE ? TN_NONE : b->p->values[entry].step;
+    if (writer != TN_NONE && writer >= b->sequence->chains->first &&
+        writer < chain->first && !waits_for(b, chain, writer))
+      return true;
+  }
+  return false;
 }
 
 /* Whether a step is to run right behind the one before it. */
@@ -247,8 +290,10 @@ static bool follows(const building *b, const tn__chain *chain,
   if (chain->n == 0) return true;
   if (b->p->queued) return false;
   const tn__step *before = b->p->steps[step->id - 1];
-  if (chain->n >= MOST || is_small(before) != is_small(step)) return false;
-  return step->kind == TN__STEP_NOTHING || reads(step, before);
+  if (chain->n >= MOST || tn__step_is_small(before) != tn__step_is_small(step))
+    return false;
+  if (step->kind == TN__STEP_NOTHING) return true;
+  return reads(step, before) && !joins_branches(b, chain, step);
 }
 
 /* The backward part finds in the pool what the forward part has left there, and
@@ -260,6 +305,18 @@ static tn_code take_before(building *b, uint32_t first) {
       TN__TRY(take_outputs(b, b->p->steps[i]));
   b->quiet = false;
   return TN_OK;
+}
+
+/* A chain of several is named after its ends: its steps have spans too. */
+static void chain_name(tn__chain *chain) {
+  const tn_program *p = chain->program;
+  const char *first = p->steps[chain->first]->node->name,
+             *last = p->steps[chain->first + chain->n - 1]->node->name;
+  if (chain->n == 1)
+    (void)snprintf(chain->name, sizeof chain->name, "%s", first);
+  else
+    (void)snprintf(chain->name, sizeof chain->name, "%.46s .. %.46s", first,
+                   last);
 }
 
 static tn_code chains_make(building *b, uint32_t first, uint32_t n) {
@@ -275,12 +332,12 @@ static tn_code chains_make(building *b, uint32_t first, uint32_t n) {
     if (chain->n == 0) {
       b->job = b->n_access;
       *chain = (tn__chain){p, i, 0, b->train, 0, b->n_access, ""};
-      (void)snprintf(chain->name, sizeof chain->name, "%s", step->node->name);
     }
     TN__TRY(step_uses(b, step));
     if (p->queued) TN__TRY(use_queued(b, step));
     ++chain->n;
     chain->n_access = (uint32_t)(b->n_access - chain->access);
+    chain_name(chain);
   }
   b->n_chains = n == 0 ? 0 : (uint32_t)(chain - chains) + 1;
   return TN_OK;
@@ -301,7 +358,8 @@ static void chain_drop(void *arg) {
 
 static bool chain_is_small(const tn__chain *chain) {
   for (uint32_t i = 0; i < chain->n; ++i)
-    if (!is_small(chain->program->steps[chain->first + i])) return false;
+    if (!tn__step_is_small(chain->program->steps[chain->first + i]))
+      return false;
   return true;
 }
 

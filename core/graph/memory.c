@@ -77,6 +77,20 @@ static tn_code pairs_list(tn_program *p, const tn__step *step, pairs *out) {
   return TN_OK;
 }
 
+/* Whether who writes the second term of a sum may add it to the first. Calls
+ * that are made alone may, since the host does it for their kernels. */
+static bool may_add(const tn_program *p, const tn__step *sum) {
+  const uint32_t writer = p->values[sum->in[1]].step;
+  if (writer == TN_NONE || p->steps[writer]->kind != TN__STEP_FUSED)
+    return true;
+  const tn__step *step = p->steps[writer];
+  for (uint32_t k = 0; k < step->n_parts; ++k)
+    for (uint32_t i = 0; i < step->parts[k]->n_out; ++i)
+      if (step->parts[k]->out[i] == sum->in[1])
+        return (step->parts[k]->info.kernel->desc->writes & TN_WRITES_ADD) != 0;
+  return true;
+}
+
 /* ---------------------------------------------------------------------- net */
 
 void tn__picture_free(const tn_program *p, tn__picture *net) {
@@ -119,7 +133,7 @@ static tn_code node_fill(tn_program *p, const tn__step *step, uint32_t absent,
       .n_pairs = list.n,
       .workspace = step->info.workspace,
       .device = tn__device_number(p, step->device),
-      .sum = step->kind == TN__STEP_ADD,
+      .sum = step->kind == TN__STEP_ADD && may_add(p, step),
       .name = step->node->name};
   return TN_OK;
 }
@@ -336,6 +350,56 @@ static tn_code budget_check(const tn_program *p, const tn_bind *how) {
                   bytes, (unsigned long long)how->memory);
 }
 
+/* ----------------------------------------------------------------- branches */
+
+/* Whether there are workers for two steps at a time, memory for more than the
+ * least, and steps that are long and need not wait for one another. */
+static tn_code may_branch(const tn_program *p, const tn_bind *how,
+                          const tn__plan_net *net, bool *out) {
+  uint32_t n = 0;
+  *out = false;
+  if (how->plan != TN_PLAN_DEFAULT || how->memory != 0 ||
+      (how->flags & TN__BIND_SERIAL) || tn__engine_workers(p->env->engine) < 2)
+    return TN_OK;
+  bool *which = tn__zalloc(p->env, (p->n_steps + 1u) * sizeof *which);
+  if (!which) return tn__fail_memory(p->n_steps, "a memory plan");
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    n += which[i] = !tn__step_is_small(p->steps[i]);
+  const tn_code rc =
+      n < 2 ? TN_OK : tn__plan_net_branches(p->env, net, which, out);
+  tn__free(p->env, which);
+  return rc;
+}
+
+/* Bytes up to which a plan with parallel branches is taken: half more than the
+ * other needs, or what another program lends anyway. */
+static size_t most_bytes(const tn_program *p, const tn_bind *how) {
+  const size_t bytes = tn__memory_plan_bytes(&p->plan);
+  const size_t lent =
+      how->shared ? tn__memory_plan_bytes(&how->shared->plan) : 0;
+  return lent >= bytes && lent > 0 ? lent : bytes + bytes / 2;
+}
+
+static tn_code plan_branches(tn_program *p, const tn_bind *how,
+                             const tn__plan_net *net) {
+  const tn__plan_options options = {.parallel = true};
+  tn__memory_plan wide;
+  bool branches = false;
+  TN__TRY(may_branch(p, how, net, &branches));
+  if (!branches) return TN_OK;
+  TN__TRY(tn__memory_plan_init(&wide, p->env, net, &options));
+  if (tn__memory_plan_bytes(&wide) > most_bytes(p, how)) {
+    tn__memory_plan_deinit(&wide);
+    return TN_OK;
+  }
+  tn__memory_plan_deinit(&p->plan);
+  p->plan = wide;
+  p->wide = true;
+  return TN_OK;
+}
+
+/* --------------------------------------------------------------------- all */
+
 tn_code tn__program_memory(tn_program *p, const tn_bind *how) {
   tn__plan_options options;
   tn__picture net = {0};
@@ -344,6 +408,7 @@ tn_code tn__program_memory(tn_program *p, const tn_bind *how) {
   if (rc == TN_OK)
     rc = tn__memory_plan_init(&p->plan, p->env, &net.net, &options);
   p->planned = rc == TN_OK;
+  if (rc == TN_OK) rc = plan_branches(p, how, &net.net);
   tn__picture_free(p, &net);
   TN__TRY(rc);
   TN__TRY(budget_check(p, how));

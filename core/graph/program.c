@@ -95,6 +95,23 @@ tn_code tn__calls_complete(tn_program *p, uint32_t train) {
   return TN_OK;
 }
 
+/* What a forward run leaves in a pool is there until another program runs in
+ * it. */
+void tn__program_enter(tn_program *p) {
+  for (size_t i = 0; i < p->plan.n_pools; ++i)
+    if (p->pools[i]) p->pools[i]->last = p;
+}
+
+static tn_code pools_check(const tn_program *p) {
+  for (size_t i = 0; i < p->plan.n_pools; ++i)
+    if (p->pools[i] && p->pools[i]->last != p)
+      return tn__fail(TN_INVALID,
+                      "another program that shares this one's memory has run "
+                      "since its forward run, and what that has left is gone; "
+                      "make both parts of a run before the other program's");
+  return TN_OK;
+}
+
 static void written(const tn__seen *seen) {
   for (uint32_t i = 0; i < seen->n; ++i) tn__array_written(seen->arrays[i]);
 }
@@ -107,6 +124,7 @@ tn_code tn__program_forward(tn_program *p, uint32_t flags) {
     TN__TRY(tn__sequence_make(p, sequence, 0, p->n_forward, train));
   }
   written(&p->seen[0]);
+  tn__program_enter(p);
   p->trained = train;
   if (p->monitor) return tn__part_run(p, 0, p->n_forward, train);
   return tn__sequence_push(p, sequence);
@@ -134,6 +152,7 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
     return tn__fail(TN_INVALID,
                     "a backward run needs what a forward run with "
                     "TN_CALL_TRAIN has left; make one first");
+  TN__TRY(pools_check(p));
   for (uint32_t i = 0; i < p->n_heads; ++i)
     TN__TRY(weight_give(p, i, i < n ? weights[i] : NULL));
   if (n_backward == 0) return TN_OK;

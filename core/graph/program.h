@@ -4,8 +4,9 @@
  * bind.c goes through these stations, each a function of the file that is named
  * after it:
  *
- *   bind.c     what the user gave: arguments, requests, gradients; the graph's
+ *   bind_*.c   what the user gave: arguments, requests, outputs; the graph's
  *              copy with gradients in it, inferred, rewritten by passes
+ *              (binding.h)
  *   place.c    where its nodes run, and copies between devices
  *   steps.c    the copy's nodes in the order of execution, as steps
  *   arrays.c   an array for each entry, without memory; with them, a kernel
@@ -81,6 +82,9 @@ struct tn__step {
   const char *why_not;        /* it is not fused; NULL: it may be */
 };
 
+/* tn_bind.flags inside: its steps run one after the other on one thread. */
+#define TN__BIND_SERIAL (1u << 31)
+
 /* Steps that run together: all forward ones, or all backward ones. */
 typedef struct tn__sequence {
   struct tn__chain *chains; /* what its jobs run (jobs.c); NULL: it never ran */
@@ -130,6 +134,7 @@ struct tn_program {
   tn__block **pools;   /* plan.n_pools, retained; NULL for an empty one */
   tn__memory_plan plan;
   bool planned;
+  bool wide;               /* the plan makes no step wait that need not */
   tn__sequence forward[2]; /* without and with TN_CALL_TRAIN */
   tn__sequence backward;
   tn_monitor_fn *monitor;
@@ -191,6 +196,11 @@ static inline const tn__plan_place *tn__place_of(const tn_program *p,
 }
 /* The memory of a device; NULL if the plan wants none there. */
 tn__block *tn__pool_of(const tn_program *p, int32_t device);
+/* Whether a step is so short that handing it to another thread costs more. */
+static inline bool tn__step_is_small(const tn__step *step) {
+  if (step->kind == TN__STEP_CALL) return step->info.small;
+  return step->kind != TN__STEP_LOOP && step->kind != TN__STEP_FUSED;
+}
 /* Gives a planned call its memory. */
 tn_code tn__step_place(tn__step *step, uint32_t train);
 /* Memory for all that the program computes. */
@@ -240,6 +250,8 @@ void tn__iteration_free(tn__step *step);
 
 /* Returns when no run is on its way. */
 void tn__program_settle(tn_program *p);
+/* A run of it begins. */
+void tn__program_enter(tn_program *p);
 void tn__program_hold(tn_program *p);
 void tn__program_unhold(tn_program *p);
 

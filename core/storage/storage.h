@@ -173,6 +173,7 @@ typedef struct tn__block {
   void *ctx;
   struct tn__block *next; /* of those that could not be freed yet */
   size_t piece;           /* bytes of this description and what is with it */
+  const void *last;       /* its owners': which of them used it last */
 } tn__block;
 
 enum { TN__BLOCK_ROOM = 256 };

@@ -129,19 +129,14 @@ static const uint64_t *dtype_sets(tnm_lower *lower, uint32_t pass) {
   return sets;
 }
 
-/* Forward, the place of an output says nothing of that of a broadcast input. */
-static bool is_elementwise(const tnm_lower *lower, uint32_t pass) {
-  return pass == TN_PASS_BACKWARD || !is_broadcast(lower);
-}
-
 static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
   const char *plugin = lower->reader->name;
   tn_kernel *kernel = TNM_NEW(lower->arena, tn_kernel, 1);
   if (kernel == NULL) return NULL;
   *kernel = (tn_kernel){
       .struct_size = sizeof *kernel,
-      .flags = TN_KERNEL_REENTRANT | TN_KERNEL_DETERMINISTIC |
-               (is_elementwise(lower, pass) ? TN_KERNEL_ELEMENTWISE : 0),
+      .flags =
+          TN_KERNEL_REENTRANT | TN_KERNEL_DETERMINISTIC | TN_KERNEL_ELEMENTWISE,
       .pass = pass,
       .device_type = TN_DEVICE_CPU,
       .writes = writes,

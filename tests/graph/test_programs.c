@@ -17,6 +17,7 @@ static void open_with(const tn__engine_options *options) {
   world_cpus = 3;
   world_open_with(options);
   OK(tn__plugin_load(w.registry, LAB_FILE));
+  OK(tn__plugin_load(w.registry, TENSOR_FILE));
   g = net_new();
 }
 
@@ -31,24 +32,44 @@ static uint32_t random_below(uint32_t n) {
 }
 
 static tn_array *random_array(size_t ndim, const int64_t *shape) {
-  double v[64];
-  for (int i = 0; i < 64; ++i)
+  int64_t n = 1;
+  for (size_t i = 0; i < ndim; ++i) n *= shape[i];
+  double *v = malloc((size_t)(n + 1) * sizeof *v);
+  for (int64_t i = 0; i < n; ++i)
     v[i] = ((double)random_below(2001) - 1000) / 1000;
-  return doubles(ndim, shape, v);
+  tn_array *array = doubles(ndim, shape, v);
+  free(v);
+  return array;
 }
 
 /* -------------------------------------------------------------- random graphs
  */
 
-enum { N_VARIABLES = 3, MOST_NODES = 40 };
+/* The variables, of which those behind N_WHOLE have a row or a column. */
+enum { N_WHOLE = 3, N_VARIABLES = 5, MOST_NODES = 40 };
 
-static const char *const names[N_VARIABLES] = {"x", "y", "z"};
+static const char *const names[N_VARIABLES] = {"x", "y", "z", "row", "column"};
+
+static tn_entry narrow[N_VARIABLES - N_WHOLE];
+
+/* A part of the sum over columns, beside `b` again. */
+static tn_entry sum_beside(tn_entry a, tn_entry b) {
+  tn_entry sum;
+  const tn_graph_node node = {.struct_size = sizeof node,
+                              .n_in = 1,
+                              .op = "tensor.sum",
+                              .params = "axis=[1] keepdims=true",
+                              .in = &a};
+  OK(tn__graph_call(g, &node, &sum));
+  return OP(g, "plus_all", NULL, NULL, b,
+            OP(g, "affine", "scale=0.015625", NULL, sum));
+}
 
 static tn_entry random_node(const tn_entry *all, uint32_t n) {
   static const char *const binary[] = {"add", "sub", "mul", "tame"};
   static const char *const unary[] = {"tanh", "sigmoid", "same"};
   const tn_entry a = all[random_below(n)], b = all[n - 1 - random_below(2)];
-  switch (random_below(9)) {
+  switch (random_below(12)) {
     case 0:
       return OP(g, unary[random_below(3)], NULL, NULL, a);
     case 1:
@@ -63,6 +84,11 @@ static tn_entry random_node(const tn_entry *all, uint32_t n) {
       return OP(g, "total", NULL, NULL, a, b, a);
     case 6:
       return OP(g, "cut", NULL, NULL, b);
+    case 7:
+      return OP(g, random_below(2) ? "plus_all" : "times_all", NULL, NULL, b,
+                narrow[random_below(2)]);
+    case 8:
+      return sum_beside(a, b);
     default:
       return OP(g, binary[random_below(4)], NULL, NULL, a, b);
   }
@@ -78,18 +104,24 @@ static void random_groups(void) {
 
 /* Heads: the last entry with all variables, and some other. */
 static void random_graph(uint32_t n) {
-  tn_entry all[MOST_NODES + N_VARIABLES];
+  tn_entry all[MOST_NODES + N_WHOLE];
   uint32_t k = 0;
-  while (k < N_VARIABLES) {
+  while (k < N_WHOLE) {
     all[k] = var(g, names[k]);
     ++k;
   }
-  while (k < n + N_VARIABLES) {
+  for (int i = 0; i < N_VARIABLES - N_WHOLE; ++i)
+    narrow[i] = var(g, names[N_WHOLE + i]);
+  while (k < n + N_WHOLE) {
     all[k] = random_node(all, k);
     ++k;
   }
-  HEADS(g, OP(g, "total", NULL, "last", all[k - 1], all[0], all[1], all[2]),
-        all[N_VARIABLES + random_below(n)]);
+  const tn_entry last =
+      OP(g, "total", NULL, "last", all[k - 1], all[0], all[1], all[2]);
+  HEADS(g,
+        OP(g, "plus_all", NULL, NULL,
+           OP(g, "times_all", NULL, NULL, last, narrow[0]), narrow[1]),
+        all[N_WHOLE + random_below(n)]);
   random_groups();
 }
 
@@ -153,10 +185,12 @@ static void compare(tn_array *have, tn_array *want, const char *how,
                     const char *what) {
   double *a = elements(have), *b = elements(want);
   cr_assert_eq(n_elements(have), n_elements(want));
+  double most = 1; /* of what is summed up, parts may be larger than the sum */
+  for (size_t i = 0; i < n_elements(have); ++i) most = fmax(most, fabs(b[i]));
   for (size_t i = 0; i < n_elements(have); ++i)
-    cr_assert(fabs(a[i] - b[i]) <= 1e-12 * (1 + fabs(b[i])),
-              "%s: element %zu of %s is %.17g, not %.17g", how, i, what, a[i],
-              b[i]);
+    cr_assert(
+        fabs(a[i] - b[i]) <= 1e-12 * most * (n_elements(have) > 9 ? 9 : 1),
+        "%s: element %zu of %s is %.17g, not %.17g", how, i, what, a[i], b[i]);
   free(a), free(b);
 }
 
@@ -221,6 +255,8 @@ static void compare_program(tn_program *p, const expectation *e,
   }
 }
 
+static uint64_t n_fused; /* calls of all programs so far */
+
 /* Twice: what the first run leaves behind must not matter. */
 static void run_program(const expectation *e, const way *how) {
   char what[64];
@@ -233,6 +269,9 @@ static void run_program(const expectation *e, const way *how) {
     OK(tn__program_backward(p, (tn_array **)(uintptr_t)e->weights, e->n_heads));
     compare_program(p, e, what);
   }
+  tn_program_stats stats = {.struct_size = sizeof stats};
+  tn__program_stats(p, &stats);
+  n_fused += stats.n_fused;
   tn__program_release(p);
 }
 
@@ -259,17 +298,22 @@ static void run_all(expectation *e) {
   expectation_drop(e);
 }
 
+/* Every tenth is of arrays large enough to be fused. */
 static void run_graphs(uint64_t seed, int n) {
   state = seed;
   for (int i = 0; i < n; ++i) {
     expectation e = {.names = names, .n = N_VARIABLES};
+    const int64_t whole[] = {i % 10 ? 2 : 65, i % 10 ? 3 : 64};
+    const int64_t column[] = {whole[0], 1};
     random_graph(1 + random_below(MOST_NODES));
-    for (size_t k = 0; k < e.n; ++k)
-      e.in[k] = random_array(2, (const int64_t[]){2, 3});
+    for (size_t k = 0; k < N_WHOLE; ++k) e.in[k] = random_array(2, whole);
+    e.in[N_WHOLE] = random_array(1, whole + 1);
+    e.in[N_WHOLE + 1] = random_array(2, column);
     run_all(&e);
     tn__graph_release(g);
     g = net_new();
   }
+  cr_assert_gt(n_fused, 100);
 }
 
 Test(programs, compute_what_their_graphs_do_on_one_thread) {

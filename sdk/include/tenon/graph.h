@@ -423,8 +423,10 @@ typedef struct tn_group {
   tn_place place;
 } tn_group;
 
-enum {                             /* tn_bind.plan */
-       TN_PLAN_DEFAULT = 0,        /* offsets in one pool */
+enum { /* tn_bind.plan */
+       /* Offsets in one pool. With several workers, long branches get memory
+        * apart, if that takes at most half more; not if `memory` is given. */
+       TN_PLAN_DEFAULT = 0,
        TN_PLAN_NONE = 1,           /* every entry has its own memory */
        TN_PLAN_COMPAT = 2,         /* as the planner of MXNet 0.12 */
        TN_PLAN_COMPAT_INPLACE = 3, /* only its in-place part */
@@ -461,7 +463,8 @@ typedef struct tn_bind {
    * again. 0: as many as there are; TN_MEMORY_MINIMAL. */
   uint64_t memory;
   /* Whose memory this one may use: the two are never on their way at the same
-   * time. NULL: none. */
+   * time, and one thread at a time uses both. A run of one ends what a forward
+   * run of the other has left for its backward part. NULL: none. */
   tn_program *shared;
   /* Names of passes that rewrite the program's graph, which is flat and
    * inferred, before gradients are added; those behind a "gradient" in the list
@@ -488,7 +491,8 @@ TN_API TN_MUST_USE tn_code tn_program_forward(tn_program *program,
 /* Schedules the backward part, once after each forward run with TN_CALL_TRAIN.
  * `weights` are the gradients of the heads; NULL, or an entry NULL: ones, which
  * only heads that are losses accept (their gradient does not read it);
- * TN_INVALID says which head needs one. [host-thread] */
+ * TN_INVALID says which head needs one, or that another program has run in the
+ * same memory since. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_backward(tn_program *program,
                                                tn_array *const *weights,
                                                size_t n);
@@ -533,8 +537,8 @@ TN_API TN_MUST_USE tn_code tn_program_monitor(tn_program *program,
                                               tn_monitor_fn *fn, void *ctx);
 
 /* A program like `program` for other shapes of some arguments, which shares its
- * memory as far as it reaches, and the arrays whose shapes stay the same.
- * The caller releases *out. [host-thread] */
+ * memory as far as it reaches (tn_bind.shared), and the arrays whose shapes
+ * stay the same, gradients included. The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_reshape(tn_program *program,
                                               const tn_known *known, size_t n,
                                               tn_program **out);
