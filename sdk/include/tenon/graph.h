@@ -464,7 +464,9 @@ typedef struct tn_bind {
   uint64_t memory;
   /* Whose memory this one may use: the two are never on their way at the same
    * time, and one thread at a time uses both. A run of one ends what a forward
-   * run of the other has left for its backward part. NULL: none. */
+   * run of the other has left for its backward part. Heads that the program
+   * made lie in that memory too if its plan is a TN_PLAN_COMPAT: read them
+   * before the other runs. NULL: none. */
   tn_program *shared;
   /* Names of passes that rewrite the program's graph, which is flat and
    * inferred, before gradients are added; those behind a "gradient" in the list
