@@ -100,22 +100,21 @@ TN_MATH_FN float tn_math_expm1_series(float r, float low) {
   return r + (p * (r * r) + low);
 }
 
-/* With e = exp(-|x|) it is 1/(1 + e) or e/(1 + e). */
+/* 1/(1 + exp(-x)), with exp(-x) as (1 + q)*2^n. Both sides of the fraction are
+ * multiplied by 2^-24, so that the lower one does not overflow. */
 TN_MATH_FN float tn_math_sigmoid_f32(float x) {
-  const float a = tn_math_abs_f32(x);
-  const float within = a > 105.0f ? 105.0f : a;
-  const float magic = 0x1.8p23f + 127 + 64;
+  const float above = tn_math_select_f32(x < -105.0f, -105.0f, x);
+  const float within = tn_math_select_f32(above > 30.0f, 30.0f, above);
+  const float magic = 0x1.8p23f + 127 - 24;
   const float shifted = within * -0x1.715476p+0f + magic;
   const float n = shifted - magic;
   const float high = n * -0x1.62e4p-1f - within;
   const float r = high - n * 0x1.7f7d1cp-20f;
   const float scale = tn_math_from_bits_f32(tn_math_bits_f32(shifted) << 23);
-  const float e = (1.0f + tn_math_expm1_series(r, 0)) * scale * 0x1p-64f;
-  const float top = x < 0 ? e : 1.0f;
-  const float whole = 1.0f + e;
-  const float lost = e - (whole - 1.0f);
-  const float y = top / whole;
-  return y - y * lost;
+  const float r2 = r * r;
+  const float p4 = 0x1.6ac6dcp-10f * r2 + (0x1.123ddcp-7f * r + 0x1.555858p-5f);
+  const float p = p4 * r2 + (0x1.55548cp-3f * r + 0x1.fffffcp-2f);
+  return 0x1p-24f / ((p * r2 + r) * scale + (scale + 0x1p-24f));
 }
 
 /* log(1 + w)/w for w in [0, 1], in double but to 2^-38. */

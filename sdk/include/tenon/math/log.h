@@ -123,18 +123,32 @@ TN_MATH_FN float tn_math_log1p_f32(float x) {
   return tn_math_signed_f32(x > -1.0f ? finite : end, x);
 }
 
-TN_MATH_FN float tn_math_asinh_f32(float x) {
-  const double a = (double)tn_math_abs_f32(x);
-  const double series = a - a * a * a * (1.0 / 6 - a * a * (3.0 / 40));
-  const double y = tn_math_log_short(a + sqrt(a * a + 1));
-  const float large = a < INFINITY ? (float)y : (float)a;
-  return tn_math_signed_f32(a < 0x1p-6 ? (float)series : large, x);
+/* log(1 + a + b) for finite a >= b >= 0. 1 + a + b is (1 + f)*2^k. */
+TN_MATH_FN float tn_math_log1p_sum(float a, float b) {
+  const uint32_t half = tn_math_bits_f32(0.5f * a + (0.5f * b + 0.5f));
+  const uint32_t k = (half - 0x3ec00000u) & 0xff800000u;
+  const float scale = 0.125f * tn_math_from_bits_f32(0x41000000u - k);
+  const float power = (float)(int32_t)k;
+  const float f = a * scale + (b * scale + (scale - 1.0f));
+  const float low = power * 0x1.7f7d1cp-43f + tn_math_log1p_series(f);
+  return power * 0x1.62e4p-24f + (f + low);
 }
 
+/* log(1 + a + a*a/(1 + sqrt(1 + a*a))) of a = |x|. */
+TN_MATH_FN float tn_math_asinh_f32(float x) {
+  const float a = tn_math_abs_f32(x);
+  const float within = tn_math_from_bits_f32(tn_math_least_bits(a, 0x1p30f));
+  const float root = sqrtf(within * within + 1.0f);
+  const float y = tn_math_log1p_sum(a, a * (within / (root + 1.0f)));
+  return tn_math_signed_f32(a < INFINITY ? y : a, x);
+}
+
+/* log(1 + w + sqrt(w*(w + 2))) of w = x - 1. */
 TN_MATH_FN float tn_math_acosh_f32(float x) {
-  const double a = (double)x;
-  const double y = tn_math_log_short(a + sqrt((a - 1) * (a + 1)));
-  const float finite = x == INFINITY ? x : (float)y;
+  const float w = x - 1.0f;
+  const float root = sqrtf(w * w + 2.0f * w);
+  const float y = tn_math_log1p_sum(w > 0x1p30f ? w : root, w);
+  const float finite = x == INFINITY ? x : y;
   return x >= 1.0f ? finite : NAN;
 }
 
