@@ -221,33 +221,26 @@ TN_MATH_FN float tn_math_hypot_f32(float x, float y) {
 }
 
 /* One over the cube root of |x| is found from the bits and by a step of the
- * fourth order, so that `coarse` is a root to 2^-15. It is cut to 12 bits; what
- * its cube lacks is exact and says what the root lacks. */
+ * fourth order, so that `coarse` is a root to 2^-15. It is cut to 12 bits, so
+ * that its square is exact; what its cube lacks says what the root lacks. */
 TN_MATH_FN float tn_math_cbrt_f32(float x) {
   const float a = tn_math_abs_f32(x);
-  const int tiny = tn_math_bits_f32(a) < 0x00800000u;
-  const uint32_t shift = (0u - (uint32_t)tiny) & (24u << 23);
-  const float normal = a * tn_math_from_bits_f32(0x3f800000u + shift);
+  const int tiny = (int32_t)tn_math_bits_f32(a) < 0x00800000;
+  const uint32_t shift = (0u - (uint32_t)tiny) & (8u << 23);
+  const float normal = a * tn_math_from_bits_f32(0x3f800000u + 3u * shift);
   const float third = (float)(int32_t)tn_math_bits_f32(normal) * (1.0f / 3);
   float w = tn_math_from_bits_f32((uint32_t)(int32_t)(1419967360.0f - third));
-  float square = w * w;
-  float h = 1.0f - normal * w * square;
+  float h = 1.0f - (normal * w) * (w * w);
   w = w +
       (w * h) * (0x1.55527ap-2f + h * (0x1.caa9aap-3f + h * 0x1.674084p-3f));
-  square = w * w;
-  const float coarse =
-      tn_math_from_bits_f32(tn_math_bits_f32(normal * square) & 0xfffff000u);
-  const float power = coarse * coarse;
-  const float power_high =
-      tn_math_from_bits_f32(tn_math_bits_f32(power) & 0xfffff000u);
-  const float rest =
-      (normal - power_high * coarse) - (power - power_high) * coarse;
-  h = rest * (w * square);
+  const float square = w * w;
+  const float coarse = tn_math_upper_f32(normal * square);
+  h = ((normal - (coarse * coarse) * coarse) * w) * square;
   const float root =
       coarse + (coarse * h) * (0x1.555556p-2f + h * 0x1.c71c72p-3f);
-  const float back = tn_math_from_bits_f32(0x3f800000u - shift / 3);
-  const float y = (a > 0 && a < INFINITY) ? root * back : a;
-  return tn_math_signed_f32(y, x);
+  const float back = tn_math_from_bits_f32(0x3f800000u - shift);
+  return tn_math_signed_f32(tn_math_select_f32(a < INFINITY, root * back, a),
+                            x);
 }
 
 #endif /* TENON_MATH_LOG_H_ */
