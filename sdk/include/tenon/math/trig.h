@@ -126,7 +126,7 @@ TN_MATH_FN float tn_math_tan_of(float x, tn_math_short_angle angle) {
   p = p * z + 0x1.baee2ep-5f;
   p = p * z + 0x1.110d22p-3f;
   p = p * z + 0x1.555562p-2f;
-  const float t = angle.r + ((angle.r * z) * p + angle.low * (1.0f + z));
+  const float t = angle.r + ((angle.r * z) * p + angle.low);
   const float y = tn_math_short_angle_select(angle.quarters, t, -1.0f / t);
   return tn_math_short_angle_turn(y, tn_math_bits_f32(x));
 }
