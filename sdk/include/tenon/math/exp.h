@@ -194,30 +194,24 @@ TN_MATH_FN float tn_math_cosh_f32(float x) {
   return 2.0f * (h.large + (h.large * up + (h.small * down + h.small)));
 }
 
-/* |x| is n*ln(2)/2 + r, and n is 0 up to 0.549, where tanh is 1/2. By the
- * theorem of addition it is 1 - 2(1 - t)/(2^n (1 + t) + 1 - t) with
- * t = tanh(r); where n is 0 that is t. */
+/* |x| is n*ln(2)/2 + r. By the theorem of addition it is
+ * (2^n - 1 + (2^n + 1) t)/(2^n + 1 + (2^n - 1) t) with t = tanh(r), and t where
+ * n is 0. The lower side is computed from the upper one, so that what was lost
+ * there is lost in both. */
 TN_MATH_FN float tn_math_tanh_f32(float x) {
   const float a = tn_math_abs_f32(x);
-  const float within = a > 10.0f ? 10.0f : a;
+  const float within = tn_math_select_f32(a > 10.0f, 10.0f, a);
   const float magic = 0x1.8p23f + 127;
-  /* The slope is a little less than 2/ln(2), so that this begins at 3/2. */
-  const int32_t some = (int32_t)tn_math_bits_f32(within * 2.73f + (magic - 1));
-  const int32_t none = (int32_t)tn_math_bits_f32(magic);
-  const float shifted =
-      tn_math_from_bits_f32((uint32_t)(some > none ? some : none));
+  const float shifted = (within - 0.12f) * 0x1.71546p+1f + magic;
   const float r = within - (shifted - magic) * 0x1.62e430p-2f;
   const float z = r * r;
-  float p = -0x1.9c94b8p-8f;
-  p = p * z + 0x1.598278p-6f;
-  p = p * z - 0x1.b931fcp-5f;
-  p = p * z + 0x1.110d6ap-3f;
-  p = p * z - 0x1.55554cp-2f;
+  float p = -0x1.9ddaacp-5f;
+  p = p * z + 0x1.10b85cp-3f;
+  p = p * z - 0x1.5554b6p-2f;
   const float t = r + (r * z) * p;
-  const float less = 1.0f - t;
-  const float more = (1.0f + t) * tn_math_exp_scale(shifted) + less;
-  const float y = 1.0f - 2.0f * (less / more);
-  return tn_math_signed_f32(tn_math_bits_f32(a) < 0x3f0c8000u ? t : y, x);
+  const float power = tn_math_exp_scale(shifted);
+  const float top = (power + 1.0f) * t + (power - 1.0f);
+  return tn_math_signed_f32(top / (2.0f * (1.0f - t) + top), x);
 }
 
 #endif /* TENON_MATH_EXP_H_ */
