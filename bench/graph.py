@@ -109,6 +109,33 @@ def deep():
            for n in (250, 500, 1000)])
 
 
+NETS = {"inception_bn": "Inception-BN", "inception_bn_cudnn": "with cuDNN",
+        "resnet_50": "ResNet-50", "alexnet": "AlexNet", "vgg_16": "VGG-16",
+        "googlenet": "GoogLeNet", "lstm_20": "LSTM 4 x 1024, 20 steps",
+        "lstm_200": "200 steps", "resnet_1000": "ResNet, 1000 layers"}
+
+
+def plans():
+    """Bytes of intermediate results."""
+    samples = Samples()
+    samples.collect([Program("tenon", [BENCH / "plans"], CORES[1])], 3)
+
+    def row(title, net):
+        found = {plan: samples.median("tenon", f"{plan}/{net}")
+                 for plan in ("none", "inplace", "share", "both", "default",
+                              "bound")}
+        return [title, *(f"{each / 2**20:.0f}" for each in found.values()),
+                f"{found['default'] / found['bound']:.4f}",
+                f"{1000 * samples.median('tenon', f'seconds/{net}'):.2f}"]
+
+    print("MB of intermediate results of published nets, by the rules of MXNet "
+          "0.12 and by default")
+    table(["net", "none", "in-place", "sharing", "both", "default",
+           "lower bound", "default / bound", "ms to plan"],
+          [row(f"{title}, {part}", f"{net}_{part}")
+           for net, title in NETS.items() for part in ("train", "forward")])
+
+
 def main():
     """All figures of graphs in docs/performance.md."""
     nodes()
@@ -117,6 +144,7 @@ def main():
     for threads in CORES:
         mlp(threads)
     deep()
+    plans()
 
 
 if __name__ == "__main__":

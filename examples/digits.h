@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * digits.h: what the examples that learn digits share: the data, numbers to
- * begin with, batches and a line per epoch. It knows nothing of Tenon, so that
- * the examples show all of that themselves.
+ * begin with, batches and a line per epoch. It knows nothing of Tenon.
  */
 #ifndef EXAMPLES_DIGITS_H_
 #define EXAMPLES_DIGITS_H_

@@ -8,39 +8,20 @@
  * succeeds if at least 96 % of the rows that it has not learned from come out
  * right. train_digits.c does the same through a graph.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <tenon/tenon.h>
 
-#include "digits.h"
-
-enum { LAYERS = 3, WEIGHTS = 2 * LAYERS, EPOCHS = 50 };
-static const int64_t widths[LAYERS + 1] = {DIGITS_PIXELS, 256, 128,
-                                           DIGITS_CLASSES};
-
-/* Goes to `fail` with a text of the library. */
-#define TRY(call) \
-  if ((call) != TN_OK) goto fail
-
-/* An array of these elements. */
-static tn_code array(tn_runtime *rt, int32_t ndim, const int64_t *shape,
-                     const float *values, tn_array **out) {
-  size_t n = 1;
-  for (int32_t d = 0; d < ndim; ++d) n *= (size_t)shape[d];
-  tn_code rc = tn_array_create(rt, &(tn_spec){TN_F32, ndim, shape}, out);
-  if (!rc) rc = tn_array_set(*out, values, n * sizeof *values);
-  return rc;
-}
+#include "digits_net.h"
 
 /* The network: operators with their parameters, weights with biases behind
  * them, and for each its gradient and its last step. */
 typedef struct network {
   tn_runtime *rt;
   tn_operator *connect, *activate, *loss, *update;
-  tn_params *connect_params[LAYERS], *activate_params, *loss_params;
+  tn_params *connect_params[NET_LAYERS], *activate_params, *loss_params;
   tn_params *update_params;
-  tn_array *weight[WEIGHTS], *gradient[WEIGHTS], *step[WEIGHTS];
+  tn_array *weight[NET_WEIGHTS], *gradient[NET_WEIGHTS], *step[NET_WEIGHTS];
 } network;
 
 static tn_code find_operators(network *net) {
@@ -49,8 +30,8 @@ static tn_code find_operators(network *net) {
   TRY(tn_operator_get(net->rt, "nn.activation", &net->activate));
   TRY(tn_operator_get(net->rt, "nn.softmax_output", &net->loss));
   TRY(tn_operator_get(net->rt, "optim.sgd_mom_update", &net->update));
-  for (int i = 0; i < LAYERS; ++i) {
-    (void)snprintf(text, sizeof text, "num_hidden=%d", (int)widths[i + 1]);
+  for (int i = 0; i < NET_LAYERS; ++i) {
+    (void)snprintf(text, sizeof text, "num_hidden=%d", (int)net_widths[i + 1]);
     TRY(tn_params_parse(net->connect, text, &net->connect_params[i]));
   }
   TRY(tn_params_parse(net->activate, "act_type=relu", &net->activate_params));
@@ -66,29 +47,8 @@ static tn_code set_rate(network *net, int epoch) {
   char text[80];
   tn_params_release(net->update_params), net->update_params = NULL;
   (void)snprintf(text, sizeof text, "lr=%.9g momentum=0.9 wd=0.0005",
-                 0.1 * pow(0.93, epoch - 1));
+                 net_rate(epoch));
   return tn_params_parse(net->update, text, &net->update_params);
-}
-
-/* Weights drawn between bounds that keep the size of signals (Glorot and
- * Bengio, 2010), biases of zero. */
-static tn_code make_weights(network *net, digits_random *random) {
-  tn_code rc = TN_OK;
-  for (int i = 0; i < WEIGHTS && !rc; ++i) {
-    const int64_t in = widths[i / 2], out = widths[i / 2 + 1];
-    const int64_t shape[2] = {out, in};
-    const size_t n = (size_t)(i % 2 ? out : out * in);
-    float *values = calloc(n, sizeof *values);
-    if (!values) return TN_OUT_OF_MEMORY;
-    rc = array(net->rt, i % 2 ? 1 : 2, shape, values, &net->step[i]);
-    if (!rc)
-      rc = array(net->rt, i % 2 ? 1 : 2, shape, values, &net->gradient[i]);
-    if (i % 2 == 0)
-      digits_uniform(random, sqrt(6.0 / (double)(in + out)), values, n);
-    if (!rc) rc = array(net->rt, i % 2 ? 1 : 2, shape, values, &net->weight[i]);
-    free(values);
-  }
-  return rc;
 }
 
 /* Probabilities of the digits; what leads to them stays on the tape. */
@@ -96,12 +56,12 @@ static tn_code forward(network *net, tn_tape *tape, tn_array *pixels,
                        tn_array *labels, tn_array **out) {
   tn_array *x = tn_array_retain(pixels), *y = NULL;
   tn_code rc = TN_OK;
-  for (int i = 0; i < LAYERS && !rc; ++i) {
+  for (int i = 0; i < NET_LAYERS && !rc; ++i) {
     rc = tn_tape_call(tape, net->connect,
                       TN_IN(x, net->weight[2 * i], net->weight[2 * i + 1]),
                       net->connect_params[i], TN_OUT(&y));
     tn_array_release(x), x = y, y = NULL;
-    if (rc || i == LAYERS - 1) break;
+    if (rc || i == NET_LAYERS - 1) break;
     rc = tn_tape_call(tape, net->activate, TN_IN(x), net->activate_params,
                       TN_OUT(&y));
     tn_array_release(x), x = y, y = NULL;
@@ -114,19 +74,20 @@ static tn_code forward(network *net, tn_tape *tape, tn_array *pixels,
 }
 
 /* One batch: forward, gradients, and a step of every weight. */
-static tn_code learn(network *net, tn_array *pixels, tn_array *labels,
-                     tn_array **out) {
+static tn_code step(network *net, tn_array *pixels, tn_array *labels,
+                    tn_array **out) {
   tn_tape *tape = NULL;
   *out = NULL;
   TRY(tn_tape_create(net->rt, &tape));
-  for (int i = 0; i < WEIGHTS; ++i) TRY(tn_tape_watch(tape, net->weight[i]));
+  for (int i = 0; i < NET_WEIGHTS; ++i)
+    TRY(tn_tape_watch(tape, net->weight[i]));
   TRY(forward(net, tape, pixels, labels, out));
   TRY(tn_tape_gradient(
       tape, &(tn_tape_query){.struct_size = sizeof(tn_tape_query),
                              .heads = {1, out},
-                             .of = {WEIGHTS, net->weight},
-                             .gradients = {WEIGHTS, net->gradient, NULL}}));
-  for (int i = 0; i < WEIGHTS; ++i)
+                             .of = {NET_WEIGHTS, net->weight},
+                             .gradients = {NET_WEIGHTS, net->gradient, NULL}}));
+  for (int i = 0; i < NET_WEIGHTS; ++i)
     TRY(tn_call(net->rt, net->update,
                 TN_IN(net->weight[i], net->gradient[i], net->step[i]),
                 net->update_params, TN_OUT(&net->weight[i])));
@@ -136,15 +97,6 @@ fail:
   tn_tape_release(tape);
   tn_array_release(*out), *out = NULL;
   return TN_INVALID;
-}
-
-/* Takes what came out into the score. */
-static tn_code count(tn_array *out, const float *labels, size_t n,
-                     digits_score *score) {
-  static float p[DIGITS_TEST * DIGITS_CLASSES];
-  const tn_code rc = tn_array_get(out, p, n * DIGITS_CLASSES * sizeof *p);
-  if (!rc) digits_count(score, p, labels, n);
-  return rc;
 }
 
 /* All batches once, in a new order. */
@@ -159,10 +111,10 @@ static tn_code run_epoch(network *net, const digits *d, digits_random *random,
   for (size_t at = 0; !rc && at + DIGITS_BATCH <= digits_n_train(d);
        at += DIGITS_BATCH) {
     digits_batch(d, order + at, random, pixels, labels);
-    rc = array(net->rt, 2, shape, pixels, &x);
-    if (!rc) rc = array(net->rt, 1, shape, labels, &y);
-    if (!rc) rc = learn(net, x, y, &out);
-    if (!rc) rc = count(out, labels, DIGITS_BATCH, score);
+    rc = net_array(net->rt, 2, shape, pixels, &x);
+    if (!rc) rc = net_array(net->rt, 1, shape, labels, &y);
+    if (!rc) rc = step(net, x, y, &out);
+    if (!rc) rc = net_count(out, labels, DIGITS_BATCH, score);
     tn_array_release(x), tn_array_release(y), tn_array_release(out);
     x = y = out = NULL;
   }
@@ -176,22 +128,25 @@ static tn_code test(network *net, const digits *d, digits_score *score) {
   const int64_t shape[2] = {DIGITS_TEST, DIGITS_PIXELS};
   tn_array *x = NULL, *y = NULL, *out = NULL;
   tn_tape *tape = NULL;
-  tn_code rc = array(net->rt, 2, shape, d->pixels + first * DIGITS_PIXELS, &x);
-  if (!rc) rc = array(net->rt, 1, shape, d->labels + first, &y);
+  tn_code rc =
+      net_array(net->rt, 2, shape, d->pixels + first * DIGITS_PIXELS, &x);
+  if (!rc) rc = net_array(net->rt, 1, shape, d->labels + first, &y);
   if (!rc) rc = tn_tape_create(net->rt, &tape); /* watches nothing */
   if (!rc) rc = forward(net, tape, x, y, &out);
-  if (!rc) rc = count(out, d->labels + first, DIGITS_TEST, score);
+  if (!rc) rc = net_count(out, d->labels + first, DIGITS_TEST, score);
   tn_tape_release(tape);
   tn_array_release(x), tn_array_release(y), tn_array_release(out);
   return rc;
 }
 
-static tn_code train(network *net, const digits *d, digits_score *tested) {
+static tn_code learn(network *net, const digits *d, digits_score *tested) {
   digits_random random = {1};
   const double start = digits_clock();
   tn_code rc = find_operators(net);
-  if (!rc) rc = make_weights(net, &random);
-  for (int epoch = 1; epoch <= EPOCHS && !rc; ++epoch) {
+  if (!rc) rc = net_weights(net->rt, &random, net->weight);
+  if (!rc) rc = net_zeros(net->rt, net->gradient);
+  if (!rc) rc = net_zeros(net->rt, net->step);
+  for (int epoch = 1; epoch <= NET_EPOCHS && !rc; ++epoch) {
     digits_score learned = {0};
     *tested = (digits_score){0};
     rc = set_rate(net, epoch);
@@ -203,31 +158,23 @@ static tn_code train(network *net, const digits *d, digits_score *tested) {
 }
 
 static void release(network *net) {
-  for (int i = 0; i < WEIGHTS; ++i) {
+  for (int i = 0; i < NET_WEIGHTS; ++i) {
     tn_array_release(net->weight[i]), tn_array_release(net->gradient[i]);
     tn_array_release(net->step[i]);
   }
-  for (int i = 0; i < LAYERS; ++i) tn_params_release(net->connect_params[i]);
+  for (int i = 0; i < NET_LAYERS; ++i)
+    tn_params_release(net->connect_params[i]);
   tn_params_release(net->activate_params), tn_params_release(net->loss_params);
   tn_params_release(net->update_params);
-  tn_runtime_release(net->rt);
+}
+
+static tn_code train(tn_runtime *rt, const digits *d, digits_score *tested) {
+  network net = {.rt = rt};
+  const tn_code rc = learn(&net, d, tested);
+  release(&net);
+  return rc;
 }
 
 int main(int argc, char **argv) {
-  digits d;
-  network net = {0};
-  digits_score tested = {0};
-  if (argc < 2) {
-    fprintf(stderr, "usage: %s DIGITS.csv.gz [PLUGIN.so ...]\n", argv[0]);
-    return 2;
-  }
-  if (!digits_read(argv[1], &d)) return 2;
-  tn_code rc = tn_runtime_create(NULL, &net.rt);
-  if (!rc && argc == 2) rc = tn_plugins_load_standard(net.rt);
-  for (int i = 2; i < argc && !rc; ++i) rc = tn_plugin_load(net.rt, argv[i]);
-  if (!rc) rc = train(&net, &d, &tested);
-  if (rc) fprintf(stderr, "%s\n", tn_error_text());
-  release(&net);
-  digits_free(&d);
-  return rc || 100 * tested.n_right < 96 * tested.n;
+  return net_main(argc, argv, train);
 }

@@ -104,6 +104,7 @@ static tn_code repeat(writing *w, const tn__step *from) {
   tn__step *step = tn__arena_alloc(&p->arena, sizeof *step);
   if (!step) return memory_fail(p);
   *step = *from;
+  step->signal = NULL; /* they wait for the first */
   step->call[0] = step->call[1] = NULL;
   step->in = tn__arena_alloc(&p->arena, (from->n_in + 1u) * sizeof *step->in);
   step->out =

@@ -124,6 +124,59 @@ tn_code tn__attribute_set(tn_graph *graph, uint32_t node, const char *key,
   return node_attribute_set(graph, tn__node_at(graph, node), key, value);
 }
 
+/* -------------------------------------------------------------------- lists */
+
+/* Attributes of a graph and those in it, as they are written down. */
+typedef struct listing {
+  tn__buf names; /* of the nodes around, with '/' behind each */
+  tn__buf out;
+} listing;
+
+static void list_node(listing *l, const tn__node *node) {
+  tn__buf key;
+  tn__buf_init(&key, l->out.env);
+  for (uint32_t i = 0; i < node->n_attrs; ++i) {
+    key.n = 0;
+    tn__buf_add(&key, "%s%s$%s", l->names.s ? l->names.s : "", node->name,
+                node->attrs[i].key);
+    if (l->out.n > 1) tn__buf_add(&l->out, ", ");
+    tn__buf_json(&l->out, key.s);
+    tn__buf_add(&l->out, ": ");
+    tn__buf_json(&l->out, node->attrs[i].value);
+  }
+  l->out.failed = l->out.failed || key.failed;
+  tn__buf_deinit(&key);
+}
+
+static void list_graph(listing *l, const tn_graph *graph) {
+  for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
+    const tn__node *node = tn__node_at(graph, id);
+    const size_t before = l->names.n;
+    list_node(l, node);
+    if (!node->inner) continue;
+    tn__buf_add(&l->names, "%s/", node->name);
+    list_graph(l, node->inner);
+    l->names.n = before;
+    if (l->names.s) l->names.s[before] = '\0';
+  }
+}
+
+tn_code tn__attributes_json(const tn_graph *graph, tn_text **out) {
+  listing l;
+  *out = NULL;
+  tn__buf_init(&l.names, graph->env);
+  tn__buf_init(&l.out, graph->env);
+  tn__buf_add(&l.out, "{");
+  list_graph(&l, graph);
+  tn__buf_add(&l.out, "}");
+  const tn_code rc = l.names.failed || l.out.failed
+                         ? tn__fail_memory(l.out.n, "a list of attributes")
+                         : tn__buf_text(&l.out, out);
+  tn__buf_deinit(&l.names);
+  tn__buf_deinit(&l.out);
+  return rc;
+}
+
 /* ------------------------------------------------------------------ scopes */
 
 static size_t text_bytes(const tn_attribute *attributes, size_t n) {

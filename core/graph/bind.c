@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "passes.h"
 #include "program.h"
 
 /* A program on its way. */
@@ -18,6 +19,7 @@ typedef struct binding {
   tn_entry *slopes;
   uint32_t *which; /* of `of`: number of the argument */
   uint32_t n_of;
+  tn__pass_list passes;
 } binding;
 
 static tn_code memory_fail(size_t bytes) {
@@ -461,6 +463,96 @@ static tn_code begin(binding *b, const tn_graph *graph) {
   return lists_make(b);
 }
 
+/* ------------------------------------------------------------------- passes
+ */
+
+/* Variables that a program knows by their entries, which passes renumber. */
+typedef struct kept {
+  const tn__node **v; /* arguments and states, then weights; NULL: none */
+  uint32_t n;
+} kept;
+
+static tn_entry *kept_place(tn_program *p, uint32_t i) {
+  const uint32_t n = p->n_arguments + p->n_states;
+  return i < n ? &p->arguments[i] : &p->weights[i - n];
+}
+
+static tn_code variables_keep(tn_program *p, kept *k) {
+  k->n = p->n_arguments + p->n_states + p->n_heads;
+  k->v = tn__arena_alloc(&p->arena, (k->n + 1u) * sizeof *k->v);
+  if (!k->v) return memory_fail(k->n * sizeof *k->v);
+  for (uint32_t i = 0; i < k->n; ++i) {
+    const tn_entry entry = *kept_place(p, i);
+    if (!tn__entry_is_none(entry)) k->v[i] = tn__node_at(p->graph, entry.node);
+  }
+  return TN_OK;
+}
+
+static void variables_renew(binding *b, const kept *k) {
+  tn_program *p = b->p;
+  for (uint32_t i = 0; i < k->n; ++i)
+    if (k->v[i]) kept_place(p, i)->node = k->v[i]->id;
+  for (uint32_t i = 0; i < b->n_of; ++i) b->of[i] = p->arguments[b->which[i]];
+}
+
+static tn_code passes_before(binding *b) {
+  tn_program *p = b->p;
+  kept variables;
+  if (b->passes.n == 0) return TN_OK;
+  TN__TRY(tn__graph_infer(p->graph, b->known, b->n_known));
+  TN__TRY(tn__pass_list_check(&b->passes, p->graph));
+  TN__TRY(variables_keep(p, &variables));
+  TN__TRY(tn__pass_list_run(&b->passes, 0, b->passes.gradient, &p->graph));
+  memcpy(p->heads, p->graph->heads, p->n_heads * sizeof *p->heads);
+  variables_renew(b, &variables);
+  return TN_OK;
+}
+
+/* Gradients are heads for as long as passes run. */
+static tn_code slopes_as_heads(binding *b) {
+  const tn_program *p = b->p;
+  const size_t n = (size_t)p->n_heads + b->n_of;
+  tn_entry *all = tn__arena_alloc(&b->p->arena, (n + 1) * sizeof *all);
+  if (!all) return memory_fail(n * sizeof *all);
+  memcpy(all, p->heads, p->n_heads * sizeof *all);
+  for (uint32_t k = 0; k < b->n_of; ++k)
+    all[p->n_heads + k] = p->gradients[b->which[k]];
+  return tn__graph_heads_set(p->graph, all, n);
+}
+
+/* What heads and gradients must be like, they were made before: it may have
+ * been undone. */
+static tn_code passes_behind(binding *b) {
+  tn_program *p = b->p;
+  kept variables;
+  if (b->passes.gradient + 1 >= b->passes.n) return TN_OK;
+  TN__TRY(variables_keep(p, &variables));
+  TN__TRY(slopes_as_heads(b));
+  TN__TRY(tn__pass_list_run(&b->passes, b->passes.gradient + 1, b->passes.n,
+                            &p->graph));
+  variables_renew(b, &variables);
+  memcpy(p->heads, p->graph->heads, p->n_heads * sizeof *p->heads);
+  for (uint32_t k = 0; k < b->n_of; ++k)
+    b->slopes[k] = p->graph->heads[p->n_heads + k];
+  TN__TRY(heads_own(b));
+  for (uint32_t k = 0; k < b->n_of; ++k) TN__TRY(slope_own(b, k));
+  TN__TRY(tn__graph_heads_set(p->graph, p->heads, p->n_heads));
+  return tn__graph_infer_more(p->graph);
+}
+
+/* The names, for a program that is made like this one. */
+static tn_code passes_list(tn_program *p, const tn_bind *how) {
+  const size_t n = how->n_passes;
+  const char **names = tn__arena_alloc(&p->arena, (n + 1) * sizeof *names);
+  for (size_t i = 0; names && i < n; ++i)
+    names[i] =
+        tn__arena_text(&p->arena, how->passes[i], strlen(how->passes[i]));
+  if (p->arena.failed) return memory_fail(n * sizeof *names);
+  p->how.passes = names;
+  p->how.n_passes = n;
+  return TN_OK;
+}
+
 /* What users see is counted when it is written, for tapes that watch it. */
 static tn_code seen_list(tn_program *p, tn__seen *to, uint32_t first,
                          uint32_t n) {
@@ -497,14 +589,18 @@ static tn_code all_stations(binding *b, const tn_graph *graph) {
   tn_program *p = b->p;
   TN__TRY(groups_check(b->how));
   TN__TRY(how_check(b->how, graph));
+  TN__TRY(passes_list(p, b->how));
   TN__TRY(begin(b, graph));
   for (size_t i = 0; i < b->how->n_arguments; ++i)
     TN__TRY(argument_take(b, &b->how->arguments[i]));
+  TN__TRY(passes_before(b));
   TN__TRY(heads_own(b));
   TN__TRY(late_list(b));
   TN__TRY(tn__graph_heads_set(p->graph, p->heads, p->n_heads));
-  TN__TRY(tn__graph_infer(p->graph, b->known, b->n_known));
+  TN__TRY(b->passes.n > 0 ? tn__graph_infer_more(p->graph)
+                          : tn__graph_infer(p->graph, b->known, b->n_known));
   TN__TRY(gradients_make(b));
+  TN__TRY(passes_behind(b));
   TN__TRY(tn__steps_make(p, p->gradients, p->n_arguments));
   TN__TRY(arguments_give(b));
   TN__TRY(outputs_give(b));
@@ -546,7 +642,10 @@ tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
   tn__arena_init(&p->arena, p->env);
   tn__env_retain(p->env);
   tn_code rc = device_find(p, how);
+  if (rc == TN_OK)
+    rc = tn__pass_list_open(&b.passes, p->caller, how->passes, how->n_passes);
   if (rc == TN_OK) rc = all_stations(&b, graph);
+  if (b.passes.caller) tn__pass_list_close(&b.passes);
   if (rc != TN_OK) {
     tn__program_release(p);
     return rc;

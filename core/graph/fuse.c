@@ -66,6 +66,8 @@ static const char *why_not(const tn_program *p, const tn__step *step) {
     return "its kernel is not elementwise";
   if (!(step->info.kernel->desc->flags & TN_KERNEL_REENTRANT))
     return "its kernel must not run twice at the same time";
+  if (step->signal || step->n_after > 0)
+    return "it waits for another, or another for it";
   if (p->device->table) return "it runs on a device";
   if (!step->info.direct)
     return "its operands or requests are not what the kernel takes";

@@ -21,7 +21,7 @@ tn_code tn__graph_create(tn__caller *caller, tn_graph **out) {
   return TN_OK;
 }
 
-static void node_drop(const tn_graph *graph, tn__node *node) {
+void tn__node_drop(const tn_graph *graph, tn__node *node) {
   for (uint32_t i = 0; i < node->n_attrs; ++i) {
     tn__free(graph->env, (void *)(uintptr_t)node->attrs[i].key);
     tn__free(graph->env, (void *)(uintptr_t)node->attrs[i].value);
@@ -49,7 +49,7 @@ void tn__graph_truncate(tn_graph *graph, uint32_t n) {
   while (tn__n_nodes(graph) > n) {
     tn__node *node = tn__node_at(graph, tn__n_nodes(graph) - 1);
     tn__map_remove(&graph->names, node->name);
-    node_drop(graph, node);
+    tn__node_drop(graph, node);
     --graph->nodes.n;
   }
 }
@@ -299,6 +299,45 @@ tn_code tn__graph_heads_set(tn_graph *graph, const tn_entry *heads, size_t n) {
   graph->facts &= ~(uint32_t)TN__FACT_LISTS;
   graph->heads = copy;
   graph->n_heads = n;
+  return TN_OK;
+}
+
+static tn_code depends_check(const tn_graph *graph, uint32_t node,
+                             uint32_t on) {
+  const uint32_t nodes[] = {node, on};
+  for (int i = 0; i < 2; ++i) {
+    TN__TRY(tn__entry_check(graph, (tn_entry){nodes[i], 0}, "what waits"));
+    const tn__node *one = tn__node_at(graph, nodes[i]);
+    if (one->kind == TN__NODE_VARIABLE)
+      return tn__fail(TN_INVALID,
+                      "`%s` is a variable: nothing is computed there that "
+                      "could wait or be waited for",
+                      one->name);
+  }
+  if (on < node) return TN_OK;
+  return tn__fail(TN_INVALID,
+                  "node `%s` cannot wait for node `%s`, which is %s; add them "
+                  "in the order in which they are to run",
+                  tn__node_at(graph, node)->name, tn__node_at(graph, on)->name,
+                  on == node ? "itself" : "younger");
+}
+
+tn_code tn__graph_depends(tn_graph *graph, uint32_t node, uint32_t on) {
+  TN__TRY(depends_check(graph, node, on));
+  tn__node *waiting = tn__node_at(graph, node);
+  for (uint32_t i = 0; i < waiting->n_after; ++i)
+    if (waiting->after[i] == on) return TN_OK;
+  const size_t n = waiting->n_after + (size_t)1;
+  uint32_t *list = tn__arena_alloc(&graph->arena, n * sizeof *list);
+  if (!list) {
+    graph->arena.failed = false;
+    return tn__fail_memory(n * sizeof *list, "what a node waits for");
+  }
+  if (n > 1) memcpy(list, waiting->after, (n - 1) * sizeof *list);
+  list[n - 1] = on;
+  waiting->after = list;
+  waiting->n_after = (uint32_t)n;
+  graph->facts &= ~(uint32_t)TN__FACT_LISTS;
   return TN_OK;
 }
 

@@ -23,6 +23,9 @@
  *        program.c   its life and runs; part.c runs step by step
  *        inspect.c   what it takes, its steps as a table
  *        reshape.c   the same for other shapes
+ *        passes.c    lists of passes, the library's and plugins' (passes.h)
+ *        rewrite.c   what a plugin's pass sees and does
+ *        reorder.c   nodes in order again, and checked
  */
 #ifndef TENON_CORE_GRAPH_H_
 #define TENON_CORE_GRAPH_H_
@@ -186,6 +189,8 @@ tn_code tn__node_add(tn_graph *graph, const tn__node_spec *spec,
  * number that makes it new. In the arena. */
 tn_code tn__graph_name_make(tn_graph *graph, const char *name, const char *stem,
                             const char **out);
+/* Gives up what the node holds; it has left the graph. */
+void tn__node_drop(const tn_graph *graph, tn__node *node);
 /* Takes back the nodes from number `n` on: for a function that adds several and
  * fails. */
 void tn__graph_truncate(tn_graph *graph, uint32_t n);
@@ -204,6 +209,7 @@ tn_code tn__graph_variable(tn_graph *graph, const char *name,
 /* NULL and "": none. TN_INVALID if names could not begin with it. */
 tn_code tn__graph_prefix(tn_graph *graph, const char *prefix);
 tn_code tn__graph_heads_set(tn_graph *graph, const tn_entry *heads, size_t n);
+tn_code tn__graph_depends(tn_graph *graph, uint32_t node, uint32_t on);
 
 /* ---------------------------------------------------- call.c, compose.c ... */
 
@@ -237,6 +243,7 @@ tn_entry *tn__graph_map(const tn_graph *from);
 tn_code tn__attribute_set(tn_graph *graph, uint32_t node, const char *key,
                           const char *value);
 const char *tn__attribute(const tn__node *node, const char *key);
+tn_code tn__attributes_json(const tn_graph *graph, tn_text **out);
 /* Gives a node without attributes these, which are in order of keys. */
 tn_code tn__attributes_enter(const tn_graph *graph, tn__node *node,
                              const tn_attribute *sorted, uint32_t n);
@@ -278,6 +285,17 @@ typedef struct tn__order {
 } tn__order;
 tn_code tn__order_make(const tn_graph *graph, const tn_entry *heads,
                        size_t n_heads, tn__order *out);
+/* The same for nodes that are to be computed: where one of them changes a
+ * state, those that use the state before and behind it in the graph come before
+ * and behind it, too. *n_first is the number of heads that are needed first,
+ * and becomes the number of nodes that they need. */
+tn_code tn__order_steps(const tn_graph *graph, const tn_entry *heads,
+                        uint32_t *n_first, size_t n_heads, tn__order *out);
+/* tn__order_make where gradients come behind the calls that they are of, and
+ * bring them along. Of a graph with a cycle it is an order of all nodes, in
+ * which some come before what they read. */
+tn_code tn__order_whole(const tn_graph *graph, const tn_entry *heads,
+                        size_t n_heads, tn__order *out);
 
 /* ----------------------------------------------------------------- infer.c */
 
@@ -320,6 +338,14 @@ tn_code tn__graph_gradient(tn_graph *graph, const tn__gradient_spec *spec,
  * steps of loops. Variables, also those that nothing needs any more, and nodes
  * keep their names. */
 tn_code tn__graph_flatten(const tn_graph *graph, tn_graph **out);
+
+/* ---------------------------------------------------------------- passes.c */
+
+tn_code tn__graph_apply(const tn_graph *graph, const char *const *passes,
+                        size_t n, tn_graph **out);
+tn_code tn__pass_at(tn__registry *registry, size_t index, tn_pass_info *out);
+/* What plugins get as the extension TN_PASS_EXTENSION (rewrite.c). */
+extern const tn_passes tn__passes_table;
 
 /* ---------------------------------------------------- bind.c, program.c */
 

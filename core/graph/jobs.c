@@ -181,8 +181,16 @@ static tn_code take_outputs(building *b, const tn__step *step) {
               : TN_OK;
 }
 
+/* What was told to wait reads what the others write. */
+static tn_code use_signals(building *b, const tn__step *step) {
+  for (uint32_t i = 0; i < step->n_after; ++i)
+    TN__TRY(use(b, step->after[i], TN__READ));
+  return step->signal ? use(b, step->signal, TN__OVERWRITE) : TN_OK;
+}
+
 static tn_code step_uses(building *b, const tn__step *step) {
   if (step->kind == TN__STEP_NOTHING) return TN_OK;
+  TN__TRY(use_signals(b, step));
   if (step->kind == TN__STEP_CALL)
     TN__TRY(use_call(b, step));
   else if (step->kind == TN__STEP_LOOP)

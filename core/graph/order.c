@@ -7,30 +7,47 @@
 typedef struct visit {
   uint32_t node;
   uint32_t next;
+  uint32_t turn; /* then these */
 } visit;
+
+/* A node comes behind the node `before`, which is needed as well. */
+typedef struct turn {
+  uint32_t before;
+  uint32_t next; /* of the same node; TN_NONE */
+} turn;
+
+typedef struct turns {
+  turn *v;
+  uint32_t n;
+  uint32_t *first; /* by node; TN_NONE */
+} turns;
 
 typedef struct walk {
   const tn_graph *graph;
   uint8_t *seen;
   visit *path; /* at most one visit for each node */
   uint32_t depth;
+  bool whole;         /* a gradient's call counts as a child */
+  const turns *turns; /* or NULL */
   tn__order *order;
 } walk;
 
 static void enter(walk *w, uint32_t node) {
   if (w->seen[node]) return;
   w->seen[node] = 1;
-  w->path[w->depth++] = (visit){node, 0};
+  w->path[w->depth++] =
+      (visit){node, 0, w->turns ? w->turns->first[node] : TN_NONE};
 }
 
-static uint32_t n_children(const tn__node *node) {
-  return node->n_in + node->n_aux + node->n_after;
+static uint32_t n_children(const walk *w, const tn__node *node) {
+  return node->n_in + node->n_aux + node->n_after + w->whole;
 }
 
 /* Child `i` of a node; TN_NONE if nothing stands there. */
 static uint32_t child_at(const tn__node *node, uint32_t i) {
   const uint32_t n = node->n_in + node->n_aux;
-  return i < n ? node->in[i].node : node->after[i - n];
+  if (i < n) return node->in[i].node;
+  return i < n + node->n_after ? node->after[i - n] : node->of;
 }
 
 static void run(walk *w, uint32_t start) {
@@ -38,9 +55,15 @@ static void run(walk *w, uint32_t start) {
   while (w->depth > 0) {
     visit *top = &w->path[w->depth - 1];
     const tn__node *node = tn__node_at(w->graph, top->node);
-    if (top->next < n_children(node)) {
+    if (top->next < n_children(w, node)) {
       const uint32_t child = child_at(node, top->next++);
       if (child != TN_NONE) enter(w, child);
+      continue;
+    }
+    if (top->turn != TN_NONE) {
+      const turn *t = &w->turns->v[top->turn];
+      top->turn = t->next;
+      enter(w, t->before);
       continue;
     }
     w->order->ids[w->order->n++] = top->node;
@@ -48,22 +71,150 @@ static void run(walk *w, uint32_t start) {
   }
 }
 
-tn_code tn__order_make(const tn_graph *graph, const tn_entry *heads,
-                       size_t n_heads, tn__order *out) {
+static tn_code order_make(walk *w, const tn_entry *heads, size_t n_heads) {
+  const tn_graph *graph = w->graph;
+  tn__order *out = w->order;
   const size_t n = graph->nodes.n + 1; /* never nothing */
-  walk w = {.graph = graph, .order = out};
   out->n = 0;
   out->ids = tn__alloc(graph->env, n * sizeof *out->ids);
-  w.seen = tn__zalloc(graph->env, n);
-  w.path = tn__alloc(graph->env, n * sizeof *w.path);
+  w->seen = tn__zalloc(graph->env, n);
+  w->path = tn__alloc(graph->env, n * sizeof *w->path);
   tn_code rc = TN_OK;
-  if (!out->ids || !w.seen || !w.path)
-    rc = tn__fail_memory(n * sizeof *w.path, "the order of a graph");
-  for (size_t i = 0; rc == TN_OK && i < n_heads; ++i) run(&w, heads[i].node);
-  tn__free(graph->env, w.seen);
-  tn__free(graph->env, w.path);
+  if (!out->ids || !w->seen || !w->path)
+    rc = tn__fail_memory(n * sizeof *w->path, "the order of a graph");
+  for (size_t i = 0; rc == TN_OK && i < n_heads; ++i) run(w, heads[i].node);
+  tn__free(graph->env, w->seen);
+  tn__free(graph->env, w->path);
   if (rc == TN_OK) return TN_OK;
   tn__free(graph->env, out->ids);
   out->ids = NULL;
+  return rc;
+}
+
+tn_code tn__order_make(const tn_graph *graph, const tn_entry *heads,
+                       size_t n_heads, tn__order *out) {
+  walk w = {.graph = graph, .order = out};
+  return order_make(&w, heads, n_heads);
+}
+
+tn_code tn__order_whole(const tn_graph *graph, const tn_entry *heads,
+                        size_t n_heads, tn__order *out) {
+  walk w = {.graph = graph, .order = out, .whole = true};
+  return order_make(&w, heads, n_heads);
+}
+
+/* ------------------------------------------------------------------- states */
+
+/* The nodes that are needed are looked at in the order of the graph. */
+typedef struct looking {
+  const tn_graph *graph;
+  const uint8_t *needed; /* 1: first, 2: then */
+  turns *turns;
+  uint32_t *writer;  /* by variable: who changed it last; TN_NONE */
+  uint32_t *readers; /* by variable: those who read it since; TN_NONE */
+  turn *list;        /* of readers */
+  uint32_t n_list;
+} looking;
+
+static bool is_state(const tn_graph *graph, tn_entry entry) {
+  return !tn__entry_is_none(entry) &&
+         (tn__node_at(graph, entry.node)->flags & TN__NODE_STATE);
+}
+
+/* What is needed first cannot wait for what is not. */
+static void turn_add(const looking *l, uint32_t node, uint32_t before) {
+  turns *t = l->turns;
+  if (before == TN_NONE || before == node) return;
+  if (l->needed[node] < l->needed[before]) return;
+  t->v[t->n] = (turn){before, t->first[node]};
+  t->first[node] = t->n++;
+}
+
+static void state_use(looking *l, uint32_t node, uint32_t state, bool writes) {
+  turn_add(l, node, l->writer[state]);
+  if (!writes) {
+    l->list[l->n_list] = (turn){node, l->readers[state]};
+    l->readers[state] = l->n_list++;
+    return;
+  }
+  for (uint32_t r = l->readers[state]; r != TN_NONE; r = l->list[r].next)
+    turn_add(l, node, l->list[r].before);
+  l->writer[state] = node;
+  l->readers[state] = TN_NONE;
+}
+
+static void states_look(looking *l) {
+  for (uint32_t id = 0; id < tn__n_nodes(l->graph); ++id) {
+    const tn__node *node = tn__node_at(l->graph, id);
+    for (uint32_t i = 0; l->needed[id] && i < node->n_in + node->n_aux; ++i)
+      if (is_state(l->graph, node->in[i]))
+        state_use(l, id, node->in[i].node, i >= node->n_in);
+  }
+}
+
+static size_t count_uses(const tn_graph *graph, const tn__order *order) {
+  size_t n = 0;
+  for (uint32_t k = 0; k < order->n; ++k) {
+    const tn__node *node = tn__node_at(graph, order->ids[k]);
+    for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
+      n += is_state(graph, node->in[i]);
+  }
+  return n;
+}
+
+/* `n` uses of states: each makes a node wait, and is waited for, once. */
+static tn_code turns_make(looking *l, size_t n) {
+  const tn__env *env = l->graph->env;
+  const size_t nodes = l->graph->nodes.n + 1;
+  turns *t = l->turns;
+  t->v = tn__alloc(env, (2 * n + 1) * sizeof *t->v);
+  t->first = tn__alloc(env, nodes * sizeof *t->first);
+  l->writer = tn__alloc(env, nodes * sizeof *l->writer);
+  l->readers = tn__alloc(env, nodes * sizeof *l->readers);
+  l->list = tn__alloc(env, (n + 1) * sizeof *l->list);
+  const bool made = t->v && t->first && l->writer && l->readers && l->list;
+  for (size_t i = 0; made && i < nodes; ++i)
+    t->first[i] = l->writer[i] = l->readers[i] = TN_NONE;
+  if (made) states_look(l);
+  tn__free(env, l->writer);
+  tn__free(env, l->readers);
+  tn__free(env, l->list);
+  return made ? TN_OK
+              : tn__fail_memory(n * sizeof(turn), "the order of states");
+}
+
+/* Replaces an order by one in which states are used in the graph's order. */
+static tn_code states_order(const tn_graph *graph, const tn_entry *heads,
+                            size_t n_heads, const uint8_t *needed,
+                            tn__order *order) {
+  const size_t n = count_uses(graph, order);
+  turns all = {0};
+  looking l = {.graph = graph, .needed = needed, .turns = &all};
+  walk w = {.graph = graph, .order = order, .turns = &all};
+  if (n < 2) return TN_OK;
+  tn_code rc = turns_make(&l, n);
+  if (rc == TN_OK) {
+    tn__free(graph->env, order->ids);
+    rc = order_make(&w, heads, n_heads);
+  }
+  tn__free(graph->env, all.v);
+  tn__free(graph->env, all.first);
+  return rc;
+}
+
+tn_code tn__order_steps(const tn_graph *graph, const tn_entry *heads,
+                        uint32_t *n_first, size_t n_heads, tn__order *out) {
+  tn__order first;
+  *out = (tn__order){0};
+  TN__TRY(tn__order_make(graph, heads, *n_first, &first));
+  uint8_t *needed = tn__zalloc(graph->env, graph->nodes.n + 1);
+  tn_code rc = needed ? tn__order_make(graph, heads, n_heads, out)
+                      : tn__fail_memory(graph->nodes.n, "the order of a graph");
+  for (uint32_t i = 0; rc == TN_OK && i < out->n; ++i)
+    needed[out->ids[i]] = i < first.n ? 1 : 2;
+  if (rc == TN_OK) rc = states_order(graph, heads, n_heads, needed, out);
+  *n_first = first.n;
+  tn__free(graph->env, first.ids);
+  tn__free(graph->env, needed);
   return rc;
 }

@@ -14,6 +14,8 @@ typedef struct pasting {
   tn_entry *map;         /* per entry of `from` */
   tn_entry *in;          /* room for the inputs of any node */
   uint32_t *after;
+  const uint32_t *outer; /* what the GRAPH around them waits for, in `to` */
+  uint32_t n_outer;
 } pasting;
 
 tn_entry *tn__graph_map(const tn_graph *from) {
@@ -39,11 +41,30 @@ static uint32_t node_mapped(const pasting *p, uint32_t node) {
   return node == TN_NONE ? TN_NONE : mapped(p, (tn_entry){node, 0}).node;
 }
 
+/* What a node waits for, in `to`; how many. A GRAPH that has become its nodes
+ * is waited for by its outputs. */
+static uint32_t after_map(const pasting *p, const tn__node *node) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < node->n_after; ++i) {
+    const tn__node *other = tn__node_at(p->from, node->after[i]);
+    const bool flat = p->flat && other->kind == TN__NODE_GRAPH;
+    for (uint32_t k = 0; k < (flat ? other->n_out : 1); ++k)
+      p->after[n++] = mapped(p, (tn_entry){other->id, k}).node;
+  }
+  for (uint32_t i = 0; i < p->n_outer; ++i) p->after[n++] = p->outer[i];
+  return n;
+}
+
+static size_t most_after(const pasting *p, const tn__node *node) {
+  size_t n = (size_t)node->n_after + p->n_outer;
+  for (uint32_t i = 0; p->flat && i < node->n_after; ++i)
+    n += tn__node_at(p->from, node->after[i])->n_out;
+  return n;
+}
+
 static void inputs_map(const pasting *p, const tn__node *node) {
   for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
     p->in[i] = mapped(p, node->in[i]);
-  for (uint32_t i = 0; i < node->n_after; ++i)
-    p->after[i] = node_mapped(p, node->after[i]);
 }
 
 static tn_code add_copy(const pasting *p, const tn__node *node,
@@ -64,7 +85,7 @@ static tn_code add_copy(const pasting *p, const tn__node *node,
                               .loop = node->loop,
                               .known = &node->known,
                               .after = p->after,
-                              .n_after = node->n_after};
+                              .n_after = after_map(p, node)};
   return tn__node_add(p->to, &spec, out);
 }
 
@@ -156,8 +177,12 @@ static tn_code inner_paste(const pasting *p, pasting *inside,
 static tn_code paste_inner(const pasting *p, const tn__node *node,
                            const char *name) {
   uint8_t *wanted = NULL;
-  pasting inside = {
-      .to = p->to, .from = node->inner, .prefix = name, .flat = true};
+  pasting inside = {.to = p->to,
+                    .from = node->inner,
+                    .prefix = name,
+                    .flat = true,
+                    .outer = p->after,
+                    .n_outer = after_map(p, node)};
   inside.map = tn__graph_map(node->inner);
   tn_code rc = inside.map ? TN_OK : paste_fail(node->inner);
   if (rc == TN_OK) rc = needed_nodes(node->inner, &wanted);
@@ -187,11 +212,11 @@ static tn_code paste_node(const pasting *p, const tn__node *node) {
   return rc;
 }
 
-static size_t most_inputs(const tn_graph *graph) {
+static size_t most_inputs(const pasting *p) {
   size_t most = 1;
-  for (uint32_t i = 0; i < tn__n_nodes(graph); ++i) {
-    const tn__node *node = tn__node_at(graph, i);
-    const size_t n = (size_t)node->n_in + node->n_aux + node->n_after;
+  for (uint32_t i = 0; i < tn__n_nodes(p->from); ++i) {
+    const tn__node *node = tn__node_at(p->from, i);
+    const size_t n = (size_t)node->n_in + node->n_aux + most_after(p, node);
     if (n > most) most = n;
   }
   return most;
@@ -209,7 +234,7 @@ static tn_code paste_all(const pasting *p) {
 
 static tn_code paste_nodes(pasting *p) {
   const tn__env *env = p->to->env;
-  const size_t most = most_inputs(p->from);
+  const size_t most = most_inputs(p);
   p->in = tn__alloc(env, most * sizeof *p->in);
   p->after = tn__alloc(env, most * sizeof *p->after);
   const tn_code rc = p->in && p->after ? paste_all(p) : paste_fail(p->from);

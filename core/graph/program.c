@@ -19,6 +19,8 @@ void tn__program_unhold(tn_program *p) {
   tn__free(p->env, p->forward[1].chains);
   tn__free(p->env, p->backward.chains);
   tn__var_deinit(&p->turn);
+  for (uint32_t i = 0; i < p->n_signals; ++i) tn__var_deinit(&p->signals[i]);
+  tn__free(p->env, p->signals);
   tn__free(p->env, p);
 }
 

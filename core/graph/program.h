@@ -66,6 +66,9 @@ struct tn__step {
   tn__planned *watch[2]; /* of a part that a monitor watches: a call of its own,
                             on all of its operands */
   tn__planned_info info;
+  tn__var *signal; /* overwritten by it; NULL: nobody waits for it by name */
+  uint32_t n_after;
+  tn__var **after;  /* signals of steps that it waits for beside its inputs */
   tn__step **parts; /* FUSED */
   uint32_t n_parts;
   struct tn__fused *fused;
@@ -119,6 +122,8 @@ struct tn_program {
   uint32_t trained; /* the last forward run had TN_CALL_TRAIN */
   tn__seen seen[2]; /* that the forward and the backward part write */
   tn__var turn;     /* overwritten by each run */
+  tn__var *signals; /* of steps; from the environment's allocator */
+  uint32_t n_signals;
 };
 
 static inline tn_array *tn__value_array(const tn_program *p, uint32_t entry) {

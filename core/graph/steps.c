@@ -214,6 +214,52 @@ static tn_code add_all(tn_program *p, const tn__order *order,
   return TN_OK;
 }
 
+/* ---------------------------------------------------------------- waiting */
+
+/* Whether the node was told what it waits for. What the gradient pass says is
+ * for the order of a plan, and follows from what nodes read. */
+static bool is_told(const tn__node *node) {
+  return node->n_after > 0 && !(node->flags & TN__NODE_GRADIENT);
+}
+
+/* NULL for a variable. */
+static tn__step *last_step(const tn_program *p, const tn__node *node) {
+  const uint32_t step = node->n_out ? p->values[node->first].step : TN_NONE;
+  return step == TN_NONE ? NULL : p->steps[step];
+}
+
+static tn_code step_wait(tn_program *p, const tn__node *node) {
+  tn__step *step = last_step(p, node);
+  if (!step) return TN_OK;
+  step->after = tn__arena_alloc(&p->arena, node->n_after * sizeof *step->after);
+  if (!step->after) return memory_fail(p);
+  for (uint32_t i = 0; i < node->n_after; ++i) {
+    tn__step *other = last_step(p, tn__node_at(p->graph, node->after[i]));
+    if (!other) continue;
+    if (!other->signal) other->signal = &p->signals[p->n_signals++];
+    step->after[step->n_after++] = other->signal;
+  }
+  return TN_OK;
+}
+
+static tn_code steps_wait(tn_program *p, const tn__order *order) {
+  size_t n = 0;
+  for (uint32_t i = 0; i < order->n; ++i) {
+    const tn__node *node = tn__node_at(p->graph, order->ids[i]);
+    if (is_told(node)) n += node->n_after;
+  }
+  if (n == 0) return TN_OK;
+  p->signals = tn__zalloc(p->env, n * sizeof *p->signals);
+  if (!p->signals) return memory_fail(p);
+  for (uint32_t i = 0; i < order->n; ++i) {
+    const tn__node *node = tn__node_at(p->graph, order->ids[i]);
+    if (is_told(node)) TN__TRY(step_wait(p, node));
+  }
+  return TN_OK;
+}
+
+/* -------------------------------------------------------------------- lists */
+
 /* Entries in whose order the forward part is computed: heads, then what those
  * heads read that overwrite arguments, then these. */
 static uint32_t forward_list(const tn_program *p, tn_entry *list) {
@@ -252,18 +298,17 @@ static tn_entry *all_heads(const tn_program *p, const tn_entry *backward,
 
 tn_code tn__steps_make(tn_program *p, const tn_entry *backward,
                        uint32_t n_backward) {
-  tn__order forward = {0}, order = {0};
+  tn__order order = {0};
   sums all = {0};
   uint32_t n = 0, n_forward = 0;
   tn_entry *list = all_heads(p, backward, n_backward, &n_forward, &n);
   if (!list) return memory_fail(p);
-  tn_code rc = tn__order_make(p->graph, list, n_forward, &forward);
-  if (rc == TN_OK) rc = tn__order_make(p->graph, list, n, &order);
+  tn_code rc = tn__order_steps(p->graph, list, &n_forward, n, &order);
   if (rc == TN_OK) rc = room(p, &order);
   if (rc == TN_OK) rc = sums_make(p, &order, &all);
-  if (rc == TN_OK) rc = add_all(p, &order, forward.n, &all);
+  if (rc == TN_OK) rc = add_all(p, &order, n_forward, &all);
+  if (rc == TN_OK) rc = steps_wait(p, &order);
   sums_free(p, &all);
-  tn__free(p->env, forward.ids);
   tn__free(p->env, order.ids);
   tn__free(p->env, list);
   return rc;

@@ -56,6 +56,16 @@ static tn_code refuse(session *s, tn_code code, const char *id,
   return code;
 }
 
+tn__plugin *tn__registrar_plugin(const tn_registrar *registrar) {
+  const session *s = registrar->host_data;
+  return s->plugin;
+}
+
+tn_code tn__registrar_refuse(tn_registrar *registrar, tn_code code,
+                             const char *id, const char *why) {
+  return refuse(registrar->host_data, code, id, why);
+}
+
 static int32_t withdraw(tn_registrar *registrar, const char *kernel_id,
                         const char *why) {
   session *s = registrar->host_data;
@@ -75,6 +85,7 @@ static int32_t withdraw(tn_registrar *registrar, const char *kernel_id,
 }
 
 static bool is_provided(const tn__plugin *plugin, const char *id) {
+  if (strcmp(id, TN_PASS_EXTENSION) == 0) return true; /* the host's */
   for (size_t i = 0; i < plugin->provided.n; ++i) {
     const tn__extension *extension = plugin->provided.v[i];
     if (!strcmp(extension->id, id)) return true;
@@ -226,6 +237,7 @@ static void free_records(tn__plugin *plugin) {
   }
   tn__vec_deinit(env, &plugin->provided);
   plugin->provided = (tn__vec){0};
+  tn__passes_free(plugin);
   tn__free(env, plugin->kernels);
   plugin->kernels = NULL;
 }

@@ -21,6 +21,7 @@ tn_code tn__registry_create(const tn__registry_options *options,
       options->probe_seconds ? options->probe_seconds : PROBE_SECONDS;
   registry->device_add = options->device_add;
   registry->device_ctx = options->device_ctx;
+  registry->passes = options->passes;
   tn__host_init(&registry->host, options);
   if (pthread_rwlock_init(&registry->lock, NULL)) {
     tn__free(options->env, registry);

@@ -12,6 +12,7 @@
  *        plugin.c   a plugin's life: its record, init and fini
  *        commit.c   a plugin's tables enter the registry, all or nothing
  *        registry.c the operator table: create, lookup, lists, destroy
+ *        pass.c     passes of plugins: names, and who runs them
  *        unload.c   a plugin leaves, unless something holds it
  *        fields*.c  text and values <-> a params struct, by its field table
  *        params.c   the counted object tn_params; derive.c those of gradients
@@ -31,6 +32,7 @@
 #include "base.h"
 #include "tenon/device.h"
 #include "tenon/note.h"
+#include "tenon/pass.h"
 
 typedef struct tn__registry tn__registry;
 typedef struct tn__plugin tn__plugin;
@@ -47,6 +49,7 @@ struct tn__plugin {
   tn__registry *registry;
   struct tn__kernel *kernels;  /* entry->n_kernels, in its order */
   tn__vec provided;            /* tn__extension * */
+  tn__vec passes;              /* tn__pass * */
   bool loading;                /* init has not returned yet */
   bool lacking;                /* it asked for an extension that nobody has */
   bool began;                  /* code of the author's may have run */
@@ -91,6 +94,7 @@ struct tn__registry {
   uint32_t trust;
   tn_code (*device_add)(void *ctx, const tn_device *table); /* or NULL */
   void *device_ctx;
+  const tn_passes *passes; /* the extension TN_PASS_EXTENSION, or NULL */
   pthread_rwlock_t lock;
   pthread_mutex_t load_lock; /* one load or unload at a time; taken before
                                 `lock`, held while init runs */
@@ -123,6 +127,14 @@ typedef struct tn__extension {
   tn__vec users; /* tn__plugin * */
 } tn__extension;
 
+/* A pass of a plugin. Lives as long as that. */
+typedef struct tn__pass {
+  char *name; /* "acme.fold" */
+  const tn_pass *desc;
+  tn__plugin *plugin;
+  _Atomic int64_t calls; /* who holds it: those that run it, or are about to */
+} tn__pass;
+
 /* What stands behind tn_run.host_data: the slot that host->fail writes, and
  * who answers host->set_shape. One per call. */
 typedef struct tn__slot {
@@ -149,6 +161,9 @@ typedef struct tn__registry_options {
    * all such plugins. */
   tn_code (*device_add)(void *ctx, const tn_device *table);
   void *device_ctx;
+  /* The host's table for passes, from above; NULL: there is no such extension.
+   */
+  const tn_passes *passes;
   /* The folder of libtenon.so, where the reader of manifests and tenon-probe
    * are looked for; `to` has PATH_MAX bytes. NULL: manifests are refused. */
   tn_code (*helpers)(const tn__env *env, char *to);
@@ -261,6 +276,12 @@ void tn__plugin_discard(tn__plugin *plugin);
  * room for one more. */
 void tn__plugin_retire(tn__plugin *plugin);
 
+/* What a registrar is of; init is running. */
+tn__plugin *tn__registrar_plugin(const tn_registrar *registrar);
+/* Makes init fail, even if it does not care: "<id>" <why>. Returns the code. */
+tn_code tn__registrar_refuse(tn_registrar *registrar, tn_code code,
+                             const char *id, const char *why);
+
 /* Enters a started plugin: operators, kernels, extensions, all or nothing.
  * Takes `plugin` over only on success. The load lock is held. */
 tn_code tn__plugin_commit(tn__registry *registry, tn__plugin *plugin);
@@ -271,6 +292,19 @@ void tn__kernel_detach(tn__kernel *kernel);
 /* The table of functions that every plugin gets a copy of. */
 struct tn__registry_options;
 void tn__host_init(tn_host *host, const struct tn__registry_options *options);
+
+/* ------------------------------------------------------------------ passes */
+
+enum { TN__PASS_NAME = 60 }; /* bytes of a pass's own name */
+
+/* tn_passes.add. */
+int32_t tn__pass_add(tn_registrar *registrar, const tn_pass *pass);
+void tn__passes_free(tn__plugin *plugin);
+/* The pass of this name, or number `index` in order of loading; NULL if there
+ * is none. Its plugin stays until tn__pass_unhold; NULL is allowed there. */
+tn__pass *tn__pass_hold(tn__registry *registry, const char *name);
+tn__pass *tn__pass_hold_at(tn__registry *registry, size_t index);
+void tn__pass_unhold(tn__pass *pass);
 
 /* -------------------------------------------------------------- parameters */
 

@@ -91,6 +91,15 @@ static void count_devices(holders *h) {
   }
 }
 
+static void count_passes(holders *h) {
+  for (size_t i = 0; i < h->plugin->passes.n; ++i) {
+    const tn__pass *pass = h->plugin->passes.v[i];
+    if (atomic_load(&pass->calls) == 0) continue;
+    begin(h);
+    (void)tn__fail_more(TN_BUSY, "its pass %s is running", pass->name);
+  }
+}
+
 /* Under the write lock nobody can begin a call or make params. */
 static tn_code check_holders(const tn__plugin *plugin) {
   holders h = {plugin, TN_OK};
@@ -98,6 +107,7 @@ static tn_code check_holders(const tn__plugin *plugin) {
   count_kernels(&h);
   count_users(&h);
   count_devices(&h);
+  count_passes(&h);
   return h.rc;
 }
 

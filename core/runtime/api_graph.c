@@ -135,6 +135,12 @@ tn_code tn_graph_heads_set(tn_graph *graph, const tn_entry *heads, size_t n) {
   return tn__graph_heads_set(graph, heads, n);
 }
 
+tn_code tn_graph_depends(tn_graph *graph, uint32_t node, uint32_t on) {
+  TN__WANT(graph);
+  TN__TRY(graph_check(graph));
+  return tn__graph_depends(graph, node, on);
+}
+
 tn_code tn_graph_gradient(tn_graph *graph, const tn_gradient_query *query,
                           tn_entry *out) {
   TN__WANT(graph);
@@ -235,6 +241,14 @@ tn_code tn_graph_attribute_at(const tn_graph *graph, uint32_t node,
   return TN_OK;
 }
 
+tn_code tn_graph_attributes(const tn_graph *graph, tn_text **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(graph);
+  TN__TRY(graph_check(graph));
+  return tn__attributes_json(graph, out);
+}
+
 tn_code tn_graph_infer(tn_graph *graph, const tn_known *known, size_t n) {
   TN__WANT(graph);
   if (n > 0) TN__WANT(known);
@@ -247,6 +261,34 @@ tn_code tn_graph_sig(const tn_graph *graph, tn_entry entry, tn_sig *out) {
   *out = tn__sig_unknown();
   TN__WANT(graph);
   return tn__graph_sig(graph, entry, out);
+}
+
+/* ------------------------------------------------------------------ passes */
+
+static tn_code names_check(const char *const *names, size_t n,
+                           const char *function) {
+  if (n > 0) TN__TRY(tn__argument_check(names, function, "passes"));
+  for (size_t i = 0; i < n; ++i)
+    TN__TRY(tn__argument_check(names[i], function, "passes[i]"));
+  return TN_OK;
+}
+
+tn_code tn_graph_apply(const tn_graph *graph, const char *const *passes,
+                       size_t n, tn_graph **out) {
+  TN__WANT(out);
+  *out = NULL;
+  TN__WANT(graph);
+  TN__TRY(names_check(passes, n, __func__));
+  TN__TRY(graph_check(graph));
+  return tn__graph_apply(graph, passes, n, out);
+}
+
+tn_code tn_pass_at(tn_runtime *rt, size_t index, tn_pass_info *out) {
+  TN__WANT(out);
+  TN__WANT(rt);
+  TN__TRY(size_check(out->struct_size, sizeof *out, "tn_pass_info"));
+  TN__TRY(tn__runtime_check(&rt->env));
+  return tn__pass_at(rt->registry, index, out);
 }
 
 /* ------------------------------------------------------------------- files */
@@ -310,7 +352,7 @@ static tn_code arguments_check(const tn_bind *how, const char *function) {
     TN__TRY(tn__argument_check(how->outputs, function, "how->outputs"));
   if (how->n_groups > 0)
     TN__TRY(tn__argument_check(how->groups, function, "how->groups"));
-  return TN_OK;
+  return names_check(how->passes, how->n_passes, function);
 }
 
 tn_code tn_program_bind(const tn_graph *graph, const tn_bind *how,

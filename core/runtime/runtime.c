@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "graph.h"
 #include "runtime.h"
 
 /* ----------------------------------------------------------------- owners */
@@ -95,6 +96,7 @@ static tn_code registry_create(tn_runtime *rt, const tn_options *o) {
                                         .parallel_for = tn__host_parallel_for,
                                         .device_add = device_add,
                                         .device_ctx = rt,
+                                        .passes = &tn__passes_table,
                                         .helpers = tn__library_folder,
                                         .probe_seconds = o->probe_seconds};
   tn__registry *registry = NULL;

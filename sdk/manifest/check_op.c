@@ -157,8 +157,9 @@ static tn_code check_gradient(const tn_op *op) {
   if (!g || (g->kind == TN_GRADIENT_NONE && !g->n_inputs)) return TN_OK;
   if (g->n_inputs != op->n_inputs)
     return tn__fail(TN_PLUGIN,
-                    "the gradient speaks of %u inputs; the operator has %u",
-                    g->n_inputs, op->n_inputs);
+                    "the gradient of %.80s speaks of %u inputs; the operator "
+                    "has %u",
+                    op->name, g->n_inputs, op->n_inputs);
   for (uint32_t i = 0; i < g->n_inputs; ++i) {
     tn_code rc = check_input_gradient(op, g->inputs[i]);
     if (rc) return tn__fail_more(rc, ", in the gradient of input %u", i);

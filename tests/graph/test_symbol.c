@@ -394,6 +394,39 @@ Test(graph_symbol, own_attributes_override_scopes) {
   cr_expect_str_eq(attr("t_data", "group"), "own");
 }
 
+static void attributes_are(const char *want) {
+  tn_text *text = NULL;
+  OK(tn__attributes_json(g, &text));
+  cr_expect_str_eq(tn_text_get(text), want);
+  tn_text_release(text);
+}
+
+Test(graph_symbol, all_attributes_are_listed_with_their_nodes) {
+  tn_entry out;
+  attributes_are("{}");
+  tn_graph *inner = net_new();
+  const tn_entry w_ = var(inner, "w");
+  OK(tn__attribute_set(inner, w_.node, "lr", "2"));
+  HEADS(inner, OP(inner, "tanh", NULL, "t", w_));
+  const tn_entry x = var(g, "x");
+  OK(tn__attribute_set(g, x.node, "b", "1"));
+  OK(tn__attribute_set(g, x.node, "a", "say \"2\""));
+  const tn_embedding what = {.struct_size = sizeof what,
+                             .n_in = 1,
+                             .inner = inner,
+                             .name = "n",
+                             .in = &x};
+  OK(tn__graph_embed(g, &what, &out));
+  OK(tn__attribute_set(g, out.node, "group", "4"));
+  const tn_entry y = OP(g, "same", NULL, "y", out);
+  OK(tn__attribute_set(g, y.node, "c", "3"));
+  attributes_are(
+      "{\"x$a\": \"say \\\"2\\\"\", \"x$b\": \"1\", "
+      "\"n$group\": \"4\", \"n/w$lr\": \"2\", "
+      "\"y$c\": \"3\"}");
+  tn__graph_release(inner);
+}
+
 Test(graph_symbol, attributes_are_set_replaced_and_removed) {
   const tn_entry x = var(g, "x");
   OK(tn__attribute_set(g, x.node, "b", "1"));

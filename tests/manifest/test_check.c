@@ -109,7 +109,7 @@ Test(check, refuses_indices_outside_their_table) {
   REFUSED(s.data.flags = TN_ARG_VARIADIC, "only the last input");
   REFUSED(s.out.flags = TN_ARG_VARIADIC, "only the last input");
   REFUSED(s.require.node = 5, "requirement 0 is node 5");
-  REFUSED(s.gradient.n_inputs = 1, "the gradient speaks of 1 inputs");
+  REFUSED(s.gradient.n_inputs = 1, "the gradient of conv speaks of 1 inputs");
   REFUSED(s.needs[1].index = 2, "need 1 is input 2; there are 2");
   REFUSED(s.data_gradient.inplace = 4, "inplace is 4; there are 4");
   REFUSED(s.kernel.when = 2, "when is 2");

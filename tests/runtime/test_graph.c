@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../by_hand.h"
 #include "probe.h"
 #include "tenon/graph.h"
 
@@ -152,4 +153,58 @@ Test(graph_api, null_is_refused) {
   SAYS(tn_graph_prefix(NULL, "a"), TN_INVALID, "graph");
   tn_graph_release(NULL);
   cr_expect(graph == NULL && text == NULL);
+}
+
+/* ----------------------------------------------------------------- gradients
+ */
+
+/* A rule that speaks of fewer inputs than there are never gets as far as a
+ * graph: its plugin is refused, with the operator's name. */
+Test(graph_api, a_gradient_with_too_few_inputs_is_refused_by_name) {
+  tn_operator *mul = NULL;
+  OK(tn_operator_get(rt, "probe.mul", &mul));
+  tn_op op = *tn_operator_desc(mul);
+  tn_gradient gradient = *op.gradient;
+  const tn_op *const list[] = {&op};
+  const tn_plugin scant = {PLUGIN_BY_HAND("scant", 1, "One operator"),
+                           .n_operators = 1, .operators = list};
+  cr_assert_eq(gradient.n_inputs, 2);
+  gradient.n_inputs = 1;
+  op.gradient = &gradient;
+  SAYS(tn_plugin_add(rt, &scant), TN_PLUGIN, "mul");
+  cr_expect(
+      strstr(tn_error_text(),
+             "the gradient of mul speaks of 1 inputs; the operator has 2"),
+      "%s", tn_error_text());
+  SAYS(tn_operator_get(rt, "scant.mul", &mul), TN_NOT_FOUND, "scant.mul");
+}
+
+/* -------------------------------------------------------------------- passes
+ */
+
+Test(graph_api, passes_and_waiting_are_asked_for_with_what_they_want) {
+  static const char *const names[] = {"infer", NULL};
+  tn_graph *out = g;
+  tn_text *text = NULL;
+  tn_pass_info info = {.struct_size = sizeof info};
+  const tn_entry y = product();
+  SAYS(tn_graph_apply(NULL, names, 1, &out), TN_INVALID, "graph");
+  cr_expect_null(out);
+  SAYS(tn_graph_apply(g, NULL, 1, &out), TN_INVALID, "passes");
+  SAYS(tn_graph_apply(g, names, 2, &out), TN_INVALID, "passes[i]");
+  SAYS(tn_graph_apply(g, names, 1, NULL), TN_INVALID, "out");
+  OK(tn_graph_apply(g, names, 1, &out));
+  tn_graph_release(out);
+  SAYS(tn_pass_at(rt, 3, &info), TN_NOT_FOUND, "ends before 3");
+  OK(tn_pass_at(rt, 2, &info));
+  cr_expect_str_eq(info.name, "gradient");
+  info.struct_size = 4;
+  SAYS(tn_pass_at(rt, 0, &info), TN_INVALID, "tn_pass_info.struct_size is 4");
+  SAYS(tn_pass_at(rt, 0, NULL), TN_INVALID, "out");
+  SAYS(tn_graph_depends(NULL, 1, 0), TN_INVALID, "graph");
+  SAYS(tn_graph_depends(g, y.node, y.node), TN_INVALID, "itself");
+  OK(tn_graph_attributes(g, &text));
+  cr_expect_str_eq(tn_text_get(text), "{}");
+  tn_text_release(text);
+  SAYS(tn_graph_attributes(g, NULL), TN_INVALID, "out");
 }

@@ -60,6 +60,17 @@ static bool infer(net *n) {
   return !code || code == TN_INCOMPLETE || failed(n);
 }
 
+/* The graph becomes what the passes make of it. */
+static bool rewrite(net *n) {
+  tn_graph *made = NULL;
+  if (n->args->n_passes == 0) return true;
+  if (tn_graph_apply(n->graph, n->args->passes, n->args->n_passes, &made))
+    return failed(n);
+  tn_graph_release(n->graph);
+  n->graph = made;
+  return true;
+}
+
 static bool draw(net *n, uint32_t format, tn_text **out) {
   return !tn_graph_picture(n->graph, format, out) || failed(n);
 }
@@ -76,7 +87,7 @@ static bool show_svg(net *n) {
 static bool show(net *n, text *out) {
   tn_text *content = NULL;
   const uint32_t given = n->args->given;
-  bool ok = infer(n) && show_svg(n);
+  bool ok = infer(n) && rewrite(n) && show_svg(n);
   if (ok && given & OPTION_JSON)
     ok = !tn_graph_json(n->graph, &content) || failed(n);
   else if (ok)
@@ -120,7 +131,9 @@ static bool bind(net *n, uint32_t plan, tn_program **out) {
       .plan = plan,
       .request = n->args->given & OPTION_TRAIN ? TN_REQ_WRITE : TN_REQ_NULL,
       .arguments = list,
-      .n_arguments = count};
+      .n_arguments = count,
+      .passes = n->args->passes,
+      .n_passes = n->args->n_passes};
   const tn_code code = tn_program_bind(n->graph, &how, out);
   free(list);
   return !code || failed(n);

@@ -169,7 +169,8 @@ enum { /* options; a command states the set that it takes */
        OPTION_SHAPE = 1u << 9,
        OPTION_TRAIN = 1u << 10,
        OPTION_DOT = 1u << 11,
-       OPTION_SVG = 1u << 12
+       OPTION_SVG = 1u << 12,
+       OPTION_PASS = 1u << 13
 };
 
 typedef struct arguments {
@@ -184,6 +185,8 @@ typedef struct arguments {
   size_t n_plugins;
   const char **shapes; /* --shape */
   size_t n_shapes;
+  const char **passes; /* --pass, in their order */
+  size_t n_passes;
 } arguments;
 
 /* Reads argv into `out`, which args_deinit frees. */

@@ -342,15 +342,16 @@ typedef struct tn_kernel_dense {
 
 /* Bytes of all operands from which on the output is written past the caches. */
 #define TN_KERNEL_STREAM (32 << 20)
-/* Bytes that are computed before they are written so. */
-#define TN_KERNEL_CHUNK 2048
-/* Chunks by which the inputs are asked for in advance. */
-#define TN_KERNEL_AHEAD 2
-/* Bytes of all operands from which on they are fetched page by page, and how
+/* Bytes of one operand that are computed before they are written so. */
+#define TN_KERNEL_CHUNK 512
+/* Bytes of all operands from which on they are asked for in advance, and how
  * many operands there may be: their pages lie in the first cache together. */
 #define TN_KERNEL_FETCH (4 << 20)
 #define TN_KERNEL_FETCHED 4
-#define TN_KERNEL_PAGE 4096
+/* Bytes of one operand that are asked for together: as many as arrive while the
+ * body computes; and how far in advance. */
+#define TN_KERNEL_PIECE 1024
+#define TN_KERNEL_AHEAD 4096
 
 /* Elements of one slice: short, so that threads end at the same time, but not
  * so short that cutting costs more; whole lines of any cache. */
@@ -371,9 +372,20 @@ static inline void tn_kernel_dense_block(const tn_kernel_dense *dense,
 }
 
 #if defined(__SSE2__)
+/* Asks for the lines of a later piece of an operand, one after the other. A
+ * loop that asks for more of them at once gains nothing: the processor then
+ * mixes them with those of the next operand. */
+static inline void tn_kernel_fetch(const void *operand) {
+  const char *at = (const char *)operand + TN_KERNEL_AHEAD;
+  TN_KERNEL_ROLLED
+  for (int64_t line = 0; line < TN_KERNEL_PIECE; line += 64)
+    _mm_prefetch(at + line, _MM_HINT_T0);
+}
+
 /* Copies a chunk past the caches; `to` is aligned to 16. Meanwhile the lines of
  * a later chunk of the inputs are asked for: otherwise memory would only be
- * read, then only be written, and each would wait for the other. */
+ * read, then only be written, and each would wait for the other. Chunks are
+ * short, so that these lines arrive while the body computes. */
 static inline void tn_kernel_stream_chunk(void *to, const void *from,
                                           const char *const *later,
                                           uint32_t n_later) {
@@ -392,18 +404,18 @@ static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
                                           int64_t begin, int64_t end) {
   TN_KERNEL_LINED char chunk[TN_KERNEL_CHUNK];
   const int64_t most = TN_KERNEL_CHUNK / dense->bytes;
+  const int64_t ahead = TN_KERNEL_AHEAD / dense->bytes;
   const char *later[TN_KERNEL_MAX_IN];
   tn_kernel_block block;
-  while (end - begin >= most) {
+  for (; end - begin >= most; begin += most) {
     tn_kernel_dense_block(dense, &block, begin, most);
     void *to = block.out;
     block.out = chunk;
     dense->body(&block, dense->params);
-    const int more = end - begin >= (TN_KERNEL_AHEAD + 1) * most;
+    const int more = end - begin >= ahead + most;
     for (uint32_t k = 0; more && k < dense->n_in; ++k)
-      later[k] = (const char *)block.in[k] + TN_KERNEL_AHEAD * TN_KERNEL_CHUNK;
+      later[k] = (const char *)block.in[k] + TN_KERNEL_AHEAD;
     tn_kernel_stream_chunk(to, chunk, later, more ? dense->n_in : 0);
-    begin += most;
   }
   _mm_sfence();
   if (begin == end) return;
@@ -411,28 +423,18 @@ static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
   dense->body(&block, dense->params);
 }
 
-/* Asks for the lines of a page, one after the other. A loop that asks for more
- * of them at once gains nothing: the processor then mixes them with those of
- * the next operand. */
-static inline void tn_kernel_fetch_page(const void *page) {
-  const char *at = (const char *)page;
-  TN_KERNEL_ROLLED
-  for (int64_t line = 0; line < TN_KERNEL_PAGE; line += 64)
-    _mm_prefetch(at + line, _MM_HINT_T0);
-}
-
-/* A page of each operand is asked for before the body takes their lines in
- * turns: what lies beyond the caches that are near comes sooner in rows of
- * neighbours. */
+/* A piece of each operand is asked for while the body computes an earlier one:
+ * what lies beyond the caches that are near comes sooner in rows of neighbours.
+ */
 static inline void tn_kernel_dense_fetch(const tn_kernel_dense *dense,
                                          int64_t begin, int64_t end) {
-  const int64_t most = TN_KERNEL_PAGE / dense->bytes;
+  const int64_t most = TN_KERNEL_PIECE / dense->bytes;
+  const int64_t ahead = TN_KERNEL_AHEAD / dense->bytes;
   tn_kernel_block block;
-  for (; end - begin >= most; begin += most) {
+  for (; end - begin >= ahead + most; begin += most) {
     tn_kernel_dense_block(dense, &block, begin, most);
-    for (uint32_t k = 0; k < dense->n_in; ++k)
-      tn_kernel_fetch_page(block.in[k]);
-    tn_kernel_fetch_page(block.out);
+    for (uint32_t k = 0; k < dense->n_in; ++k) tn_kernel_fetch(block.in[k]);
+    tn_kernel_fetch(block.out);
     dense->body(&block, dense->params);
   }
   if (begin == end) return;

@@ -47,6 +47,7 @@
 #ifndef TENON_GRAPH_H_
 #define TENON_GRAPH_H_
 
+#include "pass.h"
 #include "tenon.h"
 
 #ifdef __cplusplus
@@ -56,18 +57,8 @@ extern "C" {
 typedef struct tn_graph tn_graph;
 typedef struct tn_program tn_program;
 
-/* Output `index` of node number `node`, in one graph. Frozen. */
-typedef struct tn_entry {
-  uint32_t node;
-  uint32_t index;
-} tn_entry;
-
-/* An optional input that is not given. */
-#ifdef __cplusplus
-#define TN_ENTRY_NONE (tn_entry{TN_NONE, 0})
-#else
-#define TN_ENTRY_NONE ((tn_entry){TN_NONE, 0})
-#endif
+/* tn_entry, an output of a node, and TN_ENTRY_NONE, an optional input that is
+ * not given, are in pass.h, as plugins see them too. */
 
 /* ------------------------------------------------------------ construction */
 
@@ -186,6 +177,14 @@ TN_API TN_MUST_USE tn_code tn_graph_compose(tn_graph *graph,
                                             const tn_entry *entries, size_t n,
                                             tn_entry *heads);
 
+/* Node number `node` waits for node number `on`, though it reads nothing of it:
+ * who needs the first needs both, and runs them one behind the other. The
+ * second must be older than the first, so that there is no cycle, and neither
+ * of them a variable (TN_INVALID). Where a call changes a state, nothing need
+ * be said: a program uses a state in the order of the graph. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_graph_depends(tn_graph *graph, uint32_t node,
+                                            uint32_t on);
+
 /* Names the heads: one entry, or a group of several. Borrowed for the call.
  * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_heads_set(tn_graph *graph,
@@ -273,6 +272,13 @@ TN_API TN_MUST_USE tn_code tn_graph_attribute_at(const tn_graph *graph,
                                                  uint32_t node, size_t index,
                                                  tn_attribute *out);
 
+/* All attributes of all nodes as one JSON object, {"<node>$<key>": "<value>"},
+ * in order of nodes, then of keys; those of a graph's or a loop's own nodes are
+ * "<node>/<inner node>$<key>", behind the node's. The caller releases *out.
+ * [host-thread] */
+TN_API TN_MUST_USE tn_code tn_graph_attributes(const tn_graph *graph,
+                                               tn_text **out);
+
 /* What is known of a variable, for inference. Frozen. */
 typedef struct tn_known {
   const char *name;
@@ -291,6 +297,37 @@ TN_API TN_MUST_USE tn_code tn_graph_infer(tn_graph *graph,
 /* What the last inference found out about an entry. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_sig(const tn_graph *graph, tn_entry entry,
                                         tn_sig *out);
+
+/* ------------------------------------------------------------------ passes */
+
+/* A copy of the graph to which passes were applied, in this order: "infer",
+ * "flatten", and those of plugins, "acme.fold" (pass.h). The graph stays what
+ * it is; names are kept, entries of the copy are others. TN_NOT_FOUND names the
+ * passes that there are; TN_INVALID what a pass needs and which one provides
+ * it, before any of them is run; a failure of a pass names it, its plugin and
+ * the node. What the last inference found out of the variables is known in the
+ * copy. The caller releases *out. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_graph_apply(const tn_graph *graph,
+                                          const char *const *passes, size_t n,
+                                          tn_graph **out);
+
+/* A pass, for people and lists. Borrowed until its plugin is unloaded. */
+typedef struct tn_pass_info {
+  uint32_t struct_size; /* sizeof(tn_pass_info) */
+  uint32_t n_needs;
+  uint32_t n_provides;
+  uint32_t reserved;
+  const char *name;
+  const char *plugin; /* NULL: it is the library's */
+  const char *doc;    /* or NULL */
+  const char *const *needs;
+  const char *const *provides;
+} tn_pass_info;
+
+/* Pass number `index`: the library's, then those of plugins in order of
+ * loading; TN_NOT_FOUND beyond the last. [any] */
+TN_API TN_MUST_USE tn_code tn_pass_at(tn_runtime *rt, size_t index,
+                                      tn_pass_info *out);
 
 /* ------------------------------------------------------------------- files */
 
@@ -384,6 +421,12 @@ typedef struct tn_bind {
   /* Whose memory this one may use: the two are never on their way at the same
    * time. NULL: none. */
   tn_program *shared;
+  /* Names of passes that rewrite the program's graph, which is flat and
+   * inferred, before gradients are added; those behind a "gradient" in the list
+   * when they are there. Other than in tn_graph_apply they are done to the
+   * program only. */
+  const char *const *passes;
+  size_t n_passes;
 } tn_bind;
 
 /* Makes a program of the graph's heads. TN_INVALID, TN_SHAPE, TN_DTYPE,

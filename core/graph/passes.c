@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * passes.c: a list of names becomes passes: the library's own, and those of
+ * plugins. Whether each of them finds what it needs is known before the first
+ * is run.
+ */
+#include "passes.h"
+
+#include <string.h>
+
+#include "facts.h"
+
+/* ------------------------------------------------------------------- tables */
+
+enum { /* facts that the library knows of */
+       SHAPES = 1u << 0,
+       DTYPES = 1u << 1,
+       GRADIENT = 1u << 2,
+       FLAT = 1u << 3
+};
+
+static const char *const facts[] = {"shapes", "dtypes", "gradient", "flat"};
+enum { N_FACTS = sizeof facts / sizeof facts[0] };
+
+struct tn__own_pass {
+  const char *name;
+  const char *doc;
+  const char *const *needs;
+  const char *const *provides;
+  uint32_t n_needs;
+  uint32_t n_provides;
+  tn_code (*run)(tn_graph **graph); /* NULL: only programs run it */
+};
+
+static tn_code run_infer(tn_graph **graph) {
+  return tn__graph_infer_more(*graph);
+}
+
+static bool is_flat(const tn_graph *graph) {
+  for (uint32_t id = 0; id < tn__n_nodes(graph); ++id)
+    if (tn__node_at(graph, id)->kind == TN__NODE_GRAPH) return false;
+  return true;
+}
+
+static tn_code run_flatten(tn_graph **graph) {
+  if (is_flat(*graph)) return TN_OK;
+  tn_graph *flat = NULL;
+  tn_known *known = NULL;
+  size_t n = 0;
+  TN__TRY(tn__graph_known(*graph, &known, &n));
+  const bool inferred = ((*graph)->facts & TN__FACT_SHAPES) != 0;
+  tn_code rc = tn__graph_flatten(*graph, &flat);
+  if (rc == TN_OK && inferred) rc = tn__graph_infer(flat, known, n);
+  tn__free((*graph)->env, known);
+  if (rc != TN_OK && rc != TN_INCOMPLETE) {
+    tn__graph_release(flat);
+    return rc;
+  }
+  tn__graph_release(*graph);
+  *graph = flat;
+  return TN_OK;
+}
+
+static const struct tn__own_pass own[] = {
+    {"infer", "shapes and element types, to a fixed point", NULL, facts, 0, 2,
+     run_infer},
+    {"flatten", "graphs that are nodes become their nodes", NULL, facts + 3, 0,
+     1, run_flatten},
+    {"gradient", "what a program's backward part computes", facts, facts + 2, 2,
+     1, NULL}};
+enum { N_OWN = sizeof own / sizeof own[0] };
+
+/* -------------------------------------------------------------------- names */
+
+static const char *name_of(const tn__pass_use *use) {
+  return use->own ? use->own->name : use->pass->name;
+}
+
+/* Says which passes there are, and which one may be meant. */
+static tn_code unknown_pass(const tn__caller *caller, const char *name) {
+  enum { MOST = 64 };
+  tn__pass *held[MOST];
+  const char *names[MOST + N_OWN];
+  size_t n = 0, n_held = 0;
+  (void)tn__fail(TN_NOT_FOUND, "there is no pass `%.100s` (known:", name);
+  for (; n < N_OWN; ++n) names[n] = own[n].name;
+  while (n_held < MOST &&
+         (held[n_held] = tn__pass_hold_at(caller->registry, n_held)) != NULL)
+    names[n++] = held[n_held++]->name;
+  for (size_t i = 0; i < n; ++i)
+    (void)tn__fail_more(TN_NOT_FOUND, "%s %s", i > 0 ? "," : "", names[i]);
+  const char *nearest = tn__nearest(name, names, n);
+  if (nearest)
+    (void)tn__fail_more(TN_NOT_FOUND, "); did you mean `%s`?", nearest);
+  else
+    (void)tn__fail_more(TN_NOT_FOUND, ")");
+  while (n_held > 0) tn__pass_unhold(held[--n_held]);
+  return TN_NOT_FOUND;
+}
+
+static tn_code use_find(const tn__caller *caller, const char *name,
+                        tn__pass_use *out) {
+  for (size_t i = 0; i < N_OWN; ++i)
+    if (strcmp(own[i].name, name) == 0) out->own = &own[i];
+  if (out->own) return TN_OK;
+  out->pass = tn__pass_hold(caller->registry, name);
+  return out->pass ? TN_OK : unknown_pass(caller, name);
+}
+
+tn_code tn__pass_list_open(tn__pass_list *list, tn__caller *caller,
+                           const char *const *names, size_t n) {
+  const size_t bytes = (n + 1) * sizeof *list->v;
+  *list = (tn__pass_list){.caller = caller, .gradient = n};
+  list->v = tn__zalloc(caller->env, bytes);
+  if (!list->v) return tn__fail_memory(bytes, "a list of passes");
+  for (size_t i = 0; i < n; ++i) {
+    TN__TRY(use_find(caller, names[i], &list->v[i]));
+    ++list->n;
+    const bool gradient = list->v[i].own && !list->v[i].own->run;
+    if (gradient && list->gradient < n)
+      return tn__fail(TN_INVALID, "the pass %s is in the list twice", names[i]);
+    if (gradient) list->gradient = i;
+  }
+  return TN_OK;
+}
+
+void tn__pass_list_close(tn__pass_list *list) {
+  for (size_t i = 0; i < list->n; ++i) tn__pass_unhold(list->v[i].pass);
+  tn__free(list->caller->env, list->v);
+  *list = (tn__pass_list){.caller = list->caller};
+}
+
+/* -------------------------------------------------------------------- facts */
+
+tn_code tn__graph_complete(const tn_graph *graph, bool *out) {
+  *out = false;
+  if (!(graph->facts & TN__FACT_SHAPES) || graph->n_sigs < graph->n_entries)
+    return TN_OK;
+  const tn_code rc = tn__facts_complete(graph);
+  *out = rc == TN_OK;
+  return rc == TN_INCOMPLETE ? TN_OK : rc;
+}
+
+/* What holds of a graph without any pass. */
+static tn_code facts_of(const tn_graph *graph, uint32_t *out) {
+  bool complete = false;
+  TN__TRY(tn__graph_complete(graph, &complete));
+  *out = (complete ? SHAPES | DTYPES : 0) | (is_flat(graph) ? FLAT : 0);
+  for (uint32_t id = 0; id < tn__n_nodes(graph); ++id)
+    if (tn__node_at(graph, id)->flags & TN__NODE_GRADIENT) *out |= GRADIENT;
+  return TN_OK;
+}
+
+static bool is_among(const char *fact, const char *const *list, uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i)
+    if (strcmp(list[i], fact) == 0) return true;
+  return false;
+}
+
+static bool provides(const tn__pass_use *use, const char *fact) {
+  if (use->own) return is_among(fact, use->own->provides, use->own->n_provides);
+  return is_among(fact, use->pass->desc->provides, use->pass->desc->n_provides);
+}
+
+static bool holds(uint32_t set, const char *fact) {
+  for (uint32_t i = 0; i < N_FACTS; ++i)
+    if (strcmp(facts[i], fact) == 0) return (set >> i & 1) != 0;
+  return false;
+}
+
+/* Adds who provides the fact, of all passes there are. */
+static tn_code name_provider(const tn__pass_list *list, const char *fact) {
+  const char *found = NULL;
+  tn__pass *pass = NULL;
+  for (size_t i = 0; i < N_OWN; ++i)
+    if (is_among(fact, own[i].provides, own[i].n_provides)) found = own[i].name;
+  for (size_t i = 0; !found; ++i) {
+    pass = tn__pass_hold_at(list->caller->registry, i);
+    if (!pass) break;
+    if (is_among(fact, pass->desc->provides, pass->desc->n_provides)) break;
+    tn__pass_unhold(pass);
+  }
+  if (pass) found = pass->name;
+  if (found)
+    (void)tn__fail_more(TN_INVALID,
+                        "; the pass %s provides it, and has to "
+                        "come before",
+                        found);
+  else
+    (void)tn__fail_more(TN_INVALID, ", and no pass that is loaded provides it");
+  tn__pass_unhold(pass);
+  return TN_INVALID;
+}
+
+static tn_code needs_check(const tn__pass_list *list, size_t at, uint32_t set) {
+  const tn__pass_use *use = &list->v[at];
+  const char *const *needs =
+      use->own ? use->own->needs : use->pass->desc->needs;
+  const uint32_t n = use->own ? use->own->n_needs : use->pass->desc->n_needs;
+  for (uint32_t k = 0; k < n; ++k) {
+    bool found = holds(set, needs[k]);
+    for (size_t i = 0; !found && i < at; ++i)
+      found = provides(&list->v[i], needs[k]);
+    if (found) continue;
+    (void)tn__fail(TN_INVALID, "the pass %s needs `%.100s`, which is not there",
+                   name_of(use), needs[k]);
+    return name_provider(list, needs[k]);
+  }
+  return TN_OK;
+}
+
+tn_code tn__pass_list_check(const tn__pass_list *list, const tn_graph *graph) {
+  uint32_t set = 0;
+  TN__TRY(facts_of(graph, &set));
+  for (size_t i = 0; i < list->n; ++i) TN__TRY(needs_check(list, i, set));
+  return TN_OK;
+}
+
+/* --------------------------------------------------------------------- runs
+ */
+
+tn_code tn__pass_list_run(const tn__pass_list *list, size_t first, size_t end,
+                          tn_graph **graph) {
+  for (size_t i = first; i < end; ++i) {
+    const tn__pass_use *use = &list->v[i];
+    TN__TRY(use->own ? use->own->run(graph)
+                     : tn__rewrite_run(*graph, use->pass));
+  }
+  return TN_OK;
+}
+
+tn_code tn__graph_known(const tn_graph *graph, tn_known **out, size_t *n) {
+  const size_t bytes = (tn__n_nodes(graph) + 1u) * sizeof **out;
+  *n = 0;
+  *out = tn__alloc(graph->env, bytes);
+  if (!*out) return tn__fail_memory(bytes, "what is known of a graph");
+  for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
+    const tn__node *node = tn__node_at(graph, id);
+    if (node->kind != TN__NODE_VARIABLE || node->first >= graph->n_sigs)
+      continue;
+    (*out)[(*n)++] = (tn_known){node->name, graph->sigs[node->first]};
+  }
+  return TN_OK;
+}
+
+/* A copy that knows what the graph knows of its variables. */
+static tn_code copy(const tn_graph *graph, tn_graph **out) {
+  tn_known *known = NULL;
+  size_t n = 0;
+  TN__TRY(tn__graph_copy(graph, out));
+  if (!(graph->facts & TN__FACT_SHAPES)) return TN_OK;
+  TN__TRY(tn__graph_known(graph, &known, &n));
+  const tn_code rc = tn__graph_infer(*out, known, n);
+  tn__free(graph->env, known);
+  return rc == TN_INCOMPLETE ? TN_OK : rc;
+}
+
+static tn_code apply(const tn__pass_list *list, const tn_graph *graph,
+                     tn_graph **work) {
+  if (list->gradient < list->n)
+    return tn__fail(TN_UNSUPPORTED,
+                    "the pass gradient is one of programs (tn_bind.passes); "
+                    "tn_graph_gradient adds gradients to a graph");
+  TN__TRY(copy(graph, work));
+  TN__TRY(tn__pass_list_check(list, *work));
+  return tn__pass_list_run(list, 0, list->n, work);
+}
+
+tn_code tn__graph_apply(const tn_graph *graph, const char *const *passes,
+                        size_t n, tn_graph **out) {
+  tn__pass_list list;
+  tn_graph *work = NULL;
+  *out = NULL;
+  tn_code rc = tn__pass_list_open(&list, graph->caller, passes, n);
+  if (rc == TN_OK) rc = apply(&list, graph, &work);
+  tn__pass_list_close(&list);
+  if (rc == TN_OK)
+    *out = work;
+  else
+    tn__graph_release(work);
+  return rc;
+}
+
+/* ------------------------------------------------------------------- lists */
+
+tn_code tn__pass_at(tn__registry *registry, size_t index, tn_pass_info *out) {
+  const uint32_t size = out->struct_size;
+  *out = (tn_pass_info){.struct_size = size};
+  if (index < N_OWN) {
+    const struct tn__own_pass *p = &own[index];
+    *out = (tn_pass_info){size, p->n_needs, p->n_provides, 0,          p->name,
+                          NULL, p->doc,     p->needs,      p->provides};
+    return TN_OK;
+  }
+  tn__pass *pass = tn__pass_hold_at(registry, index - N_OWN);
+  if (!pass)
+    return tn__fail(TN_NOT_FOUND, "the list of passes ends before %zu", index);
+  const tn_pass *p = pass->desc;
+  *out = (tn_pass_info){size,   p->n_needs, p->n_provides,
+                        0,      pass->name, pass->plugin->entry->name,
+                        p->doc, p->needs,   p->provides};
+  tn__pass_unhold(pass);
+  return TN_OK;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * rewriter.c: a plugin of passes over graphs of lab's operators. Those of the
+ * second half have one defect each.
+ */
+#include <string.h>
+
+#include "plugin.gen.h"
+#include "tenon/pass.h"
+
+static const tn_passes *passes;
+
+#define TRY(call)                   \
+  do {                              \
+    const int32_t code = (call);    \
+    if (code != TN_OK) return code; \
+  } while (0)
+
+static int32_t make_call(tn_rewrite *g, const char *op, const char *params,
+                         tn_entry in, tn_entry *out) {
+  return passes->call(g,
+                      &(tn_rewrite_call){.struct_size = sizeof(tn_rewrite_call),
+                                         .n_in = 1,
+                                         .op = op,
+                                         .params = params,
+                                         .in = &in},
+                      out);
+}
+
+static int same(tn_entry a, tn_entry b) {
+  return a.node == b.node && a.index == b.index;
+}
+
+static int is_call(const tn_rewrite_node *node, const char *op) {
+  return node->kind == TN_REWRITE_CALL && strcmp(node->op, op) == 0;
+}
+
+/* Calls `fn` with each node that is there when it begins. */
+typedef int32_t node_fn(tn_rewrite *g, uint32_t id, const tn_rewrite_node *n);
+
+static int32_t each(tn_rewrite *g, node_fn *fn) {
+  const uint32_t n = passes->n_nodes(g);
+  for (uint32_t id = 0; id < n; ++id) {
+    tn_rewrite_node node = {.struct_size = sizeof node};
+    TRY(passes->node(g, id, &node));
+    TRY(fn(g, id, &node));
+  }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- good ones
+ */
+
+/* mul(x, x) becomes square(x). */
+static int32_t square_node(tn_rewrite *g, uint32_t id,
+                           const tn_rewrite_node *node) {
+  tn_entry out;
+  if (!is_call(node, "lab.mul@1") || !same(node->in[0], node->in[1]))
+    return TN_OK;
+  TRY(make_call(g, "lab.square", NULL, node->in[0], &out));
+  return passes->redirect(g, (tn_entry){id, 0}, out);
+}
+
+static int32_t square(void *ctx, tn_rewrite *g) {
+  (void)ctx;
+  return each(g, square_node);
+}
+
+/* Whoever reads same(x) reads x. */
+static int32_t tidy_node(tn_rewrite *g, uint32_t id,
+                         const tn_rewrite_node *node) {
+  if (!is_call(node, "lab.same@1")) return TN_OK;
+  return passes->redirect(g, (tn_entry){id, 0}, node->in[0]);
+}
+
+static int32_t tidy(void *ctx, tn_rewrite *g) {
+  (void)ctx;
+  return each(g, tidy_node);
+}
+
+/* Notes at each node how long its first output is. */
+static int32_t mark_node(tn_rewrite *g, uint32_t id,
+                         const tn_rewrite_node *node) {
+  tn_rewrite_sig sig = {.struct_size = sizeof sig};
+  char text[2] = "?";
+  (void)node;
+  TRY(passes->sig(g, (tn_entry){id, 0}, &sig));
+  if (sig.ndim == 1 && sig.shape[0] >= 0 && sig.shape[0] < 10)
+    text[0] = (char)('0' + sig.shape[0]);
+  return passes->attribute_set(g, id, "length", text);
+}
+
+static int32_t mark(void *ctx, tn_rewrite *g) {
+  (void)ctx;
+  return each(g, mark_node);
+}
+
+/* Puts a doubling behind each head that belongs to the gradient. */
+static int32_t twice(void *ctx, tn_rewrite *g) {
+  (void)ctx;
+  for (uint32_t i = 0; i < passes->n_heads(g); ++i) {
+    tn_rewrite_node node = {.struct_size = sizeof node};
+    tn_entry head, out;
+    TRY(passes->head(g, i, &head));
+    TRY(passes->node(g, head.node, &node));
+    if (!node.gradient) continue;
+    TRY(make_call(g, "lab.affine", "scale=2", head, &out));
+    TRY(passes->redirect(g, head, out));
+  }
+  return TN_OK;
+}
+
+/* Copies are for nothing, it thinks. */
+static int32_t bare_node(tn_rewrite *g, uint32_t id,
+                         const tn_rewrite_node *node) {
+  if (node->kind != TN_REWRITE_COPY) return TN_OK;
+  return passes->redirect(g, (tn_entry){id, 0}, node->in[0]);
+}
+
+static int32_t bare(void *ctx, tn_rewrite *g) {
+  (void)ctx;
+  return each(g, bare_node);
+}
+
+/* Multiplies by twice the number: its parameters are text that can be given
+ * again. */
+static int32_t again_node(tn_rewrite *g, uint32_t id,
+                          const tn_rewrite_node *node) {
+  const char *params = NULL;
+  tn_entry out;
+  if (!is_call(node, "lab.affine@1")) return TN_OK;
+  TRY(passes->params(g, id, &params));
+  TRY(make_call(g, "lab.affine", params, (tn_entry){id, 0}, &out));
+  return passes->redirect(g, (tn_entry){id, 0}, out);
+}
+
+static int32_t again(void *ctx, tn_rewrite *g) {
+  (void)ctx;
+  return each(g, again_node);
+}
+
+/* ------------------------------------------------------------------- bad ones
+ */
+
+/* The first call reads the first head, which depends on it. */
+static int32_t cycle(void *ctx, tn_rewrite *g) {
+  tn_rewrite_node node = {.struct_size = sizeof node};
+  tn_entry head;
+  uint32_t id = 0;
+  (void)ctx;
+  TRY(passes->head(g, 0, &head));
+  do {
+    TRY(passes->node(g, id++, &node));
+  } while (node.kind != TN_REWRITE_CALL);
+  return passes->rewire(g, id - 1, 0, head);
+}
+
+static int32_t of_three(void *ctx, tn_rewrite *g) {
+  tn_entry in[3], out;
+  (void)ctx;
+  TRY(passes->head(g, 0, &in[0]));
+  in[1] = in[2] = in[0];
+  return passes->call(g,
+                      &(tn_rewrite_call){.struct_size = sizeof(tn_rewrite_call),
+                                         .n_in = 3,
+                                         .op = "lab.mul",
+                                         .in = in},
+                      &out);
+}
+
+static int32_t of_one(void *ctx, tn_rewrite *g) {
+  tn_entry head, out;
+  (void)ctx;
+  TRY(passes->head(g, 0, &head));
+  return make_call(g, "lab.mul", NULL, head, &out);
+}
+
+static int32_t unknown(void *ctx, tn_rewrite *g) {
+  tn_entry head, out;
+  (void)ctx;
+  TRY(passes->head(g, 0, &head));
+  return make_call(g, "lab.mull", NULL, head, &out);
+}
+
+/* One reader of x gets it in another type than the others. */
+static int32_t type(void *ctx, tn_rewrite *g) {
+  tn_rewrite_node node = {.struct_size = sizeof node};
+  uint32_t x = 0, y = 0;
+  tn_entry out;
+  (void)ctx;
+  TRY(passes->find(g, "x", &x));
+  TRY(passes->find(g, "y", &y));
+  TRY(passes->node(g, y, &node));
+  TRY(make_call(g, "lab.cast", "dtype=f64", (tn_entry){x, 0}, &out));
+  return passes->rewire(g, y, 0, out);
+}
+
+static int32_t head_type(void *ctx, tn_rewrite *g) {
+  tn_entry head, out;
+  (void)ctx;
+  TRY(passes->head(g, 0, &head));
+  TRY(make_call(g, "lab.cast", "dtype=f64", head, &out));
+  return passes->redirect(g, head, out);
+}
+
+static int32_t lost_head(void *ctx, tn_rewrite *g) {
+  tn_entry head;
+  (void)ctx;
+  TRY(passes->head(g, 0, &head));
+  return passes->redirect(g, head, TN_ENTRY_NONE);
+}
+
+static int32_t foreign(void *ctx, tn_rewrite *g) {
+  tn_entry head;
+  (void)ctx;
+  TRY(passes->head(g, 0, &head));
+  return passes->redirect(g, head, (tn_entry){9999, 0});
+}
+
+/* Half of its work is done when it notices. */
+static int32_t regrets(void *ctx, tn_rewrite *g) {
+  tn_entry head, out;
+  (void)ctx;
+  TRY(passes->head(g, 0, &head));
+  TRY(make_call(g, "lab.tanh", NULL, head, &out));
+  TRY(passes->redirect(g, head, out));
+  return passes->fail(g, head.node, TN_UNSUPPORTED, "%d is too many", 7);
+}
+
+static int32_t silent(void *ctx, tn_rewrite *g) {
+  tn_entry head, out;
+  (void)ctx;
+  TRY(passes->head(g, 0, &head));
+  TRY(make_call(g, "lab.tanh", NULL, head, &out));
+  TRY(passes->redirect(g, head, out));
+  return 7;
+}
+
+/* The state of `t` would be what a call makes. */
+static int32_t state(void *ctx, tn_rewrite *g) {
+  tn_rewrite_node node = {.struct_size = sizeof node};
+  uint32_t t = 0;
+  tn_entry out;
+  (void)ctx;
+  TRY(passes->find(g, "t", &t));
+  TRY(passes->node(g, t, &node));
+  const tn_entry sum = node.in[node.n_in];
+  TRY(make_call(g, "lab.same", NULL, node.in[0], &out));
+  return passes->redirect(g, sum, out);
+}
+
+/* A call reads something else, its gradient does not. */
+static int32_t apart(void *ctx, tn_rewrite *g) {
+  tn_rewrite_node node = {.struct_size = sizeof node};
+  uint32_t y = 0;
+  tn_entry out;
+  (void)ctx;
+  TRY(passes->find(g, "y", &y));
+  TRY(passes->node(g, y, &node));
+  TRY(make_call(g, "lab.same", NULL, node.in[0], &out));
+  return passes->rewire(g, y, 0, out);
+}
+
+/* Tries what does not work, and makes the best of it. */
+static int32_t careless(void *ctx, tn_rewrite *g) {
+  tn_entry head, out;
+  (void)ctx;
+  TRY(passes->head(g, 0, &head));
+  if (!make_call(g, "lab.no_such", NULL, head, &out)) return TN_INTERNAL;
+  if (!passes->rewire(g, head.node, 99, head)) return TN_INTERNAL;
+  if (!passes->redirect(g, head, (tn_entry){head.node, 5})) return TN_INTERNAL;
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- plugin */
+
+static const char *const squared[] = {"rewriter.squared"};
+static const char *const shapes[] = {"shapes"};
+static const char *const gradient[] = {"gradient"};
+static const char *const magic[] = {"other.magic"};
+
+#define PASS(what) .struct_size = sizeof(tn_pass), .name = #what, .run = what
+
+static const tn_pass all[] = {
+    {PASS(square), .n_provides = 1, .provides = squared, .doc = "x*x"},
+    {PASS(tidy), .n_needs = 1, .needs = squared},
+    {PASS(mark), .n_needs = 1, .needs = shapes},
+    {PASS(twice), .n_needs = 1, .needs = gradient},
+    {PASS(bare), .n_needs = 1, .needs = gradient},
+    {PASS(again)},
+    {PASS(cycle)},
+    {PASS(of_three)},
+    {PASS(of_one)},
+    {PASS(unknown)},
+    {PASS(type)},
+    {PASS(head_type)},
+    {PASS(lost_head)},
+    {PASS(foreign)},
+    {PASS(regrets)},
+    {PASS(silent)},
+    {PASS(state)},
+    {PASS(apart), .n_needs = 1, .needs = gradient},
+    {PASS(careless), .n_needs = 1, .needs = magic},
+    {.struct_size = sizeof(tn_pass), .name = "bold", .run = careless}};
+
+int32_t rewriter_init(const tn_host *host, tn_registrar *registrar,
+                      void **instance) {
+  (void)instance;
+  passes = host->extension(host, TN_PASS_EXTENSION);
+  if (!passes)
+    return registrar->fail(registrar, TN_UNSUPPORTED,
+                           "this host takes no passes");
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i)
+    TRY(passes->add(registrar, &all[i]));
+  return TN_OK;
+}
