@@ -78,12 +78,12 @@ TN_MATH_FN float tn_math_bell(float a, float *scale) {
   return p * r2 + r;
 }
 
-/* a/(a + 3/2) as its first digits, which are returned, and `low`; `inverse` is
- * 1/(a + 3/2), rounded. */
+/* a/(a + 5/4) as its first digits, which are returned, and `low`; `inverse` is
+ * 1/(a + 5/4), rounded. */
 TN_MATH_FN float tn_math_gelu_quotient(float a, float *inverse, float *low) {
-  const float d = a + 1.5f;
+  const float d = a + 1.25f;
   const float d_high = tn_math_upper_f32(d);
-  const float d_low = a - (d_high - 1.5f);
+  const float d_low = a - (d_high - 1.25f);
   *inverse = 1.0f / d;
   const float u = tn_math_upper_f32(a * *inverse);
   *low = ((a - u * d_high) - u * d_low) * *inverse;
@@ -98,16 +98,22 @@ TN_MATH_FN float tn_math_gelu_f32(float x) {
   float scale, v, low;
   const float q = tn_math_bell(a, &scale);
   const float u = tn_math_gelu_quotient(a, &v, &low);
-  const float t = v - 0.375f;
+  const float t = v - 0.4375f;
   const float t2 = t * t;
-  const float t4 = t2 * t2;
-  const float s0 = (-0x1.0e2f78p-1f * t - 0x1.20a2c8p+0f) * t2 +
-                   (0x1.148272p+0f * t + 0x1.205be6p-2f);
-  const float s4 = (0x1.cb04fep+2f * t - 0x1.8f3fa0p-1f) * t2 +
-                   (-0x1.3a0e60p+1f * t + 0x1.31b7fep+1f);
-  const float s8 = (-0x1.9983f4p+5f * t + 0x1.e9b1f4p+4f) * t2 +
-                   (0x1.d0d046p+2f * t - 0x1.b86254p+3f);
-  const float s = (s8 * t4 + s4) * t4 + s0;
+  float even = 0x1.dd82e0p+4f;
+  even = even * t2 - 0x1.7b2dd0p+3f;
+  even = even * t2 - 0x1.6c72f0p+1f;
+  even = even * t2 + 0x1.b6ccb4p+0f;
+  even = even * t2 + 0x1.83d376p-1f;
+  even = even * t2 - 0x1.efe15ap-1f;
+  even = even * t2 + 0x1.63c594p-3f;
+  float odd = -0x1.869f0ap+3f;
+  odd = odd * t2 + 0x1.31b502p+3f;
+  odd = odd * t2 - 0x1.2b10b2p-2f;
+  odd = odd * t2 - 0x1.bd4874p+0f;
+  odd = odd * t2 + 0x1.953b54p-2f;
+  odd = odd * t2 + 0x1.fa1948p-2f;
+  const float s = odd * t + even;
   const float w = s * q + (s + q);
   const float product = u + (u * w + (low * w + low));
   const float none = x < 0 ? -0.0f : x;
