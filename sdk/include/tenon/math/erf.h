@@ -114,8 +114,8 @@ TN_MATH_FN float tn_math_gelu_f32(float x) {
   odd = odd * t2 + 0x1.953b54p-2f;
   odd = odd * t2 + 0x1.fa1948p-2f;
   const float s = odd * t + even;
-  const float w = s * q + (s + q);
-  const float product = u + (u * w + (low * w + low));
+  const float more = u * s + (low * s + low);
+  const float product = u + ((u + more) * q + more);
   const float none = x < 0 ? -0.0f : x;
   return none - (product * scale) * 0x1p-65f;
 }

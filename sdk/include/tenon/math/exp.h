@@ -92,16 +92,6 @@ TN_MATH_FN float tn_math_expm1_f32(float x) {
   return tn_math_signed_f32(y, x);
 }
 
-/* exp(r) - 1 for |r| up to ln(2)/2, and what r lacks. */
-TN_MATH_FN float tn_math_expm1_series(float r, float low) {
-  float p = 0x1.6ac6dcp-10f;
-  p = p * r + 0x1.123ddcp-7f;
-  p = p * r + 0x1.555858p-5f;
-  p = p * r + 0x1.55548cp-3f;
-  p = p * r + 0x1.fffffcp-2f;
-  return r + (p * (r * r) + low);
-}
-
 /* 1/(1 + exp(-x)), with exp(-x) as (1 + q)*2^n. Both sides of the fraction are
  * multiplied by 2^-24, so that the lower one does not overflow. */
 TN_MATH_FN float tn_math_sigmoid_f32(float x) {
@@ -116,7 +106,7 @@ TN_MATH_FN float tn_math_sigmoid_f32(float x) {
   const float r2 = r * r;
   const float p4 = 0x1.6ac6dcp-10f * r2 + (0x1.123ddcp-7f * r + 0x1.555858p-5f);
   const float p = p4 * r2 + (0x1.55548cp-3f * r + 0x1.fffffcp-2f);
-  return 0x1p-24f / ((p * r2 + r) * scale + (scale + 0x1p-24f));
+  return 0x1p-24f / (((p * r2 + r) * scale + 0x1p-24f) + scale);
 }
 
 /* log(1 + w)/w for w in [0, 1], in double but to 2^-38. */

@@ -129,9 +129,11 @@ TN_MATH_FN float tn_math_log1p_sum(float a, float b) {
   const uint32_t k = (half - 0x3ec00000u) & 0xff800000u;
   const float scale = 0.125f * tn_math_from_bits_f32(0x41000000u - k);
   const float power = (float)(int32_t)k;
-  const float f = a * scale + (b * scale + (scale - 1.0f));
+  const float rest = b * scale + (scale - 1.0f);
+  const float f = a * scale + rest;
+  const float lost = (a * scale - f) + rest;
   const float low = power * 0x1.7f7d1cp-43f + tn_math_log1p_series(f);
-  return power * 0x1.62e4p-24f + (f + low);
+  return power * 0x1.62e4p-24f + (f + (low + lost));
 }
 
 /* log(1 + a + a*a/(1 + sqrt(1 + a*a))) of a = |x|. */
@@ -225,9 +227,11 @@ TN_MATH_FN float tn_math_hypot_f32(float x, float y) {
  * that its square is exact; what its cube lacks says what the root lacks. */
 TN_MATH_FN float tn_math_cbrt_f32(float x) {
   const float a = tn_math_abs_f32(x);
-  const int tiny = (int32_t)tn_math_bits_f32(a) < 0x00800000;
-  const uint32_t shift = (0u - (uint32_t)tiny) & (8u << 23);
-  const float normal = a * tn_math_from_bits_f32(0x3f800000u + 3u * shift);
+  /* An eighth of it, whose root has a cube that does not overflow, or 2^24
+   * times what is too small for that. */
+  const int tiny = (int32_t)tn_math_bits_f32(a) < 0x03800000;
+  const uint32_t shift = (0u - (uint32_t)tiny) & (9u << 23);
+  const float normal = a * tn_math_from_bits_f32(0x3e000000u + 3u * shift);
   const float third = (float)(int32_t)tn_math_bits_f32(normal) * (1.0f / 3);
   float w = tn_math_from_bits_f32((uint32_t)(int32_t)(1419967360.0f - third));
   float h = 1.0f - (normal * w) * (w * w);
@@ -238,7 +242,7 @@ TN_MATH_FN float tn_math_cbrt_f32(float x) {
   h = ((normal - (coarse * coarse) * coarse) * w) * square;
   const float root =
       coarse + (coarse * h) * (0x1.555556p-2f + h * 0x1.c71c72p-3f);
-  const float back = tn_math_from_bits_f32(0x3f800000u - shift);
+  const float back = tn_math_from_bits_f32(0x40000000u - shift);
   return tn_math_signed_f32(tn_math_select_f32(a < INFINITY, root * back, a),
                             x);
 }
