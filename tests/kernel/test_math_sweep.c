@@ -103,7 +103,7 @@ static long double exact_rintl(long double x) {
  * f64. */
 #define FUNCTIONS(X)                \
   X(exp, exp, 2, 1)                 \
-  X(expm1, expm1, 1.3, 2)           \
+  X(expm1, expm1, 1.5, 2)           \
   X(log, log, 1, 1.25)              \
   X(log1p, log1p, 1, 1.5)           \
   X(log2, log2, 1.3, 2)             \
@@ -113,14 +113,14 @@ static long double exact_rintl(long double x) {
   X(cbrt, cbrt, 1, 1)               \
   X(sin, sin, 1.4, 1)               \
   X(cos, cos, 1.4, 1)               \
-  X(tan, tan, 1.75, 1.75)           \
+  X(tan, tan, 1.85, 1.75)           \
   X(asin, asin, 1, 1)               \
   X(acos, acos, 1, 1)               \
   X(atan, atan, 1.5, 1)             \
   X(sinh, sinh, 1.4, 2.25)          \
   X(cosh, cosh, 1.35, 1.5)          \
-  X(tanh, tanh, 1.75, 2.25)         \
-  X(asinh, asinh, 1.75, 1.75)       \
+  X(tanh, tanh, 1.85, 2.25)         \
+  X(asinh, asinh, 1.85, 1.75)       \
   X(acosh, acosh, 2, 2.25)          \
   X(atanh, atanh, 1.75, 1.25)       \
   X(erf, erf, 1, 1.25)              \

@@ -171,7 +171,7 @@ SPECS = {
     "gelu_f32": {
         "g": mills, "weight": lambda t: 1 / (1 + mills(t)),
         "low": 1 / mpf("14.75") - MILLS_MIDDLE, "high": mpf("0.8") - MILLS_MIDDLE,
-        "p": powers(0, 12), "bits": 24, "plain": True},
+        "p": powers(0, 13), "bits": 24, "plain": True},
     # lgamma(x)/((x - 1)(x - 2)) in x - 2, what Stirling's formula lacks, times
     # x, in 1/x^2, and sin(pi f)/f in f^2.
     "lgamma_short": {

@@ -34,7 +34,7 @@ TN_MATH_FN double tn_math_lgamma_unit(double x) {
 TN_MATH_FN double tn_math_lgamma_positive(double x, double log_x) {
   const double above = x < 1 ? x + 1 : x;
   const double unit = tn_math_lgamma_unit(above > 3 ? 3.0 : above);
-  const double low = x < 1 ? unit - log_x : unit;
+  const double low = unit + (x < 1 ? -log_x : 0.0);
   const double inverse = tn_math_divide_short(1, x);
   const double z = inverse * inverse;
   double p = 0x1.09fbba73c9e1cp-11;
