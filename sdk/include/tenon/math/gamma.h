@@ -81,10 +81,11 @@ TN_MATH_FN float tn_math_gamma_f32(float x) {
   const double log_y = tn_math_lgamma_short(x, &sine);
   const double above = log_y < -200 ? -200 : log_y;
   const double y = tn_math_exp_short(above > 200 ? 200 : above);
-  const double positive = tn_math_signed_f64(y, (double)x);
-  const double turned = sine > 0 ? -y : y;
-  const double negative = tn_math_abs_f64(sine) > 0 ? turned : (double)NAN;
-  return (float)(x < 0 ? negative : positive);
+  /* Below 0 it has the opposite sign of the sine, and no value where that is 0,
+   * nor at -infinity. */
+  const double sign = tn_math_signed_f64(1.0, x < 0 ? -sine : (double)x);
+  const double known = tn_math_abs_f64(sine) > 0 ? y : (double)NAN;
+  return (float)(sign * (x < 0 ? known : y));
 }
 
 #endif /* TENON_MATH_GAMMA_H_ */
