@@ -320,6 +320,11 @@ void *tn__token_queue(const tn__token *token);
 tn_code tn__trace_start(tn__engine *engine);
 /* Ends it. Writes what was recorded as Chrome trace JSON; waits for nothing. */
 void tn__trace_stop(tn__engine *engine);
+/* A part of a function, as a span within that of the function, whose thread
+ * calls both: begin is 0 when nothing is recorded, which costs a load, and
+ * otherwise what to hand over when the part is done. The name is copied. */
+uint64_t tn__trace_begin(tn__engine *engine);
+void tn__trace_part(tn__engine *engine, const char *name, uint64_t begin);
 tn_code tn__trace_write(tn__engine *engine, const char *path);
 
 /* --------------------------------------------------------------- short way */

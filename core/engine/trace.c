@@ -146,6 +146,16 @@ void tn__trace_span(tn__engine *engine, const char *name,
     atomic_fetch_add_explicit(&trace->n_lost, 1, memory_order_relaxed);
 }
 
+uint64_t tn__trace_begin(tn__engine *engine) {
+  return atomic_load_explicit(&engine->tracing, memory_order_acquire) != 0
+             ? tn__now()
+             : 0;
+}
+
+void tn__trace_part(tn__engine *engine, const char *name, uint64_t begin) {
+  tn__trace_span(engine, name, NULL, begin);
+}
+
 /* ------------------------------------------------------------ start and stop
  */
 

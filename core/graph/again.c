@@ -90,9 +90,11 @@ static tn_code entry_copy(writing *w, uint32_t entry, uint32_t *out) {
   const tn_tensor *t = &p->values[entry].array->tensor;
   const tn_spec spec = {t->dtype, t->ndim, t->shape};
   tn__value *value = &p->values[p->n_values];
-  *value =
-      (tn__value){.request = TN_REQ_WRITE, .step = TN_NONE, .place = TN_NONE};
-  TN__TRY(tn__array_create_on(p->device, &spec, &value->array));
+  *value = (tn__value){.request = TN_REQ_WRITE,
+                       .step = TN_NONE,
+                       .place = TN_NONE,
+                       .device = p->values[entry].device};
+  TN__TRY(tn__array_create_on(value->device, &spec, &value->array));
   w->now[p->n_values] = p->n_values;
   w->now[entry] = p->n_values;
   *out = p->n_values++;

@@ -19,7 +19,8 @@ static tn_code array_make(tn_program *p, uint32_t entry) {
   const tn_sig *sig = sig_of(p, entry);
   const tn_spec spec = {sig->dtype, sig->ndim, sig->shape};
   if (p->values[entry].array) return TN_OK;
-  return tn__array_create_on(p->device, &spec, &p->values[entry].array);
+  return tn__array_create_on(p->values[entry].device, &spec,
+                             &p->values[entry].array);
 }
 
 /* A gradient may be wanted where nobody computes what it is the gradient of:
@@ -77,6 +78,39 @@ static tn_code lists_make(const tn__step *step, uint32_t n_more, lists *l) {
   return TN_OK;
 }
 
+static bool same_shape(const tn_array *a, const tn_array *b) {
+  const tn_tensor *x = &a->tensor, *y = &b->tensor;
+  return x->dtype == y->dtype && x->ndim == y->ndim &&
+         memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof *x->shape) == 0;
+}
+
+/* An array without memory on the step's device. */
+static tn_code stand_in(tn__step *step, tn_array **in) {
+  tn_program *p = step->program;
+  const tn_tensor *t = &(*in)->tensor;
+  const tn_spec spec = {t->dtype, t->ndim, t->shape};
+  tn_array *made = NULL;
+  for (size_t i = 0; i < p->shapes.n; ++i) {
+    made = p->shapes.v[i];
+    if (made->block->device == step->device && same_shape(made, *in)) {
+      *in = made;
+      return TN_OK;
+    }
+  }
+  TN__TRY(tn__vec_reserve(p->env, &p->shapes, 1));
+  TN__TRY(tn__array_create_on(step->device, &spec, &made));
+  *in = made;
+  return tn__vec_push(p->env, &p->shapes, made);
+}
+
+/* What lies elsewhere is not read. */
+static tn_code stand_ins(tn__step *step, tn_array **in, uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i)
+    if (in[i] && in[i]->block->device != step->device)
+      TN__TRY(stand_in(step, &in[i]));
+  return TN_OK;
+}
+
 static tn_code forward_plan(tn__step *step, uint32_t train, tn__planned **out) {
   const tn__node *node = step->node;
   const tn__target_op target = {step->program->caller, node->op, node->params,
@@ -85,7 +119,8 @@ static tn_code forward_plan(tn__step *step, uint32_t train, tn__planned **out) {
   TN__TRY(lists_make(step, 0, &l));
   const tn_inputs in = {step->n_in, l.in};
   const tn_outputs outputs = {step->n_out, l.out, l.req};
-  const tn_code rc = tn__planned_create(&target, &in, &outputs, out);
+  tn_code rc = stand_ins(step, l.in, step->n_in);
+  if (rc == TN_OK) rc = tn__planned_create(&target, &in, &outputs, out);
   tn__free(step->program->env, l.in);
   return rc;
 }
@@ -122,8 +157,11 @@ static tn_code backward_plan(tn__step *step, tn__planned **out) {
                             .outputs = {forward->n_out, outputs},
                             .out_grads = {forward->n_out, l.in},
                             .in_grads = {step->n_out, l.out, l.req}};
-  const tn_code rc = tn__planned_create_backward(step->program->caller,
-                                                 forward->op, &call, out);
+  const uint32_t n = step->n_in + n_in + forward->n_out;
+  tn_code rc = stand_ins(step, l.in, n);
+  if (rc == TN_OK)
+    rc = tn__planned_create_backward(step->program->caller, forward->op, &call,
+                                     out);
   tn__free(step->program->env, l.in);
   return rc;
 }

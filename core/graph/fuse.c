@@ -58,30 +58,52 @@ static bool inputs_span(const tn_frame *f, const tn_tensor *loop) {
   return true;
 }
 
-/* Why a step is computed on its own; NULL if it need not be. */
-static const char *why_not(const tn_program *p, const tn__step *step) {
-  if (step->kind != TN__STEP_CALL) return "it is no call of a kernel";
-  if (!step->info.kernel) return "nobody reads its outputs";
-  if (!(step->info.kernel->desc->flags & TN_KERNEL_ELEMENTWISE))
-    return "its kernel is not elementwise";
-  if (!(step->info.kernel->desc->flags & TN_KERNEL_REENTRANT))
-    return "its kernel must not run twice at the same time";
-  if (step->signal || step->n_after > 0)
-    return "it waits for another, or another for it";
-  if (p->device->table) return "it runs on a device";
+static bool is_small(const tn_tensor *loop) {
+  return tn_tensor_size(loop) * tn_dtype_bytes(loop->dtype) < LEAST_BYTES;
+}
+
+/* Its loop is not joined: boxes are those of the whole call. */
+static const char *why_no_fold(const tn__step *step) {
+  const tn_frame *f = step->info.frame;
+  int32_t ndim = 0;
+  tn_fold fold;
+  if (step->info.records == 0) return "its kernel takes such a call whole only";
+  if (f->n_in != 1 || f->n_out != 1 || f->n_aux != 0 ||
+      !tn_fold_cut(&f->in[0], &f->out[0], &fold) ||
+      step->info.records % (uint64_t)(fold.lines * fold.parts) != 0)
+    return "its kernel does not keep to the rules of folds";
+  for (int32_t i = 0; i < fold.ndim; ++i) ndim += fold.shape[i] != 1;
+  if (ndim > TN__LOOP_NDIM) return "it folds too many dimensions";
+  return is_small(&f->in[0]) ? "its operands stay in the cache" : NULL;
+}
+
+static const char *why_no_loop(const tn__step *step) {
   if (!step->info.direct)
     return "its operands or requests are not what the kernel takes";
   const tn_frame *f = step->info.frame;
   const tn_tensor *loop = tn__fused_loop(f);
   if (f->n_aux > 0) return "it has states";
   if (!loop || !inputs_span(f, loop)) return "its operands differ in shape";
-  if (tn_tensor_size(loop) * tn_dtype_bytes(loop->dtype) < LEAST_BYTES)
-    return "its operands stay in the cache";
+  return is_small(loop) ? "its operands stay in the cache" : NULL;
+}
+
+/* Why a step is computed on its own; NULL if it need not be. */
+static const char *why_not(const tn_program *p, const tn__step *step) {
+  if (step->kind != TN__STEP_CALL) return "it is no call of a kernel";
+  if (!step->info.kernel) return "nobody reads its outputs";
+  const uint32_t flags = step->info.kernel->desc->flags;
+  if (!(flags & (TN_KERNEL_ELEMENTWISE | TN_KERNEL_FOLD)))
+    return "its kernel is not elementwise";
+  if (!(flags & TN_KERNEL_REENTRANT))
+    return "its kernel must not run twice at the same time";
+  if (step->signal || step->n_after > 0)
+    return "it waits for another, or another for it";
+  if (step->device->table) return "it runs on a device";
   for (uint32_t i = 0; i < step->n_out; ++i)
     if (p->values[step->out[i]].request == TN_REQ_ADD &&
         !(step->info.kernel->desc->writes & TN_WRITES_ADD))
       return "its kernel cannot add to what is there";
-  return NULL;
+  return flags & TN_KERNEL_FOLD ? why_no_fold(step) : why_no_loop(step);
 }
 
 /* ------------------------------------------------------------------- growth */
@@ -100,13 +122,21 @@ static bool shares(const group *g, const tn__step *step) {
   return false;
 }
 
+/* The shape of what is computed tile by tile. */
+static const tn_tensor *loop_of(const tn__step *step) {
+  const tn_frame *f = step->info.frame;
+  return tn__step_folds(step) ? &f->in[0] : tn__fused_loop(f);
+}
+
+/* A fold is the last of its group, and not the first. */
 static bool joins(const group *g, const tn__step *step) {
   const tn_frame *f = step->info.frame;
   if (step->why_not) return false;
-  if (g->n == 0) return true;
+  if (g->n == 0) return !tn__step_folds(step);
   if (g->n == MOST_PARTS || g->n_operands + f->n_in + f->n_out > MOST_OPERANDS)
     return false;
-  return same_loop(g->loop, tn__fused_loop(f)) && shares(g, step);
+  return step->device == g->parts[0]->device &&
+         same_loop(g->loop, loop_of(step)) && shares(g, step);
 }
 
 static void join(group *g, tn__step *step) {
@@ -177,7 +207,10 @@ static tn__step *step_make(const group *g) {
   step->program = g->p;
   step->node = g->parts[g->n - 1]->node;
   step->kind = TN__STEP_FUSED;
+  step->device = g->parts[0]->device;
   step->n_parts = g->n;
+  if (tn__step_folds(g->parts[g->n - 1]))
+    step->info.workspace = g->parts[g->n - 1]->info.workspace;
   step->in = tn__arena_alloc(arena, MOST_OPERANDS * sizeof *step->in);
   step->out = tn__arena_alloc(arena, MOST_OPERANDS * sizeof *step->out);
   step->parts = tn__arena_alloc(arena, g->n * sizeof(tn__step *));
@@ -239,11 +272,14 @@ static tn_code fuse_one(group *g, tn__step *step) {
   step->why_not =
       p->how.flags & TN_BIND_NO_FUSE ? "the user forbids it" : why_not(p, step);
   if (!joins(g, step)) TN__TRY(close_group(g));
-  if (joins(g, step))
-    join(g, step);
-  else
+  if (!joins(g, step)) {
+    if (!step->why_not && tn__step_folds(step))
+      step->why_not = "nothing before it computes what it folds tile by tile";
     enter(p, step);
-  return TN_OK;
+    return TN_OK;
+  }
+  join(g, step);
+  return tn__step_folds(step) ? close_group(g) : TN_OK;
 }
 
 tn_code tn__steps_fuse(tn_program *p) {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fused.h: a step that is a run of elementwise calls. Inside core/graph only:
- * fuse.c decides which, tiles.c computes them.
+ * fused.h: a step that is a run of elementwise calls, perhaps with a fold
+ * behind them (tenon/fold.h), whose output is no operand of a tile. Inside
+ * core/graph only: fuse.c decides which, tiles.c computes them.
  */
 #ifndef TENON_GRAPH_FUSED_H_
 #define TENON_GRAPH_FUSED_H_
 
 #include "program.h"
+#include "tenon/fold.h"
 
 enum { TN__LOOP_NDIM = 4 }; /* dimensions of a loop, those joined that can be */
 
@@ -28,7 +30,18 @@ typedef struct tn__scratch {
   tn__tile **tiles; /* one for each part */
   char *buffers;
   int64_t shape[TN__LOOP_NDIM]; /* of the tile at hand */
+  int64_t lines[TN__LOOP_NDIM]; /* the same with 1 where it is folded */
 } tn__scratch;
+
+/* Where the records of a fold go. */
+typedef struct tn__folding {
+  uint32_t kept; /* dimensions of the loop that the output has */
+  int64_t parts; /* tiles of a line */
+  size_t bytes;  /* of one record */
+  size_t all;    /* of all */
+  char *records;
+  tn__tile *merge; /* the call behind all tiles */
+} tn__folding;
 
 typedef struct tn__fused {
   uint32_t ndim;
@@ -40,6 +53,7 @@ typedef struct tn__fused {
   int64_t count[TN__LOOP_NDIM]; /* tiles along each dimension */
   int64_t n_tiles;
   size_t buffer_bytes;
+  tn__folding *fold; /* of the last part; NULL: it is none */
   tn__tile_operand *operands;
   tn__scratch *scratch;
 } tn__fused;
@@ -58,6 +72,10 @@ static inline bool tn__entry_listed(const uint32_t *list, uint32_t n,
 /* The shape that all outputs of a call have; NULL if they differ, or if none is
  * asked for. */
 const tn_tensor *tn__fused_loop(const tn_frame *f);
+
+static inline bool tn__step_folds(const tn__step *step) {
+  return step->info.records > 0;
+}
 
 /* Works out the loop, the tile and the buffers of a step whose parts, inputs
  * and outputs stand; *fits is false where their layouts cannot be looped over

@@ -407,7 +407,7 @@ tn_code tn__node_fail(const tn__node *node, tn_code code) {
 const char *tn__entry_text(const tn_graph *graph, tn_entry entry, char *to) {
   const tn__node *node = tn__node_at(graph, entry.node);
   const tn_arg *arg = tn__node_output(node, entry.index);
-  if (node->kind == TN__NODE_VARIABLE)
+  if (node->kind == TN__NODE_VARIABLE || tn__node_is_named_gradient(node))
     (void)snprintf(to, TN__ENTRY_TEXT, "%s", node->name);
   else if (arg && node->n_out == node->desc->n_outputs)
     (void)snprintf(to, TN__ENTRY_TEXT, "%s_%s", node->name,

@@ -16,9 +16,11 @@
  *        timeline.c  a program's memory over time, drawn
  *        infer*.c    pass: shapes and dtypes to a fixed point (facts.h)
  *        gradient.c  pass: reverse accumulation (rule.h)
+ *        by_name.c   its question and its answer by names
  *        plan*.c     memory, on numbers alone (plan.h)
  *        recompute*.c, repeat.c
  *                    what is computed twice, on numbers (recompute.h)
+ *        place.c     where nodes run, copies between devices
  *        bind.c      a graph becomes a program (program.h lists its stations)
  *        program.c   its life and runs; part.c runs step by step
  *        inspect.c   what it takes, its steps as a table
@@ -331,6 +333,11 @@ typedef struct tn__gradient_spec {
 } tn__gradient_spec;
 tn_code tn__graph_gradient(tn_graph *graph, const tn__gradient_spec *spec,
                            tn_entry *out);
+
+/* by_name.c */
+tn_code tn__graph_backward(tn_graph *graph, const tn_gradient_names *what);
+/* Whether the node is the name of a gradient, "x@GRAD". */
+bool tn__node_is_named_gradient(const tn__node *node);
 
 /* ------------------------------------------------------------------ copy.c */
 

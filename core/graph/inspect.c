@@ -86,11 +86,20 @@ static void add_entry(const tn_program *p, uint32_t entry, tn__buf *out) {
     tn__buf_add(out, " @%zu", p->plan.storages[place->storage].offset);
 }
 
+static void add_device(const tn_program *p, const tn__device *device,
+                       tn__buf *out) {
+  char text[TN__DEVICE_TEXT];
+  if (p->n_devices > 1)
+    tn__buf_add(out, " on %s", tn__device_text(device, text));
+}
+
 static void add_step(const tn_program *p, const tn__step *step, bool why,
                      const char *indent, tn__buf *out) {
-  tn__buf_add(out, "%s%s%s  %s ", indent, step->node->name,
+  tn__buf_add(out, "%s%s%s  %s", indent, step->node->name,
               step->node->kind == TN__NODE_BACKWARD ? " (gradient)" : "",
               kind_text(step));
+  add_device(p, step->device, out);
+  tn__buf_add(out, " ");
   for (uint32_t i = 0; i < step->n_out; ++i) add_entry(p, step->out[i], out);
   if (step->info.workspace)
     tn__buf_add(out, " workspace %zu", step->info.workspace);
@@ -103,6 +112,16 @@ static void add_parts(const tn_program *p, const tn__step *step, tn__buf *out) {
     add_step(p, step->parts[k], false, "  - ", out);
 }
 
+/* Each device has its own. */
+static void add_pools(const tn_program *p, tn__buf *out) {
+  for (size_t i = 0; p->n_devices > 1 && i < p->plan.n_pools; ++i) {
+    const tn__plan_pool *pool = &p->plan.pools[i];
+    tn__buf_add(out, "%zu bytes in the pool", pool->bytes);
+    add_device(p, p->devices[pool->device], out);
+    tn__buf_add(out, ", at least %zu are needed\n", pool->lower_bound);
+  }
+}
+
 tn_code tn__program_text(const tn_program *p, uint32_t why, tn_text **out) {
   tn__buf text;
   *out = NULL;
@@ -113,9 +132,11 @@ tn_code tn__program_text(const tn_program *p, uint32_t why, tn_text **out) {
     add_step(p, p->steps[i], why != 0, "  ", &text);
     add_parts(p, p->steps[i], &text);
   }
-  tn__buf_add(&text, "%zu bytes in the pool, at least %zu are needed\n",
-              tn__memory_plan_bytes(&p->plan),
-              tn__memory_plan_lower_bound(&p->plan));
+  add_pools(p, &text);
+  tn__buf_add(&text, "%zu bytes in the pool%s, at least %zu are needed%s\n",
+              tn__memory_plan_bytes(&p->plan), p->n_devices > 1 ? "s" : "",
+              tn__memory_plan_lower_bound(&p->plan),
+              p->wide ? "; no branch waits for another's memory" : "");
   const tn_code rc = text.failed ? tn__fail_memory(text.n, "a table of steps")
                                  : tn__buf_text(&text, out);
   tn__buf_deinit(&text);

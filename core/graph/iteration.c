@@ -49,7 +49,7 @@ static tn_code states_make(const tn__step *step, tn_array **outputs) {
     const tn_tensor *t =
         &tn__value_array(step->program, step->in[loop->states[i]])->tensor;
     const tn_spec spec = {t->dtype, t->ndim, t->shape};
-    TN__TRY(tn__array_create_on(step->program->device, &spec, &outputs[i]));
+    TN__TRY(tn__array_create_on(step->device, &spec, &outputs[i]));
   }
   return TN_OK;
 }
@@ -66,7 +66,8 @@ static tn_code program_bind(tn__step *step, struct tn__iteration *it,
                        .n_arguments = it->n_in,
                        .outputs = outputs,
                        .n_outputs = loop->n_states,
-                       .flags = step->program->how.flags};
+                       .flags = step->program->how.flags | TN__BIND_SERIAL,
+                       .place = {step->device->type, step->device->id}};
   if (rc == TN_OK) rc = tn__program_bind(step->node->inner, &how, &it->program);
   for (uint32_t i = 0; i < loop->n_states; ++i) tn__array_release(outputs[i]);
   tn__free(step->program->env, outputs);

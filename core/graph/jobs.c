@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * jobs.c: the steps of a sequence as jobs of one schedule of the engine. Steps
  * that follow one another anyway are one job, a chain; what does not depend on
- * one another may run at the same time.
+ * one another may run at the same time. Where a device has queues, each step is
+ * an operation of its own instead.
  *
  * Two orders have to be kept: that of the data, by the variables of the blocks
  * that steps read and write, and that of the memory: a part of a pool that is
@@ -20,7 +21,7 @@ typedef struct tn__chain {
   uint32_t train;
   uint32_t n_access;
   size_t access; /* its first, among all of the sequence */
-  char name[48];
+  char name[104];
 } tn__chain;
 
 /* Who has a part of a pool. */
@@ -161,6 +162,14 @@ static tn_code take(building *b, size_t begin, size_t end, tn__var *var,
   return left.var ? part_put(b, at, left) : TN_OK;
 }
 
+/* Where the pool of a device begins, among all of them. */
+static size_t base_of(const tn_program *p, int32_t device) {
+  size_t at = 0;
+  for (size_t i = 0; p->plan.pools[i].device != device; ++i)
+    at += p->plan.pools[i].bytes;
+  return at;
+}
+
 /* Entries that share an older one's memory by right have its variable. */
 static tn_code take_outputs(building *b, const tn__step *step) {
   const tn_program *p = b->p;
@@ -171,12 +180,14 @@ static tn_code take_outputs(building *b, const tn__step *step) {
     const tn__plan_storage *storage = &p->plan.storages[place->storage];
     const bool adds = p->values[step->out[i]].request == TN_REQ_ADD;
     mine = var_of(p, step->out[i]);
-    TN__TRY(take(b, storage->offset, storage->offset + storage->bytes, mine,
+    const size_t at = base_of(p, storage->device) + storage->offset;
+    TN__TRY(take(b, at, at + storage->bytes, mine,
                  adds ? TN__UPDATE : TN__OVERWRITE));
   }
   if (step->info.workspace == 0) return TN_OK;
   if (!mine && step->n_out > 0) mine = var_of(p, step->out[0]);
-  const size_t at = p->plan.workspaces[step->id];
+  const size_t at = base_of(p, tn__device_number(p, step->device)) +
+                    p->plan.workspaces[step->id];
   return mine ? take(b, at, at + step->info.workspace, mine, TN__UPDATE)
               : TN_OK;
 }
@@ -200,6 +211,21 @@ static tn_code step_uses(building *b, const tn__step *step) {
   return take_outputs(b, step);
 }
 
+/* Operations of a run may go with those of the next, of the other part, or of a
+ * program that shares its pools, but for the pools: each run takes those for
+ * itself with its first operations, when all others are done that use them. */
+static tn_code use_pool_of(building *b, const tn__device *device) {
+  tn__block *pool = tn__pool_of(b->p, tn__device_number(b->p, device));
+  return pool ? use(b, &pool->var, TN__READ) : TN_OK;
+}
+
+static tn_code use_queued(building *b, const tn__step *step) {
+  TN__TRY(use(b, &b->p->turn, TN__READ));
+  TN__TRY(use_pool_of(b, step->device));
+  if (step->kind != TN__STEP_COPY) return TN_OK;
+  return use_pool_of(b, b->p->values[step->in[0]].device);
+}
+
 /* ------------------------------------------------------------------- chains */
 
 static bool reads(const tn__step *step, const tn__step *before) {
@@ -209,9 +235,52 @@ static bool reads(const tn__step *step, const tn__step *before) {
   return false;
 }
 
-static bool is_small(const tn__step *step) {
-  if (step->kind == TN__STEP_CALL) return step->info.small;
-  return step->kind != TN__STEP_LOOP && step->kind != TN__STEP_FUSED;
+/* The number of the chain that a step of the sequence is in. */
+static uint32_t chain_at(const tn__chain *chains, const tn__chain *last,
+                         uint32_t step) {
+  uint32_t low = 0, high = (uint32_t)(last - chains);
+  while (low < high) {
+    const uint32_t middle = low + (high - low + 1) / 2;
+    if (chains[middle].first <= step)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+/* Whether a chain waits for what step `writer` makes before it begins. */
+static bool waits_for(const building *b, const tn__chain *chain,
+                      uint32_t writer) {
+  const tn__chain *chains = b->sequence->chains;
+  const tn__step *first = b->p->steps[chain->first];
+  const uint32_t at = chain_at(chains, chain, writer);
+  for (uint32_t i = 0; i < first->n_in; ++i) {
+    const uint32_t entry = first->in[i];
+    const uint32_t step = entry == TN_NONE ? TN_NONE : b->p->values[entry].step;
+    if (step != TN_NONE && step >= chains->first &&
+        chain_at(chains, chain, step) == at)
+      return true;
+  }
+  return false;
+}
+
+/* A long step that waits for another branch must not make those before it wait
+ * as well. */
+static bool joins_branches(const building *b, const tn__chain *chain,
+                           const tn__step *step) {
+  if (tn__step_is_small(step) || tn__engine_workers(b->p->env->engine) < 2)
+    return false;
+  if (step->n_after > 0) return true;
+  for (uint32_t i = 0; i < step->n_in; ++i) {
+    const uint32_t entry = step->in[i];
+    const uint32_t writer =
+        entry == TN_NONE ? TN_NONE : b->p->values[entry].step;
+    if (writer != TN_NONE && writer >= b->sequence->chains->first &&
+        writer < chain->first && !waits_for(b, chain, writer))
+      return true;
+  }
+  return false;
 }
 
 /* Whether a step is to run right behind the one before it. */
@@ -219,9 +288,12 @@ static bool follows(const building *b, const tn__chain *chain,
                     const tn__step *step) {
   enum { MOST = 64 };
   if (chain->n == 0) return true;
+  if (b->p->queued) return false;
   const tn__step *before = b->p->steps[step->id - 1];
-  if (chain->n >= MOST || is_small(before) != is_small(step)) return false;
-  return step->kind == TN__STEP_NOTHING || reads(step, before);
+  if (chain->n >= MOST || tn__step_is_small(before) != tn__step_is_small(step))
+    return false;
+  if (step->kind == TN__STEP_NOTHING) return true;
+  return reads(step, before) && !joins_branches(b, chain, step);
 }
 
 /* The backward part finds in the pool what the forward part has left there, and
@@ -233,6 +305,18 @@ static tn_code take_before(building *b, uint32_t first) {
       TN__TRY(take_outputs(b, b->p->steps[i]));
   b->quiet = false;
   return TN_OK;
+}
+
+/* A chain of several is named after its ends: its steps have spans too. */
+static void chain_name(tn__chain *chain) {
+  const tn_program *p = chain->program;
+  const char *first = p->steps[chain->first]->node->name,
+             *last = p->steps[chain->first + chain->n - 1]->node->name;
+  if (chain->n == 1)
+    (void)snprintf(chain->name, sizeof chain->name, "%s", first);
+  else
+    (void)snprintf(chain->name, sizeof chain->name, "%.46s .. %.46s", first,
+                   last);
 }
 
 static tn_code chains_make(building *b, uint32_t first, uint32_t n) {
@@ -248,11 +332,12 @@ static tn_code chains_make(building *b, uint32_t first, uint32_t n) {
     if (chain->n == 0) {
       b->job = b->n_access;
       *chain = (tn__chain){p, i, 0, b->train, 0, b->n_access, ""};
-      (void)snprintf(chain->name, sizeof chain->name, "%s", step->node->name);
     }
     TN__TRY(step_uses(b, step));
+    if (p->queued) TN__TRY(use_queued(b, step));
     ++chain->n;
     chain->n_access = (uint32_t)(b->n_access - chain->access);
+    chain_name(chain);
   }
   b->n_chains = n == 0 ? 0 : (uint32_t)(chain - chains) + 1;
   return TN_OK;
@@ -273,7 +358,8 @@ static void chain_drop(void *arg) {
 
 static bool chain_is_small(const tn__chain *chain) {
   for (uint32_t i = 0; i < chain->n; ++i)
-    if (!is_small(chain->program->steps[chain->first + i])) return false;
+    if (!tn__step_is_small(chain->program->steps[chain->first + i]))
+      return false;
   return true;
 }
 
@@ -325,20 +411,124 @@ tn_code tn__part_uses(tn_program *p, uint32_t first, uint32_t n, uint32_t train,
   return TN_OK;
 }
 
+/* --------------------------------------------------------------- operations */
+
+static tn_code begin_run(void *arg, tn__token *token) {
+  (void)arg;
+  (void)token;
+  return TN_OK;
+}
+
+static void begin_drop(void *arg) {
+  tn__program_unhold(arg);
+}
+
+static tn_code operation_add(building *b, const tn__job *job) {
+  tn__sequence *to = b->sequence;
+  TN__TRY(tn__operation_create(b->p->env->engine, job,
+                               &to->operations[to->n_operations]));
+  ++to->n_operations;
+  tn__program_hold(b->p); /* until its drop */
+  return TN_OK;
+}
+
+static tn_code begins_make(building *b) {
+  tn_program *p = b->p;
+  for (size_t i = 0; i < p->plan.n_pools; ++i) {
+    if (!p->pools[i]) continue;
+    const tn__access access[] = {{&p->turn, TN__READ, 0},
+                                 {&p->pools[i]->var, TN__OVERWRITE, 0}};
+    const tn__job job = {.name = "a program takes its memory",
+                         .run = begin_run,
+                         .arg = p,
+                         .drop = begin_drop,
+                         .access = access,
+                         .n_access = 2,
+                         .flags = TN__JOB_SMALL,
+                         .queue = p->pools[i]->device->compute};
+    TN__TRY(operation_add(b, &job));
+  }
+  b->sequence->n_begins = b->sequence->n_operations;
+  return TN_OK;
+}
+
+static tn_code operations_make(building *b) {
+  tn_program *p = b->p;
+  tn__chain *chains = b->sequence->chains;
+  const size_t bytes =
+      (p->plan.n_pools + b->n_chains + 1) * sizeof(tn__operation *);
+  b->sequence->operations = tn__zalloc(p->env, bytes);
+  if (!b->sequence->operations)
+    return tn__fail_memory(bytes, "the operations of a program");
+  TN__TRY(begins_make(b));
+  for (uint32_t i = 0; i < b->n_chains; ++i) {
+    const tn__step *step = p->steps[chains[i].first];
+    const tn__job job = {.name = chains[i].name,
+                         .run = chain_run,
+                         .arg = &chains[i],
+                         .drop = chain_drop,
+                         .access = b->access + chains[i].access,
+                         .n_access = chains[i].n_access,
+                         .queue = tn__step_queue(step)};
+    TN__TRY(operation_add(b, &job));
+  }
+  return TN_OK;
+}
+
+tn_code tn__sequence_push_part(const tn_program *p,
+                               const tn__sequence *sequence, uint32_t first,
+                               uint32_t n) {
+  tn__engine *engine = p->env->engine;
+  const uint32_t begin = sequence->n_begins + first;
+  tn_code rc = TN_OK;
+  tn__engine_pause(engine);
+  for (uint32_t i = 0; rc == TN_OK && i < sequence->n_begins; ++i)
+    rc = tn__operation_push(sequence->operations[i]);
+  for (uint32_t i = begin; rc == TN_OK && i < begin + n; ++i)
+    rc = tn__operation_push(sequence->operations[i]);
+  tn__engine_resume(engine);
+  return rc;
+}
+
+tn_code tn__sequence_push(const tn_program *p, const tn__sequence *sequence) {
+  if (sequence->schedule) return tn__schedule_push(sequence->schedule);
+  return tn__sequence_push_part(p, sequence, 0,
+                                sequence->n_operations - sequence->n_begins);
+}
+
+void tn__sequence_end(const tn_program *p, tn__sequence *sequence) {
+  if (sequence->schedule) tn__schedule_delete(sequence->schedule);
+  for (uint32_t i = 0; i < sequence->n_operations; ++i)
+    tn__operation_delete(sequence->operations[i]);
+  tn__free(p->env, sequence->operations);
+  sequence->schedule = NULL;
+  sequence->operations = NULL;
+  sequence->n_operations = sequence->n_begins = 0;
+}
+
+/* --------------------------------------------------------------------- make */
+
+/* The last job of a schedule waits for what runs must not have in common. */
+static tn_code jobs_make(building *b) {
+  if (b->p->queued) return operations_make(b);
+  if (b->n_chains > 0) {
+    TN__TRY(use_pools(b));
+    tn__chain *last = &b->sequence->chains[b->n_chains - 1];
+    last->n_access = (uint32_t)(b->n_access - last->access);
+  }
+  return schedule_make(b);
+}
+
 tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
                           uint32_t n, uint32_t train) {
   building b = {.p = p, .sequence = sequence, .train = train};
   tn_code rc = take_before(&b, first);
   if (rc == TN_OK) rc = chains_make(&b, first, n);
-  if (rc == TN_OK && b.n_chains > 0) {
-    rc = use_pools(&b);
-    tn__chain *last = &sequence->chains[b.n_chains - 1];
-    last->n_access = (uint32_t)(b.n_access - last->access);
-  }
-  if (rc == TN_OK) rc = schedule_make(&b);
+  if (rc == TN_OK) rc = jobs_make(&b);
   tn__free(p->env, b.access);
   tn__free(p->env, b.parts);
   if (rc != TN_OK) {
+    tn__sequence_end(p, sequence);
     tn__free(p->env, sequence->chains);
     sequence->chains = NULL;
   }

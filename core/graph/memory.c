@@ -77,6 +77,20 @@ static tn_code pairs_list(tn_program *p, const tn__step *step, pairs *out) {
   return TN_OK;
 }
 
+/* Whether who writes the second term of a sum may add it to the first. Calls
+ * that are made alone may, since the host does it for their kernels. */
+static bool may_add(const tn_program *p, const tn__step *sum) {
+  const uint32_t writer = p->values[sum->in[1]].step;
+  if (writer == TN_NONE || p->steps[writer]->kind != TN__STEP_FUSED)
+    return true;
+  const tn__step *step = p->steps[writer];
+  for (uint32_t k = 0; k < step->n_parts; ++k)
+    for (uint32_t i = 0; i < step->parts[k]->n_out; ++i)
+      if (step->parts[k]->out[i] == sum->in[1])
+        return (step->parts[k]->info.kernel->desc->writes & TN_WRITES_ADD) != 0;
+  return true;
+}
+
 /* ---------------------------------------------------------------------- net */
 
 void tn__picture_free(const tn_program *p, tn__picture *net) {
@@ -91,7 +105,7 @@ static void entry_fill(const tn_program *p, uint32_t entry,
   to->n_elements = tn_tensor_size(t);
   to->bytes = (size_t)to->n_elements * (size_t)tn_dtype_bytes(t->dtype);
   to->dtype = t->dtype;
-  to->device = 0;
+  to->device = tn__device_number(p, value->device);
   to->flags = value->flags;
 }
 
@@ -118,7 +132,8 @@ static tn_code node_fill(tn_program *p, const tn__step *step, uint32_t absent,
       .pairs = list.v,
       .n_pairs = list.n,
       .workspace = step->info.workspace,
-      .sum = step->kind == TN__STEP_ADD,
+      .device = tn__device_number(p, step->device),
+      .sum = step->kind == TN__STEP_ADD && may_add(p, step),
       .name = step->node->name};
   return TN_OK;
 }
@@ -200,10 +215,16 @@ static tn_code entry_place(tn_program *p, uint32_t entry) {
     return share(p, entry, p->steps[value->step]->in[place->alias]);
   const tn__plan_storage *storage = &p->plan.storages[place->storage];
   if (value->array->block->bytes == 0) return TN_OK;
-  tn__block *pool = p->pools[0];
+  tn__block *pool = tn__pool_of(p, storage->device);
   tn__block_place(value->array->block, (char *)pool->data + storage->offset,
                   pool);
   return TN_OK;
+}
+
+tn__block *tn__pool_of(const tn_program *p, int32_t device) {
+  for (size_t i = 0; i < p->plan.n_pools; ++i)
+    if (p->plan.pools[i].device == device) return p->pools[i];
+  return NULL;
 }
 
 /* Memory of another program serves if it is large enough: the two take turns.
@@ -211,10 +232,14 @@ static tn_code entry_place(tn_program *p, uint32_t entry) {
 static tn__block *pool_shared(const tn_program *p, const tn_bind *how,
                               size_t i) {
   const tn_program *other = how->shared;
-  if (!other || i >= other->plan.n_pools || !other->pools[i]) return NULL;
-  if (other->env != p->env || other->device != p->device) return NULL;
-  return other->pools[i]->bytes < p->plan.pools[i].bytes ? NULL
-                                                         : other->pools[i];
+  const tn__device *device = p->devices[p->plan.pools[i].device];
+  if (!other || other->env != p->env) return NULL;
+  for (size_t k = 0; k < other->plan.n_pools; ++k) {
+    tn__block *pool = other->pools[k];
+    if (pool && pool->device == device && pool->bytes >= p->plan.pools[i].bytes)
+      return pool;
+  }
+  return NULL;
 }
 
 static tn_code pools_take(tn_program *p, const tn_bind *how) {
@@ -228,7 +253,8 @@ static tn_code pools_take(tn_program *p, const tn_bind *how) {
       p->pools[i] = tn__block_retain(shared);
       continue;
     }
-    TN__TRY(tn__block_create(p->device, p->plan.pools[i].bytes, &p->pools[i]));
+    TN__TRY(tn__block_create(p->devices[p->plan.pools[i].device],
+                             p->plan.pools[i].bytes, &p->pools[i]));
     TN__TRY(tn__block_materialise(p->pools[i]));
   }
   return TN_OK;
@@ -283,15 +309,18 @@ static tn_code step_settle(tn_program *p, tn__step *step) {
   return TN_OK;
 }
 
-tn_code tn__step_place(tn__step *step, uint32_t train) {
+void *tn__step_workspace(const tn__step *step) {
   const tn_program *p = step->program;
-  char *pool = p->pools[0] ? (char *)p->pools[0]->data : NULL;
+  if (step->info.workspace == 0) return NULL;
+  const tn__block *pool = tn__pool_of(p, tn__device_number(p, step->device));
+  return (char *)pool->data + p->plan.workspaces[step->id];
+}
+
+tn_code tn__step_place(tn__step *step, uint32_t train) {
   const tn_outputs none = {0};
   tn__planned_deliver(step->call[train], &none);
   tn__planned_look(step->call[train], &step->info);
-  return tn__planned_place(
-      step->call[train],
-      step->info.workspace ? pool + p->plan.workspaces[step->id] : NULL);
+  return tn__planned_place(step->call[train], tn__step_workspace(step));
 }
 
 void tn__plan_options_of(const tn_bind *how, tn__plan_options *out) {
@@ -323,6 +352,56 @@ static tn_code budget_check(const tn_program *p, const tn_bind *how) {
                   bytes, (unsigned long long)how->memory);
 }
 
+/* ----------------------------------------------------------------- branches */
+
+/* Whether there are workers for two steps at a time, memory for more than the
+ * least, and steps that are long and need not wait for one another. */
+static tn_code may_branch(const tn_program *p, const tn_bind *how,
+                          const tn__plan_net *net, bool *out) {
+  uint32_t n = 0;
+  *out = false;
+  if (how->plan != TN_PLAN_DEFAULT || how->memory != 0 ||
+      (how->flags & TN__BIND_SERIAL) || tn__engine_workers(p->env->engine) < 2)
+    return TN_OK;
+  bool *which = tn__zalloc(p->env, (p->n_steps + 1u) * sizeof *which);
+  if (!which) return tn__fail_memory(p->n_steps, "a memory plan");
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    n += which[i] = !tn__step_is_small(p->steps[i]);
+  const tn_code rc =
+      n < 2 ? TN_OK : tn__plan_net_branches(p->env, net, which, out);
+  tn__free(p->env, which);
+  return rc;
+}
+
+/* Bytes up to which a plan with parallel branches is taken: half more than the
+ * other needs, or what another program lends anyway. */
+static size_t most_bytes(const tn_program *p, const tn_bind *how) {
+  const size_t bytes = tn__memory_plan_bytes(&p->plan);
+  const size_t lent =
+      how->shared ? tn__memory_plan_bytes(&how->shared->plan) : 0;
+  return lent >= bytes && lent > 0 ? lent : bytes + bytes / 2;
+}
+
+static tn_code plan_branches(tn_program *p, const tn_bind *how,
+                             const tn__plan_net *net) {
+  const tn__plan_options options = {.parallel = true};
+  tn__memory_plan wide;
+  bool branches = false;
+  TN__TRY(may_branch(p, how, net, &branches));
+  if (!branches) return TN_OK;
+  TN__TRY(tn__memory_plan_init(&wide, p->env, net, &options));
+  if (tn__memory_plan_bytes(&wide) > most_bytes(p, how)) {
+    tn__memory_plan_deinit(&wide);
+    return TN_OK;
+  }
+  tn__memory_plan_deinit(&p->plan);
+  p->plan = wide;
+  p->wide = true;
+  return TN_OK;
+}
+
+/* --------------------------------------------------------------------- all */
+
 tn_code tn__program_memory(tn_program *p, const tn_bind *how) {
   tn__plan_options options;
   tn__picture net = {0};
@@ -331,6 +410,7 @@ tn_code tn__program_memory(tn_program *p, const tn_bind *how) {
   if (rc == TN_OK)
     rc = tn__memory_plan_init(&p->plan, p->env, &net.net, &options);
   p->planned = rc == TN_OK;
+  if (rc == TN_OK) rc = plan_branches(p, how, &net.net);
   tn__picture_free(p, &net);
   TN__TRY(rc);
   TN__TRY(budget_check(p, how));

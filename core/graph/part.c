@@ -26,6 +26,8 @@ static tn_code plain_run(void *arg, tn__token *token) {
 static tn_code run_here(part_run *run) {
   tn__access *access = NULL;
   uint32_t n_access = 0;
+  if (run->p->queued && !run->part)
+    return tn__queued_part(run->p, run->first, run->n, run->train);
   TN__TRY(tn__part_uses(run->p, run->first, run->n, run->train, &access,
                         &n_access));
   const tn__job job = {.name = run->n == 1
@@ -88,10 +90,13 @@ static tn_code steps_watch(tn_program *p, uint32_t first, uint32_t n,
  * made as a whole. */
 static tn_code part_watch(tn__step *part, uint32_t train) {
   const tn_outputs none = {0};
+  const tn_program *p = part->program;
+  const tn__step *fused = p->steps[p->values[part->out[0]].step];
+  void *room = part->info.workspace ? tn__step_workspace(fused) : NULL;
   if (part->watch[train]) return TN_OK;
   TN__TRY(tn__step_plan(part, train, &part->watch[train]));
   tn__planned_deliver(part->watch[train], &none);
-  return tn__planned_place(part->watch[train], NULL);
+  return tn__planned_place(part->watch[train], room);
 }
 
 tn_code tn__program_monitor(tn_program *p, tn_monitor_fn *fn, void *ctx) {
@@ -118,6 +123,7 @@ tn_code tn__program_forward_part(tn_program *p, uint32_t flags, size_t steps,
   const uint32_t n = steps < p->n_forward ? (uint32_t)steps : p->n_forward;
   TN__TRY(tn__calls_complete(p, train));
   p->trained = 0;
+  tn__program_enter(p);
   for (uint32_t i = 0; i < p->seen[0].n; ++i)
     tn__array_written(p->seen[0].arrays[i]);
   TN__TRY(tn__part_run(p, 0, n, train));

@@ -95,6 +95,12 @@ typedef struct tn__plan_net {
 tn_code tn__plan_net_check(const tn__env *env,
                            const tn__plan_net *net) TN_MUST_USE;
 
+/* Whether two of the nodes of `which`, a flag for each, could run at the same
+ * time: neither waits for the other. May say so of nets of very many branches
+ * where it is not true. */
+tn_code tn__plan_net_branches(const tn__env *env, const tn__plan_net *net,
+                              const bool *which, bool *out) TN_MUST_USE;
+
 /* ------------------------------------------------------------------ options */
 
 typedef struct tn__plan_options {

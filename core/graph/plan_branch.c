@@ -216,3 +216,46 @@ tn_code tn__users_add(const tn__branches *b, tn__arena *arena, tn__user **users,
   (*at)->node = n;
   return TN_OK;
 }
+
+/* ---------------------------------------------------------------------- nets
+ */
+
+/* Those that all wait for one another do so in their order. */
+static bool is_row(const tn__branches *b, const bool *which) {
+  uint32_t before = TN__NO_NODE;
+  for (uint32_t n = 0; n < b->net->n_nodes; ++n) {
+    if (!which[n]) continue;
+    if (before != TN__NO_NODE && !tn__branches_after(b, n, before))
+      return false;
+    before = n;
+  }
+  return true;
+}
+
+static tn_code writers_list(const tn__plan_net *net, tn__arena *arena,
+                            uint32_t **out) {
+  uint32_t *writer = tn__arena_alloc(arena, net->n_entries * sizeof *writer);
+  *out = writer;
+  if (writer == NULL)
+    return tn__fail_memory(net->n_entries * sizeof *writer,
+                           "a plan's branches");
+  for (size_t e = 0; e < net->n_entries; ++e) writer[e] = TN__NO_NODE;
+  for (uint32_t n = 0; n < net->n_nodes; ++n)
+    for (uint32_t o = 0; o < net->nodes[n].n_out; ++o)
+      writer[net->nodes[n].first_out + o] = n;
+  return TN_OK;
+}
+
+tn_code tn__plan_net_branches(const tn__env *env, const tn__plan_net *net,
+                              const bool *which, bool *out) {
+  tn__arena arena;
+  tn__branches *branches = NULL;
+  uint32_t *writer = NULL;
+  *out = false;
+  tn__arena_init(&arena, env);
+  tn_code rc = writers_list(net, &arena, &writer);
+  if (rc == TN_OK) rc = tn__branches_create(net, writer, &arena, &branches);
+  if (rc == TN_OK) *out = !is_row(branches, which);
+  tn__arena_deinit(&arena);
+  return rc;
+}

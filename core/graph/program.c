@@ -30,8 +30,7 @@ static tn_code turn_run(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-/* Returns when no run is on its way. */
-static void settle(tn_program *p) {
+void tn__program_settle(tn_program *p) {
   const tn__access use = {&p->turn, TN__OVERWRITE, 0};
   const tn__job job = {.name = "the end of a program",
                        .run = turn_run,
@@ -42,14 +41,11 @@ static void settle(tn_program *p) {
   (void)rc; /* runs that failed have told their arrays */
 }
 
-static void sequence_end(tn__sequence *sequence) {
-  if (sequence->schedule) tn__schedule_delete(sequence->schedule);
-  sequence->schedule = NULL;
-}
-
 static void arrays_release(tn_program *p) {
   for (uint32_t i = 0; i < p->n_values; ++i)
     tn__array_release(p->values[i].array);
+  for (size_t i = 0; i < p->shapes.n; ++i) tn__array_release(p->shapes.v[i]);
+  tn__vec_deinit(p->env, &p->shapes);
   for (size_t i = 0; p->pools && i < p->plan.n_pools; ++i)
     tn__block_release(p->pools[i]);
 }
@@ -67,10 +63,10 @@ static void step_end(tn__step *step) {
 void tn__program_release(tn_program *p) {
   if (!p) return;
   const tn__env *env = p->env;
-  settle(p);
-  sequence_end(&p->forward[0]);
-  sequence_end(&p->forward[1]);
-  sequence_end(&p->backward);
+  tn__program_settle(p);
+  tn__sequence_end(p, &p->forward[0]);
+  tn__sequence_end(p, &p->forward[1]);
+  tn__sequence_end(p, &p->backward);
   for (uint32_t i = 0; i < p->n_steps; ++i) step_end(p->steps[i]);
   arrays_release(p);
   if (p->planned) tn__memory_plan_deinit(&p->plan);
@@ -99,6 +95,23 @@ tn_code tn__calls_complete(tn_program *p, uint32_t train) {
   return TN_OK;
 }
 
+/* What a forward run leaves in a pool is there until another program runs in
+ * it. */
+void tn__program_enter(tn_program *p) {
+  for (size_t i = 0; i < p->plan.n_pools; ++i)
+    if (p->pools[i]) p->pools[i]->last = p;
+}
+
+static tn_code pools_check(const tn_program *p) {
+  for (size_t i = 0; i < p->plan.n_pools; ++i)
+    if (p->pools[i] && p->pools[i]->last != p)
+      return tn__fail(TN_INVALID,
+                      "another program that shares this one's memory has run "
+                      "since its forward run, and what that has left is gone; "
+                      "make both parts of a run before the other program's");
+  return TN_OK;
+}
+
 static void written(const tn__seen *seen) {
   for (uint32_t i = 0; i < seen->n; ++i) tn__array_written(seen->arrays[i]);
 }
@@ -106,14 +119,15 @@ static void written(const tn__seen *seen) {
 tn_code tn__program_forward(tn_program *p, uint32_t flags) {
   const uint32_t train = (flags & TN_CALL_TRAIN) != 0;
   tn__sequence *sequence = &p->forward[train];
-  if (!sequence->schedule) {
+  if (!sequence->chains) {
     TN__TRY(tn__calls_complete(p, train));
     TN__TRY(tn__sequence_make(p, sequence, 0, p->n_forward, train));
   }
   written(&p->seen[0]);
+  tn__program_enter(p);
   p->trained = train;
   if (p->monitor) return tn__part_run(p, 0, p->n_forward, train);
-  return tn__schedule_push(sequence->schedule);
+  return tn__sequence_push(p, sequence);
 }
 
 static tn_code weight_give(tn_program *p, uint32_t i, tn_array *weight) {
@@ -138,10 +152,11 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
     return tn__fail(TN_INVALID,
                     "a backward run needs what a forward run with "
                     "TN_CALL_TRAIN has left; make one first");
+  TN__TRY(pools_check(p));
   for (uint32_t i = 0; i < p->n_heads; ++i)
     TN__TRY(weight_give(p, i, i < n ? weights[i] : NULL));
   if (n_backward == 0) return TN_OK;
-  if (!p->backward.schedule) {
+  if (!p->backward.chains) {
     for (uint32_t i = p->n_forward; i < p->n_steps; ++i)
       if (p->steps[i]->kind == TN__STEP_LOOP)
         TN__TRY(tn__iteration_complete(p->steps[i], 1));
@@ -150,7 +165,7 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
   written(&p->seen[1]);
   p->trained = 0; /* its memory is used again by the backward part */
   if (p->monitor) return tn__part_run(p, p->n_forward, n_backward, 1);
-  return tn__schedule_push(p->backward.schedule);
+  return tn__sequence_push(p, &p->backward);
 }
 
 /* ---------------------------------------------------------------- questions */

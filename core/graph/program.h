@@ -4,8 +4,10 @@
  * bind.c goes through these stations, each a function of the file that is named
  * after it:
  *
- *   bind.c     what the user gave: arguments, requests, gradients; the graph's
- *              copy with gradients in it, inferred
+ *   bind_*.c   what the user gave: arguments, requests, outputs; the graph's
+ *              copy with gradients in it, inferred, rewritten by passes
+ *              (binding.h)
+ *   place.c    where its nodes run, and copies between devices
  *   steps.c    the copy's nodes in the order of execution, as steps
  *   arrays.c   an array for each entry, without memory; with them, a kernel
  *              for each step
@@ -14,7 +16,8 @@
  *   memory.c   the planner's net of steps and entries; its answer: memory
  *   run.c      what steps do; iteration.c the steps of a loop, tiles.c those
  *              of a fused step
- *   jobs.c     steps as jobs of one schedule of the engine
+ *   jobs.c     steps as jobs of one schedule of the engine, or as operations
+ *   queued.c   steps on devices with queues
  *   program.c  life, runs, questions
  */
 #ifndef TENON_GRAPH_PROGRAM_H_
@@ -36,6 +39,7 @@ typedef struct tn__value {
   uint32_t step;   /* its writer; TN_NONE: a variable */
   uint32_t n_uses; /* steps that read its elements */
   uint32_t place;  /* its number for the planner; TN_NONE: it has none */
+  tn__device *device; /* where it lies */
 } tn__value;
 
 /* -------------------------------------------------------------------- steps */
@@ -58,9 +62,11 @@ struct tn__step {
   uint32_t id;
   uint32_t n_in;
   uint32_t n_out;
-  uint32_t *in;     /* entries; TN_NONE: absent */
-  uint32_t *out;    /* entries; TN_NONE: nobody reads it */
-  bool *shape_only; /* n_in, or NULL: of which inputs only the shape counts */
+  tn__device *device; /* where it runs: all that it reads and writes lies there,
+                         but for what a COPY reads */
+  uint32_t *in;       /* entries; TN_NONE: absent */
+  uint32_t *out;      /* entries; TN_NONE: nobody reads it */
+  bool *shape_only;   /* n_in, or NULL: of which inputs only the shape counts */
   tn__planned *call[2];  /* by tn_program_forward's TN_CALL_TRAIN */
   tn__direct direct[2];  /* the same as calls of kernels; or zeros */
   tn__planned *watch[2]; /* of a part that a monitor watches: a call of its own,
@@ -76,10 +82,17 @@ struct tn__step {
   const char *why_not;        /* it is not fused; NULL: it may be */
 };
 
+/* tn_bind.flags inside: its steps run one after the other on one thread. */
+#define TN__BIND_SERIAL (1u << 31)
+
 /* Steps that run together: all forward ones, or all backward ones. */
 typedef struct tn__sequence {
-  tn__schedule *schedule;   /* NULL: it never ran */
-  struct tn__chain *chains; /* what its jobs run (jobs.c); freed with it */
+  struct tn__chain *chains; /* what its jobs run (jobs.c); NULL: it never ran */
+  tn__schedule *schedule;   /* NULL where there are operations */
+  /* One for each step, and before them `n_begins` that take the pools. */
+  tn__operation **operations;
+  uint32_t n_operations;
+  uint32_t n_begins;
 } tn__sequence;
 
 /* Arrays that users see; borrowed from the values. */
@@ -92,10 +105,17 @@ struct tn_program {
   tn__caller *caller;
   const tn__env *env;      /* kept alive */
   _Atomic int32_t n_holds; /* its owner, and each schedule */
-  tn__device *device;      /* where it runs */
-  tn_graph *graph;         /* its own */
-  tn_graph *source;        /* the user's, copied, for tn_program_reshape */
-  tn_bind how;             /* as it was bound, without what was borrowed */
+  tn__device *device;      /* the default place */
+  tn__device **devices;    /* all that it uses, by the planner's numbers */
+  uint32_t n_devices;
+  tn__device **where; /* by node of the graph: where it runs; NULL: by default.
+                         Copies between devices may stand behind their readers:
+                         the order of nodes is that of tn__order_make only */
+  tn__vec shapes;     /* tn_array *: see tn__arrays_make */
+  bool queued;        /* one of its devices has queues */
+  tn_graph *graph;    /* its own */
+  tn_graph *source;   /* the user's, copied, for tn_program_reshape */
+  tn_bind how;        /* as it was bound, without what was borrowed */
   tn__arena arena;
   tn__value *values;
   uint32_t n_values;
@@ -114,6 +134,7 @@ struct tn_program {
   tn__block **pools;   /* plan.n_pools, retained; NULL for an empty one */
   tn__memory_plan plan;
   bool planned;
+  bool wide;               /* the plan makes no step wait that need not */
   tn__sequence forward[2]; /* without and with TN_CALL_TRAIN */
   tn__sequence backward;
   tn_monitor_fn *monitor;
@@ -130,10 +151,25 @@ static inline tn_array *tn__value_array(const tn_program *p, uint32_t entry) {
   return entry == TN_NONE ? NULL : p->values[entry].array;
 }
 
+/* Labels each node with the group that it belongs to, so that gradients take it
+ * over; "" is the default place. Nothing to do where there are no groups. */
+tn_code tn__places_label(tn_program *p);
+/* When gradients stand: p->where, copies of what is read on another device, and
+ * whether that may be. */
+tn_code tn__places_make(tn_program *p);
+/* Where a node runs. */
+static inline tn__device *tn__node_device(const tn_program *p, uint32_t node) {
+  return p->where ? p->where[node] : p->device;
+}
+/* The planner's number of a device. */
+int32_t tn__device_number(const tn_program *p, const tn__device *device);
+
 /* Makes p->steps of the nodes that `forward` and `backward` heads need. */
 tn_code tn__steps_make(tn_program *p, const tn_entry *backward,
                        uint32_t n_backward);
-/* An array for each entry that has none, without memory. */
+/* An array for each entry that has none, without memory. Where a step looks at
+ * no more than the shape of what lies on another device, an array of p->shapes
+ * stands in for it. */
 tn_code tn__arrays_make(tn_program *p);
 /* Plans the call of a step for one kind of run; replaces what was in *slot. */
 tn_code tn__step_plan(tn__step *step, uint32_t train, tn__planned **slot);
@@ -158,8 +194,17 @@ static inline const tn__plan_place *tn__place_of(const tn_program *p,
   const uint32_t place = p->values[entry].place;
   return place == TN_NONE ? NULL : &p->plan.places[place];
 }
+/* The memory of a device; NULL if the plan wants none there. */
+tn__block *tn__pool_of(const tn_program *p, int32_t device);
+/* Whether a step is so short that handing it to another thread costs more. */
+static inline bool tn__step_is_small(const tn__step *step) {
+  if (step->kind == TN__STEP_CALL) return step->info.small;
+  return step->kind != TN__STEP_LOOP && step->kind != TN__STEP_FUSED;
+}
 /* Gives a planned call its memory. */
 tn_code tn__step_place(tn__step *step, uint32_t train);
+/* Where the plan puts the workspace of a step; NULL if it wants none. */
+void *tn__step_workspace(const tn__step *step);
 /* Memory for all that the program computes. */
 tn_code tn__program_memory(tn_program *p, const tn_bind *how);
 /* What the step does when it runs. */
@@ -167,9 +212,27 @@ void tn__step_ready(tn__step *step);
 /* One after the other, on the calling thread, without the engine. */
 tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
                       uint32_t train, tn__token *token);
-/* Makes a schedule of `n` steps. */
+/* Makes a schedule of `n` steps, or operations if one of the devices has
+ * queues, which schedules know nothing of. */
 tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
                           uint32_t n, uint32_t train);
+
+tn_code tn__sequence_push(const tn_program *p, const tn__sequence *sequence);
+/* Its begins, and operations [first, first + n) behind them. */
+tn_code tn__sequence_push_part(const tn_program *p,
+                               const tn__sequence *sequence, uint32_t first,
+                               uint32_t n);
+void tn__sequence_end(const tn_program *p, tn__sequence *sequence);
+
+/* queued.c: on which queue a step stands; NULL: the host's workers. */
+tn__queue *tn__step_queue(const tn__step *step);
+/* TN_UNSUPPORTED for steps that there is nothing for on their device. */
+tn_code tn__queued_check(tn_program *p);
+tn_code tn__queued_copy(const tn__step *step, uint32_t train, tn__token *token);
+tn_code tn__queued_fill(const tn__step *step, uint32_t train, tn__token *token);
+/* Runs steps, and returns when they are done with. */
+tn_code tn__queued_part(tn_program *p, uint32_t first, uint32_t n,
+                        uint32_t train);
 
 /* What `n` steps read and write together; the caller frees *access. */
 tn_code tn__part_uses(tn_program *p, uint32_t first, uint32_t n, uint32_t train,
@@ -187,6 +250,10 @@ tn_code tn__iteration_run(const tn__step *step, uint32_t train,
 const tn_program *tn__iteration_program(const tn__step *step);
 void tn__iteration_free(tn__step *step);
 
+/* Returns when no run is on its way. */
+void tn__program_settle(tn_program *p);
+/* A run of it begins. */
+void tn__program_enter(tn_program *p);
 void tn__program_hold(tn_program *p);
 void tn__program_unhold(tn_program *p);
 

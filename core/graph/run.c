@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * run.c: what the steps of a program do when their turn has come.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "fused.h"
@@ -107,6 +108,9 @@ void tn__step_ready(tn__step *step) {
       [TN__STEP_FUSED] = tn__fused_run,   [TN__STEP_NOTHING] = run_nothing,
       [TN__STEP_LOOP] = tn__iteration_run};
   step->run = runs[step->kind];
+  if (!tn__step_queue(step)) return;
+  if (step->kind == TN__STEP_COPY) step->run = tn__queued_copy;
+  if (step->kind == TN__STEP_FILL) step->run = tn__queued_fill;
 }
 
 static tn_code step_run(tn__step *step, uint32_t train, tn__token *token) {
@@ -119,8 +123,8 @@ static tn_code step_run(tn__step *step, uint32_t train, tn__token *token) {
   return TN_OK;
 }
 
-tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
-                      uint32_t train, tn__token *token) {
+static tn_code run_steps(const tn_program *p, uint32_t first, uint32_t n,
+                         uint32_t train, tn__token *token) {
   for (uint32_t i = first; i < first + n; ++i) {
     tn__step *step = p->steps[i];
     const tn__direct *direct = &step->direct[train];
@@ -135,4 +139,48 @@ tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
                            tn__planned_failed(step->call[train], rc));
   }
   return TN_OK;
+}
+
+/* ------------------------------------------------------------------- spans */
+
+static size_t add_name(const tn__step *step, char *to, size_t room) {
+  const bool gradient = step->node->kind == TN__NODE_BACKWARD;
+  const int n = snprintf(to, room, "%s%s", step->node->name,
+                         gradient ? " (gradient)" : "");
+  return n < 0 ? 0 : (size_t)n;
+}
+
+/* What a trace calls a step: a fused one by all its nodes. */
+static void span_name(const tn__step *step, char *to, size_t room) {
+  size_t used = 0;
+  if (step->n_parts == 0) (void)add_name(step, to, room);
+  for (uint32_t k = 0; k < step->n_parts && used + 3 < room; ++k) {
+    if (k > 0) used += (size_t)snprintf(to + used, room - used, " + ");
+    used += add_name(step->parts[k], to + used, room - used);
+  }
+}
+
+/* A span for each step, within that of the job. */
+static tn_code run_recorded(const tn_program *p, uint32_t first, uint32_t n,
+                            uint32_t train, tn__token *token) {
+  tn__engine *engine = p->env->engine;
+  char name[512];
+  for (uint32_t i = first; i < first + n; ++i) {
+    const tn__step *step = p->steps[i];
+    const uint64_t begin = tn__trace_begin(engine);
+    const tn_code rc = run_steps(p, i, 1, train, token);
+    if (begin != 0 && step->kind != TN__STEP_NOTHING) {
+      span_name(step, name, sizeof name);
+      tn__trace_part(engine, name, begin);
+    }
+    if (rc != TN_OK) return rc;
+  }
+  return TN_OK;
+}
+
+tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
+                      uint32_t train, tn__token *token) {
+  return tn__trace_begin(p->env->engine) == 0
+             ? run_steps(p, first, n, train, token)
+             : run_recorded(p, first, n, train, token);
 }

@@ -15,6 +15,7 @@ static tn__step *step_make(tn_program *p, const tn__node *node, uint32_t kind,
   if (!step) return NULL;
   step->program = p;
   step->node = node;
+  step->device = tn__node_device(p, node->id);
   step->kind = kind;
   step->n_in = n_in;
   step->n_out = n_out;
@@ -113,6 +114,7 @@ static tn_code term_add(tn_program *p, adding *a) {
   step->in[0] = a->sum;
   step->in[1] = entry_of(p, node->in[a->next]);
   a->sum = ++a->next == node->n_in ? node->first : p->n_values++;
+  p->values[a->sum].device = step->device;
   step->out[0] = a->sum;
   step_enter(p, step);
   return TN_OK;
@@ -196,6 +198,10 @@ static tn_code room(tn_program *p, const tn__order *order) {
   for (size_t i = 0; i < n_values; ++i)
     p->values[i] =
         (tn__value){.step = TN_NONE, .request = TN_REQ_WRITE, .place = TN_NONE};
+  for (uint32_t id = 0; id < tn__n_nodes(p->graph); ++id)
+    for (uint32_t k = 0; k < tn__node_at(p->graph, id)->n_out; ++k)
+      p->values[tn__node_at(p->graph, id)->first + k].device =
+          tn__node_device(p, id);
   return TN_OK;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tiles.c: a run of elementwise calls is computed tile by tile: for each tile,
  * all calls one after the other on the part of their operands that it covers.
- * The result does not depend on who computes which tile.
+ * The result does not depend on who computes which tile. A fold behind them
+ * makes records of each tile, and its result of all records.
  */
 #include <sched.h>
 #include <string.h>
@@ -27,7 +28,8 @@ static uint32_t n_operands(const tn__step *step) {
 static void list_part(const tn__step *step, tn__fused *f, uint32_t k) {
   const tn__step *part = step->parts[k];
   const tn_frame *frame = part->info.frame;
-  for (uint32_t i = 0; i < frame->n_in + frame->n_out; ++i) {
+  const uint32_t n = frame->n_in + (tn__step_folds(part) ? 0 : frame->n_out);
+  for (uint32_t i = 0; i < n; ++i) {
     if (!tn__operand_used(frame, i)) continue;
     const bool output = i >= frame->n_in;
     const uint32_t entry = output ? part->out[i - frame->n_in] : part->in[i];
@@ -73,10 +75,14 @@ static void remove_dim(int64_t (*strides)[TN_MAX_NDIM], uint32_t n,
   --*ndim;
 }
 
-static void collapse(int64_t (*strides)[TN_MAX_NDIM], uint32_t n,
-                     int64_t *shape, int32_t *ndim) {
+static void squeeze(int64_t (*strides)[TN_MAX_NDIM], uint32_t n, int64_t *shape,
+                    int32_t *ndim) {
   for (int32_t i = *ndim - 1; i >= 0; --i)
     if (shape[i] == 1 && *ndim > 1) remove_dim(strides, n, shape, ndim, i);
+}
+
+static void collapse(int64_t (*strides)[TN_MAX_NDIM], uint32_t n,
+                     int64_t *shape, int32_t *ndim) {
   for (int32_t i = *ndim - 2; i >= 0; --i) {
     if (!joined((const int64_t(*)[TN_MAX_NDIM])strides, n, shape, i)) continue;
     shape[i + 1] *= shape[i];
@@ -93,7 +99,8 @@ static bool loop_make(const tn__step *step, tn__fused *f,
   for (uint32_t i = 0; i < f->n_operands; ++i)
     strides_of(&step->program->values[f->operands[i].entry].array->tensor, ndim,
                strides[i]);
-  collapse(strides, f->n_operands, shape, &ndim);
+  squeeze(strides, f->n_operands, shape, &ndim);
+  if (!f->fold) collapse(strides, f->n_operands, shape, &ndim);
   if (ndim > TN__LOOP_NDIM || ndim < 1) return false;
   f->ndim = (uint32_t)ndim;
   memcpy(f->shape, shape, (size_t)ndim * sizeof *shape);
@@ -102,19 +109,56 @@ static bool loop_make(const tn__step *step, tn__fused *f,
   return true;
 }
 
+/* Elements of one tile along a dimension of `n` that may have `most`: so many
+ * that the last is not much shorter. */
+static int64_t tile_length(int64_t n, int64_t most) {
+  enum { LINE = 16 };
+  if (n <= most) return n;
+  const int64_t count = (n + most - 1) / most;
+  const int64_t even = ((n + count - 1) / count + LINE - 1) / LINE * LINE;
+  return even < most ? even : most;
+}
+
+static void counts_set(tn__fused *f) {
+  f->n_tiles = 1;
+  for (uint32_t i = 0; i < f->ndim; ++i) {
+    f->count[i] = (f->shape[i] + f->tile[i] - 1) / f->tile[i];
+    f->n_tiles *= f->count[i];
+  }
+}
+
 static void tile_make(tn__fused *f) {
   uint32_t widest = 1;
   for (uint32_t i = 0; i < f->n_operands; ++i)
     if (f->operands[i].element > widest) widest = f->operands[i].element;
   int64_t left = TILE_BYTES / widest;
   f->buffer_bytes = TILE_BYTES + STAGGER_BYTES;
-  f->n_tiles = 1;
   for (uint32_t i = f->ndim; i-- > 0;) {
-    f->tile[i] = f->shape[i] < left ? f->shape[i] : left;
-    left /= f->tile[i];
-    f->count[i] = (f->shape[i] + f->tile[i] - 1) / f->tile[i];
-    f->n_tiles *= f->count[i];
+    f->tile[i] = tile_length(f->shape[i], left);
+    left = f->shape[i] <= left ? left / f->tile[i] : 1;
   }
+  counts_set(f);
+}
+
+/* The boxes of the fold, whose dimensions of length 1 the loop has not. */
+static void tile_fold(const tn__step *part, tn__fused *f) {
+  const tn_frame *frame = part->info.frame;
+  tn__folding *fold = f->fold;
+  tn_fold cut;
+  int64_t elements = 1;
+  uint32_t n = 0;
+  (void)tn_fold_cut(&frame->in[0], &frame->out[0], &cut);
+  for (int32_t i = 0; i < cut.ndim; ++i) {
+    if (cut.shape[i] == 1) continue;
+    if (i < cut.kept) ++fold->kept;
+    elements *= cut.box[i];
+    f->tile[n++] = cut.box[i];
+  }
+  counts_set(f);
+  f->buffer_bytes = (size_t)elements * sizeof(int64_t) + STAGGER_BYTES;
+  fold->parts = cut.parts;
+  fold->all = (size_t)part->info.records;
+  fold->bytes = fold->all / (size_t)(cut.lines * cut.parts);
 }
 
 /* ----------------------------------------------------------------- buffers */
@@ -150,14 +194,20 @@ static void buffers_assign(tn__fused *f, uint32_t *free_from) {
   }
 }
 
+static const tn__step *last_of(const tn__step *step) {
+  return step->parts[step->n_parts - 1];
+}
+
 tn_code tn__fused_make(tn__step *step, bool *fits) {
   tn_program *p = step->program;
   const uint32_t n = n_operands(step);
+  const bool folds = tn__step_folds(last_of(step));
   tn__fused *f = tn__arena_alloc(&p->arena, sizeof *f);
   const size_t bytes = n * (TN_MAX_NDIM * sizeof(int64_t) + sizeof(uint32_t));
   void *room = tn__alloc(p->env, bytes);
   *fits = false;
   if (f) f->operands = tn__arena_alloc(&p->arena, n * sizeof *f->operands);
+  if (f && folds) f->fold = tn__arena_alloc(&p->arena, sizeof *f->fold);
   if (!room || p->arena.failed) {
     tn__free(p->env, room);
     return tn__fail_memory(bytes, "a fused step");
@@ -166,7 +216,10 @@ tn_code tn__fused_make(tn__step *step, bool *fits) {
   for (uint32_t k = 0; k < step->n_parts; ++k) list_part(step, f, k);
   *fits = loop_make(step, f, strides);
   if (*fits) {
-    tile_make(f);
+    if (folds)
+      tile_fold(last_of(step), f);
+    else
+      tile_make(f);
     buffers_assign(f, (uint32_t *)(void *)(strides + n));
     step->fused = f;
   }
@@ -246,6 +299,20 @@ static void tensor_set(const tn__fused *f, const tn__tile_operand *o,
     tn__tile_dense(tile, o->position, tn_tensor_is_contiguous(t));
 }
 
+/* What a fold gets besides: its output says how many lines a tile has. */
+static void tile_folds(const tn__step *step, tn__scratch *scratch) {
+  static const int64_t strides[TN__LOOP_NDIM];
+  const tn__fused *f = step->fused;
+  tn__tile *tile = scratch->tiles[step->n_parts - 1];
+  tn_tensor *out = tn__tile_tensor(tile, 1);
+  for (uint32_t d = 0; d < f->ndim; ++d) scratch->lines[d] = 1;
+  out->ndim = (int32_t)f->ndim;
+  out->shape = scratch->lines;
+  out->strides = (int64_t *)(uintptr_t)strides;
+  tn__tile_request(tile, 0, TN_REQ_WRITE, -1);
+  tn__tile_fold(tile, TN_CALL_FOLD);
+}
+
 /* Frames of the size of a whole tile; then each kernel prepares for it. */
 static tn_code tiles_prepare(const tn__step *step, tn__scratch *scratch) {
   const tn__fused *f = step->fused;
@@ -255,8 +322,9 @@ static tn_code tiles_prepare(const tn__step *step, tn__scratch *scratch) {
     tensor_set(f, o, scratch);
     if (o->is_output) request_set(step, o, scratch->tiles[o->part]);
   }
-  for (uint32_t k = 0; k < step->n_parts; ++k)
+  for (uint32_t k = 0; k < step->n_parts - (f->fold != NULL); ++k)
     TN__TRY(tn__tile_prepare(scratch->tiles[k]));
+  if (f->fold) tile_folds(step, scratch);
   for (uint32_t i = 0; i < f->n_operands; ++i) {
     const tn__tile_operand *o = &f->operands[i];
     if (o->buffer == TN_NONE) continue;
@@ -274,7 +342,8 @@ static tn_code scratch_make(const tn__step *step, tn__scratch *scratch) {
   scratch->tiles = tn__zalloc(p->env, step->n_parts * sizeof(tn__tile *));
   if (!scratch->tiles)
     return tn__fail_memory(step->n_parts * sizeof(tn__tile *), "a fused step");
-  if (bytes > 0) TN__TRY(tn__heap_alloc(p->device, bytes, "tiles", &buffers));
+  if (bytes > 0)
+    TN__TRY(tn__heap_alloc(step->device, bytes, "tiles", &buffers));
   scratch->buffers = buffers;
   scratch->train = step->parts[0]->call[1] != NULL;
   for (uint32_t k = 0; k < step->n_parts; ++k) {
@@ -285,9 +354,28 @@ static tn_code scratch_make(const tn__step *step, tn__scratch *scratch) {
   return tiles_prepare(step, scratch);
 }
 
+/* The call that is made of all records. */
+static tn_code merge_make(tn__step *step) {
+  tn_program *p = step->program;
+  tn__folding *fold = step->fused->fold;
+  const tn__step *part = last_of(step);
+  const tn__value *out = &p->values[part->out[0]];
+  fold->records = tn__step_workspace(step);
+  TN__TRY(tn__array_materialise_zeros(out->array));
+  TN__TRY(tn__tile_create(part->call[part->call[1] != NULL], &fold->merge));
+  tn__tile_fold(fold->merge, TN_CALL_MERGE);
+  tn__tile_records(fold->merge, fold->records, fold->all);
+  tn__tile_request(fold->merge, 0, out->request, -1);
+  tn_tensor *tensor = tn__tile_tensor(fold->merge, 1);
+  *tensor = tn__array_metadata(out->array);
+  tensor->data = tn__array_data(out->array);
+  return TN_OK;
+}
+
 tn_code tn__fused_place(tn__step *step) {
   tn_program *p = step->program;
   tn__fused *f = step->fused;
+  if (f->fold) TN__TRY(merge_make(step));
   for (uint32_t i = 0; i < f->n_operands; ++i) {
     tn__tile_operand *o = &f->operands[i];
     if (o->buffer != TN_NONE) continue;
@@ -307,6 +395,7 @@ tn_code tn__fused_place(tn__step *step) {
 void tn__fused_free(tn__step *step) {
   const tn_program *p = step->program;
   tn__fused *f = step->fused;
+  if (f && f->fold) tn__tile_free(f->fold->merge);
   if (!f || !f->scratch) return;
   const uint32_t n = tn__engine_workers(p->env->engine) + 2;
   for (uint32_t i = 0; i < n; ++i) {
@@ -315,7 +404,7 @@ void tn__fused_free(tn__step *step) {
       tn__tile_free(scratch->tiles[k]);
     tn__free(p->env, scratch->tiles);
     if (scratch->buffers)
-      tn__heap_free(p->device, scratch->buffers,
+      tn__heap_free(step->device, scratch->buffers,
                     f->n_buffers * f->buffer_bytes);
   }
   tn__free(p->env, f->scratch);
@@ -338,8 +427,31 @@ static tn__scratch *scratch_take(tn__fused *f) {
   }
 }
 
+/* Its records: those of the tile's lines follow one another. */
+static void records_set(const tn__step *step, tn__scratch *scratch,
+                        const int64_t *at) {
+  const tn__fused *f = step->fused;
+  const tn__folding *fold = f->fold;
+  int64_t line = 0, of_line = 0, lines = 1;
+  for (uint32_t d = 0; d < f->ndim; ++d) {
+    if (d >= fold->kept) {
+      of_line = of_line * f->count[d] + at[d] / f->tile[d];
+      continue;
+    }
+    line = line * f->shape[d] + at[d];
+    scratch->lines[d] = scratch->shape[d];
+    lines *= scratch->shape[d];
+  }
+  const size_t first = (size_t)(line * fold->parts + of_line);
+  tn__tile_records(scratch->tiles[step->n_parts - 1],
+                   fold->records + first * fold->bytes,
+                   (size_t)lines * fold->bytes);
+}
+
 /* Moves the operands in memory to tile number `index`. */
-static void tile_set(const tn__fused *f, tn__scratch *scratch, int64_t index) {
+static void tile_set(const tn__step *step, tn__scratch *scratch,
+                     int64_t index) {
+  const tn__fused *f = step->fused;
   int64_t at[TN__LOOP_NDIM];
   for (uint32_t d = f->ndim; d-- > 0;) {
     at[d] = index % f->count[d] * f->tile[d];
@@ -355,6 +467,7 @@ static void tile_set(const tn__fused *f, tn__scratch *scratch, int64_t index) {
     tn__tile_tensor(scratch->tiles[o->part], o->position)->data =
         o->data + offset * o->element;
   }
+  if (f->fold) records_set(step, scratch, at);
 }
 
 /* One run of a step. */
@@ -379,7 +492,7 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
   tn_code rc = TN_OK;
   train_set(step, scratch, run->train);
   for (int64_t i = begin; rc == TN_OK && i < end; ++i) {
-    tile_set(f, scratch, i);
+    tile_set(step, scratch, i);
     for (uint32_t k = 0; rc == TN_OK && k < step->n_parts; ++k) {
       rc = tn__tile_run(scratch->tiles[k]);
       if (rc != TN_OK) rc = tn__node_fail(step->parts[k]->node, rc);
@@ -391,8 +504,13 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
 
 tn_code tn__fused_run(const tn__step *step, uint32_t train, tn__token *token) {
   enum { TILES_AT_ONCE = 4 };
+  const tn__folding *fold = step->fused->fold;
   pass run = {step, train};
   (void)token;
-  return tn__parallel_for(step->program->env->engine, step->fused->n_tiles,
-                          TILES_AT_ONCE, slice, &run);
+  TN__TRY(tn__parallel_for(step->program->env->engine, step->fused->n_tiles,
+                           TILES_AT_ONCE, slice, &run));
+  if (!fold) return TN_OK;
+  tn__tile_train(fold->merge, train != 0);
+  const tn_code rc = tn__tile_run(fold->merge);
+  return rc == TN_OK ? rc : tn__node_fail(last_of(step)->node, rc);
 }

@@ -82,7 +82,9 @@ static void add_storage(const panel *at, size_t i, tn__buf *out) {
 static void add_workspace(const panel *at, const tn__step *step, tn__buf *out) {
   const area a = {step->id, step->id, at->p->plan.workspaces[step->id],
                   step->info.workspace};
-  if (a.bytes == 0) return;
+  if (a.bytes == 0 ||
+      tn__device_number(at->p, step->device) != at->pool->device)
+    return;
   add_area(at, &a, "url(#hatch)", out);
   tn__buf_add(out, "workspace");
   end_area(at, &a, out);
@@ -125,6 +127,7 @@ static void add_turn(const panel *at, tn__buf *out) {
 }
 
 static void add_panel(const panel *at, tn__buf *out) {
+  char device[TN__DEVICE_TEXT];
   const tn_program *p = at->p;
   for (size_t i = 0; i < p->plan.n_storages; ++i) add_storage(at, i, out);
   for (uint32_t i = 0; i < p->n_steps; ++i) add_workspace(at, p->steps[i], out);
@@ -135,7 +138,11 @@ static void add_panel(const panel *at, tn__buf *out) {
   tn__buf_add(out, "<text");
   attribute("x", LEFT, out);
   attribute("y", at->top + HEIGHT + 14, out);
-  tn__buf_add(out, ">%" PRIu32 " steps</text>\n", p->n_steps);
+  tn__buf_add(out, ">%" PRIu32 " steps", p->n_steps);
+  if (p->n_devices > 1)
+    tn__buf_add(out, ", memory of %s",
+                tn__device_text(p->devices[at->pool->device], device));
+  tn__buf_add(out, "</text>\n");
 }
 
 static void draw(const tn_program *p, tn__buf *out) {

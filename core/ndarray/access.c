@@ -150,8 +150,11 @@ static tn_code set_elsewhere(tn_array *array, const void *data, size_t bytes) {
   return rc;
 }
 
+/* A queue that waits for another on the device is not told what failed there,
+ * so the host waits. */
 static tn_code get_elsewhere(tn_array *array, void *data, size_t bytes) {
   tn_array *outside = NULL;
+  TN__TRY(tn__array_wait(array, TN__WAIT_WRITERS, TN__FOREVER));
   TN__TRY(outside_create(array, data, bytes, &outside));
   tn_code rc = copy_wait(outside, array, outside, outside);
   tn__array_release(outside);

@@ -4,6 +4,8 @@
  * input must survive; layouts become dense where the operator wants them so.
  * Decides only: memory is taken and copied in run.c.
  */
+#include <string.h>
+
 #include "call.h"
 
 static bool wants_dense(const tn__operand *operand, const tn_tensor *tensor) {
@@ -11,11 +13,16 @@ static bool wants_dense(const tn__operand *operand, const tn_tensor *tensor) {
          !tn_tensor_is_contiguous(tensor);
 }
 
-/* A dense array of the same dtype, and of the shape of `like`. */
-static tn_code temp_create(tn__work *w, tn__operand *operand,
-                           const tn_tensor *like) {
-  const tn_spec spec = {operand->array->tensor.dtype, like->ndim, like->shape};
+/* A dense array of the same dtype, and of another shape. */
+static tn_code temp_create(tn__work *w, tn__operand *operand, int32_t ndim,
+                           const int64_t *shape) {
+  const tn_spec spec = {operand->array->tensor.dtype, ndim, shape};
   return tn__array_create_on(w->device, &spec, &operand->temp);
+}
+
+static tn_code twin_create(tn__work *w, tn__operand *operand) {
+  const tn_tensor *own = &operand->array->tensor;
+  return temp_create(w, operand, own->ndim, own->shape);
 }
 
 tn_code tn__work_lower_inputs(tn__work *w) {
@@ -23,7 +30,7 @@ tn_code tn__work_lower_inputs(tn__work *w) {
     tn__operand *operand = &w->in_info[i];
     if (!tn__input_is_read(w->in_flags[i])) continue;
     if (!wants_dense(operand, &operand->array->tensor)) continue;
-    TN__TRY(temp_create(w, operand, &operand->array->tensor));
+    TN__TRY(twin_create(w, operand));
     w->in[i] = tn__array_metadata(operand->temp);
     w->in_flags[i] |= TN_IN_CONTIGUOUS;
   }
@@ -150,25 +157,41 @@ static bool is_direct(const tn__work *w, uint32_t i, meeting m,
   return (writes & TN_WRITES_ADD) && out->source < 0;
 }
 
-/* The gradient of an input that was broadcast: an elementwise kernel computes
- * it at the shape of the operator's outputs. */
-static const tn_tensor *loop_of(const tn__work *w, uint32_t i,
-                                const tn_kernel *kernel) {
-  if (w->pass != TN_PASS_BACKWARD || !(kernel->flags & TN_KERNEL_ELEMENTWISE))
-    return NULL;
-  const tn_tensor *grad = &w->out_info[i].array->tensor;
-  for (uint32_t k = 0; k < w->counts.n_out; ++k) {
-    const tn_tensor *head = &w->in[k];
-    if (w->in_flags[k] & TN_IN_ABSENT) continue;
-    return shapes_equal(grad, head) ? NULL : head;
-  }
+/* The shape at which an elementwise kernel computes what broadcasting has
+ * repeated; NULL if no operand is repeated that the kernel writes. A gradient
+ * is computed at the shape of the operator's outputs, and so are the outputs
+ * and gradients of an operator that stands for one: its heads say which it is.
+ */
+static const tn_sig *loop_of(const tn__work *w) {
+  const tn_op *op = w->desc;
+  for (uint32_t i = 0; i < op->n_inputs && i < w->counts.n_in; ++i)
+    if (op->inputs[i]->shape_kind == TN_SHAPE_BROADCAST && !w->absent[i])
+      return &w->io.in[i];
+  if (w->pass != TN_PASS_BACKWARD) return NULL;
+  for (uint32_t k = 0; k < w->counts.n_out; ++k)
+    if (!(w->in_flags[k] & TN_IN_ABSENT)) return &w->io.out[k];
   return NULL;
 }
 
+/* The loop's shape where the output is smaller than that: it is computed there
+ * and summed over what was repeated. */
+static const tn_sig *sum_of(const tn__work *w, uint32_t i,
+                            const tn_kernel *kernel) {
+  const tn_tensor *own = &w->out_info[i].array->tensor;
+  if (!(kernel->flags & TN_KERNEL_ELEMENTWISE)) return NULL;
+  const tn_sig *loop = loop_of(w);
+  if (!loop) return NULL;
+  if (own->ndim != loop->ndim) return loop;
+  return memcmp(own->shape, loop->shape,
+                (size_t)own->ndim * sizeof *own->shape) == 0
+             ? NULL
+             : loop;
+}
+
 static tn_code lower_sum(tn__work *w, uint32_t i, const tn_kernel *kernel,
-                         const tn_tensor *loop) {
+                         const tn_sig *loop) {
   tn__operand *out = &w->out_info[i];
-  TN__TRY(temp_create(w, out, loop));
+  TN__TRY(temp_create(w, out, loop->ndim, loop->shape));
   out->after = w->req[i] == TN_REQ_ADD ? TN__AFTER_SUM_ADD : TN__AFTER_SUM;
   w->req[i] = TN_REQ_WRITE;
   w->out[i] = tn__array_metadata(out->temp);
@@ -178,7 +201,7 @@ static tn_code lower_sum(tn__work *w, uint32_t i, const tn_kernel *kernel,
 static tn_code lower_output(tn__work *w, uint32_t i, const tn_kernel *kernel) {
   tn__operand *out = &w->out_info[i];
   meeting m = {-1, false};
-  const tn_tensor *loop = loop_of(w, i, kernel);
+  const tn_sig *loop = sum_of(w, i, kernel);
   if (loop) return lower_sum(w, i, kernel, loop);
   if (out->source >= 0) TN__TRY(init_check(w, out));
   if (!out->owned) m = meet_inputs(w, out->array);
@@ -189,7 +212,7 @@ static tn_code lower_output(tn__work *w, uint32_t i, const tn_kernel *kernel) {
     return TN_OK;
   }
   if (!is_direct(w, i, m, kernel->writes)) {
-    TN__TRY(temp_create(w, out, &out->array->tensor));
+    TN__TRY(twin_create(w, out));
     out->after = w->req[i] == TN_REQ_ADD ? TN__AFTER_ADD : TN__AFTER_COPY;
     w->req[i] = TN_REQ_WRITE;
     w->out[i] = tn__array_metadata(out->temp);

@@ -231,6 +231,7 @@ typedef struct tn__planned_info {
   size_t workspace;      /* bytes that it wants while it computes */
   bool small;            /* short enough for the thread that pushes it */
   bool direct; /* the kernel gets the operands as they are, and nothing else */
+  uint64_t records; /* bytes of them: it is a fold that can be fed (fold.h) */
 } tn__planned_info;
 void tn__planned_look(const tn__planned *call, tn__planned_info *out);
 /* Takes the memory of its arrays that have none, and `workspace`, which is the
@@ -265,6 +266,11 @@ void tn__tile_free(tn__tile *tile); /* NULL is allowed */
 /* Asks the kernel's `prepare` about the layout that the tensors have now; it
  * holds for smaller shapes with the same strides. Clears their data. */
 tn_code tn__tile_prepare(tn__tile *tile);
+/* In place of that, for a call of a fold: `stage` is TN_CALL_FOLD or MERGE.
+ * Clears the data, too. */
+void tn__tile_fold(tn__tile *tile, uint32_t stage);
+/* Its workspace from now on: the caller's. */
+void tn__tile_records(tn__tile *tile, void *records, uint64_t bytes);
 tn_tensor *tn__tile_tensor(tn__tile *tile, uint32_t operand);
 /* Whether the input lies densely now. */
 void tn__tile_dense(tn__tile *tile, uint32_t in, bool dense);

@@ -4,6 +4,9 @@
  * nothing else.
  */
 #include "call.h"
+#include "tenon/fold.h"
+
+enum { RECORDS_ALIGN = 64 }; /* what all memory has */
 
 struct tn__planned {
   const tn__env *env;
@@ -111,8 +114,12 @@ void tn__planned_look(const tn__planned *call, tn__planned_info *out) {
   out->kernel = w->recipe->kernel;
   out->workspace = w->recipe->ws_total;
   out->small = w->recipe->small;
-  out->direct =
-      is_direct(w) && !w->recipe->n_random && w->recipe->plan.n_ws == 0;
+  const tn_plan *plan = &w->recipe->plan;
+  const bool plain = is_direct(w) && !w->recipe->n_random;
+  out->direct = plain && plan->n_ws == 0;
+  if (plain && plan->n_ws == 1 && plan->ws[0].align <= RECORDS_ALIGN &&
+      (out->kernel->desc->flags & TN_KERNEL_FOLD))
+    out->records = plan->ws[0].bytes;
 }
 
 uint32_t tn__planned_uses(tn__planned *call, const tn__access **out) {

@@ -92,6 +92,20 @@ tn_code tn__tile_prepare(tn__tile *tile) {
   return TN_OK;
 }
 
+void tn__tile_fold(tn__tile *tile, uint32_t stage) {
+  tn__launch *l = &tile->launch;
+  for (uint32_t i = 0; i < tile->n; ++i) tile->tensors[i].data = NULL;
+  l->frame.flags |= stage;
+  l->frame.n_ws = 1;
+  l->frame.ws = l->ws;
+  l->frame.ws_bytes = l->ws_bytes;
+}
+
+void tn__tile_records(tn__tile *tile, void *records, uint64_t bytes) {
+  tile->launch.ws[0] = records;
+  tile->launch.ws_bytes[0] = bytes;
+}
+
 tn_tensor *tn__tile_tensor(tn__tile *tile, uint32_t operand) {
   return &tile->tensors[operand];
 }

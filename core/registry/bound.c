@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "expr.h"
+#include "strict.h"
 
 struct tn__bound {
   const tnm_binding *desc;
@@ -22,6 +23,7 @@ struct tn__bound {
   bool by_dims; /* some expression names a dimension variable */
   ffi_cif cif;
   ffi_type *types[TNM_MAX_ARGS];
+  tn__strict *strict; /* in tenon-probe only */
 };
 
 /* --------------------------------------------------------------- libraries */
@@ -130,6 +132,9 @@ tn_code tn__bound_create(tn__registry *registry, const char *folder,
   bound->by_dims = uses_dims(op->binding);
   tn_code rc = find_function(registry, folder, op, bound);
   if (!rc) rc = prepare_call(bound);
+  if (!rc && registry->trust & TNM_TRUST_PROBE)
+    rc = tn__strict_create(registry->env, op->binding,
+                           type_of(op->binding->returns), &bound->strict);
   if (rc)
     tn__free(registry->env, bound);
   else
@@ -347,20 +352,60 @@ static int32_t store_output(const tn__bound *bound, const tn_frame *call,
   return TN_OK;
 }
 
+/* ------------------------------------------------------------------- calls */
+
+/* The memory that a pointer names. */
+static size_t named_bytes(const tn__bound *bound, const tn_frame *call,
+                          const tnm_bound_arg *arg) {
+  size_t bytes = 0;
+  if (arg->pass == TNM_PASS_LIST) { /* tn_ints and tn_floats are alike */
+    tn_ints list;
+    memcpy(&list, param(bound, call, arg->index), sizeof list);
+    return (size_t)list.n * sizeof *list.v;
+  }
+  const tn_tensor *t = operand(call, arg->list, arg->index);
+  return t && tn__tensor_bytes(t->dtype, t->ndim, t->shape, &bytes) ? bytes : 0;
+}
+
+static int32_t call_strictly(const tn__bound *bound, const tn_frame *call,
+                             value *values, result *got) {
+  const tnm_binding *binding = bound->desc;
+  tn__strict_arg args[TNM_MAX_ARGS];
+  for (uint32_t i = 0; i < binding->n_args; ++i) {
+    const tnm_bound_arg *arg = &binding->args[i];
+    args[i] = (tn__strict_arg){.value = &values[i]};
+    if (arg->c != TNM_C_POINTER) continue;
+    args[i].bytes = named_bytes(bound, call, arg);
+    args[i].fill = arg->pass == TNM_PASS_TENSOR &&
+                   arg->list == TN_OPERAND_OUT &&
+                   bound->op->outputs[arg->index]->init == TN_NONE &&
+                   call->req[arg->index] == TN_REQ_WRITE;
+  }
+  return tn__strict_call(bound->strict, call, bound->function, args, got);
+}
+
+static int32_t call_function(const tn__bound *bound, const tn_frame *call,
+                             value *values, result *got) {
+  void *places[TNM_MAX_ARGS];
+  if (bound->strict) return call_strictly(bound, call, values, got);
+  for (uint32_t i = 0; i < bound->desc->n_args; ++i) places[i] = &values[i];
+  /* libffi wants a description that it may change, and changes nothing. */
+  ffi_cif cif = bound->cif;
+  ffi_call(&cif, bound->function, got, places);
+  return TN_OK;
+}
+
 int32_t tn__bound_compute(const tn_frame *call) {
   const tn__bound *bound = call->options;
   const tnm_binding *binding = bound->desc;
   value values[TNM_MAX_ARGS];
-  void *places[TNM_MAX_ARGS];
   result got = {0};
   for (uint32_t i = 0; i < binding->n_args; ++i) {
-    places[i] = &values[i];
     const int32_t rc = set_argument(bound, call, i, &values[i]);
     if (rc) return rc;
   }
-  /* libffi wants a description that it may change, and changes nothing. */
-  ffi_cif cif = bound->cif;
-  ffi_call(&cif, bound->function, &got, places);
+  const int32_t rc = call_function(bound, call, values, &got);
+  if (rc) return rc;
   if (binding->result == TNM_RESULT_STATUS)
     return check_status(bound, call, &got);
   if (binding->result == TNM_RESULT_OUTPUT)

@@ -4,6 +4,8 @@
  *
  * files: manifest.c  a manifest becomes a plugin: read, filled in, entered
  *        bound.c     the function of a library, and a call of it (libffi)
+ *        strict.h, strict.c
+ *                    a call in which nothing is right by luck
  *        probe.c     its examples, in a process of their own
  */
 #ifndef TENON_REGISTRY_BOUND_H_

@@ -35,7 +35,14 @@ static tn_code same_rule(tn__unifier *u, uint32_t id, const tn_arg *arg) {
 
 /* --------------------------------------------------------------- broadcast */
 
-/* What the inputs say of the output's rank. */
+/* Whether an input is one of those that the others are broadcast of: it is
+ * there and not itself the result. */
+static bool takes_part(const tn__unifier *u, uint32_t i) {
+  return !tn__operand_absent(u, i) &&
+         tn__operand_arg(u, i)->shape_kind != TN_SHAPE_BROADCAST;
+}
+
+/* What the inputs say of the result's rank. */
 typedef struct ranks {
   int32_t most;    /* largest known; -1 if none is */
   uint32_t from;   /* the input that has it */
@@ -46,7 +53,7 @@ typedef struct ranks {
 static ranks input_ranks(const tn__unifier *u) {
   ranks r = {.most = -1, .from = TN__FROM_RULE};
   for (uint32_t i = 0; i < u->io->n_in; ++i) {
-    if (tn__operand_absent(u, i)) continue;
+    if (!takes_part(u, i)) continue;
     const int32_t ndim = u->io->in[i].ndim;
     if (ndim < 0)
       r.n_open++, r.open = i;
@@ -68,10 +75,10 @@ static tn_code broadcast_rank(tn__unifier *u, uint32_t id, const tn_arg *arg) {
 }
 
 /* Input i at the dimension that is the p-th from the right: its index, or -1 if
- * the input is absent, of unknown rank, or too short. */
+ * the input takes no part, is of unknown rank, or too short. */
 static int32_t dim_from_right(const tn__unifier *u, uint32_t i, int32_t p) {
   const int32_t ndim = u->io->in[i].ndim;
-  return tn__operand_absent(u, i) || p >= ndim ? -1 : ndim - 1 - p;
+  return !takes_part(u, i) || p >= ndim ? -1 : ndim - 1 - p;
 }
 
 /* What the inputs say of one dimension. */
@@ -89,7 +96,7 @@ static tn_code read_column(tn__unifier *u, tn__spot spot, int32_t p,
   for (uint32_t i = 0; i < u->io->n_in; ++i) {
     const tn_sig *in = &u->io->in[i];
     const int32_t dim = dim_from_right(u, i, p);
-    if (tn__operand_absent(u, i) || (in->ndim >= 0 && dim < 0)) continue;
+    if (!takes_part(u, i) || (in->ndim >= 0 && dim < 0)) continue;
     if (out->any == TN__FROM_RULE) out->any = i;
     if (dim < 0 || in->shape[dim] < 0) {
       out->n_open++, out->open = i, out->open_dim = dim;
@@ -135,11 +142,12 @@ static tn_code broadcast_dim(tn__unifier *u, tn__spot spot, int32_t p) {
   return tn__fact_dim(u, &to_input, *dim);
 }
 
-/* The output has the broadcast shape of all inputs, as numpy defines it. The
- * way back is taken where only one answer is left. */
+/* The operand, an output or an input, has the broadcast shape of all inputs
+ * that have a shape of their own, as numpy defines it. The way back is taken
+ * where only one answer is left. */
 static tn_code broadcast(tn__unifier *u, uint32_t id, const tn_arg *arg) {
   const tn_sig *out = tn__operand(u, id);
-  if (u->io->n_in == 0 || id < u->io->n_in) return TN_OK;
+  if (u->io->n_in == 0) return TN_OK;
   TN__TRY(broadcast_rank(u, id, arg));
   for (int32_t i = 0; i < out->ndim; ++i)
     TN__TRY(broadcast_dim(u, (tn__spot){.id = id, .dim = i, .rule = arg},

@@ -154,6 +154,16 @@ tn_code tn_graph_gradient(tn_graph *graph, const tn_gradient_query *query,
   return tn__graph_gradient(graph, &spec, out);
 }
 
+tn_code tn_graph_backward(tn_graph *graph, const tn_gradient_names *what) {
+  TN__WANT(graph);
+  TN__WANT(what);
+  TN__TRY(keys_check(what->of, what->n_of, __func__));
+  if (what->n_stop > 0) TN__WANT(what->stop);
+  TN__TRY(keys_check(what->stop, what->n_stop, __func__));
+  TN__TRY(graph_check(graph));
+  return tn__graph_backward(graph, what);
+}
+
 tn_code tn_graph_scope_push(tn_graph *graph, const tn_attribute *attributes,
                             size_t n) {
   TN__WANT(graph);
@@ -352,6 +362,9 @@ static tn_code arguments_check(const tn_bind *how, const char *function) {
     TN__TRY(tn__argument_check(how->outputs, function, "how->outputs"));
   if (how->n_groups > 0)
     TN__TRY(tn__argument_check(how->groups, function, "how->groups"));
+  for (size_t i = 0; i < how->n_groups; ++i)
+    TN__TRY(tn__argument_check(how->groups[i].name, function,
+                               "how->groups[i].name"));
   return names_check(how->passes, how->n_passes, function);
 }
 

@@ -3,9 +3,10 @@
  */
 #include <string.h>
 
+#include "module.h"
 #include "runtime.h"
 
-enum { MAX_WORKERS = 1024 };
+enum { MAX_WORKERS = 1024, MAX_CPUS = 64 };
 
 /* A newer program may know more options than this library. Zero means the
  * default in all of them, so only others have to be refused. */
@@ -31,8 +32,8 @@ static tn_code options_copy(const tn_options *from, tn_options *to) {
 }
 
 static tn_code options_check(const tn_options *o) {
-  const uint32_t trust =
-      TN_TRUST_ANY_FOLDER | TN_TRUST_REPLACE | TN_TRUST_BINDINGS;
+  const uint32_t trust = TN_TRUST_ANY_FOLDER | TN_TRUST_REPLACE |
+                         TN_TRUST_BINDINGS | TNM_TRUST_PROBE;
   if (o->trust & ~trust)
     return tn__fail(TN_INVALID, "tn_options.trust has the unknown bits 0x%x",
                     (unsigned)(o->trust & ~trust));
@@ -49,6 +50,10 @@ static tn_code options_check(const tn_options *o) {
     return tn__fail(TN_OUT_OF_RANGE,
                     "tn_options.workers is %u; at most %d are allowed",
                     (unsigned)o->workers, MAX_WORKERS);
+  if (o->n_cpus > MAX_CPUS)
+    return tn__fail(TN_OUT_OF_RANGE,
+                    "tn_options.n_cpus is %u; at most %d are allowed",
+                    (unsigned)o->n_cpus, MAX_CPUS);
   if (o->n_memory_limits > 0 && !o->memory_limits)
     return tn__fail(TN_INVALID,
                     "tn_options.n_memory_limits is %u, but memory_limits is"

@@ -77,8 +77,8 @@ static tn_code engine_create(tn_runtime *rt, const tn_options *o) {
 }
 
 static tn_code devices_create(tn_runtime *rt, const tn_options *o) {
-  TN__TRY(tn__devices_create(&rt->env, o->memory_limits, o->n_memory_limits,
-                             &rt->devices));
+  TN__TRY(tn__devices_create(&rt->env, o->n_cpus, o->memory_limits,
+                             o->n_memory_limits, &rt->devices));
   return tn__device_find(rt->devices, TN_DEVICE_CPU, 0, &rt->env.cpu);
 }
 

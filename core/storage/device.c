@@ -149,26 +149,30 @@ tn_code tn__device_ready(tn__device *device) {
 static tn_code make_parts(tn__devices *devices, const tn_memory_limit *limits) {
   const size_t bytes = devices->n_limits * sizeof *limits;
   TN__TRY(check_limits(limits, devices->n_limits));
-  devices->cpu = (tn__family){.name = "cpu", .type = TN_DEVICE_CPU, .count = 1};
   devices->limits = tn__arena_alloc(&devices->arena, bytes);
   if (devices->limits == NULL)
     return tn__fail_memory(bytes, "the memory limits");
   if (bytes > 0) memcpy(devices->limits, limits, bytes);
   TN__TRY(make_devices(devices, &devices->cpu));
-  tn__device *cpu = &devices->cpu.devices[0];
-  atomic_init(&cpu->is_open, 1);
-  devices->descriptors = tn__heap_create(cpu, TN_MEMORY_DEVICE, UINT64_MAX);
+  tn__device *cpus = devices->cpu.devices;
+  for (int32_t id = 0; id < devices->cpu.count; ++id)
+    atomic_init(&cpus[id].is_open, 1);
+  devices->descriptors = tn__heap_create(cpus, TN_MEMORY_DEVICE, UINT64_MAX);
   return devices->descriptors == NULL ? fail_memory() : TN_OK;
 }
 
-tn_code tn__devices_create(const tn__env *env, const tn_memory_limit *limits,
-                           size_t n_limits, tn__devices **out) {
+tn_code tn__devices_create(const tn__env *env, uint32_t n_cpus,
+                           const tn_memory_limit *limits, size_t n_limits,
+                           tn__devices **out) {
   tn__devices *devices = tn__zalloc(env, sizeof *devices);
   *out = NULL;
   if (devices == NULL)
     return tn__fail_memory(sizeof *devices, "the devices of a runtime");
   devices->env = env;
   devices->n_limits = n_limits;
+  devices->cpu = (tn__family){.name = "cpu",
+                              .type = TN_DEVICE_CPU,
+                              .count = n_cpus ? (int32_t)n_cpus : 1};
   tn__arena_init(&devices->arena, env);
   (void)pthread_mutex_init(&devices->lock, NULL);
   (void)pthread_mutex_init(&devices->end_lock, NULL);

@@ -54,11 +54,14 @@ typedef struct tn__device {
   uint64_t n_ended;          /* those that it is done with; devices' lock */
 } tn__device;
 
-/* The devices of a runtime: one cpu. `env` has its engine. Afterwards env->cpu
- * is the caller's to set. Limits of devices that there are not (yet) are kept
- * for when they come; TN_INVALID for two of one device. */
-tn_code tn__devices_create(const tn__env *env, const tn_memory_limit *limits,
-                           size_t n_limits, tn__devices **out);
+/* The devices of a runtime: `n_cpus` of the cpu; 0: one. All of them are the
+ * host's memory, each with a heap of its own, and share its workers. `env` has
+ * the engine. Afterwards env->cpu is the caller's to set. Limits of devices
+ * that there are not (yet) are kept for when they come; TN_INVALID for two of
+ * one device. */
+tn_code tn__devices_create(const tn__env *env, uint32_t n_cpus,
+                           const tn_memory_limit *limits, size_t n_limits,
+                           tn__devices **out);
 /* NULL is allowed. No block lives, and the engine is stopped but still there,
  * as are the plugins that tables came from. */
 void tn__devices_destroy(tn__devices *devices);
@@ -170,6 +173,7 @@ typedef struct tn__block {
   void *ctx;
   struct tn__block *next; /* of those that could not be freed yet */
   size_t piece;           /* bytes of this description and what is with it */
+  const void *last;       /* its owners': which of them used it last */
 } tn__block;
 
 enum { TN__BLOCK_ROOM = 256 };

@@ -149,8 +149,9 @@ enum {              /* tnm_expr.index of a call */
        TNM_F_ERF,
        TNM_F_ERFC, /* 1 - erf(x) */
        TNM_F_GAMMA,
-       TNM_F_LGAMMA,  /* log(abs(gamma(x))) */
-       TNM_F_DIGAMMA, /* the slope of lgamma */
+       TNM_F_LGAMMA,   /* log(abs(gamma(x))) */
+       TNM_F_DIGAMMA,  /* the slope of lgamma */
+       TNM_F_TRIGAMMA, /* the slope of digamma; its own is no function here */
        TNM_F_ABS,
        TNM_F_SIGN, /* -1, 0 or 1 */
        TNM_F_FLOOR,
@@ -251,6 +252,9 @@ typedef struct tnm_derivation {
   uint32_t n_inputs;
   const bool *stop; /* per input: not differentiated; NULL: all are */
   tnm_pos pos;      /* of the results */
+  /* Outputs are sums over elements that broadcasting has repeated, so none of
+   * them stands for what computes it. */
+  bool sums;
 } tnm_derivation;
 
 enum { /* what tnm_derive gives */

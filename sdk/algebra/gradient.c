@@ -161,7 +161,8 @@ static bool derive(gradient *g) {
   for (uint32_t i = 0; i < d->n_inputs; ++i)
     g->plain[i] = is_stopped(g, i) ? NULL : plain_gradient(g, formulas, i);
   if (!tnm_terms_ok(&g->set)) return false;
-  for (uint32_t o = 0; o < d->n_outputs; ++o) add_swap(g, formulas[o], o);
+  for (uint32_t o = 0; o < d->n_outputs && !d->sums; ++o)
+    add_swap(g, formulas[o], o);
   choose(g);
   return true;
 }

@@ -26,6 +26,23 @@ static long double digamma(long double x) {
   return sum + logl(x) - 0.5L / x - tail;
 }
 
+/* The slope of that: from 20 on by its series. */
+static long double trigamma(long double x) {
+  if (x <= 0 && x == floorl(x)) return INFINITY;
+  const long double mirror = pi / sinl(pi * (x - roundl(x)));
+  if (x < 0) return mirror * mirror - trigamma(1 - x);
+  long double sum = 0;
+  for (; x < 20; x += 1) sum += 1 / (x * x);
+  const long double y = 1 / (x * x);
+  const long double tail =
+      y / x *
+      (1 / 6.0L -
+       y * (1 / 30.0L -
+            y * (1 / 42.0L -
+                 y * (1 / 30.0L - y * (5 / 66.0L - y * (691 / 2730.0L))))));
+  return sum + 1 / x + y / 2 + tail;
+}
+
 static long double modulo(long double x, long double y) {
   if (y == 0) return 0;
   const long double r = fmodl(x, y);
@@ -61,6 +78,8 @@ static long double other_value(uint32_t function, const long double *x) {
       return 1 / sqrtl(x[0]);
     case TNM_F_DIGAMMA:
       return digamma(x[0]);
+    case TNM_F_TRIGAMMA:
+      return trigamma(x[0]);
     case TNM_F_SIGN:
       return sign(x[0]);
     case TNM_F_RINT:

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "expr.h"
 #include "lower_binding.h"
 
 /* ------------------------------------------------------------------- types */
@@ -433,6 +434,45 @@ static bool pass_expression(tnm_bind *b, const tnm_tree *node,
 /* ----------------------------------------------------------------- arguments
  */
 
+/* A name in lower case that stands for nothing: no expression of one. */
+static bool is_unknown(const tnm_bind *b, const char *text) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
+  if (text[0] < 'a' || text[0] > 'z' || text[strspn(text, letters)] != '\0')
+    return false;
+  for (uint32_t i = 0; i < b->lower->op->n_params; ++i)
+    if (strcmp(b->lower->params[i]->name, text) == 0) return false;
+  for (size_t i = 0; i < b->program.dims.n; ++i)
+    if (strcmp(b->program.dims.v[i], text) == 0) return false;
+  for (size_t i = 0; i < b->program.packs.n; ++i)
+    if (strcmp(b->program.packs.v[i], text) == 0) return false;
+  return true;
+}
+
+/* Pointers are of operands and lists, all else of parameters; so the names that
+ * could be meant come first, in case several are as near. */
+static bool report_unknown(tnm_bind *b, const tnm_tree *node,
+                           const tnm_c_type *type) {
+  const tnm_lower *lower = b->lower;
+  const bool pointer = type->c == TNM_C_POINTER;
+  tnm_diag_spec spec = {"E0031", node->pos, "unknown name"};
+  const size_t id =
+      tnm_diag(lower->diags, &spec,
+               "`%s` is not an operand, parameter or dimension", node->text);
+  tnm_names names = {.arena = lower->arena};
+  for (size_t i = 0; !pointer && i < b->program.dims.n; ++i)
+    tnm_names_add(&names, (const char *const *)&b->program.dims.v[i], 1);
+  for (uint32_t i = 0; !pointer && i < lower->op->n_params; ++i)
+    tnm_names_add(&names, &lower->params[i]->name, 1);
+  for (uint32_t list = 0; list < 3; ++list)
+    tnm_names_add(&names, lower->operands[list].names, lower->operands[list].n);
+  for (uint32_t i = 0; pointer && i < lower->op->n_params; ++i)
+    tnm_names_add(&names, &lower->params[i]->name, 1);
+  tnm_names_note(&names, lower->diags, id, "in scope here");
+  tnm_names_help(&names, lower->diags, id, node->text);
+  b->broken = true;
+  return false;
+}
+
 static bool read_pass(tnm_bind *b, const tnm_tree *c, const tnm_tree *node,
                       const tnm_c_type *type, tnm_bound_arg *out) {
   const tnm_lower *lower = b->lower;
@@ -447,6 +487,7 @@ static bool read_pass(tnm_bind *b, const tnm_tree *c, const tnm_tree *node,
   }
   if (tnm_parse_double(node->text, &out->number))
     return pass_number(b, node, type, out);
+  if (is_unknown(b, node->text)) return report_unknown(b, node, type);
   return pass_expression(b, node, c, out);
 }
 

@@ -167,8 +167,9 @@ const tnm_code tnm_codes_form[] = {
         "E0026", "an unknown shape",
         "A shape is the name of another operand, a pattern `[N, C, S...]`, "
         "or a hook\n`{c: function}`; of an output also `broadcast` or "
-        "`dynamic`. Operands do not take\ntheir shapes from each other in "
-        "a circle.",
+        "`dynamic`, of\nan input `broadcast` if the operator is "
+        "`backward_only`. Operands do not\ntake their shapes from each other "
+        "in a circle.",
         "  - {name: out, dtype: T, shape: N}",
         "  - {name: out, dtype: T, shape: [N]}"),
     {NULL, NULL}};

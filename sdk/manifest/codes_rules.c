@@ -96,11 +96,13 @@ const tnm_code tnm_codes_rules[] = {
              "Examples are run, so they give every input that is not optional.",
              "  - {name: one, out: [1]}",
              "  - {name: one, data: [1], out: [1]}"),
-    TNM_CODE("E0065", "a function without a derivative",
-             "`gradient: auto` differentiates the formulas of `forward`. The "
-             "derivative of digamma is\nnot a function of the language.",
-             "  forward: {out: digamma(data)}\n  gradient: auto",
-             "  forward: {out: digamma(data)}\n  gradient: none"),
+    TNM_CODE(
+        "E0065", "a function without a derivative",
+        "`gradient: auto` differentiates the formulas of `forward`. The "
+        "derivative of trigamma is\nnot a function of the language: so far the "
+        "slopes of lgamma and gamma go.",
+        "  forward: {out: trigamma(data)}\n  gradient: auto",
+        "  forward: {out: trigamma(data)}\n  gradient: none"),
     TNM_CODE("W0066", "a derivative that is 0 between jumps",
              "`floor`, `ceil`, `round`, `rint`, `trunc`, `sign` and "
              "comparisons are constant between\ntheir jumps: nothing is "

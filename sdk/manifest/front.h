@@ -293,6 +293,9 @@ void tnm_lower_gradient(tnm_lower *lower);
  */
 void tnm_lower_auto(tnm_lower *lower, const tnm_tree *at,
                     tn_input_gradient **all);
+/* Whether the operator stands for a gradient of a broadcast: an input has the
+ * shape of the loop, and outputs are summed to the shapes of other inputs. */
+bool tnm_is_summed(const tnm_lower *lower);
 /* What follows from one formula per input: text, needs, in-place. Those of
  * stopped inputs are dropped. */
 void tnm_take_formulas(tnm_lower *lower, tnm_formula *formulas,

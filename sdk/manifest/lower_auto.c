@@ -103,7 +103,8 @@ static bool derive_all(tnm_lower *lower, const tnm_tree *at,
                             lower->operands[TN_OPERAND_IN].names,
                             op->n_inputs,
                             stop,
-                            at->pos};
+                            at->pos,
+                            tnm_is_summed(lower)};
   const int status = tnm_derive(&d, out);
   if (status != TNM_DERIVED) give_up(lower, at, status);
   return status == TNM_DERIVED;

@@ -57,10 +57,16 @@ static bool check_operands(tnm_lower *lower, const tnm_tree *at) {
   return true;
 }
 
-/* All operands have the shape of the first output, or only the outputs have
- * and they are broadcast. */
+/* The outputs are broadcast, and inputs of any shape repeat to theirs. */
 static bool is_broadcast(const tnm_lower *lower) {
   return lower->op->outputs[0]->shape_kind == TN_SHAPE_BROADCAST;
+}
+
+bool tnm_is_summed(const tnm_lower *lower) {
+  const tn_op *op = lower->op;
+  for (uint32_t i = 0; i < op->n_inputs; ++i)
+    if (op->inputs[i]->shape_kind == TN_SHAPE_BROADCAST) return true;
+  return false;
 }
 
 static bool check_shape(tnm_lower *lower, const tnm_tree *at,
@@ -71,17 +77,27 @@ static bool check_shape(tnm_lower *lower, const tnm_tree *at,
                 "give the operands each other's shape: `shape: data`");
 }
 
-/* Broadcast inputs repeat to the shape of the outputs, and the host sums their
- * gradients over what was repeated. */
-static bool check_shapes(tnm_lower *lower, const tnm_tree *at) {
-  const bool inputs = !is_broadcast(lower);
+/* What is summed has the shape of an input, so that the loop's shape is one to
+ * which it can be repeated. */
+static bool check_summed(tnm_lower *lower, const tnm_tree *at,
+                         const tn_arg *arg) {
   const tn_op *op = lower->op;
-  for (uint32_t i = 1; i < op->n_outputs; ++i) {
-    if (!check_shape(lower, at, op->outputs[i])) return false;
-  }
-  for (uint32_t i = 0; inputs && i < op->n_inputs; ++i) {
+  for (uint32_t i = 0; i < op->n_inputs; ++i)
+    if (tnm_same_shape(lower, arg, op->inputs[i])) return true;
+  return refuse(lower, at, arg->name, "may have a shape that no input has",
+                "give it the shape of an input: `shape: data`");
+}
+
+/* Broadcast inputs repeat to the shape of the loop, and the host sums what is
+ * smaller over what was repeated. */
+static bool check_shapes(tnm_lower *lower, const tnm_tree *at) {
+  const tn_op *op = lower->op;
+  const bool summed = tnm_is_summed(lower);
+  for (uint32_t i = 0; i < op->n_outputs; ++i)
+    if (!(summed ? check_summed : check_shape)(lower, at, op->outputs[i]))
+      return false;
+  for (uint32_t i = 0; !summed && !is_broadcast(lower) && i < op->n_inputs; ++i)
     if (!check_shape(lower, at, op->inputs[i])) return false;
-  }
   return true;
 }
 
@@ -113,19 +129,14 @@ static const uint64_t *dtype_sets(tnm_lower *lower, uint32_t pass) {
   return sets;
 }
 
-/* Forward, the place of an output says nothing of that of a broadcast input. */
-static bool is_elementwise(const tnm_lower *lower, uint32_t pass) {
-  return pass == TN_PASS_BACKWARD || !is_broadcast(lower);
-}
-
 static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
   const char *plugin = lower->reader->name;
   tn_kernel *kernel = TNM_NEW(lower->arena, tn_kernel, 1);
   if (kernel == NULL) return NULL;
   *kernel = (tn_kernel){
       .struct_size = sizeof *kernel,
-      .flags = TN_KERNEL_REENTRANT | TN_KERNEL_DETERMINISTIC |
-               (is_elementwise(lower, pass) ? TN_KERNEL_ELEMENTWISE : 0),
+      .flags =
+          TN_KERNEL_REENTRANT | TN_KERNEL_DETERMINISTIC | TN_KERNEL_ELEMENTWISE,
       .pass = pass,
       .device_type = TN_DEVICE_CPU,
       .writes = writes,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "front.h"
+#include "tenon/fold.h"
 
 /* One entry of `kernels`. */
 typedef struct entry {
@@ -40,10 +41,11 @@ static uint32_t read_set(const entry *e, const char *key, const char *what,
 
 static uint32_t read_flags(const entry *e) {
   static const char *const words[] = {
-      "elementwise", "reentrant", "deterministic", "capturable", "async", NULL};
-  static const uint32_t bits[] = {TN_KERNEL_ELEMENTWISE, TN_KERNEL_REENTRANT,
+      "elementwise", "reentrant", "deterministic", "capturable", "async",
+      "fold",        NULL};
+  static const uint32_t bits[] = {TN_KERNEL_ELEMENTWISE,   TN_KERNEL_REENTRANT,
                                   TN_KERNEL_DETERMINISTIC, TN_KERNEL_CAPTURABLE,
-                                  TN_KERNEL_ASYNC};
+                                  TN_KERNEL_ASYNC,         TN_KERNEL_FOLD};
   return read_set(e, "flags", "a flag of a kernel", words, bits);
 }
 
@@ -270,7 +272,9 @@ static const tn_kernel *new_pass(const entry *e, uint32_t pass) {
   if (kernel == NULL) return NULL;
   *kernel = e->table;
   kernel->pass = pass;
-  if (pass == TN_PASS_BACKWARD) kernel->writes &= ~(uint32_t)TN_WRITES_INPLACE;
+  if (pass == TN_PASS_FORWARD) return kernel;
+  kernel->writes &= ~(uint32_t)TN_WRITES_INPLACE;
+  kernel->flags &= ~TN_KERNEL_FOLD; /* which is one of forward kernels */
   return kernel;
 }
 

@@ -111,14 +111,42 @@ static const char *dtype_of(const writer *w, const tn_arg *arg) {
   return tn__dtype_name(arg->dtype);
 }
 
-/* One operand; all have the shape of the first head, which has any. */
+static bool is_broadcast(const writer *w) {
+  return w->of->op->outputs[0]->shape_kind == TN_SHAPE_BROADCAST;
+}
+
+/* One operand of any shape. */
 static tnm_tree *operand(writer *w, const char *name, const tn_arg *like) {
   tnm_tree *map = collection(w, TNM_MAP);
-  const char *first = head_name(w, 0);
   put_text(w, map, "name", name);
   put_text(w, map, "dtype", dtype_of(w, like));
-  if (name != NULL && first != NULL && strcmp(name, first) != 0)
+  return map;
+}
+
+/* One that has the shape of the operator's outputs: that of the first head,
+ * which has any, or that to which its inputs are broadcast. */
+static tnm_tree *whole(writer *w, const char *name, const tn_arg *like) {
+  tnm_tree *map = operand(w, name, like);
+  const char *first = head_name(w, 0);
+  if (is_broadcast(w))
+    put_text(w, map, "shape", "broadcast");
+  else if (name != NULL && first != NULL && strcmp(name, first) != 0)
     put_text(w, map, "shape", first);
+  return map;
+}
+
+/* An input of the operator, which keeps its own shape where others repeat. */
+static tnm_tree *input(writer *w, uint32_t i) {
+  const tn_arg *arg = w->of->op->inputs[i];
+  if (!is_broadcast(w)) return whole(w, arg->name, arg);
+  tnm_tree *map = operand(w, arg->name, arg);
+  const tnm_tree *own = tnm_tree_get(w->of->tree, "inputs");
+  own = own == NULL ? NULL : own->first;
+  for (uint32_t k = 0; k < i && own != NULL; ++k) own = own->next;
+  if (arg->shape_kind == TN_SHAPE_SAME && arg->shape_list == TN_OPERAND_OUT)
+    put_text(w, map, "shape", "broadcast");
+  else if (own != NULL)
+    put_copy(w, map, own, "shape");
   return map;
 }
 
@@ -126,11 +154,10 @@ static tnm_tree *inputs(writer *w) {
   const tn_op *op = w->of->op;
   tnm_tree *list = collection(w, TNM_LIST);
   for (uint32_t i = 0; i < op->n_outputs; ++i)
-    append(list, operand(w, head_name(w, i), op->outputs[i]));
-  for (uint32_t i = 0; i < op->n_inputs; ++i)
-    append(list, operand(w, op->inputs[i]->name, op->inputs[i]));
+    append(list, whole(w, head_name(w, i), op->outputs[i]));
+  for (uint32_t i = 0; i < op->n_inputs; ++i) append(list, input(w, i));
   for (uint32_t i = 0; i < op->n_outputs; ++i)
-    append(list, operand(w, op->outputs[i]->name, op->outputs[i]));
+    append(list, whole(w, op->outputs[i]->name, op->outputs[i]));
   return list;
 }
 
@@ -144,6 +171,8 @@ static tnm_tree *outputs(writer *w) {
   tnm_tree *list = collection(w, TNM_LIST);
   for (uint32_t i = 0; i < op->n_inputs; ++i) {
     tnm_tree *slope = operand(w, slope_name(w, i), op->inputs[i]);
+    put_text(w, slope, "shape",
+             is_broadcast(w) ? op->inputs[i]->name : head_name(w, 0));
     if (op->n_inputs == 1 && is_same_type(op->inputs[0], op->outputs[0]))
       put_text(w, slope, "inplace", head_name(w, 0));
     append(list, slope);
@@ -244,14 +273,10 @@ static tnm_tree *write_down(writer *w, const char *name) {
   return map;
 }
 
-/* The sums that a broadcast input's gradient ends with are nothing that a
- * formula could say, so there is no second order of those. */
 static bool is_derivable(const tnm_operator *o) {
   if (o->op == NULL || o->generated_backward == NULL || o->tree == NULL)
     return false;
-  if (o->op->flags & TN_OP_BACKWARD_ONLY) return false;
-  if (o->op->outputs[0]->shape_kind == TN_SHAPE_BROADCAST) return false;
-  return true;
+  return (o->op->flags & TN_OP_BACKWARD_ONLY) == 0;
 }
 
 static void derive(tnm_reader *reader, const tnm_operator *of) {

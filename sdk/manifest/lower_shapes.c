@@ -49,7 +49,9 @@ static bool read_special(tnm_lower *lower, const tnm_tree *value, uint32_t list,
                          tn_arg *arg) {
   bool broadcast = strcmp(value->text, "broadcast") == 0;
   if (!broadcast && strcmp(value->text, "dynamic") != 0) return false;
-  if (list != TN_OPERAND_OUT) {
+  const bool result = broadcast && list == TN_OPERAND_IN &&
+                      (lower->op->flags & TN_OP_BACKWARD_ONLY);
+  if (list != TN_OPERAND_OUT && !result) {
     tnm_diag_spec spec = {"E0026", value->pos, NULL};
     tnm_diag(lower->diags, &spec, "only outputs can be `%s`", value->text);
   }

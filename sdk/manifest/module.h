@@ -33,6 +33,10 @@ typedef struct tnm_module {
   void (*release)(tnm_plugin *plugin); /* NULL is allowed. [any] */
 } tnm_module;
 
+/* A bit of tn_options.trust that tenon-probe sets, and nobody else: bound
+ * functions are called as core/registry/strict.h says. */
+#define TNM_TRUST_PROBE (1u << 31)
+
 #define TNM_MODULE_FILE "libtenon-manifest.so.0"
 #define TNM_MODULE_SYMBOL "tn_manifest_module"
 TN_API extern const tnm_module tn_manifest_module;

@@ -167,7 +167,7 @@ static const tnm_key kernel_keys[] = {
     {"resources", L, false, "rng"},
     {"options", L, false, "settings of the kernel, written like params"},
     {"flags", L, false,
-     "elementwise, reentrant, deterministic, capturable, async"},
+     "elementwise, fold, reentrant, deterministic, capturable, async"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key state_keys[] = {

@@ -139,3 +139,60 @@ SHOWN void lib_silence(int32_t n, const float *x, float *out) {
   (void)fflush(stdout);
   for (int fd = 0; fd < 16; ++fd) (void)close(fd);
 }
+
+/* ---------------------------------------------------- bound by a wrong type */
+
+/* Copies, if the upper half of `n` is what it is to be. */
+SHOWN void lib_copy(int64_t n, const float *x, float *out);
+SHOWN void lib_copy(int64_t n, const float *x, float *out) {
+  for (int64_t i = 0; i < n && n < 1000; ++i) out[i] = x[i];
+}
+
+/* Adds a number that is 0 if it is no double. */
+SHOWN void lib_shift(int32_t n, double by, const float *x, float *out);
+SHOWN void lib_shift(int32_t n, double by, const float *x, float *out) {
+  for (int32_t i = 0; i < n; ++i) out[i] = x[i] + (float)by;
+}
+
+/* Copies every `step`-th element, if there is one: 0 is 1. */
+SHOWN void lib_every(int32_t n, const float *x, float *out, int32_t step);
+SHOWN void lib_every(int32_t n, const float *x, float *out, int32_t step) {
+  if (step == 0) step = 1;
+  for (int32_t i = 0; i < n; ++i) out[i] = x[(int64_t)i * step];
+}
+
+/* Leaves one element out that it takes for zero. */
+SHOWN void lib_sparse(int32_t n, const float *x, float *out);
+SHOWN void lib_sparse(int32_t n, const float *x, float *out) {
+  for (int32_t i = 0; i < n; ++i)
+    if (x[i] != 0) out[i] = x[i];
+}
+
+/* Writes behind its output, and in front of it. */
+SHOWN void lib_behind(int32_t n, const float *x, float *out);
+SHOWN void lib_behind(int32_t n, const float *x, float *out) {
+  for (int32_t i = 0; i < n; ++i) out[i] = x[i];
+  out[n] = 0;
+}
+
+SHOWN void lib_before(int32_t n, const float *x, float *out);
+SHOWN void lib_before(int32_t n, const float *x, float *out) {
+  for (int32_t i = 0; i < n; ++i) out[i] = x[i];
+  out[-1] = 0;
+}
+
+/* Reads an element more, which changes nothing. */
+SHOWN void lib_peek(int32_t n, const float *x, float *out);
+SHOWN void lib_peek(int32_t n, const float *x, float *out) {
+  volatile float last = x[n];
+  for (int32_t i = 0; i < n; ++i) out[i] = x[i];
+  (void)last;
+}
+
+/* Writes what it is to read, the same again. */
+SHOWN void lib_touch(int32_t n, float *x, float *out);
+SHOWN void lib_touch(int32_t n, float *x, float *out) {
+  volatile float *first = x;
+  *first = x[0];
+  for (int32_t i = 0; i < n; ++i) out[i] = x[i];
+}

@@ -518,3 +518,42 @@ Test(calls, an_operator_that_a_gradient_calls_and_nobody_has_is_named) {
   cr_expect_null(slope);
   lab_close(&l);
 }
+
+/* blas.axpy calls elemwise.mul_scalar. */
+static void check_axpy(lab *l, tn_operator *op) {
+  tn_tape *tape = NULL;
+  tn_array *x = floats(l, 4, one_to_four), *y = floats(l, 4, one_to_four);
+  tn_array *z = NULL, *slopes[2] = {NULL};
+  tn_params *params = host_params(op, "alpha=3");
+  OK(tn_tape_create(l->rt, &tape));
+  OK(tn_tape_watch(tape, x));
+  OK(tn_tape_watch(tape, y));
+  OK(tn_tape_call(tape, op, TN_IN(x, y), params, TN_OUT(&z)));
+  host_expect(z, (const double[]){4, 8, 12, 16}, 4, 0);
+  tn_tape_query query = {.struct_size = sizeof query,
+                         .heads = *TN_IN(z),
+                         .head_gradients = *TN_IN(x),
+                         .of = *TN_IN(x, y),
+                         .gradients = {2, slopes, NULL}};
+  OK(tn_tape_gradient(tape, &query));
+  host_expect(slopes[0], (const double[]){3, 6, 9, 12}, 4, 0);
+  host_expect(slopes[1], (const double[]){1, 2, 3, 4}, 4, 0);
+  tn_tape_release(tape);
+  tn_params_release(params);
+  tn_array_release(x), tn_array_release(y), tn_array_release(z);
+  tn_array_release(slopes[0]), tn_array_release(slopes[1]);
+}
+
+Test(calls, axpy_of_plugins_blas_has_its_gradients) {
+  lab l;
+  lab_open(&l, NULL);
+  const tn_code rc = tn_plugin_load(l.rt, BLAS_FOLDER "/axpy.yaml");
+  if (rc == TN_NOT_FOUND) {
+    lab_close(&l);
+    cr_skip_test("neither libopenblas.so.0 nor libblas.so.3 is here");
+  }
+  OK(rc);
+  OK(tn_plugin_load(l.rt, ELEMWISE_FILE));
+  check_axpy(&l, host_operator(l.rt, "blas.axpy"));
+  lab_close(&l);
+}

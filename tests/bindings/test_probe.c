@@ -61,6 +61,59 @@ Test(probe, a_wrong_result_is_shown_beside_the_expected_one) {
           "expected 2");
 }
 
+/* --------------------------------------------- prototypes that seem to work */
+
+Test(probe, a_count_that_is_wider_in_the_library_is_found) {
+  refused(lab_simple("lib_copy"), TN_PLUGIN, "element 0 of `out` is");
+}
+
+/* lib_shift, with its second argument of this type; borrowed. */
+static const char *shift_by(const char *type) {
+  static char text[1200];
+  char more[64];
+  const int n = snprintf(more, sizeof more, "    - {c: %s, pass: 0}\n", type);
+  strcpy(text, lab_simple("lib_shift"));
+  char *at = strstr(text, "    - {c: const float*");
+  memmove(at + n, at, strlen(at) + 1);
+  memcpy(at, more, (size_t)n);
+  return text;
+}
+
+Test(probe, a_number_that_is_wider_in_the_library_is_found) {
+  lab l;
+  refused(shift_by("float"), TN_PLUGIN,
+          "element 0 of `out` is nan, expected 1");
+  lab_open(&l, NULL);
+  OK(lab_load(&l, shift_by("double")));
+  lab_close(&l);
+}
+
+Test(probe, an_argument_that_is_missing_is_found) {
+  refused(lab_simple("lib_every"), TN_PLUGIN, "died of SIGSEGV");
+}
+
+Test(probe, an_output_that_is_taken_for_zeros_is_found) {
+  char text[1024];
+  strcpy(text, lab_simple("lib_sparse"));
+  memcpy(strstr(text, "x: [1, 2, 3]"), "x: [1, 0, 3]", 12);
+  memcpy(strstr(text, "out: [1, 2, 3]"), "out: [1, 0, 3]", 14);
+  refused(text, TN_PLUGIN, "element 1 of `out` is");
+}
+
+Test(probe, what_is_written_beside_an_output_is_found) {
+  refused(lab_simple("lib_behind"), TN_PLUGIN, "died of SIGSEGV");
+  refused(lab_simple("lib_before"), TN_PLUGIN,
+          "lib_before writes beside the memory of `out`, argument 3");
+}
+
+Test(probe, what_is_read_behind_an_input_is_found) {
+  refused(lab_simple("lib_peek"), TN_PLUGIN, "died of SIGSEGV");
+}
+
+Test(probe, a_function_that_writes_its_input_is_found) {
+  refused(lab_simple("lib_touch"), TN_PLUGIN, "died of SIGSEGV");
+}
+
 Test(probe, a_library_that_is_not_there_is_named) {
   char text[1200];
   strcpy(text, lab_simple("lib_square"));

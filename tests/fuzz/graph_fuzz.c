@@ -24,7 +24,7 @@ static void start(void) {
   const tn__engine_options engine = {.env = &env, .kind = TN__ENGINE_NAIVE};
   const tn__registry_options options = {.env = &env};
   fuzz_check(!tn__engine_create(&engine, &env.engine), "there is no engine");
-  fuzz_check(!tn__devices_create(&env, NULL, 0, &devices),
+  fuzz_check(!tn__devices_create(&env, 1, NULL, 0, &devices),
              "there are no devices");
   fuzz_check(!tn__device_find(devices, TN_DEVICE_CPU, 0, &env.cpu), "no cpu");
   fuzz_check(!tn__registry_create(&options, &registry), "no registry");

@@ -58,7 +58,7 @@ static void start(void) {
   env.os = &memory_os;
   const tn__engine_options options = {.env = &env, .kind = TN__ENGINE_NAIVE};
   fuzz_check(!tn__engine_create(&options, &env.engine), "there is no engine");
-  fuzz_check(!tn__devices_create(&env, NULL, 0, &devices),
+  fuzz_check(!tn__devices_create(&env, 1, NULL, 0, &devices),
              "there are no devices");
   fuzz_check(!tn__device_find(devices, TN_DEVICE_CPU, 0, &env.cpu), "no cpu");
 }

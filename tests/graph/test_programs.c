@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random graphs as programs: whatever the engine, the plan of memory, and
- * whether calls are fused, outputs and gradients are those of the same graph
- * computed node by node (evaluate.h).
+ * Random graphs as programs: whatever the engine, the plan of memory, whether
+ * calls are fused, and on which devices nodes run, outputs and gradients are
+ * those of the same graph computed node by node (evaluate.h).
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,8 +14,10 @@ static tn_graph *g;
 static uint64_t state;
 
 static void open_with(const tn__engine_options *options) {
+  world_cpus = 3;
   world_open_with(options);
   OK(tn__plugin_load(w.registry, LAB_FILE));
+  OK(tn__plugin_load(w.registry, TENSOR_FILE));
   g = net_new();
 }
 
@@ -30,24 +32,44 @@ static uint32_t random_below(uint32_t n) {
 }
 
 static tn_array *random_array(size_t ndim, const int64_t *shape) {
-  double v[64];
-  for (int i = 0; i < 64; ++i)
+  int64_t n = 1;
+  for (size_t i = 0; i < ndim; ++i) n *= shape[i];
+  double *v = malloc((size_t)(n + 1) * sizeof *v);
+  for (int64_t i = 0; i < n; ++i)
     v[i] = ((double)random_below(2001) - 1000) / 1000;
-  return doubles(ndim, shape, v);
+  tn_array *array = doubles(ndim, shape, v);
+  free(v);
+  return array;
 }
 
 /* -------------------------------------------------------------- random graphs
  */
 
-enum { N_VARIABLES = 3, MOST_NODES = 40 };
+/* The variables, of which those behind N_WHOLE have a row or a column. */
+enum { N_WHOLE = 3, N_VARIABLES = 5, MOST_NODES = 40 };
 
-static const char *const names[N_VARIABLES] = {"x", "y", "z"};
+static const char *const names[N_VARIABLES] = {"x", "y", "z", "row", "column"};
+
+static tn_entry narrow[N_VARIABLES - N_WHOLE];
+
+/* A part of the sum over columns, beside `b` again. */
+static tn_entry sum_beside(tn_entry a, tn_entry b) {
+  tn_entry sum;
+  const tn_graph_node node = {.struct_size = sizeof node,
+                              .n_in = 1,
+                              .op = "tensor.sum",
+                              .params = "axis=[1] keepdims=true",
+                              .in = &a};
+  OK(tn__graph_call(g, &node, &sum));
+  return OP(g, "plus_all", NULL, NULL, b,
+            OP(g, "affine", "scale=0.015625", NULL, sum));
+}
 
 static tn_entry random_node(const tn_entry *all, uint32_t n) {
   static const char *const binary[] = {"add", "sub", "mul", "tame"};
   static const char *const unary[] = {"tanh", "sigmoid", "same"};
   const tn_entry a = all[random_below(n)], b = all[n - 1 - random_below(2)];
-  switch (random_below(9)) {
+  switch (random_below(12)) {
     case 0:
       return OP(g, unary[random_below(3)], NULL, NULL, a);
     case 1:
@@ -62,25 +84,45 @@ static tn_entry random_node(const tn_entry *all, uint32_t n) {
       return OP(g, "total", NULL, NULL, a, b, a);
     case 6:
       return OP(g, "cut", NULL, NULL, b);
+    case 7:
+      return OP(g, random_below(2) ? "plus_all" : "times_all", NULL, NULL, b,
+                narrow[random_below(2)]);
+    case 8:
+      return sum_beside(a, b);
     default:
       return OP(g, binary[random_below(4)], NULL, NULL, a, b);
   }
 }
 
+/* Half of the nodes say where they run. */
+static void random_groups(void) {
+  static const char *const groups[] = {"", "left", "right"};
+  for (uint32_t id = 0; id < tn__n_nodes(g); ++id)
+    if (random_below(2))
+      OK(tn__attribute_set(g, id, "group", groups[random_below(3)]));
+}
+
 /* Heads: the last entry with all variables, and some other. */
 static void random_graph(uint32_t n) {
-  tn_entry all[MOST_NODES + N_VARIABLES];
+  tn_entry all[MOST_NODES + N_WHOLE];
   uint32_t k = 0;
-  while (k < N_VARIABLES) {
+  while (k < N_WHOLE) {
     all[k] = var(g, names[k]);
     ++k;
   }
-  while (k < n + N_VARIABLES) {
+  for (int i = 0; i < N_VARIABLES - N_WHOLE; ++i)
+    narrow[i] = var(g, names[N_WHOLE + i]);
+  while (k < n + N_WHOLE) {
     all[k] = random_node(all, k);
     ++k;
   }
-  HEADS(g, OP(g, "total", NULL, "last", all[k - 1], all[0], all[1], all[2]),
-        all[N_VARIABLES + random_below(n)]);
+  const tn_entry last =
+      OP(g, "total", NULL, "last", all[k - 1], all[0], all[1], all[2]);
+  HEADS(g,
+        OP(g, "plus_all", NULL, NULL,
+           OP(g, "times_all", NULL, NULL, last, narrow[0]), narrow[1]),
+        all[N_WHOLE + random_below(n)]);
+  random_groups();
 }
 
 /* ----------------------------------------------------------- what is expected
@@ -143,10 +185,12 @@ static void compare(tn_array *have, tn_array *want, const char *how,
                     const char *what) {
   double *a = elements(have), *b = elements(want);
   cr_assert_eq(n_elements(have), n_elements(want));
+  double most = 1; /* of what is summed up, parts may be larger than the sum */
+  for (size_t i = 0; i < n_elements(have); ++i) most = fmax(most, fabs(b[i]));
   for (size_t i = 0; i < n_elements(have); ++i)
-    cr_assert(fabs(a[i] - b[i]) <= 1e-12 * (1 + fabs(b[i])),
-              "%s: element %zu of %s is %.17g, not %.17g", how, i, what, a[i],
-              b[i]);
+    cr_assert(
+        fabs(a[i] - b[i]) <= 1e-12 * most * (n_elements(have) > 9 ? 9 : 1),
+        "%s: element %zu of %s is %.17g, not %.17g", how, i, what, a[i], b[i]);
   free(a), free(b);
 }
 
@@ -158,21 +202,43 @@ typedef struct way {
   uint32_t plan;
   uint32_t flags;
   uint64_t memory;
+  bool groups;
 } way;
+
+static const tn_group groups[] = {{"left", {TN_DEVICE_CPU, 1}},
+                                  {"right", {TN_DEVICE_CPU, 2}}};
+
+/* Where an argument lies is the program's to say. */
+static void arguments_copy(tn_program *p, const expectation *e) {
+  tn_array *array = NULL;
+  for (size_t i = 0; i < e->n; ++i) {
+    OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, e->names[i], &array));
+    OK(tn__array_copy(array, e->in[i]));
+  }
+}
 
 static tn_program *bind(const expectation *e, const way *how) {
   tn_argument arguments[MOST];
   tn_program *p = NULL;
-  for (size_t i = 0; i < e->n; ++i)
-    arguments[i] = (tn_argument){.name = e->names[i], .array = e->in[i]};
+  for (size_t i = 0; i < e->n; ++i) {
+    const tn_tensor *t = &e->in[i]->tensor;
+    arguments[i] = (tn_argument){.name = e->names[i]};
+    if (how->groups)
+      arguments[i].known = sig_of(t->dtype, (size_t)t->ndim, t->shape);
+    else
+      arguments[i].array = e->in[i];
+  }
   const tn_bind b = {.struct_size = sizeof b,
                      .flags = how->flags,
                      .plan = how->plan,
                      .request = TN_REQ_WRITE,
                      .arguments = arguments,
                      .n_arguments = e->n,
-                     .memory = how->memory};
+                     .memory = how->memory,
+                     .groups = groups,
+                     .n_groups = how->groups ? 2 : 0};
   OK(tn__program_bind(g, &b, &p));
+  if (how->groups) arguments_copy(p, e);
   return p;
 }
 
@@ -189,31 +255,41 @@ static void compare_program(tn_program *p, const expectation *e,
   }
 }
 
+static uint64_t n_fused; /* calls of all programs so far */
+
 /* Twice: what the first run leaves behind must not matter. */
 static void run_program(const expectation *e, const way *how) {
   char what[64];
   tn_program *p = bind(e, how);
-  (void)snprintf(what, sizeof what, "plan %u, flags %u, memory %llu", how->plan,
-                 how->flags, (unsigned long long)how->memory);
+  (void)snprintf(what, sizeof what, "plan %u, flags %u, memory %llu%s",
+                 how->plan, how->flags, (unsigned long long)how->memory,
+                 how->groups ? ", groups" : "");
   for (int i = 0; i < 2; ++i) {
     OK(tn__program_forward(p, TN_CALL_TRAIN));
     OK(tn__program_backward(p, (tn_array **)(uintptr_t)e->weights, e->n_heads));
     compare_program(p, e, what);
   }
+  tn_program_stats stats = {.struct_size = sizeof stats};
+  tn__program_stats(p, &stats);
+  n_fused += stats.n_fused;
   tn__program_release(p);
 }
 
 static const way ways[] = {
-    {TN_PLAN_NONE, TN_BIND_NO_FUSE, 0},
-    {TN_PLAN_NONE, 0, 0},
-    {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, 0},
-    {TN_PLAN_DEFAULT, 0, 0},
-    {TN_PLAN_COMPAT, TN_BIND_NO_FUSE, 0},
-    {TN_PLAN_COMPAT, 0, 0},
-    {TN_PLAN_COMPAT_INPLACE, TN_BIND_NO_FUSE, 0},
-    {TN_PLAN_COMPAT_SHARE, TN_BIND_NO_FUSE, 0},
-    {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, TN_MEMORY_MINIMAL},
-    {TN_PLAN_DEFAULT, 0, TN_MEMORY_MINIMAL}};
+    {TN_PLAN_NONE, TN_BIND_NO_FUSE, 0, false},
+    {TN_PLAN_NONE, 0, 0, false},
+    {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, 0, false},
+    {TN_PLAN_DEFAULT, 0, 0, false},
+    {TN_PLAN_COMPAT, TN_BIND_NO_FUSE, 0, false},
+    {TN_PLAN_COMPAT, 0, 0, false},
+    {TN_PLAN_COMPAT_INPLACE, TN_BIND_NO_FUSE, 0, false},
+    {TN_PLAN_COMPAT_SHARE, TN_BIND_NO_FUSE, 0, false},
+    {TN_PLAN_DEFAULT, TN_BIND_NO_FUSE, TN_MEMORY_MINIMAL, false},
+    {TN_PLAN_DEFAULT, 0, TN_MEMORY_MINIMAL, false},
+    {TN_PLAN_NONE, 0, 0, true},
+    {TN_PLAN_DEFAULT, 0, 0, true},
+    {TN_PLAN_COMPAT, TN_BIND_NO_FUSE, 0, true},
+    {TN_PLAN_DEFAULT, 0, TN_MEMORY_MINIMAL, true}};
 
 static void run_all(expectation *e) {
   expect_all(e);
@@ -222,17 +298,22 @@ static void run_all(expectation *e) {
   expectation_drop(e);
 }
 
+/* Every tenth is of arrays large enough to be fused. */
 static void run_graphs(uint64_t seed, int n) {
   state = seed;
   for (int i = 0; i < n; ++i) {
     expectation e = {.names = names, .n = N_VARIABLES};
+    const int64_t whole[] = {i % 10 ? 2 : 65, i % 10 ? 3 : 64};
+    const int64_t column[] = {whole[0], 1};
     random_graph(1 + random_below(MOST_NODES));
-    for (size_t k = 0; k < e.n; ++k)
-      e.in[k] = random_array(2, (const int64_t[]){2, 3});
+    for (size_t k = 0; k < N_WHOLE; ++k) e.in[k] = random_array(2, whole);
+    e.in[N_WHOLE] = random_array(1, whole + 1);
+    e.in[N_WHOLE + 1] = random_array(2, column);
     run_all(&e);
     tn__graph_release(g);
     g = net_new();
   }
+  cr_assert_gt(n_fused, 100);
 }
 
 Test(programs, compute_what_their_graphs_do_on_one_thread) {
@@ -249,6 +330,15 @@ Test(programs, compute_what_their_graphs_do_on_several_threads) {
 
 /* ---------------------------------------------------------- graphs and loops
  */
+
+/* Other numbers, and other groups, each time. */
+static void run_many(void (*run)(uint64_t seed)) {
+  for (uint64_t seed = 3; seed < 13; ++seed) {
+    run(seed);
+    tn__graph_release(g);
+    g = net_new();
+  }
+}
 
 /* h = tanh(dense(x, v) + h * u); out = h before the step times h behind it. */
 static tn_graph *recurrent(void) {
@@ -282,10 +372,10 @@ static tn_entry loop_of(const tn_graph *step, bool reverse,
   return out;
 }
 
-static void run_loops(void) {
+static void run_loops(uint64_t seed) {
   static const char *const all[] = {"x", "h", "v", "u"};
   expectation e = {.names = all, .n = 4};
-  state = 3;
+  state = seed;
   e.in[0] = random_array(3, (const int64_t[]){4, 2, 3});
   e.in[1] = random_array(2, (const int64_t[]){2, 2});
   e.in[2] = random_array(2, (const int64_t[]){2, 3});
@@ -297,27 +387,28 @@ static void run_loops(void) {
   in[1] = OP(g, "square", NULL, NULL, there);
   const tn_entry back = loop_of(step, true, in);
   HEADS(g, back, OP(g, "mul", NULL, NULL, output(there, 1), output(back, 1)));
+  random_groups();
   run_all(&e);
   tn__graph_release(step);
 }
 
 Test(programs, compute_loops_on_one_thread) {
   open_with(&(tn__engine_options){.kind = TN__ENGINE_NAIVE});
-  run_loops();
+  run_many(run_loops);
   close_all();
 }
 
 Test(programs, compute_loops_on_several_threads) {
   open_with(&(tn__engine_options){.workers = 4});
-  run_loops();
+  run_many(run_loops);
   close_all();
 }
 
 /* A graph of two outputs, once in itself. */
-static void run_embedded(void) {
+static void run_embedded(uint64_t seed) {
   static const char *const all[] = {"x", "y"};
   expectation e = {.names = all, .n = 2};
-  state = 4;
+  state = seed;
   for (int i = 0; i < 2; ++i)
     e.in[i] = random_array(2, (const int64_t[]){2, 3});
   tn_graph *b = net_new(), *outer = net_new();
@@ -334,6 +425,7 @@ static void run_embedded(void) {
   what.in = (const tn_entry[]){var(g, "x"), var(g, "y")};
   OK(tn__graph_embed(g, &what, &three));
   HEADS(g, three, OP(g, "mul", NULL, NULL, output(three, 2), three));
+  random_groups();
   run_all(&e);
   tn__graph_release(outer);
   tn__graph_release(b);
@@ -341,6 +433,6 @@ static void run_embedded(void) {
 
 Test(programs, compute_graphs_of_graphs) {
   open_with(&(tn__engine_options){.workers = 2});
-  run_embedded();
+  run_many(run_embedded);
   close_all();
 }

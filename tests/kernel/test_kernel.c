@@ -401,3 +401,120 @@ Test(kernel, all_levels_give_the_same_halves) {
   check_halves(TN_F16, n);
   check_halves(TN_BF16, n);
 }
+
+/* ------------------------------------------------------------- short lines */
+
+static void add_body(const tn_kernel_block *block, const void *params) {
+  const float *a = block->in[0], *b = block->in[1];
+  float *y = block->out;
+  (void)params;
+  for (int64_t i = 0; i < block->n; ++i) y[i] = a[i] + b[i];
+}
+
+/* Two planes of rows, and an operand that repeats what `repeats` says (bit d of
+ * dimension d), in whole numbers that every type holds. */
+enum { PLANES = 3, ROWS = 40, LONGEST = 70, CELLS = PLANES * ROWS * LONGEST };
+typedef struct grid {
+  int64_t shape[3];
+  int64_t strides[3];
+  tn_tensor t;
+  char memory[2 * CELLS * sizeof(float)];
+} grid;
+
+static char *cell(grid *g, const int64_t place[3]) {
+  int64_t at = 0;
+  for (int d = 0; d < 3; ++d)
+    at += (g->shape[d] == 1 ? 0 : place[d]) * g->strides[d];
+  return g->memory + at * tn_dtype_bytes(g->t.dtype);
+}
+
+static double get_cell(grid *g, const int64_t place[3]) {
+  float f;
+  uint16_t half;
+  memcpy(&f, cell(g, place), sizeof f);
+  memcpy(&half, &f, sizeof half);
+  if (g->t.dtype == TN_F16) memcpy(&half, cell(g, place), sizeof half);
+  return (double)(g->t.dtype == TN_F16 ? tn_kernel_f16_to_f32(half) : f);
+}
+
+/* Elements are `step` apart; each is a digit of its position. */
+static void make_grid(grid *g, tn_dtype dtype, int64_t columns, int repeats,
+                      int64_t step) {
+  const int64_t shape[3] = {PLANES, ROWS, columns};
+  g->t = (tn_tensor){.data = g->memory,
+                     .ndim = 3,
+                     .dtype = dtype,
+                     .shape = g->shape,
+                     .strides = g->strides};
+  for (int d = 2; d >= 0; --d) {
+    g->shape[d] = repeats >> d & 1 ? 1 : shape[d];
+    g->strides[d] = step;
+    step *= g->shape[d];
+  }
+  for (int64_t i = 0; i < step; ++i) {
+    const float value = (float)(i % 13);
+    const uint16_t half = tn_kernel_f32_to_f16(value);
+    if (dtype == TN_F16)
+      memcpy(g->memory + i * 2, &half, sizeof half);
+    else
+      memcpy(g->memory + i * 4, &value, sizeof value);
+  }
+}
+
+typedef struct short_case {
+  int64_t columns;
+  int64_t begin; /* of the second slice: inside of a line */
+  tn_dtype dtype[3];
+  int repeats;
+  int64_t step; /* of the output */
+  uint32_t add;
+} short_case;
+
+static void check_sums(const short_case *c, grid *y, grid *a, grid *b) {
+  static grid before;
+  int64_t p[3];
+  make_grid(&before, c->dtype[0], c->columns, 0, c->step);
+  for (p[0] = 0; p[0] < PLANES; ++p[0])
+    for (p[1] = 0; p[1] < ROWS; ++p[1])
+      for (p[2] = 0; p[2] < c->columns; ++p[2]) {
+        const double old = c->add ? get_cell(&before, p) : 0;
+        const double want = get_cell(a, p) + get_cell(b, p) + old;
+        cr_assert_eq(get_cell(y, p), want, "%d columns, %d, at %d %d %d",
+                     (int)c->columns, c->repeats, (int)p[0], (int)p[1],
+                     (int)p[2]);
+      }
+}
+
+static void run_short(const short_case *c) {
+  static grid y, a, b;
+  tn_kernel_task task = {.body = add_body, .add = c->add};
+  make_grid(&y, c->dtype[0], c->columns, 0, c->step);
+  make_grid(&a, c->dtype[1], c->columns, 0, 1);
+  make_grid(&b, c->dtype[2], c->columns, c->repeats, 1);
+  task.mode.compute = TN_F32;
+  memcpy(task.dtype, c->dtype, sizeof c->dtype);
+  tn_kernel_walk_init(&task.walk, &y.t);
+  cr_assert(tn_kernel_walk_add(&task.walk, &a.t));
+  cr_assert(tn_kernel_walk_add(&task.walk, &b.t));
+  tn_kernel_walk_begin(&task.walk);
+  (void)tn_kernel_task_slice(&task, 0, c->begin);
+  (void)tn_kernel_task_slice(&task, c->begin, task.walk.size);
+  check_sums(c, &y, &a, &b);
+}
+
+/* With blocks of several lines, whatever repeats and wherever a slice ends. */
+Test(kernel, short_lines_are_computed_like_long_ones) {
+  static const int64_t columns[] = {1, 2, 7, 32, LONGEST};
+  for (int i = 0; i < 5; ++i)
+    for (int repeats = 0; repeats < 8; ++repeats)
+      for (int how = 0; how < 8; ++how) {
+        const tn_dtype half = how & 2 ? TN_F16 : TN_F32;
+        run_short(
+            &(short_case){.columns = columns[i],
+                          .begin = 5 * columns[i] + columns[i] / 2,
+                          .dtype = {how & 4 ? half : TN_F32, TN_F32, half},
+                          .repeats = repeats,
+                          .step = how & 4 ? 2 : 1,
+                          .add = how & 1});
+      }
+}

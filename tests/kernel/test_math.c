@@ -86,6 +86,8 @@ static const table tables[] = {
           {-inf, inf}, {NONE, NONE}),
     TABLE(digamma, {0, -inf}, {-0.0, inf}, {-1, NONE}, {inf, inf}, {-inf, NONE},
           {NONE, NONE}),
+    TABLE(trigamma, {0, inf}, {-0.0, inf}, {-1, inf}, {-1e20, inf}, {inf, 0},
+          {-inf, NONE}, {NONE, NONE}),
     TABLE(abs, {-3, 3}, {-0.0, 0}, {-inf, inf}, {NONE, NONE}),
     TABLE(sign, {-3, -1}, {0.5, 1}, {0, 0}, {-0.0, 0}, {-inf, -1}, {inf, 1},
           {NONE, 0}),
@@ -336,6 +338,27 @@ Test(math, digamma_has_its_known_values) {
               y);
     cr_expect_eq(tn_math_digamma_f32((float)rows[i].a), (float)rows[i].b,
                  "row %zu", i);
+  }
+}
+
+/* Below 0 by less than a half, where 1 + x would round x away. */
+Test(math, digamma_is_exact_beside_zero) {
+  cr_expect_eq(tn_math_digamma_f64(0x1p-60), -0x1p60);
+  cr_expect_eq(tn_math_digamma_f64(-0x1p-60), 0x1p60);
+  cr_expect_eq(tn_math_digamma_f32(-0x1p-60f), 0x1p60f);
+}
+
+/* By tests/reference/trigamma.py, with mpmath. */
+Test(math, trigamma_has_its_known_values) {
+  static const row rows[] = {
+#include "trigamma_cases.inc"
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    const double y = tn_math_trigamma_f64(rows[i].a);
+    cr_expect(fabs(y - rows[i].b) <= 4.5 * 0x1p-52 * fabs(rows[i].b),
+              "trigamma(%.17g) is %.17g, not %.17g", rows[i].a, y, rows[i].b);
+    cr_expect_float_eq(tn_math_trigamma_f32((float)rows[i].a), (float)rows[i].b,
+                       0x1p-23f * fabsf((float)rows[i].b), "row %zu", i);
   }
 }
 

@@ -209,13 +209,13 @@ Test(lower, a_second_interface_has_kernels_of_its_own_names) {
   cr_expect_str_eq(o->generated->op, "demo.scale@2");
 }
 
-Test(lower, broadcast_outputs_are_not_elementwise) {
+Test(lower, kernels_of_broadcast_operators_are_elementwise) {
   const tnm_operator *o =
       lower(HEAD FLOATS
             "inputs: [{name: a, dtype: T}, {name: b, dtype: T}]\n"
             "outputs: [{name: out, dtype: T, shape: broadcast}]\n"
             "forward: {out: a + b}\n");
-  cr_expect_eq(o->generated->flags & TN_KERNEL_ELEMENTWISE, 0);
+  cr_expect_neq(o->generated->flags & TN_KERNEL_ELEMENTWISE, 0);
   cr_expect_eq(o->op->gradient->kind, TN_GRADIENT_NONE);
   cr_expect_null(o->generated_backward);
 }
@@ -705,11 +705,56 @@ Test(plugin, gradients_of_broadcast_operators_are_of_elements) {
       "inputs: [{name: a, dtype: T}, {name: b, dtype: T}]\n"
       "outputs: [{name: out, dtype: T, shape: broadcast}]\n"
       "forward: {out: a*b}\ngradient: auto\n");
-  cr_assert_eq(p->plugin->n_operators, 1);
+  cr_assert_eq(p->plugin->n_operators, 2);
   const tnm_operator *o = p->operators;
-  cr_expect_eq(o->generated->flags & TN_KERNEL_ELEMENTWISE, 0);
+  cr_expect_neq(o->generated->flags & TN_KERNEL_ELEMENTWISE, 0);
   cr_expect_neq(o->generated_backward->flags & TN_KERNEL_ELEMENTWISE, 0);
   cr_expect_eq(o->generated_backward->writes & TN_WRITES_INPLACE, 0);
+  tnm_plugin_release(p);
+}
+
+/* Heads and results have the loop's shape, slopes that of what they belong to;
+ * no slope stands for what computes it, because it is a sum of that. */
+Test(plugin, second_orders_of_broadcasts_are_summed) {
+  tnm_plugin *p = read_operator(
+      "dtypes: {T: [f32]}\n"
+      "inputs: [{name: a, dtype: T}, {name: b, dtype: T}, "
+      "{name: c, dtype: T, shape: b}]\n"
+      "outputs: [{name: out, dtype: T, shape: broadcast}]\n"
+      "forward: {out: c*a/b}\ngradient: auto\n");
+  cr_assert_eq(p->plugin->n_operators, 2);
+  const tnm_operator *o = &p->operators[1];
+  const tn_op *op = o->op;
+  static const uint32_t kinds[] = {TN_SHAPE_BROADCAST, TN_SHAPE_ANY,
+                                   TN_SHAPE_ANY, TN_SHAPE_SAME,
+                                   TN_SHAPE_BROADCAST};
+  for (uint32_t i = 0; i < 5; ++i)
+    cr_expect_eq(op->inputs[i]->shape_kind, kinds[i]);
+  cr_expect_eq(op->inputs[3]->shape_index, 2);
+  for (uint32_t i = 0; i < 3; ++i) {
+    cr_expect_eq(op->outputs[i]->shape_kind, TN_SHAPE_SAME);
+    cr_expect_eq(op->outputs[i]->shape_list, TN_OPERAND_IN);
+    cr_expect_eq(op->outputs[i]->shape_index, i + 1);
+  }
+  for (uint32_t i = 0; i < op->n_inputs; ++i) {
+    const tn_input_gradient *g = op->gradient->inputs[i];
+    for (uint32_t k = 0; k < g->n_needs; ++k)
+      cr_expect_neq(g->needs[k].what, TN_NEED_OUT);
+  }
+  cr_expect_neq(o->generated->flags & TN_KERNEL_ELEMENTWISE, 0);
+  cr_expect_not_null(o->generated_backward);
+  tnm_plugin_release(p);
+}
+
+Test(plugin, operators_for_gradients_may_have_broadcast_inputs) {
+  tnm_plugin *p = read_operator(
+      "backward_only: true\ndtypes: {T: [f32]}\n"
+      "inputs: [{name: head, dtype: T, shape: broadcast}, "
+      "{name: x, dtype: T}]\n"
+      "outputs: [{name: slope, dtype: T, shape: x}]\n"
+      "forward: {slope: head*x}\n");
+  cr_expect_eq(p->operators[0].op->inputs[0]->shape_kind, TN_SHAPE_BROADCAST);
+  cr_expect_not_null(p->operators[0].generated);
   tnm_plugin_release(p);
 }
 

@@ -11,6 +11,7 @@
 #include "probe.h"
 
 world w;
+uint32_t world_cpus = 1;
 
 /* The alignment must be kept: kernels rely on it. Fresh memory is poisoned, so
  * that reading what nobody wrote shows. */
@@ -43,8 +44,8 @@ static void engine_open(const tn__engine_options *options) {
   o.env = &w.env;
   cr_assert_eq(tn__engine_create(&o, &w.env.engine), TN_OK, "%s",
                tn_error_text());
-  cr_assert_eq(tn__devices_create(&w.env, NULL, 0, &w.devices), TN_OK, "%s",
-               tn_error_text());
+  cr_assert_eq(tn__devices_create(&w.env, world_cpus, NULL, 0, &w.devices),
+               TN_OK, "%s", tn_error_text());
   cr_assert_eq(tn__device_find(w.devices, TN_DEVICE_CPU, 0, &w.env.cpu), TN_OK,
                "%s", tn_error_text());
 }

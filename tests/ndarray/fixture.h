@@ -26,6 +26,7 @@ typedef struct world {
 } world;
 
 extern world w;
+extern uint32_t world_cpus; /* cpu devices of the next world: 1 */
 
 void world_open(void); /* with the probe plugin and two workers */
 /* The same with another engine. */

@@ -283,20 +283,43 @@ Test(edges, comparisons_and_steps_pass_zeros_on_a_tape) {
   tn_tape_release(tape);
 }
 
-Test(edges, a_broadcast_has_no_second_order_and_says_which) {
-  tn_tape *tape = NULL;
-  tn_array *x = ARRAY(TN_F64, 3, -2), *g = NULL;
-  OK(tn_tape_create(rt, &tape));
-  OK(tn_tape_watch(tape, x));
-  tn_array *y = recorded(tape, "broadcast_mul", TN_IN(x, x));
-  tn_tape_query q = {.struct_size = sizeof q,
-                     .heads = *TN_IN(y),
-                     .of = *TN_IN(x),
-                     .gradients = *TN_OUT(&g),
-                     .flags = TN_TAPE_RECORD};
-  FAILS(tn_tape_gradient(tape, &q), TN_UNSUPPORTED, "broadcast_mul_grad");
-  tn_array_release(x), tn_array_release(y);
-  tn_tape_release(tape);
+/* The slopes of a product under `head`, as a call of their own. */
+static tn_code slopes_of_product(tn_array *head, tn_array *const x[2],
+                                 const tn_outputs *slopes) {
+  tn_array *y = NULL;
+  OK(tn_call(rt, named("broadcast_mul"), TN_IN(x[0], x[1]), NULL, TN_OUT(&y)));
+  const tn_code rc = tn_call(rt, named("broadcast_mul_grad"),
+                             TN_IN(head, x[0], x[1], y), NULL, slopes);
+  tn_array_release(y);
+  return rc;
+}
+
+Test(edges, slopes_of_broadcasts_are_sums_that_are_added_where_asked) {
+  const host_shape wide = {2, {2, 3}}, column = {2, {2, 1}}, row = {1, {3}};
+  tn_array *x[2] = {host_array(rt, TN_F32, column, (double[]){10, 20}),
+                    host_array(rt, TN_F32, row, (double[]){1, 2, 3})};
+  tn_array *head = host_array(rt, TN_F32, wide, (double[]){1, 1, 2, 1, 0, 1});
+  tn_array *slopes[2] = {
+      NULL, host_array(rt, TN_F32, row, (double[]){1000, 2000, 3000})};
+  const tn_req req[2] = {TN_REQ_WRITE, TN_REQ_ADD};
+  OK(slopes_of_product(head, x, &(tn_outputs){2, slopes, req}));
+  cr_assert_eq(tn_array_tensor(slopes[0])->ndim, 2);
+  host_expect(slopes[0], (double[]){9, 4}, 2, 0);
+  host_expect(slopes[1], (double[]){1030, 2010, 3040}, 3, 0);
+  tn_array_release(x[0]), tn_array_release(x[1]), tn_array_release(head);
+  tn_array_release(slopes[0]), tn_array_release(slopes[1]);
+}
+
+/* Not even by a kernel: it would read what is not there. */
+Test(edges, a_head_that_is_no_broadcast_of_the_inputs_is_refused) {
+  const host_shape wide = {2, {2, 3}}, row = {1, {3}};
+  tn_array *x[2] = {host_array(rt, TN_F32, wide, (double[6]){0}),
+                    host_array(rt, TN_F32, row, (double[3]){0})};
+  tn_array *head = host_array(rt, TN_F32, row, (double[3]){0});
+  tn_array *slopes[2] = {NULL, NULL};
+  const tn_outputs out = {2, slopes, NULL};
+  FAILS(slopes_of_product(head, x, &out), TN_SHAPE, "`out_head`");
+  tn_array_release(x[0]), tn_array_release(x[1]), tn_array_release(head);
 }
 
 Test(edges, gradients_of_broadcasts_are_added_where_that_is_asked_for) {

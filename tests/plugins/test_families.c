@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "host.h"
+#include "tenon/graph.h"
 
 static tn_runtime *rt;
 static tn_tape *tape;
@@ -127,7 +128,7 @@ typedef struct unary_case {
   }
 
 /* No second order where the slope does not depend on x, so that a tape has
- * nothing to follow, and of gamma, for digamma has no derivative here. */
+ * nothing to follow. */
 static const unary_case unary_cases[] = {
     ROW(copy, 0, -2, -0.5, 0.25, 3),
     ROW(negative, 0, -2, -0.5, 0.25, 3),
@@ -158,8 +159,8 @@ static const unary_case unary_cases[] = {
     ROW(arctanh, SECOND, -0.75, -0.1, 0.2, 0.9),
     ROW(degrees, 0, -3, -0.1, 0.5, 2),
     ROW(radians, 0, -90, -10, 0.5, 200),
-    ROW(gamma, 0, 0.5, 1.5, 2.25, 4),
-    ROW(gammaln, 0, 0.5, 1.5, 2.25, 14),
+    ROW(gamma, SECOND, 0.5, 1.5, 2.25, 4),
+    ROW(gammaln, SECOND, 0.5, 1.5, 2.25, 14),
     ROW(erf, SECOND, -2, -0.1, 0.5, 1.5),
     ROW(erfc, SECOND, -2, -0.1, 0.5, 1.5),
     ROW(softplus, SECOND, -3, -0.1, 0.5, 4),
@@ -449,4 +450,162 @@ Test(families, slopes_by_one_operand_have_slopes_by_the_other) {
   host_expect(s, want, N, 1e-12);
   tn_array_release(a), tn_array_release(b), tn_array_release(y);
   tn_array_release(g), tn_array_release(s);
+}
+
+/* ---------------------------------------------- broadcasts, second order */
+
+/* Rows of 2 against columns of 3, and the weights of what is summed up: `w`
+ * those of the results, `u` and `v` those of the slopes by either operand. */
+enum { ROWS = 2, COLUMNS = 3, CELLS = ROWS * COLUMNS };
+typedef struct table {
+  double a[ROWS];
+  double b[COLUMNS];
+  double w[CELLS];
+} table;
+
+static const table table_at = {
+    {0.75, 5}, {2, 1.5, 1.3}, {1, -2, 0.5, 3, 10, -4}};
+static const double u[ROWS] = {1.5, -0.5};
+static const double v[COLUMNS] = {-1, 2, 0.25};
+
+/* Sum of u times the slopes by a, and v times those by b. */
+static double weighted_slopes(const binary_case *c, const table *t) {
+  double sum = 0, slope[2];
+  for (int i = 0; i < CELLS; ++i) {
+    c->slopes(t->a[i / COLUMNS], t->b[i % COLUMNS], slope);
+    sum += t->w[i] * (u[i / COLUMNS] * slope[0] + v[i % COLUMNS] * slope[1]);
+  }
+  return sum;
+}
+
+/* Its own slope by the number at `of`, which lies in `t`. */
+static double second_slope(const binary_case *c, table *t, double *of) {
+  const double h = 1e-5, at = *of;
+  *of = at + h;
+  const double above = weighted_slopes(c, t);
+  *of = at - h;
+  const double below = weighted_slopes(c, t);
+  *of = at;
+  return (above - below) / (2 * h);
+}
+
+/* Whether three arrays hold the slopes by a, b and w, and `more` times what
+ * these are. */
+static void expect_second(const binary_case *c, tn_array *const got[3],
+                          double more) {
+  double values[CELLS];
+  table t = table_at;
+  double *const of[3] = {t.a, t.b, t.w};
+  const int64_t n[3] = {ROWS, COLUMNS, CELLS};
+  const int32_t ndim[3] = {2, 1, 2};
+  for (int k = 0; k < 3; ++k) {
+    cr_assert_eq(tn_array_tensor(got[k])->ndim, ndim[k], "%s", c->name);
+    cr_assert_eq(host_values(got[k], values), n[k], "%s", c->name);
+    for (int64_t i = 0; i < n[k]; ++i)
+      expect_near(values[i], second_slope(c, &t, &of[k][i]) + more * of[k][i],
+                  2e-6, c->name);
+  }
+}
+
+static tn_array *rows_of(const double *values) {
+  return host_array(rt, TN_F64, (host_shape){2, {ROWS, 1}}, values);
+}
+
+static tn_array *columns_of(const double *values) {
+  return host_array(rt, TN_F64, (host_shape){1, {COLUMNS}}, values);
+}
+
+static tn_array *cells_of(const double *values) {
+  return host_array(rt, TN_F64, (host_shape){2, {ROWS, COLUMNS}}, values);
+}
+
+static void second_by_tape(const binary_case *c) {
+  tn_array *a = rows_of(table_at.a), *b = columns_of(table_at.b);
+  tn_array *w = cells_of(table_at.w), *y = NULL;
+  tn_array *wa = rows_of(u), *wb = columns_of(v);
+  tn_array *first[2] = {NULL}, *second[3] = {NULL};
+  OK(tn_tape_watch(tape, a));
+  OK(tn_tape_watch(tape, b));
+  OK(tn_tape_watch(tape, w));
+  OK(tn_tape_call(tape, named("elemwise.broadcast_%s", c->name), TN_IN(a, b),
+                  NULL, TN_OUT(&y)));
+  tn_tape_query q = {.struct_size = sizeof q,
+                     .heads = *TN_IN(y),
+                     .head_gradients = *TN_IN(w),
+                     .of = *TN_IN(a, b),
+                     .gradients = {2, first, NULL},
+                     .flags = TN_TAPE_RECORD | TN_TAPE_KEEP};
+  OK(tn_tape_gradient(tape, &q));
+  q = (tn_tape_query){.struct_size = sizeof q,
+                      .heads = *TN_IN(first[0], first[1]),
+                      .head_gradients = *TN_IN(wa, wb),
+                      .of = *TN_IN(a, b, w),
+                      .gradients = {3, second, NULL}};
+  if (weighted_slopes(c, &table_at) != 0) {
+    OK(tn_tape_gradient(tape, &q));
+    expect_second(c, second, 0);
+  } else { /* of a comparison, 0 wherever that is */
+    FAILS(tn_tape_gradient(tape, &q), TN_INVALID, "is not on the tape");
+  }
+  tn_array *const all[] = {
+      a, b, w, y, wa, wb, first[0], first[1], second[0], second[1], second[2]};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
+    tn_array_release(all[i]);
+}
+
+Test(families, broadcasts_have_slopes_of_slopes_by_tape) {
+  for (int k = 0; k < N_BINARY; ++k) second_by_tape(&binary_cases[k]);
+}
+
+/* The slopes, and beside them half the squares of a, b and w, so that there is
+ * something that depends on them where the slopes do not. */
+static void add_second(tn_graph *graph, const char *op) {
+  tn_entry in[3], more[2], y, first[2], second[3];
+  OK(tn_graph_variable(graph, "a", NULL, &in[0]));
+  OK(tn_graph_variable(graph, "b", NULL, &in[1]));
+  OK(tn_graph_variable(graph, "w", NULL, &in[2]));
+  OK(tn_graph_variable(graph, "u", NULL, &more[0]));
+  OK(tn_graph_variable(graph, "v", NULL, &more[1]));
+  const tn_graph_node call = {
+      .struct_size = sizeof call, .op = op, .in = in, .n_in = 2};
+  OK(tn_graph_call(graph, &call, &y));
+  const tn_gradient_query once = {
+      .heads = &y, .weights = &in[2], .n_heads = 1, .of = in, .n_of = 2};
+  OK(tn_graph_gradient(graph, &once, first));
+  const tn_entry heads[] = {first[0], first[1], in[0], in[1], in[2]};
+  const tn_entry weight[] = {more[0], more[1], in[0], in[1], in[2]};
+  const tn_gradient_query twice = {
+      .heads = heads, .weights = weight, .n_heads = 5, .of = in, .n_of = 3};
+  OK(tn_graph_gradient(graph, &twice, second));
+  OK(tn_graph_heads_set(graph, second, 3));
+}
+
+static void second_by_graph(const binary_case *c) {
+  char op[48];
+  tn_graph *graph = NULL;
+  tn_program *program = NULL;
+  tn_array *second[3] = {NULL};
+  tn_argument in[] = {{.name = "a", .array = rows_of(table_at.a)},
+                      {.name = "b", .array = columns_of(table_at.b)},
+                      {.name = "w", .array = cells_of(table_at.w)},
+                      {.name = "u", .array = rows_of(u)},
+                      {.name = "v", .array = columns_of(v)}};
+  (void)snprintf(op, sizeof op, "elemwise.broadcast_%s", c->name);
+  OK(tn_graph_create(rt, &graph));
+  add_second(graph, op);
+  const bool weighs = weighted_slopes(c, &table_at) != 0;
+  const tn_bind bind = {.struct_size = sizeof bind,
+                        .arguments = in,
+                        .n_arguments = weighs ? 5 : 3};
+  OK(tn_program_bind(graph, &bind, &program));
+  OK(tn_program_forward(program, 0));
+  for (size_t i = 0; i < 3; ++i) OK(tn_program_output(program, i, &second[i]));
+  expect_second(c, second, 1);
+  tn_program_release(program);
+  tn_graph_release(graph);
+  for (int i = 0; i < 5; ++i) tn_array_release(in[i].array);
+}
+
+Test(families, broadcasts_have_slopes_of_slopes_by_graph) {
+  for (int k = 0; k < N_BINARY; ++k) second_by_graph(&binary_cases[k]);
 }

@@ -7,10 +7,8 @@ instructions, and say so.
 Every loop of a generated file is compiled three times; each time the compiler
 must report it with the width of that level: 16, 32 and 64 bytes. Not claimed are
 loops that call a function which math.h leaves to libm; remainders of integers, for
-which no machine has an instruction; loops that only move or fill memory, which
-become memcpy and memset; and, of gcc, powers in f32 whose exponent is the same for
-the whole loop: it moves what is known of the exponent out of the loop and makes no
-vectors of what is left.
+which no machine has an instruction; and loops that only move or fill memory, which
+become memcpy and memset.
 """
 
 import pathlib
@@ -37,17 +35,8 @@ FLAGS = ["-std=c11", "-O3", "-ffp-contract=fast", "-fno-math-errno",
 BYTES = {"f32": 4, "i32": 4, "f64": 8, "i64": 8}
 
 
-def has_common_exponent(body):
-    """Whether a power in f32 has a parameter in its exponent."""
-    params = re.findall(r"const float (\w+) = \(float\)p->", body)
-    return any(re.search(rf"tn_math_pow_f32\([^,]*,[^,;]*\b{name}\b", body)
-               for name in params)
-
-
-def is_scalar(name, body, compiler):
+def is_scalar(name, body):
     """Whether a formula, parameters and all, is not claimed to vectorise."""
-    if compiler == "gcc" and has_common_exponent(body):
-        return True
     if MOVE.search(body[body.index(" {"):]):
         return True
     if name.endswith("_f64"):
@@ -57,16 +46,16 @@ def is_scalar(name, body, compiler):
     return bool(re.search(r"tn_math_(mod|div)_i", body))
 
 
-def scalar_formulas(path, compiler):
+def scalar_formulas(path):
     """Names of the formulas that are not claimed to vectorise."""
     text = path.with_name(path.name.replace(".gen.c", ".formula.gen.h")
                           ).read_text()
     functions = re.findall(r"^TN_MATH_FN \w+\s+(\w+)\((.*?)^}", text,
                            re.MULTILINE | re.DOTALL)
-    return {name for name, body in functions if is_scalar(name, body, compiler)}
+    return {name for name, body in functions if is_scalar(name, body)}
 
 
-def loops(path, compiler):
+def loops(path):
     """{line: class} of the element loops of a generated file that are to be
     vectorised."""
     found = {}
@@ -76,7 +65,7 @@ def loops(path, compiler):
         body = BODY.match(line)
         if body:
             if scalar is None:
-                scalar = scalar_formulas(path, compiler)
+                scalar = scalar_formulas(path)
             name, kind = body.groups()
             if name in scalar:
                 kind = None
@@ -100,7 +89,7 @@ def gcc_misses(path):
     found = re.findall(rf"{re.escape(path.name)}:(\d+):.*loop vectorized using "
                        r"(\d+) byte", text)
     seen = {(int(line), int(width)) for line, width in found}
-    return [(line, width) for line, kind in loops(path, "gcc").items()
+    return [(line, width) for line, kind in loops(path).items()
             for width in levels(kind) if (line, width) not in seen]
 
 
@@ -116,7 +105,7 @@ def clang_misses(path):
     for line, width in found:
         seen.setdefault(int(line), []).append(int(width))
     misses = []
-    for line, kind in loops(path, "clang").items():
+    for line, kind in loops(path).items():
         most = 8 if kind == "f32" else 64
         wanted = [min(level // BYTES[kind], most) for level in levels(kind)]
         got = sorted(seen.get(line, []))[-len(wanted):]
@@ -137,7 +126,7 @@ def every_loop_is(name, compiler):
     if not shutil.which(compiler):
         raise tap.Skip(f"{compiler} is not installed")
     path = GENERATED / f"{name}.gen.c"
-    assert loops(path, compiler), f"{path.name} has no loops"
+    assert loops(path), f"{path.name} has no loops"
     misses = {"gcc": gcc_misses, "clang": clang_misses}[compiler](path)
     tap.equal(misses, [], f"lines of {path.name} of which {compiler} made no "
               "vectors of that size")
@@ -148,5 +137,5 @@ if __name__ == "__main__":
               lambda n=name, c=compiler: every_loop_is(n, c))
              for name in sorted(path.name.split(".")[0]
                                 for path in GENERATED.glob("*.gen.c")
-                                if loops(path, "clang"))
+                                if loops(path))
              for compiler in ("gcc", "clang")])

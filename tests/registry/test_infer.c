@@ -80,6 +80,18 @@ static const tn_op broadcast_op = {
     .n_inputs = 2,  .inputs = any_inputs,
     .n_outputs = 1, .outputs = broadcast_outputs};
 
+/* What stands for its gradient: the head is what the others are broadcast to.
+ */
+static const tn_arg *const summed_inputs[] = {
+    ARG("head", T_ONE, .shape_kind = TN_SHAPE_BROADCAST), ARG("lhs", T_ONE),
+    ARG("rhs", T_ONE)};
+static const tn_arg *const summed_outputs[] = {
+    ARG("slope", T_ONE, .shape_kind = TN_SHAPE_SAME,
+        .shape_list = TN_OPERAND_IN, .shape_index = 1)};
+static const tn_op summed_op = {ONE_PARAM,      .name = "broadcast_add_grad",
+                                .n_inputs = 3,  .inputs = summed_inputs,
+                                .n_outputs = 1, .outputs = summed_outputs};
+
 static const tn_arg *const sum_inputs[] = {
     ARG("first", T_ONE),
     ARG("more", T_ONE, SAME_AS_INPUT(0), .flags = TN_ARG_VARIADIC)};
@@ -541,6 +553,23 @@ Test(broadcast, the_only_input_that_can_be_wide_is) {
   c.out[0] = SHAPE(5, 3);
   expect(&c, TN_OK);
   is_shape(&c.in[0], SHAPE(5, 3));
+}
+
+Test(broadcast, an_input_can_be_what_the_others_are_broadcast_to) {
+  call c;
+  call_init(&c, &summed_op, &no_param);
+  c.in[0] = sig_of(TN_F32, -1, NULL);
+  c.in[1] = SHAPE(2, 1);
+  c.in[2] = SHAPE(3);
+  expect(&c, TN_OK);
+  is_shape(&c.in[0], SHAPE(2, 3));
+  is_shape(&c.out[0], SHAPE(2, 1));
+  c.in[0] = SHAPE(4, 2, 3); /* not even where it could be repeated to that */
+  expect_text(
+      &c, TN_SHAPE,
+      "shapes contradict in operator demo.op@1: the number of dimensions "
+      "of input `head` is 3 by input `head` (4,2,3) but 2 by input "
+      "`lhs` (2,1)");
 }
 
 Test(broadcast, two_candidates_stay_open) {

@@ -207,4 +207,10 @@ Test(graph_api, passes_and_waiting_are_asked_for_with_what_they_want) {
   cr_expect_str_eq(tn_text_get(text), "{}");
   tn_text_release(text);
   SAYS(tn_graph_attributes(g, NULL), TN_INVALID, "out");
+  SAYS(tn_graph_backward(g, NULL), TN_INVALID, "what");
+  SAYS(tn_graph_backward(g, &(tn_gradient_names){.n_stop = 1}), TN_INVALID,
+       "stop");
+  tn_entry slope;
+  OK(tn_graph_backward(g, &(tn_gradient_names){.of = NULL}));
+  OK(tn_graph_find(g, "w@GRAD", &slope));
 }

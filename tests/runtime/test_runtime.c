@@ -155,6 +155,37 @@ Test(runtime, keeps_arrays_within_the_memory_limit) {
   tn_runtime_release(rt);
 }
 
+Test(runtime, has_as_many_cpus_as_are_wanted) {
+  const tn_memory_limit limit = {TN_DEVICE_CPU, 1, 100000};
+  static const float values[30000];
+  const tn_spec spec = {TN_F32, 1, (int64_t[]){30000}};
+  tn_options o = options_metered();
+  tn_runtime *rt = NULL;
+  tn_array *here = NULL, *there = NULL, *third = NULL;
+  tn_device_entry entry;
+  tn_place place;
+  o.n_cpus = 3;
+  o.n_memory_limits = 1;
+  o.memory_limits = &limit;
+  cr_assert_eq(tn_runtime_create(&o, &rt), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(tn_device_at(rt, 0, &entry), TN_OK);
+  cr_assert_eq(entry.count, 3);
+  cr_assert_eq(tn_place_parse(rt, "cpu(3)", &place), TN_NOT_FOUND);
+  cr_assert_eq(tn_place_parse(rt, "cpu(2)", &place), TN_OK);
+  cr_assert(place.device_type == TN_DEVICE_CPU && place.device_id == 2);
+  cr_assert_eq(tn_array_create(rt, &spec, &here), TN_OK);
+  cr_assert_eq(tn_array_set(here, values, sizeof values), TN_OK);
+  cr_assert_eq(
+      tn_array_create_on(rt, &spec, (tn_place){TN_DEVICE_CPU, 1}, &there),
+      TN_OK);
+  cr_assert_eq(tn_array_set(there, values, sizeof values), TN_OUT_OF_MEMORY);
+  expect_text("cpu(1)");
+  cr_assert_eq(tn_array_to(here, place, &third), TN_OK);
+  cr_assert_eq(tn_array_wait(third), TN_OK);
+  tn_array_release(here), tn_array_release(there), tn_array_release(third);
+  tn_runtime_release(rt);
+}
+
 Test(runtime, refuses_options_that_cannot_be) {
   tn_options o = options_metered();
   refuse((tn_options){0}, TN_INVALID, "struct_size is 0");
@@ -176,6 +207,9 @@ Test(runtime, refuses_options_that_cannot_be) {
   o = options_metered();
   o.workers = 5000;
   refuse(o, TN_OUT_OF_RANGE, "tn_options.workers is 5000");
+  o = options_metered();
+  o.n_cpus = 65;
+  refuse(o, TN_OUT_OF_RANGE, "tn_options.n_cpus is 65");
   cr_assert_eq(tn_runtime_create(NULL, NULL), TN_INVALID);
   expect_text("tn_runtime_create: the argument `out` is NULL");
 }

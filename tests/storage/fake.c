@@ -12,12 +12,19 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { MAX_QUEUES = 32, MAX_ARG = 256, PAGE = 4096 };
+enum { MAX_QUEUES = 32, MAX_ARG = 256, PAGE = 4096, LINE = 64 };
 
 /* For each queue, how many of its commands are known to be over. */
 typedef struct clock_set {
   uint64_t over[MAX_QUEUES];
 } clock_set;
+
+/* Who used LINE bytes last. */
+typedef struct line {
+  uint32_t writer;  /* queue */
+  uint64_t written; /* its command, counted from 1; 0: never */
+  clock_set read;   /* last command of each queue that reads it */
+} line;
 
 typedef struct piece {
   struct piece *next;
@@ -26,9 +33,7 @@ typedef struct piece {
   uint64_t size;
   int32_t id;
   uint32_t kind;
-  uint32_t writer;  /* queue */
-  uint64_t written; /* its command, counted from 1; 0: never */
-  clock_set read;   /* last command of each queue that reads it */
+  line *lines;
 } piece;
 
 enum { COMMAND_COPY, COMMAND_FILL, COMMAND_LAUNCH, COMMAND_WAIT };
@@ -106,34 +111,45 @@ static bool follows(const fake *f, const queue *q, uint32_t number,
          f->host.over[number] >= until;
 }
 
-static void check_read(fake *f, queue *q, piece *p) {
-  if (p->written && !follows(f, q, p->writer, p->written))
+static void check_read(fake *f, queue *q, line *l) {
+  if (l->written && !follows(f, q, l->writer, l->written))
     violate(f, "reads what another queue writes, without a fence", q);
-  p->read.over[q->number] = q->enqueued + 1;
+  l->read.over[q->number] = q->enqueued + 1;
 }
 
-static void check_write(fake *f, queue *q, piece *p) {
-  if (p->written && !follows(f, q, p->writer, p->written))
+static void check_write(fake *f, queue *q, line *l) {
+  if (l->written && !follows(f, q, l->writer, l->written))
     violate(f, "writes what another queue writes, without a fence", q);
   for (uint32_t i = 0; i < f->n_queues; ++i)
-    if (!follows(f, q, i, p->read.over[i]))
+    if (!follows(f, q, i, l->read.over[i]))
       violate(f, "writes what another queue reads, without a fence", q);
-  p->writer = q->number;
-  p->written = q->enqueued + 1;
+  l->writer = q->number;
+  l->written = q->enqueued + 1;
 }
 
+/* Memory that a command uses; bytes 0: the whole piece. */
+typedef struct range {
+  const void *address;
+  uint64_t bytes;
+} range;
+
 /* The bytes behind a device address, after checking who may use them. */
-static char *use(fake *f, queue *q, const void *address, bool writes) {
-  piece *p = find(f, address);
+static char *use(fake *f, queue *q, range what, bool writes) {
+  piece *p = find(f, what.address);
   if (!p) {
     violate(f, "uses memory that is not allocated", q);
     return NULL;
   }
-  if (writes)
-    check_write(f, q, p);
-  else
-    check_read(f, q, p);
-  return p->bytes + ((const char *)address - p->address);
+  const uint64_t offset = (uint64_t)((const char *)what.address - p->address);
+  uint64_t at = what.bytes ? offset / LINE : 0;
+  const uint64_t end = what.bytes ? offset + what.bytes : p->size;
+  if (end > p->size) violate(f, "uses memory behind its piece", q);
+  for (; at * LINE < end && at * LINE < p->size; ++at)
+    if (writes)
+      check_write(f, q, &p->lines[at]);
+    else
+      check_read(f, q, &p->lines[at]);
+  return p->bytes + offset;
 }
 
 static void merge(clock_set *to, const clock_set *from) {
@@ -141,10 +157,16 @@ static void merge(clock_set *to, const clock_set *from) {
     if (from->over[i] > to->over[i]) to->over[i] = from->over[i];
 }
 
-static bool is_idle(const fake *f, const piece *p) {
-  if (p->written && f->host.over[p->writer] < p->written) return false;
+static bool line_is_idle(const fake *f, const line *l) {
+  if (l->written && f->host.over[l->writer] < l->written) return false;
   for (int i = 0; i < MAX_QUEUES; ++i)
-    if (f->host.over[i] < p->read.over[i]) return false;
+    if (f->host.over[i] < l->read.over[i]) return false;
+  return true;
+}
+
+static bool is_idle(const fake *f, const piece *p) {
+  for (uint64_t at = 0; at * LINE < p->size; ++at)
+    if (!line_is_idle(f, &p->lines[at])) return false;
   return true;
 }
 
@@ -281,6 +303,8 @@ static piece *piece_create(uint32_t kind, uint64_t bytes) {
   if (!p || posix_memalign((void **)&p->bytes, 256, bytes)) abort();
   memset(p->bytes, 0xa5, bytes);
   p->size = bytes;
+  p->lines = calloc(bytes / LINE + 1, sizeof *p->lines);
+  if (!p->lines) abort();
   p->kind = kind;
   p->address = p->bytes;
   if (kind != TN_MEMORY_DEVICE) return p;
@@ -314,6 +338,7 @@ static int32_t fake_alloc(void *ctx, int32_t id, uint32_t kind, uint64_t bytes,
 static void piece_destroy(piece *p) {
   if (p->address != p->bytes) (void)munmap(p->address, p->size);
   free(p->bytes);
+  free(p->lines);
   free(p);
 }
 
@@ -401,10 +426,12 @@ static int32_t fake_copy(void *ctx, void *handle, const tn_copy *copy,
   if (rc) return rc;
   command *c = command_create(COMMAND_COPY);
   c->bytes = copy->bytes;
-  c->from = copy->from_type == TN_DEVICE_CPU ? (const char *)copy->from
-                                             : use(f, q, copy->from, false);
-  c->to = copy->to_type == TN_DEVICE_CPU ? (char *)copy->to
-                                         : use(f, q, copy->to, true);
+  c->from = copy->from_type == TN_DEVICE_CPU
+                ? (const char *)copy->from
+                : use(f, q, (range){copy->from, copy->bytes}, false);
+  c->to = copy->to_type == TN_DEVICE_CPU
+              ? (char *)copy->to
+              : use(f, q, (range){copy->to, copy->bytes}, true);
   enqueue(f, q, c);
   return queue_leave(q);
 }
@@ -416,7 +443,7 @@ static int32_t fake_fill(void *ctx, void *handle, void *memory, int32_t byte,
   const int32_t rc = queue_enter(q, error);
   if (rc) return rc;
   command *c = command_create(COMMAND_FILL);
-  c->to = use(f, q, memory, true);
+  c->to = use(f, q, (range){memory, bytes}, true);
   c->byte = byte;
   c->bytes = bytes;
   enqueue(f, q, c);
@@ -433,9 +460,9 @@ int32_t fake_launch(void *stream, const fake_work *work) {
   c->run = work->run;
   if (work->arg_bytes) memcpy(c->arg, work->arg, work->arg_bytes);
   for (size_t i = 0; i < work->n_reads; ++i)
-    (void)use(q->owner, q, work->reads[i], false);
+    (void)use(q->owner, q, (range){work->reads[i], work->bytes}, false);
   for (size_t i = 0; i < work->n_writes; ++i)
-    (void)use(q->owner, q, work->writes[i], true);
+    (void)use(q->owner, q, (range){work->writes[i], work->bytes}, true);
   enqueue(q->owner, q, c);
   return queue_leave(q);
 }

@@ -17,6 +17,7 @@
  * Order is judged when a command is enqueued, not when it happens to run, so a
  * missing fence is found every time: a command may follow what its own queue
  * did, what its queue was made to wait for, and what the host has seen done.
+ * It is judged for every 64 bytes on their own, as pieces are shared out.
  */
 #ifndef TENON_TESTS_FAKE_H_
 #define TENON_TESTS_FAKE_H_
@@ -74,6 +75,8 @@ typedef struct fake_work {
   void (*run)(fake *f, const void *arg); /* on the device's thread */
   const void *arg;
   size_t arg_bytes;         /* copied, at most 256 */
+  size_t bytes;             /* of what each address leads to; 0: the whole
+                               piece that it lies in */
   const void *const *reads; /* addresses inside of pieces */
   size_t n_reads;
   const void *const *writes;

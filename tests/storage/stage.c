@@ -27,7 +27,7 @@ static tn_code make(stage *s, const tn_memory_limit *limits, size_t n) {
   const tn__engine_options options = {.env = &s->env, .workers = 2};
   TN__TRY(tn__engine_create(&options, &s->engine));
   s->env.engine = s->engine;
-  TN__TRY(tn__devices_create(&s->env, limits, n, &s->devices));
+  TN__TRY(tn__devices_create(&s->env, 1, limits, n, &s->devices));
   TN__TRY(tn__device_find(s->devices, TN_DEVICE_CPU, 0, &s->cpu));
   s->env.cpu = s->cpu;
   return TN_OK;

@@ -165,7 +165,7 @@ int main(int argc, char **argv) {
   env = *tn__env_default();
   const tn__engine_options options = {.env = &env, .workers = 4};
   must(tn__engine_create(&options, &env.engine), "an engine");
-  must(tn__devices_create(&env, NULL, 0, &devices), "devices");
+  must(tn__devices_create(&env, 1, NULL, 0, &devices), "devices");
   must(tn__devices_add(devices, fake_table(f)), "a table");
   must(tn__device_find(devices, TN_DEVICE_CPU, 0, &places[0]), "cpu");
   for (int i = 1; i < PLACES; ++i)

@@ -7,6 +7,7 @@
 
 #include "emit.h"
 #include "emit_kernel.h"
+#include "tenon/fold.h"
 
 static const c_bit kernel_bits[] = {
     {TN_KERNEL_REENTRANT, "TN_KERNEL_REENTRANT"},
@@ -14,6 +15,7 @@ static const c_bit kernel_bits[] = {
     {TN_KERNEL_ASYNC, "TN_KERNEL_ASYNC"},
     {TN_KERNEL_CAPTURABLE, "TN_KERNEL_CAPTURABLE"},
     {TN_KERNEL_ELEMENTWISE, "TN_KERNEL_ELEMENTWISE"},
+    {TN_KERNEL_FOLD, "TN_KERNEL_FOLD"},
     {0, NULL},
 };
 
@@ -274,9 +276,21 @@ static void emit_operator(emit *e, const tnm_operator *op) {
     if (!op->kernels[i].companion) emit_written(e, &op->kernels[i]);
 }
 
+static bool has_folds(const emit *e, const char *stem) {
+  for (size_t i = 0; i < e->plugin->n_operators; ++i) {
+    const tnm_operator *op = &e->plugin->operators[i];
+    for (size_t k = 0; k < op->n_kernels; ++k)
+      if (strcmp(op->stem, stem) == 0 && op->kernels[k].forward &&
+          (op->kernels[k].forward->flags & TN_KERNEL_FOLD))
+        return true;
+  }
+  return false;
+}
+
 void emit_source(emit *e, const char *stem) {
   emit_banner(e, name_format(e, "%s.gen.c", stem), stem);
   c_add(&e->c, "#include \"%s.gen.h\"\n", stem);
+  if (has_folds(e, stem)) c_add(&e->c, "\n#include <tenon/fold.h>\n");
   if (has_formulas(e, stem))
     c_add(&e->c,
           "\n#define TN_KERNEL_PLUGIN %s\n#include <tenon/kernel.h>\n\n"

@@ -25,6 +25,12 @@ static const char *operand_name(const tn_op *op, uint32_t list,
   return "?";
 }
 
+static bool is_input(const tn_op *op, const tn_arg *arg) {
+  for (uint32_t i = 0; i < op->n_inputs; ++i)
+    if (op->inputs[i] == arg) return true;
+  return false;
+}
+
 void describe_shape(const tn_op *op, const tn_arg *arg, text *out) {
   switch (arg->shape_kind) {
     case TN_SHAPE_SAME:
@@ -32,7 +38,8 @@ void describe_shape(const tn_op *op, const tn_arg *arg, text *out) {
                operand_name(op, arg->shape_list, arg->shape_index));
       break;
     case TN_SHAPE_BROADCAST:
-      text_add(out, "broadcast of all inputs");
+      text_add(out, is_input(op, arg) ? "broadcast of the other inputs"
+                                      : "broadcast of all inputs");
       break;
     case TN_SHAPE_HOOK:
       text_add(out, "decided by the plugin");

@@ -322,24 +322,29 @@ TN_KERNEL_ONCE TN_KERNEL_AVX512 void tn_kernel_bf16_to_line_avx512(
   for (; i < n; ++i) t[i] = tn_kernel_bf16_to_f32(f[i]);
 }
 
+/* Sixteen floats, none of them NaN, as bf16 in words of 32 bits. */
+TN_KERNEL_AVX512 static inline __m512i tn_kernel_bf16_words_avx512(
+    __m512 value) {
+  const __m512i bits = _mm512_castps_si512(value);
+  const __m512i odd =
+      _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i half = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+  return _mm512_srli_epi32(_mm512_add_epi32(half, odd), 16);
+}
+
 TN_KERNEL_ONCE TN_KERNEL_AVX512 void tn_kernel_line_to_bf16_avx512(
     void *to, const void *from, int64_t n) {
   const float *f = (const float *)from;
   uint16_t *t = (uint16_t *)to;
+  const __m512i order = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
   int64_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    const __m512 value = _mm512_loadu_ps(f + i);
-    const __m512i bits = _mm512_castps_si512(value);
-    const __m512i high = _mm512_srli_epi32(bits, 16);
-    const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
-    const __m512i more = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
-    const __m512i sum = _mm512_add_epi32(bits, more);
-    const __m512i words =
-        _mm512_mask_or_epi32(_mm512_srli_epi32(sum, 16),
-                             _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q),
-                             high, _mm512_set1_epi32(0x40));
-    _mm256_storeu_si256((__m256i *)(void *)(t + i),
-                        _mm512_cvtepi32_epi16(words));
+  for (; i + 32 <= n; i += 32) {
+    const __m512 a = _mm512_loadu_ps(f + i), b = _mm512_loadu_ps(f + i + 16);
+    const __m512i mixed = _mm512_packus_epi32(tn_kernel_bf16_words_avx512(a),
+                                              tn_kernel_bf16_words_avx512(b));
+    _mm512_storeu_si512(t + i, _mm512_permutexvar_epi64(order, mixed));
+    if (_mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) == 0) continue;
+    for (int64_t k = i; k < i + 32; ++k) t[k] = tn_kernel_f32_to_bf16(f[k]);
   }
   for (; i < n; ++i) t[i] = tn_kernel_f32_to_bf16(f[i]);
 }

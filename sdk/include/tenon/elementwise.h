@@ -252,6 +252,131 @@ static inline void tn_kernel_task_direct(const tn_kernel_task *task,
   task->body(&block, task->params);
 }
 
+/* Lines of at most as many elements are computed several at a time: a call of
+ * the body takes as long as a hundred elements. */
+#define TN_KERNEL_SHORT 128
+
+/* How a body that computes several lines gets at an operand: in its own memory,
+ * which is dense; from scratch, because all lines are one and the same; or from
+ * scratch, line by line. */
+enum { TN_KERNEL_FLAT = 0, TN_KERNEL_SAME = 1, TN_KERNEL_LINES = 2 };
+
+static inline int tn_kernel_lines_kind(const tn_kernel_task *task, uint32_t k) {
+  const tn_kernel_walk *walk = &task->walk;
+  int64_t step = 1;
+  int flat = task->dtype[k] == task->mode.compute && !(k == 0 && task->add);
+  int same = k > 0;
+  for (int32_t d = walk->ndim - 1; d >= 0; --d) {
+    flat = flat && walk->stride[k][d] == step;
+    same = same && (d == walk->ndim - 1 || walk->stride[k][d] == 0);
+    step *= walk->shape[d];
+  }
+  return flat ? TN_KERNEL_FLAT : same ? TN_KERNEL_SAME : TN_KERNEL_LINES;
+}
+
+/* Blocks of several lines: whole numbers of them, so that each block begins at
+ * the same place of its first line. */
+typedef struct tn_kernel_lines {
+  const tn_kernel_task *task;
+  tn_kernel_scratch *scratch;
+  int64_t apart; /* bytes between operands in scratch */
+  int64_t bytes; /* of one element there */
+  uint8_t kind[TN_KERNEL_MAX_OPERANDS];
+} tn_kernel_lines;
+
+/* n elements of each input whose kind is at least `least` go to scratch. */
+static inline void tn_kernel_lines_load(const tn_kernel_lines *lines,
+                                        tn_kernel_run run, int64_t n,
+                                        int least) {
+  const tn_kernel_task *task = lines->task;
+  for (int64_t done = 0;;) {
+    if (run.n > n - done) run.n = n - done;
+    for (uint32_t k = 1; k < task->walk.n_operands; ++k) {
+      const tn_kernel_line line = {run.at[k], run.stride[k], run.n,
+                                   task->dtype[k]};
+      char *own = lines->scratch->bytes + k * lines->apart;
+      if (lines->kind[k] >= least)
+        tn_kernel_load(own + done * lines->bytes, &task->mode, &line);
+    }
+    done += run.n;
+    if (done == n) return;
+    tn_kernel_walk_next(&task->walk, &run);
+  }
+}
+
+/* What was computed goes to the lines of the output. */
+static inline void tn_kernel_lines_store(const tn_kernel_lines *lines,
+                                         tn_kernel_run run, int64_t n) {
+  const tn_kernel_task *task = lines->task;
+  char *old = lines->scratch->bytes + task->walk.n_operands * lines->apart;
+  for (int64_t done = 0;;) {
+    if (run.n > n - done) run.n = n - done;
+    const tn_kernel_line line = {run.at[0], run.stride[0], run.n,
+                                 task->dtype[0]};
+    char *own = lines->scratch->bytes + done * lines->bytes;
+    if (task->add)
+      tn_kernel_task_sum(task, &line, own, old);
+    else
+      tn_kernel_store(&line, &task->mode, own);
+    done += run.n;
+    if (done == n) return;
+    tn_kernel_walk_next(&task->walk, &run);
+  }
+}
+
+/* Looks at every operand; the lowest kind of those that each block loads. */
+static inline int tn_kernel_lines_init(tn_kernel_lines *lines,
+                                       const tn_kernel_task *task,
+                                       tn_kernel_scratch *scratch) {
+  int least = TN_KERNEL_LINES + 1;
+  lines->task = task;
+  lines->scratch = scratch;
+  lines->bytes = tn_dtype_bytes(task->mode.compute);
+  lines->apart = tn_kernel_task_room(task) * lines->bytes;
+  for (uint32_t k = 0; k < task->walk.n_operands; ++k) {
+    lines->kind[k] = (uint8_t)tn_kernel_lines_kind(task, k);
+    if (k > 0 && lines->kind[k] == TN_KERNEL_LINES) least = TN_KERNEL_LINES;
+  }
+  return least;
+}
+
+/* Elements [begin, end) of a loop whose lines are short. Lines that are all the
+ * same are loaded once. */
+TN_KERNEL_ONCE void tn_kernel_task_lines(const tn_kernel_task *task,
+                                         int64_t begin, int64_t end) {
+  const tn_kernel_walk *walk = &task->walk;
+  tn_kernel_scratch scratch;
+  tn_kernel_lines lines;
+  tn_kernel_block block;
+  tn_kernel_run run;
+  const int then = tn_kernel_lines_init(&lines, task, &scratch);
+  const int64_t length = walk->shape[walk->ndim - 1];
+  const int64_t most = tn_kernel_task_room(task) / length * length;
+  for (int least = TN_KERNEL_SAME; begin < end; begin += block.n) {
+    block.n = end - begin < most ? end - begin : most;
+    for (uint32_t k = 1; k < walk->n_operands; ++k)
+      block.in[k - 1] = lines.kind[k] == TN_KERNEL_FLAT
+                            ? walk->data[k] + begin * lines.bytes
+                            : scratch.bytes + k * lines.apart;
+    tn_kernel_walk_run(walk, begin, end, &run);
+    if (least <= TN_KERNEL_LINES)
+      tn_kernel_lines_load(&lines, run, block.n, least);
+    least = then;
+    const int flat = lines.kind[0] == TN_KERNEL_FLAT;
+    block.out = flat ? walk->data[0] + begin * lines.bytes : scratch.bytes;
+    task->body(&block, task->params);
+    if (!flat) tn_kernel_lines_store(&lines, run, block.n);
+  }
+}
+
+/* Whether lines are too short for a call of the body each, and there are some.
+ */
+static inline int tn_kernel_task_is_short(const tn_kernel_task *task) {
+  const int64_t n = task->walk.shape[task->walk.ndim - 1];
+  return task->walk.ndim > 1 && n <= TN_KERNEL_SHORT &&
+         2 * n <= tn_kernel_task_room(task);
+}
+
 /* Elements [begin, end) of the loop; a tn_loop_body. [worker] */
 TN_KERNEL_ONCE int32_t tn_kernel_task_slice(void *arg, int64_t begin,
                                             int64_t end) {
@@ -259,6 +384,10 @@ TN_KERNEL_ONCE int32_t tn_kernel_task_slice(void *arg, int64_t begin,
   tn_kernel_scratch scratch;
   tn_kernel_run run;
   int direct = 1;
+  if (tn_kernel_task_is_short(task)) {
+    tn_kernel_task_lines(task, begin, end);
+    return TN_OK;
+  }
   tn_kernel_walk_run(&task->walk, begin, end, &run);
   for (uint32_t k = 0; k < task->walk.n_operands; ++k)
     direct = direct && tn_kernel_is_direct(task, &run, k);

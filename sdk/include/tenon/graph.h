@@ -80,8 +80,8 @@ TN_API TN_MUST_USE tn_code tn_graph_variable(tn_graph *graph, const char *name,
                                              const tn_sig *known,
                                              tn_entry *out);
 
-/* An attribute of a node. Keys that the library reads: `group` (the device
- * group of the node, see tn_bind), `keep` ("1": never recomputed, "0": always
+/* An attribute of a node. Keys that the library reads: `group` (where the
+ * node runs, see tn_group), `keep` ("1": never recomputed, "0": always
  * worth while), `no_gradient` ("1": gradients stop at its outputs). Others are
  * the user's. Frozen. */
 typedef struct tn_attribute {
@@ -215,6 +215,24 @@ TN_API TN_MUST_USE tn_code tn_graph_gradient(tn_graph *graph,
                                              const tn_gradient_query *query,
                                              tn_entry *out);
 
+/* The same question by names. Frozen. */
+typedef struct tn_gradient_names {
+  const char *const *of;   /* entries, as tn_graph_find takes them. NULL: every
+                              argument that a gradient comes to */
+  const char *const *stop; /* entries that gradients do not pass */
+  size_t n_of;
+  size_t n_stop;
+} tn_gradient_names;
+
+/* Adds the gradients of the graph's heads by name: that of the entry "x" is the
+ * entry "x@GRAD" from then on, for tn_graph_find, in files and in programs. A
+ * head "y_output" is weighted with the variable "y_output@GRAD", if the graph
+ * has one, otherwise with ones. TN_NOT_FOUND if an entry is none, TN_EXISTS if
+ * there is a gradient of one already; otherwise as tn_graph_gradient. On
+ * failure the graph is as it was. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_graph_backward(tn_graph *graph,
+                                             const tn_gradient_names *what);
+
 /* Attributes that every node added from now on gets, until the matching pop;
  * its own ones, and inner scopes, override them. Variables that a call makes
  * get the call's attributes. [host-thread] */
@@ -230,7 +248,8 @@ TN_API TN_MUST_USE tn_code tn_graph_prefix(tn_graph *graph, const char *prefix);
 /* --------------------------------------------------------------- questions */
 
 /* Finds an entry by name: of a variable, "data"; of an output,
- * "<node>_output", or "<node>_<output>" where the operator names it otherwise.
+ * "<node>_output", or "<node>_<output>" where the operator names it otherwise;
+ * of a gradient, see tn_graph_backward.
  * TN_NOT_FOUND with the nearest name. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_find(const tn_graph *graph,
                                          const char *name, tn_entry *out);
@@ -375,14 +394,39 @@ typedef struct tn_argument {
                    TN_DTYPE_UNKNOWN where nothing is */
 } tn_argument;
 
-/* Where the nodes of a group run. */
+/* Where the nodes of a group run: those whose attribute `group` is `name`,
+ * which tn_graph_scope_push gives to many. Others follow their neighbours:
+ *
+ * - A node of no group runs where its first input does that has a place; what
+ *   has none by then, from the last node to the first, where its first reader
+ *   does that has one; and so on as long as somebody finds a place. What is
+ *   left, and nodes whose `group` is "", run at tn_bind.place.
+ * - Gradients are computed where the node is whose gradient they are. Several
+ *   of one entry are added where the entry is computed (in graphs that
+ *   tn_graph_gradient made, where their sum is read); those of an argument lie
+ *   where it does.
+ * - What is read on another device is copied there by a step, once for all who
+ *   read it: `<node>_<number of the output>_copy`. A shape needs no copy.
+ * - Nodes of a graph that is used as an operator are placed one by one; they
+ *   belong to that node's group unless they have one of their own. A loop runs
+ *   as a whole where its node does; groups inside of its step mean nothing.
+ * - Arguments, gradients and outputs lie where their node is, and so must the
+ *   arrays that are given for them: TN_INVALID names both places, as it does
+ *   with both nodes where a state is used on two devices. TN_NOT_FOUND names a
+ *   group that there is not, or whose device there is not.
+ *
+ * Without any tn_group all nodes run at tn_bind.place, whatever their group. On
+ * devices other than the cpu there are kernels, copies and zeros; sums of
+ * gradients, loops, and requests to add to a copy are TN_UNSUPPORTED there. */
 typedef struct tn_group {
   const char *name;
   tn_place place;
 } tn_group;
 
-enum {                             /* tn_bind.plan */
-       TN_PLAN_DEFAULT = 0,        /* offsets in one pool */
+enum { /* tn_bind.plan */
+       /* Offsets in one pool. With several workers, long branches get memory
+        * apart, if that takes at most half more; not if `memory` is given. */
+       TN_PLAN_DEFAULT = 0,
        TN_PLAN_NONE = 1,           /* every entry has its own memory */
        TN_PLAN_COMPAT = 2,         /* as the planner of MXNet 0.12 */
        TN_PLAN_COMPAT_INPLACE = 3, /* only its in-place part */
@@ -412,14 +456,15 @@ typedef struct tn_bind {
    * gradients then but those that the graph has itself. */
   tn_array *const *outputs;
   size_t n_outputs;
-  tn_place place; /* default device; {0, 0}: the cpu */
+  tn_place place; /* default device; {0, 0}: cpu(0) */
   const tn_group *groups;
   size_t n_groups;
   /* Bytes that intermediate results may take: what does not fit is computed
    * again. 0: as many as there are; TN_MEMORY_MINIMAL. */
   uint64_t memory;
   /* Whose memory this one may use: the two are never on their way at the same
-   * time. NULL: none. */
+   * time, and one thread at a time uses both. A run of one ends what a forward
+   * run of the other has left for its backward part. NULL: none. */
   tn_program *shared;
   /* Names of passes that rewrite the program's graph, which is flat and
    * inferred, before gradients are added; those behind a "gradient" in the list
@@ -446,7 +491,8 @@ TN_API TN_MUST_USE tn_code tn_program_forward(tn_program *program,
 /* Schedules the backward part, once after each forward run with TN_CALL_TRAIN.
  * `weights` are the gradients of the heads; NULL, or an entry NULL: ones, which
  * only heads that are losses accept (their gradient does not read it);
- * TN_INVALID says which head needs one. [host-thread] */
+ * TN_INVALID says which head needs one, or that another program has run in the
+ * same memory since. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_backward(tn_program *program,
                                                tn_array *const *weights,
                                                size_t n);
@@ -491,8 +537,8 @@ TN_API TN_MUST_USE tn_code tn_program_monitor(tn_program *program,
                                               tn_monitor_fn *fn, void *ctx);
 
 /* A program like `program` for other shapes of some arguments, which shares its
- * memory as far as it reaches, and the arrays whose shapes stay the same.
- * The caller releases *out. [host-thread] */
+ * memory as far as it reaches (tn_bind.shared), and the arrays whose shapes
+ * stay the same, gradients included. The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_reshape(tn_program *program,
                                               const tn_known *known, size_t n,
                                               tn_program **out);
@@ -514,16 +560,16 @@ typedef struct tn_program_stats {
 TN_API TN_MUST_USE tn_code tn_program_stats_get(const tn_program *program,
                                                 tn_program_stats *out);
 
-/* The steps as a table: node, kernel, shapes, requests, where in memory, what
- * is fused and, with `why` 1, why what is not is not. The caller releases *out.
- * [host-thread] */
+/* The steps as a table: node, kernel, the device if there are several, shapes,
+ * requests, where in the device's memory, what is fused and, with `why` 1, why
+ * what is not is not. The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_text(const tn_program *program,
                                            uint32_t why, tn_text **out);
 
 /* The program's memory over time as an SVG: steps from left to right, bytes of
- * the pool upwards, one rectangle for each piece of memory from its first use
- * to its last. TN_UNSUPPORTED if there are too many steps to be looked at. The
- * caller releases *out. [host-thread] */
+ * each device's pool upwards, one rectangle for each piece of memory from its
+ * first use to its last. TN_UNSUPPORTED if there are too many steps to be
+ * looked at. The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_picture(const tn_program *program,
                                               tn_text **out);
 

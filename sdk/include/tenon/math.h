@@ -9,8 +9,8 @@
  * tn_math_NAME_f32 and _f64 take and return float and double:
  *
  *   exp expm1 log log1p log2 log10 sqrt rsqrt cbrt sin cos tan asin acos atan
- *   sinh cosh tanh asinh acosh atanh erf erfc gamma lgamma digamma abs sign
- *   floor ceil round rint trunc sigmoid softplus gelu (x)
+ *   sinh cosh tanh asinh acosh atanh erf erfc gamma lgamma digamma
+ *   trigamma abs sign floor ceil round rint trunc sigmoid softplus gelu (x)
  *   min max pow mod hypot (a, b), clip (x, low, high), select (condition, a, b)
  *
  * tn_math_NAME_i32 and _i64, modulo 2^32 and 2^64:
@@ -18,13 +18,15 @@
  *   abs sign (x), min max mod div pow (a, b), clip, select
  *
  * rsqrt is 1/sqrt(x), gamma that function and not its logarithm, digamma the
- * derivative of lgamma; sigmoid is 1/(1 + exp(-x)), softplus log(1 + exp(x)),
- * gelu x*(1 + erf(x/sqrt(2)))/2. The others are named as in C.
+ * derivative of lgamma, trigamma that of digamma; sigmoid is 1/(1 + exp(-x)),
+ * softplus log(1 + exp(x)), gelu x*(1 + erf(x/sqrt(2)))/2. The others are named
+ * as in C.
  *
  * Special values are those of C's Annex F, but: min and max are NaN where
  * either operand is; mod has the sign of the divisor, also if it is 0, and is 0
  * for a divisor of 0; rint takes ties to the lower integer; sign(NaN) is 0;
- * digamma is -infinity at 0, infinity at -0 and NaN at the integers below.
+ * digamma is -infinity at 0, infinity at -0 and NaN at the integers below,
+ * where trigamma is infinity, as at both zeros.
  * Denormal arguments and results count like all others, and trigonometric
  * functions hold up to the largest number.
  *
@@ -53,7 +55,8 @@
  *   atanh log10      1.75  sinh tanh acosh  2.25
  *   tanh asinh tan   1.85  erfc             2.5
  *   acosh exp        2     gelu             3
- *   gelu sigmoid     2
+ *   gelu sigmoid     2     trigamma         4.5
+ *   trigamma         1
  *   lgamma           1, or 2^-29 in all, next to its zeros below 0
  *   mod              exact, but where a sum with the divisor is rounded
  *
@@ -97,5 +100,7 @@
 #include "tenon/math/log.h"
 #include "tenon/math/trig.h"
 #endif
+
+#include "tenon/math/trigamma.h"
 
 #endif /* TENON_MATH_H_ */

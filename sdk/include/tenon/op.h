@@ -244,7 +244,7 @@ typedef struct tn_run {
 } tn_run;
 
 /* tn_frame.flags: statistics and dropout are active; in/out are a gradient's.
- */
+ * Bits 2 and 3: a part of a fold, and its end (fold.h). */
 enum { TN_CALL_TRAIN = 1u << 0, TN_CALL_BACKWARD = 1u << 1 };
 
 enum { /* tn_frame.in_flags: what is known of an input */
@@ -476,7 +476,7 @@ enum {                         /* tn_arg.shape_kind */
        TN_SHAPE_ANY = 0,       /* no rule */
        TN_SHAPE_PATTERN = 1,   /* terms */
        TN_SHAPE_SAME = 2,      /* as operand shape_index of list shape_list */
-       TN_SHAPE_BROADCAST = 3, /* of all inputs by the usual rules */
+       TN_SHAPE_BROADCAST = 3, /* of all inputs that are not */
        TN_SHAPE_HOOK = 4       /* tn_op.infer decides */
 };
 
@@ -497,10 +497,8 @@ typedef struct tn_arg {
   uint32_t since;
   uint32_t deprecated_since;
   uint32_t dtype_var;   /* index into tn_op.dtype_vars, or TN_NONE */
-  tn_dtype dtype;       /* the constant type when dtype_var and dtype_param
-                           are TN_NONE */
-  uint32_t dtype_param; /* index of the dtype parameter that decides, or
-                           TN_NONE */
+  tn_dtype dtype;       /* if dtype_var and dtype_param are TN_NONE */
+  uint32_t dtype_param; /* of the dtype parameter that decides, or TN_NONE */
   uint32_t shape_kind;  /* TN_SHAPE_* */
   uint32_t shape_list;  /* TN_OPERAND_*, for TN_SHAPE_SAME */
   uint32_t shape_index;
@@ -646,9 +644,11 @@ enum {                                    /* tn_kernel.flags */
        TN_KERNEL_DETERMINISTIC = 1u << 1, /* same input, same bits */
        TN_KERNEL_ASYNC = 1u << 2,      /* returns before the device is done */
        TN_KERNEL_CAPTURABLE = 1u << 3, /* may be recorded into a device graph */
-       /* output i depends on inputs at i alone, in any run of them; backward at
-        * the outputs' shape; what prepare made holds for smaller shapes */
-       TN_KERNEL_ELEMENTWISE = 1u << 4
+       /* output i depends on the elements that inputs have at i, or repeat to
+        * i, alone; backward at the outputs' shape. It can be called on any box
+        * of elements: operands have the box's shape, and strides of 0 where
+        * they repeat. What prepare made holds for smaller boxes */
+       TN_KERNEL_ELEMENTWISE = 1u << 4 /* bit 5: TN_KERNEL_FOLD of fold.h */
 };
 
 enum { TN_RESOURCE_RANDOM = 1 }; /* tn_kernel.resources */
@@ -689,8 +689,7 @@ typedef struct tn_kernel {
   const char *id; /* unique: "cudnn.convolution.cuda" */
   const char *requirement;    /* what else it wants ("cudnn >=8.0"), or NULL */
   const char *when_text;      /* the condition as written, or NULL */
-  const uint64_t *dtype_sets; /* per dtype variable of the operator: TN_BIT_*
-                                 that it takes; 0: all that the operator does */
+  const uint64_t *dtype_sets; /* per dtype variable: TN_BIT_*; 0: the op's */
   const uint32_t *resources;  /* TN_RESOURCE_*, in the order of tn_run */
   const tn_field *const *options;
   const tn_node *nodes;

@@ -43,6 +43,8 @@
  * behind; a number means the same node until the pass returns. Nothing is taken
  * out by hand: what no head needs any more, because its uses were redirected,
  * is left out at the end, as are new nodes that no head needs. Variables stay.
+ * Graphs inside of nodes are not looked into. In a program there are none but
+ * the steps of loops, and behind "gradient" the gradients are heads too.
  *
  * ALL OR NOTHING. When the pass has returned TN_OK, the host puts the nodes in
  * order again and checks: there is no cycle, gradients still belong to the

@@ -185,8 +185,9 @@ typedef struct tn_options {
                               tn_plugins_load_path(rt, NULL); default: none */
   const tn_memory_limit *memory_limits;
   uint32_t engine;        /* TN_ENGINE_* */
-  uint32_t probe_seconds; /* that the examples of a manifest may take; default
-                             10 */
+  uint32_t probe_seconds; /* for the examples of a manifest; default 10 */
+  uint32_t n_cpus;        /* cpu(0), cpu(1) ..., a limit each; default 1 */
+  uint32_t reserved;
 } tn_options;
 
 /* Makes a runtime; `options` may be NULL. It has the device `cpu`, no plugin
@@ -259,8 +260,8 @@ TN_API TN_MUST_USE tn_code tn_plugins_load_path(tn_runtime *rt,
                                                 const char *path);
 
 /* Unregisters a plugin. TN_BUSY, with the list of holders, while params or
- * running calls of its operators exist or another plugin uses an extension of
- * it. The file is unmapped only if the plugin declares that to be safe.
+ * running calls of its operators exist, a pass of it runs, or another plugin
+ * uses an extension of it. The file is unmapped only if it declares it safe.
  * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugin_unload(tn_runtime *rt, const char *name);
 

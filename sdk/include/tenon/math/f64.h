@@ -51,12 +51,13 @@ TN_MATH_FN double tn_math_digamma_f64(double x) {
   p = p * w + 1.0 / 12;
   const double y = log(z) - 0.5 / z - w * p - sum;
   const double whole = tn_math_floor_f64(x);
-  const double part = x - whole;
-  const double angle = (part > 0.5 ? part - 1 : part) * 0x1.921fb54442d18p+1;
+  const int pole = x <= 0 && whole == x;
+  const double part = x - tn_math_floor_f64(x + 0.5);
+  const double angle = part * 0x1.921fb54442d18p+1;
   const double mirrored = y - 0x1.921fb54442d18p+1 / tan(angle);
   const double inside = below ? mirrored : y;
-  const double pole = x < 0 ? NAN : -(1 / x);
-  return (x <= 0 && part == 0) ? pole : inside;
+  const double there = x < 0 ? NAN : -(1 / x);
+  return pole ? there : inside;
 }
 
 TN_MATH_FN double tn_math_rsqrt_f64(double x) {

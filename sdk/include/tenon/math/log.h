@@ -179,9 +179,13 @@ TN_MATH_FN float tn_math_atanh_f32(float x) {
 TN_MATH_FN float tn_math_pow_f32(float base, float exponent) {
   const double x = (double)base;
   const double y = (double)exponent;
-  /* From 2^25 on every y is even, infinite ones too. */
-  const double low = y < -0x1p25 ? -0x1p25 : y;
-  const double whole = low > 0x1p25 ? 0x1p25 : low;
+  /* From 2^25 on every y is even, infinite ones too. By bits: of a comparison
+   * gcc makes branches where all elements have one exponent, and no vectors. */
+  const int32_t bits = (int32_t)tn_math_bits_f32(exponent);
+  const int32_t size = bits & INT32_MAX;
+  const int32_t near = size < 0x4c000000 ? size : 0x4c000000;
+  const double whole =
+      (double)tn_math_from_bits_f32((uint32_t)(near | (bits & INT32_MIN)));
   const double shifted = whole + 0x1.8p52;
   const double part = whole - (shifted - 0x1.8p52);
   const double a = tn_math_abs_f64(x);

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * bind_gradient.c: the gradients that a program is asked for.
+ */
+#include <stdio.h>
+
+#include "binding.h"
+
+static tn_code memory_fail(size_t bytes) {
+  return tn__fail_memory(bytes, "a program");
+}
+
+static bool is_float(const tn_sig *sig) {
+  return sig->dtype == TN_F32 || sig->dtype == TN_F64 || sig->dtype == TN_F16 ||
+         sig->dtype == TN_BF16;
+}
+
+tn_req tn__bind_request(const tn__binding *b, uint32_t i) {
+  const tn_argument *given = b->given[i];
+  const tn_sig *sig = tn__sig(b->p->graph, b->p->arguments[i]);
+  if (given && given->has_request) return given->request;
+  return is_float(sig) ? b->how->request : TN_REQ_NULL;
+}
+
+/* A variable for the gradient of a head, which may turn out not to be read. */
+static tn_code weight_add(tn_program *p, uint32_t i) {
+  char name[TN__ENTRY_TEXT], text[TN__ENTRY_TEXT];
+  tn__node *node = NULL;
+  (void)snprintf(name, sizeof name, "%.200s@weight",
+                 tn__entry_text(p->graph, p->heads[i], text));
+  const tn_sig sig = *tn__sig(p->graph, p->heads[i]);
+  const tn__node_spec spec = {
+      .kind = TN__NODE_VARIABLE,
+      .n_out = 1,
+      .of = TN_NONE,
+      .name = tn__map_get(&p->graph->names, name) ? NULL : name,
+      .stem = "weight@",
+      .known = &sig};
+  TN__TRY(tn__node_add(p->graph, &spec, &node));
+  p->weights[i] = (tn_entry){node->id, 0};
+  return TN_OK;
+}
+
+/* Heads that have gradients, and what they are weighted with. */
+static tn_code weights_make(tn_program *p, tn_entry *heads, tn_entry *weights,
+                            size_t *n) {
+  *n = 0;
+  for (uint32_t i = 0; i < p->n_heads; ++i) {
+    if (!is_float(tn__sig(p->graph, p->heads[i]))) continue;
+    TN__TRY(weight_add(p, i));
+    heads[*n] = p->heads[i];
+    weights[(*n)++] = p->weights[i];
+  }
+  return TN_OK;
+}
+
+static tn_code slopes_make(tn__binding *b) {
+  tn_program *p = b->p;
+  const size_t room = p->n_heads + 1u;
+  tn_entry *heads = tn__arena_alloc(&p->arena, room * sizeof *heads);
+  tn_entry *weights = tn__arena_alloc(&p->arena, room * sizeof *weights);
+  size_t n = 0;
+  if (!heads || !weights) return memory_fail(room * sizeof *heads);
+  TN__TRY(weights_make(p, heads, weights, &n));
+  const tn__gradient_spec spec = {
+      .query = {.heads = heads,
+                .weights = weights,
+                .of = b->of,
+                .n_heads = n,
+                .n_of = b->n_of},
+      .flags = b->how->plan == TN_PLAN_DEFAULT || b->how->plan == TN_PLAN_NONE
+                   ? 0
+                   : TN__GRADIENT_COMPAT,
+      .optional = 1};
+  return tn__graph_gradient(p->graph, &spec, b->slopes);
+}
+
+/* Gradients have arrays of their own, so each is an entry that nothing else is
+ * and that nobody else has as a gradient; what does not depend on an argument
+ * has zeros. */
+tn_code tn__bind_gradient_own(tn__binding *b, uint32_t k) {
+  tn_graph *graph = b->p->graph;
+  const tn_entry slope = b->slopes[k];
+  bool own = !tn__entry_is_none(slope) &&
+             tn__node_at(graph, slope.node)->kind != TN__NODE_VARIABLE;
+  for (uint32_t i = 0; own && i < k; ++i)
+    own = !tn__entry_same(slope, b->p->gradients[b->which[i]]);
+  for (uint32_t i = 0; own && i < b->p->n_heads; ++i)
+    own = !tn__entry_same(slope, b->p->heads[i]);
+  tn_entry to = slope;
+  if (!own) {
+    const bool none = tn__entry_is_none(slope);
+    tn__node *node = NULL;
+    const tn__node_spec spec = {.kind = none ? TN__NODE_ZERO : TN__NODE_COPY,
+                                .flags = TN__NODE_GRADIENT,
+                                .n_in = 1,
+                                .n_out = 1,
+                                .of = TN_NONE,
+                                .stem = none ? "zero@" : "copy@",
+                                .in = none ? &b->of[k] : &slope};
+    TN__TRY(tn__node_add(graph, &spec, &node));
+    to = (tn_entry){node->id, 0};
+  }
+  b->p->gradients[b->which[k]] = to;
+  return TN_OK;
+}
+
+tn_code tn__bind_gradients(tn__binding *b) {
+  tn_program *p = b->p;
+  for (uint32_t i = 0; i < p->n_arguments; ++i) {
+    if (tn__bind_request(b, i) == TN_REQ_NULL) continue;
+    b->which[b->n_of] = i;
+    b->of[b->n_of++] = p->arguments[i];
+  }
+  if (b->n_of == 0) return TN_OK;
+  for (uint32_t i = 0; i < p->n_heads; ++i)
+    if (p->late[i])
+      return tn__fail(TN_INVALID,
+                      "head %u is to overwrite an argument, which the "
+                      "gradients that were asked for may still read; put the "
+                      "gradients into the graph (tn_graph_gradient)",
+                      i);
+  TN__TRY(slopes_make(b));
+  for (uint32_t k = 0; k < b->n_of; ++k) TN__TRY(tn__bind_gradient_own(b, k));
+  return tn__graph_infer_more(p->graph);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * bind_heads.c: heads in arrays of the user, which may be those of arguments.
+ */
+#include "binding.h"
+
+static tn_code memory_fail(size_t bytes) {
+  return tn__fail_memory(bytes, "a program");
+}
+
+/* Whether the array of a head is that of an argument, or a part of it. */
+static bool is_argument(const tn__binding *b, const tn_array *array) {
+  const uint32_t n = b->p->n_arguments + b->p->n_states;
+  for (uint32_t i = 0; array && i < n; ++i)
+    if (b->given[i] && b->given[i]->array &&
+        b->given[i]->array->block == array->block)
+      return true;
+  return false;
+}
+
+static bool reads(const tn__node *reader, uint32_t node) {
+  for (uint32_t i = 0; i < reader->n_in + reader->n_aux; ++i)
+    if (!tn__entry_is_none(reader->in[i]) && reader->in[i].node == node)
+      return true;
+  return false;
+}
+
+/* Whether a node reads an argument that lies where `array` does. */
+static bool reads_block(const tn__binding *b, const tn__node *node,
+                        const tn_array *array) {
+  const tn_program *p = b->p;
+  for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i)
+    if (b->given[i] && b->given[i]->array &&
+        b->given[i]->array->block == array->block &&
+        reads(node, p->arguments[i].node))
+      return true;
+  return false;
+}
+
+/* A late head is computed where it is to be only if that can be put off until
+ * everything else is there: nothing reads it, other heads of its node are as
+ * late, and other late heads do not read what it overwrites, nor it what they
+ * do. */
+static bool may_be_late(const tn__binding *b, uint32_t head) {
+  const tn_program *p = b->p;
+  const uint32_t node = p->heads[head].node;
+  for (uint32_t i = 0; i < p->n_heads; ++i) {
+    const bool late =
+        i < b->how->n_outputs && is_argument(b, b->how->outputs[i]);
+    const uint32_t other = p->heads[i].node;
+    if (other == node && !late) return false;
+    if (other != node && late &&
+        (reads_block(b, tn__node_at(p->graph, other), b->how->outputs[head]) ||
+         reads_block(b, tn__node_at(p->graph, node), b->how->outputs[i])))
+      return false;
+  }
+  for (uint32_t i = 0; i < p->graph->nodes.n; ++i)
+    if (reads(tn__node_at(p->graph, i), node)) return false;
+  return true;
+}
+
+static tn_code head_copy(tn_program *p, uint32_t i) {
+  tn__node *node = NULL;
+  const tn__node_spec spec = {.kind = TN__NODE_COPY,
+                              .n_in = 1,
+                              .n_out = 1,
+                              .of = TN_NONE,
+                              .stem = "copy@",
+                              .in = &p->heads[i]};
+  TN__TRY(tn__node_add(p->graph, &spec, &node));
+  p->heads[i] = (tn_entry){node->id, 0};
+  return TN_OK;
+}
+
+/* A head that is an argument, or was a head before, and is to be in an array
+ * that the user gives, is a copy; so is one that overwrites an argument too
+ * early where it is computed. Where the argument that it is may be overwritten
+ * itself, it is the copy of a copy, which is made before that. */
+tn_code tn__bind_heads_own(tn__binding *b) {
+  tn_program *p = b->p;
+  for (uint32_t i = 0; i < p->n_heads && i < b->how->n_outputs; ++i) {
+    const bool late = is_argument(b, b->how->outputs[i]);
+    const bool variable =
+        tn__node_at(p->graph, p->heads[i].node)->kind == TN__NODE_VARIABLE;
+    bool own = !variable && (!late || may_be_late(b, i));
+    for (uint32_t k = 0; own && k < i; ++k)
+      own = !tn__entry_same(p->heads[i], p->heads[k]);
+    if (own || !b->how->outputs[i]) continue;
+    TN__TRY(head_copy(p, i));
+    if (late && variable) TN__TRY(head_copy(p, i));
+  }
+  return TN_OK;
+}
+
+tn_code tn__bind_late(tn__binding *b) {
+  tn_program *p = b->p;
+  p->late = tn__arena_alloc(&p->arena, p->n_heads + 1u);
+  if (!p->late) return memory_fail(p->n_heads);
+  for (uint32_t i = 0; i < p->n_heads && i < b->how->n_outputs; ++i)
+    p->late[i] = is_argument(b, b->how->outputs[i]);
+  return TN_OK;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * bind_passes.c: the passes that a program is rewritten by, before its
+ * gradients are made and behind them.
+ */
+#include <string.h>
+
+#include "binding.h"
+
+static tn_code memory_fail(size_t bytes) {
+  return tn__fail_memory(bytes, "a program");
+}
+
+/* Variables that a program knows by their entries, which passes renumber. */
+typedef struct kept {
+  const tn__node **v; /* arguments and states, then weights; NULL: none */
+  uint32_t n;
+} kept;
+
+static tn_entry *kept_place(tn_program *p, uint32_t i) {
+  const uint32_t n = p->n_arguments + p->n_states;
+  return i < n ? &p->arguments[i] : &p->weights[i - n];
+}
+
+static tn_code variables_keep(tn_program *p, kept *k) {
+  k->n = p->n_arguments + p->n_states + p->n_heads;
+  k->v = tn__arena_alloc(&p->arena, (k->n + 1u) * sizeof *k->v);
+  if (!k->v) return memory_fail(k->n * sizeof *k->v);
+  for (uint32_t i = 0; i < k->n; ++i) {
+    const tn_entry entry = *kept_place(p, i);
+    if (!tn__entry_is_none(entry)) k->v[i] = tn__node_at(p->graph, entry.node);
+  }
+  return TN_OK;
+}
+
+static void variables_renew(tn__binding *b, const kept *k) {
+  tn_program *p = b->p;
+  for (uint32_t i = 0; i < k->n; ++i)
+    if (k->v[i]) kept_place(p, i)->node = k->v[i]->id;
+  for (uint32_t i = 0; i < b->n_of; ++i) b->of[i] = p->arguments[b->which[i]];
+}
+
+tn_code tn__bind_passes_before(tn__binding *b) {
+  tn_program *p = b->p;
+  kept variables;
+  if (b->passes.n == 0) return TN_OK;
+  TN__TRY(tn__graph_infer(p->graph, b->known, b->n_known));
+  TN__TRY(tn__pass_list_check(&b->passes, p->graph));
+  TN__TRY(variables_keep(p, &variables));
+  TN__TRY(tn__pass_list_run(&b->passes, 0, b->passes.gradient, &p->graph));
+  memcpy(p->heads, p->graph->heads, p->n_heads * sizeof *p->heads);
+  variables_renew(b, &variables);
+  return TN_OK;
+}
+
+/* Gradients are heads for as long as passes run. */
+static tn_code slopes_as_heads(tn__binding *b) {
+  const tn_program *p = b->p;
+  const size_t n = (size_t)p->n_heads + b->n_of;
+  tn_entry *all = tn__arena_alloc(&b->p->arena, (n + 1) * sizeof *all);
+  if (!all) return memory_fail(n * sizeof *all);
+  memcpy(all, p->heads, p->n_heads * sizeof *all);
+  for (uint32_t k = 0; k < b->n_of; ++k)
+    all[p->n_heads + k] = p->gradients[b->which[k]];
+  return tn__graph_heads_set(p->graph, all, n);
+}
+
+/* What heads and gradients must be like, they were made before: it may have
+ * been undone. */
+tn_code tn__bind_passes_behind(tn__binding *b) {
+  tn_program *p = b->p;
+  kept variables;
+  if (b->passes.gradient + 1 >= b->passes.n) return TN_OK;
+  TN__TRY(variables_keep(p, &variables));
+  TN__TRY(slopes_as_heads(b));
+  TN__TRY(tn__pass_list_run(&b->passes, b->passes.gradient + 1, b->passes.n,
+                            &p->graph));
+  variables_renew(b, &variables);
+  memcpy(p->heads, p->graph->heads, p->n_heads * sizeof *p->heads);
+  for (uint32_t k = 0; k < b->n_of; ++k)
+    b->slopes[k] = p->graph->heads[p->n_heads + k];
+  TN__TRY(tn__bind_heads_own(b));
+  for (uint32_t k = 0; k < b->n_of; ++k) TN__TRY(tn__bind_gradient_own(b, k));
+  TN__TRY(tn__graph_heads_set(p->graph, p->heads, p->n_heads));
+  return tn__graph_infer_more(p->graph);
+}
+
+/* The names, for a program that is made like this one. */
+tn_code tn__bind_passes_keep(tn_program *p, const tn_bind *how) {
+  const size_t n = how->n_passes;
+  const char **names = tn__arena_alloc(&p->arena, (n + 1) * sizeof *names);
+  for (size_t i = 0; names && i < n; ++i)
+    names[i] =
+        tn__arena_text(&p->arena, how->passes[i], strlen(how->passes[i]));
+  if (p->arena.failed) return memory_fail(n * sizeof *names);
+  p->how.passes = names;
+  p->how.n_passes = n;
+  return TN_OK;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Folds behind elementwise calls: fed tile by tile they give the bits that they
+ * give when they are called as a whole, whatever the shapes and the workers.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evaluate.h"
+
+static tn_graph *g;
+
+static void open_with(uint32_t workers) {
+  world_open_with(&(tn__engine_options){.workers = workers});
+  OK(tn__plugin_load(w.registry, LAB_FILE));
+  OK(tn__plugin_load(w.registry, TENSOR_FILE));
+  g = net_new();
+}
+
+static void close_all(void) {
+  tn__graph_release(g);
+  world_close();
+}
+
+/* Not exact in any type, so that another order of adding shows. */
+static double number(int64_t i) {
+  return sin((double)i) * (double)(1 + i % 7);
+}
+
+static tn_array *filled(tn_dtype dtype, size_t ndim, const int64_t *shape) {
+  tn_array *array = empty(dtype, ndim, shape);
+  const int64_t n = tn_tensor_size(&array->tensor);
+  const size_t bytes = (size_t)(n * tn_dtype_bytes(dtype));
+  void *values = malloc(bytes + 1);
+  for (int64_t i = 0; i < n; ++i)
+    if (dtype == TN_F64)
+      ((double *)values)[i] = number(i);
+    else if (dtype == TN_F32)
+      ((float *)values)[i] = (float)number(i);
+    else
+      ((uint16_t *)values)[i] = tn__f32_to_f16((float)number(i));
+  OK(tn__array_set(array, values, bytes));
+  free(values);
+  return array;
+}
+
+static tn_entry sum(tn_entry of, const char *params) {
+  tn_entry out;
+  const tn_graph_node node = {.struct_size = sizeof node,
+                              .n_in = 1,
+                              .op = "tensor.sum",
+                              .params = params,
+                              .in = &of};
+  OK(tn__graph_call(g, &node, &out));
+  return out;
+}
+
+static tn_program *bind_with(tn_array *x, tn_array *row, tn_bind how) {
+  const tn_argument arguments[] = {{.name = "x", .array = x},
+                                   {.name = "row", .array = row}};
+  tn_program *p = NULL;
+  how.struct_size = sizeof how;
+  how.arguments = arguments;
+  how.n_arguments = row ? 2 : 1;
+  OK(tn__program_bind(g, &how, &p));
+  return p;
+}
+
+static tn_array *head(const tn_program *p, size_t i) {
+  tn_array *array = NULL;
+  OK(tn__program_output(p, i, &array));
+  return array;
+}
+
+static void *bytes_of(tn_array *array, size_t *n) {
+  *n = (size_t)(tn_tensor_size(&array->tensor) *
+                tn_dtype_bytes(array->tensor.dtype));
+  void *bytes = malloc(*n + 1);
+  OK(tn__array_get(array, bytes, *n));
+  return bytes;
+}
+
+static uint64_t n_fused(const tn_program *p) {
+  tn_program_stats stats = {.struct_size = sizeof stats};
+  tn__program_stats(p, &stats);
+  return stats.n_fused;
+}
+
+static void has_text(const tn_program *p, const char *part) {
+  tn_text *text = NULL;
+  OK(tn__program_text(p, 1, &text));
+  cr_assert(strstr(tn_text_get(text), part) != NULL, "no \"%s\" in\n%s", part,
+            tn_text_get(text));
+  tn_text_release(text);
+}
+
+/* ---------------------------------------------------------------- same bits
+ */
+
+static void same_heads(const tn_program *a, const tn_program *b, size_t n,
+                       const char *what) {
+  for (size_t i = 0; i < n; ++i) {
+    size_t na = 0, nb = 0;
+    void *x = bytes_of(head(a, i), &na), *y = bytes_of(head(b, i), &nb);
+    cr_assert_eq(na, nb);
+    cr_assert_eq(memcmp(x, y, na), 0, "%s: head %zu differs", what, i);
+    free(x), free(y);
+  }
+}
+
+/* Of both: tanh and a sum of its square, or of its square plus a row; of what a
+ * head shows as well, or of what is never in memory. */
+static void fold_bits(tn_dtype dtype, const int64_t *shape, const char *axis) {
+  char what[128];
+  tn_array *x = filled(dtype, 3, shape);
+  tn_array *row = filled(dtype, 1, shape + 2);
+  const bool repeats = dtype != TN_F16; /* no such kernel there */
+  const tn_entry t = OP(g, "tanh", NULL, NULL, var(g, "x"));
+  tn_entry u = OP(g, "mul", NULL, NULL, t, t);
+  if (repeats) u = OP(g, "plus_all", NULL, NULL, u, var(g, "row"));
+  HEADS(g, sum(u, axis), t);
+  (void)snprintf(what, sizeof what, "%s (%lld,%lld,%lld) %s",
+                 tn__dtype_name(dtype), (long long)shape[0],
+                 (long long)shape[1], (long long)shape[2], axis ? axis : "all");
+  tn_array *second = repeats ? row : NULL;
+  tn_program *one = bind_with(x, second, (tn_bind){.flags = TN_BIND_NO_FUSE});
+  tn_program *two = bind_with(x, second, (tn_bind){0});
+  cr_assert_eq(n_fused(one), 0);
+  cr_assert_eq(n_fused(two), repeats ? 4 : 3, "%s is not fused", what);
+  for (int run = 0; run < 2; ++run) {
+    OK(tn__program_forward(one, 0));
+    OK(tn__program_forward(two, run ? TN_CALL_TRAIN : 0));
+    same_heads(one, two, 2, what);
+  }
+  tn__program_release(one), tn__program_release(two);
+  tn__array_release(x), tn__array_release(row);
+  tn__graph_release(g);
+  g = net_new();
+}
+
+static void all_bits(uint32_t workers) {
+  static const tn_dtype dtypes[] = {TN_F64, TN_F32, TN_F16};
+  static const int64_t shapes[][3] = {
+      {3, 67, 131}, {2, 3, 5003}, {1, 301, 99}, {129, 5, 64}, {40, 1, 1030}};
+  static const char *const axes[] = {NULL, "axis=[2]", "axis=[-1,1]",
+                                     "axis=[2] keepdims=true"};
+  open_with(workers);
+  for (int d = 0; d < 3; ++d)
+    for (int s = 0; s < 5; ++s)
+      for (int a = 0; a < 4; ++a) fold_bits(dtypes[d], shapes[s], axes[a]);
+  close_all();
+}
+
+Test(folds, have_the_same_bits_on_one_worker) {
+  all_bits(1);
+}
+Test(folds, have_the_same_bits_on_two_workers) {
+  all_bits(2);
+}
+Test(folds, have_the_same_bits_on_eight_workers) {
+  all_bits(8);
+}
+
+/* ------------------------------------------------------------- right numbers
+ */
+
+/* Sums of f32 over the axes that `axes` has bits of, in long double. */
+static void check_sums(const int64_t *n, const char *params, int axes,
+                       bool fuse) {
+  tn_array *x = filled(TN_F32, 3, n);
+  const int64_t kept[3] = {axes & 1 ? 1 : n[0], axes & 2 ? 1 : n[1],
+                           axes & 4 ? 1 : n[2]};
+  const int64_t size = kept[0] * kept[1] * kept[2];
+  long double *want = calloc((size_t)size, sizeof *want);
+  for (int64_t i = 0; i < n[0] * n[1] * n[2]; ++i) {
+    const int64_t a = i / n[2] / n[1], b = i / n[2] % n[1], c = i % n[2];
+    want[((a % kept[0]) * kept[1] + b % kept[1]) * kept[2] + c % kept[2]] +=
+        2 * (long double)(float)number(i);
+  }
+  HEADS(g, sum(OP(g, "affine", "scale=2", NULL, var(g, "x")), params));
+  tn_program *p =
+      bind_with(x, NULL, (tn_bind){.flags = fuse ? 0 : TN_BIND_NO_FUSE});
+  OK(tn__program_forward(p, 0));
+  size_t bytes = 0;
+  float *have = bytes_of(head(p, 0), &bytes);
+  cr_assert_eq(bytes, (size_t)size * sizeof *have);
+  for (int64_t i = 0; i < size; ++i)
+    cr_assert(fabsl((long double)have[i] - want[i]) <=
+                  1e-12L * 4 * (long double)(n[0] * n[1] * n[2]) +
+                      6e-8L * fabsl(want[i]),
+              "%s: sum %lld is %.9g, not %.9Lg", params ? params : "all",
+              (long long)i, (double)have[i], want[i]);
+  free(have), free(want);
+  tn__program_release(p);
+  tn__array_release(x);
+  tn__graph_release(g);
+  g = net_new();
+}
+
+Test(folds, give_the_sums_over_any_axes) {
+  static const int64_t shapes[][3] = {
+      {7, 33, 131}, {3, 2000, 5}, {300, 2, 300}};
+  static const char *const params[8] = {
+      NULL,       "axis=[0]",   "axis=[1]",     "axis=[0,1]",
+      "axis=[2]", "axis=[2,0]", "axis=[-2,-1]", NULL};
+  open_with(2);
+  for (int s = 0; s < 3; ++s)
+    for (int axes = 1; axes < 8; ++axes)
+      for (int fuse = 0; fuse < 2; ++fuse)
+        check_sums(shapes[s], params[axes], axes, fuse != 0);
+  close_all();
+}
+
+/* -------------------------------------------------------------- other stuff
+ */
+
+Test(folds, that_cannot_be_fed_say_why) {
+  open_with(1);
+  tn_array *x = filled(TN_F64, SHAPE(100, 100));
+  const tn_entry from = var(g, "x"), t = OP(g, "tanh", NULL, NULL, from);
+  HEADS(g, sum(t, "axis=[0]"), sum(from, NULL));
+  tn_program *p = bind_with(x, NULL, (tn_bind){0});
+  has_text(p, "takes such a call whole only");
+  has_text(p, "nothing before it computes what it folds");
+  tn__program_release(p);
+  tn__array_release(x);
+  close_all();
+}
+
+static int n_shown;
+static void count_shown(void *ctx, const char *name, tn_array *array) {
+  (void)ctx, (void)name, (void)array;
+  ++n_shown;
+}
+
+/* Watched, parts are computed as a whole, with records in the same place. */
+Test(folds, can_be_watched_and_trained) {
+  open_with(2);
+  tn_array *x = filled(TN_F64, SHAPE(90, 120));
+  const tn_entry t = OP(g, "tanh", NULL, NULL, var(g, "x"));
+  HEADS(g, sum(OP(g, "square", NULL, NULL, t), "axis=[1]"));
+  tn_program *one = bind_with(x, NULL, (tn_bind){.request = TN_REQ_WRITE});
+  tn_program *two = bind_with(x, NULL, (tn_bind){.request = TN_REQ_WRITE});
+  cr_assert_geq(n_fused(one), 3);
+  OK(tn__program_monitor(two, count_shown, NULL));
+  tn_array *weight = filled(TN_F64, SHAPE(90)), *slope[2];
+  tn_program *const both[] = {one, two};
+  for (int i = 0; i < 2; ++i) {
+    OK(tn__program_forward(both[i], TN_CALL_TRAIN));
+    OK(tn__program_backward(both[i], &weight, 1));
+    OK(tn__program_array(both[i], TN_PROGRAM_GRADIENT, "x", &slope[i]));
+  }
+  same_heads(one, two, 1, "watched");
+  cr_assert_geq(n_shown, 3);
+  double *a = elements(slope[0]), *b = elements(slope[1]);
+  for (int64_t i = 0; i < 90 * 120; ++i) {
+    const double y = tanh(number(i));
+    cr_assert_eq(a[i], b[i]);
+    cr_assert_float_eq(a[i], number(i / 120) * 2 * y * (1 - y * y), 1e-12);
+  }
+  free(a), free(b);
+  tn__program_release(one), tn__program_release(two);
+  tn__array_release(x), tn__array_release(weight);
+  close_all();
+}

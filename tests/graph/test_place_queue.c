@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Programs on devices with queues, which compute late, in an order of their own
+ * among queues, and notice who did not wait (tests/storage/fake.h). Their
+ * kernels are those of lab.keep: out = x y and slope = y, and the gradient.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../by_hand.h"
+#include "evaluate.h"
+#include "fake.h"
+#include "program.h"
+
+/* -------------------------------------------------------------------- kernels
+ */
+
+enum { MOST_OPERANDS = 6, N = 6 };
+
+/* One call, for the device's thread; NULL: an operand that is not there. */
+typedef struct launch {
+  const void *in[MOST_OPERANDS];
+  void *out[2];
+  int64_t n;
+  bool backward;
+} launch;
+
+static double *at(fake *f, const void *address) {
+  return address ? fake_reach(f, address) : NULL;
+}
+
+static void keep_run(fake *f, const void *arg) {
+  const launch *l = arg;
+  const uint32_t first = l->backward ? 2 : 0;
+  const double *grad = at(f, l->in[0]), *slope = at(f, l->in[5]);
+  const double *x = at(f, l->in[first]), *y = at(f, l->in[first + 1]);
+  double *one = at(f, l->out[0]), *two = at(f, l->out[1]);
+  for (int64_t i = 0; i < l->n; ++i)
+    if (l->backward) {
+      if (one) one[i] = grad[i] * slope[i];
+      if (two) two[i] = grad[i] * x[i];
+    } else {
+      if (one) one[i] = x[i] * y[i];
+      if (two) two[i] = y[i];
+    }
+}
+
+static int32_t keep(const tn_frame *call) {
+  const void *reads[MOST_OPERANDS], *writes[2];
+  launch l = {.n = tn_tensor_size(&call->out[0]), .backward = call->n_in > 2};
+  fake_work work = {.run = keep_run,
+                    .arg = &l,
+                    .arg_bytes = sizeof l,
+                    .bytes = (size_t)l.n * sizeof(double),
+                    .reads = reads,
+                    .writes = writes};
+  for (uint32_t i = 0; i < call->n_in; ++i) {
+    if (call->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA)) continue;
+    reads[work.n_reads++] = l.in[i] = call->in[i].data;
+  }
+  for (uint32_t i = 0; i < 2; ++i) {
+    if (call->req[i] == TN_REQ_NULL) continue;
+    writes[work.n_writes++] = l.out[i] = call->out[i].data;
+  }
+  return fake_launch(call->run->stream, &work);
+}
+
+static const uint64_t only_f64[] = {TN_BIT_F64};
+enum { OTHER = 99 }; /* a second type of devices */
+#define KEEP(id_, type_, pass_)                                   \
+  static const tn_kernel id_ = {.struct_size = sizeof(tn_kernel), \
+                                .flags = TN_KERNEL_REENTRANT,     \
+                                .pass = (pass_),                  \
+                                .device_type = (type_),           \
+                                .writes = TN_WRITES_WRITE,        \
+                                .n_dtype_sets = 1,                \
+                                .when = TN_NONE,                  \
+                                .op = "lab.keep@1",               \
+                                .id = "guest.keep." #id_,         \
+                                .dtype_sets = only_f64,           \
+                                .compute = keep}
+KEEP(forward, TN_DEVICE_EXT, TN_PASS_FORWARD);
+KEEP(backward, TN_DEVICE_EXT, TN_PASS_BACKWARD);
+KEEP(other_forward, OTHER, TN_PASS_FORWARD);
+KEEP(other_backward, OTHER, TN_PASS_BACKWARD);
+static const tn_kernel *const kernels[] = {&forward, &backward, &other_forward,
+                                           &other_backward};
+static const tn_target target = {.struct_size = sizeof(tn_target),
+                                 .op = "lab.keep@1"};
+static const tn_target *const targets[] = {&target};
+static const tn_plugin guest = {
+    PLUGIN_BY_HAND("guest", 1, "lab.keep on fake devices"), .n_kernels = 4,
+    .n_targets = 1, .kernels = kernels, .targets = targets};
+
+/* -------------------------------------------------------------------- fixture
+ */
+
+static fake *f;
+static tn_graph *g;
+static tn_program *p;
+
+static void open_with(const fake_options *options, uint32_t workers) {
+  world_open_with(&(tn__engine_options){.workers = workers});
+  f = fake_create(options);
+  OK(tn__devices_add(w.devices, fake_table(f)));
+  OK(tn__plugin_load(w.registry, LAB_FILE));
+  OK(tn__plugin_add(w.registry, &guest));
+  g = net_new();
+}
+
+static void close_all(void) {
+  tn__program_release(p);
+  tn__graph_release(g);
+  p = NULL;
+  world_close();
+  cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+  fake_destroy(f);
+}
+
+static void setup(void) {
+  open_with(&(fake_options){.count = 2, .latency_us = 20, .seed = 3}, 2);
+}
+
+TestSuite(place_queue, .init = setup, .fini = close_all);
+
+static const tn_group groups[] = {{"first", {TN_DEVICE_EXT, 0}},
+                                  {"second", {TN_DEVICE_EXT, 1}}};
+
+static const char *const names[] = {"x", "a", "b", "c", "d"};
+enum { N_NAMES = 5 };
+
+static tn_entry keep_of(tn_entry x, const char *with, const char *name,
+                        const char *group) {
+  const tn_entry out = OP(g, "keep", NULL, name, x, typed(g, with, F64(2, 3)));
+  OK(tn__attribute_set(g, out.node, "group", group));
+  return out;
+}
+
+/* d c b a x, from device to device. */
+static void net(void) {
+  tn_entry last = keep_of(typed(g, "x", F64(2, 3)), "a", "one", "first");
+  last = keep_of(last, "b", "two", "second");
+  last = keep_of(last, "c", "three", "");
+  HEADS(g, keep_of(last, "d", "four", "first"));
+}
+
+static void bind(tn_req request) {
+  const tn_bind how = {.struct_size = sizeof how,
+                       .request = request,
+                       .groups = groups,
+                       .n_groups = 2};
+  OK(tn__program_bind(g, &how, &p));
+}
+
+/* Values whose products are exact. */
+static double value(int what, int run, int i) {
+  return (double)((what * 5 + run * 3 + i * 7) % 9 - 4);
+}
+
+static void put(tn_array *array, int what, int run) {
+  double v[N];
+  for (int i = 0; i < N; ++i) v[i] = value(what, run, i);
+  OK(tn__array_set(array, v, sizeof v));
+}
+
+static void arguments_put(int run) {
+  tn_array *array = NULL;
+  for (int k = 0; k < N_NAMES; ++k) {
+    OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, names[k], &array));
+    put(array, k, run);
+  }
+}
+
+/* The product of all arguments but `without`, and of the head's weight. */
+static void is_product(tn_array *array, int run, int without, bool weighted) {
+  double *have = elements(array);
+  for (int i = 0; i < N; ++i) {
+    double want = weighted ? value(9, run, i) : 1;
+    for (int k = 0; k < N_NAMES; ++k)
+      if (k != without) want *= value(k, run, i);
+    cr_assert_eq(have[i], want, "element %d of run %d without %d is %g, not %g",
+                 i, run, without, have[i], want);
+  }
+  free(have);
+}
+
+static void is_right(int run) {
+  tn_array *array = NULL;
+  OK(tn__program_output(p, 0, &array));
+  is_product(array, run, -1, false);
+  for (int k = 0; k < N_NAMES; ++k) {
+    OK(tn__program_array(p, TN_PROGRAM_GRADIENT, names[k], &array));
+    is_product(array, run, k, true);
+  }
+}
+
+static void run_all(int runs) {
+  tn_array *weight = empty(TN_F64, 2, (const int64_t[]){2, 3});
+  for (int run = 0; run < runs; ++run) {
+    arguments_put(run);
+    put(weight, 9, run);
+    OK(tn__program_forward(p, TN_CALL_TRAIN));
+    OK(tn__program_backward(p, &weight, 1));
+    is_right(run);
+  }
+  tn__array_release(weight);
+}
+
+/* --------------------------------------------------------------------- results
+ */
+
+Test(place_queue, results_are_products_on_whichever_devices) {
+  net();
+  bind(TN_REQ_WRITE);
+  run_all(5);
+  cr_assert_gt(fake_counts_get(f).launches, 0);
+}
+
+Test(place_queues, no_order_of_queues_and_no_plan_makes_a_difference) {
+  for (uint32_t seed = 0; seed < 12; ++seed) {
+    open_with(&(fake_options){.count = 2, .seed = seed}, 1 + seed % 3);
+    net();
+    const tn_bind how = {.struct_size = sizeof how,
+                         .plan = seed % 3,
+                         .request = TN_REQ_WRITE,
+                         .memory = seed % 2 ? TN_MEMORY_MINIMAL : 0,
+                         .groups = groups,
+                         .n_groups = 2};
+    OK(tn__program_bind(g, &how, &p));
+    run_all(4);
+    close_all();
+  }
+}
+
+Test(place_queue, a_whole_program_runs_on_one_of_them) {
+  const tn_bind how = {.struct_size = sizeof how,
+                       .request = TN_REQ_WRITE,
+                       .place = {TN_DEVICE_EXT, 1}};
+  net();
+  OK(tn__program_bind(g, &how, &p));
+  run_all(3);
+  cr_assert_eq(p->plan.n_pools, 1);
+  cr_assert_eq(p->pools[0]->device->id, 1);
+}
+
+/* Where no queue goes from device to device, results go over the cpu. */
+Test(place_queues, devices_of_two_types_meet_on_the_cpu) {
+  open_with(&(fake_options){.count = 1, .seed = 5}, 2);
+  fake *other = fake_create(
+      &(fake_options){.type = OTHER, .name = "other", .count = 1, .seed = 6});
+  const tn_group apart[] = {groups[0], {"second", {OTHER, 0}}};
+  const tn_bind how = {.struct_size = sizeof how,
+                       .request = TN_REQ_WRITE,
+                       .groups = apart,
+                       .n_groups = 2};
+  uint32_t n_copies = 0;
+  OK(tn__devices_add(w.devices, fake_table(other)));
+  net();
+  OK(tn__program_bind(g, &how, &p));
+  for (uint32_t i = 0; i < p->n_forward; ++i)
+    n_copies += p->steps[i]->kind == TN__STEP_COPY;
+  cr_assert_eq(n_copies, 4); /* two from the first to the second */
+  run_all(4);
+  close_all();
+  cr_assert_eq(fake_counts_get(other).violations, 0, "%s",
+               fake_violation(other));
+  fake_destroy(other);
+}
+
+/* Runs that nobody waits for in between: each must leave the pools before the
+ * next takes them. */
+Test(place_queue, runs_follow_one_another_without_waiting) {
+  tn_array *array = NULL, *weight = empty(TN_F64, 2, (const int64_t[]){2, 3});
+  net();
+  bind(TN_REQ_WRITE);
+  for (int run = 0; run < 10; ++run) {
+    for (int k = 0; k < N_NAMES; ++k) {
+      tn_array *from = empty(TN_F64, 2, (const int64_t[]){2, 3});
+      put(from, k, run);
+      OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, names[k], &array));
+      OK(tn__array_copy(array, from));
+      tn__array_release(from);
+    }
+    put(weight, 9, run);
+    OK(tn__program_forward(p, TN_CALL_TRAIN));
+    OK(tn__program_backward(p, &weight, 1));
+  }
+  is_right(9);
+  tn__array_release(weight);
+}
+
+/* One worker, and a device that does nothing: whoever waited for it would keep
+ * all others waiting. */
+Test(place_queues, no_worker_waits_for_a_device) {
+  open_with(&(fake_options){.count = 2}, 1);
+  tn_array *array = NULL, *x = scalar(3), *y = NULL;
+  net();
+  bind(TN_REQ_WRITE);
+  arguments_put(0);
+  expect(x, VALUES(3));
+  fake_hold(f);
+  OK(tn__program_forward(p, 0));
+  OK(tn__program_output(p, 0, &array));
+  OK(call("probe.all", IN(x), &y));
+  expect(y, VALUES(6));
+  cr_assert_eq(tn__array_wait(array, TN__WAIT_WRITERS, 1000000), TN_BUSY);
+  fake_go(f);
+  is_product(array, 0, -1, false);
+  tn__array_release(x);
+  tn__array_release(y);
+  close_all();
+}
+
+Test(place_queue, what_the_program_makes_is_zero_there_too) {
+  tn_array *array = NULL;
+  net();
+  bind(TN_REQ_NULL);
+  OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, "b", &array));
+  cr_assert_eq(array->tensor.device_type, TN_DEVICE_EXT);
+  double *v = elements(array);
+  for (int i = 0; i < N; ++i) cr_assert_eq(v[i], 0);
+  free(v);
+}
+
+/* ------------------------------------------------------------------ step by
+ * step
+ */
+
+static int n_seen;
+static char seen[16][64];
+
+static void see(void *ctx, const char *name, tn_array *array) {
+  (void)ctx, (void)array;
+  (void)snprintf(seen[n_seen++ % 16], sizeof seen[0], "%s", name);
+}
+
+Test(place_queue, a_watched_program_shows_each_output) {
+  net();
+  bind(TN_REQ_WRITE);
+  OK(tn__program_monitor(p, see, NULL));
+  arguments_put(0);
+  OK(tn__program_forward(p, 0));
+  const char *const want[] = {"one_out", "one_0_copy_output", "two_out"};
+  cr_assert_eq(n_seen, 7); /* four calls, three copies */
+  for (int i = 0; i < 3; ++i)
+    cr_assert_str_eq(seen[i], want[i], "output %d is %s", i, seen[i]);
+  OK(tn__program_monitor(p, NULL, NULL));
+  run_all(1);
+}
+
+Test(place_queue, a_run_may_stop_on_the_way) {
+  tn_array *array = NULL;
+  size_t left = 0;
+  net();
+  bind(TN_REQ_NULL);
+  arguments_put(0);
+  OK(tn__program_forward_part(p, 0, 2, &left));
+  cr_assert_eq(left, 5);
+  OK(tn__program_forward_part(p, 0, 7, &left));
+  cr_assert_eq(left, 0);
+  OK(tn__program_output(p, 0, &array));
+  is_product(array, 0, -1, false);
+}
+
+/* ---------------------------------------------------------------------- errors
+ */
+
+static void break_forward(void) {
+  arguments_put(0);
+  OK(tn__wait_all(w.env.engine));
+  fake_hold(f);
+  OK(tn__program_forward(p, 0));
+  fake_break(f, "the device is on fire");
+  fake_go(f);
+}
+
+Test(place_queue, what_a_device_fails_at_is_told_by_the_outputs) {
+  const tn_bind how = {.struct_size = sizeof how, .place = {TN_DEVICE_EXT, 1}};
+  tn_array *array = NULL;
+  double v[N];
+  net();
+  OK(tn__program_bind(g, &how, &p));
+  OK(tn__program_output(p, 0, &array));
+  break_forward();
+  FAILS(tn__array_get(array, v, sizeof v), TN_DEVICE, "the device is on fire");
+}
+
+Test(place_queue, what_one_of_several_devices_fails_at_is_not_lost) {
+  net();
+  bind(TN_REQ_NULL);
+  break_forward();
+  FAILS(tn__wait_all(w.env.engine), TN_DEVICE, "the device is on fire");
+}
+
+static tn_code try_bind(tn_req request) {
+  const tn_bind how = {.struct_size = sizeof how,
+                       .request = request,
+                       .groups = groups,
+                       .n_groups = 2};
+  const tn_code rc = tn__program_bind(g, &how, &p);
+  cr_assert_null(p);
+  return rc;
+}
+
+Test(place_queue, sums_of_gradients_are_refused_there) {
+  const tn_entry x = typed(g, "x", F64(2, 3));
+  const tn_entry one = keep_of(x, "a", "one", "first");
+  const tn_entry two = keep_of(one, "b", "two", "second");
+  HEADS(g, keep_of(one, "c", "three", "second"), two);
+  FAILS(try_bind(TN_REQ_WRITE), TN_UNSUPPORTED, "sum",
+        "gradients cannot be added on fake(0)");
+  bind(TN_REQ_NULL);
+}
+
+Test(place_queue, a_kernel_that_is_not_there_is_missed_when_binding) {
+  const tn_entry one = OP(g, "tanh", NULL, "one", typed(g, "x", F64(2, 3)));
+  OK(tn__attribute_set(g, one.node, "group", "second"));
+  HEADS(g, one);
+  FAILS(try_bind(TN_REQ_NULL), TN_UNSUPPORTED, "node `one`",
+        "lab.tanh.cpu (plugin lab): is for cpu");
+}
+
+Test(place_queue, a_device_that_is_not_there_is_named) {
+  const tn_group far = {"first", {TN_DEVICE_EXT, 2}};
+  const tn_bind how = {
+      .struct_size = sizeof how, .groups = &far, .n_groups = 1};
+  net();
+  FAILS(tn__program_bind(g, &how, &p), TN_NOT_FOUND, "`first`",
+        "there is no fake(2)");
+}
