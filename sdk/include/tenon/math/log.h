@@ -123,18 +123,34 @@ TN_MATH_FN float tn_math_log1p_f32(float x) {
   return tn_math_signed_f32(x > -1.0f ? finite : end, x);
 }
 
-TN_MATH_FN float tn_math_asinh_f32(float x) {
-  const double a = (double)tn_math_abs_f32(x);
-  const double series = a - a * a * a * (1.0 / 6 - a * a * (3.0 / 40));
-  const double y = tn_math_log_short(a + sqrt(a * a + 1));
-  const float large = a < INFINITY ? (float)y : (float)a;
-  return tn_math_signed_f32(a < 0x1p-6 ? (float)series : large, x);
+/* log(1 + a + b) for finite a >= b >= 0. 1 + a + b is (1 + f)*2^k. */
+TN_MATH_FN float tn_math_log1p_sum(float a, float b) {
+  const uint32_t half = tn_math_bits_f32(0.5f * a + (0.5f * b + 0.5f));
+  const uint32_t k = (half - 0x3ec00000u) & 0xff800000u;
+  const float scale = 0.125f * tn_math_from_bits_f32(0x41000000u - k);
+  const float power = (float)(int32_t)k;
+  const float rest = b * scale + (scale - 1.0f);
+  const float f = a * scale + rest;
+  const float lost = (a * scale - f) + rest;
+  const float low = power * 0x1.7f7d1cp-43f + tn_math_log1p_series(f);
+  return power * 0x1.62e4p-24f + (f + (low + lost));
 }
 
+/* log(1 + a + a*a/(1 + sqrt(1 + a*a))) of a = |x|. */
+TN_MATH_FN float tn_math_asinh_f32(float x) {
+  const float a = tn_math_abs_f32(x);
+  const float within = tn_math_from_bits_f32(tn_math_least_bits(a, 0x1p30f));
+  const float root = sqrtf(within * within + 1.0f);
+  const float y = tn_math_log1p_sum(a, a * (within / (root + 1.0f)));
+  return tn_math_signed_f32(a < INFINITY ? y : a, x);
+}
+
+/* log(1 + w + sqrt(w*(w + 2))) of w = x - 1. */
 TN_MATH_FN float tn_math_acosh_f32(float x) {
-  const double a = (double)x;
-  const double y = tn_math_log_short(a + sqrt((a - 1) * (a + 1)));
-  const float finite = x == INFINITY ? x : (float)y;
+  const float w = x - 1.0f;
+  const float root = sqrtf(w * w + 2.0f * w);
+  const float y = tn_math_log1p_sum(w > 0x1p30f ? w : root, w);
+  const float finite = x == INFINITY ? x : y;
   return x >= 1.0f ? finite : NAN;
 }
 
@@ -211,33 +227,28 @@ TN_MATH_FN float tn_math_hypot_f32(float x, float y) {
 }
 
 /* One over the cube root of |x| is found from the bits and by a step of the
- * fourth order, so that `coarse` is a root to 2^-15. It is cut to 12 bits; what
- * its cube lacks is exact and says what the root lacks. */
+ * fourth order, so that `coarse` is a root to 2^-15. It is cut to 12 bits, so
+ * that its square is exact; what its cube lacks says what the root lacks. */
 TN_MATH_FN float tn_math_cbrt_f32(float x) {
   const float a = tn_math_abs_f32(x);
-  const int tiny = tn_math_bits_f32(a) < 0x00800000u;
-  const uint32_t shift = (0u - (uint32_t)tiny) & (24u << 23);
-  const float normal = a * tn_math_from_bits_f32(0x3f800000u + shift);
+  /* An eighth of it, whose root has a cube that does not overflow, or 2^24
+   * times what is too small for that. */
+  const int tiny = (int32_t)tn_math_bits_f32(a) < 0x03800000;
+  const uint32_t shift = (0u - (uint32_t)tiny) & (9u << 23);
+  const float normal = a * tn_math_from_bits_f32(0x3e000000u + 3u * shift);
   const float third = (float)(int32_t)tn_math_bits_f32(normal) * (1.0f / 3);
   float w = tn_math_from_bits_f32((uint32_t)(int32_t)(1419967360.0f - third));
-  float square = w * w;
-  float h = 1.0f - normal * w * square;
+  float h = 1.0f - (normal * w) * (w * w);
   w = w +
       (w * h) * (0x1.55527ap-2f + h * (0x1.caa9aap-3f + h * 0x1.674084p-3f));
-  square = w * w;
-  const float coarse =
-      tn_math_from_bits_f32(tn_math_bits_f32(normal * square) & 0xfffff000u);
-  const float power = coarse * coarse;
-  const float power_high =
-      tn_math_from_bits_f32(tn_math_bits_f32(power) & 0xfffff000u);
-  const float rest =
-      (normal - power_high * coarse) - (power - power_high) * coarse;
-  h = rest * (w * square);
+  const float square = w * w;
+  const float coarse = tn_math_upper_f32(normal * square);
+  h = ((normal - (coarse * coarse) * coarse) * w) * square;
   const float root =
       coarse + (coarse * h) * (0x1.555556p-2f + h * 0x1.c71c72p-3f);
-  const float back = tn_math_from_bits_f32(0x3f800000u - shift / 3);
-  const float y = (a > 0 && a < INFINITY) ? root * back : a;
-  return tn_math_signed_f32(y, x);
+  const float back = tn_math_from_bits_f32(0x40000000u - shift);
+  return tn_math_signed_f32(tn_math_select_f32(a < INFINITY, root * back, a),
+                            x);
 }
 
 #endif /* TENON_MATH_LOG_H_ */

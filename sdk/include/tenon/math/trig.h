@@ -126,7 +126,7 @@ TN_MATH_FN float tn_math_tan_of(float x, tn_math_short_angle angle) {
   p = p * z + 0x1.baee2ep-5f;
   p = p * z + 0x1.110d22p-3f;
   p = p * z + 0x1.555562p-2f;
-  const float t = angle.r + ((angle.r * z) * p + angle.low * (1.0f + z));
+  const float t = angle.r + ((angle.r * z) * p + angle.low);
   const float y = tn_math_short_angle_select(angle.quarters, t, -1.0f / t);
   return tn_math_short_angle_turn(y, tn_math_bits_f32(x));
 }
@@ -164,14 +164,15 @@ TN_MATH_FN float tn_math_asin_rest(float a, float *s) {
   const float rest = (half - high * high) - (root + high) * (root - high);
   const float low =
       rest * tn_math_from_bits_f32(0x7e700000u - tn_math_bits_f32(root));
-  const float z = large ? half : a * a;
-  *s = large ? root : a;
+  /* Of both it is the smaller one. */
+  const float z = tn_math_from_bits_f32(tn_math_least_bits(a * a, half));
+  *s = tn_math_from_bits_f32(tn_math_least_bits(a, root));
   float p = 0x1.48aa18p-5f;
   p = p * z + 0x1.a1d878p-6f;
   p = p * z + 0x1.7206c2p-5f;
   p = p * z + 0x1.331f24p-4f;
   p = p * z + 0x1.555556p-3f;
-  return (*s * z) * p + (large ? low : 0.0f);
+  return (*s * z) * p + tn_math_select_f32(large, low, 0.0f);
 }
 
 /* Above 1/2 it is pi/2 - 2 asin(sqrt((1 - x)/2)). */
@@ -193,7 +194,7 @@ TN_MATH_FN float tn_math_acos_f32(float x) {
   const uint32_t bits = tn_math_bits_f32(x);
   const uint32_t negative = (uint32_t)((int32_t)bits >> 31);
   const float turned = tn_math_from_bits_f32(negative & 0x40490fdbu);
-  const float from = a > 0.5f ? turned : 0x1.921fb6p+0f;
+  const float from = tn_math_select_f32(a > 0.5f, turned, 0x1.921fb6p+0f);
   const float times = tn_math_from_bits_f32(
       tn_math_bits_f32(a > 0.5f ? 2.0f : -1.0f) ^ (bits & 0x80000000u));
   const float sum = from + times * s;
