@@ -47,6 +47,7 @@ static const emit_case cases[] = {
      "0.5/a^2, 0.5*a^2*data^2))",
      {"grad.out*select(abs(data) < 1/a^2, a^2*data, sign(data))", NULL}},
     {"waves", {"far", "part"}, "sin(far) + a*cos(part)", {NULL}},
+    {"logs", {"room", "part"}, "log(room) + log2(part) - log10(room)", {NULL}},
     {"minimum", {"lhs", "rhs"}, "min(lhs, rhs)", {NULL}},
     {"maximum", {"lhs", "rhs"}, "max(lhs, rhs)", {NULL}},
     {"mod", {"lhs", "rhs"}, "lhs % rhs", {NULL}},

@@ -586,3 +586,42 @@ Test(emit, angles_near_and_far_stand_side_by_side) {
     expect_waves(x, many_in, level);
   }
 }
+
+/* log(x) + log2(y) - log10(x): most numbers are normal, one in every five
+ * thousand is not, or is negative. */
+static void expect_logs(const float *x, const float *y, const float *have) {
+  for (int i = 0; i < MANY; ++i) {
+    const double a = (double)x[i];
+    const double exact = log(a) + log2((double)y[i]) - log10(a);
+    if (isfinite(exact))
+      cr_expect(fabs((double)have[i] - exact) < 3e-5, "%d: %g, not %g", i,
+                (double)have[i], exact);
+    else
+      cr_expect(isnan(exact) ? isnan(have[i]) : (double)have[i] == exact,
+                "%d: %g, not %g", i, (double)have[i], exact);
+  }
+}
+
+Test(emit, logarithms_of_all_numbers_stand_side_by_side) {
+  static const float odd[] = {0,      -0.0f, 0x1p-130f, -2,
+                              -1e30f, NAN,   INFINITY,  -INFINITY};
+  static float x[MANY], out[MANY];
+  int64_t shape[] = {MANY}, dense[] = {1};
+  uint64_t features[TN_KERNEL_N_LEVELS];
+  const size_t n_levels = levels(features);
+  const tn_tensor in[] = {
+      {x, TN_DEVICE_CPU, 0, 1, TN_F32, shape, dense, 0},
+      {halves, TN_DEVICE_CPU, 0, 1, TN_F32, shape, dense, 0}};
+  const tn_tensor to = {out, TN_DEVICE_CPU, 0, 1, TN_F32, shape, dense, 0};
+  for (int i = 0; i < MANY; ++i) {
+    x[i] = 0.001f + 0.01f * (float)(i % 9973);
+    halves[i] = 0.5f + (float)(i % 1511);
+    if (i % 5000 == 7) x[i] = odd[i / 5000 % 8];
+  }
+  for (size_t level = 0; level < n_levels; ++level) {
+    host.cpu_features = features[level];
+    cr_assert_eq(run((kernel)KERNEL(logs_forward), in, 2, &to, TN_REQ_WRITE),
+                 TN_OK);
+    expect_logs(x, halves, out);
+  }
+}

@@ -404,3 +404,36 @@ Test(math, integers_are_ordered_and_bounded) {
   cr_expect_eq(tn_math_clip_i32(9, -1, 5), 5);
   cr_expect_eq(tn_math_clip_i64(-9, -1, 5), -1);
 }
+
+/* ------------------------------------------------------------ near and far */
+
+typedef struct near_form {
+  const char *name;
+  float (*near)(float x, uint32_t *far);
+  float (*any)(float x);
+} near_form;
+
+/* What is near has the same bits, and what is not is said to be so. */
+Test(math, logarithms_say_what_they_are_not_for) {
+  static const near_form forms[] = {
+      {"log", tn_math_log_near_f32, tn_math_log_f32},
+      {"log2", tn_math_log2_near_f32, tn_math_log2_f32},
+      {"log10", tn_math_log10_near_f32, tn_math_log10_f32}};
+  static const uint32_t edges[] = {
+      0,          1,          0x007fffff, 0x00800000, 0x7f7fffff,
+      0x7f800000, 0x7f800001, 0x7fffffff, 0x80000000, 0x807fffff,
+      0x80800000, 0xff7fffff, 0xff800000, 0xffffffff};
+  enum { N_EDGES = sizeof edges / sizeof *edges, N = 500000 };
+  for (size_t f = 0; f < sizeof forms / sizeof *forms; ++f)
+    for (uint32_t i = 0; i < N; ++i) {
+      const uint32_t bits = i < N_EDGES ? edges[i] : i * 8591u;
+      const float x = tn_math_from_bits_f32(bits);
+      uint32_t far = 0;
+      const float y = forms[f].near(x, &far), want = forms[f].any(x);
+      const int is_near = isnormal(x) && x > 0;
+      cr_assert_eq(far >> 31, !is_near, "%s(%a)", forms[f].name, (double)x);
+      if (is_near)
+        cr_assert_eq(tn_math_bits_f32(y), tn_math_bits_f32(want), "%s(%a)",
+                     forms[f].name, (double)x);
+    }
+}

@@ -95,9 +95,12 @@ const char *pass_name(const kernel_pass *pass);
 /* "quadratic_out_f32" */
 const char *formula_name(const kernel_pass *pass, const formula_use *use,
                          int class_bit);
-/* Whether a formula takes sines of floats and so has a second function, _near,
- * which says through its first parameter `far` where it must not be believed:
- * math.h on tn_math_sin_near_f32(). */
+/* "sin_near" for "sin"; NULL for what has no such form in math.h. */
+const char *formula_near_name(const char *name);
+
+/* Whether a formula takes sines or logarithms of floats and so has a second
+ * function, _near, which says through its first parameter `far` where it must
+ * not be believed: math.h on tn_math_sin_near_f32(). */
 bool formula_is_near(const formula_use *use, int class_bit);
 /* Writes the function of a formula in one class. */
 void formula_function(const kernel_pass *pass, const formula_use *use,

@@ -303,16 +303,19 @@ static piece choice(writer *w, const tnm_expr *expr) {
       operand(w, parts[1], COMPARISON), operand(w, parts[2], COMPARISON));
 }
 
-/* "tn_math_sin_near_f32(x, far)" for "sin"; NULL for what is always near. */
-static const char *near_name(const char *name) {
-  if (strcmp(name, "sin") == 0) return "sin_near";
-  if (strcmp(name, "cos") == 0) return "cos_near";
-  return strcmp(name, "tan") == 0 ? "tan_near" : NULL;
+const char *formula_near_name(const char *name) {
+  static const char *const names[][2] = {
+      {"sin", "sin_near"}, {"cos", "cos_near"},   {"tan", "tan_near"},
+      {"log", "log_near"}, {"log2", "log2_near"}, {"log10", "log10_near"}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+    if (strcmp(names[i][0], name) == 0) return names[i][1];
+  return NULL;
 }
 
 static piece call(writer *w, const tnm_expr *expr) {
-  const char *near =
-      w->pass->near ? near_name(tnm_function_at(expr->index)->name) : NULL;
+  const char *near = w->pass->near
+                         ? formula_near_name(tnm_function_at(expr->index)->name)
+                         : NULL;
   piece parts[3];
   if (expr->index == TNM_F_POW) return power(w, expr);
   if (expr->index == TNM_F_SELECT) return choice(w, expr);

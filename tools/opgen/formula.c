@@ -102,8 +102,9 @@ const char *formula_name(const kernel_pass *pass, const formula_use *use,
 /* Names that generated code uses itself. Those of manifests are in lower case,
  * so a capital letter makes them different from all others. */
 static bool is_taken(const char *name) {
-  static const char *const taken[] = {"i",      "n",    "p",     "x",   "block",
-                                      "params", "part", "begin", "end", "far"};
+  static const char *const taken[] = {"i",     "n",      "p",    "x",
+                                      "block", "params", "part", "begin",
+                                      "end",   "far",    "room"};
   if (strncmp(name, "grad_", 5) == 0) return true;
   if (name[0] == 't' && name[1] != '\0' &&
       strspn(name + 1, "0123456789") == strlen(name + 1))
@@ -335,19 +336,17 @@ static void add_params(const kernel_pass *pass, const formula_use *use,
   }
 }
 
-static bool has_turns(const tnm_expr *expr) {
-  static const char *const names[] = {"sin", "cos", "tan"};
-  if (expr->kind == TNM_CALL)
-    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
-      if (strcmp(tnm_function_at(expr->index)->name, names[i]) == 0)
-        return true;
+static bool has_near(const tnm_expr *expr) {
+  if (expr->kind == TNM_CALL &&
+      formula_near_name(tnm_function_at(expr->index)->name) != NULL)
+    return true;
   for (uint32_t i = 0; i < expr->n_args; ++i)
-    if (has_turns(expr->args[i])) return true;
+    if (has_near(expr->args[i])) return true;
   return false;
 }
 
 bool formula_is_near(const formula_use *use, int class_bit) {
-  return class_bit == TNM_CLASS_F32 && has_turns(use->formula->expr);
+  return class_bit == TNM_CLASS_F32 && has_near(use->formula->expr);
 }
 
 void formula_function(const kernel_pass *pass, const formula_use *use,

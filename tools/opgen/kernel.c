@@ -39,11 +39,11 @@ static void add_params(const kernel_pass *pass, const formula_use *use) {
 }
 
 static void add_pointers(const kernel_pass *pass, const formula_use *use,
-                         const char *type) {
+                         const char *type, bool parts) {
   for (size_t i = 0; i < use->n_tensors; ++i)
     c_add(pass->c, "  const %s *%s = block->in[%zu];\n", type,
           formula_variable(pass, use->tensors[i]), i);
-  c_add(pass->c, "  %s *%s = block->out;\n", type, use->target);
+  if (!parts) c_add(pass->c, "  %s *%s = block->out;\n", type, use->target);
 }
 
 /* "&p, data[i]" */
@@ -103,23 +103,22 @@ static void add_part(const kernel_pass *pass, const formula_use *use,
 }
 
 /* The same part by part, because what is near is faster, and each again in
- * which something is not. The parts are stored at last, since the output may be
- * an operand. */
+ * which something is not. */
 static void add_parts(const kernel_pass *pass, const formula_use *use) {
   kernel_pass near = *pass;
   near.near = true;
   c_add(pass->c,
-        "  float part[TN_KERNEL_PART];\n"
+        "  float room[TN_KERNEL_PART];\n"
         "  for (int64_t begin = 0; begin < block->n; begin += TN_KERNEL_PART) {"
         "\n    const int64_t end = tn_kernel_part_end(block, begin);\n"
-        "    uint32_t far = 0;\n");
+        "    float *part = tn_kernel_part_at(block, %zu, begin, room);\n"
+        "    uint32_t far = 0;\n",
+        use->n_tensors);
   add_part(&near, use, "    ");
   c_add(pass->c, "    if (far >> 31) {\n");
   add_part(pass, use, "      ");
   c_add(pass->c,
-        "    }\n    memcpy(%s + begin, part, (size_t)(end - begin) * sizeof "
-        "*part);\n  }\n",
-        use->target);
+        "    }\n    tn_kernel_part_store(block, begin, end, part);\n  }\n");
 }
 
 /* The loop over the elements of one block. */
@@ -136,7 +135,7 @@ static void add_body(const kernel_pass *pass, const formula_use *use,
       &(c_function){"TN_KERNEL_BODY void ", body_name(pass, use, class_bit),
                     "const tn_kernel_block *block, const void *params", " {"});
   add_params(pass, use);
-  add_pointers(pass, use, class_type(class_bit));
+  add_pointers(pass, use, class_type(class_bit), parts);
   if (parts) {
     add_parts(pass, use);
   } else {

@@ -68,6 +68,23 @@ static inline int64_t tn_kernel_part_end(const tn_kernel_block *block,
   return begin + (left < TN_KERNEL_PART ? left : TN_KERNEL_PART);
 }
 
+/* Where a part of an output of floats is computed: at its place, or, if that is
+ * also the place of one of the n_in operands, in `room`, which has
+ * TN_KERNEL_PART elements; and what brings it from there to its place. [any] */
+static inline float *tn_kernel_part_at(const tn_kernel_block *block,
+                                       uint32_t n_in, int64_t begin,
+                                       float *room) {
+  for (uint32_t k = 0; k < n_in; ++k)
+    if (block->in[k] == block->out) return room;
+  return (float *)block->out + begin;
+}
+static inline void tn_kernel_part_store(const tn_kernel_block *block,
+                                        int64_t begin, int64_t end,
+                                        const float *part) {
+  float *to = (float *)block->out + begin;
+  if (part != to) memcpy(to, part, (size_t)(end - begin) * sizeof *to);
+}
+
 /* Sets out[i] from in[...][i]. `params` is call->params. [worker] */
 typedef void tn_kernel_body(const tn_kernel_block *block, const void *params);
 

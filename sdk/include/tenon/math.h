@@ -66,7 +66,8 @@
  * `far` being 0 before: if its highest bit is set afterwards, something in the
  * part was not near, or no number, and what was computed of that is nonsense.
  * The part is then computed again with the others, which are the same within
- * their bound where a number is near. Generated kernels do that.
+ * their bound where a number is near. Generated kernels do that. There are the
+ * same of log, log2 and log10, for which normal positive numbers are near.
  *
  * With glibc 2.36 lgamma is within 4 and gamma within 8 in f64; mod calls fmod
  * there and is as exact as in f32.

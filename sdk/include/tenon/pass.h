@@ -55,12 +55,12 @@
  *
  * FACTS are words for what holds of a graph: a pass *needs* some of them and
  * *provides* others. The host asks for each list of passes whether all that is
- * needed was provided before it runs the first of them. Facts of its own are
+ * needed was provided before it runs the first of them. Its own facts are
  *
- *   shapes, dtypes  of all that the heads depend on ("infer" finds them out,
- * and they are found out anew behind every pass) gradient        the nodes of
- * the gradient are there ("gradient") flat            no node is a graph, but
- * for steps of loops ("flatten")
+ * - `shapes` and `dtypes`: all of them are known that the heads depend on. The
+ *   pass "infer" finds them out, and so does the host behind every pass.
+ * - `gradient`: the nodes of the gradient are there. Provided by "gradient".
+ * - `flat`: no node is a graph, but for steps of loops. Provided by "flatten".
  *
  * A plugin's begin with its name ("acme.marked"). Such a one holds for the
  * passes that follow in the same list.

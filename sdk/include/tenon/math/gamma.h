@@ -66,7 +66,7 @@ TN_MATH_FN double tn_math_lgamma_short(float x, double *sine) {
   const double other = tn_math_log_short(y * tn_math_abs_f64(*sine));
   const double negative = (0x1.250d048e7a1bdp+0 - other) - positive;
   const double side = x < 0 ? negative : positive;
-  const double pole = (x < 0) & (*sine == 0) ? (double)INFINITY : side;
+  const double pole = ((x < 0) & (*sine == 0)) ? (double)INFINITY : side;
   const double ends = y == 0 ? (double)INFINITY : pole;
   return y < INFINITY ? ends : y;
 }

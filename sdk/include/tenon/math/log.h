@@ -42,11 +42,19 @@ TN_MATH_FN float tn_math_log_ends(float x, float y) {
   return x > 0 ? finite : low;
 }
 
-/* x, which is positive and finite, as (1 + f)*2^k with 1 + f from 3/4 to 3/2.
- * Returns f; `power` is k*2^23. */
+/* x, which is positive, finite and normal, as (1 + f)*2^k with 1 + f from 3/4
+ * to 3/2. Returns f; `power` is k*2^23. */
+TN_MATH_FN float tn_math_log_split_near(float x, float *power) {
+  const uint32_t bits = tn_math_bits_f32(x);
+  const uint32_t k = (bits - 0x3f400000u) & 0xff800000u;
+  *power = (float)(int32_t)k;
+  return tn_math_from_bits_f32(bits - k) - 1.0f;
+}
+
+/* The same of denormal numbers too. */
 TN_MATH_FN float tn_math_log_split_f32(float x, float *power) {
-  /* Denormal numbers are multiplied by 2^25, without a question: gcc would
-   * compute what follows once for each answer. */
+  /* They are multiplied by 2^25, without a question: gcc would compute what
+   * follows once for each answer. */
   const int tiny = (int32_t)tn_math_bits_f32(x) < 0x00800000;
   const uint32_t shift = (0u - (uint32_t)tiny) & (25u << 23);
   const float factor = tn_math_from_bits_f32(0x3f800000u + shift);
@@ -69,16 +77,13 @@ TN_MATH_FN float tn_math_log1p_series(float f) {
   return (p * f - 0.5f) * (f * f);
 }
 
-TN_MATH_FN float tn_math_log_f32(float x) {
-  float power;
-  const float f = tn_math_log_split_f32(x, &power);
+/* Logarithms of (1 + f)*2^k, from f and power. */
+TN_MATH_FN float tn_math_log_of(float f, float power) {
   const float low = power * 0x1.7f7d1cp-43f + tn_math_log1p_series(f);
-  return tn_math_log_ends(x, power * 0x1.62e4p-24f + (f + low));
+  return power * 0x1.62e4p-24f + (f + low);
 }
 
-TN_MATH_FN float tn_math_log2_f32(float x) {
-  float power;
-  const float f = tn_math_log_split_f32(x, &power);
+TN_MATH_FN float tn_math_log2_of(float f, float power) {
   float p = -0x1.59ed36p-5f;
   p = p * f + 0x1.0b0df8p-3f;
   p = p * f - 0x1.84e3fcp-3f;
@@ -89,12 +94,10 @@ TN_MATH_FN float tn_math_log2_f32(float x) {
   p = p * f + 0x1.ec724ap-2f;
   p = p * f - 0x1.715482p-1f;
   p = p * f + 0x1.c551d8p-2f;
-  return tn_math_log_ends(x, (power * 0x1p-23f + f) + f * p);
+  return (power * 0x1p-23f + f) + f * p;
 }
 
-TN_MATH_FN float tn_math_log10_f32(float x) {
-  float power;
-  const float f = tn_math_log_split_f32(x, &power);
+TN_MATH_FN float tn_math_log10_of(float f, float power) {
   float p = -0x1.b4799ep-7f;
   p = p * f + 0x1.443eaap-5f;
   p = p * f - 0x1.d25b3cp-5f;
@@ -106,8 +109,30 @@ TN_MATH_FN float tn_math_log10_f32(float x) {
   p = p * f - 0x1.bcb7bep-3f;
   p = p * f - 0x1.0d213cp-4f;
   const float low = power * 0x1.3509f8p-41f + f * p;
-  return tn_math_log_ends(x, power * 0x1.344p-25f + (0.5f * f + low));
+  return power * 0x1.344p-25f + (0.5f * f + low);
 }
+
+/* log, log2 and log10; and the same for loops that compute a part again with
+ * those if the highest bit of `far` is set then: where a number was denormal,
+ * not finite or not positive, and what these returned is nonsense. */
+#define TN_MATH_LOG(name)                                              \
+  TN_MATH_FN float tn_math_##name##_f32(float x) {                     \
+    float power;                                                       \
+    const float f = tn_math_log_split_f32(x, &power);                  \
+    return tn_math_log_ends(x, tn_math_##name##_of(f, power));         \
+  }                                                                    \
+  TN_MATH_FN float tn_math_##name##_near_f32(float x, uint32_t *far) { \
+    const uint32_t bits = tn_math_bits_f32(x);                         \
+    float power;                                                       \
+    const float f = tn_math_log_split_near(x, &power);                 \
+    *far |= (bits - 0x00800000u) | (0x7f7fffffu - bits);               \
+    return tn_math_##name##_of(f, power);                              \
+  }
+
+TN_MATH_LOG(log)
+TN_MATH_LOG(log2)
+TN_MATH_LOG(log10)
+#undef TN_MATH_LOG
 
 /* 1 + x is (1 + f)*2^k, and f is computed from x. */
 TN_MATH_FN float tn_math_log1p_f32(float x) {
