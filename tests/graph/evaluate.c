@@ -282,24 +282,26 @@ static void infer(const evaluation *e) {
   free(known);
 }
 
-void evaluate(tn_graph *g, const feed *feeds, size_t n_feeds,
+void evaluate(tn_graph *graph, const feed *feeds, size_t n_feeds,
               const tn_entry *heads, size_t n_heads, tn_array **out) {
-  evaluation e = {.g = g, .feeds = feeds, .n_feeds = n_feeds};
+  evaluation e = {.g = graph, .feeds = feeds, .n_feeds = n_feeds};
   tn__order order;
   infer(&e);
-  OK(tn__order_make(g, heads, n_heads, &order));
-  e.values = calloc(g->n_entries + 1, sizeof *e.values);
-  e.used = calloc(g->n_entries + 1, 1);
+  OK(tn__order_make(graph, heads, n_heads, &order));
+  e.values = calloc(graph->n_entries + 1, sizeof *e.values);
+  e.used = calloc(graph->n_entries + 1, 1);
   for (uint32_t i = 0; i < order.n; ++i) {
-    const tn__node *node = tn__node_at(g, order.ids[i]);
+    const tn__node *node = tn__node_at(graph, order.ids[i]);
     mark_used(&e, node->in, node->n_in);
   }
   mark_used(&e, heads, n_heads);
-  for (uint32_t i = 0; i < order.n; ++i) run(&e, tn__node_at(g, order.ids[i]));
+  for (uint32_t i = 0; i < order.n; ++i)
+    run(&e, tn__node_at(graph, order.ids[i]));
   for (size_t i = 0; i < n_heads; ++i)
     out[i] = tn__array_retain(value(&e, heads[i]));
-  for (uint32_t i = 0; i < g->n_entries; ++i) tn__array_release(e.values[i]);
-  tn__free(g->env, order.ids);
+  for (uint32_t i = 0; i < graph->n_entries; ++i)
+    tn__array_release(e.values[i]);
+  tn__free(graph->env, order.ids);
   free(e.values);
   free(e.used);
 }

@@ -16,7 +16,7 @@ typedef struct feed {
 
 /* Computes `heads`, after an inference from the arrays' shapes; the caller
  * releases out[i]. */
-void evaluate(tn_graph *g, const feed *feeds, size_t n_feeds,
+void evaluate(tn_graph *graph, const feed *feeds, size_t n_feeds,
               const tn_entry *heads, size_t n_heads, tn_array **out);
 
 /* Elements of a dense f64 array, to be freed. */

@@ -5,31 +5,52 @@
 
 #include <stdio.h>
 
+tn_graph *g;
+
 void net_open(void) {
-  world_open();
+  net_open_on(2);
+}
+
+void net_open_with(const tn__engine_options *options) {
+  world_open_with(options);
   OK(tn__plugin_load(w.registry, LAB_FILE));
+  g = net_new();
+}
+
+void net_open_on(uint32_t workers) {
+  net_open_with(&(tn__engine_options){.workers = workers});
+}
+
+void net_renew(void) {
+  tn__graph_release(g);
+  g = net_new();
+}
+
+void net_close(void) {
+  tn__graph_release(g);
+  world_close();
 }
 
 tn_graph *net_new(void) {
-  tn_graph *g = NULL;
-  OK(tn__graph_create(&w.caller, &g));
-  return g;
+  tn_graph *graph = NULL;
+  OK(tn__graph_create(&w.caller, &graph));
+  return graph;
 }
 
-tn_entry var(tn_graph *g, const char *name) {
+tn_entry var(tn_graph *graph, const char *name) {
   tn_entry entry;
-  OK(tn__graph_variable(g, name, NULL, &entry));
+  OK(tn__graph_variable(graph, name, NULL, &entry));
   return entry;
 }
 
-tn_entry typed(tn_graph *g, const char *name, tn_sig known) {
+tn_entry typed(tn_graph *graph, const char *name, tn_sig known) {
   tn_entry entry;
-  OK(tn__graph_variable(g, name, &known, &entry));
+  OK(tn__graph_variable(graph, name, &known, &entry));
   return entry;
 }
 
-tn_entry op_n(tn_graph *g, const char *op, const char *params, const char *name,
-              size_t n, const tn_entry *in) {
+tn_entry op_n(tn_graph *graph, const char *op, const char *params,
+              const char *name, size_t n, const tn_entry *in) {
   char full[64];
   tn_entry out;
   (void)snprintf(full, sizeof full, "lab.%s", op);
@@ -39,7 +60,7 @@ tn_entry op_n(tn_graph *g, const char *op, const char *params, const char *name,
                               .params = params,
                               .name = name,
                               .in = in};
-  OK(tn__graph_call(g, &node, &out));
+  OK(tn__graph_call(graph, &node, &out));
   return out;
 }
 
@@ -53,11 +74,11 @@ tn_sig sig_of(tn_dtype dtype, size_t ndim, const int64_t *shape) {
   return sig;
 }
 
-void is_sig(const tn_graph *g, tn_entry entry, tn_sig want) {
+void is_sig(const tn_graph *graph, tn_entry entry, tn_sig want) {
   char name[TN__ENTRY_TEXT];
   tn_sig have;
-  OK(tn__graph_sig(g, entry, &have));
-  tn__entry_text(g, entry, name);
+  OK(tn__graph_sig(graph, entry, &have));
+  tn__entry_text(graph, entry, name);
   cr_assert_eq(have.dtype, want.dtype, "%s is %s", name,
                tn__dtype_name(have.dtype));
   cr_assert_eq(have.ndim, want.ndim, "%s has rank %d", name, have.ndim);

@@ -19,14 +19,22 @@
     EXPECT_TEXT(__VA_ARGS__);                                                \
   } while (0)
 
-void net_open(void); /* world_open, with the plugin `lab` */
+/* The graph of a test. */
+extern tn_graph *g;
+/* A world with the plugin `lab`, and an empty graph; the same with a number of
+ * workers; another empty graph in the same world; the end of both. */
+void net_open(void);
+void net_open_with(const tn__engine_options *options);
+void net_open_on(uint32_t workers);
+void net_renew(void);
+void net_close(void);
 
 tn_graph *net_new(void);
-tn_entry var(tn_graph *g, const char *name); /* nothing is known of it */
-tn_entry typed(tn_graph *g, const char *name, tn_sig known);
+tn_entry var(tn_graph *graph, const char *name); /* nothing is known of it */
+tn_entry typed(tn_graph *graph, const char *name, tn_sig known);
 /* A call of "lab.<op>"; `name` and `params` may be NULL. Its first output. */
-tn_entry op_n(tn_graph *g, const char *op, const char *params, const char *name,
-              size_t n, const tn_entry *in);
+tn_entry op_n(tn_graph *graph, const char *op, const char *params,
+              const char *name, size_t n, const tn_entry *in);
 #define OP(g, op, params, name, ...)                         \
   op_n((g), (op), (params), (name),                          \
        sizeof((tn_entry[]){__VA_ARGS__}) / sizeof(tn_entry), \
@@ -48,6 +56,6 @@ tn_sig sig_of(tn_dtype dtype, size_t ndim, const int64_t *shape);
 #define SCALAR(dtype) sig_of((dtype), 0, NULL)
 
 /* Asserts what the last inference found out. */
-void is_sig(const tn_graph *g, tn_entry entry, tn_sig want);
+void is_sig(const tn_graph *graph, tn_entry entry, tn_sig want);
 
 #endif /* TESTS_GRAPH_NET_H_ */

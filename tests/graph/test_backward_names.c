@@ -11,19 +11,7 @@
 
 #include "evaluate.h"
 
-static tn_graph *g;
-
-static void open_all(void) {
-  net_open();
-  g = net_new();
-}
-
-static void close_all(void) {
-  tn__graph_release(g);
-  world_close();
-}
-
-TestSuite(backward_names, .init = open_all, .fini = close_all);
+TestSuite(backward_names, .init = net_open, .fini = net_close);
 
 /* ------------------------------------------------------------------ helpers */
 
@@ -403,8 +391,7 @@ Test(backward_names, of_a_target_begins_with_ones_or_what_is_given) {
   for (int i = 0; i < N; ++i) want[i] = 2 * number("x", i);
   BACKWARD(.of = NULL);
   gradient_is("x@GRAD", want);
-  tn__graph_release(g);
-  g = net_new();
+  net_renew();
   HEADS(g, OP(g, "square", NULL, "loss", var(g, "x")));
   var(g, "loss_output@GRAD");
   BACKWARD(.of = NULL);

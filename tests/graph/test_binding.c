@@ -7,18 +7,6 @@
 
 #include "evaluate.h"
 
-static tn_graph *g;
-
-static void open_lab(void) {
-  net_open();
-  g = net_new();
-}
-
-static void close_lab(void) {
-  tn__graph_release(g);
-  world_close();
-}
-
 #define ROW(...)                                                               \
   doubles(1,                                                                   \
           (const int64_t[]){sizeof((double[]){__VA_ARGS__}) / sizeof(double)}, \
@@ -66,7 +54,7 @@ static void forward(tn_program *p) {
 
 Test(binding, says_what_is_wrong_with_arguments) {
   tn_program *p = NULL;
-  open_lab();
+  net_open();
   tn_array *three = ROW(1, 2, 3), *two = ROW(1, 2);
   tn_array *single = floats(SHAPE(3), VALUES(1, 2, 3));
   HEADS(g, OP(g, "add", NULL, "sum", var(g, "left"), var(g, "right")));
@@ -115,12 +103,12 @@ Test(binding, says_what_is_wrong_with_arguments) {
   cr_assert_null(p);
   tn__array_release(three), tn__array_release(two);
   tn__array_release(single);
-  close_lab();
+  net_close();
 }
 
 Test(binding, refuses_arrays_of_another_runtime) {
   tn_program *p = NULL;
-  open_lab();
+  net_open();
   tn_array *x = ROW(1, 2);
   tn__env other = w.env;
   const tn__env *mine = x->env;
@@ -130,15 +118,15 @@ Test(binding, refuses_arrays_of_another_runtime) {
         "`x`", "another runtime");
   x->env = mine;
   tn__array_release(x);
-  close_lab();
+  net_close();
 }
 
 Test(binding, a_graph_without_heads_is_no_program) {
   tn_program *p = NULL;
-  open_lab();
+  net_open();
   (void)var(g, "x");
   FAILS(tn__program_bind(g, BIND(0), &p), TN_INVALID, "tn_graph_heads_set");
-  close_lab();
+  net_close();
 }
 
 /* ---------------------------------------------------------------- gradients */
@@ -210,7 +198,7 @@ static void run_kinds(tn_program *p, tn_array *const *weights) {
  * made by. */
 Test(binding, gradients_add_up) {
   tn_array *in[N_KINDS], *weights[N_KINDS];
-  open_lab();
+  net_open();
   every_kind();
   for (int i = 0; i < N_KINDS; ++i) {
     in[i] = ROW(0.5 + i, 0.25 * i);
@@ -237,13 +225,13 @@ Test(binding, gradients_add_up) {
   for (int i = 0; i < N_KINDS; ++i)
     tn__array_release(in[i]), tn__array_release(weights[i]);
   tn__array_release(seq);
-  close_lab();
+  net_close();
 }
 
 Test(binding, each_argument_may_have_its_own_request) {
   tn_program *p = NULL;
   tn_array *array = NULL;
-  open_lab();
+  net_open();
   tn_array *x = ROW(1, 2), *slope = ROW(10, 20), *weight = ROW(1, 1);
   HEADS(g, OP(g, "mul", NULL, NULL, var(g, "x"), var(g, "y")),
         OP(g, "square", NULL, NULL, var(g, "z")));
@@ -273,12 +261,12 @@ Test(binding, each_argument_may_have_its_own_request) {
         "z");
   tn__program_release(p);
   tn__array_release(x), tn__array_release(slope), tn__array_release(weight);
-  close_lab();
+  net_close();
 }
 
 Test(binding, a_head_that_is_no_loss_wants_a_weight) {
   tn_program *p = NULL;
-  open_lab();
+  net_open();
   tn_array *x = ROW(1, 2);
   HEADS(g, OP(g, "square", NULL, "quad", var(g, "x")));
   OK(tn__program_bind(
@@ -290,12 +278,12 @@ Test(binding, a_head_that_is_no_loss_wants_a_weight) {
   FAILS(tn__program_backward(p, NULL, 0), TN_INVALID, "`quad_output`");
   tn__program_release(p);
   tn__array_release(x);
-  close_lab();
+  net_close();
 }
 
 Test(binding, heads_that_are_no_numbers_have_no_slope) {
   tn_program *p = NULL;
-  open_lab();
+  net_open();
   tn_array *x = ROW(1, 2), *weight = ROW(3, 4);
   tn_array *n = empty(TN_I32, SHAPE(2));
   OK(tn__array_set(n, (const int32_t[]){1, 2}, 8));
@@ -310,7 +298,7 @@ Test(binding, heads_that_are_no_numbers_have_no_slope) {
   IS(gradient_of(p, "x"), 6, 16);
   tn__program_release(p);
   tn__array_release(x), tn__array_release(n), tn__array_release(weight);
-  close_lab();
+  net_close();
 }
 
 /* ------------------------------------------------------------------ outputs */
@@ -326,7 +314,7 @@ static tn_program *bind_outputs(tn_array *x, tn_array *y, size_t n,
 }
 
 Test(binding, one_entry_may_be_several_heads) {
-  open_lab();
+  net_open();
   tn_array *x = ROW(1, 2), *y = ROW(5, 6);
   tn_array *a = ROW(0, 0), *b = ROW(0, 0), *c = ROW(0, 0);
   const tn_entry sum = OP(g, "add", NULL, NULL, var(g, "x"), var(g, "y"));
@@ -343,7 +331,7 @@ Test(binding, one_entry_may_be_several_heads) {
   tn__program_release(p);
   tn__array_release(x), tn__array_release(y);
   tn__array_release(a), tn__array_release(b), tn__array_release(c);
-  close_lab();
+  net_close();
 }
 
 /* Runs `g` twice with its first heads written into x and, if there are two,
@@ -365,7 +353,7 @@ static void late(size_t n, const round *want) {
 }
 
 Test(binding, a_head_may_overwrite_an_argument) {
-  open_lab();
+  net_open();
   const tn_entry x = var(g, "x"), y = var(g, "y");
   /* x = x + y; last = x * y: 3 5 -> 8 5, 15 -> 13 5, 40 */
   HEADS(g, OP(g, "add", NULL, NULL, x, y), OP(g, "mul", NULL, NULL, x, y));
@@ -374,11 +362,11 @@ Test(binding, a_head_may_overwrite_an_argument) {
   const tn_entry next = OP(g, "add", NULL, NULL, x, y);
   HEADS(g, next, OP(g, "mul", NULL, NULL, next, x));
   late(1, &(round){13, 5, 13 * 8});
-  close_lab();
+  net_close();
 }
 
 Test(binding, heads_may_overwrite_each_others_arguments) {
-  open_lab();
+  net_open();
   const tn_entry x = var(g, "x"), y = var(g, "y");
   /* x, y = x - y, x * y: 3 5 -> -2 15 -> -17 -30 */
   const tn_entry product = OP(g, "mul", NULL, NULL, x, y);
@@ -392,7 +380,7 @@ Test(binding, heads_may_overwrite_each_others_arguments) {
   HEADS(g, OP(g, "add", NULL, NULL, x, OP(g, "mul", NULL, NULL, m, y)), m);
   /* 3 5: m 8, x 43, y 8; m 51, x 43 + 408, y 51 */
   late(2, &(round){451, 51, 51});
-  close_lab();
+  net_close();
 }
 
 /* ------------------------------------------------------------ out of memory */
@@ -424,7 +412,7 @@ static void fail_everywhere(tn_array *x) {
 }
 
 Test(binding, leaves_nothing_behind_where_memory_is_short) {
-  open_lab();
+  net_open();
   tn_array *x = empty(TN_F64, SHAPE(64, 128));
   double *zeros = calloc(64 * 128, sizeof *zeros);
   OK(tn__array_set(x, zeros, 64 * 128 * sizeof *zeros));
@@ -435,11 +423,11 @@ Test(binding, leaves_nothing_behind_where_memory_is_short) {
   HEADS(g, OP(g, "total", NULL, NULL, h, h, h));
   fail_everywhere(x);
   tn__array_release(x);
-  close_lab();
+  net_close();
 }
 
 Test(binding, leaves_nothing_behind_where_a_loop_finds_no_memory) {
-  open_lab();
+  net_open();
   tn_array *x = ROW(1, 2);
   tn_graph *step = summing();
   const tn_entry v = var(g, "x");
@@ -456,5 +444,5 @@ Test(binding, leaves_nothing_behind_where_a_loop_finds_no_memory) {
   IS(head_of(p, 0), 3);
   tn__program_release(p);
   tn__array_release(x);
-  close_lab();
+  net_close();
 }

@@ -97,14 +97,11 @@ static const tn_plugin hall_plugin = {
 
 /* ------------------------------------------------------------------- graphs */
 
-static tn_graph *g;
 static tn_array *x;
 
 static void open_with(uint32_t workers) {
-  world_open_with(&(tn__engine_options){.workers = workers});
-  OK(tn__plugin_load(w.registry, LAB_FILE));
+  net_open_on(workers);
   OK(tn__plugin_add(w.registry, &hall_plugin));
-  g = net_new();
   float *values = calloc(N, sizeof *values);
   x = empty(TN_F32, SHAPE(N));
   for (int i = 0; i < N; ++i) values[i] = (float)(i % 1000);
@@ -114,8 +111,7 @@ static void open_with(uint32_t workers) {
 
 static void close_all(void) {
   tn__array_release(x);
-  tn__graph_release(g);
-  world_close();
+  net_close();
 }
 
 static tn_entry call_hall(const char *op, const char *name, uint32_t n,
@@ -202,16 +198,14 @@ Test(branches, memory_for_them_is_taken_up_to_a_limit) {
   branches(2, 3);
   cr_assert_eq(pool_of(PLENTY), 3 * EACH);
   cr_assert_eq(pool_of(0), 4 * EACH);
-  tn__graph_release(g);
-  g = net_new();
+  net_renew();
   for (int n = 3; n <= 12; n += 3) {
     branches(n, 3);
     const uint64_t least = pool_of(PLENTY), taken = pool_of(0);
     cr_assert_leq(taken, least + least / 2, "%d branches take %llu", n,
                   (unsigned long long)taken);
     cr_assert_geq(taken, least);
-    tn__graph_release(g);
-    g = net_new();
+    net_renew();
   }
   close_all();
 }

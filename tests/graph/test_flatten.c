@@ -7,19 +7,7 @@
 
 #include "evaluate.h"
 
-static tn_graph *g;
-
-static void open_all(void) {
-  net_open();
-  g = net_new();
-}
-
-static void close_all(void) {
-  tn__graph_release(g);
-  world_close();
-}
-
-TestSuite(flatten, .init = open_all, .fini = close_all);
+TestSuite(flatten, .init = net_open, .fini = net_close);
 
 static tn_graph *flat(void) {
   tn_graph *out = NULL;

@@ -9,18 +9,9 @@
 
 #include "evaluate.h"
 
-static tn_graph *g;
-
 static void open_with(uint32_t workers) {
-  world_open_with(&(tn__engine_options){.workers = workers});
-  OK(tn__plugin_load(w.registry, LAB_FILE));
+  net_open_on(workers);
   OK(tn__plugin_load(w.registry, TENSOR_FILE));
-  g = net_new();
-}
-
-static void close_all(void) {
-  tn__graph_release(g);
-  world_close();
 }
 
 /* Not exact in any type, so that another order of adding shows. */
@@ -135,8 +126,7 @@ static void fold_bits(tn_dtype dtype, const int64_t *shape, const char *axis) {
   }
   tn__program_release(one), tn__program_release(two);
   tn__array_release(x), tn__array_release(row);
-  tn__graph_release(g);
-  g = net_new();
+  net_renew();
 }
 
 static void all_bits(uint32_t workers) {
@@ -149,7 +139,7 @@ static void all_bits(uint32_t workers) {
   for (int d = 0; d < 3; ++d)
     for (int s = 0; s < 5; ++s)
       for (int a = 0; a < 4; ++a) fold_bits(dtypes[d], shapes[s], axes[a]);
-  close_all();
+  net_close();
 }
 
 Test(folds, have_the_same_bits_on_one_worker) {
@@ -194,8 +184,7 @@ static void check_sums(const int64_t *n, const char *params, int axes,
   free(have), free(want);
   tn__program_release(p);
   tn__array_release(x);
-  tn__graph_release(g);
-  g = net_new();
+  net_renew();
 }
 
 Test(folds, give_the_sums_over_any_axes) {
@@ -209,7 +198,7 @@ Test(folds, give_the_sums_over_any_axes) {
     for (int axes = 1; axes < 8; ++axes)
       for (int fuse = 0; fuse < 2; ++fuse)
         check_sums(shapes[s], params[axes], axes, fuse != 0);
-  close_all();
+  net_close();
 }
 
 /* -------------------------------------------------------------- other stuff
@@ -225,7 +214,7 @@ Test(folds, that_cannot_be_fed_say_why) {
   has_text(p, "nothing before it computes what it folds");
   tn__program_release(p);
   tn__array_release(x);
-  close_all();
+  net_close();
 }
 
 static int n_shown;
@@ -262,5 +251,5 @@ Test(folds, can_be_watched_and_trained) {
   free(a), free(b);
   tn__program_release(one), tn__program_release(two);
   tn__array_release(x), tn__array_release(weight);
-  close_all();
+  net_close();
 }

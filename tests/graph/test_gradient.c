@@ -10,19 +10,7 @@
 
 #include "evaluate.h"
 
-static tn_graph *g;
-
-static void open_all(void) {
-  net_open();
-  g = net_new();
-}
-
-static void close_all(void) {
-  tn__graph_release(g);
-  world_close();
-}
-
-TestSuite(gradient, .init = open_all, .fini = close_all);
+TestSuite(gradient, .init = net_open, .fini = net_close);
 
 /* ----------------------------------------------------------------- questions
  */

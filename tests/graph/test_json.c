@@ -12,19 +12,7 @@
 
 #include "evaluate.h"
 
-static tn_graph *g;
-
-static void open_all(void) {
-  net_open();
-  g = net_new();
-}
-
-static void close_all(void) {
-  tn__graph_release(g);
-  world_close();
-}
-
-TestSuite(graph_json, .init = open_all, .fini = close_all);
+TestSuite(graph_json, .init = net_open, .fini = net_close);
 
 /* ------------------------------------------------------------------ helpers */
 

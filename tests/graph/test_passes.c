@@ -11,21 +11,13 @@
 #include "../by_hand.h"
 #include "net.h"
 
-static tn_graph *g;
-
 static void open_all(void) {
   net_open();
   w.registry->passes = &tn__passes_table;
   OK(tn__plugin_load(w.registry, PASSES_FILE));
-  g = net_new();
 }
 
-static void close_all(void) {
-  tn__graph_release(g);
-  world_close();
-}
-
-TestSuite(passes, .init = open_all, .fini = close_all);
+TestSuite(passes, .init = open_all, .fini = net_close);
 
 /* ------------------------------------------------------------------ helpers */
 
@@ -674,8 +666,7 @@ Test(passes, cannot_make_a_graph_that_is_none, .timeout = 60) {
       ++made;
     }
     tn__graph_release(out);
-    tn__graph_release(g);
-    g = net_new();
+    net_renew();
   }
   cr_expect_gt(made, 300);
   cr_expect_gt(refused_, 300);

@@ -9,19 +9,7 @@
 
 #include "net.h"
 
-static tn_graph *g;
-
-static void open_all(void) {
-  net_open();
-  g = net_new();
-}
-
-static void close_all(void) {
-  tn__graph_release(g);
-  world_close();
-}
-
-TestSuite(graph_picture, .init = open_all, .fini = close_all);
+TestSuite(graph_picture, .init = net_open, .fini = net_close);
 
 /* The caller frees it. */
 static char *picture(uint32_t format) {

@@ -12,14 +12,11 @@
 
 enum { CPUS = 3, ROWS = 2, COLUMNS = 3 };
 
-static tn_graph *g;
 static tn_program *p;
 
 static void open_with(const tn__engine_options *options) {
   world_cpus = CPUS;
-  world_open_with(options);
-  OK(tn__plugin_load(w.registry, LAB_FILE));
-  g = net_new();
+  net_open_with(options);
 }
 
 static void setup(void) {

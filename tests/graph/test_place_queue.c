@@ -96,23 +96,19 @@ static const tn_plugin guest = {
  */
 
 static fake *f;
-static tn_graph *g;
 static tn_program *p;
 
 static void open_with(const fake_options *options, uint32_t workers) {
-  world_open_with(&(tn__engine_options){.workers = workers});
+  net_open_on(workers);
   f = fake_create(options);
   OK(tn__devices_add(w.devices, fake_table(f)));
-  OK(tn__plugin_load(w.registry, LAB_FILE));
   OK(tn__plugin_add(w.registry, &guest));
-  g = net_new();
 }
 
 static void close_all(void) {
   tn__program_release(p);
-  tn__graph_release(g);
   p = NULL;
-  world_close();
+  net_close();
   cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
   fake_destroy(f);
 }

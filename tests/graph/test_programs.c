@@ -10,20 +10,12 @@
 
 #include "evaluate.h"
 
-static tn_graph *g;
 static uint64_t state;
 
 static void open_with(const tn__engine_options *options) {
   world_cpus = 3;
-  world_open_with(options);
-  OK(tn__plugin_load(w.registry, LAB_FILE));
+  net_open_with(options);
   OK(tn__plugin_load(w.registry, TENSOR_FILE));
-  g = net_new();
-}
-
-static void close_all(void) {
-  tn__graph_release(g);
-  world_close();
 }
 
 static uint32_t random_below(uint32_t n) {
@@ -310,8 +302,7 @@ static void run_graphs(uint64_t seed, int n) {
     e.in[N_WHOLE] = random_array(1, whole + 1);
     e.in[N_WHOLE + 1] = random_array(2, column);
     run_all(&e);
-    tn__graph_release(g);
-    g = net_new();
+    net_renew();
   }
   cr_assert_gt(n_fused, 100);
 }
@@ -319,13 +310,13 @@ static void run_graphs(uint64_t seed, int n) {
 Test(programs, compute_what_their_graphs_do_on_one_thread) {
   open_with(&(tn__engine_options){.kind = TN__ENGINE_NAIVE});
   run_graphs(1, 150);
-  close_all();
+  net_close();
 }
 
 Test(programs, compute_what_their_graphs_do_on_several_threads) {
   open_with(&(tn__engine_options){.workers = 4});
   run_graphs(2, 150);
-  close_all();
+  net_close();
 }
 
 /* ---------------------------------------------------------- graphs and loops
@@ -335,8 +326,7 @@ Test(programs, compute_what_their_graphs_do_on_several_threads) {
 static void run_many(void (*run)(uint64_t seed)) {
   for (uint64_t seed = 3; seed < 13; ++seed) {
     run(seed);
-    tn__graph_release(g);
-    g = net_new();
+    net_renew();
   }
 }
 
@@ -395,13 +385,13 @@ static void run_loops(uint64_t seed) {
 Test(programs, compute_loops_on_one_thread) {
   open_with(&(tn__engine_options){.kind = TN__ENGINE_NAIVE});
   run_many(run_loops);
-  close_all();
+  net_close();
 }
 
 Test(programs, compute_loops_on_several_threads) {
   open_with(&(tn__engine_options){.workers = 4});
   run_many(run_loops);
-  close_all();
+  net_close();
 }
 
 /* A graph of two outputs, once in itself. */
@@ -434,5 +424,5 @@ static void run_embedded(uint64_t seed) {
 Test(programs, compute_graphs_of_graphs) {
   open_with(&(tn__engine_options){.workers = 2});
   run_many(run_embedded);
-  close_all();
+  net_close();
 }

@@ -9,19 +9,6 @@
 #include "evaluate.h"
 #include "probe.h"
 
-static tn_graph *g;
-
-static void open_with(uint32_t workers) {
-  world_open_with(&(tn__engine_options){.workers = workers});
-  OK(tn__plugin_load(w.registry, LAB_FILE));
-  g = net_new();
-}
-
-static void close_all(void) {
-  tn__graph_release(g);
-  world_close();
-}
-
 /* Numbers that nothing rounds away: small, of both signs, all different. */
 static double number(int64_t i) {
   return (double)((i * 37 + 11) % 257 - 128) / 64;
@@ -150,14 +137,13 @@ static void fuse_unary(tn_dtype dtype, int64_t n) {
   HEADS(g, OP(g, "mul", NULL, NULL, OP(g, "square", NULL, NULL, t), x), sum);
   compare_fused(what, 2, n > 100000);
   drop_given();
-  tn__graph_release(g);
-  g = net_new();
+  net_renew();
 }
 
 /* Around a tile, and around several. */
 static void fuse_sizes(uint32_t workers) {
   static const tn_dtype dtypes[] = {TN_F64, TN_F32, TN_F16};
-  open_with(workers);
+  net_open_on(workers);
   for (int k = 0; k < 3; ++k) {
     const int64_t tile = (16 << 10) / tn_dtype_bytes(dtypes[k]);
     const int64_t sizes[] = {1,        2 * tile - 1, 2 * tile,     2 * tile + 1,
@@ -165,7 +151,7 @@ static void fuse_sizes(uint32_t workers) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
       fuse_unary(dtypes[k], sizes[i]);
   }
-  close_all();
+  net_close();
 }
 
 Test(running, fused_sizes_on_one_worker) {
@@ -195,21 +181,20 @@ static void fuse_broadcast(tn_dtype dtype, const int64_t *n, bool by_hand) {
   HEADS(g, OP(g, plus, NULL, "e", one, column), one);
   compare_fused(tn__dtype_name(dtype), 2, true);
   drop_given();
-  tn__graph_release(g);
-  g = net_new();
+  net_renew();
 }
 
 static void fuse_broadcasts(uint32_t workers) {
   static const tn_dtype dtypes[] = {TN_F64, TN_F32, TN_I32};
   static const int64_t shapes[][3] = {
       {7, 33, 131}, {3, 5, 5003}, {1, 301, 99}, {2, 9001, 2}, {257, 1, 129}};
-  open_with(workers);
+  net_open_on(workers);
   for (int k = 0; k < 3; ++k)
     for (int i = 0; i < 5; ++i) {
       fuse_broadcast(dtypes[k], shapes[i], true);
       if (dtypes[k] != TN_I32) fuse_broadcast(dtypes[k], shapes[i], false);
     }
-  close_all();
+  net_close();
 }
 
 Test(running, fused_broadcasts_on_one_worker) {
@@ -221,7 +206,7 @@ Test(running, fused_broadcasts_on_eight_workers) {
 
 /* Several outputs, values read outside, a head that overwrites an argument. */
 Test(running, fused_steps_hand_out_what_others_read) {
-  open_with(2);
+  net_open_on(2);
   tn_array *outputs[3] = {NULL, NULL, NULL};
   for (int fused = 0; fused < 2; ++fused) {
     give("x", filled(TN_F64, SHAPE(100, 201)));
@@ -247,11 +232,11 @@ Test(running, fused_steps_hand_out_what_others_read) {
     drop_given();
   }
   for (int i = 0; i < 3; ++i) tn__array_release(outputs[i]);
-  close_all();
+  net_close();
 }
 
 Test(running, the_table_says_what_is_not_fused) {
-  open_with(1);
+  net_open_on(1);
   give("x", filled(TN_F64, SHAPE(8, 4)));
   HEADS(g, OP(g, "tanh", NULL, "small", var(g, "x")),
         OP(g, "total", NULL, "all", OP(g, "exp", NULL, NULL, var(g, "y"))));
@@ -265,7 +250,7 @@ Test(running, the_table_says_what_is_not_fused) {
   has_text(p, "forbids");
   tn__program_release(p);
   drop_given();
-  close_all();
+  net_close();
 }
 
 /* -------------------------------------------------------- a net for training
@@ -298,7 +283,7 @@ static void same_training(tn_program *a, tn_program *b, const char *what) {
 }
 
 Test(running, any_budget_gives_the_same_results) {
-  open_with(2);
+  net_open_on(2);
   deep();
   tn_array *weight = deep_weight();
   tn_program *full = BIND(.request = TN_REQ_WRITE);
@@ -334,11 +319,11 @@ Test(running, any_budget_gives_the_same_results) {
   tn__program_release(least);
   tn__array_release(weight);
   drop_given();
-  close_all();
+  net_close();
 }
 
 Test(running, any_plan_gives_the_same_results) {
-  open_with(2);
+  net_open_on(2);
   deep();
   tn_array *weight = deep_weight();
   tn_program *none = BIND(.request = TN_REQ_WRITE, .plan = TN_PLAN_NONE);
@@ -354,12 +339,12 @@ Test(running, any_plan_gives_the_same_results) {
   tn__program_release(none);
   tn__array_release(weight);
   drop_given();
-  close_all();
+  net_close();
 }
 
 /* The state would count a repeated call twice. */
 Test(running, states_change_once) {
-  open_with(2);
+  net_open_on(2);
   give("x", filled(TN_F64, SHAPE(10, 10)));
   tn_entry h = var(g, "x");
   for (int i = 0; i < 6; ++i)
@@ -381,14 +366,14 @@ Test(running, states_change_once) {
   tn__program_release(p[0]), tn__program_release(p[1]);
   tn__array_release(weight);
   drop_given();
-  close_all();
+  net_close();
 }
 
 /* --------------------------------------------------------- parts and monitors
  */
 
 Test(running, parts_of_the_forward_run_lead_to_the_same) {
-  open_with(2);
+  net_open_on(2);
   deep();
   tn_array *weight = deep_weight();
   tn_program *whole = BIND(.request = TN_REQ_WRITE),
@@ -408,7 +393,7 @@ Test(running, parts_of_the_forward_run_lead_to_the_same) {
   tn__program_release(whole), tn__program_release(part);
   tn__array_release(weight);
   drop_given();
-  close_all();
+  net_close();
 }
 
 typedef struct sight {
@@ -451,7 +436,7 @@ static void watch(uint32_t flags) {
 }
 
 Test(running, monitors_see_every_visible_output) {
-  open_with(2);
+  net_open_on(2);
   give("x", filled(TN_F64, SHAPE(64, 128)));
   const tn_entry x = var(g, "x"), sum = OP(g, "add", NULL, "sum", x, x),
                  two = OP(g, "pair", NULL, "two", sum, x);
@@ -459,7 +444,7 @@ Test(running, monitors_see_every_visible_output) {
   watch(TN_BIND_NO_FUSE);
   watch(0);
   drop_given();
-  close_all();
+  net_close();
 }
 
 /* --------------------------------------------------------------- parameters */
@@ -492,7 +477,7 @@ static void set_and_run(uint32_t flags, uint64_t memory, bool watched) {
 }
 
 Test(running, parameters_change_between_runs) {
-  open_with(2);
+  net_open_on(2);
   give("x", filled(TN_F64, SHAPE(64, 128)));
   HEADS(g, OP(g, "square", NULL, NULL,
               OP(g, "scaled", NULL, "first", var(g, "x"))));
@@ -502,14 +487,14 @@ Test(running, parameters_change_between_runs) {
   set_and_run(0, TN_MEMORY_MINIMAL, false);
   set_and_run(0, 0, true);
   drop_given();
-  close_all();
+  net_close();
 }
 
 /* --------------------------------------------------------- shared and reshape
  */
 
 Test(running, reshaped_programs_take_turns) {
-  open_with(2);
+  net_open_on(2);
   deep();
   tn_program *large = BIND(0), *small = NULL, *alone = NULL;
   tn_array *v = NULL, *x = NULL;
@@ -549,11 +534,11 @@ Test(running, reshaped_programs_take_turns) {
   tn__program_release(other);
   tn__array_release(part);
   drop_given();
-  close_all();
+  net_close();
 }
 
 Test(running, a_run_in_shared_memory_ends_what_another_has_left) {
-  open_with(2);
+  net_open_on(2);
   deep();
   tn_array *weight = deep_weight();
   tn_program *p = BIND(.request = TN_REQ_WRITE), *other = NULL;
@@ -577,13 +562,13 @@ Test(running, a_run_in_shared_memory_ends_what_another_has_left) {
   tn__program_release(p), tn__program_release(other);
   tn__array_release(weight);
   drop_given();
-  close_all();
+  net_close();
 }
 
 /* ------------------------------------------------------------------- errors */
 
 Test(running, a_kernel_that_fails_is_named) {
-  open_with(2);
+  net_open_on(2);
   give("x", floats(SHAPE(2), VALUES(1, 2)));
   give("y", floats(SHAPE(2), VALUES(3, 4)));
   const tn_entry x = var(g, "x"), y = var(g, "y");
@@ -610,12 +595,12 @@ Test(running, a_kernel_that_fails_is_named) {
   }
   tn__program_release(p);
   drop_given();
-  close_all();
+  net_close();
 }
 
 /* What failed stays in an array that is added to: the sum has no value. */
 Test(running, a_gradient_added_to_a_failed_array_has_failed) {
-  open_with(2);
+  net_open_on(2);
   give("x", floats(SHAPE(2), VALUES(1, 2)));
   tn_array *sum = floats(SHAPE(2), VALUES(0, 0));
   tn_array *weight = floats(SHAPE(2), VALUES(5, 6));
@@ -632,8 +617,7 @@ Test(running, a_gradient_added_to_a_failed_array_has_failed) {
   probe_code = TN_INVALID, probe_silent = 0;
   (void)tn__program_forward(p, 0);
   tn__program_release(p);
-  tn__graph_release(g);
-  g = net_new();
+  net_renew();
   HEADS(g, var(g, "x"));
   given[0].gradient = sum;
   p = BIND(.request = TN_REQ_ADD);
@@ -644,14 +628,14 @@ Test(running, a_gradient_added_to_a_failed_array_has_failed) {
   tn__program_release(p);
   tn__array_release(sum), tn__array_release(weight);
   drop_given();
-  close_all();
+  net_close();
 }
 
 /* -------------------------------------------------------------- life, memory
  */
 
 Test(running, a_run_allocates_nothing) {
-  open_with(2);
+  net_open_on(2);
   deep();
   tn_array *weight = deep_weight();
   tn_program *p = BIND(.request = TN_REQ_WRITE);
@@ -672,11 +656,11 @@ Test(running, a_run_allocates_nothing) {
   tn__program_release(p);
   tn__array_release(weight);
   drop_given();
-  close_all();
+  net_close();
 }
 
 Test(running, programs_may_go_while_they_run) {
-  open_with(2);
+  net_open_on(2);
   deep();
   tn_array *weight = deep_weight();
   for (int i = 0; i < 20; ++i) {
@@ -695,7 +679,7 @@ Test(running, programs_may_go_while_they_run) {
   tn__program_release(p);
   g = net_new();
   tn__array_release(weight);
-  close_all();
+  net_close();
 }
 
 /* -------------------------------------------------------------------- loops */
@@ -739,15 +723,14 @@ static void running_sum(int64_t n, uint32_t reverse) {
   tn__program_release(p);
   drop_given();
   tn__graph_release(step);
-  tn__graph_release(g);
-  g = net_new();
+  net_renew();
 }
 
 Test(running, loops_of_any_length) {
-  open_with(2);
+  net_open_on(2);
   for (int64_t n = 0; n < 5; ++n) {
     running_sum(n, 0);
     running_sum(n, 1);
   }
-  close_all();
+  net_close();
 }

@@ -9,21 +9,14 @@
 
 #include "evaluate.h"
 
-static tn_graph *g;
 static uint64_t state; /* of the numbers that tests are made of */
 
 static void open_all(void) {
   net_open();
-  g = net_new();
   state = 20211;
 }
 
-static void close_all(void) {
-  tn__graph_release(g);
-  world_close();
-}
-
-TestSuite(slopes, .init = open_all, .fini = close_all);
+TestSuite(slopes, .init = open_all, .fini = net_close);
 
 static uint32_t random_below(uint32_t n) {
   state = state * 6364136223846793005u + 1442695040888963407u;

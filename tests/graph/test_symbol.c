@@ -10,19 +10,7 @@
 
 #include "net.h"
 
-static tn_graph *g;
-
-static void open_all(void) {
-  net_open();
-  g = net_new();
-}
-
-static void close_all(void) {
-  tn__graph_release(g);
-  world_close();
-}
-
-TestSuite(graph_symbol, .init = open_all, .fini = close_all);
+TestSuite(graph_symbol, .init = net_open, .fini = net_close);
 
 /* ------------------------------------------------------------------ helpers */
 

@@ -9,19 +9,7 @@
 #include "evaluate.h"
 #include "probe.h"
 
-static tn_graph *g;
-
-static void open_all(void) {
-  net_open();
-  g = net_new();
-}
-
-static void close_all(void) {
-  tn__graph_release(g);
-  world_close();
-}
-
-TestSuite(waiting, .init = open_all, .fini = close_all);
+TestSuite(waiting, .init = net_open, .fini = net_close);
 
 /* ------------------------------------------------------------------ helpers */
 
@@ -255,8 +243,7 @@ Test(waiting, for_a_state_is_in_the_order_of_the_graph) {
     is(p, 0, TWO(62, 84));
     is(p, 2, TWO(320, 440));
     tn__program_release(p);
-    tn__graph_release(g);
-    g = net_new();
+    net_renew();
   }
 }
 
