@@ -618,10 +618,10 @@ static void random_net(void) {
   uint32_t n = 0;
   all[n++] = typed(g, "x", F64(3));
   all[n++] = typed(g, "y", F64(3));
-  while (n < 10)
-    all[n] = OP(g, ops[below(3)], NULL, NULL, all[below(n)], all[below(n)]),
-    ++n;
-  all[n++] = OP(g, "track", NULL, NULL, all[below(n)]);
+  for (; n < 10; ++n)
+    all[n] = OP(g, ops[below(3)], NULL, NULL, all[below(n)], all[below(n)]);
+  all[n] = OP(g, "track", NULL, NULL, all[below(n)]);
+  ++n;
   const tn__gradient_spec spec = {
       .query = {.heads = &all[n - 1], .of = all, .n_heads = 1, .n_of = 1},
       .optional = 1};
