@@ -17,9 +17,6 @@
  *        infer*.c    pass: shapes and dtypes to a fixed point (facts.h)
  *        gradient.c  pass: reverse accumulation (rule.h)
  *        by_name.c   its question and its answer by names
- *        plan*.c     memory, on numbers alone (plan.h)
- *        recompute*.c, repeat.c
- *                    what is computed twice, on numbers (recompute.h)
  *        place.c     where nodes run, copies between devices
  *        bind.c      a graph becomes a program (program.h lists its stations)
  *        program.c   its life and runs; part.c runs step by step

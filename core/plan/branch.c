@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_branch.c: which nodes come after which.
+ * branch.c: which nodes come after which.
  *
  * Most nodes have a heir: a node that waits for them and that everybody else
  * who does so waits for too. Who comes after such a node comes after its heir,

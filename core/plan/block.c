@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_block.c: the pool of the compat mode.
+ * block.c: the pool of the compat mode.
  */
 #include <string.h>
 

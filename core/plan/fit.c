@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_fit.c: offsets for spans, by whichever method comes lowest. Methods are
+ * fit.c: offsets for spans, by whichever method comes lowest. Methods are
  * tried from the cheap to the dear, and none once the floor is reached.
  */
 #include <string.h>

@@ -24,8 +24,8 @@
  * Everything here works on memory of the caller and of `env`, keeps no state,
  * and may be called from any thread.
  */
-#ifndef TENON_GRAPH_PLAN_H_
-#define TENON_GRAPH_PLAN_H_
+#ifndef TENON_PLAN_PLAN_H_
+#define TENON_PLAN_PLAN_H_
 
 #include "base.h"
 
@@ -187,4 +187,4 @@ size_t tn__memory_plan_bytes(const tn__memory_plan *plan);
 size_t tn__memory_plan_separate(const tn__memory_plan *plan);
 size_t tn__memory_plan_lower_bound(const tn__memory_plan *plan);
 
-#endif /* TENON_GRAPH_PLAN_H_ */
+#endif /* TENON_PLAN_PLAN_H_ */

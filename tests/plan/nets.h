@@ -7,8 +7,8 @@
  *
  * Memory is never short here: a test that cannot allocate ends.
  */
-#ifndef TESTS_GRAPH_NETS_H_
-#define TESTS_GRAPH_NETS_H_
+#ifndef TESTS_PLAN_NETS_H_
+#define TESTS_PLAN_NETS_H_
 
 #include "plan.h"
 
@@ -134,4 +134,4 @@ net_graph *net_vgg16(int64_t batch);
 net_graph *net_googlenet(int64_t batch);
 net_graph *net_lstm(uint32_t steps, uint32_t layers);
 
-#endif /* TESTS_GRAPH_NETS_H_ */
+#endif /* TESTS_PLAN_NETS_H_ */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_lend.c: which outputs of a node take the memory of its inputs.
+ * lend.c: which outputs of a node take the memory of its inputs.
  */
 #include "planning.h"
 

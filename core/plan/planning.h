@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * planning.h: what the files of the memory planner share.
  *
- *   plan_check.c   is the net what it claims to be
- *   plan_walk.c    lifetimes: which entries share memory by right, and when it
+ *   check.c        is the net what it claims to be
+ *   walk.c         lifetimes: which entries share memory by right, and when it
  *                  is taken and given back
- *   plan_lend.c    which outputs take the memory of an input
- *   plan_block.c   compat: blocks that go whole from one tenancy to the next
- *   plan_colour.c  compat: nodes on common paths
- *   plan_branch.c  which nodes come after which
- *   plan_fit.c     default: offsets, by several methods
- *   plan_skyline.c one of them, for nets of any length
- *   plan_greedy.c  another, for shorter ones
- *   plan_apart.c   offsets where branches stay parallel
+ *   lend.c         which outputs take the memory of an input
+ *   block.c        compat: blocks that go whole from one tenancy to the next
+ *   colour.c       compat: nodes on common paths
+ *   branch.c       which nodes come after which
+ *   fit.c          default: offsets, by several methods
+ *   skyline.c      one of them, for nets of any length
+ *   greedy.c       another, for shorter ones
+ *   apart.c        offsets where branches stay parallel
  *   plan.c         puts the answer together
  */
-#ifndef TENON_GRAPH_PLANNING_H_
-#define TENON_GRAPH_PLANNING_H_
+#ifndef TENON_PLAN_PLANNING_H_
+#define TENON_PLAN_PLANNING_H_
 
 #include "plan.h"
 
@@ -195,4 +195,4 @@ typedef struct tn__apart {
 } tn__apart;
 tn_code tn__apart_run(tn__apart *apart) TN_MUST_USE;
 
-#endif /* TENON_GRAPH_PLANNING_H_ */
+#endif /* TENON_PLAN_PLANNING_H_ */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_skyline.c: builds up from below. Of all stretches of time it takes the
+ * skyline.c: builds up from below. Of all stretches of time it takes the
  * one where the pile is lowest, puts there the best span that begins and ends
  * within it, and where none does, raises it to its lower neighbour.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_apart.c: offsets where branches stay parallel. In order of execution,
+ * apart.c: offsets where branches stay parallel. In order of execution,
  * each tenancy gets the lowest room whose users before it all come before its
  * writer by their dependencies.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_check.c: is a net what it claims to be. Nets come from files of
+ * check.c: is a net what it claims to be. Nets come from files of
  * strangers by way of the graph, so that nothing is taken for granted.
  */
 #include "planning.h"

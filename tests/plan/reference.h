@@ -3,8 +3,8 @@
  * its rules alone, as plainly as possible: it looks at everything again at each
  * step and keeps no counts.
  */
-#ifndef TESTS_GRAPH_REFERENCE_H_
-#define TESTS_GRAPH_REFERENCE_H_
+#ifndef TESTS_PLAN_REFERENCE_H_
+#define TESTS_PLAN_REFERENCE_H_
 
 #include "plan.h"
 
@@ -22,4 +22,4 @@ typedef struct reference_plan {
 void reference_run(reference_plan *out, const tn__plan_net *net,
                    const tn__plan_options *options);
 
-#endif /* TESTS_GRAPH_REFERENCE_H_ */
+#endif /* TESTS_PLAN_REFERENCE_H_ */

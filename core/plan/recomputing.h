@@ -5,8 +5,8 @@
  *   recompute_cut.c  where the forward part is cut into segments
  *   recompute.c      which nodes are dropped: the search
  */
-#ifndef TENON_GRAPH_RECOMPUTING_H_
-#define TENON_GRAPH_RECOMPUTING_H_
+#ifndef TENON_PLAN_RECOMPUTING_H_
+#define TENON_PLAN_RECOMPUTING_H_
 
 #include "recompute.h"
 
@@ -29,4 +29,4 @@ typedef struct tn__forward {
 tn_code tn__recompute_cut(const tn__forward *forward, tn__arena *arena,
                           size_t bytes, bool *dropped, bool *found) TN_MUST_USE;
 
-#endif /* TENON_GRAPH_RECOMPUTING_H_ */
+#endif /* TENON_PLAN_RECOMPUTING_H_ */

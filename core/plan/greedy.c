@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_greedy.c: puts spans down one by one, each where there is room. What
+ * greedy.c: puts spans down one by one, each where there is room. What
  * decides is the order; a span that came to lie too high goes to the front of
  * the next one.
  */

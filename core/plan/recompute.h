@@ -15,8 +15,8 @@
  *
  * Any thread; no state is kept.
  */
-#ifndef TENON_GRAPH_RECOMPUTE_H_
-#define TENON_GRAPH_RECOMPUTE_H_
+#ifndef TENON_PLAN_RECOMPUTE_H_
+#define TENON_PLAN_RECOMPUTE_H_
 
 #include "plan.h"
 
@@ -81,4 +81,4 @@ tn_code tn__repeated_net_make(tn__repeated_net *out, tn__arena *arena,
                               const tn__repeat *repeats,
                               size_t n_repeats) TN_MUST_USE;
 
-#endif /* TENON_GRAPH_RECOMPUTE_H_ */
+#endif /* TENON_PLAN_RECOMPUTE_H_ */

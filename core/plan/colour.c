@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_colour.c: nodes that lie on one long path run one after the other
+ * colour.c: nodes that lie on one long path run one after the other
  * anyhow; blocks that are passed on only among them make nobody wait. (compat)
  */
 #include "planning.h"

@@ -2,8 +2,8 @@
  * random_net.h: nets of a seed, for properties that hold of every net; and a
  * machine that runs a plan on tags instead of numbers.
  */
-#ifndef TESTS_GRAPH_RANDOM_NET_H_
-#define TESTS_GRAPH_RANDOM_NET_H_
+#ifndef TESTS_PLAN_RANDOM_NET_H_
+#define TESTS_PLAN_RANDOM_NET_H_
 
 #include "plan.h"
 
@@ -39,4 +39,4 @@ const char *run_plan(const tn__plan_net *net, const tn__memory_plan *plan);
 size_t live_peak(const tn__plan_net *net, const tn__memory_plan *plan,
                  int32_t device);
 
-#endif /* TESTS_GRAPH_RANDOM_NET_H_ */
+#endif /* TESTS_PLAN_RANDOM_NET_H_ */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_walk.c: lifetimes. Goes through the nodes in order, counts who is still
+ * walk.c: lifetimes. Goes through the nodes in order, counts who is still
  * to read what, and notes when memory is taken and given back.
  */
 #include "planning.h"
