@@ -11,10 +11,24 @@ void tn__program_hold(tn_program *p) {
   atomic_fetch_add_explicit(&p->n_holds, 1, memory_order_relaxed);
 }
 
-/* What jobs read of a program stays until the last of them is gone. */
+static void arrays_release(tn_program *p) {
+  for (uint32_t i = 0; i < p->n_values; ++i)
+    tn__array_release(p->values[i].array);
+  for (size_t i = 0; i < p->shapes.n; ++i) tn__array_release(p->shapes.v[i]);
+  tn__vec_deinit(p->env, &p->shapes);
+  for (size_t i = 0; p->pools && i < p->plan.n_pools; ++i)
+    tn__block_release(p->pools[i]);
+}
+
+/* What jobs read of a program stays until the last of them is gone. So do its
+ * arrays: when a run is over for those who wait for it, the thread that ends it
+ * may still be about to leave the variables of some. */
 void tn__program_unhold(tn_program *p) {
   if (atomic_fetch_sub_explicit(&p->n_holds, 1, memory_order_acq_rel) > 1)
     return;
+  arrays_release(p);
+  if (p->planned) tn__memory_plan_deinit(&p->plan);
+  tn__arena_deinit(&p->arena);
   tn__free(p->env, p->forward[0].chains);
   tn__free(p->env, p->forward[1].chains);
   tn__free(p->env, p->backward.chains);
@@ -41,15 +55,6 @@ void tn__program_settle(tn_program *p) {
   (void)rc; /* runs that failed have told their arrays */
 }
 
-static void arrays_release(tn_program *p) {
-  for (uint32_t i = 0; i < p->n_values; ++i)
-    tn__array_release(p->values[i].array);
-  for (size_t i = 0; i < p->shapes.n; ++i) tn__array_release(p->shapes.v[i]);
-  tn__vec_deinit(p->env, &p->shapes);
-  for (size_t i = 0; p->pools && i < p->plan.n_pools; ++i)
-    tn__block_release(p->pools[i]);
-}
-
 static void step_end(tn__step *step) {
   for (uint32_t k = 0; k < step->n_parts; ++k) step_end(step->parts[k]);
   tn__fused_free(step);
@@ -68,11 +73,8 @@ void tn__program_release(tn_program *p) {
   tn__sequence_end(p, &p->forward[1]);
   tn__sequence_end(p, &p->backward);
   for (uint32_t i = 0; i < p->n_steps; ++i) step_end(p->steps[i]);
-  arrays_release(p);
-  if (p->planned) tn__memory_plan_deinit(&p->plan);
   tn__graph_release(p->graph);
   tn__graph_release(p->source);
-  tn__arena_deinit(&p->arena);
   tn__program_unhold(p);
   tn__env_release(env); /* last: it may be the end of the runtime */
 }

@@ -198,8 +198,7 @@ Test(passes, put_calls_behind_what_they_read) {
   tn__graph_release(out);
 }
 
-Test(passes, of_a_hundred_thousand_nodes_take_time_in_proportion,
-     .timeout = 20) {
+Test(passes, of_a_hundred_thousand_nodes_take_time_in_proportion) {
   enum { N = 50000 };
   tn_entry y = var(g, "x");
   for (int i = 0; i < N; ++i)
@@ -641,7 +640,7 @@ static int32_t chaos_init(const tn_host *host, tn_registrar *registrar,
 
 /* Whatever a pass does, there is a message, or a graph in which all is as it
  * must be: the reader of files, which trusts nobody, takes it. */
-Test(passes, cannot_make_a_graph_that_is_none, .timeout = 60) {
+Test(passes, cannot_make_a_graph_that_is_none) {
   static tn_plugin plugin; /* outlives the test */
   const char *const names[] = {"infer", "guests.meddle", "guests.meddle"};
   int made = 0, refused_ = 0;
@@ -698,7 +697,7 @@ static tn_code live(void) {
   return rc;
 }
 
-Test(passes, survive_each_failing_allocation, .timeout = 60) {
+Test(passes, survive_each_failing_allocation) {
   int64_t struck = 0;
   known_net();
   OK(tn__plugin_unload(w.registry, "rewriter"));
