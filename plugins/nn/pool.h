@@ -9,6 +9,13 @@
 
 enum { NN_POOL_MAX, NN_POOL_AVG, NN_POOL_SUM }; /* as pool_type */
 
+/* Element t of windows side by side: in which of them it is no padding, and
+ * where in a sorted line that of window 0 lies; those of the next follow. */
+typedef struct nn_pool_tap {
+  nn_range inside;
+  int64_t at;
+} nn_pool_tap;
+
 typedef struct nn_pool {
   nn_window window;              /* dilation is 1; pad is that in front */
   int kind;                      /* NN_POOL_* */
@@ -16,6 +23,9 @@ typedef struct nn_pool {
   int64_t limit[NN_WINDOW_RANK]; /* where what counts as padding ends */
   int64_t in_size;               /* of an image */
   int64_t out_size;
+  /* Set by nn_pool_begin. */
+  const nn_pool_tap *taps; /* kernel[2] */
+  nn_range whole; /* windows side by side of which means count all elements */
 } nn_pool;
 
 /* One image, in f32 or f64. */
@@ -31,6 +41,10 @@ typedef struct nn_pool_image {
 
 /* Bytes of scratch for an image whose elements have `bytes`. [any] */
 uint64_t nn_pool_scratch(const nn_pool *pool, int64_t bytes, int backward);
+
+/* Finds out what all lines share, and keeps it in `taps`, for kernel[2] of
+ * them. [worker] */
+void nn_pool_begin(nn_pool *pool, nn_pool_tap *taps);
 
 /* Computes out, or adds to it; and so the gradient of data. [worker] */
 void nn_pool_forward(const nn_pool_image *image, tn_dtype dtype,

@@ -21,8 +21,7 @@ static inline phases phases_of(const nn_window *w) {
   return (phases){w->stride[2], (w->in[2] + w->stride[2] - 1) / w->stride[2]};
 }
 
-/* Where in a sorted line element t of window 0 lies; those of the next windows
- * follow. */
+/* Where in a sorted line element t of window 0 lies. */
 static inline int64_t phase_at(const nn_window *w, const phases *s, int64_t t) {
   const int64_t column = t - w->pad[2];
   const int64_t phase = (column % s->step + s->step) % s->step;
@@ -65,6 +64,16 @@ static inline nn_range whole_windows(const nn_pool *p) {
 #define REAL double
 #define NAME(x) x##_f64
 #include "pool_lines.h"
+
+void nn_pool_begin(nn_pool *pool, nn_pool_tap *taps) {
+  const nn_window *w = &pool->window;
+  const phases s = phases_of(w);
+  for (int64_t t = 0; t < w->kernel[2]; ++t)
+    taps[t] = (nn_pool_tap){nn_window_inside(w, 2, t, (nn_range){0, w->out[2]}),
+                            phase_at(w, &s, t)};
+  pool->taps = taps;
+  pool->whole = whole_windows(pool);
+}
 
 uint64_t nn_pool_scratch(const nn_pool *pool, int64_t bytes, int backward) {
   const nn_window *w = &pool->window;

@@ -10,7 +10,7 @@
 
 /* The larger of two; NaN counts as larger than everything. */
 TN_KERNEL_BODY REAL NAME(larger)(REAL a, REAL b) {
-  return (b > a) | (b != b) ? b : a;
+  return ((b > a) | (b != b)) ? b : a;
 }
 
 /* Columns of a line by what they leave when divided by `step`: phase p begins
@@ -88,8 +88,8 @@ TN_KERNEL_BODY void NAME(slide)(const nn_pool *p, const REAL *line,
   if (s.step > 1) NAME(sort)(line, sorted, w->in[2], &s);
   for (int64_t o = 0; o < w->out[2]; ++o) to[o] = largest ? -(REAL)INFINITY : 0;
   for (int64_t t = 0; t < w->kernel[2]; ++t) {
-    const nn_range x = nn_window_inside(w, 2, t, (nn_range){0, w->out[2]});
-    const REAL *from = (s.step > 1 ? sorted : line) + phase_at(w, &s, t);
+    const nn_range x = p->taps[t].inside;
+    const REAL *from = (s.step > 1 ? sorted : line) + p->taps[t].at;
     NAME(join)(to + x.begin, from + x.begin, x.end - x.begin, largest);
   }
 }
@@ -98,7 +98,7 @@ TN_KERNEL_BODY void NAME(slide)(const nn_pool *p, const REAL *line,
 TN_KERNEL_BODY void NAME(divide)(const nn_pool *p, const int64_t *at,
                                  REAL *line) {
   const int64_t others = extent(p, 0, at[0]) * extent(p, 1, at[1]);
-  const nn_range x = whole_windows(p);
+  const nn_range x = p->whole;
   const REAL whole = (REAL)(others * p->window.kernel[2]);
   for (int64_t o = 0; o < x.begin; ++o)
     line[o] /= (REAL)nn_most(others * extent(p, 2, o), 1);
@@ -152,12 +152,12 @@ LEVELS(NAME(forward))
 
 /* Gives what is left of the gradients of a line of windows to those of their
  * largest elements that lie in one line of data, and takes it away. */
-TN_KERNEL_BODY void NAME(give)(const nn_window *w, const phases *s,
-                               const REAL *data, const REAL *out, REAL *left,
-                               REAL *to) {
+TN_KERNEL_BODY void NAME(give)(const nn_pool *p, const REAL *data,
+                               const REAL *out, REAL *left, REAL *to) {
+  const nn_window *w = &p->window;
   for (int64_t t = 0; t < w->kernel[2]; ++t) {
-    const nn_range x = nn_window_inside(w, 2, t, (nn_range){0, w->out[2]});
-    const int64_t skip = phase_at(w, s, t);
+    const nn_range x = p->taps[t].inside;
+    const int64_t skip = p->taps[t].at;
     const REAL *from = data + skip;
     REAL *gives = to + skip;
     TN_KERNEL_INDEPENDENT
@@ -184,7 +184,7 @@ TN_KERNEL_BODY void NAME(give_all)(const nn_pool_image *image, const REAL *data,
       for (int64_t a = z.begin; a < z.end; ++a)
         for (int64_t b = y.begin; b < y.end; ++b) {
           const int64_t line = (a * w->in[1] + b) * pitch;
-          NAME(give)(w, &s, data + line, out, left, to + line);
+          NAME(give)(image->pool, data + line, out, left, to + line);
         }
       out += w->out[2];
       head += w->out[2];
@@ -222,9 +222,9 @@ TN_KERNEL_BODY void NAME(spread)(const nn_pool *p, const REAL *share,
   REAL *to = s.step > 1 ? sorted : line;
   memset(to, 0, (size_t)(s.step * s.length) * sizeof *to);
   for (int64_t t = 0; t < w->kernel[2]; ++t) {
-    const nn_range x = nn_window_inside(w, 2, t, (nn_range){0, w->out[2]});
+    const nn_range x = p->taps[t].inside;
     NAME(join)
-    (to + phase_at(w, &s, t) + x.begin, share + x.begin, x.end - x.begin, 0);
+    (to + p->taps[t].at + x.begin, share + x.begin, x.end - x.begin, 0);
   }
   if (s.step > 1) NAME(unsort)(line, sorted, w->in[2], &s);
 }

@@ -235,10 +235,15 @@ static nn_lanes lanes_of(const tn_frame *call, const nn_pool *pool) {
       .n = nn_lanes_for(images_of(call))};
 }
 
+static uint64_t taps_bytes(const nn_pool *pool) {
+  const uint64_t n = (uint64_t)pool->window.kernel[2];
+  return (n * sizeof(nn_pool_tap) + 63) / 64 * 64;
+}
+
 int32_t nn_pooling_cpu_bytes(const tn_frame *call, uint64_t *bytes) {
   const nn_pool pool = pool_of(call);
   const nn_lanes lanes = lanes_of(call, &pool);
-  *bytes = nn_wide_bytes(call) + lanes.n * lanes.bytes + 64;
+  *bytes = nn_wide_bytes(call) + taps_bytes(&pool) + lanes.n * lanes.bytes;
   return TN_OK;
 }
 
@@ -252,9 +257,11 @@ static int32_t run(const tn_frame *call, const nn_wide *x,
   const int64_t size = w.pool.in_size + w.pool.out_size;
   const int64_t images = images_of(call);
   w.lanes = lanes_of(call, &w.pool);
-  w.lanes.room = (char *)call->ws[0] + nn_wide_bytes(call);
+  char *room = (char *)call->ws[0] + nn_wide_bytes(call);
+  w.lanes.room = room + taps_bytes(&w.pool);
   w.image.add = nn_wide_adds(x, 0);
   if (images == 0 || (first->head ? w.pool.in_size : size) == 0) return TN_OK;
+  nn_pool_begin(&w.pool, (nn_pool_tap *)(void *)room);
   return call->host->parallel_for(
       call, images, nn_most(TN_KERNEL_GRAIN / size, 1), slice, &w);
 }
