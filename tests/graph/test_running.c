@@ -138,6 +138,13 @@ Test(running, fused_sizes_on_eight_workers) {
   fuse_sizes(8);
 }
 
+/* What lies in no cache is asked for before its turn. */
+Test(running, fused_runs_over_much_memory) {
+  net_open_on(2);
+  fuse_unary(TN_F64, (20 << 20) / 4 / 8 + 77);
+  net_close();
+}
+
 /* Rows, columns and scalars beside an array of three dimensions, by a kernel
  * written for it or by those that opgen writes. */
 static void fuse_broadcast(tn_dtype dtype, const int64_t *n, bool by_hand) {
