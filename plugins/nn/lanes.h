@@ -54,21 +54,63 @@ TN_KERNEL_BODY REAL NAME(largest)(const REAL *x, int64_t n) {
   return all;
 }
 
+/* Sums have four vectors of partial sums, because an addition takes as long as
+ * four of them. `term(i)` is the vector of elements i and following, `last(i)`
+ * element i alone. */
+#ifndef NN_SUM
+#define NN_SUM(result, n, term, last)                                    \
+  do {                                                                   \
+    NAME(vector) part[4] = {{0}};                                        \
+    REAL rest = 0;                                                       \
+    int64_t i = 0;                                                       \
+    for (; i + 4 * NAME(lanes) <= (n); i += 4 * NAME(lanes))             \
+      for (int k = 0; k < 4; ++k) part[k] += term(i + k * NAME(lanes));  \
+    for (; i + NAME(lanes) <= (n); i += NAME(lanes)) part[0] += term(i); \
+    for (; i < (n); ++i) rest += last(i);                                \
+    part[0] = (part[0] + part[1]) + (part[2] + part[3]);                 \
+    (result) = NAME(total)(&part[0]) + rest;                             \
+  } while (0)
+#endif
+
 TN_KERNEL_BODY REAL NAME(sum)(const REAL *x, int64_t n) {
-  NAME(vector) part = {0};
-  REAL rest = 0;
-  int64_t i = 0;
-  for (; i + NAME(lanes) <= n; i += NAME(lanes)) part += NN_VECTOR(x + i);
-  for (; i < n; ++i) rest += x[i];
-  return NAME(total)(&part) + rest;
+  REAL all;
+#define TERM(i) NN_VECTOR(x + (i))
+#define LAST(i) x[i]
+  NN_SUM(all, n, TERM, LAST);
+#undef TERM
+#undef LAST
+  return all;
 }
 
 TN_KERNEL_BODY REAL NAME(dot)(const REAL *x, const REAL *y, int64_t n) {
-  NAME(vector) part = {0};
-  REAL rest = 0;
-  int64_t i = 0;
-  for (; i + NAME(lanes) <= n; i += NAME(lanes))
-    part += NN_VECTOR(x + i) * NN_VECTOR(y + i);
-  for (; i < n; ++i) rest += x[i] * y[i];
-  return NAME(total)(&part) + rest;
+  REAL all;
+#define TERM(i) (NN_VECTOR(x + (i)) * NN_VECTOR(y + (i)))
+#define LAST(i) (x[i] * y[i])
+  NN_SUM(all, n, TERM, LAST);
+#undef TERM
+#undef LAST
+  return all;
+}
+
+/* The sum of squares of distances to a mean. */
+TN_KERNEL_BODY REAL NAME(spread)(const REAL *x, REAL mean, int64_t n) {
+  REAL all;
+#define TERM(i) ((NN_VECTOR(x + (i)) - mean) * (NN_VECTOR(x + (i)) - mean))
+#define LAST(i) ((x[i] - mean) * (x[i] - mean))
+  NN_SUM(all, n, TERM, LAST);
+#undef TERM
+#undef LAST
+  return all;
+}
+
+/* The sum of g times the distance of x to a mean. */
+TN_KERNEL_BODY REAL NAME(moment)(const REAL *g, const REAL *x, REAL mean,
+                                 int64_t n) {
+  REAL all;
+#define TERM(i) (NN_VECTOR(g + (i)) * (NN_VECTOR(x + (i)) - mean))
+#define LAST(i) (g[i] * (x[i] - mean))
+  NN_SUM(all, n, TERM, LAST);
+#undef TERM
+#undef LAST
+  return all;
 }

@@ -85,5 +85,55 @@ def softmaxes():
              lambda x: [np.log(softmax(x / divisor, axis))], 1)
 
 
+# ------------------------------------------------------------ normalisations
+
+def batch_norm(shape, axis, params="", eps=1e-3, momentum=0.9, fix_gamma=True,
+               train=True, fixed_stats=False):
+    """The hidden outputs are mean and 1/sqrt(var + eps)."""
+    others = tuple(i for i in range(len(shape)) if i != axis % len(shape))
+    view = [-1 if i == axis % len(shape) else 1 for i in range(len(shape))]
+    n = shape[axis]
+    data, gamma, beta = draw(*shape), draw(n), draw(n)
+    means, variances = draw(n), np.abs(draw(n)) + 0.5
+
+    def stats(x):
+        if fixed_stats or not train:
+            return means, variances
+        mean = x.mean(axis=others)
+        return mean, ((x - mean.reshape(view))**2).mean(axis=others)
+
+    def forward(x, factor, shift):
+        mean, variance = (each.reshape(view) for each in stats(x))
+        scale = 1 if fix_gamma else factor.reshape(view)
+        return [(x - mean) / np.sqrt(variance + eps) * scale +
+                shift.reshape(view)]
+
+    mean, variance = stats(data)
+    moves = train and not fixed_stats
+    after = [momentum * old + (1 - momentum) * new if moves else old
+             for old, new in ((means, mean), (variances, variance))]
+    words = [f"axis={axis}" if axis != 1 else "",
+             f"eps={eps}" if eps != 1e-3 else "",
+             f"momentum={momentum}" if momentum != 0.9 else "",
+             "" if fix_gamma else "fix_gamma=false",
+             "use_global_stats=true" if fixed_stats else ""]
+    case("batch_norm", " ".join(filter(None, words)), [data, gamma, beta],
+         forward, 3, aux=[means, variances], after=after,
+         hidden=[mean, 1 / np.sqrt(variance + eps)],
+         flags="TN_CALL_TRAIN" if train else "0")
+
+
+def batch_norms():
+    batch_norm((4, 3), 1, fix_gamma=False)
+    batch_norm((2, 3, 5), 1, fix_gamma=False, eps=0.125, momentum=0.5)
+    batch_norm((2, 2, 3, 4), 1)
+    batch_norm((2, 3, 4), -1, fix_gamma=False)
+    batch_norm((5, 4), 0, fix_gamma=False, momentum=0.0)
+    batch_norm((2, 3, 5), 1, fix_gamma=False, train=False)
+    batch_norm((3, 4), 1, fix_gamma=False, fixed_stats=True, eps=0.25)
+    batch_norm((60, 1), 1, fix_gamma=False, momentum=1.0)
+
+
 print("/* Written by tests/reference/norm.py. */")
 softmaxes()
+batch_norms()
