@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * iteration.c: a step that is a loop. Its step graph is a program of its own,
- * which runs on the thread of the step, once for each element of the sequences.
- * Elements, states and results are copied in and out; constants and states of
- * operators are the arrays of the program around it.
+ * which runs on the thread of the step, once for each element of the sequences;
+ * on a device with queues all of it is enqueued there, one step behind the
+ * other. Elements, states and results are copied in and out; constants and
+ * states of operators are the arrays of the program around it.
  */
 #include <string.h>
 
@@ -155,18 +156,22 @@ static tn_tensor whole(const tn_array *array) {
   return tensor;
 }
 
-static void copy(const tn_tensor *to, const tn_tensor *from) {
-  if (tn_tensor_size(to) > 0) tn__tensor_copy(to, from);
-}
+/* A run of a loop. */
+typedef struct running {
+  const tn__step *step;
+  tn__site site;
+} running;
 
-static void states_begin(const tn__step *step) {
+static tn_code states_begin(const running *r) {
+  const tn__step *step = r->step;
   const tn__loop *loop = step->node->loop;
   for (uint32_t i = 0; i < loop->n_states; ++i) {
     const uint32_t in = loop->states[i];
     const tn_tensor to = whole(step->loop->inside[in]),
                     from = whole(tn__value_array(step->program, step->in[in]));
-    copy(&to, &from);
+    TN__TRY(tn__elements_copy(&r->site, &to, &from));
   }
+  return TN_OK;
 }
 
 static bool is_wanted(const tn__step *step, uint32_t out) {
@@ -175,12 +180,12 @@ static bool is_wanted(const tn__step *step, uint32_t out) {
 }
 
 /* Into an output of the loop, which may have to be added to. */
-static void put(const tn__step *step, uint32_t out, const tn_tensor *to,
-                const tn_tensor *from) {
+static tn_code put(const running *r, uint32_t out, const tn_tensor *to,
+                   const tn_tensor *from) {
+  const tn__step *step = r->step;
   if (step->program->values[step->out[out]].request != TN_REQ_ADD)
-    copy(to, from);
-  else if (tn_tensor_size(to) > 0)
-    tn__tensor_add(to, from);
+    return tn__elements_copy(&r->site, to, from);
+  return tn__elements_add(&r->site, to, from);
 }
 
 static tn_array *out_array(const tn__step *step, uint32_t out) {
@@ -188,7 +193,8 @@ static tn_array *out_array(const tn__step *step, uint32_t out) {
 }
 
 /* What stands before step `t`: its elements, and the states for the history. */
-static void step_begin(const tn__step *step, int64_t t) {
+static tn_code step_begin(const running *r, int64_t t) {
+  const tn__step *step = r->step;
   const tn__loop *loop = step->node->loop;
   const uint32_t first = step->n_out - loop->n_states;
   for (uint32_t i = 0; i < loop->n_sequences; ++i) {
@@ -196,44 +202,49 @@ static void step_begin(const tn__step *step, int64_t t) {
     const tn_tensor to = whole(step->loop->inside[in]),
                     from = element(tn__value_array(step->program, step->in[in]),
                                    t);
-    copy(&to, &from);
+    TN__TRY(tn__elements_copy(&r->site, &to, &from));
   }
   for (uint32_t i = 0; i < loop->n_states; ++i) {
     if (!is_wanted(step, first + i)) continue;
     const tn_tensor to = element(out_array(step, first + i), t),
                     from = whole(step->loop->inside[loop->states[i]]);
-    put(step, first + i, &to, &from);
+    TN__TRY(put(r, first + i, &to, &from));
   }
+  return TN_OK;
 }
 
 static tn_array *head_of(const tn_program *p, uint32_t i) {
   return p->values[tn__entry_id(p->graph, p->heads[i])].array;
 }
 
-static void step_end(const tn__step *step, int64_t t) {
+static tn_code step_end(const running *r, int64_t t) {
+  const tn__step *step = r->step;
   const tn__loop *loop = step->node->loop;
   const tn_program *inner = step->loop->program;
   for (uint32_t i = loop->n_states; i < inner->n_heads; ++i) {
     if (!is_wanted(step, i)) continue;
     const tn_tensor to = element(out_array(step, i), t),
                     from = whole(head_of(inner, i));
-    put(step, i, &to, &from);
+    TN__TRY(put(r, i, &to, &from));
   }
   for (uint32_t i = 0; i < loop->n_states; ++i) {
     const tn_tensor to = whole(step->loop->inside[loop->states[i]]),
                     from = whole(head_of(inner, i));
-    copy(&to, &from);
+    TN__TRY(tn__elements_copy(&r->site, &to, &from));
   }
+  return TN_OK;
 }
 
-static void states_end(const tn__step *step) {
+static tn_code states_end(const running *r) {
+  const tn__step *step = r->step;
   const tn__loop *loop = step->node->loop;
   for (uint32_t i = 0; i < loop->n_states; ++i) {
     if (!is_wanted(step, i)) continue;
     const tn_tensor to = whole(out_array(step, i)),
                     from = whole(step->loop->inside[loop->states[i]]);
-    put(step, i, &to, &from);
+    TN__TRY(put(r, i, &to, &from));
   }
+  return TN_OK;
 }
 
 tn_code tn__iteration_run(const tn__step *step, uint32_t train,
@@ -242,13 +253,13 @@ tn_code tn__iteration_run(const tn__step *step, uint32_t train,
   const tn__loop *loop = step->node->loop;
   const int64_t n = tn__value_array(step->program, step->in[loop->sequences[0]])
                         ->tensor.shape[0];
-  states_begin(step);
+  const running r = {step, {step->device, token, NULL}};
+  TN__TRY(states_begin(&r));
   for (int64_t i = 0; i < n; ++i) {
     const int64_t t = loop->reverse ? n - 1 - i : i;
-    step_begin(step, t);
+    TN__TRY(step_begin(&r, t));
     TN__TRY(tn__steps_run(inner, 0, inner->n_forward, train, token));
-    step_end(step, t);
+    TN__TRY(step_end(&r, t));
   }
-  states_end(step);
-  return TN_OK;
+  return states_end(&r);
 }

@@ -142,7 +142,7 @@ typedef struct tn__work {
   uint32_t *in_flags;
   tn_req *req;
   int32_t *alias;
-  tn__access *access; /* what the job uses */
+  tn__access *access; /* what the job uses: operands, on a device temporaries */
   uint32_t n_access;
 
   tn__choice choice;  /* held until there is a recipe */
@@ -163,7 +163,7 @@ typedef struct tn__work {
     tn_req req[TN__INLINE_OPERANDS];
     int32_t alias[TN__INLINE_OPERANDS];
     tn_dtype vars[TN__INLINE_OPERANDS];
-    tn__access access[TN__INLINE_OPERANDS + TN__MORE_ACCESS];
+    tn__access access[2 * TN__INLINE_OPERANDS + TN__MORE_ACCESS];
   } local;
 } tn__work;
 

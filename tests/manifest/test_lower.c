@@ -235,6 +235,7 @@ Test(lower, integers_and_types_to_compute_in_are_kept) {
   QUADRATIC                                                     \
   "kernels:\n"                                                  \
   "  - device: cpu\n"                                           \
+  "    supports: demo_takes\n"                                  \
   "    forward: demo_scale\n"                                   \
   "    backward: demo_scale_backward\n"                         \
   "    dtypes: [f32]\n"                                         \
@@ -276,6 +277,8 @@ Test(lower, a_kernel_carries_everything_that_is_said_of_it) {
   const tn_kernel *f = k->forward;
   cr_expect_str_eq(k->forward_symbol, "demo_scale");
   cr_expect_str_eq(k->backward_symbol, "demo_scale_backward");
+  cr_expect_str_eq(k->supports_symbol, "demo_takes");
+  cr_expect_null(k[1].supports_symbol);
   cr_expect_str_eq(k->workspace_symbol, "demo_bytes");
   cr_expect_eq(k->workspace_align, 128);
   cr_expect_eq(k->workspace_max, 2097152);
