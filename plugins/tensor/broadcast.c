@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * broadcast.c: arrays that are repeated: a copy from a view with strides of 0.
- * The gradient is a sum, as in reduce.c.
+ * broadcast.c: arrays that are repeated, as move.h copies. The gradient is a
+ * sum, as in reduce.c.
  */
 #include "broadcast.gen.h"
+#include "move.h"
 #include "reduce.h"
 
 /* ------------------------------------------------------------------- shapes
@@ -83,28 +84,8 @@ int32_t tensor_broadcast_like_infer(const tn_frame *call) {
   return state(call, like->ndim, like->shape);
 }
 
-/* ------------------------------------------------------------------- copies
- */
-
-#define COPY(name, type)                                                       \
-  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
-    (void)params;                                                              \
-    memcpy(block->out, block->in[0], (size_t)block->n * sizeof(type));         \
-  }                                                                            \
-  TN_KERNEL_LEVELS(name)
-COPY(copy_f32, float)
-COPY(copy_f64, double)
-COPY(copy_i32, int32_t)
-COPY(copy_i64, int64_t)
-
-static const tn_kernel_map copy_map = {.f32 = TN_KERNEL_BODIES(copy_f32),
-                                       .f64 = TN_KERNEL_BODIES(copy_f64),
-                                       .i32 = TN_KERNEL_BODIES(copy_i32),
-                                       .i64 = TN_KERNEL_BODIES(copy_i64),
-                                       .n_in = 1};
-
 int32_t tensor_broadcast(const tn_frame *call) {
-  return tn_kernel_map_run(call, &copy_map, 1);
+  return tensor_copy(call, &call->out[0], &call->in[0]);
 }
 
 /* ---------------------------------------------------------------- gradients

@@ -3,6 +3,7 @@
  * another, and sums.
  */
 #include "choose.gen.h"
+#include "move.h"
 #include "tenon/kernel.h"
 
 /* -------------------------------------------------------------------- where
@@ -93,42 +94,24 @@ static const tn_kernel_map truth_map = {.f32 = TN_KERNEL_BODIES(truth_f32),
                                         .f64 = TN_KERNEL_BODIES(truth_f64),
                                         .n_in = 1};
 
-/* A tensor with a shape of its own. */
-typedef struct shaped {
-  tn_tensor tensor;
-  int64_t shape[TN_MAX_NDIM];
-  int64_t strides[TN_MAX_NDIM];
-} shaped;
-
-static void shape_it(shaped *s, const tn_tensor *from) {
-  s->tensor = *from;
-  s->tensor.shape = s->shape;
-  s->tensor.strides = s->strides;
-  memcpy(s->shape, from->shape, (size_t)from->ndim * sizeof *s->shape);
-  memcpy(s->strides, from->strides, (size_t)from->ndim * sizeof *s->strides);
-}
-
-/* The condition as a dense bool in the workspace. */
-static int32_t convert(const tn_frame *call, shaped *condition) {
-  shaped out = *condition;
-  int64_t step = 1;
-  out.tensor.shape = out.shape;
-  out.tensor.strides = out.strides;
-  out.tensor.dtype = TN_BOOL;
-  out.tensor.data = call->ws[0];
-  for (int32_t i = out.tensor.ndim; i-- > 0; step *= out.shape[i])
-    out.strides[i] = step;
+/* The condition becomes a dense bool in the workspace. */
+static int32_t convert(const tn_frame *call, tensor_view *condition) {
   const tn_req write = TN_REQ_WRITE;
+  tensor_view truth;
   tn_frame own = *call;
+  int64_t step = 1;
+  tensor_view_init(&truth, &condition->tensor);
+  truth.tensor.dtype = TN_BOOL;
+  truth.tensor.data = call->ws[0];
+  for (int32_t i = truth.tensor.ndim; i-- > 0; step *= truth.shape[i])
+    truth.strides[i] = step;
   own.in = &condition->tensor;
-  own.out = &out.tensor;
+  own.out = &truth.tensor;
   own.n_in = own.n_out = 1;
   own.req = &write;
   own.prepared = NULL;
   const int32_t code = tn_kernel_map_run(&own, &truth_map, 1);
-  *condition = out;
-  condition->tensor.shape = condition->shape;
-  condition->tensor.strides = condition->strides;
+  tensor_view_init(condition, &truth.tensor);
   return code;
 }
 
@@ -136,8 +119,8 @@ static int32_t convert(const tn_frame *call, shaped *condition) {
 static int32_t choose(const tn_frame *call, const tn_tensor *x,
                       const tn_tensor *y, const tn_kernel_map *maps,
                       uint32_t n_maps) {
-  shaped condition;
-  shape_it(&condition, condition_of(call));
+  tensor_view condition;
+  tensor_view_init(&condition, condition_of(call));
   int32_t code = TN_OK;
   if (tn_tensor_size(x) == 0) return TN_OK;
   if (converts(call)) code = convert(call, &condition);
