@@ -24,11 +24,11 @@ static guess guess_of(const tn_tensor *tensor) {
   return g;
 }
 
-/* Two dimensions that are the same one. What contradicts stays, and the host
- * says so. */
+/* Two dimensions that are the same one. Where they contradict the first counts,
+ * and the host says that it is not what it knows of the second. */
 static void unite(int64_t *a, int64_t *b) {
   if (*a < 0) *a = *b;
-  if (*b < 0) *b = *a;
+  *b = *a;
 }
 
 static int32_t state(const tn_frame *call, guess *g) {
@@ -42,8 +42,10 @@ static int32_t state(const tn_frame *call, guess *g) {
 
 /* The dimensions over which is summed. */
 static int32_t unite_depth(const tn_frame *call, int64_t *a, int64_t *b) {
-  unite(a, b);
-  if (*a == *b) return TN_OK;
+  if (*a < 0 || *b < 0 || *a == *b) {
+    unite(a, b);
+    return TN_OK;
+  }
   return TN_FAIL(call, TN_SHAPE,
                  "the dimension of `lhs` that is summed over has length %lld, "
                  "that of `rhs` %lld: they must be equal (see transpose_a and "
@@ -69,12 +71,12 @@ int32_t tensor_dot_infer(const tn_frame *call) {
       unite_depth(call, &g[LHS].dims[p->transpose_a ? 0 : rows],
                   &g[RHS].dims[p->transpose_b ? columns : 0]);
   if (code != TN_OK) return code;
-  for (int32_t i = 0; g[OUT].ndim < 0 && i < rows + columns; ++i)
+  for (int32_t i = 0; g[OUT].ndim != rows + columns && i < rows + columns; ++i)
     g[OUT].dims[i] = -1;
-  if (g[OUT].ndim < 0) g[OUT].ndim = rows + columns;
-  for (int32_t i = 0; i < rows && g[OUT].ndim == rows + columns; ++i)
+  g[OUT].ndim = rows + columns;
+  for (int32_t i = 0; i < rows; ++i)
     unite(&g[LHS].dims[p->transpose_a ? i + 1 : i], &g[OUT].dims[i]);
-  for (int32_t i = 0; i < columns && g[OUT].ndim == rows + columns; ++i)
+  for (int32_t i = 0; i < columns; ++i)
     unite(&g[RHS].dims[p->transpose_b ? i : i + 1], &g[OUT].dims[rows + i]);
   return state(call, g);
 }
