@@ -9,7 +9,10 @@
 #include "program.h"
 #include "tenon/fold.h"
 
-enum { TN__LOOP_NDIM = 4 }; /* dimensions of a loop, those joined that can be */
+enum {
+  TN__LOOP_NDIM = 4, /* dimensions of a loop, those joined that can be */
+  TN__FETCHED = 4    /* operands that are asked for in advance, at most */
+};
 
 /* One operand of one part: memory, or a buffer of the tile's size. */
 typedef struct tn__tile_operand {
@@ -48,6 +51,9 @@ typedef struct tn__fused {
   uint32_t n_operands;
   uint32_t n_buffers;
   uint32_t n_scratch;
+  uint32_t n_fetched;
+  uint32_t fetched[TN__FETCHED]; /* operands in memory that are asked for before
+                                    their tile's turn has come */
   int64_t shape[TN__LOOP_NDIM];
   int64_t tile[TN__LOOP_NDIM];
   int64_t count[TN__LOOP_NDIM]; /* tiles along each dimension */

@@ -13,7 +13,8 @@ enum {
   TILE_BYTES = 4 << 10, /* of one operand: a few of them fit the first cache */
   /* Buffers that begin at the same place of a page make stores look like they
    * met the loads behind them. */
-  STAGGER_BYTES = 1088
+  STAGGER_BYTES = 1088,
+  FETCH_BYTES = 16 << 20 /* what is larger together lies in no cache */
 };
 
 /* ---------------------------------------------------------------- operands */
@@ -372,6 +373,33 @@ static tn_code merge_make(tn__step *step) {
   return TN_OK;
 }
 
+/* Whether a tile of the operand is one piece of memory. */
+static bool is_dense(const tn__fused *f, const tn__tile_operand *o) {
+  int64_t stride = 1;
+  for (uint32_t d = f->ndim; d-- > 0;) {
+    if (o->strides[d] != stride) return false;
+    stride *= f->shape[d];
+  }
+  return true;
+}
+
+/* Which operands are asked for in advance: each entry once, the first few, if
+ * all of them are large together. */
+static void fetched_set(tn__fused *f) {
+  int64_t n = 1, bytes = 0;
+  for (uint32_t d = 0; d < f->ndim; ++d) n *= f->shape[d];
+  for (uint32_t i = 0; i < f->n_operands && f->n_fetched < TN__FETCHED; ++i) {
+    const tn__tile_operand *o = &f->operands[i];
+    bool again = false;
+    for (uint32_t k = 0; k < i; ++k)
+      again = again || f->operands[k].entry == o->entry;
+    if (again || o->buffer != TN_NONE || !is_dense(f, o)) continue;
+    f->fetched[f->n_fetched++] = i;
+    bytes += n * o->element;
+  }
+  if (bytes < FETCH_BYTES) f->n_fetched = 0;
+}
+
 tn_code tn__fused_place(tn__step *step) {
   tn_program *p = step->program;
   tn__fused *f = step->fused;
@@ -383,6 +411,7 @@ tn_code tn__fused_place(tn__step *step) {
     TN__TRY(tn__array_materialise_zeros(array));
     o->data = tn__array_data(array);
   }
+  fetched_set(f);
   const uint32_t n = tn__engine_workers(p->env->engine) + 2;
   f->scratch = tn__zalloc(p->env, n * sizeof *f->scratch);
   if (!f->scratch)
@@ -448,26 +477,70 @@ static void records_set(const tn__step *step, tn__scratch *scratch,
                    (size_t)lines * fold->bytes);
 }
 
+/* Where tile number `index` begins, and its shape. */
+static void tile_box(const tn__fused *f, int64_t index, int64_t *at,
+                     int64_t *shape) {
+  for (uint32_t d = f->ndim; d-- > 0;) {
+    at[d] = index % f->count[d] * f->tile[d];
+    index /= f->count[d];
+    const int64_t left = f->shape[d] - at[d];
+    shape[d] = left < f->tile[d] ? left : f->tile[d];
+  }
+}
+
+static char *operand_at(const tn__fused *f, const tn__tile_operand *o,
+                        const int64_t *at) {
+  int64_t offset = 0;
+  for (uint32_t d = 0; d < f->ndim; ++d) offset += at[d] * o->strides[d];
+  return o->data + offset * o->element;
+}
+
 /* Moves the operands in memory to tile number `index`. */
 static void tile_set(const tn__step *step, tn__scratch *scratch,
                      int64_t index) {
   const tn__fused *f = step->fused;
   int64_t at[TN__LOOP_NDIM];
-  for (uint32_t d = f->ndim; d-- > 0;) {
-    at[d] = index % f->count[d] * f->tile[d];
-    index /= f->count[d];
-    const int64_t left = f->shape[d] - at[d];
-    scratch->shape[d] = left < f->tile[d] ? left : f->tile[d];
-  }
+  tile_box(f, index, at, scratch->shape);
   for (uint32_t i = 0; i < f->n_operands; ++i) {
     const tn__tile_operand *o = &f->operands[i];
-    if (o->buffer != TN_NONE) continue;
-    int64_t offset = 0;
-    for (uint32_t d = 0; d < f->ndim; ++d) offset += at[d] * o->strides[d];
-    tn__tile_tensor(scratch->tiles[o->part], o->position)->data =
-        o->data + offset * o->element;
+    if (o->buffer == TN_NONE)
+      tn__tile_tensor(scratch->tiles[o->part], o->position)->data =
+          operand_at(f, o, at);
   }
   if (f->fold) records_set(step, scratch, at);
+}
+
+/* What the next tile reads and writes, as far as it is asked for in advance. */
+typedef struct ahead {
+  const char *at[TN__FETCHED];
+  int64_t bytes[TN__FETCHED];
+} ahead;
+
+static void ahead_set(const tn__fused *f, int64_t index, ahead *next) {
+  int64_t at[TN__LOOP_NDIM], shape[TN__LOOP_NDIM], elements = 1;
+  if (f->n_fetched == 0) return;
+  tile_box(f, index, at, shape);
+  for (uint32_t d = 0; d < f->ndim; ++d) elements *= shape[d];
+  for (uint32_t i = 0; i < f->n_fetched; ++i) {
+    const tn__tile_operand *o = &f->operands[f->fetched[i]];
+    next->at[i] = operand_at(f, o, at);
+    next->bytes[i] = elements * o->element;
+  }
+}
+
+/* Asks for share number `k` of `n` of it: the processor reads ahead while a
+ * part goes through its operands, but not from one tile to the next, whose
+ * first part would wait for all of it. */
+static void ahead_fetch(const tn__fused *f, const ahead *next, uint32_t k,
+                        uint32_t n) {
+  enum { LINE = 64 };
+  for (uint32_t i = 0; i < f->n_fetched; ++i) {
+    const int64_t share = (next->bytes[i] / n + LINE) / LINE * LINE;
+    const int64_t end = share * (k + 1);
+    const int64_t last = end < next->bytes[i] ? end : next->bytes[i];
+    for (int64_t b = share * k; b < last; b += LINE)
+      __builtin_prefetch(next->at[i] + b);
+  }
 }
 
 /* One run of a step. */
@@ -491,9 +564,13 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
   tn__scratch *scratch = scratch_take(f);
   tn_code rc = TN_OK;
   train_set(step, scratch, run->train);
+  ahead next;
   for (int64_t i = begin; rc == TN_OK && i < end; ++i) {
     tile_set(step, scratch, i);
+    const bool more = f->n_fetched > 0 && i + 1 < end;
+    if (more) ahead_set(f, i + 1, &next);
     for (uint32_t k = 0; rc == TN_OK && k < step->n_parts; ++k) {
+      if (more) ahead_fetch(f, &next, k, step->n_parts);
       rc = tn__tile_run(scratch->tiles[k]);
       if (rc != TN_OK) rc = tn__node_fail(step->parts[k]->node, rc);
     }

@@ -227,8 +227,9 @@ tn_code tn__work_make(tn__work *w, tn__operand *operand, const tn_sig *sig);
 
 enum { TN__APART = 0, TN__OVERLAP = 1, TN__SAME = 2 };
 
-/* How the memory of two arrays meets; TN__SAME if pointer, dtype, shape and
- * strides are equal. */
+/* How the memory of two arrays meets; TN__SAME if they have the same elements
+ * in the same order: pointer and dtype are equal, and so are shape and strides,
+ * or both are dense and of one size. */
 int tn__arrays_meet(const tn_array *a, const tn_array *b);
 /* Refuses outputs that repeat elements or share memory among each other or
  * with aux states. */

@@ -28,6 +28,33 @@ tn_array *doubles(size_t ndim, const int64_t *shape, const double *values) {
   return array;
 }
 
+static void put(void *to, tn_dtype dtype, int64_t i, double number) {
+  if (dtype == TN_F64) ((double *)to)[i] = number;
+  if (dtype == TN_F32) ((float *)to)[i] = (float)number;
+  if (dtype == TN_F16) ((uint16_t *)to)[i] = tn__f32_to_f16((float)number);
+  if (dtype == TN_I32) ((int32_t *)to)[i] = (int32_t)(64 * number);
+}
+
+tn_array *numbers_of(tn_dtype dtype, size_t ndim, const int64_t *shape,
+                     double (*number)(int64_t i)) {
+  tn_array *array = empty(dtype, ndim, shape);
+  const size_t n = n_elements(array);
+  const size_t bytes = n * (size_t)tn_dtype_bytes(dtype);
+  void *values = malloc(bytes + 1);
+  for (size_t i = 0; i < n; ++i)
+    put(values, dtype, (int64_t)i, number((int64_t)i));
+  OK(tn__array_set(array, values, bytes));
+  free(values);
+  return array;
+}
+
+void *bytes_of(tn_array *array, size_t *n) {
+  *n = n_elements(array) * (size_t)tn_dtype_bytes(array->tensor.dtype);
+  void *bytes = malloc(*n + 1);
+  OK(tn__array_get(array, bytes, *n));
+  return bytes;
+}
+
 static tn_array *filled(const tn_sig *like, double value) {
   tn_array *array = empty(TN_F64, (size_t)like->ndim, like->shape);
   const size_t n = n_elements(array);

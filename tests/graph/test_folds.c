@@ -20,20 +20,7 @@ static double number(int64_t i) {
 }
 
 static tn_array *filled(tn_dtype dtype, size_t ndim, const int64_t *shape) {
-  tn_array *array = empty(dtype, ndim, shape);
-  const int64_t n = tn_tensor_size(&array->tensor);
-  const size_t bytes = (size_t)(n * tn_dtype_bytes(dtype));
-  void *values = malloc(bytes + 1);
-  for (int64_t i = 0; i < n; ++i)
-    if (dtype == TN_F64)
-      ((double *)values)[i] = number(i);
-    else if (dtype == TN_F32)
-      ((float *)values)[i] = (float)number(i);
-    else
-      ((uint16_t *)values)[i] = tn__f32_to_f16((float)number(i));
-  OK(tn__array_set(array, values, bytes));
-  free(values);
-  return array;
+  return numbers_of(dtype, ndim, shape, number);
 }
 
 static tn_entry sum(tn_entry of, const char *params) {
@@ -62,14 +49,6 @@ static tn_array *head(const tn_program *p, size_t i) {
   tn_array *array = NULL;
   OK(tn__program_output(p, i, &array));
   return array;
-}
-
-static void *bytes_of(tn_array *array, size_t *n) {
-  *n = (size_t)(tn_tensor_size(&array->tensor) *
-                tn_dtype_bytes(array->tensor.dtype));
-  void *bytes = malloc(*n + 1);
-  OK(tn__array_get(array, bytes, *n));
-  return bytes;
 }
 
 static uint64_t n_fused(const tn_program *p) {
