@@ -193,8 +193,35 @@ def rectifiers():
     prelu((7,), 1)
 
 
+# -------------------------------------------------------------- cross entropy
+
+def cross_entropy(labels, classes):
+    """The hidden output: largest elements, and logarithms of sums."""
+    labels = np.array(labels)
+    counts = (labels >= 0) & (labels < classes)
+    data = draw(len(labels), classes)
+    safe = np.where(counts, labels, 0)
+    rows = np.arange(len(labels))
+
+    def forward(x, _):
+        losses = -np.log(softmax(x, 1))[rows, safe]
+        return [np.where(counts, losses, 0).sum()]
+
+    top = data.max(axis=1)
+    rest = np.log(np.exp(data - top[:, None]).sum(axis=1))
+    case("softmax_cross_entropy", "", [data, labels.astype(float)], forward, 1,
+         hidden=[np.stack([top, rest], axis=1)])
+
+
+def losses():
+    cross_entropy([3, 0, 5, 2], 6)
+    cross_entropy([1, -1, 7, 0, 2], 3)
+    cross_entropy([20], 61)
+
+
 print("/* Written by tests/reference/norm.py. */")
 softmaxes()
 batch_norms()
 layer_norms()
 rectifiers()
+losses()
