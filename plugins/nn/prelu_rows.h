@@ -4,7 +4,7 @@
  * `plane` loops take elements of one channel, in `column` loops element i of
  * each run is of channel i.
  */
-#include "lanes.h"
+#include "vector.h"
 
 TN_KERNEL_BODY void NAME(plane)(const tn_kernel_block *block,
                                 const void *params) {
