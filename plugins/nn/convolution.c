@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "conv.h"
+#include "operands.h"
 #include "tenon/kernel.h"
-#include "wide.h"
 
 /* ---------------------------------------------------------------- geometry */
 
@@ -225,18 +225,18 @@ static int32_t run_pass(const nn_conv *c, const nn_conv_way *way,
 }
 
 static int32_t run_forward(const tn_frame *call, const nn_conv_way *way) {
-  nn_wide x = nn_wide_open(call, call->ws[0]);
+  nn_operands x = nn_operands_open(call, call->ws[0]);
   nn_conv c = conv_of(call);
-  c.room = (char *)call->ws[0] + nn_wide_bytes(call);
-  const nn_conv_arrays a = {nn_wide_in(&x, NN_CONVOLUTION_IN_DATA),
-                            nn_wide_in(&x, NN_CONVOLUTION_IN_WEIGHT),
+  c.room = (char *)call->ws[0] + nn_operands_bytes(call);
+  const nn_conv_arrays a = {nn_operands_in(&x, NN_CONVOLUTION_IN_DATA),
+                            nn_operands_in(&x, NN_CONVOLUTION_IN_WEIGHT),
                             call->n_in > NN_CONVOLUTION_IN_BIAS
-                                ? nn_wide_in(&x, NN_CONVOLUTION_IN_BIAS)
+                                ? nn_operands_in(&x, NN_CONVOLUTION_IN_BIAS)
                                 : NULL,
-                            nn_wide_out(&x, NN_CONVOLUTION_OUT_OUT)};
+                            nn_operands_out(&x, NN_CONVOLUTION_OUT_OUT)};
   const int32_t code = run_pass(&c, way ? way : way_of(&c), &a, NN_CONV_FORWARD,
-                                nn_wide_adds(&x, 0));
-  if (code == TN_OK) nn_wide_close(&x, 0, a.out);
+                                nn_operands_adds(&x, 0));
+  if (code == TN_OK) nn_operands_close(&x, 0, a.out);
   return code;
 }
 
@@ -245,32 +245,34 @@ static int is_wanted(const tn_frame *call, uint32_t i) {
 }
 
 static int32_t run_backward(const tn_frame *call, const nn_conv_way *way) {
-  nn_wide x = nn_wide_open(call, call->ws[0]);
+  nn_operands x = nn_operands_open(call, call->ws[0]);
   nn_conv c = conv_of(call);
   const int to_weight = is_wanted(call, NN_CONVOLUTION_IN_WEIGHT);
   const int to_data = is_wanted(call, NN_CONVOLUTION_IN_DATA);
   int32_t code = TN_OK;
-  c.room = (char *)call->ws[0] + nn_wide_bytes(call);
+  c.room = (char *)call->ws[0] + nn_operands_bytes(call);
   if (!way) way = way_of(&c);
-  nn_conv_arrays a = {.out = nn_wide_in(&x, NN_CONVOLUTION_BACKWARD_GRAD_OUT)};
+  nn_conv_arrays a = {.out =
+                          nn_operands_in(&x, NN_CONVOLUTION_BACKWARD_GRAD_OUT)};
   if (to_data) {
-    a.data = nn_wide_out(&x, NN_CONVOLUTION_IN_DATA);
-    a.weight = nn_wide_in(&x, NN_CONVOLUTION_BACKWARD_IN_WEIGHT);
+    a.data = nn_operands_out(&x, NN_CONVOLUTION_IN_DATA);
+    a.weight = nn_operands_in(&x, NN_CONVOLUTION_BACKWARD_IN_WEIGHT);
     code = run_pass(&c, way, &a, NN_CONV_DATA,
-                    nn_wide_adds(&x, NN_CONVOLUTION_IN_DATA));
-    if (code == TN_OK) nn_wide_close(&x, NN_CONVOLUTION_IN_DATA, a.data);
+                    nn_operands_adds(&x, NN_CONVOLUTION_IN_DATA));
+    if (code == TN_OK) nn_operands_close(&x, NN_CONVOLUTION_IN_DATA, a.data);
   }
   if (to_weight && code == TN_OK) {
-    a.data = nn_wide_in(&x, NN_CONVOLUTION_BACKWARD_IN_DATA);
-    a.weight = nn_wide_out(&x, NN_CONVOLUTION_IN_WEIGHT);
+    a.data = nn_operands_in(&x, NN_CONVOLUTION_BACKWARD_IN_DATA);
+    a.weight = nn_operands_out(&x, NN_CONVOLUTION_IN_WEIGHT);
     code = run_pass(&c, way, &a, NN_CONV_WEIGHT,
-                    nn_wide_adds(&x, NN_CONVOLUTION_IN_WEIGHT));
-    if (code == TN_OK) nn_wide_close(&x, NN_CONVOLUTION_IN_WEIGHT, a.weight);
+                    nn_operands_adds(&x, NN_CONVOLUTION_IN_WEIGHT));
+    if (code == TN_OK)
+      nn_operands_close(&x, NN_CONVOLUTION_IN_WEIGHT, a.weight);
   }
   if (is_wanted(call, NN_CONVOLUTION_IN_BIAS) && code == TN_OK) {
-    a.bias = nn_wide_out(&x, NN_CONVOLUTION_IN_BIAS);
-    code = to_bias(&c, &a, nn_wide_adds(&x, NN_CONVOLUTION_IN_BIAS));
-    if (code == TN_OK) nn_wide_close(&x, NN_CONVOLUTION_IN_BIAS, a.bias);
+    a.bias = nn_operands_out(&x, NN_CONVOLUTION_IN_BIAS);
+    code = to_bias(&c, &a, nn_operands_adds(&x, NN_CONVOLUTION_IN_BIAS));
+    if (code == TN_OK) nn_operands_close(&x, NN_CONVOLUTION_IN_BIAS, a.bias);
   }
   return code;
 }
@@ -287,7 +289,7 @@ static int32_t bytes_of(const tn_frame *call, const nn_conv_way *way,
     const uint64_t room = (way ? way : way_of(&c))->room(&c, pass);
     most = room > most ? room : most;
   }
-  *bytes = nn_wide_bytes(call) + most;
+  *bytes = nn_operands_bytes(call) + most;
   return TN_OK;
 }
 

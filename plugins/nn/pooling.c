@@ -7,9 +7,9 @@
 
 #include "lanes.h"
 #include "nn.h"
+#include "operands.h"
 #include "pool.h"
 #include "tenon/kernel.h"
-#include "wide.h"
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -243,11 +243,11 @@ static uint64_t taps_bytes(const nn_pool *pool) {
 int32_t nn_pooling_cpu_bytes(const tn_frame *call, uint64_t *bytes) {
   const nn_pool pool = pool_of(call);
   const nn_lanes lanes = lanes_of(call, &pool);
-  *bytes = nn_wide_bytes(call) + taps_bytes(&pool) + lanes.n * lanes.bytes;
+  *bytes = nn_operands_bytes(call) + taps_bytes(&pool) + lanes.n * lanes.bytes;
   return TN_OK;
 }
 
-static int32_t run(const tn_frame *call, const nn_wide *x,
+static int32_t run(const tn_frame *call, const nn_operands *x,
                    const nn_pool_image *first) {
   work w = {.pool = pool_of(call),
             .image = *first,
@@ -257,9 +257,9 @@ static int32_t run(const tn_frame *call, const nn_wide *x,
   const int64_t size = w.pool.in_size + w.pool.out_size;
   const int64_t images = images_of(call);
   w.lanes = lanes_of(call, &w.pool);
-  char *room = (char *)call->ws[0] + nn_wide_bytes(call);
+  char *room = (char *)call->ws[0] + nn_operands_bytes(call);
   w.lanes.room = room + taps_bytes(&w.pool);
-  w.image.add = nn_wide_adds(x, 0);
+  w.image.add = nn_operands_adds(x, 0);
   if (images == 0 || (first->head ? w.pool.in_size : size) == 0) return TN_OK;
   nn_pool_begin(&w.pool, (nn_pool_tap *)(void *)room);
   return call->host->parallel_for(
@@ -267,22 +267,22 @@ static int32_t run(const tn_frame *call, const nn_wide *x,
 }
 
 int32_t nn_pooling_cpu(const tn_frame *call) {
-  nn_wide x = nn_wide_open(call, call->ws[0]);
-  const nn_pool_image first = {.data = nn_wide_in(&x, NN_POOLING_IN_DATA),
-                               .out = nn_wide_out(&x, NN_POOLING_OUT_OUT)};
+  nn_operands x = nn_operands_open(call, call->ws[0]);
+  const nn_pool_image first = {.data = nn_operands_in(&x, NN_POOLING_IN_DATA),
+                               .out = nn_operands_out(&x, NN_POOLING_OUT_OUT)};
   const int32_t code = run(call, &x, &first);
-  nn_wide_close(&x, NN_POOLING_OUT_OUT, first.out);
+  nn_operands_close(&x, NN_POOLING_OUT_OUT, first.out);
   return code;
 }
 
 int32_t nn_pooling_cpu_backward(const tn_frame *call) {
-  nn_wide x = nn_wide_open(call, call->ws[0]);
+  nn_operands x = nn_operands_open(call, call->ws[0]);
   const nn_pool_image first = {
-      .data = nn_wide_in(&x, NN_POOLING_BACKWARD_IN_DATA),
-      .out = nn_wide_in(&x, NN_POOLING_BACKWARD_OUT_OUT),
-      .head = nn_wide_in(&x, NN_POOLING_BACKWARD_GRAD_OUT),
-      .to = nn_wide_out(&x, NN_POOLING_IN_DATA)};
+      .data = nn_operands_in(&x, NN_POOLING_BACKWARD_IN_DATA),
+      .out = nn_operands_in(&x, NN_POOLING_BACKWARD_OUT_OUT),
+      .head = nn_operands_in(&x, NN_POOLING_BACKWARD_GRAD_OUT),
+      .to = nn_operands_out(&x, NN_POOLING_IN_DATA)};
   const int32_t code = run(call, &x, &first);
-  nn_wide_close(&x, NN_POOLING_IN_DATA, first.to);
+  nn_operands_close(&x, NN_POOLING_IN_DATA, first.to);
   return code;
 }

@@ -3,123 +3,239 @@
  */
 #include "cases.h"
 
-#include <criterion/criterion.h>
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-int64_t cases_size(const cases_operand *o) {
-  int64_t n = 1;
-  for (int32_t d = 0; d < o->ndim; ++d) n *= o->dims[d];
-  return n;
+typedef struct operand {
+  host_shape shape;
+  double v[HOST_MAX];
+} operand;
+
+typedef struct operands {
+  size_t n;
+  operand v[5];
+} operands;
+
+typedef struct written_case {
+  const char *op;
+  const char *params;
+  uint32_t flags;
+  operands in;
+  operands aux;
+  operands out;
+  operands after; /* of the states */
+  operands heads;
+  operands grads; /* of the first inputs */
+} written_case;
+
+static const written_case all_cases[] = {
+#include CASES_FILE
+};
+
+/* ------------------------------------------------------------------- calls */
+
+void cases_forward(tn_runtime *rt, cases_call *c) {
+  tn_operator *op = host_operator(rt, c->op);
+  tn_params *params = host_params(op, c->params);
+  const tn_inputs in = {c->n_in, c->in};
+  const tn_outputs out = {c->n_out, c->out, NULL};
+  if (c->flags & TN_CALL_TRAIN)
+    OK(tn_call_train(rt, op, &in, params, &out));
+  else
+    OK(tn_call(rt, op, &in, params, &out));
+  tn_params_release(params);
 }
 
-static tn_array *array_of(tn_runtime *rt, tn_dtype dtype,
-                          const cases_operand *o) {
-  return host_many(rt, dtype, o->ndim, o->dims, o->v);
+void cases_backward(tn_runtime *rt, cases_call *c) {
+  tn_operator *op = host_operator(rt, c->op);
+  tn_params *params = host_params(op, c->params);
+  OK(tn_call_backward(
+      rt, op,
+      &(tn_backward){.struct_size = sizeof(tn_backward),
+                     .flags = c->flags,
+                     .params = params,
+                     .inputs = {c->n_in, c->in},
+                     .outputs = {c->n_out, c->out},
+                     .out_grads = {c->n_out, c->heads},
+                     .in_grads = {c->n_in - c->n_aux, c->grads, c->req}}));
+  tn_params_release(params);
 }
 
-/* Ones in the shape of an operand. */
-static tn_array *ones_of(tn_runtime *rt, tn_dtype dtype,
-                         const cases_operand *o) {
-  const int64_t n = cases_size(o);
-  double *v = malloc(((size_t)n + 1) * sizeof *v);
-  cr_assert_not_null(v);
-  for (int64_t i = 0; i < n; ++i) v[i] = 1;
-  tn_array *array = host_many(rt, dtype, o->ndim, o->dims, v);
-  free(v);
+void cases_release(cases_call *c) {
+  for (size_t i = 0; i < 8; ++i) {
+    tn_array_release(c->in[i]), tn_array_release(c->grads[i]);
+    c->in[i] = c->grads[i] = NULL;
+  }
+  for (size_t i = 0; i < 4; ++i) {
+    tn_array_release(c->out[i]), tn_array_release(c->heads[i]);
+    c->out[i] = c->heads[i] = NULL;
+  }
+}
+
+/* ------------------------------------------------------------------- cases */
+
+/* A type and what its numbers may be off by. */
+typedef struct precision {
+  tn_dtype dtype;
+  double tolerance;
+  const char *name;
+} precision;
+
+static void expect(tn_array *array, const operand *want, const written_case *c,
+                   const precision *p) {
+  double got[HOST_MAX];
+  const tn_tensor *tensor = tn_array_tensor(array);
+  cr_assert_eq(tensor->ndim, want->shape.ndim, "%s %s", c->op, c->params);
+  for (int32_t d = 0; d < tensor->ndim; ++d)
+    cr_assert_eq(tensor->shape[d], want->shape.dims[d], "%s %s", c->op,
+                 c->params);
+  const int64_t n = host_values(array, got);
+  for (int64_t i = 0; i < n; ++i)
+    cr_assert(
+        fabs(got[i] - want->v[i]) <= p->tolerance * fmax(1, fabs(want->v[i])),
+        "%s %s in %s, element %lld: %.17g, not %.17g", c->op, c->params,
+        p->name, (long long)i, got[i], want->v[i]);
+}
+
+static void make_arrays(tn_runtime *rt, const operands *list, tn_dtype dtype,
+                        tn_array **to) {
+  for (size_t i = 0; i < list->n; ++i)
+    to[i] = host_array(rt, dtype, list->v[i].shape, list->v[i].v);
+}
+
+static void check(tn_runtime *rt, const written_case *c, const precision *p) {
+  cases_call call = {.op = c->op,
+                     .params = c->params,
+                     .flags = c->flags,
+                     .n_in = c->in.n + c->aux.n,
+                     .n_aux = c->aux.n,
+                     .n_out = c->out.n};
+  make_arrays(rt, &c->in, p->dtype, call.in);
+  make_arrays(rt, &c->aux, p->dtype, call.in + c->in.n);
+  make_arrays(rt, &c->heads, p->dtype, call.heads);
+  for (size_t i = 0; i < c->in.n; ++i)
+    call.req[i] = i < c->grads.n ? TN_REQ_WRITE : TN_REQ_NULL;
+  cases_forward(rt, &call);
+  for (size_t i = 0; i < c->out.n; ++i) expect(call.out[i], &c->out.v[i], c, p);
+  for (size_t i = 0; i < c->after.n; ++i)
+    expect(call.in[c->in.n + i], &c->after.v[i], c, p);
+  if (c->grads.n > 0) cases_backward(rt, &call);
+  for (size_t i = 0; i < c->grads.n; ++i)
+    expect(call.grads[i], &c->grads.v[i], c, p);
+  cases_release(&call);
+}
+
+void cases_check(tn_runtime *rt, const char *op, int least) {
+  static const precision types[] = {{TN_F64, 1e-12, "f64"},
+                                    {TN_F32, 4e-6, "f32"},
+                                    {TN_F16, 6e-3, "f16"},
+                                    {TN_BF16, 5e-2, "bf16"}};
+  int found = 0;
+  for (size_t i = 0; i < sizeof all_cases / sizeof *all_cases; ++i) {
+    if (strcmp(all_cases[i].op, op) != 0) continue;
+    ++found;
+    for (size_t k = 0; k < sizeof types / sizeof *types; ++k)
+      check(rt, &all_cases[i], &types[k]);
+  }
+  cr_assert_geq(found, least, "%s: %d cases", op, found);
+}
+
+/* ------------------------------------------------------------------ arrays */
+
+tn_array *cases_array(tn_runtime *rt, tn_dtype dtype, int32_t ndim,
+                      const int64_t *dims, double (*value)(int64_t i)) {
+  tn_array *wide = NULL, *array = NULL;
+  OK(tn_array_create(rt, &(tn_spec){TN_F64, ndim, dims}, &wide));
+  const size_t n = (size_t)tn_array_size(wide);
+  double *values = malloc((n + 1) * sizeof *values);
+  cr_assert_not_null(values);
+  for (size_t i = 0; i < n; ++i) values[i] = value((int64_t)i);
+  OK(tn_array_set(wide, values, n * sizeof *values));
+  OK(tn_array_cast(wide, dtype, &array));
+  tn_array_release(wide);
+  free(values);
   return array;
 }
 
-/* What is checked, for messages. */
-typedef struct subject {
-  const cases_case *c;
-  tn_dtype dtype;
-  const char *what;
-  double old; /* added to what is wanted */
-  double tolerance;
-} subject;
-
-static void expect(const subject *s, tn_array *array,
-                   const cases_operand *want) {
-  const tn_tensor *got = tn_array_tensor(array);
-  cr_assert_eq(got->ndim, want->ndim, "%s %s: %s", s->c->op, s->c->params,
-               s->what);
-  for (int32_t d = 0; d < got->ndim; ++d)
-    cr_assert_eq(got->shape[d], want->dims[d], "%s %s: %s: %lld", s->c->op,
-                 s->c->params, s->what, (long long)got->shape[d]);
-  double *v = host_many_values(array);
-  for (int64_t i = 0; i < cases_size(want); ++i) {
-    const double x = want->v[i] + s->old;
-    if (v[i] == x || (v[i] != v[i] && x != x)) continue;
-    cr_assert(fabs(v[i] - x) <= s->tolerance * fmax(1, fabs(x)),
-              "%s %s: %s in type %x, element %lld: %.17g, not %.17g", s->c->op,
-              s->c->params, s->what, s->dtype, (long long)i, v[i], x);
-  }
-  free(v);
+double cases_noise(int64_t i) {
+  const uint64_t x = (uint64_t)i * 0x9e3779b97f4a7c15u;
+  return (double)((x ^ x >> 29) * 0xbf58476d1ce4e5b9u >> 44) / 0x1p18 - 2;
 }
 
-/* A case with its arrays. */
-typedef struct ready {
-  tn_runtime *rt;
-  tn_operator *op;
-  tn_params *params;
-  tn_array *in[CASES_IN];
-  tn_array *out;
-  tn_array *head;
-} ready;
-
-static void backward(const ready *r, size_t n, tn_array **grads,
-                     const tn_req *req) {
-  OK(tn_call_backward(r->rt, r->op,
-                      &(tn_backward){.struct_size = sizeof(tn_backward),
-                                     .params = r->params,
-                                     .inputs = {n, r->in},
-                                     .outputs = *TN_IN(r->out),
-                                     .out_grads = *TN_IN(r->head),
-                                     .in_grads = {n, grads, req}}));
+double *cases_values(tn_array *array) {
+  tn_array *wide = NULL;
+  OK(tn_array_cast(array, TN_F64, &wide));
+  const size_t n = (size_t)tn_array_size(wide);
+  double *values = malloc((n + 1) * sizeof *values);
+  cr_assert_not_null(values);
+  OK(tn_array_get(wide, values, n * sizeof *values));
+  tn_array_release(wide);
+  return values;
 }
 
-static void check_gradients(const ready *r, subject *s) {
-  const cases_case *c = s->c;
-  tn_array *grads[CASES_IN] = {NULL};
-  tn_req req[CASES_IN] = {TN_REQ_NULL};
-  for (size_t i = 0; i < c->n_grads; ++i) req[i] = TN_REQ_WRITE;
-  s->what = "all gradients";
-  backward(r, c->n_in, grads, req);
-  for (size_t i = 0; i < c->n_grads; ++i) expect(s, grads[i], &c->grads[i]);
-  for (size_t i = 0; i < CASES_IN; ++i) tn_array_release(grads[i]);
-  s->what = "a gradient alone, added to ones";
-  s->old = 1;
-  for (size_t i = 0; i < c->n_grads; ++i) {
-    tn_array *alone[CASES_IN] = {NULL};
-    memset(req, 0, sizeof req);
-    req[i] = TN_REQ_ADD;
-    alone[i] = ones_of(r->rt, s->dtype, &c->grads[i]);
-    backward(r, c->n_in, alone, req);
-    expect(s, alone[i], &c->grads[i]);
-    tn_array_release(alone[i]);
+/* ---------------------------------------------------------- threads, levels */
+
+/* Every number of a call: outputs, states, gradients. */
+typedef struct record {
+  double *values[16];
+  int64_t n[16];
+} record;
+
+static void keep(record *r, size_t at, tn_array *array) {
+  r->values[at] = array ? cases_values(array) : NULL;
+  r->n[at] = array ? tn_array_size(array) : 0;
+}
+
+static record record_of(uint32_t workers, uint64_t mask,
+                        void (*make)(tn_runtime *rt, cases_call *c)) {
+  const tn_options options = {
+      .struct_size = sizeof options, .workers = workers, .cpu_mask = mask};
+  record r = {{NULL}, {0}};
+  cases_call c = {0};
+  tn_runtime *rt = NULL;
+  OK(tn_runtime_create(&options, &rt));
+  OK(tn_plugin_load(rt, PLUGIN_FILE));
+  make(rt, &c);
+  cases_forward(rt, &c);
+  if (c.heads[0]) cases_backward(rt, &c);
+  for (size_t i = 0; i < c.n_out; ++i) keep(&r, i, c.out[i]);
+  for (size_t i = 0; i < c.n_aux; ++i)
+    keep(&r, 4 + i, c.in[c.n_in - c.n_aux + i]);
+  for (size_t i = 0; i < c.n_in - c.n_aux; ++i) keep(&r, 8 + i, c.grads[i]);
+  cases_release(&c);
+  tn_runtime_release(rt);
+  return r;
+}
+
+static void record_free(record *r) {
+  for (size_t i = 0; i < 16; ++i) free(r->values[i]);
+}
+
+static void compare(const record *a, const record *b, double tolerance) {
+  for (size_t k = 0; k < 16; ++k) {
+    cr_assert_eq(a->n[k], b->n[k]);
+    for (int64_t i = 0; i < a->n[k]; ++i) {
+      const double x = a->values[k][i], y = b->values[k][i];
+      const double limit = tolerance * fmax(1, fabs(x));
+      cr_assert(memcmp(&x, &y, sizeof x) == 0 || fabs(x - y) <= limit,
+                "array %zu, element %lld: %.17g and %.17g", k, (long long)i, x,
+                y);
+    }
   }
 }
 
-void cases_check(tn_runtime *rt, const cases_case *c, tn_dtype dtype,
-                 double tolerance) {
-  ready r = {.rt = rt, .op = host_operator(rt, c->op)};
-  subject s = {c, dtype, "out", 0, tolerance};
-  const tn_req add = TN_REQ_ADD;
-  r.params = host_params(r.op, c->params);
-  for (size_t i = 0; i < c->n_in; ++i) r.in[i] = array_of(rt, dtype, &c->in[i]);
-  r.head = array_of(rt, dtype, &c->head);
-  OK(tn_call(rt, r.op, &(tn_inputs){c->n_in, r.in}, r.params, TN_OUT(&r.out)));
-  expect(&s, r.out, &c->out);
-  if (c->n_grads > 0) check_gradients(&r, &s);
-  tn_array *sum = ones_of(rt, dtype, &c->out);
-  OK(tn_call(rt, r.op, &(tn_inputs){c->n_in, r.in}, r.params,
-             &(tn_outputs){1, &sum, &add}));
-  s.what = "out, added to ones";
-  s.old = 1;
-  expect(&s, sum, &c->out);
-  for (size_t i = 0; i < c->n_in; ++i) tn_array_release(r.in[i]);
-  tn_array_release(r.head), tn_array_release(r.out), tn_array_release(sum);
-  tn_params_release(r.params);
+void cases_same_for_all_threads(void (*make)(tn_runtime *rt, cases_call *c)) {
+  static const uint64_t masks[] = {0, TN_CPU_AVX512,
+                                   TN_CPU_AVX512 | TN_CPU_AVX2};
+  record first = record_of(1, 0, make);
+  for (size_t m = 0; m < 3; ++m) {
+    record one = record_of(1, masks[m], make);
+    compare(&first, &one, 1e-5);
+    for (uint32_t workers = 2; workers <= 5; workers += 3) {
+      record some = record_of(workers, masks[m], make);
+      compare(&one, &some, 0);
+      record_free(&some);
+    }
+    record_free(&one);
+  }
+  record_free(&first);
 }

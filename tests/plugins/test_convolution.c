@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cases.h"
+#include "windows.h"
 
-static const cases_case conv_cases[] = {
+static const windows_case conv_cases[] = {
 #include "conv_cases.inc"
 };
 enum { N_CASES = sizeof conv_cases / sizeof *conv_cases };
@@ -34,11 +34,11 @@ static tn_runtime *open_runtime(uint64_t mask, uint32_t workers, bool blas) {
 }
 
 /* Halves are rounded once, and sums of the cases are below 64. */
-static void check_types(tn_runtime *rt, const cases_case *c) {
-  cases_check(rt, c, TN_F64, 1e-13);
-  cases_check(rt, c, TN_F32, 1e-6);
-  cases_check(rt, c, TN_F16, 0x1p-10);
-  cases_check(rt, c, TN_BF16, 0x1p-7);
+static void check_types(tn_runtime *rt, const windows_case *c) {
+  windows_check(rt, c, TN_F64, 1e-13);
+  windows_check(rt, c, TN_F32, 1e-6);
+  windows_check(rt, c, TN_F16, 0x1p-10);
+  windows_check(rt, c, TN_BF16, 0x1p-7);
 }
 
 Test(convolution, values_and_gradients_are_those_of_torch) {
@@ -119,7 +119,7 @@ static double *zeros(int64_t n) {
 
 /* A case with drawn operands; what should come out is made by the loops. */
 typedef struct made {
-  cases_case c;
+  windows_case c;
   values v;
   char params[256];
 } made;
@@ -135,18 +135,18 @@ static void write_params(char *text, size_t size, const form *f, bool bias) {
       (long long)f->groups, bias ? "false" : "true");
 }
 
-static void draw_values(const form *f, const cases_case *c, values *v) {
+static void draw_values(const form *f, const windows_case *c, values *v) {
   const int64_t plane = f->out[0] * f->out[1];
-  v->data = host_draw(cases_size(&c->in[0]), 1);
-  v->weight = host_draw(cases_size(&c->in[1]), 2);
+  v->data = host_draw(windows_size(&c->in[0]), 1);
+  v->weight = host_draw(windows_size(&c->in[1]), 2);
   v->bias = host_draw(f->filters, 3);
-  v->head = host_draw(cases_size(&c->out), 4);
-  v->out = zeros(cases_size(&c->out));
-  v->to_data = zeros(cases_size(&c->in[0]));
-  v->to_weight = zeros(cases_size(&c->in[1]));
+  v->head = host_draw(windows_size(&c->out), 4);
+  v->out = zeros(windows_size(&c->out));
+  v->to_data = zeros(windows_size(&c->in[0]));
+  v->to_weight = zeros(windows_size(&c->in[1]));
   v->to_bias = zeros(f->filters);
   products(f, add_product, v);
-  for (int64_t i = 0; i < cases_size(&c->out); ++i) {
+  for (int64_t i = 0; i < windows_size(&c->out); ++i) {
     const int64_t k = i / plane % f->filters;
     v->to_bias[k] += v->head[i];
     if (c->n_in > 2) v->out[i] += v->bias[k];
@@ -155,8 +155,8 @@ static void draw_values(const form *f, const cases_case *c, values *v) {
 
 static void make(made *m, const form *f, bool bias) {
   values *v = &m->v;
-  cases_case *c = &m->c;
-  *c = (cases_case){
+  windows_case *c = &m->c;
+  *c = (windows_case){
       .op = "nn.convolution",
       .params = m->params,
       .n_in = bias ? 3 : 2,
@@ -202,8 +202,8 @@ static void check_form(tn_runtime *rt, const form *f) {
   for (size_t k = 0; k < sizeof kernels / sizeof *kernels; ++k) {
     if (!takes(kernels[k], f)) continue;
     OK(tn_operator_pin(op, kernels[k]));
-    cases_check(rt, &m.c, TN_F32, 0);
-    cases_check(rt, &m.c, TN_F64, 0);
+    windows_check(rt, &m.c, TN_F32, 0);
+    windows_check(rt, &m.c, TN_F64, 0);
   }
   OK(tn_operator_pin(op, NULL));
   unmake(&m);
@@ -251,7 +251,7 @@ static void check_winograd(tn_runtime *rt, const form *f) {
   const int64_t n = 9 * (f->channels > f->filters ? f->channels : f->filters);
   make(&m, f, f->in[0] % 2 == 0);
   OK(tn_operator_pin(op, winograd));
-  cases_check(rt, &m.c, TN_F32, 1e-5 * sqrt((double)n));
+  windows_check(rt, &m.c, TN_F32, 1e-5 * sqrt((double)n));
   OK(tn_operator_pin(op, NULL));
   unmake(&m);
 }
@@ -342,9 +342,9 @@ Test(convolution, groups_are_convolutions_of_slices_side_by_side) {
   made whole, slice;
   make(&whole, &all, false), make(&slice, &part, false);
   double *together = forward_of(rt, &all, &whole, TN_F64);
-  const int64_t data = cases_size(&slice.c.in[0]);
-  const int64_t weight = cases_size(&slice.c.in[1]);
-  const int64_t out = cases_size(&slice.c.out);
+  const int64_t data = windows_size(&slice.c.in[0]);
+  const int64_t weight = windows_size(&slice.c.in[1]);
+  const int64_t out = windows_size(&slice.c.out);
   for (int64_t g = 0; g < 3; ++g) {
     slice.c.in[0].v = whole.v.data + g * data;
     slice.c.in[1].v = whole.v.weight + g * weight;
@@ -420,14 +420,14 @@ Test(convolution, gradients_are_the_adjoints_of_the_convolution) {
     made m;
     double *to[2];
     make(&m, &f, false);
-    roughen(m.v.data, cases_size(&m.c.in[0]), 0.7);
-    roughen(m.v.weight, cases_size(&m.c.in[1]), 1.1);
-    roughen(m.v.head, cases_size(&m.c.out), 1.3);
+    roughen(m.v.data, windows_size(&m.c.in[0]), 0.7);
+    roughen(m.v.weight, windows_size(&m.c.in[1]), 1.1);
+    roughen(m.v.head, windows_size(&m.c.out), 1.3);
     double *out = forward_of(rt, &f, &m, TN_F64);
     gradients_of(rt, &m, TN_F64, to);
-    const double sum = dot(out, m.v.head, cases_size(&m.c.out));
+    const double sum = dot(out, m.v.head, windows_size(&m.c.out));
     for (int k = 0; k < 2; ++k) {
-      const double other = dot(to[k], m.c.in[k].v, cases_size(&m.c.in[k]));
+      const double other = dot(to[k], m.c.in[k].v, windows_size(&m.c.in[k]));
       cr_assert(fabs(other - sum) <= 1e-11 * fmax(1, fabs(sum)), "%s: %g, %g",
                 m.params, other, sum);
       free(to[k]);
@@ -443,8 +443,8 @@ static void check_threads(const form *f) {
   double *first[3] = {NULL};
   made m;
   make(&m, f, false);
-  const int64_t n[3] = {cases_size(&m.c.out), cases_size(&m.c.in[0]),
-                        cases_size(&m.c.in[1])};
+  const int64_t n[3] = {windows_size(&m.c.out), windows_size(&m.c.in[0]),
+                        windows_size(&m.c.in[1])};
   roughen(m.v.data, n[1], 0.7);
   roughen(m.v.weight, n[2], 1.1);
   roughen(m.v.head, n[0], 1.3);
@@ -487,7 +487,7 @@ Test(convolution, results_are_the_same_for_every_number_of_threads) {
 Test(convolution, no_images_give_nothing_and_zeros_for_weights) {
   static const double one[8] = {1, 1, 1, 1, 1, 1, 1, 1};
   static const double zero[8] = {0};
-  const cases_case none = {
+  const windows_case none = {
       "nn.convolution",
       "kernel=[2,2] num_filter=2",
       3,
@@ -506,7 +506,7 @@ Test(convolution, without_channels_the_bias_remains) {
   static const double out[8] = {3, 3, 3, 3, -4, -4, -4, -4};
   static const double head[8] = {1, 2, 3, 4, 5, 6, 7, 8};
   static const double sums[2] = {10, 26};
-  const cases_case c = {
+  const windows_case c = {
       "nn.convolution",
       "kernel=[2,2] num_filter=2",
       3,

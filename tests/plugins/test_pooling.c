@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cases.h"
+#include "windows.h"
 
-static const cases_case pool_cases[] = {
+static const windows_case pool_cases[] = {
 #include "pool_cases.inc"
 };
 enum { N_CASES = sizeof pool_cases / sizeof *pool_cases };
@@ -26,7 +26,7 @@ static tn_runtime *open_runtime(uint64_t mask, uint32_t workers) {
   return rt;
 }
 
-static bool is_max(const cases_case *c) {
+static bool is_max(const windows_case *c) {
   return strstr(c->params, "pool_type=max") != NULL;
 }
 
@@ -34,12 +34,12 @@ static bool is_max(const cases_case *c) {
 Test(pooling, values_and_gradients_are_those_of_torch) {
   tn_runtime *rt = open_runtime(0, 2);
   for (size_t i = 0; i < N_CASES; ++i) {
-    const cases_case *c = &pool_cases[i];
+    const windows_case *c = &pool_cases[i];
     const bool exact = is_max(c);
-    cases_check(rt, c, TN_F64, exact ? 0 : 1e-14);
-    cases_check(rt, c, TN_F32, exact ? 0 : 1e-6);
-    cases_check(rt, c, TN_F16, 0x1p-10);
-    cases_check(rt, c, TN_BF16, 0x1p-7);
+    windows_check(rt, c, TN_F64, exact ? 0 : 1e-14);
+    windows_check(rt, c, TN_F32, exact ? 0 : 1e-6);
+    windows_check(rt, c, TN_F16, 0x1p-10);
+    windows_check(rt, c, TN_BF16, 0x1p-7);
   }
   tn_runtime_release(rt);
 }
@@ -135,7 +135,7 @@ static void pool(const form *f, const double *x, const double *head,
 
 /* A case with drawn operands; what should come out is made by the loops. */
 typedef struct made {
-  cases_case c;
+  windows_case c;
   double *data, *head, *out, *to;
   char params[256];
 } made;
@@ -161,9 +161,9 @@ static void make(made *m, const form *f, uint64_t seed) {
   for (int64_t i = 0; i < f->images; ++i)
     pool(f, m->data + i * in, m->head + i * out, m->out + i * out,
          m->to + i * in);
-  const cases_operand x = {4, {1, f->images, f->in[0], f->in[1]}, m->data};
-  const cases_operand y = {4, {1, f->images, f->out[0], f->out[1]}, m->out};
-  m->c = (cases_case){"nn.pooling", m->params, 1, {x}, y, y, 1, {x}};
+  const windows_operand x = {4, {1, f->images, f->in[0], f->in[1]}, m->data};
+  const windows_operand y = {4, {1, f->images, f->out[0], f->out[1]}, m->out};
+  m->c = (windows_case){"nn.pooling", m->params, 1, {x}, y, y, 1, {x}};
   m->c.head.v = m->head;
   m->c.grads[0].v = m->to;
 }
@@ -176,8 +176,8 @@ static void unmake(made *m) {
 static void check_form(tn_runtime *rt, const form *f, uint64_t seed) {
   made m;
   make(&m, f, seed);
-  cases_check(rt, &m.c, TN_F32, f->type == 1 ? 1e-6 : 0);
-  cases_check(rt, &m.c, TN_F64, f->type == 1 ? 1e-14 : 0);
+  windows_check(rt, &m.c, TN_F32, f->type == 1 ? 1e-6 : 0);
+  windows_check(rt, &m.c, TN_F64, f->type == 1 ? 1e-14 : 0);
   unmake(&m);
 }
 
@@ -229,7 +229,7 @@ Test(pooling, results_are_the_same_for_every_number_of_threads) {
     made m;
     double *first = NULL;
     make(&m, &f, 9);
-    for (int64_t i = 0; i < cases_size(&m.c.in[0]); ++i)
+    for (int64_t i = 0; i < windows_size(&m.c.in[0]); ++i)
       m.data[i] = sin((double)i * 0.7);
     for (int w = 0; w < 3; ++w) {
       tn_runtime *rt = open_runtime(0, workers[w]);
@@ -240,7 +240,7 @@ Test(pooling, results_are_the_same_for_every_number_of_threads) {
       OK(tn_call(rt, op, TN_IN(in), params, TN_OUT(&out)));
       double *v = host_many_values(out);
       if (first)
-        cr_assert_arr_eq(v, first, (size_t)cases_size(&m.c.out) * sizeof *v);
+        cr_assert_arr_eq(v, first, (size_t)windows_size(&m.c.out) * sizeof *v);
       if (first) free(v);
       if (!first) first = v;
       tn_array_release(in), tn_array_release(out);
@@ -258,26 +258,26 @@ Test(pooling, results_are_the_same_for_every_number_of_threads) {
 static const double none[1] = {0};
 
 Test(pooling, no_images_and_no_channels_give_nothing) {
-  const cases_case cases[] = {{"nn.pooling",
-                               "kernel=[2,2]",
-                               1,
-                               {{4, {0, 3, 4, 4}, none}},
-                               {4, {0, 3, 3, 3}, none},
-                               {4, {0, 3, 3, 3}, none},
-                               1,
-                               {{4, {0, 3, 4, 4}, none}}},
-                              {"nn.pooling",
-                               "global_pool=true pool_type=avg",
-                               1,
-                               {{3, {2, 0, 4}, none}},
-                               {3, {2, 0, 1}, none},
-                               {3, {2, 0, 1}, none},
-                               1,
-                               {{3, {2, 0, 4}, none}}}};
+  const windows_case cases[] = {{"nn.pooling",
+                                 "kernel=[2,2]",
+                                 1,
+                                 {{4, {0, 3, 4, 4}, none}},
+                                 {4, {0, 3, 3, 3}, none},
+                                 {4, {0, 3, 3, 3}, none},
+                                 1,
+                                 {{4, {0, 3, 4, 4}, none}}},
+                                {"nn.pooling",
+                                 "global_pool=true pool_type=avg",
+                                 1,
+                                 {{3, {2, 0, 4}, none}},
+                                 {3, {2, 0, 1}, none},
+                                 {3, {2, 0, 1}, none},
+                                 1,
+                                 {{3, {2, 0, 4}, none}}}};
   tn_runtime *rt = open_runtime(0, 1);
   for (size_t i = 0; i < 2; ++i) {
-    cases_check(rt, &cases[i], TN_F32, 0);
-    cases_check(rt, &cases[i], TN_BF16, 0);
+    windows_check(rt, &cases[i], TN_F32, 0);
+    windows_check(rt, &cases[i], TN_BF16, 0);
   }
   tn_runtime_release(rt);
 }
@@ -287,21 +287,21 @@ Test(pooling, windows_that_are_all_padding_are_minus_infinity_or_zero) {
   static const double data[1] = {7}, ones[3] = {1, 1, 1}, one[1] = {1};
   static const double most[3] = {-INFINITY, 7, -INFINITY};
   static const double sums[3] = {0, 7, 0};
-  cases_case c = {
+  windows_case c = {
       "nn.pooling",         "kernel=[1] pad=[1]", 1, {{3, {1, 1, 1}, data}},
       {3, {1, 1, 3}, most}, {3, {1, 1, 3}, ones}, 1, {{3, {1, 1, 1}, one}}};
   tn_runtime *rt = open_runtime(0, 1);
-  cases_check(rt, &c, TN_F32, 0);
+  windows_check(rt, &c, TN_F32, 0);
   c.params = "kernel=[1] pad=[1] pool_type=avg count_include_pad=false";
   c.out.v = sums;
-  cases_check(rt, &c, TN_F32, 0);
-  cases_check(rt, &c, TN_F16, 0);
+  windows_check(rt, &c, TN_F32, 0);
+  windows_check(rt, &c, TN_F16, 0);
   /* No element at all, but padding around it. */
   c.params = "kernel=[2] pad=[2]";
   c.in[0].dims[2] = c.grads[0].dims[2] = 0;
   static const double nothing[3] = {-INFINITY, -INFINITY, -INFINITY};
   c.out.v = nothing;
-  cases_check(rt, &c, TN_F64, 0);
+  windows_check(rt, &c, TN_F64, 0);
   tn_runtime_release(rt);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * wide.c: see wide.h.
+ * operands.c: see operands.h.
  */
-#include "wide.h"
+#include "operands.h"
 
 #include "tenon/kernel.h"
 
@@ -13,7 +13,7 @@ static uint64_t bytes_of(const tn_tensor *tensor) {
   return (bytes + 63) / 64 * 64;
 }
 
-uint64_t nn_wide_bytes(const tn_frame *call) {
+uint64_t nn_operands_bytes(const tn_frame *call) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < call->n_in; ++i)
     if (!(call->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA)))
@@ -23,14 +23,14 @@ uint64_t nn_wide_bytes(const tn_frame *call) {
   return bytes;
 }
 
-nn_wide nn_wide_open(const tn_frame *call, void *room) {
-  return (nn_wide){.call = call,
-                   .dtype = tn_kernel_compute(call->in[0].dtype),
-                   .level = tn_kernel_level(call),
-                   .room = room};
+nn_operands nn_operands_open(const tn_frame *call, void *room) {
+  return (nn_operands){.call = call,
+                       .dtype = tn_kernel_compute(call->in[0].dtype),
+                       .level = tn_kernel_level(call),
+                       .room = room};
 }
 
-static void *take(nn_wide *x, const tn_tensor *tensor) {
+static void *take(nn_operands *x, const tn_tensor *tensor) {
   void *taken = x->room;
   x->room += bytes_of(tensor);
   return taken;
@@ -38,7 +38,7 @@ static void *take(nn_wide *x, const tn_tensor *tensor) {
 
 /* A tensor that is converted to or from `wide`. */
 typedef struct crossing {
-  const nn_wide *x;
+  const nn_operands *x;
   const tn_tensor *tensor;
   char *wide;
   int add;
@@ -85,7 +85,7 @@ static void cross(crossing *c, tn_loop_body *body) {
     (void)call->host->parallel_for(call, size, TN_KERNEL_GRAIN, body, c);
 }
 
-void *nn_wide_in(nn_wide *x, uint32_t i) {
+void *nn_operands_in(nn_operands *x, uint32_t i) {
   const tn_tensor *in = &x->call->in[i];
   if (in->dtype == x->dtype || !in->data) return in->data;
   crossing c = {x, in, take(x, in), 0};
@@ -93,16 +93,16 @@ void *nn_wide_in(nn_wide *x, uint32_t i) {
   return c.wide;
 }
 
-void *nn_wide_out(nn_wide *x, uint32_t i) {
+void *nn_operands_out(nn_operands *x, uint32_t i) {
   const tn_tensor *out = &x->call->out[i];
   return out->dtype == x->dtype ? out->data : take(x, out);
 }
 
-int nn_wide_adds(const nn_wide *x, uint32_t i) {
+int nn_operands_adds(const nn_operands *x, uint32_t i) {
   return x->call->req[i] == TN_REQ_ADD && x->call->out[i].dtype == x->dtype;
 }
 
-void nn_wide_close(const nn_wide *x, uint32_t i, const void *from) {
+void nn_operands_close(const nn_operands *x, uint32_t i, const void *from) {
   const tn_tensor *out = &x->call->out[i];
   if (out->dtype == x->dtype) return;
   crossing c = {x, out, (char *)(uintptr_t)from, x->call->req[i] == TN_REQ_ADD};
