@@ -176,6 +176,37 @@ Test(folds, over_the_first_axis_of_a_square_are_not_fed) {
   net_close();
 }
 
+/* Sums of one tanh over different axes, and of its square, by one step; what
+ * reads a sum is not of it. */
+static void several_bits(const int64_t *shape, uint32_t workers) {
+  open_with(workers);
+  tn_array *x = filled(TN_F32, 3, shape);
+  const tn_entry t = OP(g, "tanh", NULL, NULL, var(g, "x"));
+  const tn_entry square = OP(g, "mul", NULL, NULL, t, t);
+  const tn_entry rows = sum(square, "axis=[2] keepdims=true");
+  HEADS(g, rows, sum(t, NULL), sum(square, "axis=[2,1]"), sum(t, "axis=[2]"),
+        OP(g, "plus_all", NULL, NULL, rows, t), sum(rows, NULL));
+  tn_program *one = bind_with(x, NULL, (tn_bind){.flags = TN_BIND_NO_FUSE});
+  tn_program *two = bind_with(x, NULL, (tn_bind){0});
+  cr_assert_eq(n_fused(one), 0);
+  cr_assert_eq(n_fused(two), 6);
+  for (int run = 0; run < 2; ++run) {
+    OK(tn__program_forward(one, 0));
+    OK(tn__program_forward(two, run ? TN_CALL_TRAIN : 0));
+    same_heads(one, two, 6, "several");
+  }
+  tn__program_release(one), tn__program_release(two);
+  tn__array_release(x);
+  net_close();
+}
+
+Test(folds, may_be_several) {
+  static const int64_t shapes[][3] = {
+      {3, 67, 131}, {2, 3, 5003}, {129, 5, 64}, {40, 1, 1030}, {300, 2, 60}};
+  for (uint32_t workers = 1; workers < 9; workers *= 2)
+    for (int s = 0; s < 5; ++s) several_bits(shapes[s], workers);
+}
+
 /* ------------------------------------------------------------- right numbers
  */
 
