@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * batch_rows.h: the loops of batch_norm.c for one element type. Included by it
- * only, twice, with REAL, BITS and NAME as lanes.h has them, which it
+ * only, twice, with REAL, BITS and NAME as vector.h has them, which it
  * undefines.
  *
  * Each takes a box (batch_norm.c): `runs` runs of block->n elements that lie
  * `apart` elements apart. In `plane` loops they are of one channel, in `column`
  * loops element i of each run is of channel i.
  */
-#include "lanes.h"
+#include "vector.h"
 
 enum { NAME(wide) = NN_CHUNK }; /* columns of a block, at most */
 

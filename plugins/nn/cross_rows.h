@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cross_rows.h: the loops of softmax_cross_entropy.c for one element type.
- * Included by it only, twice, with REAL, BITS and NAME as lanes.h has them,
+ * Included by it only, twice, with REAL, BITS and NAME as vector.h has them,
  * which it undefines.
  */
-#include "lanes.h"
+#include "vector.h"
 
 /* The largest element of a row, and the logarithm of the sum of powers. */
 TN_KERNEL_BODY void NAME(measure)(const REAL *x, int64_t n, REAL norm[2]) {

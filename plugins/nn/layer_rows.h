@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * layer_rows.h: the loops of layer_norm.c for one element type. Included by it
- * only, twice, with REAL, BITS and NAME as lanes.h has them, which it
+ * only, twice, with REAL, BITS and NAME as vector.h has them, which it
  * undefines.
  */
-#include "lanes.h"
+#include "vector.h"
 
 /* Mean and 1/sqrt(var + eps) of a row. */
 TN_KERNEL_BODY void NAME(measure)(const layer *l, const REAL *x, REAL *mean,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * softmax_rows.h: the loops of softmax.c for one element type. Included by it
- * only, twice, with REAL, BITS and NAME as lanes.h has them, which it
+ * only, twice, with REAL, BITS and NAME as vector.h has them, which it
  * undefines.
  */
-#include "lanes.h"
+#include "vector.h"
 
 /* Some lines side by side, whose elements lie e->inner apart. */
 TN_KERNEL_BODY void NAME(columns)(const tn_kernel_block *block,
