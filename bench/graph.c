@@ -5,7 +5,6 @@
  *                                    calls, and of a loop of function calls
  *   graph chain THREADS ELEMWISE     milliseconds of six elementwise calls,
  *                                    fused and not, and of one loop in C
- *   graph mlp THREADS NN OPTIM ...   milliseconds of a training step
  *   graph deep THREADS NN            seconds to make a program of a deep net
  */
 #include "graph.h"
@@ -211,7 +210,7 @@ static void chain(tn_runtime *rt) {
   tn_graph_release(g);
 }
 
-/* --------------------------------------------------------------------- mlp */
+/* -------------------------------------------------------------------- deep */
 
 /* The loss, whose labels are floats. */
 static tn_entry loss_of(tn_graph *g, tn_entry x) {
@@ -220,90 +219,6 @@ static tn_entry loss_of(tn_graph *g, tn_entry x) {
   check(tn_graph_variable(g, "label", &label, &in[1]));
   return call(g, "nn.softmax_output", NULL, 2, in);
 }
-
-/* The net, without its loss. */
-static tn_entry mlp_build(tn_graph *g, tn_entry *weights) {
-  tn_entry x;
-  char text[64], name[16];
-  check(tn_graph_variable(g, "data", NULL, &x));
-  for (int i = 0; i < MLP_LAYERS; ++i) {
-    (void)snprintf(text, sizeof text, "num_hidden=%d", (int)mlp_widths[i + 1]);
-    (void)snprintf(name, sizeof name, "fc%d", i);
-    check(tn_graph_call(g,
-                        &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
-                                         .op = "nn.fully_connected",
-                                         .params = text,
-                                         .name = name,
-                                         .n_in = 1,
-                                         .in = &x},
-                        &x));
-    check(tn_graph_child(g, x.node, 1, &weights[2 * i]));
-    check(tn_graph_child(g, x.node, 2, &weights[2 * i + 1]));
-    if (i + 1 < MLP_LAYERS)
-      x = call(g, "nn.activation", "act_type=relu", 1, &x);
-  }
-  return x;
-}
-
-static void mlp_bind(tn_runtime *rt, const tn_graph *g, tn_entry *weights,
-                     subject *s, int64_t batch) {
-  enum { N = 2 * MLP_LAYERS };
-  tn_argument a[N + 1] = {{.name = "data"}};
-  tn_array *outputs[N + 1] = {NULL};
-  const int64_t data[2] = {batch, mlp_widths[0]};
-  a[0].array = s->in = array_of(rt, 2, data);
-  for (int i = 0; i < N; ++i) {
-    const int64_t shape[2] = {mlp_widths[i / 2 + 1], mlp_widths[i / 2]};
-    const char *name = NULL;
-    check(tn_graph_name((tn_graph *)(uintptr_t)g, TN_GRAPH_NODES,
-                        weights[i].node, &name, NULL));
-    outputs[i + 1] = array_of(rt, i % 2 ? 1 : 2, shape);
-    a[i + 1] = (tn_argument){.name = name, .array = outputs[i + 1]};
-  }
-  check(tn_program_bind(g,
-                        &(tn_bind){.struct_size = sizeof(tn_bind),
-                                   .arguments = a,
-                                   .n_arguments = N + 1,
-                                   .outputs = outputs,
-                                   .n_outputs = N + 1},
-                        &s->program));
-  check(tn_program_output(s->program, 0, &s->out));
-  for (int i = 0; i < N; ++i) tn_array_release(outputs[i + 1]);
-}
-
-static void run_step(void *arg) {
-  const subject *s = arg;
-  check(tn_program_forward(s->program, TN_CALL_TRAIN));
-  check(tn_array_wait(s->out));
-}
-
-/* Forward, backward and a plain step of every weight. */
-static void mlp(tn_runtime *rt) {
-  enum { N = 2 * MLP_LAYERS };
-  const int64_t batches[] = {MLP_BATCH, 1};
-  for (int k = 0; k < 2; ++k) {
-    tn_graph *g = NULL;
-    subject s = {0};
-    tn_entry weights[N], slopes[N], heads[N + 1];
-    check(tn_graph_create(rt, &g));
-    heads[0] = mlp_build(g, weights);
-    heads[0] = loss_of(g, heads[0]);
-    check(tn_graph_gradient(
-        g,
-        &(tn_gradient_query){
-            .heads = heads, .n_heads = 1, .of = weights, .n_of = N},
-        slopes));
-    for (int i = 0; i < N; ++i)
-      heads[i + 1] = call(g, "optim.sgd_update", "lr=0.0001", 2,
-                          (const tn_entry[]){weights[i], slopes[i]});
-    check(tn_graph_heads_set(g, heads, N + 1));
-    mlp_bind(rt, g, weights, &s, batches[k]);
-    say("step", batches[k], measure_single(run_step, &s, CHAIN_SECONDS) / 1e6);
-    tn_program_release(s.program), tn_graph_release(g), tn_array_release(s.in);
-  }
-}
-
-/* -------------------------------------------------------------------- deep */
 
 /* Layers with a shortcut around each two: as deep as residual nets are. */
 static void deep(tn_runtime *rt) {
@@ -349,7 +264,6 @@ int main(int argc, char **argv) {
   for (int i = 3; i < argc; ++i) check(tn_plugin_load(rt, argv[i]));
   if (strcmp(argv[1], "nodes") == 0) nodes(rt);
   if (strcmp(argv[1], "chain") == 0) chain(rt);
-  if (strcmp(argv[1], "mlp") == 0) mlp(rt);
   if (strcmp(argv[1], "deep") == 0) deep(rt);
   tn_runtime_release(rt);
   return 0;

@@ -17,8 +17,4 @@ enum { GRAPH_NODES = 20 }; /* of the chain of tiny calls */
 #define CHAIN_C 0.75
 static const int64_t chain_sizes[] = {65536, 1048576, 16777216};
 
-/* The network of a training step. */
-enum { MLP_BATCH = 64, MLP_LAYERS = 3 };
-static const int64_t mlp_widths[] = {784, 512, 512, 10};
-
 #endif /* TENON_BENCH_GRAPH_H_ */

@@ -20,13 +20,13 @@ NN = [PLUGINS / "openblas" / "openblas.so", PLUGINS / "nn" / "nn.so",
       PLUGINS / "optim" / "optim.so"]
 
 
-def programs(what, threads, plugins):
+def programs(what, threads, plugins, binary="graph"):
     """Ours, and libtorch as installed and tuned, if it is there."""
     cores = CORES[threads]
-    torch = BENCH / "peers" / "torch_graph"
-    found = [Program("tenon", [BENCH / "graph", what, threads, *plugins],
+    torch = BENCH / "peers" / f"torch_{binary}"
+    found = [Program("tenon", [BENCH / binary, what, threads, *plugins],
                      cores)]
-    if exists("torch_graph", torch, "libtorch-dev"):
+    if exists(torch.name, torch, "libtorch-dev"):
         found += [Program("torch", [torch, what, threads], cores,
                           OMP_NUM_THREADS=str(threads)),
                   Program("torch_tuned", [torch, what, threads], cores,
@@ -34,10 +34,10 @@ def programs(what, threads, plugins):
     return found
 
 
-def collect(what, threads, plugins, unit):
+def collect(what, threads, plugins, unit, binary="graph"):
     """Samples of one kind of work, each with a line."""
     samples = Samples()
-    samples.collect(programs(what, threads, plugins), ROUNDS)
+    samples.collect(programs(what, threads, plugins, binary), ROUNDS)
     for program, name in samples.values:
         low, high = samples.spread(program, name)
         say(f"{what}.{threads}.{name.replace('/', '.')}.{program}",
@@ -87,7 +87,7 @@ def chain(threads):
 
 def mlp(threads):
     """A training step."""
-    samples = collect("mlp", threads, NN, "ms")
+    samples = collect("mlp", threads, NN, "ms", "train")
     print(f"Milliseconds of a training step of an MLP 784-512-512-10, "
           f"{threads} thread{'s' if threads > 1 else ''}")
     table(["batch", "program", "torch", "torch tuned", "torch tuned / program"],

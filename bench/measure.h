@@ -28,6 +28,11 @@ double measure_each(void (*once)(void *arg), void *arg, double seconds);
  * many as fit into `seconds`: what interrupts a few of them does not show. */
 double measure_single(void (*once)(void *arg), void *arg, double seconds);
 
+/* Nanoseconds of processor time of one `once(arg)` that does all of its work on
+ * the calling thread, so that others on the machine hardly count: the least of
+ * five batches that take `seconds` together. */
+double measure_cpu(void (*once)(void *arg), void *arg, double seconds);
+
 /* ------------------------------------------------------------------- tasks */
 
 /* One thread's count, on cache lines of its own. */

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "measure.h"
@@ -69,27 +68,6 @@ static void note(const extent *e, const char *pass, const char *who,
 
 static double gflops(const extent *e, double products, double ns) {
   return products * 2 * (double)e->n * (double)e->k * (double)e->h / ns;
-}
-
-/* Nanoseconds of processor time of one `once(arg)`: all of this runs on one
- * thread, and others on the machine do not count. The best of five batches. */
-static double cpu_now(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static double cpu_each(void (*once)(void *arg), void *arg, double seconds) {
-  double best = 0;
-  once(arg);
-  for (int batch = 0; batch < 5; ++batch) {
-    const double start = cpu_now();
-    double spent = 0;
-    int n = 0;
-    for (; spent < seconds / 5; ++n, spent = cpu_now() - start) once(arg);
-    if (batch == 0 || spent / n < best) best = spent / n;
-  }
-  return best * 1e9;
 }
 
 /* -------------------------------------------------------------------- peak */
@@ -200,8 +178,9 @@ static void measure_kernel(tn_runtime *rt, const extent *e, const char *kernel,
   must(tn_operator_get(rt, "nn.fully_connected", &op));
   if (tn_operator_pin(op, kernel) != TN_OK) return;
   layer l = open_layer(rt, e);
-  note(e, "forward", who, gflops(e, 1, cpu_each(forward_once, &l, SECONDS)));
-  note(e, "backward", who, gflops(e, 2, cpu_each(backward_once, &l, SECONDS)));
+  note(e, "forward", who, gflops(e, 1, measure_cpu(forward_once, &l, SECONDS)));
+  note(e, "backward", who,
+       gflops(e, 2, measure_cpu(backward_once, &l, SECONDS)));
   close_layer(&l);
 }
 
@@ -244,8 +223,8 @@ static void run_direct(const extent *e, const char *core, int to) {
   direct d = {NULL, (int)e->n, (int)e->k, (int)e->h};
   memcpy(&d.gemm, &found, sizeof found);
   if (found) {
-    ns[0] = cpu_each(direct_forward, &d, SECONDS);
-    ns[1] = cpu_each(direct_backward, &d, SECONDS);
+    ns[0] = measure_cpu(direct_forward, &d, SECONDS);
+    ns[1] = measure_cpu(direct_backward, &d, SECONDS);
   }
   if (write(to, ns, sizeof ns) != sizeof ns) _exit(1);
   _exit(0);
@@ -273,7 +252,7 @@ static void measure_direct(const extent *e, const char *core, const char *who) {
 static void run_round(tn_runtime *rt, double *peak) {
   int level = best_level();
   const double flops = 2.0 * 16 * CHAINS * STEPS;
-  const double now = flops / cpu_each(peak_once, &level, SECONDS);
+  const double now = flops / measure_cpu(peak_once, &level, SECONDS);
   if (now > *peak) *peak = now;
   for (int i = 0; i < N_EXTENTS; ++i) {
     measure_direct(&extents[i], NULL, "direct");

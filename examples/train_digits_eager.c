@@ -14,6 +14,8 @@
 
 #include "digits_net.h"
 
+static const tn_place cpu = {TN_DEVICE_CPU, 0};
+
 /* The network: operators with their parameters, weights with biases behind
  * them, and for each its gradient and its last step. */
 typedef struct network {
@@ -111,8 +113,8 @@ static tn_code run_epoch(network *net, const digits *d, digits_random *random,
   for (size_t at = 0; !rc && at + DIGITS_BATCH <= digits_n_train(d);
        at += DIGITS_BATCH) {
     digits_batch(d, order + at, random, pixels, labels);
-    rc = net_array(net->rt, 2, shape, pixels, &x);
-    if (!rc) rc = net_array(net->rt, 1, shape, labels, &y);
+    rc = net_array(net->rt, cpu, 2, shape, pixels, &x);
+    if (!rc) rc = net_array(net->rt, cpu, 1, shape, labels, &y);
     if (!rc) rc = step(net, x, y, &out);
     if (!rc) rc = net_count(out, labels, DIGITS_BATCH, score);
     tn_array_release(x), tn_array_release(y), tn_array_release(out);
@@ -129,8 +131,8 @@ static tn_code test(network *net, const digits *d, digits_score *score) {
   tn_array *x = NULL, *y = NULL, *out = NULL;
   tn_tape *tape = NULL;
   tn_code rc =
-      net_array(net->rt, 2, shape, d->pixels + first * DIGITS_PIXELS, &x);
-  if (!rc) rc = net_array(net->rt, 1, shape, d->labels + first, &y);
+      net_array(net->rt, cpu, 2, shape, d->pixels + first * DIGITS_PIXELS, &x);
+  if (!rc) rc = net_array(net->rt, cpu, 1, shape, d->labels + first, &y);
   if (!rc) rc = tn_tape_create(net->rt, &tape); /* watches nothing */
   if (!rc) rc = forward(net, tape, x, y, &out);
   if (!rc) rc = net_count(out, d->labels + first, DIGITS_TEST, score);
@@ -176,5 +178,5 @@ static tn_code train(tn_runtime *rt, const digits *d, digits_score *tested) {
 }
 
 int main(int argc, char **argv) {
-  return net_main(argc, argv, train);
+  return net_main(argc, argv, 96, train);
 }

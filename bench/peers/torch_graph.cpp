@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What libtorch needs for the work of graph.c:
  *
- *   torch_graph nodes|chain|mlp THREADS
+ *   torch_graph nodes|chain THREADS
  */
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -67,35 +67,6 @@ void chain() {
   }
 }
 
-void mlp() {
-  for (const int64_t batch : {static_cast<int64_t>(MLP_BATCH), int64_t{1}}) {
-    std::vector<at::Tensor> weights;
-    for (int i = 0; i < MLP_LAYERS; ++i) {
-      weights.push_back(
-          (at::rand({mlp_widths[i + 1], mlp_widths[i]}) * 0.1 - 0.05)
-              .set_requires_grad(true));
-      weights.push_back(at::zeros({mlp_widths[i + 1]}).set_requires_grad(true));
-    }
-    const at::Tensor data = at::rand({batch, mlp_widths[0]});
-    const at::Tensor labels = at::zeros({batch}, at::kLong);
-    const double ms = single(CHAIN_SECONDS, [&] {
-      at::Tensor x = data;
-      for (int i = 0; i < MLP_LAYERS; ++i) {
-        x = at::linear(x, weights[2 * i], weights[2 * i + 1]);
-        if (i + 1 < MLP_LAYERS) x = at::relu(x);
-      }
-      at::nll_loss(at::log_softmax(x, 1), labels).backward();
-      const c10::InferenceMode off(false);
-      at::NoGradGuard none;
-      for (at::Tensor &w : weights) {
-        w.add_(w.grad(), -0.0001);
-        w.mutable_grad().zero_();
-      }
-    });
-    say("step", batch, ms / 1e6);
-  }
-}
-
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -104,6 +75,5 @@ int main(int argc, char **argv) {
   at::set_num_threads(std::atoi(argv[2]));
   if (what == "nodes") nodes();
   if (what == "chain") chain();
-  if (what == "mlp") mlp();
   return 0;
 }

@@ -226,10 +226,12 @@ void tn__sequence_end(const tn_program *p, tn__sequence *sequence);
 
 /* queued.c: on which queue a step stands; NULL: the host's workers. */
 tn__queue *tn__step_queue(const tn__step *step);
+/* Whether a copy goes from one device to another, on a queue. */
+bool tn__step_crosses(const tn__step *step);
 /* TN_UNSUPPORTED for steps that there is nothing for on their device. */
 tn_code tn__queued_check(tn_program *p);
+/* A copy that crosses. */
 tn_code tn__queued_copy(const tn__step *step, uint32_t train, tn__token *token);
-tn_code tn__queued_fill(const tn__step *step, uint32_t train, tn__token *token);
 /* Runs steps, and returns when they are done with. */
 tn_code tn__queued_part(tn_program *p, uint32_t first, uint32_t n,
                         uint32_t train);

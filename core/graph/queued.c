@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * queued.c: steps of programs on devices that have queues. What a step does
  * there is enqueued, in an operation of its own (jobs.c), and the engine lets
- * queues wait for one another; no worker waits for a device. Kernels run there
- * as in calls; copies and zeros are the device's; for sums, ones and loops
- * there is nothing on a device yet, so they are refused when the program is
- * made.
+ * queues wait for one another; no worker waits for a device. A loop is one
+ * operation, which enqueues all its steps. Kernels run there as in calls; what
+ * else there is to do, the device's copies, fills and sums do. Where a device
+ * has no sums, steps that need them are refused when the program is made.
  */
 #include "program.h"
 
@@ -17,6 +17,11 @@ tn__queue *tn__step_queue(const tn__step *step) {
   if (step->kind != TN__STEP_COPY) return step->device->compute;
   return tn__device_copy_queue(step->device,
                                step->program->values[step->in[0]].device);
+}
+
+bool tn__step_crosses(const tn__step *step) {
+  const tn__device *from = step->program->values[step->in[0]].device;
+  return from != step->device && (from->table || step->device->table);
 }
 
 /* ------------------------------------------------------------------- refused
@@ -34,28 +39,47 @@ static bool is_dense(const tn__step *step, uint32_t entry) {
   return tn_tensor_is_contiguous(&array_of(step, entry)->tensor);
 }
 
-/* Copies and zeros, which are the device's own. */
+/* Between devices there are copies of dense bytes only. */
 static tn_code bytes_check(const tn__step *step) {
+  const bool reads = step->kind == TN__STEP_COPY;
+  const bool crosses = reads && tn__step_crosses(step);
+  const bool sums = tn__device_sums(step->device) && !crosses;
   const tn__value *to = &step->program->values[step->out[0]];
-  if (to->request == TN_REQ_ADD)
+  if (to->request == TN_REQ_ADD && !sums)
     return refuse(step, "nothing can be added to a gradient",
                   "ask for TN_REQ_WRITE");
-  if (!is_dense(step, step->out[0]) ||
-      (step->kind == TN__STEP_COPY && !is_dense(step, step->in[0])))
+  if (!sums && (!is_dense(step, step->out[0]) ||
+                (reads && !is_dense(step, step->in[0]))))
     return refuse(step, "only dense arrays can be copied or set to zero",
                   "give a dense array");
   return TN_OK;
 }
 
+/* Its outputs may be added to, and elements need not lie densely. */
+static tn_code loop_check(const tn__step *step) {
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    const tn__value *out = &step->program->values[step->out[i]];
+    if (out->request == TN_REQ_ADD &&
+        !tn__elements_adds(step->device, out->array->tensor.dtype))
+      return refuse(step, "integers cannot be added", "ask for TN_REQ_WRITE");
+  }
+  return TN_OK;
+}
+
 static tn_code step_check(const tn__step *step) {
+  const bool sums = tn__device_sums(step->device);
   switch (step->kind) {
     case TN__STEP_ADD:
-      return refuse(step, "gradients cannot be added",
-                    "give the node whose gradient this is a group on the cpu");
+      return sums ? TN_OK
+                  : refuse(step, "gradients cannot be added",
+                           "give the node whose gradient this is a group on "
+                           "the cpu");
     case TN__STEP_LOOP:
-      return refuse(step, "no loop can run", "give it a group on the cpu");
+      return sums ? loop_check(step)
+                  : refuse(step, "no loop can run",
+                           "give it a group on the cpu");
     case TN__STEP_FILL:
-      if (step->node->kind == TN__NODE_ONE)
+      if (step->node->kind == TN__NODE_ONE && !sums)
         return refuse(step, "ones cannot be made",
                       "give weights to tn_graph_gradient");
       return bytes_check(step);
@@ -95,15 +119,7 @@ tn_code tn__queued_copy(const tn__step *step, uint32_t train,
                         .to_id = y->device_id,
                         .from_type = x->device_type,
                         .from_id = x->device_id};
-  return copy.to == copy.from ? TN_OK : tn__device_copy(token, &copy);
-}
-
-tn_code tn__queued_fill(const tn__step *step, uint32_t train,
-                        tn__token *token) {
-  const tn_array *to = array_of(step, step->out[0]);
-  (void)train;
-  return tn__device_fill(token, step->device, tn__array_data(to), 0,
-                         bytes_of(&to->tensor));
+  return tn__device_copy(token, &copy);
 }
 
 /* --------------------------------------------------------------------- parts

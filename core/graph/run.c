@@ -23,74 +23,43 @@ static bool adds(const tn__step *step) {
   return step->program->values[step->out[0]].request == TN_REQ_ADD;
 }
 
+static tn__site site_of(const tn__step *step, tn__token *token) {
+  return (tn__site){step->device, token, step->program->env->engine};
+}
+
 /* One term may lie where the sum is to be. */
 static tn_code run_add(const tn__step *step, uint32_t train, tn__token *token) {
   const tn_tensor out = placed(step, step->out[0]),
                   a = placed(step, step->in[0]), b = placed(step, step->in[1]);
+  const tn__site site = site_of(step, token);
   (void)train;
-  (void)token;
   if (adds(step)) {
-    tn__tensor_add(&out, &a);
-    tn__tensor_add(&out, &b);
-    return TN_OK;
+    TN__TRY(tn__elements_add(&site, &out, &a));
+    return tn__elements_add(&site, &out, &b);
   }
   const bool is_b = out.data == b.data;
-  if (!is_b && out.data != a.data)
-    tn__tensor_copy_shared(step->program->env->engine, &out, &a);
-  tn__tensor_add(&out, is_b ? &a : &b);
-  return TN_OK;
+  if (!is_b) TN__TRY(tn__elements_copy(&site, &out, &a));
+  return tn__elements_add(&site, &out, is_b ? &a : &b);
 }
 
 static tn_code run_copy(const tn__step *step, uint32_t train,
                         tn__token *token) {
   const tn_tensor out = placed(step, step->out[0]),
                   in = placed(step, step->in[0]);
+  const tn__site site = site_of(step, token);
   (void)train;
-  (void)token;
-  if (adds(step))
-    tn__tensor_add(&out, &in);
-  else if (out.data != in.data)
-    tn__tensor_copy_shared(step->program->env->engine, &out, &in);
-  return TN_OK;
-}
-
-/* The bits of one. */
-static uint64_t one_of(tn_dtype dtype) {
-  const float one = 1.0f;
-  const double one64 = 1.0;
-  uint64_t bits = 0;
-  if (dtype == TN_F32)
-    memcpy(&bits, &one, sizeof one);
-  else if (dtype == TN_F64)
-    memcpy(&bits, &one64, sizeof one64);
-  else if (dtype == TN_F16)
-    bits = tn__f32_to_f16(one);
-  else if (dtype == TN_BF16)
-    bits = tn__f32_to_bf16(one);
-  else
-    bits = 1;
-  return bits;
+  return adds(step) ? tn__elements_add(&site, &out, &in)
+                    : tn__elements_copy(&site, &out, &in);
 }
 
 static tn_code run_fill(const tn__step *step, uint32_t train,
                         tn__token *token) {
   const tn_tensor out = placed(step, step->out[0]);
+  const tn__site site = site_of(step, token);
   (void)train;
-  (void)token;
-  if (step->node->kind == TN__NODE_ZERO) {
-    if (!adds(step)) tn__tensor_zero(&out);
-    return TN_OK;
-  }
-  uint64_t bits = one_of(out.dtype);
-  int64_t strides[TN_MAX_NDIM] = {0};
-  tn_tensor one = out;
-  one.data = &bits;
-  one.strides = strides;
-  if (adds(step))
-    tn__tensor_add(&out, &one);
-  else
-    tn__tensor_copy(&out, &one);
-  return TN_OK;
+  if (step->node->kind != TN__NODE_ZERO)
+    return tn__elements_one(&site, &out, adds(step));
+  return adds(step) ? TN_OK : tn__elements_zero(&site, &out);
 }
 
 static tn_code run_nothing(const tn__step *step, uint32_t train,
@@ -108,9 +77,8 @@ void tn__step_ready(tn__step *step) {
       [TN__STEP_FUSED] = tn__fused_run,   [TN__STEP_NOTHING] = run_nothing,
       [TN__STEP_LOOP] = tn__iteration_run};
   step->run = runs[step->kind];
-  if (!tn__step_queue(step)) return;
-  if (step->kind == TN__STEP_COPY) step->run = tn__queued_copy;
-  if (step->kind == TN__STEP_FILL) step->run = tn__queued_fill;
+  if (step->kind == TN__STEP_COPY && tn__step_crosses(step))
+    step->run = tn__queued_copy;
 }
 
 static tn_code step_run(tn__step *step, uint32_t train, tn__token *token) {

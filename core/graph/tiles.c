@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tiles.c: a run of elementwise calls is computed tile by tile: for each tile,
  * all calls one after the other on the part of their operands that it covers.
- * The result does not depend on who computes which tile. A fold behind them
- * makes records of each tile, and its result of all records.
+ * The result does not depend on who computes which tile. Folds behind them
+ * make records of each tile, and their results of all records.
  */
 #include <sched.h>
 #include <string.h>
@@ -13,7 +13,8 @@ enum {
   TILE_BYTES = 4 << 10, /* of one operand: a few of them fit the first cache */
   /* Buffers that begin at the same place of a page make stores look like they
    * met the loads behind them. */
-  STAGGER_BYTES = 1088
+  STAGGER_BYTES = 1088,
+  FETCH_BYTES = 16 << 20 /* what is larger together lies in no cache */
 };
 
 /* ---------------------------------------------------------------- operands */
@@ -100,7 +101,7 @@ static bool loop_make(const tn__step *step, tn__fused *f,
     strides_of(&step->program->values[f->operands[i].entry].array->tensor, ndim,
                strides[i]);
   squeeze(strides, f->n_operands, shape, &ndim);
-  if (!f->fold) collapse(strides, f->n_operands, shape, &ndim);
+  if (f->n_folds == 0) collapse(strides, f->n_operands, shape, &ndim);
   if (ndim > TN__LOOP_NDIM || ndim < 1) return false;
   f->ndim = (uint32_t)ndim;
   memcpy(f->shape, shape, (size_t)ndim * sizeof *shape);
@@ -140,10 +141,9 @@ static void tile_make(tn__fused *f) {
   counts_set(f);
 }
 
-/* The boxes of the fold, whose dimensions of length 1 the loop has not. */
-static void tile_fold(const tn__step *part, tn__fused *f) {
+/* The boxes of a fold, whose dimensions of length 1 the loop has not. */
+static void tile_fold(const tn__step *part, tn__fused *f, tn__folding *fold) {
   const tn_frame *frame = part->info.frame;
-  tn__folding *fold = f->fold;
   tn_fold cut;
   int64_t elements = 1;
   uint32_t n = 0;
@@ -194,30 +194,42 @@ static void buffers_assign(tn__fused *f, uint32_t *free_from) {
   }
 }
 
-static const tn__step *last_of(const tn__step *step) {
-  return step->parts[step->n_parts - 1];
+static uint32_t n_folds(const tn__step *step) {
+  uint32_t n = 0;
+  while (n < step->n_parts &&
+         tn__step_folds(step->parts[step->n_parts - 1 - n]))
+    ++n;
+  return n;
+}
+
+static void folds_make(const tn__step *step, tn__fused *f) {
+  for (uint32_t i = 0; i < f->n_folds; ++i) {
+    f->folds[i].part = step->n_parts - f->n_folds + i;
+    tile_fold(step->parts[f->folds[i].part], f, &f->folds[i]);
+  }
 }
 
 tn_code tn__fused_make(tn__step *step, bool *fits) {
   tn_program *p = step->program;
-  const uint32_t n = n_operands(step);
-  const bool folds = tn__step_folds(last_of(step));
+  const uint32_t n = n_operands(step), folds = n_folds(step);
   tn__fused *f = tn__arena_alloc(&p->arena, sizeof *f);
   const size_t bytes = n * (TN_MAX_NDIM * sizeof(int64_t) + sizeof(uint32_t));
   void *room = tn__alloc(p->env, bytes);
   *fits = false;
   if (f) f->operands = tn__arena_alloc(&p->arena, n * sizeof *f->operands);
-  if (f && folds) f->fold = tn__arena_alloc(&p->arena, sizeof *f->fold);
+  if (f && folds > 0)
+    f->folds = tn__arena_alloc(&p->arena, folds * sizeof *f->folds);
   if (!room || p->arena.failed) {
     tn__free(p->env, room);
     return tn__fail_memory(bytes, "a fused step");
   }
   int64_t(*strides)[TN_MAX_NDIM] = room;
+  f->n_folds = folds;
   for (uint32_t k = 0; k < step->n_parts; ++k) list_part(step, f, k);
   *fits = loop_make(step, f, strides);
   if (*fits) {
-    if (folds)
-      tile_fold(last_of(step), f);
+    if (folds > 0)
+      folds_make(step, f);
     else
       tile_make(f);
     buffers_assign(f, (uint32_t *)(void *)(strides + n));
@@ -300,14 +312,13 @@ static void tensor_set(const tn__fused *f, const tn__tile_operand *o,
 }
 
 /* What a fold gets besides: its output says how many lines a tile has. */
-static void tile_folds(const tn__step *step, tn__scratch *scratch) {
+static void tile_folds(const tn__fused *f, tn__scratch *scratch, uint32_t i) {
   static const int64_t strides[TN__LOOP_NDIM];
-  const tn__fused *f = step->fused;
-  tn__tile *tile = scratch->tiles[step->n_parts - 1];
+  tn__tile *tile = scratch->tiles[f->folds[i].part];
   tn_tensor *out = tn__tile_tensor(tile, 1);
-  for (uint32_t d = 0; d < f->ndim; ++d) scratch->lines[d] = 1;
+  for (uint32_t d = 0; d < f->ndim; ++d) scratch->lines[i][d] = 1;
   out->ndim = (int32_t)f->ndim;
-  out->shape = scratch->lines;
+  out->shape = scratch->lines[i];
   out->strides = (int64_t *)(uintptr_t)strides;
   tn__tile_request(tile, 0, TN_REQ_WRITE, -1);
   tn__tile_fold(tile, TN_CALL_FOLD);
@@ -322,9 +333,9 @@ static tn_code tiles_prepare(const tn__step *step, tn__scratch *scratch) {
     tensor_set(f, o, scratch);
     if (o->is_output) request_set(step, o, scratch->tiles[o->part]);
   }
-  for (uint32_t k = 0; k < step->n_parts - (f->fold != NULL); ++k)
+  for (uint32_t k = 0; k < step->n_parts - f->n_folds; ++k)
     TN__TRY(tn__tile_prepare(scratch->tiles[k]));
-  if (f->fold) tile_folds(step, scratch);
+  for (uint32_t i = 0; i < f->n_folds; ++i) tile_folds(f, scratch, i);
   for (uint32_t i = 0; i < f->n_operands; ++i) {
     const tn__tile_operand *o = &f->operands[i];
     if (o->buffer == TN_NONE) continue;
@@ -340,7 +351,9 @@ static tn_code scratch_make(const tn__step *step, tn__scratch *scratch) {
   const size_t bytes = f->n_buffers * f->buffer_bytes;
   void *buffers = NULL;
   scratch->tiles = tn__zalloc(p->env, step->n_parts * sizeof(tn__tile *));
-  if (!scratch->tiles)
+  scratch->lines =
+      tn__zalloc(p->env, (f->n_folds + 1u) * sizeof *scratch->lines);
+  if (!scratch->tiles || !scratch->lines)
     return tn__fail_memory(step->n_parts * sizeof(tn__tile *), "a fused step");
   if (bytes > 0)
     TN__TRY(tn__heap_alloc(step->device, bytes, "tiles", &buffers));
@@ -354,13 +367,12 @@ static tn_code scratch_make(const tn__step *step, tn__scratch *scratch) {
   return tiles_prepare(step, scratch);
 }
 
-/* The call that is made of all records. */
-static tn_code merge_make(tn__step *step) {
+/* The call that is made of all records, which lie at `records`. */
+static tn_code merge_make(tn__step *step, tn__folding *fold, char *records) {
   tn_program *p = step->program;
-  tn__folding *fold = step->fused->fold;
-  const tn__step *part = last_of(step);
+  const tn__step *part = step->parts[fold->part];
   const tn__value *out = &p->values[part->out[0]];
-  fold->records = tn__step_workspace(step);
+  fold->records = records;
   TN__TRY(tn__array_materialise_zeros(out->array));
   TN__TRY(tn__tile_create(part->call[part->call[1] != NULL], &fold->merge));
   tn__tile_fold(fold->merge, TN_CALL_MERGE);
@@ -372,10 +384,47 @@ static tn_code merge_make(tn__step *step) {
   return TN_OK;
 }
 
+static tn_code merges_make(tn__step *step) {
+  const tn__fused *f = step->fused;
+  char *records = f->n_folds > 0 ? tn__step_workspace(step) : NULL;
+  for (uint32_t i = 0; i < f->n_folds; ++i) {
+    TN__TRY(merge_make(step, &f->folds[i], records));
+    records += tn__fold_room(step->parts[f->folds[i].part]);
+  }
+  return TN_OK;
+}
+
+/* Whether a tile of the operand is one piece of memory. */
+static bool is_dense(const tn__fused *f, const tn__tile_operand *o) {
+  int64_t stride = 1;
+  for (uint32_t d = f->ndim; d-- > 0;) {
+    if (o->strides[d] != stride) return false;
+    stride *= f->shape[d];
+  }
+  return true;
+}
+
+/* Which operands are asked for in advance: each entry once, the first few, if
+ * all of them are large together. */
+static void fetched_set(tn__fused *f) {
+  int64_t n = 1, bytes = 0;
+  for (uint32_t d = 0; d < f->ndim; ++d) n *= f->shape[d];
+  for (uint32_t i = 0; i < f->n_operands && f->n_fetched < TN__FETCHED; ++i) {
+    const tn__tile_operand *o = &f->operands[i];
+    bool again = false;
+    for (uint32_t k = 0; k < i; ++k)
+      again = again || f->operands[k].entry == o->entry;
+    if (again || o->buffer != TN_NONE || !is_dense(f, o)) continue;
+    f->fetched[f->n_fetched++] = i;
+    bytes += n * o->element;
+  }
+  if (bytes < FETCH_BYTES) f->n_fetched = 0;
+}
+
 tn_code tn__fused_place(tn__step *step) {
   tn_program *p = step->program;
   tn__fused *f = step->fused;
-  if (f->fold) TN__TRY(merge_make(step));
+  TN__TRY(merges_make(step));
   for (uint32_t i = 0; i < f->n_operands; ++i) {
     tn__tile_operand *o = &f->operands[i];
     if (o->buffer != TN_NONE) continue;
@@ -383,6 +432,7 @@ tn_code tn__fused_place(tn__step *step) {
     TN__TRY(tn__array_materialise_zeros(array));
     o->data = tn__array_data(array);
   }
+  fetched_set(f);
   const uint32_t n = tn__engine_workers(p->env->engine) + 2;
   f->scratch = tn__zalloc(p->env, n * sizeof *f->scratch);
   if (!f->scratch)
@@ -395,7 +445,8 @@ tn_code tn__fused_place(tn__step *step) {
 void tn__fused_free(tn__step *step) {
   const tn_program *p = step->program;
   tn__fused *f = step->fused;
-  if (f && f->fold) tn__tile_free(f->fold->merge);
+  for (uint32_t i = 0; f && i < f->n_folds; ++i)
+    tn__tile_free(f->folds[i].merge);
   if (!f || !f->scratch) return;
   const uint32_t n = tn__engine_workers(p->env->engine) + 2;
   for (uint32_t i = 0; i < n; ++i) {
@@ -403,6 +454,7 @@ void tn__fused_free(tn__step *step) {
     for (uint32_t k = 0; scratch->tiles && k < step->n_parts; ++k)
       tn__tile_free(scratch->tiles[k]);
     tn__free(p->env, scratch->tiles);
+    tn__free(p->env, scratch->lines);
     if (scratch->buffers)
       tn__heap_free(step->device, scratch->buffers,
                     f->n_buffers * f->buffer_bytes);
@@ -427,11 +479,10 @@ static tn__scratch *scratch_take(tn__fused *f) {
   }
 }
 
-/* Its records: those of the tile's lines follow one another. */
-static void records_set(const tn__step *step, tn__scratch *scratch,
+/* The records of a fold: those of the tile's lines follow one another. */
+static void records_set(const tn__fused *f, tn__scratch *scratch, uint32_t i,
                         const int64_t *at) {
-  const tn__fused *f = step->fused;
-  const tn__folding *fold = f->fold;
+  const tn__folding *fold = &f->folds[i];
   int64_t line = 0, of_line = 0, lines = 1;
   for (uint32_t d = 0; d < f->ndim; ++d) {
     if (d >= fold->kept) {
@@ -439,13 +490,31 @@ static void records_set(const tn__step *step, tn__scratch *scratch,
       continue;
     }
     line = line * f->shape[d] + at[d];
-    scratch->lines[d] = scratch->shape[d];
+    scratch->lines[i][d] = scratch->shape[d];
     lines *= scratch->shape[d];
   }
   const size_t first = (size_t)(line * fold->parts + of_line);
-  tn__tile_records(scratch->tiles[step->n_parts - 1],
+  tn__tile_records(scratch->tiles[fold->part],
                    fold->records + first * fold->bytes,
                    (size_t)lines * fold->bytes);
+}
+
+/* Where tile number `index` begins, and its shape. */
+static void tile_box(const tn__fused *f, int64_t index, int64_t *at,
+                     int64_t *shape) {
+  for (uint32_t d = f->ndim; d-- > 0;) {
+    at[d] = index % f->count[d] * f->tile[d];
+    index /= f->count[d];
+    const int64_t left = f->shape[d] - at[d];
+    shape[d] = left < f->tile[d] ? left : f->tile[d];
+  }
+}
+
+static char *operand_at(const tn__fused *f, const tn__tile_operand *o,
+                        const int64_t *at) {
+  int64_t offset = 0;
+  for (uint32_t d = 0; d < f->ndim; ++d) offset += at[d] * o->strides[d];
+  return o->data + offset * o->element;
 }
 
 /* Moves the operands in memory to tile number `index`. */
@@ -453,21 +522,47 @@ static void tile_set(const tn__step *step, tn__scratch *scratch,
                      int64_t index) {
   const tn__fused *f = step->fused;
   int64_t at[TN__LOOP_NDIM];
-  for (uint32_t d = f->ndim; d-- > 0;) {
-    at[d] = index % f->count[d] * f->tile[d];
-    index /= f->count[d];
-    const int64_t left = f->shape[d] - at[d];
-    scratch->shape[d] = left < f->tile[d] ? left : f->tile[d];
-  }
+  tile_box(f, index, at, scratch->shape);
   for (uint32_t i = 0; i < f->n_operands; ++i) {
     const tn__tile_operand *o = &f->operands[i];
-    if (o->buffer != TN_NONE) continue;
-    int64_t offset = 0;
-    for (uint32_t d = 0; d < f->ndim; ++d) offset += at[d] * o->strides[d];
-    tn__tile_tensor(scratch->tiles[o->part], o->position)->data =
-        o->data + offset * o->element;
+    if (o->buffer == TN_NONE)
+      tn__tile_tensor(scratch->tiles[o->part], o->position)->data =
+          operand_at(f, o, at);
   }
-  if (f->fold) records_set(step, scratch, at);
+  for (uint32_t i = 0; i < f->n_folds; ++i) records_set(f, scratch, i, at);
+}
+
+/* What the next tile reads and writes, as far as it is asked for in advance. */
+typedef struct ahead {
+  const char *at[TN__FETCHED];
+  int64_t bytes[TN__FETCHED];
+} ahead;
+
+static void ahead_set(const tn__fused *f, int64_t index, ahead *next) {
+  int64_t at[TN__LOOP_NDIM], shape[TN__LOOP_NDIM], elements = 1;
+  if (f->n_fetched == 0) return;
+  tile_box(f, index, at, shape);
+  for (uint32_t d = 0; d < f->ndim; ++d) elements *= shape[d];
+  for (uint32_t i = 0; i < f->n_fetched; ++i) {
+    const tn__tile_operand *o = &f->operands[f->fetched[i]];
+    next->at[i] = operand_at(f, o, at);
+    next->bytes[i] = elements * o->element;
+  }
+}
+
+/* Asks for share number `k` of `n` of it: the processor reads ahead while a
+ * part goes through its operands, but not from one tile to the next, whose
+ * first part would wait for all of it. */
+static void ahead_fetch(const tn__fused *f, const ahead *next, uint32_t k,
+                        uint32_t n) {
+  enum { LINE = 64 };
+  for (uint32_t i = 0; i < f->n_fetched; ++i) {
+    const int64_t share = (next->bytes[i] / n + LINE) / LINE * LINE;
+    const int64_t end = share * (k + 1);
+    const int64_t last = end < next->bytes[i] ? end : next->bytes[i];
+    for (int64_t b = share * k; b < last; b += LINE)
+      __builtin_prefetch(next->at[i] + b);
+  }
 }
 
 /* One run of a step. */
@@ -491,9 +586,13 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
   tn__scratch *scratch = scratch_take(f);
   tn_code rc = TN_OK;
   train_set(step, scratch, run->train);
+  ahead next;
   for (int64_t i = begin; rc == TN_OK && i < end; ++i) {
     tile_set(step, scratch, i);
+    const bool more = f->n_fetched > 0 && i + 1 < end;
+    if (more) ahead_set(f, i + 1, &next);
     for (uint32_t k = 0; rc == TN_OK && k < step->n_parts; ++k) {
+      if (more) ahead_fetch(f, &next, k, step->n_parts);
       rc = tn__tile_run(scratch->tiles[k]);
       if (rc != TN_OK) rc = tn__node_fail(step->parts[k]->node, rc);
     }
@@ -504,13 +603,16 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
 
 tn_code tn__fused_run(const tn__step *step, uint32_t train, tn__token *token) {
   enum { TILES_AT_ONCE = 4 };
-  const tn__folding *fold = step->fused->fold;
+  const tn__fused *f = step->fused;
   pass run = {step, train};
   (void)token;
-  TN__TRY(tn__parallel_for(step->program->env->engine, step->fused->n_tiles,
+  TN__TRY(tn__parallel_for(step->program->env->engine, f->n_tiles,
                            TILES_AT_ONCE, slice, &run));
-  if (!fold) return TN_OK;
-  tn__tile_train(fold->merge, train != 0);
-  const tn_code rc = tn__tile_run(fold->merge);
-  return rc == TN_OK ? rc : tn__node_fail(last_of(step)->node, rc);
+  for (uint32_t i = 0; i < f->n_folds; ++i) {
+    tn__tile_train(f->folds[i].merge, train != 0);
+    const tn_code rc = tn__tile_run(f->folds[i].merge);
+    if (rc != TN_OK)
+      return tn__node_fail(step->parts[f->folds[i].part]->node, rc);
+  }
+  return TN_OK;
 }

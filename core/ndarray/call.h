@@ -142,7 +142,7 @@ typedef struct tn__work {
   uint32_t *in_flags;
   tn_req *req;
   int32_t *alias;
-  tn__access *access; /* what the job uses */
+  tn__access *access; /* what the job uses: operands, on a device temporaries */
   uint32_t n_access;
 
   tn__choice choice;  /* held until there is a recipe */
@@ -163,7 +163,7 @@ typedef struct tn__work {
     tn_req req[TN__INLINE_OPERANDS];
     int32_t alias[TN__INLINE_OPERANDS];
     tn_dtype vars[TN__INLINE_OPERANDS];
-    tn__access access[TN__INLINE_OPERANDS + TN__MORE_ACCESS];
+    tn__access access[2 * TN__INLINE_OPERANDS + TN__MORE_ACCESS];
   } local;
 } tn__work;
 
@@ -227,8 +227,9 @@ tn_code tn__work_make(tn__work *w, tn__operand *operand, const tn_sig *sig);
 
 enum { TN__APART = 0, TN__OVERLAP = 1, TN__SAME = 2 };
 
-/* How the memory of two arrays meets; TN__SAME if pointer, dtype, shape and
- * strides are equal. */
+/* How the memory of two arrays meets; TN__SAME if they have the same elements
+ * in the same order: pointer and dtype are equal, and so are shape and strides,
+ * or both are dense and of one size. */
 int tn__arrays_meet(const tn_array *a, const tn_array *b);
 /* Refuses outputs that repeat elements or share memory among each other or
  * with aux states. */

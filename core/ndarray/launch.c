@@ -83,6 +83,14 @@ static void use_resources(tn__work *w) {
                                  w->access + w->n_access);
 }
 
+/* On a device they are in use when the job is over. */
+static void use_temporaries(tn__work *w) {
+  const tn_frame *f = &w->launch.frame;
+  for (uint32_t i = 0; i < f->n_in + f->n_out; ++i)
+    if (w->in_info[i].temp)
+      use(w, &w->in_info[i].temp->block->var, TN__OVERWRITE);
+}
+
 void tn__work_uses(tn__work *w) {
   const tn_frame *f = &w->launch.frame;
   w->n_access = 0;
@@ -92,6 +100,7 @@ void tn__work_uses(tn__work *w) {
   use_outputs(w);
   for (uint32_t i = 0; i < f->n_aux; ++i)
     use(w, &w->aux_info[i].array->block->var, TN__UPDATE);
+  if (w->device->table) use_temporaries(w);
   use_resources(w);
 }
 

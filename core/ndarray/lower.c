@@ -208,7 +208,7 @@ static tn_code lower_output(tn__work *w, uint32_t i, const tn_kernel *kernel) {
   if (in_place(w, i, m, kernel->writes)) {
     w->req[i] = TN_REQ_INPLACE;
     w->alias[i] = m.twin;
-    w->out[i] = w->in[m.twin];
+    if (shapes_equal(&w->out[i], &w->in[m.twin])) w->out[i] = w->in[m.twin];
     return TN_OK;
   }
   if (!is_direct(w, i, m, kernel->writes)) {

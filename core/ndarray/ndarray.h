@@ -169,6 +169,28 @@ void tn__tensor_copy_shared(tn__engine *engine, const tn_tensor *to,
 void tn__tensor_cast(tn__engine *engine, const tn_tensor *to,
                      const tn_tensor *from);
 
+/* Where elements are worked on: `device` holds all that is read and written,
+ * and a queue of it is the token's. */
+typedef struct tn__site {
+  tn__device *device;
+  tn__token *token;
+  tn__engine *engine; /* whose workers may take a part; NULL: none */
+} tn__site;
+
+/* What tn__tensor_copy, add, sum and zero do, and ones, at a site: done on
+ * return on the host, enqueued on a device with queues. There, copies and zeros
+ * of dense tensors always work, strided ones where tn__device_sums, and the
+ * rest where tn__elements_adds; what does not is TN_UNSUPPORTED. */
+tn_code tn__elements_copy(const tn__site *site, const tn_tensor *to,
+                          const tn_tensor *from);
+tn_code tn__elements_add(const tn__site *site, const tn_tensor *to,
+                         const tn_tensor *from);
+tn_code tn__elements_sum(const tn__site *site, const tn_tensor *to,
+                         const tn_tensor *from, bool add);
+tn_code tn__elements_zero(const tn__site *site, const tn_tensor *to);
+tn_code tn__elements_one(const tn__site *site, const tn_tensor *to, bool add);
+bool tn__elements_adds(const tn__device *device, tn_dtype dtype);
+
 /* ------------------------------------------------------------------- calls */
 
 /* What calls need of the runtime. */

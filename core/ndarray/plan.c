@@ -68,13 +68,22 @@ static bool is_lowered(const tn__operand *operand) {
   return operand->temp || operand->before || operand->after;
 }
 
-/* Temporaries are filled and handed back by code of the host. */
+/* Whether temporaries are filled and handed back where they lie. */
+static bool is_met(const tn__work *w, const tn__operand *operand) {
+  const bool zeros = !operand->temp && !operand->after &&
+                     operand->before == TN__BEFORE_ZERO &&
+                     tn_tensor_is_contiguous(&operand->array->tensor);
+  if (zeros || !is_lowered(operand)) return true;
+  if (operand->after <= TN__AFTER_COPY) return tn__device_sums(w->device);
+  return tn__elements_adds(w->device, operand->array->tensor.dtype);
+}
+
 static tn_code lowered_check(const tn__work *w) {
   const tn_frame *f = &w->launch.frame;
   char text[TN__OPERAND_TEXT], place[TN__DEVICE_TEXT];
   if (!w->device->table) return TN_OK;
   for (uint32_t i = 0; i < f->n_in + f->n_out; ++i)
-    if (is_lowered(&w->in_info[i]))
+    if (!is_met(w, &w->in_info[i]))
       return tn__fail(TN_UNSUPPORTED,
                       "%s: kernel %s does not take the request or the layout "
                       "of %s, and on %s nothing can stand in for it; give a "

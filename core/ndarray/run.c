@@ -85,59 +85,65 @@ tn_tensor tn__array_placed(const tn_array *array) {
   return tensor;
 }
 
-static tn_code place_input(tn__work *w, uint32_t i) {
+static tn_code place_input(tn__work *w, const tn__site *site, uint32_t i) {
   const tn__operand *operand = &w->in_info[i];
   if (!tn__input_is_read(w->in_flags[i])) return TN_OK;
   tn_tensor tensor = tn__array_placed(operand->array);
-  if (operand->before == TN__BEFORE_ZERO) tn__tensor_zero(&tensor);
+  if (operand->before == TN__BEFORE_ZERO)
+    TN__TRY(tn__elements_zero(site, &tensor));
   if (operand->temp) {
     TN__TRY(tn__block_materialise(operand->temp->block));
     tn_tensor dense = tn__array_placed(operand->temp);
-    tn__tensor_copy(&dense, &tensor);
+    TN__TRY(tn__elements_copy(site, &dense, &tensor));
     tensor.data = dense.data;
   }
   w->in[i].data = tensor.data;
   return TN_OK;
 }
 
-static tn_code place_output(tn__work *w, uint32_t i) {
+static tn_code place_output(tn__work *w, const tn__site *site, uint32_t i) {
   const tn__operand *operand = &w->out_info[i];
   if (w->req[i] == TN_REQ_NULL || operand->dynamic) return TN_OK;
   if (operand->temp) TN__TRY(tn__block_materialise(operand->temp->block));
   tn_tensor tensor =
       tn__array_placed(operand->temp ? operand->temp : operand->array);
   w->out[i].data = tensor.data;
-  if (operand->before == TN__BEFORE_ZERO) tn__tensor_zero(&tensor);
+  if (operand->before == TN__BEFORE_ZERO)
+    TN__TRY(tn__elements_zero(site, &tensor));
   if (operand->before != TN__BEFORE_COPY) return TN_OK;
   tn_tensor from = tn__array_placed(w->in_info[operand->source].array);
-  tn__tensor_copy(&tensor, &from);
+  TN__TRY(tn__elements_copy(site, &tensor, &from));
   if (w->req[i] == TN_REQ_INPLACE) w->in[w->alias[i]].data = tensor.data;
   return TN_OK;
 }
 
-static tn_code place(tn__work *w) {
+static tn_code place(tn__work *w, const tn__site *site) {
   const tn_frame *f = &w->launch.frame;
-  for (uint32_t i = 0; i < f->n_in; ++i) TN__TRY(place_input(w, i));
-  for (uint32_t i = 0; i < f->n_out; ++i) TN__TRY(place_output(w, i));
+  for (uint32_t i = 0; i < f->n_in; ++i) TN__TRY(place_input(w, site, i));
+  for (uint32_t i = 0; i < f->n_out; ++i) TN__TRY(place_output(w, site, i));
   for (uint32_t i = 0; i < f->n_aux; ++i)
     w->aux[i].data = tn__array_data(w->aux_info[i].array);
   return TN_OK;
 }
 
-static void hand_back(const tn__work *w) {
+/* A sum may be shared among workers; other operands are no larger than those
+ * that the kernel has just worked on alone. */
+static tn_code hand_back(const tn__work *w, const tn__site *site) {
+  const tn__site wide = {site->device, site->token, w->device->env->engine};
   for (uint32_t i = 0; i < w->launch.frame.n_out; ++i) {
     const tn__operand *operand = &w->out_info[i];
     if (operand->after == TN__AFTER_NOTHING) continue;
     tn_tensor to = tn__array_placed(operand->array),
               from = tn__array_placed(operand->temp);
     if (operand->after == TN__AFTER_ADD)
-      tn__tensor_add(&to, &from);
+      TN__TRY(tn__elements_add(site, &to, &from));
     else if (operand->after == TN__AFTER_COPY)
-      tn__tensor_copy(&to, &from);
+      TN__TRY(tn__elements_copy(site, &to, &from));
     else
-      tn__tensor_sum(w->device->env->engine, &to, &from,
-                     operand->after == TN__AFTER_SUM_ADD);
+      TN__TRY(tn__elements_sum(&wide, &to, &from,
+                               operand->after == TN__AFTER_SUM_ADD));
   }
+  return TN_OK;
 }
 
 /* ---------------------------------------------------------------- compute */
@@ -158,9 +164,9 @@ static tn_code compute(tn__work *w) {
 
 tn_code tn__work_compute(tn__work *w, tn__token *token) {
   if (token) w->launch.run.stream = tn__token_stream(token);
+  const tn__site site = {w->device, token, NULL};
   TN__TRY(resources_take(w));
-  TN__TRY(place(w));
+  TN__TRY(place(w, &site));
   TN__TRY(compute(w));
-  hand_back(w);
-  return TN_OK;
+  return hand_back(w, &site);
 }

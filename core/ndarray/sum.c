@@ -15,21 +15,11 @@ enum {
   SHARED_FROM = 1 << 18  /* elements that are worth other threads */
 };
 
-/* A dimension with its steps in bytes; `to` is 0 where it is summed over. */
-typedef struct axis {
-  int64_t n;
-  int64_t to;
-  int64_t from;
-} axis;
-
-/* Dimensions that stay and those that are summed over, each from the largest
- * steps of `from` to the smallest. At least one of both kinds, of length 1 if
- * there is no other. */
+/* Steps in bytes. At least one axis of both kinds, of length 1 if there is no
+ * other. */
 typedef struct plan {
-  axis kept[TN_MAX_NDIM];
-  axis cut[TN_MAX_NDIM];
-  int32_t n_kept;
-  int32_t n_cut;
+  tn__axes kept;
+  tn__axes cut;
   tn_dtype dtype;
   bool add;
   bool by_row;     /* the smallest steps are summed over */
@@ -42,36 +32,53 @@ typedef struct plan {
 /* ---------------------------------------------------------------- planning */
 
 /* Enters an axis behind those with larger steps. */
-static void insert(axis *axes, int32_t *n, axis new) {
-  int32_t i = (*n)++;
-  for (; i > 0 && llabs(axes[i - 1].from) < llabs(new.from); --i)
-    axes[i] = axes[i - 1];
-  axes[i] = new;
+static void insert(tn__axes *axes, tn_sum_axis new) {
+  int32_t i = axes->n++;
+  for (; i > 0 && llabs(axes->v[i - 1].from) < llabs(new.from); --i)
+    axes->v[i] = axes->v[i - 1];
+  axes->v[i] = new;
 }
 
 /* Axes that can be walked as one become one. */
-static void merge(axis *axes, int32_t *n) {
+static void merge(tn__axes *axes) {
   int32_t last = 0;
-  for (int32_t i = 1; i < *n; ++i) {
-    axis *outer = &axes[last], inner = axes[i];
+  if (axes->n == 0) return;
+  for (int32_t i = 1; i < axes->n; ++i) {
+    tn_sum_axis *outer = &axes->v[last], inner = axes->v[i];
     if (outer->from == inner.from * inner.n && outer->to == inner.to * inner.n)
-      *outer = (axis){outer->n * inner.n, inner.to, inner.from};
+      *outer = (tn_sum_axis){outer->n * inner.n, inner.to, inner.from};
     else
-      axes[++last] = inner;
+      axes->v[++last] = inner;
   }
-  *n = last + 1;
+  axes->n = last + 1;
 }
 
-static void finish(axis *axes, int32_t *n) {
-  if (*n == 0)
-    axes[(*n)++] = (axis){1, 0, 0};
-  else
-    merge(axes, n);
+void tn__sum_axes(const tn_tensor *to, const tn_tensor *from, tn__axes *kept,
+                  tn__axes *cut) {
+  const int32_t missing = from->ndim - to->ndim;
+  kept->n = cut->n = 0;
+  for (int32_t i = 0; i < from->ndim; ++i) {
+    const int64_t n = from->shape[i], step = from->strides[i];
+    const int64_t own = i < missing || to->shape[i - missing] != n
+                            ? 0
+                            : to->strides[i - missing];
+    if (n > 1) insert(own ? kept : cut, (tn_sum_axis){n, own, step});
+  }
+  merge(kept);
+  merge(cut);
 }
 
-static int64_t count(const axis *axes, int32_t n) {
+static void finish(tn__axes *axes, int64_t bytes) {
+  if (axes->n == 0) axes->v[axes->n++] = (tn_sum_axis){1, 0, 0};
+  for (int32_t i = 0; i < axes->n; ++i) {
+    axes->v[i].to *= bytes;
+    axes->v[i].from *= bytes;
+  }
+}
+
+static int64_t count(const tn__axes *axes) {
   int64_t product = 1;
-  for (int32_t i = 0; i < n; ++i) product *= axes[i].n;
+  for (int32_t i = 0; i < axes->n; ++i) product *= axes->v[i].n;
   return product;
 }
 
@@ -79,40 +86,35 @@ static int64_t n_pieces(int64_t n) {
   return (n + COLUMNS - 1) / COLUMNS;
 }
 
+static const tn_sum_axis *last_of(const tn__axes *axes) {
+  return &axes->v[axes->n - 1];
+}
+
 static void plan_init(plan *p, const tn_tensor *to, const tn_tensor *from) {
   const int64_t bytes = tn_dtype_bytes(from->dtype);
-  const int32_t missing = from->ndim - to->ndim;
   *p = (plan){.dtype = from->dtype, .to = to->data, .from = from->data};
-  for (int32_t i = 0; i < from->ndim; ++i) {
-    const int64_t n = from->shape[i], step = from->strides[i] * bytes;
-    const bool stays = i >= missing && to->shape[i - missing] == n;
-    if (n == 1) continue;
-    if (stays)
-      insert(p->kept, &p->n_kept,
-             (axis){n, to->strides[i - missing] * bytes, step});
-    else
-      insert(p->cut, &p->n_cut, (axis){n, 0, step});
-  }
-  finish(p->kept, &p->n_kept);
-  finish(p->cut, &p->n_cut);
-  const axis *kept = &p->kept[p->n_kept - 1], *cut = &p->cut[p->n_cut - 1];
+  tn__sum_axes(to, from, &p->kept, &p->cut);
+  finish(&p->kept, bytes);
+  finish(&p->cut, bytes);
+  const tn_sum_axis *kept = last_of(&p->kept), *cut = last_of(&p->cut);
   p->by_row =
       kept->n == 1 || (cut->n > 1 && llabs(cut->from) < llabs(kept->from));
-  p->n_terms = count(p->cut, p->n_cut);
-  p->n_units = count(p->kept, p->n_kept);
+  p->n_terms = count(&p->cut);
+  p->n_units = count(&p->kept);
   if (!p->by_row) p->n_units = p->n_units / kept->n * n_pieces(kept->n);
 }
 
 /* ------------------------------------------------------------------ adding */
 
 /* Steps to the next place of the first n axes; false behind the last. */
-static bool advance(const axis *axes, int32_t n, int64_t *index,
+static bool advance(const tn__axes *axes, int32_t n, int64_t *index,
                     const char **from) {
   for (int32_t i = n - 1; i >= 0; --i) {
-    *from += axes[i].from;
-    if (++index[i] < axes[i].n) return true;
+    const tn_sum_axis *axis = &axes->v[i];
+    *from += axis->from;
+    if (++index[i] < axis->n) return true;
     index[i] = 0;
-    *from -= axes[i].from * axes[i].n;
+    *from -= axis->from * axis->n;
   }
   return false;
 }
@@ -140,7 +142,7 @@ static void store(const plan *p, char *to, int64_t step, double *sums,
 
 /* One sum, whose terms lie along rows. */
 static void sum_rows(const plan *p, char *to, const char *from) {
-  const axis *row = &p->cut[p->n_cut - 1];
+  const tn_sum_axis *row = last_of(&p->cut);
   int64_t index[TN_MAX_NDIM] = {0};
   double values[COLUMNS], sum = 0;
   do {
@@ -149,34 +151,35 @@ static void sum_rows(const plan *p, char *to, const char *from) {
       tn__doubles_load(p->dtype, values, from + done * row->from, row->from, n);
       sum += sum_of(values, n);
     }
-  } while (advance(p->cut, p->n_cut - 1, index, &from));
+  } while (advance(&p->cut, p->cut.n - 1, index, &from));
   store(p, to, 0, &sum, 1);
 }
 
 /* n sums side by side. */
 static void sum_columns(const plan *p, char *to, const char *from, int64_t n) {
-  const axis *row = &p->kept[p->n_kept - 1];
+  const tn_sum_axis *row = last_of(&p->kept);
   int64_t index[TN_MAX_NDIM] = {0};
   double values[COLUMNS], sums[COLUMNS] = {0};
   do {
     tn__doubles_load(p->dtype, values, from, row->from, n);
     for (int64_t i = 0; i < n; ++i) sums[i] += values[i];
-  } while (advance(p->cut, p->n_cut, index, &from));
+  } while (advance(&p->cut, p->cut.n, index, &from));
   store(p, to, row->to, sums, n);
 }
 
 /* Unit `at` of the work. */
 static void sum_unit(const plan *p, int64_t at) {
-  const axis *last = &p->kept[p->n_kept - 1];
+  const tn_sum_axis *last = last_of(&p->kept);
   const int64_t pieces = p->by_row ? last->n : n_pieces(last->n);
   const int64_t first = at % pieces * (p->by_row ? 1 : COLUMNS);
   char *to = p->to + first * last->to;
   const char *from = p->from + first * last->from;
   at /= pieces;
-  for (int32_t i = p->n_kept - 2; i >= 0; --i) {
-    to += at % p->kept[i].n * p->kept[i].to;
-    from += at % p->kept[i].n * p->kept[i].from;
-    at /= p->kept[i].n;
+  for (int32_t i = p->kept.n - 2; i >= 0; --i) {
+    const tn_sum_axis *axis = &p->kept.v[i];
+    to += at % axis->n * axis->to;
+    from += at % axis->n * axis->from;
+    at /= axis->n;
   }
   if (p->by_row)
     sum_rows(p, to, from);

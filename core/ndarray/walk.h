@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * walk.h: what loops over elements share: the loop over two tensors of equal
  * shape, and rows of any float type as doubles. For walk.c, copy.c, cast.c,
- * add.c and sum.c only.
+ * add.c, sum.c and elements.c only.
  */
 #ifndef TENON_WALK_H_
 #define TENON_WALK_H_
@@ -34,5 +34,18 @@ void tn__doubles_load(tn_dtype dtype, double *to, const char *from,
                       int64_t step, int64_t n);
 void tn__doubles_store(tn_dtype dtype, char *to, int64_t step,
                        const double *from, int64_t n);
+
+/* Axes of a sum, in elements: from the largest steps of `from` to the smallest;
+ * those that can be walked as one are one. None is of length 1. */
+typedef struct tn__axes {
+  tn_sum_axis v[TN_MAX_NDIM];
+  int32_t n;
+} tn__axes;
+
+/* What a sum of `from` into `to` walks: axes that stay, and those that are
+ * summed over, because `to` does not have them or repeats them. No tensor is
+ * empty. */
+void tn__sum_axes(const tn_tensor *to, const tn_tensor *from, tn__axes *kept,
+                  tn__axes *cut);
 
 #endif /* TENON_WALK_H_ */

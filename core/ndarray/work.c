@@ -146,7 +146,7 @@ static tn_code room_arena(tn__work *w, uint32_t n) {
   w->alias = tn__arena_alloc(&w->arena, n * sizeof *w->alias);
   w->vars = tn__arena_alloc(&w->arena, n * sizeof *w->vars);
   w->access =
-      tn__arena_alloc(&w->arena, (n + TN__MORE_ACCESS) * sizeof *w->access);
+      tn__arena_alloc(&w->arena, (2 * n + TN__MORE_ACCESS) * sizeof *w->access);
   if (!w->arena.failed) return TN_OK;
   return tn__fail_memory(n * sizeof *w->io.in, "the operands of a call");
 }

@@ -57,20 +57,38 @@ typedef struct match {
   uint32_t round;
 } match;
 
-/* Finds an input for output `out`, moving others to other inputs where that
- * makes room. As deep as there are outputs with pairs. */
-static bool settle(match *m, uint32_t out) {
+static uint32_t age_of(const match *m, const tn__plan_pair *pair) {
+  const tn__walk *w = m->w;
+  const uint32_t in = w->net->nodes[m->node].in[pair->in];
+  return w->tenancies[w->places[in].storage].first;
+}
+
+/* Of the inputs that output `out` was not refused in this round, the one whose
+ * memory was taken first: what is handed on from step to step stays where it
+ * is, and does not cut up the memory around it. NULL: there is none. */
+static const tn__plan_pair *oldest(const match *m, uint32_t out) {
   const tn__plan_node *node = &m->w->net->nodes[m->node];
+  const tn__plan_pair *best = NULL;
   for (uint32_t k = 0; k < node->n_pairs; ++k) {
     const tn__plan_pair *pair = &node->pairs[k];
     if (pair->out != out || m->asked[pair->in] == m->round) continue;
     if (!may_lend(m->w, m->node, pair)) continue;
+    if (!best || age_of(m, pair) < age_of(m, best)) best = pair;
+  }
+  return best;
+}
+
+/* Finds an input for output `out`, moving others to other inputs where that
+ * makes room. As deep as there are outputs with pairs. */
+static bool settle(match *m, uint32_t out) {
+  for (;;) {
+    const tn__plan_pair *pair = oldest(m, out);
+    if (!pair) return false;
     m->asked[pair->in] = m->round;
     if (m->owner[pair->in] != FREE && !settle(m, m->owner[pair->in])) continue;
     m->owner[pair->in] = out;
     return true;
   }
-  return false;
 }
 
 /* The largest outputs choose first; nobody who has an input loses it, so that

@@ -142,6 +142,11 @@ static tn_code fill_written(const making *m, const tnm_kernel *entry,
                     "opgen writes a `prepare`; give the function a `prepare` "
                     "of your own and leave them out",
                     name_of(m), kernel->id);
+  if (entry->supports_symbol)
+    return tn__fail(TN_UNSUPPORTED,
+                    "%s: kernel %s names `supports` %s; set `supports` of the "
+                    "function instead, and leave it out",
+                    name_of(m), kernel->id, entry->supports_symbol);
   TN__TRY(find_function(
       m, backward ? entry->backward_symbol : entry->forward_symbol, &function));
   kernel->compute = function->compute;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * queue.c: the queues and fences of a device table as the engine wants them,
- * and what is enqueued on them from here: copies and fills.
+ * and what is enqueued on them from here: copies, fills and sums.
  */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -279,6 +280,12 @@ tn_code tn__device_copy(tn__token *token, const tn_copy *copy) {
   return rc == TN_OK ? TN_OK : tn__table_fail(l->device, rc, doing, &error);
 }
 
+static tn_code own_queue(const lane *l, const tn__device *device) {
+  if (l != NULL && l->device == device) return TN_OK;
+  return tn__fail(TN_INTERNAL, "%s is written from another queue",
+                  device->name);
+}
+
 tn_code tn__device_fill(tn__token *token, const tn__device *device,
                         void *memory, uint8_t byte, size_t bytes) {
   const lane *l = tn__token_queue(token);
@@ -289,10 +296,30 @@ tn_code tn__device_fill(tn__token *token, const tn__device *device,
     memset(memory, byte, bytes);
     return TN_OK;
   }
-  if (l == NULL || l->device != device)
-    return tn__fail(TN_INTERNAL, "%s is filled from another queue",
-                    device->name);
+  TN__TRY(own_queue(l, device));
   const int32_t rc =
       table->fill(table->ctx, l->queue, memory, byte, bytes, &error);
   return rc == TN_OK ? TN_OK : tn__table_fail(device, rc, "a fill", &error);
+}
+
+bool tn__device_sums(const tn__device *device) {
+  const tn_device *table = device->table;
+  const size_t least = offsetof(tn_device, sum) + sizeof table->sum;
+  return table != NULL && table->struct_size >= least && table->sum != NULL;
+}
+
+tn_code tn__device_sum(tn__token *token, const tn__device *device,
+                       const tn_device_sum *sum) {
+  const lane *l = tn__token_queue(token);
+  const tn_device *table = device->table;
+  tn_device_error error = {.struct_size = sizeof error};
+  tn_device_sum sized = *sum;
+  char place[TN__DEVICE_TEXT];
+  if (!tn__device_sums(device))
+    return tn__fail(TN_UNSUPPORTED, "%s has no sums",
+                    tn__device_text(device, place));
+  TN__TRY(own_queue(l, device));
+  sized.struct_size = sizeof sized;
+  const int32_t rc = table->sum(table->ctx, l->queue, &sized, &error);
+  return rc == TN_OK ? TN_OK : tn__table_fail(device, rc, "a sum", &error);
 }

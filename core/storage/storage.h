@@ -97,6 +97,14 @@ tn_code tn__device_copy(tn__token *token, const tn_copy *copy);
 tn_code tn__device_fill(tn__token *token, const tn__device *device,
                         void *memory, uint8_t byte, size_t bytes);
 
+/* Whether its table has `sum`. */
+bool tn__device_sums(const tn__device *device);
+/* Enqueues a sum on the queue of `token`, which is one of the device's;
+ * sum->struct_size is not looked at. TN_UNSUPPORTED where the table has none.
+ */
+tn_code tn__device_sum(tn__token *token, const tn__device *device,
+                       const tn_device_sum *sum);
+
 /* The queue on which to copy from one device to the other; NULL: the host. On
  * one device it is the compute queue, so that such a copy needs no fence. */
 tn__queue *tn__device_copy_queue(const tn__device *to, const tn__device *from);

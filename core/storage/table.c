@@ -4,6 +4,7 @@
  * called.
  */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@ static tn_code check_name(const tn_device *table) {
                   name, NAME_MAX_BYTES);
 }
 
-/* The functions, in the order of the struct. */
+/* The functions that must be there, in the order of the struct. */
 static tn_code check_functions(const tn_device *t) {
   const struct {
     bool given;
@@ -58,13 +59,14 @@ static tn_code check_functions(const tn_device *t) {
 }
 
 static tn_code check_fields(const tn_device *table) {
-  if (table->struct_size < sizeof *table)
+  const size_t least = offsetof(tn_device, sum);
+  if (table->struct_size < least)
     return tn__fail(TN_PLUGIN,
                     "a device table's struct_size is %u, but tn_device of "
                     "\"" TN_DEVICE_EXTENSION
-                    "\" has %zu bytes; compile the "
+                    "\" has at least %zu bytes; compile the "
                     "plugin with this release's device.h",
-                    (unsigned)table->struct_size, sizeof *table);
+                    (unsigned)table->struct_size, least);
   TN__TRY(check_name(table));
   if (table->device_type <= 0)
     return tn__fail(TN_PLUGIN,

@@ -149,11 +149,15 @@ typedef struct job {
   tn_array *from;
 } job;
 
+static tn_tensor placed(const tn_array *array) {
+  tn_tensor tensor = tn__array_metadata(array);
+  tensor.data = tn__array_data(array);
+  return tensor;
+}
+
 /* What was never written is zero. */
 static void sum_now(const tn_array *to, const tn_array *from) {
-  tn_tensor y = tn__array_metadata(to), x = tn__array_metadata(from);
-  y.data = tn__array_data(to);
-  x.data = tn__array_data(from);
+  const tn_tensor y = placed(to), x = placed(from);
   if (!x.data) return;
   if (tn__tensor_repeats(&y))
     repeated_sum(&y, &x);
@@ -163,7 +167,10 @@ static void sum_now(const tn_array *to, const tn_array *from) {
 
 static tn_code job_run(void *arg, tn__token *token) {
   const job *j = arg;
-  (void)token;
+  tn__device *device = j->to->block->device;
+  const tn_tensor y = placed(j->to), x = placed(j->from);
+  if (device->table)
+    return tn__elements_sum(&(tn__site){device, token, NULL}, &y, &x, true);
   sum_now(j->to, j->from);
   return TN_OK;
 }
@@ -191,7 +198,8 @@ static tn_code push(tn_array *to, tn_array *from, bool small) {
                              .drop = job_drop,
                              .access = access,
                              .n_access = 2,
-                             .flags = small ? TN__JOB_SMALL : 0});
+                             .flags = small ? TN__JOB_SMALL : 0,
+                             .queue = to->block->device->compute});
 }
 
 /* Nothing else uses the arrays: done at once. */
@@ -205,21 +213,27 @@ static bool sum_at_once(tn_array *to, tn_array *from) {
   return free;
 }
 
-static bool is_on_host(const tn_array *array) {
-  return array->block->device->type == TN_DEVICE_CPU;
+static tn_code place_check(const tn_array *to, const tn_array *from) {
+  const tn__device *device = to->block->device;
+  char place[TN__DEVICE_TEXT];
+  if (device == from->block->device &&
+      tn__elements_adds(device, to->tensor.dtype))
+    return TN_OK;
+  return tn__fail(TN_UNSUPPORTED,
+                  "gradients of broadcast or added arrays cannot be summed on"
+                  " %s; use operators that broadcast and add there themselves",
+                  tn__device_text(device, place));
 }
 
 tn_code tn__array_sum(tn_array *to, tn_array *from) {
   const int64_t n = tn_tensor_size(&to->tensor);
   const bool small = n * tn_dtype_bytes(to->tensor.dtype) <= SMALL_BYTES;
   if (n == 0) return TN_OK;
-  if (!is_on_host(to) || !is_on_host(from))
-    return tn__fail(TN_UNSUPPORTED,
-                    "gradients of broadcast or added arrays can be summed on"
-                    " the cpu only; use operators that broadcast and add on"
-                    " the device themselves");
+  TN__TRY(place_check(to, from));
   TN__TRY(tn__array_materialise(to));
   tn__array_written(to);
-  if (small && to->block != from->block && sum_at_once(to, from)) return TN_OK;
+  if (!to->block->device->table && small && to->block != from->block &&
+      sum_at_once(to, from))
+    return TN_OK;
   return push(to, from, small);
 }

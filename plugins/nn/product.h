@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * product.h: matrix products in C, for machines without a BLAS. They are
- * vectorised and use the host's workers, but pack less than a BLAS does, so
- * that large products get a part of its speed only (docs/performance.md).
+ * product.h: the products of tenon/product.h, compiled once for all files of
+ * this plugin.
  */
 #ifndef NN_PRODUCT_H_
 #define NN_PRODUCT_H_

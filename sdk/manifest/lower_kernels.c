@@ -382,6 +382,7 @@ static void read_entry(tnm_lower *lower, tnm_tree *node, tnm_kernel *out) {
   read_requires(&e);
   if (!lower->incomplete) read_when(&e);
   read_options(&e);
+  out->supports_symbol = read_symbol(&e, node, "supports");
   read_workspace(&e);
   read_state(&e);
   read_functions(&e);

@@ -134,8 +134,13 @@ typedef struct tnm_item {
 bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
                          tn_arg *arg);
 
-/* An integer expression (`that`, `when`, `count`). Upper-case names that no
- * pattern introduced are an error. False after a message. */
+/* An integer expression (`count`). Upper-case names that no pattern introduced
+ * are an error. False after a message. */
+bool tnm_program_integer(tnm_program *program, const tnm_item *item,
+                         uint32_t *node);
+
+/* The same for a condition (`that`, `when`), which may also compare lists: then
+ * it holds if each comparison does. */
 bool tnm_program_condition(tnm_program *program, const tnm_item *item,
                            uint32_t *node);
 
@@ -160,6 +165,7 @@ typedef struct tnm_kernel {
   const tn_kernel *backward;
   const char *forward_symbol;
   const char *backward_symbol;
+  const char *supports_symbol; /* NULL if it takes what `when` lets through */
   const char *workspace_symbol; /* bytes hook, NULL if none */
   uint64_t workspace_align;
   uint64_t workspace_max; /* 0: no limit */

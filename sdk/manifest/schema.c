@@ -158,6 +158,7 @@ static const tnm_key kernel_keys[] = {
     {"requires", M, false, "what else it wants: `{cudnn: \">=8.0\"}`"},
     {"priority", S, false, "the highest that applies wins; 10"},
     {"when", S, false, "condition over parameters, ranks, sizes and shapes"},
+    {"supports", S, false, "C function that may decline a call"},
     {"forward", S, false, "C function"},
     {"backward", S, false, "C function"},
     {"dtypes", L | M, false, "types it takes; all of the operator's"},

@@ -247,6 +247,14 @@ Test(define, what_opgen_would_write_is_refused) {
                            &kernels, NULL),
         TN_UNSUPPORTED, "give the function a `prepare` of your own");
   FAILS(tn_operator_define(l.rt,
+                           "opgen: 1\nop: twice\nsummary: Twice\n"
+                           "inputs: [{name: x, dtype: f32}]\n"
+                           "outputs: [{name: out, dtype: f32, shape: x}]\n"
+                           "kernels: [{device: cpu, forward: times, "
+                           "supports: takes}]\n",
+                           &kernels, NULL),
+        TN_UNSUPPORTED, "set `supports` of the function instead");
+  FAILS(tn_operator_define(l.rt,
                            "opgen: 1\nop: one\nsummary: One\n"
                            "inputs: [{name: x, dtype: f32}]\n"
                            "outputs: [{name: out, dtype: f32, shape: x}]\n"

@@ -24,5 +24,11 @@ double *elements(tn_array *array);
 size_t n_elements(const tn_array *array);
 /* A new array. */
 tn_array *doubles(size_t ndim, const int64_t *shape, const double *values);
+/* A new one of f64, f32, f16 or i32, whose element i is number(i); of i32, 64
+ * times as much. */
+tn_array *numbers_of(tn_dtype dtype, size_t ndim, const int64_t *shape,
+                     double (*number)(int64_t i));
+/* All that an array holds, to be freed; *n is how much that is. */
+void *bytes_of(tn_array *array, size_t *n);
 
 #endif /* TESTS_GRAPH_EVALUATE_H_ */

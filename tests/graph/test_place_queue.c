@@ -398,16 +398,6 @@ static tn_code try_bind(tn_req request) {
   return rc;
 }
 
-Test(place_queue, sums_of_gradients_are_refused_there) {
-  const tn_entry x = typed(g, "x", F64(2, 3));
-  const tn_entry one = keep_of(x, "a", "one", "first");
-  const tn_entry two = keep_of(one, "b", "two", "second");
-  HEADS(g, keep_of(one, "c", "three", "second"), two);
-  FAILS(try_bind(TN_REQ_WRITE), TN_UNSUPPORTED, "sum",
-        "gradients cannot be added on fake(0)");
-  bind(TN_REQ_NULL);
-}
-
 Test(place_queue, a_kernel_that_is_not_there_is_missed_when_binding) {
   const tn_entry one = OP(g, "tanh", NULL, "one", typed(g, "x", F64(2, 3)));
   OK(tn__attribute_set(g, one.node, "group", "second"));

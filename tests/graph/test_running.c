@@ -14,34 +14,8 @@ static double number(int64_t i) {
   return (double)((i * 37 + 11) % 257 - 128) / 64;
 }
 
-static uint16_t half_of(double v) {
-  return tn__f32_to_f16((float)v);
-}
-
-static void put(void *to, tn_dtype dtype, int64_t i) {
-  if (dtype == TN_F64) ((double *)to)[i] = number(i);
-  if (dtype == TN_F32) ((float *)to)[i] = (float)number(i);
-  if (dtype == TN_F16) ((uint16_t *)to)[i] = half_of(number(i));
-  if (dtype == TN_I32) ((int32_t *)to)[i] = (int32_t)(64 * number(i));
-}
-
 static tn_array *filled(tn_dtype dtype, size_t ndim, const int64_t *shape) {
-  tn_array *array = empty(dtype, ndim, shape);
-  const int64_t n = tn_tensor_size(&array->tensor);
-  const size_t bytes = (size_t)(n * tn_dtype_bytes(dtype));
-  void *values = malloc(bytes + 1);
-  for (int64_t i = 0; i < n; ++i) put(values, dtype, i);
-  OK(tn__array_set(array, values, bytes));
-  free(values);
-  return array;
-}
-
-static void *bytes_of(tn_array *array, size_t *n) {
-  *n = (size_t)(tn_tensor_size(&array->tensor) *
-                tn_dtype_bytes(array->tensor.dtype));
-  void *bytes = malloc(*n + 1);
-  OK(tn__array_get(array, bytes, *n));
-  return bytes;
+  return numbers_of(dtype, ndim, shape, number);
 }
 
 static void same_bits(tn_array *a, tn_array *b, const char *what) {
@@ -162,6 +136,13 @@ Test(running, fused_sizes_on_two_workers) {
 }
 Test(running, fused_sizes_on_eight_workers) {
   fuse_sizes(8);
+}
+
+/* What lies in no cache is asked for before its turn. */
+Test(running, fused_runs_over_much_memory) {
+  net_open_on(2);
+  fuse_unary(TN_F64, (20 << 20) / 4 / 8 + 77);
+  net_close();
 }
 
 /* Rows, columns and scalars beside an array of three dimensions, by a kernel
@@ -567,11 +548,8 @@ Test(running, a_run_in_shared_memory_ends_what_another_has_left) {
 
 /* ------------------------------------------------------------------- errors */
 
-Test(running, a_kernel_that_fails_is_named) {
-  net_open_on(2);
-  give("x", floats(SHAPE(2), VALUES(1, 2)));
-  give("y", floats(SHAPE(2), VALUES(3, 4)));
-  const tn_entry x = var(g, "x"), y = var(g, "y");
+/* What fails, if the probe is told to. */
+static tn_entry broken_of(tn_entry x) {
   tn_entry broken;
   const tn_graph_node node = {.struct_size = sizeof node,
                               .n_in = 1,
@@ -579,6 +557,15 @@ Test(running, a_kernel_that_fails_is_named) {
                               .name = "culprit",
                               .in = &x};
   OK(tn__graph_call(g, &node, &broken));
+  return broken;
+}
+
+Test(running, a_kernel_that_fails_is_named) {
+  net_open_on(2);
+  give("x", floats(SHAPE(2), VALUES(1, 2)));
+  give("y", floats(SHAPE(2), VALUES(3, 4)));
+  const tn_entry x = var(g, "x"), y = var(g, "y");
+  const tn_entry broken = broken_of(x);
   HEADS(g, OP(g, "tanh", NULL, NULL, broken), OP(g, "square", NULL, NULL, y));
   tn_program *p = BIND(0);
   float have[2];
@@ -604,14 +591,7 @@ Test(running, a_gradient_added_to_a_failed_array_has_failed) {
   give("x", floats(SHAPE(2), VALUES(1, 2)));
   tn_array *sum = floats(SHAPE(2), VALUES(0, 0));
   tn_array *weight = floats(SHAPE(2), VALUES(5, 6));
-  const tn_entry x = var(g, "x");
-  tn_entry broken;
-  const tn_graph_node node = {.struct_size = sizeof node,
-                              .n_in = 1,
-                              .op = "probe.fail",
-                              .name = "culprit",
-                              .in = &x};
-  OK(tn__graph_call(g, &node, &broken));
+  const tn_entry broken = broken_of(var(g, "x"));
   HEADS(g, broken);
   tn_program *p = BIND(.n_outputs = 1, .outputs = &sum);
   probe_code = TN_INVALID, probe_silent = 0;

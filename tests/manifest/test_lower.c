@@ -235,6 +235,7 @@ Test(lower, integers_and_types_to_compute_in_are_kept) {
   QUADRATIC                                                     \
   "kernels:\n"                                                  \
   "  - device: cpu\n"                                           \
+  "    supports: demo_takes\n"                                  \
   "    forward: demo_scale\n"                                   \
   "    backward: demo_scale_backward\n"                         \
   "    dtypes: [f32]\n"                                         \
@@ -276,6 +277,8 @@ Test(lower, a_kernel_carries_everything_that_is_said_of_it) {
   const tn_kernel *f = k->forward;
   cr_expect_str_eq(k->forward_symbol, "demo_scale");
   cr_expect_str_eq(k->backward_symbol, "demo_scale_backward");
+  cr_expect_str_eq(k->supports_symbol, "demo_takes");
+  cr_expect_null(k[1].supports_symbol);
   cr_expect_str_eq(k->workspace_symbol, "demo_bytes");
   cr_expect_eq(k->workspace_align, 128);
   cr_expect_eq(k->workspace_max, 2097152);
@@ -755,6 +758,39 @@ Test(plugin, operators_for_gradients_may_have_broadcast_inputs) {
       "forward: {slope: head*x}\n");
   cr_expect_eq(p->operators[0].op->inputs[0]->shape_kind, TN_SHAPE_BROADCAST);
   cr_expect_not_null(p->operators[0].generated);
+  tnm_plugin_release(p);
+}
+
+/* `shape` is a function only where a parenthesis follows. */
+Test(plugin, a_parameter_may_be_called_shape) {
+  tnm_plugin *p = read_operator(
+      "params: [{name: shape, type: ints}]\ndtypes: {T: [f32]}\n"
+      "inputs: [{name: x, dtype: T, shape: [shape(y)...]},\n"
+      "  {name: y, dtype: T}]\n"
+      "outputs: [{name: out, dtype: T, shape: [shape...]}]\n"
+      "gradient: {none: true, why: test}\n"
+      "kernels: [{device: cpu, forward: acme_shape}]\n");
+  const tn_op *op = p->operators[0].op;
+  cr_assert_str_eq(op->params[0]->name, "shape");
+  cr_expect_eq(op->nodes[op->inputs[0]->terms[0].node].op,
+               TN_NODE_OPERAND_SHAPE);
+  cr_expect_eq(op->nodes[op->outputs[0]->terms[0].node].op, TN_NODE_PARAM);
+  tnm_plugin_release(p);
+}
+
+Test(plugin, a_parameter_may_be_called_size) {
+  tnm_plugin *p = read_operator(
+      "params: [{name: size, type: int}]\ndtypes: {T: [f32]}\n"
+      "inputs: [{name: x, dtype: T}]\n"
+      "outputs: [{name: out, dtype: T, shape: [size + size(x)]}]\n"
+      "gradient: {none: true, why: test}\n"
+      "kernels: [{device: cpu, forward: acme_size}]\n");
+  const tn_op *op = p->operators[0].op;
+  const tn_node *sum = &op->nodes[op->outputs[0]->terms[0].node];
+  cr_assert_str_eq(op->params[0]->name, "size");
+  cr_assert_eq(sum->op, TN_NODE_ADD);
+  cr_expect_eq(op->nodes[sum->a].op, TN_NODE_PARAM);
+  cr_expect_eq(op->nodes[sum->b].op, TN_NODE_OPERAND_SIZE);
   tnm_plugin_release(p);
 }
 

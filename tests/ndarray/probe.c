@@ -310,6 +310,7 @@ ARG(out_dense, "out", TN_ARG_CONTIGUOUS, TN_SHAPE_SAME, 0, TN_NONE);
 ARG(out_onto, "out", 0, TN_SHAPE_SAME, 0, 0);
 ARG(out_high, "high", TN_ARG_HIDDEN, TN_SHAPE_SAME, TN_NONE, TN_NONE);
 ARG(out_any, "out", 0, TN_SHAPE_ANY, TN_NONE, TN_NONE);
+ARG(out_flat, "out", 0, TN_SHAPE_ANY, 0, TN_NONE);
 ARG(out_wide, "out", 0, TN_SHAPE_BROADCAST, TN_NONE, TN_NONE);
 ARG(out_some, "some", TN_ARG_DYNAMIC, TN_SHAPE_ANY, TN_NONE, TN_NONE);
 ARG(aux_sum, "total", 0, TN_SHAPE_ANY, TN_NONE, TN_NONE);
@@ -324,7 +325,7 @@ static const tn_arg *const
     *const to_in[] = {&out_in}, *const to_dense[] = {&out_dense},
     *const to_onto[] = {&out_onto}, *const to_two[] = {&out_new, &out_high},
     *const to_any[] = {&out_any}, *const to_wide[] = {&out_wide},
-    *const to_some[] = {&out_some};
+    *const to_some[] = {&out_some}, *const to_flat[] = {&out_flat};
 static const tn_arg *const sum_state[] = {&aux_sum};
 
 static const tn_dtype_var var_t = {.struct_size = sizeof(tn_dtype_var),
@@ -403,6 +404,7 @@ OP(op_place, "place", only_x, to_in, gradient_none);
 OP(op_sum, "sum", x_y, to_in, gradient_none);
 OP(op_dense, "dense", dense_x, to_dense, gradient_none);
 OP(op_onto, "onto", x_y, to_onto, gradient_none);
+OP(op_flat, "flat", only_x, to_flat, gradient_none);
 OP(op_split, "split", only_x, to_two, gradient_split);
 OP(op_fail, "fail", only_x, to_new, gradient_none);
 OP(op_pick, "pick", only_x, to_some, gradient_none);
@@ -431,7 +433,7 @@ static const tn_op *const operators[] = {
     &op_all,  &op_write,   &op_add,  &op_place,  &op_sum,   &op_dense,
     &op_onto, &op_split,   &op_fail, &op_pick,   &op_state, &op_join,
     &op_opt,  &op_scratch, &op_bad,  &op_random, &op_mul,   &op_loss,
-    &op_fill, &op_keep,    &op_fan,  &op_wide};
+    &op_fill, &op_keep,    &op_fan,  &op_wide,   &op_flat};
 
 #define W TN_WRITES_WRITE
 #define I TN_WRITES_INPLACE
@@ -466,6 +468,7 @@ FORWARD(k_place, "place", I, run_twice);
 FORWARD(k_sum, "sum", W | I | A, run_sum);
 FORWARD(k_dense, "dense", W | I | A, run_twice);
 FORWARD(k_onto, "onto", W | I | A, run_onto);
+FORWARD(k_flat, "flat", W | I, run_twice);
 FORWARD(k_split, "split", W, run_split);
 FORWARD(k_fail, "fail", W, run_fail);
 FORWARD(k_pick, "pick", W, run_pick);
@@ -490,10 +493,11 @@ FORWARD(k_wide, "wide", W, run_wide);
 KERNEL_OF(b_wide, "wide", TN_PASS_BACKWARD, W | A, back_wide, NULL, 0,
           TN_KERNEL_ELEMENTWISE);
 static const tn_kernel *const kernels[] = {
-    &k_all,   &k_write,  &k_add,  &k_place, &k_sum,  &k_dense, &k_onto,
-    &k_split, &k_fail,   &k_pick, &k_state, &k_join, &k_opt,   &k_scratch,
-    &k_bad,   &k_random, &k_mul,  &k_loss,  &k_fill, &k_keep,  &k_fan,
-    &b_mul,   &b_split,  &b_loss, &b_keep,  &b_fan,  &k_wide,  &b_wide};
+    &k_all,  &k_write,   &k_add,  &k_place,  &k_sum,   &k_dense,
+    &k_onto, &k_split,   &k_fail, &k_pick,   &k_state, &k_join,
+    &k_opt,  &k_scratch, &k_bad,  &k_random, &k_mul,   &k_loss,
+    &k_fill, &k_keep,    &k_fan,  &b_mul,    &b_split, &b_loss,
+    &b_keep, &b_fan,     &k_wide, &b_wide,   &k_flat};
 
 const tn_plugin probe_plugin = {
     PLUGIN_BY_HAND("probe", 3, "Records how it is called"),

@@ -80,6 +80,34 @@ Test(lower, works_in_place_through_equal_views) {
   tn__array_release(x);
 }
 
+/* The operator declares that its output, of any shape, may lie in its input. */
+Test(lower, works_in_place_of_dense_elements_under_another_shape) {
+  tn_array *x = floats(SHAPE(2, 2), VALUES(1, 2, 3, 4)), *row = NULL;
+  cr_assert_eq(tn__array_reshape(x, SHAPE(4), &row), TN_OK);
+  cr_assert_eq(call("probe.flat", IN(x), &row), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(probe.req[0], TN_REQ_INPLACE);
+  cr_assert_eq(probe.in[0].data, probe.out[0].data);
+  cr_assert_eq(probe.in[0].ndim, 2);
+  cr_assert_eq(probe.out[0].ndim, 1);
+  expect(x, VALUES(2, 4, 6, 8));
+  tn__array_release(row);
+  tn__array_release(x);
+}
+
+Test(lower, does_not_work_in_place_of_columns_under_another_shape) {
+  tn_array *x = floats(SHAPE(2, 2), VALUES(1, 2, 3, 4));
+  tn_array *row = NULL, *turned = NULL;
+  const int32_t axes[] = {1, 0};
+  cr_assert_eq(tn__array_reshape(x, SHAPE(4), &row), TN_OK);
+  cr_assert_eq(tn__array_transpose(x, axes, &turned), TN_OK);
+  cr_assert_eq(call("probe.flat", IN(turned), &row), TN_OK);
+  cr_assert_eq(probe.req[0], TN_REQ_WRITE);
+  expect(x, VALUES(2, 6, 4, 8));
+  tn__array_release(turned);
+  tn__array_release(row);
+  tn__array_release(x);
+}
+
 Test(lower, uses_a_temporary_where_memory_overlaps_in_part) {
   tn_array *x = floats(SHAPE(3), VALUES(1, 2, 3)), *head = NULL, *tail = NULL;
   const tn_range first = {0, 0, 0, 2, 1}, last = {0, 0, 1, 3, 1};

@@ -194,6 +194,8 @@ Test(nets, in_all_of_them_the_default_is_near_the_least_possible) {
   check("googlenet", trained(net_googlenet(64)), NULL);
   check("googlenet, forward", net_googlenet(64), NULL);
   check("resnet-50, forward", net_resnet(32, RESNET_50), NULL);
+  check("lstm, 20 steps, forward", net_lstm(20, 4), NULL);
+  check("lstm, 200 steps, forward", net_lstm(200, 4), NULL);
   check("lstm 4 x 1024, 20 steps", trained(net_lstm(20, 4)), NULL);
   check("lstm 4 x 1024, 200 steps", trained(net_lstm(200, 4)), NULL);
   check("resnet, 1000 layers",

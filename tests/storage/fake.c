@@ -12,7 +12,9 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { MAX_QUEUES = 32, MAX_ARG = 256, PAGE = 4096, LINE = 64 };
+#include "tenon/kernel.h"
+
+enum { MAX_QUEUES = 32, MAX_ARG = 512, PAGE = 4096, LINE = 64 };
 
 /* For each queue, how many of its commands are known to be over. */
 typedef struct clock_set {
@@ -467,6 +469,121 @@ int32_t fake_launch(void *stream, const fake_work *work) {
   return queue_leave(q);
 }
 
+/* --------------------------------------------------------------------- sums */
+
+/* A sum, for the device's thread. */
+typedef struct summing {
+  tn_device_sum sum;
+  tn_sum_axis axes[TN_MAX_NDIM];
+  char *to;
+  const char *from;
+} summing;
+
+static int64_t bytes_of(tn_dtype dtype) {
+  return (int64_t)((dtype >> 8 & 0xff) + 7) / 8;
+}
+
+/* Where the elements lie that the axes lead to, as bytes from the first. */
+static range extent(const tn_device_sum *sum, const void *first, bool to) {
+  const int64_t bytes = bytes_of(sum->dtype);
+  int64_t low = 0, high = bytes;
+  for (uint32_t i = 0; i < sum->n_kept + sum->n_summed; ++i) {
+    const tn_sum_axis *axis = &sum->axes[i];
+    const int64_t step = (to ? axis->to : axis->from) * bytes * (axis->n - 1);
+    *(step < 0 ? &low : &high) += step;
+  }
+  return (range){(const char *)first + low, (uint64_t)(high - low)};
+}
+
+static double load(tn_dtype dtype, const char *at) {
+  uint64_t bits = 0;
+  float f32;
+  double f64;
+  memcpy(&bits, at, (size_t)bytes_of(dtype));
+  memcpy(&f32, &bits, sizeof f32);
+  memcpy(&f64, &bits, sizeof f64);
+  if (dtype == TN_F64) return f64;
+  if (dtype == TN_F32) return (double)f32;
+  if (dtype == TN_F16) return (double)tn_kernel_f16_to_f32((uint16_t)bits);
+  return (double)tn_kernel_bf16_to_f32((uint16_t)bits);
+}
+
+static void store(tn_dtype dtype, char *at, double value) {
+  const float f32 = (float)value;
+  const uint16_t half =
+      dtype == TN_F16 ? tn_kernel_f32_to_f16(f32) : tn_kernel_f32_to_bf16(f32);
+  if (dtype == TN_F64)
+    memcpy(at, &value, sizeof value);
+  else if (dtype == TN_F32)
+    memcpy(at, &f32, sizeof f32);
+  else
+    memcpy(at, &half, sizeof half);
+}
+
+/* The elements between `to` and `from` at a position of some axes. */
+static void move(const tn_sum_axis *axes, uint32_t n, int64_t position,
+                 int64_t *to, int64_t *from) {
+  for (uint32_t i = n; i-- > 0; position /= axes[i].n) {
+    *to += position % axes[i].n * axes[i].to;
+    *from += position % axes[i].n * axes[i].from;
+  }
+}
+
+static int64_t size_of(const tn_sum_axis *axes, uint32_t n) {
+  int64_t size = 1;
+  for (uint32_t i = 0; i < n; ++i) size *= axes[i].n;
+  return size;
+}
+
+static void sum_run(fake *f, const void *arg) {
+  const summing *s = arg;
+  const tn_device_sum *sum = &s->sum;
+  const int64_t bytes = bytes_of(sum->dtype);
+  const int64_t n_kept = size_of(s->axes, sum->n_kept),
+                n_summed = size_of(s->axes + sum->n_kept, sum->n_summed);
+  const bool add = (sum->flags & TN_SUM_ADD) != 0;
+  (void)f;
+  for (int64_t i = 0; i < n_kept; ++i) {
+    int64_t to = 0, first = 0;
+    move(s->axes, sum->n_kept, i, &to, &first);
+    if (s->from && !add && sum->n_summed == 0) {
+      memcpy(s->to + to * bytes, s->from + first * bytes, (size_t)bytes);
+      continue;
+    }
+    double total = add ? load(sum->dtype, s->to + to * bytes) : 0;
+    for (int64_t k = 0; k < n_summed; ++k) {
+      int64_t from = first, unused = 0;
+      move(s->axes + sum->n_kept, sum->n_summed, k, &unused, &from);
+      total += s->from ? load(sum->dtype, s->from + from * bytes) : sum->value;
+    }
+    store(sum->dtype, s->to + to * bytes, total);
+  }
+}
+
+static int32_t fake_sum(void *ctx, void *handle, const tn_device_sum *sum,
+                        tn_device_error *error) {
+  fake *f = ctx;
+  queue *q = handle;
+  const uint32_t n = sum->n_kept + sum->n_summed;
+  const int32_t rc = queue_enter(q, error);
+  if (rc) return rc;
+  command *c = command_create(COMMAND_LAUNCH);
+  summing s = {.sum = *sum};
+  if (n > TN_MAX_NDIM || sizeof s > MAX_ARG) abort();
+  memcpy(s.axes, sum->axes, n * sizeof *sum->axes);
+  const range to = extent(sum, sum->to, true);
+  const range from = extent(sum, sum->from, false);
+  if (sum->from)
+    s.from = use(f, q, from, false) +
+             ((const char *)sum->from - (const char *)from.address);
+  s.to =
+      use(f, q, to, true) + ((const char *)sum->to - (const char *)to.address);
+  c->run = sum_run;
+  memcpy(c->arg, &s, sizeof s);
+  enqueue(f, q, c);
+  return queue_leave(q);
+}
+
 void *fake_reach(fake *f, const void *address) {
   pthread_mutex_lock(&f->lock);
   const piece *p = find(f, address);
@@ -581,6 +698,7 @@ static const tn_device functions = {
     .queue_wait = fake_queue_wait,
     .fence_query = fake_fence_query,
     .fence_wait = fake_fence_wait,
+    .sum = fake_sum,
 };
 
 fake *fake_create(const fake_options *options) {
@@ -591,6 +709,7 @@ fake *fake_create(const fake_options *options) {
   if (options->count == 0) f->options.count = 1;
   f->table = functions;
   f->table.ctx = f;
+  if (options->no_sums) f->table.sum = NULL;
   f->table.device_type = options->type ? options->type : TN_DEVICE_EXT;
   f->table.name = options->name ? options->name : "fake";
   pthread_mutex_init(&f->lock, NULL);

@@ -36,6 +36,7 @@ typedef struct fake_options {
   uint32_t latency_us; /* of each command: none */
   uint64_t bytes;      /* memory of each device: no limit */
   uint64_t seed;       /* of the order among queues: always the newest first */
+  bool no_sums;        /* a table without `sum` */
 } fake_options;
 
 typedef struct fake_counts {
@@ -74,7 +75,7 @@ void fake_refuse(fake *f, int64_t n);
 typedef struct fake_work {
   void (*run)(fake *f, const void *arg); /* on the device's thread */
   const void *arg;
-  size_t arg_bytes;         /* copied, at most 256 */
+  size_t arg_bytes;         /* copied, at most 512 */
   size_t bytes;             /* of what each address leads to; 0: the whole
                                piece that it lies in */
   const void *const *reads; /* addresses inside of pieces */

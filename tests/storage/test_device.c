@@ -174,14 +174,31 @@ Test(table, that_cannot_be_is_refused) {
 
 Test(table, without_one_of_its_functions_is_refused) {
   open_with(&(fake_options){.count = 1});
-  const size_t first = offsetof(tn_device, count);
+  const size_t first = offsetof(tn_device, count),
+               last = offsetof(tn_device, fence_wait);
   table = *fake_table(f);
-  for (size_t at = first; at < sizeof table; at += sizeof(void (*)(void))) {
+  for (size_t at = first; at <= last; at += sizeof(void (*)(void))) {
     memset((char *)&table + at, 0, sizeof(void (*)(void)));
     refuses_table(TN_PLUGIN, "the device table \"fake\" has no function ");
   }
   table.fence_wait = NULL;
   refuses_table(TN_PLUGIN, "has no function fence_wait");
+  close_all();
+}
+
+Test(table, of_an_older_release_has_no_sums) {
+  tn__device *fake_device = NULL;
+  open_with(&(fake_options){.count = 1});
+  table = *fake_table(f);
+  table.struct_size = offsetof(tn_device, sum);
+  cr_assert_eq(tn__devices_add(s.devices, &table), TN_OK);
+  cr_assert_eq(tn__device_find(s.devices, TN_DEVICE_EXT, 0, &fake_device),
+               TN_OK);
+  cr_assert(!tn__device_sums(fake_device));
+  table.struct_size = sizeof table;
+  cr_assert(tn__device_sums(fake_device));
+  table.sum = NULL;
+  cr_assert(!tn__device_sums(fake_device));
   close_all();
 }
 

@@ -150,6 +150,54 @@ Test(fake, notices_memory_that_is_not_there) {
   close_fake();
 }
 
+static void sum(const tn_device_sum *what) {
+  cr_assert_eq(t->sum(f, queues[0], what, &error), TN_OK);
+}
+
+/* Six numbers, and the sums of each three behind them. */
+Test(fake, sums_and_fills_as_it_is_told) {
+  open_fake();
+  const double numbers[] = {1, 2, 3, 4, 5, 6};
+  const tn_sum_axis axes[] = {{2, 1, 3}, {3, 0, 1}}, two = {2, -1, 0};
+  double *sums = (double *)piece + 6, have[2];
+  const tn_copy copy = {.to = piece,
+                        .from = numbers,
+                        .bytes = sizeof numbers,
+                        .to_type = TN_DEVICE_EXT,
+                        .from_type = TN_DEVICE_CPU};
+  cr_assert_eq(t->copy(f, queues[0], &copy, &error), TN_OK);
+  sum(&(tn_device_sum){.dtype = TN_F64,
+                       .n_kept = 1,
+                       .n_summed = 1,
+                       .axes = axes,
+                       .to = sums,
+                       .from = piece});
+  sum(&(tn_device_sum){.flags = TN_SUM_ADD,
+                       .dtype = TN_F64,
+                       .n_kept = 1,
+                       .axes = &two,
+                       .to = sums + 1,
+                       .value = 0.5});
+  copy_out(0);
+  record(0);
+  wait_here();
+  memcpy(have, host + sizeof numbers, sizeof have);
+  cr_assert_eq(have[0], 6.5);
+  cr_assert_eq(have[1], 15.5);
+  cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+  close_fake();
+}
+
+Test(fake, notices_a_sum_that_waits_for_no_fence) {
+  open_fake();
+  const tn_sum_axis all = {8, 1, 0};
+  fill(1);
+  sum(&(tn_device_sum){
+      .dtype = TN_F64, .n_kept = 1, .axes = &all, .to = piece});
+  expect_violation("writes what another queue writes");
+  close_fake();
+}
+
 Test(fake, has_no_more_memory_than_it_was_given) {
   open_fake();
   void *more = NULL;

@@ -7,6 +7,7 @@
  */
 #include <criterion/criterion.h>
 
+#include "fake.h"
 #include "fixture.h"
 #include "probe.h"
 #include "tape.h"
@@ -428,6 +429,30 @@ Test(tape, sums_many_small_numbers_exactly) {
   OK(tn__array_sum(to, from));
   expect(sum, VALUES(10000.0f)); /* 100000 * 0.1f is 10000.00015 */
   DROP(sum, tenth, to, from);
+}
+
+/* On a device with queues, into a row that two rows are added to. */
+Test(tape, sums_where_the_arrays_lie) {
+  fake *f = fake_create(&(fake_options){.count = 1, .seed = 5});
+  tn__device *there = NULL;
+  tn_array *row = NULL, *rows = NULL, *to = NULL;
+  OK(tn__devices_add(w.devices, fake_table(f)));
+  OK(tn__device_find(w.devices, TN_DEVICE_EXT, 0, &there));
+  tn_array *host = floats(SHAPE(2, 3), VALUES(1, 2, 3, 40, 50, 60)),
+           *start = floats(SHAPE(3), VALUES(100, 200, 300));
+  OK(tn__array_to(start, there, &row));
+  OK(tn__array_to(host, there, &rows));
+  OK(tn__array_broadcast(row, SHAPE(2, 3), &to));
+  OK(tn__array_sum(to, rows));
+  expect(row, VALUES(141, 252, 363));
+  cr_assert_eq(tn__array_sum(to, host), TN_UNSUPPORTED);
+  EXPECT_TEXT("cannot be summed on fake(0)");
+  tn_array *const all[] = {host, start, row, rows, to};
+  for (int i = 0; i < 5; ++i) tn__array_release(all[i]);
+  close_all();
+  cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+  fake_destroy(f);
+  open_all();
 }
 
 /* ------------------------------------------------------------------ faults */

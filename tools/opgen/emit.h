@@ -110,8 +110,14 @@ void emit_test_source(emit *e);
 void emit_plugin_includes(emit *e);
 void emit_plugin_tables(emit *e);
 void emit_target(emit *e, const tnm_operator *op);
-void emit_kernel_table(emit *e, const tn_kernel *kernel, const char *prepare,
-                       const char *compute);
+/* The names of a kernel's functions; NULL: there is none. */
+typedef struct kernel_functions {
+  const char *supports;
+  const char *prepare;
+  const char *compute;
+} kernel_functions;
+void emit_kernel_table(emit *e, const tn_kernel *kernel,
+                       const kernel_functions *functions);
 /* A kernel of the author's: its options, the steps of prepare, its tables. */
 void emit_written(emit *e, const tnm_kernel *kernel);
 

@@ -174,9 +174,9 @@ static void emit_one(emit *e, const char *plugin, const tnm_operator *from,
   if (kernel == NULL) return;
   tn__buf_init(&name, e->env);
   emit_kernel_name(&name, from, kernel->pass);
-  emit_kernel_table(
-      e, kernel, NULL,
-      name_format(e, "%s_%s_cuda", plugin, name.s != NULL ? name.s : ""));
+  const char *compute =
+      name_format(e, "%s_%s_cuda", plugin, name.s != NULL ? name.s : "");
+  emit_kernel_table(e, kernel, &(kernel_functions){.compute = compute});
   e->c.text.failed |= name.failed;
   tn__buf_deinit(&name);
 }

@@ -91,20 +91,33 @@ static void prototype(emit *e, const char *symbol, const char *parameters) {
   c_function_head(&e->c, &(c_function){"int32_t ", symbol, parameters, ";"});
 }
 
-/* Whether an earlier kernel of the file has the same workspace hook or state,
- * whose prototypes then stand already. */
+/* Whether an earlier kernel of the file has the same hook or state, whose
+ * prototypes then stand already. */
 static bool is_repeated(emit *e, const tnm_kernel *kernel, const char *symbol) {
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
     const tnm_operator *op = &e->plugin->operators[i];
     for (size_t k = 0; k < op->n_kernels; ++k) {
       const tnm_kernel *other = &op->kernels[k];
       if (other == kernel) return false;
-      const char *names[] = {other->workspace_symbol, other->state_type};
-      for (size_t n = 0; n < 2; ++n)
+      const char *names[] = {other->supports_symbol, other->workspace_symbol,
+                             other->state_type};
+      for (size_t n = 0; n < 3; ++n)
         if (names[n] != NULL && strcmp(names[n], symbol) == 0) return true;
     }
   }
   return false;
+}
+
+static void emit_supports(emit *e, const tnm_kernel *kernel) {
+  if (kernel->supports_symbol == NULL ||
+      is_repeated(e, kernel, kernel->supports_symbol))
+    return;
+  c_comment(&e->c, 0,
+            "TN_OK, or TN_UNSUPPORTED after TN_FAIL with the reason why "
+            "another kernel has to take the call; TN_CALL_BACKWARD tells for "
+            "which pass. [any]");
+  prototype(e, kernel->supports_symbol, "const tn_frame *call");
+  c_add(&e->c, "\n");
 }
 
 static void emit_workspace(emit *e, const tnm_kernel *kernel,
@@ -154,6 +167,7 @@ static void emit_kernel(emit *e, const tnm_kernel *kernel) {
       kernel->forward != NULL ? kernel->forward : kernel->backward;
   const field_set options = fields_of_options(e, table);
   emit_fields_struct(e, &options);
+  emit_supports(e, kernel);
   emit_workspace(e, kernel, table);
   emit_state(e, kernel, table);
   c_comment(&e->c, 0,

@@ -196,9 +196,9 @@ static void emit_numbers(emit *e, const tn_kernel *kernel) {
   c_index(c, "when", kernel->when);
 }
 
-/* With the functions behind it; `prepare` is NULL if there is none. */
-void emit_kernel_table(emit *e, const tn_kernel *kernel, const char *prepare,
-                       const char *compute) {
+/* With the functions behind it; those that there are not are NULL. */
+void emit_kernel_table(emit *e, const tn_kernel *kernel,
+                       const kernel_functions *functions) {
   const char *name = name_kernel_table(e, kernel);
   c_file *c = &e->c;
   emit_sets(e, name, kernel);
@@ -217,8 +217,9 @@ void emit_kernel_table(emit *e, const tn_kernel *kernel, const char *prepare,
     c_value(c, "options",
             name_format(e, "%s_list", fields_of_options(e, kernel).local));
   c_value(c, "nodes", name_if(e, kernel->n_nodes, name, "nodes"));
-  c_value(c, "prepare", prepare);
-  c_value(c, "compute", compute);
+  c_value(c, "supports", functions->supports);
+  c_value(c, "prepare", functions->prepare);
+  c_value(c, "compute", functions->compute);
   c_close(c);
   c_add(c, "\n");
 }
@@ -232,9 +233,13 @@ void emit_written(emit *e, const tnm_kernel *kernel) {
   emit_fields_tables(e, &options);
   emit_prepare(e, kernel);
   if (kernel->forward != NULL)
-    emit_kernel_table(e, kernel->forward, prepare, kernel->forward_symbol);
+    emit_kernel_table(e, kernel->forward,
+                      &(kernel_functions){kernel->supports_symbol, prepare,
+                                          kernel->forward_symbol});
   if (kernel->backward != NULL)
-    emit_kernel_table(e, kernel->backward, prepare, kernel->backward_symbol);
+    emit_kernel_table(e, kernel->backward,
+                      &(kernel_functions){kernel->supports_symbol, prepare,
+                                          kernel->backward_symbol});
 }
 
 static void emit_generated(emit *e, const tnm_operator *op,
@@ -243,7 +248,10 @@ static void emit_generated(emit *e, const tnm_operator *op,
   if (kernel == NULL) return;
   tn__buf_init(&name, e->env);
   emit_kernel_name(&name, op, kernel->pass);
-  emit_kernel_table(e, kernel, name_format(e, "%s_prepare", name.s), name.s);
+  emit_kernel_table(
+      e, kernel,
+      &(kernel_functions){.prepare = name_format(e, "%s_prepare", name.s),
+                          .compute = name.s});
   e->c.text.failed |= name.failed;
   tn__buf_deinit(&name);
 }

@@ -193,6 +193,9 @@ static void add_kernel(writer *w, const tnm_kernel *k) {
                       "what stands in call->in; the header above names the "
                       "places.",
                       "int32_t ", k->backward_symbol, call, NULL});
+  add_stub(w, &(stub){"Says whether this kernel takes a call: TN_OK, or "
+                      "TN_UNSUPPORTED after TN_FAIL with the reason.",
+                      "int32_t ", k->supports_symbol, call, NULL});
   add_stub(w, &(stub){"Says how many bytes of scratch memory a call needs.",
                       "int32_t ", k->workspace_symbol,
                       "const tn_frame *call, uint64_t *bytes", NULL});

@@ -110,8 +110,51 @@ typedef struct tn_copy {
   int32_t from_id;
 } tn_copy;
 
-/* Every field is given. `ctx` is the table's own pointer, handed back first.
- * Handles (queues, fences) are opaque to the host and not NULL. */
+enum { TN_SUM_ADD = 1 }; /* tn_device_sum.flags: onto what is there */
+
+/* Steps in elements. Either may be negative, `from` also 0. */
+typedef struct tn_sum_axis {
+  int64_t n;    /* > 0 */
+  int64_t to;   /* 0 for axes that are summed over */
+  int64_t from; /* 0: the same elements again */
+} tn_sum_axis;
+
+/* For each index of the first `n_kept` axes, with TN_SUM_ADD:
+ *
+ *   to[index] += the sum of from[index, all] over the other `n_summed` axes
+ *
+ * and without it `to` is overwritten. It is what gradients are added with, what
+ * undoes a broadcast, and what copies and fills that are not dense are made of.
+ * There are at most TN_MAX_NDIM axes, from the largest steps of `from` to the
+ * smallest among those that stay, and among those that are summed over; there
+ * may be none. No two indices have the same place in `to`. `from` either is
+ * `to` with the same steps, or the memory does not overlap. `axes` is borrowed
+ * for the call.
+ *
+ * Without summed axes and TN_SUM_ADD it is a copy of elements of 1, 2, 4 or 8
+ * bytes, bit for bit, of any dtype; otherwise the dtype is f16, bf16, f32 or
+ * f64. Two terms are added as those dtypes are, f16 and bf16 in f32; a sum over
+ * axes is kept in f32 at least for f16 and bf16 and in f64 for f32 and f64 (the
+ * cpu's own always in f64), in an order that depends on the axes alone. Every
+ * result is rounded to the dtype once, what was there included (f16 and bf16
+ * may go by way of f32).
+ */
+typedef struct tn_device_sum {
+  uint32_t struct_size;
+  uint32_t flags; /* TN_SUM_* */
+  tn_dtype dtype; /* of both sides */
+  uint32_t n_kept;
+  uint32_t n_summed;
+  uint32_t reserved;
+  const tn_sum_axis *axes; /* n_kept, then n_summed */
+  void *to;
+  const void *from; /* NULL: `value` is what stands everywhere */
+  double value;     /* a float that the dtype holds exactly */
+} tn_device_sum;
+
+/* Every field but those that say so is given. `ctx` is the table's own pointer,
+ * handed back first. Handles (queues, fences) are opaque to the host and not
+ * NULL. */
 typedef struct tn_device {
   uint32_t struct_size;
   int32_t device_type; /* TN_DEVICE_*, not one that another plugin provides */
@@ -187,6 +230,13 @@ typedef struct tn_device {
 
   /* Waits until the fence is done, and returns as fence_query. Blocks. [any] */
   int32_t (*fence_wait)(void *ctx, void *fence, tn_device_error *error);
+
+  /* Enqueues a sum. May be NULL, or behind struct_size: then what needs it (a
+   * node that several gradients come to, loops, ones, requests and layouts that
+   * a kernel does not take) is refused on this device before anything runs.
+   * [worker] */
+  int32_t (*sum)(void *ctx, void *queue, const tn_device_sum *sum,
+                 tn_device_error *error);
 } tn_device;
 
 #ifdef __cplusplus

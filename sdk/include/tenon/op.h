@@ -207,7 +207,8 @@ enum {
   TN_REQ_WRITE = 1,   /* overwrite every element; old content is undefined and
                          the memory overlaps no input */
   TN_REQ_INPLACE = 2, /* as WRITE, but the memory is that of input alias[i]:
-                         same pointer, shape, strides and dtype */
+                         same pointer and dtype, and same shape and strides,
+                         or both dense and of one size */
   TN_REQ_ADD = 3      /* add to the old content; overlaps no input */
 };
 

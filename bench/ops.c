@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ops.c: the rows of ops.h by our operators. Prints "PASS/ROW MICROSECONDS",
+ * the least of several batches, in processor time of the one thread that
+ * computes: what else runs on the machine only adds.
+ *
+ *   ops PLUGIN.so ... [-- PART ...]    only rows whose name has such a part
+ *   ops --rows                         "PASS/ROW FLOPS GOAL" of all of them
+ */
+#include "ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+#include "measure.h"
+
+static const double SECONDS = 0.2; /* of each figure */
+
+static void must(tn_code code) {
+  if (code != TN_OK) measure_fail("%s", tn_error_text());
+}
+
+/* A row with its arrays. */
+typedef struct row {
+  tn_runtime *rt;
+  tn_operator *op;
+  tn_params *params;
+  size_t n_in;
+  tn_array *in[OPS_IN];
+  tn_array *out;
+  tn_array *head;
+  tn_array *grads[OPS_IN];
+  tn_req req[OPS_IN];
+  tn_prepared *forward;
+} row;
+
+static tn_array *draw(tn_runtime *rt, int32_t ndim, const int64_t *dims) {
+  static uint32_t seed = 1;
+  tn_array *array = NULL;
+  must(tn_array_create(rt, &(tn_spec){TN_F32, ndim, dims}, &array));
+  const size_t n = (size_t)tn_array_size(array);
+  float *values = malloc(n * sizeof *values + 1);
+  if (!values) measure_fail("no memory for %zu floats", n);
+  for (size_t i = 0; i < n; ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    values[i] = (float)(seed >> 8) * 0x1p-23f - 1;
+  }
+  must(tn_array_set(array, values, n * sizeof *values));
+  free(values);
+  return array;
+}
+
+static row open_row(tn_runtime *rt, const ops_case *c, tn_operator *op) {
+  row r = {.rt = rt, .op = op};
+  must(tn_params_parse(r.op, c->params, &r.params));
+  for (; r.n_in < OPS_IN && c->in[r.n_in].ndim > 0; ++r.n_in)
+    r.in[r.n_in] = draw(rt, c->in[r.n_in].ndim, c->in[r.n_in].dims);
+  must(tn_call(rt, r.op, &(tn_inputs){r.n_in, r.in}, r.params, TN_OUT(&r.out)));
+  const tn_tensor *out = tn_array_tensor(r.out);
+  r.head = draw(rt, out->ndim, out->shape);
+  must(tn_call_prepare(rt,
+                       &(tn_preparation){.struct_size = sizeof(tn_preparation),
+                                         .op = r.op,
+                                         .params = r.params,
+                                         .inputs = {r.n_in, r.in},
+                                         .outputs = *TN_OUT(&r.out)},
+                       &r.forward));
+  return r;
+}
+
+static void close_row(row *r) {
+  tn_prepared_release(r->forward);
+  for (size_t i = 0; i < r->n_in; ++i) {
+    tn_array_release(r->in[i]);
+    tn_array_release(r->grads[i]);
+  }
+  tn_array_release(r->out), tn_array_release(r->head);
+  tn_params_release(r->params);
+}
+
+static void forward_once(void *arg) {
+  row *r = arg;
+  must(tn_call_run(r->forward));
+  must(tn_array_wait(r->out));
+}
+
+static void backward_once(void *arg) {
+  row *r = arg;
+  must(tn_call_backward(
+      r->rt, r->op,
+      &(tn_backward){.struct_size = sizeof(tn_backward),
+                     .params = r->params,
+                     .inputs = {r->n_in, r->in},
+                     .outputs = *TN_IN(r->out),
+                     .out_grads = *TN_IN(r->head),
+                     .in_grads = {r->n_in, r->grads, r->req}}));
+  for (size_t i = 0; i < r->n_in; ++i)
+    if (r->req[i] != TN_REQ_NULL) must(tn_array_wait(r->grads[i]));
+}
+
+static void run_row(tn_runtime *rt, const ops_case *c) {
+  tn_operator *op = NULL;
+  if (tn_operator_get(rt, c->op, &op) != TN_OK) {
+    fprintf(stderr, "SKIPPED %s: no operator %s\n", c->name, c->op);
+    return;
+  }
+  row r = open_row(rt, c, op);
+  for (int p = 0; p < OPS_PASSES && c->pass[p].name; ++p) {
+    const uint32_t grads = c->pass[p].grads;
+    for (size_t i = 0; i < r.n_in; ++i)
+      r.req[i] = (grads >> i & 1) != 0 ? TN_REQ_WRITE : TN_REQ_NULL;
+    const double ns =
+        measure_cpu(grads == 0 ? forward_once : backward_once, &r, SECONDS);
+    printf("%s/%s %.2f\n", c->pass[p].name, c->name, ns / 1e3);
+    fflush(stdout);
+  }
+  close_row(&r);
+}
+
+static int is_wanted(const ops_case *c, int n, char **parts) {
+  for (int i = 0; i < n; ++i)
+    if (strstr(c->name, parts[i])) return 1;
+  return n == 0;
+}
+
+static void list(const ops_case *c) {
+  for (int p = 0; p < OPS_PASSES && c->pass[p].name; ++p)
+    printf("%s/%s %.0f %g\n", c->pass[p].name, c->name, c->flops,
+           c->pass[p].goal);
+}
+
+int main(int argc, char **argv) {
+  tn_runtime *rt = NULL;
+  int n = 1;
+  if (argc == 2 && strcmp(argv[1], "--rows") == 0) {
+    for (int i = 0; i < OPS_N_CASES; ++i) list(&ops_cases[i]);
+    return 0;
+  }
+  must(tn_runtime_create(&(tn_options){.struct_size = sizeof(tn_options),
+                                       .workers = 1,
+                                       .engine = TN_ENGINE_NAIVE},
+                         &rt));
+  for (; n < argc && strcmp(argv[n], "--") != 0; ++n)
+    must(tn_plugin_load(rt, argv[n]));
+  n += n < argc;
+  for (int i = 0; i < OPS_N_CASES; ++i)
+    if (is_wanted(&ops_cases[i], argc - n, argv + n))
+      run_row(rt, &ops_cases[i]);
+  tn_runtime_release(rt);
+  return 0;
+}

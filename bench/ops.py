@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators one by one, beside libtorch.
+
+    ops.py BUILD_FOLDER [ROUNDS [PART ...]]
+
+The rows are those of ops.h whose name has one of the parts. Prints lines
+`PASS/ROW MICROSECONDS` and a table. Programs take turns, and the least time of
+all rounds counts: it is processor time, to which others on the machine add.
+"""
+
+import os
+import pathlib
+import re
+import sys
+
+from samples import CORES, Program, Samples, exists, say, table, tuned
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+BENCH = BUILD / "bench"
+ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+PARTS = ["--", *sys.argv[3:]]
+PLUGINS = [BUILD / "plugins" / name / f"{name}.so"
+           for name in ("openblas", "elemwise", "nn", "tensor", "random",
+                        "optim")]
+
+
+def programs():
+    """Ours, and libtorch as installed and tuned, if it is there."""
+    torch = BENCH / "peers" / "torch_ops"
+    # plugins/openblas chooses; what the user has set would overrule it.
+    os.environ.pop("OPENBLAS_CORETYPE", None)
+    found = [Program("tenon", [BENCH / "ops", *filter(os.path.exists, PLUGINS),
+                               *PARTS], CORES[1])]
+    if exists("torch_ops", torch, "libtorch-dev"):
+        found += [Program("torch", [torch, *PARTS], CORES[1],
+                          OMP_NUM_THREADS="1"),
+                  Program("torch_tuned", [torch, *PARTS], CORES[1],
+                          OMP_NUM_THREADS="1", **tuned())]
+    return found
+
+
+def table_of_rows():
+    """Arithmetic and goals, as the program that knows ops.h prints them."""
+    listed = Program("rows", [BENCH / "ops", "--rows"]).run()
+    return {name: (float(flops), float(goal))
+            for name, flops, goal in ((" ".join(words[:-2]), *words[-2:])
+                                      for words in listed)}
+
+
+class Rows(Samples):
+    """Names have blanks, so the value is the last word."""
+
+    def collect(self, programs, rounds):
+        for _ in range(rounds):
+            for program in programs:
+                for *name, value in program.run():
+                    self.values[program.name, " ".join(name)].append(
+                        float(value))
+
+    def least(self, program, name):
+        """None if there is no such sample."""
+        return min(self.values.get((program, name), [None]))
+
+
+def number(value, digits=1):
+    """A cell."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def line(samples, name, flops, goal):
+    """Times, and what they come to."""
+    ours, shipped, best = (samples.least(each, name)
+                           for each in ("tenon", "torch", "torch_tuned"))
+    rate = flops / ours / 1e3 if flops and ours else None
+    ratio = best / ours if best and ours else None
+    kind, row = re.fullmatch(r"([^/]+)/(.*)", name).groups()
+    return [row, kind, number(ours), number(rate, 0), number(shipped),
+            number(best), number(ratio, 2), number(goal) if goal else "–"]
+
+
+def main():
+    """All figures of operators in docs/performance.md."""
+    samples, known = Rows(), table_of_rows()
+    samples.collect(programs(), ROUNDS)
+    for program, name in samples.values:
+        say(f"{name.replace(' ', '_')}.{program}",
+            samples.least(program, name), "us")
+    print("Microseconds of an operator, one thread, processor time")
+    table(["operator", "pass", "tenon", "GFLOP/s", "torch", "torch tuned",
+           "tuned / tenon", "goal"],
+          [line(samples, name, *known[name])
+           for name in samples.names("tenon")])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The rows of ops.h by libtorch, with one thread. Prints what ops.c prints.
+ *
+ *   torch_ops [-- PART ...]
+ */
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "../measure.h"
+#include "../ops.h"
+
+namespace {
+
+constexpr double seconds = 0.2; /* of each figure */
+
+/* The inputs of a row, and what its numbers are. */
+struct Row {
+  const ops_case *c;
+  std::vector<at::Tensor> in;
+};
+
+using Once = std::function<void()>;
+
+/* What computes a pass of a row: `grads` as in ops_pass. */
+using Make = std::function<Once(const Row &, uint32_t grads)>;
+
+Once convolution(const Row &r, uint32_t grads) {
+  const int64_t *n = r.c->n;
+  const std::vector<int64_t> stride{n[0], n[0]}, pad{n[1], n[1]}, one{1, 1};
+  const at::Tensor x = r.in[0], w = r.in[1];
+  const int64_t groups = n[2];
+  if (grads == 0)
+    return [=] {
+      at::convolution(x, w, {}, stride, pad, one, false, {0, 0}, groups);
+    };
+  const at::Tensor head = at::rand_like(
+      at::convolution(x, w, {}, stride, pad, one, false, {0, 0}, groups));
+  const std::array<bool, 3> wanted{(grads & 1) != 0, (grads & 2) != 0, false};
+  return [=] {
+    at::convolution_backward(head, x, w, c10::nullopt, stride, pad, one, false,
+                             {0, 0}, groups, wanted);
+  };
+}
+
+Once max_pool(const Row &r, uint32_t grads) {
+  const int64_t *n = r.c->n;
+  const std::vector<int64_t> w{n[0], n[0]}, s{n[1], n[1]}, p{n[2], n[2]},
+      one{1, 1};
+  const at::Tensor x = r.in[0];
+  if (grads == 0)
+    return [=] { at::max_pool2d_with_indices(x, w, s, p, one, false); };
+  const auto out = at::max_pool2d_with_indices(x, w, s, p, one, false);
+  const at::Tensor head = at::rand_like(std::get<0>(out));
+  const at::Tensor places = std::get<1>(out);
+  return [=] {
+    at::max_pool2d_with_indices_backward(head, x, w, s, p, one, false, places);
+  };
+}
+
+Once avg_pool(const Row &r, uint32_t grads) {
+  const int64_t *n = r.c->n;
+  const std::vector<int64_t> w{n[0], n[0]}, s{n[1], n[1]}, p{n[2], n[2]};
+  const at::Tensor x = r.in[0];
+  if (grads == 0) return [=] { at::avg_pool2d(x, w, s, p); };
+  const at::Tensor head = at::rand_like(at::avg_pool2d(x, w, s, p));
+  return [=] {
+    at::avg_pool2d_backward(head, x, w, s, p, false, true, c10::nullopt);
+  };
+}
+
+const std::map<std::string, Make> makers = {
+    {"convolution", convolution},
+    {"max_pool", max_pool},
+    {"avg_pool", avg_pool},
+};
+
+void run_row(const ops_case &c) {
+  const auto maker = makers.find(c.torch);
+  Row r{&c, {}};
+  if (maker == makers.end()) measure_fail("there is no `%s`", c.torch);
+  for (const ops_shape &shape : c.in)
+    if (shape.ndim > 0)
+      r.in.push_back(at::rand(at::IntArrayRef(
+                         shape.dims, static_cast<size_t>(shape.ndim))) *
+                         2 -
+                     1);
+  for (const ops_pass &pass : c.pass) {
+    if (pass.name == nullptr) continue;
+    Once once = maker->second(r, pass.grads);
+    const double ns = measure_cpu(
+        [](void *arg) { (*static_cast<Once *>(arg))(); }, &once, seconds);
+    std::printf("%s/%s %.2f\n", pass.name, c.name, ns / 1e3);
+    std::fflush(stdout);
+  }
+}
+
+bool is_wanted(const ops_case &c, int n, char **parts) {
+  for (int i = 0; i < n; ++i)
+    if (std::strstr(c.name, parts[i]) != nullptr) return true;
+  return n == 0;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  at::set_num_threads(1);
+  const int skipped = argc > 1 ? 2 : 1;
+  for (const ops_case &c : ops_cases)
+    if (is_wanted(c, argc - skipped, argv + skipped)) run_row(c);
+  return 0;
+}

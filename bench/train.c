@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Training steps of whole nets: forward, gradients and a step of every weight
+ * as one program. PLUGIN is a file:
+ *
+ *   train mlp|lenet|resnet THREADS PLUGIN ...
+ *
+ * Prints `step/BATCH milliseconds`.
+ */
+#include "train.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/graph.h>
+
+#include "measure.h"
+
+enum { MOST = 128 }; /* weights */
+
+static void check(tn_code code) {
+  if (code != TN_OK)
+    measure_fail("%s: %s", tn_code_name(code), tn_error_text());
+}
+
+/* ------------------------------------------------------------------ layers */
+
+static tn_entry call(tn_graph *g, const char *op, const char *params,
+                     uint32_t n, const tn_entry *in) {
+  tn_entry out;
+  check(tn_graph_call(g,
+                      &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                       .op = op,
+                                       .params = params,
+                                       .n_in = n,
+                                       .in = in},
+                      &out));
+  return out;
+}
+
+/* A call on x, whose weights come by themselves; the rest are its parameters,
+ * as for printf. */
+static tn_entry layer(tn_graph *g, tn_entry x, const char *op,
+                      const char *params, ...) {
+  char text[256];
+  va_list rest;
+  va_start(rest, params);
+  (void)vsnprintf(text, sizeof text, params, rest);
+  va_end(rest);
+  return call(g, op, text, 1, &x);
+}
+
+static tn_entry relu(tn_graph *g, tn_entry x) {
+  return layer(g, x, "nn.activation", "act_type=relu");
+}
+
+/* Layers that connect all with all, with relu between them. */
+static tn_entry connected(tn_graph *g, tn_entry x, const int64_t *widths,
+                          int n) {
+  for (int i = 1; i <= n; ++i) {
+    x = layer(g, x, "nn.fully_connected", "num_hidden=%d", (int)widths[i]);
+    if (i < n) x = relu(g, x);
+  }
+  return x;
+}
+
+static tn_entry mlp(tn_graph *g, tn_entry x) {
+  return connected(g, x, mlp_widths, MLP_LAYERS);
+}
+
+static tn_entry lenet(tn_graph *g, tn_entry x) {
+  for (int i = 0; i < 2; ++i) {
+    const int pad = i == 0 ? 2 : 0;
+    x = layer(g, x, "nn.convolution", "kernel=(5,5) pad=(%d,%d) num_filter=%d",
+              pad, pad, (int)lenet_filters[i]);
+    x = layer(g, relu(g, x), "nn.pooling",
+              "kernel=(2,2) stride=(2,2) pool_type=max");
+  }
+  return connected(g, x, lenet_widths, LENET_LAYERS);
+}
+
+/* A convolution without bias, and what normalises a batch behind it. */
+static tn_entry normal(tn_graph *g, tn_entry x, int kernel, int stride,
+                       int64_t filters) {
+  x = layer(g, x, "nn.convolution",
+            "kernel=(%d,%d) stride=(%d,%d) pad=(%d,%d) num_filter=%d "
+            "no_bias=true",
+            kernel, kernel, stride, stride, kernel / 2, kernel / 2,
+            (int)filters);
+  return layer(g, x, "nn.batch_norm", "fix_gamma=false");
+}
+
+/* Two convolutions, and a shortcut around them. */
+static tn_entry block(tn_graph *g, tn_entry x, int stride, int64_t filters) {
+  tn_entry y = relu(g, normal(g, x, 3, stride, filters));
+  y = normal(g, y, 3, 1, filters);
+  if (stride > 1) x = normal(g, x, 1, stride, filters);
+  return relu(g, call(g, "elemwise.add", NULL, 2, (const tn_entry[]){y, x}));
+}
+
+static tn_entry resnet(tn_graph *g, tn_entry x) {
+  x = relu(g, normal(g, x, 7, 2, resnet_filters[0]));
+  x = layer(g, x, "nn.pooling",
+            "kernel=(3,3) stride=(2,2) pad=(1,1) pool_type=max");
+  for (int stage = 0; stage < RESNET_STAGES; ++stage) {
+    x = block(g, x, stage == 0 ? 1 : 2, resnet_filters[stage]);
+    x = block(g, x, 1, resnet_filters[stage]);
+  }
+  x = layer(g, x, "nn.pooling", "kernel=(1,1) global_pool=true pool_type=avg");
+  return layer(g, x, "nn.fully_connected", "num_hidden=1000");
+}
+
+/* ----------------------------------------------------------------- program */
+
+static tn_array *array_of(tn_runtime *rt, const tn_sig *sig) {
+  tn_array *array = NULL;
+  check(tn_array_create(rt, &(tn_spec){TN_F32, sig->ndim, sig->shape}, &array));
+  const size_t n = (size_t)tn_array_size(array);
+  float *values = malloc(n * sizeof *values + 1);
+  if (!values) measure_fail("no memory for %zu floats", n);
+  for (size_t i = 0; i < n; ++i)
+    values[i] = (float)(i * 7919 % 1000) / 10000 - 0.05f;
+  check(tn_array_set(array, values, n * sizeof *values));
+  free(values);
+  return array;
+}
+
+/* What a net trains: everything that its head depends on but what it is given.
+ */
+typedef struct weights {
+  tn_argument given[MOST + 1];
+  tn_entry entry[MOST];
+  size_t n;
+} weights;
+
+static void weights_find(tn_runtime *rt, tn_graph *g, weights *w) {
+  const char *name = NULL;
+  tn_entry entry;
+  tn_sig sig;
+  for (size_t i = 0;
+       tn_graph_name(g, TN_GRAPH_ARGUMENTS, i, &name, &entry) == TN_OK; ++i) {
+    if (strcmp(name, "data") == 0 || strcmp(name, "label") == 0) continue;
+    if (w->n == MOST) measure_fail("more than %d weights", MOST);
+    check(tn_graph_sig(g, entry, &sig));
+    w->entry[w->n] = entry;
+    w->given[w->n++] = (tn_argument){.name = name, .array = array_of(rt, &sig)};
+  }
+}
+
+/* A step of every weight, which takes its place. */
+static tn_program *bind(tn_graph *g, tn_entry loss, weights *w,
+                        tn_array *data) {
+  tn_entry heads[MOST + 1] = {loss}, slopes[MOST];
+  tn_array *outputs[MOST + 1] = {NULL};
+  tn_program *program = NULL;
+  char params[32];
+  (void)snprintf(params, sizeof params, "lr=%g", TRAIN_RATE);
+  check(tn_graph_gradient(
+      g,
+      &(tn_gradient_query){
+          .heads = heads, .n_heads = 1, .of = w->entry, .n_of = w->n},
+      slopes));
+  for (size_t i = 0; i < w->n; ++i) {
+    heads[i + 1] = call(g, "optim.sgd_update", params, 2,
+                        (const tn_entry[]){w->entry[i], slopes[i]});
+    outputs[i + 1] = w->given[i].array;
+  }
+  check(tn_graph_heads_set(g, heads, w->n + 1));
+  w->given[w->n] = (tn_argument){.name = "data", .array = data};
+  check(tn_program_bind(g,
+                        &(tn_bind){.struct_size = sizeof(tn_bind),
+                                   .arguments = w->given,
+                                   .n_arguments = w->n + 1,
+                                   .outputs = outputs,
+                                   .n_outputs = w->n + 1},
+                        &program));
+  return program;
+}
+
+/* -------------------------------------------------------------------- step */
+
+typedef struct subject {
+  tn_program *program;
+  tn_array *out;
+} subject;
+
+static void run_step(void *arg) {
+  const subject *s = arg;
+  check(tn_program_forward(s->program, TN_CALL_TRAIN));
+  check(tn_array_wait(s->out));
+}
+
+static void train(tn_runtime *rt, tn_entry (*build)(tn_graph *, tn_entry),
+                  const tn_sig *data) {
+  const tn_sig label = {.dtype = TN_F32, .ndim = 1, .shape = {data->shape[0]}};
+  tn_graph *g = NULL;
+  tn_entry in[2];
+  weights w = {.n = 0};
+  check(tn_graph_create(rt, &g));
+  check(tn_graph_variable(g, "data", data, &in[0]));
+  check(tn_graph_variable(g, "label", &label, &in[1]));
+  in[0] = build(g, in[0]);
+  const tn_entry loss = call(g, "nn.softmax_output", NULL, 2, in);
+  check(tn_graph_heads_set(g, &loss, 1));
+  check(tn_graph_infer(g, NULL, 0));
+  weights_find(rt, g, &w);
+  tn_array *x = array_of(rt, data);
+  subject s = {.program = bind(g, loss, &w, x)};
+  check(tn_program_output(s.program, 0, &s.out));
+  printf("step/%lld %.4f\n", (long long)data->shape[0],
+         measure_single(run_step, &s, TRAIN_SECONDS) / 1e6);
+  (void)fflush(stdout);
+  tn_program_release(s.program), tn_graph_release(g), tn_array_release(x);
+  for (size_t i = 0; i < w.n; ++i) tn_array_release(w.given[i].array);
+}
+
+static tn_sig images(int64_t batch, int64_t channels, int64_t side) {
+  return (tn_sig){TN_F32, 4, {batch, channels, side, side}};
+}
+
+int main(int argc, char **argv) {
+  if (argc < 4) return 2;
+  const char *net = argv[1];
+  tn_runtime *rt = NULL;
+  check(tn_runtime_create(
+      &(tn_options){.struct_size = sizeof(tn_options),
+                    .workers = (uint32_t)strtoul(argv[2], NULL, 10)},
+      &rt));
+  for (int i = 3; i < argc; ++i) check(tn_plugin_load(rt, argv[i]));
+  const tn_sig rows = {TN_F32, 2, {MLP_BATCH, mlp_widths[0]}};
+  const tn_sig row = {TN_F32, 2, {1, mlp_widths[0]}};
+  const tn_sig small = images(LENET_BATCH, 1, LENET_SIDE);
+  const tn_sig large = images(RESNET_BATCH, 3, RESNET_SIDE);
+  if (strcmp(net, "mlp") == 0) train(rt, mlp, &rows), train(rt, mlp, &row);
+  if (strcmp(net, "lenet") == 0) train(rt, lenet, &small);
+  if (strcmp(net, "resnet") == 0) train(rt, resnet, &large);
+  tn_runtime_release(rt);
+  return 0;
+}

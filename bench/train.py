@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training steps of whole nets, beside libtorch.
+
+    train.py BUILD_FOLDER [ROUNDS]
+
+Prints lines `name value unit lowest-highest` and a table of the medians.
+"""
+
+import pathlib
+import sys
+
+from samples import CORES, Program, Samples, exists, say, table, tuned
+
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+BENCH = BUILD / "bench"
+ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+PLUGINS = [BUILD / "plugins" / name / f"{name}.so"
+           for name in ("openblas", "elemwise", "nn", "optim")]
+NETS = {"mlp": "MLP 784-512-512-10", "lenet": "LeNet-5, 28 x 28",
+        "resnet": "ResNet-18, 224 x 224"}
+PEERS = ("torch", "torch_tuned", "torch_nhwc")
+
+
+def programs(net, threads):
+    """Ours, and libtorch as installed, tuned, and with channels last."""
+    cores = CORES[threads]
+    torch = BENCH / "peers" / "torch_train"
+    found = [Program("tenon", [BENCH / "train", net, threads, *PLUGINS],
+                     cores)]
+    if exists("torch_train", torch, "libtorch-dev"):
+        omp = {"OMP_NUM_THREADS": str(threads)}
+        found += [Program("torch", [torch, net, threads], cores, **omp),
+                  Program("torch_tuned", [torch, net, threads], cores, **omp,
+                          **tuned())]
+        if net != "mlp":
+            found += [Program("torch_nhwc", [torch, net, threads, "nhwc"],
+                              cores, **omp, **tuned())]
+    return found
+
+
+def cell(value, digits=2):
+    """A number, or that there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def rows(net, threads):
+    """Measures a net; a row for each of its batches."""
+    samples = Samples()
+    samples.collect(programs(net, threads), ROUNDS)
+    for name in samples.names("tenon"):
+        ours = samples.median("tenon", name)
+        peers = [samples.median(peer, name) for peer in PEERS]
+        for program in ("tenon", *PEERS):
+            if samples.median(program, name) is None:
+                continue
+            low, high = samples.spread(program, name)
+            say(f"{net}.{threads}.{name.replace('/', '.')}.{program}",
+                samples.median(program, name), "ms", f"{low:.3f}-{high:.3f}")
+        best = min((each for each in peers if each), default=None)
+        yield [f"{NETS[net]}, batch {name.split('/')[1]}", cell(ours),
+               *(cell(each) for each in peers),
+               cell(best / ours if best else None)]
+
+
+def main():
+    """All training steps in docs/performance.md."""
+    for threads in CORES:
+        found = [row for net in NETS for row in rows(net, threads)]
+        print(f"Milliseconds of a training step, {threads} "
+              f"thread{'s' if threads > 1 else ''}")
+        table(["net", "program", "torch", "torch tuned", "tuned, NHWC",
+               "best torch / program"], found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * learner.h: a network that is given as a graph learns digits. Forward,
+ * gradients and a step of every weight are one program; a second program, on
+ * the same weights, is asked about the rows that are not learned from.
+ *
+ * A network is a function that adds its layers to a graph:
+ *
+ *   static tn_code build(tn_graph *g, tn_entry *head) {
+ *     tn_code rc = tn_graph_variable(g, "data", NULL, head);
+ *     if (!rc) rc = learner_layer(g, "nn.fully_connected", "num_hidden=10",
+ *                                 "fc1", head);
+ *     if (!rc) rc = learner_layer(g, "nn.softmax_output", NULL,
+ *                                 "softmax", head);
+ *     return rc;
+ *   }
+ *
+ * Weights are whatever other variables it has: their shapes are inferred.
+ */
+#ifndef EXAMPLES_LEARNER_H_
+#define EXAMPLES_LEARNER_H_
+
+#include <tenon/graph.h>
+
+#include "digits.h"
+
+/* What learns, and how. */
+typedef struct learner_net {
+  /* From a variable `data` to a `softmax_output` named `softmax`. */
+  tn_code (*build)(tn_graph *g, tn_entry *head);
+  int32_t ndim; /* of `data`: a batch of rows of this shape; shape[0] is not
+                   read */
+  int64_t shape[4];
+  int epochs;
+  double (*rate)(int epoch); /* lr of an epoch, the first of which is 1 */
+  const char *update;        /* other parameters of optim.sgd_mom_update */
+  tn_place place;
+  const char *trace; /* a file for a trace of one step, or NULL */
+} learner_net;
+
+/* What was seen of it. */
+typedef struct learner_report {
+  digits_score tested; /* rows that were not learned from, at the end */
+  double seconds;      /* of all steps, without what is asked between them */
+  long n_steps;
+} learner_report;
+
+/* Adds a layer: a call on *head, which becomes its first output. Variables for
+ * weights come by themselves, named `<name>_weight` and so on. */
+tn_code learner_layer(tn_graph *g, const char *op, const char *params,
+                      const char *name, tn_entry *head);
+
+/* Trains the network, and prints a line per epoch. TN_OK, or a code with
+ * tn_error_text(). */
+tn_code learner_train(tn_runtime *rt, const digits *d, const learner_net *net,
+                      learner_report *out);
+
+#endif /* EXAMPLES_LEARNER_H_ */

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * axis.c: what operators along an axis share (axis.h).
+ */
+#include "axis.h"
+
+#include "nn.h"
+
+/* ------------------------------------------------------------------ extents */
+
+nn_extent nn_extent_of(const tn_tensor *tensor, int32_t first, int32_t last) {
+  nn_extent e = {1, 1, 1};
+  for (int32_t d = 0; d < tensor->ndim; ++d)
+    *(d < first   ? &e.outer
+      : d <= last ? &e.length
+                  : &e.inner) *= tensor->shape[d];
+  return e;
+}
+
+int64_t nn_extent_size(const nn_extent *e) {
+  return e->outer * e->length * e->inner;
+}
+
+int32_t nn_axis_find(const tn_frame *call, int64_t axis, const tn_tensor *data,
+                     int32_t *dim) {
+  const int64_t at = axis < 0 ? axis + data->ndim : axis;
+  if (at < 0 || at >= data->ndim)
+    return TN_FAIL(call, TN_OUT_OF_RANGE,
+                   "there is no axis %lld in %s of rank %d: it must be from "
+                   "%d to %d",
+                   (long long)axis, nn_shape(data).text, (int)data->ndim,
+                   -(int)data->ndim, (int)data->ndim - 1);
+  *dim = (int32_t)at;
+  return TN_OK;
+}
+
+int32_t nn_check_positive(const tn_frame *call, const char *name,
+                          double value) {
+  if (value > 0) return TN_OK;
+  return TN_FAIL(call, TN_OUT_OF_RANGE, "`%s` is %g, but must be above 0", name,
+                 value);
+}
+
+/* ------------------------------------------------------------------- loops */
+
+void nn_loop_run(const tn_kernel_mode *mode, const nn_loops *loops,
+                 const tn_kernel_block *block, const void *params) {
+  const tn_kernel_bodies *bodies =
+      mode->compute == TN_F32 ? &loops->f32 : &loops->f64;
+  tn_kernel_body_at(bodies, mode->level)(block, params);
+}
+
+int32_t nn_share(const tn_frame *call, int64_t n, int64_t cost,
+                 tn_loop_body *body, void *arg) {
+  const int64_t each = cost > 0 ? cost : 1;
+  const int64_t grain = (TN_KERNEL_GRAIN + each - 1) / each;
+  if (n <= 0) return TN_OK;
+  if (n <= grain) return body(arg, 0, n);
+  return call->host->parallel_for(call, n, grain, body, arg);
+}
+
+static int64_t chunks(const nn_extent *e) {
+  return (e->inner + NN_CHUNK - 1) / NN_CHUNK;
+}
+
+int64_t nn_pieces(const nn_extent *e) {
+  return e->outer * chunks(e);
+}
+
+int64_t nn_piece(const nn_extent *e, int64_t i, int64_t *n) {
+  const int64_t outer = i / chunks(e), at = i % chunks(e) * NN_CHUNK;
+  *n = e->inner - at < NN_CHUNK ? e->inner - at : NN_CHUNK;
+  return outer * e->length * e->inner + at;
+}
+
+/* -------------------------------------------------------------- channels */
+
+enum {
+  BOX = 4096, /* elements of a piece of a plane */
+  ROWS = 128, /* rows of a piece of columns */
+};
+
+static int64_t lower(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+nn_cut nn_cut_of(nn_extent e) {
+  nn_cut c = {.e = e, .wide = 1};
+  if (c.e.length == 1) {
+    c.e.inner *= c.e.outer;
+    c.e.outer = 1;
+  }
+  if (c.e.inner == 1) c.wide = NN_CHUNK;
+  c.inner_step = lower(c.e.inner, BOX);
+  c.groups = (c.e.length + c.wide - 1) / c.wide;
+  if (nn_extent_size(&c.e) == 0) return c;
+  c.outer_step = c.wide > 1 ? ROWS : BOX / c.inner_step;
+  c.inner_pieces = (c.e.inner + c.inner_step - 1) / c.inner_step;
+  c.pieces = (c.e.outer + c.outer_step - 1) / c.outer_step * c.inner_pieces;
+  return c;
+}
+
+nn_box nn_cut_at(const nn_cut *cut, int64_t channel, int64_t p) {
+  const nn_extent *e = &cut->e;
+  const int64_t o = p / cut->inner_pieces * cut->outer_step;
+  const int64_t i = p % cut->inner_pieces * cut->inner_step;
+  return (nn_box){.first = (o * e->length + channel) * e->inner + i,
+                  .n = cut->wide > 1 ? lower(cut->wide, e->length - channel)
+                                     : lower(cut->inner_step, e->inner - i),
+                  .runs = lower(cut->outer_step, e->outer - o),
+                  .apart = e->length * e->inner};
+}
+
+int64_t nn_cut_count(const nn_cut *cut, const nn_box *box) {
+  return cut->wide > 1 ? box->runs : box->runs * box->n;
+}
+
+int32_t nn_cut_share(const tn_frame *call, const nn_cut *cut,
+                     tn_loop_body *body, void *arg) {
+  const int64_t all = cut->groups * cut->pieces;
+  const int64_t each = all > 0 ? nn_extent_size(&cut->e) / all : 1;
+  return nn_share(call, all, each, body, arg);
+}
+
+/* ------------------------------------------------------------------ wide */
+
+uint64_t nn_wide_bytes(const tn_tensor *tensor) {
+  const tn_dtype compute = tn_kernel_compute(tensor->dtype);
+  if (tensor->ndim < 0 || compute == tensor->dtype) return 0;
+  const int64_t bytes = tn_tensor_size(tensor) * tn_dtype_bytes(compute);
+  return ((uint64_t)bytes + 63) / 64 * 64;
+}
+
+nn_wide nn_wide_begin(const tn_frame *call, tn_dtype dtype, uint64_t skip) {
+  nn_wide w = {call, {tn_kernel_compute(dtype), tn_kernel_level(call)}, NULL};
+  if (call->n_ws > 0 && call->ws[0]) w.room = (char *)call->ws[0] + skip;
+  return w;
+}
+
+/* A conversion of a tensor that is cut into slices. */
+typedef struct conversion {
+  const tn_kernel_mode *mode;
+  const tn_tensor *tensor;
+  char *wide;
+} conversion;
+
+static int32_t widen(void *arg, int64_t begin, int64_t end) {
+  const conversion *c = arg;
+  const tn_dtype dtype = c->tensor->dtype;
+  tn_kernel_load_dense(
+      c->wide + begin * tn_dtype_bytes(c->mode->compute), c->mode,
+      (const char *)c->tensor->data + begin * tn_dtype_bytes(dtype), dtype,
+      end - begin);
+  return TN_OK;
+}
+
+static int32_t narrow(void *arg, int64_t begin, int64_t end) {
+  const conversion *c = arg;
+  const tn_dtype dtype = c->tensor->dtype;
+  tn_kernel_store_dense(
+      (char *)c->tensor->data + begin * tn_dtype_bytes(dtype), dtype,
+      c->wide + begin * tn_dtype_bytes(c->mode->compute), c->mode, end - begin);
+  return TN_OK;
+}
+
+static void *take(nn_wide *w, const tn_tensor *tensor) {
+  char *room = w->room;
+  w->room += nn_wide_bytes(tensor);
+  return room;
+}
+
+/* The slices cannot fail. */
+static void convert(const nn_wide *w, tn_loop_body *body, conversion *c) {
+  (void)nn_share(w->call, tn_tensor_size(c->tensor), 1, body, c);
+}
+
+const void *nn_wide_read(nn_wide *w, const tn_tensor *tensor) {
+  if (!tensor->data || tensor->dtype == w->mode.compute) return tensor->data;
+  conversion c = {&w->mode, tensor, take(w, tensor)};
+  convert(w, widen, &c);
+  return c.wide;
+}
+
+void *nn_wide_room(nn_wide *w, const tn_tensor *tensor, tn_req req) {
+  if (req == TN_REQ_NULL) return NULL;
+  return tensor->dtype == w->mode.compute ? tensor->data : take(w, tensor);
+}
+
+void nn_wide_write(const nn_wide *w, const tn_tensor *tensor,
+                   const void *from) {
+  if (!from || tensor->dtype == w->mode.compute) return;
+  conversion c = {&w->mode, tensor, (char *)(uintptr_t)from};
+  convert(w, narrow, &c);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * batch_rows.h: the loops of batch_norm.c for one element type. Included by it
+ * only, twice, with REAL, BITS and NAME as lanes.h has them, which it
+ * undefines.
+ *
+ * Each takes a box (batch_norm.c): `runs` runs of block->n elements that lie
+ * `apart` elements apart. In `plane` loops they are of one channel, in `column`
+ * loops element i of each run is of channel i.
+ */
+#include "vector.h"
+
+enum { NAME(wide) = NN_CHUNK }; /* columns of a block, at most */
+
+/* What a column loop needs of its channels, in the type that is computed in. */
+TN_KERNEL_BODY void NAME(cast)(REAL *to, const double *from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] = (REAL)from[i];
+}
+
+/* ---------------------------------------------------------------- moments */
+
+/* Of in[0]: the mean, and the sum of squares of distances to it. */
+TN_KERNEL_BODY void NAME(plane_moments)(const tn_kernel_block *block,
+                                        const void *params) {
+  const box *b = params;
+  const REAL *x = block->in[0];
+  const double count = (double)(b->runs * block->n);
+  double sum = 0, spread = 0;
+  for (int64_t r = 0; r < b->runs; ++r)
+    sum += (double)NAME(sum)(x + r * b->apart, block->n);
+  const double mean = sum / count;
+  const REAL near = (REAL)mean;
+  for (int64_t r = 0; r < b->runs; ++r)
+    spread += (double)NAME(spread)(x + r * b->apart, near, block->n);
+  const double off = mean - (double)near;
+  b->sums[0][0] = mean;
+  b->sums[1][0] = spread - count * off * off;
+}
+NN_LEVELS(NAME(plane_moments))
+
+TN_KERNEL_BODY void NAME(column_moments)(const tn_kernel_block *block,
+                                         const void *params) {
+  const box *b = params;
+  const REAL *x = block->in[0];
+  const int64_t n = block->n;
+  REAL mean[NAME(wide)], spread[NAME(wide)];
+  memset(mean, 0, sizeof mean);
+  memset(spread, 0, sizeof spread);
+  for (int64_t r = 0; r < b->runs; ++r)
+    for (int64_t i = 0; i < n; ++i) mean[i] += x[r * b->apart + i];
+  for (int64_t i = 0; i < n; ++i) mean[i] /= (REAL)b->runs;
+  for (int64_t r = 0; r < b->runs; ++r)
+    for (int64_t i = 0; i < n; ++i) {
+      const REAL d = x[r * b->apart + i] - mean[i];
+      spread[i] += d * d;
+    }
+  for (int64_t i = 0; i < n; ++i) b->sums[0][i] = (double)mean[i];
+  for (int64_t i = 0; i < n; ++i) b->sums[1][i] = (double)spread[i];
+}
+NN_LEVELS(NAME(column_moments))
+
+/* out = (in[0] - mean)*scale + shift */
+TN_KERNEL_BODY void NAME(plane_scale)(const tn_kernel_block *block,
+                                      const void *params) {
+  const box *b = params;
+  const REAL mean = (REAL)b->mean[0], scale = (REAL)b->scale[0];
+  const REAL shift = (REAL)b->shift[0];
+  for (int64_t r = 0; r < b->runs; ++r) {
+    const REAL *x = (const REAL *)block->in[0] + r * b->apart;
+    REAL *y = (REAL *)block->out + r * b->apart;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < block->n; ++i) y[i] = (x[i] - mean) * scale + shift;
+  }
+}
+NN_LEVELS(NAME(plane_scale))
+
+TN_KERNEL_BODY void NAME(column_scale)(const tn_kernel_block *block,
+                                       const void *params) {
+  const box *b = params;
+  const int64_t n = block->n;
+  REAL mean[NAME(wide)], scale[NAME(wide)], shift[NAME(wide)];
+  NAME(cast)(mean, b->mean, n);
+  NAME(cast)(scale, b->scale, n);
+  NAME(cast)(shift, b->shift, n);
+  for (int64_t r = 0; r < b->runs; ++r) {
+    const REAL *x = (const REAL *)block->in[0] + r * b->apart;
+    REAL *y = (REAL *)block->out + r * b->apart;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = (x[i] - mean[i]) * scale[i] + shift[i];
+  }
+}
+NN_LEVELS(NAME(column_scale))
+
+/* ---------------------------------------------------------------- gradients
+ * in[0] is the gradient of what came out, in[1] what went in. */
+
+/* The sum of the gradient, and that of its products with x - mean. */
+TN_KERNEL_BODY void NAME(plane_slopes)(const tn_kernel_block *block,
+                                       const void *params) {
+  const box *b = params;
+  const REAL mean = (REAL)b->mean[0];
+  double sum = 0, moment = 0;
+  for (int64_t r = 0; r < b->runs; ++r) {
+    const REAL *g = (const REAL *)block->in[0] + r * b->apart;
+    const REAL *x = (const REAL *)block->in[1] + r * b->apart;
+    sum += (double)NAME(sum)(g, block->n);
+    moment += (double)NAME(moment)(g, x, mean, block->n);
+  }
+  b->sums[0][0] = sum;
+  b->sums[1][0] = moment;
+}
+NN_LEVELS(NAME(plane_slopes))
+
+TN_KERNEL_BODY void NAME(column_slopes)(const tn_kernel_block *block,
+                                        const void *params) {
+  const box *b = params;
+  const int64_t n = block->n;
+  REAL mean[NAME(wide)], sum[NAME(wide)], moment[NAME(wide)];
+  memset(sum, 0, sizeof sum);
+  memset(moment, 0, sizeof moment);
+  NAME(cast)(mean, b->mean, n);
+  for (int64_t r = 0; r < b->runs; ++r) {
+    const REAL *g = (const REAL *)block->in[0] + r * b->apart;
+    const REAL *x = (const REAL *)block->in[1] + r * b->apart;
+    for (int64_t i = 0; i < n; ++i) {
+      sum[i] += g[i];
+      moment[i] += g[i] * (x[i] - mean[i]);
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) b->sums[0][i] = (double)sum[i];
+  for (int64_t i = 0; i < n; ++i) b->sums[1][i] = (double)moment[i];
+}
+NN_LEVELS(NAME(column_slopes))
+
+/* out = (g - shift - (x - mean)*slope) * scale */
+TN_KERNEL_BODY void NAME(plane_back)(const tn_kernel_block *block,
+                                     const void *params) {
+  const box *b = params;
+  const REAL mean = (REAL)b->mean[0], scale = (REAL)b->scale[0];
+  const REAL shift = (REAL)b->shift[0], slope = (REAL)b->slope[0];
+  for (int64_t r = 0; r < b->runs; ++r) {
+    const REAL *g = (const REAL *)block->in[0] + r * b->apart;
+    const REAL *x = (const REAL *)block->in[1] + r * b->apart;
+    REAL *y = (REAL *)block->out + r * b->apart;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < block->n; ++i)
+      y[i] = ((g[i] - shift) - (x[i] - mean) * slope) * scale;
+  }
+}
+NN_LEVELS(NAME(plane_back))
+
+TN_KERNEL_BODY void NAME(column_back)(const tn_kernel_block *block,
+                                      const void *params) {
+  const box *b = params;
+  const int64_t n = block->n;
+  REAL mean[NAME(wide)], scale[NAME(wide)], shift[NAME(wide)];
+  REAL slope[NAME(wide)];
+  NAME(cast)(mean, b->mean, n);
+  NAME(cast)(scale, b->scale, n);
+  NAME(cast)(shift, b->shift, n);
+  NAME(cast)(slope, b->slope, n);
+  for (int64_t r = 0; r < b->runs; ++r) {
+    const REAL *g = (const REAL *)block->in[0] + r * b->apart;
+    const REAL *x = (const REAL *)block->in[1] + r * b->apart;
+    REAL *y = (REAL *)block->out + r * b->apart;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = ((g[i] - shift[i]) - (x[i] - mean[i]) * slope[i]) * scale[i];
+  }
+}
+NN_LEVELS(NAME(column_back))
+
+#undef REAL
+#undef BITS
+#undef NAME

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * softmax_slopes.h: the loops of softmax_output.c for one element type.
+ * Included by it only, twice, with
+ *
+ *   REAL     the element type
+ *   NAME(x)  x with the type behind it
+ *
+ * which it undefines.
+ */
+
+/* The gradient at some places, where classes lie e->inner apart: in[0] is p,
+ * in[1] the goals. */
+TN_KERNEL_BODY void NAME(slopes)(const tn_kernel_block *block,
+                                 const void *params) {
+  const goals *g = params;
+  const REAL *p = block->in[0];
+  REAL *y = block->out;
+  const REAL hit = (REAL)g->hit, miss = (REAL)g->miss;
+  const REAL factor = (REAL)g->factor;
+  for (int64_t k = 0; k < g->extent.length; ++k) {
+    const int64_t at = k * g->extent.inner;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t s = 0; s < block->n; ++s) {
+      const REAL want = g->chosen[s] == k ? hit : miss;
+      const REAL slope = (p[at + s] - want) * factor;
+      y[at + s] = g->chosen[s] == IGNORED ? 0 : slope;
+    }
+  }
+}
+NN_LEVELS(NAME(slopes))
+
+/* The gradient of rows of classes. */
+TN_KERNEL_BODY void NAME(slope)(const tn_kernel_block *block,
+                                const void *params) {
+  const goals *g = params;
+  const int64_t classes = g->extent.length;
+  const REAL miss = (REAL)g->miss, factor = (REAL)g->factor;
+  for (int64_t r = 0; r < block->n; ++r) {
+    const REAL *p = (const REAL *)block->in[0] + r * classes;
+    REAL *y = (REAL *)block->out + r * classes;
+    const int64_t chosen = g->chosen[r];
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < classes; ++i) y[i] = (p[i] - miss) * factor;
+    if (chosen >= 0) y[chosen] = (p[chosen] - (REAL)g->hit) * factor;
+    if (chosen == IGNORED) memset(y, 0, (size_t)classes * sizeof *y);
+  }
+}
+NN_LEVELS(NAME(slope))
+
+/* The gradient of probabilities: in[1] are doubles. */
+TN_KERNEL_BODY void NAME(distance)(const tn_kernel_block *block,
+                                   const void *params) {
+  const goals *g = params;
+  const REAL *p = block->in[0];
+  const double *label = block->in[1];
+  REAL *y = block->out;
+  TN_KERNEL_INDEPENDENT
+  for (int64_t i = 0; i < block->n; ++i)
+    y[i] = (p[i] - (REAL)label[i]) * (REAL)g->factor;
+}
+NN_LEVELS(NAME(distance))
+
+/* y *= in[0] */
+TN_KERNEL_BODY void NAME(times)(const tn_kernel_block *block,
+                                const void *params) {
+  const REAL *head = block->in[0];
+  REAL *y = block->out;
+  (void)params;
+  TN_KERNEL_INDEPENDENT
+  for (int64_t i = 0; i < block->n; ++i) y[i] *= head[i];
+}
+NN_LEVELS(NAME(times))
+
+#undef REAL
+#undef NAME

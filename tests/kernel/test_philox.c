@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * philox.h: the words of many blocks are those of tn_kernel_philox, whose
+ * published answers tests/storage/test_random.c knows.
+ */
+#include "tenon/philox.h"
+
+#include <criterion/criterion.h>
+#include <criterion/logging.h>
+
+/* The highest level that this machine has. */
+static uint32_t highest(void) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return 2;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
+#endif
+  return 0;
+}
+
+static void check(const tn_random *random, uint64_t first, int64_t n,
+                  uint32_t level) {
+  uint32_t word[4 * 100 + 1];
+  word[4 * n] = 77; /* stays */
+  tn_philox_words(word, random, first, n, level);
+  cr_assert_eq(word[4 * n], 77);
+  for (int64_t i = 0; i < 4 * n; ++i) {
+    const uint64_t block = random->offset + first + (uint64_t)i / 4;
+    const tn_kernel_bits want = tn_kernel_philox(random->key, block, 0);
+    cr_assert_eq(word[i], want.word[i % 4], "level %u, word %lld of %lld",
+                 level, (long long)i, (long long)n);
+  }
+}
+
+Test(philox, many_blocks_have_the_words_of_each) {
+  static const int64_t lengths[] = {0, 1, 7, 8, 31, 32, 39, 40, 71, 100};
+  const tn_random low = {.key = 5, .offset = 0};
+  const tn_random carry = {.key = 0xfedcba9876543210u,
+                           .offset = 0xffffffffu - 20};
+  const tn_random wrap = {.key = 1, .offset = UINT64_MAX - 33};
+  cr_log_info("levels 0 to %u", highest());
+  for (uint32_t level = 0; level <= highest(); ++level)
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
+      check(&low, 0, lengths[i], level);
+      check(&carry, 3, lengths[i], level);
+      check(&wrap, 0, lengths[i], level);
+    }
+}
