@@ -170,8 +170,7 @@ static int choose_bias(const cuda_blaslt *lt, plan *x) {
   x->has_bias = (x->what.flags & TN_PRODUCT_BIAS) != 0;
   x->beta = x->what.beta;
   int status = choose_both(lt, x);
-  if (status != BLASLT_NOT_SUPPORTED || !x->has_bias || !cuda_sum)
-    return status;
+  if (status == BLASLT_OK || !x->has_bias || !cuda_sum) return status;
   x->has_bias = 0;
   x->beta = 1;
   return choose_both(lt, x);
@@ -218,8 +217,10 @@ static int32_t check_product(const tn_frame *call, const tn_device_product *p) {
     return TN_FAIL(call, TN_UNSUPPORTED,
                    "sums of rows need kernels that are compiled by nvcc; this "
                    "cuda.so was built without");
-  if ((p->flags & TN_PRODUCT_BIAS) && p->beta != 0)
-    return TN_FAIL(call, TN_UNSUPPORTED, "a bias goes with beta 0");
+  if ((p->flags & TN_PRODUCT_BIAS) && p->beta != 0 && p->beta != 1)
+    return TN_FAIL(call, TN_UNSUPPORTED, "a bias goes with beta 0 or 1");
+  if (p->k == 0 && (p->flags & TN_PRODUCT_RELU))
+    return TN_FAIL(call, TN_UNSUPPORTED, "a product of nothing has no relu");
   return TN_OK;
 }
 
@@ -249,11 +250,12 @@ static int32_t plan_product(const tn_device_blas *blas, const tn_frame *call,
 
 /* ----------------------------------------------------------------- multiply */
 
-/* Everywhere in c, what from has at its row and column. */
+/* Every row of c becomes the bias, or grows by it where beta is 1. */
 static int start_from(const plan *x, const tn_frame *call, void *c,
                       const void *bias) {
   const tn_sum_axis axes[] = {{x->what.m, x->what.ldc, 0}, {x->what.n, 1, 1}};
   const tn_device_sum sum = {.struct_size = sizeof sum,
+                             .flags = x->what.beta != 0 ? TN_SUM_ADD : 0,
                              .dtype = x->what.dtype,
                              .n_kept = 2,
                              .axes = axes,
@@ -289,8 +291,9 @@ static int multiply_empty(const plan *x, const tn_frame *call,
   const cuda_driver *driver = &x->device->instance->driver;
   const uint64_t width = (uint64_t)tn_dtype_bytes(p->dtype);
   int result = CUDA_OK;
-  if (p->m == 0 || p->n == 0 || p->beta == 1) return CUDA_OK;
+  if (p->m == 0 || p->n == 0) return CUDA_OK;
   if (p->flags & TN_PRODUCT_BIAS) return start_from(x, call, o->c, o->bias);
+  if (p->beta == 1) return CUDA_OK;
   for (int64_t i = 0; i < p->m && result == CUDA_OK; ++i)
     result =
         driver->fill((cuda_address)(uintptr_t)((char *)o->c +

@@ -36,7 +36,7 @@ extern "C" {
 
 enum { /* tn_device_product.flags */
        /* `bias`, n elements, is added to every row, before what follows. For
-        * beta 0 only. */
+        * beta 0 or 1 only. */
        TN_PRODUCT_BIAS = 1u << 0,
        /* max(c, 0) of every element, at the end. */
        TN_PRODUCT_RELU = 1u << 1,
