@@ -218,12 +218,16 @@ tn_code tn__pass_list_check(const tn__pass_list *list, const tn_graph *graph) {
 /* --------------------------------------------------------------------- runs
  */
 
+static tn_code run_plugins(tn_graph *graph, const tn__pass *pass) {
+  TN__TRY(tn__pass_inside(graph, pass));
+  return tn__rewrite_run(graph, pass);
+}
+
 tn_code tn__pass_list_run(const tn__pass_list *list, size_t first, size_t end,
                           tn_graph **graph) {
   for (size_t i = first; i < end; ++i) {
     const tn__pass_use *use = &list->v[i];
-    TN__TRY(use->own ? use->own->run(graph)
-                     : tn__rewrite_run(*graph, use->pass));
+    TN__TRY(use->own ? use->own->run(graph) : run_plugins(*graph, use->pass));
   }
   return TN_OK;
 }

@@ -5,6 +5,7 @@
  * files: passes.c   a list of names becomes passes, is checked, is run
  *        rewrite.c  the functions of tenon/pass.h; one run of a plugin's pass
  *        reorder.c  what it leaves becomes a graph again, or a message
+ *        pass_inner.c  the same for the graphs of nodes
  *
  * A pass works in place on a graph that nobody else has: nodes are added at the
  * end and read whatever they were told to, so that between the first change and
@@ -75,6 +76,9 @@ struct tn_rewrite {
 
 /* Runs a plugin's pass. */
 tn_code tn__rewrite_run(tn_graph *graph, const tn__pass *pass);
+/* Runs it on the graphs of the graph's nodes, the innermost first, if it looks
+ * into nodes. */
+tn_code tn__pass_inside(tn_graph *graph, const tn__pass *pass);
 /* Puts the nodes in order, leaves out what is not needed any more, infers, and
  * checks that all is well. */
 tn_code tn__rewrite_settle(tn_rewrite *rewrite);

@@ -41,6 +41,8 @@ static const char *mistake(const tn__plugin *plugin, const tn_pass *pass) {
     return "cannot name a pass: a name is a small letter, then small letters, "
            "digits and _, 60 at most";
   if (!pass->run) return "is a pass without `run`";
+  if (pass->flags & ~(uint32_t)TN_PASS_INNER)
+    return "is a pass with flags that this host does not know";
   if (!all_given(pass->needs, pass->n_needs))
     return "is a pass that needs something without a name";
   if (!all_given(pass->provides, pass->n_provides))

@@ -72,6 +72,55 @@ int64_t nn_piece(const nn_extent *e, int64_t i, int64_t *n) {
   return outer * e->length * e->inner + at;
 }
 
+/* -------------------------------------------------------------- channels */
+
+enum {
+  BOX = 4096, /* elements of a piece of a plane */
+  ROWS = 128, /* rows of a piece of columns */
+};
+
+static int64_t lower(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+nn_cut nn_cut_of(nn_extent e) {
+  nn_cut c = {.e = e, .wide = 1};
+  if (c.e.length == 1) {
+    c.e.inner *= c.e.outer;
+    c.e.outer = 1;
+  }
+  if (c.e.inner == 1) c.wide = NN_CHUNK;
+  c.inner_step = lower(c.e.inner, BOX);
+  c.groups = (c.e.length + c.wide - 1) / c.wide;
+  if (nn_extent_size(&c.e) == 0) return c;
+  c.outer_step = c.wide > 1 ? ROWS : BOX / c.inner_step;
+  c.inner_pieces = (c.e.inner + c.inner_step - 1) / c.inner_step;
+  c.pieces = (c.e.outer + c.outer_step - 1) / c.outer_step * c.inner_pieces;
+  return c;
+}
+
+nn_box nn_cut_at(const nn_cut *cut, int64_t channel, int64_t p) {
+  const nn_extent *e = &cut->e;
+  const int64_t o = p / cut->inner_pieces * cut->outer_step;
+  const int64_t i = p % cut->inner_pieces * cut->inner_step;
+  return (nn_box){.first = (o * e->length + channel) * e->inner + i,
+                  .n = cut->wide > 1 ? lower(cut->wide, e->length - channel)
+                                     : lower(cut->inner_step, e->inner - i),
+                  .runs = lower(cut->outer_step, e->outer - o),
+                  .apart = e->length * e->inner};
+}
+
+int64_t nn_cut_count(const nn_cut *cut, const nn_box *box) {
+  return cut->wide > 1 ? box->runs : box->runs * box->n;
+}
+
+int32_t nn_cut_share(const tn_frame *call, const nn_cut *cut,
+                     tn_loop_body *body, void *arg) {
+  const int64_t all = cut->groups * cut->pieces;
+  const int64_t each = all > 0 ? nn_extent_size(&cut->e) / all : 1;
+  return nn_share(call, all, each, body, arg);
+}
+
 /* ------------------------------------------------------------------ wide */
 
 uint64_t nn_wide_bytes(const tn_tensor *tensor) {

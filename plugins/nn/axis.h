@@ -58,6 +58,44 @@ enum { NN_CHUNK = 256 };
 int64_t nn_pieces(const nn_extent *e);
 int64_t nn_piece(const nn_extent *e, int64_t i, int64_t *n);
 
+/* -------------------------------------------------------------- channels */
+
+/* A tensor whose lines are channels, inner elements of each of outer, and how
+ * these are cut for sums: by shape alone. Channels are handled in groups of
+ * `wide`: one, a plane, or, where they lie side by side, up to NN_CHUNK
+ * columns. */
+typedef struct nn_cut {
+  nn_extent e;
+  int64_t wide;
+  int64_t groups;
+  int64_t outer_step;
+  int64_t inner_step;
+  int64_t inner_pieces;
+  int64_t pieces; /* of each channel */
+} nn_cut;
+
+nn_cut nn_cut_of(nn_extent e);
+
+/* A piece of a group: `runs` runs of n elements that lie `apart` elements
+ * apart; of a plane they are of one channel, of columns element i is of channel
+ * i. */
+typedef struct nn_box {
+  int64_t first; /* element */
+  int64_t n;
+  int64_t runs;
+  int64_t apart;
+} nn_box;
+
+/* Piece `p` of the group that begins at a channel, or of that channel alone. */
+nn_box nn_cut_at(const nn_cut *cut, int64_t channel, int64_t p);
+
+/* Elements that it has of each channel. */
+int64_t nn_cut_count(const nn_cut *cut, const nn_box *box);
+
+/* nn_share of all pieces of all groups: group i / pieces, piece i % pieces. */
+int32_t nn_cut_share(const tn_frame *call, const nn_cut *cut,
+                     tn_loop_body *body, void *arg);
+
 /* ------------------------------------------------------------------ wide */
 
 /* The dense operands of a call in the type that it computes in: where they are,

@@ -44,6 +44,8 @@ int32_t nn_batch_norm_infer(const tn_frame *call) {
 
 /* ------------------------------------------------------------------- loops */
 
+enum { SEVERAL = 16 }; /* groups from which on each is done at once */
+
 /* What a loop is told of a piece: of one channel, or of several side by side.
  */
 typedef struct box {
@@ -68,41 +70,6 @@ typedef struct box {
 
 /* ------------------------------------------------------------------- pieces */
 
-enum {
-  BOX = 4096,   /* elements of a piece of a channel */
-  ROWS = 128,   /* rows of a piece of columns */
-  SEVERAL = 16, /* groups of channels from which on each is done at once */
-};
-
-/* How a tensor is cut. Channels are handled in groups of `wide`: one, or, where
- * they lie side by side, up to NN_CHUNK. */
-typedef struct cut {
-  nn_extent e;
-  int64_t wide;
-  int64_t groups;
-  int64_t outer_step;
-  int64_t inner_step;
-  int64_t inner_pieces;
-  int64_t pieces; /* of each channel */
-} cut;
-
-static cut cut_of(const tn_tensor *data, int64_t axis) {
-  const int32_t dim = (int32_t)(axis < 0 ? axis + data->ndim : axis);
-  cut c = {.e = nn_extent_of(data, dim, dim), .wide = 1};
-  if (c.e.length == 1) {
-    c.e.inner *= c.e.outer;
-    c.e.outer = 1;
-  }
-  if (c.e.inner == 1) c.wide = NN_CHUNK;
-  c.inner_step = c.e.inner < BOX ? c.e.inner : BOX;
-  c.groups = (c.e.length + c.wide - 1) / c.wide;
-  if (nn_extent_size(&c.e) == 0) return c;
-  c.outer_step = c.wide > 1 ? ROWS : BOX / c.inner_step;
-  c.inner_pieces = (c.e.inner + c.inner_step - 1) / c.inner_step;
-  c.pieces = (c.e.outer + c.outer_step - 1) / c.outer_step * c.inner_pieces;
-  return c;
-}
-
 /* What is known of each channel. */
 enum { MEAN, VAR, GAMMA, BETA, SCALE, SHIFT, SLOPE, N_KNOWN };
 
@@ -119,7 +86,7 @@ typedef struct pass {
 struct work {
   const tn_frame *call;
   const pass *pass;
-  cut cut;
+  nn_cut cut;
   tn_kernel_mode mode;
   int64_t bytes; /* of an element */
   const char *in[2];
@@ -128,47 +95,32 @@ struct work {
   double *sums;           /* [piece][2][channel] */
 };
 
-static int64_t lower(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-/* Piece `p` of the channels from `first` on; returns its number of elements of
- * each. */
-static int64_t piece_of(const work *w, int64_t first, int64_t p, box *b,
-                        tn_kernel_block *block) {
-  const cut *c = &w->cut;
-  const nn_extent *e = &c->e;
-  const int64_t o = p / c->inner_pieces * c->outer_step;
-  const int64_t i = p % c->inner_pieces * c->inner_step;
-  const int64_t skip = ((o * e->length + first) * e->inner + i) * w->bytes;
-  const int64_t inner = lower(c->inner_step, e->inner - i);
-  *block = (tn_kernel_block){
-      .n = c->wide > 1 ? lower(c->wide, e->length - first) : inner};
-  for (int k = 0; k < 2; ++k) block->in[k] = w->in[k] ? w->in[k] + skip : NULL;
-  block->out = w->to ? w->to + skip : NULL;
-  *b = (box){.runs = lower(c->outer_step, e->outer - o),
-             .apart = e->length * e->inner,
-             .mean = w->known[MEAN] + first,
-             .scale = w->known[SCALE] + first,
-             .shift = w->known[SHIFT] + first,
-             .slope = w->known[SLOPE] + first};
-  for (int k = 0; k < 2; ++k)
-    b->sums[k] = w->sums + (p * 2 + k) * e->length + first;
-  return b->runs * inner;
+/* The sum number `which` of piece `p`, of a channel and those behind it. */
+static double *sums_at(const work *w, int64_t channel, int64_t p, int which) {
+  return w->sums + (p * 2 + which) * w->cut.e.length + channel;
 }
 
 static void run_piece(const work *w, const nn_loops *loops, int64_t group,
                       int64_t p) {
-  tn_kernel_block block;
-  box b;
-  (void)piece_of(w, group * w->cut.wide, p, &b, &block);
+  const int64_t c = group * w->cut.wide;
+  const nn_box at = nn_cut_at(&w->cut, c, p);
+  const int64_t skip = at.first * w->bytes;
+  tn_kernel_block block = {.n = at.n, .out = w->to ? w->to + skip : NULL};
+  for (int k = 0; k < 2; ++k) block.in[k] = w->in[k] ? w->in[k] + skip : NULL;
+  const box b = {.runs = at.runs,
+                 .apart = at.apart,
+                 .mean = w->known[MEAN] + c,
+                 .scale = w->known[SCALE] + c,
+                 .shift = w->known[SHIFT] + c,
+                 .slope = w->known[SLOPE] + c,
+                 .sums = {sums_at(w, c, p, 0), sums_at(w, c, p, 1)}};
   nn_loop_run(&w->mode, &loops[w->cut.wide > 1], &block, &b);
 }
 
 static void finish_group(const work *w, int64_t group) {
   const int64_t first = group * w->cut.wide;
-  const int64_t n = lower(w->cut.wide, w->cut.e.length - first);
-  for (int64_t c = first; c < first + n; ++c) w->pass->finish(w, c);
+  for (int64_t c = first; c < first + w->cut.wide && c < w->cut.e.length; ++c)
+    w->pass->finish(w, c);
 }
 
 /* ------------------------------------------------------------------- slices */
@@ -199,45 +151,40 @@ static int32_t group_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static int32_t share_pieces(work *w, tn_loop_body *body) {
-  const cut *c = &w->cut;
-  const int64_t all = c->groups * c->pieces;
-  return nn_share(w->call, all, all > 0 ? nn_extent_size(&c->e) / all : 1, body,
-                  w);
-}
-
 /* Sums, what follows, and elements if they are wanted. */
 static int32_t run_all(work *w) {
-  const cut *c = &w->cut;
+  const nn_cut *c = &w->cut;
   if (c->groups >= SEVERAL || c->pieces <= 1)
     return nn_share(w->call, c->groups,
                     c->groups > 0 ? nn_extent_size(&c->e) / c->groups : 1,
                     group_slice, w);
-  int32_t code = share_pieces(w, sum_slice);
+  int32_t code = nn_cut_share(w->call, c, sum_slice, w);
   if (code != TN_OK) return code;
   for (int64_t g = 0; g < c->groups; ++g) finish_group(w, g);
-  return w->to ? share_pieces(w, apply_slice) : TN_OK;
+  return w->to ? nn_cut_share(w->call, c, apply_slice, w) : TN_OK;
 }
 
 /* ----------------------------------------------------------------- channels */
 
-static uint64_t known_bytes(const cut *c) {
+static uint64_t known_bytes(const nn_cut *c) {
   const int64_t n = c->e.length * (N_KNOWN + 2 * c->pieces);
   return ((uint64_t)n * sizeof(double) + 63) / 64 * 64;
 }
 
-static cut cut_of_call(const tn_frame *call) {
+static nn_cut cut_of_call(const tn_frame *call) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
-  return cut_of(back ? &call->in[NN_BATCH_NORM_BACKWARD_GRAD_OUT]
-                     : &call->in[NN_BATCH_NORM_IN_DATA],
-                nn_batch_norm_params_of(call)->axis);
+  const int64_t axis = nn_batch_norm_params_of(call)->axis;
+  const tn_tensor *data = back ? &call->in[NN_BATCH_NORM_BACKWARD_GRAD_OUT]
+                               : &call->in[NN_BATCH_NORM_IN_DATA];
+  const int32_t dim = (int32_t)(axis < 0 ? axis + data->ndim : axis);
+  return nn_cut_of(nn_extent_of(data, dim, dim));
 }
 
 int32_t nn_batch_norm_bytes(const tn_frame *call, uint64_t *bytes) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   const tn_tensor *like = back ? &call->in[NN_BATCH_NORM_BACKWARD_GRAD_OUT]
                                : &call->in[NN_BATCH_NORM_IN_DATA];
-  const cut c = cut_of_call(call);
+  const nn_cut c = cut_of_call(call);
   *bytes = known_bytes(&c) + (back ? 3 : 2) * nn_wide_bytes(like);
   return TN_OK;
 }
@@ -290,13 +237,12 @@ static int64_t count(const work *w) {
 static void merge(const work *w, int64_t channel) {
   double mean = 0, spread = 0, n = 0;
   for (int64_t p = 0; p < w->cut.pieces; ++p) {
-    tn_kernel_block block;
-    box b;
-    const double more = (double)piece_of(w, channel, p, &b, &block);
-    const double step = b.sums[0][0] - mean;
+    const nn_box at = nn_cut_at(&w->cut, channel, p);
+    const double more = (double)nn_cut_count(&w->cut, &at);
+    const double step = *sums_at(w, channel, p, 0) - mean;
     const double share = more / (n + more);
     mean += step * share;
-    spread += b.sums[1][0] + step * step * n * share;
+    spread += *sums_at(w, channel, p, 1) + step * step * n * share;
     n += more;
   }
   w->known[MEAN][channel] = mean;
@@ -367,7 +313,7 @@ int32_t nn_batch_norm(const tn_frame *call) {
     code = run_all(&w);
   } else {
     for (int64_t c = 0; c < w.cut.e.length; ++c) finish_scale(&w, c);
-    if (w.to) code = share_pieces(&w, apply_slice);
+    if (w.to) code = nn_cut_share(call, &w.cut, apply_slice, &w);
   }
   if (code != TN_OK) return code;
   if (w.to) nn_wide_write(&wide, out, w.to);
@@ -385,8 +331,8 @@ static void finish_backward(const work *w, int64_t channel) {
   const double n = all > 0 ? (double)all : 1;
   double sum = 0, moment = 0;
   for (int64_t p = 0; p < w->cut.pieces; ++p) {
-    sum += w->sums[p * 2 * w->cut.e.length + channel];
-    moment += w->sums[(p * 2 + 1) * w->cut.e.length + channel];
+    sum += *sums_at(w, channel, p, 0);
+    moment += *sums_at(w, channel, p, 1);
   }
   w->known[SCALE][channel] = w->known[GAMMA][channel] * inverse;
   w->known[SHIFT][channel] = sum / n;
@@ -423,7 +369,7 @@ static int32_t apply_fixed(work *w) {
   own.pass = &scale;
   for (int64_t c = 0; c < w->cut.e.length; ++c)
     w->known[MEAN][c] = w->known[SHIFT][c] = 0;
-  return share_pieces(&own, apply_slice);
+  return nn_cut_share(own.call, &own.cut, apply_slice, &own);
 }
 
 static void write_gradients(const work *w) {

@@ -7,7 +7,7 @@
  * `apart` elements apart. In `plane` loops they are of one channel, in `column`
  * loops element i of each run is of channel i.
  */
-#include "lanes.h"
+#include "vector.h"
 
 enum { NAME(wide) = NN_CHUNK }; /* columns of a block, at most */
 

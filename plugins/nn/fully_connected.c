@@ -10,6 +10,7 @@
 
 #include "nn.h"
 #include "tenon/kernel.h"
+#include "wide.h"
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -143,37 +144,32 @@ typedef struct matrix {
   int64_t columns;
 } matrix;
 
-/* A call, who multiplies for it, and the type to compute in. Where operands are
- * of another type, `room` is the unused part of the workspace. */
+/* A call, and who multiplies for it. */
 typedef struct context {
-  const tn_frame *call;
+  nn_wide wide;
   multiply_fn *multiply;
-  tn_dtype dtype;
-  char *room;
 } context;
 
 static context context_of(const tn_frame *call, multiply_fn *multiply) {
-  return (context){.call = call,
-                   .multiply = multiply,
-                   .dtype = tn_kernel_compute(call->in[0].dtype),
-                   .room = call->n_ws > 0 ? call->ws[0] : NULL};
+  return (context){nn_wide_open(call, call->n_ws > 0 ? call->ws[0] : NULL),
+                   multiply};
 }
 
 static tn_kernel_mode mode_of(const context *x) {
-  return (tn_kernel_mode){x->dtype, tn_kernel_level(x->call)};
+  return (tn_kernel_mode){x->wide.dtype, x->wide.level};
 }
 
 /* c = op(a) * op(b) + beta * c */
 static int32_t product(const context *x, tn_blas_gemm *g, double beta) {
   g->struct_size = sizeof *g;
-  g->dtype = x->dtype;
+  g->dtype = x->wide.dtype;
   g->alpha = 1;
   g->beta = beta;
-  return x->multiply(x->call, g);
+  return x->multiply(x->wide.call, g);
 }
 
 static char *row_of(const context *x, const matrix *m, int64_t i) {
-  return (char *)m->at + i * m->columns * tn_dtype_bytes(x->dtype);
+  return (char *)m->at + i * m->columns * tn_dtype_bytes(x->wide.dtype);
 }
 
 /* out = data * weight^T + bias, added to what is there if `add`. */
@@ -181,7 +177,7 @@ static int32_t forward(const context *x, const matrix *in, matrix *out,
                        int add) {
   const matrix *data = &in[0], *weight = &in[1], *bias = &in[2];
   const tn_kernel_mode mode = mode_of(x);
-  const size_t bytes = (size_t)(out->columns * tn_dtype_bytes(x->dtype));
+  const size_t bytes = (size_t)(out->columns * tn_dtype_bytes(x->wide.dtype));
   for (int64_t i = 0; bias->at && i < out->rows; ++i) {
     if (add)
       tn_kernel_add_dense(row_of(x, out, i), bias->at, &mode, out->columns);
@@ -240,74 +236,14 @@ static void to_bias(const context *x, const matrix *grad, const matrix *out,
                     int add) {
   const tn_kernel_mode mode = mode_of(x);
   if (!add)
-    memset(out->at, 0, (size_t)(grad->columns * tn_dtype_bytes(x->dtype)));
+    memset(out->at, 0, (size_t)(grad->columns * tn_dtype_bytes(x->wide.dtype)));
   for (int64_t i = 0; i < grad->rows; ++i)
     tn_kernel_add_dense(out->at, row_of(x, grad, i), &mode, grad->columns);
 }
 
-/* ------------------------------------------------------------ half operands
- */
-
-static uint64_t widened_bytes(const tn_tensor *tensor) {
-  const uint64_t bytes = (uint64_t)tn_tensor_size(tensor) * sizeof(float);
-  return (bytes + 63) / 64 * 64;
-}
-
-/* Room for every operand that has elements, as f32. */
 int32_t nn_fully_connected_half_bytes(const tn_frame *call, uint64_t *bytes) {
-  *bytes = 64;
-  for (uint32_t i = 0; i < call->n_in; ++i)
-    if (!(call->in_flags[i] & TN_IN_ABSENT))
-      *bytes += widened_bytes(&call->in[i]);
-  for (uint32_t i = 0; i < call->n_out; ++i)
-    if (call->req[i] != TN_REQ_NULL) *bytes += widened_bytes(&call->out[i]);
+  *bytes = nn_wide_bytes(call) + 64;
   return TN_OK;
-}
-
-static void *take_room(context *x, const tn_tensor *tensor) {
-  void *taken = x->room;
-  x->room += widened_bytes(tensor);
-  return taken;
-}
-
-/* The elements of an input in the type to compute in; NULL if it is absent. */
-static void *open_in(context *x, uint32_t i) {
-  const tn_tensor *in = &x->call->in[i];
-  if (in->dtype == x->dtype || !in->data) return in->data;
-  const tn_kernel_mode mode = mode_of(x);
-  void *wide = take_room(x, in);
-  tn_kernel_load_dense(wide, &mode, in->data, in->dtype, tn_tensor_size(in));
-  return wide;
-}
-
-/* Where an output is computed. */
-static void *open_out(context *x, uint32_t i) {
-  const tn_tensor *out = &x->call->out[i];
-  return out->dtype == x->dtype ? out->data : take_room(x, out);
-}
-
-/* Whether results are added to what is there: that of a half is not. */
-static int adds(const context *x, uint32_t i) {
-  return x->call->req[i] == TN_REQ_ADD && x->call->out[i].dtype == x->dtype;
-}
-
-/* Rounds what was computed elsewhere, and adds it if that was asked for. */
-static void close_out(const context *x, uint32_t i, float *from) {
-  const tn_tensor *out = &x->call->out[i];
-  const tn_kernel_mode mode = mode_of(x);
-  const int64_t size = tn_tensor_size(out);
-  float old[TN_KERNEL_STAGE];
-  if (out->dtype == x->dtype) return;
-  for (int64_t at = 0; at < size; at += TN_KERNEL_STAGE) {
-    const int64_t left = size - at;
-    const int64_t n = left < TN_KERNEL_STAGE ? left : TN_KERNEL_STAGE;
-    uint16_t *to = (uint16_t *)out->data + at;
-    if (x->call->req[i] == TN_REQ_ADD) {
-      tn_kernel_load_dense(old, &mode, to, out->dtype, n);
-      tn_kernel_add_dense(from + at, old, &mode, n);
-    }
-    tn_kernel_store_dense(to, out->dtype, from + at, &mode, n);
-  }
 }
 
 /* ------------------------------------------------------------------- calls */
@@ -320,34 +256,37 @@ static int32_t run_forward(const tn_frame *call, multiply_fn *multiply) {
   const int has_bias =
       !(call->in_flags[NN_FULLY_CONNECTED_IN_BIAS] & TN_IN_ABSENT);
   const matrix in[3] = {
-      {open_in(&x, NN_FULLY_CONNECTED_IN_DATA), rows, depth},
-      {open_in(&x, NN_FULLY_CONNECTED_IN_WEIGHT), n, depth},
-      {has_bias ? open_in(&x, NN_FULLY_CONNECTED_IN_BIAS) : NULL, 1, n}};
-  matrix out = {open_out(&x, 0), rows, n};
-  const int32_t code = forward(&x, in, &out, adds(&x, 0));
-  if (code == TN_OK) close_out(&x, 0, out.at);
+      {nn_wide_in(&x.wide, NN_FULLY_CONNECTED_IN_DATA), rows, depth},
+      {nn_wide_in(&x.wide, NN_FULLY_CONNECTED_IN_WEIGHT), n, depth},
+      {has_bias ? nn_wide_in(&x.wide, NN_FULLY_CONNECTED_IN_BIAS) : NULL, 1,
+       n}};
+  matrix out = {nn_wide_out(&x.wide, 0), rows, n};
+  const int32_t code = forward(&x, in, &out, nn_wide_adds(&x.wide, 0));
+  if (code == TN_OK) nn_wide_close(&x.wide, 0, out.at);
   return code;
 }
 
 /* One gradient: opens what it needs and closes it. */
 static int32_t run_gradient(context *x, const matrix *grad, uint32_t i) {
-  const tn_tensor *to = &x->call->out[i];
-  matrix out = {open_out(x, i), 0, 0};
+  const tn_tensor *to = &x->wide.call->out[i];
+  matrix out = {nn_wide_out(&x->wide, i), 0, 0};
   int32_t code = TN_OK;
   if (i == NN_FULLY_CONNECTED_IN_DATA) {
     const tn_tensor *weight =
-        &x->call->in[NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT];
-    const matrix w = {open_in(x, NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT),
-                      weight->shape[0], weight->shape[1]};
-    code = to_data(x, grad, &w, &out, adds(x, i));
+        &x->wide.call->in[NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT];
+    const matrix w = {
+        nn_wide_in(&x->wide, NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT),
+        weight->shape[0], weight->shape[1]};
+    code = to_data(x, grad, &w, &out, nn_wide_adds(&x->wide, i));
   } else if (i == NN_FULLY_CONNECTED_IN_WEIGHT) {
-    const matrix data = {open_in(x, NN_FULLY_CONNECTED_BACKWARD_IN_DATA),
-                         grad->rows, to->shape[1]};
-    code = to_weight(x, grad, &data, &out, adds(x, i));
+    const matrix data = {
+        nn_wide_in(&x->wide, NN_FULLY_CONNECTED_BACKWARD_IN_DATA), grad->rows,
+        to->shape[1]};
+    code = to_weight(x, grad, &data, &out, nn_wide_adds(&x->wide, i));
   } else {
-    to_bias(x, grad, &out, adds(x, i));
+    to_bias(x, grad, &out, nn_wide_adds(&x->wide, i));
   }
-  if (code == TN_OK) close_out(x, i, out.at);
+  if (code == TN_OK) nn_wide_close(&x->wide, i, out.at);
   return code;
 }
 
@@ -355,8 +294,9 @@ static int32_t run_backward(const tn_frame *call, multiply_fn *multiply) {
   context x = context_of(call, multiply);
   const tn_tensor *head = &call->in[NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT];
   const int64_t n = head->shape[head->ndim - 1];
-  const matrix grad = {open_in(&x, NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT),
-                       n > 0 ? tn_tensor_size(head) / n : 0, n};
+  const matrix grad = {
+      nn_wide_in(&x.wide, NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT),
+      n > 0 ? tn_tensor_size(head) / n : 0, n};
   int32_t code = TN_OK;
   for (uint32_t i = 0; i < call->n_out && code == TN_OK; ++i)
     if (call->req[i] != TN_REQ_NULL) code = run_gradient(&x, &grad, i);
@@ -379,15 +319,10 @@ int32_t nn_fully_connected_plain_backward(const tn_frame *call) {
   return run_backward(call, nn_product);
 }
 
-static multiply_fn *best(const tn_frame *call) {
-  const nn_instance *nn = call->instance;
-  return nn->blas ? by_blas : nn_product;
-}
-
 int32_t nn_fully_connected_half(const tn_frame *call) {
-  return run_forward(call, best(call));
+  return run_forward(call, nn_multiply);
 }
 
 int32_t nn_fully_connected_half_backward(const tn_frame *call) {
-  return run_backward(call, best(call));
+  return run_backward(call, nn_multiply);
 }

@@ -1,116 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lanes.h: vectors of one element type, for headers that are included once for
- * each type. Included by them only, with
- *
- *   REAL     the element type
- *   BITS     an integer as wide
- *   NAME(x)  x with the type behind it
- *
- * Vectors have 64 bytes at every level of instructions, so that sums have the
- * same partial sums, and the same bits, with all of them.
+ * lanes.h: a workspace that the slices of a parallel loop share: whoever runs
+ * one takes the first piece that is free. So one thread finds the same piece in
+ * its cache all the time, and there need not be one for each slice.
  */
+#ifndef NN_LANES_H_
+#define NN_LANES_H_
 
-enum { NAME(lanes) = 64 / (int)sizeof(REAL) };
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
 
-typedef REAL NAME(vector)
-    __attribute__((vector_size(64), aligned(sizeof(REAL)), may_alias));
-typedef BITS NAME(mask) __attribute__((vector_size(64), may_alias));
+enum { NN_LANES = 16 }; /* most threads that are at work in such a loop */
 
-/* The vector at x. Functions with vectors for arguments or results would not
- * have the same ABI at all levels, so there are none, inlined or not. */
-#ifndef NN_VECTOR
-#define NN_VECTOR(x) (*(const NAME(vector) *)(const void *)(x))
-#endif
+typedef struct nn_lanes {
+  char *room;
+  uint64_t bytes; /* of a piece */
+  uint32_t n;
+  _Atomic uint32_t busy; /* a bit for each piece */
+} nn_lanes;
 
-/* The sum of a vector's elements, halves first. */
-TN_KERNEL_BODY REAL NAME(total)(const NAME(vector) * v) {
-  REAL part[NAME(lanes)];
-  memcpy(part, v, sizeof part);
-  for (int n = NAME(lanes) / 2; n > 0; n /= 2)
-    for (int l = 0; l < n; ++l) part[l] += part[l + n];
-  return part[0];
+/* How many pieces `slices` can use, at least 1. [any] */
+static inline uint32_t nn_lanes_for(int64_t slices) {
+  if (slices < 1) return 1;
+  return slices < NN_LANES ? (uint32_t)slices : NN_LANES;
 }
 
-/* The largest of n; NaN is passed over, as it comes back in the exponential. */
-TN_KERNEL_BODY REAL NAME(largest)(const REAL *x, int64_t n) {
-  REAL all = x[0];
-  int64_t i = 0;
-  if (n >= NAME(lanes)) {
-    NAME(vector) most = NN_VECTOR(x);
-    for (; i + NAME(lanes) <= n; i += NAME(lanes)) {
-      const NAME(vector) v = NN_VECTOR(x + i);
-      const NAME(mask) above = (NAME(mask))(v > most);
-      most =
-          (NAME(vector))((above & (NAME(mask))v) | (~above & (NAME(mask))most));
+/* Whose holder gives it back with nn_lanes_give. Waits if all are taken: those
+ * who hold them wait for nobody who does not. [worker] */
+static inline uint32_t nn_lanes_take(nn_lanes *lanes) {
+  uint32_t busy = atomic_load_explicit(&lanes->busy, memory_order_relaxed);
+  for (;;) {
+    uint32_t lane = 0;
+    while (lane < lanes->n && (busy >> lane & 1) != 0) ++lane;
+    if (lane == lanes->n) {
+      (void)sched_yield();
+      busy = atomic_load_explicit(&lanes->busy, memory_order_relaxed);
+    } else if (atomic_compare_exchange_weak_explicit(
+                   &lanes->busy, &busy, busy | 1u << lane, memory_order_acquire,
+                   memory_order_relaxed)) {
+      return lane;
     }
-    REAL part[NAME(lanes)];
-    memcpy(part, &most, sizeof part);
-    for (int k = NAME(lanes) / 2; k > 0; k /= 2)
-      for (int l = 0; l < k; ++l)
-        part[l] = part[l + k] > part[l] ? part[l + k] : part[l];
-    all = part[0] > all ? part[0] : all;
   }
-  for (; i < n; ++i) all = x[i] > all ? x[i] : all;
-  return all;
 }
 
-/* Sums have four vectors of partial sums, because an addition takes as long as
- * four of them. `term(i)` is the vector of elements i and following, `last(i)`
- * element i alone. */
-#ifndef NN_SUM
-#define NN_SUM(result, n, term, last)                                    \
-  do {                                                                   \
-    NAME(vector) part[4] = {{0}};                                        \
-    REAL rest = 0;                                                       \
-    int64_t i = 0;                                                       \
-    for (; i + 4 * NAME(lanes) <= (n); i += 4 * NAME(lanes))             \
-      for (int k = 0; k < 4; ++k) part[k] += term(i + k * NAME(lanes));  \
-    for (; i + NAME(lanes) <= (n); i += NAME(lanes)) part[0] += term(i); \
-    for (; i < (n); ++i) rest += last(i);                                \
-    part[0] = (part[0] + part[1]) + (part[2] + part[3]);                 \
-    (result) = NAME(total)(&part[0]) + rest;                             \
-  } while (0)
-#endif
-
-TN_KERNEL_BODY REAL NAME(sum)(const REAL *x, int64_t n) {
-  REAL all;
-#define TERM(i) NN_VECTOR(x + (i))
-#define LAST(i) x[i]
-  NN_SUM(all, n, TERM, LAST);
-#undef TERM
-#undef LAST
-  return all;
+static inline void nn_lanes_give(nn_lanes *lanes, uint32_t lane) {
+  (void)atomic_fetch_and_explicit(&lanes->busy, ~(1u << lane),
+                                  memory_order_release);
 }
 
-TN_KERNEL_BODY REAL NAME(dot)(const REAL *x, const REAL *y, int64_t n) {
-  REAL all;
-#define TERM(i) (NN_VECTOR(x + (i)) * NN_VECTOR(y + (i)))
-#define LAST(i) (x[i] * y[i])
-  NN_SUM(all, n, TERM, LAST);
-#undef TERM
-#undef LAST
-  return all;
+static inline char *nn_lanes_at(const nn_lanes *lanes, uint32_t lane) {
+  return lanes->room + lane * lanes->bytes;
 }
 
-/* The sum of squares of distances to a mean. */
-TN_KERNEL_BODY REAL NAME(spread)(const REAL *x, REAL mean, int64_t n) {
-  REAL all;
-#define TERM(i) ((NN_VECTOR(x + (i)) - mean) * (NN_VECTOR(x + (i)) - mean))
-#define LAST(i) ((x[i] - mean) * (x[i] - mean))
-  NN_SUM(all, n, TERM, LAST);
-#undef TERM
-#undef LAST
-  return all;
-}
-
-/* The sum of g times the distance of x to a mean. */
-TN_KERNEL_BODY REAL NAME(moment)(const REAL *g, const REAL *x, REAL mean,
-                                 int64_t n) {
-  REAL all;
-#define TERM(i) (NN_VECTOR(g + (i)) * (NN_VECTOR(x + (i)) - mean))
-#define LAST(i) (g[i] * (x[i] - mean))
-  NN_SUM(all, n, TERM, LAST);
-#undef TERM
-#undef LAST
-  return all;
-}
+#endif /* NN_LANES_H_ */

@@ -3,7 +3,7 @@
  * only, twice, with REAL, BITS and NAME as lanes.h has them, which it
  * undefines.
  */
-#include "lanes.h"
+#include "vector.h"
 
 /* Some lines side by side, whose elements lie e->inner apart. */
 TN_KERNEL_BODY void NAME(columns)(const tn_kernel_block *block,

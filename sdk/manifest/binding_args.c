@@ -396,7 +396,7 @@ static bool pass_expression(tnm_bind *b, const tnm_tree *node,
   const size_t first = b->program.nodes.n;
   uint32_t top = 0;
   if (!tnm_read_line(b->lower->diags, node) ||
-      !tnm_program_condition(&b->program, &item, &top) ||
+      !tnm_program_integer(&b->program, &item, &top) ||
       !find_dimensions(b, node, first))
     return false;
   const tn_node *n = b->program.nodes.v[top];

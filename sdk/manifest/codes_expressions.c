@@ -83,7 +83,8 @@ const tnm_code tnm_codes_expressions[] = {
              "list, `has` an\noptional input.",
              "  when: rank(2) >= 2", "  when: rank(data) >= 2"),
     TNM_CODE("E0046", "a list where one integer is wanted",
-             "Conditions and counts are single integers.",
+             "Counts are single integers. Conditions are, or compare lists: "
+             "each comparison has to\nhold then.",
              "  that: shape(data)", "  that: rank(data) == 2"),
     TNM_CODE("E0047", "a pattern that is too long",
              "A tensor has at most 16 dimensions.",

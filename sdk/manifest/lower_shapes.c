@@ -139,7 +139,7 @@ static void read_count(tnm_lower *lower, const tnm_operands *list, uint32_t i) {
   const tnm_tree *value = tnm_tree_get(list->nodes[i], "count");
   if (value == NULL || !tnm_read_line(lower->diags, value)) return;
   tnm_item item = item_of(value);
-  tnm_program_condition(&lower->program, &item, &list->v[i]->count);
+  tnm_program_integer(&lower->program, &item, &list->v[i]->count);
 }
 
 /* For messages about examples whose outputs come out differently. */

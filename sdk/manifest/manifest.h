@@ -134,8 +134,13 @@ typedef struct tnm_item {
 bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
                          tn_arg *arg);
 
-/* An integer expression (`that`, `when`, `count`). Upper-case names that no
- * pattern introduced are an error. False after a message. */
+/* An integer expression (`count`). Upper-case names that no pattern introduced
+ * are an error. False after a message. */
+bool tnm_program_integer(tnm_program *program, const tnm_item *item,
+                         uint32_t *node);
+
+/* The same for a condition (`that`, `when`), which may also compare lists: then
+ * it holds if each comparison does. */
 bool tnm_program_condition(tnm_program *program, const tnm_item *item,
                            uint32_t *node);
 

@@ -188,7 +188,9 @@ bool tnm_read_line(tnm_diags *diags, const tnm_tree *node) {
   return false;
 }
 
-/* Keywords of C and C++, and the words of the expression language. */
+/* Keywords of C and C++, and the words of the expression language; but `shape`,
+ * which is a function only before a parenthesis, names a parameter of many
+ * operators. */
 static const char *const reserved[] = {
     "abs",       "alignas",  "alignof",   "and",      "asm",      "auto",
     "bool",      "break",    "case",      "catch",    "ceil",     "char",
@@ -200,11 +202,11 @@ static const char *const reserved[] = {
     "mutable",   "name",     "namespace", "new",      "noexcept", "not",
     "nullptr",   "operator", "or",        "params",   "pow",      "private",
     "protected", "public",   "rank",      "register", "restrict", "return",
-    "rsqrt",     "select",   "shape",     "short",    "sigmoid",  "sign",
-    "signed",    "size",     "sizeof",    "sqrt",     "static",   "struct",
-    "switch",    "tanh",     "template",  "this",     "throw",    "tol",
-    "true",      "try",      "typedef",   "typename", "union",    "unsigned",
-    "using",     "virtual",  "void",      "volatile", "while",    "xor"};
+    "rsqrt",     "select",   "short",     "sigmoid",  "sign",     "signed",
+    "size",      "sizeof",   "sqrt",      "static",   "struct",   "switch",
+    "tanh",      "template", "this",      "throw",    "tol",      "true",
+    "try",       "typedef",  "typename",  "union",    "unsigned", "using",
+    "virtual",   "void",     "volatile",  "while",    "xor"};
 
 static bool is_reserved(const char *name) {
   for (size_t i = 0; i < sizeof reserved / sizeof *reserved; ++i) {

@@ -462,8 +462,14 @@ bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
 
 /* -------------------------------------------------------------- conditions */
 
-bool tnm_program_condition(tnm_program *program, const tnm_item *item,
-                           uint32_t *node) {
+static bool is_comparison(const tnm_program *program, int32_t node) {
+  const uint32_t op = ((const tn_node *)program->nodes.v[node])->op;
+  return op >= TN_NODE_EQ && op <= TN_NODE_GE;
+}
+
+/* `lists`: whether they may be compared. */
+static bool read_integer(tnm_program *program, const tnm_item *item, bool lists,
+                         uint32_t *node) {
   tnm_source source = {program->arena, program->diags, item->text, item->pos};
   tnm_parser parser;
   tnm_parser_init(&parser, &source);
@@ -472,10 +478,21 @@ bool tnm_program_condition(tnm_program *program, const tnm_item *item,
   value result = lower_item(program, item, expr);
   if (result.node < 0) return false;
   *node = (uint32_t)result.node;
-  if (!result.list) return true;
+  if (!result.list || (lists && is_comparison(program, result.node)))
+    return true;
   tnm_diag_spec spec = {"E0046", expr->pos, "one integer is wanted"};
   (void)tnm_diag(program->diags, &spec, "`%s` is a list", item->text);
   return false;
+}
+
+bool tnm_program_integer(tnm_program *program, const tnm_item *item,
+                         uint32_t *node) {
+  return read_integer(program, item, false, node);
+}
+
+bool tnm_program_condition(tnm_program *program, const tnm_item *item,
+                           uint32_t *node) {
+  return read_integer(program, item, true, node);
 }
 
 /* ------------------------------------------------------------------ result */

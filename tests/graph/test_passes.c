@@ -245,6 +245,126 @@ Test(passes, infer_what_others_need) {
   tn__graph_release(out);
 }
 
+/* ---------------------------------------------------------------- inside nodes
+ */
+
+/* h' = (h x + k) (h x + k), over x; collected: h x. */
+static void loop_net(void) {
+  tn_graph *step = net_new();
+  const tn_entry x = var(step, "x"), h = var(step, "h"), k = var(step, "k");
+  const tn_entry hx = OP(step, "mul", NULL, "hx", h, x),
+                 sum = OP(step, "add", NULL, "sum", hx, k);
+  HEADS(step, OP(step, "mul", NULL, "next", sum, sum), hx);
+  tn_entry out;
+  const tn_loop what = {
+      .struct_size = sizeof what,
+      .n_in = 3,
+      .step = step,
+      .name = "loop",
+      .sequences = (const char *const[]){"x"},
+      .states = (const char *const[]){"h"},
+      .n_sequences = 1,
+      .n_states = 1,
+      .in = (const tn_entry[]){typed(g, "x", F32(3, 1)), typed(g, "h", F32(1)),
+                               typed(g, "k", F32(1))},
+      .keys = (const char *const[]){"x", "h", "k"}};
+  OK(tn__graph_loop(g, &what, &out));
+  HEADS(g, out, output(out, 1));
+  tn__graph_release(step);
+}
+
+static const tn_graph *inner_of(const tn_graph *graph, const char *name) {
+  const tn__node *node = tn__map_get(&graph->names, name);
+  return node->inner;
+}
+
+/* With these values for x, h and k. */
+static void loop_computes(const char *const *names, size_t n, float last,
+                          const float *each) {
+  tn_array *x = floats(SHAPE(3, 1), VALUES(1, 2, 3)),
+           *h = floats(SHAPE(1), VALUES(2)), *k = floats(SHAPE(1), VALUES(-1)),
+           *out = NULL;
+  const tn_argument given[] = {{.name = "x", .array = x},
+                               {.name = "h", .array = h},
+                               {.name = "k", .array = k}};
+  const tn_bind how = {.struct_size = sizeof how,
+                       .arguments = given,
+                       .n_arguments = 3,
+                       .passes = names,
+                       .n_passes = n};
+  tn_program *p = NULL;
+  OK(tn__program_bind(g, &how, &p));
+  OK(tn__program_forward(p, 0));
+  OK(tn__program_output(p, 0, &out));
+  expect(out, VALUES(last));
+  OK(tn__program_output(p, 1, &out));
+  expect(out, 3, each);
+  tn__program_release(p);
+  tn__array_release(x), tn__array_release(h), tn__array_release(k);
+}
+
+/* 2 -> (2 1 - 1)^2 = 1 -> (1 2 - 1)^2 = 1 -> (1 3 - 1)^2 = 4 */
+Test(passes, look_into_the_steps_of_loops_if_they_say_so) {
+  loop_net();
+  tn_graph *out = apply(NAMES("rewriter.square"));
+  cr_expect_str_eq(listed(inner_of(out, "loop")),
+                   "x h k mul:hx add:sum mul:next >next_output>hx_output");
+  tn__graph_release(out);
+  out = apply(NAMES("rewriter.deep_square"));
+  cr_expect_str_eq(
+      listed(inner_of(out, "loop")),
+      "x h k mul:hx add:sum square:square0 >square0_output>hx_output");
+  tn__graph_release(out);
+  loop_computes(NULL, 0, 4, THREE(2, 2, 3));
+  loop_computes(NAMES("rewriter.deep_square"), 4, THREE(2, 2, 3));
+}
+
+Test(passes, may_change_the_order_of_what_a_step_reads) {
+  loop_net();
+  loop_computes(NAMES("rewriter.turn"), 4, THREE(2, 2, 3));
+  tn_graph *out = apply(NAMES("rewriter.turn"));
+  cr_expect_str_eq(listed(inner_of(out, "loop")),
+                   "x h k mul:hx add:sum mul:next >next_output>hx_output");
+  tn__graph_release(out);
+}
+
+/* (2 1)^2 = 4 -> (4 2)^2 = 64 -> (64 3)^2 = 36864 */
+Test(passes, may_leave_what_a_step_is_given_unread) {
+  loop_net();
+  loop_computes(NAMES("rewriter.drop"), 36864, THREE(2, 8, 192));
+}
+
+Test(passes, look_into_graphs_in_graphs) {
+  loop_net();
+  tn_graph *net = g;
+  g = net_new();
+  tn_entry y;
+  const tn_embedding what = {
+      .struct_size = sizeof what, .inner = net, .name = "n"};
+  OK(tn__graph_embed(g, &what, &y));
+  HEADS(g, y, OP(g, "mul", NULL, "z", y, y));
+  tn_graph *out = apply(NAMES("rewriter.deep_square"));
+  cr_expect_not_null(
+      strstr(listed(inner_of(inner_of(out, "n"), "loop")), "square0"));
+  cr_expect_not_null(strstr(listed(out), "square0"));
+  tn__graph_release(out);
+  tn__graph_release(net);
+}
+
+Test(passes, tell_in_which_node_they_fail) {
+  loop_net();
+  refused(NAMES("rewriter.deep_regrets"), TN_UNSUPPORTED,
+          PARTS("node `loop`: the pass rewriter.deep_regrets of the plugin "
+                "\"rewriter\"",
+                "node `next`: 7 is too many"));
+}
+
+Test(passes, cannot_change_what_a_node_only_reads) {
+  loop_net();
+  refused(NAMES("rewriter.tracks"), TN_INVALID,
+          PARTS("node `loop`: `x` would become a state"));
+}
+
 /* ------------------------------------------------------------------- programs
  */
 
@@ -518,6 +638,7 @@ Test(passes, that_are_wrong_refuse_their_plugin) {
           .n_provides = 1, .provides = nothing);
   MISTAKE("does not begin with its plugin's name", .run = leave, .name = "p",
           .n_provides = 1, .provides = strange);
+  MISTAKE("\"p\" is a pass with flags", .run = leave, .name = "p", .flags = 2);
   MISTAKE("\"p\" is the name of two passes", .run = leave, .name = "p");
 }
 
@@ -676,6 +797,8 @@ Test(passes, cannot_make_a_graph_that_is_none) {
 
 /* Loading the plugin, a list of passes, and a program, with each allocation
  * failing in turn. */
+static tn_graph *loops;
+
 static tn_code live(void) {
   tn_graph *out = NULL;
   tn_program *p = NULL;
@@ -689,8 +812,11 @@ static tn_code live(void) {
                        .passes = names,
                        .n_passes = 4};
   TN__TRY(tn__plugin_load(w.registry, PASSES_FILE));
-  tn_code rc = tn__graph_apply(
-      g, NAMES("rewriter.square", "rewriter.tidy", "rewriter.again"), &out);
+  tn_code rc = tn__graph_apply(loops, NAMES("rewriter.drop"), &out);
+  tn__graph_release(out);
+  if (rc == TN_OK)
+    rc = tn__graph_apply(
+        g, NAMES("rewriter.square", "rewriter.tidy", "rewriter.again"), &out);
   tn__graph_release(out);
   if (rc == TN_OK) rc = tn__program_bind(g, &how, &p);
   tn__program_release(p);
@@ -699,6 +825,9 @@ static tn_code live(void) {
 
 Test(passes, survive_each_failing_allocation) {
   int64_t struck = 0;
+  loop_net();
+  loops = g;
+  g = net_new();
   known_net();
   OK(tn__plugin_unload(w.registry, "rewriter"));
   for (int64_t i = 1;; ++i) {
@@ -717,5 +846,6 @@ Test(passes, survive_each_failing_allocation) {
                  tn_error_text());
     ++struck;
   }
+  tn__graph_release(loops);
   cr_assert_gt(struck, 100);
 }

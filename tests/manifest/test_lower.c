@@ -761,6 +761,23 @@ Test(plugin, operators_for_gradients_may_have_broadcast_inputs) {
   tnm_plugin_release(p);
 }
 
+/* `shape` is a function only where a parenthesis follows. */
+Test(plugin, a_parameter_may_be_called_shape) {
+  tnm_plugin *p = read_operator(
+      "params: [{name: shape, type: ints}]\ndtypes: {T: [f32]}\n"
+      "inputs: [{name: x, dtype: T, shape: [shape(y)...]},\n"
+      "  {name: y, dtype: T}]\n"
+      "outputs: [{name: out, dtype: T, shape: [shape...]}]\n"
+      "gradient: {none: true, why: test}\n"
+      "kernels: [{device: cpu, forward: acme_shape}]\n");
+  const tn_op *op = p->operators[0].op;
+  cr_assert_str_eq(op->params[0]->name, "shape");
+  cr_expect_eq(op->nodes[op->inputs[0]->terms[0].node].op,
+               TN_NODE_OPERAND_SHAPE);
+  cr_expect_eq(op->nodes[op->outputs[0]->terms[0].node].op, TN_NODE_PARAM);
+  tnm_plugin_release(p);
+}
+
 Test(plugin, a_type_that_a_parameter_states_has_a_second_order_too) {
   tnm_plugin *p = read_operator(
       "params: [{name: dtype, type: dtype}]\ndtypes: {T: [i32, f32]}\n"

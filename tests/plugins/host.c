@@ -6,6 +6,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 tn_runtime *host_open(void) {
@@ -125,4 +126,35 @@ void host_expect(tn_array *array, const double *values, int64_t n,
               "element %lld: %.17g, not %.17g", (long long)i, got[i],
               values[i]);
   }
+}
+
+tn_array *host_many(tn_runtime *rt, tn_dtype dtype, int32_t ndim,
+                    const int64_t *dims, const double *values) {
+  tn_array *wide = NULL, *out = NULL;
+  OK(tn_array_create(rt, &(tn_spec){TN_F64, ndim, dims}, &wide));
+  OK(tn_array_set(wide, values, (size_t)tn_array_size(wide) * sizeof *values));
+  OK(tn_array_cast(wide, dtype, &out));
+  tn_array_release(wide);
+  return out;
+}
+
+double *host_many_values(tn_array *array) {
+  const size_t n = (size_t)tn_array_size(array);
+  double *v = malloc((n + 1) * sizeof *v);
+  tn_array *wide = NULL;
+  cr_assert_not_null(v);
+  OK(tn_array_cast(array, TN_F64, &wide));
+  OK(tn_array_get(wide, v, n * sizeof *v));
+  tn_array_release(wide);
+  return v;
+}
+
+double *host_draw(int64_t n, uint64_t seed) {
+  double *v = malloc(((size_t)n + 1) * sizeof *v);
+  cr_assert_not_null(v);
+  for (int64_t i = 0; i < n; ++i) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    v[i] = (double)((int64_t)(seed >> 40) % 9 - 4) / 4;
+  }
+  return v;
 }

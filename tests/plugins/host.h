@@ -41,4 +41,14 @@ int64_t host_values(tn_array *array, double *values);
 void host_expect(tn_array *array, const double *values, int64_t n,
                  double tolerance);
 
+/* The same for arrays of any size and rank; values are rounded by the library.
+ * The caller frees what host_many_values returns. */
+tn_array *host_many(tn_runtime *rt, tn_dtype dtype, int32_t ndim,
+                    const int64_t *dims, const double *values);
+double *host_many_values(tn_array *array);
+
+/* n numbers of -1, -0.75, ... 1, others for another seed; the caller frees
+ * them. Few of them multiplied and added are exact in f32. */
+double *host_draw(int64_t n, uint64_t seed);
+
 #endif /* TENON_TESTS_PLUGINS_HOST_H_ */

@@ -134,6 +134,37 @@ def batch_norms():
     batch_norm((60, 1), 1, fix_gamma=False, momentum=1.0)
 
 
+def layer_norm(shape, axis=-1, eps=1e-5):
+    """The hidden outputs are mean and 1/sqrt(var + eps)."""
+    view = [-1 if i == axis % len(shape) else 1 for i in range(len(shape))]
+    data, gamma, beta = draw(*shape), draw(shape[axis]), draw(shape[axis])
+
+    def stats(x):
+        mean = x.mean(axis=axis, keepdims=True)
+        return mean, ((x - mean)**2).mean(axis=axis, keepdims=True)
+
+    def forward(x, factor, shift):
+        mean, variance = stats(x)
+        return [(x - mean) / np.sqrt(variance + eps) * factor.reshape(view) +
+                shift.reshape(view)]
+
+    mean, variance = stats(data)
+    words = [f"axis={axis}" if axis != -1 else "",
+             f"eps={eps}" if eps != 1e-5 else ""]
+    case("layer_norm", " ".join(filter(None, words)), [data, gamma, beta],
+         forward, 3, hidden=[mean, 1 / np.sqrt(variance + eps)])
+
+
+def layer_norms():
+    layer_norm((4, 6))
+    layer_norm((2, 3, 5), eps=0.125)
+    layer_norm((1, 60))
+    layer_norm((2, 5, 4), axis=1)
+    layer_norm((5, 6), axis=0)
+    layer_norm((2, 3, 2, 3), axis=-3, eps=0.5)
+
+
 print("/* Written by tests/reference/norm.py. */")
 softmaxes()
 batch_norms()
+layer_norms()

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Golden tests of the command `tenon`.
 
-    run.py [--accept] PROGRAM PLUGIN [CASE...]
+    run.py [--accept] PROGRAM PLUGIN PASSES [CASE...]
 
 PROGRAM is the built tenon, PLUGIN the built elemwise.so; its folder becomes
 TENON_PLUGIN_PATH, because a build tree has no lib/tenon beside its library.
+PASSES is the built rewriter.so of tests/graph/passes.
 
 A case is a folder golden/NAME with the files
   cmd     the command line: NAME=value words, then `tenon`, then its words
@@ -16,8 +17,8 @@ A case is a folder golden/NAME with the files
   mask    lines `pattern => text`: what differs between machines
 
 The command runs without a shell, in a fresh folder with the files that
-fixtures.py makes. In all files {plugins} stands for the folder of PLUGIN and
-{tmp} for the fresh folder, {examples} for examples/. --accept writes what the program prints into the
+fixtures.py makes. In all files {plugins} stands for the folder of PLUGIN, {passes}
+for that of PASSES, {tmp} for the fresh folder, {examples} for examples/. --accept writes what the program prints into the
 cases; look at the difference before you commit it.
 """
 
@@ -68,12 +69,12 @@ def collapse(value, places, masks):
     return value
 
 
-def run_case(case, program, plugin):
+def run_case(case, program, plugin, passes):
     """What the command does: {"stdout": ..., "stderr", "exit", "wrote"}."""
     with tempfile.TemporaryDirectory() as tmp:
         fixtures.make_all(pathlib.Path(tmp), plugin)
-        places = {"plugins": str(plugin.parent), "tmp": os.path.realpath(tmp),
-                  "examples": str(EXAMPLES)}
+        places = {"passes": str(passes.parent), "plugins": str(plugin.parent),
+                  "tmp": os.path.realpath(tmp), "examples": str(EXAMPLES)}
         words, variables = split_command(
             expand((case / "cmd").read_text(), places))
         tap.equal(words[0], "tenon", "program of the case")
@@ -113,8 +114,8 @@ def check(case, found):
     assert not problems, "\n".join(problems)
 
 
-def run(case, program, plugin, accepting):
-    found = run_case(case, program, plugin)
+def run(case, built, accepting):
+    found = run_case(case, *built)
     if accepting:
         accept(case, found)
     check(case, found)
@@ -122,13 +123,12 @@ def run(case, program, plugin, accepting):
 
 def main():
     words = [word for word in sys.argv[1:] if word != "--accept"]
-    program = os.path.abspath(words[0])
-    plugin = pathlib.Path(words[1]).resolve()
+    built = [os.path.abspath(words[0]), pathlib.Path(words[1]).resolve(),
+             pathlib.Path(words[2]).resolve()]
     cases = sorted(path.parent for path in GOLDEN.glob("*/cmd"))
     tap.run([(case.name.replace("_", " "),
-              functools.partial(run, case, program, plugin,
-                                "--accept" in sys.argv))
-             for case in cases if not words[2:] or case.name in words[2:]])
+              functools.partial(run, case, built, "--accept" in sys.argv))
+             for case in cases if not words[3:] or case.name in words[3:]])
 
 
 if __name__ == "__main__":

@@ -43,8 +43,14 @@
  * behind; a number means the same node until the pass returns. Nothing is taken
  * out by hand: what no head needs any more, because its uses were redirected,
  * is left out at the end, as are new nodes that no head needs. Variables stay.
- * Graphs inside of nodes are not looked into. In a program there are none but
- * the steps of loops, and behind "gradient" the gradients are heads too.
+ * In a program, behind "gradient" the gradients are heads too.
+ *
+ * GRAPHS INSIDE OF NODES (steps of loops, graphs used as operators; in a
+ * program there are none but the steps of loops) are not looked into, unless
+ * the pass has TN_PASS_INNER. Then `run` is called once for each of them, the
+ * innermost first, and then for the graph around them. Each is a graph like any
+ * other: with the inputs of its node as variables, of which is known what is
+ * known of the inputs, and heads that keep their shapes and types.
  *
  * ALL OR NOTHING. When the pass has returned TN_OK, the host puts the nodes in
  * order again and checks: there is no cycle, gradients still belong to the
@@ -100,12 +106,14 @@ typedef struct tn_entry {
 /* A graph that a pass works on. */
 typedef struct tn_rewrite tn_rewrite;
 
+enum { TN_PASS_INNER = 1 }; /* tn_pass.flags: it looks into nodes */
+
 /* A pass. Borrowed, with all that it leads to, until fini. */
 typedef struct tn_pass {
   uint32_t struct_size;
   uint32_t n_needs;
   uint32_t n_provides;
-  uint32_t reserved;
+  uint32_t flags;   /* TN_PASS_* */
   const char *name; /* a letter, then letters, digits, _; without the plugin's:
                        what is `square` here is "acme.square" for users */
   const char *doc;  /* one sentence for people, or NULL */

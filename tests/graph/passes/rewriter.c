@@ -138,6 +138,32 @@ static int32_t again(void *ctx, tn_rewrite *g) {
   return each(g, again_node);
 }
 
+/* add(x, y) becomes x. */
+static int32_t drop_node(tn_rewrite *g, uint32_t id,
+                         const tn_rewrite_node *node) {
+  if (!is_call(node, "lab.add@1")) return TN_OK;
+  return passes->redirect(g, (tn_entry){id, 0}, node->in[0]);
+}
+
+static int32_t drop(void *ctx, tn_rewrite *g) {
+  (void)ctx;
+  return each(g, drop_node);
+}
+
+/* mul(x, y) becomes mul(y, x). */
+static int32_t turn_node(tn_rewrite *g, uint32_t id,
+                         const tn_rewrite_node *node) {
+  if (!is_call(node, "lab.mul@1")) return TN_OK;
+  const tn_entry x = node->in[0], y = node->in[1];
+  TRY(passes->rewire(g, id, 0, y));
+  return passes->rewire(g, id, 1, x);
+}
+
+static int32_t turn(void *ctx, tn_rewrite *g) {
+  (void)ctx;
+  return each(g, turn_node);
+}
+
 /* ------------------------------------------------------------------- bad ones
  */
 
@@ -248,6 +274,20 @@ static int32_t state(void *ctx, tn_rewrite *g) {
   return passes->redirect(g, sum, out);
 }
 
+/* The first variable would be changed. */
+static int32_t tracks(void *ctx, tn_rewrite *g) {
+  tn_entry in[2] = {{0, 0}, {0, 0}}, out;
+  (void)ctx;
+  TRY(passes->head(g, 0, &in[0]));
+  TRY(passes->call(g,
+                   &(tn_rewrite_call){.struct_size = sizeof(tn_rewrite_call),
+                                      .n_in = 2,
+                                      .op = "lab.track",
+                                      .in = in},
+                   &out));
+  return passes->redirect(g, in[0], out);
+}
+
 /* A call reads something else, its gradient does not. */
 static int32_t apart(void *ctx, tn_rewrite *g) {
   tn_rewrite_node node = {.struct_size = sizeof node};
@@ -287,6 +327,17 @@ static const tn_pass all[] = {
     {PASS(twice), .n_needs = 1, .needs = gradient},
     {PASS(bare), .n_needs = 1, .needs = gradient},
     {PASS(again)},
+    {.struct_size = sizeof(tn_pass),
+     .flags = TN_PASS_INNER,
+     .name = "deep_square",
+     .run = square},
+    {PASS(drop), .flags = TN_PASS_INNER},
+    {PASS(turn), .flags = TN_PASS_INNER},
+    {PASS(tracks), .flags = TN_PASS_INNER},
+    {.struct_size = sizeof(tn_pass),
+     .flags = TN_PASS_INNER,
+     .name = "deep_regrets",
+     .run = regrets},
     {PASS(cycle)},
     {PASS(of_three)},
     {PASS(of_one)},

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pass_inner.c: a pass that looks into nodes (TN_PASS_INNER). The graph of a
+ * node is rewritten as a copy, which knows what the node around it knows; then
+ * it takes the other's place, and what the node gives it finds the same
+ * variables again.
+ */
+#include <string.h>
+
+#include "passes.h"
+
+/* One node whose graph is rewritten. */
+typedef struct inside {
+  tn_graph *graph; /* around it */
+  tn__node *node;
+  tn_graph *work;      /* the copy */
+  const tn_entry *was; /* variables of the node's graph, and of the copy */
+  const tn_entry *now;
+  uint32_t n_now; /* arguments; states stand behind them */
+  uint32_t n_now_states;
+} inside;
+
+static tn_code memory_fail(size_t bytes) {
+  return tn__fail_memory(bytes, "the graph of a node");
+}
+
+static const char *was_name(const inside *x, uint32_t i) {
+  return tn__node_at(x->node->inner, x->was[i].node)->name;
+}
+
+/* -------------------------------------------------------------------- begin */
+
+static bool is_sequence(const tn__node *node, uint32_t i) {
+  for (uint32_t k = 0; node->loop && k < node->loop->n_sequences; ++k)
+    if (node->loop->sequences[k] == i) return true;
+  return false;
+}
+
+/* What an input is like inside: of a sequence it is one element. */
+static tn_sig sig_inside(const inside *x, uint32_t i) {
+  tn_sig sig = *tn__sig(x->graph, x->node->in[i]);
+  if (!is_sequence(x->node, i) || sig.ndim < 1) return sig;
+  --sig.ndim;
+  memmove(sig.shape, sig.shape + 1, (size_t)sig.ndim * sizeof *sig.shape);
+  return sig;
+}
+
+static tn_code tell(const inside *x) {
+  const uint32_t n = x->node->n_in + x->node->n_aux;
+  const size_t bytes = (n + 1u) * sizeof(tn_known);
+  if (!(x->graph->facts & TN__FACT_SHAPES)) return TN_OK;
+  tn_known *known = tn__alloc(x->graph->env, bytes);
+  if (!known) return memory_fail(bytes);
+  for (uint32_t i = 0; i < n; ++i)
+    known[i] = (tn_known){was_name(x, i), sig_inside(x, i)};
+  const tn_code rc = tn__graph_infer(x->work, known, n);
+  tn__free(x->graph->env, known);
+  return rc == TN_INCOMPLETE ? TN_OK : rc;
+}
+
+/* ---------------------------------------------------------------------- end */
+
+/* Position of a variable of the node's graph among those of the copy, TN_NONE
+ * if no head needs it any more. */
+static uint32_t find_now(const inside *x, uint32_t i) {
+  for (uint32_t k = 0; k < x->n_now + x->n_now_states; ++k)
+    if (strcmp(tn__node_at(x->work, x->now[k].node)->name, was_name(x, i)) == 0)
+      return k;
+  return TN_NONE;
+}
+
+static tn_code list_now(inside *x) {
+  return tn__graph_variables(x->work, &x->now, &x->n_now, &x->n_now_states);
+}
+
+/* Ties what no head needs any more to the first: a node gives its graph what it
+ * has given it, and a loop needs its sequences and states. */
+static tn_code pin(const inside *x, uint32_t i) {
+  tn_graph *work = x->work;
+  const tn__node *variable = tn__map_get(&work->names, was_name(x, i));
+  tn__node *copy = NULL;
+  const tn__node_spec spec = {.kind = TN__NODE_COPY,
+                              .n_in = 1,
+                              .n_out = 1,
+                              .of = TN_NONE,
+                              .stem = "pin",
+                              .in = &work->heads[0],
+                              .after = &variable->id,
+                              .n_after = 1};
+  TN__TRY(tn__node_add(work, &spec, &copy));
+  work->heads[0] = (tn_entry){copy->id, 0};
+  work->facts &= ~(uint32_t)TN__FACT_LISTS;
+  return TN_OK;
+}
+
+static tn_code pin_all(inside *x) {
+  const uint32_t n = x->node->n_in + x->node->n_aux;
+  TN__TRY(list_now(x));
+  for (uint32_t i = 0; i < n; ++i)
+    if (find_now(x, i) == TN_NONE) TN__TRY(pin(x, i));
+  return list_now(x);
+}
+
+/* A call that the pass made may change what nothing has changed before. */
+static tn_code states_check(const inside *x) {
+  for (uint32_t i = 0; i < x->node->n_in; ++i)
+    if (find_now(x, i) >= x->n_now)
+      return tn__fail(TN_INVALID,
+                      "`%s` would become a state, but the node gives it what "
+                      "must not change",
+                      was_name(x, i));
+  return TN_OK;
+}
+
+/* The lists of a node in the order of the copy's variables. `place`: of input
+ * `i`. */
+static tn_code lists_turn(const inside *x, const uint32_t *place) {
+  tn__node *node = x->node;
+  const uint32_t n = node->n_in + node->n_aux;
+  tn_entry *in = tn__arena_alloc(&x->graph->arena, (n + 1u) * sizeof *in);
+  if (!in) return memory_fail(n * sizeof *in);
+  for (uint32_t i = 0; i < n; ++i) in[place[i]] = node->in[i];
+  if (node->loop) {
+    const uint32_t n_both = node->loop->n_sequences + node->loop->n_states;
+    tn__loop *loop = tn__arena_alloc(&x->graph->arena, sizeof *loop);
+    uint32_t *both =
+        tn__arena_alloc(&x->graph->arena, (n_both + 1u) * sizeof *both);
+    if (!loop || !both) return memory_fail(n_both * sizeof *both);
+    *loop = *node->loop;
+    for (uint32_t i = 0; i < loop->n_sequences; ++i)
+      both[i] = place[node->loop->sequences[i]];
+    for (uint32_t i = 0; i < loop->n_states; ++i)
+      both[loop->n_sequences + i] = place[node->loop->states[i]];
+    loop->sequences = both;
+    loop->states = both + loop->n_sequences;
+    node->loop = loop;
+  }
+  memcpy(node->in, in, n * sizeof *in);
+  return TN_OK;
+}
+
+static tn_code put_back(inside *x) {
+  const uint32_t n = x->node->n_in + x->node->n_aux;
+  TN__TRY(pin_all(x));
+  TN__TRY(states_check(x));
+  uint32_t *place = tn__alloc(x->graph->env, (n + 1u) * sizeof *place);
+  if (!place) return memory_fail(n * sizeof *place);
+  for (uint32_t i = 0; i < n; ++i) place[i] = find_now(x, i);
+  const tn_code rc = lists_turn(x, place);
+  tn__free(x->graph->env, place);
+  if (rc != TN_OK) return rc;
+  tn_graph *old = x->node->inner;
+  x->node->inner = x->work;
+  x->work = old;
+  return TN_OK;
+}
+
+/* ---------------------------------------------------------------------- all */
+
+static tn_code node_run(tn_graph *graph, tn__node *node, const tn__pass *pass) {
+  uint32_t n = 0, n_states = 0;
+  inside x = {.graph = graph, .node = node};
+  tn_code rc = tn__graph_variables(node->inner, &x.was, &n, &n_states);
+  if (rc == TN_OK) rc = tn__graph_copy(node->inner, &x.work);
+  if (rc == TN_OK) rc = tell(&x);
+  if (rc == TN_OK) rc = tn__pass_inside(x.work, pass);
+  if (rc == TN_OK) rc = tn__rewrite_run(x.work, pass);
+  if (rc == TN_OK) rc = put_back(&x);
+  tn__graph_release(x.work);
+  return rc == TN_OK ? TN_OK : tn__node_fail(node, rc);
+}
+
+tn_code tn__pass_inside(tn_graph *graph, const tn__pass *pass) {
+  if (!(pass->desc->flags & TN_PASS_INNER)) return TN_OK;
+  for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
+    tn__node *node = tn__node_at(graph, id);
+    if (node->inner) TN__TRY(node_run(graph, node, pass));
+  }
+  return TN_OK;
+}

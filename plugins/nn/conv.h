@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conv.h: a convolution as its ways to compute it see it, and those ways. The
+ * operator's kernels, in convolution.c, differ in which way they take.
+ */
+#ifndef NN_CONV_H_
+#define NN_CONV_H_
+
+#include "nn.h"
+#include "window.h"
+
+/* A call in f32 or f64. Images, filters and channels lie densely:
+ *
+ *   data    (images, groups, channels, in)
+ *   weight  (groups, filters, channels, kernel)
+ *   out     (images, groups, filters, out) */
+typedef struct nn_conv {
+  const tn_frame *call;
+  tn_dtype dtype;
+  uint32_t level; /* of instructions */
+  int64_t bytes;  /* of an element */
+  nn_window window;
+  int64_t images;
+  int64_t groups;
+  int64_t channels; /* of a group */
+  int64_t filters;  /* of a group */
+  int64_t taps;     /* elements of a window */
+  int64_t in_size;  /* of an image of one channel */
+  int64_t out_size;
+  char *room; /* what the way asked for, aligned to 64 bytes */
+} nn_conv;
+
+/* The four arrays. In a backward pass gradients stand in their places. */
+typedef struct nn_conv_arrays {
+  char *data;
+  char *weight;
+  char *bias; /* NULL: there is none */
+  char *out;
+} nn_conv_arrays;
+
+enum {
+  NN_CONV_FORWARD, /* out from the others */
+  NN_CONV_DATA,    /* data from weight and out */
+  NN_CONV_WEIGHT,  /* weight from data and out */
+  NN_CONV_PASSES
+};
+
+/* Computes the array that the pass is named after, or adds to it if `add`.
+ * None of its dimensions is 0. TN_OK, or a code after TN_FAIL. [worker] */
+typedef int32_t nn_conv_pass(const nn_conv *conv, const nn_conv_arrays *arrays,
+                             int add);
+
+typedef struct nn_conv_way {
+  /* Bytes of workspace for a pass. [any] */
+  uint64_t (*room)(const nn_conv *conv, int pass);
+  nn_conv_pass *passes[NN_CONV_PASSES];
+} nn_conv_way;
+
+extern const nn_conv_way nn_conv_panels;    /* any convolution */
+extern const nn_conv_way nn_conv_pointwise; /* windows of one element, side by
+                                               side, without padding */
+extern const nn_conv_way nn_conv_depthwise; /* one channel in a group; at most
+                                               two dimensions */
+
+#endif /* NN_CONV_H_ */

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conv_depthwise.c: convolutions whose groups have one channel. An image is
+ * spread out with its padding, so that windows side by side are a vector; then
+ * each line of out is a few multiplications of lines. Matrix products of such
+ * groups would have one row.
+ *
+ * The gradient of data is a convolution of the gradient of out, spread out by
+ * the stride, with the window turned around.
+ */
+#include <string.h>
+
+#include "conv.h"
+#include "lanes.h"
+#include "tenon/kernel.h"
+
+enum {
+  HELD = 4,      /* lines whose sums are in registers */
+  HELD_TAPS = 9, /* elements of a window whose sums are */
+  SLACK = 64     /* bytes behind an image that may be read */
+};
+
+/* How an image is spread out: element (i, j) goes to line i*stuff + pad, and to
+ * column j*stuff + pad. Columns stand in `step` phases, one behind the other in
+ * each line. */
+typedef struct spread {
+  int64_t from_rows;
+  int64_t from_columns;
+  nn_range inside; /* columns that are not left out */
+  int64_t stuff[2];
+  int64_t pad[2];
+  int64_t rows;
+  int64_t step;
+  int64_t phase; /* columns of one */
+  int64_t pitch; /* elements of a line */
+} spread;
+
+/* A loop over the lines of an image of out, and what it reads and writes. */
+typedef struct lines {
+  const void *from; /* spread out */
+  void *to;         /* out; or the gradient of out, which is read */
+  const void *weight;
+  double bias;
+  void *sums; /* for each element of the window, a vector */
+  const int64_t *offset;
+  int64_t taps;
+  int64_t rows;
+  int64_t columns;
+  int64_t down; /* elements from the first line of a window to the next one's */
+  int three;    /* windows of 3 x 3 elements side by side */
+  int turned;   /* turned around */
+  int add;
+} lines;
+
+/* TN_KERNEL_LEVELS of a name that is a macro itself. */
+#define LEVELS(name) TN_KERNEL_LEVELS(name)
+
+#define REAL float
+#define NAME(x) x##_f32
+#include "conv_depthwise_rows.h"
+
+#define REAL double
+#define NAME(x) x##_f64
+#include "conv_depthwise_rows.h"
+
+/* ------------------------------------------------------------------- plans */
+
+typedef struct plan {
+  const nn_conv *conv;
+  const nn_conv_arrays *arrays;
+  int add;
+  spread spread;
+  lines lines; /* without arrays */
+  int64_t *offset;
+  nn_lanes lanes;
+} plan;
+
+/* Elements of an image that is spread out. */
+static int64_t spread_size(const spread *s) {
+  return s->rows * s->pitch;
+}
+
+/* Of data, for windows of data; or of the gradient of out, for the gradient of
+ * data. */
+static spread spread_of(const nn_conv *c, int pass) {
+  const nn_window *w = &c->window;
+  const int back = pass == NN_CONV_DATA;
+  const int64_t *from = back ? w->out : w->in, *to = back ? w->in : w->out;
+  spread s = {.from_rows = from[1],
+              .from_columns = from[2],
+              .step = back ? 1 : w->stride[2]};
+  int64_t size[2];
+  for (int d = 0; d < 2; ++d) {
+    const int64_t reach = w->dilate[d + 1] * (w->kernel[d + 1] - 1);
+    const int64_t step = back ? 1 : w->stride[d + 1];
+    s.stuff[d] = back ? w->stride[d + 1] : 1;
+    s.pad[d] = back ? reach - w->pad[d + 1] : w->pad[d + 1];
+    size[d] = (to[d + 1] - 1) * step + reach + 1;
+  }
+  s.rows = size[0];
+  s.phase = (size[1] + s.step - 1) / s.step;
+  s.pitch = s.step * s.phase;
+  s.inside.begin =
+      nn_least(nn_most(nn_ceil_div(-s.pad[1], s.stuff[1]), 0), s.from_columns);
+  s.inside.end =
+      nn_least(nn_ceil_div(size[1] - s.pad[1], s.stuff[1]), s.from_columns);
+  s.inside.end = nn_most(s.inside.end, s.inside.begin);
+  return s;
+}
+
+static void set_offsets(const plan *p, int turned) {
+  const nn_window *w = &p->conv->window;
+  const spread *s = &p->spread;
+  for (int64_t t = 0; t < p->conv->taps; ++t) {
+    const int64_t i = turned ? p->conv->taps - 1 - t : t;
+    const int64_t y = i / w->kernel[2] * w->dilate[1];
+    const int64_t x = i % w->kernel[2] * w->dilate[2];
+    p->offset[t] = y * s->pitch + x % s->step * s->phase + x / s->step;
+  }
+}
+
+static plan plan_of(const nn_conv *c, int pass) {
+  const nn_window *w = &c->window;
+  const int back = pass == NN_CONV_DATA;
+  plan p = {.conv = c, .spread = spread_of(c, pass)};
+  p.lines = (lines){.taps = c->taps,
+                    .rows = back ? w->in[1] : w->out[1],
+                    .columns = back ? w->in[2] : w->out[2],
+                    .down = p.spread.pitch * (back ? 1 : w->stride[1]),
+                    .turned = back};
+  p.lines.three = w->kernel[1] == 3 && w->kernel[2] == 3 && w->dilate[1] == 1 &&
+                  w->dilate[2] == 1 &&
+                  (back || (w->stride[1] == 1 && w->stride[2] == 1));
+  p.lanes.bytes = (uint64_t)(spread_size(&p.spread) * c->bytes) + SLACK;
+  if (pass == NN_CONV_WEIGHT)
+    p.lanes.bytes += (uint64_t)(c->filters * c->taps) * 64;
+  p.lanes.bytes = (p.lanes.bytes + 63) / 64 * 64;
+  p.lanes.n =
+      nn_lanes_for(pass == NN_CONV_WEIGHT ? c->groups : c->images * c->groups);
+  return p;
+}
+
+static uint64_t offsets_bytes(const nn_conv *c) {
+  return ((uint64_t)c->taps * sizeof(int64_t) + 63) / 64 * 64;
+}
+
+static uint64_t room(const nn_conv *c, int pass) {
+  const plan p = plan_of(c, pass);
+  return offsets_bytes(c) + p.lanes.n * p.lanes.bytes;
+}
+
+/* ------------------------------------------------------------------ slices */
+
+/* Element i of an array. */
+static char *at(const nn_conv *c, char *array, int64_t i) {
+  return array + i * c->bytes;
+}
+
+static void spread_out(const plan *p, const char *from, char *to) {
+  if (p->conv->dtype == TN_F32)
+    spread_image_f32(&p->spread, from, to);
+  else
+    spread_image_f64(&p->spread, from, to);
+}
+
+static void run_lines(const plan *p, const lines *l) {
+  static const tn_kernel_bodies singles = TN_KERNEL_BODIES(all_lines_f32);
+  static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(all_lines_f64);
+  const nn_conv *c = p->conv;
+  const tn_kernel_block none = {.n = 0};
+  tn_kernel_body_at(c->dtype == TN_F32 ? &singles : &doubles, c->level)(&none,
+                                                                        l);
+}
+
+static void run_products(const plan *p, const lines *l) {
+  static const tn_kernel_bodies singles = TN_KERNEL_BODIES(all_products_f32);
+  static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(all_products_f64);
+  const nn_conv *c = p->conv;
+  const tn_kernel_block none = {.n = 0};
+  tn_kernel_body_at(c->dtype == TN_F32 ? &singles : &doubles, c->level)(&none,
+                                                                        l);
+}
+
+static double bias_at(const nn_conv *c, const char *bias, int64_t k) {
+  if (!bias) return 0;
+  return c->dtype == TN_F32 ? (double)((const float *)(const void *)bias)[k]
+                            : ((const double *)(const void *)bias)[k];
+}
+
+/* The image of a channel gives those of its filters. */
+static void forward_one(const plan *p, int64_t image, char *lane) {
+  const nn_conv *c = p->conv;
+  const int64_t first = image % c->groups * c->filters;
+  lines l = p->lines;
+  l.from = lane;
+  l.add = p->add;
+  spread_out(p, at(c, p->arrays->data, image * c->in_size), lane);
+  for (int64_t k = 0; k < c->filters; ++k) {
+    l.weight = at(c, p->arrays->weight, (first + k) * c->taps);
+    l.bias = bias_at(c, p->arrays->bias, first + k);
+    l.to = at(c, p->arrays->out, (image * c->filters + k) * c->out_size);
+    run_lines(p, &l);
+  }
+}
+
+/* Those of the gradients of its filters give that of a channel. */
+static void data_one(const plan *p, int64_t image, char *lane) {
+  const nn_conv *c = p->conv;
+  const int64_t first = image % c->groups * c->filters;
+  lines l = p->lines;
+  l.from = lane;
+  l.add = p->add;
+  l.to = at(c, p->arrays->data, image * c->in_size);
+  for (int64_t k = 0; k < c->filters; ++k, l.add = 1) {
+    const int64_t from = (image * c->filters + k) * c->out_size;
+    spread_out(p, at(c, p->arrays->out, from), lane);
+    l.weight = at(c, p->arrays->weight, (first + k) * c->taps);
+    run_lines(p, &l);
+  }
+}
+
+/* The weights of the filters of a channel, from all images. */
+static void weight_one(const plan *p, int64_t group, char *lane) {
+  const nn_conv *c = p->conv;
+  const uint64_t spread_bytes =
+      p->lanes.bytes - (uint64_t)(c->filters * c->taps) * 64;
+  lines l = p->lines;
+  char *sums = lane + spread_bytes / 64 * 64;
+  l.from = lane;
+  l.add = p->add;
+  memset(sums, 0, (size_t)(c->filters * c->taps) * 64);
+  for (int64_t i = 0; i < c->images; ++i) {
+    const int64_t image = i * c->groups + group;
+    spread_out(p, at(c, p->arrays->data, image * c->in_size), lane);
+    for (int64_t k = 0; k < c->filters; ++k) {
+      l.to = at(c, p->arrays->out, (image * c->filters + k) * c->out_size);
+      l.sums = sums + k * c->taps * 64;
+      run_products(p, &l);
+    }
+  }
+  for (int64_t k = 0; k < c->filters; ++k) {
+    char *to = at(c, p->arrays->weight, (group * c->filters + k) * c->taps);
+    l.sums = sums + k * c->taps * 64;
+    if (c->dtype == TN_F32)
+      gather_sums_f32(&l, (void *)to);
+    else
+      gather_sums_f64(&l, (void *)to);
+  }
+}
+
+typedef void one_fn(const plan *p, int64_t i, char *lane);
+
+static int32_t run_slice(plan *p, one_fn *one, nn_range range) {
+  const uint32_t lane = nn_lanes_take(&p->lanes);
+  for (int64_t i = range.begin; i < range.end; ++i)
+    one(p, i, nn_lanes_at(&p->lanes, lane));
+  nn_lanes_give(&p->lanes, lane);
+  return TN_OK;
+}
+
+static int32_t forward_slice(void *arg, int64_t begin, int64_t end) {
+  return run_slice(arg, forward_one, (nn_range){begin, end});
+}
+
+static int32_t data_slice(void *arg, int64_t begin, int64_t end) {
+  return run_slice(arg, data_one, (nn_range){begin, end});
+}
+
+static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
+  return run_slice(arg, weight_one, (nn_range){begin, end});
+}
+
+/* ------------------------------------------------------------------- passes */
+
+static int32_t run_plan(plan *p, tn_loop_body *body, int64_t n, int64_t each) {
+  const nn_conv *c = p->conv;
+  p->offset = (int64_t *)(void *)c->room;
+  p->lines.offset = p->offset;
+  p->lanes.room = c->room + offsets_bytes(c);
+  set_offsets(p, p->lines.turned);
+  return c->call->host->parallel_for(
+      c->call, n, nn_most(TN_KERNEL_GRAIN / nn_most(each, 1), 1), body, p);
+}
+
+static int32_t forward(const nn_conv *c, const nn_conv_arrays *arrays,
+                       int add) {
+  plan p = plan_of(c, NN_CONV_FORWARD);
+  p.arrays = arrays;
+  p.add = add;
+  return run_plan(&p, forward_slice, c->images * c->groups,
+                  c->out_size * c->filters);
+}
+
+static int32_t to_data(const nn_conv *c, const nn_conv_arrays *arrays,
+                       int add) {
+  plan p = plan_of(c, NN_CONV_DATA);
+  p.arrays = arrays;
+  p.add = add;
+  return run_plan(&p, data_slice, c->images * c->groups,
+                  c->in_size * c->filters);
+}
+
+static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
+                         int add) {
+  plan p = plan_of(c, NN_CONV_WEIGHT);
+  p.arrays = arrays;
+  p.add = add;
+  return run_plan(&p, weight_slice, c->groups,
+                  c->images * c->out_size * c->filters);
+}
+
+const nn_conv_way nn_conv_depthwise = {room, {forward, to_data, to_weight}};

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conv_panels.c: convolutions as matrix products. The windows of an image are
+ * the columns of a matrix with a row for each channel and element of the
+ * window; weights are multiplied with pieces of it that stay in a cache, the
+ * panels. Where a window is one element, the image is that matrix.
+ */
+#include <string.h>
+
+#include "conv.h"
+#include "lanes.h"
+#include "tenon/kernel.h"
+
+enum {
+  PANEL = 1 << 19, /* bytes of a panel */
+  WIDTH = 320,     /* windows in it, if there are so many */
+  LONG = 2048,     /* the same where nothing is copied */
+  STEP = 16,       /* that widths are multiples of */
+  PARTS = 8,       /* most sums of a weight's gradient that are made apart */
+  APART = 4 << 20, /* most bytes of them */
+  FEW = 64,        /* rows of a block below which products are slow */
+  BLOCKS = 4       /* of channels that one image is cut into, if it can be */
+};
+
+/* ------------------------------------------------------------------ panels */
+
+/* Rows [row, row + rows) and windows [at, at + n) of the matrix of a group of
+ * an image. */
+typedef struct panel {
+  char *to;    /* dense */
+  char *image; /* the first channel */
+  int64_t row;
+  int64_t rows;
+  int64_t at;
+  int64_t n;
+} panel;
+
+/* Windows side by side of which one element each lies in a line of the image,
+ * `step` apart. */
+typedef void line_fn(char *to, char *from, int64_t n, int64_t step);
+
+/* What is done with those that are padding. */
+typedef void gap_fn(char *to, int64_t n);
+
+/* The element of a window that a row of the matrix is about. */
+typedef struct tap {
+  char *plane;
+  int64_t at[NN_WINDOW_RANK];
+  nn_range inside; /* windows of a line whose element is no padding */
+} tap;
+
+static tap tap_of(const nn_conv *c, const panel *p, int64_t row) {
+  const nn_window *w = &c->window;
+  tap t = {.plane = p->image + row / c->taps * c->in_size * c->bytes};
+  int64_t rest = row % c->taps;
+  for (int d = NN_WINDOW_RANK; d-- > 0; rest /= w->kernel[d])
+    t.at[d] = rest % w->kernel[d];
+  t.inside = nn_window_inside(w, 2, t.at[2], (nn_range){0, w->out[2]});
+  return t;
+}
+
+/* The line of the image in which element `t` of windows in line (z, y) lies, or
+ * NULL if that is padding. */
+static char *line_of(const nn_conv *c, const tap *t, int64_t z, int64_t y) {
+  const nn_window *w = &c->window;
+  const int64_t i = z * w->stride[0] + t->at[0] * w->dilate[0] - w->pad[0];
+  const int64_t j = y * w->stride[1] + t->at[1] * w->dilate[1] - w->pad[1];
+  if (i < 0 || i >= w->in[0] || j < 0 || j >= w->in[1]) return NULL;
+  return t->plane + (i * w->in[1] + j) * w->in[2] * c->bytes;
+}
+
+/* Windows `x` of a line, which is NULL if all are padding. */
+TN_KERNEL_BODY void move_line(const nn_conv *c, const tap *t, nn_range x,
+                              char *line, char *to, line_fn *move,
+                              gap_fn *skip) {
+  const nn_window *w = &c->window;
+  const int64_t begin =
+      line ? nn_least(nn_most(t->inside.begin, x.begin), x.end) : x.end;
+  const int64_t end =
+      line ? nn_most(nn_least(t->inside.end, x.end), begin) : x.end;
+  if (begin > x.begin) skip(to, begin - x.begin);
+  if (end > begin)
+    move(to + (begin - x.begin) * c->bytes,
+         line + (begin * w->stride[2] + t->at[2] * w->dilate[2] - w->pad[2]) *
+                    c->bytes,
+         end - begin, w->stride[2]);
+  if (x.end > end) skip(to + (end - x.begin) * c->bytes, x.end - end);
+}
+
+/* Goes through a panel, line by line of windows. */
+TN_KERNEL_BODY void move_panel(const nn_conv *c, const panel *p, line_fn *move,
+                               gap_fn *skip) {
+  const nn_window *w = &c->window;
+  char *to = p->to;
+  for (int64_t r = p->row; r < p->row + p->rows; ++r) {
+    const tap t = tap_of(c, p, r);
+    int64_t x = p->at % w->out[2], y = p->at / w->out[2];
+    for (int64_t left = p->n; left > 0; x = 0, ++y) {
+      const int64_t n = nn_least(w->out[2] - x, left);
+      char *line = line_of(c, &t, y / w->out[1], y % w->out[1]);
+      move_line(c, &t, (nn_range){x, x + n}, line, to, move, skip);
+      to += n * c->bytes;
+      left -= n;
+    }
+  }
+}
+
+TN_KERNEL_BODY void gather_4(char *to, char *from, int64_t n, int64_t step) {
+  const uint32_t *f = (const void *)from;
+  uint32_t *t = (void *)to;
+  if (step == 1)
+    memcpy(to, from, (size_t)n * sizeof *t);
+  else if (step == 2)
+    for (int64_t i = 0; i < n; ++i) t[i] = f[2 * i];
+  else
+    for (int64_t i = 0; i < n; ++i) t[i] = f[i * step];
+}
+
+TN_KERNEL_BODY void gather_8(char *to, char *from, int64_t n, int64_t step) {
+  const uint64_t *f = (const void *)from;
+  uint64_t *t = (void *)to;
+  for (int64_t i = 0; i < n; ++i) t[i] = f[i * step];
+}
+
+TN_KERNEL_BODY void clear_4(char *to, int64_t n) {
+  memset(to, 0, (size_t)n * 4);
+}
+
+TN_KERNEL_BODY void clear_8(char *to, int64_t n) {
+  memset(to, 0, (size_t)n * 8);
+}
+
+TN_KERNEL_BODY void scatter_f32(char *from, char *to, int64_t n, int64_t step) {
+  const float *f = (const void *)from;
+  float *t = (void *)to;
+  if (step == 1)
+    for (int64_t i = 0; i < n; ++i) t[i] += f[i];
+  else
+    for (int64_t i = 0; i < n; ++i) t[i * step] += f[i];
+}
+
+TN_KERNEL_BODY void scatter_f64(char *from, char *to, int64_t n, int64_t step) {
+  const double *f = (const void *)from;
+  double *t = (void *)to;
+  for (int64_t i = 0; i < n; ++i) t[i * step] += f[i];
+}
+
+TN_KERNEL_BODY void leave(char *to, int64_t n) {
+  (void)to, (void)n;
+}
+
+/* Copies windows into a panel; adds a panel to the elements of windows. */
+typedef void panel_fn(const nn_conv *c, const panel *p);
+
+#define PANEL_FUNCTION(name, target, move, skip)              \
+  static target void name(const nn_conv *c, const panel *p) { \
+    move_panel(c, p, move, skip);                             \
+  }
+PANEL_FUNCTION(gather_panel_4, , gather_4, clear_4)
+PANEL_FUNCTION(gather_panel_8, , gather_8, clear_8)
+PANEL_FUNCTION(scatter_panel_f32, , scatter_f32, leave)
+PANEL_FUNCTION(scatter_panel_f64, , scatter_f64, leave)
+#if defined(TN_KERNEL_AVX2)
+PANEL_FUNCTION(gather_panel_4_avx512, TN_KERNEL_AVX512, gather_4, clear_4)
+PANEL_FUNCTION(scatter_panel_f32_avx2, TN_KERNEL_AVX2, scatter_f32, leave)
+PANEL_FUNCTION(scatter_panel_f64_avx2, TN_KERNEL_AVX2, scatter_f64, leave)
+#endif
+
+static panel_fn *gather_of(const nn_conv *c) {
+#if defined(TN_KERNEL_AVX2)
+  if (c->bytes == 4 && c->level == 2) return gather_panel_4_avx512;
+#endif
+  return c->bytes == 4 ? gather_panel_4 : gather_panel_8;
+}
+
+static panel_fn *scatter_of(const nn_conv *c) {
+#if defined(TN_KERNEL_AVX2)
+  if (c->level > 0)
+    return c->bytes == 4 ? scatter_panel_f32_avx2 : scatter_panel_f64_avx2;
+#endif
+  return c->bytes == 4 ? scatter_panel_f32 : scatter_panel_f64;
+}
+
+/* -------------------------------------------------------------------- plans */
+
+/* How a pass is cut. Everything follows from the shapes. */
+typedef struct plan {
+  const nn_conv *conv;
+  const nn_conv_arrays *arrays;
+  int add;
+  int direct;     /* the image is the matrix */
+  int64_t depth;  /* rows of the matrix: of a weight's length */
+  int64_t width;  /* windows of a panel */
+  int64_t across; /* panels side by side */
+  int64_t height; /* rows of a panel */
+  int64_t down;   /* panels one below the other */
+  int64_t parts;  /* sums that are made apart */
+  nn_lanes lanes;
+} plan;
+
+/* n in pieces of at most `most`, all about as long. */
+static int64_t even(int64_t n, int64_t most, int64_t step) {
+  const int64_t parts = (n + most - 1) / most;
+  const int64_t each = (n + parts - 1) / parts;
+  return nn_least((each + step - 1) / step * step, n);
+}
+
+static plan plan_of(const nn_conv *c, int direct) {
+  plan p = {
+      .conv = c, .direct = direct, .depth = c->channels * c->taps, .parts = 1};
+  p.width = even(c->out_size, direct ? LONG : WIDTH, STEP);
+  p.across = (c->out_size + p.width - 1) / p.width;
+  p.height = direct ? p.depth : nn_most(PANEL / (p.width * c->bytes), 1);
+  p.height = even(p.depth, p.height, 1);
+  p.down = (p.depth + p.height - 1) / p.height;
+  return p;
+}
+
+/* Of the gradient of data: rows are those of whole channels, so that a slice
+ * owns what it adds to. */
+static void plan_data(plan *p) {
+  const nn_conv *c = p->conv;
+  if (p->direct) return;
+  int64_t channels = nn_most(p->height / c->taps, 1);
+  const int64_t blocks = nn_least(BLOCKS, nn_most(p->depth / FEW, 1));
+  channels = nn_least(channels, nn_most(c->channels / blocks, 1));
+  channels = even(c->channels, channels, 1);
+  p->height = channels * c->taps;
+  p->down = (c->channels + channels - 1) / channels;
+  p->width = nn_most(nn_least(p->width, PANEL / (p->height * c->bytes)), 1);
+  p->across = (c->out_size + p->width - 1) / p->width;
+}
+
+/* Of the gradient of weight: images are divided if their sums are small, as
+ * there may be one panel of rows only. */
+static void plan_weight(plan *p) {
+  const nn_conv *c = p->conv;
+  const int64_t bytes = c->groups * c->filters * p->depth * c->bytes;
+  p->parts = nn_least(nn_least(PARTS, c->images), APART / bytes);
+  p->parts = nn_most(p->parts, 1);
+}
+
+static int64_t slices_of(const plan *p, int pass) {
+  const nn_conv *c = p->conv;
+  if (pass == NN_CONV_FORWARD) return c->images * c->groups * p->across;
+  if (pass == NN_CONV_WEIGHT) return p->parts * c->groups * p->down;
+  return c->images * c->groups * (p->direct ? p->across : p->down);
+}
+
+static plan plan_pass(const nn_conv *c, int direct, int pass) {
+  plan p = plan_of(c, direct);
+  if (pass == NN_CONV_DATA) plan_data(&p);
+  if (pass == NN_CONV_WEIGHT) plan_weight(&p);
+  p.lanes.bytes = 0;
+  if (!direct)
+    p.lanes.bytes = (uint64_t)(p.width * p.height * c->bytes + 63) / 64 * 64;
+  p.lanes.n = nn_lanes_for(slices_of(&p, pass));
+  return p;
+}
+
+/* Bytes of the sums that are not made where the gradient lies. */
+static uint64_t sums_bytes(const plan *p) {
+  const nn_conv *c = p->conv;
+  const int64_t bytes = c->groups * c->filters * p->depth * c->bytes;
+  return (uint64_t)((p->parts - 1) * bytes + 63) / 64 * 64;
+}
+
+static uint64_t room(const nn_conv *c, int direct, int pass) {
+  const plan p = plan_pass(c, direct, pass);
+  return p.lanes.n * p.lanes.bytes + sums_bytes(&p);
+}
+
+static int32_t run_pass(plan *p, const nn_conv_arrays *arrays, int pass,
+                        tn_loop_body *body) {
+  const tn_frame *call = p->conv->call;
+  p->arrays = arrays;
+  p->lanes.room = p->conv->room + sums_bytes(p);
+  return call->host->parallel_for(call, slices_of(p, pass), 1, body, p);
+}
+
+static int32_t product(const nn_conv *c, tn_blas_gemm *g, int add) {
+  g->struct_size = sizeof *g;
+  g->dtype = c->dtype;
+  g->alpha = 1;
+  g->beta = add ? 1 : 0;
+  return nn_multiply(c->call, g);
+}
+
+/* Element i of an array. */
+static char *at(const nn_conv *c, char *array, int64_t i) {
+  return array + i * c->bytes;
+}
+
+/* The image of channel `row / taps` in a group (of all images) and rows from
+ * there on, as a matrix. */
+typedef struct columns {
+  char *at;
+  int64_t row; /* elements from one row to the next */
+} columns;
+
+static columns columns_of(plan *p, panel *some, char *lane) {
+  const nn_conv *c = p->conv;
+  if (p->direct)
+    return (columns){at(c, some->image, some->row * c->in_size + some->at),
+                     c->in_size};
+  some->to = lane;
+  gather_of(c)(c, some);
+  return (columns){lane, some->n};
+}
+
+/* ------------------------------------------------------------------ forward */
+
+/* The bias of each filter in its row of out, or added to it. */
+static void put_bias(const nn_conv *c, const char *bias, char *out, int64_t n,
+                     int add) {
+  for (int64_t k = 0; k < c->filters; ++k)
+    for (int64_t i = 0; i < n; ++i) {
+      if (c->dtype == TN_F32) {
+        float *to = (float *)(void *)out + k * c->out_size + i;
+        *to = ((const float *)(const void *)bias)[k] + (add ? *to : 0);
+      } else {
+        double *to = (double *)(void *)out + k * c->out_size + i;
+        *to = ((const double *)(const void *)bias)[k] + (add ? *to : 0);
+      }
+    }
+}
+
+static int32_t forward_one(plan *p, int64_t slice, char *lane) {
+  const nn_conv *c = p->conv;
+  const int64_t group = slice / p->across % c->groups;
+  const int64_t image = slice / p->across; /* times groups, plus the group */
+  const int64_t x = slice % p->across * p->width;
+  const int64_t n = nn_least(p->width, c->out_size - x);
+  char *out = at(c, p->arrays->out, image * c->filters * c->out_size + x);
+  char *weight = at(c, p->arrays->weight, group * c->filters * p->depth);
+  int add = p->add || p->arrays->bias;
+  int32_t code = TN_OK;
+  if (p->arrays->bias)
+    put_bias(c, at(c, p->arrays->bias, group * c->filters), out, n, p->add);
+  for (int64_t r = 0; r < p->depth && code == TN_OK; r += p->height, add = 1) {
+    panel some = {
+        .image = at(c, p->arrays->data, image * c->channels * c->in_size),
+        .row = r,
+        .rows = nn_least(p->height, p->depth - r),
+        .at = x,
+        .n = n};
+    const columns b = columns_of(p, &some, lane);
+    code = product(c,
+                   &(tn_blas_gemm){.m = c->filters,
+                                   .n = n,
+                                   .k = some.rows,
+                                   .a = at(c, weight, r),
+                                   .b = b.at,
+                                   .c = out,
+                                   .lda = p->depth,
+                                   .ldb = b.row,
+                                   .ldc = c->out_size},
+                   add);
+  }
+  return code;
+}
+
+/* Slices one by one, each with a piece of the workspace. */
+typedef int32_t slice_fn(plan *p, int64_t slice, char *lane);
+
+static int32_t run_slices(plan *p, slice_fn *one, nn_range slices) {
+  const uint32_t lane = nn_lanes_take(&p->lanes);
+  int32_t code = TN_OK;
+  for (int64_t i = slices.begin; i < slices.end && code == TN_OK; ++i)
+    code = one(p, i, nn_lanes_at(&p->lanes, lane));
+  nn_lanes_give(&p->lanes, lane);
+  return code;
+}
+
+static int32_t forward_slice(void *arg, int64_t begin, int64_t end) {
+  return run_slices(arg, forward_one, (nn_range){begin, end});
+}
+
+static int32_t forward(const nn_conv *c, const nn_conv_arrays *arrays, int add,
+                       int direct) {
+  plan p = plan_pass(c, direct, NN_CONV_FORWARD);
+  p.add = add;
+  return run_pass(&p, arrays, NN_CONV_FORWARD, forward_slice);
+}
+
+/* --------------------------------------------------------- gradient of data */
+
+/* weight^T * out for some rows of the matrix and some windows. */
+static int32_t back(const plan *p, int64_t image, const panel *some, columns to,
+                    int add) {
+  const nn_conv *c = p->conv;
+  const int64_t group = image % c->groups;
+  return product(
+      c,
+      &(tn_blas_gemm){.transpose_a = 1,
+                      .m = some->rows,
+                      .n = some->n,
+                      .k = c->filters,
+                      .a = at(c, p->arrays->weight,
+                              group * c->filters * p->depth + some->row),
+                      .b = at(c, p->arrays->out,
+                              image * c->filters * c->out_size + some->at),
+                      .c = to.at,
+                      .lda = p->depth,
+                      .ldb = c->out_size,
+                      .ldc = to.row},
+      add);
+}
+
+static int32_t data_one(plan *p, int64_t slice, char *lane) {
+  const nn_conv *c = p->conv;
+  const int64_t image = slice / p->down, row = slice % p->down * p->height;
+  const int64_t rows = nn_least(p->height, p->depth - row);
+  char *to = at(c, p->arrays->data, image * c->channels * c->in_size);
+  int32_t code = TN_OK;
+  if (!p->add)
+    memset(at(c, to, row / c->taps * c->in_size), 0,
+           (size_t)(rows / c->taps * c->in_size * c->bytes));
+  for (int64_t x = 0; x < c->out_size && code == TN_OK; x += p->width) {
+    const panel some = {.to = lane,
+                        .image = to,
+                        .row = row,
+                        .rows = rows,
+                        .at = x,
+                        .n = nn_least(p->width, c->out_size - x)};
+    code = back(p, image, &some, (columns){lane, some.n}, 0);
+    if (code == TN_OK) scatter_of(c)(c, &some);
+  }
+  return code;
+}
+
+static int32_t data_slice(void *arg, int64_t begin, int64_t end) {
+  return run_slices(arg, data_one, (nn_range){begin, end});
+}
+
+static int32_t data_direct(void *arg, int64_t begin, int64_t end) {
+  const plan *p = arg;
+  const nn_conv *c = p->conv;
+  int32_t code = TN_OK;
+  for (int64_t i = begin; i < end && code == TN_OK; ++i) {
+    const int64_t image = i / p->across, x = i % p->across * p->width;
+    const panel some = {
+        .rows = p->depth, .at = x, .n = nn_least(p->width, c->out_size - x)};
+    char *to = at(c, p->arrays->data, image * c->channels * c->in_size + x);
+    code = back(p, image, &some, (columns){to, c->in_size}, p->add);
+  }
+  return code;
+}
+
+static int32_t to_data(const nn_conv *c, const nn_conv_arrays *arrays, int add,
+                       int direct) {
+  plan p = plan_pass(c, direct, NN_CONV_DATA);
+  p.add = add;
+  return run_pass(&p, arrays, NN_CONV_DATA, direct ? data_direct : data_slice);
+}
+
+/* ------------------------------------------------------- gradient of weight */
+
+/* Where part `part` of the sums of all weights lies. */
+static char *sums_of(const plan *p, int64_t part) {
+  const nn_conv *c = p->conv;
+  if (part == 0) return p->arrays->weight;
+  return at(c, c->room, (part - 1) * c->groups * c->filters * p->depth);
+}
+
+/* Adds out * columns^T of one image to `to`. */
+static int32_t weight_image(plan *p, int64_t image, panel *some, char *to,
+                            int add) {
+  const nn_conv *c = p->conv;
+  char *lane = some->to;
+  int32_t code = TN_OK;
+  some->image = at(c, p->arrays->data, image * c->channels * c->in_size);
+  for (int64_t x = 0; x < c->out_size && code == TN_OK; x += p->width) {
+    some->at = x;
+    some->n = nn_least(p->width, c->out_size - x);
+    const columns b = columns_of(p, some, lane);
+    char *out = at(c, p->arrays->out, image * c->filters * c->out_size + x);
+    code = product(c,
+                   &(tn_blas_gemm){.transpose_b = 1,
+                                   .m = c->filters,
+                                   .n = some->rows,
+                                   .k = some->n,
+                                   .a = out,
+                                   .b = b.at,
+                                   .c = to,
+                                   .lda = c->out_size,
+                                   .ldb = b.row,
+                                   .ldc = p->depth},
+                   add || x > 0);
+  }
+  return code;
+}
+
+static int32_t weight_one(plan *p, int64_t slice, char *lane) {
+  const nn_conv *c = p->conv;
+  const int64_t group = slice / p->down % c->groups;
+  const int64_t part = slice / p->down / c->groups;
+  const int64_t first = c->images * part / p->parts;
+  const int64_t last = c->images * (part + 1) / p->parts;
+  const int64_t row = slice % p->down * p->height;
+  panel some = {
+      .to = lane, .row = row, .rows = nn_least(p->height, p->depth - row)};
+  char *to = at(c, sums_of(p, part), group * c->filters * p->depth + row);
+  int32_t code = TN_OK;
+  for (int64_t i = first; i < last && code == TN_OK; ++i)
+    code = weight_image(p, i * c->groups + group, &some, to,
+                        i > first || (part == 0 && p->add));
+  return code;
+}
+
+static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
+  return run_slices(arg, weight_one, (nn_range){begin, end});
+}
+
+/* Adds the parts to the first. */
+static int32_t join_slice(void *arg, int64_t begin, int64_t end) {
+  const plan *p = arg;
+  const nn_conv *c = p->conv;
+  const tn_kernel_mode mode = {c->dtype, c->level};
+  for (int64_t part = 1; part < p->parts; ++part)
+    tn_kernel_add_dense(at(c, sums_of(p, 0), begin),
+                        at(c, sums_of(p, part), begin), &mode, end - begin);
+  return TN_OK;
+}
+
+static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
+                         int add, int direct) {
+  plan p = plan_pass(c, direct, NN_CONV_WEIGHT);
+  p.add = add;
+  const int32_t code = run_pass(&p, arrays, NN_CONV_WEIGHT, weight_slice);
+  if (code != TN_OK || p.parts == 1) return code;
+  return c->call->host->parallel_for(c->call, c->groups * c->filters * p.depth,
+                                     TN_KERNEL_GRAIN / 4, join_slice, &p);
+}
+
+/* --------------------------------------------------------------------- ways */
+
+static uint64_t panels_room(const nn_conv *c, int pass) {
+  return room(c, 0, pass);
+}
+
+static uint64_t pointwise_room(const nn_conv *c, int pass) {
+  return room(c, 1, pass);
+}
+
+#define WAY_PASS(name, what, direct)                                        \
+  static int32_t name(const nn_conv *c, const nn_conv_arrays *a, int add) { \
+    return what(c, a, add, direct);                                         \
+  }
+WAY_PASS(panels_forward, forward, 0)
+WAY_PASS(panels_data, to_data, 0)
+WAY_PASS(panels_weight, to_weight, 0)
+WAY_PASS(pointwise_forward, forward, 1)
+WAY_PASS(pointwise_data, to_data, 1)
+WAY_PASS(pointwise_weight, to_weight, 1)
+
+const nn_conv_way nn_conv_panels = {
+    panels_room, {panels_forward, panels_data, panels_weight}};
+const nn_conv_way nn_conv_pointwise = {
+    pointwise_room, {pointwise_forward, pointwise_data, pointwise_weight}};

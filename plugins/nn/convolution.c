@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * convolution.c: the kernels of convolution.yaml. Which way of conv.h a kernel
+ * takes is all that they differ in; the gradient of a bias is the same for all.
+ */
+#include "convolution.gen.h"
+
+#include <string.h>
+
+#include "conv.h"
+#include "operands.h"
+#include "tenon/kernel.h"
+
+/* ---------------------------------------------------------------- geometry */
+
+/* A tensor of data's shape; of rank -1 if only the gradient of a bias is asked
+ * for, which needs none. */
+static const tn_tensor *data_of(const tn_frame *call) {
+  if (!(call->flags & TN_CALL_BACKWARD))
+    return &call->in[NN_CONVOLUTION_IN_DATA];
+  return call->req[NN_CONVOLUTION_IN_DATA] != TN_REQ_NULL
+             ? &call->out[NN_CONVOLUTION_IN_DATA]
+             : &call->in[NN_CONVOLUTION_BACKWARD_IN_DATA];
+}
+
+static const tn_tensor *out_of(const tn_frame *call) {
+  return call->flags & TN_CALL_BACKWARD
+             ? &call->in[NN_CONVOLUTION_BACKWARD_GRAD_OUT]
+             : &call->out[NN_CONVOLUTION_OUT_OUT];
+}
+
+static nn_window window_of(const tn_frame *call) {
+  const nn_convolution_params *p = nn_convolution_params_of(call);
+  const tn_tensor *data = data_of(call);
+  const int32_t rank = (int32_t)p->kernel.n;
+  nn_window w;
+  for (int d = 0; d < NN_WINDOW_RANK; ++d) {
+    const int32_t i = d - (NN_WINDOW_RANK - rank);
+    w.in[d] = i < 0 ? 1 : data->ndim < 0 ? 0 : data->shape[i + 2];
+    w.out[d] = i < 0 ? 1 : out_of(call)->shape[i + 2];
+    w.kernel[d] = i < 0 ? 1 : p->kernel.v[i];
+    w.stride[d] = i < 0 ? 1 : p->stride.v[i];
+    w.dilate[d] = i < 0 ? 1 : p->dilate.v[i];
+    w.pad[d] = i < 0 ? 0 : p->pad.v[i];
+  }
+  return w;
+}
+
+static nn_conv conv_of(const tn_frame *call) {
+  const nn_convolution_params *p = nn_convolution_params_of(call);
+  const tn_tensor *data = data_of(call);
+  nn_conv c = {.call = call,
+               .dtype = tn_kernel_compute(call->in[0].dtype),
+               .level = tn_kernel_level(call),
+               .window = window_of(call),
+               .images = out_of(call)->shape[0],
+               .groups = p->num_group,
+               .channels = data->ndim < 0 ? 0 : data->shape[1] / p->num_group,
+               .filters = p->num_filter / p->num_group};
+  c.bytes = tn_dtype_bytes(c.dtype);
+  c.taps = nn_window_product(c.window.kernel);
+  c.in_size = nn_window_product(c.window.in);
+  c.out_size = nn_window_product(c.window.out);
+  return c;
+}
+
+/* Whether there is nothing to multiply. */
+static int is_empty(const nn_conv *c) {
+  return c->images == 0 || c->channels == 0 || c->out_size == 0;
+}
+
+/* ------------------------------------------------------------------ choice */
+
+static int is_pointwise(const nn_conv *c) {
+  for (int d = 0; d < NN_WINDOW_RANK; ++d)
+    if (c->window.kernel[d] != 1 || c->window.stride[d] != 1 ||
+        c->window.pad[d] != 0)
+      return 0;
+  return 1;
+}
+
+static int is_depthwise(const nn_conv *c) {
+  return c->channels == 1 && c->filters <= 4 && c->window.kernel[0] == 1 &&
+         c->window.in[0] == 1;
+}
+
+static const nn_conv_way *way_of(const nn_conv *c) {
+  if (is_depthwise(c)) return &nn_conv_depthwise;
+  return is_pointwise(c) ? &nn_conv_pointwise : &nn_conv_panels;
+}
+
+/* The gradient of a bias alone is the same in every way. */
+static int is_bias_alone(const tn_frame *call) {
+  return data_of(call)->ndim < 0;
+}
+
+int32_t nn_convolution_is_pointwise(const tn_frame *call) {
+  const nn_conv c = conv_of(call);
+  if (is_bias_alone(call) || is_pointwise(&c)) return TN_OK;
+  return TN_FAIL(call, TN_UNSUPPORTED,
+                 "it takes windows of one element, without step or padding");
+}
+
+int32_t nn_convolution_is_depthwise(const tn_frame *call) {
+  const nn_conv c = conv_of(call);
+  if (is_bias_alone(call) || is_depthwise(&c)) return TN_OK;
+  return TN_FAIL(call, TN_UNSUPPORTED,
+                 "it takes groups of one channel and at most four filters, in "
+                 "one or two dimensions");
+}
+
+/* --------------------------------------------------------- gradient of bias */
+
+enum { LANES = 16 }; /* partial sums of a line */
+
+#define SUM_LINE(name, type)                                              \
+  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *p) { \
+    const type *x = block->in[0];                                         \
+    type part[LANES] = {0};                                               \
+    int64_t i = 0;                                                        \
+    (void)p;                                                              \
+    for (; i + LANES <= block->n; i += LANES)                             \
+      for (int l = 0; l < LANES; ++l) part[l] += x[i + l];                \
+    for (int l = 0; i < block->n; ++i, ++l) part[l] += x[i];              \
+    double sum = 0;                                                       \
+    for (int l = 0; l < LANES; ++l) sum += (double)part[l];               \
+    *(double *)block->out += sum;                                         \
+  }                                                                       \
+  TN_KERNEL_LEVELS(name)
+SUM_LINE(sum_f32, float)
+SUM_LINE(sum_f64, double)
+
+typedef struct bias_work {
+  const nn_conv *conv;
+  const nn_conv_arrays *arrays;
+  int add;
+} bias_work;
+
+/* Filters [begin, end): each the sum of its images. */
+static int32_t bias_slice(void *arg, int64_t begin, int64_t end) {
+  static const tn_kernel_bodies singles = TN_KERNEL_BODIES(sum_f32);
+  static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(sum_f64);
+  const bias_work *w = arg;
+  const nn_conv *c = w->conv;
+  const int64_t all = c->groups * c->filters;
+  tn_kernel_body *body =
+      tn_kernel_body_at(c->dtype == TN_F32 ? &singles : &doubles, c->level);
+  for (int64_t k = begin; k < end; ++k) {
+    float *single = (float *)(void *)w->arrays->bias + k;
+    double *twice = (double *)(void *)w->arrays->bias + k;
+    double sum = 0;
+    for (int64_t i = 0; i < c->images; ++i)
+      body(&(tn_kernel_block){.n = c->out_size,
+                              .out = (void *)&sum,
+                              .in = {w->arrays->out +
+                                     (i * all + k) * c->out_size * c->bytes}},
+           NULL);
+    if (c->dtype == TN_F32)
+      *single = (float)(sum + (w->add ? (double)*single : 0));
+    else
+      *twice = sum + (w->add ? *twice : 0);
+  }
+  return TN_OK;
+}
+
+static int32_t to_bias(const nn_conv *c, const nn_conv_arrays *arrays,
+                       int add) {
+  bias_work w = {c, arrays, add};
+  const int64_t each = nn_most(c->images * c->out_size, 1);
+  return c->call->host->parallel_for(c->call, c->groups * c->filters,
+                                     nn_most(TN_KERNEL_GRAIN / each, 1),
+                                     bias_slice, &w);
+}
+
+/* ------------------------------------------------------------------- passes */
+
+/* The array of a pass: TN_REQ of it, and where it is. */
+static uint32_t place_of(int pass) {
+  if (pass == NN_CONV_FORWARD) return NN_CONVOLUTION_OUT_OUT;
+  return pass == NN_CONV_DATA ? NN_CONVOLUTION_IN_DATA
+                              : NN_CONVOLUTION_IN_WEIGHT;
+}
+
+/* Where there is nothing to multiply: zeros, or the bias. */
+static void fill(const nn_conv *c, const nn_conv_arrays *a, int pass, int add) {
+  const tn_kernel_mode mode = {c->dtype, c->level};
+  const int64_t n = tn_tensor_size(&c->call->out[place_of(pass)]);
+  char *to = pass == NN_CONV_DATA ? a->data : a->weight;
+  if (pass == NN_CONV_FORWARD) to = a->out;
+  if (!add && n > 0) memset(to, 0, (size_t)(n * c->bytes));
+  if (pass != NN_CONV_FORWARD || !a->bias) return;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t k = i / c->out_size % (c->groups * c->filters);
+    tn_kernel_add_dense(to + i * c->bytes, a->bias + k * c->bytes, &mode, 1);
+  }
+}
+
+static int32_t run_pass(const nn_conv *c, const nn_conv_way *way,
+                        const nn_conv_arrays *a, int pass, int add) {
+  if (!is_empty(c)) return way->passes[pass](c, a, add);
+  fill(c, a, pass, add);
+  return TN_OK;
+}
+
+static int32_t run_forward(const tn_frame *call, const nn_conv_way *way) {
+  nn_operands x = nn_operands_open(call, call->ws[0]);
+  nn_conv c = conv_of(call);
+  c.room = (char *)call->ws[0] + nn_operands_bytes(call);
+  const nn_conv_arrays a = {nn_operands_in(&x, NN_CONVOLUTION_IN_DATA),
+                            nn_operands_in(&x, NN_CONVOLUTION_IN_WEIGHT),
+                            call->n_in > NN_CONVOLUTION_IN_BIAS
+                                ? nn_operands_in(&x, NN_CONVOLUTION_IN_BIAS)
+                                : NULL,
+                            nn_operands_out(&x, NN_CONVOLUTION_OUT_OUT)};
+  const int32_t code = run_pass(&c, way ? way : way_of(&c), &a, NN_CONV_FORWARD,
+                                nn_operands_adds(&x, 0));
+  if (code == TN_OK) nn_operands_close(&x, 0, a.out);
+  return code;
+}
+
+static int is_wanted(const tn_frame *call, uint32_t i) {
+  return i < call->n_out && call->req[i] != TN_REQ_NULL;
+}
+
+static int32_t run_backward(const tn_frame *call, const nn_conv_way *way) {
+  nn_operands x = nn_operands_open(call, call->ws[0]);
+  nn_conv c = conv_of(call);
+  const int to_weight = is_wanted(call, NN_CONVOLUTION_IN_WEIGHT);
+  const int to_data = is_wanted(call, NN_CONVOLUTION_IN_DATA);
+  int32_t code = TN_OK;
+  c.room = (char *)call->ws[0] + nn_operands_bytes(call);
+  if (!way) way = way_of(&c);
+  nn_conv_arrays a = {.out =
+                          nn_operands_in(&x, NN_CONVOLUTION_BACKWARD_GRAD_OUT)};
+  if (to_data) {
+    a.data = nn_operands_out(&x, NN_CONVOLUTION_IN_DATA);
+    a.weight = nn_operands_in(&x, NN_CONVOLUTION_BACKWARD_IN_WEIGHT);
+    code = run_pass(&c, way, &a, NN_CONV_DATA,
+                    nn_operands_adds(&x, NN_CONVOLUTION_IN_DATA));
+    if (code == TN_OK) nn_operands_close(&x, NN_CONVOLUTION_IN_DATA, a.data);
+  }
+  if (to_weight && code == TN_OK) {
+    a.data = nn_operands_in(&x, NN_CONVOLUTION_BACKWARD_IN_DATA);
+    a.weight = nn_operands_out(&x, NN_CONVOLUTION_IN_WEIGHT);
+    code = run_pass(&c, way, &a, NN_CONV_WEIGHT,
+                    nn_operands_adds(&x, NN_CONVOLUTION_IN_WEIGHT));
+    if (code == TN_OK)
+      nn_operands_close(&x, NN_CONVOLUTION_IN_WEIGHT, a.weight);
+  }
+  if (is_wanted(call, NN_CONVOLUTION_IN_BIAS) && code == TN_OK) {
+    a.bias = nn_operands_out(&x, NN_CONVOLUTION_IN_BIAS);
+    code = to_bias(&c, &a, nn_operands_adds(&x, NN_CONVOLUTION_IN_BIAS));
+    if (code == TN_OK) nn_operands_close(&x, NN_CONVOLUTION_IN_BIAS, a.bias);
+  }
+  return code;
+}
+
+/* The passes of a call take turns with one piece of room. */
+static int32_t bytes_of(const tn_frame *call, const nn_conv_way *way,
+                        uint64_t *bytes) {
+  const nn_conv c = conv_of(call);
+  const int backward = (call->flags & TN_CALL_BACKWARD) != 0;
+  uint64_t most = 64;
+  for (int pass = 0; pass < NN_CONV_PASSES && !is_empty(&c); ++pass) {
+    if ((pass != NN_CONV_FORWARD) != backward) continue;
+    if (!is_wanted(call, place_of(pass))) continue;
+    const uint64_t room = (way ? way : way_of(&c))->room(&c, pass);
+    most = room > most ? room : most;
+  }
+  *bytes = nn_operands_bytes(call) + most;
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+#define KERNEL(name, way)                                       \
+  int32_t name(const tn_frame *call) {                          \
+    return run_forward(call, way);                              \
+  }                                                             \
+  int32_t name##_backward(const tn_frame *call) {               \
+    return run_backward(call, way);                             \
+  }                                                             \
+  int32_t name##_bytes(const tn_frame *call, uint64_t *bytes) { \
+    return bytes_of(call, way, bytes);                          \
+  }
+
+KERNEL(nn_convolution_panels, &nn_conv_panels)
+KERNEL(nn_convolution_pointwise, &nn_conv_pointwise)
+KERNEL(nn_convolution_depthwise, &nn_conv_depthwise)
+KERNEL(nn_convolution_half, NULL) /* the first that takes the call */

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * layer_norm.c: shapes and kernels of layer_norm.yaml. The unit of work is a
+ * row where lines lie side by side, otherwise up to NN_CHUNK lines; backward,
+ * units are dealt out to at most BLOCKS blocks, each with sums of its own.
+ */
+#include "layer_norm.gen.h"
+
+#include "axis.h"
+#include "nn.h"
+
+/* ------------------------------------------------------------------ shapes */
+
+static int32_t refuse(const tn_frame *call) {
+  return TN_FAIL(call, TN_SHAPE,
+                 "`gamma` %s must have one number for each place on the lines "
+                 "of `data` %s along axis %lld",
+                 nn_shape(&call->in[NN_LAYER_NORM_IN_GAMMA]).text,
+                 nn_shape(&call->in[NN_LAYER_NORM_IN_DATA]).text,
+                 (long long)nn_layer_norm_params_of(call)->axis);
+}
+
+/* Everything of one rank: `length` along the axis, otherwise as both know it.
+ */
+static int32_t state_all(const tn_frame *call, int32_t dim, int64_t length) {
+  const tn_tensor *data = &call->in[NN_LAYER_NORM_IN_DATA];
+  int64_t shape[TN_MAX_NDIM];
+  memcpy(shape, data->shape, (size_t)data->ndim * sizeof *shape);
+  shape[dim] = length;
+  int32_t code = call->host->set_shape(
+      call, TN_OPERAND_IN, NN_LAYER_NORM_IN_DATA, data->ndim, shape);
+  if (code == TN_OK)
+    code = call->host->set_shape(call, TN_OPERAND_IN, NN_LAYER_NORM_IN_GAMMA, 1,
+                                 &length);
+  shape[dim] = 1;
+  if (code == TN_OK)
+    code = call->host->set_shape(call, TN_OPERAND_OUT, NN_LAYER_NORM_OUT_MEAN,
+                                 data->ndim, shape);
+  return code;
+}
+
+int32_t nn_layer_norm_infer(const tn_frame *call) {
+  const tn_tensor *data = &call->in[NN_LAYER_NORM_IN_DATA];
+  const tn_tensor *gamma = &call->in[NN_LAYER_NORM_IN_GAMMA];
+  int32_t dim;
+  if (gamma->ndim >= 0 && gamma->ndim != 1) return refuse(call);
+  const int64_t places = gamma->ndim == 1 ? gamma->shape[0] : -1;
+  if (data->ndim < 0) return TN_OK;
+  const int32_t code =
+      nn_axis_find(call, nn_layer_norm_params_of(call)->axis, data, &dim);
+  if (code != TN_OK) return code;
+  if (places >= 0 && data->shape[dim] >= 0 && data->shape[dim] != places)
+    return refuse(call);
+  return state_all(call, dim, places < 0 ? data->shape[dim] : places);
+}
+
+/* ------------------------------------------------------------------- loops */
+
+enum {
+  BLOCKS = 64, /* of units, at most */
+  FLUSH = 64,  /* rows whose gradients are summed in the type computed in */
+};
+
+/* What the loops are told. */
+typedef struct layer {
+  nn_extent e;
+  double eps;
+  const void *gamma; /* in the type computed in, as the others */
+  const void *beta;
+  int again;    /* backward: mean and rstd are computed once more */
+  void *part;   /* of rows: partial sums by gamma and by beta, zeroed */
+  double *sums; /* of a block */
+} layer;
+
+#define REAL float
+#define BITS int32_t
+#define NAME(x) x##_f32
+#include "layer_rows.h"
+
+#define REAL double
+#define BITS int64_t
+#define NAME(x) x##_f64
+#include "layer_rows.h"
+
+/* ------------------------------------------------------------------- work */
+
+typedef struct work {
+  const tn_frame *call;
+  tn_kernel_mode mode;
+  layer layer;
+  int64_t bytes; /* of an element */
+  int64_t units;
+  int64_t cost; /* elements of one */
+  int64_t each; /* units of a block */
+  int64_t blocks;
+  const char *in[2]; /* of whole tensors: data, or a head and data */
+  char *to;          /* or NULL */
+  char *mean;        /* of all lines */
+  char *rstd;
+  char *part;   /* backward, one for each block */
+  double *sums; /* backward, 2*length for each block */
+} work;
+
+static void size_up(work *w, const tn_tensor *data, const tn_frame *call) {
+  enum { LEAST = 8192 }; /* elements of a block that is worth its sums */
+  const nn_layer_norm_params *p = nn_layer_norm_params_of(call);
+  const int32_t dim = (int32_t)(p->axis < 0 ? p->axis + data->ndim : p->axis);
+  nn_extent *e = &w->layer.e;
+  *e = nn_extent_of(data, dim, dim);
+  w->layer.eps = p->eps;
+  w->call = call;
+  w->mode =
+      (tn_kernel_mode){tn_kernel_compute(data->dtype), tn_kernel_level(call)};
+  w->bytes = tn_dtype_bytes(w->mode.compute);
+  w->units = w->cost = w->each = w->blocks = 0;
+  if (nn_extent_size(e) == 0) return;
+  w->units = e->inner == 1 ? e->outer : nn_pieces(e);
+  w->cost = nn_extent_size(e) / w->units;
+  w->each = (w->units + BLOCKS - 1) / BLOCKS;
+  if (w->each * w->cost < LEAST) w->each = (LEAST + w->cost - 1) / w->cost;
+  w->blocks = (w->units + w->each - 1) / w->each;
+}
+
+static int64_t lines(const work *w) {
+  return w->layer.e.outer * w->layer.e.inner;
+}
+
+/* Units [begin, begin + n) for a loop; of columns n is 1. */
+static tn_kernel_block block_of(const work *w, int64_t begin, int64_t n) {
+  const nn_extent *e = &w->layer.e;
+  tn_kernel_block block = {.n = n};
+  int64_t at = begin * e->length, line = begin;
+  if (e->inner > 1) {
+    at = nn_piece(e, begin, &block.n);
+    line = at / (e->length * e->inner) * e->inner + at % e->inner;
+  }
+  const int back = w->in[1] != NULL;
+  for (int k = 0; k <= back; ++k) block.in[k] = w->in[k] + at * w->bytes;
+  block.in[back + 1] = w->mean ? w->mean + line * w->bytes : NULL;
+  block.in[back + 2] = w->rstd ? w->rstd + line * w->bytes : NULL;
+  block.out = w->to ? w->to + at * w->bytes : NULL;
+  return block;
+}
+
+static void run_units(const work *w, const nn_loops loops[2], const layer *l,
+                      int64_t begin, int64_t end) {
+  const int columns = l->e.inner > 1;
+  const int64_t step = columns ? 1 : end - begin;
+  for (int64_t i = begin; i < end; i += step) {
+    const tn_kernel_block block = block_of(w, i, step);
+    nn_loop_run(&w->mode, &loops[columns], &block, l);
+  }
+}
+
+/* Room in a workspace, as whole lines of a cache. */
+static uint64_t rounded(int64_t bytes) {
+  return ((uint64_t)bytes + 63) / 64 * 64;
+}
+
+static char *take(char **room, int64_t bytes) {
+  char *at = *room;
+  *room += rounded(bytes);
+  return at;
+}
+
+/* gamma and beta in the type computed in, then what a pass keeps. */
+static uint64_t own_bytes(const work *w, int back) {
+  const int64_t length = w->layer.e.length;
+  const uint64_t weights = 2 * rounded(length * w->bytes);
+  if (!back) return weights + 2 * rounded(lines(w) * w->bytes);
+  return weights + rounded(w->blocks * 2 * length * w->bytes) +
+         rounded(w->blocks * 2 * length * (int64_t)sizeof(double));
+}
+
+static const tn_tensor *data_of(const tn_frame *call) {
+  return (call->flags & TN_CALL_BACKWARD)
+             ? &call->in[NN_LAYER_NORM_BACKWARD_GRAD_OUT]
+             : &call->in[NN_LAYER_NORM_IN_DATA];
+}
+
+int32_t nn_layer_norm_bytes(const tn_frame *call, uint64_t *bytes) {
+  const int back = (call->flags & TN_CALL_BACKWARD) != 0;
+  work w;
+  size_up(&w, data_of(call), call);
+  *bytes = own_bytes(&w, back) + (back ? 3 : 2) * nn_wide_bytes(data_of(call));
+  return TN_OK;
+}
+
+/* A weight in the type computed in; ones if it is absent. */
+static const void *read_weight(const work *w, const tn_tensor *weight,
+                               char *to) {
+  const int64_t n = w->layer.e.length;
+  if (weight->data) {
+    tn_kernel_load_dense(to, &w->mode, weight->data, weight->dtype, n);
+    return to;
+  }
+  for (int64_t i = 0; i < n; ++i)
+    if (w->mode.compute == TN_F32)
+      ((float *)(void *)to)[i] = 1;
+    else
+      ((double *)(void *)to)[i] = 1;
+  return to;
+}
+
+/* ----------------------------------------------------------------- forward */
+
+static int32_t forward_slice(void *arg, int64_t begin, int64_t end) {
+  static const nn_loops loops[2] = {NN_LOOPS(rows), NN_LOOPS(columns)};
+  const work *w = arg;
+  run_units(w, loops, &w->layer, begin, end);
+  return TN_OK;
+}
+
+/* Where a hidden output is computed: at its place if it is wanted and of the
+ * type computed in. */
+static char *hidden(const work *w, uint32_t index, char *room) {
+  const tn_tensor *out = &w->call->out[index];
+  const int direct =
+      w->call->req[index] != TN_REQ_NULL && out->dtype == w->mode.compute;
+  return direct ? out->data : room;
+}
+
+static void publish(const work *w, uint32_t index, const char *from) {
+  const tn_tensor *out = &w->call->out[index];
+  if (w->call->req[index] == TN_REQ_NULL || from == out->data) return;
+  tn_kernel_store_dense(out->data, out->dtype, from, &w->mode, lines(w));
+}
+
+/* Lines without elements have the mean 0 and the variance 0. */
+static void publish_empty(const work *w, uint32_t index, double value) {
+  const tn_kernel_mode mode = {TN_F64, w->mode.level};
+  const tn_tensor *out = &w->call->out[index];
+  const int64_t bytes = tn_dtype_bytes(out->dtype);
+  if (w->call->req[index] == TN_REQ_NULL) return;
+  for (int64_t i = 0; i < lines(w); ++i)
+    tn_kernel_store_dense((char *)out->data + i * bytes, out->dtype, &value,
+                          &mode, 1);
+}
+
+int32_t nn_layer_norm(const tn_frame *call) {
+  const tn_tensor *out = &call->out[NN_LAYER_NORM_OUT_OUT];
+  work w = {.call = call};
+  size_up(&w, data_of(call), call);
+  if (w.units == 0) {
+    publish_empty(&w, NN_LAYER_NORM_OUT_MEAN, 0);
+    publish_empty(&w, NN_LAYER_NORM_OUT_RSTD, 1 / sqrt(w.layer.eps));
+    return TN_OK;
+  }
+  nn_wide wide = nn_wide_begin(call, out->dtype, own_bytes(&w, 0));
+  char *room = call->ws[0];
+  const int64_t weight = w.layer.e.length * w.bytes;
+  w.layer.gamma =
+      read_weight(&w, &call->in[NN_LAYER_NORM_IN_GAMMA], take(&room, weight));
+  w.layer.beta =
+      read_weight(&w, &call->in[NN_LAYER_NORM_IN_BETA], take(&room, weight));
+  w.mean = hidden(&w, NN_LAYER_NORM_OUT_MEAN, take(&room, lines(&w) * w.bytes));
+  w.rstd = hidden(&w, NN_LAYER_NORM_OUT_RSTD, take(&room, lines(&w) * w.bytes));
+  w.in[0] = nn_wide_read(&wide, &call->in[NN_LAYER_NORM_IN_DATA]);
+  w.to = nn_wide_room(&wide, out, call->req[NN_LAYER_NORM_OUT_OUT]);
+  const int32_t code = nn_share(call, w.units, w.cost, forward_slice, &w);
+  if (code != TN_OK) return code;
+  if (w.to) nn_wide_write(&wide, out, w.to);
+  publish(&w, NN_LAYER_NORM_OUT_MEAN, w.mean);
+  publish(&w, NN_LAYER_NORM_OUT_RSTD, w.rstd);
+  return TN_OK;
+}
+
+/* ---------------------------------------------------------------- backward */
+
+static int32_t backward_slice(void *arg, int64_t begin, int64_t end) {
+  static const nn_loops loops[2] = {NN_LOOPS(back_rows),
+                                    NN_LOOPS(back_columns)};
+  const work *w = arg;
+  const int64_t n = 2 * w->layer.e.length;
+  for (int64_t b = begin; b < end; ++b) {
+    const int64_t first = b * w->each, last = first + w->each;
+    layer own = w->layer;
+    own.part = w->part + b * n * w->bytes;
+    own.sums = w->sums + b * n;
+    memset(own.part, 0, (size_t)(n * w->bytes));
+    memset(own.sums, 0, (size_t)n * sizeof *own.sums);
+    run_units(w, loops, &own, first, last < w->units ? last : w->units);
+  }
+  return TN_OK;
+}
+
+/* The blocks' sums, put together in their order; `which` is 0 for gamma and 1
+ * for beta. */
+static void put_weight(const work *w, uint32_t which) {
+  const tn_kernel_mode mode = {TN_F64, w->mode.level};
+  const tn_tensor *to = &w->call->out[NN_LAYER_NORM_IN_GAMMA + which];
+  const int64_t length = w->layer.e.length;
+  const int64_t bytes = tn_dtype_bytes(to->dtype);
+  if (w->call->req[NN_LAYER_NORM_IN_GAMMA + which] == TN_REQ_NULL) return;
+  for (int64_t i = 0; i < length; ++i) {
+    double sum = 0;
+    for (int64_t b = 0; b < w->blocks; ++b)
+      sum += w->sums[(2 * b + which) * length + i];
+    tn_kernel_store_dense((char *)to->data + i * bytes, to->dtype, &sum, &mode,
+                          1);
+  }
+}
+
+/* Where only the gradient of beta is wanted, there is no data, and the gradient
+ * of out stands for it. */
+int32_t nn_layer_norm_backward(const tn_frame *call) {
+  const tn_tensor *to = &call->out[NN_LAYER_NORM_IN_DATA];
+  const tn_tensor *data = &call->in[NN_LAYER_NORM_BACKWARD_IN_DATA];
+  work w = {.call = call};
+  size_up(&w, data_of(call), call);
+  const int64_t length = w.layer.e.length;
+  nn_wide wide = nn_wide_begin(call, data_of(call)->dtype, own_bytes(&w, 1));
+  char *room = call->ws[0];
+  w.layer.gamma = read_weight(&w, &call->in[NN_LAYER_NORM_BACKWARD_IN_GAMMA],
+                              take(&room, length * w.bytes));
+  (void)take(&room, length * w.bytes);
+  w.part = take(&room, w.blocks * 2 * length * w.bytes);
+  w.sums = (double *)(void *)room;
+  w.layer.again = !data->data || data->dtype != w.mode.compute;
+  w.mean = call->in[NN_LAYER_NORM_BACKWARD_OUT_MEAN].data;
+  w.rstd = call->in[NN_LAYER_NORM_BACKWARD_OUT_RSTD].data;
+  w.in[0] = nn_wide_read(&wide, data_of(call));
+  w.in[1] = data->data ? nn_wide_read(&wide, data) : w.in[0];
+  w.to = nn_wide_room(&wide, to, call->req[NN_LAYER_NORM_IN_DATA]);
+  if (w.layer.again) w.mean = w.rstd = NULL;
+  const int32_t code =
+      nn_share(call, w.blocks, w.each * w.cost, backward_slice, &w);
+  if (code != TN_OK) return code;
+  if (w.to) nn_wide_write(&wide, to, w.to);
+  put_weight(&w, 0);
+  put_weight(&w, 1);
+  return TN_OK;
+}

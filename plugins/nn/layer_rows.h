@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * layer_rows.h: the loops of layer_norm.c for one element type. Included by it
+ * only, twice, with REAL, BITS and NAME as lanes.h has them, which it
+ * undefines.
+ */
+#include "lanes.h"
+
+/* Mean and 1/sqrt(var + eps) of a row. */
+TN_KERNEL_BODY void NAME(measure)(const layer *l, const REAL *x, REAL *mean,
+                                  REAL *rstd) {
+  const int64_t n = l->e.length;
+  *mean = NAME(sum)(x, n) / (REAL)n;
+  const REAL var = NAME(spread)(x, *mean, n) / (REAL)n;
+  *rstd = (REAL)(1 / sqrt((double)var + l->eps));
+}
+
+/* in[0] are rows, in[1] and in[2] where their mean and rstd go. */
+TN_KERNEL_BODY void NAME(rows)(const tn_kernel_block *block,
+                               const void *params) {
+  const layer *l = params;
+  const int64_t n = l->e.length;
+  const REAL *gamma = l->gamma, *beta = l->beta;
+  REAL *means = (REAL *)(uintptr_t)block->in[1];
+  REAL *rstds = (REAL *)(uintptr_t)block->in[2];
+  for (int64_t r = 0; r < block->n; ++r) {
+    const REAL *x = (const REAL *)block->in[0] + r * n;
+    REAL *y = (REAL *)block->out + r * n;
+    REAL mean, rstd;
+    NAME(measure)(l, x, &mean, &rstd);
+    means[r] = mean;
+    rstds[r] = rstd;
+    if (!block->out) continue;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = (x[i] - mean) * rstd * gamma[i] + beta[i];
+  }
+}
+NN_LEVELS(NAME(rows))
+
+/* The same of block->n lines side by side, in f64 as they may be long. */
+TN_KERNEL_BODY void NAME(measure_columns)(const layer *l, const REAL *x,
+                                          int64_t n, REAL *means, REAL *rstds) {
+  double mean[NN_CHUNK] = {0}, spread[NN_CHUNK] = {0};
+  for (int64_t k = 0; k < l->e.length; ++k)
+    for (int64_t i = 0; i < n; ++i) mean[i] += (double)x[k * l->e.inner + i];
+  for (int64_t i = 0; i < n; ++i) mean[i] /= (double)l->e.length;
+  for (int64_t k = 0; k < l->e.length; ++k)
+    for (int64_t i = 0; i < n; ++i) {
+      const double d = (double)x[k * l->e.inner + i] - mean[i];
+      spread[i] += d * d;
+    }
+  for (int64_t i = 0; i < n; ++i) means[i] = (REAL)mean[i];
+  for (int64_t i = 0; i < n; ++i)
+    rstds[i] = (REAL)(1 / sqrt(spread[i] / (double)l->e.length + l->eps));
+}
+
+TN_KERNEL_BODY void NAME(columns)(const tn_kernel_block *block,
+                                  const void *params) {
+  const layer *l = params;
+  const int64_t n = block->n;
+  const REAL *gamma = l->gamma, *beta = l->beta, *x = block->in[0];
+  REAL *mean = (REAL *)(uintptr_t)block->in[1];
+  REAL *rstd = (REAL *)(uintptr_t)block->in[2];
+  REAL *y = block->out;
+  NAME(measure_columns)(l, x, n, mean, rstd);
+  for (int64_t k = 0; y && k < l->e.length; ++k) {
+    const int64_t at = k * l->e.inner;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i)
+      y[at + i] = (x[at + i] - mean[i]) * rstd[i] * gamma[k] + beta[k];
+  }
+}
+NN_LEVELS(NAME(columns))
+
+/* ---------------------------------------------------------------- gradients
+ * in[0] is the gradient of what came out, in[1] what went in, in[2] and in[3]
+ * mean and rstd. l->part gets the gradients of gamma and beta. */
+
+/* The sum of g*gamma*(x - mean). */
+TN_KERNEL_BODY REAL NAME(turn)(const REAL *g, const REAL *gamma, const REAL *x,
+                               REAL mean, int64_t n) {
+  REAL all;
+#define TERM(i) \
+  (NN_VECTOR(g + (i)) * NN_VECTOR(gamma + (i)) * (NN_VECTOR(x + (i)) - mean))
+#define LAST(i) (g[i] * gamma[i] * (x[i] - mean))
+  NN_SUM(all, n, TERM, LAST);
+#undef TERM
+#undef LAST
+  return all;
+}
+
+/* Adds a row's gradients of gamma and beta, and writes that of data. */
+TN_KERNEL_BODY void NAME(back_row)(const layer *l, const REAL *g, const REAL *x,
+                                   const REAL stats[2], REAL *to) {
+  const int64_t n = l->e.length;
+  const REAL *gamma = l->gamma;
+  REAL *by_gamma = l->part, *by_beta = by_gamma + n;
+  const REAL mean = stats[0], rstd = stats[1];
+  if (!to) {
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) {
+      by_gamma[i] += g[i] * ((x[i] - mean) * rstd);
+      by_beta[i] += g[i];
+    }
+    return;
+  }
+  const REAL shift = NAME(dot)(g, gamma, n) / (REAL)n;
+  const REAL slope = NAME(turn)(g, gamma, x, mean, n) / (REAL)n * rstd * rstd;
+  TN_KERNEL_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) {
+    const REAL head = g[i], d = x[i] - mean;
+    by_gamma[i] += head * (d * rstd);
+    by_beta[i] += head;
+    to[i] = (head * gamma[i] - shift - d * slope) * rstd;
+  }
+}
+
+/* The partial sums of rows become part of the block's. */
+TN_KERNEL_BODY void NAME(flush)(const layer *l) {
+  REAL *part = l->part;
+  for (int64_t i = 0; i < 2 * l->e.length; ++i) {
+    l->sums[i] += (double)part[i];
+    part[i] = 0;
+  }
+}
+
+TN_KERNEL_BODY void NAME(back_rows)(const tn_kernel_block *block,
+                                    const void *params) {
+  const layer *l = params;
+  const int64_t n = l->e.length;
+  for (int64_t r = 0; r < block->n; ++r) {
+    const REAL *g = (const REAL *)block->in[0] + r * n;
+    const REAL *x = (const REAL *)block->in[1] + r * n;
+    REAL *to = block->out ? (REAL *)block->out + r * n : NULL;
+    REAL stats[2];
+    if (l->again) {
+      NAME(measure)(l, x, &stats[0], &stats[1]);
+    } else {
+      stats[0] = ((const REAL *)block->in[2])[r];
+      stats[1] = ((const REAL *)block->in[3])[r];
+    }
+    NAME(back_row)(l, g, x, stats, to);
+    if (r % FLUSH == FLUSH - 1 || r == block->n - 1) NAME(flush)(l);
+  }
+}
+NN_LEVELS(NAME(back_rows))
+
+/* Sums along the lines' axis, of g*gamma and of its products with x - mean. */
+TN_KERNEL_BODY void NAME(back_sums)(const layer *l,
+                                    const tn_kernel_block *block,
+                                    const REAL *mean, double *sum,
+                                    double *moment) {
+  const REAL *g = block->in[0], *x = block->in[1], *gamma = l->gamma;
+  for (int64_t k = 0; k < l->e.length; ++k)
+    for (int64_t i = 0; i < block->n; ++i) {
+      const int64_t at = k * l->e.inner + i;
+      const REAL head = g[at] * gamma[k];
+      sum[i] += (double)head;
+      moment[i] += (double)(head * (x[at] - mean[i]));
+    }
+}
+
+TN_KERNEL_BODY void NAME(back_columns)(const tn_kernel_block *block,
+                                       const void *params) {
+  const layer *l = params;
+  const int64_t n = block->n, length = l->e.length;
+  const REAL *g = block->in[0], *x = block->in[1], *gamma = l->gamma;
+  REAL mean[NN_CHUNK], rstd[NN_CHUNK], shift[NN_CHUNK], slope[NN_CHUNK];
+  REAL product[NN_CHUNK];
+  double sum[NN_CHUNK] = {0}, moment[NN_CHUNK] = {0};
+  REAL *y = block->out;
+  if (l->again) {
+    NAME(measure_columns)(l, x, n, mean, rstd);
+  } else {
+    memcpy(mean, block->in[2], (size_t)n * sizeof *mean);
+    memcpy(rstd, block->in[3], (size_t)n * sizeof *rstd);
+  }
+  if (y) NAME(back_sums)(l, block, mean, sum, moment);
+  for (int64_t i = 0; i < n; ++i) {
+    shift[i] = (REAL)(sum[i] / (double)length);
+    slope[i] = (REAL)(moment[i] / (double)length) * rstd[i] * rstd[i];
+  }
+  for (int64_t k = 0; k < length; ++k) {
+    const int64_t at = k * l->e.inner;
+    for (int64_t i = 0; i < n; ++i)
+      product[i] = g[at + i] * ((x[at + i] - mean[i]) * rstd[i]);
+    l->sums[k] += (double)NAME(sum)(product, n);
+    l->sums[length + k] += (double)NAME(sum)(g + at, n);
+    if (!y) continue;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i)
+      y[at + i] =
+          (g[at + i] * gamma[k] - shift[i] - (x[at + i] - mean[i]) * slope[i]) *
+          rstd[i];
+  }
+}
+NN_LEVELS(NAME(back_columns))
+
+#undef REAL
+#undef BITS
+#undef NAME

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * arg.c: where the largest and least elements are. Of a part of a line the
+ * largest is found first, by the loop of tensor.max, and then, if it is larger
+ * than those before, where it is: both loops are vectorised, one that carries
+ * places along would not be. Where columns are better, they do carry them.
+ */
+#include "arg.gen.h"
+#include "reduce.h"
+
+enum {
+  BOX = 1024,   /* elements of a part of a line */
+  PIECE = 65536 /* elements of a line that are one slice, if lines are few */
+};
+
+/* Sets *out to the place of the first element that is the record `params`. */
+#define FIND(name, type, wide)                                                 \
+  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
+    const type *x = (const type *)block->in[0];                                \
+    const type v = (type) * (const wide *)params;                              \
+    const int nan = v != v;                                                    \
+    int64_t i = 0;                                                             \
+    for (; !nan && i + 64 <= block->n; i += 64) {                              \
+      int hits = 0;                                                            \
+      for (int j = 0; j < 64; ++j) hits |= x[i + j] == v;                      \
+      if (hits) break;                                                         \
+    }                                                                          \
+    while (i < block->n - 1 && !(nan ? x[i] != x[i] : x[i] == v)) ++i;         \
+    *(int64_t *)block->out = i;                                                \
+  }                                                                            \
+  TN_KERNEL_LEVELS(name)
+FIND(find_f32, float, double)
+FIND(find_f64, double, double)
+FIND(find_i64, int64_t, int64_t)
+
+/* What is known of n columns: out is the best of each, `places` where it is;
+ * rows [1, n) of params are still to come. */
+typedef struct ranks {
+  int64_t n;
+  int64_t apart;
+  int64_t first; /* number of row 0 */
+  void *places;
+} ranks;
+
+#define COLUMN(name, type, place, before)                                      \
+  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
+    const ranks *rows = (const ranks *)params;                                 \
+    const type *x = (const type *)block->in[0];                                \
+    type *best = (type *)block->out;                                           \
+    place *at = (place *)rows->places;                                         \
+    for (int64_t r = 0; r < rows->n; ++r, x += rows->apart) {                  \
+      const place row = (place)(rows->first + r);                              \
+      TN_KERNEL_INDEPENDENT                                                    \
+      for (int64_t j = 0; j < block->n; ++j) {                                 \
+        const type v = x[j], b = best[j];                                      \
+        const place old = at[j];                                               \
+        const int takes = (v before b) | ((v != v) & (b == b));                \
+        best[j] = takes ? v : b;                                               \
+        at[j] = takes ? row : old;                                             \
+      }                                                                        \
+    }                                                                          \
+  }                                                                            \
+  TN_KERNEL_LEVELS(name)
+COLUMN(most_f32, float, int32_t, >)
+COLUMN(most_f64, double, int64_t, >)
+COLUMN(most_i64, int64_t, int64_t, >)
+COLUMN(least_f32, float, int32_t, <)
+COLUMN(least_f64, double, int64_t, <)
+COLUMN(least_i64, int64_t, int64_t, <)
+
+/* What to look for. */
+typedef struct wanted {
+  const reduce_op *op;
+  int least;
+  tn_kernel_bodies f32, f64, i64; /* columns */
+} wanted;
+
+static const wanted largest = {.op = &reduce_max,
+                               .f32 = TN_KERNEL_BODIES(most_f32),
+                               .f64 = TN_KERNEL_BODIES(most_f64),
+                               .i64 = TN_KERNEL_BODIES(most_i64)};
+static const wanted smallest = {.op = &reduce_min,
+                                .least = 1,
+                                .f32 = TN_KERNEL_BODIES(least_f32),
+                                .f64 = TN_KERNEL_BODIES(least_f64),
+                                .i64 = TN_KERNEL_BODIES(least_i64)};
+
+/* -------------------------------------------------------------------- tasks
+ */
+
+/* The best of some elements: a record, and its place in the line. */
+typedef struct found {
+  uint64_t value;
+  int64_t place;
+} found;
+
+/* A call. `direct` are loops over elements as they are, NULL where they must
+ * be converted first. */
+typedef struct task {
+  const tn_frame *call;
+  const wanted *want;
+  reduce_cut cut;
+  tn_kernel_mode mode;
+  int direct; /* elements are of the type of the loops */
+  int64_t bytes;
+  int64_t pieces; /* of a line */
+  tn_kernel_body *line;
+  tn_kernel_body *find;
+  tn_kernel_body *column;
+} task;
+
+/* Pieces of a line of n elements. */
+static int64_t pieces_of(int64_t lines, int64_t n) {
+  enum { MANY = 8 };
+  return lines >= MANY ? 1 : (n + PIECE - 1) / PIECE;
+}
+
+static void task_init(task *t, const tn_frame *call, const wanted *want) {
+  static const tn_kernel_bodies find_f[] = {TN_KERNEL_BODIES(find_f32)},
+                                find_d[] = {TN_KERNEL_BODIES(find_f64)},
+                                find_i[] = {TN_KERNEL_BODIES(find_i64)};
+  const tn_dtype dtype = call->in[0].dtype, own = tn_kernel_compute(dtype);
+  const int whole = own == TN_I32 || own == TN_I64, single = dtype == TN_F32;
+  const uint32_t level = tn_kernel_level(call);
+  const reduce_loops *loops = single  ? &want->op->f32
+                              : whole ? &want->op->i64
+                                      : &want->op->f64;
+  t->call = call;
+  t->want = want;
+  t->mode.compute = single ? TN_F32 : whole ? TN_I64 : TN_F64;
+  t->mode.level = level;
+  t->direct = dtype == t->mode.compute;
+  t->bytes = tn_dtype_bytes(dtype);
+  t->line = tn_kernel_body_at(&loops->line, level);
+  t->find = tn_kernel_body_at(single ? find_f : whole ? find_i : find_d, level);
+  t->column = tn_kernel_body_at(single  ? &want->f32
+                                : whole ? &want->i64
+                                        : &want->f64,
+                                level);
+}
+
+/* --------------------------------------------------------------------- lines
+ */
+
+/* Whether a record is better than another that stands before it. */
+static int is_better(const task *t, uint64_t value, uint64_t than) {
+  const double a = tn_kernel_f64_from_bits(value),
+               b = tn_kernel_f64_from_bits(than);
+  if (t->mode.compute == TN_I64)
+    return t->want->least ? (int64_t)value < (int64_t)than
+                          : (int64_t)value > (int64_t)than;
+  return b == b && (a != a || (t->want->least ? a < b : a > b));
+}
+
+/* Looks at n elements, the first being number `place` of its line. */
+static void look(const task *t, const char *at, int64_t step, int64_t n,
+                 int64_t place, found *best) {
+  TN_KERNEL_LINED uint64_t staged[BOX];
+  const void *from = at;
+  if (!t->direct || step != 1) {
+    const tn_kernel_line line = {(char *)(uintptr_t)at, step, n,
+                                 t->call->in[0].dtype};
+    tn_kernel_load(staged, &t->mode, &line);
+    from = staged;
+  }
+  const uint64_t value = reduce_line(t->line, from, n);
+  if (best->place >= 0 && !is_better(t, value, best->value)) return;
+  const tn_kernel_block block = {n, &best->place, {from}};
+  t->find(&block, &value);
+  best->value = value;
+  best->place += place;
+}
+
+/* Elements [begin, end) of a line that begins at `base`. */
+static found look_at(const task *t, int64_t base, int64_t begin, int64_t end) {
+  const reduce_cut *cut = &t->cut;
+  const int32_t inner = cut->n_rows - 1;
+  found best = {0, -1};
+  while (begin < end) {
+    int64_t left = begin, offset = base;
+    for (int32_t d = inner; d >= 0; left /= cut->rows[d--])
+      offset += left % cut->rows[d] * cut->row_step[d];
+    int64_t n = cut->rows[inner] - begin % cut->rows[inner];
+    if (n > BOX) n = BOX;
+    if (n > end - begin) n = end - begin;
+    look(t, (const char *)t->call->in[0].data + offset * t->bytes,
+         cut->row_step[inner], n, begin, &best);
+    begin += n;
+  }
+  return best;
+}
+
+/* Where line i begins, in elements. */
+static int64_t line_at(const reduce_cut *cut, int64_t i) {
+  int64_t offset = 0;
+  for (int32_t d = cut->n_kept - 1; d >= 0; i /= cut->kept[d--])
+    offset += i % cut->kept[d] * cut->kept_step[d];
+  return offset;
+}
+
+static int32_t lines_slice(void *arg, int64_t begin, int64_t end) {
+  const task *t = (const task *)arg;
+  const int64_t height = t->cut.height;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t first = i % t->pieces * PIECE, left = height - first;
+    const found best =
+        look_at(t, line_at(&t->cut, i / t->pieces), first,
+                t->pieces > 1 && left > PIECE ? first + PIECE : height);
+    if (t->pieces == 1)
+      ((int64_t *)t->call->out[0].data)[i] = best.place;
+    else
+      ((found *)t->call->ws[0])[i] = best;
+  }
+  return TN_OK;
+}
+
+static int32_t run_lines(task *t) {
+  const tn_frame *call = t->call;
+  const int64_t lines = tn_tensor_size(&call->out[0]), height = t->cut.height;
+  const found *all = call->n_ws > 0 ? (const found *)call->ws[0] : NULL;
+  t->pieces = pieces_of(lines, height);
+  const int32_t code = call->host->parallel_for(
+      call, lines * t->pieces, height < PIECE / 4 ? PIECE / 4 / height : 1,
+      lines_slice, t);
+  if (code != TN_OK || t->pieces == 1) return code;
+  for (int64_t i = 0; i < lines; ++i) {
+    found best = all[i * t->pieces];
+    for (int64_t k = 1; k < t->pieces; ++k)
+      if (is_better(t, all[i * t->pieces + k].value, best.value))
+        best = all[i * t->pieces + k];
+    ((int64_t *)call->out[0].data)[i] = best.place;
+  }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- columns
+ */
+
+/* n columns that begin `base` elements behind the input's first. */
+static void look_down(const task *t, int64_t base, int64_t n, int64_t *out) {
+  TN_KERNEL_LINED uint64_t best[REDUCE_COLUMNS], row[REDUCE_COLUMNS];
+  TN_KERNEL_LINED int64_t wide[REDUCE_COLUMNS] = {0};
+  const reduce_cut *cut = &t->cut;
+  const int64_t step = cut->kept_step[cut->n_kept - 1];
+  const int direct = t->direct && step == 1;
+  const char *at = (const char *)t->call->in[0].data + base * t->bytes;
+  const int64_t apart = cut->row_step[0];
+  ranks rows = {direct ? cut->height : 1, apart, 0, wide};
+  for (int64_t r = 0; r < cut->height; ++r, at += apart * t->bytes) {
+    const tn_kernel_line line = {(char *)(uintptr_t)at, step, n,
+                                 t->call->in[0].dtype};
+    const tn_kernel_block block = {n, best, {direct ? (const void *)at : row}};
+    rows.first = r;
+    if (r == 0) tn_kernel_load(best, &t->mode, &line);
+    if (!direct) tn_kernel_load(row, &t->mode, &line);
+    t->column(&block, &rows);
+    if (direct) break;
+  }
+  for (int64_t j = 0; j < n; ++j)
+    out[j] = t->mode.compute == TN_F32 ? ((int32_t *)(void *)wide)[j] : wide[j];
+}
+
+static int32_t columns_slice(void *arg, int64_t begin, int64_t end) {
+  const task *t = (const task *)arg;
+  const reduce_cut *cut = &t->cut;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t first = i % cut->blocks * REDUCE_COLUMNS;
+    const int64_t left = cut->wide - first;
+    const int64_t line = i / cut->blocks * cut->wide + first;
+    look_down(t, line_at(cut, line),
+              left < REDUCE_COLUMNS ? left : REDUCE_COLUMNS,
+              (int64_t *)t->call->out[0].data + line);
+  }
+  return TN_OK;
+}
+
+static int32_t run(const tn_frame *call, const wanted *want);
+
+int32_t tensor_argmax(const tn_frame *call) {
+  return run(call, &largest);
+}
+
+int32_t tensor_argmin(const tn_frame *call) {
+  return run(call, &smallest);
+}
+
+/* --------------------------------------------------------------------- calls
+ */
+
+/* Both operators have these params. */
+static int32_t axes_of(const tn_frame *call, uint32_t *axes) {
+  const tensor_argmax_params *p = tensor_argmax_params_of(call);
+  const reduce_params all = {.axis = {&p->axis, 1}, .has_axis = p->has_axis};
+  tn_frame own = *call;
+  own.params = &all;
+  return reduce_axes(&own, call->in[0].ndim, axes);
+}
+
+static int32_t run(const tn_frame *call, const wanted *want) {
+  task t;
+  reduce_view view;
+  uint32_t axes;
+  const int32_t code = axes_of(call, &axes);
+  if (code != TN_OK || tn_tensor_size(&call->out[0]) == 0) return code;
+  task_init(&t, call, want);
+  reduce_view_make(&view, &call->in[0], axes);
+  const int columns = reduce_by_columns(&view, &t.cut);
+  if (!columns || t.cut.height > INT32_MAX) return run_lines(&t);
+  const int64_t each = t.cut.height * t.cut.wide / t.cut.blocks;
+  return call->host->parallel_for(call, t.cut.outer * t.cut.blocks,
+                                  each < PIECE / 4 ? PIECE / 4 / (each + 1) : 1,
+                                  columns_slice, &t);
+}
+
+int32_t tensor_arg_infer(const tn_frame *call) {
+  uint32_t axes;
+  if (call->in[0].ndim < 0) return TN_OK;
+  int32_t code = axes_of(call, &axes);
+  if (code == TN_OK) code = reduce_not_empty(call, axes, "place");
+  return code == TN_OK
+             ? reduce_infer(call, axes, tensor_argmax_params_of(call)->keepdims)
+             : code;
+}
+
+int32_t tensor_arg_bytes(const tn_frame *call, uint64_t *bytes) {
+  const int64_t lines = tn_tensor_size(&call->out[0]);
+  *bytes = 0;
+  if (lines == 0) return TN_OK;
+  const int64_t n = pieces_of(lines, tn_tensor_size(&call->in[0]) / lines);
+  if (n > 1) *bytes = sizeof(found) * (uint64_t)(lines * n);
+  return TN_OK;
+}

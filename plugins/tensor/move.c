@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * move.c: see move.h. A copy is a walk over two operands, whose dimensions have
+ * been joined as far as both allow. Where both have lines side by side, lines
+ * are copied; where each has another dimension side by side, squares are turned
+ * (tile.h); otherwise elements go one by one.
+ */
+#include "move.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tile.h"
+
+/* ------------------------------------------------------------------- views */
+
+void tensor_view_init(tensor_view *view, const tn_tensor *tensor) {
+  view->tensor = *tensor;
+  view->tensor.shape = view->shape;
+  view->tensor.strides = view->strides;
+  for (int32_t d = 0; d < tensor->ndim; ++d) {
+    view->shape[d] = tensor->shape[d];
+    view->strides[d] = tensor->strides[d];
+  }
+}
+
+void tensor_view_shaped(tensor_view *view, const tn_tensor *dense, int32_t ndim,
+                        const int64_t *shape) {
+  int64_t stride = 1;
+  view->tensor = *dense;
+  view->tensor.ndim = ndim;
+  view->tensor.shape = view->shape;
+  view->tensor.strides = view->strides;
+  for (int32_t d = ndim; d-- > 0;) {
+    view->shape[d] = shape[d];
+    view->strides[d] = stride;
+    stride *= shape[d];
+  }
+}
+
+static char *moved(const tn_tensor *t, int64_t elements) {
+  return (char *)t->data + elements * tn_dtype_bytes(t->dtype);
+}
+
+void tensor_view_cut(tensor_view *view, int32_t axis, int64_t begin, int64_t n,
+                     int64_t step) {
+  if (n > 0)
+    view->tensor.data = moved(&view->tensor, begin * view->strides[axis]);
+  view->shape[axis] = n;
+  view->strides[axis] *= step;
+}
+
+void tensor_view_insert(tensor_view *view, int32_t axis, int64_t n,
+                        int64_t stride) {
+  for (int32_t d = view->tensor.ndim++; d > axis; --d) {
+    view->shape[d] = view->shape[d - 1];
+    view->strides[d] = view->strides[d - 1];
+  }
+  view->shape[axis] = n;
+  view->strides[axis] = stride;
+}
+
+int32_t tensor_axis(const tn_frame *call, const char *param, int64_t axis,
+                    int32_t ndim, int32_t *out) {
+  const int64_t from_front = axis < 0 ? axis + ndim : axis;
+  *out = 0;
+  if (from_front < 0 || from_front >= ndim)
+    return TN_FAIL(call, TN_OUT_OF_RANGE,
+                   "%s=%lld: there is no such axis of %d dimensions; %d to %d "
+                   "are",
+                   param, (long long)axis, (int)ndim, (int)-ndim,
+                   (int)ndim - 1);
+  *out = (int32_t)from_front;
+  return TN_OK;
+}
+
+tensor_text tensor_shape_text(int32_t ndim, const int64_t *shape) {
+  tensor_text out = {"("};
+  size_t n = 1;
+  for (int32_t d = 0; d < ndim; ++d)
+    n += (size_t)(shape[d] < 0 ? snprintf(out.text + n, sizeof out.text - n,
+                                          d > 0 ? ",?" : "?")
+                               : snprintf(out.text + n, sizeof out.text - n,
+                                          d > 0 ? ",%lld" : "%lld",
+                                          (long long)shape[d]));
+  (void)snprintf(out.text + n, sizeof out.text - n, ")");
+  return out;
+}
+
+/* ------------------------------------------------------------------- lines */
+
+/* n_lines lines of n elements; strides in elements. */
+typedef struct lines {
+  char *to;
+  const char *from;
+  int64_t n;
+  int64_t to_step, from_step; /* along a line */
+  int64_t n_lines;
+  int64_t to_next, from_next; /* between lines */
+} lines;
+
+/* Lines shorter than that (in bytes) are not worth a call of memcpy. */
+enum { SHORT_LINE = 64 };
+
+#define COPY_LINES(name, type)                                    \
+  static void name(const lines *l) {                              \
+    for (int64_t k = 0; k < l->n_lines; ++k) {                    \
+      type *to = (type *)(void *)l->to + k * l->to_next;          \
+      const type *from =                                          \
+          (const type *)(const void *)l->from + k * l->from_next; \
+      if (l->to_step == 1 && l->from_step == 0)                   \
+        for (int64_t i = 0; i < l->n; ++i) to[i] = *from;         \
+      else if (l->to_step != 1 || l->from_step != 1)              \
+        for (int64_t i = 0; i < l->n; ++i)                        \
+          to[i * l->to_step] = from[i * l->from_step];            \
+      else if (l->n * (int64_t)sizeof(type) < SHORT_LINE)         \
+        for (int64_t i = 0; i < l->n; ++i) to[i] = from[i];       \
+      else                                                        \
+        memcpy(to, from, (size_t)l->n * sizeof(type));            \
+    }                                                             \
+  }
+COPY_LINES(copy_8, uint8_t)
+COPY_LINES(copy_16, uint16_t)
+COPY_LINES(copy_32, uint32_t)
+COPY_LINES(copy_64, uint64_t)
+
+static void copy_lines(const lines *l, int64_t bytes) {
+  if (bytes == 1)
+    copy_8(l);
+  else if (bytes == 2)
+    copy_16(l);
+  else if (bytes == 4)
+    copy_32(l);
+  else
+    copy_64(l);
+}
+
+/* As many lines as follow one another from a run on, along the dimension in
+ * front of the last, in [index, end). */
+static int64_t lines_from(const tn_kernel_walk *walk, const tn_kernel_run *run,
+                          int64_t left) {
+  const int32_t d = walk->ndim - 2;
+  if (d < 0 || run->n < walk->shape[d + 1] || left < 2 * run->n) return 1;
+  const int64_t most = walk->shape[d] - run->place[d];
+  return left / run->n < most ? left / run->n : most;
+}
+
+static int32_t lines_slice(void *arg, int64_t begin, int64_t end) {
+  const tn_kernel_walk *walk = (const tn_kernel_walk *)arg;
+  const int32_t d = walk->ndim > 1 ? walk->ndim - 2 : 0;
+  while (begin < end) {
+    tn_kernel_run run;
+    tn_kernel_walk_run(walk, begin, end, &run);
+    const lines l = {.to = run.at[0],
+                     .from = run.at[1],
+                     .n = run.n,
+                     .to_step = run.stride[0],
+                     .from_step = run.stride[1],
+                     .n_lines = lines_from(walk, &run, end - begin),
+                     .to_next = walk->stride[0][d],
+                     .from_next = walk->stride[1][d]};
+    copy_lines(&l, walk->bytes[0]);
+    begin += l.n_lines * l.n;
+  }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- turns */
+
+/* Rows of `to` that a slice turns, and columns that it turns at a time: what is
+ * written then fits into the first cache. */
+enum { TURN_ROWS = 32, TURN_COLUMNS = 256 };
+
+/* A copy whose operands have different dimensions side by side. */
+typedef struct turning {
+  tn_kernel_walk walk;
+  int32_t rows;   /* the dimension that is side by side in `from`; in `to` it is
+                     the last */
+  int64_t blocks; /* of rows */
+  tensor_turn_fn *turn;
+} turning;
+
+/* Whether squares can be turned, and along which dimension of the walk. */
+static int find_turn(const tn_kernel_walk *walk, int32_t *rows) {
+  const int32_t last = walk->ndim - 1;
+  if (walk->stride[0][last] != 1 || walk->stride[1][last] == 1 ||
+      walk->stride[1][last] == 0 || walk->shape[last] < 4)
+    return 0;
+  for (*rows = 0; *rows < last; ++*rows)
+    if (walk->stride[1][*rows] == 1 && walk->shape[*rows] >= 4) return 1;
+  return 0;
+}
+
+/* Block `index` of rows. */
+static void turn_block(const turning *t, int64_t index) {
+  const tn_kernel_walk *walk = &t->walk;
+  const int32_t last = walk->ndim - 1;
+  const int64_t first = index % t->blocks * TURN_ROWS;
+  const int64_t left_rows = walk->shape[t->rows] - first;
+  int64_t left = index / t->blocks;
+  int64_t to = first * walk->stride[0][t->rows], from = first;
+  for (int32_t d = last; d-- > 0;) {
+    if (d == t->rows) continue;
+    const int64_t place = left % walk->shape[d];
+    to += place * walk->stride[0][d];
+    from += place * walk->stride[1][d];
+    left /= walk->shape[d];
+  }
+  for (int64_t i = 0; i < walk->shape[last]; i += TURN_COLUMNS) {
+    const int64_t n = walk->shape[last] - i;
+    const tensor_turn part = {
+        .to = walk->data[0] + (to + i) * walk->bytes[0],
+        .from =
+            walk->data[1] + (from + i * walk->stride[1][last]) * walk->bytes[1],
+        .to_stride = walk->stride[0][t->rows],
+        .from_stride = walk->stride[1][last],
+        .n_rows = left_rows < TURN_ROWS ? left_rows : TURN_ROWS,
+        .n_columns = n < TURN_COLUMNS ? n : TURN_COLUMNS};
+    t->turn(&part);
+  }
+}
+
+static int32_t turn_slice(void *arg, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) turn_block((const turning *)arg, i);
+  return TN_OK;
+}
+
+static int32_t run_turns(const tn_frame *call, turning *t) {
+  const tn_kernel_walk *walk = &t->walk;
+  const int32_t last = walk->ndim - 1;
+  const int64_t each = TURN_ROWS * walk->shape[last];
+  t->turn = tensor_turn_of(walk->bytes[0], tn_kernel_level(call));
+  t->blocks = (walk->shape[t->rows] + TURN_ROWS - 1) / TURN_ROWS;
+  const int64_t n =
+      walk->size / walk->shape[last] / walk->shape[t->rows] * t->blocks;
+  const int64_t grain = each < TN_KERNEL_GRAIN ? TN_KERNEL_GRAIN / each : 1;
+  return call->host->parallel_for(call, n, grain, turn_slice, t);
+}
+
+/* ------------------------------------------------------------------- copies */
+
+int32_t tensor_copy(const tn_frame *call, const tn_tensor *to,
+                    const tn_tensor *from) {
+  turning t;
+  tn_kernel_walk_init(&t.walk, to);
+  if (!tn_kernel_walk_add(&t.walk, from))
+    return TN_FAIL(call, TN_INTERNAL, "views of different shapes: %s and %s",
+                   tensor_shape_text(to->ndim, to->shape).text,
+                   tensor_shape_text(from->ndim, from->shape).text);
+  if (t.walk.size == 0) return TN_OK;
+  tn_kernel_walk_begin(&t.walk);
+  if (find_turn(&t.walk, &t.rows)) return run_turns(call, &t);
+  if (t.walk.size <= TN_KERNEL_GRAIN)
+    return lines_slice(&t.walk, 0, t.walk.size);
+  return call->host->parallel_for(call, t.walk.size, TN_KERNEL_GRAIN,
+                                  lines_slice, &t.walk);
+}
+
+int32_t tensor_fill(const tn_frame *call, const tn_tensor *to,
+                    const void *element) {
+  tn_tensor one = *to;
+  int64_t none = 0;
+  one.data = (void *)(uintptr_t)element; /* only read */
+  one.ndim = 0;
+  one.shape = one.strides = &none;
+  return tensor_copy(call, to, &one);
+}
+
+tensor_element tensor_element_of(double value, tn_dtype dtype) {
+  const tn_kernel_mode mode = {TN_F64, 0};
+  tensor_element e = {0};
+  if (dtype != TN_U64)
+    tn_kernel_store_dense(&e, dtype, &value, &mode, 1);
+  else if (value >= 18446744073709551616.0)
+    e.bits = UINT64_MAX;
+  else if (value >= 1)
+    e.bits = (uint64_t)value;
+  return e;
+}
+
+int32_t tensor_fill_zeros(const tn_frame *call, const tn_tensor *to) {
+  static const uint64_t zero;
+  return tensor_fill(call, to, &zero);
+}
+
+/* --------------------------------------------------------------------- sums
+ */
+
+enum { SUM_PART = 256 };
+
+typedef struct summing {
+  tn_kernel_walk walk; /* `to`, and the first of the elements that are summed */
+  const tn_tensor *from;
+  int32_t n_axes;
+  int64_t n_terms;
+  tn_kernel_mode mode;
+  tn_dtype dtype;
+} summing;
+
+/* How far from the first term a term lies, in elements. */
+static int64_t term_at(const summing *s, int64_t term) {
+  int64_t offset = 0;
+  for (int32_t d = s->n_axes; d-- > 0; term /= s->from->shape[d])
+    offset += term % s->from->shape[d] * s->from->strides[d];
+  return offset;
+}
+
+/* The sums of a run of at most SUM_PART elements. */
+static void sum_run(const summing *s, const tn_kernel_run *run) {
+  TN_KERNEL_LINED uint64_t sums[SUM_PART] = {0}, row[SUM_PART];
+  for (int64_t term = 0; term < s->n_terms; ++term) {
+    const tn_kernel_line line = {
+        run->at[1] + term_at(s, term) * s->walk.bytes[1], run->stride[1],
+        run->n, s->dtype};
+    tn_kernel_load(row, &s->mode, &line);
+    tn_kernel_add_dense(sums, row, &s->mode, run->n);
+  }
+  const tn_kernel_line to = {run->at[0], run->stride[0], run->n, s->dtype};
+  tn_kernel_store(&to, &s->mode, sums);
+}
+
+static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
+  const summing *s = (const summing *)arg;
+  while (begin < end) {
+    tn_kernel_run run;
+    const int64_t most = end - begin < SUM_PART ? end : begin + SUM_PART;
+    tn_kernel_walk_run(&s->walk, begin, most, &run);
+    sum_run(s, &run);
+    begin += run.n;
+  }
+  return TN_OK;
+}
+
+int32_t tensor_sum_front(const tn_frame *call, const tn_tensor *to,
+                         const tn_tensor *from, int32_t n_axes) {
+  summing s = {.from = from, .n_axes = n_axes, .n_terms = 1};
+  s.dtype = tensor_sum_dtype(to->dtype);
+  const tn_dtype own = tn_kernel_compute(s.dtype);
+  tensor_view first;
+  for (int32_t d = 0; d < n_axes; ++d) s.n_terms *= from->shape[d];
+  tensor_view_init(&first, from);
+  first.tensor.ndim -= n_axes;
+  first.tensor.shape += n_axes;
+  first.tensor.strides += n_axes;
+  s.mode.compute = own == TN_I32 || own == TN_I64 ? TN_I64 : TN_F64;
+  s.mode.level = tn_kernel_level(call);
+  tn_kernel_walk_init(&s.walk, to);
+  if (!tn_kernel_walk_add(&s.walk, &first.tensor))
+    return TN_FAIL(call, TN_INTERNAL, "views of different shapes");
+  if (s.walk.size == 0) return TN_OK;
+  tn_kernel_walk_begin(&s.walk);
+  return call->host->parallel_for(call, s.walk.size, TN_KERNEL_GRAIN, sum_slice,
+                                  &s);
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * reduce.c: the order in which elements are put together. The axes that go are
+ * put behind those that stay; then each element of the output is made of a
+ * line, which fold.h says how to cut. Of one box comes a record, of the records
+ * of a line its element. Where rows are better than lines, reduce_columns.c
+ * takes over.
+ */
+#include "reduce.h"
+
+#include <math.h>
+
+/* -------------------------------------------------------------------- views
+ */
+
+void reduce_view_make(reduce_view *v, const tn_tensor *in, uint32_t axes) {
+  int32_t n = 0;
+  v->tensor = *in;
+  v->tensor.shape = v->shape;
+  v->tensor.strides = v->strides;
+  for (uint32_t gone = 0; gone < 2; ++gone) {
+    for (int32_t i = 0; i < in->ndim; ++i) {
+      if ((axes >> i & 1) != gone) continue;
+      v->shape[n] = in->shape[i];
+      v->strides[n++] = in->strides[i];
+    }
+    if (gone == 0) v->kept = n;
+  }
+}
+
+int32_t reduce_join(int32_t ndim, int64_t *shape, int64_t *strides) {
+  int32_t last = -1;
+  for (int32_t i = 0; i < ndim; ++i) {
+    if (shape[i] == 1) continue;
+    if (last >= 0 && strides[last] == strides[i] * shape[i]) {
+      shape[last] *= shape[i];
+      strides[last] = strides[i];
+      continue;
+    }
+    shape[++last] = shape[i];
+    strides[last] = strides[i];
+  }
+  if (last >= 0) return last + 1;
+  shape[0] = 1;
+  strides[0] = 1;
+  return 1;
+}
+
+/* Whether the axes are the last ones. */
+static int is_last(uint32_t axes, int32_t ndim) {
+  while (ndim > 0 && (axes >> (ndim - 1) & 1)) axes &= ~(1u << --ndim);
+  return axes == 0;
+}
+
+/* Cuts the lines of a view. */
+static int cut_lines(const reduce_view *view, tn_fold *fold) {
+  tn_tensor out = view->tensor;
+  out.ndim = view->kept;
+  return tn_fold_cut(&view->tensor, &out, fold);
+}
+
+uint64_t reduce_bytes(const tn_tensor *in, const tn_tensor *out,
+                      uint32_t axes) {
+  reduce_view view;
+  reduce_cut cut;
+  tn_fold fold;
+  if (tn_tensor_size(in) == 0) return 0;
+  reduce_view_make(&view, in, axes);
+  if (!reduce_by_columns(&view, &cut)) {
+    if (!is_last(axes, in->ndim) || !cut_lines(&view, &fold)) return 0;
+    return 8 * (uint64_t)(fold.lines * fold.parts);
+  }
+  if (cut.parts == 1) return 0;
+  uint64_t bytes = 8 * (uint64_t)(cut.parts * cut.outer * cut.wide);
+  /* Seen by its shape alone, the call may look as if it were cut into lines:
+   * no number of whole records says that it is not. */
+  const int misleads = tn_fold_cut(in, out, &fold);
+  while (misleads && bytes % (uint64_t)(fold.lines * fold.parts) == 0) ++bytes;
+  return bytes;
+}
+
+/* -------------------------------------------------------------------- tasks
+ */
+
+static tn_kernel_body *body_of(const tn_kernel_bodies *bodies,
+                               const reduce_task *t) {
+  return tn_kernel_body_at(bodies, t->mode.level);
+}
+
+static void task_init(reduce_task *t, const reduce_run *run) {
+  const tn_dtype dtype = run->in->dtype, own = tn_kernel_compute(dtype);
+  const int whole = own == TN_I32 || own == TN_I64;
+  const reduce_op *op = run->op, *then = op->records ? op->records : op;
+  const reduce_loops *wide = whole ? &op->i64 : &op->f64;
+  const reduce_loops *records = whole ? &then->i64 : &then->f64;
+  const reduce_loops *direct = dtype == TN_F32 ? &op->f32 : wide;
+  const int is_direct = dtype == TN_F32 || dtype == TN_F64 || dtype == TN_I64;
+  t->run = run;
+  t->mode.compute = whole ? TN_I64 : TN_F64;
+  t->mode.level = tn_kernel_level(run->call);
+  t->line = body_of(&wide->line, t);
+  t->column = body_of(&wide->column, t);
+  t->merge = body_of(&records->line, t);
+  t->merge_column = body_of(&records->column, t);
+  t->direct = is_direct ? body_of(&direct->line, t) : NULL;
+  t->direct_column = is_direct ? body_of(&direct->column, t) : NULL;
+  if (whole)
+    t->none = (uint64_t)op->none_i64;
+  else
+    t->none = tn_kernel_f64_bits(op->none_f64);
+  t->count = 1;
+}
+
+/* Elements of a line, once t->in is known. */
+static void count_line(reduce_task *t, const tn_tensor *in, uint32_t axes) {
+  for (int32_t i = 0; i < in->ndim; ++i)
+    if (axes >> i & 1) t->count *= (double)in->shape[i];
+}
+
+/* What becomes of records that are f64. */
+static void finish(const reduce_task *t, int64_t n, double *records) {
+  if (t->run->op->finish == REDUCE_MEAN)
+    for (int64_t i = 0; i < n; ++i) records[i] /= t->count;
+  if (t->run->op->finish == REDUCE_ROOT)
+    for (int64_t i = 0; i < n; ++i) records[i] = sqrt(records[i]);
+}
+
+void reduce_put(const reduce_task *t, int64_t first, int64_t n, void *records) {
+  const tn_tensor *out = t->run->out;
+  const int64_t bytes = tn_dtype_bytes(out->dtype);
+  const int dense = tn_tensor_is_contiguous(out);
+  const int64_t at_once = dense ? n : 1;
+  uint64_t old[REDUCE_COLUMNS];
+  if (t->mode.compute == TN_F64) finish(t, n, (double *)records);
+  for (int64_t k = 0; k < n; k += at_once) {
+    int64_t left = first + k, offset = dense ? left : 0;
+    for (int32_t d = out->ndim; !dense && d-- > 0;) {
+      offset += left % out->shape[d] * out->strides[d];
+      left /= out->shape[d];
+    }
+    const tn_kernel_line to = {(char *)out->data + offset * bytes, 1, at_once,
+                               out->dtype};
+    uint64_t *record = (uint64_t *)records + k;
+    if (t->run->req == TN_REQ_ADD) {
+      tn_kernel_load(old, &t->mode, &to);
+      tn_kernel_add_dense(record, old, &t->mode, at_once);
+    }
+    tn_kernel_store(&to, &t->mode, record);
+  }
+}
+
+/* --------------------------------------------------------------------- boxes
+ */
+
+/* The record of at most TN_FOLD_BOX elements, whose axes are joined. */
+static uint64_t fold_joined(const reduce_task *t, const char *at, int32_t ndim,
+                            const int64_t *n, const int64_t *step) {
+  TN_KERNEL_LINED uint64_t scratch[TN_FOLD_BOX];
+  const int64_t bytes = tn_dtype_bytes(t->in.tensor.dtype);
+  const int32_t inner = ndim - 1;
+  int64_t place[TN_MAX_NDIM] = {0};
+  if (t->direct && inner == 0 && step[0] == 1)
+    return reduce_line(t->direct, at, n[0]);
+  int64_t done = 0;
+  for (;;) {
+    const tn_kernel_line line = {(char *)(uintptr_t)at, step[inner], n[inner],
+                                 t->in.tensor.dtype};
+    tn_kernel_load(scratch + done, &t->mode, &line);
+    done += n[inner];
+    int32_t d = inner - 1;
+    for (; d >= 0; --d) {
+      at += step[d] * bytes;
+      if (++place[d] < n[d]) break;
+      at -= place[d] * step[d] * bytes;
+      place[d] = 0;
+    }
+    if (d < 0) return reduce_line(t->line, scratch, done);
+  }
+}
+
+/* The record of one line's part of a box. */
+static uint64_t fold_line(const reduce_task *t, const char *at, int32_t ndim,
+                          const int64_t *shape, const int64_t *strides) {
+  int64_t n[TN_MAX_NDIM], step[TN_MAX_NDIM];
+  memcpy(n, shape, (size_t)ndim * sizeof *n);
+  memcpy(step, strides, (size_t)ndim * sizeof *step);
+  return fold_joined(t, at, reduce_join(ndim, n, step), n, step);
+}
+
+/* The records of a box that begins at `at`: of each of its lines. */
+static void fold_box(const reduce_task *t, const char *at, const int64_t *shape,
+                     int64_t lines, uint64_t *records) {
+  const reduce_view *in = &t->in;
+  const int64_t bytes = tn_dtype_bytes(in->tensor.dtype);
+  for (int64_t k = 0; k < lines; ++k) {
+    int64_t left = k, offset = 0;
+    for (int32_t d = in->kept; d-- > 0;) {
+      offset += left % shape[d] * in->strides[d];
+      left /= shape[d];
+    }
+    records[k] = fold_line(t, at + offset * bytes, in->tensor.ndim - in->kept,
+                           shape + in->kept, in->strides + in->kept);
+  }
+}
+
+static const char *box_at(const reduce_task *t, const tn_fold_part *part) {
+  int64_t offset = 0;
+  for (int32_t d = 0; d < t->fold.ndim; ++d)
+    offset += part->at[d] * t->in.strides[d];
+  return (const char *)t->in.tensor.data +
+         offset * tn_dtype_bytes(t->in.tensor.dtype);
+}
+
+static int32_t fold_slice(void *arg, int64_t begin, int64_t end) {
+  const reduce_task *t = (const reduce_task *)arg;
+  tn_fold_part part;
+  for (int64_t i = begin; i < end; ++i) {
+    tn_fold_at(&t->fold, i, &part);
+    fold_box(t, box_at(t, &part), part.shape, part.lines,
+             (uint64_t *)t->run->room + part.record);
+  }
+  return TN_OK;
+}
+
+/* --------------------------------------------------------------------- merge
+ */
+
+static int32_t merge_slice(void *arg, int64_t begin, int64_t end) {
+  const reduce_task *t = (const reduce_task *)arg;
+  const uint64_t *from = (const uint64_t *)t->run->room;
+  uint64_t records[REDUCE_COLUMNS];
+  while (begin < end) {
+    const int64_t left = end - begin;
+    const int64_t n = left < REDUCE_COLUMNS ? left : REDUCE_COLUMNS;
+    for (int64_t k = 0; k < n; ++k)
+      records[k] = reduce_line(t->merge, from + (begin + k) * t->fold.parts,
+                               t->fold.parts);
+    reduce_put(t, begin, n, records);
+    begin += n;
+  }
+  return TN_OK;
+}
+
+static int32_t merge(reduce_task *t) {
+  enum { GRAIN = 4096 };
+  return t->run->call->host->parallel_for(t->run->call, t->fold.lines, GRAIN,
+                                          merge_slice, t);
+}
+
+/* ----------------------------------------------------------- without records
+ */
+
+/* How lines follow one another: axes that stay and that go, joined. */
+typedef struct grid {
+  const reduce_task *t;
+  int32_t n_kept, n_gone;
+  int64_t kept[TN_MAX_NDIM], kept_step[TN_MAX_NDIM];
+  int64_t gone[TN_MAX_NDIM], gone_step[TN_MAX_NDIM];
+} grid;
+
+static void grid_init(grid *g, const reduce_task *t) {
+  const int32_t kept = t->in.kept, gone = t->in.tensor.ndim - kept;
+  g->t = t;
+  memcpy(g->kept, t->in.shape, (size_t)kept * sizeof(int64_t));
+  memcpy(g->kept_step, t->in.strides, (size_t)kept * sizeof(int64_t));
+  memcpy(g->gone, t->in.shape + kept, (size_t)gone * sizeof(int64_t));
+  memcpy(g->gone_step, t->in.strides + kept, (size_t)gone * sizeof(int64_t));
+  g->n_kept = reduce_join(kept, g->kept, g->kept_step);
+  g->n_gone = reduce_join(gone, g->gone, g->gone_step);
+}
+
+/* Lines that are no longer than a box. Merging the one record of each would
+ * leave it as it is. */
+static int32_t short_slice(void *arg, int64_t begin, int64_t end) {
+  const grid *g = (const grid *)arg;
+  const reduce_task *t = g->t;
+  const int64_t bytes = tn_dtype_bytes(t->in.tensor.dtype);
+  uint64_t records[REDUCE_COLUMNS];
+  while (begin < end) {
+    int64_t n = 0;
+    for (; n < REDUCE_COLUMNS && begin + n < end; ++n) {
+      int64_t left = begin + n, offset = 0;
+      for (int32_t d = g->n_kept - 1; d > 0; --d) {
+        offset += left % g->kept[d] * g->kept_step[d];
+        left /= g->kept[d];
+      }
+      offset += left * g->kept_step[0];
+      records[n] =
+          fold_joined(t, (const char *)t->in.tensor.data + offset * bytes,
+                      g->n_gone, g->gone, g->gone_step);
+    }
+    reduce_put(t, begin, n, records);
+    begin += n;
+  }
+  return TN_OK;
+}
+
+static int32_t short_lines(const reduce_task *t) {
+  enum { ELEMENTS = 16384 };
+  const int64_t size = tn_tensor_size(&t->in.tensor) / t->fold.lines;
+  grid g;
+  grid_init(&g, t);
+  return t->run->call->host->parallel_for(t->run->call, t->fold.lines,
+                                          ELEMENTS / size, short_slice, &g);
+}
+
+/* Line number i, box by box. */
+static void long_line(const reduce_task *t, int64_t i) {
+  enum { LANES = 32 };
+  uint64_t lane[LANES];
+  tn_fold_part part;
+  for (int64_t k = 0; k < LANES; ++k) lane[k] = t->none;
+  for (int64_t k = 0; k < t->fold.parts; ++k) {
+    uint64_t two[2];
+    tn_fold_at(&t->fold, i * t->fold.parts + k, &part);
+    fold_box(t, box_at(t, &part), part.shape, 1, &two[0]);
+    two[1] = lane[k % LANES];
+    lane[k % LANES] = reduce_line(t->merge, two, 2);
+  }
+  lane[0] = reduce_line(t->merge, lane, LANES);
+  reduce_put(t, i, 1, lane);
+}
+
+static int32_t long_slice(void *arg, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) long_line((const reduce_task *)arg, i);
+  return TN_OK;
+}
+
+/* ----------------------------------------------------------------- all of it
+ */
+
+/* Lines of no elements. */
+static int32_t put_none(const reduce_task *t) {
+  const int64_t n = tn_tensor_size(t->run->out);
+  for (int64_t i = 0; i < n; ++i) {
+    uint64_t record = t->none;
+    reduce_put(t, i, 1, &record);
+  }
+  return TN_OK;
+}
+
+int32_t reduce_all(const reduce_run *run) {
+  enum { BOXES = 16 };
+  const tn_host *host = run->call->host;
+  reduce_task t;
+  reduce_cut cut;
+  task_init(&t, run);
+  reduce_view_make(&t.in, run->in, run->axes);
+  count_line(&t, run->in, run->axes);
+  if (tn_tensor_size(run->in) == 0) return put_none(&t);
+  if (reduce_by_columns(&t.in, &cut)) return reduce_columns(&t, &cut);
+  (void)cut_lines(&t.in, &t.fold);
+  if (t.fold.parts == 1) return short_lines(&t);
+  if (!run->room)
+    return host->parallel_for(run->call, t.fold.lines, 1, long_slice, &t);
+  const int32_t code = host->parallel_for(run->call, tn_fold_boxes(&t.fold),
+                                          BOXES, fold_slice, &t);
+  return code == TN_OK ? merge(&t) : code;
+}
+
+/* A box: the axes that have 1 in the output go. */
+static int32_t run_box(reduce_task *t) {
+  const tn_tensor *in = t->run->in, *out = t->run->out;
+  uint32_t axes = 0;
+  for (int32_t i = 0; i < in->ndim; ++i)
+    if (out->shape[i] == 1 && in->shape[i] != 1) axes |= 1u << i;
+  reduce_view_make(&t->in, in, axes);
+  fold_box(t, (const char *)in->data, t->in.shape, tn_tensor_size(out),
+           (uint64_t *)t->run->room);
+  return TN_OK;
+}
+
+int32_t reduce_stage(const reduce_run *run) {
+  reduce_task t;
+  task_init(&t, run);
+  if (run->call->flags & TN_CALL_FOLD) return run_box(&t);
+  count_line(&t, run->in, run->axes);
+  (void)tn_fold_cut(run->in, run->out, &t.fold);
+  return merge(&t);
+}

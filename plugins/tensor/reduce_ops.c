@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * reduce_ops.c: the operations that reductions are made of: loops over
+ * elements, and what there is to know of them. Lines have 32 partial results,
+ * floats whose largest is looked for 64, which are put together as a tree: so
+ * the compiler has what to vectorise, and the order is the same at every level
+ * of instructions.
+ */
+#include <math.h>
+
+#include "reduce.h"
+
+/* What is done with an element, and with two partial results. */
+#define ITSELF(x) (x)
+#define NOT_NAN(x, otherwise) ((x) == (x) ? (x) : (otherwise))
+#define OR_0(x) NOT_NAN(x, 0)
+#define OR_1(x) NOT_NAN(x, 1)
+#define SIZE(x) ((x) < 0 ? -(x) : (x))
+#define SQUARE(x) ((x) * (x))
+#define BUT_0(x) ((x) == 0 ? 1 : (x))
+#define BUT_0_OR_NAN(x) ((x) == 0 || (x) != (x) ? 1 : (x))
+#define IS_0(x) ((x) == 0)
+#define PLUS(a, b) ((a) + (b))
+#define TIMES(a, b) ((a) * (b))
+
+/* The line loop `name` over elements of `type`, with `lanes` partial results
+ * that are `part`, into a record that is `wide`. */
+#define LINE(name, type, part, wide, lanes, none, change, both)         \
+  TN_KERNEL_BODY void name##_line(const tn_kernel_block *block,         \
+                                  const void *params) {                 \
+    const type *x = (const type *)block->in[0];                         \
+    part lane[lanes];                                                   \
+    int64_t i = 0;                                                      \
+    (void)params;                                                       \
+    for (int j = 0; j < (lanes); ++j) lane[j] = (none);                 \
+    for (; i + (lanes) <= block->n; i += (lanes))                       \
+      for (int j = 0; j < (lanes); ++j) {                               \
+        const part v = (part)x[i + j];                                  \
+        const part w = (part)change(v);                                 \
+        lane[j] = both(lane[j], w);                                     \
+      }                                                                 \
+    for (int j = 0; i + j < block->n; ++j) {                            \
+      const part v = (part)x[i + j];                                    \
+      const part w = (part)change(v);                                   \
+      lane[j] = both(lane[j], w);                                       \
+    }                                                                   \
+    for (int w = (lanes) / 2; w > 0; w /= 2)                            \
+      for (int j = 0; j < w; ++j) lane[j] = both(lane[j], lane[j + w]); \
+    *(wide *)block->out = (wide)lane[0];                                \
+  }                                                                     \
+  TN_KERNEL_LEVELS(name##_line)
+
+/* The column loop: four rows at a time, since records are read and written for
+ * each time; rows are `part` before they are put together with records. */
+#define COLUMN(name, type, part, wide, change, both, last)                 \
+  TN_KERNEL_BODY void name##_column(const tn_kernel_block *block,          \
+                                    const void *params) {                  \
+    const reduce_rows *rows = (const reduce_rows *)params;                 \
+    const type *x = (const type *)block->in[0];                            \
+    wide *sum = (wide *)block->out;                                        \
+    const int64_t apart = rows->apart;                                     \
+    int64_t r = 0;                                                         \
+    for (; r + 4 <= rows->n; r += 4, x += 4 * apart) {                     \
+      TN_KERNEL_INDEPENDENT                                                \
+      for (int64_t j = 0; j < block->n; ++j) {                             \
+        const part a = (part)x[j], b = (part)x[j + apart];                 \
+        const part c = (part)x[j + 2 * apart], d = (part)x[j + 3 * apart]; \
+        const part p = (part)change(a), q = (part)change(b);               \
+        const part s = (part)change(c), t = (part)change(d);               \
+        const part u = both(p, q), v = both(s, t);                         \
+        const part w = both(u, v);                                         \
+        const wide all = sum[j];                                           \
+        sum[j] = last(all, (wide)w);                                       \
+      }                                                                    \
+    }                                                                      \
+    for (; r < rows->n; ++r, x += apart) {                                 \
+      TN_KERNEL_INDEPENDENT                                                \
+      for (int64_t j = 0; j < block->n; ++j) {                             \
+        const part a = (part)x[j], p = (part)change(a);                    \
+        const wide all = sum[j];                                           \
+        sum[j] = last(all, (wide)p);                                       \
+      }                                                                    \
+    }                                                                      \
+  }                                                                        \
+  TN_KERNEL_LEVELS(name##_column)
+
+/* Both loops for floats, which are summed and multiplied as f64; those of a
+ * largest or least one, which pass on NaN; and those for integers, unsigned
+ * where they are to wrap. */
+#define FLOATS(name, none, change, both)                           \
+  LINE(name##_f32, float, double, double, 32, none, change, both)  \
+  LINE(name##_f64, double, double, double, 32, none, change, both) \
+  COLUMN(name##_f32, float, double, double, change, both, both)    \
+  COLUMN(name##_f64, double, double, double, change, both, both)
+#define ORDERED(name, none)                                                \
+  LINE(name##_f32, float, float, double, 64, none, ITSELF,                 \
+       tn_math_##name##_f32)                                               \
+  LINE(name##_f64, double, double, double, 32, none, ITSELF,               \
+       tn_math_##name##_f64)                                               \
+  COLUMN(name##_f32, float, float, double, ITSELF, tn_math_##name##_f32,   \
+         tn_math_##name##_f64)                                             \
+  COLUMN(name##_f64, double, double, double, ITSELF, tn_math_##name##_f64, \
+         tn_math_##name##_f64)
+#define WHOLE(name, type, none, change, both)                \
+  LINE(name##_i64, type, type, type, 32, none, change, both) \
+  COLUMN(name##_i64, type, type, type, change, both, both)
+FLOATS(sum, 0, ITSELF, PLUS)
+FLOATS(prod, 1, ITSELF, TIMES)
+ORDERED(max, -INFINITY)
+ORDERED(min, INFINITY)
+FLOATS(nansum, 0, OR_0, PLUS)
+FLOATS(nanprod, 1, OR_1, TIMES)
+FLOATS(size, 0, SIZE, PLUS)
+FLOATS(square, 0, SQUARE, PLUS)
+FLOATS(rest, 1, BUT_0, TIMES)
+FLOATS(nanrest, 1, BUT_0_OR_NAN, TIMES)
+FLOATS(zeros, 0, IS_0, PLUS)
+WHOLE(sum, uint64_t, 0, ITSELF, PLUS)
+WHOLE(prod, uint64_t, 1, ITSELF, TIMES)
+WHOLE(max, int64_t, INT64_MIN, ITSELF, tn_math_max_i64)
+WHOLE(min, int64_t, INT64_MAX, ITSELF, tn_math_min_i64)
+WHOLE(rest, uint64_t, 1, BUT_0, TIMES)
+WHOLE(zeros, uint64_t, 0, IS_0, PLUS)
+
+#if defined(TN_KERNEL_AVX2)
+#define HALF_SUM(i, k) \
+  sum##k =             \
+      _mm512_add_pd(sum##k, _mm512_cvtps_pd(_mm256_loadu_ps(x + i + 8 * k)))
+/* The line loop of sums as gcc does not find it: floats are widened on their
+ * way from memory. Its partial results are those of the other levels. */
+static TN_KERNEL_AVX512 void wide_sum_line(const tn_kernel_block *block,
+                                           const void *params) {
+  const float *x = (const float *)block->in[0];
+  __m512d sum0 = _mm512_setzero_pd(), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+  TN_KERNEL_LINED double lane[32];
+  int64_t i = 0;
+  if (block->n < 32) {
+    sum_f32_line_avx512(block, params);
+    return;
+  }
+  for (; i + 32 <= block->n; i += 32) {
+    HALF_SUM(i, 0);
+    HALF_SUM(i, 1);
+    HALF_SUM(i, 2);
+    HALF_SUM(i, 3);
+  }
+  _mm512_store_pd(lane, sum0);
+  _mm512_store_pd(lane + 8, sum1);
+  _mm512_store_pd(lane + 16, sum2);
+  _mm512_store_pd(lane + 24, sum3);
+  for (int j = 0; i + j < block->n; ++j) lane[j] += (double)x[i + j];
+  for (int w = 16; w > 0; w /= 2)
+    for (int j = 0; j < w; ++j) lane[j] += lane[j + w];
+  *(double *)block->out = lane[0];
+}
+#define SUM_LINES                                           \
+  {                                                         \
+    { sum_f32_line_base, sum_f32_line_avx2, wide_sum_line } \
+  }
+#else
+#define SUM_LINES TN_KERNEL_BODIES(sum_f32_line)
+#endif
+
+#define PAIR(name) \
+  { TN_KERNEL_BODIES(name##_line), TN_KERNEL_BODIES(name##_column) }
+#define ALL(floats, whole) \
+  .f32 = PAIR(floats##_f32), .f64 = PAIR(floats##_f64), .i64 = PAIR(whole##_i64)
+#define ONES .none_f64 = 1, .none_i64 = 1
+
+#define SUM                                                                   \
+  .f32 = {SUM_LINES, TN_KERNEL_BODIES(sum_f32_column)}, .f64 = PAIR(sum_f64), \
+  .i64 = PAIR(sum_i64)
+const reduce_op reduce_sum = {SUM};
+const reduce_op reduce_mean = {SUM, .finish = REDUCE_MEAN};
+const reduce_op reduce_prod = {ALL(prod, prod), ONES};
+const reduce_op reduce_max = {ALL(max, max), .none_f64 = -INFINITY,
+                              .none_i64 = INT64_MIN};
+const reduce_op reduce_min = {ALL(min, min), .none_f64 = INFINITY,
+                              .none_i64 = INT64_MAX};
+const reduce_op reduce_nansum = {ALL(nansum, sum), .records = &reduce_sum};
+const reduce_op reduce_nanprod = {ALL(nanprod, prod), .records = &reduce_prod,
+                                  ONES};
+const reduce_op reduce_norm_1 = {ALL(size, sum), .records = &reduce_sum};
+const reduce_op reduce_norm_2 = {ALL(square, sum), .records = &reduce_sum,
+                                 .finish = REDUCE_ROOT};
+const reduce_op reduce_rest = {ALL(rest, rest), .records = &reduce_prod, ONES};
+const reduce_op reduce_nanrest = {ALL(nanrest, rest), .records = &reduce_prod,
+                                  ONES};
+const reduce_op reduce_zeros = {ALL(zeros, zeros), .records = &reduce_sum};

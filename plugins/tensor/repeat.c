@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * repeat.c: the operators of repeat.yaml. `out` is dense, so that its axes can
+ * be split into places and copies of them; `data` repeats along the latter.
+ */
+#include "repeat.gen.h"
+
+#include <string.h>
+
+#include "move.h"
+
+/* The axes of data, and how often each is repeated: as a whole (tile), or each
+ * place (repeat). */
+typedef struct plan {
+  int32_t ndim;
+  int64_t length[TN_MAX_NDIM]; /* of data; -1 is unknown */
+  int64_t times[TN_MAX_NDIM];
+  int inside; /* places are repeated, not the axis */
+  int flat;   /* all of out is one axis */
+} plan;
+
+/* ------------------------------------------------------------------- plans */
+
+static int32_t plan_tile(const tn_frame *call, const tn_tensor *data, plan *p) {
+  const tn_ints *reps = &tensor_tile_params_of(call)->reps;
+  const int32_t n = (int32_t)reps->n;
+  p->ndim = data->ndim > n ? data->ndim : n;
+  p->inside = p->flat = 0;
+  for (int32_t d = 0; d < p->ndim; ++d) {
+    const int32_t own = d - (p->ndim - data->ndim), rep = d - (p->ndim - n);
+    p->length[d] = own < 0 ? 1 : data->shape[own];
+    p->times[d] = rep < 0 ? 1 : reps->v[rep];
+  }
+  return TN_OK;
+}
+
+static int32_t plan_repeat(const tn_frame *call, const tn_tensor *data,
+                           plan *p) {
+  const tensor_repeat_params *params = tensor_repeat_params_of(call);
+  int32_t axis;
+  p->ndim = data->ndim;
+  p->inside = 1;
+  p->flat = !params->has_axis;
+  for (int32_t d = 0; d < p->ndim; ++d) {
+    p->length[d] = data->shape[d];
+    p->times[d] = 1;
+  }
+  if (!p->flat) {
+    const int32_t code =
+        tensor_axis(call, "axis", params->axis, p->ndim, &axis);
+    if (code != TN_OK) return code;
+    p->times[axis] = params->repeats;
+    return TN_OK;
+  }
+  if (p->ndim == 0) p->length[p->ndim++] = 1;
+  p->times[p->ndim - 1] = params->repeats;
+  return TN_OK;
+}
+
+typedef int32_t plan_fn(const tn_frame *call, const tn_tensor *data, plan *p);
+
+/* ------------------------------------------------------------------ shapes */
+
+static int32_t infer(const tn_frame *call, plan_fn *make) {
+  const tn_tensor *data = &call->in[0];
+  int64_t shape[TN_MAX_NDIM], all = 1;
+  plan p;
+  if (data->ndim < 0) return TN_OK;
+  const int32_t code = make(call, data, &p);
+  if (code != TN_OK) return code;
+  for (int32_t d = 0; d < p.ndim; ++d) {
+    shape[d] = p.length[d] < 0 ? -1 : p.length[d] * p.times[d];
+    all = all < 0 || shape[d] < 0 ? -1 : all * shape[d];
+  }
+  if (p.flat) shape[0] = all;
+  return call->host->set_shape(call, TN_OPERAND_OUT, 0, p.flat ? 1 : p.ndim,
+                               shape);
+}
+
+int32_t tensor_tile_infer(const tn_frame *call) {
+  return infer(call, plan_tile);
+}
+
+int32_t tensor_repeat_infer(const tn_frame *call) {
+  return infer(call, plan_repeat);
+}
+
+/* ----------------------------------------------------------------- kernels */
+
+/* The dense side, with an axis for each axis of data, those of length 1 in
+ * front included, behind one for each that is repeated. */
+static int32_t split(const tn_frame *call, const plan *p,
+                     const tn_tensor *dense, tensor_view *view,
+                     int32_t *n_copies) {
+  int64_t copies[TN_MAX_NDIM], apart[TN_MAX_NDIM];
+  int64_t stride = 1;
+  *n_copies = 0;
+  view->tensor = *dense;
+  view->tensor.shape = view->shape;
+  view->tensor.strides = view->strides;
+  view->tensor.ndim = p->ndim;
+  for (int32_t d = p->ndim; d-- > 0;) {
+    view->shape[d] = p->length[d];
+    view->strides[d] = p->inside ? stride * p->times[d] : stride;
+    if (p->times[d] != 1) {
+      copies[*n_copies] = p->times[d];
+      apart[(*n_copies)++] = p->inside ? stride : stride * p->length[d];
+    }
+    stride *= p->length[d] * p->times[d];
+  }
+  if (p->ndim + *n_copies > TN_MAX_NDIM)
+    return TN_FAIL(call, TN_UNSUPPORTED,
+                   "%d axes of which %d are repeated; together they may be %d",
+                   (int)p->ndim, (int)*n_copies, TN_MAX_NDIM);
+  for (int32_t i = 0; i < *n_copies; ++i)
+    tensor_view_insert(view, 0, copies[i], apart[i]);
+  return TN_OK;
+}
+
+/* `data`, or its gradient, with as many axes as the plan has. */
+static void widen(const plan *p, const tn_tensor *data, tensor_view *view) {
+  tensor_view_init(view, data);
+  while (view->tensor.ndim < p->ndim) tensor_view_insert(view, 0, 1, 0);
+}
+
+static int32_t run(const tn_frame *call, plan_fn *make) {
+  tensor_view to, from;
+  int32_t n_copies;
+  plan p;
+  int32_t code = make(call, &call->in[0], &p);
+  if (code == TN_OK) code = split(call, &p, &call->out[0], &to, &n_copies);
+  if (code != TN_OK) return code;
+  widen(&p, &call->in[0], &from);
+  return tensor_copy(call, &to.tensor, &from.tensor);
+}
+
+/* in: the gradient of `out`, which is dense as `out` is. */
+static int32_t run_backward(const tn_frame *call, plan_fn *make) {
+  tensor_view to, from;
+  int32_t n_copies;
+  plan p;
+  int32_t code = make(call, &call->out[0], &p);
+  if (code == TN_OK) code = split(call, &p, &call->in[0], &from, &n_copies);
+  if (code != TN_OK) return code;
+  widen(&p, &call->out[0], &to);
+  return tensor_sum_front(call, &to.tensor, &from.tensor, n_copies);
+}
+
+int32_t tensor_tile(const tn_frame *call) {
+  return run(call, plan_tile);
+}
+
+int32_t tensor_tile_backward(const tn_frame *call) {
+  return run_backward(call, plan_tile);
+}
+
+int32_t tensor_repeat(const tn_frame *call) {
+  return run(call, plan_repeat);
+}
+
+int32_t tensor_repeat_backward(const tn_frame *call) {
+  return run_backward(call, plan_repeat);
+}

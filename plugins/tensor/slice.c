@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * slice.c: the operators of slice.yaml. A box is a view; its gradient is zeros
+ * but for the same view of the gradient of `data`.
+ */
+#include "slice.gen.h"
+
+#include "move.h"
+
+/* Some places of an axis. */
+typedef struct places {
+  int64_t begin, n, step;
+} places;
+
+/* What `begin`, `end` and `step` stand for on an axis of a length, as Python
+ * has it. */
+static places places_of(int64_t begin, int64_t end, int64_t step,
+                        int64_t length) {
+  const int64_t lowest = step < 0 ? -1 : 0;
+  const int64_t highest = step < 0 ? length - 1 : length;
+  if (begin < 0) begin = begin + length;
+  if (end < 0) end = end + length;
+  if (begin < lowest) begin = lowest;
+  if (begin > highest) begin = highest;
+  if (end < lowest) end = lowest;
+  if (end > highest) end = highest;
+  int64_t n = step < 0 ? (begin - end - step - 1) / -step
+                       : (end - begin + step - 1) / step;
+  if (step < 0 ? end >= begin : end <= begin) n = 0;
+  return (places){begin, n, step};
+}
+
+/* The box of a call: the first `n` axes are cut, the others are whole. */
+typedef struct box {
+  int32_t ndim;
+  int32_t axis[TN_MAX_NDIM];
+  int64_t begin[TN_MAX_NDIM], end[TN_MAX_NDIM], step[TN_MAX_NDIM];
+  int32_t n;
+} box;
+
+static int32_t read_slice(const tn_frame *call, int32_t ndim, box *b) {
+  const tensor_slice_params *p = tensor_slice_params_of(call);
+  b->ndim = ndim;
+  b->n = (int32_t)p->begin.n;
+  if (b->n > ndim)
+    return TN_FAIL(call, TN_SHAPE,
+                   "`begin` speaks of %d axes, but `data` has %d dimensions",
+                   (int)b->n, (int)ndim);
+  for (int32_t i = 0; i < b->n; ++i) {
+    b->axis[i] = i;
+    b->begin[i] = p->begin.v[i];
+    b->end[i] = p->end.v[i];
+    b->step[i] = p->step.v[i];
+    if (b->step[i] == 0)
+      return TN_FAIL(call, TN_INVALID,
+                     "`step` of axis %d is 0; it goes nowhere", (int)i);
+  }
+  return TN_OK;
+}
+
+static int32_t read_axis(const tn_frame *call, int32_t ndim, box *b) {
+  const tensor_slice_axis_params *p = tensor_slice_axis_params_of(call);
+  b->ndim = ndim;
+  b->n = 1;
+  b->begin[0] = p->begin;
+  b->end[0] = p->has_end ? p->end : INT64_MAX;
+  b->step[0] = 1;
+  return tensor_axis(call, "axis", p->axis, ndim, &b->axis[0]);
+}
+
+/* A limit: lengths and places that a sum of two could not hold. */
+enum { BITS = 62 };
+
+static int64_t limited(int64_t place) {
+  const int64_t most = (int64_t)1 << BITS;
+  return place > most ? most : place < -most ? -most : place;
+}
+
+static places places_at(const box *b, int32_t i, int64_t length) {
+  return places_of(limited(b->begin[i]), limited(b->end[i]),
+                   limited(b->step[i]), length);
+}
+
+/* ------------------------------------------------------------------ shapes */
+
+/* Axes that are cut follow from data alone, the others from either side. */
+static int32_t settle(const tn_frame *call, const box *b) {
+  const tn_tensor *data = &call->in[0], *out = &call->out[0];
+  int64_t in_shape[TN_MAX_NDIM], out_shape[TN_MAX_NDIM];
+  for (int32_t d = 0; d < b->ndim; ++d) {
+    in_shape[d] = data->ndim == b->ndim ? data->shape[d] : -1;
+    if (in_shape[d] < 0 && out->ndim == b->ndim) in_shape[d] = out->shape[d];
+    out_shape[d] = in_shape[d];
+  }
+  for (int32_t i = 0; i < b->n; ++i) {
+    const int32_t d = b->axis[i];
+    in_shape[d] = data->ndim == b->ndim ? data->shape[d] : -1;
+    out_shape[d] = in_shape[d] < 0 ? -1 : places_at(b, i, in_shape[d]).n;
+  }
+  const int32_t code =
+      call->host->set_shape(call, TN_OPERAND_OUT, 0, b->ndim, out_shape);
+  if (code != TN_OK) return code;
+  return call->host->set_shape(call, TN_OPERAND_IN, 0, b->ndim, in_shape);
+}
+
+typedef int32_t read_fn(const tn_frame *call, int32_t ndim, box *b);
+
+static int32_t infer(const tn_frame *call, read_fn *read) {
+  const int32_t ndim =
+      call->in[0].ndim >= 0 ? call->in[0].ndim : call->out[0].ndim;
+  box b;
+  if (ndim < 0) return TN_OK;
+  const int32_t code = read(call, ndim, &b);
+  return code == TN_OK ? settle(call, &b) : code;
+}
+
+int32_t tensor_slice_infer(const tn_frame *call) {
+  return infer(call, read_slice);
+}
+
+int32_t tensor_slice_axis_infer(const tn_frame *call) {
+  return infer(call, read_axis);
+}
+
+/* ----------------------------------------------------------------- kernels */
+
+static void cut(tensor_view *view, const tn_tensor *whole, const box *b) {
+  tensor_view_init(view, whole);
+  for (int32_t i = 0; i < b->n; ++i) {
+    const places p = places_at(b, i, whole->shape[b->axis[i]]);
+    tensor_view_cut(view, b->axis[i], p.begin, p.n, p.step);
+  }
+}
+
+static int32_t run(const tn_frame *call, read_fn *read) {
+  tensor_view view;
+  box b;
+  const int32_t code = read(call, call->in[0].ndim, &b);
+  if (code != TN_OK) return code;
+  cut(&view, &call->in[0], &b);
+  return tensor_copy(call, &call->out[0], &view.tensor);
+}
+
+/* in: the gradient of `out`; what is not in the box has none. */
+static int32_t run_backward(const tn_frame *call, read_fn *read) {
+  tensor_view view;
+  box b;
+  int32_t code = read(call, call->out[0].ndim, &b);
+  if (code == TN_OK) code = tensor_fill_zeros(call, &call->out[0]);
+  if (code != TN_OK) return code;
+  cut(&view, &call->out[0], &b);
+  return tensor_copy(call, &view.tensor, &call->in[0]);
+}
+
+int32_t tensor_slice(const tn_frame *call) {
+  return run(call, read_slice);
+}
+
+int32_t tensor_slice_backward(const tn_frame *call) {
+  return run_backward(call, read_slice);
+}
+
+int32_t tensor_slice_axis(const tn_frame *call) {
+  return run(call, read_axis);
+}
+
+int32_t tensor_slice_axis_backward(const tn_frame *call) {
+  return run_backward(call, read_axis);
+}

@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * nn.convolution: values of torch (tests/reference/conv.py), random shapes
+ * beside loops written out here, by every kernel and at every level of
+ * instructions, with any number of threads; what groups, dilation and
+ * gradients are; shapes in both directions; and what is said of mistakes.
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "windows.h"
+
+static const windows_case conv_cases[] = {
+#include "conv_cases.inc"
+};
+enum { N_CASES = sizeof conv_cases / sizeof *conv_cases };
+
+/* nn.convolution.cpu and so on, in the order of the manifest. */
+static const char *const kernels[] = {
+    "nn.convolution.cpu", "nn.convolution.cpu.2", "nn.convolution.cpu.3"};
+
+static tn_runtime *open_runtime(uint64_t mask, uint32_t workers, bool blas) {
+  tn_runtime *rt = NULL;
+  OK(tn_runtime_create(&(tn_options){.struct_size = sizeof(tn_options),
+                                     .cpu_mask = mask,
+                                     .workers = workers},
+                       &rt));
+  if (blas) OK(tn_plugin_load(rt, OPENBLAS_FILE));
+  OK(tn_plugin_load(rt, PLUGIN_FILE));
+  return rt;
+}
+
+/* Halves are rounded once, and sums of the cases are below 64. */
+static void check_types(tn_runtime *rt, const windows_case *c) {
+  windows_check(rt, c, TN_F64, 1e-13);
+  windows_check(rt, c, TN_F32, 1e-6);
+  windows_check(rt, c, TN_F16, 0x1p-10);
+  windows_check(rt, c, TN_BF16, 0x1p-7);
+}
+
+Test(convolution, values_and_gradients_are_those_of_torch) {
+  for (int blas = 0; blas < 2; ++blas) {
+    tn_runtime *rt = open_runtime(0, 0, blas != 0);
+    for (size_t i = 0; i < N_CASES; ++i) check_types(rt, &conv_cases[i]);
+    tn_runtime_release(rt);
+  }
+}
+
+/* ------------------------------------------------------------------- loops */
+
+/* A convolution in two dimensions. */
+typedef struct form {
+  int64_t images, channels, filters, groups;
+  int64_t in[2], kernel[2], stride[2], dilate[2], pad[2], out[2];
+} form;
+
+static form settled(form f) {
+  for (int d = 0; d < 2; ++d)
+    f.out[d] = (f.in[d] + 2 * f.pad[d] - f.dilate[d] * (f.kernel[d] - 1) - 1) /
+                   f.stride[d] +
+               1;
+  return f;
+}
+
+static int64_t place(const form *f, int d, int64_t o, int64_t t) {
+  return o * f->stride[d] + t * f->dilate[d] - f->pad[d];
+}
+
+/* Calls `one` for each product: indices of out, data and weight. */
+typedef void product_fn(void *arg, int64_t out, int64_t data, int64_t weight);
+
+static void window(const form *f, const int64_t at[4], product_fn *one,
+                   void *arg) {
+  const int64_t channels = f->channels / f->groups;
+  const int64_t group = at[1] / (f->filters / f->groups);
+  const int64_t out =
+      ((at[0] * f->filters + at[1]) * f->out[0] + at[2]) * f->out[1] + at[3];
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t i = 0; i < f->kernel[0]; ++i)
+      for (int64_t j = 0; j < f->kernel[1]; ++j) {
+        const int64_t y = place(f, 0, at[2], i), x = place(f, 1, at[3], j);
+        if (y < 0 || y >= f->in[0] || x < 0 || x >= f->in[1]) continue;
+        one(arg, out,
+            ((at[0] * f->channels + group * channels + c) * f->in[0] + y) *
+                    f->in[1] +
+                x,
+            ((at[1] * channels + c) * f->kernel[0] + i) * f->kernel[1] + j);
+      }
+}
+
+static void products(const form *f, product_fn *one, void *arg) {
+  for (int64_t n = 0; n < f->images; ++n)
+    for (int64_t k = 0; k < f->filters; ++k)
+      for (int64_t y = 0; y < f->out[0]; ++y)
+        for (int64_t x = 0; x < f->out[1]; ++x)
+          window(f, (const int64_t[4]){n, k, y, x}, one, arg);
+}
+
+/* All that a case consists of. */
+typedef struct values {
+  double *data, *weight, *bias, *out, *head, *to_data, *to_weight, *to_bias;
+} values;
+
+static void add_product(void *arg, int64_t out, int64_t data, int64_t weight) {
+  const values *v = arg;
+  v->out[out] += v->data[data] * v->weight[weight];
+  v->to_data[data] += v->head[out] * v->weight[weight];
+  v->to_weight[weight] += v->head[out] * v->data[data];
+}
+
+static double *zeros(int64_t n) {
+  double *v = calloc((size_t)n + 1, sizeof *v);
+  cr_assert_not_null(v);
+  return v;
+}
+
+/* A case with drawn operands; what should come out is made by the loops. */
+typedef struct made {
+  windows_case c;
+  values v;
+  char params[256];
+} made;
+
+static void write_params(char *text, size_t size, const form *f, bool bias) {
+  (void)snprintf(
+      text, size,
+      "kernel=[%lld,%lld] stride=[%lld,%lld] dilate=[%lld,%lld] "
+      "pad=[%lld,%lld] num_filter=%lld num_group=%lld no_bias=%s",
+      (long long)f->kernel[0], (long long)f->kernel[1], (long long)f->stride[0],
+      (long long)f->stride[1], (long long)f->dilate[0], (long long)f->dilate[1],
+      (long long)f->pad[0], (long long)f->pad[1], (long long)f->filters,
+      (long long)f->groups, bias ? "false" : "true");
+}
+
+static void draw_values(const form *f, const windows_case *c, values *v) {
+  const int64_t plane = f->out[0] * f->out[1];
+  v->data = host_draw(windows_size(&c->in[0]), 1);
+  v->weight = host_draw(windows_size(&c->in[1]), 2);
+  v->bias = host_draw(f->filters, 3);
+  v->head = host_draw(windows_size(&c->out), 4);
+  v->out = zeros(windows_size(&c->out));
+  v->to_data = zeros(windows_size(&c->in[0]));
+  v->to_weight = zeros(windows_size(&c->in[1]));
+  v->to_bias = zeros(f->filters);
+  products(f, add_product, v);
+  for (int64_t i = 0; i < windows_size(&c->out); ++i) {
+    const int64_t k = i / plane % f->filters;
+    v->to_bias[k] += v->head[i];
+    if (c->n_in > 2) v->out[i] += v->bias[k];
+  }
+}
+
+static void make(made *m, const form *f, bool bias) {
+  values *v = &m->v;
+  windows_case *c = &m->c;
+  *c = (windows_case){
+      .op = "nn.convolution",
+      .params = m->params,
+      .n_in = bias ? 3 : 2,
+      .in = {{4, {f->images, f->channels, f->in[0], f->in[1]}, NULL},
+             {4,
+              {f->filters, f->channels / f->groups, f->kernel[0], f->kernel[1]},
+              NULL},
+             {1, {f->filters}, NULL}},
+      .out = {4, {f->images, f->filters, f->out[0], f->out[1]}, NULL}};
+  write_params(m->params, sizeof m->params, f, bias);
+  draw_values(f, c, v);
+  c->in[0].v = v->data, c->in[1].v = v->weight, c->in[2].v = v->bias;
+  c->head = c->out;
+  c->out.v = v->out, c->head.v = v->head;
+  c->n_grads = c->n_in;
+  memcpy(c->grads, c->in, sizeof c->grads);
+  c->grads[0].v = v->to_data, c->grads[1].v = v->to_weight;
+  c->grads[2].v = v->to_bias;
+}
+
+static void unmake(made *m) {
+  double *all[] = {m->v.data, m->v.weight,  m->v.bias,      m->v.out,
+                   m->v.head, m->v.to_data, m->v.to_weight, m->v.to_bias};
+  for (size_t i = 0; i < sizeof all / sizeof *all; ++i) free(all[i]);
+}
+
+/* Whether a kernel takes a form; the others are refused with a reason. */
+static bool takes(const char *kernel, const form *f) {
+  const int64_t window = f->kernel[0] * f->kernel[1];
+  if (strcmp(kernel, kernels[1]) == 0)
+    return window == 1 && f->stride[0] * f->stride[1] == 1 &&
+           f->pad[0] + f->pad[1] == 0;
+  if (strcmp(kernel, kernels[2]) == 0)
+    return f->channels == f->groups && f->filters / f->groups <= 4;
+  return true;
+}
+
+/* Elements are quarters: products are exact in f32, in whatever order. */
+static void check_form(tn_runtime *rt, const form *f) {
+  made m;
+  tn_operator *op = host_operator(rt, "nn.convolution");
+  make(&m, f, (f->channels + f->in[0]) % 2 == 0);
+  for (size_t k = 0; k < sizeof kernels / sizeof *kernels; ++k) {
+    if (!takes(kernels[k], f)) continue;
+    OK(tn_operator_pin(op, kernels[k]));
+    windows_check(rt, &m.c, TN_F32, 0);
+    windows_check(rt, &m.c, TN_F64, 0);
+  }
+  OK(tn_operator_pin(op, NULL));
+  unmake(&m);
+}
+
+static const form forms[] = {
+    {1, 1, 1, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0}},
+    {2, 3, 5, 1, {8, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
+    {1, 64, 20, 1, {25, 26}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
+    {9, 5, 8, 1, {6, 6}, {2, 3}, {2, 1}, {1, 2}, {0, 2}, {0}},
+    {2, 6, 4, 2, {19, 40}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, {0}},
+    {1, 3, 16, 1, {30, 31}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, {0}},
+    {3, 40, 24, 1, {17, 13}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0}},
+    {2, 8, 6, 2, {50, 51}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0}},
+    {2, 8, 6, 2, {9, 8}, {1, 1}, {2, 3}, {1, 1}, {1, 0}, {0}},
+    {2, 7, 7, 7, {14, 15}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
+    {2, 5, 10, 5, {9, 33}, {3, 3}, {1, 1}, {1, 1}, {0, 2}, {0}},
+    {1, 4, 4, 4, {21, 20}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0}},
+    {2, 3, 6, 3, {11, 40}, {4, 5}, {3, 2}, {2, 3}, {5, 6}, {0}},
+    {1, 2, 2, 2, {5, 4}, {1, 2}, {1, 4}, {1, 1}, {3, 9}, {0}},
+    {2, 3, 9, 3, {4, 5}, {2, 2}, {1, 1}, {1, 1}, {4, 4}, {0}},
+    {1, 2, 3, 1, {1, 90}, {1, 11}, {1, 1}, {1, 1}, {0, 5}, {0}},
+    {1, 2, 2, 2, {2, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
+};
+
+Test(convolution, every_kernel_computes_what_the_loops_do) {
+  const uint64_t avx512 = TN_CPU_AVX512, avx2 = TN_CPU_AVX2 | avx512;
+  const uint64_t masks[] = {0, ~avx512, ~avx2};
+  for (size_t m = 0; m < sizeof masks / sizeof *masks; ++m)
+    for (int blas = 0; blas < 2; ++blas) {
+      tn_runtime *rt = open_runtime(masks[m], 2, blas != 0);
+      for (size_t i = 0; i < sizeof forms / sizeof *forms; ++i) {
+        const form f = settled(forms[i]);
+        check_form(rt, &f);
+      }
+      tn_runtime_release(rt);
+    }
+}
+
+static int64_t between(uint64_t *seed, int64_t low, int64_t high) {
+  *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+  return low + (int64_t)((*seed >> 33) % (uint64_t)(high - low + 1));
+}
+
+static form draw_form(uint64_t *seed) {
+  form f = {.images = between(seed, 1, 3), .groups = between(seed, 1, 3)};
+  f.channels = f.groups * between(seed, 1, 4);
+  f.filters = f.groups * between(seed, 1, 5);
+  for (int d = 0; d < 2; ++d) {
+    f.kernel[d] = between(seed, 1, 4);
+    f.stride[d] = between(seed, 1, 3);
+    f.dilate[d] = between(seed, 1, 3);
+    f.pad[d] = between(seed, 0, 4);
+    f.in[d] = between(seed, 1, 20);
+    const int64_t reach = f.dilate[d] * (f.kernel[d] - 1) + 1;
+    if (f.in[d] + 2 * f.pad[d] < reach) f.in[d] = reach;
+  }
+  return settled(f);
+}
+
+Test(convolution, drawn_shapes_come_out_as_the_loops_do) {
+  tn_runtime *rt = open_runtime(0, 2, true);
+  uint64_t seed = 11;
+  for (int i = 0; i < 100; ++i) {
+    const form f = draw_form(&seed);
+    check_form(rt, &f);
+  }
+  tn_runtime_release(rt);
+}
+
+/* ------------------------------------------------------------- what it means
+ */
+
+/* A call of f, with operands drawn; the caller frees what comes out. */
+static double *forward_of(tn_runtime *rt, const form *f, const made *m,
+                          tn_dtype dtype) {
+  tn_operator *op = host_operator(rt, "nn.convolution");
+  tn_params *params = host_params(op, m->params);
+  tn_array *in[2], *out = NULL;
+  (void)f;
+  for (int i = 0; i < 2; ++i)
+    in[i] = host_many(rt, dtype, 4, m->c.in[i].dims, m->c.in[i].v);
+  OK(tn_call(rt, op, &(tn_inputs){2, in}, params, TN_OUT(&out)));
+  double *v = host_many_values(out);
+  tn_array_release(in[0]), tn_array_release(in[1]), tn_array_release(out);
+  tn_params_release(params);
+  return v;
+}
+
+/* Elements whose products are not exact. */
+static void roughen(double *v, int64_t n, double factor) {
+  for (int64_t i = 0; i < n; ++i) v[i] = sin((double)i * factor);
+}
+
+/* convolution_grouping: each group is the convolution of its slice. */
+Test(convolution, groups_are_convolutions_of_slices_side_by_side) {
+  tn_runtime *rt = open_runtime(0, 2, true);
+  const form all =
+      settled((form){1, 6, 9, 3, {7, 8}, {3, 2}, {2, 1}, {1, 1}, {1, 0}, {0}});
+  form part = all;
+  part.channels = 2, part.filters = 3, part.groups = 1;
+  made whole, slice;
+  make(&whole, &all, false), make(&slice, &part, false);
+  double *together = forward_of(rt, &all, &whole, TN_F64);
+  const int64_t data = windows_size(&slice.c.in[0]);
+  const int64_t weight = windows_size(&slice.c.in[1]);
+  const int64_t out = windows_size(&slice.c.out);
+  for (int64_t g = 0; g < 3; ++g) {
+    slice.c.in[0].v = whole.v.data + g * data;
+    slice.c.in[1].v = whole.v.weight + g * weight;
+    double *alone = forward_of(rt, &part, &slice, TN_F64);
+    for (int64_t i = 0; i < out; ++i)
+      cr_assert_eq(alone[i], together[g * out + i]);
+    free(alone);
+  }
+  free(together);
+  unmake(&whole), unmake(&slice);
+  tn_runtime_release(rt);
+}
+
+Test(convolution, an_impulse_shows_the_window_spread_by_its_dilation) {
+  tn_runtime *rt = open_runtime(0, 1, true);
+  const form f = settled(
+      (form){1, 1, 1, 1, {11, 11}, {3, 3}, {1, 1}, {3, 2}, {3, 2}, {0}});
+  made m;
+  make(&m, &f, false);
+  memset(m.v.data, 0, 121 * sizeof *m.v.data);
+  m.v.data[5 * 11 + 5] = 1;
+  for (int i = 0; i < 9; ++i) m.v.weight[i] = i + 1;
+  double *out = forward_of(rt, &f, &m, TN_F32);
+  for (int y = 0; y < 11; ++y)
+    for (int x = 0; x < 11; ++x) {
+      const int i = 8 - y, j = 7 - x; /* 3 and 2 times an element's place */
+      const bool hit =
+          i % 3 == 0 && j % 2 == 0 && i >= 0 && i < 9 && j >= 0 && j < 6;
+      cr_assert_eq(out[y * 11 + x], hit ? i / 3 * 3 + j / 2 + 1 : 0,
+                   "(%d,%d): %g", y, x, out[y * 11 + x]);
+    }
+  free(out);
+  unmake(&m);
+  tn_runtime_release(rt);
+}
+
+static double dot(const double *a, const double *b, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/* All three gradients of one call, in f64; the caller frees them. */
+static void gradients_of(tn_runtime *rt, const made *m, tn_dtype dtype,
+                         double *to[2]) {
+  tn_operator *op = host_operator(rt, "nn.convolution");
+  tn_params *params = host_params(op, m->params);
+  tn_array *in[2], *grads[2] = {NULL, NULL}, *none = NULL;
+  tn_array *head = host_many(rt, dtype, 4, m->c.out.dims, m->v.head);
+  for (int i = 0; i < 2; ++i)
+    in[i] = host_many(rt, dtype, 4, m->c.in[i].dims, m->c.in[i].v);
+  OK(tn_call_backward(rt, op,
+                      &(tn_backward){.struct_size = sizeof(tn_backward),
+                                     .params = params,
+                                     .inputs = {2, in},
+                                     .outputs = *TN_IN(none),
+                                     .out_grads = *TN_IN(head),
+                                     .in_grads = {2, grads, NULL}}));
+  for (int i = 0; i < 2; ++i) {
+    to[i] = host_many_values(grads[i]);
+    tn_array_release(in[i]), tn_array_release(grads[i]);
+  }
+  tn_array_release(head);
+  tn_params_release(params);
+}
+
+/* <conv(x,w),y> = <x,to_data(w,y)> = <w,to_weight(x,y)> */
+Test(convolution, gradients_are_the_adjoints_of_the_convolution) {
+  tn_runtime *rt = open_runtime(0, 2, true);
+  uint64_t seed = 5;
+  for (int i = 0; i < 20; ++i) {
+    const form f = draw_form(&seed);
+    made m;
+    double *to[2];
+    make(&m, &f, false);
+    roughen(m.v.data, windows_size(&m.c.in[0]), 0.7);
+    roughen(m.v.weight, windows_size(&m.c.in[1]), 1.1);
+    roughen(m.v.head, windows_size(&m.c.out), 1.3);
+    double *out = forward_of(rt, &f, &m, TN_F64);
+    gradients_of(rt, &m, TN_F64, to);
+    const double sum = dot(out, m.v.head, windows_size(&m.c.out));
+    for (int k = 0; k < 2; ++k) {
+      const double other = dot(to[k], m.c.in[k].v, windows_size(&m.c.in[k]));
+      cr_assert(fabs(other - sum) <= 1e-11 * fmax(1, fabs(sum)), "%s: %g, %g",
+                m.params, other, sum);
+      free(to[k]);
+    }
+    free(out);
+    unmake(&m);
+  }
+  tn_runtime_release(rt);
+}
+
+static void check_threads(const form *f) {
+  static const uint32_t workers[] = {1, 2, 8};
+  double *first[3] = {NULL};
+  made m;
+  make(&m, f, false);
+  const int64_t n[3] = {windows_size(&m.c.out), windows_size(&m.c.in[0]),
+                        windows_size(&m.c.in[1])};
+  roughen(m.v.data, n[1], 0.7);
+  roughen(m.v.weight, n[2], 1.1);
+  roughen(m.v.head, n[0], 1.3);
+  for (int w = 0; w < 3; ++w) {
+    tn_runtime *rt = open_runtime(0, workers[w], true);
+    double *now[3];
+    now[0] = forward_of(rt, f, &m, TN_F32);
+    gradients_of(rt, &m, TN_F32, now + 1);
+    for (int k = 0; k < 3; ++k) {
+      if (w == 0)
+        first[k] = now[k];
+      else
+        cr_assert_arr_eq(now[k], first[k], (size_t)n[k] * sizeof **now);
+      if (w > 0) free(now[k]);
+    }
+    tn_runtime_release(rt);
+  }
+  for (int k = 0; k < 3; ++k) free(first[k]);
+  unmake(&m);
+}
+
+Test(convolution, results_are_the_same_for_every_number_of_threads) {
+  static const form large[] = {
+      {6, 16, 24, 1, {30, 30}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
+      {3, 70, 40, 1, {20, 21}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0}},
+      {4, 32, 32, 32, {40, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
+      {2, 12, 20, 2, {33, 33}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, {0}}};
+  for (size_t i = 0; i < sizeof large / sizeof *large; ++i) {
+    const form f = settled(large[i]);
+    check_threads(&f);
+  }
+}
+
+/* -------------------------------------------------------------- odd operands
+ */
+
+/* No images: nothing comes out, and gradients of weights are sums of nothing.
+ */
+Test(convolution, no_images_give_nothing_and_zeros_for_weights) {
+  static const double one[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  static const double zero[8] = {0};
+  const windows_case none = {
+      "nn.convolution",
+      "kernel=[2,2] num_filter=2",
+      3,
+      {{4, {0, 1, 4, 4}, one}, {4, {2, 1, 2, 2}, one}, {1, {2}, one}},
+      {4, {0, 2, 3, 3}, one},
+      {4, {0, 2, 3, 3}, one},
+      3,
+      {{4, {0, 1, 4, 4}, one}, {4, {2, 1, 2, 2}, zero}, {1, {2}, zero}}};
+  tn_runtime *rt = open_runtime(0, 1, false);
+  check_types(rt, &none);
+  tn_runtime_release(rt);
+}
+
+Test(convolution, without_channels_the_bias_remains) {
+  static const double bias[2] = {3, -4}, none[1] = {0};
+  static const double out[8] = {3, 3, 3, 3, -4, -4, -4, -4};
+  static const double head[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  static const double sums[2] = {10, 26};
+  const windows_case c = {
+      "nn.convolution",
+      "kernel=[2,2] num_filter=2",
+      3,
+      {{4, {1, 0, 3, 3}, none}, {4, {2, 0, 2, 2}, none}, {1, {2}, bias}},
+      {4, {1, 2, 2, 2}, out},
+      {4, {1, 2, 2, 2}, head},
+      3,
+      {{4, {1, 0, 3, 3}, none}, {4, {2, 0, 2, 2}, none}, {1, {2}, sums}}};
+  tn_runtime *rt = open_runtime(0, 1, false);
+  check_types(rt, &c);
+  tn_runtime_release(rt);
+}
+
+/* Rank by rank: data in, weight and out found. */
+static tn_code infer(tn_runtime *rt, const char *text, tn_sig in[3],
+                     tn_sig *out) {
+  tn_operator *op = host_operator(rt, "nn.convolution");
+  tn_params *params = host_params(op, text);
+  const uint32_t n = strstr(text, "no_bias=true") ? 2 : 3;
+  const tn_code code =
+      tn_operator_infer(op, params, &(tn_signature){n, 1, 0, 0, in, out, NULL});
+  tn_params_release(params);
+  return code;
+}
+
+static void is_shape(const tn_sig *sig, int32_t ndim, const int64_t *dims) {
+  cr_assert_eq(sig->ndim, ndim);
+  for (int32_t d = 0; d < ndim; ++d)
+    cr_assert_eq(sig->shape[d], dims[d], "dimension %d: %lld", (int)d,
+                 (long long)sig->shape[d]);
+}
+
+/* (224 + 2*3 - 6 - 1)/2 + 1 = 112; and incomplete_infer_convolution: data
+ * (?,10,?,?), out (5,?,32,32) and windows that keep the size. */
+Test(convolution, shapes_follow_from_each_other) {
+  tn_runtime *rt = open_runtime(0, 1, false);
+  tn_sig in[3] = {{.dtype = TN_F32, .ndim = 4, .shape = {1, 3, 224, 224}},
+                  {.ndim = -1},
+                  {.ndim = -1}};
+  tn_sig out = {.ndim = -1};
+  OK(infer(rt, "kernel=[7,7] stride=[2,2] pad=[3,3] num_filter=64", in, &out));
+  is_shape(&in[1], 4, (const int64_t[]){64, 3, 7, 7});
+  is_shape(&in[2], 1, (const int64_t[]){64});
+  is_shape(&out, 4, (const int64_t[]){1, 64, 112, 112});
+  in[0] = (tn_sig){.dtype = TN_F32, .ndim = 4, .shape = {-1, 10, -1, -1}};
+  in[1] = (tn_sig){.ndim = -1};
+  out = (tn_sig){.ndim = 4, .shape = {5, -1, 32, 32}};
+  OK(infer(rt, "kernel=[3,3] pad=[1,1] num_filter=21 no_bias=true", in, &out));
+  is_shape(&in[0], 4, (const int64_t[]){5, 10, 32, 32});
+  is_shape(&in[1], 4, (const int64_t[]){21, 10, 3, 3});
+  is_shape(&out, 4, (const int64_t[]){5, 21, 32, 32});
+  tn_runtime_release(rt);
+}
+
+typedef struct mistake {
+  const char *params;
+  tn_sig data;
+  tn_sig weight;
+  const char *says[3];
+} mistake;
+
+#define SIG(n, ...)                                      \
+  {                                                      \
+    .dtype = TN_F32, .ndim = n, .shape = { __VA_ARGS__ } \
+  }
+#define UNKNOWN \
+  { .ndim = -1 }
+
+static const mistake mistakes[] = {
+    {"kernel=[3,3] num_filter=4 no_bias=true",
+     SIG(4, 1, 2, 5, 2),
+     UNKNOWN,
+     {"the window is larger than the padded image", "S = (5,2)",
+      "kernel = (3,3)"}},
+    {"kernel=[3] dilate=[4] pad=[1] num_filter=4 no_bias=true",
+     SIG(3, 1, 2, 6),
+     UNKNOWN,
+     {"the window is larger than the padded image", "S = (6)", "pad = (1)"}},
+    {"kernel=[3,3] num_filter=4 num_group=2 no_bias=true",
+     SIG(4, 1, 3, 5, 5),
+     UNKNOWN,
+     {"channels of `data` must divide into `num_group`", "C = 3"}},
+    {"kernel=[3,3] num_filter=3 num_group=2 no_bias=true",
+     SIG(4, 1, 4, 5, 5),
+     UNKNOWN,
+     {"`num_filter` must divide into `num_group`", "num_filter = 3"}},
+    {"kernel=[3,3] num_filter=4 no_bias=true",
+     SIG(3, 1, 2, 5),
+     UNKNOWN,
+     {"a list of 1 with a list of 2", "`data` (1,2,5)"}},
+    {"kernel=[3,3] num_filter=4 no_bias=true",
+     SIG(4, 1, 2, 5, 5),
+     SIG(4, 4, 3, 3, 3),
+     {"weight", "3", "2"}},
+};
+
+Test(convolution, operands_that_do_not_fit_are_named_with_their_shapes) {
+  tn_runtime *rt = open_runtime(0, 1, false);
+  for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; ++i) {
+    const mistake *m = &mistakes[i];
+    tn_sig in[3] = {m->data, m->weight, {.ndim = -1}}, out = {.ndim = -1};
+    cr_assert_eq(infer(rt, m->params, in, &out), TN_SHAPE, "%s", m->params);
+    for (int k = 0; k < 3 && m->says[k]; ++k)
+      cr_assert_not_null(strstr(tn_error_text(), m->says[k]),
+                         "\"%s\" lacks \"%s\"", tn_error_text(), m->says[k]);
+  }
+  tn_sig in[3] = {SIG(4, 1, 2, 5, 5), UNKNOWN, UNKNOWN}, out = {.ndim = -1};
+  tn_operator *op = host_operator(rt, "nn.convolution");
+  tn_params *params = host_params(op, "kernel=[3,3] num_filter=4"), *none;
+  FAILS(tn_operator_infer(op, params,
+                          &(tn_signature){2, 1, 0, 0, in, &out, NULL}),
+        TN_SHAPE, "give `bias` or set no_bias=true");
+  tn_params_release(params);
+  FAILS(tn_params_parse(op, "num_filter=1", &none), TN_INVALID, "kernel");
+  FAILS(tn_params_parse(op, "kernel=[3,3] stride=[1,2,3] num_filter=1", &none),
+        TN_INVALID, "stride");
+  FAILS(tn_params_parse(op, "kernel=[0,3] num_filter=1", &none),
+        TN_OUT_OF_RANGE, "kernel");
+  FAILS(tn_params_parse(op, "kernel=[1,1,1,1] num_filter=1", &none), TN_INVALID,
+        "kernel");
+  tn_runtime_release(rt);
+}
+
+/* The reason why a kernel was not taken is what `tenon show --why` prints. */
+Test(convolution, kernels_decline_what_others_compute) {
+  tn_runtime *rt = open_runtime(0, 1, false);
+  tn_operator *op = host_operator(rt, "nn.convolution");
+  tn_params *params = host_params(op, "kernel=[2,2] num_filter=1 no_bias=true");
+  const int64_t shape[4] = {1, 2, 3, 3};
+  double *v = host_draw(18, 1);
+  tn_array *data = host_many(rt, TN_F32, 4, shape, v), *out = NULL;
+  tn_array *weight = host_many(rt, TN_F32, 4, (const int64_t[]){1, 2, 2, 2}, v);
+  OK(tn_operator_pin(op, kernels[1]));
+  FAILS(tn_call(rt, op, TN_IN(data, weight), params, TN_OUT(&out)),
+        TN_UNSUPPORTED, "windows of one element");
+  OK(tn_operator_pin(op, kernels[2]));
+  FAILS(tn_call(rt, op, TN_IN(data, weight), params, TN_OUT(&out)),
+        TN_UNSUPPORTED, "groups of one channel");
+  OK(tn_operator_pin(op, NULL));
+  OK(tn_call(rt, op, TN_IN(data, weight), params, TN_OUT(&out)));
+  tn_array_release(data), tn_array_release(weight), tn_array_release(out);
+  free(v);
+  tn_params_release(params);
+  tn_runtime_release(rt);
+}
