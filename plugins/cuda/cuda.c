@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cuda.h"
+#include "devices.h"
 #include "plugin.gen.h"
 
 static const tn_device functions = {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda.h"
+#include "devices.h"
 
 cuda_device *cuda_device_of(void *ctx, int32_t id) {
   const cuda_instance *instance = ctx;

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "cuda.h"
+#include "devices.h"
 
 /* Results after which the context, and with it all memory of the device, is
  * gone until the process ends: faults of kernels and of the hardware. */

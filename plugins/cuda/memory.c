@@ -11,7 +11,7 @@
  */
 #include <string.h>
 
-#include "cuda.h"
+#include "devices.h"
 
 static void *to_pointer(cuda_address address) {
   return (void *)(uintptr_t)address;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "blaslt.h"
-#include "cuda.h"
+#include "devices.h"
 
 enum {
   MOST_WORKSPACE = 32 << 20, /* what the heuristics want on sm_90 */

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "cuda.h"
+#include "devices.h"
 
 /* Looks at an event before a thread sleeps for it: most are nearly done, and
  * waking a thread costs tens of microseconds. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cuda.h: what the files of this plugin share.
+ * devices.h: what the files of this plugin share.
  *
  * files: driver.c   the driver's functions, found while running
  *        device.c   the devices: how many, what they are, their contexts
@@ -11,8 +11,8 @@
  *        product.c  matrix products of it, as "blas.cuda/1"
  *        cuda.c     init and fini
  */
-#ifndef CUDA_CUDA_H_
-#define CUDA_CUDA_H_
+#ifndef CUDA_DEVICES_H_
+#define CUDA_DEVICES_H_
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -120,4 +120,4 @@ int32_t cuda_check_lost(cuda_device *device, tn_device_error *error);
 int cuda_products_open(cuda_instance *instance, char why[240]);
 void cuda_products_close(cuda_instance *instance);
 
-#endif /* CUDA_CUDA_H_ */
+#endif /* CUDA_DEVICES_H_ */
