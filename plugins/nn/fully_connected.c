@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "nn.h"
+#include "operands.h"
 #include "tenon/kernel.h"
-#include "wide.h"
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -146,12 +146,12 @@ typedef struct matrix {
 
 /* A call, and who multiplies for it. */
 typedef struct context {
-  nn_wide wide;
+  nn_operands wide;
   multiply_fn *multiply;
 } context;
 
 static context context_of(const tn_frame *call, multiply_fn *multiply) {
-  return (context){nn_wide_open(call, call->n_ws > 0 ? call->ws[0] : NULL),
+  return (context){nn_operands_open(call, call->n_ws > 0 ? call->ws[0] : NULL),
                    multiply};
 }
 
@@ -242,7 +242,7 @@ static void to_bias(const context *x, const matrix *grad, const matrix *out,
 }
 
 int32_t nn_fully_connected_half_bytes(const tn_frame *call, uint64_t *bytes) {
-  *bytes = nn_wide_bytes(call) + 64;
+  *bytes = nn_operands_bytes(call) + 64;
   return TN_OK;
 }
 
@@ -256,37 +256,37 @@ static int32_t run_forward(const tn_frame *call, multiply_fn *multiply) {
   const int has_bias =
       !(call->in_flags[NN_FULLY_CONNECTED_IN_BIAS] & TN_IN_ABSENT);
   const matrix in[3] = {
-      {nn_wide_in(&x.wide, NN_FULLY_CONNECTED_IN_DATA), rows, depth},
-      {nn_wide_in(&x.wide, NN_FULLY_CONNECTED_IN_WEIGHT), n, depth},
-      {has_bias ? nn_wide_in(&x.wide, NN_FULLY_CONNECTED_IN_BIAS) : NULL, 1,
+      {nn_operands_in(&x.wide, NN_FULLY_CONNECTED_IN_DATA), rows, depth},
+      {nn_operands_in(&x.wide, NN_FULLY_CONNECTED_IN_WEIGHT), n, depth},
+      {has_bias ? nn_operands_in(&x.wide, NN_FULLY_CONNECTED_IN_BIAS) : NULL, 1,
        n}};
-  matrix out = {nn_wide_out(&x.wide, 0), rows, n};
-  const int32_t code = forward(&x, in, &out, nn_wide_adds(&x.wide, 0));
-  if (code == TN_OK) nn_wide_close(&x.wide, 0, out.at);
+  matrix out = {nn_operands_out(&x.wide, 0), rows, n};
+  const int32_t code = forward(&x, in, &out, nn_operands_adds(&x.wide, 0));
+  if (code == TN_OK) nn_operands_close(&x.wide, 0, out.at);
   return code;
 }
 
 /* One gradient: opens what it needs and closes it. */
 static int32_t run_gradient(context *x, const matrix *grad, uint32_t i) {
   const tn_tensor *to = &x->wide.call->out[i];
-  matrix out = {nn_wide_out(&x->wide, i), 0, 0};
+  matrix out = {nn_operands_out(&x->wide, i), 0, 0};
   int32_t code = TN_OK;
   if (i == NN_FULLY_CONNECTED_IN_DATA) {
     const tn_tensor *weight =
         &x->wide.call->in[NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT];
     const matrix w = {
-        nn_wide_in(&x->wide, NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT),
+        nn_operands_in(&x->wide, NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT),
         weight->shape[0], weight->shape[1]};
-    code = to_data(x, grad, &w, &out, nn_wide_adds(&x->wide, i));
+    code = to_data(x, grad, &w, &out, nn_operands_adds(&x->wide, i));
   } else if (i == NN_FULLY_CONNECTED_IN_WEIGHT) {
     const matrix data = {
-        nn_wide_in(&x->wide, NN_FULLY_CONNECTED_BACKWARD_IN_DATA), grad->rows,
-        to->shape[1]};
-    code = to_weight(x, grad, &data, &out, nn_wide_adds(&x->wide, i));
+        nn_operands_in(&x->wide, NN_FULLY_CONNECTED_BACKWARD_IN_DATA),
+        grad->rows, to->shape[1]};
+    code = to_weight(x, grad, &data, &out, nn_operands_adds(&x->wide, i));
   } else {
-    to_bias(x, grad, &out, nn_wide_adds(&x->wide, i));
+    to_bias(x, grad, &out, nn_operands_adds(&x->wide, i));
   }
-  if (code == TN_OK) nn_wide_close(&x->wide, i, out.at);
+  if (code == TN_OK) nn_operands_close(&x->wide, i, out.at);
   return code;
 }
 
@@ -295,7 +295,7 @@ static int32_t run_backward(const tn_frame *call, multiply_fn *multiply) {
   const tn_tensor *head = &call->in[NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT];
   const int64_t n = head->shape[head->ndim - 1];
   const matrix grad = {
-      nn_wide_in(&x.wide, NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT),
+      nn_operands_in(&x.wide, NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT),
       n > 0 ? tn_tensor_size(head) / n : 0, n};
   int32_t code = TN_OK;
   for (uint32_t i = 0; i < call->n_out && code == TN_OK; ++i)
