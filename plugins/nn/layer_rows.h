@@ -3,7 +3,7 @@
  * only, twice, with REAL, BITS and NAME as lanes.h has them, which it
  * undefines.
  */
-#include "lanes.h"
+#include "vector.h"
 
 /* Mean and 1/sqrt(var + eps) of a row. */
 TN_KERNEL_BODY void NAME(measure)(const layer *l, const REAL *x, REAL *mean,
