@@ -2,11 +2,14 @@
  * kernels.c: kernels that a compiler of the host has compiled, on the fake's
  * thread: block after block, thread after thread, in an order that the seed
  * turns round. Threads that meet at a barrier are coroutines; the first one of
- * a block is always one, and shows whether the others have to be.
+ * a block is always one, and shows whether the others have to be. Coroutines
+ * begin by ucontext and change by longjmp, which asks the system for nothing;
+ * under sanitizers, which follow one of the two only, by ucontext.
  */
 #include "kernels.h"
 
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
@@ -49,10 +52,19 @@ static uint64_t turned;
 /* ------------------------------------------------------------------- threads
  */
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { JUMPS = 0 };
+#else
+enum { JUMPS = 1 };
+#endif
+
 /* Touched by the fake's thread only. */
 static struct {
   ucontext_t home;
   ucontext_t threads[THREADS];
+  jmp_buf home_at;
+  jmp_buf thread_at[THREADS];
+  char begun[THREADS];
   char *stacks;
   char over[THREADS];
   const work *running;
@@ -62,13 +74,14 @@ static struct {
 static void run_fiber(void) {
   block.running->run(block.running);
   block.over[fake_cuda_at.thread_at] = 1;
+  if (JUMPS) _longjmp(block.home_at, 1);
 }
 
 static void start_fiber(unsigned thread) {
   ucontext_t *context = &block.threads[thread];
   if (!block.stacks && !(block.stacks = malloc((size_t)THREADS * STACK)))
     abort();
-  block.over[thread] = 0;
+  block.over[thread] = block.begun[thread] = 0;
   if (getcontext(context)) abort();
   context->uc_stack.ss_sp = block.stacks + (size_t)thread * STACK;
   context->uc_stack.ss_size = STACK;
@@ -76,18 +89,32 @@ static void start_fiber(unsigned thread) {
   makecontext(context, run_fiber, 0);
 }
 
+/* From `from` to where the other side is. */
+static void change(ucontext_t *from, ucontext_t *to) {
+  if (swapcontext(from, to)) abort();
+}
+
 /* Until its next barrier, or its end. */
 static void enter_fiber(unsigned thread) {
   fake_cuda_at.thread_at = thread;
   block.is_fiber = 1;
-  if (swapcontext(&block.home, &block.threads[thread])) abort();
+  if (!JUMPS) {
+    change(&block.home, &block.threads[thread]);
+  } else if (!_setjmp(block.home_at)) {
+    if (block.begun[thread]) _longjmp(block.thread_at[thread], 1);
+    block.begun[thread] = 1;
+    change(&block.home, &block.threads[thread]);
+  }
   block.is_fiber = 0;
 }
 
 void fake_cuda_barrier(void) {
   const unsigned thread = fake_cuda_at.thread_at;
   if (!block.is_fiber) abort(); /* thread 0 met none, and this one does */
-  if (swapcontext(&block.threads[thread], &block.home)) abort();
+  if (!JUMPS)
+    change(&block.threads[thread], &block.home);
+  else if (!_setjmp(block.thread_at[thread]))
+    _longjmp(block.home_at, 1);
 }
 
 /* Which comes as the i-th of n. */

@@ -13,7 +13,7 @@
 #include "digits_net.h"
 #include "learner.h"
 
-enum { EPOCHS = 3, APART = 2 };
+enum { EPOCHS = 2, APART = 2 };
 
 static tn_code build(tn_graph *g, tn_entry *head) {
   char params[64], name[16];
