@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles the two programs that learn digits against an installed Tenon and runs
-# both: one makes calls and records them, the other has a program of a graph.
-# They must end with the same numbers.
+# Compiles the programs that learn digits against an installed Tenon and runs them:
+# one makes calls and records them, one has a program of a graph, and these two must
+# end with the same numbers; the third is a network of convolutions.
 #
 #   demo_digits.sh OUT_FOLDER
 set -euo pipefail
@@ -12,12 +12,12 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 flags=(-std=c11 -D_GNU_SOURCE -O2 "-I$out/include" "-L$out/lib"
   "-Wl,-rpath,$out/lib")
-for each in train_digits_eager train_digits; do
+for each in train_digits_eager train_digits train_lenet; do
   "${CC:-cc}" "${flags[@]}" "$here/$each.c" "$here"/{digits,digits_net,learner}.c \
     -o "$work/$each" -ltenon -lz -lm
   printf '\n$ %s digits.csv.gz\n' "$each"
-  "$work/$each" "$here/data/digits.csv.gz" | tee "$work/$each.txt" |
-    sed -n '1,3p;$p'
+  (cd "$work" && "./$each" "$here/data/digits.csv.gz") | tee "$work/$each.txt" |
+    if [ "$each" = train_lenet ]; then cat; else sed -n '1,3p;$p'; fi
   sed 's/ [0-9.]* s$//' "$work/$each.txt" >"$work/$each.numbers"
 done
 if cmp "$work/train_digits_eager.numbers" "$work/train_digits.numbers"; then
@@ -26,3 +26,5 @@ else
   printf '\nThey did not learn the same.\n'
   exit 1
 fi
+cp "$work/lenet.json" "$out/"
+printf 'A trace of one step of train_lenet is in %s.\n' "$out/lenet.json"

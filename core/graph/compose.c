@@ -174,9 +174,38 @@ static tn_code arguments_find(const embedding *e, const char *const *names,
   return TN_OK;
 }
 
+/* What a step must not compute a second time; the caller frees *out. */
+static tn_code kept_find(const tn_graph *step, tn_entry **out, uint32_t *n) {
+  tn__order order;
+  *n = 0;
+  *out = NULL;
+  TN__TRY(tn__order_make(step, step->heads, step->n_heads, &order));
+  tn_entry *list = tn__alloc(step->env, (step->n_entries + 1u) * sizeof *list);
+  for (uint32_t i = 0; list && i < order.n; ++i) {
+    const tn__node *node = tn__node_at(step, order.ids[i]);
+    for (uint32_t k = 0; !tn__node_repeats(node) && k < node->n_out; ++k)
+      list[(*n)++] = (tn_entry){node->id, k};
+  }
+  tn__free(step->env, order.ids);
+  *out = list;
+  return list ? TN_OK : tn__fail_memory(step->n_entries, "a loop");
+}
+
+static tn_code loop_embed(embedding *e, const tn__loop *loop, tn_entry *out) {
+  const uint32_t n_heads = (uint32_t)e->inner->n_heads;
+  tn__loop whole = *loop;
+  tn_entry *kept = NULL;
+  TN__TRY(kept_find(e->inner, &kept, &whole.n_kept));
+  whole.kept = kept;
+  const uint32_t n_hidden = whole.n_states + whole.n_kept;
+  const tn_code rc =
+      embedding_add(e, TN__NODE_LOOP, n_heads + n_hidden, &whole, out);
+  tn__free(e->graph->env, kept);
+  return rc;
+}
+
 static tn_code loop_add(embedding *e, const tn_loop *what, uint32_t *places,
                         tn_entry *out) {
-  const uint32_t n_heads = (uint32_t)e->inner->n_heads;
   const tn__loop loop = {.n_sequences = what->n_sequences,
                          .n_states = what->n_states,
                          .reverse = what->reverse != 0,
@@ -191,8 +220,7 @@ static tn_code loop_add(embedding *e, const tn_loop *what, uint32_t *places,
                         places + what->n_sequences, used);
   tn__free(e->graph->env, used);
   TN__TRY(rc);
-  return embedding_add(e, TN__NODE_LOOP,
-                       n_heads + loop.n_states /* histories */, &loop, out);
+  return loop_embed(e, &loop, out);
 }
 
 static tn_code loop_check(const tn_loop *what) {

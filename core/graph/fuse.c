@@ -128,11 +128,23 @@ static const tn_tensor *loop_of(const tn__step *step) {
   return tn__step_folds(step) ? &f->in[0] : tn__fused_loop(f);
 }
 
-/* A fold is the last of its group, and not the first. */
+/* Whether a step reads what a fold of the group makes, which is there only
+ * behind all tiles. */
+static bool reads_fold(const group *g, const tn__step *step) {
+  for (uint32_t k = 0; k < g->n; ++k)
+    if (tn__step_folds(g->parts[k]))
+      for (uint32_t i = 0; i < step->n_in; ++i)
+        if (step->in[i] == g->parts[k]->out[0]) return true;
+  return false;
+}
+
+/* Folds are the last of their group, and not the first. */
 static bool joins(const group *g, const tn__step *step) {
   const tn_frame *f = step->info.frame;
   if (step->why_not) return false;
   if (g->n == 0) return !tn__step_folds(step);
+  if (tn__step_folds(g->parts[g->n - 1]) && !tn__step_folds(step)) return false;
+  if (reads_fold(g, step)) return false;
   if (g->n == MOST_PARTS || g->n_operands + f->n_in + f->n_out > MOST_OPERANDS)
     return false;
   return step->device == g->parts[0]->device &&
@@ -200,6 +212,14 @@ static void list_outputs(const group *g, tn__step *step) {
   }
 }
 
+/* Records of each fold begin at a line of the cache. */
+static size_t records_bytes(const group *g) {
+  size_t n = 0;
+  for (uint32_t k = 0; k < g->n; ++k)
+    if (tn__step_folds(g->parts[k])) n += tn__fold_room(g->parts[k]);
+  return n;
+}
+
 static tn__step *step_make(const group *g) {
   tn__arena *arena = &g->p->arena;
   tn__step *step = tn__arena_alloc(arena, sizeof *step);
@@ -209,8 +229,7 @@ static tn__step *step_make(const group *g) {
   step->kind = TN__STEP_FUSED;
   step->device = g->parts[0]->device;
   step->n_parts = g->n;
-  if (tn__step_folds(g->parts[g->n - 1]))
-    step->info.workspace = g->parts[g->n - 1]->info.workspace;
+  step->info.workspace = records_bytes(g);
   step->in = tn__arena_alloc(arena, MOST_OPERANDS * sizeof *step->in);
   step->out = tn__arena_alloc(arena, MOST_OPERANDS * sizeof *step->out);
   step->parts = tn__arena_alloc(arena, g->n * sizeof(tn__step *));
@@ -279,7 +298,7 @@ static tn_code fuse_one(group *g, tn__step *step) {
     return TN_OK;
   }
   join(g, step);
-  return tn__step_folds(step) ? close_group(g) : TN_OK;
+  return TN_OK;
 }
 
 tn_code tn__steps_fuse(tn_program *p) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fused.h: a step that is a run of elementwise calls, perhaps with a fold
- * behind them (tenon/fold.h), whose output is no operand of a tile. Inside
+ * fused.h: a step that is a run of elementwise calls, perhaps with folds
+ * behind them (tenon/fold.h), whose outputs are no operands of a tile. Inside
  * core/graph only: fuse.c decides which, tiles.c computes them.
  */
 #ifndef TENON_GRAPH_FUSED_H_
@@ -33,11 +33,14 @@ typedef struct tn__scratch {
   tn__tile **tiles; /* one for each part */
   char *buffers;
   int64_t shape[TN__LOOP_NDIM]; /* of the tile at hand */
-  int64_t lines[TN__LOOP_NDIM]; /* the same with 1 where it is folded */
+  /* For each fold: the same with 1 where it is folded. */
+  int64_t (*lines)[TN__LOOP_NDIM];
 } tn__scratch;
 
-/* Where the records of a fold go. */
+/* Where the records of a fold go. The boxes of all folds of a step are the
+ * same: they depend on the shape of what is folded alone. */
 typedef struct tn__folding {
+  uint32_t part;
   uint32_t kept; /* dimensions of the loop that the output has */
   int64_t parts; /* tiles of a line */
   size_t bytes;  /* of one record */
@@ -59,7 +62,8 @@ typedef struct tn__fused {
   int64_t count[TN__LOOP_NDIM]; /* tiles along each dimension */
   int64_t n_tiles;
   size_t buffer_bytes;
-  tn__folding *fold; /* of the last part; NULL: it is none */
+  tn__folding *folds; /* of the last parts */
+  uint32_t n_folds;
   tn__tile_operand *operands;
   tn__scratch *scratch;
 } tn__fused;
@@ -81,6 +85,11 @@ const tn_tensor *tn__fused_loop(const tn_frame *f);
 
 static inline bool tn__step_folds(const tn__step *step) {
   return step->info.records > 0;
+}
+/* Bytes for the records of a fold, those of others may follow. */
+static inline size_t tn__fold_room(const tn__step *fold) {
+  enum { LINE = 64 };
+  return (fold->info.workspace + LINE - 1) / LINE * LINE;
 }
 
 /* Works out the loop, the tile and the buffers of a step whose parts, inputs

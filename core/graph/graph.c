@@ -199,6 +199,7 @@ static const tn__loop *loop_copy(tn_graph *graph, const tn__loop *loop) {
                               sizeof *loop->sequences);
   copy->states =
       list_copy(graph, loop->states, loop->n_states, sizeof *loop->states);
+  copy->kept = list_copy(graph, loop->kept, loop->n_kept, sizeof *loop->kept);
   return copy;
 }
 
@@ -365,7 +366,8 @@ const tn_arg *tn__node_output(const tn__node *node, uint32_t i) {
 
 uint32_t tn__node_visible(const tn__node *node) {
   uint32_t n = node->n_out;
-  if (node->kind == TN__NODE_LOOP) return n - node->loop->n_states;
+  if (node->kind == TN__NODE_LOOP)
+    return n - node->loop->n_states - node->loop->n_kept;
   if (node->kind != TN__NODE_CALL) return n;
   while (n > 0 && (tn__node_output(node, n - 1)->flags & TN_ARG_HIDDEN)) --n;
   return n;

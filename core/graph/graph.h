@@ -59,15 +59,18 @@ enum {                              /* tn__node.flags */
 
 /* What a loop knows beside its step graph, whose variables are the node's
  * inputs, in their order. Outputs of the node: the last states, what the step's
- * other heads were at each step, and, hidden, what each state was before each
- * step, which is what the loop's gradient reads. */
+ * other heads were at each step, and, hidden, what the loop's gradient reads:
+ * what each state was before each step, and then what came of each step's nodes
+ * that must not be computed a second time. */
 typedef struct tn__loop {
   uint32_t n_sequences;
   uint32_t n_states;
+  uint32_t n_kept;
   uint32_t reverse;
-  uint32_t reserved;
   const uint32_t *sequences; /* positions among the inputs */
   const uint32_t *states;
+  const tn_entry *kept; /* of the step graph: all outputs of these nodes, which
+                           its heads need */
 } tn__loop;
 
 /* One node. Lies in the graph's arena, as do its lists. */

@@ -223,15 +223,19 @@ static tn_code visit_same(tn__facts *f, const tn__node *node) {
 }
 
 /* Gradients are like what they are gradients of. An input that is used twice
- * passes on what one of its gradients says to the other. */
+ * passes on what one of its gradients says to the other. What stands for an
+ * output of the call is like it. */
 static tn_code visit_backward(tn__facts *f, const tn__node *node) {
   const tn__node *of = tn__node_at(f->graph, node->of);
+  const uint32_t outputs = of->n_out + of->n_in;
   for (uint32_t i = 0; i < 2 * of->n_in; ++i) {
     const uint32_t at = i % of->n_in;
     TN__TRY(tn__facts_equal(f, (tn_entry){node->id, at}, of->in[at]));
   }
   for (uint32_t i = 0; i < of->n_out; ++i)
     TN__TRY(tn__facts_equal(f, node->in[i], (tn_entry){of->id, i}));
+  for (uint32_t i = 0; i < of->n_out; ++i)
+    TN__TRY(tn__facts_equal(f, node->in[outputs + i], (tn_entry){of->id, i}));
   return TN_OK;
 }
 

@@ -46,7 +46,7 @@ static void pair_inputs(inner *x) {
 }
 
 /* Outputs of a loop: the last states, what is collected, then what each state
- * was before every step. */
+ * was before every step, then what is kept of every step. */
 static void pair_outputs(inner *x) {
   const tn__node *node = x->node;
   const tn_graph *graph = node->inner;
@@ -56,8 +56,11 @@ static void pair_outputs(inner *x) {
     if (i < n_heads)
       pair_add(x, outer, graph->heads[i],
                node->loop && i >= node->loop->n_states);
-    else
+    else if (i < n_heads + node->loop->n_states)
       pair_add(x, outer, x->inputs[node->loop->states[i - n_heads]], true);
+    else
+      pair_add(x, outer, node->loop->kept[i - n_heads - node->loop->n_states],
+               true);
   }
 }
 

@@ -12,6 +12,9 @@
 struct tn__iteration {
   tn_program *program;
   uint32_t n_in;
+  uint32_t n_heads; /* of the step graph; the program's others are kept */
+  uint32_t n_kept;
+  uint32_t *kept;    /* by these heads: outputs of the loop */
   uint8_t *role;     /* of each input: tn__role */
   tn_array **inside; /* arrays of the step's arguments, borrowed */
 };
@@ -55,13 +58,54 @@ static tn_code states_make(const tn__step *step, tn_array **outputs) {
   return TN_OK;
 }
 
+static bool is_wanted(const tn__step *step, uint32_t out) {
+  const tn__value *value = &step->program->values[step->out[out]];
+  return value->request != TN_REQ_NULL && value->array != NULL;
+}
+
+/* What is kept of each step for who reads it, as further heads. */
+static tn_code kept_find(const tn__step *step, struct tn__iteration *it,
+                         tn_entry *heads) {
+  const tn__loop *loop = step->node->loop;
+  it->kept = tn__arena_alloc(&step->program->arena,
+                             (loop->n_kept + 1u) * sizeof *it->kept);
+  if (!it->kept) return tn__fail_memory(loop->n_kept, "a loop");
+  for (uint32_t k = 0; k < loop->n_kept; ++k) {
+    const uint32_t out = it->n_heads + loop->n_states + k;
+    if (!is_wanted(step, out)) continue;
+    heads[it->n_heads + it->n_kept] = loop->kept[k];
+    it->kept[it->n_kept++] = out;
+  }
+  return TN_OK;
+}
+
+/* The step graph, with heads for what is kept; the caller releases it. */
+static tn_code graph_make(const tn__step *step, struct tn__iteration *it,
+                          tn_graph **out) {
+  const tn_graph *inner = step->node->inner;
+  const size_t n = inner->n_heads + step->node->loop->n_kept;
+  tn_entry *heads = tn__alloc(inner->env, (n + 1) * sizeof *heads);
+  *out = NULL;
+  if (!heads) return tn__fail_memory(n * sizeof *heads, "a loop");
+  it->n_heads = (uint32_t)inner->n_heads;
+  memcpy(heads, inner->heads, inner->n_heads * sizeof *heads);
+  tn_code rc = kept_find(step, it, heads);
+  if (rc == TN_OK) rc = tn__graph_copy(inner, out);
+  if (rc == TN_OK)
+    rc = tn__graph_heads_set(*out, heads, it->n_heads + it->n_kept);
+  tn__free(inner->env, heads);
+  return rc;
+}
+
 static tn_code program_bind(tn__step *step, struct tn__iteration *it,
                             const tn_argument *arguments) {
   const tn__loop *loop = step->node->loop;
   const size_t n = loop->n_states + 1u;
   tn_array **outputs = tn__zalloc(step->program->env, n * sizeof *outputs);
+  tn_graph *graph = NULL;
   if (!outputs) return tn__fail_memory(n * sizeof *outputs, "a loop");
-  tn_code rc = states_make(step, outputs);
+  tn_code rc = graph_make(step, it, &graph);
+  if (rc == TN_OK) rc = states_make(step, outputs);
   const tn_bind how = {.struct_size = sizeof how,
                        .arguments = arguments,
                        .n_arguments = it->n_in,
@@ -69,7 +113,8 @@ static tn_code program_bind(tn__step *step, struct tn__iteration *it,
                        .n_outputs = loop->n_states,
                        .flags = step->program->how.flags | TN__BIND_SERIAL,
                        .place = {step->device->type, step->device->id}};
-  if (rc == TN_OK) rc = tn__program_bind(step->node->inner, &how, &it->program);
+  if (rc == TN_OK) rc = tn__program_bind(graph, &how, &it->program);
+  tn__graph_release(graph);
   for (uint32_t i = 0; i < loop->n_states; ++i) tn__array_release(outputs[i]);
   tn__free(step->program->env, outputs);
   return rc;
@@ -174,11 +219,6 @@ static tn_code states_begin(const running *r) {
   return TN_OK;
 }
 
-static bool is_wanted(const tn__step *step, uint32_t out) {
-  const tn__value *value = &step->program->values[step->out[out]];
-  return value->request != TN_REQ_NULL && value->array != NULL;
-}
-
 /* Into an output of the loop, which may have to be added to. */
 static tn_code put(const running *r, uint32_t out, const tn_tensor *to,
                    const tn_tensor *from) {
@@ -196,7 +236,7 @@ static tn_array *out_array(const tn__step *step, uint32_t out) {
 static tn_code step_begin(const running *r, int64_t t) {
   const tn__step *step = r->step;
   const tn__loop *loop = step->node->loop;
-  const uint32_t first = step->n_out - loop->n_states;
+  const uint32_t first = step->loop->n_heads;
   for (uint32_t i = 0; i < loop->n_sequences; ++i) {
     const uint32_t in = loop->sequences[i];
     const tn_tensor to = whole(step->loop->inside[in]),
@@ -217,19 +257,25 @@ static tn_array *head_of(const tn_program *p, uint32_t i) {
   return p->values[tn__entry_id(p->graph, p->heads[i])].array;
 }
 
+/* Head number `head` of the step is element `t` of output `out`. */
+static tn_code collect(const running *r, uint32_t head, uint32_t out,
+                       int64_t t) {
+  const tn_tensor to = element(out_array(r->step, out), t),
+                  from = whole(head_of(r->step->loop->program, head));
+  return put(r, out, &to, &from);
+}
+
 static tn_code step_end(const running *r, int64_t t) {
   const tn__step *step = r->step;
   const tn__loop *loop = step->node->loop;
-  const tn_program *inner = step->loop->program;
-  for (uint32_t i = loop->n_states; i < inner->n_heads; ++i) {
-    if (!is_wanted(step, i)) continue;
-    const tn_tensor to = element(out_array(step, i), t),
-                    from = whole(head_of(inner, i));
-    TN__TRY(put(r, i, &to, &from));
-  }
+  const struct tn__iteration *it = step->loop;
+  for (uint32_t i = loop->n_states; i < it->n_heads; ++i)
+    if (is_wanted(step, i)) TN__TRY(collect(r, i, i, t));
+  for (uint32_t k = 0; k < it->n_kept; ++k)
+    TN__TRY(collect(r, it->n_heads + k, it->kept[k], t));
   for (uint32_t i = 0; i < loop->n_states; ++i) {
     const tn_tensor to = whole(step->loop->inside[loop->states[i]]),
-                    from = whole(head_of(inner, i));
+                    from = whole(head_of(it->program, i));
     TN__TRY(tn__elements_copy(&r->site, &to, &from));
   }
   return TN_OK;

@@ -39,9 +39,10 @@ enum { /* keys of a node: bits of tn__draft.seen, in order of tn__draft_keys */
        TN__KEY_GRAPH = 1u << 12,
        TN__KEY_AFTER = 1u << 13,
        TN__KEY_GRADIENT = 1u << 14,
-       TN__KEY_ATTRIBUTES = 1u << 15
+       TN__KEY_ATTRIBUTES = 1u << 15,
+       TN__KEY_KEPT = 1u << 16
 };
-enum { TN__N_KEYS = 16 };
+enum { TN__N_KEYS = 17 };
 extern const char *const tn__draft_keys[TN__N_KEYS];
 
 /* A list of plain values in a growing string, which keeps its memory when it is
@@ -67,6 +68,7 @@ typedef struct tn__draft {
   tn__buf states;     /* tn_entry */
   tn__buf sequences;  /* uint32_t */
   tn__buf carried;    /* uint32_t */
+  tn__buf kept;       /* tn_entry, of the inner graph */
   tn__buf after;      /* uint32_t */
   tn__buf attributes; /* tn_attribute */
   tn_graph *inner;    /* owned until it is a node's */

@@ -18,15 +18,24 @@ static tn_code foreign(const pairing *p, uint32_t i) {
                   p->back->name, i, p->of->name);
 }
 
+/* A variable may stand for an output of a call that does not give it twice: in
+ * the gradient of a loop's step it is what the loop has kept. */
+static bool stands_in(const pairing *p, const tn_graph *graph, uint32_t i) {
+  const tn_entry in = p->back->in[p->of->n_out + i];
+  return i >= p->of->n_in && !tn__node_repeats(p->of) &&
+         tn__node_at(graph, in.node)->kind == TN__NODE_VARIABLE;
+}
+
 /* Inputs and outputs of the call, in its own places. */
-static tn_code wires_check(const pairing *p) {
+static tn_code wires_check(const pairing *p, const tn_graph *graph) {
   const tn__node *of = p->of;
   const tn_entry *in = p->back->in;
   for (uint32_t i = 0; i < of->n_in + of->n_out; ++i) {
     const uint32_t at = of->n_out + i;
     const tn_entry own =
         i < of->n_in ? of->in[i] : (tn_entry){of->id, i - of->n_in};
-    if (!tn__entry_is_none(in[at]) && !tn__entry_same(in[at], own))
+    if (!tn__entry_is_none(in[at]) && !tn__entry_same(in[at], own) &&
+        !stands_in(p, graph, i))
       return foreign(p, at);
   }
   return TN_OK;
@@ -84,7 +93,7 @@ static tn_code backward_check(const tn_graph *graph, const tn__node *back,
   if (!g || g->kind != TN_GRADIENT_KERNEL)
     return tn__fail(TN_INVALID, "node `%s`: no kernel computes gradients of %s",
                     back->name, p.of->op->name);
-  TN__TRY(wires_check(&p));
+  TN__TRY(wires_check(&p, graph));
   for (uint32_t i = 0; i < back->n_out; ++i)
     if (used[back->first + i]) TN__TRY(output_check(&p, i));
   return TN_OK;

@@ -194,6 +194,22 @@ static tn_code read_carried(tn__reader *r, tn__level *l) {
   return tn__json_list(r, l, index_item, &l->draft.carried);
 }
 
+/* An entry of a graph that is not read yet. */
+static tn_code inner_entry_item(tn__reader *r, tn__level *l, void *to) {
+  tn_entry e;
+  (void)l;
+  TN__TRY(tn__json_want(&r->json, '['));
+  TN__TRY(tn__json_number32(r, &e.node));
+  TN__TRY(tn__json_want(&r->json, ','));
+  TN__TRY(tn__json_number32(r, &e.index));
+  tn__buf_bytes(to, &e, sizeof e);
+  return tn__json_want(&r->json, ']');
+}
+
+static tn_code read_kept(tn__reader *r, tn__level *l) {
+  return tn__json_list(r, l, inner_entry_item, &l->draft.kept);
+}
+
 static tn_code read_reverse(tn__reader *r, tn__level *l) {
   return boolean(r, &l->draft.reverse);
 }
@@ -222,10 +238,10 @@ static tn_code read_attributes(tn__reader *r, tn__level *l) {
 }
 
 static tn_code (*const node_readers[TN__N_KEYS])(tn__reader *, tn__level *) = {
-    read_name,      read_kind,      read_dtype,    read_shape,
-    read_op,        read_params,    read_of,       read_inputs,
-    read_states,    read_sequences, read_carried,  read_reverse,
-    tn__json_inner, read_after,     read_gradient, read_attributes};
+    read_name,       read_kind,    read_dtype,     read_shape,  read_op,
+    read_params,     read_of,      read_inputs,    read_states, read_sequences,
+    read_carried,    read_reverse, tn__json_inner, read_after,  read_gradient,
+    read_attributes, read_kept};
 
 tn_code tn__json_node_key(tn__reader *r, tn__level *l) {
   uint32_t k = 0;

@@ -33,7 +33,7 @@ static const struct {
     [TN__NODE_COPY] = {TN__KEY_INPUTS, TN__KEY_INPUTS},
     [TN__NODE_GRAPH] = {KEYS_INNER | TN__KEY_STATES, KEYS_INNER},
     [TN__NODE_LOOP] = {KEYS_INNER | TN__KEY_STATES | TN__KEY_SEQUENCES |
-                           TN__KEY_CARRIED | TN__KEY_REVERSE,
+                           TN__KEY_CARRIED | TN__KEY_REVERSE | TN__KEY_KEPT,
                        KEYS_INNER | TN__KEY_SEQUENCES}};
 
 /* The name of the lowest bit. */
@@ -219,14 +219,42 @@ static tn_code positions_check(const tn__draft *d, uint8_t *used) {
   return TN_OK;
 }
 
+/* What is kept of each step has to be computed for its heads: the loop gives
+ * the step no more than these need. */
+static tn_code kept_check(const tn__draft *d) {
+  const tn_graph *step = d->inner;
+  const tn_entry *kept = TN__LIST(tn_entry, d->kept);
+  const uint32_t n = TN__LENGTH(tn_entry, d->kept);
+  tn__order order = {0};
+  if (n == 0) return TN_OK;
+  for (uint32_t i = 0; i < n; ++i)
+    TN__TRY(tn__entry_check(step, kept[i], "what is kept of a step"));
+  uint8_t *needed = tn__zalloc(step->env, tn__n_nodes(step));
+  if (!needed) return tn__fail_memory(tn__n_nodes(step), "a loop");
+  tn_code rc = tn__order_make(step, step->heads, step->n_heads, &order);
+  for (uint32_t i = 0; i < order.n; ++i) needed[order.ids[i]] = 1;
+  tn__free(step->env, order.ids);
+  for (uint32_t i = 0; rc == TN_OK && i < n; ++i)
+    if (!needed[kept[i].node])
+      rc = tn__fail(TN_INVALID,
+                    "a loop keeps what comes of node `%s`, which the heads of "
+                    "its graph do not need",
+                    tn__node_at(step, kept[i].node)->name);
+  tn__free(step->env, needed);
+  return rc;
+}
+
 static tn_code loop_spec(const tn__draft *d, tn_graph *graph, tn__loop *loop,
                          tn__node_spec *spec) {
   TN__TRY(inner_spec(d, graph, spec));
   *loop = (tn__loop){.n_sequences = TN__LENGTH(uint32_t, d->sequences),
                      .n_states = TN__LENGTH(uint32_t, d->carried),
+                     .n_kept = TN__LENGTH(tn_entry, d->kept),
                      .reverse = d->reverse,
                      .sequences = TN__LIST(uint32_t, d->sequences),
-                     .states = TN__LIST(uint32_t, d->carried)};
+                     .states = TN__LIST(uint32_t, d->carried),
+                     .kept = TN__LIST(tn_entry, d->kept)};
+  TN__TRY(kept_check(d));
   if (loop->n_sequences == 0)
     return tn__fail(TN_INVALID, "a loop needs at least one sequence");
   if (loop->n_states > d->inner->n_heads)
@@ -238,7 +266,7 @@ static tn_code loop_spec(const tn__draft *d, tn_graph *graph, tn__loop *loop,
   if (!used) return tn__fail_memory(spec->n_in, "the inputs of a loop");
   const tn_code rc = positions_check(d, used);
   tn__free(graph->env, used);
-  spec->n_out += loop->n_states;
+  spec->n_out += loop->n_states + loop->n_kept;
   spec->loop = loop;
   return rc;
 }

@@ -74,12 +74,12 @@ static tn_code all_found(const tn__reader *r) {
 
 /* -------------------------------------------------------------------- nodes */
 
-enum { N_LISTS = 7 };
+enum { N_LISTS = 8 };
 
 static void draft_lists(tn__draft *d, tn__buf **to) {
-  tn__buf *const lists[N_LISTS] = {&d->in,        &d->flags,   &d->states,
-                                   &d->sequences, &d->carried, &d->after,
-                                   &d->attributes};
+  tn__buf *const lists[N_LISTS] = {&d->in,        &d->flags,     &d->states,
+                                   &d->sequences, &d->carried,   &d->kept,
+                                   &d->after,     &d->attributes};
   memcpy(to, lists, sizeof lists);
 }
 

@@ -12,9 +12,9 @@ const char *const tn__node_kinds[TN__N_KINDS] = {
     "one",      "copy", "graph",    "loop"};
 
 const char *const tn__draft_keys[TN__N_KEYS] = {
-    "name",  "kind",   "dtype",    "shape",     "op",      "params",
-    "of",    "inputs", "states",   "sequences", "carried", "reverse",
-    "graph", "after",  "gradient", "attributes"};
+    "name",  "kind",   "dtype",    "shape",      "op",      "params",
+    "of",    "inputs", "states",   "sequences",  "carried", "reverse",
+    "graph", "after",  "gradient", "attributes", "kept"};
 
 /* ------------------------------------------------------------------ plugins */
 
@@ -140,6 +140,9 @@ static void add_loop(const tn__loop *loop, tn__buf *out) {
     add_key("reverse", out);
     tn__buf_add(out, "true");
   }
+  if (loop->n_kept == 0) return;
+  add_key("kept", out);
+  add_entries(loop->kept, NULL, loop->n_kept, out);
 }
 
 static void add_operands(const tn__node *node, tn__buf *out) {

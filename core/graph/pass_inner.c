@@ -17,6 +17,7 @@ typedef struct inside {
   const tn_entry *now;
   uint32_t n_now; /* arguments; states stand behind them */
   uint32_t n_now_states;
+  const tn__node **kept; /* by loop->kept: its node in the copy */
 } inside;
 
 static tn_code memory_fail(size_t bytes) {
@@ -55,6 +56,17 @@ static tn_code tell(const inside *x) {
   const tn_code rc = tn__graph_infer(x->work, known, n);
   tn__free(x->graph->env, known);
   return rc == TN_INCOMPLETE ? TN_OK : rc;
+}
+
+/* Nodes of the copy stay where they are in memory; their numbers change. */
+static tn_code kept_note(inside *x) {
+  const tn__loop *loop = x->node->loop;
+  const uint32_t n = loop ? loop->n_kept : 0;
+  x->kept = tn__alloc(x->graph->env, (n + 1u) * sizeof *x->kept);
+  if (!x->kept) return memory_fail(n * sizeof *x->kept);
+  for (uint32_t k = 0; k < n; ++k)
+    x->kept[k] = tn__node_at(x->work, loop->kept[k].node);
+  return TN_OK;
 }
 
 /* ---------------------------------------------------------------------- end */
@@ -111,6 +123,54 @@ static tn_code states_check(const inside *x) {
   return TN_OK;
 }
 
+/* Whether the heads of the copy still need a node that there was. */
+static bool is_there(const inside *x, const tn__order *order,
+                     const tn__node *node) {
+  for (uint32_t i = 0; i < order->n; ++i)
+    if (tn__node_at(x->work, order->ids[i]) == node) return true;
+  return false;
+}
+
+/* What a loop keeps of its steps is part of what it makes. */
+static tn_code kept_check(const inside *x) {
+  const tn__loop *loop = x->node->loop;
+  tn__order order;
+  tn_code rc = TN_OK;
+  if (!loop || loop->n_kept == 0) return TN_OK;
+  TN__TRY(tn__order_make(x->work, x->work->heads, x->work->n_heads, &order));
+  for (uint32_t k = 0; rc == TN_OK && k < loop->n_kept; ++k)
+    if (!is_there(x, &order, x->kept[k]))
+      rc = tn__fail(TN_INVALID,
+                    "node `%s`, of which the loop keeps what it draws or "
+                    "changes, would not be there any more",
+                    tn__node_at(x->node->inner, loop->kept[k].node)->name);
+  tn__free(x->graph->env, order.ids);
+  return rc;
+}
+
+/* The lists of a loop in the order of the copy's variables and nodes. */
+static tn_code loop_turn(const inside *x, const uint32_t *place) {
+  const tn__loop *old = x->node->loop;
+  tn__arena *arena = &x->graph->arena;
+  const uint32_t n_both = old->n_sequences + old->n_states;
+  tn__loop *loop = tn__arena_alloc(arena, sizeof *loop);
+  uint32_t *both = tn__arena_alloc(arena, (n_both + 1u) * sizeof *both);
+  tn_entry *kept = tn__arena_alloc(arena, (old->n_kept + 1u) * sizeof *kept);
+  if (!loop || !both || !kept) return memory_fail(n_both * sizeof *both);
+  *loop = *old;
+  for (uint32_t i = 0; i < old->n_sequences; ++i)
+    both[i] = place[old->sequences[i]];
+  for (uint32_t i = 0; i < old->n_states; ++i)
+    both[old->n_sequences + i] = place[old->states[i]];
+  for (uint32_t k = 0; k < old->n_kept; ++k)
+    kept[k] = (tn_entry){x->kept[k]->id, old->kept[k].index};
+  loop->sequences = both;
+  loop->states = both + old->n_sequences;
+  loop->kept = kept;
+  x->node->loop = loop;
+  return TN_OK;
+}
+
 /* The lists of a node in the order of the copy's variables. `place`: of input
  * `i`. */
 static tn_code lists_turn(const inside *x, const uint32_t *place) {
@@ -119,21 +179,7 @@ static tn_code lists_turn(const inside *x, const uint32_t *place) {
   tn_entry *in = tn__arena_alloc(&x->graph->arena, (n + 1u) * sizeof *in);
   if (!in) return memory_fail(n * sizeof *in);
   for (uint32_t i = 0; i < n; ++i) in[place[i]] = node->in[i];
-  if (node->loop) {
-    const uint32_t n_both = node->loop->n_sequences + node->loop->n_states;
-    tn__loop *loop = tn__arena_alloc(&x->graph->arena, sizeof *loop);
-    uint32_t *both =
-        tn__arena_alloc(&x->graph->arena, (n_both + 1u) * sizeof *both);
-    if (!loop || !both) return memory_fail(n_both * sizeof *both);
-    *loop = *node->loop;
-    for (uint32_t i = 0; i < loop->n_sequences; ++i)
-      both[i] = place[node->loop->sequences[i]];
-    for (uint32_t i = 0; i < loop->n_states; ++i)
-      both[loop->n_sequences + i] = place[node->loop->states[i]];
-    loop->sequences = both;
-    loop->states = both + loop->n_sequences;
-    node->loop = loop;
-  }
+  if (node->loop) TN__TRY(loop_turn(x, place));
   memcpy(node->in, in, n * sizeof *in);
   return TN_OK;
 }
@@ -142,6 +188,7 @@ static tn_code put_back(inside *x) {
   const uint32_t n = x->node->n_in + x->node->n_aux;
   TN__TRY(pin_all(x));
   TN__TRY(states_check(x));
+  TN__TRY(kept_check(x));
   uint32_t *place = tn__alloc(x->graph->env, (n + 1u) * sizeof *place);
   if (!place) return memory_fail(n * sizeof *place);
   for (uint32_t i = 0; i < n; ++i) place[i] = find_now(x, i);
@@ -162,10 +209,12 @@ static tn_code node_run(tn_graph *graph, tn__node *node, const tn__pass *pass) {
   tn_code rc = tn__graph_variables(node->inner, &x.was, &n, &n_states);
   if (rc == TN_OK) rc = tn__graph_copy(node->inner, &x.work);
   if (rc == TN_OK) rc = tell(&x);
+  if (rc == TN_OK) rc = kept_note(&x);
   if (rc == TN_OK) rc = tn__pass_inside(x.work, pass);
   if (rc == TN_OK) rc = tn__rewrite_run(x.work, pass);
   if (rc == TN_OK) rc = put_back(&x);
   tn__graph_release(x.work);
+  tn__free(graph->env, x.kept);
   return rc == TN_OK ? TN_OK : tn__node_fail(node, rc);
 }
 

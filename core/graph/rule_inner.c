@@ -12,8 +12,11 @@
  * side of the bargain. A program does not pay for graphs, which are flattened
  * before.
  *
- * What would not be the same a second time (states that it changes, random
- * numbers) is refused.
+ * What would not be the same a second time (what changes a state, or draws
+ * random numbers) is never computed again. A loop keeps what came of it, step
+ * by step, in outputs that it has from the beginning, and which cost nothing
+ * until they are read: in its gradient they stand for these nodes. A graph
+ * keeps nothing, so there it is refused.
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,18 +27,22 @@
 typedef struct inner {
   const tn__rule *rule;
   const tn__node *node;
-  tn_graph *graph;        /* a copy of the node's, whose entries are the same;
-                             then with more nodes */
-  const tn_entry *inputs; /* of the node's graph: arguments */
-  const tn_entry *bodies; /* heads of the node's graph */
+  tn_graph *graph;  /* what stands for what is kept, a copy of the node's graph,
+                       then more nodes */
+  tn_entry *inputs; /* of the copy: arguments */
+  tn_entry *bodies; /* of the copy: heads */
   uint32_t n_bodies;
+  tn_entry *kept;   /* of the copy: what a loop has kept of its step */
+  tn_entry *stands; /* variables: what stands for it */
+  uint32_t n_kept;
+  uint32_t n_copied; /* nodes, with what stands for some */
   tn__vec keys;      /* const char *: names of variables that are given ... */
   tn_entry *in;      /* ... as these entries outside */
   tn__vec sequences; /* const char *: of them */
   tn__vec states;
   tn_entry *heads; /* of the gradient */
   uint32_t n_heads;
-  tn_entry *weights; /* gradients of the bodies, inside */
+  tn_entry *weights; /* gradients of the bodies, then of what is kept, inside */
   tn_entry *of;      /* inputs whose gradients are wanted, inside */
   tn_entry *slopes;  /* and these */
   uint32_t *which;   /* their positions among the node's inputs */
@@ -45,22 +52,49 @@ typedef struct inner {
 /* ------------------------------------------------------------------- refused
  */
 
+static tn_code repeat_fail(const tn__node *one, const char *advice) {
+  return tn__fail(TN_UNSUPPORTED,
+                  "its gradient computes it a second time, but its node "
+                  "`%s`%s%s%s changes a state or draws random numbers; %s",
+                  one->name, one->op ? " (" : "", one->op ? one->op->name : "",
+                  one->op ? ")" : "", advice);
+}
+
+/* Of a graph. */
 static tn_code repeats_check(const tn__node *node) {
   const tn_graph *graph = node->inner;
-  for (uint32_t i = 0; i < tn__n_nodes(graph); ++i) {
-    const tn__node *one = tn__node_at(graph, i);
-    if (tn__node_repeats(one)) continue;
-    return tn__fail(
-        TN_UNSUPPORTED,
-        "its gradient computes it a second time, but its node `%s`%s%s%s "
-        "changes a state or draws random numbers; %s",
-        one->name, one->op ? " (" : "", one->op ? one->op->name : "",
-        one->op ? ")" : "",
-        node->loop ? "do that outside of the loop, and give it what comes out"
-                   : "flatten the graph, or use tn_graph_compose instead of "
-                     "tn_graph_embed");
-  }
+  for (uint32_t i = 0; i < tn__n_nodes(graph); ++i)
+    if (!tn__node_repeats(tn__node_at(graph, i)))
+      return repeat_fail(tn__node_at(graph, i),
+                         "flatten the graph, or use tn_graph_compose instead "
+                         "of tn_graph_embed");
   return TN_OK;
+}
+
+/* What the gradient of a loop's step computes: nothing that the loop has not
+ * kept, and nothing of a state, which is not what it was. */
+static tn_code step_check(const inner *x) {
+  const tn_graph *step = x->graph;
+  tn__order order;
+  tn_code rc = TN_OK;
+  TN__TRY(tn__order_make(step, step->heads, step->n_heads, &order));
+  for (uint32_t i = 0; rc == TN_OK && i < order.n; ++i) {
+    const tn__node *node = tn__node_at(step, order.ids[i]);
+    if (node->id >= x->n_copied) continue;
+    if (!tn__node_repeats(node))
+      rc = repeat_fail(node,
+                       "the loop was made when that was not known: make it "
+                       "after its operators' plugins are loaded");
+    else if (node->flags & TN__NODE_STATE)
+      rc = tn__fail(TN_UNSUPPORTED,
+                    "its gradient computes it a second time, when the state "
+                    "`%s`, which one of its nodes reads and another changes, "
+                    "is not what it was; hand it on from step to step as a "
+                    "state of the loop",
+                    node->name);
+  }
+  tn__free(step->env, order.ids);
+  return rc;
 }
 
 /* ---------------------------------------------------------------------- room
@@ -77,21 +111,69 @@ static tn_code room_make(inner *x) {
   x->of = tn__alloc(env, bytes);
   x->slopes = tn__alloc(env, bytes);
   x->which = tn__alloc(env, bytes);
-  if (x->in && x->heads && x->weights && x->of && x->slopes && x->which)
+  x->inputs = tn__alloc(env, bytes);
+  x->bodies = tn__alloc(env, bytes);
+  x->kept = tn__alloc(env, bytes);
+  x->stands = tn__alloc(env, bytes);
+  if (x->in && x->heads && x->weights && x->of && x->slopes && x->which &&
+      x->inputs && x->bodies && x->kept && x->stands)
     return TN_OK;
   return tn__fail_memory(bytes, "the gradient of a graph in a graph");
 }
 
+/* Variables for what is kept, under names that the node's graph leaves. They
+ * come first, because nodes read what stands before them. */
+static tn_code stands_add(inner *x) {
+  const tn_graph *from = x->node->inner;
+  char name[32];
+  uint32_t number = 0;
+  for (uint32_t k = 0; k < x->n_kept; ++k) {
+    tn__node *node = NULL;
+    do (void)snprintf(name, sizeof name, "kept%u", number++);
+    while (tn__map_get(&from->names, name));
+    const tn__node_spec spec = {
+        .kind = TN__NODE_VARIABLE, .n_out = 1, .of = TN_NONE, .name = name};
+    TN__TRY(tn__node_add(x->graph, &spec, &node));
+    x->stands[k] = (tn_entry){node->id, 0};
+  }
+  return TN_OK;
+}
+
+static void map_list(const tn_graph *from, const tn_entry *map,
+                     const tn_entry *list, uint32_t n, tn_entry *to) {
+  for (uint32_t i = 0; i < n; ++i) to[i] = map[tn__entry_id(from, list[i])];
+}
+
+/* The copy, and in it what is known of the node's graph. */
+static tn_code copy_make(inner *x, const tn_entry *inputs, uint32_t n_inputs) {
+  const tn_graph *from = x->node->inner;
+  const tn__loop *loop = x->node->loop;
+  tn_entry *map = tn__graph_map(from);
+  if (!map) return tn__fail_memory(from->n_entries, "a graph in a graph");
+  tn_code rc = stands_add(x);
+  if (rc == TN_OK) rc = tn__graph_paste(x->graph, from, NULL, NULL, map);
+  if (rc == TN_OK) {
+    map_list(from, map, inputs, n_inputs, x->inputs);
+    map_list(from, map, from->heads, x->n_bodies, x->bodies);
+    if (loop) map_list(from, map, loop->kept, x->n_kept, x->kept);
+    x->n_copied = tn__n_nodes(x->graph);
+  }
+  tn__free(from->env, map);
+  return rc;
+}
+
 static tn_code begin(inner *x, const tn__rule *rule) {
+  const tn__node *node = rule->node;
+  const tn_entry *inputs = NULL;
   uint32_t n_arguments = 0, n_states = 0;
-  *x = (inner){.rule = rule, .node = rule->node};
-  TN__TRY(repeats_check(rule->node));
-  TN__TRY(tn__graph_copy(rule->node->inner, &x->graph));
-  TN__TRY(tn__graph_variables(rule->node->inner, &x->inputs, &n_arguments,
-                              &n_states));
-  x->bodies = rule->node->inner->heads;
-  x->n_bodies = (uint32_t)rule->node->inner->n_heads;
-  return room_make(x);
+  *x = (inner){.rule = rule, .node = node};
+  if (!node->loop) TN__TRY(repeats_check(node));
+  x->n_bodies = (uint32_t)node->inner->n_heads;
+  x->n_kept = node->loop ? node->loop->n_kept : 0;
+  TN__TRY(tn__graph_variables(node->inner, &inputs, &n_arguments, &n_states));
+  TN__TRY(room_make(x));
+  TN__TRY(tn__graph_create(node->inner->caller, &x->graph));
+  return copy_make(x, inputs, n_arguments);
 }
 
 static tn_code end(inner *x, tn_code rc) {
@@ -106,6 +188,10 @@ static tn_code end(inner *x, tn_code rc) {
   tn__free(env, x->of);
   tn__free(env, x->slopes);
   tn__free(env, x->which);
+  tn__free(env, x->inputs);
+  tn__free(env, x->bodies);
+  tn__free(env, x->kept);
+  tn__free(env, x->stands);
   return rc;
 }
 
@@ -172,13 +258,13 @@ static tn_code pin_inside(inner *x, tn_entry variable_, tn_entry *entry) {
 
 /* ----------------------------------------------------------------- gradient */
 
-/* Differentiates the inner graph: of the bodies that have weights. */
+/* Differentiates the inner graph: of the ends that have weights. */
 static tn_code differentiate(inner *x) {
   tn_entry *heads = x->heads; /* not in use yet */
   uint32_t n = 0;
-  for (uint32_t i = 0; i < x->n_bodies; ++i) {
+  for (uint32_t i = 0; i < x->n_bodies + x->n_kept; ++i) {
     if (tn__entry_is_none(x->weights[i])) continue;
-    heads[n] = x->bodies[i];
+    heads[n] = i < x->n_bodies ? x->bodies[i] : x->kept[i - x->n_bodies];
     x->weights[n++] = x->weights[i];
   }
   const tn__gradient_spec spec = {.query = {.heads = heads,
@@ -301,7 +387,8 @@ tn_code tn__rule_embedded(const tn__rule *rule) {
  *
  * dstate' begins as the gradient of the last state, dw as zeros. Whoever has
  * differentiated that loop again has a gradient for the states before each step
- * as well, which is added to dstate.
+ * as well, which is added to dstate, and for what is kept of each step, which
+ * weights that too.
  */
 
 typedef struct loop {
@@ -335,7 +422,40 @@ static tn_code loop_inputs(loop *l) {
   for (uint32_t k = 0; k < like->n_states; ++k)
     TN__TRY(give_in(x, &x->sequences, x->inputs[like->states[k]],
                     (tn_entry){node->id, x->n_bodies + k}));
+  for (uint32_t k = 0; k < x->n_kept; ++k)
+    TN__TRY(give_in(x, &x->sequences, x->stands[k],
+                    (tn_entry){node->id, x->n_bodies + l->n_states + k}));
   return TN_OK;
+}
+
+/* -------------------------------------------------------- what stands for it
+ */
+
+static void stand(const inner *x, tn_entry *entry) {
+  for (uint32_t k = 0; k < x->n_kept; ++k)
+    if (tn__entry_same(*entry, x->kept[k])) {
+      *entry = x->stands[k];
+      return;
+    }
+}
+
+/* Nobody waits for what is not computed again. */
+static void leave_alone(const tn_graph *graph, tn__node *node) {
+  uint32_t *after = (uint32_t *)(uintptr_t)node->after; /* of this copy */
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < node->n_after; ++i)
+    if (tn__node_repeats(tn__node_at(graph, after[i]))) after[n++] = after[i];
+  node->n_after = n;
+}
+
+/* Who reads what the loop has kept reads that. */
+static void loop_stands(inner *x) {
+  for (uint32_t id = 0; x->n_kept > 0 && id < tn__n_nodes(x->graph); ++id) {
+    tn__node *node = tn__node_at(x->graph, id);
+    for (uint32_t i = 0; i < node->n_in; ++i) stand(x, &node->in[i]);
+    leave_alone(x->graph, node);
+  }
+  for (uint32_t k = 0; k < x->n_of; ++k) stand(x, &x->slopes[k]);
 }
 
 /* dstate' and dout[t]. */
@@ -355,6 +475,14 @@ static tn_code loop_weights(loop *l) {
       TN__TRY(variable(x, "grad", &x->weights[i]));
       TN__TRY(give_in(x, &x->sequences, x->weights[i], grad));
     }
+  }
+  for (uint32_t k = 0; k < x->n_kept; ++k) {
+    const tn_entry grad = x->rule->grads[x->n_bodies + l->n_states + k];
+    tn_entry *weight = &x->weights[x->n_bodies + k];
+    *weight = TN_ENTRY_NONE;
+    if (tn__entry_is_none(grad)) continue;
+    TN__TRY(variable(x, "grad", weight));
+    TN__TRY(give_in(x, &x->sequences, *weight, grad));
   }
   return TN_OK;
 }
@@ -483,12 +611,14 @@ static tn_code loop_make(loop *l) {
   TN__TRY(loop_weights(l));
   loop_of(l);
   TN__TRY(differentiate(&l->x));
+  loop_stands(&l->x);
   TN__TRY(loop_state_heads(l));
   TN__TRY(loop_sum_heads(l));
   loop_collected_heads(l);
   if (l->x.n_heads == 0) return TN_OK;
   TN__TRY(loop_pins(l));
   TN__TRY(heads_enter(&l->x));
+  TN__TRY(step_check(&l->x));
   return loop_node(l);
 }
 
@@ -496,7 +626,7 @@ tn_code tn__rule_loop(const tn__rule *rule) {
   const tn__env *env = rule->graph->env;
   const tn__node *node = rule->node;
   loop l = {.like = node->loop, .n_states = node->loop->n_states};
-  const size_t n = (size_t)node->n_in + l.n_states + 1;
+  const size_t n = (size_t)node->n_in + node->n_out + 1;
   tn_code rc = begin(&l.x, rule);
   l.after = tn__alloc(env, n * sizeof *l.after);
   l.sums = tn__alloc(env, n * sizeof *l.sums);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tiles.c: a run of elementwise calls is computed tile by tile: for each tile,
  * all calls one after the other on the part of their operands that it covers.
- * The result does not depend on who computes which tile. A fold behind them
- * makes records of each tile, and its result of all records.
+ * The result does not depend on who computes which tile. Folds behind them
+ * make records of each tile, and their results of all records.
  */
 #include <sched.h>
 #include <string.h>
@@ -101,7 +101,7 @@ static bool loop_make(const tn__step *step, tn__fused *f,
     strides_of(&step->program->values[f->operands[i].entry].array->tensor, ndim,
                strides[i]);
   squeeze(strides, f->n_operands, shape, &ndim);
-  if (!f->fold) collapse(strides, f->n_operands, shape, &ndim);
+  if (f->n_folds == 0) collapse(strides, f->n_operands, shape, &ndim);
   if (ndim > TN__LOOP_NDIM || ndim < 1) return false;
   f->ndim = (uint32_t)ndim;
   memcpy(f->shape, shape, (size_t)ndim * sizeof *shape);
@@ -141,10 +141,9 @@ static void tile_make(tn__fused *f) {
   counts_set(f);
 }
 
-/* The boxes of the fold, whose dimensions of length 1 the loop has not. */
-static void tile_fold(const tn__step *part, tn__fused *f) {
+/* The boxes of a fold, whose dimensions of length 1 the loop has not. */
+static void tile_fold(const tn__step *part, tn__fused *f, tn__folding *fold) {
   const tn_frame *frame = part->info.frame;
-  tn__folding *fold = f->fold;
   tn_fold cut;
   int64_t elements = 1;
   uint32_t n = 0;
@@ -195,30 +194,42 @@ static void buffers_assign(tn__fused *f, uint32_t *free_from) {
   }
 }
 
-static const tn__step *last_of(const tn__step *step) {
-  return step->parts[step->n_parts - 1];
+static uint32_t n_folds(const tn__step *step) {
+  uint32_t n = 0;
+  while (n < step->n_parts &&
+         tn__step_folds(step->parts[step->n_parts - 1 - n]))
+    ++n;
+  return n;
+}
+
+static void folds_make(const tn__step *step, tn__fused *f) {
+  for (uint32_t i = 0; i < f->n_folds; ++i) {
+    f->folds[i].part = step->n_parts - f->n_folds + i;
+    tile_fold(step->parts[f->folds[i].part], f, &f->folds[i]);
+  }
 }
 
 tn_code tn__fused_make(tn__step *step, bool *fits) {
   tn_program *p = step->program;
-  const uint32_t n = n_operands(step);
-  const bool folds = tn__step_folds(last_of(step));
+  const uint32_t n = n_operands(step), folds = n_folds(step);
   tn__fused *f = tn__arena_alloc(&p->arena, sizeof *f);
   const size_t bytes = n * (TN_MAX_NDIM * sizeof(int64_t) + sizeof(uint32_t));
   void *room = tn__alloc(p->env, bytes);
   *fits = false;
   if (f) f->operands = tn__arena_alloc(&p->arena, n * sizeof *f->operands);
-  if (f && folds) f->fold = tn__arena_alloc(&p->arena, sizeof *f->fold);
+  if (f && folds > 0)
+    f->folds = tn__arena_alloc(&p->arena, folds * sizeof *f->folds);
   if (!room || p->arena.failed) {
     tn__free(p->env, room);
     return tn__fail_memory(bytes, "a fused step");
   }
   int64_t(*strides)[TN_MAX_NDIM] = room;
+  f->n_folds = folds;
   for (uint32_t k = 0; k < step->n_parts; ++k) list_part(step, f, k);
   *fits = loop_make(step, f, strides);
   if (*fits) {
-    if (folds)
-      tile_fold(last_of(step), f);
+    if (folds > 0)
+      folds_make(step, f);
     else
       tile_make(f);
     buffers_assign(f, (uint32_t *)(void *)(strides + n));
@@ -301,14 +312,13 @@ static void tensor_set(const tn__fused *f, const tn__tile_operand *o,
 }
 
 /* What a fold gets besides: its output says how many lines a tile has. */
-static void tile_folds(const tn__step *step, tn__scratch *scratch) {
+static void tile_folds(const tn__fused *f, tn__scratch *scratch, uint32_t i) {
   static const int64_t strides[TN__LOOP_NDIM];
-  const tn__fused *f = step->fused;
-  tn__tile *tile = scratch->tiles[step->n_parts - 1];
+  tn__tile *tile = scratch->tiles[f->folds[i].part];
   tn_tensor *out = tn__tile_tensor(tile, 1);
-  for (uint32_t d = 0; d < f->ndim; ++d) scratch->lines[d] = 1;
+  for (uint32_t d = 0; d < f->ndim; ++d) scratch->lines[i][d] = 1;
   out->ndim = (int32_t)f->ndim;
-  out->shape = scratch->lines;
+  out->shape = scratch->lines[i];
   out->strides = (int64_t *)(uintptr_t)strides;
   tn__tile_request(tile, 0, TN_REQ_WRITE, -1);
   tn__tile_fold(tile, TN_CALL_FOLD);
@@ -323,9 +333,9 @@ static tn_code tiles_prepare(const tn__step *step, tn__scratch *scratch) {
     tensor_set(f, o, scratch);
     if (o->is_output) request_set(step, o, scratch->tiles[o->part]);
   }
-  for (uint32_t k = 0; k < step->n_parts - (f->fold != NULL); ++k)
+  for (uint32_t k = 0; k < step->n_parts - f->n_folds; ++k)
     TN__TRY(tn__tile_prepare(scratch->tiles[k]));
-  if (f->fold) tile_folds(step, scratch);
+  for (uint32_t i = 0; i < f->n_folds; ++i) tile_folds(f, scratch, i);
   for (uint32_t i = 0; i < f->n_operands; ++i) {
     const tn__tile_operand *o = &f->operands[i];
     if (o->buffer == TN_NONE) continue;
@@ -341,7 +351,9 @@ static tn_code scratch_make(const tn__step *step, tn__scratch *scratch) {
   const size_t bytes = f->n_buffers * f->buffer_bytes;
   void *buffers = NULL;
   scratch->tiles = tn__zalloc(p->env, step->n_parts * sizeof(tn__tile *));
-  if (!scratch->tiles)
+  scratch->lines =
+      tn__zalloc(p->env, (f->n_folds + 1u) * sizeof *scratch->lines);
+  if (!scratch->tiles || !scratch->lines)
     return tn__fail_memory(step->n_parts * sizeof(tn__tile *), "a fused step");
   if (bytes > 0)
     TN__TRY(tn__heap_alloc(step->device, bytes, "tiles", &buffers));
@@ -355,13 +367,12 @@ static tn_code scratch_make(const tn__step *step, tn__scratch *scratch) {
   return tiles_prepare(step, scratch);
 }
 
-/* The call that is made of all records. */
-static tn_code merge_make(tn__step *step) {
+/* The call that is made of all records, which lie at `records`. */
+static tn_code merge_make(tn__step *step, tn__folding *fold, char *records) {
   tn_program *p = step->program;
-  tn__folding *fold = step->fused->fold;
-  const tn__step *part = last_of(step);
+  const tn__step *part = step->parts[fold->part];
   const tn__value *out = &p->values[part->out[0]];
-  fold->records = tn__step_workspace(step);
+  fold->records = records;
   TN__TRY(tn__array_materialise_zeros(out->array));
   TN__TRY(tn__tile_create(part->call[part->call[1] != NULL], &fold->merge));
   tn__tile_fold(fold->merge, TN_CALL_MERGE);
@@ -370,6 +381,16 @@ static tn_code merge_make(tn__step *step) {
   tn_tensor *tensor = tn__tile_tensor(fold->merge, 1);
   *tensor = tn__array_metadata(out->array);
   tensor->data = tn__array_data(out->array);
+  return TN_OK;
+}
+
+static tn_code merges_make(tn__step *step) {
+  const tn__fused *f = step->fused;
+  char *records = f->n_folds > 0 ? tn__step_workspace(step) : NULL;
+  for (uint32_t i = 0; i < f->n_folds; ++i) {
+    TN__TRY(merge_make(step, &f->folds[i], records));
+    records += tn__fold_room(step->parts[f->folds[i].part]);
+  }
   return TN_OK;
 }
 
@@ -403,7 +424,7 @@ static void fetched_set(tn__fused *f) {
 tn_code tn__fused_place(tn__step *step) {
   tn_program *p = step->program;
   tn__fused *f = step->fused;
-  if (f->fold) TN__TRY(merge_make(step));
+  TN__TRY(merges_make(step));
   for (uint32_t i = 0; i < f->n_operands; ++i) {
     tn__tile_operand *o = &f->operands[i];
     if (o->buffer != TN_NONE) continue;
@@ -424,7 +445,8 @@ tn_code tn__fused_place(tn__step *step) {
 void tn__fused_free(tn__step *step) {
   const tn_program *p = step->program;
   tn__fused *f = step->fused;
-  if (f && f->fold) tn__tile_free(f->fold->merge);
+  for (uint32_t i = 0; f && i < f->n_folds; ++i)
+    tn__tile_free(f->folds[i].merge);
   if (!f || !f->scratch) return;
   const uint32_t n = tn__engine_workers(p->env->engine) + 2;
   for (uint32_t i = 0; i < n; ++i) {
@@ -432,6 +454,7 @@ void tn__fused_free(tn__step *step) {
     for (uint32_t k = 0; scratch->tiles && k < step->n_parts; ++k)
       tn__tile_free(scratch->tiles[k]);
     tn__free(p->env, scratch->tiles);
+    tn__free(p->env, scratch->lines);
     if (scratch->buffers)
       tn__heap_free(step->device, scratch->buffers,
                     f->n_buffers * f->buffer_bytes);
@@ -456,11 +479,10 @@ static tn__scratch *scratch_take(tn__fused *f) {
   }
 }
 
-/* Its records: those of the tile's lines follow one another. */
-static void records_set(const tn__step *step, tn__scratch *scratch,
+/* The records of a fold: those of the tile's lines follow one another. */
+static void records_set(const tn__fused *f, tn__scratch *scratch, uint32_t i,
                         const int64_t *at) {
-  const tn__fused *f = step->fused;
-  const tn__folding *fold = f->fold;
+  const tn__folding *fold = &f->folds[i];
   int64_t line = 0, of_line = 0, lines = 1;
   for (uint32_t d = 0; d < f->ndim; ++d) {
     if (d >= fold->kept) {
@@ -468,11 +490,11 @@ static void records_set(const tn__step *step, tn__scratch *scratch,
       continue;
     }
     line = line * f->shape[d] + at[d];
-    scratch->lines[d] = scratch->shape[d];
+    scratch->lines[i][d] = scratch->shape[d];
     lines *= scratch->shape[d];
   }
   const size_t first = (size_t)(line * fold->parts + of_line);
-  tn__tile_records(scratch->tiles[step->n_parts - 1],
+  tn__tile_records(scratch->tiles[fold->part],
                    fold->records + first * fold->bytes,
                    (size_t)lines * fold->bytes);
 }
@@ -507,7 +529,7 @@ static void tile_set(const tn__step *step, tn__scratch *scratch,
       tn__tile_tensor(scratch->tiles[o->part], o->position)->data =
           operand_at(f, o, at);
   }
-  if (f->fold) records_set(step, scratch, at);
+  for (uint32_t i = 0; i < f->n_folds; ++i) records_set(f, scratch, i, at);
 }
 
 /* What the next tile reads and writes, as far as it is asked for in advance. */
@@ -581,13 +603,16 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
 
 tn_code tn__fused_run(const tn__step *step, uint32_t train, tn__token *token) {
   enum { TILES_AT_ONCE = 4 };
-  const tn__folding *fold = step->fused->fold;
+  const tn__fused *f = step->fused;
   pass run = {step, train};
   (void)token;
-  TN__TRY(tn__parallel_for(step->program->env->engine, step->fused->n_tiles,
+  TN__TRY(tn__parallel_for(step->program->env->engine, f->n_tiles,
                            TILES_AT_ONCE, slice, &run));
-  if (!fold) return TN_OK;
-  tn__tile_train(fold->merge, train != 0);
-  const tn_code rc = tn__tile_run(fold->merge);
-  return rc == TN_OK ? rc : tn__node_fail(last_of(step)->node, rc);
+  for (uint32_t i = 0; i < f->n_folds; ++i) {
+    tn__tile_train(f->folds[i].merge, train != 0);
+    const tn_code rc = tn__tile_run(f->folds[i].merge);
+    if (rc != TN_OK)
+      return tn__node_fail(step->parts[f->folds[i].part]->node, rc);
+  }
+  return TN_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * transfer.c: copies between arrays as operations of the engine. On the host
- * they take any strides and dtypes. Devices copy dense runs of bytes only;
- * whatever else is asked of them is done on host memory in between.
+ * they take any strides and dtypes. Devices copy dense runs of bytes and,
+ * within one that has sums, any strides; whatever else is asked of them is done
+ * on host memory in between.
  */
 #include <string.h>
 
@@ -85,18 +86,25 @@ static tn_code run_on_queue(void *arg, tn__token *token) {
   return tn__device_copy(token, &bytes);
 }
 
+static tn_code run_on_device(void *arg, tn__token *token) {
+  const copy *c = arg;
+  const tn__site site = {c->to->block->device, token, NULL};
+  tn_tensor to = tn__array_placed(c->to), from = tn__array_placed(c->from);
+  return tn__elements_copy(&site, &to, &from);
+}
+
 /* ------------------------------------------------------------------- pushes */
 
 static tn_code copy_push(tn_array *to, tn_array *from, tn__queue *queue,
-                         bool on_host) {
+                         tn_code (*run)(void *arg, tn__token *token)) {
   copy *c = NULL;
   TN__TRY(copy_create(to, from, &c));
-  bool small = on_host && tensor_bytes(&to->tensor) <= SMALL_BYTES;
+  bool small = run == run_on_host && tensor_bytes(&to->tensor) <= SMALL_BYTES;
   const tn__access access[] = {{&from->block->var, TN__READ, 0},
                                {&to->block->var, tn__array_write_mode(to), 0}};
   return tn__push(to->env->engine,
                   &(tn__job){.name = "tn_array_copy",
-                             .run = on_host ? run_on_host : run_on_queue,
+                             .run = run,
                              .arg = c,
                              .drop = copy_drop,
                              .access = access,
@@ -106,14 +114,14 @@ static tn_code copy_push(tn_array *to, tn_array *from, tn__queue *queue,
 }
 
 static tn_code push_on_host(tn_array *to, tn_array *from) {
-  return copy_push(to, from, NULL, true);
+  return copy_push(to, from, NULL, run_on_host);
 }
 
 /* Both are dense, and a queue copies from the one device to the other. */
 static tn_code push_on_queue(tn_array *to, tn_array *from) {
   tn__queue *queue =
       tn__device_copy_queue(to->block->device, from->block->device);
-  return copy_push(to, from, queue, false);
+  return copy_push(to, from, queue, run_on_queue);
 }
 
 /* Small, on the host, and nothing else uses the arrays: done at once. */
@@ -258,6 +266,14 @@ static bool is_direct(const tn_array *to, const tn_array *from) {
          tn__device_copy_queue(to->block->device, from->block->device);
 }
 
+/* Whether both lie where elements are copied with any steps. */
+static bool is_within(const tn_array *to, const tn_array *from) {
+  const tn__device *device = to->block->device;
+  return device == from->block->device && tn__device_sums(device) &&
+         to->tensor.dtype == from->tensor.dtype && tn__array_data(from) &&
+         tn__arrays_meet(to, from) == TN__APART;
+}
+
 tn_code tn__array_copy(tn_array *to, tn_array *from) {
   TN__TRY(copy_check(to, from));
   if (tn__arrays_meet(to, from) == TN__SAME) return TN_OK;
@@ -269,6 +285,8 @@ tn_code tn__array_copy(tn_array *to, tn_array *from) {
   if (on_host || tn_tensor_size(&to->tensor) == 0)
     return push_on_host(to, from);
   if (is_direct(to, from)) return push_on_queue(to, from);
+  if (is_within(to, from))
+    return copy_push(to, from, to->block->device->compute, run_on_device);
   return copy_mirrored(to, from);
 }
 

@@ -188,9 +188,9 @@ bool tnm_read_line(tnm_diags *diags, const tnm_tree *node) {
   return false;
 }
 
-/* Keywords of C and C++, and the words of the expression language; but `shape`,
- * which is a function only before a parenthesis, names a parameter of many
- * operators. */
+/* Keywords of C and C++, and the words of the expression language; but `shape`
+ * and `size`, which are functions only before a parenthesis, name parameters of
+ * many operators. */
 static const char *const reserved[] = {
     "abs",       "alignas",  "alignof",   "and",      "asm",      "auto",
     "bool",      "break",    "case",      "catch",    "ceil",     "char",
@@ -203,10 +203,10 @@ static const char *const reserved[] = {
     "nullptr",   "operator", "or",        "params",   "pow",      "private",
     "protected", "public",   "rank",      "register", "restrict", "return",
     "rsqrt",     "select",   "short",     "sigmoid",  "sign",     "signed",
-    "size",      "sizeof",   "sqrt",      "static",   "struct",   "switch",
-    "tanh",      "template", "this",      "throw",    "tol",      "true",
-    "try",       "typedef",  "typename",  "union",    "unsigned", "using",
-    "virtual",   "void",     "volatile",  "while",    "xor"};
+    "sizeof",    "sqrt",     "static",    "struct",   "switch",   "tanh",
+    "template",  "this",     "throw",     "tol",      "true",     "try",
+    "typedef",   "typename", "union",     "unsigned", "using",    "virtual",
+    "void",      "volatile", "while",     "xor"};
 
 static bool is_reserved(const char *name) {
   for (size_t i = 0; i < sizeof reserved / sizeof *reserved; ++i) {

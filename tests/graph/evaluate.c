@@ -138,8 +138,8 @@ static void run_backward(evaluation *e, const tn__node *node) {
     in[i] = wired(e, node, n_out + i, of->in[i]);
     req[i] = e->used[node->first + i] ? TN_REQ_WRITE : TN_REQ_NULL;
   }
-  for (uint32_t i = 0; i < of->n_aux; ++i)
-    in[n_in + i] = tn__array_retain(value(e, of->in[n_in + i]));
+  for (uint32_t i = 0; i < of->n_aux; ++i) /* no gradient reads a state */
+    in[n_in + i] = filled(tn__sig(e->g, of->in[n_in + i]), (double)NAN);
   const tn_backward call = {.struct_size = sizeof call,
                             .flags = TN_CALL_TRAIN,
                             .params = node->params,
@@ -226,23 +226,29 @@ static void loop_step(evaluation *e, const tn__node *node, feed *feeds,
                       int64_t t, int64_t n) {
   const tn__loop *loop = node->loop;
   const uint32_t n_heads = (uint32_t)node->inner->n_heads;
+  const uint32_t n_all = n_heads + loop->n_kept;
   tn_array **out = e->values + node->first;
-  tn_array **heads = calloc(n_heads + 1, sizeof *heads);
+  tn_array **heads = calloc(n_all + 1, sizeof *heads);
+  tn_entry *asked = calloc(n_all + 1, sizeof *asked);
+  memcpy(asked, node->inner->heads, n_heads * sizeof *asked);
+  if (loop->n_kept > 0)
+    memcpy(asked + n_heads, loop->kept, loop->n_kept * sizeof *asked);
   for (uint32_t k = 0; k < loop->n_sequences; ++k) {
     const uint32_t i = loop->sequences[k];
     replace(&feeds[i].array, element(value(e, node->in[i]), t));
   }
   for (uint32_t k = 0; k < loop->n_states; ++k)
     collect(&out[n_heads + k], feeds[loop->states[k]].array, t, n);
-  evaluate(node->inner, feeds, node->n_in, node->inner->heads, n_heads, heads);
-  for (uint32_t k = 0; k < n_heads; ++k) {
+  evaluate(node->inner, feeds, node->n_in + node->n_aux, asked, n_all, heads);
+  for (uint32_t k = 0; k < n_all; ++k) {
     if (k < loop->n_states) {
       replace(&feeds[loop->states[k]].array, heads[k]);
       continue;
     }
-    collect(&out[k], heads[k], t, n);
+    collect(&out[k < n_heads ? k : k + loop->n_states], heads[k], t, n);
     tn__array_release(heads[k]);
   }
+  free(asked);
   free(heads);
 }
 
@@ -250,12 +256,11 @@ static void run_loop(evaluation *e, const tn__node *node) {
   const tn__loop *loop = node->loop;
   const int64_t n = value(e, node->in[loop->sequences[0]])->tensor.shape[0];
   feed *feeds = inner_feeds(e, node);
-  cr_assert_eq(node->n_aux, 0);
   for (int64_t i = 0; i < n; ++i)
     loop_step(e, node, feeds, loop->reverse ? n - 1 - i : i, n);
   for (uint32_t k = 0; k < loop->n_states; ++k)
     set(e, node, k, tn__array_retain(feeds[loop->states[k]].array));
-  feeds_drop(feeds, node->n_in);
+  feeds_drop(feeds, node->n_in + node->n_aux);
 }
 
 /* ----------------------------------------------------------------------- all

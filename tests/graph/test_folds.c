@@ -23,15 +23,19 @@ static tn_array *filled(tn_dtype dtype, size_t ndim, const int64_t *shape) {
   return numbers_of(dtype, ndim, shape, number);
 }
 
-static tn_entry sum(tn_entry of, const char *params) {
+static tn_entry reduced(const char *op, tn_entry of, const char *params) {
   tn_entry out;
   const tn_graph_node node = {.struct_size = sizeof node,
                               .n_in = 1,
-                              .op = "tensor.sum",
+                              .op = op,
                               .params = params,
                               .in = &of};
   OK(tn__graph_call(g, &node, &out));
   return out;
+}
+
+static tn_entry sum(tn_entry of, const char *params) {
+  return reduced("tensor.sum", of, params);
 }
 
 static tn_program *bind_with(tn_array *x, tn_array *row, tn_bind how) {
@@ -129,6 +133,78 @@ Test(folds, have_the_same_bits_on_two_workers) {
 }
 Test(folds, have_the_same_bits_on_eight_workers) {
   all_bits(8);
+}
+
+/* A reduction of the tanh of x, fed and not; `n` is how many calls are one. */
+static void same_bits(const char *op, tn_dtype dtype, const int64_t *shape,
+                      const char *axis, uint64_t n) {
+  tn_array *x = filled(dtype, 3, shape);
+  const tn_entry t = OP(g, "tanh", NULL, NULL, var(g, "x"));
+  HEADS(g, reduced(op, t, axis), t);
+  tn_program *one = bind_with(x, NULL, (tn_bind){.flags = TN_BIND_NO_FUSE});
+  tn_program *two = bind_with(x, NULL, (tn_bind){0});
+  cr_assert_eq(n_fused(two), n, "%s is %d calls", op, (int)n_fused(two));
+  OK(tn__program_forward(one, 0));
+  OK(tn__program_forward(two, 0));
+  same_heads(one, two, 2, op);
+  tn__program_release(one), tn__program_release(two);
+  tn__array_release(x);
+  net_renew();
+}
+
+Test(folds, of_every_kind_have_the_same_bits) {
+  static const char *const ops[] = {
+      "tensor.mean",   "tensor.prod",    "tensor.max", "tensor.min",
+      "tensor.nansum", "tensor.nanprod", "tensor.norm"};
+  static const int64_t shapes[][3] = {
+      {3, 67, 131}, {2, 3, 5003}, {40, 1, 1030}};
+  open_with(3);
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; ++i)
+    for (int s = 0; s < 3; ++s) {
+      same_bits(ops[i], TN_F32, shapes[s], "axis=[2]", 2);
+      same_bits(ops[i], TN_F64, shapes[s], NULL, 2);
+    }
+  net_close();
+}
+
+/* Of a square the shapes alone do not tell which axis goes. */
+Test(folds, over_the_first_axis_of_a_square_are_not_fed) {
+  const int64_t square[3] = {1, 600, 600};
+  open_with(3);
+  same_bits("tensor.sum", TN_F32, square, "axis=[1]", 0);
+  same_bits("tensor.max", TN_F64, square, "axis=[1]", 0);
+  net_close();
+}
+
+/* Sums of one tanh over different axes, and of its square, by one step; what
+ * reads a sum is not of it. */
+static void several_bits(const int64_t *shape, uint32_t workers) {
+  open_with(workers);
+  tn_array *x = filled(TN_F32, 3, shape);
+  const tn_entry t = OP(g, "tanh", NULL, NULL, var(g, "x"));
+  const tn_entry square = OP(g, "mul", NULL, NULL, t, t);
+  const tn_entry rows = sum(square, "axis=[2] keepdims=true");
+  HEADS(g, rows, sum(t, NULL), sum(square, "axis=[2,1]"), sum(t, "axis=[2]"),
+        OP(g, "plus_all", NULL, NULL, rows, t), sum(rows, NULL));
+  tn_program *one = bind_with(x, NULL, (tn_bind){.flags = TN_BIND_NO_FUSE});
+  tn_program *two = bind_with(x, NULL, (tn_bind){0});
+  cr_assert_eq(n_fused(one), 0);
+  cr_assert_eq(n_fused(two), 6);
+  for (int run = 0; run < 2; ++run) {
+    OK(tn__program_forward(one, 0));
+    OK(tn__program_forward(two, run ? TN_CALL_TRAIN : 0));
+    same_heads(one, two, 6, "several");
+  }
+  tn__program_release(one), tn__program_release(two);
+  tn__array_release(x);
+  net_close();
+}
+
+Test(folds, may_be_several) {
+  static const int64_t shapes[][3] = {
+      {3, 67, 131}, {2, 3, 5003}, {129, 5, 64}, {40, 1, 1030}, {300, 2, 60}};
+  for (uint32_t workers = 1; workers < 9; workers *= 2)
+    for (int s = 0; s < 5; ++s) several_bits(shapes[s], workers);
 }
 
 /* ------------------------------------------------------------- right numbers

@@ -359,6 +359,47 @@ Test(passes, tell_in_which_node_they_fail) {
                 "node `next`: 7 is too many"));
 }
 
+/* h' = noise(h) x; the factors are collected. */
+static void noise_net(void) {
+  tn_graph *step = net_new();
+  const tn_entry h = var(step, "h");
+  const tn_entry noise = OP(step, "noise", NULL, "noise", h);
+  HEADS(step, OP(step, "mul", NULL, "next", noise, var(step, "x")),
+        output(noise, 1));
+  tn_entry out;
+  const tn_loop what = {
+      .struct_size = sizeof what,
+      .n_in = 2,
+      .step = step,
+      .name = "loop",
+      .sequences = (const char *const[]){"x"},
+      .states = (const char *const[]){"h"},
+      .n_sequences = 1,
+      .n_states = 1,
+      .in = (const tn_entry[]){typed(g, "x", F64(2, 1)), typed(g, "h", F64(1))},
+      .keys = (const char *const[]){"x", "h"}};
+  OK(tn__graph_loop(g, &what, &out));
+  HEADS(g, out);
+  tn__graph_release(step);
+}
+
+/* The gradient of what passes have made still finds what the loop keeps. */
+Test(passes, leave_loops_what_they_keep) {
+  noise_net();
+  tn_graph *out = apply(NAMES("rewriter.calm"));
+  const tn__node *loop = tn__map_get(&out->names, "loop");
+  cr_assert_eq(loop->loop->n_kept, 2);
+  for (uint32_t k = 0; k < 2; ++k) {
+    const tn_entry kept = loop->loop->kept[k];
+    cr_expect_eq(kept.node, 2);
+    cr_expect_str_eq(tn__node_at(loop->inner, kept.node)->name, "noise");
+    cr_expect_eq(kept.index, k);
+  }
+  tn__graph_release(out);
+  refused(NAMES("rewriter.quiet"), TN_INVALID,
+          PARTS("node `loop`: node `noise`, of which the loop keeps"));
+}
+
 Test(passes, cannot_change_what_a_node_only_reads) {
   loop_net();
   refused(NAMES("rewriter.tracks"), TN_INVALID,

@@ -122,10 +122,14 @@ static void random_graph(uint32_t n) {
 
 enum { MOST = 8 };
 
-/* Arrays of a graph, and what is to be computed of them. */
+/* Arrays of a graph, and what is to be computed of them. States begin with
+ * zeros, and each forward run adds as much to them as the first. */
 typedef struct expectation {
   const char *const *names;
   size_t n;
+  const char *const *state_names;
+  size_t n_states;
+  tn_array *states[MOST]; /* after one run */
   tn_array *in[MOST];
   tn_array *slopes[MOST];
   size_t n_heads;
@@ -138,6 +142,15 @@ static void expectation_drop(expectation *e) {
     tn__array_release(e->in[i]), tn__array_release(e->slopes[i]);
   for (size_t i = 0; i < e->n_heads; ++i)
     tn__array_release(e->weights[i]), tn__array_release(e->out[i]);
+  for (size_t i = 0; i < e->n_states; ++i) tn__array_release(e->states[i]);
+}
+
+static tn_array *zeros_like(const tn_array *array) {
+  const tn_tensor *t = &array->tensor;
+  double *v = calloc(n_elements(array) + 1, sizeof *v);
+  tn_array *zeros = doubles((size_t)t->ndim, t->shape, v);
+  free(v);
+  return zeros;
 }
 
 /* Slopes are those of `copy`, which has a gradient behind its heads. */
@@ -158,17 +171,24 @@ static void expect_slopes(expectation *e, tn_graph *copy, feed *feeds) {
                                             .n_heads = e->n_heads,
                                             .n_of = e->n}};
   OK(tn__graph_gradient(copy, &spec, slopes));
-  evaluate(copy, feeds, e->n + e->n_heads, slopes, e->n, e->slopes);
+  const size_t n = e->n + e->n_heads;
+  for (size_t i = 0; i < e->n_states; ++i)
+    feeds[n + i] = (feed){e->state_names[i], zeros_like(e->states[i])};
+  evaluate(copy, feeds, n + e->n_states, slopes, e->n, e->slopes);
+  for (size_t i = 0; i < e->n_states; ++i)
+    tn__array_release(feeds[n + i].array);
 }
 
 /* From names and arrays to the rest. */
 static void expect_all(expectation *e) {
   tn_graph *copy = NULL;
-  feed feeds[2 * MOST];
+  feed feeds[3 * MOST];
   OK(tn__graph_copy(g, &copy));
   for (size_t i = 0; i < e->n; ++i) feeds[i] = (feed){e->names[i], e->in[i]};
+  for (size_t i = 0; i < e->n_states; ++i)
+    feeds[e->n + i] = (feed){e->state_names[i], e->states[i]};
   e->n_heads = copy->n_heads;
-  evaluate(copy, feeds, e->n, copy->heads, e->n_heads, e->out);
+  evaluate(copy, feeds, e->n + e->n_states, copy->heads, e->n_heads, e->out);
   expect_slopes(e, copy, feeds);
   tn__graph_release(copy);
 }
@@ -247,6 +267,34 @@ static void compare_program(tn_program *p, const expectation *e,
   }
 }
 
+static tn_array *state_of(const tn_program *p, const char *name) {
+  tn_array *array = NULL;
+  OK(tn__program_array(p, TN_PROGRAM_AUXILIARY, name, &array));
+  return array;
+}
+
+static void states_clear(const tn_program *p, const expectation *e) {
+  for (size_t i = 0; i < e->n_states; ++i) {
+    tn_array *zeros = zeros_like(e->states[i]);
+    OK(tn__array_copy(state_of(p, e->state_names[i]), zeros));
+    tn__array_release(zeros);
+  }
+}
+
+/* A state, after this many runs. */
+static void compare_states(const tn_program *p, const expectation *e, int runs,
+                           const char *how) {
+  for (size_t i = 0; i < e->n_states; ++i) {
+    tn_array *want = zeros_like(e->states[i]);
+    double *v = elements(e->states[i]);
+    for (size_t k = 0; k < n_elements(want); ++k) v[k] *= runs;
+    OK(tn__array_set(want, v, n_elements(want) * sizeof *v));
+    compare(state_of(p, e->state_names[i]), want, how, e->state_names[i]);
+    free(v);
+    tn__array_release(want);
+  }
+}
+
 static uint64_t n_fused; /* calls of all programs so far */
 
 /* Twice: what the first run leaves behind must not matter. */
@@ -256,10 +304,12 @@ static void run_program(const expectation *e, const way *how) {
   (void)snprintf(what, sizeof what, "plan %u, flags %u, memory %llu%s",
                  how->plan, how->flags, (unsigned long long)how->memory,
                  how->groups ? ", groups" : "");
+  states_clear(p, e);
   for (int i = 0; i < 2; ++i) {
     OK(tn__program_forward(p, TN_CALL_TRAIN));
     OK(tn__program_backward(p, (tn_array **)(uintptr_t)e->weights, e->n_heads));
     compare_program(p, e, what);
+    compare_states(p, e, i + 1, what);
   }
   tn_program_stats stats = {.struct_size = sizeof stats};
   tn__program_stats(p, &stats);
@@ -330,12 +380,14 @@ static void run_many(void (*run)(uint64_t seed)) {
   }
 }
 
-/* h = tanh(dense(x, v) + h * u); out = h before the step times h behind it. */
-static tn_graph *recurrent(void) {
+/* h = tanh(dense(x, v) + h * u); out = h before the step times h behind it.
+ * With a state, that gets the sum of what the dense operator makes. */
+static tn_graph *recurrent(bool tracked) {
   tn_graph *s = net_new();
   const tn_entry x = var(s, "x"), h = var(s, "h"), u = var(s, "u");
-  const tn_entry fc =
+  tn_entry fc =
       OP(s, "dense", "num_hidden=2", "fc", x, var(s, "v"), TN_ENTRY_NONE);
+  if (tracked) fc = OP(s, "track", NULL, "track", fc, var(s, "sum"));
   const tn_entry next =
       OP(s, "tanh", NULL, "next",
          OP(s, "add", NULL, NULL, fc, OP(s, "mul", NULL, NULL, h, u)));
@@ -343,7 +395,7 @@ static tn_graph *recurrent(void) {
   return s;
 }
 
-static tn_entry loop_of(const tn_graph *step, bool reverse,
+static tn_entry loop_of(const tn_graph *step, const char *name, bool reverse,
                         const tn_entry *in) {
   tn_entry out;
   OK(tn__graph_loop(
@@ -351,6 +403,7 @@ static tn_entry loop_of(const tn_graph *step, bool reverse,
       &(tn_loop){.struct_size = sizeof(tn_loop),
                  .n_in = 4,
                  .step = step,
+                 .name = name,
                  .sequences = (const char *const[]){"x"},
                  .states = (const char *const[]){"h"},
                  .n_sequences = 1,
@@ -362,22 +415,39 @@ static tn_entry loop_of(const tn_graph *step, bool reverse,
   return out;
 }
 
+/* A state lies where the loop runs that changes it. */
+static void state_follows(const char *name, tn_entry loop) {
+  tn_entry sum;
+  OK(tn__graph_find(g, name, &sum));
+  OK(tn__attribute_set(g, sum.node, "group",
+                       tn__attribute(tn__node_at(g, loop.node), "group")));
+}
+
 static void run_loops(uint64_t seed) {
-  static const char *const all[] = {"x", "h", "v", "u"};
+  static const char *const all[] = {"x", "h", "v", "u"}, *const sums[] = {
+                                                             "there_sum",
+                                                             "back_sum"};
   expectation e = {.names = all, .n = 4};
   state = seed;
   e.in[0] = random_array(3, (const int64_t[]){4, 2, 3});
   e.in[1] = random_array(2, (const int64_t[]){2, 2});
   e.in[2] = random_array(2, (const int64_t[]){2, 3});
   e.in[3] = random_array(2, (const int64_t[]){2, 2});
-  tn_graph *step = recurrent();
+  if (seed % 2) {
+    e.state_names = sums;
+    e.n_states = 2;
+    for (int i = 0; i < 2; ++i) e.states[i] = zeros_like(e.in[1]);
+  }
+  tn_graph *step = recurrent(seed % 2);
   tn_entry in[4];
   for (int i = 0; i < 4; ++i) in[i] = var(g, all[i]);
-  const tn_entry there = loop_of(step, false, in);
+  const tn_entry there = loop_of(step, "there", false, in);
   in[1] = OP(g, "square", NULL, NULL, there);
-  const tn_entry back = loop_of(step, true, in);
+  const tn_entry back = loop_of(step, "back", true, in);
   HEADS(g, back, OP(g, "mul", NULL, NULL, output(there, 1), output(back, 1)));
   random_groups();
+  if (seed % 2)
+    state_follows("there_sum", there), state_follows("back_sum", back);
   run_all(&e);
   tn__graph_release(step);
 }

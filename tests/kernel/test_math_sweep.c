@@ -260,6 +260,18 @@ Test(math_sweep, floats_of_the_whole_range_are_within_the_bounds) {
     }
 }
 
+/* log10 below 3/4, where what the exponent gives and the logarithm of the rest
+ * have opposite signs and nearly the same size. */
+Test(math_sweep, a_logarithm_is_within_its_bound_where_its_parts_cancel) {
+  static float x[BLOCK];
+  for (size_t k = 0; k < N_CONTESTS; ++k) {
+    if (strncmp(contests[k].name, "log", 3) != 0) continue;
+    for (uint32_t i = 0; i < BLOCK; ++i)
+      x[i] = tn_math_from_bits_f32(tn_math_bits_f32(0.75f) - 1 - i);
+    check_narrow(&contests[k], x);
+  }
+}
+
 /* ------------------------------------------------------------------ doubles
  */
 

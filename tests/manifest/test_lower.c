@@ -778,6 +778,22 @@ Test(plugin, a_parameter_may_be_called_shape) {
   tnm_plugin_release(p);
 }
 
+Test(plugin, a_parameter_may_be_called_size) {
+  tnm_plugin *p = read_operator(
+      "params: [{name: size, type: int}]\ndtypes: {T: [f32]}\n"
+      "inputs: [{name: x, dtype: T}]\n"
+      "outputs: [{name: out, dtype: T, shape: [size + size(x)]}]\n"
+      "gradient: {none: true, why: test}\n"
+      "kernels: [{device: cpu, forward: acme_size}]\n");
+  const tn_op *op = p->operators[0].op;
+  const tn_node *sum = &op->nodes[op->outputs[0]->terms[0].node];
+  cr_assert_str_eq(op->params[0]->name, "size");
+  cr_assert_eq(sum->op, TN_NODE_ADD);
+  cr_expect_eq(op->nodes[sum->a].op, TN_NODE_PARAM);
+  cr_expect_eq(op->nodes[sum->b].op, TN_NODE_OPERAND_SIZE);
+  tnm_plugin_release(p);
+}
+
 Test(plugin, a_type_that_a_parameter_states_has_a_second_order_too) {
   tnm_plugin *p = read_operator(
       "params: [{name: dtype, type: dtype}]\ndtypes: {T: [i32, f32]}\n"

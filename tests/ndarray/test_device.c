@@ -159,6 +159,21 @@ Test(device, views_are_written_and_leave_what_lies_between) {
   tn__array_release(y);
 }
 
+/* Nothing of it comes to the host. */
+Test(device, views_are_copied_where_they_lie) {
+  tn_array *x = make_six(first), *t = NULL, *y = make(first, SHAPE(3, 2));
+  cr_assert_eq(tn__array_transpose(x, NULL, &t), TN_OK);
+  cr_assert_eq(tn__wait_all(w.env.engine), TN_OK);
+  const fake_counts before = fake_counts_get(f);
+  copy(y, t);
+  cr_assert_eq(tn__wait_all(w.env.engine), TN_OK);
+  const fake_counts after = fake_counts_get(f);
+  cr_assert_eq(after.copies, before.copies);
+  cr_assert_eq(after.launches, before.launches + 1);
+  expect(y, VALUES(0, 3, 1, 4, 2, 5));
+  release(x, t, y);
+}
+
 Test(device, parts_of_an_array_may_overlap) {
   tn_array *x = make_six(first), *line = NULL;
   cr_assert_eq(tn__array_reshape(x, SHAPE(6), &line), TN_OK);

@@ -15,7 +15,7 @@ typedef struct operands {
   operand v[5];
 } operands;
 
-typedef struct norm_case {
+typedef struct written_case {
   const char *op;
   const char *params;
   uint32_t flags;
@@ -25,10 +25,10 @@ typedef struct norm_case {
   operands after; /* of the states */
   operands heads;
   operands grads; /* of the first inputs */
-} norm_case;
+} written_case;
 
-static const norm_case norm_cases[] = {
-#include "norm_cases.inc"
+static const written_case all_cases[] = {
+#include CASES_FILE
 };
 
 /* ------------------------------------------------------------------- calls */
@@ -80,7 +80,7 @@ typedef struct precision {
   const char *name;
 } precision;
 
-static void expect(tn_array *array, const operand *want, const norm_case *c,
+static void expect(tn_array *array, const operand *want, const written_case *c,
                    const precision *p) {
   double got[HOST_MAX];
   const tn_tensor *tensor = tn_array_tensor(array);
@@ -102,7 +102,7 @@ static void make_arrays(tn_runtime *rt, const operands *list, tn_dtype dtype,
     to[i] = host_array(rt, dtype, list->v[i].shape, list->v[i].v);
 }
 
-static void check(tn_runtime *rt, const norm_case *c, const precision *p) {
+static void check(tn_runtime *rt, const written_case *c, const precision *p) {
   cases_call call = {.op = c->op,
                      .params = c->params,
                      .flags = c->flags,
@@ -130,11 +130,11 @@ void cases_check(tn_runtime *rt, const char *op, int least) {
                                     {TN_F16, 6e-3, "f16"},
                                     {TN_BF16, 5e-2, "bf16"}};
   int found = 0;
-  for (size_t i = 0; i < sizeof norm_cases / sizeof *norm_cases; ++i) {
-    if (strcmp(norm_cases[i].op, op) != 0) continue;
+  for (size_t i = 0; i < sizeof all_cases / sizeof *all_cases; ++i) {
+    if (strcmp(all_cases[i].op, op) != 0) continue;
     ++found;
     for (size_t k = 0; k < sizeof types / sizeof *types; ++k)
-      check(rt, &norm_cases[i], &types[k]);
+      check(rt, &all_cases[i], &types[k]);
   }
   cr_assert_geq(found, least, "%s: %d cases", op, found);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cases.h: plugins/nn against values that a script has written
- * (norm_cases.inc), and small helpers of the tests that use them.
+ * cases.h: a plugin against values that a script has written (CASES_FILE), and
+ * small helpers of the tests that use them.
  */
 #ifndef TENON_TESTS_PLUGINS_CASES_H_
 #define TENON_TESTS_PLUGINS_CASES_H_

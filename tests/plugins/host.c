@@ -72,10 +72,14 @@ static double load(tn_dtype dtype, const void *at) {
   float single = 0;
   uint16_t half = 0;
   uint32_t bits = 0;
+  int64_t whole = 0;
   switch (dtype) {
     case TN_F64:
       memcpy(&value, at, 8);
       return value;
+    case TN_I64:
+      memcpy(&whole, at, 8);
+      return (double)whole;
     case TN_F32:
       memcpy(&single, at, 4);
       return (double)single;

@@ -342,6 +342,12 @@ static const shape_case shape_cases[] = {
      1,
      {{3, {5, -1, 4}}, NOTHING},
      {{3, {5, -1, 4}}, {3, {5, -1, 12}}}},
+    {"tensor.pad",
+     "pad_width=[1,2,0,3]",
+     1,
+     1,
+     {{2, {-1, 4}}, {2, {7, -1}}},
+     {{2, {4, 4}}, {2, {7, 7}}}},
     {"tensor.repeat",
      "repeats=2",
      1,
@@ -469,6 +475,9 @@ Test(move, gradients_have_gradients) {
               (double[]){0, 0, 0, 2, 2, 2});
   check_twice(rt, "tensor.take", "axis=0", (double[]){0, 0, 0, 4, 4, 4});
   check_twice(rt, "tensor.tile", "reps=[3,1]", (double[]){6, 6, 6, 6, 6, 6});
+  check_twice(rt, "tensor.pad", "mode=edge pad_width=[1,0,0,1]",
+              (double[]){4, 4, 8, 2, 2, 4});
+  check_twice(rt, "tensor.pad", "pad_width=[1,0,0,1] constant_value=3", all);
   check_twice(rt, "tensor.repeat", "repeats=2", (double[]){4, 4, 4, 4, 4, 4});
   tn_runtime_release(rt);
 }

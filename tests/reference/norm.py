@@ -164,7 +164,64 @@ def layer_norms():
     layer_norm((2, 3, 2, 3), axis=-3, eps=0.5)
 
 
+# ----------------------------------------------------------------- rectifiers
+
+def rectifier(params, shape, low, high=1):
+    case("leaky_relu", params, [draw(*shape)],
+         lambda x: [np.where(x.real > 0, high * x, low(x))], 1)
+
+
+def prelu(shape, n):
+    """The hidden output is a copy of the data."""
+    view = [-1 if i == 1 and n > 1 else 1 for i in range(len(shape))]
+    data, gamma = draw(*shape), draw(n)
+    case("leaky_relu", "act_type=prelu", [data, gamma],
+         lambda x, slope: [np.where(x.real > 0, x, slope.reshape(view) * x)],
+         2, hidden=[data])
+
+
+def rectifiers():
+    rectifier("", (4, 6), lambda x: 0.25 * x)
+    rectifier("slope=0", (3, 5), lambda x: 0 * x)
+    rectifier("act_type=elu slope=1.5", (4, 6), lambda x: 1.5 * (np.exp(x) - 1))
+    rectifier("act_type=selu", (4, 6),
+              lambda x: 1.7580993408473766 * (np.exp(x) - 1),
+              1.0507009873554805)
+    prelu((4, 6), 6)
+    prelu((2, 3, 5), 3)
+    prelu((2, 3, 2, 2), 1)
+    prelu((7,), 1)
+
+
+# -------------------------------------------------------------- cross entropy
+
+def cross_entropy(labels, classes):
+    """The hidden output: largest elements, and logarithms of sums."""
+    labels = np.array(labels)
+    counts = (labels >= 0) & (labels < classes)
+    data = draw(len(labels), classes)
+    safe = np.where(counts, labels, 0)
+    rows = np.arange(len(labels))
+
+    def forward(x, _):
+        losses = -np.log(softmax(x, 1))[rows, safe]
+        return [np.where(counts, losses, 0).sum()]
+
+    top = data.max(axis=1)
+    rest = np.log(np.exp(data - top[:, None]).sum(axis=1))
+    case("softmax_cross_entropy", "", [data, labels.astype(float)], forward, 1,
+         hidden=[np.stack([top, rest], axis=1)])
+
+
+def losses():
+    cross_entropy([3, 0, 5, 2], 6)
+    cross_entropy([1, -1, 7, 0, 2], 3)
+    cross_entropy([20], 61)
+
+
 print("/* Written by tests/reference/norm.py. */")
 softmaxes()
 batch_norms()
 layer_norms()
+rectifiers()
+losses()

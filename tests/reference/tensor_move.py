@@ -131,3 +131,29 @@ case("repeat", "repeats=3 axis=1", [draw(2, 3)],
      lambda x: x.repeat_interleave(3, 1))
 case("repeat", "repeats=2 axis=-3", [draw(2, 3, 2)],
      lambda x: x.repeat_interleave(2, 0))
+
+
+def padded(widths, mode):
+    """Places are those of NumPy's pad; None stands for the constant."""
+    def function(x):
+        for axis, width in enumerate(widths):
+            places = torch.tensor(np.pad(np.arange(x.shape[axis]), width, mode))
+            x = x.index_select(axis, places)
+        return x
+    return function
+
+
+def text(widths):
+    return "pad_width=[" + ",".join(str(n) for w in widths for n in w) + "]"
+
+
+for mode in "edge", "reflect":
+    for shape, widths in [((3, 4), [(2, 1), (0, 3)]),
+                          ((2, 2, 3), [(1, 1), (0, 0), (2, 0)]),
+                          ((5,), [(4, 4)])]:
+        case("pad", f"mode={mode} {text(widths)}", [draw(*shape)],
+             padded(widths, mode))
+case("pad", "pad_width=[1,2,0,1] constant_value=-0.5", [draw(2, 3)],
+     lambda x: torch.nn.functional.pad(x, (0, 1, 1, 2), value=-0.5))
+case("pad", "pad_width=[0,0,1,1,0,2]", [draw(2, 2, 3)],
+     lambda x: torch.nn.functional.pad(x, (0, 2, 1, 1, 0, 0)))

@@ -69,6 +69,12 @@ def make_graphs(folder):
         node("gate", "elemwise.sigmoid@1", [3]),
         node("out", "elemwise.mul@1", [3, 4])], "heads": [[5, 0]]}
     (folder / "net.json").write_text(json.dumps(net, indent=1))
+    groups = {2: "left", 4: "right"}
+    for i, name in groups.items():
+        net["nodes"][i]["attributes"] = {"group": name}
+    (folder / "placed.json").write_text(json.dumps(net, indent=1))
+    for i in groups:
+        del net["nodes"][i]["attributes"]
     net["nodes"][2]["op"] = "far.away@3"
     net["plugins"] = [{"name": "far", "release": 4, "hash": "12"}]
     (folder / "lost.json").write_text(json.dumps(net, indent=1))

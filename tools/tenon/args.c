@@ -28,6 +28,8 @@ static const struct {
      "of a variable: data=f32[32,?]; may be given several times"},
     {"--pass", OPTION_PASS, "NAME",
      "rewrite the graph first; may be given several times"},
+    {"--group", OPTION_GROUP, "NAME=DEVICE",
+     "where a group of nodes runs: left=cpu(1); may be given several times"},
     {"--train", OPTION_TRAIN, NULL, "with the gradients of all arguments"},
     {"--dot", OPTION_DOT, NULL, "print the graph for Graphviz"},
     {"--svg", OPTION_SVG, "FILE", "write a picture as well"},
@@ -136,6 +138,9 @@ static bool set_option(uint32_t bit, const char *value, arguments *out,
     case OPTION_PASS:
       out->passes[out->n_passes++] = value;
       return true;
+    case OPTION_GROUP:
+      out->groups[out->n_groups++] = value;
+      return true;
     default:
       return true;
   }
@@ -189,11 +194,12 @@ bool args_parse(uint32_t allowed, char *const *argv, arguments *out,
   size_t n = 0;
   while (argv[n]) ++n;
   *out = (arguments){.dtype = TN_F32};
-  out->words = (const char **)calloc(4 * n + 1, sizeof *out->words);
+  out->words = (const char **)calloc(5 * n + 1, sizeof *out->words);
   if (!out->words) return fail(why, "out of memory");
   out->plugins = out->words + n;
   out->shapes = out->plugins + n;
   out->passes = out->shapes + n;
+  out->groups = out->passes + n;
   if (parse_all(allowed, argv, out, why)) return true;
   args_deinit(out);
   return false;

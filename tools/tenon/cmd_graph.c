@@ -17,6 +17,8 @@ typedef struct net {
   text *why;
   tn_graph *graph;
   shape_word *shapes; /* args->n_shapes */
+  group_word *words;  /* args->n_groups */
+  tn_group *groups;   /* the same, found */
 } net;
 
 static bool failed(net *n) {
@@ -44,6 +46,34 @@ static void shapes_free(net *n) {
   for (size_t i = 0; n->shapes && i < n->args->n_shapes; ++i)
     free(n->shapes[i].name);
   free(n->shapes);
+}
+
+/* ------------------------------------------------------------------- groups */
+
+static bool groups_read(net *n) {
+  const size_t count = n->args->n_groups;
+  n->words = (group_word *)calloc(count + 1, sizeof *n->words);
+  n->groups = (tn_group *)calloc(count + 1, sizeof *n->groups);
+  if (!n->words || !n->groups) return fail(n->why, "out of memory");
+  for (size_t i = 0; i < count; ++i) {
+    if (!group_parse(n->args->groups[i], &n->words[i], n->why)) return false;
+    n->groups[i].name = n->words[i].name;
+  }
+  return true;
+}
+
+static bool groups_find(net *n, tn_runtime *rt) {
+  for (size_t i = 0; i < n->args->n_groups; ++i)
+    if (!group_find(rt, &n->words[i], &n->groups[i].place, n->why))
+      return false;
+  return true;
+}
+
+static void groups_free(net *n) {
+  for (size_t i = 0; n->words && i < n->args->n_groups; ++i)
+    group_free(&n->words[i]);
+  free(n->words);
+  free(n->groups);
 }
 
 /* --------------------------------------------------------------------- show */
@@ -133,7 +163,9 @@ static bool bind(net *n, uint32_t plan, tn_program **out) {
       .arguments = list,
       .n_arguments = count,
       .passes = n->args->passes,
-      .n_passes = n->args->n_passes};
+      .n_passes = n->args->n_passes,
+      .groups = n->groups,
+      .n_groups = n->args->n_groups};
   const tn_code code = tn_program_bind(n->graph, &how, out);
   free(list);
   return !code || failed(n);
@@ -251,8 +283,8 @@ static bool words_check(const arguments *args, bool *plans_it, text *why) {
   }
   if (*plans_it && args->given & OPTION_DOT)
     return fail(why, "--dot is an option of `graph show`");
-  if (!*plans_it && args->given & (OPTION_TRAIN | OPTION_WHY))
-    return fail(why, "--train and --why are options of `graph plan`");
+  if (!*plans_it && args->given & (OPTION_TRAIN | OPTION_WHY | OPTION_GROUP))
+    return fail(why, "--train, --why and --group are options of `graph plan`");
   if (args->given & OPTION_DOT && args->given & OPTION_JSON)
     return fail(why, "--dot and --json are two forms; choose one");
   return true;
@@ -260,6 +292,7 @@ static bool words_check(const arguments *args, bool *plans_it, text *why) {
 
 static bool graph_run(net *n, host *h, bool plans_it, text *out) {
   if (!host_load(h, n->args, n->why)) return false;
+  if (!groups_find(n, h->rt)) return false;
   if (tn_graph_load(h->rt, n->args->words[1], &n->graph)) return failed(n);
   return plans_it ? plan(n, out) : show(n, out);
 }
@@ -270,14 +303,15 @@ int cmd_graph(const arguments *args, text *out, text *why) {
   int status = STATUS_USAGE;
   net n = {.args = args, .why = why};
   if (!words_check(args, &plans_it, why)) return status;
-  if (shapes_read(&n)) {
+  if (shapes_read(&n) && groups_read(&n)) {
     status = STATUS_FAILED;
-    if (host_open(&h, args, why)) {
+    if (host_open(&h, args, group_cpus(n.words, args->n_groups), why)) {
       if (graph_run(&n, &h, plans_it, out)) status = STATUS_OK;
       tn_graph_release(n.graph);
       host_close(&h);
     }
   }
   shapes_free(&n);
+  groups_free(&n);
   return status;
 }

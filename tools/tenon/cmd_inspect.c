@@ -150,7 +150,7 @@ int cmd_inspect(const arguments *args, text *out, text *why) {
     fail(why, "inspect wants one file, such as `tenon inspect plugin.so`");
     return STATUS_USAGE;
   }
-  if (!host_open(&h, args, why)) return STATUS_FAILED;
+  if (!host_open(&h, args, 1, why)) return STATUS_FAILED;
   bool ok = !inspect(h.rt, args, out) || fail_library(why);
   host_close(&h);
   return ok ? STATUS_OK : STATUS_FAILED;

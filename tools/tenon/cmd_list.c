@@ -165,7 +165,7 @@ int cmd_list(const arguments *args, text *out, text *why) {
   size_t end = 0;
   host h;
   if (!choose(args, &first, &end, why)) return STATUS_USAGE;
-  if (!host_open(&h, args, why)) return STATUS_FAILED;
+  if (!host_open(&h, args, 1, why)) return STATUS_FAILED;
   bool ok = host_load(&h, args, why);
   if (ok) {
     ok = args->given & OPTION_JSON ? print_json(h.rt, first, end, out)

@@ -382,7 +382,7 @@ int cmd_run(const arguments *args, text *out, text *why) {
          "elemwise.relu [1,-1]`");
     return STATUS_USAGE;
   }
-  if (!host_open(&h, args, why)) return STATUS_FAILED;
+  if (!host_open(&h, args, 1, why)) return STATUS_FAILED;
   run r = {.args = args, .why = why, .rt = h.rt};
   bool ok = host_load(&h, args, why) && find_operator(&r) && read_inputs(&r) &&
             read_params(&r) && count_outputs(&r) && start_trace(&r) &&

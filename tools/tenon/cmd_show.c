@@ -264,7 +264,7 @@ int cmd_show(const arguments *args, text *out, text *why) {
          "elemwise.quadratic`; `tenon list operators` names them");
     return STATUS_USAGE;
   }
-  if (!host_open(&h, args, why)) return STATUS_FAILED;
+  if (!host_open(&h, args, 1, why)) return STATUS_FAILED;
   bool ok = host_load(&h, args, why);
   if (ok && show(h.rt, args, out)) ok = fail_library(why);
   host_close(&h);

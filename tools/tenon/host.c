@@ -22,9 +22,10 @@ static void print_warnings(host *h) {
   text_deinit(&h->warnings);
 }
 
-bool host_open(host *h, const arguments *args, text *why) {
+bool host_open(host *h, const arguments *args, uint32_t n_cpus, text *why) {
   const tn_options options = {.struct_size = sizeof options,
                               .seed = args->seed,
+                              .n_cpus = n_cpus,
                               .log = keep_warning,
                               .log_ctx = h};
   *h = (host){0};

@@ -52,7 +52,7 @@ static const command commands[] = {
      "of\n"
      "`compat`. The picture shows the default one's memory over time.\n",
      OPTION_JSON | OPTION_PLUGIN | OPTION_SHAPE | OPTION_TRAIN | OPTION_DOT |
-         OPTION_SVG | OPTION_WHY | OPTION_PASS | OPTION_HELP,
+         OPTION_SVG | OPTION_WHY | OPTION_PASS | OPTION_GROUP | OPTION_HELP,
      cmd_graph},
 };
 

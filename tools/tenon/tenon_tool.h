@@ -170,7 +170,8 @@ enum { /* options; a command states the set that it takes */
        OPTION_TRAIN = 1u << 10,
        OPTION_DOT = 1u << 11,
        OPTION_SVG = 1u << 12,
-       OPTION_PASS = 1u << 13
+       OPTION_PASS = 1u << 13,
+       OPTION_GROUP = 1u << 14
 };
 
 typedef struct arguments {
@@ -187,6 +188,8 @@ typedef struct arguments {
   size_t n_shapes;
   const char **passes; /* --pass, in their order */
   size_t n_passes;
+  const char **groups; /* --group */
+  size_t n_groups;
 } arguments;
 
 /* Reads argv into `out`, which args_deinit frees. */
@@ -208,6 +211,24 @@ typedef struct shape_word {
 /* "data=f32[32,?]", "data=[32,10]", "data=f32". */
 bool shape_parse(const char *word, shape_word *out, text *why);
 
+/* ----------------------------------------------------------------- group.c */
+
+/* Where --group puts the nodes of a group. */
+typedef struct group_word {
+  char *name;
+  char *device; /* "cpu" */
+  int32_t id;
+} group_word;
+
+/* "left=cpu(1)", "left=cuda". To be freed. */
+bool group_parse(const char *word, group_word *out, text *why);
+void group_free(group_word *group);
+/* How many cpus there have to be for them. */
+uint32_t group_cpus(const group_word *groups, size_t n);
+/* False if no plugin has such devices. */
+bool group_find(tn_runtime *rt, const group_word *group, tn_place *out,
+                text *why);
+
 /* ------------------------------------------------------------------ host.c */
 
 typedef struct host {
@@ -215,8 +236,8 @@ typedef struct host {
   text warnings; /* of the library, not printed yet */
 } host;
 
-/* A runtime without plugins. */
-bool host_open(host *h, const arguments *args, text *why);
+/* A runtime without plugins, with so many cpus. */
+bool host_open(host *h, const arguments *args, uint32_t n_cpus, text *why);
 /* Loads the standard plugins, those of TENON_PLUGIN_PATH, and --plugin files.
  * Only a refused --plugin is an error; others are warnings on stderr. */
 bool host_load(host *h, const arguments *args, text *why);

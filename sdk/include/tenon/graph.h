@@ -161,8 +161,10 @@ typedef struct tn_loop {
 } tn_loop;
 
 /* Adds a loop. Its outputs are the last states, then the collected ones; behind
- * them, one hidden output for each state: what it was before each step. At
- * least one sequence is needed. [host-thread] */
+ * them, hidden, what gradients read: what each state was before each step, and
+ * what came of each step's nodes that change states or draw random numbers,
+ * because these are never computed a second time. Hidden outputs cost nothing
+ * until they are read. At least one sequence is needed. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_loop(tn_graph *graph, const tn_loop *what,
                                          tn_entry *out);
 

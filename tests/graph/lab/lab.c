@@ -7,6 +7,7 @@
 #include "plugin.gen.h"
 #include "several.gen.h"
 #include "shapes.gen.h"
+#include "tenon/kernel.h"
 
 static const double *in(const tn_frame *call, uint32_t i) {
   return (const double *)call->in[i].data;
@@ -85,6 +86,27 @@ int32_t lab_track(const tn_frame *call) {
 int32_t lab_track_backward(const tn_frame *call) {
   for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i)
     out(call, 0)[i] = in(call, 0)[i];
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- noise */
+
+/* Factors in [0.5, 1.5). */
+int32_t lab_noise(const tn_frame *call) {
+  const tn_random *random = call->run->random[0];
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
+    const uint32_t bits = tn_kernel_random(random, (uint64_t)i).word[0];
+    const double factor = 0.5 + (double)bits / 4294967296.0;
+    if (wants(call, 0)) out(call, 0)[i] = in(call, 0)[i] * factor;
+    if (wants(call, 1)) out(call, 1)[i] = factor;
+  }
+  return TN_OK;
+}
+
+/* in: gradients of out and factor, data, out, factor. */
+int32_t lab_noise_backward(const tn_frame *call) {
+  for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i)
+    out(call, 0)[i] = in(call, 0)[i] * in(call, 4)[i];
   return TN_OK;
 }
 

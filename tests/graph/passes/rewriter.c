@@ -150,6 +150,34 @@ static int32_t drop(void *ctx, tn_rewrite *g) {
   return each(g, drop_node);
 }
 
+/* Both outputs of noise(x) become x. */
+static int32_t quiet_node(tn_rewrite *g, uint32_t id,
+                          const tn_rewrite_node *node) {
+  if (!is_call(node, "lab.noise@1")) return TN_OK;
+  const tn_entry x = node->in[0];
+  TRY(passes->redirect(g, (tn_entry){id, 0}, x));
+  return passes->redirect(g, (tn_entry){id, 1}, x);
+}
+
+static int32_t quiet(void *ctx, tn_rewrite *g) {
+  (void)ctx;
+  return each(g, quiet_node);
+}
+
+/* noise(x) becomes noise(same(x)). */
+static int32_t calm_node(tn_rewrite *g, uint32_t id,
+                         const tn_rewrite_node *node) {
+  tn_entry out;
+  if (!is_call(node, "lab.noise@1")) return TN_OK;
+  TRY(make_call(g, "lab.same", NULL, node->in[0], &out));
+  return passes->rewire(g, id, 0, out);
+}
+
+static int32_t calm(void *ctx, tn_rewrite *g) {
+  (void)ctx;
+  return each(g, calm_node);
+}
+
 /* mul(x, y) becomes mul(y, x). */
 static int32_t turn_node(tn_rewrite *g, uint32_t id,
                          const tn_rewrite_node *node) {
@@ -333,6 +361,8 @@ static const tn_pass all[] = {
      .run = square},
     {PASS(drop), .flags = TN_PASS_INNER},
     {PASS(turn), .flags = TN_PASS_INNER},
+    {PASS(calm), .flags = TN_PASS_INNER},
+    {PASS(quiet), .flags = TN_PASS_INNER},
     {PASS(tracks), .flags = TN_PASS_INNER},
     {.struct_size = sizeof(tn_pass),
      .flags = TN_PASS_INNER,

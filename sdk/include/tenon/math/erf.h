@@ -60,17 +60,15 @@ TN_MATH_FN float tn_math_erfc_f32(float x) {
   return (float)(x < 0 ? mirrored : y);
 }
 
-/* exp(-a*a/2) as (1 + q)*scale*2^-64; returns q. The square of the first digits
- * of a is exact. */
-TN_MATH_FN float tn_math_bell(float a, float *scale) {
-  const float high = tn_math_upper_f32(a);
+/* exp(-a*a/2) as (1 + q)*scale*2^-64; returns q. `high` are the first digits
+ * of a, the square of which is exact, and `low` what is left of it. */
+TN_MATH_FN float tn_math_bell(float high, float low, float *scale) {
   const float square = (high * -0.5f) * high;
-  const float rest = (high - a) * (a + high);
   const float magic = 0x1.8p23f + 127 + 64;
   const float shifted = square * 0x1.715476p+0f + magic;
   const float n = shifted - magic;
-  const float most = square - n * 0x1.62e4p-1f;
-  const float r = (rest * 0.5f - n * 0x1.7f7d1cp-20f) + most;
+  const float most = (square - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
+  const float r = most - low * (0.5f * low + high);
   const float r2 = r * r;
   const float p4 = 0x1.6ac6dcp-10f * r2 + (0x1.123ddcp-7f * r + 0x1.555858p-5f);
   const float p = p4 * r2 + (0x1.55548cp-3f * r + 0x1.fffffcp-2f);
@@ -78,41 +76,34 @@ TN_MATH_FN float tn_math_bell(float a, float *scale) {
   return p * r2 + r;
 }
 
-/* a/(a + 5/4) as its first digits, which are returned, and `low`; `inverse` is
- * 1/(a + 5/4), rounded. */
-TN_MATH_FN float tn_math_gelu_quotient(float a, float *inverse, float *low) {
-  const float d = a + 1.25f;
-  const float d_high = tn_math_upper_f32(d);
-  const float d_low = a - (d_high - 1.25f);
-  *inverse = 1.0f / d;
-  const float u = tn_math_upper_f32(a * *inverse);
-  *low = ((a - u * d_high) - u * d_low) * *inverse;
-  return u;
-}
-
 /* x less |x|*erfc(|x|/sqrt(2))/2, or that alone where x is negative. It is
- * (1 + s)/2 times the factors above. */
+ * a/(a + 5/4), as its first digits u and what is lost with them, times
+ * (1 + s)/2 times the bell. Products of first digits are exact. */
 TN_MATH_FN float tn_math_gelu_f32(float x) {
   const float a =
       tn_math_from_bits_f32(tn_math_least_bits(tn_math_abs_f32(x), 14.5f));
-  float scale, v, low;
-  const float q = tn_math_bell(a, &scale);
-  const float u = tn_math_gelu_quotient(a, &v, &low);
+  const float high = tn_math_upper_f32(a);
+  const float rest = a - high;
+  float scale;
+  const float q = tn_math_bell(high, rest, &scale);
+  const float v = 1.0f / (a + 1.25f);
+  const float u = tn_math_upper_f32(a * v);
+  const float low = (((a - u * 1.25f) - u * high) - u * rest) * v;
   const float t = v - 0.4375f;
   const float t2 = t * t;
   float even = 0x1.be05a0p+4f;
-  even = even * t2 - 0x1.630db0p+3f;
-  even = even * t2 - 0x1.7a50e2p+1f;
-  even = even * t2 + 0x1.b8a37cp+0f;
-  even = even * t2 + 0x1.83b72cp-1f;
-  even = even * t2 - 0x1.efe10ap-1f;
-  even = even * t2 + 0x1.63c594p-3f;
   float odd = -0x1.d7fe2cp+4f;
+  even = even * t2 - 0x1.630db0p+3f;
   odd = odd * t2 + 0x1.2421d8p-1f;
+  even = even * t2 - 0x1.7a50e2p+1f;
   odd = odd * t2 + 0x1.db3062p+2f;
+  even = even * t2 + 0x1.b8a37cp+0f;
   odd = odd * t2 - 0x1.f3416ap-4f;
+  even = even * t2 + 0x1.83b72cp-1f;
   odd = odd * t2 - 0x1.bef9b6p+0f;
+  even = even * t2 - 0x1.efe10ap-1f;
   odd = odd * t2 + 0x1.95582ap-2f;
+  even = even * t2 + 0x1.63c594p-3f;
   odd = odd * t2 + 0x1.fa1924p-2f;
   const float s = odd * t + even;
   const float more = u * s + (low * s + low);

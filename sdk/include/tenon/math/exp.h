@@ -72,22 +72,21 @@ TN_MATH_FN float tn_math_exp_scale(float shifted) {
   return tn_math_from_bits_f32(tn_math_bits_f32(shifted) << 23);
 }
 
-/* Twice what it is with half of 2^n, which does not overflow. */
+/* Twice what it is with half of 2^n, which does not overflow; what is too large
+ * leaves a large r. */
 TN_MATH_FN float tn_math_expm1_f32(float x) {
-  const float above = tn_math_select_f32(x < -30.0f, -30.0f, x);
-  const float within = tn_math_select_f32(above > 89.0f, 89.0f, above);
+  const float above = x < -30.0f ? -30.0f : x;
   const float magic = 0x1.8p23f + 126;
-  const float shifted = (within - 0.0588915f) * 0x1.71546p+0f + magic;
+  const float shifted = tn_math_from_bits_f32(tn_math_least_bits(
+      (above - 0.0588915f) * 0x1.71546p+0f + magic, magic + 128));
   const float n = shifted - magic;
-  const float high = within - n * 0x1.62e4p-1f;
+  const float high = above - n * 0x1.62e4p-1f;
   const float r = high - n * 0x1.7f7d1cp-20f;
   const float half = tn_math_exp_scale(shifted);
-  float p = 0x1.90c8dcp-10f;
-  p = p * r + 0x1.117776p-7f;
-  p = p * r + 0x1.553288p-5f;
-  p = p * r + 0x1.55555ap-3f;
-  p = p * r + 0x1.00000ep-1f;
-  const float q = p * (r * r) + r;
+  const float r2 = r * r;
+  const float p2 = 0x1.90c8dcp-10f * r2 + (0x1.117776p-7f * r + 0x1.553288p-5f);
+  const float p = p2 * r2 + (0x1.55555ap-3f * r + 0x1.00000ep-1f);
+  const float q = p * r2 + r;
   const float y = 2.0f * (half * q + (half - 0.5f));
   return tn_math_signed_f32(y, x);
 }

@@ -43,16 +43,17 @@ TN_MATH_FN float tn_math_log_ends(float x, float y) {
 }
 
 /* x, which is positive, finite and normal, as (1 + f)*2^k with 1 + f from 3/4
- * to 3/2. Returns f; `power` is k*2^23. */
-TN_MATH_FN float tn_math_log_split_near(float x, float *power) {
+ * to 3/2. Returns f*unit, `unit` being 1 or 1/2; `power` is k*2^23. */
+TN_MATH_FN float tn_math_log_split_near(float x, float unit, float *power) {
   const uint32_t bits = tn_math_bits_f32(x);
   const uint32_t k = (bits - 0x3f400000u) & 0xff800000u;
+  const uint32_t less = 0x3f800000u - tn_math_bits_f32(unit);
   *power = (float)(int32_t)k;
-  return tn_math_from_bits_f32(bits - k) - 1.0f;
+  return tn_math_from_bits_f32((bits - less) - k) - unit;
 }
 
 /* The same of denormal numbers too. */
-TN_MATH_FN float tn_math_log_split_f32(float x, float *power) {
+TN_MATH_FN float tn_math_log_split_f32(float x, float unit, float *power) {
   /* They are multiplied by 2^25, without a question: gcc would compute what
    * follows once for each answer. */
   const int tiny = (int32_t)tn_math_bits_f32(x) < 0x00800000;
@@ -60,21 +61,24 @@ TN_MATH_FN float tn_math_log_split_f32(float x, float *power) {
   const float factor = tn_math_from_bits_f32(0x3f800000u + shift);
   const uint32_t bits = tn_math_bits_f32(x * factor);
   const uint32_t k = (bits - 0x3f400000u) & 0xff800000u;
+  const uint32_t less = 0x3f800000u - tn_math_bits_f32(unit);
   *power = (float)(int32_t)(k - shift);
-  return tn_math_from_bits_f32(bits - k) - 1.0f;
+  return tn_math_from_bits_f32((bits - less) - k) - unit;
 }
 
-/* log(1 + f) for f from -1/4 to 1/2, less f. */
+/* log(1 + f) for f from -1/4 to 1/2, less f. Even and odd powers are summed
+ * apart: half as many steps that wait for each other. */
 TN_MATH_FN float tn_math_log1p_series(float f) {
-  float p = -0x1.6c9e16p-5f;
-  p = p * f + 0x1.aa6232p-4f;
-  p = p * f - 0x1.0d6792p-3f;
-  p = p * f + 0x1.28a1d0p-3f;
-  p = p * f - 0x1.54f5b8p-3f;
-  p = p * f + 0x1.9968c6p-3f;
-  p = p * f - 0x1.00002cp-2f;
-  p = p * f + 0x1.5555a4p-2f;
-  return (p * f - 0.5f) * (f * f);
+  const float f2 = f * f;
+  float odd = -0x1.6c9e16p-5f;
+  float even = 0x1.aa6232p-4f;
+  odd = odd * f2 - 0x1.0d6792p-3f;
+  even = even * f2 + 0x1.28a1d0p-3f;
+  odd = odd * f2 - 0x1.54f5b8p-3f;
+  even = even * f2 + 0x1.9968c6p-3f;
+  odd = odd * f2 - 0x1.00002cp-2f;
+  even = even * f2 + 0x1.5555a4p-2f;
+  return ((odd * f + even) * f - 0.5f) * f2;
 }
 
 /* Logarithms of (1 + f)*2^k, from f and power. */
@@ -97,41 +101,45 @@ TN_MATH_FN float tn_math_log2_of(float f, float power) {
   return (power * 0x1p-23f + f) + f * p;
 }
 
-TN_MATH_FN float tn_math_log10_of(float f, float power) {
-  float p = -0x1.b4799ep-7f;
-  p = p * f + 0x1.443eaap-5f;
-  p = p * f - 0x1.d25b3cp-5f;
-  p = p * f + 0x1.05b7c4p-4f;
-  p = p * f - 0x1.28c102p-4f;
-  p = p * f + 0x1.63611ap-4f;
-  p = p * f - 0x1.bcaf86p-4f;
-  p = p * f + 0x1.287b52p-3f;
-  p = p * f - 0x1.bcb7bep-3f;
-  p = p * f - 0x1.0d213cp-4f;
-  const float low = power * 0x1.3509f8p-41f + f * p;
-  return power * 0x1.344p-25f + (0.5f * f + low);
+/* From h = f/2, of which the coefficients are those of f times powers of 2. It
+ * is added to what k gives first: where they cancel, without an error. */
+TN_MATH_FN float tn_math_log10_of(float h, float power) {
+  const float h2 = h * h;
+  float odd = -0x1.b4799ep+3f;
+  float even = 0x1.443eaap+4f;
+  odd = odd * h2 - 0x1.d25b3cp+3f;
+  even = even * h2 + 0x1.05b7c4p+3f;
+  odd = odd * h2 - 0x1.28c102p+2f;
+  even = even * h2 + 0x1.63611ap+1f;
+  odd = odd * h2 - 0x1.bcaf86p+0f;
+  even = even * h2 + 0x1.287b52p+0f;
+  float p = odd * h + even;
+  p = p * h - 0x1.bcb7bep-1f;
+  p = p * h - 0x1.0d213cp-3f;
+  const float low = power * 0x1.3509f8p-41f + h * p;
+  return (power * 0x1.344p-25f + h) + low;
 }
 
 /* log, log2 and log10; and the same for loops that compute a part again with
  * those if the highest bit of `far` is set then: where a number was denormal,
  * not finite or not positive, and what these returned is nonsense. */
-#define TN_MATH_LOG(name)                                              \
+#define TN_MATH_LOG(name, unit)                                        \
   TN_MATH_FN float tn_math_##name##_f32(float x) {                     \
     float power;                                                       \
-    const float f = tn_math_log_split_f32(x, &power);                  \
+    const float f = tn_math_log_split_f32(x, unit, &power);            \
     return tn_math_log_ends(x, tn_math_##name##_of(f, power));         \
   }                                                                    \
   TN_MATH_FN float tn_math_##name##_near_f32(float x, uint32_t *far) { \
     const uint32_t bits = tn_math_bits_f32(x);                         \
     float power;                                                       \
-    const float f = tn_math_log_split_near(x, &power);                 \
+    const float f = tn_math_log_split_near(x, unit, &power);           \
     *far |= (bits - 0x00800000u) | (0x7f7fffffu - bits);               \
     return tn_math_##name##_of(f, power);                              \
   }
 
-TN_MATH_LOG(log)
-TN_MATH_LOG(log2)
-TN_MATH_LOG(log10)
+TN_MATH_LOG(log, 1.0f)
+TN_MATH_LOG(log2, 1.0f)
+TN_MATH_LOG(log10, 0.5f)
 #undef TN_MATH_LOG
 
 /* 1 + x is (1 + f)*2^k, and f is computed from x. */

@@ -152,54 +152,60 @@ TN_MATH_ANGLE(tan)
 
 /* ---------------------------------------------------------------- inverses */
 
-/* asin(s) - s, and in `s` a, up to 1/2; or sqrt((1 - a)/2), whose asin is what
- * asin(a) lacks to pi/2, halved. What is lost with that root is in `low`, from
- * half of its inverse to an eighth. */
-TN_MATH_FN float tn_math_asin_rest(float a, float *s) {
-  const int large = a > 0.5f;
+/* What asin(a) is computed from: s is a, up to 1/2, or root = sqrt((1 - a)/2),
+ * whose asin is what asin(a) lacks to pi/2, halved. `rest` is asin(s) - s; with
+ * the root, what is lost with it as well, from half of its inverse to an
+ * eighth. `high` are its first digits. */
+typedef struct tn_math_arc {
+  int large;
+  float s;
+  float rest;
+  float root;
+  float high;
+} tn_math_arc;
+
+TN_MATH_FN tn_math_arc tn_math_arc_of(float a) {
+  tn_math_arc arc;
   const float half = 0.5f - 0.5f * a;
   const float root = sqrtf(half);
-  const float high =
-      tn_math_from_bits_f32(tn_math_bits_f32(root) & 0xfffff000u);
+  const float high = tn_math_upper_f32(root);
   const float rest = (half - high * high) - (root + high) * (root - high);
   const float low =
       rest * tn_math_from_bits_f32(0x7e700000u - tn_math_bits_f32(root));
   /* Of both it is the smaller one. */
   const float z = tn_math_from_bits_f32(tn_math_least_bits(a * a, half));
-  *s = tn_math_from_bits_f32(tn_math_least_bits(a, root));
   float p = 0x1.48aa18p-5f;
   p = p * z + 0x1.a1d878p-6f;
   p = p * z + 0x1.7206c2p-5f;
   p = p * z + 0x1.331f24p-4f;
   p = p * z + 0x1.555556p-3f;
-  return (*s * z) * p + tn_math_select_f32(large, low, 0.0f);
+  arc.large = a > 0.5f;
+  arc.s = tn_math_from_bits_f32(tn_math_least_bits(a, root));
+  arc.rest = (arc.s * z) * p + tn_math_select_f32(arc.large, low, 0.0f);
+  arc.root = root;
+  arc.high = high;
+  return arc;
 }
 
 /* Above 1/2 it is pi/2 - 2 asin(sqrt((1 - x)/2)). */
 TN_MATH_FN float tn_math_asin_f32(float x) {
-  float s;
-  const float a = tn_math_abs_f32(x);
-  const float rest = tn_math_asin_rest(a, &s);
-  const float end = 0x1.921fb6p+0f - 2.0f * s;
-  const float lost = (0x1.921fb6p+0f - end) - 2.0f * s;
-  const float large = end + ((lost - 0x1.777a5cp-25f) - 2.0f * rest);
-  return tn_math_signed_f32(a > 0.5f ? large : s + rest, x);
+  const tn_math_arc arc = tn_math_arc_of(tn_math_abs_f32(x));
+  const float end = 0x1.921fb6p+0f - 2.0f * arc.high; /* exact */
+  const float lost = (arc.root - arc.high) + arc.rest;
+  const float large = end - (2.0f * lost + 0x1.777a5cp-25f);
+  return tn_math_signed_f32(arc.large ? large : arc.s + arc.rest, x);
 }
 
 /* pi/2 - asin(x), or twice the asin of the root, or what that lacks to pi. */
 TN_MATH_FN float tn_math_acos_f32(float x) {
-  float s;
-  const float a = tn_math_abs_f32(x);
-  const float rest = tn_math_asin_rest(a, &s);
+  const tn_math_arc arc = tn_math_arc_of(tn_math_abs_f32(x));
   const uint32_t bits = tn_math_bits_f32(x);
   const uint32_t negative = (uint32_t)((int32_t)bits >> 31);
   const float turned = tn_math_from_bits_f32(negative & 0x40490fdbu);
-  const float from = tn_math_select_f32(a > 0.5f, turned, 0x1.921fb6p+0f);
+  const float from = tn_math_select_f32(arc.large, turned, 0x1.921fb6p+0f);
   const float times = tn_math_from_bits_f32(
-      tn_math_bits_f32(a > 0.5f ? 2.0f : -1.0f) ^ (bits & 0x80000000u));
-  const float sum = from + times * s;
-  const float lost = (from - sum) + times * s;
-  return sum + ((lost - from * 0x1.de12cap-26f) + times * rest);
+      tn_math_bits_f32(arc.large ? 2.0f : -1.0f) ^ (bits & 0x80000000u));
+  return from + (times * arc.s + (times * arc.rest - from * 0x1.de12cap-26f));
 }
 
 /* Above 1 it is pi/2 - atan(1/x). */

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pool_lines.c: see pool.h. Everything is done line by line: the lines of a
+ * window that lie above each other are joined first, then windows side by side.
+ * Where these are more than one column apart, the columns of a line are sorted
+ * by what they leave when divided by the step, so that what neighbours read
+ * lies together.
+ */
+#include "pool.h"
+
+#include "tenon/kernel.h"
+
+enum { LANES = 16 }; /* of a line that is one window */
+
+/* How a line is sorted. */
+typedef struct phases {
+  int64_t step;
+  int64_t length; /* of a phase */
+} phases;
+
+static inline phases phases_of(const nn_window *w) {
+  return (phases){w->stride[2], (w->in[2] + w->stride[2] - 1) / w->stride[2]};
+}
+
+/* Where in a sorted line element t of window 0 lies. */
+static inline int64_t phase_at(const nn_window *w, const phases *s, int64_t t) {
+  const int64_t column = t - w->pad[2];
+  const int64_t phase = (column % s->step + s->step) % s->step;
+  return phase * s->length + (column - phase) / s->step;
+}
+
+/* The elements of window o along d that are no padding. */
+static inline nn_range elements(const nn_window *w, int d, int64_t o) {
+  const int64_t first = o * w->stride[d] - w->pad[d];
+  const int64_t begin = nn_least(nn_most(first, 0), w->in[d]);
+  return (nn_range){begin,
+                    nn_most(nn_least(first + w->kernel[d], w->in[d]), begin)};
+}
+
+/* How many of them a mean counts. */
+static inline int64_t extent(const nn_pool *p, int d, int64_t o) {
+  const nn_window *w = &p->window;
+  const nn_range inside = elements(w, d, o);
+  const int64_t first = o * w->stride[d] - w->pad[d];
+  if (!p->counts_padding) return inside.end - inside.begin;
+  return nn_most(nn_least(first + w->kernel[d], p->limit[d]) - first, 0);
+}
+
+/* Windows along the last dimension that count all of their elements. */
+static inline nn_range whole_windows(const nn_pool *p) {
+  const nn_window *w = &p->window;
+  nn_range x = {0, w->out[2]};
+  while (x.begin < x.end && extent(p, 2, x.begin) != w->kernel[2]) ++x.begin;
+  while (x.end > x.begin && extent(p, 2, x.end - 1) != w->kernel[2]) --x.end;
+  return x;
+}
+
+/* TN_KERNEL_LEVELS of a name that is a macro itself. */
+#define LEVELS(name) TN_KERNEL_LEVELS(name)
+
+#define REAL float
+#define NAME(x) x##_f32
+#include "pool_lines.h"
+
+#define REAL double
+#define NAME(x) x##_f64
+#include "pool_lines.h"
+
+void nn_pool_begin(nn_pool *pool, nn_pool_tap *taps) {
+  const nn_window *w = &pool->window;
+  const phases s = phases_of(w);
+  for (int64_t t = 0; t < w->kernel[2]; ++t)
+    taps[t] = (nn_pool_tap){nn_window_inside(w, 2, t, (nn_range){0, w->out[2]}),
+                            phase_at(w, &s, t)};
+  pool->taps = taps;
+  pool->whole = whole_windows(pool);
+}
+
+uint64_t nn_pool_scratch(const nn_pool *pool, int64_t bytes, int backward) {
+  const nn_window *w = &pool->window;
+  const phases s = phases_of(w);
+  const int64_t line = s.step * s.length;
+  int64_t n = 2 * line + w->stride[2] + w->out[2];
+  if (backward && pool->kind == NN_POOL_MAX && s.step > 1)
+    n = 2 * w->in[0] * w->in[1] * line + w->out[2];
+  return ((uint64_t)(n * bytes) + 63) / 64 * 64;
+}
+
+void nn_pool_forward(const nn_pool_image *image, tn_dtype dtype,
+                     uint32_t level) {
+  static const tn_kernel_bodies singles = TN_KERNEL_BODIES(forward_f32);
+  static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(forward_f64);
+  const tn_kernel_block none = {.n = 0};
+  tn_kernel_body_at(dtype == TN_F32 ? &singles : &doubles, level)(&none, image);
+}
+
+void nn_pool_backward(const nn_pool_image *image, tn_dtype dtype,
+                      uint32_t level) {
+  static const tn_kernel_bodies singles = TN_KERNEL_BODIES(backward_f32);
+  static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(backward_f64);
+  const tn_kernel_block none = {.n = 0};
+  tn_kernel_body_at(dtype == TN_F32 ? &singles : &doubles, level)(&none, image);
+}

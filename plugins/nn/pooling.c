@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pooling.c: shapes and kernels of pooling.yaml. The loops are in pool_lines.c.
+ */
+#include "pooling.gen.h"
+
+#include <string.h>
+
+#include "lanes.h"
+#include "nn.h"
+#include "operands.h"
+#include "pool.h"
+#include "tenon/kernel.h"
+
+/* ------------------------------------------------------------------ shapes */
+
+enum { VALID, FULL, SAME }; /* as pooling_convention */
+
+static int32_t state(const tn_frame *call, uint32_t list, int32_t ndim,
+                     const int64_t *shape) {
+  return call->host->set_shape(call, list, 0, ndim, shape);
+}
+
+/* The window along dimension d of the image. */
+static int64_t kernel_at(const nn_pooling_params *p, int32_t d) {
+  return p->kernel.v[d];
+}
+
+/* How many windows a dimension of n elements has, if it has one. */
+static int64_t windows(const nn_pooling_params *p, int32_t d, int64_t n) {
+  const int64_t stride = p->stride.v[d];
+  const int64_t room = n + 2 * p->pad.v[d] - kernel_at(p, d);
+  if (p->pooling_convention == SAME) return nn_ceil_div(n, stride);
+  return (p->pooling_convention == FULL ? nn_ceil_div(room, stride)
+                                        : room / stride) +
+         1;
+}
+
+/* The elements that a dimension of n windows has, if only one number will do;
+ * otherwise -1. */
+static int64_t elements(const nn_pooling_params *p, int32_t d, int64_t n) {
+  if (p->stride.v[d] != 1) return -1;
+  if (p->pooling_convention == SAME) return n;
+  return n - 1 + kernel_at(p, d) - 2 * p->pad.v[d];
+}
+
+static int32_t refuse_window(const tn_frame *call, int32_t d) {
+  const nn_pooling_params *p = nn_pooling_params_of(call);
+  const tn_tensor *data = &call->in[NN_POOLING_IN_DATA];
+  return TN_FAIL(call, TN_SHAPE,
+                 "a window of %lld elements is larger than dimension %d of "
+                 "`data` %s with %lld of padding on both sides; choose a "
+                 "smaller `kernel` or more `pad`",
+                 (long long)kernel_at(p, d), (int)d + 2, nn_shape(data).text,
+                 (long long)p->pad.v[d]);
+}
+
+/* One dimension of the image: what data and out know of it. */
+static int32_t infer_dim(const tn_frame *call, int32_t d, int64_t *in,
+                         int64_t *out) {
+  const nn_pooling_params *p = nn_pooling_params_of(call);
+  if (p->global_pool) {
+    *out = 1;
+    if (*in != 0) return TN_OK;
+    return TN_FAIL(call, TN_SHAPE,
+                   "dimension %d of `data` %s is empty: there is nothing to "
+                   "pool",
+                   (int)d + 2, nn_shape(&call->in[NN_POOLING_IN_DATA]).text);
+  }
+  if (*in < 0 && *out >= 0) *in = elements(p, d, *out);
+  if (*in < 0) return TN_OK;
+  if (p->pooling_convention != SAME && *in + 2 * p->pad.v[d] < kernel_at(p, d))
+    return refuse_window(call, d);
+  *out = windows(p, d, *in);
+  return TN_OK;
+}
+
+/* What the parameters say by themselves. */
+static int32_t check(const tn_frame *call, int32_t ndim) {
+  const nn_pooling_params *p = nn_pooling_params_of(call);
+  if (p->global_pool && ndim >= 0 && (ndim < 3 || ndim > 5))
+    return TN_FAIL(call, TN_SHAPE,
+                   "`data` has rank %d, but images of one to three dimensions "
+                   "have 3 to 5: number, channel, and those of the image",
+                   (int)ndim);
+  if (p->global_pool) return TN_OK;
+  if (p->kernel.n == 0)
+    return TN_FAIL(call, TN_INVALID,
+                   "there is no window: give `kernel` or set "
+                   "global_pool=true");
+  for (int64_t d = 0; p->pooling_convention == SAME && d < p->pad.n; ++d)
+    if (p->pad.v[d] != 0)
+      return TN_FAIL(call, TN_INVALID,
+                     "pooling_convention=same finds the padding itself: `pad` "
+                     "is %lld, but must be 0",
+                     (long long)p->pad.v[d]);
+  if (ndim >= 0 && ndim != p->kernel.n + 2)
+    return TN_FAIL(call, TN_SHAPE,
+                   "`kernel` has %lld dimensions, so `data` must have %lld, "
+                   "but %s has %d",
+                   (long long)p->kernel.n, (long long)p->kernel.n + 2,
+                   nn_shape(&call->in[NN_POOLING_IN_DATA]).text, (int)ndim);
+  return TN_OK;
+}
+
+int32_t nn_pooling_infer(const tn_frame *call) {
+  const nn_pooling_params *p = nn_pooling_params_of(call);
+  const tn_tensor *data = &call->in[NN_POOLING_IN_DATA];
+  const tn_tensor *out = &call->out[NN_POOLING_OUT_OUT];
+  int64_t from[TN_MAX_NDIM], to[TN_MAX_NDIM];
+  int32_t ndim = data->ndim, code = check(call, data->ndim);
+  if (code != TN_OK) return code;
+  if (ndim < 0 && !p->global_pool) ndim = (int32_t)p->kernel.n + 2;
+  if (ndim < 0) ndim = out->ndim;
+  if (ndim < 0) return TN_OK;
+  for (int32_t d = 0; d < ndim; ++d) {
+    from[d] = data->ndim == ndim ? data->shape[d] : -1;
+    to[d] = out->ndim == ndim ? out->shape[d] : -1;
+  }
+  for (int32_t d = 0; d < 2 && d < ndim; ++d) {
+    if (from[d] < 0) from[d] = to[d];
+    to[d] = from[d];
+  }
+  for (int32_t d = 2; d < ndim && code == TN_OK; ++d)
+    code = infer_dim(call, d - 2, &from[d], &to[d]);
+  if (code == TN_OK) code = state(call, TN_OPERAND_IN, ndim, from);
+  return code == TN_OK ? state(call, TN_OPERAND_OUT, ndim, to) : code;
+}
+
+/* ---------------------------------------------------------------- geometry */
+
+static const tn_tensor *data_of(const tn_frame *call) {
+  return call->flags & TN_CALL_BACKWARD ? &call->out[NN_POOLING_IN_DATA]
+                                        : &call->in[NN_POOLING_IN_DATA];
+}
+
+static const tn_tensor *out_of(const tn_frame *call) {
+  return call->flags & TN_CALL_BACKWARD
+             ? &call->in[NN_POOLING_BACKWARD_GRAD_OUT]
+             : &call->out[NN_POOLING_OUT_OUT];
+}
+
+/* Dimension i of the image, which is d of the window. */
+static void set_dim(const tn_frame *call, nn_pool *pool, int d, int32_t i) {
+  const nn_pooling_params *p = nn_pooling_params_of(call);
+  nn_window *w = &pool->window;
+  w->in[d] = data_of(call)->shape[i + 2];
+  w->out[d] = out_of(call)->shape[i + 2];
+  w->kernel[d] = p->global_pool ? w->in[d] : kernel_at(p, i);
+  w->stride[d] = p->global_pool ? 1 : p->stride.v[i];
+  w->pad[d] = p->global_pool ? 0 : p->pad.v[i];
+  pool->limit[d] = w->in[d] + w->pad[d];
+  if (!p->global_pool && p->pooling_convention == SAME) {
+    const int64_t reach = (w->out[d] - 1) * w->stride[d] + w->kernel[d];
+    w->pad[d] = nn_most(reach - w->in[d], 0) / 2;
+    pool->limit[d] = nn_most(reach - w->pad[d], w->in[d]);
+  }
+}
+
+/* Whether there is one window, the image. */
+static int is_whole(const nn_window *w) {
+  for (int d = 0; d < NN_WINDOW_RANK; ++d)
+    if (w->out[d] != 1 || w->pad[d] != 0 || w->kernel[d] != w->in[d]) return 0;
+  return 1;
+}
+
+static nn_pool pool_of(const tn_frame *call) {
+  const nn_pooling_params *p = nn_pooling_params_of(call);
+  const int32_t rank = data_of(call)->ndim - 2;
+  nn_pool pool = {.kind = p->pool_type,
+                  .counts_padding = p->count_include_pad,
+                  .limit = {1, 1, 1}};
+  nn_window *w = &pool.window;
+  for (int d = 0; d < NN_WINDOW_RANK; ++d) {
+    w->in[d] = w->out[d] = w->kernel[d] = w->stride[d] = w->dilate[d] = 1;
+    w->pad[d] = 0;
+    if (d >= NN_WINDOW_RANK - rank)
+      set_dim(call, &pool, d, d - (NN_WINDOW_RANK - rank));
+  }
+  pool.in_size = nn_window_product(w->in);
+  pool.out_size = nn_window_product(w->out);
+  if (!is_whole(w)) return pool;
+  for (int d = 0; d < NN_WINDOW_RANK; ++d) { /* it lies in one line */
+    w->in[d] = w->kernel[d] = pool.limit[d] = d == 2 ? pool.in_size : 1;
+    w->stride[d] = 1;
+  }
+  return pool;
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+/* A call in f32 or f64. */
+typedef struct work {
+  nn_pool pool;
+  nn_pool_image image; /* the first; without scratch */
+  tn_dtype dtype;
+  uint32_t level;
+  int64_t bytes; /* of an element */
+  nn_lanes lanes;
+} work;
+
+static int64_t images_of(const tn_frame *call) {
+  return data_of(call)->shape[0] * data_of(call)->shape[1];
+}
+
+static void *skip(const void *array, int64_t elements, int64_t bytes) {
+  return array ? (char *)(uintptr_t)array + elements * bytes : NULL;
+}
+
+static int32_t slice(void *arg, int64_t begin, int64_t end) {
+  work *w = arg;
+  const uint32_t lane = nn_lanes_take(&w->lanes);
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t in = i * w->pool.in_size, out = i * w->pool.out_size;
+    nn_pool_image image = w->image;
+    image.pool = &w->pool;
+    image.data = skip(image.data, in, w->bytes);
+    image.to = skip(image.to, in, w->bytes);
+    image.out = skip(image.out, out, w->bytes);
+    image.head = skip(image.head, out, w->bytes);
+    image.scratch = nn_lanes_at(&w->lanes, lane);
+    if (image.head)
+      nn_pool_backward(&image, w->dtype, w->level);
+    else
+      nn_pool_forward(&image, w->dtype, w->level);
+  }
+  nn_lanes_give(&w->lanes, lane);
+  return TN_OK;
+}
+
+static nn_lanes lanes_of(const tn_frame *call, const nn_pool *pool) {
+  const tn_dtype dtype = tn_kernel_compute(call->in[0].dtype);
+  const int backward = (call->flags & TN_CALL_BACKWARD) != 0;
+  return (nn_lanes){
+      .bytes = nn_pool_scratch(pool, tn_dtype_bytes(dtype), backward),
+      .n = nn_lanes_for(images_of(call))};
+}
+
+static uint64_t taps_bytes(const nn_pool *pool) {
+  const uint64_t n = (uint64_t)pool->window.kernel[2];
+  return (n * sizeof(nn_pool_tap) + 63) / 64 * 64;
+}
+
+int32_t nn_pooling_cpu_bytes(const tn_frame *call, uint64_t *bytes) {
+  const nn_pool pool = pool_of(call);
+  const nn_lanes lanes = lanes_of(call, &pool);
+  *bytes = nn_operands_bytes(call) + taps_bytes(&pool) + lanes.n * lanes.bytes;
+  return TN_OK;
+}
+
+static int32_t run(const tn_frame *call, const nn_operands *x,
+                   const nn_pool_image *first) {
+  work w = {.pool = pool_of(call),
+            .image = *first,
+            .dtype = x->dtype,
+            .level = x->level,
+            .bytes = tn_dtype_bytes(x->dtype)};
+  const int64_t size = w.pool.in_size + w.pool.out_size;
+  const int64_t images = images_of(call);
+  w.lanes = lanes_of(call, &w.pool);
+  char *room = (char *)call->ws[0] + nn_operands_bytes(call);
+  w.lanes.room = room + taps_bytes(&w.pool);
+  w.image.add = nn_operands_adds(x, 0);
+  if (images == 0 || (first->head ? w.pool.in_size : size) == 0) return TN_OK;
+  nn_pool_begin(&w.pool, (nn_pool_tap *)(void *)room);
+  return call->host->parallel_for(
+      call, images, nn_most(TN_KERNEL_GRAIN / size, 1), slice, &w);
+}
+
+int32_t nn_pooling_cpu(const tn_frame *call) {
+  nn_operands x = nn_operands_open(call, call->ws[0]);
+  const nn_pool_image first = {.data = nn_operands_in(&x, NN_POOLING_IN_DATA),
+                               .out = nn_operands_out(&x, NN_POOLING_OUT_OUT)};
+  const int32_t code = run(call, &x, &first);
+  nn_operands_close(&x, NN_POOLING_OUT_OUT, first.out);
+  return code;
+}
+
+int32_t nn_pooling_cpu_backward(const tn_frame *call) {
+  nn_operands x = nn_operands_open(call, call->ws[0]);
+  const nn_pool_image first = {
+      .data = nn_operands_in(&x, NN_POOLING_BACKWARD_IN_DATA),
+      .out = nn_operands_in(&x, NN_POOLING_BACKWARD_OUT_OUT),
+      .head = nn_operands_in(&x, NN_POOLING_BACKWARD_GRAD_OUT),
+      .to = nn_operands_out(&x, NN_POOLING_IN_DATA)};
+  const int32_t code = run(call, &x, &first);
+  nn_operands_close(&x, NN_POOLING_IN_DATA, first.to);
+  return code;
+}

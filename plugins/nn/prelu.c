@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * prelu.c: the kernel of leaky_relu.yaml whose slopes are learned: channels as
+ * axis.h cuts them.
+ */
+#include "axis.h"
+#include "leaky_relu.gen.h"
+
+/* What a loop is told. */
+typedef struct piece {
+  int64_t runs;
+  int64_t apart;
+  const double *gamma;
+  double *sums;
+} piece;
+
+#define REAL float
+#define BITS int32_t
+#define NAME(x) x##_f32
+#include "prelu_rows.h"
+
+#define REAL double
+#define BITS int64_t
+#define NAME(x) x##_f64
+#include "prelu_rows.h"
+
+typedef struct work {
+  const nn_loops *loops; /* of planes, of columns */
+  nn_cut cut;
+  tn_kernel_mode mode;
+  int64_t bytes;     /* of an element */
+  const char *in[2]; /* forward one of them */
+  char *to;
+  double *gamma;
+  double *sums; /* [piece][channel]; forward NULL */
+} work;
+
+/* Data of a backward call stands behind the gradients of out and kept. */
+enum { BACK_GAMMA = 3, BACK_KEPT = 5 };
+
+static nn_cut cut_of(const tn_frame *call) {
+  const int back = (call->flags & TN_CALL_BACKWARD) != 0;
+  const tn_tensor *gamma =
+      &call->in[back ? BACK_GAMMA : NN_LEAKY_RELU_IN_GAMMA];
+  const tn_tensor *data = &call->in[0];
+  if (gamma->shape[0] == 1 || data->ndim < 2)
+    return nn_cut_of((nn_extent){1, 1, tn_tensor_size(data)});
+  return nn_cut_of(nn_extent_of(data, 1, 1));
+}
+
+static uint64_t own_bytes(const nn_cut *cut, int back) {
+  const int64_t n = cut->e.length * (1 + (back ? cut->pieces : 0));
+  return ((uint64_t)n * sizeof(double) + 63) / 64 * 64;
+}
+
+int32_t nn_prelu_bytes(const tn_frame *call, uint64_t *bytes) {
+  const int back = (call->flags & TN_CALL_BACKWARD) != 0;
+  const nn_cut cut = cut_of(call);
+  *bytes = own_bytes(&cut, back) + (back ? 3 : 2) * nn_wide_bytes(&call->in[0]);
+  return TN_OK;
+}
+
+static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
+  const work *w = arg;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t c = i / w->cut.pieces * w->cut.wide, p = i % w->cut.pieces;
+    const nn_box box = nn_cut_at(&w->cut, c, p);
+    const int64_t skip = box.first * w->bytes;
+    const tn_kernel_block block = {
+        .n = box.n,
+        .out = w->to ? w->to + skip : NULL,
+        .in = {w->in[0] + skip, w->in[1] ? w->in[1] + skip : NULL}};
+    const piece at = {box.runs, box.apart, w->gamma + c,
+                      w->sums ? w->sums + p * w->cut.e.length + c : NULL};
+    nn_loop_run(&w->mode, &w->loops[w->cut.wide > 1], &block, &at);
+  }
+  return TN_OK;
+}
+
+static work work_of(const tn_frame *call, const tn_tensor *gamma) {
+  work w = {.cut = cut_of(call)};
+  const tn_kernel_mode f64 = {TN_F64, tn_kernel_level(call)};
+  w.mode = (tn_kernel_mode){tn_kernel_compute(call->in[0].dtype), f64.level};
+  w.bytes = tn_dtype_bytes(w.mode.compute);
+  w.gamma = call->ws[0];
+  tn_kernel_load_dense(w.gamma, &f64, gamma->data, gamma->dtype,
+                       w.cut.e.length);
+  return w;
+}
+
+/* ----------------------------------------------------------------- forward */
+
+static int32_t copy_slice(void *arg, int64_t begin, int64_t end) {
+  const tn_frame *call = arg;
+  const int64_t bytes = tn_dtype_bytes(call->in[0].dtype);
+  memcpy((char *)call->out[NN_LEAKY_RELU_OUT_KEPT].data + begin * bytes,
+         (const char *)call->in[NN_LEAKY_RELU_IN_DATA].data + begin * bytes,
+         (size_t)((end - begin) * bytes));
+  return TN_OK;
+}
+
+/* Data is copied before out may take its place. */
+int32_t nn_prelu(const tn_frame *call) {
+  static const nn_loops loops[2] = {NN_LOOPS(plane), NN_LOOPS(column)};
+  const tn_tensor *data = &call->in[NN_LEAKY_RELU_IN_DATA];
+  const tn_tensor *out = &call->out[NN_LEAKY_RELU_OUT_OUT];
+  int32_t code = TN_OK;
+  if (call->req[NN_LEAKY_RELU_OUT_KEPT] != TN_REQ_NULL)
+    code = nn_share(call, tn_tensor_size(data), 1, copy_slice,
+                    (void *)(uintptr_t)call);
+  if (code != TN_OK || call->req[NN_LEAKY_RELU_OUT_OUT] == TN_REQ_NULL)
+    return code;
+  work w = work_of(call, &call->in[NN_LEAKY_RELU_IN_GAMMA]);
+  nn_wide wide = nn_wide_begin(call, data->dtype, own_bytes(&w.cut, 0));
+  w.loops = loops;
+  w.in[0] = nn_wide_read(&wide, data);
+  w.to = nn_wide_room(&wide, out, TN_REQ_WRITE);
+  code = nn_cut_share(call, &w.cut, run_slice, &w);
+  if (code == TN_OK) nn_wide_write(&wide, out, w.to);
+  return code;
+}
+
+/* ---------------------------------------------------------------- backward */
+
+/* The sums of a channel's pieces, in their order. */
+static void put_gamma(const tn_frame *call, const work *w) {
+  const tn_kernel_mode f64 = {TN_F64, w->mode.level};
+  const tn_tensor *to = &call->out[NN_LEAKY_RELU_IN_GAMMA];
+  const int64_t n = w->cut.e.length;
+  if (call->req[NN_LEAKY_RELU_IN_GAMMA] == TN_REQ_NULL) return;
+  for (int64_t c = 0; c < n; ++c) {
+    w->gamma[c] = 0;
+    for (int64_t p = 0; p < w->cut.pieces; ++p)
+      w->gamma[c] += w->sums[p * n + c];
+  }
+  tn_kernel_store_dense(to->data, to->dtype, w->gamma, &f64, n);
+}
+
+int32_t nn_prelu_backward(const tn_frame *call) {
+  static const nn_loops loops[2] = {NN_LOOPS(plane_back),
+                                    NN_LOOPS(column_back)};
+  const tn_tensor *to = &call->out[NN_LEAKY_RELU_IN_DATA];
+  const tn_tensor *head = &call->in[0];
+  work w = work_of(call, &call->in[BACK_GAMMA]);
+  nn_wide wide = nn_wide_begin(call, head->dtype, own_bytes(&w.cut, 1));
+  w.loops = loops;
+  w.sums = w.gamma + w.cut.e.length;
+  w.in[0] = nn_wide_read(&wide, head);
+  w.in[1] = nn_wide_read(&wide, &call->in[BACK_KEPT]);
+  w.to = nn_wide_room(&wide, to, call->req[NN_LEAKY_RELU_IN_DATA]);
+  const int32_t code = nn_cut_share(call, &w.cut, run_slice, &w);
+  if (code != TN_OK) return code;
+  if (w.to) nn_wide_write(&wide, to, w.to);
+  put_gamma(call, &w);
+  return TN_OK;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * prelu_rows.h: the loops of prelu.c for one element type. Included by it only,
+ * twice, with REAL, BITS and NAME as lanes.h has them, which it undefines.
+ * `plane` loops take elements of one channel, in `column` loops element i of
+ * each run is of channel i.
+ */
+#include "vector.h"
+
+TN_KERNEL_BODY void NAME(plane)(const tn_kernel_block *block,
+                                const void *params) {
+  const piece *p = params;
+  const REAL gamma = (REAL)p->gamma[0];
+  for (int64_t r = 0; r < p->runs; ++r) {
+    const REAL *x = (const REAL *)block->in[0] + r * p->apart;
+    REAL *y = (REAL *)block->out + r * p->apart;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < block->n; ++i)
+      y[i] = x[i] > 0 ? x[i] : x[i] * gamma;
+  }
+}
+NN_LEVELS(NAME(plane))
+
+TN_KERNEL_BODY void NAME(column)(const tn_kernel_block *block,
+                                 const void *params) {
+  const piece *p = params;
+  REAL gamma[NN_CHUNK];
+  for (int64_t i = 0; i < block->n; ++i) gamma[i] = (REAL)p->gamma[i];
+  for (int64_t r = 0; r < p->runs; ++r) {
+    const REAL *x = (const REAL *)block->in[0] + r * p->apart;
+    REAL *y = (REAL *)block->out + r * p->apart;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < block->n; ++i)
+      y[i] = x[i] > 0 ? x[i] : x[i] * gamma[i];
+  }
+}
+NN_LEVELS(NAME(column))
+
+/* in[0] is the gradient of what came out, in[1] what went in: the sum of their
+ * products where that is not above 0, and the gradient of it. */
+TN_KERNEL_BODY void NAME(plane_back)(const tn_kernel_block *block,
+                                     const void *params) {
+  const piece *p = params;
+  const REAL gamma = (REAL)p->gamma[0];
+  double sum = 0;
+  for (int64_t r = 0; r < p->runs; ++r)
+    for (int64_t k = 0; k < block->n; k += NN_CHUNK) {
+      const int64_t at = r * p->apart + k;
+      const int64_t n = block->n - k < NN_CHUNK ? block->n - k : NN_CHUNK;
+      const REAL *g = (const REAL *)block->in[0] + at;
+      const REAL *x = (const REAL *)block->in[1] + at;
+      REAL low[NN_CHUNK];
+      for (int64_t i = 0; i < n; ++i) low[i] = x[i] > 0 ? 0 : g[i] * x[i];
+      sum += (double)NAME(sum)(low, n);
+      if (!block->out) continue;
+      REAL *y = (REAL *)block->out + at;
+      TN_KERNEL_INDEPENDENT
+      for (int64_t i = 0; i < n; ++i) y[i] = x[i] > 0 ? g[i] : g[i] * gamma;
+    }
+  p->sums[0] = sum;
+}
+NN_LEVELS(NAME(plane_back))
+
+TN_KERNEL_BODY void NAME(column_back)(const tn_kernel_block *block,
+                                      const void *params) {
+  const piece *p = params;
+  const int64_t n = block->n;
+  REAL gamma[NN_CHUNK], sum[NN_CHUNK] = {0};
+  for (int64_t i = 0; i < n; ++i) gamma[i] = (REAL)p->gamma[i];
+  for (int64_t r = 0; r < p->runs; ++r) {
+    const REAL *g = (const REAL *)block->in[0] + r * p->apart;
+    const REAL *x = (const REAL *)block->in[1] + r * p->apart;
+    for (int64_t i = 0; i < n; ++i) sum[i] += x[i] > 0 ? 0 : g[i] * x[i];
+    if (!block->out) continue;
+    REAL *y = (REAL *)block->out + r * p->apart;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] > 0 ? g[i] : g[i] * gamma[i];
+  }
+  for (int64_t i = 0; i < n; ++i) p->sums[i] = (double)sum[i];
+}
+NN_LEVELS(NAME(column_back))
+
+#undef REAL
+#undef BITS
+#undef NAME

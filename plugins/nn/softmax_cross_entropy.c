@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * softmax_cross_entropy.c: kernels of softmax_cross_entropy.yaml, row by row.
+ */
+#include "softmax_cross_entropy.gen.h"
+
+#include "axis.h"
+
+enum { CHUNK = 64 }; /* rows whose labels are read together */
+
+/* What a loop is told of some rows. */
+typedef struct costs {
+  int64_t classes;
+  const int64_t *labels; /* -1: of no class */
+  double *losses;        /* forward */
+  double head;           /* backward */
+} costs;
+
+#define REAL float
+#define BITS int32_t
+#define NAME(x) x##_f32
+#include "cross_rows.h"
+
+#define REAL double
+#define BITS int64_t
+#define NAME(x) x##_f64
+#include "cross_rows.h"
+
+typedef struct work {
+  const nn_loops *loops;
+  const tn_tensor *label;
+  tn_kernel_mode mode;
+  int64_t rows;
+  int64_t classes;
+  int64_t bytes; /* of an element */
+  const char *x;
+  char *norm; /* or NULL */
+  char *to;   /* backward */
+  double *losses;
+  double head;
+} work;
+
+static void read_labels(const work *w, int64_t at, int64_t n, int64_t *to) {
+  const tn_kernel_mode mode = {TN_F64, w->mode.level};
+  double label[CHUNK];
+  tn_kernel_load_dense(
+      label, &mode,
+      (const char *)w->label->data + at * tn_dtype_bytes(w->label->dtype),
+      w->label->dtype, n);
+  for (int64_t i = 0; i < n; ++i)
+    to[i] =
+        label[i] >= 0 && label[i] < (double)w->classes ? (int64_t)label[i] : -1;
+}
+
+static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
+  const work *w = arg;
+  int64_t labels[CHUNK];
+  for (int64_t r = begin; r < end; r += CHUNK) {
+    const int64_t n = end - r < CHUNK ? end - r : CHUNK;
+    const int64_t skip = r * w->classes * w->bytes;
+    const costs c = {w->classes, labels, w->losses ? w->losses + r : NULL,
+                     w->head};
+    const tn_kernel_block block = {
+        .n = n,
+        .out = w->to ? w->to + skip : NULL,
+        .in = {w->x + skip, w->norm ? w->norm + 2 * r * w->bytes : NULL}};
+    read_labels(w, r, n, labels);
+    nn_loop_run(&w->mode, w->loops, &block, &c);
+  }
+  return TN_OK;
+}
+
+static work work_of(const tn_frame *call, const tn_tensor *data) {
+  work w = {.rows = data->shape[0], .classes = data->shape[1]};
+  w.mode.compute = tn_kernel_compute(data->dtype);
+  w.mode.level = tn_kernel_level(call);
+  w.bytes = tn_dtype_bytes(w.mode.compute);
+  return w;
+}
+
+static uint64_t rounded(int64_t bytes) {
+  return ((uint64_t)bytes + 63) / 64 * 64;
+}
+
+/* Forward losses and norms; operands in another type behind them. */
+static uint64_t own_bytes(const work *w) {
+  return rounded(w->rows * (int64_t)sizeof(double)) +
+         rounded(2 * w->rows * w->bytes);
+}
+
+int32_t nn_softmax_cross_entropy_bytes(const tn_frame *call, uint64_t *bytes) {
+  const int back = (call->flags & TN_CALL_BACKWARD) != 0;
+  const tn_tensor *data =
+      &call->in[back ? NN_SOFTMAX_CROSS_ENTROPY_BACKWARD_IN_DATA
+                     : NN_SOFTMAX_CROSS_ENTROPY_IN_DATA];
+  const work w = work_of(call, data);
+  *bytes = own_bytes(&w) + (back ? 2 : 1) * nn_wide_bytes(data);
+  return TN_OK;
+}
+
+/* Rows of no classes have no loss, and zeros for norms. */
+static int32_t run(const tn_frame *call, work *w) {
+  if (w->classes > 0) return nn_share(call, w->rows, w->classes, run_slice, w);
+  if (w->losses) memset(w->losses, 0, (size_t)w->rows * sizeof *w->losses);
+  if (w->losses) memset(w->norm, 0, (size_t)(2 * w->rows * w->bytes));
+  return TN_OK;
+}
+
+int32_t nn_softmax_cross_entropy(const tn_frame *call) {
+  static const nn_loops loops = NN_LOOPS(losses);
+  const tn_tensor *data = &call->in[NN_SOFTMAX_CROSS_ENTROPY_IN_DATA];
+  const tn_tensor *out = &call->out[NN_SOFTMAX_CROSS_ENTROPY_OUT_OUT];
+  const tn_tensor *norm = &call->out[NN_SOFTMAX_CROSS_ENTROPY_OUT_NORM];
+  const int shown = call->req[NN_SOFTMAX_CROSS_ENTROPY_OUT_NORM] != TN_REQ_NULL;
+  work w = work_of(call, data);
+  const tn_kernel_mode f64 = {TN_F64, w.mode.level};
+  nn_wide wide = nn_wide_begin(call, data->dtype, own_bytes(&w));
+  w.loops = &loops;
+  w.label = &call->in[NN_SOFTMAX_CROSS_ENTROPY_IN_LABEL];
+  w.losses = call->ws[0];
+  w.norm = (char *)call->ws[0] + rounded(w.rows * (int64_t)sizeof(double));
+  if (shown && norm->dtype == w.mode.compute) w.norm = norm->data;
+  w.x = nn_wide_read(&wide, data);
+  const int32_t code = run(call, &w);
+  if (code != TN_OK) return code;
+  if (shown && w.norm != norm->data)
+    tn_kernel_store_dense(norm->data, norm->dtype, w.norm, &w.mode, 2 * w.rows);
+  double sum = 0;
+  for (int64_t r = 0; r < w.rows; ++r) sum += w.losses[r];
+  if (call->req[NN_SOFTMAX_CROSS_ENTROPY_OUT_OUT] != TN_REQ_NULL)
+    tn_kernel_store_dense(out->data, out->dtype, &sum, &f64, 1);
+  return TN_OK;
+}
+
+int32_t nn_softmax_cross_entropy_backward(const tn_frame *call) {
+  static const nn_loops loops = NN_LOOPS(slopes);
+  const tn_tensor *data = &call->in[NN_SOFTMAX_CROSS_ENTROPY_BACKWARD_IN_DATA];
+  const tn_tensor *head = &call->in[NN_SOFTMAX_CROSS_ENTROPY_BACKWARD_GRAD_OUT];
+  const tn_tensor *norm = &call->in[NN_SOFTMAX_CROSS_ENTROPY_BACKWARD_OUT_NORM];
+  const tn_tensor *to = &call->out[NN_SOFTMAX_CROSS_ENTROPY_IN_DATA];
+  if (call->req[NN_SOFTMAX_CROSS_ENTROPY_IN_DATA] == TN_REQ_NULL) return TN_OK;
+  work w = work_of(call, data);
+  const tn_kernel_mode f64 = {TN_F64, w.mode.level};
+  nn_wide wide = nn_wide_begin(call, data->dtype, own_bytes(&w));
+  w.loops = &loops;
+  w.label = &call->in[NN_SOFTMAX_CROSS_ENTROPY_BACKWARD_IN_LABEL];
+  tn_kernel_load_dense(&w.head, &f64, head->data, head->dtype, 1);
+  w.norm = norm->dtype == w.mode.compute ? norm->data : NULL;
+  w.x = nn_wide_read(&wide, data);
+  w.to = nn_wide_room(&wide, to, TN_REQ_WRITE);
+  const int32_t code = run(call, &w);
+  if (code == TN_OK) nn_wide_write(&wide, to, w.to);
+  return code;
+}

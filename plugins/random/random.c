@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * random.c: the operators of random.yaml. A call is cut into parts; for each,
+ * words are fetched, a loop makes elements of them, and these are stored.
+ */
+#include "random.gen.h"
+
+#include "draw.h"
+
+/* Elements of a part: each takes at most two words, and a block has four. */
+enum { PART = 1024 };
+
+/* One call. */
+typedef struct drawing {
+  const tn_frame *call;
+  draw_params params;
+  tn_kernel_mode mode; /* what the loop makes */
+  tn_kernel_body *loop;
+  int64_t words; /* for an element; 0: as many as the loop's type has */
+} drawing;
+
+/* ----------------------------------------------------------------- dtypes */
+
+static int is_float(tn_dtype dtype) {
+  const tn_dtype own = tn_kernel_compute(dtype);
+  return own == TN_F32 || own == TN_F64;
+}
+
+static int32_t state(const tn_frame *call, const tn_ints *shape) {
+  return call->host->set_shape(call, TN_OPERAND_OUT, 0, (int32_t)shape->n,
+                               shape->v);
+}
+
+static int32_t check_float(const tn_frame *call, tn_dtype dtype) {
+  if (is_float(dtype)) return TN_OK;
+  return TN_FAIL(call, TN_DTYPE,
+                 "these numbers are f16, bf16, f32 or f64; say so by dtype");
+}
+
+/* ------------------------------------------------------------------- parts */
+
+/* Part `index`: n elements from PART*index on. */
+static void draw_part(const drawing *d, int64_t index, int64_t n) {
+  TN_KERNEL_LINED uint32_t word[2 * PART];
+  TN_KERNEL_LINED char room[(PART + 1) * sizeof(double)];
+  const tn_tensor *out = &d->call->out[0];
+  const int64_t first = index * PART;
+  char *to = (char *)out->data + first * tn_dtype_bytes(out->dtype);
+  const int direct = out->dtype == d->mode.compute && n % 2 == 0;
+  const tn_kernel_block block = {n, direct ? to : room, {word}};
+  tn_philox_words(word, d->call->run->random[0],
+                  (uint64_t)(first * d->words / 4), (n * d->words + 3) / 4,
+                  d->mode.level);
+  d->loop(&block, &d->params);
+  if (!direct) tn_kernel_store_dense(to, out->dtype, room, &d->mode, n);
+}
+
+static int32_t draw_slice(void *arg, int64_t begin, int64_t end) {
+  const drawing *d = (const drawing *)arg;
+  const int64_t size = tn_tensor_size(&d->call->out[0]);
+  for (int64_t i = begin; i < end; ++i)
+    draw_part(d, i, size - i * PART < PART ? size - i * PART : PART);
+  return TN_OK;
+}
+
+/* Loops that make f32, and f64. */
+typedef struct loops {
+  tn_kernel_bodies single, twice;
+} loops;
+
+static int32_t draw(drawing *d, const loops *ways, tn_dtype compute) {
+  const tn_frame *call = d->call;
+  const int64_t n = (tn_tensor_size(&call->out[0]) + PART - 1) / PART;
+  d->mode.compute = compute;
+  d->mode.level = tn_kernel_level(call);
+  if (d->words == 0) d->words = compute == TN_F32 ? 1 : 2;
+  d->loop = tn_kernel_body_at(compute == TN_F32 ? &ways->single : &ways->twice,
+                              d->mode.level);
+  if (n == 0) return TN_OK;
+  return call->host->parallel_for(call, n, TN_KERNEL_GRAIN / PART, draw_slice,
+                                  d);
+}
+
+static tn_dtype own_compute(const tn_frame *call) {
+  return tn_kernel_compute(call->out[0].dtype);
+}
+
+/* ----------------------------------------------------------------- uniform */
+
+/* The greatest value of a half type below x, which it has. */
+static double half_before(float x, tn_dtype dtype) {
+  uint16_t bits =
+      dtype == TN_F16 ? tn_kernel_f32_to_f16(x) : tn_kernel_f32_to_bf16(x);
+  const float own = dtype == TN_F16 ? tn_kernel_f16_to_f32(bits)
+                                    : tn_kernel_bf16_to_f32(bits);
+  if (own < x) return own;
+  if ((bits & 0x7fff) == 0)
+    bits = 0x8001;
+  else
+    bits = (uint16_t)(bits & 0x8000 ? bits + 1 : bits - 1);
+  return dtype == TN_F16 ? tn_kernel_f16_to_f32(bits)
+                         : tn_kernel_bf16_to_f32(bits);
+}
+
+/* The greatest value of a type below x. */
+static double before(double x, tn_dtype dtype) {
+  const float single = (float)x;
+  if (dtype == TN_F64) return nextafter(x, -INFINITY);
+  if (dtype != TN_F32) return half_before(single, dtype);
+  return (double)single < x ? single : nextafterf(single, -INFINITY);
+}
+
+int32_t random_uniform_infer(const tn_frame *call) {
+  const random_uniform_params *p = random_uniform_params_of(call);
+  const double range = p->high - p->low;
+  if (!(range >= 0 && range <= 1.7976931348623157e308))
+    return TN_FAIL(call, TN_INVALID,
+                   "low=%g, high=%g: low must not be above high, nor the "
+                   "distance infinite",
+                   p->low, p->high);
+  const int32_t code = check_float(call, p->dtype);
+  return code == TN_OK ? state(call, &p->shape) : code;
+}
+
+int32_t random_uniform(const tn_frame *call) {
+  static const loops bodies = {TN_KERNEL_BODIES(draw_uniform_f32),
+                               TN_KERNEL_BODIES(draw_uniform_f64)};
+  const random_uniform_params *p = random_uniform_params_of(call);
+  const tn_dtype dtype = call->out[0].dtype;
+  const uint32_t bits = dtype == TN_F16 ? 11 : dtype == TN_BF16 ? 8 : 24;
+  drawing d = {
+      .call = call,
+      .params = {.low = p->low,
+                 .range = p->high - p->low,
+                 .last = p->high > p->low ? before(p->high, dtype) : p->low,
+                 .shift = 32 - bits,
+                 .unit = ldexp(1, -(int)bits)}};
+  return draw(&d, &bodies, own_compute(call));
+}
+
+/* ---------------------------------------------------- normal, exponential */
+
+int32_t random_normal_infer(const tn_frame *call) {
+  const random_normal_params *p = random_normal_params_of(call);
+  const int32_t code = check_float(call, p->dtype);
+  return code == TN_OK ? state(call, &p->shape) : code;
+}
+
+int32_t random_normal(const tn_frame *call) {
+  static const loops bodies = {TN_KERNEL_BODIES(draw_normal_f32),
+                               TN_KERNEL_BODIES(draw_normal_f64)};
+  const random_normal_params *p = random_normal_params_of(call);
+  drawing d = {.call = call, .params = {.loc = p->loc, .scale = p->scale}};
+  return draw(&d, &bodies, own_compute(call));
+}
+
+int32_t random_exponential_infer(const tn_frame *call) {
+  const random_exponential_params *p = random_exponential_params_of(call);
+  if (p->lam == 0)
+    return TN_FAIL(call, TN_OUT_OF_RANGE,
+                   "lam is 0: then nothing ever happens");
+  const int32_t code = check_float(call, p->dtype);
+  return code == TN_OK ? state(call, &p->shape) : code;
+}
+
+int32_t random_exponential(const tn_frame *call) {
+  static const loops bodies = {TN_KERNEL_BODIES(draw_exponential_f32),
+                               TN_KERNEL_BODIES(draw_exponential_f64)};
+  drawing d = {
+      .call = call,
+      .params = {.scale = 1 / random_exponential_params_of(call)->lam}};
+  return draw(&d, &bodies, own_compute(call));
+}
+
+/* ----------------------------------------------------- bernoulli, randint */
+
+int32_t random_bernoulli_infer(const tn_frame *call) {
+  const random_bernoulli_params *p = random_bernoulli_params_of(call);
+  if (p->dtype == TN_U64)
+    return TN_FAIL(call, TN_DTYPE, "these numbers are of any type but u64");
+  return state(call, &p->shape);
+}
+
+/* Integers that f32 cannot become are made by way of f64. */
+int32_t random_bernoulli(const tn_frame *call) {
+  static const loops bodies = {TN_KERNEL_BODIES(draw_bernoulli_f32),
+                               TN_KERNEL_BODIES(draw_bernoulli_f64)};
+  const double p = random_bernoulli_params_of(call)->p;
+  const tn_dtype own = own_compute(call);
+  drawing d = {
+      .call = call, .params = {.limit = (int64_t)(p * 0x1p32)}, .words = 1};
+  return draw(&d, &bodies, own == TN_F64 || own == TN_I64 ? TN_F64 : TN_F32);
+}
+
+/* The least and the greatest value of an integer type. */
+static int64_t least_of(tn_dtype dtype) {
+  const int64_t bits = 8 * tn_dtype_bytes(dtype);
+  const int is_signed = (dtype & 0xff) == 0;
+  return is_signed ? INT64_MIN >> (64 - bits) : 0;
+}
+
+static int64_t greatest_of(tn_dtype dtype) {
+  const int64_t bits = 8 * tn_dtype_bytes(dtype);
+  const int is_signed = (dtype & 0xff) == 0;
+  return INT64_MAX >> (is_signed ? 64 - bits : 63 - bits);
+}
+
+int32_t random_randint_infer(const tn_frame *call) {
+  const random_randint_params *p = random_randint_params_of(call);
+  if (p->low >= p->high)
+    return TN_FAIL(call, TN_INVALID,
+                   "low=%lld, high=%lld: there is no number from low up to, "
+                   "but not including, high",
+                   (long long)p->low, (long long)p->high);
+  if (is_float(p->dtype) || p->dtype == TN_BOOL || p->dtype == TN_U64)
+    return TN_FAIL(call, TN_DTYPE,
+                   "these numbers are i8 to i64 or u8 to u32; say so by dtype");
+  if (p->low < least_of(p->dtype) || p->high - 1 > greatest_of(p->dtype))
+    return TN_FAIL(call, TN_OUT_OF_RANGE,
+                   "low=%lld, high=%lld: the type has %lld to %lld only",
+                   (long long)p->low, (long long)p->high,
+                   (long long)least_of(p->dtype),
+                   (long long)greatest_of(p->dtype));
+  return state(call, &p->shape);
+}
+
+int32_t random_randint(const tn_frame *call) {
+  static const loops bodies = {TN_KERNEL_BODIES(draw_randint),
+                               TN_KERNEL_BODIES(draw_randint)};
+  const random_randint_params *p = random_randint_params_of(call);
+  drawing d = {
+      .call = call,
+      .params = {.least = p->low, .n = (uint64_t)p->high - (uint64_t)p->low}};
+  return draw(&d, &bodies, TN_I64);
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * dot.c: products of matrices, one or many; and their gradients, which are
+ * products too. A dot of any dimensions is one product of matrices, as the
+ * dimensions beside the one that goes are one.
+ */
+#include "dot.gen.h"
+#include "tenon/product.h"
+#include "tensor.h"
+
+/* ------------------------------------------------------------------- shapes
+ */
+
+enum { LHS, RHS, OUT };
+
+/* A shape that is being found out; -1 is not known. */
+typedef struct guess {
+  int32_t ndim;
+  int64_t dims[TN_MAX_NDIM];
+} guess;
+
+static guess guess_of(const tn_tensor *tensor) {
+  guess g = {.ndim = tensor->ndim};
+  for (int32_t i = 0; i < tensor->ndim; ++i) g.dims[i] = tensor->shape[i];
+  return g;
+}
+
+/* Two dimensions that are the same one. Where they contradict the first counts,
+ * and the host says that it is not what it knows of the second. */
+static void unite(int64_t *a, int64_t *b) {
+  if (*a < 0) *a = *b;
+  *b = *a;
+}
+
+static int32_t state(const tn_frame *call, guess *g) {
+  int32_t code = TN_OK;
+  for (uint32_t i = 0; i < 3 && code == TN_OK; ++i)
+    code =
+        call->host->set_shape(call, i == OUT ? TN_OPERAND_OUT : TN_OPERAND_IN,
+                              i == OUT ? 0 : i, g[i].ndim, g[i].dims);
+  return code;
+}
+
+/* The dimensions over which is summed. */
+static int32_t unite_depth(const tn_frame *call, int64_t *a, int64_t *b) {
+  if (*a < 0 || *b < 0 || *a == *b) {
+    unite(a, b);
+    return TN_OK;
+  }
+  return TN_FAIL(call, TN_SHAPE,
+                 "the dimension of `lhs` that is summed over has length %lld, "
+                 "that of `rhs` %lld: they must be equal (see transpose_a and "
+                 "transpose_b)",
+                 (long long)*a, (long long)*b);
+}
+
+int32_t tensor_dot_infer(const tn_frame *call) {
+  const tensor_dot_params *p = tensor_dot_params_of(call);
+  guess g[3] = {guess_of(&call->in[0]), guess_of(&call->in[1]),
+                guess_of(&call->out[0])};
+  for (int i = 0; i < 2; ++i)
+    if (g[i].ndim == 0)
+      return TN_FAIL(call, TN_SHAPE,
+                     "`%s` has no dimensions: a product takes one at least",
+                     i == LHS ? "lhs" : "rhs");
+  if (g[LHS].ndim < 0 || g[RHS].ndim < 0) return TN_OK;
+  const int32_t rows = g[LHS].ndim - 1, columns = g[RHS].ndim - 1;
+  if (rows + columns > TN_MAX_NDIM)
+    return TN_FAIL(call, TN_SHAPE, "the product would have %d dimensions",
+                   (int)(rows + columns));
+  const int32_t code =
+      unite_depth(call, &g[LHS].dims[p->transpose_a ? 0 : rows],
+                  &g[RHS].dims[p->transpose_b ? columns : 0]);
+  if (code != TN_OK) return code;
+  for (int32_t i = 0; g[OUT].ndim != rows + columns && i < rows + columns; ++i)
+    g[OUT].dims[i] = -1;
+  g[OUT].ndim = rows + columns;
+  for (int32_t i = 0; i < rows; ++i)
+    unite(&g[LHS].dims[p->transpose_a ? i + 1 : i], &g[OUT].dims[i]);
+  for (int32_t i = 0; i < columns; ++i)
+    unite(&g[RHS].dims[p->transpose_b ? i : i + 1], &g[OUT].dims[rows + i]);
+  return state(call, g);
+}
+
+/* What the first operand that has a rank gives the others. */
+static int32_t share_rank(const tn_frame *call, guess *g) {
+  int32_t ndim = -1;
+  for (int i = 0; i < 3; ++i)
+    if (ndim < 0) ndim = g[i].ndim;
+  for (int i = 0; i < 3 && ndim >= 0; ++i) {
+    for (int32_t d = 0; g[i].ndim < 0 && d < ndim; ++d) g[i].dims[d] = -1;
+    if (g[i].ndim < 0) g[i].ndim = ndim;
+    if (g[i].ndim != ndim || ndim < 2)
+      return TN_FAIL(call, TN_SHAPE,
+                     "`%s` has %d dimensions: `lhs`, `rhs` and `out` have "
+                     "equally many, the last two being matrices",
+                     i == LHS   ? "lhs"
+                     : i == RHS ? "rhs"
+                                : "out",
+                     (int)g[i].ndim);
+  }
+  return TN_OK;
+}
+
+int32_t tensor_batch_dot_infer(const tn_frame *call) {
+  const tensor_batch_dot_params *p = tensor_batch_dot_params_of(call);
+  guess g[3] = {guess_of(&call->in[0]), guess_of(&call->in[1]),
+                guess_of(&call->out[0])};
+  int32_t code = share_rank(call, g);
+  if (code != TN_OK || g[LHS].ndim < 0) return code;
+  const int32_t last = g[LHS].ndim - 1, row = last - 1;
+  const int a = p->transpose_a != 0, b = p->transpose_b != 0;
+  code = unite_depth(call, &g[LHS].dims[a ? row : last],
+                     &g[RHS].dims[b ? last : row]);
+  if (code != TN_OK) return code;
+  unite(&g[LHS].dims[a ? last : row], &g[OUT].dims[row]);
+  unite(&g[RHS].dims[b ? row : last], &g[OUT].dims[last]);
+  for (int32_t i = 0; i < row; ++i) {
+    unite(&g[LHS].dims[i], &g[RHS].dims[i]);
+    unite(&g[LHS].dims[i], &g[OUT].dims[i]);
+    unite(&g[LHS].dims[i], &g[RHS].dims[i]);
+  }
+  return state(call, g);
+}
+
+/* ---------------------------------------------------------------- products */
+
+/* out = op(lhs) * op(rhs), `count` times: op(lhs) is m x k, op(rhs) k x n. */
+typedef struct extent {
+  int64_t count;
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  uint32_t a; /* 1: lhs is transposed */
+  uint32_t b;
+} extent;
+
+static int64_t size_of(const int64_t *dims, int32_t n) {
+  int64_t size = 1;
+  for (int32_t i = 0; i < n; ++i) size *= dims[i];
+  return size;
+}
+
+static extent dot_extent(const tn_frame *call, const tn_tensor *lhs,
+                         const tn_tensor *rhs) {
+  const tensor_dot_params *p = tensor_dot_params_of(call);
+  const int32_t rows = lhs->ndim - 1, columns = rhs->ndim - 1;
+  return (extent){.count = 1,
+                  .m = size_of(lhs->shape + (p->transpose_a ? 1 : 0), rows),
+                  .n = size_of(rhs->shape + (p->transpose_b ? 0 : 1), columns),
+                  .k = lhs->shape[p->transpose_a ? 0 : rows],
+                  .a = p->transpose_a != 0,
+                  .b = p->transpose_b != 0};
+}
+
+static extent batch_extent(const tn_frame *call, const tn_tensor *lhs,
+                           const tn_tensor *rhs) {
+  const tensor_batch_dot_params *p = tensor_batch_dot_params_of(call);
+  const int32_t last = lhs->ndim - 1;
+  return (extent){.count = size_of(lhs->shape, last - 1),
+                  .m = lhs->shape[p->transpose_a ? last : last - 1],
+                  .n = rhs->shape[p->transpose_b ? last - 1 : last],
+                  .k = lhs->shape[p->transpose_a ? last - 1 : last],
+                  .a = p->transpose_a != 0,
+                  .b = p->transpose_b != 0};
+}
+
+typedef extent extent_fn(const tn_frame *call, const tn_tensor *lhs,
+                         const tn_tensor *rhs);
+
+/* Many products: one, and how far the operands of the next lie from its own. */
+typedef struct products {
+  const tn_frame *call;
+  const tn_blas *blas; /* NULL: tenon/product.h multiplies */
+  tn_blas_gemm one;
+  int64_t count;
+  int64_t next_a;
+  int64_t next_b;
+  int64_t next_c;
+} products;
+
+/* A column is a row of the transposed product, whose operands need not be
+ * packed. */
+static void turn_column(tn_blas_gemm *g) {
+  const tn_blas_gemm old = *g;
+  if (g->n != 1 || g->m == 1) return;
+  g->m = 1;
+  g->n = old.m;
+  g->a = old.b;
+  g->b = old.a;
+  g->transpose_a = 0;
+  g->transpose_b = !old.transpose_a;
+  g->lda = old.k;
+  g->ldb = old.lda;
+  g->ldc = old.m;
+}
+
+static double work_of(const tn_blas_gemm *g) {
+  return (double)g->m * (double)g->n * (double)g->k;
+}
+
+/* Product number i. What is small, or has one row, is not worth packing. */
+static int32_t multiply(const products *p, int64_t i) {
+  const int64_t bytes = tn_dtype_bytes(p->one.dtype);
+  tn_blas_gemm g = p->one;
+  g.a = (const char *)g.a + i * p->next_a * bytes;
+  g.b = (const char *)g.b + i * p->next_b * bytes;
+  g.c = (char *)g.c + i * p->next_c * bytes;
+  turn_column(&g);
+  if (!p->blas || g.m == 1 || work_of(&g) < (double)TN_PRODUCT_SMALL)
+    return tn_product(p->call, &g);
+  return p->blas->gemm(p->blas, p->call, &g);
+}
+
+static int32_t slice(void *arg, int64_t begin, int64_t end) {
+  int32_t code = TN_OK;
+  for (int64_t i = begin; i < end && code == TN_OK; ++i)
+    code = multiply((const products *)arg, i);
+  return code;
+}
+
+/* Small ones are handed to workers by the dozen, large ones divide themselves:
+ * these may also fail with words of their own, which a slice must not. */
+static int32_t multiply_all(products *p) {
+  const double large = 1 << 25, work = work_of(&p->one) + 1;
+  if (p->count == 1 || work > large) return slice(p, 0, p->count);
+  const double grain = 2 * (double)TN_PRODUCT_SMALL / work;
+  return p->call->host->parallel_for(p->call, p->count,
+                                     grain < 1 ? 1 : (int64_t)grain, slice, p);
+}
+
+/* ------------------------------------------------------------ half operands
+ */
+
+/* A call, and the type to compute in. Where operands are of another type, they
+ * become it in the part of the workspace that `room` begins. */
+typedef struct context {
+  const tn_frame *call;
+  const tn_blas *blas;
+  tn_kernel_mode mode;
+  char *room;
+} context;
+
+static uint64_t widened_bytes(const tn_tensor *tensor) {
+  return ((uint64_t)tn_tensor_size(tensor) * sizeof(float) + 63) / 64 * 64;
+}
+
+int32_t tensor_dot_bytes(const tn_frame *call, uint64_t *bytes) {
+  *bytes = 64;
+  for (uint32_t i = 0; i < call->n_in; ++i)
+    if (!(call->in_flags[i] & TN_IN_ABSENT))
+      *bytes += widened_bytes(&call->in[i]);
+  for (uint32_t i = 0; i < call->n_out; ++i)
+    if (call->req[i] != TN_REQ_NULL) *bytes += widened_bytes(&call->out[i]);
+  return TN_OK;
+}
+
+static void *open_in(context *x, const tn_tensor *in) {
+  if (in->dtype == x->mode.compute || !in->data) return in->data;
+  void *wide = x->room;
+  x->room += widened_bytes(in);
+  tn_kernel_load_dense(wide, &x->mode, in->data, in->dtype, tn_tensor_size(in));
+  return wide;
+}
+
+static void *open_out(context *x, const tn_tensor *out) {
+  void *wide = x->room;
+  if (out->dtype == x->mode.compute) return out->data;
+  x->room += widened_bytes(out);
+  return wide;
+}
+
+/* Rounds what was computed elsewhere, and adds it if that is asked for. */
+static void close_out(const context *x, uint32_t i, float *from) {
+  const tn_tensor *out = &x->call->out[i];
+  const int64_t size = tn_tensor_size(out);
+  float old[TN_KERNEL_STAGE];
+  if (out->dtype == x->mode.compute) return;
+  for (int64_t at = 0; at < size; at += TN_KERNEL_STAGE) {
+    const int64_t left = size - at;
+    const int64_t n = left < TN_KERNEL_STAGE ? left : TN_KERNEL_STAGE;
+    uint16_t *to = (uint16_t *)out->data + at;
+    if (x->call->req[i] == TN_REQ_ADD) {
+      tn_kernel_load_dense(old, &x->mode, to, out->dtype, n);
+      tn_kernel_add_dense(from + at, old, &x->mode, n);
+    }
+    tn_kernel_store_dense(to, out->dtype, from + at, &x->mode, n);
+  }
+}
+
+/* ------------------------------------------------------------------- calls */
+
+static context context_of(const tn_frame *call, const tn_blas *blas) {
+  return (context){
+      .call = call,
+      .blas = blas,
+      .mode = {tn_kernel_compute(call->in[0].dtype), tn_kernel_level(call)},
+      .room = call->n_ws > 0 ? call->ws[0] : NULL};
+}
+
+/* Computes output i, which is `one` but for where it goes. */
+static int32_t run_one(context *x, uint32_t i, int64_t count,
+                       const tn_blas_gemm *one) {
+  const tn_tensor *out = &x->call->out[i];
+  products p = {.call = x->call,
+                .blas = x->blas,
+                .one = *one,
+                .count = count,
+                .next_a = one->m * one->k,
+                .next_b = one->k * one->n,
+                .next_c = one->m * one->n};
+  const int adds =
+      x->call->req[i] == TN_REQ_ADD && out->dtype == x->mode.compute;
+  p.one.struct_size = sizeof p.one;
+  p.one.dtype = x->mode.compute;
+  p.one.alpha = 1;
+  p.one.beta = adds;
+  p.one.c = open_out(x, out);
+  if (tn_tensor_size(out) == 0) return TN_OK;
+  const int32_t code = multiply_all(&p);
+  if (code == TN_OK) close_out(x, i, p.one.c);
+  return code;
+}
+
+static int32_t run(const tn_frame *call, extent_fn *extent_of,
+                   const tn_blas *blas) {
+  context x = context_of(call, blas);
+  const extent e = extent_of(call, &call->in[LHS], &call->in[RHS]);
+  const tn_blas_gemm g = {.transpose_a = e.a,
+                          .transpose_b = e.b,
+                          .m = e.m,
+                          .n = e.n,
+                          .k = e.k,
+                          .a = open_in(&x, &call->in[LHS]),
+                          .b = open_in(&x, &call->in[RHS]),
+                          .lda = e.a ? e.m : e.k,
+                          .ldb = e.b ? e.k : e.n,
+                          .ldc = e.n};
+  return run_one(&x, 0, e.count, &g);
+}
+
+/* The gradient of lhs: grad * op(rhs)^T, or the transpose of that. */
+static tn_blas_gemm to_lhs(const extent *e, const void *grad, const void *rhs) {
+  const int64_t ldb = e->b ? e->k : e->n;
+  if (e->a)
+    return (tn_blas_gemm){.transpose_a = e->b,
+                          .transpose_b = 1,
+                          .m = e->k,
+                          .n = e->m,
+                          .k = e->n,
+                          .a = rhs,
+                          .b = grad,
+                          .lda = ldb,
+                          .ldb = e->n,
+                          .ldc = e->m};
+  return (tn_blas_gemm){.transpose_b = !e->b,
+                        .m = e->m,
+                        .n = e->k,
+                        .k = e->n,
+                        .a = grad,
+                        .b = rhs,
+                        .lda = e->n,
+                        .ldb = ldb,
+                        .ldc = e->k};
+}
+
+/* The gradient of rhs: op(lhs)^T * grad, or the transpose of that. */
+static tn_blas_gemm to_rhs(const extent *e, const void *grad, const void *lhs) {
+  const int64_t lda = e->a ? e->m : e->k;
+  if (e->b)
+    return (tn_blas_gemm){.transpose_a = 1,
+                          .transpose_b = e->a,
+                          .m = e->n,
+                          .n = e->k,
+                          .k = e->m,
+                          .a = grad,
+                          .b = lhs,
+                          .lda = e->n,
+                          .ldb = lda,
+                          .ldc = e->k};
+  return (tn_blas_gemm){.transpose_a = !e->a,
+                        .m = e->k,
+                        .n = e->n,
+                        .k = e->m,
+                        .a = lhs,
+                        .b = grad,
+                        .lda = lda,
+                        .ldb = e->n,
+                        .ldc = e->n};
+}
+
+/* in: the gradient of out, then lhs and rhs; what is not needed has no data and
+ * need not have a shape, which the gradients then have. */
+static int32_t run_backward(const tn_frame *call, extent_fn *extent_of,
+                            const tn_blas *blas) {
+  context x = context_of(call, blas);
+  const tn_tensor *lhs = &call->in[1 + LHS], *rhs = &call->in[1 + RHS];
+  const extent e = extent_of(call, lhs->ndim < 0 ? &call->out[LHS] : lhs,
+                             rhs->ndim < 0 ? &call->out[RHS] : rhs);
+  const void *grad = open_in(&x, &call->in[0]);
+  int32_t code = TN_OK;
+  if (call->req[LHS] != TN_REQ_NULL) {
+    const tn_blas_gemm g = to_lhs(&e, grad, open_in(&x, rhs));
+    code = run_one(&x, LHS, e.count, &g);
+  }
+  if (call->req[RHS] != TN_REQ_NULL && code == TN_OK) {
+    const tn_blas_gemm g = to_rhs(&e, grad, open_in(&x, lhs));
+    code = run_one(&x, RHS, e.count, &g);
+  }
+  return code;
+}
+
+static const tn_blas *blas_of(const tn_frame *call) {
+  return ((const tensor_instance *)call->instance)->blas;
+}
+
+/* The three kernels of an operator. */
+#define KERNELS(name, extent_of)                                 \
+  int32_t tensor_##name##_blas(const tn_frame *call) {           \
+    return run(call, extent_of, blas_of(call));                  \
+  }                                                              \
+  int32_t tensor_##name##_blas_backward(const tn_frame *call) {  \
+    return run_backward(call, extent_of, blas_of(call));         \
+  }                                                              \
+  int32_t tensor_##name##_plain(const tn_frame *call) {          \
+    return run(call, extent_of, NULL);                           \
+  }                                                              \
+  int32_t tensor_##name##_plain_backward(const tn_frame *call) { \
+    return run_backward(call, extent_of, NULL);                  \
+  }                                                              \
+  int32_t tensor_##name##_half(const tn_frame *call) {           \
+    return run(call, extent_of, blas_of(call));                  \
+  }                                                              \
+  int32_t tensor_##name##_half_backward(const tn_frame *call) {  \
+    return run_backward(call, extent_of, blas_of(call));         \
+  }
+KERNELS(dot, dot_extent)
+KERNELS(batch_dot, batch_extent)

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pad.c: the operators of pad.yaml. What is new is cut into borders: those of
+ * an axis lie inside of the old part of the axes before it, and are as wide as
+ * the new array in those behind it. So borders of a later axis are copied
+ * first, and what those of an earlier one repeat is there. The gradient goes
+ * the other way.
+ */
+#include "pad.gen.h"
+
+#include "move.h"
+#include "tenon/kernel.h"
+
+/* ------------------------------------------------------------------ shapes */
+
+static int32_t check_widths(const tn_frame *call, int32_t ndim) {
+  const tn_ints *widths = &tensor_pad_params_of(call)->pad_width;
+  if (widths->n == 2 * (int64_t)ndim) return TN_OK;
+  return TN_FAIL(call, TN_SHAPE,
+                 "`pad_width` has %lld numbers; two for each of %d dimensions "
+                 "are %d",
+                 (long long)widths->n, (int)ndim, 2 * (int)ndim);
+}
+
+/* Whether an axis of this length has what its borders repeat. */
+static int32_t check_length(const tn_frame *call, int32_t axis, int64_t n) {
+  const tensor_pad_params *p = tensor_pad_params_of(call);
+  const int64_t *width = p->pad_width.v + 2 * axis;
+  const int64_t most = width[0] > width[1] ? width[0] : width[1];
+  const int64_t least = p->mode == TENSOR_PAD_MODE_REFLECT ? most + 1 : 1;
+  if (p->mode == TENSOR_PAD_MODE_CONSTANT || most == 0 || n >= least)
+    return TN_OK;
+  return TN_FAIL(call, TN_SHAPE,
+                 "axis %d of `data` has length %lld; to add %lld places and "
+                 "%lld in this mode it must have at least %lld",
+                 (int)axis, (long long)n, (long long)width[0],
+                 (long long)width[1], (long long)least);
+}
+
+int32_t tensor_pad_infer(const tn_frame *call) {
+  const tn_tensor *data = &call->in[0], *out = &call->out[0];
+  const tn_ints *widths = &tensor_pad_params_of(call)->pad_width;
+  const int32_t ndim = data->ndim >= 0 ? data->ndim : out->ndim;
+  int64_t from[TN_MAX_NDIM], to[TN_MAX_NDIM];
+  if (ndim < 0) return TN_OK;
+  int32_t code = check_widths(call, ndim);
+  for (int32_t d = 0; d < ndim && code == TN_OK; ++d) {
+    const int64_t more = widths->v[2 * d] + widths->v[2 * d + 1];
+    from[d] = data->ndim == ndim ? data->shape[d] : -1;
+    if (from[d] < 0 && out->ndim == ndim && out->shape[d] >= more)
+      from[d] = out->shape[d] - more;
+    to[d] = from[d] < 0 ? -1 : from[d] + more;
+    if (from[d] >= 0) code = check_length(call, d, from[d]);
+  }
+  if (code == TN_OK)
+    code = call->host->set_shape(call, TN_OPERAND_OUT, 0, ndim, to);
+  if (code != TN_OK) return code;
+  return call->host->set_shape(call, TN_OPERAND_IN, 0, ndim, from);
+}
+
+/* ----------------------------------------------------------------- borders */
+
+/* The new array, and where the old one lies in it. */
+typedef struct padding {
+  const tn_frame *call;
+  const tn_tensor *whole;
+  const int64_t *widths;
+  int32_t mode;
+} padding;
+
+static int64_t old_length(const padding *p, int32_t axis) {
+  return p->whole->shape[axis] - p->widths[2 * axis] - p->widths[2 * axis + 1];
+}
+
+/* The old part of the axes before `axis`. */
+static void cut_before(const padding *p, tensor_view *view, int32_t axis) {
+  tensor_view_init(view, p->whole);
+  for (int32_t d = 0; d < axis; ++d)
+    tensor_view_cut(view, d, p->widths[2 * d], old_length(p, d), 1);
+}
+
+/* Some places of an axis, and the one that the first of them repeats; the
+ * others repeat the same, or those before it. */
+typedef struct border {
+  int32_t axis;
+  int64_t begin, n;
+  int64_t repeats;
+  int64_t step;
+} border;
+
+/* In front of the old part (side 0), or behind it. */
+static border border_of(const padding *p, int32_t axis, int side) {
+  const int64_t front = p->widths[2 * axis], n = old_length(p, axis);
+  const int64_t last = front + n - 1;
+  const int reflects = p->mode == TENSOR_PAD_MODE_REFLECT;
+  border b = {.axis = axis, .step = reflects ? -1 : 0};
+  b.begin = side ? front + n : 0;
+  b.n = p->widths[2 * axis + side];
+  if (side)
+    b.repeats = reflects ? last - 1 : last;
+  else
+    b.repeats = reflects ? 2 * front : front;
+  return b;
+}
+
+static int32_t fill_border(const padding *p, const border *b) {
+  tensor_view to, from;
+  cut_before(p, &to, b->axis);
+  if (p->mode == TENSOR_PAD_MODE_CONSTANT) {
+    const tensor_element element = tensor_element_of(
+        tensor_pad_params_of(p->call)->constant_value, p->whole->dtype);
+    tensor_view_cut(&to, b->axis, b->begin, b->n, 1);
+    return tensor_fill(p->call, &to.tensor, &element);
+  }
+  cut_before(p, &from, b->axis);
+  tensor_view_cut(&to, b->axis, b->begin, b->n, 1);
+  tensor_view_cut(&from, b->axis, b->repeats, b->n, b->step);
+  return tensor_copy(p->call, &to.tensor, &from.tensor);
+}
+
+typedef int32_t border_fn(const padding *p, const border *b);
+
+static int32_t both_borders(const padding *p, int32_t axis, border_fn *fn) {
+  for (int side = 0; side < 2; ++side) {
+    const border b = border_of(p, axis, side);
+    const int32_t code = b.n > 0 ? fn(p, &b) : TN_OK;
+    if (code != TN_OK) return code;
+  }
+  return TN_OK;
+}
+
+int32_t tensor_pad(const tn_frame *call) {
+  const tensor_pad_params *params = tensor_pad_params_of(call);
+  const padding p = {call, &call->out[0], params->pad_width.v, params->mode};
+  tensor_view old;
+  cut_before(&p, &old, p.whole->ndim);
+  int32_t code = tensor_copy(call, &old.tensor, &call->in[0]);
+  for (int32_t d = p.whole->ndim; d-- > 0 && code == TN_OK;)
+    code = both_borders(&p, d, fill_border);
+  return code;
+}
+
+/* ---------------------------------------------------------------- gradient */
+
+int32_t tensor_pad_grad_bytes(const tn_frame *call, uint64_t *bytes) {
+  const int constant =
+      tensor_pad_params_of(call)->mode == TENSOR_PAD_MODE_CONSTANT;
+  *bytes = constant ? 0 : 8 * (uint64_t)tn_tensor_size(&call->in[0]);
+  return TN_OK;
+}
+
+int32_t tensor_pad_bytes(const tn_frame *call, uint64_t *bytes) {
+  *bytes = 0;
+  if (!(call->flags & TN_CALL_BACKWARD)) return TN_OK;
+  return tensor_pad_grad_bytes(call, bytes);
+}
+
+/* Adding one view of doubles, or of i64, to another. */
+typedef struct adding {
+  tn_kernel_walk walk;
+  int is_float;
+} adding;
+
+static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
+  const adding *a = (const adding *)arg;
+  while (begin < end) {
+    tn_kernel_run run;
+    tn_kernel_walk_run(&a->walk, begin, end, &run);
+    const int64_t to = run.stride[0], from = run.stride[1];
+    for (int64_t i = 0; a->is_float && i < run.n; ++i)
+      ((double *)(void *)run.at[0])[i * to] +=
+          ((const double *)(const void *)run.at[1])[i * from];
+    for (int64_t i = 0; !a->is_float && i < run.n; ++i)
+      ((uint64_t *)(void *)run.at[0])[i * to] +=
+          ((const uint64_t *)(const void *)run.at[1])[i * from];
+    begin += run.n;
+  }
+  return TN_OK;
+}
+
+/* What a border holds is added to what it repeats, place by place. */
+static int32_t fold_border(const padding *p, const border *b) {
+  for (int64_t i = 0; i < b->n; ++i) {
+    tensor_view to, from;
+    adding a = {.is_float = p->whole->dtype == TN_F64};
+    cut_before(p, &to, b->axis);
+    cut_before(p, &from, b->axis);
+    tensor_view_cut(&to, b->axis, b->repeats + i * b->step, 1, 1);
+    tensor_view_cut(&from, b->axis, b->begin + i, 1, 1);
+    tn_kernel_walk_init(&a.walk, &to.tensor);
+    (void)tn_kernel_walk_add(&a.walk, &from.tensor); /* of one shape */
+    if (a.walk.size == 0) return TN_OK;
+    tn_kernel_walk_begin(&a.walk);
+    const int32_t code = p->call->host->parallel_for(
+        p->call, a.walk.size, TN_KERNEL_GRAIN, add_slice, &a);
+    if (code != TN_OK) return code;
+  }
+  return TN_OK;
+}
+
+/* The old part of wide sums becomes the gradient of data. */
+typedef struct storing {
+  tn_kernel_walk walk;
+  tn_kernel_mode mode;
+  tn_dtype dtype;
+} storing;
+
+static int32_t store_slice(void *arg, int64_t begin, int64_t end) {
+  const storing *s = (const storing *)arg;
+  while (begin < end) {
+    TN_KERNEL_LINED uint64_t row[TN_KERNEL_STAGE];
+    tn_kernel_run run;
+    const int64_t most =
+        end - begin < TN_KERNEL_STAGE ? end : begin + TN_KERNEL_STAGE;
+    tn_kernel_walk_run(&s->walk, begin, most, &run);
+    const tn_kernel_line to = {run.at[0], run.stride[0], run.n, s->dtype};
+    const tn_kernel_line from = {run.at[1], run.stride[1], run.n,
+                                 s->mode.compute};
+    tn_kernel_load(row, &s->mode, &from);
+    tn_kernel_store(&to, &s->mode, row);
+    begin += run.n;
+  }
+  return TN_OK;
+}
+
+static int32_t store(const padding *p, tn_kernel_mode mode) {
+  storing s = {.mode = mode, .dtype = tensor_sum_dtype(p->call->out[0].dtype)};
+  tensor_view old;
+  cut_before(p, &old, p->whole->ndim);
+  tn_kernel_walk_init(&s.walk, &p->call->out[0]);
+  (void)tn_kernel_walk_add(&s.walk, &old.tensor); /* of one shape */
+  if (s.walk.size == 0) return TN_OK;
+  tn_kernel_walk_begin(&s.walk);
+  return p->call->host->parallel_for(p->call, s.walk.size, TN_KERNEL_GRAIN,
+                                     store_slice, &s);
+}
+
+/* Borders of the first axis are the last to be copied, and so the first to be
+ * folded, in a copy of the gradient in a wide type. */
+static int32_t fold(const tn_frame *call, padding *p) {
+  const tn_dtype dtype = tensor_sum_dtype(call->in[0].dtype);
+  const tn_dtype own = tn_kernel_compute(dtype);
+  const tn_kernel_mode mode = {own == TN_I32 || own == TN_I64 ? TN_I64 : TN_F64,
+                               tn_kernel_level(call)};
+  tensor_view wide;
+  int32_t code = TN_OK;
+  tensor_view_shaped(&wide, &call->in[0], call->in[0].ndim, call->in[0].shape);
+  wide.tensor.data = call->ws[0];
+  wide.tensor.dtype = mode.compute;
+  tn_kernel_load_dense(call->ws[0], &mode, call->in[0].data, dtype,
+                       tn_tensor_size(&call->in[0]));
+  p->whole = &wide.tensor;
+  for (int32_t d = 0; d < p->whole->ndim && code == TN_OK; ++d)
+    code = both_borders(p, d, fold_border);
+  return code == TN_OK ? store(p, mode) : code;
+}
+
+/* Also the kernel of pad_grad: in = [gradient of out, data, out]. */
+int32_t tensor_pad_backward(const tn_frame *call) {
+  const tensor_pad_params *params = tensor_pad_params_of(call);
+  padding p = {call, &call->in[0], params->pad_width.v, params->mode};
+  tensor_view old;
+  if (tn_tensor_size(&call->out[0]) == 0) return TN_OK;
+  if (p.mode != TENSOR_PAD_MODE_CONSTANT) return fold(call, &p);
+  cut_before(&p, &old, p.whole->ndim);
+  return tensor_copy(call, &call->out[0], &old.tensor);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tensor.c: the plugin as such: it takes matrix products from whoever provides
+ * blas/1, and does without where nobody does.
+ */
+#include "tensor.h"
+
+#include <stdlib.h>
+
+#include "plugin.gen.h"
+
+int32_t tensor_init(const tn_host *host, tn_registrar *registrar,
+                    void **instance) {
+  static const char *const kernels[] = {"tensor.dot.cpu",
+                                        "tensor.batch_dot.cpu"};
+  tensor_instance *tensor = calloc(1, sizeof *tensor);
+  if (!tensor) return registrar->fail(registrar, TN_OUT_OF_MEMORY, "no memory");
+  tensor->blas = host->extension(host, TN_BLAS_EXTENSION);
+  *instance = tensor;
+  int32_t code = TN_OK;
+  for (int i = 0; i < 2 && !tensor->blas && code == TN_OK; ++i)
+    code =
+        registrar->withdraw(registrar, kernels[i],
+                            "no plugin provides " TN_BLAS_EXTENSION
+                            "; plugins/openblas does where there is OpenBLAS");
+  return code;
+}
+
+void tensor_fini(void *instance) {
+  free(instance);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tensor.h: what init found out for a runtime: call->instance.
+ */
+#ifndef TENSOR_TENSOR_H_
+#define TENSOR_TENSOR_H_
+
+#include "tenon/blas.h"
+
+typedef struct tensor_instance {
+  const tn_blas *blas; /* NULL: no plugin provides blas/1 */
+} tensor_instance;
+
+#endif /* TENSOR_TENSOR_H_ */

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Gradients of loops whose steps draw random numbers or change states: what
+ * came of them is kept, and not computed a second time. lab.noise multiplies by
+ * random factors, which are an output too, so that what was drawn is known.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evaluate.h"
+
+TestSuite(kept, .init = net_open, .fini = net_close);
+
+enum { WIDE = 2 }; /* elements of a state */
+
+static tn_program *p;
+
+/* A loop over `sequence` with the state `state`, and what else is given. */
+static tn_entry loop_over(tn_graph *graph, const tn_graph *step, bool reverse,
+                          size_t n, const char *const *keys,
+                          const tn_entry *in) {
+  tn_entry out;
+  const tn_loop what = {.struct_size = sizeof what,
+                        .n_in = (uint32_t)n,
+                        .step = step,
+                        .name = "loop",
+                        .sequences = keys,
+                        .states = keys + 1,
+                        .n_sequences = 1,
+                        .n_states = 1,
+                        .reverse = reverse,
+                        .in = in,
+                        .keys = keys};
+  OK(tn__graph_loop(graph, &what, &out));
+  return out;
+}
+
+/* Values of an argument, different ones for each. */
+static void fill(const char *name, double first) {
+  tn_array *array = NULL;
+  OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, name, &array));
+  const size_t n = n_elements(array);
+  double *v = malloc((n + 1) * sizeof *v);
+  for (size_t i = 0; i < n; ++i) v[i] = first + 0.25 * (double)i;
+  OK(tn__array_set(array, v, n * sizeof *v));
+  free(v);
+}
+
+static double *output_of(uint32_t i) {
+  tn_array *array = NULL;
+  OK(tn__program_output(p, i, &array));
+  return elements(array);
+}
+
+static double *slope_of(const char *name) {
+  tn_array *array = NULL;
+  OK(tn__program_array(p, TN_PROGRAM_GRADIENT, name, &array));
+  return elements(array);
+}
+
+static void bind(tn_req request) {
+  const tn_bind how = {.struct_size = sizeof how, .request = request};
+  OK(tn__program_bind(g, &how, &p));
+}
+
+/* The first head with ones, the second with zeros. */
+static void train(void) {
+  OK(tn__program_forward(p, TN_CALL_TRAIN));
+  tn_array *weights[2] = {NULL}, *out = NULL;
+  for (uint32_t i = 0; i < 2; ++i) {
+    OK(tn__program_output(p, i, &out));
+    const size_t n = n_elements(out);
+    double *v = malloc((n + 1) * sizeof *v);
+    for (size_t k = 0; k < n; ++k) v[k] = i == 0;
+    weights[i] = doubles((size_t)out->tensor.ndim, out->tensor.shape, v);
+    free(v);
+  }
+  OK(tn__program_backward(p, weights, 2));
+  tn__array_release(weights[0]), tn__array_release(weights[1]);
+}
+
+static void is_near(double have, double want, const char *what) {
+  cr_assert(fabs(have - want) <= 1e-12 * (1 + fabs(want)),
+            "%s: %.17g, not %.17g", what, have, want);
+}
+
+/* ------------------------------------------------------------------- numbers
+ */
+
+/* h' = noise(h) + x; collected: the factors. */
+static tn_graph *noisy_step(void) {
+  tn_graph *step = net_new();
+  const tn_entry h = var(step, "h");
+  const tn_entry noise = OP(step, "noise", NULL, "noise", h);
+  HEADS(step, OP(step, "add", NULL, NULL, noise, var(step, "x")),
+        output(noise, 1));
+  return step;
+}
+
+/* The last state is h times all factors, and each x times those that come after
+ * it. */
+static void slopes_are_of(const double *factors, int64_t n, bool reverse) {
+  double *dh = slope_of("h"), *dx = slope_of("x");
+  for (int i = 0; i < WIDE; ++i) {
+    double product = 1;
+    for (int64_t k = n; k-- > 0;) {
+      const int64_t t = reverse ? n - 1 - k : k;
+      is_near(dx[t * WIDE + i], product, "dx");
+      product *= factors[t * WIDE + i];
+    }
+    is_near(dh[i], product, "dh");
+  }
+  free(dh), free(dx);
+}
+
+static void noisy_loop(int64_t n, bool reverse) {
+  static const char *const keys[] = {"x", "h"};
+  tn_graph *step = noisy_step();
+  const tn_entry in[] = {typed(g, "x", F64(n, WIDE)), typed(g, "h", F64(WIDE))};
+  const tn_entry out = loop_over(g, step, reverse, 2, keys, in);
+  HEADS(g, out, output(out, 1));
+  bind(TN_REQ_WRITE);
+  fill("x", 1), fill("h", 2);
+  double before = -1;
+  for (int run = 0; run < 3; ++run) {
+    train();
+    double *factors = output_of(1);
+    slopes_are_of(factors, n, reverse);
+    if (n > 0) cr_assert_neq(factors[0], before);
+    if (n > 0) before = factors[0];
+    free(factors);
+  }
+  tn__program_release(p);
+  tn__graph_release(step);
+  net_renew();
+}
+
+Test(kept, random_numbers_are_those_of_the_forward_part) {
+  for (int64_t n = 0; n < 5; ++n) {
+    noisy_loop(n, false);
+    noisy_loop(n, true);
+  }
+}
+
+/* A loop over `v` in the step of a loop over `x`: all factors of all steps. */
+Test(kept, random_numbers_of_loops_in_loops) {
+  enum { OUTER = 3, INNER = 2 };
+  static const char *const inner_keys[] = {"x", "h"}, *const keys[] = {"x", "h",
+                                                                       "v"};
+  tn_graph *innermost = noisy_step(), *step = net_new();
+  const tn_entry given[] = {var(step, "v"), OP(step, "add", NULL, NULL,
+                                               var(step, "h"), var(step, "x"))};
+  const tn_entry inner =
+      loop_over(step, innermost, false, 2, inner_keys, given);
+  HEADS(step, inner, output(inner, 1));
+  const tn_entry in[] = {typed(g, "x", F64(OUTER, WIDE)),
+                         typed(g, "h", F64(WIDE)),
+                         typed(g, "v", F64(INNER, WIDE))};
+  const tn_entry out = loop_over(g, step, false, 3, keys, in);
+  HEADS(g, out, output(out, 1));
+  bind(TN_REQ_WRITE);
+  fill("x", 1), fill("h", 2), fill("v", 3);
+  train();
+  double *factors = output_of(1), *dh = slope_of("h"), *dx = slope_of("x"),
+         *dv = slope_of("v");
+  for (int i = 0; i < WIDE; ++i) {
+    double product = 1, sums[INNER] = {0};
+    for (int t = OUTER * INNER; t-- > 0;) {
+      sums[t % INNER] += product;
+      product *= factors[t * WIDE + i];
+      if (t % INNER == 0) is_near(dx[t / INNER * WIDE + i], product, "dx");
+    }
+    is_near(dh[i], product, "dh");
+    for (int t = 0; t < INNER; ++t) is_near(dv[t * WIDE + i], sums[t], "dv");
+  }
+  free(factors), free(dh), free(dx), free(dv);
+  tn__program_release(p);
+  tn__graph_release(innermost);
+  tn__graph_release(step);
+}
+
+/* h' = h h f x with factors f that depend on no h. Over two steps the last
+ * state is f1 (f0 h h x0)^2 x1: its slopes of first and second order. */
+Test(kept, second_derivatives_know_the_same_numbers) {
+  static const char *const keys[] = {"x", "h", "k"};
+  tn_graph *step = net_new();
+  const tn_entry h = var(step, "h");
+  const tn_entry noise = OP(step, "noise", NULL, NULL, var(step, "k"));
+  const tn_entry scaled =
+      OP(step, "mul", NULL, NULL, output(noise, 1), var(step, "x"));
+  HEADS(step,
+        OP(step, "mul", NULL, NULL, OP(step, "mul", NULL, NULL, h, h), scaled),
+        output(noise, 1));
+  const tn_entry in[] = {typed(g, "x", F64(2, WIDE)), typed(g, "h", F64(WIDE)),
+                         typed(g, "k", F64(WIDE))};
+  const tn_entry out = loop_over(g, step, false, 3, keys, in);
+  tn_entry first, second[2];
+  tn__gradient_spec spec = {
+      .query = {.heads = &out, .of = &in[1], .n_heads = 1, .n_of = 1}};
+  OK(tn__graph_gradient(g, &spec, &first));
+  spec.query.heads = &first;
+  spec.query.of = in;
+  spec.query.n_of = 2;
+  OK(tn__graph_gradient(g, &spec, second));
+  HEADS(g, out, output(out, 1), first, second[0], second[1]);
+  bind(TN_REQ_NULL);
+  fill("x", 1), fill("h", 2), fill("k", 1);
+  OK(tn__program_forward(p, TN_CALL_TRAIN));
+  double *f = output_of(1), *d = output_of(2), *dx = output_of(3),
+         *dh = output_of(4);
+  for (int i = 0; i < WIDE; ++i) {
+    const double hi = 2 + 0.25 * i, x0 = 1 + 0.25 * i, x1 = 1.5 + 0.25 * i;
+    const double c = f[WIDE + i] * f[i] * f[i];
+    is_near(d[i], 4 * c * x0 * x0 * x1 * hi * hi * hi, "d/dh");
+    is_near(dh[i], 12 * c * x0 * x0 * x1 * hi * hi, "d2/dhdh");
+    is_near(dx[i], 8 * c * x0 * x1 * hi * hi * hi, "d2/dhdx0");
+    is_near(dx[WIDE + i], 4 * c * x0 * x0 * hi * hi * hi, "d2/dhdx1");
+  }
+  free(f), free(d), free(dx), free(dh);
+  tn__program_release(p);
+  tn__graph_release(step);
+}
+
+/* --------------------------------------------------------------------- states
+ */
+
+/* h' = track(h) x, where `sum` gets the states before each step. */
+static tn_graph *tracked_step(void) {
+  tn_graph *step = net_new();
+  const tn_entry h = var(step, "h");
+  const tn_entry y = OP(step, "track", NULL, "y", h, var(step, "sum"));
+  HEADS(step, OP(step, "mul", NULL, NULL, y, var(step, "x")), y);
+  return step;
+}
+
+Test(kept, states_change_once_for_each_step) {
+  static const char *const keys[] = {"x", "h"};
+  tn_graph *step = tracked_step();
+  const tn_entry in[] = {typed(g, "x", F64(2, WIDE)), typed(g, "h", F64(WIDE))};
+  const tn_entry out = loop_over(g, step, false, 2, keys, in);
+  HEADS(g, out, output(out, 1));
+  bind(TN_REQ_WRITE);
+  fill("x", 1), fill("h", 2);
+  tn_array *sum = NULL;
+  OK(tn__program_array(p, TN_PROGRAM_AUXILIARY, "loop_sum", &sum));
+  OK(tn__array_set(sum, (const double[WIDE]){0}, WIDE * sizeof(double)));
+  for (int run = 1; run <= 2; ++run) {
+    train();
+    double *sums = elements(sum), *dh = slope_of("h"), *dx = slope_of("x");
+    for (int i = 0; i < WIDE; ++i) {
+      const double h = 2 + 0.25 * i, x0 = 1 + 0.25 * i, x1 = 1.5 + 0.25 * i;
+      is_near(sums[i], run * (h + h * x0), "the state");
+      is_near(dh[i], x0 * x1, "dh");
+      is_near(dx[i], h * x1, "dx0");
+      is_near(dx[WIDE + i], h * x0, "dx1");
+    }
+    free(sums), free(dh), free(dx);
+  }
+  tn__program_release(p);
+  tn__graph_release(step);
+}
+
+/* What is read of a state is another value a second time. */
+Test(kept, a_state_that_is_read_is_refused) {
+  static const char *const keys[] = {"x", "h"};
+  tn_graph *step = net_new();
+  const tn_entry h = var(step, "h"), sum = var(step, "sum");
+  const tn_entry y = OP(step, "track", NULL, "y", h, sum);
+  HEADS(step, OP(step, "mul", NULL, NULL, OP(step, "mul", NULL, NULL, y, sum),
+                 var(step, "x")));
+  const tn_entry in[] = {typed(g, "x", F64(2, WIDE)), typed(g, "h", F64(WIDE))};
+  const tn_entry out = loop_over(g, step, false, 2, keys, in);
+  tn_entry slope;
+  const tn__gradient_spec spec = {
+      .query = {.heads = &out, .of = &in[1], .n_heads = 1, .n_of = 1}};
+  FAILS(tn__graph_gradient(g, &spec, &slope), TN_UNSUPPORTED, "node `loop`",
+        "the state `sum`", "hand it on from step to step");
+  tn__graph_release(step);
+}
+
+/* ---------------------------------------------------------------------- files
+ */
+
+static char *json_of(const tn_graph *graph) {
+  tn_text *text = NULL;
+  OK(tn__graph_json(graph, &text));
+  char *copy = strdup(tn_text_get(text));
+  tn_text_release(text);
+  return copy;
+}
+
+static void kept_graph(void) {
+  static const char *const keys[] = {"x", "h"};
+  tn_graph *step = noisy_step();
+  const tn_entry in[] = {typed(g, "x", F64(2, WIDE)), typed(g, "h", F64(WIDE))};
+  const tn_entry out = loop_over(g, step, false, 2, keys, in);
+  tn_entry slopes[2];
+  const tn__gradient_spec spec = {
+      .query = {.heads = &out, .of = in, .n_heads = 1, .n_of = 2}};
+  OK(tn__graph_gradient(g, &spec, slopes));
+  HEADS(g, slopes[0], slopes[1]);
+  tn__graph_release(step);
+}
+
+Test(kept, files_say_what_is_kept) {
+  tn_graph *again = NULL;
+  kept_graph();
+  char *first = json_of(g);
+  cr_assert_not_null(strstr(first, "\"kept\": [[1, 0], [1, 1]]"), "%s", first);
+  OK(tn__graph_parse(&w.caller, first, strlen(first), &again));
+  char *second = json_of(again);
+  cr_assert_str_eq(first, second);
+  tn__graph_release(again);
+  free(first), free(second);
+}
+
+/* With `to` in the place of `from`, which has the same length. */
+static void file_is_refused(const char *from, const char *to,
+                            const char *what) {
+  tn_graph *none = NULL;
+  char *text = json_of(g);
+  char *at = strstr(text, from);
+  cr_assert_not_null(at);
+  cr_assert_eq(strlen(from), strlen(to));
+  memcpy(at, to, strlen(to));
+  FAILS(tn__graph_parse(&w.caller, text, strlen(text), &none), TN_INVALID,
+        what);
+  cr_assert_null(none);
+  free(text);
+}
+
+Test(kept, files_cannot_keep_what_is_not_there) {
+  kept_graph();
+  file_is_refused("\"kept\": [[1, 0]", "\"kept\": [[9, 0]",
+                  "what is kept of a step is output 0 of node 9");
+  file_is_refused("\"kept\": [[1, 0]", "\"kept\": [[1, 7]",
+                  "what is kept of a step is output 7 of node `noise`");
+  file_is_refused("\"kept\": [[1, 0], [1, 1]]", "\"kept\": [[1, 0]        ]",
+                  "an output of node 2");
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * nn.leaky_relu: NumPy's values of four functions, the drawn slopes of the
+ * fifth, gradients of learned slopes over many pieces, and what is refused.
+ */
+#include <stdlib.h>
+
+#include "cases.h"
+#include "tenon/kernel.h"
+
+Test(leaky_relu, values_and_gradients_are_those_of_numpy) {
+  tn_runtime *rt = host_open();
+  cases_check(rt, "nn.leaky_relu", 8);
+  tn_runtime_release(rt);
+}
+
+/* ------------------------------------------------------------ random slopes */
+
+enum { N = 50001 };
+
+static void make_random(tn_runtime *rt, cases_call *c) {
+  const int64_t dims[1] = {N};
+  *c = (cases_call){.op = "nn.leaky_relu",
+                    .params = "act_type=rrelu lower=0.25 upper=0.5",
+                    .flags = TN_CALL_TRAIN,
+                    .n_in = 1,
+                    .n_out = 2};
+  c->in[0] = cases_array(rt, TN_F32, 1, dims, cases_noise);
+  c->heads[0] = cases_array(rt, TN_F32, 1, dims, cases_noise);
+  c->req[0] = TN_REQ_WRITE;
+}
+
+Test(leaky_relu, slopes_are_drawn_from_the_words_of_elements) {
+  tn_runtime *rt = host_open();
+  cases_call c;
+  make_random(rt, &c);
+  OK(tn_random_seed(rt, 21));
+  cases_forward(rt, &c);
+  cases_backward(rt, &c);
+  double *x = cases_values(c.in[0]), *y = cases_values(c.out[0]);
+  double *slope = cases_values(c.grads[0]), *kept = cases_values(c.out[1]);
+  for (int64_t i = 0; i < N; ++i) {
+    const tn_kernel_bits bits = tn_kernel_philox(21, (uint64_t)i / 4, 0);
+    const double r = .25 + .25 * ((double)bits.word[i % 4] * 0x1p-32);
+    const double want = x[i] > 0 ? 1 : r;
+    cr_assert(fabs(kept[i] - want) < 1e-6, "%lld: %g, not %g", (long long)i,
+              kept[i], want);
+    cr_assert(fabs(y[i] - x[i] * want) < 1e-6);
+    cr_assert(fabs(slope[i] - x[i] * want) < 1e-6);
+  }
+  free(x), free(y), free(slope), free(kept);
+  cases_release(&c);
+  tn_runtime_release(rt);
+}
+
+/* ----------------------------------------------------------- learned slopes */
+
+static void fill(tn_runtime *rt, cases_call *c, const int64_t *dims,
+                 int64_t slopes) {
+  *c = (cases_call){
+      .op = "nn.leaky_relu", .params = "act_type=prelu", .n_in = 2, .n_out = 2};
+  c->in[0] = cases_array(rt, TN_F32, 3, dims, cases_noise);
+  c->in[1] = cases_array(rt, TN_F32, 1, &slopes, cases_noise);
+  c->heads[0] = cases_array(rt, TN_F32, 3, dims, cases_noise);
+  c->req[0] = c->req[1] = TN_REQ_WRITE;
+}
+
+/* x*g where x is not above 0 is x^2 here, as head and data are equal. */
+static void check_sums(tn_runtime *rt, const int64_t *dims, int64_t slopes) {
+  cases_call c;
+  fill(rt, &c, dims, slopes);
+  cases_forward(rt, &c);
+  cases_backward(rt, &c);
+  double *x = cases_values(c.in[0]), *got = cases_values(c.grads[1]);
+  double *want = calloc((size_t)slopes, sizeof *want);
+  cr_assert_not_null(want);
+  for (int64_t i = 0; i < dims[0] * dims[1] * dims[2]; ++i)
+    if (x[i] <= 0) want[slopes > 1 ? i / dims[2] % dims[1] : 0] += x[i] * x[i];
+  for (int64_t i = 0; i < slopes; ++i)
+    cr_assert(fabs(got[i] - want[i]) < 1e-6 * want[i], "%lld: %.9g, not %.9g",
+              (long long)i, got[i], want[i]);
+  free(x), free(got), free(want);
+  cases_release(&c);
+}
+
+Test(leaky_relu, gradients_of_slopes_are_sums_over_all_pieces) {
+  tn_runtime *rt = host_open();
+  check_sums(rt, (const int64_t[]){3, 5, 9000}, 5);
+  check_sums(rt, (const int64_t[]){1000, 300, 1}, 300);
+  check_sums(rt, (const int64_t[]){90, 20, 7}, 20);
+  check_sums(rt, (const int64_t[]){11, 20, 700}, 1);
+  tn_runtime_release(rt);
+}
+
+static void make_learned(tn_runtime *rt, cases_call *c) {
+  fill(rt, c, (const int64_t[]){7, 30, 900}, 30);
+}
+
+static void make_plain(tn_runtime *rt, cases_call *c) {
+  fill(rt, c, (const int64_t[]){7, 30, 900}, 30);
+  c->params = "act_type=elu";
+  c->n_in = c->n_out = 1;
+}
+
+Test(leaky_relu, results_do_not_depend_on_threads) {
+  cases_same_for_all_threads(make_learned);
+  cases_same_for_all_threads(make_plain);
+  cases_same_for_all_threads(make_random);
+}
+
+/* ------------------------------------------------------------------ mistakes
+ */
+
+static tn_code infer(tn_runtime *rt, const char *text, uint32_t n_in,
+                     const tn_sig *gamma) {
+  tn_operator *op = host_operator(rt, "nn.leaky_relu");
+  tn_params *params = host_params(op, text);
+  tn_sig in[2] = {{TN_F32, 2, {3, 4}}, *gamma};
+  tn_sig out[2] = {{.ndim = -1}, {.ndim = -1}};
+  const uint32_t n_out = strstr(text, "relu") ? 2 : 1;
+  const tn_code rc = tn_operator_infer(
+      op, params, &(tn_signature){n_in, n_out, 0, 0, in, out, NULL});
+  if (rc == TN_OK && n_in > 1) cr_assert_eq(in[1].shape[0], 4);
+  tn_params_release(params);
+  return rc;
+}
+
+Test(leaky_relu, slopes_that_do_not_fit_are_refused) {
+  const tn_sig unknown = {.ndim = -1}, four = {TN_F32, 1, {4}};
+  const tn_sig three = {TN_F32, 1, {3}}, square = {TN_F32, 2, {4, 1}};
+  tn_runtime *rt = host_open();
+  tn_params *none = NULL;
+  tn_operator *op = host_operator(rt, "nn.leaky_relu");
+  OK(infer(rt, "act_type=prelu", 2, &unknown));
+  OK(infer(rt, "act_type=prelu", 2, &four));
+  FAILS(infer(rt, "act_type=prelu", 2, &three), TN_SHAPE,
+        "`gamma` (3) must have one number, or one for each index along the "
+        "second dimension of `data` (3,4)");
+  FAILS(infer(rt, "act_type=prelu", 2, &square), TN_SHAPE, "`gamma` (4,1)");
+  FAILS(infer(rt, "act_type=prelu", 1, &four), TN_SHAPE,
+        "give `gamma` with act_type=prelu and only then");
+  FAILS(infer(rt, "act_type=elu", 2, &four), TN_SHAPE, "only then");
+  FAILS(infer(rt, "act_type=rrelu lower=0.5 upper=0.25", 1, &four),
+        TN_OUT_OF_RANGE, "`lower` is 0.5, but must not be above `upper`");
+  FAILS(tn_params_parse(op, "slope=-1", &none), TN_OUT_OF_RANGE, "slope");
+  FAILS(tn_params_parse(op, "act_type=relu", &none), TN_INVALID, "rrelu");
+  tn_runtime_release(rt);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * plugins/optim: three steps of each optimizer against torch and NumPy
+ * (tests/reference/optim.py), in place, through calls and through a prepared
+ * call whose learning rate and step change; and what cannot be a step.
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host.h"
+
+enum { N = 8, STEPS = 3, MOST = 2 };
+
+typedef struct optim_case {
+  const char *op;
+  const char *params;
+  size_t n_states;
+  double rates[STEPS];
+  double weight[N];
+  double gradients[STEPS][N];
+  double after[N];
+  double states[MOST][N];
+} optim_case;
+
+static const optim_case cases[] = {
+#include "optim_cases.inc"
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+/* Weight, gradient and states. */
+typedef struct operands {
+  tn_array *v[2 + MOST];
+  size_t n;
+} operands;
+
+static operands operands_of(tn_runtime *rt, const optim_case *c,
+                            tn_dtype dtype) {
+  static const double zeros[N];
+  operands o = {.n = 2 + c->n_states};
+  const host_shape shape = {1, {N}};
+  o.v[0] = host_array(rt, dtype, shape, c->weight);
+  o.v[1] = host_array(rt, dtype, shape, c->gradients[0]);
+  for (size_t k = 2; k < o.n; ++k) o.v[k] = host_array(rt, dtype, shape, zeros);
+  return o;
+}
+
+static void drop(operands *o) {
+  for (size_t k = 0; k < o->n; ++k) tn_array_release(o->v[k]);
+}
+
+static void set_gradient(tn_runtime *rt, const operands *o, const double *v) {
+  tn_array *fresh =
+      host_array(rt, tn_array_tensor(o->v[1])->dtype, (host_shape){1, {N}}, v);
+  OK(tn_array_copy(o->v[1], fresh));
+  tn_array_release(fresh);
+}
+
+static void expect(const optim_case *c, const operands *o, double tolerance) {
+  host_expect(o->v[0], c->after, N, tolerance);
+  for (size_t k = 0; k < c->n_states; ++k)
+    host_expect(o->v[2 + k], c->states[k], N, tolerance);
+}
+
+static void check_calls(tn_runtime *rt, const optim_case *c, tn_dtype dtype,
+                        double tolerance) {
+  tn_operator *op = host_operator(rt, c->op);
+  operands o = operands_of(rt, c, dtype);
+  for (int i = 0; i < STEPS; ++i) {
+    char text[300];
+    const char *step = strstr(c->params, "step=1");
+    (void)snprintf(text, sizeof text, "lr=%.17g %.*s", c->rates[i],
+                   (int)(step ? step - c->params : (long)strlen(c->params)),
+                   c->params);
+    if (step) (void)snprintf(strchr(text, 0), 20, "step=%d", i + 1);
+    tn_params *params = host_params(op, text);
+    set_gradient(rt, &o, c->gradients[i]);
+    OK(tn_call(rt, op, &(tn_inputs){o.n, o.v}, params,
+               &(tn_outputs){1, &o.v[0], NULL}));
+    tn_params_release(params);
+  }
+  expect(c, &o, tolerance);
+  drop(&o);
+}
+
+static void check_prepared(tn_runtime *rt, const optim_case *c) {
+  tn_operator *op = host_operator(rt, c->op);
+  operands o = operands_of(rt, c, TN_F64);
+  tn_prepared *call = NULL;
+  char text[300];
+  (void)snprintf(text, sizeof text, "lr=77 %s", c->params);
+  tn_params *params = host_params(op, text);
+  const tn_preparation what = {.struct_size = sizeof what,
+                               .op = op,
+                               .params = params,
+                               .inputs = {o.n, o.v},
+                               .outputs = {1, &o.v[0], NULL}};
+  OK(tn_call_prepare(rt, &what, &call));
+  for (int i = 0; i < STEPS; ++i) {
+    (void)snprintf(text, sizeof text, "%.17g", c->rates[i]);
+    const tn_value rate = tn_value_text("lr", text);
+    const tn_value step = tn_value_int("step", i + 1);
+    OK(tn_call_set(call, &rate));
+    if (strstr(c->params, "step=1")) OK(tn_call_set(call, &step));
+    set_gradient(rt, &o, c->gradients[i]);
+    OK(tn_call_run(call));
+  }
+  expect(c, &o, 1e-13);
+  tn_prepared_release(call);
+  tn_params_release(params);
+  drop(&o);
+}
+
+Test(optim, three_steps_are_those_of_torch_and_numpy) {
+  tn_runtime *rt = host_open();
+  for (size_t i = 0; i < N_CASES; ++i) {
+    check_calls(rt, &cases[i], TN_F64, 1e-13);
+    check_calls(rt, &cases[i], TN_F32, 2e-5);
+  }
+  tn_runtime_release(rt);
+}
+
+Test(optim, a_prepared_step_takes_new_rates_and_numbers) {
+  tn_runtime *rt = host_open();
+  for (size_t i = 0; i < N_CASES; ++i) check_prepared(rt, &cases[i]);
+  tn_runtime_release(rt);
+}
+
+/* ------------------------------------------------------ sizes and workers */
+
+enum { LARGE = 100003 };
+
+/* The weights after a step of Adam on so many workers. */
+static float *step_on(uint32_t workers, uint64_t mask) {
+  tn_runtime *rt = NULL;
+  const tn_options options = {
+      .struct_size = sizeof options, .workers = workers, .cpu_mask = mask};
+  OK(tn_runtime_create(&options, &rt));
+  OK(tn_plugin_load(rt, PLUGIN_FILE));
+  const tn_spec spec = {TN_F32, 1, (int64_t[]){LARGE}};
+  float *values = malloc(sizeof *values * LARGE);
+  tn_array *v[4] = {NULL};
+  for (int k = 0; k < 4; ++k) {
+    for (int i = 0; i < LARGE; ++i)
+      values[i] = k < 2 ? (float)(i % 97 - 40 + k) : 0;
+    OK(tn_array_create(rt, &spec, &v[k]));
+    OK(tn_array_set(v[k], values, sizeof *values * LARGE));
+  }
+  tn_operator *op = host_operator(rt, "optim.adam_update");
+  tn_params *params = host_params(op, "lr=0.5 step=1 epsilon=0.125");
+  OK(tn_call(rt, op, &(tn_inputs){4, v}, params,
+             &(tn_outputs){1, &v[0], NULL}));
+  OK(tn_array_get(v[0], values, sizeof *values * LARGE));
+  for (int k = 0; k < 4; ++k) tn_array_release(v[k]);
+  tn_params_release(params);
+  tn_runtime_release(rt);
+  return values;
+}
+
+/* The first step is lr*g/(|g| + epsilon). */
+Test(optim, every_element_of_a_large_weight_makes_its_step) {
+  float *one = step_on(1, 0), *two = step_on(2, 0), *eight = step_on(8, 0);
+  float *plain = step_on(1, TN_CPU_AVX512 | TN_CPU_AVX2 | TN_CPU_FMA);
+  for (int i = 0; i < LARGE; ++i) {
+    const double w = i % 97 - 40, g = w + 1;
+    const double want = w - 0.5 * g / (fabs(g) + 0.125);
+    cr_assert_float_eq(one[i], want, 1e-4, "element %d: %g", i, (double)one[i]);
+    cr_assert_float_eq(plain[i], want, 1e-4, "element %d", i);
+  }
+  cr_assert_eq(memcmp(one, two, sizeof *one * LARGE), 0);
+  cr_assert_eq(memcmp(one, eight, sizeof *one * LARGE), 0);
+  free(one), free(two), free(eight), free(plain);
+}
+
+/* ---------------------------------------------------------------- mistakes */
+
+static tn_code step(tn_runtime *rt, const char *name, const char *text,
+                    size_t n_states) {
+  const double ones[2] = {1, 1};
+  tn_operator *op = host_operator(rt, name);
+  tn_params *params = host_params(op, text);
+  tn_array *v[4] = {NULL};
+  for (size_t k = 0; k < 2 + n_states; ++k)
+    v[k] = host_array(rt, TN_F32, (host_shape){1, {2}}, ones);
+  const tn_code rc = tn_call(rt, op, &(tn_inputs){2 + n_states, v}, params,
+                             &(tn_outputs){1, &v[0], NULL});
+  for (int k = 0; k < 4; ++k) tn_array_release(v[k]);
+  tn_params_release(params);
+  return rc;
+}
+
+Test(optim, what_cannot_be_a_step_is_said) {
+  tn_runtime *rt = host_open();
+  tn_params *none = NULL;
+  tn_operator *adam = host_operator(rt, "optim.adam_update");
+  FAILS(step(rt, "optim.adam_update", "lr=1 beta1=1 step=1", 2),
+        TN_OUT_OF_RANGE, "beta1=1, beta2=0.999");
+  OK(step(rt, "optim.adam_update", "lr=1 beta1=1", 2));
+  FAILS(step(rt, "optim.ftrl_update", "lr=0", 2), TN_OUT_OF_RANGE, "lr is 0");
+  FAILS(tn_params_parse(adam, "", &none), TN_INVALID, "lr");
+  FAILS(tn_params_parse(adam, "lr=1 beta1=1.5", &none), TN_OUT_OF_RANGE,
+        "beta1");
+  FAILS(tn_params_parse(adam, "lr=1 step=-1", &none), TN_OUT_OF_RANGE, "step");
+  const double ones[3] = {1, 1, 1};
+  tn_array *two = host_array(rt, TN_F32, (host_shape){1, {2}}, ones);
+  tn_array *three = host_array(rt, TN_F32, (host_shape){1, {3}}, ones);
+  tn_params *params = host_params(adam, "lr=1");
+  tn_array *out = NULL;
+  FAILS(tn_call(rt, adam, TN_IN(two, three, two, two), params, TN_OUT(&out)),
+        TN_SHAPE, "gradient");
+  tn_array_release(two), tn_array_release(three);
+  tn_params_release(params);
+  tn_runtime_release(rt);
+}
+
+/* Nothing has been seen of a weight: 0, and not the quotient of zeros. */
+Test(optim, ftrl_leaves_weights_without_gradients_at_0) {
+  tn_runtime *rt = host_open();
+  const double zeros[2] = {0, 0};
+  tn_operator *op = host_operator(rt, "optim.ftrl_update");
+  tn_params *params = host_params(op, "lr=1 beta=0 wd=0");
+  tn_array *v[4];
+  for (int k = 0; k < 4; ++k)
+    v[k] = host_array(rt, TN_F32, (host_shape){1, {2}}, zeros);
+  OK(tn_call(rt, op, &(tn_inputs){4, v}, params,
+             &(tn_outputs){1, &v[0], NULL}));
+  host_expect(v[0], zeros, 2, 0);
+  for (int k = 0; k < 4; ++k) tn_array_release(v[k]);
+  tn_params_release(params);
+  tn_runtime_release(rt);
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The reductions of plugins/tensor, places, choices and repetitions: values and
+ * gradients of torch (tests/reference/tensor_reduce.py), lines and columns of
+ * every length against plain loops, NaN, ties, nothing to reduce, numbers that
+ * no float holds, and what is said of parameters that do not fit.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cases.h"
+
+static const char *const reductions[] = {"sum", "mean", "prod",   "max",
+                                         "min", "norm", "nansum", "nanprod"};
+enum { N_REDUCTIONS = sizeof reductions / sizeof *reductions };
+
+/* "tensor.sum" */
+static const char *full_name(const char *name) {
+  static char full[32];
+  (void)snprintf(full, sizeof full, "tensor.%s", name);
+  return full;
+}
+
+Test(reduce, values_and_gradients_are_those_of_torch) {
+  tn_runtime *rt = host_open();
+  for (int i = 0; i < N_REDUCTIONS; ++i)
+    cases_check(rt, full_name(reductions[i]), 11);
+  tn_runtime_release(rt);
+}
+
+Test(reduce, places_choices_and_repetitions_are_those_of_torch) {
+  tn_runtime *rt = host_open();
+  cases_check(rt, "tensor.argmax", 5);
+  cases_check(rt, "tensor.argmin", 5);
+  cases_check(rt, "tensor.pick", 4);
+  cases_check(rt, "tensor.broadcast_to", 3);
+  cases_check(rt, "tensor.broadcast_axis", 1);
+  cases_check(rt, "tensor.broadcast_like", 1);
+  cases_check(rt, "tensor.where", 2);
+  cases_check(rt, "tensor.add_n", 3);
+  tn_runtime_release(rt);
+}
+
+/* --------------------------------------------------------- against plain loops
+ */
+
+/* Row-major, reduced along the middle. */
+typedef struct extent {
+  int64_t outer;
+  int64_t n;
+  int64_t inner;
+} extent;
+
+static const extent extents[] = {
+    {1, 1, 1},    {3, 31, 1},   {2, 32, 1},    {5, 33, 1},    {1, 5003, 1},
+    {2, 1025, 1}, {40, 4, 1},   {300, 7, 1},   {1, 1000, 3},  {2, 777, 5},
+    {1, 9, 1000}, {3, 65, 257}, {1, 40000, 4}, {1, 3000, 70}, {70, 3, 129}};
+enum { N_EXTENTS = sizeof extents / sizeof *extents };
+
+/* Near 1, so that products of many stay numbers. */
+static double near_one(int64_t i) {
+  return (double)(float)(1 + cases_noise(i) / 0x1p13) *
+         (cases_noise(i + 7) < 0 ? -1 : 1);
+}
+
+/* What a reduction makes of n numbers, `step` apart. */
+static double reduced(const char *name, const double *x, int64_t n,
+                      int64_t step) {
+  long double sum = 0, product = 1, squares = 0;
+  double most = x[0], least = x[0];
+  for (int64_t i = 0; i < n; ++i) {
+    const double v = x[i * step];
+    sum += v, product *= v, squares += (long double)v * v;
+    most = fmax(most, v), least = fmin(least, v);
+  }
+  if (strstr(name, "sum")) return (double)sum;
+  if (strstr(name, "prod")) return (double)product;
+  if (strcmp(name, "mean") == 0) return (double)(sum / n);
+  if (strcmp(name, "norm") == 0) return (double)sqrtl(squares);
+  return strcmp(name, "max") == 0 ? most : least;
+}
+
+static void check_extent(tn_runtime *rt, const char *name, const extent *e,
+                         tn_dtype dtype) {
+  const int64_t dims[3] = {e->outer, e->n, e->inner};
+  cases_call c = {
+      .op = full_name(name), .params = "axis=[1]", .n_in = 1, .n_out = 1};
+  c.in[0] = cases_array(rt, dtype, 3, dims, near_one);
+  cases_forward(rt, &c);
+  double *x = cases_values(c.in[0]), *have = cases_values(c.out[0]);
+  const double tolerance = dtype == TN_F64 ? 1e-12 : 1.2e-7;
+  for (int64_t i = 0; i < e->outer * e->inner; ++i) {
+    const int64_t at = i / e->inner * e->n * e->inner + i % e->inner;
+    const double want = reduced(name, x + at, e->n, e->inner);
+    cr_assert(fabs(have[i] - want) <= tolerance * fabs(want) + 1e-12,
+              "%s of (%lld,%lld,%lld), element %lld: %.17g, not %.17g", name,
+              (long long)e->outer, (long long)e->n, (long long)e->inner,
+              (long long)i, have[i], want);
+  }
+  free(x), free(have);
+  cases_release(&c);
+}
+
+Test(reduce, lines_and_columns_of_every_length_are_those_of_plain_loops) {
+  tn_runtime *rt = host_open();
+  for (int k = 0; k < N_REDUCTIONS; ++k)
+    for (int i = 0; i < N_EXTENTS; ++i) {
+      check_extent(rt, reductions[k], &extents[i], TN_F32);
+      check_extent(rt, reductions[k], &extents[i], TN_F64);
+    }
+  tn_runtime_release(rt);
+}
+
+/* The first of the largest, or least, by a plain loop. */
+static int64_t place_of(const double *x, int64_t n, int64_t step, int least) {
+  int64_t best = 0;
+  for (int64_t i = 1; i < n; ++i)
+    if (least ? x[i * step] < x[best * step] : x[i * step] > x[best * step])
+      best = i;
+  return best;
+}
+
+/* Few numbers, so that many are equal. */
+static double coarse(int64_t i) {
+  return floor(cases_noise(i) * 3);
+}
+
+static void check_places(tn_runtime *rt, const extent *e, tn_dtype dtype,
+                         int least) {
+  const int64_t dims[3] = {e->outer, e->n, e->inner};
+  cases_call c = {.op = least ? "tensor.argmin" : "tensor.argmax",
+                  .params = "axis=1",
+                  .n_in = 1,
+                  .n_out = 1};
+  c.in[0] = cases_array(rt, dtype, 3, dims, coarse);
+  cases_forward(rt, &c);
+  double *x = cases_values(c.in[0]), *have = cases_values(c.out[0]);
+  for (int64_t i = 0; i < e->outer * e->inner; ++i) {
+    const int64_t at = i / e->inner * e->n * e->inner + i % e->inner;
+    const int64_t want = place_of(x + at, e->n, e->inner, least);
+    cr_assert_eq((int64_t)have[i], want,
+                 "%s of (%lld,%lld,%lld), element %lld: %g, not %lld", c.op,
+                 (long long)e->outer, (long long)e->n, (long long)e->inner,
+                 (long long)i, have[i], (long long)want);
+  }
+  free(x), free(have);
+  cases_release(&c);
+}
+
+Test(reduce, the_place_is_that_of_the_first_of_equal_elements) {
+  static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_F16, TN_I8, TN_I64};
+  tn_runtime *rt = host_open();
+  for (int i = 0; i < N_EXTENTS; ++i)
+    for (int d = 0; d < 5; ++d)
+      for (int least = 0; least < 2; ++least)
+        check_places(rt, &extents[i], dtypes[d], least);
+  check_places(rt, &(extent){1, 150000, 1}, TN_F32, 0);
+  tn_runtime_release(rt);
+}
+
+/* --------------------------------------------------------------------- NaN */
+
+enum { N_LINE = 200 };
+
+/* The only element of an operator's result, of a line or a column of numbers
+ * with NaN at one place. */
+static double with_nan(tn_runtime *rt, const char *op, tn_dtype dtype,
+                       int64_t place, int column) {
+  double x[2 * N_LINE];
+  const int64_t dims[2] = {column ? N_LINE : 1, column ? 2 : N_LINE};
+  const int64_t n = dims[0] * dims[1];
+  for (int64_t i = 0; i < n; ++i) x[i] = i / dims[1] == 3 ? 2 : 1;
+  x[place * (column ? 2 : 1)] = NAN;
+  cases_call c = {.op = op,
+                  .params = strstr(op, "arg") ? column ? "axis=0" : "axis=1"
+                            : column          ? "axis=[0]"
+                                              : "axis=[1]",
+                  .n_in = 1,
+                  .n_out = 1};
+  c.in[0] = host_many(rt, dtype, 2, dims, x);
+  cases_forward(rt, &c);
+  double *have = cases_values(c.out[0]);
+  const double first = have[0];
+  free(have);
+  cases_release(&c);
+  return first;
+}
+
+Test(reduce, nan_is_passed_on_or_over_wherever_it_stands) {
+  static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_F16};
+  tn_runtime *rt = host_open();
+  for (int d = 0; d < 3; ++d)
+    for (int64_t place = 10; place < N_LINE; place += 7)
+      for (int column = 0; column < 2; ++column) {
+        const tn_dtype t = dtypes[d];
+        cr_assert(isnan(with_nan(rt, "tensor.max", t, place, column)));
+        cr_assert(isnan(with_nan(rt, "tensor.min", t, place, column)));
+        cr_assert(isnan(with_nan(rt, "tensor.sum", t, place, column)));
+        cr_assert(isnan(with_nan(rt, "tensor.norm", t, place, column)));
+        const double some = with_nan(rt, "tensor.nansum", t, place, column);
+        cr_assert_float_eq(some, N_LINE - 1 + (column ? 1 : 0), 0);
+        const double all = with_nan(rt, "tensor.nanprod", t, place, column);
+        cr_assert_float_eq(all, column ? 2 : 1, 0);
+        const double most = with_nan(rt, "tensor.argmax", t, place, column);
+        const double least = with_nan(rt, "tensor.argmin", t, place, column);
+        cr_assert_eq((int64_t)most, place);
+        cr_assert_eq((int64_t)least, place);
+      }
+  tn_runtime_release(rt);
+}
+
+static void expect_slope(tn_runtime *rt, const char *op, const double *want) {
+  const double x[4] = {2, NAN, 3, 5}, one = 1;
+  cases_call c = {.op = op, .params = "", .n_in = 1, .n_out = 1};
+  c.in[0] = host_many(rt, TN_F64, 1, (const int64_t[]){4}, x);
+  c.heads[0] = host_many(rt, TN_F64, 0, NULL, &one);
+  c.req[0] = TN_REQ_WRITE;
+  cases_forward(rt, &c);
+  cases_backward(rt, &c);
+  double *have = cases_values(c.grads[0]);
+  for (int i = 0; i < 4; ++i)
+    cr_assert(have[i] == want[i], "%s, element %d: %g", op, i, have[i]);
+  free(have);
+  cases_release(&c);
+}
+
+Test(reduce, the_gradient_of_nan_is_zero_where_nan_is_passed_over) {
+  tn_runtime *rt = host_open();
+  expect_slope(rt, "tensor.nansum", (const double[]){1, 0, 1, 1});
+  expect_slope(rt, "tensor.nanprod", (const double[]){15, 0, 10, 6});
+  expect_slope(rt, "tensor.max", (const double[]){0, 1, 0, 0});
+  tn_runtime_release(rt);
+}
+
+/* ------------------------------------------------------------------ integers
+ */
+
+static tn_array *whole_array(tn_runtime *rt, int64_t n, const int64_t *values) {
+  tn_array *array = NULL;
+  OK(tn_array_create(rt, &(tn_spec){TN_I64, 1, &n}, &array));
+  OK(tn_array_set(array, values, (size_t)n * sizeof *values));
+  return array;
+}
+
+Test(reduce, integers_that_no_float_holds_are_told_apart) {
+  const int64_t x[3] = {INT64_MAX - 2, INT64_MAX - 1, INT64_MAX - 2};
+  const int64_t want_max = INT64_MAX - 1, want_sum = INT64_MAX - 7;
+  int64_t have = 0; /* twice INT64_MAX is -2 */
+  tn_runtime *rt = host_open();
+  static const char *const ops[] = {"tensor.max", "tensor.sum",
+                                    "tensor.argmax"};
+  const int64_t want[] = {want_max, want_sum, 1};
+  for (int i = 0; i < 3; ++i) {
+    cases_call c = {.op = ops[i], .params = "", .n_in = 1, .n_out = 1};
+    c.in[0] = whole_array(rt, 3, x);
+    cases_forward(rt, &c);
+    OK(tn_array_get(c.out[0], &have, sizeof have));
+    cr_assert_eq(have, want[i], "%s: %lld", ops[i], (long long)have);
+    cases_release(&c);
+  }
+  tn_runtime_release(rt);
+}
+
+Test(reduce, a_float_condition_chooses_whole_integers) {
+  const int64_t x[2] = {INT64_MAX - 2, 1}, y[2] = {3, INT64_MAX - 4};
+  const double truth[2] = {NAN, 0};
+  int64_t have[2];
+  tn_runtime *rt = host_open();
+  cases_call c = {.op = "tensor.where", .params = "", .n_in = 3, .n_out = 1};
+  c.in[0] = host_many(rt, TN_F32, 1, (const int64_t[]){2}, truth);
+  c.in[1] = whole_array(rt, 2, x);
+  c.in[2] = whole_array(rt, 2, y);
+  cases_forward(rt, &c);
+  OK(tn_array_get(c.out[0], have, sizeof have));
+  cr_assert_eq(have[0], x[0]);
+  cr_assert_eq(have[1], y[1]);
+  cases_release(&c);
+  tn_runtime_release(rt);
+}
+
+/* ------------------------------------------------------- threads and levels
+ */
+
+static void make_with(tn_runtime *rt, cases_call *c, const char *op,
+                      const char *params, int64_t rows, int64_t columns) {
+  const int64_t dims[2] = {rows, columns};
+  *c = (cases_call){.op = op, .params = params, .n_in = 1, .n_out = 1};
+  c->in[0] = cases_array(rt, TN_F32, 2, dims, near_one);
+}
+
+static void make_lines(tn_runtime *rt, cases_call *c) {
+  make_with(rt, c, "tensor.sum", "axis=[1]", 30, 5000);
+}
+static void make_few_columns(tn_runtime *rt, cases_call *c) {
+  make_with(rt, c, "tensor.mean", "axis=[0]", 100000, 3);
+}
+static void make_columns(tn_runtime *rt, cases_call *c) {
+  make_with(rt, c, "tensor.norm", "axis=[0]", 700, 601);
+}
+static void make_one_line(tn_runtime *rt, cases_call *c) {
+  make_with(rt, c, "tensor.argmax", "", 500, 601);
+}
+static void make_product(tn_runtime *rt, cases_call *c) {
+  const int64_t n = 40;
+  make_with(rt, c, "tensor.prod", "axis=[1]", n, 3001);
+  c->heads[0] = cases_array(rt, TN_F32, 1, &n, cases_noise);
+  c->req[0] = TN_REQ_WRITE;
+}
+
+Test(reduce, bits_do_not_depend_on_the_number_of_threads) {
+  cases_same_for_all_threads(make_lines);
+  cases_same_for_all_threads(make_few_columns);
+  cases_same_for_all_threads(make_columns);
+  cases_same_for_all_threads(make_one_line);
+  cases_same_for_all_threads(make_product);
+}
+
+/* ------------------------------------------------------- nothing, and mistakes
+ */
+
+/* The one element that is made of an array of shape (0). */
+static double of_nothing(tn_runtime *rt, const char *op) {
+  const int64_t none = 0;
+  cases_call c = {.op = op, .params = "", .n_in = 1, .n_out = 1};
+  c.in[0] = host_many(rt, TN_F32, 1, &none, NULL);
+  cases_forward(rt, &c);
+  double *have = cases_values(c.out[0]);
+  const double first = have[0];
+  free(have);
+  cases_release(&c);
+  return first;
+}
+
+Test(reduce, of_no_elements_there_is_a_sum_and_a_product_and_no_mean) {
+  tn_runtime *rt = host_open();
+  cr_assert(of_nothing(rt, "tensor.sum") == 0);
+  cr_assert(of_nothing(rt, "tensor.nansum") == 0);
+  cr_assert(of_nothing(rt, "tensor.norm") == 0);
+  cr_assert(of_nothing(rt, "tensor.prod") == 1);
+  cr_assert(of_nothing(rt, "tensor.nanprod") == 1);
+  cr_assert(isnan(of_nothing(rt, "tensor.mean")));
+  tn_runtime_release(rt);
+}
+
+/* A call that must fail, with arrays of these shapes. */
+typedef struct mistake {
+  const char *op;
+  const char *params;
+  size_t n_in;
+  host_shape in[3];
+  tn_code code;
+  const char *says;
+} mistake;
+
+static const mistake mistakes[] = {
+    {"sum", "axis=[2]", 1, {{2, {2, 3}}}, TN_OUT_OF_RANGE, "no axis 2 of an"},
+    {"mean", "axis=[-3]", 1, {{2, {2, 3}}}, TN_OUT_OF_RANGE, "no axis -3"},
+    {"prod", "axis=[0]", 1, {{0, {0}}}, TN_OUT_OF_RANGE, "of 0 dimensions"},
+    {"min", "axis=[1,-1]", 1, {{2, {2, 3}}}, TN_INVALID, "named twice"},
+    {"norm", "exclude=true", 1, {{2, {2, 3}}}, TN_INVALID, "`axis` is None"},
+    {"norm", "ord=3", 1, {{2, {2, 3}}}, TN_OUT_OF_RANGE, "ord"},
+    {"max", "", 1, {{1, {0}}}, TN_INVALID, "axis 0 of `data` has length 0"},
+    {"min", "axis=[1]", 1, {{2, {2, 0}}}, TN_INVALID, "axis 1 of `data`"},
+    {"argmax", "", 1, {{2, {0, 3}}}, TN_INVALID, "no place of no elements"},
+    {"argmin", "axis=2", 1, {{2, {2, 3}}}, TN_OUT_OF_RANGE, "no axis 2"},
+    {"pick", "axis=1", 2, {{2, {2, 0}}, {1, {2}}}, TN_INVALID, "to pick"},
+    {"pick", "", 2, {{3, {2, 2, 3}}, {1, {2}}}, TN_SHAPE, "one less"},
+    {"pick", "", 2, {{2, {2, 3}}, {1, {3}}}, TN_SHAPE, "index"},
+    {"broadcast_to", "shape=[2]", 1, {{2, {2, 3}}}, TN_SHAPE, "one of 1"},
+    {"broadcast_to", "shape=[4,3]", 1, {{2, {2, 3}}}, TN_SHAPE, "become 4"},
+    {"broadcast_to", "shape=[0,3]", 1, {{1, {3}}}, TN_SHAPE, "does not have"},
+    {"broadcast_axis",
+     "axis=[0] size=[4]",
+     1,
+     {{1, {3}}},
+     TN_SHAPE,
+     "length 3"},
+    {"broadcast_like", "", 2, {{1, {3}}, {1, {4}}}, TN_SHAPE, "become 4"},
+    {"where", "", 3, {{2, {2, 3}}, {1, {3}}, {1, {3}}}, TN_SHAPE, "or one"},
+    {"where",
+     "",
+     3,
+     {{1, {2}}, {2, {3, 4}}, {2, {3, 4}}},
+     TN_SHAPE,
+     "condition"},
+    {"add_n", "", 2, {{1, {3}}, {1, {4}}}, TN_SHAPE, "args"},
+};
+
+Test(reduce, what_does_not_fit_is_refused_in_words) {
+  tn_runtime *rt = host_open();
+  for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; ++i) {
+    const mistake *m = &mistakes[i];
+    tn_operator *op = host_operator(rt, full_name(m->op));
+    tn_params *params = NULL;
+    tn_array *in[3] = {NULL}, *out = NULL;
+    const double zeros[HOST_MAX] = {0};
+    tn_code code = tn_params_parse(op, m->params, &params);
+    for (size_t k = 0; k < m->n_in; ++k)
+      in[k] = host_array(rt, TN_F32, m->in[k], zeros);
+    if (code == TN_OK)
+      code = tn_call(rt, op, &(tn_inputs){m->n_in, in}, params, TN_OUT(&out));
+    cr_assert_eq(code, m->code, "%s %s: %d %s", m->op, m->params, (int)code,
+                 tn_error_text());
+    cr_assert_not_null(strstr(tn_error_text(), m->says), "%s %s: %s", m->op,
+                       m->params, tn_error_text());
+    for (size_t k = 0; k < m->n_in; ++k) tn_array_release(in[k]);
+    tn_array_release(out);
+    tn_params_release(params);
+  }
+  tn_runtime_release(rt);
+}
+
+Test(reduce, of_no_lines_nothing_is_asked) {
+  const int64_t dims[2] = {0, 0};
+  static const char *const ops[] = {"tensor.max", "tensor.argmin"};
+  tn_runtime *rt = host_open();
+  for (int i = 0; i < 2; ++i) {
+    cases_call c = {.op = ops[i],
+                    .params = i == 0 ? "axis=[0]" : "axis=0",
+                    .n_in = 1,
+                    .n_out = 1};
+    c.in[0] = host_many(rt, TN_F32, 2, dims, NULL);
+    cases_forward(rt, &c);
+    cr_assert_eq(tn_array_size(c.out[0]), 0);
+    cases_release(&c);
+  }
+  tn_runtime_release(rt);
+}
+
+Test(reduce, places_beyond_the_line_are_moved_to_its_ends) {
+  const double x[6] = {1, 2, 3, 4, 5, 6}, index[2] = {-1.5, NAN};
+  const double far[2] = {1e30, 2.9};
+  const double want[2] = {1, 4}, want_far[2] = {3, 6};
+  tn_runtime *rt = host_open();
+  for (int i = 0; i < 2; ++i) {
+    cases_call c = {.op = "tensor.pick", .params = "", .n_in = 2, .n_out = 1};
+    c.in[0] = host_many(rt, TN_F32, 2, (const int64_t[]){2, 3}, x);
+    c.in[1] = host_many(rt, TN_F32, 1, (const int64_t[]){2}, i ? far : index);
+    cases_forward(rt, &c);
+    host_expect(c.out[0], i ? want_far : want, 2, 0);
+    cases_release(&c);
+  }
+  tn_runtime_release(rt);
+}
