@@ -76,6 +76,30 @@ Once avg_pool(const Row &r, uint32_t grads) {
   };
 }
 
+/* Reductions along axis n[0]. */
+Once sum(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  const int64_t axis = r.c->n[0];
+  return [=] { at::sum(x, {axis}); };
+}
+
+Once amax(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  const int64_t axis = r.c->n[0];
+  return [=] { at::amax(x, {axis}); };
+}
+
+Once argmax(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  const int64_t axis = r.c->n[0];
+  return [=] { at::argmax(x, axis); };
+}
+
+Once matmul(const Row &r, uint32_t) {
+  const at::Tensor a = r.in[0], b = r.in[1];
+  return [=] { at::matmul(a, b); };
+}
+
 /* Into memory that is there, as ours. */
 Once transpose(const Row &r, uint32_t) {
   const at::Tensor from = r.in[0].transpose(r.c->n[0], r.c->n[1]);
@@ -123,6 +147,10 @@ const std::map<std::string, Make> makers = {
     {"convolution", convolution},
     {"max_pool", max_pool},
     {"avg_pool", avg_pool},
+    {"sum", sum},
+    {"amax", amax},
+    {"argmax", argmax},
+    {"matmul", matmul},
     {"transpose", transpose},
     {"channels_last", channels_last},
     {"concat", concat},
