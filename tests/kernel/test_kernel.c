@@ -402,6 +402,60 @@ Test(kernel, all_levels_give_the_same_halves) {
   check_halves(TN_BF16, n);
 }
 
+/* x*y - y of halves in registers is that of each element alone, rounded once:
+ * special ones as well, wherever a block ends, also in place. */
+TN_KERNEL_BODY void blend(const tn_kernel_block *block, const void *params) {
+  const float *x = (const float *)block->in[0];
+  const float *y = (const float *)block->in[1];
+  float *out = (float *)block->out;
+  (void)params;
+  TN_KERNEL_INDEPENDENT
+  for (int64_t i = 0, n = block->n; i < n; ++i) out[i] = x[i] * y[i] - y[i];
+}
+TN_KERNEL_HALVES(blend, 2)
+
+static void check_half_body(tn_kernel_body *body, tn_dtype dtype) {
+  uint16_t x[80], y[80];
+  for (uint32_t step = 0; step < 700; ++step) {
+    const int64_t n = step % 70 + 1;
+    for (uint32_t i = 0; i < 80; ++i) {
+      x[i] = (uint16_t)((step * 80 + i) * 2749u);
+      y[i] = (uint16_t)((step * 80 + i) * 40503u + 7);
+    }
+    tn_kernel_block block = {.n = n, .out = y, .in = {x, y}};
+    uint16_t old[80];
+    memcpy(old, y, sizeof old);
+    body(&block, NULL);
+    for (int64_t i = 0; i < 80; ++i) {
+      const int is_f16 = dtype == TN_F16;
+      const float a =
+          is_f16 ? tn_kernel_f16_to_f32(x[i]) : tn_kernel_bf16_to_f32(x[i]);
+      const float b =
+          is_f16 ? tn_kernel_f16_to_f32(old[i]) : tn_kernel_bf16_to_f32(old[i]);
+      const float out = fmaf(a, b, -b);
+      const uint16_t half =
+          is_f16 ? tn_kernel_f32_to_f16(out) : tn_kernel_f32_to_bf16(out);
+      const float got =
+          is_f16 ? tn_kernel_f16_to_f32(y[i]) : tn_kernel_bf16_to_f32(y[i]);
+      cr_assert(
+          i < n ? y[i] == half || (isnan(got) && isnan(out)) : y[i] == old[i],
+          "%x and %x, element %d of %d", x[i], old[i], (int)i, (int)n);
+    }
+  }
+}
+
+Test(kernel, halves_in_registers_are_rounded_once) {
+  const tn_kernel_bodies f16 = TN_KERNEL_F16_BODIES(blend);
+  const tn_kernel_bodies bf16 = TN_KERNEL_BF16_BODIES(blend);
+  uint64_t features[TN_KERNEL_N_LEVELS];
+  const size_t n = levels(features);
+  cr_assert_null(f16.at[0]);
+  for (size_t level = 1; level < n; ++level) {
+    check_half_body(f16.at[level], TN_F16);
+    check_half_body(bf16.at[level], TN_BF16);
+  }
+}
+
 /* ------------------------------------------------------------- short lines */
 
 static void add_body(const tn_kernel_block *block, const void *params) {

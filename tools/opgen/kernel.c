@@ -121,6 +121,29 @@ static void add_parts(const kernel_pass *pass, const formula_use *use) {
         "    }\n    tn_kernel_part_store(block, begin, end, part);\n  }\n");
 }
 
+/* Whether a formula calls only functions of a few instructions. */
+static bool is_short(const tnm_expr *expr) {
+  static const char few[] =
+      " abs sign floor ceil round rint trunc sqrt min max clip select ";
+  if (expr->kind == TNM_CALL &&
+      strstr(few, tnm_function_at(expr->index)->name) == NULL)
+    return false;
+  if (expr->kind == TNM_BINARY && expr->op == '%') return false;
+  if (expr->kind == TNM_BINARY && expr->op == '^' &&
+      expr->args[1]->kind != TNM_NUMBER)
+    return false;
+  for (uint32_t i = 0; i < expr->n_args; ++i)
+    if (!is_short(expr->args[i])) return false;
+  return true;
+}
+
+/* Whether halves go through the loop of floats in registers: where they would
+ * spend more time in memory than in the loop. */
+static bool has_halves(const formula_use *use, int class_bit) {
+  return class_bit == TNM_CLASS_F32 && use->n_tensors > 0 &&
+         use->n_tensors <= 3 && is_short(use->formula->expr);
+}
+
 /* The loop over the elements of one block. */
 static void add_body(const kernel_pass *pass, const formula_use *use,
                      int class_bit) {
@@ -142,8 +165,11 @@ static void add_body(const kernel_pass *pass, const formula_use *use,
     c_add(pass->c, "  TN_KERNEL_INDEPENDENT\n%s", loop_head);
     add_statement(pass, use, class_bit);
   }
-  c_add(pass->c, "}\nTN_KERNEL_LEVELS(%s)\n\n",
-        body_name(pass, use, class_bit));
+  const char *name = body_name(pass, use, class_bit);
+  c_add(pass->c, "}\nTN_KERNEL_LEVELS(%s)\n", name);
+  if (has_halves(use, class_bit))
+    c_add(pass->c, "TN_KERNEL_HALVES(%s, %zu)\n", name, use->n_tensors);
+  c_add(pass->c, "\n");
 }
 
 /* The loops of every class that no earlier formula has. */
@@ -174,6 +200,12 @@ static void add_map(const kernel_pass *pass, const formula_use *use) {
     if (use->classes & *bit)
       c_add(c, "        .%s = TN_KERNEL_BODIES(%s),\n", tnm_class_name(*bit),
             body_name(pass, use, *bit));
+  if ((use->classes & TNM_CLASS_F32) && has_halves(use, TNM_CLASS_F32))
+    c_add(c,
+          "        .f16 = TN_KERNEL_F16_BODIES(%s),\n"
+          "        .bf16 = TN_KERNEL_BF16_BODIES(%s),\n",
+          body_name(pass, use, TNM_CLASS_F32),
+          body_name(pass, use, TNM_CLASS_F32));
   c_add(c, "        .out = %" PRIu32 ",\n", use->formula->index);
   if (use->n_tensors > 0) {
     c_add(c, "        .n_in = %zu,\n        .in = {", use->n_tensors);

@@ -23,11 +23,10 @@
  *   }
  *
  * is a kernel for all calls that compute in f32 (f16, bf16, f32, and small
- * integers beside them), any strides, broadcast inputs and all requests,
- * compiled for three levels of x86 and run at the one that the host allows.
- * Bodies of other types stand beside it: .f64, .i32, .i64. The `prepare` is
- * optional: opgen writes it for the kernels that it generates, and a manifest
- * has no key for one of one's own.
+ * integers beside them), any strides, broadcast inputs and all requests, at the
+ * level of x86 that the host allows. Bodies of other types stand beside it:
+ * .f64, .i32, .i64; body.h makes those of .f16 and .bf16. opgen writes the
+ * `prepare` for its own kernels; a manifest has no key for another.
  */
 #ifndef TENON_ELEMENTWISE_H_
 #define TENON_ELEMENTWISE_H_
@@ -59,32 +58,6 @@ typedef struct tn_kernel_block {
   const void *in[TN_KERNEL_MAX_IN];
 } tn_kernel_block;
 
-/* Elements of a block that are computed at once where they may have to be
- * computed again, and where such a part ends that begins there. [any] */
-#define TN_KERNEL_PART 1024
-static inline int64_t tn_kernel_part_end(const tn_kernel_block *block,
-                                         int64_t begin) {
-  const int64_t left = block->n - begin;
-  return begin + (left < TN_KERNEL_PART ? left : TN_KERNEL_PART);
-}
-
-/* Where a part of an output of floats is computed: at its place, or, if that is
- * also the place of one of the n_in operands, in `room`, which has
- * TN_KERNEL_PART elements; and what brings it from there to its place. [any] */
-static inline float *tn_kernel_part_at(const tn_kernel_block *block,
-                                       uint32_t n_in, int64_t begin,
-                                       float *room) {
-  for (uint32_t k = 0; k < n_in; ++k)
-    if (block->in[k] == block->out) return room;
-  return (float *)block->out + begin;
-}
-static inline void tn_kernel_part_store(const tn_kernel_block *block,
-                                        int64_t begin, int64_t end,
-                                        const float *part) {
-  float *to = (float *)block->out + begin;
-  if (part != to) memcpy(to, part, (size_t)(end - begin) * sizeof *to);
-}
-
 /* Sets out[i] from in[...][i]. `params` is call->params. [worker] */
 typedef void tn_kernel_body(const tn_kernel_block *block, const void *params);
 
@@ -111,6 +84,7 @@ typedef struct tn_kernel_map {
   uint32_t in[TN_KERNEL_MAX_IN]; /* indices in call->in */
   tn_kernel_bodies i32;
   tn_kernel_bodies i64;
+  tn_kernel_bodies f16, bf16; /* body.h; for calls of that type alone */
 } tn_kernel_map;
 
 /* The bodies that compute in a type. [any] */
@@ -118,6 +92,8 @@ static inline const tn_kernel_bodies *tn_kernel_map_bodies(
     const tn_kernel_map *map, tn_dtype compute) {
   if (compute == TN_F32) return &map->f32;
   if (compute == TN_F64) return &map->f64;
+  if (compute == TN_F16) return &map->f16;
+  if (compute == TN_BF16) return &map->bf16;
   return compute == TN_I32 ? &map->i32 : &map->i64;
 }
 
@@ -640,7 +616,11 @@ static inline int tn_kernel_is_dense(const tn_frame *call,
     same = same && in->dtype == *compute;
     joined = tn_kernel_compute_join(joined, own);
   }
-  if (!same || joined != *compute) *direct = 0;
+  const int half = *compute == TN_F16 || *compute == TN_BF16;
+  const tn_kernel_bodies *bodies = tn_kernel_map_bodies(map, *compute);
+  if (!same || (joined != *compute && !half) ||
+      !tn_kernel_body_at(bodies, tn_kernel_level(call)))
+    *direct = 0;
   return tn_kernel_map_bodies(map, joined)->at[0] != NULL;
 }
 
@@ -748,7 +728,9 @@ static inline int32_t tn_kernel_map_prepare(const tn_frame *call, tn_plan *plan,
       {{0, TN_F32}, {1, TN_F32}, {2, TN_F32}},
       {{0, TN_F64}, {1, TN_F64}, {2, TN_F64}},
       {{0, TN_I32}, {1, TN_I32}, {2, TN_I32}},
-      {{0, TN_I64}, {1, TN_I64}, {2, TN_I64}}};
+      {{0, TN_I64}, {1, TN_I64}, {2, TN_I64}},
+      {{0, TN_F16}, {1, TN_F16}, {2, TN_F16}},
+      {{0, TN_BF16}, {1, TN_BF16}, {2, TN_BF16}}};
   tn_dtype compute;
   uint32_t row = 0;
   if (!tn_kernel_maps_dense(call, maps, n_maps, &compute)) return TN_OK;
@@ -790,4 +772,7 @@ static inline int32_t tn_kernel_map_run(const tn_frame *call,
 #ifdef __cplusplus
 }
 #endif
+
+#include "tenon/body.h"
+
 #endif /* TENON_ELEMENTWISE_H_ */

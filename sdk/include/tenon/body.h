@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * body.h: forms of the bodies of elementwise.h: part by part, and over f16 and
+ * bf16, made of those over f32. Part of kernel.h, by elementwise.h.
+ *
+ *   TN_KERNEL_BODY void cube(...) as in elementwise.h
+ *   TN_KERNEL_LEVELS(cube)
+ *   TN_KERNEL_HALVES(cube, 1)
+ *
+ *   static const tn_kernel_map map = {
+ *       .f32 = TN_KERNEL_BODIES(cube), .n_in = 1, .in = {0},
+ *       .f16 = TN_KERNEL_F16_BODIES(cube),
+ *       .bf16 = TN_KERNEL_BF16_BODIES(cube)};
+ *
+ * Dense calls of f16 or bf16 alone then go through registers: a vector of each
+ * operand is widened, goes through the body, and is rounded. Without them, and
+ * at the lowest level, such calls go through scratch memory, with the same
+ * results. Worth it where a body does little; one that works part by part
+ * (TN_KERNEL_PART) must not be used so.
+ */
+#include "tenon/kernel.h" /* which includes this file: so before the guard */
+
+#ifndef TENON_BODY_H_
+#define TENON_BODY_H_
+
+/* ------------------------------------------------------------ part by part */
+
+/* Elements of a block that are computed at once where they may have to be
+ * computed again, and where such a part ends that begins there. [any] */
+#define TN_KERNEL_PART 1024
+static inline int64_t tn_kernel_part_end(const tn_kernel_block *block,
+                                         int64_t begin) {
+  const int64_t left = block->n - begin;
+  return begin + (left < TN_KERNEL_PART ? left : TN_KERNEL_PART);
+}
+
+/* Where a part of an output of floats is computed: at its place, or, if that is
+ * also the place of one of the n_in operands, in `room`, which has
+ * TN_KERNEL_PART elements; and what brings it from there to its place. [any] */
+static inline float *tn_kernel_part_at(const tn_kernel_block *block,
+                                       uint32_t n_in, int64_t begin,
+                                       float *room) {
+  for (uint32_t k = 0; k < n_in; ++k)
+    if (block->in[k] == block->out) return room;
+  return (float *)block->out + begin;
+}
+static inline void tn_kernel_part_store(const tn_kernel_block *block,
+                                        int64_t begin, int64_t end,
+                                        const float *part) {
+  float *to = (float *)block->out + begin;
+  if (part != to) memcpy(to, part, (size_t)(end - begin) * sizeof *to);
+}
+
+/* ------------------------------------------------------------------ halves */
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TN_KERNEL_INLINE static inline __attribute__((always_inline, unused))
+
+/* Vectors of halves as floats, and back. */
+TN_KERNEL_INLINE TN_KERNEL_AVX2 void tn_kernel_f16_read_avx2(
+    float *to, const uint16_t *from) {
+  const __m128i halves = _mm_loadu_si128((const __m128i *)(const void *)from);
+  _mm256_storeu_ps(to, _mm256_cvtph_ps(halves));
+}
+
+TN_KERNEL_INLINE TN_KERNEL_AVX2 void tn_kernel_f16_write_avx2(
+    uint16_t *to, const float *from) {
+  _mm_storeu_si128(
+      (__m128i *)(void *)to,
+      _mm256_cvtps_ph(_mm256_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
+}
+
+TN_KERNEL_INLINE TN_KERNEL_AVX2 void tn_kernel_bf16_read_avx2(
+    float *to, const uint16_t *from) {
+  const __m128i halves = _mm_loadu_si128((const __m128i *)(const void *)from);
+  const __m256i bits = _mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16);
+  _mm256_storeu_ps(to, _mm256_castsi256_ps(bits));
+}
+
+TN_KERNEL_INLINE TN_KERNEL_AVX2 void tn_kernel_bf16_write_avx2(
+    uint16_t *to, const float *from) {
+  const __m256i words = tn_kernel_bf16_words(from);
+  const __m256i twice = _mm256_packus_epi32(words, words);
+  const __m256i once = _mm256_permute4x64_epi64(twice, 0x08);
+  _mm_storeu_si128((__m128i *)(void *)to, _mm256_castsi256_si128(once));
+}
+
+TN_KERNEL_INLINE TN_KERNEL_AVX512 void tn_kernel_f16_read_avx512(
+    float *to, const uint16_t *from) {
+  _mm512_storeu_ps(
+      to,
+      _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)from)));
+}
+
+TN_KERNEL_INLINE TN_KERNEL_AVX512 void tn_kernel_f16_write_avx512(
+    uint16_t *to, const float *from) {
+  _mm256_storeu_si256((__m256i *)(void *)to,
+                      _mm512_maskz_cvtps_ph(0xffff, _mm512_loadu_ps(from),
+                                            _MM_FROUND_TO_NEAREST_INT));
+}
+
+TN_KERNEL_INLINE TN_KERNEL_AVX512 void tn_kernel_bf16_read_avx512(
+    float *to, const uint16_t *from) {
+  const __m512i words = _mm512_cvtepu16_epi32(
+      _mm256_loadu_si256((const __m256i *)(const void *)from));
+  _mm512_storeu_ps(to, _mm512_castsi512_ps(_mm512_slli_epi32(words, 16)));
+}
+
+TN_KERNEL_INLINE TN_KERNEL_AVX512 void tn_kernel_bf16_write_avx512(
+    uint16_t *to, const float *from) {
+  const __m512 value = _mm512_loadu_ps(from);
+  const __m512i high = _mm512_srli_epi32(_mm512_castps_si512(value), 16);
+  const __m512i words =
+      _mm512_mask_or_epi32(tn_kernel_bf16_words_avx512(value),
+                           _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q), high,
+                           _mm512_set1_epi32(0x40));
+  _mm256_storeu_si256((__m256i *)(void *)to,
+                      _mm512_maskz_cvtepi32_epi16(0xffff, words));
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+/* One of them. What is left of a block goes through copies of a whole vector:
+ * the function calls itself once. gcc and clang keep the floats in registers,
+ * as the body is inlined and its loop is one vector long. */
+#define TN_KERNEL_HALF(name, inputs, type, LEVEL, level, width)              \
+  static LEVEL void name##_##type##_##level(const tn_kernel_block *block,    \
+                                            const void *params) {            \
+    const int64_t whole = block->n / (width) * (width);                      \
+    for (int64_t i = 0; i < whole; i += (width)) {                           \
+      float in[inputs][width], out[width];                                   \
+      tn_kernel_block piece;                                                 \
+      piece.n = (width);                                                     \
+      piece.out = out;                                                       \
+      for (int k = 0; k < (inputs); ++k) {                                   \
+        tn_kernel_##type##_read_##level(in[k],                               \
+                                        (const uint16_t *)block->in[k] + i); \
+        piece.in[k] = in[k];                                                 \
+      }                                                                      \
+      name(&piece, params);                                                  \
+      tn_kernel_##type##_write_##level((uint16_t *)block->out + i, out);     \
+    }                                                                        \
+    if (whole == block->n) return;                                           \
+    const size_t rest = (size_t)(block->n - whole) * sizeof(uint16_t);       \
+    uint16_t halves[(inputs) + 1][width];                                    \
+    tn_kernel_block last;                                                    \
+    memset(halves, 0, sizeof halves);                                        \
+    last.n = (width);                                                        \
+    last.out = halves[inputs];                                               \
+    for (int k = 0; k < (inputs); ++k) {                                     \
+      memcpy(halves[k], (const uint16_t *)block->in[k] + whole, rest);       \
+      last.in[k] = halves[k];                                                \
+    }                                                                        \
+    name##_##type##_##level(&last, params);                                  \
+    memcpy((uint16_t *)block->out + whole, last.out, rest);                  \
+  }
+
+#define TN_KERNEL_HALVES(name, inputs)                            \
+  TN_KERNEL_HALF(name, inputs, f16, TN_KERNEL_AVX2, avx2, 8)      \
+  TN_KERNEL_HALF(name, inputs, bf16, TN_KERNEL_AVX2, avx2, 8)     \
+  TN_KERNEL_HALF(name, inputs, f16, TN_KERNEL_AVX512, avx512, 16) \
+  TN_KERNEL_HALF(name, inputs, bf16, TN_KERNEL_AVX512, avx512, 16)
+#define TN_KERNEL_F16_BODIES(name)               \
+  {                                              \
+    { NULL, name##_f16_avx2, name##_f16_avx512 } \
+  }
+#define TN_KERNEL_BF16_BODIES(name)                \
+  {                                                \
+    { NULL, name##_bf16_avx2, name##_bf16_avx512 } \
+  }
+
+#else
+#define TN_KERNEL_HALVES(name, inputs)
+#define TN_KERNEL_F16_BODIES(name) \
+  {                                \
+    { NULL, NULL, NULL }           \
+  }
+#define TN_KERNEL_BF16_BODIES(name) TN_KERNEL_F16_BODIES(name)
+#endif
+
+#endif /* TENON_BODY_H_ */
