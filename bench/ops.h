@@ -67,6 +67,36 @@ typedef struct ops_case {
     }                                                                   \
   }
 
+/* 1024 x 1024 elements, reduced along one axis. */
+#define OPS_REDUCE(name, op, params, torch, axis, goal)        \
+  {                                                            \
+    name, op, params, {{2, {1024, 1024}}}, torch, {axis}, 0, { \
+      { "forward", 0, goal }                                   \
+    }                                                          \
+  }
+
+/* Products of matrices, one or many. */
+#define OPS_2(a, b) \
+  {                 \
+    2, {            \
+      a, b          \
+    }               \
+  }
+#define OPS_3(a, b, c) \
+  {                    \
+    3, {               \
+      a, b, c          \
+    }                  \
+  }
+#define OPS_PRODUCT(name, op, lhs, rhs, flops)        \
+  {                                                   \
+    name, op, "", {lhs, rhs}, "matmul", {0}, flops, { \
+      { "forward", 0, 1 }                             \
+    }                                                 \
+  }
+
+/* The variance of Adam is drawn as everything else, and so has roots that are
+ * NaN; that takes no longer. */
 static const ops_case ops_cases[] = {
     OPS_CONV("conv 3x3 64-64 56", 8, 64, 64, 3, 1, 1, 1, 56),
     OPS_CONV("conv 3x3 128-128 28", 8, 128, 128, 3, 1, 1, 1, 28),
@@ -78,6 +108,73 @@ static const ops_case ops_cases[] = {
     OPS_CONV("depthwise 3x3 128 28", 8, 128, 128, 3, 1, 1, 128, 28),
     OPS_POOL("max pool 3x3/2 64 112", max, 3, 2, 1, 64, 112, 20, 1.5),
     OPS_POOL("avg pool 2x2/2 64 112", avg, 2, 2, 0, 64, 112, 10, 6),
+    OPS_REDUCE("sum over rows 1024", "tensor.sum", "axis=[1]", "sum", 1, 1),
+    OPS_REDUCE("sum over columns 1024", "tensor.sum", "axis=[0]", "sum", 0, 1),
+    OPS_REDUCE("max over rows 1024", "tensor.max", "axis=[1]", "amax", 1, 0),
+    OPS_REDUCE("max over columns 1024", "tensor.max", "axis=[0]", "amax", 0, 0),
+    OPS_REDUCE("argmax over rows 1024", "tensor.argmax", "axis=1", "argmax", 1,
+               5),
+    OPS_REDUCE("argmax over columns 1024", "tensor.argmax", "axis=0", "argmax",
+               0, 0),
+    OPS_PRODUCT("dot 256", "tensor.dot", OPS_2(256, 256), OPS_2(256, 256),
+                2.0 * 256 * 256 * 256),
+    OPS_PRODUCT("dot 1024", "tensor.dot", OPS_2(1024, 1024), OPS_2(1024, 1024),
+                2.0 * 1024 * 1024 * 1024),
+    OPS_PRODUCT("dot 1024 with a column", "tensor.dot", OPS_2(1024, 1024),
+                OPS_2(1024, 1), 2.0 * 1024 * 1024),
+    OPS_PRODUCT("batch dot 512 of 16", "tensor.batch_dot", OPS_3(512, 16, 16),
+                OPS_3(512, 16, 16), 2.0 * 512 * 16 * 16 * 16),
+    OPS_PRODUCT("batch dot 64 of 128 64 128", "tensor.batch_dot",
+                OPS_3(64, 128, 64), OPS_3(64, 64, 128),
+                2.0 * 64 * 128 * 64 * 128),
+    {"transpose 1024",
+     "tensor.transpose",
+     "",
+     {{2, {1024, 1024}}},
+     "transpose",
+     {0, 1},
+     0,
+     {{"forward", 0, 1.2}}},
+    {"channels last 8x64x56",
+     "tensor.transpose",
+     "axes=[0,2,3,1]",
+     {{4, {8, 64, 56, 56}}},
+     "channels_last",
+     {0},
+     0,
+     {{"forward", 0, 1.2}}},
+    {"concat 2x 1024x512",
+     "tensor.concat",
+     "",
+     {{2, {1024, 512}}, {2, {1024, 512}}},
+     "concat",
+     {1},
+     0,
+     {{"forward", 0, 0}}},
+    {"uniform 1M",
+     "random.uniform",
+     "shape=[1048576]",
+     {{0}},
+     "uniform",
+     {1048576},
+     0,
+     {{"forward", 0, 5}}},
+    {"normal 1M",
+     "random.normal",
+     "shape=[1048576]",
+     {{0}},
+     "normal",
+     {1048576},
+     0,
+     {{"forward", 0, 5}}},
+    {"adam 1M",
+     "optim.adam_update",
+     "lr=0.001 step=5",
+     {{1, {1048576}}, {1, {1048576}}, {1, {1048576}}, {1, {1048576}}},
+     "adam",
+     {5},
+     0,
+     {{"forward", 0, 3}}},
 };
 enum { OPS_N_CASES = sizeof ops_cases / sizeof *ops_cases };
 
