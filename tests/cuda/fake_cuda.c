@@ -25,11 +25,13 @@ struct CUctx_st {
 };
 
 struct CUstream_st {
+  struct CUstream_st *next; /* of those that are open */
   void *queue;
   int device;
 };
 
 struct CUevent_st {
+  struct CUevent_st *next;
   void *fence;
   int device;
 };
@@ -37,6 +39,7 @@ struct CUevent_st {
 /* What was freed, for the next allocation of the same size: a pool at its
  * worst, that is in pieces. */
 struct CUmemPoolHandle_st {
+  struct CUmemPoolHandle_st *next;
   int device;
   int n_kept;
   size_t kept[MOST_KEPT];
@@ -61,6 +64,9 @@ static struct {
   int n_contexts[MOST_DEVICES]; /* times that each is retained */
   int lost[MOST_DEVICES];
   memory *memories;
+  cuda_stream streams;
+  cuda_event events;
+  cuda_pool pools;
   uint64_t used[MOST_DEVICES]; /* bytes that live or are kept */
   uint64_t pooled;
   int n_pools;
@@ -100,6 +106,33 @@ static void tell(const char *what, int64_t n) {
                    (long long)n, what);
 }
 
+/* Of devices that are lost nothing was given back. */
+static void close_all(void) {
+  const tn_device *t = all.table;
+  for (cuda_event next, e = all.events; e; e = next) {
+    next = e->next;
+    t->fence_close(t->ctx, e->fence);
+    free(e);
+  }
+  for (cuda_stream next, s = all.streams; s; s = next) {
+    next = s->next;
+    t->queue_close(t->ctx, s->queue);
+    free(s);
+  }
+  for (cuda_pool next, p = all.pools; p; p = next) {
+    next = p->next;
+    free(p);
+  }
+  for (memory *next, *m = all.memories; m; m = next) {
+    next = m->next;
+    free(m);
+  }
+  all.events = NULL;
+  all.streams = NULL;
+  all.pools = NULL;
+  all.memories = NULL;
+}
+
 const char *fake_cuda_end(void) {
   all.told[0] = '\0';
   if (!all.f) return NULL;
@@ -110,13 +143,9 @@ const char *fake_cuda_end(void) {
   tell("events", counts.fences);
   tell("pools", all.n_pools);
   for (int i = 0; i < MOST_DEVICES; ++i) tell("contexts", all.n_contexts[i]);
+  close_all();
   fake_destroy(all.f);
   fake_kernels_end();
-  while (all.memories) {
-    memory *next = all.memories->next;
-    free(all.memories);
-    all.memories = next;
-  }
   memset(all.n_contexts, 0, sizeof all.n_contexts);
   memset(all.lost, 0, sizeof all.lost);
   memset(all.used, 0, sizeof all.used);
@@ -437,6 +466,8 @@ int cuMemPoolCreate(cuda_pool *out, const cuda_pool_props *props) {
   *out = calloc(1, sizeof **out);
   if (!*out) abort();
   (*out)->device = device;
+  (*out)->next = all.pools;
+  all.pools = *out;
   ++all.n_pools;
   return CUDA_OK;
 }
@@ -453,7 +484,10 @@ int cuMemPoolTrimTo(cuda_pool pool, size_t keep_bytes) {
 }
 
 int cuMemPoolDestroy(cuda_pool pool) {
+  cuda_pool *at = &all.pools;
   (void)cuMemPoolTrimTo(pool, 0);
+  while (*at != pool) at = &(*at)->next;
+  *at = pool->next;
   free(pool);
   --all.n_pools;
   return CUDA_OK;
@@ -530,6 +564,10 @@ int cuStreamCreateWithPriority(cuda_stream *out, unsigned flags, int priority) {
   cuda_stream s = calloc(1, sizeof *s);
   if (!s) abort();
   s->device = device;
+  pthread_mutex_lock(&all.lock);
+  s->next = all.streams;
+  all.streams = s;
+  pthread_mutex_unlock(&all.lock);
   *out = s;
   return result_of(
       all.table->queue_open(all.table->ctx, device, 0, 0, &s->queue, &error),
@@ -539,6 +577,11 @@ int cuStreamCreateWithPriority(cuda_stream *out, unsigned flags, int priority) {
 int cuStreamDestroy_v2(cuda_stream stream) {
   const int result = enter_stream(stream);
   if (result != CUDA_OK) return result;
+  pthread_mutex_lock(&all.lock);
+  cuda_stream *at = &all.streams;
+  while (*at != stream) at = &(*at)->next;
+  *at = stream->next;
+  pthread_mutex_unlock(&all.lock);
   all.table->queue_close(all.table->ctx, stream->queue);
   free(stream);
   return CUDA_OK;
@@ -553,12 +596,21 @@ int cuEventCreate(cuda_event *out, unsigned flags) {
   cuda_event e = calloc(1, sizeof *e);
   if (!e) abort();
   e->device = device;
+  pthread_mutex_lock(&all.lock);
+  e->next = all.events;
+  all.events = e;
+  pthread_mutex_unlock(&all.lock);
   *out = e;
   return result_of(
       all.table->fence_open(all.table->ctx, device, &e->fence, &error), device);
 }
 
 int cuEventDestroy_v2(cuda_event event) {
+  pthread_mutex_lock(&all.lock);
+  cuda_event *at = &all.events;
+  while (*at != event) at = &(*at)->next;
+  *at = event->next;
+  pthread_mutex_unlock(&all.lock);
   all.table->fence_close(all.table->ctx, event->fence);
   free(event);
   return CUDA_OK;

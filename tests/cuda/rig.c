@@ -14,7 +14,15 @@ void rig_init(void) {
 }
 
 void rig_open(const fake_cuda_options *options) {
-  const tn_options how = {.struct_size = sizeof how, .workers = 2};
+  rig_open_within(options, UINT64_MAX);
+}
+
+void rig_open_within(const fake_cuda_options *options, uint64_t bytes) {
+  const tn_memory_limit limit = {TN_DEVICE_CUDA, 0, bytes};
+  const tn_options how = {.struct_size = sizeof how,
+                          .workers = 2,
+                          .n_memory_limits = bytes != UINT64_MAX,
+                          .memory_limits = &limit};
   fake_cuda_begin(options);
   OK(tn_runtime_create(&how, &rig));
   OK(tn_plugin_load(rig, CUDA_FILE));

@@ -26,7 +26,9 @@ extern bool rig_is_broken;
 
 /* Starts a driver and a runtime with plugins/cuda. */
 void rig_open(const fake_cuda_options *options);
-/* The same with elemwise, nn, and what they have for CUDA. */
+/* The same with a limit of the runtime's own on cuda(0). */
+void rig_open_within(const fake_cuda_options *options, uint64_t bytes);
+/* As rig_open, with elemwise and its companion. */
 void rig_open_all(const fake_cuda_options *options);
 /* Ends both; the test fails if a rule was broken or something is left. Does
  * nothing without a runtime. */

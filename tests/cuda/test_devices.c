@@ -162,6 +162,19 @@ Test(devices, short_of_memory_trim_and_try_again) {
   tn_array_release(half);
 }
 
+/* The runtime's limit has made its heap give both pieces back, so there is
+ * nothing left to trim but what the pool keeps. */
+Test(devices, short_of_memory_take_from_their_own_pool_first) {
+  rig_open_within(
+      &(fake_cuda_options){.devices = 1, .bytes = 5 * (MEGABYTE / 2)},
+      2 * MEGABYTE);
+  tn_array *one = filled(MEGABYTE), *two = filled(MEGABYTE);
+  tn_array_release(one);
+  tn_array_release(two);
+  OK(tn_wait_all(rig));
+  tn_array_release(filled(2 * MEGABYTE));
+}
+
 Test(devices, out_of_memory_say_how_much_and_stay_usable) {
   tn_array *large = NULL;
   rig_open(&(fake_cuda_options){.devices = 1, .bytes = 4 * MEGABYTE});
