@@ -73,13 +73,14 @@ static tn_array *draw_index(tn_runtime *rt, const ops_shape *shape,
 static row open_row(tn_runtime *rt, const ops_case *c, tn_operator *op) {
   row r = {.rt = rt, .op = op};
   must(tn_params_parse(r.op, c->params, &r.params));
-  r.n_out = c->n_out > 0 ? c->n_out : 1;
-  r.flags = c->n_aux > 0 ? TN_CALL_TRAIN : 0;
+  const ops_extra extra = ops_extra_of(c);
+  r.n_out = extra.n_out;
+  r.flags = extra.n_aux > 0 ? TN_CALL_TRAIN : 0;
   for (; r.n_in < OPS_IN && c->in[r.n_in].ndim > 0; ++r.n_in)
-    r.in[r.n_in] = c->index_limit > 0 && r.n_in == c->index_at
-                       ? draw_index(rt, &c->in[r.n_in], c->index_limit)
+    r.in[r.n_in] = extra.index_limit > 0 && r.n_in == extra.index_at
+                       ? draw_index(rt, &c->in[r.n_in], extra.index_limit)
                        : draw(rt, c->in[r.n_in].ndim, c->in[r.n_in].dims);
-  r.n_grads = r.n_in - c->n_aux;
+  r.n_grads = r.n_in - extra.n_aux;
   const tn_inputs in = {r.n_in, r.in};
   const tn_outputs to = {r.n_out, r.out, NULL};
   if (r.flags != 0)

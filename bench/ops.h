@@ -10,6 +10,7 @@
 #define TENON_BENCH_OPS_H_
 
 #include <stdint.h>
+#include <string.h>
 
 enum { OPS_IN = 5, OPS_OUT = 3, OPS_PASSES = 3, OPS_NUMBERS = 8 };
 
@@ -35,53 +36,100 @@ typedef struct ops_case {
   int64_t n[OPS_NUMBERS]; /* what the function of that name takes */
   double flops;           /* of a pass: figures are GFLOP/s as well; or 0 */
   ops_pass pass[OPS_PASSES];
-  uint32_t n_out;      /* outputs, hidden ones too; 0: one */
+} ops_case;
+
+/* What few rows have, by their name. */
+typedef struct ops_extra {
+  const char *name;
+  uint32_t n_out;      /* outputs, hidden ones too */
   uint32_t n_aux;      /* the last inputs are states, and the call trains */
   uint32_t index_at;   /* an input of i64, if there is a limit: */
   int64_t index_limit; /* what its numbers are below */
-} ops_case;
+} ops_extra;
 
 /* A square convolution of `batch` images: c channels to k, window w, step s,
  * padding p, g groups, over side x side. n of libtorch: s, p, g. */
-#define OPS_CONV(name, batch, c, k, w, s, p, g, side)                         \
-  {                                                                           \
-    name, "nn.convolution",                                                   \
-        "kernel=[" #w "," #w "] stride=[" #s "," #s "] pad=[" #p "," #p       \
-        "] num_filter=" #k " num_group=" #g " no_bias=true",                  \
-        {{4, {batch, c, side, side}}, {4, {k, (c) / (g), w, w}}},             \
-        "convolution", {s, p, g},                                             \
-        2.0 * (batch) * (k) * ((c) / (g)) * (w) * (w) * ((side) / (s)) *      \
-            ((side) / (s)),                                                   \
-        {{"forward", 0, 1.5}, {"data", 1, 1.5}, {"weight", 2, 1.5}}, 1, 0, 0, \
-        0                                                                     \
-  }
-
-#define OPS_POOL(name, type, w, s, p, c, side, forward, backward)        \
+#define OPS_CONV(name, batch, c, k, w, s, p, g, side)                    \
   {                                                                      \
-    name, "nn.pooling",                                                  \
+    name, "nn.convolution",                                              \
         "kernel=[" #w "," #w "] stride=[" #s "," #s "] pad=[" #p "," #p  \
-        "] pool_type=" #type,                                            \
-        {{4, {8, c, side, side}}}, #type "_pool", {w, s, p}, 0,          \
-        {{"forward", 0, forward}, {"backward", 1, backward}}, 1, 0, 0, 0 \
+        "] num_filter=" #k " num_group=" #g " no_bias=true",             \
+        {{4, {batch, c, side, side}}, {4, {k, (c) / (g), w, w}}},        \
+        "convolution", {s, p, g},                                        \
+        2.0 * (batch) * (k) * ((c) / (g)) * (w) * (w) * ((side) / (s)) * \
+            ((side) / (s)),                                              \
+    {                                                                    \
+      {"forward", 0, 1.5}, {"data", 1, 1.5}, {                           \
+        "weight", 2, 1.5                                                 \
+      }                                                                  \
+    }                                                                    \
   }
 
-/* A softmax of rows, or its logarithm. */
-#define OPS_SOFTMAX(name, op, rows, classes, goal)             \
+#define OPS_POOL(name, type, w, s, p, c, side, forward, backward)       \
+  {                                                                     \
+    name, "nn.pooling",                                                 \
+        "kernel=[" #w "," #w "] stride=[" #s "," #s "] pad=[" #p "," #p \
+        "] pool_type=" #type,                                           \
+        {{4, {8, c, side, side}}}, #type "_pool", {w, s, p}, 0, {       \
+      {"forward", 0, forward}, {                                        \
+        "backward", 1, backward                                         \
+      }                                                                 \
+    }                                                                   \
+  }
+
+/* 1024 x 1024 elements, reduced along one axis. */
+#define OPS_REDUCE(name, op, params, torch, axis, goal)        \
   {                                                            \
-    name, "nn." op, "", {{2, {rows, classes}}}, op, {0}, 0,    \
-        {{"forward", 0, goal}, {"backward", 1, 0}}, 1, 0, 0, 0 \
+    name, op, params, {{2, {1024, 1024}}}, torch, {axis}, 0, { \
+      { "forward", 0, goal }                                   \
+    }                                                          \
   }
 
-#define OPS_BATCH_NORM(name, channels, forward, backward)                \
-  {                                                                      \
-    name, "nn.batch_norm", "fix_gamma=false",                            \
-        {{4, {8, channels, 56, 56}},                                     \
-         {1, {channels}},                                                \
-         {1, {channels}},                                                \
-         {1, {channels}},                                                \
-         {1, {channels}}},                                               \
-        "batch_norm", {0}, 0,                                            \
-        {{"forward", 0, forward}, {"backward", 7, backward}}, 3, 2, 0, 0 \
+/* Products of matrices, one or many. */
+#define OPS_2(a, b) \
+  {                 \
+    2, {            \
+      a, b          \
+    }               \
+  }
+#define OPS_3(a, b, c) \
+  {                    \
+    3, {               \
+      a, b, c          \
+    }                  \
+  }
+#define OPS_PRODUCT(name, op, lhs, rhs, flops)        \
+  {                                                   \
+    name, op, "", {lhs, rhs}, "matmul", {0}, flops, { \
+      { "forward", 0, 1 }                             \
+    }                                                 \
+  }
+
+/* The variance of Adam is drawn as everything else, and so has roots that are
+ * NaN; that takes no longer. */
+/* A softmax of rows, or its logarithm. */
+#define OPS_SOFTMAX(name, op, rows, classes, goal)            \
+  {                                                           \
+    name, "nn." op, "", {{2, {rows, classes}}}, op, {0}, 0, { \
+      {"forward", 0, goal}, {                                 \
+        "backward", 1, 0                                      \
+      }                                                       \
+    }                                                         \
+  }
+
+#define OPS_BATCH_NORM(name, channels, forward, backward) \
+  {                                                       \
+    name, "nn.batch_norm", "fix_gamma=false",             \
+        {{4, {8, channels, 56, 56}},                      \
+         {1, {channels}},                                 \
+         {1, {channels}},                                 \
+         {1, {channels}},                                 \
+         {1, {channels}}},                                \
+        "batch_norm", {0}, 0, {                           \
+      {"forward", 0, forward}, {                          \
+        "backward", 7, backward                           \
+      }                                                   \
+    }                                                     \
   }
 
 static const ops_case ops_cases[] = {
@@ -108,11 +156,7 @@ static const ops_case ops_cases[] = {
      "layer_norm",
      {0},
      0,
-     {{"forward", 0, 1.8}, {"backward", 7, 1.2}},
-     3,
-     0,
-     0,
-     0},
+     {{"forward", 0, 1.8}, {"backward", 7, 1.2}}},
     {"dropout 1M",
      "nn.dropout",
      "mode=always",
@@ -120,11 +164,7 @@ static const ops_case ops_cases[] = {
      "dropout",
      {0},
      0,
-     {{"forward", 0, 20}, {"backward", 1, 0}},
-     2,
-     0,
-     0,
-     0},
+     {{"forward", 0, 20}, {"backward", 1, 0}}},
     {"cross entropy 4096x1024",
      "nn.softmax_cross_entropy",
      "",
@@ -132,11 +172,7 @@ static const ops_case ops_cases[] = {
      "cross_entropy",
      {0},
      0,
-     {{"forward", 0, 1.3}, {"backward", 1, 1.3}},
-     2,
-     0,
-     1,
-     1024},
+     {{"forward", 0, 1.3}, {"backward", 1, 1.3}}},
     {"embedding 30000x512 4096",
      "nn.embedding",
      "input_dim=30000 output_dim=512",
@@ -144,12 +180,92 @@ static const ops_case ops_cases[] = {
      "embedding",
      {0},
      0,
-     {{"forward", 0, 0}, {"backward", 2, 2}},
-     1,
+     {{"forward", 0, 0}, {"backward", 2, 2}}},
+    OPS_REDUCE("sum over rows 1024", "tensor.sum", "axis=[1]", "sum", 1, 1),
+    OPS_REDUCE("sum over columns 1024", "tensor.sum", "axis=[0]", "sum", 0, 1),
+    OPS_REDUCE("max over rows 1024", "tensor.max", "axis=[1]", "amax", 1, 0),
+    OPS_REDUCE("max over columns 1024", "tensor.max", "axis=[0]", "amax", 0, 0),
+    OPS_REDUCE("argmax over rows 1024", "tensor.argmax", "axis=1", "argmax", 1,
+               5),
+    OPS_REDUCE("argmax over columns 1024", "tensor.argmax", "axis=0", "argmax",
+               0, 0),
+    OPS_PRODUCT("dot 256", "tensor.dot", OPS_2(256, 256), OPS_2(256, 256),
+                2.0 * 256 * 256 * 256),
+    OPS_PRODUCT("dot 1024", "tensor.dot", OPS_2(1024, 1024), OPS_2(1024, 1024),
+                2.0 * 1024 * 1024 * 1024),
+    OPS_PRODUCT("dot 1024 with a column", "tensor.dot", OPS_2(1024, 1024),
+                OPS_2(1024, 1), 2.0 * 1024 * 1024),
+    OPS_PRODUCT("batch dot 512 of 16", "tensor.batch_dot", OPS_3(512, 16, 16),
+                OPS_3(512, 16, 16), 2.0 * 512 * 16 * 16 * 16),
+    OPS_PRODUCT("batch dot 64 of 128 64 128", "tensor.batch_dot",
+                OPS_3(64, 128, 64), OPS_3(64, 64, 128),
+                2.0 * 64 * 128 * 64 * 128),
+    {"transpose 1024",
+     "tensor.transpose",
+     "",
+     {{2, {1024, 1024}}},
+     "transpose",
+     {0, 1},
      0,
+     {{"forward", 0, 1.2}}},
+    {"channels last 8x64x56",
+     "tensor.transpose",
+     "axes=[0,2,3,1]",
+     {{4, {8, 64, 56, 56}}},
+     "channels_last",
+     {0},
      0,
-     30000},
+     {{"forward", 0, 1.2}}},
+    {"concat 2x 1024x512",
+     "tensor.concat",
+     "",
+     {{2, {1024, 512}}, {2, {1024, 512}}},
+     "concat",
+     {1},
+     0,
+     {{"forward", 0, 0}}},
+    {"uniform 1M",
+     "random.uniform",
+     "shape=[1048576]",
+     {{0}},
+     "uniform",
+     {1048576},
+     0,
+     {{"forward", 0, 5}}},
+    {"normal 1M",
+     "random.normal",
+     "shape=[1048576]",
+     {{0}},
+     "normal",
+     {1048576},
+     0,
+     {{"forward", 0, 5}}},
+    {"adam 1M",
+     "optim.adam_update",
+     "lr=0.001 step=5",
+     {{1, {1048576}}, {1, {1048576}}, {1, {1048576}}, {1, {1048576}}},
+     "adam",
+     {5},
+     0,
+     {{"forward", 0, 3}}},
 };
+static const ops_extra ops_extras[] = {
+    {"batch norm 8x64x56", 3, 2, 0, 0},
+    {"batch norm 8x256x56", 3, 2, 0, 0},
+    {"layer norm 4096x768", 3, 0, 0, 0},
+    {"dropout 1M", 2, 0, 0, 0},
+    {"cross entropy 4096x1024", 2, 0, 1, 1024},
+    {"embedding 30000x512 4096", 1, 0, 0, 30000},
+};
+
+/* That of a row. */
+static inline ops_extra ops_extra_of(const ops_case *c) {
+  const ops_extra none = {c->name, 1, 0, 0, 0};
+  for (size_t i = 0; i < sizeof ops_extras / sizeof *ops_extras; ++i)
+    if (strcmp(ops_extras[i].name, c->name) == 0) return ops_extras[i];
+  return none;
+}
+
 enum { OPS_N_CASES = sizeof ops_cases / sizeof *ops_cases };
 
 #endif /* TENON_BENCH_OPS_H_ */

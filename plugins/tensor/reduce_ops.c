@@ -138,6 +138,8 @@ static TN_KERNEL_AVX512 void wide_sum_line(const tn_kernel_block *block,
     return;
   }
   for (; i + 32 <= block->n; i += 32) {
+    _mm_prefetch((const char *)(x + i) + 4096, _MM_HINT_T0);
+    _mm_prefetch((const char *)(x + i) + 4160, _MM_HINT_T0);
     HALF_SUM(i, 0);
     HALF_SUM(i, 1);
     HALF_SUM(i, 2);

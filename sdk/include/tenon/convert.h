@@ -348,6 +348,7 @@ TN_KERNEL_ONCE TN_KERNEL_AVX512 void tn_kernel_line_to_bf16_avx512(
   }
   for (; i < n; ++i) t[i] = tn_kernel_f32_to_bf16(f[i]);
 }
+/* A step that has a form for AVX-512 as well. */
 #define TN_KERNEL_HALF_AT(name, level) \
   ((level) == 2 ? tn_kernel_##name##_avx512 : TN_KERNEL_STEP_AT(name, level))
 #else
@@ -672,6 +673,11 @@ TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_kernel_pack_avx2(void *to, const void *at,
                                                        int64_t n) {
   tn_kernel_pack(to, at, stride, bytes, n);
 }
+
+TN_KERNEL_ONCE TN_KERNEL_AVX512 void tn_kernel_pack_avx512(
+    void *to, const void *at, int64_t stride, int64_t bytes, int64_t n) {
+  tn_kernel_pack(to, at, stride, bytes, n);
+}
 #endif
 
 /* Elements first to first + n of a line. */
@@ -680,7 +686,7 @@ static inline void tn_kernel_pack_line(void *to, uint32_t level,
                                        int64_t first, int64_t n) {
   const int64_t bytes = tn_dtype_bytes(from->dtype);
   const char *at = from->at + first * from->stride * bytes;
-  TN_KERNEL_STEP_AT(pack, level)(to, at, from->stride, bytes, n);
+  TN_KERNEL_HALF_AT(pack, level)(to, at, from->stride, bytes, n);
 }
 
 /* Dense elements as elements first to first + n of a line. */
