@@ -28,8 +28,11 @@ typedef struct row {
   tn_params *params;
   size_t n_in;
   tn_array *in[OPS_IN];
-  tn_array *out;
-  tn_array *head;
+  size_t n_out;
+  size_t n_grads; /* inputs that are no states */
+  uint32_t flags;
+  tn_array *out[OPS_OUT];
+  tn_array *head[OPS_OUT];
   tn_array *grads[OPS_IN];
   tn_req req[OPS_IN];
   tn_prepared *forward;
@@ -51,20 +54,48 @@ static tn_array *draw(tn_runtime *rt, int32_t ndim, const int64_t *dims) {
   return array;
 }
 
+/* Numbers below a limit, without a pattern. */
+static tn_array *draw_index(tn_runtime *rt, const ops_shape *shape,
+                            int64_t limit) {
+  tn_array *array = NULL;
+  must(tn_array_create(rt, &(tn_spec){TN_I64, shape->ndim, shape->dims},
+                       &array));
+  const size_t n = (size_t)tn_array_size(array);
+  int64_t *values = malloc(n * sizeof *values + 1);
+  if (!values) measure_fail("no memory for %zu indices", n);
+  for (size_t i = 0; i < n; ++i)
+    values[i] = (int64_t)(i * 2654435761u % (uint64_t)limit);
+  must(tn_array_set(array, values, n * sizeof *values));
+  free(values);
+  return array;
+}
+
 static row open_row(tn_runtime *rt, const ops_case *c, tn_operator *op) {
   row r = {.rt = rt, .op = op};
   must(tn_params_parse(r.op, c->params, &r.params));
+  const ops_extra extra = ops_extra_of(c);
+  r.n_out = extra.n_out;
+  r.flags = extra.n_aux > 0 ? TN_CALL_TRAIN : 0;
   for (; r.n_in < OPS_IN && c->in[r.n_in].ndim > 0; ++r.n_in)
-    r.in[r.n_in] = draw(rt, c->in[r.n_in].ndim, c->in[r.n_in].dims);
-  must(tn_call(rt, r.op, &(tn_inputs){r.n_in, r.in}, r.params, TN_OUT(&r.out)));
-  const tn_tensor *out = tn_array_tensor(r.out);
-  r.head = draw(rt, out->ndim, out->shape);
+    r.in[r.n_in] = extra.index_limit > 0 && r.n_in == extra.index_at
+                       ? draw_index(rt, &c->in[r.n_in], extra.index_limit)
+                       : draw(rt, c->in[r.n_in].ndim, c->in[r.n_in].dims);
+  r.n_grads = r.n_in - extra.n_aux;
+  const tn_inputs in = {r.n_in, r.in};
+  const tn_outputs to = {r.n_out, r.out, NULL};
+  if (r.flags != 0)
+    must(tn_call_train(rt, r.op, &in, r.params, &to));
+  else
+    must(tn_call(rt, r.op, &in, r.params, &to));
+  const tn_tensor *out = tn_array_tensor(r.out[0]);
+  r.head[0] = draw(rt, out->ndim, out->shape);
   must(tn_call_prepare(rt,
                        &(tn_preparation){.struct_size = sizeof(tn_preparation),
+                                         .flags = r.flags,
                                          .op = r.op,
                                          .params = r.params,
-                                         .inputs = {r.n_in, r.in},
-                                         .outputs = *TN_OUT(&r.out)},
+                                         .inputs = in,
+                                         .outputs = to},
                        &r.forward));
   return r;
 }
@@ -75,14 +106,15 @@ static void close_row(row *r) {
     tn_array_release(r->in[i]);
     tn_array_release(r->grads[i]);
   }
-  tn_array_release(r->out), tn_array_release(r->head);
+  for (size_t i = 0; i < r->n_out; ++i) tn_array_release(r->out[i]);
+  tn_array_release(r->head[0]);
   tn_params_release(r->params);
 }
 
 static void forward_once(void *arg) {
   row *r = arg;
   must(tn_call_run(r->forward));
-  must(tn_array_wait(r->out));
+  must(tn_array_wait(r->out[0]));
 }
 
 static void backward_once(void *arg) {
@@ -90,12 +122,13 @@ static void backward_once(void *arg) {
   must(tn_call_backward(
       r->rt, r->op,
       &(tn_backward){.struct_size = sizeof(tn_backward),
+                     .flags = r->flags,
                      .params = r->params,
                      .inputs = {r->n_in, r->in},
-                     .outputs = *TN_IN(r->out),
-                     .out_grads = *TN_IN(r->head),
-                     .in_grads = {r->n_in, r->grads, r->req}}));
-  for (size_t i = 0; i < r->n_in; ++i)
+                     .outputs = {r->n_out, r->out},
+                     .out_grads = {r->n_out, r->head},
+                     .in_grads = {r->n_grads, r->grads, r->req}}));
+  for (size_t i = 0; i < r->n_grads; ++i)
     if (r->req[i] != TN_REQ_NULL) must(tn_array_wait(r->grads[i]));
 }
 

@@ -10,8 +10,9 @@
 #define TENON_BENCH_OPS_H_
 
 #include <stdint.h>
+#include <string.h>
 
-enum { OPS_IN = 4, OPS_PASSES = 3, OPS_NUMBERS = 8 };
+enum { OPS_IN = 5, OPS_OUT = 3, OPS_PASSES = 3, OPS_NUMBERS = 8 };
 
 typedef struct ops_shape {
   int32_t ndim; /* 0: no such input */
@@ -36,6 +37,15 @@ typedef struct ops_case {
   double flops;           /* of a pass: figures are GFLOP/s as well; or 0 */
   ops_pass pass[OPS_PASSES];
 } ops_case;
+
+/* What few rows have, by their name. */
+typedef struct ops_extra {
+  const char *name;
+  uint32_t n_out;      /* outputs, hidden ones too */
+  uint32_t n_aux;      /* the last inputs are states, and the call trains */
+  uint32_t index_at;   /* an input of i64, if there is a limit: */
+  int64_t index_limit; /* what its numbers are below */
+} ops_extra;
 
 /* A square convolution of `batch` images: c channels to k, window w, step s,
  * padding p, g groups, over side x side. n of libtorch: s, p, g. */
@@ -67,6 +77,61 @@ typedef struct ops_case {
     }                                                                   \
   }
 
+/* 1024 x 1024 elements, reduced along one axis. */
+#define OPS_REDUCE(name, op, params, torch, axis, goal)        \
+  {                                                            \
+    name, op, params, {{2, {1024, 1024}}}, torch, {axis}, 0, { \
+      { "forward", 0, goal }                                   \
+    }                                                          \
+  }
+
+/* Products of matrices, one or many. */
+#define OPS_2(a, b) \
+  {                 \
+    2, {            \
+      a, b          \
+    }               \
+  }
+#define OPS_3(a, b, c) \
+  {                    \
+    3, {               \
+      a, b, c          \
+    }                  \
+  }
+#define OPS_PRODUCT(name, op, lhs, rhs, flops)        \
+  {                                                   \
+    name, op, "", {lhs, rhs}, "matmul", {0}, flops, { \
+      { "forward", 0, 1 }                             \
+    }                                                 \
+  }
+
+/* The variance of Adam is drawn as everything else, and so has roots that are
+ * NaN; that takes no longer. */
+/* A softmax of rows, or its logarithm. */
+#define OPS_SOFTMAX(name, op, rows, classes, goal)            \
+  {                                                           \
+    name, "nn." op, "", {{2, {rows, classes}}}, op, {0}, 0, { \
+      {"forward", 0, goal}, {                                 \
+        "backward", 1, 0                                      \
+      }                                                       \
+    }                                                         \
+  }
+
+#define OPS_BATCH_NORM(name, channels, forward, backward) \
+  {                                                       \
+    name, "nn.batch_norm", "fix_gamma=false",             \
+        {{4, {8, channels, 56, 56}},                      \
+         {1, {channels}},                                 \
+         {1, {channels}},                                 \
+         {1, {channels}},                                 \
+         {1, {channels}}},                                \
+        "batch_norm", {0}, 0, {                           \
+      {"forward", 0, forward}, {                          \
+        "backward", 7, backward                           \
+      }                                                   \
+    }                                                     \
+  }
+
 static const ops_case ops_cases[] = {
     OPS_CONV("conv 3x3 64-64 56", 8, 64, 64, 3, 1, 1, 1, 56),
     OPS_CONV("conv 3x3 128-128 28", 8, 128, 128, 3, 1, 1, 1, 28),
@@ -78,7 +143,129 @@ static const ops_case ops_cases[] = {
     OPS_CONV("depthwise 3x3 128 28", 8, 128, 128, 3, 1, 1, 128, 28),
     OPS_POOL("max pool 3x3/2 64 112", max, 3, 2, 1, 64, 112, 20, 1.5),
     OPS_POOL("avg pool 2x2/2 64 112", avg, 2, 2, 0, 64, 112, 10, 6),
+    OPS_SOFTMAX("softmax 4096x1024", "softmax", 4096, 1024, 1.3),
+    OPS_SOFTMAX("softmax 4096x128", "softmax", 4096, 128, 1.5),
+    OPS_SOFTMAX("softmax 64x10", "softmax", 64, 10, 1.5),
+    OPS_SOFTMAX("log softmax 4096x1024", "log_softmax", 4096, 1024, 0),
+    OPS_BATCH_NORM("batch norm 8x64x56", 64, 6, 1.2),
+    OPS_BATCH_NORM("batch norm 8x256x56", 256, 4, 1.2),
+    {"layer norm 4096x768",
+     "nn.layer_norm",
+     "",
+     {{2, {4096, 768}}, {1, {768}}, {1, {768}}},
+     "layer_norm",
+     {0},
+     0,
+     {{"forward", 0, 1.8}, {"backward", 7, 1.2}}},
+    {"dropout 1M",
+     "nn.dropout",
+     "mode=always",
+     {{1, {1 << 20}}},
+     "dropout",
+     {0},
+     0,
+     {{"forward", 0, 20}, {"backward", 1, 0}}},
+    {"cross entropy 4096x1024",
+     "nn.softmax_cross_entropy",
+     "",
+     {{2, {4096, 1024}}, {1, {4096}}},
+     "cross_entropy",
+     {0},
+     0,
+     {{"forward", 0, 1.3}, {"backward", 1, 1.3}}},
+    {"embedding 30000x512 4096",
+     "nn.embedding",
+     "input_dim=30000 output_dim=512",
+     {{1, {4096}}, {2, {30000, 512}}},
+     "embedding",
+     {0},
+     0,
+     {{"forward", 0, 0}, {"backward", 2, 2}}},
+    OPS_REDUCE("sum over rows 1024", "tensor.sum", "axis=[1]", "sum", 1, 1),
+    OPS_REDUCE("sum over columns 1024", "tensor.sum", "axis=[0]", "sum", 0, 1),
+    OPS_REDUCE("max over rows 1024", "tensor.max", "axis=[1]", "amax", 1, 0),
+    OPS_REDUCE("max over columns 1024", "tensor.max", "axis=[0]", "amax", 0, 0),
+    OPS_REDUCE("argmax over rows 1024", "tensor.argmax", "axis=1", "argmax", 1,
+               5),
+    OPS_REDUCE("argmax over columns 1024", "tensor.argmax", "axis=0", "argmax",
+               0, 0),
+    OPS_PRODUCT("dot 256", "tensor.dot", OPS_2(256, 256), OPS_2(256, 256),
+                2.0 * 256 * 256 * 256),
+    OPS_PRODUCT("dot 1024", "tensor.dot", OPS_2(1024, 1024), OPS_2(1024, 1024),
+                2.0 * 1024 * 1024 * 1024),
+    OPS_PRODUCT("dot 1024 with a column", "tensor.dot", OPS_2(1024, 1024),
+                OPS_2(1024, 1), 2.0 * 1024 * 1024),
+    OPS_PRODUCT("batch dot 512 of 16", "tensor.batch_dot", OPS_3(512, 16, 16),
+                OPS_3(512, 16, 16), 2.0 * 512 * 16 * 16 * 16),
+    OPS_PRODUCT("batch dot 64 of 128 64 128", "tensor.batch_dot",
+                OPS_3(64, 128, 64), OPS_3(64, 64, 128),
+                2.0 * 64 * 128 * 64 * 128),
+    {"transpose 1024",
+     "tensor.transpose",
+     "",
+     {{2, {1024, 1024}}},
+     "transpose",
+     {0, 1},
+     0,
+     {{"forward", 0, 1.2}}},
+    {"channels last 8x64x56",
+     "tensor.transpose",
+     "axes=[0,2,3,1]",
+     {{4, {8, 64, 56, 56}}},
+     "channels_last",
+     {0},
+     0,
+     {{"forward", 0, 1.2}}},
+    {"concat 2x 1024x512",
+     "tensor.concat",
+     "",
+     {{2, {1024, 512}}, {2, {1024, 512}}},
+     "concat",
+     {1},
+     0,
+     {{"forward", 0, 0}}},
+    {"uniform 1M",
+     "random.uniform",
+     "shape=[1048576]",
+     {{0}},
+     "uniform",
+     {1048576},
+     0,
+     {{"forward", 0, 5}}},
+    {"normal 1M",
+     "random.normal",
+     "shape=[1048576]",
+     {{0}},
+     "normal",
+     {1048576},
+     0,
+     {{"forward", 0, 5}}},
+    {"adam 1M",
+     "optim.adam_update",
+     "lr=0.001 step=5",
+     {{1, {1048576}}, {1, {1048576}}, {1, {1048576}}, {1, {1048576}}},
+     "adam",
+     {5},
+     0,
+     {{"forward", 0, 3}}},
 };
+static const ops_extra ops_extras[] = {
+    {"batch norm 8x64x56", 3, 2, 0, 0},
+    {"batch norm 8x256x56", 3, 2, 0, 0},
+    {"layer norm 4096x768", 3, 0, 0, 0},
+    {"dropout 1M", 2, 0, 0, 0},
+    {"cross entropy 4096x1024", 2, 0, 1, 1024},
+    {"embedding 30000x512 4096", 1, 0, 0, 30000},
+};
+
+/* That of a row. */
+static inline ops_extra ops_extra_of(const ops_case *c) {
+  const ops_extra none = {c->name, 1, 0, 0, 0};
+  for (size_t i = 0; i < sizeof ops_extras / sizeof *ops_extras; ++i)
+    if (strcmp(ops_extras[i].name, c->name) == 0) return ops_extras[i];
+  return none;
+}
+
 enum { OPS_N_CASES = sizeof ops_cases / sizeof *ops_cases };
 
 #endif /* TENON_BENCH_OPS_H_ */

@@ -176,20 +176,18 @@ static tn_code bind(const learner *l, const tn_graph *g, int steps,
 static tn_code make_programs(learner *l, digits_random *random) {
   tn_graph *g = NULL;
   tn_entry heads[1 + MOST];
-  TRY(tn_graph_create(l->rt, &g));
-  TRY(l->net->build(g, &heads[0]));
-  TRY(tn_graph_heads_set(g, heads, 1));
-  TRY(find_weights(l, g));
-  for (size_t i = 0; i < l->n; ++i) TRY(weight_draw(l, &l->weights[i], random));
-  TRY(bind(l, g, 0, &l->test));
-  TRY(add_steps(l, g, heads[0], heads + 1));
-  TRY(tn_graph_heads_set(g, heads, 1 + l->n));
-  TRY(bind(l, g, 1, &l->learn));
+  tn_code rc = tn_graph_create(l->rt, &g);
+  if (!rc) rc = l->net->build(g, &heads[0]);
+  if (!rc) rc = tn_graph_heads_set(g, heads, 1);
+  if (!rc) rc = find_weights(l, g);
+  for (size_t i = 0; i < l->n && !rc; ++i)
+    rc = weight_draw(l, &l->weights[i], random);
+  if (!rc) rc = bind(l, g, 0, &l->test);
+  if (!rc) rc = add_steps(l, g, heads[0], heads + 1);
+  if (!rc) rc = tn_graph_heads_set(g, heads, 1 + l->n);
+  if (!rc) rc = bind(l, g, 1, &l->learn);
   tn_graph_release(g);
-  return TN_OK;
-fail:
-  tn_graph_release(g);
-  return TN_INVALID;
+  return rc;
 }
 
 /* ------------------------------------------------------------------- learn */

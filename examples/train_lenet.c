@@ -47,7 +47,7 @@ static double rate(int epoch) {
   return 0.025 * (1 + cos(3.14159265358979 * (epoch - 1) / EPOCHS));
 }
 
-/* The first device of which there is one and that is not the cpu. */
+/* The first device that is there and is not the cpu. */
 static tn_place best_place(tn_runtime *rt, const char **name) {
   tn_device_entry device;
   *name = "cpu";
@@ -61,17 +61,23 @@ static tn_place best_place(tn_runtime *rt, const char **name) {
 
 static tn_code train(tn_runtime *rt, const digits *d, digits_score *tested) {
   const char *device = NULL;
-  const learner_net net = {.build = build,
-                           .ndim = 4,
-                           .shape = {0, 1, 8, 8},
-                           .epochs = EPOCHS,
-                           .rate = rate,
-                           .update = "momentum=0.9 wd=0.0005",
-                           .place = best_place(rt, &device),
-                           .trace = "lenet.json"};
+  learner_net net = {.build = build,
+                     .ndim = 4,
+                     .shape = {0, 1, 8, 8},
+                     .epochs = EPOCHS,
+                     .rate = rate,
+                     .update = "momentum=0.9 wd=0.0005",
+                     .place = best_place(rt, &device),
+                     .trace = "lenet.json"};
   learner_report report;
   tn_memory memory = {.struct_size = sizeof memory};
   tn_code rc = learner_train(rt, d, &net, &report);
+  if (rc == TN_UNSUPPORTED && net.place.device_type != TN_DEVICE_CPU) {
+    printf("on the cpu, as on %s: %s\n", device, tn_error_text());
+    net.place = (tn_place){TN_DEVICE_CPU, 0};
+    device = "cpu";
+    rc = learner_train(rt, d, &net, &report);
+  }
   if (!rc) rc = tn_memory_get(rt, net.place, &memory);
   *tested = report.tested;
   if (!rc)

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -75,22 +76,182 @@ Once avg_pool(const Row &r, uint32_t grads) {
   };
 }
 
+Once softmax(const Row &r, uint32_t grads) {
+  const at::Tensor x = r.in[0];
+  if (grads == 0) return [=] { at::_softmax(x, 1, false); };
+  const at::Tensor out = at::_softmax(x, 1, false), head = at::rand_like(out);
+  return [=] { at::_softmax_backward_data(head, out, 1, at::kFloat); };
+}
+
+Once log_softmax(const Row &r, uint32_t grads) {
+  const at::Tensor x = r.in[0];
+  if (grads == 0) return [=] { at::_log_softmax(x, 1, false); };
+  const at::Tensor out = at::_log_softmax(x, 1, false),
+                   head = at::rand_like(out);
+  return [=] { at::_log_softmax_backward_data(head, out, 1, at::kFloat); };
+}
+
+Once batch_norm(const Row &r, uint32_t grads) {
+  const at::Tensor x = r.in[0], w = r.in[1], b = r.in[2], mean = r.in[3],
+                   var = r.in[4];
+  const auto once = [=] {
+    return at::native_batch_norm(x, w, b, mean, var, true, 0.1, 1e-3);
+  };
+  if (grads == 0) return [=] { once(); };
+  const auto out = once();
+  const at::Tensor head = at::rand_like(x);
+  return [=] {
+    at::native_batch_norm_backward(head, x, w, mean, var, std::get<1>(out),
+                                   std::get<2>(out), true, 1e-3,
+                                   {true, true, true});
+  };
+}
+
+Once layer_norm(const Row &r, uint32_t grads) {
+  const at::Tensor x = r.in[0], w = r.in[1], b = r.in[2];
+  const std::vector<int64_t> shape{x.size(1)};
+  if (grads == 0) return [=] { at::native_layer_norm(x, shape, w, b, 1e-5); };
+  const auto out = at::native_layer_norm(x, shape, w, b, 1e-5);
+  const at::Tensor head = at::rand_like(x);
+  return [=] {
+    at::native_layer_norm_backward(head, x, shape, std::get<1>(out),
+                                   std::get<2>(out), w, b, {true, true, true});
+  };
+}
+
+Once dropout(const Row &r, uint32_t grads) {
+  const at::Tensor x = r.in[0];
+  if (grads == 0) return [=] { at::native_dropout(x, 0.5, true); };
+  const at::Tensor mask = at::rand_like(x) > 0.5, head = at::rand_like(x);
+  return [=] { at::native_dropout_backward(head, mask, 2); };
+}
+
+/* The loss, and the gradient as its two functions compute it. */
+Once cross_entropy(const Row &r, uint32_t grads) {
+  const at::Tensor x = r.in[0], label = r.in[1];
+  if (grads == 0)
+    return [=] { at::cross_entropy_loss(x, label, {}, at::Reduction::Sum); };
+  const at::Tensor logs = at::log_softmax(x, 1), one = at::ones({}),
+                   weight = at::zeros({});
+  return [=] {
+    at::_log_softmax_backward_data(
+        at::nll_loss_backward(one, logs, label, {}, at::Reduction::Sum, -100,
+                              weight),
+        logs, 1, at::kFloat);
+  };
+}
+
+Once embedding(const Row &r, uint32_t grads) {
+  const at::Tensor rows = r.in[0], w = r.in[1];
+  if (grads == 0) return [=] { at::embedding(w, rows); };
+  const at::Tensor head = at::rand({rows.size(0), w.size(1)});
+  return
+      [=] { at::embedding_dense_backward(head, rows, w.size(0), -1, false); };
+}
+
+/* Reductions along axis n[0]. */
+Once sum(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  const int64_t axis = r.c->n[0];
+  return [=] { at::sum(x, {axis}); };
+}
+
+Once amax(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  const int64_t axis = r.c->n[0];
+  return [=] { at::amax(x, {axis}); };
+}
+
+Once argmax(const Row &r, uint32_t) {
+  const at::Tensor x = r.in[0];
+  const int64_t axis = r.c->n[0];
+  return [=] { at::argmax(x, axis); };
+}
+
+Once matmul(const Row &r, uint32_t) {
+  const at::Tensor a = r.in[0], b = r.in[1];
+  return [=] { at::matmul(a, b); };
+}
+
+/* Into memory that is there, as ours. */
+Once transpose(const Row &r, uint32_t) {
+  const at::Tensor from = r.in[0].transpose(r.c->n[0], r.c->n[1]);
+  const at::Tensor to = from.contiguous();
+  return [=] { to.copy_(from); };
+}
+
+Once channels_last(const Row &r, uint32_t) {
+  const at::Tensor from = r.in[0].permute({0, 2, 3, 1});
+  const at::Tensor to = from.contiguous();
+  return [=] { to.copy_(from); };
+}
+
+Once concat(const Row &r, uint32_t) {
+  const std::vector<at::Tensor> in = r.in;
+  const int64_t dim = r.c->n[0];
+  at::Tensor to = at::cat(in, dim);
+  return [=]() mutable { at::cat_out(to, in, dim); };
+}
+
+Once uniform(const Row &r, uint32_t) {
+  const at::Tensor to = at::empty({r.c->n[0]});
+  return [=] { to.uniform_(); };
+}
+
+Once normal(const Row &r, uint32_t) {
+  const at::Tensor to = at::empty({r.c->n[0]});
+  return [=] { to.normal_(); };
+}
+
+/* The steps of torch.optim.Adam; n: the number of the step. */
+Once adam(const Row &r, uint32_t) {
+  const at::Tensor w = r.in[0], g = r.in[1], mean = r.in[2], var = r.in[3];
+  const double lost1 = 1 - std::pow(0.9, static_cast<double>(r.c->n[0]));
+  const double lost2 = 1 - std::pow(0.999, static_cast<double>(r.c->n[0]));
+  return [=] {
+    mean.mul_(0.9).add_(g, 0.1);
+    var.mul_(0.999).addcmul_(g, g, 0.001);
+    const at::Tensor root = var.sqrt().div_(std::sqrt(lost2)).add_(1e-8);
+    w.addcdiv_(mean, root, -0.001 / lost1);
+  };
+}
+
 const std::map<std::string, Make> makers = {
     {"convolution", convolution},
     {"max_pool", max_pool},
     {"avg_pool", avg_pool},
+    {"softmax", softmax},
+    {"log_softmax", log_softmax},
+    {"batch_norm", batch_norm},
+    {"layer_norm", layer_norm},
+    {"dropout", dropout},
+    {"cross_entropy", cross_entropy},
+    {"embedding", embedding},
+    {"sum", sum},
+    {"amax", amax},
+    {"argmax", argmax},
+    {"matmul", matmul},
+    {"transpose", transpose},
+    {"channels_last", channels_last},
+    {"concat", concat},
+    {"uniform", uniform},
+    {"normal", normal},
+    {"adam", adam},
 };
 
 void run_row(const ops_case &c) {
   const auto maker = makers.find(c.torch);
+  const ops_extra extra = ops_extra_of(&c);
   Row r{&c, {}};
   if (maker == makers.end()) measure_fail("there is no `%s`", c.torch);
-  for (const ops_shape &shape : c.in)
-    if (shape.ndim > 0)
-      r.in.push_back(at::rand(at::IntArrayRef(
-                         shape.dims, static_cast<size_t>(shape.ndim))) *
-                         2 -
-                     1);
+  for (const ops_shape &shape : c.in) {
+    const at::IntArrayRef dims(shape.dims, static_cast<size_t>(shape.ndim));
+    if (shape.ndim == 0) continue;
+    if (extra.index_limit > 0 && r.in.size() == extra.index_at)
+      r.in.push_back(at::randint(extra.index_limit, dims, at::kLong));
+    else
+      r.in.push_back(at::rand(dims) * 2 - 1);
+  }
   for (const ops_pass &pass : c.pass) {
     if (pass.name == nullptr) continue;
     Once once = maker->second(r, pass.grads);

@@ -78,12 +78,14 @@ static tn_code pairs_list(tn_program *p, const tn__step *step, pairs *out) {
 }
 
 /* Whether who writes the second term of a sum may add it to the first. Calls
- * that are made alone may, since the host does it for their kernels. */
+ * that are made alone may, since the host does it for their kernels; a copy
+ * from another device has nobody who would. */
 static bool may_add(const tn_program *p, const tn__step *sum) {
   const uint32_t writer = p->values[sum->in[1]].step;
-  if (writer == TN_NONE || p->steps[writer]->kind != TN__STEP_FUSED)
-    return true;
+  if (writer == TN_NONE) return true;
   const tn__step *step = p->steps[writer];
+  if (step->kind == TN__STEP_COPY) return !tn__step_crosses(step);
+  if (step->kind != TN__STEP_FUSED) return true;
   for (uint32_t k = 0; k < step->n_parts; ++k)
     for (uint32_t i = 0; i < step->parts[k]->n_out; ++i)
       if (step->parts[k]->out[i] == sum->in[1])

@@ -109,6 +109,10 @@ static tn_code pin_all(inside *x) {
   TN__TRY(list_now(x));
   for (uint32_t i = 0; i < n; ++i)
     if (find_now(x, i) == TN_NONE) TN__TRY(pin(x, i));
+  if (x->work->facts & TN__FACT_SHAPES) {
+    const tn_code rc = tn__graph_infer_more(x->work);
+    if (rc != TN_OK && rc != TN_INCOMPLETE) return rc;
+  }
   return list_now(x);
 }
 

@@ -9,6 +9,7 @@
  */
 #include <inttypes.h>
 #include <sched.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "family.h"
@@ -382,13 +383,20 @@ void tn__piece_free_used(tn__heap *heap, void *memory, size_t bytes) {
   piece_free(heap, memory, bytes, true);
 }
 
+/* What the device itself keeps of what was given back to it. */
+static uint64_t trim_table(const tn__device *device) {
+  const tn_device *table = device->table;
+  const size_t least = offsetof(tn_device, trim) + sizeof table->trim;
+  if (table->struct_size < least || table->trim == NULL) return 0;
+  return table->trim(table->ctx, device->id);
+}
+
 uint64_t tn__heap_trim(tn__device *device) {
   tn__late_retry(device->devices, false);
   uint64_t bytes = trim(device->heap);
-  if (device->table == NULL)
-    bytes += trim(device->devices->descriptors);
-  else
-    bytes += trim(device->staging);
+  if (device->table == NULL) return bytes + trim(device->devices->descriptors);
+  bytes += trim(device->staging);
+  (void)trim_table(device);
   return bytes;
 }
 

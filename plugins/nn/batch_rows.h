@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * batch_rows.h: the loops of batch_norm.c for one element type. Included by it
- * only, twice, with REAL, BITS and NAME as lanes.h has them, which it
+ * only, twice, with REAL, BITS and NAME as vector.h has them, which it
  * undefines.
  *
  * Each takes a box (batch_norm.c): `runs` runs of block->n elements that lie
@@ -103,8 +103,10 @@ TN_KERNEL_BODY void NAME(plane_slopes)(const tn_kernel_block *block,
   for (int64_t r = 0; r < b->runs; ++r) {
     const REAL *g = (const REAL *)block->in[0] + r * b->apart;
     const REAL *x = (const REAL *)block->in[1] + r * b->apart;
-    sum += (double)NAME(sum)(g, block->n);
-    moment += (double)NAME(moment)(g, x, mean, block->n);
+    REAL sums[2];
+    NAME(moments)(g, x, mean, block->n, sums);
+    sum += (double)sums[0];
+    moment += (double)sums[1];
   }
   b->sums[0][0] = sum;
   b->sums[1][0] = moment;

@@ -60,5 +60,7 @@ extern const nn_conv_way nn_conv_pointwise; /* windows of one element, side by
                                                side, without padding */
 extern const nn_conv_way nn_conv_depthwise; /* one channel in a group; at most
                                                two dimensions */
+extern const nn_conv_way nn_conv_winograd;  /* f32; windows of 3 x 3 elements
+                                               side by side, padding up to 2 */
 
 #endif /* NN_CONV_H_ */

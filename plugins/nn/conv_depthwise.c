@@ -55,10 +55,12 @@ typedef struct lines {
 #define LEVELS(name) TN_KERNEL_LEVELS(name)
 
 #define REAL float
+#define BITS int32_t
 #define NAME(x) x##_f32
 #include "conv_depthwise_rows.h"
 
 #define REAL double
+#define BITS int64_t
 #define NAME(x) x##_f64
 #include "conv_depthwise_rows.h"
 

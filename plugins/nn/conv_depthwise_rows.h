@@ -3,6 +3,7 @@
  * Included by it only, twice, with
  *
  *   REAL     the element type
+ *   BITS     an integer as wide
  *   NAME(x)  x with the type behind it
  *
  * which it undefines. Vectors have 64 bytes at every level of instructions, so
@@ -13,6 +14,7 @@ enum { NAME(lanes) = 64 / (int)sizeof(REAL) };
 
 typedef REAL NAME(vector)
     __attribute__((vector_size(64), aligned(sizeof(REAL)), may_alias));
+typedef BITS NAME(mask) __attribute__((vector_size(64), may_alias));
 
 #define VECTOR(at) (*(const NAME(vector) *)(const void *)(at))
 
@@ -94,45 +96,77 @@ TN_KERNEL_BODY void NAME(some_three)(const lines *l, int64_t y, int64_t x,
   ((REAL *)l->to + (y + r) * l->columns + x, &sum[r], l->columns - x, l->add);
 }
 
+/* `held` lines. Where nothing is added, the last vector of a line overlaps the
+ * one before it, as a part of a vector takes longer to write. */
+TN_KERNEL_BODY void NAME(held_lines)(const lines *l, int64_t y,
+                                     const int held) {
+  const int overlaps = l->columns >= NAME(lanes) && !l->add;
+  const int64_t last = l->columns - NAME(lanes);
+  for (int64_t x = 0; x < l->columns; x += NAME(lanes)) {
+    const int64_t at = overlaps && x > last ? last : x;
+    if (l->three)
+      NAME(some_three)(l, y, at, held);
+    else
+      NAME(some_lines)(l, y, at, held);
+  }
+}
+
 /* All lines of an image of out. */
 TN_KERNEL_BODY void NAME(all_lines)(const tn_kernel_block *block,
                                     const void *params) {
   const lines *l = params;
   int64_t y = 0;
   (void)block;
-  for (; y + HELD <= l->rows; y += HELD)
-    for (int64_t x = 0; x < l->columns; x += NAME(lanes)) {
-      if (l->three)
-        NAME(some_three)(l, y, x, HELD);
-      else
-        NAME(some_lines)(l, y, x, HELD);
-    }
-  for (; y < l->rows; ++y)
-    for (int64_t x = 0; x < l->columns; x += NAME(lanes)) {
-      if (l->three)
-        NAME(some_three)(l, y, x, 1);
-      else
-        NAME(some_lines)(l, y, x, 1);
-    }
+  for (; y + HELD <= l->rows; y += HELD) NAME(held_lines)(l, y, HELD);
+  for (; y < l->rows; ++y) NAME(held_lines)(l, y, 1);
 }
 LEVELS(NAME(all_lines))
+
+/* The first n lanes are kept, the others are zero: multiplying them by zero
+ * would not do if they are infinite. */
+TN_KERNEL_BODY void NAME(keep_some)(NAME(mask) * keep, int64_t n) {
+  BITS lanes[NAME(lanes)];
+  for (int i = 0; i < NAME(lanes); ++i) lanes[i] = i < n ? -1 : 0;
+  memcpy(keep, lanes, sizeof lanes);
+}
+
+/* The last columns of a line, n of them. */
+TN_KERNEL_BODY void NAME(last_products)(const lines *l, int64_t y,
+                                        const NAME(mask) * keep,
+                                        NAME(vector) * sum, const int taps) {
+  const int64_t n = l->columns % NAME(lanes), x = l->columns - n;
+  const REAL *from = (const REAL *)l->from + y * l->down + x;
+  const REAL *at = (const REAL *)l->to + y * l->columns + x;
+  NAME(vector) head, v;
+  if (y + 1 < l->rows && l->columns >= NAME(lanes))
+    head = VECTOR(at); /* and a part of the next line */
+  else
+    NAME(load_some)(&head, at, n);
+  head = (NAME(vector))((NAME(mask))head & *keep);
+  for (int t = 0; t < taps; ++t) {
+    v = (NAME(vector))((NAME(mask))VECTOR(from + l->offset[t]) & *keep);
+    sum[t] += head * v;
+  }
+}
 
 /* Adds head * from, for each element of the window, to the sums of lanes. */
 TN_KERNEL_BODY void NAME(some_products)(const lines *l, const int taps) {
   NAME(vector) *sums = l->sums;
   NAME(vector) sum[HELD_TAPS];
+  NAME(mask) keep;
+  NAME(keep_some)(&keep, l->columns % NAME(lanes));
   for (int t = 0; t < taps; ++t) sum[t] = sums[t];
-  for (int64_t y = 0; y < l->rows; ++y)
-    for (int64_t x = 0; x < l->columns; x += NAME(lanes)) {
-      const int64_t n = l->columns - x;
+  for (int64_t y = 0; y < l->rows; ++y) {
+    int64_t x = 0;
+    for (; x + NAME(lanes) <= l->columns; x += NAME(lanes)) {
       const REAL *from = (const REAL *)l->from + y * l->down + x;
-      NAME(vector) head, v;
-      NAME(load_some)(&head, (const REAL *)l->to + y * l->columns + x, n);
-      for (int t = 0; t < taps; ++t) {
-        NAME(load_some)(&v, from + l->offset[t], n);
-        sum[t] += head * v;
-      }
+      const NAME(vector) head =
+          VECTOR((const REAL *)l->to + y * l->columns + x);
+      for (int t = 0; t < taps; ++t)
+        sum[t] += head * VECTOR(from + l->offset[t]);
     }
+    if (x < l->columns) NAME(last_products)(l, y, &keep, sum, taps);
+  }
   for (int t = 0; t < taps; ++t) sums[t] = sum[t];
 }
 
@@ -171,4 +205,5 @@ static void NAME(spread_image)(const spread *s, const void *from, void *to) {
 
 #undef VECTOR
 #undef REAL
+#undef BITS
 #undef NAME

@@ -83,8 +83,22 @@ static int is_depthwise(const nn_conv *c) {
          c->window.in[0] == 1;
 }
 
+/* Whether the transforms cost less than they save: there are enough channels,
+ * filters and patches for that. */
+static int is_winograd(const nn_conv *c) {
+  const nn_window *w = &c->window;
+  for (int d = 1; d < NN_WINDOW_RANK; ++d)
+    if (w->kernel[d] != 3 || w->stride[d] != 1 || w->dilate[d] != 1 ||
+        w->pad[d] > 2 || w->out[d] < 4)
+      return 0;
+  return c->dtype == TN_F32 && w->kernel[0] == 1 && w->in[0] == 1 &&
+         w->out[0] == 1 && c->channels >= 16 && c->filters >= 16 &&
+         c->images * c->out_size >= 256;
+}
+
 static const nn_conv_way *way_of(const nn_conv *c) {
   if (is_depthwise(c)) return &nn_conv_depthwise;
+  if (is_winograd(c)) return &nn_conv_winograd;
   return is_pointwise(c) ? &nn_conv_pointwise : &nn_conv_panels;
 }
 
@@ -106,6 +120,15 @@ int32_t nn_convolution_is_depthwise(const tn_frame *call) {
   return TN_FAIL(call, TN_UNSUPPORTED,
                  "it takes groups of one channel and at most four filters, in "
                  "one or two dimensions");
+}
+
+int32_t nn_convolution_is_winograd(const tn_frame *call) {
+  const nn_conv c = conv_of(call);
+  if (is_bias_alone(call) || is_winograd(&c)) return TN_OK;
+  return TN_FAIL(call, TN_UNSUPPORTED,
+                 "it takes windows of 3 x 3 elements without step or dilation, "
+                 "in f32, for 16 channels and filters or more and not too "
+                 "small images");
 }
 
 /* --------------------------------------------------------- gradient of bias */
@@ -286,4 +309,5 @@ static int32_t bytes_of(const tn_frame *call, const nn_conv_way *way,
 KERNEL(nn_convolution_panels, &nn_conv_panels)
 KERNEL(nn_convolution_pointwise, &nn_conv_pointwise)
 KERNEL(nn_convolution_depthwise, &nn_conv_depthwise)
+KERNEL(nn_convolution_winograd, &nn_conv_winograd)
 KERNEL(nn_convolution_half, NULL) /* the first that takes the call */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cross_rows.h: the loops of softmax_cross_entropy.c for one element type.
- * Included by it only, twice, with REAL, BITS and NAME as lanes.h has them,
+ * Included by it only, twice, with REAL, BITS and NAME as vector.h has them,
  * which it undefines.
  */
 #include "vector.h"

@@ -56,7 +56,7 @@ int32_t nn_layer_norm_infer(const tn_frame *call) {
 /* ------------------------------------------------------------------- loops */
 
 enum {
-  BLOCKS = 64, /* of units, at most */
+  BLOCKS = 32, /* of units, at most */
   FLUSH = 64,  /* rows whose gradients are summed in the type computed in */
 };
 
@@ -101,7 +101,9 @@ typedef struct work {
 } work;
 
 static void size_up(work *w, const tn_tensor *data, const tn_frame *call) {
-  enum { LEAST = 8192 }; /* elements of a block that is worth its sums */
+  enum {
+    LEAST = TN_KERNEL_GRAIN
+  }; /* elements of a block that is worth its sums */
   const nn_layer_norm_params *p = nn_layer_norm_params_of(call);
   const int32_t dim = (int32_t)(p->axis < 0 ? p->axis + data->ndim : p->axis);
   nn_extent *e = &w->layer.e;
@@ -167,8 +169,9 @@ static uint64_t own_bytes(const work *w, int back) {
   const int64_t length = w->layer.e.length;
   const uint64_t weights = 2 * rounded(length * w->bytes);
   if (!back) return weights + 2 * rounded(lines(w) * w->bytes);
-  return weights + rounded(w->blocks * 2 * length * w->bytes) +
-         rounded(w->blocks * 2 * length * (int64_t)sizeof(double));
+  const int64_t blocks = w->blocks > 0 ? w->blocks : 1;
+  return weights + rounded(blocks * 2 * length * w->bytes) +
+         rounded(blocks * 2 * length * (int64_t)sizeof(double));
 }
 
 static const tn_tensor *data_of(const tn_frame *call) {
@@ -283,20 +286,19 @@ static int32_t backward_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* The blocks' sums, put together in their order; `which` is 0 for gamma and 1
- * for beta. */
-static void put_weight(const work *w, uint32_t which) {
+/* The blocks' sums, put together in their order, become the first one's. */
+static void put_weights(const work *w) {
   const tn_kernel_mode mode = {TN_F64, w->mode.level};
-  const tn_tensor *to = &w->call->out[NN_LAYER_NORM_IN_GAMMA + which];
   const int64_t length = w->layer.e.length;
-  const int64_t bytes = tn_dtype_bytes(to->dtype);
-  if (w->call->req[NN_LAYER_NORM_IN_GAMMA + which] == TN_REQ_NULL) return;
-  for (int64_t i = 0; i < length; ++i) {
-    double sum = 0;
-    for (int64_t b = 0; b < w->blocks; ++b)
-      sum += w->sums[(2 * b + which) * length + i];
-    tn_kernel_store_dense((char *)to->data + i * bytes, to->dtype, &sum, &mode,
-                          1);
+  double *all = w->sums;
+  if (w->blocks == 0) memset(all, 0, (size_t)(2 * length) * sizeof *all);
+  for (int64_t b = 1; b < w->blocks; ++b)
+    tn_kernel_add_dense(all, all + b * 2 * length, &mode, 2 * length);
+  for (uint32_t k = 0; k < 2; ++k) {
+    const tn_tensor *to = &w->call->out[NN_LAYER_NORM_IN_GAMMA + k];
+    if (w->call->req[NN_LAYER_NORM_IN_GAMMA + k] != TN_REQ_NULL)
+      tn_kernel_store_dense(to->data, to->dtype, all + k * length, &mode,
+                            length);
   }
 }
 
@@ -326,7 +328,6 @@ int32_t nn_layer_norm_backward(const tn_frame *call) {
       nn_share(call, w.blocks, w.each * w.cost, backward_slice, &w);
   if (code != TN_OK) return code;
   if (w.to) nn_wide_write(&wide, to, w.to);
-  put_weight(&w, 0);
-  put_weight(&w, 1);
+  put_weights(&w);
   return TN_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * layer_rows.h: the loops of layer_norm.c for one element type. Included by it
- * only, twice, with REAL, BITS and NAME as lanes.h has them, which it
+ * only, twice, with REAL, BITS and NAME as vector.h has them, which it
  * undefines.
  */
 #include "vector.h"
@@ -76,43 +76,80 @@ NN_LEVELS(NAME(columns))
  * in[0] is the gradient of what came out, in[1] what went in, in[2] and in[3]
  * mean and rstd. l->part gets the gradients of gamma and beta. */
 
-/* The sum of g*gamma*(x - mean). */
-TN_KERNEL_BODY REAL NAME(turn)(const REAL *g, const REAL *gamma, const REAL *x,
-                               REAL mean, int64_t n) {
-  REAL all;
-#define TERM(i) \
-  (NN_VECTOR(g + (i)) * NN_VECTOR(gamma + (i)) * (NN_VECTOR(x + (i)) - mean))
-#define LAST(i) (g[i] * gamma[i] * (x[i] - mean))
-  NN_SUM(all, n, TERM, LAST);
+/* What the gradient of a row of data is made of. */
+typedef struct NAME(slope) {
+  REAL mean;
+  REAL rstd;
+  REAL shift;
+  REAL slope;
+} NAME(slope);
+
+/* Mean and rstd are known; the others follow from the means of g*gamma and of
+ * its products with x - mean. */
+TN_KERNEL_BODY void NAME(find_slope)(const layer *l, const REAL *g,
+                                     const REAL *x, NAME(slope) * s) {
+  const int64_t n = l->e.length;
+  const REAL *gamma = l->gamma;
+  const REAL mean = s->mean;
+  REAL sums[2];
+#define TERM(i) (NN_VECTOR(g + (i)) * NN_VECTOR(gamma + (i)))
+#define LAST(i) (g[i] * gamma[i])
+  NN_SUMS(n, TERM, LAST);
 #undef TERM
 #undef LAST
-  return all;
+  s->shift = sums[0] / (REAL)n;
+  s->slope = sums[1] / (REAL)n * s->rstd * s->rstd;
 }
 
-/* Adds a row's gradients of gamma and beta, and writes that of data. */
+/* Adds a row's gradients of gamma and beta, and writes that of
+ * data unless `to` is NULL. */
 TN_KERNEL_BODY void NAME(back_row)(const layer *l, const REAL *g, const REAL *x,
-                                   const REAL stats[2], REAL *to) {
+                                   const NAME(slope) * s, REAL *to) {
   const int64_t n = l->e.length;
   const REAL *gamma = l->gamma;
   REAL *by_gamma = l->part, *by_beta = by_gamma + n;
-  const REAL mean = stats[0], rstd = stats[1];
-  if (!to) {
-    TN_KERNEL_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) {
-      by_gamma[i] += g[i] * ((x[i] - mean) * rstd);
-      by_beta[i] += g[i];
-    }
-    return;
-  }
-  const REAL shift = NAME(dot)(g, gamma, n) / (REAL)n;
-  const REAL slope = NAME(turn)(g, gamma, x, mean, n) / (REAL)n * rstd * rstd;
   TN_KERNEL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
-    const REAL head = g[i], d = x[i] - mean;
-    by_gamma[i] += head * (d * rstd);
-    by_beta[i] += head;
-    to[i] = (head * gamma[i] - shift - d * slope) * rstd;
+    by_gamma[i] += g[i] * ((x[i] - s->mean) * s->rstd);
+    by_beta[i] += g[i];
   }
+  if (!to) return;
+  TN_KERNEL_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i)
+    to[i] =
+        (g[i] * gamma[i] - s->shift - (x[i] - s->mean) * s->slope) * s->rstd;
+}
+
+/* The same of four rows, whose sums are brought to the others together. */
+TN_KERNEL_BODY void NAME(back_four)(const layer *l, const REAL *g,
+                                    const REAL *x, const NAME(slope) s[4],
+                                    REAL *to) {
+  const int64_t n = l->e.length;
+  const REAL *gamma = l->gamma;
+  REAL *by_gamma = l->part, *by_beta = by_gamma + n;
+  int64_t i = 0;
+  for (; i + NAME(lanes) <= n; i += NAME(lanes)) {
+    const NAME(vector) factor = NN_VECTOR(gamma + i);
+    NAME(vector) one = NN_VECTOR(by_gamma + i), two = NN_VECTOR(by_beta + i);
+    for (int k = 0; k < 4; ++k) {
+      const NAME(vector) head = NN_VECTOR(g + k * n + i);
+      const NAME(vector) d = NN_VECTOR(x + k * n + i) - s[k].mean;
+      one += head * (d * s[k].rstd);
+      two += head;
+      *(NAME(vector) *)(void *)(to + k * n + i) =
+          (head * factor - s[k].shift - d * s[k].slope) * s[k].rstd;
+    }
+    *(NAME(vector) *)(void *)(by_gamma + i) = one;
+    *(NAME(vector) *)(void *)(by_beta + i) = two;
+  }
+  for (; i < n; ++i)
+    for (int k = 0; k < 4; ++k) {
+      const REAL head = g[k * n + i], d = x[k * n + i] - s[k].mean;
+      by_gamma[i] += head * (d * s[k].rstd);
+      by_beta[i] += head;
+      to[k * n + i] =
+          (head * gamma[i] - s[k].shift - d * s[k].slope) * s[k].rstd;
+    }
 }
 
 /* The partial sums of rows become part of the block's. */
@@ -128,19 +165,27 @@ TN_KERNEL_BODY void NAME(back_rows)(const tn_kernel_block *block,
                                     const void *params) {
   const layer *l = params;
   const int64_t n = l->e.length;
-  for (int64_t r = 0; r < block->n; ++r) {
+  for (int64_t r = 0; r < block->n;) {
     const REAL *g = (const REAL *)block->in[0] + r * n;
     const REAL *x = (const REAL *)block->in[1] + r * n;
     REAL *to = block->out ? (REAL *)block->out + r * n : NULL;
-    REAL stats[2];
-    if (l->again) {
-      NAME(measure)(l, x, &stats[0], &stats[1]);
-    } else {
-      stats[0] = ((const REAL *)block->in[2])[r];
-      stats[1] = ((const REAL *)block->in[3])[r];
+    const int rows = to && block->n - r >= 4 ? 4 : 1;
+    NAME(slope) s[4] = {{0, 0, 0, 0}};
+    for (int k = 0; k < rows; ++k) {
+      if (l->again) {
+        NAME(measure)(l, x + k * n, &s[k].mean, &s[k].rstd);
+      } else {
+        s[k].mean = ((const REAL *)block->in[2])[r + k];
+        s[k].rstd = ((const REAL *)block->in[3])[r + k];
+      }
+      if (to) NAME(find_slope)(l, g + k * n, x + k * n, &s[k]);
     }
-    NAME(back_row)(l, g, x, stats, to);
-    if (r % FLUSH == FLUSH - 1 || r == block->n - 1) NAME(flush)(l);
+    if (rows == 4)
+      NAME(back_four)(l, g, x, s, to);
+    else
+      NAME(back_row)(l, g, x, s, to);
+    r += rows;
+    if (r % FLUSH == 0 || r == block->n) NAME(flush)(l);
   }
 }
 NN_LEVELS(NAME(back_rows))

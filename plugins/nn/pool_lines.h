@@ -115,6 +115,7 @@ TN_KERNEL_BODY void NAME(stack)(const nn_pool *p, const REAL *data,
   const nn_range z = elements(w, 0, at[0]), y = elements(w, 1, at[1]);
   const int largest = p->kind == NN_POOL_MAX;
   int first = 1;
+  if (w->in[2] == 0) return;
   for (int64_t i = z.begin; i < z.end; ++i)
     for (int64_t j = y.begin; j < y.end; ++j, first = 0) {
       const REAL *from = data + (i * w->in[1] + j) * w->in[2];

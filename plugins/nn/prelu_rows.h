@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * prelu_rows.h: the loops of prelu.c for one element type. Included by it only,
- * twice, with REAL, BITS and NAME as lanes.h has them, which it undefines.
+ * twice, with REAL, BITS and NAME as vector.h has them, which it undefines.
  * `plane` loops take elements of one channel, in `column` loops element i of
  * each run is of channel i.
  */

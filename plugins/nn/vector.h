@@ -103,14 +103,42 @@ TN_KERNEL_BODY REAL NAME(spread)(const REAL *x, REAL mean, int64_t n) {
   return all;
 }
 
-/* The sum of g times the distance of x to a mean. */
-TN_KERNEL_BODY REAL NAME(moment)(const REAL *g, const REAL *x, REAL mean,
-                                 int64_t n) {
-  REAL all;
-#define TERM(i) (NN_VECTOR(g + (i)) * (NN_VECTOR(x + (i)) - mean))
-#define LAST(i) (g[i] * (x[i] - mean))
-  NN_SUM(all, n, TERM, LAST);
+/* Two sums in one pass: of t, and of t times the distance of x to a mean, where
+ * t is g, or g times a weight. */
+#ifndef NN_SUMS
+#define NN_SUMS(n, term, last)                                     \
+  do {                                                             \
+    NAME(vector) one[4] = {{0}}, two[4] = {{0}};                   \
+    REAL rest[2] = {0, 0};                                         \
+    int64_t i = 0;                                                 \
+    for (; i + 4 * NAME(lanes) <= (n); i += 4 * NAME(lanes))       \
+      for (int k = 0; k < 4; ++k) {                                \
+        const NAME(vector) t = term(i + k * NAME(lanes));          \
+        one[k] += t;                                               \
+        two[k] += t * (NN_VECTOR(x + i + k * NAME(lanes)) - mean); \
+      }                                                            \
+    for (; i + NAME(lanes) <= (n); i += NAME(lanes)) {             \
+      const NAME(vector) t = term(i);                              \
+      one[0] += t;                                                 \
+      two[0] += t * (NN_VECTOR(x + i) - mean);                     \
+    }                                                              \
+    for (; i < (n); ++i) {                                         \
+      const REAL t = last(i);                                      \
+      rest[0] += t;                                                \
+      rest[1] += t * (x[i] - mean);                                \
+    }                                                              \
+    one[0] = (one[0] + one[1]) + (one[2] + one[3]);                \
+    two[0] = (two[0] + two[1]) + (two[2] + two[3]);                \
+    sums[0] = NAME(total)(&one[0]) + rest[0];                      \
+    sums[1] = NAME(total)(&two[0]) + rest[1];                      \
+  } while (0)
+#endif
+
+TN_KERNEL_BODY void NAME(moments)(const REAL *g, const REAL *x, REAL mean,
+                                  int64_t n, REAL sums[2]) {
+#define TERM(i) NN_VECTOR(g + (i))
+#define LAST(i) g[i]
+  NN_SUMS(n, TERM, LAST);
 #undef TERM
 #undef LAST
-  return all;
 }

@@ -73,7 +73,7 @@ TN_KERNEL_BODY double draw_above_zero_f64(uint64_t bits) {
 /* Of a number in (0, 1] that is not denormal. */
 TN_KERNEL_BODY float draw_log_f32(float u) {
   float power;
-  const float f = tn_math_log_split_near(u, &power);
+  const float f = tn_math_log_split_near(u, 1.0f, &power);
   return tn_math_log_of(f, power);
 }
 

@@ -142,28 +142,30 @@ int32_t tensor_norm_backward(const tn_frame *call) {
 
 /* The product of the other elements: of what is not 0, if there is no 0, or if
  * x is the only one. `rest` is that product, `zeros` how many there are. Where
- * NaN counts as 1, it is no element. */
-#define OTHERS(name, type, is_element)                                         \
+ * NaN counts as 1, it is no element. A quotient of integers that wrapped, the
+ * least by -1, would stop the program. */
+#define OTHERS(name, type, wraps, is_element, quotient)                        \
   TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
     const type *g = (const type *)block->in[0];                                \
     const type *xs = (const type *)block->in[1];                               \
-    const type *rest = (const type *)block->in[2];                             \
+    const type *rests = (const type *)block->in[2];                            \
     const type *zeros = (const type *)block->in[3];                            \
     type *y = (type *)block->out;                                              \
     (void)params;                                                              \
     TN_KERNEL_INDEPENDENT                                                      \
     for (int64_t i = 0; i < block->n; ++i) {                                   \
-      const type x = xs[i];                                                    \
+      const type x = xs[i], rest = rests[i];                                   \
       const int is_0 = x == 0;                                                 \
       const type by = is_0 ? 1 : x;                                            \
       const int counts = (is_element) & (zeros[i] == is_0);                    \
-      y[i] = counts ? (type)(g[i] * (rest[i] / by)) : 0;                       \
+      y[i] = counts ? (type)((wraps)g[i] * (wraps)(quotient)) : 0;             \
     }                                                                          \
   }                                                                            \
   TN_KERNEL_LEVELS(name)
-OTHERS(others_f64, double, 1)
-OTHERS(others_i64, int64_t, 1)
-OTHERS(numbers_f64, double, x == x)
+OTHERS(others_f64, double, double, 1, rest / by)
+OTHERS(numbers_f64, double, double, x == x, rest / by)
+OTHERS(others_i64, int64_t, uint64_t, 1,
+       by == -1 ? 0 - (uint64_t)rest : (uint64_t)(rest / by))
 
 static const tn_kernel_map others_map = {.f64 = TN_KERNEL_BODIES(others_f64),
                                          .i64 = TN_KERNEL_BODIES(others_i64),

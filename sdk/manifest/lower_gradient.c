@@ -321,6 +321,33 @@ static void lower_formulas(tnm_lower *lower, const tnm_tree *map,
   tnm_take_formulas(lower, formulas, all);
 }
 
+static void report_place(tnm_lower *lower, const tnm_tree *node) {
+  tnm_diag_spec spec = {"E0053", node->pos, NULL};
+  size_t id = tnm_diag(lower->diags, &spec,
+                       "`%.80s` is not the gradient of an output", node->text);
+  tnm_diag_help(lower->diags, id, "write `inplace: {%.80s: grad.%s}`",
+                node->key, lower->op->outputs[0]->name);
+}
+
+/* `inplace: {data: grad.out}`: of a backward call's inputs, gradients of the
+ * outputs are the first. */
+static void read_places(tnm_lower *lower, const tnm_tree *map,
+                        tn_input_gradient **all) {
+  for (const tnm_tree *e = map == NULL ? NULL : map->first; e != NULL;
+       e = e->next) {
+    tn_need need = {0};
+    const uint32_t i = tnm_find_operand(lower, TN_OPERAND_IN, e->key);
+    if (i == TN_NONE)
+      report_operand(lower, e->key_pos, TN_OPERAND_IN, e->key);
+    else if (!tnm_check_scalar(lower->diags, e, "grad.<output>"))
+      continue;
+    else if (!find_need(lower, e->text, &need) || need.what != TN_NEED_GRAD_OUT)
+      report_place(lower, e);
+    else
+      all[i]->inplace = need.index;
+  }
+}
+
 /* ----------------------------------------------------------------- the kinds
  */
 
@@ -341,6 +368,7 @@ static void lower_kernel(tnm_lower *lower, const tnm_tree *map,
       read_needs(lower, e, all[i]);
   }
   check_listed(lower, needs, all);
+  read_places(lower, tnm_tree_get(map, "inplace"), all);
 }
 
 static bool refuse_graph(tnm_lower *lower, const tnm_tree *graph,

@@ -273,7 +273,10 @@ static const tn_kernel *new_pass(const entry *e, uint32_t pass) {
   *kernel = e->table;
   kernel->pass = pass;
   if (pass == TN_PASS_FORWARD) return kernel;
-  kernel->writes &= ~(uint32_t)TN_WRITES_INPLACE;
+  /* Unless the manifest says which memory a gradient may take, there is none.
+   */
+  if (!tnm_tree_get(tnm_tree_get(e->lower->doc, "gradient"), "inplace"))
+    kernel->writes &= ~(uint32_t)TN_WRITES_INPLACE;
   kernel->flags &= ~TN_KERNEL_FOLD; /* which is one of forward kernels */
   return kernel;
 }

@@ -165,7 +165,7 @@ typedef struct tnm_kernel {
   const tn_kernel *backward;
   const char *forward_symbol;
   const char *backward_symbol;
-  const char *supports_symbol; /* NULL if it takes what `when` lets through */
+  const char *supports_symbol;  /* NULL if it takes what `when` lets through */
   const char *workspace_symbol; /* bytes hook, NULL if none */
   uint64_t workspace_align;
   uint64_t workspace_max; /* 0: no limit */

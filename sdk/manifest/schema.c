@@ -149,6 +149,7 @@ static const tnm_key gradient_keys[] = {
     {"kernel", S, false, "`backward`: every kernel supplies it"},
     {"needs", M, false, "input -> what its gradient reads"},
     {"stop", L, false, "inputs that are never differentiated"},
+    {"inplace", M, false, "input -> grad.<output> whose memory it may take"},
     {"none", S, false, "true: the operator has no gradient"},
     {"why", S, false, "the reason, shown to who asks for a gradient"},
     {NULL, 0, false, NULL}};

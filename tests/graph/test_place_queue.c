@@ -239,6 +239,36 @@ Test(place_queue, a_whole_program_runs_on_one_of_them) {
   cr_assert_eq(p->pools[0]->device->id, 1);
 }
 
+/* Both terms of a sum come from another device: neither copy may be what the
+ * sum is added by. */
+Test(place_queue, gradients_from_another_device_are_added) {
+  const int64_t shape[] = {2, 3};
+  tn_array *weights[2], *array = NULL;
+  const tn_entry x = typed(g, "x", F64(2, 3));
+  const tn_entry one = keep_of(x, "a", "one", "first");
+  const tn_entry two = keep_of(one, "b", "two", "second");
+  HEADS(g, two, keep_of(one, "c", "three", "second"));
+  bind(TN_REQ_WRITE);
+  for (int k = 0; k < 4; ++k) {
+    OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, names[k], &array));
+    put(array, k, 0);
+  }
+  for (int k = 0; k < 2; ++k) {
+    weights[k] = empty(TN_F64, 2, shape);
+    put(weights[k], 7 + k, 0);
+  }
+  OK(tn__program_forward(p, TN_CALL_TRAIN));
+  OK(tn__program_backward(p, weights, 2));
+  OK(tn__program_array(p, TN_PROGRAM_GRADIENT, "x", &array));
+  double *have = elements(array);
+  for (int i = 0; i < N; ++i)
+    cr_assert_eq(have[i], value(1, 0, i) * (value(7, 0, i) * value(2, 0, i) +
+                                            value(8, 0, i) * value(3, 0, i)));
+  free(have);
+  tn__array_release(weights[0]);
+  tn__array_release(weights[1]);
+}
+
 /* Where no queue goes from device to device, results go over the cpu. */
 Test(place_queues, devices_of_two_types_meet_on_the_cpu) {
   open_with(&(fake_options){.count = 1, .seed = 5}, 2);

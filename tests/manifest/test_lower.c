@@ -761,6 +761,24 @@ Test(plugin, operators_for_gradients_may_have_broadcast_inputs) {
   tnm_plugin_release(p);
 }
 
+Test(plugin, a_gradient_may_take_the_memory_of_that_of_an_output) {
+  tnm_plugin *p = read_operator(
+      "dtypes: {T: [f32]}\n"
+      "inputs: [{name: x, dtype: T}, {name: y, dtype: T}]\n"
+      "outputs: [{name: a, dtype: T, shape: x}, {name: b, dtype: T, shape: "
+      "x}]\n"
+      "gradient:\n  kernel: backward\n"
+      "  needs: {x: [grad.b], y: [grad.b]}\n  inplace: {x: grad.b}\n"
+      "kernels: [{device: cpu, forward: acme_f, backward: acme_g, "
+      "writes: [write, inplace]}]\n");
+  const tnm_kernel *kernel = &p->operators[0].kernels[0];
+  cr_expect_eq(kernel->backward->writes, TN_WRITES_WRITE | TN_WRITES_INPLACE);
+  const tn_gradient *g = p->operators[0].op->gradient;
+  cr_expect_eq(g->inputs[0]->inplace, 1);
+  cr_expect_eq(g->inputs[1]->inplace, TN_NONE);
+  tnm_plugin_release(p);
+}
+
 /* `shape` is a function only where a parenthesis follows. */
 Test(plugin, a_parameter_may_be_called_shape) {
   tnm_plugin *p = read_operator(

@@ -20,6 +20,7 @@ enum { N_CASES = sizeof conv_cases / sizeof *conv_cases };
 /* nn.convolution.cpu and so on, in the order of the manifest. */
 static const char *const kernels[] = {
     "nn.convolution.cpu", "nn.convolution.cpu.2", "nn.convolution.cpu.3"};
+static const char winograd[] = "nn.convolution.cpu.5";
 
 static tn_runtime *open_runtime(uint64_t mask, uint32_t workers, bool blas) {
   tn_runtime *rt = NULL;
@@ -242,6 +243,40 @@ Test(convolution, every_kernel_computes_what_the_loops_do) {
     }
 }
 
+/* Transforms are rounded: what n products of up to 1 each make is off by 1e-5
+ * times the root of n at most, as conv_winograd.c says. */
+static void check_winograd(tn_runtime *rt, const form *f) {
+  made m;
+  tn_operator *op = host_operator(rt, "nn.convolution");
+  const int64_t n = 9 * (f->channels > f->filters ? f->channels : f->filters);
+  make(&m, f, f->in[0] % 2 == 0);
+  OK(tn_operator_pin(op, winograd));
+  windows_check(rt, &m.c, TN_F32, 1e-5 * sqrt((double)n));
+  OK(tn_operator_pin(op, NULL));
+  unmake(&m);
+}
+
+Test(convolution, windows_of_three_by_three_come_out_nearly_as_exact) {
+  static const form some[] = {
+      {4, 16, 16, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
+      {1, 17, 19, 1, {23, 26}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
+      {2, 16, 16, 1, {14, 15}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0}},
+      {2, 36, 34, 2, {18, 13}, {3, 3}, {1, 1}, {1, 1}, {2, 2}, {0}},
+      {9, 16, 20, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
+      {1, 16, 33, 1, {4, 70}, {3, 3}, {1, 1}, {1, 1}, {1, 0}, {0}},
+      {2, 200, 16, 1, {12, 12}, {3, 3}, {1, 1}, {1, 1}, {1, 2}, {0}}};
+  const uint64_t avx512 = TN_CPU_AVX512, avx2 = TN_CPU_AVX2 | avx512;
+  const uint64_t masks[] = {0, ~avx512, ~avx2};
+  for (size_t m = 0; m < sizeof masks / sizeof *masks; ++m) {
+    tn_runtime *rt = open_runtime(masks[m], 2, m == 0);
+    for (size_t i = 0; i < sizeof some / sizeof *some; ++i) {
+      const form f = settled(some[i]);
+      check_winograd(rt, &f);
+    }
+    tn_runtime_release(rt);
+  }
+}
+
 static int64_t between(uint64_t *seed, int64_t low, int64_t high) {
   *seed = *seed * 6364136223846793005u + 1442695040888963407u;
   return low + (int64_t)((*seed >> 33) % (uint64_t)(high - low + 1));
@@ -433,6 +468,7 @@ static void check_threads(const form *f) {
 
 Test(convolution, results_are_the_same_for_every_number_of_threads) {
   static const form large[] = {
+      {3, 24, 20, 1, {33, 30}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
       {6, 16, 24, 1, {30, 30}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
       {3, 70, 40, 1, {20, 21}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0}},
       {4, 32, 32, 32, {40, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
@@ -609,6 +645,9 @@ Test(convolution, kernels_decline_what_others_compute) {
   OK(tn_operator_pin(op, kernels[2]));
   FAILS(tn_call(rt, op, TN_IN(data, weight), params, TN_OUT(&out)),
         TN_UNSUPPORTED, "groups of one channel");
+  OK(tn_operator_pin(op, winograd));
+  FAILS(tn_call(rt, op, TN_IN(data, weight), params, TN_OUT(&out)),
+        TN_UNSUPPORTED, "windows of 3 x 3 elements");
   OK(tn_operator_pin(op, NULL));
   OK(tn_call(rt, op, TN_IN(data, weight), params, TN_OUT(&out)));
   tn_array_release(data), tn_array_release(weight), tn_array_release(out);

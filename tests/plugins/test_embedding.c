@@ -164,3 +164,29 @@ Test(embedding, a_matrix_of_another_shape_is_refused) {
   tn_params_release(params);
   tn_runtime_release(rt);
 }
+
+/* 36 MB of gradient, of which two rows are not zero. */
+Test(embedding, rows_of_large_gradients_that_nobody_chose_are_zero) {
+  const int64_t at[1] = {2}, weight[2] = {9001, 1001}, head[2] = {2, 1001};
+  tn_runtime *rt = host_open();
+  cases_call c = {.op = "nn.embedding",
+                  .params = "input_dim=9001 output_dim=1001",
+                  .n_in = 2,
+                  .n_out = 1};
+  c.in[0] = cases_array(rt, TN_I32, 1, at, index_of);
+  c.in[1] = cases_array(rt, TN_F32, 2, weight, cases_noise);
+  c.heads[0] = cases_array(rt, TN_F32, 2, head, cases_noise);
+  c.grads[1] = cases_array(rt, TN_F32, 2, weight, cases_noise);
+  c.req[1] = TN_REQ_WRITE;
+  cases_forward(rt, &c);
+  cases_backward(rt, &c);
+  double *g = cases_values(c.heads[0]), *slope = cases_values(c.grads[1]);
+  for (int64_t i = 0; i < 9001 * 1001; ++i) {
+    const int64_t row = i / 1001;
+    const double want = row == 0 ? g[i] : row == 7 ? g[1001 + i % 1001] : 0;
+    cr_assert_eq(slope[i], want, "%lld: %g", (long long)i, slope[i]);
+  }
+  free(g), free(slope);
+  cases_release(&c);
+  tn_runtime_release(rt);
+}

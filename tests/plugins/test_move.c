@@ -494,6 +494,47 @@ static void call_node(tn_graph *g, const char *op, const char *params,
   OK(tn_graph_call(g, &node, out));
 }
 
+/* Gradients take the memory of those of the outputs: without it, that of the
+ * reshaped array and that of s would need a place each. */
+Test(move, a_gradient_is_reshaped_where_it_is) {
+  tn_runtime *rt = host_open();
+  const double values[6] = {1, 4, 9, 16, 25, 36};
+  const double ones[6] = {1, 1, 1, 1, 1, 1};
+  tn_graph *g = NULL;
+  tn_program *p = NULL;
+  tn_entry x, s, r, y;
+  tn_array *data = host_array(rt, TN_F64, (host_shape){2, {2, 3}}, values);
+  tn_array *head = host_array(rt, TN_F64, (host_shape){2, {3, 2}}, ones);
+  tn_array *slope = NULL;
+  OK(tn_plugin_load(rt, ELEMWISE_FILE));
+  OK(tn_graph_create(rt, &g));
+  OK(tn_graph_variable(g, "x", NULL, &x));
+  call_node(g, "elemwise.negative", NULL, x, &s);
+  call_node(g, "tensor.reshape", "shape=[3,-1]", s, &r);
+  call_node(g, "elemwise.negative", NULL, r, &y);
+  OK(tn_graph_heads_set(g, &y, 1));
+  OK(tn_program_bind(
+      g,
+      &(tn_bind){
+          .struct_size = sizeof(tn_bind),
+          .request = TN_REQ_WRITE,
+          .arguments = &(tn_argument){.name = "x", .array = data, .request = 0},
+          .n_arguments = 1},
+      &p));
+  tn_program_stats stats = {.struct_size = sizeof stats};
+  OK(tn_program_stats_get(p, &stats));
+  cr_assert_leq(stats.pool_bytes, 64, "%llu",
+                (unsigned long long)stats.pool_bytes);
+  OK(tn_program_forward(p, TN_CALL_TRAIN));
+  OK(tn_program_backward(p, &head, 1));
+  OK(tn_program_array(p, TN_PROGRAM_GRADIENT, "x", &slope));
+  host_expect(slope, ones, 6, 0);
+  tn_array_release(data), tn_array_release(head);
+  tn_program_release(p);
+  tn_graph_release(g);
+  tn_runtime_release(rt);
+}
+
 /* The elements of s = sqrt(x) are not used any more: their other shape costs no
  * memory, and is nothing to compute. */
 Test(move, a_program_reshapes_where_the_elements_are) {

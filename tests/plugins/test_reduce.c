@@ -260,6 +260,24 @@ Test(reduce, integers_that_no_float_holds_are_told_apart) {
   tn_runtime_release(rt);
 }
 
+/* The gradient is a quotient, and the least integer has none by -1. */
+Test(reduce, a_product_of_integers_that_wrapped_stops_no_program) {
+  const int64_t x[2] = {INT64_MIN, -1}, one = 1;
+  int64_t have[2];
+  tn_runtime *rt = host_open();
+  cases_call c = {.op = "tensor.prod", .params = "", .n_in = 1, .n_out = 1};
+  c.in[0] = whole_array(rt, 2, x);
+  OK(tn_array_create(rt, &(tn_spec){TN_I64, 0, NULL}, &c.heads[0]));
+  OK(tn_array_set(c.heads[0], &one, sizeof one));
+  c.req[0] = TN_REQ_WRITE;
+  cases_forward(rt, &c);
+  cases_backward(rt, &c);
+  OK(tn_array_get(c.grads[0], have, sizeof have));
+  cr_assert_eq(have[1], INT64_MIN);
+  cases_release(&c);
+  tn_runtime_release(rt);
+}
+
 Test(reduce, a_float_condition_chooses_whole_integers) {
   const int64_t x[2] = {INT64_MAX - 2, 1}, y[2] = {3, INT64_MAX - 4};
   const double truth[2] = {NAN, 0};

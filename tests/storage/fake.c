@@ -462,9 +462,15 @@ int32_t fake_launch(void *stream, const fake_work *work) {
   c->run = work->run;
   if (work->arg_bytes) memcpy(c->arg, work->arg, work->arg_bytes);
   for (size_t i = 0; i < work->n_reads; ++i)
-    (void)use(q->owner, q, (range){work->reads[i], work->bytes}, false);
+    (void)use(q->owner, q,
+              (range){work->reads[i],
+                      work->read_bytes ? work->read_bytes[i] : work->bytes},
+              false);
   for (size_t i = 0; i < work->n_writes; ++i)
-    (void)use(q->owner, q, (range){work->writes[i], work->bytes}, true);
+    (void)use(q->owner, q,
+              (range){work->writes[i],
+                      work->write_bytes ? work->write_bytes[i] : work->bytes},
+              true);
   enqueue(q->owner, q, c);
   return queue_leave(q);
 }
@@ -590,6 +596,20 @@ void *fake_reach(fake *f, const void *address) {
   char *bytes = p ? p->bytes + ((const char *)address - p->address) : NULL;
   (void)leave(f);
   return bytes;
+}
+
+int32_t fake_owner(fake *f, const void *address) {
+  pthread_mutex_lock(&f->lock);
+  const piece *p = find(f, address);
+  const int32_t id = p && p->kind == TN_MEMORY_DEVICE ? p->id : -1;
+  (void)leave(f);
+  return id;
+}
+
+void fake_violate(fake *f, const char *what) {
+  pthread_mutex_lock(&f->lock);
+  violate(f, what, NULL);
+  (void)leave(f);
 }
 
 /* ------------------------------------------------------------------- fences */

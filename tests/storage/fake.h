@@ -82,11 +82,17 @@ typedef struct fake_work {
   size_t n_reads;
   const void *const *writes;
   size_t n_writes;
+  const size_t *read_bytes; /* of each, in the place of `bytes`; or NULL */
+  const size_t *write_bytes;
 } fake_work;
 
 /* `stream` as tn_run.stream. */
 int32_t fake_launch(void *stream, const fake_work *work);
 /* Where the bytes of a piece are; on the device's thread. */
 void *fake_reach(fake *f, const void *address);
+/* The device whose memory this is; -1: none's. */
+int32_t fake_owner(fake *f, const void *address);
+/* Counts as a violation: for those who play with more rules than these. */
+void fake_violate(fake *f, const char *what);
 
 #endif /* TENON_TESTS_FAKE_H_ */

@@ -237,6 +237,11 @@ typedef struct tn_device {
    * [worker] */
   int32_t (*sum)(void *ctx, void *queue, const tn_device_sum *sum,
                  tn_device_error *error);
+
+  /* Gives back to the system what the device's own allocator keeps of freed
+   * memory; returns how many bytes. May be NULL, or behind struct_size. Called
+   * when users trim. May block. [any] */
+  uint64_t (*trim)(void *ctx, int32_t id);
 } tn_device;
 
 #ifdef __cplusplus

@@ -233,6 +233,8 @@ struct tn_cuda_writer {
 struct tn_cuda_flat {
   int64_t n;
   int add;
+  int n_operands;
+  int width; /* bytes of an element */
   void *data[TN_KERNEL_MAX_OPERANDS];
 };
 
@@ -241,6 +243,7 @@ struct tn_cuda_view {
   int64_t n;
   int ndim;
   int add;
+  int n_operands;
   int64_t shape[TN_MAX_NDIM];
   int64_t stride[TN_KERNEL_MAX_OPERANDS][TN_MAX_NDIM]; /* in elements */
   void *data[TN_KERNEL_MAX_OPERANDS];
@@ -344,6 +347,17 @@ static inline unsigned tn_cuda_blocks(const tn_frame *call, int64_t pieces) {
   return (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
 }
 
+/* Launches a kernel with blocks of 256 threads, not waiting for it. A compiler
+ * that is not nvcc has no such thing: whoever makes it read this header brings
+ * a function of this name. */
+#ifdef __CUDACC__
+template <class... Args>
+static inline void tn_cuda_launch(void (*kernel)(Args...), unsigned blocks,
+                                  cudaStream_t stream, Args... args) {
+  kernel<<<blocks, 256, 0, stream>>>(args...);
+}
+#endif
+
 static inline int32_t tn_cuda_check(const tn_frame *call, cudaError_t error) {
   if (error == cudaSuccess) return TN_OK;
   return TN_FAIL(call, TN_DEVICE, "CUDA: %s (%s)", cudaGetErrorString(error),
@@ -366,11 +380,12 @@ static int32_t tn_cuda_run_flat(const tn_frame *call,
   tn_cuda_flat flat;
   flat.n = task->walk.size;
   flat.add = (int)task->add;
+  flat.n_operands = Loop::n_in + 1;
+  flat.width = (int)sizeof(T);
   for (uint32_t k = 0; k <= Loop::n_in; ++k) flat.data[k] = task->walk.data[k];
   const unsigned blocks = tn_cuda_blocks(call, flat.n / tn_cuda_pack<T>::n + 1);
-  tn_cuda_flat_loop<Loop, T>
-      <<<blocks, 256, 0, (cudaStream_t)call->run->stream>>>(Loop(call->params),
-                                                            flat);
+  tn_cuda_launch(tn_cuda_flat_loop<Loop, T>, blocks,
+                 (cudaStream_t)call->run->stream, Loop(call->params), flat);
   return tn_cuda_check(call, cudaGetLastError());
 }
 
@@ -384,6 +399,7 @@ static int32_t tn_cuda_run_view(const tn_frame *call,
   view.n = task->walk.size;
   view.ndim = task->walk.ndim;
   view.add = (int)task->add;
+  view.n_operands = Loop::n_in + 1;
   for (int d = 0; d < view.ndim; ++d) view.shape[d] = task->walk.shape[d];
   for (uint32_t k = 0; k <= Loop::n_in; ++k) {
     view.data[k] = task->walk.data[k];
@@ -393,9 +409,11 @@ static int32_t tn_cuda_run_view(const tn_frame *call,
   }
   const unsigned blocks = tn_cuda_blocks(call, view.n);
   if (view.n < INT32_MAX)
-    tn_cuda_view_loop<Loop, uint32_t><<<blocks, 256, 0, stream>>>(loop, view);
+    tn_cuda_launch(tn_cuda_view_loop<Loop, uint32_t>, blocks, stream, loop,
+                   view);
   else
-    tn_cuda_view_loop<Loop, int64_t><<<blocks, 256, 0, stream>>>(loop, view);
+    tn_cuda_launch(tn_cuda_view_loop<Loop, int64_t>, blocks, stream, loop,
+                   view);
   return tn_cuda_check(call, cudaGetLastError());
 }
 

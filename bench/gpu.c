@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * gpu.c: a CUDA device through the public functions: copies, element-wise
+ * operators and products, as bytes and operations per second. `name value
+ * unit`; what the hardware could do at most is the copy on the device.
+ *
+ *   gpu PLUGIN.so ...
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure.h"
+#include "tenon/tenon.h"
+
+enum { ROUNDS = 20, LARGE = 64 << 20, SMALL = 1 << 10, EDGE = 4096 };
+
+static tn_runtime *rt;
+static tn_place place;
+
+static void must(tn_code code, const char *what) {
+  if (code == TN_OK) return;
+  fprintf(stderr, "gpu: %s: %s\n", what, tn_error_text());
+  exit(1);
+}
+
+static tn_array *array(tn_place where, int32_t ndim, int64_t rows,
+                       int64_t columns) {
+  const int64_t shape[] = {rows, columns};
+  tn_array *made = NULL;
+  must(tn_array_create_on(rt, &(tn_spec){TN_F32, ndim, shape}, where, &made),
+       "an array");
+  const size_t bytes = (size_t)tn_array_size(made) * sizeof(float);
+  void *zeros = calloc(1, bytes);
+  must(zeros ? TN_OK : TN_OUT_OF_MEMORY, "memory");
+  must(tn_array_set(made, zeros, bytes), "zeros");
+  free(zeros);
+  return made;
+}
+
+/* ------------------------------------------------------------------- measuring
+ */
+
+/* One thing to measure: `n` times `run`, then a wait for `last`. */
+typedef struct trial {
+  void (*run)(const struct trial *t);
+  tn_operator *op;
+  const tn_params *params;
+  tn_array *in[3];
+  size_t n_in;
+  tn_array *out;
+} trial;
+
+static void copy(const trial *t) {
+  must(tn_array_copy(t->out, t->in[0]), "a copy");
+}
+
+static void call(const trial *t) {
+  tn_array *out = t->out;
+  must(tn_call(rt, t->op, &(tn_inputs){t->n_in, t->in}, t->params,
+               &(tn_outputs){1, &out, NULL}),
+       "a call");
+}
+
+/* Seconds of one, the best of some rounds of `n` behind one another. */
+static double seconds(const trial *t, int n) {
+  double best = 1e30;
+  for (int round = 0; round < ROUNDS; ++round) {
+    const double begin = measure_now();
+    for (int i = 0; i < n; ++i) t->run(t);
+    must(tn_array_wait(t->out), "waiting");
+    const double took = (measure_now() - begin) / n;
+    if (took < best) best = took;
+  }
+  return best;
+}
+
+static void report(const char *name, double value, const char *unit) {
+  printf("%-28s %10.2f %s\n", name, value, unit);
+}
+
+/* ---------------------------------------------------------------------- trials
+ */
+
+static void copies(void) {
+  const tn_place host = {TN_DEVICE_CPU, 0};
+  tn_array *here = array(host, 1, LARGE, 0);
+  tn_array *one = array(place, 1, LARGE, 0), *two = array(place, 1, LARGE, 0);
+  const double bytes = (double)LARGE * sizeof(float);
+  const trial in = {.run = copy, .in = {here}, .out = one};
+  const trial out = {.run = copy, .in = {one}, .out = here};
+  const trial within = {.run = copy, .in = {one}, .out = two};
+  report("copy.host_to_device", bytes / seconds(&in, 1) / 1e9, "GB/s");
+  report("copy.device_to_host", bytes / seconds(&out, 1) / 1e9, "GB/s");
+  report("copy.on_device", 2 * bytes / seconds(&within, 10) / 1e9, "GB/s");
+  tn_array_release(here);
+  tn_array_release(one);
+  tn_array_release(two);
+}
+
+static void element_wise(const char *name, size_t n_in) {
+  char line[64];
+  trial t = {.run = call, .n_in = n_in};
+  must(tn_operator_get(rt, name, &t.op), name);
+  for (size_t i = 0; i < n_in; ++i) t.in[i] = array(place, 1, LARGE, 0);
+  t.out = array(place, 1, LARGE, 0);
+  const double bytes = (double)(n_in + 1) * LARGE * sizeof(float);
+  (void)snprintf(line, sizeof line, "%s.large", name);
+  report(line, bytes / seconds(&t, 10) / 1e9, "GB/s");
+  for (size_t i = 0; i < n_in; ++i) tn_array_release(t.in[i]);
+  tn_array_release(t.out);
+  for (size_t i = 0; i < n_in; ++i) t.in[i] = array(place, 1, SMALL, 0);
+  t.out = array(place, 1, SMALL, 0);
+  (void)snprintf(line, sizeof line, "%s.small", name);
+  report(line, seconds(&t, 1000) * 1e6, "us");
+  for (size_t i = 0; i < n_in; ++i) tn_array_release(t.in[i]);
+  tn_array_release(t.out);
+}
+
+static void product(void) {
+  char text[64];
+  tn_params *params = NULL;
+  trial t = {.run = call, .n_in = 3};
+  must(tn_operator_get(rt, "nn.fully_connected", &t.op), "fully_connected");
+  (void)snprintf(text, sizeof text, "num_hidden=%d", EDGE);
+  must(tn_params_parse(t.op, text, &params), "parameters");
+  t.params = params;
+  t.in[0] = array(place, 2, EDGE, EDGE);
+  t.in[1] = array(place, 2, EDGE, EDGE);
+  t.in[2] = array(place, 1, EDGE, 0);
+  t.out = array(place, 2, EDGE, EDGE);
+  const double operations = 2.0 * EDGE * EDGE * EDGE;
+  report("nn.fully_connected.4096", operations / seconds(&t, 10) / 1e12,
+         "TFLOP/s");
+  for (int i = 0; i < 3; ++i) tn_array_release(t.in[i]);
+  tn_array_release(t.out);
+  tn_params_release(params);
+}
+
+int main(int argc, char **argv) {
+  must(tn_runtime_create(NULL, &rt), "a runtime");
+  for (int i = 1; i < argc; ++i) must(tn_plugin_load(rt, argv[i]), argv[i]);
+  if (tn_place_parse(rt, "cuda(0)", &place) != TN_OK) {
+    printf("SKIPPED: %s\n", tn_error_text());
+  } else {
+    copies();
+    element_wise("elemwise.add", 2);
+    element_wise("elemwise.exp", 1);
+    element_wise("elemwise.sigmoid", 1);
+    product();
+  }
+  tn_runtime_release(rt);
+  return 0;
+}

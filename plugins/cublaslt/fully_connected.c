@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fully_connected.c: nn.fully_connected on CUDA devices. Forward data *
+ * weight^T, with the bias in the same go; backward grad * weight, and grad^T *
+ * data, whose rows' sums are the gradient of the bias.
+ */
+#include "fully_connected.gen.h"
+
+#include <stdlib.h>
+
+#include "plugin.gen.h"
+#include "tenon/device_blas.h"
+
+enum { DATA, WEIGHT, N_PLANS }; /* products of a backward call */
+
+/* Forward has one product, in the place of DATA. */
+struct cublaslt_fully_connected_state {
+  const tn_device_blas *blas;
+  void *plan[N_PLANS];
+  uint64_t bytes;
+};
+
+int32_t cublaslt_init(const tn_host *host, tn_registrar *registrar,
+                      void **instance) {
+  const tn_device_blas *blas = host->extension(host, TN_DEVICE_BLAS_CUDA);
+  *instance = (void *)(uintptr_t)blas;
+  if (blas) return TN_OK;
+  return registrar->withdraw(registrar, "cublaslt.fully_connected.cuda",
+                             "no plugin provides " TN_DEVICE_BLAS_CUDA
+                             "; plugins/cuda does where there are a GPU and "
+                             "cuBLASLt");
+}
+
+/* --------------------------------------------------------------------- plans
+ */
+
+/* The matrices of a call: rows of data, and the weight's shape. */
+typedef struct sizes {
+  int64_t rows;
+  int64_t hidden;
+  int64_t depth;
+} sizes;
+
+static int64_t size_of(const tn_tensor *tensor) {
+  int64_t n = 1;
+  for (int32_t d = 0; d < tensor->ndim; ++d) n *= tensor->shape[d];
+  return n;
+}
+
+/* What is not asked for has no shape, so it follows from what is. */
+static sizes sizes_of(const tn_frame *call) {
+  const int64_t hidden = nn_fully_connected_params_of(call)->num_hidden;
+  const int backward = (call->flags & TN_CALL_BACKWARD) != 0;
+  const tn_tensor *head = backward
+                              ? &call->in[NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT]
+                              : &call->out[NN_FULLY_CONNECTED_OUT_OUT];
+  const tn_tensor *weight = backward ? &call->out[NN_FULLY_CONNECTED_IN_WEIGHT]
+                                     : &call->in[NN_FULLY_CONNECTED_IN_WEIGHT];
+  sizes s = {.rows = size_of(head) / hidden, .hidden = hidden};
+  if (backward && call->req[NN_FULLY_CONNECTED_IN_WEIGHT] == TN_REQ_NULL)
+    weight = &call->in[NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT];
+  s.depth = weight->ndim == 2 ? weight->shape[1] : 0;
+  return s;
+}
+
+static int has_bias(const tn_frame *call) {
+  return !nn_fully_connected_params_of(call)->no_bias;
+}
+
+static tn_device_product product_of(const tn_frame *call, uint32_t request) {
+  const int fast = cublaslt_fully_connected_cuda_options_of(call)->fast;
+  return (tn_device_product){.struct_size = sizeof(tn_device_product),
+                             .dtype = call->in[0].dtype,
+                             .flags = fast ? TN_PRODUCT_FAST : 0,
+                             .alpha = 1,
+                             .beta = request == TN_REQ_ADD ? 1 : 0};
+}
+
+static tn_device_product forward_product(const tn_frame *call) {
+  const sizes s = sizes_of(call);
+  tn_device_product p = product_of(call, call->req[0]);
+  p.transpose_b = 1;
+  if (has_bias(call)) p.flags |= TN_PRODUCT_BIAS;
+  p.m = s.rows;
+  p.n = p.ldc = s.hidden;
+  p.k = p.lda = p.ldb = s.depth;
+  return p;
+}
+
+static tn_device_product data_product(const tn_frame *call) {
+  const sizes s = sizes_of(call);
+  tn_device_product p = product_of(call, call->req[NN_FULLY_CONNECTED_IN_DATA]);
+  p.m = s.rows;
+  p.n = p.ldb = p.ldc = s.depth;
+  p.k = p.lda = s.hidden;
+  return p;
+}
+
+/* The gradients of the weight and of the bias. */
+static tn_device_product weight_product(const tn_frame *call) {
+  const sizes s = sizes_of(call);
+  const tn_req weight = call->req[NN_FULLY_CONNECTED_IN_WEIGHT];
+  const tn_req bias =
+      has_bias(call) ? call->req[NN_FULLY_CONNECTED_IN_BIAS] : TN_REQ_NULL;
+  tn_device_product p = product_of(call, weight);
+  p.transpose_a = 1;
+  if (bias != TN_REQ_NULL) p.flags |= TN_PRODUCT_SUMS;
+  if (bias == TN_REQ_ADD) p.flags |= TN_PRODUCT_SUMS_ADD;
+  p.m = p.lda = s.hidden;
+  p.n = weight == TN_REQ_NULL ? 0 : s.depth;
+  p.ldb = p.ldc = s.depth;
+  p.k = s.rows;
+  return p;
+}
+
+/* --------------------------------------------------------------------- state
+ */
+
+static int32_t add_plan(const tn_frame *call, const tn_device_product *what,
+                        cublaslt_fully_connected_state *state, int which) {
+  uint64_t bytes = 0;
+  const int32_t code =
+      state->blas->plan(state->blas, call, what, &state->plan[which], &bytes);
+  if (bytes > state->bytes) state->bytes = bytes;
+  return code;
+}
+
+static int wants_weight(const tn_frame *call) {
+  return call->req[NN_FULLY_CONNECTED_IN_WEIGHT] != TN_REQ_NULL ||
+         (has_bias(call) &&
+          call->req[NN_FULLY_CONNECTED_IN_BIAS] != TN_REQ_NULL);
+}
+
+static int32_t add_plans(const tn_frame *call,
+                         cublaslt_fully_connected_state *state) {
+  int32_t code = TN_OK;
+  if (!(call->flags & TN_CALL_BACKWARD)) {
+    const tn_device_product p = forward_product(call);
+    return add_plan(call, &p, state, DATA);
+  }
+  if (call->req[NN_FULLY_CONNECTED_IN_DATA] != TN_REQ_NULL) {
+    const tn_device_product p = data_product(call);
+    code = add_plan(call, &p, state, DATA);
+  }
+  if (code == TN_OK && wants_weight(call)) {
+    const tn_device_product p = weight_product(call);
+    code = add_plan(call, &p, state, WEIGHT);
+  }
+  return code;
+}
+
+int32_t cublaslt_fully_connected_create(const tn_frame *call,
+                                        cublaslt_fully_connected_state **out) {
+  cublaslt_fully_connected_state *state = calloc(1, sizeof *state);
+  *out = NULL;
+  if (!state) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for plans");
+  state->blas = call->instance;
+  const int32_t code = add_plans(call, state);
+  if (code == TN_OK)
+    *out = state;
+  else
+    cublaslt_fully_connected_destroy(state);
+  return code;
+}
+
+void cublaslt_fully_connected_destroy(cublaslt_fully_connected_state *state) {
+  for (int i = 0; i < N_PLANS; ++i)
+    state->blas->release(state->blas, state->plan[i]);
+  free(state);
+}
+
+int32_t cublaslt_fully_connected_bytes(const tn_frame *call, uint64_t *bytes) {
+  *bytes = cublaslt_fully_connected_cuda_state_of(call)->bytes;
+  return TN_OK;
+}
+
+/* --------------------------------------------------------------------- calls
+ */
+
+static int32_t multiply(const tn_frame *call, int which,
+                        tn_device_operands operands) {
+  const cublaslt_fully_connected_state *state =
+      cublaslt_fully_connected_cuda_state_of(call);
+  operands.struct_size = sizeof operands;
+  operands.ws = call->n_ws > 0 ? call->ws[0] : NULL;
+  return state->blas->multiply(state->blas, call, state->plan[which],
+                               &operands);
+}
+
+int32_t cublaslt_fully_connected(const tn_frame *call) {
+  return multiply(
+      call, DATA,
+      (tn_device_operands){
+          .a = call->in[NN_FULLY_CONNECTED_IN_DATA].data,
+          .b = call->in[NN_FULLY_CONNECTED_IN_WEIGHT].data,
+          .c = call->out[0].data,
+          .bias = has_bias(call) ? call->in[NN_FULLY_CONNECTED_IN_BIAS].data
+                                 : NULL});
+}
+
+int32_t cublaslt_fully_connected_backward(const tn_frame *call) {
+  const cublaslt_fully_connected_state *state =
+      cublaslt_fully_connected_cuda_state_of(call);
+  const void *grad = call->in[NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT].data;
+  int32_t code = TN_OK;
+  if (state->plan[DATA])
+    code =
+        multiply(call, DATA,
+                 (tn_device_operands){
+                     .a = grad,
+                     .b = call->in[NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT].data,
+                     .c = call->out[NN_FULLY_CONNECTED_IN_DATA].data});
+  if (code != TN_OK || !state->plan[WEIGHT]) return code;
+  return multiply(call, WEIGHT,
+                  (tn_device_operands){
+                      .a = grad,
+                      .b = call->in[NN_FULLY_CONNECTED_BACKWARD_IN_DATA].data,
+                      .c = call->out[NN_FULLY_CONNECTED_IN_WEIGHT].data,
+                      .sums = call->out[NN_FULLY_CONNECTED_IN_BIAS].data});
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * blaslt.c: see blaslt.h.
+ */
+#include "blaslt.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The newest first; then where a toolkit is that ld.so does not know. */
+static const char *const names[] = {
+    "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11",
+    "/usr/local/cuda/lib64/libcublasLt.so", NULL};
+
+enum { LEAST_VERSION = 11 }; /* the first whose numbers are those here */
+
+/* What dlsym returns as a function: C has no conversion for it. */
+static const char *find(void *library, const char *symbol, void *function) {
+  void *found = dlsym(library, symbol);
+  memcpy(function, &found, sizeof found);
+  return found ? NULL : symbol;
+}
+
+static const char *find_all(cuda_blaslt *blaslt, size_t (**version)(void)) {
+  const char *missing = find(blaslt->library, "cublasLtGetVersion", version);
+  if (!missing)
+    missing = find(blaslt->library, "cublasLtGetStatusString", &blaslt->say);
+#define BLASLT_FIND(field, symbol, arguments) \
+  if (!missing) missing = find(blaslt->library, #symbol, &blaslt->field);
+  BLASLT_FUNCTIONS(BLASLT_FIND)
+#undef BLASLT_FIND
+  return missing;
+}
+
+/* 120405 is 12.4.5, as since CUDA 12; before it was 11xxxy. */
+static int check(cuda_blaslt *blaslt, char why[240]) {
+  size_t (*version)(void) = NULL;
+  const char *missing = find_all(blaslt, &version);
+  if (missing) {
+    (void)snprintf(why, 240, "libcublasLt has no function %s; it is too old",
+                   missing);
+    return 0;
+  }
+  const size_t n = version();
+  (void)snprintf(blaslt->name, sizeof blaslt->name, "cuBLASLt %zu.%zu.%zu",
+                 n / 10000, n % 10000 / 100, n % 100);
+  if (n / 10000 >= LEAST_VERSION) return 1;
+  (void)snprintf(why, 240, "%s is too old; at least %d.0 is needed",
+                 blaslt->name, LEAST_VERSION);
+  return 0;
+}
+
+static void *open_first(char why[240]) {
+  for (size_t i = 0; names[i]; ++i) {
+    void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (library) return library;
+    const char *reason = dlerror();
+    if (i == 0)
+      (void)snprintf(why, 240, "there is no cuBLASLt: %.160s",
+                     reason ? reason : names[0]);
+  }
+  return NULL;
+}
+
+int cuda_blaslt_open(cuda_blaslt *blaslt, char why[240]) {
+  *blaslt = (cuda_blaslt){0};
+  blaslt->library = open_first(why);
+  if (blaslt->library && check(blaslt, why)) return 1;
+  cuda_blaslt_close(blaslt);
+  return 0;
+}
+
+void cuda_blaslt_close(cuda_blaslt *blaslt) {
+  if (blaslt->library) (void)dlclose(blaslt->library);
+  *blaslt = (cuda_blaslt){0};
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * devices.h: what the files of this plugin share.
+ *
+ * files: driver.c   the driver's functions, found while running
+ *        device.c   the devices: how many, what they are, their contexts
+ *        memory.c   device memory from a pool, pinned memory of the host
+ *        queue.c    streams, events, copies
+ *        failure.c  results of the driver as messages; devices that are lost
+ *        blaslt.c   cuBLASLt, found while running
+ *        sum.cu     sums of what lies on a device; no_sum.c: there are none
+ *        product.c  matrix products of it, as "blas.cuda/1"
+ *        cuda.c     init and fini
+ */
+#ifndef CUDA_DEVICES_H_
+#define CUDA_DEVICES_H_
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "driver.h"
+#include "sum.h"
+#include "tenon/device.h"
+#include "tenon/device_blas.h"
+
+typedef struct cuda_blaslt cuda_blaslt;
+
+/* One GPU. Everything but `lost` is written under `lock` before `context`, and
+ * not again before the end. */
+typedef struct cuda_device {
+  struct cuda_instance *instance;
+  int32_t id;
+  int handle; /* the driver's */
+  pthread_mutex_t lock;
+  _Atomic(cuda_context) context; /* the primary one; NULL until it is needed */
+  cuda_pool pool;                /* NULL: this GPU has no pools */
+  cuda_stream memory;            /* on which memory is taken and given back */
+  _Atomic int lost;              /* the result after which nothing works */
+  void *blaslt;                  /* its cuBLASLt handle, under `lock` */
+} cuda_device;
+
+/* What init keeps for a runtime. */
+typedef struct cuda_instance {
+  cuda_driver driver;
+  tn_device table;
+  cuda_device *devices;
+  int32_t n_devices;
+  char why[240]; /* there is none */
+  cuda_blaslt *blaslt;
+  tn_device_blas products;
+} cuda_instance;
+
+/* ---------------------------------------------------------------- device.c */
+
+/* Asks the driver for the devices; none leaves the reason in instance->why.
+ * TN_OK or TN_OUT_OF_MEMORY. */
+int32_t cuda_devices_open(cuda_instance *instance);
+/* Closes contexts that were opened. */
+void cuda_devices_close(cuda_instance *instance);
+
+/* Makes the device the thread's until cuda_leave, which brings back what was
+ * before; the first time opens it. The thread's own choice may be that of
+ * another library in this process. [any] */
+int32_t cuda_enter(cuda_device *device, tn_device_error *error);
+void cuda_leave(const cuda_device *device);
+
+/* ctx of the table, and an id that `count` allows. */
+cuda_device *cuda_device_of(void *ctx, int32_t id);
+
+int32_t cuda_count(void *ctx, int32_t *out, tn_device_error *error);
+int32_t cuda_info(void *ctx, int32_t id, tn_device_info *out,
+                  tn_device_error *error);
+
+/* ---------------------------------------------------------------- memory.c */
+
+/* The device's pool and the stream that it is used on. The device is current.
+ */
+int cuda_memory_open(cuda_device *device);
+void cuda_memory_close(cuda_device *device);
+
+int32_t cuda_alloc(void *ctx, int32_t id, uint32_t kind, uint64_t bytes,
+                   void **out, tn_device_error *error);
+void cuda_free(void *ctx, int32_t id, uint32_t kind, void *memory);
+uint64_t cuda_trim(void *ctx, int32_t id);
+
+/* ----------------------------------------------------------------- queue.c */
+
+int32_t cuda_queue_open(void *ctx, int32_t id, uint32_t purpose,
+                        int32_t priority, void **out, tn_device_error *error);
+void cuda_queue_close(void *ctx, void *queue);
+void *cuda_queue_stream(void *ctx, void *queue);
+int32_t cuda_copy(void *ctx, void *queue, const tn_copy *copy,
+                  tn_device_error *error);
+int32_t cuda_fill(void *ctx, void *queue, void *memory, int32_t byte,
+                  uint64_t bytes, tn_device_error *error);
+int32_t cuda_queue_sum(void *ctx, void *queue, const tn_device_sum *sum,
+                       tn_device_error *error);
+int32_t cuda_fence_open(void *ctx, int32_t id, void **out,
+                        tn_device_error *error);
+void cuda_fence_close(void *ctx, void *fence);
+int32_t cuda_fence_record(void *ctx, void *fence, void *queue,
+                          tn_device_error *error);
+int32_t cuda_queue_wait(void *ctx, void *queue, void *fence,
+                        tn_device_error *error);
+int32_t cuda_fence_query(void *ctx, void *fence, int32_t *out,
+                         tn_device_error *error);
+int32_t cuda_fence_wait(void *ctx, void *fence, tn_device_error *error);
+
+/* --------------------------------------------------------------- failure.c */
+
+/* The code and the sentence for a result of the driver. After some results a
+ * device never works again in this process: that is said, and remembered. */
+int32_t cuda_fail(cuda_device *device, int result, tn_device_error *error);
+
+/* TN_OK, or what the device was lost by. */
+int32_t cuda_check_lost(cuda_device *device, tn_device_error *error);
+
+/* ---------------------------------------------------------------- product.c */
+
+/* Fills in instance->products if there is cuBLASLt: 1, or 0 with a sentence. */
+int cuda_products_open(cuda_instance *instance, char why[240]);
+void cuda_products_close(cuda_instance *instance);
+
+#endif /* CUDA_DEVICES_H_ */

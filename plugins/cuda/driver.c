@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * driver.c: see driver.h.
+ */
+#include "driver.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Pools of memory that streams share came with it. */
+enum { LEAST_VERSION = 11020 };
+
+const char *const cuda_driver_names[] = {"libcuda.so.1", "libcuda.so", NULL};
+
+void cuda_driver_say(const cuda_driver *driver, int result, char to[160]) {
+  const char *name = NULL, *text = NULL;
+  if (driver->error_name(result, &name) != CUDA_OK || !name)
+    name = "an unknown error";
+  if (driver->error_text(result, &text) != CUDA_OK || !text)
+    text = "the driver has no text for it";
+  (void)snprintf(to, 160, "%s: %s", name, text);
+}
+
+/* The reason of the first name is the one to tell: the others are a try. The
+ * library stays mapped for ever: a driver that was started has threads. */
+static void *open_first(const char *const *names, char why[240]) {
+  for (size_t i = 0; names[i]; ++i) {
+    void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (library) return library;
+    const char *reason = dlerror();
+    if (i == 0)
+      (void)snprintf(why, 240,
+                     "there is no NVIDIA driver: %.120s; install one, or in a "
+                     "container ask for GPUs",
+                     reason ? reason : names[0]);
+  }
+  return NULL;
+}
+
+/* What dlsym returns as a function: C has no conversion for it. */
+static const char *find(void *library, const char *symbol, void *function) {
+  void *found = dlsym(library, symbol);
+  memcpy(function, &found, sizeof found);
+  return found ? NULL : symbol;
+}
+
+/* NULL, or the first function that is not there. */
+static const char *find_all(cuda_driver *driver) {
+  const char *missing = NULL;
+#define CUDA_FIND(field, symbol, arguments) \
+  if (!missing) missing = find(driver->library, #symbol, &driver->field);
+  CUDA_DRIVER_FUNCTIONS(CUDA_FIND)
+#undef CUDA_FIND
+  return missing;
+}
+
+/* An old driver lacks functions, so its version is asked for first. */
+static int check_version(cuda_driver *driver, char why[240]) {
+  if (find(driver->library, "cuDriverGetVersion", &driver->driver_version) ||
+      driver->driver_version(&driver->version) != CUDA_OK) {
+    (void)snprintf(why, 240,
+                   "libcuda.so.1 does not tell its version: it is not the "
+                   "library of an NVIDIA driver");
+    return 0;
+  }
+  if (driver->version >= LEAST_VERSION) return 1;
+  (void)snprintf(why, 240,
+                 "the NVIDIA driver is for CUDA %d.%d, and at least %d.%d is "
+                 "needed; update the driver",
+                 driver->version / 1000, driver->version % 1000 / 10,
+                 LEAST_VERSION / 1000, LEAST_VERSION % 1000 / 10);
+  return 0;
+}
+
+static int start(cuda_driver *driver, char why[240]) {
+  char text[160];
+  const char *missing = find_all(driver);
+  if (missing) {
+    (void)snprintf(why, 240,
+                   "libcuda.so.1 has no function %s, although it says that it "
+                   "is for CUDA %d.%d; update the driver",
+                   missing, driver->version / 1000,
+                   driver->version % 1000 / 10);
+    return 0;
+  }
+  const int result = driver->init(0);
+  if (result == CUDA_OK) return 1;
+  cuda_driver_say(driver, result, text);
+  (void)snprintf(why, 240, "the NVIDIA driver does not start: %s", text);
+  return 0;
+}
+
+int cuda_driver_open(cuda_driver *driver, const char *const *names,
+                     char why[240]) {
+  *driver = (cuda_driver){0};
+  driver->library = open_first(names, why);
+  if (!driver->library) return 0;
+  if (check_version(driver, why) && start(driver, why)) return 1;
+  cuda_driver_close(driver);
+  return 0;
+}
+
+void cuda_driver_close(cuda_driver *driver) {
+  if (driver->library) (void)dlclose(driver->library);
+  *driver = (cuda_driver){0};
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * failure.c: what the driver answers, as a code and a sentence. The host adds
+ * which device it was and what was being done.
+ */
+#include <stdio.h>
+
+#include "devices.h"
+
+/* Results after which the context, and with it all memory of the device, is
+ * gone until the process ends: faults of kernels and of the hardware. */
+static int is_final(int result) {
+  static const int results[] = {
+      46,  /* DEVICE_UNAVAILABLE */
+      214, /* ECC_UNCORRECTABLE */
+      220, /* NVLINK_UNCORRECTABLE */
+      226, /* CONTAINED */
+      700, /* ILLEGAL_ADDRESS */
+      702, /* LAUNCH_TIMEOUT */
+      709, /* CONTEXT_IS_DESTROYED */
+      710, /* ASSERT */
+      714, /* HARDWARE_STACK_ERROR */
+      715, /* ILLEGAL_INSTRUCTION */
+      716, /* MISALIGNED_ADDRESS */
+      717, /* INVALID_ADDRESS_SPACE */
+      718, /* INVALID_PC */
+      719, /* LAUNCH_FAILED */
+      810, /* MPS_CLIENT_TERMINATED */
+      999, /* UNKNOWN: a GPU that fell off its bus, among others */
+  };
+  for (size_t i = 0; i < sizeof results / sizeof *results; ++i)
+    if (results[i] == result) return 1;
+  return 0;
+}
+
+static int32_t code_of(int result) {
+  if (result == CUDA_OUT_OF_MEMORY) return TN_OUT_OF_MEMORY;
+  return result == CUDA_NOT_SUPPORTED ? TN_UNSUPPORTED : TN_DEVICE;
+}
+
+static int32_t say_lost(const cuda_device *device, int result,
+                        tn_device_error *error) {
+  char text[160];
+  cuda_driver_say(&device->instance->driver, result, text);
+  (void)snprintf(error->text, sizeof error->text,
+                 "%.150s; the GPU is lost to this process, and what it held is "
+                 "gone: start the process again",
+                 text);
+  return TN_DEVICE;
+}
+
+int32_t cuda_fail(cuda_device *device, int result, tn_device_error *error) {
+  int none = CUDA_OK;
+  if (is_final(result)) {
+    /* The first is the cause, what comes later only its echo. */
+    if (!atomic_compare_exchange_strong(&device->lost, &none, result))
+      result = none;
+    return say_lost(device, result, error);
+  }
+  if (atomic_load(&device->lost) != CUDA_OK)
+    return cuda_check_lost(device, error);
+  cuda_driver_say(&device->instance->driver, result, error->text);
+  return code_of(result);
+}
+
+int32_t cuda_check_lost(cuda_device *device, tn_device_error *error) {
+  const int result = atomic_load(&device->lost);
+  return result == CUDA_OK ? TN_OK : say_lost(device, result, error);
+}

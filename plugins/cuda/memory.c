@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * memory.c: memory of a GPU, and the host's that it reaches.
+ *
+ * Device memory comes from a pool of this plugin's own, on a stream on which
+ * nothing else happens. Taking and giving back are ordered there and so never
+ * wait for work: what is freed nobody uses any more, as device.h says, and what
+ * is taken is there as soon as the stream is at rest, which it nearly is. The
+ * host's heap keeps pieces for the next user of their size; what it gives back
+ * stays in the pool, whose pieces are cut anew from the same pages, until
+ * memory is short or the host trims.
+ */
+#include <string.h>
+
+#include "devices.h"
+
+static void *to_pointer(cuda_address address) {
+  return (void *)(uintptr_t)address;
+}
+
+static cuda_address to_address(const void *memory) {
+  return (cuda_address)(uintptr_t)memory;
+}
+
+/* --------------------------------------------------------------------- pool */
+
+/* Lets other GPUs copy from and to the pool where the hardware can: the driver
+ * goes over the host elsewhere. */
+static void give_access(const cuda_device *device) {
+  const cuda_instance *instance = device->instance;
+  for (int32_t id = 0; id < instance->n_devices; ++id) {
+    const int peer = instance->devices[id].handle;
+    const cuda_access access = {{CUDA_LOCATION_DEVICE, peer}, CUDA_READ_WRITE};
+    int reaches = 0;
+    if (id == device->id) continue;
+    (void)instance->driver.device_reaches(&reaches, peer, device->handle);
+    if (reaches) (void)instance->driver.pool_access(device->pool, &access, 1);
+  }
+}
+
+static int open_pool(cuda_device *device) {
+  const cuda_driver *driver = &device->instance->driver;
+  const cuda_pool_props props = {
+      .alloc_type = CUDA_PINNED,
+      .location = {CUDA_LOCATION_DEVICE, device->handle}};
+  uint64_t threshold = UINT64_MAX;
+  int has_pools = 0;
+  int result =
+      driver->device_attribute(&has_pools, CUDA_MEMORY_POOLS, device->handle);
+  if (result != CUDA_OK || !has_pools) return result;
+  result = driver->pool_create(&device->pool, &props);
+  if (result != CUDA_OK) return result;
+  give_access(device);
+  return driver->pool_set(device->pool, CUDA_POOL_RELEASE_THRESHOLD,
+                          &threshold);
+}
+
+int cuda_memory_open(cuda_device *device) {
+  const cuda_driver *driver = &device->instance->driver;
+  int result =
+      driver->stream_create(&device->memory, CUDA_STREAM_NON_BLOCKING, 0);
+  if (result != CUDA_OK) return result;
+  result = open_pool(device);
+  if (result != CUDA_OK) cuda_memory_close(device);
+  return result;
+}
+
+void cuda_memory_close(cuda_device *device) {
+  const cuda_driver *driver = &device->instance->driver;
+  if (device->memory) (void)driver->stream_synchronize(device->memory);
+  if (device->pool) (void)driver->pool_destroy(device->pool);
+  if (device->memory) (void)driver->stream_destroy(device->memory);
+  device->pool = NULL;
+  device->memory = NULL;
+}
+
+/* Bytes that the pool has given back to the driver. */
+static uint64_t shrink(const cuda_device *device) {
+  const cuda_driver *driver = &device->instance->driver;
+  uint64_t before = 0, after = 0;
+  if (!device->pool) return 0;
+  (void)driver->stream_synchronize(device->memory);
+  (void)driver->pool_get(device->pool, CUDA_POOL_RESERVED, &before);
+  (void)driver->pool_trim(device->pool, 0);
+  (void)driver->pool_get(device->pool, CUDA_POOL_RESERVED, &after);
+  return before > after ? before - after : 0;
+}
+
+uint64_t cuda_trim(void *ctx, int32_t id) {
+  cuda_device *device = cuda_device_of(ctx, id);
+  tn_device_error error = {.struct_size = sizeof error};
+  if (!atomic_load(&device->context) || cuda_enter(device, &error) != TN_OK)
+    return 0;
+  const uint64_t bytes = shrink(device);
+  cuda_leave(device);
+  return bytes;
+}
+
+/* ----------------------------------------------------------- alloc and free */
+
+static int take_pooled(const cuda_device *device, uint64_t bytes,
+                       cuda_address *out) {
+  const cuda_driver *driver = &device->instance->driver;
+  int result = driver->pool_alloc(out, bytes, device->pool, device->memory);
+  if (result != CUDA_OK) return result;
+  result = driver->stream_synchronize(device->memory);
+  if (result != CUDA_OK) (void)driver->pool_free(*out, device->memory);
+  return result;
+}
+
+static int take_once(const cuda_device *device, uint64_t bytes,
+                     cuda_address *out) {
+  return device->pool ? take_pooled(device, bytes, out)
+                      : device->instance->driver.memory_alloc(out, bytes);
+}
+
+/* What the pool keeps in pieces may be enough in one. */
+static int take_device(const cuda_device *device, uint64_t bytes,
+                       cuda_address *out) {
+  const int result = take_once(device, bytes, out);
+  if (result != CUDA_OUT_OF_MEMORY || shrink(device) == 0) return result;
+  return take_once(device, bytes, out);
+}
+
+static int take_shared(const cuda_device *device, uint64_t bytes,
+                       cuda_address *out) {
+  const cuda_driver *driver = &device->instance->driver;
+  int managed = 0;
+  (void)driver->device_attribute(&managed, CUDA_MANAGED_MEMORY, device->handle);
+  return managed ? driver->managed_alloc(out, bytes, CUDA_ATTACH_GLOBAL)
+                 : CUDA_NOT_SUPPORTED;
+}
+
+static int take(const cuda_device *device, uint32_t kind, uint64_t bytes,
+                void **out) {
+  cuda_address address = 0;
+  int result;
+  if (kind == TN_MEMORY_HOST)
+    return device->instance->driver.host_alloc(out, bytes, CUDA_HOST_PORTABLE);
+  result = kind == TN_MEMORY_SHARED ? take_shared(device, bytes, &address)
+                                    : take_device(device, bytes, &address);
+  if (result == CUDA_OK) *out = to_pointer(address);
+  return result;
+}
+
+int32_t cuda_alloc(void *ctx, int32_t id, uint32_t kind, uint64_t bytes,
+                   void **out, tn_device_error *error) {
+  cuda_device *device = cuda_device_of(ctx, id);
+  int32_t code = cuda_enter(device, error);
+  if (code != TN_OK) return code;
+  const int result = take(device, kind, bytes, out);
+  cuda_leave(device);
+  return result == CUDA_OK ? TN_OK : cuda_fail(device, result, error);
+}
+
+/* Of a lost device nothing is left that could be given back. */
+void cuda_free(void *ctx, int32_t id, uint32_t kind, void *memory) {
+  cuda_device *device = cuda_device_of(ctx, id);
+  const cuda_driver *driver = &device->instance->driver;
+  tn_device_error error = {.struct_size = sizeof error};
+  if (cuda_enter(device, &error) != TN_OK) return;
+  if (kind == TN_MEMORY_HOST)
+    (void)driver->host_free(memory);
+  else if (kind == TN_MEMORY_DEVICE && device->pool)
+    (void)driver->pool_free(to_address(memory), device->memory);
+  else
+    (void)driver->memory_free(to_address(memory));
+  cuda_leave(device);
+}

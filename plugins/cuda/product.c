@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * product.c: "blas.cuda/1" through cuBLASLt. Its matrices are column-major, so
+ * what is row-major here is a transposed matrix there, and c^T = b^T a^T is
+ * computed: b is the first factor, m and n are exchanged, nothing is moved.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blaslt.h"
+#include "devices.h"
+
+enum {
+  MOST_WORKSPACE = 32 << 20, /* what the heuristics want on sm_90 */
+  ALIGNED = 16,              /* the loads of the fast kernels */
+  N_ALGOS = 2                /* for aligned operands, and for any */
+};
+
+/* How one product is computed; constant once made. */
+typedef struct plan {
+  tn_device_product what;
+  cuda_device *device;
+  blaslt_layout a; /* of cuBLASLt's: b of ours */
+  blaslt_layout b;
+  blaslt_layout c;
+  blaslt_found found[N_ALGOS];
+  int has_bias; /* added by cuBLASLt itself; otherwise c begins as the bias */
+  double beta;
+} plan;
+
+/* --------------------------------------------------------------- failures */
+
+static int32_t refuse(const tn_frame *call, const cuda_blaslt *blaslt,
+                      int status, const char *doing) {
+  const int32_t code = status == BLASLT_NO_MEMORY       ? TN_OUT_OF_MEMORY
+                       : status == BLASLT_NOT_SUPPORTED ? TN_UNSUPPORTED
+                                                        : TN_DEVICE;
+  return TN_FAIL(call, code, "%s: %s: %s", blaslt->name, doing,
+                 blaslt->say(status));
+}
+
+/* Enters the device of a call. */
+static int32_t enter(const tn_frame *call, cuda_device *device) {
+  tn_device_error error = {.struct_size = sizeof error};
+  const int32_t code = cuda_enter(device, &error);
+  return code == TN_OK ? TN_OK : TN_FAIL(call, code, "%s", error.text);
+}
+
+static int32_t check(const tn_frame *call, cuda_device *device, int result) {
+  tn_device_error error = {.struct_size = sizeof error};
+  if (result == CUDA_OK) return TN_OK;
+  const int32_t code = cuda_fail(device, result, &error);
+  return TN_FAIL(call, code, "%s", error.text);
+}
+
+/* ---------------------------------------------------------------- a product */
+
+static int type_of(tn_dtype dtype) {
+  switch (dtype) {
+    case TN_F64:
+      return BLASLT_F64;
+    case TN_F16:
+      return BLASLT_F16;
+    case TN_BF16:
+      return BLASLT_BF16;
+    default:
+      return BLASLT_F32;
+  }
+}
+
+/* What sums and factors are in. */
+static int scale_of(const tn_device_product *p) {
+  return p->dtype == TN_F64 ? BLASLT_F64 : BLASLT_F32;
+}
+
+static int compute_of(const tn_device_product *p) {
+  if (p->dtype == TN_F64) return BLASLT_COMPUTE_64F;
+  return p->dtype == TN_F32 && (p->flags & TN_PRODUCT_FAST)
+             ? BLASLT_COMPUTE_32F_TF32
+             : BLASLT_COMPUTE_32F;
+}
+
+static uint32_t epilogue_of(const plan *x) {
+  uint32_t epilogue = x->has_bias ? BLASLT_BIAS : 0;
+  if (x->what.flags & TN_PRODUCT_RELU) epilogue |= BLASLT_RELU;
+  return epilogue ? epilogue : BLASLT_DEFAULT;
+}
+
+/* A description of its own for every call, as the bias is a part of it. */
+static int describe(const cuda_blaslt *lt, const plan *x, const void *bias,
+                    blaslt_what *out) {
+  const int32_t a = x->what.transpose_b ? BLASLT_OP_T : BLASLT_OP_N;
+  const int32_t b = x->what.transpose_a ? BLASLT_OP_T : BLASLT_OP_N;
+  const uint32_t epilogue = epilogue_of(x);
+  const int32_t type = type_of(x->what.dtype);
+  int status = lt->what_create(out, compute_of(&x->what), scale_of(&x->what));
+  if (status != BLASLT_OK) return status;
+  status = lt->what_set(*out, BLASLT_TRANSA, &a, sizeof a);
+  if (status == BLASLT_OK)
+    status = lt->what_set(*out, BLASLT_TRANSB, &b, sizeof b);
+  if (status == BLASLT_OK)
+    status = lt->what_set(*out, BLASLT_EPILOGUE, &epilogue, sizeof epilogue);
+  if (status == BLASLT_OK && x->has_bias)
+    status = lt->what_set(*out, BLASLT_BIAS_TYPE, &type, sizeof type);
+  if (status == BLASLT_OK && x->has_bias && bias)
+    status = lt->what_set(*out, BLASLT_BIAS_POINTER, &bias, sizeof bias);
+  if (status != BLASLT_OK) (void)lt->what_destroy(*out);
+  return status;
+}
+
+static int is_empty(const tn_device_product *p) {
+  return p->m == 0 || p->n == 0 || p->k == 0;
+}
+
+/* --------------------------------------------------------------------- plan */
+
+static int layouts(const cuda_blaslt *lt, plan *x) {
+  const tn_device_product *p = &x->what;
+  const int type = type_of(p->dtype);
+  const uint64_t m = (uint64_t)p->m, n = (uint64_t)p->n, k = (uint64_t)p->k;
+  int status = lt->layout_create(&x->a, type, p->transpose_b ? k : n,
+                                 p->transpose_b ? n : k, p->ldb);
+  if (status == BLASLT_OK)
+    status = lt->layout_create(&x->b, type, p->transpose_a ? m : k,
+                               p->transpose_a ? k : m, p->lda);
+  if (status == BLASLT_OK)
+    status = lt->layout_create(&x->c, type, n, m, p->ldc);
+  return status;
+}
+
+/* Operands whose addresses are multiples of `align`. */
+static int wish_for(const cuda_blaslt *lt, uint32_t align, blaslt_wish *out) {
+  const uint64_t most = MOST_WORKSPACE;
+  int status = lt->wish_create(out);
+  if (status != BLASLT_OK) return status;
+  status = lt->wish_set(*out, BLASLT_MOST_WORKSPACE, &most, sizeof most);
+  for (int which = BLASLT_ALIGN_A; which <= BLASLT_ALIGN_D; ++which)
+    if (status == BLASLT_OK)
+      status = lt->wish_set(*out, which, &align, sizeof align);
+  if (status != BLASLT_OK) (void)lt->wish_destroy(*out);
+  return status;
+}
+
+static int choose(const cuda_blaslt *lt, const plan *x, blaslt_what what,
+                  uint32_t align, blaslt_found *out) {
+  blaslt_wish wish = NULL;
+  int n = 0;
+  int status = wish_for(lt, align, &wish);
+  if (status != BLASLT_OK) return status;
+  status = lt->choose(x->device->blaslt, what, x->a, x->b, x->c, x->c, wish, 1,
+                      out, &n);
+  (void)lt->wish_destroy(wish);
+  if (status == BLASLT_OK && n == 0) status = BLASLT_NOT_SUPPORTED;
+  return status == BLASLT_OK ? out->state : status;
+}
+
+static int choose_both(const cuda_blaslt *lt, plan *x) {
+  const uint32_t bytes = (uint32_t)tn_dtype_bytes(x->what.dtype);
+  blaslt_what what = NULL;
+  int status = describe(lt, x, NULL, &what);
+  if (status != BLASLT_OK) return status;
+  status = choose(lt, x, what, ALIGNED, &x->found[0]);
+  if (status == BLASLT_OK) status = choose(lt, x, what, bytes, &x->found[1]);
+  (void)lt->what_destroy(what);
+  return status;
+}
+
+/* Where cuBLASLt has no epilogue for a bias, c begins as the bias. */
+static int choose_bias(const cuda_blaslt *lt, plan *x) {
+  x->has_bias = (x->what.flags & TN_PRODUCT_BIAS) != 0;
+  x->beta = x->what.beta;
+  int status = choose_both(lt, x);
+  if (status == BLASLT_OK || !x->has_bias || !cuda_sum) return status;
+  x->has_bias = 0;
+  x->beta = 1;
+  return choose_both(lt, x);
+}
+
+/* The handle of cuBLASLt for a device that is current. */
+static int ready(const cuda_blaslt *lt, cuda_device *device) {
+  int status = BLASLT_OK;
+  (void)pthread_mutex_lock(&device->lock);
+  if (!device->blaslt) status = lt->create(&device->blaslt);
+  (void)pthread_mutex_unlock(&device->lock);
+  return status;
+}
+
+static void release(const tn_device_blas *blas, void *given) {
+  const cuda_instance *instance = blas->data;
+  plan *x = given;
+  if (!x) return;
+  if (x->a) (void)instance->blaslt->layout_destroy(x->a);
+  if (x->b) (void)instance->blaslt->layout_destroy(x->b);
+  if (x->c) (void)instance->blaslt->layout_destroy(x->c);
+  free(x);
+}
+
+static int32_t fill_plan(const tn_frame *call, const cuda_blaslt *lt, plan *x) {
+  const int32_t code = enter(call, x->device);
+  if (code != TN_OK) return code;
+  int status = ready(lt, x->device);
+  if (status == BLASLT_OK && !is_empty(&x->what)) status = layouts(lt, x);
+  if (status == BLASLT_OK && !is_empty(&x->what)) status = choose_bias(lt, x);
+  cuda_leave(x->device);
+  return status == BLASLT_OK ? TN_OK
+                             : refuse(call, lt, status, "planning a product");
+}
+
+static int32_t check_product(const tn_frame *call, const tn_device_product *p) {
+  const uint32_t needs_sum = TN_PRODUCT_BIAS | TN_PRODUCT_SUMS;
+  if (p->dtype != TN_F16 && p->dtype != TN_BF16 && p->dtype != TN_F32 &&
+      p->dtype != TN_F64)
+    return TN_FAIL(call, TN_DTYPE,
+                   "a matrix product is in f16, bf16, f32 or f64");
+  if (!cuda_sum &&
+      ((p->flags & TN_PRODUCT_SUMS) || (is_empty(p) && (p->flags & needs_sum))))
+    return TN_FAIL(call, TN_UNSUPPORTED,
+                   "sums of rows need kernels that are compiled by nvcc; this "
+                   "cuda.so was built without");
+  if ((p->flags & TN_PRODUCT_BIAS) && p->beta != 0 && p->beta != 1)
+    return TN_FAIL(call, TN_UNSUPPORTED, "a bias goes with beta 0 or 1");
+  if (p->k == 0 && (p->flags & TN_PRODUCT_RELU))
+    return TN_FAIL(call, TN_UNSUPPORTED, "a product of nothing has no relu");
+  return TN_OK;
+}
+
+static int32_t plan_product(const tn_device_blas *blas, const tn_frame *call,
+                            const tn_device_product *product, void **out,
+                            uint64_t *ws_bytes) {
+  cuda_instance *instance = blas->data;
+  *out = NULL;
+  *ws_bytes = 0;
+  int32_t code = check_product(call, product);
+  if (code != TN_OK) return code;
+  plan *x = calloc(1, sizeof *x);
+  if (!x)
+    return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for a plan of a product");
+  x->what = *product;
+  x->device = &instance->devices[call->run->device_id];
+  code = fill_plan(call, instance->blaslt, x);
+  if (code != TN_OK) {
+    release(blas, x);
+    return code;
+  }
+  for (int i = 0; i < N_ALGOS; ++i)
+    if (x->found[i].workspace > *ws_bytes) *ws_bytes = x->found[i].workspace;
+  *out = x;
+  return TN_OK;
+}
+
+/* ----------------------------------------------------------------- multiply */
+
+/* Every row of c becomes the bias, or grows by it where beta is 1. */
+static int start_from(const plan *x, const tn_frame *call, void *c,
+                      const void *bias) {
+  const tn_sum_axis axes[] = {{x->what.m, x->what.ldc, 0}, {x->what.n, 1, 1}};
+  const tn_device_sum sum = {.struct_size = sizeof sum,
+                             .flags = x->what.beta != 0 ? TN_SUM_ADD : 0,
+                             .dtype = x->what.dtype,
+                             .n_kept = 2,
+                             .axes = axes,
+                             .to = c,
+                             .from = bias};
+  return cuda_sum(call->run->stream, &sum);
+}
+
+/* The sum of every row of op(a). */
+static int sum_rows(const plan *x, const tn_frame *call,
+                    const tn_device_operands *o) {
+  const tn_device_product *p = &x->what;
+  const int64_t down = p->transpose_a ? 1 : p->lda;
+  const int64_t along = p->transpose_a ? p->lda : 1;
+  const tn_sum_axis axes[] = {{p->m, 1, down}, {p->k, 0, along}};
+  const tn_device_sum sum = {
+      .struct_size = sizeof sum,
+      .flags = p->flags & TN_PRODUCT_SUMS_ADD ? TN_SUM_ADD : 0,
+      .dtype = p->dtype,
+      .n_kept = 1,
+      .n_summed = p->k > 0,
+      .axes = axes,
+      .to = o->sums,
+      .from = p->k > 0 ? o->a : NULL};
+  if (p->m == 0 || (p->k == 0 && sum.flags)) return CUDA_OK;
+  return cuda_sum(call->run->stream, &sum);
+}
+
+/* A product of nothing: what c begins as is what it is. */
+static int multiply_empty(const plan *x, const tn_frame *call,
+                          const tn_device_operands *o) {
+  const tn_device_product *p = &x->what;
+  const cuda_driver *driver = &x->device->instance->driver;
+  const uint64_t width = (uint64_t)tn_dtype_bytes(p->dtype);
+  int result = CUDA_OK;
+  if (p->m == 0 || p->n == 0) return CUDA_OK;
+  if (p->flags & TN_PRODUCT_BIAS) return start_from(x, call, o->c, o->bias);
+  if (p->beta == 1) return CUDA_OK;
+  for (int64_t i = 0; i < p->m && result == CUDA_OK; ++i)
+    result =
+        driver->fill((cuda_address)(uintptr_t)((char *)o->c +
+                                               (uint64_t)(i * p->ldc) * width),
+                     0, (uint64_t)p->n * width, call->run->stream);
+  return result;
+}
+
+static int is_aligned(const tn_device_operands *o) {
+  return (((uintptr_t)o->a | (uintptr_t)o->b | (uintptr_t)o->c |
+           (uintptr_t)o->bias) &
+          (ALIGNED - 1)) == 0;
+}
+
+static int multiply_full(const cuda_blaslt *lt, const plan *x,
+                         const tn_frame *call, const tn_device_operands *o) {
+  const blaslt_found *found = &x->found[is_aligned(o) ? 0 : 1];
+  const float alpha = (float)x->what.alpha, beta = (float)x->beta;
+  const int wide = x->what.dtype == TN_F64;
+  blaslt_what what = NULL;
+  int status = describe(lt, x, o->bias, &what);
+  if (status != BLASLT_OK) return status;
+  status = lt->multiply(
+      x->device->blaslt, what, wide ? (const void *)&x->what.alpha : &alpha,
+      o->b, x->a, o->a, x->b, wide ? (const void *)&x->beta : &beta, o->c, x->c,
+      o->c, x->c, &found->algo, o->ws, found->workspace, call->run->stream);
+  (void)lt->what_destroy(what);
+  return status;
+}
+
+/* The device is current. */
+static int32_t run(const plan *x, const tn_frame *call,
+                   const tn_device_operands *o) {
+  const cuda_blaslt *lt = x->device->instance->blaslt;
+  const int begins = (x->what.flags & TN_PRODUCT_BIAS) && !x->has_bias;
+  int result = CUDA_OK;
+  if (x->what.flags & TN_PRODUCT_SUMS) result = sum_rows(x, call, o);
+  if (result == CUDA_OK && is_empty(&x->what))
+    result = multiply_empty(x, call, o);
+  else if (result == CUDA_OK && begins)
+    result = start_from(x, call, o->c, o->bias);
+  if (result != CUDA_OK || is_empty(&x->what))
+    return check(call, x->device, result);
+  const int status = multiply_full(lt, x, call, o);
+  return status == BLASLT_OK ? TN_OK
+                             : refuse(call, lt, status, "a matrix product");
+}
+
+static int32_t multiply(const tn_device_blas *blas, const tn_frame *call,
+                        const void *given, const tn_device_operands *o) {
+  const plan *x = given;
+  (void)blas;
+  int32_t code = enter(call, x->device);
+  if (code != TN_OK) return code;
+  code = run(x, call, o);
+  cuda_leave(x->device);
+  return code;
+}
+
+/* ----------------------------------------------------------- open and close */
+
+int cuda_products_open(cuda_instance *instance, char why[240]) {
+  instance->blaslt = calloc(1, sizeof *instance->blaslt);
+  if (!instance->blaslt) {
+    (void)snprintf(why, 240, "no memory");
+    return 0;
+  }
+  if (!cuda_blaslt_open(instance->blaslt, why)) {
+    free(instance->blaslt);
+    instance->blaslt = NULL;
+    return 0;
+  }
+  instance->products = (tn_device_blas){.struct_size = sizeof(tn_device_blas),
+                                        .device_type = TN_DEVICE_CUDA,
+                                        .data = instance,
+                                        .name = instance->blaslt->name,
+                                        .plan = plan_product,
+                                        .multiply = multiply,
+                                        .release = release};
+  return 1;
+}
+
+void cuda_products_close(cuda_instance *instance) {
+  if (!instance->blaslt) return;
+  for (int32_t id = 0; id < instance->n_devices; ++id) {
+    cuda_device *device = &instance->devices[id];
+    tn_device_error error = {.struct_size = sizeof error};
+    if (!device->blaslt || cuda_enter(device, &error) != TN_OK) continue;
+    (void)instance->blaslt->destroy(device->blaslt);
+    cuda_leave(device);
+  }
+  cuda_blaslt_close(instance->blaslt);
+  free(instance->blaslt);
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conv_winograd.c: convolutions with windows of 3 x 3 elements side by side, by
+ * the algorithm F(4x4, 3x3) of Lavin and Gray ("Fast algorithms for
+ * convolutional neural networks", 2015): 36 multiplications make 16 elements of
+ * out, where windows take 144.
+ *
+ *   out = A^T [(G w G^T) * (B^T d B)] A
+ *
+ * for each patch d of 6 x 6 elements, of which neighbours share two lines. The
+ * product in the middle is summed over channels, which makes it 36 products of
+ * matrices. What is rounded on the way makes results about ten times less exact
+ * than those of sums of products: errors are up to 1e-5 of the largest
+ * product's magnitude times the root of the number of products.
+ *
+ * The gradient of data is the same convolution with windows turned around. That
+ * of weight is left to conv_panels.c.
+ */
+#include <string.h>
+
+#include "conv.h"
+#include "lanes.h"
+#include "tenon/kernel.h"
+
+enum {
+  PATCH = 36,     /* elements of a patch */
+  TILE = 4,       /* lines of out that it makes */
+  WIDE = 48,      /* patches of a block */
+  NARROW = 32,    /* the same where there are many channels */
+  MANY = 192,     /* channels */
+  VECTOR = 16,    /* that numbers of patches are multiples of */
+  FEW_BLOCKS = 4, /* below which filters are divided as well */
+  SHARES = 2,     /* among so many */
+  MOST_ROWS = 8,  /* of a bundle at any level */
+  ODD = 16        /* elements that keep lines from meeting in a cache */
+};
+
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* The loops of one level; see conv_winograd_tile.h. */
+typedef struct loops {
+  int rows;
+  void (*gather)(const float *line, float *d, int64_t n, int64_t apart);
+  void (*scatter)(float *line, const float *y, int64_t n, int64_t apart,
+                  float bias);
+  void (*turn_windows)(const float *w, float *to, int64_t apart);
+  void (*turn_in)(float *d, float *v, int64_t n, int64_t apart);
+  void (*turn_out)(float *m, float *y, int64_t n, int64_t apart);
+  void (*multiply)(const float *u, const float *v, float *m, int64_t depth,
+                   int64_t n);
+} loops;
+
+#define WINO_NAME(x) x##_base
+#define WINO_TARGET
+#define WINO_BYTES 16
+#define WINO_ROWS 4
+#include "conv_winograd_tile.h"
+
+#if defined(TN_KERNEL_AVX2)
+#define WINO_NAME(x) x##_avx2
+#define WINO_TARGET TN_KERNEL_AVX2
+#define WINO_BYTES 32
+#define WINO_ROWS 4
+#include "conv_winograd_tile.h"
+
+#define WINO_NAME(x) x##_avx512
+#define WINO_TARGET TN_KERNEL_AVX512
+#define WINO_BYTES 64
+#define WINO_ROWS 8
+#include "conv_winograd_tile.h"
+#endif
+
+static const loops *loops_at(uint32_t level) {
+#if defined(TN_KERNEL_AVX2)
+  static const loops *const all[] = {&loops_base, &loops_avx2, &loops_avx512};
+  return all[level];
+#else
+  (void)level;
+  return &loops_base;
+#endif
+}
+
+/* ------------------------------------------------------------------- plans */
+
+/* A pass: forward, or back with data and out changed over. */
+typedef struct plan {
+  const nn_conv *conv;
+  const loops *loops;
+  int back;
+  int add;
+  const float *from;
+  const float *weight;
+  const float *bias; /* NULL: none */
+  float *to;
+  int64_t channels; /* of a group of what is read */
+  int64_t filters;  /* of what is written */
+  int64_t in[2];
+  int64_t out[2];
+  int64_t pad[2];
+  int64_t tiles[2]; /* of an image */
+  int64_t n_tiles;  /* of all images */
+  int64_t width;    /* patches of a block */
+  int64_t blocks;
+  int64_t bundles;      /* of `rows` filters */
+  int64_t shares;       /* that these are divided into */
+  int once;             /* each weight is needed in one block only */
+  float *turned;        /* otherwise G w G^T: (group,bundle,36,channel,row) */
+  int64_t turned_apart; /* elements from one of the 36 to the next */
+  int64_t apart;        /* the same of transformed patches */
+  nn_lanes lanes;
+} plan;
+
+static void set_image(plan *p, int d) {
+  const nn_window *w = &p->conv->window;
+  p->in[d] = p->back ? w->out[d + 1] : w->in[d + 1];
+  p->out[d] = p->back ? w->in[d + 1] : w->out[d + 1];
+  p->pad[d] = p->back ? 2 - w->pad[d + 1] : w->pad[d + 1];
+  p->tiles[d] = (p->out[d] + TILE - 1) / TILE;
+}
+
+static uint64_t turned_bytes(const plan *p, int64_t bundles) {
+  return (uint64_t)(bundles * PATCH * p->turned_apart) * sizeof(float);
+}
+
+/* Of all bundles, if they are kept. */
+static uint64_t kept_bytes(const plan *p) {
+  return p->once ? 0 : turned_bytes(p, p->conv->groups * p->bundles);
+}
+
+static plan plan_of(const nn_conv *c, int back) {
+  plan p = {.conv = c, .loops = loops_at(c->level), .back = back};
+  p.channels = back ? c->filters : c->channels;
+  p.filters = back ? c->channels : c->filters;
+  set_image(&p, 0);
+  set_image(&p, 1);
+  p.n_tiles = c->images * p.tiles[0] * p.tiles[1];
+  p.width = p.channels < MANY ? WIDE : NARROW;
+  p.width = nn_least(p.width, (p.n_tiles + VECTOR - 1) / VECTOR * VECTOR);
+  p.blocks = (p.n_tiles + p.width - 1) / p.width;
+  p.bundles = (p.filters + p.loops->rows - 1) / p.loops->rows;
+  p.shares = p.blocks < FEW_BLOCKS ? nn_least(SHARES, p.bundles) : 1;
+  /* Patches, and then their transforms; sums; and elements of out. */
+  p.turned_apart = p.channels * p.loops->rows + ODD;
+  p.apart = p.channels * p.width + ODD;
+  p.lanes.bytes =
+      (uint64_t)(PATCH * (p.apart + p.width) + p.width * PATCH * p.loops->rows +
+                 p.width * TILE * TILE) *
+      sizeof(float);
+  p.once = p.blocks == 1;
+  if (p.once) p.lanes.bytes += turned_bytes(&p, 1);
+  p.lanes.n = nn_lanes_for(c->groups * p.blocks * p.shares);
+  return p;
+}
+
+static uint64_t room(const nn_conv *c, int pass) {
+  if (pass == NN_CONV_WEIGHT) return nn_conv_panels.room(c, pass);
+  const plan p = plan_of(c, pass == NN_CONV_DATA);
+  return kept_bytes(&p) + p.lanes.n * p.lanes.bytes;
+}
+
+/* ------------------------------------------------------------------ weights */
+
+/* Windows w[9][rows] of a bundle of filters on one channel. */
+static void windows(const plan *p, int64_t group, int64_t bundle, int64_t c,
+                    float *w) {
+  const int64_t filters = p->conv->filters, channels = p->conv->channels;
+  const int64_t rows = p->loops->rows;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t k = bundle * rows + r;
+    const int64_t filter = p->back ? c : k, channel = p->back ? k : c;
+    const float *from =
+        p->weight + ((group * filters + filter) * channels + channel) * 9;
+    for (int i = 0; i < 9; ++i)
+      w[i * rows + r] = k >= p->filters ? 0 : from[p->back ? 8 - i : i];
+  }
+}
+
+/* A bundle of filters of a group. */
+static void turn_bundle(const plan *p, int64_t group, int64_t bundle,
+                        float *to) {
+  float w[9 * MOST_ROWS];
+  for (int64_t c = 0; c < p->channels; ++c) {
+    windows(p, group, bundle, c, w);
+    p->loops->turn_windows(w, to + c * p->loops->rows, p->turned_apart);
+  }
+}
+
+/* Bundles of all groups. */
+static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
+  const plan *p = arg;
+  for (int64_t i = begin; i < end; ++i)
+    turn_bundle(p, i / p->bundles, i % p->bundles,
+                p->turned + i * PATCH * p->turned_apart);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ patches */
+
+/* Tiles [x, x + n) of line y of an image's tiles, which are patches from number
+ * `first` on. Of those in `inside` the whole patch lies in the image's columns,
+ * and of the first `full` all that they make. */
+typedef struct run {
+  int64_t image;
+  int64_t y;
+  int64_t x;
+  int64_t n;
+  int64_t first;
+  int64_t full;
+  nn_range inside;
+} run;
+
+/* A block of patches, line by line. */
+typedef struct patches {
+  int64_t n;
+  int64_t n_runs;
+  run runs[WIDE];
+} patches;
+
+static run run_at(const plan *p, int64_t tile, int64_t first, int64_t n) {
+  const int64_t each = p->tiles[0] * p->tiles[1];
+  run r = {.image = tile / each,
+           .y = tile % each / p->tiles[1],
+           .x = tile % p->tiles[1],
+           .first = first};
+  r.n = nn_least(p->tiles[1] - r.x, n);
+  r.full = nn_most(nn_least(p->out[1] / TILE - r.x, r.n), 0);
+  const int64_t x = r.x * TILE - p->pad[1];
+  r.inside.begin = nn_least(nn_most(nn_ceil_div(-x, TILE), 0), r.n);
+  r.inside.end = nn_ceil_div(p->in[1] - 5 - x, TILE);
+  r.inside.end = nn_most(nn_least(r.inside.end, r.n), r.inside.begin);
+  return r;
+}
+
+static void find_patches(const plan *p, int64_t block, patches *all) {
+  const int64_t begin = block * p->width;
+  all->n = nn_least(p->width, p->n_tiles - begin);
+  all->n_runs = 0;
+  for (int64_t first = 0; first < all->n;) {
+    const run r = run_at(p, begin + first, first, all->n - first);
+    all->runs[all->n_runs++] = r;
+    first += r.n;
+  }
+}
+
+/* One line of a patch that sticks out of the image. */
+static void gather_edge(const plan *p, const float *line, int64_t x, float *d) {
+  for (int64_t j = 0; j < 6; ++j)
+    d[j * p->width] = x + j >= 0 && x + j < p->in[1] ? line[x + j] : 0;
+}
+
+/* One line of the patches of a run. */
+static void gather_line(const plan *p, const run *r, const float *line,
+                        float *d) {
+  const int64_t x = r->x * TILE - p->pad[1], at = r->inside.begin;
+  for (int64_t t = 0; t < r->inside.begin; ++t)
+    gather_edge(p, line, x + t * TILE, d + t);
+  p->loops->gather(line + x + at * TILE, d + at, r->inside.end - at, p->width);
+  for (int64_t t = r->inside.end; t < r->n; ++t)
+    gather_edge(p, line, x + t * TILE, d + t);
+}
+
+/* The patches of a block in one channel, d[36][width]. */
+static void gather(const plan *p, const patches *all, int64_t plane, float *d) {
+  const int64_t planes = p->conv->groups * p->channels;
+  for (int64_t k = 0; k < all->n_runs; ++k) {
+    const run *r = &all->runs[k];
+    const float *image =
+        p->from + (r->image * planes + plane) * p->in[0] * p->in[1];
+    for (int i = 0; i < 6; ++i) {
+      const int64_t y = r->y * TILE + i - p->pad[0];
+      float *to = d + i * 6 * p->width + r->first;
+      if (y >= 0 && y < p->in[0])
+        gather_line(p, r, image + y * p->in[1], to);
+      else
+        for (int j = 0; j < 6; ++j)
+          memset(to + j * p->width, 0, (size_t)r->n * sizeof *to);
+    }
+  }
+  for (int x = 0; all->n < p->width && x < PATCH; ++x)
+    memset(d + x * p->width + all->n, 0,
+           (size_t)(p->width - all->n) * sizeof *d);
+}
+
+/* One line of what the patches of a run make. */
+static void scatter_line(const plan *p, const run *r, float *line,
+                         const float *y, float bias) {
+  const int64_t full = p->add ? 0 : r->full;
+  float *to = line + r->x * TILE;
+  p->loops->scatter(to, y, full, p->width, bias);
+  for (int64_t t = full; t < r->n; ++t) {
+    const int64_t some = nn_least(TILE, p->out[1] - (r->x + t) * TILE);
+    for (int64_t j = 0; j < some; ++j) {
+      float *at = to + t * TILE + j;
+      *at = y[j * p->width + t] + bias + (p->add ? *at : 0);
+    }
+  }
+}
+
+/* The elements of out that the patches of a block make, y[16][width]. */
+static void scatter(const plan *p, const patches *all, int64_t plane,
+                    const float *y) {
+  const int64_t planes = p->conv->groups * p->filters;
+  const float bias = p->bias ? p->bias[plane] : 0;
+  for (int64_t k = 0; k < all->n_runs; ++k) {
+    const run *r = &all->runs[k];
+    float *image = p->to + (r->image * planes + plane) * p->out[0] * p->out[1];
+    for (int i = 0; i < TILE && r->y * TILE + i < p->out[0]; ++i)
+      scatter_line(p, r, image + (r->y * TILE + i) * p->out[1],
+                   y + i * TILE * p->width + r->first, bias);
+  }
+}
+
+/* ------------------------------------------------------------------- blocks */
+
+/* Some filters of a group on a block of patches. */
+static void block(const plan *p, int64_t slice, float *lane) {
+  const int64_t share = slice % p->shares, rows = p->loops->rows;
+  const int64_t at = slice / p->shares % p->blocks;
+  const int64_t group = slice / p->shares / p->blocks;
+  patches all;
+  float *v = lane, *d = v + PATCH * p->apart;
+  float *m = d + PATCH * p->width, *y = m + PATCH * rows * p->width;
+  float *own = y + TILE * TILE * p->width;
+  find_patches(p, at, &all);
+  for (int64_t c = 0; c < p->channels; ++c) {
+    gather(p, &all, group * p->channels + c, d);
+    p->loops->turn_in(d, v + c * p->width, p->width, p->apart);
+  }
+  for (int64_t b = p->bundles * share / p->shares;
+       b < p->bundles * (share + 1) / p->shares; ++b) {
+    const float *u = own;
+    if (p->once)
+      turn_bundle(p, group, b, own);
+    else
+      u = p->turned + (group * p->bundles + b) * PATCH * p->turned_apart;
+    for (int x = 0; x < PATCH; ++x)
+      p->loops->multiply(u + x * p->turned_apart, v + x * p->apart,
+                         m + x * rows * p->width, p->channels, p->width);
+    for (int64_t r = 0; r < rows && b * rows + r < p->filters; ++r) {
+      p->loops->turn_out(m + r * p->width, y, p->width, rows * p->width);
+      scatter(p, &all, group * p->filters + b * rows + r, y);
+    }
+  }
+}
+
+static int32_t block_slice(void *arg, int64_t begin, int64_t end) {
+  plan *p = arg;
+  const uint32_t lane = nn_lanes_take(&p->lanes);
+  for (int64_t i = begin; i < end; ++i)
+    block(p, i, (float *)(void *)nn_lanes_at(&p->lanes, lane));
+  nn_lanes_give(&p->lanes, lane);
+  return TN_OK;
+}
+
+static int32_t run_plan(plan *p) {
+  const nn_conv *c = p->conv;
+  int32_t code = TN_OK;
+  p->turned = (float *)(void *)c->room;
+  p->lanes.room = c->room + kept_bytes(p);
+  if (!p->once)
+    code = c->call->host->parallel_for(c->call, c->groups * p->bundles, 1,
+                                       weight_slice, p);
+  if (code != TN_OK) return code;
+  return c->call->host->parallel_for(c->call, c->groups * p->blocks * p->shares,
+                                     1, block_slice, p);
+}
+
+static int32_t forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
+  plan p = plan_of(c, 0);
+  p.add = add;
+  p.from = (const float *)(const void *)a->data;
+  p.weight = (const float *)(const void *)a->weight;
+  p.bias = (const float *)(const void *)a->bias;
+  p.to = (float *)(void *)a->out;
+  return run_plan(&p);
+}
+
+static int32_t to_data(const nn_conv *c, const nn_conv_arrays *a, int add) {
+  plan p = plan_of(c, 1);
+  p.add = add;
+  p.from = (const float *)(const void *)a->out;
+  p.weight = (const float *)(const void *)a->weight;
+  p.to = (float *)(void *)a->data;
+  return run_plan(&p);
+}
+
+static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *a, int add) {
+  return nn_conv_panels.passes[NN_CONV_WEIGHT](c, a, add);
+}
+
+const nn_conv_way nn_conv_winograd = {room, {forward, to_data, to_weight}};

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conv_winograd_tile.h: the loops of conv_winograd.c for one level of
+ * instructions. Included by it only, several times, with
+ *
+ *   WINO_NAME    name(x): x with the level behind it
+ *   WINO_TARGET  the attribute of the level, or nothing
+ *   WINO_BYTES   of a vector register
+ *   WINO_ROWS    filters whose sums are held in registers, three vectors wide
+ *
+ * which it undefines.
+ */
+enum { WINO_NAME(lanes) = WINO_BYTES / (int)sizeof(float) };
+
+typedef float WINO_NAME(vector)
+    __attribute__((vector_size(WINO_BYTES), aligned(sizeof(float)), may_alias));
+
+/* A line of n patches side by side, all in the image. */
+WINO_TARGET static void WINO_NAME(gather)(const float *line, float *d,
+                                          int64_t n, int64_t apart) {
+  TN_KERNEL_INDEPENDENT
+  for (int64_t t = 0; t < n; ++t) {
+    d[t] = line[4 * t];
+    d[t + apart] = line[4 * t + 1];
+    d[t + 2 * apart] = line[4 * t + 2];
+    d[t + 3 * apart] = line[4 * t + 3];
+    d[t + 4 * apart] = line[4 * t + 4];
+    d[t + 5 * apart] = line[4 * t + 5];
+  }
+}
+
+/* A line of what n patches side by side make. */
+WINO_TARGET static void WINO_NAME(scatter)(float *line, const float *y,
+                                           int64_t n, int64_t apart,
+                                           float bias) {
+  TN_KERNEL_INDEPENDENT
+  for (int64_t t = 0; t < n; ++t) {
+    line[4 * t] = y[t] + bias;
+    line[4 * t + 1] = y[t + apart] + bias;
+    line[4 * t + 2] = y[t + 2 * apart] + bias;
+    line[4 * t + 3] = y[t + 3 * apart] + bias;
+  }
+}
+
+/* Patches of one channel, d[36][n], become its rows of v: B^T d B. */
+WINO_TARGET static void WINO_NAME(turn_in)(float *d, float *v, int64_t n,
+                                           int64_t apart) {
+  for (int j = 0; j < 6; ++j) {
+    float *x = d + j * n;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t t = 0; t < n; ++t) {
+      const float a = x[t], b = x[t + 6 * n], c = x[t + 12 * n],
+                  e = x[t + 18 * n], f = x[t + 24 * n], g = x[t + 30 * n];
+      x[t] = 4 * a - 5 * c + f;
+      x[t + 6 * n] = e + f - 4 * (b + c);
+      x[t + 12 * n] = f - e + 4 * (b - c);
+      x[t + 18 * n] = f - c + 2 * (e - b);
+      x[t + 24 * n] = f - c + 2 * (b - e);
+      x[t + 30 * n] = 4 * b - 5 * e + g;
+    }
+  }
+  for (int i = 0; i < 6; ++i) {
+    const float *x = d + i * 6 * n;
+    float *y = v + i * 6 * apart;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t t = 0; t < n; ++t) {
+      const float a = x[t], b = x[t + n], c = x[t + 2 * n], e = x[t + 3 * n],
+                  f = x[t + 4 * n], g = x[t + 5 * n];
+      y[t] = 4 * a - 5 * c + f;
+      y[t + apart] = e + f - 4 * (b + c);
+      y[t + 2 * apart] = f - e + 4 * (b - c);
+      y[t + 3 * apart] = f - c + 2 * (e - b);
+      y[t + 4 * apart] = f - c + 2 * (b - e);
+      y[t + 5 * apart] = 4 * b - 5 * e + g;
+    }
+  }
+}
+
+/* Sums of one filter, m[36][n] whose rows lie `apart`, become its elements of
+ * out, y[16][n]: A^T m A. m is used up. */
+WINO_TARGET static void WINO_NAME(turn_out)(float *m, float *y, int64_t n,
+                                            int64_t apart) {
+  for (int j = 0; j < 6; ++j) {
+    float *x = m + j * apart;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t t = 0; t < n; ++t) {
+      const float a = x[t], g = x[t + 30 * apart];
+      const float b = x[t + 6 * apart] + x[t + 12 * apart];
+      const float c = x[t + 6 * apart] - x[t + 12 * apart];
+      const float e = x[t + 18 * apart] + x[t + 24 * apart];
+      const float f = x[t + 18 * apart] - x[t + 24 * apart];
+      x[t] = a + b + e;
+      x[t + 6 * apart] = c + 2 * f;
+      x[t + 12 * apart] = b + 4 * e;
+      x[t + 18 * apart] = c + 8 * f + g;
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    const float *x = m + i * 6 * apart;
+    float *to = y + i * 4 * n;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t t = 0; t < n; ++t) {
+      const float a = x[t], g = x[t + 5 * apart];
+      const float b = x[t + apart] + x[t + 2 * apart];
+      const float c = x[t + apart] - x[t + 2 * apart];
+      const float e = x[t + 3 * apart] + x[t + 4 * apart];
+      const float f = x[t + 3 * apart] - x[t + 4 * apart];
+      to[t] = a + b + e;
+      to[t + n] = c + 2 * f;
+      to[t + 2 * n] = b + 4 * e;
+      to[t + 3 * n] = c + 8 * f + g;
+    }
+  }
+}
+
+/* Columns of w, `step` apart, become columns of G w. */
+WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
+    turn_column)(const float *w, int step, float *g, int64_t apart) {
+  for (int r = 0; r < WINO_ROWS; ++r) {
+    const float a = w[r], b = w[step * WINO_ROWS + r],
+                c = w[2 * step * WINO_ROWS + r];
+    const float both = (a + c) * (1.0f / 6),
+                rest = a * (1.0f / 24) + c * (1.0f / 6);
+    g[r] = a * 0.25f;
+    g[apart + r] = -both - b * (1.0f / 6);
+    g[2 * apart + r] = b * (1.0f / 6) - both;
+    g[3 * apart + r] = rest + b * (1.0f / 12);
+    g[4 * apart + r] = rest - b * (1.0f / 12);
+    g[5 * apart + r] = c;
+  }
+}
+
+/* The windows w[9][WINO_ROWS] of filters on one channel become 36 numbers each,
+ * which lie `apart`: G w G^T. */
+WINO_TARGET static void WINO_NAME(turn_windows)(const float *w, float *to,
+                                                int64_t apart) {
+  float columns[6 * 3 * WINO_ROWS];
+  for (int j = 0; j < 3; ++j) WINO_NAME(turn_column)
+  (w + j * WINO_ROWS, 3, columns + j * WINO_ROWS, 3 * WINO_ROWS);
+  for (int i = 0; i < 6; ++i) WINO_NAME(turn_column)
+  (columns + i * 3 * WINO_ROWS, 1, to + i * 6 * apart, apart);
+}
+
+/* WINO_ROWS filters times some vectors of patches: m = u * v. */
+WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(some)(
+    const float *u, const float *v, float *m, int64_t depth, int64_t n,
+    const int wide) {
+  WINO_NAME(vector) sum[WINO_ROWS][3];
+  for (int r = 0; r < WINO_ROWS; ++r)
+    for (int w = 0; w < wide; ++w) sum[r][w] = (WINO_NAME(vector)){0};
+  for (int64_t c = 0; c < depth; ++c, u += WINO_ROWS, v += n) {
+    const WINO_NAME(vector) *b = (const void *)v;
+    UNROLL
+    for (int r = 0; r < WINO_ROWS; ++r)
+      for (int w = 0; w < wide; ++w) sum[r][w] += u[r] * b[w];
+  }
+  for (int r = 0; r < WINO_ROWS; ++r)
+    for (int w = 0; w < wide; ++w)
+      *(WINO_NAME(vector) *)(void *)(m + r * n + w * WINO_NAME(lanes)) =
+          sum[r][w];
+}
+
+WINO_TARGET static void WINO_NAME(multiply)(const float *u, const float *v,
+                                            float *m, int64_t depth,
+                                            int64_t n) {
+  enum { L = WINO_NAME(lanes) };
+  int64_t t = 0;
+  for (; t + 3 * L <= n; t += 3 * L)
+    WINO_NAME(some)(u, v + t, m + t, depth, n, 3);
+  for (; t + 2 * L <= n; t += 2 * L)
+    WINO_NAME(some)(u, v + t, m + t, depth, n, 2);
+  for (; t < n; t += L) WINO_NAME(some)(u, v + t, m + t, depth, n, 1);
+}
+
+static const loops WINO_NAME(loops) = {
+    WINO_ROWS,          WINO_NAME(gather),
+    WINO_NAME(scatter), WINO_NAME(turn_windows),
+    WINO_NAME(turn_in), WINO_NAME(turn_out),
+    WINO_NAME(multiply)};
+
+#undef WINO_NAME
+#undef WINO_TARGET
+#undef WINO_BYTES
+#undef WINO_ROWS

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * check_header.c: plugins/cuda/driver.h and blaslt.h against the headers of a
+ * toolkit: numbers, sizes, and names of functions. Compiled where there is one,
+ * never run.
+ */
+#include "driver.h"
+
+#include <cublasLt.h>
+#include <cuda.h>
+#include <stddef.h>
+
+#include "blaslt.h"
+
+#define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours)
+SAME(CUDA_OK, CUDA_SUCCESS);
+SAME(CUDA_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
+SAME(CUDA_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
+SAME(CUDA_NOT_READY, CUDA_ERROR_NOT_READY);
+SAME(CUDA_NOT_SUPPORTED, CUDA_ERROR_NOT_SUPPORTED);
+SAME(CUDA_COMPUTE_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+SAME(CUDA_COMPUTE_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+SAME(CUDA_MANAGED_MEMORY, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY);
+SAME(CUDA_MEMORY_POOLS, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
+SAME(CUDA_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
+SAME(CUDA_EVENT_BLOCKING, CU_EVENT_BLOCKING_SYNC);
+SAME(CUDA_EVENT_NO_TIMING, CU_EVENT_DISABLE_TIMING);
+SAME(CUDA_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE);
+SAME(CUDA_ATTACH_GLOBAL, CU_MEM_ATTACH_GLOBAL);
+SAME(CUDA_POOL_RELEASE_THRESHOLD, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
+SAME(CUDA_POOL_RESERVED, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+SAME(CUDA_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE);
+SAME(CUDA_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED);
+SAME(CUDA_READ_WRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+SAME(sizeof(cuda_address), sizeof(CUdeviceptr));
+SAME(sizeof(cuda_pool_props), sizeof(CUmemPoolProps));
+SAME(offsetof(cuda_pool_props, location), offsetof(CUmemPoolProps, location));
+SAME(offsetof(cuda_pool_props, security),
+     offsetof(CUmemPoolProps, win32SecurityAttributes));
+SAME(sizeof(cuda_access), sizeof(CUmemAccessDesc));
+SAME(offsetof(cuda_access, flags), offsetof(CUmemAccessDesc, flags));
+
+SAME(BLASLT_NO_MEMORY, CUBLAS_STATUS_ALLOC_FAILED);
+SAME(BLASLT_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED);
+SAME(BLASLT_F32, CUDA_R_32F);
+SAME(BLASLT_F64, CUDA_R_64F);
+SAME(BLASLT_F16, CUDA_R_16F);
+SAME(BLASLT_BF16, CUDA_R_16BF);
+SAME(BLASLT_COMPUTE_32F, CUBLAS_COMPUTE_32F);
+SAME(BLASLT_COMPUTE_64F, CUBLAS_COMPUTE_64F);
+SAME(BLASLT_COMPUTE_32F_TF32, CUBLAS_COMPUTE_32F_FAST_TF32);
+SAME(BLASLT_TRANSA, CUBLASLT_MATMUL_DESC_TRANSA);
+SAME(BLASLT_TRANSB, CUBLASLT_MATMUL_DESC_TRANSB);
+SAME(BLASLT_EPILOGUE, CUBLASLT_MATMUL_DESC_EPILOGUE);
+SAME(BLASLT_BIAS_POINTER, CUBLASLT_MATMUL_DESC_BIAS_POINTER);
+SAME(BLASLT_BIAS_TYPE, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE);
+SAME(BLASLT_OP_N, CUBLAS_OP_N);
+SAME(BLASLT_OP_T, CUBLAS_OP_T);
+SAME(BLASLT_DEFAULT, CUBLASLT_EPILOGUE_DEFAULT);
+SAME(BLASLT_RELU, CUBLASLT_EPILOGUE_RELU);
+SAME(BLASLT_BIAS, CUBLASLT_EPILOGUE_BIAS);
+SAME(BLASLT_RELU | BLASLT_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS);
+SAME(BLASLT_MOST_WORKSPACE, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+SAME(BLASLT_ALIGN_A, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
+SAME(BLASLT_ALIGN_D, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+SAME(sizeof(blaslt_algo), sizeof(cublasLtMatmulAlgo_t));
+SAME(sizeof(blaslt_found), sizeof(cublasLtMatmulHeuristicResult_t));
+SAME(offsetof(blaslt_found, workspace),
+     offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));
+SAME(offsetof(blaslt_found, state),
+     offsetof(cublasLtMatmulHeuristicResult_t, state));
+
+/* Every symbol that is looked for is declared there. */
+#define NAMED(field, symbol, arguments) (void (*)(void))(symbol),
+typedef void (*function)(void);
+extern const function cuda_check_functions[];
+const function cuda_check_functions[] = {CUDA_DRIVER_FUNCTIONS(NAMED)
+                                             BLASLT_FUNCTIONS(NAMED)};

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fake_cuda.h: a CUDA driver without a GPU, for tests. It is a shared object
+ * with the driver's soname, libcuda.so.1, so a program that links it has it
+ * opened in the place of the driver. Streams, events, copies and memory are
+ * those of tests/storage/fake.h: one thread that executes late, in an order
+ * among streams that follows from a seed, and notices whoever did not wait,
+ * whoever frees what is in use, and addresses of the wrong device. Kernels are
+ * C++ compiled for the host (include/cuda_runtime.h).
+ *
+ *   fake_cuda_begin(&(fake_cuda_options){.devices = 2, .seed = 7});
+ *   ... load plugins, compute, release the runtime ...
+ *   cr_assert_null(fake_cuda_end(), ...);
+ *
+ * Between begin and end, fake_counts_get(fake_cuda()) and the rest of
+ * fake.h tell and steer what happens.
+ */
+#ifndef TENON_TESTS_FAKE_CUDA_H_
+#define TENON_TESTS_FAKE_CUDA_H_
+
+#include "fake.h"
+
+/* Zero means the default. */
+typedef struct fake_cuda_options {
+  int devices;         /* none: cuDeviceGetCount says so */
+  int version;         /* 13000 */
+  int init;            /* what cuInit returns: 0 */
+  int no_pools;        /* the devices have no memory pools */
+  uint64_t bytes;      /* memory of each device: no limit */
+  uint64_t seed;       /* of the order among streams, and of blocks */
+  uint32_t latency_us; /* of each command */
+} fake_cuda_options;
+
+void fake_cuda_begin(const fake_cuda_options *options);
+
+/* The first rule that was broken, or what was left behind ("2 events"): NULL if
+ * all is well. Valid until the next begin. */
+const char *fake_cuda_end(void);
+
+fake *fake_cuda(void);
+
+/* From now on every function returns `result` for the device, as after a GPU
+ * fell off its bus; 0: it is there again, for the end of a test. */
+void fake_cuda_lose(int device, int result);
+
+/* How often contexts are retained, all together. */
+int fake_cuda_contexts(void);
+
+/* Memory that pools hold of what was freed. */
+uint64_t fake_cuda_pooled(void);
+
+#endif /* TENON_TESTS_FAKE_CUDA_H_ */

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * half_driver.c: a library that tells a version, and has nothing else of a
+ * driver.
+ */
+__attribute__((visibility("default"))) int cuDriverGetVersion(int *out);
+
+int cuDriverGetVersion(int *out) {
+  *out = 12020;
+  return 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * kernels.h: how the fake driver runs kernels: what fake_cuda.c and kernels.c
+ * know of each other.
+ */
+#ifndef TENON_TESTS_CUDA_KERNELS_H_
+#define TENON_TESTS_CUDA_KERNELS_H_
+
+#include "driver.h"
+#include "fake.h"
+
+/* The order of blocks and threads follows from the seed. */
+void fake_kernels_begin(uint64_t seed);
+/* Frees launches that never came to run. */
+void fake_kernels_end(void);
+
+/* A launch, after its rules were checked; what went wrong is the runtime's last
+ * error. */
+void fake_cuda_submit(cuda_stream stream, fake_work *work);
+
+/* The functions of the runtime that .cu files here use. */
+int cudaGetDevice(int *device);
+int cudaSetDevice(int device);
+int cudaGetLastError(void);
+int cudaDeviceGetAttribute(int *value, int attribute, int device);
+const char *cudaGetErrorString(int result);
+const char *cudaGetErrorName(int result);
+
+#endif /* TENON_TESTS_CUDA_KERNELS_H_ */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * rig.h: a runtime with plugins/cuda on a fake driver, for tests.
+ */
+#ifndef TENON_TESTS_CUDA_RIG_H_
+#define TENON_TESTS_CUDA_RIG_H_
+
+#include <stdbool.h>
+
+#include "fake_cuda.h"
+#include "tenon/tenon.h"
+
+/* Fails the test with the library's own text unless `call` returns TN_OK. */
+#define OK(call) cr_assert_eq((call), TN_OK, "%s: %s", #call, tn_error_text())
+
+/* Fails the test unless `call` returns `code` and its text has `part`. */
+#define FAILS(call, code, part)                                          \
+  do {                                                                   \
+    cr_assert_eq((call), (code), "%s: %s", #call, tn_error_text());      \
+    cr_assert_not_null(strstr(tn_error_text(), (part)), "%s lacks `%s`", \
+                       tn_error_text(), (part));                         \
+  } while (0)
+
+extern tn_runtime *rig;
+/* Of a device that is lost nothing can be given back. */
+extern bool rig_is_broken;
+
+/* Starts a driver and a runtime with plugins/cuda. */
+void rig_open(const fake_cuda_options *options);
+/* The same with a limit of the runtime's own on cuda(0). */
+void rig_open_within(const fake_cuda_options *options, uint64_t bytes);
+/* As rig_open, with elemwise and its companion. */
+void rig_open_all(const fake_cuda_options *options);
+/* Ends both; the test fails if a rule was broken or something is left. Does
+ * nothing without a runtime. */
+void rig_close(void);
+void rig_init(void);
+
+tn_place rig_place(const char *text);
+/* An array of n f32. */
+tn_array *rig_array(const char *place, int64_t n);
+
+#endif /* TENON_TESTS_CUDA_RIG_H_ */

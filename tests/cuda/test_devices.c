@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * plugins/cuda with a driver that is played: what is on the machine and what is
+ * missing, memory, copies, errors. At the end of every test the fake says
+ * whether a rule was broken or something was left behind.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_cuda.h"
+#include "rig.h"
+
+TestSuite(devices, .init = rig_init, .fini = rig_close);
+
+/* ------------------------------------------------------------ what is there
+ */
+
+static const char *detail(int32_t *count) {
+  static tn_device_entry entry;
+  OK(tn_device_at(rig, 1, &entry));
+  cr_assert_str_eq(entry.name, "cuda");
+  cr_assert_eq(entry.device_type, TN_DEVICE_CUDA);
+  *count = entry.count;
+  return entry.detail;
+}
+
+static void says(const fake_cuda_options *options, int32_t n,
+                 const char *text) {
+  int32_t count = -1;
+  rig_open(options);
+  const char *told = detail(&count);
+  cr_assert_eq(count, n);
+  cr_assert_str_eq(told, text);
+}
+
+Test(devices, are_described) {
+  says(&(fake_cuda_options){.devices = 2, .version = 12040}, 2,
+       "Fake 0, 1024 MiB, sm_90, driver for CUDA 12.4, bus 0000:01:00.0");
+}
+
+Test(devices, none_is_said_with_the_drivers_reason) {
+  says(&(fake_cuda_options){0}, 0,
+       "the NVIDIA driver finds no GPU: CUDA_ERROR_NO_DEVICE: no CUDA-capable "
+       "device is detected");
+}
+
+Test(devices, of_an_old_driver_are_none) {
+  says(&(fake_cuda_options){.devices = 1, .version = 11010}, 0,
+       "the NVIDIA driver is for CUDA 11.1, and at least 11.2 is needed; "
+       "update the driver");
+}
+
+Test(devices, of_a_driver_that_does_not_start_are_none) {
+  says(&(fake_cuda_options){.devices = 1, .init = 803}, 0,
+       "the NVIDIA driver does not start: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: "
+       "system has unsupported display driver / cuda driver combination");
+}
+
+Test(devices, that_are_only_counted_open_no_context) {
+  int32_t count = 0;
+  rig_open(&(fake_cuda_options){.devices = 2});
+  (void)detail(&count);
+  cr_assert_eq(fake_counts_get(fake_cuda()).queues, 0);
+  cr_assert_eq(fake_cuda_contexts(), 0);
+}
+
+Test(devices, that_are_not_there_are_missed_by_name) {
+  tn_place place;
+  rig_open(&(fake_cuda_options){.devices = 1});
+  FAILS(tn_place_parse(rig, "cuda(1)", &place), TN_NOT_FOUND, "cuda(1)");
+}
+
+/* ------------------------------------------------------------------- copies
+ */
+
+enum { N = 5000 };
+
+static void round_trip(const char *first, const char *second) {
+  float values[N], back[N];
+  tn_array *host = rig_array("cpu", N), *one = NULL, *two = NULL;
+  for (int i = 0; i < N; ++i) values[i] = (float)(i % 97) - 3;
+  OK(tn_array_set(host, values, sizeof values));
+  OK(tn_array_to(host, rig_place(first), &one));
+  OK(tn_array_to(one, rig_place(second), &two));
+  OK(tn_array_get(two, back, sizeof back));
+  cr_assert_arr_eq(values, back, sizeof values);
+  tn_array_release(host);
+  tn_array_release(one);
+  tn_array_release(two);
+}
+
+Test(devices, copy_to_each_other_and_back) {
+  rig_open(&(fake_cuda_options){.devices = 2, .seed = 3});
+  round_trip("cuda(0)", "cuda(1)");
+  round_trip("cuda(1)", "cuda(0)");
+  round_trip("cuda(1)", "cuda(1)");
+  round_trip("cuda(0)", "cpu");
+}
+
+Test(devices, without_pools_work_as_well) {
+  rig_open(&(fake_cuda_options){.devices = 2, .no_pools = 1});
+  round_trip("cuda(0)", "cuda(1)");
+  cr_assert_eq(fake_cuda_pooled(), 0);
+}
+
+/* A view that is not dense, to the device and on it. */
+Test(devices, copy_what_is_not_dense) {
+  float values[12], back[6];
+  const int64_t shape[] = {3, 4};
+  const tn_range range = {.axis = 1, .begin = 0, .end = 4, .step = 2};
+  tn_array *host = NULL, *there = NULL, *part = NULL, *dense = NULL;
+  rig_open(&(fake_cuda_options){.devices = 1});
+  for (int i = 0; i < 12; ++i) values[i] = (float)i;
+  OK(tn_array_create(rig, &(tn_spec){TN_F32, 2, shape}, &host));
+  OK(tn_array_set(host, values, sizeof values));
+  OK(tn_array_to(host, rig_place("cuda"), &there));
+  OK(tn_array_slice(there, &range, &part));
+  OK(tn_array_to(part, rig_place("cuda"), &dense));
+  OK(tn_array_get(dense, back, sizeof back));
+  const float want[] = {0, 2, 4, 6, 8, 10};
+  cr_assert_arr_eq(back, want, sizeof want);
+  tn_array_release(host);
+  tn_array_release(there);
+  tn_array_release(part);
+  tn_array_release(dense);
+}
+
+/* -------------------------------------------------------------------- memory
+ */
+
+enum { MEGABYTE = 1 << 20 };
+
+/* An array of so many bytes, written. */
+static tn_array *filled(size_t bytes) {
+  tn_array *array = rig_array("cuda", (int64_t)(bytes / 4));
+  void *zeros = calloc(1, bytes);
+  OK(tn_array_set(array, zeros, bytes));
+  free(zeros);
+  return array;
+}
+
+Test(devices, give_back_what_is_trimmed) {
+  rig_open(&(fake_cuda_options){.devices = 1});
+  tn_array_release(filled(MEGABYTE));
+  OK(tn_wait_all(rig));
+  OK(tn_memory_trim(rig, rig_place("cuda")));
+  cr_assert_eq(fake_cuda_pooled(), 0);
+  tn_memory memory = {.struct_size = sizeof memory};
+  OK(tn_memory_get(rig, rig_place("cuda"), &memory));
+  cr_assert_eq(memory.held, 0);
+}
+
+/* Four pieces of a quarter are freed, then a half is asked for: it is there,
+ * but not before what the heap and the pool keep was given back. */
+Test(devices, short_of_memory_trim_and_try_again) {
+  tn_array *quarters[4];
+  rig_open(&(fake_cuda_options){.devices = 1, .bytes = 4 * MEGABYTE});
+  for (int i = 0; i < 4; ++i) quarters[i] = filled(MEGABYTE);
+  for (int i = 0; i < 4; ++i) tn_array_release(quarters[i]);
+  OK(tn_wait_all(rig));
+  tn_array *half = filled(2 * MEGABYTE);
+  tn_array_release(half);
+}
+
+/* The runtime's limit has made its heap give both pieces back, so there is
+ * nothing left to trim but what the pool keeps. */
+Test(devices, short_of_memory_take_from_their_own_pool_first) {
+  rig_open_within(
+      &(fake_cuda_options){.devices = 1, .bytes = 5 * (MEGABYTE / 2)},
+      2 * MEGABYTE);
+  tn_array *one = filled(MEGABYTE), *two = filled(MEGABYTE);
+  tn_array_release(one);
+  tn_array_release(two);
+  OK(tn_wait_all(rig));
+  tn_array_release(filled(2 * MEGABYTE));
+}
+
+Test(devices, out_of_memory_say_how_much_and_stay_usable) {
+  tn_array *large = NULL;
+  rig_open(&(fake_cuda_options){.devices = 1, .bytes = 4 * MEGABYTE});
+  tn_array *three = filled(3 * MEGABYTE);
+  char *data = calloc(2, MEGABYTE);
+  large = rig_array("cuda", 2 * MEGABYTE / 4);
+  FAILS(tn_array_set(large, data, 2 * MEGABYTE), TN_OUT_OF_MEMORY,
+        "refused 2097152 bytes");
+  FAILS(tn_array_set(large, data, 2 * MEGABYTE), TN_OUT_OF_MEMORY, "cuda(0)");
+  tn_array_release(three);
+  OK(tn_array_set(large, data, 2 * MEGABYTE));
+  tn_array_release(large);
+  free(data);
+}
+
+/* -------------------------------------------------------------------- errors
+ */
+
+Test(devices, that_fail_at_work_say_so_at_what_they_were_to_write) {
+  float values[64] = {0};
+  rig_open(&(fake_cuda_options){.devices = 1});
+  tn_array *there = rig_array("cuda", 64), *back = NULL;
+  OK(tn_array_set(there, values, sizeof values));
+  OK(tn_array_wait(there));
+  fake_break(fake_cuda(), "a bit fell over");
+  OK(tn_array_to(there, rig_place("cpu"), &back));
+  FAILS(tn_array_get(back, values, sizeof values), TN_DEVICE,
+        "CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure; the GPU is lost "
+        "to this process");
+  tn_array_release(back);
+  tn_array_release(there);
+  rig_is_broken = true;
+}
+
+Test(devices, that_disappear_do_not_take_the_rest_with_them) {
+  float values[64] = {0};
+  rig_open(&(fake_cuda_options){.devices = 2});
+  tn_array *gone = rig_array("cuda(0)", 64), *there = rig_array("cuda(1)", 64);
+  OK(tn_array_set(gone, values, sizeof values));
+  OK(tn_array_wait(gone));
+  fake_cuda_lose(0, 999);
+  FAILS(tn_array_get(gone, values, sizeof values), TN_DEVICE,
+        "CUDA_ERROR_UNKNOWN: unknown error; the GPU is lost to this process");
+  /* What comes later tells the first cause, not its own. */
+  fake_cuda_lose(0, 719);
+  FAILS(tn_array_get(gone, values, sizeof values), TN_DEVICE, "cuda(0)");
+  cr_assert_not_null(strstr(tn_error_text(), "CUDA_ERROR_UNKNOWN"));
+  OK(tn_array_set(there, values, sizeof values));
+  OK(tn_array_get(there, values, sizeof values));
+  round_trip("cpu", "cuda(1)");
+  tn_array_release(gone);
+  tn_array_release(there);
+  rig_is_broken = true;
+}

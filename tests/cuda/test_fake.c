@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The played driver itself: that it notices what a real one would only
+ * sometimes suffer from. Each test breaks one rule.
+ */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "driver.h"
+#include "fake_cuda.h"
+
+#define DECLARE(field, symbol, arguments) int symbol arguments;
+CUDA_DRIVER_FUNCTIONS(DECLARE)
+#undef DECLARE
+
+enum { BYTES = 4096 };
+
+static cuda_context contexts[2];
+static cuda_pool pools[2];
+static cuda_stream one, two; /* of device 0 */
+static cuda_address memory;  /* of device 0 */
+static char host[BYTES];
+
+#define DOES(call) cr_assert_eq((call), CUDA_OK, "%s", #call)
+
+static void use(int device) {
+  cuda_context before;
+  (void)cuCtxPopCurrent_v2(&before);
+  DOES(cuCtxPushCurrent_v2(contexts[device]));
+}
+
+static void open_device(int device) {
+  const cuda_pool_props props = {.alloc_type = CUDA_PINNED,
+                                 .location = {CUDA_LOCATION_DEVICE, device}};
+  DOES(cuDevicePrimaryCtxRetain(&contexts[device], device));
+  use(device);
+  DOES(cuMemPoolCreate(&pools[device], &props));
+}
+
+static void setup(void) {
+  fake_cuda_begin(&(fake_cuda_options){.devices = 2});
+  open_device(1);
+  open_device(0);
+  DOES(cuStreamCreateWithPriority(&one, CUDA_STREAM_NON_BLOCKING, 0));
+  DOES(cuStreamCreateWithPriority(&two, CUDA_STREAM_NON_BLOCKING, 0));
+  DOES(cuMemAllocFromPoolAsync(&memory, BYTES, pools[0], one));
+  DOES(cuStreamSynchronize(one));
+}
+
+/* Gives back all that setup took; what is then told. */
+static const char *end(void) {
+  use(0);
+  if (memory) DOES(cuMemFreeAsync(memory, one));
+  DOES(cuStreamDestroy_v2(one));
+  DOES(cuStreamDestroy_v2(two));
+  DOES(cuMemPoolDestroy(pools[0]));
+  DOES(cuMemPoolDestroy(pools[1]));
+  DOES(cuDevicePrimaryCtxRelease_v2(0));
+  DOES(cuDevicePrimaryCtxRelease_v2(1));
+  return fake_cuda_end();
+}
+
+static void tells(const char *text) {
+  const char *told = end();
+  cr_assert_not_null(told, "nothing was noticed");
+  cr_assert_not_null(strstr(told, text), "%s lacks `%s`", told, text);
+}
+
+TestSuite(fake, .init = setup);
+
+Test(fake, is_content_with_who_waits) {
+  cuda_event event;
+  DOES(cuEventCreate(&event, CUDA_EVENT_NO_TIMING));
+  DOES(cuMemsetD8Async(memory, 7, BYTES, one));
+  DOES(cuEventRecord(event, one));
+  DOES(cuStreamWaitEvent(two, event, 0));
+  DOES(cuMemcpyDtoHAsync_v2(host, memory, BYTES, two));
+  DOES(cuStreamSynchronize(two));
+  cr_assert_eq(host[BYTES - 1], 7);
+  DOES(cuEventDestroy_v2(event));
+  const char *told = end();
+  cr_assert_null(told, "%s", told);
+}
+
+Test(fake, misses_an_event_between_streams) {
+  DOES(cuMemsetD8Async(memory, 7, BYTES, one));
+  DOES(cuMemcpyDtoHAsync_v2(host, memory, BYTES, two));
+  DOES(cuStreamSynchronize(two));
+  DOES(cuStreamSynchronize(one));
+  tells("reads what another queue writes, without a fence");
+}
+
+Test(fake, misses_the_end_of_an_allocation) {
+  cuda_address more;
+  DOES(cuMemAllocFromPoolAsync(&more, BYTES, pools[0], one));
+  DOES(cuMemsetD8Async(more, 7, BYTES, two));
+  DOES(cuStreamSynchronize(one));
+  DOES(cuStreamSynchronize(two));
+  DOES(cuMemFreeAsync(more, one));
+  tells("writes what another queue writes, without a fence");
+}
+
+Test(fake, misses_a_wait_before_memory_is_freed) {
+  fake_hold(fake_cuda());
+  DOES(cuMemsetD8Async(memory, 7, BYTES, two));
+  DOES(cuMemFreeAsync(memory, one));
+  fake_go(fake_cuda());
+  memory = 0;
+  tells("frees memory that the device may still use");
+}
+
+Test(fake, notices_what_is_used_after_it_was_freed) {
+  const cuda_address gone = memory;
+  DOES(cuMemFreeAsync(memory, one));
+  memory = 0;
+  DOES(cuMemsetD8Async(gone, 7, BYTES, one));
+  tells("copies what is not memory of that device");
+}
+
+Test(fake, notices_what_is_freed_twice) {
+  DOES(cuMemFreeAsync(memory, one));
+  DOES(cuMemFreeAsync(memory, one));
+  memory = 0;
+  tells("frees memory that is not allocated");
+}
+
+Test(fake, notices_memory_of_another_device) {
+  cuda_address there;
+  cuda_stream stream;
+  use(1);
+  DOES(cuStreamCreateWithPriority(&stream, CUDA_STREAM_NON_BLOCKING, 0));
+  DOES(cuMemAllocFromPoolAsync(&there, BYTES, pools[1], stream));
+  DOES(cuStreamSynchronize(stream));
+  use(0);
+  DOES(cuMemsetD8Async(there, 7, BYTES, one));
+  DOES(cuStreamSynchronize(one));
+  use(1);
+  DOES(cuMemFreeAsync(there, stream));
+  DOES(cuStreamDestroy_v2(stream));
+  tells("copies what is not memory of that device");
+}
+
+Test(fake, notices_a_stream_of_another_device) {
+  use(1);
+  DOES(cuStreamSynchronize(one));
+  tells("uses a stream of another device");
+}
+
+Test(fake, notices_what_is_left) {
+  cuda_event event;
+  DOES(cuEventCreate(&event, CUDA_EVENT_NO_TIMING));
+  memory = 0;
+  tells("1 pieces of memory left; 1 events left");
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * train_on_cuda.c: the network of examples/train_digits.c learns a few epochs
+ * on the cpu and on cuda(0), from the same weights: the same number of digits
+ * comes out right, give or take two.
+ *
+ *   train_on_cuda DIGITS.csv.gz PLUGIN.so ...
+ *
+ * 0 if so, 77 without a GPU.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "digits_net.h"
+#include "learner.h"
+
+enum { EPOCHS = 2, APART = 2 };
+
+static tn_code build(tn_graph *g, tn_entry *head) {
+  char params[64], name[16];
+  tn_code rc = tn_graph_variable(g, "data", NULL, head);
+  for (int i = 1; i <= NET_LAYERS && !rc; ++i) {
+    (void)snprintf(params, sizeof params, "num_hidden=%d", (int)net_widths[i]);
+    (void)snprintf(name, sizeof name, "fc%d", i);
+    rc = learner_layer(g, "nn.fully_connected", params, name, head);
+    (void)snprintf(name, sizeof name, "relu%d", i);
+    if (!rc && i < NET_LAYERS)
+      rc = learner_layer(g, "nn.activation", "act_type=relu", name, head);
+  }
+  if (!rc)
+    rc = learner_layer(g, "nn.softmax_output", "normalization=batch", "softmax",
+                       head);
+  return rc;
+}
+
+static tn_code train_on(tn_runtime *rt, const digits *d, tn_place place,
+                        learner_report *report) {
+  const learner_net net = {.build = build,
+                           .ndim = 2,
+                           .shape = {0, DIGITS_PIXELS},
+                           .epochs = EPOCHS,
+                           .rate = net_rate,
+                           .update = "momentum=0.9 wd=0.0005",
+                           .place = place};
+  return learner_train(rt, d, &net, report);
+}
+
+static tn_code load(tn_runtime *rt, int n, char **paths) {
+  tn_code rc = TN_OK;
+  for (int i = 0; i < n && !rc; ++i) rc = tn_plugin_load(rt, paths[i]);
+  return rc;
+}
+
+/* 0 if both learn alike. */
+static int compare(tn_runtime *rt, const digits *d, tn_place place) {
+  learner_report here = {0}, there = {0};
+  tn_code rc = train_on(rt, d, (tn_place){TN_DEVICE_CPU, 0}, &here);
+  if (!rc) rc = train_on(rt, d, place, &there);
+  if (rc) {
+    fprintf(stderr, "train_on_cuda: %s\n", tn_error_text());
+    return 1;
+  }
+  const long one = (long)here.tested.n_right, two = (long)there.tested.n_right;
+  printf("%ld of %ld right on the cpu, %ld on cuda(0)\n", one,
+         (long)here.tested.n, two);
+  return labs(one - two) > APART;
+}
+
+int main(int argc, char **argv) {
+  static digits d;
+  tn_runtime *rt = NULL;
+  tn_place place;
+  int status = 1;
+  if (argc < 3 || !digits_read(argv[1], &d)) return 2;
+  if (tn_runtime_create(NULL, &rt) || load(rt, argc - 2, argv + 2)) {
+    fprintf(stderr, "train_on_cuda: %s\n", tn_error_text());
+  } else if (tn_place_parse(rt, "cuda(0)", &place)) {
+    printf("SKIPPED: %s\n", tn_error_text());
+    status = 77;
+  } else {
+    status = compare(rt, &d, place);
+  }
+  tn_runtime_release(rt);
+  digits_free(&d);
+  return status;
+}
