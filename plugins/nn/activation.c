@@ -4,7 +4,7 @@
  */
 #include "activation.gen.h"
 
-#include "tenon/kernel.h"
+#include "mapped.h"
 
 /* y[i] = value, which may name x. */
 #define FORWARD(name, type, value)                                             \
@@ -60,21 +60,10 @@ BACKWARD(softsign_back_f32, float,
 BACKWARD(softsign_back_f64, double,
          g *(1 - tn_math_abs_f64(y)) * (1 - tn_math_abs_f64(y)))
 
-#define MAP(name)                                                             \
-  {                                                                           \
-    .f32 = TN_KERNEL_BODIES(name##_f32), .f64 = TN_KERNEL_BODIES(name##_f64), \
-    .n_in = 1, .in = {                                                        \
-      NN_ACTIVATION_IN_DATA                                                   \
-    }                                                                         \
-  }
-#define MAP_BACK(name)                                                        \
-  {                                                                           \
-    .f32 = TN_KERNEL_BODIES(name##_f32), .f64 = TN_KERNEL_BODIES(name##_f64), \
-    .n_in = 2, .in = {                                                        \
-      NN_ACTIVATION_BACKWARD_GRAD_OUT,                                        \
-      NN_ACTIVATION_BACKWARD_OUT_OUT                                          \
-    }                                                                         \
-  }
+#define MAP(name) NN_MAP(name, 1, NN_ACTIVATION_IN_DATA)
+#define MAP_BACK(name)                             \
+  NN_MAP(name, 2, NN_ACTIVATION_BACKWARD_GRAD_OUT, \
+         NN_ACTIVATION_BACKWARD_OUT_OUT)
 
 /* In the order of the values of act_type. */
 static const tn_kernel_map *map_of(const tn_frame *call) {
@@ -87,29 +76,12 @@ static const tn_kernel_map *map_of(const tn_frame *call) {
   return (call->flags & TN_CALL_BACKWARD) ? &backward[type] : &forward[type];
 }
 
-/* What tn_kernel_map_prepare found out, which is constant. */
-struct nn_activation_state {
-  const void *ready;
-};
-
-int32_t nn_activation_create(const tn_frame *call, nn_activation_state **out) {
-  tn_plan plan = {.struct_size = sizeof plan};
-  *out = malloc(sizeof **out);
-  if (!*out) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory");
-  const int32_t code = tn_kernel_map_prepare(call, &plan, map_of(call), 1);
-  (*out)->ready = plan.prepared;
-  return code;
-}
-
-void nn_activation_destroy(nn_activation_state *state) {
-  free(state);
+int32_t nn_activation_create(const tn_frame *call, nn_mapped **out) {
+  return nn_mapped_create(call, map_of(call), out);
 }
 
 int32_t nn_activation(const tn_frame *call) {
-  const nn_activation_state *state = call->prepared;
-  tn_frame own = *call;
-  own.prepared = state ? state->ready : NULL;
-  return tn_kernel_map_run(&own, map_of(call), 1);
+  return nn_mapped_run(call, map_of(call));
 }
 
 int32_t nn_activation_backward(const tn_frame *call) {

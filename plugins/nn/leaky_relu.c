@@ -3,6 +3,7 @@
  */
 #include "leaky_relu.gen.h"
 
+#include "mapped.h"
 #include "masked.h"
 #include "nn.h"
 
@@ -100,23 +101,9 @@ BACKWARD(selu_back_f32, float,
 BACKWARD(selu_back_f64, double,
          g *tn_math_select_f64(y > 0, SELU_SCALE, y + SELU_LOW))
 
-#define MAP(name)                                                             \
-  {                                                                           \
-    .f32 = TN_KERNEL_BODIES(name##_f32), .f64 = TN_KERNEL_BODIES(name##_f64), \
-    .n_in = 1, .in = {                                                        \
-      NN_LEAKY_RELU_IN_DATA                                                   \
-    }                                                                         \
-  }
-
+#define MAP(name) NN_MAP(name, 1, NN_LEAKY_RELU_IN_DATA)
 /* A backward call has [gradient of out, data, gamma, out]. */
-#define MAP_BACK(name)                                                        \
-  {                                                                           \
-    .f32 = TN_KERNEL_BODIES(name##_f32), .f64 = TN_KERNEL_BODIES(name##_f64), \
-    .n_in = 2, .in = {                                                        \
-      0,                                                                      \
-      3                                                                       \
-    }                                                                         \
-  }
+#define MAP_BACK(name) NN_MAP(name, 2, 0, 3)
 
 /* In the order of the values of act_type. */
 static const tn_kernel_map *map_of(const tn_frame *call) {
@@ -127,29 +114,12 @@ static const tn_kernel_map *map_of(const tn_frame *call) {
   return (call->flags & TN_CALL_BACKWARD) ? &backward[type] : &forward[type];
 }
 
-/* What tn_kernel_map_prepare found out, which is constant. */
-struct nn_leaky_relu_state {
-  const void *ready;
-};
-
-int32_t nn_leaky_relu_create(const tn_frame *call, nn_leaky_relu_state **out) {
-  tn_plan plan = {.struct_size = sizeof plan};
-  *out = malloc(sizeof **out);
-  if (!*out) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory");
-  const int32_t code = tn_kernel_map_prepare(call, &plan, map_of(call), 1);
-  (*out)->ready = plan.prepared;
-  return code;
-}
-
-void nn_leaky_relu_destroy(nn_leaky_relu_state *state) {
-  free(state);
+int32_t nn_leaky_relu_create(const tn_frame *call, nn_mapped **out) {
+  return nn_mapped_create(call, map_of(call), out);
 }
 
 int32_t nn_leaky_relu(const tn_frame *call) {
-  const nn_leaky_relu_state *state = call->prepared;
-  tn_frame own = *call;
-  own.prepared = state ? state->ready : NULL;
-  return tn_kernel_map_run(&own, map_of(call), 1);
+  return nn_mapped_run(call, map_of(call));
 }
 
 int32_t nn_leaky_relu_backward(const tn_frame *call) {

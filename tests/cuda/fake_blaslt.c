@@ -10,14 +10,13 @@
 
 #include "fake_cuda.h"
 #include "kernels.h"
+#include "tenon/kernel.h"
 
 #define DECLARE(field, symbol, arguments) int symbol arguments;
 BLASLT_FUNCTIONS(DECLARE)
 #undef DECLARE
 size_t cublasLtGetVersion(void);
 const char *cublasLtGetStatusString(int status);
-
-__extension__ typedef _Float16 half;
 
 enum { INVALID_VALUE = 7, WORKSPACE = 4096 };
 
@@ -161,7 +160,8 @@ static float float_of(uint32_t bits) {
 static double get(const void *at, int type, int64_t i) {
   if (type == BLASLT_F32) return (double)((const float *)at)[i];
   if (type == BLASLT_F64) return ((const double *)at)[i];
-  if (type == BLASLT_F16) return (double)((const half *)at)[i];
+  if (type == BLASLT_F16)
+    return (double)tn_kernel_f16_to_f32(((const uint16_t *)at)[i]);
   return (double)float_of((uint32_t)((const uint16_t *)at)[i] << 16);
 }
 
@@ -171,7 +171,7 @@ static void put(void *at, int type, int64_t i, double value) {
   memcpy(&bits, &single, sizeof bits);
   if (type == BLASLT_F32) ((float *)at)[i] = single;
   if (type == BLASLT_F64) ((double *)at)[i] = value;
-  if (type == BLASLT_F16) ((half *)at)[i] = (half)value;
+  if (type == BLASLT_F16) ((uint16_t *)at)[i] = tn_kernel_f32_to_f16(single);
   if (type == BLASLT_BF16)
     ((uint16_t *)at)[i] = (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }

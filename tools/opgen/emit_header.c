@@ -91,19 +91,30 @@ static void prototype(emit *e, const char *symbol, const char *parameters) {
   c_function_head(&e->c, &(c_function){"int32_t ", symbol, parameters, ";"});
 }
 
-/* Whether an earlier kernel of the file has the same hook or state, whose
- * prototypes then stand already. */
-static bool is_repeated(emit *e, const tnm_kernel *kernel, const char *symbol) {
-  for (size_t i = 0; i < e->plugin->n_operators; ++i) {
-    const tnm_operator *op = &e->plugin->operators[i];
-    for (size_t k = 0; k < op->n_kernels; ++k) {
-      const tnm_kernel *other = &op->kernels[k];
-      if (other == kernel) return false;
-      const char *names[] = {other->supports_symbol, other->workspace_symbol,
-                             other->state_type};
-      for (size_t n = 0; n < 3; ++n)
-        if (names[n] != NULL && strcmp(names[n], symbol) == 0) return true;
-    }
+static const tnm_operator *owner_of(const emit *e, const tnm_kernel *kernel) {
+  const tnm_operator *op = e->plugin->operators;
+  while (kernel < op->kernels || kernel >= op->kernels + op->n_kernels) ++op;
+  return op;
+}
+
+static bool names_symbol(const tnm_kernel *kernel, const char *symbol) {
+  const char *names[] = {kernel->supports_symbol, kernel->workspace_symbol,
+                         kernel->state_type, kernel->state_create,
+                         kernel->state_destroy};
+  for (size_t n = 0; n < sizeof names / sizeof *names; ++n)
+    if (names[n] != NULL && strcmp(names[n], symbol) == 0) return true;
+  return false;
+}
+
+/* Whether an earlier kernel of the file names the same hook or state, whose
+ * prototype then stands already. Other files have headers of their own. */
+static bool is_repeated(const emit *e, const tnm_kernel *kernel,
+                        const char *symbol) {
+  const tnm_operator *last = owner_of(e, kernel);
+  for (const tnm_operator *op = e->plugin->operators; op <= last; ++op) {
+    if (strcmp(op->stem, last->stem) != 0) continue;
+    for (size_t k = 0; k < op->n_kernels && &op->kernels[k] != kernel; ++k)
+      if (names_symbol(&op->kernels[k], symbol)) return true;
   }
   return false;
 }
@@ -148,8 +159,11 @@ static void emit_state(emit *e, const tnm_kernel *kernel,
         "What calls with equal params, shapes and dtypes share. Made once "
         "and not changed afterwards; create stores it in *out. [any]");
     c_add(&e->c, "typedef struct %s %s;\n", type, type);
+  }
+  if (!is_repeated(e, kernel, kernel->state_create))
     prototype(e, kernel->state_create,
               name_format(e, "const tn_frame *call, %s **out", type));
+  if (!is_repeated(e, kernel, kernel->state_destroy)) {
     c_function_head(&e->c,
                     &(c_function){"void ", kernel->state_destroy,
                                   name_format(e, "%s *state", type), ";"});

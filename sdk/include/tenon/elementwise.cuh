@@ -464,8 +464,8 @@ static inline int32_t tn_cuda_map_one(const tn_frame *call,
                                       const tn_cuda_map *map) {
   static const tn_dtype types[] = {TN_F32, TN_F64, TN_I32, TN_I64};
   tn_kernel_task task;
-  const tn_kernel_map operands = {{{NULL}}, {{NULL}}, map->out, 0,
-                                  {0},      {{NULL}}, {{NULL}}};
+  tn_kernel_map operands = {};
+  operands.out = map->out;
   tn_kernel_task_init(&task, call, &operands);
   if (task.mode.compute == TN_DTYPE_UNKNOWN)
     return TN_FAIL(call, TN_DTYPE,

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * mapped.h: element-wise kernels with a map (tenon/elementwise.h) for each
+ * value of a parameter. What a call's `prepare` finds out of its map is its
+ * `state`:
+ *
+ *   state: {type: nn_mapped, create: nn_acme_create, destroy:
+ * nn_mapped_destroy}
+ */
+#ifndef NN_MAPPED_H_
+#define NN_MAPPED_H_
+
+#include "tenon/kernel.h"
+
+typedef struct nn_mapped nn_mapped;
+
+/* One map whose bodies are called `name`; the rest are its inputs. */
+#define NN_MAP(name, n, ...)                                                  \
+  {                                                                           \
+    .f32 = TN_KERNEL_BODIES(name##_f32), .f64 = TN_KERNEL_BODIES(name##_f64), \
+    .n_in = n, .in = {                                                        \
+      __VA_ARGS__                                                             \
+    }                                                                         \
+  }
+
+/* The caller gives *out back with nn_mapped_destroy. [any] */
+int32_t nn_mapped_create(const tn_frame *call, const tn_kernel_map *map,
+                         nn_mapped **out);
+void nn_mapped_destroy(nn_mapped *mapped);
+
+/* Computes a call that was prepared with the same map, or not at all.
+ * [worker] */
+int32_t nn_mapped_run(const tn_frame *call, const tn_kernel_map *map);
+
+#endif /* NN_MAPPED_H_ */
