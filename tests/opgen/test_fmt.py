@@ -67,7 +67,10 @@ def copy(folder):
 def extra(folder):
     args = folder / "args"
     if not args.exists():
-        return []
+        targets = {name for text in texts_of(folder).values()
+                   for name in re.findall(r"(?m)^kernels_for: (\w+)\.", text)}
+        return [word for name in sorted(targets)
+                for word in ("--with", str(ROOT / "plugins" / name))]
     return [str(folder / a) if a.startswith("..") else a
             for a in args.read_text().split()]
 
@@ -121,7 +124,7 @@ def in_text(lines):
         if inside and line.strip() and indent <= depth:
             inside = False
         result.append(inside)
-        if re.search(r"[|>][+-]?\s*(#.*)?$", line):
+        if not inside and re.search(r"[|>][+-]?\s*(#.*)?$", line):
             inside, depth = True, indent
     return result
 
@@ -155,15 +158,27 @@ def spaced(text, dice):
 
 
 def indented(text, _dice):
-    return re.sub(r"(?m)^( *)(- )?", lambda m:
-                  m[1] * 2 + ("-   " if m[2] else ""), text)
+    """Twice as deep; a text keeps what stands deeper in it."""
+    lines, result, base = text.splitlines(keepends=True), [], 0
+    for line, inside in zip(lines, in_text(lines)):
+        base = base if inside else 0
+        if inside and line.strip():
+            base = base or len(line) - len(line.lstrip())
+            line = " " * base + line
+        elif not inside:
+            line = re.sub(r"^( *)(- )?", lambda m: m[1] * 2 + (
+                "-   " if m[2] else ""), line)
+        result.append(line)
+    return "".join(result)
 
 
 def dashes_at_the_edge(text, _dice):
     """Lists that stand no deeper than their keys."""
     if re.search(r"(?m)^    ", text):
         return text
-    return re.sub(r"(?m)^  - ", "- ", text)
+    lines = text.splitlines(keepends=True)
+    return "".join(line if inside else re.sub(r"^  - ", "- ", line)
+                   for line, inside in zip(lines, in_text(lines)))
 
 
 def of_windows(text, _dice):
