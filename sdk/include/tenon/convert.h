@@ -579,7 +579,7 @@ TN_KERNEL_ONCE void tn_kernel_store_dense(void *to, tn_dtype dtype,
                                           const void *from,
                                           const tn_kernel_mode *mode,
                                           int64_t n) {
-  if (dtype == mode->compute)
+  if (dtype == mode->compute && n > 0)
     memcpy(to, from, (size_t)(n * tn_dtype_bytes(dtype)));
   for (int64_t i = 0; i < n && dtype != mode->compute; i += TN_KERNEL_STAGE) {
     const int64_t some = n - i < TN_KERNEL_STAGE ? n - i : TN_KERNEL_STAGE;
