@@ -95,7 +95,7 @@ struct Net {
       x = block(x, stage == 0 ? 1 : 2, resnet_filters[stage]);
       x = block(x, 1, resnet_filters[stage]);
     }
-    x = at::adaptive_avg_pool2d(x, 1).flatten(1);
+    x = at::adaptive_avg_pool2d(x, {1, 1}).flatten(1);
     const at::Tensor w = small({1000, resnet_filters[RESNET_STAGES - 1]});
     return at::linear(x, w, small({1000}));
   }
