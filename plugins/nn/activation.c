@@ -6,35 +6,8 @@
 
 #include "mapped.h"
 
-/* y[i] = value, which may name x. */
-#define FORWARD(name, type, value)                                             \
-  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
-    const type *at = block->in[0];                                             \
-    type *out = block->out;                                                    \
-    (void)params;                                                              \
-    TN_KERNEL_INDEPENDENT                                                      \
-    for (int64_t i = 0; i < block->n; ++i) {                                   \
-      const type x = at[i];                                                    \
-      out[i] = value;                                                          \
-    }                                                                          \
-  }                                                                            \
-  TN_KERNEL_LEVELS(name)
-
-/* The gradient of x, in terms of that of y, called g, and y. */
-#define BACKWARD(name, type, value)                                            \
-  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
-    const type *grad = block->in[0];                                           \
-    const type *at = block->in[1];                                             \
-    type *out = block->out;                                                    \
-    (void)params;                                                              \
-    TN_KERNEL_INDEPENDENT                                                      \
-    for (int64_t i = 0; i < block->n; ++i) {                                   \
-      const type g = grad[i];                                                  \
-      const type y = at[i];                                                    \
-      out[i] = value;                                                          \
-    }                                                                          \
-  }                                                                            \
-  TN_KERNEL_LEVELS(name)
+#define FORWARD(name, type, value) NN_FORWARD(name, type, (void)params, value)
+#define BACKWARD(name, type, value) NN_BACKWARD(name, type, (void)params, value)
 
 FORWARD(relu_f32, float, tn_math_max_f32(x, 0))
 FORWARD(relu_f64, double, tn_math_max_f64(x, 0))

@@ -47,37 +47,12 @@ int32_t nn_leaky_relu_infer(const tn_frame *call) {
 #define SELU_SCALE 1.0507009873554805
 #define SELU_LOW 1.7580993408473766
 
-/* y[i] = value, which may name x and slope. */
-#define FORWARD(name, type, value)                                             \
-  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
-    const type slope = (type)((const nn_leaky_relu_params *)params)->slope;    \
-    const type *at = block->in[0];                                             \
-    type *out = block->out;                                                    \
-    (void)slope;                                                               \
-    TN_KERNEL_INDEPENDENT                                                      \
-    for (int64_t i = 0; i < block->n; ++i) {                                   \
-      const type x = at[i];                                                    \
-      out[i] = value;                                                          \
-    }                                                                          \
-  }                                                                            \
-  TN_KERNEL_LEVELS(name)
-
-/* The gradient of x, in terms of that of y, called g, and y. */
-#define BACKWARD(name, type, value)                                            \
-  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
-    const type slope = (type)((const nn_leaky_relu_params *)params)->slope;    \
-    const type *grad = block->in[0];                                           \
-    const type *at = block->in[1];                                             \
-    type *out = block->out;                                                    \
-    (void)slope;                                                               \
-    TN_KERNEL_INDEPENDENT                                                      \
-    for (int64_t i = 0; i < block->n; ++i) {                                   \
-      const type g = grad[i];                                                  \
-      const type y = at[i];                                                    \
-      out[i] = value;                                                          \
-    }                                                                          \
-  }                                                                            \
-  TN_KERNEL_LEVELS(name)
+/* Some functions do not name it. */
+#define SLOPE(type)                                                       \
+  const type slope = (type)((const nn_leaky_relu_params *)params)->slope; \
+  (void)slope
+#define FORWARD(name, type, value) NN_FORWARD(name, type, SLOPE(type), value)
+#define BACKWARD(name, type, value) NN_BACKWARD(name, type, SLOPE(type), value)
 
 FORWARD(leaky_f32, float, tn_math_select_f32(x > 0, x, slope *x))
 FORWARD(leaky_f64, double, tn_math_select_f64(x > 0, x, slope *x))

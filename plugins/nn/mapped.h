@@ -13,6 +13,37 @@
 
 typedef struct nn_mapped nn_mapped;
 
+/* A body: y[i] = value, which may name x and what the statement `given` makes
+ * of `params`. */
+#define NN_FORWARD(name, type, given, value)                                   \
+  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
+    const type *at = block->in[0];                                             \
+    type *out = block->out;                                                    \
+    given;                                                                     \
+    TN_KERNEL_INDEPENDENT                                                      \
+    for (int64_t i = 0; i < block->n; ++i) {                                   \
+      const type x = at[i];                                                    \
+      out[i] = value;                                                          \
+    }                                                                          \
+  }                                                                            \
+  TN_KERNEL_LEVELS(name)
+
+/* A body: the gradient of x, in terms of that of y, called g, and y. */
+#define NN_BACKWARD(name, type, given, value)                                  \
+  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
+    const type *grad = block->in[0];                                           \
+    const type *at = block->in[1];                                             \
+    type *out = block->out;                                                    \
+    given;                                                                     \
+    TN_KERNEL_INDEPENDENT                                                      \
+    for (int64_t i = 0; i < block->n; ++i) {                                   \
+      const type g = grad[i];                                                  \
+      const type y = at[i];                                                    \
+      out[i] = value;                                                          \
+    }                                                                          \
+  }                                                                            \
+  TN_KERNEL_LEVELS(name)
+
 /* One map whose bodies are called `name`; the rest are its inputs. */
 #define NN_MAP(name, n, ...)                                                  \
   {                                                                           \
