@@ -11,11 +11,13 @@ struct optim_step_view {
   int64_t n;
   tn_dtype dtype;
   int reserved;
-  double keep;    /* of the momentum */
-  double decay;   /* lr * wd */
-  double rate;    /* lr */
-  double rescale; /* of the gradient */
-  double limit;   /* of the gradient; negative: none */
+  double keep;                             /* of the momentum */
+  double wd;                               /* decay of the weight */
+  double rate;                             /* lr, unless there is `live` */
+  double rescale;                          /* of the gradient */
+  double limit;                            /* of the gradient; negative: none */
+  const optim_sgd_mom_update_params *live; /* of the run, on the device; NULL:
+                                              the call is not recorded */
   void *weight;
   void *gradient;
   void *mom;
@@ -25,14 +27,14 @@ struct optim_step_view {
 /* In C; NaN stays NaN. */
 template <class C, class T>
 __device__ __forceinline__ void optim_step(const optim_step_view &v,
-                                           int64_t i) {
+                                           double rate, int64_t i) {
   const C limit = (C)v.limit;
   const C weight = tn_cuda_get<C>(((const T *)v.weight)[i]);
   C g = (C)v.rescale * tn_cuda_get<C>(((const T *)v.gradient)[i]);
   if (limit >= 0 && g > limit) g = limit;
   if (limit >= 0 && g < -limit) g = -limit;
   const C m = (C)v.keep * tn_cuda_get<C>(((const T *)v.mom)[i]) -
-              (C)v.decay * weight - (C)v.rate * g;
+              (C)(rate * v.wd) * weight - (C)rate * g;
   ((T *)v.mom)[i] = tn_cuda_put(m, T());
   ((T *)v.out)[i] = tn_cuda_put(weight + m, T());
 }
@@ -41,7 +43,8 @@ template <class C, class T>
 __global__ void __launch_bounds__(256) optim_steps(optim_step_view v) {
   const int64_t stride = (int64_t)gridDim.x * blockDim.x;
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  for (; i < v.n; i += stride) optim_step<C, T>(v, i);
+  const double rate = v.live != NULL ? v.live->lr : v.rate;
+  for (; i < v.n; i += stride) optim_step<C, T>(v, rate, i);
 }
 
 static void optim_launch(const tn_frame *call, const optim_step_view &v) {
@@ -71,10 +74,11 @@ static optim_step_view optim_view_of(const tn_frame *call) {
   v.n = tn_tensor_size(&call->out[0]);
   v.dtype = call->out[0].dtype;
   v.keep = p->momentum;
-  v.decay = p->lr * p->wd;
+  v.wd = p->wd;
   v.rate = p->lr;
   v.rescale = p->rescale_grad;
   v.limit = p->clip_gradient;
+  v.live = (const optim_sgd_mom_update_params *)tn_call_device_params(call);
   v.weight = optim_place(&call->in[0]);
   v.gradient = optim_place(&call->in[1]);
   v.mom = optim_place(&call->aux[0]);

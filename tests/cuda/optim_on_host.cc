@@ -11,6 +11,7 @@ static inline void fake_cuda_declare(fake_cuda_work *work,
   fake_cuda_uses(work, v.gradient, bytes, 0);
   fake_cuda_uses(work, v.mom, bytes, 1);
   fake_cuda_uses(work, v.out, bytes, 1);
+  fake_cuda_uses(work, v.live, sizeof *v.live, 0);
 }
 
 static inline void fake_cuda_translate(optim_step_view &v) {
@@ -18,4 +19,6 @@ static inline void fake_cuda_translate(optim_step_view &v) {
   v.gradient = fake_cuda_reach(v.gradient);
   v.mom = fake_cuda_reach(v.mom);
   v.out = fake_cuda_reach(v.out);
+  if (v.live != NULL)
+    v.live = (const optim_sgd_mom_update_params *)fake_cuda_reach(v.live);
 }
