@@ -275,18 +275,27 @@ Test(captured, a_program_is_released_while_launches_are_on_their_way) {
   mlp_close(&one);
 }
 
-/* Host memory that copies are still to be made from is not written again. */
+/* Nothing is executed until all runs are on their way: who sets a rate does not
+ * wait for the device, and host memory that copies are still to be made from is
+ * not written again. */
 Test(captured, rates_that_follow_one_another_all_count) {
   mlp steps, one;
   open_learning(&(fake_cuda_options){.devices = 1});
   mlp_open(&steps, "cuda(0)", "optim.sgd_update", 0);
   mlp_open(&one, "cuda(0)", "optim.sgd_update", TN_BIND_CAPTURE);
+  for (uint32_t run = 0; run < 3; ++run) { /* what takes memory */
+    mlp_run(&steps, run);
+    mlp_run(&one, run);
+  }
+  OK(tn_wait_all(rig));
+  fake_hold(fake_cuda());
   for (uint32_t run = 0; run < RUNS; ++run) {
     set_rate(&steps, 1.0 / (2 + run));
     set_rate(&one, 1.0 / (2 + run));
     OK(tn_program_forward(steps.program, TN_CALL_TRAIN));
     OK(tn_program_forward(one.program, TN_CALL_TRAIN));
   }
+  fake_go(fake_cuda());
   same_mlp(&one, &steps, 0);
   mlp_close(&steps);
   mlp_close(&one);
