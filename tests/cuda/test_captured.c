@@ -612,6 +612,35 @@ Test(captured, a_launch_that_fails_is_told_by_the_programs_name_and_is_over) {
   tn_program_release(p);
 }
 
+Test(captured, a_backward_part_is_not_launched_behind_a_failure) {
+  tn_program *p = NULL;
+  float before[32], after[32];
+  rig_open_all(&(fake_cuda_options){.devices = 1});
+  tn_graph *g = curve();
+  tn_array *weight = rig_array("cuda(0)", 32);
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = TN_BIND_CAPTURE,
+                       .request = TN_REQ_WRITE,
+                       .place = rig_place("cuda(0)")};
+  OK(tn_program_bind(g, &how, &p));
+  put(weight, 9);
+  for (uint32_t run = 0; run < 3; ++run) curve_run(p, 1, weight);
+  tn_array *slope = array_named(p, TN_PROGRAM_GRADIENT, "a");
+  OK(tn_array_get(slope, before, sizeof before));
+  fake_graph_refuse(
+      &(fake_graph_refusal){FAKE_GRAPH_LAUNCH, CUDA_OUT_OF_MEMORY});
+  (void)!tn_program_forward(p, TN_CALL_TRAIN);
+  (void)!tn_program_backward(p, &weight, 1);
+  FAILS(tn_array_get(slope, after, sizeof after), TN_OUT_OF_MEMORY,
+        "was not run: program `product .. y`: cuda(0): launching");
+  curve_run(p, 1, weight);
+  OK(tn_array_get(slope, after, sizeof after));
+  cr_expect_arr_eq(before, after, sizeof before);
+  tn_program_release(p);
+  tn_array_release(weight);
+  tn_graph_release(g);
+}
+
 Test(captured, a_gpu_that_disappears_ends_no_process) {
   const char *const ops[] = {"elemwise.tanh"};
   tn_array *y = NULL;
