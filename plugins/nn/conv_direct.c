@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_direct.c: convolutions of few channels, in f32, whose windows lie side
- * by side in one or two dimensions: lines of an image are multiplied where they
- * lie, so nothing is gathered for a product of matrices.
+ * conv_direct.c: convolutions of few channels, in f32, in one or two
+ * dimensions: lines of an image are multiplied where they lie, so nothing is
+ * gathered for a product of matrices.
  *
- * Images are copied once, with their padding. Then an element of a window is a
- * fixed number of elements away from the window's first, also across the ends
- * of lines, so vectors of windows need not end where lines do: the windows that
- * lie across an end are computed and left out.
+ * Images are copied once, with their padding, lines and columns sorted by what
+ * they leave when divided by the step of windows: each remainder is an image of
+ * its own, a phase, in which windows lie side by side. Then an element of a
+ * window is a fixed number of elements away from the window's first, also
+ * across the ends of lines, so vectors of windows need not end where lines do:
+ * the windows that lie across an end are computed and left out.
  *
- * The gradient of data is the same convolution with windows turned around. That
- * of weight has for each filter and element of a window a vector of sums, over
- * lines of images.
+ * The gradient of data is the same convolution with windows turned around, if
+ * their step is 1. That of weight has for each filter and element of a window a
+ * vector of sums, over lines of images, if these sums are few. conv_panels.c
+ * has the others.
  */
 #include <string.h>
 
@@ -19,8 +22,11 @@
 #include "tenon/kernel.h"
 
 enum {
-  MOST_TAPS = 128, /* elements of a window */
-  PIECE = 1 << 17, /* bytes of images that are copied at a time, about */
+  MOST_TAPS = 128,     /* elements of a window */
+  MOST_SUMS = 1 << 12, /* filters times channels whose sums are few */
+  PIECE = 1 << 17,     /* bytes of images that are copied at a time, about */
+  LARGE = 3 << 18, /* the same for gradients of weights, whose sums are joined
+                      once for each piece */
   SLACK = 128      /* elements beyond the last that vectors may read */
 };
 
@@ -141,26 +147,55 @@ typedef struct planes {
   int64_t n;
   int64_t in[2];    /* lines and columns that there are */
   int64_t shift[2]; /* zeros in front of them; below 0: as many are left out */
-  int64_t pitch;    /* columns in the copy */
+  int64_t step[2];  /* phases along both */
+  int64_t pitch;    /* columns of a phase in the copy */
+  int64_t rows;     /* lines of it */
 } planes;
 
-/* Lines [line, line + lines) of each, counted with the zeros, to `to`. */
+/* Elements of a plane's copy. */
+static int64_t plane_size(const planes *p) {
+  return p->step[0] * p->step[1] * p->rows * p->pitch;
+}
+
+/* Every `step`th column of a line, from `at` on, which may be in front of it.
+ */
+static void copy_phase(const planes *p, const float *line, int64_t at,
+                       float *to) {
+  const int64_t step = p->step[1];
+  const int64_t begin = nn_least(nn_most(nn_ceil_div(-at, step), 0), p->pitch);
+  const int64_t last = nn_ceil_div(p->in[1] - at, step);
+  const int64_t end = nn_most(nn_least(last, p->pitch), begin);
+  memset(to, 0, (size_t)begin * sizeof *to);
+  if (step == 1)
+    memcpy(to + begin, line + at + begin, (size_t)(end - begin) * sizeof *to);
+  else if (step == 2)
+    for (int64_t i = begin; i < end; ++i) to[i] = line[at + 2 * i];
+  else
+    for (int64_t i = begin; i < end; ++i) to[i] = line[at + step * i];
+  memset(to + end, 0, (size_t)(p->pitch - end) * sizeof *to);
+}
+
+/* `lines` lines of all phases of a plane, from `line` on. */
+static void copy_plane(const planes *p, const float *from, float *to,
+                       int64_t line, int64_t lines) {
+  for (int64_t phase = 0; phase < p->step[0] * p->step[1]; ++phase) {
+    float *row = to + phase * p->rows * p->pitch;
+    for (int64_t y = line; y < line + lines; ++y, row += p->pitch) {
+      const int64_t i = y * p->step[0] + phase / p->step[1] - p->shift[0];
+      if (i < 0 || i >= p->in[0])
+        memset(row, 0, (size_t)p->pitch * sizeof *row);
+      else
+        copy_phase(p, from + i * p->in[1], phase % p->step[1] - p->shift[1],
+                   row);
+    }
+  }
+}
+
 static void copy_lines(const planes *p, const float *from, float *to,
                        int64_t line, int64_t lines) {
-  const int64_t left = nn_most(p->shift[1], 0);
-  const int64_t skipped = nn_most(-p->shift[1], 0);
-  const int64_t n = nn_least(p->in[1] - skipped, p->pitch - left);
-  for (int64_t k = 0; k < p->n; ++k, from += p->in[0] * p->in[1])
-    for (int64_t y = line; y < line + lines; ++y, to += p->pitch) {
-      const int64_t i = y - p->shift[0];
-      if (i < 0 || i >= p->in[0] || n <= 0) {
-        memset(to, 0, (size_t)p->pitch * sizeof *to);
-        continue;
-      }
-      memset(to, 0, (size_t)left * sizeof *to);
-      memcpy(to + left, from + i * p->in[1] + skipped, (size_t)n * sizeof *to);
-      memset(to + left + n, 0, (size_t)(p->pitch - left - n) * sizeof *to);
-    }
+  for (int64_t k = 0; k < p->n; ++k)
+    copy_plane(p, from + k * p->in[0] * p->in[1], to + k * plane_size(p), line,
+               lines);
 }
 
 /* A pass: forward, or back with data and out changed over. */
@@ -171,7 +206,7 @@ typedef struct plan {
   planes read;    /* of an image */
   int64_t made;   /* planes of an image that are computed */
   int64_t out[2]; /* lines and columns of them */
-  int64_t below;  /* lines that a window has beyond its first */
+  int64_t below;  /* lines of a phase that a window has beyond its first */
   int64_t lines;  /* of a slice */
   int64_t down;   /* slices of an image */
   int64_t held;   /* planes that are computed together, but for the last */
@@ -188,9 +223,22 @@ static int64_t reach(const nn_window *w, int d) {
 
 static void set_offsets(plan *p) {
   const nn_window *w = &p->conv->window;
-  for (int64_t t = 0; t < p->conv->taps; ++t)
-    p->offset[t] = t / w->kernel[2] * w->dilate[1] * p->read.pitch +
-                   t % w->kernel[2] * w->dilate[2];
+  const planes *r = &p->read;
+  for (int64_t t = 0; t < p->conv->taps; ++t) {
+    const int64_t y = t / w->kernel[2] * w->dilate[1];
+    const int64_t x = t % w->kernel[2] * w->dilate[2];
+    const int64_t phase = y % r->step[0] * r->step[1] + x % r->step[1];
+    p->offset[t] =
+        (phase * r->rows + y / r->step[0]) * r->pitch + x / r->step[1];
+  }
+}
+
+/* Lines that are computed at a time: slices of an image. */
+static void set_lines(plan *p, int64_t most) {
+  p->lines = share(p->out[0], nn_most(most, 1));
+  p->down = (p->out[0] + p->lines - 1) / p->lines;
+  p->read.rows = p->lines + p->below;
+  set_offsets(p);
 }
 
 static int64_t windows_of(const plan *p, int64_t lines) {
@@ -198,12 +246,12 @@ static int64_t windows_of(const plan *p, int64_t lines) {
 }
 
 /* Elements of the copy of a slice's images, and of what it computes. */
-static int64_t copied(const plan *p, int64_t lines) {
-  return up(p->read.n * (lines + p->below) * p->read.pitch + SLACK, 16);
+static int64_t copied(const plan *p) {
+  return up(p->read.n * plane_size(&p->read) + SLACK, 16);
 }
 
-static int64_t computed(const plan *p, int64_t lines) {
-  return p->held * up(windows_of(p, lines), 16);
+static int64_t computed(const plan *p) {
+  return p->held * up(windows_of(p, p->lines), 16);
 }
 
 static uint64_t packed_bytes(const nn_conv *c) {
@@ -217,23 +265,21 @@ static plan plan_of(const nn_conv *c, int back) {
             .loops = loops_at(c->level),
             .back = back,
             .made = back ? c->channels : c->filters,
-            .below = reach(w, 1)};
+            .below = reach(w, 1) / w->stride[1]};
   p.read.n = back ? c->filters : c->channels;
   for (int d = 0; d < 2; ++d) {
     p.read.in[d] = back ? w->out[d + 1] : w->in[d + 1];
     p.out[d] = back ? w->in[d + 1] : w->out[d + 1];
     p.read.shift[d] = back ? reach(w, d + 1) - w->pad[d + 1] : w->pad[d + 1];
+    p.read.step[d] = w->stride[d + 1];
   }
-  p.read.pitch = p.out[1] + reach(w, 2);
+  p.read.pitch = p.out[1] + reach(w, 2) / w->stride[2];
   p.held = share(p.made, p.loops->held);
-  const int64_t line = (p.read.n + p.held) * p.read.pitch;
-  p.lines = nn_most(PIECE / (int64_t)sizeof(float) / line - p.below, 1);
-  p.lines = share(p.out[0], p.lines);
-  p.down = (p.out[0] + p.lines - 1) / p.lines;
-  p.lanes.bytes =
-      (uint64_t)(copied(&p, p.lines) + computed(&p, p.lines)) * sizeof(float);
+  const int64_t phases = p.read.step[0] * p.read.step[1];
+  const int64_t line = (p.read.n * phases + p.held) * p.read.pitch;
+  set_lines(&p, PIECE / (int64_t)sizeof(float) / line - p.below);
+  p.lanes.bytes = (uint64_t)(copied(&p) + computed(&p)) * sizeof(float);
   p.lanes.n = nn_lanes_for(c->images * c->groups * p.down);
-  set_offsets(&p);
   return p;
 }
 
@@ -270,7 +316,7 @@ static void run_lines(const plan *p, int64_t image, int64_t line, float *room) {
   const int64_t group = image % c->groups;
   const int64_t lines = nn_least(p->lines, p->out[0] - line);
   const windows w = {.planes = p->read.n,
-                     .plane = (lines + p->below) * p->read.pitch,
+                     .plane = plane_size(&p->read),
                      .taps = c->taps,
                      .offset = p->offset,
                      .n = windows_of(p, lines),
@@ -279,7 +325,7 @@ static void run_lines(const plan *p, int64_t image, int64_t line, float *room) {
   float *to = (float *)(void *)(p->back ? a->data : a->out);
   const float *bias = p->back ? NULL : (const float *)(const void *)a->bias;
   const float *weight = p->packed + group * p->made * p->read.n * c->taps;
-  float *sums = room + copied(p, p->lines);
+  float *sums = room + copied(p);
   copy_lines(&p->read, from + image * p->read.n * p->read.in[0] * p->read.in[1],
              room, line, lines + p->below);
   to += image * p->made * p->out[0] * p->out[1] + line * p->out[1];
@@ -296,7 +342,7 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
   const uint32_t lane = nn_lanes_take(&p->lanes);
   float *room = (float *)(void *)nn_lanes_at(&p->lanes, lane);
-  memset(room + copied(p, p->lines) - SLACK, 0, SLACK * sizeof *room);
+  memset(room + copied(p) - SLACK, 0, SLACK * sizeof *room);
   for (int64_t s = begin; s < end; ++s)
     run_lines(p, s / p->down, s % p->down * p->lines, room);
   nn_lanes_give(&p->lanes, lane);
@@ -322,7 +368,12 @@ static int32_t forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
   return run(c, a, add, 0);
 }
 
+static int has_steps(const nn_conv *c) {
+  return c->window.stride[1] != 1 || c->window.stride[2] != 1;
+}
+
 static int32_t to_data(const nn_conv *c, const nn_conv_arrays *a, int add) {
+  if (has_steps(c)) return nn_conv_panels.passes[NN_CONV_DATA](c, a, add);
   return run(c, a, add, 1);
 }
 
@@ -344,23 +395,25 @@ static int64_t heads_copied(const slope_plan *s) {
 }
 
 static slope_plan slope_plan_of(const nn_conv *c) {
-  slope_plan s = {.plan = plan_of(c, 0), .heads = {.n = c->filters}};
+  slope_plan s = {.plan = plan_of(c, 0),
+                  .heads = {.n = c->filters, .step = {1, 1}}};
   plan *p = &s.plan;
   s.heads.in[0] = p->out[0];
   s.heads.in[1] = p->out[1];
   s.heads.pitch = up(p->out[1], p->loops->lanes);
-  const int64_t room = PIECE / (int64_t)sizeof(float);
-  const int64_t line = p->read.n * p->read.pitch + s.heads.n * s.heads.pitch;
-  p->lines = share(p->out[0], nn_most(room / line - p->below, 1));
-  p->down = (p->out[0] + p->lines - 1) / p->lines;
+  const int64_t room = LARGE / (int64_t)sizeof(float);
+  const int64_t phases = p->read.step[0] * p->read.step[1];
+  const int64_t line =
+      p->read.n * phases * p->read.pitch + s.heads.n * s.heads.pitch;
+  set_lines(p, room / line - p->below);
+  s.heads.rows = p->lines;
   s.group = nn_most(room / (line * (p->lines + p->below)), 1);
   if (p->down > 1) s.group = 1;
   s.sums = nn_conv_sums_of(c);
   s.filters = share(c->filters, p->loops->heads);
   s.taps = share(c->taps, p->loops->taps);
   s.lanes.bytes =
-      (uint64_t)(s.group * (copied(p, p->lines) + heads_copied(&s))) *
-      sizeof(float);
+      (uint64_t)(s.group * (copied(p) + heads_copied(&s))) * sizeof(float);
   s.lanes.n = nn_lanes_for(s.sums.parts * c->groups);
   return s;
 }
@@ -377,8 +430,7 @@ static void add_slopes(const slope_plan *s, const slopes *all,
         const int64_t taps = nn_least(s->taps, c->taps - t);
         l->products[(filters - 1) * l->taps + taps - 1](
             all,
-            (slope){heads + f * all->head,
-                    from + k * (all->lines + s->plan.below) * all->pitch,
+            (slope){heads + f * all->head, from + k * plane_size(&s->plan.read),
                     s->plan.offset + t, to + f * all->depth + k * c->taps + t});
       }
 }
@@ -389,11 +441,11 @@ static void add_images(const slope_plan *s, nn_range images, int64_t group,
   const plan *p = &s->plan;
   const nn_conv *c = p->conv;
   const int64_t lines = nn_least(p->lines, p->out[0] - line);
-  float *heads = room + s->group * copied(p, p->lines);
+  float *heads = room + s->group * copied(p);
   const slopes all = {.images = images.end - images.begin,
-                      .image = copied(p, p->lines),
+                      .image = copied(p),
                       .head_image = heads_copied(s),
-                      .head = lines * s->heads.pitch,
+                      .head = plane_size(&s->heads),
                       .lines = lines,
                       .pitch = p->read.pitch,
                       .across = s->heads.pitch,
@@ -438,8 +490,14 @@ static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+static int has_few_sums(const nn_conv *c) {
+  return c->filters * c->channels <= MOST_SUMS;
+}
+
 static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
                          int add) {
+  if (!has_few_sums(c))
+    return nn_conv_panels.passes[NN_CONV_WEIGHT](c, arrays, add);
   slope_plan s = slope_plan_of(c);
   s.plan.arrays = arrays;
   s.plan.add = add;
@@ -453,6 +511,7 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
 /* --------------------------------------------------------------------- way */
 
 static uint64_t room(const nn_conv *c, int pass) {
+  if (pass == NN_CONV_DATA && has_steps(c)) return nn_conv_panels.room(c, pass);
   if (pass == NN_CONV_WEIGHT) {
     const slope_plan s = slope_plan_of(c);
     return s.lanes.n * s.lanes.bytes + nn_conv_sums_bytes(&s.sums);

@@ -96,15 +96,14 @@ static int is_winograd(const nn_conv *c) {
          c->images * c->out_size >= 256;
 }
 
-/* Whether lines are multiplied where they lie: too little is done with each
- * element for a product of matrices to be worth copying it. */
+/* Whether lines are multiplied where they lie: so little is done with each
+ * element that a product of matrices is not worth copying it. */
 static int is_direct(const nn_conv *c) {
   const nn_window *w = &c->window;
-  for (int d = 0; d < NN_WINDOW_RANK; ++d)
-    if (w->stride[d] != 1) return 0;
+  const int64_t most = w->stride[1] * w->stride[2] > 1 ? 1 << 14 : 1 << 12;
   return c->dtype == TN_F32 && w->kernel[0] == 1 && w->in[0] == 1 &&
-         w->pad[0] == 0 && c->taps > 1 && c->taps <= 128 &&
-         c->channels * c->filters <= 4096;
+         w->pad[0] == 0 && w->stride[0] == 1 && c->taps > 1 && c->taps <= 128 &&
+         c->channels * c->filters <= most;
 }
 
 static const nn_conv_way *way_of(const nn_conv *c) {
@@ -146,10 +145,9 @@ int32_t nn_convolution_is_winograd(const tn_frame *call) {
 int32_t nn_convolution_is_direct(const tn_frame *call) {
   const nn_conv c = conv_of(call);
   if (is_bias_alone(call) || is_direct(&c)) return TN_OK;
-  return TN_FAIL(
-      call, TN_UNSUPPORTED,
-      "it takes windows of 2 to 128 elements without step, in one or "
-      "two dimensions, in f32, for few channels and filters");
+  return TN_FAIL(call, TN_UNSUPPORTED,
+                 "it takes windows of 2 to 128 elements, in one or two "
+                 "dimensions, in f32, for few channels and filters");
 }
 
 /* --------------------------------------------------------- gradient of bias */
