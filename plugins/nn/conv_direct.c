@@ -511,7 +511,9 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
 /* --------------------------------------------------------------------- way */
 
 static uint64_t room(const nn_conv *c, int pass) {
-  if (pass == NN_CONV_DATA && has_steps(c)) return nn_conv_panels.room(c, pass);
+  if ((pass == NN_CONV_DATA && has_steps(c)) ||
+      (pass == NN_CONV_WEIGHT && !has_few_sums(c)))
+    return nn_conv_panels.room(c, pass);
   if (pass == NN_CONV_WEIGHT) {
     const slope_plan s = slope_plan_of(c);
     return s.lanes.n * s.lanes.bytes + nn_conv_sums_bytes(&s.sums);
