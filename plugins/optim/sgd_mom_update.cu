@@ -4,95 +4,70 @@
  */
 #include "sgd_mom_update.gen.h"
 
-#include "tenon/elementwise.cuh"
+#include "tenon/kernel.cuh"
+
+enum { WEIGHT, GRADIENT, MOM, OUT, N_ARRAYS };
+typedef tn_cuda_arrays<N_ARRAYS> optim_step_arrays;
 
 /* What the kernel is handed. */
 struct optim_step_view {
   int64_t n;
-  tn_dtype dtype;
-  int reserved;
   double keep;    /* of the momentum */
   double decay;   /* lr * wd */
   double rate;    /* lr */
   double rescale; /* of the gradient */
   double limit;   /* of the gradient; negative: none */
-  void *weight;
-  void *gradient;
-  void *mom;
-  void *out;
 };
 
 /* In C; NaN stays NaN. */
 template <class C, class T>
-__device__ __forceinline__ void optim_step(const optim_step_view &v,
+__device__ __forceinline__ void optim_step(const optim_step_arrays &a,
+                                           const optim_step_view &v,
                                            int64_t i) {
   const C limit = (C)v.limit;
-  const C weight = tn_cuda_get<C>(((const T *)v.weight)[i]);
-  C g = (C)v.rescale * tn_cuda_get<C>(((const T *)v.gradient)[i]);
+  const C weight = tn_cuda_get<C>(((const T *)a.at[WEIGHT].data)[i]);
+  T *mom = (T *)a.at[MOM].data + i;
+  C g = (C)v.rescale * tn_cuda_get<C>(((const T *)a.at[GRADIENT].data)[i]);
   if (limit >= 0 && g > limit) g = limit;
   if (limit >= 0 && g < -limit) g = -limit;
-  const C m = (C)v.keep * tn_cuda_get<C>(((const T *)v.mom)[i]) -
-              (C)v.decay * weight - (C)v.rate * g;
-  ((T *)v.mom)[i] = tn_cuda_put(m, T());
-  ((T *)v.out)[i] = tn_cuda_put(weight + m, T());
+  const C m =
+      (C)v.keep * tn_cuda_get<C>(*mom) - (C)v.decay * weight - (C)v.rate * g;
+  *mom = tn_cuda_put(m, T());
+  ((T *)a.at[OUT].data)[i] = tn_cuda_put(weight + m, T());
 }
 
-template <class C, class T>
-__global__ void __launch_bounds__(256) optim_steps(optim_step_view v) {
+template <class T>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    optim_steps(optim_step_arrays a, optim_step_view v) {
+  typedef typename tn_cuda_compute<T>::type C;
   const int64_t stride = (int64_t)gridDim.x * blockDim.x;
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  for (; i < v.n; i += stride) optim_step<C, T>(v, i);
-}
-
-static void optim_launch(const tn_frame *call, const optim_step_view &v) {
-  const cudaStream_t stream = (cudaStream_t)call->run->stream;
-  const unsigned blocks = tn_cuda_blocks(call, v.n);
-  switch (v.dtype) {
-    case TN_F16:
-      return tn_cuda_launch(optim_steps<float, __half>, blocks, stream, v);
-    case TN_BF16:
-      return tn_cuda_launch(optim_steps<float, __nv_bfloat16>, blocks, stream,
-                            v);
-    case TN_F64:
-      return tn_cuda_launch(optim_steps<double, double>, blocks, stream, v);
-    default:
-      return tn_cuda_launch(optim_steps<float, float>, blocks, stream, v);
-  }
-}
-
-static void *optim_place(const tn_tensor *tensor) {
-  return (char *)tensor->data + tensor->byte_offset;
+  for (; i < v.n; i += stride) optim_step<C, T>(a, v, i);
 }
 
 static optim_step_view optim_view_of(const tn_frame *call) {
   const optim_sgd_mom_update_params *p = optim_sgd_mom_update_params_of(call);
   optim_step_view v;
-  memset(&v, 0, sizeof v);
   v.n = tn_tensor_size(&call->out[0]);
-  v.dtype = call->out[0].dtype;
   v.keep = p->momentum;
   v.decay = p->lr * p->wd;
   v.rate = p->lr;
   v.rescale = p->rescale_grad;
   v.limit = p->clip_gradient;
-  v.weight = optim_place(&call->in[0]);
-  v.gradient = optim_place(&call->in[1]);
-  v.mom = optim_place(&call->aux[0]);
-  v.out = optim_place(&call->out[0]);
   return v;
 }
 
 int32_t optim_sgd_mom_update_cuda(const tn_frame *call) {
-  int before = 0;
-  if (tn_tensor_size(&call->out[0]) == 0) return TN_OK;
-  int32_t code = tn_cuda_check(call, cudaGetDevice(&before));
-  if (code != TN_OK) return code;
-  const int other = before != call->run->device_id;
-  if (other) code = tn_cuda_check(call, cudaSetDevice(call->run->device_id));
-  if (code == TN_OK) {
-    optim_launch(call, optim_view_of(call));
-    code = tn_cuda_check(call, cudaGetLastError());
-  }
-  if (other) (void)cudaSetDevice(before);
-  return code;
+  const optim_step_view v = optim_view_of(call);
+  optim_step_arrays a;
+  a.at[WEIGHT] = tn_cuda_from(&call->in[0]);
+  a.at[GRADIENT] = tn_cuda_from(&call->in[1]);
+  a.at[MOM] = tn_cuda_to(&call->aux[0], TN_REQ_WRITE);
+  a.at[OUT] = tn_cuda_to(&call->out[0], call->req[0]);
+  return tn_cuda_on(call, [&](cudaStream_t stream) {
+    return tn_cuda_by_float(a.at[WEIGHT].dtype, [&](auto type) {
+      return tn_cuda_start_each(call, optim_steps<decltype(type)>, v.n, stream,
+                                a, v);
+    });
+  });
 }
