@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * run.c: cuDNN on the device of a call. A handle serves one thread at a time
+ * and is on one stream, so each use takes one that is idle, or makes another;
+ * there are never more than threads that were at it at once.
+ */
+#include <stdlib.h>
+
+#include "kit.h"
+
+/* --------------------------------------------------------------- failures */
+
+static int32_t code_of(int status) {
+  if (status == DNN_NO_HOST_MEMORY || status == DNN_NO_DEVICE_MEMORY)
+    return TN_OUT_OF_MEMORY;
+  return status / 1000 == DNN_NOT_SUPPORTED / 1000 ? TN_UNSUPPORTED : TN_DEVICE;
+}
+
+int32_t cudnn_refuse(const tn_frame *call, int status, const char *doing) {
+  const cudnn_instance *self = call->instance;
+  char more[512] = "";
+  self->library.say_more(more, sizeof more);
+  return TN_FAIL(call, code_of(status), "%s: %s: %s%s%s", self->library.name,
+                 doing, self->library.say(status), more[0] ? ": " : "", more);
+}
+
+/* ---------------------------------------------------------------- handles */
+
+static cudnn_user *user_new(const cudnn_instance *self, int *status) {
+  cudnn_user *user = calloc(1, sizeof *user);
+  *status = user ? self->library.create(&user->handle) : DNN_NO_HOST_MEMORY;
+  if (*status == DNN_OK) return user;
+  free(user);
+  return NULL;
+}
+
+/* A handle of a device that is current; NULL leaves a status. */
+static cudnn_user *user_take(cudnn_instance *self, int32_t id, int *status) {
+  cudnn_device *device = &self->devices[id];
+  *status = DNN_OK;
+  (void)pthread_mutex_lock(&device->lock);
+  cudnn_user *user = device->idle;
+  if (user) device->idle = user->next;
+  (void)pthread_mutex_unlock(&device->lock);
+  return user ? user : user_new(self, status);
+}
+
+static void user_give(cudnn_instance *self, int32_t id, cudnn_user *user) {
+  cudnn_device *device = &self->devices[id];
+  (void)pthread_mutex_lock(&device->lock);
+  user->next = device->idle;
+  device->idle = user;
+  (void)pthread_mutex_unlock(&device->lock);
+}
+
+/* ------------------------------------------------------------------ plans */
+
+/* The device is current. */
+static int make(void *arg, const cudnn_conv *conv, cudnn_made *out) {
+  cudnn_instance *self = arg;
+  int status;
+  cudnn_user *user = user_take(self, conv->device, &status);
+  if (!user) return status;
+  const cudnn_target target = {&self->library, user->handle, NULL};
+  status = cudnn_make(&target, conv, out);
+  user_give(self, conv->device, user);
+  return status;
+}
+
+/* Of a device that is lost nothing can be given back but memory of the host. */
+static void unmake(void *arg, int32_t id, cudnn_made *made) {
+  cudnn_instance *self = arg;
+  tn_device_error error = {.struct_size = sizeof error};
+  const int entered = self->scope->enter(self->scope, id, &error) == TN_OK;
+  cudnn_unmake(&self->library, made);
+  if (entered) self->scope->leave(self->scope, id);
+}
+
+static int32_t enter(const tn_frame *call) {
+  const cudnn_instance *self = call->instance;
+  tn_device_error error = {.struct_size = sizeof error};
+  const int32_t code =
+      self->scope->enter(self->scope, call->run->device_id, &error);
+  return code == TN_OK ? TN_OK : TN_FAIL(call, code, "%s", error.text);
+}
+
+static void leave(const tn_frame *call) {
+  const cudnn_instance *self = call->instance;
+  self->scope->leave(self->scope, call->run->device_id);
+}
+
+int32_t cudnn_plan_take(const tn_frame *call, const cudnn_conv *conv,
+                        cudnn_plan **out) {
+  cudnn_instance *self = call->instance;
+  *out = NULL;
+  int32_t code = enter(call);
+  if (code != TN_OK) return code;
+  const int status = cudnn_plans_take(&self->plans, &self->maker, conv, out);
+  if (status != DNN_OK) code = cudnn_refuse(call, status, "planning");
+  leave(call);
+  return code;
+}
+
+/* ----------------------------------------------------------- variant packs */
+
+enum { MOST_OPERANDS = 4 };
+
+static int fill(const dnn_library *library, dnn_descriptor pack,
+                const cudnn_operand *operands, int n, void *workspace) {
+  int64_t ids[MOST_OPERANDS];
+  const void *at[MOST_OPERANDS];
+  for (int i = 0; i < n; ++i) {
+    ids[i] = operands[i].id;
+    at[i] = operands[i].at;
+  }
+  int status = library->set(pack, DNN_PACK_IDS, DNN_INT64, n, ids);
+  if (status == DNN_OK)
+    status = library->set(pack, DNN_PACK_POINTERS, DNN_POINTER, n, at);
+  if (status == DNN_OK)
+    status = library->set(pack, DNN_PACK_WORKSPACE, DNN_POINTER, 1, &workspace);
+  return status == DNN_OK ? library->finalize(pack) : status;
+}
+
+/* With a handle that is on the stream of the call. */
+static int execute(const tn_frame *call, dnn_handle handle,
+                   const cudnn_plan *plan, dnn_descriptor pack) {
+  const cudnn_instance *self = call->instance;
+  const int status = self->library.stream_set(handle, call->run->stream);
+  return status == DNN_OK ? self->library.execute(handle, plan->made.plan, pack)
+                          : status;
+}
+
+static int execute_idle(const tn_frame *call, const cudnn_plan *plan,
+                        dnn_descriptor pack) {
+  cudnn_instance *self = call->instance;
+  const int32_t id = call->run->device_id;
+  int status;
+  cudnn_user *user = user_take(self, id, &status);
+  if (!user) return status;
+  status = execute(call, user->handle, plan, pack);
+  user_give(self, id, user);
+  return status;
+}
+
+int32_t cudnn_run(const tn_frame *call, const cudnn_plan *plan,
+                  const cudnn_operand *operands, int n, void *workspace) {
+  cudnn_instance *self = call->instance;
+  dnn_descriptor pack = NULL;
+  int32_t code = enter(call);
+  if (code != TN_OK) return code;
+  int status = self->library.descriptor_create(DNN_PACK, &pack);
+  if (status == DNN_OK)
+    status = fill(&self->library, pack, operands, n, workspace);
+  if (status == DNN_OK) status = execute_idle(call, plan, pack);
+  if (status != DNN_OK) code = cudnn_refuse(call, status, "a convolution");
+  if (pack) (void)self->library.descriptor_destroy(pack);
+  leave(call);
+  return code;
+}
+
+/* ---------------------------------------------------------- open and close */
+
+int32_t cudnn_devices_open(cudnn_instance *self) {
+  const int32_t n = self->scope->n_devices;
+  self->maker = (cudnn_maker){make, unmake, self};
+  self->devices = calloc((size_t)n, sizeof *self->devices);
+  if (!self->devices) return TN_OUT_OF_MEMORY;
+  for (int32_t id = 0; id < n; ++id)
+    (void)pthread_mutex_init(&self->devices[id].lock, NULL);
+  return TN_OK;
+}
+
+static void close_device(const cudnn_instance *self, int32_t id) {
+  tn_device_error error = {.struct_size = sizeof error};
+  cudnn_device *device = &self->devices[id];
+  const int entered =
+      device->idle && self->scope->enter(self->scope, id, &error) == TN_OK;
+  while (device->idle) {
+    cudnn_user *user = device->idle;
+    device->idle = user->next;
+    if (entered) (void)self->library.destroy(user->handle);
+    free(user);
+  }
+  if (entered) self->scope->leave(self->scope, id);
+  (void)pthread_mutex_destroy(&device->lock);
+}
+
+void cudnn_devices_close(cudnn_instance *self) {
+  for (int32_t id = 0; id < self->scope->n_devices; ++id)
+    close_device(self, id);
+  free(self->devices);
+}
