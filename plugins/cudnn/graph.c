@@ -81,9 +81,10 @@ static dnn_descriptor tensor(builder *b, int64_t id, const int64_t *dims) {
   const cudnn_conv *c = b->conv;
   const int64_t n = c->rank + 2;
   const int type = id == VIRTUAL ? wide_type(c) : type_of(c->dtype);
-  const int64_t align =
-      c->flags & CUDNN_UNALIGNED ? tn_dtype_bytes(c->dtype) : ALIGNED;
   const bool is_virtual = id == VIRTUAL;
+  const int64_t align = c->flags & CUDNN_UNALIGNED && !is_virtual
+                            ? tn_dtype_bytes(c->dtype)
+                            : ALIGNED;
   int64_t steps[CUDNN_MOST_DIMS], step = 1;
   for (int64_t d = n - 1; d >= 0; --d) {
     steps[d] = step;

@@ -166,7 +166,8 @@ typedef struct cudnn_operand {
 int32_t cudnn_run(const tn_frame *call, const cudnn_plan *plan,
                   const cudnn_operand *operands, int n, void *workspace);
 
-/* Fails a call by what cuDNN answered; `doing` is "planning a convolution". */
+/* Fails a call by what cuDNN answered on its device, which was entered; `doing`
+ * is "planning". [any] */
 int32_t cudnn_refuse(const tn_frame *call, int status, const char *doing);
 
 #endif /* CUDNN_KIT_H_ */

@@ -8,6 +8,11 @@
 
 #include "kit.h"
 
+/* Bytes that nobody sets would make two keys of one. */
+_Static_assert(sizeof(cudnn_conv) == 4 * 4 + 8 * (1 + 3 * CUDNN_MOST_DIMS +
+                                                  3 * CUDNN_MOST_RANK + 1),
+               "a key without gaps");
+
 void cudnn_plans_open(cudnn_plans *plans, int most) {
   *plans = (cudnn_plans){.most = most};
   (void)pthread_mutex_init(&plans->lock, NULL);

@@ -15,9 +15,14 @@ static int32_t code_of(int status) {
   return status / 1000 == DNN_NOT_SUPPORTED / 1000 ? TN_UNSUPPORTED : TN_DEVICE;
 }
 
+/* A device that is lost says so itself: cuDNN only that it failed. */
 int32_t cudnn_refuse(const tn_frame *call, int status, const char *doing) {
   const cudnn_instance *self = call->instance;
+  tn_device_error error = {.struct_size = sizeof error};
   char more[512] = "";
+  if (code_of(status) == TN_DEVICE &&
+      self->scope->check(self->scope, call->run->device_id, &error) != TN_OK)
+    return TN_FAIL(call, TN_DEVICE, "%s", error.text);
   self->library.say_more(more, sizeof more);
   return TN_FAIL(call, code_of(status), "%s: %s: %s%s%s", self->library.name,
                  doing, self->library.say(status), more[0] ? ": " : "", more);

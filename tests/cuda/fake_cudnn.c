@@ -248,6 +248,10 @@ fake_cudnn_counts fake_cudnn_counts_get(void) {
   return counts;
 }
 
+int fake_cudnn_engine(dnn_descriptor plan) {
+  return ((const descriptor *)plan)->engine;
+}
+
 const char *fake_cudnn_end(void) {
   const fake_cudnn_counts counts = fake_cudnn_counts_get();
   if (counts.descriptors == 0 && counts.handles == 0) return NULL;
@@ -582,6 +586,8 @@ int cudnnBackendGetAttribute(dnn_descriptor given, int name, int type,
 
 static int finish_tensor(const descriptor *d) {
   const int64_t n = find(d, DNN_TENSOR_DIMS)->n;
+  if (*ints(d, DNN_TENSOR_ALIGNMENT) % fake_width(word(d, DNN_TENSOR_TYPE)))
+    return refuse(BAD_PARAM, "an alignment of less than an element");
   return n == find(d, DNN_TENSOR_STEPS)->n && n >= 3 && n <= 8
              ? DNN_OK
              : refuse(BAD_PARAM, "an array has three dimensions at least");

@@ -29,6 +29,9 @@ typedef struct fake_cudnn_counts {
 
 fake_cudnn_counts fake_cudnn_counts_get(void);
 
+/* Which engine a plan runs: ENGINE_* of fake_cudnn_conv.h. */
+int fake_cudnn_engine(dnn_descriptor plan);
+
 /* "3 descriptors left", or NULL; what is left counts no more. */
 const char *fake_cudnn_end(void);
 

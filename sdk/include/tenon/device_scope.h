@@ -47,6 +47,12 @@ typedef struct tn_device_scope {
   /* Brings back what was current before enter. [any] */
   void (*leave)(const struct tn_device_scope *scope, int32_t id);
 
+  /* Asks whether a device that was entered still works, after a library failed
+   * on it without a reason: TN_OK, or TN_DEVICE with the reason. What kernels
+   * did is not waited for. [any] */
+  int32_t (*check)(const struct tn_device_scope *scope, int32_t id,
+                   tn_device_error *error);
+
   /* Enqueues a sum of device.h on the stream of a call, on its device; the
    * caller need not have entered it. TN_OK, or a code after TN_FAIL. NULL where
    * the provider has no sums. [worker] */
