@@ -75,79 +75,60 @@ static int is_empty(const tn_frame *call) {
 
 /* ------------------------------------------------------------------- plans */
 
-/* Images of one dimension are those of two whose height is 1. */
-static void set_shape(int64_t *to, const tn_tensor *tensor) {
-  const int32_t more = tensor->ndim == 3;
-  to[0] = tensor->shape[0];
-  to[1] = tensor->shape[1];
-  to[2] = 1;
-  for (int32_t d = 2; d < tensor->ndim; ++d) to[d + more] = tensor->shape[d];
-}
-
-static void set_list(int64_t *to, tn_ints list, int64_t other) {
-  to[0] = other;
-  for (int64_t d = 0; d < list.n; ++d) to[d + (list.n == 1)] = list.v[d];
-}
-
 static uint32_t flags_of(const tn_frame *call) {
   const cudnn_convolution_cuda_options *o =
       cudnn_convolution_cuda_options_of(call);
   return (o->fast ? CUDNN_FAST : 0u) |
-         (o->deterministic ? CUDNN_DETERMINISTIC : 0u);
+         (o->deterministic ? CUDNN_SAME_BITS : 0u);
 }
 
-/* What all arrays of a call have in common; every byte counts in a key. */
-static void describe(const tn_frame *call, int what, cudnn_conv *out) {
+static void describe(const tn_frame *call, int what, cudnn_task *out) {
   const nn_convolution_params *p = nn_convolution_params_of(call);
   const arrays a = arrays_of(call);
-  memset(out, 0, sizeof *out);
-  out->device = call->run->device_id;
-  out->what = what;
-  out->dtype = a.out->dtype;
+  const int64_t rank = p->kernel.n;
+  cudnn_task_begin(call, what, out);
   out->flags = flags_of(call);
-  out->rank = p->kernel.n == 1 ? 2 : p->kernel.n;
-  set_shape(out->data, a.data);
-  set_shape(out->weight, a.weight);
-  set_shape(out->out, a.out);
-  set_list(out->stride, p->stride, 1);
-  set_list(out->dilate, p->dilate, 1);
-  set_list(out->pad, p->pad, 0);
+  out->rank = rank == 1 ? 2 : rank;
+  cudnn_set_shape(out->data, a.data);
+  cudnn_set_shape(out->weight, a.weight);
+  cudnn_set_shape(out->out, a.out);
+  cudnn_set_steps(out->stride, p->stride.v, rank, 1);
+  cudnn_set_steps(out->dilate, p->dilate.v, rank, 1);
+  cudnn_set_steps(out->pad, p->pad.v, rank, 0);
+  cudnn_set_steps(out->pad_behind, p->pad.v, rank, 0);
   out->most_workspace = cudnn_convolution_cuda_options_of(call)->workspace;
-}
-
-static int32_t add_plan(const tn_frame *call, cudnn_convolution_state *state,
-                        int which, const cudnn_conv *conv) {
-  return cudnn_plan_take(call, conv, &state->plans[which]);
 }
 
 /* The bias in the same go; or, where the sum is added to what is there, and
  * where cuDNN has no engine that does both, before it. */
 static int32_t plan_forward(const tn_frame *call,
                             cudnn_convolution_state *state) {
-  cudnn_conv conv;
-  int32_t code = TN_UNSUPPORTED;
-  describe(call, CUDNN_FORWARD, &conv);
-  const uint32_t flags = conv.flags;
+  const cudnn_instance *self = call->instance;
   const int adds = call->req[0] == TN_REQ_ADD;
+  cudnn_task task;
+  int32_t code = TN_UNSUPPORTED;
+  describe(call, CUDNN_FORWARD, &task);
+  const uint32_t flags = task.flags;
   if (!adds) {
-    conv.flags = flags | (has_bias(call) ? CUDNN_BIAS : 0u);
-    code = add_plan(call, state, FIRST, &conv);
+    task.flags = flags | (has_bias(call) ? CUDNN_BIAS : 0u);
+    code = cudnn_plan_take(call, &task, &state->plans[FIRST]);
+    if (code != TN_UNSUPPORTED || !has_bias(call) || !self->scope->sum)
+      return code;
   }
-  if (code != TN_UNSUPPORTED || (!adds && !has_bias(call))) return code;
-  conv.flags = flags | CUDNN_ADD;
+  task.flags = flags | CUDNN_ADD;
   state->begins = has_bias(call);
-  return add_plan(call, state, FIRST, &conv);
+  return cudnn_plan_take(call, &task, &state->plans[FIRST]);
 }
 
 static int32_t plan_gradient(const tn_frame *call,
                              cudnn_convolution_state *state, int which,
                              uint32_t place) {
-  cudnn_conv conv;
+  cudnn_task task;
   const tn_req req = request(call, place);
   if (req == TN_REQ_NULL) return TN_OK;
-  describe(call, which == FIRST ? CUDNN_DATA : CUDNN_WEIGHT, &conv);
-  if (req == TN_REQ_ADD) conv.flags |= CUDNN_ADD;
-  return add_plan(call, state, which, &conv);
+  describe(call, which == FIRST ? CUDNN_DATA : CUDNN_WEIGHT, &task);
+  if (req == TN_REQ_ADD) task.flags |= CUDNN_ADD;
+  return cudnn_plan_take(call, &task, &state->plans[which]);
 }
 
 static int32_t plan_all(const tn_frame *call, cudnn_convolution_state *state) {
@@ -174,9 +155,8 @@ int32_t cudnn_convolution_create(const tn_frame *call,
 }
 
 void cudnn_convolution_destroy(cudnn_convolution_state *state) {
-  cudnn_instance *self = state->instance;
   for (int i = 0; i < N_PLANS; ++i)
-    cudnn_plans_give(&self->plans, &self->maker, state->plans[i]);
+    cudnn_plan_give(state->instance, state->plans[i]);
   free(state);
 }
 
@@ -196,17 +176,6 @@ int32_t cudnn_convolution_bytes(const tn_frame *call, uint64_t *bytes) {
 static int32_t sum(const tn_frame *call, const tn_device_sum *what) {
   const cudnn_instance *self = call->instance;
   return self->scope->sum(self->scope, call, what);
-}
-
-/* Every element becomes 0; nothing if it is added to. */
-static int32_t clear(const tn_frame *call, const tn_tensor *to, tn_req req) {
-  const tn_sum_axis axis = {tn_tensor_size(to), 1, 0};
-  if (req != TN_REQ_WRITE || axis.n == 0) return TN_OK;
-  return sum(call, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
-                                    .dtype = to->dtype,
-                                    .n_kept = 1,
-                                    .axes = &axis,
-                                    .to = to->data});
 }
 
 /* Every image of a filter becomes its bias, or grows by it. */
@@ -232,7 +201,7 @@ static int32_t sum_bias(const tn_frame *call, tn_req req) {
   const tn_sum_axis axes[] = {
       {filters, 1, n}, {a.out->shape[0], 0, filters * n}, {n, 0, 1}};
   if (req == TN_REQ_NULL) return TN_OK;
-  if (tn_tensor_size(a.out) == 0) return clear(call, a.bias, req);
+  if (tn_tensor_size(a.out) == 0) return cudnn_clear(call, a.bias, req);
   return sum(call, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
                                     .flags = req == TN_REQ_ADD ? TN_SUM_ADD : 0,
                                     .dtype = a.out->dtype,
@@ -245,41 +214,15 @@ static int32_t sum_bias(const tn_frame *call, tn_req req) {
 
 /* ------------------------------------------------------------------- calls */
 
-enum { ALIGNED = 16 }; /* what plans expect that are made in advance */
-
-static int is_aligned(const cudnn_operand *operands, int n) {
-  uintptr_t all = 0;
-  for (int i = 0; i < n; ++i) all |= (uintptr_t)operands[i].at;
-  return all % ALIGNED == 0;
-}
-
-/* Operands that lie anywhere, as views do, have a plan of their own, which is
- * made when they first come, and fits into the workspace of the other. */
-static int32_t run_unaligned(const tn_frame *call, const cudnn_plan *like,
-                             const cudnn_operand *operands, int n) {
-  cudnn_instance *self = call->instance;
-  cudnn_conv conv;
-  cudnn_plan *plan = NULL;
-  memcpy(&conv, &like->conv, sizeof conv);
-  conv.flags |= CUDNN_UNALIGNED;
-  conv.most_workspace = like->made.workspace;
-  int32_t code = cudnn_plan_take(call, &conv, &plan);
-  if (code != TN_OK) return code;
-  code = cudnn_run(call, plan, operands, n, call->ws[0]);
-  cudnn_plans_give(&self->plans, &self->maker, plan);
-  return code;
-}
-
 static int32_t run(const tn_frame *call, int which, const arrays *a) {
   const cudnn_plan *plan = cudnn_convolution_cuda_state_of(call)->plans[which];
   cudnn_operand operands[] = {{CUDNN_ID_DATA, a->data->data},
                               {CUDNN_ID_WEIGHT, a->weight->data},
                               {CUDNN_ID_OUT, a->out->data},
                               {CUDNN_ID_BIAS, NULL}};
-  const int n = plan->conv.flags & CUDNN_BIAS ? 4 : 3;
+  const int n = plan->task.flags & CUDNN_BIAS ? 4 : 3;
   if (n == 4) operands[3].at = a->bias->data;
-  if (!is_aligned(operands, n)) return run_unaligned(call, plan, operands, n);
-  return cudnn_run(call, plan, operands, n, call->ws[0]);
+  return cudnn_run(call, plan, operands, n);
 }
 
 int32_t cudnn_convolution(const tn_frame *call) {
@@ -289,7 +232,7 @@ int32_t cudnn_convolution(const tn_frame *call) {
   int32_t code = TN_OK;
   if (is_empty(call))
     return has_bias(call) ? start_from_bias(call, req)
-                          : clear(call, a.out, req);
+                          : cudnn_clear(call, a.out, req);
   if (state->begins) code = start_from_bias(call, req);
   return code == TN_OK ? run(call, FIRST, &a) : code;
 }
@@ -297,7 +240,7 @@ int32_t cudnn_convolution(const tn_frame *call) {
 static int32_t run_data(const tn_frame *call, tn_req req) {
   arrays a = arrays_of(call);
   if (req == TN_REQ_NULL) return TN_OK;
-  if (is_empty(call)) return clear(call, a.data, req);
+  if (is_empty(call)) return cudnn_clear(call, a.data, req);
   a.weight = &call->in[NN_CONVOLUTION_BACKWARD_IN_WEIGHT];
   return run(call, FIRST, &a);
 }
@@ -305,7 +248,7 @@ static int32_t run_data(const tn_frame *call, tn_req req) {
 static int32_t run_weight(const tn_frame *call, tn_req req) {
   arrays a = arrays_of(call);
   if (req == TN_REQ_NULL) return TN_OK;
-  if (is_empty(call)) return clear(call, a.weight, req);
+  if (is_empty(call)) return cudnn_clear(call, a.weight, req);
   a.data = &call->in[NN_CONVOLUTION_BACKWARD_IN_DATA];
   return run(call, SECOND, &a);
 }
@@ -321,10 +264,20 @@ int32_t cudnn_convolution_backward(const tn_frame *call) {
 
 /* ------------------------------------------------------------------ choice */
 
+/* Whether the device's sums have a part in a call. */
+static int needs_sums(const tn_frame *call) {
+  if (is_empty(call)) return 1;
+  if (!has_bias(call)) return 0;
+  return is_backward(call)
+             ? request(call, NN_CONVOLUTION_IN_BIAS) != TN_REQ_NULL
+             : call->req[0] == TN_REQ_ADD;
+}
+
 int32_t cudnn_convolution_supports(const tn_frame *call) {
   const cudnn_instance *self = call->instance;
-  if (self->scope->sum) return TN_OK;
+  if (self->scope->sum || !needs_sums(call)) return TN_OK;
   return TN_FAIL(call, TN_UNSUPPORTED,
-                 "it takes the device's sums for a bias, and cuda.so was built "
-                 "without nvcc");
+                 "it takes the device's sums for the gradient of a bias, for a "
+                 "bias that is added to what is there, and where there is "
+                 "nothing to multiply; this cuda.so was built without nvcc");
 }

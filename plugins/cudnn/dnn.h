@@ -20,6 +20,8 @@ enum { /* cudnnStatus_t: those that are told apart */
 enum { DNN_F32 = 0, DNN_F64 = 1, DNN_F16 = 2, DNN_BF16 = 9 };
 enum { DNN_CROSS_CORRELATION = 1 };
 enum { DNN_POINTWISE_ADD = 0 };
+enum { DNN_POOL_MEAN = 2, DNN_POOL_MAX = 3, DNN_POOL_MEAN_INSIDE = 4 };
+enum { DNN_PAD_ZERO = 0, DNN_PAD_NEGATIVE_INFINITY = 1 };
 enum { DNN_HEUR_FALLBACK = 2, DNN_HEUR_A = 3 };
 
 enum { /* numerical notes: what an engine does */
@@ -40,9 +42,12 @@ enum { /* what attributes hold */
        DNN_POINTER = 6,
        DNN_CONVOLUTION_MODE = 7,
        DNN_HEUR_MODE = 8,
+       DNN_NAN = 10,
        DNN_NOTE = 11,
        DNN_POINTWISE_MODE = 14,
        DNN_DESCRIPTOR = 15,
+       DNN_RESAMPLE_MODE = 21,
+       DNN_PADDING_MODE = 22,
        DNN_CHAR = 24
 };
 
@@ -60,6 +65,9 @@ enum { /* descriptors */
        DNN_GRAPH = 15,
        DNN_PACK = 16,
        DNN_TENSOR = 17,
+       DNN_RESAMPLE = 24,
+       DNN_OP_POOL = 25,
+       DNN_OP_POOL_DATA = 26,
        DNN_DEVICE = 38 /* since 9.8 */
 };
 
@@ -116,6 +124,21 @@ enum { /* attributes */
        DNN_PACK_POINTERS = 1001,
        DNN_PACK_WORKSPACE = 1003,
        DNN_ENGINE_NOTES = 1303,
+       DNN_RESAMPLE_MODE_OF = 1700,
+       DNN_RESAMPLE_PRECISION = 1701,
+       DNN_RESAMPLE_RANK = 1702,
+       DNN_RESAMPLE_PADS_BEHIND = 1703,
+       DNN_RESAMPLE_PADS_BEFORE = 1704,
+       DNN_RESAMPLE_STRIDES = 1705,
+       DNN_RESAMPLE_WINDOW = 1706,
+       DNN_RESAMPLE_NAN = 1707,
+       DNN_RESAMPLE_PADDING = 1708,
+       DNN_POOL_X = 1710,
+       DNN_POOL_Y = 1711,
+       DNN_POOL_OF = 1716,
+       DNN_POOL_DX = 1720,
+       DNN_POOL_DY = 1721,
+       DNN_POOL_DATA_OF = 1725,
        DNN_DEVICE_JSON = 2702
 };
 

@@ -1,119 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * graph.c: a convolution as cuDNN sees it: descriptors of arrays, operations on
- * them, and a plan by the first engine that the heuristics name and that keeps
- * what we promise. All descriptors are alike, things with attributes, so a
- * builder makes them and remembers the first failure.
+ * graph.c: a task as cuDNN sees it: arrays, operations on them, and a plan by
+ * the first engine that the heuristics name and that keeps what we promise.
  */
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kit.h"
 
-enum { VIRTUAL = 5 };  /* the name of what never is in memory */
-enum { ALIGNED = 16 }; /* the loads of the fast engines */
-
-typedef struct builder {
-  const cudnn_target *target;
-  const dnn_library *library;
-  const cudnn_conv *conv;
-  cudnn_made *made;
-  int status; /* the first that was not DNN_OK */
-} builder;
-
-/* ------------------------------------------------------------- descriptors */
-
-/* A descriptor that lives as long as the plan; NULL after a failure. */
-static dnn_descriptor begin(builder *b, int type) {
-  dnn_descriptor out = NULL;
-  if (b->status != DNN_OK) return NULL;
-  b->status = b->library->descriptor_create(type, &out);
-  if (b->status != DNN_OK) return NULL;
-  b->made->parts[b->made->n_parts++] = out;
-  return out;
-}
-
-static void set(builder *b, dnn_descriptor to, int attribute, int type,
-                const void *value) {
-  if (b->status == DNN_OK)
-    b->status = b->library->set(to, attribute, type, 1, value);
-}
-
-static void set_list(builder *b, dnn_descriptor to, int attribute, int64_t n,
-                     const int64_t *values) {
-  if (b->status == DNN_OK)
-    b->status = b->library->set(to, attribute, DNN_INT64, n, values);
-}
-
-static void set_part(builder *b, dnn_descriptor to, int attribute,
-                     dnn_descriptor part) {
-  set(b, to, attribute, DNN_DESCRIPTOR, &part);
-}
-
-static dnn_descriptor end(builder *b, dnn_descriptor descriptor) {
-  if (b->status == DNN_OK) b->status = b->library->finalize(descriptor);
-  return descriptor;
-}
-
-/* ------------------------------------------------------------------- arrays */
-
-static int type_of(tn_dtype dtype) {
-  switch (dtype) {
-    case TN_F64:
-      return DNN_F64;
-    case TN_F16:
-      return DNN_F16;
-    case TN_BF16:
-      return DNN_BF16;
-    default:
-      return DNN_F32;
-  }
-}
-
-/* What sums are kept in. */
-static int wide_type(const cudnn_conv *c) {
-  return c->dtype == TN_F64 ? DNN_F64 : DNN_F32;
-}
-
-/* A dense array, in row-major order. What is virtual keeps its digits until the
- * bias is added. */
-static dnn_descriptor tensor(builder *b, int64_t id, const int64_t *dims) {
-  const cudnn_conv *c = b->conv;
-  const int64_t n = c->rank + 2;
-  const int type = id == VIRTUAL ? wide_type(c) : type_of(c->dtype);
-  const bool is_virtual = id == VIRTUAL;
-  const int64_t align = c->flags & CUDNN_UNALIGNED && !is_virtual
-                            ? tn_dtype_bytes(c->dtype)
-                            : ALIGNED;
-  int64_t steps[CUDNN_MOST_DIMS], step = 1;
-  for (int64_t d = n - 1; d >= 0; --d) {
-    steps[d] = step;
-    step *= dims[d];
-  }
-  const dnn_descriptor out = begin(b, DNN_TENSOR);
-  set(b, out, DNN_TENSOR_TYPE, DNN_DATA_TYPE, &type);
-  set_list(b, out, DNN_TENSOR_DIMS, n, dims);
-  set_list(b, out, DNN_TENSOR_STEPS, n, steps);
-  set(b, out, DNN_TENSOR_ID, DNN_INT64, &id);
-  set(b, out, DNN_TENSOR_ALIGNMENT, DNN_INT64, &align);
-  set(b, out, DNN_TENSOR_VIRTUAL, DNN_BOOLEAN, &is_virtual);
-  return end(b, out);
-}
-
 /* --------------------------------------------------------------- operations */
 
-static dnn_descriptor windows(builder *b) {
-  const cudnn_conv *c = b->conv;
-  const int type = wide_type(c), mode = DNN_CROSS_CORRELATION;
-  const dnn_descriptor out = begin(b, DNN_CONVOLUTION);
-  set(b, out, DNN_CONV_PRECISION, DNN_DATA_TYPE, &type);
-  set(b, out, DNN_CONV_MODE, DNN_CONVOLUTION_MODE, &mode);
-  set(b, out, DNN_CONV_RANK, DNN_INT64, &c->rank);
-  set_list(b, out, DNN_CONV_STRIDES, c->rank, c->stride);
-  set_list(b, out, DNN_CONV_DILATIONS, c->rank, c->dilate);
-  set_list(b, out, DNN_CONV_PADS_BEFORE, c->rank, c->pad);
-  set_list(b, out, DNN_CONV_PADS_BEHIND, c->rank, c->pad);
-  return end(b, out);
+static dnn_descriptor windows(cudnn_builder *b) {
+  const cudnn_task *t = b->task;
+  const int type = cudnn_wide_type(t), mode = DNN_CROSS_CORRELATION;
+  const dnn_descriptor out = cudnn_begin(b, DNN_CONVOLUTION);
+  cudnn_set(b, out, DNN_CONV_PRECISION, DNN_DATA_TYPE, &type);
+  cudnn_set(b, out, DNN_CONV_MODE, DNN_CONVOLUTION_MODE, &mode);
+  cudnn_set(b, out, DNN_CONV_RANK, DNN_INT64, &t->rank);
+  cudnn_set_list(b, out, DNN_CONV_STRIDES, t->rank, t->stride);
+  cudnn_set_list(b, out, DNN_CONV_DILATIONS, t->rank, t->dilate);
+  cudnn_set_list(b, out, DNN_CONV_PADS_BEFORE, t->rank, t->pad);
+  cudnn_set_list(b, out, DNN_CONV_PADS_BEHIND, t->rank, t->pad_behind);
+  return cudnn_end(b, out);
 }
 
 /* The attributes of an operation, by CUDNN_FORWARD, CUDNN_DATA, CUDNN_WEIGHT.
@@ -131,59 +38,101 @@ static const names all_names[] = {
      DNN_WEIGHT_X, DNN_WEIGHT_DW, DNN_WEIGHT_DY},
 };
 
-static void set_factors(builder *b, dnn_descriptor to, const names *n) {
-  const double beta = b->conv->flags & CUDNN_ADD ? 1 : 0, one = 1;
+static void set_factors(cudnn_builder *b, dnn_descriptor to, const names *n) {
+  const double beta = b->task->flags & CUDNN_ADD ? 1 : 0, one = 1;
   const float beta_single = (float)beta, one_single = 1;
-  const int is_wide = b->conv->dtype == TN_F64;
+  const int is_wide = b->task->dtype == TN_F64;
   const int type = is_wide ? DNN_DOUBLE : DNN_FLOAT;
-  set(b, to, n->alpha, type, is_wide ? (const void *)&one : &one_single);
-  set(b, to, n->beta, type, is_wide ? (const void *)&beta : &beta_single);
+  cudnn_set(b, to, n->alpha, type, is_wide ? (const void *)&one : &one_single);
+  cudnn_set(b, to, n->beta, type, is_wide ? (const void *)&beta : &beta_single);
 }
 
-static dnn_descriptor convolution(builder *b, dnn_descriptor out) {
-  const names *n = &all_names[b->conv->what];
-  const dnn_descriptor data = tensor(b, CUDNN_ID_DATA, b->conv->data);
-  const dnn_descriptor weight = tensor(b, CUDNN_ID_WEIGHT, b->conv->weight);
+static dnn_descriptor convolution(cudnn_builder *b, dnn_descriptor out) {
+  const names *n = &all_names[b->task->what];
+  const dnn_descriptor data = cudnn_tensor(b, CUDNN_ID_DATA, b->task->data);
+  const dnn_descriptor weight =
+      cudnn_tensor(b, CUDNN_ID_WEIGHT, b->task->weight);
   const dnn_descriptor how = windows(b);
-  const dnn_descriptor op = begin(b, n->descriptor);
+  const dnn_descriptor op = cudnn_begin(b, n->descriptor);
   set_factors(b, op, n);
-  set_part(b, op, n->conv, how);
-  set_part(b, op, n->data, data);
-  set_part(b, op, n->weight, weight);
-  set_part(b, op, n->out, out);
-  return end(b, op);
+  cudnn_set_part(b, op, n->conv, how);
+  cudnn_set_part(b, op, n->data, data);
+  cudnn_set_part(b, op, n->weight, weight);
+  cudnn_set_part(b, op, n->out, out);
+  return cudnn_end(b, op);
 }
 
-static dnn_descriptor addition(builder *b, dnn_descriptor x, dnn_descriptor y) {
-  const cudnn_conv *c = b->conv;
-  const int64_t dims[CUDNN_MOST_DIMS] = {1, c->out[1], 1, 1, 1};
-  const int type = wide_type(c), mode = DNN_POINTWISE_ADD;
-  const dnn_descriptor bias = tensor(b, CUDNN_ID_BIAS, dims);
-  const dnn_descriptor how = begin(b, DNN_POINTWISE);
-  set(b, how, DNN_POINTWISE_MODE_OF, DNN_POINTWISE_MODE, &mode);
-  set(b, how, DNN_POINTWISE_PRECISION, DNN_DATA_TYPE, &type);
-  (void)end(b, how);
-  const dnn_descriptor op = begin(b, DNN_OP_POINTWISE);
-  set_part(b, op, DNN_POINTWISE_OF, how);
-  set_part(b, op, DNN_POINTWISE_X, x);
-  set_part(b, op, DNN_POINTWISE_B, bias);
-  set_part(b, op, DNN_POINTWISE_Y, y);
-  return end(b, op);
+static dnn_descriptor addition(cudnn_builder *b, dnn_descriptor x,
+                               dnn_descriptor y) {
+  const cudnn_task *t = b->task;
+  const int64_t dims[CUDNN_MOST_DIMS] = {1, t->out[1], 1, 1, 1};
+  const int type = cudnn_wide_type(t), mode = DNN_POINTWISE_ADD;
+  const dnn_descriptor bias = cudnn_tensor(b, CUDNN_ID_BIAS, dims);
+  const dnn_descriptor how = cudnn_begin(b, DNN_POINTWISE);
+  cudnn_set(b, how, DNN_POINTWISE_MODE_OF, DNN_POINTWISE_MODE, &mode);
+  cudnn_set(b, how, DNN_POINTWISE_PRECISION, DNN_DATA_TYPE, &type);
+  (void)cudnn_end(b, how);
+  const dnn_descriptor op = cudnn_begin(b, DNN_OP_POINTWISE);
+  cudnn_set_part(b, op, DNN_POINTWISE_OF, how);
+  cudnn_set_part(b, op, DNN_POINTWISE_X, x);
+  cudnn_set_part(b, op, DNN_POINTWISE_B, bias);
+  cudnn_set_part(b, op, DNN_POINTWISE_Y, y);
+  return cudnn_end(b, op);
 }
 
-static dnn_descriptor graph(builder *b) {
-  const int has_bias = (b->conv->flags & CUDNN_BIAS) != 0;
-  const dnn_descriptor out = tensor(b, CUDNN_ID_OUT, b->conv->out);
-  const dnn_descriptor sum = has_bias ? tensor(b, VIRTUAL, b->conv->out) : out;
-  dnn_descriptor ops[2] = {convolution(b, sum), NULL};
+/* The largest or the mean of each window; NaN is passed on. */
+static dnn_descriptor pool(cudnn_builder *b) {
+  const cudnn_task *t = b->task;
+  const int is_max = (t->flags & CUDNN_MAX) != 0;
+  const int type = cudnn_wide_type(t), passes_nan = 1;
+  const int mode = is_max                    ? DNN_POOL_MAX
+                   : t->flags & CUDNN_INSIDE ? DNN_POOL_MEAN_INSIDE
+                                             : DNN_POOL_MEAN;
+  const int padding = is_max ? DNN_PAD_NEGATIVE_INFINITY : DNN_PAD_ZERO;
+  const dnn_descriptor out = cudnn_begin(b, DNN_RESAMPLE);
+  cudnn_set(b, out, DNN_RESAMPLE_MODE_OF, DNN_RESAMPLE_MODE, &mode);
+  cudnn_set(b, out, DNN_RESAMPLE_PRECISION, DNN_DATA_TYPE, &type);
+  cudnn_set(b, out, DNN_RESAMPLE_NAN, DNN_NAN, &passes_nan);
+  cudnn_set(b, out, DNN_RESAMPLE_PADDING, DNN_PADDING_MODE, &padding);
+  cudnn_set(b, out, DNN_RESAMPLE_RANK, DNN_INT64, &t->rank);
+  cudnn_set_list(b, out, DNN_RESAMPLE_WINDOW, t->rank, t->weight + 2);
+  cudnn_set_list(b, out, DNN_RESAMPLE_STRIDES, t->rank, t->stride);
+  cudnn_set_list(b, out, DNN_RESAMPLE_PADS_BEFORE, t->rank, t->pad);
+  cudnn_set_list(b, out, DNN_RESAMPLE_PADS_BEHIND, t->rank, t->pad_behind);
+  return cudnn_end(b, out);
+}
+
+static dnn_descriptor pooling(cudnn_builder *b, dnn_descriptor out) {
+  const int forward = b->task->what == CUDNN_POOL;
+  const dnn_descriptor data = cudnn_tensor(b, CUDNN_ID_DATA, b->task->data);
+  const dnn_descriptor how = pool(b);
+  const dnn_descriptor op =
+      cudnn_begin(b, forward ? DNN_OP_POOL : DNN_OP_POOL_DATA);
+  cudnn_set_part(b, op, forward ? DNN_POOL_X : DNN_POOL_DX, data);
+  cudnn_set_part(b, op, forward ? DNN_POOL_Y : DNN_POOL_DY, out);
+  cudnn_set_part(b, op, forward ? DNN_POOL_OF : DNN_POOL_DATA_OF, how);
+  return cudnn_end(b, op);
+}
+
+static int is_pooling(const cudnn_task *task) {
+  return task->what == CUDNN_POOL || task->what == CUDNN_POOL_DATA;
+}
+
+static dnn_descriptor graph(cudnn_builder *b) {
+  const int has_bias = (b->task->flags & CUDNN_BIAS) != 0;
+  const dnn_descriptor out = cudnn_tensor(b, CUDNN_ID_OUT, b->task->out);
+  const dnn_descriptor sum =
+      has_bias ? cudnn_tensor(b, CUDNN_ID_BETWEEN, b->task->out) : out;
+  dnn_descriptor ops[2] = {NULL, NULL};
+  ops[0] = is_pooling(b->task) ? pooling(b, out) : convolution(b, sum);
   if (has_bias) ops[1] = addition(b, sum, out);
-  const dnn_descriptor all = begin(b, DNN_GRAPH);
+  const dnn_descriptor all = cudnn_begin(b, DNN_GRAPH);
   if (b->target->handle)
-    set(b, all, DNN_GRAPH_HANDLE, DNN_HANDLE, &b->target->handle);
+    cudnn_set(b, all, DNN_GRAPH_HANDLE, DNN_HANDLE, &b->target->handle);
   if (b->status == DNN_OK)
     b->status = b->library->set(all, DNN_GRAPH_OPS, DNN_DESCRIPTOR,
                                 has_bias ? 2 : 1, ops);
-  return end(b, all);
+  return cudnn_end(b, all);
 }
 
 /* ------------------------------------------------------------------ engines */
@@ -191,15 +140,14 @@ static dnn_descriptor graph(builder *b) {
 /* Whether an engine computes what is promised: sums in f32 at least, products
  * of f32 that lose nothing unless that is allowed, the same bits every time if
  * that is asked for. */
-static int keeps_promises(const cudnn_conv *c, const int *notes, int64_t n) {
+static int keeps_promises(const cudnn_task *t, const int *notes, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     if (notes[i] == DNN_NOTE_REDUCED_SUMS) return 0;
-    if (notes[i] == DNN_NOTE_NONDETERMINISTIC &&
-        (c->flags & CUDNN_DETERMINISTIC))
+    if (notes[i] == DNN_NOTE_NONDETERMINISTIC && (t->flags & CUDNN_SAME_BITS))
       return 0;
     if ((notes[i] == DNN_NOTE_TENSOR_CORE ||
          notes[i] == DNN_NOTE_DOWN_CONVERT) &&
-        c->dtype == TN_F32 && !(c->flags & CUDNN_FAST))
+        t->dtype == TN_F32 && !(t->flags & CUDNN_FAST))
       return 0;
   }
   return 1;
@@ -207,7 +155,7 @@ static int keeps_promises(const cudnn_conv *c, const int *notes, int64_t n) {
 
 /* Whether the engine of a configuration does; an engine that tells nothing is
  * left alone. */
-static int is_allowed(const builder *b, dnn_descriptor config) {
+static int is_allowed(const cudnn_builder *b, dnn_descriptor config) {
   const dnn_library *library = b->library;
   dnn_descriptor engine = NULL;
   int notes[DNN_N_NOTES], result = 0;
@@ -217,32 +165,32 @@ static int is_allowed(const builder *b, dnn_descriptor config) {
           DNN_OK &&
       library->get(engine, DNN_ENGINE_NOTES, DNN_NOTE, DNN_N_NOTES, &n,
                    notes) == DNN_OK)
-    result = keeps_promises(b->conv, notes, n < DNN_N_NOTES ? n : DNN_N_NOTES);
+    result = keeps_promises(b->task, notes, n < DNN_N_NOTES ? n : DNN_N_NOTES);
   (void)library->descriptor_destroy(engine);
   return result;
 }
 
 /* A plan by a configuration: b->status says whether there is one. */
-static dnn_descriptor plan_with(builder *b, dnn_descriptor config) {
-  const dnn_descriptor plan = begin(b, DNN_PLAN);
+static dnn_descriptor plan_with(cudnn_builder *b, dnn_descriptor config) {
+  const dnn_descriptor plan = cudnn_begin(b, DNN_PLAN);
   int64_t n = 0;
   if (b->target->handle)
-    set(b, plan, DNN_PLAN_HANDLE, DNN_HANDLE, &b->target->handle);
+    cudnn_set(b, plan, DNN_PLAN_HANDLE, DNN_HANDLE, &b->target->handle);
   else
-    set_part(b, plan, DNN_PLAN_DEVICE, b->target->properties);
-  set_part(b, plan, DNN_PLAN_CONFIG, config);
-  (void)end(b, plan);
+    cudnn_set_part(b, plan, DNN_PLAN_DEVICE, b->target->properties);
+  cudnn_set_part(b, plan, DNN_PLAN_CONFIG, config);
+  (void)cudnn_end(b, plan);
   if (b->status == DNN_OK)
     b->status = b->library->get(plan, DNN_PLAN_WORKSPACE, DNN_INT64, 1, &n,
                                 &b->made->workspace);
-  if (b->status == DNN_OK && b->made->workspace > b->conv->most_workspace)
+  if (b->status == DNN_OK && b->made->workspace > b->task->most_workspace)
     b->status = DNN_NOT_SUPPORTED;
   return plan;
 }
 
 /* Tries one; what it left is taken back if it failed. The configuration
  * becomes a part of the plan. */
-static int try_config(builder *b, dnn_descriptor config) {
+static int try_config(cudnn_builder *b, dnn_descriptor config) {
   const int n_parts = b->made->n_parts;
   b->status = DNN_OK;
   const dnn_descriptor plan = plan_with(b, config);
@@ -256,7 +204,7 @@ static int try_config(builder *b, dnn_descriptor config) {
 }
 
 /* The first of a list that will do becomes a plan; all others are destroyed. */
-static int try_all(builder *b, dnn_descriptor *configs, int64_t n) {
+static int try_all(cudnn_builder *b, dnn_descriptor *configs, int64_t n) {
   int found = 0;
   for (int64_t i = 0; i < n; ++i) {
     if (!found && is_allowed(b, configs[i]) && try_config(b, configs[i])) {
@@ -269,18 +217,19 @@ static int try_all(builder *b, dnn_descriptor *configs, int64_t n) {
   return found;
 }
 
-static dnn_descriptor ask(builder *b, dnn_descriptor of, int mode) {
-  const dnn_descriptor heuristics = begin(b, DNN_HEURISTICS);
-  set_part(b, heuristics, DNN_HEURISTICS_GRAPH, of);
-  set(b, heuristics, DNN_HEURISTICS_MODE, DNN_HEUR_MODE, &mode);
+static dnn_descriptor ask(cudnn_builder *b, dnn_descriptor of, int mode) {
+  const dnn_descriptor heuristics = cudnn_begin(b, DNN_HEURISTICS);
+  cudnn_set_part(b, heuristics, DNN_HEURISTICS_GRAPH, of);
+  cudnn_set(b, heuristics, DNN_HEURISTICS_MODE, DNN_HEUR_MODE, &mode);
   if (!b->target->handle)
-    set_part(b, heuristics, DNN_HEURISTICS_DEVICE, b->target->properties);
-  return end(b, heuristics);
+    cudnn_set_part(b, heuristics, DNN_HEURISTICS_DEVICE, b->target->properties);
+  return cudnn_end(b, heuristics);
 }
 
 /* As many descriptors as there are answers, for them to be written into; how
  * many there are is less after a failure. */
-static int64_t make_room(const builder *b, dnn_descriptor *configs, int64_t n) {
+static int64_t make_room(const cudnn_builder *b, dnn_descriptor *configs,
+                         int64_t n) {
   int64_t i = 0;
   while (i < n &&
          b->library->descriptor_create(DNN_CONFIG, &configs[i]) == DNN_OK)
@@ -288,7 +237,7 @@ static int64_t make_room(const builder *b, dnn_descriptor *configs, int64_t n) {
   return i;
 }
 
-static int try_answers(builder *b, dnn_descriptor heuristics) {
+static int try_answers(cudnn_builder *b, dnn_descriptor heuristics) {
   const dnn_library *library = b->library;
   int64_t n = 0, n_made = 0, n_found = 0;
   if (library->get(heuristics, DNN_HEURISTICS_RESULTS, DNN_DESCRIPTOR, 0, &n,
@@ -308,15 +257,15 @@ static int try_answers(builder *b, dnn_descriptor heuristics) {
 }
 
 /* Asks one heuristic: 1 if there is a plan. */
-static int try_mode(builder *b, dnn_descriptor of, int mode) {
+static int try_mode(cudnn_builder *b, dnn_descriptor of, int mode) {
   b->status = DNN_OK;
   const dnn_descriptor heuristics = ask(b, of, mode);
   return b->status == DNN_OK && try_answers(b, heuristics);
 }
 
-int cudnn_make(const cudnn_target *target, const cudnn_conv *conv,
+int cudnn_make(const cudnn_target *target, const cudnn_task *task,
                cudnn_made *out) {
-  builder b = {target, target->library, conv, out, DNN_OK};
+  cudnn_builder b = {target, target->library, task, out, DNN_OK};
   memset(out, 0, sizeof *out);
   const dnn_descriptor all = graph(&b);
   if (b.status == DNN_OK && !try_mode(&b, all, DNN_HEUR_A) &&

@@ -9,8 +9,8 @@
 #include "kit.h"
 
 /* Bytes that nobody sets would make two keys of one. */
-_Static_assert(sizeof(cudnn_conv) == 4 * 4 + 8 * (1 + 3 * CUDNN_MOST_DIMS +
-                                                  3 * CUDNN_MOST_RANK + 1),
+_Static_assert(sizeof(cudnn_task) == 4 * 4 + 8 * (1 + 3 * CUDNN_MOST_DIMS +
+                                                  4 * CUDNN_MOST_RANK + 1),
                "a key without gaps");
 
 void cudnn_plans_open(cudnn_plans *plans, int most) {
@@ -19,7 +19,7 @@ void cudnn_plans_open(cudnn_plans *plans, int most) {
 }
 
 static void destroy(const cudnn_maker *maker, cudnn_plan *plan) {
-  maker->unmake(maker->arg, plan->conv.device, &plan->made);
+  maker->unmake(maker->arg, plan->task.device, &plan->made);
   free(plan);
 }
 
@@ -42,11 +42,11 @@ static void put_in_front(cudnn_plans *plans, cudnn_plan *plan) {
 }
 
 /* The plan of a key, which becomes the newest and has one user more. */
-static cudnn_plan *find(cudnn_plans *plans, const cudnn_conv *conv,
+static cudnn_plan *find(cudnn_plans *plans, const cudnn_task *task,
                         uint64_t hash) {
   cudnn_plan *plan = plans->newest;
   while (plan &&
-         (plan->hash != hash || memcmp(&plan->conv, conv, sizeof *conv) != 0))
+         (plan->hash != hash || memcmp(&plan->task, task, sizeof *task) != 0))
     plan = plan->older;
   if (!plan) return NULL;
   take_out(plans, plan);
@@ -67,23 +67,23 @@ static cudnn_plan *evict(cudnn_plans *plans) {
 /* --------------------------------------------------------------- take, give */
 
 /* FNV-1a. */
-static uint64_t hash_of(const cudnn_conv *conv) {
-  unsigned char bytes[sizeof *conv];
+static uint64_t hash_of(const cudnn_task *task) {
+  unsigned char bytes[sizeof *task];
   uint64_t hash = 14695981039346656037u;
-  memcpy(bytes, conv, sizeof *conv);
-  for (size_t i = 0; i < sizeof *conv; ++i)
+  memcpy(bytes, task, sizeof *task);
+  for (size_t i = 0; i < sizeof *task; ++i)
     hash = (hash ^ bytes[i]) * 1099511628211u;
   return hash;
 }
 
-static int make(const cudnn_maker *maker, const cudnn_conv *conv,
+static int make(const cudnn_maker *maker, const cudnn_task *task,
                 cudnn_plan **out) {
   cudnn_plan *plan = calloc(1, sizeof *plan);
   if (!plan) return DNN_NO_HOST_MEMORY;
-  memcpy(&plan->conv, conv, sizeof *conv);
-  plan->hash = hash_of(conv);
+  memcpy(&plan->task, task, sizeof *task);
+  plan->hash = hash_of(task);
   plan->n_users = 1;
-  const int status = maker->make(maker->arg, conv, &plan->made);
+  const int status = maker->make(maker->arg, task, &plan->made);
   if (status == DNN_OK)
     *out = plan;
   else
@@ -95,7 +95,7 @@ static int make(const cudnn_maker *maker, const cudnn_conv *conv,
 static cudnn_plan *keep(cudnn_plans *plans, const cudnn_maker *maker,
                         cudnn_plan *made) {
   (void)pthread_mutex_lock(&plans->lock);
-  cudnn_plan *other = find(plans, &made->conv, made->hash);
+  cudnn_plan *other = find(plans, &made->task, made->hash);
   cudnn_plan *useless = other ? made : NULL;
   if (!other) {
     put_in_front(plans, made);
@@ -107,12 +107,12 @@ static cudnn_plan *keep(cudnn_plans *plans, const cudnn_maker *maker,
 }
 
 int cudnn_plans_take(cudnn_plans *plans, const cudnn_maker *maker,
-                     const cudnn_conv *conv, cudnn_plan **out) {
+                     const cudnn_task *task, cudnn_plan **out) {
   (void)pthread_mutex_lock(&plans->lock);
-  *out = find(plans, conv, hash_of(conv));
+  *out = find(plans, task, hash_of(task));
   (void)pthread_mutex_unlock(&plans->lock);
   if (*out) return DNN_OK;
-  const int status = make(maker, conv, out);
+  const int status = make(maker, task, out);
   if (status == DNN_OK) *out = keep(plans, maker, *out);
   return status;
 }

@@ -4,8 +4,11 @@
  * there are never more than threads that were at it at once.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "kit.h"
+
+enum { ALIGNED = 16 }; /* what plans expect of operands */
 
 /* --------------------------------------------------------------- failures */
 
@@ -16,7 +19,7 @@ static int32_t code_of(int status) {
 }
 
 /* A device that is lost says so itself: cuDNN only that it failed. */
-int32_t cudnn_refuse(const tn_frame *call, int status, const char *doing) {
+static int32_t refuse(const tn_frame *call, int status, const char *doing) {
   const cudnn_instance *self = call->instance;
   tn_device_error error = {.struct_size = sizeof error};
   char more[512] = "";
@@ -60,14 +63,14 @@ static void user_give(cudnn_instance *self, int32_t id, cudnn_user *user) {
 /* ------------------------------------------------------------------ plans */
 
 /* The device is current. */
-static int make(void *arg, const cudnn_conv *conv, cudnn_made *out) {
+static int make(void *arg, const cudnn_task *task, cudnn_made *out) {
   cudnn_instance *self = arg;
   int status;
-  cudnn_user *user = user_take(self, conv->device, &status);
+  cudnn_user *user = user_take(self, task->device, &status);
   if (!user) return status;
   const cudnn_target target = {&self->library, user->handle, NULL};
-  status = cudnn_make(&target, conv, out);
-  user_give(self, conv->device, user);
+  status = cudnn_make(&target, task, out);
+  user_give(self, task->device, user);
   return status;
 }
 
@@ -93,26 +96,28 @@ static void leave(const tn_frame *call) {
   self->scope->leave(self->scope, call->run->device_id);
 }
 
-int32_t cudnn_plan_take(const tn_frame *call, const cudnn_conv *conv,
+int32_t cudnn_plan_take(const tn_frame *call, const cudnn_task *task,
                         cudnn_plan **out) {
   cudnn_instance *self = call->instance;
   *out = NULL;
   int32_t code = enter(call);
   if (code != TN_OK) return code;
-  const int status = cudnn_plans_take(&self->plans, &self->maker, conv, out);
-  if (status != DNN_OK) code = cudnn_refuse(call, status, "planning");
+  const int status = cudnn_plans_take(&self->plans, &self->maker, task, out);
+  if (status != DNN_OK) code = refuse(call, status, "planning");
   leave(call);
   return code;
 }
 
-/* ----------------------------------------------------------- variant packs */
+void cudnn_plan_give(cudnn_instance *self, cudnn_plan *plan) {
+  cudnn_plans_give(&self->plans, &self->maker, plan);
+}
 
-enum { MOST_OPERANDS = 4 };
+/* ----------------------------------------------------------- variant packs */
 
 static int fill(const dnn_library *library, dnn_descriptor pack,
                 const cudnn_operand *operands, int n, void *workspace) {
-  int64_t ids[MOST_OPERANDS];
-  const void *at[MOST_OPERANDS];
+  int64_t ids[CUDNN_MOST_OPERANDS];
+  const void *at[CUDNN_MOST_OPERANDS];
   for (int i = 0; i < n; ++i) {
     ids[i] = operands[i].id;
     at[i] = operands[i].at;
@@ -146,9 +151,10 @@ static int execute_idle(const tn_frame *call, const cudnn_plan *plan,
   return status;
 }
 
-int32_t cudnn_run(const tn_frame *call, const cudnn_plan *plan,
-                  const cudnn_operand *operands, int n, void *workspace) {
+static int32_t run(const tn_frame *call, const cudnn_plan *plan,
+                   const cudnn_operand *operands, int n) {
   cudnn_instance *self = call->instance;
+  void *workspace = call->n_ws > 0 ? call->ws[0] : NULL;
   dnn_descriptor pack = NULL;
   int32_t code = enter(call);
   if (code != TN_OK) return code;
@@ -156,10 +162,36 @@ int32_t cudnn_run(const tn_frame *call, const cudnn_plan *plan,
   if (status == DNN_OK)
     status = fill(&self->library, pack, operands, n, workspace);
   if (status == DNN_OK) status = execute_idle(call, plan, pack);
-  if (status != DNN_OK) code = cudnn_refuse(call, status, "a convolution");
+  if (status != DNN_OK) code = refuse(call, status, "executing a plan");
   if (pack) (void)self->library.descriptor_destroy(pack);
   leave(call);
   return code;
+}
+
+static int is_aligned(const cudnn_operand *operands, int n) {
+  uintptr_t all = 0;
+  for (int i = 0; i < n; ++i) all |= (uintptr_t)operands[i].at;
+  return all % ALIGNED == 0;
+}
+
+static int32_t run_anywhere(const tn_frame *call, const cudnn_plan *like,
+                            const cudnn_operand *operands, int n) {
+  cudnn_task task;
+  cudnn_plan *plan = NULL;
+  memcpy(&task, &like->task, sizeof task);
+  task.flags |= CUDNN_ANYWHERE;
+  task.most_workspace = like->made.workspace;
+  int32_t code = cudnn_plan_take(call, &task, &plan);
+  if (code != TN_OK) return code;
+  code = run(call, plan, operands, n);
+  cudnn_plan_give(call->instance, plan);
+  return code;
+}
+
+int32_t cudnn_run(const tn_frame *call, const cudnn_plan *plan,
+                  const cudnn_operand *operands, int n) {
+  return is_aligned(operands, n) ? run(call, plan, operands, n)
+                                 : run_anywhere(call, plan, operands, n);
 }
 
 /* ---------------------------------------------------------- open and close */

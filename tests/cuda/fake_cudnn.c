@@ -88,6 +88,21 @@ static const struct rule {
     {DNN_HEURISTICS, DNN_HEURISTICS_MODE, DNN_HEUR_MODE, REQUIRED},
     {DNN_PLAN, DNN_PLAN_HANDLE, DNN_HANDLE, REQUIRED},
     {DNN_PLAN, DNN_PLAN_CONFIG, DNN_DESCRIPTOR, REQUIRED},
+    {DNN_RESAMPLE, DNN_RESAMPLE_MODE_OF, DNN_RESAMPLE_MODE, REQUIRED},
+    {DNN_RESAMPLE, DNN_RESAMPLE_PRECISION, DNN_DATA_TYPE, REQUIRED},
+    {DNN_RESAMPLE, DNN_RESAMPLE_NAN, DNN_NAN, OPTIONAL},
+    {DNN_RESAMPLE, DNN_RESAMPLE_PADDING, DNN_PADDING_MODE, REQUIRED},
+    {DNN_RESAMPLE, DNN_RESAMPLE_RANK, DNN_INT64, REQUIRED},
+    {DNN_RESAMPLE, DNN_RESAMPLE_WINDOW, DNN_INT64, REQUIRED},
+    {DNN_RESAMPLE, DNN_RESAMPLE_STRIDES, DNN_INT64, REQUIRED},
+    {DNN_RESAMPLE, DNN_RESAMPLE_PADS_BEFORE, DNN_INT64, REQUIRED},
+    {DNN_RESAMPLE, DNN_RESAMPLE_PADS_BEHIND, DNN_INT64, REQUIRED},
+    {DNN_OP_POOL, DNN_POOL_X, DNN_DESCRIPTOR, REQUIRED},
+    {DNN_OP_POOL, DNN_POOL_Y, DNN_DESCRIPTOR, REQUIRED},
+    {DNN_OP_POOL, DNN_POOL_OF, DNN_DESCRIPTOR, REQUIRED},
+    {DNN_OP_POOL_DATA, DNN_POOL_DX, DNN_DESCRIPTOR, REQUIRED},
+    {DNN_OP_POOL_DATA, DNN_POOL_DY, DNN_DESCRIPTOR, REQUIRED},
+    {DNN_OP_POOL_DATA, DNN_POOL_DATA_OF, DNN_DESCRIPTOR, REQUIRED},
     {DNN_PACK, DNN_PACK_IDS, DNN_INT64, REQUIRED},
     {DNN_PACK, DNN_PACK_POINTERS, DNN_POINTER, REQUIRED},
     {DNN_PACK, DNN_PACK_WORKSPACE, DNN_POINTER, REQUIRED},
@@ -376,6 +391,8 @@ static const struct op_names *names_of(const descriptor *op) {
 /* A graph taken apart. */
 typedef struct pattern {
   conv_work work;
+  int is_pool; /* then arrays are ARRAY_X and ARRAY_Y of `pool` */
+  pool_work pool;
   const descriptor *tensors[N_ARRAYS]; /* of the variant pack */
   const descriptor *sum; /* what is between a convolution and an addition */
 } pattern;
@@ -471,6 +488,52 @@ static int read_addition(const descriptor *op, pattern *p) {
              : refuse(DNN_NOT_SUPPORTED, "gradients have no bias");
 }
 
+/* Windows and padding as they are said must end where out does. */
+static int fits_pool(const descriptor *how, const pool_work *k) {
+  int64_t behind[3];
+  spread_list(how, DNN_RESAMPLE_PADS_BEHIND, 0, behind);
+  for (int d = 0; d < 3; ++d)
+    if ((k->x[d + 2] + k->pad[d] + behind[d] - k->window[d]) / k->stride[d] +
+            1 !=
+        k->y[d + 2])
+      return 0;
+  return k->x[0] == k->y[0] && k->x[1] == k->y[1];
+}
+
+static int read_pooling(const descriptor *op, pattern *p) {
+  const int forward = op->type == DNN_OP_POOL;
+  const descriptor *x = part(op, forward ? DNN_POOL_X : DNN_POOL_DX);
+  const descriptor *y = part(op, forward ? DNN_POOL_Y : DNN_POOL_DY);
+  const descriptor *how = part(op, forward ? DNN_POOL_OF : DNN_POOL_DATA_OF);
+  if (!x || !y || !how || !is_dense(x) || !is_dense(y))
+    return refuse(DNN_NOT_SUPPORTED, "an array is not dense");
+  p->is_pool = 1;
+  p->tensors[ARRAY_X] = x;
+  p->tensors[ARRAY_Y] = y;
+  p->work.type = word(x, DNN_TENSOR_TYPE);
+  p->work.written = forward ? ARRAY_Y : ARRAY_X;
+  p->pool = (pool_work){.type = p->work.type,
+                        .mode = word(how, DNN_RESAMPLE_MODE_OF),
+                        .is_gradient = !forward};
+  spread(x, p->pool.x);
+  spread(y, p->pool.y);
+  spread_list(how, DNN_RESAMPLE_WINDOW, 1, p->pool.window);
+  spread_list(how, DNN_RESAMPLE_STRIDES, 1, p->pool.stride);
+  spread_list(how, DNN_RESAMPLE_PADS_BEFORE, 0, p->pool.pad);
+  const int is_max = p->pool.mode == DNN_POOL_MAX;
+  if (is_max && (!forward || !find(how, DNN_RESAMPLE_NAN)))
+    return refuse(DNN_NOT_SUPPORTED, "only NaN that is passed on is played");
+  if (word(how, DNN_RESAMPLE_PADDING) !=
+      (is_max ? DNN_PAD_NEGATIVE_INFINITY : DNN_PAD_ZERO))
+    return refuse(BAD_PARAM, "the padding does not go with the mode");
+  return fits_pool(how, &p->pool) ? DNN_OK
+                                  : refuse(SHAPE_MISMATCH, "shapes do not fit");
+}
+
+static int is_pooling(const descriptor *op) {
+  return op->type == DNN_OP_POOL || op->type == DNN_OP_POOL_DATA;
+}
+
 static int is_virtual(const descriptor *tensor) {
   const attribute *a = find(tensor, DNN_TENSOR_VIRTUAL);
   return a && a->v.flag;
@@ -480,7 +543,9 @@ static int read_graph(const descriptor *graph, pattern *p) {
   const attribute *ops = find(graph, DNN_GRAPH_OPS);
   memset(p, 0, sizeof *p);
   if (check_parts(ops->n, ops->v.pointers) != DNN_OK) return BAD_PARAM;
-  int status = read_convolution(ops->v.pointers[0], p);
+  int status = is_pooling(ops->v.pointers[0])
+                   ? read_pooling(ops->v.pointers[0], p)
+                   : read_convolution(ops->v.pointers[0], p);
   if (status == DNN_OK && ops->n > 1)
     status = read_addition(ops->v.pointers[1], p);
   if (status == DNN_OK && ops->n > 2)
@@ -499,7 +564,7 @@ static int read_graph(const descriptor *graph, pattern *p) {
 /* What the real one does not have: sums in half of what is not in memory, and
  * sums on top of what is there. */
 static int has_engines(const pattern *p) {
-  if (!p->sum) return 1;
+  if (!p->sum || p->is_pool) return 1;
   return p->work.beta == 0 &&
          (word(p->sum, DNN_TENSOR_TYPE) == DNN_F32 ||
           word(p->sum, DNN_TENSOR_TYPE) == DNN_F64) &&
@@ -514,7 +579,7 @@ static int answer(descriptor *heuristics) {
   if (status != DNN_OK) return status;
   int *to = heuristics->answers, n = 0;
   if (has_engines(&p) && mode == DNN_HEUR_FALLBACK) to[n++] = ENGINE_FALLBACK;
-  if (has_engines(&p) && mode == DNN_HEUR_A) {
+  if (has_engines(&p) && mode == DNN_HEUR_A && !p.is_pool) {
     if (p.work.type == DNN_F32) to[n++] = ENGINE_TF32;
     if (p.work.written != ARRAY_Y) to[n++] = ENGINE_RESTLESS;
     if (p.work.type == DNN_F16 || p.work.type == DNN_BF16)
@@ -652,9 +717,9 @@ static size_t size_of(const descriptor *tensor) {
 static int submit(dnn_handle handle, pattern *p, void *workspace) {
   const void *reads[N_ARRAYS], *writes[2];
   size_t read_bytes[N_ARRAYS], write_bytes[2] = {0, WORKSPACE};
-  fake_work work = {.run = conv_run,
-                    .arg = &p->work,
-                    .arg_bytes = sizeof p->work,
+  fake_work work = {.run = p->is_pool ? pool_run : conv_run,
+                    .arg = p->is_pool ? (void *)&p->pool : (void *)&p->work,
+                    .arg_bytes = p->is_pool ? sizeof p->pool : sizeof p->work,
                     .reads = reads,
                     .writes = writes,
                     .n_writes = workspace ? 2 : 1,
@@ -691,6 +756,8 @@ static int execute(dnn_handle handle, const descriptor *plan,
   for (int i = 0; i < N_ARRAYS && status == DNN_OK; ++i)
     if (p.tensors[i]) p.work.at[i] = pointer_of(pack, p.tensors[i], &status);
   if (status != DNN_OK) return status;
+  p.pool.at[0] = p.work.at[ARRAY_X];
+  p.pool.at[1] = p.work.at[ARRAY_Y];
   p.work.engine = plan->engine;
   (void)pthread_mutex_lock(&all.lock);
   p.work.odd = (int)(all.counts.executed++ % 2);

@@ -36,8 +36,22 @@ typedef struct conv_work {
   void *at[N_ARRAYS]; /* ARRAY_BIAS: NULL if there is none */
 } conv_work;
 
+/* A pooling of such images, or the gradient of means. */
+typedef struct pool_work {
+  int type;
+  int mode; /* DNN_POOL_* */
+  int is_gradient;
+  int64_t x[5];
+  int64_t y[5];
+  int64_t window[3];
+  int64_t stride[3];
+  int64_t pad[3]; /* in front */
+  void *at[2];    /* of x and y */
+} pool_work;
+
 /* On the fake's thread. */
 void conv_run(fake *f, const void *conv_work);
+void pool_run(fake *f, const void *pool_work);
 
 int64_t fake_width(int type);
 double fake_get(const void *at, int type, int64_t i);

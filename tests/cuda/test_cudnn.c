@@ -6,6 +6,7 @@
  * both fakes say whether a rule was broken or something was left behind.
  */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,15 +71,8 @@ Test(cudnn, a_bias_is_added_before_where_no_engine_adds_it) {
   check_cases("cuda");
 }
 
-/* -------------------------------------------------------------------- plans
+/* ------------------------------------------------------------------ pooling
  */
-
-/* One image of 4 x 4 elements that are 1, and its windows of 3 x 3. */
-typedef struct small {
-  tn_operator *op;
-  tn_params *params;
-  tn_array *in[2];
-} small;
 
 static tn_array *ones(const char *place, tn_dtype dtype, int32_t ndim,
                       const int64_t *dims) {
@@ -90,6 +84,99 @@ static tn_array *ones(const char *place, tn_dtype dtype, int32_t ndim,
   tn_array_release(host);
   return out;
 }
+
+static const windows_case pool_cases[] = {
+#include "../plugins/pool_cases.inc"
+};
+enum { N_POOLS = sizeof pool_cases / sizeof *pool_cases };
+
+/* Whether out is computed; if not, the case is one of those that cuDNN has no
+ * words for. */
+static bool is_taken(const windows_case *c) {
+  const windows_operand *x = &c->in[0];
+  tn_operator *op = host_operator(rig, c->op);
+  tn_params *params = host_params(op, c->params);
+  tn_array *host = host_many(rig, TN_F32, x->ndim, x->dims, x->v);
+  tn_array *in = NULL, *out = NULL;
+  OK(tn_array_to(host, rig_place("cuda"), &in));
+  const tn_code code = tn_call(rig, op, TN_IN(in), params, TN_OUT(&out));
+  if (code != TN_OK) {
+    FAILS(code, TN_UNSUPPORTED, "cudnn.pooling.cuda");
+    cr_assert(strstr(c->params, "pool_type=sum") ||
+                  strstr(c->params, "pooling_convention=full"),
+              "%s: %s", c->params, tn_error_text());
+  }
+  tn_array_release(host), tn_array_release(in), tn_array_release(out);
+  tn_params_release(params);
+  return code == TN_OK;
+}
+
+/* A gradient of the largest is refused, so that only out is compared. */
+Test(cudnn, means_and_the_largest_of_windows_are_those_of_torch) {
+  int n_taken = 0;
+  windows_place = "cuda";
+  open_all(1, 4);
+  for (size_t i = 0; i < N_POOLS; ++i) {
+    windows_case c = pool_cases[i];
+    if (!is_taken(&c)) continue;
+    if (strstr(c.params, "pool_type=max")) c.n_grads = 0;
+    windows_check(rig, &c, TN_F64, 1e-14);
+    windows_check(rig, &c, TN_F32, 1e-6);
+    windows_check(rig, &c, TN_F16, 0x1p-10);
+    windows_check(rig, &c, TN_BF16, 0x1p-7);
+    ++n_taken;
+  }
+  cr_assert_geq(n_taken, 20);
+}
+
+static void pool_refuses(const char *text, const char *why) {
+  tn_operator *op = host_operator(rig, "nn.pooling");
+  tn_params *params = host_params(op, text);
+  tn_array *in = ones("cuda", TN_F32, 3, (const int64_t[]){1, 1, 4});
+  tn_array *out = NULL;
+  FAILS(tn_call(rig, op, TN_IN(in), params, TN_OUT(&out)), TN_UNSUPPORTED, why);
+  tn_array_release(in);
+  tn_params_release(params);
+}
+
+Test(cudnn, poolings_that_mean_something_else_are_refused) {
+  open_all(1, 4);
+  pool_refuses("kernel=[2] pool_type=sum", "cuDNN has no sums of windows");
+  pool_refuses("kernel=[3] stride=[2] pool_type=avg pooling_convention=full",
+               "cuDNN counts what lies behind the padding of dimension 2");
+  pool_refuses("kernel=[1] pad=[1]",
+               "dimension 2 has windows without an element of `data`");
+}
+
+Test(cudnn, the_gradient_of_the_largest_is_refused) {
+  open_all(1, 4);
+  tn_operator *op = host_operator(rig, "nn.pooling");
+  tn_params *params = host_params(op, "kernel=[2]");
+  tn_array *in = ones("cuda", TN_F32, 3, (const int64_t[]){1, 1, 4});
+  tn_array *out = ones("cuda", TN_F32, 3, (const int64_t[]){1, 1, 3});
+  tn_array *grad = NULL;
+  const tn_req req = TN_REQ_WRITE;
+  FAILS(tn_call_backward(rig, op,
+                         &(tn_backward){.struct_size = sizeof(tn_backward),
+                                        .params = params,
+                                        .inputs = *TN_IN(in),
+                                        .outputs = *TN_IN(out),
+                                        .out_grads = *TN_IN(out),
+                                        .in_grads = {1, &grad, &req}}),
+        TN_UNSUPPORTED, "which of several largest elements gets the gradient");
+  tn_array_release(in), tn_array_release(out);
+  tn_params_release(params);
+}
+
+/* -------------------------------------------------------------------- plans
+ */
+
+/* One image of 4 x 4 elements that are 1, and its windows of 3 x 3. */
+typedef struct small {
+  tn_operator *op;
+  tn_params *params;
+  tn_array *in[2];
+} small;
 
 static small small_make(const char *place, const char *params) {
   small s = {.op = host_operator(rig, "nn.convolution")};

@@ -67,9 +67,9 @@ static void engines_close(void) {
 
 TestSuite(engines, .init = engines_open, .fini = engines_close);
 
-static cudnn_conv conv_of(tn_dtype dtype, int what, uint32_t flags) {
-  cudnn_conv c;
-  const cudnn_conv like = {.what = what,
+static cudnn_task conv_of(tn_dtype dtype, int what, uint32_t flags) {
+  cudnn_task c;
+  const cudnn_task like = {.what = what,
                            .dtype = dtype,
                            .flags = flags,
                            .rank = 2,
@@ -85,7 +85,7 @@ static cudnn_conv conv_of(tn_dtype dtype, int what, uint32_t flags) {
 }
 
 /* -1: there is no plan. */
-static int engine_of(const cudnn_conv *conv) {
+static int engine_of(const cudnn_task *conv) {
   cudnn_target target = {.library = &library};
   cudnn_made made;
   int engine = -1;
@@ -99,7 +99,7 @@ static int engine_of(const cudnn_conv *conv) {
 }
 
 static void takes(tn_dtype dtype, int what, uint32_t flags, int engine) {
-  const cudnn_conv c = conv_of(dtype, what, flags);
+  const cudnn_task c = conv_of(dtype, what, flags);
   cr_assert_eq(engine_of(&c), engine, "%x %d %x: %d, not %d", dtype, what,
                flags, engine_of(&c), engine);
 }
@@ -117,12 +117,12 @@ Test(engines, that_lose_digits_of_sums_are_never_taken) {
 
 Test(engines, whose_bits_differ_are_not_taken_if_that_is_asked_for) {
   takes(TN_F32, CUDNN_WEIGHT, 0, ENGINE_RESTLESS);
-  takes(TN_F32, CUDNN_WEIGHT, CUDNN_DETERMINISTIC, ENGINE_PLAIN);
-  takes(TN_F64, CUDNN_DATA, CUDNN_DETERMINISTIC, ENGINE_PLAIN);
+  takes(TN_F32, CUDNN_WEIGHT, CUDNN_SAME_BITS, ENGINE_PLAIN);
+  takes(TN_F64, CUDNN_DATA, CUDNN_SAME_BITS, ENGINE_PLAIN);
 }
 
 Test(engines, that_want_more_workspace_are_passed_over) {
-  cudnn_conv c = conv_of(TN_F32, CUDNN_FORWARD, CUDNN_FAST);
+  cudnn_task c = conv_of(TN_F32, CUDNN_FORWARD, CUDNN_FAST);
   c.most_workspace = 4095;
   cr_assert_eq(engine_of(&c), ENGINE_FALLBACK);
   c.most_workspace = 4096;
@@ -133,13 +133,13 @@ Test(engines, of_a_bias_are_there_unless_it_is_added_to_what_is_there) {
   takes(TN_F16, CUDNN_FORWARD, CUDNN_BIAS, ENGINE_PLAIN);
   takes(TN_F64, CUDNN_FORWARD, CUDNN_BIAS, ENGINE_PLAIN);
   takes(TN_F32, CUDNN_FORWARD, CUDNN_BIAS | CUDNN_ADD, -1);
-  takes(TN_F16, CUDNN_FORWARD, CUDNN_BIAS | CUDNN_UNALIGNED, ENGINE_PLAIN);
+  takes(TN_F16, CUDNN_FORWARD, CUDNN_BIAS | CUDNN_ANYWHERE, ENGINE_PLAIN);
   (void)setenv("FAKE_CUDNN_NO_FUSION", "1", 1);
   takes(TN_F32, CUDNN_FORWARD, CUDNN_BIAS, -1);
 }
 
 Test(engines, of_shapes_that_do_not_fit_are_none) {
-  cudnn_conv c = conv_of(TN_F32, CUDNN_FORWARD, 0);
+  cudnn_task c = conv_of(TN_F32, CUDNN_FORWARD, 0);
   c.out[3] = 5;
   cr_assert_eq(engine_of(&c), -1);
 }
@@ -154,7 +154,7 @@ typedef struct counter {
   int refuses;
 } counter;
 
-static int make(void *arg, const cudnn_conv *conv, cudnn_made *out) {
+static int make(void *arg, const cudnn_task *conv, cudnn_made *out) {
   counter *c = arg;
   if (c->refuses) return DNN_NOT_SUPPORTED;
   ++c->made;
@@ -175,7 +175,7 @@ static counter counted;
 static const cudnn_maker maker = {make, unmake, &counted};
 
 static cudnn_plan *take(int64_t images) {
-  cudnn_conv c = conv_of(TN_F32, CUDNN_FORWARD, 0);
+  cudnn_task c = conv_of(TN_F32, CUDNN_FORWARD, 0);
   cudnn_plan *plan = NULL;
   c.device = 7;
   c.data[0] = images;
@@ -237,7 +237,7 @@ Test(plans, that_are_in_use_live_on_when_they_are_not_kept_any_more) {
 }
 
 Test(plans, that_cannot_be_made_leave_nothing) {
-  cudnn_conv c = conv_of(TN_F32, CUDNN_FORWARD, 0);
+  cudnn_task c = conv_of(TN_F32, CUDNN_FORWARD, 0);
   cudnn_plan *plan = NULL;
   counted.refuses = 1;
   cr_assert_eq(cudnn_plans_take(&plans, &maker, &c, &plan), DNN_NOT_SUPPORTED);
@@ -249,7 +249,7 @@ Test(plans, that_cannot_be_made_leave_nothing) {
  * so both make it, and both get one. */
 static pthread_barrier_t both;
 
-static int make_together(void *arg, const cudnn_conv *conv, cudnn_made *out) {
+static int make_together(void *arg, const cudnn_task *conv, cudnn_made *out) {
   (void)arg, (void)conv;
   (void)pthread_barrier_wait(&both);
   memset(out, 0, sizeof *out);
@@ -266,7 +266,7 @@ static const cudnn_maker together = {make_together, unmake_quietly,
                                      &thrown_away};
 
 static void *take_one(void *arg) {
-  const cudnn_conv c = conv_of(TN_F32, CUDNN_FORWARD, 0);
+  const cudnn_task c = conv_of(TN_F32, CUDNN_FORWARD, 0);
   (void)cudnn_plans_take(&plans, &together, &c, arg);
   return NULL;
 }

@@ -26,7 +26,7 @@ static const char properties[] =
 
 static const struct shape {
   const char *name;
-  cudnn_conv conv;
+  cudnn_task conv;
 } shapes[] = {
     {"windows of 5 x 5",
      {.rank = 2,
@@ -113,16 +113,15 @@ static const struct kind {
     {"forward", CUDNN_FORWARD, 0},
     {"forward, added", CUDNN_FORWARD, CUDNN_ADD},
     {"forward with bias", CUDNN_FORWARD, CUDNN_BIAS},
-    {"forward with bias, anywhere", CUDNN_FORWARD,
-     CUDNN_BIAS | CUDNN_UNALIGNED},
+    {"forward with bias, anywhere", CUDNN_FORWARD, CUDNN_BIAS | CUDNN_ANYWHERE},
     {"forward, fast", CUDNN_FORWARD, CUDNN_FAST},
-    {"forward, same bits", CUDNN_FORWARD, CUDNN_DETERMINISTIC},
+    {"forward, same bits", CUDNN_FORWARD, CUDNN_SAME_BITS},
     {"data", CUDNN_DATA, 0},
     {"data, added", CUDNN_DATA, CUDNN_ADD},
-    {"data, same bits", CUDNN_DATA, CUDNN_DETERMINISTIC},
+    {"data, same bits", CUDNN_DATA, CUDNN_SAME_BITS},
     {"weight", CUDNN_WEIGHT, 0},
     {"weight, added", CUDNN_WEIGHT, CUDNN_ADD},
-    {"weight, same bits", CUDNN_WEIGHT, CUDNN_DETERMINISTIC},
+    {"weight, same bits", CUDNN_WEIGHT, CUDNN_SAME_BITS},
 };
 
 static const struct type {
@@ -149,18 +148,69 @@ static int open_device(void) {
          library.finalize(device) == DNN_OK;
 }
 
-/* How many of the kinds of a shape have no plan. */
-static int check(const struct shape *s, const struct type *t) {
+static const struct shape pools[] = {
+    {"pooling of 2 x 2",
+     {.rank = 2,
+      .data = {64, 20, 24, 24},
+      .weight = {0, 0, 2, 2},
+      .out = {64, 20, 12, 12},
+      .stride = {2, 2}}},
+    {"pooling with padding, more behind",
+     {.rank = 2,
+      .data = {2, 4, 10, 9},
+      .weight = {0, 0, 3, 2},
+      .out = {2, 4, 6, 9},
+      .stride = {2, 1},
+      .pad = {1, 0},
+      .pad_behind = {2, 1}}},
+    {"pooling of whole images",
+     {.rank = 2,
+      .data = {32, 2048, 7, 7},
+      .weight = {0, 0, 7, 7},
+      .out = {32, 2048, 1, 1},
+      .stride = {1, 1}}},
+    {"pooling in one dimension",
+     {.rank = 2,
+      .data = {2, 3, 1, 10},
+      .weight = {0, 0, 1, 3},
+      .out = {2, 3, 1, 8},
+      .stride = {1, 1}}},
+    {"pooling in three dimensions",
+     {.rank = 3,
+      .data = {2, 3, 10, 11, 12},
+      .weight = {0, 0, 2, 3, 2},
+      .out = {2, 3, 5, 9, 6},
+      .stride = {2, 1, 2}}},
+};
+
+static const struct kind pool_kinds[] = {
+    {"largest", CUDNN_POOL, CUDNN_MAX},
+    {"largest, anywhere", CUDNN_POOL, CUDNN_MAX | CUDNN_ANYWHERE},
+    {"means", CUDNN_POOL, 0},
+    {"means inside", CUDNN_POOL, CUDNN_INSIDE},
+    {"gradient of means", CUDNN_POOL_DATA, 0},
+    {"gradient of means inside", CUDNN_POOL_DATA, CUDNN_INSIDE},
+};
+
+enum {
+  N_POOLS = sizeof pools / sizeof *pools,
+  N_POOL_KINDS = sizeof pool_kinds / sizeof *pool_kinds
+};
+
+/* How many kinds of a shape have no plan. */
+static int check(const struct shape *s, const struct type *t,
+                 const struct kind *all, int n) {
   const cudnn_target target = {&library, NULL, device};
   int failed = 0;
-  for (int k = 0; k < N_KINDS; ++k) {
-    cudnn_conv conv;
+  for (int k = 0; k < n; ++k) {
+    cudnn_task conv;
     cudnn_made made;
     char more[400] = "";
     memcpy(&conv, &s->conv, sizeof conv);
+    if (all == kinds) memcpy(conv.pad_behind, conv.pad, sizeof conv.pad);
     conv.dtype = t->dtype;
-    conv.what = kinds[k].what;
-    conv.flags = kinds[k].flags;
+    conv.what = all[k].what;
+    conv.flags = all[k].flags;
     conv.most_workspace = 256 << 20;
     const int status = cudnn_make(&target, &conv, &made);
     if (status == DNN_OK) {
@@ -168,8 +218,19 @@ static int check(const struct shape *s, const struct type *t) {
       continue;
     }
     library.say_more(more, sizeof more);
-    printf("# %s: %s %s\n", kinds[k].name, library.say(status), more);
+    printf("# %s: %s %s\n", all[k].name, library.say(status), more);
     ++failed;
+  }
+  return failed;
+}
+
+static int check_types(const struct shape *s, const struct kind *all, int n) {
+  int failed = 0;
+  for (int t = 0; t < N_TYPES; ++t) {
+    const int missing = check(s, &types[t], all, n);
+    printf("%sok %d - %s in %s has a plan for every request\n",
+           missing ? "not " : "", ++n_told, s->name, types[t].name);
+    failed += missing != 0;
   }
   return failed;
 }
@@ -177,12 +238,9 @@ static int check(const struct shape *s, const struct type *t) {
 static int check_all(void) {
   int failed = 0;
   for (int s = 0; s < N_SHAPES; ++s)
-    for (int t = 0; t < N_TYPES; ++t) {
-      const int n = check(&shapes[s], &types[t]);
-      printf("%sok %d - %s in %s has a plan for every request\n",
-             n ? "not " : "", ++n_told, shapes[s].name, types[t].name);
-      failed += n != 0;
-    }
+    failed += check_types(&shapes[s], kinds, N_KINDS);
+  for (int s = 0; s < N_POOLS; ++s)
+    failed += check_types(&pools[s], pool_kinds, N_POOL_KINDS);
   return failed;
 }
 
