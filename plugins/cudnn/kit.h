@@ -173,16 +173,13 @@ void cudnn_plans_give(cudnn_plans *plans, const cudnn_maker *maker,
 
 /* ------------------------------------------------------------------- run.c */
 
-/* A handle is used by one thread at a time. */
-typedef struct cudnn_user {
-  struct cudnn_user *next;
-  dnn_handle handle;
-} cudnn_user;
-
-/* The handles of a device that nobody uses at the moment. */
+/* The handles of a device, each used under its lock; NULL until something is
+ * planned. */
 typedef struct cudnn_device {
-  pthread_mutex_t lock;
-  cudnn_user *idle;
+  pthread_mutex_t planning;
+  pthread_mutex_t running;
+  dnn_handle planner;
+  dnn_handle runner;
 } cudnn_device;
 
 /* What init keeps for a runtime. */

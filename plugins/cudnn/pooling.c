@@ -9,6 +9,7 @@
 
 #include "kit.h"
 
+enum { MOST_WORKSPACE = 64 << 20 };
 enum { MAX, AVG };          /* as pool_type */
 enum { VALID, FULL, SAME }; /* as pooling_convention */
 
@@ -72,6 +73,7 @@ static void describe(const tn_frame *call, cudnn_task *out) {
   cudnn_task_begin(call, is_backward(call) ? CUDNN_POOL_DATA : CUDNN_POOL, out);
   out->flags = flags_of(nn_pooling_params_of(call));
   out->rank = rank + more;
+  out->most_workspace = MOST_WORKSPACE;
   cudnn_set_shape(out->data, data_of(call));
   cudnn_set_shape(out->out, out_of(call));
   out->weight[2] = out->stride[0] = 1;

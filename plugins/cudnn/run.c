@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * run.c: cuDNN on the device of a call. A handle serves one thread at a time
- * and is on one stream, so each use takes one that is idle, or makes another;
- * there are never more than threads that were at it at once.
+ * run.c: cuDNN on the device of a call. A handle serves one thread at a time. A
+ * device has two: planning takes long, and nobody who runs a plan waits for it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,33 +30,36 @@ static int32_t refuse(const tn_frame *call, int status, const char *doing) {
                  doing, self->library.say(status), more[0] ? ": " : "", more);
 }
 
+static int32_t refuse_plan(const tn_frame *call, int status,
+                           const cudnn_task *task) {
+  const cudnn_instance *self = call->instance;
+  if (status != DNN_NOT_SUPPORTED) return refuse(call, status, "planning");
+  return TN_FAIL(
+      call, TN_UNSUPPORTED,
+      "%s names no engine that computes this in %lld bytes of "
+      "workspace%s%s",
+      self->library.name, (long long)task->most_workspace,
+      task->flags & CUDNN_FAST ? "" : ", without rounding",
+      task->flags & CUDNN_SAME_BITS ? ", with the same bits each time" : "");
+}
+
 /* ---------------------------------------------------------------- handles */
 
-static cudnn_user *user_new(const cudnn_instance *self, int *status) {
-  cudnn_user *user = calloc(1, sizeof *user);
-  *status = user ? self->library.create(&user->handle) : DNN_NO_HOST_MEMORY;
-  if (*status == DNN_OK) return user;
-  free(user);
-  return NULL;
-}
-
-/* A handle of a device that is current; NULL leaves a status. */
-static cudnn_user *user_take(cudnn_instance *self, int32_t id, int *status) {
-  cudnn_device *device = &self->devices[id];
-  *status = DNN_OK;
-  (void)pthread_mutex_lock(&device->lock);
-  cudnn_user *user = device->idle;
-  if (user) device->idle = user->next;
-  (void)pthread_mutex_unlock(&device->lock);
-  return user ? user : user_new(self, status);
-}
-
-static void user_give(cudnn_instance *self, int32_t id, cudnn_user *user) {
-  cudnn_device *device = &self->devices[id];
-  (void)pthread_mutex_lock(&device->lock);
-  user->next = device->idle;
-  device->idle = user;
-  (void)pthread_mutex_unlock(&device->lock);
+/* The handle that runs is made with the first plan: a call that is recorded may
+ * not make one. The device is current. */
+static int open_handles(const cudnn_instance *self, cudnn_device *device) {
+  dnn_handle planner = NULL, runner = NULL;
+  if (device->planner) return DNN_OK;
+  int status = self->library.create(&planner);
+  if (status != DNN_OK) return status;
+  status = self->library.create(&runner);
+  if (status != DNN_OK) {
+    (void)self->library.destroy(planner);
+    return status;
+  }
+  device->planner = planner;
+  device->runner = runner;
+  return DNN_OK;
 }
 
 /* ------------------------------------------------------------------ plans */
@@ -65,12 +67,14 @@ static void user_give(cudnn_instance *self, int32_t id, cudnn_user *user) {
 /* The device is current. */
 static int make(void *arg, const cudnn_task *task, cudnn_made *out) {
   cudnn_instance *self = arg;
-  int status;
-  cudnn_user *user = user_take(self, task->device, &status);
-  if (!user) return status;
-  const cudnn_target target = {&self->library, user->handle, NULL};
-  status = cudnn_make(&target, task, out);
-  user_give(self, task->device, user);
+  cudnn_device *device = &self->devices[task->device];
+  (void)pthread_mutex_lock(&device->planning);
+  int status = open_handles(self, device);
+  if (status == DNN_OK) {
+    const cudnn_target target = {&self->library, device->planner, NULL};
+    status = cudnn_make(&target, task, out);
+  }
+  (void)pthread_mutex_unlock(&device->planning);
   return status;
 }
 
@@ -103,7 +107,7 @@ int32_t cudnn_plan_take(const tn_frame *call, const cudnn_task *task,
   int32_t code = enter(call);
   if (code != TN_OK) return code;
   const int status = cudnn_plans_take(&self->plans, &self->maker, task, out);
-  if (status != DNN_OK) code = refuse(call, status, "planning");
+  if (status != DNN_OK) code = refuse_plan(call, status, task);
   leave(call);
   return code;
 }
@@ -130,24 +134,16 @@ static int fill(const dnn_library *library, dnn_descriptor pack,
   return status == DNN_OK ? library->finalize(pack) : status;
 }
 
-/* With a handle that is on the stream of the call. */
-static int execute(const tn_frame *call, dnn_handle handle,
-                   const cudnn_plan *plan, dnn_descriptor pack) {
-  const cudnn_instance *self = call->instance;
-  const int status = self->library.stream_set(handle, call->run->stream);
-  return status == DNN_OK ? self->library.execute(handle, plan->made.plan, pack)
-                          : status;
-}
-
-static int execute_idle(const tn_frame *call, const cudnn_plan *plan,
-                        dnn_descriptor pack) {
+/* A handle is on one stream at a time. */
+static int execute(const tn_frame *call, const cudnn_plan *plan,
+                   dnn_descriptor pack) {
   cudnn_instance *self = call->instance;
-  const int32_t id = call->run->device_id;
-  int status;
-  cudnn_user *user = user_take(self, id, &status);
-  if (!user) return status;
-  status = execute(call, user->handle, plan, pack);
-  user_give(self, id, user);
+  cudnn_device *device = &self->devices[call->run->device_id];
+  (void)pthread_mutex_lock(&device->running);
+  int status = self->library.stream_set(device->runner, call->run->stream);
+  if (status == DNN_OK)
+    status = self->library.execute(device->runner, plan->made.plan, pack);
+  (void)pthread_mutex_unlock(&device->running);
   return status;
 }
 
@@ -161,7 +157,7 @@ static int32_t run(const tn_frame *call, const cudnn_plan *plan,
   int status = self->library.descriptor_create(DNN_PACK, &pack);
   if (status == DNN_OK)
     status = fill(&self->library, pack, operands, n, workspace);
-  if (status == DNN_OK) status = execute_idle(call, plan, pack);
+  if (status == DNN_OK) status = execute(call, plan, pack);
   if (status != DNN_OK) code = refuse(call, status, "executing a plan");
   if (pack) (void)self->library.descriptor_destroy(pack);
   leave(call);
@@ -201,24 +197,24 @@ int32_t cudnn_devices_open(cudnn_instance *self) {
   self->maker = (cudnn_maker){make, unmake, self};
   self->devices = calloc((size_t)n, sizeof *self->devices);
   if (!self->devices) return TN_OUT_OF_MEMORY;
-  for (int32_t id = 0; id < n; ++id)
-    (void)pthread_mutex_init(&self->devices[id].lock, NULL);
+  for (int32_t id = 0; id < n; ++id) {
+    (void)pthread_mutex_init(&self->devices[id].planning, NULL);
+    (void)pthread_mutex_init(&self->devices[id].running, NULL);
+  }
   return TN_OK;
 }
 
+/* Of a device that is lost nothing can be given back. */
 static void close_device(const cudnn_instance *self, int32_t id) {
   tn_device_error error = {.struct_size = sizeof error};
   cudnn_device *device = &self->devices[id];
-  const int entered =
-      device->idle && self->scope->enter(self->scope, id, &error) == TN_OK;
-  while (device->idle) {
-    cudnn_user *user = device->idle;
-    device->idle = user->next;
-    if (entered) (void)self->library.destroy(user->handle);
-    free(user);
+  if (device->planner && self->scope->enter(self->scope, id, &error) == TN_OK) {
+    (void)self->library.destroy(device->planner);
+    (void)self->library.destroy(device->runner);
+    self->scope->leave(self->scope, id);
   }
-  if (entered) self->scope->leave(self->scope, id);
-  (void)pthread_mutex_destroy(&device->lock);
+  (void)pthread_mutex_destroy(&device->planning);
+  (void)pthread_mutex_destroy(&device->running);
 }
 
 void cudnn_devices_close(cudnn_instance *self) {

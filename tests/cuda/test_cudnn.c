@@ -60,9 +60,9 @@ Test(cudnn, values_and_gradients_are_those_of_torch) {
 Test(cudnn, the_second_device_has_handles_of_its_own) {
   open_all(2, 6);
   check_cases("cuda(1)");
-  cr_assert_eq(fake_cudnn_counts_get().handles, 1);
-  check_cases("cuda(0)");
   cr_assert_eq(fake_cudnn_counts_get().handles, 2);
+  check_cases("cuda(0)");
+  cr_assert_eq(fake_cudnn_counts_get().handles, 4);
 }
 
 Test(cudnn, a_bias_is_added_before_where_no_engine_adds_it) {
