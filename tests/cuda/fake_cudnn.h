@@ -6,7 +6,8 @@
  * device than their own, and what is left at the end: fake_cudnn_end says so.
  *
  * By the environment: FAKE_CUDNN_VERSION is what cudnnGetVersion returns;
- * FAKE_CUDNN_NO_FUSION leaves only graphs of one operation with engines.
+ * FAKE_CUDNN_NO_FUSION leaves only graphs of one operation with engines, and
+ * FAKE_CUDNN_NO_ENGINES none.
  *
  * Engines are as on an H200, in small. The heuristics name, in this order, one
  * that multiplies f32 as TF32, one whose results differ from call to call, one

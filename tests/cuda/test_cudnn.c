@@ -350,6 +350,14 @@ Test(cudnn, of_a_newer_version_is_refused_by_its_number) {
   refuses("cuDNN 10.1.2 was found, and version 9 is wanted");
 }
 
+Test(cudnn, that_names_no_engine_is_told_by_what_was_asked) {
+  (void)setenv("FAKE_CUDNN_NO_ENGINES", "1", 1);
+  open_all(1, 12);
+  refuses(
+      "cuDNN 9.19.0 names no engine that computes this in 268435456 bytes of "
+      "workspace, without rounding");
+}
+
 Test(cudnn, on_a_gpu_that_is_lost_fails_with_its_reason) {
   tn_array *out = NULL;
   open_all(1, 13);
