@@ -229,6 +229,21 @@ __device__ __forceinline__ double nn_sums_get(const tn_cuda_array &sums,
   return sum;
 }
 
+enum { NN_SUMS, NN_SUMS_FIRST, NN_SUMS_SECOND, NN_SUMS_ARRAYS };
+
+/* The sums of channels to where they are wanted: either may be without data. */
+template <class T>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_sums_finish(tn_cuda_arrays<NN_SUMS_ARRAYS> a, nn_channels v) {
+  for (int64_t c = nn_first(); c < v.length; c += nn_step())
+    for (int k = 0; k < 2; ++k) {
+      const tn_cuda_array &to = a.at[NN_SUMS_FIRST + k];
+      if (to.data != NULL)
+        tn_cuda_set((T *)to.data + c, nn_sums_get(a.at[NN_SUMS], v, c, k),
+                    to.adds);
+    }
+}
+
 static inline nn_channels nn_channels_of(int64_t outer, int64_t length,
                                          int64_t inner) {
   enum { MOST = 256 }; /* pieces, as one thread puts them together */
