@@ -115,21 +115,25 @@ static __host__ __device__ inline int64_t nn_line_groups(const nn_lines &v) {
   return (v.outer * v.inner + v.lanes - 1) / v.lanes;
 }
 
-/* Dimensions `first` to `last` as one axis. Neighbours in memory are read by
- * neighbours of a block: lanes where lines lie side by side, otherwise as many
- * short ones as a block has threads for. */
+/* Neighbours in memory are read by neighbours of a block: lanes where lines lie
+ * side by side, otherwise as many short ones as a block has threads for. */
+static inline nn_lines nn_lines_for(int64_t outer, int64_t length,
+                                    int64_t inner) {
+  nn_lines v = {outer, length, inner, 1};
+  if (inner > 1) v.lanes = nn_lanes_for(inner, 32);
+  while (inner == 1 && v.lanes < TN_CUDA_THREADS &&
+         2 * v.lanes * length <= TN_CUDA_THREADS)
+    v.lanes *= 2;
+  return v;
+}
+
+/* Dimensions `first` to `last` as one axis. */
 static inline nn_lines nn_lines_of(const tn_tensor *tensor, int32_t first,
                                    int32_t last) {
-  nn_lines v = {1, 1, 1, 1};
+  int64_t outer = 1, length = 1, inner = 1;
   for (int32_t d = 0; d < tensor->ndim; ++d)
-    (d < first ? v.outer : d > last ? v.inner : v.length) *= tensor->shape[d];
-  if (v.inner > 1)
-    v.lanes = nn_lanes_for(v.inner, 32);
-  else
-    while (v.lanes < TN_CUDA_THREADS &&
-           2 * v.lanes * v.length <= TN_CUDA_THREADS)
-      v.lanes *= 2;
-  return v;
+    (d < first ? outer : d > last ? inner : length) *= tensor->shape[d];
+  return nn_lines_for(outer, length, inner);
 }
 
 /* ----------------------------------------------------------------- channels */
