@@ -10,6 +10,7 @@
  *        blaslt.c   cuBLASLt, found while running
  *        sum.cu     sums of what lies on a device; no_sum.c: there are none
  *        product.c  matrix products of it, as "blas.cuda/1"
+ *        scope.c    the devices for other plugins, as "device.cuda/1"
  *        cuda.c     init and fini
  */
 #ifndef CUDA_DEVICES_H_
@@ -22,6 +23,7 @@
 #include "sum.h"
 #include "tenon/device.h"
 #include "tenon/device_blas.h"
+#include "tenon/device_scope.h"
 
 typedef struct cuda_blaslt cuda_blaslt;
 
@@ -48,6 +50,7 @@ typedef struct cuda_instance {
   char why[240]; /* there is none */
   cuda_blaslt *blaslt;
   tn_device_blas products;
+  tn_device_scope scope;
 } cuda_instance;
 
 /* ---------------------------------------------------------------- device.c */
@@ -139,5 +142,11 @@ int32_t cuda_check_lost(cuda_device *device, tn_device_error *error);
 /* Fills in instance->products if there is cuBLASLt: 1, or 0 with a sentence. */
 int cuda_products_open(cuda_instance *instance, char why[240]);
 void cuda_products_close(cuda_instance *instance);
+
+/* ------------------------------------------------------------------ scope.c
+ */
+
+/* Fills in instance->scope, once the devices are known. */
+void cuda_scope_fill(cuda_instance *instance);
 
 #endif /* CUDA_DEVICES_H_ */

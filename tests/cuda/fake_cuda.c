@@ -13,7 +13,7 @@
 #include "fake_work.h"
 #include "kernels.h"
 
-enum { MOST_DEVICES = 8, MOST_KEPT = 256, MOST_CURRENT = 16 };
+enum { MOST_DEVICES = 8, MOST_KEPT = 4096, MOST_CURRENT = 16 };
 enum { LAUNCH_FAILED = 719 };
 
 struct CUevent_st {

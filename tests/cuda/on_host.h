@@ -23,6 +23,21 @@ static inline void fake_cuda_translate(tn_cuda_flat &flat) {
   if (flat.live != NULL) flat.live = fake_cuda_reach(flat.live);
 }
 
+template <int N>
+static inline void fake_cuda_declare(fake_cuda_work *work,
+                                     const tn_cuda_arrays<N> &arrays) {
+  for (const tn_cuda_array &array : arrays.at)
+    if (array.data != NULL)
+      fake_cuda_uses(work, (const char *)array.data + array.low,
+                     (size_t)array.bytes, array.writes);
+}
+
+template <int N>
+static inline void fake_cuda_translate(tn_cuda_arrays<N> &arrays) {
+  for (tn_cuda_array &array : arrays.at)
+    if (array.data != NULL) array.data = fake_cuda_reach(array.data);
+}
+
 /* From the lowest to the highest element, whatever the strides. */
 static inline void fake_cuda_declare(fake_cuda_work *work,
                                      const tn_cuda_view &view) {
