@@ -6,26 +6,23 @@
  */
 #include "sum.h"
 
-#include "tenon/elementwise.cuh"
+#include "tenon/kernel.cuh"
 
-enum {
-  THREADS = 256,  /* of a block */
-  LEAST_ROW = 128 /* of a sum that is worth a block */
-};
+enum { THREADS = TN_CUDA_THREADS };
+enum { LEAST_ROW = 128 }; /* of a sum that is worth a block */
 static const int64_t most_blocks = 65536;
+
+enum { TO, FROM, N_ARRAYS };
+typedef tn_cuda_arrays<N_ARRAYS> sum_arrays;
 
 /* What a kernel is handed; axes as in tn_device_sum. */
 struct sum_view {
   int n_kept;
   int n_summed;
-  int add;
-  int width;    /* bytes of an element */
   int64_t kept; /* numbers of indices */
   int64_t summed;
   tn_sum_axis axis[TN_MAX_NDIM];
-  void *to;
-  const void *from;
-  double value;
+  double value; /* where nothing is summed FROM */
 };
 
 /* Two elements' places. */
@@ -63,63 +60,58 @@ struct sum_type<__nv_bfloat16> {
 /* Term i of the sum at `at`. */
 template <class T>
 __device__ __forceinline__ typename sum_type<T>::wide sum_term(
-    const sum_view &v, int64_t at, int64_t i) {
+    const sum_arrays &a, const sum_view &v, int64_t at, int64_t i) {
   typedef typename sum_type<T>::wide W;
-  if (v.from == NULL) return (W)v.value;
+  if (a.at[FROM].data == NULL) return (W)v.value;
   const sum_place more = sum_walk(v.axis + v.n_kept, v.n_summed, i);
-  return tn_cuda_get<W>(((const T *)v.from)[at + more.from]);
+  return tn_cuda_get<W>(((const T *)a.at[FROM].data)[at + more.from]);
 }
 
 template <class T>
-__device__ __forceinline__ void sum_set(const sum_view &v, int64_t at,
+__device__ __forceinline__ void sum_set(const sum_arrays &a, int64_t at,
                                         typename sum_type<T>::wide value) {
-  T *to = (T *)v.to + at;
-  if (v.add) value += tn_cuda_get<typename sum_type<T>::wide>(*to);
+  T *to = (T *)a.at[TO].data + at;
+  if (a.at[TO].adds) value += tn_cuda_get<typename sum_type<T>::wide>(*to);
   *to = tn_cuda_put(value, T());
 }
 
 /* A thread for each sum. */
 template <class T>
-__global__ void __launch_bounds__(THREADS) sum_each(sum_view v) {
+__global__ void __launch_bounds__(THREADS) sum_each(sum_arrays a, sum_view v) {
   const int64_t step = (int64_t)gridDim.x * blockDim.x;
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   for (; i < v.kept; i += step) {
     const sum_place at = sum_walk(v.axis, v.n_kept, i);
     typename sum_type<T>::wide total = 0;
-    for (int64_t k = 0; k < v.summed; ++k) total += sum_term<T>(v, at.from, k);
-    sum_set<T>(v, at.to, total);
+    for (int64_t k = 0; k < v.summed; ++k)
+      total += sum_term<T>(a, v, at.from, k);
+    sum_set<T>(a, at.to, total);
   }
 }
 
 /* A block for each sum. */
 template <class T>
-__global__ void __launch_bounds__(THREADS) sum_row(sum_view v) {
+__global__ void __launch_bounds__(THREADS) sum_row(sum_arrays a, sum_view v) {
   typedef typename sum_type<T>::wide W;
   __shared__ W part[THREADS];
   for (int64_t i = blockIdx.x; i < v.kept; i += gridDim.x) {
     const sum_place at = sum_walk(v.axis, v.n_kept, i);
     W total = 0;
     for (int64_t k = threadIdx.x; k < v.summed; k += THREADS)
-      total += sum_term<T>(v, at.from, k);
-    part[threadIdx.x] = total;
-    __syncthreads();
-    for (unsigned half = THREADS / 2; half > 0; half /= 2) {
-      if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
-      __syncthreads();
-    }
-    if (threadIdx.x == 0) sum_set<T>(v, at.to, part[0]);
-    __syncthreads();
+      total += sum_term<T>(a, v, at.from, k);
+    total = tn_cuda_fold(part, total, tn_cuda_plus());
+    if (threadIdx.x == 0) sum_set<T>(a, at.to, total);
   }
 }
 
 /* Elements as they are, of any type of a width. */
 template <class T>
-__global__ void __launch_bounds__(THREADS) sum_copy(sum_view v) {
+__global__ void __launch_bounds__(THREADS) sum_copy(sum_arrays a, sum_view v) {
   const int64_t step = (int64_t)gridDim.x * blockDim.x;
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   for (; i < v.kept; i += step) {
     const sum_place at = sum_walk(v.axis, v.n_kept, i);
-    ((T *)v.to)[at.to] = ((const T *)v.from)[at.from];
+    ((T *)a.at[TO].data)[at.to] = ((const T *)a.at[FROM].data)[at.from];
   }
 }
 
@@ -140,59 +132,13 @@ static bool is_row(const sum_view &v) {
 }
 
 template <class T>
-static void run_sum(cudaStream_t stream, const sum_view &v) {
+static void run_sum(cudaStream_t stream, const sum_arrays &a,
+                    const sum_view &v) {
   if (is_row(v))
-    tn_cuda_launch(sum_row<T>, blocks_for(v.kept), stream, v);
+    tn_cuda_launch(sum_row<T>, blocks_for(v.kept), stream, a, v);
   else
     tn_cuda_launch(sum_each<T>, blocks_for((v.kept + THREADS - 1) / THREADS),
-                   stream, v);
-}
-
-template <class T>
-static void run_copy(cudaStream_t stream, const sum_view &v) {
-  tn_cuda_launch(sum_copy<T>, blocks_for((v.kept + THREADS - 1) / THREADS),
-                 stream, v);
-}
-
-static cudaError_t copy_any(cudaStream_t stream, const sum_view &v) {
-  switch (v.width) {
-    case 1:
-      run_copy<uint8_t>(stream, v);
-      break;
-    case 2:
-      run_copy<uint16_t>(stream, v);
-      break;
-    case 4:
-      run_copy<uint32_t>(stream, v);
-      break;
-    case 8:
-      run_copy<uint64_t>(stream, v);
-      break;
-    default:
-      return cudaErrorInvalidValue;
-  }
-  return cudaGetLastError();
-}
-
-static cudaError_t sum_any(cudaStream_t stream, const sum_view &v,
-                           tn_dtype dtype) {
-  switch (dtype) {
-    case TN_F16:
-      run_sum<__half>(stream, v);
-      break;
-    case TN_BF16:
-      run_sum<__nv_bfloat16>(stream, v);
-      break;
-    case TN_F32:
-      run_sum<float>(stream, v);
-      break;
-    case TN_F64:
-      run_sum<double>(stream, v);
-      break;
-    default:
-      return cudaErrorInvalidValue;
-  }
-  return cudaGetLastError();
+                   stream, a, v);
 }
 
 static sum_view view_of(const tn_device_sum *sum) {
@@ -200,11 +146,7 @@ static sum_view view_of(const tn_device_sum *sum) {
   memset(&v, 0, sizeof v);
   v.n_kept = (int)sum->n_kept;
   v.n_summed = (int)sum->n_summed;
-  v.add = (sum->flags & TN_SUM_ADD) != 0;
-  v.width = (int)tn_dtype_bytes(sum->dtype);
   v.kept = v.summed = 1;
-  v.to = sum->to;
-  v.from = sum->from;
   v.value = sum->value;
   for (uint32_t d = 0; d < sum->n_kept + sum->n_summed; ++d) {
     v.axis[d] = sum->axes[d];
@@ -213,11 +155,54 @@ static sum_view view_of(const tn_device_sum *sum) {
   return v;
 }
 
+/* From the lowest to the highest element of one side. */
+static tn_cuda_array array_of(const tn_device_sum *sum, int side) {
+  const int64_t width = tn_dtype_bytes(sum->dtype);
+  int64_t low = 0, high = 0;
+  tn_cuda_array array;
+  memset(&array, 0, sizeof array);
+  for (uint32_t d = 0; d < sum->n_kept + sum->n_summed; ++d) {
+    const tn_sum_axis *axis = &sum->axes[d];
+    const int64_t reach = (axis->n - 1) * (side == TO ? axis->to : axis->from);
+    (reach < 0 ? low : high) += reach;
+  }
+  array.data = side == TO ? sum->to : (void *)(uintptr_t)sum->from;
+  array.low = low * width;
+  array.bytes = (high - low + 1) * width;
+  array.dtype = sum->dtype;
+  array.writes = side == TO;
+  array.adds = side == TO && (sum->flags & TN_SUM_ADD) != 0;
+  return array;
+}
+
+static int32_t sum_any(cudaStream_t stream, const sum_arrays &a,
+                       const sum_view &v) {
+  return tn_cuda_by_float(a.at[TO].dtype, [&](auto type) {
+    run_sum<decltype(type)>(stream, a, v);
+    return (int32_t)cudaGetLastError();
+  });
+}
+
+static int32_t copy_any(cudaStream_t stream, const sum_arrays &a,
+                        const sum_view &v) {
+  return tn_cuda_by_width(a.at[TO].dtype, [&](auto type) {
+    tn_cuda_launch(sum_copy<decltype(type)>,
+                   blocks_for((v.kept + THREADS - 1) / THREADS), stream, a, v);
+    return (int32_t)cudaGetLastError();
+  });
+}
+
 static int sum_run(void *stream, const tn_device_sum *sum) {
   const sum_view v = view_of(sum);
-  const bool moves = v.n_summed == 0 && v.add == 0 && v.from != NULL;
-  return (int)(moves ? copy_any((cudaStream_t)stream, v)
-                     : sum_any((cudaStream_t)stream, v, sum->dtype));
+  const tn_dtype t = sum->dtype;
+  sum_arrays a;
+  a.at[TO] = array_of(sum, TO);
+  a.at[FROM] = array_of(sum, FROM);
+  if (v.n_summed == 0 && !a.at[TO].adds && sum->from != NULL)
+    return copy_any((cudaStream_t)stream, a, v);
+  if (t != TN_F16 && t != TN_BF16 && t != TN_F32 && t != TN_F64)
+    return (int)cudaErrorInvalidValue;
+  return sum_any((cudaStream_t)stream, a, v);
 }
 
 cuda_sum_fn *const cuda_sum = sum_run;

@@ -21,212 +21,30 @@
  *
  * is a kernel for f16, bf16 and f32. The struct is copied to the device with
  * what its constructor took from `params`. A call is launched on its stream and
- * not waited for: its kernel declares TN_KERNEL_ASYNC.
+ * not waited for: its kernel declares TN_KERNEL_ASYNC. Where an operator has
+ * dynamic parameters, the struct has tn_cuda_live as its base and a constructor
+ * that is __device__ as well: then its kernel can be TN_KERNEL_CAPTURABLE.
  */
 #ifndef TENON_ELEMENTWISE_CUH_
 #define TENON_ELEMENTWISE_CUH_
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-
-#include "tenon/kernel.h"
-
-/* ----------------------------------------------------------------- elements */
-
-/* An element in memory, where its C++ type does not say what it is. */
-struct tn_cuda_bool {
-  uint8_t byte;
-};
-
-/* An element as the type to compute in. */
-template <class C, class T>
-__device__ __forceinline__ C tn_cuda_get(T x) {
-  return (C)x;
-}
-
-template <class C>
-__device__ __forceinline__ C tn_cuda_get(tn_cuda_bool x) {
-  return (C)(x.byte != 0);
-}
-
-template <class C>
-__device__ __forceinline__ C tn_cuda_get(__half x) {
-  return (C)__half2float(x);
-}
-
-template <class C>
-__device__ __forceinline__ C tn_cuda_get(__nv_bfloat16 x) {
-  return (C)__bfloat162float(x);
-}
-
-/* A float without its fraction, the nearest that an integer type has if it is
- * too large, 0 for NaN. */
-template <class T, class C>
-__device__ __forceinline__ T tn_cuda_whole(C x) {
-  const int bits = 8 * (int)sizeof(T) - ((T)-1 < (T)0);
-  const C high = (C)((uint64_t)1 << (bits - 1)) * 2;
-  const C low = (T)-1 < (T)0 ? -high : (C)0;
-  const T most = (T)(((uint64_t)1 << bits) - 1);
-  if (x != x) return 0;
-  if (x >= high) return most;
-  return x > low ? (T)x : (T)low;
-}
-
-/* What is written of a value, as convert.h says; the second argument is there
- * for its type. */
-template <class T, class C>
-__device__ __forceinline__ T tn_cuda_put(C x, T) {
-  return (T)x;
-}
-
-/* Integers of floats: found by argument, so that floats of floats are not. */
-#define TN_CUDA_WHOLE(type)                                     \
-  __device__ __forceinline__ type tn_cuda_put(float x, type) {  \
-    return tn_cuda_whole<type>(x);                              \
-  }                                                             \
-  __device__ __forceinline__ type tn_cuda_put(double x, type) { \
-    return tn_cuda_whole<type>(x);                              \
-  }
-TN_CUDA_WHOLE(int8_t)
-TN_CUDA_WHOLE(uint8_t)
-TN_CUDA_WHOLE(int16_t)
-TN_CUDA_WHOLE(uint16_t)
-TN_CUDA_WHOLE(int32_t)
-TN_CUDA_WHOLE(uint32_t)
-TN_CUDA_WHOLE(int64_t)
-#undef TN_CUDA_WHOLE
-
-template <class C>
-__device__ __forceinline__ tn_cuda_bool tn_cuda_put(C x, tn_cuda_bool) {
-  tn_cuda_bool truth;
-  truth.byte = x != (C)0;
-  return truth;
-}
-
-__device__ __forceinline__ __half tn_cuda_put(float x, __half) {
-  return __float2half_rn(x);
-}
-
-__device__ __forceinline__ __half tn_cuda_put(double x, __half) {
-  return __double2half(x);
-}
-
-__device__ __forceinline__ __nv_bfloat16 tn_cuda_put(float x, __nv_bfloat16) {
-  return __float2bfloat16_rn(x);
-}
-
-__device__ __forceinline__ __nv_bfloat16 tn_cuda_put(double x, __nv_bfloat16) {
-  return __double2bfloat16(x);
-}
-
-template <class C>
-__device__ __forceinline__ __half tn_cuda_put(C x, __half) {
-  return __float2half_rn((float)x); /* never called: no integer class has it */
-}
-
-template <class C>
-__device__ __forceinline__ __nv_bfloat16 tn_cuda_put(C x, __nv_bfloat16) {
-  return __float2bfloat16_rn((float)x); /* never called, as above */
-}
-
-/* Sets *to, or adds to it: the sum is rounded once. Integers wrap. */
-template <class C>
-__device__ __forceinline__ C tn_cuda_sum(C a, C b) {
-  return a + b;
-}
-
-__device__ __forceinline__ int32_t tn_cuda_sum(int32_t a, int32_t b) {
-  return (int32_t)((uint32_t)a + (uint32_t)b);
-}
-
-__device__ __forceinline__ int64_t tn_cuda_sum(int64_t a, int64_t b) {
-  return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-
-/* Whether elements are integers: then what is added to them is one as well. */
-template <class T>
-struct tn_cuda_is_whole {
-  enum { value = 0 };
-};
-#define TN_CUDA_IS_WHOLE(type)    \
-  template <>                     \
-  struct tn_cuda_is_whole<type> { \
-    enum { value = 1 };           \
-  };
-TN_CUDA_IS_WHOLE(tn_cuda_bool)
-TN_CUDA_IS_WHOLE(int8_t)
-TN_CUDA_IS_WHOLE(uint8_t)
-TN_CUDA_IS_WHOLE(int16_t)
-TN_CUDA_IS_WHOLE(uint16_t)
-TN_CUDA_IS_WHOLE(int32_t)
-TN_CUDA_IS_WHOLE(uint32_t)
-TN_CUDA_IS_WHOLE(int64_t)
-#undef TN_CUDA_IS_WHOLE
-
-template <class C, class T>
-__device__ __forceinline__ void tn_cuda_set(T *to, C value, int add) {
-  if (add && tn_cuda_is_whole<T>::value) {
-    const int64_t fresh = tn_cuda_get<int64_t>(tn_cuda_put(value, T()));
-    *to = tn_cuda_put(tn_cuda_sum(fresh, tn_cuda_get<int64_t>(*to)), T());
-    return;
-  }
-  if (add) value = tn_cuda_sum(value, tn_cuda_get<C>(*to));
-  *to = tn_cuda_put(value, T());
-}
-
-/* Calls `visit` with element i of an array of any type. */
-template <class Visit>
-__device__ __forceinline__ void tn_cuda_visit(void *array, tn_dtype dtype,
-                                              int64_t i, Visit visit) {
-  switch (dtype) {
-    case TN_F32:
-      return visit((float *)array + i);
-    case TN_F16:
-      return visit((__half *)array + i);
-    case TN_BF16:
-      return visit((__nv_bfloat16 *)array + i);
-    case TN_F64:
-      return visit((double *)array + i);
-    case TN_BOOL:
-      return visit((tn_cuda_bool *)array + i);
-    case TN_I8:
-      return visit((int8_t *)array + i);
-    case TN_U8:
-      return visit((uint8_t *)array + i);
-    case TN_I16:
-      return visit((int16_t *)array + i);
-    case TN_U16:
-      return visit((uint16_t *)array + i);
-    case TN_I32:
-      return visit((int32_t *)array + i);
-    case TN_U32:
-      return visit((uint32_t *)array + i);
-    default:
-      return visit((int64_t *)array + i);
-  }
-}
-
-template <class C>
-struct tn_cuda_reader {
-  C *value;
-  template <class T>
-  __device__ __forceinline__ void operator()(const T *at) const {
-    *value = tn_cuda_get<C>(*at);
-  }
-};
-
-template <class C>
-struct tn_cuda_writer {
-  C value;
-  int add;
-  template <class T>
-  __device__ __forceinline__ void operator()(T *at) const {
-    tn_cuda_set(at, value, add);
-  }
-};
+#include "tenon/kernel.cuh"
 
 /* ------------------------------------------------------------------- device */
+
+/* Base of a loop that is made again on the device, of the parameters that stand
+ * there, when a call of it was recorded (tenon/capture.h). */
+struct tn_cuda_live {};
+
+template <class Loop>
+__device__ __forceinline__ void tn_cuda_renew(Loop *loop, const void *params,
+                                              const tn_cuda_live *) {
+  if (params != NULL) *loop = Loop(params);
+}
+
+template <class Loop>
+__device__ __forceinline__ void tn_cuda_renew(Loop *, const void *,
+                                              const void *) {}
 
 /* Operands of one element type that lie densely, each from a place that is
  * aligned to 16 bytes; the output is the first. */
@@ -234,7 +52,8 @@ struct tn_cuda_flat {
   int64_t n;
   int add;
   int n_operands;
-  int width; /* bytes of an element */
+  int width;        /* bytes of an element */
+  const void *live; /* parameters on the device, or NULL */
   void *data[TN_KERNEL_MAX_OPERANDS];
 };
 
@@ -244,6 +63,7 @@ struct tn_cuda_view {
   int ndim;
   int add;
   int n_operands;
+  const void *live; /* as above */
   int64_t shape[TN_MAX_NDIM];
   int64_t stride[TN_KERNEL_MAX_OPERANDS][TN_MAX_NDIM]; /* in elements */
   void *data[TN_KERNEL_MAX_OPERANDS];
@@ -294,6 +114,7 @@ __global__ void __launch_bounds__(256)
   const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   const int64_t step = (int64_t)gridDim.x * blockDim.x;
   const int64_t packs = flat.n / width;
+  tn_cuda_renew(&loop, flat.live, (const Loop *)NULL);
   for (int64_t k = first; k < packs; k += step)
     tn_cuda_pack_at<Loop, T>(loop, flat, k);
   for (int64_t i = packs * width + first; i < flat.n; i += step) {
@@ -312,6 +133,7 @@ __global__ void __launch_bounds__(256)
   typedef typename Loop::type C;
   const Index step = (Index)gridDim.x * (Index)blockDim.x;
   Index i = (Index)blockIdx.x * (Index)blockDim.x + (Index)threadIdx.x;
+  tn_cuda_renew(&loop, view.live, (const Loop *)NULL);
   for (; i < (Index)view.n; i += step) {
     int64_t at[1 + Loop::n_in] = {0};
     C x[tn_cuda_shape<Loop>::room];
@@ -335,35 +157,6 @@ __global__ void __launch_bounds__(256)
 
 /* --------------------------------------------------------------------- host */
 
-/* Blocks of 256 threads for so many pieces of work: no more than keep every
- * multiprocessor busy, as each takes further pieces. */
-static inline unsigned tn_cuda_blocks(const tn_frame *call, int64_t pieces) {
-  int processors = 0;
-  if (cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                             call->run->device_id) != cudaSuccess)
-    processors = 64;
-  const int64_t most = (int64_t)processors * 16;
-  const int64_t wanted = (pieces + 255) / 256;
-  return (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
-}
-
-/* Launches a kernel with blocks of 256 threads, not waiting for it. A compiler
- * that is not nvcc has no such thing: whoever makes it read this header brings
- * a function of this name. */
-#ifdef __CUDACC__
-template <class... Args>
-static inline void tn_cuda_launch(void (*kernel)(Args...), unsigned blocks,
-                                  cudaStream_t stream, Args... args) {
-  kernel<<<blocks, 256, 0, stream>>>(args...);
-}
-#endif
-
-static inline int32_t tn_cuda_check(const tn_frame *call, cudaError_t error) {
-  if (error == cudaSuccess) return TN_OK;
-  return TN_FAIL(call, TN_DEVICE, "CUDA: %s (%s)", cudaGetErrorString(error),
-                 cudaGetErrorName(error));
-}
-
 /* Whether all operands are dense, aligned and of one type. */
 static inline int tn_cuda_is_flat(const tn_kernel_task *task) {
   int flat = task->walk.ndim == 1;
@@ -382,6 +175,7 @@ static int32_t tn_cuda_run_flat(const tn_frame *call,
   flat.add = (int)task->add;
   flat.n_operands = Loop::n_in + 1;
   flat.width = (int)sizeof(T);
+  flat.live = tn_call_device_params(call);
   for (uint32_t k = 0; k <= Loop::n_in; ++k) flat.data[k] = task->walk.data[k];
   const unsigned blocks = tn_cuda_blocks(call, flat.n / tn_cuda_pack<T>::n + 1);
   tn_cuda_launch(tn_cuda_flat_loop<Loop, T>, blocks,
@@ -400,6 +194,7 @@ static int32_t tn_cuda_run_view(const tn_frame *call,
   view.ndim = task->walk.ndim;
   view.add = (int)task->add;
   view.n_operands = Loop::n_in + 1;
+  view.live = tn_call_device_params(call);
   for (int d = 0; d < view.ndim; ++d) view.shape[d] = task->walk.shape[d];
   for (uint32_t k = 0; k <= Loop::n_in; ++k) {
     view.data[k] = task->walk.data[k];
@@ -505,14 +300,8 @@ static inline int32_t tn_cuda_maps(const tn_frame *call,
 static inline int32_t tn_cuda_map_run(const tn_frame *call,
                                       const tn_cuda_map *maps,
                                       uint32_t n_maps) {
-  int before = 0;
-  int32_t code = tn_cuda_check(call, cudaGetDevice(&before));
-  if (code != TN_OK) return code;
-  const int other = before != call->run->device_id;
-  if (other) code = tn_cuda_check(call, cudaSetDevice(call->run->device_id));
-  if (code == TN_OK) code = tn_cuda_maps(call, maps, n_maps);
-  if (other) (void)cudaSetDevice(before);
-  return code;
+  return tn_cuda_on(
+      call, [=](cudaStream_t) { return tn_cuda_maps(call, maps, n_maps); });
 }
 
 #endif /* TENON_ELEMENTWISE_CUH_ */

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * kernel.cuh: what kernels for CUDA devices share: elements of all types, how
+ * arrays are handed to a kernel, folds of what the threads of a block have, and
+ * launches. For CUDA C++ only; nothing here is part of the ABI. Loops over
+ * tensors of any strides are in elementwise.cuh, which includes this.
+ *
+ *   enum { OUT, DATA };
+ *   struct acme_extent { int64_t rows, columns; };
+ *
+ *   template <class C>
+ *   __global__ void __launch_bounds__(TN_CUDA_THREADS)
+ *       acme_row_sums(tn_cuda_arrays<2> a, acme_extent v) {
+ *     __shared__ C part[TN_CUDA_THREADS];
+ *     for (int64_t r = blockIdx.x; r < v.rows; r += gridDim.x) {
+ *       C sum = 0;
+ *       for (int64_t k = threadIdx.x; k < v.columns; k += TN_CUDA_THREADS)
+ *         sum += tn_cuda_read<C>(a.at[DATA], r * v.columns + k);
+ *       sum = tn_cuda_fold(part, sum, tn_cuda_plus());
+ *       if (threadIdx.x == 0) tn_cuda_write(a.at[OUT], r, sum);
+ *     }
+ *   }
+ *
+ *   extern "C" int32_t acme_row_sums_cuda(const tn_frame *call) {
+ *     const acme_extent v = {call->in[0].shape[0], call->in[0].shape[1]};
+ *     tn_cuda_arrays<2> a;
+ *     a.at[OUT] = tn_cuda_to(&call->out[0], call->req[0]);
+ *     a.at[DATA] = tn_cuda_from(&call->in[0]);
+ *     return tn_cuda_on(call, [&](cudaStream_t stream) {
+ *       return tn_cuda_by_compute(a.at[DATA].dtype, [&](auto type) {
+ *         typedef decltype(type) C;
+ *         return tn_cuda_start(call, acme_row_sums<C>, v.rows, stream, a, v);
+ *       });
+ *     });
+ *   }
+ *
+ * A call is launched on its stream and not waited for: its kernel declares
+ * TN_KERNEL_ASYNC. The arguments of a kernel are an array of tn_cuda_array,
+ * which names all memory of the device that it touches, and one more that has
+ * no address in it: so what a launch touches is known before it runs.
+ */
+#ifndef TENON_KERNEL_CUH_
+#define TENON_KERNEL_CUH_
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include "tenon/capture.h"
+#include "tenon/kernel.h"
+
+enum { TN_CUDA_THREADS = 256 }; /* of a block */
+
+/* ----------------------------------------------------------------- elements */
+
+/* An element in memory, where its C++ type does not say what it is. */
+struct tn_cuda_bool {
+  uint8_t byte;
+};
+
+/* An element as the type to compute in. */
+template <class C, class T>
+__device__ __forceinline__ C tn_cuda_get(T x) {
+  return (C)x;
+}
+
+template <class C>
+__device__ __forceinline__ C tn_cuda_get(tn_cuda_bool x) {
+  return (C)(x.byte != 0);
+}
+
+template <class C>
+__device__ __forceinline__ C tn_cuda_get(__half x) {
+  return (C)__half2float(x);
+}
+
+template <class C>
+__device__ __forceinline__ C tn_cuda_get(__nv_bfloat16 x) {
+  return (C)__bfloat162float(x);
+}
+
+/* A float without its fraction, the nearest that an integer type has if it is
+ * too large, 0 for NaN. */
+template <class T, class C>
+__device__ __forceinline__ T tn_cuda_whole(C x) {
+  const int bits = 8 * (int)sizeof(T) - ((T)-1 < (T)0);
+  const C high = (C)((uint64_t)1 << (bits - 1)) * 2;
+  const C low = (T)-1 < (T)0 ? -high : (C)0;
+  const T most = (T)(((uint64_t)1 << bits) - 1);
+  if (x != x) return 0;
+  if (x >= high) return most;
+  return x > low ? (T)x : (T)low;
+}
+
+/* What is written of a value, as convert.h says; the second argument is there
+ * for its type. */
+template <class T, class C>
+__device__ __forceinline__ T tn_cuda_put(C x, T) {
+  return (T)x;
+}
+
+/* Integers of floats: found by argument, so that floats of floats are not. */
+#define TN_CUDA_WHOLE(type)                                     \
+  __device__ __forceinline__ type tn_cuda_put(float x, type) {  \
+    return tn_cuda_whole<type>(x);                              \
+  }                                                             \
+  __device__ __forceinline__ type tn_cuda_put(double x, type) { \
+    return tn_cuda_whole<type>(x);                              \
+  }
+TN_CUDA_WHOLE(int8_t)
+TN_CUDA_WHOLE(uint8_t)
+TN_CUDA_WHOLE(int16_t)
+TN_CUDA_WHOLE(uint16_t)
+TN_CUDA_WHOLE(int32_t)
+TN_CUDA_WHOLE(uint32_t)
+TN_CUDA_WHOLE(int64_t)
+#undef TN_CUDA_WHOLE
+
+template <class C>
+__device__ __forceinline__ tn_cuda_bool tn_cuda_put(C x, tn_cuda_bool) {
+  tn_cuda_bool truth;
+  truth.byte = x != (C)0;
+  return truth;
+}
+
+__device__ __forceinline__ __half tn_cuda_put(float x, __half) {
+  return __float2half_rn(x);
+}
+
+__device__ __forceinline__ __half tn_cuda_put(double x, __half) {
+  return __double2half(x);
+}
+
+__device__ __forceinline__ __nv_bfloat16 tn_cuda_put(float x, __nv_bfloat16) {
+  return __float2bfloat16_rn(x);
+}
+
+__device__ __forceinline__ __nv_bfloat16 tn_cuda_put(double x, __nv_bfloat16) {
+  return __double2bfloat16(x);
+}
+
+template <class C>
+__device__ __forceinline__ __half tn_cuda_put(C x, __half) {
+  return __float2half_rn((float)x); /* never called: no integer class has it */
+}
+
+template <class C>
+__device__ __forceinline__ __nv_bfloat16 tn_cuda_put(C x, __nv_bfloat16) {
+  return __float2bfloat16_rn((float)x); /* never called, as above */
+}
+
+/* Sets *to, or adds to it: the sum is rounded once. Integers wrap. */
+template <class C>
+__device__ __forceinline__ C tn_cuda_sum(C a, C b) {
+  return a + b;
+}
+
+__device__ __forceinline__ int32_t tn_cuda_sum(int32_t a, int32_t b) {
+  return (int32_t)((uint32_t)a + (uint32_t)b);
+}
+
+__device__ __forceinline__ int64_t tn_cuda_sum(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+/* Whether elements are integers: then what is added to them is one as well. */
+template <class T>
+struct tn_cuda_is_whole {
+  enum { value = 0 };
+};
+#define TN_CUDA_IS_WHOLE(type)    \
+  template <>                     \
+  struct tn_cuda_is_whole<type> { \
+    enum { value = 1 };           \
+  };
+TN_CUDA_IS_WHOLE(tn_cuda_bool)
+TN_CUDA_IS_WHOLE(int8_t)
+TN_CUDA_IS_WHOLE(uint8_t)
+TN_CUDA_IS_WHOLE(int16_t)
+TN_CUDA_IS_WHOLE(uint16_t)
+TN_CUDA_IS_WHOLE(int32_t)
+TN_CUDA_IS_WHOLE(uint32_t)
+TN_CUDA_IS_WHOLE(int64_t)
+#undef TN_CUDA_IS_WHOLE
+
+template <class C, class T>
+__device__ __forceinline__ void tn_cuda_set(T *to, C value, int add) {
+  if (add && tn_cuda_is_whole<T>::value) {
+    const int64_t fresh = tn_cuda_get<int64_t>(tn_cuda_put(value, T()));
+    *to = tn_cuda_put(tn_cuda_sum(fresh, tn_cuda_get<int64_t>(*to)), T());
+    return;
+  }
+  if (add) value = tn_cuda_sum(value, tn_cuda_get<C>(*to));
+  *to = tn_cuda_put(value, T());
+}
+
+/* Calls `visit` with element i of an array of any type. */
+template <class Visit>
+__device__ __forceinline__ void tn_cuda_visit(void *array, tn_dtype dtype,
+                                              int64_t i, Visit visit) {
+  switch (dtype) {
+    case TN_F32:
+      return visit((float *)array + i);
+    case TN_F16:
+      return visit((__half *)array + i);
+    case TN_BF16:
+      return visit((__nv_bfloat16 *)array + i);
+    case TN_F64:
+      return visit((double *)array + i);
+    case TN_BOOL:
+      return visit((tn_cuda_bool *)array + i);
+    case TN_I8:
+      return visit((int8_t *)array + i);
+    case TN_U8:
+      return visit((uint8_t *)array + i);
+    case TN_I16:
+      return visit((int16_t *)array + i);
+    case TN_U16:
+      return visit((uint16_t *)array + i);
+    case TN_I32:
+      return visit((int32_t *)array + i);
+    case TN_U32:
+      return visit((uint32_t *)array + i);
+    default:
+      return visit((int64_t *)array + i);
+  }
+}
+
+template <class C>
+struct tn_cuda_reader {
+  C *value;
+  template <class T>
+  __device__ __forceinline__ void operator()(const T *at) const {
+    *value = tn_cuda_get<C>(*at);
+  }
+};
+
+template <class C>
+struct tn_cuda_writer {
+  C value;
+  int add;
+  template <class T>
+  __device__ __forceinline__ void operator()(T *at) const {
+    tn_cuda_set(at, value, add);
+  }
+};
+
+/* The type in which elements of a float type are computed. */
+template <class T>
+struct tn_cuda_compute {
+  typedef float type;
+};
+template <>
+struct tn_cuda_compute<double> {
+  typedef double type;
+};
+
+/* ------------------------------------------------------------------- arrays */
+
+/* An array of the device, as a kernel is handed it. */
+struct tn_cuda_array {
+  void *data;    /* of the element with index 0; NULL: there is none */
+  int64_t low;   /* bytes from `data` to the first that is touched: 0, or less
+                    where steps go backwards */
+  int64_t bytes; /* from there on */
+  tn_dtype dtype;
+  int16_t writes; /* 0: it is only read */
+  int16_t adds;   /* tn_cuda_write adds to what is there */
+};
+
+template <int N>
+struct tn_cuda_arrays {
+  tn_cuda_array at[N];
+};
+
+/* Element `i`, counted in memory, as the type to compute in. */
+template <class C>
+__device__ __forceinline__ C tn_cuda_read(const tn_cuda_array &array,
+                                          int64_t i) {
+  C value;
+  tn_cuda_reader<C> reader = {&value};
+  tn_cuda_visit(array.data, array.dtype, i, reader);
+  return value;
+}
+
+/* Sets element `i`, or adds to it. */
+template <class C>
+__device__ __forceinline__ void tn_cuda_write(const tn_cuda_array &array,
+                                              int64_t i, C value) {
+  tn_cuda_writer<C> writer = {value, array.adds};
+  tn_cuda_visit(array.data, array.dtype, i, writer);
+}
+
+/* ------------------------------------------------------------------- blocks */
+
+/* What folds fold with. NaN is the largest and the least of all. */
+struct tn_cuda_plus {
+  template <class C>
+  __device__ __forceinline__ C operator()(C a, C b) const {
+    return tn_cuda_sum(a, b);
+  }
+};
+
+struct tn_cuda_largest {
+  template <class C>
+  __device__ __forceinline__ C operator()(C a, C b) const {
+    return b > a || b != b ? b : a;
+  }
+};
+
+struct tn_cuda_least {
+  template <class C>
+  __device__ __forceinline__ C operator()(C a, C b) const {
+    return b < a || b != b ? b : a;
+  }
+};
+
+/* The fold of what the TN_CUDA_THREADS threads of a block have, for every one
+ * of them. `part` is shared and free again afterwards. All threads of the block
+ * must come here. Always the same order: results do not depend on the device.
+ */
+template <class C, class Fold>
+__device__ __forceinline__ C tn_cuda_fold(C *part, C mine, Fold fold) {
+  part[threadIdx.x] = mine;
+  __syncthreads();
+  for (unsigned half = TN_CUDA_THREADS / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half)
+      part[threadIdx.x] = fold(part[threadIdx.x], part[threadIdx.x + half]);
+    __syncthreads();
+  }
+  const C all = part[0];
+  __syncthreads();
+  return all;
+}
+
+/* --------------------------------------------------------------------- host */
+
+/* Blocks of 256 threads for so many pieces of work: no more than keep every
+ * multiprocessor busy, as each takes further pieces. */
+static inline unsigned tn_cuda_blocks(const tn_frame *call, int64_t pieces) {
+  int processors = 0;
+  if (cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                             call->run->device_id) != cudaSuccess)
+    processors = 64;
+  const int64_t most = (int64_t)processors * 16;
+  const int64_t wanted = (pieces + 255) / 256;
+  return (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
+}
+
+/* Launches a kernel with blocks of 256 threads, not waiting for it. A compiler
+ * that is not nvcc has no such thing: whoever makes it read this header brings
+ * a function of this name. */
+#ifdef __CUDACC__
+template <class... Args>
+static inline void tn_cuda_launch(void (*kernel)(Args...), unsigned blocks,
+                                  cudaStream_t stream, Args... args) {
+  kernel<<<blocks, 256, 0, stream>>>(args...);
+}
+#endif
+
+static inline int32_t tn_cuda_check(const tn_frame *call, cudaError_t error) {
+  if (error == cudaSuccess) return TN_OK;
+  return TN_FAIL(call, TN_DEVICE, "CUDA: %s (%s)", cudaGetErrorString(error),
+                 cudaGetErrorName(error));
+}
+
+/* A tensor that a kernel reads, of any strides. */
+static inline tn_cuda_array tn_cuda_from(const tn_tensor *tensor) {
+  const int64_t width = tn_dtype_bytes(tensor->dtype);
+  int64_t low = 0, high = 0;
+  tn_cuda_array array;
+  memset(&array, 0, sizeof array);
+  if (tensor->data == NULL || tn_tensor_size(tensor) == 0) return array;
+  for (int32_t d = 0; d < tensor->ndim; ++d) {
+    const int64_t reach = (tensor->shape[d] - 1) * tensor->strides[d];
+    (reach < 0 ? low : high) += reach;
+  }
+  array.data = (char *)tensor->data + tensor->byte_offset;
+  array.low = low * width;
+  array.bytes = (high - low + 1) * width;
+  array.dtype = tensor->dtype;
+  return array;
+}
+
+/* A tensor that a kernel writes; without data if nothing is asked for. */
+static inline tn_cuda_array tn_cuda_to(const tn_tensor *tensor, tn_req req) {
+  tn_cuda_array array = tn_cuda_from(tensor);
+  array.writes = 1;
+  array.adds = req == TN_REQ_ADD;
+  if (req == TN_REQ_NULL) array.data = NULL;
+  return array;
+}
+
+/* `n` elements of workspace, which are written. */
+static inline tn_cuda_array tn_cuda_room(void *data, tn_dtype dtype,
+                                         int64_t n) {
+  tn_cuda_array array;
+  memset(&array, 0, sizeof array);
+  array.data = data;
+  array.bytes = n * tn_dtype_bytes(dtype);
+  array.dtype = dtype;
+  array.writes = 1;
+  return array;
+}
+
+/* Where a kernel reads the params of each run, a struct of `bytes`; without
+ * data if the call is not recorded: then call->params counts. */
+static inline tn_cuda_array tn_cuda_live_params(const tn_frame *call,
+                                                int64_t bytes) {
+  const void *at = tn_call_device_params(call);
+  tn_cuda_array array =
+      tn_cuda_room((void *)(uintptr_t)at, TN_U8, at != NULL ? bytes : 0);
+  array.writes = 0;
+  return array;
+}
+
+/* Runs `run(stream)`, which returns a code, with the device of the call
+ * current; the thread's own choice is put back. */
+template <class Run>
+static inline int32_t tn_cuda_on(const tn_frame *call, Run run) {
+  int before = 0;
+  int32_t code = tn_cuda_check(call, cudaGetDevice(&before));
+  if (code != TN_OK) return code;
+  const int other = before != call->run->device_id;
+  if (other) code = tn_cuda_check(call, cudaSetDevice(call->run->device_id));
+  if (code == TN_OK) code = run((cudaStream_t)call->run->stream);
+  if (other) (void)cudaSetDevice(before);
+  return code;
+}
+
+/* Launches `kernel` with at most so many blocks, each of which takes further
+ * work: 0 is no launch. */
+template <class... Args>
+static inline int32_t tn_cuda_start(const tn_frame *call,
+                                    void (*kernel)(Args...), int64_t blocks,
+                                    cudaStream_t stream, Args... args) {
+  if (blocks == 0) return TN_OK;
+  tn_cuda_launch(kernel, tn_cuda_blocks(call, blocks * TN_CUDA_THREADS), stream,
+                 args...);
+  return tn_cuda_check(call, cudaGetLastError());
+}
+
+/* The same for `n` threads' work. */
+template <class... Args>
+static inline int32_t tn_cuda_start_each(const tn_frame *call,
+                                         void (*kernel)(Args...), int64_t n,
+                                         cudaStream_t stream, Args... args) {
+  return tn_cuda_start(call, kernel,
+                       (n + TN_CUDA_THREADS - 1) / TN_CUDA_THREADS, stream,
+                       args...);
+}
+
+/* Calls `run` with a value of the type in which floats of a dtype are computed:
+ * f64 in itself, others in f32. */
+template <class Run>
+static inline int32_t tn_cuda_by_compute(tn_dtype dtype, Run run) {
+  return dtype == TN_F64 ? run(double()) : run(float());
+}
+
+/* Calls `run` with a value of the type of elements of a float dtype. */
+template <class Run>
+static inline int32_t tn_cuda_by_float(tn_dtype dtype, Run run) {
+  switch (dtype) {
+    case TN_F16:
+      return run(__half());
+    case TN_BF16:
+      return run(__nv_bfloat16());
+    case TN_F64:
+      return run(double());
+    default:
+      return run(float());
+  }
+}
+
+/* Calls `run` with a value of an unsigned type as wide as elements are, for
+ * what only moves them. */
+template <class Run>
+static inline int32_t tn_cuda_by_width(tn_dtype dtype, Run run) {
+  switch (tn_dtype_bytes(dtype)) {
+    case 1:
+      return run(uint8_t());
+    case 2:
+      return run(uint16_t());
+    case 4:
+      return run(uint32_t());
+    default:
+      return run(uint64_t());
+  }
+}
+
+#endif /* TENON_KERNEL_CUH_ */
