@@ -50,6 +50,13 @@ static int32_t offer_products(const tn_host *host, tn_registrar *registrar,
   return TN_OK;
 }
 
+/* The devices themselves, where there are any. */
+static int32_t offer_scope(tn_registrar *registrar, cuda_instance *self) {
+  if (self->n_devices == 0) return TN_OK;
+  cuda_scope_fill(self);
+  return registrar->provide(registrar, TN_DEVICE_SCOPE_CUDA, &self->scope);
+}
+
 int32_t cuda_init(const tn_host *host, tn_registrar *registrar, void **out) {
   cuda_instance *self = calloc(1, sizeof *self);
   *out = self;
@@ -61,6 +68,7 @@ int32_t cuda_init(const tn_host *host, tn_registrar *registrar, void **out) {
   if (code != TN_OK)
     code = registrar->fail(registrar, code, "no memory for the devices");
   if (code == TN_OK) code = offer_products(host, registrar, self);
+  if (code == TN_OK) code = offer_scope(registrar, self);
   if (code == TN_OK)
     code = registrar->provide(registrar, TN_DEVICE_EXTENSION, &self->table);
   if (code != TN_OK) cuda_fini(self);

@@ -9,6 +9,7 @@
  *        blaslt.c   cuBLASLt, found while running
  *        sum.cu     sums of what lies on a device; no_sum.c: there are none
  *        product.c  matrix products of it, as "blas.cuda/1"
+ *        scope.c    the devices for other plugins, as "device.cuda/1"
  *        cuda.c     init and fini
  */
 #ifndef CUDA_DEVICES_H_
@@ -21,6 +22,7 @@
 #include "sum.h"
 #include "tenon/device.h"
 #include "tenon/device_blas.h"
+#include "tenon/device_scope.h"
 
 typedef struct cuda_blaslt cuda_blaslt;
 
@@ -47,6 +49,7 @@ typedef struct cuda_instance {
   char why[240]; /* there is none */
   cuda_blaslt *blaslt;
   tn_device_blas products;
+  tn_device_scope scope;
 } cuda_instance;
 
 /* ---------------------------------------------------------------- device.c */
@@ -119,5 +122,11 @@ int32_t cuda_check_lost(cuda_device *device, tn_device_error *error);
 /* Fills in instance->products if there is cuBLASLt: 1, or 0 with a sentence. */
 int cuda_products_open(cuda_instance *instance, char why[240]);
 void cuda_products_close(cuda_instance *instance);
+
+/* ------------------------------------------------------------------ scope.c
+ */
+
+/* Fills in instance->scope, once the devices are known. */
+void cuda_scope_fill(cuda_instance *instance);
 
 #endif /* CUDA_DEVICES_H_ */

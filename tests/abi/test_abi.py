@@ -22,8 +22,10 @@ HEADERS = ["op.h", "note.h", "device.h", "tenon.h", "graph.h", "kernel.h",
            "elementwise.h", "body.h", "walk.h", "convert.h", "math.h",
            "exchange.h",
            "blas.h", "pass.h", "fold.h",
-           "philox.h", "product.h", "device_blas.h"]
-PADDED = {"op.h", "note.h", "device.h", "blas.h", "device_blas.h", "pass.h"}
+           "philox.h", "product.h", "device_blas.h",
+           "device_scope.h"]
+PADDED = {"op.h", "note.h", "device.h", "blas.h", "device_blas.h", "pass.h",
+          "device_scope.h"}
 # headers whose structs other binaries read
 MINORS = [0, 1]
 LINE = re.compile(r"^TN_ABI_(\w+)\((.+), (-?\d+)\)$")

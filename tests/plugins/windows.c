@@ -14,9 +14,22 @@ int64_t windows_size(const windows_operand *o) {
   return n;
 }
 
+const char *windows_place;
+
+/* The array where windows_place says. */
+static tn_array *placed(tn_runtime *rt, tn_array *array) {
+  tn_array *there = NULL;
+  tn_place place;
+  if (!windows_place) return array;
+  OK(tn_place_parse(rt, windows_place, &place));
+  OK(tn_array_to(array, place, &there));
+  tn_array_release(array);
+  return there;
+}
+
 static tn_array *array_of(tn_runtime *rt, tn_dtype dtype,
                           const windows_operand *o) {
-  return host_many(rt, dtype, o->ndim, o->dims, o->v);
+  return placed(rt, host_many(rt, dtype, o->ndim, o->dims, o->v));
 }
 
 /* Ones in the shape of an operand. */
@@ -28,11 +41,21 @@ static tn_array *ones_of(tn_runtime *rt, tn_dtype dtype,
   for (int64_t i = 0; i < n; ++i) v[i] = 1;
   tn_array *array = host_many(rt, dtype, o->ndim, o->dims, v);
   free(v);
-  return array;
+  return placed(rt, array);
+}
+
+/* The array, or what it holds elsewhere; the caller releases it. */
+static tn_array *on_the_host(tn_runtime *rt, tn_array *array) {
+  tn_array *here = NULL;
+  tn_place place;
+  OK(tn_place_parse(rt, "cpu", &place));
+  OK(tn_array_to(array, place, &here));
+  return here;
 }
 
 /* What is checked, for messages. */
 typedef struct subject {
+  tn_runtime *rt;
   const windows_case *c;
   tn_dtype dtype;
   const char *what;
@@ -40,8 +63,9 @@ typedef struct subject {
   double tolerance;
 } subject;
 
-static void expect(const subject *s, tn_array *array,
+static void expect(const subject *s, tn_array *given,
                    const windows_operand *want) {
+  tn_array *array = on_the_host(s->rt, given);
   const tn_tensor *got = tn_array_tensor(array);
   cr_assert_eq(got->ndim, want->ndim, "%s %s: %s", s->c->op, s->c->params,
                s->what);
@@ -57,6 +81,7 @@ static void expect(const subject *s, tn_array *array,
               s->c->params, s->what, s->dtype, (long long)i, v[i], x);
   }
   free(v);
+  tn_array_release(array);
 }
 
 /* A case with its arrays. */
@@ -105,7 +130,7 @@ static void check_gradients(const ready *r, subject *s) {
 void windows_check(tn_runtime *rt, const windows_case *c, tn_dtype dtype,
                    double tolerance) {
   ready r = {.rt = rt, .op = host_operator(rt, c->op)};
-  subject s = {c, dtype, "out", 0, tolerance};
+  subject s = {rt, c, dtype, "out", 0, tolerance};
   const tn_req add = TN_REQ_ADD;
   r.params = host_params(r.op, c->params);
   for (size_t i = 0; i < c->n_in; ++i) r.in[i] = array_of(rt, dtype, &c->in[i]);

@@ -26,6 +26,9 @@ typedef struct windows_case {
   windows_operand grads[WINDOWS_IN]; /* of the first n_grads inputs */
 } windows_case;
 
+/* Where operands are put: "cuda(1)"; NULL: where arrays begin. */
+extern const char *windows_place;
+
 int64_t windows_size(const windows_operand *o);
 
 /* Computes the case in a type: out, and added to ones; all gradients, and each

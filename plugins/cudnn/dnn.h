@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * dnn.h: the functions of cuDNN that this plugin uses, found while it runs, so
+ * that it loads where there is no cuDNN and is built where there is no toolkit.
+ * Types and numbers are those of cudnn.h, the same in all of cuDNN 9;
+ * tests/cuda/check_header.c compares them with a toolkit's, where one stands.
+ */
+#ifndef CUDNN_DNN_H_
+#define CUDNN_DNN_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { /* cudnnStatus_t: those that are told apart */
+       DNN_OK = 0,
+       DNN_NOT_SUPPORTED = 3000, /* and the 999 behind it: for which reason */
+       DNN_NO_HOST_MEMORY = 4003,
+       DNN_NO_DEVICE_MEMORY = 4004
+};
+
+enum { DNN_F32 = 0, DNN_F64 = 1, DNN_F16 = 2, DNN_BF16 = 9 };
+enum { DNN_CROSS_CORRELATION = 1 };
+enum { DNN_POINTWISE_ADD = 0 };
+enum { DNN_POOL_MEAN = 2, DNN_POOL_MAX = 3, DNN_POOL_MEAN_INSIDE = 4 };
+enum { DNN_PAD_ZERO = 0, DNN_PAD_NEGATIVE_INFINITY = 1 };
+enum { DNN_HEUR_FALLBACK = 2, DNN_HEUR_A = 3 };
+
+enum { /* numerical notes: what an engine does */
+       DNN_NOTE_TENSOR_CORE = 0,
+       DNN_NOTE_DOWN_CONVERT = 1,
+       DNN_NOTE_REDUCED_SUMS = 2,
+       DNN_NOTE_NONDETERMINISTIC = 4,
+       DNN_N_NOTES = 16 /* room for those of later versions */
+};
+
+enum { /* what attributes hold */
+       DNN_HANDLE = 0,
+       DNN_DATA_TYPE = 1,
+       DNN_BOOLEAN = 2, /* a C bool */
+       DNN_INT64 = 3,
+       DNN_FLOAT = 4,
+       DNN_DOUBLE = 5,
+       DNN_POINTER = 6,
+       DNN_CONVOLUTION_MODE = 7,
+       DNN_HEUR_MODE = 8,
+       DNN_NAN = 10,
+       DNN_NOTE = 11,
+       DNN_POINTWISE_MODE = 14,
+       DNN_DESCRIPTOR = 15,
+       DNN_RESAMPLE_MODE = 21,
+       DNN_PADDING_MODE = 22,
+       DNN_CHAR = 24
+};
+
+enum { /* descriptors */
+       DNN_POINTWISE = 0,
+       DNN_CONVOLUTION = 1,
+       DNN_ENGINE = 2,
+       DNN_CONFIG = 3,
+       DNN_HEURISTICS = 4,
+       DNN_PLAN = 5,
+       DNN_OP_FORWARD = 10,
+       DNN_OP_WEIGHT = 11,
+       DNN_OP_DATA = 12,
+       DNN_OP_POINTWISE = 13,
+       DNN_GRAPH = 15,
+       DNN_PACK = 16,
+       DNN_TENSOR = 17,
+       DNN_RESAMPLE = 24,
+       DNN_OP_POOL = 25,
+       DNN_OP_POOL_DATA = 26,
+       DNN_DEVICE = 38 /* since 9.8 */
+};
+
+enum { /* attributes */
+       DNN_POINTWISE_MODE_OF = 0,
+       DNN_POINTWISE_PRECISION = 1,
+       DNN_CONV_PRECISION = 100,
+       DNN_CONV_MODE = 101,
+       DNN_CONV_DILATIONS = 102,
+       DNN_CONV_STRIDES = 103,
+       DNN_CONV_PADS_BEHIND = 104,
+       DNN_CONV_PADS_BEFORE = 105,
+       DNN_CONV_RANK = 106,
+       DNN_HEURISTICS_MODE = 200,
+       DNN_HEURISTICS_GRAPH = 201,
+       DNN_HEURISTICS_RESULTS = 202,
+       DNN_HEURISTICS_DEVICE = 204,
+       DNN_CONFIG_ENGINE = 300,
+       DNN_PLAN_HANDLE = 400,
+       DNN_PLAN_CONFIG = 401,
+       DNN_PLAN_WORKSPACE = 402,
+       DNN_PLAN_DEVICE = 407,
+       DNN_FORWARD_ALPHA = 700,
+       DNN_FORWARD_BETA = 701,
+       DNN_FORWARD_CONV = 702,
+       DNN_FORWARD_W = 703,
+       DNN_FORWARD_X = 704,
+       DNN_FORWARD_Y = 705,
+       DNN_DATA_ALPHA = 706,
+       DNN_DATA_BETA = 707,
+       DNN_DATA_CONV = 708,
+       DNN_DATA_W = 709,
+       DNN_DATA_DX = 710,
+       DNN_DATA_DY = 711,
+       DNN_WEIGHT_ALPHA = 712,
+       DNN_WEIGHT_BETA = 713,
+       DNN_WEIGHT_CONV = 714,
+       DNN_WEIGHT_DW = 715,
+       DNN_WEIGHT_X = 716,
+       DNN_WEIGHT_DY = 717,
+       DNN_POINTWISE_OF = 750,
+       DNN_POINTWISE_X = 751,
+       DNN_POINTWISE_B = 752,
+       DNN_POINTWISE_Y = 753,
+       DNN_GRAPH_HANDLE = 800,
+       DNN_GRAPH_OPS = 801,
+       DNN_TENSOR_ALIGNMENT = 900,
+       DNN_TENSOR_TYPE = 901,
+       DNN_TENSOR_DIMS = 902,
+       DNN_TENSOR_STEPS = 903,
+       DNN_TENSOR_ID = 906,
+       DNN_TENSOR_VIRTUAL = 907,
+       DNN_PACK_IDS = 1000,
+       DNN_PACK_POINTERS = 1001,
+       DNN_PACK_WORKSPACE = 1003,
+       DNN_ENGINE_NOTES = 1303,
+       DNN_RESAMPLE_MODE_OF = 1700,
+       DNN_RESAMPLE_PRECISION = 1701,
+       DNN_RESAMPLE_RANK = 1702,
+       DNN_RESAMPLE_PADS_BEHIND = 1703,
+       DNN_RESAMPLE_PADS_BEFORE = 1704,
+       DNN_RESAMPLE_STRIDES = 1705,
+       DNN_RESAMPLE_WINDOW = 1706,
+       DNN_RESAMPLE_NAN = 1707,
+       DNN_RESAMPLE_PADDING = 1708,
+       DNN_POOL_X = 1710,
+       DNN_POOL_Y = 1711,
+       DNN_POOL_OF = 1716,
+       DNN_POOL_DX = 1720,
+       DNN_POOL_DY = 1721,
+       DNN_POOL_DATA_OF = 1725,
+       DNN_DEVICE_JSON = 2702
+};
+
+typedef struct cudnnContext *dnn_handle;
+typedef void *dnn_descriptor; /* cudnnBackendDescriptor_t */
+
+/* field, symbol, arguments. All return a cudnnStatus_t. */
+#define DNN_FUNCTIONS(X)                                               \
+  X(create, cudnnCreate, (dnn_handle * out))                           \
+  X(destroy, cudnnDestroy, (dnn_handle handle))                        \
+  X(stream_set, cudnnSetStream, (dnn_handle handle, void *stream))     \
+  X(descriptor_create, cudnnBackendCreateDescriptor,                   \
+    (int type, dnn_descriptor *out))                                   \
+  X(descriptor_destroy, cudnnBackendDestroyDescriptor,                 \
+    (dnn_descriptor descriptor))                                       \
+  X(set, cudnnBackendSetAttribute,                                     \
+    (dnn_descriptor descriptor, int attribute, int type, int64_t n,    \
+     const void *values))                                              \
+  X(get, cudnnBackendGetAttribute,                                     \
+    (dnn_descriptor descriptor, int attribute, int type, int64_t most, \
+     int64_t *n, void *values))                                        \
+  X(finalize, cudnnBackendFinalize, (dnn_descriptor descriptor))       \
+  X(execute, cudnnBackendExecute,                                      \
+    (dnn_handle handle, dnn_descriptor plan, dnn_descriptor pack))
+
+typedef struct dnn_library {
+  void *file;
+  char name[32];                    /* "cuDNN 9.5.1" */
+  const char *(*say)(int status);   /* cudnnGetErrorString */
+  void (*say_more)(char *, size_t); /* cudnnGetLastErrorString: the thread's */
+#define DNN_FIELD(field, symbol, arguments) int(*field) arguments;
+  DNN_FUNCTIONS(DNN_FIELD)
+#undef DNN_FIELD
+} dnn_library;
+
+/* Opens the first library of a list that ends with NULL (sonames, or paths),
+ * and finds all functions: 1, or 0 with a sentence in `why` that says what was
+ * found and what is wanted. [load] */
+int dnn_open(dnn_library *library, const char *const *names, char why[240]);
+
+/* [load] */
+void dnn_close(dnn_library *library);
+
+/* Where cuDNN is on Linux. */
+extern const char *const dnn_names[];
+
+#endif /* CUDNN_DNN_H_ */

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * graph.c: a task as cuDNN sees it: arrays, operations on them, and a plan by
+ * the first engine that the heuristics name and that keeps what we promise.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit.h"
+
+/* --------------------------------------------------------------- operations */
+
+static dnn_descriptor windows(cudnn_builder *b) {
+  const cudnn_task *t = b->task;
+  const int type = cudnn_wide_type(t), mode = DNN_CROSS_CORRELATION;
+  const dnn_descriptor out = cudnn_begin(b, DNN_CONVOLUTION);
+  cudnn_set(b, out, DNN_CONV_PRECISION, DNN_DATA_TYPE, &type);
+  cudnn_set(b, out, DNN_CONV_MODE, DNN_CONVOLUTION_MODE, &mode);
+  cudnn_set(b, out, DNN_CONV_RANK, DNN_INT64, &t->rank);
+  cudnn_set_list(b, out, DNN_CONV_STRIDES, t->rank, t->stride);
+  cudnn_set_list(b, out, DNN_CONV_DILATIONS, t->rank, t->dilate);
+  cudnn_set_list(b, out, DNN_CONV_PADS_BEFORE, t->rank, t->pad);
+  cudnn_set_list(b, out, DNN_CONV_PADS_BEHIND, t->rank, t->pad_behind);
+  return cudnn_end(b, out);
+}
+
+/* The attributes of an operation, by CUDNN_FORWARD, CUDNN_DATA, CUDNN_WEIGHT.
+ */
+typedef struct names {
+  int descriptor, alpha, beta, conv, data, weight, out;
+} names;
+
+static const names all_names[] = {
+    {DNN_OP_FORWARD, DNN_FORWARD_ALPHA, DNN_FORWARD_BETA, DNN_FORWARD_CONV,
+     DNN_FORWARD_X, DNN_FORWARD_W, DNN_FORWARD_Y},
+    {DNN_OP_DATA, DNN_DATA_ALPHA, DNN_DATA_BETA, DNN_DATA_CONV, DNN_DATA_DX,
+     DNN_DATA_W, DNN_DATA_DY},
+    {DNN_OP_WEIGHT, DNN_WEIGHT_ALPHA, DNN_WEIGHT_BETA, DNN_WEIGHT_CONV,
+     DNN_WEIGHT_X, DNN_WEIGHT_DW, DNN_WEIGHT_DY},
+};
+
+static void set_factors(cudnn_builder *b, dnn_descriptor to, const names *n) {
+  const double beta = b->task->flags & CUDNN_ADD ? 1 : 0, one = 1;
+  const float beta_single = (float)beta, one_single = 1;
+  const int is_wide = b->task->dtype == TN_F64;
+  const int type = is_wide ? DNN_DOUBLE : DNN_FLOAT;
+  cudnn_set(b, to, n->alpha, type, is_wide ? (const void *)&one : &one_single);
+  cudnn_set(b, to, n->beta, type, is_wide ? (const void *)&beta : &beta_single);
+}
+
+static dnn_descriptor convolution(cudnn_builder *b, dnn_descriptor out) {
+  const names *n = &all_names[b->task->what];
+  const dnn_descriptor data = cudnn_tensor(b, CUDNN_ID_DATA, b->task->data);
+  const dnn_descriptor weight =
+      cudnn_tensor(b, CUDNN_ID_WEIGHT, b->task->weight);
+  const dnn_descriptor how = windows(b);
+  const dnn_descriptor op = cudnn_begin(b, n->descriptor);
+  set_factors(b, op, n);
+  cudnn_set_part(b, op, n->conv, how);
+  cudnn_set_part(b, op, n->data, data);
+  cudnn_set_part(b, op, n->weight, weight);
+  cudnn_set_part(b, op, n->out, out);
+  return cudnn_end(b, op);
+}
+
+static dnn_descriptor addition(cudnn_builder *b, dnn_descriptor x,
+                               dnn_descriptor y) {
+  const cudnn_task *t = b->task;
+  const int64_t dims[CUDNN_MOST_DIMS] = {1, t->out[1], 1, 1, 1};
+  const int type = cudnn_wide_type(t), mode = DNN_POINTWISE_ADD;
+  const dnn_descriptor bias = cudnn_tensor(b, CUDNN_ID_BIAS, dims);
+  const dnn_descriptor how = cudnn_begin(b, DNN_POINTWISE);
+  cudnn_set(b, how, DNN_POINTWISE_MODE_OF, DNN_POINTWISE_MODE, &mode);
+  cudnn_set(b, how, DNN_POINTWISE_PRECISION, DNN_DATA_TYPE, &type);
+  (void)cudnn_end(b, how);
+  const dnn_descriptor op = cudnn_begin(b, DNN_OP_POINTWISE);
+  cudnn_set_part(b, op, DNN_POINTWISE_OF, how);
+  cudnn_set_part(b, op, DNN_POINTWISE_X, x);
+  cudnn_set_part(b, op, DNN_POINTWISE_B, bias);
+  cudnn_set_part(b, op, DNN_POINTWISE_Y, y);
+  return cudnn_end(b, op);
+}
+
+/* The largest or the mean of each window; NaN is passed on. */
+static dnn_descriptor pool(cudnn_builder *b) {
+  const cudnn_task *t = b->task;
+  const int is_max = (t->flags & CUDNN_MAX) != 0;
+  const int type = cudnn_wide_type(t), passes_nan = 1;
+  const int mode = is_max                    ? DNN_POOL_MAX
+                   : t->flags & CUDNN_INSIDE ? DNN_POOL_MEAN_INSIDE
+                                             : DNN_POOL_MEAN;
+  const int padding = is_max ? DNN_PAD_NEGATIVE_INFINITY : DNN_PAD_ZERO;
+  const dnn_descriptor out = cudnn_begin(b, DNN_RESAMPLE);
+  cudnn_set(b, out, DNN_RESAMPLE_MODE_OF, DNN_RESAMPLE_MODE, &mode);
+  cudnn_set(b, out, DNN_RESAMPLE_PRECISION, DNN_DATA_TYPE, &type);
+  cudnn_set(b, out, DNN_RESAMPLE_NAN, DNN_NAN, &passes_nan);
+  cudnn_set(b, out, DNN_RESAMPLE_PADDING, DNN_PADDING_MODE, &padding);
+  cudnn_set(b, out, DNN_RESAMPLE_RANK, DNN_INT64, &t->rank);
+  cudnn_set_list(b, out, DNN_RESAMPLE_WINDOW, t->rank, t->weight + 2);
+  cudnn_set_list(b, out, DNN_RESAMPLE_STRIDES, t->rank, t->stride);
+  cudnn_set_list(b, out, DNN_RESAMPLE_PADS_BEFORE, t->rank, t->pad);
+  cudnn_set_list(b, out, DNN_RESAMPLE_PADS_BEHIND, t->rank, t->pad_behind);
+  return cudnn_end(b, out);
+}
+
+static dnn_descriptor pooling(cudnn_builder *b, dnn_descriptor out) {
+  const int forward = b->task->what == CUDNN_POOL;
+  const dnn_descriptor data = cudnn_tensor(b, CUDNN_ID_DATA, b->task->data);
+  const dnn_descriptor how = pool(b);
+  const dnn_descriptor op =
+      cudnn_begin(b, forward ? DNN_OP_POOL : DNN_OP_POOL_DATA);
+  cudnn_set_part(b, op, forward ? DNN_POOL_X : DNN_POOL_DX, data);
+  cudnn_set_part(b, op, forward ? DNN_POOL_Y : DNN_POOL_DY, out);
+  cudnn_set_part(b, op, forward ? DNN_POOL_OF : DNN_POOL_DATA_OF, how);
+  return cudnn_end(b, op);
+}
+
+static int is_pooling(const cudnn_task *task) {
+  return task->what == CUDNN_POOL || task->what == CUDNN_POOL_DATA;
+}
+
+static dnn_descriptor graph(cudnn_builder *b) {
+  const int has_bias = (b->task->flags & CUDNN_BIAS) != 0;
+  const dnn_descriptor out = cudnn_tensor(b, CUDNN_ID_OUT, b->task->out);
+  const dnn_descriptor sum =
+      has_bias ? cudnn_tensor(b, CUDNN_ID_BETWEEN, b->task->out) : out;
+  dnn_descriptor ops[2] = {NULL, NULL};
+  ops[0] = is_pooling(b->task) ? pooling(b, out) : convolution(b, sum);
+  if (has_bias) ops[1] = addition(b, sum, out);
+  const dnn_descriptor all = cudnn_begin(b, DNN_GRAPH);
+  if (b->target->handle)
+    cudnn_set(b, all, DNN_GRAPH_HANDLE, DNN_HANDLE, &b->target->handle);
+  if (b->status == DNN_OK)
+    b->status = b->library->set(all, DNN_GRAPH_OPS, DNN_DESCRIPTOR,
+                                has_bias ? 2 : 1, ops);
+  return cudnn_end(b, all);
+}
+
+/* ------------------------------------------------------------------ engines */
+
+/* Whether an engine computes what is promised: sums in f32 at least, products
+ * of f32 that lose nothing unless that is allowed, the same bits every time if
+ * that is asked for. */
+static int keeps_promises(const cudnn_task *t, const int *notes, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (notes[i] == DNN_NOTE_REDUCED_SUMS) return 0;
+    if (notes[i] == DNN_NOTE_NONDETERMINISTIC && (t->flags & CUDNN_SAME_BITS))
+      return 0;
+    if ((notes[i] == DNN_NOTE_TENSOR_CORE ||
+         notes[i] == DNN_NOTE_DOWN_CONVERT) &&
+        t->dtype == TN_F32 && !(t->flags & CUDNN_FAST))
+      return 0;
+  }
+  return 1;
+}
+
+/* Whether the engine of a configuration does; an engine that tells nothing is
+ * left alone. */
+static int is_allowed(const cudnn_builder *b, dnn_descriptor config) {
+  const dnn_library *library = b->library;
+  dnn_descriptor engine = NULL;
+  int notes[DNN_N_NOTES], result = 0;
+  int64_t n = 0;
+  if (library->descriptor_create(DNN_ENGINE, &engine) != DNN_OK) return 0;
+  if (library->get(config, DNN_CONFIG_ENGINE, DNN_DESCRIPTOR, 1, &n, &engine) ==
+          DNN_OK &&
+      library->get(engine, DNN_ENGINE_NOTES, DNN_NOTE, DNN_N_NOTES, &n,
+                   notes) == DNN_OK)
+    result = keeps_promises(b->task, notes, n < DNN_N_NOTES ? n : DNN_N_NOTES);
+  (void)library->descriptor_destroy(engine);
+  return result;
+}
+
+/* A plan by a configuration: b->status says whether there is one. */
+static dnn_descriptor plan_with(cudnn_builder *b, dnn_descriptor config) {
+  const dnn_descriptor plan = cudnn_begin(b, DNN_PLAN);
+  int64_t n = 0;
+  if (b->target->handle)
+    cudnn_set(b, plan, DNN_PLAN_HANDLE, DNN_HANDLE, &b->target->handle);
+  else
+    cudnn_set_part(b, plan, DNN_PLAN_DEVICE, b->target->properties);
+  cudnn_set_part(b, plan, DNN_PLAN_CONFIG, config);
+  (void)cudnn_end(b, plan);
+  if (b->status == DNN_OK)
+    b->status = b->library->get(plan, DNN_PLAN_WORKSPACE, DNN_INT64, 1, &n,
+                                &b->made->workspace);
+  if (b->status == DNN_OK && b->made->workspace > b->task->most_workspace)
+    b->status = DNN_NOT_SUPPORTED;
+  return plan;
+}
+
+/* Tries one; what it left is taken back if it failed. The configuration
+ * becomes a part of the plan. */
+static int try_config(cudnn_builder *b, dnn_descriptor config) {
+  const int n_parts = b->made->n_parts;
+  b->status = DNN_OK;
+  const dnn_descriptor plan = plan_with(b, config);
+  if (b->status == DNN_OK) {
+    b->made->plan = plan;
+    return 1;
+  }
+  while (b->made->n_parts > n_parts)
+    (void)b->library->descriptor_destroy(b->made->parts[--b->made->n_parts]);
+  return 0;
+}
+
+/* The first of a list that will do becomes a plan; all others are destroyed. */
+static int try_all(cudnn_builder *b, dnn_descriptor *configs, int64_t n) {
+  int found = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (!found && is_allowed(b, configs[i]) && try_config(b, configs[i])) {
+      b->made->parts[b->made->n_parts++] = configs[i];
+      found = 1;
+    } else {
+      (void)b->library->descriptor_destroy(configs[i]);
+    }
+  }
+  return found;
+}
+
+static dnn_descriptor ask(cudnn_builder *b, dnn_descriptor of, int mode) {
+  const dnn_descriptor heuristics = cudnn_begin(b, DNN_HEURISTICS);
+  cudnn_set_part(b, heuristics, DNN_HEURISTICS_GRAPH, of);
+  cudnn_set(b, heuristics, DNN_HEURISTICS_MODE, DNN_HEUR_MODE, &mode);
+  if (!b->target->handle)
+    cudnn_set_part(b, heuristics, DNN_HEURISTICS_DEVICE, b->target->properties);
+  return cudnn_end(b, heuristics);
+}
+
+/* As many descriptors as there are answers, for them to be written into; how
+ * many there are is less after a failure. */
+static int64_t make_room(const cudnn_builder *b, dnn_descriptor *configs,
+                         int64_t n) {
+  int64_t i = 0;
+  while (i < n &&
+         b->library->descriptor_create(DNN_CONFIG, &configs[i]) == DNN_OK)
+    ++i;
+  return i;
+}
+
+static int try_answers(cudnn_builder *b, dnn_descriptor heuristics) {
+  const dnn_library *library = b->library;
+  int64_t n = 0, n_made = 0, n_found = 0;
+  if (library->get(heuristics, DNN_HEURISTICS_RESULTS, DNN_DESCRIPTOR, 0, &n,
+                   NULL) != DNN_OK ||
+      n <= 0)
+    return 0;
+  dnn_descriptor *configs = calloc((size_t)n, sizeof *configs);
+  if (!configs) return 0;
+  n_made = make_room(b, configs, n);
+  if (library->get(heuristics, DNN_HEURISTICS_RESULTS, DNN_DESCRIPTOR, n_made,
+                   &n_found, configs) != DNN_OK)
+    n_found = 0;
+  while (n_made > n_found) (void)library->descriptor_destroy(configs[--n_made]);
+  const int found = try_all(b, configs, n_made);
+  free(configs);
+  return found;
+}
+
+/* Asks one heuristic: 1 if there is a plan. */
+static int try_mode(cudnn_builder *b, dnn_descriptor of, int mode) {
+  b->status = DNN_OK;
+  const dnn_descriptor heuristics = ask(b, of, mode);
+  return b->status == DNN_OK && try_answers(b, heuristics);
+}
+
+int cudnn_make(const cudnn_target *target, const cudnn_task *task,
+               cudnn_made *out) {
+  cudnn_builder b = {target, target->library, task, out, DNN_OK};
+  memset(out, 0, sizeof *out);
+  const dnn_descriptor all = graph(&b);
+  if (b.status == DNN_OK && !try_mode(&b, all, DNN_HEUR_A) &&
+      !try_mode(&b, all, DNN_HEUR_FALLBACK))
+    b.status = DNN_NOT_SUPPORTED;
+  if (b.status != DNN_OK) cudnn_unmake(b.library, out);
+  return b.status;
+}
+
+void cudnn_unmake(const dnn_library *library, cudnn_made *made) {
+  while (made->n_parts > 0)
+    (void)library->descriptor_destroy(made->parts[--made->n_parts]);
+  made->plan = NULL;
+}

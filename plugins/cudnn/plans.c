@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * plans.c: plans by key. A plan takes milliseconds to make, and seconds where
+ * cuDNN compiles; so it is made outside of the lock, and whoever made the
+ * second of two alike throws it away.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit.h"
+
+/* Bytes that nobody sets would make two keys of one. */
+_Static_assert(sizeof(cudnn_task) == 4 * 4 + 8 * (1 + 3 * CUDNN_MOST_DIMS +
+                                                  4 * CUDNN_MOST_RANK + 1),
+               "a key without gaps");
+
+void cudnn_plans_open(cudnn_plans *plans, int most) {
+  *plans = (cudnn_plans){.most = most};
+  (void)pthread_mutex_init(&plans->lock, NULL);
+}
+
+static void destroy(const cudnn_maker *maker, cudnn_plan *plan) {
+  maker->unmake(maker->arg, plan->task.device, &plan->made);
+  free(plan);
+}
+
+/* ------------------------------------------------------- the list; locked */
+
+static void take_out(cudnn_plans *plans, cudnn_plan *plan) {
+  *(plan->newer ? &plan->newer->older : &plans->newest) = plan->older;
+  *(plan->older ? &plan->older->newer : &plans->oldest) = plan->newer;
+  plan->is_kept = 0;
+  --plans->n_kept;
+}
+
+static void put_in_front(cudnn_plans *plans, cudnn_plan *plan) {
+  plan->newer = NULL;
+  plan->older = plans->newest;
+  *(plan->older ? &plan->older->newer : &plans->oldest) = plan;
+  plans->newest = plan;
+  plan->is_kept = 1;
+  ++plans->n_kept;
+}
+
+/* The plan of a key, which becomes the newest and has one user more. */
+static cudnn_plan *find(cudnn_plans *plans, const cudnn_task *task,
+                        uint64_t hash) {
+  cudnn_plan *plan = plans->newest;
+  while (plan &&
+         (plan->hash != hash || memcmp(&plan->task, task, sizeof *task) != 0))
+    plan = plan->older;
+  if (!plan) return NULL;
+  take_out(plans, plan);
+  put_in_front(plans, plan);
+  ++plan->n_users;
+  return plan;
+}
+
+/* The oldest, if there are too many; NULL also if somebody still uses it, who
+ * then destroys it. */
+static cudnn_plan *evict(cudnn_plans *plans) {
+  cudnn_plan *plan = plans->oldest;
+  if (plans->n_kept <= plans->most) return NULL;
+  take_out(plans, plan);
+  return plan->n_users == 0 ? plan : NULL;
+}
+
+/* --------------------------------------------------------------- take, give */
+
+/* FNV-1a. */
+static uint64_t hash_of(const cudnn_task *task) {
+  unsigned char bytes[sizeof *task];
+  uint64_t hash = 14695981039346656037u;
+  memcpy(bytes, task, sizeof *task);
+  for (size_t i = 0; i < sizeof *task; ++i)
+    hash = (hash ^ bytes[i]) * 1099511628211u;
+  return hash;
+}
+
+static int make(const cudnn_maker *maker, const cudnn_task *task,
+                cudnn_plan **out) {
+  cudnn_plan *plan = calloc(1, sizeof *plan);
+  if (!plan) return DNN_NO_HOST_MEMORY;
+  memcpy(&plan->task, task, sizeof *task);
+  plan->hash = hash_of(task);
+  plan->n_users = 1;
+  const int status = maker->make(maker->arg, task, &plan->made);
+  if (status == DNN_OK)
+    *out = plan;
+  else
+    free(plan);
+  return status;
+}
+
+/* Keeps what was made, or takes what another thread kept meanwhile. */
+static cudnn_plan *keep(cudnn_plans *plans, const cudnn_maker *maker,
+                        cudnn_plan *made) {
+  (void)pthread_mutex_lock(&plans->lock);
+  cudnn_plan *other = find(plans, &made->task, made->hash);
+  cudnn_plan *useless = other ? made : NULL;
+  if (!other) {
+    put_in_front(plans, made);
+    useless = evict(plans);
+  }
+  (void)pthread_mutex_unlock(&plans->lock);
+  if (useless) destroy(maker, useless);
+  return other ? other : made;
+}
+
+int cudnn_plans_take(cudnn_plans *plans, const cudnn_maker *maker,
+                     const cudnn_task *task, cudnn_plan **out) {
+  (void)pthread_mutex_lock(&plans->lock);
+  *out = find(plans, task, hash_of(task));
+  (void)pthread_mutex_unlock(&plans->lock);
+  if (*out) return DNN_OK;
+  const int status = make(maker, task, out);
+  if (status == DNN_OK) *out = keep(plans, maker, *out);
+  return status;
+}
+
+void cudnn_plans_give(cudnn_plans *plans, const cudnn_maker *maker,
+                      cudnn_plan *plan) {
+  if (!plan) return;
+  (void)pthread_mutex_lock(&plans->lock);
+  const int is_last = --plan->n_users == 0 && !plan->is_kept;
+  (void)pthread_mutex_unlock(&plans->lock);
+  if (is_last) destroy(maker, plan);
+}
+
+void cudnn_plans_close(cudnn_plans *plans, const cudnn_maker *maker) {
+  while (plans->newest) {
+    cudnn_plan *plan = plans->newest;
+    take_out(plans, plan);
+    destroy(maker, plan);
+  }
+  (void)pthread_mutex_destroy(&plans->lock);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * run.c: cuDNN on the device of a call. A handle serves one thread at a time. A
+ * device has two: planning takes long, and nobody who runs a plan waits for it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit.h"
+
+enum { ALIGNED = 16 }; /* what plans expect of operands */
+
+/* --------------------------------------------------------------- failures */
+
+static int32_t code_of(int status) {
+  if (status == DNN_NO_HOST_MEMORY || status == DNN_NO_DEVICE_MEMORY)
+    return TN_OUT_OF_MEMORY;
+  return status / 1000 == DNN_NOT_SUPPORTED / 1000 ? TN_UNSUPPORTED : TN_DEVICE;
+}
+
+/* A device that is lost says so itself: cuDNN only that it failed. */
+static int32_t refuse(const tn_frame *call, int status, const char *doing) {
+  const cudnn_instance *self = call->instance;
+  tn_device_error error = {.struct_size = sizeof error};
+  char more[512] = "";
+  if (code_of(status) == TN_DEVICE &&
+      self->scope->check(self->scope, call->run->device_id, &error) != TN_OK)
+    return TN_FAIL(call, TN_DEVICE, "%s", error.text);
+  self->library.say_more(more, sizeof more);
+  return TN_FAIL(call, code_of(status), "%s: %s: %s%s%s", self->library.name,
+                 doing, self->library.say(status), more[0] ? ": " : "", more);
+}
+
+static int32_t refuse_plan(const tn_frame *call, int status,
+                           const cudnn_task *task) {
+  const cudnn_instance *self = call->instance;
+  if (status != DNN_NOT_SUPPORTED) return refuse(call, status, "planning");
+  return TN_FAIL(
+      call, TN_UNSUPPORTED,
+      "%s names no engine that computes this in %lld bytes of "
+      "workspace%s%s",
+      self->library.name, (long long)task->most_workspace,
+      task->flags & CUDNN_FAST ? "" : ", without rounding",
+      task->flags & CUDNN_SAME_BITS ? ", with the same bits each time" : "");
+}
+
+/* ---------------------------------------------------------------- handles */
+
+/* The handle that runs is made with the first plan: a call that is recorded may
+ * not make one. The device is current. */
+static int open_handles(const cudnn_instance *self, cudnn_device *device) {
+  dnn_handle planner = NULL, runner = NULL;
+  if (device->planner) return DNN_OK;
+  int status = self->library.create(&planner);
+  if (status != DNN_OK) return status;
+  status = self->library.create(&runner);
+  if (status != DNN_OK) {
+    (void)self->library.destroy(planner);
+    return status;
+  }
+  device->planner = planner;
+  device->runner = runner;
+  return DNN_OK;
+}
+
+/* ------------------------------------------------------------------ plans */
+
+/* The device is current. */
+static int make(void *arg, const cudnn_task *task, cudnn_made *out) {
+  cudnn_instance *self = arg;
+  cudnn_device *device = &self->devices[task->device];
+  (void)pthread_mutex_lock(&device->planning);
+  int status = open_handles(self, device);
+  if (status == DNN_OK) {
+    const cudnn_target target = {&self->library, device->planner, NULL};
+    status = cudnn_make(&target, task, out);
+  }
+  (void)pthread_mutex_unlock(&device->planning);
+  return status;
+}
+
+/* Of a device that is lost nothing can be given back but memory of the host. */
+static void unmake(void *arg, int32_t id, cudnn_made *made) {
+  cudnn_instance *self = arg;
+  tn_device_error error = {.struct_size = sizeof error};
+  const int entered = self->scope->enter(self->scope, id, &error) == TN_OK;
+  cudnn_unmake(&self->library, made);
+  if (entered) self->scope->leave(self->scope, id);
+}
+
+static int32_t enter(const tn_frame *call) {
+  const cudnn_instance *self = call->instance;
+  tn_device_error error = {.struct_size = sizeof error};
+  const int32_t code =
+      self->scope->enter(self->scope, call->run->device_id, &error);
+  return code == TN_OK ? TN_OK : TN_FAIL(call, code, "%s", error.text);
+}
+
+static void leave(const tn_frame *call) {
+  const cudnn_instance *self = call->instance;
+  self->scope->leave(self->scope, call->run->device_id);
+}
+
+int32_t cudnn_plan_take(const tn_frame *call, const cudnn_task *task,
+                        cudnn_plan **out) {
+  cudnn_instance *self = call->instance;
+  *out = NULL;
+  int32_t code = enter(call);
+  if (code != TN_OK) return code;
+  const int status = cudnn_plans_take(&self->plans, &self->maker, task, out);
+  if (status != DNN_OK) code = refuse_plan(call, status, task);
+  leave(call);
+  return code;
+}
+
+void cudnn_plan_give(cudnn_instance *self, cudnn_plan *plan) {
+  cudnn_plans_give(&self->plans, &self->maker, plan);
+}
+
+/* ----------------------------------------------------------- variant packs */
+
+static int fill(const dnn_library *library, dnn_descriptor pack,
+                const cudnn_operand *operands, int n, void *workspace) {
+  int64_t ids[CUDNN_MOST_OPERANDS];
+  const void *at[CUDNN_MOST_OPERANDS];
+  for (int i = 0; i < n; ++i) {
+    ids[i] = operands[i].id;
+    at[i] = operands[i].at;
+  }
+  int status = library->set(pack, DNN_PACK_IDS, DNN_INT64, n, ids);
+  if (status == DNN_OK)
+    status = library->set(pack, DNN_PACK_POINTERS, DNN_POINTER, n, at);
+  if (status == DNN_OK)
+    status = library->set(pack, DNN_PACK_WORKSPACE, DNN_POINTER, 1, &workspace);
+  return status == DNN_OK ? library->finalize(pack) : status;
+}
+
+/* A handle is on one stream at a time. */
+static int execute(const tn_frame *call, const cudnn_plan *plan,
+                   dnn_descriptor pack) {
+  cudnn_instance *self = call->instance;
+  cudnn_device *device = &self->devices[call->run->device_id];
+  (void)pthread_mutex_lock(&device->running);
+  int status = self->library.stream_set(device->runner, call->run->stream);
+  if (status == DNN_OK)
+    status = self->library.execute(device->runner, plan->made.plan, pack);
+  (void)pthread_mutex_unlock(&device->running);
+  return status;
+}
+
+static int32_t run(const tn_frame *call, const cudnn_plan *plan,
+                   const cudnn_operand *operands, int n) {
+  cudnn_instance *self = call->instance;
+  void *workspace = call->n_ws > 0 ? call->ws[0] : NULL;
+  dnn_descriptor pack = NULL;
+  int32_t code = enter(call);
+  if (code != TN_OK) return code;
+  int status = self->library.descriptor_create(DNN_PACK, &pack);
+  if (status == DNN_OK)
+    status = fill(&self->library, pack, operands, n, workspace);
+  if (status == DNN_OK) status = execute(call, plan, pack);
+  if (status != DNN_OK) code = refuse(call, status, "executing a plan");
+  if (pack) (void)self->library.descriptor_destroy(pack);
+  leave(call);
+  return code;
+}
+
+static int is_aligned(const cudnn_operand *operands, int n) {
+  uintptr_t all = 0;
+  for (int i = 0; i < n; ++i) all |= (uintptr_t)operands[i].at;
+  return all % ALIGNED == 0;
+}
+
+static int32_t run_anywhere(const tn_frame *call, const cudnn_plan *like,
+                            const cudnn_operand *operands, int n) {
+  cudnn_task task;
+  cudnn_plan *plan = NULL;
+  memcpy(&task, &like->task, sizeof task);
+  task.flags |= CUDNN_ANYWHERE;
+  task.most_workspace = like->made.workspace;
+  int32_t code = cudnn_plan_take(call, &task, &plan);
+  if (code != TN_OK) return code;
+  code = run(call, plan, operands, n);
+  cudnn_plan_give(call->instance, plan);
+  return code;
+}
+
+int32_t cudnn_run(const tn_frame *call, const cudnn_plan *plan,
+                  const cudnn_operand *operands, int n) {
+  return is_aligned(operands, n) ? run(call, plan, operands, n)
+                                 : run_anywhere(call, plan, operands, n);
+}
+
+/* ---------------------------------------------------------- open and close */
+
+int32_t cudnn_devices_open(cudnn_instance *self) {
+  const int32_t n = self->scope->n_devices;
+  self->maker = (cudnn_maker){make, unmake, self};
+  self->devices = calloc((size_t)n, sizeof *self->devices);
+  if (!self->devices) return TN_OUT_OF_MEMORY;
+  for (int32_t id = 0; id < n; ++id) {
+    (void)pthread_mutex_init(&self->devices[id].planning, NULL);
+    (void)pthread_mutex_init(&self->devices[id].running, NULL);
+  }
+  return TN_OK;
+}
+
+/* Of a device that is lost nothing can be given back. */
+static void close_device(const cudnn_instance *self, int32_t id) {
+  tn_device_error error = {.struct_size = sizeof error};
+  cudnn_device *device = &self->devices[id];
+  if (device->planner && self->scope->enter(self->scope, id, &error) == TN_OK) {
+    (void)self->library.destroy(device->planner);
+    (void)self->library.destroy(device->runner);
+    self->scope->leave(self->scope, id);
+  }
+  (void)pthread_mutex_destroy(&device->planning);
+  (void)pthread_mutex_destroy(&device->running);
+}
+
+void cudnn_devices_close(cudnn_instance *self) {
+  for (int32_t id = 0; id < self->scope->n_devices; ++id)
+    close_device(self, id);
+  free(self->devices);
+}

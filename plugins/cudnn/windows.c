@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * windows.c: what convolution and pooling have in common: shapes of images as
+ * cuDNN takes them, and arrays of which nothing is computed.
+ */
+#include <string.h>
+
+#include "kit.h"
+
+void cudnn_task_begin(const tn_frame *call, int what, cudnn_task *out) {
+  memset(out, 0, sizeof *out);
+  out->device = call->run->device_id;
+  out->what = what;
+  out->dtype = call->in[0].dtype;
+  for (int d = 0; d < CUDNN_MOST_RANK; ++d) out->dilate[d] = 1;
+}
+
+void cudnn_set_shape(int64_t *to, const tn_tensor *tensor) {
+  const int32_t more = tensor->ndim == 3;
+  to[0] = tensor->shape[0];
+  to[1] = tensor->shape[1];
+  to[2] = 1;
+  for (int32_t d = 2; d < tensor->ndim; ++d) to[d + more] = tensor->shape[d];
+}
+
+void cudnn_set_steps(int64_t *to, const int64_t *list, int64_t n,
+                     int64_t other) {
+  to[0] = other;
+  for (int64_t d = 0; d < n; ++d) to[d + (n == 1)] = list[d];
+}
+
+int32_t cudnn_clear(const tn_frame *call, const tn_tensor *to, tn_req req) {
+  const cudnn_instance *self = call->instance;
+  const tn_sum_axis axis = {tn_tensor_size(to), 1, 0};
+  const tn_device_sum zeros = {.struct_size = sizeof zeros,
+                               .dtype = to->dtype,
+                               .n_kept = 1,
+                               .axes = &axis,
+                               .to = to->data};
+  if (req != TN_REQ_WRITE || axis.n == 0) return TN_OK;
+  return self->scope->sum(self->scope, call, &zeros);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * device_scope.h: what plugins in plain C need of the devices of another
+ * plugin, to call a vendor's library on them. Standalone: device.h only.
+ *
+ * There is one such table for each type of device; that of CUDA devices is
+ * "device.cuda/1", which plugins/cuda provides where there is a GPU. A library
+ * that has a current device per thread is called between enter and leave:
+ *
+ *   int32_t acme_compute(const tn_frame *call) {
+ *     const acme *self = call->instance;
+ *     const int32_t id = call->run->device_id;
+ *     tn_device_error error = {.struct_size = sizeof error};
+ *     int32_t code = self->scope->enter(self->scope, id, &error);
+ *     if (code != TN_OK) return TN_FAIL(call, code, "%s", error.text);
+ *     ... enqueue on call->run->stream ...
+ *     self->scope->leave(self->scope, id);
+ *     return code;
+ *   }
+ *
+ * Kernels that enqueue and return declare TN_KERNEL_ASYNC.
+ */
+#ifndef TENON_DEVICE_SCOPE_H_
+#define TENON_DEVICE_SCOPE_H_
+
+#include "device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TN_DEVICE_SCOPE_CUDA "device.cuda/1"
+
+/* Constant from the provider's init to its fini. `error` is as in device.h. */
+typedef struct tn_device_scope {
+  uint32_t struct_size;
+  int32_t device_type;
+  int32_t n_devices; /* ids are below it */
+  uint32_t reserved;
+  void *data; /* the provider's own */
+
+  /* Makes device `id` current for this thread, and opens it if nobody used it
+   * before. May be nested; each success is followed by one leave on the same
+   * thread. TN_DEVICE if the device is lost. [any] */
+  int32_t (*enter)(const struct tn_device_scope *scope, int32_t id,
+                   tn_device_error *error);
+
+  /* Brings back what was current before enter. [any] */
+  void (*leave)(const struct tn_device_scope *scope, int32_t id);
+
+  /* Asks whether a device that was entered still works, after a library failed
+   * on it without a reason: TN_OK, or TN_DEVICE with the reason. What kernels
+   * did is not waited for. [any] */
+  int32_t (*check)(const struct tn_device_scope *scope, int32_t id,
+                   tn_device_error *error);
+
+  /* Enqueues a sum of device.h on the stream of a call, on its device; the
+   * caller need not have entered it. TN_OK, or a code after TN_FAIL. NULL where
+   * the provider has no sums. [worker] */
+  int32_t (*sum)(const struct tn_device_scope *scope, const tn_frame *call,
+                 const tn_device_sum *sum);
+} tn_device_scope;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TENON_DEVICE_SCOPE_H_ */

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * plugins/cudnn through the library, with a driver and a cuDNN that are played:
+ * values of torch (tests/reference/conv.py) on two devices and from two
+ * threads, what is planned once and what twice, operands that lie anywhere,
+ * nothing to multiply, and what is missing or lost. At the end of every test
+ * both fakes say whether a rule was broken or something was left behind.
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../plugins/windows.h"
+#include "fake_cudnn.h"
+#include "rig.h"
+
+static const windows_case conv_cases[] = {
+#include "../plugins/conv_cases.inc"
+};
+enum { N_CASES = sizeof conv_cases / sizeof *conv_cases };
+
+static void open_all(int devices, uint64_t seed) {
+  rig_open(&(fake_cuda_options){.devices = devices, .seed = seed});
+  OK(tn_plugin_load(rig, NN_FILE));
+  OK(tn_plugin_load(rig, CUDNN_FILE));
+}
+
+static void close_all(void) {
+  rig_close();
+  const char *left = fake_cudnn_end();
+  if (!rig_is_broken) cr_assert_null(left, "%s", left);
+}
+
+TestSuite(cudnn, .init = rig_init, .fini = close_all);
+
+/* ------------------------------------------------------------------- values
+ */
+
+/* Sums are in f64 here; halves are rounded once, or twice where a bias is added
+ * to what is there. */
+static void check_types(const windows_case *c) {
+  windows_check(rig, c, TN_F64, 1e-13);
+  windows_check(rig, c, TN_F32, 1e-6);
+  windows_check(rig, c, TN_F16, 0x1p-9);
+  windows_check(rig, c, TN_BF16, 0x1p-6);
+}
+
+static void check_cases(const char *place) {
+  windows_place = place;
+  for (size_t i = 0; i < N_CASES; ++i) check_types(&conv_cases[i]);
+}
+
+Test(cudnn, values_and_gradients_are_those_of_torch) {
+  open_all(1, 5);
+  check_cases("cuda");
+  cr_assert_gt(fake_cudnn_counts_get().executed, 0);
+}
+
+Test(cudnn, the_second_device_has_handles_of_its_own) {
+  open_all(2, 6);
+  check_cases("cuda(1)");
+  cr_assert_eq(fake_cudnn_counts_get().handles, 2);
+  check_cases("cuda(0)");
+  cr_assert_eq(fake_cudnn_counts_get().handles, 4);
+}
+
+Test(cudnn, a_bias_is_added_before_where_no_engine_adds_it) {
+  (void)setenv("FAKE_CUDNN_NO_FUSION", "1", 1);
+  open_all(1, 7);
+  check_cases("cuda");
+}
+
+/* ------------------------------------------------------------------ pooling
+ */
+
+static tn_array *ones(const char *place, tn_dtype dtype, int32_t ndim,
+                      const int64_t *dims) {
+  tn_array *host = NULL, *out = NULL;
+  double v[64];
+  for (int i = 0; i < 64; ++i) v[i] = 1;
+  host = host_many(rig, dtype, ndim, dims, v);
+  OK(tn_array_to(host, rig_place(place), &out));
+  tn_array_release(host);
+  return out;
+}
+
+static const windows_case pool_cases[] = {
+#include "../plugins/pool_cases.inc"
+};
+enum { N_POOLS = sizeof pool_cases / sizeof *pool_cases };
+
+/* Whether out is computed; if not, the case is one of those that cuDNN has no
+ * words for. */
+static bool is_taken(const windows_case *c) {
+  const windows_operand *x = &c->in[0];
+  tn_operator *op = host_operator(rig, c->op);
+  tn_params *params = host_params(op, c->params);
+  tn_array *host = host_many(rig, TN_F32, x->ndim, x->dims, x->v);
+  tn_array *in = NULL, *out = NULL;
+  OK(tn_array_to(host, rig_place("cuda"), &in));
+  const tn_code code = tn_call(rig, op, TN_IN(in), params, TN_OUT(&out));
+  if (code != TN_OK) {
+    FAILS(code, TN_UNSUPPORTED, "cudnn.pooling.cuda");
+    cr_assert(strstr(c->params, "pool_type=sum") ||
+                  strstr(c->params, "pooling_convention=full"),
+              "%s: %s", c->params, tn_error_text());
+  }
+  tn_array_release(host), tn_array_release(in), tn_array_release(out);
+  tn_params_release(params);
+  return code == TN_OK;
+}
+
+/* A gradient of the largest is refused, so that only out is compared. */
+Test(cudnn, means_and_the_largest_of_windows_are_those_of_torch) {
+  int n_taken = 0;
+  windows_place = "cuda";
+  open_all(1, 4);
+  for (size_t i = 0; i < N_POOLS; ++i) {
+    windows_case c = pool_cases[i];
+    if (!is_taken(&c)) continue;
+    if (strstr(c.params, "pool_type=max")) c.n_grads = 0;
+    windows_check(rig, &c, TN_F64, 1e-14);
+    windows_check(rig, &c, TN_F32, 1e-6);
+    windows_check(rig, &c, TN_F16, 0x1p-10);
+    windows_check(rig, &c, TN_BF16, 0x1p-7);
+    ++n_taken;
+  }
+  cr_assert_geq(n_taken, 20);
+}
+
+static void pool_refuses(const char *text, const char *why) {
+  tn_operator *op = host_operator(rig, "nn.pooling");
+  tn_params *params = host_params(op, text);
+  tn_array *in = ones("cuda", TN_F32, 3, (const int64_t[]){1, 1, 4});
+  tn_array *out = NULL;
+  FAILS(tn_call(rig, op, TN_IN(in), params, TN_OUT(&out)), TN_UNSUPPORTED, why);
+  tn_array_release(in);
+  tn_params_release(params);
+}
+
+Test(cudnn, poolings_that_mean_something_else_are_refused) {
+  open_all(1, 4);
+  pool_refuses("kernel=[2] pool_type=sum", "cuDNN has no sums of windows");
+  pool_refuses("kernel=[3] stride=[2] pool_type=avg pooling_convention=full",
+               "cuDNN counts what lies behind the padding of dimension 2");
+  pool_refuses("kernel=[1] pad=[1]",
+               "dimension 2 has windows without an element of `data`");
+}
+
+Test(cudnn, the_gradient_of_the_largest_is_refused) {
+  open_all(1, 4);
+  tn_operator *op = host_operator(rig, "nn.pooling");
+  tn_params *params = host_params(op, "kernel=[2]");
+  tn_array *in = ones("cuda", TN_F32, 3, (const int64_t[]){1, 1, 4});
+  tn_array *out = ones("cuda", TN_F32, 3, (const int64_t[]){1, 1, 3});
+  tn_array *grad = NULL;
+  const tn_req req = TN_REQ_WRITE;
+  FAILS(tn_call_backward(rig, op,
+                         &(tn_backward){.struct_size = sizeof(tn_backward),
+                                        .params = params,
+                                        .inputs = *TN_IN(in),
+                                        .outputs = *TN_IN(out),
+                                        .out_grads = *TN_IN(out),
+                                        .in_grads = {1, &grad, &req}}),
+        TN_UNSUPPORTED, "which of several largest elements gets the gradient");
+  tn_array_release(in), tn_array_release(out);
+  tn_params_release(params);
+}
+
+/* -------------------------------------------------------------------- plans
+ */
+
+/* One image of 4 x 4 elements that are 1, and its windows of 3 x 3. */
+typedef struct small {
+  tn_operator *op;
+  tn_params *params;
+  tn_array *in[2];
+} small;
+
+static small small_make(const char *place, const char *params) {
+  small s = {.op = host_operator(rig, "nn.convolution")};
+  s.params = host_params(s.op, params);
+  s.in[0] = ones(place, TN_F32, 4, (const int64_t[]){1, 1, 4, 4});
+  s.in[1] = ones(place, TN_F32, 4, (const int64_t[]){1, 1, 3, 3});
+  return s;
+}
+
+static void small_release(small *s) {
+  tn_array_release(s->in[0]);
+  tn_array_release(s->in[1]);
+  tn_params_release(s->params);
+}
+
+static const char no_step[] = "kernel=[3,3] num_filter=1 no_bias=true";
+static const char one_step[] =
+    "kernel=[3,3] pad=[1,1] num_filter=1 no_bias=true";
+
+/* The sum of what comes out. */
+static double total(tn_array *array) {
+  tn_array *host = NULL;
+  OK(tn_array_to(array, rig_place("cpu"), &host));
+  double *v = host_many_values(host), sum = 0;
+  for (int64_t i = 0; i < tn_array_size(host); ++i) sum += v[i];
+  free(v);
+  tn_array_release(host);
+  return sum;
+}
+
+static double small_call(const small *s) {
+  tn_array *out = NULL, *in[] = {s->in[0], s->in[1]};
+  OK(tn_call(rig, s->op, &(tn_inputs){2, in}, s->params, TN_OUT(&out)));
+  const double sum = total(out);
+  tn_array_release(out);
+  return sum;
+}
+
+Test(cudnn, calls_that_are_alike_share_a_plan) {
+  open_all(2, 8);
+  small s = small_make("cuda", no_step), other = small_make("cuda", one_step);
+  small there = small_make("cuda(1)", no_step);
+  for (int i = 0; i < 3; ++i) cr_assert_eq(small_call(&s), 36);
+  cr_assert_eq(fake_cudnn_counts_get().plans, 1);
+  cr_assert_eq(small_call(&other), 100); /* 4 x 4 + 8 x 6 + 4 x 9 */
+  cr_assert_eq(fake_cudnn_counts_get().plans, 2);
+  cr_assert_eq(small_call(&there), 36);
+  cr_assert_eq(fake_cudnn_counts_get().plans, 3);
+  cr_assert_eq(small_call(&s), 36);
+  cr_assert_eq(fake_cudnn_counts_get().plans, 3);
+  small_release(&s), small_release(&other), small_release(&there);
+}
+
+/* ------------------------------------------------------------------ threads
+ */
+
+enum { CALLS = 40 };
+
+static void *call_often(void *arg) {
+  const small *s = arg;
+  for (int i = 0; i < CALLS; ++i) cr_assert_eq(small_call(s), 36);
+  return NULL;
+}
+
+Test(cudnn, two_threads_share_plans_and_no_handle) {
+  pthread_t threads[2];
+  open_all(2, 9);
+  small s[] = {small_make("cuda(0)", no_step), small_make("cuda(1)", no_step)};
+  small more[] = {small_make("cuda(0)", no_step),
+                  small_make("cuda(0)", no_step)};
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 2; ++i)
+      cr_assert_eq(pthread_create(&threads[i], NULL, call_often,
+                                  round ? &more[i] : &s[i]),
+                   0);
+    for (int i = 0; i < 2; ++i) (void)pthread_join(threads[i], NULL);
+  }
+  for (int i = 0; i < 2; ++i) small_release(&s[i]), small_release(&more[i]);
+}
+
+/* ----------------------------------------------------------- where they lie
+ */
+
+/* Elements from `begin` on of a longer image: an address that is a multiple of
+ * an element, and no more. */
+static tn_array *part(tn_array *from, int64_t begin, int64_t n) {
+  const tn_range range = {.axis = 0, .begin = begin, .end = begin + n};
+  const int64_t dims[] = {1, 1, 4, 4};
+  tn_array *view = NULL, *out = NULL;
+  OK(tn_array_slice(from, &range, &view));
+  OK(tn_array_reshape(view, 4, dims, &out));
+  tn_array_release(view);
+  return out;
+}
+
+Test(cudnn, operands_may_lie_anywhere) {
+  const int64_t n = 17;
+  open_all(1, 10);
+  small s = small_make("cuda", no_step);
+  tn_array *longer = ones("cuda", TN_F32, 1, &n);
+  tn_array_release(s.in[0]);
+  s.in[0] = part(longer, 1, 16);
+  cr_assert_eq((uintptr_t)tn_array_tensor(s.in[0])->data % 16, 4);
+  for (int i = 0; i < 2; ++i) cr_assert_eq(small_call(&s), 36);
+  /* the one that was made in advance, and the one for such addresses */
+  cr_assert_eq(fake_cudnn_counts_get().plans, 2);
+  tn_array_release(longer);
+  small_release(&s);
+}
+
+/* -------------------------------------------------------- nothing to multiply
+ */
+
+static void check_empty(tn_dtype dtype) {
+  static const double bias[] = {0.5, -2};
+  static const double out[] = {0.5, 0.5, 0.5, 0.5, -2, -2, -2, -2};
+  static const double head[] = {1, 2, 3, 4, 5, 6, 7, 8};
+  static const double to_bias[] = {10, 26};
+  const windows_case no_channels = {
+      "nn.convolution",
+      "kernel=[3] num_filter=2",
+      3,
+      {{3, {1, 0, 6}, NULL}, {3, {2, 0, 3}, NULL}, {1, {2}, bias}},
+      {3, {1, 2, 4}, out},
+      {3, {1, 2, 4}, head},
+      3,
+      {{3, {1, 0, 6}, NULL}, {3, {2, 0, 3}, NULL}, {1, {2}, to_bias}}};
+  static const double weight[] = {1, 2, 3}, zeros[] = {0, 0, 0}, one[] = {7};
+  const windows_case no_images = {
+      "nn.convolution",
+      "kernel=[3] num_filter=1",
+      3,
+      {{3, {0, 1, 6}, NULL}, {3, {1, 1, 3}, weight}, {1, {1}, one}},
+      {3, {0, 1, 4}, NULL},
+      {3, {0, 1, 4}, NULL},
+      3,
+      {{3, {0, 1, 6}, NULL}, {3, {1, 1, 3}, zeros}, {1, {1}, zeros}}};
+  windows_check(rig, &no_channels, dtype, 0);
+  windows_check(rig, &no_images, dtype, 0);
+}
+
+Test(cudnn, nothing_to_multiply_leaves_zeros_or_the_bias) {
+  windows_place = "cuda";
+  open_all(1, 11);
+  check_empty(TN_F16);
+  check_empty(TN_F32);
+  check_empty(TN_F64);
+  cr_assert_eq(fake_cudnn_counts_get().plans, 0);
+}
+
+/* ------------------------------------------------------------- what goes wrong
+ */
+
+static void refuses(const char *why) {
+  tn_array *out = NULL;
+  small s = small_make("cuda", no_step);
+  FAILS(tn_call(rig, s.op, &(tn_inputs){2, s.in}, s.params, TN_OUT(&out)),
+        TN_UNSUPPORTED, why);
+  small_release(&s);
+}
+
+Test(cudnn, of_an_older_version_is_refused_by_its_number) {
+  (void)setenv("FAKE_CUDNN_VERSION", "8907", 1);
+  open_all(1, 12);
+  refuses("cuDNN 8.9.7 was found, and version 9 is wanted");
+}
+
+Test(cudnn, of_a_newer_version_is_refused_by_its_number) {
+  (void)setenv("FAKE_CUDNN_VERSION", "100102", 1);
+  open_all(1, 12);
+  refuses("cuDNN 10.1.2 was found, and version 9 is wanted");
+}
+
+Test(cudnn, that_names_no_engine_is_told_by_what_was_asked) {
+  (void)setenv("FAKE_CUDNN_NO_ENGINES", "1", 1);
+  open_all(1, 12);
+  refuses(
+      "cuDNN 9.19.0 names no engine that computes this in 268435456 bytes of "
+      "workspace, without rounding");
+}
+
+Test(cudnn, on_a_gpu_that_is_lost_fails_with_its_reason) {
+  tn_array *out = NULL;
+  open_all(1, 13);
+  small s = small_make("cuda", no_step);
+  cr_assert_eq(small_call(&s), 36);
+  rig_is_broken = true;
+  fake_cuda_lose(0, 719);
+  tn_code code =
+      tn_call(rig, s.op, &(tn_inputs){2, s.in}, s.params, TN_OUT(&out));
+  if (code == TN_OK) code = tn_array_wait(out);
+  cr_assert_eq(code, TN_DEVICE, "%s", tn_error_text());
+  cr_assert_not_null(strstr(tn_error_text(), "the GPU is lost"), "%s",
+                     tn_error_text());
+  tn_array_release(out);
+  small_release(&s);
+}

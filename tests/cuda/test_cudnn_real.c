@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The graphs of plugins/cudnn before the cuDNN of this machine, without a GPU:
+ * since 9.8 it plans for one of which only the properties are known, here an
+ * H200's. So what the heuristics name is finalized as a plan, by the code that
+ * the plugin runs; only execution is not seen. Where there is no such cuDNN the
+ * tests are skipped and say so.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kit.h"
+
+static const char properties[] =
+    "{\"deviceName\":\"NVIDIA H200\",\"cudaDeviceId\":0,\"deviceVer\":900,"
+    "\"driverVer\":13000,\"maxGridSize\":[2147483647,65535,65535],"
+    "\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,"
+    "\"multiProcessorCount\":132,\"smClockRateKHz\":1980000,"
+    "\"memClockRateKHz\":3201000,\"l2CacheSize\":62914560,\"warpSize\":32,"
+    "\"maxSharedMemoryPerBlock\":49152,"
+    "\"maxSharedMemoryPerBlockOptin\":232448,"
+    "\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,"
+    "\"pciDeviceId\":0,\"maxCtasPerSM\":32,\"maxThreadsPerBlock\":1024,"
+    "\"maxThreadsPerSM\":2048,\"isTccDriver\":0,\"supportCoopLaunch\":1,"
+    "\"totalGlobalMem\":150000000000}";
+
+static const struct shape {
+  const char *name;
+  cudnn_task conv;
+} shapes[] = {
+    {"windows of 5 x 5",
+     {.rank = 2,
+      .data = {64, 1, 28, 28},
+      .weight = {20, 1, 5, 5},
+      .out = {64, 20, 24, 24},
+      .stride = {1, 1},
+      .dilate = {1, 1}}},
+    {"windows of 3 x 3 with padding",
+     {.rank = 2,
+      .data = {32, 64, 56, 56},
+      .weight = {64, 64, 3, 3},
+      .out = {32, 64, 56, 56},
+      .stride = {1, 1},
+      .dilate = {1, 1},
+      .pad = {1, 1}}},
+    {"windows of 7 x 7 with steps",
+     {.rank = 2,
+      .data = {32, 3, 224, 224},
+      .weight = {64, 3, 7, 7},
+      .out = {32, 64, 112, 112},
+      .stride = {2, 2},
+      .dilate = {1, 1},
+      .pad = {3, 3}}},
+    {"windows of one element",
+     {.rank = 2,
+      .data = {32, 256, 14, 14},
+      .weight = {1024, 256, 1, 1},
+      .out = {32, 1024, 14, 14},
+      .stride = {1, 1},
+      .dilate = {1, 1}}},
+    {"one dimension",
+     {.rank = 2,
+      .data = {2, 3, 1, 10},
+      .weight = {4, 3, 1, 3},
+      .out = {2, 4, 1, 8},
+      .stride = {1, 1},
+      .dilate = {1, 1}}},
+    {"three dimensions",
+     {.rank = 3,
+      .data = {2, 3, 10, 11, 12},
+      .weight = {4, 3, 3, 3, 3},
+      .out = {2, 4, 8, 9, 10},
+      .stride = {1, 1, 1},
+      .dilate = {1, 1, 1}}},
+    {"groups with dilation, steps and padding",
+     {.rank = 2,
+      .data = {2, 4, 10, 10},
+      .weight = {6, 2, 3, 3},
+      .out = {2, 6, 4, 4},
+      .stride = {2, 2},
+      .dilate = {2, 2},
+      .pad = {1, 1}}},
+    {"groups in three dimensions, dilated",
+     {.rank = 3,
+      .data = {2, 4, 10, 10, 10},
+      .weight = {4, 2, 3, 3, 3},
+      .out = {2, 4, 6, 6, 6},
+      .stride = {1, 1, 1},
+      .dilate = {2, 2, 2}}},
+    {"groups of one channel",
+     {.rank = 2,
+      .data = {8, 32, 28, 28},
+      .weight = {32, 1, 3, 3},
+      .out = {8, 32, 28, 28},
+      .stride = {1, 1},
+      .dilate = {1, 1},
+      .pad = {1, 1}}},
+    {"more padding than window",
+     {.rank = 2,
+      .data = {2, 3, 4, 4},
+      .weight = {4, 3, 1, 1},
+      .out = {2, 4, 10, 10},
+      .stride = {1, 1},
+      .dilate = {1, 1},
+      .pad = {3, 3}}},
+};
+
+static const struct kind {
+  const char *name;
+  int what;
+  uint32_t flags;
+} kinds[] = {
+    {"forward", CUDNN_FORWARD, 0},
+    {"forward, added", CUDNN_FORWARD, CUDNN_ADD},
+    {"forward with bias", CUDNN_FORWARD, CUDNN_BIAS},
+    {"forward with bias, anywhere", CUDNN_FORWARD, CUDNN_BIAS | CUDNN_ANYWHERE},
+    {"forward, fast", CUDNN_FORWARD, CUDNN_FAST},
+    {"forward, same bits", CUDNN_FORWARD, CUDNN_SAME_BITS},
+    {"data", CUDNN_DATA, 0},
+    {"data, added", CUDNN_DATA, CUDNN_ADD},
+    {"data, same bits", CUDNN_DATA, CUDNN_SAME_BITS},
+    {"weight", CUDNN_WEIGHT, 0},
+    {"weight, added", CUDNN_WEIGHT, CUDNN_ADD},
+    {"weight, same bits", CUDNN_WEIGHT, CUDNN_SAME_BITS},
+};
+
+static const struct type {
+  const char *name;
+  tn_dtype dtype;
+} types[] = {
+    {"f32", TN_F32}, {"f64", TN_F64}, {"f16", TN_F16}, {"bf16", TN_BF16}};
+
+enum {
+  N_SHAPES = sizeof shapes / sizeof *shapes,
+  N_KINDS = sizeof kinds / sizeof *kinds,
+  N_TYPES = sizeof types / sizeof *types
+};
+
+static dnn_library library;
+static dnn_descriptor device;
+static int n_told;
+
+/* The properties; 0 where this cuDNN is too old for that. */
+static int open_device(void) {
+  if (library.descriptor_create(DNN_DEVICE, &device) != DNN_OK) return 0;
+  return library.set(device, DNN_DEVICE_JSON, DNN_CHAR, sizeof properties - 1,
+                     properties) == DNN_OK &&
+         library.finalize(device) == DNN_OK;
+}
+
+static const struct shape pools[] = {
+    {"pooling of 2 x 2",
+     {.rank = 2,
+      .data = {64, 20, 24, 24},
+      .weight = {0, 0, 2, 2},
+      .out = {64, 20, 12, 12},
+      .stride = {2, 2}}},
+    {"pooling with padding, more behind",
+     {.rank = 2,
+      .data = {2, 4, 10, 9},
+      .weight = {0, 0, 3, 2},
+      .out = {2, 4, 6, 9},
+      .stride = {2, 1},
+      .pad = {1, 0},
+      .pad_behind = {2, 1}}},
+    {"pooling of whole images",
+     {.rank = 2,
+      .data = {32, 2048, 7, 7},
+      .weight = {0, 0, 7, 7},
+      .out = {32, 2048, 1, 1},
+      .stride = {1, 1}}},
+    {"pooling in one dimension",
+     {.rank = 2,
+      .data = {2, 3, 1, 10},
+      .weight = {0, 0, 1, 3},
+      .out = {2, 3, 1, 8},
+      .stride = {1, 1}}},
+    {"pooling in three dimensions",
+     {.rank = 3,
+      .data = {2, 3, 10, 11, 12},
+      .weight = {0, 0, 2, 3, 2},
+      .out = {2, 3, 5, 9, 6},
+      .stride = {2, 1, 2}}},
+};
+
+static const struct kind pool_kinds[] = {
+    {"largest", CUDNN_POOL, CUDNN_MAX},
+    {"largest, anywhere", CUDNN_POOL, CUDNN_MAX | CUDNN_ANYWHERE},
+    {"means", CUDNN_POOL, 0},
+    {"means inside", CUDNN_POOL, CUDNN_INSIDE},
+    {"gradient of means", CUDNN_POOL_DATA, 0},
+    {"gradient of means inside", CUDNN_POOL_DATA, CUDNN_INSIDE},
+};
+
+enum {
+  N_POOLS = sizeof pools / sizeof *pools,
+  N_POOL_KINDS = sizeof pool_kinds / sizeof *pool_kinds
+};
+
+/* How many kinds of a shape have no plan. */
+static int check(const struct shape *s, const struct type *t,
+                 const struct kind *all, int n) {
+  const cudnn_target target = {&library, NULL, device};
+  int failed = 0;
+  for (int k = 0; k < n; ++k) {
+    cudnn_task conv;
+    cudnn_made made;
+    char more[400] = "";
+    memcpy(&conv, &s->conv, sizeof conv);
+    if (all == kinds) memcpy(conv.pad_behind, conv.pad, sizeof conv.pad);
+    conv.dtype = t->dtype;
+    conv.what = all[k].what;
+    conv.flags = all[k].flags;
+    conv.most_workspace = 256 << 20;
+    const int status = cudnn_make(&target, &conv, &made);
+    if (status == DNN_OK) {
+      cudnn_unmake(&library, &made);
+      continue;
+    }
+    library.say_more(more, sizeof more);
+    printf("# %s: %s %s\n", all[k].name, library.say(status), more);
+    ++failed;
+  }
+  return failed;
+}
+
+static int check_types(const struct shape *s, const struct kind *all, int n) {
+  int failed = 0;
+  for (int t = 0; t < N_TYPES; ++t) {
+    const int missing = check(s, &types[t], all, n);
+    printf("%sok %d - %s in %s has a plan for every request\n",
+           missing ? "not " : "", ++n_told, s->name, types[t].name);
+    failed += missing != 0;
+  }
+  return failed;
+}
+
+static int check_all(void) {
+  int failed = 0;
+  for (int s = 0; s < N_SHAPES; ++s)
+    failed += check_types(&shapes[s], kinds, N_KINDS);
+  for (int s = 0; s < N_POOLS; ++s)
+    failed += check_types(&pools[s], pool_kinds, N_POOL_KINDS);
+  return failed;
+}
+
+int main(void) {
+  char why[240];
+  if (!dnn_open(&library, dnn_names, why)) {
+    printf("1..0 # SKIP %s\n", why);
+    return 0;
+  }
+  if (!open_device()) {
+    printf("1..0 # SKIP %s does not plan without a GPU; 9.8 does\n",
+           library.name);
+    return 0;
+  }
+  printf("# %s, for an H200\n", library.name);
+  const int failed = check_all();
+  printf("1..%d\n", n_told);
+  (void)library.descriptor_destroy(device);
+  dnn_close(&library);
+  return failed != 0;
+}
