@@ -3,12 +3,10 @@
  */
 #include "pooling.gen.h"
 
-#include <string.h>
-
 #include "lanes.h"
 #include "nn.h"
 #include "operands.h"
-#include "pool.h"
+#include "pool_geometry.h"
 #include "tenon/kernel.h"
 
 /* ------------------------------------------------------------------ shapes */
@@ -126,66 +124,6 @@ int32_t nn_pooling_infer(const tn_frame *call) {
   return code == TN_OK ? state(call, TN_OPERAND_OUT, ndim, to) : code;
 }
 
-/* ---------------------------------------------------------------- geometry */
-
-static const tn_tensor *data_of(const tn_frame *call) {
-  return call->flags & TN_CALL_BACKWARD ? &call->out[NN_POOLING_IN_DATA]
-                                        : &call->in[NN_POOLING_IN_DATA];
-}
-
-static const tn_tensor *out_of(const tn_frame *call) {
-  return call->flags & TN_CALL_BACKWARD
-             ? &call->in[NN_POOLING_BACKWARD_GRAD_OUT]
-             : &call->out[NN_POOLING_OUT_OUT];
-}
-
-/* Dimension i of the image, which is d of the window. */
-static void set_dim(const tn_frame *call, nn_pool *pool, int d, int32_t i) {
-  const nn_pooling_params *p = nn_pooling_params_of(call);
-  nn_window *w = &pool->window;
-  w->in[d] = data_of(call)->shape[i + 2];
-  w->out[d] = out_of(call)->shape[i + 2];
-  w->kernel[d] = p->global_pool ? w->in[d] : kernel_at(p, i);
-  w->stride[d] = p->global_pool ? 1 : p->stride.v[i];
-  w->pad[d] = p->global_pool ? 0 : p->pad.v[i];
-  pool->limit[d] = w->in[d] + w->pad[d];
-  if (!p->global_pool && p->pooling_convention == SAME) {
-    const int64_t reach = (w->out[d] - 1) * w->stride[d] + w->kernel[d];
-    w->pad[d] = nn_most(reach - w->in[d], 0) / 2;
-    pool->limit[d] = nn_most(reach - w->pad[d], w->in[d]);
-  }
-}
-
-/* Whether there is one window, the image. */
-static int is_whole(const nn_window *w) {
-  for (int d = 0; d < NN_WINDOW_RANK; ++d)
-    if (w->out[d] != 1 || w->pad[d] != 0 || w->kernel[d] != w->in[d]) return 0;
-  return 1;
-}
-
-static nn_pool pool_of(const tn_frame *call) {
-  const nn_pooling_params *p = nn_pooling_params_of(call);
-  const int32_t rank = data_of(call)->ndim - 2;
-  nn_pool pool = {.kind = p->pool_type,
-                  .counts_padding = p->count_include_pad,
-                  .limit = {1, 1, 1}};
-  nn_window *w = &pool.window;
-  for (int d = 0; d < NN_WINDOW_RANK; ++d) {
-    w->in[d] = w->out[d] = w->kernel[d] = w->stride[d] = w->dilate[d] = 1;
-    w->pad[d] = 0;
-    if (d >= NN_WINDOW_RANK - rank)
-      set_dim(call, &pool, d, d - (NN_WINDOW_RANK - rank));
-  }
-  pool.in_size = nn_window_product(w->in);
-  pool.out_size = nn_window_product(w->out);
-  if (!is_whole(w)) return pool;
-  for (int d = 0; d < NN_WINDOW_RANK; ++d) { /* it lies in one line */
-    w->in[d] = w->kernel[d] = pool.limit[d] = d == 2 ? pool.in_size : 1;
-    w->stride[d] = 1;
-  }
-  return pool;
-}
-
 /* ------------------------------------------------------------------ kernels */
 
 /* A call in f32 or f64. */
@@ -197,10 +135,6 @@ typedef struct work {
   int64_t bytes; /* of an element */
   nn_lanes lanes;
 } work;
-
-static int64_t images_of(const tn_frame *call) {
-  return data_of(call)->shape[0] * data_of(call)->shape[1];
-}
 
 static void *skip(const void *array, int64_t elements, int64_t bytes) {
   return array ? (char *)(uintptr_t)array + elements * bytes : NULL;
@@ -232,7 +166,7 @@ static nn_lanes lanes_of(const tn_frame *call, const nn_pool *pool) {
   const int backward = (call->flags & TN_CALL_BACKWARD) != 0;
   return (nn_lanes){
       .bytes = nn_pool_scratch(pool, tn_dtype_bytes(dtype), backward),
-      .n = nn_lanes_for(images_of(call))};
+      .n = nn_lanes_for(nn_pool_images(call))};
 }
 
 static uint64_t taps_bytes(const nn_pool *pool) {
@@ -241,7 +175,7 @@ static uint64_t taps_bytes(const nn_pool *pool) {
 }
 
 int32_t nn_pooling_cpu_bytes(const tn_frame *call, uint64_t *bytes) {
-  const nn_pool pool = pool_of(call);
+  const nn_pool pool = nn_pool_of(call);
   const nn_lanes lanes = lanes_of(call, &pool);
   *bytes = nn_operands_bytes(call) + taps_bytes(&pool) + lanes.n * lanes.bytes;
   return TN_OK;
@@ -249,13 +183,13 @@ int32_t nn_pooling_cpu_bytes(const tn_frame *call, uint64_t *bytes) {
 
 static int32_t run(const tn_frame *call, const nn_operands *x,
                    const nn_pool_image *first) {
-  work w = {.pool = pool_of(call),
+  work w = {.pool = nn_pool_of(call),
             .image = *first,
             .dtype = x->dtype,
             .level = x->level,
             .bytes = tn_dtype_bytes(x->dtype)};
   const int64_t size = w.pool.in_size + w.pool.out_size;
-  const int64_t images = images_of(call);
+  const int64_t images = nn_pool_images(call);
   w.lanes = lanes_of(call, &w.pool);
   char *room = (char *)call->ws[0] + nn_operands_bytes(call);
   w.lanes.room = room + taps_bytes(&w.pool);

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * softmax_output.cu: softmax_output.yaml on CUDA devices. Every form of it is a
- * tensor outer x classes x places: forward a block has a softmax, whose threads
- * halve what they have found; backward a thread has an element.
+ * tensor outer x classes x places: forward it is any softmax (softmax.cuh),
+ * backward a thread has an element.
  */
 #include "softmax_output.gen.h"
 
-#include "tenon/kernel.cuh"
+#include "softmax.cuh"
 
 /* What kernels are handed: backward FROM is what forward made. */
 enum { FROM, TO, LABEL, HEAD, COUNT, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_softmax_arrays;
 
-struct nn_softmax_view {
-  int64_t outer;
-  int64_t classes;
-  int64_t inner;
+struct nn_goals_view {
+  nn_lines lines;
   int is_soft; /* labels are probabilities */
   int use_ignore;
   int is_valid; /* normalization=valid: divided by the COUNT */
@@ -25,43 +23,13 @@ struct nn_softmax_view {
   double factor;
 };
 
-__device__ __forceinline__ float nn_softmax_exp(float x) {
-  return expf(x);
-}
-__device__ __forceinline__ double nn_softmax_exp(double x) {
-  return exp(x);
-}
-
-template <class C>
-__global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_softmax_rows(nn_softmax_arrays a, nn_softmax_view v) {
-  __shared__ C part[TN_CUDA_THREADS];
-  for (int64_t s = blockIdx.x; s < v.outer * v.inner; s += gridDim.x) {
-    const int64_t at = s / v.inner * v.classes * v.inner + s % v.inner;
-    C most = tn_cuda_read<C>(a.at[FROM], at), total = 0;
-    for (int64_t k = threadIdx.x; k < v.classes; k += TN_CUDA_THREADS) {
-      const C x = tn_cuda_read<C>(a.at[FROM], at + k * v.inner);
-      most = tn_cuda_largest()(most, x);
-    }
-    most = tn_cuda_fold(part, most, tn_cuda_largest());
-    for (int64_t k = threadIdx.x; k < v.classes; k += TN_CUDA_THREADS)
-      total +=
-          nn_softmax_exp(tn_cuda_read<C>(a.at[FROM], at + k * v.inner) - most);
-    total = tn_cuda_fold(part, total, tn_cuda_plus());
-    for (int64_t k = threadIdx.x; k < v.classes; k += TN_CUDA_THREADS) {
-      const int64_t i = at + k * v.inner;
-      const C x = tn_cuda_read<C>(a.at[FROM], i);
-      tn_cuda_write(a.at[TO], i, nn_softmax_exp(x - most) / total);
-    }
-  }
-}
-
 /* Labels that count, by one block. */
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_softmax_count(nn_softmax_arrays a, nn_softmax_view v) {
+    nn_softmax_count(nn_softmax_arrays a, nn_goals_view v) {
   __shared__ double part[TN_CUDA_THREADS];
   double n = 0;
-  for (int64_t i = threadIdx.x; i < v.outer * v.inner; i += TN_CUDA_THREADS)
+  for (int64_t i = threadIdx.x; i < v.lines.outer * v.lines.inner;
+       i += TN_CUDA_THREADS)
     n += v.is_soft || tn_cuda_read<double>(a.at[LABEL], i) != v.ignore;
   n = tn_cuda_fold(part, n, tn_cuda_plus());
   if (threadIdx.x == 0) tn_cuda_write(a.at[COUNT], 0, n > 1 ? n : 1);
@@ -69,25 +37,26 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
 
 template <class C>
 __device__ __forceinline__ C nn_softmax_slope(const nn_softmax_arrays &a,
-                                              const nn_softmax_view &v,
+                                              const nn_goals_view &v,
                                               int64_t i) {
-  const int64_t k = i / v.inner % v.classes;
-  const int64_t place = i / (v.inner * v.classes) * v.inner + i % v.inner;
+  const int64_t k = i / v.lines.inner % v.lines.length;
+  const int64_t place =
+      i / (v.lines.inner * v.lines.length) * v.lines.inner + i % v.lines.inner;
   const double count = v.is_valid ? tn_cuda_read<double>(a.at[COUNT], 0) : 1;
   const C factor = (C)(v.factor / count);
   const C p = tn_cuda_read<C>(a.at[FROM], i);
   const double label = tn_cuda_read<double>(a.at[LABEL], v.is_soft ? i : place);
   if (v.is_soft) return (p - (C)label) * factor;
   if (v.use_ignore && label == v.ignore) return 0;
-  const bool is_class = label >= 0 && label < (double)v.classes;
+  const bool is_class = label >= 0 && label < (double)v.lines.length;
   const bool is_hit = is_class && (int64_t)label == k;
   return (p - (C)(is_hit ? v.hit : v.miss)) * factor;
 }
 
 template <class C>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_softmax_slopes(nn_softmax_arrays a, nn_softmax_view v) {
-  const int64_t n = v.outer * v.classes * v.inner;
+    nn_softmax_slopes(nn_softmax_arrays a, nn_goals_view v) {
+  const int64_t n = v.lines.outer * v.lines.length * v.lines.inner;
   const int64_t step = (int64_t)gridDim.x * TN_CUDA_THREADS;
   int64_t i = (int64_t)blockIdx.x * TN_CUDA_THREADS + threadIdx.x;
   for (; i < n; i += step) {
@@ -99,32 +68,26 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
 
 /* --------------------------------------------------------------------- host */
 
-static nn_softmax_view nn_softmax_extent(const tn_frame *call,
-                                         const tn_tensor *data) {
+static nn_lines nn_softmax_extent(const tn_frame *call, const tn_tensor *data) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(call);
   const int32_t last = data->ndim - 1;
   const int32_t from = p->multi_output || !p->preserve_shape ? 1 : last;
-  const int32_t to = p->multi_output ? 1 : last;
-  nn_softmax_view v;
-  memset(&v, 0, sizeof v);
-  v.outer = v.classes = v.inner = 1;
-  for (int32_t d = 0; d <= last; ++d)
-    (d < from ? v.outer : d > to ? v.inner : v.classes) *= data->shape[d];
-  return v;
+  return nn_lines_of(data, from, p->multi_output ? 1 : last);
 }
 
 /* What a gradient is the way to. */
-static void nn_softmax_goals(const tn_frame *call, nn_softmax_view *v) {
+static void nn_softmax_goals(const tn_frame *call, nn_goals_view *v) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(call);
   double divisor = 1;
   v->is_valid = p->normalization == NN_SOFTMAX_OUTPUT_NORMALIZATION_VALID;
-  if (!v->is_valid && !v->is_soft) divisor = (double)v->inner;
+  if (!v->is_valid && !v->is_soft) divisor = (double)v->lines.inner;
   if (p->normalization == NN_SOFTMAX_OUTPUT_NORMALIZATION_BATCH)
-    divisor *= (double)v->outer;
+    divisor *= (double)v->lines.outer;
   v->use_ignore = p->use_ignore;
   v->ignore = p->ignore_label;
-  v->hit = v->classes > 1 ? 1 - p->smooth_alpha : 1;
-  v->miss = v->classes > 1 ? p->smooth_alpha / (double)(v->classes - 1) : 0;
+  v->hit = v->lines.length > 1 ? 1 - p->smooth_alpha : 1;
+  v->miss =
+      v->lines.length > 1 ? p->smooth_alpha / (double)(v->lines.length - 1) : 0;
   v->factor = p->grad_scale / divisor;
 }
 
@@ -136,29 +99,22 @@ int32_t nn_softmax_output_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
 
 int32_t nn_softmax_output_cuda(const tn_frame *call) {
   const tn_tensor *out = &call->out[0];
-  const nn_softmax_view v = nn_softmax_extent(call, out);
-  nn_softmax_arrays a = {};
-  if (tn_tensor_size(out) == 0) return TN_OK;
-  a.at[FROM] = tn_cuda_from(&call->in[NN_SOFTMAX_OUTPUT_IN_DATA]);
-  a.at[TO] = tn_cuda_to(out, call->req[0]);
-  return tn_cuda_on(call, [&](cudaStream_t stream) {
-    return tn_cuda_by_compute(out->dtype, [&](auto type) {
-      return tn_cuda_start(call, nn_softmax_rows<decltype(type)>,
-                           v.outer * v.inner, stream, a, v);
-    });
-  });
+  const nn_softmax_view v = {nn_softmax_extent(call, out), 1, 0};
+  return nn_softmax_run(call, v, tn_cuda_to(out, call->req[0]),
+                        tn_cuda_from(&call->in[NN_SOFTMAX_OUTPUT_IN_DATA]));
 }
 
 static int32_t nn_softmax_launch_slopes(const tn_frame *call,
                                         const nn_softmax_arrays &a,
-                                        const nn_softmax_view &v,
+                                        const nn_goals_view &v,
                                         cudaStream_t stream) {
   int32_t code = TN_OK;
   if (v.is_valid) code = tn_cuda_start(call, nn_softmax_count, 1, stream, a, v);
   if (code != TN_OK) return code;
   return tn_cuda_by_compute(a.at[TO].dtype, [&](auto type) {
     return tn_cuda_start_each(call, nn_softmax_slopes<decltype(type)>,
-                              v.outer * v.classes * v.inner, stream, a, v);
+                              v.lines.outer * v.lines.length * v.lines.inner,
+                              stream, a, v);
   });
 }
 
@@ -166,10 +122,11 @@ int32_t nn_softmax_output_cuda_backward(const tn_frame *call) {
   const tn_tensor *p = &call->in[NN_SOFTMAX_OUTPUT_BACKWARD_OUT_OUT];
   const tn_tensor *to = &call->out[NN_SOFTMAX_OUTPUT_IN_DATA];
   const tn_tensor *label = &call->in[NN_SOFTMAX_OUTPUT_BACKWARD_IN_LABEL];
-  nn_softmax_view v = nn_softmax_extent(call, p);
+  nn_goals_view v = {};
   nn_softmax_arrays a = {};
   if (call->req[NN_SOFTMAX_OUTPUT_IN_DATA] == TN_REQ_NULL) return TN_OK;
   if (tn_tensor_size(to) == 0) return TN_OK;
+  v.lines = nn_softmax_extent(call, p);
   v.is_soft = label->ndim == p->ndim;
   a.at[FROM] = tn_cuda_from(p);
   a.at[TO] = tn_cuda_to(to, call->req[NN_SOFTMAX_OUTPUT_IN_DATA]);

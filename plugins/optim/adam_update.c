@@ -53,12 +53,8 @@ static double weight_of(double beta, int64_t n) {
 int32_t optim_adam_update(const tn_frame *call) {
   static const optim_loops loops = OPTIM_LOOPS(step);
   const optim_adam_update_params *p = optim_adam_update_params_of(call);
-  if (p->step > 0 && (p->beta1 == 1 || p->beta2 == 1))
-    return TN_FAIL(
-        call, TN_OUT_OF_RANGE,
-        "beta1=%g, beta2=%g: what keeps all of its first 0 cannot be "
-        "corrected; set step=0 or less than 1",
-        p->beta1, p->beta2);
+  const int32_t code = optim_check_betas(call, p->step, p->beta1, p->beta2);
+  if (code != TN_OK) return code;
   const step s = {
       .beta1 = p->beta1,
       .beta2 = p->beta2,

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * layer_norm.cu: layer_norm.yaml on CUDA devices. Lines are a part of a block
+ * each; the gradients of gamma and beta are sums of channels, which are the
+ * places on the lines.
+ */
+#include "layer_norm.gen.h"
+
+#include "nn.cuh"
+
+/* What kernels are handed: backward OUT is the gradient of data. What is not
+ * wanted, or absent, has no data. MEAN and RSTD may be of another type. */
+enum { OUT, DATA, GAMMA, BETA, MEAN, RSTD, HEAD, SUMS, N_ARRAYS };
+typedef tn_cuda_arrays<N_ARRAYS> nn_layer_arrays;
+
+struct nn_layer_view {
+  nn_lines lines;
+  nn_channels places;
+  double eps;
+};
+
+template <class T>
+__device__ __forceinline__ nn_wide<T> nn_layer_gamma(const nn_layer_arrays &a,
+                                                     int64_t k) {
+  return a.at[GAMMA].data != NULL ? nn_get<T>(a.at[GAMMA], k) : 1;
+}
+
+/* Mean and 1/sqrt(var + eps) of a line; those of no elements are 0. */
+template <class C>
+struct nn_moments {
+  C mean;
+  C rstd;
+};
+
+template <class T>
+__device__ __forceinline__ nn_moments<nn_wide<T>> nn_layer_measure(
+    const nn_layer_arrays &a, const nn_layer_view &v, const nn_line &line) {
+  typedef nn_wide<T> C;
+  __shared__ double part[TN_CUDA_THREADS];
+  const int64_t inner = v.lines.inner;
+  const double n = v.lines.length > 0 ? (double)v.lines.length : 1;
+  C sum = 0, spread = 0;
+  for (int64_t k = line.first; k < line.end; k += line.step)
+    sum += nn_get<T>(a.at[DATA], line.at + k * inner);
+  const C mean =
+      (C)(nn_fold(part, (double)sum, v.lines.lanes, tn_cuda_plus()) / n);
+  for (int64_t k = line.first; k < line.end; k += line.step) {
+    const C d = nn_get<T>(a.at[DATA], line.at + k * inner) - mean;
+    spread += d * d;
+  }
+  const double var =
+      nn_fold(part, (double)spread, v.lines.lanes, tn_cuda_plus()) / n;
+  const nn_moments<C> m = {mean, (C)(1 / sqrt(var + v.eps))};
+  return m;
+}
+
+template <class T>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_layer_forward(nn_layer_arrays a, nn_layer_view v) {
+  typedef nn_wide<T> C;
+  for (int64_t g = blockIdx.x; g < nn_line_groups(v.lines); g += gridDim.x) {
+    const nn_line line = nn_line_of(v.lines, g);
+    const nn_moments<C> m = nn_layer_measure<T>(a, v, line);
+    if (line.leads && a.at[MEAN].data != NULL)
+      tn_cuda_write(a.at[MEAN], line.number, m.mean);
+    if (line.leads && a.at[RSTD].data != NULL)
+      tn_cuda_write(a.at[RSTD], line.number, m.rstd);
+    if (a.at[OUT].data == NULL) continue;
+    for (int64_t k = line.first; k < line.end; k += line.step) {
+      const int64_t i = line.at + k * v.lines.inner;
+      const C d = nn_get<T>(a.at[DATA], i) - m.mean;
+      nn_put<T>(
+          a.at[OUT], i,
+          d * m.rstd * nn_get<T>(a.at[GAMMA], k) + nn_get<T>(a.at[BETA], k));
+    }
+  }
+}
+
+/* The gradient of data. */
+template <class T>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_layer_slopes(nn_layer_arrays a, nn_layer_view v) {
+  typedef nn_wide<T> C;
+  __shared__ C part[TN_CUDA_THREADS];
+  const int64_t inner = v.lines.inner;
+  const C n = (C)v.lines.length;
+  for (int64_t g = blockIdx.x; g < nn_line_groups(v.lines); g += gridDim.x) {
+    const nn_line line = nn_line_of(v.lines, g);
+    C mean = 0, rstd = 0, sum = 0, moment = 0;
+    if (line.end > 0) mean = tn_cuda_read<C>(a.at[MEAN], line.number);
+    if (line.end > 0) rstd = tn_cuda_read<C>(a.at[RSTD], line.number);
+    for (int64_t k = line.first; k < line.end; k += line.step) {
+      const int64_t i = line.at + k * inner;
+      const C head = nn_get<T>(a.at[HEAD], i) * nn_layer_gamma<T>(a, k);
+      sum += head;
+      moment += head * (nn_get<T>(a.at[DATA], i) - mean);
+    }
+    const C shift = nn_fold(part, sum, v.lines.lanes, tn_cuda_plus()) / n;
+    const C slope =
+        nn_fold(part, moment, v.lines.lanes, tn_cuda_plus()) / n * rstd * rstd;
+    for (int64_t k = line.first; k < line.end; k += line.step) {
+      const int64_t i = line.at + k * inner;
+      const C head = nn_get<T>(a.at[HEAD], i) * nn_layer_gamma<T>(a, k);
+      const C d = nn_get<T>(a.at[DATA], i) - mean;
+      nn_put<T>(a.at[OUT], i, (head - shift - d * slope) * rstd);
+    }
+  }
+}
+
+/* What the gradients of gamma and beta are summed of; without data there is no
+ * gradient of gamma. */
+template <class T>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_layer_sums(nn_layer_arrays a, nn_layer_view v) {
+  typedef nn_wide<T> C;
+  __shared__ double folded[TN_CUDA_THREADS];
+  const nn_channels &p = v.places;
+  for (int64_t b = blockIdx.x; b < nn_channel_parts(p); b += gridDim.x) {
+    const nn_part part = nn_part_of(p, b);
+    C by_gamma = 0, by_beta = 0;
+    for (int64_t j = part.first; j < part.end; j += part.step) {
+      const int64_t i = nn_channel_at(p, part.channel, j);
+      const C head = nn_get<T>(a.at[HEAD], i);
+      by_beta += head;
+      if (a.at[DATA].data == NULL) continue;
+      const C d = nn_get<T>(a.at[DATA], i) - tn_cuda_read<C>(a.at[MEAN], j);
+      by_gamma += head * (d * tn_cuda_read<C>(a.at[RSTD], j));
+    }
+    const double gamma =
+        nn_fold(folded, (double)by_gamma, p.lanes, tn_cuda_plus());
+    const double beta =
+        nn_fold(folded, (double)by_beta, p.lanes, tn_cuda_plus());
+    nn_sums_put(a.at[SUMS], p, part, gamma, beta);
+  }
+}
+
+/* --------------------------------------------------------------------- host */
+
+static const tn_tensor *nn_layer_data(const tn_frame *call) {
+  return (call->flags & TN_CALL_BACKWARD)
+             ? &call->in[NN_LAYER_NORM_BACKWARD_GRAD_OUT]
+             : &call->in[NN_LAYER_NORM_IN_DATA];
+}
+
+static nn_layer_view nn_layer_view_of(const tn_frame *call) {
+  const nn_layer_norm_params *p = nn_layer_norm_params_of(call);
+  const tn_tensor *data = nn_layer_data(call);
+  const int32_t dim = (int32_t)(p->axis < 0 ? p->axis + data->ndim : p->axis);
+  nn_layer_view v;
+  v.lines = nn_lines_of(data, dim, dim);
+  v.places = nn_channels_of(v.lines.outer, v.lines.length, v.lines.inner);
+  v.eps = p->eps;
+  return v;
+}
+
+static int64_t nn_layer_count(const nn_layer_view &v) {
+  return v.lines.outer * v.lines.inner;
+}
+
+/* Backward sums, then mean and rstd of lines of a half type, once more. */
+int32_t nn_layer_norm_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
+  const nn_layer_view v = nn_layer_view_of(call);
+  *bytes = 0;
+  if (call->flags & TN_CALL_BACKWARD)
+    *bytes = nn_sums_bytes(v.places) +
+             2 * (uint64_t)nn_layer_count(v) * sizeof(float);
+  return TN_OK;
+}
+
+int32_t nn_layer_norm_cuda(const tn_frame *call) {
+  const nn_layer_view v = nn_layer_view_of(call);
+  nn_layer_arrays a = {};
+  a.at[OUT] = tn_cuda_to(&call->out[NN_LAYER_NORM_OUT_OUT],
+                         call->req[NN_LAYER_NORM_OUT_OUT]);
+  a.at[MEAN] = tn_cuda_to(&call->out[NN_LAYER_NORM_OUT_MEAN],
+                          call->req[NN_LAYER_NORM_OUT_MEAN]);
+  a.at[RSTD] = tn_cuda_to(&call->out[NN_LAYER_NORM_OUT_RSTD],
+                          call->req[NN_LAYER_NORM_OUT_RSTD]);
+  a.at[DATA] = tn_cuda_from(&call->in[NN_LAYER_NORM_IN_DATA]);
+  a.at[GAMMA] = tn_cuda_from(&call->in[NN_LAYER_NORM_IN_GAMMA]);
+  a.at[BETA] = tn_cuda_from(&call->in[NN_LAYER_NORM_IN_BETA]);
+  return tn_cuda_on(call, [&](cudaStream_t stream) {
+    return tn_cuda_by_float(call->out[0].dtype, [&](auto type) {
+      return tn_cuda_start(call, nn_layer_forward<decltype(type)>,
+                           nn_line_groups(v.lines), stream, a, v);
+    });
+  });
+}
+
+/* Mean and rstd in f32, as what was kept of them has lost digits. */
+template <class T>
+static int32_t nn_layer_again(const tn_frame *call, const nn_layer_view &v,
+                              nn_layer_arrays *a, cudaStream_t stream) {
+  const int64_t n = nn_layer_count(v);
+  char *room = (char *)call->ws[0] + nn_sums_bytes(v.places);
+  nn_layer_arrays own = {};
+  own.at[DATA] = a->at[DATA];
+  own.at[MEAN] = tn_cuda_room(room, TN_F32, n);
+  own.at[RSTD] = tn_cuda_room(room + n * (int64_t)sizeof(float), TN_F32, n);
+  a->at[MEAN] = own.at[MEAN];
+  a->at[RSTD] = own.at[RSTD];
+  return tn_cuda_start(call, nn_layer_forward<T>, nn_line_groups(v.lines),
+                       stream, own, v);
+}
+
+template <class T>
+static int32_t nn_layer_back(const tn_frame *call, const nn_layer_view &v,
+                             nn_layer_arrays a, cudaStream_t stream) {
+  tn_cuda_arrays<NN_SUMS_ARRAYS> sums = {};
+  int32_t code = TN_OK;
+  for (int k = 0; k < 2; ++k)
+    sums.at[NN_SUMS_FIRST + k] =
+        tn_cuda_to(&call->out[NN_LAYER_NORM_IN_GAMMA + k],
+                   call->req[NN_LAYER_NORM_IN_GAMMA + k]);
+  if (a.at[DATA].data != NULL && a.at[DATA].dtype != TN_F32 &&
+      a.at[DATA].dtype != TN_F64)
+    code = nn_layer_again<T>(call, v, &a, stream);
+  if (code == TN_OK && a.at[OUT].data != NULL)
+    code = tn_cuda_start(call, nn_layer_slopes<T>, nn_line_groups(v.lines),
+                         stream, a, v);
+  if (code != TN_OK || (sums.at[NN_SUMS_FIRST].data == NULL &&
+                        sums.at[NN_SUMS_SECOND].data == NULL))
+    return code;
+  a.at[SUMS] = sums.at[NN_SUMS] = nn_sums_room(call->ws[0], v.places);
+  code = tn_cuda_start(call, nn_layer_sums<T>, nn_channel_parts(v.places),
+                       stream, a, v);
+  if (code != TN_OK) return code;
+  return tn_cuda_start_each(call, nn_sums_finish<T>, v.places.length, stream,
+                            sums, v.places);
+}
+
+int32_t nn_layer_norm_cuda_backward(const tn_frame *call) {
+  const nn_layer_view v = nn_layer_view_of(call);
+  nn_layer_arrays a = {};
+  a.at[OUT] = tn_cuda_to(&call->out[NN_LAYER_NORM_IN_DATA],
+                         call->req[NN_LAYER_NORM_IN_DATA]);
+  a.at[HEAD] = tn_cuda_from(nn_layer_data(call));
+  a.at[DATA] = tn_cuda_from(&call->in[NN_LAYER_NORM_BACKWARD_IN_DATA]);
+  a.at[GAMMA] = tn_cuda_from(&call->in[NN_LAYER_NORM_BACKWARD_IN_GAMMA]);
+  a.at[MEAN] = tn_cuda_from(&call->in[NN_LAYER_NORM_BACKWARD_OUT_MEAN]);
+  a.at[RSTD] = tn_cuda_from(&call->in[NN_LAYER_NORM_BACKWARD_OUT_RSTD]);
+  return tn_cuda_on(call, [&](cudaStream_t stream) {
+    return tn_cuda_by_float(nn_layer_data(call)->dtype, [&](auto type) {
+      return nn_layer_back<decltype(type)>(call, v, a, stream);
+    });
+  });
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * leaky_relu.cu: leaky_relu.yaml on CUDA devices. A thread has an element; the
+ * gradient of prelu's slopes is a sum of channels.
+ */
+#include "leaky_relu.gen.h"
+
+#include "masked.cuh"
+
+/* What kernels are handed: forward the DATA, backward HEAD and of data what was
+ * KEPT, or else what came out. */
+enum { OUT, DATA, GAMMA, KEPT, HEAD, SUMS, N_ARRAYS };
+typedef tn_cuda_arrays<N_ARRAYS> nn_leaky_arrays;
+
+struct nn_leaky_view {
+  nn_channels channels; /* one of all elements but for prelu */
+  int64_t n;
+  double slope;
+  int type; /* NN_LEAKY_RELU_ACT_TYPE_* */
+  int reserved;
+};
+
+#define SELU_SCALE 1.0507009873554805
+#define SELU_LOW 1.7580993408473766
+
+template <class T>
+__device__ __forceinline__ nn_wide<T> nn_leaky_gamma(const nn_leaky_arrays &a,
+                                                     const nn_leaky_view &v,
+                                                     int64_t i) {
+  return nn_get<T>(a.at[GAMMA], nn_channel_of(v.channels, i));
+}
+
+template <class T>
+__device__ __forceinline__ nn_wide<T> nn_leaky_value(const nn_leaky_arrays &a,
+                                                     const nn_leaky_view &v,
+                                                     int64_t i, nn_wide<T> x) {
+  typedef nn_wide<T> C;
+  if (v.type == NN_LEAKY_RELU_ACT_TYPE_SELU)
+    return x > 0 ? (C)SELU_SCALE * x : (C)SELU_LOW * nn_expm1(x);
+  if (x > 0) return x;
+  if (v.type == NN_LEAKY_RELU_ACT_TYPE_ELU) return (C)v.slope * nn_expm1(x);
+  if (v.type == NN_LEAKY_RELU_ACT_TYPE_PRELU)
+    return nn_leaky_gamma<T>(a, v, i) * x;
+  return (C)v.slope * x;
+}
+
+template <class T>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_leaky_forward(nn_leaky_arrays a, nn_leaky_view v) {
+  for (int64_t i = nn_first(); i < v.n; i += nn_step()) {
+    const nn_wide<T> x = nn_get<T>(a.at[DATA], i);
+    if (a.at[KEPT].data != NULL) nn_put<T>(a.at[KEPT], i, x);
+    if (a.at[OUT].data != NULL)
+      nn_put<T>(a.at[OUT], i, nn_leaky_value<T>(a, v, i, x));
+  }
+}
+
+/* What the gradient of an element is multiplied by, in terms of what is KEPT:
+ * of rrelu that is the factor. */
+template <class T>
+__device__ __forceinline__ nn_wide<T> nn_leaky_slope(const nn_leaky_arrays &a,
+                                                     const nn_leaky_view &v,
+                                                     int64_t i, nn_wide<T> y) {
+  typedef nn_wide<T> C;
+  switch (v.type) {
+    case NN_LEAKY_RELU_ACT_TYPE_RRELU:
+      return y;
+    case NN_LEAKY_RELU_ACT_TYPE_PRELU:
+      return y > 0 ? 1 : nn_leaky_gamma<T>(a, v, i);
+    case NN_LEAKY_RELU_ACT_TYPE_SELU:
+      return y > 0 ? (C)SELU_SCALE : y + (C)SELU_LOW;
+    case NN_LEAKY_RELU_ACT_TYPE_ELU:
+      return y > 0 ? 1 : y + (C)v.slope;
+    default:
+      return y > 0 ? 1 : (C)v.slope;
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_leaky_slopes(nn_leaky_arrays a, nn_leaky_view v) {
+  for (int64_t i = nn_first(); i < v.n; i += nn_step())
+    nn_put<T>(a.at[OUT], i,
+              nn_get<T>(a.at[HEAD], i) *
+                  nn_leaky_slope<T>(a, v, i, nn_get<T>(a.at[KEPT], i)));
+}
+
+/* What the gradients of prelu's slopes are summed of. */
+template <class T>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_prelu_sums(nn_leaky_arrays a, nn_leaky_view v) {
+  typedef nn_wide<T> C;
+  __shared__ double folded[TN_CUDA_THREADS];
+  const nn_channels &c = v.channels;
+  for (int64_t b = blockIdx.x; b < nn_channel_parts(c); b += gridDim.x) {
+    const nn_part part = nn_part_of(c, b);
+    C sum = 0;
+    for (int64_t j = part.first; j < part.end; j += part.step) {
+      const int64_t i = nn_channel_at(c, part.channel, j);
+      const C x = nn_get<T>(a.at[KEPT], i);
+      if (!(x > 0)) sum += nn_get<T>(a.at[HEAD], i) * x;
+    }
+    const double all = nn_fold(folded, (double)sum, c.lanes, tn_cuda_plus());
+    nn_sums_put(a.at[SUMS], c, part, all, 0);
+  }
+}
+
+/* --------------------------------------------------------------------- host */
+
+/* Where a backward call has what: [gradient of out, data, gamma, out], and for
+ * those that keep something [gradients of out and kept, data, gamma, out,
+ * kept].
+ */
+enum { BACK_HEAD, BACK_GAMMA = 3, BACK_OUT = 3, BACK_KEPT = 5 };
+
+static nn_leaky_view nn_leaky_view_of(const tn_frame *call) {
+  const nn_leaky_relu_params *p = nn_leaky_relu_params_of(call);
+  const int back = (call->flags & TN_CALL_BACKWARD) != 0;
+  const tn_tensor *data = &call->in[0];
+  nn_leaky_view v = {};
+  v.n = tn_tensor_size(data);
+  v.slope = p->slope;
+  v.type = p->act_type;
+  v.channels = nn_channels_of(1, 1, v.n);
+  if (v.type != NN_LEAKY_RELU_ACT_TYPE_PRELU) return v;
+  const tn_tensor *gamma =
+      &call->in[back ? (int)BACK_GAMMA : (int)NN_LEAKY_RELU_IN_GAMMA];
+  if (gamma->shape[0] == 1 || data->ndim < 2) return v;
+  const nn_lines lines = nn_lines_of(data, 1, 1);
+  v.channels = nn_channels_of(lines.outer, lines.length, lines.inner);
+  return v;
+}
+
+int32_t nn_leaky_relu_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
+  *bytes = 0;
+  if ((call->flags & TN_CALL_BACKWARD) &&
+      nn_leaky_relu_params_of(call)->act_type == NN_LEAKY_RELU_ACT_TYPE_PRELU)
+    *bytes = nn_sums_bytes(nn_leaky_view_of(call).channels);
+  return TN_OK;
+}
+
+int32_t nn_leaky_relu_cuda(const tn_frame *call) {
+  const nn_leaky_view v = nn_leaky_view_of(call);
+  nn_leaky_arrays a = {};
+  a.at[OUT] = tn_cuda_to(&call->out[NN_LEAKY_RELU_OUT_OUT],
+                         call->req[NN_LEAKY_RELU_OUT_OUT]);
+  a.at[DATA] = tn_cuda_from(&call->in[NN_LEAKY_RELU_IN_DATA]);
+  if (v.type == NN_LEAKY_RELU_ACT_TYPE_PRELU) {
+    a.at[GAMMA] = tn_cuda_from(&call->in[NN_LEAKY_RELU_IN_GAMMA]);
+    a.at[KEPT] = tn_cuda_to(&call->out[NN_LEAKY_RELU_OUT_KEPT],
+                            call->req[NN_LEAKY_RELU_OUT_KEPT]);
+  }
+  return tn_cuda_on(call, [&](cudaStream_t stream) {
+    return tn_cuda_by_float(call->in[0].dtype, [&](auto type) {
+      return tn_cuda_start_each(call, nn_leaky_forward<decltype(type)>, v.n,
+                                stream, a, v);
+    });
+  });
+}
+
+template <class T>
+static int32_t nn_prelu_weights(const tn_frame *call, const nn_leaky_view &v,
+                                nn_leaky_arrays a, cudaStream_t stream) {
+  tn_cuda_arrays<NN_SUMS_ARRAYS> sums = {};
+  sums.at[NN_SUMS_FIRST] = tn_cuda_to(&call->out[NN_LEAKY_RELU_IN_GAMMA],
+                                      call->req[NN_LEAKY_RELU_IN_GAMMA]);
+  if (sums.at[NN_SUMS_FIRST].data == NULL) return TN_OK;
+  a.at[SUMS] = sums.at[NN_SUMS] = nn_sums_room(call->ws[0], v.channels);
+  const int32_t code = tn_cuda_start(
+      call, nn_prelu_sums<T>, nn_channel_parts(v.channels), stream, a, v);
+  if (code != TN_OK) return code;
+  return tn_cuda_start_each(call, nn_sums_finish<T>, v.channels.length, stream,
+                            sums, v.channels);
+}
+
+template <class T>
+static int32_t nn_leaky_back(const tn_frame *call, const nn_leaky_view &v,
+                             const nn_leaky_arrays &a, cudaStream_t stream) {
+  int32_t code = TN_OK;
+  if (a.at[OUT].data != NULL)
+    code = tn_cuda_start_each(call, nn_leaky_slopes<T>, v.n, stream, a, v);
+  if (code != TN_OK || v.type != NN_LEAKY_RELU_ACT_TYPE_PRELU) return code;
+  return nn_prelu_weights<T>(call, v, a, stream);
+}
+
+int32_t nn_leaky_relu_cuda_backward(const tn_frame *call) {
+  const nn_leaky_view v = nn_leaky_view_of(call);
+  nn_leaky_arrays a = {};
+  a.at[OUT] = tn_cuda_to(&call->out[NN_LEAKY_RELU_IN_DATA],
+                         call->req[NN_LEAKY_RELU_IN_DATA]);
+  a.at[HEAD] = tn_cuda_from(&call->in[BACK_HEAD]);
+  if (v.type == NN_LEAKY_RELU_ACT_TYPE_PRELU)
+    a.at[GAMMA] = tn_cuda_from(&call->in[BACK_GAMMA]);
+  a.at[KEPT] = tn_cuda_from(
+      &call->in[v.type < NN_LEAKY_RELU_ACT_TYPE_PRELU ? (int)BACK_OUT
+                                                      : (int)BACK_KEPT]);
+  return tn_cuda_on(call, [&](cudaStream_t stream) {
+    return tn_cuda_by_float(call->in[BACK_HEAD].dtype, [&](auto type) {
+      return nn_leaky_back<decltype(type)>(call, v, a, stream);
+    });
+  });
+}
+
+/* ------------------------------------------------------------ random slopes */
+
+struct nn_random_slope {
+  double lower;
+  double width;
+
+  __device__ __forceinline__ float operator()(float x, uint32_t word) const {
+    const float drawn =
+        (float)lower + (float)width * ((float)(word >> 8) * 0x1p-24f);
+    return x > 0 ? 1 : drawn;
+  }
+
+  __device__ __forceinline__ double operator()(double x, uint32_t word) const {
+    return x > 0 ? 1 : lower + width * ((double)word * 0x1p-32);
+  }
+};
+
+int32_t nn_rrelu_cuda(const tn_frame *call) {
+  const nn_leaky_relu_params *p = nn_leaky_relu_params_of(call);
+  const int draws = (call->flags & TN_CALL_TRAIN) != 0;
+  const nn_random_slope slope = {draws ? p->lower : (p->lower + p->upper) / 2,
+                                 draws ? p->upper - p->lower : 0};
+  return nn_masked_run(call, draws, slope);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * masked.cuh: operators whose elements are multiplied by factors that random
+ * words decide, on CUDA devices: input 0 gives output 0, and output 1, if it is
+ * wanted, the factors. Element i has word i % 4 of Philox block i / 4, so that
+ * a thread has four elements.
+ */
+#ifndef NN_MASKED_CUH_
+#define NN_MASKED_CUH_
+
+#include "nn.cuh"
+#include "tenon/philox.cuh"
+
+enum {
+  NN_MASKED_OUT,
+  NN_MASKED_FACTORS,
+  NN_MASKED_DATA,
+  NN_MASKED_OFFSET,
+  NN_MASKED_ARRAYS
+};
+
+/* `factor` is called with an element and its word. */
+template <class Factor>
+struct nn_masked_view {
+  int64_t n;
+  int draws; /* 0: words are 0 */
+  int reserved;
+  tn_cuda_random random;
+  Factor factor;
+};
+
+template <class T, class Factor>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_masked_fours(tn_cuda_arrays<NN_MASKED_ARRAYS> a,
+                    nn_masked_view<Factor> v) {
+  typedef nn_wide<T> C;
+  for (int64_t k = nn_first(); k < (v.n + 3) / 4; k += nn_step()) {
+    tn_kernel_bits bits = {};
+    if (v.draws)
+      bits = tn_cuda_draw(v.random, a.at[NN_MASKED_OFFSET], (uint64_t)k);
+    for (int w = 0; w < 4 && 4 * k + w < v.n; ++w) {
+      const C x = nn_get<T>(a.at[NN_MASKED_DATA], 4 * k + w);
+      const C factor = v.factor(x, bits.word[w]);
+      if (a.at[NN_MASKED_FACTORS].data != NULL)
+        nn_put<T>(a.at[NN_MASKED_FACTORS], 4 * k + w, factor);
+      if (a.at[NN_MASKED_OUT].data != NULL)
+        nn_put<T>(a.at[NN_MASKED_OUT], 4 * k + w, x * factor);
+    }
+  }
+}
+
+template <class Factor>
+static int32_t nn_masked_run(const tn_frame *call, int draws,
+                             const Factor &factor) {
+  const tn_tensor *data = &call->in[0];
+  nn_masked_view<Factor> v = {tn_tensor_size(data), draws, 0, {}, factor};
+  tn_cuda_arrays<NN_MASKED_ARRAYS> a = {};
+  a.at[NN_MASKED_OUT] = tn_cuda_to(&call->out[0], call->req[0]);
+  if (call->n_out > 1)
+    a.at[NN_MASKED_FACTORS] = tn_cuda_to(&call->out[1], call->req[1]);
+  a.at[NN_MASKED_DATA] = tn_cuda_from(data);
+  if (draws) {
+    a.at[NN_MASKED_OFFSET] = tn_cuda_offset(call->run->random[0]);
+    v.random = tn_cuda_random_of(call->run->random[0]);
+  }
+  return tn_cuda_on(call, [&](cudaStream_t stream) {
+    return tn_cuda_by_float(data->dtype, [&](auto type) {
+      return tn_cuda_start_each(call, nn_masked_fours<decltype(type), Factor>,
+                                (v.n + 3) / 4, stream, a, v);
+    });
+  });
+}
+
+#endif /* NN_MASKED_CUH_ */

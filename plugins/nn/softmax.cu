@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * softmax.cu: softmax.yaml on CUDA devices.
+ */
+#include "softmax.cuh"
+
+#include "softmax.gen.h"
+
+enum { TO, HEAD, OUT, N_ARRAYS };
+typedef tn_cuda_arrays<N_ARRAYS> nn_softmax_back_arrays;
+
+template <class T>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_softmax_back_lines(nn_softmax_back_arrays a, nn_softmax_view v) {
+  typedef nn_wide<T> C;
+  __shared__ C part[TN_CUDA_THREADS];
+  const int64_t groups = nn_line_groups(v.lines), inner = v.lines.inner;
+  for (int64_t g = blockIdx.x; g < groups; g += gridDim.x) {
+    const nn_line line = nn_line_of(v.lines, g);
+    C sum = 0;
+    for (int64_t k = line.first; k < line.end; k += line.step) {
+      const int64_t i = line.at + k * inner;
+      const C head = nn_get<T>(a.at[HEAD], i);
+      sum += v.is_log ? head : head * nn_get<T>(a.at[OUT], i);
+    }
+    sum = nn_fold(part, sum, v.lines.lanes, tn_cuda_plus());
+    for (int64_t k = line.first; k < line.end; k += line.step) {
+      const int64_t i = line.at + k * inner;
+      const C head = nn_get<T>(a.at[HEAD], i), y = nn_get<T>(a.at[OUT], i);
+      const C slope = v.is_log ? head - nn_exp(y) * sum : y * (head - sum);
+      nn_put<T>(a.at[TO], i, slope * (C)v.factor);
+    }
+  }
+}
+
+static int32_t nn_softmax_back(const tn_frame *call, const nn_softmax_view &v) {
+  nn_softmax_back_arrays a = {};
+  a.at[TO] = tn_cuda_to(&call->out[NN_SOFTMAX_IN_DATA], call->req[0]);
+  a.at[HEAD] = tn_cuda_from(&call->in[NN_SOFTMAX_BACKWARD_GRAD_OUT]);
+  a.at[OUT] = tn_cuda_from(&call->in[NN_SOFTMAX_BACKWARD_OUT_OUT]);
+  return tn_cuda_on(call, [&](cudaStream_t stream) {
+    return tn_cuda_by_float(call->out[0].dtype, [&](auto type) {
+      return tn_cuda_start(call, nn_softmax_back_lines<decltype(type)>,
+                           nn_line_groups(v.lines), stream, a, v);
+    });
+  });
+}
+
+/* A scalar is a line of one element. */
+static int32_t nn_softmax_either(const tn_frame *call, int64_t axis,
+                                 double temperature, int is_log) {
+  const tn_tensor *out = &call->out[0];
+  const int32_t dim = (int32_t)(axis < 0 ? axis + out->ndim : axis);
+  const nn_softmax_view v = {nn_lines_of(out, dim, dim), 1 / temperature,
+                             is_log};
+  if (call->req[0] == TN_REQ_NULL || tn_tensor_size(out) == 0) return TN_OK;
+  if (call->flags & TN_CALL_BACKWARD) return nn_softmax_back(call, v);
+  return nn_softmax_run(call, v, tn_cuda_to(out, call->req[0]),
+                        tn_cuda_from(&call->in[NN_SOFTMAX_IN_DATA]));
+}
+
+int32_t nn_softmax_cuda(const tn_frame *call) {
+  const nn_softmax_params *p = nn_softmax_params_of(call);
+  return nn_softmax_either(call, p->axis, p->temperature, 0);
+}
+
+int32_t nn_log_softmax_cuda(const tn_frame *call) {
+  const nn_log_softmax_params *p = nn_log_softmax_params_of(call);
+  return nn_softmax_either(call, p->axis, p->temperature, 1);
+}

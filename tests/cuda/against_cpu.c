@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * against_cpu.c: operators on cuda(0) against the same on the cpu: shapes of
+ * several blocks and rows longer than one, every element type and request,
+ * forward and backward, in training and outside of it, all drawn from a seed
+ * that is printed. Then the same calls are made again and again, and the memory
+ * of the device must not grow.
+ *
+ *   against_cpu [--seed N] [--rounds N] [--calls N] PLUGIN.so ...
+ *
+ * TAP; 1 if a case failed, 77 without a GPU.
+ */
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tenon/tenon.h"
+
+enum { NONE = -1, MOST_ARRAYS = 8, MOST_RESULTS = 32, MOST_ELEMENTS = 6000 };
+
+/* An operator with parameters, and what calls of it may look like. */
+typedef struct subject {
+  const char *op, *params;
+  int n_in;        /* inputs that are given */
+  int least, most; /* rank of the first; shapes of others follow */
+  int64_t edge;    /* its dimensions are at least this */
+  int whole;       /* the input that holds whole numbers from -1, or NONE */
+  int below;       /* and what they are below */
+} subject;
+
+static const subject subjects[] = {
+    {"nn.activation", "act_type=tanh", 1, 0, 4, 1, NONE, 0},
+    {"nn.leaky_relu", "", 1, 0, 4, 1, NONE, 0},
+    {"nn.leaky_relu", "act_type=elu slope=0.5", 1, 1, 4, 1, NONE, 0},
+    {"nn.leaky_relu", "act_type=selu", 1, 1, 4, 1, NONE, 0},
+    {"nn.leaky_relu", "act_type=prelu", 2, 1, 4, 1, NONE, 0},
+    {"nn.leaky_relu", "act_type=rrelu", 1, 1, 4, 1, NONE, 0},
+    {"nn.dropout", "p=0.25", 1, 0, 4, 1, NONE, 0},
+    {"nn.dropout", "p=0.75 mode=always", 1, 1, 4, 1, NONE, 0},
+    {"nn.softmax", "", 1, 1, 4, 1, NONE, 0},
+    {"nn.softmax", "axis=0 temperature=2", 1, 1, 4, 1, NONE, 0},
+    {"nn.log_softmax", "", 1, 1, 4, 1, NONE, 0},
+    {"nn.log_softmax", "axis=1 temperature=0.5", 1, 2, 4, 1, NONE, 0},
+    {"nn.softmax_cross_entropy", "", 2, 2, 2, 4, 1, 4},
+    {"nn.softmax_output", "normalization=valid use_ignore=true", 2, 2, 4, 4, 1,
+     4},
+    {"nn.softmax_output", "multi_output=true", 2, 3, 4, 4, 1, 4},
+    {"nn.embedding", "input_dim=50 output_dim=7", 2, 1, 3, 1, 0, 50},
+    {"nn.embedding", "input_dim=3 output_dim=70", 2, 1, 2, 1, 0, 3},
+    {"nn.layer_norm", "", 3, 1, 4, 1, NONE, 0},
+    {"nn.layer_norm", "axis=0 eps=0.1", 3, 2, 4, 1, NONE, 0},
+    {"nn.batch_norm", "fix_gamma=false", 3, 2, 4, 1, NONE, 0},
+    {"nn.batch_norm", "axis=-1 eps=0.1", 3, 2, 4, 1, NONE, 0},
+    {"nn.batch_norm", "use_global_stats=true fix_gamma=false", 3, 2, 4, 1, NONE,
+     0},
+    {"nn.pooling", "kernel=(3) pad=(1) stride=(2) pool_type=max", 1, 3, 3, 3,
+     NONE, 0},
+    {"nn.pooling", "kernel=(3,2) pad=(1,1) stride=(2,1) pool_type=max", 1, 4, 4,
+     3, NONE, 0},
+    {"nn.pooling",
+     "kernel=(3,2) pad=(1,1) stride=(2,3) pool_type=avg "
+     "pooling_convention=full",
+     1, 4, 4, 3, NONE, 0},
+    {"nn.pooling",
+     "kernel=(2,3,2) pad=(1,1,0) stride=(2,2,1) pool_type=avg "
+     "count_include_pad=false",
+     1, 5, 5, 3, NONE, 0},
+    {"nn.pooling",
+     "kernel=(3,2) stride=(2,2) pool_type=sum pooling_convention=same", 1, 4, 4,
+     3, NONE, 0},
+    {"nn.pooling", "global_pool=true pool_type=max", 1, 3, 5, 1, NONE, 0},
+    {"nn.pooling", "global_pool=true pool_type=avg", 1, 3, 5, 1, NONE, 0},
+    {"optim.sgd_update", "lr=0.5 wd=0.25", 2, 1, 3, 1, NONE, 0},
+    {"optim.sgd_mom_update", "lr=0.5 momentum=0.5 clip_gradient=1", 2, 1, 3, 1,
+     NONE, 0},
+    {"optim.adam_update", "lr=0.5 wd=0.25 step=3", 2, 1, 3, 1, NONE, 0},
+    {"optim.rmsprop_update", "lr=0.5 clip_weights=1", 2, 1, 3, 1, NONE, 0},
+    {"optim.ftrl_update", "lr=0.5 lamda1=0.25", 2, 1, 3, 1, NONE, 0}};
+enum { N_SUBJECTS = sizeof subjects / sizeof *subjects };
+
+/* -------------------------------------------------------------------- drawn */
+
+static uint64_t state;
+
+static uint32_t draw(uint32_t below) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(state >> 33) % below;
+}
+
+typedef struct type {
+  tn_dtype dtype;
+  uint64_t bit;
+  const char *name;
+  double near; /* how far results may lie apart */
+} type;
+
+static const type types[] = {
+    {TN_F16, TN_BIT_F16, "f16", 1e-2},  {TN_BF16, TN_BIT_BF16, "bf16", 8e-2},
+    {TN_F32, TN_BIT_F32, "f32", 1e-4},  {TN_F64, TN_BIT_F64, "f64", 1e-10},
+    {TN_I32, TN_BIT_I32, "i32", 1e-10}, {TN_I64, TN_BIT_I64, "i64", 1e-10}};
+enum { N_TYPES = sizeof types / sizeof *types };
+
+static const type *type_of(tn_dtype dtype) {
+  const type *t = types;
+  while (t->dtype != dtype) ++t;
+  return t;
+}
+
+/* One that is allowed and that holds what stands there. */
+static tn_dtype draw_type(uint64_t allowed) {
+  const type *t;
+  do t = &types[draw(N_TYPES)];
+  while (!(t->bit & allowed));
+  return t->dtype;
+}
+
+/* One dimension is long, as far as there is room for it. */
+static void draw_shape(const subject *s, tn_sig *sig) {
+  int64_t n = 1;
+  sig->ndim = s->least + (int32_t)draw((uint32_t)(s->most - s->least + 1));
+  for (int32_t d = 0; d < sig->ndim; ++d)
+    n *= sig->shape[d] = s->edge + draw(6);
+  if (sig->ndim == 0) return;
+  const uint32_t d = draw((uint32_t)sig->ndim);
+  const int64_t room = MOST_ELEMENTS / (n / sig->shape[d]);
+  if (room > s->edge)
+    sig->shape[d] = s->edge + draw((uint32_t)(room - s->edge));
+}
+
+/* What both devices are asked: everything that was drawn. */
+typedef struct question {
+  const subject *subject;
+  tn_operator *op;
+  const tn_op *desc;
+  tn_params *params;
+  uint32_t n_out;
+  uint64_t seed; /* of the numbers */
+  uint32_t flags;
+  tn_sig in[MOST_ARRAYS], out[MOST_ARRAYS], aux[MOST_ARRAYS];
+  tn_req req[MOST_ARRAYS];  /* of outputs */
+  tn_req back[MOST_ARRAYS]; /* of gradients */
+} question;
+
+static tn_code infer_outputs(question *q) {
+  tn_signature io = {(uint32_t)q->subject->n_in,
+                     q->n_out,
+                     q->desc->n_aux,
+                     0,
+                     q->in,
+                     q->out,
+                     q->aux};
+  for (uint32_t i = 0; i < MOST_ARRAYS; ++i) {
+    if (i > 0) q->in[i].ndim = -1;
+    q->out[i] = q->aux[i] = (tn_sig){.ndim = -1};
+  }
+  return tn_operator_infer(q->op, q->params, &io);
+}
+
+/* The last output may be there for some parameters only. */
+static tn_code infer(question *q) {
+  q->n_out = q->desc->n_outputs;
+  tn_code rc = infer_outputs(q);
+  if (rc && q->desc->outputs[q->n_out - 1]->count != TN_NONE) {
+    --q->n_out;
+    rc = infer_outputs(q);
+  }
+  return rc;
+}
+
+static tn_req draw_request(void) {
+  static const tn_req requests[] = {TN_REQ_WRITE, TN_REQ_ADD, TN_REQ_NULL};
+  return requests[draw(8) < 7 ? draw(2) : 2];
+}
+
+static tn_code draw_question(tn_runtime *rt, const subject *s, question *q) {
+  tn_dtype vars[MOST_ARRAYS];
+  *q = (question){.subject = s};
+  tn_code rc = tn_operator_get(rt, s->op, &q->op);
+  if (rc == TN_OK) rc = tn_params_parse(q->op, s->params, &q->params);
+  if (rc != TN_OK) return rc;
+  q->desc = tn_operator_desc(q->op);
+  for (uint32_t i = 0; i < q->desc->n_dtype_vars; ++i)
+    vars[i] = draw_type(q->desc->dtype_vars[i]->allowed);
+  for (int i = 0; i < s->n_in; ++i)
+    q->in[i].dtype = vars[q->desc->inputs[i]->dtype_var];
+  draw_shape(s, &q->in[0]);
+  for (uint32_t i = 0; i < MOST_ARRAYS; ++i) q->req[i] = draw_request();
+  for (uint32_t i = 0; i < MOST_ARRAYS; ++i) q->back[i] = draw_request();
+  q->req[0] = draw(4) ? TN_REQ_WRITE : TN_REQ_ADD;
+  q->flags = draw(2) ? TN_CALL_TRAIN : 0;
+  q->seed = (uint64_t)draw(1u << 30);
+  return infer(q);
+}
+
+/* ----------------------------------------------------------------- one side */
+
+/* Everything that one device answers, in the order of asking. */
+typedef struct answer {
+  size_t n;
+  char name[MOST_RESULTS][48];
+  tn_dtype dtype[MOST_RESULTS];
+  size_t size[MOST_RESULTS];
+  double *v[MOST_RESULTS];
+} answer;
+
+static void answer_free(answer *a) {
+  for (size_t i = 0; i < a->n; ++i) free(a->v[i]);
+  *a = (answer){0};
+}
+
+/* A device, and the arrays of one call on it. */
+typedef struct side {
+  tn_runtime *rt;
+  tn_place place;
+  const question *q;
+  tn_array *in[2 * MOST_ARRAYS];
+  tn_array *out[MOST_ARRAYS];
+  tn_array *heads[MOST_ARRAYS];
+  tn_array *grads[MOST_ARRAYS];
+} side;
+
+static void release(tn_array **arrays, int n) {
+  for (int i = 0; i < n; ++i) tn_array_release(arrays[i]);
+  memset(arrays, 0, (size_t)n * sizeof *arrays);
+}
+
+static void side_free(side *s) {
+  release(s->in, 2 * MOST_ARRAYS);
+  release(s->out, MOST_ARRAYS);
+  release(s->heads, MOST_ARRAYS);
+  release(s->grads, MOST_ARRAYS);
+}
+
+/* Numbers from -2 to 2 in steps of 1/8, so that some are equal; whole ones from
+ * `low` where it is below 0 and there is a bound. */
+static double number(int below, int low) {
+  if (below > 0) return low + (int)draw((uint32_t)(below - low));
+  return ((int)draw(33) - 16) / 8.0;
+}
+
+/* A new array of numbers on the side's device. `below`: whole ones. */
+static tn_code fill(const side *s, const tn_sig *sig, int below, int low,
+                    tn_array **out) {
+  tn_array *exact = NULL, *cast = NULL;
+  int64_t n = 1;
+  for (int32_t d = 0; d < sig->ndim; ++d) n *= sig->shape[d];
+  double *v = malloc((size_t)(n + 1) * sizeof *v);
+  if (!v) return TN_OUT_OF_MEMORY;
+  for (int64_t i = 0; i < n; ++i) v[i] = number(below, low);
+  const tn_spec spec = {TN_F64, sig->ndim, sig->shape};
+  tn_code rc = tn_array_create(s->rt, &spec, &exact);
+  if (!rc) rc = tn_array_set(exact, v, (size_t)n * sizeof *v);
+  if (!rc) rc = tn_array_cast(exact, sig->dtype, &cast);
+  if (!rc) rc = tn_array_to(cast, s->place, out);
+  tn_array_release(exact);
+  tn_array_release(cast);
+  free(v);
+  return rc;
+}
+
+/* Inputs, and behind them states, which are not negative. Only embeddings have
+ * no use for -1. */
+static tn_code fill_inputs(side *s) {
+  const question *q = s->q;
+  const subject *u = q->subject;
+  tn_code rc = TN_OK;
+  state = q->seed;
+  for (int i = 0; i < u->n_in && !rc; ++i)
+    rc = fill(s, &q->in[i], i == u->whole ? u->below : 0,
+              u->whole == 0 ? 0 : -1, &s->in[i]);
+  for (uint32_t i = 0; i < q->desc->n_aux && !rc; ++i)
+    rc = fill(s, &q->aux[i], 3, 0, &s->in[(uint32_t)u->n_in + i]);
+  return rc;
+}
+
+static tn_code keep(answer *a, const char *what, const char *name,
+                    tn_array *array) {
+  tn_array *exact = NULL;
+  const size_t n = (size_t)tn_array_size(array);
+  tn_code rc = tn_array_cast(array, TN_F64, &exact);
+  if (rc || a->n == MOST_RESULTS) return rc;
+  a->dtype[a->n] = tn_array_tensor(array)->dtype;
+  a->size[a->n] = n;
+  a->v[a->n] = malloc((n + 1) * sizeof(double));
+  (void)snprintf(a->name[a->n], sizeof a->name[0], "%s `%s`", what, name);
+  rc = a->v[a->n] ? tn_array_get(exact, a->v[a->n], n * sizeof(double))
+                  : TN_OUT_OF_MEMORY;
+  tn_array_release(exact);
+  a->n += a->v[a->n] != NULL;
+  return rc;
+}
+
+static tn_code forward(side *s, const tn_req *req) {
+  const question *q = s->q;
+  const tn_inputs in = {(size_t)q->subject->n_in + q->desc->n_aux, s->in};
+  const tn_outputs out = {q->n_out, s->out, req};
+  const tn_code rc = tn_random_seed(s->rt, q->seed);
+  if (rc) return rc;
+  return q->flags ? tn_call_train(s->rt, q->op, &in, q->params, &out)
+                  : tn_call(s->rt, q->op, &in, q->params, &out);
+}
+
+/* Outputs as they are asked for, and states. */
+static tn_code ask_forward(side *s, answer *a) {
+  const question *q = s->q;
+  const uint32_t first = (uint32_t)q->subject->n_in;
+  tn_code rc = fill_inputs(s);
+  for (uint32_t i = 0; i < q->n_out && !rc; ++i) {
+    rc = fill(s, &q->out[i], 0, 0, &s->out[i]);
+  }
+  if (!rc) rc = forward(s, q->req);
+  for (uint32_t i = 0; i < q->n_out && !rc; ++i)
+    if (s->out[i]) rc = keep(a, "output", q->desc->outputs[i]->name, s->out[i]);
+  for (uint32_t i = 0; i < q->desc->n_aux && !rc; ++i)
+    rc = keep(a, "state", q->desc->aux[i]->name, s->in[first + i]);
+  side_free(s);
+  return rc;
+}
+
+/* Gradients, from the side's own outputs; none of an operator that has none. */
+static tn_code ask_backward(side *s, answer *a) {
+  const question *q = s->q;
+  const size_t n_in = (size_t)q->subject->n_in;
+  tn_req req[MOST_ARRAYS];
+  tn_code rc = fill_inputs(s);
+  if (!rc) rc = forward(s, NULL);
+  if (!rc) rc = fill(s, &q->out[0], 0, 0, &s->heads[0]);
+  for (size_t i = 0; i < n_in && !rc; ++i) {
+    req[i] = (int)i == q->subject->whole ? TN_REQ_NULL : q->back[i];
+    if (req[i] != TN_REQ_NULL) rc = fill(s, &q->in[i], 0, 0, &s->grads[i]);
+  }
+  const tn_backward call = {.struct_size = sizeof call,
+                            .flags = q->flags,
+                            .params = q->params,
+                            .inputs = {n_in + q->desc->n_aux, s->in},
+                            .outputs = {q->n_out, s->out},
+                            .out_grads = {q->n_out, s->heads},
+                            .in_grads = {n_in, s->grads, req}};
+  if (!rc) rc = tn_call_backward(s->rt, q->op, &call);
+  for (size_t i = 0; i < n_in && !rc; ++i)
+    if (s->grads[i])
+      rc = keep(a, "gradient of", q->desc->inputs[i]->name, s->grads[i]);
+  side_free(s);
+  return rc;
+}
+
+static tn_code ask(tn_runtime *rt, tn_place place, const question *q,
+                   answer *a) {
+  side s = {.rt = rt, .place = place, .q = q};
+  tn_code rc = ask_forward(&s, a);
+  if (!rc) rc = ask_backward(&s, a);
+  side_free(&s);
+  return rc == TN_UNSUPPORTED && a->n > 0 ? TN_OK : rc;
+}
+
+/* --------------------------------------------------------------- comparison */
+
+static int n_cases, n_failed;
+
+static void describe(const question *q, uint64_t seed) {
+  printf(" %d - %s %s: %s", n_cases, q->subject->op, q->subject->params,
+         type_of(q->in[0].dtype)->name);
+  for (int i = 1; i < q->subject->n_in; ++i)
+    printf("/%s", type_of(q->in[i].dtype)->name);
+  for (int32_t d = 0; d < q->in[0].ndim; ++d)
+    printf("%s%lld", d ? "x" : " ", (long long)q->in[0].shape[d]);
+  printf("%s, seed %llu\n", q->flags ? ", training" : "",
+         (unsigned long long)seed);
+}
+
+/* The first element that lies too far off, told; results that are sums may be
+ * off by as much as their largest may. */
+static bool alike(const answer *here, const answer *there, char *told,
+                  size_t room) {
+  if (here->n != there->n) {
+    (void)snprintf(told, room, "%zu results, not %zu", there->n, here->n);
+    return false;
+  }
+  for (size_t k = 0; k < here->n; ++k) {
+    double most = 1;
+    for (size_t i = 0; i < here->size[k]; ++i)
+      if (fabs(here->v[k][i]) > most && isfinite(here->v[k][i]))
+        most = fabs(here->v[k][i]);
+    for (size_t i = 0; i < here->size[k]; ++i) {
+      const double want = here->v[k][i], have = there->v[k][i];
+      if (isnan(want) ? isnan(have) : want >= have && want <= have) continue;
+      if (fabs(want - have) <= most * type_of(here->dtype[k])->near) continue;
+      (void)snprintf(told, room, "%s, element %zu is %.9g, on the cpu %.9g",
+                     there->name[k], i, have, want);
+      return false;
+    }
+  }
+  return true;
+}
+
+static void compare(tn_runtime *rt, tn_place place, const subject *s,
+                    uint64_t seed) {
+  const tn_place cpu = {TN_DEVICE_CPU, 0};
+  answer here = {0}, there = {0};
+  question q;
+  char told[256];
+  state = (seed * N_SUBJECTS + (uint64_t)(s - subjects)) * 0x9e3779b97f4a7c15u;
+  ++n_cases;
+  tn_code rc = draw_question(rt, s, &q);
+  if (!rc) rc = ask(rt, cpu, &q, &here);
+  if (!rc) rc = ask(rt, place, &q, &there);
+  if (rc) (void)snprintf(told, sizeof told, "%s", tn_error_text());
+  const bool good = !rc && alike(&here, &there, told, sizeof told);
+  n_failed += !good;
+  printf("%s", good ? "ok" : "not ok");
+  describe(&q, seed);
+  if (!good) printf("# %s\n", told);
+  answer_free(&here);
+  answer_free(&there);
+  tn_params_release(q.params);
+}
+
+/* ------------------------------------------------------------------- growth */
+
+/* Some calls of every subject, always the same. */
+static tn_code make_calls(tn_runtime *rt, tn_place place, long n) {
+  tn_code rc = TN_OK;
+  for (long i = 0; i < n && !rc; ++i) {
+    answer a = {0};
+    question q;
+    state = (uint64_t)(i % N_SUBJECTS) * 0x9e3779b97f4a7c15u;
+    rc = draw_question(rt, &subjects[i % N_SUBJECTS], &q);
+    if (!rc) rc = ask(rt, place, &q, &a);
+    answer_free(&a);
+    tn_params_release(q.params);
+  }
+  if (!rc) rc = tn_wait_all(rt);
+  return rc ? rc : tn_memory_trim(rt, place);
+}
+
+/* After `n` more calls no more is in use than was at any time before, although
+ * workspaces stay: which ones, depends on the order of the work. */
+static void stay(tn_runtime *rt, tn_place place, long n) {
+  tn_memory first = {.struct_size = sizeof first};
+  tn_memory last = {.struct_size = sizeof last};
+  tn_code rc = make_calls(rt, place, 2 * N_SUBJECTS);
+  if (!rc) rc = tn_memory_get(rt, place, &first);
+  if (!rc) rc = make_calls(rt, place, n);
+  if (!rc) rc = tn_memory_get(rt, place, &last);
+  const bool good =
+      !rc && last.live <= first.peak_live && last.held <= first.peak_held;
+  n_failed += !good;
+  printf("%sok %d - %ld calls take no memory\n", good ? "" : "not ", ++n_cases,
+         n);
+  if (rc) printf("# %s\n", tn_error_text());
+  if (!good && !rc)
+    printf(
+        "# %llu bytes are in use and %llu taken, but before at most %llu "
+        "and %llu\n",
+        (unsigned long long)last.live, (unsigned long long)last.held,
+        (unsigned long long)first.peak_live,
+        (unsigned long long)first.peak_held);
+}
+
+/* --------------------------------------------------------------------- main */
+
+typedef struct options {
+  uint64_t seed;
+  long rounds, calls;
+} options;
+
+static tn_code read_all(tn_runtime *rt, int argc, char **argv, options *o) {
+  tn_code rc = TN_OK;
+  for (int i = 1; i < argc && !rc; ++i) {
+    const long long value = i + 1 < argc ? strtoll(argv[i + 1], NULL, 0) : 0;
+    if (!strcmp(argv[i], "--seed"))
+      o->seed = (uint64_t)value;
+    else if (!strcmp(argv[i], "--rounds"))
+      o->rounds = (long)value;
+    else if (!strcmp(argv[i], "--calls"))
+      o->calls = (long)value;
+    else
+      rc = tn_plugin_load(rt, argv[i--]);
+    ++i;
+  }
+  return rc;
+}
+
+int main(int argc, char **argv) {
+  options o = {.seed = 1, .rounds = 2, .calls = 4 * N_SUBJECTS};
+  tn_runtime *rt = NULL;
+  tn_place place;
+  tn_code rc = tn_runtime_create(NULL, &rt);
+  if (!rc) rc = read_all(rt, argc, argv, &o);
+  if (rc) {
+    printf("Bail out! %s\n", tn_error_text());
+  } else if (tn_place_parse(rt, "cuda(0)", &place)) {
+    printf("1..0 # SKIP %s\n", tn_error_text());
+    tn_runtime_release(rt);
+    return 77;
+  } else {
+    for (long round = 0; round < o.rounds; ++round)
+      for (int i = 0; i < N_SUBJECTS; ++i)
+        compare(rt, place, &subjects[i], o.seed + (uint64_t)round);
+    stay(rt, place, o.calls);
+    printf("1..%d\n", n_cases);
+  }
+  tn_runtime_release(rt);
+  return rc || n_failed > 0;
+}
