@@ -30,6 +30,9 @@ typedef struct subject {
 } subject;
 
 static const subject subjects[] = {
+    {"nn.fully_connected", "num_hidden=33", 3, 2, 3, 1, NONE, 0},
+    {"nn.convolution", "kernel=(3,2) pad=(1,1) num_filter=4", 3, 4, 4, 3, NONE,
+     0},
     {"nn.activation", "act_type=tanh", 1, 0, 4, 1, NONE, 0},
     {"nn.leaky_relu", "", 1, 0, 4, 1, NONE, 0},
     {"nn.leaky_relu", "act_type=elu slope=0.5", 1, 1, 4, 1, NONE, 0},
