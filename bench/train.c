@@ -82,20 +82,14 @@ static tn_entry lenet(tn_graph *g, tn_entry x) {
 /* A convolution without bias, and what normalises a batch behind it. */
 static tn_entry normal(tn_graph *g, tn_entry x, int kernel, int stride,
                        int64_t filters) {
-  tn_entry in[3] = {x, x, TN_ENTRY_NONE};
   char text[256];
-  (void)snprintf(text, sizeof text, "weight%u", x.node);
-  if (tn_graph_variable(g, text, NULL, &in[1]) == TN_EXISTS) {
-    (void)snprintf(text, sizeof text, "shortcut%u", x.node);
-    check(tn_graph_variable(g, text, NULL, &in[1]));
-  }
   (void)snprintf(text, sizeof text,
                  "kernel=(%d,%d) stride=(%d,%d) pad=(%d,%d) num_filter=%d "
                  "no_bias=true",
                  kernel, kernel, stride, stride, kernel / 2, kernel / 2,
                  (int)filters);
-  x = call(g, "nn.convolution", text, 3, in);
-  return layer(g, x, "nn.batch_norm", "fix_gamma=false");
+  return layer(g, layer(g, x, "nn.convolution", text), "nn.batch_norm",
+               "fix_gamma=false");
 }
 
 /* Two convolutions, and a shortcut around them. */

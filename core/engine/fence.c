@@ -6,13 +6,17 @@
  * parked with the watcher of the fence's queue, a thread that blocks for them.
  *
  * A device that fails at an operation is expected to fail at every later fence
- * of that queue: what is written on a queue carries only its newest fence.
+ * of that queue: what is written on a queue carries only its newest fence. What
+ * is told is the operation of the oldest fence that fails: all that is known
+ * of a device that fails late, and says at all fences that it has failed.
  */
 #include <sched.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "pool.h"
 
-enum { PAUSE_MIN_NS = 15625, PAUSE_MAX_NS = 1000000 };
+enum { PAUSE_MIN_NS = 15625, PAUSE_MAX_NS = 1000000, NAME = 64 };
 
 /* A point in a queue, held by all variables that the operation before it used,
  * and by whoever looks at it. */
@@ -23,6 +27,7 @@ typedef struct tn__fence {
   tn__error *error;
   _Atomic uint32_t done; /* then `error` is what came out of it */
   uint32_t n_blocked;    /* threads that are inside of ops->block */
+  char name[NAME];       /* of the operation before it, or its beginning */
   struct tn__fence *next;
   struct tn__fence *before;
 } fence;
@@ -40,10 +45,12 @@ typedef struct tn__fences {
  */
 
 /* Takes the point over. NULL: no memory. The queue's lock is held. */
-static fence *create(tn__queue *queue, void *point) {
+static fence *create(tn__queue *queue, void *point, const char *name) {
   fence *f = tn__alloc(queue->env, sizeof *f);
   if (f == NULL) return NULL;
   *f = (fence){.n_owners = 1, .queue = queue, .point = point};
+  const size_t n = name != NULL ? strnlen(name, sizeof f->name - 1) : 0;
+  memcpy(f->name, n > 0 ? name : "", n);
   atomic_fetch_add_explicit(&queue->n_owners, 1, memory_order_relaxed);
   f->next = queue->fences;
   if (f->next != NULL) f->next->before = f;
@@ -99,6 +106,32 @@ static bool is_done(const fence *f) {
   return atomic_load_explicit(&f->done, memory_order_acquire) != 0;
 }
 
+/* Whether the device fails at it. */
+static bool fails(const fence *f) {
+  bool done = false;
+  return !is_done(f) && f->point != NULL &&
+         f->queue->ops->query(f->point, &done) != TN_OK;
+}
+
+/* Puts in front of the error text where it is from: the first failure of a
+ * queue is between the oldest fence that fails and this one; others are its
+ * echo. The queue's lock is held. */
+static tn_code blame(const fence *f, tn_code code) {
+  tn__queue *queue = f->queue;
+  char text[TN__ERROR_MAX];
+  const fence *oldest = f;
+  (void)snprintf(text, sizeof text, "%s", tn_error_text());
+  if (queue->culprit[0] == '\0') {
+    for (const fence *each = f->next; each != NULL; each = each->next)
+      if (fails(each)) oldest = each;
+    (void)snprintf(queue->culprit, sizeof queue->culprit, "%s%s%s",
+                   oldest->name, oldest == f ? "" : " .. ",
+                   oldest == f ? "" : f->name);
+  }
+  (void)tn__fail(code, "%s", text);
+  return tn__error_sign(code, queue->culprit);
+}
+
 /* The queue's lock is held, and the caller is an owner, so that the queue is
  * not the last. */
 static void finish(fence *f, tn_code code) {
@@ -107,8 +140,9 @@ static void finish(fence *f, tn_code code) {
     f->queue->newest = NULL;
     atomic_fetch_sub_explicit(&f->n_owners, 1, memory_order_relaxed);
   }
+  if (code == TN_OK) f->queue->culprit[0] = '\0';
   if (code != TN_OK) {
-    f->error = tn__error_create(f->queue->engine, code);
+    f->error = tn__error_create(f->queue->engine, blame(f, code));
     tn__error_announce_again(f->queue->engine, f->error);
   }
   atomic_store_explicit(&f->done, 1, memory_order_release);
@@ -413,12 +447,13 @@ bool tn__fence_before(tn__token *token) {
 /* The queue keeps the newest, for those who wait for everything: asynchronous
  * jobs may record theirs at the same time. *out is NULL if there is no memory,
  * and then *point the caller's. */
-static tn_code record(tn__queue *queue, void **point, fence **out) {
+static tn_code record(tn__queue *queue, const char *name, void **point,
+                      fence **out) {
   fence *old = NULL;
   *out = NULL;
   pthread_mutex_lock(&queue->lock);
   const tn_code code = queue->ops->record(queue->ctx, point);
-  if (code == TN_OK && (*out = create(queue, *point)) != NULL) {
+  if (code == TN_OK && (*out = create(queue, *point, name)) != NULL) {
     old = queue->newest;
     queue->newest = retain(*out);
   }
@@ -431,7 +466,7 @@ tn_code tn__fence_after(tn__token *token) {
   tn__queue *queue = token->queue;
   void *point = NULL;
   fence *f;
-  TN__TRY(record(queue, &point, &f));
+  TN__TRY(record(queue, token->name, &point, &f));
   if (f == NULL) {
     const tn_code code = queue->ops->block(point);
     queue->ops->drop(point);

@@ -410,6 +410,7 @@ struct tn__queue {
   tn__token *parked;        /* for the watcher, oldest first */
   tn__token **parked_end;
   pthread_t watcher;
+  char culprit[136]; /* where it has failed (fence.c), or "" */
 };
 
 void tn__queue_release(tn__queue *queue);

@@ -109,11 +109,13 @@ static tn_code place_all(adding *a) {
 static bool is_violated(const adding *a, const tn_require *require,
                         const uint32_t *absent) {
   const tn_params *params = a->params ? a->params : a->op->defaults;
+  const tn_signature inputs = {.n_in = a->n_in}; /* their number, no shapes */
   const tn__scope scope = {.nodes = a->desc->nodes,
                            .n_nodes = a->desc->n_nodes,
                            .fields = a->desc->params,
                            .n_fields = a->desc->n_params,
                            .params = params ? params->data : NULL,
+                           .io = &inputs,
                            .absent = absent};
   tn__ivalue value;
   return tn__expr_eval(&scope, require->node, &value) == TN_OK && value.known &&

@@ -374,5 +374,9 @@ tn_code tn__program_reshape(tn_program *p, const tn_known *known, size_t n,
 void tn__program_stats(const tn_program *p, tn_program_stats *out);
 tn_code tn__program_text(const tn_program *p, uint32_t why, tn_text **out);
 tn_code tn__program_picture(const tn_program *p, tn_text **out);
+/* captured.c */
+tn_code tn__program_captured(tn_program *p, uint32_t part, tn_text **why);
+/* Adds a line per part to a table of steps, if recordings are asked for. */
+void tn__captured_text(const tn_program *p, tn__buf *out);
 
 #endif /* TENON_CORE_GRAPH_H_ */

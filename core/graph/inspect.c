@@ -137,6 +137,7 @@ tn_code tn__program_text(const tn_program *p, uint32_t why, tn_text **out) {
               tn__memory_plan_bytes(&p->plan), p->n_devices > 1 ? "s" : "",
               tn__memory_plan_lower_bound(&p->plan),
               p->wide ? "; no branch waits for another's memory" : "");
+  tn__captured_text(p, &text);
   const tn_code rc = text.failed ? tn__fail_memory(text.n, "a table of steps")
                                  : tn__buf_text(&text, out);
   tn__buf_deinit(&text);

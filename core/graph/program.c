@@ -69,6 +69,9 @@ void tn__program_release(tn_program *p) {
   if (!p) return;
   const tn__env *env = p->env;
   tn__program_settle(p);
+  tn__captured_end(&p->forward[0]);
+  tn__captured_end(&p->forward[1]);
+  tn__captured_end(&p->backward);
   tn__sequence_end(p, &p->forward[0]);
   tn__sequence_end(p, &p->forward[1]);
   tn__sequence_end(p, &p->backward);
@@ -129,7 +132,7 @@ tn_code tn__program_forward(tn_program *p, uint32_t flags) {
   tn__program_enter(p);
   p->trained = train;
   if (p->monitor) return tn__part_run(p, 0, p->n_forward, train);
-  return tn__sequence_push(p, sequence);
+  return tn__captured_push(p, sequence, 0, p->n_forward, train);
 }
 
 static tn_code weight_give(tn_program *p, uint32_t i, tn_array *weight) {
@@ -167,7 +170,7 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
   written(&p->seen[1]);
   p->trained = 0; /* its memory is used again by the backward part */
   if (p->monitor) return tn__part_run(p, p->n_forward, n_backward, 1);
-  return tn__sequence_push(p, &p->backward);
+  return tn__captured_push(p, &p->backward, p->n_forward, n_backward, 1);
 }
 
 /* ---------------------------------------------------------------- questions */

@@ -18,6 +18,7 @@
  *              of a fused step
  *   jobs.c     steps as jobs of one schedule of the engine, or as operations
  *   queued.c   steps on devices with queues
+ *   captured.c a device records a run, and is given that from then on
  *   program.c  life, runs, questions
  */
 #ifndef TENON_GRAPH_PROGRAM_H_
@@ -93,6 +94,7 @@ typedef struct tn__sequence {
   tn__operation **operations;
   uint32_t n_operations;
   uint32_t n_begins;
+  struct tn__captured *captured; /* NULL: not asked for, or not run yet */
 } tn__sequence;
 
 /* Arrays that users see; borrowed from the values. */
@@ -235,6 +237,14 @@ tn_code tn__queued_copy(const tn__step *step, uint32_t train, tn__token *token);
 /* Runs steps, and returns when they are done with. */
 tn_code tn__queued_part(tn_program *p, uint32_t first, uint32_t n,
                         uint32_t train);
+
+/* captured.c: runs of a sequence, steps [first, first + n), that tn_bind.flags
+ * wants recorded. The first is made step by step, the second records, if there
+ * is nothing against it, and those that follow are launches. Pushes one. */
+tn_code tn__captured_push(tn_program *p, tn__sequence *sequence, uint32_t first,
+                          uint32_t n, uint32_t train);
+/* No run is on its way. */
+void tn__captured_end(tn__sequence *sequence);
 
 /* What `n` steps read and write together; the caller frees *access. */
 tn_code tn__part_uses(tn_program *p, uint32_t first, uint32_t n, uint32_t train,

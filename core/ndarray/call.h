@@ -73,7 +73,7 @@ typedef struct tn__launch {
   tn_run run;
   tn_random random[TN__MAX_RANDOM];
   const tn_random *random_list[TN__MAX_RANDOM];
-  void *ws[TN_MAX_WORKSPACES];
+  void *ws[TN_MAX_WORKSPACES + 1]; /* and one of a recorded call */
   uint64_t ws_bytes[TN_MAX_WORKSPACES];
   tn__slot slot;
 } tn__launch;
@@ -145,12 +145,14 @@ typedef struct tn__work {
   tn__access *access; /* what the job uses: operands, on a device temporaries */
   uint32_t n_access;
 
-  tn__choice choice;  /* held until there is a recipe */
-  tn__recipe *recipe; /* retained */
-  tn__space *space;   /* where its workspaces lie while it runs, or NULL */
-  void *ws_memory;    /* of a planned call: ws_total bytes that stay */
-  uint8_t ws_lent;    /* they are not the work's to free */
-  tn_params *own;     /* of a prepared call: a copy that may change; or NULL */
+  tn__choice choice;   /* held until there is a recipe */
+  tn__recipe *recipe;  /* retained */
+  tn__space *space;    /* where its workspaces lie while it runs, or NULL */
+  void *ws_memory;     /* of a planned call: ws_total bytes that stay */
+  uint8_t ws_lent;     /* they are not the work's to free */
+  tn_params *own;      /* of a prepared call: a copy that may change; or NULL */
+  const char *changes; /* while it is recorded: where the device will find what
+                          changes between runs; otherwise NULL */
   tn__launch launch;
 
   tn__arena arena; /* in place of `local` for calls with many operands */
@@ -351,6 +353,9 @@ void tn__launch_workspaces(tn__launch *launch, const tn__recipe *recipe,
                            void *memory);
 /* Claims the random blocks of one call. */
 void tn__launch_random(tn__launch *launch, const tn__recipe *recipe);
+/* The same, and dynamic parameters, for a call that is recorded (recorded.c).
+ */
+void tn__launch_changes(tn__work *w);
 /* Fails with the plugin's text, whose it is, and what the kernel was given. */
 tn_code tn__kernel_fail(tn__launch *launch, tn_code code, const char *stage);
 /* The array's tensor with the place of its elements. */

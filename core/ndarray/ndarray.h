@@ -25,6 +25,7 @@
  *        run.c      its turn: place, compute, hand back
  *        dynamic.c  outputs whose shape compute states
  *        planned.c  calls that are planned once, for who orders them
+ *        recorded.c the same where a device records them
  *        tile.c     their kernels on parts of the operands
  *        prepared.c the same for users: a planned call that takes its turn
  *        query.c    what a call would do: infer, explain
@@ -275,6 +276,19 @@ bool tn__planned_direct(const tn__planned *call, tn__direct *out);
 tn_code tn__planned_failed(const tn__planned *call, int32_t code);
 /* Changes a parameter that its operator declares dynamic. */
 tn_code tn__planned_set(tn__planned *call, const tn_value *value);
+/* A planned call whose device records what it enqueues (tn__record_begin) leads
+ * the kernel to memory of the device for what changes between runs, dynamic
+ * parameters and positions among random numbers. So many bytes, a multiple of
+ * 16; 0: nothing changes. */
+size_t tn__planned_changes(const tn__planned *call);
+/* Whether random numbers are among it. */
+bool tn__planned_draws(const tn__planned *call);
+/* Writes them down for one run, which draws its random numbers now. */
+void tn__planned_change(const tn__planned *call, void *to);
+/* Enqueues it to be recorded; `there` is where the device will find them, not
+ * NULL. Random numbers have the key of now. */
+tn_code tn__planned_record(const tn__planned *call, tn__token *token,
+                           const void *there);
 /* Counts what it writes, once for each push. */
 void tn__planned_written(const tn__planned *call);
 

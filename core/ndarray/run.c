@@ -69,11 +69,13 @@ void tn__launch_random(tn__launch *l, const tn__recipe *recipe) {
 static tn_code resources_take(tn__work *w) {
   const tn__recipe *r = w->recipe;
   void *memory = w->ws_memory;
-  tn__launch_random(&w->launch, r);
-  if (r->plan.n_ws == 0) return TN_OK;
-  if (!memory && r->ws_total > 0)
-    TN__TRY(tn__space_reserve(w->space, r->ws_total, &memory));
-  tn__launch_workspaces(&w->launch, r, memory);
+  if (!w->changes) tn__launch_random(&w->launch, r);
+  if (r->plan.n_ws > 0) {
+    if (!memory && r->ws_total > 0)
+      TN__TRY(tn__space_reserve(w->space, r->ws_total, &memory));
+    tn__launch_workspaces(&w->launch, r, memory);
+  }
+  if (w->changes) tn__launch_changes(w);
   return TN_OK;
 }
 

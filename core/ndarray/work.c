@@ -81,6 +81,7 @@ static void work_clear(tn__work *w, const tn__target_op *t) {
   w->ws_memory = NULL;
   w->ws_lent = 0;
   w->own = NULL;
+  w->changes = NULL;
   w->n_access = 0;
   launch_clear(w);
   tn__arena_init(&w->arena, t->caller->env);

@@ -466,6 +466,14 @@ tn_code tn_program_text(const tn_program *program, uint32_t why,
   return tn__program_text(program, why, out);
 }
 
+tn_code tn_program_captured(tn_program *program, uint32_t part, tn_text **why) {
+  TN__WANT(why);
+  *why = NULL;
+  TN__WANT(program);
+  TN__TRY(program_check(program));
+  return tn__program_captured(program, part, why);
+}
+
 tn_code tn_program_picture(const tn_program *program, tn_text **out) {
   TN__WANT(out);
   *out = NULL;

@@ -94,9 +94,12 @@ bool tn__ended_wait(tn__device *device, uint64_t seen);
 
 /* Opens the queues of a device of a table. The devices' lock is held. */
 tn_code tn__device_open(tn__device *device);
-/* Waits until everything enqueued so far on one of its queues (TN_QUEUE_*) has
- * been executed. Nobody else enqueues there meanwhile. */
-tn_code tn__device_drain(const tn__device *device, uint32_t purpose);
+/* Points in a queue, which is what tn__token_queue gives: those of
+ * tn__queue_ops. */
+tn_code tn__point_record(void *queue, void **out);
+tn_code tn__point_query(void *point, bool *done);
+tn_code tn__point_wait(void *point);
+void tn__point_drop(void *point);
 /* Closes what open opened. No variable carries one of its fences any more. */
 void tn__device_close(tn__device *device);
 

@@ -154,6 +154,10 @@ static tn_code device_take(const tn__heap *heap, uint64_t bytes, void **out) {
   tn_device_error error = {.struct_size = sizeof error};
   *out = NULL;
   if (table == NULL) return tn__host_take(device->devices, bytes, out);
+  if (tn__device_is_recorded(device))
+    return tn__fail(TN_UNSUPPORTED,
+                    "%" PRIu64 " bytes of memory are taken during the run",
+                    bytes);
   const int32_t rc =
       table->alloc(table->ctx, device->id, heap->kind, bytes, out, &error);
   if (rc == TN_OUT_OF_MEMORY) return rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * queue.c: the queues and fences of a device table as the engine wants them,
- * and what is enqueued on them from here: copies, fills and sums.
+ * what is enqueued on them from here (copies, fills and sums), and recordings
+ * of it.
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -31,6 +32,7 @@ typedef struct tn__lanes {
   lane lane[N_LANES];
   pthread_mutex_t lock;
   fence *idle;
+  _Atomic uintptr_t recorder; /* the thread whose work is recorded; 0: none */
 } tn__lanes;
 
 /* ------------------------------------------------------------------- fences */
@@ -69,7 +71,7 @@ static tn_code fence_get(tn__device *device, fence **out) {
   return TN_OK;
 }
 
-static void drop(void *arg) {
+void tn__point_drop(void *arg) {
   fence *f = arg;
   tn__lanes *lanes = f->device->lanes;
   pthread_mutex_lock(&lanes->lock);
@@ -97,7 +99,7 @@ static void settle(const lane *l) {
     (void)table->fence_wait(table->ctx, l->last, &error);
 }
 
-static tn_code record(void *queue, void **out) {
+tn_code tn__point_record(void *queue, void **out) {
   const lane *l = queue;
   fence *f = NULL;
   *out = NULL;
@@ -107,7 +109,7 @@ static tn_code record(void *queue, void **out) {
     *out = f;
     return TN_OK;
   }
-  if (f != NULL) drop(f);
+  if (f != NULL) tn__point_drop(f);
   settle(l);
   return rc;
 }
@@ -126,7 +128,7 @@ static tn_code wait_for(void *queue, void *arg) {
                                       "waiting for another queue", &error);
 }
 
-static tn_code query(void *arg, bool *done) {
+tn_code tn__point_query(void *arg, bool *done) {
   const fence *f = arg;
   const tn_device *table = f->device->table;
   tn_device_error error = {.struct_size = sizeof error};
@@ -137,7 +139,7 @@ static tn_code query(void *arg, bool *done) {
                      : tn__table_fail(f->device, rc, "enqueued work", &error);
 }
 
-static tn_code block(void *arg) {
+tn_code tn__point_wait(void *arg) {
   const fence *f = arg;
   const tn_device *table = f->device->table;
   tn_device_error error = {.struct_size = sizeof error};
@@ -147,19 +149,19 @@ static tn_code block(void *arg) {
 }
 
 static const tn__queue_ops queue_ops = {
-    .record = record,
+    .record = tn__point_record,
     .wait = wait_for,
-    .query = query,
-    .block = block,
-    .drop = drop,
+    .query = tn__point_query,
+    .block = tn__point_wait,
+    .drop = tn__point_drop,
 };
 
 tn_code tn__device_drain(const tn__device *device, uint32_t purpose) {
   void *f = NULL;
   if (device->lanes == NULL) return TN_OK;
-  TN__TRY(record(&device->lanes->lane[purpose], &f));
-  const tn_code rc = block(f);
-  drop(f);
+  TN__TRY(tn__point_record(&device->lanes->lane[purpose], &f));
+  const tn_code rc = tn__point_wait(f);
+  tn__point_drop(f);
   return rc;
 }
 
@@ -322,4 +324,77 @@ tn_code tn__device_sum(tn__token *token, const tn__device *device,
   sized.struct_size = sizeof sized;
   const int32_t rc = table->sum(table->ctx, l->queue, &sized, &error);
   return rc == TN_OK ? TN_OK : tn__table_fail(device, rc, "a sum", &error);
+}
+
+/* --------------------------------------------------------------- recordings */
+
+/* A number that no other thread has at the same time. */
+static uintptr_t self(void) {
+  static _Thread_local char mine;
+  return (uintptr_t)&mine;
+}
+
+bool tn__device_records(const tn__device *device) {
+  const tn_device *table = device->table;
+  const size_t least =
+      offsetof(tn_device, graph_close) + sizeof table->graph_close;
+  return table != NULL && table->struct_size >= least &&
+         table->capture_begin != NULL && table->capture_end != NULL &&
+         table->graph_launch != NULL && table->graph_close != NULL;
+}
+
+bool tn__device_is_recorded(const tn__device *device) {
+  const tn__lanes *lanes = device->lanes;
+  return lanes != NULL &&
+         atomic_load_explicit(&lanes->recorder, memory_order_relaxed) == self();
+}
+
+tn_code tn__record_begin(tn__token *token) {
+  const lane *l = tn__token_queue(token);
+  const tn_device *table = l->device->table;
+  tn_device_error error = {.struct_size = sizeof error};
+  const int32_t rc = table->capture_begin(table->ctx, l->queue, &error);
+  if (rc != TN_OK)
+    return tn__table_fail(l->device, rc, "beginning to record", &error);
+  atomic_store_explicit(&l->device->lanes->recorder, self(),
+                        memory_order_relaxed);
+  return TN_OK;
+}
+
+/* The first failure is the one to tell. */
+static tn_code give_up(const lane *l, tn_code rc) {
+  const tn_device *table = l->device->table;
+  tn_device_error error = {.struct_size = sizeof error};
+  (void)table->capture_end(table->ctx, l->queue, NULL, &error);
+  return rc;
+}
+
+tn_code tn__record_end(tn__token *token, tn_code rc, void **out) {
+  const lane *l = tn__token_queue(token);
+  const tn_device *table = l->device->table;
+  tn_device_error error = {.struct_size = sizeof error};
+  *out = NULL;
+  atomic_store_explicit(&l->device->lanes->recorder, 0, memory_order_relaxed);
+  if (rc != TN_OK) return give_up(l, rc);
+  int32_t answer = table->capture_end(table->ctx, l->queue, out, &error);
+  if (answer == TN_OK && *out == NULL) answer = TN_PLUGIN;
+  if (answer == TN_OK) return TN_OK;
+  *out = NULL;
+  return tn__table_fail(l->device, answer, "recording", &error);
+}
+
+tn_code tn__record_launch(tn__token *token, void *recording) {
+  const lane *l = tn__token_queue(token);
+  const tn_device *table = l->device->table;
+  tn_device_error error = {.struct_size = sizeof error};
+  const int32_t rc =
+      table->graph_launch(table->ctx, recording, l->queue, &error);
+  return rc == TN_OK
+             ? TN_OK
+             : tn__table_fail(l->device, rc, "launching a recording", &error);
+}
+
+void tn__record_close(const tn__device *device, void *recording) {
+  const tn_device *table = device->table;
+  if (recording != NULL) table->graph_close(table->ctx, recording);
 }

@@ -10,7 +10,9 @@
  *        device.c   the devices of a runtime: cpu, adding others, finding one
  *        place.c    devices as text: "cpu(0)"
  *        table.c    whether a table of tenon/device.h can be used
- *        queue.c    its queues and fences, as the engine wants them; copies
+ *        queue.c    its queues and fences, as the engine wants them; copies;
+ *                   recordings
+ *        feed.c     memory of a device that follows memory of the host
  *        host.c     memory of the host, on huge pages
  *        heap.c     a device's memory: size classes, limit, trim, statistics
  *        block.c    counted pieces of memory with an engine variable
@@ -97,6 +99,10 @@ tn_code tn__device_copy(tn__token *token, const tn_copy *copy);
 tn_code tn__device_fill(tn__token *token, const tn__device *device,
                         void *memory, uint8_t byte, size_t bytes);
 
+/* Waits until everything enqueued so far on one of its queues (TN_QUEUE_*) has
+ * been executed. Nobody else enqueues there meanwhile. */
+tn_code tn__device_drain(const tn__device *device, uint32_t purpose);
+
 /* Whether its table has `sum`. */
 bool tn__device_sums(const tn__device *device);
 /* Enqueues a sum on the queue of `token`, which is one of the device's;
@@ -112,6 +118,39 @@ tn__queue *tn__device_copy_queue(const tn__device *to, const tn__device *from);
 /* What kernels find in tn_run.stream on the queue of `token`; NULL on the cpu.
  */
 void *tn__token_stream(const tn__token *token);
+
+/* --------------------------------------------------------------- recordings */
+
+/* Whether the device's table can record what is enqueued, to launch it again.
+ */
+bool tn__device_records(const tn__device *device);
+/* From here on, what this thread enqueues on the queue of `token` is recorded
+ * instead of executed, until tn__record_end. Until then it takes no memory of
+ * the device, which fails, and does not wait for it. */
+tn_code tn__record_begin(tn__token *token);
+/* With `rc` TN_OK *out is the recording, which the caller closes; otherwise it
+ * is thrown away, and `rc` comes back with the thread's error text. */
+tn_code tn__record_end(tn__token *token, tn_code rc, void **out);
+/* Enqueues all of it, on the queue of `token`. */
+tn_code tn__record_launch(tn__token *token, void *recording);
+/* No launch is on its way; NULL is allowed. */
+void tn__record_close(const tn__device *device, void *recording);
+/* Whether this thread records on the device. */
+bool tn__device_is_recorded(const tn__device *device);
+
+/* Memory of a device that follows memory of the host: what is written down for
+ * a recording before it is launched. Used by one thread at a time. */
+typedef struct tn__feed tn__feed;
+tn_code tn__feed_create(tn__device *device, size_t bytes, tn__feed **out);
+/* Zeros at first; the caller writes there. */
+void *tn__feed_host(const tn__feed *feed);
+/* Where it is read on the device; the same as long as the feed lives. */
+void *tn__feed_device(const tn__feed *feed);
+/* Enqueues the copy, unless nothing has changed; the host's part may be written
+ * again at once. Waits only if 64 copies are on their way. */
+tn_code tn__feed_push(tn__feed *feed, tn__token *token);
+/* Nothing that is enqueued reads it any more; NULL is allowed. */
+void tn__feed_free(tn__feed *feed);
 
 /* --------------------------------------------------------------------- heap */
 

@@ -58,6 +58,20 @@ static tn_code check_functions(const tn_device *t) {
   return TN_OK;
 }
 
+/* Those that record are all there, or none. */
+static tn_code check_recording(const tn_device *t) {
+  const size_t all = offsetof(tn_device, graph_close) + sizeof t->graph_close;
+  if (t->struct_size < all) return TN_OK;
+  const int n = !!t->capture_begin + !!t->capture_end + !!t->graph_launch +
+                !!t->graph_close;
+  if (n == 0 || n == 4) return TN_OK;
+  return tn__fail(TN_PLUGIN,
+                  "the device table \"%s\" has %d of the functions "
+                  "capture_begin, capture_end, graph_launch and graph_close; "
+                  "give all of them, or none",
+                  t->name, n);
+}
+
 static tn_code check_fields(const tn_device *table) {
   const size_t least = offsetof(tn_device, sum);
   if (table->struct_size < least)
@@ -73,7 +87,8 @@ static tn_code check_fields(const tn_device *table) {
                     "the device table \"%s\" is for device type %d; types are "
                     "the numbers of DLPack, from 1",
                     table->name, table->device_type);
-  return check_functions(table);
+  TN__TRY(check_functions(table));
+  return check_recording(table);
 }
 
 tn_code tn__table_fail(const tn__device *device, int32_t code,

@@ -21,13 +21,19 @@ struct cublaslt_fully_connected_state {
 
 int32_t cublaslt_init(const tn_host *host, tn_registrar *registrar,
                       void **instance) {
+  static const char *const kernels[] = {"cublaslt.fully_connected.cuda",
+                                        "cublaslt.dot.cuda",
+                                        "cublaslt.batch_dot.cuda"};
   const tn_device_blas *blas = host->extension(host, TN_DEVICE_BLAS_CUDA);
+  int32_t code = TN_OK;
   *instance = (void *)(uintptr_t)blas;
-  if (blas) return TN_OK;
-  return registrar->withdraw(registrar, "cublaslt.fully_connected.cuda",
-                             "no plugin provides " TN_DEVICE_BLAS_CUDA
-                             "; plugins/cuda does where there are a GPU and "
-                             "cuBLASLt");
+  for (size_t i = 0; !blas && i < sizeof kernels / sizeof *kernels; ++i)
+    if (code == TN_OK)
+      code = registrar->withdraw(registrar, kernels[i],
+                                 "no plugin provides " TN_DEVICE_BLAS_CUDA
+                                 "; plugins/cuda does where there are a GPU "
+                                 "and cuBLASLt");
+  return code;
 }
 
 /* --------------------------------------------------------------------- plans

@@ -19,7 +19,8 @@ enum { BLASLT_TRANSA = 3, BLASLT_TRANSB = 4 }; /* of a description */
 enum { BLASLT_EPILOGUE = 7, BLASLT_BIAS_POINTER = 8, BLASLT_BIAS_TYPE = 26 };
 enum { BLASLT_OP_N = 0, BLASLT_OP_T = 1 };
 enum { BLASLT_DEFAULT = 1, BLASLT_RELU = 2, BLASLT_BIAS = 4 };
-enum { /* of a preference */
+enum { BLASLT_BATCH_COUNT = 5, BLASLT_BATCH_STEP = 6 }; /* of a layout */
+enum {                                                  /* of a preference */
        BLASLT_MOST_WORKSPACE = 1,
        BLASLT_ALIGN_A = 5,
        BLASLT_ALIGN_B = 6,
@@ -56,6 +57,8 @@ typedef void *blaslt_wish;   /* cublasLtMatmulPreference_t */
   X(layout_create, cublasLtMatrixLayoutCreate,                                 \
     (blaslt_layout * out, int type, uint64_t rows, uint64_t columns,           \
      int64_t ld))                                                              \
+  X(layout_set, cublasLtMatrixLayoutSetAttribute,                              \
+    (blaslt_layout layout, int attribute, const void *value, size_t bytes))    \
   X(layout_destroy, cublasLtMatrixLayoutDestroy, (blaslt_layout layout))       \
   X(wish_create, cublasLtMatmulPreferenceCreate, (blaslt_wish * out))          \
   X(wish_destroy, cublasLtMatmulPreferenceDestroy, (blaslt_wish wish))         \

@@ -29,6 +29,10 @@ static const tn_device functions = {
     .fence_wait = cuda_fence_wait,
     .sum = cuda_queue_sum,
     .trim = cuda_trim,
+    .capture_begin = cuda_capture_begin,
+    .capture_end = cuda_capture_end,
+    .graph_launch = cuda_graph_launch,
+    .graph_close = cuda_graph_close,
 };
 
 /* What a machine without GPUs is told. */

@@ -5,6 +5,7 @@
  *        device.c   the devices: how many, what they are, their contexts
  *        memory.c   device memory from a pool, pinned memory of the host
  *        queue.c    streams, events, copies
+ *        graph.c    what a stream has been given, recorded and launched again
  *        failure.c  results of the driver as messages; devices that are lost
  *        blaslt.c   cuBLASLt, found while running
  *        sum.cu     sums of what lies on a device; no_sum.c: there are none
@@ -87,6 +88,16 @@ uint64_t cuda_trim(void *ctx, int32_t id);
 
 /* ----------------------------------------------------------------- queue.c */
 
+/* What the host knows as a queue. */
+typedef struct cuda_queue {
+  cuda_device *device;
+  cuda_stream stream;
+} cuda_queue;
+
+/* Ends what cuda_enter began: the code and the sentence for `result`. */
+int32_t cuda_leave_with(cuda_device *device, int result,
+                        tn_device_error *error);
+
 int32_t cuda_queue_open(void *ctx, int32_t id, uint32_t purpose,
                         int32_t priority, void **out, tn_device_error *error);
 void cuda_queue_close(void *ctx, void *queue);
@@ -107,6 +118,15 @@ int32_t cuda_queue_wait(void *ctx, void *queue, void *fence,
 int32_t cuda_fence_query(void *ctx, void *fence, int32_t *out,
                          tn_device_error *error);
 int32_t cuda_fence_wait(void *ctx, void *fence, tn_device_error *error);
+
+/* ----------------------------------------------------------------- graph.c */
+
+int32_t cuda_capture_begin(void *ctx, void *queue, tn_device_error *error);
+int32_t cuda_capture_end(void *ctx, void *queue, void **out,
+                         tn_device_error *error);
+int32_t cuda_graph_launch(void *ctx, void *graph, void *queue,
+                          tn_device_error *error);
+void cuda_graph_close(void *ctx, void *graph);
 
 /* --------------------------------------------------------------- failure.c */
 

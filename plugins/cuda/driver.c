@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Pools of memory that streams share came with it. */
-enum { LEAST_VERSION = 11020 };
+enum { LEAST_VERSION = 11020, GRAPHS_VERSION = 11040 };
 
 const char *const cuda_driver_names[] = {"libcuda.so.1", "libcuda.so", NULL};
 
@@ -44,15 +44,22 @@ static const char *find(void *library, const char *symbol, void *function) {
   return found ? NULL : symbol;
 }
 
+#define CUDA_FIND(field, symbol, arguments) \
+  if (!missing) missing = find(driver->library, #symbol, &driver->field);
+
 /* NULL, or the first function that is not there. */
 static const char *find_all(cuda_driver *driver) {
   const char *missing = NULL;
-#define CUDA_FIND(field, symbol, arguments) \
-  if (!missing) missing = find(driver->library, #symbol, &driver->field);
   CUDA_DRIVER_FUNCTIONS(CUDA_FIND)
-#undef CUDA_FIND
   return missing;
 }
+
+static int find_graphs(cuda_driver *driver) {
+  const char *missing = NULL;
+  CUDA_GRAPH_FUNCTIONS(CUDA_FIND)
+  return missing == NULL;
+}
+#undef CUDA_FIND
 
 /* An old driver lacks functions, so its version is asked for first. */
 static int check_version(cuda_driver *driver, char why[240]) {
@@ -83,6 +90,7 @@ static int start(cuda_driver *driver, char why[240]) {
                    driver->version % 1000 / 10);
     return 0;
   }
+  driver->has_graphs = driver->version >= GRAPHS_VERSION && find_graphs(driver);
   const int result = driver->init(0);
   if (result == CUDA_OK) return 1;
   cuda_driver_say(driver, result, text);

@@ -17,6 +17,8 @@ typedef struct CUctx_st *cuda_context;
 typedef struct CUstream_st *cuda_stream; /* also the runtime's cudaStream_t */
 typedef struct CUevent_st *cuda_event;
 typedef struct CUmemPoolHandle_st *cuda_pool;
+typedef struct CUgraph_st *cuda_graph;          /* what was recorded */
+typedef struct CUgraphExec_st *cuda_executable; /* the same, to be launched */
 
 enum { /* CUresult: those that are told apart */
        CUDA_OK = 0,
@@ -38,6 +40,7 @@ enum { CUDA_EVENT_BLOCKING = 1, CUDA_EVENT_NO_TIMING = 2 };
 enum { CUDA_HOST_PORTABLE = 1 };
 enum { CUDA_ATTACH_GLOBAL = 1 };
 enum { CUDA_POOL_RELEASE_THRESHOLD = 4, CUDA_POOL_RESERVED = 5 };
+enum { CUDA_CAPTURE_THREAD_LOCAL = 1 };
 enum { CUDA_LOCATION_DEVICE = 1, CUDA_PINNED = 1, CUDA_READ_WRITE = 3 };
 
 typedef struct cuda_location { /* CUmemLocation */
@@ -122,16 +125,29 @@ typedef struct cuda_access { /* CUmemAccessDesc */
   X(fill, cuMemsetD8Async,                                                   \
     (cuda_address to, unsigned char byte, size_t bytes, cuda_stream stream))
 
+/* What drivers before CUDA 11.4 lack. Where cuda.h says
+ * cuGraphInstantiate, the library means an older function by that name. */
+#define CUDA_GRAPH_FUNCTIONS(X)                                          \
+  X(capture_begin, cuStreamBeginCapture_v2, (cuda_stream s, int mode))   \
+  X(capture_end, cuStreamEndCapture, (cuda_stream s, cuda_graph * out))  \
+  X(graph_launch, cuGraphLaunch, (cuda_executable graph, cuda_stream s)) \
+  X(graph_destroy, cuGraphDestroy, (cuda_graph graph))                   \
+  X(executable_create, cuGraphInstantiateWithFlags,                      \
+    (cuda_executable * out, cuda_graph graph, unsigned long long flags)) \
+  X(executable_destroy, cuGraphExecDestroy, (cuda_executable graph))
+
 typedef struct cuda_driver {
   void *library;
-  int version; /* 12040 is CUDA 12.4 */
+  int version;    /* 12040 is CUDA 12.4 */
+  int has_graphs; /* all of the second list are there */
 #define CUDA_FIELD(field, symbol, arguments) int(*field) arguments;
   CUDA_DRIVER_FUNCTIONS(CUDA_FIELD)
+  CUDA_GRAPH_FUNCTIONS(CUDA_FIELD)
 #undef CUDA_FIELD
 } cuda_driver;
 
 /* Opens the first library of a list that ends with NULL (sonames, or paths),
- * finds all functions, and starts the driver: 1, or 0 with a sentence in `why`
+ * finds the functions, and starts the driver: 1, or 0 with a sentence in `why`
  * that says what is missing and what to do about it. [load] */
 int cuda_driver_open(cuda_driver *driver, const char *const *names,
                      char why[240]);

@@ -114,17 +114,35 @@ static int is_empty(const tn_device_product *p) {
 
 /* --------------------------------------------------------------------- plan */
 
+/* One of a product's matrices, as cuBLASLt has it. */
+typedef struct matrix {
+  uint64_t rows;
+  uint64_t columns;
+  int64_t ld;
+  int64_t step;
+} matrix;
+
+static int layout(const cuda_blaslt *lt, const tn_device_product *p, matrix of,
+                  blaslt_layout *out) {
+  const int32_t count = (int32_t)p->count;
+  int status =
+      lt->layout_create(out, type_of(p->dtype), of.rows, of.columns, of.ld);
+  if (status == BLASLT_OK && count > 1)
+    status = lt->layout_set(*out, BLASLT_BATCH_COUNT, &count, sizeof count);
+  if (status == BLASLT_OK && count > 1)
+    status = lt->layout_set(*out, BLASLT_BATCH_STEP, &of.step, sizeof of.step);
+  return status;
+}
+
 static int layouts(const cuda_blaslt *lt, plan *x) {
   const tn_device_product *p = &x->what;
-  const int type = type_of(p->dtype);
   const uint64_t m = (uint64_t)p->m, n = (uint64_t)p->n, k = (uint64_t)p->k;
-  int status = lt->layout_create(&x->a, type, p->transpose_b ? k : n,
-                                 p->transpose_b ? n : k, p->ldb);
+  const uint64_t a = p->transpose_b ? k : n, b = p->transpose_a ? m : k;
+  int status = layout(lt, p, (matrix){a, n + k - a, p->ldb, p->step_b}, &x->a);
   if (status == BLASLT_OK)
-    status = lt->layout_create(&x->b, type, p->transpose_a ? m : k,
-                               p->transpose_a ? k : m, p->lda);
+    status = layout(lt, p, (matrix){b, m + k - b, p->lda, p->step_a}, &x->b);
   if (status == BLASLT_OK)
-    status = lt->layout_create(&x->c, type, n, m, p->ldc);
+    status = layout(lt, p, (matrix){n, m, p->ldc, p->step_c}, &x->c);
   return status;
 }
 
@@ -208,6 +226,11 @@ static int32_t fill_plan(const tn_frame *call, const cuda_blaslt *lt, plan *x) {
 
 static int32_t check_product(const tn_frame *call, const tn_device_product *p) {
   const uint32_t needs_sum = TN_PRODUCT_BIAS | TN_PRODUCT_SUMS;
+  if (p->count > 1 && (p->flags & needs_sum))
+    return TN_FAIL(call, TN_UNSUPPORTED,
+                   "several products have neither a bias nor sums");
+  if (p->count > INT32_MAX)
+    return TN_FAIL(call, TN_UNSUPPORTED, "more than 2^31 - 1 products at once");
   if (p->dtype != TN_F16 && p->dtype != TN_BF16 && p->dtype != TN_F32 &&
       p->dtype != TN_F64)
     return TN_FAIL(call, TN_DTYPE,
@@ -224,18 +247,28 @@ static int32_t check_product(const tn_frame *call, const tn_device_product *p) {
   return TN_OK;
 }
 
+/* With what its author's struct does not have. */
+static tn_device_product whole(const tn_device_product *given) {
+  tn_device_product what = {0};
+  memcpy(&what, given,
+         given->struct_size < sizeof what ? given->struct_size : sizeof what);
+  if (what.count == 0) what.count = 1;
+  return what;
+}
+
 static int32_t plan_product(const tn_device_blas *blas, const tn_frame *call,
                             const tn_device_product *product, void **out,
                             uint64_t *ws_bytes) {
   cuda_instance *instance = blas->data;
   *out = NULL;
   *ws_bytes = 0;
-  int32_t code = check_product(call, product);
+  const tn_device_product what = whole(product);
+  int32_t code = check_product(call, &what);
   if (code != TN_OK) return code;
   plan *x = calloc(1, sizeof *x);
   if (!x)
     return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for a plan of a product");
-  x->what = *product;
+  x->what = what;
   x->device = &instance->devices[call->run->device_id];
   code = fill_plan(call, instance->blaslt, x);
   if (code != TN_OK) {
@@ -284,33 +317,44 @@ static int sum_rows(const plan *x, const tn_frame *call,
   return cuda_sum(call->run->stream, &sum);
 }
 
+/* Zeros where c is, in as few pieces as it lies in. */
+static int clear(const plan *x, const tn_frame *call, char *c) {
+  const tn_device_product *p = &x->what;
+  const cuda_driver *driver = &x->device->instance->driver;
+  const int64_t width = tn_dtype_bytes(p->dtype);
+  const int dense = p->ldc == p->n;
+  const int one = dense && (p->count == 1 || p->step_c == p->m * p->n);
+  const int64_t n = (one ? p->count : 1) * (dense ? p->m : 1) * p->n;
+  int result = CUDA_OK;
+  for (int64_t i = 0; i < (one ? 1 : p->count); ++i)
+    for (int64_t k = 0; k < (dense ? 1 : p->m) && result == CUDA_OK; ++k)
+      result = driver->fill(
+          (cuda_address)(uintptr_t)(c + (i * p->step_c + k * p->ldc) * width),
+          0, (uint64_t)(n * width), call->run->stream);
+  return result;
+}
+
 /* A product of nothing: what c begins as is what it is. */
 static int multiply_empty(const plan *x, const tn_frame *call,
                           const tn_device_operands *o) {
   const tn_device_product *p = &x->what;
-  const cuda_driver *driver = &x->device->instance->driver;
-  const uint64_t width = (uint64_t)tn_dtype_bytes(p->dtype);
-  int result = CUDA_OK;
   if (p->m == 0 || p->n == 0) return CUDA_OK;
   if (p->flags & TN_PRODUCT_BIAS) return start_from(x, call, o->c, o->bias);
-  if (p->beta == 1) return CUDA_OK;
-  for (int64_t i = 0; i < p->m && result == CUDA_OK; ++i)
-    result =
-        driver->fill((cuda_address)(uintptr_t)((char *)o->c +
-                                               (uint64_t)(i * p->ldc) * width),
-                     0, (uint64_t)p->n * width, call->run->stream);
-  return result;
+  return p->beta == 1 ? CUDA_OK : clear(x, call, o->c);
 }
 
-static int is_aligned(const tn_device_operands *o) {
+static int is_aligned(const plan *x, const tn_device_operands *o) {
+  const tn_device_product *p = &x->what;
+  const uint64_t steps =
+      p->count > 1 ? (uint64_t)(p->step_a | p->step_b | p->step_c) : 0;
   return (((uintptr_t)o->a | (uintptr_t)o->b | (uintptr_t)o->c |
-           (uintptr_t)o->bias) &
+           (uintptr_t)o->bias | steps * (uint64_t)tn_dtype_bytes(p->dtype)) &
           (ALIGNED - 1)) == 0;
 }
 
 static int multiply_full(const cuda_blaslt *lt, const plan *x,
                          const tn_frame *call, const tn_device_operands *o) {
-  const blaslt_found *found = &x->found[is_aligned(o) ? 0 : 1];
+  const blaslt_found *found = &x->found[is_aligned(x, o) ? 0 : 1];
   const float alpha = (float)x->what.alpha, beta = (float)x->beta;
   const int wide = x->what.dtype == TN_F64;
   blaslt_what what = NULL;

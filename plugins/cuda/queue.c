@@ -10,18 +10,15 @@
  * waking a thread costs tens of microseconds. */
 enum { LOOKS = 64 };
 
-typedef struct queue {
-  cuda_device *device;
-  cuda_stream stream;
-} queue;
+typedef cuda_queue queue;
 
 typedef struct fence {
   cuda_device *device;
   cuda_event event;
 } fence;
 
-/* Ends what cuda_enter began. */
-static int32_t leave(cuda_device *device, int result, tn_device_error *error) {
+int32_t cuda_leave_with(cuda_device *device, int result,
+                        tn_device_error *error) {
   cuda_leave(device);
   return result == CUDA_OK ? TN_OK : cuda_fail(device, result, error);
 }
@@ -47,7 +44,8 @@ int32_t cuda_queue_open(void *ctx, int32_t id, uint32_t purpose,
   q->device = device;
   int32_t code = cuda_enter(device, error);
   if (code == TN_OK)
-    code = leave(device, open_stream(device, priority, &q->stream), error);
+    code = cuda_leave_with(device, open_stream(device, priority, &q->stream),
+                           error);
   if (code == TN_OK)
     *out = q;
   else
@@ -103,7 +101,7 @@ int32_t cuda_copy(void *ctx, void *handle, const tn_copy *c,
   const queue *q = handle;
   (void)ctx;
   const int32_t code = cuda_enter(q->device, error);
-  return code == TN_OK ? leave(q->device, copy(q, c), error) : code;
+  return code == TN_OK ? cuda_leave_with(q->device, copy(q, c), error) : code;
 }
 
 int32_t cuda_fill(void *ctx, void *handle, void *memory, int32_t byte,
@@ -114,7 +112,7 @@ int32_t cuda_fill(void *ctx, void *handle, void *memory, int32_t byte,
   if (code != TN_OK) return code;
   const int result = q->device->instance->driver.fill(
       to_address(memory), (unsigned char)byte, bytes, q->stream);
-  return leave(q->device, result, error);
+  return cuda_leave_with(q->device, result, error);
 }
 
 int32_t cuda_queue_sum(void *ctx, void *handle, const tn_device_sum *sum,
@@ -123,7 +121,7 @@ int32_t cuda_queue_sum(void *ctx, void *handle, const tn_device_sum *sum,
   (void)ctx;
   const int32_t code = cuda_enter(q->device, error);
   if (code != TN_OK) return code;
-  return leave(q->device, cuda_sum(q->stream, sum), error);
+  return cuda_leave_with(q->device, cuda_sum(q->stream, sum), error);
 }
 
 /* ------------------------------------------------------------------- fences */
@@ -136,10 +134,11 @@ int32_t cuda_fence_open(void *ctx, int32_t id, void **out,
   f->device = device;
   int32_t code = cuda_enter(device, error);
   if (code == TN_OK)
-    code = leave(device,
-                 device->instance->driver.event_create(
-                     &f->event, CUDA_EVENT_BLOCKING | CUDA_EVENT_NO_TIMING),
-                 error);
+    code = cuda_leave_with(
+        device,
+        device->instance->driver.event_create(
+            &f->event, CUDA_EVENT_BLOCKING | CUDA_EVENT_NO_TIMING),
+        error);
   if (code == TN_OK)
     *out = f;
   else
@@ -165,9 +164,9 @@ int32_t cuda_fence_record(void *ctx, void *handle, void *at,
   (void)ctx;
   const int32_t code = cuda_enter(q->device, error);
   if (code != TN_OK) return code;
-  return leave(q->device,
-               q->device->instance->driver.event_record(f->event, q->stream),
-               error);
+  return cuda_leave_with(
+      q->device, q->device->instance->driver.event_record(f->event, q->stream),
+      error);
 }
 
 int32_t cuda_queue_wait(void *ctx, void *handle, void *what,
@@ -177,9 +176,9 @@ int32_t cuda_queue_wait(void *ctx, void *handle, void *what,
   (void)ctx;
   const int32_t code = cuda_enter(q->device, error);
   if (code != TN_OK) return code;
-  return leave(q->device,
-               q->device->instance->driver.stream_wait(q->stream, f->event, 0),
-               error);
+  return cuda_leave_with(
+      q->device,
+      q->device->instance->driver.stream_wait(q->stream, f->event, 0), error);
 }
 
 /* A device that is lost does nothing any more, so everything is done. */
@@ -192,7 +191,8 @@ int32_t cuda_fence_query(void *ctx, void *handle, int32_t *out,
   if (code != TN_OK) return code;
   const int result = f->device->instance->driver.event_query(f->event);
   if (result == CUDA_NOT_READY) *out = 0;
-  return leave(f->device, result == CUDA_NOT_READY ? CUDA_OK : result, error);
+  return cuda_leave_with(f->device, result == CUDA_NOT_READY ? CUDA_OK : result,
+                         error);
 }
 
 int32_t cuda_fence_wait(void *ctx, void *handle, tn_device_error *error) {
@@ -205,5 +205,5 @@ int32_t cuda_fence_wait(void *ctx, void *handle, tn_device_error *error) {
   for (int i = 0; i < LOOKS && result == CUDA_NOT_READY; ++i)
     result = driver->event_query(f->event);
   if (result == CUDA_NOT_READY) result = driver->event_synchronize(f->event);
-  return leave(f->device, result, error);
+  return cuda_leave_with(f->device, result, error);
 }

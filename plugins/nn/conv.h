@@ -49,6 +49,21 @@ enum {
 typedef int32_t nn_conv_pass(const nn_conv *conv, const nn_conv_arrays *arrays,
                              int add);
 
+/* The gradient of a weight as sums over equal parts of the images, so that they
+ * can be made beside each other: the first lies where the gradient does, the
+ * others in the conv's room. How many follows from the shapes. */
+typedef struct nn_conv_sums {
+  const nn_conv *conv;
+  int64_t parts;
+} nn_conv_sums;
+
+nn_conv_sums nn_conv_sums_of(const nn_conv *conv);
+/* Bytes of room for them, a multiple of 64. [any] */
+uint64_t nn_conv_sums_bytes(const nn_conv_sums *sums);
+char *nn_conv_sums_at(const nn_conv_sums *sums, char *weight, int64_t part);
+/* Adds the others to the first. TN_OK, or a code after TN_FAIL. [worker] */
+int32_t nn_conv_sums_join(const nn_conv_sums *sums, char *weight);
+
 typedef struct nn_conv_way {
   /* Bytes of workspace for a pass. [any] */
   uint64_t (*room)(const nn_conv *conv, int pass);
@@ -62,5 +77,8 @@ extern const nn_conv_way nn_conv_depthwise; /* one channel in a group; at most
                                                two dimensions */
 extern const nn_conv_way nn_conv_winograd;  /* f32; windows of 3 x 3 elements
                                                side by side, padding up to 2 */
+extern const nn_conv_way nn_conv_direct;    /* f32; windows side by side, of at
+                                               most 128 elements in at most two
+                                               dimensions */
 
 #endif /* NN_CONV_H_ */

@@ -15,8 +15,6 @@ enum {
   WIDTH = 320,     /* windows in it, if there are so many */
   LONG = 2048,     /* the same where nothing is copied */
   STEP = 16,       /* that widths are multiples of */
-  PARTS = 8,       /* most sums of a weight's gradient that are made apart */
-  APART = 4 << 20, /* most bytes of them */
   FEW = 64,        /* rows of a block below which products are slow */
   BLOCKS = 4       /* of channels that one image is cut into, if it can be */
 };
@@ -193,7 +191,7 @@ typedef struct plan {
   int64_t across; /* panels side by side */
   int64_t height; /* rows of a panel */
   int64_t down;   /* panels one below the other */
-  int64_t parts;  /* sums that are made apart */
+  nn_conv_sums sums;
   nn_lanes lanes;
 } plan;
 
@@ -205,8 +203,7 @@ static int64_t even(int64_t n, int64_t most, int64_t step) {
 }
 
 static plan plan_of(const nn_conv *c, int direct) {
-  plan p = {
-      .conv = c, .direct = direct, .depth = c->channels * c->taps, .parts = 1};
+  plan p = {.conv = c, .direct = direct, .depth = c->channels * c->taps};
   p.width = even(c->out_size, direct ? LONG : WIDTH, STEP);
   p.across = (c->out_size + p.width - 1) / p.width;
   p.height = direct ? p.depth : nn_most(PANEL / (p.width * c->bytes), 1);
@@ -230,26 +227,17 @@ static void plan_data(plan *p) {
   p->across = (c->out_size + p->width - 1) / p->width;
 }
 
-/* Of the gradient of weight: images are divided if their sums are small, as
- * there may be one panel of rows only. */
-static void plan_weight(plan *p) {
-  const nn_conv *c = p->conv;
-  const int64_t bytes = c->groups * c->filters * p->depth * c->bytes;
-  p->parts = nn_least(nn_least(PARTS, c->images), APART / bytes);
-  p->parts = nn_most(p->parts, 1);
-}
-
 static int64_t slices_of(const plan *p, int pass) {
   const nn_conv *c = p->conv;
   if (pass == NN_CONV_FORWARD) return c->images * c->groups * p->across;
-  if (pass == NN_CONV_WEIGHT) return p->parts * c->groups * p->down;
+  if (pass == NN_CONV_WEIGHT) return p->sums.parts * c->groups * p->down;
   return c->images * c->groups * (p->direct ? p->across : p->down);
 }
 
 static plan plan_pass(const nn_conv *c, int direct, int pass) {
   plan p = plan_of(c, direct);
   if (pass == NN_CONV_DATA) plan_data(&p);
-  if (pass == NN_CONV_WEIGHT) plan_weight(&p);
+  p.sums = pass == NN_CONV_WEIGHT ? nn_conv_sums_of(c) : (nn_conv_sums){c, 1};
   p.lanes.bytes = 0;
   if (!direct)
     p.lanes.bytes = (uint64_t)(p.width * p.height * c->bytes + 63) / 64 * 64;
@@ -257,23 +245,16 @@ static plan plan_pass(const nn_conv *c, int direct, int pass) {
   return p;
 }
 
-/* Bytes of the sums that are not made where the gradient lies. */
-static uint64_t sums_bytes(const plan *p) {
-  const nn_conv *c = p->conv;
-  const int64_t bytes = c->groups * c->filters * p->depth * c->bytes;
-  return (uint64_t)((p->parts - 1) * bytes + 63) / 64 * 64;
-}
-
 static uint64_t room(const nn_conv *c, int direct, int pass) {
   const plan p = plan_pass(c, direct, pass);
-  return p.lanes.n * p.lanes.bytes + sums_bytes(&p);
+  return p.lanes.n * p.lanes.bytes + nn_conv_sums_bytes(&p.sums);
 }
 
 static int32_t run_pass(plan *p, const nn_conv_arrays *arrays, int pass,
                         tn_loop_body *body) {
   const tn_frame *call = p->conv->call;
   p->arrays = arrays;
-  p->lanes.room = p->conv->room + sums_bytes(p);
+  p->lanes.room = p->conv->room + nn_conv_sums_bytes(&p->sums);
   return call->host->parallel_for(call, slices_of(p, pass), 1, body, p);
 }
 
@@ -455,13 +436,6 @@ static int32_t to_data(const nn_conv *c, const nn_conv_arrays *arrays, int add,
 
 /* ------------------------------------------------------- gradient of weight */
 
-/* Where part `part` of the sums of all weights lies. */
-static char *sums_of(const plan *p, int64_t part) {
-  const nn_conv *c = p->conv;
-  if (part == 0) return p->arrays->weight;
-  return at(c, c->room, (part - 1) * c->groups * c->filters * p->depth);
-}
-
 /* Adds out * columns^T of one image to `to`. */
 static int32_t weight_image(plan *p, int64_t image, panel *some, char *to,
                             int add) {
@@ -494,12 +468,13 @@ static int32_t weight_one(plan *p, int64_t slice, char *lane) {
   const nn_conv *c = p->conv;
   const int64_t group = slice / p->down % c->groups;
   const int64_t part = slice / p->down / c->groups;
-  const int64_t first = c->images * part / p->parts;
-  const int64_t last = c->images * (part + 1) / p->parts;
+  const int64_t first = c->images * part / p->sums.parts;
+  const int64_t last = c->images * (part + 1) / p->sums.parts;
   const int64_t row = slice % p->down * p->height;
   panel some = {
       .to = lane, .row = row, .rows = nn_least(p->height, p->depth - row)};
-  char *to = at(c, sums_of(p, part), group * c->filters * p->depth + row);
+  char *to = at(c, nn_conv_sums_at(&p->sums, p->arrays->weight, part),
+                group * c->filters * p->depth + row);
   int32_t code = TN_OK;
   for (int64_t i = first; i < last && code == TN_OK; ++i)
     code = weight_image(p, i * c->groups + group, &some, to,
@@ -511,25 +486,13 @@ static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
   return run_slices(arg, weight_one, (nn_range){begin, end});
 }
 
-/* Adds the parts to the first. */
-static int32_t join_slice(void *arg, int64_t begin, int64_t end) {
-  const plan *p = arg;
-  const nn_conv *c = p->conv;
-  const tn_kernel_mode mode = {c->dtype, c->level};
-  for (int64_t part = 1; part < p->parts; ++part)
-    tn_kernel_add_dense(at(c, sums_of(p, 0), begin),
-                        at(c, sums_of(p, part), begin), &mode, end - begin);
-  return TN_OK;
-}
-
 static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
                          int add, int direct) {
   plan p = plan_pass(c, direct, NN_CONV_WEIGHT);
   p.add = add;
   const int32_t code = run_pass(&p, arrays, NN_CONV_WEIGHT, weight_slice);
-  if (code != TN_OK || p.parts == 1) return code;
-  return c->call->host->parallel_for(c->call, c->groups * c->filters * p.depth,
-                                     TN_KERNEL_GRAIN / 4, join_slice, &p);
+  if (code != TN_OK) return code;
+  return nn_conv_sums_join(&p.sums, arrays->weight);
 }
 
 /* --------------------------------------------------------------------- ways */

@@ -13,7 +13,12 @@
  * product's magnitude times the root of the number of products.
  *
  * The gradient of data is the same convolution with windows turned around. That
- * of weight is left to conv_panels.c.
+ * of weight goes the other way through the transforms: with g the gradients of
+ * what a patch makes,
+ *
+ *   G^T [sum over patches of (A g A^T) * (B^T d B)] G
+ *
+ * where the sums are 36 products of matrices again.
  */
 #include <string.h>
 
@@ -22,17 +27,21 @@
 #include "tenon/kernel.h"
 
 enum {
-  PATCH = 36,     /* elements of a patch */
-  TILE = 4,       /* lines of out that it makes */
-  WIDE = 48,      /* patches of a block */
-  NARROW = 32,    /* the same where there are many channels */
-  MANY = 192,     /* channels */
-  VECTOR = 16,    /* that numbers of patches are multiples of */
-  FEW_BLOCKS = 4, /* below which filters are divided as well */
-  SHARES = 2,     /* among so many */
-  MOST_ROWS = 8,  /* of a bundle at any level */
-  ODD = 16        /* elements that keep lines from meeting in a cache */
+  PATCH = 36,           /* elements of a patch */
+  TILE = 4,             /* lines of out that it makes */
+  WIDE = 48,            /* patches of a block */
+  NARROW = 32,          /* the same where there are many channels */
+  MANY = 192,           /* channels */
+  VECTOR = 16,          /* that numbers of patches are multiples of */
+  FEW_BLOCKS = 4,       /* below which filters are divided as well */
+  SHARES = 2,           /* among so many */
+  MOST_ROWS = 8,        /* of a bundle at any level */
+  ODD = 16,             /* elements that keep lines from meeting in a cache */
+  MANY_BYTES = 2 << 20, /* of patches whose products are summed together, at
+                           least LEAST_WIDE blocks of WIDE */
+  LEAST_WIDE = 3
 };
+#define WINO_BACK 64 /* weights that are turned back together, at most */
 
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -49,6 +58,8 @@ typedef struct loops {
   void (*turn_windows)(const float *w, float *to, int64_t apart);
   void (*turn_in)(float *d, float *v, int64_t n, int64_t apart);
   void (*turn_out)(float *m, float *y, int64_t n, int64_t apart);
+  void (*turn_heads)(float *y, float *u, int64_t n, int64_t apart);
+  void (*turn_back)(const float *m, float *w, int64_t n, int64_t apart);
   void (*multiply)(const float *u, const float *v, float *m, int64_t depth,
                    int64_t n);
 } loops;
@@ -100,6 +111,7 @@ typedef struct plan {
   int64_t in[2];
   int64_t out[2];
   int64_t pad[2];
+  int lines;        /* of a patch that are gathered */
   int64_t tiles[2]; /* of an image */
   int64_t n_tiles;  /* of all images */
   int64_t width;    /* patches of a block */
@@ -131,7 +143,7 @@ static uint64_t kept_bytes(const plan *p) {
 }
 
 static plan plan_of(const nn_conv *c, int back) {
-  plan p = {.conv = c, .loops = loops_at(c->level), .back = back};
+  plan p = {.conv = c, .loops = loops_at(c->level), .back = back, .lines = 6};
   p.channels = back ? c->filters : c->channels;
   p.filters = back ? c->channels : c->filters;
   set_image(&p, 0);
@@ -153,12 +165,6 @@ static plan plan_of(const nn_conv *c, int back) {
   if (p.once) p.lanes.bytes += turned_bytes(&p, 1);
   p.lanes.n = nn_lanes_for(c->groups * p.blocks * p.shares);
   return p;
-}
-
-static uint64_t room(const nn_conv *c, int pass) {
-  if (pass == NN_CONV_WEIGHT) return nn_conv_panels.room(c, pass);
-  const plan p = plan_of(c, pass == NN_CONV_DATA);
-  return kept_bytes(&p) + p.lanes.n * p.lanes.bytes;
 }
 
 /* ------------------------------------------------------------------ weights */
@@ -269,7 +275,7 @@ static void gather(const plan *p, const patches *all, int64_t plane, float *d) {
     const run *r = &all->runs[k];
     const float *image =
         p->from + (r->image * planes + plane) * p->in[0] * p->in[1];
-    for (int i = 0; i < 6; ++i) {
+    for (int i = 0; i < p->lines; ++i) {
       const int64_t y = r->y * TILE + i - p->pad[0];
       float *to = d + i * 6 * p->width + r->first;
       if (y >= 0 && y < p->in[0])
@@ -387,8 +393,172 @@ static int32_t to_data(const nn_conv *c, const nn_conv_arrays *a, int add) {
   return run_plan(&p);
 }
 
+/* ------------------------------------------------------- gradient of weight */
+
+/* Patches of data, and of the gradient of out, in blocks of which several are
+ * multiplied together. For one group at a time. */
+typedef struct slopes {
+  plan data;
+  plan heads;
+  int64_t blocks; /* that are multiplied together */
+  int64_t width;  /* patches in them */
+  float *u;       /* transforms of heads: (36, filter, width) */
+  float *v;       /* of data: (36, channel, width) */
+  float *sums;    /* (36, filter, channel) */
+  float *weight;
+  int64_t group;
+  int64_t first; /* block */
+  int64_t n;     /* blocks */
+  nn_lanes lanes;
+} slopes;
+
+static int64_t u_size(const slopes *s) {
+  return PATCH * s->data.conv->filters * s->width;
+}
+
+static int64_t v_size(const slopes *s) {
+  return PATCH * s->data.conv->channels * s->width;
+}
+
+static slopes slopes_of(const nn_conv *c) {
+  slopes s = {.data = plan_of(c, 0)};
+  plan *p = &s.data;
+  p->width = nn_least(WIDE, (p->n_tiles + VECTOR - 1) / VECTOR * VECTOR);
+  p->blocks = (p->n_tiles + p->width - 1) / p->width;
+  s.heads = *p;
+  s.heads.channels = c->filters;
+  s.heads.lines = TILE;
+  for (int d = 0; d < 2; ++d) {
+    s.heads.in[d] = p->out[d];
+    s.heads.pad[d] = 0;
+  }
+  const int64_t bytes = PATCH * p->width * (int64_t)sizeof(float);
+  s.blocks = MANY_BYTES / (bytes * (c->channels + c->filters));
+  s.blocks = nn_least(nn_most(s.blocks, LEAST_WIDE), p->blocks);
+  s.width = s.blocks * p->width;
+  s.lanes.bytes = (uint64_t)bytes;
+  s.lanes.n = nn_lanes_for(c->channels + c->filters);
+  return s;
+}
+
+static uint64_t slopes_bytes(const slopes *s) {
+  const nn_conv *c = s->data.conv;
+  return (uint64_t)(u_size(s) + v_size(s) + PATCH * c->filters * c->channels) *
+             sizeof(float) +
+         s->lanes.n * s->lanes.bytes;
+}
+
+/* The patches of a channel or, behind those, of a filter. */
+static void turn_plane(const slopes *s, int64_t plane, float *d) {
+  const int64_t channels = s->data.channels, width = s->data.width;
+  const int is_head = plane >= channels;
+  const plan *p = is_head ? &s->heads : &s->data;
+  const int64_t at = is_head ? plane - channels : plane;
+  const int64_t apart = p->channels * s->width;
+  float *to = (is_head ? s->u : s->v) + at * s->width;
+  for (int64_t b = 0; b < s->n; ++b, to += width) {
+    patches all;
+    find_patches(p, s->first + b, &all);
+    gather(p, &all, s->group * p->channels + at, d);
+    (is_head ? p->loops->turn_heads : p->loops->turn_in)(d, to, width, apart);
+  }
+}
+
+static int32_t turn_slice(void *arg, int64_t begin, int64_t end) {
+  slopes *s = arg;
+  const uint32_t lane = nn_lanes_take(&s->lanes);
+  for (int64_t i = begin; i < end; ++i)
+    turn_plane(s, i, (float *)(void *)nn_lanes_at(&s->lanes, lane));
+  nn_lanes_give(&s->lanes, lane);
+  return TN_OK;
+}
+
+/* Some of the 36 products of the patches that there are. */
+static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
+  const slopes *s = arg;
+  const nn_conv *c = s->data.conv;
+  int32_t code = TN_OK;
+  for (int64_t x = begin; x < end && code == TN_OK; ++x)
+    code = nn_multiply(
+        c->call, &(tn_blas_gemm){.struct_size = sizeof(tn_blas_gemm),
+                                 .dtype = TN_F32,
+                                 .transpose_b = 1,
+                                 .m = c->filters,
+                                 .n = c->channels,
+                                 .k = s->n * s->data.width,
+                                 .a = s->u + x * c->filters * s->width,
+                                 .b = s->v + x * c->channels * s->width,
+                                 .c = s->sums + x * c->filters * c->channels,
+                                 .lda = s->width,
+                                 .ldb = s->width,
+                                 .ldc = c->channels,
+                                 .alpha = 1,
+                                 .beta = s->first > 0 ? 1 : 0});
+  return code;
+}
+
+/* Weights of some channels of a filter, from their sums. */
+static void turn_filter(const slopes *s, int64_t filter) {
+  const nn_conv *c = s->data.conv;
+  const int64_t apart = c->filters * c->channels;
+  const float *m = s->sums + filter * c->channels;
+  float w[9 * WINO_BACK];
+  float *to = s->weight + (s->group * c->filters + filter) * c->channels * 9;
+  for (int64_t k = 0; k < c->channels; k += WINO_BACK) {
+    const int64_t n = nn_least(WINO_BACK, c->channels - k);
+    s->data.loops->turn_back(m + k, w, n, apart);
+    for (int64_t t = 0; t < n; ++t)
+      for (int i = 0; i < 9; ++i, ++to)
+        *to = w[i * WINO_BACK + t] + (s->data.add ? *to : 0);
+  }
+}
+
+static int32_t back_slice(void *arg, int64_t begin, int64_t end) {
+  for (int64_t f = begin; f < end; ++f) turn_filter(arg, f);
+  return TN_OK;
+}
+
+static int32_t group_to_weight(slopes *s) {
+  const nn_conv *c = s->data.conv;
+  const tn_host *host = c->call->host;
+  int32_t code = TN_OK;
+  for (s->first = 0; s->first < s->data.blocks && code == TN_OK;
+       s->first += s->blocks) {
+    s->n = nn_least(s->blocks, s->data.blocks - s->first);
+    code =
+        host->parallel_for(c->call, c->channels + c->filters, 1, turn_slice, s);
+    if (code == TN_OK)
+      code = host->parallel_for(c->call, PATCH, 1, sum_slice, s);
+  }
+  if (code != TN_OK) return code;
+  return host->parallel_for(c->call, c->filters, 1, back_slice, s);
+}
+
 static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *a, int add) {
-  return nn_conv_panels.passes[NN_CONV_WEIGHT](c, a, add);
+  slopes s = slopes_of(c);
+  int32_t code = TN_OK;
+  s.data.from = (const float *)(const void *)a->data;
+  s.heads.from = (const float *)(const void *)a->out;
+  s.data.add = add;
+  s.weight = (float *)(void *)a->weight;
+  s.lanes.room = c->room;
+  s.u = (float *)(void *)(c->room + s.lanes.n * s.lanes.bytes);
+  s.v = s.u + u_size(&s);
+  s.sums = s.v + v_size(&s);
+  for (s.group = 0; s.group < c->groups && code == TN_OK; ++s.group)
+    code = group_to_weight(&s);
+  return code;
+}
+
+/* --------------------------------------------------------------------- way */
+
+static uint64_t room(const nn_conv *c, int pass) {
+  if (pass == NN_CONV_WEIGHT) {
+    const slopes s = slopes_of(c);
+    return slopes_bytes(&s);
+  }
+  const plan p = plan_of(c, pass == NN_CONV_DATA);
+  return kept_bytes(&p) + p.lanes.n * p.lanes.bytes;
 }
 
 const nn_conv_way nn_conv_winograd = {room, {forward, to_data, to_weight}};

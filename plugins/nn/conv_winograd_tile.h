@@ -112,6 +112,73 @@ WINO_TARGET static void WINO_NAME(turn_out)(float *m, float *y, int64_t n,
   }
 }
 
+/* Gradients of what patches make, the upper left 4 x 4 of y[36][n], become rows
+ * of u: A y A^T. y is used up. */
+WINO_TARGET static void WINO_NAME(turn_heads)(float *y, float *u, int64_t n,
+                                              int64_t apart) {
+  for (int j = 0; j < 4; ++j) {
+    float *x = y + j * n;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t t = 0; t < n; ++t) {
+      const float a = x[t], b = x[t + 6 * n], c = x[t + 12 * n],
+                  e = x[t + 18 * n];
+      x[t + 6 * n] = a + c + (b + e);
+      x[t + 12 * n] = a + c - (b + e);
+      x[t + 18 * n] = a + 4 * c + (2 * b + 8 * e);
+      x[t + 24 * n] = a + 4 * c - (2 * b + 8 * e);
+      x[t + 30 * n] = e;
+    }
+  }
+  for (int i = 0; i < 6; ++i) {
+    const float *x = y + i * 6 * n;
+    float *to = u + i * 6 * apart;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t t = 0; t < n; ++t) {
+      const float a = x[t], b = x[t + n], c = x[t + 2 * n], e = x[t + 3 * n];
+      to[t] = a;
+      to[t + apart] = a + c + (b + e);
+      to[t + 2 * apart] = a + c - (b + e);
+      to[t + 3 * apart] = a + 4 * c + (2 * b + 8 * e);
+      to[t + 4 * apart] = a + 4 * c - (2 * b + 8 * e);
+      to[t + 5 * apart] = e;
+    }
+  }
+}
+
+/* Sums of n weights, m[36][n] whose rows lie `apart`, become w[9][n], whose
+ * rows lie WINO_BACK apart: G^T m G. n is at most that. */
+WINO_TARGET static void WINO_NAME(turn_back)(const float *m, float *w,
+                                             int64_t n, int64_t apart) {
+  enum { W = WINO_BACK };
+  float half[3 * 6 * W];
+  for (int j = 0; j < 6; ++j) {
+    const float *x = m + j * apart;
+    float *h = half + j * W;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t t = 0; t < n; ++t) {
+      const float b = x[t + 6 * apart], c = x[t + 12 * apart];
+      const float e = x[t + 18 * apart], f = x[t + 24 * apart];
+      const float near = (b + c) * (1.0f / 6), far = e + f;
+      h[t] = x[t] * 0.25f - near + far * (1.0f / 24);
+      h[t + 6 * W] = (c - b) * (1.0f / 6) + (e - f) * (1.0f / 12);
+      h[t + 12 * W] = far * (1.0f / 6) - near + x[t + 30 * apart];
+    }
+  }
+  for (int i = 0; i < 3; ++i) {
+    const float *x = half + i * 6 * W;
+    float *to = w + i * 3 * W;
+    TN_KERNEL_INDEPENDENT
+    for (int64_t t = 0; t < n; ++t) {
+      const float b = x[t + W], c = x[t + 2 * W];
+      const float e = x[t + 3 * W], f = x[t + 4 * W];
+      const float near = (b + c) * (1.0f / 6), far = e + f;
+      to[t] = x[t] * 0.25f - near + far * (1.0f / 24);
+      to[t + W] = (c - b) * (1.0f / 6) + (e - f) * (1.0f / 12);
+      to[t + 2 * W] = far * (1.0f / 6) - near + x[t + 5 * W];
+    }
+  }
+}
+
 /* Columns of w, `step` apart, become columns of G w. */
 WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
     turn_column)(const float *w, int step, float *g, int64_t apart) {
@@ -171,11 +238,15 @@ WINO_TARGET static void WINO_NAME(multiply)(const float *u, const float *v,
   for (; t < n; t += L) WINO_NAME(some)(u, v + t, m + t, depth, n, 1);
 }
 
-static const loops WINO_NAME(loops) = {
-    WINO_ROWS,          WINO_NAME(gather),
-    WINO_NAME(scatter), WINO_NAME(turn_windows),
-    WINO_NAME(turn_in), WINO_NAME(turn_out),
-    WINO_NAME(multiply)};
+static const loops WINO_NAME(loops) = {WINO_ROWS,
+                                       WINO_NAME(gather),
+                                       WINO_NAME(scatter),
+                                       WINO_NAME(turn_windows),
+                                       WINO_NAME(turn_in),
+                                       WINO_NAME(turn_out),
+                                       WINO_NAME(turn_heads),
+                                       WINO_NAME(turn_back),
+                                       WINO_NAME(multiply)};
 
 #undef WINO_NAME
 #undef WINO_TARGET

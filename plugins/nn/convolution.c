@@ -96,10 +96,21 @@ static int is_winograd(const nn_conv *c) {
          c->images * c->out_size >= 256;
 }
 
+/* Whether lines are multiplied where they lie: so little is done with each
+ * element that a product of matrices is not worth copying it. */
+static int is_direct(const nn_conv *c) {
+  const nn_window *w = &c->window;
+  const int64_t most = w->stride[1] * w->stride[2] > 1 ? 1 << 14 : 1 << 12;
+  return c->dtype == TN_F32 && w->kernel[0] == 1 && w->in[0] == 1 &&
+         w->pad[0] == 0 && w->stride[0] == 1 && c->taps > 1 && c->taps <= 128 &&
+         c->channels * c->filters <= most;
+}
+
 static const nn_conv_way *way_of(const nn_conv *c) {
   if (is_depthwise(c)) return &nn_conv_depthwise;
   if (is_winograd(c)) return &nn_conv_winograd;
-  return is_pointwise(c) ? &nn_conv_pointwise : &nn_conv_panels;
+  if (is_pointwise(c)) return &nn_conv_pointwise;
+  return is_direct(c) ? &nn_conv_direct : &nn_conv_panels;
 }
 
 /* The gradient of a bias alone is the same in every way. */
@@ -129,6 +140,14 @@ int32_t nn_convolution_is_winograd(const tn_frame *call) {
                  "it takes windows of 3 x 3 elements without step or dilation, "
                  "in f32, for 16 channels and filters or more and not too "
                  "small images");
+}
+
+int32_t nn_convolution_is_direct(const tn_frame *call) {
+  const nn_conv c = conv_of(call);
+  if (is_bias_alone(call) || is_direct(&c)) return TN_OK;
+  return TN_FAIL(call, TN_UNSUPPORTED,
+                 "it takes windows of 2 to 128 elements, in one or two "
+                 "dimensions, in f32, for few channels and filters");
 }
 
 /* --------------------------------------------------------- gradient of bias */
@@ -310,4 +329,5 @@ KERNEL(nn_convolution_panels, &nn_conv_panels)
 KERNEL(nn_convolution_pointwise, &nn_conv_pointwise)
 KERNEL(nn_convolution_depthwise, &nn_conv_depthwise)
 KERNEL(nn_convolution_winograd, &nn_conv_winograd)
+KERNEL(nn_convolution_direct, &nn_conv_direct)
 KERNEL(nn_convolution_half, NULL) /* the first that takes the call */

@@ -54,6 +54,28 @@ static inline nn_range whole_windows(const nn_pool *p) {
   return x;
 }
 
+/* Whether each element is in one window of 2 x 2 at most, and none is padding:
+ * then a line of windows is done in one go. */
+static inline int is_pairs(const nn_pool *p) {
+  const nn_window *w = &p->window;
+  for (int d = 1; d < NN_WINDOW_RANK; ++d)
+    if (w->kernel[d] != 2 || w->stride[d] != 2 || w->pad[d] != 0 ||
+        2 * w->out[d] > w->in[d])
+      return 0;
+  return p->kind == NN_POOL_MAX && w->kernel[0] == 1 && w->stride[0] == 1 &&
+         w->pad[0] == 0;
+}
+
+/* A line of such windows, and the gradients of the lines that they lie on. */
+typedef struct nn_pool_pairs {
+  const void *data;
+  const void *out;
+  const void *head;
+  void *to;
+  int64_t n;
+  int64_t line; /* of data, in elements */
+} nn_pool_pairs;
+
 /* TN_KERNEL_LEVELS of a name that is a macro itself. */
 #define LEVELS(name) TN_KERNEL_LEVELS(name)
 

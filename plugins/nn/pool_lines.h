@@ -128,11 +128,42 @@ TN_KERNEL_BODY void NAME(stack)(const nn_pool *p, const REAL *data,
     line[i] = largest ? -(REAL)INFINITY : 0;
 }
 
+/* The largest of pairs of a line and of the line below it. */
+TN_KERNEL_BODY void NAME(pair_line)(const REAL *above, const REAL *below,
+                                    REAL *to, int64_t n, const int add) {
+  TN_KERNEL_INDEPENDENT
+  for (int64_t o = 0; o < n; ++o) {
+    const REAL a = NAME(larger)(above[2 * o], above[2 * o + 1]);
+    const REAL b = NAME(larger)(below[2 * o], below[2 * o + 1]);
+    const REAL all = NAME(larger)(a, b);
+    to[o] = add ? to[o] + all : all;
+  }
+}
+
+/* Windows of 2 x 2 that do not overlap. */
+TN_KERNEL_BODY void NAME(pairs)(const nn_pool_image *image) {
+  const nn_window *w = &image->pool->window;
+  const REAL *data = image->data;
+  REAL *to = image->out;
+  for (int64_t i = 0; i < w->out[0]; ++i, data += w->in[1] * w->in[2])
+    for (int64_t j = 0; j < w->out[1]; ++j, to += w->out[2]) {
+      const REAL *line = data + 2 * j * w->in[2];
+      if (image->add)
+        NAME(pair_line)(line, line + w->in[2], to, w->out[2], 1);
+      else
+        NAME(pair_line)(line, line + w->in[2], to, w->out[2], 0);
+    }
+}
+
 TN_KERNEL_BODY void NAME(forward)(const tn_kernel_block *block,
                                   const void *params) {
   const nn_pool_image *image = params;
   const nn_pool *p = image->pool;
   const nn_window *w = &p->window;
+  if (is_pairs(p)) {
+    NAME(pairs)(image);
+    return;
+  }
   REAL *line = image->scratch, *sorted = line + w->in[2];
   REAL *fresh = sorted + w->in[2] + w->stride[2];
   REAL *to = image->out;
@@ -215,6 +246,62 @@ TN_KERNEL_BODY void NAME(largest_backward)(const nn_pool_image *image) {
     NAME(unsort)(to + i * w->in[2], given + i * pitch, w->in[2], &s);
 }
 
+/* What the first of the largest gets of a gradient, which is taken away. */
+TN_KERNEL_BODY REAL NAME(take)(REAL x, REAL largest, REAL *left) {
+  const int hit = (x == largest) | (x != x);
+  const REAL all = *left;
+  *left = hit ? 0 : all;
+  return hit ? all : 0;
+}
+
+/* The gradients of pairs of a line and of the line below it. */
+TN_KERNEL_BODY void NAME(pair_line_backward)(const nn_pool_pairs *p,
+                                             const int add) {
+  const REAL *out = p->out, *head = p->head;
+  const REAL *above = p->data, *below = above + p->line;
+  REAL *to_above = p->to, *to_below = to_above + p->line;
+  TN_KERNEL_INDEPENDENT
+  for (int64_t o = 0; o < p->n; ++o) {
+    REAL left = head[o];
+    const REAL a = NAME(take)(above[2 * o], out[o], &left);
+    const REAL b = NAME(take)(above[2 * o + 1], out[o], &left);
+    const REAL c = NAME(take)(below[2 * o], out[o], &left);
+    const REAL d = NAME(take)(below[2 * o + 1], out[o], &left);
+    to_above[2 * o] = add ? to_above[2 * o] + a : a;
+    to_above[2 * o + 1] = add ? to_above[2 * o + 1] + b : b;
+    to_below[2 * o] = add ? to_below[2 * o] + c : c;
+    to_below[2 * o + 1] = add ? to_below[2 * o + 1] + d : d;
+  }
+}
+
+/* The same of an image; elements in no window get nothing. */
+TN_KERNEL_BODY void NAME(pairs_backward)(const nn_pool_image *image) {
+  const nn_window *w = &image->pool->window;
+  const int64_t plane = w->in[1] * w->in[2], lines = 2 * w->out[1];
+  REAL *to = image->to;
+  const int64_t n = w->out[1] * w->out[2];
+  for (int64_t i = 0; i < w->out[0]; ++i, to += plane) {
+    if (!image->add && 2 * w->out[2] < w->in[2])
+      memset(to, 0, (size_t)plane * sizeof *to);
+    else if (!image->add)
+      memset(to + lines * w->in[2], 0,
+             (size_t)(plane - lines * w->in[2]) * sizeof *to);
+    for (int64_t j = 0; j < w->out[1]; ++j) {
+      const nn_pool_pairs some = {
+          .data = (const REAL *)image->data + i * plane + 2 * j * w->in[2],
+          .out = (const REAL *)image->out + i * n + j * w->out[2],
+          .head = (const REAL *)image->head + i * n + j * w->out[2],
+          .to = to + 2 * j * w->in[2],
+          .n = w->out[2],
+          .line = w->in[2]};
+      if (image->add)
+        NAME(pair_line_backward)(&some, 1);
+      else
+        NAME(pair_line_backward)(&some, 0);
+    }
+  }
+}
+
 /* What a line of windows gives to each line of data that they lie on. */
 TN_KERNEL_BODY void NAME(spread)(const nn_pool *p, const REAL *share,
                                  REAL *sorted, REAL *line) {
@@ -255,7 +342,9 @@ TN_KERNEL_BODY void NAME(backward)(const tn_kernel_block *block,
                                    const void *params) {
   const nn_pool_image *image = params;
   (void)block;
-  if (image->pool->kind == NN_POOL_MAX)
+  if (is_pairs(image->pool))
+    NAME(pairs_backward)(image);
+  else if (image->pool->kind == NN_POOL_MAX)
     NAME(largest_backward)(image);
   else
     NAME(sum_backward)(image);

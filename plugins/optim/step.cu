@@ -10,7 +10,14 @@
 #include "step.h"
 #include "tenon/kernel.cuh"
 
-enum { OUT, WEIGHT, GRADIENT, STATE, N_ARRAYS = STATE + OPTIM_MAX_STATES };
+enum {
+  OUT,
+  WEIGHT,
+  GRADIENT,
+  LIVE, /* the params of a run, if the call is recorded */
+  STATE,
+  N_ARRAYS = STATE + OPTIM_MAX_STATES
+};
 typedef tn_cuda_arrays<N_ARRAYS> optim_arrays;
 
 __device__ __forceinline__ float optim_root(float x) {
@@ -28,8 +35,9 @@ __device__ __forceinline__ C optim_clip(C x, C limit) {
 
 /* ----------------------------------------------------------------- formulas
  * Each has what does not change in a loop. `set` finds out what follows from
- * the dynamic parameters, on either side; a call takes a weight, its gradient
- * and states, which it replaces, and returns the new weight. */
+ * the dynamic parameters, on either side, and `renew` does so from those of a
+ * run; a call takes a weight, its gradient and states, which it replaces, and
+ * returns the new weight. */
 
 struct optim_sgd_mom {
   enum { n_states = 1 };
@@ -40,6 +48,10 @@ struct optim_sgd_mom {
 
   __host__ __device__ void set(double rate) {
     lr = rate;
+  }
+
+  __device__ void renew(const void *params) {
+    set(((const optim_sgd_mom_update_params *)params)->lr);
   }
 
   template <class C>
@@ -69,6 +81,12 @@ struct optim_adam {
     root = 1 / sqrt(weight_of(beta2, step));
   }
 
+  __device__ void renew(const void *params) {
+    const optim_adam_update_params *p =
+        (const optim_adam_update_params *)params;
+    set(p->lr, p->step);
+  }
+
   template <class C>
   __device__ __forceinline__ C operator()(C weight, C slope, C *state) const {
     const C g =
@@ -92,6 +110,10 @@ struct optim_rmsprop {
     lr = rate;
   }
 
+  __device__ void renew(const void *params) {
+    set(((const optim_rmsprop_update_params *)params)->lr);
+  }
+
   template <class C>
   __device__ __forceinline__ C operator()(C weight, C slope, C *state) const {
     const C g =
@@ -111,6 +133,10 @@ struct optim_ftrl {
 
   __host__ __device__ void set(double lr) {
     slow = 1 / lr;
+  }
+
+  __device__ void renew(const void *params) {
+    set(((const optim_ftrl_update_params *)params)->lr);
   }
 
   template <class C>
@@ -135,9 +161,11 @@ struct optim_work {
 
 /* The formula as a kernel has it. */
 template <class Step>
-__device__ __forceinline__ Step optim_step_of(const optim_arrays &,
+__device__ __forceinline__ Step optim_step_of(const optim_arrays &a,
                                               const optim_work<Step> &w) {
-  return w.step;
+  Step step = w.step;
+  if (a.at[LIVE].data != NULL) step.renew(a.at[LIVE].data);
+  return step;
 }
 
 template <class Step, class T>
@@ -160,13 +188,16 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
+/* `bytes` of the operator's params. */
 template <class Step>
-static int32_t optim_run(const tn_frame *call, const Step &step) {
+static int32_t optim_run(const tn_frame *call, const Step &step,
+                         int64_t bytes) {
   const optim_work<Step> w = {tn_tensor_size(&call->out[0]), step};
   optim_arrays a = {};
   a.at[OUT] = tn_cuda_to(&call->out[0], call->req[0]);
   a.at[WEIGHT] = tn_cuda_from(&call->in[0]);
   a.at[GRADIENT] = tn_cuda_from(&call->in[1]);
+  a.at[LIVE] = tn_cuda_live_params(call, bytes);
   for (int k = 0; k < Step::n_states; ++k)
     a.at[STATE + k] = tn_cuda_to(&call->aux[k], TN_REQ_WRITE);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
@@ -185,7 +216,7 @@ int32_t optim_sgd_mom_update_cuda(const tn_frame *call) {
       p->momentum, p->wd, 0,
       optim_gradient_of(p->rescale_grad, 0, p->clip_gradient)};
   step.set(p->lr);
-  return optim_run(call, step);
+  return optim_run(call, step, sizeof *p);
 }
 
 int32_t optim_adam_update_cuda(const tn_frame *call) {
@@ -196,7 +227,7 @@ int32_t optim_adam_update_cuda(const tn_frame *call) {
       0,          0,
       p->epsilon, optim_gradient_of(p->rescale_grad, p->wd, p->clip_gradient)};
   step.set(p->lr, p->step);
-  return code == TN_OK ? optim_run(call, step) : code;
+  return code == TN_OK ? optim_run(call, step, sizeof *p) : code;
 }
 
 int32_t optim_rmsprop_update_cuda(const tn_frame *call) {
@@ -206,7 +237,7 @@ int32_t optim_rmsprop_update_cuda(const tn_frame *call) {
       p->clip_weights < 0 ? INFINITY : p->clip_weights,
       optim_gradient_of(p->rescale_grad, p->wd, p->clip_gradient)};
   step.set(p->lr);
-  return optim_run(call, step);
+  return optim_run(call, step, sizeof *p);
 }
 
 int32_t optim_ftrl_update_cuda(const tn_frame *call) {
@@ -215,5 +246,5 @@ int32_t optim_ftrl_update_cuda(const tn_frame *call) {
   optim_ftrl step = {0, p->lamda1, p->beta, p->wd,
                      optim_gradient_of(p->rescale_grad, 0, p->clip_gradient)};
   step.set(p->lr);
-  return code == TN_OK ? optim_run(call, step) : code;
+  return code == TN_OK ? optim_run(call, step, sizeof *p) : code;
 }

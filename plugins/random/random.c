@@ -1,22 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * random.c: the operators of random.yaml. A call is cut into parts; for each,
- * words are fetched, a loop makes elements of them, and these are stored.
+ * random.c: the operators of random.yaml: what they want of draw.h.
  */
 #include "random.gen.h"
 
 #include "draw.h"
-
-/* Elements of a part: each takes at most two words, and a block has four. */
-enum { PART = 1024 };
-
-/* One call. */
-typedef struct drawing {
-  const tn_frame *call;
-  draw_params params;
-  tn_kernel_mode mode; /* what the loop makes */
-  tn_kernel_body *loop;
-  int64_t words; /* for an element; 0: as many as the loop's type has */
-} drawing;
+#include "tenon/kernel.h"
 
 /* ----------------------------------------------------------------- dtypes */
 
@@ -34,54 +22,6 @@ static int32_t check_float(const tn_frame *call, tn_dtype dtype) {
   if (is_float(dtype)) return TN_OK;
   return TN_FAIL(call, TN_DTYPE,
                  "these numbers are f16, bf16, f32 or f64; say so by dtype");
-}
-
-/* ------------------------------------------------------------------- parts */
-
-/* Part `index`: n elements from PART*index on. */
-static void draw_part(const drawing *d, int64_t index, int64_t n) {
-  TN_KERNEL_LINED uint32_t word[2 * PART];
-  TN_KERNEL_LINED char room[(PART + 1) * sizeof(double)];
-  const tn_tensor *out = &d->call->out[0];
-  const int64_t first = index * PART;
-  char *to = (char *)out->data + first * tn_dtype_bytes(out->dtype);
-  const int direct = out->dtype == d->mode.compute && n % 2 == 0;
-  const tn_kernel_block block = {n, direct ? to : room, {word}};
-  tn_philox_words(word, d->call->run->random[0],
-                  (uint64_t)(first * d->words / 4), (n * d->words + 3) / 4,
-                  d->mode.level);
-  d->loop(&block, &d->params);
-  if (!direct) tn_kernel_store_dense(to, out->dtype, room, &d->mode, n);
-}
-
-static int32_t draw_slice(void *arg, int64_t begin, int64_t end) {
-  const drawing *d = (const drawing *)arg;
-  const int64_t size = tn_tensor_size(&d->call->out[0]);
-  for (int64_t i = begin; i < end; ++i)
-    draw_part(d, i, size - i * PART < PART ? size - i * PART : PART);
-  return TN_OK;
-}
-
-/* Loops that make f32, and f64. */
-typedef struct loops {
-  tn_kernel_bodies single, twice;
-} loops;
-
-static int32_t draw(drawing *d, const loops *ways, tn_dtype compute) {
-  const tn_frame *call = d->call;
-  const int64_t n = (tn_tensor_size(&call->out[0]) + PART - 1) / PART;
-  d->mode.compute = compute;
-  d->mode.level = tn_kernel_level(call);
-  if (d->words == 0) d->words = compute == TN_F32 ? 1 : 2;
-  d->loop = tn_kernel_body_at(compute == TN_F32 ? &ways->single : &ways->twice,
-                              d->mode.level);
-  if (n == 0) return TN_OK;
-  return call->host->parallel_for(call, n, TN_KERNEL_GRAIN / PART, draw_slice,
-                                  d);
-}
-
-static tn_dtype own_compute(const tn_frame *call) {
-  return tn_kernel_compute(call->out[0].dtype);
 }
 
 /* ----------------------------------------------------------------- uniform */
@@ -122,19 +62,16 @@ int32_t random_uniform_infer(const tn_frame *call) {
 }
 
 int32_t random_uniform(const tn_frame *call) {
-  static const loops bodies = {TN_KERNEL_BODIES(draw_uniform_f32),
-                               TN_KERNEL_BODIES(draw_uniform_f64)};
   const random_uniform_params *p = random_uniform_params_of(call);
   const tn_dtype dtype = call->out[0].dtype;
   const uint32_t bits = dtype == TN_F16 ? 11 : dtype == TN_BF16 ? 8 : 24;
-  drawing d = {
-      .call = call,
-      .params = {.low = p->low,
-                 .range = p->high - p->low,
-                 .last = p->high > p->low ? before(p->high, dtype) : p->low,
-                 .shift = 32 - bits,
-                 .unit = ldexp(1, -(int)bits)}};
-  return draw(&d, &bodies, own_compute(call));
+  const draw_params params = {
+      .low = p->low,
+      .range = p->high - p->low,
+      .last = p->high > p->low ? before(p->high, dtype) : p->low,
+      .shift = 32 - bits,
+      .unit = ldexp(1, -(int)bits)};
+  return draw(call, DRAW_UNIFORM, &params);
 }
 
 /* ---------------------------------------------------- normal, exponential */
@@ -146,11 +83,9 @@ int32_t random_normal_infer(const tn_frame *call) {
 }
 
 int32_t random_normal(const tn_frame *call) {
-  static const loops bodies = {TN_KERNEL_BODIES(draw_normal_f32),
-                               TN_KERNEL_BODIES(draw_normal_f64)};
   const random_normal_params *p = random_normal_params_of(call);
-  drawing d = {.call = call, .params = {.loc = p->loc, .scale = p->scale}};
-  return draw(&d, &bodies, own_compute(call));
+  const draw_params params = {.loc = p->loc, .scale = p->scale};
+  return draw(call, DRAW_NORMAL, &params);
 }
 
 int32_t random_exponential_infer(const tn_frame *call) {
@@ -163,12 +98,9 @@ int32_t random_exponential_infer(const tn_frame *call) {
 }
 
 int32_t random_exponential(const tn_frame *call) {
-  static const loops bodies = {TN_KERNEL_BODIES(draw_exponential_f32),
-                               TN_KERNEL_BODIES(draw_exponential_f64)};
-  drawing d = {
-      .call = call,
-      .params = {.scale = 1 / random_exponential_params_of(call)->lam}};
-  return draw(&d, &bodies, own_compute(call));
+  const draw_params params = {.scale =
+                                  1 / random_exponential_params_of(call)->lam};
+  return draw(call, DRAW_EXPONENTIAL, &params);
 }
 
 /* ----------------------------------------------------- bernoulli, randint */
@@ -180,15 +112,10 @@ int32_t random_bernoulli_infer(const tn_frame *call) {
   return state(call, &p->shape);
 }
 
-/* Integers that f32 cannot become are made by way of f64. */
 int32_t random_bernoulli(const tn_frame *call) {
-  static const loops bodies = {TN_KERNEL_BODIES(draw_bernoulli_f32),
-                               TN_KERNEL_BODIES(draw_bernoulli_f64)};
   const double p = random_bernoulli_params_of(call)->p;
-  const tn_dtype own = own_compute(call);
-  drawing d = {
-      .call = call, .params = {.limit = (int64_t)(p * 0x1p32)}, .words = 1};
-  return draw(&d, &bodies, own == TN_F64 || own == TN_I64 ? TN_F64 : TN_F32);
+  const draw_params params = {.limit = (int64_t)(p * 0x1p32)};
+  return draw(call, DRAW_BERNOULLI, &params);
 }
 
 /* The least and the greatest value of an integer type. */
@@ -224,11 +151,8 @@ int32_t random_randint_infer(const tn_frame *call) {
 }
 
 int32_t random_randint(const tn_frame *call) {
-  static const loops bodies = {TN_KERNEL_BODIES(draw_randint),
-                               TN_KERNEL_BODIES(draw_randint)};
   const random_randint_params *p = random_randint_params_of(call);
-  drawing d = {
-      .call = call,
-      .params = {.least = p->low, .n = (uint64_t)p->high - (uint64_t)p->low}};
-  return draw(&d, &bodies, TN_I64);
+  const draw_params params = {.least = p->low,
+                              .n = (uint64_t)p->high - (uint64_t)p->low};
+  return draw(call, DRAW_RANDINT, &params);
 }

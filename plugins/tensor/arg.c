@@ -5,7 +5,7 @@
  * places along would not be. Where columns are better, they do carry them.
  */
 #include "arg.gen.h"
-#include "reduce.h"
+#include "reduce_loops.h"
 
 enum {
   BOX = 1024,   /* elements of a part of a line */
@@ -289,10 +289,8 @@ int32_t tensor_argmin(const tn_frame *call) {
 /* Both operators have these params. */
 static int32_t axes_of(const tn_frame *call, uint32_t *axes) {
   const tensor_argmax_params *p = tensor_argmax_params_of(call);
-  const reduce_params all = {.axis = {&p->axis, 1}, .has_axis = p->has_axis};
-  tn_frame own = *call;
-  own.params = &all;
-  return reduce_axes(&own, call->in[0].ndim, axes);
+  return reduce_axis(call, p->has_axis ? &p->axis : NULL, call->in[0].ndim,
+                     axes);
 }
 
 static int32_t run(const tn_frame *call, const wanted *want) {

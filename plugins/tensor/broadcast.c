@@ -3,6 +3,9 @@
  * sum, as in reduce.c.
  */
 #include "broadcast.gen.h"
+
+#include <string.h>
+
 #include "move.h"
 #include "reduce.h"
 

@@ -3,8 +3,9 @@
  */
 #include "create.gen.h"
 
+#include <math.h>
+
 #include "move.h"
-#include "tenon/kernel.h"
 
 static int32_t fill(const tn_frame *call, double value) {
   const tensor_element element = tensor_element_of(value, call->out[0].dtype);
@@ -25,73 +26,39 @@ int32_t tensor_full(const tn_frame *call) {
 
 /* ------------------------------------------------------------------ arange */
 
-/* Begin, step and number of different values. */
-typedef struct range {
-  double begin, step;
-  int64_t n;
-} range;
-
-static int32_t read_range(const tn_frame *call, range *r) {
+/* The range of a call, and how many different values it has. */
+static int32_t read_range(const tn_frame *call, tensor_range *r, int64_t *n) {
   const tensor_arange_params *p = tensor_arange_params_of(call);
   const double end = p->has_stop ? p->stop : p->start;
   r->begin = p->has_stop ? p->start : 0;
   r->step = p->step;
-  const double n = ceil((end - r->begin) / r->step);
-  if (r->step == 0 || n != n)
+  r->repeat = p->repeat;
+  const double count = ceil((end - r->begin) / r->step);
+  if (r->step == 0 || count != count)
     return TN_FAIL(call, TN_INVALID,
                    "from %g to %g in steps of %g: step must not be 0, nor any "
                    "of them NaN",
                    r->begin, end, r->step);
-  if (n > 1e15 / (double)p->repeat)
+  if (count > 1e15 / (double)p->repeat)
     return TN_FAIL(call, TN_OUT_OF_RANGE,
                    "from %g to %g in steps of %g: that are %g numbers",
-                   r->begin, end, r->step, n);
-  r->n = n > 0 ? (int64_t)n : 0;
+                   r->begin, end, r->step, count);
+  *n = count > 0 ? (int64_t)count : 0;
   return TN_OK;
 }
 
 int32_t tensor_arange_infer(const tn_frame *call) {
-  range r = {0};
-  const int32_t code = read_range(call, &r);
+  tensor_range r;
+  int64_t n = 0;
+  const int32_t code = read_range(call, &r, &n);
   if (code != TN_OK) return code;
-  const int64_t n = r.n * tensor_arange_params_of(call)->repeat;
+  n *= r.repeat;
   return call->host->set_shape(call, TN_OPERAND_OUT, 0, 1, &n);
 }
 
-enum { PART = 256 };
-
-typedef struct counting {
-  const tn_tensor *out;
-  range range;
-  int64_t repeat;
-  tn_kernel_mode mode;
-} counting;
-
-static int32_t count_slice(void *arg, int64_t begin, int64_t end) {
-  const counting *c = (const counting *)arg;
-  const int64_t bytes = tn_dtype_bytes(c->out->dtype);
-  for (int64_t i = begin; i < end; i += PART) {
-    double value[PART];
-    const int64_t n = end - i < PART ? end - i : PART;
-    for (int64_t k = 0; k < n; ++k)
-      value[k] = c->range.begin + (double)((i + k) / c->repeat) * c->range.step;
-    char *to = (char *)c->out->data + i * bytes;
-    if (c->out->dtype != TN_U64)
-      tn_kernel_store_dense(to, c->out->dtype, value, &c->mode, n);
-    for (int64_t k = 0; c->out->dtype == TN_U64 && k < n; ++k) {
-      const tensor_element e = tensor_element_of(value[k], TN_U64);
-      memcpy(to + k * bytes, &e, 8);
-    }
-  }
-  return TN_OK;
-}
-
 int32_t tensor_arange(const tn_frame *call) {
-  counting c = {.out = &call->out[0],
-                .repeat = tensor_arange_params_of(call)->repeat,
-                .mode = {TN_F64, tn_kernel_level(call)}};
-  const int32_t code = read_range(call, &c.range);
-  const int64_t n = tn_tensor_size(c.out);
-  if (code != TN_OK || n == 0) return code;
-  return call->host->parallel_for(call, n, TN_KERNEL_GRAIN, count_slice, &c);
+  tensor_range r;
+  int64_t n;
+  const int32_t code = read_range(call, &r, &n);
+  return code == TN_OK ? tensor_count(call, &call->out[0], &r) : code;
 }

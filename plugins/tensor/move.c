@@ -1,90 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * move.c: see move.h. A copy is a walk over two operands, whose dimensions have
- * been joined as far as both allow. Where both have lines side by side, lines
- * are copied; where each has another dimension side by side, squares are turned
- * (tile.h); otherwise elements go one by one.
+ * move.c: move.h on the CPU. A copy is a walk over two operands, whose
+ * dimensions have been joined as far as both allow. Where both have lines side
+ * by side, lines are copied; where each has another dimension side by side,
+ * squares are turned (tile.h); otherwise elements go one by one.
  */
 #include "move.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "tile.h"
-
-/* ------------------------------------------------------------------- views */
-
-void tensor_view_init(tensor_view *view, const tn_tensor *tensor) {
-  view->tensor = *tensor;
-  view->tensor.shape = view->shape;
-  view->tensor.strides = view->strides;
-  for (int32_t d = 0; d < tensor->ndim; ++d) {
-    view->shape[d] = tensor->shape[d];
-    view->strides[d] = tensor->strides[d];
-  }
-}
-
-void tensor_view_shaped(tensor_view *view, const tn_tensor *dense, int32_t ndim,
-                        const int64_t *shape) {
-  int64_t stride = 1;
-  view->tensor = *dense;
-  view->tensor.ndim = ndim;
-  view->tensor.shape = view->shape;
-  view->tensor.strides = view->strides;
-  for (int32_t d = ndim; d-- > 0;) {
-    view->shape[d] = shape[d];
-    view->strides[d] = stride;
-    stride *= shape[d];
-  }
-}
-
-static char *moved(const tn_tensor *t, int64_t elements) {
-  return (char *)t->data + elements * tn_dtype_bytes(t->dtype);
-}
-
-void tensor_view_cut(tensor_view *view, int32_t axis, int64_t begin, int64_t n,
-                     int64_t step) {
-  if (n > 0)
-    view->tensor.data = moved(&view->tensor, begin * view->strides[axis]);
-  view->shape[axis] = n;
-  view->strides[axis] *= step;
-}
-
-void tensor_view_insert(tensor_view *view, int32_t axis, int64_t n,
-                        int64_t stride) {
-  for (int32_t d = view->tensor.ndim++; d > axis; --d) {
-    view->shape[d] = view->shape[d - 1];
-    view->strides[d] = view->strides[d - 1];
-  }
-  view->shape[axis] = n;
-  view->strides[axis] = stride;
-}
-
-int32_t tensor_axis(const tn_frame *call, const char *param, int64_t axis,
-                    int32_t ndim, int32_t *out) {
-  const int64_t from_front = axis < 0 ? axis + ndim : axis;
-  *out = 0;
-  if (from_front < 0 || from_front >= ndim)
-    return TN_FAIL(call, TN_OUT_OF_RANGE,
-                   "%s=%lld: there is no such axis of %d dimensions; %d to %d "
-                   "are",
-                   param, (long long)axis, (int)ndim, (int)-ndim,
-                   (int)ndim - 1);
-  *out = (int32_t)from_front;
-  return TN_OK;
-}
-
-tensor_text tensor_shape_text(int32_t ndim, const int64_t *shape) {
-  tensor_text out = {"("};
-  size_t n = 1;
-  for (int32_t d = 0; d < ndim; ++d)
-    n += (size_t)(shape[d] < 0 ? snprintf(out.text + n, sizeof out.text - n,
-                                          d > 0 ? ",?" : "?")
-                               : snprintf(out.text + n, sizeof out.text - n,
-                                          d > 0 ? ",%lld" : "%lld",
-                                          (long long)shape[d]));
-  (void)snprintf(out.text + n, sizeof out.text - n, ")");
-  return out;
-}
 
 /* ------------------------------------------------------------------- lines */
 
@@ -265,23 +189,6 @@ int32_t tensor_fill(const tn_frame *call, const tn_tensor *to,
   return tensor_copy(call, to, &one);
 }
 
-tensor_element tensor_element_of(double value, tn_dtype dtype) {
-  const tn_kernel_mode mode = {TN_F64, 0};
-  tensor_element e = {0};
-  if (dtype != TN_U64)
-    tn_kernel_store_dense(&e, dtype, &value, &mode, 1);
-  else if (value >= 18446744073709551616.0)
-    e.bits = UINT64_MAX;
-  else if (value >= 1)
-    e.bits = (uint64_t)value;
-  return e;
-}
-
-int32_t tensor_fill_zeros(const tn_frame *call, const tn_tensor *to) {
-  static const uint64_t zero;
-  return tensor_fill(call, to, &zero);
-}
-
 /* --------------------------------------------------------------------- sums
  */
 
@@ -334,14 +241,13 @@ int32_t tensor_sum_front(const tn_frame *call, const tn_tensor *to,
                          const tn_tensor *from, int32_t n_axes) {
   summing s = {.from = from, .n_axes = n_axes, .n_terms = 1};
   s.dtype = tensor_sum_dtype(to->dtype);
-  const tn_dtype own = tn_kernel_compute(s.dtype);
   tensor_view first;
   for (int32_t d = 0; d < n_axes; ++d) s.n_terms *= from->shape[d];
   tensor_view_init(&first, from);
   first.tensor.ndim -= n_axes;
   first.tensor.shape += n_axes;
   first.tensor.strides += n_axes;
-  s.mode.compute = own == TN_I32 || own == TN_I64 ? TN_I64 : TN_F64;
+  s.mode.compute = tensor_wide_dtype(to->dtype);
   s.mode.level = tn_kernel_level(call);
   tn_kernel_walk_init(&s.walk, to);
   if (!tn_kernel_walk_add(&s.walk, &first.tensor))
@@ -350,4 +256,112 @@ int32_t tensor_sum_front(const tn_frame *call, const tn_tensor *to,
   tn_kernel_walk_begin(&s.walk);
   return call->host->parallel_for(call, s.walk.size, TN_KERNEL_GRAIN, sum_slice,
                                   &s);
+}
+
+/* -------------------------------------------------------- wide elements,
+ * ranges
+ */
+
+/* A walk over two operands, and the types of their elements. */
+typedef struct crossing {
+  tn_kernel_walk walk;
+  tn_kernel_mode mode;
+  tn_dtype to, from;
+} crossing;
+
+static int32_t cross(const tn_frame *call, crossing *c, const tn_tensor *to,
+                     const tn_tensor *from, tn_loop_body *slice) {
+  c->mode.compute = tensor_wide_dtype(to->dtype);
+  c->mode.level = tn_kernel_level(call);
+  c->to = tensor_sum_dtype(to->dtype);
+  c->from = tensor_sum_dtype(from->dtype);
+  tn_kernel_walk_init(&c->walk, to);
+  if (!tn_kernel_walk_add(&c->walk, from))
+    return TN_FAIL(call, TN_INTERNAL, "views of different shapes");
+  if (c->walk.size == 0) return TN_OK;
+  tn_kernel_walk_begin(&c->walk);
+  return call->host->parallel_for(call, c->walk.size, TN_KERNEL_GRAIN, slice,
+                                  c);
+}
+
+static int32_t convert_slice(void *arg, int64_t begin, int64_t end) {
+  const crossing *c = (const crossing *)arg;
+  while (begin < end) {
+    TN_KERNEL_LINED uint64_t row[TN_KERNEL_STAGE];
+    tn_kernel_run run;
+    const int64_t most =
+        end - begin < TN_KERNEL_STAGE ? end : begin + TN_KERNEL_STAGE;
+    tn_kernel_walk_run(&c->walk, begin, most, &run);
+    const tn_kernel_line to = {run.at[0], run.stride[0], run.n, c->to};
+    const tn_kernel_line from = {run.at[1], run.stride[1], run.n, c->from};
+    tn_kernel_load(row, &c->mode, &from);
+    tn_kernel_store(&to, &c->mode, row);
+    begin += run.n;
+  }
+  return TN_OK;
+}
+
+int32_t tensor_convert(const tn_frame *call, const tn_tensor *to,
+                       const tn_tensor *from) {
+  crossing c;
+  return cross(call, &c, to, from, convert_slice);
+}
+
+static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
+  const crossing *c = (const crossing *)arg;
+  while (begin < end) {
+    tn_kernel_run run;
+    tn_kernel_walk_run(&c->walk, begin, end, &run);
+    const int64_t to = run.stride[0], from = run.stride[1];
+    for (int64_t i = 0; c->to == TN_F64 && i < run.n; ++i)
+      ((double *)(void *)run.at[0])[i * to] +=
+          ((const double *)(const void *)run.at[1])[i * from];
+    for (int64_t i = 0; c->to != TN_F64 && i < run.n; ++i)
+      ((uint64_t *)(void *)run.at[0])[i * to] +=
+          ((const uint64_t *)(const void *)run.at[1])[i * from];
+    begin += run.n;
+  }
+  return TN_OK;
+}
+
+int32_t tensor_add(const tn_frame *call, const tn_tensor *to,
+                   const tn_tensor *from) {
+  crossing c;
+  return cross(call, &c, to, from, add_slice);
+}
+
+/* Elements of an array that count, which are made some at a time. */
+typedef struct counting {
+  const tn_tensor *to;
+  tensor_range range;
+  tn_kernel_mode mode;
+} counting;
+
+static int32_t count_slice(void *arg, int64_t begin, int64_t end) {
+  enum { PART = 256 };
+  const counting *c = (const counting *)arg;
+  const int64_t bytes = tn_dtype_bytes(c->to->dtype);
+  for (int64_t i = begin; i < end; i += PART) {
+    double value[PART];
+    const int64_t n = end - i < PART ? end - i : PART;
+    for (int64_t k = 0; k < n; ++k)
+      value[k] =
+          c->range.begin + (double)((i + k) / c->range.repeat) * c->range.step;
+    char *to = (char *)c->to->data + i * bytes;
+    if (c->to->dtype != TN_U64)
+      tn_kernel_store_dense(to, c->to->dtype, value, &c->mode, n);
+    for (int64_t k = 0; c->to->dtype == TN_U64 && k < n; ++k) {
+      const tensor_element e = tensor_element_of(value[k], TN_U64);
+      memcpy(to + k * bytes, &e, 8);
+    }
+  }
+  return TN_OK;
+}
+
+int32_t tensor_count(const tn_frame *call, const tn_tensor *to,
+                     const tensor_range *range) {
+  counting c = {to, *range, {TN_F64, tn_kernel_level(call)}};
+  const int64_t n = tn_tensor_size(to);
+  if (n == 0) return TN_OK;
+  return call->host->parallel_for(call, n, TN_KERNEL_GRAIN, count_slice, &c);
 }

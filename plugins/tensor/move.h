@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * move.h: what the operators share that move elements and compute nothing:
- * views of operands, and copies from one view to another (move.c). An operator
- * says which elements go where by two views of one shape; how they get there is
- * decided here, for all of them.
+ * views of operands (view.c), and copies from one view to another (move.c, on
+ * CUDA devices move.cu). An operator says which elements go where by two views
+ * of one shape; how they get there is decided here, for all of them. So its
+ * file knows of no device: it is compiled into tensor.so with the one, and into
+ * tensor.cuda.so with the other.
  */
 #ifndef TENSOR_MOVE_H_
 #define TENSOR_MOVE_H_
 
 #include "tenon/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A tensor whose shape and strides may be changed. `tensor` points into the
  * view, so it is initialised in place and never copied. */
@@ -60,11 +66,37 @@ int32_t tensor_fill_zeros(const tn_frame *call, const tn_tensor *to);
 int32_t tensor_sum_front(const tn_frame *call, const tn_tensor *to,
                          const tn_tensor *from, int32_t n_axes);
 
+/* Overwrites the elements of `to` with those of `from`, which has its shape and
+ * may have another dtype: the way is through f64, or i64 if `to` has integers.
+ * Parallel. [worker] */
+int32_t tensor_convert(const tn_frame *call, const tn_tensor *to,
+                       const tn_tensor *from);
+
+/* Adds the elements of `from` to those of `to`; both are f64, or both i64,
+ * which wrap, of one shape. Parallel. [worker] */
+int32_t tensor_add(const tn_frame *call, const tn_tensor *to,
+                   const tn_tensor *from);
+
+/* Numbers that are equally far apart. */
+typedef struct tensor_range {
+  double begin, step;
+  int64_t repeat; /* how often each stands there: at least once */
+} tensor_range;
+
+/* Sets element i of `to`, which is dense, to begin + (i / repeat) * step,
+ * computed in f64. Parallel. [worker] */
+int32_t tensor_count(const tn_frame *call, const tn_tensor *to,
+                     const tensor_range *range);
+
 /* The type that elements are added up as: their own, but i64 for u64, in which
  * kernel.h does not compute, and whose sums have the same bits. [any] */
 static inline tn_dtype tensor_sum_dtype(tn_dtype dtype) {
   return dtype == TN_U64 ? TN_I64 : dtype;
 }
+
+/* The type in which many elements of a dtype are added up: i64 for integers and
+ * bool, otherwise f64. [any] */
+tn_dtype tensor_wide_dtype(tn_dtype dtype);
 
 /* Axis `axis` of `ndim`, from the end where negative, into *out; TN_OK, or
  * TN_OUT_OF_RANGE with a text that names the parameter. [any] */
@@ -77,4 +109,7 @@ typedef struct tensor_text {
 } tensor_text;
 tensor_text tensor_shape_text(int32_t ndim, const int64_t *shape);
 
+#ifdef __cplusplus
+}
+#endif
 #endif /* TENSOR_MOVE_H_ */

@@ -8,7 +8,6 @@
 #include "pad.gen.h"
 
 #include "move.h"
-#include "tenon/kernel.h"
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -154,104 +153,34 @@ int32_t tensor_pad_bytes(const tn_frame *call, uint64_t *bytes) {
   return tensor_pad_grad_bytes(call, bytes);
 }
 
-/* Adding one view of doubles, or of i64, to another. */
-typedef struct adding {
-  tn_kernel_walk walk;
-  int is_float;
-} adding;
-
-static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
-  const adding *a = (const adding *)arg;
-  while (begin < end) {
-    tn_kernel_run run;
-    tn_kernel_walk_run(&a->walk, begin, end, &run);
-    const int64_t to = run.stride[0], from = run.stride[1];
-    for (int64_t i = 0; a->is_float && i < run.n; ++i)
-      ((double *)(void *)run.at[0])[i * to] +=
-          ((const double *)(const void *)run.at[1])[i * from];
-    for (int64_t i = 0; !a->is_float && i < run.n; ++i)
-      ((uint64_t *)(void *)run.at[0])[i * to] +=
-          ((const uint64_t *)(const void *)run.at[1])[i * from];
-    begin += run.n;
-  }
-  return TN_OK;
-}
-
 /* What a border holds is added to what it repeats, place by place. */
 static int32_t fold_border(const padding *p, const border *b) {
-  for (int64_t i = 0; i < b->n; ++i) {
+  int32_t code = TN_OK;
+  for (int64_t i = 0; i < b->n && code == TN_OK; ++i) {
     tensor_view to, from;
-    adding a = {.is_float = p->whole->dtype == TN_F64};
     cut_before(p, &to, b->axis);
     cut_before(p, &from, b->axis);
     tensor_view_cut(&to, b->axis, b->repeats + i * b->step, 1, 1);
     tensor_view_cut(&from, b->axis, b->begin + i, 1, 1);
-    tn_kernel_walk_init(&a.walk, &to.tensor);
-    (void)tn_kernel_walk_add(&a.walk, &from.tensor); /* of one shape */
-    if (a.walk.size == 0) return TN_OK;
-    tn_kernel_walk_begin(&a.walk);
-    const int32_t code = p->call->host->parallel_for(
-        p->call, a.walk.size, TN_KERNEL_GRAIN, add_slice, &a);
-    if (code != TN_OK) return code;
+    code = tensor_add(p->call, &to.tensor, &from.tensor);
   }
-  return TN_OK;
-}
-
-/* The old part of wide sums becomes the gradient of data. */
-typedef struct storing {
-  tn_kernel_walk walk;
-  tn_kernel_mode mode;
-  tn_dtype dtype;
-} storing;
-
-static int32_t store_slice(void *arg, int64_t begin, int64_t end) {
-  const storing *s = (const storing *)arg;
-  while (begin < end) {
-    TN_KERNEL_LINED uint64_t row[TN_KERNEL_STAGE];
-    tn_kernel_run run;
-    const int64_t most =
-        end - begin < TN_KERNEL_STAGE ? end : begin + TN_KERNEL_STAGE;
-    tn_kernel_walk_run(&s->walk, begin, most, &run);
-    const tn_kernel_line to = {run.at[0], run.stride[0], run.n, s->dtype};
-    const tn_kernel_line from = {run.at[1], run.stride[1], run.n,
-                                 s->mode.compute};
-    tn_kernel_load(row, &s->mode, &from);
-    tn_kernel_store(&to, &s->mode, row);
-    begin += run.n;
-  }
-  return TN_OK;
-}
-
-static int32_t store(const padding *p, tn_kernel_mode mode) {
-  storing s = {.mode = mode, .dtype = tensor_sum_dtype(p->call->out[0].dtype)};
-  tensor_view old;
-  cut_before(p, &old, p->whole->ndim);
-  tn_kernel_walk_init(&s.walk, &p->call->out[0]);
-  (void)tn_kernel_walk_add(&s.walk, &old.tensor); /* of one shape */
-  if (s.walk.size == 0) return TN_OK;
-  tn_kernel_walk_begin(&s.walk);
-  return p->call->host->parallel_for(p->call, s.walk.size, TN_KERNEL_GRAIN,
-                                     store_slice, &s);
+  return code;
 }
 
 /* Borders of the first axis are the last to be copied, and so the first to be
  * folded, in a copy of the gradient in a wide type. */
 static int32_t fold(const tn_frame *call, padding *p) {
-  const tn_dtype dtype = tensor_sum_dtype(call->in[0].dtype);
-  const tn_dtype own = tn_kernel_compute(dtype);
-  const tn_kernel_mode mode = {own == TN_I32 || own == TN_I64 ? TN_I64 : TN_F64,
-                               tn_kernel_level(call)};
-  tensor_view wide;
-  int32_t code = TN_OK;
+  tensor_view wide, old;
   tensor_view_shaped(&wide, &call->in[0], call->in[0].ndim, call->in[0].shape);
   wide.tensor.data = call->ws[0];
-  wide.tensor.dtype = mode.compute;
-  tn_kernel_load_dense(call->ws[0], &mode, call->in[0].data, dtype,
-                       tn_tensor_size(&call->in[0]));
+  wide.tensor.dtype = tensor_wide_dtype(call->in[0].dtype);
+  int32_t code = tensor_convert(call, &wide.tensor, &call->in[0]);
   p->whole = &wide.tensor;
   for (int32_t d = 0; d < p->whole->ndim && code == TN_OK; ++d)
     code = both_borders(p, d, fold_border);
-  return code == TN_OK ? store(p, mode) : code;
+  cut_before(p, &old, p->whole->ndim);
+  return code == TN_OK ? tensor_convert(call, &call->out[0], &old.tensor)
+                       : code;
 }
 
 /* Also the kernel of pad_grad: in = [gradient of out, data, out]. */

@@ -5,16 +5,12 @@
  */
 #include "arg.gen.h"
 #include "reduce.h"
+#include "tenon/kernel.h"
 
 enum { SOME = 256 };
 
-/* Number of the axis; or a code with TN_FAIL. */
 static int32_t axis_of(const tn_frame *call, int32_t ndim, uint32_t *axes) {
-  const tensor_pick_params *p = tensor_pick_params_of(call);
-  const reduce_params one = {.axis = {&p->axis, 1}, .has_axis = 1};
-  tn_frame own = *call;
-  own.params = &one;
-  return reduce_axes(&own, ndim, axes);
+  return reduce_axis(call, &tensor_pick_params_of(call)->axis, ndim, axes);
 }
 
 /* Whether the index has a dimension for the axis. */

@@ -5,45 +5,12 @@
  * of a line its element. Where rows are better than lines, reduce_columns.c
  * takes over.
  */
-#include "reduce.h"
-
 #include <math.h>
 
-/* -------------------------------------------------------------------- views
+#include "reduce_loops.h"
+
+/* -------------------------------------------------------------------- lines
  */
-
-void reduce_view_make(reduce_view *v, const tn_tensor *in, uint32_t axes) {
-  int32_t n = 0;
-  v->tensor = *in;
-  v->tensor.shape = v->shape;
-  v->tensor.strides = v->strides;
-  for (uint32_t gone = 0; gone < 2; ++gone) {
-    for (int32_t i = 0; i < in->ndim; ++i) {
-      if ((axes >> i & 1) != gone) continue;
-      v->shape[n] = in->shape[i];
-      v->strides[n++] = in->strides[i];
-    }
-    if (gone == 0) v->kept = n;
-  }
-}
-
-int32_t reduce_join(int32_t ndim, int64_t *shape, int64_t *strides) {
-  int32_t last = -1;
-  for (int32_t i = 0; i < ndim; ++i) {
-    if (shape[i] == 1) continue;
-    if (last >= 0 && strides[last] == strides[i] * shape[i]) {
-      shape[last] *= shape[i];
-      strides[last] = strides[i];
-      continue;
-    }
-    shape[++last] = shape[i];
-    strides[last] = strides[i];
-  }
-  if (last >= 0) return last + 1;
-  shape[0] = 1;
-  strides[0] = 1;
-  return 1;
-}
 
 /* Whether the axes are the last ones. */
 static int is_last(uint32_t axes, int32_t ndim) {
@@ -338,25 +305,6 @@ static int32_t put_none(const reduce_task *t) {
   return TN_OK;
 }
 
-int32_t reduce_all(const reduce_run *run) {
-  enum { BOXES = 16 };
-  const tn_host *host = run->call->host;
-  reduce_task t;
-  reduce_cut cut;
-  task_init(&t, run);
-  reduce_view_make(&t.in, run->in, run->axes);
-  count_line(&t, run->in, run->axes);
-  if (tn_tensor_size(run->in) == 0) return put_none(&t);
-  if (reduce_by_columns(&t.in, &cut)) return reduce_columns(&t, &cut);
-  (void)cut_lines(&t.in, &t.fold);
-  if (t.fold.parts == 1) return short_lines(&t);
-  if (!run->room)
-    return host->parallel_for(run->call, t.fold.lines, 1, long_slice, &t);
-  const int32_t code = host->parallel_for(run->call, tn_fold_boxes(&t.fold),
-                                          BOXES, fold_slice, &t);
-  return code == TN_OK ? merge(&t) : code;
-}
-
 /* A box: the axes that have 1 in the output go. */
 static int32_t run_box(reduce_task *t) {
   const tn_tensor *in = t->run->in, *out = t->run->out;
@@ -369,11 +317,32 @@ static int32_t run_box(reduce_task *t) {
   return TN_OK;
 }
 
-int32_t reduce_stage(const reduce_run *run) {
+/* One of the stages of fold.h. */
+static int32_t run_stage(const reduce_run *run) {
   reduce_task t;
   task_init(&t, run);
   if (run->call->flags & TN_CALL_FOLD) return run_box(&t);
   count_line(&t, run->in, run->axes);
   (void)tn_fold_cut(run->in, run->out, &t.fold);
   return merge(&t);
+}
+
+int32_t reduce_all(const reduce_run *run) {
+  enum { BOXES = 16 };
+  const tn_host *host = run->call->host;
+  reduce_task t;
+  reduce_cut cut;
+  if (run->call->flags & (TN_CALL_FOLD | TN_CALL_MERGE)) return run_stage(run);
+  task_init(&t, run);
+  reduce_view_make(&t.in, run->in, run->axes);
+  count_line(&t, run->in, run->axes);
+  if (tn_tensor_size(run->in) == 0) return put_none(&t);
+  if (reduce_by_columns(&t.in, &cut)) return reduce_columns(&t, &cut);
+  (void)cut_lines(&t.in, &t.fold);
+  if (t.fold.parts == 1) return short_lines(&t);
+  if (!run->room)
+    return host->parallel_for(run->call, t.fold.lines, 1, long_slice, &t);
+  const int32_t code = host->parallel_for(run->call, tn_fold_boxes(&t.fold),
+                                          BOXES, fold_slice, &t);
+  return code == TN_OK ? merge(&t) : code;
 }

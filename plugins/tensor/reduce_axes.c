@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reduce_axes.c: the axes that a call names, and the shapes that follow.
+ * reduce_axes.c: the axes that a call names, and what follows from them alone:
+ * shapes and views.
  */
 #include "reduce.h"
 
@@ -34,6 +35,14 @@ int32_t reduce_axes(const tn_frame *call, int32_t ndim, uint32_t *axes) {
   }
   if (p->exclude) *axes = all & ~*axes;
   return TN_OK;
+}
+
+int32_t reduce_axis(const tn_frame *call, const int64_t *axis, int32_t ndim,
+                    uint32_t *axes) {
+  const reduce_params named = {.axis = {axis, 1}, .has_axis = axis != NULL};
+  tn_frame own = *call;
+  own.params = &named;
+  return reduce_axes(&own, ndim, axes);
 }
 
 int32_t reduce_infer(const tn_frame *call, uint32_t axes, int keepdims) {
@@ -78,4 +87,39 @@ void reduce_repeat(reduce_repeated *to, const tn_tensor *from,
   to->tensor.ndim = like->ndim;
   to->tensor.shape = to->shape;
   to->tensor.strides = to->strides;
+}
+
+/* ------------------------------------------------------------------- views */
+
+void reduce_view_make(reduce_view *v, const tn_tensor *in, uint32_t axes) {
+  int32_t n = 0;
+  v->tensor = *in;
+  v->tensor.shape = v->shape;
+  v->tensor.strides = v->strides;
+  for (uint32_t gone = 0; gone < 2; ++gone) {
+    for (int32_t i = 0; i < in->ndim; ++i) {
+      if ((axes >> i & 1) != gone) continue;
+      v->shape[n] = in->shape[i];
+      v->strides[n++] = in->strides[i];
+    }
+    if (gone == 0) v->kept = n;
+  }
+}
+
+int32_t reduce_join(int32_t ndim, int64_t *shape, int64_t *strides) {
+  int32_t last = -1;
+  for (int32_t i = 0; i < ndim; ++i) {
+    if (shape[i] == 1) continue;
+    if (last >= 0 && strides[last] == strides[i] * shape[i]) {
+      shape[last] *= shape[i];
+      strides[last] = strides[i];
+      continue;
+    }
+    shape[++last] = shape[i];
+    strides[last] = strides[i];
+  }
+  if (last >= 0) return last + 1;
+  shape[0] = 1;
+  strides[0] = 1;
+  return 1;
 }

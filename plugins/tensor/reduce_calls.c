@@ -4,6 +4,7 @@
  */
 #include "reduce.gen.h"
 #include "reduce.h"
+#include "tenon/fold.h"
 
 /* All params begin alike. */
 #define BEGINS(name)                                               \
@@ -60,10 +61,9 @@ static int32_t run(const tn_frame *call, const reduce_op *op) {
                     .out = &call->out[0],
                     .req = call->req[0]};
   if (call->n_ws > 0 && call->ws_bytes[0] > 0) run.room = call->ws[0];
-  if (call->flags & TN_CALL_FOLD) return reduce_stage(&run);
+  if (call->flags & TN_CALL_FOLD) return reduce_all(&run); /* a box */
   const int32_t code = reduce_axes(call, call->in[0].ndim, &run.axes);
-  if (code != TN_OK) return code;
-  return call->flags & TN_CALL_MERGE ? reduce_stage(&run) : reduce_all(&run);
+  return code == TN_OK ? reduce_all(&run) : code;
 }
 
 #define VALUE(name)                             \

@@ -9,7 +9,7 @@
  * so that there is work for several threads; how, follows from shapes and
  * strides.
  */
-#include "reduce.h"
+#include "reduce_loops.h"
 
 enum {
   SHORT = 32,   /* elements of a line that is not worth a loop */

@@ -7,7 +7,7 @@
  */
 #include <math.h>
 
-#include "reduce.h"
+#include "reduce_loops.h"
 
 /* What is done with an element, and with two partial results. */
 #define ITSELF(x) (x)

@@ -35,6 +35,9 @@ typedef struct layout {
   int64_t rows;
   int64_t columns;
   int64_t ld;
+  int32_t count; /* of matrices */
+  int32_t reserved;
+  int64_t step; /* from one to the next */
 } layout;
 
 size_t cublasLtGetVersion(void) {
@@ -87,8 +90,18 @@ int cublasLtMatrixLayoutCreate(blaslt_layout *out, int type, uint64_t rows,
                                uint64_t columns, int64_t ld) {
   if (rows == 0 || columns == 0 || ld < (int64_t)rows) return INVALID_VALUE;
   layout *l = calloc(1, sizeof *l);
-  *l = (layout){type, (int64_t)rows, (int64_t)columns, ld};
+  *l = (layout){type, (int64_t)rows, (int64_t)columns, ld, .count = 1};
   *out = l;
+  return BLASLT_OK;
+}
+
+int cublasLtMatrixLayoutSetAttribute(blaslt_layout given, int attribute,
+                                     const void *value, size_t bytes) {
+  layout *l = given;
+  const int is_count = attribute == BLASLT_BATCH_COUNT;
+  if (!is_count && attribute != BLASLT_BATCH_STEP) return INVALID_VALUE;
+  if (bytes != (is_count ? 4 : 8)) return INVALID_VALUE;
+  memcpy(is_count ? (void *)&l->count : (void *)&l->step, value, bytes);
   return BLASLT_OK;
 }
 
@@ -121,7 +134,9 @@ static int fits(const what *w, const layout *a, const layout *b,
   const int64_t k = w->transpose_a ? a->rows : a->columns;
   const int64_t n = w->transpose_b ? b->rows : b->columns;
   return k == (w->transpose_b ? b->columns : b->rows) && m == d->rows &&
-         n == d->columns && a->type == b->type && a->type == d->type;
+         n == d->columns && a->type == b->type && a->type == d->type &&
+         a->count == b->count && a->count == d->count &&
+         (d->count == 1 || !(w->epilogue & BLASLT_BIAS));
 }
 
 int cublasLtMatmulAlgoGetHeuristic(blaslt_handle handle, blaslt_what given,
@@ -202,17 +217,48 @@ static double dot_f32(const product *p, const float *a, const float *b,
   return total;
 }
 
-static void multiply(fake *f, const void *arg) {
-  const product *p = arg;
-  const void *a = fake_reach(f, p->a_at), *b = fake_reach(f, p->b_at);
-  const void *bias = p->w.bias ? fake_reach(f, p->w.bias) : NULL;
-  void *d = fake_reach(f, p->d_at);
+/* What is left of a factor in f32 where it may lose bits: TF32 has 10. */
+static double rounded(double value) {
+  const float single = (float)value;
+  uint32_t bits;
+  memcpy(&bits, &single, sizeof bits);
+  return (double)float_of((bits + 0x1000u) & ~0x1fffu);
+}
+
+static double dot_tf32(const product *p, const float *a, const float *b,
+                       int64_t i, int64_t j) {
+  const int64_t depth = p->w.transpose_a ? p->a.rows : p->a.columns;
+  double total = 0;
+  for (int64_t k = 0; k < depth; ++k)
+    total +=
+        rounded(
+            (double)a[p->w.transpose_a ? i * p->a.ld + k : k * p->a.ld + i]) *
+        rounded(
+            (double)b[p->w.transpose_b ? k * p->b.ld + j : j * p->b.ld + k]);
+  return total;
+}
+
+static double element(const product *p, const void *a, const void *b, int64_t i,
+                      int64_t j) {
+  if (p->w.compute == BLASLT_COMPUTE_32F_TF32) return dot_tf32(p, a, b, i, j);
+  return p->a.type == BLASLT_F32 ? dot_f32(p, a, b, i, j) : dot(p, a, b, i, j);
+}
+
+static int64_t width_of(const layout *l) {
+  return l->type == BLASLT_F64 ? 8 : l->type == BLASLT_F32 ? 4 : 2;
+}
+
+/* Where matrix number `i` of an operand is. */
+static void *matrix(void *at, const layout *l, int32_t i) {
+  return (char *)at + i * l->step * width_of(l);
+}
+
+static void multiply_one(const product *p, const void *a, const void *b,
+                         void *d, const void *bias) {
   for (int64_t j = 0; j < p->d.columns; ++j)
     for (int64_t i = 0; i < p->d.rows; ++i) {
       const int64_t at = j * p->d.ld + i;
-      double value =
-          p->alpha * (p->a.type == BLASLT_F32 ? dot_f32(p, a, b, i, j)
-                                              : dot(p, a, b, i, j));
+      double value = p->alpha * element(p, a, b, i, j);
       if (p->beta != 0) value += p->beta * get(d, p->d.type, at);
       if (p->w.epilogue & BLASLT_BIAS) value += get(bias, p->d.type, i);
       if ((p->w.epilogue & BLASLT_RELU) && value < 0) value = 0;
@@ -220,11 +266,19 @@ static void multiply(fake *f, const void *arg) {
     }
 }
 
+static void multiply(fake *f, const void *arg) {
+  const product *p = arg;
+  void *a = fake_reach(f, p->a_at), *b = fake_reach(f, p->b_at),
+       *d = fake_reach(f, p->d_at);
+  const void *bias = p->w.bias ? fake_reach(f, p->w.bias) : NULL;
+  for (int32_t i = 0; i < p->d.count; ++i)
+    multiply_one(p, matrix(a, &p->a, i), matrix(b, &p->b, i),
+                 matrix(d, &p->d, i), bias);
+}
+
 static size_t bytes_of(const layout *l) {
-  const int64_t width = l->type == BLASLT_F64   ? 8
-                        : l->type == BLASLT_F32 ? 4
-                                                : 2;
-  return (size_t)(((l->columns - 1) * l->ld + l->rows) * width);
+  const int64_t one = (l->columns - 1) * l->ld + l->rows;
+  return (size_t)(((l->count - 1) * l->step + one) * width_of(l));
 }
 
 static double scalar(const void *at, int type) {
@@ -248,8 +302,9 @@ int cublasLtMatmul(blaslt_handle handle, blaslt_what given, const void *alpha,
   p.alpha = scalar(alpha, w->scale);
   p.beta = scalar(beta, w->scale);
   const void *reads[] = {a, b, w->bias};
-  const size_t read_bytes[] = {bytes_of(&p.a), bytes_of(&p.b),
-                               bytes_of(&(layout){p.d.type, p.d.rows, 1, 0})};
+  const size_t read_bytes[] = {
+      bytes_of(&p.a), bytes_of(&p.b),
+      bytes_of(&(layout){p.d.type, p.d.rows, 1, 0, .count = 1})};
   const void *writes[] = {d, workspace};
   const size_t write_bytes[] = {bytes_of(&p.d), bytes};
   fake_work work = {.run = multiply,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fake_cuda.c: see fake_cuda.h. The driver's functions on top of the table of
  * tests/storage/fake.c, and what CUDA has beyond it: contexts that are current,
- * pools, devices that are lost.
+ * pools, devices that are lost. What streams are given is in fake_work.c.
  */
 #include "fake_cuda.h"
 
@@ -10,25 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "fake_work.h"
 #include "kernels.h"
 
-#define DECLARE(field, symbol, arguments) int symbol arguments;
-CUDA_DRIVER_FUNCTIONS(DECLARE)
-#undef DECLARE
-
 enum { MOST_DEVICES = 8, MOST_KEPT = 4096, MOST_CURRENT = 16 };
-enum { INVALID_VALUE = 1, INVALID_CONTEXT = 201, LAUNCH_FAILED = 719 };
-
-struct CUctx_st {
-  int device;
-};
-
-struct CUstream_st {
-  struct CUstream_st *next; /* of those that are open */
-  void *queue;
-  int device;
-};
+enum { LAUNCH_FAILED = 719 };
 
 struct CUevent_st {
   struct CUevent_st *next;
@@ -142,6 +128,7 @@ const char *fake_cuda_end(void) {
   tell("streams", counts.queues);
   tell("events", counts.fences);
   tell("pools", all.n_pools);
+  tell("graphs", fake_graphs_end());
   for (int i = 0; i < MOST_DEVICES; ++i) tell("contexts", all.n_contexts[i]);
   close_all();
   fake_destroy(all.f);
@@ -202,7 +189,7 @@ static int enter(int *result) {
   return device;
 }
 
-static int enter_stream(const struct CUstream_st *stream) {
+int fake_enter_stream(const struct CUstream_st *stream) {
   int result;
   const int device = enter(&result);
   if (result == CUDA_OK && device != stream->device)
@@ -210,19 +197,11 @@ static int enter_stream(const struct CUstream_st *stream) {
   return result;
 }
 
-/* What the table answers, as a result; a queue that failed takes the device
- * with it. */
-static int result_of(int32_t code, int device) {
+int fake_result_of(int32_t code, int device) {
   if (code == TN_OK) return CUDA_OK;
   if (code == TN_OUT_OF_MEMORY) return CUDA_OUT_OF_MEMORY;
   if (!all.lost[device]) all.lost[device] = LAUNCH_FAILED;
   return all.lost[device];
-}
-
-static void owned_by(int device, const void *address) {
-  const int32_t owner = fake_owner(all.f, address);
-  if (owner >= 0 && owner != device)
-    fake_violate(all.f, "uses memory of another device");
 }
 
 static void *pointer(cuda_address address) {
@@ -365,7 +344,7 @@ static int take(const memory *like, void **out, int counted) {
                                         like->kind, like->bytes, out, &error);
   if (code != TN_OK) {
     free(m);
-    return result_of(code, like->device);
+    return fake_result_of(code, like->device);
   }
   m->address = *out;
   m->next = all.memories;
@@ -375,7 +354,8 @@ static int take(const memory *like, void **out, int counted) {
 }
 
 static int alloc(memory like, void **out) {
-  int result;
+  int result = fake_capture_forbids("takes memory");
+  if (result != CUDA_OK) return result;
   like.device = enter(&result);
   if (result != CUDA_OK) return result;
   pthread_mutex_lock(&all.lock);
@@ -406,7 +386,8 @@ static void keep(cuda_pool pool, size_t bytes) {
 }
 
 static int give(const void *address, uint32_t kind, int pooled) {
-  int result;
+  int result = fake_capture_forbids("gives memory back");
+  if (result != CUDA_OK) return result;
   const int device = enter(&result);
   if (result != CUDA_OK) return result;
   pthread_mutex_lock(&all.lock);
@@ -528,7 +509,8 @@ static int unkeep(cuda_pool pool, size_t bytes) {
 int cuMemAllocFromPoolAsync(cuda_address *out, size_t bytes, cuda_pool pool,
                             cuda_stream stream) {
   void *address = NULL;
-  int result = enter_stream(stream);
+  int result = fake_capture_forbids("takes memory");
+  if (result == CUDA_OK) result = fake_enter_stream(stream);
   const memory like = {.bytes = bytes,
                        .kind = TN_MEMORY_DEVICE,
                        .pool = pool,
@@ -541,13 +523,13 @@ int cuMemAllocFromPoolAsync(cuda_address *out, size_t bytes, cuda_pool pool,
   pthread_mutex_unlock(&all.lock);
   if (result != CUDA_OK) return result;
   *out = (cuda_address)(uintptr_t)address;
-  return result_of(all.table->fill(all.table->ctx, stream->queue, address, 0xa5,
-                                   bytes, &error),
-                   stream->device);
+  return fake_result_of(all.table->fill(all.table->ctx, stream->queue, address,
+                                        0xa5, bytes, &error),
+                        stream->device);
 }
 
 int cuMemFreeAsync(cuda_address address, cuda_stream stream) {
-  const int result = enter_stream(stream);
+  const int result = fake_enter_stream(stream);
   if (result != CUDA_OK) return result;
   return give(pointer(address), TN_MEMORY_DEVICE, 1);
 }
@@ -569,13 +551,13 @@ int cuStreamCreateWithPriority(cuda_stream *out, unsigned flags, int priority) {
   all.streams = s;
   pthread_mutex_unlock(&all.lock);
   *out = s;
-  return result_of(
+  return fake_result_of(
       all.table->queue_open(all.table->ctx, device, 0, 0, &s->queue, &error),
       device);
 }
 
 int cuStreamDestroy_v2(cuda_stream stream) {
-  const int result = enter_stream(stream);
+  const int result = fake_enter_stream(stream);
   if (result != CUDA_OK) return result;
   pthread_mutex_lock(&all.lock);
   cuda_stream *at = &all.streams;
@@ -601,7 +583,7 @@ int cuEventCreate(cuda_event *out, unsigned flags) {
   all.events = e;
   pthread_mutex_unlock(&all.lock);
   *out = e;
-  return result_of(
+  return fake_result_of(
       all.table->fence_open(all.table->ctx, device, &e->fence, &error), device);
 }
 
@@ -617,48 +599,52 @@ int cuEventDestroy_v2(cuda_event event) {
 }
 
 int cuEventRecord(cuda_event event, cuda_stream stream) {
-  const int result = enter_stream(stream);
+  int result = fake_capture_forbids("records an event");
+  if (result == CUDA_OK) result = fake_enter_stream(stream);
   if (result != CUDA_OK) return result;
   if (event->device != stream->device)
     fake_violate(all.f, "records an event on a stream of another device");
-  return result_of(all.table->fence_record(all.table->ctx, event->fence,
-                                           stream->queue, &error),
-                   stream->device);
+  return fake_result_of(all.table->fence_record(all.table->ctx, event->fence,
+                                                stream->queue, &error),
+                        stream->device);
 }
 
 int cuStreamWaitEvent(cuda_stream stream, cuda_event event, unsigned flags) {
-  const int result = enter_stream(stream);
+  int result = fake_capture_forbids("waits for an event");
   (void)flags;
+  if (result == CUDA_OK) result = fake_enter_stream(stream);
   if (result != CUDA_OK) return result;
-  return result_of(all.table->queue_wait(all.table->ctx, stream->queue,
-                                         event->fence, &error),
-                   stream->device);
+  return fake_result_of(all.table->queue_wait(all.table->ctx, stream->queue,
+                                              event->fence, &error),
+                        stream->device);
 }
 
 int cuEventQuery(cuda_event event) {
   int32_t done = 0;
-  int result;
-  (void)enter(&result);
+  int result = fake_capture_forbids("asks for an event");
+  if (result == CUDA_OK) (void)enter(&result);
   if (result == CUDA_OK) result = all.lost[event->device];
   if (result != CUDA_OK) return result;
-  result = result_of(
+  result = fake_result_of(
       all.table->fence_query(all.table->ctx, event->fence, &done, &error),
       event->device);
   return result == CUDA_OK && !done ? CUDA_NOT_READY : result;
 }
 
 int cuEventSynchronize(cuda_event event) {
-  int result;
-  (void)enter(&result);
+  int result = fake_capture_forbids("waits for an event");
+  if (result == CUDA_OK) (void)enter(&result);
   if (result == CUDA_OK) result = all.lost[event->device];
   if (result != CUDA_OK) return result;
-  return result_of(all.table->fence_wait(all.table->ctx, event->fence, &error),
-                   event->device);
+  return fake_result_of(
+      all.table->fence_wait(all.table->ctx, event->fence, &error),
+      event->device);
 }
 
 int cuStreamSynchronize(cuda_stream stream) {
   void *fence = NULL;
-  int result = enter_stream(stream);
+  int result = fake_capture_forbids("waits for a stream");
+  if (result == CUDA_OK) result = fake_enter_stream(stream);
   if (result != CUDA_OK) return result;
   int32_t code =
       all.table->fence_open(all.table->ctx, stream->device, &fence, &error);
@@ -668,89 +654,10 @@ int cuStreamSynchronize(cuda_stream stream) {
   if (code == TN_OK)
     code = all.table->fence_wait(all.table->ctx, fence, &error);
   all.table->fence_close(all.table->ctx, fence);
-  return result_of(code, stream->device);
-}
-
-/* --------------------------------------------------------- copies and fills */
-
-static int copy(cuda_stream stream, tn_copy c) {
-  const int result = enter_stream(stream);
-  if (result != CUDA_OK) return result;
-  return result_of(all.table->copy(all.table->ctx, stream->queue, &c, &error),
-                   stream->device);
-}
-
-static void check_side(int device, const void *address) {
-  if (fake_owner(all.f, address) != device)
-    fake_violate(all.f, "copies what is not memory of that device");
-}
-
-int cuMemcpyHtoDAsync_v2(cuda_address to, const void *from, size_t bytes,
-                         cuda_stream stream) {
-  check_side(stream->device, pointer(to));
-  return copy(stream, (tn_copy){.to = pointer(to),
-                                .from = from,
-                                .bytes = bytes,
-                                .to_type = TN_DEVICE_CUDA,
-                                .from_type = TN_DEVICE_CPU});
-}
-
-int cuMemcpyDtoHAsync_v2(void *to, cuda_address from, size_t bytes,
-                         cuda_stream stream) {
-  check_side(stream->device, pointer(from));
-  return copy(stream, (tn_copy){.to = to,
-                                .from = pointer(from),
-                                .bytes = bytes,
-                                .to_type = TN_DEVICE_CPU,
-                                .from_type = TN_DEVICE_CUDA});
-}
-
-int cuMemcpyDtoDAsync_v2(cuda_address to, cuda_address from, size_t bytes,
-                         cuda_stream stream) {
-  check_side(stream->device, pointer(to));
-  check_side(stream->device, pointer(from));
-  return copy(stream, (tn_copy){.to = pointer(to),
-                                .from = pointer(from),
-                                .bytes = bytes,
-                                .to_type = TN_DEVICE_CUDA,
-                                .from_type = TN_DEVICE_CUDA});
-}
-
-int cuMemcpyPeerAsync(cuda_address to, cuda_context to_context,
-                      cuda_address from, cuda_context from_context,
-                      size_t bytes, cuda_stream stream) {
-  if (!to_context || !from_context) return INVALID_CONTEXT;
-  check_side(to_context->device, pointer(to));
-  check_side(from_context->device, pointer(from));
-  return copy(stream, (tn_copy){.to = pointer(to),
-                                .from = pointer(from),
-                                .bytes = bytes,
-                                .to_type = TN_DEVICE_CUDA,
-                                .from_type = TN_DEVICE_CUDA});
-}
-
-int cuMemsetD8Async(cuda_address to, unsigned char byte, size_t bytes,
-                    cuda_stream stream) {
-  const int result = enter_stream(stream);
-  if (result != CUDA_OK) return result;
-  check_side(stream->device, pointer(to));
-  return result_of(all.table->fill(all.table->ctx, stream->queue, pointer(to),
-                                   byte, bytes, &error),
-                   stream->device);
+  return fake_result_of(code, stream->device);
 }
 
 /* -------------------------------------------------------------- the runtime */
-
-void fake_cuda_submit(cuda_stream stream, fake_work *work) {
-  if (!n_current) (void)cudaSetDevice(0);
-  last_error = enter_stream(stream);
-  if (last_error != CUDA_OK) return;
-  for (size_t i = 0; i < work->n_reads; ++i)
-    owned_by(stream->device, work->reads[i]);
-  for (size_t i = 0; i < work->n_writes; ++i)
-    owned_by(stream->device, work->writes[i]);
-  last_error = result_of(fake_launch(stream->queue, work), stream->device);
-}
 
 int cudaGetDevice(int *device) {
   *device = n_current ? current[n_current - 1]->device : 0;
@@ -762,6 +669,14 @@ int cudaSetDevice(int device) {
   if (!n_current) n_current = 1;
   current[n_current - 1] = &all.contexts[device];
   return CUDA_OK;
+}
+
+void fake_runtime_result(int result) {
+  last_error = result;
+}
+
+int fake_runtime_begin(void) {
+  return n_current ? CUDA_OK : cudaSetDevice(0);
 }
 
 int cudaGetLastError(void) {

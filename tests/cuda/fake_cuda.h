@@ -48,4 +48,26 @@ int fake_cuda_contexts(void);
 /* Memory that pools hold of what was freed. */
 uint64_t fake_cuda_pooled(void);
 
+/* What became of graphs since begin. */
+typedef struct fake_graph_counts {
+  int begun; /* recordings */
+  int created;
+  int launched;
+} fake_graph_counts;
+fake_graph_counts fake_graph_counts_get(void);
+
+enum { /* fake_graph_refusal.call */
+       FAKE_CAPTURE_BEGIN = 1,
+       FAKE_CAPTURE_END = 2,
+       FAKE_GRAPH_CREATE = 3,
+       FAKE_GRAPH_LAUNCH = 4
+};
+
+/* The next such call returns `result` and does nothing else. */
+typedef struct fake_graph_refusal {
+  int call;
+  int result;
+} fake_graph_refusal;
+void fake_graph_refuse(const fake_graph_refusal *what);
+
 #endif /* TENON_TESTS_FAKE_CUDA_H_ */

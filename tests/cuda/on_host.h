@@ -12,6 +12,7 @@
 
 static inline void fake_cuda_declare(fake_cuda_work *work,
                                      const tn_cuda_flat &flat) {
+  fake_cuda_uses(work, flat.live, 1, 0);
   for (int k = 0; k < flat.n_operands; ++k)
     fake_cuda_uses(work, flat.data[k], (size_t)(flat.n * flat.width), k == 0);
 }
@@ -19,6 +20,7 @@ static inline void fake_cuda_declare(fake_cuda_work *work,
 static inline void fake_cuda_translate(tn_cuda_flat &flat) {
   for (int k = 0; k < flat.n_operands; ++k)
     flat.data[k] = fake_cuda_reach(flat.data[k]);
+  if (flat.live != NULL) flat.live = fake_cuda_reach(flat.live);
 }
 
 template <int N>
@@ -39,6 +41,7 @@ static inline void fake_cuda_translate(tn_cuda_arrays<N> &arrays) {
 /* From the lowest to the highest element, whatever the strides. */
 static inline void fake_cuda_declare(fake_cuda_work *work,
                                      const tn_cuda_view &view) {
+  fake_cuda_uses(work, view.live, 1, 0);
   for (int k = 0; k < view.n_operands; ++k) {
     const int64_t width = tn_dtype_bytes(view.dtype[k]);
     int64_t low = 0, high = 0;
@@ -54,6 +57,7 @@ static inline void fake_cuda_declare(fake_cuda_work *work,
 static inline void fake_cuda_translate(tn_cuda_view &view) {
   for (int k = 0; k < view.n_operands; ++k)
     view.data[k] = fake_cuda_reach(view.data[k]);
+  if (view.live != NULL) view.live = fake_cuda_reach(view.live);
 }
 
 #endif /* TENON_TESTS_CUDA_ON_HOST_H_ */

@@ -10,6 +10,7 @@
 
 #define DECLARE(field, symbol, arguments) int symbol arguments;
 CUDA_DRIVER_FUNCTIONS(DECLARE)
+CUDA_GRAPH_FUNCTIONS(DECLARE)
 #undef DECLARE
 
 enum { BYTES = 4096 };
@@ -150,4 +151,112 @@ Test(fake, notices_what_is_left) {
   DOES(cuEventCreate(&event, CUDA_EVENT_NO_TIMING));
   memory = 0;
   tells("1 pieces of memory left; 1 events left");
+}
+
+/* ------------------------------------------------------------------- graphs */
+
+/* Fills the memory with 7 when it is launched. */
+static cuda_executable filling(void) {
+  cuda_graph graph = NULL;
+  cuda_executable out = NULL;
+  DOES(cuStreamBeginCapture_v2(one, CUDA_CAPTURE_THREAD_LOCAL));
+  DOES(cuMemsetD8Async(memory, 7, BYTES, one));
+  DOES(cuStreamEndCapture(one, &graph));
+  DOES(cuGraphInstantiateWithFlags(&out, graph, 0));
+  DOES(cuGraphDestroy(graph));
+  return out;
+}
+
+static int first_byte(void) {
+  DOES(cuMemcpyDtoHAsync_v2(host, memory, BYTES, one));
+  DOES(cuStreamSynchronize(one));
+  return host[0];
+}
+
+Test(fake, executes_what_was_recorded_with_each_launch) {
+  DOES(cuMemsetD8Async(memory, 1, BYTES, one));
+  cuda_executable graph = filling();
+  cr_expect_eq(first_byte(), 1);
+  for (int i = 0; i < 2; ++i) {
+    DOES(cuGraphLaunch(graph, one));
+    cr_expect_eq(first_byte(), 7);
+    DOES(cuMemsetD8Async(memory, 1, BYTES, one));
+  }
+  DOES(cuStreamSynchronize(one));
+  DOES(cuGraphExecDestroy(graph));
+  const char *told = end();
+  cr_assert_null(told, "%s", told);
+}
+
+Test(fake, misses_a_wait_before_a_launch) {
+  cuda_executable graph = filling();
+  fake_hold(fake_cuda());
+  DOES(cuMemsetD8Async(memory, 1, BYTES, two));
+  DOES(cuGraphLaunch(graph, one));
+  fake_go(fake_cuda());
+  DOES(cuStreamSynchronize(one));
+  DOES(cuStreamSynchronize(two));
+  DOES(cuGraphExecDestroy(graph));
+  tells("writes what another queue writes, without a fence");
+}
+
+Test(fake, notices_a_launch_that_uses_freed_memory) {
+  cuda_executable graph = filling();
+  DOES(cuMemFreeAsync(memory, one));
+  memory = 0;
+  DOES(cuGraphLaunch(graph, one));
+  DOES(cuStreamSynchronize(one));
+  DOES(cuGraphExecDestroy(graph));
+  tells("uses memory that is not allocated");
+}
+
+Test(fake, notices_a_launch_of_what_was_destroyed) {
+  cuda_executable graph = filling();
+  DOES(cuGraphExecDestroy(graph));
+  cr_expect_neq(cuGraphLaunch(graph, one), CUDA_OK);
+  tells("launches a graph that was destroyed");
+}
+
+Test(fake, notices_a_graph_that_is_left) {
+  (void)filling();
+  tells("1 graphs left");
+}
+
+/* Begins to record, does what nobody may do meanwhile, and ends. */
+#define WHILE_IT_RECORDS(call)                                     \
+  do {                                                             \
+    cuda_graph graph = NULL;                                       \
+    DOES(cuStreamBeginCapture_v2(one, CUDA_CAPTURE_THREAD_LOCAL)); \
+    cr_expect_eq((call), 900, "%s", #call);                        \
+    cr_expect_eq(cuStreamEndCapture(one, &graph), 901);            \
+    cr_expect_null(graph);                                         \
+  } while (0)
+
+Test(fake, notices_who_waits_while_it_records) {
+  WHILE_IT_RECORDS(cuStreamSynchronize(two));
+  tells("waits for a stream while it records");
+}
+
+Test(fake, notices_who_takes_memory_while_it_records) {
+  cuda_address more = 0;
+  WHILE_IT_RECORDS(cuMemAllocFromPoolAsync(&more, BYTES, pools[0], two));
+  tells("takes memory while it records");
+}
+
+Test(fake, notices_who_asks_while_it_records) {
+  cuda_event event;
+  DOES(cuEventCreate(&event, CUDA_EVENT_NO_TIMING));
+  WHILE_IT_RECORDS(cuEventQuery(event));
+  DOES(cuEventDestroy_v2(event));
+  tells("asks for an event while it records");
+}
+
+Test(fake, notices_two_recordings_of_one_thread) {
+  cuda_graph graph = NULL;
+  DOES(cuStreamBeginCapture_v2(one, CUDA_CAPTURE_THREAD_LOCAL));
+  cr_expect_neq(cuStreamBeginCapture_v2(two, CUDA_CAPTURE_THREAD_LOCAL),
+                CUDA_OK);
+  DOES(cuStreamEndCapture(one, &graph));
+  DOES(cuGraphDestroy(graph));
+  tells("records twice at the same time");
 }

@@ -409,6 +409,8 @@ Test(place_queue, what_a_device_fails_at_is_told_by_the_outputs) {
   OK(tn__program_output(p, 0, &array));
   break_forward();
   FAILS(tn__array_get(array, v, sizeof v), TN_DEVICE, "the device is on fire");
+  /* The oldest step of which it says that it has failed. */
+  cr_assert_eq(strncmp(tn_error_text(), "one", 3), 0, "%s", tn_error_text());
 }
 
 Test(place_queue, what_one_of_several_devices_fails_at_is_not_lost) {

@@ -162,6 +162,15 @@ Test(graph_symbol, a_weight_that_is_absent_is_not_made) {
   cr_expect_str_eq(listed(g, TN_GRAPH_ARGUMENTS), "x fc_weight");
 }
 
+Test(graph_symbol, a_weight_that_a_parameter_rules_out_is_not_made) {
+  const tn_entry with =
+      OP(g, "conv", "kernel=3 num_filter=2", "a", var(g, "x"));
+  const tn_entry without =
+      OP(g, "conv", "kernel=3 num_filter=2 no_bias=true", "b", with);
+  HEADS(g, without);
+  cr_expect_str_eq(listed(g, TN_GRAPH_ARGUMENTS), "x a_weight a_bias b_weight");
+}
+
 Test(graph_symbol, a_call_without_inputs_makes_all_of_them) {
   tn_entry out;
   const tn_graph_node node = {

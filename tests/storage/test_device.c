@@ -186,6 +186,22 @@ Test(table, without_one_of_its_functions_is_refused) {
   close_all();
 }
 
+static int32_t begin_nothing(void *ctx, void *queue, tn_device_error *error) {
+  (void)ctx, (void)queue, (void)error;
+  return TN_OK;
+}
+
+Test(table, with_some_of_the_functions_that_record_is_refused) {
+  open_with(&(fake_options){.count = 1});
+  table = *fake_table(f);
+  table.capture_begin = begin_nothing;
+  refuses_table(TN_PLUGIN,
+                "the device table \"fake\" has 1 of the functions "
+                "capture_begin, capture_end, graph_launch and graph_close; "
+                "give all of them, or none");
+  close_all();
+}
+
 Test(table, of_an_older_release_has_no_sums) {
   tn__device *fake_device = NULL;
   open_with(&(fake_options){.count = 1});

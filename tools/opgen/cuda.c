@@ -26,6 +26,15 @@ static const char *arguments(const kernel_pass *pass, const formula_use *use) {
   return text;
 }
 
+/* Parameters that change are read on the device if a call was recorded, so the
+ * struct has to be made there too. */
+static bool is_live(const kernel_pass *pass, const formula_use *use) {
+  const tn_op *op = pass->op->op;
+  for (uint32_t i = 0; use->n_params > 0 && i < op->n_params; ++i)
+    if (op->params[i]->flags & TN_FIELD_DYNAMIC) return true;
+  return false;
+}
+
 static void add_constructor(const kernel_pass *pass, const formula_use *use,
                             const char *name) {
   const char *type = pass_params(pass);
@@ -34,7 +43,8 @@ static void add_constructor(const kernel_pass *pass, const formula_use *use,
     return;
   }
   const char *first =
-      pass_format(pass, "  explicit %s(const void *params)", name);
+      pass_format(pass, "  %sexplicit %s(const void *params)",
+                  is_live(pass, use) ? "__host__ __device__ " : "", name);
   const char *second = pass_format(pass, ": p(*(const %s *)params) {}", type);
   const bool one_line = strlen(first) + 1 + strlen(second) <= C_PAGE;
   c_add(pass->c, "%s%s%s\n", first, one_line ? " " : "\n      ", second);
@@ -45,10 +55,11 @@ static void add_struct(const kernel_pass *pass, const formula_use *use,
   const char *name = struct_name(pass, use, class_bit);
   const char *type = class_type(class_bit);
   c_add(pass->c,
-        "struct %s {\n"
+        "struct %s%s {\n"
         "  typedef %s type;\n"
         "  enum { n_in = %zu };\n",
-        name, type, use->n_tensors);
+        name, is_live(pass, use) ? " : tn_cuda_live" : "", type,
+        use->n_tensors);
   if (use->n_params > 0) c_add(pass->c, "  %s p;\n", pass_params(pass));
   add_constructor(pass, use, name);
   c_add(pass->c, "  __device__ %s operator()(const %s *%s) const {\n", type,

@@ -39,21 +39,12 @@ static const char *cuda_id(emit *e, const tnm_operator *op, const char *id) {
                      is_written(op) ? ".generated" : "");
 }
 
-/* Parameters are handed to kernels by value: those of a recorded launch would
- * stay what they were. */
-static bool is_dynamic(const tnm_operator *op) {
-  for (uint32_t i = 0; i < op->op->n_params; ++i)
-    if (op->op->params[i]->flags & TN_FIELD_DYNAMIC) return true;
-  return false;
-}
-
 static const tn_kernel *cuda_kernel(emit *e, const tnm_operator *op,
                                     const tn_kernel *cpu) {
   tn_kernel *kernel = cpu != NULL ? make(e, sizeof *kernel) : NULL;
   if (kernel == NULL) return NULL;
   *kernel = *cpu;
-  kernel->flags |= TN_KERNEL_ASYNC;
-  if (!is_dynamic(op)) kernel->flags |= TN_KERNEL_CAPTURABLE;
+  kernel->flags |= TN_KERNEL_ASYNC | TN_KERNEL_CAPTURABLE;
   kernel->device_type = TN_DEVICE_CUDA;
   kernel->id = cuda_id(e, op, cpu->id);
   return kernel;

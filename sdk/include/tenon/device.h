@@ -153,8 +153,8 @@ typedef struct tn_device_sum {
 } tn_device_sum;
 
 /* Every field but those that say so is given. `ctx` is the table's own pointer,
- * handed back first. Handles (queues, fences) are opaque to the host and not
- * NULL. */
+ * handed back first. Handles (queues, fences, graphs) are opaque to the host
+ * and not NULL. */
 typedef struct tn_device {
   uint32_t struct_size;
   int32_t device_type; /* TN_DEVICE_*, not one that another plugin provides */
@@ -242,6 +242,32 @@ typedef struct tn_device {
    * memory; returns how many bytes. May be NULL, or behind struct_size. Called
    * when users trim. May block. [any] */
   uint64_t (*trim)(void *ctx, int32_t id);
+
+  /* The four that follow let the host launch as one what it would enqueue again
+   * and again (tenon/capture.h says what kernels promise for that). All are
+   * there, or none: NULL, or behind struct_size. A device that finds out late
+   * that it cannot answers TN_UNSUPPORTED, with the reason.
+   *
+   * From here on, what this thread enqueues on the queue is recorded and not
+   * executed, until the same thread calls capture_end. Meanwhile it enqueues
+   * copies, fills, sums and kernels on this queue, and asks nothing else of the
+   * device. What other threads do is none of its business. [worker] */
+  int32_t (*capture_begin)(void *ctx, void *queue, tn_device_error *error);
+
+  /* Ends that: from here on the queue executes again, also after a failure.
+   * *out is the recording, which the caller closes; `out` is NULL if something
+   * went wrong meanwhile, and nothing is to be kept. May block. [worker] */
+  int32_t (*capture_end)(void *ctx, void *queue, void **out,
+                         tn_device_error *error);
+
+  /* Enqueues all that was recorded, in its order, on a queue of the same
+   * device. Addresses and all that kernels were given are those of then.
+   * [worker] */
+  int32_t (*graph_launch)(void *ctx, void *graph, void *queue,
+                          tn_device_error *error);
+
+  /* Closes a recording of which no launch is on its way. [any] */
+  void (*graph_close)(void *ctx, void *graph);
 } tn_device;
 
 #ifdef __cplusplus

@@ -53,7 +53,12 @@ enum { /* tn_device_product.flags */
 /* c = alpha * op(a) * op(b) + beta * c, and what the flags say. Matrices are as
  * in tn_blas_gemm: row-major, op(a) is m x k, op(b) is k x n, an ld is at least
  * the length of a row in memory. With beta 0 nothing of c is read. Any of m, n
- * and k may be 0. Sums are in f32, for f64 in f64. */
+ * and k may be 0. Sums are in f32, for f64 in f64.
+ *
+ * With `count` it is so many products of one kind, the first matrices of which
+ * are where the operands are, and each of the others a step behind the one
+ * before. A step of 0 is the same matrix again, not for c. Products of several
+ * have neither a bias nor sums. */
 typedef struct tn_device_product {
   uint32_t struct_size;
   tn_dtype dtype;       /* of all operands: TN_F16, TN_BF16, TN_F32, TN_F64 */
@@ -69,10 +74,14 @@ typedef struct tn_device_product {
   int64_t ldc;
   double alpha;
   double beta;
+  int64_t count;  /* 0, or behind struct_size: one product */
+  int64_t step_a; /* in elements */
+  int64_t step_b;
+  int64_t step_c;
 } tn_device_product;
 
-/* Where the matrices of one product are, on the device of the call. c overlaps
- * nothing else. */
+/* Where the matrices of one product are, or the first of several, on the device
+ * of the call. c overlaps nothing else. */
 typedef struct tn_device_operands {
   uint32_t struct_size;
   uint32_t reserved;

@@ -21,7 +21,9 @@
  *
  * is a kernel for f16, bf16 and f32. The struct is copied to the device with
  * what its constructor took from `params`. A call is launched on its stream and
- * not waited for: its kernel declares TN_KERNEL_ASYNC.
+ * not waited for: its kernel declares TN_KERNEL_ASYNC. Where an operator has
+ * dynamic parameters, the struct has tn_cuda_live as its base and a constructor
+ * that is __device__ as well: then its kernel can be TN_KERNEL_CAPTURABLE.
  */
 #ifndef TENON_ELEMENTWISE_CUH_
 #define TENON_ELEMENTWISE_CUH_
@@ -30,13 +32,28 @@
 
 /* ------------------------------------------------------------------- device */
 
+/* Base of a loop that is made again on the device, of the parameters that stand
+ * there, when a call of it was recorded (tenon/capture.h). */
+struct tn_cuda_live {};
+
+template <class Loop>
+__device__ __forceinline__ void tn_cuda_renew(Loop *loop, const void *params,
+                                              const tn_cuda_live *) {
+  if (params != NULL) *loop = Loop(params);
+}
+
+template <class Loop>
+__device__ __forceinline__ void tn_cuda_renew(Loop *, const void *,
+                                              const void *) {}
+
 /* Operands of one element type that lie densely, each from a place that is
  * aligned to 16 bytes; the output is the first. */
 struct tn_cuda_flat {
   int64_t n;
   int add;
   int n_operands;
-  int width; /* bytes of an element */
+  int width;        /* bytes of an element */
+  const void *live; /* parameters on the device, or NULL */
   void *data[TN_KERNEL_MAX_OPERANDS];
 };
 
@@ -46,6 +63,7 @@ struct tn_cuda_view {
   int ndim;
   int add;
   int n_operands;
+  const void *live; /* as above */
   int64_t shape[TN_MAX_NDIM];
   int64_t stride[TN_KERNEL_MAX_OPERANDS][TN_MAX_NDIM]; /* in elements */
   void *data[TN_KERNEL_MAX_OPERANDS];
@@ -96,6 +114,7 @@ __global__ void __launch_bounds__(256)
   const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   const int64_t step = (int64_t)gridDim.x * blockDim.x;
   const int64_t packs = flat.n / width;
+  tn_cuda_renew(&loop, flat.live, (const Loop *)NULL);
   for (int64_t k = first; k < packs; k += step)
     tn_cuda_pack_at<Loop, T>(loop, flat, k);
   for (int64_t i = packs * width + first; i < flat.n; i += step) {
@@ -114,6 +133,7 @@ __global__ void __launch_bounds__(256)
   typedef typename Loop::type C;
   const Index step = (Index)gridDim.x * (Index)blockDim.x;
   Index i = (Index)blockIdx.x * (Index)blockDim.x + (Index)threadIdx.x;
+  tn_cuda_renew(&loop, view.live, (const Loop *)NULL);
   for (; i < (Index)view.n; i += step) {
     int64_t at[1 + Loop::n_in] = {0};
     C x[tn_cuda_shape<Loop>::room];
@@ -155,6 +175,7 @@ static int32_t tn_cuda_run_flat(const tn_frame *call,
   flat.add = (int)task->add;
   flat.n_operands = Loop::n_in + 1;
   flat.width = (int)sizeof(T);
+  flat.live = tn_call_device_params(call);
   for (uint32_t k = 0; k <= Loop::n_in; ++k) flat.data[k] = task->walk.data[k];
   const unsigned blocks = tn_cuda_blocks(call, flat.n / tn_cuda_pack<T>::n + 1);
   tn_cuda_launch(tn_cuda_flat_loop<Loop, T>, blocks,
@@ -173,6 +194,7 @@ static int32_t tn_cuda_run_view(const tn_frame *call,
   view.ndim = task->walk.ndim;
   view.add = (int)task->add;
   view.n_operands = Loop::n_in + 1;
+  view.live = tn_call_device_params(call);
   for (int d = 0; d < view.ndim; ++d) view.shape[d] = task->walk.shape[d];
   for (uint32_t k = 0; k <= Loop::n_in; ++k) {
     view.data[k] = task->walk.data[k];

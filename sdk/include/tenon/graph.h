@@ -435,8 +435,13 @@ enum { /* tn_bind.plan */
        TN_PLAN_COMPAT_SHARE = 4    /* only its sharing part */
 };
 
-enum {                           /* tn_bind.flags */
-       TN_BIND_NO_FUSE = 1u << 0 /* every call on its own */
+enum {                            /* tn_bind.flags */
+       TN_BIND_NO_FUSE = 1u << 0, /* every call on its own */
+       /* Runs on a device are recorded there, and then launched as one
+        * (tn_program_captured). Off by default: such a run is one operation, so
+        * what it computes is there all at once, and failures, spans and what
+        * was not run name the program and not the step. */
+       TN_BIND_CAPTURE = 1u << 1
 };
 
 #define TN_MEMORY_MINIMAL 1ull /* tn_bind.memory: as little as possible */
@@ -569,6 +574,27 @@ TN_API TN_MUST_USE tn_code tn_program_stats_get(const tn_program *program,
  * what is not is not. The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_text(const tn_program *program,
                                            uint32_t why, tn_text **out);
+
+enum { /* tn_program_captured: what is recorded on its own */
+       TN_PART_FORWARD = 0, /* runs of tn_program_forward */
+       TN_PART_TRAIN = 1,   /* with TN_CALL_TRAIN */
+       TN_PART_BACKWARD = 2
+};
+
+/* Whether runs of this part are launched as one by now (TN_BIND_CAPTURE): *why
+ * is NULL if so, and otherwise the reason, "node `fc1`: ...", which
+ * tn_program_text shows too. Where nothing is against it, the first run is made
+ * step by step, since kernels may then still have something to make ready; the
+ * second is recorded, and what follows computes what step by step it would, as
+ * parameters and random numbers go on changing. A run that was made step by
+ * step because recording it failed is as good as any, and so are those behind
+ * it. What is against it: steps on several devices, or on the cpu; a device, or
+ * its driver, that cannot record; a kernel that does not declare `capturable`
+ * (tenon/capture.h). While a monitor looks, nothing is recorded or launched.
+ * Waits for the runs that are on their way. The caller releases *why.
+ * [host-thread] */
+TN_API TN_MUST_USE tn_code tn_program_captured(tn_program *program,
+                                               uint32_t part, tn_text **why);
 
 /* The program's memory over time as an SVG: steps from left to right, bytes of
  * each device's pool upwards, one rectangle for each piece of memory from its

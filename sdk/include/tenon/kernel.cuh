@@ -45,6 +45,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include "tenon/capture.h"
 #include "tenon/kernel.h"
 
 enum { TN_CUDA_THREADS = 256 }; /* of a block */
@@ -398,6 +399,17 @@ static inline tn_cuda_array tn_cuda_room(void *data, tn_dtype dtype,
   array.bytes = n * tn_dtype_bytes(dtype);
   array.dtype = dtype;
   array.writes = 1;
+  return array;
+}
+
+/* Where a kernel reads the params of each run, a struct of `bytes`; without
+ * data if the call is not recorded: then call->params counts. */
+static inline tn_cuda_array tn_cuda_live_params(const tn_frame *call,
+                                                int64_t bytes) {
+  const void *at = tn_call_device_params(call);
+  tn_cuda_array array =
+      tn_cuda_room((void *)(uintptr_t)at, TN_U8, at != NULL ? bytes : 0);
+  array.writes = 0;
   return array;
 }
 

@@ -55,6 +55,11 @@ extern "C" struct fake_indices {
 extern "C" void fake_cuda_barrier(void);
 #define __syncthreads fake_cuda_barrier
 
+/* The upper half of a product. */
+static inline uint64_t __umul64hi(uint64_t a, uint64_t b) {
+  return (uint64_t)((unsigned __int128)a * b >> 64);
+}
+
 /* -------------------------------------------------------------------- launch
  */
 

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * captured.c: runs that a device records and is then given as one. All steps
+ * stand on one queue, one behind the other, as they do when they are operations
+ * of their own; so the recording has no fences inside, and a run is one
+ * operation of the engine, which uses what the steps use together. What changes
+ * between runs lies in a feed, which each run copies to the device in front.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "program.h"
+
+enum {                /* tn__captured.state */
+       STATE_NEW = 0, /* the first run that is not step by step records */
+       STATE_RECORDED = 1,
+       STATE_REFUSED = 2 /* `why` says why; for ever */
+};
+
+enum { WHY = 512 };
+
+/* But for its state, only who pushes or who has the program's turn uses it. */
+typedef struct tn__captured {
+  tn_program *program;
+  uint32_t first;
+  uint32_t n;
+  uint32_t train;
+  tn__device *device;
+  tn__operation *operation; /* NULL: no run was pushed that may record */
+  bool is_ready;            /* a run was pushed step by step */
+  bool draws;
+  uint64_t key;   /* of the random numbers of the recording */
+  size_t changes; /* bytes */
+  tn__feed *feed; /* of them; NULL: there are none, or it is not recorded */
+  void *recording;
+  _Atomic uint32_t state;
+  char why[WHY];
+  char name[104];
+} tn__captured;
+
+/* Steps that are recorded together. */
+typedef struct span {
+  const tn_program *p;
+  uint32_t first;
+  uint32_t n;
+  uint32_t train;
+} span;
+
+/* ------------------------------------------------------------------ reasons */
+
+/* Calls for a kind of run that there has not been are planned when it comes. */
+static const tn__kernel *kernel_of(const tn__step *step, uint32_t train) {
+  tn__planned_info info = step->info;
+  if (step->call[train]) tn__planned_look(step->call[train], &info);
+  return info.kernel;
+}
+
+static bool has_dynamic(const tn_op *desc) {
+  for (uint32_t i = 0; i < desc->n_params; ++i)
+    if (desc->params[i]->flags & TN_FIELD_DYNAMIC) return true;
+  return false;
+}
+
+static bool refuse_kernel(const tn__step *step, const tn__kernel *kernel,
+                          char why[WHY]) {
+  (void)snprintf(why, WHY,
+                 "node `%.100s`: the kernel %.100s does not declare that it is "
+                 "capturable%s",
+                 step->node->name, kernel->desc->id,
+                 has_dynamic(step->node->desc)
+                     ? ", with parameters that may change between runs"
+                     : "");
+  return true;
+}
+
+static bool refuse_device(const tn__step *step, const tn__device *device,
+                          char why[WHY]) {
+  char here[TN__DEVICE_TEXT], there[TN__DEVICE_TEXT];
+  (void)snprintf(why, WHY, "node `%.100s` runs on %s, and others on %s",
+                 step->node->name, tn__device_text(step->device, here),
+                 tn__device_text(device, there));
+  return true;
+}
+
+/* What a loop's step computes changes within one launch. */
+static bool refuse_inner(const tn__step *loop, uint32_t train, char why[WHY]) {
+  const tn_program *inner = tn__iteration_program(loop);
+  for (uint32_t i = 0; i < inner->n_steps; ++i) {
+    const tn__step *step = inner->steps[i];
+    const tn__kernel *kernel = kernel_of(step, train);
+    const tn__planned *call = step->call[train];
+    if (step->kind == TN__STEP_LOOP && refuse_inner(step, train, why))
+      return true;
+    if (step->kind != TN__STEP_CALL || !kernel) continue;
+    if (!(kernel->desc->flags & TN_KERNEL_CAPTURABLE))
+      return refuse_kernel(step, kernel, why);
+    if (!call || tn__planned_changes(call) == 0) continue;
+    (void)snprintf(why, WHY,
+                   "node `%.100s` of the loop `%.100s` draws random numbers or "
+                   "has parameters that may change between runs",
+                   step->node->name, loop->node->name);
+    return true;
+  }
+  return false;
+}
+
+static bool refuse_step(const tn__step *step, const tn__device *device,
+                        uint32_t train, char why[WHY]) {
+  if (step->kind == TN__STEP_COPY &&
+      step->program->values[step->in[0]].device != device)
+    return refuse_device(step, step->program->values[step->in[0]].device, why);
+  if (step->kind == TN__STEP_LOOP) return refuse_inner(step, train, why);
+  if (step->kind != TN__STEP_CALL) return false;
+  const tn__kernel *kernel = kernel_of(step, train);
+  return kernel && !(kernel->desc->flags & TN_KERNEL_CAPTURABLE) &&
+         refuse_kernel(step, kernel, why);
+}
+
+/* Where all steps run, as far as the first one tells; NULL: there is none. */
+static tn__device *device_of(const span *s) {
+  for (uint32_t i = s->first; i < s->first + s->n; ++i)
+    if (s->p->steps[i]->kind != TN__STEP_NOTHING) return s->p->steps[i]->device;
+  return NULL;
+}
+
+/* Whether something that does not depend on a run is against it. */
+static bool is_refused(const span *s, char why[WHY]) {
+  const tn__device *device = device_of(s);
+  char place[TN__DEVICE_TEXT];
+  if (!device) {
+    (void)snprintf(why, WHY, "there is nothing to run");
+    return true;
+  }
+  for (uint32_t i = s->first; i < s->first + s->n; ++i)
+    if (s->p->steps[i]->kind != TN__STEP_NOTHING &&
+        s->p->steps[i]->device != device)
+      return refuse_device(s->p->steps[i], device, why);
+  if (!tn__device_records(device)) {
+    (void)snprintf(why, WHY, "%s cannot record",
+                   tn__device_text(device, place));
+    return true;
+  }
+  for (uint32_t i = s->first; i < s->first + s->n; ++i)
+    if (s->p->steps[i]->kind != TN__STEP_NOTHING &&
+        refuse_step(s->p->steps[i], device, s->train, why))
+      return true;
+  return false;
+}
+
+/* ---------------------------------------------------------------- recording */
+
+static tn_code plain(const tn__captured *c, tn__token *token) {
+  return tn__steps_run(c->program, c->first, c->n, c->train, token);
+}
+
+static const tn__planned *step_call(const tn__captured *c, uint32_t i) {
+  const tn__step *step = c->program->steps[c->first + i];
+  return step->kind == TN__STEP_CALL ? step->call[c->train] : NULL;
+}
+
+/* In the steps' order, in which other runs draw random numbers too. */
+static void steps_change(const tn__captured *c) {
+  char *to = tn__feed_host(c->feed);
+  for (uint32_t i = 0; i < c->n; ++i) {
+    const tn__planned *call = step_call(c, i);
+    if (!call) continue;
+    tn__planned_change(call, to);
+    to += tn__planned_changes(call);
+  }
+}
+
+static tn_code steps_record(const tn__captured *c, tn__token *token) {
+  const char *there = c->feed ? tn__feed_device(c->feed) : "";
+  for (uint32_t i = 0; i < c->n; ++i) {
+    const tn__step *step = c->program->steps[c->first + i];
+    const tn__planned *call = step_call(c, i);
+    const tn_code rc = call ? tn__planned_record(call, token, there)
+                            : step->run(step, c->train, token);
+    if (rc != TN_OK) return tn__node_fail(step->node, rc);
+    if (c->feed && call) there += tn__planned_changes(call);
+  }
+  return TN_OK;
+}
+
+static uint64_t key_of(const tn__captured *c) {
+  return atomic_load(&c->program->caller->random.key);
+}
+
+/* An old recording is still on its way, maybe. */
+static void forget(tn__captured *c) {
+  if (!c->recording) return;
+  (void)tn__device_drain(c->device, TN_QUEUE_COMPUTE);
+  tn__record_close(c->device, c->recording);
+  c->recording = NULL;
+}
+
+static tn_code record(tn__captured *c, tn__token *token) {
+  forget(c);
+  if (c->changes > 0 && !c->feed)
+    TN__TRY(tn__feed_create(c->device, c->changes, &c->feed));
+  c->key = key_of(c);
+  TN__TRY(tn__record_begin(token));
+  return tn__record_end(token, steps_record(c, token), &c->recording);
+}
+
+static void state_set(tn__captured *c, uint32_t state) {
+  atomic_store_explicit(&c->state, state, memory_order_release);
+}
+
+static uint32_t state_of(const tn__captured *c) {
+  return atomic_load_explicit(&c->state, memory_order_acquire);
+}
+
+static bool is_current(const tn__captured *c) {
+  return c->recording && (!c->draws || c->key == key_of(c));
+}
+
+/* Nothing has been done when recording fails, so the run is made step by step,
+ * as are those that were pushed before that was known. */
+static tn_code captured_run(void *arg, tn__token *token) {
+  tn__captured *c = arg;
+  if (state_of(c) == STATE_REFUSED) return plain(c, token);
+  if (!is_current(c)) {
+    if (record(c, token) != TN_OK) {
+      (void)snprintf(c->why, WHY, "%s", tn_error_text());
+      state_set(c, STATE_REFUSED);
+      return plain(c, token);
+    }
+    state_set(c, STATE_RECORDED);
+  }
+  if (c->feed) {
+    steps_change(c);
+    TN__TRY(tn__feed_push(c->feed, token));
+  }
+  return tn__record_launch(token, c->recording);
+}
+
+/* --------------------------------------------------------------------- push */
+
+static void captured_drop(void *arg) {
+  const tn__captured *c = arg;
+  tn__program_unhold(c->program);
+}
+
+static tn_code operation_make(tn__captured *c) {
+  tn_program *p = c->program;
+  tn__access *access = NULL;
+  uint32_t n_access = 0;
+  TN__TRY(tn__part_uses(p, c->first, c->n, c->train, &access, &n_access));
+  const tn__job job = {.name = c->name,
+                       .run = captured_run,
+                       .arg = c,
+                       .drop = captured_drop,
+                       .access = access,
+                       .n_access = n_access,
+                       .queue = c->device->compute};
+  const tn_code rc = tn__operation_create(p->env->engine, &job, &c->operation);
+  tn__free(p->env, access);
+  if (rc == TN_OK) tn__program_hold(p); /* until its drop */
+  return rc;
+}
+
+/* What the error of a launch is signed with: the ends of the program. */
+static void name_make(tn__captured *c) {
+  const tn_program *p = c->program;
+  (void)snprintf(c->name, sizeof c->name, "program `%.40s .. %.40s`",
+                 p->steps[c->first]->node->name,
+                 p->steps[c->first + c->n - 1]->node->name);
+}
+
+static tn_code captured_make(const span *s, tn__captured **out) {
+  tn_program *p = (tn_program *)(uintptr_t)s->p;
+  tn__captured *c = tn__arena_alloc(&p->arena, sizeof *c);
+  if (!c) return tn__fail_memory(sizeof *c, "a recording");
+  *c = (tn__captured){.program = p,
+                      .first = s->first,
+                      .n = s->n,
+                      .train = s->train,
+                      .device = device_of(s)};
+  *out = c;
+  if (is_refused(s, c->why)) {
+    state_set(c, STATE_REFUSED);
+    return TN_OK;
+  }
+  name_make(c);
+  for (uint32_t i = 0; i < s->n; ++i) {
+    const tn__planned *call = step_call(c, i);
+    if (!call) continue;
+    c->changes += tn__planned_changes(call);
+    c->draws |= tn__planned_draws(call);
+  }
+  return TN_OK;
+}
+
+tn_code tn__captured_push(tn_program *p, tn__sequence *sequence, uint32_t first,
+                          uint32_t n, uint32_t train) {
+  const span all = {p, first, n, train};
+  if (!(p->how.flags & TN_BIND_CAPTURE)) return tn__sequence_push(p, sequence);
+  if (!sequence->captured) TN__TRY(captured_make(&all, &sequence->captured));
+  tn__captured *c = sequence->captured;
+  if (!c->is_ready || state_of(c) == STATE_REFUSED) {
+    TN__TRY(tn__sequence_push(p, sequence));
+    c->is_ready = true;
+    return TN_OK;
+  }
+  if (!c->operation) TN__TRY(operation_make(c));
+  return tn__operation_push(c->operation);
+}
+
+void tn__captured_end(tn__sequence *sequence) {
+  tn__captured *c = sequence->captured;
+  if (!c) return;
+  if (c->operation) tn__operation_delete(c->operation);
+  tn__record_close(c->device, c->recording);
+  tn__feed_free(c->feed);
+  sequence->captured = NULL;
+}
+
+/* ---------------------------------------------------------------- questions */
+
+static const tn__sequence *sequence_of(const tn_program *p, uint32_t part) {
+  return part == TN_PART_BACKWARD ? &p->backward : &p->forward[part];
+}
+
+/* Why the next run of a part is no launch; false: it is one. */
+static bool why_not(const tn_program *p, uint32_t part, char why[WHY]) {
+  const bool back = part == TN_PART_BACKWARD;
+  const span all = {p, back ? p->n_forward : 0,
+                    back ? p->n_steps - p->n_forward : p->n_forward,
+                    part != TN_PART_FORWARD};
+  const tn__captured *c = sequence_of(p, part)->captured;
+  why[0] = '\0';
+  if (!(p->how.flags & TN_BIND_CAPTURE))
+    (void)snprintf(why, WHY, "tn_bind.flags has no TN_BIND_CAPTURE");
+  else if (c && state_of(c) == STATE_REFUSED)
+    (void)snprintf(why, WHY, "%s", c->why);
+  else if (!c && is_refused(&all, why))
+    return true;
+  else if (p->monitor)
+    (void)snprintf(why, WHY, "a monitor looks at each step");
+  else if (!c || state_of(c) == STATE_NEW)
+    (void)snprintf(why, WHY, "the second run will be recorded");
+  return why[0] != '\0';
+}
+
+tn_code tn__program_captured(tn_program *p, uint32_t part, tn_text **why) {
+  char text[WHY];
+  tn__buf buf;
+  *why = NULL;
+  if (part > TN_PART_BACKWARD)
+    return tn__fail(TN_INVALID, "a program has no part %u", part);
+  tn__program_settle(p);
+  if (!why_not(p, part, text)) return TN_OK;
+  tn__buf_init(&buf, p->env);
+  tn__buf_add(&buf, "%s", text);
+  const tn_code rc = tn__buf_text(&buf, why);
+  tn__buf_deinit(&buf);
+  return rc;
+}
+
+void tn__captured_text(const tn_program *p, tn__buf *out) {
+  static const char *const parts[] = {"forward", "training", "backward"};
+  char why[WHY];
+  if (!(p->how.flags & TN_BIND_CAPTURE)) return;
+  for (uint32_t part = 0; part <= TN_PART_BACKWARD; ++part) {
+    if (part == TN_PART_BACKWARD && p->n_steps == p->n_forward) continue;
+    if (why_not(p, part, why))
+      tn__buf_add(out, "%s runs are made step by step: %s\n", parts[part], why);
+    else
+      tn__buf_add(out, "%s runs are launched as one\n", parts[part]);
+  }
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * graph.c: what a stream is given between capture_begin and capture_end becomes
+ * a graph, which is launched as one. Recording is the thread's business
+ * (thread-local mode): what other threads do meanwhile, taking memory included,
+ * is not looked at.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "devices.h"
+
+typedef struct graph {
+  cuda_device *device;
+  cuda_executable executable;
+} graph;
+
+int32_t cuda_capture_begin(void *ctx, void *handle, tn_device_error *error) {
+  const cuda_queue *q = handle;
+  const cuda_driver *driver = &q->device->instance->driver;
+  (void)ctx;
+  if (!driver->has_graphs) {
+    (void)snprintf(error->text, sizeof error->text,
+                   "the driver has no graphs: it is for CUDA %d.%d, and at "
+                   "least 11.4 is needed; update the driver",
+                   driver->version / 1000, driver->version % 1000 / 10);
+    return TN_UNSUPPORTED;
+  }
+  const int32_t code = cuda_enter(q->device, error);
+  if (code != TN_OK) return code;
+  const int result =
+      driver->capture_begin(q->stream, CUDA_CAPTURE_THREAD_LOCAL);
+  return cuda_leave_with(q->device, result, error);
+}
+
+/* The recording itself is of no more use once it can be launched. */
+static int end(const cuda_queue *q, int wanted, cuda_executable *out) {
+  const cuda_driver *driver = &q->device->instance->driver;
+  cuda_graph recorded = NULL;
+  int result = driver->capture_end(q->stream, &recorded);
+  if (result == CUDA_OK && wanted)
+    result = driver->executable_create(out, recorded, 0);
+  if (recorded) (void)driver->graph_destroy(recorded);
+  return result;
+}
+
+int32_t cuda_capture_end(void *ctx, void *handle, void **out,
+                         tn_device_error *error) {
+  const cuda_queue *q = handle;
+  (void)ctx;
+  graph *g = out ? calloc(1, sizeof *g) : NULL;
+  int32_t code = cuda_enter(q->device, error);
+  if (code == TN_OK)
+    code = cuda_leave_with(q->device,
+                           end(q, g != NULL, g ? &g->executable : NULL), error);
+  if (code == TN_OK && out && !g) code = TN_OUT_OF_MEMORY;
+  if (code != TN_OK) {
+    free(g);
+    return code;
+  }
+  if (g) {
+    g->device = q->device;
+    *out = g;
+  }
+  return TN_OK;
+}
+
+int32_t cuda_graph_launch(void *ctx, void *handle, void *at,
+                          tn_device_error *error) {
+  const graph *g = handle;
+  const cuda_queue *q = at;
+  (void)ctx;
+  const int32_t code = cuda_enter(q->device, error);
+  if (code != TN_OK) return code;
+  return cuda_leave_with(
+      q->device,
+      q->device->instance->driver.graph_launch(g->executable, q->stream),
+      error);
+}
+
+void cuda_graph_close(void *ctx, void *handle) {
+  graph *g = handle;
+  tn_device_error error = {.struct_size = sizeof error};
+  (void)ctx;
+  if (cuda_enter(g->device, &error) == TN_OK) {
+    (void)g->device->instance->driver.executable_destroy(g->executable);
+    cuda_leave(g->device);
+  }
+  free(g);
+}

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conv_direct.c: convolutions of few channels, in f32, in one or two
+ * dimensions: lines of an image are multiplied where they lie, so nothing is
+ * gathered for a product of matrices.
+ *
+ * Images are copied once, with their padding, lines and columns sorted by what
+ * they leave when divided by the step of windows: each remainder is an image of
+ * its own, a phase, in which windows lie side by side. Then an element of a
+ * window is a fixed number of elements away from the window's first, also
+ * across the ends of lines, so vectors of windows need not end where lines do:
+ * the windows that lie across an end are computed and left out.
+ *
+ * The gradient of data is the same convolution with windows turned around, if
+ * their step is 1. That of weight has for each filter and element of a window a
+ * vector of sums, over lines of images, if these sums are few. conv_panels.c
+ * has the others.
+ */
+#include <string.h>
+
+#include "conv.h"
+#include "lanes.h"
+#include "tenon/kernel.h"
+
+enum {
+  MOST_TAPS = 128,     /* elements of a window */
+  MOST_SUMS = 1 << 12, /* filters times channels whose sums are few */
+  PIECE = 1 << 17,     /* bytes of images that are copied at a time, about */
+  LARGE = 3 << 18, /* the same for gradients of weights, whose sums are joined
+                      once for each piece */
+  SLACK = 128      /* elements beyond the last that vectors may read */
+};
+
+#if defined(__clang__)
+#define DIRECT_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define DIRECT_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* Windows, counted across the ends of lines, and what they read. */
+typedef struct windows {
+  int64_t planes; /* that a window reads */
+  int64_t plane;  /* elements from one to the next */
+  int64_t taps;
+  const int64_t *offset; /* of each element of a window */
+  int64_t n;             /* windows */
+  int64_t row;           /* elements from one computed plane to the next */
+} windows;
+
+/* Images, as sums of products over them see them. Of the heads, which are the
+ * gradient of out, what lies behind the end of a line is zero. */
+typedef struct slopes {
+  int64_t images;
+  int64_t image;      /* elements from one to the next */
+  int64_t head_image; /* the same of heads */
+  int64_t head;       /* from one filter's heads to the next one's */
+  int64_t lines;
+  int64_t pitch;  /* from one line to the next */
+  int64_t across; /* the same of heads */
+  int64_t n;      /* windows in a line */
+  int64_t depth;  /* elements of a filter */
+} slopes;
+
+/* Some filters and elements of windows of one channel. */
+typedef struct slope {
+  const float *head;
+  const float *from;
+  const int64_t *offset;
+  float *to;
+} slope;
+
+typedef void products_fn(const slopes *s, slope at);
+
+/* The loops of one level; see conv_direct_tile.h. */
+typedef struct loops {
+  int held;
+  int lanes;
+  int heads;
+  int taps;
+  void (*convolve)(const windows *w, const float *from, const float *weight,
+                   float *to, int held);
+  void (*settle)(const float *from, float *to, int64_t n, float bias, int add);
+  products_fn *products[4 * 6]; /* a row for each number of filters */
+} loops;
+
+#define DIRECT_ROW_4(x, h) x(h, 1) x(h, 2) x(h, 3) x(h, 4)
+#define DIRECT_ROW_6(x, h) DIRECT_ROW_4(x, h) x(h, 5) x(h, 6)
+#define DIRECT_SMALL(x) DIRECT_ROW_4(x, 1) DIRECT_ROW_4(x, 2)
+#define DIRECT_LARGE(x) \
+  DIRECT_ROW_6(x, 1) DIRECT_ROW_6(x, 2) DIRECT_ROW_6(x, 3) DIRECT_ROW_6(x, 4)
+
+#define DIRECT_NAME(x) x##_base
+#define DIRECT_TARGET
+#define DIRECT_BYTES 16
+#define DIRECT_HELD 4
+#define DIRECT_WIDE 3
+#define DIRECT_HEADS 2
+#define DIRECT_TAPS 4
+#define DIRECT_EACH(x) DIRECT_SMALL(x)
+#include "conv_direct_tile.h"
+
+#if defined(TN_KERNEL_AVX2)
+#define DIRECT_NAME(x) x##_avx2
+#define DIRECT_TARGET TN_KERNEL_AVX2
+#define DIRECT_BYTES 32
+#define DIRECT_HELD 4
+#define DIRECT_WIDE 3
+#define DIRECT_HEADS 2
+#define DIRECT_TAPS 4
+#define DIRECT_EACH(x) DIRECT_SMALL(x)
+#include "conv_direct_tile.h"
+
+#define DIRECT_NAME(x) x##_avx512
+#define DIRECT_TARGET TN_KERNEL_AVX512
+#define DIRECT_BYTES 64
+#define DIRECT_HELD 8
+#define DIRECT_WIDE 3
+#define DIRECT_HEADS 4
+#define DIRECT_TAPS 6
+#define DIRECT_EACH(x) DIRECT_LARGE(x)
+#include "conv_direct_tile.h"
+#endif
+
+static const loops *loops_at(uint32_t level) {
+#if defined(TN_KERNEL_AVX2)
+  static const loops *const all[] = {&loops_base, &loops_avx2, &loops_avx512};
+  return all[level];
+#else
+  (void)level;
+  return &loops_base;
+#endif
+}
+
+/* How many of n come next, if at most `most` do and all are about as many. */
+static int64_t share(int64_t n, int64_t most) {
+  const int64_t parts = (n + most - 1) / most;
+  return (n + parts - 1) / parts;
+}
+
+static int64_t up(int64_t n, int64_t step) {
+  return (n + step - 1) / step * step;
+}
+
+/* ---------------------------------------------------------------- geometry */
+
+/* Planes with zeros around them, of which some lines are copied at a time. */
+typedef struct planes {
+  int64_t n;
+  int64_t in[2];    /* lines and columns that there are */
+  int64_t shift[2]; /* zeros in front of them; below 0: as many are left out */
+  int64_t step[2];  /* phases along both */
+  int64_t pitch;    /* columns of a phase in the copy */
+  int64_t rows;     /* lines of it */
+} planes;
+
+/* Elements of a plane's copy. */
+static int64_t plane_size(const planes *p) {
+  return p->step[0] * p->step[1] * p->rows * p->pitch;
+}
+
+/* Every `step`th column of a line, from `at` on, which may be in front of it.
+ */
+static void copy_phase(const planes *p, const float *line, int64_t at,
+                       float *to) {
+  const int64_t step = p->step[1];
+  const int64_t begin = nn_least(nn_most(nn_ceil_div(-at, step), 0), p->pitch);
+  const int64_t last = nn_ceil_div(p->in[1] - at, step);
+  const int64_t end = nn_most(nn_least(last, p->pitch), begin);
+  memset(to, 0, (size_t)begin * sizeof *to);
+  if (step == 1)
+    memcpy(to + begin, line + at + begin, (size_t)(end - begin) * sizeof *to);
+  else if (step == 2)
+    for (int64_t i = begin; i < end; ++i) to[i] = line[at + 2 * i];
+  else
+    for (int64_t i = begin; i < end; ++i) to[i] = line[at + step * i];
+  memset(to + end, 0, (size_t)(p->pitch - end) * sizeof *to);
+}
+
+/* `lines` lines of all phases of a plane, from `line` on. */
+static void copy_plane(const planes *p, const float *from, float *to,
+                       int64_t line, int64_t lines) {
+  for (int64_t phase = 0; phase < p->step[0] * p->step[1]; ++phase) {
+    float *row = to + phase * p->rows * p->pitch;
+    for (int64_t y = line; y < line + lines; ++y, row += p->pitch) {
+      const int64_t i = y * p->step[0] + phase / p->step[1] - p->shift[0];
+      if (i < 0 || i >= p->in[0])
+        memset(row, 0, (size_t)p->pitch * sizeof *row);
+      else
+        copy_phase(p, from + i * p->in[1], phase % p->step[1] - p->shift[1],
+                   row);
+    }
+  }
+}
+
+static void copy_lines(const planes *p, const float *from, float *to,
+                       int64_t line, int64_t lines) {
+  for (int64_t k = 0; k < p->n; ++k)
+    copy_plane(p, from + k * p->in[0] * p->in[1], to + k * plane_size(p), line,
+               lines);
+}
+
+/* A pass: forward, or back with data and out changed over. */
+typedef struct plan {
+  const nn_conv *conv;
+  const nn_conv_arrays *arrays;
+  const loops *loops;
+  planes read;    /* of an image */
+  int64_t made;   /* planes of an image that are computed */
+  int64_t out[2]; /* lines and columns of them */
+  int64_t below;  /* lines of a phase that a window has beyond its first */
+  int64_t lines;  /* of a slice */
+  int64_t down;   /* slices of an image */
+  int64_t held;   /* planes that are computed together, but for the last */
+  int add;
+  int back;
+  int64_t offset[MOST_TAPS];
+  float *packed; /* weights: (group, share of planes, read, tap, plane) */
+  nn_lanes lanes;
+} plan;
+
+static int64_t reach(const nn_window *w, int d) {
+  return (w->kernel[d] - 1) * w->dilate[d];
+}
+
+static void set_offsets(plan *p) {
+  const nn_window *w = &p->conv->window;
+  const planes *r = &p->read;
+  for (int64_t t = 0; t < p->conv->taps; ++t) {
+    const int64_t y = t / w->kernel[2] * w->dilate[1];
+    const int64_t x = t % w->kernel[2] * w->dilate[2];
+    const int64_t phase = y % r->step[0] * r->step[1] + x % r->step[1];
+    p->offset[t] =
+        (phase * r->rows + y / r->step[0]) * r->pitch + x / r->step[1];
+  }
+}
+
+/* Lines that are computed at a time: slices of an image. */
+static void set_lines(plan *p, int64_t most) {
+  p->lines = share(p->out[0], nn_most(most, 1));
+  p->down = (p->out[0] + p->lines - 1) / p->lines;
+  p->read.rows = p->lines + p->below;
+  set_offsets(p);
+}
+
+static int64_t windows_of(const plan *p, int64_t lines) {
+  return (lines - 1) * p->read.pitch + p->out[1];
+}
+
+/* Elements of the copy of a slice's images, and of what it computes. */
+static int64_t copied(const plan *p) {
+  return up(p->read.n * plane_size(&p->read) + SLACK, 16);
+}
+
+static int64_t computed(const plan *p) {
+  return p->held * up(windows_of(p, p->lines), 16);
+}
+
+static uint64_t packed_bytes(const nn_conv *c) {
+  return (uint64_t)up(c->groups * c->filters * c->channels * c->taps, 16) *
+         sizeof(float);
+}
+
+static plan plan_of(const nn_conv *c, int back) {
+  const nn_window *w = &c->window;
+  plan p = {.conv = c,
+            .loops = loops_at(c->level),
+            .back = back,
+            .made = back ? c->channels : c->filters,
+            .below = reach(w, 1) / w->stride[1]};
+  p.read.n = back ? c->filters : c->channels;
+  for (int d = 0; d < 2; ++d) {
+    p.read.in[d] = back ? w->out[d + 1] : w->in[d + 1];
+    p.out[d] = back ? w->in[d + 1] : w->out[d + 1];
+    p.read.shift[d] = back ? reach(w, d + 1) - w->pad[d + 1] : w->pad[d + 1];
+    p.read.step[d] = w->stride[d + 1];
+  }
+  p.read.pitch = p.out[1] + reach(w, 2) / w->stride[2];
+  p.held = share(p.made, p.loops->held);
+  const int64_t phases = p.read.step[0] * p.read.step[1];
+  const int64_t line = (p.read.n * phases + p.held) * p.read.pitch;
+  set_lines(&p, PIECE / (int64_t)sizeof(float) / line - p.below);
+  p.lanes.bytes = (uint64_t)(copied(&p) + computed(&p)) * sizeof(float);
+  p.lanes.n = nn_lanes_for(c->images * c->groups * p.down);
+  return p;
+}
+
+/* Weights in the order in which they are read. Back, windows are turned around
+ * and what is read are the filters. */
+static void pack(const plan *p, const float *weight, float *to) {
+  const nn_conv *c = p->conv;
+  const int64_t depth = c->channels * c->taps;
+  for (int64_t f = 0; f < p->made; f += p->held)
+    for (int64_t k = 0; k < p->read.n; ++k)
+      for (int64_t t = 0; t < c->taps; ++t)
+        for (int64_t i = f; i < nn_least(f + p->held, p->made); ++i)
+          *to++ = p->back ? weight[k * depth + i * c->taps + c->taps - 1 - t]
+                          : weight[i * depth + k * c->taps + t];
+}
+
+/* ---------------------------------------------------------- forward and back
+ */
+
+/* Lines of `held` computed planes to their places. */
+static void settle(const plan *p, const float *from, float *to,
+                   const windows *w, int64_t held, int64_t lines,
+                   const float *bias) {
+  for (int64_t f = 0; f < held; ++f)
+    for (int64_t y = 0; y < lines; ++y)
+      p->loops->settle(from + f * w->row + y * p->read.pitch,
+                       to + (f * p->out[0] + y) * p->out[1], p->out[1],
+                       bias ? bias[f] : 0, p->add);
+}
+
+static void run_lines(const plan *p, int64_t image, int64_t line, float *room) {
+  const nn_conv *c = p->conv;
+  const nn_conv_arrays *a = p->arrays;
+  const int64_t group = image % c->groups;
+  const int64_t lines = nn_least(p->lines, p->out[0] - line);
+  const windows w = {.planes = p->read.n,
+                     .plane = plane_size(&p->read),
+                     .taps = c->taps,
+                     .offset = p->offset,
+                     .n = windows_of(p, lines),
+                     .row = up(windows_of(p, lines), 16)};
+  const float *from = (const float *)(const void *)(p->back ? a->out : a->data);
+  float *to = (float *)(void *)(p->back ? a->data : a->out);
+  const float *bias = p->back ? NULL : (const float *)(const void *)a->bias;
+  const float *weight = p->packed + group * p->made * p->read.n * c->taps;
+  float *sums = room + copied(p);
+  copy_lines(&p->read, from + image * p->read.n * p->read.in[0] * p->read.in[1],
+             room, line, lines + p->below);
+  to += image * p->made * p->out[0] * p->out[1] + line * p->out[1];
+  for (int64_t f = 0; f < p->made; f += p->held) {
+    const int64_t held = nn_least(p->held, p->made - f);
+    p->loops->convolve(&w, room, weight, sums, (int)held);
+    settle(p, sums, to + f * p->out[0] * p->out[1], &w, held, lines,
+           bias ? bias + group * p->made + f : NULL);
+    weight += held * p->read.n * c->taps;
+  }
+}
+
+static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
+  plan *p = arg;
+  const uint32_t lane = nn_lanes_take(&p->lanes);
+  float *room = (float *)(void *)nn_lanes_at(&p->lanes, lane);
+  memset(room + copied(p) - SLACK, 0, SLACK * sizeof *room);
+  for (int64_t s = begin; s < end; ++s)
+    run_lines(p, s / p->down, s % p->down * p->lines, room);
+  nn_lanes_give(&p->lanes, lane);
+  return TN_OK;
+}
+
+static int32_t run(const nn_conv *c, const nn_conv_arrays *arrays, int add,
+                   int back) {
+  plan p = plan_of(c, back);
+  const int64_t each = c->filters * c->channels * c->taps;
+  p.arrays = arrays;
+  p.add = add;
+  p.packed = (float *)(void *)c->room;
+  p.lanes.room = c->room + packed_bytes(c);
+  for (int64_t g = 0; g < c->groups; ++g)
+    pack(&p, (const float *)(const void *)arrays->weight + g * each,
+         p.packed + g * each);
+  return c->call->host->parallel_for(c->call, c->images * c->groups * p.down, 1,
+                                     run_slice, &p);
+}
+
+static int32_t forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
+  return run(c, a, add, 0);
+}
+
+static int has_steps(const nn_conv *c) {
+  return c->window.stride[1] != 1 || c->window.stride[2] != 1;
+}
+
+static int32_t to_data(const nn_conv *c, const nn_conv_arrays *a, int add) {
+  if (has_steps(c)) return nn_conv_panels.passes[NN_CONV_DATA](c, a, add);
+  return run(c, a, add, 1);
+}
+
+/* ------------------------------------------------------- gradient of weight */
+
+/* Images and lines of them that are copied at a time. */
+typedef struct slope_plan {
+  plan plan;
+  planes heads;
+  int64_t group; /* images that are copied together */
+  nn_conv_sums sums;
+  int64_t filters; /* of a call of loops->products, at most */
+  int64_t taps;
+  nn_lanes lanes;
+} slope_plan;
+
+static int64_t heads_copied(const slope_plan *s) {
+  return up(s->heads.n * s->plan.lines * s->heads.pitch, 16);
+}
+
+static slope_plan slope_plan_of(const nn_conv *c) {
+  slope_plan s = {.plan = plan_of(c, 0),
+                  .heads = {.n = c->filters, .step = {1, 1}}};
+  plan *p = &s.plan;
+  s.heads.in[0] = p->out[0];
+  s.heads.in[1] = p->out[1];
+  s.heads.pitch = up(p->out[1], p->loops->lanes);
+  const int64_t room = LARGE / (int64_t)sizeof(float);
+  const int64_t phases = p->read.step[0] * p->read.step[1];
+  const int64_t line =
+      p->read.n * phases * p->read.pitch + s.heads.n * s.heads.pitch;
+  set_lines(p, room / line - p->below);
+  s.heads.rows = p->lines;
+  s.group = nn_most(room / (line * (p->lines + p->below)), 1);
+  if (p->down > 1) s.group = 1;
+  s.sums = nn_conv_sums_of(c);
+  s.filters = share(c->filters, p->loops->heads);
+  s.taps = share(c->taps, p->loops->taps);
+  s.lanes.bytes =
+      (uint64_t)(s.group * (copied(p) + heads_copied(&s))) * sizeof(float);
+  s.lanes.n = nn_lanes_for(s.sums.parts * c->groups);
+  return s;
+}
+
+/* What `n` images that are copied add to the sums of a group of filters. */
+static void add_slopes(const slope_plan *s, const slopes *all,
+                       const float *from, const float *heads, float *to) {
+  const nn_conv *c = s->plan.conv;
+  const loops *l = s->plan.loops;
+  for (int64_t f = 0; f < c->filters; f += s->filters)
+    for (int64_t k = 0; k < c->channels; ++k)
+      for (int64_t t = 0; t < c->taps; t += s->taps) {
+        const int64_t filters = nn_least(s->filters, c->filters - f);
+        const int64_t taps = nn_least(s->taps, c->taps - t);
+        l->products[(filters - 1) * l->taps + taps - 1](
+            all,
+            (slope){heads + f * all->head, from + k * plane_size(&s->plan.read),
+                    s->plan.offset + t, to + f * all->depth + k * c->taps + t});
+      }
+}
+
+/* The same of images [first, last) of a group, from `line` on. */
+static void add_images(const slope_plan *s, nn_range images, int64_t group,
+                       int64_t line, float *to, float *room) {
+  const plan *p = &s->plan;
+  const nn_conv *c = p->conv;
+  const int64_t lines = nn_least(p->lines, p->out[0] - line);
+  float *heads = room + s->group * copied(p);
+  const slopes all = {.images = images.end - images.begin,
+                      .image = copied(p),
+                      .head_image = heads_copied(s),
+                      .head = plane_size(&s->heads),
+                      .lines = lines,
+                      .pitch = p->read.pitch,
+                      .across = s->heads.pitch,
+                      .n = p->out[1],
+                      .depth = c->channels * c->taps};
+  for (int64_t i = images.begin; i < images.end; ++i) {
+    const int64_t image = i * c->groups + group, at = i - images.begin;
+    copy_lines(&p->read,
+               (const float *)(const void *)p->arrays->data +
+                   image * c->channels * c->in_size,
+               room + at * all.image, line, lines + p->below);
+    copy_lines(&s->heads,
+               (const float *)(const void *)p->arrays->out +
+                   image * c->filters * c->out_size,
+               heads + at * all.head_image, line, lines);
+  }
+  add_slopes(s, &all, room, heads, to);
+}
+
+static void weight_one(const slope_plan *s, int64_t slice, float *room) {
+  const nn_conv *c = s->plan.conv;
+  const int64_t part = slice / c->groups, group = slice % c->groups;
+  const int64_t first = c->images * part / s->sums.parts;
+  const int64_t last = c->images * (part + 1) / s->sums.parts;
+  const int64_t n = c->filters * c->channels * c->taps;
+  float *to =
+      (float *)(void *)nn_conv_sums_at(&s->sums, s->plan.arrays->weight, part) +
+      group * n;
+  if (part > 0 || !s->plan.add) memset(to, 0, (size_t)n * sizeof *to);
+  for (int64_t i = first; i < last; i += s->group)
+    for (int64_t y = 0; y < s->plan.out[0]; y += s->plan.lines)
+      add_images(s, (nn_range){i, nn_least(i + s->group, last)}, group, y, to,
+                 room);
+}
+
+static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
+  slope_plan *s = arg;
+  const uint32_t lane = nn_lanes_take(&s->lanes);
+  float *room = (float *)(void *)nn_lanes_at(&s->lanes, lane);
+  for (int64_t i = begin; i < end; ++i) weight_one(s, i, room);
+  nn_lanes_give(&s->lanes, lane);
+  return TN_OK;
+}
+
+static int has_few_sums(const nn_conv *c) {
+  return c->filters * c->channels <= MOST_SUMS;
+}
+
+static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
+                         int add) {
+  if (!has_few_sums(c))
+    return nn_conv_panels.passes[NN_CONV_WEIGHT](c, arrays, add);
+  slope_plan s = slope_plan_of(c);
+  s.plan.arrays = arrays;
+  s.plan.add = add;
+  s.lanes.room = c->room + nn_conv_sums_bytes(&s.sums);
+  const int32_t code = c->call->host->parallel_for(
+      c->call, s.sums.parts * c->groups, 1, weight_slice, &s);
+  if (code != TN_OK) return code;
+  return nn_conv_sums_join(&s.sums, arrays->weight);
+}
+
+/* --------------------------------------------------------------------- way */
+
+static uint64_t room(const nn_conv *c, int pass) {
+  if ((pass == NN_CONV_DATA && has_steps(c)) ||
+      (pass == NN_CONV_WEIGHT && !has_few_sums(c)))
+    return nn_conv_panels.room(c, pass);
+  if (pass == NN_CONV_WEIGHT) {
+    const slope_plan s = slope_plan_of(c);
+    return s.lanes.n * s.lanes.bytes + nn_conv_sums_bytes(&s.sums);
+  }
+  const plan p = plan_of(c, pass == NN_CONV_DATA);
+  return p.lanes.n * p.lanes.bytes + packed_bytes(c);
+}
+
+const nn_conv_way nn_conv_direct = {room, {forward, to_data, to_weight}};

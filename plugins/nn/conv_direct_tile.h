@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conv_direct_tile.h: the loops of conv_direct.c for one level of instructions.
+ * Included by it only, several times, with
+ *
+ *   DIRECT_NAME(x)  x with the level behind it
+ *   DIRECT_TARGET   the attribute of the level, or nothing
+ *   DIRECT_BYTES    of a vector register
+ *   DIRECT_HELD     planes whose sums are held in registers, DIRECT_WIDE
+ * vectors wide: 4 or 8 DIRECT_WIDE DIRECT_HEADS    filters, and DIRECT_TAPS
+ * elements of windows, whose sums of products are held DIRECT_EACH(x)  x(1, 1)
+ * ... x(DIRECT_HEADS, DIRECT_TAPS)
+ *
+ * which it undefines.
+ */
+enum { DIRECT_NAME(lanes) = DIRECT_BYTES / (int)sizeof(float) };
+
+typedef float DIRECT_NAME(vector)
+    __attribute__((vector_size(DIRECT_BYTES), aligned(sizeof(float)),
+                   may_alias));
+typedef int32_t DIRECT_NAME(mask)
+    __attribute__((vector_size(DIRECT_BYTES), aligned(sizeof(float)),
+                   may_alias));
+
+#define VECTOR(at) (*(const DIRECT_NAME(vector) *)(const void *)(at))
+#define EVER inline __attribute__((always_inline))
+
+/* `held` planes of what is computed at `wide` vectors of windows, the first of
+ * which begins at `from`. */
+DIRECT_TARGET static EVER void DIRECT_NAME(tile)(const windows *w,
+                                                 const float *from,
+                                                 const float *weight, float *to,
+                                                 const int held,
+                                                 const int wide) {
+  DIRECT_NAME(vector) sum[DIRECT_HELD][DIRECT_WIDE];
+  for (int f = 0; f < held; ++f)
+    for (int j = 0; j < wide; ++j) sum[f][j] = (DIRECT_NAME(vector)){0};
+  for (int64_t k = 0; k < w->planes; ++k, from += w->plane)
+    for (int64_t t = 0; t < w->taps; ++t, weight += held) {
+      const float *at = from + w->offset[t];
+      DIRECT_NAME(vector) v[DIRECT_WIDE];
+      for (int j = 0; j < wide; ++j) v[j] = VECTOR(at + j * DIRECT_NAME(lanes));
+      DIRECT_UNROLL
+      for (int f = 0; f < held; ++f)
+        for (int j = 0; j < wide; ++j) sum[f][j] += weight[f] * v[j];
+    }
+  for (int f = 0; f < held; ++f, to += w->row)
+    for (int j = 0; j < wide; ++j)
+      *(DIRECT_NAME(vector) *)(void *)(to + j * DIRECT_NAME(lanes)) = sum[f][j];
+}
+
+/* All windows of `held` planes. */
+DIRECT_TARGET static EVER void DIRECT_NAME(planes)(const windows *w,
+                                                   const float *from,
+                                                   const float *weight,
+                                                   float *to, const int held) {
+  enum { L = DIRECT_NAME(lanes), W = DIRECT_WIDE };
+  int64_t i = 0;
+  for (; i + (W - 1) * L < w->n; i += W * L)
+    DIRECT_NAME(tile)(w, from + i, weight, to + i, held, W);
+  for (; i < w->n; i += L)
+    DIRECT_NAME(tile)(w, from + i, weight, to + i, held, 1);
+}
+
+DIRECT_TARGET static void DIRECT_NAME(convolve)(const windows *w,
+                                                const float *from,
+                                                const float *weight, float *to,
+                                                int held) {
+  switch (held) {
+#if DIRECT_HELD == 8
+    case 8:
+      DIRECT_NAME(planes)(w, from, weight, to, 8);
+      break;
+    case 7:
+      DIRECT_NAME(planes)(w, from, weight, to, 7);
+      break;
+    case 6:
+      DIRECT_NAME(planes)(w, from, weight, to, 6);
+      break;
+    case 5:
+      DIRECT_NAME(planes)(w, from, weight, to, 5);
+      break;
+#endif
+    case 4:
+      DIRECT_NAME(planes)(w, from, weight, to, 4);
+      break;
+    case 3:
+      DIRECT_NAME(planes)(w, from, weight, to, 3);
+      break;
+    case 2:
+      DIRECT_NAME(planes)(w, from, weight, to, 2);
+      break;
+    default:
+      DIRECT_NAME(planes)(w, from, weight, to, 1);
+  }
+}
+
+/* A line of `n` elements that lie in the sums of its windows: with a bias, and
+ * added to what is there if `add`. */
+DIRECT_TARGET static void DIRECT_NAME(settle)(const float *from, float *to,
+                                              int64_t n, float bias, int add) {
+  enum { L = DIRECT_NAME(lanes) };
+  int64_t i = 0;
+  for (; i + L <= n; i += L) {
+    DIRECT_NAME(vector) v = VECTOR(from + i) + bias;
+    if (add) v += VECTOR(to + i);
+    *(DIRECT_NAME(vector) *)(void *)(to + i) = v;
+  }
+  for (; i < n; ++i) to[i] = from[i] + bias + (add ? to[i] : 0.0f);
+}
+
+/* Adds a vector of windows to the sums: lanes that `keep` lacks are no windows.
+ * Multiplying them by zero would not do, as they may be infinite. */
+DIRECT_TARGET static EVER void DIRECT_NAME(add_products)(
+    const slopes *s, const slope *at, int64_t x, DIRECT_NAME(vector) * sum,
+    const DIRECT_NAME(mask) * keep, const int heads, const int taps) {
+  DIRECT_NAME(vector) h[DIRECT_HEADS];
+  for (int f = 0; f < heads; ++f) h[f] = VECTOR(at->head + f * s->head + x);
+  DIRECT_UNROLL
+  for (int t = 0; t < taps; ++t) {
+    DIRECT_NAME(vector) v = VECTOR(at->from + at->offset[t] + x);
+    if (keep) v = (DIRECT_NAME(vector))((DIRECT_NAME(mask))v & *keep);
+    for (int f = 0; f < heads; ++f) sum[f * DIRECT_TAPS + t] += h[f] * v;
+  }
+}
+
+/* Adds the sums of `heads` filters and `taps` taps over all lines of some
+ * images to what is there. */
+DIRECT_TARGET static EVER void DIRECT_NAME(products)(const slopes *s, slope at,
+                                                     const int heads,
+                                                     const int taps) {
+  enum { L = DIRECT_NAME(lanes) };
+  DIRECT_NAME(vector) sum[DIRECT_HEADS * DIRECT_TAPS];
+  DIRECT_NAME(mask) keep;
+  const slope first = at;
+  int32_t lanes[L];
+  for (int l = 0; l < L; ++l) lanes[l] = l < s->n % L ? -1 : 0;
+  memcpy(&keep, lanes, sizeof keep);
+  for (int i = 0; i < DIRECT_HEADS * DIRECT_TAPS; ++i)
+    sum[i] = (DIRECT_NAME(vector)){0};
+  for (int64_t i = 0; i < s->images; ++i) {
+    at.from = first.from + i * s->image;
+    at.head = first.head + i * s->head_image;
+    for (int64_t y = 0; y < s->lines; ++y) {
+      int64_t x = 0;
+      for (; x + L <= s->n; x += L)
+        DIRECT_NAME(add_products)(s, &at, x, sum, NULL, heads, taps);
+      if (x < s->n)
+        DIRECT_NAME(add_products)(s, &at, x, sum, &keep, heads, taps);
+      at.from += s->pitch;
+      at.head += s->across;
+    }
+  }
+  for (int f = 0; f < heads; ++f)
+    for (int t = 0; t < taps; ++t) {
+      float total = 0;
+      for (int l = 0; l < L; ++l) total += sum[f * DIRECT_TAPS + t][l];
+      at.to[f * s->depth + t] += total;
+    }
+}
+
+#define PRODUCTS(heads, taps)                                       \
+  DIRECT_TARGET static void DIRECT_NAME(products_##heads##_##taps)( \
+      const slopes *s, slope at) {                                  \
+    DIRECT_NAME(products)(s, at, heads, taps);                      \
+  }
+DIRECT_EACH(PRODUCTS)
+#undef PRODUCTS
+
+#define PRODUCTS(heads, taps) DIRECT_NAME(products_##heads##_##taps),
+static const loops DIRECT_NAME(loops) = {.held = DIRECT_HELD,
+                                         .lanes = DIRECT_NAME(lanes),
+                                         .heads = DIRECT_HEADS,
+                                         .taps = DIRECT_TAPS,
+                                         .convolve = DIRECT_NAME(convolve),
+                                         .settle = DIRECT_NAME(settle),
+                                         .products = {DIRECT_EACH(PRODUCTS)}};
+#undef PRODUCTS
+
+#undef VECTOR
+#undef EVER
+#undef DIRECT_NAME
+#undef DIRECT_TARGET
+#undef DIRECT_BYTES
+#undef DIRECT_HELD
+#undef DIRECT_WIDE
+#undef DIRECT_HEADS
+#undef DIRECT_TAPS
+#undef DIRECT_EACH

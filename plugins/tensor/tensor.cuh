@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tensor.cuh: how this plugin's kernels for CUDA devices go through tensors of
+ * any strides: a walk of kernel.h, which the host makes, is the second argument
+ * of a kernel, and the tensors are its first.
+ */
+#ifndef TENSOR_TENSOR_CUH_
+#define TENSOR_TENSOR_CUH_
+
+#include "tenon/kernel.cuh"
+
+/* Several elements. */
+struct alignas(16) tensor_sixteen {
+  uint64_t half[2];
+};
+
+/* The elements of N tensors of one shape. */
+template <int N>
+struct tensor_steps {
+  int64_t n;
+  int64_t ndim; /* at least 1 */
+  int64_t shape[TN_MAX_NDIM];
+  int64_t step[N][TN_MAX_NDIM]; /* in elements */
+};
+
+/* How far from the first one element number i of each tensor lies, in elements.
+ * Index is what they are counted in: divisions of 32 bits are faster. */
+template <class Index, int N>
+__device__ __forceinline__ void tensor_find(const tensor_steps<N> &s, Index i,
+                                            int64_t *at) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) at[k] = 0;
+  for (int d = (int)s.ndim - 1; d >= 0; --d) {
+    const Index length = (Index)s.shape[d];
+    const int64_t place = (int64_t)(d > 0 ? i % length : i);
+    i /= length;
+#pragma unroll
+    for (int k = 0; k < N; ++k) at[k] += place * s.step[k][d];
+  }
+}
+
+/* The thread's first element, and how many further on its next one is. */
+template <class Index>
+__device__ __forceinline__ Index tensor_first() {
+  return (Index)blockIdx.x * (Index)TN_CUDA_THREADS + (Index)threadIdx.x;
+}
+
+template <class Index>
+__device__ __forceinline__ Index tensor_stride() {
+  return (Index)gridDim.x * (Index)TN_CUDA_THREADS;
+}
+
+/* --------------------------------------------------------------------- host */
+
+/* The first N operands of a walk. */
+template <int N>
+static inline tensor_steps<N> tensor_steps_of(const tn_kernel_walk *walk) {
+  tensor_steps<N> s;
+  memset(&s, 0, sizeof s);
+  s.n = walk->size;
+  s.ndim = walk->ndim;
+  for (int d = 0; d < walk->ndim; ++d) {
+    s.shape[d] = walk->shape[d];
+    for (int k = 0; k < N; ++k) s.step[k][d] = walk->stride[k][d];
+  }
+  return s;
+}
+
+/* Calls `run` with a value of the type in which n elements are counted. */
+template <class Run>
+static inline int32_t tensor_by_count(int64_t n, Run run) {
+  return n < INT32_MAX ? run(uint32_t()) : run(int64_t());
+}
+
+/* Calls `run` with a value of the type in which elements of a dtype are added
+ * up: int64_t for integers and bool, otherwise double. */
+template <class Run>
+static inline int32_t tensor_by_wide(tn_dtype dtype, Run run) {
+  return dtype == TN_F16 || dtype == TN_BF16 || dtype == TN_F32 ||
+                 dtype == TN_F64
+             ? run(double())
+             : run(int64_t());
+}
+
+/* Calls `run` with a value of a type of so many bytes: at most 16. */
+template <class Run>
+static inline int32_t tensor_by_width(int64_t width, Run run) {
+  switch (width) {
+    case 1:
+      return run(uint8_t());
+    case 2:
+      return run(uint16_t());
+    case 4:
+      return run(uint32_t());
+    case 8:
+      return run(uint64_t());
+    default:
+      return run(tensor_sixteen());
+  }
+}
+
+/* 16 bytes of one element again and again. */
+static inline void tensor_repeat(uint64_t *bits, const void *element,
+                                 int64_t bytes) {
+  for (int64_t i = 0; i < 16; i += bytes)
+    memcpy((char *)bits + i, element, (size_t)bytes);
+}
+
+#endif /* TENSOR_TENSOR_CUH_ */

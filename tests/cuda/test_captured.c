@@ -1,0 +1,619 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Programs that the played GPU records and launches as one (TN_BIND_CAPTURE):
+ * they compute what they compute step by step, and say why where they are not.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "driver.h" /* results */
+#include "rig.h"
+#include "tenon/graph.h"
+
+enum { ROWS = 6, COLUMNS = 5, HIDDEN = 7, CLASSES = 3, N_WEIGHTS = 4 };
+enum { RUNS = 12 };
+
+TestSuite(captured, .init = rig_init, .fini = rig_close);
+
+/* Numbers between -0.5 and 0.5 that depend on where they stand. */
+static void values(float *to, int64_t n, uint32_t what) {
+  for (int64_t i = 0; i < n; ++i)
+    to[i] = (float)((what * 31 + (uint32_t)i * 7) % 41) / 41 - 0.5f;
+}
+
+static tn_array *array_of(const char *place, int32_t ndim,
+                          const int64_t *shape) {
+  tn_array *array = NULL;
+  OK(tn_array_create_on(rig, &(tn_spec){TN_F32, ndim, shape}, rig_place(place),
+                        &array));
+  return array;
+}
+
+static void put(tn_array *array, uint32_t what) {
+  float v[64];
+  const int64_t n = tn_tensor_size(tn_array_tensor(array));
+  values(v, n, what);
+  OK(tn_array_set(array, v, (size_t)n * sizeof *v));
+}
+
+static tn_entry variable(tn_graph *g, const char *name, int32_t ndim,
+                         int64_t rows, int64_t columns) {
+  const tn_sig sig = {TN_F32, ndim, {rows, columns}};
+  tn_entry out;
+  OK(tn_graph_variable(g, name, &sig, &out));
+  return out;
+}
+
+static tn_entry call(tn_graph *g, const char *op, const char *params,
+                     const char *name, uint32_t n, const tn_entry *in) {
+  tn_entry out;
+  OK(tn_graph_call(g,
+                   &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                    .op = op,
+                                    .params = params,
+                                    .name = name,
+                                    .n_in = n,
+                                    .in = in},
+                   &out));
+  return out;
+}
+
+static const char *reason(tn_program *p, uint32_t part) {
+  static char text[512];
+  tn_text *why = NULL;
+  OK(tn_program_captured(p, part, &why));
+  if (!why) return NULL;
+  (void)snprintf(text, sizeof text, "%s", tn_text_get(why));
+  tn_text_release(why);
+  return text;
+}
+
+static void is_captured(tn_program *p, uint32_t part) {
+  const char *why = reason(p, part);
+  cr_assert_null(why, "%s", why);
+}
+
+static void is_not(tn_program *p, uint32_t part, const char *text) {
+  const char *why = reason(p, part);
+  cr_assert_not_null(why, "it is captured");
+  cr_assert_not_null(strstr(why, text), "%s lacks `%s`", why, text);
+}
+
+static void shows(tn_program *p, const char *line) {
+  tn_text *text = NULL;
+  OK(tn_program_text(p, 0, &text));
+  cr_assert_not_null(strstr(tn_text_get(text), line), "%s lacks `%s`",
+                     tn_text_get(text), line);
+  tn_text_release(text);
+}
+
+/* ----------------------------------------------------------- a step of an MLP
+ */
+
+/* A network whose weights change in its own run. */
+typedef struct mlp {
+  tn_program *program;
+  tn_array *data, *label;
+  tn_array *weights[N_WEIGHTS], *moms[N_WEIGHTS];
+  const char *place;
+} mlp;
+
+static const char *const weight_names[] = {"fc1_weight", "fc1_bias",
+                                           "fc2_weight", "fc2_bias"};
+static const int64_t weight_shapes[][2] = {
+    {HIDDEN, COLUMNS}, {HIDDEN}, {CLASSES, HIDDEN}, {CLASSES}};
+
+static tn_entry layers(tn_graph *g) {
+  tn_entry x = variable(g, "data", 2, ROWS, COLUMNS);
+  x = call(g, "nn.fully_connected", "num_hidden=7", "fc1", 1, &x);
+  x = call(g, "nn.activation", "act_type=relu", "relu", 1, &x);
+  x = call(g, "nn.fully_connected", "num_hidden=3", "fc2", 1, &x);
+  return call(g, "nn.softmax_output", "normalization=batch", "softmax", 1, &x);
+}
+
+static tn_graph *mlp_graph(const char *update) {
+  tn_entry heads[1 + N_WEIGHTS], of[N_WEIGHTS], slopes[N_WEIGHTS];
+  tn_graph *g = NULL;
+  OK(tn_graph_create(rig, &g));
+  heads[0] = layers(g);
+  for (int i = 0; i < N_WEIGHTS; ++i)
+    OK(tn_graph_find(g, weight_names[i], &of[i]));
+  OK(tn_graph_gradient(
+      g,
+      &(tn_gradient_query){
+          .heads = heads, .n_heads = 1, .of = of, .n_of = N_WEIGHTS},
+      slopes));
+  for (int i = 0; i < N_WEIGHTS; ++i) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "step%d", i);
+    heads[1 + i] = call(g, update, "lr=0.5", name, 2,
+                        (const tn_entry[]){of[i], slopes[i]});
+  }
+  OK(tn_graph_heads_set(g, heads, 1 + N_WEIGHTS));
+  return g;
+}
+
+/* `update` is the operator that changes weights. */
+static void mlp_open(mlp *m, const char *place, const char *update,
+                     uint32_t flags) {
+  tn_argument given[2 + 2 * N_WEIGHTS];
+  tn_array *outputs[1 + N_WEIGHTS] = {NULL};
+  char moms[N_WEIGHTS][16];
+  size_t n = 0;
+  *m = (mlp){.place = place};
+  m->data = array_of(place, 2, (const int64_t[]){ROWS, COLUMNS});
+  m->label = array_of(place, 1, (const int64_t[]){ROWS});
+  given[n++] = (tn_argument){.name = "data", .array = m->data};
+  given[n++] = (tn_argument){.name = "softmax_label", .array = m->label};
+  for (int i = 0; i < N_WEIGHTS; ++i) {
+    m->weights[i] = array_of(place, i % 2 ? 1 : 2, weight_shapes[i]);
+    put(m->weights[i], 11u + (uint32_t)i);
+    outputs[1 + i] = m->weights[i];
+    given[n++] = (tn_argument){.name = weight_names[i], .array = m->weights[i]};
+    if (strcmp(update, "optim.sgd_mom_update") != 0) continue;
+    (void)snprintf(moms[i], sizeof moms[i], "step%d_mom", i);
+    m->moms[i] = array_of(place, i % 2 ? 1 : 2, weight_shapes[i]);
+    OK(tn_array_set(m->moms[i], (const float[64]){0},
+                    (size_t)tn_tensor_size(tn_array_tensor(m->moms[i])) * 4));
+    given[n++] = (tn_argument){.name = moms[i], .array = m->moms[i]};
+  }
+  tn_graph *g = mlp_graph(update);
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = flags,
+                       .arguments = given,
+                       .n_arguments = n,
+                       .outputs = outputs,
+                       .n_outputs = 1 + N_WEIGHTS,
+                       .place = rig_place(place)};
+  OK(tn_program_bind(g, &how, &m->program));
+  tn_graph_release(g);
+}
+
+static void mlp_close(mlp *m) {
+  tn_program_release(m->program);
+  tn_array_release(m->data);
+  tn_array_release(m->label);
+  for (int i = 0; i < N_WEIGHTS; ++i) {
+    tn_array_release(m->weights[i]);
+    tn_array_release(m->moms[i]);
+  }
+}
+
+static void set_rate(const mlp *m, double rate) {
+  const tn_value lr = tn_value_float("lr", rate);
+  for (int i = 0; i < N_WEIGHTS; ++i) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "step%d", i);
+    OK(tn_program_set(m->program, name, &lr));
+  }
+}
+
+static void mlp_run(const mlp *m, uint32_t run) {
+  float labels[ROWS];
+  for (uint32_t i = 0; i < ROWS; ++i) labels[i] = (float)((i + run) % CLASSES);
+  put(m->data, run);
+  OK(tn_array_set(m->label, labels, sizeof labels));
+  if (run % 3 == 0) set_rate(m, 0.5 / (1 + run));
+  OK(tn_program_forward(m->program, TN_CALL_TRAIN));
+}
+
+/* Rates and batches change from run to run; all are on their way at once. */
+static void mlp_learn(mlp *m) {
+  for (uint32_t run = 0; run < RUNS; ++run) mlp_run(m, run);
+}
+
+static void same(tn_array *a, tn_array *b, float most) {
+  float x[64], y[64];
+  const size_t n = (size_t)tn_tensor_size(tn_array_tensor(a));
+  OK(tn_array_get(a, x, n * sizeof *x));
+  OK(tn_array_get(b, y, n * sizeof *y));
+  for (size_t i = 0; i < n; ++i)
+    cr_assert(x[i] - y[i] <= most && y[i] - x[i] <= most,
+              "element %zu is %.9g, not %.9g", i, (double)x[i], (double)y[i]);
+}
+
+static void same_mlp(const mlp *a, const mlp *b, float most) {
+  tn_array *x = NULL, *y = NULL;
+  OK(tn_program_output(a->program, 0, &x));
+  OK(tn_program_output(b->program, 0, &y));
+  same(x, y, most);
+  for (int i = 0; i < N_WEIGHTS; ++i) same(a->weights[i], b->weights[i], most);
+}
+
+static void open_learning(const fake_cuda_options *options) {
+  rig_open(options);
+  OK(tn_plugin_load(rig, NN_FILE));
+  OK(tn_plugin_load(rig, NN_CUDA_FILE));
+  OK(tn_plugin_load(rig, CUBLASLT_FILE));
+  OK(tn_plugin_load(rig, OPTIM_FILE));
+  OK(tn_plugin_load(rig, OPTIM_CUDA_FILE));
+}
+
+/* Bit for bit what steps on the GPU compute, and as good as what the cpu does.
+ */
+static void learns_alike(const char *update, uint64_t seed) {
+  mlp steps, one, cpu;
+  open_learning(&(fake_cuda_options){
+      .devices = 1, .seed = seed, .latency_us = seed == 3 ? 20 : 0});
+  mlp_open(&steps, "cuda(0)", update, 0);
+  mlp_open(&one, "cuda(0)", update, TN_BIND_CAPTURE);
+  mlp_open(&cpu, "cpu", update, 0);
+  mlp_learn(&steps);
+  mlp_learn(&one);
+  mlp_learn(&cpu);
+  same_mlp(&one, &steps, 0);
+  same_mlp(&one, &cpu, 1e-5f);
+  is_captured(one.program, TN_PART_TRAIN);
+  shows(one.program, "training runs are launched as one\n");
+  shows(one.program, "forward runs are made step by step: the second run");
+  is_not(steps.program, TN_PART_TRAIN, "no TN_BIND_CAPTURE");
+  const fake_graph_counts counts = fake_graph_counts_get();
+  cr_expect_eq(counts.created, 1);
+  cr_expect_eq(counts.launched, RUNS - 1);
+  mlp_close(&steps);
+  mlp_close(&one);
+  mlp_close(&cpu);
+  rig_close();
+}
+
+Test(captured, steps_with_momentum_learn_what_they_learn_one_by_one) {
+  for (uint64_t seed = 0; seed < 4; ++seed)
+    learns_alike("optim.sgd_mom_update", seed);
+}
+
+/* The update is a formula: the kernel is generated. */
+Test(captured, generated_kernels_read_parameters_that_change) {
+  for (uint64_t seed = 0; seed < 4; ++seed)
+    learns_alike("optim.sgd_update", seed);
+}
+
+Test(captured, a_program_is_released_while_launches_are_on_their_way) {
+  mlp one;
+  open_learning(&(fake_cuda_options){.devices = 1, .latency_us = 50});
+  mlp_open(&one, "cuda(0)", "optim.sgd_mom_update", TN_BIND_CAPTURE);
+  mlp_learn(&one);
+  mlp_close(&one);
+}
+
+/* Host memory that copies are still to be made from is not written again. */
+Test(captured, rates_that_follow_one_another_all_count) {
+  mlp steps, one;
+  open_learning(&(fake_cuda_options){.devices = 1});
+  mlp_open(&steps, "cuda(0)", "optim.sgd_update", 0);
+  mlp_open(&one, "cuda(0)", "optim.sgd_update", TN_BIND_CAPTURE);
+  for (uint32_t run = 0; run < RUNS; ++run) {
+    set_rate(&steps, 1.0 / (2 + run));
+    set_rate(&one, 1.0 / (2 + run));
+    OK(tn_program_forward(steps.program, TN_CALL_TRAIN));
+    OK(tn_program_forward(one.program, TN_CALL_TRAIN));
+  }
+  same_mlp(&one, &steps, 0);
+  mlp_close(&steps);
+  mlp_close(&one);
+}
+
+/* -------------------------------------------------------- forward and backward
+ */
+
+/* y = tanh(a*b) + a, whose gradients are added up. */
+static tn_graph *curve(void) {
+  tn_graph *g = NULL;
+  tn_entry in[2], x[2];
+  OK(tn_graph_create(rig, &g));
+  in[0] = variable(g, "a", 1, 32, 0);
+  in[1] = variable(g, "b", 1, 32, 0);
+  x[0] = call(g, "elemwise.mul", NULL, "product", 2, in);
+  x[0] = call(g, "elemwise.tanh", NULL, "bent", 1, x);
+  x[1] = in[0];
+  x[0] = call(g, "elemwise.add", NULL, "y", 2, x);
+  OK(tn_graph_heads_set(g, x, 1));
+  return g;
+}
+
+static tn_array *array_named(tn_program *p, uint32_t what, const char *name) {
+  tn_array *array = NULL;
+  OK(tn_program_array(p, what, name, &array));
+  return array;
+}
+
+static void curve_run(tn_program *p, uint32_t run, tn_array *weight) {
+  put(array_named(p, TN_PROGRAM_ARGUMENT, "a"), run);
+  put(array_named(p, TN_PROGRAM_ARGUMENT, "b"), 3 * run + 1);
+  OK(tn_program_forward(p, TN_CALL_TRAIN));
+  OK(tn_program_backward(p, &weight, 1));
+}
+
+Test(captured, both_parts_of_a_run_are_launched_with_gradients_added_up) {
+  rig_open_all(&(fake_cuda_options){.devices = 1, .seed = 5});
+  tn_graph *g = curve();
+  tn_program *p[2];
+  tn_array *weight = rig_array("cuda(0)", 32);
+  put(weight, 9);
+  for (uint32_t i = 0; i < 2; ++i) {
+    const tn_bind how = {.struct_size = sizeof how,
+                         .flags = i ? TN_BIND_CAPTURE : 0,
+                         .request = TN_REQ_ADD,
+                         .place = rig_place("cuda(0)")};
+    OK(tn_program_bind(g, &how, &p[i]));
+    for (uint32_t run = 0; run < 5; ++run) curve_run(p[i], run, weight);
+  }
+  is_captured(p[1], TN_PART_TRAIN);
+  is_captured(p[1], TN_PART_BACKWARD);
+  for (int i = 0; i < 2; ++i) {
+    const char *name = i ? "b" : "a";
+    same(array_named(p[1], TN_PROGRAM_GRADIENT, name),
+         array_named(p[0], TN_PROGRAM_GRADIENT, name), 0);
+  }
+  same(array_named(p[1], TN_PROGRAM_OUTPUT, "y_output"),
+       array_named(p[0], TN_PROGRAM_OUTPUT, "y_output"), 0);
+  tn_program_release(p[0]);
+  tn_program_release(p[1]);
+  tn_array_release(weight);
+  tn_graph_release(g);
+}
+
+/* --------------------------------------------------------------- random
+ * numbers
+ */
+
+static tn_program *chain(const char *const *ops, uint32_t n, uint32_t flags) {
+  tn_graph *g = NULL;
+  tn_program *p = NULL;
+  OK(tn_graph_create(rig, &g));
+  tn_entry x = variable(g, "x", 1, 24, 0);
+  for (uint32_t i = 0; i < n; ++i) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "n%u", i);
+    x = call(g, ops[i], NULL, name, 1, &x);
+  }
+  OK(tn_graph_heads_set(g, &x, 1));
+  const tn_bind how = {
+      .struct_size = sizeof how, .flags = flags, .place = rig_place("cuda(0)")};
+  OK(tn_program_bind(g, &how, &p));
+  tn_graph_release(g);
+  put(array_named(p, TN_PROGRAM_ARGUMENT, "x"), 4);
+  return p;
+}
+
+static void open_trial(uint64_t seed) {
+  rig_open_all(&(fake_cuda_options){.devices = 2, .seed = seed});
+  OK(tn_plugin_load(rig, TRIAL_FILE));
+  OK(tn_plugin_load(rig, TRIAL_CUDA_FILE));
+}
+
+enum { DRAWS = 6 };
+
+/* What comes out of runs that draw twice each. */
+static void draw(uint32_t flags, uint64_t reseed, float out[DRAWS][24]) {
+  static const char *const ops[] = {"trial.noise", "elemwise.tanh",
+                                    "trial.noise"};
+  tn_array *y = NULL;
+  tn_program *p = chain(ops, 3, flags);
+  OK(tn_random_seed(rig, 77));
+  for (uint32_t run = 0; run < DRAWS; ++run) {
+    if (run == 4 && reseed) OK(tn_random_seed(rig, reseed));
+    OK(tn_program_forward(p, 0));
+    OK(tn_program_output(p, 0, &y));
+    OK(tn_array_get(y, out[run], sizeof out[run]));
+  }
+  if (flags & TN_BIND_CAPTURE) is_captured(p, TN_PART_FORWARD);
+  tn_program_release(p);
+}
+
+Test(captured, random_numbers_go_on_from_run_to_run) {
+  static float steps[DRAWS][24], one[DRAWS][24];
+  open_trial(1);
+  draw(0, 0, steps);
+  draw(TN_BIND_CAPTURE, 0, one);
+  cr_expect_arr_eq(steps, one, sizeof steps);
+  for (int i = 1; i < DRAWS; ++i)
+    cr_expect_arr_neq(one[i], one[i - 1], sizeof one[i]);
+  cr_expect_eq(fake_graph_counts_get().created, 1);
+}
+
+Test(captured, a_new_seed_is_recorded_again) {
+  static float steps[DRAWS][24], one[DRAWS][24];
+  open_trial(2);
+  draw(0, 5, steps);
+  draw(TN_BIND_CAPTURE, 5, one);
+  cr_expect_arr_eq(steps, one, sizeof steps);
+  cr_expect_eq(fake_graph_counts_get().created, 2);
+}
+
+/* ------------------------------------------------------------------- reasons
+ */
+
+/* Three runs, all of which compute tanh(x), or what `ops` make of it. */
+static tn_program *run_thrice(const char *const *ops, uint32_t n) {
+  tn_program *p = chain(ops, n, TN_BIND_CAPTURE);
+  tn_array *y = NULL;
+  float v[24];
+  for (int run = 0; run < 3; ++run) OK(tn_program_forward(p, 0));
+  OK(tn_program_output(p, 0, &y));
+  OK(tn_array_get(y, v, sizeof v));
+  return p;
+}
+
+static void refuses(const char *op, const char *why) {
+  const char *const ops[] = {"elemwise.tanh", op};
+  char line[320];
+  tn_program *p = run_thrice(ops, 2);
+  is_not(p, TN_PART_FORWARD, why);
+  (void)snprintf(line, sizeof line, "forward runs are made step by step: %s",
+                 why);
+  shows(p, line);
+  cr_expect_eq(fake_graph_counts_get().launched, 0);
+  tn_program_release(p);
+}
+
+Test(captured, a_kernel_that_is_not_capturable_is_named) {
+  open_trial(0);
+  refuses("trial.shy",
+          "node `n1`: the kernel trial.shy.cuda does not declare that it is "
+          "capturable");
+}
+
+Test(captured, a_kernel_that_takes_what_changes_by_value_is_named) {
+  open_trial(0);
+  refuses("trial.scale",
+          "node `n1`: the kernel trial.scale.cuda does not declare that it is "
+          "capturable, with parameters that may change between runs");
+}
+
+Test(captured, a_failure_to_record_is_kept_and_the_run_is_made_all_the_same) {
+  open_trial(0);
+  refuses("trial.brittle",
+          "node `n1` (trial.brittle@1): trial.brittle@1: this is not to be "
+          "recorded");
+}
+
+Test(captured, the_reason_is_there_before_the_first_run) {
+  const char *const ops[] = {"trial.shy"};
+  open_trial(0);
+  tn_program *p = chain(ops, 1, TN_BIND_CAPTURE);
+  is_not(p, TN_PART_FORWARD, "trial.shy.cuda");
+  is_not(p, TN_PART_BACKWARD, "there is nothing to run");
+  tn_program_release(p);
+}
+
+Test(captured, the_first_run_is_never_recorded) {
+  const char *const ops[] = {"elemwise.tanh"};
+  open_trial(0);
+  tn_program *p = chain(ops, 1, TN_BIND_CAPTURE);
+  is_not(p, TN_PART_FORWARD, "the second run will be recorded");
+  OK(tn_program_forward(p, 0));
+  is_not(p, TN_PART_FORWARD, "the second run will be recorded");
+  OK(tn_program_forward(p, 0));
+  is_captured(p, TN_PART_FORWARD);
+  is_not(p, TN_PART_TRAIN, "the second run will be recorded");
+  FAILS(tn_program_captured(p, 3, &(tn_text *){NULL}), TN_INVALID, "no part 3");
+  tn_program_release(p);
+}
+
+Test(captured, what_runs_on_the_cpu_is_not_recorded) {
+  tn_program *p = NULL;
+  rig_open_all(&(fake_cuda_options){.devices = 1});
+  tn_graph *g = curve();
+  const tn_bind how = {.struct_size = sizeof how, .flags = TN_BIND_CAPTURE};
+  OK(tn_program_bind(g, &how, &p));
+  for (int run = 0; run < 3; ++run) OK(tn_program_forward(p, 0));
+  is_not(p, TN_PART_FORWARD, "cpu(0) cannot record");
+  tn_program_release(p);
+  tn_graph_release(g);
+}
+
+Test(captured, steps_on_several_devices_are_not_recorded) {
+  tn_program *p = NULL;
+  tn_entry entry;
+  rig_open_all(&(fake_cuda_options){.devices = 2});
+  const tn_group groups[] = {{"here", rig_place("cuda(0)")},
+                             {"there", rig_place("cuda(1)")}};
+  tn_graph *g = curve();
+  OK(tn_graph_find(g, "bent_output", &entry));
+  OK(tn_graph_attribute_set(g, entry.node, "group", "there"));
+  OK(tn_graph_find(g, "y_output", &entry));
+  OK(tn_graph_attribute_set(g, entry.node, "group", "here"));
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = TN_BIND_CAPTURE,
+                       .place = rig_place("cuda(0)"),
+                       .groups = groups,
+                       .n_groups = 2};
+  OK(tn_program_bind(g, &how, &p));
+  for (int run = 0; run < 3; ++run) OK(tn_program_forward(p, 0));
+  is_not(p, TN_PART_FORWARD,
+         "node `bent_0_copy` runs on cuda(0), and others on cuda(1)");
+  tn_program_release(p);
+  tn_graph_release(g);
+}
+
+static void look(void *ctx, const char *name, tn_array *array) {
+  (void)name;
+  (void)array;
+  ++*(int *)ctx;
+}
+
+Test(captured, a_monitor_sees_every_step_and_ends_nothing) {
+  const char *const ops[] = {"elemwise.tanh", "elemwise.sigmoid"};
+  int seen = 0;
+  open_trial(0);
+  tn_program *p = run_thrice(ops, 2);
+  is_captured(p, TN_PART_FORWARD);
+  OK(tn_program_monitor(p, look, &seen));
+  OK(tn_program_forward(p, 0));
+  cr_expect_eq(seen, 2);
+  is_not(p, TN_PART_FORWARD, "a monitor looks at each step");
+  OK(tn_program_monitor(p, NULL, NULL));
+  OK(tn_program_forward(p, 0));
+  is_captured(p, TN_PART_FORWARD);
+  cr_expect_eq(fake_graph_counts_get().launched, 3);
+  tn_program_release(p);
+}
+
+Test(captured, a_driver_without_graphs_is_the_reason) {
+  const char *const ops[] = {"elemwise.tanh"};
+  rig_open_all(&(fake_cuda_options){.devices = 1, .version = 11020});
+  tn_program *p = run_thrice(ops, 1);
+  is_not(p, TN_PART_FORWARD,
+         "cuda(0): beginning to record failed: the driver has no graphs: it is "
+         "for CUDA 11.2, and at least 11.4 is needed; update the driver");
+  tn_program_release(p);
+}
+
+/* ------------------------------------------------------------------ failures
+ */
+
+/* What the driver refuses while it records leaves runs step by step. */
+static void driver_refuses(int what) {
+  const char *const ops[] = {"elemwise.tanh"};
+  rig_open_all(&(fake_cuda_options){.devices = 1});
+  fake_graph_refuse(&(fake_graph_refusal){what, CUDA_OUT_OF_MEMORY});
+  tn_program *p = run_thrice(ops, 1);
+  is_not(p, TN_PART_FORWARD, "CUDA_ERROR_OUT_OF_MEMORY: out of memory");
+  OK(tn_program_forward(p, 0));
+  is_not(p, TN_PART_FORWARD, "CUDA_ERROR_OUT_OF_MEMORY: out of memory");
+  tn_program_release(p);
+  rig_close();
+}
+
+Test(captured, a_driver_that_refuses_to_record_is_the_reason) {
+  driver_refuses(FAKE_CAPTURE_BEGIN);
+  driver_refuses(FAKE_CAPTURE_END);
+  driver_refuses(FAKE_GRAPH_CREATE);
+}
+
+Test(captured, a_launch_that_fails_is_told_by_the_programs_name_and_is_over) {
+  const char *const ops[] = {"elemwise.tanh", "elemwise.sigmoid"};
+  tn_array *y = NULL;
+  float before[24], after[24];
+  open_trial(0);
+  tn_program *p = run_thrice(ops, 2);
+  OK(tn_program_output(p, 0, &y));
+  OK(tn_array_get(y, before, sizeof before));
+  fake_graph_refuse(
+      &(fake_graph_refusal){FAKE_GRAPH_LAUNCH, CUDA_OUT_OF_MEMORY});
+  const tn_code rc = tn_program_forward(p, 0);
+  cr_expect(rc == TN_OK || rc == TN_OUT_OF_MEMORY);
+  FAILS(tn_array_get(y, after, sizeof after), TN_OUT_OF_MEMORY,
+        "program `n0 .. n1`: cuda(0): launching a recording failed: "
+        "CUDA_ERROR_OUT_OF_MEMORY: out of memory");
+  OK(tn_program_forward(p, 0));
+  OK(tn_array_get(y, after, sizeof after));
+  cr_expect_arr_eq(before, after, sizeof before);
+  is_captured(p, TN_PART_FORWARD);
+  tn_program_release(p);
+}
+
+Test(captured, a_gpu_that_disappears_ends_no_process) {
+  const char *const ops[] = {"elemwise.tanh"};
+  tn_array *y = NULL;
+  float v[24];
+  open_trial(0);
+  tn_program *p = run_thrice(ops, 1);
+  fake_cuda_lose(0, 999);
+  const tn_code rc = tn_program_forward(p, 0);
+  cr_expect(rc == TN_OK || rc == TN_DEVICE);
+  OK(tn_program_output(p, 0, &y));
+  FAILS(tn_array_get(y, v, sizeof v), TN_DEVICE, "CUDA_ERROR_UNKNOWN");
+  tn_program_release(p);
+  rig_is_broken = true;
+}
