@@ -14,6 +14,7 @@
 #include "../plugins/windows.h"
 #include "fake_cudnn.h"
 #include "rig.h"
+#include "tenon/tune.h"
 
 static const windows_case conv_cases[] = {
 #include "../plugins/conv_cases.inc"
@@ -228,6 +229,78 @@ Test(cudnn, calls_that_are_alike_share_a_plan) {
   cr_assert_eq(small_call(&s), 36);
   cr_assert_eq(fake_cudnn_counts_get().plans, 3);
   small_release(&s), small_release(&other), small_release(&there);
+}
+
+/* ------------------------------------------------------------------ options
+ */
+
+static const char kernel_id[] = "cudnn.convolution.cuda";
+
+/* What a window of one element makes of x: x times 1. */
+static double times_one(const char *place, double x) {
+  const char params[] = "kernel=[1] num_filter=1 no_bias=true";
+  const int64_t dims[] = {1, 1, 1};
+  tn_operator *op = host_operator(rig, "nn.convolution");
+  tn_params *p = host_params(op, params);
+  tn_array *host = host_many(rig, TN_F32, 3, dims, &x), *out = NULL;
+  tn_array *in[2] = {NULL, ones(place, TN_F32, 3, dims)};
+  OK(tn_array_to(host, rig_place(place), &in[0]));
+  OK(tn_call(rig, op, &(tn_inputs){2, in}, p, TN_OUT(&out)));
+  const double y = total(out);
+  tn_array_release(host), tn_array_release(out);
+  tn_array_release(in[0]), tn_array_release(in[1]);
+  tn_params_release(p);
+  return y;
+}
+
+/* TF32 has ten bits behind the point. */
+Test(cudnn, factors_are_rounded_only_if_that_is_allowed) {
+  const double x = 1 + 0x1p-12;
+  open_all(1, 3);
+  tn_operator *op = host_operator(rig, "nn.convolution");
+  cr_assert_eq(times_one("cuda", x), x);
+  OK(tn_operator_tune(op, kernel_id, "fast=true"));
+  cr_assert_eq(times_one("cuda", x), 1);
+  OK(tn_operator_tune(op, kernel_id, NULL));
+  cr_assert_eq(times_one("cuda", x), x);
+}
+
+/* The gradient of the weight of a small convolution. */
+static double weight_gradient(const small *s, tn_array *head) {
+  tn_array *grads[2] = {NULL, NULL}, *in[] = {s->in[0], s->in[1]};
+  const tn_req req[] = {TN_REQ_NULL, TN_REQ_WRITE};
+  OK(tn_call_backward(rig, s->op,
+                      &(tn_backward){.struct_size = sizeof(tn_backward),
+                                     .params = s->params,
+                                     .inputs = {2, in},
+                                     .outputs = *TN_IN(head),
+                                     .out_grads = *TN_IN(head),
+                                     .in_grads = {2, grads, req}}));
+  const double sum = total(grads[1]);
+  tn_array_release(grads[1]);
+  return sum;
+}
+
+Test(cudnn, bits_are_the_same_each_time_if_that_is_asked_for) {
+  open_all(1, 3);
+  small s = small_make("cuda", no_step);
+  tn_array *head = ones("cuda", TN_F32, 4, (const int64_t[]){1, 1, 2, 2});
+  const double first = weight_gradient(&s, head);
+  cr_assert_neq(weight_gradient(&s, head), first);
+  OK(tn_operator_tune(s.op, kernel_id, "deterministic=true"));
+  for (int i = 0; i < 2; ++i) cr_assert_eq(weight_gradient(&s, head), 36);
+  tn_array_release(head);
+  small_release(&s);
+}
+
+Test(cudnn, engines_take_no_more_workspace_than_they_may) {
+  open_all(1, 3);
+  small s = small_make("cuda", no_step);
+  OK(tn_operator_tune(s.op, kernel_id, "workspace=0"));
+  cr_assert_eq(small_call(&s), 36);
+  FAILS(tn_operator_tune(s.op, kernel_id, "workspace=-1"), TN_OUT_OF_RANGE,
+        "workspace");
+  small_release(&s);
 }
 
 /* ------------------------------------------------------------------ threads
