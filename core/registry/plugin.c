@@ -138,7 +138,9 @@ static tn_code kernels_create(tn__plugin *plugin) {
     if (!kernel->desc->options_size) continue;
     const tn__fields fields = {kernel->desc->options, kernel->desc->n_options,
                                kernel->desc->options_size, kernel->desc->id};
-    TN__TRY(tn__fields_build(env, &fields, NULL, 0, &kernel->options));
+    void *options = NULL;
+    TN__TRY(tn__fields_build(env, &fields, NULL, 0, &options));
+    kernel->options = options;
   }
   return TN_OK;
 }
@@ -229,6 +231,10 @@ static void free_records(tn__plugin *plugin) {
     tn__free(env, plugin->kernels[i].withdrawn);
     tn__free(env, plugin->kernels[i].options);
   }
+  for (size_t i = 0; i < plugin->retired.n; ++i)
+    tn__free(env, plugin->retired.v[i]);
+  tn__vec_deinit(env, &plugin->retired);
+  plugin->retired = (tn__vec){0};
   for (size_t i = 0; i < plugin->provided.n; ++i) {
     tn__extension *extension = plugin->provided.v[i];
     tn__vec_deinit(env, &extension->users);

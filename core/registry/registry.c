@@ -235,7 +235,7 @@ tn_code tn__plugin_at(tn__registry *registry, size_t index,
 
 /* ----------------------------------------------------------------- pinning */
 
-static tn_code no_kernel(const tn_operator *op, const char *id) {
+tn_code tn__operator_no_kernel(const tn_operator *op, const char *id) {
   tn_code rc = tn__fail(TN_NOT_FOUND, "%s has no kernel \"%.200s\"; it has",
                         op->name, id);
   for (size_t i = 0; i < op->kernels.n; ++i) {
@@ -251,7 +251,7 @@ static tn_code pin(tn_operator *op, const char *id) {
     tn__kernel *kernel = op->kernels.v[i];
     if (!strcmp(kernel->desc->id, id)) op->pin = kernel;
   }
-  return id && !op->pin ? no_kernel(op, id) : TN_OK;
+  return id && !op->pin ? tn__operator_no_kernel(op, id) : TN_OK;
 }
 
 tn_code tn__operator_pin(tn_operator *op, const char *id) {

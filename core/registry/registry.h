@@ -50,6 +50,7 @@ struct tn__plugin {
   struct tn__kernel *kernels;  /* entry->n_kernels, in its order */
   tn__vec provided;            /* tn__extension * */
   tn__vec passes;              /* tn__pass * */
+  tn__vec retired;             /* options of kernels that were replaced */
   bool loading;                /* init has not returned yet */
   bool lacking;                /* it asked for an extension that nobody has */
   bool began;                  /* code of the author's may have run */
@@ -68,7 +69,7 @@ struct tn__kernel {
   tn__plugin *plugin;
   tn_operator *op;       /* NULL while its operator's plugin is not loaded */
   char *withdrawn;       /* why init withdrew it, or NULL */
-  void *options;         /* default options struct, or NULL */
+  void *_Atomic options; /* options struct, or NULL; calls read it */
   _Atomic int64_t calls; /* that compute with it now */
 };
 
@@ -181,6 +182,9 @@ tn_code tn__operator_get(tn__registry *registry, const char *name,
 tn_code tn__operator_at(tn__registry *registry, size_t index,
                         tn_operator **out);
 tn_code tn__operator_pin(tn_operator *op, const char *id);
+tn_code tn__operator_tune(tn_operator *op, const char *id, const char *text);
+/* TN_NOT_FOUND, with the kernels that there are. */
+tn_code tn__operator_no_kernel(const tn_operator *op, const char *id);
 tn_code tn__plugin_at(tn__registry *registry, size_t index,
                       tn_plugin_info *out);
 tn_code tn__plugin_unload(tn__registry *registry, const char *name);

@@ -5,6 +5,7 @@
 
 #include "manifest.h"
 #include "runtime.h"
+#include "tenon/tune.h"
 
 static tn_runtime *runtime_of(const tn_operator *op) {
   return op->registry->env->owner;
@@ -74,6 +75,13 @@ tn_code tn_operator_pin(tn_operator *op, const char *id) {
   TN__WANT(op);
   TN__TRY(operator_check(op));
   return tn__operator_pin(op, id);
+}
+
+tn_code tn_operator_tune(tn_operator *op, const char *id, const char *text) {
+  TN__WANT(op);
+  TN__WANT(id);
+  TN__TRY(operator_check(op));
+  return tn__operator_tune(op, id, text);
 }
 
 tn_code tn_operator_infer(tn_operator *op, const tn_params *params,

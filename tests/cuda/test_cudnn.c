@@ -14,6 +14,8 @@
 #include "../plugins/windows.h"
 #include "fake_cudnn.h"
 #include "rig.h"
+#include "tenon/graph.h"
+#include "tenon/tune.h"
 
 static const windows_case conv_cases[] = {
 #include "../plugins/conv_cases.inc"
@@ -230,6 +232,78 @@ Test(cudnn, calls_that_are_alike_share_a_plan) {
   small_release(&s), small_release(&other), small_release(&there);
 }
 
+/* ------------------------------------------------------------------ options
+ */
+
+static const char kernel_id[] = "cudnn.convolution.cuda";
+
+/* What a window of one element makes of x: x times 1. */
+static double times_one(const char *place, double x) {
+  const char params[] = "kernel=[1] num_filter=1 no_bias=true";
+  const int64_t dims[] = {1, 1, 1};
+  tn_operator *op = host_operator(rig, "nn.convolution");
+  tn_params *p = host_params(op, params);
+  tn_array *host = host_many(rig, TN_F32, 3, dims, &x), *out = NULL;
+  tn_array *in[2] = {NULL, ones(place, TN_F32, 3, dims)};
+  OK(tn_array_to(host, rig_place(place), &in[0]));
+  OK(tn_call(rig, op, &(tn_inputs){2, in}, p, TN_OUT(&out)));
+  const double y = total(out);
+  tn_array_release(host), tn_array_release(out);
+  tn_array_release(in[0]), tn_array_release(in[1]);
+  tn_params_release(p);
+  return y;
+}
+
+/* TF32 has ten bits behind the point. */
+Test(cudnn, factors_are_rounded_only_if_that_is_allowed) {
+  const double x = 1 + 0x1p-12;
+  open_all(1, 3);
+  tn_operator *op = host_operator(rig, "nn.convolution");
+  cr_assert_eq(times_one("cuda", x), x);
+  OK(tn_operator_tune(op, kernel_id, "fast=true"));
+  cr_assert_eq(times_one("cuda", x), 1);
+  OK(tn_operator_tune(op, kernel_id, NULL));
+  cr_assert_eq(times_one("cuda", x), x);
+}
+
+/* The gradient of the weight of a small convolution. */
+static double weight_gradient(const small *s, tn_array *head) {
+  tn_array *grads[2] = {NULL, NULL}, *in[] = {s->in[0], s->in[1]};
+  const tn_req req[] = {TN_REQ_NULL, TN_REQ_WRITE};
+  OK(tn_call_backward(rig, s->op,
+                      &(tn_backward){.struct_size = sizeof(tn_backward),
+                                     .params = s->params,
+                                     .inputs = {2, in},
+                                     .outputs = *TN_IN(head),
+                                     .out_grads = *TN_IN(head),
+                                     .in_grads = {2, grads, req}}));
+  const double sum = total(grads[1]);
+  tn_array_release(grads[1]);
+  return sum;
+}
+
+Test(cudnn, bits_are_the_same_each_time_if_that_is_asked_for) {
+  open_all(1, 3);
+  small s = small_make("cuda", no_step);
+  tn_array *head = ones("cuda", TN_F32, 4, (const int64_t[]){1, 1, 2, 2});
+  const double first = weight_gradient(&s, head);
+  cr_assert_neq(weight_gradient(&s, head), first);
+  OK(tn_operator_tune(s.op, kernel_id, "deterministic=true"));
+  for (int i = 0; i < 2; ++i) cr_assert_eq(weight_gradient(&s, head), 36);
+  tn_array_release(head);
+  small_release(&s);
+}
+
+Test(cudnn, engines_take_no_more_workspace_than_they_may) {
+  open_all(1, 3);
+  small s = small_make("cuda", no_step);
+  OK(tn_operator_tune(s.op, kernel_id, "workspace=0"));
+  cr_assert_eq(small_call(&s), 36);
+  FAILS(tn_operator_tune(s.op, kernel_id, "workspace=-1"), TN_OUT_OF_RANGE,
+        "workspace");
+  small_release(&s);
+}
+
 /* ------------------------------------------------------------------ threads
  */
 
@@ -255,6 +329,103 @@ Test(cudnn, two_threads_share_plans_and_no_handle) {
     for (int i = 0; i < 2; ++i) (void)pthread_join(threads[i], NULL);
   }
   for (int i = 0; i < 2; ++i) small_release(&s[i]), small_release(&more[i]);
+}
+
+/* ---------------------------------------------------------------- recorded
+ */
+
+static const int64_t image[] = {2, 2, 6, 6}, means[] = {2, 3, 2, 2};
+static const char *const net_arrays[] = {"data", "conv_weight", "conv_bias"};
+enum { N_NET = 3, RUNS = 5, MOST = 144 };
+
+/* The means of what windows of 3 x 3 make of an image. */
+static tn_program *net(const char *place, uint32_t flags) {
+  const tn_sig sig = {TN_F32, 4, {image[0], image[1], image[2], image[3]}};
+  tn_graph_node node = {.struct_size = sizeof node,
+                        .op = "nn.convolution",
+                        .params = "kernel=[3,3] num_filter=3",
+                        .name = "conv",
+                        .n_in = 1};
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = flags,
+                       .request = TN_REQ_WRITE,
+                       .place = rig_place(place)};
+  tn_program *p = NULL;
+  tn_graph *g = NULL;
+  tn_entry x;
+  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_variable(g, "data", &sig, &x));
+  node.in = &x;
+  OK(tn_graph_call(g, &node, &x));
+  node.op = "nn.pooling";
+  node.params = "kernel=[2,2] stride=[2,2] pool_type=avg";
+  node.name = "pool";
+  OK(tn_graph_call(g, &node, &x));
+  OK(tn_graph_heads_set(g, &x, 1));
+  OK(tn_program_bind(g, &how, &p));
+  tn_graph_release(g);
+  return p;
+}
+
+/* Eighths that depend on where they stand and on the run. */
+static void fill(tn_array *array, int run) {
+  float v[MOST];
+  const int64_t n = tn_array_size(array);
+  for (int64_t i = 0; i < n; ++i)
+    v[i] = (float)((i * 7 + run * 5) % 17 - 8) / 8;
+  OK(tn_array_set(array, v, (size_t)n * sizeof *v));
+}
+
+static tn_array *of(tn_program *p, uint32_t what, const char *name) {
+  tn_array *array = NULL;
+  OK(tn_program_array(p, what, name, &array));
+  return array;
+}
+
+static void net_run(tn_program *p, const char *place, int run) {
+  tn_array *host = NULL, *head = NULL;
+  for (int i = 0; i < N_NET; ++i)
+    fill(of(p, TN_PROGRAM_ARGUMENT, net_arrays[i]), run + i);
+  OK(tn_array_create(rig, &(tn_spec){TN_F32, 4, means}, &host));
+  fill(host, run + N_NET);
+  OK(tn_array_to(host, rig_place(place), &head));
+  OK(tn_program_forward(p, TN_CALL_TRAIN));
+  OK(tn_program_backward(p, &head, 1));
+  tn_array_release(host), tn_array_release(head);
+}
+
+static void expect_same(tn_array *a, tn_array *b) {
+  float x[MOST], y[MOST];
+  const size_t bytes = (size_t)tn_array_size(a) * sizeof *x;
+  OK(tn_array_get(a, x, bytes));
+  OK(tn_array_get(b, y, bytes));
+  for (size_t i = 0; i < bytes / sizeof *x; ++i)
+    cr_assert_float_eq(x[i], y[i], 1e-5, "element %zu", i);
+}
+
+static void is_launched_as_one(tn_program *p, uint32_t part) {
+  tn_text *why = NULL;
+  OK(tn_program_captured(p, part, &why));
+  cr_assert_null(why, "%s", why ? tn_text_get(why) : "");
+}
+
+Test(cudnn, programs_are_recorded_and_launched_as_one) {
+  open_all(1, 14);
+  tn_program *one = net("cuda", TN_BIND_CAPTURE), *cpu = net("cpu", 0);
+  for (int run = 0; run < RUNS; ++run) {
+    tn_array *a = NULL, *b = NULL;
+    net_run(one, "cuda", run);
+    net_run(cpu, "cpu", run);
+    OK(tn_program_output(one, 0, &a));
+    OK(tn_program_output(cpu, 0, &b));
+    expect_same(a, b);
+    for (int i = 0; i < N_NET; ++i)
+      expect_same(of(one, TN_PROGRAM_GRADIENT, net_arrays[i]),
+                  of(cpu, TN_PROGRAM_GRADIENT, net_arrays[i]));
+  }
+  is_launched_as_one(one, TN_PART_TRAIN);
+  is_launched_as_one(one, TN_PART_BACKWARD);
+  tn_program_release(one), tn_program_release(cpu);
 }
 
 /* ----------------------------------------------------------- where they lie

@@ -197,7 +197,31 @@ enum {
   N_POOL_KINDS = sizeof pool_kinds / sizeof *pool_kinds
 };
 
-/* How many kinds of a shape have no plan. */
+/* Whether the engine of a plan, whose configuration is its last part, has a
+ * note that the task forbids. */
+static int is_broken(const cudnn_task *task, const cudnn_made *made) {
+  const dnn_descriptor config = made->parts[made->n_parts - 1];
+  dnn_descriptor engine = NULL;
+  int notes[DNN_N_NOTES], broken = 1;
+  int64_t n = 0;
+  if (library.descriptor_create(DNN_ENGINE, &engine) != DNN_OK) return 1;
+  if (library.get(config, DNN_CONFIG_ENGINE, DNN_DESCRIPTOR, 1, &n, &engine) ==
+          DNN_OK &&
+      library.get(engine, DNN_ENGINE_NOTES, DNN_NOTE, DNN_N_NOTES, &n, notes) ==
+          DNN_OK) {
+    const int may_round = task->dtype != TN_F32 || (task->flags & CUDNN_FAST);
+    const int may_differ = !(task->flags & CUDNN_SAME_BITS);
+    broken = 0;
+    for (int64_t i = 0; i < n; ++i)
+      broken |= (notes[i] == DNN_NOTE_TENSOR_CORE && !may_round) ||
+                (notes[i] == DNN_NOTE_NONDETERMINISTIC && !may_differ) ||
+                notes[i] == DNN_NOTE_REDUCED_SUMS;
+  }
+  (void)library.descriptor_destroy(engine);
+  return broken;
+}
+
+/* How many kinds of a shape have no plan, or one that breaks a promise. */
 static int check(const struct shape *s, const struct type *t,
                  const struct kind *all, int n) {
   const cudnn_target target = {&library, NULL, device};
@@ -214,7 +238,10 @@ static int check(const struct shape *s, const struct type *t,
     conv.most_workspace = 256 << 20;
     const int status = cudnn_make(&target, &conv, &made);
     if (status == DNN_OK) {
+      const int broken = is_broken(&conv, &made);
       cudnn_unmake(&library, &made);
+      if (broken) printf("# %s: an engine that is forbidden\n", all[k].name);
+      failed += broken;
       continue;
     }
     library.say_more(more, sizeof more);

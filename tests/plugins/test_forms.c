@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "host.h"
+#include "tenon/tune.h"
 
 static tn_array *row(tn_runtime *rt, int64_t n, const double *values) {
   return host_array(rt, TN_F32, (host_shape){1, {n}}, values);
@@ -100,6 +101,58 @@ Test(forms, an_optional_input_and_a_workspace) {
         "bias");
   drop(1, &x), drop(1, &w), drop(1, &b), drop(1, &bad);
   drop(1, &y), drop(1, &z);
+  tn_runtime_release(rt);
+}
+
+/* The gradient of a bias is that of out, times the factor. */
+static double linear_gradient(tn_runtime *rt, tn_operator *op, tn_array **in) {
+  tn_array *g = host_array(rt, TN_F32, (host_shape){2, {1, 1}}, (double[]){5});
+  tn_array *grads[3] = {NULL, NULL, NULL};
+  const tn_req req[3] = {TN_REQ_NULL, TN_REQ_NULL, TN_REQ_WRITE};
+  double v[HOST_MAX];
+  OK(tn_call_backward(rt, op,
+                      &(tn_backward){.struct_size = sizeof(tn_backward),
+                                     .inputs = {3, in},
+                                     .out_grads = {1, &g},
+                                     .in_grads = {3, grads, req}}));
+  (void)host_values(grads[2], v);
+  drop(3, grads), drop(1, &g);
+  return v[0];
+}
+
+static double linear(tn_runtime *rt, tn_operator *op, tn_array **in) {
+  tn_array *y = NULL;
+  double v[HOST_MAX];
+  OK(tn_call(rt, op, &(tn_inputs){3, in}, NULL, TN_OUT(&y)));
+  (void)host_values(y, v);
+  drop(1, &y);
+  return v[0];
+}
+
+/* 2*3 + 1 */
+Test(forms, options_of_a_kernel_hold_for_both_passes_from_then_on) {
+  static const char id[] = "forms.linear.cpu";
+  const host_shape one = {2, {1, 1}};
+  tn_runtime *rt = host_open();
+  tn_operator *op = host_operator(rt, "forms.linear");
+  tn_array *in[3] = {host_array(rt, TN_F32, one, (double[]){2}),
+                     host_array(rt, TN_F32, one, (double[]){3}),
+                     row(rt, 1, (double[]){1})};
+  cr_assert_eq(linear(rt, op, in), 7);
+  OK(tn_operator_tune(op, id, "factor=10"));
+  cr_assert_eq(linear(rt, op, in), 70);
+  cr_assert_eq(linear_gradient(rt, op, in), 50);
+  FAILS(tn_operator_tune(op, id, "factor=-1"), TN_OUT_OF_RANGE, "factor");
+  FAILS(tn_operator_tune(op, id, "faktor=1"), TN_NOT_FOUND, "`factor`");
+  FAILS(tn_operator_tune(op, "forms.linear.gpu", "factor=1"), TN_NOT_FOUND,
+        "it has forms.linear.cpu");
+  FAILS(tn_operator_tune(host_operator(rt, "forms.find"), "forms.find.cpu", ""),
+        TN_NOT_FOUND, "kernel forms.find.cpu has no options");
+  cr_assert_eq(linear(rt, op, in), 70);
+  OK(tn_operator_tune(op, id, NULL));
+  cr_assert_eq(linear(rt, op, in), 7);
+  cr_assert_eq(linear_gradient(rt, op, in), 5);
+  drop(3, in);
   tn_runtime_release(rt);
 }
 

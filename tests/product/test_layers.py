@@ -47,9 +47,10 @@ BELOW = {
     "plugins": (None, []),
 }
 PUBLIC = {f"tenon/{name}.h"
-          for name in ("op", "note", "device", "kernel", "tenon", "exchange",
+          for name in ("op", "note", "device", "capture", "kernel", "tenon",
+                       "exchange",
                        "graph", "blas", "device_blas", "pass", "fold", "philox",
-                       "product")}
+                       "product", "device_scope", "capture", "tune")}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # The names of this project: public, internal, and of the manifest reader.
 OURS = re.compile(r"^(tn_|tn__|tnm_)")

@@ -115,6 +115,10 @@ int32_t forms_linear_workspace(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
+static float factor_of(const tn_frame *call) {
+  return (float)forms_linear_cpu_options_of(call)->factor;
+}
+
 int32_t forms_linear(const tn_frame *call) {
   const tn_tensor *weight = &call->in[FORMS_LINEAR_IN_WEIGHT];
   const int64_t n = call->in[0].shape[0], m = weight->shape[0];
@@ -130,7 +134,8 @@ int32_t forms_linear(const tn_frame *call) {
     for (int64_t k = 0; k < depth; ++k)
       sums[i] += floats_in(call, 0)[i / m * depth + k] *
                  floats_in(call, 1)[i % m * depth + k];
-  for (int64_t i = 0; i < n * m; ++i) put(call, 0, i, sums[i]);
+  for (int64_t i = 0; i < n * m; ++i)
+    put(call, 0, i, factor_of(call) * sums[i]);
   return TN_OK;
 }
 
@@ -148,7 +153,7 @@ static void multiply(const tn_frame *call, uint32_t out, const product *p) {
       for (int64_t t = 0; t < p->depth; ++t)
         sum += p->a[i * p->a_row + t * p->a_step] *
                p->b[t * p->b_step + j * p->b_column];
-      put(call, out, i * p->columns + j, sum);
+      put(call, out, i * p->columns + j, factor_of(call) * sum);
     }
 }
 
@@ -180,7 +185,7 @@ int32_t forms_linear_backward(const tn_frame *call) {
   for (int64_t j = 0; call->req[2] != TN_REQ_NULL && j < m; ++j) {
     float sum = 0;
     for (int64_t i = 0; i < n; ++i) sum += g[i * m + j];
-    put(call, 2, j, sum);
+    put(call, 2, j, factor_of(call) * sum);
   }
   return TN_OK;
 }
