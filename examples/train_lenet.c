@@ -10,42 +10,10 @@
  * open. It succeeds if at least 98 % of the rows that it has not learned from
  * come out right.
  */
-#include <math.h>
 #include <stdio.h>
 
 #include "digits_net.h"
-#include "learner.h"
-
-enum { EPOCHS = 36 };
-
-typedef struct layer {
-  const char *op, *params, *name;
-} layer;
-
-/* Images of 8 x 8 become 4 x 4, then 2 x 2. */
-static const layer layers[] = {
-    {"nn.convolution", "kernel=(3,3) pad=(1,1) num_filter=32", "conv1"},
-    {"nn.activation", "act_type=relu", "relu1"},
-    {"nn.pooling", "kernel=(2,2) stride=(2,2) pool_type=max", "pool1"},
-    {"nn.convolution", "kernel=(3,3) pad=(1,1) num_filter=64", "conv2"},
-    {"nn.activation", "act_type=relu", "relu2"},
-    {"nn.pooling", "kernel=(2,2) stride=(2,2) pool_type=max", "pool2"},
-    {"nn.fully_connected", "num_hidden=128", "fc1"},
-    {"nn.activation", "act_type=relu", "relu3"},
-    {"nn.fully_connected", "num_hidden=10", "fc2"},
-    {"nn.softmax_output", "normalization=batch smooth_alpha=0.1", "softmax"}};
-
-static tn_code build(tn_graph *g, tn_entry *head) {
-  tn_code rc = tn_graph_variable(g, "data", NULL, head);
-  for (size_t i = 0; i < sizeof layers / sizeof *layers && !rc; ++i)
-    rc = learner_layer(g, layers[i].op, layers[i].params, layers[i].name, head);
-  return rc;
-}
-
-/* From 0.05 down to nothing, slowly at both ends. */
-static double rate(int epoch) {
-  return 0.025 * (1 + cos(3.14159265358979 * (epoch - 1) / EPOCHS));
-}
+#include "lenet_net.h"
 
 /* The first device that is there and is not the cpu. */
 static tn_place best_place(tn_runtime *rt, const char **name) {
@@ -61,11 +29,11 @@ static tn_place best_place(tn_runtime *rt, const char **name) {
 
 static tn_code train(tn_runtime *rt, const digits *d, digits_score *tested) {
   const char *device = NULL;
-  learner_net net = {.build = build,
+  learner_net net = {.build = lenet_build,
                      .ndim = 4,
                      .shape = {0, 1, 8, 8},
-                     .epochs = EPOCHS,
-                     .rate = rate,
+                     .epochs = LENET_EPOCHS,
+                     .rate = lenet_rate,
                      .update = "momentum=0.9 wd=0.0005",
                      .place = best_place(rt, &device),
                      .trace = "lenet.json"};

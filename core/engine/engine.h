@@ -171,7 +171,10 @@ enum { /* tn__job.flags */
        /* `run` only begins the work; it is complete at tn__token_done. */
        TN__JOB_ASYNC = 1u << 1,
        /* Runs although something that it uses carries an error. */
-       TN__JOB_ALWAYS = 1u << 2
+       TN__JOB_ALWAYS = 1u << 2,
+       /* On the host: begins when those before it are issued, and touches
+        * nothing that devices still use. */
+       TN__JOB_ISSUED = 1u << 3
 };
 
 /* A function to push. The same variable may be listed more than once: the

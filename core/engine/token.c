@@ -110,6 +110,7 @@ static void clear_overwritten(tn__token *token) {
 /* ---------------------------------------------------------------- execution */
 
 bool tn__token_parked(tn__token *token) {
+  if ((token->flags & TN__JOB_ISSUED) != 0) return false;
   return (token->queue != NULL || (marks(token) & TN__VAR_FENCE) != 0) &&
          tn__fence_before(token);
 }

@@ -6,6 +6,7 @@
  * between runs lies in a feed, which each run copies to the device in front.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "program.h"
@@ -241,11 +242,102 @@ static void captured_drop(void *arg) {
   tn__program_unhold(c->program);
 }
 
+/* Variables, sorted by address. */
+typedef struct vars {
+  const tn__var **v;
+  size_t n;
+} vars;
+
+static int compare(const void *a, const void *b) {
+  const uintptr_t x = (uintptr_t) * (const tn__var *const *)a;
+  const uintptr_t y = (uintptr_t) * (const tn__var *const *)b;
+  return (x > y) - (x < y);
+}
+
+static bool has(const vars *list, const tn__var *var) {
+  return bsearch(&var, list->v, list->n, sizeof *list->v, compare) != NULL;
+}
+
+static void add_entries(const tn_program *p, const uint32_t *entries,
+                        uint32_t n, vars *to) {
+  for (uint32_t i = 0; i < n; ++i) {
+    const tn_array *array = tn__value_array(p, entries[i]);
+    if (array) to->v[to->n++] = &array->block->var;
+  }
+}
+
+static size_t most_entries(const tn_program *p) {
+  size_t n = p->n_values;
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    n += p->steps[i]->n_in + p->steps[i]->n_out;
+  return n + 1;
+}
+
+/* Those that somebody but the part itself looks at: users, and the other part.
+ */
+static tn_code outer_find(const tn__captured *c, vars *out) {
+  const tn_program *p = c->program;
+  const size_t bytes = most_entries(p) * sizeof *out->v;
+  out->v = tn__alloc(p->env, bytes);
+  if (!out->v) return tn__fail_memory(bytes, "a recording");
+  for (uint32_t i = 0; i < p->n_steps; ++i) {
+    const tn__step *step = p->steps[i];
+    if (i >= c->first && i < c->first + c->n) continue;
+    add_entries(p, step->in, step->n_in, out);
+    add_entries(p, step->out, step->n_out, out);
+  }
+  for (uint32_t i = 0; i < p->n_values; ++i) {
+    const tn__plan_place *place = tn__place_of(p, i);
+    if (!place || place->storage < 0 ||
+        (p->values[i].flags & (TN__ENTRY_EXTERNAL | TN__ENTRY_HEAD)))
+      add_entries(p, &i, 1, out);
+  }
+  qsort(out->v, out->n, sizeof *out->v, compare);
+  return TN_OK;
+}
+
+/* Those of all entries that the program has. */
+static tn_code all_find(const tn_program *p, vars *out) {
+  const size_t bytes = (p->n_values + 1u) * sizeof *out->v;
+  out->v = tn__alloc(p->env, bytes);
+  if (!out->v) return tn__fail_memory(bytes, "a recording");
+  for (uint32_t i = 0; i < p->n_values; ++i) add_entries(p, &i, 1, out);
+  qsort(out->v, out->n, sizeof *out->v, compare);
+  return TN_OK;
+}
+
+/* What lies in a pool and is the part's alone needs no variable: the pool's is
+ * used. A launch would otherwise leave a fence on each of thousands. */
+static tn_code uses_trim(const tn__captured *c, tn__access *access,
+                         uint32_t *n) {
+  const tn_program *p = c->program;
+  vars outer = {0}, all = {0};
+  uint32_t left = 0;
+  tn_code rc = outer_find(c, &outer);
+  if (rc == TN_OK) rc = all_find(p, &all);
+  for (uint32_t i = 0; rc == TN_OK && i < *n; ++i)
+    if (has(&outer, access[i].var) || !has(&all, access[i].var))
+      access[left++] = access[i];
+  if (rc == TN_OK) *n = left;
+  tn__free(p->env, outer.v);
+  tn__free(p->env, all.v);
+  return rc;
+}
+
+static tn_code uses_find(const tn__captured *c, tn__access **access,
+                         uint32_t *n) {
+  tn_program *p = c->program;
+  TN__TRY(tn__part_uses(p, c->first, c->n, c->train, access, n));
+  const tn_code rc = uses_trim(c, *access, n);
+  if (rc != TN_OK) tn__free(p->env, *access);
+  return rc;
+}
+
 static tn_code operation_make(tn__captured *c) {
   tn_program *p = c->program;
   tn__access *access = NULL;
   uint32_t n_access = 0;
-  TN__TRY(tn__part_uses(p, c->first, c->n, c->train, &access, &n_access));
+  TN__TRY(uses_find(c, &access, &n_access));
   const tn__job job = {.name = c->name,
                        .run = captured_run,
                        .arg = c,

@@ -186,7 +186,9 @@ static const tn__node *node_of(const tn_program *p, const char *name) {
   return NULL;
 }
 
-/* Both kinds of run get it, so those that there will be are made first. */
+/* Both kinds of run get it, so those that there will be are made first. A
+ * device is not waited for: kernels have what they need of parameters when
+ * their work is enqueued. */
 tn_code tn__program_set(tn_program *p, const char *node,
                         const tn_value *value) {
   const tn__access use = {&p->turn, TN__OVERWRITE, 0};
@@ -195,12 +197,13 @@ tn_code tn__program_set(tn_program *p, const char *node,
     return tn__fail(TN_NOT_FOUND, "the program computes no node `%s`", node);
   TN__TRY(tn__calls_complete(p, 0));
   TN__TRY(tn__calls_complete(p, 1));
-  const tn__job job = {.name = "tn_program_set",
-                       .run = set_run,
-                       .arg = &s,
-                       .access = &use,
-                       .n_access = 1,
-                       .flags = TN__JOB_SMALL | TN__JOB_ALWAYS};
+  const tn__job job = {
+      .name = "tn_program_set",
+      .run = set_run,
+      .arg = &s,
+      .access = &use,
+      .n_access = 1,
+      .flags = TN__JOB_SMALL | TN__JOB_ALWAYS | TN__JOB_ISSUED};
   TN__TRY(tn__run_here(p->env->engine, &job));
   return s.rc == TN_OK ? TN_OK : tn__node_fail(s.node, s.rc);
 }

@@ -27,12 +27,14 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
        i += tensor_stride<Index>()) {
     int64_t at[N_CHOICE];
     tensor_find(s, i, at);
-    const int k =
-        tn_cuda_read<double>(a.at[CONDITION], at[CONDITION]) != 0 ? YES : NO;
-    const tn_cuda_array &from = k == YES ? a.at[YES] : a.at[NO];
+    const bool is_yes =
+        tn_cuda_read<double>(a.at[CONDITION], at[CONDITION]) != 0;
+    void *from = is_yes ? a.at[YES].data : a.at[NO].data;
     C value = 0;
-    if (from.data != NULL)
-      value = tn_cuda_read<C>(from, k == YES ? at[YES] : at[NO]);
+    const tn_cuda_reader<C> reader = {&value};
+    if (from != NULL)
+      tn_cuda_visit(from, a.at[CHOSEN].dtype, is_yes ? at[YES] : at[NO],
+                    reader);
     tn_cuda_write(a.at[CHOSEN], at[CHOSEN], value);
   }
 }

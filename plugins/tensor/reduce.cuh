@@ -89,25 +89,40 @@ struct tensor_again {
 enum { TENSOR_FROM, TENSOR_TO, TENSOR_ARRAYS };
 typedef tn_cuda_arrays<TENSOR_ARRAYS> tensor_reduction;
 
-/* What a thread finds in [begin, end) of a line. */
+/* How far element i of a line lies from its first. */
+__device__ __forceinline__ int64_t tensor_along(const tensor_lines &v,
+                                                int64_t i) {
+  int64_t at[1];
+  if (v.gone.n < INT32_MAX)
+    tensor_find(v.gone, (uint32_t)i, at);
+  else
+    tensor_find(v.gone, i, at);
+  return at[0];
+}
+
+/* What a thread finds in [begin, end) of a line. A loop along one axis has so
+ * little to do that several elements are on their way at a time. */
 template <class Op, class Read>
 __device__ __forceinline__ typename Op::record tensor_look(
     const tensor_reduction &a, const tensor_lines &v, int64_t line,
     int64_t begin, int64_t end) {
+  typedef typename Op::element element;
+  const tn_cuda_array &from = a.at[TENSOR_FROM];
+  const int64_t step = v.gone.step[0][0];
   typename Op::record all = Op::none();
-  const bool is_short = v.gone.n < INT32_MAX;
-  int64_t first[1];
-  tensor_find(v.kept, line, first);
+  int64_t at[1];
+  tensor_find(v.kept, line, at);
+  if (v.gone.ndim > 1) {
+    for (int64_t i = begin; i < end; i += v.lanes) {
+      const int64_t place = at[0] + tensor_along(v, i);
+      all = Op::both(all, Op::of(Read::template at<element>(from, place), i));
+    }
+    return all;
+  }
 #pragma unroll 4
   for (int64_t i = begin; i < end; i += v.lanes) {
-    int64_t at[1];
-    if (is_short)
-      tensor_find(v.gone, (uint32_t)i, at);
-    else
-      tensor_find(v.gone, i, at);
-    all = Op::both(all, Op::of(Read::template at<typename Op::element>(
-                                   a.at[TENSOR_FROM], first[0] + at[0]),
-                               i));
+    const int64_t place = at[0] + i * step;
+    all = Op::both(all, Op::of(Read::template at<element>(from, place), i));
   }
   return all;
 }

@@ -30,6 +30,9 @@ typedef struct subject {
 } subject;
 
 static const subject subjects[] = {
+    {"nn.fully_connected", "num_hidden=33", 3, 2, 3, 1, NONE, 0},
+    {"nn.convolution", "kernel=(3,2) pad=(1,1) num_filter=4", 3, 4, 4, 3, NONE,
+     0},
     {"nn.activation", "act_type=tanh", 1, 0, 4, 1, NONE, 0},
     {"nn.leaky_relu", "", 1, 0, 4, 1, NONE, 0},
     {"nn.leaky_relu", "act_type=elu slope=0.5", 1, 1, 4, 1, NONE, 0},
@@ -461,33 +464,37 @@ static void stay(tn_runtime *rt, tn_place place, long n) {
 /* --------------------------------------------------------------------- main */
 
 typedef struct options {
-  uint64_t seed;
-  long rounds, calls;
+  long long seed, rounds, calls;
 } options;
 
-static tn_code read_all(tn_runtime *rt, int argc, char **argv, options *o) {
+/* The place of a number behind an option of that name; NULL: it is none. */
+static long long *option(options *o, const char *name) {
+  if (!strcmp(name, "--seed")) return &o->seed;
+  if (!strcmp(name, "--rounds")) return &o->rounds;
+  return strcmp(name, "--calls") ? NULL : &o->calls;
+}
+
+/* Options, and plugins, which are loaded in their order. */
+static tn_code read_all(tn_runtime *rt, char **argv, options *o) {
   tn_code rc = TN_OK;
-  for (int i = 1; i < argc && !rc; ++i) {
-    const long long value = i + 1 < argc ? strtoll(argv[i + 1], NULL, 0) : 0;
-    if (!strcmp(argv[i], "--seed"))
-      o->seed = (uint64_t)value;
-    else if (!strcmp(argv[i], "--rounds"))
-      o->rounds = (long)value;
-    else if (!strcmp(argv[i], "--calls"))
-      o->calls = (long)value;
+  while (*argv && !rc) {
+    long long *number = option(o, *argv);
+    if (number && argv[1])
+      *number = strtoll(*++argv, NULL, 0);
     else
-      rc = tn_plugin_load(rt, argv[i--]);
-    ++i;
+      rc = tn_plugin_load(rt, *argv);
+    ++argv;
   }
   return rc;
 }
 
 int main(int argc, char **argv) {
+  (void)argc;
   options o = {.seed = 1, .rounds = 2, .calls = 4 * N_SUBJECTS};
   tn_runtime *rt = NULL;
   tn_place place;
   tn_code rc = tn_runtime_create(NULL, &rt);
-  if (!rc) rc = read_all(rt, argc, argv, &o);
+  if (!rc) rc = read_all(rt, argv + 1, &o);
   if (rc) {
     printf("Bail out! %s\n", tn_error_text());
   } else if (tn_place_parse(rt, "cuda(0)", &place)) {
@@ -495,10 +502,10 @@ int main(int argc, char **argv) {
     tn_runtime_release(rt);
     return 77;
   } else {
-    for (long round = 0; round < o.rounds; ++round)
+    for (long long round = 0; round < o.rounds; ++round)
       for (int i = 0; i < N_SUBJECTS; ++i)
-        compare(rt, place, &subjects[i], o.seed + (uint64_t)round);
-    stay(rt, place, o.calls);
+        compare(rt, place, &subjects[i], (uint64_t)(o.seed + round));
+    stay(rt, place, (long)o.calls);
     printf("1..%d\n", n_cases);
   }
   tn_runtime_release(rt);

@@ -3,7 +3,9 @@
  * they compute what they compute step by step, and say why where they are not.
  */
 #include <criterion/criterion.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "driver.h" /* results */
@@ -93,6 +95,7 @@ static void shows(tn_program *p, const char *line) {
 /* A network whose weights change in its own run. */
 typedef struct mlp {
   tn_program *program;
+  bool counts; /* its steps, for the update */
   tn_array *data, *label;
   tn_array *weights[N_WEIGHTS], *moms[N_WEIGHTS];
   const char *place;
@@ -103,10 +106,13 @@ static const char *const weight_names[] = {"fc1_weight", "fc1_bias",
 static const int64_t weight_shapes[][2] = {
     {HIDDEN, COLUMNS}, {HIDDEN}, {CLASSES, HIDDEN}, {CLASSES}};
 
+static bool drops; /* networks have a dropout */
+
 static tn_entry layers(tn_graph *g) {
   tn_entry x = variable(g, "data", 2, ROWS, COLUMNS);
   x = call(g, "nn.fully_connected", "num_hidden=7", "fc1", 1, &x);
   x = call(g, "nn.activation", "act_type=relu", "relu", 1, &x);
+  if (drops) x = call(g, "nn.dropout", "p=0.3", "drop", 1, &x);
   x = call(g, "nn.fully_connected", "num_hidden=3", "fc2", 1, &x);
   return call(g, "nn.softmax_output", "normalization=batch", "softmax", 1, &x);
 }
@@ -140,7 +146,8 @@ static void mlp_open(mlp *m, const char *place, const char *update,
   tn_array *outputs[1 + N_WEIGHTS] = {NULL};
   char moms[N_WEIGHTS][16];
   size_t n = 0;
-  *m = (mlp){.place = place};
+  *m =
+      (mlp){.place = place, .counts = strcmp(update, "optim.adam_update") == 0};
   m->data = array_of(place, 2, (const int64_t[]){ROWS, COLUMNS});
   m->label = array_of(place, 1, (const int64_t[]){ROWS});
   given[n++] = (tn_argument){.name = "data", .array = m->data};
@@ -188,17 +195,28 @@ static void set_rate(const mlp *m, double rate) {
   }
 }
 
+static void set_count(const mlp *m, uint32_t run) {
+  const tn_value step = tn_value_int("step", run + 1);
+  for (int i = 0; i < N_WEIGHTS && m->counts; ++i) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "step%d", i);
+    OK(tn_program_set(m->program, name, &step));
+  }
+}
+
 static void mlp_run(const mlp *m, uint32_t run) {
   float labels[ROWS];
   for (uint32_t i = 0; i < ROWS; ++i) labels[i] = (float)((i + run) % CLASSES);
   put(m->data, run);
   OK(tn_array_set(m->label, labels, sizeof labels));
   if (run % 3 == 0) set_rate(m, 0.5 / (1 + run));
+  set_count(m, run);
   OK(tn_program_forward(m->program, TN_CALL_TRAIN));
 }
 
 /* Rates and batches change from run to run; all are on their way at once. */
 static void mlp_learn(mlp *m) {
+  OK(tn_random_seed(rig, 12));
   for (uint32_t run = 0; run < RUNS; ++run) mlp_run(m, run);
 }
 
@@ -267,6 +285,16 @@ Test(captured, generated_kernels_read_parameters_that_change) {
     learns_alike("optim.sgd_update", seed);
 }
 
+/* Its rate is found on the device, by pow and sqrt there. */
+Test(captured, steps_of_adam_are_counted_on_the_device) {
+  learns_alike("optim.adam_update", 1);
+}
+
+Test(captured, dropout_leaves_out_what_it_leaves_out_step_by_step) {
+  drops = true;
+  learns_alike("optim.sgd_mom_update", 2);
+}
+
 Test(captured, a_program_is_released_while_launches_are_on_their_way) {
   mlp one;
   open_learning(&(fake_cuda_options){.devices = 1, .latency_us = 50});
@@ -275,18 +303,27 @@ Test(captured, a_program_is_released_while_launches_are_on_their_way) {
   mlp_close(&one);
 }
 
-/* Host memory that copies are still to be made from is not written again. */
+/* Nothing is executed until all runs are on their way: who sets a rate does not
+ * wait for the device, and host memory that copies are still to be made from is
+ * not written again. */
 Test(captured, rates_that_follow_one_another_all_count) {
   mlp steps, one;
   open_learning(&(fake_cuda_options){.devices = 1});
   mlp_open(&steps, "cuda(0)", "optim.sgd_update", 0);
   mlp_open(&one, "cuda(0)", "optim.sgd_update", TN_BIND_CAPTURE);
+  for (uint32_t run = 0; run < 3; ++run) { /* what takes memory */
+    mlp_run(&steps, run);
+    mlp_run(&one, run);
+  }
+  OK(tn_wait_all(rig));
+  fake_hold(fake_cuda());
   for (uint32_t run = 0; run < RUNS; ++run) {
     set_rate(&steps, 1.0 / (2 + run));
     set_rate(&one, 1.0 / (2 + run));
     OK(tn_program_forward(steps.program, TN_CALL_TRAIN));
     OK(tn_program_forward(one.program, TN_CALL_TRAIN));
   }
+  fake_go(fake_cuda());
   same_mlp(&one, &steps, 0);
   mlp_close(&steps);
   mlp_close(&one);
@@ -526,6 +563,78 @@ Test(captured, steps_on_several_devices_are_not_recorded) {
   tn_graph_release(g);
 }
 
+/* -------------------------------------------------------------------- loops */
+
+/* h = op(h + x[t]) for each t; the head is all h. */
+static tn_program *loop_of(const char *op, uint32_t flags) {
+  const char *const sequences[] = {"x"}, *const states[] = {"h"};
+  tn_graph *step = NULL, *g = NULL;
+  tn_program *p = NULL;
+  tn_entry in[2], out[2];
+  OK(tn_graph_create(rig, &step));
+  in[0] = variable(step, "x", 1, 4, 0);
+  in[1] = variable(step, "h", 1, 4, 0);
+  out[0] = call(step, "elemwise.add", NULL, "sum", 2, in);
+  out[0] = out[1] = call(step, op, NULL, "next", 1, out);
+  OK(tn_graph_heads_set(step, out, 2));
+  OK(tn_graph_create(rig, &g));
+  in[0] = variable(g, "xs", 2, 5, 4);
+  in[1] = variable(g, "h0", 1, 4, 0);
+  OK(tn_graph_loop(g,
+                   &(tn_loop){.struct_size = sizeof(tn_loop),
+                              .n_in = 2,
+                              .step = step,
+                              .name = "loop",
+                              .sequences = sequences,
+                              .states = states,
+                              .n_sequences = 1,
+                              .n_states = 1,
+                              .in = in},
+                   &out[0]));
+  out[0].index = 1;
+  OK(tn_graph_heads_set(g, out, 1));
+  const tn_bind how = {
+      .struct_size = sizeof how, .flags = flags, .place = rig_place("cuda(0)")};
+  OK(tn_program_bind(g, &how, &p));
+  tn_graph_release(step);
+  tn_graph_release(g);
+  return p;
+}
+
+static void run_loop(tn_program *p, tn_array **out) {
+  for (uint32_t run = 0; run < 4; ++run) {
+    put(array_named(p, TN_PROGRAM_ARGUMENT, "xs"), run);
+    put(array_named(p, TN_PROGRAM_ARGUMENT, "h0"), run + 1);
+    OK(tn_program_forward(p, 0));
+  }
+  OK(tn_program_output(p, 0, out));
+}
+
+Test(captured, a_loop_is_recorded_with_all_its_steps) {
+  tn_array *steps = NULL, *one = NULL;
+  open_trial(3);
+  tn_program *p = loop_of("elemwise.tanh", 0);
+  tn_program *q = loop_of("elemwise.tanh", TN_BIND_CAPTURE);
+  run_loop(p, &steps);
+  run_loop(q, &one);
+  same(one, steps, 0);
+  is_captured(q, TN_PART_FORWARD);
+  cr_expect_eq(fake_graph_counts_get().launched, 3);
+  tn_program_release(p);
+  tn_program_release(q);
+}
+
+Test(captured, a_loop_whose_steps_draw_is_named) {
+  tn_array *out = NULL;
+  open_trial(3);
+  tn_program *p = loop_of("trial.noise", TN_BIND_CAPTURE);
+  run_loop(p, &out);
+  is_not(p, TN_PART_FORWARD,
+         "node `next` of the loop `loop` draws random numbers or has "
+         "parameters that may change between runs");
+  tn_program_release(p);
+}
+
 static void look(void *ctx, const char *name, tn_array *array) {
   (void)name;
   (void)array;
@@ -601,6 +710,95 @@ Test(captured, a_launch_that_fails_is_told_by_the_programs_name_and_is_over) {
   cr_expect_arr_eq(before, after, sizeof before);
   is_captured(p, TN_PART_FORWARD);
   tn_program_release(p);
+}
+
+Test(captured, a_backward_part_is_not_launched_behind_a_failure) {
+  tn_program *p = NULL;
+  float before[32], after[32];
+  rig_open_all(&(fake_cuda_options){.devices = 1});
+  tn_graph *g = curve();
+  tn_array *weight = rig_array("cuda(0)", 32);
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = TN_BIND_CAPTURE,
+                       .request = TN_REQ_WRITE,
+                       .place = rig_place("cuda(0)")};
+  OK(tn_program_bind(g, &how, &p));
+  put(weight, 9);
+  for (uint32_t run = 0; run < 3; ++run) curve_run(p, 1, weight);
+  tn_array *slope = array_named(p, TN_PROGRAM_GRADIENT, "a");
+  OK(tn_array_get(slope, before, sizeof before));
+  fake_graph_refuse(
+      &(fake_graph_refusal){FAKE_GRAPH_LAUNCH, CUDA_OUT_OF_MEMORY});
+  (void)!tn_program_forward(p, TN_CALL_TRAIN);
+  (void)!tn_program_backward(p, &weight, 1);
+  FAILS(tn_array_get(slope, after, sizeof after), TN_OUT_OF_MEMORY,
+        "was not run: program `product .. y`: cuda(0): launching");
+  curve_run(p, 1, weight);
+  OK(tn_array_get(slope, after, sizeof after));
+  cr_expect_arr_eq(before, after, sizeof before);
+  tn_program_release(p);
+  tn_array_release(weight);
+  tn_graph_release(g);
+}
+
+/* An allocator that fails once, and counts. */
+static _Atomic int64_t fail_in, living;
+
+static void *alloc(void *ctx, size_t bytes, size_t align) {
+  (void)ctx;
+  if (atomic_load(&fail_in) > 0 && atomic_fetch_sub(&fail_in, 1) == 1)
+    return NULL;
+  void *memory = NULL;
+  if (posix_memalign(&memory, align < 16 ? 16 : align, bytes + 1)) return NULL;
+  atomic_fetch_add(&living, 1);
+  return memory;
+}
+
+static void give(void *ctx, void *memory) {
+  (void)ctx;
+  if (memory) atomic_fetch_sub(&living, 1);
+  free(memory);
+}
+
+/* Whether all was well although the n-th allocation of the run that records
+ * failed. Later runs are, in any case. */
+static bool records_with_failure(int64_t n) {
+  const char *const ops[] = {"trial.noise", "elemwise.tanh"};
+  tn_array *y = NULL;
+  float v[24];
+  tn_program *p = chain(ops, 2, TN_BIND_CAPTURE);
+  OK(tn_program_output(p, 0, &y));
+  OK(tn_program_forward(p, 0));
+  OK(tn_array_get(y, v, sizeof v));
+  atomic_store(&fail_in, n);
+  tn_code rc = tn_program_forward(p, 0);
+  (void)!tn_wait_all(rig);
+  const bool failed = atomic_exchange(&fail_in, 0) == 0;
+  if (rc == TN_OK) rc = tn_array_get(y, v, sizeof v);
+  cr_assert(rc == TN_OK || (failed && rc == TN_OUT_OF_MEMORY), "%s",
+            tn_error_text());
+  OK(tn_program_forward(p, 0));
+  OK(tn_array_get(y, v, sizeof v));
+  tn_program_release(p);
+  return !failed;
+}
+
+Test(captured, memory_that_runs_out_at_any_point_ends_no_program) {
+  const tn_options how = {.struct_size = sizeof how,
+                          .workers = 1,
+                          .allocator = {NULL, alloc, give}};
+  fake_cuda_begin(&(fake_cuda_options){.devices = 1});
+  OK(tn_runtime_create(&how, &rig));
+  OK(tn_plugin_load(rig, CUDA_FILE));
+  OK(tn_plugin_load(rig, ELEMWISE_FILE));
+  OK(tn_plugin_load(rig, ELEMWISE_CUDA_FILE));
+  OK(tn_plugin_load(rig, TRIAL_FILE));
+  OK(tn_plugin_load(rig, TRIAL_CUDA_FILE));
+  int64_t n = 1;
+  while (!records_with_failure(n)) cr_assert_lt(++n, 100);
+  cr_assert_gt(n, 3, "nothing was allocated");
+  rig_close();
+  cr_assert_eq(living, 0);
 }
 
 Test(captured, a_gpu_that_disappears_ends_no_process) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * train_on_cuda.c: the network of examples/train_digits.c learns a few epochs
- * on the cpu and on cuda(0), from the same weights: the same number of digits
- * comes out right, give or take two.
+ * train_on_cuda.c: networks learn digits on the cpu and on cuda(0), from the
+ * same weights: the same number of digits comes out right, give or take two.
+ * The networks are those of examples/train_digits.c and train_lenet.c.
  *
  *   train_on_cuda DIGITS.csv.gz PLUGIN.so ...
  *
@@ -11,11 +11,11 @@
 #include <stdlib.h>
 
 #include "digits_net.h"
-#include "learner.h"
+#include "lenet_net.h"
 
-enum { EPOCHS = 2, APART = 2 };
+enum { APART = 2 };
 
-static tn_code build(tn_graph *g, tn_entry *head) {
+static tn_code dense_build(tn_graph *g, tn_entry *head) {
   char params[64], name[16];
   tn_code rc = tn_graph_variable(g, "data", NULL, head);
   for (int i = 1; i <= NET_LAYERS && !rc; ++i) {
@@ -32,15 +32,30 @@ static tn_code build(tn_graph *g, tn_entry *head) {
   return rc;
 }
 
-static tn_code train_on(tn_runtime *rt, const digits *d, tn_place place,
-                        learner_report *report) {
-  const learner_net net = {.build = build,
-                           .ndim = 2,
-                           .shape = {0, DIGITS_PIXELS},
-                           .epochs = EPOCHS,
-                           .rate = net_rate,
-                           .update = "momentum=0.9 wd=0.0005",
-                           .place = place};
+typedef struct subject {
+  const char *name;
+  learner_net net;
+} subject;
+
+static const subject subjects[] = {{"dense layers",
+                                    {.build = dense_build,
+                                     .ndim = 2,
+                                     .shape = {0, DIGITS_PIXELS},
+                                     .epochs = 2,
+                                     .rate = net_rate,
+                                     .update = "momentum=0.9 wd=0.0005"}},
+                                   {"LeNet",
+                                    {.build = lenet_build,
+                                     .ndim = 4,
+                                     .shape = {0, 1, 8, 8},
+                                     .epochs = 2,
+                                     .rate = lenet_rate,
+                                     .update = "momentum=0.9 wd=0.0005"}}};
+
+static tn_code train_on(tn_runtime *rt, const digits *d, const subject *s,
+                        tn_place place, learner_report *report) {
+  learner_net net = s->net;
+  net.place = place;
   return learner_train(rt, d, &net, report);
 }
 
@@ -51,16 +66,17 @@ static tn_code load(tn_runtime *rt, int n, char **paths) {
 }
 
 /* 0 if both learn alike. */
-static int compare(tn_runtime *rt, const digits *d, tn_place place) {
+static int compare(tn_runtime *rt, const digits *d, const subject *s,
+                   tn_place place) {
   learner_report here = {0}, there = {0};
-  tn_code rc = train_on(rt, d, (tn_place){TN_DEVICE_CPU, 0}, &here);
-  if (!rc) rc = train_on(rt, d, place, &there);
+  tn_code rc = train_on(rt, d, s, (tn_place){TN_DEVICE_CPU, 0}, &here);
+  if (!rc) rc = train_on(rt, d, s, place, &there);
   if (rc) {
-    fprintf(stderr, "train_on_cuda: %s\n", tn_error_text());
+    fprintf(stderr, "train_on_cuda: %s: %s\n", s->name, tn_error_text());
     return 1;
   }
   const long one = (long)here.tested.n_right, two = (long)there.tested.n_right;
-  printf("%ld of %ld right on the cpu, %ld on cuda(0)\n", one,
+  printf("%s: %ld of %ld right on the cpu, %ld on cuda(0)\n", s->name, one,
          (long)here.tested.n, two);
   return labs(one - two) > APART;
 }
@@ -77,7 +93,9 @@ int main(int argc, char **argv) {
     printf("SKIPPED: %s\n", tn_error_text());
     status = 77;
   } else {
-    status = compare(rt, &d, place);
+    status = 0;
+    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; ++i)
+      status |= compare(rt, &d, &subjects[i], place);
   }
   tn_runtime_release(rt);
   digits_free(&d);

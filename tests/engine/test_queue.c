@@ -291,6 +291,72 @@ Test(queue, what_is_done_is_not_waited_for, .timeout = 20) {
   stage_close(&s);
 }
 
+static tn_code run_once(void *arg, tn__token *token) {
+  (void)token;
+  atomic_fetch_add((_Atomic int *)arg, 1);
+  return TN_OK;
+}
+
+/* And the device's mark on the variable stays. */
+Test(queue, a_host_function_may_begin_when_work_is_issued, .timeout = 20) {
+  for (uint32_t workers = 1; workers <= 8; workers *= 2) {
+    static stage s;
+    tn__var x = {0};
+    _Atomic int ran = 0;
+    stage_open(&s, engine_dispatch(workers));
+    cr_assert_eq(push_on(&s, 0, ON(U(x))), TN_OK);
+    const tn__job job = {.name = "set",
+                         .run = run_once,
+                         .arg = &ran,
+                         .access = ON(W(x)),
+                         .flags = TN__JOB_SMALL | TN__JOB_ISSUED};
+    cr_assert_eq(tn__run_here(s.engine, &job), TN_OK);
+    cr_assert_eq(ran, 1);
+    cr_assert_eq(s.n, 1, "it has been issued");
+    cr_assert_eq(s.lines[0].done, 0);
+    cr_assert_eq(await(&s, &x, TN__WAIT_ALL, NOT_YET), TN_BUSY);
+    work_off(&s.lines[0]);
+    cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+    tn__var_deinit(&x);
+    stage_close(&s);
+  }
+}
+
+static void push_named(stage *self, const char *name, tn__var *var) {
+  cr_assert_eq(tn__push(self->engine, &(tn__job){.name = name,
+                                                 .run = run_enqueue,
+                                                 .arg = self,
+                                                 .access = ON(U(*var)),
+                                                 .queue = self->queues[0]}),
+               TN_OK);
+}
+
+/* All fences behind a failure tell of it; the oldest of them is its operation,
+ * whoever is asked first. */
+Test(queue, a_late_failure_names_the_oldest_operation_that_fails,
+     .timeout = 20) {
+  static stage s;
+  tn__var x = {0}, y = {0}, z = {0};
+  stage_open(&s, engine_dispatch(1));
+  s.lines[0].broken = 2;
+  push_named(&s, "sound", &x);
+  push_named(&s, "guilty", &y);
+  push_named(&s, "behind", &z);
+  await_issue(&s);
+  work_off(&s.lines[0]);
+  cr_assert_eq(await(&s, &z, TN__WAIT_ALL, TN__FOREVER), TN_DEVICE);
+  EXPECT_TEXT("guilty .. behind: a unit overheated");
+  cr_assert_eq(await(&s, &y, TN__WAIT_ALL, TN__FOREVER), TN_DEVICE);
+  EXPECT_TEXT("guilty .. behind: a unit overheated");
+  cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+  cr_assert_eq(tn__wait_all(s.engine), TN_DEVICE, "told once");
+  cr_assert_eq(tn__wait_all(s.engine), TN_OK);
+  tn__var_deinit(&x);
+  tn__var_deinit(&y);
+  tn__var_deinit(&z);
+  stage_close(&s);
+}
+
 Test(queue, a_host_function_begins_when_the_device_is_done, .timeout = 20) {
   for (uint32_t workers = 1; workers <= 8; workers *= 2) {
     static stage s;

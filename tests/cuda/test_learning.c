@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Kernels of nn and optim for CUDA in what they are there for: a network with
+ * everything that is random, that has states or parameters that change, whose
+ * steps are made one by one and launched as one; and what only a device does
+ * otherwise than the cpu.
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rig.h"
+#include "tenon/graph.h"
+
+enum { ROWS = 6, N_LAYERS = 7, N_STEPS = 5, RUNS = 5, MOST = 512 };
+
+TestSuite(learning, .init = rig_init, .fini = rig_close);
+
+static void open_all(uint64_t seed) {
+  rig_open(&(fake_cuda_options){.devices = 1, .seed = seed});
+  OK(tn_plugin_load(rig, NN_FILE));
+  OK(tn_plugin_load(rig, NN_CUDA_FILE));
+  OK(tn_plugin_load(rig, CUBLASLT_FILE));
+  OK(tn_plugin_load(rig, OPTIM_FILE));
+  OK(tn_plugin_load(rig, OPTIM_CUDA_FILE));
+}
+
+/* Numbers between -0.5 and 0.5 that depend on where they stand. */
+static void put(tn_array *array, uint32_t what) {
+  float v[MOST];
+  const int64_t n = tn_array_size(array);
+  cr_assert(n <= MOST);
+  for (int64_t i = 0; i < n; ++i)
+    v[i] = (float)((what * 31 + (uint32_t)i * 7) % 41) / 41 - 0.5f;
+  OK(tn_array_set(array, v, (size_t)n * sizeof *v));
+}
+
+/* -------------------------------------------------------------------- a net */
+
+typedef struct layer {
+  const char *op, *params, *name;
+} layer;
+
+static const layer layers[N_LAYERS] = {
+    {"nn.batch_norm", "fix_gamma=false", "norm"},
+    {"nn.leaky_relu", "act_type=rrelu", "bent"},
+    {"nn.pooling", "kernel=(2,2) pool_type=max", "pool"},
+    {"nn.dropout", "p=0.25", "drop"},
+    {"nn.layer_norm", "", "lines"},
+    {"nn.fully_connected", "num_hidden=3", "all"},
+    {"nn.softmax_output", "normalization=batch", "softmax"}};
+
+/* Each optimizer changes a weight of its own. */
+static const struct {
+  const char *op, *params, *weight;
+} steps[N_STEPS] = {
+    {"optim.adam_update", "lr=0.5 step=1", "all_weight"},
+    {"optim.rmsprop_update", "lr=0.5", "norm_gamma"},
+    {"optim.ftrl_update", "lr=0.5", "norm_beta"},
+    {"optim.sgd_mom_update", "lr=0.5 momentum=0.5", "lines_gamma"},
+    {"optim.sgd_update", "lr=0.5", "lines_beta"}};
+
+static tn_entry call(tn_graph *g, const char *op, const char *params,
+                     const char *name, uint32_t n, const tn_entry *in) {
+  tn_entry out;
+  OK(tn_graph_call(g,
+                   &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                    .op = op,
+                                    .params = params,
+                                    .name = name,
+                                    .n_in = n,
+                                    .in = in},
+                   &out));
+  return out;
+}
+
+static tn_graph *net(void) {
+  const tn_sig images = {TN_F32, 4, {ROWS, 2, 4, 5}};
+  const tn_sig labels = {TN_F32, 1, {ROWS}};
+  tn_entry in[2], heads[1 + N_STEPS], of[N_STEPS], slopes[N_STEPS];
+  tn_graph *g = NULL;
+  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_variable(g, "data", &images, &in[0]));
+  OK(tn_graph_variable(g, "softmax_label", &labels, &in[1]));
+  for (uint32_t i = 0; i < N_LAYERS; ++i)
+    in[0] = call(g, layers[i].op, layers[i].params, layers[i].name,
+                 i + 1 < N_LAYERS ? 1 : 2, in);
+  heads[0] = in[0];
+  for (int i = 0; i < N_STEPS; ++i)
+    OK(tn_graph_find(g, steps[i].weight, &of[i]));
+  OK(tn_graph_gradient(
+      g,
+      &(tn_gradient_query){
+          .heads = heads, .n_heads = 1, .of = of, .n_of = N_STEPS},
+      slopes));
+  for (int i = 0; i < N_STEPS; ++i)
+    heads[1 + i] = call(g, steps[i].op, steps[i].params, steps[i].op + 6, 2,
+                        (const tn_entry[]){of[i], slopes[i]});
+  OK(tn_graph_heads_set(g, heads, 1 + N_STEPS));
+  return g;
+}
+
+/* All arguments but the labels. */
+static void put_all(tn_program *p, tn_graph *g, uint32_t run) {
+  const char *name = NULL;
+  for (uint32_t i = 0; !tn_graph_name(g, TN_GRAPH_ARGUMENTS, i, &name, NULL);
+       ++i) {
+    tn_array *array = NULL;
+    float labels[ROWS];
+    OK(tn_program_array(p, TN_PROGRAM_ARGUMENT, name, &array));
+    if (strcmp(name, "softmax_label") != 0) {
+      put(array, run + i);
+      continue;
+    }
+    for (uint32_t k = 0; k < ROWS; ++k) labels[k] = (float)((k + run) % 3);
+    OK(tn_array_set(array, labels, sizeof labels));
+  }
+}
+
+static void set_rates(tn_program *p, uint32_t run) {
+  const tn_value lr = tn_value_float("lr", 1.0 / (2 + run));
+  const tn_value step = tn_value_int("step", 1 + run);
+  for (int i = 0; i < N_STEPS; ++i) OK(tn_program_set(p, steps[i].op + 6, &lr));
+  OK(tn_program_set(p, "adam_update", &step));
+}
+
+/* What came out of each run, all of it behind one another. */
+typedef struct found {
+  size_t n;
+  float v[RUNS * (1 + N_STEPS) * 128];
+} found;
+
+static void run_all(uint32_t flags, found *f) {
+  tn_graph *g = net();
+  tn_program *p = NULL;
+  const tn_bind how = {
+      .struct_size = sizeof how, .flags = flags, .place = rig_place("cuda(0)")};
+  OK(tn_program_bind(g, &how, &p));
+  OK(tn_random_seed(rig, 7));
+  f->n = 0;
+  for (uint32_t run = 0; run < RUNS; ++run) {
+    put_all(p, g, run);
+    set_rates(p, run);
+    OK(tn_program_forward(p, TN_CALL_TRAIN));
+    for (uint32_t k = 0; k <= N_STEPS; ++k) {
+      tn_array *out = NULL;
+      OK(tn_program_output(p, k, &out));
+      const size_t n = (size_t)tn_array_size(out);
+      cr_assert(f->n + n <= sizeof f->v / sizeof *f->v);
+      OK(tn_array_get(out, f->v + f->n, n * sizeof(float)));
+      f->n += n;
+    }
+  }
+  tn_program_release(p);
+  tn_graph_release(g);
+}
+
+Test(learning, everything_that_changes_is_read_by_what_was_recorded) {
+  static found one_by_one, as_one;
+  for (uint64_t seed = 0; seed < 2; ++seed) {
+    open_all(seed);
+    run_all(0, &one_by_one);
+    run_all(TN_BIND_CAPTURE, &as_one);
+    cr_expect_gt(fake_graph_counts_get().launched, 0);
+    cr_assert_eq(one_by_one.n, as_one.n);
+    for (size_t i = 0; i < as_one.n; ++i)
+      cr_assert(isfinite(as_one.v[i]) && as_one.v[i] >= one_by_one.v[i] &&
+                    as_one.v[i] <= one_by_one.v[i],
+                "number %zu is %.9g, not %.9g", i, (double)as_one.v[i],
+                (double)one_by_one.v[i]);
+    rig_close();
+  }
+}
+
+/* --------------------------------------------------------------- embeddings */
+
+static tn_array *array_of(tn_dtype dtype, int32_t ndim, const int64_t *shape,
+                          const void *values, size_t bytes) {
+  tn_array *array = NULL;
+  OK(tn_array_create_on(rig, &(tn_spec){dtype, ndim, shape},
+                        rig_place("cuda(0)"), &array));
+  OK(tn_array_set(array, values, bytes));
+  return array;
+}
+
+/* Of four indices -1 and 3 are none. */
+Test(learning, an_index_out_of_range_gives_nan_and_counts_nothing) {
+  const int32_t index[] = {2, -1, 3, 2};
+  const float numbers[] = {1, 2, 3, 4, 5, 6},
+              heads[] = {1, 10, 100, 1000, 2, 20, 3, 30};
+  float out[8], slopes[6];
+  tn_operator *op = NULL;
+  tn_params *params = NULL;
+  open_all(1);
+  OK(tn_operator_get(rig, "nn.embedding", &op));
+  OK(tn_params_parse(op, "input_dim=3 output_dim=2", &params));
+  tn_array *in[] = {
+      array_of(TN_I32, 1, (const int64_t[]){4}, index, sizeof index),
+      array_of(TN_F32, 2, (const int64_t[]){3, 2}, numbers, sizeof numbers)};
+  tn_array *head =
+      array_of(TN_F32, 2, (const int64_t[]){4, 2}, heads, sizeof heads);
+  tn_array *y = NULL, *grads[2] = {NULL, NULL};
+  const tn_req req[] = {TN_REQ_NULL, TN_REQ_WRITE};
+  OK(tn_call(rig, op, &(tn_inputs){2, in}, params, TN_OUT(&y)));
+  OK(tn_array_get(y, out, sizeof out));
+  cr_expect(out[0] >= 5 && out[0] <= 5 && out[7] >= 6 && out[7] <= 6);
+  for (int i = 2; i < 6; ++i) cr_expect(isnan(out[i]), "element %d", i);
+  const tn_backward back = {.struct_size = sizeof back,
+                            .params = params,
+                            .inputs = {2, in},
+                            .outputs = {1, &y},
+                            .out_grads = {1, &head},
+                            .in_grads = {2, grads, req}};
+  OK(tn_call_backward(rig, op, &back));
+  OK(tn_array_get(grads[1], slopes, sizeof slopes));
+  const float want[] = {0, 0, 0, 0, 4, 40};
+  cr_expect_arr_eq(slopes, want, sizeof want);
+  tn_array *all[] = {in[0], in[1], head, y, grads[1]};
+  for (int i = 0; i < 5; ++i) tn_array_release(all[i]);
+  tn_params_release(params);
+}
+
+/* -------------------------------------------------------------------- rules */
+
+Test(learning, what_cannot_be_computed_is_refused_as_on_the_cpu) {
+  const float x[] = {1, 2};
+  const int64_t n = 2;
+  tn_operator *op = NULL;
+  tn_params *params = NULL;
+  open_all(0);
+  tn_array *in[4], *out = NULL;
+  for (int i = 0; i < 4; ++i) in[i] = array_of(TN_F32, 1, &n, x, sizeof x);
+  OK(tn_operator_get(rig, "optim.adam_update", &op));
+  OK(tn_params_parse(op, "lr=1 beta1=1 step=1", &params));
+  OK(tn_call(rig, op, &(tn_inputs){4, in}, params, TN_OUT(&out)));
+  FAILS(tn_array_wait(out), TN_OUT_OF_RANGE,
+        "beta1=1, beta2=0.999: what keeps all of its first 0 cannot be "
+        "corrected");
+  tn_params_release(params);
+  for (int i = 0; i < 4; ++i) tn_array_release(in[i]);
+  tn_array_release(out);
+}
