@@ -148,8 +148,10 @@ typedef struct cudnn_bench {
 int cudnn_make_fastest(const cudnn_bench *bench, const cudnn_task *task,
                        cudnn_made *out);
 
-/* "$XDG_CACHE_HOME/tenon/cudnn", or in ~/.cache; "" if there is no home, or
- * the folder cannot be made. */
+enum { CUDNN_MOST_PATH = 512 };
+
+/* "$XDG_CACHE_HOME/tenon/cudnn", or in ~/.cache; "" if there is no home. Makes
+ * nothing: folders are made for the first choice. */
 void cudnn_choices_path(char *to, size_t bytes);
 
 /* ----------------------------------------------------------------- plans.c */
@@ -213,7 +215,7 @@ typedef struct cudnn_instance {
   cudnn_device *devices; /* scope->n_devices */
   cudnn_plans plans;
   cudnn_maker maker;
-  char path[512]; /* of choices that were measured */
+  char path[CUDNN_MOST_PATH]; /* of choices that were measured */
 } cudnn_instance;
 
 /* Fills in what goes with scope->n_devices: TN_OK or TN_OUT_OF_MEMORY. */

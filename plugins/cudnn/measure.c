@@ -5,7 +5,6 @@
  * that processes may share it; the last line of a task counts. What cannot be
  * read or written is measured again.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,27 +19,31 @@ enum { MOST_TRIED = 8 }; /* the heuristics' order is good */
 
 /* ---------------------------------------------------------------- the file */
 
-/* 1 if the folder is there, or is now. */
-static int has_folder(const char *path) {
-  return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
 void cudnn_choices_path(char *to, size_t bytes) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int n = 0;
-  to[0] = '\0';
   if (cache && cache[0] == '/')
-    n = snprintf(to, bytes, "%s", cache);
+    n = snprintf(to, bytes, "%s/tenon/cudnn", cache);
   else if (home && home[0] == '/')
-    n = snprintf(to, bytes, "%s/.cache", home);
-  if (n > 0 && (size_t)n + 16 < bytes && has_folder(to)) {
-    (void)strcat(to, "/tenon");
-    if (has_folder(to)) {
-      (void)strcat(to, "/cudnn");
-      return;
+    n = snprintf(to, bytes, "%s/.cache/tenon/cudnn", home);
+  if (n <= 0 || (size_t)n >= bytes) to[0] = '\0';
+}
+
+/* The last two folders of a path, which nobody has made before. What fails is
+ * seen when the file is opened. */
+static void make_folders(const char *path) {
+  char folder[CUDNN_MOST_PATH];
+  size_t n = strlen(path), ends[2] = {0, 0};
+  for (int i = 1; i >= 0 && n > 0; --i) {
+    while (n > 0 && path[--n] != '/') {
     }
+    ends[i] = n;
   }
-  to[0] = '\0';
+  for (int i = 0; i < 2; ++i) {
+    memcpy(folder, path, ends[i]);
+    folder[ends[i]] = '\0';
+    if (ends[i] > 0) (void)mkdir(folder, 0700);
+  }
 }
 
 static uint64_t hash_more(uint64_t hash, const void *bytes, size_t n) {
@@ -82,9 +85,9 @@ static void write_choice(const char *path, uint64_t name, int64_t passed) {
   char line[80];
   const int n =
       snprintf(line, sizeof line, "%016" PRIx64 " %" PRId64 "\n", name, passed);
-  const int file =
-      path[0] ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)
-              : -1;
+  if (!path[0]) return;
+  make_folders(path);
+  const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return;
   /* What is behind half a line would be taken for a part of it. */
   if (write(file, line, (size_t)n) != n) (void)unlink(path);
