@@ -2,9 +2,11 @@
  * Training steps of whole nets: forward, gradients and a step of every weight
  * as one program. PLUGIN is a file:
  *
- *   train mlp|lenet|resnet THREADS PLUGIN ...
+ *   train mlp|lenet|resnet|resnet50 THREADS|DEVICE PLUGIN ...
  *
- * Prints `step/BATCH milliseconds`.
+ * Prints `step/BATCH milliseconds`, and on a device, "cuda(0)",
+ * `captured/BATCH` too, of a step that is launched as one. Without the device
+ * it prints why.
  */
 #include "train.h"
 
@@ -16,7 +18,10 @@
 
 #include "measure.h"
 
-enum { MOST = 128 }; /* weights */
+enum { MOST = 256 }; /* weights */
+enum { WARM = 3 };   /* steps until one is launched as one */
+
+static tn_place place = {TN_DEVICE_CPU, 0};
 
 static void check(tn_code code) {
   if (code != TN_OK)
@@ -92,31 +97,63 @@ static tn_entry normal(tn_graph *g, tn_entry x, int kernel, int stride,
                "fix_gamma=false");
 }
 
+static tn_entry joined(tn_graph *g, tn_entry y, tn_entry x) {
+  return relu(g, call(g, "elemwise.add", NULL, 2, (const tn_entry[]){y, x}));
+}
+
 /* Two convolutions, and a shortcut around them. */
 static tn_entry block(tn_graph *g, tn_entry x, int stride, int64_t filters) {
   tn_entry y = relu(g, normal(g, x, 3, stride, filters));
   y = normal(g, y, 3, 1, filters);
   if (stride > 1) x = normal(g, x, 1, stride, filters);
-  return relu(g, call(g, "elemwise.add", NULL, 2, (const tn_entry[]){y, x}));
+  return joined(g, y, x);
+}
+
+/* The same with three, of which that in the middle has fewer filters. */
+static tn_entry bottle(tn_graph *g, tn_entry x, int stride, int64_t filters,
+                       int is_first) {
+  const int64_t wide = filters * RESNET_WIDER;
+  tn_entry y = relu(g, normal(g, x, 1, 1, filters));
+  y = normal(g, relu(g, normal(g, y, 3, stride, filters)), 1, 1, wide);
+  if (is_first) x = normal(g, x, 1, stride, wide);
+  return joined(g, y, x);
+}
+
+static tn_entry resnet_begin(tn_graph *g, tn_entry x) {
+  x = relu(g, normal(g, x, 7, 2, resnet_filters[0]));
+  return layer(g, x, "nn.pooling",
+               "kernel=(3,3) stride=(2,2) pad=(1,1) pool_type=max");
+}
+
+static tn_entry resnet_end(tn_graph *g, tn_entry x) {
+  x = layer(g, x, "nn.pooling", "kernel=(1,1) global_pool=true pool_type=avg");
+  return layer(g, x, "nn.fully_connected", "num_hidden=1000");
 }
 
 static tn_entry resnet(tn_graph *g, tn_entry x) {
-  x = relu(g, normal(g, x, 7, 2, resnet_filters[0]));
-  x = layer(g, x, "nn.pooling",
-            "kernel=(3,3) stride=(2,2) pad=(1,1) pool_type=max");
+  x = resnet_begin(g, x);
   for (int stage = 0; stage < RESNET_STAGES; ++stage) {
     x = block(g, x, stage == 0 ? 1 : 2, resnet_filters[stage]);
     x = block(g, x, 1, resnet_filters[stage]);
   }
-  x = layer(g, x, "nn.pooling", "kernel=(1,1) global_pool=true pool_type=avg");
-  return layer(g, x, "nn.fully_connected", "num_hidden=1000");
+  return resnet_end(g, x);
+}
+
+static tn_entry resnet50(tn_graph *g, tn_entry x) {
+  x = resnet_begin(g, x);
+  for (int stage = 0; stage < RESNET_STAGES; ++stage)
+    for (int i = 0; i < resnet50_blocks[stage]; ++i)
+      x = bottle(g, x, i == 0 && stage > 0 ? 2 : 1, resnet_filters[stage],
+                 i == 0);
+  return resnet_end(g, x);
 }
 
 /* ----------------------------------------------------------------- program */
 
 static tn_array *array_of(tn_runtime *rt, const tn_sig *sig) {
   tn_array *array = NULL;
-  check(tn_array_create(rt, &(tn_spec){TN_F32, sig->ndim, sig->shape}, &array));
+  check(tn_array_create_on(rt, &(tn_spec){TN_F32, sig->ndim, sig->shape}, place,
+                           &array));
   const size_t n = (size_t)tn_array_size(array);
   float *values = malloc(n * sizeof *values + 1);
   if (!values) measure_fail("no memory for %zu floats", n);
@@ -130,8 +167,9 @@ static tn_array *array_of(tn_runtime *rt, const tn_sig *sig) {
 /* What a net trains: everything that its head depends on but what it is given.
  */
 typedef struct weights {
-  tn_argument given[MOST + 1];
+  tn_argument given[MOST + 1]; /* and, behind them, data */
   tn_entry entry[MOST];
+  tn_entry heads[MOST + 1]; /* the loss, and the new weights */
   size_t n;
 } weights;
 
@@ -150,31 +188,34 @@ static void weights_find(tn_runtime *rt, tn_graph *g, weights *w) {
 }
 
 /* A step of every weight, which takes its place. */
-static tn_program *bind(tn_graph *g, tn_entry loss, weights *w,
-                        tn_array *data) {
-  tn_entry heads[MOST + 1] = {loss}, slopes[MOST];
-  tn_array *outputs[MOST + 1] = {NULL};
-  tn_program *program = NULL;
+static void add_steps(tn_graph *g, tn_entry loss, weights *w) {
+  tn_entry slopes[MOST];
   char params[32];
   (void)snprintf(params, sizeof params, "lr=%g", TRAIN_RATE);
   check(tn_graph_gradient(
       g,
       &(tn_gradient_query){
-          .heads = heads, .n_heads = 1, .of = w->entry, .n_of = w->n},
+          .heads = &loss, .n_heads = 1, .of = w->entry, .n_of = w->n},
       slopes));
-  for (size_t i = 0; i < w->n; ++i) {
-    heads[i + 1] = call(g, "optim.sgd_update", params, 2,
-                        (const tn_entry[]){w->entry[i], slopes[i]});
-    outputs[i + 1] = w->given[i].array;
-  }
-  check(tn_graph_heads_set(g, heads, w->n + 1));
-  w->given[w->n] = (tn_argument){.name = "data", .array = data};
+  w->heads[0] = loss;
+  for (size_t i = 0; i < w->n; ++i)
+    w->heads[i + 1] = call(g, "optim.sgd_update", params, 2,
+                           (const tn_entry[]){w->entry[i], slopes[i]});
+  check(tn_graph_heads_set(g, w->heads, w->n + 1));
+}
+
+static tn_program *bind(tn_graph *g, const weights *w, uint32_t flags) {
+  tn_array *outputs[MOST + 1] = {NULL};
+  tn_program *program = NULL;
+  for (size_t i = 0; i < w->n; ++i) outputs[i + 1] = w->given[i].array;
   check(tn_program_bind(g,
                         &(tn_bind){.struct_size = sizeof(tn_bind),
+                                   .flags = flags,
                                    .arguments = w->given,
                                    .n_arguments = w->n + 1,
                                    .outputs = outputs,
-                                   .n_outputs = w->n + 1},
+                                   .n_outputs = w->n + 1,
+                                   .place = place},
                         &program));
   return program;
 }
@@ -192,12 +233,38 @@ static void run_step(void *arg) {
   check(tn_array_wait(s->out));
 }
 
+/* Milliseconds of a step by a program with `flags`; below 0 if it is not
+ * launched as one where that is asked for. */
+static double step(tn_graph *g, const weights *w, uint32_t flags) {
+  subject s = {.program = bind(g, w, flags)};
+  tn_text *why = NULL;
+  double ms = -1;
+  check(tn_program_output(s.program, 0, &s.out));
+  for (int i = 0; i < WARM; ++i) run_step(&s);
+  if (flags & TN_BIND_CAPTURE)
+    check(tn_program_captured(s.program, TN_PART_TRAIN, &why));
+  if (why)
+    fprintf(stderr, "train: not launched as one: %s\n", tn_text_get(why));
+  else
+    ms = measure_single(run_step, &s, TRAIN_SECONDS) / 1e6;
+  tn_text_release(why);
+  tn_program_release(s.program);
+  return ms;
+}
+
+static void report(const char *what, const tn_sig *data, double ms) {
+  if (ms < 0) return;
+  printf("%s/%lld %.4f\n", what, (long long)data->shape[0], ms);
+  (void)fflush(stdout);
+}
+
 static void train(tn_runtime *rt, tn_entry (*build)(tn_graph *, tn_entry),
                   const tn_sig *data) {
   const tn_sig label = {.dtype = TN_F32, .ndim = 1, .shape = {data->shape[0]}};
   tn_graph *g = NULL;
   tn_entry in[2];
-  weights w = {.n = 0};
+  static weights w;
+  w.n = 0;
   check(tn_graph_create(rt, &g));
   check(tn_graph_variable(g, "data", data, &in[0]));
   check(tn_graph_variable(g, "label", &label, &in[1]));
@@ -207,12 +274,12 @@ static void train(tn_runtime *rt, tn_entry (*build)(tn_graph *, tn_entry),
   check(tn_graph_infer(g, NULL, 0));
   weights_find(rt, g, &w);
   tn_array *x = array_of(rt, data);
-  subject s = {.program = bind(g, loss, &w, x)};
-  check(tn_program_output(s.program, 0, &s.out));
-  printf("step/%lld %.4f\n", (long long)data->shape[0],
-         measure_single(run_step, &s, TRAIN_SECONDS) / 1e6);
-  (void)fflush(stdout);
-  tn_program_release(s.program), tn_graph_release(g), tn_array_release(x);
+  add_steps(g, loss, &w);
+  w.given[w.n] = (tn_argument){.name = "data", .array = x};
+  report("step", data, step(g, &w, 0));
+  if (place.device_type != TN_DEVICE_CPU)
+    report("captured", data, step(g, &w, TN_BIND_CAPTURE));
+  tn_graph_release(g), tn_array_release(x);
   for (size_t i = 0; i < w.n; ++i) tn_array_release(w.given[i].array);
 }
 
@@ -220,15 +287,7 @@ static tn_sig images(int64_t batch, int64_t channels, int64_t side) {
   return (tn_sig){TN_F32, 4, {batch, channels, side, side}};
 }
 
-int main(int argc, char **argv) {
-  if (argc < 4) return 2;
-  const char *net = argv[1];
-  tn_runtime *rt = NULL;
-  check(tn_runtime_create(
-      &(tn_options){.struct_size = sizeof(tn_options),
-                    .workers = (uint32_t)strtoul(argv[2], NULL, 10)},
-      &rt));
-  for (int i = 3; i < argc; ++i) check(tn_plugin_load(rt, argv[i]));
+static void train_net(tn_runtime *rt, const char *net) {
   const tn_sig rows = {TN_F32, 2, {MLP_BATCH, mlp_widths[0]}};
   const tn_sig row = {TN_F32, 2, {1, mlp_widths[0]}};
   const tn_sig small = images(LENET_BATCH, 1, LENET_SIDE);
@@ -236,6 +295,21 @@ int main(int argc, char **argv) {
   if (strcmp(net, "mlp") == 0) train(rt, mlp, &rows), train(rt, mlp, &row);
   if (strcmp(net, "lenet") == 0) train(rt, lenet, &small);
   if (strcmp(net, "resnet") == 0) train(rt, resnet, &large);
+  if (strcmp(net, "resnet50") == 0) train(rt, resnet50, &large);
+}
+
+int main(int argc, char **argv) {
+  if (argc < 4) return 2;
+  const uint32_t threads = (uint32_t)strtoul(argv[2], NULL, 10);
+  tn_runtime *rt = NULL;
+  check(tn_runtime_create(
+      &(tn_options){.struct_size = sizeof(tn_options), .workers = threads},
+      &rt));
+  for (int i = 3; i < argc; ++i) check(tn_plugin_load(rt, argv[i]));
+  if (threads == 0 && tn_place_parse(rt, argv[2], &place) != TN_OK)
+    printf("SKIPPED: %s\n", tn_error_text());
+  else
+    train_net(rt, argv[1]);
   tn_runtime_release(rt);
   return 0;
 }

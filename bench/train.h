@@ -21,8 +21,10 @@ enum { LENET_BATCH = 64, LENET_SIDE = 28, LENET_LAYERS = 3 };
 static const int64_t lenet_filters[] = {6, 16};
 static const int64_t lenet_widths[] = {400, 120, 84, 10};
 
-/* ResNet-18 on images of 224 x 224. */
+/* ResNet-18 and ResNet-50 on images of 224 x 224. */
 enum { RESNET_BATCH = 8, RESNET_SIDE = 224, RESNET_STAGES = 4 };
+enum { RESNET_WIDER = 4 }; /* what leaves a block of ResNet-50 */
 static const int64_t resnet_filters[] = {64, 128, 256, 512};
+static const int resnet50_blocks[] = {3, 4, 6, 3};
 
 #endif /* TENON_BENCH_TRAIN_H_ */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "rig.h"
+#include "tenon/graph.h"
 
 enum { MOST_IN = 12, SEEDS = 12 };
 
@@ -705,4 +706,110 @@ Test(random, numbers_are_those_of_the_cpu_but_for_their_functions) {
     draw_both("random.exponential", "lam=0.5", types[i].dtype, types[i].name,
               8);
   }
+}
+
+/* ------------------------------------------------------------------ recorded
+ */
+
+enum { RUNS = 5, PLACES_OF = 40, ROWS = 6, COLUMNS_OF = 50 };
+
+static tn_entry call(tn_graph *g, const char *op, const char *params,
+                     const char *name, uint32_t n, const tn_entry *in) {
+  tn_entry out;
+  OK(tn_graph_call(g,
+                   &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                    .op = op,
+                                    .params = params,
+                                    .name = name,
+                                    .n_in = n,
+                                    .in = in},
+                   &out));
+  return out;
+}
+
+/* Kernels of every kind: numbers that are drawn and that are given, places,
+ * squares that are turned, sums, choices and parts. */
+static tn_entry build(tn_graph *g, tn_entry x) {
+  const tn_entry noise =
+      call(g, "random.normal", "shape=[6,50]", "noise", 0, NULL);
+  const tn_entry sum =
+      call(g, "tensor.add_n", NULL, "sum", 2, (tn_entry[]){x, noise});
+  const tn_entry turned = call(g, "tensor.transpose", NULL, "turned", 1, &sum);
+  const tn_entry counted =
+      call(g, "tensor.arange", "start=40 dtype=i32", "counted", 0, NULL);
+  const tn_entry taken = call(g, "tensor.take", "mode=wrap", "taken", 2,
+                              (tn_entry[]){turned, counted});
+  const tn_entry coin =
+      call(g, "random.bernoulli", "shape=[40,6]", "coin", 0, NULL);
+  const tn_entry chosen = call(g, "tensor.where", NULL, "chosen", 3,
+                               (tn_entry[]){coin, taken, coin});
+  const tn_entry least =
+      call(g, "tensor.min", "axis=[0] keepdims=true", "least", 1, &chosen);
+  return call(g, "tensor.concat", "dim=0", "all", 2,
+              (tn_entry[]){chosen, least});
+}
+
+/* What comes out of runs that draw, and the gradients of x. */
+static void run_program(uint32_t flags, float *out) {
+  const tn_sig sig = {TN_F32, 2, {ROWS, COLUMNS_OF}};
+  const size_t n = (PLACES_OF + 1) * ROWS, slopes = ROWS * COLUMNS_OF;
+  float v[ROWS * COLUMNS_OF];
+  tn_graph *g = NULL;
+  tn_program *p = NULL;
+  tn_array *array = NULL, *weight = NULL;
+  const int64_t all[] = {PLACES_OF + 1, ROWS};
+  tn_entry x;
+  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_variable(g, "x", &sig, &x));
+  x = build(g, x);
+  OK(tn_graph_heads_set(g, &x, 1));
+  OK(tn_program_bind(g,
+                     &(tn_bind){.struct_size = sizeof(tn_bind),
+                                .request = TN_REQ_WRITE,
+                                .flags = flags,
+                                .place = rig_place("cuda(0)")},
+                     &p));
+  for (size_t i = 0; i < slopes; ++i) v[i] = (float)(i % 17) / 8;
+  OK(tn_program_array(p, TN_PROGRAM_ARGUMENT, "x", &array));
+  OK(tn_array_set(array, v, sizeof v));
+  OK(tn_array_create_on(rig, &(tn_spec){TN_F32, 2, all}, rig_place("cuda(0)"),
+                        &weight));
+  OK(tn_array_set(weight, v, n * sizeof *v));
+  OK(tn_random_seed(rig, 5));
+  for (int run = 0; run < RUNS; ++run, out += n + slopes) {
+    OK(tn_program_forward(p, TN_CALL_TRAIN));
+    OK(tn_program_backward(p, &weight, 1));
+    OK(tn_program_output(p, 0, &array));
+    OK(tn_array_get(array, out, n * sizeof *out));
+    OK(tn_program_array(p, TN_PROGRAM_GRADIENT, "x", &array));
+    OK(tn_array_get(array, out + n, slopes * sizeof *out));
+  }
+  for (uint32_t part = TN_PART_TRAIN; flags && part <= TN_PART_BACKWARD;
+       ++part) {
+    tn_text *why = NULL;
+    OK(tn_program_captured(p, part, &why));
+    cr_assert_null(why, "%s", tn_text_get(why));
+  }
+  tn_array_release(weight);
+  tn_program_release(p);
+  tn_graph_release(g);
+}
+
+Test(arrays, of_programs_are_recorded_with_what_is_drawn) {
+  enum { EACH = (PLACES_OF + 1) * ROWS + ROWS * COLUMNS_OF };
+  static float steps[RUNS][EACH], one[RUNS][EACH];
+  rig_open(&(fake_cuda_options){.devices = 1, .seed = 4});
+  OK(tn_plugin_load(rig, TENSOR_FILE));
+  OK(tn_plugin_load(rig, TENSOR_CUDA_FILE));
+  OK(tn_plugin_load(rig, RANDOM_FILE));
+  OK(tn_plugin_load(rig, RANDOM_CUDA_FILE));
+  run_program(0, steps[0]);
+  run_program(TN_BIND_CAPTURE, one[0]);
+  for (int run = 0; run < RUNS; ++run)
+    for (int i = 0; i < EACH; ++i)
+      cr_assert_eq(one[run][i], steps[run][i], "run %d, number %d: %g, not %g",
+                   run, i, (double)one[run][i], (double)steps[run][i]);
+  for (int run = 1; run < RUNS; ++run)
+    cr_assert_arr_neq(one[run], one[run - 1], sizeof one[run]);
+  rig_close();
 }

@@ -563,6 +563,78 @@ Test(captured, steps_on_several_devices_are_not_recorded) {
   tn_graph_release(g);
 }
 
+/* -------------------------------------------------------------------- loops */
+
+/* h = op(h + x[t]) for each t; the head is all h. */
+static tn_program *loop_of(const char *op, uint32_t flags) {
+  const char *const sequences[] = {"x"}, *const states[] = {"h"};
+  tn_graph *step = NULL, *g = NULL;
+  tn_program *p = NULL;
+  tn_entry in[2], out[2];
+  OK(tn_graph_create(rig, &step));
+  in[0] = variable(step, "x", 1, 4, 0);
+  in[1] = variable(step, "h", 1, 4, 0);
+  out[0] = call(step, "elemwise.add", NULL, "sum", 2, in);
+  out[0] = out[1] = call(step, op, NULL, "next", 1, out);
+  OK(tn_graph_heads_set(step, out, 2));
+  OK(tn_graph_create(rig, &g));
+  in[0] = variable(g, "xs", 2, 5, 4);
+  in[1] = variable(g, "h0", 1, 4, 0);
+  OK(tn_graph_loop(g,
+                   &(tn_loop){.struct_size = sizeof(tn_loop),
+                              .n_in = 2,
+                              .step = step,
+                              .name = "loop",
+                              .sequences = sequences,
+                              .states = states,
+                              .n_sequences = 1,
+                              .n_states = 1,
+                              .in = in},
+                   &out[0]));
+  out[0].index = 1;
+  OK(tn_graph_heads_set(g, out, 1));
+  const tn_bind how = {
+      .struct_size = sizeof how, .flags = flags, .place = rig_place("cuda(0)")};
+  OK(tn_program_bind(g, &how, &p));
+  tn_graph_release(step);
+  tn_graph_release(g);
+  return p;
+}
+
+static void run_loop(tn_program *p, tn_array **out) {
+  for (uint32_t run = 0; run < 4; ++run) {
+    put(array_named(p, TN_PROGRAM_ARGUMENT, "xs"), run);
+    put(array_named(p, TN_PROGRAM_ARGUMENT, "h0"), run + 1);
+    OK(tn_program_forward(p, 0));
+  }
+  OK(tn_program_output(p, 0, out));
+}
+
+Test(captured, a_loop_is_recorded_with_all_its_steps) {
+  tn_array *steps = NULL, *one = NULL;
+  open_trial(3);
+  tn_program *p = loop_of("elemwise.tanh", 0);
+  tn_program *q = loop_of("elemwise.tanh", TN_BIND_CAPTURE);
+  run_loop(p, &steps);
+  run_loop(q, &one);
+  same(one, steps, 0);
+  is_captured(q, TN_PART_FORWARD);
+  cr_expect_eq(fake_graph_counts_get().launched, 3);
+  tn_program_release(p);
+  tn_program_release(q);
+}
+
+Test(captured, a_loop_whose_steps_draw_is_named) {
+  tn_array *out = NULL;
+  open_trial(3);
+  tn_program *p = loop_of("trial.noise", TN_BIND_CAPTURE);
+  run_loop(p, &out);
+  is_not(p, TN_PART_FORWARD,
+         "node `next` of the loop `loop` draws random numbers or has "
+         "parameters that may change between runs");
+  tn_program_release(p);
+}
+
 static void look(void *ctx, const char *name, tn_array *array) {
   (void)name;
   (void)array;

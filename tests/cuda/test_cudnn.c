@@ -14,6 +14,7 @@
 #include "../plugins/windows.h"
 #include "fake_cudnn.h"
 #include "rig.h"
+#include "tenon/graph.h"
 #include "tenon/tune.h"
 
 static const windows_case conv_cases[] = {
@@ -328,6 +329,103 @@ Test(cudnn, two_threads_share_plans_and_no_handle) {
     for (int i = 0; i < 2; ++i) (void)pthread_join(threads[i], NULL);
   }
   for (int i = 0; i < 2; ++i) small_release(&s[i]), small_release(&more[i]);
+}
+
+/* ---------------------------------------------------------------- recorded
+ */
+
+static const int64_t image[] = {2, 2, 6, 6}, means[] = {2, 3, 2, 2};
+static const char *const net_arrays[] = {"data", "conv_weight", "conv_bias"};
+enum { N_NET = 3, RUNS = 5, MOST = 144 };
+
+/* The means of what windows of 3 x 3 make of an image. */
+static tn_program *net(const char *place, uint32_t flags) {
+  const tn_sig sig = {TN_F32, 4, {image[0], image[1], image[2], image[3]}};
+  tn_graph_node node = {.struct_size = sizeof node,
+                        .op = "nn.convolution",
+                        .params = "kernel=[3,3] num_filter=3",
+                        .name = "conv",
+                        .n_in = 1};
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = flags,
+                       .request = TN_REQ_WRITE,
+                       .place = rig_place(place)};
+  tn_program *p = NULL;
+  tn_graph *g = NULL;
+  tn_entry x;
+  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_variable(g, "data", &sig, &x));
+  node.in = &x;
+  OK(tn_graph_call(g, &node, &x));
+  node.op = "nn.pooling";
+  node.params = "kernel=[2,2] stride=[2,2] pool_type=avg";
+  node.name = "pool";
+  OK(tn_graph_call(g, &node, &x));
+  OK(tn_graph_heads_set(g, &x, 1));
+  OK(tn_program_bind(g, &how, &p));
+  tn_graph_release(g);
+  return p;
+}
+
+/* Eighths that depend on where they stand and on the run. */
+static void fill(tn_array *array, int run) {
+  float v[MOST];
+  const int64_t n = tn_array_size(array);
+  for (int64_t i = 0; i < n; ++i)
+    v[i] = (float)((i * 7 + run * 5) % 17 - 8) / 8;
+  OK(tn_array_set(array, v, (size_t)n * sizeof *v));
+}
+
+static tn_array *of(tn_program *p, uint32_t what, const char *name) {
+  tn_array *array = NULL;
+  OK(tn_program_array(p, what, name, &array));
+  return array;
+}
+
+static void net_run(tn_program *p, const char *place, int run) {
+  tn_array *host = NULL, *head = NULL;
+  for (int i = 0; i < N_NET; ++i)
+    fill(of(p, TN_PROGRAM_ARGUMENT, net_arrays[i]), run + i);
+  OK(tn_array_create(rig, &(tn_spec){TN_F32, 4, means}, &host));
+  fill(host, run + N_NET);
+  OK(tn_array_to(host, rig_place(place), &head));
+  OK(tn_program_forward(p, TN_CALL_TRAIN));
+  OK(tn_program_backward(p, &head, 1));
+  tn_array_release(host), tn_array_release(head);
+}
+
+static void expect_same(tn_array *a, tn_array *b) {
+  float x[MOST], y[MOST];
+  const size_t bytes = (size_t)tn_array_size(a) * sizeof *x;
+  OK(tn_array_get(a, x, bytes));
+  OK(tn_array_get(b, y, bytes));
+  for (size_t i = 0; i < bytes / sizeof *x; ++i)
+    cr_assert_float_eq(x[i], y[i], 1e-5, "element %zu", i);
+}
+
+static void is_launched_as_one(tn_program *p, uint32_t part) {
+  tn_text *why = NULL;
+  OK(tn_program_captured(p, part, &why));
+  cr_assert_null(why, "%s", why ? tn_text_get(why) : "");
+}
+
+Test(cudnn, programs_are_recorded_and_launched_as_one) {
+  open_all(1, 14);
+  tn_program *one = net("cuda", TN_BIND_CAPTURE), *cpu = net("cpu", 0);
+  for (int run = 0; run < RUNS; ++run) {
+    tn_array *a = NULL, *b = NULL;
+    net_run(one, "cuda", run);
+    net_run(cpu, "cpu", run);
+    OK(tn_program_output(one, 0, &a));
+    OK(tn_program_output(cpu, 0, &b));
+    expect_same(a, b);
+    for (int i = 0; i < N_NET; ++i)
+      expect_same(of(one, TN_PROGRAM_GRADIENT, net_arrays[i]),
+                  of(cpu, TN_PROGRAM_GRADIENT, net_arrays[i]));
+  }
+  is_launched_as_one(one, TN_PART_TRAIN);
+  is_launched_as_one(one, TN_PART_BACKWARD);
+  tn_program_release(one), tn_program_release(cpu);
 }
 
 /* ----------------------------------------------------------- where they lie

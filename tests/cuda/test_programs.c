@@ -2,7 +2,7 @@
  * Graphs of random operators on random devices, two GPUs and the cpu, against
  * the same graph on the cpu alone: outputs and gradients of all variables. The
  * fake executes late and in an order that the seed decides; it says who did not
- * wait.
+ * wait. And the same graphs on one GPU, recorded and launched as one.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -186,6 +186,35 @@ static void try_seed(uint64_t seed) {
   compare(&here, &there, seed);
   tn_graph_release(g);
   rig_close();
+}
+
+/* All on one GPU, which is given recordings of both parts from the second run
+ * on. */
+static void try_captured(uint64_t seed) {
+  static found here, there;
+  rig_open_all(&(fake_cuda_options){
+      .devices = 1, .seed = seed, .latency_us = seed % 3 == 0 ? 20 : 0});
+  const tn_bind alone = {.struct_size = sizeof alone, .request = TN_REQ_WRITE};
+  const tn_bind one = {.struct_size = sizeof one,
+                       .flags = TN_BIND_CAPTURE,
+                       .request = TN_REQ_WRITE,
+                       .plan = seed % 2 ? TN_PLAN_DEFAULT : TN_PLAN_COMPAT,
+                       .memory = seed % 4 == 1 ? TN_MEMORY_MINIMAL : 0,
+                       .place = rig_place("cuda(0)")};
+  tn_graph *g = graph_draw(seed);
+  run_program(g, &alone, &here);
+  run_program(g, &one, &there);
+  cr_assert_eq(fake_graph_counts_get().launched, 4, "two runs of two parts");
+  compare(&here, &there, seed);
+  tn_graph_release(g);
+  rig_close();
+}
+
+Test(programs, launched_as_one_compute_what_they_compute_on_the_cpu) {
+  const char *given = getenv("SEED");
+  const uint64_t first = given ? strtoull(given, NULL, 0) : 1;
+  for (uint64_t seed = first; seed < first + (given ? 1 : 24); ++seed)
+    try_captured(seed);
 }
 
 Test(programs, compute_on_any_devices_what_they_compute_on_the_cpu) {

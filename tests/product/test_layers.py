@@ -50,7 +50,7 @@ PUBLIC = {f"tenon/{name}.h"
           for name in ("op", "note", "device", "capture", "kernel", "tenon",
                        "exchange",
                        "graph", "blas", "device_blas", "pass", "fold", "philox",
-                       "product", "device_scope", "tune")}
+                       "product", "device_scope", "capture", "tune")}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # The names of this project: public, internal, and of the manifest reader.
 OURS = re.compile(r"^(tn_|tn__|tnm_)")
