@@ -2,7 +2,12 @@
  * scope.c: "device.cuda/1": this plugin's devices for plugins that call another
  * library of CUDA.
  */
+#include <string.h>
+#include <time.h>
+
 #include "devices.h"
+
+enum { ROUNDS = 3, RUNS = 5 }; /* of work that is timed */
 
 static int32_t enter(const tn_device_scope *scope, int32_t id,
                      tn_device_error *error) {
@@ -35,6 +40,67 @@ static int32_t sum(const tn_device_scope *scope, const tn_frame *call,
   return code == TN_OK ? TN_OK : TN_FAIL(call, code, "%s", error.text);
 }
 
+static int32_t info(const tn_device_scope *scope, int32_t id,
+                    tn_device_info *out, tn_device_error *error) {
+  memset(out, 0, sizeof *out);
+  out->struct_size = sizeof *out;
+  return cuda_info(scope->data, id, out, error);
+}
+
+static int32_t take(const tn_device_scope *scope, int32_t id, uint64_t bytes,
+                    void **out, tn_device_error *error) {
+  *out = NULL;
+  return cuda_alloc(scope->data, id, TN_MEMORY_DEVICE, bytes, out, error);
+}
+
+static void give(const tn_device_scope *scope, int32_t id, void *memory) {
+  cuda_free(scope->data, id, TN_MEMORY_DEVICE, memory);
+}
+
+/* -------------------------------------------------------------------- time */
+
+static uint64_t now(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* `n` times, and until all is done. */
+static int32_t run(cuda_device *device, cuda_stream stream,
+                   tn_device_work *work, void *arg, int n) {
+  int32_t code = TN_OK;
+  for (int i = 0; i < n && code == TN_OK; ++i) code = work(arg, stream);
+  const int result = device->instance->driver.stream_synchronize(stream);
+  return code == TN_OK && result != CUDA_OK ? TN_DEVICE : code;
+}
+
+/* The first time is another matter: code is loaded, caches are cold. */
+static int32_t time_on(cuda_device *device, cuda_stream stream,
+                       tn_device_work *work, void *arg, uint64_t *ns) {
+  int32_t code = run(device, stream, work, arg, 1);
+  *ns = UINT64_MAX;
+  for (int round = 0; round < ROUNDS && code == TN_OK; ++round) {
+    const uint64_t begin = now();
+    code = run(device, stream, work, arg, RUNS);
+    const uint64_t each = (now() - begin) / RUNS;
+    if (each < *ns) *ns = each;
+  }
+  return code;
+}
+
+static int32_t time_work(const tn_device_scope *scope, int32_t id,
+                         tn_device_work *work, void *arg, uint64_t *ns,
+                         tn_device_error *error) {
+  void *queue = NULL;
+  int32_t code =
+      cuda_queue_open(scope->data, id, TN_QUEUE_COMPUTE, 0, &queue, error);
+  if (code != TN_OK) return code;
+  code = time_on(cuda_device_of(scope->data, id),
+                 cuda_queue_stream(scope->data, queue), work, arg, ns);
+  cuda_queue_close(scope->data, queue);
+  return code;
+}
+
 void cuda_scope_fill(cuda_instance *instance) {
   instance->scope = (tn_device_scope){.struct_size = sizeof(tn_device_scope),
                                       .device_type = TN_DEVICE_CUDA,
@@ -43,5 +109,9 @@ void cuda_scope_fill(cuda_instance *instance) {
                                       .enter = enter,
                                       .leave = leave,
                                       .check = check,
-                                      .sum = cuda_sum ? sum : NULL};
+                                      .sum = cuda_sum ? sum : NULL,
+                                      .info = info,
+                                      .alloc = take,
+                                      .free = give,
+                                      .time = time_work};
 }

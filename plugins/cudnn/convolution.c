@@ -79,7 +79,8 @@ static uint32_t flags_of(const tn_frame *call) {
   const cudnn_convolution_cuda_options *o =
       cudnn_convolution_cuda_options_of(call);
   return (o->fast ? CUDNN_FAST : 0u) |
-         (o->deterministic ? CUDNN_SAME_BITS : 0u);
+         (o->deterministic ? CUDNN_SAME_BITS : 0u) |
+         (o->measure ? CUDNN_MEASURE : 0u);
 }
 
 static void describe(const tn_frame *call, int what, cudnn_task *out) {

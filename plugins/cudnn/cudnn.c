@@ -22,6 +22,7 @@ static int32_t open_devices(tn_registrar *registrar, cudnn_instance *self) {
   if (cudnn_devices_open(self) != TN_OK)
     return registrar->fail(registrar, TN_OUT_OF_MEMORY, "no memory");
   cudnn_plans_open(&self->plans, MOST_PLANS);
+  cudnn_choices_path(self->path, sizeof self->path);
   return TN_OK;
 }
 

@@ -203,11 +203,17 @@ static int try_config(cudnn_builder *b, dnn_descriptor config) {
   return 0;
 }
 
+/* Whether an engine may be used, and not as many before it were to be passed
+ * over. */
+static int is_next(cudnn_builder *b, dnn_descriptor config) {
+  return is_allowed(b, config) && b->n_passed++ >= b->task->n_passed;
+}
+
 /* The first of a list that will do becomes a plan; all others are destroyed. */
 static int try_all(cudnn_builder *b, dnn_descriptor *configs, int64_t n) {
   int found = 0;
   for (int64_t i = 0; i < n; ++i) {
-    if (!found && is_allowed(b, configs[i]) && try_config(b, configs[i])) {
+    if (!found && is_next(b, configs[i]) && try_config(b, configs[i])) {
       b->made->parts[b->made->n_parts++] = configs[i];
       found = 1;
     } else {
@@ -265,7 +271,7 @@ static int try_mode(cudnn_builder *b, dnn_descriptor of, int mode) {
 
 int cudnn_make(const cudnn_target *target, const cudnn_task *task,
                cudnn_made *out) {
-  cudnn_builder b = {target, target->library, task, out, DNN_OK};
+  cudnn_builder b = {target, target->library, task, out, DNN_OK, 0};
   memset(out, 0, sizeof *out);
   const dnn_descriptor all = graph(&b);
   if (b.status == DNN_OK && !try_mode(&b, all, DNN_HEUR_A) &&

@@ -6,6 +6,7 @@
  *        builder.c      descriptors, of which graphs are made
  *        plans.c        plans that were made, for calls that are alike
  *        run.c          plans on the device of a call; failures
+ *        measure.c      the fastest engine, and what was found out before
  *        windows.c      what convolution and pooling have in common
  *        convolution.c  nn.convolution
  *        pooling.c      nn.pooling
@@ -38,7 +39,8 @@ enum {                            /* cudnn_task.flags */
        CUDNN_SAME_BITS = 1u << 3, /* in every call */
        CUDNN_ANYWHERE = 1u << 4,  /* addresses are multiples of an element */
        CUDNN_MAX = 1u << 5,       /* the largest of a window, not its mean */
-       CUDNN_INSIDE = 1u << 6     /* means do not count padding */
+       CUDNN_INSIDE = 1u << 6,    /* means do not count padding */
+       CUDNN_MEASURE = 1u << 7    /* the fastest engine, found by trying */
 };
 
 /* All that a plan depends on, and so the key of a plan: compared as bytes, so
@@ -58,6 +60,7 @@ typedef struct cudnn_task {
   int64_t pad[CUDNN_MOST_RANK];
   int64_t pad_behind[CUDNN_MOST_RANK];
   int64_t most_workspace; /* bytes */
+  int64_t n_passed;       /* engines that would do and are passed over */
 } cudnn_task;
 
 /* For which GPU a graph is planned: that of a handle, or one of which only the
@@ -107,7 +110,8 @@ typedef struct cudnn_builder {
   const dnn_library *library;
   const cudnn_task *task;
   cudnn_made *made;
-  int status; /* the first that was not DNN_OK */
+  int status;       /* the first that was not DNN_OK */
+  int64_t n_passed; /* engines that would have done */
 } cudnn_builder;
 
 /* A descriptor that lives as long as the plan; NULL after a failure. */
@@ -127,6 +131,28 @@ dnn_descriptor cudnn_tensor(cudnn_builder *b, int64_t id, const int64_t *dims);
 
 /* What sums are kept in: DNN_F32 or DNN_F64. */
 int cudnn_wide_type(const cudnn_task *task);
+
+/* --------------------------------------------------------------- measure.c */
+
+/* What measuring needs; `path` is the file of this machine's choices, "" if
+ * there is none. */
+typedef struct cudnn_bench {
+  const cudnn_target *target;
+  const tn_device_scope *scope;
+  const char *path;
+} cudnn_bench;
+
+/* As cudnn_make, by the engine that is the fastest of those that the heuristics
+ * name first; which that is stands in the file from then on, for this cuDNN and
+ * this GPU. Without memory to try them it is the first. Blocks. [any] */
+int cudnn_make_fastest(const cudnn_bench *bench, const cudnn_task *task,
+                       cudnn_made *out);
+
+enum { CUDNN_MOST_PATH = 512 };
+
+/* "$XDG_CACHE_HOME/tenon/cudnn", or in ~/.cache; "" if there is no home. Makes
+ * nothing: folders are made for the first choice. */
+void cudnn_choices_path(char *to, size_t bytes);
 
 /* ----------------------------------------------------------------- plans.c */
 
@@ -189,6 +215,7 @@ typedef struct cudnn_instance {
   cudnn_device *devices; /* scope->n_devices */
   cudnn_plans plans;
   cudnn_maker maker;
+  char path[CUDNN_MOST_PATH]; /* of choices that were measured */
 } cudnn_instance;
 
 /* Fills in what goes with scope->n_devices: TN_OK or TN_OUT_OF_MEMORY. */
@@ -217,6 +244,12 @@ enum { CUDNN_MOST_OPERANDS = 4 };
  * plan says, aligned to 256. TN_OK, or a code after TN_FAIL. [worker] */
 int32_t cudnn_run(const tn_frame *call, const cudnn_plan *plan,
                   const cudnn_operand *operands, int n);
+
+/* Enqueues a plan with a handle that is on its stream; the device is current. A
+ * cudnnStatus_t. */
+int cudnn_execute(const dnn_library *library, dnn_handle handle,
+                  const cudnn_made *made, const cudnn_operand *operands, int n,
+                  void *workspace);
 
 /* --------------------------------------------------------------- windows.c */
 

@@ -10,7 +10,7 @@
 
 /* Bytes that nobody sets would make two keys of one. */
 _Static_assert(sizeof(cudnn_task) == 4 * 4 + 8 * (1 + 3 * CUDNN_MOST_DIMS +
-                                                  4 * CUDNN_MOST_RANK + 1),
+                                                  4 * CUDNN_MOST_RANK + 2),
                "a key without gaps");
 
 void cudnn_plans_open(cudnn_plans *plans, int most) {

@@ -72,7 +72,9 @@ static int make(void *arg, const cudnn_task *task, cudnn_made *out) {
   int status = open_handles(self, device);
   if (status == DNN_OK) {
     const cudnn_target target = {&self->library, device->planner, NULL};
-    status = cudnn_make(&target, task, out);
+    const cudnn_bench bench = {&target, self->scope, self->path};
+    status = task->flags & CUDNN_MEASURE ? cudnn_make_fastest(&bench, task, out)
+                                         : cudnn_make(&target, task, out);
   }
   (void)pthread_mutex_unlock(&device->planning);
   return status;
@@ -134,32 +136,39 @@ static int fill(const dnn_library *library, dnn_descriptor pack,
   return status == DNN_OK ? library->finalize(pack) : status;
 }
 
+int cudnn_execute(const dnn_library *library, dnn_handle handle,
+                  const cudnn_made *made, const cudnn_operand *operands, int n,
+                  void *workspace) {
+  dnn_descriptor pack = NULL;
+  int status = library->descriptor_create(DNN_PACK, &pack);
+  if (status != DNN_OK) return status;
+  status = fill(library, pack, operands, n, workspace);
+  if (status == DNN_OK) status = library->execute(handle, made->plan, pack);
+  (void)library->descriptor_destroy(pack);
+  return status;
+}
+
 /* A handle is on one stream at a time. */
 static int execute(const tn_frame *call, const cudnn_plan *plan,
-                   dnn_descriptor pack) {
+                   const cudnn_operand *operands, int n) {
   cudnn_instance *self = call->instance;
   cudnn_device *device = &self->devices[call->run->device_id];
+  void *workspace = call->n_ws > 0 ? call->ws[0] : NULL;
   (void)pthread_mutex_lock(&device->running);
   int status = self->library.stream_set(device->runner, call->run->stream);
   if (status == DNN_OK)
-    status = self->library.execute(device->runner, plan->made.plan, pack);
+    status = cudnn_execute(&self->library, device->runner, &plan->made,
+                           operands, n, workspace);
   (void)pthread_mutex_unlock(&device->running);
   return status;
 }
 
 static int32_t run(const tn_frame *call, const cudnn_plan *plan,
                    const cudnn_operand *operands, int n) {
-  cudnn_instance *self = call->instance;
-  void *workspace = call->n_ws > 0 ? call->ws[0] : NULL;
-  dnn_descriptor pack = NULL;
   int32_t code = enter(call);
   if (code != TN_OK) return code;
-  int status = self->library.descriptor_create(DNN_PACK, &pack);
-  if (status == DNN_OK)
-    status = fill(&self->library, pack, operands, n, workspace);
-  if (status == DNN_OK) status = execute(call, plan, pack);
+  const int status = execute(call, plan, operands, n);
   if (status != DNN_OK) code = refuse(call, status, "executing a plan");
-  if (pack) (void)self->library.descriptor_destroy(pack);
   leave(call);
   return code;
 }
@@ -175,7 +184,7 @@ static int32_t run_anywhere(const tn_frame *call, const cudnn_plan *like,
   cudnn_task task;
   cudnn_plan *plan = NULL;
   memcpy(&task, &like->task, sizeof task);
-  task.flags |= CUDNN_ANYWHERE;
+  task.flags = (task.flags | CUDNN_ANYWHERE) & ~(uint32_t)CUDNN_MEASURE;
   task.most_workspace = like->made.workspace;
   int32_t code = cudnn_plan_take(call, &task, &plan);
   if (code != TN_OK) return code;

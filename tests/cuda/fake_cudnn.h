@@ -7,7 +7,8 @@
  *
  * By the environment: FAKE_CUDNN_VERSION is what cudnnGetVersion returns;
  * FAKE_CUDNN_NO_FUSION leaves only graphs of one operation with engines, and
- * FAKE_CUDNN_NO_ENGINES none.
+ * FAKE_CUDNN_NO_ENGINES none;
+ * FAKE_CUDNN_SLOW is the number of an engine that takes some milliseconds more.
  *
  * Engines are as on an H200, in small. The heuristics name, in this order, one
  * that multiplies f32 as TF32, one whose results differ from call to call, one

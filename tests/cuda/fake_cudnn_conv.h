@@ -25,6 +25,7 @@ typedef struct conv_work {
   int written;
   int engine;
   int odd;     /* every other call of the process */
+  int is_slow; /* takes some milliseconds more */
   double beta; /* of what is there; 0 reads nothing */
   double alpha;
   int64_t x[5];

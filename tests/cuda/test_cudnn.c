@@ -8,8 +8,10 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../plugins/windows.h"
 #include "fake_cudnn.h"
@@ -302,6 +304,67 @@ Test(cudnn, engines_take_no_more_workspace_than_they_may) {
   FAILS(tn_operator_tune(s.op, kernel_id, "workspace=-1"), TN_OUT_OF_RANGE,
         "workspace");
   small_release(&s);
+}
+
+/* ---------------------------------------------------------------- measured
+ */
+
+static const double finer_than_tf32 = 1 + 0x1p-12;
+
+/* A folder of its own, which the test leaves empty. */
+static char *folder_make(void) {
+  static char folder[] = "/tmp/tenon-cudnn-XXXXXX";
+  cr_assert_not_null(mkdtemp(folder));
+  (void)setenv("XDG_CACHE_HOME", folder, 1);
+  return folder;
+}
+
+static void folder_remove(const char *folder) {
+  char path[80];
+  (void)snprintf(path, sizeof path, "%s/tenon/cudnn", folder);
+  cr_assert_eq(unlink(path), 0);
+  (void)snprintf(path, sizeof path, "%s/tenon", folder);
+  cr_assert_eq(rmdir(path), 0);
+  cr_assert_eq(rmdir(folder), 0);
+}
+
+/* Of the engines for f32 the first rounds to TF32; it is slow here. */
+static void open_measuring(const char *options) {
+  open_all(1, 15);
+  OK(tn_operator_tune(host_operator(rig, "nn.convolution"), kernel_id,
+                      options));
+}
+
+static void close_again(void) {
+  rig_close();
+  const char *left = fake_cudnn_end();
+  cr_assert_null(left, "%s", left);
+}
+
+Test(cudnn, the_fastest_engine_is_found_by_trying_and_kept) {
+  const char *folder = folder_make();
+  (void)setenv("FAKE_CUDNN_SLOW", "4", 1); /* ENGINE_TF32 */
+  open_measuring("fast=true");
+  cr_assert_eq(times_one("cuda", finer_than_tf32), 1);
+  close_again();
+  open_measuring("fast=true measure=true");
+  cr_assert_eq(times_one("cuda", finer_than_tf32), finer_than_tf32);
+  cr_assert_gt(fake_cudnn_counts_get().plans, 2);
+  close_again();
+  /* another process finds the choice, whatever is slow now */
+  (void)setenv("FAKE_CUDNN_SLOW", "1", 1); /* ENGINE_PLAIN */
+  const int64_t before = fake_cudnn_counts_get().plans;
+  open_measuring("fast=true measure=true");
+  cr_assert_eq(times_one("cuda", finer_than_tf32), finer_than_tf32);
+  cr_assert_eq(fake_cudnn_counts_get().plans, before + 1);
+  folder_remove(folder);
+}
+
+Test(cudnn, what_cannot_be_kept_is_measured_all_the_same) {
+  (void)setenv("XDG_CACHE_HOME", "/dev/null", 1);
+  (void)setenv("FAKE_CUDNN_SLOW", "4", 1);
+  open_measuring("fast=true measure=true");
+  cr_assert_eq(times_one("cuda", finer_than_tf32), finer_than_tf32);
 }
 
 /* ------------------------------------------------------------------ threads

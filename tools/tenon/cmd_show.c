@@ -206,6 +206,34 @@ static void add_kernels(tn_runtime *rt, const char *name, text *out) {
   table_print(&rows, "  ", out);
 }
 
+/* Both passes of a kernel have its id, and its options. */
+static bool is_first_pass(const tn_plugin *plugin, uint32_t k) {
+  for (uint32_t i = 0; i < k; ++i)
+    if (!strcmp(plugin->kernels[i]->id, plugin->kernels[k]->id)) return false;
+  return true;
+}
+
+static void add_options(const tn_kernel *kernel, text *out) {
+  const tn_op owner = {.struct_size = sizeof owner,
+                       .params = kernel->options,
+                       .n_params = kernel->n_options};
+  table rows = {.n_columns = 5};
+  if (kernel->n_options == 0) return;
+  text_add(out, "\noptions of %s\n", kernel->id);
+  for (uint32_t i = 0; i < kernel->n_options; ++i)
+    add_param(&owner, kernel->options[i], &rows);
+  table_print(&rows, "  ", out);
+}
+
+static void add_all_options(tn_runtime *rt, const char *name, text *out) {
+  tn_plugin_info info;
+  for (size_t i = 0; !tn_plugin_at(rt, i, &info); ++i)
+    for (uint32_t k = 0; k < info.plugin->n_kernels; ++k)
+      if (!strcmp(info.plugin->kernels[k]->op, name) &&
+          is_first_pass(info.plugin, k))
+        add_options(info.plugin->kernels[k], out);
+}
+
 /* ----------------------------------------------------------------- command */
 
 static void print_operator(tn_runtime *rt, const tn_operator *op, text *out) {
@@ -219,6 +247,7 @@ static void print_operator(tn_runtime *rt, const tn_operator *op, text *out) {
   add_requirements(desc, out);
   add_gradient(desc, out);
   add_kernels(rt, tn_operator_name(op), out);
+  add_all_options(rt, tn_operator_name(op), out);
 }
 
 static tn_code print_why(tn_operator *op, bool json, text *out) {

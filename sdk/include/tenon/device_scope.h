@@ -30,6 +30,9 @@ extern "C" {
 
 #define TN_DEVICE_SCOPE_CUDA "device.cuda/1"
 
+/* Work to be timed: enqueues on a stream. TN_OK or a code. */
+typedef int32_t tn_device_work(void *arg, void *stream);
+
 /* Constant from the provider's init to its fini. `error` is as in device.h. */
 typedef struct tn_device_scope {
   uint32_t struct_size;
@@ -58,6 +61,26 @@ typedef struct tn_device_scope {
    * the provider has no sums. [worker] */
   int32_t (*sum)(const struct tn_device_scope *scope, const tn_frame *call,
                  const tn_device_sum *sum);
+
+  /* What follows is for who finds out on the device which of several ways is
+   * the fastest; devices have been entered. */
+
+  /* The device's name is `name` of it. [any] */
+  int32_t (*info)(const struct tn_device_scope *scope, int32_t id,
+                  tn_device_info *out, tn_device_error *error);
+
+  /* The device's own memory, with garbage in it, as device.h says. May block.
+   * [any] */
+  int32_t (*alloc)(const struct tn_device_scope *scope, int32_t id,
+                   uint64_t bytes, void **out, tn_device_error *error);
+  void (*free)(const struct tn_device_scope *scope, int32_t id, void *memory);
+
+  /* *ns is how long the work takes, launching it included: it is done several
+   * times on a stream of its own, and the fastest counts. What fails ends it.
+   * Blocks. [any] */
+  int32_t (*time)(const struct tn_device_scope *scope, int32_t id,
+                  tn_device_work *work, void *arg, uint64_t *ns,
+                  tn_device_error *error);
 } tn_device_scope;
 
 #ifdef __cplusplus

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * measure.c: engines that are tried on the device. What was found out stands in
+ * a file, a line for each task: what it is of, and how many engines are passed
+ * over before the fastest. It is only ever added to, by one write of a line, so
+ * that processes may share it; the last line of a task counts. What cannot be
+ * read or written is measured again.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kit.h"
+
+enum { MOST_TRIED = 8 }; /* the heuristics' order is good */
+
+/* ---------------------------------------------------------------- the file */
+
+void cudnn_choices_path(char *to, size_t bytes) {
+  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int n = 0;
+  if (cache && cache[0] == '/')
+    n = snprintf(to, bytes, "%s/tenon/cudnn", cache);
+  else if (home && home[0] == '/')
+    n = snprintf(to, bytes, "%s/.cache/tenon/cudnn", home);
+  if (n <= 0 || (size_t)n >= bytes) to[0] = '\0';
+}
+
+/* The last two folders of a path, which nobody has made before. What fails is
+ * seen when the file is opened. */
+static void make_folders(const char *path) {
+  char folder[CUDNN_MOST_PATH];
+  size_t n = strlen(path), ends[2] = {0, 0};
+  for (int i = 1; i >= 0 && n > 0; --i) {
+    while (n > 0 && path[--n] != '/') {
+    }
+    ends[i] = n;
+  }
+  for (int i = 0; i < 2; ++i) {
+    memcpy(folder, path, ends[i]);
+    folder[ends[i]] = '\0';
+    if (ends[i] > 0) (void)mkdir(folder, 0700);
+  }
+}
+
+static uint64_t hash_more(uint64_t hash, const void *bytes, size_t n) {
+  const unsigned char *at = bytes;
+  for (size_t i = 0; i < n; ++i) hash = (hash ^ at[i]) * 1099511628211u;
+  return hash;
+}
+
+/* Of a task on any GPU of this name, with this cuDNN. */
+static uint64_t name_of(const cudnn_bench *bench, const cudnn_task *task) {
+  const char *version = bench->target->library->name;
+  tn_device_info info = {.struct_size = sizeof info};
+  tn_device_error error = {.struct_size = sizeof error};
+  cudnn_task any;
+  memcpy(&any, task, sizeof any);
+  any.device = 0;
+  (void)bench->scope->info(bench->scope, task->device, &info, &error);
+  uint64_t hash = hash_more(14695981039346656037u, &any, sizeof any);
+  hash = hash_more(hash, version, strlen(version));
+  return hash_more(hash, info.name, strlen(info.name));
+}
+
+/* -1: it is not known. */
+static int64_t read_choice(const char *path, uint64_t name) {
+  FILE *file = path[0] ? fopen(path, "re") : NULL;
+  char line[80];
+  int64_t found = -1;
+  while (file && fgets(line, sizeof line, file)) {
+    uint64_t of = 0;
+    int64_t passed = -1;
+    if (sscanf(line, "%" SCNx64 " %" SCNd64, &of, &passed) == 2 && of == name)
+      found = passed;
+  }
+  if (file) (void)fclose(file);
+  return found >= 0 && found < MOST_TRIED ? found : -1;
+}
+
+static void write_choice(const char *path, uint64_t name, int64_t passed) {
+  char line[80];
+  const int n =
+      snprintf(line, sizeof line, "%016" PRIx64 " %" PRId64 "\n", name, passed);
+  if (!path[0]) return;
+  make_folders(path);
+  const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  /* What is behind half a line would be taken for a part of it. */
+  if (write(file, line, (size_t)n) != n) (void)unlink(path);
+  (void)close(file);
+}
+
+/* -------------------------------------------------------------------- time */
+
+/* A plan on memory of which nobody knows what it holds. */
+typedef struct trial {
+  const cudnn_bench *bench;
+  const cudnn_made *made;
+  cudnn_operand operands[CUDNN_MOST_OPERANDS];
+  int n;
+  void *workspace;
+} trial;
+
+static int32_t work(void *arg, void *stream) {
+  const trial *t = arg;
+  const cudnn_target *target = t->bench->target;
+  int status = target->library->stream_set(target->handle, stream);
+  if (status == DNN_OK)
+    status = cudnn_execute(target->library, target->handle, t->made,
+                           t->operands, t->n, t->workspace);
+  return status == DNN_OK ? TN_OK : TN_DEVICE;
+}
+
+static uint64_t size_of(const cudnn_task *task, const int64_t *dims) {
+  uint64_t bytes = (uint64_t)tn_dtype_bytes(task->dtype);
+  for (int64_t d = 0; d < task->rank + 2; ++d) bytes *= (uint64_t)dims[d];
+  return (bytes + 255) / 256 * 256;
+}
+
+/* All in one piece of memory: data, weight, out, bias, and the workspace. */
+static uint64_t lay_out(const cudnn_task *task, const cudnn_made *made,
+                        char *memory, trial *t) {
+  const int64_t bias[] = {1, task->out[1], 1, 1, 1};
+  const int64_t *dims[] = {task->data, task->weight, task->out, bias};
+  const int64_t ids[] = {CUDNN_ID_DATA, CUDNN_ID_WEIGHT, CUDNN_ID_OUT,
+                         CUDNN_ID_BIAS};
+  uint64_t at = 0;
+  t->n = task->flags & CUDNN_BIAS ? 4 : 3;
+  for (int i = 0; i < t->n; ++i) {
+    t->operands[i] = (cudnn_operand){ids[i], memory + at};
+    at += size_of(task, dims[i]);
+  }
+  t->workspace = memory + at;
+  return at + (uint64_t)made->workspace + 256;
+}
+
+/* UINT64_MAX: it could not be tried. */
+static uint64_t time_of(const cudnn_bench *bench, const cudnn_task *task,
+                        const cudnn_made *made) {
+  const tn_device_scope *scope = bench->scope;
+  tn_device_error error = {.struct_size = sizeof error};
+  trial t = {.bench = bench, .made = made};
+  void *memory = NULL;
+  uint64_t ns = UINT64_MAX;
+  const uint64_t bytes = lay_out(task, made, NULL, &t);
+  if (scope->alloc(scope, task->device, bytes, &memory, &error) != TN_OK)
+    return UINT64_MAX;
+  (void)lay_out(task, made, memory, &t);
+  if (scope->time(scope, task->device, work, &t, &ns, &error) != TN_OK)
+    ns = UINT64_MAX;
+  scope->free(scope, task->device, memory);
+  return ns;
+}
+
+/* ------------------------------------------------------------------ choice */
+
+/* How many engines the fastest passes over; 0 if none could be tried. */
+static int64_t measure(const cudnn_bench *bench, cudnn_task *task) {
+  uint64_t least = UINT64_MAX;
+  int64_t best = 0;
+  for (task->n_passed = 0; task->n_passed < MOST_TRIED; ++task->n_passed) {
+    cudnn_made made;
+    if (cudnn_make(bench->target, task, &made) != DNN_OK) break;
+    const uint64_t ns = time_of(bench, task, &made);
+    cudnn_unmake(bench->target->library, &made);
+    if (ns >= least) continue;
+    least = ns;
+    best = task->n_passed;
+  }
+  if (least != UINT64_MAX) {
+    task->n_passed = 0;
+    write_choice(bench->path, name_of(bench, task), best);
+  }
+  return best;
+}
+
+int cudnn_make_fastest(const cudnn_bench *bench, const cudnn_task *given,
+                       cudnn_made *out) {
+  cudnn_task task;
+  memcpy(&task, given, sizeof task);
+  task.flags &= ~(uint32_t)CUDNN_MEASURE;
+  int64_t passed = read_choice(bench->path, name_of(bench, &task));
+  if (passed < 0) passed = measure(bench, &task);
+  task.n_passed = passed;
+  int status = cudnn_make(bench->target, &task, out);
+  if (status == DNN_OK || passed == 0) return status;
+  task.n_passed = 0;
+  return cudnn_make(bench->target, &task, out);
+}
