@@ -8,8 +8,8 @@
 #include <criterion/logging.h>
 #include <stdlib.h>
 
-/* Tells what was found and ends the process, which fails the program of tests;
- * nothing, if `told` is NULL. */
+/* Logs what was found, which is seen without --tap, and ends the process, which
+ * fails the program of tests; nothing, if `told` is NULL. */
 static inline void must_be_silent(const char *told) {
   if (!told) return;
   cr_log_error("at the end of a test: %s", told);
