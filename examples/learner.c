@@ -165,6 +165,7 @@ static tn_code bind(const learner *l, const tn_graph *g, int steps,
   }
   return tn_program_bind(g,
                          &(tn_bind){.struct_size = sizeof(tn_bind),
+                                    .flags = steps ? l->net->flags : 0,
                                     .arguments = a,
                                     .n_arguments = n,
                                     .outputs = outputs,
@@ -263,6 +264,14 @@ static tn_code run_traced(const learner *l) {
   return rc ? rc : tn_trace_write(l->rt, l->net->trace);
 }
 
+static tn_code ask_captured(const learner *l, learner_report *out) {
+  tn_text *why = NULL;
+  const tn_code rc = tn_program_captured(l->learn, TN_PART_TRAIN, &why);
+  out->captured = !rc && !why;
+  tn_text_release(why);
+  return rc;
+}
+
 static void release(learner *l) {
   tn_program_release(l->learn), tn_program_release(l->test);
   for (size_t i = 0; i < l->n; ++i) {
@@ -281,6 +290,7 @@ tn_code learner_train(tn_runtime *rt, const digits *d, const learner_net *net,
   tn_code rc = make_arrays(&l);
   if (!rc) rc = make_programs(&l, &random);
   if (!rc) rc = run_epochs(&l, &random, out);
+  if (!rc) rc = ask_captured(&l, out);
   if (!rc && net->trace) rc = run_traced(&l);
   release(&l);
   return rc;

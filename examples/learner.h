@@ -34,6 +34,7 @@ typedef struct learner_net {
   double (*rate)(int epoch); /* lr of an epoch, the first of which is 1 */
   const char *update;        /* other parameters of optim.sgd_mom_update */
   tn_place place;
+  uint32_t flags;    /* TN_BIND_* of the program that learns */
   const char *trace; /* a file for a trace of one step, or NULL */
 } learner_net;
 
@@ -42,6 +43,7 @@ typedef struct learner_report {
   digits_score tested; /* rows that were not learned from, at the end */
   double seconds;      /* of all steps, without what is asked between them */
   long n_steps;
+  int captured; /* steps were launched as one, at the end */
 } learner_report;
 
 /* Adds a layer: a call on *head, which becomes its first output. Variables for
