@@ -5,7 +5,7 @@
 
 #include <criterion/criterion.h>
 
-#include "must.h"
+#include "../must.h"
 
 tn_runtime *rig;
 bool rig_is_broken;

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../must.h"
 #include "../plugins/windows.h"
 #include "fake_cudnn.h"
-#include "must.h"
 #include "rig.h"
 #include "tenon/graph.h"
 #include "tenon/tune.h"

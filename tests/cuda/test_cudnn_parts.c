@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../must.h"
 #include "fake_cudnn.h"
 #include "fake_cudnn_conv.h"
 #include "kit.h"
-#include "must.h"
 
 /* -------------------------------------------------------------- the library
  */

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../must.h"
 #include "devices.h"
 #include "fake_cuda.h"
-#include "must.h"
 
 enum { N = 64 };
 

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "../must.h"
 #include "fixture.h"
 #include "graph.h"
 #include "pool.h"
@@ -19,7 +20,7 @@ static void begin(void) {
 
 static void end(void) {
   tn__arena_deinit(&arena);
-  cr_assert_eq(memory.living, 0);
+  must_hold(memory.living == 0, "memory is left");
 }
 
 TestSuite(plan, .init = begin, .fini = end, .timeout = 30);

@@ -4,6 +4,7 @@
  */
 #include <criterion/criterion.h>
 
+#include "../must.h"
 #include "fake.h"
 #include "filebox.h"
 
@@ -20,7 +21,7 @@ static void setup(void) {
 
 static void teardown(void) {
   box_close();
-  cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+  must_hold(fake_counts_get(f).violations == 0, fake_violation(f));
   fake_destroy(f);
 }
 

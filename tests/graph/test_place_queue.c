@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../by_hand.h"
+#include "../must.h"
 #include "evaluate.h"
 #include "fake.h"
 #include "program.h"
@@ -109,7 +110,7 @@ static void close_all(void) {
   tn__program_release(p);
   p = NULL;
   net_close();
-  cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+  must_hold(fake_counts_get(f).violations == 0, fake_violation(f));
   fake_destroy(f);
 }
 

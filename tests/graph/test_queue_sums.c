@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../by_hand.h"
+#include "../must.h"
 #include "evaluate.h"
 #include "fake.h"
 #include "program.h"
@@ -137,7 +138,7 @@ static void open_with(const fake_options *options, uint32_t workers) {
 
 static void close_all(void) {
   net_close();
-  cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+  must_hold(fake_counts_get(f).violations == 0, fake_violation(f));
   fake_destroy(f);
 }
 

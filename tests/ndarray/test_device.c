@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "../must.h"
 #include "fake.h"
 #include "fixture.h"
 
@@ -28,7 +29,7 @@ static void setup(void) {
 
 static void teardown(void) {
   world_close();
-  cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+  must_hold(fake_counts_get(f).violations == 0, fake_violation(f));
   fake_destroy(f);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which kernel is taken, why the others are not, and what is held meanwhile.
  */
+#include "../must.h"
 #include "tables.h"
 
 /* ------------------------------------------------------------------ kernels */
@@ -130,9 +131,10 @@ static void setup(void) {
 }
 
 static void teardown(void) {
-  cr_assert_eq(atomic_load(&w.op.calls), 0);
+  must_hold(atomic_load(&w.op.calls) == 0, "calls are left");
   for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; ++i)
-    cr_assert_eq(atomic_load(&kernels[i].calls), 0);
+    must_hold(atomic_load(&kernels[i].calls) == 0,
+              "calls of a kernel are left");
 }
 
 TestSuite(choose, .init = setup, .fini = teardown);

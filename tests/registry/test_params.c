@@ -4,6 +4,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "../must.h"
 #include "tables.h"
 
 /* Every kind of parameter, as opgen would generate it. */
@@ -82,8 +83,8 @@ static void setup(void) {
 
 /* Everything was given back. */
 static void teardown(void) {
-  cr_assert_eq(w.memory.living, 0);
-  cr_assert_eq(atomic_load(&w.op.params), 0);
+  must_hold(w.memory.living == 0, "memory is left");
+  must_hold(atomic_load(&w.op.params) == 0, "parameters are left");
 }
 
 TestSuite(params, .init = setup, .fini = teardown);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../by_hand.h"
+#include "../must.h"
 #include "fake.h"
 #include "probe.h"
 #include "tenon/tenon.h"
@@ -46,8 +47,8 @@ static void setup(void) {
 
 static void teardown(void) {
   tn_runtime_release(rt);
-  cr_assert_eq(finished, 1);
-  cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+  must_hold(finished == 1, "the device was not ended once");
+  must_hold(fake_counts_get(f).violations == 0, fake_violation(f));
   fake_destroy(f);
 }
 

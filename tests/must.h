@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * must.h: for the end of a suite (`fini`), where assertions count for nothing
- * with Criterion 2.4.1.
+ * must.h: for the end of a test or a suite (`fini`), where assertions count for
+ * nothing with Criterion 2.4.1.
  */
-#ifndef TENON_TESTS_CUDA_MUST_H_
-#define TENON_TESTS_CUDA_MUST_H_
+#ifndef TENON_TESTS_MUST_H_
+#define TENON_TESTS_MUST_H_
 
 #include <criterion/logging.h>
 #include <stdlib.h>
@@ -16,4 +16,9 @@ static inline void must_be_silent(const char *told) {
   abort();
 }
 
-#endif /* TENON_TESTS_CUDA_MUST_H_ */
+/* The same unless `holds`. */
+static inline void must_hold(int holds, const char *otherwise) {
+  must_be_silent(holds ? NULL : otherwise);
+}
+
+#endif /* TENON_TESTS_MUST_H_ */
