@@ -228,9 +228,9 @@ typedef struct tn_random {
   uint32_t reserved;
   uint64_t key;
   uint64_t offset;
-  const uint64_t *device_offset; /* NULL on the CPU; else the offset's place in
-                                    device memory, read instead of `offset` so
-                                    that a captured program stays random */
+  const uint64_t *device_offset; /* NULL, unless the call is being recorded:
+                                    then the offset's place in device memory,
+                                    read instead of `offset` (capture.h) */
 } tn_random;
 
 /* Where a call runs. */
