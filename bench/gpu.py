@@ -58,7 +58,8 @@ def ours():
     if said.startswith("SKIPPED"):
         print(said.strip())
         return []
-    return [first, *(Net(net, files) for net in NETS)]
+    kernels = Program("tenon", [BUILD / "bench" / "gpu_nn", "64", *files])
+    return [first, kernels, *(Net(net, files) for net in NETS)]
 
 
 def peers():
@@ -93,6 +94,8 @@ def row(samples, name):
         ratio = f"{peer / value if is_time(name) else value / peer:.2f}"
     if goal(name, OF_LIMIT) and not is_time(name):
         part = f"{value / limit:.2f} ({goal(name, OF_LIMIT)})"
+    if name.endswith((".forward", ".backward")):
+        part = f"{value / limit:.2f}"
     return [name, f"{value:.2f}", f"{peer:.2f}" if peer else "–", ratio,
             goal(name, OF_PEER) or "–", part]
 
