@@ -30,6 +30,7 @@ def holds_what_was_promised():
                  "include/tenon/op.h", "include/tenon/note.h",
                  "include/tenon/device.h", "include/tenon/blas.h", "include/tenon/device_blas.h",
                  "include/tenon/device_scope.h", "include/tenon/tune.h",
+                 "include/tenon/capture.h",
                  "include/tenon/pass.h", "include/tenon/fold.h",
                  "include/tenon/philox.h", "include/tenon/philox.cuh",
                  "include/tenon/product.h", "include/tenon/product_tile.h",

@@ -47,8 +47,7 @@ BELOW = {
     "plugins": (None, []),
 }
 PUBLIC = {f"tenon/{name}.h"
-          for name in ("op", "note", "device", "capture", "kernel", "tenon",
-                       "exchange",
+          for name in ("op", "note", "device", "kernel", "tenon", "exchange",
                        "graph", "blas", "device_blas", "pass", "fold", "philox",
                        "product", "device_scope", "capture", "tune")}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
