@@ -19,42 +19,27 @@ int64_t fake_width(int type) {
   return type == DNN_F64 ? 8 : type == DNN_F32 ? 4 : 2;
 }
 
-static float float_of(uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-static uint32_t bits_of(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
 double fake_get(const void *at, int type, int64_t i) {
   if (type == DNN_F32) return (double)((const float *)at)[i];
   if (type == DNN_F64) return ((const double *)at)[i];
   const uint16_t half = ((const uint16_t *)at)[i];
   return type == DNN_F16 ? (double)tn_kernel_f16_to_f32(half)
-                         : (double)float_of((uint32_t)half << 16);
+                         : (double)tn_kernel_bf16_to_f32(half);
 }
 
 void fake_put(void *at, int type, int64_t i, double value) {
   const float single = (float)value;
-  const uint32_t bits = bits_of(single);
   if (type == DNN_F32) ((float *)at)[i] = single;
   if (type == DNN_F64) ((double *)at)[i] = value;
   if (type == DNN_F16) ((uint16_t *)at)[i] = tn_kernel_f32_to_f16(single);
-  if (type == DNN_BF16)
-    ((uint16_t *)at)[i] =
-        isnan(single) ? 0x7fc0
-                      : (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+  if (type == DNN_BF16) ((uint16_t *)at)[i] = tn_kernel_f32_to_bf16(single);
 }
 
 /* A factor as TF32 has it: ten bits behind the point. */
 static double to_tf32(double value) {
-  const uint32_t bits = bits_of((float)value);
-  return (double)float_of((bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu);
+  const uint32_t bits = tn_kernel_f32_bits((float)value);
+  return (double)tn_kernel_f32_from_bits((bits + 0xfffu + (bits >> 13 & 1)) &
+                                         ~0x1fffu);
 }
 
 /* ------------------------------------------------------------------- arrays */

@@ -4,10 +4,11 @@
 #ifndef TENON_TESTS_CUDA_RIG_H_
 #define TENON_TESTS_CUDA_RIG_H_
 
+#include <criterion/criterion.h>
 #include <stdbool.h>
 
 #include "fake_cuda.h"
-#include "tenon/tenon.h"
+#include "tenon/graph.h"
 
 /* Fails the test with the library's own text unless `call` returns TN_OK. */
 #define OK(call) cr_assert_eq((call), TN_OK, "%s: %s", #call, tn_error_text())
@@ -38,5 +39,21 @@ void rig_init(void);
 tn_place rig_place(const char *text);
 /* An array of n f32. */
 tn_array *rig_array(const char *place, int64_t n);
+
+/* The first output of a call that is added to a graph. */
+static inline tn_entry rig_call(tn_graph *g, const char *op, const char *params,
+                                const char *name, uint32_t n,
+                                const tn_entry *in) {
+  tn_entry out;
+  OK(tn_graph_call(g,
+                   &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                    .op = op,
+                                    .params = params,
+                                    .name = name,
+                                    .n_in = n,
+                                    .in = in},
+                   &out));
+  return out;
+}
 
 #endif /* TENON_TESTS_CUDA_RIG_H_ */

@@ -713,40 +713,27 @@ Test(random, numbers_are_those_of_the_cpu_but_for_their_functions) {
 
 enum { RUNS = 5, PLACES_OF = 40, ROWS = 6, COLUMNS_OF = 50 };
 
-static tn_entry call(tn_graph *g, const char *op, const char *params,
-                     const char *name, uint32_t n, const tn_entry *in) {
-  tn_entry out;
-  OK(tn_graph_call(g,
-                   &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
-                                    .op = op,
-                                    .params = params,
-                                    .name = name,
-                                    .n_in = n,
-                                    .in = in},
-                   &out));
-  return out;
-}
-
 /* Kernels of every kind: numbers that are drawn and that are given, places,
  * squares that are turned, sums, choices and parts. */
 static tn_entry build(tn_graph *g, tn_entry x) {
   const tn_entry noise =
-      call(g, "random.normal", "shape=[6,50]", "noise", 0, NULL);
+      rig_call(g, "random.normal", "shape=[6,50]", "noise", 0, NULL);
   const tn_entry sum =
-      call(g, "tensor.add_n", NULL, "sum", 2, (tn_entry[]){x, noise});
-  const tn_entry turned = call(g, "tensor.transpose", NULL, "turned", 1, &sum);
+      rig_call(g, "tensor.add_n", NULL, "sum", 2, (tn_entry[]){x, noise});
+  const tn_entry turned =
+      rig_call(g, "tensor.transpose", NULL, "turned", 1, &sum);
   const tn_entry counted =
-      call(g, "tensor.arange", "start=40 dtype=i32", "counted", 0, NULL);
-  const tn_entry taken = call(g, "tensor.take", "mode=wrap", "taken", 2,
-                              (tn_entry[]){turned, counted});
+      rig_call(g, "tensor.arange", "start=40 dtype=i32", "counted", 0, NULL);
+  const tn_entry taken = rig_call(g, "tensor.take", "mode=wrap", "taken", 2,
+                                  (tn_entry[]){turned, counted});
   const tn_entry coin =
-      call(g, "random.bernoulli", "shape=[40,6]", "coin", 0, NULL);
-  const tn_entry chosen = call(g, "tensor.where", NULL, "chosen", 3,
-                               (tn_entry[]){coin, taken, coin});
+      rig_call(g, "random.bernoulli", "shape=[40,6]", "coin", 0, NULL);
+  const tn_entry chosen = rig_call(g, "tensor.where", NULL, "chosen", 3,
+                                   (tn_entry[]){coin, taken, coin});
   const tn_entry least =
-      call(g, "tensor.min", "axis=[0] keepdims=true", "least", 1, &chosen);
-  return call(g, "tensor.concat", "dim=0", "all", 2,
-              (tn_entry[]){chosen, least});
+      rig_call(g, "tensor.min", "axis=[0] keepdims=true", "least", 1, &chosen);
+  return rig_call(g, "tensor.concat", "dim=0", "all", 2,
+                  (tn_entry[]){chosen, least});
 }
 
 /* What comes out of runs that draw, and the gradients of x. */

@@ -46,20 +46,6 @@ static tn_entry variable(tn_graph *g, const char *name, int32_t ndim,
   return out;
 }
 
-static tn_entry call(tn_graph *g, const char *op, const char *params,
-                     const char *name, uint32_t n, const tn_entry *in) {
-  tn_entry out;
-  OK(tn_graph_call(g,
-                   &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
-                                    .op = op,
-                                    .params = params,
-                                    .name = name,
-                                    .n_in = n,
-                                    .in = in},
-                   &out));
-  return out;
-}
-
 static const char *reason(tn_program *p, uint32_t part) {
   static char text[512];
   tn_text *why = NULL;
@@ -110,11 +96,12 @@ static bool drops; /* networks have a dropout */
 
 static tn_entry layers(tn_graph *g) {
   tn_entry x = variable(g, "data", 2, ROWS, COLUMNS);
-  x = call(g, "nn.fully_connected", "num_hidden=7", "fc1", 1, &x);
-  x = call(g, "nn.activation", "act_type=relu", "relu", 1, &x);
-  if (drops) x = call(g, "nn.dropout", "p=0.3", "drop", 1, &x);
-  x = call(g, "nn.fully_connected", "num_hidden=3", "fc2", 1, &x);
-  return call(g, "nn.softmax_output", "normalization=batch", "softmax", 1, &x);
+  x = rig_call(g, "nn.fully_connected", "num_hidden=7", "fc1", 1, &x);
+  x = rig_call(g, "nn.activation", "act_type=relu", "relu", 1, &x);
+  if (drops) x = rig_call(g, "nn.dropout", "p=0.3", "drop", 1, &x);
+  x = rig_call(g, "nn.fully_connected", "num_hidden=3", "fc2", 1, &x);
+  return rig_call(g, "nn.softmax_output", "normalization=batch", "softmax", 1,
+                  &x);
 }
 
 static tn_graph *mlp_graph(const char *update) {
@@ -132,8 +119,8 @@ static tn_graph *mlp_graph(const char *update) {
   for (int i = 0; i < N_WEIGHTS; ++i) {
     char name[16];
     (void)snprintf(name, sizeof name, "step%d", i);
-    heads[1 + i] = call(g, update, "lr=0.5", name, 2,
-                        (const tn_entry[]){of[i], slopes[i]});
+    heads[1 + i] = rig_call(g, update, "lr=0.5", name, 2,
+                            (const tn_entry[]){of[i], slopes[i]});
   }
   OK(tn_graph_heads_set(g, heads, 1 + N_WEIGHTS));
   return g;
@@ -339,10 +326,10 @@ static tn_graph *curve(void) {
   OK(tn_graph_create(rig, &g));
   in[0] = variable(g, "a", 1, 32, 0);
   in[1] = variable(g, "b", 1, 32, 0);
-  x[0] = call(g, "elemwise.mul", NULL, "product", 2, in);
-  x[0] = call(g, "elemwise.tanh", NULL, "bent", 1, x);
+  x[0] = rig_call(g, "elemwise.mul", NULL, "product", 2, in);
+  x[0] = rig_call(g, "elemwise.tanh", NULL, "bent", 1, x);
   x[1] = in[0];
-  x[0] = call(g, "elemwise.add", NULL, "y", 2, x);
+  x[0] = rig_call(g, "elemwise.add", NULL, "y", 2, x);
   OK(tn_graph_heads_set(g, x, 1));
   return g;
 }
@@ -401,7 +388,7 @@ static tn_program *chain(const char *const *ops, uint32_t n, uint32_t flags) {
   for (uint32_t i = 0; i < n; ++i) {
     char name[16];
     (void)snprintf(name, sizeof name, "n%u", i);
-    x = call(g, ops[i], NULL, name, 1, &x);
+    x = rig_call(g, ops[i], NULL, name, 1, &x);
   }
   OK(tn_graph_heads_set(g, &x, 1));
   const tn_bind how = {
@@ -574,8 +561,8 @@ static tn_program *loop_of(const char *op, uint32_t flags) {
   OK(tn_graph_create(rig, &step));
   in[0] = variable(step, "x", 1, 4, 0);
   in[1] = variable(step, "h", 1, 4, 0);
-  out[0] = call(step, "elemwise.add", NULL, "sum", 2, in);
-  out[0] = out[1] = call(step, op, NULL, "next", 1, out);
+  out[0] = rig_call(step, "elemwise.add", NULL, "sum", 2, in);
+  out[0] = out[1] = rig_call(step, op, NULL, "next", 1, out);
   OK(tn_graph_heads_set(step, out, 2));
   OK(tn_graph_create(rig, &g));
   in[0] = variable(g, "xs", 2, 5, 4);

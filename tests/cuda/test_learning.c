@@ -60,20 +60,6 @@ static const struct {
     {"optim.sgd_mom_update", "lr=0.5 momentum=0.5", "lines_gamma"},
     {"optim.sgd_update", "lr=0.5", "lines_beta"}};
 
-static tn_entry call(tn_graph *g, const char *op, const char *params,
-                     const char *name, uint32_t n, const tn_entry *in) {
-  tn_entry out;
-  OK(tn_graph_call(g,
-                   &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
-                                    .op = op,
-                                    .params = params,
-                                    .name = name,
-                                    .n_in = n,
-                                    .in = in},
-                   &out));
-  return out;
-}
-
 static tn_graph *net(void) {
   const tn_sig images = {TN_F32, 4, {ROWS, 2, 4, 5}};
   const tn_sig labels = {TN_F32, 1, {ROWS}};
@@ -83,8 +69,8 @@ static tn_graph *net(void) {
   OK(tn_graph_variable(g, "data", &images, &in[0]));
   OK(tn_graph_variable(g, "softmax_label", &labels, &in[1]));
   for (uint32_t i = 0; i < N_LAYERS; ++i)
-    in[0] = call(g, layers[i].op, layers[i].params, layers[i].name,
-                 i + 1 < N_LAYERS ? 1 : 2, in);
+    in[0] = rig_call(g, layers[i].op, layers[i].params, layers[i].name,
+                     i + 1 < N_LAYERS ? 1 : 2, in);
   heads[0] = in[0];
   for (int i = 0; i < N_STEPS; ++i)
     OK(tn_graph_find(g, steps[i].weight, &of[i]));
@@ -94,8 +80,8 @@ static tn_graph *net(void) {
           .heads = heads, .n_heads = 1, .of = of, .n_of = N_STEPS},
       slopes));
   for (int i = 0; i < N_STEPS; ++i)
-    heads[1 + i] = call(g, steps[i].op, steps[i].params, steps[i].op + 6, 2,
-                        (const tn_entry[]){of[i], slopes[i]});
+    heads[1 + i] = rig_call(g, steps[i].op, steps[i].params, steps[i].op + 6, 2,
+                            (const tn_entry[]){of[i], slopes[i]});
   OK(tn_graph_heads_set(g, heads, 1 + N_STEPS));
   return g;
 }
