@@ -20,6 +20,7 @@ typedef struct products {
   uint64_t bytes;
 } products;
 
+/* Each is its first member. */
 struct cublaslt_dot_state {
   products products;
 };
@@ -188,43 +189,48 @@ static int32_t add_plans(const question *q, const sizes *s, products *to) {
   return code;
 }
 
+static int32_t create(const question *q, const sizes *s, products **out) {
+  products *x = calloc(1, sizeof *x);
+  *out = NULL;
+  if (!x) return TN_FAIL(q->call, TN_OUT_OF_MEMORY, "no memory for plans");
+  const int32_t code = add_plans(q, s, x);
+  if (code == TN_OK)
+    *out = x;
+  else
+    free(x);
+  return code;
+}
+
+static void destroy(products *x) {
+  release(x);
+  free(x);
+}
+
 int32_t cublaslt_dot_create(const tn_frame *call, cublaslt_dot_state **out) {
   const question q = ask(call, cublaslt_dot_cuda_options_of(call)->fast);
   const sizes s = dot_sizes(&q);
-  cublaslt_dot_state *state = calloc(1, sizeof *state);
-  *out = NULL;
-  if (!state) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for plans");
-  const int32_t code = add_plans(&q, &s, &state->products);
-  if (code == TN_OK)
-    *out = state;
-  else
-    free(state);
+  products *x = NULL;
+  const int32_t code = create(&q, &s, &x);
+  *out = (cublaslt_dot_state *)x;
   return code;
 }
 
 void cublaslt_dot_destroy(cublaslt_dot_state *state) {
-  release(&state->products);
-  free(state);
+  destroy(&state->products);
 }
 
 int32_t cublaslt_batch_dot_create(const tn_frame *call,
                                   cublaslt_batch_dot_state **out) {
   const question q = ask(call, cublaslt_batch_dot_cuda_options_of(call)->fast);
   const sizes s = batch_sizes(&q);
-  cublaslt_batch_dot_state *state = calloc(1, sizeof *state);
-  *out = NULL;
-  if (!state) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for plans");
-  const int32_t code = add_plans(&q, &s, &state->products);
-  if (code == TN_OK)
-    *out = state;
-  else
-    free(state);
+  products *x = NULL;
+  const int32_t code = create(&q, &s, &x);
+  *out = (cublaslt_batch_dot_state *)x;
   return code;
 }
 
 void cublaslt_batch_dot_destroy(cublaslt_batch_dot_state *state) {
-  release(&state->products);
-  free(state);
+  destroy(&state->products);
 }
 
 int32_t cublaslt_dot_bytes(const tn_frame *call, uint64_t *bytes) {

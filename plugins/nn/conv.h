@@ -8,6 +8,13 @@
 #include "nn.h"
 #include "window.h"
 
+/* In front of a loop over sums that are held in registers. */
+#if defined(__clang__)
+#define NN_CONV_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define NN_CONV_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* A call in f32 or f64. Images, filters and channels lie densely:
  *
  *   data    (images, groups, channels, in)

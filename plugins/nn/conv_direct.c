@@ -30,12 +30,6 @@ enum {
   SLACK = 128      /* elements beyond the last that vectors may read */
 };
 
-#if defined(__clang__)
-#define DIRECT_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define DIRECT_UNROLL _Pragma("GCC unroll 16")
-#endif
-
 /* Windows, counted across the ends of lines, and what they read. */
 typedef struct windows {
   int64_t planes; /* that a window reads */

@@ -39,7 +39,7 @@ DIRECT_TARGET static EVER void DIRECT_NAME(tile)(const windows *w,
       const float *at = from + w->offset[t];
       DIRECT_NAME(vector) v[DIRECT_WIDE];
       for (int j = 0; j < wide; ++j) v[j] = VECTOR(at + j * DIRECT_NAME(lanes));
-      DIRECT_UNROLL
+      NN_CONV_UNROLL
       for (int f = 0; f < held; ++f)
         for (int j = 0; j < wide; ++j) sum[f][j] += weight[f] * v[j];
     }
@@ -115,7 +115,7 @@ DIRECT_TARGET static EVER void DIRECT_NAME(add_products)(
     const DIRECT_NAME(mask) * keep, const int heads, const int taps) {
   DIRECT_NAME(vector) h[DIRECT_HEADS];
   for (int f = 0; f < heads; ++f) h[f] = VECTOR(at->head + f * s->head + x);
-  DIRECT_UNROLL
+  NN_CONV_UNROLL
   for (int t = 0; t < taps; ++t) {
     DIRECT_NAME(vector) v = VECTOR(at->from + at->offset[t] + x);
     if (keep) v = (DIRECT_NAME(vector))((DIRECT_NAME(mask))v & *keep);

@@ -43,12 +43,6 @@ enum {
 };
 #define WINO_BACK 64 /* weights that are turned back together, at most */
 
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 /* The loops of one level; see conv_winograd_tile.h. */
 typedef struct loops {
   int rows;

@@ -216,7 +216,7 @@ WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(some)(
     for (int w = 0; w < wide; ++w) sum[r][w] = (WINO_NAME(vector)){0};
   for (int64_t c = 0; c < depth; ++c, u += WINO_ROWS, v += n) {
     const WINO_NAME(vector) *b = (const void *)v;
-    UNROLL
+    NN_CONV_UNROLL
     for (int r = 0; r < WINO_ROWS; ++r)
       for (int w = 0; w < wide; ++w) sum[r][w] += u[r] * b[w];
   }
