@@ -187,7 +187,8 @@ typedef struct tn__job {
   tn_code (*run)(void *arg, tn__token *token);
   void *arg;
   /* Called exactly once: when the job is over, run or not, also when push
-   * itself fails. NULL is allowed. */
+   * itself fails. Its variables are free by then; tn__wait_all waits for drops
+   * as well. NULL is allowed. */
   void (*drop)(void *arg);
   const tn__access *access; /* copied */
   uint32_t n_access;

@@ -113,7 +113,9 @@ static tn_code stand_ins(tn__step *step, tn_array **in, uint32_t n) {
 
 static tn_code forward_plan(tn__step *step, uint32_t train, tn__planned **out) {
   const tn__node *node = step->node;
-  const tn__target_op target = {step->program->caller, node->op, node->params,
+  const tn__target_op target = {step->program->caller,
+                                step->joint ? step->joint->op : node->op,
+                                step->joint ? step->joint : node->params,
                                 TN_PASS_FORWARD, train ? TN_CALL_TRAIN : 0};
   lists l;
   TN__TRY(lists_make(step, 0, &l));
@@ -177,13 +179,20 @@ tn_code tn__step_plan(tn__step *step, uint32_t train, tn__planned **slot) {
   return TN_OK;
 }
 
+void tn__step_look(tn__step *step, uint32_t train) {
+  tn__planned_look(step->call[train], &step->info);
+  for (uint32_t k = 0; k < step->n_parts; ++k)
+    if (step->parts[k]->info.workspace > step->info.workspace)
+      step->info.workspace = step->parts[k]->info.workspace;
+}
+
 tn_code tn__steps_choose(tn_program *p) {
   for (uint32_t i = 0; i < p->n_steps; ++i) {
     tn__step *step = p->steps[i];
     if (step->kind != TN__STEP_CALL) continue;
     const uint32_t train = i >= p->n_forward || p->n_forward < p->n_steps;
     TN__TRY(tn__step_plan(step, train, &step->call[train]));
-    tn__planned_look(step->call[train], &step->info);
+    tn__step_look(step, train);
   }
   return TN_OK;
 }

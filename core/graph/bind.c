@@ -101,7 +101,7 @@ static tn_code all_stations(tn__binding *b, const tn_graph *graph) {
                           : tn__graph_infer(p->graph, b->known, b->n_known));
   TN__TRY(tn__bind_gradients(b));
   TN__TRY(tn__bind_passes_behind(b));
-  TN__TRY(tn__places_make(p));
+  TN__TRY(tn__places_make(b));
   TN__TRY(tn__steps_make(p, p->gradients, p->n_arguments));
   TN__TRY(tn__bind_arguments_give(b));
   TN__TRY(tn__bind_outputs_give(b));
@@ -110,6 +110,7 @@ static tn_code all_stations(tn__binding *b, const tn_graph *graph) {
   TN__TRY(tn__queued_check(p));
   TN__TRY(tn__steps_choose(p));
   TN__TRY(tn__steps_again(p, b->how));
+  TN__TRY(tn__steps_join(p));
   TN__TRY(tn__steps_fuse(p));
   TN__TRY(tn__program_memory(p, b->how));
   for (uint32_t i = 0; i < p->n_steps; ++i) tn__step_ready(p->steps[i]);

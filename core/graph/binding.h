@@ -63,4 +63,11 @@ tn_code tn__bind_passes_keep(tn_program *p, const tn_bind *how);
 tn_code tn__bind_passes_before(tn__binding *b);
 tn_code tn__bind_passes_behind(tn__binding *b);
 
+/* -------------------------------------------------------------------- place.c
+ */
+
+/* When gradients stand: p->where, copies of what is read on another device, and
+ * whether that may be. */
+tn_code tn__places_make(const tn__binding *b);
+
 #endif /* TENON_GRAPH_BINDING_H_ */

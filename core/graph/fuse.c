@@ -90,6 +90,7 @@ static const char *why_no_loop(const tn__step *step) {
 /* Why a step is computed on its own; NULL if it need not be. */
 static const char *why_not(const tn_program *p, const tn__step *step) {
   if (step->kind != TN__STEP_CALL) return "it is no call of a kernel";
+  if (step->n_parts > 0) return "it is two calls already";
   if (!step->info.kernel) return "nobody reads its outputs";
   const uint32_t flags = step->info.kernel->desc->flags;
   if (!(flags & (TN_KERNEL_ELEMENTWISE | TN_KERNEL_FOLD)))

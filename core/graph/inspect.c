@@ -103,7 +103,11 @@ static void add_step(const tn_program *p, const tn__step *step, bool why,
   for (uint32_t i = 0; i < step->n_out; ++i) add_entry(p, step->out[i], out);
   if (step->info.workspace)
     tn__buf_add(out, " workspace %zu", step->info.workspace);
-  if (why && step->why_not) tn__buf_add(out, "; alone: %s", step->why_not);
+  if (why && step->apart)
+    tn__buf_add(out, "; not one with %s: %s", step->other->node->name,
+                step->apart);
+  if (why && step->why_not && step->n_parts == 0)
+    tn__buf_add(out, "; alone: %s", step->why_not);
   tn__buf_add(out, "\n");
 }
 

@@ -26,11 +26,11 @@ static void pair_add(pairs *to, const tn__step *step, uint32_t in, uint32_t out,
  * nothing. */
 static void forward_pairs(pairs *to, const tn__step *step) {
   const tn__node *node = step->node;
-  if (node->n_out != node->desc->n_outputs || node->n_in > node->desc->n_inputs)
-    return;
+  const tn_op *op = step->joint ? step->joint->op->desc : node->desc;
+  if (node->n_out != op->n_outputs || node->n_in > op->n_inputs) return;
   for (uint32_t i = 0; i < node->n_out; ++i)
-    if (node->desc->outputs[i]->inplace < node->n_in)
-      pair_add(to, step, node->desc->outputs[i]->inplace, i, false);
+    if (op->outputs[i]->inplace < node->n_in)
+      pair_add(to, step, op->outputs[i]->inplace, i, false);
 }
 
 static void backward_pairs(pairs *to, const tn__step *step,
@@ -321,7 +321,7 @@ void *tn__step_workspace(const tn__step *step) {
 tn_code tn__step_place(tn__step *step, uint32_t train) {
   const tn_outputs none = {0};
   tn__planned_deliver(step->call[train], &none);
-  tn__planned_look(step->call[train], &step->info);
+  tn__step_look(step, train);
   return tn__planned_place(step->call[train], tn__step_workspace(step));
 }
 

@@ -19,13 +19,40 @@ static tn_code plain_run(void *arg, tn__token *token) {
   const part_run *run = arg;
   if (!run->part)
     return tn__steps_run(run->p, run->first, run->n, run->train, token);
-  const tn_code rc = tn__planned_run(run->part->watch[run->train], NULL);
+  const tn_code rc = tn__planned_run(run->part->watch[run->train], token);
   return rc == TN_OK ? rc : tn__node_fail(run->part->node, rc);
+}
+
+/* A part of a step on a device: enqueued there, behind all steps before. */
+static tn_code part_enqueue(part_run *run) {
+  tn_program *p = run->p;
+  const tn__step *part = run->part;
+  const tn__access *uses = NULL;
+  const uint32_t n = tn__planned_uses(part->watch[run->train], &uses);
+  tn__block *pool = tn__pool_of(p, tn__device_number(p, part->device));
+  tn__access *access = tn__alloc(p->env, (n + 2u) * sizeof *access);
+  if (!access) return tn__fail_memory(n * sizeof *access, "a watched run");
+  if (n > 0) memcpy(access, uses, n * sizeof *access);
+  access[n] = (tn__access){&p->turn, TN__READ, 0};
+  if (pool) access[n + 1] = (tn__access){&pool->var, TN__READ, 0};
+  const tn__job job = {.name = part->node->name,
+                       .run = plain_run,
+                       .arg = run,
+                       .access = access,
+                       .n_access = n + 1 + (pool != NULL),
+                       .queue = tn__step_queue(part)};
+  tn_code rc = tn__push(p->env->engine, &job);
+  tn__free(p->env, access);
+  tn__program_settle(p);
+  for (uint32_t i = 0; rc == TN_OK && i < part->n_out; ++i)
+    rc = tn__var_check(&tn__value_array(p, part->out[i])->block->var);
+  return rc;
 }
 
 static tn_code run_here(part_run *run) {
   tn__access *access = NULL;
   uint32_t n_access = 0;
+  if (run->part && tn__step_queue(run->part)) return part_enqueue(run);
   if (run->p->queued && !run->part)
     return tn__queued_part(run->p, run->first, run->n, run->train);
   TN__TRY(tn__part_uses(run->p, run->first, run->n, run->train, &access,

@@ -12,11 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "program.h"
+#include "binding.h"
 
 static const char KEY[] = "group";
 
 typedef struct placing {
+  const tn__binding *b;
   tn_program *p;
   uint32_t n;    /* nodes */
   uint32_t none; /* the number of the default place, behind those of groups */
@@ -314,22 +315,41 @@ static tn_code copy_add(const copying *c, tn_entry of, tn__device *device,
   return TN_OK;
 }
 
+static bool no_queue_goes(const tn__device *from, const tn__device *to) {
+  return from->table && to->table && from->table != to->table;
+}
+
 /* The one copy of an entry on a device. Where no queue goes from the one to the
  * other, it is a copy of one on the cpu. */
 static tn_code copy_get(copying *c, tn_entry of, tn__device *device,
                         tn_entry *out) {
   const tn_program *p = c->pl->p;
-  const tn__device *from = p->where[of.node];
   tn_entry *known =
       &c->copies[(size_t)tn__device_number(p, device) * c->n_entries +
                  tn__entry_id(c->graph, of)];
   if (known->node == 0) {
-    if (from->table && device->table && from->table != device->table)
+    if (no_queue_goes(p->where[of.node], device))
       TN__TRY(copy_get(c, of, p->env->cpu, &of));
     TN__TRY(copy_add(c, of, device, known));
   }
   *out = *known;
   return TN_OK;
+}
+
+/* The gradient of argument `i`, on its device, in an array of its own. Between
+ * queues nothing is added: a copy that crosses is added where it has arrived.
+ */
+static tn_code gradient_bring(copying *c, uint32_t i) {
+  tn_program *p = c->pl->p;
+  tn_entry slope = p->gradients[i];
+  tn__device *to = p->where[p->arguments[i].node];
+  if (tn__entry_is_none(slope) || p->where[slope.node] == to) return TN_OK;
+  const tn__device *from = p->where[slope.node];
+  if ((from->table || to->table) && tn__bind_request(c->pl->b, i) == TN_REQ_ADD)
+    TN__TRY(copy_get(c, slope, to, &slope));
+  else if (no_queue_goes(from, to))
+    TN__TRY(copy_get(c, slope, p->env->cpu, &slope));
+  return copy_add(c, slope, to, &p->gradients[i]);
 }
 
 static tn_code copies_make(copying *c) {
@@ -341,12 +361,7 @@ static tn_code copies_make(copying *c) {
       if (crosses(pl, node, i))
         TN__TRY(copy_get(c, node->in[i], p->where[id], &node->in[i]));
   }
-  for (uint32_t i = 0; i < p->n_arguments; ++i) {
-    const tn_entry slope = p->gradients[i];
-    tn__device *device = p->where[p->arguments[i].node];
-    if (!tn__entry_is_none(slope) && p->where[slope.node] != device)
-      TN__TRY(copy_add(c, slope, device, &p->gradients[i]));
-  }
+  for (uint32_t i = 0; i < p->n_arguments; ++i) TN__TRY(gradient_bring(c, i));
   return TN_OK;
 }
 
@@ -376,10 +391,10 @@ static void device_note(tn_program *p, tn__device *device) {
   p->devices[p->n_devices++] = device;
 }
 
-/* Copies and their copies: at most two for each input, one for each gradient.
+/* Copies and their copies: at most two for each input, three for each gradient.
  */
 static size_t most_nodes(const placing *pl) {
-  size_t n = pl->n + (size_t)pl->p->n_arguments + 1;
+  size_t n = pl->n + 3 * (size_t)pl->p->n_arguments + 1;
   for (uint32_t id = 0; id < pl->n; ++id) n += 2 * node_at(pl, id)->n_in;
   return n;
 }
@@ -404,7 +419,8 @@ static tn_code places_make(placing *pl) {
   return copies(pl);
 }
 
-tn_code tn__places_make(tn_program *p) {
+tn_code tn__places_make(const tn__binding *b) {
+  tn_program *p = b->p;
   placing pl;
   const size_t n = p->how.n_groups + (size_t)2; /* and the default, the cpu */
   p->devices = tn__arena_alloc(&p->arena, n * sizeof(tn__device *));
@@ -413,6 +429,7 @@ tn_code tn__places_make(tn_program *p) {
   if (p->how.n_groups == 0) return TN_OK;
   device_note(p, p->env->cpu);
   tn_code rc = open(&pl, p);
+  pl.b = b;
   if (rc == TN_OK) rc = places_make(&pl);
   return close(&pl, rc);
 }

@@ -59,6 +59,7 @@ static void step_end(tn__step *step) {
   for (uint32_t k = 0; k < step->n_parts; ++k) step_end(step->parts[k]);
   tn__fused_free(step);
   tn__iteration_free(step);
+  tn__params_release(step->joint);
   tn__planned_release(step->call[0]);
   tn__planned_release(step->call[1]);
   tn__planned_release(step->watch[0]);

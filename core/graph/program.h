@@ -12,6 +12,7 @@
  *   arrays.c   an array for each entry, without memory; with them, a kernel
  *              for each step
  *   again.c    forward steps that are made twice to save memory
+ *   join.c     two steps that an operator computes in one go
  *   fuse.c     runs of steps that become one
  *   memory.c   the planner's net of steps and entries; its answer: memory
  *   run.c      what steps do; iteration.c the steps of a loop, tiles.c those
@@ -76,11 +77,16 @@ struct tn__step {
   tn__var *signal; /* overwritten by it; NULL: nobody waits for it by name */
   uint32_t n_after;
   tn__var **after;  /* signals of steps that it waits for beside its inputs */
-  tn__step **parts; /* FUSED */
+  tn__step **parts; /* FUSED; or the two that `joint` computes */
   uint32_t n_parts;
+  tn_params *joint; /* CALL: of the operator that is called in place of the
+                       node's; retained. NULL: of that */
   struct tn__fused *fused;
   struct tn__iteration *loop; /* LOOP */
   const char *why_not;        /* it is not fused; NULL: it may be */
+  const tn__step *other;      /* one before it, which a joint could be made of,
+                                 and why it is not; or NULL */
+  const char *apart;
 };
 
 /* tn_bind.flags inside: its steps run one after the other on one thread. */
@@ -156,9 +162,6 @@ static inline tn_array *tn__value_array(const tn_program *p, uint32_t entry) {
 /* Labels each node with the group that it belongs to, so that gradients take it
  * over; "" is the default place. Nothing to do where there are no groups. */
 tn_code tn__places_label(tn_program *p);
-/* When gradients stand: p->where, copies of what is read on another device, and
- * whether that may be. */
-tn_code tn__places_make(tn_program *p);
 /* Where a node runs. */
 static inline tn__device *tn__node_device(const tn_program *p, uint32_t node) {
   return p->where ? p->where[node] : p->device;
@@ -188,6 +191,11 @@ void tn__picture_free(const tn_program *p, tn__picture *net);
 void tn__plan_options_of(const tn_bind *how, tn__plan_options *out);
 /* Repeats forward steps, if the user limits the memory. */
 tn_code tn__steps_again(tn_program *p, const tn_bind *how);
+/* Two calls that an operator computes in one go become one step. */
+tn_code tn__steps_join(tn_program *p);
+/* What is known of a step's call: step->info. Its workspace serves the parts as
+ * well, for when they are watched. */
+void tn__step_look(tn__step *step, uint32_t train);
 /* Runs of elementwise calls become one step each. */
 tn_code tn__steps_fuse(tn_program *p);
 /* Where the plan puts an entry; NULL if it does not know it. */

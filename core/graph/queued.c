@@ -35,21 +35,28 @@ static tn_code refuse(const tn__step *step, const char *what,
                                 tn__device_text(step->device, place), advice));
 }
 
+/* Whether the elements of an entry can be added to where the step runs. */
+static bool can_add(const tn__step *step, uint32_t entry) {
+  return tn__elements_adds(step->device, array_of(step, entry)->tensor.dtype);
+}
+
 static bool is_dense(const tn__step *step, uint32_t entry) {
   return tn_tensor_is_contiguous(&array_of(step, entry)->tensor);
 }
 
-/* Between devices there are copies of dense bytes only. */
+/* Between devices there are copies of dense bytes only. Zeros that do not lie
+ * densely are sums. */
 static tn_code bytes_check(const tn__step *step) {
   const bool reads = step->kind == TN__STEP_COPY;
   const bool crosses = reads && tn__step_crosses(step);
-  const bool sums = tn__device_sums(step->device) && !crosses;
+  const bool adds = can_add(step, step->out[0]) && !crosses;
+  const bool moves = reads ? tn__device_sums(step->device) && !crosses : adds;
   const tn__value *to = &step->program->values[step->out[0]];
-  if (to->request == TN_REQ_ADD && !sums)
+  if (to->request == TN_REQ_ADD && !adds)
     return refuse(step, "nothing can be added to a gradient",
                   "ask for TN_REQ_WRITE");
-  if (!sums && (!is_dense(step, step->out[0]) ||
-                (reads && !is_dense(step, step->in[0]))))
+  if (!moves && (!is_dense(step, step->out[0]) ||
+                 (reads && !is_dense(step, step->in[0]))))
     return refuse(step, "only dense arrays can be copied or set to zero",
                   "give a dense array");
   return TN_OK;
@@ -57,12 +64,11 @@ static tn_code bytes_check(const tn__step *step) {
 
 /* Its outputs may be added to, and elements need not lie densely. */
 static tn_code loop_check(const tn__step *step) {
-  for (uint32_t i = 0; i < step->n_out; ++i) {
-    const tn__value *out = &step->program->values[step->out[i]];
-    if (out->request == TN_REQ_ADD &&
-        !tn__elements_adds(step->device, out->array->tensor.dtype))
-      return refuse(step, "integers cannot be added", "ask for TN_REQ_WRITE");
-  }
+  for (uint32_t i = 0; i < step->n_out; ++i)
+    if (step->program->values[step->out[i]].request == TN_REQ_ADD &&
+        !can_add(step, step->out[i]))
+      return refuse(step, "elements of its dtype cannot be added",
+                    "ask for TN_REQ_WRITE");
   return TN_OK;
 }
 
@@ -70,16 +76,17 @@ static tn_code step_check(const tn__step *step) {
   const bool sums = tn__device_sums(step->device);
   switch (step->kind) {
     case TN__STEP_ADD:
-      return sums ? TN_OK
-                  : refuse(step, "gradients cannot be added",
-                           "give the node whose gradient this is a group on "
-                           "the cpu");
+      return can_add(step, step->out[0])
+                 ? TN_OK
+                 : refuse(step, "gradients cannot be added",
+                          "give the node whose gradient this is a group on "
+                          "the cpu");
     case TN__STEP_LOOP:
       return sums ? loop_check(step)
                   : refuse(step, "no loop can run",
                            "give it a group on the cpu");
     case TN__STEP_FILL:
-      if (step->node->kind == TN__NODE_ONE && !sums)
+      if (step->node->kind == TN__NODE_ONE && !can_add(step, step->out[0]))
         return refuse(step, "ones cannot be made",
                       "give weights to tn_graph_gradient");
       return bytes_check(step);

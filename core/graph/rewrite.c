@@ -317,7 +317,8 @@ const tn_passes tn__passes_table = {.struct_size = sizeof(tn_passes),
                                     .attribute_set = pass_attribute_set,
                                     .call = pass_call,
                                     .redirect = pass_redirect,
-                                    .rewire = pass_rewire};
+                                    .rewire = pass_rewire,
+                                    .join = tn__joint_add};
 
 /* --------------------------------------------------------------------- run
  */

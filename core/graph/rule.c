@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * rule.c: the gradient of one node. A call's is a BACKWARD node where its
  * operator has a backward kernel, or calls of the operators that its table
- * names; a BACKWARD node's is that of the operator which stands for it. Rules
- * wire what they read and nothing else, so that what no gradient reads need not
- * be kept.
+ * names; a BACKWARD node's is that of the operator which stands for it, or,
+ * where the operator is linear, of calls of it again. Rules wire what they read
+ * and nothing else, so that what no gradient reads need not be kept.
  */
 #include <stdio.h>
 #include <string.h>
@@ -55,10 +55,8 @@ bool tn__rule_reads(const tn__node *node, const uint8_t *wanted, uint32_t out) {
 
 enum { LONGEST_STEM = 150 }; /* names are limited; longer ones get a number */
 
-/* A node named after the one that is differentiated, "<name>_<what>", or, if
- * there is one already, "<what><number>"; with its attributes. */
-static tn_code add_node(const tn__rule *rule, tn__node_spec *spec,
-                        const char *what, tn__node **out) {
+tn_code tn__rule_add(const tn__rule *rule, tn__node_spec *spec,
+                     const char *what, tn__node **out) {
   const tn__node *of = rule->node;
   char name[LONGEST_STEM + 32];
   (void)snprintf(name, sizeof name, "%s_%s", of->name, what);
@@ -84,7 +82,8 @@ tn_code tn__rule_like(const tn__rule *rule, uint32_t kind, tn_entry like,
   tn__node *node = NULL;
   tn__node_spec spec = {
       .kind = kind, .n_in = 1, .n_out = 1, .of = TN_NONE, .in = &like};
-  TN__TRY(add_node(rule, &spec, kind == TN__NODE_ZERO ? "zero" : "one", &node));
+  TN__TRY(
+      tn__rule_add(rule, &spec, kind == TN__NODE_ZERO ? "zero" : "one", &node));
   *out = (tn_entry){node->id, 0};
   return TN_OK;
 }
@@ -167,7 +166,7 @@ static tn_code add_backward(const tn__rule *rule, const wires *w) {
                         .in_flags = w->flags,
                         .op = of->op,
                         .params = of->params};
-  TN__TRY(add_node(rule, &spec, "backward", &node));
+  TN__TRY(tn__rule_add(rule, &spec, "backward", &node));
   for (uint32_t i = 0; i < of->n_in; ++i)
     if (rule->wanted[i]) rule->out[i] = (tn_entry){node->id, i};
   return TN_OK;
@@ -250,7 +249,7 @@ static tn_code add_call(machine *m, const tn_step *step, tn_operator *op) {
   if (rc == TN_OK && op->desc->n_aux > 0)
     rc = tn__fail(TN_UNSUPPORTED, "its gradient calls %s, which has states",
                   op->name);
-  if (rc == TN_OK) rc = add_node(m->rule, &spec, "grad", &node);
+  if (rc == TN_OK) rc = tn__rule_add(m->rule, &spec, "grad", &node);
   tn__params_release(params);
   if (rc != TN_OK) return rc;
   m->n = first;
@@ -343,7 +342,7 @@ static tn_code twin_add(const tn__rule *rule, const tn__node *of,
          : tn__fail_memory(back->n_in * sizeof *in, "the gradient of a node");
   spec.in = in;
   spec.params = params;
-  if (rc == TN_OK) rc = add_node(rule, &spec, "twin", out);
+  if (rc == TN_OK) rc = tn__rule_add(rule, &spec, "twin", out);
   tn__free(env, in);
   tn__params_release(params);
   return rc;
@@ -385,7 +384,8 @@ tn_code tn__rule_apply(const tn__rule *rule) {
       rc = call_rule(rule);
       break;
     case TN__NODE_BACKWARD:
-      rc = backward_rule(rule);
+      rc = tn__operator_is_linear(node->desc) ? tn__rule_linear(rule)
+                                              : backward_rule(rule);
       break;
     case TN__NODE_GRAPH:
       rc = tn__rule_embedded(rule);

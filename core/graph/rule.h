@@ -3,6 +3,7 @@
  *
  * files: gradient.c    the way back: which nodes, in which order, sums
  *        rule.c        calls, and gradients of calls
+ *        rule_linear.c gradients of gradients of what is linear
  *        rule_inner.c  graphs and loops used as operators
  */
 #ifndef TENON_RULE_H_
@@ -33,6 +34,16 @@ bool tn__rule_reads(const tn__node *node, const uint8_t *wanted, uint32_t out);
 /* A node of zeros or ones of the shape of `like`. */
 tn_code tn__rule_like(const tn__rule *rule, uint32_t kind, tn_entry like,
                       tn_entry *out);
+
+/* A node that is named after the one that is differentiated, "<name>_<what>",
+ * or
+ * "<what><number>" if there is one already; with its attributes. */
+tn_code tn__rule_add(const tn__rule *rule, tn__node_spec *spec,
+                     const char *what, tn__node **out);
+
+/* rule_linear.c: the rule of a BACKWARD node whose operator is linear in groups
+ * of its inputs (tn__operator_is_linear). */
+tn_code tn__rule_linear(const tn__rule *rule);
 
 /* rule_inner.c */
 tn_code tn__rule_embedded(const tn__rule *rule);

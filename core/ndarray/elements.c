@@ -7,13 +7,8 @@
 
 #include "walk.h"
 
-static bool is_float(tn_dtype dtype) {
-  return dtype == TN_F32 || dtype == TN_F64 || dtype == TN_F16 ||
-         dtype == TN_BF16;
-}
-
 bool tn__elements_adds(const tn__device *device, tn_dtype dtype) {
-  return !device->table || (is_float(dtype) && tn__device_sums(device));
+  return !device->table || tn__device_adds(device, dtype);
 }
 
 /* ------------------------------------------------------------------- queues */

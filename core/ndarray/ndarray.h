@@ -180,8 +180,8 @@ typedef struct tn__site {
 
 /* What tn__tensor_copy, add, sum and zero do, and ones, at a site: done on
  * return on the host, enqueued on a device with queues. There, copies and zeros
- * of dense tensors always work, strided ones where tn__device_sums, and the
- * rest where tn__elements_adds; what does not is TN_UNSUPPORTED. */
+ * of dense tensors always work, copies of strided ones where tn__device_sums,
+ * and the rest where tn__elements_adds; what does not is TN_UNSUPPORTED. */
 tn_code tn__elements_copy(const tn__site *site, const tn_tensor *to,
                           const tn_tensor *from);
 tn_code tn__elements_add(const tn__site *site, const tn_tensor *to,

@@ -70,12 +70,13 @@ static bool is_lowered(const tn__operand *operand) {
 
 /* Whether temporaries are filled and handed back where they lie. */
 static bool is_met(const tn__work *w, const tn__operand *operand) {
-  const bool zeros = !operand->temp && !operand->after &&
-                     operand->before == TN__BEFORE_ZERO &&
-                     tn_tensor_is_contiguous(&operand->array->tensor);
-  if (zeros || !is_lowered(operand)) return true;
-  if (operand->after <= TN__AFTER_COPY) return tn__device_sums(w->device);
-  return tn__elements_adds(w->device, operand->array->tensor.dtype);
+  const tn_tensor *t = &operand->array->tensor;
+  const bool zeros = !operand->temp && operand->before == TN__BEFORE_ZERO;
+  if (!is_lowered(operand)) return true;
+  if (zeros && !operand->after && tn_tensor_is_contiguous(t)) return true;
+  if (!zeros && operand->after <= TN__AFTER_COPY)
+    return tn__device_sums(w->device);
+  return tn__elements_adds(w->device, t->dtype);
 }
 
 static tn_code lowered_check(const tn__work *w) {

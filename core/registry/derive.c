@@ -115,3 +115,19 @@ tn_code tn__operator_gradient(const tn_operator *of,
   tn__operator_unhold(op);
   return no_operator(op->name, ", but it does not fit this call");
 }
+
+/* ---------------------------------------------------------- linear operators
+ */
+
+uint32_t tn__operator_groups(const tn_op *op, uint32_t i) {
+  const tn_input_gradient *g = op->gradient->inputs[i];
+  return TN_HAS(g, linear) ? g->linear : 0;
+}
+
+bool tn__operator_is_linear(const tn_op *op) {
+  const tn_gradient *g = op->gradient;
+  if (!g || g->kind != TN_GRADIENT_KERNEL || op->n_aux > 0) return false;
+  for (uint32_t i = 0; i < g->n_inputs; ++i)
+    if (!g->inputs[i]->stop && tn__operator_groups(op, i) == 0) return false;
+  return g->n_inputs > 0;
+}

@@ -244,6 +244,7 @@ static void free_records(tn__plugin *plugin) {
   tn__vec_deinit(env, &plugin->provided);
   plugin->provided = (tn__vec){0};
   tn__passes_free(plugin);
+  tn__joints_free(plugin);
   tn__free(env, plugin->kernels);
   plugin->kernels = NULL;
 }

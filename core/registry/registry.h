@@ -13,6 +13,7 @@
  *        commit.c   a plugin's tables enter the registry, all or nothing
  *        registry.c the operator table: create, lookup, lists, destroy
  *        pass.c     passes of plugins: names, and who runs them
+ *        joint.c    operators that stand for two others
  *        unload.c   a plugin leaves, unless something holds it
  *        fields*.c  text and values <-> a params struct, by its field table
  *        params.c   the counted object tn_params; derive.c those of gradients
@@ -50,6 +51,7 @@ struct tn__plugin {
   struct tn__kernel *kernels;  /* entry->n_kernels, in its order */
   tn__vec provided;            /* tn__extension * */
   tn__vec passes;              /* tn__pass * */
+  tn__vec joints;              /* const tn_joint *, the plugin's own */
   tn__vec retired;             /* options of kernels that were replaced */
   bool loading;                /* init has not returned yet */
   bool lacking;                /* it asked for an extension that nobody has */
@@ -310,6 +312,15 @@ tn__pass *tn__pass_hold(tn__registry *registry, const char *name);
 tn__pass *tn__pass_hold_at(tn__registry *registry, size_t index);
 void tn__pass_unhold(tn__pass *pass);
 
+/* tn_passes.join. */
+int32_t tn__joint_add(tn_registrar *registrar, const tn_joint *joint);
+void tn__joints_free(tn__plugin *plugin);
+/* The operator that a plugin has told of for `second` behind `first`, held
+ * (tn__operator_unhold); NULL if none has, or it is not loaded. The plugin that
+ * was loaded last is asked first. */
+tn_operator *tn__joint_hold(const tn_operator *first,
+                            const tn_operator *second);
+
 /* -------------------------------------------------------------- parameters */
 
 struct tn_params {
@@ -386,6 +397,13 @@ typedef struct tn__gradient_counts {
 tn_code tn__operator_gradient(const tn_operator *of,
                               const tn__gradient_counts *counts,
                               tn_operator **out);
+
+/* Whether gradients of the operator's gradients follow from its groups of
+ * inputs in which outputs are linear; then nothing needs to stand for them. */
+bool tn__operator_is_linear(const tn_op *op);
+enum { TN__MOST_GROUPS = 32 };
+/* The groups, as bits, of declared input `i`; 0 if it is in none. */
+uint32_t tn__operator_groups(const tn_op *op, uint32_t i);
 
 /* All defaults of an operator that is about to be `desc`; NULL if it requires a
  * parameter. They belong to the registry: they neither count as a holder nor

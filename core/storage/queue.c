@@ -310,6 +310,23 @@ bool tn__device_sums(const tn__device *device) {
   return table != NULL && table->struct_size >= least && table->sum != NULL;
 }
 
+/* As behind device.h's `sum_dtypes`. */
+static uint64_t sum_dtypes(const tn_device *table) {
+  const uint64_t floats = TN_BIT_F16 | TN_BIT_BF16 | TN_BIT_F32 | TN_BIT_F64;
+  const size_t least =
+      offsetof(tn_device, sum_dtypes) + sizeof table->sum_dtypes;
+  return floats | (table->struct_size >= least ? table->sum_dtypes : 0);
+}
+
+bool tn__device_adds(const tn__device *device, tn_dtype dtype) {
+  return tn__device_sums(device) &&
+         (sum_dtypes(device->table) & tn__dtype_bit(dtype)) != 0;
+}
+
+static bool is_copy(const tn_device_sum *sum) {
+  return sum->n_summed == 0 && !(sum->flags & TN_SUM_ADD) && sum->from != NULL;
+}
+
 tn_code tn__device_sum(tn__token *token, const tn__device *device,
                        const tn_device_sum *sum) {
   const lane *l = tn__token_queue(token);
@@ -320,6 +337,9 @@ tn_code tn__device_sum(tn__token *token, const tn__device *device,
   if (!tn__device_sums(device))
     return tn__fail(TN_UNSUPPORTED, "%s has no sums",
                     tn__device_text(device, place));
+  if (!is_copy(sum) && !tn__device_adds(device, sum->dtype))
+    return tn__fail(TN_UNSUPPORTED, "%s has no sums of %s",
+                    tn__device_text(device, place), tn__dtype_name(sum->dtype));
   TN__TRY(own_queue(l, device));
   sized.struct_size = sizeof sized;
   const int32_t rc = table->sum(table->ctx, l->queue, &sized, &error);

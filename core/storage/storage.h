@@ -105,9 +105,11 @@ tn_code tn__device_drain(const tn__device *device, uint32_t purpose);
 
 /* Whether its table has `sum`. */
 bool tn__device_sums(const tn__device *device);
+/* Whether that adds elements of a dtype. */
+bool tn__device_adds(const tn__device *device, tn_dtype dtype);
 /* Enqueues a sum on the queue of `token`, which is one of the device's;
- * sum->struct_size is not looked at. TN_UNSUPPORTED where the table has none.
- */
+ * sum->struct_size is not looked at. TN_UNSUPPORTED where the table has none,
+ * or none of the dtype unless it is a copy. */
 tn_code tn__device_sum(tn__token *token, const tn__device *device,
                        const tn_device_sum *sum);
 

@@ -21,12 +21,11 @@ static tn_code gradient_check(const tn__tape_entry *e) {
                        g && g->why ? g->why : "its manifest gives none");
 }
 
-static tn_code stale_fail(const tn__tape_entry *e, const tn_need *need,
-                          const tn__tape_operand *operand) {
-  const bool in = need->what == TN_NEED_IN;
+tn_code tn__sweep_stale(const tn__tape_entry *e, const char *what, bool in,
+                        const tn__tape_operand *operand) {
   tn__fail(TN_INVALID, "%s: its gradient needs the value of %s `%s",
-           e->op->name, in ? "input" : "output",
-           (in ? e->desc->inputs : e->desc->outputs)[need->index]->name);
+           e->op->name, what,
+           (in ? e->desc->inputs : e->desc->outputs)[operand->declared]->name);
   if (operand->member >= 0)
     tn__fail_more(TN_INVALID, "[%d]", (int)operand->member);
   return tn__fail_more(
@@ -44,7 +43,7 @@ static tn_code holds_check(const tn_tape *tape, const tn__tape_entry *e,
   for (uint32_t i = 0; i < n; ++i) {
     if (operands[i].declared != need->index || !operands[i].saved) continue;
     if (!tn__tape_holds(tape, operands[i].saved, operands[i].version))
-      return stale_fail(e, need, &operands[i]);
+      return tn__sweep_stale(e, in ? "input" : "output", in, &operands[i]);
   }
   return TN_OK;
 }
@@ -188,15 +187,17 @@ static tn_code no_operator(const tn__tape_entry *e) {
                   e->op->name, why);
 }
 
-/* The caller unholds *out. */
+/* What is linear stands for itself. The caller unholds *out. */
 static tn_code operator_find(const tn__tape_entry *e, tn_operator **out) {
   const tn__gradient_counts counts = {e->n_in, e->n_out, e->n_aux};
+  if (tn__operator_is_linear(e->desc)) return tn__operator_hold(*out = e->op);
   const tn_code rc = tn__operator_gradient(e->op, &counts, out);
   return rc == TN_UNSUPPORTED ? no_operator(e) : rc;
 }
 
 /* Inputs of the gradient's operator: slopes and outputs that there are not
- * become zeros, as far as their shape is known. */
+ * become zeros, as far as their shape is known. A backward call, of what is
+ * linear, has the same but for the outputs. */
 static tn_code operator_inputs(tn__sweep *sweep, const tn__tape_entry *e) {
   tn_array **in = sweep->lists[LIST_IN], **heads = sweep->lists[LIST_HEADS];
   tn_array **all = sweep->lists[LIST_OUT];
@@ -217,17 +218,22 @@ static tn_code operator_inputs(tn__sweep *sweep, const tn__tape_entry *e) {
 
 static tn_code operator_call(tn__sweep *sweep, const tn__tape_entry *e,
                              tn_operator *op) {
+  const bool linear = op == e->op;
+  const size_t n_in = e->n_in + (size_t)e->n_out;
   tn_array **grads = sweep->lists[LIST_GRADS];
-  const tn_inputs in = {e->n_in + 2 * (size_t)e->n_out, sweep->lists[LIST_OUT]};
+  const tn_inputs in = {linear ? n_in : n_in + e->n_out,
+                        sweep->lists[LIST_OUT]};
   const tn_outputs out = {e->n_in, grads, sweep->req};
   tn_params *params = NULL;
-  TN__TRY(tn__params_move(tn__tape_params(e), op, &params));
+  if (linear && e->params) params = tn__params_retain(e->params);
+  if (!linear) TN__TRY(tn__params_move(tn__tape_params(e), op, &params));
   for (uint32_t i = 0; i < e->n_in; ++i) {
     grads[i] = NULL;
     sweep->req[i] = tn__sweep_passes(sweep, e, i) ? TN_REQ_WRITE : TN_REQ_NULL;
   }
   const tn__target_op target = {sweep->tape->caller, op, params,
-                                TN_PASS_FORWARD, e->flags};
+                                linear ? TN_PASS_BACKWARD : TN_PASS_FORWARD,
+                                e->flags};
   tn_code rc = tn__tape_call(sweep->tape, &target, &in, &out);
   tn__params_release(params);
   for (uint32_t i = 0; i < e->n_in; ++i) {
@@ -256,6 +262,7 @@ static tn_code by_operator(tn__sweep *sweep, const tn__tape_entry *e) {
 }
 
 tn_code tn__sweep_call(tn__sweep *sweep, tn__tape_entry *e) {
+  if (e->n_heads > 0) return tn__sweep_linear(sweep, e);
   TN__TRY(gradient_check(e));
   TN__TRY(needs_check(sweep, e));
   if (e->desc->gradient->kind == TN_GRADIENT_GRAPH)

@@ -18,7 +18,8 @@ typedef struct recording {
   tn_array **places; /* of the outputs: the caller's, or to receive */
   tn_req *req;
   uint32_t n_places;
-  bool connected; /* an input hands gradients on */
+  uint32_t n_heads; /* of a backward call: gradients of outputs */
+  bool connected;   /* an input hands gradients on */
 } recording;
 
 /* ------------------------------------------------------------ declarations */
@@ -28,11 +29,11 @@ static bool is_variadic(const tn_op *op) {
          (op->inputs[op->n_inputs - 1]->flags & TN_ARG_VARIADIC) != 0;
 }
 
-static void declare_inputs(const tn_op *op, tn__tape_entry *e) {
-  const uint32_t first = is_variadic(op) ? op->n_inputs - 1 : e->n_in;
-  for (uint32_t i = 0; i < e->n_in; ++i) {
-    e->in[i].declared = i < first ? i : first;
-    e->in[i].member = i < first ? -1 : (int32_t)(i - first);
+static void declare_inputs(const tn_op *op, tn__tape_operand *in, uint32_t n) {
+  const uint32_t first = is_variadic(op) ? op->n_inputs - 1 : n;
+  for (uint32_t i = 0; i < n; ++i) {
+    in[i].declared = i < first ? i : first;
+    in[i].member = i < first ? -1 : (int32_t)(i - first);
   }
 }
 
@@ -45,13 +46,24 @@ static uint32_t find_counted(const tn_op *op) {
 }
 
 /* Outputs behind the one with a count move by what it adds. */
-static void declare_outputs(const tn_op *op, tn__tape_entry *e) {
+static void declare_outputs(const tn_op *op, tn__tape_operand *out,
+                            uint32_t n_out) {
   const uint32_t counted = find_counted(op);
-  const uint32_t n = e->n_out - op->n_outputs + 1; /* of the counted one */
-  for (uint32_t i = 0; i < e->n_out; ++i) {
+  const uint32_t n = n_out - op->n_outputs + 1; /* of the counted one */
+  for (uint32_t i = 0; i < n_out; ++i) {
     const bool behind = i >= counted + n;
-    e->out[i].declared = i < counted ? i : behind ? i - n + 1 : counted;
-    e->out[i].member = i < counted || behind ? -1 : (int32_t)(i - counted);
+    out[i].declared = i < counted ? i : behind ? i - n + 1 : counted;
+    out[i].member = i < counted || behind ? -1 : (int32_t)(i - counted);
+  }
+}
+
+static void declare(const recording *r, tn__tape_entry *e) {
+  declare_inputs(r->desc, e->in + r->n_heads, e->n_in - r->n_heads);
+  if (r->n_heads > 0) {
+    declare_outputs(r->desc, e->in, r->n_heads);
+    declare_inputs(r->desc, e->out, e->n_out);
+  } else {
+    declare_outputs(r->desc, e->out, e->n_out);
   }
 }
 
@@ -71,6 +83,7 @@ static tn_code count_outputs(const recording *r, uint32_t n_in, uint32_t *out) {
  * when it is asked. */
 static bool is_stopped(const tn__tape_entry *e, uint32_t i) {
   const tn_gradient *g = e->desc->gradient;
+  if (i < e->n_heads) return false;
   return g && g->kind != TN_GRADIENT_NONE && g->inputs[e->in[i].declared]->stop;
 }
 
@@ -107,10 +120,10 @@ static void entry_init(recording *r, uint32_t n_out) {
                         .n_in = (uint32_t)r->in->n - r->desc->n_aux,
                         .n_aux = r->desc->n_aux,
                         .n_out = n_out,
+                        .n_heads = r->n_heads,
                         .in = operands,
                         .out = operands + r->in->n};
-  declare_inputs(r->desc, e);
-  declare_outputs(r->desc, e);
+  declare(r, e);
   r->entry = e;
   r->places = tn__tape_take(memory, n_out * sizeof *r->places);
   r->req = tn__tape_take(memory, n_out * sizeof *r->req);
@@ -120,8 +133,11 @@ static void entry_init(recording *r, uint32_t n_out) {
 
 static tn_code input_fail(const recording *r, uint32_t i, int known) {
   const tn__tape_operand *operand = &r->entry->in[i];
-  tn__fail(TN_INVALID, "%s: input `%s`", r->target->op->name,
-           r->desc->inputs[operand->declared]->name);
+  const bool head = i < r->n_heads;
+  tn__fail(
+      TN_INVALID, "%s: %s `%s`", r->target->op->name,
+      head ? "gradient of output" : "input",
+      (head ? r->desc->outputs : r->desc->inputs)[operand->declared]->name);
   return tn__tape_find_fail(known);
 }
 
@@ -167,8 +183,11 @@ static void mark(tn__tape_operand *operands, uint32_t n, const tn_need *need) {
     if (operands[i].declared == need->index) operands[i].needed = 1;
 }
 
+/* The gradient of a gradient may read whatever that reads. */
 static void mark_needs(tn__tape_entry *e) {
   const tn_gradient *g = e->desc->gradient;
+  for (uint32_t i = 0; e->n_heads > 0 && i < e->n_in; ++i) e->in[i].needed = 1;
+  if (e->n_heads > 0) return;
   if (!g || g->kind == TN_GRADIENT_NONE) return;
   for (uint32_t i = 0; i < e->n_in; ++i) {
     if (!e->in[i].value) continue;
@@ -335,10 +354,23 @@ static void deliver(recording *r, bool good) {
 
 /* -------------------------------------------------------------------- call */
 
+tn_code tn__tape_perform(const tn__target_op *target, const tn_inputs *in,
+                         const tn_outputs *out) {
+  if (target->pass == TN_PASS_FORWARD) return tn__call(target, in, out);
+  const size_t n_heads = in->n - out->n;
+  const tn_backward call = {.struct_size = sizeof call,
+                            .flags = target->flags,
+                            .params = target->params,
+                            .inputs = {out->n, in->arrays + n_heads},
+                            .out_grads = {n_heads, in->arrays},
+                            .in_grads = *out};
+  return tn__call_backward(target->caller, target->op, &call);
+}
+
 static tn_code call_and_record(recording *r) {
   const tn_outputs out = {r->n_places, r->places, r->req};
   const tn__tape_point point = tn__tape_point_get(r->tape);
-  TN__TRY(tn__call(r->target, r->in, &out));
+  TN__TRY(tn__tape_perform(r->target, r->in, &out));
   record_outputs(r);
   record_call(r);
   const tn_code rc = record_sums(r);
@@ -378,16 +410,18 @@ static bool is_held(const tn_tape *tape, const tn_operator *op) {
 
 /* The operator is held for the call, or by the tape. */
 static tn_code run(recording *r) {
-  uint32_t n_out = 0;
-  if (!counts_fit(r) ||
-      count_outputs(r, (uint32_t)r->in->n - r->desc->n_aux, &n_out) ||
-      r->out->n > n_out)
+  uint32_t n_out = (uint32_t)r->out->n;
+  if (r->target->pass == TN_PASS_BACKWARD)
+    r->n_heads = (uint32_t)r->in->n - n_out;
+  else if (!counts_fit(r) ||
+           count_outputs(r, (uint32_t)r->in->n - r->desc->n_aux, &n_out) ||
+           r->out->n > n_out)
     return tn__call(r->target, r->in, r->out);
   const tn__tape_mark top = tn__tape_mark_get(&r->tape->memory);
   tn_code rc = begin(r, n_out);
   if (rc == TN_OK && !r->connected && !is_touching(r)) {
     tn__tape_rewind(&r->tape->memory, top);
-    return tn__call(r->target, r->in, r->out);
+    return tn__tape_perform(r->target, r->in, r->out);
   }
   if (rc == TN_OK) {
     if (r->connected) watch_inputs(r);
@@ -403,7 +437,7 @@ tn_code tn__tape_call(tn_tape *tape, const tn__target_op *target,
   tn_operator *op = target->op;
   recording r = {.tape = tape, .target = target, .in = in, .out = out};
   if (is_unknown(tape, in, out) || op->registry != tape->caller->registry)
-    return tn__call(target, in, out); /* which refuses what is not its own */
+    return tn__tape_perform(target, in, out); /* refuses what is not its own */
   const bool held = is_held(tape, op);
   if (!held) TN__TRY(tn__operator_hold(op));
   r.desc = op->desc;

@@ -13,6 +13,7 @@
  *        gradient.c       the way back: which entries, in which order
  *        back.c           one entry's gradient, by its backward kernel or, if
  *                         it is to be recorded, by an operator
+ *        linear.c         that of a gradient of what is linear
  *
  * A *value* is what some memory held at some time: a watched array, or an
  * output of a recorded call. An array is recognised by its memory (the block's
@@ -33,8 +34,13 @@
 tn_code tn__tape_create(tn__caller *caller, tn_tape **out);
 void tn__tape_release(tn_tape *tape);
 tn_code tn__tape_watch(tn_tape *tape, tn_array *array);
+/* With TN_PASS_BACKWARD, of an operator that is linear: `in` are the gradients
+ * of all outputs, then the inputs, `out` the gradients of the inputs. */
 tn_code tn__tape_call(tn_tape *tape, const tn__target_op *target,
                       const tn_inputs *in, const tn_outputs *out);
+/* The same call, which no tape sees. */
+tn_code tn__tape_perform(const tn__target_op *target, const tn_inputs *in,
+                         const tn_outputs *out);
 tn_code tn__tape_detach(tn_tape *tape, tn_array *array, tn_array **out);
 tn_code tn__tape_gradient(tn_tape *tape, const tn_tape_query *query);
 
@@ -94,7 +100,8 @@ struct tn__tape_entry {
   uint32_t n_in;
   uint32_t n_aux;
   uint32_t n_out;
-  uint32_t reserved;
+  uint32_t n_heads;     /* of a backward call of a linear operator: the first of
+                           `in`, gradients of outputs; 0: it is no such call */
   tn__tape_operand *in; /* aux states follow */
   tn__tape_operand *out;
 };
@@ -375,5 +382,11 @@ tn_array *tn__sweep_slope(const tn__sweep *sweep,
 
 /* The same for an operator whose gradient is a graph of others. */
 tn_code tn__sweep_graph(tn__sweep *sweep, const tn__tape_entry *entry);
+/* linear.c: of a recorded backward call. */
+tn_code tn__sweep_linear(tn__sweep *sweep, tn__tape_entry *entry);
+/* Reports that an operand, `what`, was written since the call was recorded; it
+ * is declared among the inputs (`in`) or outputs. */
+tn_code tn__sweep_stale(const tn__tape_entry *entry, const char *what, bool in,
+                        const tn__tape_operand *operand);
 
 #endif /* TENON_TAPE_H_ */

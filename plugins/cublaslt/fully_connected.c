@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fully_connected.c: nn.fully_connected on CUDA devices. Forward data *
  * weight^T, with the bias in the same go; backward grad * weight, and grad^T *
- * data, whose rows' sums are the gradient of the bias.
+ * data, whose rows' sums are the gradient of the bias. And the forward pass of
+ * nn.fully_connected_activation, where that is relu: cuBLASLt applies it to
+ * what it is about to write.
  */
 #include "fully_connected.gen.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "plugin.gen.h"
@@ -21,9 +24,10 @@ struct cublaslt_fully_connected_state {
 
 int32_t cublaslt_init(const tn_host *host, tn_registrar *registrar,
                       void **instance) {
-  static const char *const kernels[] = {"cublaslt.fully_connected.cuda",
-                                        "cublaslt.dot.cuda",
-                                        "cublaslt.batch_dot.cuda"};
+  static const char *const kernels[] = {
+      "cublaslt.fully_connected.cuda",
+      "cublaslt.fully_connected_activation.cuda", "cublaslt.dot.cuda",
+      "cublaslt.batch_dot.cuda"};
   const tn_device_blas *blas = host->extension(host, TN_DEVICE_BLAS_CUDA);
   int32_t code = TN_OK;
   *instance = (void *)(uintptr_t)blas;
@@ -222,4 +226,45 @@ int32_t cublaslt_fully_connected_backward(const tn_frame *call) {
                       .b = call->in[NN_FULLY_CONNECTED_BACKWARD_IN_DATA].data,
                       .c = call->out[NN_FULLY_CONNECTED_IN_WEIGHT].data,
                       .sums = call->out[NN_FULLY_CONNECTED_IN_BIAS].data});
+}
+
+/* ---------------------------------------------------------- with activation
+ */
+
+/* A call of it is one of nn.fully_connected, to all functions above. */
+_Static_assert(offsetof(nn_fully_connected_activation_params, flatten) ==
+                   offsetof(nn_fully_connected_params, flatten),
+               "the params do not begin with those of fully_connected");
+_Static_assert(sizeof(cublaslt_fully_connected_activation_cuda_options) ==
+                   sizeof(cublaslt_fully_connected_cuda_options),
+               "the options are others");
+
+int32_t cublaslt_fully_connected_activation_supports(const tn_frame *call) {
+  if (sizes_of(call).depth > 0) return TN_OK;
+  return TN_FAIL(call, TN_UNSUPPORTED, "there is nothing to multiply");
+}
+
+int32_t cublaslt_fully_connected_activation_create(
+    const tn_frame *call, cublaslt_fully_connected_state **out) {
+  tn_device_product p = forward_product(call);
+  cublaslt_fully_connected_state *state = calloc(1, sizeof *state);
+  *out = NULL;
+  if (!state) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for plans");
+  state->blas = call->instance;
+  p.flags |= TN_PRODUCT_RELU;
+  const int32_t code = add_plan(call, &p, state, DATA);
+  if (code == TN_OK)
+    *out = state;
+  else
+    cublaslt_fully_connected_destroy(state);
+  return code;
+}
+
+int32_t cublaslt_fully_connected_activation_bytes(const tn_frame *call,
+                                                  uint64_t *bytes) {
+  return cublaslt_fully_connected_bytes(call, bytes);
+}
+
+int32_t cublaslt_fully_connected_activation(const tn_frame *call) {
+  return cublaslt_fully_connected(call);
 }

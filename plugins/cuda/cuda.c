@@ -33,6 +33,7 @@ static const tn_device functions = {
     .capture_end = cuda_capture_end,
     .graph_launch = cuda_graph_launch,
     .graph_close = cuda_graph_close,
+    .sum_dtypes = (TN_BIT_BOOL << 1) - 1, /* all */
 };
 
 /* What a machine without GPUs is told. */

@@ -43,9 +43,18 @@ __device__ __forceinline__ sum_place sum_walk(const tn_sum_axis *axis, int n,
   return at;
 }
 
-/* Sums of f16 and bf16 are kept in f32, others in f64. */
+/* Sums of f16 and bf16 are kept in f32, other floats in f64. Those of integers
+ * wrap, so that 64 bits without a sign serve them all; of bool they count. */
 template <class T>
 struct sum_type {
+  typedef uint64_t wide;
+};
+template <>
+struct sum_type<float> {
+  typedef double wide;
+};
+template <>
+struct sum_type<double> {
   typedef double wide;
 };
 template <>
@@ -57,12 +66,22 @@ struct sum_type<__nv_bfloat16> {
   typedef float wide;
 };
 
+/* What a double says: of integers modulo 2^64. */
+__device__ __forceinline__ uint64_t sum_value(double value, uint64_t) {
+  return value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
+}
+
+template <class W>
+__device__ __forceinline__ W sum_value(double value, W) {
+  return (W)value;
+}
+
 /* Term i of the sum at `at`. */
 template <class T>
 __device__ __forceinline__ typename sum_type<T>::wide sum_term(
     const sum_arrays &a, const sum_view &v, int64_t at, int64_t i) {
   typedef typename sum_type<T>::wide W;
-  if (a.at[FROM].data == NULL) return (W)v.value;
+  if (a.at[FROM].data == NULL) return sum_value(v.value, W());
   const sum_place more = sum_walk(v.axis + v.n_kept, v.n_summed, i);
   return tn_cuda_get<W>(((const T *)a.at[FROM].data)[at + more.from]);
 }
@@ -177,7 +196,7 @@ static tn_cuda_array array_of(const tn_device_sum *sum, int side) {
 
 static int32_t sum_any(cudaStream_t stream, const sum_arrays &a,
                        const sum_view &v) {
-  return tn_cuda_by_float(a.at[TO].dtype, [&](auto type) {
+  return tn_cuda_by_sum(a.at[TO].dtype, [&](auto type) {
     run_sum<decltype(type)>(stream, a, v);
     return (int32_t)cudaGetLastError();
   });
@@ -185,7 +204,7 @@ static int32_t sum_any(cudaStream_t stream, const sum_arrays &a,
 
 static int32_t copy_any(cudaStream_t stream, const sum_arrays &a,
                         const sum_view &v) {
-  return tn_cuda_by_width(a.at[TO].dtype, [&](auto type) {
+  return tn_cuda_by_width(tn_dtype_bytes(a.at[TO].dtype), [&](auto type) {
     tn_cuda_launch(sum_copy<decltype(type)>,
                    blocks_for((v.kept + THREADS - 1) / THREADS), stream, a, v);
     return (int32_t)cudaGetLastError();
@@ -194,14 +213,11 @@ static int32_t copy_any(cudaStream_t stream, const sum_arrays &a,
 
 static int sum_run(void *stream, const tn_device_sum *sum) {
   const sum_view v = view_of(sum);
-  const tn_dtype t = sum->dtype;
   sum_arrays a;
   a.at[TO] = array_of(sum, TO);
   a.at[FROM] = array_of(sum, FROM);
   if (v.n_summed == 0 && !a.at[TO].adds && sum->from != NULL)
     return copy_any((cudaStream_t)stream, a, v);
-  if (t != TN_F16 && t != TN_BF16 && t != TN_F32 && t != TN_F64)
-    return (int)cudaErrorInvalidValue;
   return sum_any((cudaStream_t)stream, a, v);
 }
 

@@ -56,10 +56,23 @@ int cudnn_wide_type(const cudnn_task *task) {
   return task->dtype == TN_F64 ? DNN_F64 : DNN_F32;
 }
 
+int64_t cudnn_bytes(const cudnn_task *task, const int64_t *dims) {
+  int64_t bytes = tn_dtype_bytes(task->dtype);
+  for (int64_t d = 0; d < task->rank + 2; ++d) bytes *= dims[d];
+  return (bytes + 255) / 256 * 256;
+}
+
+int64_t cudnn_room(const cudnn_task *task, int64_t beside) {
+  const int64_t copies = cudnn_bytes(task, task->data) +
+                         cudnn_bytes(task, task->weight) +
+                         cudnn_bytes(task, task->out);
+  return beside > INT64_MAX - copies ? INT64_MAX : beside + copies;
+}
+
 dnn_descriptor cudnn_tensor(cudnn_builder *b, int64_t id, const int64_t *dims) {
   const cudnn_task *t = b->task;
   const int64_t n = t->rank + 2;
-  const bool is_between = id == CUDNN_ID_BETWEEN;
+  const bool is_between = id == CUDNN_ID_BETWEEN || id == CUDNN_ID_BIASED;
   const int type = is_between ? cudnn_wide_type(t) : type_of(t->dtype);
   const int64_t align = t->flags & CUDNN_ANYWHERE && !is_between
                             ? tn_dtype_bytes(t->dtype)

@@ -2,10 +2,12 @@
  * convolution.c: nn.convolution by cuDNN. Each of its arrays is a plan:
  * forward one, backward one for data and one for weight. The gradient of a bias
  * is a sum of the device. Where there is nothing to multiply the device's sums
- * write what is left, zeros or the bias.
+ * write what is left, zeros or the bias. And the forward pass of
+ * nn.convolution_activation, where that is relu behind a bias.
  */
 #include "convolution.gen.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,6 +86,8 @@ static uint32_t flags_of(const tn_frame *call) {
 }
 
 static void describe(const tn_frame *call, int what, cudnn_task *out) {
+  const cudnn_convolution_cuda_options *options =
+      cudnn_convolution_cuda_options_of(call);
   const nn_convolution_params *p = nn_convolution_params_of(call);
   const arrays a = arrays_of(call);
   const int64_t rank = p->kernel.n;
@@ -97,7 +101,9 @@ static void describe(const tn_frame *call, int what, cudnn_task *out) {
   cudnn_set_steps(out->dilate, p->dilate.v, rank, 1);
   cudnn_set_steps(out->pad, p->pad.v, rank, 0);
   cudnn_set_steps(out->pad_behind, p->pad.v, rank, 0);
-  out->most_workspace = cudnn_convolution_cuda_options_of(call)->workspace;
+  out->most_workspace = options->workspace;
+  if (options->copies)
+    out->most_workspace = cudnn_room(out, options->workspace);
 }
 
 /* The bias in the same go; or, where the sum is added to what is there, and
@@ -281,4 +287,54 @@ int32_t cudnn_convolution_supports(const tn_frame *call) {
                  "it takes the device's sums for the gradient of a bias, for a "
                  "bias that is added to what is there, and where there is "
                  "nothing to multiply; this cuda.so was built without nvcc");
+}
+
+/* ---------------------------------------------------------- with activation
+ */
+
+/* A call of it is one of nn.convolution, to all functions above. */
+_Static_assert(offsetof(nn_convolution_activation_params, no_bias) ==
+                   offsetof(nn_convolution_params, no_bias),
+               "the params do not begin with those of convolution");
+_Static_assert(sizeof(cudnn_convolution_activation_cuda_options) ==
+                       sizeof(cudnn_convolution_cuda_options) &&
+                   offsetof(cudnn_convolution_activation_cuda_options,
+                            measure) ==
+                       offsetof(cudnn_convolution_cuda_options, measure),
+               "the options are others");
+
+/* Without a bias the heuristics of cuDNN 9.19 name only engines that are
+ * compiled while it runs, and only for factors that may be rounded. */
+int32_t cudnn_convolution_activation_supports(const tn_frame *call) {
+  if (has_bias(call) && !is_empty(call)) return TN_OK;
+  return TN_FAIL(call, TN_UNSUPPORTED,
+                 "it takes convolutions with a bias, of which there is "
+                 "something to multiply");
+}
+
+int32_t cudnn_convolution_activation_create(const tn_frame *call,
+                                            cudnn_convolution_state **out) {
+  cudnn_convolution_state *state = calloc(1, sizeof *state);
+  cudnn_task task;
+  *out = NULL;
+  if (!state) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for plans");
+  state->instance = call->instance;
+  describe(call, CUDNN_FORWARD, &task);
+  task.flags |= CUDNN_BIAS | CUDNN_RELU;
+  const int32_t code = cudnn_plan_take(call, &task, &state->plans[FIRST]);
+  if (code == TN_OK)
+    *out = state;
+  else
+    cudnn_convolution_destroy(state);
+  return code;
+}
+
+int32_t cudnn_convolution_activation_bytes(const tn_frame *call,
+                                           uint64_t *bytes) {
+  return cudnn_convolution_bytes(call, bytes);
+}
+
+int32_t cudnn_convolution_activation(const tn_frame *call) {
+  const arrays a = arrays_of(call);
+  return run(call, FIRST, &a);
 }

@@ -19,7 +19,7 @@ enum { /* cudnnStatus_t: those that are told apart */
 
 enum { DNN_F32 = 0, DNN_F64 = 1, DNN_F16 = 2, DNN_BF16 = 9 };
 enum { DNN_CROSS_CORRELATION = 1 };
-enum { DNN_POINTWISE_ADD = 0 };
+enum { DNN_POINTWISE_ADD = 0, DNN_POINTWISE_RELU = 100 };
 enum { DNN_POOL_MEAN = 2, DNN_POOL_MAX = 3, DNN_POOL_MEAN_INSIDE = 4 };
 enum { DNN_PAD_ZERO = 0, DNN_PAD_NEGATIVE_INFINITY = 1 };
 enum { DNN_HEUR_FALLBACK = 2, DNN_HEUR_A = 3 };
@@ -74,6 +74,7 @@ enum { /* descriptors */
 enum { /* attributes */
        DNN_POINTWISE_MODE_OF = 0,
        DNN_POINTWISE_PRECISION = 1,
+       DNN_POINTWISE_NAN = 2,
        DNN_CONV_PRECISION = 100,
        DNN_CONV_MODE = 101,
        DNN_CONV_DILATIONS = 102,

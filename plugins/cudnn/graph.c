@@ -62,20 +62,34 @@ static dnn_descriptor convolution(cudnn_builder *b, dnn_descriptor out) {
   return cudnn_end(b, op);
 }
 
-static dnn_descriptor addition(cudnn_builder *b, dnn_descriptor x,
-                               dnn_descriptor y) {
-  const cudnn_task *t = b->task;
-  const int64_t dims[CUDNN_MOST_DIMS] = {1, t->out[1], 1, 1, 1};
-  const int type = cudnn_wide_type(t), mode = DNN_POINTWISE_ADD;
-  const dnn_descriptor bias = cudnn_tensor(b, CUDNN_ID_BIAS, dims);
+/* An operation on each element of x. */
+static dnn_descriptor pointwise(cudnn_builder *b, int mode, dnn_descriptor x) {
+  const int type = cudnn_wide_type(b->task), passes_nan = 1;
   const dnn_descriptor how = cudnn_begin(b, DNN_POINTWISE);
   cudnn_set(b, how, DNN_POINTWISE_MODE_OF, DNN_POINTWISE_MODE, &mode);
   cudnn_set(b, how, DNN_POINTWISE_PRECISION, DNN_DATA_TYPE, &type);
+  if (mode == DNN_POINTWISE_RELU)
+    cudnn_set(b, how, DNN_POINTWISE_NAN, DNN_NAN, &passes_nan);
   (void)cudnn_end(b, how);
   const dnn_descriptor op = cudnn_begin(b, DNN_OP_POINTWISE);
   cudnn_set_part(b, op, DNN_POINTWISE_OF, how);
   cudnn_set_part(b, op, DNN_POINTWISE_X, x);
+  return op;
+}
+
+static dnn_descriptor addition(cudnn_builder *b, dnn_descriptor x,
+                               dnn_descriptor y) {
+  const int64_t dims[CUDNN_MOST_DIMS] = {1, b->task->out[1], 1, 1, 1};
+  const dnn_descriptor bias = cudnn_tensor(b, CUDNN_ID_BIAS, dims);
+  const dnn_descriptor op = pointwise(b, DNN_POINTWISE_ADD, x);
   cudnn_set_part(b, op, DNN_POINTWISE_B, bias);
+  cudnn_set_part(b, op, DNN_POINTWISE_Y, y);
+  return cudnn_end(b, op);
+}
+
+static dnn_descriptor relu(cudnn_builder *b, dnn_descriptor x,
+                           dnn_descriptor y) {
+  const dnn_descriptor op = pointwise(b, DNN_POINTWISE_RELU, x);
   cudnn_set_part(b, op, DNN_POINTWISE_Y, y);
   return cudnn_end(b, op);
 }
@@ -118,20 +132,33 @@ static int is_pooling(const cudnn_task *task) {
   return task->what == CUDNN_POOL || task->what == CUDNN_POOL_DATA;
 }
 
-static dnn_descriptor graph(cudnn_builder *b) {
+enum { MOST_OPS = 3 };
+
+/* The operations of a task, each on what the one before has made; returns how
+ * many there are. */
+static int operations(cudnn_builder *b, dnn_descriptor ops[MOST_OPS]) {
+  const int64_t *shape = b->task->out;
   const int has_bias = (b->task->flags & CUDNN_BIAS) != 0;
-  const dnn_descriptor out = cudnn_tensor(b, CUDNN_ID_OUT, b->task->out);
-  const dnn_descriptor sum =
-      has_bias ? cudnn_tensor(b, CUDNN_ID_BETWEEN, b->task->out) : out;
-  dnn_descriptor ops[2] = {NULL, NULL};
-  ops[0] = is_pooling(b->task) ? pooling(b, out) : convolution(b, sum);
-  if (has_bias) ops[1] = addition(b, sum, out);
+  const int has_relu = (b->task->flags & CUDNN_RELU) != 0;
+  const dnn_descriptor out = cudnn_tensor(b, CUDNN_ID_OUT, shape);
+  dnn_descriptor sum = out, biased = out;
+  int n = 0;
+  if (has_bias || has_relu) sum = cudnn_tensor(b, CUDNN_ID_BETWEEN, shape);
+  if (has_bias && has_relu) biased = cudnn_tensor(b, CUDNN_ID_BIASED, shape);
+  ops[n++] = is_pooling(b->task) ? pooling(b, out) : convolution(b, sum);
+  if (has_bias) ops[n++] = addition(b, sum, biased);
+  if (has_relu) ops[n++] = relu(b, has_bias ? biased : sum, out);
+  return n;
+}
+
+static dnn_descriptor graph(cudnn_builder *b) {
+  dnn_descriptor ops[MOST_OPS] = {NULL};
+  const int n = operations(b, ops);
   const dnn_descriptor all = cudnn_begin(b, DNN_GRAPH);
   if (b->target->handle)
     cudnn_set(b, all, DNN_GRAPH_HANDLE, DNN_HANDLE, &b->target->handle);
   if (b->status == DNN_OK)
-    b->status = b->library->set(all, DNN_GRAPH_OPS, DNN_DESCRIPTOR,
-                                has_bias ? 2 : 1, ops);
+    b->status = b->library->set(all, DNN_GRAPH_OPS, DNN_DESCRIPTOR, n, ops);
   return cudnn_end(b, all);
 }
 

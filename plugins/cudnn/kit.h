@@ -40,7 +40,8 @@ enum {                            /* cudnn_task.flags */
        CUDNN_ANYWHERE = 1u << 4,  /* addresses are multiples of an element */
        CUDNN_MAX = 1u << 5,       /* the largest of a window, not its mean */
        CUDNN_INSIDE = 1u << 6,    /* means do not count padding */
-       CUDNN_MEASURE = 1u << 7    /* the fastest engine, found by trying */
+       CUDNN_MEASURE = 1u << 7,   /* the fastest engine, found by trying */
+       CUDNN_RELU = 1u << 8       /* at the end; not with CUDNN_ADD */
 };
 
 /* All that a plan depends on, and so the key of a plan: compared as bytes, so
@@ -72,7 +73,7 @@ typedef struct cudnn_target {
   dnn_descriptor properties;
 } cudnn_target;
 
-enum { CUDNN_MOST_PARTS = 16 };
+enum { CUDNN_MOST_PARTS = 24 };
 
 /* A plan, and all descriptors that it was made of: whether it refers to them
  * cuDNN does not say. */
@@ -90,7 +91,8 @@ enum {
   CUDNN_ID_WEIGHT,
   CUDNN_ID_OUT,
   CUDNN_ID_BIAS,
-  CUDNN_ID_BETWEEN /* what never is in memory */
+  CUDNN_ID_BETWEEN, /* what never is in memory: a convolution's sums, */
+  CUDNN_ID_BIASED   /* and these with their bias */
 };
 
 /* Plans a task; its device is current. A cudnnStatus_t: on failure nothing is
@@ -131,6 +133,15 @@ dnn_descriptor cudnn_tensor(cudnn_builder *b, int64_t id, const int64_t *dims);
 
 /* What sums are kept in: DNN_F32 or DNN_F64. */
 int cudnn_wide_type(const cudnn_task *task);
+
+/* Bytes of a dense array of the task, where others lie behind it: a multiple of
+ * 256. */
+int64_t cudnn_bytes(const cudnn_task *task, const int64_t *dims);
+
+/* Bytes of a copy of each array of a convolution, and `beside`. The engines of
+ * tensor cores compute with channels last (NHWC): given others, they turn them
+ * in their workspace. */
+int64_t cudnn_room(const cudnn_task *task, int64_t beside);
 
 /* --------------------------------------------------------------- measure.c */
 

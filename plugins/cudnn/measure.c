@@ -115,12 +115,6 @@ static int32_t work(void *arg, void *stream) {
   return status == DNN_OK ? TN_OK : TN_DEVICE;
 }
 
-static uint64_t size_of(const cudnn_task *task, const int64_t *dims) {
-  uint64_t bytes = (uint64_t)tn_dtype_bytes(task->dtype);
-  for (int64_t d = 0; d < task->rank + 2; ++d) bytes *= (uint64_t)dims[d];
-  return (bytes + 255) / 256 * 256;
-}
-
 /* All in one piece of memory: data, weight, out, bias, and the workspace. */
 static uint64_t lay_out(const cudnn_task *task, const cudnn_made *made,
                         char *memory, trial *t) {
@@ -132,7 +126,7 @@ static uint64_t lay_out(const cudnn_task *task, const cudnn_made *made,
   t->n = task->flags & CUDNN_BIAS ? 4 : 3;
   for (int i = 0; i < t->n; ++i) {
     t->operands[i] = (cudnn_operand){ids[i], memory + at};
-    at += size_of(task, dims[i]);
+    at += (uint64_t)cudnn_bytes(task, dims[i]);
   }
   t->workspace = memory + at;
   return at + (uint64_t)made->workspace + 256;

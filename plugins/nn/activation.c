@@ -4,6 +4,7 @@
  */
 #include "activation.gen.h"
 
+#include "activated.h"
 #include "mapped.h"
 
 #define FORWARD(name, type, value) NN_FORWARD(name, type, (void)params, value)
@@ -39,12 +40,13 @@ BACKWARD(softsign_back_f64, double,
          NN_ACTIVATION_BACKWARD_OUT_OUT)
 
 /* In the order of the values of act_type. */
+static const tn_kernel_map forward[] = {MAP(relu), MAP(sigmoid), MAP(tanh),
+                                        MAP(softrelu), MAP(softsign)};
+static const tn_kernel_map backward[] = {
+    MAP_BACK(relu_back), MAP_BACK(sigmoid_back), MAP_BACK(tanh_back),
+    MAP_BACK(softrelu_back), MAP_BACK(softsign_back)};
+
 static const tn_kernel_map *map_of(const tn_frame *call) {
-  static const tn_kernel_map forward[] = {MAP(relu), MAP(sigmoid), MAP(tanh),
-                                          MAP(softrelu), MAP(softsign)};
-  static const tn_kernel_map backward[] = {
-      MAP_BACK(relu_back), MAP_BACK(sigmoid_back), MAP_BACK(tanh_back),
-      MAP_BACK(softrelu_back), MAP_BACK(softsign_back)};
   const int32_t type = nn_activation_params_of(call)->act_type;
   return (call->flags & TN_CALL_BACKWARD) ? &backward[type] : &forward[type];
 }
@@ -59,4 +61,51 @@ int32_t nn_activation(const tn_frame *call) {
 
 int32_t nn_activation_backward(const tn_frame *call) {
   return nn_activation(call);
+}
+
+/* ---------------------------------------------------- behind other operators
+ */
+
+tn_kernel_body *nn_activated_loop(const tn_frame *call, int32_t type) {
+  const tn_kernel_bodies *bodies =
+      tn_kernel_map_bodies(&forward[type], call->out[0].dtype);
+  return tn_kernel_body_at(bodies, tn_kernel_level(call));
+}
+
+/* Dense operands of one type. */
+static int32_t run_map(const tn_frame *call, const tn_kernel_map *map) {
+  const tn_dtype dtype = call->out[0].dtype;
+  if (tn_kernel_compute(dtype) != dtype) return tn_kernel_map_mixed(call, map);
+  return tn_kernel_map_dense(call, map,
+                             &(tn_kernel_ready){tn_kernel_level(call), dtype});
+}
+
+int32_t nn_activated_out(const tn_frame *call, int32_t type) {
+  static const tn_req in_place = TN_REQ_INPLACE;
+  static const uint32_t given = 0;
+  static const int32_t alias = 0;
+  tn_frame own = *call;
+  own.n_in = own.n_out = 1;
+  own.in = call->out;
+  own.in_flags = &given;
+  own.req = &in_place;
+  own.alias = &alias;
+  return run_map(&own, &forward[type]);
+}
+
+int32_t nn_activated_slope(const tn_frame *call, int32_t type,
+                           const tn_tensor *out, const tn_tensor *to) {
+  static const tn_req write = TN_REQ_WRITE;
+  static const int32_t alias = -1;
+  const uint32_t flags[] = {0, TN_IN_ABSENT, 0};
+  const tn_tensor in[] = {call->in[0], *out, *out};
+  tn_frame own = *call;
+  own.n_in = 3;
+  own.n_out = 1;
+  own.in = in;
+  own.in_flags = flags;
+  own.out = to;
+  own.req = &write;
+  own.alias = &alias;
+  return run_map(&own, &backward[type]);
 }

@@ -6,7 +6,9 @@
 #include "batch_norm.gen.h"
 
 #include "axis.h"
+#include "batch_norm.h"
 #include "nn.h"
+#include "writer.h"
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -56,6 +58,7 @@ typedef struct box {
   const double *shift;
   const double *slope;
   double *sums[2];
+  int past; /* what comes out is written past the caches */
 } box;
 
 #define REAL float
@@ -91,6 +94,8 @@ struct work {
   int64_t bytes; /* of an element */
   const char *in[2];
   char *to;               /* NULL: only sums are wanted */
+  int past;               /* no cache holds it */
+  tn_kernel_body *after;  /* what is done to elements of it, or NULL */
   double *known[N_KNOWN]; /* each for all channels */
   double *sums;           /* [piece][2][channel] */
 };
@@ -107,7 +112,8 @@ static void run_piece(const work *w, const nn_loops *loops, int64_t group,
   const int64_t skip = at.first * w->bytes;
   tn_kernel_block block = {.n = at.n, .out = w->to ? w->to + skip : NULL};
   for (int k = 0; k < 2; ++k) block.in[k] = w->in[k] ? w->in[k] + skip : NULL;
-  const box b = {.runs = at.runs,
+  const box b = {.past = w->past,
+                 .runs = at.runs,
                  .apart = at.apart,
                  .mean = w->known[MEAN] + c,
                  .scale = w->known[SCALE] + c,
@@ -115,6 +121,15 @@ static void run_piece(const work *w, const nn_loops *loops, int64_t group,
                  .slope = w->known[SLOPE] + c,
                  .sums = {sums_at(w, c, p, 0), sums_at(w, c, p, 1)}};
   nn_loop_run(&w->mode, &loops[w->cut.wide > 1], &block, &b);
+}
+
+/* What is behind the elements of a piece, while they are in a cache. */
+static void run_after(const work *w, int64_t group, int64_t p) {
+  const nn_box at = nn_cut_at(&w->cut, group * w->cut.wide, p);
+  for (int64_t r = 0; r < at.runs; ++r) {
+    char *to = w->to + (at.first + r * at.apart) * w->bytes;
+    w->after(&(tn_kernel_block){.n = at.n, .out = to, .in = {to}}, NULL);
+  }
 }
 
 static void finish_group(const work *w, int64_t group) {
@@ -134,8 +149,10 @@ static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
 
 static int32_t apply_slice(void *arg, int64_t begin, int64_t end) {
   const work *w = arg;
-  for (int64_t i = begin; i < end; ++i)
+  for (int64_t i = begin; i < end; ++i) {
     run_piece(w, w->pass->apply, i / w->cut.pieces, i % w->cut.pieces);
+    if (w->after) run_after(w, i / w->cut.pieces, i % w->cut.pieces);
+  }
   return TN_OK;
 }
 
@@ -195,6 +212,8 @@ static work work_of(const tn_frame *call, const pass *way, nn_wide *wide) {
   *wide = nn_wide_begin(call, call->in[0].dtype, known_bytes(&w.cut));
   w.mode = wide->mode;
   w.bytes = tn_dtype_bytes(w.mode.compute);
+  const int64_t operands = (call->flags & TN_CALL_BACKWARD) != 0 ? 3 : 2;
+  w.past = operands * nn_extent_size(&w.cut.e) * w.bytes >= NN_WRITER_LARGE;
   double *at = call->ws[0];
   for (int k = 0; k < N_KNOWN; ++k, at += w.cut.e.length) w.known[k] = at;
   w.sums = at;
@@ -296,11 +315,17 @@ static void publish(const work *w) {
 }
 
 int32_t nn_batch_norm(const tn_frame *call) {
+  return nn_batch_norm_forward(call, NULL);
+}
+
+int32_t nn_batch_norm_forward(const tn_frame *call, tn_kernel_body *after) {
   const tn_tensor *out = &call->out[NN_BATCH_NORM_OUT_OUT];
   const int batch = uses_batch(call);
   int32_t code = TN_OK;
   nn_wide wide;
   work w = work_of(call, &forward_pass, &wide);
+  w.after = after;
+  if (after) w.past = 0; /* what comes out is read again */
   w.in[0] = nn_wide_read(&wide, &call->in[NN_BATCH_NORM_IN_DATA]);
   w.to = nn_wide_room(&wide, out, call->req[NN_BATCH_NORM_OUT_OUT]);
   read_gamma(&w, &call->in[NN_BATCH_NORM_IN_GAMMA]);

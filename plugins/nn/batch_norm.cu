@@ -68,14 +68,16 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     for (int64_t j = part.first; j < part.end; j += part.step)
       sum += nn_get<T>(a.at[DATA], nn_channel_at(c, part.channel, j));
     const double mean =
-        nn_fold(folded, (double)sum, c.lanes, tn_cuda_plus()) / (double)part.n;
+        tn_cuda_fold(folded, (double)sum, tn_cuda_plus(), c.lanes) /
+        (double)part.n;
     const C near = (C)mean;
     for (int64_t j = part.first; j < part.end; j += part.step) {
       const C d =
           nn_get<T>(a.at[DATA], nn_channel_at(c, part.channel, j)) - near;
       spread += d * d;
     }
-    const double all = nn_fold(folded, (double)spread, c.lanes, tn_cuda_plus());
+    const double all =
+        tn_cuda_fold(folded, (double)spread, tn_cuda_plus(), c.lanes);
     const double off = mean - (double)near;
     nn_sums_put(a.at[SUMS], c, part, mean, all - (double)part.n * off * off);
   }
@@ -194,9 +196,10 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       if (a.at[DATA].data != NULL)
         moment += head * (nn_get<T>(a.at[DATA], i) - mean);
     }
-    const double sums = nn_fold(folded, (double)sum, c.lanes, tn_cuda_plus());
+    const double sums =
+        tn_cuda_fold(folded, (double)sum, tn_cuda_plus(), c.lanes);
     const double moments =
-        nn_fold(folded, (double)moment, c.lanes, tn_cuda_plus());
+        tn_cuda_fold(folded, (double)moment, tn_cuda_plus(), c.lanes);
     nn_sums_put(a.at[SUMS], c, part, sums, moments);
   }
 }

@@ -9,7 +9,16 @@
  */
 #include "vector.h"
 
-enum { NAME(wide) = NN_CHUNK }; /* columns of a block, at most */
+enum {
+  NAME(wide) = NN_CHUNK, /* columns of a block, at most */
+  NAME(part) = NN_WRITER_CHUNK / (int)sizeof(REAL) /* elements of a plane that
+                                                      are written together */
+};
+
+/* Where they are composed that go past the caches. */
+typedef struct NAME(room) {
+  char bytes[3 * NN_WRITER_CHUNK] __attribute__((aligned(64)));
+} NAME(room);
 
 /* What a column loop needs of its channels, in the type that is computed in. */
 TN_KERNEL_BODY void NAME(cast)(REAL *to, const double *from, int64_t n) {
@@ -64,11 +73,19 @@ TN_KERNEL_BODY void NAME(plane_scale)(const tn_kernel_block *block,
   const box *b = params;
   const REAL mean = (REAL)b->mean[0], scale = (REAL)b->scale[0];
   const REAL shift = (REAL)b->shift[0];
+  NAME(room) room;
   for (int64_t r = 0; r < b->runs; ++r) {
     const REAL *x = (const REAL *)block->in[0] + r * b->apart;
     REAL *y = (REAL *)block->out + r * b->apart;
-    TN_KERNEL_INDEPENDENT
-    for (int64_t i = 0; i < block->n; ++i) y[i] = (x[i] - mean) * scale + shift;
+    nn_writer writer = nn_writer_open(y, b->past ? room.bytes : NULL);
+    for (int64_t i = 0, n; i < block->n; i += n, x += n) {
+      n = block->n - i < NAME(part) ? block->n - i : (int64_t)NAME(part);
+      y = nn_writer_line(&writer);
+      TN_KERNEL_INDEPENDENT
+      for (int64_t k = 0; k < n; ++k) y[k] = (x[k] - mean) * scale + shift;
+      nn_writer_next(&writer, n * (int64_t)sizeof *y);
+    }
+    nn_writer_close(&writer);
   }
 }
 NN_LEVELS(NAME(plane_scale))
@@ -140,13 +157,21 @@ TN_KERNEL_BODY void NAME(plane_back)(const tn_kernel_block *block,
   const box *b = params;
   const REAL mean = (REAL)b->mean[0], scale = (REAL)b->scale[0];
   const REAL shift = (REAL)b->shift[0], slope = (REAL)b->slope[0];
+  NAME(room) room;
   for (int64_t r = 0; r < b->runs; ++r) {
     const REAL *g = (const REAL *)block->in[0] + r * b->apart;
     const REAL *x = (const REAL *)block->in[1] + r * b->apart;
     REAL *y = (REAL *)block->out + r * b->apart;
-    TN_KERNEL_INDEPENDENT
-    for (int64_t i = 0; i < block->n; ++i)
-      y[i] = ((g[i] - shift) - (x[i] - mean) * slope) * scale;
+    nn_writer writer = nn_writer_open(y, b->past ? room.bytes : NULL);
+    for (int64_t i = 0, n; i < block->n; i += n, x += n, g += n) {
+      n = block->n - i < NAME(part) ? block->n - i : (int64_t)NAME(part);
+      y = nn_writer_line(&writer);
+      TN_KERNEL_INDEPENDENT
+      for (int64_t k = 0; k < n; ++k)
+        y[k] = ((g[k] - shift) - (x[k] - mean) * slope) * scale;
+      nn_writer_next(&writer, n * (int64_t)sizeof *y);
+    }
+    nn_writer_close(&writer);
   }
 }
 NN_LEVELS(NAME(plane_back))

@@ -6,6 +6,7 @@
 #define NN_CONV_H_
 
 #include "nn.h"
+#include "tenon/kernel.h"
 #include "window.h"
 
 /* In front of a loop over sums that are held in registers. */
@@ -33,8 +34,36 @@ typedef struct nn_conv {
   int64_t taps;     /* elements of a window */
   int64_t in_size;  /* of an image of one channel */
   int64_t out_size;
+  /* What the forward pass does to each element of out, when it is final: a loop
+   * whose in[0] is its out. NULL: nothing. */
+  tn_kernel_body *after;
   char *room; /* what the way asked for, aligned to 64 bytes */
 } nn_conv;
+
+/* n in whole steps. [any] */
+static inline int64_t nn_up(int64_t n, int64_t step) {
+  return (n + step - 1) / step * step;
+}
+
+/* How many of n come next, if at most `most` do and all are about as many. */
+static inline int64_t nn_even(int64_t n, int64_t most) {
+  const int64_t parts = (n + most - 1) / most;
+  return (n + parts - 1) / parts;
+}
+
+/* Of the loops that a file has for each level, those of `level`. */
+#if defined(TN_KERNEL_AVX2)
+#define NN_CONV_LOOPS(level) \
+  ((const loops *const[]){&loops_base, &loops_avx2, &loops_avx512}[level])
+#else
+#define NN_CONV_LOOPS(level) ((void)(level), &loops_base)
+#endif
+
+/* For n elements of out that lie densely. [worker] */
+static inline void nn_conv_finish(const nn_conv *conv, void *out, int64_t n) {
+  if (conv->after)
+    conv->after(&(tn_kernel_block){.n = n, .out = out, .in = {out}}, NULL);
+}
 
 /* The four arrays. In a backward pass gradients stand in their places. */
 typedef struct nn_conv_arrays {
@@ -77,6 +106,7 @@ typedef struct nn_conv_way {
   nn_conv_pass *passes[NN_CONV_PASSES];
 } nn_conv_way;
 
+extern const nn_conv_way nn_conv_tiles;     /* f32; any convolution */
 extern const nn_conv_way nn_conv_panels;    /* any convolution */
 extern const nn_conv_way nn_conv_pointwise; /* windows of one element, side by
                                                side, without padding */
@@ -87,5 +117,11 @@ extern const nn_conv_way nn_conv_winograd;  /* f32; windows of 3 x 3 elements
 extern const nn_conv_way nn_conv_direct;    /* f32; windows side by side, of at
                                                most 128 elements in at most two
                                                dimensions */
+
+/* A forward call of nn.convolution, or of an operator whose frames are like
+ * its, by one of the ways; NULL: by the first that takes it. `after` is done to
+ * each element in the type that the way computes in. [worker] */
+int32_t nn_conv_forward(const tn_frame *call, const nn_conv_way *way,
+                        tn_kernel_body *after);
 
 #endif /* NN_CONV_H_ */

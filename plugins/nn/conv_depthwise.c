@@ -201,6 +201,7 @@ static void forward_one(const plan *p, int64_t image, char *lane) {
     l.bias = bias_at(c, p->arrays->bias, first + k);
     l.to = at(c, p->arrays->out, (image * c->filters + k) * c->out_size);
     run_lines(p, &l);
+    nn_conv_finish(c, l.to, c->out_size);
   }
 }
 

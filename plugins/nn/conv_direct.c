@@ -23,7 +23,7 @@
 
 enum {
   MOST_TAPS = 128,     /* elements of a window */
-  MOST_SUMS = 1 << 12, /* filters times channels whose sums are few */
+  MOST_SUMS = 1 << 13, /* elements of a weight whose sums are few */
   PIECE = 1 << 17,     /* bytes of images that are copied at a time, about */
   LARGE = 3 << 18, /* the same for gradients of weights, whose sums are joined
                       once for each piece */
@@ -113,26 +113,6 @@ typedef struct loops {
 #define DIRECT_EACH(x) DIRECT_LARGE(x)
 #include "conv_direct_tile.h"
 #endif
-
-static const loops *loops_at(uint32_t level) {
-#if defined(TN_KERNEL_AVX2)
-  static const loops *const all[] = {&loops_base, &loops_avx2, &loops_avx512};
-  return all[level];
-#else
-  (void)level;
-  return &loops_base;
-#endif
-}
-
-/* How many of n come next, if at most `most` do and all are about as many. */
-static int64_t share(int64_t n, int64_t most) {
-  const int64_t parts = (n + most - 1) / most;
-  return (n + parts - 1) / parts;
-}
-
-static int64_t up(int64_t n, int64_t step) {
-  return (n + step - 1) / step * step;
-}
 
 /* ---------------------------------------------------------------- geometry */
 
@@ -229,7 +209,7 @@ static void set_offsets(plan *p) {
 
 /* Lines that are computed at a time: slices of an image. */
 static void set_lines(plan *p, int64_t most) {
-  p->lines = share(p->out[0], nn_most(most, 1));
+  p->lines = nn_even(p->out[0], nn_most(most, 1));
   p->down = (p->out[0] + p->lines - 1) / p->lines;
   p->read.rows = p->lines + p->below;
   set_offsets(p);
@@ -241,22 +221,22 @@ static int64_t windows_of(const plan *p, int64_t lines) {
 
 /* Elements of the copy of a slice's images, and of what it computes. */
 static int64_t copied(const plan *p) {
-  return up(p->read.n * plane_size(&p->read) + SLACK, 16);
+  return nn_up(p->read.n * plane_size(&p->read) + SLACK, 16);
 }
 
 static int64_t computed(const plan *p) {
-  return p->held * up(windows_of(p, p->lines), 16);
+  return p->held * nn_up(windows_of(p, p->lines), 16);
 }
 
 static uint64_t packed_bytes(const nn_conv *c) {
-  return (uint64_t)up(c->groups * c->filters * c->channels * c->taps, 16) *
+  return (uint64_t)nn_up(c->groups * c->filters * c->channels * c->taps, 16) *
          sizeof(float);
 }
 
 static plan plan_of(const nn_conv *c, int back) {
   const nn_window *w = &c->window;
   plan p = {.conv = c,
-            .loops = loops_at(c->level),
+            .loops = NN_CONV_LOOPS(c->level),
             .back = back,
             .made = back ? c->channels : c->filters,
             .below = reach(w, 1) / w->stride[1]};
@@ -268,7 +248,7 @@ static plan plan_of(const nn_conv *c, int back) {
     p.read.step[d] = w->stride[d + 1];
   }
   p.read.pitch = p.out[1] + reach(w, 2) / w->stride[2];
-  p.held = share(p.made, p.loops->held);
+  p.held = nn_even(p.made, p.loops->held);
   const int64_t phases = p.read.step[0] * p.read.step[1];
   const int64_t line = (p.read.n * phases + p.held) * p.read.pitch;
   set_lines(&p, PIECE / (int64_t)sizeof(float) / line - p.below);
@@ -302,6 +282,8 @@ static void settle(const plan *p, const float *from, float *to,
       p->loops->settle(from + f * w->row + y * p->read.pitch,
                        to + (f * p->out[0] + y) * p->out[1], p->out[1],
                        bias ? bias[f] : 0, p->add);
+  for (int64_t f = 0; p->conv->after && f < held; ++f)
+    nn_conv_finish(p->conv, to + f * p->out[0] * p->out[1], lines * p->out[1]);
 }
 
 static void run_lines(const plan *p, int64_t image, int64_t line, float *room) {
@@ -314,7 +296,7 @@ static void run_lines(const plan *p, int64_t image, int64_t line, float *room) {
                      .taps = c->taps,
                      .offset = p->offset,
                      .n = windows_of(p, lines),
-                     .row = up(windows_of(p, lines), 16)};
+                     .row = nn_up(windows_of(p, lines), 16)};
   const float *from = (const float *)(const void *)(p->back ? a->out : a->data);
   float *to = (float *)(void *)(p->back ? a->data : a->out);
   const float *bias = p->back ? NULL : (const float *)(const void *)a->bias;
@@ -385,7 +367,7 @@ typedef struct slope_plan {
 } slope_plan;
 
 static int64_t heads_copied(const slope_plan *s) {
-  return up(s->heads.n * s->plan.lines * s->heads.pitch, 16);
+  return nn_up(s->heads.n * s->plan.lines * s->heads.pitch, 16);
 }
 
 static slope_plan slope_plan_of(const nn_conv *c) {
@@ -394,7 +376,7 @@ static slope_plan slope_plan_of(const nn_conv *c) {
   plan *p = &s.plan;
   s.heads.in[0] = p->out[0];
   s.heads.in[1] = p->out[1];
-  s.heads.pitch = up(p->out[1], p->loops->lanes);
+  s.heads.pitch = nn_up(p->out[1], p->loops->lanes);
   const int64_t room = LARGE / (int64_t)sizeof(float);
   const int64_t phases = p->read.step[0] * p->read.step[1];
   const int64_t line =
@@ -404,8 +386,8 @@ static slope_plan slope_plan_of(const nn_conv *c) {
   s.group = nn_most(room / (line * (p->lines + p->below)), 1);
   if (p->down > 1) s.group = 1;
   s.sums = nn_conv_sums_of(c);
-  s.filters = share(c->filters, p->loops->heads);
-  s.taps = share(c->taps, p->loops->taps);
+  s.filters = nn_even(c->filters, p->loops->heads);
+  s.taps = nn_even(c->taps, p->loops->taps);
   s.lanes.bytes =
       (uint64_t)(s.group * (copied(p) + heads_copied(&s))) * sizeof(float);
   s.lanes.n = nn_lanes_for(s.sums.parts * c->groups);
@@ -485,7 +467,7 @@ static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
 }
 
 static int has_few_sums(const nn_conv *c) {
-  return c->filters * c->channels <= MOST_SUMS;
+  return c->filters * c->channels * c->taps <= MOST_SUMS;
 }
 
 static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,

@@ -197,9 +197,7 @@ typedef struct plan {
 
 /* n in pieces of at most `most`, all about as long. */
 static int64_t even(int64_t n, int64_t most, int64_t step) {
-  const int64_t parts = (n + most - 1) / most;
-  const int64_t each = (n + parts - 1) / parts;
-  return nn_least((each + step - 1) / step * step, n);
+  return nn_least(nn_up(nn_even(n, most), step), n);
 }
 
 static plan plan_of(const nn_conv *c, int direct) {
@@ -337,6 +335,8 @@ static int32_t forward_one(plan *p, int64_t slice, char *lane) {
                                    .ldc = c->out_size},
                    add);
   }
+  for (int64_t k = 0; c->after && k < c->filters && code == TN_OK; ++k)
+    nn_conv_finish(c, at(c, out, k * c->out_size), n);
   return code;
 }
 
@@ -497,24 +497,38 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
 
 /* --------------------------------------------------------------------- ways */
 
+/* Whether what is gathered for a product is better brought into the order in
+ * which that reads it at once: of few windows the products are as small as the
+ * panels, and for the gradient of weight those would be packed again. */
+static int is_tiled(const nn_conv *c, int pass) {
+  return c->dtype == TN_F32 && c->taps > 1 &&
+         (pass == NN_CONV_WEIGHT || c->out_size <= FEW);
+}
+
 static uint64_t panels_room(const nn_conv *c, int pass) {
-  return room(c, 0, pass);
+  return is_tiled(c, pass) ? nn_conv_tiles.room(c, pass) : room(c, 0, pass);
 }
 
 static uint64_t pointwise_room(const nn_conv *c, int pass) {
   return room(c, 1, pass);
 }
 
-#define WAY_PASS(name, what, direct)                                        \
+#define PANELS_PASS(name, what, pass)                                       \
   static int32_t name(const nn_conv *c, const nn_conv_arrays *a, int add) { \
-    return what(c, a, add, direct);                                         \
+    return is_tiled(c, pass) ? nn_conv_tiles.passes[pass](c, a, add)        \
+                             : what(c, a, add, 0);                          \
   }
-WAY_PASS(panels_forward, forward, 0)
-WAY_PASS(panels_data, to_data, 0)
-WAY_PASS(panels_weight, to_weight, 0)
-WAY_PASS(pointwise_forward, forward, 1)
-WAY_PASS(pointwise_data, to_data, 1)
-WAY_PASS(pointwise_weight, to_weight, 1)
+PANELS_PASS(panels_forward, forward, NN_CONV_FORWARD)
+PANELS_PASS(panels_data, to_data, NN_CONV_DATA)
+PANELS_PASS(panels_weight, to_weight, NN_CONV_WEIGHT)
+
+#define POINTWISE_PASS(name, what)                                          \
+  static int32_t name(const nn_conv *c, const nn_conv_arrays *a, int add) { \
+    return what(c, a, add, 1);                                              \
+  }
+POINTWISE_PASS(pointwise_forward, forward)
+POINTWISE_PASS(pointwise_data, to_data)
+POINTWISE_PASS(pointwise_weight, to_weight)
 
 const nn_conv_way nn_conv_panels = {
     panels_room, {panels_forward, panels_data, panels_weight}};

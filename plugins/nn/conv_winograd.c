@@ -33,6 +33,7 @@ enum {
   NARROW = 32,          /* the same where there are many channels */
   MANY = 192,           /* channels */
   VECTOR = 16,          /* that numbers of patches are multiples of */
+  FEW_TILES = 64,       /* patches below which weights are not transformed */
   FEW_BLOCKS = 4,       /* below which filters are divided as well */
   SHARES = 2,           /* among so many */
   MOST_ROWS = 8,        /* of a bundle at any level */
@@ -77,16 +78,6 @@ typedef struct loops {
 #define WINO_ROWS 8
 #include "conv_winograd_tile.h"
 #endif
-
-static const loops *loops_at(uint32_t level) {
-#if defined(TN_KERNEL_AVX2)
-  static const loops *const all[] = {&loops_base, &loops_avx2, &loops_avx512};
-  return all[level];
-#else
-  (void)level;
-  return &loops_base;
-#endif
-}
 
 /* ------------------------------------------------------------------- plans */
 
@@ -137,7 +128,8 @@ static uint64_t kept_bytes(const plan *p) {
 }
 
 static plan plan_of(const nn_conv *c, int back) {
-  plan p = {.conv = c, .loops = loops_at(c->level), .back = back, .lines = 6};
+  plan p = {
+      .conv = c, .loops = NN_CONV_LOOPS(c->level), .back = back, .lines = 6};
   p.channels = back ? c->filters : c->channels;
   p.filters = back ? c->channels : c->filters;
   set_image(&p, 0);
@@ -297,6 +289,7 @@ static void scatter_line(const plan *p, const run *r, float *line,
       *at = y[j * p->width + t] + bias + (p->add ? *at : 0);
     }
   }
+  nn_conv_finish(p->conv, to, nn_least(r->n * TILE, p->out[1] - r->x * TILE));
 }
 
 /* The elements of out that the patches of a block make, y[16][width]. */
@@ -368,7 +361,15 @@ static int32_t run_plan(plan *p) {
                                      1, block_slice, p);
 }
 
+/* Whether there are so few patches that transforms of weights take longer than
+ * all products of weights as they are. */
+static int is_small(const nn_conv *c) {
+  const plan p = plan_of(c, 0);
+  return p.n_tiles < FEW_TILES;
+}
+
 static int32_t forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
+  if (is_small(c)) return nn_conv_tiles.passes[NN_CONV_FORWARD](c, a, add);
   plan p = plan_of(c, 0);
   p.add = add;
   p.from = (const float *)(const void *)a->data;
@@ -379,6 +380,7 @@ static int32_t forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
 }
 
 static int32_t to_data(const nn_conv *c, const nn_conv_arrays *a, int add) {
+  if (is_small(c)) return nn_conv_tiles.passes[NN_CONV_DATA](c, a, add);
   plan p = plan_of(c, 1);
   p.add = add;
   p.from = (const float *)(const void *)a->out;
@@ -551,6 +553,7 @@ static uint64_t room(const nn_conv *c, int pass) {
     const slopes s = slopes_of(c);
     return slopes_bytes(&s);
   }
+  if (is_small(c)) return nn_conv_tiles.room(c, pass);
   const plan p = plan_of(c, pass == NN_CONV_DATA);
   return kept_bytes(&p) + p.lanes.n * p.lanes.bytes;
 }

@@ -240,12 +240,16 @@ static int32_t run_pass(const nn_conv *c, const nn_conv_way *way,
                         const nn_conv_arrays *a, int pass, int add) {
   if (!is_empty(c)) return way->passes[pass](c, a, add);
   fill(c, a, pass, add);
+  if (pass == NN_CONV_FORWARD)
+    nn_conv_finish(c, a->out, tn_tensor_size(&c->call->out[0]));
   return TN_OK;
 }
 
-static int32_t run_forward(const tn_frame *call, const nn_conv_way *way) {
+int32_t nn_conv_forward(const tn_frame *call, const nn_conv_way *way,
+                        tn_kernel_body *after) {
   nn_operands x = nn_operands_open(call, call->ws[0]);
   nn_conv c = conv_of(call);
+  c.after = after;
   c.room = (char *)call->ws[0] + nn_operands_bytes(call);
   const nn_conv_arrays a = {nn_operands_in(&x, NN_CONVOLUTION_IN_DATA),
                             nn_operands_in(&x, NN_CONVOLUTION_IN_WEIGHT),
@@ -316,7 +320,7 @@ static int32_t bytes_of(const tn_frame *call, const nn_conv_way *way,
 
 #define KERNEL(name, way)                                       \
   int32_t name(const tn_frame *call) {                          \
-    return run_forward(call, way);                              \
+    return nn_conv_forward(call, way, NULL);                    \
   }                                                             \
   int32_t name##_backward(const tn_frame *call) {               \
     return run_backward(call, way);                             \

@@ -7,6 +7,7 @@
 
 #include "axis.h"
 #include "nn.h"
+#include "writer.h"
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -58,6 +59,7 @@ int32_t nn_layer_norm_infer(const tn_frame *call) {
 enum {
   BLOCKS = 32, /* of units, at most */
   FLUSH = 64,  /* rows whose gradients are summed in the type computed in */
+  FOUR = 4,    /* rows whose gradients are computed together */
 };
 
 /* What the loops are told. */
@@ -69,6 +71,8 @@ typedef struct layer {
   int again;    /* backward: mean and rstd are computed once more */
   void *part;   /* of rows: partial sums by gamma and by beta, zeroed */
   double *sums; /* of a block */
+  void *room;   /* for FOUR rows of the gradient of data, if these are to be
+                   written past the caches; or NULL */
 } layer;
 
 #define REAL float
@@ -98,6 +102,8 @@ typedef struct work {
   char *rstd;
   char *part;   /* backward, one for each block */
   double *sums; /* backward, 2*length for each block */
+  char *rooms;  /* backward, if no cache holds the gradient of data: each
+                   block's room for rows of it */
 } work;
 
 static void size_up(work *w, const tn_tensor *data, const tn_frame *call) {
@@ -164,6 +170,15 @@ static char *take(char **room, int64_t bytes) {
   return at;
 }
 
+/* Bytes of a block's room for rows that are written past the caches; 0: the
+ * gradient of data is not. */
+static uint64_t rows_bytes(const work *w) {
+  const nn_extent *e = &w->layer.e;
+  if (e->inner > 1 || 3 * nn_extent_size(e) * w->bytes < NN_WRITER_LARGE)
+    return 0;
+  return nn_writer_bytes(FOUR * e->length * w->bytes);
+}
+
 /* gamma and beta in the type computed in, then what a pass keeps. */
 static uint64_t own_bytes(const work *w, int back) {
   const int64_t length = w->layer.e.length;
@@ -171,7 +186,8 @@ static uint64_t own_bytes(const work *w, int back) {
   if (!back) return weights + 2 * rounded(lines(w) * w->bytes);
   const int64_t blocks = w->blocks > 0 ? w->blocks : 1;
   return weights + rounded(blocks * 2 * length * w->bytes) +
-         rounded(blocks * 2 * length * (int64_t)sizeof(double));
+         rounded(blocks * 2 * length * (int64_t)sizeof(double)) +
+         (uint64_t)blocks * rows_bytes(w);
 }
 
 static const tn_tensor *data_of(const tn_frame *call) {
@@ -279,6 +295,7 @@ static int32_t backward_slice(void *arg, int64_t begin, int64_t end) {
     layer own = w->layer;
     own.part = w->part + b * n * w->bytes;
     own.sums = w->sums + b * n;
+    if (w->rooms) own.room = w->rooms + (uint64_t)b * rows_bytes(w);
     memset(own.part, 0, (size_t)(n * w->bytes));
     memset(own.sums, 0, (size_t)n * sizeof *own.sums);
     run_units(w, loops, &own, first, last < w->units ? last : w->units);
@@ -316,7 +333,9 @@ int32_t nn_layer_norm_backward(const tn_frame *call) {
                               take(&room, length * w.bytes));
   (void)take(&room, length * w.bytes);
   w.part = take(&room, w.blocks * 2 * length * w.bytes);
-  w.sums = (double *)(void *)room;
+  w.sums = (double *)(void *)take(
+      &room, w.blocks * 2 * length * (int64_t)sizeof(double));
+  if (rows_bytes(&w) > 0) w.rooms = room;
   w.layer.again = !data->data || data->dtype != w.mode.compute;
   w.mean = call->in[NN_LAYER_NORM_BACKWARD_OUT_MEAN].data;
   w.rstd = call->in[NN_LAYER_NORM_BACKWARD_OUT_RSTD].data;

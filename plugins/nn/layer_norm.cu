@@ -42,13 +42,13 @@ __device__ __forceinline__ nn_moments<nn_wide<T>> nn_layer_measure(
   for (int64_t k = line.first; k < line.end; k += line.step)
     sum += nn_get<T>(a.at[DATA], line.at + k * inner);
   const C mean =
-      (C)(nn_fold(part, (double)sum, v.lines.lanes, tn_cuda_plus()) / n);
+      (C)(tn_cuda_fold(part, (double)sum, tn_cuda_plus(), v.lines.lanes) / n);
   for (int64_t k = line.first; k < line.end; k += line.step) {
     const C d = nn_get<T>(a.at[DATA], line.at + k * inner) - mean;
     spread += d * d;
   }
   const double var =
-      nn_fold(part, (double)spread, v.lines.lanes, tn_cuda_plus()) / n;
+      tn_cuda_fold(part, (double)spread, tn_cuda_plus(), v.lines.lanes) / n;
   const nn_moments<C> m = {mean, (C)(1 / sqrt(var + v.eps))};
   return m;
 }
@@ -94,9 +94,9 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       sum += head;
       moment += head * (nn_get<T>(a.at[DATA], i) - mean);
     }
-    const C shift = nn_fold(part, sum, v.lines.lanes, tn_cuda_plus()) / n;
-    const C slope =
-        nn_fold(part, moment, v.lines.lanes, tn_cuda_plus()) / n * rstd * rstd;
+    const C shift = tn_cuda_fold(part, sum, tn_cuda_plus(), v.lines.lanes) / n;
+    const C slope = tn_cuda_fold(part, moment, tn_cuda_plus(), v.lines.lanes) /
+                    n * rstd * rstd;
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
       const C head = nn_get<T>(a.at[HEAD], i) * nn_layer_gamma<T>(a, k);
@@ -126,9 +126,9 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       by_gamma += head * (d * tn_cuda_read<C>(a.at[RSTD], j));
     }
     const double gamma =
-        nn_fold(folded, (double)by_gamma, p.lanes, tn_cuda_plus());
+        tn_cuda_fold(folded, (double)by_gamma, tn_cuda_plus(), p.lanes);
     const double beta =
-        nn_fold(folded, (double)by_beta, p.lanes, tn_cuda_plus());
+        tn_cuda_fold(folded, (double)by_beta, tn_cuda_plus(), p.lanes);
     nn_sums_put(a.at[SUMS], p, part, gamma, beta);
   }
 }

@@ -165,12 +165,13 @@ TN_KERNEL_BODY void NAME(back_rows)(const tn_kernel_block *block,
                                     const void *params) {
   const layer *l = params;
   const int64_t n = l->e.length;
+  nn_writer writer = nn_writer_open(block->out, block->out ? l->room : NULL);
   for (int64_t r = 0; r < block->n;) {
     const REAL *g = (const REAL *)block->in[0] + r * n;
     const REAL *x = (const REAL *)block->in[1] + r * n;
-    REAL *to = block->out ? (REAL *)block->out + r * n : NULL;
-    const int rows = to && block->n - r >= 4 ? 4 : 1;
-    NAME(slope) s[4] = {{0, 0, 0, 0}};
+    REAL *to = block->out ? nn_writer_line(&writer) : NULL;
+    const int rows = to && block->n - r >= FOUR ? FOUR : 1;
+    NAME(slope) s[FOUR] = {{0, 0, 0, 0}};
     for (int k = 0; k < rows; ++k) {
       if (l->again) {
         NAME(measure)(l, x + k * n, &s[k].mean, &s[k].rstd);
@@ -180,13 +181,15 @@ TN_KERNEL_BODY void NAME(back_rows)(const tn_kernel_block *block,
       }
       if (to) NAME(find_slope)(l, g + k * n, x + k * n, &s[k]);
     }
-    if (rows == 4)
+    if (rows == FOUR)
       NAME(back_four)(l, g, x, s, to);
     else
       NAME(back_row)(l, g, x, s, to);
     r += rows;
+    if (to) nn_writer_next(&writer, rows * n * (int64_t)sizeof *to);
     if (r % FLUSH == 0 || r == block->n) NAME(flush)(l);
   }
+  nn_writer_close(&writer);
 }
 NN_LEVELS(NAME(back_rows))
 

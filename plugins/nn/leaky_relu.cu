@@ -99,7 +99,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       const C x = nn_get<T>(a.at[KEPT], i);
       if (!(x > 0)) sum += nn_get<T>(a.at[HEAD], i) * x;
     }
-    const double all = nn_fold(folded, (double)sum, c.lanes, tn_cuda_plus());
+    const double all =
+        tn_cuda_fold(folded, (double)sum, tn_cuda_plus(), c.lanes);
     nn_sums_put(a.at[SUMS], c, part, all, 0);
   }
 }

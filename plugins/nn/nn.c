@@ -4,20 +4,50 @@
  */
 #include "nn.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "plugin.gen.h"
+#include "tenon/pass.h"
+
+/* Operators that stand for two others. */
+static int32_t tell_joints(const tn_host *host, tn_registrar *registrar) {
+#define JOINT(name)                                                  \
+  {                                                                  \
+    .struct_size = sizeof(tn_joint), .first = "nn." name "@1",       \
+    .second = "nn.activation@1", .both = "nn." name "_activation@1", \
+  }
+  static const tn_joint joints[] = {JOINT("fully_connected"),
+                                    JOINT("convolution"), JOINT("batch_norm")};
+  const tn_passes *passes = host->extension(host, TN_PASS_EXTENSION);
+  const uint32_t known = offsetof(tn_passes, join) + sizeof passes->join;
+  int32_t code = TN_OK;
+  if (!passes || passes->struct_size < known) return TN_OK;
+  for (size_t i = 0; i < sizeof joints / sizeof *joints && code == TN_OK; ++i)
+    code = passes->join(registrar, &joints[i]);
+  return code;
+}
+
+static int32_t withdraw_blas(tn_registrar *registrar) {
+  static const char *const kernels[] = {"nn.fully_connected.cpu",
+                                        "nn.fully_connected_activation.cpu"};
+  int32_t code = TN_OK;
+  for (size_t i = 0; i < sizeof kernels / sizeof *kernels && code == TN_OK; ++i)
+    code =
+        registrar->withdraw(registrar, kernels[i],
+                            "no plugin provides " TN_BLAS_EXTENSION
+                            "; plugins/openblas does where there is OpenBLAS");
+  return code;
+}
 
 int32_t nn_init(const tn_host *host, tn_registrar *registrar, void **instance) {
   nn_instance *nn = calloc(1, sizeof *nn);
   if (!nn) return registrar->fail(registrar, TN_OUT_OF_MEMORY, "no memory");
   nn->blas = host->extension(host, TN_BLAS_EXTENSION);
   *instance = nn;
-  if (nn->blas) return TN_OK;
-  return registrar->withdraw(registrar, "nn.fully_connected.cpu",
-                             "no plugin provides " TN_BLAS_EXTENSION
-                             "; plugins/openblas does where there is OpenBLAS");
+  const int32_t code = tell_joints(host, registrar);
+  return code == TN_OK && !nn->blas ? withdraw_blas(registrar) : code;
 }
 
 void nn_fini(void *instance) {

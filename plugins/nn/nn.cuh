@@ -53,23 +53,6 @@ __device__ __forceinline__ int64_t nn_step(void) {
 
 /* ------------------------------------------------------------------- blocks */
 
-/* tn_cuda_fold for each of `lanes` lanes, a power of 2: for every thread the
- * fold of what threads have whose number leaves the same when divided by it. */
-template <class C, class Fold>
-__device__ __forceinline__ C nn_fold(C *part, C mine, unsigned lanes,
-                                     Fold fold) {
-  part[threadIdx.x] = mine;
-  __syncthreads();
-  for (unsigned half = TN_CUDA_THREADS / 2; half >= lanes; half /= 2) {
-    if (threadIdx.x < half)
-      part[threadIdx.x] = fold(part[threadIdx.x], part[threadIdx.x + half]);
-    __syncthreads();
-  }
-  const C all = part[threadIdx.x % lanes];
-  __syncthreads();
-  return all;
-}
-
 /* The least power of 2 that is not below n, at most `most`. */
 static inline unsigned nn_lanes_for(int64_t n, unsigned most) {
   unsigned lanes = 1;

@@ -14,6 +14,7 @@ enum { NN_POOL_MAX, NN_POOL_AVG, NN_POOL_SUM }; /* as pool_type */
 typedef struct nn_pool_tap {
   nn_range inside;
   int64_t at;
+  int64_t at_back; /* where the gradient of the largest sorts lines to */
 } nn_pool_tap;
 
 typedef struct nn_pool {
@@ -36,11 +37,17 @@ typedef struct nn_pool_image {
   const void *head; /* gradient of out; NULL in forward passes */
   void *to;         /* gradient of data */
   void *scratch;    /* nn_pool_scratch bytes */
+  void *room;       /* nn_pool_room bytes: `to` is written past the caches; or
+                       NULL */
   int add;          /* to what is there */
 } nn_pool_image;
 
 /* Bytes of scratch for an image whose elements have `bytes`. [any] */
 uint64_t nn_pool_scratch(const nn_pool *pool, int64_t bytes, int backward);
+
+/* Bytes in which lines of the gradient of data are composed that are not to
+ * come into any cache. [any] */
+uint64_t nn_pool_room(const nn_pool *pool, int64_t bytes);
 
 /* Finds out what all lines share, and keeps it in `taps`, for kernel[2] of
  * them. [worker] */

@@ -8,8 +8,15 @@
 #include "pool.h"
 
 #include "tenon/kernel.h"
+#include "writer.h"
 
-enum { LANES = 16 }; /* of a line that is one window */
+enum {
+  LANES = 16,  /* of a line that is one window */
+  GROUP = 3,   /* elements of windows that claim gradients together */
+  AHEAD = 8,   /* lines that are asked for before they are needed */
+  MARGIN = 16, /* around lines that are read beyond their ends */
+  VECTOR = 16  /* that lines of windows are multiples of */
+};
 
 /* How a line is sorted. */
 typedef struct phases {
@@ -19,6 +26,12 @@ typedef struct phases {
 
 static inline phases phases_of(const nn_window *w) {
   return (phases){w->stride[2], (w->in[2] + w->stride[2] - 1) / w->stride[2]};
+}
+
+/* Elements of a line of all phases. */
+static inline int64_t line_of(const nn_window *w) {
+  const phases s = phases_of(w);
+  return s.step * s.length;
 }
 
 /* Where in a sorted line element t of window 0 lies. */
@@ -76,35 +89,81 @@ typedef struct nn_pool_pairs {
   int64_t line; /* of data, in elements */
 } nn_pool_pairs;
 
+/* Where the gradient of the largest keeps lines, in elements. */
+typedef struct back_lines {
+  int64_t windows; /* of a line of windows */
+  int64_t front;   /* of a phase of a line of data before its first column */
+  int64_t phase;   /* from one phase to the next */
+  int64_t columns; /* of all phases */
+  int64_t apart;   /* from what one element of windows gets to the next */
+  int64_t rest;    /* of all that is not windows */
+} back_lines;
+
+static inline back_lines back_lines_of(const nn_window *w) {
+  const int64_t step = w->stride[2];
+  back_lines l = {.windows = (w->out[2] + VECTOR - 1) / VECTOR * VECTOR,
+                  .front = (w->pad[2] + step - 1) / step + MARGIN};
+  const int64_t columns =
+      nn_most((w->in[2] + step - 1) / step, w->kernel[2] / step + l.windows);
+  l.phase = (l.front + columns + MARGIN + VECTOR - 1) / VECTOR * VECTOR;
+  l.columns = step * l.phase;
+  l.apart = l.windows + 2 * MARGIN;
+  l.rest = 2 * l.columns + GROUP * l.apart;
+  return l;
+}
+
+/* Windows along d that have element i. */
+static inline nn_range windows_on(const nn_window *w, int d, int64_t i) {
+  const int64_t at = i + w->pad[d];
+  const int64_t first = nn_ceil_div(at - w->kernel[d] + 1, w->stride[d]);
+  const int64_t begin = nn_least(nn_most(first, 0), w->out[d]);
+  const int64_t last = at / w->stride[d] + 1;
+  return (nn_range){begin, nn_most(nn_least(last, w->out[d]), begin)};
+}
+
 /* TN_KERNEL_LEVELS of a name that is a macro itself. */
 #define LEVELS(name) TN_KERNEL_LEVELS(name)
 
 #define REAL float
+#define BITS uint32_t
 #define NAME(x) x##_f32
 #include "pool_lines.h"
 
 #define REAL double
+#define BITS uint64_t
 #define NAME(x) x##_f64
 #include "pool_lines.h"
 
 void nn_pool_begin(nn_pool *pool, nn_pool_tap *taps) {
   const nn_window *w = &pool->window;
   const phases s = phases_of(w);
+  const back_lines l = back_lines_of(w);
+  const phases back = {s.step, l.phase};
   for (int64_t t = 0; t < w->kernel[2]; ++t)
-    taps[t] = (nn_pool_tap){nn_window_inside(w, 2, t, (nn_range){0, w->out[2]}),
-                            phase_at(w, &s, t)};
+    taps[t] =
+        (nn_pool_tap){nn_window_inside(w, 2, t, (nn_range){0, w->out[2]}),
+                      phase_at(w, &s, t), phase_at(w, &back, t) + l.front};
   pool->taps = taps;
   pool->whole = whole_windows(pool);
 }
 
+static int64_t backward_scratch(const nn_pool *pool) {
+  const nn_window *w = &pool->window;
+  const int64_t lines = w->out[0] * w->out[1];
+  const back_lines l = back_lines_of(w);
+  if (pool->kind == NN_POOL_MAX) return 2 * lines * l.windows + l.rest;
+  return (lines + 1) * line_of(w) + w->out[2];
+}
+
 uint64_t nn_pool_scratch(const nn_pool *pool, int64_t bytes, int backward) {
   const nn_window *w = &pool->window;
-  const phases s = phases_of(w);
-  const int64_t line = s.step * s.length;
-  int64_t n = 2 * line + w->stride[2] + w->out[2];
-  if (backward && pool->kind == NN_POOL_MAX && s.step > 1)
-    n = 2 * w->in[0] * w->in[1] * line + w->out[2];
+  const int64_t n = backward ? backward_scratch(pool)
+                             : 2 * line_of(w) + w->stride[2] + w->out[2];
   return ((uint64_t)(n * bytes) + 63) / 64 * 64;
+}
+
+uint64_t nn_pool_room(const nn_pool *pool, int64_t bytes) {
+  return nn_writer_bytes(pool->window.in[2] * bytes);
 }
 
 void nn_pool_forward(const nn_pool_image *image, tn_dtype dtype,

@@ -3,6 +3,7 @@
  * only, twice, with
  *
  *   REAL     the element type
+ *   BITS     an unsigned integer as wide
  *   NAME(x)  x with the type behind it
  *
  * which it undefines.
@@ -17,6 +18,10 @@ TN_KERNEL_BODY REAL NAME(larger)(REAL a, REAL b) {
  * at to + p * length. */
 TN_KERNEL_BODY void NAME(sort)(const REAL *line, REAL *to, int64_t n,
                                const phases *s) {
+  if (s->step == 1) {
+    memcpy(to, line, (size_t)n * sizeof *to);
+    return;
+  }
   if (s->step == 2) {
     TN_KERNEL_INDEPENDENT
     for (int64_t j = 0; j < n / 2; ++j) {
@@ -31,10 +36,10 @@ TN_KERNEL_BODY void NAME(sort)(const REAL *line, REAL *to, int64_t n,
       to[p * s->length + j] = line[p + j * s->step];
 }
 
-/* The way back. */
+/* The way back: instead of what is there, or added to it. */
 TN_KERNEL_BODY void NAME(unsort)(REAL *line, const REAL *from, int64_t n,
-                                 const phases *s) {
-  if (s->step == 2) {
+                                 const phases *s, const int add) {
+  if (s->step == 2 && !add) {
     TN_KERNEL_INDEPENDENT
     for (int64_t j = 0; j < n / 2; ++j) {
       line[2 * j] = from[j];
@@ -44,8 +49,22 @@ TN_KERNEL_BODY void NAME(unsort)(REAL *line, const REAL *from, int64_t n,
     return;
   }
   for (int64_t p = 0; p < s->step; ++p)
-    for (int64_t j = 0; p + j * s->step < n; ++j)
-      line[p + j * s->step] = from[p * s->length + j];
+    for (int64_t j = 0; p + j * s->step < n; ++j) {
+      REAL *to = &line[p + j * s->step];
+      *to = from[p * s->length + j] + (add ? *to : 0);
+    }
+}
+
+/* Asks for a line that is soon read. */
+TN_KERNEL_BODY void NAME(expect)(const REAL *line, int64_t n) {
+  for (int64_t i = 0; i < n; i += VECTOR) __builtin_prefetch(line + i, 0);
+}
+
+/* The same of one that is soon written. Lines that are sorted are read again at
+ * once, from other addresses than they were written to, and so wait until all
+ * stores before them are done, which must not take as long as memory does. */
+TN_KERNEL_BODY void NAME(expect_out)(const REAL *line, int64_t n) {
+  for (int64_t i = 0; i < n; i += VECTOR) __builtin_prefetch(line + i, 1);
 }
 
 /* Joins a line to those above it. */
@@ -155,6 +174,16 @@ TN_KERNEL_BODY void NAME(pairs)(const nn_pool_image *image) {
     }
 }
 
+/* The lines that later windows begin with. */
+TN_KERNEL_BODY void NAME(expect_lines)(const nn_pool_image *image,
+                                       const int64_t *at) {
+  const nn_window *w = &image->pool->window;
+  const int64_t y = elements(w, 1, at[1]).end + AHEAD;
+  const int64_t line = elements(w, 0, at[0]).begin * w->in[1] + y;
+  NAME(expect)
+  ((const REAL *)image->data + line * w->in[2], w->stride[1] * w->in[2]);
+}
+
 TN_KERNEL_BODY void NAME(forward)(const tn_kernel_block *block,
                                   const void *params) {
   const nn_pool_image *image = params;
@@ -172,6 +201,7 @@ TN_KERNEL_BODY void NAME(forward)(const tn_kernel_block *block,
   for (at[0] = 0; at[0] < w->out[0]; ++at[0])
     for (at[1] = 0; at[1] < w->out[1]; ++at[1], to += w->out[2]) {
       REAL *result = image->add ? fresh : to;
+      NAME(expect_lines)(image, at);
       NAME(stack)(p, image->data, at, line);
       NAME(slide)(p, line, sorted, result);
       if (p->kind == NN_POOL_AVG) NAME(divide)(p, at, result);
@@ -182,68 +212,173 @@ LEVELS(NAME(forward))
 
 /* ---------------------------------------------------------------- backward */
 
+/* A line of windows on a line of data: up to GROUP elements of each window,
+ * where these lie, and what each gets. */
+typedef struct NAME(meeting) {
+  const nn_pool_tap *taps;
+  const REAL *data; /* sorted, with margins */
+  const REAL *out;
+  REAL *left;
+  REAL *parts; /* a line for each element */
+  const back_lines *lines;
+} NAME(meeting);
+
 /* Gives what is left of the gradients of a line of windows to those of their
- * largest elements that lie in one line of data, and takes it away. */
-TN_KERNEL_BODY void NAME(give)(const nn_pool *p, const REAL *data,
-                               const REAL *out, REAL *left, REAL *to) {
-  const nn_window *w = &p->window;
-  for (int64_t t = 0; t < w->kernel[2]; ++t) {
-    const nn_range x = p->taps[t].inside;
-    const int64_t skip = p->taps[t].at;
-    const REAL *from = data + skip;
-    REAL *gives = to + skip;
-    TN_KERNEL_INDEPENDENT
-    for (int64_t o = x.begin; o < x.end; ++o) {
-      const REAL v = from[o], g = left[o];
-      const int hit = (v == out[o]) | (v != v);
-      gives[o] += hit ? g : 0;
-      left[o] = hit ? 0 : g;
+ * `n` elements that are the largest, and takes it away. */
+TN_KERNEL_BODY void NAME(claim)(const NAME(meeting) * m, const int n,
+                                const int first) {
+  const REAL *out = m->out, *from[GROUP];
+  REAL *left = m->left, *part[GROUP];
+  BITS begin[GROUP], length[GROUP];
+  for (int t = 0; t < n; ++t) {
+    const nn_range x = m->taps[t].inside;
+    from[t] = m->data + m->taps[t].at_back;
+    part[t] = m->parts + t * m->lines->apart;
+    begin[t] = (BITS)x.begin;
+    length[t] = (BITS)(x.end - x.begin);
+  }
+  TN_KERNEL_INDEPENDENT
+  for (int64_t o = 0; o < m->lines->windows; ++o) {
+    const REAL largest = out[o];
+    REAL g = left[o];
+    for (int t = 0; t < n; ++t) {
+      const REAL v = from[t][o];
+      const BITS at = (BITS)o - begin[t];
+      const int hit = ((v == largest) | (v != v)) & (at < length[t]);
+      const REAL gets = hit ? g : 0;
+      part[t][o] = first ? gets : part[t][o] + gets;
+      g = hit ? 0 : g;
+    }
+    left[o] = g;
+  }
+}
+
+TN_KERNEL_BODY void NAME(claim_some)(const NAME(meeting) * m, int64_t n,
+                                     int first) {
+  if (n >= GROUP && first)
+    NAME(claim)(m, GROUP, 1);
+  else if (n >= GROUP)
+    NAME(claim)(m, GROUP, 0);
+  else if (n == 2)
+    NAME(claim)(m, 2, first);
+  else
+    NAME(claim)(m, 1, first);
+}
+
+/* What elements of windows get becomes what columns get, where windows have no
+ * more than GROUP elements side by side: those that share a phase are added, so
+ * that each line is written once. */
+TN_KERNEL_BODY void NAME(gather)(const NAME(meeting) * m, int64_t n,
+                                 int64_t step, REAL *given) {
+  const int64_t apart = m->lines->apart, out = m->lines->windows;
+  for (int64_t t = 0; t < nn_least(n, step); ++t) {
+    const REAL *one = m->parts + t * apart;
+    const REAL *two = one + step * apart - 1, *three = two + step * apart - 1;
+    REAL *to = given + m->taps[t].at_back;
+    if (t + step >= n) {
+      memcpy(to, one, (size_t)out * sizeof *to);
+    } else if (t + 2 * step >= n) {
+      TN_KERNEL_INDEPENDENT
+      for (int64_t o = 0; o < out + 1; ++o) to[o] = one[o] + two[o];
+    } else {
+      TN_KERNEL_INDEPENDENT
+      for (int64_t o = 0; o < out + 2; ++o) to[o] = one[o] + two[o] + three[o];
     }
   }
 }
 
-/* The gradient of the largest. `data` and `to` are sorted. */
-TN_KERNEL_BODY void NAME(give_all)(const nn_pool_image *image, const REAL *data,
-                                   REAL *to, REAL *left) {
-  const nn_window *w = &image->pool->window;
-  const phases s = phases_of(w);
-  const int64_t pitch = s.step * s.length;
-  const REAL *out = image->out, *head = image->head;
-  for (int64_t i = 0; i < w->out[0]; ++i)
-    for (int64_t j = 0; j < w->out[1]; ++j) {
-      const nn_range z = elements(w, 0, i), y = elements(w, 1, j);
-      memcpy(left, head, (size_t)w->out[2] * sizeof *left);
-      for (int64_t a = z.begin; a < z.end; ++a)
-        for (int64_t b = y.begin; b < y.end; ++b) {
-          const int64_t line = (a * w->in[1] + b) * pitch;
-          NAME(give)(image->pool, data + line, out, left, to + line);
-        }
-      out += w->out[2];
-      head += w->out[2];
-    }
+/* An image whose gradient is computed. `out` and `left` have a line of
+ * lines.windows elements for each line of windows. */
+typedef struct NAME(largest_work) {
+  const nn_pool_image *image;
+  back_lines lines;
+  REAL *out;
+  REAL *left;
+  REAL *sorted;
+  REAL *given;
+  REAL *parts;
+} NAME(largest_work);
+
+/* What the line (z, y) of data gets, sorted. */
+TN_KERNEL_BODY void NAME(meet)(const NAME(largest_work) * k, nn_range z,
+                               nn_range y) {
+  const nn_window *w = &k->image->pool->window;
+  const nn_pool_tap *taps = k->image->pool->taps;
+  const int64_t n = w->kernel[2], line = k->lines.windows;
+  for (int64_t t = 0; t < n; t += GROUP) {
+    const int64_t some = nn_least(n - t, GROUP);
+    NAME(meeting) m = {taps + t, k->sorted, NULL, NULL, k->parts, &k->lines};
+    int first = 1;
+    for (int64_t i = z.begin; i < z.end; ++i)
+      for (int64_t j = y.begin; j < y.end; ++j, first = 0) {
+        m.out = k->out + (i * w->out[1] + j) * line;
+        m.left = k->left + (i * w->out[1] + j) * line;
+        NAME(claim_some)(&m, some, first);
+      }
+    if (n <= GROUP)
+      NAME(gather)(&m, n, w->stride[2], k->given);
+    else
+      for (int64_t e = 0; e < some; ++e) NAME(join)
+    (k->given + taps[t + e].at_back, k->parts + e * k->lines.apart, line, 0);
+  }
 }
 
+/* A line of windows in a place that has room for whole vectors. */
+TN_KERNEL_BODY void NAME(widen)(REAL *to, const REAL *from, int64_t n,
+                                int64_t room) {
+  memcpy(to, from, (size_t)n * sizeof *to);
+  for (int64_t o = n; o < room; ++o) to[o] = 0;
+}
+
+/* Puts lines of windows in their places and margins around others. */
+TN_KERNEL_BODY void NAME(largest_begin)(const nn_pool_image *image,
+                                        NAME(largest_work) * k) {
+  const nn_window *w = &image->pool->window;
+  const back_lines lines = back_lines_of(w);
+  const int64_t n = w->out[0] * w->out[1], line = lines.windows;
+  const REAL *out = image->out, *head = image->head;
+  k->image = image;
+  k->lines = lines;
+  k->out = image->scratch;
+  k->left = k->out + n * line;
+  k->sorted = k->left + n * line;
+  k->given = k->sorted + lines.columns;
+  k->parts = k->given + lines.columns + MARGIN;
+  memset(k->sorted, 0, (size_t)lines.rest * sizeof *k->sorted);
+  for (int64_t j = 0; j < n; ++j) {
+    NAME(widen)(k->out + j * line, out + j * w->out[2], w->out[2], line);
+    NAME(widen)(k->left + j * line, head + j * w->out[2], w->out[2], line);
+  }
+}
+
+/* The gradient of the largest, line by line of data: each is read and written
+ * once. */
 TN_KERNEL_BODY void NAME(largest_backward)(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
-  const phases s = phases_of(w);
-  const int64_t lines = w->in[0] * w->in[1], pitch = s.step * s.length;
+  const int64_t n = w->in[2], bytes = n * (int64_t)sizeof(REAL);
   const REAL *data = image->data;
-  REAL *to = image->to, *left = image->scratch;
-  REAL *sorted = left + w->out[2], *given = sorted + lines * pitch;
-  if (s.step == 1) {
-    if (!image->add) memset(to, 0, (size_t)(lines * w->in[2]) * sizeof *to);
-    NAME(give_all)(image, data, to, left);
-    return;
-  }
-  if (!image->add) memset(given, 0, (size_t)(lines * pitch) * sizeof *given);
-  for (int64_t i = 0; i < lines; ++i) {
-    NAME(sort)(data + i * w->in[2], sorted + i * pitch, w->in[2], &s);
-    if (image->add)
-      NAME(sort)(to + i * w->in[2], given + i * pitch, w->in[2], &s);
-  }
-  NAME(give_all)(image, sorted, given, left);
-  for (int64_t i = 0; i < lines; ++i)
-    NAME(unsort)(to + i * w->in[2], given + i * pitch, w->in[2], &s);
+  nn_writer writer = nn_writer_open(image->to, image->room);
+  NAME(largest_work) k;
+  NAME(largest_begin)(image, &k);
+  const phases s = {w->stride[2], k.lines.phase};
+  for (int64_t a = 0; a < w->in[0]; ++a)
+    for (int64_t b = 0; b < w->in[1]; ++b, data += n) {
+      const nn_range z = windows_on(w, 0, a), y = windows_on(w, 1, b);
+      REAL *to = nn_writer_line(&writer);
+      NAME(expect)(data + AHEAD * n, n);
+      if (!image->room) NAME(expect_out)(to + AHEAD * n, n);
+      if (z.begin < z.end && y.begin < y.end) {
+        if (w->kernel[2] > GROUP)
+          memset(k.given, 0, (size_t)k.lines.columns * sizeof *k.given);
+        NAME(sort)(data, k.sorted + k.lines.front, n, &s);
+        NAME(meet)(&k, z, y);
+        NAME(unsort)(to, k.given + k.lines.front, n, &s, image->add);
+      } else if (!image->add) {
+        memset(to, 0, (size_t)bytes);
+      }
+      nn_writer_next(&writer, bytes);
+    }
+  nn_writer_close(&writer);
 }
 
 /* What the first of the largest gets of a gradient, which is taken away. */
@@ -314,28 +449,50 @@ TN_KERNEL_BODY void NAME(spread)(const nn_pool *p, const REAL *share,
     NAME(join)
     (to + p->taps[t].at + x.begin, share + x.begin, x.end - x.begin, 0);
   }
-  if (s.step > 1) NAME(unsort)(line, sorted, w->in[2], &s);
+  if (s.step > 1) NAME(unsort)(line, sorted, w->in[2], &s, 0);
 }
 
-TN_KERNEL_BODY void NAME(sum_backward)(const nn_pool_image *image) {
+/* The same of all lines of windows. */
+TN_KERNEL_BODY void NAME(spread_all)(const nn_pool_image *image, REAL *lines,
+                                     REAL *share) {
   const nn_pool *p = image->pool;
   const nn_window *w = &p->window;
-  const phases s = phases_of(w);
-  REAL *share = image->scratch, *line = share + w->out[2];
-  REAL *sorted = line + s.step * s.length, *to = image->to;
   const REAL *head = image->head;
   int64_t at[2];
-  if (!image->add) memset(to, 0, (size_t)p->in_size * sizeof *to);
   for (at[0] = 0; at[0] < w->out[0]; ++at[0])
     for (at[1] = 0; at[1] < w->out[1]; ++at[1], head += w->out[2]) {
-      const nn_range z = elements(w, 0, at[0]), y = elements(w, 1, at[1]);
       memcpy(share, head, (size_t)w->out[2] * sizeof *share);
       if (p->kind == NN_POOL_AVG) NAME(divide)(p, at, share);
-      NAME(spread)(p, share, sorted, line);
-      for (int64_t i = z.begin; i < z.end; ++i)
-        for (int64_t j = y.begin; j < y.end; ++j)
-          NAME(join)(to + (i * w->in[1] + j) * w->in[2], line, w->in[2], 0);
+      NAME(spread)(p, share, share + w->out[2], lines);
+      lines += line_of(w);
     }
+}
+
+/* A line of data gets the sum of those lines that lie on it. */
+TN_KERNEL_BODY void NAME(sum_backward)(const nn_pool_image *image) {
+  const nn_window *w = &image->pool->window;
+  const int64_t n = w->in[2];
+  REAL *lines = image->scratch;
+  nn_writer writer = nn_writer_open(image->to, image->room);
+  NAME(spread_all)
+  (image, lines, lines + w->out[0] * w->out[1] * line_of(w));
+  for (int64_t a = 0; a < w->in[0]; ++a)
+    for (int64_t b = 0; b < w->in[1]; ++b) {
+      const nn_range z = windows_on(w, 0, a), y = windows_on(w, 1, b);
+      REAL *to = nn_writer_line(&writer);
+      int fresh = !image->add;
+      for (int64_t i = z.begin; i < z.end; ++i)
+        for (int64_t j = y.begin; j < y.end; ++j, fresh = 0) {
+          const REAL *line = lines + (i * w->out[1] + j) * line_of(w);
+          if (fresh)
+            memcpy(to, line, (size_t)n * sizeof *to);
+          else
+            NAME(join)(to, line, n, 0);
+        }
+      if (fresh) memset(to, 0, (size_t)n * sizeof *to);
+      nn_writer_next(&writer, n * (int64_t)sizeof *to);
+    }
+  nn_writer_close(&writer);
 }
 
 TN_KERNEL_BODY void NAME(backward)(const tn_kernel_block *block,
@@ -352,4 +509,5 @@ TN_KERNEL_BODY void NAME(backward)(const tn_kernel_block *block,
 LEVELS(NAME(backward))
 
 #undef REAL
+#undef BITS
 #undef NAME

@@ -8,6 +8,7 @@
 #include "operands.h"
 #include "pool_geometry.h"
 #include "tenon/kernel.h"
+#include "writer.h"
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -134,6 +135,8 @@ typedef struct work {
   uint32_t level;
   int64_t bytes; /* of an element */
   nn_lanes lanes;
+  uint64_t scratch; /* of a lane, before the room for lines that go past the
+                       caches; 0: none do */
 } work;
 
 static void *skip(const void *array, int64_t elements, int64_t bytes) {
@@ -152,6 +155,7 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
     image.out = skip(image.out, out, w->bytes);
     image.head = skip(image.head, out, w->bytes);
     image.scratch = nn_lanes_at(&w->lanes, lane);
+    if (w->scratch > 0) image.room = (char *)image.scratch + w->scratch;
     if (image.head)
       nn_pool_backward(&image, w->dtype, w->level);
     else
@@ -161,12 +165,20 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Whether the gradient of data is more than caches hold. */
+static int is_large(const tn_frame *call, const nn_pool *pool, int64_t bytes) {
+  const int64_t all = 2 * (pool->in_size + pool->out_size) * bytes;
+  return (call->flags & TN_CALL_BACKWARD) != 0 &&
+         all * nn_pool_images(call) >= NN_WRITER_LARGE;
+}
+
 static nn_lanes lanes_of(const tn_frame *call, const nn_pool *pool) {
-  const tn_dtype dtype = tn_kernel_compute(call->in[0].dtype);
+  const int64_t bytes = tn_dtype_bytes(tn_kernel_compute(call->in[0].dtype));
   const int backward = (call->flags & TN_CALL_BACKWARD) != 0;
-  return (nn_lanes){
-      .bytes = nn_pool_scratch(pool, tn_dtype_bytes(dtype), backward),
-      .n = nn_lanes_for(nn_pool_images(call))};
+  nn_lanes lanes = {.bytes = nn_pool_scratch(pool, bytes, backward),
+                    .n = nn_lanes_for(nn_pool_images(call))};
+  if (is_large(call, pool, bytes)) lanes.bytes += nn_pool_room(pool, bytes);
+  return lanes;
 }
 
 static uint64_t taps_bytes(const nn_pool *pool) {
@@ -194,6 +206,8 @@ static int32_t run(const tn_frame *call, const nn_operands *x,
   char *room = (char *)call->ws[0] + nn_operands_bytes(call);
   w.lanes.room = room + taps_bytes(&w.pool);
   w.image.add = nn_operands_adds(x, 0);
+  if (is_large(call, &w.pool, w.bytes) && !w.image.add)
+    w.scratch = nn_pool_scratch(&w.pool, w.bytes, 1);
   if (images == 0 || (first->head ? w.pool.in_size : size) == 0) return TN_OK;
   nn_pool_begin(&w.pool, (nn_pool_tap *)(void *)room);
   return call->host->parallel_for(

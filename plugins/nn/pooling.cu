@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * pooling.cu: pooling.yaml on CUDA devices. Forward a thread has a window, or a
  * part of a block one that is the image; backward it has an element, and asks
- * all windows that it lies in.
+ * all windows that it lies in, unless there is only one.
  */
 #include "nn.cuh"
 #include "pool_geometry.h"
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     C all = nn_pool_none<C>(v.pool);
     for (int64_t k = line.first; k < line.end; k += line.step)
       all = join(all, nn_get<T>(a.at[DATA], line.at + k));
-    all = nn_fold(part, all, v.lines.lanes, join);
+    all = tn_cuda_fold(part, all, join, v.lines.lanes);
     if (v.pool.kind == NN_POOL_AVG) all /= (C)v.lines.length;
     if (line.leads) nn_put<T>(a.at[TO], line.number, all);
   }
@@ -191,6 +191,35 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
+/* One window, the image, which is a line: its threads find the first of the
+ * largest together. */
+template <class T>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_pool_slopes_whole(nn_pool_arrays a, nn_pool_whole_view v) {
+  typedef nn_wide<T> C;
+  __shared__ int64_t part[TN_CUDA_THREADS];
+  const bool is_max = v.pool.kind == NN_POOL_MAX;
+  for (int64_t g = blockIdx.x; g < nn_line_groups(v.lines); g += gridDim.x) {
+    const nn_line line = nn_line_of(v.lines, g);
+    const bool inside = line.end > 0;
+    C head = inside ? nn_get<T>(a.at[HEAD], line.number) : (C)0;
+    if (v.pool.kind == NN_POOL_AVG) head /= (C)v.lines.length;
+    int64_t chosen = v.lines.length;
+    const C largest =
+        is_max && inside ? nn_get<T>(a.at[OUT], line.number) : (C)0;
+    for (int64_t k = line.first; is_max && k < line.end; k += line.step) {
+      const C value = nn_get<T>(a.at[DATA], line.at + k);
+      if (value != largest && value == value) continue;
+      chosen = k;
+      break;
+    }
+    if (is_max)
+      chosen = tn_cuda_fold(part, chosen, tn_cuda_least(), v.lines.lanes);
+    for (int64_t k = line.first; k < line.end; k += line.step)
+      nn_put<T>(a.at[TO], line.at + k, !is_max || k == chosen ? head : (C)0);
+  }
+}
+
 /* --------------------------------------------------------------------- host */
 
 static nn_pool_view nn_pool_view_of(const tn_frame *call) {
@@ -227,17 +256,22 @@ int32_t nn_pooling_cuda(const tn_frame *call) {
 
 int32_t nn_pooling_cuda_backward(const tn_frame *call) {
   const tn_tensor *to = &call->out[NN_POOLING_IN_DATA];
-  const nn_pool_view v = nn_pool_view_of(call);
+  nn_pool_whole_view v = {nn_pool_view_of(call), {}};
   nn_pool_arrays a = {};
   if (call->req[NN_POOLING_IN_DATA] == TN_REQ_NULL) return TN_OK;
+  v.lines = nn_lines_for(v.pool.images, v.pool.in_size, 1);
   a.at[TO] = tn_cuda_to(to, call->req[NN_POOLING_IN_DATA]);
   a.at[DATA] = tn_cuda_from(&call->in[NN_POOLING_BACKWARD_IN_DATA]);
   a.at[OUT] = tn_cuda_from(&call->in[NN_POOLING_BACKWARD_OUT_OUT]);
   a.at[HEAD] = tn_cuda_from(&call->in[NN_POOLING_BACKWARD_GRAD_OUT]);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(to->dtype, [&](auto type) {
-      return tn_cuda_start_each(call, nn_pool_slopes<decltype(type)>,
-                                tn_tensor_size(to), stream, a, v);
+      typedef decltype(type) T;
+      if (nn_pool_is_whole(&v.pool.window))
+        return tn_cuda_start(call, nn_pool_slopes_whole<T>,
+                             nn_line_groups(v.lines), stream, a, v);
+      return tn_cuda_start_each(call, nn_pool_slopes<T>, tn_tensor_size(to),
+                                stream, a, v.pool);
     });
   });
 }

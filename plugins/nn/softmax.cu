@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       const C head = nn_get<T>(a.at[HEAD], i);
       sum += v.is_log ? head : head * nn_get<T>(a.at[OUT], i);
     }
-    sum = nn_fold(part, sum, v.lines.lanes, tn_cuda_plus());
+    sum = tn_cuda_fold(part, sum, tn_cuda_plus(), v.lines.lanes);
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
       const C head = nn_get<T>(a.at[HEAD], i), y = nn_get<T>(a.at[OUT], i);

@@ -30,10 +30,10 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     C top = -(C)INFINITY, sum = 0;
     for (int64_t k = line.first; k < line.end; k += line.step)
       top = tn_cuda_largest()(top, nn_get<T>(from, line.at + k * inner));
-    top = nn_fold(part, top, v.lines.lanes, tn_cuda_largest());
+    top = tn_cuda_fold(part, top, tn_cuda_largest(), v.lines.lanes);
     for (int64_t k = line.first; k < line.end; k += line.step)
       sum += nn_exp((nn_get<T>(from, line.at + k * inner) - top) * factor);
-    sum = nn_fold(part, sum, v.lines.lanes, tn_cuda_plus());
+    sum = tn_cuda_fold(part, sum, tn_cuda_plus(), v.lines.lanes);
     const C last = nn_log(sum), scale = 1 / sum;
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;

@@ -28,10 +28,10 @@ __device__ __forceinline__ nn_norm<nn_wide<T>> nn_cross_measure(
   C top = -(C)INFINITY, sum = 0;
   for (int64_t k = line.first; k < line.end; k += line.step)
     top = tn_cuda_largest()(top, nn_get<T>(a.at[DATA], line.at + k));
-  top = nn_fold(part, top, lanes, tn_cuda_largest());
+  top = tn_cuda_fold(part, top, tn_cuda_largest(), lanes);
   for (int64_t k = line.first; k < line.end; k += line.step)
     sum += nn_exp(nn_get<T>(a.at[DATA], line.at + k) - top);
-  sum = nn_fold(part, sum, lanes, tn_cuda_plus());
+  sum = tn_cuda_fold(part, sum, tn_cuda_plus(), lanes);
   nn_norm<C> norm = {0, 0};
   if (line.end > 0) norm = {top, nn_log(sum)};
   return norm;

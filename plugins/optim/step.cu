@@ -159,13 +159,19 @@ struct optim_work {
   Step step;
 };
 
-/* The formula as a kernel has it. */
+/* The formula as a kernel has it. One thread of a block finds out what follows
+ * from the params of a run, which may be powers, and hands it to all others. */
 template <class Step>
 __device__ __forceinline__ Step optim_step_of(const optim_arrays &a,
                                               const optim_work<Step> &w) {
-  Step step = w.step;
-  if (a.at[LIVE].data != NULL) step.renew(a.at[LIVE].data);
-  return step;
+  __shared__ Step renewed;
+  if (a.at[LIVE].data == NULL) return w.step;
+  if (threadIdx.x == 0) {
+    renewed = w.step;
+    renewed.renew(a.at[LIVE].data);
+  }
+  __syncthreads();
+  return renewed;
 }
 
 template <class Step, class T>

@@ -237,7 +237,7 @@ static int32_t add_rows(taking *t) {
       t);
 }
 
-/* Also the kernel of take_grad: in = [gradient of out, data, indices, out]. */
+/* in = [gradient of out, data, indices, out] */
 int32_t tensor_take_backward(const tn_frame *call) {
   taking t = {.indices = &call->in[TENSOR_TAKE_BACKWARD_IN_INDICES],
               .slices = &call->in[TENSOR_TAKE_BACKWARD_GRAD_OUT]};

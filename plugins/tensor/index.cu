@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * index.cu: the operators of index.yaml on CUDA devices. Arrays are dense here;
- * around an axis they are (outer, axis, inner). The gradient of take sorts the
- * indices by their places (order.cuh): where a place begins, a thread for each
- * column adds up its slices, in the order of indices.
+ * around an axis they are (outer, axis, inner). The gradient of take adds up
+ * slices at the places that indices stand for (places.cuh).
  */
 #include "index.gen.h"
 #include "move.h"
-#include "order.cuh"
+#include "tenon/places.cuh"
 #include "tensor.cuh"
 
 /* ------------------------------------------------------------------ indices */
@@ -75,30 +74,9 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     tensor_take_keys(tensor_taking a, tensor_taken v) {
   for (int64_t i = tensor_first<int64_t>(); i < v.n;
        i += tensor_stride<int64_t>()) {
-    tensor_key *key = (tensor_key *)a.at[KEYS].data + i;
+    tn_cuda_key *key = (tn_cuda_key *)a.at[KEYS].data + i;
     key->value = tensor_place(a, v, i);
     key->i = i;
-  }
-}
-
-/* Sums are rounded to the type of the gradient each time. */
-template <class T, class C>
-__global__ void __launch_bounds__(TN_CUDA_THREADS)
-    tensor_take_slopes(tensor_taking a, tensor_taken v) {
-  const tensor_key *keys = (const tensor_key *)a.at[KEYS].data;
-  const int64_t size = v.outer * v.n * v.inner;
-  for (int64_t i = tensor_first<int64_t>(); i < size;
-       i += tensor_stride<int64_t>()) {
-    const int64_t row = i / v.inner, column = i - row * v.inner;
-    const int64_t outer = row / v.n, first = row % v.n;
-    const int64_t place = keys[first].value;
-    if (place < 0 || (first > 0 && keys[first - 1].value == place)) continue;
-    const T *from = (const T *)a.at[SLICES].data + outer * v.n * v.inner;
-    T sum = from[keys[first].i * v.inner + column];
-    for (int64_t k = first + 1; k < v.n && keys[k].value == place; ++k)
-      tn_cuda_set(&sum, tn_cuda_get<C>(from[keys[k].i * v.inner + column]), 1);
-    const int64_t to = (outer * v.length + place) * v.inner + column;
-    ((T *)a.at[DATA].data)[to] = sum;
   }
 }
 
@@ -177,61 +155,41 @@ int32_t tensor_take(const tn_frame *call) {
   tensor_repeat(v.none, &none, tn_dtype_bytes(data->dtype));
   const int64_t width = widen(&v, a, tn_dtype_bytes(data->dtype));
   return tn_cuda_on(call, [&](cudaStream_t stream) {
-    return tensor_by_width(width, [&](auto type) {
+    return tensor_by_unit(width, [&](auto type) {
       return tn_cuda_start_each(call, tensor_take_each<decltype(type)>,
                                 v.outer * v.n * v.inner, stream, a, v);
     });
   });
 }
 
-int32_t tensor_take_grad_bytes(const tn_frame *call, uint64_t *bytes) {
-  const tn_tensor *indices = &call->in[TENSOR_TAKE_BACKWARD_IN_INDICES];
-  *bytes = tensor_key_bytes(tn_tensor_size(indices));
-  return TN_OK;
-}
-
+/* How sums are cut follows from how many columns there are. */
 int32_t tensor_take_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = 0;
   if (!(call->flags & TN_CALL_BACKWARD)) return TN_OK;
-  return tensor_take_grad_bytes(call, bytes);
+  const int64_t n = tn_tensor_size(&call->in[TENSOR_TAKE_BACKWARD_IN_INDICES]);
+  const int64_t size = tn_tensor_size(&call->in[TENSOR_TAKE_BACKWARD_GRAD_OUT]);
+  const tn_cuda_places places =
+      tn_cuda_places_of(1, 0, n, n > 0 ? size / n : 0);
+  *bytes = tn_cuda_places_bytes(&places);
+  return TN_OK;
 }
 
-/* Calls `run` with a value of the type of elements and one of that in which
- * they are added up. */
-template <class Run>
-static int32_t by_element(tn_dtype dtype, Run run) {
-  if (tensor_wide_dtype(dtype) == TN_F64)
-    return tn_cuda_by_float(dtype, [&](auto type) {
-      typedef typename tn_cuda_compute<decltype(type)>::type C;
-      return run(type, C());
-    });
-  if (dtype == TN_BOOL) return run(tn_cuda_bool(), int64_t());
-  return tn_cuda_by_width(dtype, [&](auto type) {
-    return run(type, int64_t()); /* whose sums have the same bits */
-  });
+/* Puts a key of each index where they are sorted. */
+static int32_t name_places(const tn_frame *call, const tensor_taken &v,
+                           cudaStream_t stream) {
+  tensor_taking a = {};
+  a.at[INDICES] = tn_cuda_from(&call->in[TENSOR_TAKE_BACKWARD_IN_INDICES]);
+  a.at[KEYS] = tn_cuda_key_array(call->ws[0], v.n);
+  return tn_cuda_start_each(call, tensor_take_keys, v.n, stream, a, v);
 }
 
-static int32_t add_slices(const tn_frame *call, tensor_taking a,
-                          const tensor_taken &v, cudaStream_t stream) {
-  void *room = call->ws[0];
-  a.at[KEYS] = tensor_key_array(room, v.n);
-  int32_t code = tn_cuda_start_each(call, tensor_take_keys, v.n, stream, a, v);
-  if (code == TN_OK) code = tensor_sort(call, room, v.n, stream, &a.at[KEYS]);
-  if (code != TN_OK) return code;
-  return by_element(a.at[DATA].dtype, [&](auto type, auto compute) {
-    return tn_cuda_start_each(
-        call, tensor_take_slopes<decltype(type), decltype(compute)>,
-        v.outer * v.n * v.inner, stream, a, v);
-  });
-}
-
-/* Also the kernel of take_grad: in = [gradient of out, data, indices, out]. */
+/* in = [gradient of out, data, indices, out] */
 int32_t tensor_take_backward(const tn_frame *call) {
   const tn_tensor *data = &call->out[0];
   const tn_tensor *indices = &call->in[TENSOR_TAKE_BACKWARD_IN_INDICES];
   const tn_tensor *slices = &call->in[TENSOR_TAKE_BACKWARD_GRAD_OUT];
   tensor_taken v;
-  tensor_taking a = {};
+  tn_cuda_places_arrays a = {};
   int32_t code = TN_OK;
   if (call->req[1] != TN_REQ_NULL)
     code = tensor_fill_zeros(call, &call->out[1]);
@@ -239,11 +197,17 @@ int32_t tensor_take_backward(const tn_frame *call) {
   code = taken_of(call, data, indices, &v);
   if (code == TN_OK) code = tensor_fill_zeros(call, data);
   if (code != TN_OK || tn_tensor_size(slices) == 0) return code;
-  a.at[DATA] = tn_cuda_to(data, TN_REQ_WRITE);
-  a.at[INDICES] = tn_cuda_from(indices);
-  a.at[SLICES] = tn_cuda_from(slices);
+  a.at[TN_CUDA_PLACES_TO] = tn_cuda_to(data, TN_REQ_WRITE);
+  a.at[TN_CUDA_PLACES_SLICES] = tn_cuda_from(slices);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
-    return add_slices(call, a, v, stream);
+    const int32_t named = name_places(call, v, stream);
+    if (named != TN_OK) return named;
+    const tn_cuda_places places =
+        tn_cuda_places_of(v.outer, v.length, v.n, v.inner);
+    return tn_cuda_by_sum(data->dtype, [&](auto type) {
+      return tn_cuda_places_add<decltype(type)>(call, call->ws[0], places, a,
+                                                stream);
+    });
   });
 }
 
@@ -264,7 +228,7 @@ int32_t tensor_one_hot(const tn_frame *call) {
   a.at[OUT] = tn_cuda_to(out, call->req[0]);
   a.at[HOT] = tn_cuda_from(indices);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
-    return tensor_by_width(width, [&](auto type) {
+    return tensor_by_unit(width, [&](auto type) {
       return tn_cuda_start_each(call, tensor_heat<decltype(type)>,
                                 v.n * v.depth, stream, a, v);
     });

@@ -166,7 +166,7 @@ static int32_t turn(const tn_frame *call, const tn_kernel_walk *walk,
   const int64_t squares = outer.size * ((t.rows + SQUARE - 1) / SQUARE) *
                           ((t.columns + SQUARE - 1) / SQUARE);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
-    return tn_cuda_by_width(a.at[TO].dtype, [&](auto type) {
+    return tn_cuda_by_width(tn_dtype_bytes(a.at[TO].dtype), [&](auto type) {
       return tn_cuda_start(call, tensor_turn<decltype(type)>, squares, stream,
                            a, t);
     });
@@ -203,7 +203,7 @@ int32_t tensor_copy(const tn_frame *call, const tn_tensor *to,
   const int64_t width = widen(&walk);
   const tensor_steps<2> s = tensor_steps_of<2>(&walk);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
-    return tensor_by_width(width, [&](auto type) {
+    return tensor_by_unit(width, [&](auto type) {
       return tensor_by_count(s.n, [&](auto index) {
         return tn_cuda_start_each(
             call, tensor_copy_each<decltype(type), decltype(index)>, s.n,
@@ -226,7 +226,7 @@ int32_t tensor_fill(const tn_frame *call, const tn_tensor *to,
   f.steps = tensor_steps_of<1>(&walk);
   a.at[TO] = tn_cuda_to(to, TN_REQ_WRITE);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
-    return tensor_by_width(width, [&](auto type) {
+    return tensor_by_unit(width, [&](auto type) {
       return tensor_by_count(f.steps.n, [&](auto index) {
         return tn_cuda_start_each(
             call, tensor_fill_each<decltype(type), decltype(index)>, f.steps.n,

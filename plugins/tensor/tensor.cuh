@@ -81,21 +81,10 @@ static inline int32_t tensor_by_wide(tn_dtype dtype, Run run) {
              : run(int64_t());
 }
 
-/* Calls `run` with a value of a type of so many bytes: at most 16. */
+/* tn_cuda_by_width for units of several elements, of 16 bytes as well. */
 template <class Run>
-static inline int32_t tensor_by_width(int64_t width, Run run) {
-  switch (width) {
-    case 1:
-      return run(uint8_t());
-    case 2:
-      return run(uint16_t());
-    case 4:
-      return run(uint32_t());
-    case 8:
-      return run(uint64_t());
-    default:
-      return run(tensor_sixteen());
-  }
+static inline int32_t tensor_by_unit(int64_t bytes, Run run) {
+  return bytes == 16 ? run(tensor_sixteen()) : tn_cuda_by_width(bytes, run);
 }
 
 /* 16 bytes of one element again and again. */

@@ -70,6 +70,21 @@ const tnm_code tnm_codes_lints[] = {
              "  binding: {library: libblas.so.3, symbol: cblas_saxpy, ...}",
              "  binding: {library: libblas.so.3, symbol: cblas_saxpy, ...}\n"
              "  examples: [{name: doc, x: [1, 2], y: [1, 1], out: [2, 3]}]"),
+    TNM_CODE(
+        "E0090", "groups that say nothing of gradients of gradients",
+        "`linear` lists groups of inputs: if all of a group are multiplied by "
+        "a "
+        "number, and the\nothers stay, so is every output. Tenon derives "
+        "gradients of gradients from it, of any\norder. Every input that is "
+        "differentiated stands in one or more, and its gradient then\nreads "
+        "neither an output nor the value of another of its group. It stands "
+        "beside\n`kernel: backward`.",
+        "  gradient:\n    kernel: backward\n    needs:\n"
+        "      data: [grad.out, weight]\n      weight: [grad.out, data]\n"
+        "    linear: [data, weight]",
+        "  gradient:\n    kernel: backward\n    needs:\n"
+        "      data: [grad.out, weight]\n      weight: [grad.out, data]\n"
+        "    linear: [[data], [weight]]"),
     TNM_CODE("W0101", "lint `doc`: an operator without `doc`",
              "The summary says what it is; `doc` says what becomes of edge "
              "cases, and why one would\nwant it. It is the text of the manual.",

@@ -303,6 +303,13 @@ void tnm_take_formulas(tnm_lower *lower, tnm_formula *formulas,
 /* One entry of `gradient: {graph: ...}`: the steps of one input's gradient. */
 void tnm_lower_graph(tnm_lower *lower, const tnm_tree *entry,
                      tn_input_gradient *gradient);
+/* `gradient: {linear: ...}`, or NULL; all[] are the op's input gradients, with
+ * what they need. */
+void tnm_lower_linear(tnm_lower *lower, const tnm_tree *list,
+                      tn_input_gradient **all);
+/* Reports that the operator has no operand of that name. */
+void tnm_report_operand(tnm_lower *lower, tnm_pos pos, uint32_t list,
+                        const char *name);
 /* Reports what a formula of `forward` uses that integers do not have, if its
  * operands may be integers. */
 void tnm_check_classes(const tnm_lower *lower, const tnm_formula *formula);

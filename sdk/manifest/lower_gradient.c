@@ -9,8 +9,8 @@
 /* -------------------------------------------------------------------- formulas
  */
 
-static void report_operand(tnm_lower *lower, tnm_pos pos, uint32_t list,
-                           const char *name) {
+void tnm_report_operand(tnm_lower *lower, tnm_pos pos, uint32_t list,
+                        const char *name) {
   const tnm_operands *known = &lower->operands[list];
   tnm_diag_spec spec = {"E0051", pos, NULL};
   size_t id =
@@ -23,7 +23,7 @@ static void read_formula(tnm_lower *lower, const tnm_tree *entry, uint32_t list,
                          tnm_formula *by_index) {
   uint32_t index = tnm_find_operand(lower, list, entry->key);
   if (index == TN_NONE) {
-    report_operand(lower, entry->key_pos, list, entry->key);
+    tnm_report_operand(lower, entry->key_pos, list, entry->key);
     return;
   }
   tnm_scope scope = lower->scope;
@@ -225,7 +225,7 @@ static void read_stop(tnm_lower *lower, const tnm_tree *list,
     if (!tnm_check_scalar(lower->diags, node, "an input")) continue;
     uint32_t i = tnm_find_operand(lower, TN_OPERAND_IN, node->text);
     if (i == TN_NONE)
-      report_operand(lower, node->pos, TN_OPERAND_IN, node->text);
+      tnm_report_operand(lower, node->pos, TN_OPERAND_IN, node->text);
     else
       all[i]->stop = 1;
   }
@@ -338,7 +338,7 @@ static void read_places(tnm_lower *lower, const tnm_tree *map,
     tn_need need = {0};
     const uint32_t i = tnm_find_operand(lower, TN_OPERAND_IN, e->key);
     if (i == TN_NONE)
-      report_operand(lower, e->key_pos, TN_OPERAND_IN, e->key);
+      tnm_report_operand(lower, e->key_pos, TN_OPERAND_IN, e->key);
     else if (!tnm_check_scalar(lower->diags, e, "grad.<output>"))
       continue;
     else if (!find_need(lower, e->text, &need) || need.what != TN_NEED_GRAD_OUT)
@@ -363,7 +363,7 @@ static void lower_kernel(tnm_lower *lower, const tnm_tree *map,
   for (const tnm_tree *e = needs->first; e != NULL; e = e->next) {
     uint32_t i = tnm_find_operand(lower, TN_OPERAND_IN, e->key);
     if (i == TN_NONE)
-      report_operand(lower, e->key_pos, TN_OPERAND_IN, e->key);
+      tnm_report_operand(lower, e->key_pos, TN_OPERAND_IN, e->key);
     else
       read_needs(lower, e, all[i]);
   }
@@ -400,7 +400,7 @@ static void lower_graphs(tnm_lower *lower, const tnm_tree *map,
   for (const tnm_tree *e = map->first; e != NULL; e = e->next) {
     uint32_t i = tnm_find_operand(lower, TN_OPERAND_IN, e->key);
     if (i == TN_NONE)
-      report_operand(lower, e->key_pos, TN_OPERAND_IN, e->key);
+      tnm_report_operand(lower, e->key_pos, TN_OPERAND_IN, e->key);
     else
       tnm_lower_graph(lower, e, all[i]);
   }
@@ -483,6 +483,7 @@ static void read_kinds(tnm_lower *lower, tnm_tree *map, tn_gradient *gradient) {
     lower_graphs(lower, kind, all);
   else
     lower_kernel(lower, map, kind, all);
+  tnm_lower_linear(lower, tnm_tree_get(map, "linear"), all);
 }
 
 void tnm_lower_gradient(tnm_lower *lower) {

@@ -148,6 +148,7 @@ static const tnm_key gradient_keys[] = {
     {"auto", S, false, "true: derived from `forward`"},
     {"kernel", S, false, "`backward`: every kernel supplies it"},
     {"needs", M, false, "input -> what its gradient reads"},
+    {"linear", L, false, "groups of inputs in which outputs are linear"},
     {"stop", L, false, "inputs that are never differentiated"},
     {"inplace", M, false, "input -> grad.<output> whose memory it may take"},
     {"none", S, false, "true: the operator has no gradient"},

@@ -169,8 +169,11 @@ static const tnm_table table_step = FROZEN(tn_step, step_members);
 
 #define S tn_input_gradient
 static const tnm_member input_gradient_members[] = {
-    SCALAR(TNM_U32, stop), SCALAR(TNM_INDEX, inplace),
-    ARRAY(TNM_VALUES, needs, n_needs, &table_need), TEXT(formula),
+    SCALAR(TNM_U32, stop),
+    SCALAR(TNM_INDEX, inplace),
+    ARRAY(TNM_VALUES, needs, n_needs, &table_need),
+    TEXT(formula),
+    SCALAR(TNM_U32, linear),
     ARRAY(TNM_VALUES, steps, n_steps, &table_step)};
 #undef S
 static const tnm_table table_input_gradient =

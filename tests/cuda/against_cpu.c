@@ -74,6 +74,7 @@ static const subject subjects[] = {
      3, NONE, 0},
     {"nn.pooling", "global_pool=true pool_type=max", 1, 3, 5, 1, NONE, 0},
     {"nn.pooling", "global_pool=true pool_type=avg", 1, 3, 5, 1, NONE, 0},
+    {"nn.pooling", "global_pool=true pool_type=sum", 1, 3, 5, 1, NONE, 0},
     {"optim.sgd_update", "lr=0.5 wd=0.25", 2, 1, 3, 1, NONE, 0},
     {"optim.sgd_mom_update", "lr=0.5 momentum=0.5 clip_gradient=1", 2, 1, 3, 1,
      NONE, 0},

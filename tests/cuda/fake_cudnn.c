@@ -60,6 +60,7 @@ static const struct rule {
     {DNN_CONVOLUTION, DNN_CONV_PADS_BEHIND, DNN_INT64, REQUIRED},
     {DNN_POINTWISE, DNN_POINTWISE_MODE_OF, DNN_POINTWISE_MODE, REQUIRED},
     {DNN_POINTWISE, DNN_POINTWISE_PRECISION, DNN_DATA_TYPE, REQUIRED},
+    {DNN_POINTWISE, DNN_POINTWISE_NAN, DNN_NAN, OPTIONAL},
     {DNN_OP_FORWARD, DNN_FORWARD_ALPHA, FACTOR, REQUIRED},
     {DNN_OP_FORWARD, DNN_FORWARD_BETA, FACTOR, REQUIRED},
     {DNN_OP_FORWARD, DNN_FORWARD_CONV, DNN_DESCRIPTOR, REQUIRED},
@@ -80,7 +81,7 @@ static const struct rule {
     {DNN_OP_WEIGHT, DNN_WEIGHT_DY, DNN_DESCRIPTOR, REQUIRED},
     {DNN_OP_POINTWISE, DNN_POINTWISE_OF, DNN_DESCRIPTOR, REQUIRED},
     {DNN_OP_POINTWISE, DNN_POINTWISE_X, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_POINTWISE, DNN_POINTWISE_B, DNN_DESCRIPTOR, REQUIRED},
+    {DNN_OP_POINTWISE, DNN_POINTWISE_B, DNN_DESCRIPTOR, OPTIONAL},
     {DNN_OP_POINTWISE, DNN_POINTWISE_Y, DNN_DESCRIPTOR, REQUIRED},
     {DNN_GRAPH, DNN_GRAPH_HANDLE, DNN_HANDLE, REQUIRED},
     {DNN_GRAPH, DNN_GRAPH_OPS, DNN_DESCRIPTOR, REQUIRED},
@@ -394,7 +395,8 @@ typedef struct pattern {
   int is_pool; /* then arrays are ARRAY_X and ARRAY_Y of `pool` */
   pool_work pool;
   const descriptor *tensors[N_ARRAYS]; /* of the variant pack */
-  const descriptor *sum; /* what is between a convolution and an addition */
+  const descriptor *sum;    /* what is between a convolution and an addition */
+  const descriptor *biased; /* and between that and a relu */
 } pattern;
 
 /* Dimensions behind the first two go to the end, others are 1. */
@@ -488,6 +490,22 @@ static int read_addition(const descriptor *op, pattern *p) {
              : refuse(DNN_NOT_SUPPORTED, "gradients have no bias");
 }
 
+/* A relu behind that. */
+static int read_relu(const descriptor *op, pattern *p) {
+  if (op->type != DNN_OP_POINTWISE)
+    return refuse(DNN_NOT_SUPPORTED, "no relu ends the graph");
+  const descriptor *how = part(op, DNN_POINTWISE_OF);
+  p->biased = p->tensors[ARRAY_Y];
+  p->tensors[ARRAY_Y] = part(op, DNN_POINTWISE_Y);
+  if (!how || !p->tensors[ARRAY_Y] || part(op, DNN_POINTWISE_X) != p->biased ||
+      word(how, DNN_POINTWISE_MODE_OF) != DNN_POINTWISE_RELU)
+    return refuse(DNN_NOT_SUPPORTED, "only relu of a sum is played");
+  if (!find(how, DNN_POINTWISE_NAN) || word(how, DNN_POINTWISE_NAN) != 1)
+    return refuse(DNN_NOT_SUPPORTED, "only NaN that is passed on is played");
+  p->work.has_relu = 1;
+  return DNN_OK;
+}
+
 /* Windows and padding as they are said must end where out does. */
 static int fits_pool(const descriptor *how, const pool_work *k) {
   int64_t behind[3];
@@ -548,9 +566,11 @@ static int read_graph(const descriptor *graph, pattern *p) {
                    : read_convolution(ops->v.pointers[0], p);
   if (status == DNN_OK && ops->n > 1)
     status = read_addition(ops->v.pointers[1], p);
-  if (status == DNN_OK && ops->n > 2)
+  if (status == DNN_OK && ops->n > 2) status = read_relu(ops->v.pointers[2], p);
+  if (status == DNN_OK && ops->n > 3)
     status = refuse(DNN_NOT_SUPPORTED, "there are too many operations");
-  if (status == DNN_OK && p->sum && !is_virtual(p->sum))
+  if (status == DNN_OK && ((p->sum && !is_virtual(p->sum)) ||
+                           (p->biased && !is_virtual(p->biased))))
     status = refuse(BAD_PARAM, "a sum that is in memory twice");
   for (int i = 0; i < N_ARRAYS && status == DNN_OK; ++i)
     if (p->tensors[i] && (is_virtual(p->tensors[i]) ||

@@ -140,6 +140,7 @@ static void store(fake *f, const conv_work *k, const double *sums) {
     double value = k->alpha * by_engine(k, sums[i]);
     if (k->beta != 0) value += k->beta * fake_get(to, k->type, i);
     if (bias) value += fake_get(bias, k->type, i / image % dims[1]);
+    if (k->has_relu && value < 0) value = 0;
     fake_put(to, k->type, i, value);
   }
 }

@@ -26,6 +26,7 @@ typedef struct conv_work {
   int engine;
   int odd;     /* every other call of the process */
   int is_slow; /* takes some milliseconds more */
+  int has_relu;
   double beta; /* of what is there; 0 reads nothing */
   double alpha;
   int64_t x[5];

@@ -297,6 +297,24 @@ Test(cudnn, bits_are_the_same_each_time_if_that_is_asked_for) {
   small_release(&s);
 }
 
+/* Of the arrays of the small call each has 256 bytes. */
+Test(cudnn, engines_have_room_for_copies_unless_they_may_not) {
+  (void)setenv("FAKE_CUDNN_NO_ENGINES", "1", 1);
+  open_all(1, 3);
+  small s = small_make("cuda", no_step);
+  tn_array *out = NULL;
+  OK(tn_operator_tune(s.op, kernel_id, "workspace=1000"));
+  FAILS(tn_call(rig, s.op, &(tn_inputs){2, s.in}, s.params, TN_OUT(&out)),
+        TN_UNSUPPORTED, "in 1768 bytes of workspace");
+  OK(tn_operator_tune(s.op, kernel_id, "workspace=1000 copies=false"));
+  FAILS(tn_call(rig, s.op, &(tn_inputs){2, s.in}, s.params, TN_OUT(&out)),
+        TN_UNSUPPORTED, "in 1000 bytes of workspace");
+  OK(tn_operator_tune(s.op, kernel_id, "workspace=9223372036854775807"));
+  FAILS(tn_call(rig, s.op, &(tn_inputs){2, s.in}, s.params, TN_OUT(&out)),
+        TN_UNSUPPORTED, "in 9223372036854775807 bytes of workspace");
+  small_release(&s);
+}
+
 Test(cudnn, engines_take_no_more_workspace_than_they_may) {
   open_all(1, 3);
   small s = small_make("cuda", no_step);
@@ -588,7 +606,7 @@ Test(cudnn, that_names_no_engine_is_told_by_what_was_asked) {
   (void)setenv("FAKE_CUDNN_NO_ENGINES", "1", 1);
   open_all(1, 12);
   refuses(
-      "cuDNN 9.19.0 names no engine that computes this in 268435456 bytes of "
+      "cuDNN 9.19.0 names no engine that computes this in 268436224 bytes of "
       "workspace, without rounding");
 }
 

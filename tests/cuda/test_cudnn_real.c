@@ -114,6 +114,13 @@ static const struct kind {
     {"forward, added", CUDNN_FORWARD, CUDNN_ADD},
     {"forward with bias", CUDNN_FORWARD, CUDNN_BIAS},
     {"forward with bias, anywhere", CUDNN_FORWARD, CUDNN_BIAS | CUDNN_ANYWHERE},
+    {"forward with bias and relu", CUDNN_FORWARD, CUDNN_BIAS | CUDNN_RELU},
+    {"forward with bias and relu, anywhere", CUDNN_FORWARD,
+     CUDNN_BIAS | CUDNN_RELU | CUDNN_ANYWHERE},
+    {"forward with bias and relu, same bits", CUDNN_FORWARD,
+     CUDNN_BIAS | CUDNN_RELU | CUDNN_SAME_BITS},
+    {"forward with bias and relu, fast", CUDNN_FORWARD,
+     CUDNN_BIAS | CUDNN_RELU | CUDNN_FAST},
     {"forward, fast", CUDNN_FORWARD, CUDNN_FAST},
     {"forward, same bits", CUDNN_FORWARD, CUDNN_SAME_BITS},
     {"data", CUDNN_DATA, 0},
@@ -197,28 +204,33 @@ enum {
   N_POOL_KINDS = sizeof pool_kinds / sizeof *pool_kinds
 };
 
-/* Whether the engine of a plan, whose configuration is its last part, has a
- * note that the task forbids. */
-static int is_broken(const cudnn_task *task, const cudnn_made *made) {
+/* The notes of the engine of a plan, whose configuration is its last part, as
+ * bits; -1 if it tells nothing. */
+static int notes_of(const cudnn_made *made) {
   const dnn_descriptor config = made->parts[made->n_parts - 1];
   dnn_descriptor engine = NULL;
-  int notes[DNN_N_NOTES], broken = 1;
+  int notes[DNN_N_NOTES], bits = -1;
   int64_t n = 0;
-  if (library.descriptor_create(DNN_ENGINE, &engine) != DNN_OK) return 1;
+  if (library.descriptor_create(DNN_ENGINE, &engine) != DNN_OK) return -1;
   if (library.get(config, DNN_CONFIG_ENGINE, DNN_DESCRIPTOR, 1, &n, &engine) ==
           DNN_OK &&
       library.get(engine, DNN_ENGINE_NOTES, DNN_NOTE, DNN_N_NOTES, &n, notes) ==
           DNN_OK) {
-    const int may_round = task->dtype != TN_F32 || (task->flags & CUDNN_FAST);
-    const int may_differ = !(task->flags & CUDNN_SAME_BITS);
-    broken = 0;
-    for (int64_t i = 0; i < n; ++i)
-      broken |= (notes[i] == DNN_NOTE_TENSOR_CORE && !may_round) ||
-                (notes[i] == DNN_NOTE_NONDETERMINISTIC && !may_differ) ||
-                notes[i] == DNN_NOTE_REDUCED_SUMS;
+    bits = 0;
+    for (int64_t i = 0; i < n; ++i) bits |= 1 << notes[i];
   }
   (void)library.descriptor_destroy(engine);
-  return broken;
+  return bits;
+}
+
+/* Whether the engine of a plan has a note that the task forbids. */
+static int is_broken(const cudnn_task *task, const cudnn_made *made) {
+  const int notes = notes_of(made);
+  const int may_round = task->dtype != TN_F32 || (task->flags & CUDNN_FAST);
+  const int may_differ = !(task->flags & CUDNN_SAME_BITS);
+  return notes < 0 || (notes >> DNN_NOTE_REDUCED_SUMS & 1) ||
+         ((notes >> DNN_NOTE_TENSOR_CORE & 1) && !may_round) ||
+         ((notes >> DNN_NOTE_NONDETERMINISTIC & 1) && !may_differ);
 }
 
 /* How many kinds of a shape have no plan, or one that breaks a promise. */
@@ -282,8 +294,93 @@ static int check_passing(void) {
   return fails;
 }
 
+/* ------------------------------------------------------------- tensor cores
+ */
+
+/* Of ResNet-50, in batches of 256. */
+static const struct shape large[] = {
+    {"3 x 3",
+     {.rank = 2,
+      .data = {256, 64, 56, 56},
+      .weight = {64, 64, 3, 3},
+      .out = {256, 64, 56, 56},
+      .stride = {1, 1},
+      .dilate = {1, 1},
+      .pad = {1, 1},
+      .pad_behind = {1, 1}}},
+    {"1 x 1",
+     {.rank = 2,
+      .data = {256, 64, 56, 56},
+      .weight = {256, 64, 1, 1},
+      .out = {256, 256, 56, 56},
+      .stride = {1, 1},
+      .dilate = {1, 1}}},
+    {"7 x 7",
+     {.rank = 2,
+      .data = {256, 3, 224, 224},
+      .weight = {64, 3, 7, 7},
+      .out = {256, 64, 112, 112},
+      .stride = {2, 2},
+      .dilate = {1, 1},
+      .pad = {3, 3},
+      .pad_behind = {3, 3}}},
+};
+
+static const struct kind tensor_kinds[] = {
+    {"forward", CUDNN_FORWARD, 0},
+    {"forward with bias", CUDNN_FORWARD, CUDNN_BIAS},
+    {"data", CUDNN_DATA, 0},
+    {"weight", CUDNN_WEIGHT, 0}};
+
+/* Whether the first engine that will do has tensor cores. */
+static int is_fast(const cudnn_task *task, int64_t *workspace) {
+  const cudnn_target target = {&library, NULL, device};
+  cudnn_made made;
+  *workspace = 0;
+  if (cudnn_make(&target, task, &made) != DNN_OK) return 0;
+  const int notes = notes_of(&made);
+  *workspace = made.workspace;
+  cudnn_unmake(&library, &made);
+  return notes >= 0 && (notes >> DNN_NOTE_TENSOR_CORE & 1);
+}
+
+/* In 16 bits, with the room that the plugin gives. What there is without copies
+ * of the arrays is only told. */
+static int check_large(const struct shape *s, const struct type *t) {
+  enum { BESIDE = 256 << 20 };
+  int failed = 0;
+  for (size_t k = 0; k < sizeof tensor_kinds / sizeof *tensor_kinds; ++k) {
+    cudnn_task task;
+    int64_t with = 0, without = 0;
+    memcpy(&task, &s->conv, sizeof task);
+    task.dtype = t->dtype;
+    task.what = tensor_kinds[k].what;
+    task.flags = tensor_kinds[k].flags;
+    task.most_workspace = BESIDE;
+    const int had = is_fast(&task, &without);
+    task.most_workspace = cudnn_room(&task, BESIDE);
+    const int has = is_fast(&task, &with);
+    printf("# %s %s in %s: %d MiB, without copies %d%s\n", s->name,
+           tensor_kinds[k].name, t->name, (int)(with >> 20),
+           (int)(without >> 20), had ? "" : " and no tensor cores");
+    failed += !has;
+  }
+  printf("%sok %d - windows of %s, many images in %s: by tensor cores\n",
+         failed ? "not " : "", ++n_told, s->name, t->name);
+  return failed != 0;
+}
+
+static int check_cores(void) {
+  int failed = 0;
+  for (size_t s = 0; s < sizeof large / sizeof *large; ++s)
+    for (int t = 0; t < N_TYPES; ++t)
+      if (types[t].dtype == TN_F16 || types[t].dtype == TN_BF16)
+        failed += check_large(&large[s], &types[t]);
+  return failed;
+}
+
 static int check_all(void) {
-  int failed = check_passing();
+  int failed = check_passing() + check_cores();
   for (int s = 0; s < N_SHAPES; ++s)
     failed += check_types(&shapes[s], kinds, N_KINDS);
   for (int s = 0; s < N_POOLS; ++s)

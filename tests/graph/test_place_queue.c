@@ -270,6 +270,49 @@ Test(place_queue, gradients_from_another_device_are_added) {
   tn__array_release(weights[1]);
 }
 
+/* The argument lies elsewhere than where it is read: its gradient crosses, and
+ * is added to what is there. */
+static void added_across(const tn_group where[2]) {
+  const tn_bind how = {.struct_size = sizeof how,
+                       .request = TN_REQ_ADD,
+                       .groups = where,
+                       .n_groups = 2};
+  tn_array *weight = empty(TN_F64, 2, (const int64_t[]){2, 3}), *array = NULL;
+  const tn_entry x = typed(g, "x", F64(2, 3));
+  OK(tn__attribute_set(g, x.node, "group", "first"));
+  HEADS(g, keep_of(x, "a", "one", "second"));
+  OK(tn__program_bind(g, &how, &p));
+  for (int k = 0; k < 2; ++k) {
+    OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, names[k], &array));
+    put(array, k, 0);
+  }
+  OK(tn__program_array(p, TN_PROGRAM_GRADIENT, "x", &array));
+  cr_assert_eq(array->block->device->type, where[0].place.device_type);
+  put(array, 6, 0);
+  put(weight, 9, 0);
+  for (int run = 0; run < 2; ++run) {
+    OK(tn__program_forward(p, TN_CALL_TRAIN));
+    OK(tn__program_backward(p, &weight, 1));
+  }
+  double *have = elements(array);
+  for (int i = 0; i < N; ++i)
+    cr_assert_eq(have[i], value(6, 0, i) + 2 * value(9, 0, i) * value(1, 0, i));
+  free(have);
+  tn__array_release(weight);
+}
+
+Test(place_queue, a_gradient_from_another_device_is_added_to_an_argument) {
+  added_across(groups);
+}
+
+Test(place_queue, a_gradient_from_the_cpu_is_added_to_an_argument) {
+  added_across((const tn_group[]){groups[0], {"second", {TN_DEVICE_CPU, 0}}});
+}
+
+Test(place_queue, a_gradient_is_added_to_an_argument_on_the_cpu) {
+  added_across((const tn_group[]){{"first", {TN_DEVICE_CPU, 0}}, groups[1]});
+}
+
 /* Where no queue goes from device to device, results go over the cpu. */
 Test(place_queues, devices_of_two_types_meet_on_the_cpu) {
   open_with(&(fake_options){.count = 1, .seed = 5}, 2);
@@ -292,6 +335,20 @@ Test(place_queues, devices_of_two_types_meet_on_the_cpu) {
   cr_assert_eq(fake_counts_get(other).violations, 0, "%s",
                fake_violation(other));
   fake_destroy(other);
+}
+
+Test(place_queues, gradients_are_added_from_a_device_of_another_type) {
+  for (uint32_t seed = 0; seed < 4; ++seed) {
+    open_with(&(fake_options){.count = 1, .seed = seed}, 2);
+    fake *other = fake_create(
+        &(fake_options){.type = OTHER, .name = "other", .seed = seed});
+    OK(tn__devices_add(w.devices, fake_table(other)));
+    added_across((const tn_group[]){groups[0], {"second", {OTHER, 0}}});
+    close_all();
+    cr_assert_eq(fake_counts_get(other).violations, 0, "%s",
+                 fake_violation(other));
+    fake_destroy(other);
+  }
 }
 
 /* Runs that nobody waits for in between: each must leave the pools before the

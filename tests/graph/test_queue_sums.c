@@ -3,7 +3,8 @@
  * several read or that a broadcast repeats, ones, loops, requests and layouts
  * that a kernel does not take. Each program runs on the cpu and on the device;
  * all values are small integers, so both are exact. The device is that of
- * tests/storage/fake.h; its one kernel is that of lab.times_all, out = x y.
+ * tests/storage/fake.h; its kernels are those of lab.times_all, out = x y, and
+ * of lab.broad for integers, out = x + y.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +99,37 @@ static int32_t times(const tn_frame *call) {
   return fake_launch(call->run->stream, &work);
 }
 
-static const uint64_t only_f64[] = {TN_BIT_F64};
+/* Three arrays of i32, dense. */
+typedef struct whole_launch {
+  const void *in[2];
+  void *out;
+  int64_t n;
+} whole_launch;
+
+static void broad_run(fake *f, const void *arg) {
+  const whole_launch *l = arg;
+  const int32_t *x = fake_reach(f, l->in[0]), *y = fake_reach(f, l->in[1]);
+  int32_t *out = fake_reach(f, l->out);
+  for (int64_t i = 0; i < l->n; ++i) out[i] = x[i] + y[i];
+}
+
+static int32_t broad(const tn_frame *call) {
+  whole_launch l = {.in = {call->in[0].data, call->in[1].data},
+                    .out = call->out[0].data,
+                    .n = tn_tensor_size(&call->out[0])};
+  const void *writes[] = {l.out};
+  return fake_launch(call->run->stream,
+                     &(fake_work){.run = broad_run,
+                                  .arg = &l,
+                                  .arg_bytes = sizeof l,
+                                  .bytes = (size_t)l.n * sizeof(int32_t),
+                                  .reads = l.in,
+                                  .n_reads = 2,
+                                  .writes = writes,
+                                  .n_writes = 1});
+}
+
+static const uint64_t only_f64[] = {TN_BIT_F64}, only_i32[] = {TN_BIT_I32};
 #define TIMES(id_, pass_)                                   \
   static const tn_kernel id_ = {                            \
       .struct_size = sizeof(tn_kernel),                     \
@@ -114,13 +145,26 @@ static const uint64_t only_f64[] = {TN_BIT_F64};
       .compute = times}
 TIMES(forward, TN_PASS_FORWARD);
 TIMES(backward, TN_PASS_BACKWARD);
-static const tn_kernel *const kernels[] = {&forward, &backward};
-static const tn_target target = {.struct_size = sizeof(tn_target),
-                                 .op = "lab.times_all@1"};
-static const tn_target *const targets[] = {&target};
+/* Of dense arrays. */
+static const tn_kernel add_whole = {.struct_size = sizeof(tn_kernel),
+                                    .flags = TN_KERNEL_REENTRANT,
+                                    .device_type = TN_DEVICE_EXT,
+                                    .writes = TN_WRITES_WRITE,
+                                    .n_dtype_sets = 1,
+                                    .when = TN_NONE,
+                                    .op = "lab.broad@1",
+                                    .id = "guest.broad",
+                                    .dtype_sets = only_i32,
+                                    .compute = broad};
+static const tn_kernel *const kernels[] = {&forward, &backward, &add_whole};
+static const tn_target times_all = {.struct_size = sizeof(tn_target),
+                                    .op = "lab.times_all@1"},
+                       broad_op = {.struct_size = sizeof(tn_target),
+                                   .op = "lab.broad@1"};
+static const tn_target *const targets[] = {&times_all, &broad_op};
 static const tn_plugin guest = {
     PLUGIN_BY_HAND("guest", 1, "lab.times_all on a fake device"),
-    .n_kernels = 2, .n_targets = 1, .kernels = kernels, .targets = targets};
+    .n_kernels = 3, .n_targets = 2, .kernels = kernels, .targets = targets};
 
 /* -------------------------------------------------------------------- fixture
  */
@@ -469,4 +513,56 @@ Test(queue_sums, what_a_call_computes_in_is_in_use_until_it_is_done) {
   tn__array_release(host);
   tn__array_release(out);
   tn__array_release(x);
+}
+
+/* -------------------------------------------------------------------- integers
+ */
+
+static tn_array *whole_on_device(int64_t n, const int32_t *values) {
+  tn_array *array = NULL;
+  OK(tn__array_create_on(there, &(tn_spec){TN_I32, 1, &n}, &array));
+  OK(tn__array_set(array, values, (size_t)n * sizeof *values));
+  return array;
+}
+
+static tn_code call_broad(tn_array *x, tn_array *out, tn_req req) {
+  tn_operator *op = NULL;
+  OK(tn__operator_get(w.registry, "lab.broad", &op));
+  const tn__target_op what = {&w.caller, op, NULL, TN_PASS_FORWARD, 0};
+  return tn__call(&what, &(tn_inputs){2, (tn_array *[]){x, x}},
+                  &(tn_outputs){1, &out, &req});
+}
+
+static void whole_is(tn_array *array, const int32_t *want, size_t n) {
+  int32_t have[8];
+  OK(tn__array_get(array, have, n * sizeof *have));
+  for (size_t i = 0; i < n; ++i)
+    cr_assert_eq(have[i], want[i], "%zu: %d, not %d", i, have[i], want[i]);
+}
+
+/* The last sum wraps. */
+Test(queue_sums, a_call_adds_to_integers) {
+  tn_array *x = whole_on_device(3, (const int32_t[]){1, -2, 1}),
+           *out = whole_on_device(3, (const int32_t[]){5, 6, INT32_MAX});
+  OK(call_broad(x, out, TN_REQ_ADD));
+  whole_is(out, (const int32_t[]){7, 2, INT32_MIN + 1}, 3);
+  tn__array_release(x);
+  tn__array_release(out);
+}
+
+/* A table that says nothing of dtypes sums floats; integers it only moves. */
+Test(queue_without, integers_are_not_added_to_unless_the_table_says_so) {
+  tn_array *part = NULL;
+  open_with(&(fake_options){.count = 1, .only_floats = true}, 2);
+  tn_array *x = whole_on_device(3, (const int32_t[]){1, -2, 1}),
+           *out = whole_on_device(6, (const int32_t[]){0, 1, 2, 3, 4, 5});
+  const tn_range range = {0, 0, -1, INT64_MIN, -2};
+  OK(tn__array_slice(out, &range, &part));
+  FAILS(call_broad(x, part, TN_REQ_ADD), TN_UNSUPPORTED,
+        "does not take the request or the layout of", "fake(0)");
+  OK(tn__array_copy(part, x));
+  whole_is(out, (const int32_t[]){0, 1, 2, -2, 4, 1}, 6);
+  tn__array_release(x);
+  tn__array_release(part);
+  tn__array_release(out);
 }

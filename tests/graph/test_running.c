@@ -625,11 +625,11 @@ Test(running, a_run_allocates_nothing) {
   OK(tn__program_forward(p, TN_CALL_TRAIN));
   free(elements(head_of(p, 0)));
   const int64_t before = w.memory.asked;
-  for (int i = 0; i < 1000; ++i) OK(tn__program_forward(p, TN_CALL_TRAIN));
+  for (int i = 0; i < 200; ++i) OK(tn__program_forward(p, TN_CALL_TRAIN));
   free(elements(head_of(p, 0)));
   cr_assert_leq(w.memory.asked, before + 1, "%lld allocations",
                 (long long)(w.memory.asked - before));
-  for (int i = 0; i < 1000; ++i) train(p, weight);
+  for (int i = 0; i < 200; ++i) train(p, weight);
   free(elements(slope_of(p, "v")));
   cr_assert_leq(w.memory.living, living + 2, "%lld blocks more",
                 (long long)(w.memory.living - living));

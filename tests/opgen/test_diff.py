@@ -175,6 +175,8 @@ X = "  - {name: x, dtype: T, shape: [N, C]}\n"
 Y = "  - {name: y, dtype: T, shape: [N, C], layout: contiguous}\n"
 OUT = "  - {name: out, dtype: T, shape: [N, C], inplace: x}\n"
 NEEDS = "    w: [grad.out]\n"
+LESS = ("x: [grad.out, x]", "x: [grad.out]")
+LINEAR = (NEEDS, NEEDS + "  linear: [[y, w], [x]]\n")
 GRADIENT = OP[OP.index("gradient:"):OP.index("kernels:")]
 KERNELS = OP[OP.index("kernels:"):]
 FORMULA = [(GRADIENT, "gradient:\n  formula: {x: a*grad.out, y: grad.out, "
@@ -571,6 +573,13 @@ CASES = [
          [mix("ok", "`w` has a gradient now", "  @kernel: backward")],
          "minor", old=[(NEEDS, ""), ("  kernel: backward",
                                      "  stop: [w]\n  kernel: backward")]),
+    Case("a gradient that has gradients", [LINEAR],
+         [mix("ok", f"gradient of `{x}` has gradients now", "linear: @[[")
+          for x in "xyw"], "minor", old=[LESS]),
+    Case("a gradient that has none any more", [LINEAR[::-1]],
+         [mix("model", f"gradient of `{x}` has no gradients any more",
+              "  @kernel: backward") for x in "xyw"],
+         "major", old=[LESS, LINEAR]),
     Case("a gradient keeps less", [("x: [grad.out, x]", "x: [grad.out]")],
          [mix("abi", "gradient of `x` keeps x no more", "x: @[grad.out]")],
          "major"),

@@ -20,6 +20,10 @@ static double zero(int64_t i) {
   return 0 * (double)i;
 }
 
+static double head(int64_t i) {
+  return cases_noise(3 * i + 1);
+}
+
 /* In training, with gamma 1, beta 0 and fresh averages. */
 static void fill(tn_runtime *rt, cases_call *c, tn_array *data,
                  int64_t channels) {
@@ -62,6 +66,33 @@ static void check_channel(const cases_call *call, const int64_t *dims,
   free(x), free(y), free(moving);
 }
 
+/* The gradient of data of channel `c` is what the formula says. */
+static void check_slopes(const cases_call *call, const int64_t *dims, int64_t c,
+                         double tolerance) {
+  double *x = cases_values(call->in[0]), *g = cases_values(call->heads[0]);
+  double *to = cases_values(call->grads[0]);
+  const int64_t inner = dims[2], n = dims[0] * inner;
+  double mean = 0, var = 0, shift = 0, slope = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t at = (i / inner * dims[1] + c) * inner + i % inner;
+    mean += x[at] / (double)n;
+    shift += g[at] / (double)n;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t at = (i / inner * dims[1] + c) * inner + i % inner;
+    var += (x[at] - mean) * (x[at] - mean) / (double)n;
+    slope += (x[at] - mean) * g[at] / (double)n;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t at = (i / inner * dims[1] + c) * inner + i % inner;
+    const double want =
+        (g[at] - shift - (x[at] - mean) * slope / var) / sqrt(var);
+    cr_assert(fabs(to[at] - want) < tolerance, "%lld: %g, not %g",
+              (long long)at, to[at], want);
+  }
+  free(x), free(g), free(to);
+}
+
 static void check_shape(tn_runtime *rt, const int64_t *dims,
                         double (*value)(int64_t i), double tolerance) {
   cases_call c;
@@ -70,6 +101,23 @@ static void check_shape(tn_runtime *rt, const int64_t *dims,
   check_channel(&c, dims, 0, tolerance);
   check_channel(&c, dims, dims[1] - 1, tolerance);
   cases_release(&c);
+}
+
+/* What no cache holds is written past them; planes begin anywhere. */
+Test(batch_norm, large_batches_come_out_as_small_ones_do) {
+  static const int64_t dims[3] = {3, 2, 701003};
+  tn_runtime *rt = host_open();
+  cases_call c;
+  fill(rt, &c, cases_array(rt, TN_F32, 3, dims, cases_noise), dims[1]);
+  c.heads[0] = cases_array(rt, TN_F32, 3, dims, head);
+  cases_forward(rt, &c);
+  cases_backward(rt, &c);
+  for (int64_t k = 0; k < dims[1]; ++k) {
+    check_channel(&c, dims, k, 1e-5);
+    check_slopes(&c, dims, k, 1e-5);
+  }
+  cases_release(&c);
+  tn_runtime_release(rt);
 }
 
 Test(batch_norm, channels_of_many_pieces_are_one) {

@@ -233,6 +233,9 @@ static const form forms[] = {
     {2, 14, 22, 2, {70, 65}, {5, 3}, {1, 1}, {1, 2}, {2, 3}, {0}},
     {1, 3, 5, 1, {20, 130}, {2, 7}, {1, 3}, {3, 1}, {4, 7}, {0}},
     {1, 66, 63, 1, {5, 7}, {2, 3}, {2, 1}, {1, 1}, {0, 1}, {0}},
+    {12, 40, 52, 1, {13, 14}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0}},
+    {3, 5, 9, 1, {1, 70}, {1, 7}, {1, 1}, {1, 1}, {0, 0}, {0}},
+    {5, 40, 26, 2, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0}},
 };
 
 Test(convolution, every_kernel_computes_what_the_loops_do) {
@@ -249,15 +252,15 @@ Test(convolution, every_kernel_computes_what_the_loops_do) {
     }
 }
 
-/* Transforms are rounded: what n products of up to 1 each make is off by 1e-5
- * times the root of n at most, as conv_winograd.c says. */
+/* Transforms are rounded: what n products of up to 1 each make is off by
+ * 1.5e-5 times the root of n at most, as the manifest says. */
 static void check_winograd(tn_runtime *rt, const form *f) {
   made m;
   tn_operator *op = host_operator(rt, "nn.convolution");
   const int64_t n = 9 * (f->channels > f->filters ? f->channels : f->filters);
   make(&m, f, f->in[0] % 2 == 0);
   OK(tn_operator_pin(op, winograd));
-  windows_check(rt, &m.c, TN_F32, 1e-5 * sqrt((double)n));
+  windows_check(rt, &m.c, TN_F32, 1.5e-5 * sqrt((double)n));
   OK(tn_operator_pin(op, NULL));
   unmake(&m);
 }
@@ -265,12 +268,13 @@ static void check_winograd(tn_runtime *rt, const form *f) {
 Test(convolution, windows_of_three_by_three_come_out_nearly_as_exact) {
   static const form some[] = {
       {4, 16, 16, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
-      {1, 17, 19, 1, {23, 26}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
-      {2, 16, 16, 1, {14, 15}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0}},
-      {2, 36, 34, 2, {18, 13}, {3, 3}, {1, 1}, {1, 1}, {2, 2}, {0}},
-      {9, 16, 20, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
-      {1, 16, 33, 1, {4, 70}, {3, 3}, {1, 1}, {1, 1}, {1, 0}, {0}},
-      {2, 200, 16, 1, {12, 12}, {3, 3}, {1, 1}, {1, 1}, {1, 2}, {0}}};
+      {16, 16, 16, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
+      {2, 17, 19, 1, {23, 26}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
+      {6, 16, 16, 1, {14, 15}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0}},
+      {4, 36, 34, 2, {18, 13}, {3, 3}, {1, 1}, {1, 1}, {2, 2}, {0}},
+      {17, 16, 20, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
+      {4, 16, 33, 1, {4, 70}, {3, 3}, {1, 1}, {1, 1}, {1, 0}, {0}},
+      {8, 192, 16, 1, {12, 12}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}}};
   const uint64_t avx512 = TN_CPU_AVX512, avx2 = TN_CPU_AVX2 | avx512;
   const uint64_t masks[] = {0, ~avx512, ~avx2};
   for (size_t m = 0; m < sizeof masks / sizeof *masks; ++m) {

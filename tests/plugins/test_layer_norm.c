@@ -108,6 +108,7 @@ Test(layer_norm, lines_of_every_length_and_number_are_right) {
   check_shape(rt, 5, 9000, 1);
   check_shape(rt, 3, 40, 5);
   check_shape(rt, 30, 70, 300);
+  check_shape(rt, 3001, 1001, 1); /* written past the caches */
   tn_runtime_release(rt);
 }
 

@@ -228,6 +228,25 @@ Test(pooling, drawn_shapes_come_out_as_the_loops_do) {
   }
 }
 
+/* Gradients that no cache holds are written past the caches, in whole lines of
+ * these, which images do not begin at here. */
+Test(pooling, large_gradients_come_out_as_the_loops_do) {
+  form f = {.images = 5,
+            .in = {1001, 847},
+            .kernel = {3, 3},
+            .stride = {2, 2},
+            .pad = {1, 1}};
+  for (f.type = 0; f.type < 2; ++f.type) {
+    const form whole = settled(f);
+    made m;
+    tn_runtime *rt = open_runtime(0, 2);
+    make(&m, &whole, 11);
+    windows_check(rt, &m.c, TN_F32, f.type == 1 ? 1e-6 : 0);
+    unmake(&m);
+    tn_runtime_release(rt);
+  }
+}
+
 /* The bits of out and of the gradient, for 1, 2 and 8 threads. */
 Test(pooling, results_are_the_same_for_every_number_of_threads) {
   static const uint32_t workers[] = {1, 2, 8};

@@ -526,6 +526,34 @@ static void store(tn_dtype dtype, char *at, double value) {
     memcpy(at, &half, sizeof half);
 }
 
+static bool is_float(tn_dtype t) {
+  return t == TN_F16 || t == TN_BF16 || t == TN_F32 || t == TN_F64;
+}
+
+/* A sum so far: of integers modulo 2^64, of bool how many are true. */
+typedef struct amount {
+  double number;
+  uint64_t whole;
+} amount;
+
+static void add(amount *a, tn_dtype dtype, const char *at) {
+  uint64_t bits = 0;
+  if (is_float(dtype)) {
+    a->number += load(dtype, at);
+    return;
+  }
+  memcpy(&bits, at, (size_t)bytes_of(dtype));
+  a->whole += dtype == TN_BOOL ? bits != 0 : bits;
+}
+
+static void put(const amount *a, tn_dtype dtype, char *at) {
+  const uint64_t bits = dtype == TN_BOOL ? a->whole != 0 : a->whole;
+  if (is_float(dtype))
+    store(dtype, at, a->number);
+  else
+    memcpy(at, &bits, (size_t)bytes_of(dtype));
+}
+
 /* The elements between `to` and `from` at a position of some axes. */
 static void move(const tn_sum_axis *axes, uint32_t n, int64_t position,
                  int64_t *to, int64_t *from) {
@@ -541,28 +569,40 @@ static int64_t size_of(const tn_sum_axis *axes, uint32_t n) {
   return size;
 }
 
+/* How many are added for each result, what is there included. */
+static int64_t n_terms(const tn_device_sum *sum) {
+  return size_of(sum->axes + sum->n_kept, sum->n_summed) +
+         (sum->flags & TN_SUM_ADD);
+}
+
 static void sum_run(fake *f, const void *arg) {
   const summing *s = arg;
   const tn_device_sum *sum = &s->sum;
   const int64_t bytes = bytes_of(sum->dtype);
   const int64_t n_kept = size_of(s->axes, sum->n_kept),
                 n_summed = size_of(s->axes + sum->n_kept, sum->n_summed);
-  const bool add = (sum->flags & TN_SUM_ADD) != 0;
+  const bool adds = (sum->flags & TN_SUM_ADD) != 0;
   (void)f;
   for (int64_t i = 0; i < n_kept; ++i) {
     int64_t to = 0, first = 0;
     move(s->axes, sum->n_kept, i, &to, &first);
-    if (s->from && !add && sum->n_summed == 0) {
+    if (s->from && !adds && sum->n_summed == 0) {
       memcpy(s->to + to * bytes, s->from + first * bytes, (size_t)bytes);
       continue;
     }
-    double total = add ? load(sum->dtype, s->to + to * bytes) : 0;
+    amount total = {0};
+    if (adds) add(&total, sum->dtype, s->to + to * bytes);
     for (int64_t k = 0; k < n_summed; ++k) {
       int64_t from = first, unused = 0;
       move(s->axes + sum->n_kept, sum->n_summed, k, &unused, &from);
-      total += s->from ? load(sum->dtype, s->from + from * bytes) : sum->value;
+      if (s->from) {
+        add(&total, sum->dtype, s->from + from * bytes);
+        continue;
+      }
+      total.number += sum->value;
+      total.whole += (uint64_t)(int64_t)sum->value;
     }
-    store(sum->dtype, s->to + to * bytes, total);
+    put(&total, sum->dtype, s->to + to * bytes);
   }
 }
 
@@ -576,6 +616,9 @@ static int32_t fake_sum(void *ctx, void *handle, const tn_device_sum *sum,
   command *c = command_create(COMMAND_LAUNCH);
   summing s = {.sum = *sum};
   if (n > TN_MAX_NDIM || sizeof s > MAX_ARG) abort();
+  if (f->options.only_floats && !is_float(sum->dtype) &&
+      (n_terms(sum) > 1 || !sum->from))
+    abort(); /* nobody asked whether */
   memcpy(s.axes, sum->axes, n * sizeof *sum->axes);
   const range to = extent(sum, sum->to, true);
   const range from = extent(sum, sum->from, false);
@@ -719,6 +762,7 @@ static const tn_device functions = {
     .fence_query = fake_fence_query,
     .fence_wait = fake_fence_wait,
     .sum = fake_sum,
+    .sum_dtypes = ~UINT64_C(0),
 };
 
 fake *fake_create(const fake_options *options) {
@@ -730,6 +774,7 @@ fake *fake_create(const fake_options *options) {
   f->table = functions;
   f->table.ctx = f;
   if (options->no_sums) f->table.sum = NULL;
+  if (options->only_floats) f->table.sum_dtypes = 0;
   f->table.device_type = options->type ? options->type : TN_DEVICE_EXT;
   f->table.name = options->name ? options->name : "fake";
   pthread_mutex_init(&f->lock, NULL);

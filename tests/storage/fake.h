@@ -37,6 +37,7 @@ typedef struct fake_options {
   uint64_t bytes;      /* memory of each device: no limit */
   uint64_t seed;       /* of the order among queues: always the newest first */
   bool no_sums;        /* a table without `sum` */
+  bool only_floats;    /* sums of nothing else */
 } fake_options;
 
 typedef struct fake_counts {

@@ -218,6 +218,24 @@ Test(table, of_an_older_release_has_no_sums) {
   close_all();
 }
 
+Test(table, says_which_dtypes_it_sums_beside_floats) {
+  tn__device *there = NULL;
+  open_with(&(fake_options){.count = 1});
+  table = *fake_table(f);
+  table.struct_size = offsetof(tn_device, sum_dtypes);
+  cr_assert_eq(tn__devices_add(s.devices, &table), TN_OK);
+  cr_assert_eq(tn__device_find(s.devices, TN_DEVICE_EXT, 0, &there), TN_OK);
+  cr_assert(tn__device_adds(there, TN_BF16));
+  cr_assert(!tn__device_adds(there, TN_I32));
+  table.struct_size = sizeof table;
+  table.sum_dtypes = TN_BIT_I32;
+  cr_assert(tn__device_adds(there, TN_F64) && tn__device_adds(there, TN_I32));
+  cr_assert(!tn__device_adds(there, TN_BOOL));
+  table.sum = NULL;
+  cr_assert(!tn__device_adds(there, TN_F32));
+  close_all();
+}
+
 Test(table, of_a_newer_release_is_taken) {
   struct {
     tn_device known;

@@ -64,6 +64,22 @@ static void show_input_gradient(const tn_op *op, uint32_t index, int width) {
   }
 }
 
+/* The inputs of each group in which outputs are linear. */
+static void show_linear(const tn_op *op) {
+  enum { MOST_GROUPS = 32 };
+  bool any = false;
+  for (uint32_t g = 0; g < MOST_GROUPS; ++g) {
+    const char *before = any ? " and in " : "linear    in ";
+    for (uint32_t i = 0; i < op->gradient->n_inputs; ++i) {
+      if ((op->gradient->inputs[i]->linear >> g & 1) == 0) continue;
+      printf("%s%s", before, op->inputs[i]->name);
+      before = ", ";
+      any = true;
+    }
+  }
+  if (any) printf("; so gradients have gradients\n");
+}
+
 static void show_gradient(const tn_op *op, int width) {
   const tn_gradient *gradient = op->gradient;
   if (gradient == NULL || gradient->kind == TN_GRADIENT_NONE) {
@@ -74,6 +90,7 @@ static void show_gradient(const tn_op *op, int width) {
   }
   for (uint32_t i = 0; i < gradient->n_inputs; ++i)
     show_input_gradient(op, i, width);
+  show_linear(op);
 }
 
 /* ------------------------------------------------------- what it costs */

@@ -100,6 +100,12 @@ static void compare_input_gradient(diff *d, const char *name,
         name);
     return;
   }
+  if ((a->linear != 0) != (b->linear != 0))
+    diff_add(d, b->linear ? DIFF_OK : DIFF_MODEL,
+             DIFF_AT("gradient", "linear", name),
+             b->linear ? "gradient of `%s` has gradients now"
+                       : "gradient of `%s` has no gradients any more",
+             name);
   if (!diff_same(a->formula, b->formula) && a->formula && b->formula)
     diff_add(d, DIFF_MODEL, DIFF_AT("gradient", "formula", name),
              "gradient of `%s` changed %s -> %s", name, a->formula, b->formula);

@@ -159,6 +159,23 @@ static void write_input_gradient(const page *p, uint32_t i) {
   tn__buf_add(p->out, "\n");
 }
 
+/* The inputs of each group in which outputs are linear. */
+static void write_linear(const page *p) {
+  enum { MOST_GROUPS = 32 };
+  const tn_op *op = p->op->op;
+  bool any = false;
+  for (uint32_t g = 0; g < MOST_GROUPS; ++g) {
+    const char *before = any ? ", and in " : "Linear in ";
+    for (uint32_t i = 0; i < op->gradient->n_inputs; ++i) {
+      if ((op->gradient->inputs[i]->linear >> g & 1) == 0) continue;
+      tn__buf_add(p->out, "%s`%s`", before, op->inputs[i]->name);
+      before = " with ";
+      any = true;
+    }
+  }
+  if (any) tn__buf_add(p->out, ": gradients have gradients of any order.\n\n");
+}
+
 /* 2: some gradient reads the value, 1: dtype and shape, 0: nothing. */
 static int kept(const tn_op *op, uint32_t what, uint32_t index) {
   int most = 0;
@@ -207,6 +224,7 @@ static void write_gradient(const page *p) {
   for (uint32_t i = 0; i < g->n_inputs; ++i) write_input_gradient(p, i);
   tn__buf_add(p->out, "```\n\n");
   write_kept(p);
+  write_linear(p);
 }
 
 /* ------------------------------------------------------------------- examples

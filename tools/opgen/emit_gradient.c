@@ -61,6 +61,7 @@ static void emit_input(emit *e, const char *name,
   c_value(c, "needs", name_if(e, gradient->n_needs, name, "needs"));
   c_string(c, "formula", gradient->formula);
   c_u32(c, "n_steps", gradient->n_steps);
+  c_u32(c, "linear", gradient->linear);
   c_value(c, "steps", name_if(e, gradient->n_steps, name, "steps"));
   c_close(c);
   c_add(c, "\n");

@@ -132,12 +132,14 @@ typedef struct tn_sum_axis {
  * for the call.
  *
  * Without summed axes and TN_SUM_ADD it is a copy of elements of 1, 2, 4 or 8
- * bytes, bit for bit, of any dtype; otherwise the dtype is f16, bf16, f32 or
- * f64. Two terms are added as those dtypes are, f16 and bf16 in f32; a sum over
- * axes is kept in f32 at least for f16 and bf16 and in f64 for f32 and f64 (the
- * cpu's own always in f64), in an order that depends on the axes alone. Every
- * result is rounded to the dtype once, what was there included (f16 and bf16
- * may go by way of f32).
+ * bytes, bit for bit, of any dtype; otherwise the dtype is one of the table's
+ * sum_dtypes. Two floats are added as the dtype is, f16 and bf16 in f32; a sum
+ * over axes is kept in f32 at least for f16 and bf16 and in f64 for f32 and f64
+ * (the cpu's own always in f64), in an order that depends on the axes alone.
+ * Every result is rounded to the dtype once, what was there included (f16 and
+ * bf16 may go by way of f32). Integers wrap: a sum is the lowest bits of the
+ * true one. Of bool, whose bytes other than 0 are true, a sum is true (1) if
+ * any term is.
  */
 typedef struct tn_device_sum {
   uint32_t struct_size;
@@ -149,7 +151,7 @@ typedef struct tn_device_sum {
   const tn_sum_axis *axes; /* n_kept, then n_summed */
   void *to;
   const void *from; /* NULL: `value` is what stands everywhere */
-  double value;     /* a float that the dtype holds exactly */
+  double value;     /* a number that the dtype holds exactly */
 } tn_device_sum;
 
 /* Every field but those that say so is given. `ctx` is the table's own pointer,
@@ -268,6 +270,11 @@ typedef struct tn_device {
 
   /* Closes a recording of which no launch is on its way. [any] */
   void (*graph_close)(void *ctx, void *graph);
+
+  /* TN_BIT_* of what `sum` adds; f16, bf16, f32 and f64 are among them where
+   * there is a `sum`. 0, or behind struct_size: no others. Of a dtype that is
+   * not, what needs a sum is refused on this device before anything runs. */
+  uint64_t sum_dtypes;
 } tn_device;
 
 #ifdef __cplusplus

@@ -435,8 +435,10 @@ enum { /* tn_bind.plan */
        TN_PLAN_COMPAT_SHARE = 4    /* only its sharing part */
 };
 
-enum {                            /* tn_bind.flags */
-       TN_BIND_NO_FUSE = 1u << 0, /* every call on its own */
+enum { /* tn_bind.flags */
+       /* Every call on its own: no runs of elementwise calls, no joints
+        * (pass.h). */
+       TN_BIND_NO_FUSE = 1u << 0,
        /* Runs on a device are recorded there, and then launched as one
         * (tn_program_captured). Off by default: such a run is one operation, so
         * what it computes is there all at once, and failures, spans and what
@@ -558,7 +560,8 @@ typedef struct tn_program_stats {
   uint32_t reserved;
   uint64_t n_forward; /* steps */
   uint64_t n_backward;
-  uint64_t n_fused;         /* calls that are parts of larger steps */
+  uint64_t n_fused;         /* calls that are parts of larger steps, joints
+                               among them */
   uint64_t pool_bytes;      /* memory of intermediate results, as planned */
   uint64_t bound_bytes;     /* the peak of what is alive at one time: no plan
                                with these in-place pairs can do with less */
@@ -570,8 +573,8 @@ TN_API TN_MUST_USE tn_code tn_program_stats_get(const tn_program *program,
                                                 tn_program_stats *out);
 
 /* The steps as a table: node, kernel, the device if there are several, shapes,
- * requests, where in the device's memory, what is fused and, with `why` 1, why
- * what is not is not. The caller releases *out. [host-thread] */
+ * requests, where in the device's memory, what is fused or joined and, with
+ * `why` 1, why what is not is not. The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_text(const tn_program *program,
                                            uint32_t why, tn_text **out);
 

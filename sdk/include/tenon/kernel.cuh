@@ -180,6 +180,7 @@ TN_CUDA_IS_WHOLE(uint16_t)
 TN_CUDA_IS_WHOLE(int32_t)
 TN_CUDA_IS_WHOLE(uint32_t)
 TN_CUDA_IS_WHOLE(int64_t)
+TN_CUDA_IS_WHOLE(uint64_t)
 #undef TN_CUDA_IS_WHOLE
 
 template <class C, class T>
@@ -315,19 +316,21 @@ struct tn_cuda_least {
 };
 
 /* The fold of what the TN_CUDA_THREADS threads of a block have, for every one
- * of them. `part` is shared and free again afterwards. All threads of the block
- * must come here. Always the same order: results do not depend on the device.
- */
+ * of them; with `lanes`, a power of 2, of those threads whose number leaves the
+ * same when divided by it. `part` is shared and free again afterwards. All
+ * threads of the block must come here. Always the same order: results do not
+ * depend on the device. */
 template <class C, class Fold>
-__device__ __forceinline__ C tn_cuda_fold(C *part, C mine, Fold fold) {
+__device__ __forceinline__ C tn_cuda_fold(C *part, C mine, Fold fold,
+                                          unsigned lanes = 1) {
   part[threadIdx.x] = mine;
   __syncthreads();
-  for (unsigned half = TN_CUDA_THREADS / 2; half > 0; half /= 2) {
+  for (unsigned half = TN_CUDA_THREADS / 2; half >= lanes; half /= 2) {
     if (threadIdx.x < half)
       part[threadIdx.x] = fold(part[threadIdx.x], part[threadIdx.x + half]);
     __syncthreads();
   }
-  const C all = part[0];
+  const C all = part[threadIdx.x % lanes];
   __syncthreads();
   return all;
 }
@@ -471,11 +474,11 @@ static inline int32_t tn_cuda_by_float(tn_dtype dtype, Run run) {
   }
 }
 
-/* Calls `run` with a value of an unsigned type as wide as elements are, for
- * what only moves them. */
+/* Calls `run` with a value of an unsigned type of 1, 2, 4 or 8 bytes, for what
+ * only moves elements. */
 template <class Run>
-static inline int32_t tn_cuda_by_width(tn_dtype dtype, Run run) {
-  switch (tn_dtype_bytes(dtype)) {
+static inline int32_t tn_cuda_by_width(int64_t bytes, Run run) {
+  switch (bytes) {
     case 1:
       return run(uint8_t());
     case 2:
@@ -485,6 +488,17 @@ static inline int32_t tn_cuda_by_width(tn_dtype dtype, Run run) {
     default:
       return run(uint64_t());
   }
+}
+
+/* Calls `run` with a value of a type for elements of any dtype, for what adds
+ * them up: signed integers are those without a sign, whose sums have the same
+ * bits. */
+template <class Run>
+static inline int32_t tn_cuda_by_sum(tn_dtype dtype, Run run) {
+  if (dtype == TN_F16 || dtype == TN_BF16 || dtype == TN_F32 || dtype == TN_F64)
+    return tn_cuda_by_float(dtype, run);
+  if (dtype == TN_BOOL) return run(tn_cuda_bool());
+  return tn_cuda_by_width(tn_dtype_bytes(dtype), run);
 }
 
 #endif /* TENON_KERNEL_CUH_ */

@@ -578,7 +578,7 @@ typedef struct tn_input_gradient {
   const char *formula; /* as written, or NULL */
 #if TN_TARGET_MINOR >= 1
   uint32_t n_steps; /* TN_GRADIENT_GRAPH; 0 if stopped. Since 0.1 */
-  uint32_t reserved;
+  uint32_t linear;  /* bit g: in group g, in which outputs are linear */
   const tn_step *steps;
 #endif
 } tn_input_gradient;

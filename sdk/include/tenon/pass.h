@@ -71,6 +71,13 @@
  * A plugin's begin with its name ("acme.marked"). Such a one holds for the
  * passes that follow in the same list.
  *
+ * JOINTS. Of two operators of which one works on what the other has made, a
+ * third may compute both in one go: a convolution and what is done to each of
+ * its elements. A plugin that has such an operator says so with `join`, and
+ * needs no pass: every program takes the one for the two where it can, unless
+ * TN_BIND_NO_FUSE stands in its flags (tn_joint, below). The graph stays what
+ * it was, and so do its gradients, its names and what a monitor sees.
+ *
  * THREADS. A pass runs on the thread that asked for it, several passes, or one
  * several times, at the same time on others: what they share is constant. A
  * tn_rewrite is for that thread until `run` returns. A plugin is not unloaded
@@ -177,10 +184,37 @@ typedef struct tn_rewrite_call {
   const tn_entry *in; /* all inputs that are not optional, then all states */
 } tn_rewrite_call;
 
+/* `both` computes what `second` makes of the first output of `first`. Borrowed,
+ * with its texts, until fini. Names are full: "acme.convolve@1".
+ *
+ * `second` has one input and one output. `both` has the inputs, the states and
+ * the outputs of `first`, in that order, but that its first output is what
+ * `second` makes of it; and every parameter of the two, which have no name in
+ * common. Its results are those of the two calls. No parameter of the two is
+ * dynamic: who changes one would not reach it.
+ *
+ * A program makes one step of two calls when nobody else reads what goes from
+ * the one to the other, which then needs no memory. They must run on one
+ * device, in the same part of the program, and nobody may wait for one of them
+ * by name. The kernel of `first` is not elementwise, as runs of such are fused.
+ * The host must not have pinned a kernel of `first` or `second`. The kernel of
+ * `both` must be of the plugin that the one of `first` is of, so that whoever
+ * brings a faster `first` is not passed over, and have the same options, set to
+ * the same values. Where something of this does not hold there are two steps,
+ * and tn_program_text says why. */
+typedef struct tn_joint {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char *first;
+  const char *second;
+  const char *both;
+} tn_joint;
+
 /* The host's functions for passes: constant, there as long as the plugin. Each
  * of those that may fail leaves the graph as it was if it does, and tells why
  * in the failure of the pass, unless that goes on and returns TN_OK.
- * [host-thread], but for `add`, and only for a graph that `run` was given. */
+ * [host-thread], but for `add` and `join`, and only for a graph that `run` was
+ * given. */
 typedef struct tn_passes {
   uint32_t struct_size;
   uint32_t reserved;
@@ -220,6 +254,11 @@ typedef struct tn_passes {
   /* Input number `input` of one node becomes `to`. A state cannot. */
   int32_t (*rewire)(tn_rewrite *graph, uint32_t node, uint32_t input,
                     tn_entry to);
+
+  /* Tells of an operator for two; the plugins of the three need not be there.
+   * Behind struct_size for hosts that know of none. TN_EXISTS if the plugin has
+   * told of one for these two, TN_INVALID: then init fails. [load] */
+  int32_t (*join)(tn_registrar *registrar, const tn_joint *joint);
 } tn_passes;
 
 #ifdef __cplusplus

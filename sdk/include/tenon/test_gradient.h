@@ -5,7 +5,8 @@
  * element weighted by a random number, is moved along single elements of the
  * inputs: (f(x+h) - f(x-h)) / 2h for two steps h, extrapolated to 0. It is done
  * in f64, or in f32 where the operator has no f64. Where an operator
- * `<name>_grad` exists, the gradient is differentiated again, by a tape.
+ * `<name>_grad` exists, or the manifest says in which inputs outputs are
+ * `linear`, the gradient is differentiated again, by a tape.
  *
  * A quotient says nothing beside a kink or a pole. An element that disagrees
  * counts as one if the quotients to its left and right disagree too; if that is
@@ -397,9 +398,14 @@ static void tn_test_conclude(tn_test_slope *s, tn_code rc,
     tn_test_pass(s->k->t);
 }
 
+/* Whether gradients of the gradients exist: by an operator, or because outputs
+ * are linear. */
 static bool tn_test_has_grad(const tn_test_kit *k) {
   char name[256];
   tn_operator *op = NULL;
+  const tn_gradient *g = k->desc->gradient;
+  for (uint32_t i = 0; i < g->n_inputs; ++i)
+    if (TN_HAS(g->inputs[i], linear) && g->inputs[i]->linear != 0) return true;
   (void)snprintf(name, sizeof name, "%.*s_grad", (int)strcspn(k->op_name, "@"),
                  k->op_name);
   return tn_operator_get(k->t->rt, name, &op) == TN_OK;

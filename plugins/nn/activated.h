@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * activated.h: what operators share that are another operator with an
+ * activation behind it. Their frames are like the other's: the same operands at
+ * the same places, and a params struct that begins with the other's. So the
+ * other's kernels take them, and activation.c does the rest, with the bits that
+ * a call of nn.activation would have.
+ */
+#ifndef NN_ACTIVATED_H_
+#define NN_ACTIVATED_H_
+
+#include "tenon/kernel.h"
+
+/* ------------------------------------------------------------ activation.c */
+
+/* The function `type` of act_type, as a loop in the type of call->out[0], which
+ * is f32 or f64; its in[0] may be its out. [any] */
+tn_kernel_body *nn_activated_loop(const tn_frame *call, int32_t type);
+
+/* Applies it to all of call->out[0], which is dense. TN_OK, or a code after
+ * TN_FAIL. [worker] */
+int32_t nn_activated_out(const tn_frame *call, int32_t type);
+
+/* The gradient of what it was applied to, from that of its result, which is
+ * call->in[0], and its result; all of them dense, *to as well. TN_OK, or a code
+ * after TN_FAIL. [worker] */
+int32_t nn_activated_slope(const tn_frame *call, int32_t type,
+                           const tn_tensor *out, const tn_tensor *to);
+
+/* ------------------------------------------------------------- activated.c */
+
+/* A function of an activation, and what the other operator has. */
+typedef struct nn_activated {
+  int32_t type;
+  uint32_t out; /* place of the result in the call's inputs */
+  int32_t (*backward)(const tn_frame *call);
+  int32_t (*bytes)(const tn_frame *call, uint64_t *bytes); /* NULL: 0 */
+} nn_activated;
+
+/* Bytes of call->ws[0], of either pass. [any] */
+int32_t nn_activated_bytes(const tn_frame *call, const nn_activated *what,
+                           uint64_t *bytes);
+/* Computes it. [worker] */
+int32_t nn_activated_backward(const tn_frame *call, const nn_activated *what);
+
+#endif /* NN_ACTIVATED_H_ */

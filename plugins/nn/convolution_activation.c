@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * convolution_activation.c: kernels of convolution_activation.yaml: the ways of
+ * conv.h, which apply the activation to what they write while a cache holds it.
+ * What is computed in another type than it is stored in is rounded before, as
+ * between two calls.
+ */
+#include "convolution_activation.gen.h"
+
+#include <stddef.h>
+
+#include "activated.h"
+#include "conv.h"
+#include "convolution.gen.h"
+
+/* The kernels of convolution.c take these calls for their own. */
+_Static_assert(offsetof(nn_convolution_activation_params, no_bias) ==
+                   offsetof(nn_convolution_params, no_bias),
+               "the params do not begin with those of convolution");
+
+static int32_t type_of(const tn_frame *call) {
+  return nn_convolution_activation_params_of(call)->act_type;
+}
+
+static int32_t run(const tn_frame *call, const nn_conv_way *way) {
+  const int32_t type = type_of(call);
+  const tn_dtype dtype = call->out[0].dtype;
+  if (tn_kernel_compute(dtype) == dtype)
+    return nn_conv_forward(call, way, nn_activated_loop(call, type));
+  const int32_t code = nn_conv_forward(call, way, NULL);
+  return code == TN_OK ? nn_activated_out(call, type) : code;
+}
+
+#define CHOICE(name, of)               \
+  int32_t name(const tn_frame *call) { \
+    return of(call);                   \
+  }
+CHOICE(nn_convolution_activation_is_pointwise, nn_convolution_is_pointwise)
+CHOICE(nn_convolution_activation_is_depthwise, nn_convolution_is_depthwise)
+CHOICE(nn_convolution_activation_is_winograd, nn_convolution_is_winograd)
+CHOICE(nn_convolution_activation_is_direct, nn_convolution_is_direct)
+
+#define KERNEL(name, of, way)                                         \
+  static nn_activated name##_inner(const tn_frame *call) {            \
+    return (nn_activated){type_of(call),                              \
+                          NN_CONVOLUTION_ACTIVATION_BACKWARD_OUT_OUT, \
+                          of##_backward, of##_bytes};                 \
+  }                                                                   \
+  int32_t name(const tn_frame *call) {                                \
+    return run(call, way);                                            \
+  }                                                                   \
+  int32_t name##_backward(const tn_frame *call) {                     \
+    const nn_activated what = name##_inner(call);                     \
+    return nn_activated_backward(call, &what);                        \
+  }                                                                   \
+  int32_t name##_bytes(const tn_frame *call, uint64_t *bytes) {       \
+    const nn_activated what = name##_inner(call);                     \
+    return nn_activated_bytes(call, &what, bytes);                    \
+  }
+
+KERNEL(nn_convolution_activation_panels, nn_convolution_panels, &nn_conv_panels)
+KERNEL(nn_convolution_activation_pointwise, nn_convolution_pointwise,
+       &nn_conv_pointwise)
+KERNEL(nn_convolution_activation_depthwise, nn_convolution_depthwise,
+       &nn_conv_depthwise)
+KERNEL(nn_convolution_activation_winograd, nn_convolution_winograd,
+       &nn_conv_winograd)
+KERNEL(nn_convolution_activation_direct, nn_convolution_direct, &nn_conv_direct)
+KERNEL(nn_convolution_activation_half, nn_convolution_half, NULL)

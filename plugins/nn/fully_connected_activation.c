@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fully_connected_activation.c: kernels of fully_connected_activation.yaml:
+ * those of fully_connected.c, and what activation.c does to their result. A
+ * BLAS does not tell when a part of a product is done, so it is whole by then.
+ */
+#include "fully_connected_activation.gen.h"
+
+#include <stddef.h>
+
+#include "activated.h"
+#include "fully_connected.gen.h"
+
+/* Their shapes and kernels take these calls for their own. */
+_Static_assert(offsetof(nn_fully_connected_activation_params, flatten) ==
+                   offsetof(nn_fully_connected_params, flatten),
+               "the params do not begin with those of fully_connected");
+
+int32_t nn_fully_connected_activation_infer(const tn_frame *call) {
+  return nn_fully_connected_infer(call);
+}
+
+static int32_t type_of(const tn_frame *call) {
+  return nn_fully_connected_activation_params_of(call)->act_type;
+}
+
+/* `of` is the kernel of fully_connected.c, `room` its function of bytes. */
+#define KERNEL(name, of, room)                                            \
+  static nn_activated name##_inner(const tn_frame *call) {                \
+    return (nn_activated){type_of(call),                                  \
+                          NN_FULLY_CONNECTED_ACTIVATION_BACKWARD_OUT_OUT, \
+                          of##_backward, room};                           \
+  }                                                                       \
+  int32_t name(const tn_frame *call) {                                    \
+    const int32_t code = of(call);                                        \
+    return code == TN_OK ? nn_activated_out(call, type_of(call)) : code;  \
+  }                                                                       \
+  int32_t name##_backward(const tn_frame *call) {                         \
+    const nn_activated what = name##_inner(call);                         \
+    return nn_activated_backward(call, &what);                            \
+  }                                                                       \
+  int32_t name##_bytes(const tn_frame *call, uint64_t *bytes) {           \
+    const nn_activated what = name##_inner(call);                         \
+    return nn_activated_bytes(call, &what, bytes);                        \
+  }
+
+KERNEL(nn_fully_connected_activation_blas, nn_fully_connected_blas, NULL)
+KERNEL(nn_fully_connected_activation_plain, nn_fully_connected_plain, NULL)
+KERNEL(nn_fully_connected_activation_half, nn_fully_connected_half,
+       nn_fully_connected_half_bytes)

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * writer.h: results that are written in order, line by line, and past the
+ * caches if no cache would hold them: memory is not read for them then. Lines
+ * are composed in a piece of cache that goes to memory whenever it is full.
+ */
+#ifndef NN_WRITER_H_
+#define NN_WRITER_H_
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+enum { NN_WRITER_CHUNK = 2048, NN_WRITER_LINE = 64 };
+
+/* Bytes of a call's operands from which on it pays. */
+#define NN_WRITER_LARGE (32 << 20)
+
+typedef struct nn_writer {
+  char *to;     /* where what is composed belongs */
+  char *room;   /* NULL: lines are composed where they belong */
+  int64_t used; /* bytes of it */
+  int64_t skip; /* of them at its beginning, which are not ours */
+} nn_writer;
+
+/* Bytes of room for lines of so many; it is aligned to 64. [any] */
+static inline uint64_t nn_writer_bytes(int64_t line) {
+  const int64_t all = line + NN_WRITER_CHUNK + 2 * NN_WRITER_LINE;
+  return (uint64_t)all / NN_WRITER_LINE * NN_WRITER_LINE;
+}
+
+/* Lines go to `to` and behind it, past the caches if there is room. [worker] */
+static inline nn_writer nn_writer_open(void *to, void *room) {
+  nn_writer w = {to, NULL, 0, 0};
+#if defined(__SSE2__)
+  w.room = room;
+  w.skip = w.used = room ? (int64_t)((uintptr_t)to % NN_WRITER_LINE) : 0;
+  w.to -= w.skip;
+#else
+  (void)room;
+#endif
+  return w;
+}
+
+/* Where the next line is composed. */
+static inline void *nn_writer_line(const nn_writer *w) {
+  return w->room ? w->room + w->used : w->to;
+}
+
+/* Whole lines of the cache, from `at` up to `end`. */
+static inline void nn_writer_put(const nn_writer *w, int64_t at, int64_t end) {
+#if defined(__SSE2__)
+  for (; at < end; at += 16)
+    _mm_stream_si128((__m128i *)(void *)(w->to + at),
+                     _mm_load_si128((const __m128i *)(void *)(w->room + at)));
+#else
+  memcpy(w->to + at, w->room + at, (size_t)(end - at));
+#endif
+}
+
+/* All that fills lines of the cache; the rest comes to the beginning. */
+static inline void nn_writer_flush(nn_writer *w) {
+  const int64_t end = w->used / NN_WRITER_LINE * NN_WRITER_LINE;
+  int64_t at = 0;
+  if (end == 0) return;
+  if (w->skip > 0) {
+    at = NN_WRITER_LINE;
+    memcpy(w->to + w->skip, w->room + w->skip, (size_t)(at - w->skip));
+  }
+  nn_writer_put(w, at, end);
+  memcpy(w->room, w->room + end, NN_WRITER_LINE);
+  w->to += end;
+  w->used -= end;
+  w->skip = 0;
+}
+
+/* The line, of so many bytes, is complete. */
+static inline void nn_writer_next(nn_writer *w, int64_t bytes) {
+  if (!w->room) {
+    w->to += bytes;
+    return;
+  }
+  w->used += bytes;
+  if (w->used >= NN_WRITER_CHUNK) nn_writer_flush(w);
+}
+
+/* There are no more lines. Others see them when the call is complete. */
+static inline void nn_writer_close(nn_writer *w) {
+  if (!w->room) return;
+  nn_writer_flush(w);
+  memcpy(w->to + w->skip, w->room + w->skip, (size_t)(w->used - w->skip));
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+#endif /* NN_WRITER_H_ */

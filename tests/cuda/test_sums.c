@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Sums of plugins/cuda of what are no floats, asked for as the host does: every
+ * dtype, with and without what is there, a thread's and a block's. What they
+ * are to be follows from device.h: here they are added up modulo 2^64.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../must.h"
+#include "devices.h"
+#include "fake_cuda.h"
+#include "sum.h"
+
+enum { N = 1024, MOST = 8 * N };
+
+static cuda_instance self;
+static void *queue;
+static char *memory; /* of the device: what is added to, then what is added */
+static uint8_t to[MOST], from[MOST];
+
+#define OK(call) cr_assert_eq((call), TN_OK, "%s: %s", #call, error.text)
+
+static tn_device_error error = {.struct_size = sizeof error};
+
+static void setup(void) {
+  char why[256];
+  fake_cuda_begin(&(fake_cuda_options){.devices = 1, .seed = 4});
+  cr_assert(cuda_driver_open(&self.driver, cuda_driver_names, why), "%s", why);
+  OK(cuda_devices_open(&self));
+  OK(cuda_queue_open(&self, 0, TN_QUEUE_COMPUTE, 0, &queue, &error));
+  OK(cuda_alloc(&self, 0, TN_MEMORY_DEVICE, 2 * MOST, (void **)&memory,
+                &error));
+}
+
+static void teardown(void) {
+  cuda_queue_close(&self, queue);
+  cuda_free(&self, 0, TN_MEMORY_DEVICE, memory);
+  cuda_devices_close(&self);
+  must_be_silent(fake_cuda_end());
+}
+
+TestSuite(sums, .init = setup, .fini = teardown);
+
+static void move(void *target, const void *source, int is_in) {
+  void *fence = NULL;
+  const tn_copy copy = {.struct_size = sizeof copy,
+                        .to = target,
+                        .from = source,
+                        .bytes = MOST,
+                        .to_type = is_in ? TN_DEVICE_CUDA : TN_DEVICE_CPU,
+                        .from_type = is_in ? TN_DEVICE_CPU : TN_DEVICE_CUDA};
+  OK(cuda_copy(&self, queue, &copy, &error));
+  OK(cuda_fence_open(&self, 0, &fence, &error));
+  OK(cuda_fence_record(&self, fence, queue, &error));
+  OK(cuda_fence_wait(&self, fence, &error));
+  cuda_fence_close(&self, fence);
+}
+
+/* ------------------------------------------------------- what is to come out
+ */
+
+static size_t width_of(tn_dtype dtype) {
+  return (size_t)tn_dtype_bytes(dtype);
+}
+
+/* An element, without a sign: sums have the same lowest bits. */
+static uint64_t element(tn_dtype dtype, const uint8_t *at, int64_t i) {
+  uint64_t bits = 0;
+  memcpy(&bits, at + (size_t)i * width_of(dtype), width_of(dtype));
+  return bits;
+}
+
+static int64_t count(const tn_sum_axis *axes, uint32_t n) {
+  int64_t all = 1;
+  for (uint32_t d = 0; d < n; ++d) all *= axes[d].n;
+  return all;
+}
+
+static int64_t place(const tn_sum_axis *axes, uint32_t n, int64_t i, bool of) {
+  int64_t at = 0;
+  for (uint32_t d = n; d-- > 0; i /= axes[d].n)
+    at += i % axes[d].n * (of ? axes[d].to : axes[d].from);
+  return at;
+}
+
+/* Sums into `to`, as the device is to. `t0` and `f0` are the first elements. */
+static void sum_here(const tn_device_sum *s, int64_t t0, int64_t f0) {
+  const tn_sum_axis *cut = s->axes + s->n_kept;
+  const bool is_copy = s->n_summed == 0 && s->flags == 0 && s->from;
+  for (int64_t i = 0; i < count(s->axes, s->n_kept); ++i) {
+    const int64_t y = t0 + place(s->axes, s->n_kept, i, true);
+    const int64_t x = f0 + place(s->axes, s->n_kept, i, false);
+    uint64_t all = s->flags & TN_SUM_ADD ? element(s->dtype, to, y) : 0;
+    for (int64_t k = 0; k < count(cut, s->n_summed); ++k)
+      all += s->from ? element(s->dtype, from,
+                               x + place(cut, s->n_summed, k, false))
+                     : (uint64_t)s->value;
+    if (s->dtype == TN_BOOL && !is_copy) all = all != 0;
+    memcpy(to + (size_t)y * width_of(s->dtype), &all, width_of(s->dtype));
+  }
+}
+
+/* Bits of all kinds: of bool mostly 0, and true ones of other bytes than 1. */
+static void fill(uint8_t *v, tn_dtype dtype, uint32_t state) {
+  for (int i = 0; i < MOST; ++i) {
+    state = state * 1664525u + 1013904223u;
+    v[i] = (uint8_t)(state >> 24);
+    if (dtype == TN_BOOL && state >> 10 & 3) v[i] = 0;
+  }
+}
+
+static void agree(tn_device_sum s, int64_t t0, int64_t f0, const char *what) {
+  static uint8_t have[MOST];
+  const size_t width = width_of(s.dtype);
+  fill(to, s.dtype, 1);
+  fill(from, s.dtype, 2);
+  move(memory, to, 1);
+  move(memory + MOST, from, 1);
+  s.struct_size = sizeof s;
+  s.to = memory + (size_t)t0 * width;
+  if (s.from) s.from = memory + MOST + (size_t)f0 * width;
+  OK(cuda_queue_sum(&self, queue, &s, &error));
+  move(have, memory, 0);
+  sum_here(&s, t0, f0);
+  for (size_t i = 0; i < MOST; ++i)
+    cr_assert_eq(have[i], to[i],
+                 "%s, dtype %#x, flags %u: byte %zu is %#x, "
+                 "not %#x",
+                 what, (unsigned)s.dtype, s.flags, i, have[i], to[i]);
+}
+
+static const tn_dtype whole[] = {TN_I8,  TN_I16, TN_I32, TN_I64, TN_U8,
+                                 TN_U16, TN_U32, TN_U64, TN_BOOL};
+enum { N_WHOLE = sizeof whole / sizeof *whole };
+
+/* Every dtype, over what is there and onto it. */
+static void agree_always(tn_device_sum s, int64_t t0, int64_t f0,
+                         const char *what) {
+  for (int k = 0; k < N_WHOLE; ++k)
+    for (uint32_t flags = 0; flags <= TN_SUM_ADD; ++flags) {
+      s.dtype = whole[k];
+      s.flags = flags;
+      agree(s, t0, f0, what);
+    }
+}
+
+/* --------------------------------------------------------------------- tests
+ */
+
+Test(sums, of_two_wrap) {
+  const tn_sum_axis dense = {N, 1, 1}, turned[] = {{31, 1, -33}, {33, 31, 1}};
+  agree_always((tn_device_sum){.n_kept = 1, .axes = &dense, .from = to}, 0, 0,
+               "dense");
+  agree_always((tn_device_sum){.n_kept = 2, .axes = turned, .from = to}, 0,
+               30 * 33, "turned");
+}
+
+Test(sums, over_axes_wrap) {
+  const tn_sum_axis columns[] = {{5, 2, 1}, {200, 0, 5}},
+                    rows[] = {{4, -1, 250}, {250, 0, 1}},
+                    all[] = {{30, 0, 33}, {33, 0, -1}};
+  agree_always(
+      (tn_device_sum){.n_kept = 1, .n_summed = 1, .axes = columns, .from = to},
+      3, 0, "columns");
+  agree_always(
+      (tn_device_sum){.n_kept = 1, .n_summed = 1, .axes = rows, .from = to}, 7,
+      0, "rows");
+  agree_always((tn_device_sum){.n_summed = 2, .axes = all, .from = to}, 9, 32,
+               "all");
+}
+
+Test(sums, of_a_value_are_that_everywhere) {
+  const tn_sum_axis steps = {100, 3, 0};
+  for (int value = 0; value < 2; ++value)
+    agree_always((tn_device_sum){.n_kept = 1, .axes = &steps, .value = value},
+                 5, 0, "value");
+}
+
+/* Of a signed type it may be below 0. */
+Test(sums, of_a_negative_value_are_that) {
+  const tn_sum_axis dense = {3, 1, 0};
+  int16_t *v = (int16_t *)(void *)to;
+  const int16_t want[] = {7, 29997, 32766, -32768};
+  memset(to, 0, sizeof to);
+  memcpy(v, (int16_t[]){10, 30000, -32767, -32768}, 4 * sizeof *v);
+  move(memory, to, 1);
+  OK(cuda_queue_sum(&self, queue,
+                    &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
+                                     .flags = TN_SUM_ADD,
+                                     .dtype = TN_I16,
+                                     .n_kept = 1,
+                                     .axes = &dense,
+                                     .to = memory,
+                                     .value = -3},
+                    &error));
+  move(to, memory, 0);
+  cr_assert_arr_eq(v, want, sizeof want);
+}

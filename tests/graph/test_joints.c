@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Joints: two calls that an operator computes in one go are one step of a
+ * program, and everything that can be seen of it is what it would be of two.
+ * The plugin that tells of them is made here, of operators of lab: what `same`
+ * does to the output of another is nothing, so the other stands for both.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../by_hand.h"
+#include "evaluate.h"
+
+/* ------------------------------------------------------------------ a plugin
+ */
+
+#define JOINT(one, two, three)                                        \
+  {                                                                   \
+    .struct_size = sizeof(tn_joint), .first = (one), .second = (two), \
+    .both = (three),                                                  \
+  }
+
+static const tn_joint joints[] = {
+    JOINT("lab.dense@1", "lab.same@1", "lab.dense@1"),
+    JOINT("lab.keep@1", "lab.same@1", "lab.keep@1"),
+    JOINT("lab.track@1", "lab.same@1", "lab.track@1"),
+    JOINT("lab.noise@1", "lab.same@1", "lab.noise@1"),
+    JOINT("lab.mul@1", "lab.same@1", "lab.mul@1"),
+    JOINT("lab.dense@1", "lab.scaled@1", "lab.dense@1"),
+    JOINT("lab.dense@1", "lab.affine@1", "lab.dense@1"),
+    JOINT("lab.track@1", "lab.tanh@1", "lab.dense@1"),
+    JOINT("lab.dense@1", "lab.tanh@1", "lab.unheard_of@1"),
+};
+
+static int32_t teller_init(const tn_host *host, tn_registrar *registrar,
+                           void **instance) {
+  const tn_passes *passes = host->extension(host, TN_PASS_EXTENSION);
+  int32_t code = TN_OK;
+  (void)instance;
+  for (size_t i = 0; i < sizeof joints / sizeof *joints && code == TN_OK; ++i)
+    code = passes->join(registrar, &joints[i]);
+  return code;
+}
+
+static const tn_plugin teller = {PLUGIN_BY_HAND("teller", 1, "Joints"),
+                                 .init = teller_init};
+
+static void open_all(void) {
+  static tn_plugin plugin; /* outlives the test */
+  net_open();
+  plugin = teller;
+  w.registry->passes = &tn__passes_table;
+  OK(tn__plugin_add(w.registry, &plugin));
+}
+
+TestSuite(joints, .init = open_all, .fini = net_close);
+
+/* ----------------------------------------------------------------- programs */
+
+enum { MOST = 4, ROWS = 3, COLUMNS = 4, HIDDEN = 2 };
+static tn_argument given[MOST];
+static size_t n_given;
+
+static double number(int64_t i) {
+  return (double)((i * 37 + 11) % 257 - 128) / 64;
+}
+
+static void give(const char *name, size_t ndim, const int64_t *shape) {
+  given[n_given++] = (tn_argument){
+      .name = name, .array = numbers_of(TN_F64, ndim, shape, number)};
+}
+
+static void drop_given(void) {
+  for (size_t i = 0; i < n_given; ++i) tn__array_release(given[i].array);
+  n_given = 0;
+}
+
+static tn_program *bind(tn_bind how) {
+  tn_program *p = NULL;
+  how.struct_size = sizeof how;
+  how.arguments = given;
+  how.n_arguments = n_given;
+  OK(tn__program_bind(g, &how, &p));
+  return p;
+}
+#define BIND(...) bind((tn_bind){__VA_ARGS__})
+
+static tn_program_stats stats_of(const tn_program *p) {
+  tn_program_stats stats = {.struct_size = sizeof stats};
+  tn__program_stats(p, &stats);
+  return stats;
+}
+
+static void has_text(const tn_program *p, const char *part) {
+  tn_text *text = NULL;
+  OK(tn__program_text(p, 1, &text));
+  cr_assert(strstr(tn_text_get(text), part) != NULL, "no \"%s\" in\n%s", part,
+            tn_text_get(text));
+  tn_text_release(text);
+}
+
+static void same_bits(tn_array *x, tn_array *y, const char *name) {
+  size_t n = 0, m = 0;
+  void *one = bytes_of(x, &n), *two = bytes_of(y, &m);
+  cr_assert_eq(n, m);
+  cr_assert_eq(memcmp(one, two, n), 0, "%s differs", name);
+  free(one), free(two);
+}
+
+static void same_array(const tn_program *a, const tn_program *b, uint32_t what,
+                       const char *name) {
+  tn_array *x = NULL, *y = NULL;
+  OK(tn__program_array(a, what, name, &x));
+  OK(tn__program_array(b, what, name, &y));
+  same_bits(x, y, name);
+}
+
+static void run(tn_program *p, bool train, tn_array *weight) {
+  OK(tn__program_forward(p, train ? TN_CALL_TRAIN : 0));
+  if (train) OK(tn__program_backward(p, &weight, 1));
+}
+
+/* y = same(dense(x)), z = tanh(y) */
+static void dense_net(void) {
+  give("x", SHAPE(ROWS, COLUMNS));
+  give("d_weight", SHAPE(HIDDEN, COLUMNS));
+  give("d_bias", SHAPE(HIDDEN));
+  const tn_entry d = OP(g, "dense", "num_hidden=2", "d", var(g, "x"));
+  HEADS(g, OP(g, "tanh", NULL, "z", OP(g, "same", NULL, "y", d)));
+}
+
+/* What joins has the bits of what does not, in both passes. */
+static void compare(tn_program *one, tn_program *two) {
+  tn_array *weight = numbers_of(TN_F64, SHAPE(ROWS, HIDDEN), number);
+  run(one, true, weight), run(two, true, weight);
+  same_array(one, two, TN_PROGRAM_OUTPUT, "z_output");
+  same_array(one, two, TN_PROGRAM_GRADIENT, "x");
+  same_array(one, two, TN_PROGRAM_GRADIENT, "d_weight");
+  same_array(one, two, TN_PROGRAM_GRADIENT, "d_bias");
+  run(one, false, NULL), run(two, false, NULL);
+  same_array(one, two, TN_PROGRAM_OUTPUT, "z_output");
+  tn__array_release(weight);
+}
+
+Test(joints, compute_what_the_two_calls_do) {
+  dense_net();
+  tn_program *one = BIND(.flags = TN_BIND_NO_FUSE, .request = TN_REQ_WRITE);
+  tn_program *two = BIND(.request = TN_REQ_WRITE);
+  cr_expect_eq(stats_of(one).n_fused, 0);
+  cr_expect_eq(stats_of(one).n_forward, 3);
+  cr_expect_eq(stats_of(two).n_fused, 2);
+  cr_expect_eq(stats_of(two).n_forward, 2);
+  cr_expect_eq(stats_of(two).n_backward, stats_of(one).n_backward);
+  compare(one, two);
+  tn__program_release(one), tn__program_release(two);
+  drop_given();
+}
+
+Test(joints, are_listed_with_the_calls_that_they_are) {
+  dense_net();
+  tn_program *p = BIND(0);
+  has_text(p, "  d  lab.dense.cpu  f64 (3,2) @");
+  has_text(p, "\n  - d  lab.dense.cpu  f64 (3,2)\n  - y  lab.same.cpu  f64");
+  tn__program_release(p);
+  drop_given();
+}
+
+Test(joints, leave_programs_of_other_shapes_what_they_are) {
+  tn_program *small = NULL;
+  dense_net();
+  tn_program *p = BIND(.request = TN_REQ_WRITE);
+  const tn_known known = {.name = "x", .sig = F64(1, COLUMNS)};
+  OK(tn__program_reshape(p, &known, 1, &small));
+  cr_expect_eq(stats_of(small).n_fused, 2);
+  tn__program_release(small), tn__program_release(p);
+  drop_given();
+}
+
+Test(joints, may_be_made_again_to_save_memory) {
+  dense_net();
+  tn_program *one = BIND(.flags = TN_BIND_NO_FUSE, .request = TN_REQ_WRITE,
+                         .memory = TN_MEMORY_MINIMAL);
+  tn_program *two = BIND(.request = TN_REQ_WRITE, .memory = TN_MEMORY_MINIMAL);
+  compare(one, two);
+  tn__program_release(one), tn__program_release(two);
+  drop_given();
+}
+
+/* -------------------------------------------------------- outputs and states
+ */
+
+static void same_head(tn_program *one, tn_program *two, const char *name) {
+  run(one, false, NULL), run(two, false, NULL);
+  same_array(one, two, TN_PROGRAM_OUTPUT, name);
+}
+
+Test(joints, keep_the_other_outputs) {
+  give("k_x", SHAPE(5));
+  give("k_y", SHAPE(5));
+  const tn_entry k = OP(g, "keep", NULL, "k", var(g, "k_x"), var(g, "k_y"));
+  const tn_entry y = OP(g, "same", NULL, "y", k);
+  HEADS(g, y, output(k, 1));
+  tn_program *one = BIND(.flags = TN_BIND_NO_FUSE), *two = BIND(0);
+  cr_expect_eq(stats_of(two).n_fused, 2);
+  same_head(one, two, "y_output");
+  same_array(one, two, TN_PROGRAM_OUTPUT, "k_slope");
+  tn__program_release(one), tn__program_release(two);
+  drop_given();
+}
+
+Test(joints, change_states_once) {
+  give("x", SHAPE(5));
+  HEADS(g, OP(g, "same", NULL, "y", OP(g, "track", NULL, "t", var(g, "x"))));
+  tn_program *one = BIND(.flags = TN_BIND_NO_FUSE), *two = BIND(0);
+  cr_expect_eq(stats_of(two).n_fused, 2);
+  for (int i = 0; i < 3; ++i) same_head(one, two, "y_output");
+  same_array(one, two, TN_PROGRAM_AUXILIARY, "t_sum");
+  tn__program_release(one), tn__program_release(two);
+  drop_given();
+}
+
+/* h' = same(keep(h, x)), four times. */
+Test(joints, are_made_in_the_steps_of_loops) {
+  tn_graph *step = net_new();
+  tn_entry out;
+  const tn_entry k =
+      OP(step, "keep", NULL, "k", var(step, "h"), var(step, "x"));
+  HEADS(step, OP(step, "same", NULL, "y", k));
+  give("x", SHAPE(4, 5));
+  give("h", SHAPE(5));
+  const tn_loop what = {.struct_size = sizeof what,
+                        .n_in = 2,
+                        .step = step,
+                        .name = "loop",
+                        .sequences = (const char *const[]){"x"},
+                        .states = (const char *const[]){"h"},
+                        .n_sequences = 1,
+                        .n_states = 1,
+                        .in = (const tn_entry[]){var(g, "x"), var(g, "h")},
+                        .keys = (const char *const[]){"x", "h"}};
+  OK(tn__graph_loop(g, &what, &out));
+  HEADS(g, out);
+  tn_array *weight = numbers_of(TN_F64, SHAPE(5), number);
+  tn_program *one = BIND(.flags = TN_BIND_NO_FUSE, .request = TN_REQ_WRITE);
+  tn_program *two = BIND(.request = TN_REQ_WRITE);
+  run(one, true, weight), run(two, true, weight);
+  tn_array *outs[2] = {NULL};
+  OK(tn__program_output(one, 0, &outs[0]));
+  OK(tn__program_output(two, 0, &outs[1]));
+  same_bits(outs[0], outs[1], "the last state");
+  same_array(one, two, TN_PROGRAM_GRADIENT, "x");
+  same_array(one, two, TN_PROGRAM_GRADIENT, "h");
+  tn__program_release(one), tn__program_release(two);
+  tn__array_release(weight);
+  tn__graph_release(step);
+  drop_given();
+}
+
+/* ---------------------------------------------------------------- monitors */
+
+typedef struct sight {
+  char names[8][40];
+  double first[8];
+  uint32_t n;
+} sight;
+
+static void look(void *ctx, const char *name, tn_array *array) {
+  sight *s = ctx;
+  double all[64];
+  if (s->n == 8) return;
+  (void)snprintf(s->names[s->n], sizeof *s->names, "%s", name);
+  OK(tn__array_get(array, all, n_elements(array) * sizeof *all));
+  s->first[s->n++] = all[0];
+}
+
+Test(joints, show_monitors_both_calls) {
+  sight seen[2] = {{.n = 0}, {.n = 0}};
+  dense_net();
+  for (int k = 0; k < 2; ++k) {
+    tn_program *p = BIND(.flags = k == 0 ? TN_BIND_NO_FUSE : 0);
+    OK(tn__program_monitor(p, look, &seen[k]));
+    OK(tn__program_forward(p, 0));
+    OK(tn__program_monitor(p, NULL, NULL));
+    OK(tn__program_forward(p, 0));
+    tn__program_release(p);
+  }
+  cr_assert_eq(seen[0].n, 3);
+  cr_assert_eq(seen[1].n, 3);
+  for (int i = 0; i < 3; ++i) {
+    cr_expect_str_eq(seen[0].names[i], seen[1].names[i]);
+    cr_expect_eq(seen[0].first[i], seen[1].first[i]);
+  }
+  drop_given();
+}
+
+/* ------------------------------------------------------------------ two steps
+ */
+
+/* They stay two, and it is said why. */
+static void stay_two(const char *why) {
+  tn_program *p = BIND(.request = TN_REQ_WRITE);
+  cr_expect_eq(stats_of(p).n_fused, 0);
+  has_text(p, why);
+  tn__program_release(p);
+  drop_given();
+}
+
+static tn_entry a_dense(void) {
+  give("x", SHAPE(ROWS, COLUMNS));
+  return OP(g, "dense", "num_hidden=2", "d", var(g, "x"));
+}
+
+Test(joints, are_not_made_of_what_is_a_head) {
+  const tn_entry d = a_dense();
+  HEADS(g, OP(g, "same", NULL, "y", d), d);
+  stay_two("; not one with d: others read what it reads");
+}
+
+Test(joints, are_not_made_of_what_others_read) {
+  const tn_entry d = a_dense();
+  HEADS(g, OP(g, "add", NULL, "s", OP(g, "same", NULL, "y", d), d));
+  stay_two("; not one with d: others read what it reads");
+}
+
+Test(joints, are_not_made_where_parameters_may_change) {
+  HEADS(g, OP(g, "scaled", "rate=2", "y", a_dense()));
+  stay_two("; not one with d: parameters of one of them may change");
+}
+
+Test(joints, need_an_operator_that_takes_their_parameters) {
+  HEADS(g, OP(g, "affine", "scale=2", "y", a_dense()));
+  stay_two("; not one with d: `scale` is not a parameter of lab.dense@1");
+}
+
+Test(joints, need_an_operator_that_takes_their_operands) {
+  give("x", SHAPE(ROWS, COLUMNS));
+  HEADS(g, OP(g, "tanh", NULL, "y", OP(g, "track", NULL, "t", var(g, "x"))));
+  stay_two("; not one with t: ");
+}
+
+Test(joints, leave_elementwise_calls_to_be_fused) {
+  give("x", SHAPE(5));
+  const tn_entry x = var(g, "x");
+  HEADS(g, OP(g, "same", NULL, "y", OP(g, "mul", NULL, "m", x, x)));
+  stay_two("; not one with m: runs of elementwise calls are fused");
+}
+
+Test(joints, are_not_made_of_what_others_wait_for) {
+  const tn_entry d = a_dense(), y = OP(g, "same", NULL, "y", d);
+  const tn_entry t = OP(g, "tanh", NULL, "t", var(g, "x2"));
+  give("x2", SHAPE(5));
+  OK(tn__graph_depends(g, t.node, d.node));
+  HEADS(g, y, t);
+  stay_two("; not one with d: one waits for another, or another for it");
+}
+
+Test(joints, leave_a_pinned_kernel_in_its_place) {
+  tn_operator *op = op_get("lab.dense");
+  HEADS(g, OP(g, "same", NULL, "y", a_dense()));
+  OK(tn__operator_pin(op, "lab.dense.cpu"));
+  stay_two("; not one with d: a kernel of one of them is pinned");
+  OK(tn__operator_pin(op, NULL));
+}
+
+Test(joints, of_operators_that_are_not_there_are_none) {
+  HEADS(g, OP(g, "tanh", NULL, "y", a_dense()));
+  tn_program *p = BIND(0);
+  cr_expect_eq(stats_of(p).n_fused, 0);
+  tn__program_release(p);
+  drop_given();
+}
+
+Test(joints, are_gone_with_their_plugin) {
+  dense_net();
+  OK(tn__plugin_unload(w.registry, "teller"));
+  tn_program *p = BIND(0);
+  cr_expect_eq(stats_of(p).n_fused, 0);
+  tn__program_release(p);
+  drop_given();
+}
+
+/* ------------------------------------------------------------------- loading
+ */
+
+static tn_joint guest_joint;
+static int guest_times;
+
+static int32_t guest_init(const tn_host *host, tn_registrar *registrar,
+                          void **instance) {
+  const tn_passes *passes = host->extension(host, TN_PASS_EXTENSION);
+  (void)instance;
+  for (int i = 0; i < guest_times; ++i) /* what it is told it does not hear */
+    (void)passes->join(registrar, &guest_joint);
+  return TN_OK;
+}
+
+static const tn_plugin guest = {PLUGIN_BY_HAND("guest", 1, "A joint"),
+                                .init = guest_init};
+
+static void mistake(tn_code code, tn_joint joint, const char *why) {
+  guest_joint = joint;
+  FAILS(tn__plugin_add(w.registry, &guest), code,
+        "init of the plugin \"guest\" failed", why);
+}
+
+Test(joints, that_are_wrong_refuse_their_plugin) {
+  guest_times = 1;
+  mistake(TN_INVALID, (tn_joint)JOINT("a.b@1", "a.c@1", NULL),
+          "no size or no full name");
+  mistake(TN_INVALID, (tn_joint)JOINT("a.b@1", "a.c@1", "a.d"),
+          "\"a.d\" cannot be an operator for two");
+  mistake(TN_INVALID, (tn_joint){.first = "a.b@1", .both = "a.d@1"},
+          "\"a.d@1\" cannot be an operator for two");
+  mistake(TN_INVALID, (tn_joint)JOINT("a.b", "a.c@1", "a.d@1"),
+          "\"a.d@1\" is an operator for two that have no full names");
+  guest_times = 2;
+  mistake(TN_EXISTS, (tn_joint)JOINT("a.b@1", "a.c@1", "a.d@1"),
+          "\"a.d@1\" is an operator for two that have one already");
+}
+
+/* -------------------------------------------------------------------- faults
+ */
+
+/* Each allocation fails in turn: a program is made, or nothing is left of it.
+ */
+Test(joints, survive_every_failed_allocation) {
+  tn_code rc = TN_OUT_OF_MEMORY;
+  dense_net();
+  const tn_bind how = {
+      .struct_size = sizeof how, .arguments = given, .n_arguments = n_given};
+  for (int64_t i = 1; rc != TN_OK; ++i) {
+    tn_program *p = NULL;
+    w.memory.fail_at = atomic_load(&w.memory.asked) + i;
+    rc = tn__program_bind(g, &how, &p);
+    w.memory.fail_at = 0;
+    cr_assert(rc == TN_OK || rc == TN_OUT_OF_MEMORY, "%s", tn_error_text());
+    if (rc == TN_OK) cr_expect_eq(stats_of(p).n_fused, 2);
+    tn__program_release(p);
+    cr_assert_lt(i, 10000);
+  }
+  drop_given();
+}
