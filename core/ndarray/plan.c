@@ -70,9 +70,9 @@ static bool is_lowered(const tn__operand *operand) {
 
 /* Whether temporaries are filled and handed back where they lie. */
 static bool is_met(const tn__work *w, const tn__operand *operand) {
+  if (!is_lowered(operand)) return true; /* it may be absent */
   const tn_tensor *t = &operand->array->tensor;
   const bool zeros = !operand->temp && operand->before == TN__BEFORE_ZERO;
-  if (!is_lowered(operand)) return true;
   if (zeros && !operand->after && tn_tensor_is_contiguous(t)) return true;
   if (!zeros && operand->after <= TN__AFTER_COPY)
     return tn__device_sums(w->device);

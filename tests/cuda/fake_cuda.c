@@ -641,16 +641,21 @@ int cuEventSynchronize(cuda_event event) {
       event->device);
 }
 
+/* Any number of threads may wait for a stream at the same time: that is not to
+ * enqueue, for which the fake takes the fences that it waits by. */
 int cuStreamSynchronize(cuda_stream stream) {
+  static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
   void *fence = NULL;
   int result = fake_capture_forbids("waits for a stream");
   if (result == CUDA_OK) result = fake_enter_stream(stream);
   if (result != CUDA_OK) return result;
   int32_t code =
       all.table->fence_open(all.table->ctx, stream->device, &fence, &error);
+  pthread_mutex_lock(&one);
   if (code == TN_OK)
     code =
         all.table->fence_record(all.table->ctx, fence, stream->queue, &error);
+  pthread_mutex_unlock(&one);
   if (code == TN_OK)
     code = all.table->fence_wait(all.table->ctx, fence, &error);
   all.table->fence_close(all.table->ctx, fence);
