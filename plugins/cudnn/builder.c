@@ -72,9 +72,10 @@ int64_t cudnn_room(const cudnn_task *task, int64_t beside) {
 dnn_descriptor cudnn_tensor(cudnn_builder *b, int64_t id, const int64_t *dims) {
   const cudnn_task *t = b->task;
   const int64_t n = t->rank + 2;
-  const bool is_between = id == CUDNN_ID_BETWEEN || id == CUDNN_ID_BIASED;
+  const bool is_between = id >= CUDNN_ID_BETWEEN;
+  const bool is_value = id >= CUDNN_ID_EPS && !is_between;
   const int type = is_between ? cudnn_wide_type(t) : type_of(t->dtype);
-  const int64_t align = t->flags & CUDNN_ANYWHERE && !is_between
+  const int64_t align = is_value || (t->flags & CUDNN_ANYWHERE && !is_between)
                             ? tn_dtype_bytes(t->dtype)
                             : ALIGNED;
   int64_t steps[CUDNN_MOST_DIMS], step = 1;
@@ -89,5 +90,23 @@ dnn_descriptor cudnn_tensor(cudnn_builder *b, int64_t id, const int64_t *dims) {
   cudnn_set(b, out, DNN_TENSOR_ID, DNN_INT64, &id);
   cudnn_set(b, out, DNN_TENSOR_ALIGNMENT, DNN_INT64, &align);
   cudnn_set(b, out, DNN_TENSOR_VIRTUAL, DNN_BOOLEAN, &is_between);
+  if (is_value) cudnn_set(b, out, DNN_TENSOR_VALUE, DNN_BOOLEAN, &is_value);
   return cudnn_end(b, out);
+}
+
+dnn_descriptor cudnn_pointwise(cudnn_builder *b, int mode, dnn_descriptor x,
+                               dnn_descriptor other, dnn_descriptor y) {
+  const int type = cudnn_wide_type(b->task), passes_nan = 1;
+  const dnn_descriptor how = cudnn_begin(b, DNN_POINTWISE);
+  cudnn_set(b, how, DNN_POINTWISE_MODE_OF, DNN_POINTWISE_MODE, &mode);
+  cudnn_set(b, how, DNN_POINTWISE_PRECISION, DNN_DATA_TYPE, &type);
+  if (mode == DNN_POINTWISE_RELU)
+    cudnn_set(b, how, DNN_POINTWISE_NAN, DNN_NAN, &passes_nan);
+  (void)cudnn_end(b, how);
+  const dnn_descriptor op = cudnn_begin(b, DNN_OP_POINTWISE);
+  cudnn_set_part(b, op, DNN_POINTWISE_OF, how);
+  cudnn_set_part(b, op, DNN_POINTWISE_X, x);
+  if (other) cudnn_set_part(b, op, DNN_POINTWISE_B, other);
+  cudnn_set_part(b, op, DNN_POINTWISE_Y, y);
+  return cudnn_end(b, op);
 }

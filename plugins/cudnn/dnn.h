@@ -19,7 +19,15 @@ enum { /* cudnnStatus_t: those that are told apart */
 
 enum { DNN_F32 = 0, DNN_F64 = 1, DNN_F16 = 2, DNN_BF16 = 9 };
 enum { DNN_CROSS_CORRELATION = 1 };
-enum { DNN_POINTWISE_ADD = 0, DNN_POINTWISE_RELU = 100 };
+enum {
+  DNN_POINTWISE_ADD = 0,
+  DNN_POINTWISE_MUL = 1,
+  DNN_POINTWISE_SUB = 9,
+  DNN_POINTWISE_RSQRT = 17,
+  DNN_POINTWISE_RELU = 100
+};
+enum { DNN_NORM_BATCH = 2 };
+enum { DNN_NORM_TRAINING = 1 };
 enum { DNN_POOL_MEAN = 2, DNN_POOL_MAX = 3, DNN_POOL_MEAN_INSIDE = 4 };
 enum { DNN_PAD_ZERO = 0, DNN_PAD_NEGATIVE_INFINITY = 1 };
 enum { DNN_HEUR_FALLBACK = 2, DNN_HEUR_A = 3 };
@@ -48,7 +56,9 @@ enum { /* what attributes hold */
        DNN_DESCRIPTOR = 15,
        DNN_RESAMPLE_MODE = 21,
        DNN_PADDING_MODE = 22,
-       DNN_CHAR = 24
+       DNN_CHAR = 24,
+       DNN_NORM_MODE = 27,
+       DNN_NORM_PHASE = 28
 };
 
 enum { /* descriptors */
@@ -68,6 +78,8 @@ enum { /* descriptors */
        DNN_RESAMPLE = 24,
        DNN_OP_POOL = 25,
        DNN_OP_POOL_DATA = 26,
+       DNN_OP_NORM = 29,
+       DNN_OP_NORM_DATA = 30,
        DNN_DEVICE = 38 /* since 9.8 */
 };
 
@@ -121,6 +133,7 @@ enum { /* attributes */
        DNN_TENSOR_STEPS = 903,
        DNN_TENSOR_ID = 906,
        DNN_TENSOR_VIRTUAL = 907,
+       DNN_TENSOR_VALUE = 908,
        DNN_PACK_IDS = 1000,
        DNN_PACK_POINTERS = 1001,
        DNN_PACK_WORKSPACE = 1003,
@@ -140,6 +153,29 @@ enum { /* attributes */
        DNN_POOL_DX = 1720,
        DNN_POOL_DY = 1721,
        DNN_POOL_DATA_OF = 1725,
+       DNN_NORM_MODE_OF = 2000,
+       DNN_NORM_PHASE_OF = 2001,
+       DNN_NORM_X = 2002,
+       DNN_NORM_MEAN = 2003,
+       DNN_NORM_INVERSE = 2004,
+       DNN_NORM_SCALE = 2005,
+       DNN_NORM_BIAS = 2006,
+       DNN_NORM_EPS = 2007,
+       DNN_NORM_SHARE = 2008,
+       DNN_NORM_OLD_MEAN = 2009,
+       DNN_NORM_OLD_VAR = 2010,
+       DNN_NORM_NEW_MEAN = 2011,
+       DNN_NORM_NEW_VAR = 2012,
+       DNN_NORM_Y = 2013,
+       DNN_NORM_DATA_MODE = 2100,
+       DNN_NORM_DATA_X = 2101,
+       DNN_NORM_DATA_MEAN = 2102,
+       DNN_NORM_DATA_INVERSE = 2103,
+       DNN_NORM_DATA_DY = 2104,
+       DNN_NORM_DATA_SCALE = 2105,
+       DNN_NORM_DATA_DSCALE = 2107,
+       DNN_NORM_DATA_DBIAS = 2108,
+       DNN_NORM_DATA_DX = 2109,
        DNN_DEVICE_JSON = 2702
 };
 

@@ -62,36 +62,11 @@ static dnn_descriptor convolution(cudnn_builder *b, dnn_descriptor out) {
   return cudnn_end(b, op);
 }
 
-/* An operation on each element of x. */
-static dnn_descriptor pointwise(cudnn_builder *b, int mode, dnn_descriptor x) {
-  const int type = cudnn_wide_type(b->task), passes_nan = 1;
-  const dnn_descriptor how = cudnn_begin(b, DNN_POINTWISE);
-  cudnn_set(b, how, DNN_POINTWISE_MODE_OF, DNN_POINTWISE_MODE, &mode);
-  cudnn_set(b, how, DNN_POINTWISE_PRECISION, DNN_DATA_TYPE, &type);
-  if (mode == DNN_POINTWISE_RELU)
-    cudnn_set(b, how, DNN_POINTWISE_NAN, DNN_NAN, &passes_nan);
-  (void)cudnn_end(b, how);
-  const dnn_descriptor op = cudnn_begin(b, DNN_OP_POINTWISE);
-  cudnn_set_part(b, op, DNN_POINTWISE_OF, how);
-  cudnn_set_part(b, op, DNN_POINTWISE_X, x);
-  return op;
-}
-
 static dnn_descriptor addition(cudnn_builder *b, dnn_descriptor x,
                                dnn_descriptor y) {
   const int64_t dims[CUDNN_MOST_DIMS] = {1, b->task->out[1], 1, 1, 1};
   const dnn_descriptor bias = cudnn_tensor(b, CUDNN_ID_BIAS, dims);
-  const dnn_descriptor op = pointwise(b, DNN_POINTWISE_ADD, x);
-  cudnn_set_part(b, op, DNN_POINTWISE_B, bias);
-  cudnn_set_part(b, op, DNN_POINTWISE_Y, y);
-  return cudnn_end(b, op);
-}
-
-static dnn_descriptor relu(cudnn_builder *b, dnn_descriptor x,
-                           dnn_descriptor y) {
-  const dnn_descriptor op = pointwise(b, DNN_POINTWISE_RELU, x);
-  cudnn_set_part(b, op, DNN_POINTWISE_Y, y);
-  return cudnn_end(b, op);
+  return cudnn_pointwise(b, DNN_POINTWISE_ADD, x, bias, y);
 }
 
 /* The largest or the mean of each window; NaN is passed on. */
@@ -132,11 +107,9 @@ static int is_pooling(const cudnn_task *task) {
   return task->what == CUDNN_POOL || task->what == CUDNN_POOL_DATA;
 }
 
-enum { MOST_OPS = 3 };
-
 /* The operations of a task, each on what the one before has made; returns how
  * many there are. */
-static int operations(cudnn_builder *b, dnn_descriptor ops[MOST_OPS]) {
+static int operations(cudnn_builder *b, dnn_descriptor ops[CUDNN_MOST_OPS]) {
   const int64_t *shape = b->task->out;
   const int has_bias = (b->task->flags & CUDNN_BIAS) != 0;
   const int has_relu = (b->task->flags & CUDNN_RELU) != 0;
@@ -147,13 +120,16 @@ static int operations(cudnn_builder *b, dnn_descriptor ops[MOST_OPS]) {
   if (has_bias && has_relu) biased = cudnn_tensor(b, CUDNN_ID_BIASED, shape);
   ops[n++] = is_pooling(b->task) ? pooling(b, out) : convolution(b, sum);
   if (has_bias) ops[n++] = addition(b, sum, biased);
-  if (has_relu) ops[n++] = relu(b, has_bias ? biased : sum, out);
+  if (has_relu)
+    ops[n++] = cudnn_pointwise(b, DNN_POINTWISE_RELU, has_bias ? biased : sum,
+                               NULL, out);
   return n;
 }
 
 static dnn_descriptor graph(cudnn_builder *b) {
-  dnn_descriptor ops[MOST_OPS] = {NULL};
-  const int n = operations(b, ops);
+  dnn_descriptor ops[CUDNN_MOST_OPS] = {NULL};
+  const int n = b->task->what >= CUDNN_NORM ? cudnn_norm_operations(b, ops)
+                                            : operations(b, ops);
   const dnn_descriptor all = cudnn_begin(b, DNN_GRAPH);
   if (b->target->handle)
     cudnn_set(b, all, DNN_GRAPH_HANDLE, DNN_HANDLE, &b->target->handle);
@@ -163,6 +139,15 @@ static dnn_descriptor graph(cudnn_builder *b) {
 }
 
 /* ------------------------------------------------------------------ engines */
+
+/* Whether an engine may round factors in f32, for it multiplies matrices. Of
+ * operations on elements one engine makes kernels that has tensor cores for
+ * what it makes others of: they do not concern these, whose precision is said
+ * with each. */
+static int may_round(const cudnn_task *t) {
+  return t->what < CUDNN_NORM_KNOWN && t->dtype == TN_F32 &&
+         !(t->flags & CUDNN_FAST);
+}
 
 /* Whether an engine computes what is promised: sums in f32 at least, products
  * of f32 that lose nothing unless that is allowed, the same bits every time if
@@ -174,7 +159,7 @@ static int keeps_promises(const cudnn_task *t, const int *notes, int64_t n) {
       return 0;
     if ((notes[i] == DNN_NOTE_TENSOR_CORE ||
          notes[i] == DNN_NOTE_DOWN_CONVERT) &&
-        t->dtype == TN_F32 && !(t->flags & CUDNN_FAST))
+        may_round(t))
       return 0;
   }
   return 1;

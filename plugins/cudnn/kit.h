@@ -3,6 +3,7 @@
  *
  * files: dnn.c          the functions of cuDNN, found while running
  *        graph.c        a task as a graph of cuDNN, and its engine
+ *        norm.c         the graphs of a batch norm
  *        builder.c      descriptors, of which graphs are made
  *        plans.c        plans that were made, for calls that are alike
  *        run.c          plans on the device of a call; failures
@@ -10,6 +11,7 @@
  *        windows.c      what convolution and pooling have in common
  *        convolution.c  nn.convolution
  *        pooling.c      nn.pooling
+ *        batch_norm.c   nn.batch_norm
  *        cudnn.c        init and fini
  */
 #ifndef CUDNN_KIT_H_
@@ -29,7 +31,12 @@ enum {                /* cudnn_task.what */
        CUDNN_DATA,
        CUDNN_WEIGHT,
        CUDNN_POOL, /* a pooling, and the gradient of a mean's input */
-       CUDNN_POOL_DATA
+       CUDNN_POOL_DATA,
+       CUDNN_NORM, /* a batch norm by statistics of the batch, which it tells */
+       CUDNN_NORM_DATA,  /* its gradients */
+       CUDNN_NORM_KNOWN, /* a batch norm by statistics that are given */
+       CUDNN_INVERSE,    /* 1/sqrt(x + eps) of each number of a list */
+       CUDNN_MOVE        /* keep*x + share*y of each of two lists */
 };
 
 enum {                            /* cudnn_task.flags */
@@ -46,7 +53,9 @@ enum {                            /* cudnn_task.flags */
 
 /* All that a plan depends on, and so the key of a plan: compared as bytes, so
  * it begins as zeros. Images have two or three dimensions here. Lists are as
- * long as `rank`, shapes two longer; all lengths are above 0. */
+ * long as `rank`, shapes two longer; all lengths are above 0. Of a
+ * batch norm data and out are alike: outer, channels, inner, and 1 where the
+ * rank is 2. */
 typedef struct cudnn_task {
   int32_t device;
   int32_t what;
@@ -73,7 +82,7 @@ typedef struct cudnn_target {
   dnn_descriptor properties;
 } cudnn_target;
 
-enum { CUDNN_MOST_PARTS = 24 };
+enum { CUDNN_MOST_PARTS = 40 };
 
 /* A plan, and all descriptors that it was made of: whether it refers to them
  * cuDNN does not say. */
@@ -91,8 +100,23 @@ enum {
   CUDNN_ID_WEIGHT,
   CUDNN_ID_OUT,
   CUDNN_ID_BIAS,
+  CUDNN_ID_SCALE, /* of a batch norm; each has a number for each channel */
+  CUDNN_ID_MEAN,
+  CUDNN_ID_INVERSE, /* 1/sqrt(variance + eps) */
+  CUDNN_ID_OLD_MEAN,
+  CUDNN_ID_OLD_VAR,
+  CUDNN_ID_NEW_MEAN,
+  CUDNN_ID_NEW_VAR, /* by one element less than there are */
+  CUDNN_ID_TO_SCALE,
+  CUDNN_ID_TO_BIAS,
+  CUDNN_ID_TO_DATA,
+  CUDNN_ID_EPS, /* single numbers, which lie in the memory of the host */
+  CUDNN_ID_SHARE,
+  CUDNN_ID_KEEP,
   CUDNN_ID_BETWEEN, /* what never is in memory: a convolution's sums, */
-  CUDNN_ID_BIASED   /* and these with their bias */
+  CUDNN_ID_BIASED,  /* and these with their bias; what is between operations */
+  CUDNN_ID_SCALED,  /* on elements */
+  CUDNN_ID_ADDED
 };
 
 /* Plans a task; its device is current. A cudnnStatus_t: on failure nothing is
@@ -131,6 +155,10 @@ dnn_descriptor cudnn_end(cudnn_builder *b, dnn_descriptor descriptor);
  * digits of sums. */
 dnn_descriptor cudnn_tensor(cudnn_builder *b, int64_t id, const int64_t *dims);
 
+/* An operation on each element of x, or of x and `other` if it is not NULL. */
+dnn_descriptor cudnn_pointwise(cudnn_builder *b, int mode, dnn_descriptor x,
+                               dnn_descriptor other, dnn_descriptor y);
+
 /* What sums are kept in: DNN_F32 or DNN_F64. */
 int cudnn_wide_type(const cudnn_task *task);
 
@@ -142,6 +170,14 @@ int64_t cudnn_bytes(const cudnn_task *task, const int64_t *dims);
  * tensor cores compute with channels last (NHWC): given others, they turn them
  * in their workspace. */
 int64_t cudnn_room(const cudnn_task *task, int64_t beside);
+
+/* ------------------------------------------------------------------ norm.c */
+
+enum { CUDNN_MOST_OPS = 5 };
+
+/* The operations of a task, each on what the one before has made; returns how
+ * many there are. */
+int cudnn_norm_operations(cudnn_builder *b, dnn_descriptor ops[CUDNN_MOST_OPS]);
 
 /* --------------------------------------------------------------- measure.c */
 
@@ -247,7 +283,7 @@ typedef struct cudnn_operand {
   const void *at;
 } cudnn_operand;
 
-enum { CUDNN_MOST_OPERANDS = 4 };
+enum { CUDNN_MOST_OPERANDS = 12 };
 
 /* Enqueues a plan on the stream of the call; operands that are less aligned
  * than it expects have a plan of their own, which is made when they first come

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fake_cudnn.c: see fake_cudnn.h. Descriptors are lists of attributes; `rules`
- * says which there are. Nothing is copied out of a descriptor that another one
- * names: whoever destroys it early is found out.
+ * says which there are (fake_cudnn_rules.c). Nothing is copied out of a
+ * descriptor that another one names: whoever destroys it early is found out.
  */
 #include "fake_cudnn.h"
 
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "fake_cudnn_conv.h"
+#include "fake_cudnn_parts.h"
 #include "kernels.h"
 
 #define DECLARE(field, symbol, arguments) int symbol arguments;
@@ -29,114 +30,10 @@ enum {
   SHAPE_MISMATCH = 2008,
   EXECUTION_FAILED = 5000
 };
-enum { MOST_ATTRIBUTES = 12, MOST_BYTES = 64, N_DESCRIPTORS = 18 };
+enum { MOST_BYTES = 8 * MOST_VALUES };
 enum { WORKSPACE = 4096 }; /* of all engines but the fallback */
 
-/* ------------------------------------------------------------------- rules */
-
-enum { OPTIONAL = 0, REQUIRED = 1 };
-
-/* `type` FACTOR stands for DNN_FLOAT and DNN_DOUBLE. */
-enum { FACTOR = 100 };
-
-static const struct rule {
-  int descriptor;
-  int attribute;
-  int type;
-  int required;
-} rules[] = {
-    {DNN_TENSOR, DNN_TENSOR_TYPE, DNN_DATA_TYPE, REQUIRED},
-    {DNN_TENSOR, DNN_TENSOR_DIMS, DNN_INT64, REQUIRED},
-    {DNN_TENSOR, DNN_TENSOR_STEPS, DNN_INT64, REQUIRED},
-    {DNN_TENSOR, DNN_TENSOR_ID, DNN_INT64, REQUIRED},
-    {DNN_TENSOR, DNN_TENSOR_ALIGNMENT, DNN_INT64, REQUIRED},
-    {DNN_TENSOR, DNN_TENSOR_VIRTUAL, DNN_BOOLEAN, OPTIONAL},
-    {DNN_CONVOLUTION, DNN_CONV_PRECISION, DNN_DATA_TYPE, REQUIRED},
-    {DNN_CONVOLUTION, DNN_CONV_MODE, DNN_CONVOLUTION_MODE, REQUIRED},
-    {DNN_CONVOLUTION, DNN_CONV_RANK, DNN_INT64, REQUIRED},
-    {DNN_CONVOLUTION, DNN_CONV_STRIDES, DNN_INT64, REQUIRED},
-    {DNN_CONVOLUTION, DNN_CONV_DILATIONS, DNN_INT64, REQUIRED},
-    {DNN_CONVOLUTION, DNN_CONV_PADS_BEFORE, DNN_INT64, REQUIRED},
-    {DNN_CONVOLUTION, DNN_CONV_PADS_BEHIND, DNN_INT64, REQUIRED},
-    {DNN_POINTWISE, DNN_POINTWISE_MODE_OF, DNN_POINTWISE_MODE, REQUIRED},
-    {DNN_POINTWISE, DNN_POINTWISE_PRECISION, DNN_DATA_TYPE, REQUIRED},
-    {DNN_POINTWISE, DNN_POINTWISE_NAN, DNN_NAN, OPTIONAL},
-    {DNN_OP_FORWARD, DNN_FORWARD_ALPHA, FACTOR, REQUIRED},
-    {DNN_OP_FORWARD, DNN_FORWARD_BETA, FACTOR, REQUIRED},
-    {DNN_OP_FORWARD, DNN_FORWARD_CONV, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_FORWARD, DNN_FORWARD_X, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_FORWARD, DNN_FORWARD_W, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_FORWARD, DNN_FORWARD_Y, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_DATA, DNN_DATA_ALPHA, FACTOR, REQUIRED},
-    {DNN_OP_DATA, DNN_DATA_BETA, FACTOR, REQUIRED},
-    {DNN_OP_DATA, DNN_DATA_CONV, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_DATA, DNN_DATA_DX, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_DATA, DNN_DATA_W, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_DATA, DNN_DATA_DY, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_WEIGHT, DNN_WEIGHT_ALPHA, FACTOR, REQUIRED},
-    {DNN_OP_WEIGHT, DNN_WEIGHT_BETA, FACTOR, REQUIRED},
-    {DNN_OP_WEIGHT, DNN_WEIGHT_CONV, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_WEIGHT, DNN_WEIGHT_X, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_WEIGHT, DNN_WEIGHT_DW, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_WEIGHT, DNN_WEIGHT_DY, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_POINTWISE, DNN_POINTWISE_OF, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_POINTWISE, DNN_POINTWISE_X, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_POINTWISE, DNN_POINTWISE_B, DNN_DESCRIPTOR, OPTIONAL},
-    {DNN_OP_POINTWISE, DNN_POINTWISE_Y, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_GRAPH, DNN_GRAPH_HANDLE, DNN_HANDLE, REQUIRED},
-    {DNN_GRAPH, DNN_GRAPH_OPS, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_HEURISTICS, DNN_HEURISTICS_GRAPH, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_HEURISTICS, DNN_HEURISTICS_MODE, DNN_HEUR_MODE, REQUIRED},
-    {DNN_PLAN, DNN_PLAN_HANDLE, DNN_HANDLE, REQUIRED},
-    {DNN_PLAN, DNN_PLAN_CONFIG, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_RESAMPLE, DNN_RESAMPLE_MODE_OF, DNN_RESAMPLE_MODE, REQUIRED},
-    {DNN_RESAMPLE, DNN_RESAMPLE_PRECISION, DNN_DATA_TYPE, REQUIRED},
-    {DNN_RESAMPLE, DNN_RESAMPLE_NAN, DNN_NAN, OPTIONAL},
-    {DNN_RESAMPLE, DNN_RESAMPLE_PADDING, DNN_PADDING_MODE, REQUIRED},
-    {DNN_RESAMPLE, DNN_RESAMPLE_RANK, DNN_INT64, REQUIRED},
-    {DNN_RESAMPLE, DNN_RESAMPLE_WINDOW, DNN_INT64, REQUIRED},
-    {DNN_RESAMPLE, DNN_RESAMPLE_STRIDES, DNN_INT64, REQUIRED},
-    {DNN_RESAMPLE, DNN_RESAMPLE_PADS_BEFORE, DNN_INT64, REQUIRED},
-    {DNN_RESAMPLE, DNN_RESAMPLE_PADS_BEHIND, DNN_INT64, REQUIRED},
-    {DNN_OP_POOL, DNN_POOL_X, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_POOL, DNN_POOL_Y, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_POOL, DNN_POOL_OF, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_POOL_DATA, DNN_POOL_DX, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_POOL_DATA, DNN_POOL_DY, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_OP_POOL_DATA, DNN_POOL_DATA_OF, DNN_DESCRIPTOR, REQUIRED},
-    {DNN_PACK, DNN_PACK_IDS, DNN_INT64, REQUIRED},
-    {DNN_PACK, DNN_PACK_POINTERS, DNN_POINTER, REQUIRED},
-    {DNN_PACK, DNN_PACK_WORKSPACE, DNN_POINTER, REQUIRED},
-};
-enum { N_RULES = sizeof rules / sizeof *rules };
-
 /* ------------------------------------------------------------- descriptors */
-
-typedef struct attribute {
-  int name;
-  int type;
-  int64_t n;
-  union {
-    int64_t ints[8];
-    void *pointers[8];
-    int words[8];
-    double wide;
-    float single;
-    bool flag;
-  } v;
-} attribute;
-
-typedef struct descriptor {
-  struct descriptor *next; /* of those that live */
-  int type;
-  int is_final;
-  int n;
-  attribute all[MOST_ATTRIBUTES];
-  int engine; /* of a configuration, an engine, and a plan */
-  struct descriptor *graph;
-  int answers[N_ENGINES]; /* of heuristics */
-  int n_answers;
-} descriptor;
 
 struct cudnnContext {
   int device;
@@ -153,7 +50,7 @@ static struct {
 static _Thread_local char last_error[160];
 static char told[160];
 
-static int refuse(int status, const char *why) {
+int refuse(int status, const char *why) {
   (void)snprintf(last_error, sizeof last_error, "%s", why);
   return status;
 }
@@ -176,18 +73,17 @@ static descriptor *final_of(void *given, int type) {
   return d->is_final && d->type == type ? d : NULL;
 }
 
-static const attribute *find(const descriptor *d, int name) {
+const attribute *find(const descriptor *d, int name) {
   for (int i = 0; i < d->n; ++i)
     if (d->all[i].name == name) return &d->all[i];
   return NULL;
 }
 
-/* The only element of an attribute that is there, as what it is. */
-static int word(const descriptor *d, int name) {
+int word(const descriptor *d, int name) {
   return find(d, name)->v.words[0];
 }
 
-static const int64_t *ints(const descriptor *d, int name) {
+const int64_t *ints(const descriptor *d, int name) {
   return find(d, name)->v.ints;
 }
 
@@ -196,8 +92,7 @@ static double factor(const descriptor *d, int name) {
   return a->type == DNN_DOUBLE ? a->v.wide : (double)a->v.single;
 }
 
-/* What an attribute names; NULL if it does not live. */
-static const descriptor *part(const descriptor *d, int name) {
+const descriptor *part(const descriptor *d, int name) {
   void *given = find(d, name)->v.pointers[0];
   if (is_living(given)) return given;
   fake_violate(fake_cuda(), "uses a cuDNN descriptor that was destroyed");
@@ -314,13 +209,6 @@ int cudnnBackendDestroyDescriptor(dnn_descriptor given) {
   return DNN_OK;
 }
 
-static const struct rule *rule_of(int type, int name) {
-  for (int i = 0; i < N_RULES; ++i)
-    if (rules[i].descriptor == type && rules[i].attribute == name)
-      return &rules[i];
-  return NULL;
-}
-
 static size_t bytes_of(int type) {
   switch (type) {
     case DNN_BOOLEAN:
@@ -394,6 +282,8 @@ typedef struct pattern {
   conv_work work;
   int is_pool; /* then arrays are ARRAY_X and ARRAY_Y of `pool` */
   pool_work pool;
+  int is_norm; /* then they are those of `norm` */
+  norm_work norm;
   const descriptor *tensors[N_ARRAYS]; /* of the variant pack */
   const descriptor *sum;    /* what is between a convolution and an addition */
   const descriptor *biased; /* and between that and a relu */
@@ -427,8 +317,7 @@ static int fits(const conv_work *k) {
   return 1;
 }
 
-/* Dense in row-major order is the only layout that is played. */
-static int is_dense(const descriptor *tensor) {
+int is_dense(const descriptor *tensor) {
   const attribute *dims = find(tensor, DNN_TENSOR_DIMS);
   const int64_t *steps = ints(tensor, DNN_TENSOR_STEPS);
   int64_t step = 1;
@@ -552,7 +441,7 @@ static int is_pooling(const descriptor *op) {
   return op->type == DNN_OP_POOL || op->type == DNN_OP_POOL_DATA;
 }
 
-static int is_virtual(const descriptor *tensor) {
+int is_virtual(const descriptor *tensor) {
   const attribute *a = find(tensor, DNN_TENSOR_VIRTUAL);
   return a && a->v.flag;
 }
@@ -561,6 +450,8 @@ static int read_graph(const descriptor *graph, pattern *p) {
   const attribute *ops = find(graph, DNN_GRAPH_OPS);
   memset(p, 0, sizeof *p);
   if (check_parts(ops->n, ops->v.pointers) != DNN_OK) return BAD_PARAM;
+  p->is_norm = norm_is(ops->v.pointers[0]);
+  if (p->is_norm) return norm_read(ops, &p->norm);
   int status = is_pooling(ops->v.pointers[0])
                    ? read_pooling(ops->v.pointers[0], p)
                    : read_convolution(ops->v.pointers[0], p);
@@ -585,7 +476,7 @@ static int read_graph(const descriptor *graph, pattern *p) {
  * sums on top of what is there. */
 static int has_engines(const pattern *p) {
   if (getenv("FAKE_CUDNN_NO_ENGINES")) return 0;
-  if (!p->sum || p->is_pool) return 1;
+  if (!p->sum || p->is_pool || p->is_norm) return 1;
   return p->work.beta == 0 &&
          (word(p->sum, DNN_TENSOR_TYPE) == DNN_F32 ||
           word(p->sum, DNN_TENSOR_TYPE) == DNN_F64) &&
@@ -599,6 +490,11 @@ static int answer(descriptor *heuristics) {
   const int status = graph ? read_graph(graph, &p) : BAD_PARAM;
   if (status != DNN_OK) return status;
   int *to = heuristics->answers, n = 0;
+  if (p.is_norm) {
+    to[0] = mode == DNN_HEUR_A && has_engines(&p) ? norm_engine(&p.norm) : -1;
+    heuristics->n_answers = to[0] >= 0;
+    return DNN_OK;
+  }
   if (has_engines(&p) && mode == DNN_HEUR_FALLBACK) to[n++] = ENGINE_FALLBACK;
   if (has_engines(&p) && mode == DNN_HEUR_A && !p.is_pool) {
     if (p.work.type == DNN_F32) to[n++] = ENGINE_TF32;
@@ -696,10 +592,7 @@ int cudnnBackendFinalize(dnn_descriptor given) {
   pattern p;
   int status = DNN_OK;
   if (d->is_final) return refuse(BAD_PARAM, "it is finalized already");
-  for (int i = 0; i < N_RULES; ++i)
-    if (rules[i].descriptor == d->type && rules[i].required &&
-        !find(d, rules[i].attribute))
-      return refuse(BAD_PARAM, "an attribute is missing");
+  if (!is_complete(d)) return refuse(BAD_PARAM, "an attribute is missing");
   if (d->type == DNN_TENSOR) status = finish_tensor(d);
   if (d->type == DNN_GRAPH) status = read_graph(d, &p);
   if (d->type == DNN_HEURISTICS) status = answer(d);
@@ -710,9 +603,8 @@ int cudnnBackendFinalize(dnn_descriptor given) {
 
 /* ------------------------------------------------------------------ execute */
 
-/* The pointer of an array by its name; NULL leaves a status. */
-static void *pointer_of(const descriptor *pack, const descriptor *tensor,
-                        int *status) {
+void *pointer_of(const descriptor *pack, const descriptor *tensor,
+                 int *status) {
   const attribute *names = find(pack, DNN_PACK_IDS);
   const attribute *at = find(pack, DNN_PACK_POINTERS);
   const int64_t name = *ints(tensor, DNN_TENSOR_ID);
@@ -763,6 +655,36 @@ static int submit(dnn_handle handle, pattern *p, void *workspace) {
              : refuse(EXECUTION_FAILED, "the launch failed");
 }
 
+static int submit_norm(dnn_handle handle, const norm_work *norm,
+                       void *workspace) {
+  const void *reads[MOST_ARRAYS], *writes[MOST_ARRAYS + 1];
+  size_t read_bytes[MOST_ARRAYS], write_bytes[MOST_ARRAYS + 1];
+  fake_work work = {.run = norm_run,
+                    .arg = norm,
+                    .arg_bytes = sizeof *norm,
+                    .reads = reads,
+                    .writes = writes,
+                    .read_bytes = read_bytes,
+                    .write_bytes = write_bytes};
+  for (int i = 0; i < norm->n_arrays; ++i) {
+    const norm_array *a = &norm->arrays[i];
+    if (a->is_number || !a->at) continue;
+    if (a->is_written) {
+      writes[work.n_writes] = a->at;
+      write_bytes[work.n_writes++] = size_of(a->tensor);
+    } else {
+      reads[work.n_reads] = a->at;
+      read_bytes[work.n_reads++] = size_of(a->tensor);
+    }
+  }
+  writes[work.n_writes] = workspace;
+  write_bytes[work.n_writes++] = WORKSPACE;
+  fake_cuda_submit(handle->stream, &work);
+  return cudaGetLastError() == CUDA_OK
+             ? DNN_OK
+             : refuse(EXECUTION_FAILED, "the launch failed");
+}
+
 static int execute(dnn_handle handle, const descriptor *plan,
                    const descriptor *pack) {
   void *workspace = find(pack, DNN_PACK_WORKSPACE)->v.pointers[0];
@@ -775,6 +697,14 @@ static int execute(dnn_handle handle, const descriptor *plan,
   }
   if (workspace_of(plan) > 0 && !workspace)
     return refuse(BAD_PARAM, "there is no workspace");
+  if (p.is_norm) {
+    status = norm_bind(&p.norm, pack);
+    if (status != DNN_OK) return status;
+    (void)pthread_mutex_lock(&all.lock);
+    ++all.counts.executed;
+    (void)pthread_mutex_unlock(&all.lock);
+    return submit_norm(handle, &p.norm, workspace);
+  }
   for (int i = 0; i < N_ARRAYS && status == DNN_OK; ++i)
     if (p.tensors[i]) p.work.at[i] = pointer_of(pack, p.tensors[i], &status);
   if (status != DNN_OK) return status;

@@ -13,7 +13,7 @@
 
 #include "kernels.h"
 
-enum { MOST_ARG = 512 };
+enum { MOST_ARG = 2048 };
 
 /* What a stream is given. */
 typedef struct work {

@@ -42,6 +42,8 @@ static const layer images = {"nn.convolution",
                              "act_type=relu",
                              4,
                              {2, 3, 5, 6}};
+static const layer normal = {
+    "nn.batch_norm", "fix_gamma=false", "act_type=relu", 3, {3, 4, 5}};
 
 /* y = act(l(x)) */
 static tn_graph *net(const layer *l, tn_dtype dtype) {
@@ -211,6 +213,8 @@ Test(joints, are_not_made_where_no_kernel_can) {
   l.params = images.params;
   l.data[0] = 0;
   stays_two(&l, TN_F32, "of which there is something to multiply");
+  stays_two(&normal, TN_F32,
+            "not one with l: another plugin has the kernel for both");
 }
 
 Test(joints, are_not_made_where_there_is_no_engine) {

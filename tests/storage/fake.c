@@ -14,7 +14,7 @@
 
 #include "tenon/kernel.h"
 
-enum { MAX_QUEUES = 32, MAX_ARG = 512, PAGE = 4096, LINE = 64 };
+enum { MAX_QUEUES = 32, MAX_ARG = 2048, PAGE = 4096, LINE = 64 };
 
 /* For each queue, how many of its commands are known to be over. */
 typedef struct clock_set {

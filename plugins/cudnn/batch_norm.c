@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * batch_norm.c: nn.batch_norm by cuDNN, and the forward pass of
+ * nn.batch_norm_activation where that is relu. An array is outer x channels x
+ * inner to it, whatever its axis.
+ *
+ * cuDNN's own moving variance is by one element less than there are; so it is
+ * asked for that of the batch alone, which a graph of operations on elements
+ * then puts to the average with its share. Where gamma counts as 1 it is given
+ * ones.
+ */
+#include "batch_norm.gen.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "kit.h"
+
+enum {
+  MOST_BESIDE = 64 << 20, /* bytes of workspace beside copies of arrays */
+  SIDE_BY_SIDE = 4        /* channels that its engines read at once in f32 */
+};
+
+/* A forward call has two plans, a gradient one: NULL where there is none. */
+struct cudnn_batch_norm_state {
+  cudnn_instance *instance;
+  cudnn_plan *main;
+  cudnn_plan *channels; /* of numbers of channels: CUDNN_INVERSE, CUDNN_MOVE */
+};
+
+/* ------------------------------------------------------------------ a call */
+
+static int is_backward(const tn_frame *call) {
+  return (call->flags & TN_CALL_BACKWARD) != 0;
+}
+
+static int uses_batch(const tn_frame *call) {
+  return (call->flags & TN_CALL_TRAIN) &&
+         !nn_batch_norm_params_of(call)->use_global_stats;
+}
+
+static int is_wanted(const tn_frame *call, uint32_t out) {
+  return out < call->n_out && call->req[out] != TN_REQ_NULL;
+}
+
+/* Of a gradient of beta alone nothing but a sum is to be done. */
+static int is_sum(const tn_frame *call) {
+  return is_backward(call) && !is_wanted(call, NN_BATCH_NORM_IN_DATA) &&
+         !is_wanted(call, NN_BATCH_NORM_IN_GAMMA);
+}
+
+typedef struct extent {
+  int64_t outer;
+  int64_t channels;
+  int64_t inner;
+} extent;
+
+static extent extent_of(const tn_frame *call) {
+  const tn_tensor *x = is_backward(call)
+                           ? &call->in[NN_BATCH_NORM_BACKWARD_GRAD_OUT]
+                           : &call->in[NN_BATCH_NORM_IN_DATA];
+  const int64_t axis = nn_batch_norm_params_of(call)->axis;
+  const int64_t dim = axis < 0 ? axis + x->ndim : axis;
+  extent e = {1, x->shape[dim], 1};
+  for (int64_t d = 0; d < x->ndim; ++d) {
+    if (d < dim) e.outer *= x->shape[d];
+    if (d > dim) e.inner *= x->shape[d];
+  }
+  return e;
+}
+
+/* ------------------------------------------------------------------ choice */
+
+static int32_t check_batch(const tn_frame *call, const extent *e) {
+  if (e->channels % SIDE_BY_SIDE != 0)
+    return TN_FAIL(call, TN_UNSUPPORTED,
+                   "cuDNN has no engine for %lld channels in f32: it wants a "
+                   "multiple of %d",
+                   (long long)e->channels, SIDE_BY_SIDE);
+  if (e->outer * e->inner == 1)
+    return TN_FAIL(call, TN_UNSUPPORTED,
+                   "cuDNN divides by the number of elements of a channel less "
+                   "one, and there is one");
+  return TN_OK;
+}
+
+int32_t cudnn_batch_norm_supports(const tn_frame *call) {
+  const cudnn_instance *self = call->instance;
+  const extent e = extent_of(call);
+  if (!self->scope->sum)
+    return TN_FAIL(call, TN_UNSUPPORTED,
+                   "it takes the device's sums to copy numbers of channels; "
+                   "this cuda.so was built without nvcc");
+  if (e.outer * e.channels * e.inner == 0)
+    return TN_FAIL(call, TN_UNSUPPORTED, "there is nothing to normalise");
+  if (is_sum(call)) return TN_OK;
+  if (uses_batch(call)) return check_batch(call, &e);
+  if (is_backward(call))
+    return TN_FAIL(call, TN_UNSUPPORTED,
+                   "cuDNN's gradient is that of statistics of the batch, and "
+                   "these are moving averages");
+  return TN_OK;
+}
+
+int32_t cudnn_batch_norm_activation_supports(const tn_frame *call) {
+  return cudnn_batch_norm_supports(call);
+}
+
+/* ------------------------------------------------------------------- plans */
+
+/* cuDNN has an image of two dimensions in a batch norm, and matrices for what
+ * goes by elements, for which it has no engine where images are not NHWC. */
+static void describe(const tn_frame *call, int what, cudnn_task *out) {
+  const extent e = extent_of(call);
+  const int is_matrix = what >= CUDNN_NORM_KNOWN;
+  const int is_list = what == CUDNN_INVERSE || what == CUDNN_MOVE;
+  cudnn_task_begin(call, what, out);
+  out->rank = is_matrix ? 1 : 2;
+  out->data[0] = is_list ? 1 : e.outer;
+  out->data[1] = e.channels;
+  out->data[2] = is_list ? 1 : e.inner;
+  if (!is_matrix) out->data[3] = 1;
+  for (int d = 0; d < CUDNN_MOST_DIMS; ++d)
+    out->out[d] = out->weight[d] = out->data[d];
+  out->most_workspace = cudnn_room(out, MOST_BESIDE);
+}
+
+static int32_t plan(const tn_frame *call, int what, uint32_t flags,
+                    cudnn_plan **out) {
+  cudnn_task task;
+  describe(call, what, &task);
+  task.flags = flags;
+  return cudnn_plan_take(call, &task, out);
+}
+
+static int32_t plan_all(const tn_frame *call, uint32_t flags,
+                        cudnn_batch_norm_state *state) {
+  const int batch = uses_batch(call);
+  if (is_sum(call)) return TN_OK;
+  if (is_backward(call)) return plan(call, CUDNN_NORM_DATA, 0, &state->main);
+  const int32_t code =
+      plan(call, batch ? CUDNN_NORM : CUDNN_NORM_KNOWN, flags, &state->main);
+  if (code != TN_OK) return code;
+  return plan(call, batch ? CUDNN_MOVE : CUDNN_INVERSE, 0, &state->channels);
+}
+
+static int32_t create(const tn_frame *call, uint32_t flags,
+                      cudnn_batch_norm_state **out) {
+  cudnn_batch_norm_state *state = calloc(1, sizeof *state);
+  *out = NULL;
+  if (!state) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for plans");
+  state->instance = call->instance;
+  const int32_t code = plan_all(call, flags, state);
+  if (code == TN_OK)
+    *out = state;
+  else
+    cudnn_batch_norm_destroy(state);
+  return code;
+}
+
+int32_t cudnn_batch_norm_create(const tn_frame *call,
+                                cudnn_batch_norm_state **out) {
+  return create(call, 0, out);
+}
+
+int32_t cudnn_batch_norm_activation_create(const tn_frame *call,
+                                           cudnn_batch_norm_state **out) {
+  return create(call, CUDNN_RELU, out);
+}
+
+void cudnn_batch_norm_destroy(cudnn_batch_norm_state *state) {
+  cudnn_plan_give(state->instance, state->main);
+  cudnn_plan_give(state->instance, state->channels);
+  free(state);
+}
+
+/* --------------------------------------------------------------- workspace */
+
+/* What lies behind the workspace of plans, each with a number for each channel;
+ * at the end there is room for data that nobody asked for. */
+enum { ONES, ZEROS, FIRST, SECOND, THIRD, FOURTH, N_ROOMS };
+
+static int64_t rounded(int64_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
+static int64_t plans_bytes(const cudnn_batch_norm_state *state) {
+  const int64_t main = state->main ? state->main->made.workspace : 0;
+  const int64_t more = state->channels ? state->channels->made.workspace : 0;
+  return rounded(main > more ? main : more);
+}
+
+static int64_t room_bytes(const extent *e) {
+  return rounded(e->channels * (int64_t)sizeof(float));
+}
+
+/* Data is out in a forward call, and the gradient of data in the other. */
+static int64_t data_bytes(const tn_frame *call, const extent *e) {
+  if (is_sum(call) || is_wanted(call, NN_BATCH_NORM_IN_DATA)) return 0;
+  return e->outer * e->channels * e->inner * (int64_t)sizeof(float);
+}
+
+static int32_t bytes_of(const tn_frame *call,
+                        const cudnn_batch_norm_state *state, uint64_t *bytes) {
+  const extent e = extent_of(call);
+  *bytes = (uint64_t)(plans_bytes(state) + N_ROOMS * room_bytes(&e) +
+                      data_bytes(call, &e));
+  return TN_OK;
+}
+
+int32_t cudnn_batch_norm_bytes(const tn_frame *call, uint64_t *bytes) {
+  return bytes_of(call, cudnn_batch_norm_cuda_state_of(call), bytes);
+}
+
+int32_t cudnn_batch_norm_activation_bytes(const tn_frame *call,
+                                          uint64_t *bytes) {
+  return bytes_of(call, cudnn_batch_norm_activation_cuda_state_of(call), bytes);
+}
+
+/* -------------------------------------------------------------------- runs */
+
+typedef struct run {
+  const tn_frame *call;
+  const cudnn_batch_norm_state *state;
+  extent e;
+  char *rooms;
+} run;
+
+static run run_of(const tn_frame *call, const cudnn_batch_norm_state *state) {
+  run r = {call, state, extent_of(call), NULL};
+  r.rooms = (char *)call->ws[0] + plans_bytes(state);
+  return r;
+}
+
+static void *room(const run *r, int which) {
+  return r->rooms + which * room_bytes(&r->e);
+}
+
+/* Where an array of the call goes, or a room if nobody asked for it. */
+static void *place(const run *r, uint32_t out, int otherwise) {
+  return is_wanted(r->call, out) ? r->call->out[out].data : room(r, otherwise);
+}
+
+static int32_t sum(const run *r, const tn_device_sum *what) {
+  const cudnn_instance *self = r->call->instance;
+  return self->scope->sum(self->scope, r->call, what);
+}
+
+/* A copy of numbers of channels; of `value` where `from` is NULL. */
+static int32_t copy(const run *r, void *to, const void *from, double value) {
+  const tn_sum_axis axis = {r->e.channels, 1, from ? 1 : 0};
+  return sum(r, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
+                                 .dtype = TN_F32,
+                                 .n_kept = 1,
+                                 .axes = &axis,
+                                 .to = to,
+                                 .from = from,
+                                 .value = value});
+}
+
+/* A number that cuDNN reads from the host when it enqueues, as aligned as
+ * arrays are. */
+typedef struct number {
+  _Alignas(16) float value;
+} number;
+
+/* Gamma, or ones where it counts as that, or is not handed over since nothing
+ * depends on it. */
+static int32_t find_gamma(const run *r, uint32_t in, const void **out) {
+  const tn_tensor *gamma = &r->call->in[in];
+  *out = gamma->data;
+  if (gamma->data && !nn_batch_norm_params_of(r->call)->fix_gamma) return TN_OK;
+  *out = room(r, ONES);
+  return copy(r, room(r, ONES), NULL, 1);
+}
+
+/* keep*moving + share*fresh; not in its place, of which cuDNN says nothing. */
+static int32_t move(const run *r, uint32_t aux, const void *fresh,
+                    double share) {
+  const double keep = nn_batch_norm_params_of(r->call)->momentum;
+  const number kept = {(float)keep}, shared = {(float)((1 - keep) * share)};
+  void *moving = r->call->aux[aux].data;
+  const cudnn_operand operands[] = {{CUDNN_ID_OLD_MEAN, moving},
+                                    {CUDNN_ID_MEAN, fresh},
+                                    {CUDNN_ID_NEW_MEAN, room(r, ONES)},
+                                    {CUDNN_ID_KEEP, &kept},
+                                    {CUDNN_ID_SHARE, &shared}};
+  const int32_t code = cudnn_run(r->call, r->state->channels, operands, 5);
+  return code == TN_OK ? copy(r, moving, room(r, ONES), 0) : code;
+}
+
+static int32_t move_both(const run *r, const void *mean, const void *var) {
+  const double n = (double)(r->e.outer * r->e.inner);
+  const int32_t code = move(r, NN_BATCH_NORM_AUX_MOVING_MEAN, mean, 1);
+  if (code != TN_OK) return code;
+  return move(r, NN_BATCH_NORM_AUX_MOVING_VAR, var, (n - 1) / n);
+}
+
+/* By statistics of the batch. From averages that are 0, of which nothing is
+ * kept, come those of the batch. */
+static int32_t run_batch(const run *r, const void *gamma) {
+  const tn_frame *call = r->call;
+  const number eps = {(float)nn_batch_norm_params_of(call)->eps}, all = {1};
+  const void *mean = place(r, NN_BATCH_NORM_OUT_MEAN, FIRST);
+  const cudnn_operand operands[] = {
+      {CUDNN_ID_DATA, call->in[NN_BATCH_NORM_IN_DATA].data},
+      {CUDNN_ID_OUT, place(r, NN_BATCH_NORM_OUT_OUT, N_ROOMS)},
+      {CUDNN_ID_SCALE, gamma},
+      {CUDNN_ID_BIAS, call->in[NN_BATCH_NORM_IN_BETA].data},
+      {CUDNN_ID_MEAN, mean},
+      {CUDNN_ID_INVERSE, place(r, NN_BATCH_NORM_OUT_INV_STD, SECOND)},
+      {CUDNN_ID_OLD_MEAN, room(r, ZEROS)},
+      {CUDNN_ID_OLD_VAR, room(r, ZEROS)},
+      {CUDNN_ID_NEW_MEAN, room(r, THIRD)},
+      {CUDNN_ID_NEW_VAR, room(r, FOURTH)},
+      {CUDNN_ID_EPS, &eps},
+      {CUDNN_ID_SHARE, &all}};
+  int32_t code = copy(r, room(r, ZEROS), NULL, 0);
+  if (code == TN_OK) code = cudnn_run(call, r->state->main, operands, 12);
+  return code == TN_OK ? move_both(r, mean, room(r, FOURTH)) : code;
+}
+
+/* By the moving averages. */
+static int32_t run_known(const run *r, const void *gamma) {
+  const tn_frame *call = r->call;
+  const number eps = {(float)nn_batch_norm_params_of(call)->eps};
+  const void *mean = call->aux[NN_BATCH_NORM_AUX_MOVING_MEAN].data;
+  const void *inverse = place(r, NN_BATCH_NORM_OUT_INV_STD, FIRST);
+  const cudnn_operand first[] = {
+      {CUDNN_ID_OLD_VAR, call->aux[NN_BATCH_NORM_AUX_MOVING_VAR].data},
+      {CUDNN_ID_INVERSE, inverse},
+      {CUDNN_ID_EPS, &eps}};
+  const cudnn_operand second[] = {
+      {CUDNN_ID_DATA, call->in[NN_BATCH_NORM_IN_DATA].data},
+      {CUDNN_ID_OUT, place(r, NN_BATCH_NORM_OUT_OUT, N_ROOMS)},
+      {CUDNN_ID_MEAN, mean},
+      {CUDNN_ID_INVERSE, inverse},
+      {CUDNN_ID_SCALE, gamma},
+      {CUDNN_ID_BIAS, call->in[NN_BATCH_NORM_IN_BETA].data}};
+  int32_t code = cudnn_run(call, r->state->channels, first, 3);
+  if (code == TN_OK) code = cudnn_run(call, r->state->main, second, 6);
+  if (code != TN_OK || !is_wanted(call, NN_BATCH_NORM_OUT_MEAN)) return code;
+  return copy(r, call->out[NN_BATCH_NORM_OUT_MEAN].data, mean, 0);
+}
+
+static int32_t forward(const tn_frame *call,
+                       const cudnn_batch_norm_state *state) {
+  const run r = run_of(call, state);
+  const void *gamma = NULL;
+  const int32_t code = find_gamma(&r, NN_BATCH_NORM_IN_GAMMA, &gamma);
+  if (code != TN_OK) return code;
+  return uses_batch(call) ? run_batch(&r, gamma) : run_known(&r, gamma);
+}
+
+int32_t cudnn_batch_norm(const tn_frame *call) {
+  return forward(call, cudnn_batch_norm_cuda_state_of(call));
+}
+
+/* ---------------------------------------------------------------- gradients
+ */
+
+static int32_t sum_beta(const run *r) {
+  const extent *e = &r->e;
+  const tn_sum_axis axes[] = {{e->channels, 1, e->inner},
+                              {e->outer, 0, e->channels * e->inner},
+                              {e->inner, 0, 1}};
+  if (!is_wanted(r->call, NN_BATCH_NORM_IN_BETA)) return TN_OK;
+  return sum(r, &(tn_device_sum){
+                    .struct_size = sizeof(tn_device_sum),
+                    .dtype = TN_F32,
+                    .n_kept = 1,
+                    .n_summed = 2,
+                    .axes = axes,
+                    .to = r->call->out[NN_BATCH_NORM_IN_BETA].data,
+                    .from = r->call->in[NN_BATCH_NORM_BACKWARD_GRAD_OUT].data});
+}
+
+static int32_t run_gradients(const run *r) {
+  const tn_frame *call = r->call;
+  const int fixed = nn_batch_norm_params_of(call)->fix_gamma;
+  void *to_gamma = place(r, NN_BATCH_NORM_IN_GAMMA, FIRST);
+  const void *gamma = NULL;
+  int32_t code = find_gamma(r, NN_BATCH_NORM_BACKWARD_IN_GAMMA, &gamma);
+  const cudnn_operand operands[] = {
+      {CUDNN_ID_DATA, call->in[NN_BATCH_NORM_BACKWARD_IN_DATA].data},
+      {CUDNN_ID_OUT, call->in[NN_BATCH_NORM_BACKWARD_GRAD_OUT].data},
+      {CUDNN_ID_MEAN, call->in[NN_BATCH_NORM_BACKWARD_OUT_MEAN].data},
+      {CUDNN_ID_INVERSE, call->in[NN_BATCH_NORM_BACKWARD_OUT_INV_STD].data},
+      {CUDNN_ID_SCALE, gamma},
+      {CUDNN_ID_TO_SCALE, to_gamma},
+      {CUDNN_ID_TO_BIAS, place(r, NN_BATCH_NORM_IN_BETA, SECOND)},
+      {CUDNN_ID_TO_DATA, place(r, NN_BATCH_NORM_IN_DATA, N_ROOMS)}};
+  if (code == TN_OK) code = cudnn_run(call, r->state->main, operands, 8);
+  return code == TN_OK && fixed ? copy(r, to_gamma, NULL, 0) : code;
+}
+
+int32_t cudnn_batch_norm_backward(const tn_frame *call) {
+  const run r = run_of(call, cudnn_batch_norm_cuda_state_of(call));
+  return is_sum(call) ? sum_beta(&r) : run_gradients(&r);
+}
+
+/* ---------------------------------------------------------- with activation
+ */
+
+/* A call of it is one of nn.batch_norm, to all functions above. */
+_Static_assert(offsetof(nn_batch_norm_activation_params, axis) ==
+                   offsetof(nn_batch_norm_params, axis),
+               "the params do not begin with those of batch_norm");
+
+int32_t cudnn_batch_norm_activation(const tn_frame *call) {
+  return forward(call, cudnn_batch_norm_activation_cuda_state_of(call));
+}
