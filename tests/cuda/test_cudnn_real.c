@@ -10,19 +10,7 @@
 #include <string.h>
 
 #include "kit.h"
-
-static const char properties[] =
-    "{\"deviceName\":\"NVIDIA H200\",\"cudaDeviceId\":0,\"deviceVer\":900,"
-    "\"driverVer\":13000,\"maxGridSize\":[2147483647,65535,65535],"
-    "\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,"
-    "\"multiProcessorCount\":132,\"smClockRateKHz\":1980000,"
-    "\"memClockRateKHz\":3201000,\"l2CacheSize\":62914560,\"warpSize\":32,"
-    "\"maxSharedMemoryPerBlock\":49152,"
-    "\"maxSharedMemoryPerBlockOptin\":232448,"
-    "\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,"
-    "\"pciDeviceId\":0,\"maxCtasPerSM\":32,\"maxThreadsPerBlock\":1024,"
-    "\"maxThreadsPerSM\":2048,\"isTccDriver\":0,\"supportCoopLaunch\":1,"
-    "\"totalGlobalMem\":150000000000}";
+#include "real_device.h"
 
 static const struct shape {
   const char *name;
@@ -147,14 +135,6 @@ static dnn_library library;
 static dnn_descriptor device;
 static int n_told;
 
-/* The properties; 0 where this cuDNN is too old for that. */
-static int open_device(void) {
-  if (library.descriptor_create(DNN_DEVICE, &device) != DNN_OK) return 0;
-  return library.set(device, DNN_DEVICE_JSON, DNN_CHAR, sizeof properties - 1,
-                     properties) == DNN_OK &&
-         library.finalize(device) == DNN_OK;
-}
-
 static const struct shape pools[] = {
     {"pooling of 2 x 2",
      {.rank = 2,
@@ -204,28 +184,9 @@ enum {
   N_POOL_KINDS = sizeof pool_kinds / sizeof *pool_kinds
 };
 
-/* The notes of the engine of a plan, whose configuration is its last part, as
- * bits; -1 if it tells nothing. */
-static int notes_of(const cudnn_made *made) {
-  const dnn_descriptor config = made->parts[made->n_parts - 1];
-  dnn_descriptor engine = NULL;
-  int notes[DNN_N_NOTES], bits = -1;
-  int64_t n = 0;
-  if (library.descriptor_create(DNN_ENGINE, &engine) != DNN_OK) return -1;
-  if (library.get(config, DNN_CONFIG_ENGINE, DNN_DESCRIPTOR, 1, &n, &engine) ==
-          DNN_OK &&
-      library.get(engine, DNN_ENGINE_NOTES, DNN_NOTE, DNN_N_NOTES, &n, notes) ==
-          DNN_OK) {
-    bits = 0;
-    for (int64_t i = 0; i < n; ++i) bits |= 1 << notes[i];
-  }
-  (void)library.descriptor_destroy(engine);
-  return bits;
-}
-
 /* Whether the engine of a plan has a note that the task forbids. */
 static int is_broken(const cudnn_task *task, const cudnn_made *made) {
-  const int notes = notes_of(made);
+  const int notes = real_notes_of(&library, made);
   const int may_round = task->dtype != TN_F32 || (task->flags & CUDNN_FAST);
   const int may_differ = !(task->flags & CUDNN_SAME_BITS);
   return notes < 0 || (notes >> DNN_NOTE_REDUCED_SUMS & 1) ||
@@ -338,7 +299,7 @@ static int is_fast(const cudnn_task *task, int64_t *workspace) {
   cudnn_made made;
   *workspace = 0;
   if (cudnn_make(&target, task, &made) != DNN_OK) return 0;
-  const int notes = notes_of(&made);
+  const int notes = real_notes_of(&library, &made);
   *workspace = made.workspace;
   cudnn_unmake(&library, &made);
   return notes >= 0 && (notes >> DNN_NOTE_TENSOR_CORE & 1);
@@ -394,7 +355,7 @@ int main(void) {
     printf("1..0 # SKIP %s\n", why);
     return 0;
   }
-  if (!open_device()) {
+  if (!real_device_open(&library, &device)) {
     printf("1..0 # SKIP %s does not plan without a GPU; 9.8 does\n",
            library.name);
     return 0;
