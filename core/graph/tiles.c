@@ -589,7 +589,7 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
   ahead next;
   for (int64_t i = begin; rc == TN_OK && i < end; ++i) {
     tile_set(step, scratch, i);
-    const bool more = f->n_fetched > 0 && i + 1 < end;
+    const bool more = f->n_fetched > 0 && i + 1 < f->n_tiles;
     if (more) ahead_set(f, i + 1, &next);
     for (uint32_t k = 0; rc == TN_OK && k < step->n_parts; ++k) {
       if (more) ahead_fetch(f, &next, k, step->n_parts);
@@ -601,13 +601,20 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
   return rc;
 }
 
+/* Tiles of one slice: few enough that threads end at the same time, and as many
+ * as that allows, since each slice looks for a scratch. */
+static int64_t tiles_at_once(const tn__fused *f) {
+  enum { LEAST = 4, MOST = 64, SLICES = 64 };
+  const int64_t n = f->n_tiles / SLICES;
+  return n < LEAST ? LEAST : n < MOST ? n : MOST;
+}
+
 tn_code tn__fused_run(const tn__step *step, uint32_t train, tn__token *token) {
-  enum { TILES_AT_ONCE = 4 };
   const tn__fused *f = step->fused;
   pass run = {step, train};
   (void)token;
   TN__TRY(tn__parallel_for(step->program->env->engine, f->n_tiles,
-                           TILES_AT_ONCE, slice, &run));
+                           tiles_at_once(f), slice, &run));
   for (uint32_t i = 0; i < f->n_folds; ++i) {
     tn__tile_train(f->folds[i].merge, train != 0);
     const tn_code rc = tn__tile_run(f->folds[i].merge);

@@ -78,7 +78,7 @@ const tnm_code tnm_codes_lints[] = {
         "gradients of gradients from it, of any\norder. Every input that is "
         "differentiated stands in one or more, and its gradient then\nreads "
         "neither an output nor the value of another of its group. It stands "
-        "beside\n`kernel: backward`.",
+        "beside\n`kernel: backward`, and the operator has no `aux`.",
         "  gradient:\n    kernel: backward\n    needs:\n"
         "      data: [grad.out, weight]\n      weight: [grad.out, data]\n"
         "    linear: [data, weight]",

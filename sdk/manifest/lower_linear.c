@@ -119,6 +119,15 @@ void tnm_lower_linear(tnm_lower *lower, const tnm_tree *list,
                   "remove it: formulas and graphs have gradients as they are");
     return;
   }
+  if (lower->operands[TN_OPERAND_AUX].n > 0) {
+    const size_t id = report(lower, list->key_pos,
+                             "`linear` beside `aux`: outputs depend on what a "
+                             "state has become%s",
+                             "");
+    tnm_diag_help(lower->diags, id,
+                  "remove `linear`, or give the operator no states");
+    return;
+  }
   if (!read_groups(lower, list, all)) return;
   for (uint32_t i = 0; i < g->n_inputs; ++i) check_input(lower, list, i, all);
 }

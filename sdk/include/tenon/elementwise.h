@@ -470,6 +470,16 @@ typedef struct tn_kernel_dense {
  * many operands there may be: their pages lie in the first cache together. */
 #define TN_KERNEL_FETCH (4 << 20)
 #define TN_KERNEL_FETCHED 4
+/* Whether those that fit the last cache are asked for as well. Where it serves
+ * a few cores, as AMD's do, it hands lines over faster than they are asked for:
+ * an add of 1 M floats takes 0.82 of the time without. */
+static inline int tn_kernel_fetch_pays(int64_t bytes) {
+  if (bytes < TN_KERNEL_FETCH) return 0;
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+  if (__builtin_cpu_is("amd")) return bytes >= TN_KERNEL_STREAM;
+#endif
+  return 1;
+}
 /* Bytes of one operand that are asked for together: as many as arrive while the
  * body computes; and how far in advance. */
 #define TN_KERNEL_PIECE 1024
@@ -653,7 +663,7 @@ static inline int32_t tn_kernel_map_dense(const tn_frame *call,
   dense.n_in = map->n_in;
   const int64_t all = dense.block.n * dense.bytes * (map->n_in + 1);
   dense.stream = call->req[map->out] == TN_REQ_WRITE && all >= TN_KERNEL_STREAM;
-  dense.fetch = all >= TN_KERNEL_FETCH && map->n_in < TN_KERNEL_FETCHED;
+  dense.fetch = tn_kernel_fetch_pays(all) && map->n_in < TN_KERNEL_FETCHED;
   return call->host->parallel_for(call, dense.block.n,
                                   tn_kernel_dense_grain(&dense),
                                   tn_kernel_dense_slice, &dense);
