@@ -31,20 +31,36 @@ TN_KERNEL_BODY REAL NAME(total)(const NAME(vector) * v) {
   return part[0];
 }
 
-/* The largest of n; NaN is passed over, as it comes back in the exponential. */
+/* *most = v where that is larger. */
+#ifndef NN_RAISE
+#define NN_RAISE(most, v)                                   \
+  do {                                                      \
+    const NAME(vector) other = (v);                         \
+    const NAME(mask) above = (NAME(mask))(other > (most));  \
+    (most) = (NAME(vector))((above & (NAME(mask))other) |   \
+                            (~above & (NAME(mask))(most))); \
+  } while (0)
+#endif
+
+/* The largest of n; NaN is passed over, as it comes back in the exponential.
+ * Four vectors, because a comparison and what is made of it take as long as
+ * four. */
 TN_KERNEL_BODY REAL NAME(largest)(const REAL *x, int64_t n) {
   REAL all = x[0];
   int64_t i = 0;
   if (n >= NAME(lanes)) {
-    NAME(vector) most = NN_VECTOR(x);
-    for (; i + NAME(lanes) <= n; i += NAME(lanes)) {
-      const NAME(vector) v = NN_VECTOR(x + i);
-      const NAME(mask) above = (NAME(mask))(v > most);
-      most =
-          (NAME(vector))((above & (NAME(mask))v) | (~above & (NAME(mask))most));
-    }
+    NAME(vector) most[4];
+    for (int k = 0; k < 4; ++k) most[k] = NN_VECTOR(x);
+    for (; i + 4 * NAME(lanes) <= n; i += 4 * NAME(lanes))
+      for (int k = 0; k < 4; ++k)
+        NN_RAISE(most[k], NN_VECTOR(x + i + k * NAME(lanes)));
+    for (; i + NAME(lanes) <= n; i += NAME(lanes))
+      NN_RAISE(most[0], NN_VECTOR(x + i));
+    NN_RAISE(most[0], most[1]);
+    NN_RAISE(most[2], most[3]);
+    NN_RAISE(most[0], most[2]);
     REAL part[NAME(lanes)];
-    memcpy(part, &most, sizeof part);
+    memcpy(part, &most[0], sizeof part);
     for (int k = NAME(lanes) / 2; k > 0; k /= 2)
       for (int l = 0; l < k; ++l)
         part[l] = part[l + k] > part[l] ? part[l + k] : part[l];
