@@ -9,6 +9,7 @@
 TN_KERNEL_BODY void NAME(measure)(const REAL *x, int64_t n, REAL norm[2]) {
   REAL power[NN_CHUNK], sum = 0;
   const REAL top = NAME(largest)(x, n);
+  NAME(fetch)(x + n, n);
   for (int64_t at = 0; at < n; at += NN_CHUNK) {
     const int64_t some = n - at < NN_CHUNK ? n - at : NN_CHUNK;
     TN_KERNEL_INDEPENDENT

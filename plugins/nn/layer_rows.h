@@ -30,6 +30,7 @@ TN_KERNEL_BODY void NAME(rows)(const tn_kernel_block *block,
     means[r] = mean;
     rstds[r] = rstd;
     if (!block->out) continue;
+    NAME(fetch)(x + n, n);
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i)
       y[i] = (x[i] - mean) * rstd * gamma[i] + beta[i];

@@ -66,10 +66,12 @@ TN_KERNEL_BODY void NAME(short_rows)(const nn_softmax *s, const REAL *x,
 TN_KERNEL_BODY void NAME(long_row)(const REAL *x, REAL *y, int64_t n,
                                    REAL factor) {
   const REAL top = NAME(largest)(x, n);
+  NAME(fetch)(x + n, n);
   TN_KERNEL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i)
     y[i] = NAME(tn_math_exp)((x[i] - top) * factor);
   const REAL scale = 1 / NAME(sum)(y, n);
+  NAME(fetch)(y + n, n);
   TN_KERNEL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] *= scale;
 }
@@ -79,6 +81,7 @@ TN_KERNEL_BODY void NAME(long_log)(const REAL *x, REAL *y, int64_t n,
                                    REAL factor) {
   REAL power[NN_CHUNK], sum = 0;
   const REAL top = NAME(largest)(x, n);
+  NAME(fetch)(x + n, n);
   for (int64_t at = 0; at < n; at += NN_CHUNK) {
     const int64_t some = n - at < NN_CHUNK ? n - at : NN_CHUNK;
     TN_KERNEL_INDEPENDENT
@@ -87,6 +90,7 @@ TN_KERNEL_BODY void NAME(long_log)(const REAL *x, REAL *y, int64_t n,
     sum += NAME(sum)(power, some);
   }
   const REAL last = NAME(tn_math_log)(sum);
+  NAME(fetch)(y + n, n);
   TN_KERNEL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) * factor - last;
 }

@@ -22,6 +22,17 @@ typedef BITS NAME(mask) __attribute__((vector_size(64), may_alias));
 #define NN_VECTOR(x) (*(const NAME(vector) *)(const void *)(x))
 #endif
 
+/* Asks for n elements in advance, which need not be there: those of the row
+ * behind the one at hand, between two passes over that. The processor by itself
+ * does not look beyond a page. Of short rows it is too late, and too much. */
+TN_KERNEL_BODY void NAME(fetch)(const REAL *x, int64_t n) {
+  enum { LINE = 64, SHORT = 1024 };
+  const uintptr_t at = (uintptr_t)x, bytes = (uintptr_t)n * sizeof *x;
+  if (bytes < SHORT) return;
+  for (uintptr_t k = 0; k < bytes; k += LINE)
+    __builtin_prefetch((const void *)(at + k));
+}
+
 /* The sum of a vector's elements, halves first. */
 TN_KERNEL_BODY REAL NAME(total)(const NAME(vector) * v) {
   REAL part[NAME(lanes)];
