@@ -72,10 +72,10 @@ static int64_t read_choice(const char *path, uint64_t name) {
   char line[80];
   int64_t found = -1;
   while (file && fgets(line, sizeof line, file)) {
-    uint64_t of = 0;
-    int64_t passed = -1;
-    if (sscanf(line, "%" SCNx64 " %" SCNd64, &of, &passed) == 2 && of == name)
-      found = passed;
+    char *end = line, *last = line;
+    const uint64_t of = strtoull(line, &end, 16);
+    const int64_t passed = strtoll(end, &last, 10);
+    if (end != line && last != end && of == name) found = passed;
   }
   if (file) (void)fclose(file);
   return found >= 0 && found < MOST_TRIED ? found : -1;

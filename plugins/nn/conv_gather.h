@@ -367,6 +367,7 @@ static void gather_picks(const plan *p, const tap *t, const runs *all,
 static void gather(const plan *p, const phase *f, const runs *all,
                    int64_t group, nn_range rows, layout l) {
   const int64_t size = nn_window_product(p->in);
+  if (f->n_taps == 0) return;
   for (int64_t i = rows.begin; i < rows.end; ++i, l.to += l.apart) {
     const tap *t = &f->taps[i % f->n_taps];
     const float *plane = p->from + (group * p->planes + i / f->n_taps) * size;

@@ -344,9 +344,10 @@ static int32_t count_slice(void *arg, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i += PART) {
     double value[PART];
     const int64_t n = end - i < PART ? end - i : PART;
-    for (int64_t k = 0; k < n; ++k)
-      value[k] =
-          c->range.begin + (double)((i + k) / c->range.repeat) * c->range.step;
+    for (int64_t k = 0; k < n; ++k) {
+      const int64_t steps = (i + k) / c->range.repeat;
+      value[k] = c->range.begin + (double)steps * c->range.step;
+    }
     char *to = (char *)c->to->data + i * bytes;
     if (c->to->dtype != TN_U64)
       tn_kernel_store_dense(to, c->to->dtype, value, &c->mode, n);

@@ -179,6 +179,7 @@ static int32_t fold(const tn_frame *call, padding *p) {
   for (int32_t d = 0; d < p->whole->ndim && code == TN_OK; ++d)
     code = both_borders(p, d, fold_border);
   cut_before(p, &old, p->whole->ndim);
+  p->whole = NULL; /* it ends here */
   return code == TN_OK ? tensor_convert(call, &call->out[0], &old.tensor)
                        : code;
 }

@@ -173,15 +173,15 @@ static void tell(const job *j) {
 /* ------------------------------------------------------------------- stubs */
 
 /* A name that is free: "prelu.c", "prelu_stubs.c", "prelu_stubs2.c", ... */
-static void free_name(const job *j, const new_stubs *stubs, char *out) {
+static void free_name(const job *j, const new_stubs *stubs, char *name) {
   const char *end = stubs->cuda ? "cu" : "c";
   char path[MAX_PATH];
   for (int i = 0;; ++i) {
     char number[16] = "";
     if (i > 1) (void)snprintf(number, sizeof number, "%d", i);
-    (void)snprintf(out, MAX_PATH, "%s%s%s.%s", stubs->stem,
+    (void)snprintf(name, MAX_PATH, "%s%s%s.%s", stubs->stem,
                    i > 0 ? "_stubs" : "", number, end);
-    path_of(j, out, path);
+    path_of(j, name, path);
     if (!exists(path)) return;
   }
 }
