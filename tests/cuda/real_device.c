@@ -3,6 +3,8 @@
  */
 #include "real_device.h"
 
+#include <stdio.h>
+
 static const char properties[] =
     "{\"deviceName\":\"NVIDIA H200\",\"cudaDeviceId\":0,\"deviceVer\":900,"
     "\"driverVer\":13000,\"maxGridSize\":[2147483647,65535,65535],"
@@ -38,4 +40,29 @@ int real_notes_of(const dnn_library *library, const cudnn_made *made) {
   }
   (void)library->descriptor_destroy(engine);
   return bits;
+}
+
+static int is_broken(int notes, const cudnn_task *task, int may_round) {
+  const int may_differ = !(task->flags & CUDNN_SAME_BITS);
+  return notes < 0 || (notes >> DNN_NOTE_REDUCED_SUMS & 1) ||
+         ((notes >> DNN_NOTE_TENSOR_CORE & 1) && !may_round) ||
+         ((notes >> DNN_NOTE_NONDETERMINISTIC & 1) && !may_differ);
+}
+
+int real_fails(const dnn_library *library, dnn_descriptor device,
+               const cudnn_task *task, int may_round, const char *name) {
+  const cudnn_target target = {library, NULL, device};
+  cudnn_made made;
+  char more[400] = "";
+  const int status = cudnn_make(&target, task, &made);
+  if (status == DNN_OK) {
+    const int broken =
+        is_broken(real_notes_of(library, &made), task, may_round);
+    if (broken) printf("# %s: an engine that is forbidden\n", name);
+    cudnn_unmake(library, &made);
+    return broken;
+  }
+  library->say_more(more, sizeof more);
+  printf("# %s: %s %s\n", name, library->say(status), more);
+  return 1;
 }

@@ -14,4 +14,10 @@ int real_device_open(const dnn_library *library, dnn_descriptor *out);
  * bits; -1 if it tells nothing. */
 int real_notes_of(const dnn_library *library, const cudnn_made *made);
 
+/* Whether a task has no plan, or one by an engine that breaks a promise: sums
+ * in halves, rounded operands where they may not be, bits that differ where
+ * they must not. Says so by `name`. */
+int real_fails(const dnn_library *library, dnn_descriptor device,
+               const cudnn_task *task, int may_round, const char *name);
+
 #endif /* TENON_TESTS_REAL_DEVICE_H_ */

@@ -81,33 +81,12 @@ static void describe(const struct shape *s, const struct kind *k,
   out->most_workspace = cudnn_room(out, 64 << 20);
 }
 
-/* Whether the engine of a plan has a note that the task forbids. */
-static int is_broken(const cudnn_task *task, const cudnn_made *made) {
-  const int notes = real_notes_of(&library, made);
-  const int multiplies = task->what < CUDNN_NORM_KNOWN;
-  return notes < 0 || (notes >> DNN_NOTE_REDUCED_SUMS & 1) ||
-         ((notes >> DNN_NOTE_TENSOR_CORE & 1) && multiplies) ||
-         ((notes >> DNN_NOTE_NONDETERMINISTIC & 1) &&
-          (task->flags & CUDNN_SAME_BITS));
-}
-
 /* Whether a kind has no plan, or one that breaks a promise. */
 static int check(const struct shape *s, const struct kind *k) {
-  const cudnn_target target = {&library, NULL, device};
   cudnn_task task;
-  cudnn_made made;
-  char more[400] = "";
   describe(s, k, &task);
-  const int status = cudnn_make(&target, &task, &made);
-  if (status == DNN_OK) {
-    const int broken = is_broken(&task, &made);
-    if (broken) printf("# %s: an engine that is forbidden\n", k->name);
-    cudnn_unmake(&library, &made);
-    return broken;
-  }
-  library.say_more(more, sizeof more);
-  printf("# %s: %s %s\n", k->name, library.say(status), more);
-  return 1;
+  return real_fails(&library, device, &task, task.what >= CUDNN_NORM_KNOWN,
+                    k->name);
 }
 
 static int check_shape(const struct shape *s, int first) {

@@ -184,42 +184,20 @@ enum {
   N_POOL_KINDS = sizeof pool_kinds / sizeof *pool_kinds
 };
 
-/* Whether the engine of a plan has a note that the task forbids. */
-static int is_broken(const cudnn_task *task, const cudnn_made *made) {
-  const int notes = real_notes_of(&library, made);
-  const int may_round = task->dtype != TN_F32 || (task->flags & CUDNN_FAST);
-  const int may_differ = !(task->flags & CUDNN_SAME_BITS);
-  return notes < 0 || (notes >> DNN_NOTE_REDUCED_SUMS & 1) ||
-         ((notes >> DNN_NOTE_TENSOR_CORE & 1) && !may_round) ||
-         ((notes >> DNN_NOTE_NONDETERMINISTIC & 1) && !may_differ);
-}
-
 /* How many kinds of a shape have no plan, or one that breaks a promise. */
 static int check(const struct shape *s, const struct type *t,
                  const struct kind *all, int n) {
-  const cudnn_target target = {&library, NULL, device};
   int failed = 0;
   for (int k = 0; k < n; ++k) {
     cudnn_task conv;
-    cudnn_made made;
-    char more[400] = "";
     memcpy(&conv, &s->conv, sizeof conv);
     if (all == kinds) memcpy(conv.pad_behind, conv.pad, sizeof conv.pad);
     conv.dtype = t->dtype;
     conv.what = all[k].what;
     conv.flags = all[k].flags;
     conv.most_workspace = 256 << 20;
-    const int status = cudnn_make(&target, &conv, &made);
-    if (status == DNN_OK) {
-      const int broken = is_broken(&conv, &made);
-      cudnn_unmake(&library, &made);
-      if (broken) printf("# %s: an engine that is forbidden\n", all[k].name);
-      failed += broken;
-      continue;
-    }
-    library.say_more(more, sizeof more);
-    printf("# %s: %s %s\n", all[k].name, library.say(status), more);
-    ++failed;
+    const int may_round = conv.dtype != TN_F32 || (conv.flags & CUDNN_FAST);
+    failed += real_fails(&library, device, &conv, may_round, all[k].name);
   }
   return failed;
 }
