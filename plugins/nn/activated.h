@@ -42,4 +42,20 @@ int32_t nn_activated_bytes(const tn_frame *call, const nn_activated *what,
 /* Computes it. [worker] */
 int32_t nn_activated_backward(const tn_frame *call, const nn_activated *what);
 
+/* The gradient of a kernel, and its bytes: `of` is the gradient of the operator
+ * in front, `room` its function of bytes; `out_at` where the gradient has what
+ * came out. The file has a `type_of`. */
+#define NN_ACTIVATED(name, out_at, of, room)                    \
+  static nn_activated name##_inner(const tn_frame *call) {      \
+    return (nn_activated){type_of(call), out_at, of, room};     \
+  }                                                             \
+  int32_t name##_backward(const tn_frame *call) {               \
+    const nn_activated what = name##_inner(call);               \
+    return nn_activated_backward(call, &what);                  \
+  }                                                             \
+  int32_t name##_bytes(const tn_frame *call, uint64_t *bytes) { \
+    const nn_activated what = name##_inner(call);               \
+    return nn_activated_bytes(call, &what, bytes);              \
+  }
+
 #endif /* NN_ACTIVATED_H_ */

@@ -39,22 +39,11 @@ CHOICE(nn_convolution_activation_is_depthwise, nn_convolution_is_depthwise)
 CHOICE(nn_convolution_activation_is_winograd, nn_convolution_is_winograd)
 CHOICE(nn_convolution_activation_is_direct, nn_convolution_is_direct)
 
-#define KERNEL(name, of, way)                                         \
-  static nn_activated name##_inner(const tn_frame *call) {            \
-    return (nn_activated){type_of(call),                              \
-                          NN_CONVOLUTION_ACTIVATION_BACKWARD_OUT_OUT, \
-                          of##_backward, of##_bytes};                 \
-  }                                                                   \
-  int32_t name(const tn_frame *call) {                                \
-    return run(call, way);                                            \
-  }                                                                   \
-  int32_t name##_backward(const tn_frame *call) {                     \
-    const nn_activated what = name##_inner(call);                     \
-    return nn_activated_backward(call, &what);                        \
-  }                                                                   \
-  int32_t name##_bytes(const tn_frame *call, uint64_t *bytes) {       \
-    const nn_activated what = name##_inner(call);                     \
-    return nn_activated_bytes(call, &what, bytes);                    \
+#define KERNEL(name, of, way)                                    \
+  NN_ACTIVATED(name, NN_CONVOLUTION_ACTIVATION_BACKWARD_OUT_OUT, \
+               of##_backward, of##_bytes)                        \
+  int32_t name(const tn_frame *call) {                           \
+    return run(call, way);                                       \
   }
 
 KERNEL(nn_convolution_activation_panels, nn_convolution_panels, &nn_conv_panels)

@@ -24,23 +24,12 @@ static int32_t type_of(const tn_frame *call) {
 }
 
 /* `of` is the kernel of fully_connected.c, `room` its function of bytes. */
-#define KERNEL(name, of, room)                                            \
-  static nn_activated name##_inner(const tn_frame *call) {                \
-    return (nn_activated){type_of(call),                                  \
-                          NN_FULLY_CONNECTED_ACTIVATION_BACKWARD_OUT_OUT, \
-                          of##_backward, room};                           \
-  }                                                                       \
-  int32_t name(const tn_frame *call) {                                    \
-    const int32_t code = of(call);                                        \
-    return code == TN_OK ? nn_activated_out(call, type_of(call)) : code;  \
-  }                                                                       \
-  int32_t name##_backward(const tn_frame *call) {                         \
-    const nn_activated what = name##_inner(call);                         \
-    return nn_activated_backward(call, &what);                            \
-  }                                                                       \
-  int32_t name##_bytes(const tn_frame *call, uint64_t *bytes) {           \
-    const nn_activated what = name##_inner(call);                         \
-    return nn_activated_bytes(call, &what, bytes);                        \
+#define KERNEL(name, of, room)                                           \
+  NN_ACTIVATED(name, NN_FULLY_CONNECTED_ACTIVATION_BACKWARD_OUT_OUT,     \
+               of##_backward, room)                                      \
+  int32_t name(const tn_frame *call) {                                   \
+    const int32_t code = of(call);                                       \
+    return code == TN_OK ? nn_activated_out(call, type_of(call)) : code; \
   }
 
 KERNEL(nn_fully_connected_activation_blas, nn_fully_connected_blas, NULL)
