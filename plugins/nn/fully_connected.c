@@ -132,11 +132,6 @@ int32_t nn_fully_connected_infer(const tn_frame *call) {
 /* Who multiplies. */
 typedef int32_t multiply_fn(const tn_frame *call, const tn_blas_gemm *g);
 
-static int32_t by_blas(const tn_frame *call, const tn_blas_gemm *g) {
-  const nn_instance *nn = call->instance;
-  return nn->blas->gemm(nn->blas, call, g);
-}
-
 /* A matrix of a call, in f32 or f64: dense rows. */
 typedef struct matrix {
   void *at;
@@ -304,11 +299,11 @@ static int32_t run_backward(const tn_frame *call, multiply_fn *multiply) {
 }
 
 int32_t nn_fully_connected_blas(const tn_frame *call) {
-  return run_forward(call, by_blas);
+  return run_forward(call, nn_multiply);
 }
 
 int32_t nn_fully_connected_blas_backward(const tn_frame *call) {
-  return run_backward(call, by_blas);
+  return run_backward(call, nn_multiply);
 }
 
 int32_t nn_fully_connected_plain(const tn_frame *call) {

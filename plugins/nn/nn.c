@@ -54,12 +54,6 @@ void nn_fini(void *instance) {
   free(instance);
 }
 
-int32_t nn_multiply(const tn_frame *call, const tn_blas_gemm *product) {
-  const nn_instance *nn = call->instance;
-  return nn->blas ? nn->blas->gemm(nn->blas, call, product)
-                  : nn_product(call, product);
-}
-
 nn_shape_text nn_shape(const tn_tensor *tensor) {
   nn_shape_text s = {"of unknown rank"};
   size_t n = 0;

@@ -18,7 +18,7 @@ typedef struct nn_shape_text {
 
 nn_shape_text nn_shape(const tn_tensor *tensor);
 
-/* A product by blas/1, or by product.h where nobody provides it. [worker] */
+/* A product by blas/1 or by product.h, as tn_product_by has it. [worker] */
 int32_t nn_multiply(const tn_frame *call, const tn_blas_gemm *product);
 
 #endif /* NN_NN_H_ */

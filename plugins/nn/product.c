@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * product.c: see product.h.
+ * product.c: see product.h and nn.h.
  */
-#include "product.h"
-
 #include "tenon/product.h"
+#include "nn.h"
 
 int32_t nn_product(const tn_frame *call, const tn_blas_gemm *g) {
   return tn_product(call, g);
+}
+
+int32_t nn_multiply(const tn_frame *call, const tn_blas_gemm *g) {
+  const nn_instance *nn = call->instance;
+  return tn_product_by(nn->blas, call, g);
 }

@@ -178,37 +178,18 @@ typedef struct products {
   int64_t next_c;
 } products;
 
-/* A column is a row of the transposed product, whose operands need not be
- * packed. */
-static void turn_column(tn_blas_gemm *g) {
-  const tn_blas_gemm old = *g;
-  if (g->n != 1 || g->m == 1) return;
-  g->m = 1;
-  g->n = old.m;
-  g->a = old.b;
-  g->b = old.a;
-  g->transpose_a = 0;
-  g->transpose_b = !old.transpose_a;
-  g->lda = old.k;
-  g->ldb = old.lda;
-  g->ldc = old.m;
-}
-
 static double work_of(const tn_blas_gemm *g) {
   return (double)g->m * (double)g->n * (double)g->k;
 }
 
-/* Product number i. What is small, or has one row, is not worth packing. */
+/* Product number i. */
 static int32_t multiply(const products *p, int64_t i) {
   const int64_t bytes = tn_dtype_bytes(p->one.dtype);
   tn_blas_gemm g = p->one;
   g.a = (const char *)g.a + i * p->next_a * bytes;
   g.b = (const char *)g.b + i * p->next_b * bytes;
   g.c = (char *)g.c + i * p->next_c * bytes;
-  turn_column(&g);
-  if (!p->blas || g.m == 1 || work_of(&g) < (double)TN_PRODUCT_SMALL)
-    return tn_product(p->call, &g);
-  return p->blas->gemm(p->blas, p->call, &g);
+  return tn_product_by(p->blas, p->call, &g);
 }
 
 static int32_t slice(void *arg, int64_t begin, int64_t end) {

@@ -2,13 +2,13 @@
  * move.c: move.h on the CPU. A copy is a walk over two operands, whose
  * dimensions have been joined as far as both allow. Where both have lines side
  * by side, lines are copied; where each has another dimension side by side,
- * squares are turned (tile.h); otherwise elements go one by one.
+ * squares are turned (turn.h); otherwise elements go one by one.
  */
 #include "move.h"
 
 #include <string.h>
 
-#include "tile.h"
+#include "tenon/turn.h"
 
 /* ------------------------------------------------------------------- lines */
 
@@ -100,7 +100,7 @@ typedef struct turning {
   int32_t rows;   /* the dimension that is side by side in `from`; in `to` it is
                      the last */
   int64_t blocks; /* of rows */
-  tensor_turn_fn *turn;
+  tn_turn_fn *turn;
 } turning;
 
 /* Whether squares can be turned, and along which dimension of the walk. */
@@ -131,7 +131,7 @@ static void turn_block(const turning *t, int64_t index) {
   }
   for (int64_t i = 0; i < walk->shape[last]; i += TURN_COLUMNS) {
     const int64_t n = walk->shape[last] - i;
-    const tensor_turn part = {
+    const tn_turn part = {
         .to = walk->data[0] + (to + i) * walk->bytes[0],
         .from =
             walk->data[1] + (from + i * walk->stride[1][last]) * walk->bytes[1],
@@ -152,7 +152,7 @@ static int32_t run_turns(const tn_frame *call, turning *t) {
   const tn_kernel_walk *walk = &t->walk;
   const int32_t last = walk->ndim - 1;
   const int64_t each = TURN_ROWS * walk->shape[last];
-  t->turn = tensor_turn_of(walk->bytes[0], tn_kernel_level(call));
+  t->turn = tn_turn_of(walk->bytes[0], tn_kernel_level(call));
   t->blocks = (walk->shape[t->rows] + TURN_ROWS - 1) / TURN_ROWS;
   const int64_t n =
       walk->size / walk->shape[last] / walk->shape[t->rows] * t->blocks;

@@ -1,34 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
- * product.h: matrix products in C, for machines without a BLAS and for products
- * that are too small for one. They are vectorised at every level and use the
- * host's workers, but pack less than a BLAS does, so that large products get a
- * part of its speed only (docs/performance.md).
+ * product.h: matrix products in C, vectorised at every level of instructions
+ * and divided over the host's workers. Up to edges of some hundred they are as
+ * fast as a BLAS or faster, beyond that nearly (docs/performance.md), and
+ * wherever there is none they are what there is.
  *
- *   int32_t code = blas ? blas->gemm(blas, call, &product)
- *                       : tn_product(call, &product);
+ *   int32_t code = tn_product_by(blas, call, &product);
  *
  * Header only, some 60 kB of code: one file of a plugin includes it, for all.
  * gcc and clang, C11 or C++17; not for CUDA.
  *
- * c is cut into blocks of fixed size, which are the slices of a parallel loop.
- * In each, columns of op(b) are packed into strips of two vectors, and rows of
- * op(a) are multiplied with them as they lie, as many rows at a time as there
- * are registers for the sums.
+ * c is cut into blocks, which are the slices of a parallel loop. In each, some
+ * columns of op(b), as deep as there is room for, are multiplied with bands of
+ * rows of op(a), as many at a time as there are registers for the sums.
+ * Vectors lie along rows of c, or along its columns where that moves less.
  */
 #ifndef TENON_PRODUCT_H_
 #define TENON_PRODUCT_H_
 
 #include "tenon/blas.h"
 #include "tenon/kernel.h"
+#include "tenon/turn.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 enum {
-  TN_PRODUCT_DEPTH = 256,    /* rows of op(b) that are packed at a time */
-  TN_PRODUCT_ROOM = 65536,   /* bytes for them: 64 columns of f32, 32 of f64 */
-  TN_PRODUCT_HEIGHT = 480,   /* rows of a block: whole tiles at every level */
+  TN_PRODUCT_DEPTH = 512,    /* rows of op(b) that are packed at a time */
+  TN_PRODUCT_ROOM = 65536,   /* bytes for them: 32 columns of f32, 16 of f64 */
+  TN_PRODUCT_WIDTH = 512,    /* columns of a block, at most */
+  TN_PRODUCT_HEIGHT = 480,   /* rows of a block, at most */
+  TN_PRODUCT_STEP = 48,      /* that heights are multiples of: whole tiles at
+                                every level */
+  TN_PRODUCT_BLOCKS = 8,     /* that a product is cut into, if it can be */
+  TN_PRODUCT_LANES = 16,     /* of the widest vectors */
+  TN_PRODUCT_BESIDE = 8,     /* vectors of the sums of one row */
+  TN_PRODUCT_CHAIN = 256,    /* products that one sum of a row adds up */
+  TN_PRODUCT_LINE = 256,     /* columns of a block of one row */
+  TN_PRODUCT_FAR = 64,       /* depth from which on c is asked for in advance */
+  TN_PRODUCT_LONG = 512,     /* edges longer than that are a BLAS's */
   TN_PRODUCT_SMALL = 1 << 18 /* m * n * k below which a product is computed on
                                 the calling thread */
 };
@@ -40,10 +50,11 @@ typedef struct tn_product_matrix {
   int64_t column;
 } tn_product_matrix;
 
-/* Where sums go: c = alpha * sum + beta * c. */
+/* Where sums go: c = alpha * sum + beta * c; row or column is 1. */
 typedef struct tn_product_target {
   void *at;
   int64_t row;
+  int64_t column;
   double alpha;
   double beta;
 } tn_product_target;
@@ -58,6 +69,11 @@ typedef struct tn_product_block {
   int64_t k;
 } tn_product_block;
 
+/* Whether a block of one row needs no packing: see product_tile.h. */
+static inline int tn_product_is_line(const tn_product_block *x) {
+  return x->m == 1 && (x->b.column == 1 || (x->a.column == 1 && x->b.row == 1));
+}
+
 #if defined(__clang__)
 #define TN_PRODUCT_UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -67,6 +83,7 @@ typedef struct tn_product_block {
 /* Registers: 16 of 16 or 32 bytes, or 32 of 64. */
 #define TN_TILE_T float
 #define TN_TILE_NAME(x) tn_product_##x##_f32
+#define TN_TILE_TURN tn_turn_32_base
 #define TN_TILE_TARGET
 #define TN_TILE_BYTES 16
 #define TN_TILE_ROWS 6
@@ -74,6 +91,7 @@ typedef struct tn_product_block {
 
 #define TN_TILE_T double
 #define TN_TILE_NAME(x) tn_product_##x##_f64
+#define TN_TILE_TURN tn_turn_64_base
 #define TN_TILE_TARGET
 #define TN_TILE_BYTES 16
 #define TN_TILE_ROWS 6
@@ -82,6 +100,7 @@ typedef struct tn_product_block {
 #if defined(TN_KERNEL_AVX2)
 #define TN_TILE_T float
 #define TN_TILE_NAME(x) tn_product_##x##_f32_avx2
+#define TN_TILE_TURN tn_turn_32_avx2
 #define TN_TILE_TARGET TN_KERNEL_AVX2
 #define TN_TILE_BYTES 32
 #define TN_TILE_ROWS 6
@@ -89,6 +108,7 @@ typedef struct tn_product_block {
 
 #define TN_TILE_T double
 #define TN_TILE_NAME(x) tn_product_##x##_f64_avx2
+#define TN_TILE_TURN tn_turn_64_avx2
 #define TN_TILE_TARGET TN_KERNEL_AVX2
 #define TN_TILE_BYTES 32
 #define TN_TILE_ROWS 6
@@ -96,6 +116,7 @@ typedef struct tn_product_block {
 
 #define TN_TILE_T float
 #define TN_TILE_NAME(x) tn_product_##x##_f32_avx512
+#define TN_TILE_TURN tn_turn_32_avx512
 #define TN_TILE_TARGET TN_KERNEL_AVX512
 #define TN_TILE_BYTES 64
 #define TN_TILE_ROWS 12
@@ -103,6 +124,7 @@ typedef struct tn_product_block {
 
 #define TN_TILE_T double
 #define TN_TILE_NAME(x) tn_product_##x##_f64_avx512
+#define TN_TILE_TURN tn_turn_64_avx512
 #define TN_TILE_TARGET TN_KERNEL_AVX512
 #define TN_TILE_BYTES 64
 #define TN_TILE_ROWS 12
@@ -132,7 +154,8 @@ typedef struct tn_product_plan {
   tn_product_block whole;
   tn_product_tile *tile;
   int64_t bytes; /* of an element */
-  int64_t width; /* columns of a block */
+  int64_t height;
+  int64_t width; /* of a block */
   int64_t across;
 } tn_product_plan;
 
@@ -149,14 +172,13 @@ static inline int32_t tn_product_slice(void *arg, int64_t begin, int64_t end) {
     uint64_t line[8] __attribute__((aligned(64)));
   } room;
   for (int64_t s = begin; s < end; ++s) {
-    const int64_t i = s / p->across * TN_PRODUCT_HEIGHT,
-                  j = s % p->across * p->width;
+    const int64_t i = s / p->across * p->height, j = s % p->across * p->width;
     tn_product_block x = p->whole;
-    x.m = x.m - i < TN_PRODUCT_HEIGHT ? x.m - i : (int64_t)TN_PRODUCT_HEIGHT;
+    x.m = x.m - i < p->height ? x.m - i : p->height;
     x.n = x.n - j < p->width ? x.n - j : p->width;
     x.a.at = tn_product_skip(x.a.at, i * x.a.row, p->bytes);
     x.b.at = tn_product_skip(x.b.at, j * x.b.column, p->bytes);
-    x.c.at = (char *)x.c.at + (i * x.c.row + j) * p->bytes;
+    x.c.at = (char *)x.c.at + (i * x.c.row + j * x.c.column) * p->bytes;
     p->tile(&x, room.bytes);
   }
   return TN_OK;
@@ -177,6 +199,63 @@ static inline void tn_product_scale(const tn_blas_gemm *g) {
     }
 }
 
+/* The transposed product, whose c lies column by column. */
+static inline tn_product_block tn_product_turned(const tn_product_block *x) {
+  const tn_product_block turned = {
+      {x->b.at, x->b.column, x->b.row},
+      {x->a.at, x->a.column, x->a.row},
+      {x->c.at, x->c.column, x->c.row, x->c.alpha, x->c.beta},
+      x->n,
+      x->m,
+      x->k};
+  return turned;
+}
+
+static inline double tn_product_whole(int64_t n, int64_t step) {
+  return (double)((n + step - 1) / step * step);
+}
+
+/* About how long a product takes, in vectors that are multiplied: what it
+ * computes, columns of op(b) that are turned, and sums that are. */
+static inline double tn_product_cost(const tn_product_block *x) {
+  const double m = (double)x->m, n = (double)x->n, k = (double)x->k;
+  const double rounds =
+      tn_product_whole(x->k, TN_PRODUCT_DEPTH) / (double)TN_PRODUCT_DEPTH;
+  return tn_product_whole(x->m, 3) * tn_product_whole(x->n, TN_PRODUCT_LANES) *
+             k / TN_PRODUCT_LANES +
+         (x->b.column == 1 ? 0 : n * k / 2) +
+         (x->c.column == 1 ? 0 : m * n * rounds / 2);
+}
+
+/* Whether vectors should lie along columns of c. */
+static inline int tn_product_turns(const tn_product_block *x) {
+  const tn_product_block turned = tn_product_turned(x);
+  if (x->m == 1 || x->n == 1) return x->m > 1;
+  return tn_product_cost(&turned) < tn_product_cost(x);
+}
+
+/* Columns of a block: as many as are packed in the room. Where c lies column by
+ * column, as many as there are at any depth. */
+static inline int64_t tn_product_width(const tn_product_block *x,
+                                       int64_t bytes) {
+  const int64_t least = TN_PRODUCT_ROOM / TN_PRODUCT_DEPTH / bytes;
+  if (tn_product_is_line(x)) return TN_PRODUCT_LINE;
+  if (x->c.column != 1 || x->k > TN_PRODUCT_DEPTH / 2) return least;
+  const int64_t most = TN_PRODUCT_ROOM / bytes / x->k / least * least;
+  return most < TN_PRODUCT_WIDTH ? most : (int64_t)TN_PRODUCT_WIDTH;
+}
+
+/* Rows of a block: all about as many, and few enough for several blocks. */
+static inline int64_t tn_product_height(int64_t m, int64_t across) {
+  int64_t parts = (m + TN_PRODUCT_HEIGHT - 1) / TN_PRODUCT_HEIGHT;
+  const int64_t wanted = (TN_PRODUCT_BLOCKS + across - 1) / across;
+  const int64_t most = m / (2 * TN_PRODUCT_STEP);
+  if (parts < wanted) parts = wanted < most ? wanted : most;
+  if (parts < 1) parts = 1;
+  const int64_t each = (m + parts - 1) / parts;
+  return (each + TN_PRODUCT_STEP - 1) / TN_PRODUCT_STEP * TN_PRODUCT_STEP;
+}
+
 /* As tn_blas.gemm, and as tn_blas_gemm says; the product of the same numbers is
  * the same for every number of workers, not at every level of instructions.
  * [worker] */
@@ -186,23 +265,32 @@ static inline int32_t tn_product(const tn_frame *call, const tn_blas_gemm *g) {
                                g->transpose_a ? g->lda : 1};
   const tn_product_matrix b = {g->b, g->transpose_b ? 1 : g->ldb,
                                g->transpose_b ? g->ldb : 1};
-  const tn_product_target c = {g->c, g->ldc, g->alpha, g->beta};
+  const tn_product_target c = {g->c, g->ldc, 1, g->alpha, g->beta};
   const tn_product_block whole = {a, b, c, g->m, g->n, g->k};
   if (g->m == 0 || g->n == 0) return TN_OK;
   if (g->k == 0) {
     tn_product_scale(g);
     return TN_OK;
   }
-  p.whole = whole;
+  p.whole = tn_product_turns(&whole) ? tn_product_turned(&whole) : whole;
   p.tile = tn_product_tile_of(g->dtype, tn_kernel_level(call));
   p.bytes = tn_dtype_bytes(g->dtype);
-  p.width = TN_PRODUCT_ROOM / TN_PRODUCT_DEPTH / p.bytes;
-  p.across = (g->n + p.width - 1) / p.width;
-  const int64_t n =
-      (g->m + TN_PRODUCT_HEIGHT - 1) / TN_PRODUCT_HEIGHT * p.across;
+  p.width = tn_product_width(&p.whole, p.bytes);
+  p.across = (p.whole.n + p.width - 1) / p.width;
+  p.height = tn_product_height(p.whole.m, p.across);
+  const int64_t n = (p.whole.m + p.height - 1) / p.height * p.across;
   if ((double)g->m * (double)g->n * (double)g->k < (double)TN_PRODUCT_SMALL)
     return tn_product_slice(&p, 0, n);
   return call->host->parallel_for(call, n, 1, tn_product_slice, &p);
+}
+
+/* A product by whoever is likely to be faster: a BLAS, if `blas` is not NULL
+ * and all edges are long, or the loops here. As tn_blas.gemm. [worker] */
+static inline int32_t tn_product_by(const tn_blas *blas, const tn_frame *call,
+                                    const tn_blas_gemm *g) {
+  const int large = g->m > TN_PRODUCT_LONG && g->n > TN_PRODUCT_LONG &&
+                    g->k > TN_PRODUCT_LONG;
+  return blas && large ? blas->gemm(blas, call, g) : tn_product(call, g);
 }
 
 #ifdef __cplusplus

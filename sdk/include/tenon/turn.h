@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * turn.h: parts of a matrix, transposed in registers.
+ *
+ *   const tn_turn part = {to, from, to_stride, from_stride, rows, columns};
+ *   tn_turn_of(sizeof(float), tn_kernel_level(call))(&part);
+ *
+ * Header only; what a file does not use is not in its object. gcc and clang,
+ * C11 or C++17; not for CUDA.
+ *
+ * A row of a square is one vector; interleaving the first half of the rows with
+ * the second moves one bit of the column's number into the row's, so after as
+ * many rounds as a number has bits rows are columns. Each loop here is compiled
+ * at three levels of instructions.
+ */
+#ifndef TENON_TURN_H_
+#define TENON_TURN_H_
+
+#include "tenon/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* n rows of `to` become n columns of `from`: n_rows * n_columns elements, those
+ * of a row of `to` side by side and those of a column of `from` too. Strides
+ * are between rows, in elements. */
+typedef struct tn_turn {
+  char *to;
+  const char *from;
+  int64_t to_stride;
+  int64_t from_stride;
+  int64_t n_rows;    /* of `to` */
+  int64_t n_columns; /* of `to` */
+} tn_turn;
+
+typedef void tn_turn_fn(const tn_turn *turn);
+
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define TN_TURN_SHUFFLES 1
+#endif
+#endif
+
+#define TN_TURN_LOW_2 0, 2
+#define TN_TURN_HIGH_2 1, 3
+#define TN_TURN_LOW_4 0, 4, 1, 5
+#define TN_TURN_HIGH_4 2, 6, 3, 7
+#define TN_TURN_LOW_8 0, 8, 1, 9, 2, 10, 3, 11
+#define TN_TURN_HIGH_8 4, 12, 5, 13, 6, 14, 7, 15
+#define TN_TURN_LOW_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define TN_TURN_HIGH_16 \
+  8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+
+/* A square of `wide` rows, all of whose vectors are in registers at once. */
+#ifdef TN_TURN_SHUFFLES
+#define TN_TURN_SQUARE(name, type, wide)                                       \
+  TN_KERNEL_BODY void name(type *to, int64_t to_stride, const type *from,      \
+                           int64_t from_stride) {                              \
+    typedef type vector __attribute__((vector_size((wide) * sizeof(type)),     \
+                                       aligned(sizeof(type)), may_alias));     \
+    vector row[wide], next[wide];                                              \
+    for (int i = 0; i < (wide); ++i)                                           \
+      row[i] = *(const vector *)(from + i * from_stride);                      \
+    for (int bit = 1; bit < (wide); bit *= 2) {                                \
+      for (int i = 0; i < (wide) / 2; ++i) {                                   \
+        next[2 * i] = __builtin_shufflevector(row[i], row[i + (wide) / 2],     \
+                                              TN_TURN_LOW_##wide);             \
+        next[2 * i + 1] = __builtin_shufflevector(row[i], row[i + (wide) / 2], \
+                                                  TN_TURN_HIGH_##wide);        \
+      }                                                                        \
+      for (int i = 0; i < (wide); ++i) row[i] = next[i];                       \
+    }                                                                          \
+    for (int i = 0; i < (wide); ++i) *(vector *)(to + i * to_stride) = row[i]; \
+  }
+#else
+#define TN_TURN_SQUARE(name, type, wide)                                  \
+  TN_KERNEL_BODY void name(type *to, int64_t to_stride, const type *from, \
+                           int64_t from_stride) {                         \
+    for (int i = 0; i < (wide); ++i)                                      \
+      for (int j = 0; j < (wide); ++j)                                    \
+        to[i * to_stride + j] = from[j * from_stride + i];                \
+  }
+#endif
+
+/* The squares of rows [0, n_rows) and columns [0, n_columns) of `to`, both
+ * multiples of `wide`, that neither begin in front of `row` nor of `column`. */
+#define TN_TURN_SQUARES(name, type, wide)                                 \
+  TN_TURN_SQUARE(name##_square, type, wide)                               \
+  TN_KERNEL_BODY void name(const tn_turn *t, int64_t row, int64_t column, \
+                           int64_t n_rows, int64_t n_columns) {           \
+    type *to = (type *)(void *)t->to;                                     \
+    const type *from = (const type *)(const void *)t->from;               \
+    for (int64_t j = 0; j < n_columns; j += (wide))                       \
+      for (int64_t i = j < column ? row : 0; i < n_rows; i += (wide))     \
+        name##_square(to + i * t->to_stride + j, t->to_stride,            \
+                      from + j * t->from_stride + i, t->from_stride);     \
+  }
+
+/* A part of any size: whole squares, narrower ones, and what is left at its two
+ * ends. */
+#define TN_TURN_PART(name, type, wide, narrow, level)                 \
+  TN_TURN_SQUARES(name##_wide, type, wide)                            \
+  TN_TURN_SQUARES(name##_narrow, type, narrow)                        \
+  static inline level void name(const tn_turn *t) {                   \
+    type *to = (type *)(void *)t->to;                                 \
+    const type *from = (const type *)(const void *)t->from;           \
+    const int64_t rows = t->n_rows / (narrow) * (narrow);             \
+    const int64_t columns = t->n_columns / (narrow) * (narrow);       \
+    const int64_t wide_rows = t->n_rows / (wide) * (wide);            \
+    const int64_t wide_columns = t->n_columns / (wide) * (wide);      \
+    name##_wide(t, 0, 0, wide_rows, wide_columns);                    \
+    if (wide_rows < rows || wide_columns < columns)                   \
+      name##_narrow(t, wide_rows, wide_columns, rows, columns);       \
+    for (int64_t i = 0; i < t->n_rows; ++i)                           \
+      for (int64_t j = i < rows ? columns : 0; j < t->n_columns; ++j) \
+        to[i * t->to_stride + j] = from[j * t->from_stride + i];      \
+  }
+
+#if defined(TN_KERNEL_AVX2)
+#define TN_TURN_LEVELS(name, type, base, avx2, avx512)              \
+  TN_TURN_PART(name##_base, type, base, base, )                     \
+  TN_TURN_PART(name##_avx2, type, avx2, base, TN_KERNEL_AVX2)       \
+  TN_TURN_PART(name##_avx512, type, avx512, base, TN_KERNEL_AVX512) \
+  static tn_turn_fn *const name[] = {name##_base, name##_avx2, name##_avx512};
+#else
+#define TN_TURN_LEVELS(name, type, base, avx2, avx512) \
+  TN_TURN_PART(name##_base, type, base, base, )        \
+  static tn_turn_fn *const name[] = {name##_base, name##_base, name##_base};
+#endif
+
+/* Elements of whatever type has so many bits. */
+typedef uint8_t tn_turn_bits_8 __attribute__((may_alias));
+typedef uint16_t tn_turn_bits_16 __attribute__((may_alias));
+typedef uint32_t tn_turn_bits_32 __attribute__((may_alias));
+typedef uint64_t tn_turn_bits_64 __attribute__((may_alias));
+
+TN_TURN_LEVELS(tn_turn_8, tn_turn_bits_8, 16, 16, 16)
+TN_TURN_LEVELS(tn_turn_16, tn_turn_bits_16, 8, 16, 16)
+TN_TURN_LEVELS(tn_turn_32, tn_turn_bits_32, 4, 8, 16)
+TN_TURN_LEVELS(tn_turn_64, tn_turn_bits_64, 2, 4, 8)
+
+/* The loop for elements of 1, 2, 4 or 8 bytes at a level. [any] */
+static inline tn_turn_fn *tn_turn_of(int64_t bytes, uint32_t level) {
+  return (bytes == 1   ? tn_turn_8
+          : bytes == 2 ? tn_turn_16
+          : bytes == 4 ? tn_turn_32
+                       : tn_turn_64)[level];
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TENON_TURN_H_ */
