@@ -38,6 +38,7 @@ enum {
   TN_PRODUCT_CHAIN = 256,    /* products that one sum of a row adds up */
   TN_PRODUCT_LINE = 256,     /* columns of a block of one row */
   TN_PRODUCT_FAR = 64,       /* depth from which on c is asked for in advance */
+  TN_PRODUCT_AHEAD = 32,     /* rows of op(b) between asking and reading */
   TN_PRODUCT_LONG = 512,     /* edges longer than that are a BLAS's */
   TN_PRODUCT_SMALL = 1 << 18 /* m * n * k below which a product is computed on
                                 the calling thread */

@@ -94,8 +94,10 @@ TN_TILE_EVER void TN_TILE_NAME(multiply)(const TN_TILE_NAME(step) * s,
     for (int w = 0; w < across; ++w)
       b[w] = ((const vector *)(const void *)beside)[w];
     if (keep)
-      for (int w = 0; w < across; ++w, kept += L)
+      for (int w = 0; w < across; ++w, kept += L) {
+        __builtin_prefetch(beside + TN_PRODUCT_AHEAD * b_row + w * L);
         *(vector *)(void *)kept = b[w];
+      }
     TN_PRODUCT_UNROLL
     for (int r = 0; r < held; ++r) {
       const TN_TILE_T a = at[r / THREE][r % THREE * row];
