@@ -344,6 +344,17 @@ TN_TILE_TARGET static void TN_TILE_NAME(turned)(const tn_product_block *x,
   }
 }
 
+/* The sum of the elements of four vectors, in pairs. */
+TN_TILE_EVER TN_TILE_T TN_TILE_NAME(total)(const TN_TILE_NAME(vector) part[4]) {
+  const TN_TILE_NAME(vector) all = (part[0] + part[1]) + (part[2] + part[3]);
+  TN_TILE_T sum[TN_TILE_NAME(lanes)];
+  memcpy(sum, &all, sizeof sum);
+  TN_PRODUCT_UNROLL
+  for (int half = TN_TILE_NAME(lanes) / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) sum[i] += sum[i + half];
+  return sum[0];
+}
+
 /* A block of one row, where op(b) lies column by column. */
 TN_TILE_TARGET static void TN_TILE_NAME(dots)(const tn_product_block *x) {
   enum { LANES = TN_TILE_NAME(lanes) };
@@ -351,7 +362,7 @@ TN_TILE_TARGET static void TN_TILE_NAME(dots)(const tn_product_block *x) {
   for (int64_t j = 0; j < x->n; ++j) {
     const TN_TILE_T *b = (const TN_TILE_T *)x->b.at + j * x->b.column;
     TN_TILE_NAME(vector) part[4] = {{0}, {0}, {0}, {0}};
-    TN_TILE_T *to = (TN_TILE_T *)x->c.at + j * x->c.column, sum = 0;
+    TN_TILE_T *to = (TN_TILE_T *)x->c.at + j * x->c.column;
     int64_t p = 0;
     for (; p + 4 * LANES <= x->k; p += 4 * LANES) {
       const TN_TILE_NAME(vector) *u =
@@ -360,8 +371,7 @@ TN_TILE_TARGET static void TN_TILE_NAME(dots)(const tn_product_block *x) {
           (const TN_TILE_NAME(vector) *)(const void *)(b + p);
       for (int i = 0; i < 4; ++i) part[i] += u[i] * v[i];
     }
-    part[0] += part[1] + (part[2] + part[3]);
-    for (int i = 0; i < LANES; ++i) sum += part[0][i];
+    TN_TILE_T sum = TN_TILE_NAME(total)(part);
     for (; p < x->k; ++p) sum += a[p] * b[p];
     *to = (TN_TILE_T)x->c.alpha * sum +
           (x->c.beta == 0 ? (TN_TILE_T)0 : (TN_TILE_T)x->c.beta * *to);
