@@ -78,12 +78,13 @@ TN_TILE_EVER void TN_TILE_NAME(multiply)(const TN_TILE_NAME(step) * s,
   const int64_t row = s->a_row, step = s->a_column, b_row = s->b_row;
   const int64_t depth = s->depth;
   const TN_TILE_T *at[(TN_TILE_ROWS + 2) / THREE], *beside = s->b;
+  const vector zero = {0};
   vector sum[TN_TILE_ROWS][2];
   TN_TILE_T *kept = s->kept;
   TN_PRODUCT_UNROLL
   for (int r = 0; r < held; ++r) {
     if (r % THREE == 0) at[r / THREE] = s->a + r * row;
-    sum[r][0] = sum[r][1] = (vector){0};
+    sum[r][0] = sum[r][1] = zero;
   }
   if (depth > TN_PRODUCT_FAR)
     for (int r = 0; r < held; ++r)
@@ -229,13 +230,13 @@ TN_TILE_TARGET static void TN_TILE_NAME(row)(const tn_product_block *x,
                                                  strips,
                                              const TN_TILE_NAME(band) * band) {
   enum { W = TN_TILE_NAME(wide) };
-  TN_TILE_NAME(step)
-  s = {.a = (const TN_TILE_T *)x->a.at + band->first * x->a.row,
-       .a_row = x->a.row,
-       .a_column = x->a.column,
-       .c = x->c,
-       .done = band->done,
-       .depth = x->k};
+  TN_TILE_NAME(step) s;
+  s.a = (const TN_TILE_T *)x->a.at + band->first * x->a.row;
+  s.a_row = x->a.row;
+  s.a_column = x->a.column;
+  s.c = x->c;
+  s.done = band->done;
+  s.depth = x->k;
   TN_TILE_T *c = (TN_TILE_T *)x->c.at + band->first * x->c.row;
   for (int64_t j = 0; j < x->n; j += W) {
     TN_TILE_T *packed = strips->room + j * x->k;
@@ -388,8 +389,9 @@ TN_TILE_EVER void TN_TILE_NAME(beside)(const tn_product_block *x, int64_t j,
   TN_TILE_T *to = (TN_TILE_T *)x->c.at + j * x->c.column;
   const TN_TILE_T alpha = (TN_TILE_T)x->c.alpha, beta = (TN_TILE_T)x->c.beta;
   const int64_t step = x->a.column, row = x->b.row, depth = x->k;
+  const vector zero = {0};
   vector sum[TN_PRODUCT_BESIDE];
-  for (int w = 0; w < across; ++w) sum[w] = (vector){0};
+  for (int w = 0; w < across; ++w) sum[w] = zero;
   for (int64_t p = 0; p < depth; ++p, a += step, b += row) {
     TN_PRODUCT_UNROLL
     for (int w = 0; w < across; ++w)
