@@ -131,36 +131,77 @@ static int64_t plane_size(const planes *p) {
   return p->step[0] * p->step[1] * p->rows * p->pitch;
 }
 
-/* Every `step`th column of a line, from `at` on, which may be in front of it.
- */
-static void copy_phase(const planes *p, const float *line, int64_t at,
-                       float *to) {
-  const int64_t step = p->step[1];
-  const int64_t begin = nn_least(nn_most(nn_ceil_div(-at, step), 0), p->pitch);
-  const int64_t last = nn_ceil_div(p->in[1] - at, step);
-  const int64_t end = nn_most(nn_least(last, p->pitch), begin);
-  memset(to, 0, (size_t)begin * sizeof *to);
-  if (step == 1)
-    memcpy(to + begin, line + at + begin, (size_t)(end - begin) * sizeof *to);
-  else if (step == 2)
-    for (int64_t i = begin; i < end; ++i) to[i] = line[at + 2 * i];
+/* n elements that are at least `length`, copied at both of their ends. */
+static inline __attribute__((always_inline)) void copy_ends(float *to,
+                                                            const float *from,
+                                                            int64_t n,
+                                                            const int length) {
+  memcpy(to, from, (size_t)length * sizeof *to);
+  memcpy(to + n - length, from + n - length, (size_t)length * sizeof *to);
+}
+
+/* Lines are short: a call of the library for each would take longer. */
+static inline void copy_line(float *to, const float *from, int64_t n) {
+  enum { MOST = 16 };
+  for (; n >= 2 * MOST; n -= MOST, to += MOST, from += MOST)
+    memcpy(to, from, MOST * sizeof *to);
+  if (n >= MOST)
+    copy_ends(to, from, n, MOST);
+  else if (n >= MOST / 2)
+    copy_ends(to, from, n, MOST / 2);
+  else if (n >= MOST / 4)
+    copy_ends(to, from, n, MOST / 4);
   else
-    for (int64_t i = begin; i < end; ++i) to[i] = line[at + step * i];
-  memset(to + end, 0, (size_t)(p->pitch - end) * sizeof *to);
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i];
+}
+
+static inline void clear_line(float *to, int64_t n) {
+  static const float zeros[16];
+  for (; n > 16; n -= 16, to += 16) memcpy(to, zeros, sizeof zeros);
+  copy_line(to, zeros, n);
+}
+
+/* The columns of a phase: those of a line from `at` on, which may be in front
+ * of it, and of them those that there are. */
+typedef struct columns {
+  int64_t at;
+  nn_range there;
+} columns;
+
+static columns columns_of(const planes *p, int64_t phase) {
+  const int64_t step = p->step[1], at = phase % step - p->shift[1];
+  const int64_t last = nn_ceil_div(p->in[1] - at, step);
+  columns c = {.at = at};
+  c.there.begin = nn_least(nn_most(nn_ceil_div(-at, step), 0), p->pitch);
+  c.there.end = nn_most(nn_least(last, p->pitch), c.there.begin);
+  return c;
+}
+
+static void copy_columns(const planes *p, const columns *c, const float *line,
+                         float *to) {
+  const int64_t step = p->step[1], begin = c->there.begin, end = c->there.end;
+  clear_line(to, begin);
+  if (step == 1)
+    copy_line(to + begin, line + c->at + begin, end - begin);
+  else if (step == 2)
+    for (int64_t i = begin; i < end; ++i) to[i] = line[c->at + 2 * i];
+  else
+    for (int64_t i = begin; i < end; ++i) to[i] = line[c->at + step * i];
+  clear_line(to + end, p->pitch - end);
 }
 
 /* `lines` lines of all phases of a plane, from `line` on. */
 static void copy_plane(const planes *p, const float *from, float *to,
                        int64_t line, int64_t lines) {
   for (int64_t phase = 0; phase < p->step[0] * p->step[1]; ++phase) {
+    const columns c = columns_of(p, phase);
     float *row = to + phase * p->rows * p->pitch;
-    for (int64_t y = line; y < line + lines; ++y, row += p->pitch) {
-      const int64_t i = y * p->step[0] + phase / p->step[1] - p->shift[0];
+    int64_t i = line * p->step[0] + phase / p->step[1] - p->shift[0];
+    for (int64_t y = 0; y < lines; ++y, i += p->step[0], row += p->pitch) {
       if (i < 0 || i >= p->in[0])
-        memset(row, 0, (size_t)p->pitch * sizeof *row);
+        clear_line(row, p->pitch);
       else
-        copy_phase(p, from + i * p->in[1], phase % p->step[1] - p->shift[1],
-                   row);
+        copy_columns(p, &c, from + i * p->in[1], row);
     }
   }
 }
