@@ -19,8 +19,8 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 COMPILERS = [("gcc", "c", "c11"), ("g++", "c++", "c++17"),
              ("clang", "c", "c11"), ("clang++", "c++", "c++17")]
 HEADERS = ["op.h", "note.h", "device.h", "tenon.h", "graph.h", "kernel.h",
-           "elementwise.h", "body.h", "walk.h", "convert.h", "math.h",
-           "exchange.h",
+           "elementwise.h", "body.h", "walk.h", "strided.h", "convert.h",
+           "math.h", "exchange.h",
            "blas.h", "pass.h", "fold.h",
            "philox.h", "product.h", "turn.h", "device_blas.h",
            "device_scope.h", "tune.h", "capture.h"]

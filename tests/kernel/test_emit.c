@@ -625,3 +625,94 @@ Test(emit, logarithms_of_all_numbers_stand_side_by_side) {
     expect_logs(x, halves, out);
   }
 }
+
+/* ------------------------------------------------------------ repeated inputs
+ */
+
+enum { LINES = 5, LONGEST = 1040, APART = LONGEST + 3 };
+static float each[LINES * APART], one[LONGEST], made[LINES * APART];
+
+/* The operands of a call over `lines` lines of n elements: `which` input has
+ * one element for each line, or one line for all. */
+typedef struct repetition {
+  int64_t shape[2];
+  int64_t whole[2];
+  int64_t strides[2];
+  int which;
+  tn_req req;
+} repetition;
+
+static float input(const repetition *r, int k, int64_t i, int64_t j) {
+  return k == r->which ? one[i * r->strides[0] + j * r->strides[1]]
+                       : each[i * r->whole[0] + j];
+}
+
+/* 1 where lhs is less than rhs, 2 where they are equal: another number if they
+ * are taken for each other, or NaN for a number. */
+static void check_repetition(const repetition *r) {
+  repetition x = *r;
+  tn_tensor t[2];
+  tn_tensor out = {made, TN_DEVICE_CPU, 0, 2, TN_F32, x.shape, x.whole, 0};
+  for (int i = 0; i < LINES * APART; ++i) made[i] = 0.5f;
+  t[1 - r->which] = out;
+  t[1 - r->which].data = each;
+  t[r->which] = out;
+  t[r->which].data = one;
+  t[r->which].strides = x.strides;
+  if (r->req == TN_REQ_INPLACE) {
+    memcpy(made, each, sizeof made);
+    t[1 - r->which].data = made;
+  }
+  const float old = r->req == TN_REQ_ADD ? 0.5f : 0;
+  cr_assert_eq(run((kernel)KERNEL(less_forward), t, 2, &out, r->req), TN_OK);
+  for (int64_t i = 0; i < r->shape[0]; ++i)
+    for (int64_t j = 0; j < r->shape[1]; ++j) {
+      const float a = input(r, 0, i, j), b = input(r, 1, i, j);
+      cr_assert_eq(made[i * r->whole[0] + j],
+                   (float)((a < b) + 2 * (a == b)) + old,
+                   "%lld x %lld, input %d, strides %lld %lld, request %u: "
+                   "(%lld, %lld)",
+                   (long long)r->shape[0], (long long)r->shape[1], r->which,
+                   (long long)r->strides[0], (long long)r->strides[1], r->req,
+                   (long long)i, (long long)j);
+    }
+  for (int64_t i = 0; i < r->shape[0] * r->whole[0]; ++i)
+    if (i % r->whole[0] >= r->shape[1] && r->req != TN_REQ_INPLACE)
+      cr_assert_eq(made[i], 0.5f, "%lld was no output", (long long)i);
+}
+
+static void check_repetitions(int64_t n, int64_t line) {
+  for (int way = 0; way < 12; ++way) {
+    const int column = way & 2;
+    const repetition r = {.shape = {way < 4 ? 1 : LINES, n},
+                          .whole = {line, 1},
+                          .strides = {column ? 1 : 0, column ? 0 : 1},
+                          .which = way & 1,
+                          .req = way % 3 == 0   ? TN_REQ_WRITE
+                                 : way % 3 == 1 ? TN_REQ_ADD
+                                                : TN_REQ_INPLACE};
+    check_repetition(&r);
+    repetition write = r;
+    write.req = TN_REQ_WRITE;
+    check_repetition(&write);
+  }
+}
+
+/* Columns and rows repeated along lines of every length around the edges of
+ * vectors and of what is short, with room between lines and without. */
+Test(emit, inputs_that_repeat_give_the_values_of_the_formula) {
+  static const int64_t lengths[] = {1,  7,  31, 32,  33,  47,
+                                    48, 64, 99, 128, 129, LONGEST};
+  uint64_t features[TN_KERNEL_N_LEVELS];
+  const size_t n = levels(features);
+  for (int i = 0; i < LINES * APART; ++i) each[i] = (float)(i * 7 % 11);
+  for (int i = 0; i < LONGEST; ++i) one[i] = (float)(i * 5 % 11);
+  each[3] = one[2] = NAN;
+  for (size_t level = 0; level < n; ++level) {
+    host.cpu_features = features[level];
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
+      check_repetitions(lengths[i], lengths[i]);
+      check_repetitions(lengths[i], APART);
+    }
+  }
+}

@@ -38,7 +38,7 @@ def holds_what_was_promised():
                  "include/tenon/turn.h",
                  "include/tenon/kernel.h",
                  "include/tenon/elementwise.h", "include/tenon/body.h",
-                 "include/tenon/walk.h",
+                 "include/tenon/walk.h", "include/tenon/strided.h",
                  "include/tenon/convert.h",
                  "include/tenon/math.h", "include/tenon/math/basic.h",
                  "include/tenon/elementwise.cuh", "include/tenon/kernel.cuh",

@@ -144,6 +144,11 @@ static bool has_halves(const formula_use *use, int class_bit) {
          use->n_tensors <= 3 && is_short(use->formula->expr);
 }
 
+/* Whether a repeated input of two is taken as one element. */
+static bool has_ones(const formula_use *use, int class_bit) {
+  return use->n_tensors == 2 && has_halves(use, class_bit);
+}
+
 /* The loop over the elements of one block. */
 static void add_body(const kernel_pass *pass, const formula_use *use,
                      int class_bit) {
@@ -169,6 +174,7 @@ static void add_body(const kernel_pass *pass, const formula_use *use,
   c_add(pass->c, "}\nTN_KERNEL_LEVELS(%s)\n", name);
   if (has_halves(use, class_bit))
     c_add(pass->c, "TN_KERNEL_HALVES(%s, %zu)\n", name, use->n_tensors);
+  if (has_ones(use, class_bit)) c_add(pass->c, "TN_KERNEL_ONES(%s)\n", name);
   c_add(pass->c, "\n");
 }
 
@@ -205,6 +211,9 @@ static void add_map(const kernel_pass *pass, const formula_use *use) {
           "        .f16 = TN_KERNEL_F16_BODIES(%s),\n"
           "        .bf16 = TN_KERNEL_BF16_BODIES(%s),\n",
           body_name(pass, use, TNM_CLASS_F32),
+          body_name(pass, use, TNM_CLASS_F32));
+  if ((use->classes & TNM_CLASS_F32) && has_ones(use, TNM_CLASS_F32))
+    c_add(c, "        .one = TN_KERNEL_ONE_BODIES(%s),\n",
           body_name(pass, use, TNM_CLASS_F32));
   c_add(c, "        .out = %" PRIu32 ",\n", use->formula->index);
   if (use->n_tensors > 0) {

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
- * body.h: forms of the bodies of elementwise.h: part by part, and over f16 and
- * bf16, made of those over f32. Part of kernel.h, by elementwise.h.
+ * body.h: forms of the bodies of elementwise.h: part by part, and, made of
+ * those over f32, over f16 and bf16, and over an input that is a single
+ * element. Part of kernel.h, by elementwise.h.
  *
- *   TN_KERNEL_BODY void cube(...) as in elementwise.h
- *   TN_KERNEL_LEVELS(cube)
- *   TN_KERNEL_HALVES(cube, 1)
+ *   TN_KERNEL_BODY void sum(...) as in elementwise.h
+ *   TN_KERNEL_LEVELS(sum)
+ *   TN_KERNEL_HALVES(sum, 2)
+ *   TN_KERNEL_ONES(sum)
  *
  *   static const tn_kernel_map map = {
- *       .f32 = TN_KERNEL_BODIES(cube), .n_in = 1, .in = {0},
- *       .f16 = TN_KERNEL_F16_BODIES(cube),
- *       .bf16 = TN_KERNEL_BF16_BODIES(cube)};
+ *       .f32 = TN_KERNEL_BODIES(sum), .n_in = 2, .in = {0, 1},
+ *       .f16 = TN_KERNEL_F16_BODIES(sum),
+ *       .bf16 = TN_KERNEL_BF16_BODIES(sum),
+ *       .one = TN_KERNEL_ONE_BODIES(sum)};
  *
  * Dense calls of f16 or bf16 alone then go through registers: a vector of each
  * operand is widened, goes through the body, and is rounded. Without them, and
  * at the lowest level, such calls go through scratch memory, with the same
- * results. Worth it where a body does little; one that works part by part
- * (TN_KERNEL_PART) must not be used so.
+ * results. Likewise calls with two inputs of which one is repeated along lines:
+ * a line need not be filled with it. Worth it where a body does little; one
+ * that works part by part (TN_KERNEL_PART) must not be used so.
  */
 #include "tenon/kernel.h" /* which includes this file: so before the guard */
 
@@ -175,7 +179,55 @@ TN_KERNEL_INLINE TN_KERNEL_AVX512 void tn_kernel_bf16_write_avx512(
     { NULL, name##_bf16_avx2, name##_bf16_avx512 } \
   }
 
+/* For two inputs of floats, of which `which` is one element. What is left of a
+ * block goes through copies of a whole vector, as above. */
+#define TN_KERNEL_ONE(name, which, LEVEL, level, width)                       \
+  static LEVEL void name##_one##which##_##level(const tn_kernel_block *block, \
+                                                const void *params) {         \
+    const float *each = (const float *)block->in[1 - (which)];                \
+    const int64_t whole = block->n / (width) * (width);                       \
+    float one[width];                                                         \
+    tn_kernel_block piece;                                                    \
+    for (int k = 0; k < (width); ++k)                                         \
+      one[k] = *(const float *)block->in[which];                              \
+    piece.n = (width);                                                        \
+    piece.in[which] = one;                                                    \
+    for (int64_t i = 0; i < whole; i += (width)) {                            \
+      piece.out = (float *)block->out + i;                                    \
+      piece.in[1 - (which)] = each + i;                                       \
+      name(&piece, params);                                                   \
+    }                                                                         \
+    if (whole == block->n) return;                                            \
+    const size_t rest = (size_t)(block->n - whole) * sizeof(float);           \
+    float in[width], out[width];                                              \
+    memset(in, 0, sizeof in);                                                 \
+    memcpy(in, each + whole, rest);                                           \
+    piece.out = out;                                                          \
+    piece.in[1 - (which)] = in;                                               \
+    name(&piece, params);                                                     \
+    memcpy((float *)block->out + whole, out, rest);                           \
+  }
+
+#define TN_KERNEL_ONES(name)                           \
+  TN_KERNEL_ONE(name, 0, TN_KERNEL_AVX2, avx2, 8)      \
+  TN_KERNEL_ONE(name, 1, TN_KERNEL_AVX2, avx2, 8)      \
+  TN_KERNEL_ONE(name, 0, TN_KERNEL_AVX512, avx512, 16) \
+  TN_KERNEL_ONE(name, 1, TN_KERNEL_AVX512, avx512, 16)
+#define TN_KERNEL_ONE_BODIES(name)                    \
+  {                                                   \
+    {{NULL, name##_one0_avx2, name##_one0_avx512}}, { \
+      { NULL, name##_one1_avx2, name##_one1_avx512 }  \
+    }                                                 \
+  }
+
 #else
+#define TN_KERNEL_ONES(name)
+#define TN_KERNEL_ONE_BODIES(name) \
+  {                                \
+    {{NULL, NULL, NULL}}, {        \
+      { NULL, NULL, NULL }         \
+    }                              \
+  }
 #define TN_KERNEL_HALVES(name, inputs)
 #define TN_KERNEL_F16_BODIES(name) \
   {                                \

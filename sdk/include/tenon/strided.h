@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * strided.h: loops over operands of any strides and types, line by line,
+ * through scratch memory where an operand is not what a body takes. Part of
+ * kernel.h, by elementwise.h.
+ */
+#include "tenon/kernel.h" /* which includes this file: so before the guard */
+
+#ifndef TENON_STRIDED_H_
+#define TENON_STRIDED_H_
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One map of one call, shared by its slices. */
+typedef struct tn_kernel_task {
+  tn_kernel_walk walk; /* operand 0 is the output */
+  tn_kernel_body *body;
+  const void *params;
+  tn_kernel_mode mode;
+  uint32_t add; /* 1 under TN_REQ_ADD */
+  uint32_t one; /* the operand of which a line has one element, if the body
+                   takes it so; else 0 */
+  tn_dtype dtype[TN_KERNEL_MAX_OPERANDS];
+} tn_kernel_task;
+
+/* Elements of every operand side by side, and a place for what is added to.
+ * Vectors in it lie in one line of a cache. */
+typedef struct tn_kernel_scratch {
+  TN_KERNEL_LINED char bytes[TN_KERNEL_SCRATCH];
+} tn_kernel_scratch;
+
+/* Elements of one operand that scratch memory has room for: whole lines of a
+ * cache. */
+static inline int64_t tn_kernel_task_room(const tn_kernel_task *task) {
+  const int64_t bytes = tn_dtype_bytes(task->mode.compute);
+  return TN_KERNEL_SCRATCH / (task->walk.n_operands + 1) / bytes / 16 * 16;
+}
+
+/* Adds floats to a line of integers: each becomes an integer first, as it would
+ * if it were written, and no float has to hold the old content. */
+TN_KERNEL_ONCE void tn_kernel_task_sum_whole(const tn_kernel_task *task,
+                                             const tn_kernel_line *to,
+                                             const char *sum) {
+  int64_t whole[TN_KERNEL_STAGE], fresh[TN_KERNEL_STAGE], old[TN_KERNEL_STAGE];
+  const tn_kernel_mode own = {tn_kernel_compute(to->dtype), task->mode.level};
+  const int64_t apart = to->stride * tn_dtype_bytes(to->dtype);
+  for (int64_t i = 0; i < to->n; i += TN_KERNEL_STAGE) {
+    const int64_t n = to->n - i < TN_KERNEL_STAGE ? to->n - i : TN_KERNEL_STAGE;
+    const tn_kernel_line line = {to->at + i * apart, to->stride, n, to->dtype};
+    tn_kernel_store_dense(whole, to->dtype,
+                          sum + i * tn_dtype_bytes(task->mode.compute),
+                          &task->mode, n);
+    tn_kernel_load_dense(fresh, &own, whole, to->dtype, n);
+    tn_kernel_load(old, &own, &line);
+    tn_kernel_add_dense(fresh, old, &own, n);
+    tn_kernel_store(&line, &own, fresh);
+  }
+}
+
+/* Whether elements are integers that a call computes in floats. */
+static inline int tn_kernel_is_whole(const tn_kernel_task *task,
+                                     tn_dtype dtype) {
+  const tn_dtype own = tn_kernel_compute(dtype);
+  const tn_dtype compute = task->mode.compute;
+  return (own == TN_I32 || own == TN_I64) &&
+         (compute == TN_F32 || compute == TN_F64);
+}
+
+/* Adds to the output's line what is in scratch; `old` is room for as much. The
+ * sum is rounded once. */
+static inline void tn_kernel_task_sum(const tn_kernel_task *task,
+                                      const tn_kernel_line *to, void *sum,
+                                      void *old) {
+  if (to->dtype == task->mode.compute && to->stride == 1) {
+    tn_kernel_add_dense(to->at, sum, &task->mode, to->n);
+    return;
+  }
+  if (tn_kernel_is_whole(task, to->dtype)) {
+    tn_kernel_task_sum_whole(task, to, (const char *)sum);
+    return;
+  }
+  tn_kernel_load(old, &task->mode, to);
+  tn_kernel_add_dense(sum, old, &task->mode, to->n);
+  tn_kernel_store(to, &task->mode, sum);
+}
+
+/* Whether the body can work in the operand's own memory. */
+static inline int tn_kernel_is_direct(const tn_kernel_task *task, uint32_t k,
+                                      int64_t stride) {
+  if (k > 0 && k == task->one) return 1;
+  return task->dtype[k] == task->mode.compute && stride == 1 &&
+         !(k == 0 && task->add);
+}
+
+/* Runs the body over one line of every operand, through scratch where the
+ * operand is not what the body takes. A broadcast operand (stride 0) is read
+ * into scratch like any other, so the body's loop is always the dense one. */
+static inline void tn_kernel_task_block(const tn_kernel_task *task,
+                                        const tn_kernel_run *run,
+                                        tn_kernel_scratch *scratch) {
+  const int64_t apart =
+      tn_kernel_task_room(task) * tn_dtype_bytes(task->mode.compute);
+  char *old = scratch->bytes + task->walk.n_operands * apart;
+  tn_kernel_block block;
+  block.n = run->n;
+  for (uint32_t k = 1; k < task->walk.n_operands; ++k) {
+    const tn_kernel_line line = {run->at[k], run->stride[k], run->n,
+                                 task->dtype[k]};
+    const int direct = tn_kernel_is_direct(task, k, run->stride[k]);
+    char *own = scratch->bytes + k * apart;
+    if (!direct) tn_kernel_load(own, &task->mode, &line);
+    block.in[k - 1] = direct ? line.at : own;
+  }
+  const tn_kernel_line out = {run->at[0], run->stride[0], run->n,
+                              task->dtype[0]};
+  const int direct = tn_kernel_is_direct(task, 0, run->stride[0]);
+  block.out = direct ? out.at : scratch->bytes;
+  task->body(&block, task->params);
+  if (direct) return;
+  if (task->add)
+    tn_kernel_task_sum(task, &out, scratch->bytes, old);
+  else
+    tn_kernel_store(&out, &task->mode, scratch->bytes);
+}
+
+/* Lines of at most as many elements are computed several at a time: a call of
+ * the body takes as long as a hundred elements. */
+#define TN_KERNEL_SHORT 128
+/* Lines of fewer are never worth a call each. */
+#define TN_KERNEL_LEAST 32
+
+/* How a body that computes several lines gets at an operand: in its own memory,
+ * which is dense; from scratch, because all lines are one and the same; or from
+ * scratch, line by line. */
+enum { TN_KERNEL_FLAT = 0, TN_KERNEL_SAME = 1, TN_KERNEL_LINES = 2 };
+
+static inline int tn_kernel_lines_kind(const tn_kernel_task *task, uint32_t k) {
+  const tn_kernel_walk *walk = &task->walk;
+  int64_t step = 1;
+  int flat = task->dtype[k] == task->mode.compute && !(k == 0 && task->add);
+  int same = k > 0;
+  for (int32_t d = walk->ndim - 1; d >= 0; --d) {
+    flat = flat && walk->stride[k][d] == step;
+    same = same && (d == walk->ndim - 1 || walk->stride[k][d] == 0);
+    step *= walk->shape[d];
+  }
+  return flat ? TN_KERNEL_FLAT : same ? TN_KERNEL_SAME : TN_KERNEL_LINES;
+}
+
+/* Blocks of several lines: whole numbers of them, so that each block begins at
+ * the same place of its first line. */
+typedef struct tn_kernel_lines {
+  const tn_kernel_task *task;
+  tn_kernel_scratch *scratch;
+  int64_t apart; /* bytes between operands in scratch */
+  int64_t bytes; /* of one element there */
+  uint8_t kind[TN_KERNEL_MAX_OPERANDS];
+} tn_kernel_lines;
+
+/* n elements of each input whose kind is at least `least` go to scratch. */
+static inline void tn_kernel_lines_load(const tn_kernel_lines *lines,
+                                        tn_kernel_run run, int64_t n,
+                                        int least) {
+  const tn_kernel_task *task = lines->task;
+  for (int64_t done = 0;;) {
+    if (run.n > n - done) run.n = n - done;
+    for (uint32_t k = 1; k < task->walk.n_operands; ++k) {
+      const tn_kernel_line line = {run.at[k], run.stride[k], run.n,
+                                   task->dtype[k]};
+      char *own = lines->scratch->bytes + k * lines->apart;
+      if (lines->kind[k] >= least)
+        tn_kernel_load(own + done * lines->bytes, &task->mode, &line);
+    }
+    done += run.n;
+    if (done == n) return;
+    tn_kernel_walk_next(&task->walk, &run);
+  }
+}
+
+/* What was computed goes to the lines of the output. */
+static inline void tn_kernel_lines_store(const tn_kernel_lines *lines,
+                                         tn_kernel_run run, int64_t n) {
+  const tn_kernel_task *task = lines->task;
+  char *old = lines->scratch->bytes + task->walk.n_operands * lines->apart;
+  for (int64_t done = 0;;) {
+    if (run.n > n - done) run.n = n - done;
+    const tn_kernel_line line = {run.at[0], run.stride[0], run.n,
+                                 task->dtype[0]};
+    char *own = lines->scratch->bytes + done * lines->bytes;
+    if (task->add)
+      tn_kernel_task_sum(task, &line, own, old);
+    else
+      tn_kernel_store(&line, &task->mode, own);
+    done += run.n;
+    if (done == n) return;
+    tn_kernel_walk_next(&task->walk, &run);
+  }
+}
+
+/* Looks at every operand; the lowest kind of those that each block loads. */
+static inline int tn_kernel_lines_init(tn_kernel_lines *lines,
+                                       const tn_kernel_task *task,
+                                       tn_kernel_scratch *scratch) {
+  int least = TN_KERNEL_LINES + 1;
+  lines->task = task;
+  lines->scratch = scratch;
+  lines->bytes = tn_dtype_bytes(task->mode.compute);
+  lines->apart = tn_kernel_task_room(task) * lines->bytes;
+  for (uint32_t k = 0; k < task->walk.n_operands; ++k) {
+    lines->kind[k] = (uint8_t)tn_kernel_lines_kind(task, k);
+    if (k > 0 && lines->kind[k] == TN_KERNEL_LINES) least = TN_KERNEL_LINES;
+  }
+  return least;
+}
+
+/* Elements [begin, end) of a loop whose lines are short. Lines that are all the
+ * same are loaded once. */
+TN_KERNEL_ONCE void tn_kernel_task_lines(const tn_kernel_task *task,
+                                         int64_t begin, int64_t end) {
+  const tn_kernel_walk *walk = &task->walk;
+  tn_kernel_scratch scratch;
+  tn_kernel_lines lines;
+  tn_kernel_block block;
+  tn_kernel_run run;
+  const int then = tn_kernel_lines_init(&lines, task, &scratch);
+  const int64_t length = walk->shape[walk->ndim - 1];
+  const int64_t most = tn_kernel_task_room(task) / length * length;
+  for (int least = TN_KERNEL_SAME; begin < end; begin += block.n) {
+    block.n = end - begin < most ? end - begin : most;
+    for (uint32_t k = 1; k < walk->n_operands; ++k)
+      block.in[k - 1] = lines.kind[k] == TN_KERNEL_FLAT
+                            ? walk->data[k] + begin * lines.bytes
+                            : scratch.bytes + k * lines.apart;
+    tn_kernel_walk_run(walk, begin, end, &run);
+    if (least <= TN_KERNEL_LINES)
+      tn_kernel_lines_load(&lines, run, block.n, least);
+    least = then;
+    const int flat = lines.kind[0] == TN_KERNEL_FLAT;
+    block.out = flat ? walk->data[0] + begin * lines.bytes : scratch.bytes;
+    task->body(&block, task->params);
+    if (!flat) tn_kernel_lines_store(&lines, run, block.n);
+  }
+}
+
+/* Whether the body works in the memory of all operands, line by line. */
+static inline int tn_kernel_task_is_direct(const tn_kernel_task *task) {
+  const tn_kernel_walk *walk = &task->walk;
+  for (uint32_t k = 0; k < walk->n_operands; ++k)
+    if (!tn_kernel_is_direct(task, k, walk->stride[k][walk->ndim - 1]))
+      return 0;
+  return 1;
+}
+
+/* Whether lines are too short for a call of the body each, and there are some.
+ * A few that need no scratch are not worth filling it. */
+static inline int tn_kernel_task_is_short(const tn_kernel_task *task,
+                                          int direct) {
+  const int64_t n = task->walk.shape[task->walk.ndim - 1];
+  const int64_t room = tn_kernel_task_room(task);
+  if (task->walk.ndim == 1 || n > TN_KERNEL_SHORT || 2 * n > room) return 0;
+  if (direct && n >= TN_KERNEL_LEAST && task->walk.size <= 2 * room) return 0;
+  return task->one == 0;
+}
+
+/* Runs the body in the memory of all operands, over `lines` lines that lie
+ * along the dimension before the last, from `run` on, which is left at the last
+ * of them. */
+static inline void tn_kernel_task_down(const tn_kernel_task *task,
+                                       tn_kernel_run *run, int64_t lines) {
+  const tn_kernel_walk *walk = &task->walk;
+  const int32_t d = walk->ndim - 2;
+  tn_kernel_block block;
+  block.n = run->n;
+  block.out = run->at[0];
+  for (uint32_t k = 1; k < walk->n_operands; ++k) block.in[k - 1] = run->at[k];
+  task->body(&block, task->params);
+  if (lines == 1) return;
+  for (int64_t line = 1; line < lines; ++line) {
+    block.out = (char *)block.out + walk->stride[0][d] * walk->bytes[0];
+    for (uint32_t k = 1; k < walk->n_operands; ++k)
+      block.in[k - 1] =
+          (const char *)block.in[k - 1] + walk->stride[k][d] * walk->bytes[k];
+    task->body(&block, task->params);
+  }
+  run->place[d] += lines - 1;
+  for (uint32_t k = 0; k < walk->n_operands; ++k)
+    run->at[k] += (lines - 1) * walk->stride[k][d] * walk->bytes[k];
+}
+
+/* Whole lines from `run` on that end before `left` elements do. */
+static inline int64_t tn_kernel_task_lines_down(const tn_kernel_task *task,
+                                                const tn_kernel_run *run,
+                                                int64_t left) {
+  const tn_kernel_walk *walk = &task->walk;
+  const int32_t d = walk->ndim - 2;
+  if (d < 0 || run->n < walk->shape[d + 1]) return 1;
+  const int64_t lines = walk->shape[d] - run->place[d];
+  return left < lines * run->n ? left / run->n : lines;
+}
+
+/* Elements [begin, end) where bodies work in the memory of all operands. */
+static inline void tn_kernel_task_directly(const tn_kernel_task *task,
+                                           tn_kernel_run *run, int64_t left) {
+  for (;;) {
+    if (run->n > left) run->n = left;
+    const int64_t lines = tn_kernel_task_lines_down(task, run, left);
+    left -= lines * run->n;
+    tn_kernel_task_down(task, run, lines);
+    if (left == 0) return;
+    tn_kernel_walk_next(&task->walk, run);
+  }
+}
+
+/* Elements [begin, end) of the loop; a tn_loop_body. [worker] */
+TN_KERNEL_ONCE int32_t tn_kernel_task_slice(void *arg, int64_t begin,
+                                            int64_t end) {
+  const tn_kernel_task *task = (const tn_kernel_task *)arg;
+  tn_kernel_scratch scratch;
+  tn_kernel_run run;
+  const int direct = tn_kernel_task_is_direct(task);
+  if (tn_kernel_task_is_short(task, direct)) {
+    tn_kernel_task_lines(task, begin, end);
+    return TN_OK;
+  }
+  tn_kernel_walk_run(&task->walk, begin, end, &run);
+  if (direct) {
+    tn_kernel_task_directly(task, &run, end - begin);
+    return TN_OK;
+  }
+  const int64_t most = tn_kernel_task_room(task);
+  for (;;) {
+    if (run.n > most) run.n = most;
+    if (run.n > end - begin) run.n = end - begin;
+    tn_kernel_task_block(task, &run, &scratch);
+    begin += run.n;
+    if (begin >= end) return TN_OK;
+    tn_kernel_walk_next(&task->walk, &run);
+  }
+}
+
+/* All slices. */
+static inline int32_t tn_kernel_task_run(const tn_frame *call,
+                                         tn_kernel_task *task) {
+  if (task->walk.size <= TN_KERNEL_GRAIN)
+    return tn_kernel_task_slice(task, 0, task->walk.size);
+  return call->host->parallel_for(call, task->walk.size, TN_KERNEL_GRAIN,
+                                  tn_kernel_task_slice, task);
+}
+
+/* What does not depend on where the elements lie; the type to compute in is so
+ * far that of the output. */
+static inline void tn_kernel_task_init(tn_kernel_task *task,
+                                       const tn_frame *call,
+                                       const tn_kernel_map *map) {
+  task->params = call->params;
+  task->add = call->req[map->out] == TN_REQ_ADD;
+  task->one = 0;
+  task->dtype[0] = call->out[map->out].dtype;
+  task->mode.compute = tn_kernel_compute(task->dtype[0]);
+  task->mode.level = tn_kernel_level(call);
+}
+
+/* Takes the type of one more operand into account. */
+static inline void tn_kernel_task_join(tn_kernel_task *task, uint32_t k,
+                                       tn_dtype dtype) {
+  task->dtype[k] = dtype;
+  task->mode.compute =
+      tn_kernel_compute_join(task->mode.compute, tn_kernel_compute(dtype));
+}
+
+/* Adds an operand after checking it; TN_OK or a described failure. */
+static inline int32_t tn_kernel_task_add(tn_kernel_task *task,
+                                         const tn_frame *call, uint32_t index) {
+  const tn_tensor *tensor = &call->in[index];
+  if (tensor->ndim < 0)
+    return TN_FAIL(call, TN_INVALID, "input %u is not given", index);
+  if (tn_kernel_compute(tensor->dtype) == TN_DTYPE_UNKNOWN)
+    return TN_FAIL(call, TN_DTYPE,
+                   "input %u is u64, in which nothing is computed", index);
+  tn_kernel_task_join(task, task->walk.n_operands, tensor->dtype);
+  if (!tn_kernel_walk_add(&task->walk, tensor))
+    return TN_FAIL(call, TN_SHAPE,
+                   "the shape of input %u is not that of the output, and "
+                   "cannot be broadcast to it",
+                   index);
+  if (!tensor->data)
+    return TN_FAIL(call, TN_INVALID, "input %u has no data", index);
+  return TN_OK;
+}
+
+/* Once the walk has begun: takes such a body, if it fits. */
+static inline void tn_kernel_task_repeat(tn_kernel_task *task,
+                                         const tn_kernel_map *map) {
+  const tn_kernel_walk *walk = &task->walk;
+  const int32_t d = walk->ndim - 1;
+  uint32_t one = 0;
+  if (map->n_in != 2 || task->add || walk->shape[d] < TN_KERNEL_LEAST) return;
+  for (uint32_t k = 0; k < walk->n_operands; ++k) {
+    if (task->dtype[k] != TN_F32) return;
+    if (walk->stride[k][d] == 1) continue;
+    if (walk->stride[k][d] != 0 || k == 0 || one > 0) return;
+    one = k;
+  }
+  if (one == 0) return;
+  tn_kernel_body *body =
+      tn_kernel_body_at(&map->one[one - 1], task->mode.level);
+  if (!body) return;
+  task->body = body;
+  task->one = one;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TENON_STRIDED_H_ */
