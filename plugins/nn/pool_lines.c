@@ -134,6 +134,10 @@ static inline nn_range windows_on(const nn_window *w, int d, int64_t i) {
 #define NAME(x) x##_f64
 #include "pool_lines.h"
 
+#if defined(TN_KERNEL_AVX2)
+#include "pool_threes.h"
+#endif
+
 void nn_pool_begin(nn_pool *pool, nn_pool_tap *taps) {
   const nn_window *w = &pool->window;
   const phases s = phases_of(w);
@@ -151,7 +155,12 @@ static int64_t backward_scratch(const nn_pool *pool) {
   const nn_window *w = &pool->window;
   const int64_t lines = w->out[0] * w->out[1];
   const back_lines l = back_lines_of(w);
-  if (pool->kind == NN_POOL_MAX) return 2 * lines * l.windows + l.rest;
+  int64_t own = 0;
+#if defined(TN_KERNEL_AVX2)
+  own = threes_scratch(w);
+#endif
+  if (pool->kind == NN_POOL_MAX)
+    return nn_most(2 * lines * l.windows + l.rest, own);
   return (lines + 1) * line_of(w) + w->out[2];
 }
 
@@ -163,7 +172,7 @@ uint64_t nn_pool_scratch(const nn_pool *pool, int64_t bytes, int backward) {
 }
 
 uint64_t nn_pool_room(const nn_pool *pool, int64_t bytes) {
-  return nn_writer_bytes(pool->window.in[2] * bytes);
+  return nn_writer_bytes(2 * pool->window.in[2] * bytes);
 }
 
 void nn_pool_forward(const nn_pool_image *image, tn_dtype dtype,
@@ -179,5 +188,10 @@ void nn_pool_backward(const nn_pool_image *image, tn_dtype dtype,
   static const tn_kernel_bodies singles = TN_KERNEL_BODIES(backward_f32);
   static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(backward_f64);
   const tn_kernel_block none = {.n = 0};
+#if defined(TN_KERNEL_AVX2)
+  if (level == TN_KERNEL_N_LEVELS - 1 && dtype == TN_F32 && threes_can(image) &&
+      threes_backward(image))
+    return;
+#endif
   tn_kernel_body_at(dtype == TN_F32 ? &singles : &doubles, level)(&none, image);
 }

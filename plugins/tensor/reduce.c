@@ -241,6 +241,7 @@ static int32_t short_slice(void *arg, int64_t begin, int64_t end) {
   const grid *g = (const grid *)arg;
   const reduce_task *t = g->t;
   const int64_t bytes = tn_dtype_bytes(t->in.tensor.dtype);
+  const int dense = t->direct && g->n_gone == 1 && g->gone_step[0] == 1;
   uint64_t records[REDUCE_COLUMNS];
   while (begin < end) {
     int64_t n = 0;
@@ -251,9 +252,9 @@ static int32_t short_slice(void *arg, int64_t begin, int64_t end) {
         left /= g->kept[d];
       }
       offset += left * g->kept_step[0];
-      records[n] =
-          fold_joined(t, (const char *)t->in.tensor.data + offset * bytes,
-                      g->n_gone, g->gone, g->gone_step);
+      const char *at = (const char *)t->in.tensor.data + offset * bytes;
+      records[n] = dense ? reduce_line(t->direct, at, g->gone[0])
+                         : fold_joined(t, at, g->n_gone, g->gone, g->gone_step);
     }
     reduce_put(t, begin, n, records);
     begin += n;

@@ -132,44 +132,13 @@ WHOLE(rest, uint64_t, 1, BUT_0, TIMES)
 WHOLE(zeros, uint64_t, 0, IS_0, PLUS)
 
 #if defined(TN_KERNEL_AVX2)
-#define HALF_SUM(i, k) \
-  sum##k =             \
-      _mm512_add_pd(sum##k, _mm512_cvtps_pd(_mm256_loadu_ps(x + i + 8 * k)))
-/* The line loop of sums as gcc does not find it: floats are widened on their
- * way from memory. Its partial results are those of the other levels. */
-static TN_KERNEL_AVX512 void wide_sum_line(const tn_kernel_block *block,
-                                           const void *params) {
-  const float *x = (const float *)block->in[0];
-  __m512d sum0 = _mm512_setzero_pd(), sum1 = sum0, sum2 = sum0, sum3 = sum0;
-  TN_KERNEL_LINED double lane[32];
-  int64_t i = 0;
-  if (block->n < 32) {
-    sum_f32_line_avx512(block, params);
-    return;
-  }
-  for (; i + 32 <= block->n; i += 32) {
-    AHEAD(x + i);
-    AHEAD(x + i + 16);
-    HALF_SUM(i, 0);
-    HALF_SUM(i, 1);
-    HALF_SUM(i, 2);
-    HALF_SUM(i, 3);
-  }
-  _mm512_store_pd(lane, sum0);
-  _mm512_store_pd(lane + 8, sum1);
-  _mm512_store_pd(lane + 16, sum2);
-  _mm512_store_pd(lane + 24, sum3);
-  for (int j = 0; i + j < block->n; ++j) lane[j] += (double)x[i + j];
-  for (int w = 16; w > 0; w /= 2)
-    for (int j = 0; j < w; ++j) lane[j] += lane[j + w];
-  *(double *)block->out = lane[0];
-}
-#define SUM_LINES                                           \
-  {                                                         \
-    { sum_f32_line_base, sum_f32_line_avx2, wide_sum_line } \
+#include "reduce_wide.h"
+#define WIDE(name, loop, wide)                                   \
+  {                                                              \
+    { name##_f32_##loop##_base, name##_f32_##loop##_avx2, wide } \
   }
 #else
-#define SUM_LINES TN_KERNEL_BODIES(sum_f32_line)
+#define WIDE(name, loop, wide) TN_KERNEL_BODIES(name##_f32_##loop)
 #endif
 
 #define PAIR(name) \
@@ -178,15 +147,19 @@ static TN_KERNEL_AVX512 void wide_sum_line(const tn_kernel_block *block,
   .f32 = PAIR(floats##_f32), .f64 = PAIR(floats##_f64), .i64 = PAIR(whole##_i64)
 #define ONES .none_f64 = 1, .none_i64 = 1
 
-#define SUM                                                                   \
-  .f32 = {SUM_LINES, TN_KERNEL_BODIES(sum_f32_column)}, .f64 = PAIR(sum_f64), \
-  .i64 = PAIR(sum_i64)
+#define SUM                                                                  \
+  .f32 = {WIDE(sum, line, wide_sum_line), TN_KERNEL_BODIES(sum_f32_column)}, \
+  .f64 = PAIR(sum_f64), .i64 = PAIR(sum_i64)
+#define ORDER(name)                                  \
+  .f32 = {WIDE(name, line, wide_##name##_line),      \
+          WIDE(name, column, wide_##name##_column)}, \
+  .f64 = PAIR(name##_f64), .i64 = PAIR(name##_i64)
 const reduce_op reduce_sum = {SUM};
 const reduce_op reduce_mean = {SUM, .finish = REDUCE_MEAN};
 const reduce_op reduce_prod = {ALL(prod, prod), ONES};
-const reduce_op reduce_max = {ALL(max, max), .none_f64 = -INFINITY,
+const reduce_op reduce_max = {ORDER(max), .none_f64 = -INFINITY,
                               .none_i64 = INT64_MIN};
-const reduce_op reduce_min = {ALL(min, min), .none_f64 = INFINITY,
+const reduce_op reduce_min = {ORDER(min), .none_f64 = INFINITY,
                               .none_i64 = INT64_MAX};
 const reduce_op reduce_nansum = {ALL(nansum, sum), .records = &reduce_sum};
 const reduce_op reduce_nanprod = {ALL(nanprod, prod), .records = &reduce_prod,

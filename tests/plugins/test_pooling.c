@@ -213,6 +213,32 @@ static form in_pairs(form f) {
   return settled(f);
 }
 
+/* The same with windows of 3 x 3 that are two apart, which have as well. */
+static form in_threes(form f, uint64_t *seed) {
+  f.type = 0;
+  for (int d = 0; d < 2; ++d) {
+    f.kernel[d] = 3, f.stride[d] = 2;
+    f.pad[d] = f.convention == SAME ? 0 : between(seed, 0, 1);
+    f.in[d] = between(seed, 3, d == 0 ? 9 : 140);
+  }
+  return settled(f);
+}
+
+/* Checks windows of three with NaN in some of them. */
+static void check_nan(tn_runtime *rt, uint64_t *seed) {
+  const form f = in_threes((form){.images = 2}, seed);
+  const int64_t n = f.in[0] * f.in[1], windows = f.out[0] * f.out[1];
+  made m;
+  make(&m, &f, *seed);
+  for (int k = 0; k < 3; ++k) m.data[between(seed, 0, n - 1)] = NAN;
+  memset(m.to, 0, (size_t)(2 * n) * sizeof *m.to);
+  for (int64_t i = 0; i < 2; ++i)
+    pool(&f, m.data + i * n, m.head + i * windows, m.out + i * windows,
+         m.to + i * n);
+  windows_check(rt, &m.c, TN_F32, 0);
+  unmake(&m);
+}
+
 Test(pooling, drawn_shapes_come_out_as_the_loops_do) {
   const uint64_t avx512 = TN_CPU_AVX512, avx2 = TN_CPU_AVX2 | avx512;
   const uint64_t masks[] = {0, ~avx512, ~avx2};
@@ -222,17 +248,19 @@ Test(pooling, drawn_shapes_come_out_as_the_loops_do) {
     for (int i = 0; i < 150; ++i) {
       form f = draw_form(&seed, i % 3 == 0 ? 70 : 20);
       if (i % 4 == 0) f = in_pairs(f);
+      if (i % 4 == 1) f = in_threes(f, &seed);
       check_form(rt, &f, seed);
     }
+    for (int i = 0; i < 20; ++i) check_nan(rt, &seed);
     tn_runtime_release(rt);
   }
 }
 
 /* Gradients that no cache holds are written past the caches, in whole lines of
- * these, which images do not begin at here. */
-Test(pooling, large_gradients_come_out_as_the_loops_do) {
+ * these, which images do not begin at where they are 847 wide. */
+static void check_large(int64_t wide) {
   form f = {.images = 5,
-            .in = {1001, 847},
+            .in = {1001, wide},
             .kernel = {3, 3},
             .stride = {2, 2},
             .pad = {1, 1}};
@@ -245,6 +273,11 @@ Test(pooling, large_gradients_come_out_as_the_loops_do) {
     unmake(&m);
     tn_runtime_release(rt);
   }
+}
+
+Test(pooling, large_gradients_come_out_as_the_loops_do) {
+  check_large(847);
+  check_large(848);
 }
 
 /* The bits of out and of the gradient, for 1, 2 and 8 threads. */

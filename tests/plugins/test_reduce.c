@@ -208,6 +208,43 @@ Test(reduce, nan_is_passed_on_or_over_wherever_it_stands) {
   tn_runtime_release(rt);
 }
 
+/* The largest and the least of 13 rows of 50 numbers, with NaN at one place. */
+static void check_nan_in_rows(tn_runtime *rt, const char *op, int64_t row,
+                              int64_t column) {
+  enum { ROWS = 13, COLUMNS = 50 };
+  const int64_t dims[2] = {ROWS, COLUMNS};
+  const int sign = strcmp(op, "tensor.max") == 0 ? 1 : -1;
+  double x[ROWS * COLUMNS];
+  for (int64_t i = 0; i < ROWS * COLUMNS; ++i)
+    x[i] = sign * (i / COLUMNS == i % 7 ? (double)i : -1 - (double)(i % 5));
+  x[row * COLUMNS + column] = NAN;
+  cases_call c = {.op = op, .params = "axis=[0]", .n_in = 1, .n_out = 1};
+  c.in[0] = host_many(rt, TN_F32, 2, dims, x);
+  cases_forward(rt, &c);
+  double *have = cases_values(c.out[0]);
+  for (int64_t j = 0; j < COLUMNS; ++j) {
+    double want = x[j];
+    for (int64_t i = 1; i < ROWS; ++i)
+      want = sign > 0 ? fmax(want, x[i * COLUMNS + j])
+                      : fmin(want, x[i * COLUMNS + j]);
+    cr_assert(j == column ? isnan(have[j]) : have[j] == want,
+              "%s, NaN in row %lld of column %lld: column %lld has %g", op,
+              (long long)row, (long long)column, (long long)j, have[j]);
+  }
+  free(have);
+  cases_release(&c);
+}
+
+Test(reduce, nan_stays_in_its_column) {
+  tn_runtime *rt = host_open();
+  for (int64_t row = 0; row < 13; ++row)
+    for (int64_t column = 0; column < 50; column += row % 2 == 0 ? 7 : 11) {
+      check_nan_in_rows(rt, "tensor.max", row, column);
+      check_nan_in_rows(rt, "tensor.min", row, column);
+    }
+  tn_runtime_release(rt);
+}
+
 static void expect_slope(tn_runtime *rt, const char *op, const double *want) {
   const double x[4] = {2, NAN, 3, 5}, one = 1;
   cases_call c = {.op = op, .params = "", .n_in = 1, .n_out = 1};
@@ -317,6 +354,12 @@ static void make_columns(tn_runtime *rt, cases_call *c) {
 static void make_one_line(tn_runtime *rt, cases_call *c) {
   make_with(rt, c, "tensor.argmax", "", 500, 601);
 }
+static void make_most(tn_runtime *rt, cases_call *c) {
+  make_with(rt, c, "tensor.max", "axis=[1]", 300, 821);
+}
+static void make_least(tn_runtime *rt, cases_call *c) {
+  make_with(rt, c, "tensor.min", "axis=[0]", 700, 601);
+}
 static void make_product(tn_runtime *rt, cases_call *c) {
   const int64_t n = 40;
   make_with(rt, c, "tensor.prod", "axis=[1]", n, 3001);
@@ -329,6 +372,8 @@ Test(reduce, bits_do_not_depend_on_the_number_of_threads) {
   cases_same_for_all_threads(make_few_columns);
   cases_same_for_all_threads(make_columns);
   cases_same_for_all_threads(make_one_line);
+  cases_same_for_all_threads(make_most);
+  cases_same_for_all_threads(make_least);
   cases_same_for_all_threads(make_product);
 }
 
