@@ -6,7 +6,12 @@
 
 #include "axis.h"
 
-enum { STAGE = 512 }; /* elements that are converted together */
+enum {
+  STAGE = 512, /* elements that are converted together */
+  LINE = 64,   /* bytes of a cache */
+  AHEAD = 2,   /* rows that are asked for before they are read */
+  MOST = 4096  /* bytes of each */
+};
 
 /* ----------------------------------------------------------------- indices */
 
@@ -57,6 +62,8 @@ typedef struct work {
   const int64_t *rows;
   const int64_t *begin; /* backward, of input_dim + 1 */
   const int64_t *positions;
+  int64_t n;   /* of indices */
+  int streams; /* whether no cache holds the gradient */
 } work;
 
 static work work_of(const tn_frame *call, const tn_tensor *like) {
@@ -133,41 +140,92 @@ static void sum_part(const work *w, int64_t row, int64_t at, int64_t n) {
   tn_kernel_store_dense(place, to->dtype, sum, &w->mode, n);
 }
 
-/* Bytes of rows that nobody chose, most of a large gradient: past the caches,
- * which would read them first. */
-static void clear(char *to, int64_t bytes, int streams) {
-  int64_t i = 0;
-#if defined(__SSE2__)
-  if (streams && ((uintptr_t)to & 15) == 0)
-    for (; i + 16 <= bytes; i += 16)
-      _mm_stream_si128((__m128i *)(void *)(to + i), _mm_setzero_si128());
-#else
-  (void)streams;
-#endif
-  memset(to + i, 0, (size_t)(bytes - i));
+/* Whole lines past the caches, which would read them first; zeros if `from` is
+ * NULL. */
+#if defined(TN_KERNEL_AVX2)
+static void stream(char *to, const char *from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 16) {
+    __m128i v = _mm_setzero_si128();
+    if (from) v = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
+    _mm_stream_si128((__m128i *)(void *)(to + i), v);
+  }
 }
 
-static void clear_end(void) {
-#if defined(__SSE2__)
-  _mm_sfence();
+/* A line at a time, which for zeros takes two thirds of that. */
+static TN_KERNEL_AVX512 void stream_wide(char *to, const char *from,
+                                         int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += LINE) {
+    __m512i v = _mm512_setzero_si512();
+    if (from) v = _mm512_loadu_si512(from + i);
+    _mm512_stream_si512((__m512i *)(void *)(to + i), v);
+  }
+}
 #endif
+
+static void set(char *to, const char *from, int64_t bytes) {
+  if (from)
+    memcpy(to, from, (size_t)bytes);
+  else
+    memset(to, 0, (size_t)bytes);
+}
+
+/* Bytes of the gradient, or zeros if `from` is NULL. */
+static void put(const work *w, char *to, const char *from, int64_t bytes) {
+#if defined(TN_KERNEL_AVX2)
+  const int64_t front = (int64_t)(-(uintptr_t)to % LINE);
+  if (w->streams && front + LINE <= bytes) {
+    const int64_t whole = (bytes - front) / LINE * LINE, end = front + whole;
+    set(to, from, front);
+    (w->mode.level == TN_KERNEL_N_LEVELS - 1 ? stream_wide : stream)(
+        to + front, from ? from + front : NULL, whole);
+    set(to + end, from ? from + end : NULL, bytes - end);
+    return;
+  }
+#endif
+  set(to, from, bytes);
+}
+
+static void put_end(const work *w) {
+#if defined(__SSE2__)
+  if (w->streams) _mm_sfence();
+#else
+  (void)w;
+#endif
+}
+
+/* Asks for what a row that will soon be chosen is made of. */
+static void expect(const work *w, const char *head, int64_t k) {
+  const int64_t step = w->length * w->bytes;
+  if (k >= w->n) return;
+  const uintptr_t at = (uintptr_t)(head + w->positions[k] * step);
+  for (int64_t i = 0; i < step && i < MOST; i += LINE)
+    __builtin_prefetch((const void *)(at + (uintptr_t)i));
 }
 
 static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
   const work *w = arg;
   const tn_tensor *to = &w->call->out[NN_EMBEDDING_IN_WEIGHT];
+  const char *head = w->call->in[NN_EMBEDDING_BACKWARD_GRAD_OUT].data;
   const int adds = w->call->req[NN_EMBEDDING_IN_WEIGHT] == TN_REQ_ADD;
   const int64_t step = w->length * w->bytes;
-  const int streams = tn_tensor_size(to) * w->bytes >= TN_KERNEL_STREAM;
-  for (int64_t row = begin; row < end; ++row) {
-    if (w->begin[row] == w->begin[row + 1]) {
-      if (!adds) clear((char *)to->data + row * step, step, streams);
+  for (int64_t row = begin, next; row < end; row = next) {
+    const int64_t first = w->begin[row], n = w->begin[row + 1] - first;
+    char *place = (char *)to->data + row * step;
+    for (next = row + 1; n == 0 && next < end; ++next)
+      if (w->begin[next + 1] != first) break;
+    if (n == 0) {
+      if (!adds) put(w, place, NULL, (next - row) * step);
+      continue;
+    }
+    for (int64_t k = first; k < first + n; ++k) expect(w, head, k + AHEAD);
+    if (n == 1 && !adds) {
+      put(w, place, head + w->positions[first] * step, step);
       continue;
     }
     for (int64_t at = 0; at < w->length; at += STAGE)
       sum_part(w, row, at, w->length - at < STAGE ? w->length - at : STAGE);
   }
-  clear_end();
+  put_end(w);
   return TN_OK;
 }
 
@@ -196,6 +254,9 @@ int32_t nn_embedding_backward(const tn_frame *call) {
   w.rows = index;
   w.begin = begin;
   w.positions = positions;
+  w.n = n;
+  w.streams = tn_tensor_size(&call->out[NN_EMBEDDING_IN_WEIGHT]) * w.bytes >=
+              TN_KERNEL_STREAM;
   sort(&w, n, begin, positions);
   return nn_share(call, rows, w.length + w.length * n / rows, sum_slice, &w);
 }
