@@ -59,6 +59,7 @@ typedef struct box {
   const double *slope;
   double *sums[2];
   int past; /* what comes out is written past the caches */
+  uint32_t level;
 } box;
 
 #define REAL float
@@ -113,6 +114,7 @@ static void run_piece(const work *w, const nn_loops *loops, int64_t group,
   tn_kernel_block block = {.n = at.n, .out = w->to ? w->to + skip : NULL};
   for (int k = 0; k < 2; ++k) block.in[k] = w->in[k] ? w->in[k] + skip : NULL;
   const box b = {.past = w->past,
+                 .level = w->mode.level,
                  .runs = at.runs,
                  .apart = at.apart,
                  .mean = w->known[MEAN] + c,

@@ -77,7 +77,7 @@ TN_KERNEL_BODY void NAME(plane_scale)(const tn_kernel_block *block,
   for (int64_t r = 0; r < b->runs; ++r) {
     const REAL *x = (const REAL *)block->in[0] + r * b->apart;
     REAL *y = (REAL *)block->out + r * b->apart;
-    nn_writer writer = nn_writer_open(y, b->past ? room.bytes : NULL);
+    nn_writer writer = nn_writer_open(y, b->past ? room.bytes : NULL, b->level);
     for (int64_t i = 0, n; i < block->n; i += n, x += n) {
       n = block->n - i < NAME(part) ? block->n - i : (int64_t)NAME(part);
       y = nn_writer_line(&writer);
@@ -162,7 +162,7 @@ TN_KERNEL_BODY void NAME(plane_back)(const tn_kernel_block *block,
     const REAL *g = (const REAL *)block->in[0] + r * b->apart;
     const REAL *x = (const REAL *)block->in[1] + r * b->apart;
     REAL *y = (REAL *)block->out + r * b->apart;
-    nn_writer writer = nn_writer_open(y, b->past ? room.bytes : NULL);
+    nn_writer writer = nn_writer_open(y, b->past ? room.bytes : NULL, b->level);
     for (int64_t i = 0, n; i < block->n; i += n, x += n, g += n) {
       n = block->n - i < NAME(part) ? block->n - i : (int64_t)NAME(part);
       y = nn_writer_line(&writer);

@@ -66,6 +66,7 @@ enum {
 typedef struct layer {
   nn_extent e;
   double eps;
+  uint32_t level;
   const void *gamma; /* in the type computed in, as the others */
   const void *beta;
   int again;    /* backward: mean and rstd are computed once more */
@@ -115,6 +116,7 @@ static void size_up(work *w, const tn_tensor *data, const tn_frame *call) {
   nn_extent *e = &w->layer.e;
   *e = nn_extent_of(data, dim, dim);
   w->layer.eps = p->eps;
+  w->layer.level = tn_kernel_level(call);
   w->call = call;
   w->mode =
       (tn_kernel_mode){tn_kernel_compute(data->dtype), tn_kernel_level(call)};

@@ -93,7 +93,10 @@ TN_KERNEL_BODY void NAME(find_slope)(const layer *l, const REAL *g,
   const REAL *gamma = l->gamma;
   const REAL mean = s->mean;
   REAL sums[2];
-#define TERM(i) (NN_VECTOR(g + (i)) * NN_VECTOR(gamma + (i)))
+/* The next row is asked for place by place: at once it would be too much. */
+#define TERM(i)                                                      \
+  (__builtin_prefetch(g + n + (i)), __builtin_prefetch(x + n + (i)), \
+   NN_VECTOR(g + (i)) * NN_VECTOR(gamma + (i)))
 #define LAST(i) (g[i] * gamma[i])
   NN_SUMS(n, TERM, LAST);
 #undef TERM
@@ -166,7 +169,8 @@ TN_KERNEL_BODY void NAME(back_rows)(const tn_kernel_block *block,
                                     const void *params) {
   const layer *l = params;
   const int64_t n = l->e.length;
-  nn_writer writer = nn_writer_open(block->out, block->out ? l->room : NULL);
+  nn_writer writer =
+      nn_writer_open(block->out, block->out ? l->room : NULL, l->level);
   for (int64_t r = 0; r < block->n;) {
     const REAL *g = (const REAL *)block->in[0] + r * n;
     const REAL *x = (const REAL *)block->in[1] + r * n;

@@ -40,6 +40,8 @@ typedef struct nn_pool_image {
   void *room;       /* nn_pool_room bytes: `to` is written past the caches; or
                        NULL */
   int add;          /* to what is there */
+  tn_dtype dtype;
+  uint32_t level;
 } nn_pool_image;
 
 /* Bytes of scratch for an image whose elements have `bytes`. [any] */
@@ -54,9 +56,7 @@ uint64_t nn_pool_room(const nn_pool *pool, int64_t bytes);
 void nn_pool_begin(nn_pool *pool, nn_pool_tap *taps);
 
 /* Computes out, or adds to it; and so the gradient of data. [worker] */
-void nn_pool_forward(const nn_pool_image *image, tn_dtype dtype,
-                     uint32_t level);
-void nn_pool_backward(const nn_pool_image *image, tn_dtype dtype,
-                      uint32_t level);
+void nn_pool_forward(const nn_pool_image *image);
+void nn_pool_backward(const nn_pool_image *image);
 
 #endif /* NN_POOL_H_ */

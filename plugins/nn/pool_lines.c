@@ -175,23 +175,21 @@ uint64_t nn_pool_room(const nn_pool *pool, int64_t bytes) {
   return nn_writer_bytes(2 * pool->window.in[2] * bytes);
 }
 
-void nn_pool_forward(const nn_pool_image *image, tn_dtype dtype,
-                     uint32_t level) {
+void nn_pool_forward(const nn_pool_image *image) {
   static const tn_kernel_bodies singles = TN_KERNEL_BODIES(forward_f32);
   static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(forward_f64);
   const tn_kernel_block none = {.n = 0};
-  tn_kernel_body_at(dtype == TN_F32 ? &singles : &doubles, level)(&none, image);
+  tn_kernel_body_at(image->dtype == TN_F32 ? &singles : &doubles, image->level)(
+      &none, image);
 }
 
-void nn_pool_backward(const nn_pool_image *image, tn_dtype dtype,
-                      uint32_t level) {
+void nn_pool_backward(const nn_pool_image *image) {
   static const tn_kernel_bodies singles = TN_KERNEL_BODIES(backward_f32);
   static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(backward_f64);
   const tn_kernel_block none = {.n = 0};
 #if defined(TN_KERNEL_AVX2)
-  if (level == TN_KERNEL_N_LEVELS - 1 && dtype == TN_F32 && threes_can(image) &&
-      threes_backward(image))
-    return;
+  if (threes_can(image) && threes_backward(image)) return;
 #endif
-  tn_kernel_body_at(dtype == TN_F32 ? &singles : &doubles, level)(&none, image);
+  tn_kernel_body_at(image->dtype == TN_F32 ? &singles : &doubles, image->level)(
+      &none, image);
 }

@@ -357,7 +357,7 @@ TN_KERNEL_BODY void NAME(largest_backward)(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
   const int64_t n = w->in[2], bytes = n * (int64_t)sizeof(REAL);
   const REAL *data = image->data;
-  nn_writer writer = nn_writer_open(image->to, image->room);
+  nn_writer writer = nn_writer_open(image->to, image->room, image->level);
   NAME(largest_work) k;
   NAME(largest_begin)(image, &k);
   const phases s = {w->stride[2], k.lines.phase};
@@ -473,7 +473,7 @@ TN_KERNEL_BODY void NAME(sum_backward)(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
   const int64_t n = w->in[2];
   REAL *lines = image->scratch;
-  nn_writer writer = nn_writer_open(image->to, image->room);
+  nn_writer writer = nn_writer_open(image->to, image->room, image->level);
   NAME(spread_all)
   (image, lines, lines + w->out[0] * w->out[1] * line_of(w));
   for (int64_t a = 0; a < w->in[0]; ++a)

@@ -169,9 +169,10 @@ static TN_KERNEL_AVX512 int threes_windows(const threes *t,
 static inline int threes_can(const nn_pool_image *image) {
   const nn_pool *p = image->pool;
   const nn_window *w = &p->window;
-  if (p->kind != NN_POOL_MAX || image->add || w->kernel[0] != 1 ||
-      w->stride[0] != 1 || w->pad[0] != 0)
+  if (image->level != TN_KERNEL_N_LEVELS - 1 || image->dtype != TN_F32 ||
+      p->kind != NN_POOL_MAX || image->add)
     return 0;
+  if (w->kernel[0] != 1 || w->stride[0] != 1 || w->pad[0] != 0) return 0;
   for (int d = 1; d < NN_WINDOW_RANK; ++d)
     if (w->kernel[d] != THREES || w->stride[d] != 2 || w->pad[d] > 1) return 0;
   return 1;
@@ -231,7 +232,8 @@ static int threes_backward(const nn_pool_image *image) {
               .patches = threes_patches(w),
               .past = image->room && w->pad[2] == 1 && at % NN_WRITER_LINE == 0,
               .nothing = image->scratch};
-  nn_writer writer = nn_writer_open(image->to, t.past ? NULL : image->room);
+  nn_writer writer =
+      nn_writer_open(image->to, t.past ? NULL : image->room, image->level);
   int nan = 0;
   t.shared = t.nothing + w->in[2];
   for (int64_t i = 0; i < w->in[2]; ++i) t.nothing[i] = NAN;

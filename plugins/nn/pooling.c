@@ -131,9 +131,7 @@ int32_t nn_pooling_infer(const tn_frame *call) {
 typedef struct work {
   nn_pool pool;
   nn_pool_image image; /* the first; without scratch */
-  tn_dtype dtype;
-  uint32_t level;
-  int64_t bytes; /* of an element */
+  int64_t bytes;       /* of an element */
   nn_lanes lanes;
   uint64_t scratch; /* of a lane, before the room for lines that go past the
                        caches; 0: none do */
@@ -157,9 +155,9 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
     image.scratch = nn_lanes_at(&w->lanes, lane);
     if (w->scratch > 0) image.room = (char *)image.scratch + w->scratch;
     if (image.head)
-      nn_pool_backward(&image, w->dtype, w->level);
+      nn_pool_backward(&image);
     else
-      nn_pool_forward(&image, w->dtype, w->level);
+      nn_pool_forward(&image);
   }
   nn_lanes_give(&w->lanes, lane);
   return TN_OK;
@@ -197,8 +195,6 @@ static int32_t run(const tn_frame *call, const nn_operands *x,
                    const nn_pool_image *first) {
   work w = {.pool = nn_pool_of(call),
             .image = *first,
-            .dtype = x->dtype,
-            .level = x->level,
             .bytes = tn_dtype_bytes(x->dtype)};
   const int64_t size = w.pool.in_size + w.pool.out_size;
   const int64_t images = nn_pool_images(call);
@@ -206,6 +202,8 @@ static int32_t run(const tn_frame *call, const nn_operands *x,
   char *room = (char *)call->ws[0] + nn_operands_bytes(call);
   w.lanes.room = room + taps_bytes(&w.pool);
   w.image.add = nn_operands_adds(x, 0);
+  w.image.dtype = x->dtype;
+  w.image.level = x->level;
   if (is_large(call, &w.pool, w.bytes) && !w.image.add)
     w.scratch = nn_pool_scratch(&w.pool, w.bytes, 1);
   if (images == 0 || (first->head ? w.pool.in_size : size) == 0) return TN_OK;

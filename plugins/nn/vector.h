@@ -33,6 +33,13 @@ TN_KERNEL_BODY void NAME(fetch)(const REAL *x, int64_t n) {
     __builtin_prefetch((const void *)(at + k));
 }
 
+/* Asks for what lies a page behind two vectors. */
+#ifndef NN_PAGE_AHEAD
+#define NN_PAGE_AHEAD(x, y)                      \
+  (__builtin_prefetch((const char *)(x) + 4096), \
+   __builtin_prefetch((const char *)(y) + 4096))
+#endif
+
 /* The sum of a vector's elements, halves first. */
 TN_KERNEL_BODY REAL NAME(total)(const NAME(vector) * v) {
   REAL part[NAME(lanes)];
@@ -163,7 +170,7 @@ TN_KERNEL_BODY REAL NAME(spread)(const REAL *x, REAL mean, int64_t n) {
 
 TN_KERNEL_BODY void NAME(moments)(const REAL *g, const REAL *x, REAL mean,
                                   int64_t n, REAL sums[2]) {
-#define TERM(i) NN_VECTOR(g + (i))
+#define TERM(i) (NN_PAGE_AHEAD(g + (i), x + (i)), NN_VECTOR(g + (i)))
 #define LAST(i) g[i]
   NN_SUMS(n, TERM, LAST);
 #undef TERM

@@ -9,9 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "tenon/kernel.h"
 
 enum { NN_WRITER_CHUNK = 2048, NN_WRITER_LINE = 64 };
 
@@ -23,6 +21,7 @@ typedef struct nn_writer {
   char *room;   /* NULL: lines are composed where they belong */
   int64_t used; /* bytes of it */
   int64_t skip; /* of them at its beginning, which are not ours */
+  int wide;     /* whether a line of the cache goes at once */
 } nn_writer;
 
 /* Bytes of room for lines of so many; it is aligned to 64. [any] */
@@ -31,10 +30,11 @@ static inline uint64_t nn_writer_bytes(int64_t line) {
   return (uint64_t)all / NN_WRITER_LINE * NN_WRITER_LINE;
 }
 
-/* Lines go to `to` and behind it, past the caches if there is room. [worker] */
-static inline nn_writer nn_writer_open(void *to, void *room) {
-  nn_writer w = {to, NULL, 0, 0};
-#if defined(__SSE2__)
+/* Lines go to `to` and behind it, past the caches if there is room; `level` is
+ * that of the call. [worker] */
+static inline nn_writer nn_writer_open(void *to, void *room, uint32_t level) {
+  nn_writer w = {.to = to, .wide = level == TN_KERNEL_N_LEVELS - 1};
+#if defined(TN_KERNEL_AVX2)
   w.room = room;
   w.skip = w.used = room ? (int64_t)((uintptr_t)to % NN_WRITER_LINE) : 0;
   w.to -= w.skip;
@@ -49,9 +49,23 @@ static inline void *nn_writer_line(const nn_writer *w) {
   return w->room ? w->room + w->used : w->to;
 }
 
+#if defined(TN_KERNEL_AVX2)
+static inline TN_KERNEL_AVX512 void nn_writer_put_wide(char *to,
+                                                       const char *from,
+                                                       int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += NN_WRITER_LINE)
+    _mm512_stream_si512((__m512i *)(void *)(to + i),
+                        _mm512_load_si512(from + i));
+}
+#endif
+
 /* Whole lines of the cache, from `at` up to `end`. */
 static inline void nn_writer_put(const nn_writer *w, int64_t at, int64_t end) {
-#if defined(__SSE2__)
+#if defined(TN_KERNEL_AVX2)
+  if (w->wide) {
+    nn_writer_put_wide(w->to + at, w->room + at, end - at);
+    return;
+  }
   for (; at < end; at += 16)
     _mm_stream_si128((__m128i *)(void *)(w->to + at),
                      _mm_load_si128((const __m128i *)(void *)(w->room + at)));
@@ -91,7 +105,7 @@ static inline void nn_writer_close(nn_writer *w) {
   if (!w->room) return;
   nn_writer_flush(w);
   memcpy(w->to + w->skip, w->room + w->skip, (size_t)(w->used - w->skip));
-#if defined(__SSE2__)
+#if defined(TN_KERNEL_AVX2)
   _mm_sfence();
 #endif
 }
