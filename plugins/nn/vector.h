@@ -15,6 +15,8 @@ enum { NAME(lanes) = 64 / (int)sizeof(REAL) };
 typedef REAL NAME(vector)
     __attribute__((vector_size(64), aligned(sizeof(REAL)), may_alias));
 typedef BITS NAME(mask) __attribute__((vector_size(64), may_alias));
+typedef REAL NAME(half) __attribute__((vector_size(32), may_alias));
+typedef REAL NAME(quarter) __attribute__((vector_size(16), may_alias));
 
 /* The vector at x. Functions with vectors for arguments or results would not
  * have the same ABI at all levels, so there are none, inlined or not. */
@@ -42,21 +44,23 @@ TN_KERNEL_BODY void NAME(fetch)(const REAL *x, int64_t n) {
 
 /* The sum of a vector's elements, halves first. */
 TN_KERNEL_BODY REAL NAME(total)(const NAME(vector) * v) {
-  REAL part[NAME(lanes)];
-  memcpy(part, v, sizeof part);
-  for (int n = NAME(lanes) / 2; n > 0; n /= 2)
-    for (int l = 0; l < n; ++l) part[l] += part[l + n];
-  return part[0];
+  const NAME(half) *halves = (const NAME(half) *)v;
+  const NAME(half) half = halves[0] + halves[1];
+  const NAME(quarter) *quarters = (const NAME(quarter) *)&half;
+  const NAME(quarter) part = quarters[0] + quarters[1];
+  enum { n = NAME(lanes) / 4 };
+  if (n == 2) return part[0] + part[1];
+  return (part[0] + part[n / 2]) + (part[1] + part[n - 1]);
 }
 
-/* *most = v where that is larger. */
+/* most = v where that is larger; vectors of any length. */
 #ifndef NN_RAISE
-#define NN_RAISE(most, v)                                   \
-  do {                                                      \
-    const NAME(vector) other = (v);                         \
-    const NAME(mask) above = (NAME(mask))(other > (most));  \
-    (most) = (NAME(vector))((above & (NAME(mask))other) |   \
-                            (~above & (NAME(mask))(most))); \
+#define NN_RAISE(most, v)                                              \
+  do {                                                                 \
+    const __typeof__(most) other = (v);                                \
+    const __typeof__(other > other) above = other > (most);            \
+    (most) = (__typeof__(most))((above & (__typeof__(above))other) |   \
+                                (~above & (__typeof__(above))(most))); \
   } while (0)
 #endif
 
@@ -77,12 +81,14 @@ TN_KERNEL_BODY REAL NAME(largest)(const REAL *x, int64_t n) {
     NN_RAISE(most[0], most[1]);
     NN_RAISE(most[2], most[3]);
     NN_RAISE(most[0], most[2]);
-    REAL part[NAME(lanes)];
-    memcpy(part, &most[0], sizeof part);
-    for (int k = NAME(lanes) / 2; k > 0; k /= 2)
-      for (int l = 0; l < k; ++l)
-        part[l] = part[l + k] > part[l] ? part[l + k] : part[l];
-    all = part[0] > all ? part[0] : all;
+    const NAME(half) *halves = (const NAME(half) *)&most[0];
+    NAME(half) half = halves[0];
+    NN_RAISE(half, halves[1]);
+    const NAME(quarter) *quarters = (const NAME(quarter) *)&half;
+    NAME(quarter) part = quarters[0];
+    NN_RAISE(part, quarters[1]);
+    for (int l = 0; l < NAME(lanes) / 4; ++l)
+      all = part[l] > all ? part[l] : all;
   }
   for (; i < n; ++i) all = x[i] > all ? x[i] : all;
   return all;
