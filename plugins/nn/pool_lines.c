@@ -75,8 +75,7 @@ static inline int is_pairs(const nn_pool *p) {
     if (w->kernel[d] != 2 || w->stride[d] != 2 || w->pad[d] != 0 ||
         2 * w->out[d] > w->in[d])
       return 0;
-  return p->kind == NN_POOL_MAX && w->kernel[0] == 1 && w->stride[0] == 1 &&
-         w->pad[0] == 0;
+  return w->kernel[0] == 1 && w->stride[0] == 1 && w->pad[0] == 0;
 }
 
 /* A line of such windows, and the gradients of the lines that they lie on. */

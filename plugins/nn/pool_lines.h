@@ -159,6 +159,20 @@ TN_KERNEL_BODY void NAME(pair_line)(const REAL *above, const REAL *below,
   }
 }
 
+/* Their sums, or means: a quarter of them is exact. */
+TN_KERNEL_BODY void NAME(sum_line)(const REAL *above, const REAL *below,
+                                   REAL *to, const nn_pool *p, const int add) {
+  const REAL factor = (REAL)(p->kind == NN_POOL_AVG ? 0.25 : 1);
+  const int64_t n = p->window.out[2];
+  TN_KERNEL_INDEPENDENT
+  for (int64_t o = 0; o < n; ++o) {
+    const REAL a = above[2 * o] + below[2 * o];
+    const REAL b = above[2 * o + 1] + below[2 * o + 1];
+    const REAL all = (a + b) * factor;
+    to[o] = add ? to[o] + all : all;
+  }
+}
+
 /* Windows of 2 x 2 that do not overlap. */
 TN_KERNEL_BODY void NAME(pairs)(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
@@ -166,11 +180,16 @@ TN_KERNEL_BODY void NAME(pairs)(const nn_pool_image *image) {
   REAL *to = image->out;
   for (int64_t i = 0; i < w->out[0]; ++i, data += w->in[1] * w->in[2])
     for (int64_t j = 0; j < w->out[1]; ++j, to += w->out[2]) {
-      const REAL *line = data + 2 * j * w->in[2];
+      const REAL *line = data + 2 * j * w->in[2], *below = line + w->in[2];
+      NAME(expect)(line + AHEAD * w->in[2], 2 * w->in[2]);
+      if (image->pool->kind != NN_POOL_MAX) {
+        NAME(sum_line)(line, below, to, image->pool, image->add);
+        continue;
+      }
       if (image->add)
-        NAME(pair_line)(line, line + w->in[2], to, w->out[2], 1);
+        NAME(pair_line)(line, below, to, w->out[2], 1);
       else
-        NAME(pair_line)(line, line + w->in[2], to, w->out[2], 0);
+        NAME(pair_line)(line, below, to, w->out[2], 0);
     }
 }
 
@@ -437,6 +456,45 @@ TN_KERNEL_BODY void NAME(pairs_backward)(const nn_pool_image *image) {
   }
 }
 
+/* What a line of pairs gives to both lines of data, `n` elements apart. */
+TN_KERNEL_BODY void NAME(give_line)(const nn_pool *p, const REAL *head,
+                                    REAL *to, int64_t n, const int add) {
+  const REAL factor = (REAL)(p->kind == NN_POOL_AVG ? 0.25 : 1);
+  TN_KERNEL_INDEPENDENT
+  for (int64_t o = 0; o < p->window.out[2]; ++o) {
+    const REAL all = head[o] * factor;
+    to[2 * o] = add ? to[2 * o] + all : all;
+    to[2 * o + 1] = add ? to[2 * o + 1] + all : all;
+    to[n + 2 * o] = add ? to[n + 2 * o] + all : all;
+    to[n + 2 * o + 1] = add ? to[n + 2 * o + 1] + all : all;
+  }
+  for (int64_t i = 2 * p->window.out[2]; !add && i < n; ++i)
+    to[i] = to[n + i] = 0;
+}
+
+/* The same of an image. */
+TN_KERNEL_BODY void NAME(give_pairs)(const nn_pool_image *image) {
+  const nn_window *w = &image->pool->window;
+  const int64_t n = w->in[2], bytes = n * (int64_t)sizeof(REAL);
+  const REAL *head = image->head;
+  nn_writer writer = nn_writer_open(image->to, image->room, image->level);
+  for (int64_t i = 0; i < w->out[0]; ++i) {
+    for (int64_t j = 0; j < w->out[1]; ++j, head += w->out[2]) {
+      REAL *to = nn_writer_line(&writer);
+      if (image->add)
+        NAME(give_line)(image->pool, head, to, n, 1);
+      else
+        NAME(give_line)(image->pool, head, to, n, 0);
+      nn_writer_next(&writer, 2 * bytes);
+    }
+    for (int64_t j = 2 * w->out[1]; j < w->in[1]; ++j) {
+      if (!image->add) memset(nn_writer_line(&writer), 0, (size_t)bytes);
+      nn_writer_next(&writer, bytes);
+    }
+  }
+  nn_writer_close(&writer);
+}
+
 /* What a line of windows gives to each line of data that they lie on. */
 TN_KERNEL_BODY void NAME(spread)(const nn_pool *p, const REAL *share,
                                  REAL *sorted, REAL *line) {
@@ -499,9 +557,12 @@ TN_KERNEL_BODY void NAME(backward)(const tn_kernel_block *block,
                                    const void *params) {
   const nn_pool_image *image = params;
   (void)block;
-  if (is_pairs(image->pool))
+  const int largest = image->pool->kind == NN_POOL_MAX;
+  if (is_pairs(image->pool) && largest)
     NAME(pairs_backward)(image);
-  else if (image->pool->kind == NN_POOL_MAX)
+  else if (is_pairs(image->pool))
+    NAME(give_pairs)(image);
+  else if (largest)
     NAME(largest_backward)(image);
   else
     NAME(sum_backward)(image);
