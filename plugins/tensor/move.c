@@ -25,6 +25,18 @@ typedef struct lines {
 /* Lines shorter than that (in bytes) are not worth a call of memcpy. */
 enum { SHORT_LINE = 64 };
 
+/* Asks for the next line as well: the processor by itself does not look beyond
+ * a page. */
+static inline void copy_line(void *to, const void *next_to, const void *from,
+                             const void *next_from, int64_t bytes) {
+  enum { PAGE = 4096, LINE = 64 };
+  for (int64_t i = 0; i < bytes && i < PAGE; i += LINE) {
+    __builtin_prefetch((const char *)next_to + i, 1);
+    __builtin_prefetch((const char *)next_from + i, 0);
+  }
+  memcpy(to, from, (size_t)bytes);
+}
+
 #define COPY_LINES(name, type)                                    \
   static void name(const lines *l) {                              \
     for (int64_t k = 0; k < l->n_lines; ++k) {                    \
@@ -39,7 +51,8 @@ enum { SHORT_LINE = 64 };
       else if (l->n * (int64_t)sizeof(type) < SHORT_LINE)         \
         for (int64_t i = 0; i < l->n; ++i) to[i] = from[i];       \
       else                                                        \
-        memcpy(to, from, (size_t)l->n * sizeof(type));            \
+        copy_line(to, to + l->to_next, from, from + l->from_next, \
+                  l->n * (int64_t)sizeof(type));                  \
     }                                                             \
   }
 COPY_LINES(copy_8, uint8_t)
