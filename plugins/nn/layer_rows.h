@@ -124,7 +124,9 @@ TN_KERNEL_BODY void NAME(back_row)(const layer *l, const REAL *g, const REAL *x,
         (g[i] * gamma[i] - s->shift - (x[i] - s->mean) * s->slope) * s->rstd;
 }
 
-/* The same of four rows, whose sums are brought to the others together. */
+/* The same of four rows, whose sums are brought to the others together. The
+ * next four are asked for meanwhile, into the second cache: the first is full.
+ */
 TN_KERNEL_BODY void NAME(back_four)(const layer *l, const REAL *g,
                                     const REAL *x, const NAME(slope) s[4],
                                     REAL *to) {
@@ -135,6 +137,10 @@ TN_KERNEL_BODY void NAME(back_four)(const layer *l, const REAL *g,
   for (; i + NAME(lanes) <= n; i += NAME(lanes)) {
     const NAME(vector) factor = NN_VECTOR(gamma + i);
     NAME(vector) one = NN_VECTOR(by_gamma + i), two = NN_VECTOR(by_beta + i);
+    for (int k = 4; k < 8; ++k) {
+      __builtin_prefetch(g + k * n + i, 0, 2);
+      __builtin_prefetch(x + k * n + i, 0, 2);
+    }
     for (int k = 0; k < 4; ++k) {
       const NAME(vector) head = NN_VECTOR(g + k * n + i);
       const NAME(vector) d = NN_VECTOR(x + k * n + i) - s[k].mean;
