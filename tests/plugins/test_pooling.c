@@ -241,7 +241,7 @@ static void check_nan(tn_runtime *rt, uint64_t *seed) {
 
 Test(pooling, drawn_shapes_come_out_as_the_loops_do) {
   const uint64_t avx512 = TN_CPU_AVX512, avx2 = TN_CPU_AVX2 | avx512;
-  const uint64_t masks[] = {0, ~avx512, ~avx2};
+  const uint64_t masks[] = {0, avx512, avx2};
   for (size_t m = 0; m < sizeof masks / sizeof *masks; ++m) {
     tn_runtime *rt = open_runtime(masks[m], 2);
     uint64_t seed = 3 + m;
@@ -258,7 +258,7 @@ Test(pooling, drawn_shapes_come_out_as_the_loops_do) {
 
 /* Gradients that no cache holds are written past the caches, in whole lines of
  * these, which images do not begin at where they are 847 wide. */
-static void check_large(int64_t wide, int64_t kernel) {
+static void check_large(int64_t wide, int64_t kernel, uint64_t mask) {
   form f = {.images = 5,
             .in = {1001, wide},
             .kernel = {kernel, kernel},
@@ -267,7 +267,7 @@ static void check_large(int64_t wide, int64_t kernel) {
   for (f.type = 0; f.type < 2; ++f.type) {
     const form whole = settled(f);
     made m;
-    tn_runtime *rt = open_runtime(0, 2);
+    tn_runtime *rt = open_runtime(mask, 2);
     make(&m, &whole, 11);
     windows_check(rt, &m.c, TN_F32, f.type == 1 ? 1e-6 : 0);
     unmake(&m);
@@ -276,9 +276,10 @@ static void check_large(int64_t wide, int64_t kernel) {
 }
 
 Test(pooling, large_gradients_come_out_as_the_loops_do) {
-  check_large(847, 3);
-  check_large(848, 3);
-  check_large(849, 2);
+  check_large(847, 3, 0);
+  check_large(848, 3, 0);
+  check_large(849, 2, 0);
+  check_large(847, 3, TN_CPU_AVX512);
 }
 
 /* The bits of out and of the gradient, for 1, 2 and 8 threads. */
