@@ -88,14 +88,16 @@ typedef struct NAME(slope) {
 /* Mean and rstd are known; the others follow from the means of g*gamma and of
  * its products with x - mean. */
 TN_KERNEL_BODY void NAME(find_slope)(const layer *l, const REAL *g,
-                                     const REAL *x, NAME(slope) * s) {
+                                     const REAL *x, NAME(slope) * s,
+                                     const int ahead) {
   const int64_t n = l->e.length;
   const REAL *gamma = l->gamma;
   const REAL mean = s->mean;
   REAL sums[2];
 /* The next row is asked for place by place: at once it would be too much. */
-#define TERM(i)                                                      \
-  (__builtin_prefetch(g + n + (i)), __builtin_prefetch(x + n + (i)), \
+#define TERM(i)                                       \
+  (ahead ? __builtin_prefetch(g + n + (i)) : (void)0, \
+   ahead ? __builtin_prefetch(x + n + (i)) : (void)0, \
    NN_VECTOR(g + (i)) * NN_VECTOR(gamma + (i)))
 #define LAST(i) (g[i] * gamma[i])
   NN_SUMS(n, TERM, LAST);
@@ -137,7 +139,7 @@ TN_KERNEL_BODY void NAME(back_four)(const layer *l, const REAL *g,
   for (; i + NAME(lanes) <= n; i += NAME(lanes)) {
     const NAME(vector) factor = NN_VECTOR(gamma + i);
     NAME(vector) one = NN_VECTOR(by_gamma + i), two = NN_VECTOR(by_beta + i);
-    for (int k = 4; k < 8; ++k) {
+    for (int k = 4; l->room && k < 8; ++k) {
       __builtin_prefetch(g + k * n + i, 0, 2);
       __builtin_prefetch(x + k * n + i, 0, 2);
     }
@@ -190,7 +192,10 @@ TN_KERNEL_BODY void NAME(back_rows)(const tn_kernel_block *block,
         s[k].mean = ((const REAL *)block->in[2])[r + k];
         s[k].rstd = ((const REAL *)block->in[3])[r + k];
       }
-      if (to) NAME(find_slope)(l, g + k * n, x + k * n, &s[k]);
+      if (to && l->room)
+        NAME(find_slope)(l, g + k * n, x + k * n, &s[k], 1);
+      else if (to)
+        NAME(find_slope)(l, g + k * n, x + k * n, &s[k], 0);
     }
     if (rows == FOUR)
       NAME(back_four)(l, g, x, s, to);

@@ -25,12 +25,12 @@ typedef struct lines {
 /* Lines shorter than that (in bytes) are not worth a call of memcpy. */
 enum { SHORT_LINE = 64 };
 
-/* Asks for the next line as well: the processor by itself does not look beyond
- * a page. */
+/* Asks for the next line as well if it is long: the processor by itself does
+ * not look beyond a page. */
 static inline void copy_line(void *to, const void *next_to, const void *from,
                              const void *next_from, int64_t bytes) {
-  enum { PAGE = 4096, LINE = 64 };
-  for (int64_t i = 0; i < bytes && i < PAGE; i += LINE) {
+  enum { LEAST = 1024, MOST = 4096, LINE = 64 };
+  for (int64_t i = 0; bytes >= LEAST && i < bytes && i < MOST; i += LINE) {
     __builtin_prefetch((const char *)next_to + i, 1);
     __builtin_prefetch((const char *)next_from + i, 0);
   }
