@@ -19,13 +19,9 @@ def powers(first, last):
     return list(range(first, last + 1))
 
 
-MILLS_MIDDLE = mpf(7) / 16
-
-
-def mills(t):
-    v = t + MILLS_MIDDLE
-    a = 1 / v - mpf(5) / 4
-    return mp.erfc(a / mp.sqrt(2)) * mp.exp(a * a / 2) / v - 1
+def mills(a):
+    """1/(exp(a^2/2) erfc(a/sqrt(2)))."""
+    return mp.exp(-a * a / 2) / mp.erfc(a / mp.sqrt(2))
 
 
 def lgamma_unit(u):
@@ -127,12 +123,12 @@ SPECS = {
                 z),
         "weight": lambda z: z, "low": 0, "high": mpf("0.1112"),
         "p": powers(0, 3), "bits": 24},
-    # ((1 - h)^(-1/3) - 1)/h.
+    # (((1 + g)/(1 - g))^(1/3) - 1)/g.
     "cbrt_f32": {
-        "g": at(mpf(1) / 3, lambda h: ((1 - h) ** (-mpf(1) / 3) - 1) / h),
-        "weight": lambda h: abs(h) + mpf("1e-3"), "low": mpf("-0.12"),
-        "high": mpf("0.12"),
-        "p": powers(0, 2), "bits": 24},
+        "g": at(mpf(2) / 3,
+                lambda g: (mp.cbrt((1 + g) / (1 - g)) - 1) / g),
+        "weight": lambda g: abs(g) + mpf("1e-3"), "low": mpf("-0.056"),
+        "high": mpf("0.056"), "p": powers(0, 3), "bits": 24, "plain": True},
     # log(1 + w)/w on [0, 1], for softplus.
     "log1p_unit": {
         "g": at(1, lambda w: mp.log1p(w) / w), "low": 0, "high": 1,
@@ -167,11 +163,12 @@ SPECS = {
         "weight": at(1, lambda z: z * mp.sqrt(z) / mp.atan(mp.sqrt(z))
                      if z else mpf(0)),
         "low": 0, "high": 1, "p": powers(0, 7), "bits": 24},
-    # (a + 5/4) exp(a^2/2) erfc(a/sqrt(2)) - 1 in 1/(a + 5/4) - 7/16, for gelu.
+    # 9/8 - (mills(a) - 1)/a, for gelu.
     "gelu_f32": {
-        "g": mills, "weight": lambda t: 1 / (1 + mills(t)),
-        "low": 1 / mpf("14.75") - MILLS_MIDDLE, "high": mpf("0.8") - MILLS_MIDDLE,
-        "p": powers(0, 13), "bits": 24, "plain": True},
+        "g": at(mpf(9) / 8 - mp.sqrt(2 / mp.pi),
+                lambda a: mpf(9) / 8 - (mills(a) - 1) / a),
+        "weight": lambda a: a / mills(a), "low": mpf("0.001"),
+        "high": mpf("14.5"), "p": powers(0, 4), "q": powers(1, 4), "bits": 24},
     # lgamma(x)/((x - 1)(x - 2)) in x - 2, what Stirling's formula lacks, times
     # x, in 1/x^2, and sin(pi f)/f in f^2.
     "lgamma_short": {

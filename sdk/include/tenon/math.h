@@ -74,11 +74,11 @@
  * digamma is within 4 units of its larger summand: near its zeros the error is
  * absolute.
  *
- * The bounds were measured against libm in double and long double: exp and log
- * with all floats at the first two levels, sigmoid, gelu, tanh, asinh and acosh
- * with each third or seventh where they are worst, the others with floats whose
- * bits lie 211 or 499 apart, at all levels that differ; and with some ten
- * million random doubles.
+ * The bounds were measured against libm in double and long double: log with all
+ * floats, exp, sigmoid, gelu, sinh, cosh, tanh, asinh and cbrt with all, acosh
+ * with each third where they are worst, the others with floats whose bits lie
+ * 211 or 499 apart, at all levels that differ; and with some ten million random
+ * doubles.
  * tests/kernel/test_math_sweep.c repeats it with fewer; TN_MATH_STEP=1 in its
  * environment makes it all floats.
  *

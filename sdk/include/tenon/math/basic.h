@@ -71,6 +71,26 @@ TN_MATH_FN uint32_t tn_math_least_bits(float x, float bound) {
   return (uint32_t)(bits < most ? bits : most);
 }
 
+/* a, which is not negative, or `bound` where that is less or a is NaN. */
+TN_MATH_FN float tn_math_up_to(float a, float bound) {
+  return tn_math_from_bits_f32(tn_math_least_bits(a, bound));
+}
+
+/* The larger of two numbers of which neither is negative. */
+TN_MATH_FN float tn_math_most_bits(float a, float b) {
+  const int32_t first = (int32_t)tn_math_bits_f32(a);
+  const int32_t second = (int32_t)tn_math_bits_f32(b);
+  return tn_math_from_bits_f32((uint32_t)(first > second ? first : second));
+}
+
+/* x between a negative and a positive number, and NaN one of them. */
+TN_MATH_FN float tn_math_between(float x, float low, float high) {
+  const uint32_t bits = tn_math_bits_f32(x);
+  const uint32_t least = tn_math_bits_f32(low);
+  const float above = tn_math_from_bits_f32(bits < least ? bits : least);
+  return tn_math_up_to(above, high);
+}
+
 /* ------------------------------------------------------------------ select */
 
 /* a where the condition holds, otherwise b. Both are computed, which is what

@@ -60,56 +60,54 @@ TN_MATH_FN float tn_math_erfc_f32(float x) {
   return (float)(x < 0 ? mirrored : y);
 }
 
-/* exp(-a*a/2) as (1 + q)*scale*2^-64; returns q. `high` are the first digits
- * of a, the square of which is exact, and `low` what is left of it. */
-TN_MATH_FN float tn_math_bell(float high, float low, float *scale) {
-  const float square = (high * -0.5f) * high;
-  const float magic = 0x1.8p23f + 127 + 64;
-  const float shifted = square * 0x1.715476p+0f + magic;
+/* exp(a*a/2) as (1 + q)*2^n; returns q, `scale` is 2^(64 - n). `high` is a
+ * without its last digits, so that its square is exact. */
+TN_MATH_FN float tn_math_bell(float a, float high, float *scale) {
+  const float square = high * high;
+  const float magic = 0x1.8p23f + 127;
+  const float shifted = square * 0x1.715476p-1f + magic;
   const float n = shifted - magic;
-  const float most = (square - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
-  const float r = most - low * (0.5f * low + high);
-  const float r2 = r * r;
-  const float p4 = 0x1.6ac6dcp-10f * r2 + (0x1.123ddcp-7f * r + 0x1.555858p-5f);
-  const float p = p4 * r2 + (0x1.55548cp-3f * r + 0x1.fffffcp-2f);
-  *scale = tn_math_from_bits_f32(tn_math_bits_f32(shifted) << 23);
-  return p * r2 + r;
+  const float most = square - n * 0x1.62e4p+0f;
+  const float rest = (a - high) * (a + high) - n * 0x1.7f7d1cp-19f;
+  const float twice = most + rest;
+  const float r2 = twice * twice;
+  const float p4 =
+      0x1.6ac6dcp-16f * r2 + (0x1.123ddcp-12f * twice + 0x1.555858p-9f);
+  const float p = p4 * r2 + (0x1.55548cp-6f * twice + 0x1.fffffcp-4f);
+  *scale =
+      tn_math_from_bits_f32(0x9f000000u - (tn_math_bits_f32(shifted) << 23));
+  return p * r2 + 0.5f * twice;
 }
 
-/* x less |x|*erfc(|x|/sqrt(2))/2, or that alone where x is negative. It is
- * a/(a + 5/4), as its first digits u and what is lost with them, times
- * (1 + s)/2 times the bell. Products of first digits are exact. */
+/* x less a*erfc(a/sqrt(2))/2 with a = |x|, or that alone where x is negative.
+ * It is a/2 by exp(a*a/2)*(1 + a*g), where g is 9/8 less a rational function.
+ * This divisor is `whole`, which has few digits, and `part`. So has `coarse`,
+ * the quotient's first digits: what it leaves is found without an error. */
 TN_MATH_FN float tn_math_gelu_f32(float x) {
-  const float a =
-      tn_math_from_bits_f32(tn_math_least_bits(tn_math_abs_f32(x), 14.5f));
-  const float high = tn_math_upper_f32(a);
-  const float rest = a - high;
+  const float a = tn_math_up_to(tn_math_abs_f32(x), 14.5f);
+  const float high = (a + 0x1.8p15f) - 0x1.8p15f;
   float scale;
-  const float q = tn_math_bell(high, rest, &scale);
-  const float v = 1.0f / (a + 1.25f);
-  const float u = tn_math_upper_f32(a * v);
-  const float low = (((a - u * 1.25f) - u * high) - u * rest) * v;
-  const float t = v - 0.4375f;
-  const float t2 = t * t;
-  float even = 0x1.be05a0p+4f;
-  float odd = -0x1.d7fe2cp+4f;
-  even = even * t2 - 0x1.630db0p+3f;
-  odd = odd * t2 + 0x1.2421d8p-1f;
-  even = even * t2 - 0x1.7a50e2p+1f;
-  odd = odd * t2 + 0x1.db3062p+2f;
-  even = even * t2 + 0x1.b8a37cp+0f;
-  odd = odd * t2 - 0x1.f3416ap-4f;
-  even = even * t2 + 0x1.83b72cp-1f;
-  odd = odd * t2 - 0x1.bef9b6p+0f;
-  even = even * t2 - 0x1.efe10ap-1f;
-  odd = odd * t2 + 0x1.95582ap-2f;
-  even = even * t2 + 0x1.63c594p-3f;
-  odd = odd * t2 + 0x1.fa1924p-2f;
-  const float s = odd * t + even;
-  const float more = u * s + (low * s + low);
-  const float product = u + ((u + more) * q + more);
+  const float q = tn_math_bell(a, high, &scale);
+  float upper = -0x1.13c876p-10f;
+  upper = upper * a - 0x1.21a866p-9f;
+  upper = upper * a + 0x1.8918fep-6f;
+  upper = upper * a + 0x1.330bdap-3f;
+  upper = upper * a + 0x1.4ef746p-2f;
+  float lower = 0x1.0cb0c0p-7f;
+  lower = lower * a + 0x1.4c16d4p-4f;
+  lower = lower * a + 0x1.76bc46p-2f;
+  lower = lower * a + 0x1.c07e2ap-1f;
+  lower = lower * a + 1.0f;
+  const float whole = 1.0f + high;
+  const float more = a * (0.125f - upper / lower) + (a - high);
+  const float part = whole * q + (more * q + more);
+  const float inverse = 1.0f / (whole + part);
+  const float coarse =
+      tn_math_from_bits_f32(tn_math_bits_f32(a * inverse) & 0xffffe000u);
+  const float rest = (a - coarse * whole) - coarse * part;
+  const float tail = coarse + rest * inverse;
   const float none = x < 0 ? -0.0f : x;
-  return none - (product * scale) * 0x1p-65f;
+  return none - (tail * scale) * 0x1p-65f;
 }
 
 /* The remainder of a / b with the sign of b, also of 0; 0 where b is 0. */

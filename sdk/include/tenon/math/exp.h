@@ -44,27 +44,12 @@ TN_MATH_FN float tn_math_exp_f32(float x) {
   const float high = above - m * 0x1.62e4p+0f;
   const float r = high - m * 0x1.7f7d1cp-19f;
   const float scale = tn_math_from_bits_f32(tn_math_bits_f32(shifted) << 23);
-  float p = 0x1.9bf64ep-13f;
-  p = p * r + 0x1.71c8d8p-10f;
-  p = p * r + 0x1.1126acp-7f;
-  p = p * r + 0x1.5549cep-5f;
-  p = p * r + 0x1.555512p-3f;
-  p = p * r + 0x1.00000cp-1f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
+  const float r2 = r * r;
+  const float p6 = 0x1.9bf64ep-13f * r + 0x1.71c8d8p-10f;
+  const float p4 = p6 * r2 + (0x1.1126acp-7f * r + 0x1.5549cep-5f);
+  const float p2 = p4 * r2 + (0x1.555512p-3f * r + 0x1.00000cp-1f);
+  const float p = (p2 * r2 + r) + 1.0f;
   return p * scale * scale;
-}
-
-/* x as n*ln 2 + r + low, where n is the nearest integer for `near`. Returns r;
- * `shifted` is n + `magic`. */
-TN_MATH_FN float tn_math_exp_reduce(float x, float near, float magic,
-                                    float *shifted, float *low) {
-  *shifted = near * 0x1.71546p+0f + magic;
-  const float n = *shifted - magic;
-  const float high = x - n * 0x1.62e4p-1f;
-  const float r = high - n * 0x1.7f7d1cp-20f;
-  *low = (high - r) - n * 0x1.7f7d1cp-20f;
-  return r;
 }
 
 /* 2^n for the n that was added to 1.5*2^23 and 127. */
@@ -91,21 +76,27 @@ TN_MATH_FN float tn_math_expm1_f32(float x) {
   return tn_math_signed_f32(y, x);
 }
 
+/* exp(r) - 1 for |r| up to ln(2)/2. */
+TN_MATH_FN float tn_math_expm1_series(float r) {
+  const float r2 = r * r;
+  const float p4 = 0x1.6ac6dcp-10f * r2 + (0x1.123ddcp-7f * r + 0x1.555858p-5f);
+  const float p = p4 * r2 + (0x1.55548cp-3f * r + 0x1.fffffcp-2f);
+  return p * r2 + r;
+}
+
 /* 1/(1 + exp(-x)), with exp(-x) as (1 + q)*2^n. Both sides of the fraction are
  * multiplied by 2^-24, so that the lower one does not overflow. */
 TN_MATH_FN float tn_math_sigmoid_f32(float x) {
-  const float above = tn_math_select_f32(x < -105.0f, -105.0f, x);
-  const float within = tn_math_select_f32(above > 30.0f, 30.0f, above);
+  const float within = tn_math_between(x, -105.0f, 30.0f);
   const float magic = 0x1.8p23f + 127 - 24;
   const float shifted = within * -0x1.715476p+0f + magic;
   const float n = shifted - magic;
   const float high = n * -0x1.62e4p-1f - within;
   const float r = high - n * 0x1.7f7d1cp-20f;
-  const float scale = tn_math_from_bits_f32(tn_math_bits_f32(shifted) << 23);
-  const float r2 = r * r;
-  const float p4 = 0x1.6ac6dcp-10f * r2 + (0x1.123ddcp-7f * r + 0x1.555858p-5f);
-  const float p = p4 * r2 + (0x1.55548cp-3f * r + 0x1.fffffcp-2f);
-  return 0x1p-24f / (((p * r2 + r) * scale + 0x1p-24f) + scale);
+  const float scale = tn_math_exp_scale(shifted);
+  const float q = tn_math_expm1_series(r);
+  const float y = 0x1p-24f / ((q * scale + 0x1p-24f) + scale);
+  return x == x ? y : x;
 }
 
 /* log(1 + w)/w for w in [0, 1], in double but to 2^-38. */
@@ -133,29 +124,21 @@ TN_MATH_FN float tn_math_softplus_f32(float x) {
   return (float)(w * tn_math_log1p_unit(w) + most);
 }
 
-/* With x = n*ln 2 + r: `large` and `small` are a quarter of 2^n and of 2^-n, or
- * 0, and then their sum and difference; `even` is cosh(r) - 1 and `odd`
- * sinh(r). The hyperbolic functions of x are twice such sums as
- * sum*cosh(r) + difference*sinh(r), which do not overflow. */
-typedef struct tn_math_hyperbola {
-  float large;
-  float small;
-  float sum;
-  float difference;
-  float even;
-  float odd;
-} tn_math_hyperbola;
-
-TN_MATH_FN tn_math_hyperbola tn_math_hyperbola_of(float a) {
-  tn_math_hyperbola h;
-  float shifted, low;
+/* |x| is n*ln 2 + r: `large` and `small` are a quarter of 2^n and of 2^-n, or
+ * 0, `even` and `odd` cosh(r) - 1 and sinh(r). The result is twice a sum that
+ * does not overflow. What r lacks is added to sinh(r) apart. */
+TN_MATH_FN float tn_math_sinh_f32(float x) {
+  const float a = tn_math_abs_f32(x);
   const float within = a > 89.5f ? 89.5f : a;
-  const float r = tn_math_exp_reduce(within, within - 0.15f, 0x1.8p23f + 125,
-                                     &shifted, &low);
+  const float magic = 0x1.8p23f + 125;
+  const float shifted = (within - 0.15f) * 0x1.71546p+0f + magic;
+  const float n = shifted - magic;
+  const float high = within - n * 0x1.62e4p-1f;
+  const float r = high - n * 0x1.7f7d1cp-20f;
   const uint32_t up = tn_math_bits_f32(shifted) << 23;
   const int32_t down = (int32_t)(0x7d000000u - up);
-  h.large = tn_math_from_bits_f32(up);
-  h.small = tn_math_from_bits_f32((uint32_t)(down < 0 ? 0 : down));
+  const float large = tn_math_from_bits_f32(up);
+  const float small = tn_math_from_bits_f32((uint32_t)(down < 0 ? 0 : down));
   const float z = r * r;
   float even = 0x1.6f2154p-10f;
   even = even * z + 0x1.5551fap-5f;
@@ -163,24 +146,28 @@ TN_MATH_FN tn_math_hyperbola tn_math_hyperbola_of(float a) {
   float odd = 0x1.a2b294p-13f;
   odd = odd * z + 0x1.110fbcp-7f;
   odd = odd * z + 0x1.555556p-3f;
-  h.sum = h.large + h.small;
-  h.difference = h.large - h.small;
-  h.even = even * z;
-  h.odd = r + (odd * (r * z) + low);
-  return h;
-}
-
-TN_MATH_FN float tn_math_sinh_f32(float x) {
-  const tn_math_hyperbola h = tn_math_hyperbola_of(tn_math_abs_f32(x));
-  const float y = h.difference + (h.difference * h.even + h.sum * h.odd);
+  odd = high + (odd * (r * z) - n * 0x1.7f7d1cp-20f);
+  const float sum = large + small;
+  const float difference = large - small;
+  const float y = difference + (difference * (even * z) + sum * odd);
   return tn_math_signed_f32(2.0f * y, x);
 }
 
+/* With e a quarter of exp(|x|), it is twice e + 1/(16*e); with exp(|x|) as
+ * (1 + q)*2^n, the sum begins with its smaller parts. */
 TN_MATH_FN float tn_math_cosh_f32(float x) {
-  const tn_math_hyperbola h = tn_math_hyperbola_of(tn_math_abs_f32(x));
-  const float up = h.even + h.odd;
-  const float down = h.even - h.odd;
-  return 2.0f * (h.large + (h.large * up + (h.small * down + h.small)));
+  const float a = tn_math_up_to(tn_math_abs_f32(x), 89.5f);
+  const float magic = 0x1.8p23f + 125;
+  const float shifted = a * 0x1.715476p+0f + magic;
+  const float n = shifted - magic;
+  const float high = a - n * 0x1.62e4p-1f;
+  const float r = high - n * 0x1.7f7d1cp-20f;
+  const float scale = tn_math_exp_scale(shifted);
+  const float q = tn_math_expm1_series(r);
+  const float e = q * scale + scale;
+  const float half = (q * scale + 0.0625f / e) + scale;
+  const float y = half + half;
+  return x == x ? y : x;
 }
 
 /* |x| is n*ln(2)/2 + r. By the theorem of addition it is
@@ -188,8 +175,7 @@ TN_MATH_FN float tn_math_cosh_f32(float x) {
  * n is 0. The lower side is computed from the upper one, so that what was lost
  * there is lost in both. */
 TN_MATH_FN float tn_math_tanh_f32(float x) {
-  const float a = tn_math_abs_f32(x);
-  const float within = tn_math_select_f32(a > 10.0f, 10.0f, a);
+  const float within = tn_math_up_to(tn_math_abs_f32(x), 10.0f);
   const float magic = 0x1.8p23f + 127;
   const float shifted = (within - 0.12f) * 0x1.71546p+1f + magic;
   const float r = within - (shifted - magic) * 0x1.62e430p-2f;
@@ -200,7 +186,8 @@ TN_MATH_FN float tn_math_tanh_f32(float x) {
   const float t = r + (r * z) * p;
   const float power = tn_math_exp_scale(shifted);
   const float top = (power + 1.0f) * t + (power - 1.0f);
-  return tn_math_signed_f32(top / (2.0f * (1.0f - t) + top), x);
+  const float y = top / (2.0f * (1.0f - t) + top);
+  return x == x ? tn_math_signed_f32(y, x) : x;
 }
 
 #endif /* TENON_MATH_EXP_H_ */

@@ -169,13 +169,33 @@ TN_MATH_FN float tn_math_log1p_sum(float a, float b) {
   return power * 0x1.62e4p-24f + (f + (low + lost));
 }
 
-/* log(1 + a + a*a/(1 + sqrt(1 + a*a))) of a = |x|. */
+/* With y = asinh(|x|) and exp(y) from 2^k to 2^(k+1) it is k*ln 2 + 2
+ * atanh(s/2) with s/2 = tanh((y - k*ln 2)/2), which is the difference of the
+ * hyperbolic sines of both by the sum of their cosines. `large` and `small` are
+ * half of 2^k and of 2^-k, or 0. Where k is 0, it is summed from |x|, which is
+ * exact. */
 TN_MATH_FN float tn_math_asinh_f32(float x) {
   const float a = tn_math_abs_f32(x);
-  const float within = tn_math_from_bits_f32(tn_math_least_bits(a, 0x1p30f));
+  const float within = tn_math_up_to(a, 0x1p62f);
   const float root = sqrtf(within * within + 1.0f);
-  const float y = tn_math_log1p_sum(a, a * (within / (root + 1.0f)));
-  return tn_math_signed_f32(a < INFINITY ? y : a, x);
+  const float half = 0.5f * tn_math_most_bits(root, a);
+  const uint32_t up = tn_math_bits_f32(0.5f * a + half) & 0x7f800000u;
+  const int32_t down = (int32_t)(0x7e000000u - up);
+  const float large = tn_math_from_bits_f32(up);
+  const float small = tn_math_from_bits_f32((uint32_t)(down < 0 ? 0 : down));
+  const float s = (a - (large - small)) / (half + 0.5f * (large + small));
+  const float z = s * s;
+  float p = 0x1.1f05b8p-11f;
+  p = p * z + 0x1.1eb39cp-9f;
+  p = p * z + 0x1.99d29ep-7f;
+  p = p * z + 0x1.555500p-4f;
+  const uint32_t k = up - 0x3f000000u;
+  const float power = (float)(int32_t)k;
+  const float low = power * 0x1.7f7d1cp-43f + (s * z) * p;
+  const float less = low - (0.25f * a) * z;
+  const float sum = (k == 0 ? a : s) + (k == 0 ? less : low);
+  const float y = power * 0x1.62e4p-24f + sum;
+  return a < INFINITY ? tn_math_signed_f32(y, x) : x;
 }
 
 /* log(1 + w + sqrt(w*(w + 2))) of w = x - 1. */
@@ -259,29 +279,34 @@ TN_MATH_FN float tn_math_hypot_f32(float x, float y) {
   return (a == INFINITY || b == INFINITY) ? INFINITY : root;
 }
 
-/* One over the cube root of |x| is found from the bits and by a step of the
- * fourth order, so that `coarse` is a root to 2^-15. It is cut to 12 bits, so
- * that its square is exact; what its cube lacks says what the root lacks. */
+/* From the bits comes a root with eight digits, good to one thirtieth, whose
+ * cube c is exact. With g = (a - c)/(a + c) the root is that times the cube
+ * root of (1 + g)/(1 - g). */
 TN_MATH_FN float tn_math_cbrt_f32(float x) {
-  const float a = tn_math_abs_f32(x);
-  /* An eighth of it, whose root has a cube that does not overflow, or 2^24
-   * times what is too small for that. */
-  const int tiny = (int32_t)tn_math_bits_f32(a) < 0x03800000;
-  const uint32_t shift = (0u - (uint32_t)tiny) & (9u << 23);
-  const float normal = a * tn_math_from_bits_f32(0x3e000000u + 3u * shift);
-  const float third = (float)(int32_t)tn_math_bits_f32(normal) * (1.0f / 3);
-  float w = tn_math_from_bits_f32((uint32_t)(int32_t)(1419967360.0f - third));
-  float h = 1.0f - (normal * w) * (w * w);
-  w = w +
-      (w * h) * (0x1.55527ap-2f + h * (0x1.caa9aap-3f + h * 0x1.674084p-3f));
-  const float square = w * w;
-  const float coarse = tn_math_upper_f32(normal * square);
-  h = ((normal - (coarse * coarse) * coarse) * w) * square;
-  const float root =
-      coarse + (coarse * h) * (0x1.555556p-2f + h * 0x1.c71c72p-3f);
-  const float back = tn_math_from_bits_f32(0x40000000u - shift);
-  return tn_math_signed_f32(tn_math_select_f32(a < INFINITY, root * back, a),
-                            x);
+  const uint32_t bits = tn_math_bits_f32(x) & 0x7fffffffu;
+  /* An eighth of |x|, so that a + c does not overflow, or 2^24 times what is
+   * too small for that. */
+  const int tiny = bits < 0x03800000u;
+  const float up = tn_math_from_bits_f32(bits) * 0x1p24f;
+  const float down = tn_math_from_bits_f32(bits) * 0.125f;
+  const float a = tiny ? up : down;
+  /* The upper half of the bits by three and more, in the lower half of those of
+   * a number between 2^23 and 2^24. */
+  const float upper =
+      tn_math_from_bits_f32((tn_math_bits_f32(a) >> 8) | 0x4b000000u);
+  const float third = upper * (1.0f / 768) + (0x1.8p23f - 89);
+  const float coarse = tn_math_from_bits_f32(tn_math_bits_f32(third) << 16);
+  const float c = (coarse * coarse) * coarse;
+  const float g = (a - c) / (a + c);
+  float p = 0x1.4196b4p-3f;
+  p = p * g + 0x1.16db60p-2f;
+  p = p * g + 0x1.c71c06p-3f;
+  p = p * g + 0x1.555542p-1f;
+  const float root = coarse + (coarse * g) * p;
+  const uint32_t back = tiny ? 0u - (8u << 23) : 1u << 23;
+  const uint32_t y = tn_math_bits_f32(root) + back;
+  const float all = tn_math_signed_f32(tn_math_from_bits_f32(y), x);
+  return bits - 1 < 0x7f7fffffu ? all : x;
 }
 
 #endif /* TENON_MATH_LOG_H_ */
