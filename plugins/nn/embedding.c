@@ -181,12 +181,14 @@ static void put(const work *w, char *to, const char *from, int64_t bytes) {
     set(to + end, from ? from + end : NULL, bytes - end);
     return;
   }
+#else
+  (void)w;
 #endif
   set(to, from, bytes);
 }
 
 static void put_end(const work *w) {
-#if defined(__SSE2__)
+#if defined(TN_KERNEL_AVX2)
   if (w->streams) _mm_sfence();
 #else
   (void)w;
