@@ -88,6 +88,14 @@ typedef struct nn_pool_pairs {
   int64_t line; /* of data, in elements */
 } nn_pool_pairs;
 
+/* Lines of windows are done in pieces of one length, the largest of a few that
+ * they have, the last of which may begin in the one before: so short lines are
+ * vectors, too. Where the next piece behind the one at `at` begins, or -1. */
+static inline int64_t next_piece(int64_t at, int64_t n, int64_t length) {
+  if (at + length >= n) return -1;
+  return nn_least(at + length, n - length);
+}
+
 /* Where the gradient of the largest keeps lines, in elements. */
 typedef struct back_lines {
   int64_t windows; /* of a line of windows */

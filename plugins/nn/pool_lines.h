@@ -9,9 +9,12 @@
  * which it undefines.
  */
 
-/* The larger of two; NaN counts as larger than everything. */
+/* The larger of two; NaN counts as larger than everything. Two choices, as
+ * compilers make no vectors of one with two reasons where several follow each
+ * other. */
 TN_KERNEL_BODY REAL NAME(larger)(REAL a, REAL b) {
-  return ((b > a) | (b != b)) ? b : a;
+  const REAL all = b > a ? b : a;
+  return b != b ? b : all;
 }
 
 /* Columns of a line by what they leave when divided by `step`: phase p begins
@@ -148,15 +151,35 @@ TN_KERNEL_BODY void NAME(stack)(const nn_pool *p, const REAL *data,
 }
 
 /* The largest of pairs of a line and of the line below it. */
-TN_KERNEL_BODY void NAME(pair_line)(const REAL *above, const REAL *below,
-                                    REAL *to, int64_t n, const int add) {
+TN_KERNEL_BODY void NAME(pair_piece)(const REAL *above, const REAL *below,
+                                     REAL *to, const int64_t n, const int add) {
   TN_KERNEL_INDEPENDENT
+  TN_KERNEL_ROLLED
   for (int64_t o = 0; o < n; ++o) {
     const REAL a = NAME(larger)(above[2 * o], above[2 * o + 1]);
     const REAL b = NAME(larger)(below[2 * o], below[2 * o + 1]);
     const REAL all = NAME(larger)(a, b);
     to[o] = add ? to[o] + all : all;
   }
+}
+
+TN_KERNEL_BODY void NAME(pair_pieces)(const REAL *above, const REAL *below,
+                                      REAL *to, int64_t n,
+                                      const int64_t length) {
+  for (int64_t at = 0; at >= 0; at = next_piece(at, n, length))
+    NAME(pair_piece)(above + 2 * at, below + 2 * at, to + at, length, 0);
+}
+
+TN_KERNEL_BODY void NAME(pair_line)(const REAL *above, const REAL *below,
+                                    REAL *to, int64_t n) {
+  if (n >= 16)
+    NAME(pair_pieces)(above, below, to, n, 16);
+  else if (n >= 8)
+    NAME(pair_pieces)(above, below, to, n, 8);
+  else if (n >= 4)
+    NAME(pair_pieces)(above, below, to, n, 4);
+  else
+    NAME(pair_piece)(above, below, to, n, 0);
 }
 
 /* Their sums, or means: a quarter of them is exact. */
@@ -187,9 +210,9 @@ TN_KERNEL_BODY void NAME(pairs)(const nn_pool_image *image) {
         continue;
       }
       if (image->add)
-        NAME(pair_line)(line, below, to, w->out[2], 1);
+        NAME(pair_piece)(line, below, to, w->out[2], 1);
       else
-        NAME(pair_line)(line, below, to, w->out[2], 0);
+        NAME(pair_line)(line, below, to, w->out[2]);
     }
 }
 
@@ -408,14 +431,18 @@ TN_KERNEL_BODY REAL NAME(take)(REAL x, REAL largest, REAL *left) {
   return hit ? all : 0;
 }
 
-/* The gradients of pairs of a line and of the line below it. */
-TN_KERNEL_BODY void NAME(pair_line_backward)(const nn_pool_pairs *p,
-                                             const int add) {
-  const REAL *out = p->out, *head = p->head;
-  const REAL *above = p->data, *below = above + p->line;
-  REAL *to_above = p->to, *to_below = to_above + p->line;
+/* The gradients of pairs of a line and of the line below it: of `n` from `at`
+ * on. */
+TN_KERNEL_BODY void NAME(pair_piece_backward)(const nn_pool_pairs *p,
+                                              int64_t at, const int64_t n,
+                                              const int add) {
+  const REAL *out = (const REAL *)p->out + at;
+  const REAL *head = (const REAL *)p->head + at;
+  const REAL *above = (const REAL *)p->data + 2 * at, *below = above + p->line;
+  REAL *to_above = (REAL *)p->to + 2 * at, *to_below = to_above + p->line;
   TN_KERNEL_INDEPENDENT
-  for (int64_t o = 0; o < p->n; ++o) {
+  TN_KERNEL_ROLLED
+  for (int64_t o = 0; o < n; ++o) {
     REAL left = head[o];
     const REAL a = NAME(take)(above[2 * o], out[o], &left);
     const REAL b = NAME(take)(above[2 * o + 1], out[o], &left);
@@ -426,6 +453,23 @@ TN_KERNEL_BODY void NAME(pair_line_backward)(const nn_pool_pairs *p,
     to_below[2 * o] = add ? to_below[2 * o] + c : c;
     to_below[2 * o + 1] = add ? to_below[2 * o + 1] + d : d;
   }
+}
+
+TN_KERNEL_BODY void NAME(pair_pieces_backward)(const nn_pool_pairs *p,
+                                               const int64_t length) {
+  for (int64_t at = 0; at >= 0; at = next_piece(at, p->n, length))
+    NAME(pair_piece_backward)(p, at, length, 0);
+}
+
+TN_KERNEL_BODY void NAME(pair_line_backward)(const nn_pool_pairs *p) {
+  if (p->n >= 16)
+    NAME(pair_pieces_backward)(p, 16);
+  else if (p->n >= 8)
+    NAME(pair_pieces_backward)(p, 8);
+  else if (p->n >= 4)
+    NAME(pair_pieces_backward)(p, 4);
+  else
+    NAME(pair_piece_backward)(p, 0, p->n, 0);
 }
 
 /* The same of an image; elements in no window get nothing. */
@@ -449,9 +493,9 @@ TN_KERNEL_BODY void NAME(pairs_backward)(const nn_pool_image *image) {
           .n = w->out[2],
           .line = w->in[2]};
       if (image->add)
-        NAME(pair_line_backward)(&some, 1);
+        NAME(pair_piece_backward)(&some, 0, some.n, 1);
       else
-        NAME(pair_line_backward)(&some, 0);
+        NAME(pair_line_backward)(&some);
     }
   }
 }
