@@ -106,7 +106,9 @@ TN_MATH_FN float tn_math_gelu_f32(float x) {
       tn_math_from_bits_f32(tn_math_bits_f32(a * inverse) & 0xffffe000u);
   const float rest = (a - coarse * whole) - coarse * part;
   const float tail = coarse + rest * inverse;
-  const float none = x < 0 ? -0.0f : x;
+  /* Not as a choice of floats, which clang takes for a maximum of them: that
+   * makes no difference between zeros. */
+  const float none = tn_math_select_f32(x < 0, -0.0f, x);
   return none - (tail * scale) * 0x1p-65f;
 }
 
