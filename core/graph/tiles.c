@@ -6,11 +6,14 @@
  */
 #include <sched.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fused.h"
 
 enum {
-  TILE_BYTES = 4 << 10, /* of one operand: a few of them fit the first cache */
+  NEAR_BYTES = 32 << 10, /* of the first cache, if nobody knows */
+  NEAR_SHARE = 8, /* operands of a tile that fit it: a few, and what comes next
+                   */
   /* Buffers that begin at the same place of a page make stores look like they
    * met the loads behind them. */
   STAGGER_BYTES = 1088,
@@ -128,12 +131,23 @@ static void counts_set(tn__fused *f) {
   }
 }
 
+/* Bytes of one operand of a tile: whole kilobytes. */
+static int64_t tile_bytes(void) {
+  long near = 0;
+#if defined(_SC_LEVEL1_DCACHE_SIZE)
+  near = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+#endif
+  if (near < NEAR_BYTES) near = NEAR_BYTES;
+  return near / NEAR_SHARE / 1024 * 1024;
+}
+
 static void tile_make(tn__fused *f) {
+  const int64_t bytes = tile_bytes();
   uint32_t widest = 1;
   for (uint32_t i = 0; i < f->n_operands; ++i)
     if (f->operands[i].element > widest) widest = f->operands[i].element;
-  int64_t left = TILE_BYTES / widest;
-  f->buffer_bytes = TILE_BYTES + STAGGER_BYTES;
+  int64_t left = bytes / widest;
+  f->buffer_bytes = (size_t)bytes + STAGGER_BYTES;
   for (uint32_t i = f->ndim; i-- > 0;) {
     f->tile[i] = tile_length(f->shape[i], left);
     left = f->shape[i] <= left ? left / f->tile[i] : 1;
