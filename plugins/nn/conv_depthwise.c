@@ -6,6 +6,16 @@
  *
  * The gradient of data is a convolution of the gradient of out, spread out by
  * the stride, with the window turned around.
+ *
+ * Where lines of out are as long as those of data and windows lie side by side,
+ * an image is copied as it is, with zeros in front of it and behind: an element
+ * of a window is then a fixed number of elements from the window's first, also
+ * across the ends of lines, where what belongs to another line is masked. So
+ * all vectors are full, however short lines are.
+ *
+ * Windows of 3 x 3 elements around each of data read lines that fill vectors
+ * where they are, if registers hold the elements around a vector: nine vectors,
+ * of which six are those of the line before.
  */
 #include <string.h>
 
@@ -14,9 +24,10 @@
 #include "tenon/kernel.h"
 
 enum {
-  HELD = 4,      /* lines whose sums are in registers */
-  HELD_TAPS = 9, /* elements of a window whose sums are */
-  SLACK = 64     /* bytes behind an image that may be read */
+  MOST_LEVEL = 2, /* of instructions, whose registers are whole vectors */
+  HELD = 4,       /* lines whose sums are in registers */
+  HELD_TAPS = 9,  /* elements of a window whose sums are */
+  SLACK = 256     /* bytes behind an image that may be read */
 };
 
 /* How an image is spread out: element (i, j) goes to line i*stuff + pad, and to
@@ -47,7 +58,12 @@ typedef struct lines {
   int64_t columns;
   int64_t down; /* elements from the first line of a window to the next one's */
   int three;    /* windows of 3 x 3 elements side by side */
-  int turned;   /* turned around */
+  int64_t wide; /* elements of a window's line, if counted across lines */
+  const void *inside; /* for each of them, masks of the columns that have it */
+  int64_t apart;      /* elements from one's masks to the next one's */
+  int64_t first;      /* of the taps, if they are not all */
+  const void *zeros;  /* a line of them, if lines are read where they lie */
+  int turned;         /* turned around */
   int add;
 } lines;
 
@@ -70,14 +86,19 @@ typedef struct plan {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
   int add;
+  int flat;      /* images are copied as they are */
+  int64_t front; /* zeros in front of one, as many as behind it */
+  int around;    /* or read where they are, by windows of 3 x 3 elements */
   spread spread;
   lines lines; /* without arrays */
   int64_t *offset;
   nn_lanes lanes;
 } plan;
 
-/* Elements of an image that is spread out. */
-static int64_t spread_size(const spread *s) {
+/* Elements of an image that is spread out, or copied. */
+static int64_t spread_size(const plan *p) {
+  const spread *s = &p->spread;
+  if (p->flat) return s->from_rows * s->from_columns + 2 * p->front;
   return s->rows * s->pitch;
 }
 
@@ -109,6 +130,16 @@ static spread spread_of(const nn_conv *c, int pass) {
   return s;
 }
 
+/* Whether an element of a window is as far from its first in all windows, when
+ * these are counted across the ends of lines. */
+static int is_flat(const nn_conv *c) {
+  const nn_window *w = &c->window;
+  for (int d = 1; d < 3; ++d)
+    if (w->stride[d] != 1 || w->pad[d] > w->dilate[d] * (w->kernel[d] - 1))
+      return 0;
+  return w->in[2] == w->out[2];
+}
+
 static void set_offsets(const plan *p, int turned) {
   const nn_window *w = &p->conv->window;
   const spread *s = &p->spread;
@@ -116,14 +147,53 @@ static void set_offsets(const plan *p, int turned) {
     const int64_t i = turned ? p->conv->taps - 1 - t : t;
     const int64_t y = i / w->kernel[2] * w->dilate[1];
     const int64_t x = i % w->kernel[2] * w->dilate[2];
-    p->offset[t] = y * s->pitch + x % s->step * s->phase + x / s->step;
+    if (p->flat)
+      p->offset[t] = p->front + (y - s->pad[0]) * w->in[2] + (x - s->pad[1]);
+    else
+      p->offset[t] = y * s->pitch + x % s->step * s->phase + x / s->step;
   }
+}
+
+/* Columns from `x` on: whether element k of a window's line is no padding. */
+static void mask_columns(const plan *p, char *masks, int64_t k, nn_range x) {
+  const nn_window *w = &p->conv->window;
+  const int64_t bytes = p->conv->bytes;
+  for (int64_t i = x.begin; i < x.end; ++i, masks += bytes) {
+    const int64_t at = i % w->in[2] + k * w->dilate[2] - w->pad[2];
+    memset(masks, at >= 0 && at < w->in[2] ? 0xff : 0, (size_t)bytes);
+  }
+}
+
+/* For each vector of a line that is read where it lies, masks of the three
+ * elements of a window's line, and of the columns that are not in the vector
+ * before it: of these alone the others have, where products are summed. */
+static void mask_vectors(const plan *p, char *masks, int pass) {
+  const int64_t columns = p->lines.columns, lanes = 64 / p->conv->bytes;
+  for (int64_t x = 0; x < columns; x += lanes, masks += 4 * 64) {
+    const int64_t at = nn_least(x, columns - lanes);
+    const size_t old = (size_t)((x - at) * p->conv->bytes);
+    memset(masks + 3 * 64, 0xff, 64);
+    memset(masks + 3 * 64, 0, old);
+    for (int64_t k = 0; k < 3; ++k) {
+      mask_columns(p, masks + k * 64, k, (nn_range){at, at + lanes});
+      if (pass == NN_CONV_WEIGHT) memset(masks + k * 64, 0, old);
+    }
+  }
+}
+
+static void set_masks(const plan *p, char *masks, int pass) {
+  if (p->around)
+    mask_vectors(p, masks, pass);
+  else
+    for (int64_t k = 0; k < p->lines.wide; ++k)
+      mask_columns(p, masks + k * p->lines.apart * p->conv->bytes, k,
+                   (nn_range){0, p->lines.apart});
 }
 
 static plan plan_of(const nn_conv *c, int pass) {
   const nn_window *w = &c->window;
   const int back = pass == NN_CONV_DATA;
-  plan p = {.conv = c, .spread = spread_of(c, pass)};
+  plan p = {.conv = c, .flat = is_flat(c), .spread = spread_of(c, pass)};
   p.lines = (lines){.taps = c->taps,
                     .rows = back ? w->in[1] : w->out[1],
                     .columns = back ? w->in[2] : w->out[2],
@@ -132,7 +202,14 @@ static plan plan_of(const nn_conv *c, int pass) {
   p.lines.three = w->kernel[1] == 3 && w->kernel[2] == 3 && w->dilate[1] == 1 &&
                   w->dilate[2] == 1 &&
                   (back || (w->stride[1] == 1 && w->stride[2] == 1));
-  p.lanes.bytes = (uint64_t)(spread_size(&p.spread) * c->bytes) + SLACK;
+  if (p.flat) {
+    p.front = nn_up(p.spread.pad[0] * w->in[2] + p.spread.pad[1], 16);
+    p.lines.wide = w->kernel[2];
+    p.lines.apart = w->in[2] + HELD * 64 / c->bytes;
+    p.around = c->level == MOST_LEVEL && p.lines.three && w->pad[1] == 1 &&
+               w->in[1] == w->out[1] && w->in[2] >= 64 / c->bytes;
+  }
+  p.lanes.bytes = (uint64_t)(spread_size(&p) * c->bytes) + SLACK;
   if (pass == NN_CONV_WEIGHT)
     p.lanes.bytes += (uint64_t)(c->filters * c->taps) * 64;
   p.lanes.bytes = (p.lanes.bytes + 63) / 64 * 64;
@@ -145,9 +222,23 @@ static uint64_t offsets_bytes(const nn_conv *c) {
   return ((uint64_t)c->taps * sizeof(int64_t) + 63) / 64 * 64;
 }
 
+static uint64_t masks_bytes(const plan *p) {
+  const nn_conv *c = p->conv;
+  if (p->around)
+    return (uint64_t)nn_ceil_div(c->window.in[2] * c->bytes, 64) * 4 * 64;
+  return (uint64_t)nn_up(p->lines.wide * p->lines.apart * c->bytes, 64);
+}
+
+/* A line of zeros, with those beside it. */
+static uint64_t zeros_bytes(const plan *p) {
+  const nn_conv *c = p->conv;
+  return p->around ? (uint64_t)nn_up(c->window.in[2] * c->bytes, 64) + 128 : 0;
+}
+
 static uint64_t room(const nn_conv *c, int pass) {
   const plan p = plan_of(c, pass);
-  return offsets_bytes(c) + p.lanes.n * p.lanes.bytes;
+  return offsets_bytes(c) + masks_bytes(&p) + zeros_bytes(&p) +
+         p.lanes.n * p.lanes.bytes;
 }
 
 /* ------------------------------------------------------------------ slices */
@@ -157,11 +248,35 @@ static char *at(const nn_conv *c, char *array, int64_t i) {
   return array + i * c->bytes;
 }
 
-static void spread_out(const plan *p, const char *from, char *to) {
-  if (p->conv->dtype == TN_F32)
-    spread_image_f32(&p->spread, from, to);
+/* Images of which each is one channel's, or one filter's. */
+static int64_t images_of(const plan *p, int back) {
+  const nn_conv *c = p->conv;
+  return c->images * c->groups * (back ? c->filters : 1);
+}
+
+/* Image `i` of an array, as lines read it: spread out in `lane`, or where it
+ * is, unless that is an end of the array, beyond which vectors read. */
+static const char *image_of(const plan *p, const char *array, int64_t i,
+                            char *lane) {
+  const spread *s = &p->spread;
+  const int64_t bytes = p->conv->bytes, size = s->from_rows * s->from_columns;
+  const char *from = array + i * size * bytes;
+  if (p->around && i > 0 && i + 1 < images_of(p, p->lines.turned)) return from;
+  if (p->flat)
+    memcpy(lane + p->front * bytes, from, (size_t)(size * bytes));
+  else if (p->conv->dtype == TN_F32)
+    spread_image_f32(s, from, lane);
   else
-    spread_image_f64(&p->spread, from, to);
+    spread_image_f64(s, from, lane);
+  return p->around ? lane + p->front * bytes : lane;
+}
+
+/* Zeros in front of images and behind, where they stay. */
+static void clear_margins(const plan *p, char *lane) {
+  const int64_t bytes = p->conv->bytes;
+  const int64_t front = p->flat ? p->front * bytes : 0;
+  memset(lane, 0, (size_t)front);
+  memset(lane + spread_size(p) * bytes - front, 0, (size_t)front + SLACK);
 }
 
 static void run_lines(const plan *p, const lines *l) {
@@ -193,9 +308,8 @@ static void forward_one(const plan *p, int64_t image, char *lane) {
   const nn_conv *c = p->conv;
   const int64_t first = image % c->groups * c->filters;
   lines l = p->lines;
-  l.from = lane;
+  l.from = image_of(p, p->arrays->data, image, lane);
   l.add = p->add;
-  spread_out(p, at(c, p->arrays->data, image * c->in_size), lane);
   for (int64_t k = 0; k < c->filters; ++k) {
     l.weight = at(c, p->arrays->weight, (first + k) * c->taps);
     l.bias = bias_at(c, p->arrays->bias, first + k);
@@ -210,12 +324,10 @@ static void data_one(const plan *p, int64_t image, char *lane) {
   const nn_conv *c = p->conv;
   const int64_t first = image % c->groups * c->filters;
   lines l = p->lines;
-  l.from = lane;
   l.add = p->add;
   l.to = at(c, p->arrays->data, image * c->in_size);
   for (int64_t k = 0; k < c->filters; ++k, l.add = 1) {
-    const int64_t from = (image * c->filters + k) * c->out_size;
-    spread_out(p, at(c, p->arrays->out, from), lane);
+    l.from = image_of(p, p->arrays->out, image * c->filters + k, lane);
     l.weight = at(c, p->arrays->weight, (first + k) * c->taps);
     run_lines(p, &l);
   }
@@ -228,12 +340,11 @@ static void weight_one(const plan *p, int64_t group, char *lane) {
       p->lanes.bytes - (uint64_t)(c->filters * c->taps) * 64;
   lines l = p->lines;
   char *sums = lane + spread_bytes / 64 * 64;
-  l.from = lane;
   l.add = p->add;
   memset(sums, 0, (size_t)(c->filters * c->taps) * 64);
   for (int64_t i = 0; i < c->images; ++i) {
     const int64_t image = i * c->groups + group;
-    spread_out(p, at(c, p->arrays->data, image * c->in_size), lane);
+    l.from = image_of(p, p->arrays->data, image, lane);
     for (int64_t k = 0; k < c->filters; ++k) {
       l.to = at(c, p->arrays->out, (image * c->filters + k) * c->out_size);
       l.sums = sums + k * c->taps * 64;
@@ -254,8 +365,9 @@ typedef void one_fn(const plan *p, int64_t i, char *lane);
 
 static int32_t run_slice(plan *p, one_fn *one, nn_range range) {
   const uint32_t lane = nn_lanes_take(&p->lanes);
-  for (int64_t i = range.begin; i < range.end; ++i)
-    one(p, i, nn_lanes_at(&p->lanes, lane));
+  char *room = nn_lanes_at(&p->lanes, lane);
+  clear_margins(p, room);
+  for (int64_t i = range.begin; i < range.end; ++i) one(p, i, room);
   nn_lanes_give(&p->lanes, lane);
   return TN_OK;
 }
@@ -274,14 +386,29 @@ static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
 
 /* ------------------------------------------------------------------- passes */
 
-static int32_t run_plan(plan *p, tn_loop_body *body, int64_t n, int64_t each) {
+/* `n` slices, of work for `each` elements. */
+typedef struct slices {
+  tn_loop_body *body;
+  int64_t n;
+  int64_t each;
+} slices;
+
+static int32_t run_plan(plan *p, int pass, slices some) {
   const nn_conv *c = p->conv;
   p->offset = (int64_t *)(void *)c->room;
   p->lines.offset = p->offset;
-  p->lanes.room = c->room + offsets_bytes(c);
-  set_offsets(p, p->lines.turned);
+  char *masks = c->room + offsets_bytes(c), *zeros = masks + masks_bytes(p);
+  p->lines.inside = masks;
+  p->lanes.room = zeros + zeros_bytes(p);
+  set_offsets(p, p->lines.turned && !p->flat);
+  set_masks(p, masks, pass);
+  if (p->around) {
+    memset(zeros, 0, zeros_bytes(p));
+    p->lines.zeros = zeros + 64;
+  }
   return c->call->host->parallel_for(
-      c->call, n, nn_most(TN_KERNEL_GRAIN / nn_most(each, 1), 1), body, p);
+      c->call, some.n, nn_most(TN_KERNEL_GRAIN / nn_most(some.each, 1), 1),
+      some.body, p);
 }
 
 static int32_t forward(const nn_conv *c, const nn_conv_arrays *arrays,
@@ -289,8 +416,9 @@ static int32_t forward(const nn_conv *c, const nn_conv_arrays *arrays,
   plan p = plan_of(c, NN_CONV_FORWARD);
   p.arrays = arrays;
   p.add = add;
-  return run_plan(&p, forward_slice, c->images * c->groups,
-                  c->out_size * c->filters);
+  return run_plan(
+      &p, NN_CONV_FORWARD,
+      (slices){forward_slice, c->images * c->groups, c->out_size * c->filters});
 }
 
 static int32_t to_data(const nn_conv *c, const nn_conv_arrays *arrays,
@@ -298,8 +426,9 @@ static int32_t to_data(const nn_conv *c, const nn_conv_arrays *arrays,
   plan p = plan_of(c, NN_CONV_DATA);
   p.arrays = arrays;
   p.add = add;
-  return run_plan(&p, data_slice, c->images * c->groups,
-                  c->in_size * c->filters);
+  return run_plan(
+      &p, NN_CONV_DATA,
+      (slices){data_slice, c->images * c->groups, c->in_size * c->filters});
 }
 
 static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
@@ -307,8 +436,9 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
   plan p = plan_of(c, NN_CONV_WEIGHT);
   p.arrays = arrays;
   p.add = add;
-  return run_plan(&p, weight_slice, c->groups,
-                  c->images * c->out_size * c->filters);
+  return run_plan(
+      &p, NN_CONV_WEIGHT,
+      (slices){weight_slice, c->groups, c->images * c->out_size * c->filters});
 }
 
 const nn_conv_way nn_conv_depthwise = {room, {forward, to_data, to_weight}};

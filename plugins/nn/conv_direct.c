@@ -12,8 +12,9 @@
  *
  * The gradient of data is the same convolution with windows turned around, if
  * their step is 1. That of weight has for each filter and element of a window a
- * vector of sums, over lines of images, if these sums are few. conv_panels.c
- * has the others.
+ * vector of sums, over lines of images, if these sums are few and so are the
+ * filters. conv_tiles.c has the others, and what has many products for each
+ * element.
  */
 #include <string.h>
 
@@ -24,6 +25,9 @@
 enum {
   MOST_TAPS = 128,     /* elements of a window */
   MOST_SUMS = 1 << 13, /* elements of a weight whose sums are few */
+  FEW = 16,            /* filters from which on vectors of them are summed */
+  WIDE = 32,           /* planes, and */
+  DEEP = 150,          /* products for an element, for vectors of planes */
   PIECE = 1 << 17,     /* bytes of images that are copied at a time, about */
   LARGE = 3 << 18, /* the same for gradients of weights, whose sums are joined
                       once for each piece */
@@ -381,7 +385,17 @@ static int32_t run(const nn_conv *c, const nn_conv_arrays *arrays, int add,
                                      run_slice, &p);
 }
 
+/* Whether there are so many products for an element, and so many planes of
+ * them, that vectors of planes cost less than what vectors of windows compute
+ * across the ends of lines. */
+static int is_deep(const nn_conv *c, int back) {
+  const int64_t made = back ? c->channels : c->filters;
+  const int64_t read = back ? c->filters : c->channels;
+  return made >= WIDE && read * c->taps >= DEEP;
+}
+
 static int32_t forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
+  if (is_deep(c, 0)) return nn_conv_tiles.passes[NN_CONV_FORWARD](c, a, add);
   return run(c, a, add, 0);
 }
 
@@ -391,6 +405,7 @@ static int has_steps(const nn_conv *c) {
 
 static int32_t to_data(const nn_conv *c, const nn_conv_arrays *a, int add) {
   if (has_steps(c)) return nn_conv_panels.passes[NN_CONV_DATA](c, a, add);
+  if (is_deep(c, 1)) return nn_conv_tiles.passes[NN_CONV_DATA](c, a, add);
   return run(c, a, add, 1);
 }
 
@@ -507,14 +522,15 @@ static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Whether there are few sums, of too few filters to fill vectors of them. */
 static int has_few_sums(const nn_conv *c) {
-  return c->filters * c->channels * c->taps <= MOST_SUMS;
+  return c->filters < FEW && c->filters * c->channels * c->taps <= MOST_SUMS;
 }
 
 static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
                          int add) {
   if (!has_few_sums(c))
-    return nn_conv_panels.passes[NN_CONV_WEIGHT](c, arrays, add);
+    return nn_conv_tiles.passes[NN_CONV_WEIGHT](c, arrays, add);
   slope_plan s = slope_plan_of(c);
   s.plan.arrays = arrays;
   s.plan.add = add;
@@ -528,14 +544,15 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
 /* --------------------------------------------------------------------- way */
 
 static uint64_t room(const nn_conv *c, int pass) {
-  if ((pass == NN_CONV_DATA && has_steps(c)) ||
-      (pass == NN_CONV_WEIGHT && !has_few_sums(c)))
-    return nn_conv_panels.room(c, pass);
+  const int back = pass == NN_CONV_DATA;
+  if (back && has_steps(c)) return nn_conv_panels.room(c, pass);
+  if (pass == NN_CONV_WEIGHT ? !has_few_sums(c) : is_deep(c, back))
+    return nn_conv_tiles.room(c, pass);
   if (pass == NN_CONV_WEIGHT) {
     const slope_plan s = slope_plan_of(c);
     return s.lanes.n * s.lanes.bytes + nn_conv_sums_bytes(&s.sums);
   }
-  const plan p = plan_of(c, pass == NN_CONV_DATA);
+  const plan p = plan_of(c, back);
   return p.lanes.n * p.lanes.bytes + packed_bytes(c);
 }
 

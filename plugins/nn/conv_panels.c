@@ -16,6 +16,7 @@ enum {
   LONG = 2048,     /* the same where nothing is copied */
   STEP = 16,       /* that widths are multiples of */
   FEW = 64,        /* rows of a block below which products are slow */
+  LANES = 16,      /* planes from which on vectors of them are worth it */
   BLOCKS = 4       /* of channels that one image is cut into, if it can be */
 };
 
@@ -497,20 +498,27 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
 
 /* --------------------------------------------------------------------- ways */
 
-/* Whether what is gathered for a product is better brought into the order in
- * which that reads it at once: of few windows the products are as small as the
- * panels, and for the gradient of weight those would be packed again. */
+/* Whether a product is better made of one factor alone that is brought into the
+ * order in which registers read it: where the planes that are made fill
+ * vectors, as panels would be packed again; of few windows, as products are as
+ * small as panels; and for the gradient of weight. */
 static int is_tiled(const nn_conv *c, int pass) {
-  return c->dtype == TN_F32 && c->taps > 1 &&
-         (pass == NN_CONV_WEIGHT || c->out_size <= FEW);
+  const int64_t made = pass == NN_CONV_DATA ? c->channels : c->filters;
+  return c->dtype == TN_F32 &&
+         (pass == NN_CONV_WEIGHT || made >= LANES || c->out_size <= FEW);
 }
 
 static uint64_t panels_room(const nn_conv *c, int pass) {
   return is_tiled(c, pass) ? nn_conv_tiles.room(c, pass) : room(c, 0, pass);
 }
 
+/* Products of single images are small; these would be made of all. */
+static int is_tiny(const nn_conv *c, int pass) {
+  return c->dtype == TN_F32 && pass == NN_CONV_FORWARD && c->out_size <= FEW;
+}
+
 static uint64_t pointwise_room(const nn_conv *c, int pass) {
-  return room(c, 1, pass);
+  return is_tiny(c, pass) ? nn_conv_tiles.room(c, pass) : room(c, 1, pass);
 }
 
 #define PANELS_PASS(name, what, pass)                                       \
@@ -522,13 +530,14 @@ PANELS_PASS(panels_forward, forward, NN_CONV_FORWARD)
 PANELS_PASS(panels_data, to_data, NN_CONV_DATA)
 PANELS_PASS(panels_weight, to_weight, NN_CONV_WEIGHT)
 
-#define POINTWISE_PASS(name, what)                                          \
+#define POINTWISE_PASS(name, what, pass)                                    \
   static int32_t name(const nn_conv *c, const nn_conv_arrays *a, int add) { \
-    return what(c, a, add, 1);                                              \
+    return is_tiny(c, pass) ? nn_conv_tiles.passes[pass](c, a, add)         \
+                            : what(c, a, add, 1);                           \
   }
-POINTWISE_PASS(pointwise_forward, forward)
-POINTWISE_PASS(pointwise_data, to_data)
-POINTWISE_PASS(pointwise_weight, to_weight)
+POINTWISE_PASS(pointwise_forward, forward, NN_CONV_FORWARD)
+POINTWISE_PASS(pointwise_data, to_data, NN_CONV_DATA)
+POINTWISE_PASS(pointwise_weight, to_weight, NN_CONV_WEIGHT)
 
 const nn_conv_way nn_conv_panels = {
     panels_room, {panels_forward, panels_data, panels_weight}};

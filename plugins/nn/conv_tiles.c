@@ -1,206 +1,340 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_tiles.c: any convolution in f32, as products whose factors are brought
- * from the arrays into the order in which registers read them, at once: a
- * library of products would copy them to a matrix, and that into its own order.
+ * conv_tiles.c: any convolution in f32, as products of matrices of which only
+ * one is made: weights, or the gradient of out, in the order in which registers
+ * read them as vectors. The other factor is read element by element, and so may
+ * lie anywhere: where the arrays have it, or in a copy with padding around.
  *
  * What a pass makes are points, of images one behind the other, of which each
  * is a sum over rows: planes that are read, and for each of them the taps of
- * the window. Forward, points are windows. Back, an element of data gets from
- * windows in which it is element t where it is on the windows' grid then: with
- * a step, elements fall into phases, each of which has its own taps, and the
- * points of a phase read `out` side by side.
+ * the window. Lanes of vectors are planes that are made. Forward, points are
+ * windows. Back, an element of data gets from windows in which it is element t
+ * where it is on the windows' grid then: with a step, elements fall into
+ * phases, each of which has its own taps, and the points of a phase read `out`
+ * side by side.
  *
- * A slice has a block of points, for which pieces of rows are gathered as
- * strips and multiplied with weights. The gradient of weight is the product of
- * gathered rows, over points, with strips of `out` that are turned around.
+ * A slice has a block of points; its sums are turned around into planes. The
+ * gradient of weight sums over points what the others sum over rows, and the
+ * same loop computes it: for a point, rows lie where for a row points do.
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "conv_gather.h"
+#include "conv_tiles_plan.h"
 
-/* ------------------------------------------------------------ forward, back */
+/* ------------------------------------------------------------------- strips */
 
-/* What a slice of points has of the workspace. */
+/* Some vectors of planes that are made. */
+typedef struct strip {
+  int64_t wide;  /* vectors */
+  int64_t first; /* plane */
+  int64_t width; /* elements of the vectors */
+  int64_t n;     /* planes that there are */
+} strip;
+
+static int64_t vectors_of(const plan *p) {
+  return nn_ceil_div(p->made, p->loops->lanes);
+}
+
+/* Elements of all vectors. */
+static int64_t across(const plan *p) {
+  return vectors_of(p) * p->loops->lanes;
+}
+
+static strip strip_of(const plan *p, int64_t index) {
+  const int64_t all = vectors_of(p), lanes = p->loops->lanes;
+  const int64_t first = index * all / p->strips;
+  const int64_t wide = (index + 1) * all / p->strips - first;
+  return (strip){wide, first * lanes, wide * lanes,
+                 nn_least(wide * lanes, p->made - first * lanes)};
+}
+
+/* Elements of weights of a group, in vectors. */
+static int64_t packed_of(const plan *p) {
+  return across(p) * p->planes * p->conv->taps;
+}
+
+static uint64_t packed_bytes(const plan *p) {
+  return (uint64_t)nn_up(p->conv->groups * packed_of(p), 16) * sizeof(float);
+}
+
+/* Taps of the phases in front of one. */
+static int64_t taps_before(const plan *p, int64_t index, tap *room) {
+  int64_t n = 0;
+  for (int64_t i = 0; i < index; ++i) n += phase_of(p, i, room).n_taps;
+  return n;
+}
+
+/* Where the weights of a strip begin, of a phase that has `before` taps in
+ * front of it. */
+static float *packed_at(const plan *p, int64_t group, const phase *f,
+                        int64_t before, const strip *s) {
+  return p->packed + group * packed_of(p) + across(p) * p->planes * before +
+         s->first * p->planes * f->n_taps;
+}
+
+/* ------------------------------------------------------------------ weights */
+
+/* Back, the weights of a filter are those of a row of all planes that are made,
+ * tap by tap; `room` has them in vectors until the phases have theirs. */
+static void pack_back(const plan *p, int64_t group, const strip *s,
+                      char *taps_room, float *room) {
+  const nn_conv *c = p->conv;
+  const int64_t depth = c->channels * c->taps;
+  const int64_t phases = nn_window_product(p->phases);
+  const float *from = p->weight + group * c->filters * depth;
+  tap *taps = (tap *)(void *)taps_room;
+  int64_t before = 0;
+  for (int64_t i = 0; i < phases; ++i) {
+    const phase f = phase_of(p, i, taps);
+    float *to = packed_at(p, group, &f, before, s);
+    before += f.n_taps;
+    for (int64_t k = 0; k < c->filters && f.n_taps > 0; ++k) {
+      const float *some = from + k * depth + s->first * c->taps;
+      const int whole = f.n_taps == c->taps;
+      if (k + 1 < c->filters)
+        for (int64_t x = 0; x < s->n * c->taps; x += 16)
+          __builtin_prefetch(some + depth + x);
+      p->loops->turn(&(turning){.from = some,
+                                .apart = c->taps,
+                                .n = s->n,
+                                .depth = c->taps,
+                                .to = whole ? to : room,
+                                .row = s->width,
+                                .open = 1});
+      for (int64_t t = 0; t < f.n_taps && !whole; ++t)
+        memcpy(to + t * s->width, room + f.taps[t].index * s->width,
+               (size_t)s->width * sizeof *to);
+      to += f.n_taps * s->width;
+    }
+  }
+}
+
+/* The weights of strip `index % strips` of a group. */
+static void pack_strip(const plan *p, int64_t index, char *room,
+                       float *turned) {
+  const nn_conv *c = p->conv;
+  const int64_t group = index / p->strips, depth = c->channels * c->taps;
+  const strip s = strip_of(p, index % p->strips);
+  if (p->back) {
+    pack_back(p, group, &s, room, turned);
+    return;
+  }
+  const phase f = phase_of(p, 0, (tap *)(void *)room);
+  p->loops->turn(
+      &(turning){.from = p->weight + (group * c->filters + s.first) * depth,
+                 .apart = depth,
+                 .n = s.n,
+                 .depth = depth,
+                 .to = packed_at(p, group, &f, 0, &s),
+                 .row = s.width,
+                 .open = 1});
+}
+
+/* -------------------------------------------------------------------- desks */
+
+/* What a slice has of the workspace. */
 typedef struct desk {
   tap *taps;
-  float *weights; /* (bundle, row, plane made) */
-  float *strips;  /* (strip, row, point) */
-  float *sums;    /* (strip, bundle, plane made, point) */
+  int64_t *points; /* where they read */
+  int64_t *steps;  /* from there to rows */
+  float *copy;     /* (image, plane, element) */
+  float *heads;    /* (strip, point, filter); the gradient of weight only */
+  float *sums;     /* (point, plane made) of a strip; or (strip, row, filter) */
+  float *turned;   /* the same of a strip, turned around */
 } desk;
 
-static uint64_t taps_bytes(const nn_conv *c) {
-  return ((uint64_t)c->taps * sizeof(tap) + 63) / 64 * 64;
+/* Bytes of each. */
+typedef struct desk_sizes {
+  int64_t taps, points, steps, copy, heads, sums, turned;
+} desk_sizes;
+
+static int64_t bytes_of(int64_t n, size_t each) {
+  return nn_up(n * (int64_t)each, 64);
 }
 
-static int64_t strips_of(const plan *p, int64_t columns) {
-  return (columns + p->loops->strip - 1) / p->loops->strip;
+static int64_t widest(const plan *p) {
+  return nn_least(WIDE, vectors_of(p)) * p->loops->lanes;
 }
 
-static int64_t tile_size(const plan *p) {
-  return p->loops->rows * p->loops->strip;
+static desk_sizes point_sizes(const plan *p) {
+  const int64_t taps = p->conv->taps, points = nn_up(p->points, 16);
+  return (desk_sizes){
+      .taps = bytes_of(taps, sizeof(tap)),
+      .points = bytes_of(points, sizeof(int64_t)),
+      .steps = bytes_of(nn_most(DEPTH, taps), sizeof(int64_t)),
+      .copy = bytes_of(copied_of(p, p->planes), sizeof(float)),
+      .sums = bytes_of(points * widest(p), sizeof(float)),
+      .turned = bytes_of(nn_most(points, taps) * widest(p), sizeof(float))};
 }
 
-static uint64_t desk_bytes(const plan *p) {
-  const int64_t strips = strips_of(p, p->columns);
-  const int64_t planes = nn_up(p->share, p->loops->rows);
-  const int64_t n = planes * DEPTH + strips * DEPTH * p->loops->strip +
-                    planes * strips * p->loops->strip;
-  return taps_bytes(p->conv) + (uint64_t)nn_up(n, 16) * sizeof(float);
+static desk_sizes slope_sizes(const plan *p) {
+  const int64_t rows = nn_up(p->height * p->conv->taps, 16);
+  return (desk_sizes){
+      .taps = bytes_of(p->conv->taps, sizeof(tap)),
+      .points = bytes_of(p->points, sizeof(int64_t)),
+      .steps = bytes_of(rows, sizeof(int64_t)),
+      .copy = bytes_of(copied_of(p, p->height), sizeof(float)),
+      .heads = bytes_of(p->points * across(p), sizeof(float)),
+      .sums = bytes_of(rows * across(p), sizeof(float)),
+  };
 }
 
-static desk desk_of(const plan *p, char *room) {
+static uint64_t desk_bytes(const desk_sizes *s) {
+  return (uint64_t)(s->taps + s->points + s->steps + s->copy + s->heads +
+                    s->sums + s->turned);
+}
+
+static desk desk_of(const desk_sizes *s, char *room) {
   desk d = {.taps = (tap *)(void *)room};
-  d.weights = (float *)(void *)(room + taps_bytes(p->conv));
-  d.strips = d.weights + nn_up(p->share, p->loops->rows) * DEPTH;
-  d.sums = d.strips + strips_of(p, p->columns) * DEPTH * p->loops->strip;
+  d.points = (int64_t *)(void *)(room += s->taps);
+  d.steps = (int64_t *)(void *)(room += s->points);
+  d.copy = (float *)(void *)(room += s->steps);
+  d.heads = (float *)(void *)(room += s->copy);
+  d.sums = (float *)(void *)(room += s->heads);
+  d.turned = (float *)(void *)(room + s->sums);
   return d;
 }
 
-/* A slice: planes [made.begin, made.end) of a group at a block of points. */
+/* ------------------------------------------------------------ forward, back */
+
+/* A slice: some strips of a group at a block of points. */
 typedef struct block {
   const plan *plan;
-  phase phase;
-  runs runs;
   desk desk;
+  phase phase;
+  box box;
+  reads reads;
   int64_t group;
-  int64_t columns;
-  nn_range made;
+  int64_t before; /* taps of the phases in front */
 } block;
 
-/* Rows of the weights of a bundle of `width` planes, side by side. Those that
- * are no more repeat the last. What comes next is asked for: forward, the same
- * rows of the next bundle, and back, later planes of this. */
-static inline __attribute__((always_inline)) void pack_bundle(
-    const block *b, int64_t plane, nn_range rows, float *to, const int width) {
+/* The sums of a strip, for all points. */
+static void multiply(const block *b, const strip *s) {
   const plan *p = b->plan;
-  const nn_conv *c = p->conv;
-  const phase *f = &b->phase;
-  const int64_t depth = c->channels * c->taps;
-  const int64_t across = p->back ? c->taps : depth;
-  const int64_t along = p->back ? depth : c->taps;
-  const float *from[MOST_ROWS];
-  for (int r = 0; r < width; ++r)
-    from[r] = p->weight + b->group * c->filters * depth +
-              nn_least(plane + r, b->made.end - 1) * across;
-  int64_t t = rows.begin % f->n_taps, at = rows.begin / f->n_taps * along;
-  for (int64_t i = rows.begin; i < rows.end; ++i, to += width) {
-    const int64_t skip = at + f->taps[t].index;
-    NN_CONV_UNROLL
-    for (int r = 0; r < width; ++r) to[r] = from[r][skip];
-    if (!p->back && skip % 16 == 0)
-      for (int r = 0; r < width; ++r)
-        __builtin_prefetch(from[r] + skip + width * across);
-    if (++t < f->n_taps) continue;
-    t = 0;
-    at += along;
-    for (int64_t x = 0; p->back && x < width * across; x += 16)
-      __builtin_prefetch(from[0] + at + AHEAD * along + x);
-  }
-}
-
-static void pack(const block *b, nn_range rows) {
-  const int64_t step = b->plan->loops->rows;
-  float *to = b->desk.weights;
-  if (rows.begin == rows.end) return;
-  for (int64_t i = b->made.begin; i < b->made.end; i += step)
-    if (step == MOST_ROWS)
-      pack_bundle(b, i, rows, to + (i - b->made.begin) * DEPTH, MOST_ROWS);
-    else
-      pack_bundle(b, i, rows, to + (i - b->made.begin) * DEPTH, 4);
-}
-
-/* All tiles of a block: rows that are gathered, times their weights. */
-static void multiply(const block *b, nn_range rows, int add) {
-  const plan *p = b->plan;
-  const loops *l = p->loops;
   const desk *d = &b->desk;
-  const int64_t planes = b->made.end - b->made.begin;
-  float *to = d->sums;
-  for (int64_t x = 0; x < b->columns; x += l->strip)
-    for (int64_t i = 0; i < planes; i += l->rows, to += tile_size(p))
-      l->packed(&(product){.left = d->weights + i * DEPTH,
-                           .right = d->strips + x * DEPTH,
-                           .to = to,
-                           .rows = planes - i,
-                           .depth = rows.end - rows.begin,
-                           .n = b->columns - x,
-                           .add = add});
-}
-
-/* Points of a run to their places in a plane, where they are final. */
-static void settle_run(const plan *p, const float *from, float *to, int64_t n,
-                       float bias) {
-  const int64_t step = p->phases[2];
-  if (p->add)
-    for (int64_t i = 0; i < n; ++i) to[i * step] += from[i] + bias;
-  else
-    p->loops->spread(to, from, n, step, bias);
-  if (!p->back) nn_conv_finish(p->conv, to, n);
-}
-
-/* Where a run begins in a plane that is made. */
-static int64_t place_run(const plan *p, const phase *f, const run *r) {
-  int64_t at = 0;
-  for (int d = 0; d < NN_WINDOW_RANK; ++d)
-    at = at * p->out[d] + f->first[d] + r->at[d] * p->phases[d];
-  return at;
-}
-
-static void settle(const block *b) {
-  const plan *p = b->plan;
-  const int64_t strip = p->loops->strip, rows = p->loops->rows;
-  const int64_t planes = b->made.end - b->made.begin;
-  const int64_t size = nn_window_product(p->out);
-  for (int64_t k = 0; k < b->runs.n; ++k) {
-    const run *r = &b->runs.all[k];
-    const float *from = b->desk.sums +
-                        r->column / strip * nn_up(planes, rows) * strip +
-                        r->column % strip;
-    const int64_t first =
-        (r->image * p->conv->groups + b->group) * p->made + b->made.begin;
-    float *to = p->to + first * size + place_run(p, &b->phase, r);
-    const float *bias =
-        p->bias ? p->bias + b->group * p->made + b->made.begin : NULL;
-    for (int64_t i = 0; i < planes; ++i)
-      settle_run(p, from + i * strip, to + i * size, r->n, bias ? bias[i] : 0);
+  const int64_t n_taps = b->phase.n_taps, points = points_of(&b->box);
+  const int64_t together =
+      nn_even(p->planes, nn_most(DEPTH / nn_most(n_taps, 1), 1));
+  const float *right = packed_at(p, b->group, &b->phase, b->before, s);
+  place_taps(&b->phase, &b->reads, together, d->steps);
+  for (int64_t k = 0; k < p->planes; k += together) {
+    const float *from = b->reads.from + k * b->reads.plane;
+    tile t = {.steps = d->steps,
+              .right = right + k * n_taps * s->width,
+              .depth = nn_least(together, p->planes - k) * n_taps,
+              .wide = s->wide,
+              .add = k > 0};
+    for (int64_t i = 0; i < points; i += p->loops->rows) {
+      for (int r = 0; r < p->loops->rows; ++r)
+        t.left[r] = from + d->points[nn_least(i + r, points - 1)];
+      t.next = from + d->points[nn_least(i + p->loops->rows, points - 1)];
+      t.to = d->sums + i * s->width;
+      t.rows = points - i;
+      p->loops->multiply(&t);
+    }
   }
 }
 
-static void run_block(block *b) {
+/* Where a line of points begins in a plane that is made. */
+static int64_t place_line(const plan *p, const block *b, int64_t z, int64_t y) {
+  const int64_t at[] = {z, y, b->box.at[2].begin};
+  int64_t place = 0;
+  for (int d = 0; d < NN_WINDOW_RANK; ++d)
+    place = place * p->out[d] + b->phase.first[d] + at[d] * p->phases[d];
+  return place;
+}
+
+/* The points of an image, in one plane, to their places. */
+static void settle_plane(const block *b, const float *from, float *plane) {
   const plan *p = b->plan;
-  const int64_t depth = p->planes * b->phase.n_taps, strip = p->loops->strip;
-  const layout l = {b->desk.strips, strip, strip, strip * DEPTH};
-  int64_t row = 0;
-  do {
-    const nn_range rows = {row, nn_least(row + DEPTH, depth)};
-    gather(p, &b->phase, &b->runs, b->group, rows, l);
-    pack(b, rows);
-    multiply(b, rows, row > 0);
-    row = rows.end;
-  } while (row < depth);
-  settle(b);
+  const nn_range *at = b->box.at;
+  spread s = {.from = from,
+              .to_row = p->phases[1] * p->out[2],
+              .n = at[1].end - at[1].begin,
+              .length = at[2].end - at[2].begin,
+              .step = p->phases[2],
+              .add = p->add};
+  for (int64_t z = at[0].begin; z < at[0].end; ++z) {
+    s.to = plane + place_line(p, b, z, at[1].begin);
+    p->loops->spread(&s);
+    s.from += s.n * s.length;
+  }
+}
+
+/* The sums of a strip, of an image, to their places: those of a phase from
+ * where they are turned around. */
+static void settle_image(const block *b, const strip *s, int64_t image) {
+  const plan *p = b->plan;
+  const desk *d = &b->desk;
+  const int64_t size = nn_window_product(p->out), points = b->box.points;
+  const int64_t plane = b->group * p->made + s->first;
+  float *to = p->to + (image * p->conv->groups * p->made + plane) * size;
+  turning t = {
+      .from = d->sums + (image - b->box.images.begin) * points * s->width,
+      .apart = s->width,
+      .n = points,
+      .depth = s->n,
+      .to = d->turned,
+      .row = nn_up(points, 16),
+      .open = 1};
+  if (nn_window_product(p->phases) > 1) {
+    if (b->phase.n_taps > 0) p->loops->turn(&t);
+    for (int64_t k = 0; k < s->n; ++k)
+      settle_plane(b, d->turned + k * t.row, to + k * size);
+    return;
+  }
+  to += place_line(p, b, b->box.at[0].begin, b->box.at[1].begin);
+  t.to = to;
+  t.row = size;
+  t.bias = p->bias ? p->bias + plane : NULL;
+  t.open = 0;
+  t.add = p->add;
+  p->loops->turn(&t);
+  for (int64_t k = 0; !p->back && p->conv->after && k < s->n; ++k)
+    nn_conv_finish(p->conv, to + k * size, points);
+}
+
+/* The sums of a strip to their places. */
+static void settle(const block *b, const strip *s) {
+  for (int64_t i = b->box.images.begin; i < b->box.images.end; ++i)
+    settle_image(b, s, i);
 }
 
 static void run_slice(const plan *p, int64_t slice, char *room) {
-  block b = {.plan = p, .desk = desk_of(p, room)};
+  const desk_sizes sizes = point_sizes(p);
+  block b = {.plan = p, .desk = desk_of(&sizes, room)};
+  const int64_t phases = nn_window_product(p->phases);
+  const int64_t number = slice % phases; /* they write the same lines */
+  slice /= phases;
   const int64_t share = slice % p->shares;
   slice /= p->shares;
-  const int64_t first = slice % p->blocks * p->columns;
-  slice /= p->blocks;
-  b.group = slice % p->conv->groups;
-  b.phase = phase_of(p, slice / p->conv->groups, b.desk.taps);
-  b.made.begin = share * p->share;
-  b.made.end = nn_least(b.made.begin + p->share, p->made);
-  const int64_t all = p->conv->images * b.phase.points;
-  const nn_range points = {first, nn_least(first + p->columns, all)};
-  if (points.begin >= points.end || b.made.begin >= b.made.end) return;
-  b.columns = points.end - points.begin;
-  find_runs(&b.phase, points, p->loops->strip, DEPTH * p->loops->strip,
-            &b.runs);
-  b.runs.picked = is_picked(p, &b.phase, &b.runs);
-  if (b.runs.picked) find_places(p, &b.runs);
-  run_block(&b);
+  const int64_t index = slice % p->blocks;
+  b.group = slice / p->blocks;
+  b.before = taps_before(p, number, b.desk.taps);
+  b.phase = phase_of(p, number, b.desk.taps);
+  b.box = box_of(p, &b.phase, index);
+  if (points_of(&b.box) == 0 || (b.phase.n_taps == 0 && p->add)) return;
+  b.reads = reads_of(p, &b.phase, &b.box, (nn_range){0, p->planes}, b.group,
+                     b.desk.copy);
+  place_points(p, &b.box, &b.reads, b.desk.points);
+  if (b.phase.n_taps == 0) /* what no window has gets nothing */
+    memset(b.desk.turned, 0, (size_t)sizes.turned);
+  for (int64_t i = p->strips * share / p->shares;
+       i < p->strips * (share + 1) / p->shares; ++i) {
+    const strip s = strip_of(p, i);
+    if (b.phase.n_taps > 0) multiply(&b, &s);
+    settle(&b, &s);
+  }
+}
+
+static int32_t pack_slices(void *arg, int64_t begin, int64_t end) {
+  plan *p = arg;
+  const desk_sizes sizes = point_sizes(p);
+  const uint32_t lane = nn_lanes_take(&p->lanes);
+  char *room = nn_lanes_at(&p->lanes, lane);
+  for (int64_t i = begin; i < end; ++i)
+    pack_strip(p, i, room, desk_of(&sizes, room).turned);
+  nn_lanes_give(&p->lanes, lane);
+  return TN_OK;
 }
 
 static int32_t point_slices(void *arg, int64_t begin, int64_t end) {
@@ -223,8 +357,10 @@ static plan plan_of(const nn_conv *c, int back) {
     p.in[d] = back ? w->out[d] : w->in[d];
     p.out[d] = back ? w->in[d] : w->out[d];
     p.step[d] = back ? 1 : w->stride[d];
-    p.phases[d] = back ? nn_most(nn_least(w->stride[d], w->in[d]), 1) : 1;
+    p.phases[d] = back ? nn_least(w->stride[d], w->in[d]) : 1;
+    p.grid[d] = nn_ceil_div(p.out[d], p.phases[d]);
   }
+  p.strips = nn_ceil_div(vectors_of(&p), WIDE);
   return p;
 }
 
@@ -234,28 +370,24 @@ static int64_t point_slices_of(const plan *p) {
 
 static plan point_plan(const nn_conv *c, int back) {
   plan p = plan_of(c, back);
-  int64_t points = c->images;
-  for (int d = 0; d < NN_WINDOW_RANK; ++d)
-    points *= nn_ceil_div(p.out[d], p.phases[d]);
-  const int64_t most = SUMS / (p.made * (int64_t)sizeof(float));
-  const int64_t strip = p.loops->strip;
-  p.columns = nn_least(nn_most(most, LEAST), COLUMNS) / strip * strip;
-  points = nn_most(points, 1);
-  p.columns = even(points, p.columns, strip);
-  p.blocks = (points + p.columns - 1) / p.columns;
+  cut_blocks(&p, p.planes);
   p.shares = 1;
-  if (point_slices_of(&p) < FEW_SLICES && p.made > MOST_ROWS) p.shares = SHARES;
-  p.share = nn_up((p.made + p.shares - 1) / p.shares, p.loops->rows);
-  p.lanes.bytes = desk_bytes(&p);
+  p.shares = nn_least(nn_ceil_div(FEW_SLICES, point_slices_of(&p)), p.strips);
+  const desk_sizes sizes = point_sizes(&p);
+  p.lanes.bytes = desk_bytes(&sizes);
   p.lanes.n = nn_lanes_for(point_slices_of(&p));
   return p;
 }
 
 static int32_t run_points(plan *p) {
   const nn_conv *c = p->conv;
-  p->lanes.room = c->room;
-  return c->call->host->parallel_for(c->call, point_slices_of(p), 1,
-                                     point_slices, p);
+  const tn_host *host = c->call->host;
+  p->packed = (float *)(void *)c->room;
+  p->lanes.room = c->room + packed_bytes(p);
+  const int32_t code =
+      host->parallel_for(c->call, c->groups * p->strips, 1, pack_slices, p);
+  if (code != TN_OK) return code;
+  return host->parallel_for(c->call, point_slices_of(p), 1, point_slices, p);
 }
 
 static int32_t forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
@@ -279,96 +411,106 @@ static int32_t to_data(const nn_conv *c, const nn_conv_arrays *a, int add) {
 
 /* ------------------------------------------------------- gradient of weight */
 
-/* What a slice of it has: some rows of a group, over the images of a part. */
+/* What a slice of it has: rows of some planes of a group, over the images of a
+ * part. */
 typedef struct slope {
   const plan *plan;
+  desk desk;
   phase phase;
-  runs runs;
   int64_t group;
-  nn_range rows;
-  int64_t width; /* filters of a strip */
-  float *lines;  /* (row, point) */
-  float *heads;  /* (point, filter) of a strip */
-  float *sums;   /* (strip, row, filter) */
+  nn_range planes;
+  int64_t rows;
 } slope;
 
-static uint64_t slope_bytes(const plan *p) {
-  const int64_t rows = nn_up(p->height, p->loops->rows);
-  const int64_t strips = strips_of(p, p->conv->filters);
-  const int64_t n =
-      rows * DEPTH + p->loops->strip * DEPTH + strips * rows * p->loops->strip;
-  return taps_bytes(p->conv) + (uint64_t)nn_up(n, 16) * sizeof(float);
+/* The gradient of out at a block's points, in strips. */
+static void turn_heads(const slope *s, const box *b) {
+  const plan *p = s->plan;
+  const int64_t size = nn_window_product(p->out), points = points_of(b);
+  int64_t first = 0;
+  for (int d = 0; d < NN_WINDOW_RANK; ++d)
+    first = first * p->out[d] + b->at[d].begin;
+  for (int64_t i = 0; i < p->strips; ++i) {
+    const strip x = strip_of(p, i);
+    float *to = s->desk.heads + x.first * points;
+    for (int64_t k = b->images.begin; k < b->images.end; ++k) {
+      const int64_t plane = (k * p->conv->groups + s->group) * p->made;
+      p->loops->turn(
+          &(turning){.from = p->heads + (plane + x.first) * size + first,
+                     .apart = size,
+                     .n = x.n,
+                     .depth = b->points,
+                     .to = to,
+                     .row = x.width,
+                     .open = 1});
+      to += b->points * x.width;
+    }
+  }
 }
 
-/* Points [x, x + n) of an image: their rows times their heads. */
-static void add_points(slope *s, int64_t image, nn_range x, int add) {
+/* Adds a block of points to the sums. */
+static void add_block(const slope *s, const box *b, int add) {
   const plan *p = s->plan;
-  const nn_conv *c = p->conv;
-  const loops *l = p->loops;
-  const int64_t n = x.end - x.begin, size = s->phase.points;
-  const int64_t rows = s->rows.end - s->rows.begin;
-  const float *heads =
-      p->heads + (image * c->groups + s->group) * c->filters * size + x.begin;
-  float *to = s->sums;
-  find_runs(&s->phase, (nn_range){image * size + x.begin, image * size + x.end},
-            DEPTH, 0, &s->runs);
-  s->runs.picked = is_picked(p, &s->phase, &s->runs);
-  s->runs.columns = nn_up(n, l->lanes);
-  if (s->runs.picked) find_places(p, &s->runs);
-  gather(p, &s->phase, &s->runs, s->group, s->rows,
-         (layout){s->lines, DEPTH, s->runs.columns, 0});
-  for (int64_t f = 0; f < c->filters; f += s->width) {
-    const int64_t filters = nn_least(s->width, c->filters - f);
-    l->turn(s->heads, heads + f * size, size, filters, n);
-    for (int64_t r = 0; r < rows; r += l->rows, to += tile_size(p))
-      l->lines(&(product){.left = s->lines + r * DEPTH,
-                          .right = s->heads,
-                          .to = to,
-                          .depth = n,
-                          .n = filters,
-                          .add = add});
+  const desk *d = &s->desk;
+  const reads r = reads_of(p, &s->phase, b, s->planes, s->group, d->copy);
+  const int64_t points = points_of(b), rows = p->loops->rows;
+  place_points(p, b, &r, d->points);
+  place_taps(&s->phase, &r, s->planes.end - s->planes.begin, d->steps);
+  turn_heads(s, b);
+  for (int64_t i = 0; i < p->strips; ++i) {
+    const strip x = strip_of(p, i);
+    tile t = {.steps = d->points,
+              .right = d->heads + x.first * points,
+              .to = d->sums + x.first * nn_up(s->rows, 16),
+              .depth = points,
+              .wide = x.wide,
+              .add = add};
+    for (int64_t k = 0; k < s->rows; k += rows, t.to += rows * x.width) {
+      for (int64_t l = 0; l < rows; ++l)
+        t.left[l] = r.from + d->steps[nn_least(k + l, s->rows - 1)];
+      t.next = r.from + d->steps[nn_least(k + rows, s->rows - 1)];
+      t.rows = s->rows - k;
+      p->loops->multiply(&t);
+    }
   }
 }
 
 /* The sums to their places, or added to them. */
 static void put_sums(const slope *s, float *to, int add) {
-  const nn_conv *c = s->plan->conv;
-  const int64_t strip = s->plan->loops->strip;
-  const int64_t rows = s->rows.end - s->rows.begin;
-  const int64_t depth = c->channels * c->taps;
-  const float *from = s->sums;
-  for (int64_t f = 0; f < c->filters; f += s->width) {
-    for (int64_t k = f; k < nn_least(f + s->width, c->filters); ++k) {
-      float *line = to + k * depth + s->rows.begin;
-      for (int64_t r = 0; r < rows; ++r) {
-        const float sum = from[r * strip + (k - f)];
-        line[r] = add ? line[r] + sum : sum;
-      }
-    }
-    from += nn_up(rows, s->plan->loops->rows) * strip;
+  const plan *p = s->plan;
+  const desk *d = &s->desk;
+  const int64_t depth = p->planes * p->conv->taps, row = nn_up(s->rows, 16);
+  for (int64_t i = 0; i < p->strips; ++i) {
+    const strip x = strip_of(p, i);
+    p->loops->turn(
+        &(turning){.from = d->sums + x.first * row,
+                   .apart = x.width,
+                   .n = s->rows,
+                   .depth = x.n,
+                   .to = to + x.first * depth + s->planes.begin * p->conv->taps,
+                   .row = depth,
+                   .add = add});
   }
 }
 
 static void weight_slice(const plan *p, int64_t slice, char *room) {
   const nn_conv *c = p->conv;
-  const int64_t depth = c->channels * c->taps;
-  slope s = {.plan = p, .phase = phase_of(p, 0, (tap *)(void *)room)};
-  s.rows.begin = slice % p->down * p->height;
-  s.rows.end = nn_least(s.rows.begin + p->height, depth);
+  const desk_sizes sizes = slope_sizes(p);
+  slope s = {.plan = p, .desk = desk_of(&sizes, room)};
+  s.phase = phase_of(p, 0, s.desk.taps);
+  s.planes.begin = slice % p->down * p->height;
+  s.planes.end = nn_least(s.planes.begin + p->height, p->planes);
+  s.rows = (s.planes.end - s.planes.begin) * c->taps;
   s.group = slice / p->down % c->groups;
   const int64_t part = slice / p->down / c->groups;
-  s.width = even(c->filters, p->loops->strip, p->loops->lanes);
-  s.lines = (float *)(void *)(room + taps_bytes(c));
-  s.heads = s.lines + nn_up(p->height, p->loops->rows) * DEPTH;
-  s.sums = s.heads + p->loops->strip * DEPTH;
-  const int64_t first = c->images * part / p->sums.parts;
-  const int64_t last = c->images * (part + 1) / p->sums.parts;
-  int add = 0;
-  for (int64_t i = first; i < last; ++i)
-    for (int64_t x = 0; x < c->out_size; x += DEPTH, add = 1)
-      add_points(&s, i, (nn_range){x, nn_least(x + DEPTH, c->out_size)}, add);
+  const int64_t first = p->blocks * part / p->sums.parts;
+  const int64_t last = p->blocks * (part + 1) / p->sums.parts;
+  for (int64_t i = first; i < last; ++i) {
+    const box b = box_of(p, &s.phase, i);
+    add_block(&s, &b, i > first);
+  }
   float *to = (float *)(void *)nn_conv_sums_at(&p->sums, (char *)p->to, part);
-  put_sums(&s, to + s.group * c->filters * depth, part == 0 && p->add);
+  put_sums(&s, to + s.group * c->filters * c->channels * c->taps,
+           part == 0 && p->add);
 }
 
 static int32_t weight_slices(void *arg, int64_t begin, int64_t end) {
@@ -386,11 +528,14 @@ static int64_t weight_slices_of(const plan *p) {
 
 static plan weight_plan(const nn_conv *c) {
   plan p = plan_of(c, 0);
-  const int64_t depth = c->channels * c->taps;
-  p.height = even(depth, HEIGHT, p.loops->rows);
-  p.down = (depth + p.height - 1) / p.height;
+  p.height = nn_even(c->channels, nn_most(HEIGHT / c->taps, 1));
+  p.down = nn_ceil_div(c->channels, p.height);
+  cut_blocks(&p, p.height);
   p.sums = nn_conv_sums_of(c);
-  p.lanes.bytes = slope_bytes(&p);
+  const int64_t few = nn_ceil_div(SUMS, c->groups * p.down);
+  p.sums.parts = nn_least(nn_least(p.sums.parts, few), p.blocks);
+  const desk_sizes sizes = slope_sizes(&p);
+  p.lanes.bytes = desk_bytes(&sizes);
   p.lanes.n = nn_lanes_for(weight_slices_of(&p));
   return p;
 }
@@ -416,7 +561,7 @@ static uint64_t room(const nn_conv *c, int pass) {
     return p.lanes.n * p.lanes.bytes + nn_conv_sums_bytes(&p.sums);
   }
   const plan p = point_plan(c, pass == NN_CONV_DATA);
-  return p.lanes.n * p.lanes.bytes;
+  return p.lanes.n * p.lanes.bytes + packed_bytes(&p);
 }
 
 const nn_conv_way nn_conv_tiles = {room, {forward, to_data, to_weight}};

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_tiles_loop.h: the products of conv_tiles.c for one level of
- * instructions. Included by it only, several times, with
+ * conv_tiles_loop.h: the loops of conv_tiles.c for one level of instructions.
+ * Included by conv_tiles_plan.h only, several times, with
  *
  *   TILES_NAME(x)  x with the level behind it
  *   TILES_TARGET   the attribute of the level, or nothing
  *   TILES_BYTES    of a vector register
- *   TILES_GATHER(to, from, at, keep)
- *                  elements `at` of `from`, or 0 where they are not kept
  *   TILES_ROWS     rows of a tile whose sums are held in registers, up to three
  *                  vectors wide: 4 or 8
+ *   TILES_LANES(x, h)  x(0, h), x(1, h), ... for each lane
+ *   TILES_TAKE(from, n)    a vector of n elements, 0 < n < lanes, and zeros
+ *   TILES_PUT(to, v, n)    the first n elements of a vector to their places
+ *   TILES_SECOND(to, v, n) the same to every second element
  *
  * which it undefines.
  */
-enum {
-  TILES_NAME(lanes) = TILES_BYTES / (int)sizeof(float),
-  TILES_NAME(across) = 3 * TILES_NAME(lanes)
-};
+enum { TILES_NAME(lanes) = TILES_BYTES / (int)sizeof(float) };
 
 typedef float TILES_NAME(vector)
     __attribute__((vector_size(TILES_BYTES), aligned(sizeof(float)),
@@ -25,124 +24,198 @@ typedef int32_t TILES_NAME(places)
     __attribute__((vector_size(TILES_BYTES), may_alias));
 
 #define EVER inline __attribute__((always_inline))
+#define VECTOR(at) (*(const TILES_NAME(vector) *)(const void *)(at))
 
-/* The tile of `rows` rows and `wide` vectors; the rows of its left factor lie
- * side by side, or are `lines`. */
-TILES_TARGET static EVER void TILES_NAME(some)(const product *p, const int rows,
-                                               const int wide,
-                                               const int lines) {
-  enum { L = TILES_NAME(lanes), W = TILES_NAME(across) };
+/* The tile of `rows` rows and `wide` vectors. */
+TILES_TARGET static EVER void TILES_NAME(some)(const tile *t, const int rows,
+                                               const int wide) {
+  enum { L = TILES_NAME(lanes) };
   TILES_NAME(vector) sum[TILES_ROWS][3];
-  const float *b = p->right;
-  for (int r = 0; r < rows; ++r)
-    for (int w = 0; w < wide; ++w) {
-      const TILES_NAME(vector) *at = (const void *)(p->to + r * W + w * L);
-      sum[r][w] = p->add ? *at : (TILES_NAME(vector)){0};
-    }
-  for (int64_t k = 0; k < p->depth; ++k, b += W) {
-    const TILES_NAME(vector) *v = (const void *)b;
-    const float *a = p->left + (lines ? k : k * TILES_ROWS);
+  const float *left[TILES_ROWS], *right = t->right;
+  const int64_t *steps = t->steps;
+  for (int r = 0; r < rows; ++r) {
+    left[r] = t->left[r];
+    for (int w = 0; w < wide; ++w)
+      sum[r][w] =
+          t->add ? VECTOR(t->to + (r * wide + w) * L) : (TILES_NAME(vector)){0};
+  }
+  for (int64_t k = 0; k < t->depth; ++k, right += wide * L) {
+    const int64_t step = steps[k];
+    __builtin_prefetch(t->next + step);
     NN_CONV_UNROLL
     for (int r = 0; r < rows; ++r) {
-      const float u = a[lines ? r * DEPTH : r];
-      for (int w = 0; w < wide; ++w) sum[r][w] += u * v[w];
+      const float u = left[r][step];
+      for (int w = 0; w < wide; ++w) sum[r][w] += u * VECTOR(right + w * L);
     }
   }
   for (int r = 0; r < rows; ++r)
     for (int w = 0; w < wide; ++w)
-      *(TILES_NAME(vector) *)(void *)(p->to + r * W + w * L) = sum[r][w];
+      *(TILES_NAME(vector) *)(void *)(t->to + (r * wide + w) * L) = sum[r][w];
 }
 
-TILES_TARGET static EVER void TILES_NAME(choose)(const product *p,
-                                                 const int rows,
-                                                 const int lines) {
-  if (p->n > 2 * TILES_NAME(lanes))
-    TILES_NAME(some)(p, rows, 3, lines);
-  else if (p->n > TILES_NAME(lanes))
-    TILES_NAME(some)(p, rows, 2, lines);
+TILES_TARGET static EVER void TILES_NAME(choose)(const tile *t,
+                                                 const int rows) {
+  if (t->wide == 3)
+    TILES_NAME(some)(t, rows, 3);
+  else if (t->wide == 2)
+    TILES_NAME(some)(t, rows, 2);
   else
-    TILES_NAME(some)(p, rows, 1, lines);
+    TILES_NAME(some)(t, rows, 1);
 }
 
-TILES_TARGET static void TILES_NAME(packed)(const product *p) {
-  if (p->rows > TILES_ROWS / 2)
-    TILES_NAME(choose)(p, TILES_ROWS, 0);
+TILES_TARGET static void TILES_NAME(multiply)(const tile *t) {
+  if (t->rows > TILES_ROWS / 2)
+    TILES_NAME(choose)(t, TILES_ROWS);
   else
-    TILES_NAME(choose)(p, TILES_ROWS / 2, 0);
+    TILES_NAME(choose)(t, TILES_ROWS / 2);
 }
 
-TILES_TARGET static void TILES_NAME(lines)(const product *p) {
-  TILES_NAME(choose)(p, TILES_ROWS, 1);
+/* Where the lanes of two vectors go in a step that changes squares of h x h
+ * over: to the first, and to the second. */
+#define FIRST(l, h) ((l) & (h) ? TILES_NAME(lanes) + (l) - (h) : (l))
+#define SECOND(l, h) ((l) & (h) ? TILES_NAME(lanes) + (l) : (l) + (h))
+
+#define CHANGE(v, h)                                                         \
+  NN_CONV_UNROLL                                                             \
+  for (int i = 0; i < TILES_NAME(lanes); ++i) {                              \
+    if ((i & (h)) != 0) continue;                                            \
+    const TILES_NAME(vector) a = (v)[i], b = (v)[i + (h)];                   \
+    (v)[i] = TILES_SHUFFLE(TILES_NAME(places), a, b, TILES_LANES(FIRST, h)); \
+    (v)[i + (h)] =                                                           \
+        TILES_SHUFFLE(TILES_NAME(places), a, b, TILES_LANES(SECOND, h));     \
+  }
+
+/* Lines and columns of a square change places. */
+TILES_TARGET static EVER void TILES_NAME(transpose)(TILES_NAME(vector) * v) {
+#if TILES_BYTES == 64
+  CHANGE(v, 8)
+#endif
+#if TILES_BYTES >= 32
+  CHANGE(v, 4)
+#endif
+  CHANGE(v, 2)
+  CHANGE(v, 1)
 }
 
-/* A tap of some points. */
-TILES_TARGET static void TILES_NAME(pick)(const picks *x, const float *plane,
-                                          float *to) {
-  const bits *from = (const void *)plane;
-  for (int64_t i = 0; i < x->n; i += TILES_NAME(lanes)) {
-    TILES_NAME(places) at[NN_WINDOW_RANK], base;
-    memcpy(&base, x->base + i, sizeof base);
-    TILES_NAME(places) keep = ~(TILES_NAME(places)){0};
-    for (int d = 0; d < NN_WINDOW_RANK; ++d) {
-      if (x->in[d] == 1 && x->shift[d] == 0 && d == 0) continue;
-      memcpy(&at[d], x->place[d] + i, sizeof base);
-      at[d] += x->shift[d];
-      keep &= (at[d] >= 0) & (at[d] < x->in[d]);
-    }
-    TILES_GATHER(to + i, from, (base + x->skip) & keep, keep);
+/* A row that is done: `n` elements, or a vector. */
+TILES_TARGET static EVER void TILES_NAME(put_row)(const turning *t,
+                                                  TILES_NAME(vector) v,
+                                                  float *to, int64_t n) {
+  if (n == TILES_NAME(lanes) || t->open) {
+    if (t->add) v += VECTOR(to);
+    *(TILES_NAME(vector) *)(void *)to = v;
+  } else {
+    if (t->add) v += TILES_TAKE(to, n);
+    TILES_PUT(to, v, n);
   }
 }
 
-/* Every `step`th element of `to`: sums with a bias, or added to it. */
-TILES_TARGET static void TILES_NAME(spread)(float *to, const float *from,
-                                            int64_t n, int64_t step,
-                                            float bias) {
-  if (step == 1) {
-    TN_KERNEL_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) to[i] = from[i] + bias;
-    return;
+/* A square: `n` elements from `k` on of `lines` lines from `i` on, at most as
+ * many as there are lanes. */
+TILES_TARGET static EVER void TILES_NAME(square)(const turning *t, int64_t i,
+                                                 int64_t k, int64_t lines,
+                                                 int64_t n) {
+  enum { L = TILES_NAME(lanes) };
+  const float *from = t->from + i * t->apart + k;
+  float *to = t->to + k * t->row + i;
+  TILES_NAME(vector) v[L];
+  NN_CONV_UNROLL
+  for (int l = 0; l < L; ++l) {
+    if (l >= lines)
+      v[l] = (TILES_NAME(vector)){0};
+    else if (n == L)
+      v[l] = VECTOR(from + l * t->apart);
+    else
+      v[l] = TILES_TAKE(from + l * t->apart, n);
   }
-  TN_KERNEL_ROLLED
-  for (int64_t i = 0; i < n; ++i) to[i * step] = from[i] + bias;
+  TILES_NAME(transpose)(v);
+  NN_CONV_UNROLL
+  for (int l = 0; l < L; ++l) {
+    if (l >= n) continue;
+    if (t->bias) v[l] += t->bias[k + l];
+    TILES_NAME(put_row)(t, v[l], to + l * t->row, lines);
+  }
 }
 
-/* Every second element of a line. */
-TILES_TARGET static void TILES_NAME(halve)(float *to, const float *from,
-                                           int64_t n) {
-  TN_KERNEL_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) to[i] = from[2 * i];
-}
-
-/* `n` lines, `apart` elements apart, become columns of a strip that has a row
- * for each of `depth` elements. All are asked for first: as columns are
- * written, they are read in an order that no processor foresees. */
-TILES_TARGET static void TILES_NAME(turn)(float *to, const float *from,
-                                          int64_t apart, int64_t n,
-                                          int64_t depth) {
-  enum { L = TILES_NAME(lanes), W = TILES_NAME(across) };
-  int64_t i = 0;
-  for (int64_t f = 0; f < n; ++f)
-    for (int64_t k = 0; k < depth; k += 16)
-      __builtin_prefetch(from + f * apart + k);
-  for (; i + L <= depth; i += L)
-    for (int64_t f = 0; f < n; ++f) {
-      const float *line = from + f * apart + i;
-      float *column = to + i * W + f;
-      NN_CONV_UNROLL
-      for (int l = 0; l < L; ++l) column[l * W] = line[l];
+TILES_TARGET static void TILES_NAME(turn)(const turning *t) {
+  enum { L = TILES_NAME(lanes) };
+  for (int64_t i = 0; i < t->n; i += L) {
+    const int64_t lines = nn_least(t->n - i, L);
+    int64_t k = 0;
+    for (; k + L <= t->depth && lines == L; k += L) {
+      for (int64_t l = 0; l < L; ++l)
+        __builtin_prefetch(t->from + (i + l) * t->apart + k + AHEAD);
+      TILES_NAME(square)(t, i, k, L, L);
     }
-  for (; i < depth; ++i)
-    for (int64_t f = 0; f < n; ++f) to[i * W + f] = from[f * apart + i];
+    for (; k < t->depth; k += L)
+      TILES_NAME(square)(t, i, k, lines, nn_least(t->depth - k, L));
+  }
+}
+
+/* Lines of a plane to a copy of it. */
+TILES_TARGET static void TILES_NAME(copy)(const copying *x) {
+  enum { L = TILES_NAME(lanes) };
+  const float *from = x->from;
+  float *to = x->to;
+  const int64_t whole = x->length / L * L, rest = x->length - whole;
+  for (int64_t y = 0; y < x->n; ++y, from += x->from_row, to += x->to_row) {
+    for (int64_t i = 0; i < x->length; i += 16)
+      __builtin_prefetch(from + x->ahead + i);
+    for (int64_t i = 0; i < whole; i += L)
+      *(TILES_NAME(vector) *)(void *)(to + i) = VECTOR(from + i);
+    if (rest > 0) TILES_PUT(to + whole, TILES_TAKE(from + whole, rest), rest);
+  }
+}
+
+/* One line of sums. */
+TILES_TARGET static EVER void TILES_NAME(spread_line)(const spread *s,
+                                                      const float *from,
+                                                      float *to) {
+  enum { L = TILES_NAME(lanes) };
+  for (int64_t i = 0; i < s->length; i += L) {
+    const int64_t n = s->length - i;
+    float *at = to + i * s->step;
+    TILES_NAME(vector) v;
+    if (n < L)
+      v = TILES_TAKE(from + i, n);
+    else
+      v = VECTOR(from + i);
+    if (s->step == 1 && n >= L) {
+      if (s->add) v += VECTOR(at);
+      *(TILES_NAME(vector) *)(void *)at = v;
+    } else if (s->step == 1) {
+      if (s->add) v += TILES_TAKE(at, n);
+      TILES_PUT(at, v, n);
+    } else if (s->step == 2 && !s->add) {
+      TILES_SECOND(at, v, nn_least(n, L));
+    } else {
+      for (int l = 0; l < L; ++l)
+        if (l < n) at[l * s->step] = s->add ? at[l * s->step] + v[l] : v[l];
+    }
+  }
+}
+
+TILES_TARGET static void TILES_NAME(spread)(const spread *s) {
+  const float *from = s->from;
+  float *to = s->to;
+  for (int64_t y = 0; y < s->n; ++y, from += s->length, to += s->to_row)
+    TILES_NAME(spread_line)(s, from, to);
 }
 
 static const loops TILES_NAME(loops) = {
-    TILES_ROWS,         TILES_NAME(lanes), TILES_NAME(across),
-    TILES_NAME(packed), TILES_NAME(lines), TILES_NAME(pick),
-    TILES_NAME(spread), TILES_NAME(halve), TILES_NAME(turn)};
+    TILES_ROWS,       TILES_NAME(lanes), TILES_NAME(multiply),
+    TILES_NAME(turn), TILES_NAME(copy),  TILES_NAME(spread)};
 
 #undef EVER
+#undef VECTOR
+#undef FIRST
+#undef SECOND
+#undef CHANGE
 #undef TILES_NAME
 #undef TILES_TARGET
 #undef TILES_BYTES
 #undef TILES_ROWS
-#undef TILES_GATHER
+#undef TILES_LANES
+#undef TILES_TAKE
+#undef TILES_PUT
+#undef TILES_SECOND

@@ -33,7 +33,9 @@ enum {
   NARROW = 32,          /* the same where there are many channels */
   MANY = 192,           /* channels */
   VECTOR = 16,          /* that numbers of patches are multiples of */
-  FEW_TILES = 64,       /* patches below which weights are not transformed */
+  FEW_TILES = 64,       /* patches below which weights are not transformed, */
+  FEW_PLANES = 1 << 12, /* if channels times filters are at most so many */
+  AHEAD = 8,            /* windows that are asked for in advance, back */
   FEW_BLOCKS = 4,       /* below which filters are divided as well */
   SHARES = 2,           /* among so many */
   MOST_ROWS = 8,        /* of a bundle at any level */
@@ -170,11 +172,22 @@ static void windows(const plan *p, int64_t group, int64_t bundle, int64_t c,
   }
 }
 
+/* Back, those of a bundle lie side by side, and far from the next ones. */
+static void ask_windows(const plan *p, int64_t group, int64_t bundle,
+                        int64_t c) {
+  const nn_conv *v = p->conv;
+  const int64_t rows = p->loops->rows;
+  const float *from =
+      p->weight + ((group * v->filters + c) * v->channels + bundle * rows) * 9;
+  for (int64_t i = 0; i < 9 * rows; i += 16) __builtin_prefetch(from + i);
+}
+
 /* A bundle of filters of a group. */
 static void turn_bundle(const plan *p, int64_t group, int64_t bundle,
                         float *to) {
   float w[9 * MOST_ROWS];
   for (int64_t c = 0; c < p->channels; ++c) {
+    if (p->back) ask_windows(p, group, bundle, c + AHEAD);
     windows(p, group, bundle, c, w);
     p->loops->turn_windows(w, to + c * p->loops->rows, p->turned_apart);
   }
@@ -361,11 +374,11 @@ static int32_t run_plan(plan *p) {
                                      1, block_slice, p);
 }
 
-/* Whether there are so few patches that transforms of weights take longer than
- * all products of weights as they are. */
+/* Whether there are so few patches, of so few planes, that transforms take
+ * longer than all products of weights as they are. */
 static int is_small(const nn_conv *c) {
   const plan p = plan_of(c, 0);
-  return p.n_tiles < FEW_TILES;
+  return p.n_tiles < FEW_TILES && c->channels * c->filters <= FEW_PLANES;
 }
 
 static int32_t forward(const nn_conv *c, const nn_conv_arrays *a, int add) {

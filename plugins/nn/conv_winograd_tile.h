@@ -179,21 +179,28 @@ WINO_TARGET static void WINO_NAME(turn_back)(const float *m, float *w,
   }
 }
 
+/* A number for each filter of a bundle. */
+typedef float WINO_NAME(bundle)
+    __attribute__((vector_size(WINO_ROWS * sizeof(float)),
+                   aligned(sizeof(float)), may_alias));
+
 /* Columns of w, `step` apart, become columns of G w. */
 WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
     turn_column)(const float *w, int step, float *g, int64_t apart) {
-  for (int r = 0; r < WINO_ROWS; ++r) {
-    const float a = w[r], b = w[step * WINO_ROWS + r],
-                c = w[2 * step * WINO_ROWS + r];
-    const float both = (a + c) * (1.0f / 6),
-                rest = a * (1.0f / 24) + c * (1.0f / 6);
-    g[r] = a * 0.25f;
-    g[apart + r] = -both - b * (1.0f / 6);
-    g[2 * apart + r] = b * (1.0f / 6) - both;
-    g[3 * apart + r] = rest + b * (1.0f / 12);
-    g[4 * apart + r] = rest - b * (1.0f / 12);
-    g[5 * apart + r] = c;
-  }
+  WINO_NAME(bundle) x[6];
+  for (int i = 0; i < 3; ++i)
+    x[i] = *(const WINO_NAME(bundle) *)(const void *)(w + i * step * WINO_ROWS);
+  const WINO_NAME(bundle) a = x[0], b = x[1], c = x[2];
+  const WINO_NAME(bundle) both = (a + c) * (1.0f / 6);
+  const WINO_NAME(bundle) rest = a * (1.0f / 24) + c * (1.0f / 6);
+  x[0] = a * 0.25f;
+  x[1] = -both - b * (1.0f / 6);
+  x[2] = b * (1.0f / 6) - both;
+  x[3] = rest + b * (1.0f / 12);
+  x[4] = rest - b * (1.0f / 12);
+  x[5] = c;
+  for (int i = 0; i < 6; ++i)
+    *(WINO_NAME(bundle) *)(void *)(g + i * apart) = x[i];
 }
 
 /* The windows w[9][WINO_ROWS] of filters on one channel become 36 numbers each,

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conv_tiles_plan.h: a part of conv_tiles.c, and of nothing else: how a pass
+ * comes apart into phases, taps and blocks of points, where a block's points
+ * read, and loops of three levels.
+ */
+#ifndef NN_CONV_TILES_PLAN_H_
+#define NN_CONV_TILES_PLAN_H_
+
+#include <string.h>
+
+#include "conv.h"
+#include "lanes.h"
+#include "tenon/kernel.h"
+
+enum {
+  DEPTH = 576,      /* rows of weights that are multiplied together, about */
+  POINTS = 512,     /* of a block, at most */
+  COPIED = 1 << 20, /* elements that blocks of several images read, at most */
+  AHEAD = 48,       /* elements of a line that are asked for in advance */
+  FEW_SLICES = 4,   /* below which planes that are made are divided as well */
+  HEIGHT = 576,     /* rows of a slice of the gradient of weight, about */
+  SUMS = 8,         /* slices of it from which on sums are not divided */
+  MOST_ROWS = 8,
+  WIDE = 3 /* vectors of a strip, at most */
+};
+
+/* Sums of `rows` rows and `wide` vectors: row r is the sum of left[r][steps[k]]
+ * times row k of `right`, or that is added to it. Sums are written, and left[]
+ * is read, for as many rows as registers are used for. */
+typedef struct tile {
+  const float *left[MOST_ROWS];
+  const float *next; /* left[0] of the next tile, which is asked for */
+  const int64_t *steps;
+  const float *right;
+  float *to;
+  int64_t depth;
+  int64_t wide;
+  int64_t rows;
+  int add;
+} tile;
+
+/* `n` lines of `depth` elements, `apart` elements apart, become columns of a
+ * matrix whose rows lie `row` apart. These are written to the end of a vector
+ * if they are `open`; otherwise with a bias for each, and added to what is
+ * there if `add`. */
+typedef struct turning {
+  const float *from;
+  int64_t apart;
+  int64_t n;
+  int64_t depth;
+  float *to;
+  int64_t row;
+  const float *bias; /* NULL: none */
+  int open;
+  int add;
+} turning;
+
+/* Lines of a plane. What is `ahead` elements behind is asked for. */
+typedef struct copying {
+  const float *from;
+  int64_t from_row;
+  float *to;
+  int64_t to_row;
+  int64_t n;
+  int64_t length;
+  int64_t ahead;
+} copying;
+
+/* Lines of sums, one behind the other, to lines whose elements are `step`
+ * apart: with a bias, and added to what is there if `add`. */
+typedef struct spread {
+  const float *from;
+  float *to;
+  int64_t to_row;
+  int64_t n;
+  int64_t length;
+  int64_t step;
+  int add;
+} spread;
+
+/* The loops of one level; see conv_tiles_loop.h. */
+typedef struct loops {
+  int rows;
+  int lanes;
+  void (*multiply)(const tile *t);
+  void (*turn)(const turning *t);
+  void (*copy)(const copying *x);
+  void (*spread)(const spread *s);
+} loops;
+
+#if defined(__clang__)
+#define TILES_SHUFFLE(places, a, b, ...) \
+  __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define TILES_SHUFFLE(places, a, b, ...) \
+  __builtin_shuffle(a, b, (places){__VA_ARGS__})
+#endif
+
+#define LANES_4(x, h) x(0, h), x(1, h), x(2, h), x(3, h)
+#define LANES_8(x, h) LANES_4(x, h), x(4, h), x(5, h), x(6, h), x(7, h)
+#define LANES_16(x, h)                                                     \
+  LANES_8(x, h), x(8, h), x(9, h), x(10, h), x(11, h), x(12, h), x(13, h), \
+      x(14, h), x(15, h)
+
+typedef float four __attribute__((vector_size(16), may_alias));
+
+static inline four take_four(const float *from, int64_t n) {
+  return (four){from[0], n > 1 ? from[1] : 0, n > 2 ? from[2] : 0, 0};
+}
+
+#define PUT_FOUR(to, v, n)               \
+  do {                                   \
+    const four all_ = (v);               \
+    for (int l_ = 0; l_ < 4; ++l_)       \
+      if (l_ < (n)) (to)[l_] = all_[l_]; \
+  } while (0)
+#define SECOND_FOUR(to, v, n)                \
+  do {                                       \
+    const four all_ = (v);                   \
+    for (int l_ = 0; l_ < 4; ++l_)           \
+      if (l_ < (n)) (to)[2 * l_] = all_[l_]; \
+  } while (0)
+
+#define TILES_NAME(x) x##_base
+#define TILES_TARGET
+#define TILES_BYTES 16
+#define TILES_ROWS 4
+#define TILES_LANES LANES_4
+#define TILES_TAKE(from, n) ((vector_base)take_four(from, n))
+#define TILES_PUT PUT_FOUR
+#define TILES_SECOND SECOND_FOUR
+#include "conv_tiles_loop.h"
+
+#if defined(TN_KERNEL_AVX2)
+#include <immintrin.h>
+
+#define FIRST_8(n)                                \
+  _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n)), \
+                     _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+#define SECOND_8(to, v, n)                   \
+  do {                                       \
+    const vector_avx2 all_ = (v);            \
+    for (int l_ = 0; l_ < 8; ++l_)           \
+      if (l_ < (n)) (to)[2 * l_] = all_[l_]; \
+  } while (0)
+
+#define TILES_NAME(x) x##_avx2
+#define TILES_TARGET TN_KERNEL_AVX2
+#define TILES_BYTES 32
+#define TILES_ROWS 4
+#define TILES_LANES LANES_8
+#define TILES_TAKE(from, n) ((vector_avx2)_mm256_maskload_ps(from, FIRST_8(n)))
+#define TILES_PUT(to, v, n) _mm256_maskstore_ps(to, FIRST_8(n), (__m256)(v))
+#define TILES_SECOND SECOND_8
+#include "conv_tiles_loop.h"
+
+#define FIRST_16(n) ((__mmask16)((1u << (n)) - 1u))
+
+/* The elements, each in front of a gap. */
+#define HALF_16(v, half) \
+  _mm512_castsi512_ps(   \
+      _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64((__m512i)(v), half)))
+#define SECOND_16(to, v, n)                                                    \
+  do {                                                                         \
+    const vector_avx512 all_ = (v);                                            \
+    const uint64_t first_ = ((uint64_t)1 << 2 * (n)) - 1;                      \
+    const uint32_t keep_ = (uint32_t)first_ & 0x55555555u;                     \
+    _mm512_mask_storeu_ps(to, (__mmask16)(keep_ & 0xffffu), HALF_16(all_, 0)); \
+    _mm512_mask_storeu_ps((to) + 16, (__mmask16)(keep_ >> 16),                 \
+                          HALF_16(all_, 1));                                   \
+  } while (0)
+
+#define TILES_NAME(x) x##_avx512
+#define TILES_TARGET TN_KERNEL_AVX512
+#define TILES_BYTES 64
+#define TILES_ROWS 8
+#define TILES_LANES LANES_16
+#define TILES_TAKE(from, n) \
+  ((vector_avx512)_mm512_maskz_loadu_ps(FIRST_16(n), from))
+#define TILES_PUT(to, v, n) _mm512_mask_storeu_ps(to, FIRST_16(n), (__m512)(v))
+#define TILES_SECOND SECOND_16
+#include "conv_tiles_loop.h"
+#endif
+
+/* ------------------------------------------------------------------- passes */
+
+/* A pass: forward, or back with data and out changed over; the gradient of
+ * weight reads as forward does. */
+typedef struct plan {
+  const nn_conv *conv;
+  const loops *loops;
+  const float *from;
+  const float *weight;
+  const float *bias; /* NULL: none */
+  const float *heads;
+  float *to;
+  float *packed; /* weights: (group, phase, strip, row, plane made) */
+  int back;
+  int add;
+  int64_t planes; /* of a group, that are read */
+  int64_t made;   /* and that are made */
+  int64_t strips; /* of vectors of them */
+  int64_t in[NN_WINDOW_RANK];
+  int64_t out[NN_WINDOW_RANK];
+  int64_t step[NN_WINDOW_RANK];   /* of what is read, from point to point */
+  int64_t phases[NN_WINDOW_RANK]; /* of what is made */
+  int64_t grid[NN_WINDOW_RANK];   /* of the largest phase */
+  int cut;        /* the dimension that blocks divide; below 0: images */
+  int64_t length; /* of a block, in that dimension or in images */
+  int64_t points; /* of a block */
+  int64_t blocks;
+  int64_t shares; /* of strips */
+  int64_t height; /* planes of a slice of the gradient of weight */
+  int64_t down;   /* such slices */
+  nn_conv_sums sums;
+  nn_lanes lanes;
+} plan;
+
+/* An element of windows: where it lies from that of a point at 0. */
+typedef struct tap {
+  int64_t at[NN_WINDOW_RANK];
+  int64_t index; /* in the window */
+} tap;
+
+/* The points of one phase, and their taps. */
+typedef struct phase {
+  int64_t index;
+  int64_t first[NN_WINDOW_RANK]; /* element that is made */
+  int64_t grid[NN_WINDOW_RANK];
+  int64_t low[NN_WINDOW_RANK]; /* of taps */
+  int64_t high[NN_WINDOW_RANK];
+  int64_t n_taps;
+  tap *taps;
+} phase;
+
+/* Where a tap lies along d, or 0 if no point of the phase has it. */
+static int place_tap(const plan *p, const phase *f, int d, int64_t t,
+                     int64_t *at) {
+  const nn_window *w = &p->conv->window;
+  const int64_t shift = t * w->dilate[d] - w->pad[d];
+  *at = shift;
+  if (!p->back) return 1;
+  *at = (f->first[d] - shift) / w->stride[d];
+  return (f->first[d] - shift) % w->stride[d] == 0;
+}
+
+/* The taps of a phase, in their order. */
+static void find_taps(const plan *p, phase *f) {
+  const nn_window *w = &p->conv->window;
+  f->n_taps = 0;
+  for (int64_t i = 0; i < p->conv->taps; ++i) {
+    tap *t = &f->taps[f->n_taps];
+    int64_t rest = i;
+    int meets = 1;
+    for (int d = NN_WINDOW_RANK; d-- > 0; rest /= w->kernel[d])
+      meets &= place_tap(p, f, d, rest % w->kernel[d], &t->at[d]);
+    if (!meets) continue;
+    for (int d = 0; d < NN_WINDOW_RANK; ++d) {
+      f->low[d] = f->n_taps ? nn_least(f->low[d], t->at[d]) : t->at[d];
+      f->high[d] = f->n_taps ? nn_most(f->high[d], t->at[d]) : t->at[d];
+    }
+    t->index = i;
+    ++f->n_taps;
+  }
+}
+
+/* Phase number `index`; `taps` has room for all of a window's. */
+static phase phase_of(const plan *p, int64_t index, tap *taps) {
+  phase f = {.index = index, .taps = taps};
+  for (int d = NN_WINDOW_RANK; d-- > 0; index /= p->phases[d]) {
+    f.first[d] = index % p->phases[d];
+    f.grid[d] = nn_ceil_div(p->out[d] - f.first[d], p->phases[d]);
+  }
+  find_taps(p, &f);
+  return f;
+}
+
+/* ------------------------------------------------------------------- blocks */
+
+/* Points of a phase: those of a box in each of some images, one after the
+ * other. */
+typedef struct box {
+  nn_range images;
+  nn_range at[NN_WINDOW_RANK];
+  int64_t points; /* of an image */
+} box;
+
+/* Elements that the points of a block read of a plane, at most. */
+static int64_t extent_of(const plan *p) {
+  const nn_window *w = &p->conv->window;
+  int64_t n = 1;
+  for (int d = 0; d < NN_WINDOW_RANK; ++d) {
+    const int64_t reach = (w->kernel[d] - 1) * w->dilate[d];
+    int64_t points = d < p->cut ? 1 : p->grid[d];
+    if (d == p->cut) points = p->length;
+    n *= p->back ? points + reach / w->stride[d] + 1
+                 : (points - 1) * p->step[d] + reach + 1;
+  }
+  return n;
+}
+
+/* Divides images, or one image's points along the first dimension in which a
+ * step is not too much for a block, which reads `planes` planes. */
+static void cut_blocks(plan *p, int64_t planes) {
+  const int64_t all = nn_window_product(p->grid);
+  int64_t each = all;
+  p->cut = -1;
+  p->length = nn_least(POINTS / all, COPIED / (planes * extent_of(p)));
+  p->length = nn_even(p->conv->images, nn_most(p->length, 1));
+  p->blocks = nn_ceil_div(p->conv->images, p->length);
+  p->points = all * p->length;
+  if (all <= POINTS) return;
+  do each /= p->grid[++p->cut];
+  while (each > POINTS && p->cut + 1 < NN_WINDOW_RANK);
+  p->length = nn_even(p->grid[p->cut], nn_most(POINTS / each, 1));
+  p->points = each * p->length;
+  p->blocks = p->conv->images * nn_ceil_div(p->grid[p->cut], p->length);
+  for (int d = 0; d < p->cut; ++d) p->blocks *= p->grid[d];
+}
+
+/* Block number `index` of a phase; one without points if the phase is smaller
+ * than others. */
+static box box_of(const plan *p, const phase *f, int64_t index) {
+  const int64_t images = p->conv->images;
+  box b = {.points = 1};
+  for (int d = NN_WINDOW_RANK; d-- > 0;) {
+    b.at[d] = (nn_range){0, f->grid[d]};
+    if (d > p->cut) continue;
+    const int64_t length = d == p->cut ? p->length : 1;
+    const int64_t parts = nn_ceil_div(p->grid[d], length);
+    b.at[d].begin = nn_least(index % parts * length, f->grid[d]);
+    b.at[d].end = nn_least(b.at[d].begin + length, f->grid[d]);
+    index /= parts;
+  }
+  for (int d = 0; d < NN_WINDOW_RANK; ++d)
+    b.points *= b.at[d].end - b.at[d].begin;
+  const int64_t step = p->cut < 0 ? p->length : 1;
+  b.images.begin = index * step;
+  b.images.end = nn_least(b.images.begin + step, images);
+  return b;
+}
+
+static int64_t points_of(const box *b) {
+  return b->points * (b->images.end - b->images.begin);
+}
+
+/* -------------------------------------------------------------------- reads */
+
+/* What a block's points read of some planes: a copy with padding around, or the
+ * arrays, if there is none. */
+typedef struct reads {
+  const float *from;
+  int64_t begin[NN_WINDOW_RANK]; /* what lies there, below 0 in padding */
+  int64_t extent[NN_WINDOW_RANK];
+  int64_t pitch[NN_WINDOW_RANK]; /* elements from one to the next */
+  int64_t plane;
+  int64_t image;
+} reads;
+
+static int64_t copied_of(const plan *p, int64_t planes) {
+  return nn_up((p->cut < 0 ? p->length : 1) * planes * extent_of(p), 16);
+}
+
+static int is_inside(const plan *p, const reads *r) {
+  for (int d = 0; d < NN_WINDOW_RANK; ++d)
+    if (r->begin[d] < 0 || r->begin[d] + r->extent[d] > p->in[d]) return 0;
+  return 1;
+}
+
+/* The part of a plane that there is, into zeros. */
+static void copy_plane(const plan *p, const reads *r, const float *from,
+                       float *to) {
+  nn_range x[NN_WINDOW_RANK];
+  for (int d = 0; d < NN_WINDOW_RANK; ++d) {
+    x[d].begin = nn_most(r->begin[d], 0);
+    x[d].end = nn_least(r->begin[d] + r->extent[d], p->in[d]);
+    if (x[d].begin >= x[d].end) return;
+    to += (x[d].begin - r->begin[d]) * r->pitch[d];
+  }
+  from += x[1].begin * p->in[2] + x[2].begin;
+  for (int64_t z = x[0].begin; z < x[0].end; ++z)
+    p->loops->copy(&(copying){.from = from + z * p->in[1] * p->in[2],
+                              .from_row = p->in[2],
+                              .to = to + (z - x[0].begin) * r->pitch[0],
+                              .to_row = r->pitch[1],
+                              .n = x[1].end - x[1].begin,
+                              .length = x[2].end - x[2].begin,
+                              .ahead = nn_window_product(p->in)});
+}
+
+/* Planes [planes.begin, planes.end) of a group, copied to `room` if they must
+ * be. */
+static reads reads_of(const plan *p, const phase *f, const box *b,
+                      nn_range planes, int64_t group, float *room) {
+  const int64_t size = nn_window_product(p->in);
+  const int64_t image = p->conv->groups * p->planes * size;
+  const float *from = p->from + b->images.begin * image +
+                      (group * p->planes + planes.begin) * size;
+  reads r = {.from = from, .plane = size, .image = image};
+  for (int d = NN_WINDOW_RANK; d-- > 0;) {
+    r.begin[d] = b->at[d].begin * p->step[d] + f->low[d];
+    r.extent[d] = (b->at[d].end - 1 - b->at[d].begin) * p->step[d] +
+                  f->high[d] - f->low[d] + 1;
+    r.pitch[d] = d == 2 ? 1 : r.pitch[d + 1] * p->in[d + 1];
+  }
+  if (f->n_taps == 0) return r;
+  if (is_inside(p, &r)) {
+    for (int d = 0; d < NN_WINDOW_RANK; ++d) r.from += r.begin[d] * r.pitch[d];
+    return r;
+  }
+  r.pitch[1] = r.extent[2];
+  r.pitch[0] = r.pitch[1] * r.extent[1];
+  r.plane = r.pitch[0] * r.extent[0];
+  r.image = r.plane * (planes.end - planes.begin);
+  const int64_t images = b->images.end - b->images.begin;
+  memset(room, 0, (size_t)(images * r.image) * sizeof *room);
+  for (int64_t i = 0; i < images; ++i)
+    for (int64_t k = 0; k < planes.end - planes.begin; ++k)
+      copy_plane(p, &r, from + i * image + k * size,
+                 room + i * r.image + k * r.plane);
+  r.from = room;
+  return r;
+}
+
+/* Where the points of a block read their first tap's plane, and taps from
+ * there: of each of `planes` planes, all taps. */
+static void place_points(const plan *p, const box *b, const reads *r,
+                         int64_t *at) {
+  for (int64_t i = 0; i < b->images.end - b->images.begin; ++i)
+    for (int64_t z = 0; z < b->at[0].end - b->at[0].begin; ++z)
+      for (int64_t y = 0; y < b->at[1].end - b->at[1].begin; ++y)
+        for (int64_t x = 0; x < b->at[2].end - b->at[2].begin; ++x)
+          *at++ = i * r->image + z * p->step[0] * r->pitch[0] +
+                  y * p->step[1] * r->pitch[1] + x * p->step[2];
+}
+
+static void place_taps(const phase *f, const reads *r, int64_t planes,
+                       int64_t *at) {
+  for (int64_t k = 0; k < planes; ++k)
+    for (int64_t t = 0; t < f->n_taps; ++t) {
+      int64_t place = k * r->plane;
+      for (int d = 0; d < NN_WINDOW_RANK; ++d)
+        place += (f->taps[t].at[d] - f->low[d]) * r->pitch[d];
+      *at++ = place;
+    }
+}
+
+#endif /* NN_CONV_TILES_PLAN_H_ */
