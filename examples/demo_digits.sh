@@ -13,7 +13,8 @@ trap 'rm -rf "$work"' EXIT
 flags=(-std=c11 -D_GNU_SOURCE -O2 "-I$out/include" "-L$out/lib"
   "-Wl,-rpath,$out/lib")
 for each in train_digits_eager train_digits train_lenet; do
-  "${CC:-cc}" "${flags[@]}" "$here/$each.c" "$here"/{digits,digits_net,learner}.c \
+  "${CC:-cc}" "${flags[@]}" "$here/$each.c" \
+    "$here"/{digits,digits_net,lenet_net,learner}.c \
     -o "$work/$each" -ltenon -lz -lm
   printf '\n$ %s digits.csv.gz\n' "$each"
   (cd "$work" && "./$each" "$here/data/digits.csv.gz") | tee "$work/$each.txt" |

@@ -130,6 +130,20 @@ def a_plugin_builds_outside_the_tree():
     assert "[2, 16, 54]" in json.dumps(result), result
 
 
+def the_demo_of_an_author_holds():
+    said = tap.output(["bash", SOURCE / "examples/author/demo.sh", TENON.root])
+    assert "the demo holds" in said, said
+
+
+def the_demo_learns_digits():
+    said = tap.output(["bash", SOURCE / "examples/demo_digits.sh", TENON.root])
+    assert "Both learned the same, number for number." in said, said
+    tested = [float(each) for each in re.findall(r"tested +([0-9.]+) %", said)]
+    assert tested[-1] >= 98, f"LeNet ends at {tested[-1]} %"
+    traced = json.loads((TENON.root / "lenet.json").read_text())
+    assert traced["traceEvents"], "the trace is empty"
+
+
 if __name__ == "__main__":
     with SCRATCH:
         tap.run([holds_what_was_promised,
@@ -142,4 +156,5 @@ if __name__ == "__main__":
                  pkg_config_follows_the_move,
                  a_host_compiles_and_runs,
                  the_example_that_opens_tenon_h_is_the_example_of_a_host,
-                 a_plugin_builds_outside_the_tree])
+                 a_plugin_builds_outside_the_tree,
+                 the_demo_of_an_author_holds, the_demo_learns_digits])
