@@ -131,12 +131,12 @@ def a_plugin_builds_outside_the_tree():
 
 
 def the_demo_of_an_author_holds():
-    said = tap.output(["bash", SOURCE / "examples/author/demo.sh", TENON.root])
+    said = TENON.run("bash", SOURCE / "examples/author/demo.sh", TENON.root)
     assert "the demo holds" in said, said
 
 
 def the_demo_learns_digits():
-    said = tap.output(["bash", SOURCE / "examples/demo_digits.sh", TENON.root])
+    said = TENON.run("bash", SOURCE / "examples/demo_digits.sh", TENON.root)
     assert "Both learned the same, number for number." in said, said
     tested = [float(each) for each in re.findall(r"tested +([0-9.]+) %", said)]
     assert tested[-1] >= 98, f"LeNet ends at {tested[-1]} %"
