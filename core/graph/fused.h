@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fused.h: a step that is a run of elementwise calls, perhaps with folds
  * behind them (tenon/fold.h), whose outputs are no operands of a tile. Inside
- * core/graph only: fuse.c decides which, tiles.c computes them.
+ * core/graph only: fuse.c decides which, tiles.c computes them, or chain.c
+ * where all calls are links of a chain (tenon/chain.h).
  */
 #ifndef TENON_GRAPH_FUSED_H_
 #define TENON_GRAPH_FUSED_H_
 
 #include "program.h"
+#include "tenon/chain.h"
 #include "tenon/fold.h"
 
 enum {
@@ -26,12 +28,32 @@ typedef struct tn__tile_operand {
   int64_t strides[TN__LOOP_NDIM];
 } tn__tile_operand;
 
+/* Memory of one link that is an operand's. */
+typedef struct tn__chain_use {
+  uint32_t link;
+  uint32_t memory; /* of the link's */
+  uint32_t operand;
+  uint32_t block; /* of the scratch: the same for all operands of an entry */
+} tn__chain_use;
+
+/* All parts as one array of links. */
+typedef struct tn__chain {
+  const tn_chain_kit *kit;
+  uint32_t element; /* bytes */
+  uint32_t n_links;
+  uint32_t n_uses;
+  tn_chain_link *links; /* without their memory */
+  tn__chain_use *uses;
+} tn__chain;
+
 /* What one slice of the loop works with: others have their own. */
 typedef struct tn__scratch {
   _Atomic uint32_t busy;
   uint32_t train;   /* what its tiles' frames say */
   tn__tile **tiles; /* one for each part */
   char *buffers;
+  tn_chain_link *links; /* of a chain, and a block for each operand */
+  char *blocks;
   int64_t shape[TN__LOOP_NDIM]; /* of the tile at hand */
   /* For each fold: the same with 1 where it is folded. */
   int64_t (*lines)[TN__LOOP_NDIM];
@@ -66,6 +88,7 @@ typedef struct tn__fused {
   uint32_t n_folds;
   tn__tile_operand *operands;
   tn__scratch *scratch;
+  tn__chain *chain; /* NULL: tiles go from call to call */
 } tn__fused;
 
 /* Whether the kernel sees the elements of operand `i`: inputs, then outputs. */
@@ -102,5 +125,23 @@ tn_code tn__fused_run(const tn__step *step, uint32_t train, tn__token *token);
 void tn__fused_free(tn__step *step);
 /* Whether output `out` of the step may lie in the memory of input `in`. */
 bool tn__fused_pair(const tn__step *step, uint32_t in, uint32_t out);
+
+/* ------------------------------------------------ between tiles.c and chain.c
+ */
+
+/* Where tile number `index` begins, and its shape. */
+void tn__tile_box(const tn__fused *f, int64_t index, int64_t *at,
+                  int64_t *shape);
+/* The element at `at` of an operand in memory. */
+char *tn__operand_at(const tn__fused *f, const tn__tile_operand *o,
+                     const int64_t *at);
+/* Tiles become parts of one line, of about `most` elements. */
+void tn__fused_lines(tn__fused *f, int64_t most);
+
+/* Makes a chain of a step that has its memory and scratch, if its kernels have
+ * links for all of it. */
+tn_code tn__chain_make(tn__step *step);
+/* Computes one tile. */
+void tn__chain_run(const tn__fused *f, tn__scratch *scratch, int64_t index);
 
 #endif /* TENON_GRAPH_FUSED_H_ */

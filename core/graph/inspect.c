@@ -54,7 +54,7 @@ static const char *kind_text(const tn__step *step) {
     case TN__STEP_LOOP:
       return "loop";
     case TN__STEP_FUSED:
-      return "fused";
+      return step->fused->chain ? "fused in registers" : "fused";
     default:
       return "in place";
   }

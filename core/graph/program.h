@@ -16,7 +16,7 @@
  *   fuse.c     runs of steps that become one
  *   memory.c   the planner's net of steps and entries; its answer: memory
  *   run.c      what steps do; iteration.c the steps of a loop, tiles.c those
- *              of a fused step
+ *              of a fused step, chain.c where they are links
  *   jobs.c     steps as jobs of one schedule of the engine, or as operations
  *   queued.c   steps on devices with queues
  *   captured.c a device records a run, and is given that from then on

@@ -116,7 +116,7 @@ static bool loop_make(const tn__step *step, tn__fused *f,
 /* Elements of one tile along a dimension of `n` that may have `most`: so many
  * that the last is not much shorter. */
 static int64_t tile_length(int64_t n, int64_t most) {
-  enum { LINE = 16 };
+  enum { LINE = 64 }; /* no less than the blocks of chains */
   if (n <= most) return n;
   const int64_t count = (n + most - 1) / most;
   const int64_t even = ((n + count - 1) / count + LINE - 1) / LINE * LINE;
@@ -139,6 +139,13 @@ static int64_t tile_bytes(void) {
 #endif
   if (near < NEAR_BYTES) near = NEAR_BYTES;
   return near / NEAR_SHARE / 1024 * 1024;
+}
+
+void tn__fused_lines(tn__fused *f, int64_t most) {
+  for (uint32_t i = 0; i < f->ndim; ++i) f->tile[i] = 1;
+  f->tile[f->ndim - 1] = tile_length(f->shape[f->ndim - 1], most);
+  f->n_fetched = 0;
+  counts_set(f);
 }
 
 static void tile_make(tn__fused *f) {
@@ -359,18 +366,23 @@ static tn_code tiles_prepare(const tn__step *step, tn__scratch *scratch) {
   return TN_OK;
 }
 
+/* Bytes of the buffers, and of a block for each operand of a chain. */
+static size_t scratch_bytes(const tn__fused *f) {
+  enum { BLOCK = 256 };
+  return f->n_buffers * f->buffer_bytes + (size_t)f->n_operands * BLOCK;
+}
+
 static tn_code scratch_make(const tn__step *step, tn__scratch *scratch) {
   const tn_program *p = step->program;
   tn__fused *f = step->fused;
-  const size_t bytes = f->n_buffers * f->buffer_bytes;
+  const size_t bytes = scratch_bytes(f);
   void *buffers = NULL;
   scratch->tiles = tn__zalloc(p->env, step->n_parts * sizeof(tn__tile *));
   scratch->lines =
       tn__zalloc(p->env, (f->n_folds + 1u) * sizeof *scratch->lines);
   if (!scratch->tiles || !scratch->lines)
     return tn__fail_memory(step->n_parts * sizeof(tn__tile *), "a fused step");
-  if (bytes > 0)
-    TN__TRY(tn__heap_alloc(step->device, bytes, "tiles", &buffers));
+  TN__TRY(tn__heap_alloc(step->device, bytes, "tiles", &buffers));
   scratch->buffers = buffers;
   scratch->train = step->parts[0]->call[1] != NULL;
   for (uint32_t k = 0; k < step->n_parts; ++k) {
@@ -453,7 +465,7 @@ tn_code tn__fused_place(tn__step *step) {
     return tn__fail_memory(n * sizeof *f->scratch, "a fused step");
   for (; f->n_scratch < n; ++f->n_scratch)
     TN__TRY(scratch_make(step, &f->scratch[f->n_scratch]));
-  return TN_OK;
+  return tn__chain_make(step);
 }
 
 void tn__fused_free(tn__step *step) {
@@ -470,8 +482,7 @@ void tn__fused_free(tn__step *step) {
     tn__free(p->env, scratch->tiles);
     tn__free(p->env, scratch->lines);
     if (scratch->buffers)
-      tn__heap_free(step->device, scratch->buffers,
-                    f->n_buffers * f->buffer_bytes);
+      tn__heap_free(step->device, scratch->buffers, scratch_bytes(f));
   }
   tn__free(p->env, f->scratch);
 }
@@ -513,9 +524,8 @@ static void records_set(const tn__fused *f, tn__scratch *scratch, uint32_t i,
                    (size_t)lines * fold->bytes);
 }
 
-/* Where tile number `index` begins, and its shape. */
-static void tile_box(const tn__fused *f, int64_t index, int64_t *at,
-                     int64_t *shape) {
+void tn__tile_box(const tn__fused *f, int64_t index, int64_t *at,
+                  int64_t *shape) {
   for (uint32_t d = f->ndim; d-- > 0;) {
     at[d] = index % f->count[d] * f->tile[d];
     index /= f->count[d];
@@ -524,8 +534,8 @@ static void tile_box(const tn__fused *f, int64_t index, int64_t *at,
   }
 }
 
-static char *operand_at(const tn__fused *f, const tn__tile_operand *o,
-                        const int64_t *at) {
+char *tn__operand_at(const tn__fused *f, const tn__tile_operand *o,
+                     const int64_t *at) {
   int64_t offset = 0;
   for (uint32_t d = 0; d < f->ndim; ++d) offset += at[d] * o->strides[d];
   return o->data + offset * o->element;
@@ -536,12 +546,12 @@ static void tile_set(const tn__step *step, tn__scratch *scratch,
                      int64_t index) {
   const tn__fused *f = step->fused;
   int64_t at[TN__LOOP_NDIM];
-  tile_box(f, index, at, scratch->shape);
+  tn__tile_box(f, index, at, scratch->shape);
   for (uint32_t i = 0; i < f->n_operands; ++i) {
     const tn__tile_operand *o = &f->operands[i];
     if (o->buffer == TN_NONE)
       tn__tile_tensor(scratch->tiles[o->part], o->position)->data =
-          operand_at(f, o, at);
+          tn__operand_at(f, o, at);
   }
   for (uint32_t i = 0; i < f->n_folds; ++i) records_set(f, scratch, i, at);
 }
@@ -555,11 +565,11 @@ typedef struct ahead {
 static void ahead_set(const tn__fused *f, int64_t index, ahead *next) {
   int64_t at[TN__LOOP_NDIM], shape[TN__LOOP_NDIM], elements = 1;
   if (f->n_fetched == 0) return;
-  tile_box(f, index, at, shape);
+  tn__tile_box(f, index, at, shape);
   for (uint32_t d = 0; d < f->ndim; ++d) elements *= shape[d];
   for (uint32_t i = 0; i < f->n_fetched; ++i) {
     const tn__tile_operand *o = &f->operands[f->fetched[i]];
-    next->at[i] = operand_at(f, o, at);
+    next->at[i] = tn__operand_at(f, o, at);
     next->bytes[i] = elements * o->element;
   }
 }
@@ -593,13 +603,10 @@ static void train_set(const tn__step *step, tn__scratch *scratch,
   scratch->train = train;
 }
 
-static int32_t slice(void *arg, int64_t begin, int64_t end) {
-  const pass *run = arg;
-  const tn__step *step = run->step;
-  tn__fused *f = step->fused;
-  tn__scratch *scratch = scratch_take(f);
+static tn_code tiles_run(const tn__step *step, tn__scratch *scratch,
+                         int64_t begin, int64_t end) {
+  const tn__fused *f = step->fused;
   tn_code rc = TN_OK;
-  train_set(step, scratch, run->train);
   ahead next;
   for (int64_t i = begin; rc == TN_OK && i < end; ++i) {
     tile_set(step, scratch, i);
@@ -611,6 +618,19 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
       if (rc != TN_OK) rc = tn__node_fail(step->parts[k]->node, rc);
     }
   }
+  return rc;
+}
+
+static int32_t slice(void *arg, int64_t begin, int64_t end) {
+  const pass *run = arg;
+  tn__fused *f = run->step->fused;
+  tn__scratch *scratch = scratch_take(f);
+  tn_code rc = TN_OK;
+  train_set(run->step, scratch, run->train);
+  if (f->chain)
+    for (int64_t i = begin; i < end; ++i) tn__chain_run(f, scratch, i);
+  else
+    rc = tiles_run(run->step, scratch, begin, end);
   atomic_store_explicit(&scratch->busy, 0, memory_order_release);
   return rc;
 }

@@ -35,6 +35,7 @@
 
 #include "registry.h"
 #include "storage.h"
+#include "tenon/chain.h"
 
 /* ------------------------------------------------------------------ arrays */
 
@@ -313,6 +314,10 @@ void tn__tile_dense(tn__tile *tile, uint32_t in, bool dense);
 void tn__tile_request(tn__tile *tile, uint32_t out, tn_req req, int32_t alias);
 void tn__tile_train(tn__tile *tile, bool train); /* TN_CALL_TRAIN */
 tn_code tn__tile_run(tn__tile *tile);
+/* The links that its kernel offers (tenon/chain.h); offer->kit is NULL if it
+ * has none for this call. Only for kernels with TN_KERNEL_CHAIN. */
+tn_code tn__tile_offer(tn__tile *tile, tn_chain_offer *offer);
+const void *tn__tile_params(const tn__tile *tile); /* what links get */
 
 /* tn_operator_infer: checks `io` and completes it. */
 tn_code tn__call_infer(tn__caller *caller, tn_operator *op,

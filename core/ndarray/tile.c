@@ -92,6 +92,50 @@ tn_code tn__tile_prepare(tn__tile *tile) {
   return TN_OK;
 }
 
+/* Whether it keeps to what the header says. */
+static bool offer_is_sound(const tn_frame *f, const tn_chain_offer *offer) {
+  if (offer->struct_size < sizeof *offer || !offer->kit || offer->n_made == 0 ||
+      offer->n_made > TN_CHAIN_OUTPUTS)
+    return false;
+  for (uint32_t m = 0; m < offer->n_made; ++m) {
+    const tn_chain_made *made = &offer->made[m];
+    if (made->out >= f->n_out || made->n_in == 0 ||
+        made->n_in > TN_CHAIN_INPUTS)
+      return false;
+    for (uint32_t i = 0; i < made->n_in; ++i)
+      if (made->in[i] >= f->n_in || !made->links[i]) return false;
+  }
+  return true;
+}
+
+tn_code tn__tile_offer(tn__tile *tile, tn_chain_offer *offer) {
+  tn__launch *l = &tile->launch;
+  const tn_kernel *desc = l->kernel->desc;
+  tn_frame frame = l->frame;
+  tn_plan plan = {.struct_size = sizeof plan};
+  *offer = (tn_chain_offer){.struct_size = sizeof *offer};
+  frame.flags |= TN_CALL_CHAIN;
+  frame.prepared = NULL;
+  if (!desc->prepare) return TN_OK;
+  l->slot.text[0] = '\0';
+  const int32_t rc = desc->prepare(&frame, &plan);
+  if (rc) return tn__kernel_fail(l, rc, "prepare");
+  if (!plan.prepared) return TN_OK;
+  const bool sound = offer_is_sound(&frame, plan.prepared);
+  if (sound) *offer = *(const tn_chain_offer *)plan.prepared;
+  if (plan.destroy) plan.destroy(plan.prepared);
+  if (sound) return TN_OK;
+  return tn__fail(TN_PLUGIN,
+                  "%s: kernel %s offers links for operands that the call does "
+                  "not have, or none; its prepare must leave a tn_chain_offer "
+                  "where it is asked with TN_CALL_CHAIN, or nothing",
+                  l->op->name, desc->id);
+}
+
+const void *tn__tile_params(const tn__tile *tile) {
+  return tile->launch.frame.params;
+}
+
 void tn__tile_fold(tn__tile *tile, uint32_t stage) {
   tn__launch *l = &tile->launch;
   for (uint32_t i = 0; i < tile->n; ++i) tile->tensors[i].data = NULL;

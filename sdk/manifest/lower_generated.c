@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "front.h"
+#include "tenon/chain.h"
 
 /* What keeps a formula from becoming a kernel, reported at its key. */
 static bool refuse(tnm_lower *lower, const tnm_tree *at, const char *name,
@@ -135,8 +136,8 @@ static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
   if (kernel == NULL) return NULL;
   *kernel = (tn_kernel){
       .struct_size = sizeof *kernel,
-      .flags =
-          TN_KERNEL_REENTRANT | TN_KERNEL_DETERMINISTIC | TN_KERNEL_ELEMENTWISE,
+      .flags = TN_KERNEL_REENTRANT | TN_KERNEL_DETERMINISTIC |
+               TN_KERNEL_ELEMENTWISE | TN_KERNEL_CHAIN,
       .pass = pass,
       .device_type = TN_DEVICE_CPU,
       .writes = writes,

@@ -12,6 +12,7 @@
 
 world w;
 uint32_t world_cpus = 1;
+uint64_t world_features;
 
 /* The alignment must be kept: kernels rely on it. Fresh memory is poisoned, so
  * that reading what nobody wrote shows. */
@@ -56,7 +57,8 @@ void world_open_with(const tn__engine_options *options) {
   w.env.allocator = (tn_allocator){&w.memory, meter_alloc, meter_free};
   w.env.log = log_drop;
   engine_open(options);
-  const tn__registry_options registry = {.env = &w.env};
+  const tn__registry_options registry = {.env = &w.env,
+                                         .cpu_features = world_features};
   cr_assert_eq(tn__registry_create(&registry, &w.registry), TN_OK, "%s",
                tn_error_text());
   cr_assert_eq(tn__caller_init(&w.caller, &w.env, w.registry, 77), TN_OK);

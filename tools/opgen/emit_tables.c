@@ -7,6 +7,7 @@
 
 #include "emit.h"
 #include "emit_kernel.h"
+#include "tenon/chain.h"
 #include "tenon/fold.h"
 
 static const c_bit kernel_bits[] = {
@@ -16,6 +17,7 @@ static const c_bit kernel_bits[] = {
     {TN_KERNEL_CAPTURABLE, "TN_KERNEL_CAPTURABLE"},
     {TN_KERNEL_ELEMENTWISE, "TN_KERNEL_ELEMENTWISE"},
     {TN_KERNEL_FOLD, "TN_KERNEL_FOLD"},
+    {TN_KERNEL_CHAIN, "TN_KERNEL_CHAIN"},
     {0, NULL},
 };
 

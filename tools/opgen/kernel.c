@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "emit_kernel.h"
+#include "tenon/chain.h"
 
 /* The count is read once: an output of i64 might overlap it for all a compiler
  * knows, and then the loop would not become one of vectors. */
@@ -149,6 +150,33 @@ static bool has_ones(const formula_use *use, int class_bit) {
   return use->n_tensors == 2 && has_halves(use, class_bit);
 }
 
+/* Whether a formula calls functions of hundreds of instructions: links of it
+ * would take more room than they are worth. */
+static bool is_long(const tnm_expr *expr) {
+  static const char many[] = " gamma lgamma digamma trigamma pow mod ";
+  if (expr->kind == TNM_CALL &&
+      strstr(many, tnm_function_at(expr->index)->name) != NULL)
+    return true;
+  if (expr->kind == TNM_BINARY &&
+      (expr->op == '%' ||
+       (expr->op == '^' && expr->args[1]->kind != TNM_NUMBER)))
+    return true;
+  for (uint32_t i = 0; i < expr->n_args; ++i)
+    if (is_long(expr->args[i])) return true;
+  return false;
+}
+
+/* The inputs of the links that the loop of floats becomes as well, for chains
+ * (tenon/links.h); 0: none. */
+static size_t linked(const formula_use *use, int class_bit) {
+  const bool fits = use->n_tensors > 0 && use->n_tensors <= TN_CHAIN_INPUTS;
+  if (class_bit != TNM_CLASS_F32 || !fits || formula_is_near(use, class_bit) ||
+      is_long(use->formula->expr))
+    return 0;
+  return use->n_tensors < 3 || is_short(use->formula->expr) ? use->n_tensors
+                                                            : 0;
+}
+
 /* The loop over the elements of one block. */
 static void add_body(const kernel_pass *pass, const formula_use *use,
                      int class_bit) {
@@ -175,6 +203,8 @@ static void add_body(const kernel_pass *pass, const formula_use *use,
   if (has_halves(use, class_bit))
     c_add(pass->c, "TN_KERNEL_HALVES(%s, %zu)\n", name, use->n_tensors);
   if (has_ones(use, class_bit)) c_add(pass->c, "TN_KERNEL_ONES(%s)\n", name);
+  const size_t n = linked(use, class_bit);
+  if (n > 0) c_add(pass->c, "TN_KERNEL_LINKS_%zu(%s)\n", n, name);
   c_add(pass->c, "\n");
 }
 
@@ -215,6 +245,9 @@ static void add_map(const kernel_pass *pass, const formula_use *use) {
   if ((use->classes & TNM_CLASS_F32) && has_ones(use, TNM_CLASS_F32))
     c_add(c, "        .one = TN_KERNEL_ONE_BODIES(%s),\n",
           body_name(pass, use, TNM_CLASS_F32));
+  if ((use->classes & TNM_CLASS_F32) && linked(use, TNM_CLASS_F32) > 0)
+    c_add(c, "        .links = TN_KERNEL_LINKED_%zu(%s),\n",
+          linked(use, TNM_CLASS_F32), body_name(pass, use, TNM_CLASS_F32));
   c_add(c, "        .out = %" PRIu32 ",\n", use->formula->index);
   if (use->n_tensors > 0) {
     c_add(c, "        .n_in = %zu,\n        .in = {", use->n_tensors);

@@ -200,10 +200,10 @@ static bool plan_one(net *n, size_t i, outcome *o) {
 }
 
 static void print_totals(const outcome *all, text *out) {
-  table rows = {.n_columns = 5};
-  static const char *const heads[] = {"PLAN", "POOL", "AT LEAST", "WORKSPACE",
-                                      "FUSED"};
-  for (size_t i = 0; i < 5; ++i) table_add(&rows, "%s", heads[i]);
+  table rows = {.n_columns = 6};
+  static const char *const heads[] = {"PLAN",      "POOL",  "AT LEAST",
+                                      "WORKSPACE", "FUSED", "IN REGISTERS"};
+  for (size_t i = 0; i < 6; ++i) table_add(&rows, "%s", heads[i]);
   for (size_t i = 0; i < N_PLANS; ++i) {
     const tn_program_stats *s = &all[i].stats;
     table_add(&rows, "%s", plans[i].name);
@@ -211,6 +211,7 @@ static void print_totals(const outcome *all, text *out) {
     table_add(&rows, "%" PRIu64, s->bound_bytes);
     table_add(&rows, "%" PRIu64, s->workspace_bytes);
     table_add(&rows, "%" PRIu64, s->n_fused);
+    table_add(&rows, "%" PRIu64, s->n_chained);
   }
   text_add(out,
            "%" PRIu64 " steps forward, %" PRIu64
@@ -234,11 +235,12 @@ static void print_json(const outcome *all, text *out) {
     text_add(out,
              "%s{\"plan\": \"%s\", \"n_forward\": %" PRIu64
              ", \"n_backward\": %" PRIu64 ", \"n_fused\": %" PRIu64
-             ", \"pool_bytes\": %" PRIu64 ", \"bound_bytes\": %" PRIu64
-             ", \"workspace_bytes\": %" PRIu64 ", \"own_bytes\": %" PRIu64,
+             ", \"n_chained\": %" PRIu64 ", \"pool_bytes\": %" PRIu64
+             ", \"bound_bytes\": %" PRIu64 ", \"workspace_bytes\": %" PRIu64
+             ", \"own_bytes\": %" PRIu64,
              i ? ", " : "", plans[i].name, s->n_forward, s->n_backward,
-             s->n_fused, s->pool_bytes, s->bound_bytes, s->workspace_bytes,
-             s->own_bytes);
+             s->n_fused, s->n_chained, s->pool_bytes, s->bound_bytes,
+             s->workspace_bytes, s->own_bytes);
     if (plans[i].detailed) {
       text_add(out, ", \"steps\": ");
       text_add_json(out, text_get(&all[i].steps));

@@ -35,6 +35,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "tenon/chain.h"
 #include "tenon/convert.h"
 #include "tenon/walk.h"
 
@@ -73,6 +74,12 @@ static inline tn_kernel_body *tn_kernel_body_at(const tn_kernel_bodies *bodies,
   return bodies->at[level];
 }
 
+/* Its links (links.h), for each level above the lowest, by the input that is in
+ * registers; NULL where there are none. */
+typedef struct tn_kernel_links {
+  tn_link *at[TN_KERNEL_N_LEVELS - 1][TN_CHAIN_INPUTS];
+} tn_kernel_links;
+
 /* One output of an element-wise operator: a body for each type that a call may
  * compute in, which the types of all operands decide (convert.h); empty where
  * there is none. */
@@ -88,6 +95,7 @@ typedef struct tn_kernel_map {
   /* body.h; for two inputs in f32, of which that one is a single element, the
    * same for the whole block. */
   tn_kernel_bodies one[2];
+  tn_kernel_links links; /* links.h; for calls in f32 alone */
 } tn_kernel_map;
 
 /* The bodies that compute in a type. [any] */
@@ -101,16 +109,17 @@ static inline const tn_kernel_bodies *tn_kernel_map_bodies(
 }
 
 /* Calls that are not dense, or of several types, go through two functions that
- * are larger than most bodies. In a plugin of several files one can have them
- * for all: each file defines TN_KERNEL_PLUGIN as the plugin's name before it
- * includes kernel.h, so that two plugins can be linked into one program, and
- * one of them TN_KERNEL_HOME as well. What opgen writes does, with plugin.gen.c
- * for a home. */
+ * are larger than most bodies, and `prepare` is one. In a plugin of several
+ * files one can have them for all: each file defines TN_KERNEL_PLUGIN as the
+ * plugin's name before it includes kernel.h, so that two plugins can be linked
+ * into one program, and one of them TN_KERNEL_HOME as well. What opgen writes
+ * does, with plugin.gen.c for a home. */
 #if defined(TN_KERNEL_PLUGIN)
 #define TN_KERNEL_JOIN(a, b) a##b
 #define TN_KERNEL_OWN(plugin, name) TN_KERNEL_JOIN(plugin, name)
 #define tn_kernel_map_mixed TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_mixed)
 #define tn_kernel_map_strided TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_strided)
+#define tn_kernel_map_prepare TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_prepare)
 #endif
 #if !defined(TN_KERNEL_PLUGIN)
 #define TN_KERNEL_COMMON TN_KERNEL_ONCE
@@ -127,6 +136,11 @@ TN_KERNEL_COMMON int32_t tn_kernel_map_mixed(const tn_frame *call,
 /* Computes one output of any call. */
 TN_KERNEL_COMMON int32_t tn_kernel_map_strided(const tn_frame *call,
                                                const tn_kernel_map *map);
+
+/* What a `prepare` with TN_CALL_CHAIN does (links.h). [any] */
+static inline int32_t tn_kernel_map_offer(const tn_frame *call, tn_plan *plan,
+                                          const tn_kernel_map *maps,
+                                          uint32_t n_maps);
 
 #ifdef __cplusplus
 }
@@ -421,10 +435,18 @@ static inline int tn_kernel_maps_dense(const tn_frame *call,
 }
 
 /* The `prepare` of a kernel that runs maps: looks once at what
- * tn_kernel_map_run would look at in every call. Takes no memory. [any] */
-static inline int32_t tn_kernel_map_prepare(const tn_frame *call, tn_plan *plan,
-                                            const tn_kernel_map *maps,
-                                            uint32_t n_maps) {
+ * tn_kernel_map_run would look at in every call; takes no memory, unless it is
+ * asked for links (links.h). [any] */
+TN_KERNEL_COMMON int32_t tn_kernel_map_prepare(const tn_frame *call,
+                                               tn_plan *plan,
+                                               const tn_kernel_map *maps,
+                                               uint32_t n_maps);
+
+#if !defined(TN_KERNEL_PLUGIN) || defined(TN_KERNEL_HOME)
+TN_KERNEL_COMMON int32_t tn_kernel_map_prepare(const tn_frame *call,
+                                               tn_plan *plan,
+                                               const tn_kernel_map *maps,
+                                               uint32_t n_maps) {
   static const tn_kernel_ready all[][TN_KERNEL_N_LEVELS] = {
       {{0, TN_DTYPE_UNKNOWN}, {1, TN_DTYPE_UNKNOWN}, {2, TN_DTYPE_UNKNOWN}},
       {{0, TN_F32}, {1, TN_F32}, {2, TN_F32}},
@@ -435,12 +457,15 @@ static inline int32_t tn_kernel_map_prepare(const tn_frame *call, tn_plan *plan,
       {{0, TN_BF16}, {1, TN_BF16}, {2, TN_BF16}}};
   tn_dtype compute;
   uint32_t row = 0;
+  if (call->flags & TN_CALL_CHAIN)
+    return tn_kernel_map_offer(call, plan, maps, n_maps);
   if (!tn_kernel_maps_dense(call, maps, n_maps, &compute)) return TN_OK;
   while (all[row][0].compute != compute) ++row;
   const tn_kernel_ready *ready = &all[row][tn_kernel_level(call)];
   plan->prepared = (void *)(uintptr_t)ready; /* only read */
   return TN_OK;
 }
+#endif
 
 /* Computes one output, by the way that is the shortest. */
 static inline int32_t tn_kernel_map_one(const tn_frame *call,
@@ -476,5 +501,6 @@ static inline int32_t tn_kernel_map_run(const tn_frame *call,
 #endif
 
 #include "tenon/body.h"
+#include "tenon/links.h"
 
 #endif /* TENON_ELEMENTWISE_H_ */

@@ -568,6 +568,7 @@ typedef struct tn_program_stats {
   uint64_t workspace_bytes; /* of them */
   uint64_t own_bytes;       /* arguments, gradients, states that it made */
   double repeated; /* forward work that is done twice, as a fraction of all */
+  uint64_t n_chained; /* fused calls that hand on what they make in registers */
 } tn_program_stats;
 TN_API TN_MUST_USE tn_code tn_program_stats_get(const tn_program *program,
                                                 tn_program_stats *out);
