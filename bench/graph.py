@@ -73,15 +73,18 @@ def chain(threads):
     """Six elementwise calls."""
     samples = collect("chain", threads, [ELEMWISE], "ms")
     print(f"Milliseconds of sigmoid(a x^2 + b x + c) in six calls, {threads} "
-          f"thread{'s' if threads > 1 else ''}; the loop in C has one")
-    table(["floats", "fused", "apart", "loop in C", "torch tuned",
-           "torch tuned, given", "torch tuned / fused", "loop / fused"],
+          f"thread{'s' if threads > 1 else ''}; the loops in C have one")
+    table(["floats", "fused", "apart", "loop in C", "rough loop", "torch tuned",
+           "torch tuned, given", "torch tuned / fused", "given / fused",
+           "loop / fused", "rough / fused"],
           [[n, *(number(samples, "tenon", f"{each}/{n}", 3)
-                 for each in ("fused", "apart", "by_hand")),
+                 for each in ("fused", "apart", "by_hand", "rough")),
             number(samples, "torch_tuned", f"eager/{n}", 3),
             number(samples, "torch_tuned", f"given/{n}", 3),
+            times(samples, f"fused/{n}", "tenon", f"eager/{n}", "torch_tuned"),
             times(samples, f"fused/{n}", "tenon", f"given/{n}", "torch_tuned"),
-            times(samples, f"fused/{n}", "tenon", f"by_hand/{n}", "tenon")]
+            times(samples, f"fused/{n}", "tenon", f"by_hand/{n}", "tenon"),
+            times(samples, f"fused/{n}", "tenon", f"rough/{n}", "tenon")]
            for n in (65536, 1048576, 16777216)])
 
 

@@ -12,7 +12,9 @@
 #include "fused.h"
 
 enum {
-  PIECE = 4096,     /* elements of a line that are computed at once */
+  LEAST_PIECE = 8192, /* elements of a line that are computed at once */
+  MOST_PIECE = 65536,
+  PIECES = 64,      /* so that threads end at the same time */
   LEAST_LINE = 512, /* shorter ones would mostly be copies */
   PER_MAKE = 3      /* links: one, and perhaps a load before, a save behind */
 };
@@ -204,6 +206,14 @@ static void links_place(const tn__fused *f, const tn__chain *chain,
   }
 }
 
+static int64_t piece_of(const tn__fused *f) {
+  int64_t n = 1;
+  for (uint32_t i = 0; i < f->ndim; ++i) n *= f->shape[i];
+  n /= PIECES;
+  if (n < LEAST_PIECE) return LEAST_PIECE;
+  return n < MOST_PIECE ? n : MOST_PIECE;
+}
+
 static tn_code chain_finish(tn__step *step, maker *m) {
   tn__fused *f = step->fused;
   tn__arena *arena = &step->program->arena;
@@ -214,7 +224,7 @@ static tn_code chain_finish(tn__step *step, maker *m) {
     if (!f->scratch[i].links) return tn__fail_memory(bytes, "a chain");
     links_place(f, m->chain, &f->scratch[i]);
   }
-  tn__fused_lines(f, PIECE);
+  tn__fused_lines(f, piece_of(f));
   f->chain = m->chain;
   step->program->stats.n_chained += step->n_parts;
   return TN_OK;

@@ -116,7 +116,7 @@ static bool loop_make(const tn__step *step, tn__fused *f,
 /* Elements of one tile along a dimension of `n` that may have `most`: so many
  * that the last is not much shorter. */
 static int64_t tile_length(int64_t n, int64_t most) {
-  enum { LINE = 64 }; /* no less than the blocks of chains */
+  enum { LINE = 128 }; /* no less than the blocks of chains */
   if (n <= most) return n;
   const int64_t count = (n + most - 1) / most;
   const int64_t even = ((n + count - 1) / count + LINE - 1) / LINE * LINE;
@@ -368,8 +368,8 @@ static tn_code tiles_prepare(const tn__step *step, tn__scratch *scratch) {
 
 /* Bytes of the buffers, and of a block for each operand of a chain. */
 static size_t scratch_bytes(const tn__fused *f) {
-  enum { BLOCK = 256 };
-  return f->n_buffers * f->buffer_bytes + (size_t)f->n_operands * BLOCK;
+  return f->n_buffers * f->buffer_bytes +
+         (size_t)f->n_operands * TN_CHAIN_BYTES;
 }
 
 static tn_code scratch_make(const tn__step *step, tn__scratch *scratch) {
@@ -639,8 +639,8 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
  * as that allows, since each slice looks for a scratch. */
 static int64_t tiles_at_once(const tn__fused *f) {
   enum { LEAST = 4, MOST = 64, SLICES = 64 };
-  const int64_t n = f->n_tiles / SLICES;
-  return n < LEAST ? LEAST : n < MOST ? n : MOST;
+  const int64_t n = f->n_tiles / SLICES, least = f->chain ? 1 : LEAST;
+  return n < least ? least : n < MOST ? n : MOST;
 }
 
 tn_code tn__fused_run(const tn__step *step, uint32_t train, tn__token *token) {

@@ -92,9 +92,16 @@ tn_code tn__tile_prepare(tn__tile *tile) {
   return TN_OK;
 }
 
+static bool kit_is_sound(const tn_chain_kit *kit) {
+  return kit->struct_size >= sizeof *kit && kit->bytes > 0 &&
+         kit->bytes <= TN_CHAIN_BYTES && kit->load && kit->save && kit->end &&
+         kit->run;
+}
+
 /* Whether it keeps to what the header says. */
 static bool offer_is_sound(const tn_frame *f, const tn_chain_offer *offer) {
-  if (offer->struct_size < sizeof *offer || !offer->kit || offer->n_made == 0 ||
+  if (offer->struct_size < sizeof *offer || !offer->kit ||
+      !kit_is_sound(offer->kit) || offer->n_made == 0 ||
       offer->n_made > TN_CHAIN_OUTPUTS)
     return false;
   for (uint32_t m = 0; m < offer->n_made; ++m) {

@@ -26,7 +26,7 @@ typedef struct world {
 } world;
 
 extern world w;
-extern uint32_t world_cpus; /* cpu devices of the next world: 1 */
+extern uint32_t world_cpus;     /* cpu devices of the next world: 1 */
 extern uint64_t world_features; /* what plugins are told of the cpu: nothing */
 
 void world_open(void); /* with the probe plugin and two workers */

@@ -12,16 +12,16 @@
  * those lie from then on.
  *
  * A chain is an array of links, of kernels and of the kit, and computes an
- * array block by block: tn_chain_kit.bytes of each operand at a time, four
+ * array block by block: tn_chain_kit.bytes of each operand at a time, a few
  * vectors. Each link is a function that has those of one operand in registers,
  * does its part, and ends with a call of the next one, to which it passes what
  * it made; compilers make a jump of it. The last is the kit's `end`. With V for
  * the kit's vectors, what stands behind tn_link is
  *
- *   void go(const tn_chain_link *self, int64_t offset, V a, V b, V c, V d);
+ *   void go(const tn_chain_link *self, int64_t offset, V a, V b, V c, V d ...);
  *
- * and it calls self[1].go(self + 1, offset, ...). The host, which has no such
- * vectors, only passes links on:
+ * and it calls self[1].go(self + 1, offset, a, b, c, d ...). The host, which
+ * has no such vectors, only passes links on:
  *
  *   y = a * x + b        { kit->load, x }      x to registers
  *                        { mul's link 0, a }   times what lies at a
@@ -45,6 +45,7 @@ extern "C" {
 #define TN_CALL_CHAIN (1u << 5)   /* tn_frame.flags of `prepare` */
 #define TN_CHAIN_INPUTS 3         /* of a link, at most */
 #define TN_CHAIN_OUTPUTS 4        /* of an offer, at most */
+#define TN_CHAIN_BYTES 512        /* of a block, at most */
 
 /* A link's function, as above; cast to its type by those who know the vectors.
  */
@@ -74,7 +75,7 @@ enum { /* tn_chain_kit.vectors: links of one kind go together */
 typedef struct tn_chain_kit {
   uint32_t struct_size;
   uint32_t vectors; /* TN_CHAIN_* */
-  uint32_t bytes;   /* of a block: four vectors */
+  uint32_t bytes;   /* of a block: four vectors of AVX2, eight of AVX-512 */
   uint32_t reserved;
   tn_link *load; /* what lies in memory[0] to registers */
   tn_link *save; /* what the registers hold to memory[0] */
