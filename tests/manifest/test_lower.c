@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "memory.h"
+#include "tenon/chain.h"
 
 #define PLUGIN(name, files)                                  \
   "opgen: 1\nplugin: " name                                  \
@@ -154,9 +155,9 @@ Test(lower, a_formula_gives_kernels_for_both_passes) {
   cr_expect_str_eq(o->generated->id, "demo.scale.cpu");
   cr_expect_str_eq(o->generated->op, "demo.scale@1");
   cr_expect_eq(o->generated->priority, 0);
-  cr_expect_eq(o->generated->flags, TN_KERNEL_REENTRANT |
-                                        TN_KERNEL_DETERMINISTIC |
-                                        TN_KERNEL_ELEMENTWISE);
+  cr_expect_eq(o->generated->flags,
+               TN_KERNEL_REENTRANT | TN_KERNEL_DETERMINISTIC |
+                   TN_KERNEL_ELEMENTWISE | TN_KERNEL_CHAIN);
   cr_expect_eq(o->generated->writes,
                TN_WRITES_WRITE | TN_WRITES_ADD | TN_WRITES_INPLACE);
   cr_expect_eq(o->generated->n_dtype_sets, 1);
