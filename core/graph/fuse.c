@@ -42,6 +42,16 @@ const tn_tensor *tn__fused_loop(const tn_frame *f) {
   return loop;
 }
 
+uint32_t tn__part_entry(const tn__step *part, uint32_t i) {
+  const tn_frame *f = part->info.frame;
+  if (i >= f->n_in) return part->out[i - f->n_in];
+  if (part->node->kind != TN__NODE_BACKWARD) return part->in[i];
+  const uint32_t given = part->n_out, missing = f->n_out - part->n_out;
+  const uint32_t n_grads = (f->n_in - f->n_out) / 2;
+  if (i < n_grads + given) return part->in[i];
+  return i < n_grads + f->n_out ? TN_NONE : part->in[i - missing];
+}
+
 /* Whether a tensor can be repeated to the loop's shape. */
 static bool spans(const tn_tensor *t, const tn_tensor *loop) {
   if (t->ndim > loop->ndim) return false;
@@ -192,9 +202,9 @@ static bool is_inner(const group *g, uint32_t entry) {
 static void list_inputs(const group *g, tn__step *step) {
   for (uint32_t k = 0; k < g->n; ++k) {
     const tn__step *part = g->parts[k];
-    for (uint32_t i = 0; i < part->n_in; ++i) {
-      const uint32_t entry = part->in[i];
-      if (entry == TN_NONE || !tn__operand_used(part->info.frame, i)) continue;
+    for (uint32_t i = 0; i < part->info.frame->n_in; ++i) {
+      if (!tn__operand_used(part->info.frame, i)) continue;
+      const uint32_t entry = tn__part_entry(part, i);
       if (made_inside(g, entry) ||
           tn__entry_listed(step->in, step->n_in, entry))
         continue;

@@ -96,6 +96,10 @@ static inline bool tn__operand_used(const tn_frame *f, uint32_t i) {
   if (i < f->n_in) return !(f->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA));
   return f->req[i - f->n_in] != TN_REQ_NULL;
 }
+/* The entry at place `i` of a call's frame, among its inputs and then its
+ * outputs; TN_NONE if the node has none there. A backward frame has a place for
+ * each input of the operator, and its node one for each that was given. */
+uint32_t tn__part_entry(const tn__step *part, uint32_t i);
 static inline bool tn__entry_listed(const uint32_t *list, uint32_t n,
                                     uint32_t entry) {
   for (uint32_t i = 0; i < n; ++i)

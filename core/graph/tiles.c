@@ -36,7 +36,7 @@ static void list_part(const tn__step *step, tn__fused *f, uint32_t k) {
   for (uint32_t i = 0; i < n; ++i) {
     if (!tn__operand_used(frame, i)) continue;
     const bool output = i >= frame->n_in;
-    const uint32_t entry = output ? part->out[i - frame->n_in] : part->in[i];
+    const uint32_t entry = tn__part_entry(part, i);
     f->operands[f->n_operands++] = (tn__tile_operand){
         .part = k,
         .position = i,

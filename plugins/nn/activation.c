@@ -55,6 +55,10 @@ int32_t nn_activation_create(const tn_frame *call, nn_mapped **out) {
   return nn_mapped_create(call, map_of(call), out);
 }
 
+int32_t nn_activation_links(const tn_frame *call, tn_plan *plan) {
+  return nn_mapped_links(call, plan, map_of(call));
+}
+
 int32_t nn_activation(const tn_frame *call) {
   return nn_mapped_run(call, map_of(call));
 }

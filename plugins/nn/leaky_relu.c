@@ -93,6 +93,10 @@ int32_t nn_leaky_relu_create(const tn_frame *call, nn_mapped **out) {
   return nn_mapped_create(call, map_of(call), out);
 }
 
+int32_t nn_leaky_relu_links(const tn_frame *call, tn_plan *plan) {
+  return nn_mapped_links(call, plan, map_of(call));
+}
+
 int32_t nn_leaky_relu(const tn_frame *call) {
   return nn_mapped_run(call, map_of(call));
 }

@@ -3,8 +3,9 @@
  * value of a parameter. What a call's `prepare` finds out of its map is its
  * `state`:
  *
- *   state: {type: nn_mapped, create: nn_acme_create, destroy:
- * nn_mapped_destroy}
+ *   state: {type: nn_mapped, create: nn_acme_create,
+ *           destroy: nn_mapped_destroy}
+ *   links: nn_acme_links
  */
 #ifndef NN_MAPPED_H_
 #define NN_MAPPED_H_
@@ -26,7 +27,8 @@ typedef struct nn_mapped nn_mapped;
       out[i] = value;                                                          \
     }                                                                          \
   }                                                                            \
-  TN_KERNEL_LEVELS(name)
+  TN_KERNEL_LEVELS(name)                                                       \
+  NN_LINKS_##type(name, 1)
 
 /* A body: the gradient of x, in terms of that of y, called g, and y. */
 #define NN_BACKWARD(name, type, given, value)                                  \
@@ -42,13 +44,18 @@ typedef struct nn_mapped nn_mapped;
       out[i] = value;                                                          \
     }                                                                          \
   }                                                                            \
-  TN_KERNEL_LEVELS(name)
+  TN_KERNEL_LEVELS(name)                                                       \
+  NN_LINKS_##type(name, 2)
+
+/* Links are of floats. */
+#define NN_LINKS_float(name, n) TN_KERNEL_LINKS_##n(name)
+#define NN_LINKS_double(name, n)
 
 /* One map whose bodies are called `name`; the rest are its inputs. */
 #define NN_MAP(name, n, ...)                                                  \
   {                                                                           \
     .f32 = TN_KERNEL_BODIES(name##_f32), .f64 = TN_KERNEL_BODIES(name##_f64), \
-    .n_in = n, .in = {                                                        \
+    .links = TN_KERNEL_LINKED_##n(name##_f32), .n_in = n, .in = {             \
       __VA_ARGS__                                                             \
     }                                                                         \
   }
@@ -57,6 +64,10 @@ typedef struct nn_mapped nn_mapped;
 int32_t nn_mapped_create(const tn_frame *call, const tn_kernel_map *map,
                          nn_mapped **out);
 void nn_mapped_destroy(nn_mapped *mapped);
+
+/* Offers the map's links (chain.h). [any] */
+int32_t nn_mapped_links(const tn_frame *call, tn_plan *plan,
+                        const tn_kernel_map *map);
 
 /* Computes a call that was prepared with the same map, or not at all.
  * [worker] */

@@ -85,6 +85,15 @@ const tnm_code tnm_codes_lints[] = {
         "  gradient:\n    kernel: backward\n    needs:\n"
         "      data: [grad.out, weight]\n      weight: [grad.out, data]\n"
         "    linear: [[data], [weight]]"),
+    TNM_CODE(
+        "E0091", "links of a kernel that is not elementwise",
+        "`links` names a function that offers links of chains "
+        "(tenon/chain.h): functions that\nhand on in registers what they "
+        "make of one block. An elementwise kernel of the CPU\ncan have "
+        "them.",
+        "  kernels: [{device: cpu, forward: nn_gate, links: nn_gate_links}]",
+        "  kernels: [{device: cpu, forward: nn_gate, links: "
+        "nn_gate_links, flags: [elementwise]}]"),
     TNM_CODE("W0101", "lint `doc`: an operator without `doc`",
              "The summary says what it is; `doc` says what becomes of edge "
              "cases, and why one would\nwant it. It is the text of the manual.",

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "front.h"
+#include "tenon/chain.h"
 #include "tenon/fold.h"
 
 /* One entry of `kernels`. */
@@ -297,6 +298,23 @@ static void read_functions(const entry *e) {
   check_backward(e);
 }
 
+/* Only what an elementwise kernel of the CPU does can be done link by link. */
+static void read_links(entry *e) {
+  const tnm_tree *value = tnm_tree_get(e->node, "links");
+  e->out->links_symbol = read_symbol(e, e->node, "links");
+  if (value == NULL) return;
+  e->table.flags |= TN_KERNEL_CHAIN;
+  if ((e->table.flags & TN_KERNEL_ELEMENTWISE) &&
+      e->table.device_type == TN_DEVICE_CPU)
+    return;
+  tnm_diag_spec spec = {"E0091", value->key_pos, NULL};
+  size_t id = tnm_diag(diags_of(e), &spec,
+                       "links of a kernel that is not elementwise on the cpu");
+  tnm_diag_help(diags_of(e), id,
+                "add `elementwise` to the `flags` of a kernel for `cpu`, or "
+                "leave `links` out");
+}
+
 /* --------------------------------------------------------------------- entries
  */
 
@@ -388,6 +406,7 @@ static void read_entry(tnm_lower *lower, tnm_tree *node, tnm_kernel *out) {
   out->supports_symbol = read_symbol(&e, node, "supports");
   read_workspace(&e);
   read_state(&e);
+  read_links(&e);
   read_functions(&e);
 }
 

@@ -172,6 +172,7 @@ typedef struct tnm_kernel {
   const char *state_type; /* all three or none */
   const char *state_create;
   const char *state_destroy;
+  const char *links_symbol; /* offers links of chains, NULL: there are none */
   bool companion; /* it is a part of <plugin>.cuda.so and of none of the tables
                      here: for CUDA, and of an operator of this plugin */
   tnm_pos pos;

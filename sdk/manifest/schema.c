@@ -169,6 +169,7 @@ static const tnm_key kernel_keys[] = {
     {"workspace", M, false, "scratch memory"},
     {"resources", L, false, "rng"},
     {"options", L, false, "settings of the kernel, written like params"},
+    {"links", S, false, "C function that offers links of a chain (chain.h)"},
     {"flags", L, false,
      "elementwise, fold, reentrant, deterministic, capturable, async"},
     {NULL, 0, false, NULL}};

@@ -99,8 +99,8 @@ static const tnm_operator *owner_of(const emit *e, const tnm_kernel *kernel) {
 
 static bool names_symbol(const tnm_kernel *kernel, const char *symbol) {
   const char *names[] = {kernel->supports_symbol, kernel->workspace_symbol,
-                         kernel->state_type, kernel->state_create,
-                         kernel->state_destroy};
+                         kernel->state_type,      kernel->state_create,
+                         kernel->state_destroy,   kernel->links_symbol};
   for (size_t n = 0; n < sizeof names / sizeof *names; ++n)
     if (names[n] != NULL && strcmp(names[n], symbol) == 0) return true;
   return false;
@@ -128,6 +128,18 @@ static void emit_supports(emit *e, const tnm_kernel *kernel) {
             "another kernel has to take the call; TN_CALL_BACKWARD tells for "
             "which pass. [any]");
   prototype(e, kernel->supports_symbol, "const tn_frame *call");
+  c_add(&e->c, "\n");
+}
+
+static void emit_links(emit *e, const tnm_kernel *kernel) {
+  if (kernel->links_symbol == NULL ||
+      is_repeated(e, kernel, kernel->links_symbol))
+    return;
+  c_comment(&e->c, 0,
+            "Asked with TN_CALL_CHAIN: leaves a tn_chain_offer (tenon/chain.h) "
+            "in plan->prepared, or NULL; TN_CALL_BACKWARD tells for which "
+            "pass. [any]");
+  prototype(e, kernel->links_symbol, "const tn_frame *call, tn_plan *plan");
   c_add(&e->c, "\n");
 }
 
@@ -183,6 +195,7 @@ static void emit_kernel(emit *e, const tnm_kernel *kernel) {
   emit_fields_struct(e, &options);
   emit_supports(e, kernel);
   emit_workspace(e, kernel, table);
+  emit_links(e, kernel);
   emit_state(e, kernel, table);
   c_comment(&e->c, 0,
             name_format(e, "%s.%s [worker]", table->id,

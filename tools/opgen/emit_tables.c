@@ -53,7 +53,7 @@ static const tn_kernel *any_pass(const tnm_kernel *kernel) {
 
 static bool has_prepare(const tnm_kernel *kernel) {
   return kernel->workspace_symbol != NULL || kernel->state_type != NULL ||
-         draws(any_pass(kernel));
+         kernel->links_symbol != NULL || draws(any_pass(kernel));
 }
 
 /* "  left =" and the call of a function, on one line or two. */
@@ -141,6 +141,11 @@ static void emit_prepare(emit *e, const tnm_kernel *kernel) {
       &e->c,
       &(c_function){"static int32_t ", name_format(e, "prepare_%s", name),
                     "const tn_frame *call, tn_plan *plan", " {"});
+  if (kernel->links_symbol != NULL) {
+    c_add(&e->c, "  if (call->flags & TN_CALL_CHAIN) {\n");
+    emit_call(e, "    return", kernel->links_symbol, "call, plan");
+    c_add(&e->c, "  }\n");
+  }
   if (draws(any_pass(kernel)))
     c_add(&e->c,
           "  for (uint32_t i = 0; i < call->n_out; ++i) {\n"
@@ -286,12 +291,13 @@ static void emit_operator(emit *e, const tnm_operator *op) {
     if (!op->kernels[i].companion) emit_written(e, &op->kernels[i]);
 }
 
-static bool has_folds(const emit *e, const char *stem) {
+/* Whether a written kernel of the file has a flag that op.h does not name. */
+static bool has_flag(const emit *e, const char *stem, uint32_t flag) {
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
     const tnm_operator *op = &e->plugin->operators[i];
     for (size_t k = 0; k < op->n_kernels; ++k)
-      if (strcmp(op->stem, stem) == 0 && op->kernels[k].forward &&
-          (op->kernels[k].forward->flags & TN_KERNEL_FOLD))
+      if (strcmp(op->stem, stem) == 0 &&
+          (any_pass(&op->kernels[k])->flags & flag))
         return true;
   }
   return false;
@@ -300,7 +306,10 @@ static bool has_folds(const emit *e, const char *stem) {
 void emit_source(emit *e, const char *stem) {
   emit_banner(e, name_format(e, "%s.gen.c", stem), stem);
   c_add(&e->c, "#include \"%s.gen.h\"\n", stem);
-  if (has_folds(e, stem)) c_add(&e->c, "\n#include <tenon/fold.h>\n");
+  if (has_flag(e, stem, TN_KERNEL_CHAIN))
+    c_add(&e->c, "\n#include <tenon/chain.h>\n");
+  if (has_flag(e, stem, TN_KERNEL_FOLD))
+    c_add(&e->c, "\n#include <tenon/fold.h>\n");
   if (has_formulas(e, stem))
     c_add(&e->c,
           "\n#define TN_KERNEL_PLUGIN %s\n#include <tenon/kernel.h>\n\n"

@@ -199,6 +199,9 @@ static void add_kernel(writer *w, const tnm_kernel *k) {
   add_stub(w, &(stub){"Says how many bytes of scratch memory a call needs.",
                       "int32_t ", k->workspace_symbol,
                       "const tn_frame *call, uint64_t *bytes", NULL});
+  add_stub(
+      w, &(stub){"Offers links (tenon/chain.h) in plan->prepared.", "int32_t ",
+                 k->links_symbol, "const tn_frame *call, tn_plan *plan", NULL});
   add_state(w, k);
 }
 
