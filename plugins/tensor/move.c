@@ -12,85 +12,6 @@
 
 /* ------------------------------------------------------------------- lines */
 
-/* Lines shorter than that (in bytes) are not worth a call of memcpy; from
- * ASKED_LINE on they are asked for, and LONG_LINE on best left to it. */
-enum { SHORT_LINE = 64, ASKED_LINE = 1024, LONG_LINE = 65536 };
-
-/* Lines of at least SHORT_LINE bytes, side by side in both operands; what lies
- * between two is in bytes. */
-typedef struct stripe {
-  char *to;
-  const char *from;
-  int64_t bytes;
-  int64_t to_next, from_next;
-} stripe;
-
-/* Asks for the next line as well if it is long: the processor by itself does
- * not look beyond a page. */
-static inline void ask_line(const stripe *s) {
-  enum { MOST = 4096, LINE = 64 };
-  const int64_t bytes = s->bytes < ASKED_LINE ? 0 : s->bytes;
-  for (int64_t i = 0; i < bytes && i < MOST; i += LINE) {
-    __builtin_prefetch(s->to + s->to_next + i, 1);
-    __builtin_prefetch(s->from + s->from_next + i, 0);
-  }
-}
-
-static inline void next_line(stripe *s) {
-  s->to += s->to_next;
-  s->from += s->from_next;
-}
-
-#if defined(TN_KERNEL_AVX2)
-static inline TN_KERNEL_AVX512 void copy_line_wide(char *to, const char *from,
-                                                   int64_t bytes) {
-  int64_t i = 0;
-  for (; i + 256 <= bytes; i += 256) {
-    const __m512i a = _mm512_loadu_si512(from + i);
-    const __m512i b = _mm512_loadu_si512(from + i + 64);
-    const __m512i c = _mm512_loadu_si512(from + i + 128);
-    const __m512i d = _mm512_loadu_si512(from + i + 192);
-    _mm512_storeu_si512(to + i, a);
-    _mm512_storeu_si512(to + i + 64, b);
-    _mm512_storeu_si512(to + i + 128, c);
-    _mm512_storeu_si512(to + i + 192, d);
-  }
-  for (; i + 64 <= bytes; i += 64)
-    _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
-  if (i < bytes)
-    _mm512_storeu_si512(to + bytes - 64, _mm512_loadu_si512(from + bytes - 64));
-}
-
-/* memcpy takes a fifth longer for lines of usual lengths. */
-static TN_KERNEL_AVX512 void copy_wide(stripe *s, int32_t n, int64_t n_lines) {
-  for (int64_t i = 0; i < n_lines; ++i)
-    for (int32_t k = 0; k < n; ++k) {
-      if (n == 1) ask_line(s);
-      copy_line_wide(s[k].to, s[k].from, s[k].bytes);
-      next_line(&s[k]);
-    }
-}
-#endif
-
-/* Line by line of n stripes, which move on. Where there are several, processors
- * see by themselves that one line of the whole follows the other. */
-static void copy_stripes(stripe *s, int32_t n, int64_t n_lines, int wide) {
-#if defined(TN_KERNEL_AVX2)
-  if (wide && s->bytes < LONG_LINE) {
-    copy_wide(s, n, n_lines);
-    return;
-  }
-#else
-  (void)wide;
-#endif
-  for (int64_t i = 0; i < n_lines; ++i)
-    for (int32_t k = 0; k < n; ++k) {
-      if (n == 1) ask_line(s);
-      memcpy(s[k].to, s[k].from, (size_t)s[k].bytes);
-      next_line(&s[k]);
-    }
-}
-
 /* n_lines lines of n elements; strides in elements. */
 typedef struct lines {
   char *to;
@@ -101,7 +22,21 @@ typedef struct lines {
   int64_t to_next, from_next; /* between lines */
 } lines;
 
-/* Those that are no stripe. */
+/* Lines shorter than that (in bytes) are not worth a call of memcpy. */
+enum { SHORT_LINE = 64 };
+
+/* Asks for the next line as well if it is long: the processor by itself does
+ * not look beyond a page. */
+static inline void copy_line(void *to, const void *next_to, const void *from,
+                             const void *next_from, int64_t bytes) {
+  enum { LEAST = 1024, MOST = 4096, LINE = 64 };
+  for (int64_t i = 0; bytes >= LEAST && i < bytes && i < MOST; i += LINE) {
+    __builtin_prefetch((const char *)next_to + i, 1);
+    __builtin_prefetch((const char *)next_from + i, 0);
+  }
+  memcpy(to, from, (size_t)bytes);
+}
+
 #define COPY_LINES(name, type)                                    \
   static void name(const lines *l) {                              \
     for (int64_t k = 0; k < l->n_lines; ++k) {                    \
@@ -113,8 +48,11 @@ typedef struct lines {
       else if (l->to_step != 1 || l->from_step != 1)              \
         for (int64_t i = 0; i < l->n; ++i)                        \
           to[i * l->to_step] = from[i * l->from_step];            \
-      else                                                        \
+      else if (l->n * (int64_t)sizeof(type) < SHORT_LINE)         \
         for (int64_t i = 0; i < l->n; ++i) to[i] = from[i];       \
+      else                                                        \
+        copy_line(to, to + l->to_next, from, from + l->from_next, \
+                  l->n * (int64_t)sizeof(type));                  \
     }                                                             \
   }
 COPY_LINES(copy_8, uint8_t)
@@ -122,12 +60,8 @@ COPY_LINES(copy_16, uint16_t)
 COPY_LINES(copy_32, uint32_t)
 COPY_LINES(copy_64, uint64_t)
 
-static void copy_lines(const lines *l, int64_t bytes, int wide) {
-  stripe s = {l->to, l->from, l->n * bytes, l->to_next * bytes,
-              l->from_next * bytes};
-  if (l->to_step == 1 && l->from_step == 1 && s.bytes >= SHORT_LINE)
-    copy_stripes(&s, 1, l->n_lines, wide);
-  else if (bytes == 1)
+static void copy_lines(const lines *l, int64_t bytes) {
+  if (bytes == 1)
     copy_8(l);
   else if (bytes == 2)
     copy_16(l);
@@ -147,15 +81,8 @@ static int64_t lines_from(const tn_kernel_walk *walk, const tn_kernel_run *run,
   return left / run->n < most ? left / run->n : most;
 }
 
-/* A copy that goes line by line. */
-typedef struct copying {
-  tn_kernel_walk walk;
-  int wide;
-} copying;
-
 static int32_t lines_slice(void *arg, int64_t begin, int64_t end) {
-  const copying *c = (const copying *)arg;
-  const tn_kernel_walk *walk = &c->walk;
+  const tn_kernel_walk *walk = (const tn_kernel_walk *)arg;
   const int32_t d = walk->ndim > 1 ? walk->ndim - 2 : 0;
   while (begin < end) {
     tn_kernel_run run;
@@ -168,7 +95,7 @@ static int32_t lines_slice(void *arg, int64_t begin, int64_t end) {
                      .n_lines = lines_from(walk, &run, end - begin),
                      .to_next = walk->stride[0][d],
                      .from_next = walk->stride[1][d]};
-    copy_lines(&l, walk->bytes[0], c->wide);
+    copy_lines(&l, walk->bytes[0]);
     begin += l.n_lines * l.n;
   }
   return TN_OK;
@@ -248,59 +175,68 @@ static int32_t run_turns(const tn_frame *call, turning *t) {
 
 /* ------------------------------------------------------------------- copies */
 
-static int32_t copying_init(const tn_frame *call, copying *c,
-                            const tn_tensor *to, const tn_tensor *from) {
-  tn_kernel_walk_init(&c->walk, to);
-  if (!tn_kernel_walk_add(&c->walk, from))
+static int32_t walk_init(const tn_frame *call, tn_kernel_walk *walk,
+                         const tn_tensor *to, const tn_tensor *from) {
+  tn_kernel_walk_init(walk, to);
+  if (!tn_kernel_walk_add(walk, from))
     return TN_FAIL(call, TN_INTERNAL, "views of different shapes: %s and %s",
                    tensor_shape_text(to->ndim, to->shape).text,
                    tensor_shape_text(from->ndim, from->shape).text);
-  c->wide = tn_kernel_level(call) == TN_KERNEL_N_LEVELS - 1;
-  if (c->walk.size > 0) tn_kernel_walk_begin(&c->walk);
+  if (walk->size > 0) tn_kernel_walk_begin(walk);
   return TN_OK;
 }
 
-static int32_t copying_run(const tn_frame *call, copying *c) {
-  turning t = {.walk = &c->walk};
-  if (c->walk.size == 0) return TN_OK;
-  if (find_turn(&c->walk, &t.rows)) return run_turns(call, &t);
-  if (c->walk.size <= TN_KERNEL_GRAIN) return lines_slice(c, 0, c->walk.size);
-  return call->host->parallel_for(call, c->walk.size, TN_KERNEL_GRAIN,
-                                  lines_slice, c);
+static int32_t walk_copy(const tn_frame *call, tn_kernel_walk *walk) {
+  turning t = {.walk = walk};
+  if (walk->size == 0) return TN_OK;
+  if (find_turn(walk, &t.rows)) return run_turns(call, &t);
+  if (walk->size <= TN_KERNEL_GRAIN) return lines_slice(walk, 0, walk->size);
+  return call->host->parallel_for(call, walk->size, TN_KERNEL_GRAIN,
+                                  lines_slice, walk);
 }
 
 int32_t tensor_copy(const tn_frame *call, const tn_tensor *to,
                     const tn_tensor *from) {
-  copying c;
-  const int32_t code = copying_init(call, &c, to, from);
-  return code == TN_OK ? copying_run(call, &c) : code;
+  tn_kernel_walk walk;
+  const int32_t code = walk_init(call, &walk, to, from);
+  return code == TN_OK ? walk_copy(call, &walk) : code;
 }
 
 /* ------------------------------------------------------------------ stripes */
 
 enum {
-  STRIPES = 8,   /* pieces that are copied together */
-  NARROW = 1024, /* elements of a piece that is not worth it */
-  LINES = 16     /* that are enough for all workers */
+  STRIPES = 8,       /* pieces that are copied together */
+  NARROW = 1024,     /* elements of a piece that is not worth it */
+  LINES = 16,        /* that are enough for all workers */
+  LONG_LINE = 65536, /* bytes of one that is best left to memcpy */
+  ASKED_LINE = 1024  /* the same without vectors of 64 bytes */
 };
+
+/* A piece: lines of at least SHORT_LINE bytes, side by side in both operands;
+ * what lies between two is in bytes. */
+typedef struct stripe {
+  char *to;
+  const char *from;
+  int64_t bytes;
+  int64_t to_next, from_next;
+} stripe;
 
 /* Pieces of the same lines. */
 typedef struct stripes {
   stripe each[STRIPES];
   int32_t n;
-  int32_t wide;
+  int32_t wide; /* whether vectors have 64 bytes */
   int64_t n_lines;
   int64_t line; /* bytes of all */
 } stripes;
 
 /* Adds a piece; 0 if it is none of the same lines, or better alone. */
-static int stripes_add(stripes *s, const copying *c) {
-  const tn_kernel_walk *walk = &c->walk;
+static int stripes_add(stripes *s, const tn_kernel_walk *walk) {
   if (s->n == STRIPES || walk->size < NARROW || walk->ndim != 2 ||
       walk->stride[0][1] != 1 || walk->stride[1][1] != 1)
     return 0;
   const int64_t bytes = walk->shape[1] * walk->bytes[0];
-  const int64_t most = c->wide ? LONG_LINE : ASKED_LINE;
+  const int64_t most = s->wide ? LONG_LINE : ASKED_LINE;
   if (bytes < SHORT_LINE || bytes >= most || walk->shape[0] < LINES ||
       (s->n > 0 && walk->shape[0] != s->n_lines))
     return 0;
@@ -308,10 +244,44 @@ static int stripes_add(stripes *s, const copying *c) {
                              walk->stride[0][0] * walk->bytes[0],
                              walk->stride[1][0] * walk->bytes[1]};
   s->n_lines = walk->shape[0];
-  s->wide = c->wide;
   s->line += bytes;
   return 1;
 }
+
+static inline void next_line(stripe *s) {
+  s->to += s->to_next;
+  s->from += s->from_next;
+}
+
+#if defined(TN_KERNEL_AVX2)
+static inline TN_KERNEL_AVX512 void copy_line_wide(char *to, const char *from,
+                                                   int64_t bytes) {
+  int64_t i = 0;
+  for (; i + 256 <= bytes; i += 256) {
+    const __m512i a = _mm512_loadu_si512(from + i);
+    const __m512i b = _mm512_loadu_si512(from + i + 64);
+    const __m512i c = _mm512_loadu_si512(from + i + 128);
+    const __m512i d = _mm512_loadu_si512(from + i + 192);
+    _mm512_storeu_si512(to + i, a);
+    _mm512_storeu_si512(to + i + 64, b);
+    _mm512_storeu_si512(to + i + 128, c);
+    _mm512_storeu_si512(to + i + 192, d);
+  }
+  for (; i + 64 <= bytes; i += 64)
+    _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
+  if (i < bytes)
+    _mm512_storeu_si512(to + bytes - 64, _mm512_loadu_si512(from + bytes - 64));
+}
+
+/* memcpy takes a fifth longer for lines of usual lengths. */
+static TN_KERNEL_AVX512 void copy_wide(stripes *s, int64_t n_lines) {
+  for (int64_t i = 0; i < n_lines; ++i)
+    for (stripe *each = s->each; each < s->each + s->n; ++each) {
+      copy_line_wide(each->to, each->from, each->bytes);
+      next_line(each);
+    }
+}
+#endif
 
 static int32_t stripes_slice(void *arg, int64_t begin, int64_t end) {
   stripes own = *(const stripes *)arg;
@@ -319,7 +289,17 @@ static int32_t stripes_slice(void *arg, int64_t begin, int64_t end) {
     own.each[k].to += begin * own.each[k].to_next;
     own.each[k].from += begin * own.each[k].from_next;
   }
-  copy_stripes(own.each, own.n, end - begin, own.wide);
+#if defined(TN_KERNEL_AVX2)
+  if (own.wide) {
+    copy_wide(&own, end - begin);
+    return TN_OK;
+  }
+#endif
+  for (int64_t i = begin; i < end; ++i)
+    for (stripe *each = own.each; each < own.each + own.n; ++each) {
+      memcpy(each->to, each->from, (size_t)each->bytes);
+      next_line(each);
+    }
   return TN_OK;
 }
 
@@ -335,17 +315,18 @@ static int32_t stripes_run(const tn_frame *call, stripes *s) {
  * else one; *done says how many. */
 static int32_t copy_some(const tn_frame *call, uint32_t n,
                          const tensor_piece *pieces, uint32_t *done) {
-  stripes s = {.n = 0};
-  copying c;
+  stripes s = {.wide = tn_kernel_level(call) == TN_KERNEL_N_LEVELS - 1};
+  tn_kernel_walk walk;
   int32_t code = TN_OK;
   for (*done = 0; *done < n; ++*done) {
-    code = copying_init(call, &c, pieces[*done].to, pieces[*done].from);
-    if (code != TN_OK || !stripes_add(&s, &c)) break;
+    code = walk_init(call, &walk, pieces[*done].to, pieces[*done].from);
+    if (code != TN_OK || !stripes_add(&s, &walk)) break;
   }
   if (code != TN_OK) return code;
-  if (*done > 0) return stripes_run(call, &s);
+  if (*done > 1) return stripes_run(call, &s);
+  if (*done == 1) return tensor_copy(call, pieces->to, pieces->from);
   *done = 1;
-  return copying_run(call, &c);
+  return walk_copy(call, &walk);
 }
 
 int32_t tensor_copy_pieces(const tn_frame *call, uint32_t n,
