@@ -7,10 +7,12 @@
 #include "axis.h"
 
 enum {
-  STAGE = 512, /* elements that are converted together */
-  LINE = 64,   /* bytes of a cache */
-  AHEAD = 2,   /* rows that are asked for before they are read */
-  MOST = 4096  /* bytes of each */
+  STAGE = 512,  /* elements that are converted together */
+  LINE = 64,    /* bytes of a cache */
+  SOON = 4,     /* rows that forward asks for before it reads them */
+  AHEAD = 2,    /* the same of backward */
+  MOST = 4096,  /* bytes of each */
+  FAR = 1 << 18 /* bytes of a table, and of rows, that are not near */
 };
 
 /* ----------------------------------------------------------------- indices */
@@ -63,7 +65,7 @@ typedef struct work {
   const int64_t *begin; /* backward, of input_dim + 1 */
   const int64_t *positions;
   int64_t n;   /* of indices */
-  int streams; /* whether no cache holds the gradient */
+  int streams; /* whether no cache holds the result */
 } work;
 
 static work work_of(const tn_frame *call, const tn_tensor *like) {
@@ -86,59 +88,7 @@ static void add(const work *w, char *to, const char *from, tn_dtype dtype,
   }
 }
 
-/* ----------------------------------------------------------------- forward */
-
-static int32_t copy_slice(void *arg, int64_t begin, int64_t end) {
-  const work *w = arg;
-  const tn_tensor *out = &w->call->out[NN_EMBEDDING_OUT_OUT];
-  const char *weight = w->call->in[NN_EMBEDDING_IN_WEIGHT].data;
-  const int64_t step = w->length * w->bytes;
-  const int adds = w->call->req[NN_EMBEDDING_OUT_OUT] == TN_REQ_ADD;
-  for (int64_t i = begin; i < end; ++i) {
-    char *to = (char *)out->data + i * step;
-    const char *from = weight + w->rows[i] * step;
-    if (adds)
-      add(w, to, from, out->dtype, w->length);
-    else
-      memcpy(to, from, (size_t)step);
-  }
-  return TN_OK;
-}
-
-int32_t nn_embedding(const tn_frame *call) {
-  const tn_tensor *data = &call->in[NN_EMBEDDING_IN_DATA];
-  work w = work_of(call, &call->in[NN_EMBEDDING_IN_WEIGHT]);
-  int64_t *rows = call->ws[0];
-  const int32_t code = read_rows(call, data, rows);
-  w.rows = rows;
-  return code == TN_OK
-             ? nn_share(call, tn_tensor_size(data), w.length, copy_slice, &w)
-             : code;
-}
-
-/* ---------------------------------------------------------------- backward */
-
-/* Part of a row of the gradient, of at most STAGE elements: the sum of the
- * parts of those that chose it. */
-static void sum_part(const work *w, int64_t row, int64_t at, int64_t n) {
-  const tn_tensor *to = &w->call->out[NN_EMBEDDING_IN_WEIGHT];
-  const char *head = w->call->in[NN_EMBEDDING_BACKWARD_GRAD_OUT].data;
-  const int adds = w->call->req[NN_EMBEDDING_IN_WEIGHT] == TN_REQ_ADD;
-  const int direct = to->dtype == w->mode.compute;
-  char *place = (char *)to->data + (row * w->length + at) * w->bytes;
-  double sum[STAGE], more[STAGE];
-  int64_t k = w->begin[row];
-  if (adds)
-    tn_kernel_load_dense(sum, &w->mode, place, to->dtype, n);
-  else
-    memset(sum, 0, sizeof sum);
-  for (; k < w->begin[row + 1]; ++k) {
-    const char *from = head + (w->positions[k] * w->length + at) * w->bytes;
-    if (!direct) tn_kernel_load_dense(more, &w->mode, from, to->dtype, n);
-    tn_kernel_add_dense(sum, direct ? (const void *)from : more, &w->mode, n);
-  }
-  tn_kernel_store_dense(place, to->dtype, sum, &w->mode, n);
-}
+/* ------------------------------------------------------------------ copies */
 
 /* Whole lines past the caches, which would read them first; zeros if `from` is
  * NULL. */
@@ -193,6 +143,111 @@ static void put_end(const work *w) {
 #else
   (void)w;
 #endif
+}
+
+/* ----------------------------------------------------------------- forward */
+
+#if defined(TN_KERNEL_AVX2)
+/* A row of at least a line, and as much of another asked for: where that lies
+ * is not for the processor to guess. */
+static TN_KERNEL_AVX512 void copy_wide(char *to, const char *from,
+                                       const char *soon, int64_t bytes) {
+  int64_t i = 0;
+  for (; i + LINE <= bytes; i += LINE) {
+    __builtin_prefetch(soon + i);
+    _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
+  }
+  if (i < bytes)
+    _mm512_storeu_si512(to + bytes - LINE,
+                        _mm512_loadu_si512(from + bytes - LINE));
+}
+#else
+static void copy_wide(char *to, const char *from, const char *soon,
+                      int64_t bytes) {
+  (void)soon;
+  memcpy(to, from, (size_t)bytes);
+}
+#endif
+
+static int32_t copy_slice(void *arg, int64_t begin, int64_t end) {
+  const work *w = arg;
+  const tn_tensor *out = &w->call->out[NN_EMBEDDING_OUT_OUT];
+  const char *weight = w->call->in[NN_EMBEDDING_IN_WEIGHT].data;
+  const int64_t step = w->length * w->bytes;
+  const int adds = w->call->req[NN_EMBEDDING_OUT_OUT] == TN_REQ_ADD;
+  for (int64_t i = begin; i < end; ++i) {
+    char *to = (char *)out->data + i * step;
+    const char *from = weight + w->rows[i] * step;
+    if (adds)
+      add(w, to, from, out->dtype, w->length);
+    else
+      memcpy(to, from, (size_t)step);
+  }
+  return TN_OK;
+}
+
+/* The same of many rows of a large table. */
+static int32_t copy_far_slice(void *arg, int64_t begin, int64_t end) {
+  const work *w = arg;
+  const char *weight = w->call->in[NN_EMBEDDING_IN_WEIGHT].data;
+  const int64_t step = w->length * w->bytes;
+  char *to = (char *)w->call->out[NN_EMBEDDING_OUT_OUT].data + begin * step;
+  for (int64_t i = begin; i < end; ++i, to += step) {
+    const char *from = weight + w->rows[i] * step;
+    const char *soon = weight + w->rows[i + SOON < end ? i + SOON : i] * step;
+    if (w->streams)
+      put(w, to, from, step);
+    else
+      copy_wide(to, from, soon, step);
+  }
+  put_end(w);
+  return TN_OK;
+}
+
+/* Near tables, and short rows, are left to memcpy. */
+static int is_far(const work *w) {
+  const int64_t step = w->length * w->bytes;
+  const int64_t table = nn_embedding_params_of(w->call)->input_dim * step;
+  return w->mode.level == TN_KERNEL_N_LEVELS - 1 && step >= LINE &&
+         table >= FAR && w->n * step >= FAR &&
+         w->call->req[NN_EMBEDDING_OUT_OUT] != TN_REQ_ADD;
+}
+
+int32_t nn_embedding(const tn_frame *call) {
+  const tn_tensor *data = &call->in[NN_EMBEDDING_IN_DATA];
+  work w = work_of(call, &call->in[NN_EMBEDDING_IN_WEIGHT]);
+  int64_t *rows = call->ws[0];
+  const int32_t code = read_rows(call, data, rows);
+  if (code != TN_OK) return code;
+  w.rows = rows;
+  w.n = tn_tensor_size(data);
+  w.streams = 2 * w.n * w.length * w.bytes >= TN_KERNEL_STREAM;
+  return nn_share(call, w.n, w.length, is_far(&w) ? copy_far_slice : copy_slice,
+                  &w);
+}
+
+/* ---------------------------------------------------------------- backward */
+
+/* Part of a row of the gradient, of at most STAGE elements: the sum of the
+ * parts of those that chose it. */
+static void sum_part(const work *w, int64_t row, int64_t at, int64_t n) {
+  const tn_tensor *to = &w->call->out[NN_EMBEDDING_IN_WEIGHT];
+  const char *head = w->call->in[NN_EMBEDDING_BACKWARD_GRAD_OUT].data;
+  const int adds = w->call->req[NN_EMBEDDING_IN_WEIGHT] == TN_REQ_ADD;
+  const int direct = to->dtype == w->mode.compute;
+  char *place = (char *)to->data + (row * w->length + at) * w->bytes;
+  double sum[STAGE], more[STAGE];
+  int64_t k = w->begin[row];
+  if (adds)
+    tn_kernel_load_dense(sum, &w->mode, place, to->dtype, n);
+  else
+    memset(sum, 0, sizeof sum);
+  for (; k < w->begin[row + 1]; ++k) {
+    const char *from = head + (w->positions[k] * w->length + at) * w->bytes;
+    if (!direct) tn_kernel_load_dense(more, &w->mode, from, to->dtype, n);
+    tn_kernel_add_dense(sum, direct ? (const void *)from : more, &w->mode, n);
+  }
+  tn_kernel_store_dense(place, to->dtype, sum, &w->mode, n);
 }
 
 /* Asks for what a row that will soon be chosen is made of. */

@@ -68,21 +68,20 @@ IN_REGISTERS threes_part threes_load(const float *from, uint32_t bits,
   return part;
 }
 
-/* What elements get of `head`: that of the windows that nobody has claimed. */
-IN_REGISTERS __m512 threes_claim(__m512 x, __m512 largest, __m512 head,
-                                 __mmask16 *claimed) {
+/* What elements get of `head`, of which nothing is left for the next ones. */
+IN_REGISTERS __m512 threes_claim(__m512 x, __m512 largest, __m512i *head) {
   const __mmask16 hit = _mm512_cmp_ps_mask(x, largest, _CMP_EQ_OQ);
-  const __m512 gets = _mm512_maskz_mov_ps(_kandn_mask16(*claimed, hit), head);
-  *claimed = _kor_mask16(*claimed, hit);
-  return gets;
+  const __m512i gets = _mm512_maskz_mov_epi32(hit, *head);
+  *head = _mm512_xor_si512(*head, gets);
+  return _mm512_castsi512_ps(gets);
 }
 
 IN_REGISTERS threes_part threes_claims(const threes_part *x, __m512 largest,
-                                       __m512 head, __mmask16 *claimed) {
+                                       __m512i *head) {
   threes_part gets;
-  gets.left = threes_claim(x->left, largest, head, claimed);
-  gets.middle = threes_claim(x->middle, largest, head, claimed);
-  gets.right = threes_claim(x->right, largest, head, claimed);
+  gets.left = threes_claim(x->left, largest, head);
+  gets.middle = threes_claim(x->middle, largest, head);
+  gets.right = threes_claim(x->right, largest, head);
   return gets;
 }
 
@@ -136,16 +135,15 @@ static TN_KERNEL_AVX512 int threes_windows(const threes *t,
   for (int64_t p = 0; p < t->patches; ++p) {
     const int64_t at = t->shift + p * PATCH_COLUMNS;
     const __mmask16 windows = (__mmask16)threes_bits(l->windows - p * PATCH);
-    const __m512 head = _mm512_maskz_loadu_ps(windows, l->head + p * PATCH);
+    __m512i head = _mm512_maskz_loadu_epi32(windows, l->head + p * PATCH);
     const __m512 largest =
         _mm512_mask_loadu_ps(nothing, windows, l->out + p * PATCH);
     const uint32_t own = threes_bits(t->columns - p * PATCH_COLUMNS);
     nan |= _mm512_mask_cmp_ps_mask(windows, largest, largest, _CMP_UNORD_Q);
-    __mmask16 claimed = 0;
     threes_part gets[THREES];
     for (int k = 0; k < THREES; ++k) {
       gets[k] = threes_load(l->from[k] + at, own, &before[k]);
-      gets[k] = threes_claims(&gets[k], largest, head, &claimed);
+      gets[k] = threes_claims(&gets[k], largest, &head);
     }
     threes_share(t->shared + p * THREES * PATCH, &gets[0], &gets[2]);
     for (int k = 0; k < 2; ++k) {

@@ -6,6 +6,8 @@
 
 #include "move.h"
 
+enum { TOGETHER = 8 }; /* parts that are copied together */
+
 /* ------------------------------------------------------------------ shapes */
 
 /* What is known of several shapes that agree in all axes but perhaps one. */
@@ -227,31 +229,52 @@ static void next_part(parts *p, uint32_t k, tensor_view *view) {
   }
 }
 
+/* Some copies, which are made together. */
+typedef struct batch {
+  uint32_t n;
+  tensor_view views[TOGETHER];
+  tensor_piece pieces[TOGETHER];
+} batch;
+
+static int32_t flush(const tn_frame *call, batch *b) {
+  const uint32_t n = b->n;
+  b->n = 0;
+  return tensor_copy_pieces(call, n, b->pieces);
+}
+
 /* The whole becomes the outputs, of which some are not wanted. */
 static int32_t take_apart(parts *p) {
   const tn_frame *call = p->call;
-  for (uint32_t k = 0; k < call->n_out; ++k) {
-    tensor_view view;
-    next_part(p, k, &view);
+  batch b;
+  int32_t code = TN_OK;
+  b.n = 0;
+  for (uint32_t k = 0; k < call->n_out && code == TN_OK; ++k) {
+    tensor_view *view = &b.views[b.n];
+    next_part(p, k, view);
     if (call->req[k] == TN_REQ_NULL) continue;
-    const int32_t code = tensor_copy(call, &call->out[k], &view.tensor);
-    if (code != TN_OK) return code;
+    b.pieces[b.n++] = (tensor_piece){&call->out[k], &view->tensor};
+    if (b.n == TOGETHER) code = flush(call, &b);
   }
-  return TN_OK;
+  return code == TN_OK ? flush(call, &b) : code;
 }
 
 /* The first n inputs become the whole; those that are absent are zeros. */
 static int32_t put_together(parts *p, uint32_t n) {
   const tn_frame *call = p->call;
-  for (uint32_t k = 0; k < n; ++k) {
-    tensor_view view;
-    next_part(p, k, &view);
-    const int32_t code = (call->in_flags[k] & TN_IN_ABSENT) != 0
-                             ? tensor_fill_zeros(call, &view.tensor)
-                             : tensor_copy(call, &view.tensor, &call->in[k]);
-    if (code != TN_OK) return code;
+  batch b;
+  int32_t code = TN_OK;
+  b.n = 0;
+  for (uint32_t k = 0; k < n && code == TN_OK; ++k) {
+    tensor_view *view = &b.views[b.n];
+    next_part(p, k, view);
+    if ((call->in_flags[k] & TN_IN_ABSENT) != 0) {
+      code = tensor_fill_zeros(call, &view->tensor);
+      continue;
+    }
+    b.pieces[b.n++] = (tensor_piece){&view->tensor, &call->in[k]};
+    if (b.n == TOGETHER) code = flush(call, &b);
   }
-  return TN_OK;
+  return code == TN_OK ? flush(call, &b) : code;
 }
 
 int32_t tensor_concat(const tn_frame *call) {

@@ -109,7 +109,7 @@ enum { TURN_ROWS = 32, TURN_COLUMNS = 256 };
 
 /* A copy whose operands have different dimensions side by side. */
 typedef struct turning {
-  tn_kernel_walk walk;
+  const tn_kernel_walk *walk;
   int32_t rows;   /* the dimension that is side by side in `from`; in `to` it is
                      the last */
   int64_t blocks; /* of rows */
@@ -129,7 +129,7 @@ static int find_turn(const tn_kernel_walk *walk, int32_t *rows) {
 
 /* Block `index` of rows. */
 static void turn_block(const turning *t, int64_t index) {
-  const tn_kernel_walk *walk = &t->walk;
+  const tn_kernel_walk *walk = t->walk;
   const int32_t last = walk->ndim - 1;
   const int64_t first = index % t->blocks * TURN_ROWS;
   const int64_t left_rows = walk->shape[t->rows] - first;
@@ -162,7 +162,7 @@ static int32_t turn_slice(void *arg, int64_t begin, int64_t end) {
 }
 
 static int32_t run_turns(const tn_frame *call, turning *t) {
-  const tn_kernel_walk *walk = &t->walk;
+  const tn_kernel_walk *walk = t->walk;
   const int32_t last = walk->ndim - 1;
   const int64_t each = TURN_ROWS * walk->shape[last];
   t->turn = tn_turn_of(walk->bytes[0], tn_kernel_level(call));
@@ -175,21 +175,171 @@ static int32_t run_turns(const tn_frame *call, turning *t) {
 
 /* ------------------------------------------------------------------- copies */
 
-int32_t tensor_copy(const tn_frame *call, const tn_tensor *to,
-                    const tn_tensor *from) {
-  turning t;
-  tn_kernel_walk_init(&t.walk, to);
-  if (!tn_kernel_walk_add(&t.walk, from))
+static int32_t walk_init(const tn_frame *call, tn_kernel_walk *walk,
+                         const tn_tensor *to, const tn_tensor *from) {
+  tn_kernel_walk_init(walk, to);
+  if (!tn_kernel_walk_add(walk, from))
     return TN_FAIL(call, TN_INTERNAL, "views of different shapes: %s and %s",
                    tensor_shape_text(to->ndim, to->shape).text,
                    tensor_shape_text(from->ndim, from->shape).text);
-  if (t.walk.size == 0) return TN_OK;
-  tn_kernel_walk_begin(&t.walk);
-  if (find_turn(&t.walk, &t.rows)) return run_turns(call, &t);
-  if (t.walk.size <= TN_KERNEL_GRAIN)
-    return lines_slice(&t.walk, 0, t.walk.size);
-  return call->host->parallel_for(call, t.walk.size, TN_KERNEL_GRAIN,
-                                  lines_slice, &t.walk);
+  if (walk->size > 0) tn_kernel_walk_begin(walk);
+  return TN_OK;
+}
+
+static int32_t walk_copy(const tn_frame *call, tn_kernel_walk *walk) {
+  turning t = {.walk = walk};
+  if (walk->size == 0) return TN_OK;
+  if (find_turn(walk, &t.rows)) return run_turns(call, &t);
+  if (walk->size <= TN_KERNEL_GRAIN) return lines_slice(walk, 0, walk->size);
+  return call->host->parallel_for(call, walk->size, TN_KERNEL_GRAIN,
+                                  lines_slice, walk);
+}
+
+int32_t tensor_copy(const tn_frame *call, const tn_tensor *to,
+                    const tn_tensor *from) {
+  tn_kernel_walk walk;
+  const int32_t code = walk_init(call, &walk, to, from);
+  return code == TN_OK ? walk_copy(call, &walk) : code;
+}
+
+/* ------------------------------------------------------------------ stripes */
+
+enum {
+  STRIPES = 8,       /* pieces that are copied together */
+  NARROW = 1024,     /* elements of a piece that is not worth it */
+  LINES = 16,        /* that are enough for all workers */
+  LONG_LINE = 65536, /* bytes of one that is best left to memcpy */
+  ASKED_LINE = 1024  /* the same without vectors of 64 bytes */
+};
+
+/* A piece: lines of at least SHORT_LINE bytes, side by side in both operands;
+ * what lies between two is in bytes. */
+typedef struct stripe {
+  char *to;
+  const char *from;
+  int64_t bytes;
+  int64_t to_next, from_next;
+} stripe;
+
+/* Pieces of the same lines. */
+typedef struct stripes {
+  stripe each[STRIPES];
+  int32_t n;
+  int32_t wide; /* whether vectors have 64 bytes */
+  int64_t n_lines;
+  int64_t line; /* bytes of all */
+} stripes;
+
+/* Adds a piece; 0 if it is none of the same lines, or better alone. */
+static int stripes_add(stripes *s, const tn_kernel_walk *walk) {
+  if (s->n == STRIPES || walk->size < NARROW || walk->ndim != 2 ||
+      walk->stride[0][1] != 1 || walk->stride[1][1] != 1)
+    return 0;
+  const int64_t bytes = walk->shape[1] * walk->bytes[0];
+  const int64_t most = s->wide ? LONG_LINE : ASKED_LINE;
+  if (bytes < SHORT_LINE || bytes >= most || walk->shape[0] < LINES ||
+      (s->n > 0 && walk->shape[0] != s->n_lines))
+    return 0;
+  s->each[s->n++] = (stripe){walk->data[0], walk->data[1], bytes,
+                             walk->stride[0][0] * walk->bytes[0],
+                             walk->stride[1][0] * walk->bytes[1]};
+  s->n_lines = walk->shape[0];
+  s->line += bytes;
+  return 1;
+}
+
+static inline void next_line(stripe *s) {
+  s->to += s->to_next;
+  s->from += s->from_next;
+}
+
+#if defined(TN_KERNEL_AVX2)
+static inline TN_KERNEL_AVX512 void copy_line_wide(char *to, const char *from,
+                                                   int64_t bytes) {
+  int64_t i = 0;
+  for (; i + 256 <= bytes; i += 256) {
+    const __m512i a = _mm512_loadu_si512(from + i);
+    const __m512i b = _mm512_loadu_si512(from + i + 64);
+    const __m512i c = _mm512_loadu_si512(from + i + 128);
+    const __m512i d = _mm512_loadu_si512(from + i + 192);
+    _mm512_storeu_si512(to + i, a);
+    _mm512_storeu_si512(to + i + 64, b);
+    _mm512_storeu_si512(to + i + 128, c);
+    _mm512_storeu_si512(to + i + 192, d);
+  }
+  for (; i + 64 <= bytes; i += 64)
+    _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
+  if (i < bytes)
+    _mm512_storeu_si512(to + bytes - 64, _mm512_loadu_si512(from + bytes - 64));
+}
+
+/* memcpy takes a fifth longer for lines of usual lengths. */
+static TN_KERNEL_AVX512 void copy_wide(stripes *s, int64_t n_lines) {
+  for (int64_t i = 0; i < n_lines; ++i)
+    for (stripe *each = s->each; each < s->each + s->n; ++each) {
+      copy_line_wide(each->to, each->from, each->bytes);
+      next_line(each);
+    }
+}
+#endif
+
+static int32_t stripes_slice(void *arg, int64_t begin, int64_t end) {
+  stripes own = *(const stripes *)arg;
+  for (int32_t k = 0; k < own.n; ++k) {
+    own.each[k].to += begin * own.each[k].to_next;
+    own.each[k].from += begin * own.each[k].from_next;
+  }
+#if defined(TN_KERNEL_AVX2)
+  if (own.wide) {
+    copy_wide(&own, end - begin);
+    return TN_OK;
+  }
+#endif
+  for (int64_t i = begin; i < end; ++i)
+    for (stripe *each = own.each; each < own.each + own.n; ++each) {
+      memcpy(each->to, each->from, (size_t)each->bytes);
+      next_line(each);
+    }
+  return TN_OK;
+}
+
+static int32_t stripes_run(const tn_frame *call, stripes *s) {
+  enum { GRAIN = 4 * TN_KERNEL_GRAIN }; /* bytes */
+  if (s->n_lines * s->line <= GRAIN) return stripes_slice(s, 0, s->n_lines);
+  return call->host->parallel_for(call, s->n_lines,
+                                  s->line < GRAIN ? GRAIN / s->line : 1,
+                                  stripes_slice, s);
+}
+
+/* Copies pieces that are large enough, as many as are of the same lines, or
+ * else one; *done says how many. */
+static int32_t copy_some(const tn_frame *call, uint32_t n,
+                         const tensor_piece *pieces, uint32_t *done) {
+  stripes s = {.wide = tn_kernel_level(call) == TN_KERNEL_N_LEVELS - 1};
+  tn_kernel_walk walk;
+  int32_t code = TN_OK;
+  for (*done = 0; *done < n; ++*done) {
+    code = walk_init(call, &walk, pieces[*done].to, pieces[*done].from);
+    if (code != TN_OK || !stripes_add(&s, &walk)) break;
+  }
+  if (code != TN_OK) return code;
+  if (*done > 1) return stripes_run(call, &s);
+  if (*done == 1) return tensor_copy(call, pieces->to, pieces->from);
+  *done = 1;
+  return walk_copy(call, &walk);
+}
+
+int32_t tensor_copy_pieces(const tn_frame *call, uint32_t n,
+                           const tensor_piece *pieces) {
+  int32_t code = TN_OK;
+  for (uint32_t k = 0, done = 1; k < n && code == TN_OK; k += done) {
+    done = 1;
+    if (tn_tensor_size(pieces[k].to) < NARROW)
+      code = tensor_copy(call, pieces[k].to, pieces[k].from);
+    else
+      code = copy_some(call, n - k, pieces + k, &done);
+  }
+  return code;
 }
 
 int32_t tensor_fill(const tn_frame *call, const tn_tensor *to,

@@ -213,6 +213,14 @@ int32_t tensor_copy(const tn_frame *call, const tn_tensor *to,
   });
 }
 
+int32_t tensor_copy_pieces(const tn_frame *call, uint32_t n,
+                           const tensor_piece *pieces) {
+  int32_t code = TN_OK;
+  for (uint32_t k = 0; k < n && code == TN_OK; ++k)
+    code = tensor_copy(call, pieces[k].to, pieces[k].from);
+  return code;
+}
+
 int32_t tensor_fill(const tn_frame *call, const tn_tensor *to,
                     const void *element) {
   tn_kernel_walk walk;

@@ -40,11 +40,22 @@ void tensor_view_cut(tensor_view *view, int32_t axis, int64_t begin, int64_t n,
 void tensor_view_insert(tensor_view *view, int32_t axis, int64_t n,
                         int64_t stride);
 
+/* What a copy is between. */
+typedef struct tensor_piece {
+  const tn_tensor *to, *from;
+} tensor_piece;
+
 /* Overwrites the elements of `to` with those of `from`, which has its dtype and
  * its shape, or repeats to it; they share no memory. Parallel. TN_OK, or a code
  * with TN_FAIL. [worker] */
 int32_t tensor_copy(const tn_frame *call, const tn_tensor *to,
                     const tn_tensor *from);
+
+/* tensor_copy of all n. Pieces of the same lines are copied line by line, not
+ * piece by piece, so that what they are pieces of is passed through once.
+ * Parallel. [worker] */
+int32_t tensor_copy_pieces(const tn_frame *call, uint32_t n,
+                           const tensor_piece *pieces);
 
 /* Overwrites the elements of `to` with the one at `element`. [worker] */
 int32_t tensor_fill(const tn_frame *call, const tn_tensor *to,

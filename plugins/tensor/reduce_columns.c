@@ -159,7 +159,7 @@ static int32_t columns_slice(void *arg, int64_t begin, int64_t end) {
   const int64_t wide = cut->wide, all = cut->outer * wide;
   for (int64_t i = begin; i < end; ++i) {
     TN_KERNEL_LINED uint64_t records[REDUCE_COLUMNS];
-    const int64_t p = i % cut->parts, b = i / cut->parts % cut->blocks;
+    const int64_t b = i % cut->blocks, p = i / cut->blocks % cut->parts;
     const int64_t o = i / cut->parts / cut->blocks, first = b * REDUCE_COLUMNS;
     const int64_t left_n = wide - first;
     const int64_t n = left_n < REDUCE_COLUMNS ? left_n : REDUCE_COLUMNS;
@@ -186,7 +186,7 @@ static int32_t parts_slice(void *arg, int64_t begin, int64_t end) {
   const job *j = (const job *)arg;
   const int64_t all = j->cut->outer * j->cut->wide;
   while (begin < end) {
-    uint64_t records[REDUCE_COLUMNS];
+    TN_KERNEL_LINED uint64_t records[REDUCE_COLUMNS];
     const int64_t left = end - begin;
     const int64_t n = left < REDUCE_COLUMNS ? left : REDUCE_COLUMNS;
     fill(j->t, records, n);

@@ -137,8 +137,13 @@ WHOLE(zeros, uint64_t, 0, IS_0, PLUS)
   {                                                              \
     { name##_f32_##loop##_base, name##_f32_##loop##_avx2, wide } \
   }
+#define SUM_COLUMN                                            \
+  {                                                           \
+    { sum_f32_column_base, half_sum_column, wide_sum_column } \
+  }
 #else
 #define WIDE(name, loop, wide) TN_KERNEL_BODIES(name##_f32_##loop)
+#define SUM_COLUMN TN_KERNEL_BODIES(sum_f32_column)
 #endif
 
 #define PAIR(name) \
@@ -148,8 +153,8 @@ WHOLE(zeros, uint64_t, 0, IS_0, PLUS)
 #define ONES .none_f64 = 1, .none_i64 = 1
 
 #define SUM                                                                  \
-  .f32 = {WIDE(sum, line, wide_sum_line), TN_KERNEL_BODIES(sum_f32_column)}, \
-  .f64 = PAIR(sum_f64), .i64 = PAIR(sum_i64)
+  .f32 = {WIDE(sum, line, wide_sum_line), SUM_COLUMN}, .f64 = PAIR(sum_f64), \
+  .i64 = PAIR(sum_i64)
 #define ORDER(name)                                  \
   .f32 = {WIDE(name, line, wide_##name##_line),      \
           WIDE(name, column, wide_##name##_column)}, \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reduce_wide.h: loops over floats for AVX-512 that compilers do not find.
+ * reduce_wide.h: loops over floats for AVX-512 that compilers do not find, and
+ * one for AVX2.
  * Included by reduce_ops.c only, behind the loops that they stand for, whose
  * partial results, and so whose bits, are theirs.
  */
@@ -159,6 +160,53 @@ WIDE_LINE(min, min_ps, INFINITY)
 WIDE_COLUMN(max, max_ps, max_pd)
 WIDE_COLUMN(min, min_ps, min_pd)
 
+/* ----------------------------------------------------------- sums of columns
+ */
+
+/* Four rows at a time, as the ordinary loop has them, a line of the cache of
+ * each; the next four are asked for. Compilers widen more floats at once and
+ * then sort them. */
+#define WIDE_SUMS(name, target, level, lanes, set, from, load, store, plus)    \
+  static target void name(const tn_kernel_block *block, const void *params) {  \
+    const reduce_rows *rows = (const reduce_rows *)params;                     \
+    const int64_t apart = rows->apart, whole = block->n / 16 * 16;             \
+    const reduce_rows rest = {rows->n % 4, apart};                             \
+    const float *x = (const float *)block->in[0];                              \
+    double *all = (double *)block->out;                                        \
+    const tn_kernel_block side = {block->n - whole, all + whole, {x + whole}}; \
+    set;                                                                       \
+    if (rows->n < 4) {                                                         \
+      sum_f32_column_##level(block, params);                                   \
+      return;                                                                  \
+    }                                                                          \
+    if (side.n > 0) sum_f32_column_##level(&side, params);                     \
+    for (int64_t r = 0; r + 4 <= rows->n; r += 4, x += 4 * apart)              \
+      for (int64_t j = 0; j < whole; j += 16) {                                \
+        for (int k = 4; k < 8; ++k) __builtin_prefetch(x + j + k * apart);     \
+        for (int64_t i = j; i < j + 16; i += (lanes))                          \
+          store(all + i, plus(plus(plus(from(x + i), from(x + i + apart)),     \
+                                   plus(from(x + i + 2 * apart),               \
+                                        from(x + i + 3 * apart))),             \
+                              load(all + i)));                                 \
+      }                                                                        \
+    const tn_kernel_block last = {whole, all, {x}};                            \
+    if (rest.n > 0) sum_f32_column_##level(&last, &rest);                      \
+  }
+#define WIDE_8(x) _mm512_cvtps_pd(_mm256_loadu_ps(x))
+#define WIDE_4(x) _mm256_cvtps_pd(_mm_loadu_ps(x))
+#define WIDE_PLUS(a, b) _mm512_fmadd_pd(a, one, b)
+WIDE_SUMS(wide_sum_column, TN_KERNEL_AVX512, avx512, 8,
+          __m512d one = _mm512_set1_pd(1);
+          __asm__(""
+                  : "+v"(one)),
+          WIDE_8, _mm512_loadu_pd, _mm512_storeu_pd, WIDE_PLUS)
+WIDE_SUMS(half_sum_column, TN_KERNEL_AVX2, avx2, 4, (void)0, WIDE_4,
+          _mm256_loadu_pd, _mm256_storeu_pd, _mm256_add_pd)
+
+#undef WIDE_SUMS
+#undef WIDE_8
+#undef WIDE_4
+#undef WIDE_PLUS
 #undef WIDE_SUM
 #undef WIDE_REST
 #undef WIDE_NAN

@@ -165,6 +165,25 @@ Test(embedding, a_matrix_of_another_shape_is_refused) {
   tn_runtime_release(rt);
 }
 
+/* 17 MB of rows, which no cache holds beside the table. */
+Test(embedding, many_rows_are_copied) {
+  const int64_t n = 8200, length = 521, weight[2] = {700, length};
+  tn_runtime *rt = host_open();
+  cases_call c = {.op = "nn.embedding",
+                  .params = "input_dim=700 output_dim=521",
+                  .n_in = 2,
+                  .n_out = 1};
+  c.in[0] = cases_array(rt, TN_I32, 1, &n, index_of);
+  c.in[1] = cases_array(rt, TN_F32, 2, weight, cases_noise);
+  cases_forward(rt, &c);
+  double *w = cases_values(c.in[1]), *y = cases_values(c.out[0]);
+  for (int64_t i = 0; i < n * length; ++i)
+    cr_assert_eq(y[i], w[(int64_t)index_of(i / length) * length + i % length]);
+  free(w), free(y);
+  cases_release(&c);
+  tn_runtime_release(rt);
+}
+
 /* One of three rows twice. */
 static double some_rows(int64_t i) {
   return i == 1 ? 9000 : 7;

@@ -6,6 +6,7 @@
  * test_indexing.c.
  */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -367,8 +368,12 @@ Test(move, what_is_known_of_one_shape_is_known_of_all) {
 
 /* Element i of an array of `bytes` each: its number, so that every element of
  * every type is told from its neighbours. */
+static uint64_t number_of(int64_t i) {
+  return (uint64_t)i * 2654435761u + 1;
+}
+
 static void number(unsigned char *to, int64_t i, int64_t bytes) {
-  const uint64_t value = (uint64_t)i * 2654435761u + 1;
+  const uint64_t value = number_of(i);
   memcpy(to + i * bytes, &value, (size_t)bytes);
 }
 
@@ -419,6 +424,115 @@ Test(move, matrices_of_any_type_and_size_are_turned) {
     check_turn(rt, dtypes[i], "axes=[2,0,1]", (int[]){2, 0, 1},
                (int64_t[]){2, 16, 32});
   }
+  tn_runtime_release(rt);
+}
+
+/* Parts of many lines, which are copied line by line: some have too few
+ * elements for that, or another length than the others. */
+enum { PARTS = 12, ROWS = 40 };
+
+static const int64_t part_widths[PARTS] = {300, 64, 129, 3,   77, 1,
+                                           256, 70, 500, 100, 65, 91};
+
+/* Element (i,j) of part k is element (i,j) of the whole from column `first` on,
+ * which has its place for a number. */
+static void check_part(const unsigned char *part, int64_t k, int64_t first,
+                       int64_t all, int64_t bytes) {
+  for (int64_t i = 0; i < ROWS; ++i)
+    for (int64_t j = 0; j < part_widths[k]; ++j) {
+      const uint64_t want = number_of(i * all + first + j);
+      cr_assert_eq(
+          memcmp(part + (i * part_widths[k] + j) * bytes, &want, (size_t)bytes),
+          0, "%lld bytes, part %lld: (%lld,%lld)", (long long)bytes,
+          (long long)k, (long long)i, (long long)j);
+    }
+}
+
+static int64_t all_widths(void) {
+  int64_t all = 0;
+  for (int k = 0; k < PARTS; ++k) all += part_widths[k];
+  return all;
+}
+
+/* A whole whose elements are numbered, taken apart and put together again. */
+static void check_parts(tn_runtime *rt, tn_dtype dtype) {
+  const int64_t bytes = tn_dtype_bytes(dtype), all = all_widths();
+  unsigned char *room = malloc((size_t)(ROWS * all * bytes));
+  unsigned char *copy = malloc((size_t)(ROWS * all * bytes));
+  tn_array *whole = NULL, *again = NULL, *part[PARTS] = {0};
+  tn_operator *slice = host_operator(rt, "tensor.slice_axis");
+  tn_operator *concat = host_operator(rt, "tensor.concat");
+  for (int64_t i = 0; i < ROWS * all; ++i) number(room, i, bytes);
+  OK(tn_array_create(rt, &(tn_spec){dtype, 2, (int64_t[]){ROWS, all}}, &whole));
+  OK(tn_array_set(whole, room, (size_t)(ROWS * all * bytes)));
+  int64_t first = 0;
+  for (int k = 0; k < PARTS; first += part_widths[k++]) {
+    char text[64];
+    snprintf(text, sizeof text, "axis=1 begin=%d end=%d", (int)first,
+             (int)(first + part_widths[k]));
+    tn_params *params = host_params(slice, text);
+    OK(tn_call(rt, slice, TN_IN(whole), params, TN_OUT(&part[k])));
+    OK(tn_array_get(part[k], copy, (size_t)(ROWS * part_widths[k] * bytes)));
+    check_part(copy, k, first, all, bytes);
+    tn_params_release(params);
+  }
+  tn_params *params = host_params(concat, "dim=1");
+  OK(tn_call(rt, concat, &(tn_inputs){PARTS, part}, params, TN_OUT(&again)));
+  OK(tn_array_get(again, copy, (size_t)(ROWS * all * bytes)));
+  cr_assert_eq(memcmp(copy, room, (size_t)(ROWS * all * bytes)), 0,
+               "%lld bytes", (long long)bytes);
+  drop(part, PARTS);
+  tn_array_release(whole), tn_array_release(again);
+  tn_params_release(params);
+  free(room), free(copy);
+}
+
+Test(move, parts_of_many_lines_are_put_together) {
+  tn_runtime *rt = host_open();
+  check_parts(rt, TN_U8);
+  check_parts(rt, TN_F16);
+  check_parts(rt, TN_F32);
+  check_parts(rt, TN_I64);
+  tn_runtime_release(rt);
+}
+
+/* The gradient of the whole, taken apart; two of the parts want none. */
+Test(move, a_gradient_of_many_lines_is_taken_apart) {
+  const int64_t all = all_widths();
+  tn_runtime *rt = host_open();
+  tn_operator *concat = host_operator(rt, "tensor.concat");
+  tn_params *params = host_params(concat, "dim=1");
+  unsigned char *room = malloc((size_t)(ROWS * all * 4));
+  tn_array *part[PARTS] = {0}, *grads[PARTS] = {0}, *out = NULL, *head = NULL;
+  tn_req req[PARTS];
+  for (int64_t i = 0; i < ROWS * all; ++i) number(room, i, 4);
+  OK(tn_array_create(rt, &(tn_spec){TN_F32, 2, (int64_t[]){ROWS, all}}, &head));
+  OK(tn_array_set(head, room, (size_t)(ROWS * all * 4)));
+  for (int k = 0; k < PARTS; ++k) {
+    const int64_t dims[2] = {ROWS, part_widths[k]};
+    OK(tn_array_create(rt, &(tn_spec){TN_F32, 2, dims}, &part[k]));
+    memset(room, 0, (size_t)(dims[0] * dims[1] * 4));
+    OK(tn_array_set(part[k], room, (size_t)(dims[0] * dims[1] * 4)));
+    req[k] = k == 2 || k == 6 ? TN_REQ_NULL : TN_REQ_WRITE;
+  }
+  OK(tn_call(rt, concat, &(tn_inputs){PARTS, part}, params, TN_OUT(&out)));
+  OK(tn_call_backward(rt, concat,
+                      &(tn_backward){.struct_size = sizeof(tn_backward),
+                                     .params = params,
+                                     .inputs = {PARTS, part},
+                                     .outputs = {1, &out},
+                                     .out_grads = {1, &head},
+                                     .in_grads = {PARTS, grads, req}}));
+  int64_t first = 0;
+  for (int k = 0; k < PARTS; first += part_widths[k++]) {
+    if (req[k] == TN_REQ_NULL) continue;
+    OK(tn_array_get(grads[k], room, (size_t)(ROWS * part_widths[k] * 4)));
+    check_part(room, k, first, all, 4);
+  }
+  drop(part, PARTS), drop(grads, PARTS);
+  tn_array_release(out), tn_array_release(head);
+  tn_params_release(params);
+  free(room);
   tn_runtime_release(rt);
 }
 

@@ -351,6 +351,9 @@ static void make_few_columns(tn_runtime *rt, cases_call *c) {
 static void make_columns(tn_runtime *rt, cases_call *c) {
   make_with(rt, c, "tensor.norm", "axis=[0]", 700, 601);
 }
+static void make_sums(tn_runtime *rt, cases_call *c) {
+  make_with(rt, c, "tensor.sum", "axis=[0]", 703, 601);
+}
 static void make_one_line(tn_runtime *rt, cases_call *c) {
   make_with(rt, c, "tensor.argmax", "", 500, 601);
 }
@@ -371,6 +374,7 @@ Test(reduce, bits_do_not_depend_on_the_number_of_threads) {
   cases_same_for_all_threads(make_lines);
   cases_same_for_all_threads(make_few_columns);
   cases_same_for_all_threads(make_columns);
+  cases_same_for_all_threads(make_sums);
   cases_same_for_all_threads(make_one_line);
   cases_same_for_all_threads(make_most);
   cases_same_for_all_threads(make_least);

@@ -74,8 +74,19 @@ static void make_columns(tn_runtime *rt, cases_call *c) {
   c->req[0] = TN_REQ_WRITE;
 }
 
+/* No cache holds the operands of its gradient. */
+static void make_large(tn_runtime *rt, cases_call *c) {
+  const int64_t dims[2] = {45000, 64};
+  *c = (cases_call){
+      .op = "nn.softmax", .params = "temperature=0.5", .n_in = 1, .n_out = 1};
+  c->in[0] = cases_array(rt, TN_F32, 2, dims, cases_noise);
+  c->heads[0] = cases_array(rt, TN_F32, 2, dims, cases_noise);
+  c->req[0] = TN_REQ_WRITE;
+}
+
 Test(softmax, results_do_not_depend_on_threads) {
   cases_same_for_all_threads(make_rows);
+  cases_same_for_all_threads(make_large);
 }
 
 Test(softmax, neither_do_those_of_columns_in_half_precision) {
