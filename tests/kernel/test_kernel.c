@@ -572,3 +572,90 @@ Test(kernel, short_lines_are_computed_like_long_ones) {
                           .add = how & 1});
       }
 }
+
+/* ------------------------------------------------------- beyond the caches
+ */
+
+enum { WIDE = 400, HIGH = 5, DEEP = 2, APART = WIDE + 24 };
+typedef struct far_case {
+  int64_t row, plane; /* how far apart lines of the second input are */
+  int64_t step;       /* and its elements */
+  int64_t begin;      /* of the second slice */
+} far_case;
+
+static void one_body(const tn_kernel_block *block, const void *params) {
+  const float *a = block->in[0], *b = block->in[1];
+  float *y = block->out;
+  (void)params;
+  for (int64_t i = 0; i < block->n; ++i) y[i] = a[i] + *b;
+}
+
+static void check_far(const far_case *c) {
+  static TN_KERNEL_LINED float y[DEEP * HIGH * WIDE];
+  static float a[DEEP * HIGH * APART], b[DEEP * HIGH * WIDE];
+  tn_kernel_task task = {.walk = {.size = DEEP * HIGH * WIDE,
+                                  .ndim = 3,
+                                  .n_operands = 3,
+                                  .shape = {DEEP, HIGH, WIDE},
+                                  .stride = {{HIGH * WIDE, WIDE, 1},
+                                             {HIGH * APART, APART, 1},
+                                             {c->plane, c->row, c->step}},
+                                  .bytes = {4, 4, 4},
+                                  .data = {(char *)y, (char *)a, (char *)b}},
+                         .body = c->step == 0 ? one_body : add_body,
+                         .mode = {.compute = TN_F32},
+                         .one = c->step == 0 ? 2 : 0,
+                         .stream = 1,
+                         .dtype = {TN_F32, TN_F32, TN_F32}};
+  for (int i = 0; i < DEEP * HIGH * APART; ++i) a[i] = (float)i;
+  for (int i = 0; i < DEEP * HIGH * WIDE; ++i) b[i] = (float)(7 * i);
+  memset(y, 0, sizeof y);
+  (void)tn_kernel_task_slice(&task, 0, c->begin);
+  (void)tn_kernel_task_slice(&task, c->begin, task.walk.size);
+  for (int i = 0; i < DEEP * HIGH * WIDE; ++i) {
+    const int64_t p = i / (HIGH * WIDE), r = i / WIDE % HIGH, k = i % WIDE;
+    const float want = a[(p * HIGH + r) * APART + k] +
+                       b[p * c->plane + r * c->row + k * c->step];
+    cr_assert_eq(y[i], want, "element %d of rows %d apart, cut at %d", i,
+                 (int)c->row, (int)c->begin);
+  }
+}
+
+/* Lines end behind whole chunks and a part of one; a slice may begin anywhere,
+ * though all but the last case are where slices are cut. */
+Test(kernel, lines_past_the_caches_are_the_same) {
+  static const int64_t begins[] = {WIDE, 16, 3 * WIDE + 32, HIGH * WIDE, 77};
+  for (int i = 0; i < 5; ++i) {
+    check_far(&(far_case){WIDE, HIGH * WIDE, 1, begins[i]});
+    check_far(&(far_case){0, WIDE, 1, begins[i]});
+    check_far(&(far_case){0, 0, 1, begins[i]});
+    check_far(&(far_case){1, HIGH, 0, begins[i]});
+    check_far(&(far_case){0, 0, 0, begins[i]});
+  }
+}
+
+/* What is as large as that, with whole lines of a cache only. */
+Test(kernel, broadcast_calls_go_past_the_caches_where_they_fill_lines) {
+  static TN_KERNEL_LINED float y[64];
+  tn_kernel_task task = {
+      .walk = {.size = 4 << 20,
+               .ndim = 2,
+               .n_operands = 3,
+               .shape = {4 << 10, 1 << 10},
+               .stride = {{1 << 10, 1}, {1 << 10, 1}, {0, 1}},
+               .bytes = {4, 4, 4},
+               .data = {(char *)y}},
+      .mode = {.compute = TN_F32},
+      .dtype = {TN_F32, TN_F32, TN_F32}};
+#if defined(__SSE2__)
+  cr_assert(tn_kernel_task_streams(&task));
+#endif
+  task.walk.data[0] += 16;
+  cr_assert_not(tn_kernel_task_streams(&task));
+  task.walk.data[0] -= 16;
+  task.dtype[2] = TN_F16;
+  cr_assert_not(tn_kernel_task_streams(&task));
+  task.dtype[2] = TN_F32;
+  task.walk.size = task.walk.shape[0] = 1 << 10;
+  cr_assert_not(tn_kernel_task_streams(&task));
+}

@@ -163,10 +163,9 @@ SPECS = {
         "weight": at(1, lambda z: z * mp.sqrt(z) / mp.atan(mp.sqrt(z))
                      if z else mpf(0)),
         "low": 0, "high": 1, "p": powers(0, 7), "bits": 24},
-    # 9/8 - (mills(a) - 1)/a, for gelu.
+    # (mills(a) - 1)/a - 1, for gelu.
     "gelu_f32": {
-        "g": at(mpf(9) / 8 - mp.sqrt(2 / mp.pi),
-                lambda a: mpf(9) / 8 - (mills(a) - 1) / a),
+        "g": at(mp.sqrt(2 / mp.pi) - 1, lambda a: (mills(a) - 1) / a - 1),
         "weight": lambda a: a / mills(a), "low": mpf("0.001"),
         "high": mpf("14.5"), "p": powers(0, 4), "q": powers(1, 4), "bits": 24},
     # lgamma(x)/((x - 1)(x - 2)) in x - 2, what Stirling's formula lacks, times

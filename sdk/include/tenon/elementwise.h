@@ -142,6 +142,61 @@ static inline int32_t tn_kernel_map_offer(const tn_frame *call, tn_plan *plan,
                                           const tn_kernel_map *maps,
                                           uint32_t n_maps);
 
+/* --------------------------------------------------------- beyond the caches
+ */
+
+/* Bytes of all operands from which on the output is written past the caches. */
+#define TN_KERNEL_STREAM (32 << 20)
+/* Bytes of one operand that are computed before they are written so. */
+#define TN_KERNEL_CHUNK 512
+/* Bytes of all operands from which on they are asked for in advance, and how
+ * many operands there may be: their pages lie in the first cache together. */
+#define TN_KERNEL_FETCH (4 << 20)
+#define TN_KERNEL_FETCHED 4
+/* Whether those that fit the last cache are asked for as well. Where it serves
+ * a few cores, as AMD's do, it hands lines over faster than they are asked for:
+ * an add of 1 M floats takes 0.82 of the time without. */
+static inline int tn_kernel_fetch_pays(int64_t bytes) {
+  if (bytes < TN_KERNEL_FETCH) return 0;
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+  if (__builtin_cpu_is("amd")) return bytes >= TN_KERNEL_STREAM;
+#endif
+  return 1;
+}
+/* Bytes of one operand that are asked for together: as many as arrive while the
+ * body computes; and how far in advance. */
+#define TN_KERNEL_PIECE 1024
+#define TN_KERNEL_AHEAD 4096
+
+#if defined(__SSE2__)
+/* Asks for the lines of a later piece of an operand, one after the other. A
+ * loop that asks for more of them at once gains nothing: the processor then
+ * mixes them with those of the next operand. */
+static inline void tn_kernel_fetch(const void *operand) {
+  const char *at = (const char *)operand + TN_KERNEL_AHEAD;
+  TN_KERNEL_ROLLED
+  for (int64_t line = 0; line < TN_KERNEL_PIECE; line += 64)
+    _mm_prefetch(at + line, _MM_HINT_T0);
+}
+
+/* Copies whole lines past the caches; `to` is aligned to 16. Meanwhile the
+ * lines of a later chunk of the inputs are asked for: otherwise memory would
+ * only be read, then only be written, and each would wait for the other. Chunks
+ * are short, so that these lines arrive while the body computes. */
+static inline void tn_kernel_stream_chunk(void *to, const void *from,
+                                          int64_t bytes,
+                                          const char *const *later,
+                                          uint32_t n_later) {
+  __m128i *t = (__m128i *)to;
+  const __m128i *f = (const __m128i *)from;
+  for (int64_t at = 0; at < bytes; at += 64) {
+    for (uint32_t k = 0; k < n_later; ++k)
+      _mm_prefetch(later[k] + at, _MM_HINT_T0);
+    for (int i = 0; i < 4; ++i) _mm_stream_si128(t++, _mm_load_si128(f++));
+  }
+}
+#endif
+
 #ifdef __cplusplus
 }
 #endif
@@ -167,29 +222,6 @@ typedef struct tn_kernel_dense {
   uint8_t fetch;  /* 1: the operands do not fit into a cache that is near */
 } tn_kernel_dense;
 
-/* Bytes of all operands from which on the output is written past the caches. */
-#define TN_KERNEL_STREAM (32 << 20)
-/* Bytes of one operand that are computed before they are written so. */
-#define TN_KERNEL_CHUNK 512
-/* Bytes of all operands from which on they are asked for in advance, and how
- * many operands there may be: their pages lie in the first cache together. */
-#define TN_KERNEL_FETCH (4 << 20)
-#define TN_KERNEL_FETCHED 4
-/* Whether those that fit the last cache are asked for as well. Where it serves
- * a few cores, as AMD's do, it hands lines over faster than they are asked for:
- * an add of 1 M floats takes 0.82 of the time without. */
-static inline int tn_kernel_fetch_pays(int64_t bytes) {
-  if (bytes < TN_KERNEL_FETCH) return 0;
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
-  if (__builtin_cpu_is("amd")) return bytes >= TN_KERNEL_STREAM;
-#endif
-  return 1;
-}
-/* Bytes of one operand that are asked for together: as many as arrive while the
- * body computes; and how far in advance. */
-#define TN_KERNEL_PIECE 1024
-#define TN_KERNEL_AHEAD 4096
-
 /* Elements of one slice: short, so that threads end at the same time, but not
  * so short that cutting costs more; whole lines of any cache. */
 static inline int64_t tn_kernel_dense_grain(const tn_kernel_dense *dense) {
@@ -209,32 +241,6 @@ static inline void tn_kernel_dense_block(const tn_kernel_dense *dense,
 }
 
 #if defined(__SSE2__)
-/* Asks for the lines of a later piece of an operand, one after the other. A
- * loop that asks for more of them at once gains nothing: the processor then
- * mixes them with those of the next operand. */
-static inline void tn_kernel_fetch(const void *operand) {
-  const char *at = (const char *)operand + TN_KERNEL_AHEAD;
-  TN_KERNEL_ROLLED
-  for (int64_t line = 0; line < TN_KERNEL_PIECE; line += 64)
-    _mm_prefetch(at + line, _MM_HINT_T0);
-}
-
-/* Copies a chunk past the caches; `to` is aligned to 16. Meanwhile the lines of
- * a later chunk of the inputs are asked for: otherwise memory would only be
- * read, then only be written, and each would wait for the other. Chunks are
- * short, so that these lines arrive while the body computes. */
-static inline void tn_kernel_stream_chunk(void *to, const void *from,
-                                          const char *const *later,
-                                          uint32_t n_later) {
-  __m128i *t = (__m128i *)to;
-  const __m128i *f = (const __m128i *)from;
-  for (int64_t at = 0; at < TN_KERNEL_CHUNK; at += 64) {
-    for (uint32_t k = 0; k < n_later; ++k)
-      _mm_prefetch(later[k] + at, _MM_HINT_T0);
-    for (int i = 0; i < 4; ++i) _mm_stream_si128(t++, _mm_load_si128(f++));
-  }
-}
-
 /* What a body computes goes to a piece of cache and from there to memory, which
  * is not read for that. */
 static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
@@ -252,7 +258,8 @@ static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
     const int more = end - begin >= ahead + most;
     for (uint32_t k = 0; more && k < dense->n_in; ++k)
       later[k] = (const char *)block.in[k] + TN_KERNEL_AHEAD;
-    tn_kernel_stream_chunk(to, chunk, later, more ? dense->n_in : 0);
+    tn_kernel_stream_chunk(to, chunk, TN_KERNEL_CHUNK, later,
+                           more ? dense->n_in : 0);
   }
   _mm_sfence();
   if (begin == end) return;
@@ -413,6 +420,8 @@ TN_KERNEL_COMMON int32_t tn_kernel_map_strided(const tn_frame *call,
                    tn_kernel_compute_name(task.mode.compute));
   tn_kernel_walk_begin(&task.walk);
   tn_kernel_task_repeat(&task, map);
+  task.stream =
+      call->req[map->out] == TN_REQ_WRITE && tn_kernel_task_streams(&task);
   return tn_kernel_task_run(call, &task);
 }
 #endif

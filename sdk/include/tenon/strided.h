@@ -18,9 +18,11 @@ typedef struct tn_kernel_task {
   tn_kernel_body *body;
   const void *params;
   tn_kernel_mode mode;
-  uint32_t add; /* 1 under TN_REQ_ADD */
-  uint32_t one; /* the operand of which a line has one element, if the body
-                   takes it so; else 0 */
+  uint32_t add;   /* 1 under TN_REQ_ADD */
+  uint32_t one;   /* the operand of which a line has one element, if the body
+                     takes it so; else 0 */
+  uint8_t stream; /* 1: the output does not fit into any cache, and bodies work
+                     in the memory of all operands */
   tn_dtype dtype[TN_KERNEL_MAX_OPERANDS];
 } tn_kernel_task;
 
@@ -263,6 +265,86 @@ static inline int tn_kernel_task_is_short(const tn_kernel_task *task,
   return task->one == 0;
 }
 
+#if defined(__SSE2__)
+/* How many bytes behind an element lies what is asked for meanwhile: on the
+ * next line, where lines are short and lie apart; 0 where all are one line. */
+static inline int64_t tn_kernel_task_ahead(const tn_kernel_task *task,
+                                           uint32_t k) {
+  const tn_kernel_walk *walk = &task->walk;
+  const int32_t d = walk->ndim - 1;
+  if (k > 0 && k == task->one) return 0;
+  if (d == 0) return TN_KERNEL_AHEAD;
+  const int64_t length = walk->shape[d] * walk->bytes[k];
+  const int64_t step = walk->stride[k][d - 1] * walk->bytes[k];
+  const int together = step == length || length >= 2 * TN_KERNEL_AHEAD;
+  return together && step != 0 ? TN_KERNEL_AHEAD : step;
+}
+
+/* Whether a call of TN_REQ_WRITE writes past the caches: what it moves does not
+ * fit into them, and lines of the output are whole lines of a cache. */
+static inline int tn_kernel_task_streams(const tn_kernel_task *task) {
+  const tn_kernel_walk *walk = &task->walk;
+  const int32_t inner = walk->ndim - 1;
+  const int64_t bytes = walk->bytes[0];
+  int64_t moved = 0;
+  uint64_t places = (uintptr_t)walk->data[0];
+  places |= (uint64_t)(walk->shape[inner] * bytes);
+  for (int32_t d = 0; d < inner; ++d)
+    places |= (uint64_t)(walk->stride[0][d] * bytes);
+  for (uint32_t k = 0; k < walk->n_operands; ++k)
+    moved += tn_kernel_task_ahead(task, k) != 0 ? walk->size * bytes : 0;
+  return moved >= TN_KERNEL_STREAM && places % 64 == 0 &&
+         tn_kernel_task_is_direct(task);
+}
+
+/* One line, or a part of it, as tn_kernel_dense_stream does it. */
+static inline void tn_kernel_task_stream(const tn_kernel_task *task,
+                                         const tn_kernel_block *line) {
+  TN_KERNEL_LINED char chunk[TN_KERNEL_CHUNK];
+  const int64_t bytes = task->walk.bytes[0];
+  const uint32_t n_in = task->walk.n_operands - 1;
+  const char *later[TN_KERNEL_MAX_IN];
+  int64_t ahead[TN_KERNEL_MAX_IN];
+  tn_kernel_block block = *line;
+  for (uint32_t k = 0; k < n_in; ++k)
+    ahead[k] = tn_kernel_task_ahead(task, k + 1);
+  for (int64_t left = line->n; left > 0; left -= block.n) {
+    const int64_t most = TN_KERNEL_CHUNK / bytes;
+    uint32_t n_later = 0;
+    char *to = (char *)block.out;
+    block.n = left < most ? left : most;
+    block.out = chunk;
+    task->body(&block, task->params);
+    for (uint32_t k = 0; k < n_in; ++k) {
+      const char *at = (const char *)block.in[k];
+      if (ahead[k] != 0) later[n_later++] = at + ahead[k];
+      if (k + 1 != task->one) block.in[k] = at + block.n * bytes;
+    }
+    tn_kernel_stream_chunk(to, chunk, block.n * bytes, later, n_later);
+    block.out = to + block.n * bytes;
+  }
+}
+#else
+static inline int tn_kernel_task_streams(const tn_kernel_task *task) {
+  (void)task;
+  return 0;
+}
+static inline void tn_kernel_task_stream(const tn_kernel_task *task,
+                                         const tn_kernel_block *line) {
+  task->body(line, task->params);
+}
+#endif
+
+/* One line, or a part of it. */
+static inline void tn_kernel_task_line(const tn_kernel_task *task,
+                                       const tn_kernel_block *line) {
+  const uint64_t bytes = (uint64_t)(line->n * task->walk.bytes[0]);
+  if (task->stream && (((uintptr_t)line->out | bytes) & 63) == 0)
+    tn_kernel_task_stream(task, line);
+  else
+    task->body(line, task->params);
+}
+
 /* Runs the body in the memory of all operands, over `lines` lines that lie
  * along the dimension before the last, from `run` on, which is left at the last
  * of them. */
@@ -274,14 +356,14 @@ static inline void tn_kernel_task_down(const tn_kernel_task *task,
   block.n = run->n;
   block.out = run->at[0];
   for (uint32_t k = 1; k < walk->n_operands; ++k) block.in[k - 1] = run->at[k];
-  task->body(&block, task->params);
+  tn_kernel_task_line(task, &block);
   if (lines == 1) return;
   for (int64_t line = 1; line < lines; ++line) {
     block.out = (char *)block.out + walk->stride[0][d] * walk->bytes[0];
     for (uint32_t k = 1; k < walk->n_operands; ++k)
       block.in[k - 1] =
           (const char *)block.in[k - 1] + walk->stride[k][d] * walk->bytes[k];
-    task->body(&block, task->params);
+    tn_kernel_task_line(task, &block);
   }
   run->place[d] += lines - 1;
   for (uint32_t k = 0; k < walk->n_operands; ++k)
@@ -307,9 +389,12 @@ static inline void tn_kernel_task_directly(const tn_kernel_task *task,
     const int64_t lines = tn_kernel_task_lines_down(task, run, left);
     left -= lines * run->n;
     tn_kernel_task_down(task, run, lines);
-    if (left == 0) return;
+    if (left == 0) break;
     tn_kernel_walk_next(&task->walk, run);
   }
+#if defined(__SSE2__)
+  if (task->stream) _mm_sfence();
+#endif
 }
 
 /* Elements [begin, end) of the loop; a tn_loop_body. [worker] */
@@ -356,6 +441,7 @@ static inline void tn_kernel_task_init(tn_kernel_task *task,
   task->params = call->params;
   task->add = call->req[map->out] == TN_REQ_ADD;
   task->one = 0;
+  task->stream = 0;
   task->dtype[0] = call->out[map->out].dtype;
   task->mode.compute = tn_kernel_compute(task->dtype[0]);
   task->mode.level = tn_kernel_level(call);

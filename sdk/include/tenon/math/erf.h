@@ -80,36 +80,40 @@ TN_MATH_FN float tn_math_bell(float a, float high, float *scale) {
 }
 
 /* x less a*erfc(a/sqrt(2))/2 with a = |x|, or that alone where x is negative.
- * It is a/2 by exp(a*a/2)*(1 + a*g), where g is 9/8 less a rational function.
- * This divisor is `whole`, which has few digits, and `part`. So has `coarse`,
- * the quotient's first digits: what it leaves is found without an error. */
+ * It is a/2 by exp(a*a/2)*(1 + a*g), where g is 1 and a rational function. What
+ * this divisor lacks when its parts are summed is taken from the quotient: it
+ * is small, so that 1 by the divisor need be right to an eighth only, which the
+ * difference of bits is. `scale` comes in before the quotient does. The last
+ * coefficient above is a unit more than the tool's: the best one where nothing
+ * is fused. */
 TN_MATH_FN float tn_math_gelu_f32(float x) {
   const float a = tn_math_up_to(tn_math_abs_f32(x), 14.5f);
-  const float high = (a + 0x1.8p15f) - 0x1.8p15f;
+  const float high = tn_math_upper_f32(a);
   float scale;
   const float q = tn_math_bell(a, high, &scale);
-  float upper = -0x1.13c876p-10f;
-  upper = upper * a - 0x1.21a866p-9f;
-  upper = upper * a + 0x1.8918fep-6f;
-  upper = upper * a + 0x1.330bdap-3f;
-  upper = upper * a + 0x1.4ef746p-2f;
-  float lower = 0x1.0cb0c0p-7f;
-  lower = lower * a + 0x1.4c16d4p-4f;
-  lower = lower * a + 0x1.76bc46p-2f;
-  lower = lower * a + 0x1.c07e2ap-1f;
+  float upper = 0x1.103ca0p-9f;
+  upper = upper * a + 0x1.9480e6p-7f;
+  upper = upper * a + 0x1.645f84p-6f;
+  upper = upper * a - 0x1.4b3308p-5f;
+  upper = upper * a - 0x1.9dee8ep-3f;
+  float lower = 0x1.0cb0c6p-7f;
+  lower = lower * a + 0x1.4c16cep-4f;
+  lower = lower * a + 0x1.76bc42p-2f;
+  lower = lower * a + 0x1.c07e32p-1f;
   lower = lower * a + 1.0f;
   const float whole = 1.0f + high;
-  const float more = a * (0.125f - upper / lower) + (a - high);
+  const float more = a * (upper / lower) + (a - high);
   const float part = whole * q + (more * q + more);
-  const float inverse = 1.0f / (whole + part);
-  const float coarse =
-      tn_math_from_bits_f32(tn_math_bits_f32(a * inverse) & 0xffffe000u);
-  const float rest = (a - coarse * whole) - coarse * part;
-  const float tail = coarse + rest * inverse;
+  const float sum = whole + part;
+  const float lost = part - ((sum - 1.0f) - high);
+  const float inverse =
+      tn_math_from_bits_f32(0x7ef311c3u - tn_math_bits_f32(sum));
+  const float coarse = (a * scale) / sum;
+  const float tail = coarse - coarse * (lost * inverse);
   /* Not as a choice of floats, which clang takes for a maximum of them: that
    * makes no difference between zeros. */
   const float none = tn_math_select_f32(x < 0, -0.0f, x);
-  return none - (tail * scale) * 0x1p-65f;
+  return none - tail * 0x1p-65f;
 }
 
 /* The remainder of a / b with the sign of b, also of 0; 0 where b is 0. */

@@ -173,9 +173,10 @@ TN_MATH_FN float tn_math_cosh_f32(float x) {
 /* |x| is n*ln(2)/2 + r. By the theorem of addition it is
  * (2^n - 1 + (2^n + 1) t)/(2^n + 1 + (2^n - 1) t) with t = tanh(r), and t where
  * n is 0. The lower side is computed from the upper one, so that what was lost
- * there is lost in both. */
+ * there is lost in both. The clamp leaves NaN alone. */
 TN_MATH_FN float tn_math_tanh_f32(float x) {
-  const float within = tn_math_up_to(tn_math_abs_f32(x), 10.0f);
+  const float a = tn_math_abs_f32(x);
+  const float within = 10.0f < a ? 10.0f : a;
   const float magic = 0x1.8p23f + 127;
   const float shifted = (within - 0.12f) * 0x1.71546p+1f + magic;
   const float r = within - (shifted - magic) * 0x1.62e430p-2f;
@@ -186,8 +187,7 @@ TN_MATH_FN float tn_math_tanh_f32(float x) {
   const float t = r + (r * z) * p;
   const float power = tn_math_exp_scale(shifted);
   const float top = (power + 1.0f) * t + (power - 1.0f);
-  const float y = top / (2.0f * (1.0f - t) + top);
-  return x == x ? tn_math_signed_f32(y, x) : x;
+  return tn_math_signed_f32(top / (2.0f * (1.0f - t) + top), x);
 }
 
 #endif /* TENON_MATH_EXP_H_ */
