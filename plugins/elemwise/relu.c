@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * relu.c: the hand-written kernel of relu.yaml, for half types: it works on
  * their bits, where the generated one converts to f32 and back; both give the
- * same.
+ * same values.
  */
 #include "relu.gen.h"
 #include "tenon/kernel.h"

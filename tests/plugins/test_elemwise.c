@@ -198,7 +198,7 @@ Test(elemwise, relu_is_computed_by_the_kernel_that_a_person_wrote) {
 }
 
 /* Both kernels of relu, the written one and the generated one that stays as its
- * reference, bit for bit on values of every kind. */
+ * reference, on values of every kind; of two zeros either may come out. */
 Test(elemwise, the_written_and_the_generated_relu_agree) {
   static const char *const kernels[] = {"elemwise.relu.cpu",
                                         "elemwise.relu.cpu.generated"};
@@ -207,12 +207,12 @@ Test(elemwise, the_written_and_the_generated_relu_agree) {
   tn_runtime *rt = host_open();
   tn_operator *op = host_operator(rt, "elemwise.relu");
   tn_array *x = host_array(rt, TN_F16, (host_shape){1, {9}}, values);
-  uint16_t got[2][9];
+  double got[2][9];
   for (size_t k = 0; k < 2; ++k) {
     tn_array *y = NULL;
     OK(tn_operator_pin(op, kernels[k]));
     OK(tn_call(rt, op, TN_IN(x), NULL, TN_OUT(&y)));
-    OK(tn_array_get(y, got[k], sizeof got[k]));
+    cr_assert_eq(host_values(y, got[k]), 9);
     tn_array_release(y);
   }
   for (size_t i = 0; i < 9; ++i) cr_assert_eq(got[0][i], got[1][i]);
