@@ -340,6 +340,13 @@ static void run_all(expectation *e) {
   expectation_drop(e);
 }
 
+/* Those that a sanitizer watches take ten times as long. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { N_GRAPHS = 150 };
+#else
+enum { N_GRAPHS = 1000 };
+#endif
+
 /* Every tenth is of arrays large enough to be fused. */
 static void run_graphs(uint64_t seed, int n) {
   state = seed;
@@ -359,13 +366,13 @@ static void run_graphs(uint64_t seed, int n) {
 
 Test(programs, compute_what_their_graphs_do_on_one_thread) {
   open_with(&(tn__engine_options){.kind = TN__ENGINE_NAIVE});
-  run_graphs(1, 150);
+  run_graphs(1, N_GRAPHS);
   net_close();
 }
 
 Test(programs, compute_what_their_graphs_do_on_several_threads) {
   open_with(&(tn__engine_options){.workers = 4});
-  run_graphs(2, 150);
+  run_graphs(2, N_GRAPHS);
   net_close();
 }
 
