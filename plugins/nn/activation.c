@@ -56,7 +56,7 @@ int32_t nn_activation_create(const tn_frame *call, nn_mapped **out) {
 }
 
 int32_t nn_activation_links(const tn_frame *call, tn_plan *plan) {
-  return nn_mapped_links(call, plan, map_of(call));
+  return tn_kernel_map_prepare(call, plan, map_of(call), 1);
 }
 
 int32_t nn_activation(const tn_frame *call) {

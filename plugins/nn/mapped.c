@@ -24,11 +24,6 @@ void nn_mapped_destroy(nn_mapped *mapped) {
   free(mapped);
 }
 
-int32_t nn_mapped_links(const tn_frame *call, tn_plan *plan,
-                        const tn_kernel_map *map) {
-  return tn_kernel_map_prepare(call, plan, map, 1);
-}
-
 int32_t nn_mapped_run(const tn_frame *call, const tn_kernel_map *map) {
   const nn_mapped *mapped = call->prepared;
   tn_frame own = *call;

@@ -65,10 +65,6 @@ int32_t nn_mapped_create(const tn_frame *call, const tn_kernel_map *map,
                          nn_mapped **out);
 void nn_mapped_destroy(nn_mapped *mapped);
 
-/* Offers the map's links (chain.h). [any] */
-int32_t nn_mapped_links(const tn_frame *call, tn_plan *plan,
-                        const tn_kernel_map *map);
-
 /* Computes a call that was prepared with the same map, or not at all.
  * [worker] */
 int32_t nn_mapped_run(const tn_frame *call, const tn_kernel_map *map);

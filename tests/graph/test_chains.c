@@ -14,12 +14,6 @@
 #include "../by_hand.h"
 #include "evaluate.h"
 
-#if defined(__x86_64__) && (!defined(__clang__) || defined(__AVX512F__))
-enum { HAS_LINKS = 1 };
-#else
-enum { HAS_LINKS = 0 };
-#endif
-
 static void open_at(uint64_t features, uint32_t workers) {
   world_features = features;
   net_open_on(workers);
@@ -99,7 +93,7 @@ static void at_levels(void (*run)(uint64_t links)) {
   for (size_t i = 0; i < n; ++i)
     for (uint32_t workers = 1; workers < 4; workers += 2) {
       open_at(features[i], workers);
-      run(i > 0 && HAS_LINKS);
+      run(i > 0 && TN_KERNEL_HAS_LINKS);
       net_close();
     }
   world_features = 0;

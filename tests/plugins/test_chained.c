@@ -11,6 +11,7 @@
 
 #include "host.h"
 #include "tenon/graph.h"
+#include "tenon/kernel.h"
 
 enum { N = 8192 + 37 }; /* long enough to be fused; ends within a block */
 
@@ -152,15 +153,13 @@ static bool is_simple(tn_operator *op) {
   return true;
 }
 
-#if defined(__x86_64__) && (!defined(__clang__) || defined(__AVX512F__))
 static bool has_links(void) {
+#if TN_KERNEL_HAS_LINKS
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
 #else
-static bool has_links(void) {
   return false;
-}
 #endif
+}
 
 /* All of elemwise, and what nn has; how many calls were links. Of those of nn
  * the three forward ones, and the gradients behind the sum of two. */

@@ -119,27 +119,13 @@ static bool is_repeated(const emit *e, const tnm_kernel *kernel,
   return false;
 }
 
-static void emit_supports(emit *e, const tnm_kernel *kernel) {
-  if (kernel->supports_symbol == NULL ||
-      is_repeated(e, kernel, kernel->supports_symbol))
-    return;
-  c_comment(&e->c, 0,
-            "TN_OK, or TN_UNSUPPORTED after TN_FAIL with the reason why "
-            "another kernel has to take the call; TN_CALL_BACKWARD tells for "
-            "which pass. [any]");
-  prototype(e, kernel->supports_symbol, "const tn_frame *call");
-  c_add(&e->c, "\n");
-}
-
-static void emit_links(emit *e, const tnm_kernel *kernel) {
-  if (kernel->links_symbol == NULL ||
-      is_repeated(e, kernel, kernel->links_symbol))
-    return;
-  c_comment(&e->c, 0,
-            "Asked with TN_CALL_CHAIN: leaves a tn_chain_offer (tenon/chain.h) "
-            "in plan->prepared, or NULL; TN_CALL_BACKWARD tells for which "
-            "pass. [any]");
-  prototype(e, kernel->links_symbol, "const tn_frame *call, tn_plan *plan");
+/* The prototype of a hook and what it does; nothing if there is none, or if it
+ * stands already. */
+static void emit_hook(emit *e, const tnm_kernel *kernel, const char *symbol,
+                      const char *what, const char *parameters) {
+  if (symbol == NULL || is_repeated(e, kernel, symbol)) return;
+  c_comment(&e->c, 0, what);
+  prototype(e, symbol, parameters);
   c_add(&e->c, "\n");
 }
 
@@ -150,15 +136,10 @@ static void emit_workspace(emit *e, const tnm_kernel *kernel,
           "/* The most that the manifest allows. */\n"
           "#define %s_WORKSPACE_MAX UINT64_C(%" PRIu64 ")\n\n",
           name_identifier(e, table->id, true), kernel->workspace_max);
-  if (kernel->workspace_symbol == NULL ||
-      is_repeated(e, kernel, kernel->workspace_symbol))
-    return;
-  c_comment(&e->c, 0,
+  emit_hook(e, kernel, kernel->workspace_symbol,
             "States the bytes of call->ws[0], once the shapes are known; "
-            "TN_CALL_BACKWARD tells for which pass. [any]");
-  prototype(e, kernel->workspace_symbol,
+            "TN_CALL_BACKWARD tells for which pass. [any]",
             "const tn_frame *call, uint64_t *bytes");
-  c_add(&e->c, "\n");
 }
 
 static void emit_state(emit *e, const tnm_kernel *kernel,
@@ -193,9 +174,17 @@ static void emit_kernel(emit *e, const tnm_kernel *kernel) {
       kernel->forward != NULL ? kernel->forward : kernel->backward;
   const field_set options = fields_of_options(e, table);
   emit_fields_struct(e, &options);
-  emit_supports(e, kernel);
+  emit_hook(e, kernel, kernel->supports_symbol,
+            "TN_OK, or TN_UNSUPPORTED after TN_FAIL with the reason why "
+            "another kernel has to take the call; TN_CALL_BACKWARD tells for "
+            "which pass. [any]",
+            "const tn_frame *call");
   emit_workspace(e, kernel, table);
-  emit_links(e, kernel);
+  emit_hook(e, kernel, kernel->links_symbol,
+            "Asked with TN_CALL_CHAIN: leaves a tn_chain_offer (tenon/chain.h) "
+            "in plan->prepared, or NULL; TN_CALL_BACKWARD tells for which "
+            "pass. [any]",
+            "const tn_frame *call, tn_plan *plan");
   emit_state(e, kernel, table);
   c_comment(&e->c, 0,
             name_format(e, "%s.%s [worker]", table->id,

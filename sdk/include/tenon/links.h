@@ -24,6 +24,7 @@
  * whatever the function is compiled for: it makes links only with -mavx512f. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__) && \
     (!defined(__clang__) || defined(__AVX512F__))
+#define TN_KERNEL_HAS_LINKS 1
 
 #ifdef __cplusplus
 extern "C" {
@@ -219,6 +220,7 @@ static inline const tn_chain_kit *tn_kernel_kit(uint32_t level) {
 #endif
 
 #else
+#define TN_KERNEL_HAS_LINKS 0
 #define TN_KERNEL_LINKS_1(name)
 #define TN_KERNEL_LINKS_2(name)
 #define TN_KERNEL_LINKS_3(name)
