@@ -62,15 +62,8 @@ typedef struct box {
   uint32_t level;
 } box;
 
-#define REAL float
-#define BITS int32_t
-#define NAME(x) x##_f32
-#include "batch_rows.h"
-
-#define REAL double
-#define BITS int64_t
-#define NAME(x) x##_f64
-#include "batch_rows.h"
+#define NN_EACH "batch_rows.h"
+#include "each.h"
 
 /* ------------------------------------------------------------------- pieces */
 

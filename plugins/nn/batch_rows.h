@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * batch_rows.h: the loops of batch_norm.c for one element type. Included by it
- * only, twice, with REAL, BITS and NAME as vector.h has them, which it
- * undefines.
+ * batch_rows.h: the loops of batch_norm.c, as each.h includes them.
  *
  * Each takes a box (batch_norm.c): `runs` runs of block->n elements that lie
  * `apart` elements apart. In `plane` loops they are of one channel, in `column`
@@ -21,15 +19,14 @@ typedef struct NAME(room) {
 } NAME(room);
 
 /* What a column loop needs of its channels, in the type that is computed in. */
-TN_KERNEL_BODY void NAME(cast)(REAL *to, const double *from, int64_t n) {
+BODY void NAME(cast)(REAL *to, const double *from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = (REAL)from[i];
 }
 
 /* ---------------------------------------------------------------- moments */
 
 /* Of in[0]: the mean, and the sum of squares of distances to it. */
-TN_KERNEL_BODY void NAME(plane_moments)(const tn_kernel_block *block,
-                                        const void *params) {
+LOOP(plane_moments) {
   const box *b = params;
   const REAL *x = block->in[0];
   const double count = (double)(b->runs * block->n);
@@ -44,10 +41,8 @@ TN_KERNEL_BODY void NAME(plane_moments)(const tn_kernel_block *block,
   b->sums[0][0] = mean;
   b->sums[1][0] = spread - count * off * off;
 }
-NN_LEVELS(NAME(plane_moments))
 
-TN_KERNEL_BODY void NAME(column_moments)(const tn_kernel_block *block,
-                                         const void *params) {
+LOOP(column_moments) {
   const box *b = params;
   const REAL *x = block->in[0];
   const int64_t n = block->n;
@@ -65,11 +60,9 @@ TN_KERNEL_BODY void NAME(column_moments)(const tn_kernel_block *block,
   for (int64_t i = 0; i < n; ++i) b->sums[0][i] = (double)mean[i];
   for (int64_t i = 0; i < n; ++i) b->sums[1][i] = (double)spread[i];
 }
-NN_LEVELS(NAME(column_moments))
 
 /* out = (in[0] - mean)*scale + shift */
-TN_KERNEL_BODY void NAME(plane_scale)(const tn_kernel_block *block,
-                                      const void *params) {
+LOOP(plane_scale) {
   const box *b = params;
   const REAL mean = (REAL)b->mean[0], scale = (REAL)b->scale[0];
   const REAL shift = (REAL)b->shift[0];
@@ -88,10 +81,8 @@ TN_KERNEL_BODY void NAME(plane_scale)(const tn_kernel_block *block,
     nn_writer_close(&writer);
   }
 }
-NN_LEVELS(NAME(plane_scale))
 
-TN_KERNEL_BODY void NAME(column_scale)(const tn_kernel_block *block,
-                                       const void *params) {
+LOOP(column_scale) {
   const box *b = params;
   const int64_t n = block->n;
   REAL mean[NAME(wide)], scale[NAME(wide)], shift[NAME(wide)];
@@ -106,14 +97,12 @@ TN_KERNEL_BODY void NAME(column_scale)(const tn_kernel_block *block,
       y[i] = (x[i] - mean[i]) * scale[i] + shift[i];
   }
 }
-NN_LEVELS(NAME(column_scale))
 
 /* ---------------------------------------------------------------- gradients
  * in[0] is the gradient of what came out, in[1] what went in. */
 
 /* The sum of the gradient, and that of its products with x - mean. */
-TN_KERNEL_BODY void NAME(plane_slopes)(const tn_kernel_block *block,
-                                       const void *params) {
+LOOP(plane_slopes) {
   const box *b = params;
   const REAL mean = (REAL)b->mean[0];
   double sum = 0, moment = 0;
@@ -128,10 +117,8 @@ TN_KERNEL_BODY void NAME(plane_slopes)(const tn_kernel_block *block,
   b->sums[0][0] = sum;
   b->sums[1][0] = moment;
 }
-NN_LEVELS(NAME(plane_slopes))
 
-TN_KERNEL_BODY void NAME(column_slopes)(const tn_kernel_block *block,
-                                        const void *params) {
+LOOP(column_slopes) {
   const box *b = params;
   const int64_t n = block->n;
   REAL mean[NAME(wide)], sum[NAME(wide)], moment[NAME(wide)];
@@ -149,11 +136,9 @@ TN_KERNEL_BODY void NAME(column_slopes)(const tn_kernel_block *block,
   for (int64_t i = 0; i < n; ++i) b->sums[0][i] = (double)sum[i];
   for (int64_t i = 0; i < n; ++i) b->sums[1][i] = (double)moment[i];
 }
-NN_LEVELS(NAME(column_slopes))
 
 /* out = (g - shift - (x - mean)*slope) * scale */
-TN_KERNEL_BODY void NAME(plane_back)(const tn_kernel_block *block,
-                                     const void *params) {
+LOOP(plane_back) {
   const box *b = params;
   const REAL mean = (REAL)b->mean[0], scale = (REAL)b->scale[0];
   const REAL shift = (REAL)b->shift[0], slope = (REAL)b->slope[0];
@@ -174,10 +159,8 @@ TN_KERNEL_BODY void NAME(plane_back)(const tn_kernel_block *block,
     nn_writer_close(&writer);
   }
 }
-NN_LEVELS(NAME(plane_back))
 
-TN_KERNEL_BODY void NAME(column_back)(const tn_kernel_block *block,
-                                      const void *params) {
+LOOP(column_back) {
   const box *b = params;
   const int64_t n = block->n;
   REAL mean[NAME(wide)], scale[NAME(wide)], shift[NAME(wide)];
@@ -195,8 +178,3 @@ TN_KERNEL_BODY void NAME(column_back)(const tn_kernel_block *block,
       y[i] = ((g[i] - shift[i]) - (x[i] - mean[i]) * slope[i]) * scale[i];
   }
 }
-NN_LEVELS(NAME(column_back))
-
-#undef REAL
-#undef BITS
-#undef NAME

@@ -1,29 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cross_rows.h: the loops of softmax_cross_entropy.c for one element type.
- * Included by it only, twice, with REAL, BITS and NAME as vector.h has them,
- * which it undefines.
+ * cross_rows.h: the loops of softmax_cross_entropy.c, as each.h includes them.
  */
 #include "vector.h"
 
 /* The largest element of a row, and the logarithm of the sum of powers. */
-TN_KERNEL_BODY void NAME(measure)(const REAL *x, int64_t n, REAL norm[2]) {
+BODY void NAME(measure)(const REAL *x, int64_t n, REAL norm[2]) {
   REAL power[NN_CHUNK], sum = 0;
   const REAL top = NAME(largest)(x, n);
   NAME(fetch)(x + n, n);
   for (int64_t at = 0; at < n; at += NN_CHUNK) {
     const int64_t some = n - at < NN_CHUNK ? n - at : NN_CHUNK;
     TN_KERNEL_INDEPENDENT
-    for (int64_t i = 0; i < some; ++i)
-      power[i] = NAME(tn_math_exp)(x[at + i] - top);
+    for (int64_t i = 0; i < some; ++i) power[i] = MATH(exp)(x[at + i] - top);
     sum += NAME(sum)(power, some);
   }
   norm[0] = top;
-  norm[1] = NAME(tn_math_log)(sum);
+  norm[1] = MATH(log)(sum);
 }
 
 /* in[0] are rows, in[1] where their norms go; c->losses get the losses. */
-TN_KERNEL_BODY void NAME(losses)(const tn_kernel_block *block,
-                                 const void *params) {
+LOOP(losses) {
   const costs *c = params;
   REAL *norm = (REAL *)(uintptr_t)block->in[1];
   for (int64_t r = 0; r < block->n; ++r) {
@@ -35,11 +31,9 @@ TN_KERNEL_BODY void NAME(losses)(const tn_kernel_block *block,
                   : (double)norm[2 * r + 1] - (double)(x[label] - norm[2 * r]);
   }
 }
-NN_LEVELS(NAME(losses))
 
 /* in[0] are rows, in[1] their norms, or NULL; out their gradients. */
-TN_KERNEL_BODY void NAME(slopes)(const tn_kernel_block *block,
-                                 const void *params) {
+LOOP(slopes) {
   const costs *c = params;
   const REAL head = (REAL)c->head;
   for (int64_t r = 0; r < block->n; ++r) {
@@ -58,12 +52,7 @@ TN_KERNEL_BODY void NAME(slopes)(const tn_kernel_block *block,
       NAME(measure)(x, c->classes, norm);
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < c->classes; ++i)
-      y[i] = NAME(tn_math_exp)((x[i] - norm[0]) - norm[1]) * head;
+      y[i] = MATH(exp)((x[i] - norm[0]) - norm[1]) * head;
     y[label] -= head;
   }
 }
-NN_LEVELS(NAME(slopes))
-
-#undef REAL
-#undef BITS
-#undef NAME

@@ -76,15 +76,8 @@ typedef struct layer {
                    written past the caches; or NULL */
 } layer;
 
-#define REAL float
-#define BITS int32_t
-#define NAME(x) x##_f32
-#include "layer_rows.h"
-
-#define REAL double
-#define BITS int64_t
-#define NAME(x) x##_f64
-#include "layer_rows.h"
+#define NN_EACH "layer_rows.h"
+#include "each.h"
 
 #if defined(TN_KERNEL_AVX2)
 enum { SIDE = 4 }; /* vectors of a row that go past the caches together */
@@ -92,7 +85,8 @@ enum { SIDE = 4 }; /* vectors of a row that go past the caches together */
 /* Columns i and following of stream_four: so many vectors. */
 static inline __attribute__((always_inline)) TN_KERNEL_AVX512 void
 stream_columns(const layer *l, const float *g, const float *x,
-               const slope_f32 s[4], float *to, int64_t i, const int vectors) {
+               const slope_f32_avx512 s[4], float *to, int64_t i,
+               const int vectors) {
   const int64_t n = l->e.length;
   const float *gamma = (const float *)l->gamma + i;
   float *by_gamma = (float *)l->part + i, *by_beta = by_gamma + n;
@@ -124,7 +118,8 @@ stream_columns(const layer *l, const float *g, const float *x,
 /* back_four of floats, which goes past the caches as it is: rows begin at a
  * line of these, and fill it. */
 static TN_KERNEL_AVX512 void stream_four(const layer *l, const float *g,
-                                         const float *x, const slope_f32 s[4],
+                                         const float *x,
+                                         const slope_f32_avx512 s[4],
                                          float *to) {
   const int64_t n = l->e.length;
   int64_t i = 0;
@@ -143,17 +138,17 @@ static TN_KERNEL_AVX512 void stream_rows(const tn_kernel_block *block,
     const float *g = (const float *)block->in[0] + r * n;
     const float *x = (const float *)block->in[1] + r * n;
     float *to = (float *)block->out + r * n;
-    slope_f32 s[FOUR];
+    slope_f32_avx512 s[FOUR];
     rows = block->n - r >= FOUR ? FOUR : 1;
     for (int64_t k = 0; k < rows; ++k) {
-      s[k] = (slope_f32){means[r + k], rstds[r + k], 0, 0};
-      find_slope_f32(l, g + k * n, x + k * n, &s[k], 1);
+      s[k] = (slope_f32_avx512){means[r + k], rstds[r + k], 0, 0};
+      find_slope_f32_avx512(l, g + k * n, x + k * n, &s[k], 1);
     }
     if (rows == FOUR)
       stream_four(l, g, x, s, to);
     else
-      back_row_f32(l, g, x, s, to);
-    if ((r + rows) % FLUSH == 0 || r + rows == block->n) flush_f32(l);
+      back_row_f32_avx512(l, g, x, s, to);
+    if ((r + rows) % FLUSH == 0 || r + rows == block->n) flush_f32_avx512(l);
   }
   _mm_sfence();
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * layer_rows.h: the loops of layer_norm.c for one element type. Included by it
- * only, twice, with REAL, BITS and NAME as vector.h has them, which it
- * undefines.
+ * layer_rows.h: the loops of layer_norm.c, as each.h includes them.
  */
 #include "vector.h"
 
 /* Mean and 1/sqrt(var + eps) of a row. */
-TN_KERNEL_BODY void NAME(measure)(const layer *l, const REAL *x, REAL *mean,
-                                  REAL *rstd) {
+BODY void NAME(measure)(const layer *l, const REAL *x, REAL *mean, REAL *rstd) {
   const int64_t n = l->e.length;
   *mean = NAME(sum)(x, n) / (REAL)n;
   const REAL var = NAME(spread)(x, *mean, n) / (REAL)n;
@@ -15,8 +12,7 @@ TN_KERNEL_BODY void NAME(measure)(const layer *l, const REAL *x, REAL *mean,
 }
 
 /* in[0] are rows, in[1] and in[2] where their mean and rstd go. */
-TN_KERNEL_BODY void NAME(rows)(const tn_kernel_block *block,
-                               const void *params) {
+LOOP(rows) {
   const layer *l = params;
   const int64_t n = l->e.length;
   const REAL *gamma = l->gamma, *beta = l->beta;
@@ -36,11 +32,10 @@ TN_KERNEL_BODY void NAME(rows)(const tn_kernel_block *block,
       y[i] = (x[i] - mean) * rstd * gamma[i] + beta[i];
   }
 }
-NN_LEVELS(NAME(rows))
 
 /* The same of block->n lines side by side, in f64 as they may be long. */
-TN_KERNEL_BODY void NAME(measure_columns)(const layer *l, const REAL *x,
-                                          int64_t n, REAL *means, REAL *rstds) {
+BODY void NAME(measure_columns)(const layer *l, const REAL *x, int64_t n,
+                                REAL *means, REAL *rstds) {
   double mean[NN_CHUNK] = {0}, spread[NN_CHUNK] = {0};
   for (int64_t k = 0; k < l->e.length; ++k)
     for (int64_t i = 0; i < n; ++i) mean[i] += (double)x[k * l->e.inner + i];
@@ -55,8 +50,7 @@ TN_KERNEL_BODY void NAME(measure_columns)(const layer *l, const REAL *x,
     rstds[i] = (REAL)(1 / sqrt(spread[i] / (double)l->e.length + l->eps));
 }
 
-TN_KERNEL_BODY void NAME(columns)(const tn_kernel_block *block,
-                                  const void *params) {
+LOOP(columns) {
   const layer *l = params;
   const int64_t n = block->n;
   const REAL *gamma = l->gamma, *beta = l->beta, *x = block->in[0];
@@ -71,7 +65,6 @@ TN_KERNEL_BODY void NAME(columns)(const tn_kernel_block *block,
       y[at + i] = (x[at + i] - mean[i]) * rstd[i] * gamma[k] + beta[k];
   }
 }
-NN_LEVELS(NAME(columns))
 
 /* ---------------------------------------------------------------- gradients
  * in[0] is the gradient of what came out, in[1] what went in, in[2] and in[3]
@@ -87,9 +80,8 @@ typedef struct NAME(slope) {
 
 /* Mean and rstd are known; the others follow from the means of g*gamma and of
  * its products with x - mean. */
-TN_KERNEL_BODY void NAME(find_slope)(const layer *l, const REAL *g,
-                                     const REAL *x, NAME(slope) * s,
-                                     const int ahead) {
+BODY void NAME(find_slope)(const layer *l, const REAL *g, const REAL *x,
+                           NAME(slope) * s, const int ahead) {
   const int64_t n = l->e.length;
   const REAL *gamma = l->gamma;
   const REAL mean = s->mean;
@@ -109,8 +101,8 @@ TN_KERNEL_BODY void NAME(find_slope)(const layer *l, const REAL *g,
 
 /* Adds a row's gradients of gamma and beta, and writes that of
  * data unless `to` is NULL. */
-TN_KERNEL_BODY void NAME(back_row)(const layer *l, const REAL *g, const REAL *x,
-                                   const NAME(slope) * s, REAL *to) {
+BODY void NAME(back_row)(const layer *l, const REAL *g, const REAL *x,
+                         const NAME(slope) * s, REAL *to) {
   const int64_t n = l->e.length;
   const REAL *gamma = l->gamma;
   REAL *by_gamma = l->part, *by_beta = by_gamma + n;
@@ -129,9 +121,8 @@ TN_KERNEL_BODY void NAME(back_row)(const layer *l, const REAL *g, const REAL *x,
 /* The same of four rows, whose sums are brought to the others together. The
  * next four are asked for meanwhile, into the second cache: the first is full.
  */
-TN_KERNEL_BODY void NAME(back_four)(const layer *l, const REAL *g,
-                                    const REAL *x, const NAME(slope) s[4],
-                                    REAL *to) {
+BODY void NAME(back_four)(const layer *l, const REAL *g, const REAL *x,
+                          const NAME(slope) s[4], REAL *to) {
   const int64_t n = l->e.length;
   const REAL *gamma = l->gamma;
   REAL *by_gamma = l->part, *by_beta = by_gamma + n;
@@ -165,7 +156,7 @@ TN_KERNEL_BODY void NAME(back_four)(const layer *l, const REAL *g,
 }
 
 /* The partial sums of rows become part of the block's. */
-TN_KERNEL_BODY void NAME(flush)(const layer *l) {
+BODY void NAME(flush)(const layer *l) {
   REAL *part = l->part;
   for (int64_t i = 0; i < 2 * l->e.length; ++i) {
     l->sums[i] += (double)part[i];
@@ -173,8 +164,7 @@ TN_KERNEL_BODY void NAME(flush)(const layer *l) {
   }
 }
 
-TN_KERNEL_BODY void NAME(back_rows)(const tn_kernel_block *block,
-                                    const void *params) {
+LOOP(back_rows) {
   const layer *l = params;
   const int64_t n = l->e.length;
   nn_writer writer =
@@ -207,13 +197,10 @@ TN_KERNEL_BODY void NAME(back_rows)(const tn_kernel_block *block,
   }
   nn_writer_close(&writer);
 }
-NN_LEVELS(NAME(back_rows))
 
 /* Sums along the lines' axis, of g*gamma and of its products with x - mean. */
-TN_KERNEL_BODY void NAME(back_sums)(const layer *l,
-                                    const tn_kernel_block *block,
-                                    const REAL *mean, double *sum,
-                                    double *moment) {
+BODY void NAME(back_sums)(const layer *l, const tn_kernel_block *block,
+                          const REAL *mean, double *sum, double *moment) {
   const REAL *g = block->in[0], *x = block->in[1], *gamma = l->gamma;
   for (int64_t k = 0; k < l->e.length; ++k)
     for (int64_t i = 0; i < block->n; ++i) {
@@ -224,8 +211,7 @@ TN_KERNEL_BODY void NAME(back_sums)(const layer *l,
     }
 }
 
-TN_KERNEL_BODY void NAME(back_columns)(const tn_kernel_block *block,
-                                       const void *params) {
+LOOP(back_columns) {
   const layer *l = params;
   const int64_t n = block->n, length = l->e.length;
   const REAL *g = block->in[0], *x = block->in[1], *gamma = l->gamma;
@@ -258,8 +244,3 @@ TN_KERNEL_BODY void NAME(back_columns)(const tn_kernel_block *block,
           rstd[i];
   }
 }
-NN_LEVELS(NAME(back_columns))
-
-#undef REAL
-#undef BITS
-#undef NAME

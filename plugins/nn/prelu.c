@@ -13,15 +13,8 @@ typedef struct piece {
   double *sums;
 } piece;
 
-#define REAL float
-#define BITS int32_t
-#define NAME(x) x##_f32
-#include "prelu_rows.h"
-
-#define REAL double
-#define BITS int64_t
-#define NAME(x) x##_f64
-#include "prelu_rows.h"
+#define NN_EACH "prelu_rows.h"
+#include "each.h"
 
 typedef struct work {
   const nn_loops *loops; /* of planes, of columns */

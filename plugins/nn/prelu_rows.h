@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * prelu_rows.h: the loops of prelu.c for one element type. Included by it only,
- * twice, with REAL, BITS and NAME as vector.h has them, which it undefines.
+ * prelu_rows.h: the loops of prelu.c, as each.h includes them.
  * `plane` loops take elements of one channel, in `column` loops element i of
  * each run is of channel i.
  */
 #include "vector.h"
 
-TN_KERNEL_BODY void NAME(plane)(const tn_kernel_block *block,
-                                const void *params) {
+LOOP(plane) {
   const piece *p = params;
   const REAL gamma = (REAL)p->gamma[0];
   for (int64_t r = 0; r < p->runs; ++r) {
@@ -18,10 +16,8 @@ TN_KERNEL_BODY void NAME(plane)(const tn_kernel_block *block,
       y[i] = x[i] > 0 ? x[i] : x[i] * gamma;
   }
 }
-NN_LEVELS(NAME(plane))
 
-TN_KERNEL_BODY void NAME(column)(const tn_kernel_block *block,
-                                 const void *params) {
+LOOP(column) {
   const piece *p = params;
   REAL gamma[NN_CHUNK];
   for (int64_t i = 0; i < block->n; ++i) gamma[i] = (REAL)p->gamma[i];
@@ -33,12 +29,10 @@ TN_KERNEL_BODY void NAME(column)(const tn_kernel_block *block,
       y[i] = x[i] > 0 ? x[i] : x[i] * gamma[i];
   }
 }
-NN_LEVELS(NAME(column))
 
 /* in[0] is the gradient of what came out, in[1] what went in: the sum of their
  * products where that is not above 0, and the gradient of it. */
-TN_KERNEL_BODY void NAME(plane_back)(const tn_kernel_block *block,
-                                     const void *params) {
+LOOP(plane_back) {
   const piece *p = params;
   const REAL gamma = (REAL)p->gamma[0];
   double sum = 0;
@@ -58,10 +52,8 @@ TN_KERNEL_BODY void NAME(plane_back)(const tn_kernel_block *block,
     }
   p->sums[0] = sum;
 }
-NN_LEVELS(NAME(plane_back))
 
-TN_KERNEL_BODY void NAME(column_back)(const tn_kernel_block *block,
-                                      const void *params) {
+LOOP(column_back) {
   const piece *p = params;
   const int64_t n = block->n;
   REAL gamma[NN_CHUNK], sum[NN_CHUNK] = {0};
@@ -77,8 +69,3 @@ TN_KERNEL_BODY void NAME(column_back)(const tn_kernel_block *block,
   }
   for (int64_t i = 0; i < n; ++i) p->sums[i] = (double)sum[i];
 }
-NN_LEVELS(NAME(column_back))
-
-#undef REAL
-#undef BITS
-#undef NAME

@@ -8,15 +8,8 @@
 
 enum { FEW = 32 }; /* elements of rows that are computed side by side */
 
-#define REAL float
-#define BITS int32_t
-#define NAME(x) x##_f32
-#include "softmax_rows.h"
-
-#define REAL double
-#define BITS int64_t
-#define NAME(x) x##_f64
-#include "softmax_rows.h"
+#define NN_EACH "softmax_rows.h"
+#include "each.h"
 
 #if defined(TN_KERNEL_AVX2)
 /* back_rows of floats, which go past the caches line by line: rows begin at
@@ -30,7 +23,7 @@ static TN_KERNEL_AVX512 void stream_rows(const tn_kernel_block *block,
     const float *g = (const float *)block->in[0] + r * n;
     const float *y = (const float *)block->in[1] + r * n;
     float *to = (float *)block->out + r * n;
-    const __m512 sum = _mm512_set1_ps(dot_f32(g, y, n));
+    const __m512 sum = _mm512_set1_ps(dot_f32_avx512(g, y, n));
     for (int64_t i = 0; i < n; i += 16) {
       const __m512 d = _mm512_sub_ps(_mm512_loadu_ps(g + i), sum);
       const __m512 v = _mm512_mul_ps(_mm512_loadu_ps(y + i), d);

@@ -15,15 +15,8 @@ typedef struct costs {
   double head;           /* backward */
 } costs;
 
-#define REAL float
-#define BITS int32_t
-#define NAME(x) x##_f32
-#include "cross_rows.h"
-
-#define REAL double
-#define BITS int64_t
-#define NAME(x) x##_f64
-#include "cross_rows.h"
+#define NN_EACH "cross_rows.h"
+#include "each.h"
 
 typedef struct work {
   const nn_loops *loops;

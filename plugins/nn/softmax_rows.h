@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * softmax_rows.h: the loops of softmax.c for one element type. Included by it
- * only, twice, with REAL, BITS and NAME as vector.h has them, which it
- * undefines.
+ * softmax_rows.h: the loops of softmax.c, as each.h includes them.
  */
 #include "vector.h"
 
 /* Some lines side by side, whose elements lie e->inner apart. */
-TN_KERNEL_BODY void NAME(columns)(const tn_kernel_block *block,
-                                  const void *params) {
-  const nn_softmax *s = params;
+BODY void NAME(beside)(const tn_kernel_block *block, const nn_softmax *s) {
   const int64_t length = s->extent.length, apart = s->extent.inner;
   const int64_t n = block->n;
   const REAL factor = (REAL)s->factor;
@@ -27,13 +23,13 @@ TN_KERNEL_BODY void NAME(columns)(const tn_kernel_block *block,
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) {
       const REAL d = (x[at + i] - top[i]) * factor;
-      const REAL v = NAME(tn_math_exp)(d);
+      const REAL v = MATH(exp)(d);
       y[at + i] = s->is_log ? d : v;
       sum[i] += v;
     }
   }
   if (s->is_log) {
-    for (int64_t i = 0; i < n; ++i) sum[i] = NAME(tn_math_log)(sum[i]);
+    for (int64_t i = 0; i < n; ++i) sum[i] = MATH(log)(sum[i]);
     for (int64_t k = 0; k < length; ++k)
       for (int64_t i = 0; i < n; ++i) y[k * apart + i] -= sum[i];
     return;
@@ -42,11 +38,14 @@ TN_KERNEL_BODY void NAME(columns)(const tn_kernel_block *block,
   for (int64_t k = 0; k < length; ++k)
     for (int64_t i = 0; i < n; ++i) y[k * apart + i] *= sum[i];
 }
-NN_LEVELS(NAME(columns))
+
+LOOP(columns) {
+  NAME(beside)(block, params);
+}
 
 /* Rows of few elements, many at a time: turned, they are columns. */
-TN_KERNEL_BODY void NAME(short_rows)(const nn_softmax *s, const REAL *x,
-                                     REAL *y, int64_t n) {
+BODY void NAME(short_rows)(const nn_softmax *s, const REAL *x, REAL *y,
+                           int64_t n) {
   REAL turned[FEW * NAME(lanes)];
   const int64_t length = s->extent.length;
   nn_softmax own = *s;
@@ -57,19 +56,17 @@ TN_KERNEL_BODY void NAME(short_rows)(const nn_softmax *s, const REAL *x,
   for (int64_t r = 0; r < n; ++r)
     for (int64_t k = 0; k < length; ++k)
       turned[k * NAME(lanes) + r] = x[r * length + k];
-  NAME(columns)(&block, &own);
+  NAME(beside)(&block, &own);
   for (int64_t r = 0; r < n; ++r)
     for (int64_t k = 0; k < length; ++k)
       y[r * length + k] = turned[k * NAME(lanes) + r];
 }
 
-TN_KERNEL_BODY void NAME(long_row)(const REAL *x, REAL *y, int64_t n,
-                                   REAL factor) {
+BODY void NAME(long_row)(const REAL *x, REAL *y, int64_t n, REAL factor) {
   const REAL top = NAME(largest)(x, n);
   NAME(fetch)(x + n, n);
   TN_KERNEL_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i)
-    y[i] = NAME(tn_math_exp)((x[i] - top) * factor);
+  for (int64_t i = 0; i < n; ++i) y[i] = MATH(exp)((x[i] - top) * factor);
   const REAL scale = 1 / NAME(sum)(y, n);
   NAME(fetch)(y + n, n);
   TN_KERNEL_INDEPENDENT
@@ -77,8 +74,7 @@ TN_KERNEL_BODY void NAME(long_row)(const REAL *x, REAL *y, int64_t n,
 }
 
 /* Powers are only summed, so that y may be x. */
-TN_KERNEL_BODY void NAME(long_log)(const REAL *x, REAL *y, int64_t n,
-                                   REAL factor) {
+BODY void NAME(long_log)(const REAL *x, REAL *y, int64_t n, REAL factor) {
   REAL power[NN_CHUNK], sum = 0;
   const REAL top = NAME(largest)(x, n);
   NAME(fetch)(x + n, n);
@@ -86,18 +82,17 @@ TN_KERNEL_BODY void NAME(long_log)(const REAL *x, REAL *y, int64_t n,
     const int64_t some = n - at < NN_CHUNK ? n - at : NN_CHUNK;
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < some; ++i)
-      power[i] = NAME(tn_math_exp)((x[at + i] - top) * factor);
+      power[i] = MATH(exp)((x[at + i] - top) * factor);
     sum += NAME(sum)(power, some);
   }
-  const REAL last = NAME(tn_math_log)(sum);
+  const REAL last = MATH(log)(sum);
   NAME(fetch)(y + n, n);
   TN_KERNEL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) * factor - last;
 }
 
 /* Rows whose elements lie side by side. */
-TN_KERNEL_BODY void NAME(rows)(const tn_kernel_block *block,
-                               const void *params) {
+LOOP(rows) {
   const nn_softmax *s = params;
   const int64_t length = s->extent.length;
   const int64_t each = length <= FEW ? NAME(lanes) : 1;
@@ -112,13 +107,11 @@ TN_KERNEL_BODY void NAME(rows)(const tn_kernel_block *block,
       NAME(long_row)(x, y, length, (REAL)s->factor);
   }
 }
-NN_LEVELS(NAME(rows))
 
 /* ---------------------------------------------------------------- gradients
  * in[0] is the gradient of what came out, in[1] what came out. */
 
-TN_KERNEL_BODY void NAME(back_columns)(const tn_kernel_block *block,
-                                       const void *params) {
+LOOP(back_columns) {
   const nn_softmax *s = params;
   const int64_t length = s->extent.length, apart = s->extent.inner;
   const int64_t n = block->n;
@@ -137,8 +130,7 @@ TN_KERNEL_BODY void NAME(back_columns)(const tn_kernel_block *block,
     if (s->is_log) {
       TN_KERNEL_INDEPENDENT
       for (int64_t i = 0; i < n; ++i)
-        to[at + i] =
-            (g[at + i] - NAME(tn_math_exp)(y[at + i]) * sum[i]) * factor;
+        to[at + i] = (g[at + i] - MATH(exp)(y[at + i]) * sum[i]) * factor;
     } else {
       TN_KERNEL_INDEPENDENT
       for (int64_t i = 0; i < n; ++i)
@@ -146,10 +138,8 @@ TN_KERNEL_BODY void NAME(back_columns)(const tn_kernel_block *block,
     }
   }
 }
-NN_LEVELS(NAME(back_columns))
 
-TN_KERNEL_BODY void NAME(back_rows)(const tn_kernel_block *block,
-                                    const void *params) {
+LOOP(back_rows) {
   const nn_softmax *s = params;
   const int64_t n = s->extent.length;
   const REAL factor = (REAL)s->factor;
@@ -161,7 +151,7 @@ TN_KERNEL_BODY void NAME(back_rows)(const tn_kernel_block *block,
       const REAL sum = NAME(sum)(g, n);
       TN_KERNEL_INDEPENDENT
       for (int64_t i = 0; i < n; ++i)
-        to[i] = (g[i] - NAME(tn_math_exp)(y[i]) * sum) * factor;
+        to[i] = (g[i] - MATH(exp)(y[i]) * sum) * factor;
     } else {
       const REAL sum = NAME(dot)(g, y, n);
       TN_KERNEL_INDEPENDENT
@@ -169,8 +159,3 @@ TN_KERNEL_BODY void NAME(back_rows)(const tn_kernel_block *block,
     }
   }
 }
-NN_LEVELS(NAME(back_rows))
-
-#undef REAL
-#undef BITS
-#undef NAME

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * vector.h: vectors of one element type, for headers that are included once for
- * each type. Included by them only, with
- *
- *   REAL     the element type
- *   BITS     an integer as wide
- *   NAME(x)  x with the type behind it
- *
- * Vectors have 64 bytes at every level of instructions, so that sums have the
- * same partial sums, and the same bits, with all of them.
+ * vector.h: vectors of one element type and level, for headers that each.h
+ * includes, and what it defines for them.
  */
 
-enum { NAME(lanes) = 64 / (int)sizeof(REAL) };
+enum { NAME(lanes) = BYTES / (int)sizeof(REAL) };
 
 typedef REAL NAME(vector)
-    __attribute__((vector_size(64), aligned(sizeof(REAL)), may_alias));
-typedef BITS NAME(mask) __attribute__((vector_size(64), may_alias));
-typedef REAL NAME(half) __attribute__((vector_size(32), may_alias));
+    __attribute__((vector_size(BYTES), aligned(sizeof(REAL)), may_alias));
+typedef BITS NAME(mask) __attribute__((vector_size(BYTES), may_alias));
 typedef REAL NAME(quarter) __attribute__((vector_size(16), may_alias));
 
 /* The vector at x. Functions with vectors for arguments or results would not
@@ -24,10 +16,15 @@ typedef REAL NAME(quarter) __attribute__((vector_size(16), may_alias));
 #define NN_VECTOR(x) (*(const NAME(vector) *)(const void *)(x))
 #endif
 
+/* Sums and maxima have so many vectors of partial ones, because an addition
+ * takes as long as several: all that sixteen registers have room for where
+ * vectors are short. */
+enum { NAME(chains) = BYTES == 64 ? 4 : 8 };
+
 /* Asks for n elements in advance, which need not be there: those of the row
  * behind the one at hand, between two passes over that. The processor by itself
  * does not look beyond a page. Of short rows it is too late, and too much. */
-TN_KERNEL_BODY void NAME(fetch)(const REAL *x, int64_t n) {
+BODY void NAME(fetch)(const REAL *x, int64_t n) {
   enum { LINE = 64, SHORT = 1024 };
   const uintptr_t at = (uintptr_t)x, bytes = (uintptr_t)n * sizeof *x;
   if (bytes < SHORT) return;
@@ -43,12 +40,12 @@ TN_KERNEL_BODY void NAME(fetch)(const REAL *x, int64_t n) {
 #endif
 
 /* The sum of a vector's elements, halves first. */
-TN_KERNEL_BODY REAL NAME(total)(const NAME(vector) * v) {
-  const NAME(half) *halves = (const NAME(half) *)v;
-  const NAME(half) half = halves[0] + halves[1];
-  const NAME(quarter) *quarters = (const NAME(quarter) *)&half;
-  const NAME(quarter) part = quarters[0] + quarters[1];
-  enum { n = NAME(lanes) / 4 };
+BODY REAL NAME(total)(const NAME(vector) * v) {
+  const NAME(quarter) *q = (const NAME(quarter) *)v;
+  enum { n = 16 / (int)sizeof(REAL) };
+  NAME(quarter) part = q[0];
+  if (BYTES == 32) part = q[0] + q[1];
+  if (BYTES == 64) part = (q[0] + q[2]) + (q[1] + q[3]);
   if (n == 2) return part[0] + part[1];
   return (part[0] + part[n / 2]) + (part[1] + part[n - 1]);
 }
@@ -64,55 +61,46 @@ TN_KERNEL_BODY REAL NAME(total)(const NAME(vector) * v) {
   } while (0)
 #endif
 
-/* The largest of n; NaN is passed over, as it comes back in the exponential.
- * Four vectors, because a comparison and what is made of it take as long as
- * four. */
-TN_KERNEL_BODY REAL NAME(largest)(const REAL *x, int64_t n) {
+/* The largest of n; NaN is passed over, as it comes back in the exponential. */
+BODY REAL NAME(largest)(const REAL *x, int64_t n) {
+  enum { L = NAME(lanes), C = NAME(chains) };
   REAL all = x[0];
   int64_t i = 0;
-  if (n >= NAME(lanes)) {
-    NAME(vector) most[4];
-    for (int k = 0; k < 4; ++k) most[k] = NN_VECTOR(x);
-    for (; i + 4 * NAME(lanes) <= n; i += 4 * NAME(lanes))
-      for (int k = 0; k < 4; ++k)
-        NN_RAISE(most[k], NN_VECTOR(x + i + k * NAME(lanes)));
-    for (; i + NAME(lanes) <= n; i += NAME(lanes))
-      NN_RAISE(most[0], NN_VECTOR(x + i));
-    NN_RAISE(most[0], most[1]);
-    NN_RAISE(most[2], most[3]);
-    NN_RAISE(most[0], most[2]);
-    const NAME(half) *halves = (const NAME(half) *)&most[0];
-    NAME(half) half = halves[0];
-    NN_RAISE(half, halves[1]);
-    const NAME(quarter) *quarters = (const NAME(quarter) *)&half;
-    NAME(quarter) part = quarters[0];
-    NN_RAISE(part, quarters[1]);
-    for (int l = 0; l < NAME(lanes) / 4; ++l)
-      all = part[l] > all ? part[l] : all;
+  if (n >= L) {
+    NAME(vector) most[C];
+    for (int k = 0; k < C; ++k) most[k] = NN_VECTOR(x);
+    for (; i + C * L <= n; i += C * L)
+      for (int k = 0; k < C; ++k) NN_RAISE(most[k], NN_VECTOR(x + i + k * L));
+    for (; i + L <= n; i += L) NN_RAISE(most[0], NN_VECTOR(x + i));
+    for (int half = C / 2; half > 0; half /= 2)
+      for (int k = 0; k < half; ++k) NN_RAISE(most[k], most[k + half]);
+    for (int l = 0; l < L; ++l) all = most[0][l] > all ? most[0][l] : all;
   }
   for (; i < n; ++i) all = x[i] > all ? x[i] : all;
   return all;
 }
 
-/* Sums have four vectors of partial sums, because an addition takes as long as
- * four of them. `term(i)` is the vector of elements i and following, `last(i)`
- * element i alone. */
+/* `term(i)` is the vector of elements i and following, `last(i)` element i
+ * alone. */
 #ifndef NN_SUM
-#define NN_SUM(result, n, term, last)                                    \
-  do {                                                                   \
-    NAME(vector) part[4] = {{0}};                                        \
-    REAL rest = 0;                                                       \
-    int64_t i = 0;                                                       \
-    for (; i + 4 * NAME(lanes) <= (n); i += 4 * NAME(lanes))             \
-      for (int k = 0; k < 4; ++k) part[k] += term(i + k * NAME(lanes));  \
-    for (; i + NAME(lanes) <= (n); i += NAME(lanes)) part[0] += term(i); \
-    for (; i < (n); ++i) rest += last(i);                                \
-    part[0] = (part[0] + part[1]) + (part[2] + part[3]);                 \
-    (result) = NAME(total)(&part[0]) + rest;                             \
+#define NN_SUM(result, n, term, last)                         \
+  do {                                                        \
+    enum { L = NAME(lanes), C = NAME(chains) };               \
+    NAME(vector) part[C] = {{0}};                             \
+    REAL rest = 0;                                            \
+    int64_t i = 0;                                            \
+    for (; i + C * L <= (n); i += C * L)                      \
+      for (int k = 0; k < C; ++k) part[k] += term(i + k * L); \
+    for (; i + L <= (n); i += L) part[0] += term(i);          \
+    for (; i < (n); ++i) rest += last(i);                     \
+    for (int k = 0; k < C; k += 2) part[k] += part[k + 1];    \
+    for (int k = 0; k < C; k += 4) part[k] += part[k + 2];    \
+    if (C == 8) part[0] += part[4];                           \
+    (result) = NAME(total)(&part[0]) + rest;                  \
   } while (0)
 #endif
 
-TN_KERNEL_BODY REAL NAME(sum)(const REAL *x, int64_t n) {
+BODY REAL NAME(sum)(const REAL *x, int64_t n) {
   REAL all;
 #define TERM(i) NN_VECTOR(x + (i))
 #define LAST(i) x[i]
@@ -122,7 +110,7 @@ TN_KERNEL_BODY REAL NAME(sum)(const REAL *x, int64_t n) {
   return all;
 }
 
-TN_KERNEL_BODY REAL NAME(dot)(const REAL *x, const REAL *y, int64_t n) {
+BODY REAL NAME(dot)(const REAL *x, const REAL *y, int64_t n) {
   REAL all;
 #define TERM(i) (NN_VECTOR(x + (i)) * NN_VECTOR(y + (i)))
 #define LAST(i) (x[i] * y[i])
@@ -133,7 +121,7 @@ TN_KERNEL_BODY REAL NAME(dot)(const REAL *x, const REAL *y, int64_t n) {
 }
 
 /* The sum of squares of distances to a mean. */
-TN_KERNEL_BODY REAL NAME(spread)(const REAL *x, REAL mean, int64_t n) {
+BODY REAL NAME(spread)(const REAL *x, REAL mean, int64_t n) {
   REAL all;
 #define TERM(i) ((NN_VECTOR(x + (i)) - mean) * (NN_VECTOR(x + (i)) - mean))
 #define LAST(i) ((x[i] - mean) * (x[i] - mean))
@@ -146,36 +134,37 @@ TN_KERNEL_BODY REAL NAME(spread)(const REAL *x, REAL mean, int64_t n) {
 /* Two sums in one pass: of t, and of t times the distance of x to a mean, where
  * t is g, or g times a weight. */
 #ifndef NN_SUMS
-#define NN_SUMS(n, term, last)                                     \
-  do {                                                             \
-    NAME(vector) one[4] = {{0}}, two[4] = {{0}};                   \
-    REAL rest[2] = {0, 0};                                         \
-    int64_t i = 0;                                                 \
-    for (; i + 4 * NAME(lanes) <= (n); i += 4 * NAME(lanes))       \
-      for (int k = 0; k < 4; ++k) {                                \
-        const NAME(vector) t = term(i + k * NAME(lanes));          \
-        one[k] += t;                                               \
-        two[k] += t * (NN_VECTOR(x + i + k * NAME(lanes)) - mean); \
-      }                                                            \
-    for (; i + NAME(lanes) <= (n); i += NAME(lanes)) {             \
-      const NAME(vector) t = term(i);                              \
-      one[0] += t;                                                 \
-      two[0] += t * (NN_VECTOR(x + i) - mean);                     \
-    }                                                              \
-    for (; i < (n); ++i) {                                         \
-      const REAL t = last(i);                                      \
-      rest[0] += t;                                                \
-      rest[1] += t * (x[i] - mean);                                \
-    }                                                              \
-    one[0] = (one[0] + one[1]) + (one[2] + one[3]);                \
-    two[0] = (two[0] + two[1]) + (two[2] + two[3]);                \
-    sums[0] = NAME(total)(&one[0]) + rest[0];                      \
-    sums[1] = NAME(total)(&two[0]) + rest[1];                      \
+#define NN_SUMS(n, term, last)                           \
+  do {                                                   \
+    enum { L = NAME(lanes) };                            \
+    NAME(vector) one[4] = {{0}}, two[4] = {{0}};         \
+    REAL rest[2] = {0, 0};                               \
+    int64_t i = 0;                                       \
+    for (; i + 4 * L <= (n); i += 4 * L)                 \
+      for (int k = 0; k < 4; ++k) {                      \
+        const NAME(vector) t = term(i + k * L);          \
+        one[k] += t;                                     \
+        two[k] += t * (NN_VECTOR(x + i + k * L) - mean); \
+      }                                                  \
+    for (; i + L <= (n); i += L) {                       \
+      const NAME(vector) t = term(i);                    \
+      one[0] += t;                                       \
+      two[0] += t * (NN_VECTOR(x + i) - mean);           \
+    }                                                    \
+    for (; i < (n); ++i) {                               \
+      const REAL t = last(i);                            \
+      rest[0] += t;                                      \
+      rest[1] += t * (x[i] - mean);                      \
+    }                                                    \
+    one[0] = (one[0] + one[1]) + (one[2] + one[3]);      \
+    two[0] = (two[0] + two[1]) + (two[2] + two[3]);      \
+    sums[0] = NAME(total)(&one[0]) + rest[0];            \
+    sums[1] = NAME(total)(&two[0]) + rest[1];            \
   } while (0)
 #endif
 
-TN_KERNEL_BODY void NAME(moments)(const REAL *g, const REAL *x, REAL mean,
-                                  int64_t n, REAL sums[2]) {
+BODY void NAME(moments)(const REAL *g, const REAL *x, REAL mean, int64_t n,
+                        REAL sums[2]) {
 #define TERM(i) (NN_PAGE_AHEAD(g + (i), x + (i)), NN_VECTOR(g + (i)))
 #define LAST(i) g[i]
   NN_SUMS(n, TERM, LAST);
