@@ -60,6 +60,7 @@ enum {
   BLOCKS = 32, /* of units, at most */
   FLUSH = 64,  /* rows whose gradients are summed in the type computed in */
   FOUR = 4,    /* rows whose gradients are computed together */
+  SIDE = 4,    /* vectors of a row that go past the caches together */
 };
 
 /* What the loops are told. */
@@ -78,81 +79,6 @@ typedef struct layer {
 
 #define NN_EACH "layer_rows.h"
 #include "each.h"
-
-#if defined(TN_KERNEL_AVX2)
-enum { SIDE = 4 }; /* vectors of a row that go past the caches together */
-
-/* Columns i and following of stream_four: so many vectors. */
-static inline __attribute__((always_inline)) TN_KERNEL_AVX512 void
-stream_columns(const layer *l, const float *g, const float *x,
-               const slope_f32_avx512 s[4], float *to, int64_t i,
-               const int vectors) {
-  const int64_t n = l->e.length;
-  const float *gamma = (const float *)l->gamma + i;
-  float *by_gamma = (float *)l->part + i, *by_beta = by_gamma + n;
-  __m512 one[SIDE], two[SIDE];
-  for (int v = 0; v < vectors; ++v) {
-    one[v] = _mm512_loadu_ps(by_gamma + 16 * v);
-    two[v] = _mm512_loadu_ps(by_beta + 16 * v);
-  }
-  for (int k = 0; k < FOUR; ++k) {
-    for (int v = 0; v < vectors; ++v) {
-      const int64_t at = k * n + i + 16 * v;
-      const __m512 factor = _mm512_loadu_ps(gamma + 16 * v);
-      const __m512 head = _mm512_loadu_ps(g + at);
-      const __m512 d = _mm512_loadu_ps(x + at) - s[k].mean;
-      __builtin_prefetch(g + at + FOUR * n, 0, 2);
-      __builtin_prefetch(x + at + FOUR * n, 0, 2);
-      one[v] += head * (d * s[k].rstd);
-      two[v] += head;
-      _mm512_stream_ps(
-          to + at, (head * factor - s[k].shift - d * s[k].slope) * s[k].rstd);
-    }
-  }
-  for (int v = 0; v < vectors; ++v) {
-    _mm512_storeu_ps(by_gamma + 16 * v, one[v]);
-    _mm512_storeu_ps(by_beta + 16 * v, two[v]);
-  }
-}
-
-/* back_four of floats, which goes past the caches as it is: rows begin at a
- * line of these, and fill it. */
-static TN_KERNEL_AVX512 void stream_four(const layer *l, const float *g,
-                                         const float *x,
-                                         const slope_f32_avx512 s[4],
-                                         float *to) {
-  const int64_t n = l->e.length;
-  int64_t i = 0;
-  for (; i + 16 * SIDE <= n; i += 16 * SIDE)
-    stream_columns(l, g, x, s, to, i, SIDE);
-  for (; i < n; i += 16) stream_columns(l, g, x, s, to, i, 1);
-}
-
-/* back_rows of them. */
-static TN_KERNEL_AVX512 void stream_rows(const tn_kernel_block *block,
-                                         const void *params) {
-  const layer *l = params;
-  const int64_t n = l->e.length;
-  const float *means = block->in[2], *rstds = block->in[3];
-  for (int64_t r = 0, rows; r < block->n; r += rows) {
-    const float *g = (const float *)block->in[0] + r * n;
-    const float *x = (const float *)block->in[1] + r * n;
-    float *to = (float *)block->out + r * n;
-    slope_f32_avx512 s[FOUR];
-    rows = block->n - r >= FOUR ? FOUR : 1;
-    for (int64_t k = 0; k < rows; ++k) {
-      s[k] = (slope_f32_avx512){means[r + k], rstds[r + k], 0, 0};
-      find_slope_f32_avx512(l, g + k * n, x + k * n, &s[k], 1);
-    }
-    if (rows == FOUR)
-      stream_four(l, g, x, s, to);
-    else
-      back_row_f32_avx512(l, g, x, s, to);
-    if ((r + rows) % FLUSH == 0 || r + rows == block->n) flush_f32_avx512(l);
-  }
-  _mm_sfence();
-}
-#endif
 
 /* ------------------------------------------------------------------- work */
 
@@ -361,16 +287,10 @@ static const nn_loops back_loops[2] = {NN_LOOPS(back_rows),
 /* The loops of a call: those that write past the caches, where that pays and
  * can be. */
 static const nn_loops *find_loops(const work *w) {
-#if defined(TN_KERNEL_AVX2)
-  static const nn_loops stream = {{{NULL, NULL, stream_rows}}, {{NULL}}};
-  if (w->rooms && w->to && !w->layer.again && w->mode.compute == TN_F32 &&
-      w->mode.level == TN_KERNEL_N_LEVELS - 1 &&
-      (uintptr_t)w->to % NN_WRITER_LINE == 0 &&
-      w->layer.e.length * w->bytes % NN_WRITER_LINE == 0)
-    return &stream;
-#endif
-  (void)w;
-  return back_loops;
+  static const nn_loops stream = NN_LOOPS(stream_rows);
+  const int fits = (uintptr_t)w->to % NN_WRITER_LINE == 0 &&
+                   w->layer.e.length * w->bytes % NN_WRITER_LINE == 0;
+  return w->rooms && w->to && !w->layer.again && fits ? &stream : back_loops;
 }
 
 static int32_t backward_slice(void *arg, int64_t begin, int64_t end) {

@@ -198,6 +198,74 @@ LOOP(back_rows) {
   nn_writer_close(&writer);
 }
 
+/* Columns i and following of stream_four: so many vectors. */
+BODY void NAME(stream_columns)(const layer *l, const REAL *g, const REAL *x,
+                               const NAME(slope) s[4], REAL *to, int64_t i,
+                               const int vectors) {
+  enum { L = NAME(lanes) };
+  const int64_t n = l->e.length;
+  const REAL *gamma = (const REAL *)l->gamma + i;
+  REAL *by_gamma = (REAL *)l->part + i, *by_beta = by_gamma + n;
+  NAME(vector) one[SIDE], two[SIDE];
+  for (int v = 0; v < vectors; ++v) {
+    one[v] = NN_VECTOR(by_gamma + L * v);
+    two[v] = NN_VECTOR(by_beta + L * v);
+  }
+  for (int k = 0; k < FOUR; ++k)
+    for (int v = 0; v < vectors; ++v) {
+      const int64_t at = k * n + i + L * v;
+      const NAME(vector) factor = NN_VECTOR(gamma + L * v);
+      const NAME(vector) head = NN_VECTOR(g + at);
+      const NAME(vector) d = NN_VECTOR(x + at) - s[k].mean;
+      __builtin_prefetch(g + at + FOUR * n, 0, 2);
+      __builtin_prefetch(x + at + FOUR * n, 0, 2);
+      one[v] += head * (d * s[k].rstd);
+      two[v] += head;
+      NAME(NN_PAST)
+      (to + at, (head * factor - s[k].shift - d * s[k].slope) * s[k].rstd);
+    }
+  for (int v = 0; v < vectors; ++v) {
+    *(NAME(vector) *)(void *)(by_gamma + L * v) = one[v];
+    *(NAME(vector) *)(void *)(by_beta + L * v) = two[v];
+  }
+}
+
+/* back_four, which goes past the caches as it is: rows begin at a line of
+ * these, and fill it. */
+BODY void NAME(stream_four)(const layer *l, const REAL *g, const REAL *x,
+                            const NAME(slope) s[4], REAL *to) {
+  enum { L = NAME(lanes) };
+  const int64_t n = l->e.length;
+  int64_t i = 0;
+  for (; i + L * SIDE <= n; i += L * SIDE)
+    NAME(stream_columns)(l, g, x, s, to, i, SIDE);
+  for (; i < n; i += L) NAME(stream_columns)(l, g, x, s, to, i, 1);
+}
+
+/* back_rows of them. */
+LOOP(stream_rows) {
+  const layer *l = params;
+  const int64_t n = l->e.length;
+  const REAL *means = block->in[2], *rstds = block->in[3];
+  for (int64_t r = 0, rows; r < block->n; r += rows) {
+    const REAL *g = (const REAL *)block->in[0] + r * n;
+    const REAL *x = (const REAL *)block->in[1] + r * n;
+    REAL *to = (REAL *)block->out + r * n;
+    NAME(slope) s[FOUR];
+    rows = block->n - r >= FOUR ? FOUR : 1;
+    for (int64_t k = 0; k < rows; ++k) {
+      s[k] = (NAME(slope)){means[r + k], rstds[r + k], 0, 0};
+      NAME(find_slope)(l, g + k * n, x + k * n, &s[k], 1);
+    }
+    if (rows == FOUR)
+      NAME(stream_four)(l, g, x, s, to);
+    else
+      NAME(back_row)(l, g, x, s, to);
+    if ((r + rows) % FLUSH == 0 || r + rows == block->n) NAME(flush)(l);
+  }
+  NN_PAST_ALL();
+}
+
 /* Sums along the lines' axis, of g*gamma and of its products with x - mean. */
 BODY void NAME(back_sums)(const layer *l, const tn_kernel_block *block,
                           const REAL *mean, double *sum, double *moment) {

@@ -11,39 +11,17 @@ enum { FEW = 32 }; /* elements of rows that are computed side by side */
 #define NN_EACH "softmax_rows.h"
 #include "each.h"
 
-#if defined(TN_KERNEL_AVX2)
-/* back_rows of floats, which go past the caches line by line: rows begin at
- * one, and fill it. */
-static TN_KERNEL_AVX512 void stream_rows(const tn_kernel_block *block,
-                                         const void *params) {
-  const nn_softmax *s = params;
-  const int64_t n = s->extent.length;
-  const __m512 factor = _mm512_set1_ps((float)s->factor);
-  for (int64_t r = 0; r < block->n; ++r) {
-    const float *g = (const float *)block->in[0] + r * n;
-    const float *y = (const float *)block->in[1] + r * n;
-    float *to = (float *)block->out + r * n;
-    const __m512 sum = _mm512_set1_ps(dot_f32_avx512(g, y, n));
-    for (int64_t i = 0; i < n; i += 16) {
-      const __m512 d = _mm512_sub_ps(_mm512_loadu_ps(g + i), sum);
-      const __m512 v = _mm512_mul_ps(_mm512_loadu_ps(y + i), d);
-      _mm512_stream_ps(to + i, _mm512_mul_ps(v, factor));
-    }
-  }
-  _mm_sfence();
-}
-
-/* Whether that pays, and can be. */
+/* Whether the gradient's rows may go past the caches as they are, and should:
+ * they fill lines of it, and no cache would hold them. */
 static int streams(const nn_softmax *s, const void *head, const void *out,
                    const void *to) {
   enum { LINE = 64 };
-  const int64_t size = nn_extent_size(&s->extent);
-  return s->mode.level == TN_KERNEL_N_LEVELS - 1 && s->mode.compute == TN_F32 &&
-         !s->is_log && 3 * size * (int64_t)sizeof(float) >= TN_KERNEL_STREAM &&
+  const int64_t bytes = tn_dtype_bytes(s->mode.compute);
+  return !s->is_log &&
+         3 * nn_extent_size(&s->extent) * bytes >= TN_KERNEL_STREAM &&
          to != head && to != out && (uintptr_t)to % LINE == 0 &&
-         s->extent.length * (int64_t)sizeof(float) % LINE == 0;
+         s->extent.length * bytes % LINE == 0;
 }
-#endif
 
 /* ------------------------------------------------------------------- slices */
 
@@ -102,11 +80,9 @@ int32_t nn_softmax_back(const nn_softmax *s, const void *head, const void *out,
                         void *to) {
   static const nn_loops loops[2] = {NN_LOOPS(back_rows),
                                     NN_LOOPS(back_columns)};
+  static const nn_loops stream = NN_LOOPS(stream_rows);
   work w = {s, {head, out}, to, &loops[0], &loops[1]};
-#if defined(TN_KERNEL_AVX2)
-  static const nn_loops stream = {{{NULL, NULL, stream_rows}}, {{NULL}}};
   if (streams(s, head, out, to)) w.rows = &stream;
-#endif
   return run(&w);
 }
 

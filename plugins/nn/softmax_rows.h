@@ -159,3 +159,20 @@ LOOP(back_rows) {
     }
   }
 }
+
+/* back_rows, but of logarithms, which go past the caches: they begin at a line
+ * of those, and fill it. */
+LOOP(stream_rows) {
+  const nn_softmax *s = params;
+  const int64_t n = s->extent.length;
+  const REAL factor = (REAL)s->factor;
+  for (int64_t r = 0; r < block->n; ++r) {
+    const REAL *g = (const REAL *)block->in[0] + r * n;
+    const REAL *y = (const REAL *)block->in[1] + r * n;
+    REAL *to = (REAL *)block->out + r * n;
+    const REAL sum = NAME(dot)(g, y, n);
+    for (int64_t i = 0; i < n; i += NAME(lanes)) NAME(NN_PAST)
+    (to + i, NN_VECTOR(y + i) * (NN_VECTOR(g + i) - sum) * factor);
+  }
+  NN_PAST_ALL();
+}

@@ -16,6 +16,24 @@ typedef REAL NAME(quarter) __attribute__((vector_size(16), may_alias));
 #define NN_VECTOR(x) (*(const NAME(vector) *)(const void *)(x))
 #endif
 
+/* NAME(NN_PAST)(to, v) writes a vector past the caches, `to` being aligned to
+ * it; behind the last one, NN_PAST_ALL() makes others see them in order. */
+#ifndef NN_PAST_ALL
+#if defined(TN_KERNEL_AVX2)
+#define NN_PAST_ALL() _mm_sfence()
+#define NN_PAST_f32_base _mm_stream_ps
+#define NN_PAST_f32_avx2 _mm256_stream_ps
+#define NN_PAST_f32_avx512 _mm512_stream_ps
+#define NN_PAST_f64_base _mm_stream_pd
+#define NN_PAST_f64_avx2 _mm256_stream_pd
+#define NN_PAST_f64_avx512 _mm512_stream_pd
+#else
+#define NN_PAST_ALL() (void)0
+#define NN_PAST_f32_base(to, v) (*(vector_f32_base *)(void *)(to) = (v))
+#define NN_PAST_f64_base(to, v) (*(vector_f64_base *)(void *)(to) = (v))
+#endif
+#endif
+
 /* Sums and maxima have so many vectors of partial ones, because an addition
  * takes as long as several: all that sixteen registers have room for where
  * vectors are short. */
@@ -74,7 +92,13 @@ BODY REAL NAME(largest)(const REAL *x, int64_t n) {
     for (; i + L <= n; i += L) NN_RAISE(most[0], NN_VECTOR(x + i));
     for (int half = C / 2; half > 0; half /= 2)
       for (int k = 0; k < half; ++k) NN_RAISE(most[k], most[k + half]);
-    for (int l = 0; l < L; ++l) all = most[0][l] > all ? most[0][l] : all;
+    const NAME(quarter) *q = (const NAME(quarter) *)&most[0];
+    NAME(quarter) part = q[0];
+    for (int k = 1; k < BYTES / 16; ++k) NN_RAISE(part, q[k]);
+    for (int half = 8 / (int)sizeof(REAL); half > 0; half /= 2)
+      for (int k = 0; k < half; ++k)
+        part[k] = part[k + half] > part[k] ? part[k + half] : part[k];
+    all = part[0];
   }
   for (; i < n; ++i) all = x[i] > all ? x[i] : all;
   return all;
