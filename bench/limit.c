@@ -5,7 +5,6 @@
 #include "limit.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "call.h"
 #include "measure.h"
@@ -120,18 +119,10 @@ static void part(void *arg, uint32_t i) {
   w->loop(w->a + begin, w->b ? w->b + begin : NULL, w->out + begin, n);
 }
 
-static float *floats(int64_t n) {
-  const size_t page = 2 << 20, bytes = (size_t)n * sizeof(float);
-  float *memory = aligned_alloc(page, (bytes + page - 1) / page * page);
-  if (!memory) measure_fail("no memory for %zu bytes", bytes);
-  (void)madvise(memory, bytes, MADV_HUGEPAGE);
-  for (int64_t i = 0; i < n; ++i) memory[i] = (float)i;
-  return memory;
-}
-
 double limit_each(int64_t n, uint32_t n_in, uint32_t threads,
                   enum limit_store store) {
-  float *a = floats(n), *b = n_in == 2 ? floats(n) : NULL, *out = floats(n);
+  float *a = measure_floats(n), *b = n_in == 2 ? measure_floats(n) : NULL,
+        *out = measure_floats(n);
   work w = {loop_of(n_in, store), a, b, out, n, threads};
   const double taken = team_each(part, &w, threads, ADD_SECONDS);
   free(a);

@@ -156,9 +156,7 @@ static void measure(const contest *c, const float *x, float *y) {
 int main(void) {
   char name[32];
   float low, high;
-  float *x = aligned_alloc(64, MATH_N * sizeof *x);
-  float *y = aligned_alloc(64, MATH_N * sizeof *y);
-  if (!x || !y) measure_fail("out of memory");
+  float *x = measure_floats(MATH_N), *y = measure_floats(MATH_N);
   while (scanf("%31s %f %f", name, &low, &high) == 3) {
     math_fill(x, low, high);
     fputs(name, stdout);

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum { THREADS = 64, BATCHES = 5, SINGLES = 4096 };
@@ -131,6 +132,15 @@ void measure_tasks(const char *name, uint64_t tasks, void (*once)(void *arg),
 }
 
 /* ----------------------------------------------------------------- memory */
+
+float *measure_floats(int64_t n) {
+  const size_t page = 2 << 20, bytes = (size_t)n * sizeof(float);
+  float *memory = aligned_alloc(page, (bytes + page - 1) / page * page);
+  if (!memory) measure_fail("no memory for %zu bytes", bytes);
+  (void)madvise(memory, bytes, MADV_HUGEPAGE);
+  for (int64_t i = 0; i < n; ++i) memory[i] = (float)i;
+  return memory;
+}
 
 void *measure_alloc(void *ctx, size_t bytes, size_t align) {
   measure_ledger *ledger = ctx;

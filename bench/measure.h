@@ -33,6 +33,12 @@ double measure_single(void (*once)(void *arg), void *arg, double seconds);
  * five batches that take `seconds` together. */
 double measure_cpu(void (*once)(void *arg), void *arg, double seconds);
 
+/* ------------------------------------------------------------------ memory */
+
+/* Numbers from 0 on, n of them, on huge pages, as arrays and the allocators of
+ * the tuned peers have them; the caller frees it. */
+float *measure_floats(int64_t n);
+
 /* ------------------------------------------------------------------- tasks */
 
 /* One thread's count, on cache lines of its own. */

@@ -142,7 +142,7 @@ static double exact_trigamma(double x) {
   X(asinh, asinh, 1.85, 1.75)         \
   X(acosh, acosh, 2, 2.25)            \
   X(atanh, atanh, 1.75, 1.25)         \
-  X(erf, erf, 1, 1.25)                \
+  X(erf, erf, 1.25, 1.25)             \
   X(erfc, erfc, 1, 2.5)               \
   X(gamma, tgamma, 1, 8)              \
   X(lgamma, lgamma, 1, 4)             \

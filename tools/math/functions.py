@@ -133,10 +133,7 @@ SPECS = {
     "log1p_unit": {
         "g": at(1, lambda w: mp.log1p(w) / w), "low": 0, "high": 1,
         "p": powers(0, 13)},
-    # erf(x)/x in x^2, |x| <= 4, and exp(a^2) erfc(a).
-    "erf_f32": {
-        "g": at(2 / mp.sqrt(mp.pi), lambda z: mp.erf(mp.sqrt(z)) /
-                mp.sqrt(z)), "low": 0, "high": 16, "p": powers(0, 17)},
+    # exp(a^2) erfc(a).
     "erfc_f32": {
         "g": lambda a: mp.erfc(a) * mp.exp(a * a), "low": 0,
         "high": mpf("10.1"), "p": powers(0, 5), "q": powers(1, 6)},
@@ -163,6 +160,17 @@ SPECS = {
         "weight": at(1, lambda z: z * mp.sqrt(z) / mp.atan(mp.sqrt(z))
                      if z else mpf(0)),
         "low": 0, "high": 1, "p": powers(0, 7), "bits": 24},
+    # erf(x)/x - 1 in x^2, x up to 0.9, and -log(erfc(x)) beyond.
+    "erf_near_f32": {
+        "g": at(2 / mp.sqrt(mp.pi) - 1,
+                lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1),
+        "weight": at(mp.sqrt(mp.pi) / 2,
+                     lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z))),
+        "low": 0, "high": mpf("0.810162008"), "p": powers(0, 5), "bits": 24},
+    "erf_far_f32": {
+        "g": lambda a: -mp.log(mp.erfc(a)), "weight": mp.erfc,
+        "low": mpf("0.9"), "high": mpf("3.95"), "p": powers(0, 6),
+        "bits": 24},
     # (mills(a) - 1)/a - 1, for gelu.
     "gelu_f32": {
         "g": at(mp.sqrt(2 / mp.pi) - 1, lambda a: (mills(a) - 1) / a - 1),

@@ -44,18 +44,19 @@
  *   log log1p        1     exp cbrt         1
  *   cbrt hypot pow   1     log10            1
  *   asin acos        1     sin cos          1
- *   erf erfc         1     asin acos atan   1
+ *   erfc             1     asin acos atan   1
  *   softplus         1     hypot pow        1
  *   gamma            1     log atanh erf    1.25
- *   log2             1.3   log1p cosh       1.5
- *   cosh             1.35  rsqrt            1.5
- *   sin cos sinh     1.4   tan asinh        1.75
- *   expm1            1.5   expm1 log2       2
- *   atan rsqrt       1.5   sigmoid softplus 2
- *   atanh log10      1.75  sinh tanh acosh  2.25
- *   tanh asinh tan   1.85  erfc             2.5
- *   acosh exp        2     gelu             3
- *   gelu sigmoid     2     trigamma         4.5
+ *   erf              1.25  log1p cosh       1.5
+ *   log2             1.3   rsqrt            1.5
+ *   cosh             1.35  tan asinh        1.75
+ *   sin cos sinh     1.4   expm1 log2       2
+ *   expm1            1.5   sigmoid softplus 2
+ *   atan rsqrt       1.5   sinh tanh acosh  2.25
+ *   atanh log10      1.75  erfc             2.5
+ *   tanh asinh tan   1.85  gelu             3
+ *   acosh exp        2     trigamma         4.5
+ *   gelu sigmoid     2
  *   trigamma         1
  *   lgamma           1, or 2^-29 in all, next to its zeros below 0
  *   mod              exact, but where a sum with the divisor is rounded

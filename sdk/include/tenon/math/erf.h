@@ -7,30 +7,33 @@
 
 #include "tenon/math/exp.h"
 
-/* A polynomial up to |x| = 4, where the function is 1 in float. */
+/* x*(1 + a polynomial) up to 0.9, beyond that 1 less the exponential of a
+ * polynomial; from 4 on it is 1 in float. NaN is not above 0.9. */
 TN_MATH_FN float tn_math_erf_f32(float x) {
-  const float above = x < -4.0f ? -4.0f : x;
-  const double a = (double)(above > 4.0f ? 4.0f : above);
-  const double z = a * a;
-  double p = -0x1.d24dc13a95036p-64;
-  p = p * z + 0x1.1e51145892e48p-56;
-  p = p * z - 0x1.48657a32f39c7p-50;
-  p = p * z + 0x1.d4c6eb0819826p-45;
-  p = p * z - 0x1.d4b547fcfff1ep-40;
-  p = p * z + 0x1.5ee201aabcf6bp-35;
-  p = p * z - 0x1.9b711655c0a35p-31;
-  p = p * z + 0x1.87142da92db23p-27;
-  p = p * z - 0x1.35f61120cca0ep-23;
-  p = p * z + 0x1.a32b151f3daebp-20;
-  p = p * z - 0x1.eb5a713926af6p-17;
-  p = p * z + 0x1.f6b8fd537d88bp-14;
-  p = p * z - 0x1.bf8a51ff2ceb4p-11;
-  p = p * z + 0x1.5643b6a5ee240p-8;
-  p = p * z - 0x1.b8287d4d94b77p-6;
-  p = p * z + 0x1.ce2eb31b6d45fp-4;
-  p = p * z - 0x1.812742493b9f4p-2;
-  p = p * z + 0x1.20dd74fc77e5fp+0;
-  return (float)(a * p);
+  const float a = tn_math_abs_f32(x);
+  const float z = x * x;
+  float w = -0x1.3ba9e8p-11f;
+  w = w * z + 0x1.479ca0p-8f;
+  w = w * z - 0x1.b69b96p-6f;
+  w = w * z + 0x1.ce1b86p-4f;
+  w = w * z - 0x1.8126ecp-2f;
+  w = w * z + 0x1.06eba6p-3f;
+  const float near = x * w + x;
+  const float b = tn_math_up_to(a, 4.0f);
+  float p = -0x1.9d8e38p-13f;
+  p = p * b + 0x1.9084d4p-9f;
+  p = p * b - 0x1.6cfdf8p-6f;
+  p = p * b + 0x1.aa2360p-4f;
+  p = p * b + 0x1.462caep-1f;
+  p = p * b + 0x1.20b432p+0f;
+  p = p * b + 0x1.744156p-13f;
+  const float magic = 0x1.8p23f + 127;
+  const float shifted = p * -0x1.715476p+0f + magic;
+  const float n = shifted - magic;
+  const float q = tn_math_expm1_series(n * -0x1.62e430p-1f - p);
+  const float scale = tn_math_exp_scale(shifted);
+  const float far = (1.0f - scale) - scale * q;
+  return tn_math_select_f32(a > 0.9f, tn_math_signed_f32(far, x), near);
 }
 
 /* erfc(a) of a from 0 to 10.1, to 2^-33, as exp(-a*a) times a rational
