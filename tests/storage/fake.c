@@ -62,7 +62,8 @@ typedef struct queue {
   uint64_t failed; /* first command that failed; 0: none */
   char why[128];
   clock_set known;
-  _Atomic int inside; /* threads that are enqueuing */
+  _Atomic int inside;          /* threads that are enqueuing */
+  _Atomic(const char *) doing; /* what the last of them does */
 } queue;
 
 typedef struct fence {
@@ -399,12 +400,16 @@ static void *fake_queue_stream(void *ctx, void *handle) {
 }
 
 /* Notices a second thread on the same queue, and enters. */
-static int32_t queue_enter(queue *q, tn_device_error *error) {
+static int32_t queue_enter(queue *q, const char *what, tn_device_error *error) {
+  const char *other = atomic_exchange(&q->doing, what);
   const bool alone = atomic_fetch_add(&q->inside, 1) == 0;
   const int32_t rc = enter(q->owner, error);
+  char text[96];
   if (rc) atomic_fetch_sub(&q->inside, 1);
-  if (!rc && !alone)
-    violate(q->owner, "two threads enqueue at the same time", q);
+  (void)snprintf(text, sizeof text,
+                 "two threads enqueue at the same time, %s and %s",
+                 other ? other : "?", what);
+  if (!rc && !alone) violate(q->owner, text, q);
   return rc;
 }
 
@@ -424,7 +429,7 @@ static int32_t fake_copy(void *ctx, void *handle, const tn_copy *copy,
                          tn_device_error *error) {
   fake *f = ctx;
   queue *q = handle;
-  const int32_t rc = queue_enter(q, error);
+  const int32_t rc = queue_enter(q, "a copy", error);
   if (rc) return rc;
   command *c = command_create(COMMAND_COPY);
   c->bytes = copy->bytes;
@@ -442,7 +447,7 @@ static int32_t fake_fill(void *ctx, void *handle, void *memory, int32_t byte,
                          uint64_t bytes, tn_device_error *error) {
   fake *f = ctx;
   queue *q = handle;
-  const int32_t rc = queue_enter(q, error);
+  const int32_t rc = queue_enter(q, "a fill", error);
   if (rc) return rc;
   command *c = command_create(COMMAND_FILL);
   c->to = use(f, q, (range){memory, bytes}, true);
@@ -455,7 +460,7 @@ static int32_t fake_fill(void *ctx, void *handle, void *memory, int32_t byte,
 int32_t fake_launch(void *stream, const fake_work *work) {
   queue *q = stream;
   tn_device_error error;
-  const int32_t rc = queue_enter(q, &error);
+  const int32_t rc = queue_enter(q, "a kernel", &error);
   if (rc) return rc;
   command *c = command_create(COMMAND_LAUNCH);
   if (work->arg_bytes > MAX_ARG) abort();
@@ -611,7 +616,7 @@ static int32_t fake_sum(void *ctx, void *handle, const tn_device_sum *sum,
   fake *f = ctx;
   queue *q = handle;
   const uint32_t n = sum->n_kept + sum->n_summed;
-  const int32_t rc = queue_enter(q, error);
+  const int32_t rc = queue_enter(q, "a sum", error);
   if (rc) return rc;
   command *c = command_create(COMMAND_LAUNCH);
   summing s = {.sum = *sum};
@@ -682,7 +687,7 @@ static int32_t fake_fence_record(void *ctx, void *handle, void *at,
   fence *point = handle;
   queue *q = at;
   (void)ctx;
-  const int32_t rc = queue_enter(q, error);
+  const int32_t rc = queue_enter(q, "a fence", error);
   if (rc) return rc;
   point->queue = q->number;
   point->at = q->enqueued;
@@ -696,7 +701,7 @@ static int32_t fake_queue_wait(void *ctx, void *handle, void *what,
   fake *f = ctx;
   queue *q = handle;
   const fence *point = what;
-  const int32_t rc = queue_enter(q, error);
+  const int32_t rc = queue_enter(q, "a wait", error);
   if (rc) return rc;
   command *c = command_create(COMMAND_WAIT);
   c->queue = point->queue;
