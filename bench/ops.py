@@ -28,8 +28,6 @@ PLUGINS = [BUILD / "plugins" / name / f"{name}.so"
 def programs():
     """Ours, and libtorch as installed and tuned, if it is there."""
     torch = BENCH / "peers" / "torch_ops"
-    # plugins/openblas chooses; what the user has set would overrule it.
-    os.environ.pop("OPENBLAS_CORETYPE", None)
     found = [Program("tenon", [BENCH / "ops", *filter(os.path.exists, PLUGINS),
                                *PARTS], CORES[1])]
     if exists("torch_ops", torch, "libtorch-dev"):

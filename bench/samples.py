@@ -13,6 +13,11 @@ import pathlib
 import statistics
 import subprocess
 
+# OpenBLAS chooses its loops and blocks by the processor, for ours and for
+# libtorch; what the user has set for something else would overrule it.
+for _name in [name for name in os.environ if name.startswith("OPENBLAS_")]:
+    del os.environ[_name]
+
 # What a program with so many threads may run on.
 CORES = {threads: set(sorted(os.sched_getaffinity(0))[-threads:])
          for threads in (1, 2)}
