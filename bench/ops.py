@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators one by one, beside libtorch.
+"""Operators one by one, beside libtorch and ONNX Runtime.
 
     ops.py BUILD_FOLDER [ROUNDS [PART ...]]
 
@@ -13,7 +13,8 @@ import pathlib
 import re
 import sys
 
-from samples import CORES, TORCHES, Program, Samples, say, table, torches
+from samples import CORES, TORCHES, Program, Samples, imports, say, table, \
+    torches
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(sys.argv[1]).resolve()
@@ -23,13 +24,25 @@ PARTS = ["--", *sys.argv[3:]]
 PLUGINS = [BUILD / "plugins" / name / f"{name}.so"
            for name in ("openblas", "elemwise", "nn", "tensor", "random",
                         "optim")]
+PEERS = {**TORCHES, "onnxruntime": "ONNX Runtime"}
+# Of wheels; the first needs the second.
+MODULES = {"PYTHONPATH": os.pathsep.join(
+    str(BUILD.parent / name) for name in ("onnxruntime", "numpy"))}
 
 
 def programs():
-    """Ours, and libtorch."""
-    return [Program("tenon", [BENCH / "ops", *filter(os.path.exists, PLUGINS),
-                              *PARTS], CORES[1]),
-            *torches(BENCH / "peers" / "torch_ops", PARTS, 1)]
+    """Ours, and the peers that are there."""
+    ops = BENCH / "ops"
+    found = [Program("tenon", [ops, *filter(os.path.exists, PLUGINS), *PARTS],
+                     CORES[1]),
+             *torches(BENCH / "peers" / "torch_ops", PARTS, 1)]
+    if imports("onnx, onnxruntime", **MODULES):
+        found.append(Program(
+            "onnxruntime", ["/usr/bin/python3", HERE / "peers" / "onnx_ops.py",
+                            ops, *PARTS], CORES[1], **MODULES))
+    else:
+        print("SKIPPED onnxruntime: package onnxruntime of PyPI not installed")
+    return found
 
 
 def table_of_rows():
@@ -63,7 +76,7 @@ def number(value, digits=1):
 def line(samples, name, flops, goal):
     """Times, and what they come to."""
     ours = samples.least("tenon", name)
-    peers = [samples.least(each, name) for each in TORCHES]
+    peers = [samples.least(each, name) for each in PEERS]
     best = min(filter(None, peers), default=None)
     rate = flops / ours / 1e3 if flops else None
     kind, row = re.fullmatch(r"([^/]+)/(.*)", name).groups()
@@ -79,7 +92,7 @@ def main():
         say(f"{name.replace(' ', '_')}.{program}",
             samples.least(program, name), "us")
     print("Microseconds of an operator, one thread, processor time")
-    table(["operator", "pass", "tenon", "GFLOP/s", *TORCHES.values(),
+    table(["operator", "pass", "tenon", "GFLOP/s", *PEERS.values(),
            "best peer / tenon", "goal over torch tuned"],
           [line(samples, name, *known[name])
            for name in samples.names("tenon")])
