@@ -25,7 +25,7 @@ PLUGINS = [BUILD / "plugins" / name / f"{name}.so"
            for name in ("openblas", "elemwise", "nn", "tensor", "random",
                         "optim")]
 PEERS = {**TORCHES, "onnxruntime": "ONNX Runtime"}
-# Of wheels; the first needs the second.
+# Of wheels; the first needs the second, Debian's is too old.
 MODULES = {"PYTHONPATH": os.pathsep.join(
     str(BUILD.parent / name) for name in ("onnxruntime", "numpy"))}
 
@@ -41,7 +41,8 @@ def programs():
             "onnxruntime", ["/usr/bin/python3", HERE / "peers" / "onnx_ops.py",
                             ops, *PARTS], CORES[1], **MODULES))
     else:
-        print("SKIPPED onnxruntime: package onnxruntime of PyPI not installed")
+        print("SKIPPED onnxruntime: packages onnxruntime and numpy of PyPI not "
+              "installed")
     return found
 
 

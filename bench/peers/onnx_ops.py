@@ -5,9 +5,9 @@ ops.c prints.
     onnx_ops.py OPS [-- PART ...]    OPS is the program of ops.c
 
 Each row is a model of one node, whose inputs and outputs are bound to memory
-that is there; the weights of a convolution are constants, as in all its models,
-and are laid out beforehand. The microseconds that Python takes to call it are in
-the figures. Rows that it has no operator for are left out.
+that is there; the weights of a convolution are constants, as in all its
+models, and are laid out beforehand. The microseconds that Python takes to call
+it are in the figures. Rows that it has no operator for are left out.
 """
 
 import json
