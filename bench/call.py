@@ -11,7 +11,7 @@ import ctypes.util
 import pathlib
 import sys
 
-from samples import CORES, Program, Samples, exists, say, table, tuned
+from samples import CORES, TORCHES, Program, Samples, say, table, torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
@@ -20,16 +20,10 @@ PLUGIN = BUILD / "plugins" / "elemwise" / "elemwise.so"
 
 
 def programs(what, threads):
-    """Ours, and libtorch as installed and tuned, if it is there."""
-    cores = CORES[threads]
-    torch = BENCH / "peers" / "torch"
-    found = [Program("tenon", [BENCH / "call", what, PLUGIN, threads], cores)]
-    if exists("torch", torch, "libtorch-dev"):
-        found += [Program("torch", [torch, what, threads], cores,
-                          OMP_NUM_THREADS=str(threads)),
-                  Program("torch_tuned", [torch, what, threads], cores,
-                          OMP_NUM_THREADS=str(threads), **tuned())]
-    return found
+    """Ours, and libtorch."""
+    return [Program("tenon", [BENCH / "call", what, PLUGIN, threads],
+                    CORES[threads]),
+            *torches(BENCH / "peers" / "torch", [what, threads], threads)]
 
 
 def report(samples, prefix, unit):
@@ -63,16 +57,20 @@ def calls():
     def both(program, name):
         return "–" if name is None else " / ".join(
             number(samples, program, f"{name}/{n}") for n in (1, 64))
-    table(["call", "tenon", "torch", "torch tuned", "torch tuned, inference"],
-          [[text, both("tenon", ours), both("torch", theirs),
-            both("torch_tuned", theirs), both("torch_tuned", inference)]
+    inferring = ("torch_tuned", "torch_new")
+    table(["call", "tenon", *TORCHES.values(),
+           *(f"{TORCHES[each]}, inference" for each in inferring)],
+          [[text, both("tenon", ours), *(both(each, theirs)
+                                         for each in TORCHES),
+            *(both(each, inference) for each in inferring)]
            for text, ours, theirs, inference in rows])
 
 
 def paired(samples, name):
-    """Tenon over tuned libtorch, round by round."""
-    ratio = samples.ratio(name, "tenon", "torch_tuned")
-    return "–" if ratio is None else "{1:.2f} ({0:.2f}–{2:.2f})".format(*ratio)
+    """Tenon over the best libtorch, round by round."""
+    best = samples.best(name, TORCHES, max)
+    return "–" if best is None else "{1:.2f} ({0:.2f}–{2:.2f})".format(
+        *samples.ratio(name, "tenon", best))
 
 
 def rates(threads):
@@ -83,12 +81,12 @@ def rates(threads):
     sizes = [name.split("/")[1] for name in samples.names("tenon")
              if name.startswith("given/")]
     print(f"GB/s of an add of floats, {threads} thread"
-          f"{'s' if threads > 1 else ''}; tenon / torch tuned round by round")
+          f"{'s' if threads > 1 else ''}; tenon / best torch round by round")
     for kind in ("given", "new"):
-        table([f"floats, {kind} output", "tenon", "torch", "torch tuned",
-               "tenon / tuned", "limit", "limit, non-temporal"],
+        table([f"floats, {kind} output", "tenon", *TORCHES.values(),
+               "tenon / best torch", "limit", "limit, non-temporal"],
               [[size, *(number(samples, program, f"{kind}/{size}", 1)
-                        for program in ("tenon", "torch", "torch_tuned")),
+                        for program in ("tenon", *TORCHES)),
                 paired(samples, f"{kind}/{size}"),
                 number(samples, "tenon", f"limit/{size}", 1),
                 number(samples, "tenon", f"limit_nt/{size}", 1)]

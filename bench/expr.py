@@ -11,7 +11,8 @@ program that may use one thread is pinned to one core.
 import pathlib
 import sys
 
-from samples import CORES, Program, Samples, exists, say, table, tuned
+from samples import CORES, TORCHES, Program, Samples, exists, say, table, \
+    torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
@@ -19,14 +20,12 @@ ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 5
 SOURCE = pathlib.Path(__file__).resolve().parent
 NUMPY = BUILD.parent / "numpy"  # a newer one than the system's
 SIZES = {1024: "1 K", 65536: "64 K", 1048576: "1 M", 16777216: "16 M"}
-PEERS = {"numpy": "NumPy", "numpy_new": "NumPy, newer", "torch": "torch",
-         "torch_tuned": "torch tuned"}
+PEERS = {"numpy": "NumPy", "numpy_new": "NumPy, newer", **TORCHES}
 
 
 def programs(threads):
     """Ours, and the peers that are there."""
     cores = CORES[threads]
-    torch = BENCH / "peers" / "torch_expr"
     numpy = ["/usr/bin/python3", SOURCE / "peers" / "numpy_expr.py", threads]
     found = [Program("tenon", [BENCH / "expression",
                                BENCH / "expr" / "expr.so", threads], cores)]
@@ -36,12 +35,7 @@ def programs(threads):
     if NUMPY.exists():
         found.append(Program("numpy_new", numpy, CORES[1],
                              PYTHONPATH=str(NUMPY)))
-    if exists("torch", torch, "libtorch-dev"):
-        found += [Program("torch", [torch, threads], cores,
-                          OMP_NUM_THREADS=str(threads)),
-                  Program("torch_tuned", [torch, threads], cores,
-                          OMP_NUM_THREADS=str(threads), **tuned())]
-    return found
+    return found + torches(BENCH / "peers" / "torch_expr", [threads], threads)
 
 
 def spread(ratio):
@@ -57,12 +51,9 @@ def cell(value):
 
 def best_peer(samples, name):
     """The ratio to the peer whose median is the highest, and its name."""
-    medians = {peer: samples.median(peer, name) for peer in PEERS}
-    medians = {peer: value for peer, value in medians.items() if value}
-    if not medians:
-        return None, "–"
-    best = max(medians, key=medians.get)
-    return samples.ratio(name, "tenon", best), PEERS[best]
+    best = samples.best(name, PEERS, max)
+    return (None, "–") if best is None else \
+        (samples.ratio(name, "tenon", best), PEERS[best])
 
 
 def over_limit(samples, name):

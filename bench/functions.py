@@ -14,15 +14,16 @@ import statistics
 import subprocess
 import sys
 
-from call import tuned
-from samples import exists, say, table
+from samples import CORES, TORCHES, Program, exists, imports, say, table, \
+    torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
-PEERS = pathlib.Path(__file__).resolve().parent / "peers"
+SOURCE = pathlib.Path(__file__).resolve().parent
 NUMPY = BUILD.parent / "numpy"
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 15
-CORE = {max(os.sched_getaffinity(0))}
+PEERS = {"torch_tuned": "torch tuned", "torch_new": TORCHES["torch_new"],
+         "numpy": "NumPy", "numpy_new": "NumPy 2"}
 BYTES = 8 * (64 << 10)
 
 # Functions, and between which numbers.
@@ -41,12 +42,12 @@ RANGES = {
 class Peer:
     """A program that answers questions, as question.h says."""
 
-    def __init__(self, name, command, **env):
-        self.name = name
+    def __init__(self, program):
+        self.name = program.name
         self.process = subprocess.Popen(
-            [str(word) for word in command], text=True, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, env={**os.environ, **env},
-            preexec_fn=lambda: os.sched_setaffinity(0, CORE))
+            program.command, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, env=program.env,
+            preexec_fn=lambda: os.sched_setaffinity(0, CORES[1]))
 
     def ask(self, function):
         """{variant: GB/s}"""
@@ -57,28 +58,24 @@ class Peer:
         return {variant: BYTES / float(ns) for variant, ns in pairs}
 
 
-def peers():
-    """Ours first."""
-    found = [Peer("tenon", [BENCH / "math"])]
-    if exists("torch", BENCH / "peers" / "math_torch", "libtorch-dev"):
-        found.append(Peer("torch", [BENCH / "peers" / "math_torch"],
-                          OMP_NUM_THREADS="1", **tuned()))
-    numpy = PEERS / "math_numpy.py"
+def programs():
+    """Ours first; of libtorch as installed, nothing is asked."""
+    found = [Program("tenon", [BENCH / "math"])]
+    found += [each for each in torches(BENCH / "peers" / "math_torch", [], 1)
+              if each.name in PEERS]
+    numpy = SOURCE / "peers" / "math_numpy.py"
     for name, env in (("numpy", {}), ("numpy_new", {"PYTHONPATH": str(NUMPY)})):
         if env and not NUMPY.exists():
             continue
-        probe = subprocess.run(["/usr/bin/python3", "-c", "import numpy"],
-                               env={**os.environ, **env}, check=False,
-                               stderr=subprocess.DEVNULL)
-        if probe.returncode == 0:
-            found.append(Peer(name, ["/usr/bin/python3", numpy], **env))
+        if imports("numpy", **env):
+            found.append(Program(name, ["/usr/bin/python3", numpy], **env))
         else:
             print(f"SKIPPED {name}: package python3-numpy not installed")
     mvec = BENCH / "peers" / "math_mvec"
     if exists("libmvec", mvec, "gcc"):
         flags = pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii")
         if "avx512dq" in flags:
-            found.append(Peer("libmvec", [mvec]))
+            found.append(Program("libmvec", [mvec]))
         else:
             print("SKIPPED libmvec: it is measured with AVX-512 only")
     return found
@@ -93,10 +90,10 @@ def best_level(rates):
 def collect():
     """{function: {column: [GB/s, round by round]}}"""
     rates = {function: {} for function in RANGES}
-    programs = peers()
+    peers = [Peer(program) for program in programs()]
     for _ in range(ROUNDS):
         for function, columns in rates.items():
-            for peer in programs:
+            for peer in peers:
                 answer = peer.ask(function)
                 if peer.name == "tenon":
                     answer["tenon"] = best_level(answer)
@@ -104,7 +101,7 @@ def collect():
                     answer = {peer.name: next(iter(answer.values()))}
                 for column, rate in answer.items():
                     columns.setdefault(column, []).append(rate)
-    for peer in programs:
+    for peer in peers:
         peer.process.stdin.close()
         peer.process.wait()
     return rates
@@ -128,17 +125,16 @@ def main():
             low, high = min(columns[column]), max(columns[column])
             say(f"math.{function}.{column}", median, "GB/s",
                 f"{low:.1f}-{high:.1f}")
-        contenders = [c for c in ("torch", "numpy", "numpy_new")
-                      if c in columns]
+        contenders = [c for c in PEERS if c in columns]
         against = ratio(columns, "tenon", contenders) if contenders else "–"
         rows.append([function] + [
             f"{medians[c]:.1f}" if c in medians else "–" for c in
-            ("tenon", "torch", "numpy", "numpy_new", "libmvec", "avx2",
-             "base", "libm")] + [against])
+            ("tenon", *PEERS, "libmvec", "avx2", "base", "libm")]
+            + [against])
     print("GB/s over 64 K floats, one thread; the last column is tenon / best "
           "of torch and NumPy, round by round; `limit` adds 1")
-    table(["function", "tenon", "torch tuned", "NumPy", "NumPy 2", "libmvec",
-           "tenon, AVX2", "tenon, SSE2", "libm", "ratio"], rows)
+    table(["function", "tenon", *PEERS.values(), "libmvec", "tenon, AVX2",
+           "tenon, SSE2", "libm", "ratio"], rows)
 
 
 if __name__ == "__main__":

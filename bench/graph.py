@@ -9,7 +9,7 @@ Prints lines `name value unit lowest-highest` and tables of the medians.
 import pathlib
 import sys
 
-from samples import CORES, Program, Samples, exists, say, table, tuned
+from samples import CORES, TORCHES, Program, Samples, say, table, torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
@@ -21,17 +21,11 @@ NN = [PLUGINS / "openblas" / "openblas.so", PLUGINS / "nn" / "nn.so",
 
 
 def programs(what, threads, plugins, binary="graph"):
-    """Ours, and libtorch as installed and tuned, if it is there."""
-    cores = CORES[threads]
-    torch = BENCH / "peers" / f"torch_{binary}"
-    found = [Program("tenon", [BENCH / binary, what, threads, *plugins],
-                     cores)]
-    if exists(torch.name, torch, "libtorch-dev"):
-        found += [Program("torch", [torch, what, threads], cores,
-                          OMP_NUM_THREADS=str(threads)),
-                  Program("torch_tuned", [torch, what, threads], cores,
-                          OMP_NUM_THREADS=str(threads), **tuned())]
-    return found
+    """Ours, and libtorch."""
+    return [Program("tenon", [BENCH / binary, what, threads, *plugins],
+                    CORES[threads]),
+            *torches(BENCH / "peers" / f"torch_{binary}", [what, threads],
+                     threads)]
 
 
 def collect(what, threads, plugins, unit, binary="graph"):
@@ -51,22 +45,23 @@ def number(samples, program, name, digits=2):
     return "–" if median is None else f"{median:.{digits}f}"
 
 
-def times(samples, name, program, peer_name, peer):
-    """How many times faster, by medians of the rounds."""
-    ours, theirs = samples.median(program, name), samples.median(peer,
-                                                                peer_name)
-    return "–" if None in (ours, theirs) else f"{theirs / ours:.2f}"
+def times(samples, name, peer_name, peers=TORCHES):
+    """How many times faster than the best peer, by medians of the rounds."""
+    ours = samples.median("tenon", name)
+    best = samples.best(peer_name, peers)
+    return "–" if None in (ours, best) else \
+        f"{samples.median(best, peer_name) / ours:.2f}"
 
 
 def nodes():
     """Tiny calls."""
     samples = collect("nodes", 1, [ELEMWISE], "ns")
     print("Nanoseconds per node of a chain of 20, one thread")
-    table(["elements", "program", "bare calls", "torch", "torch tuned"],
+    table(["elements", "program", "bare calls", *TORCHES.values()],
           [[n, number(samples, "tenon", f"node/{n}", 1),
             number(samples, "tenon", f"bare/{n}", 1),
-            number(samples, "torch", f"node/{n}", 0),
-            number(samples, "torch_tuned", f"node/{n}", 0)] for n in (1, 64)])
+            *(number(samples, each, f"node/{n}", 0) for each in TORCHES)]
+           for n in (1, 64)])
 
 
 def chain(threads):
@@ -74,17 +69,20 @@ def chain(threads):
     samples = collect("chain", threads, [ELEMWISE], "ms")
     print(f"Milliseconds of sigmoid(a x^2 + b x + c) in six calls, {threads} "
           f"thread{'s' if threads > 1 else ''}; the loops in C have one")
-    table(["floats", "fused", "apart", "loop in C", "rough loop", "torch tuned",
-           "torch tuned, given", "torch tuned / fused", "given / fused",
-           "loop / fused", "rough / fused"],
+    tuned = ("torch_tuned", "torch_new")
+    table(["floats", "fused", "apart", "loop in C", "rough loop",
+           *(TORCHES[each] + given for each in tuned
+             for given in ("", ", given")),
+           "best torch / fused", "best given / fused", "loop / fused",
+           "rough / fused"],
           [[n, *(number(samples, "tenon", f"{each}/{n}", 3)
                  for each in ("fused", "apart", "by_hand", "rough")),
-            number(samples, "torch_tuned", f"eager/{n}", 3),
-            number(samples, "torch_tuned", f"given/{n}", 3),
-            times(samples, f"fused/{n}", "tenon", f"eager/{n}", "torch_tuned"),
-            times(samples, f"fused/{n}", "tenon", f"given/{n}", "torch_tuned"),
-            times(samples, f"fused/{n}", "tenon", f"by_hand/{n}", "tenon"),
-            times(samples, f"fused/{n}", "tenon", f"rough/{n}", "tenon")]
+            *(number(samples, each, f"{kind}/{n}", 3) for each in tuned
+              for kind in ("eager", "given")),
+            times(samples, f"fused/{n}", f"eager/{n}"),
+            times(samples, f"fused/{n}", f"given/{n}"),
+            times(samples, f"fused/{n}", f"by_hand/{n}", ["tenon"]),
+            times(samples, f"fused/{n}", f"rough/{n}", ["tenon"])]
            for n in (65536, 1048576, 16777216)])
 
 
@@ -93,10 +91,10 @@ def mlp(threads):
     samples = collect("mlp", threads, NN, "ms", "train")
     print(f"Milliseconds of a training step of an MLP 784-512-512-10, "
           f"{threads} thread{'s' if threads > 1 else ''}")
-    table(["batch", "program", "torch", "torch tuned", "torch tuned / program"],
+    table(["batch", "program", *TORCHES.values(), "best torch / program"],
           [[n, *(number(samples, each, f"step/{n}", 3)
-                 for each in ("tenon", "torch", "torch_tuned")),
-            times(samples, f"step/{n}", "tenon", f"step/{n}", "torch_tuned")]
+                 for each in ("tenon", *TORCHES)),
+            times(samples, f"step/{n}", f"step/{n}")]
            for n in (64, 1)])
 
 

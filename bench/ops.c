@@ -5,6 +5,8 @@
  *
  *   ops PLUGIN.so ... [-- PART ...]    only rows whose name has such a part
  *   ops --rows                         "PASS/ROW FLOPS GOAL" of all of them
+ *   ops --inputs                       what their inputs are, as lines of JSON,
+ *                                      for peers that are not in C
  */
 #include "ops.h"
 
@@ -163,13 +165,37 @@ static void list(const ops_case *c) {
            c->pass[p].goal);
 }
 
+static void print_numbers(const int64_t *numbers, int n) {
+  for (int i = 0; i < n; ++i)
+    printf("%s%lld", i == 0 ? "[" : ", ", (long long)numbers[i]);
+  printf("]");
+}
+
+/* The fields are those of ops_case and ops_extra. */
+static void list_inputs(const ops_case *c) {
+  const ops_extra extra = ops_extra_of(c);
+  printf("{\"name\": \"%s\", \"torch\": \"%s\", \"n\": ", c->name, c->torch);
+  print_numbers(c->n, OPS_NUMBERS);
+  printf(", \"in\": [");
+  for (int i = 0; i < OPS_IN && c->in[i].ndim > 0; ++i) {
+    printf("%s", i == 0 ? "" : ", ");
+    print_numbers(c->in[i].dims, c->in[i].ndim);
+  }
+  printf("], \"index_at\": %u, \"index_limit\": %lld}\n", extra.index_at,
+         (long long)extra.index_limit);
+}
+
+static int list_all(void (*list_one)(const ops_case *)) {
+  for (int i = 0; i < OPS_N_CASES; ++i) list_one(&ops_cases[i]);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   tn_runtime *rt = NULL;
   int n = 1;
-  if (argc == 2 && strcmp(argv[1], "--rows") == 0) {
-    for (int i = 0; i < OPS_N_CASES; ++i) list(&ops_cases[i]);
-    return 0;
-  }
+  if (argc == 2 && strcmp(argv[1], "--rows") == 0) return list_all(list);
+  if (argc == 2 && strcmp(argv[1], "--inputs") == 0)
+    return list_all(list_inputs);
   must(tn_runtime_create(&(tn_options){.struct_size = sizeof(tn_options),
                                        .workers = 1,
                                        .engine = TN_ENGINE_NAIVE},

@@ -3,8 +3,9 @@
  * ops.c computes with our operators and peers/torch_ops.cpp with libtorch.
  *
  * To add a row, append it to ops_cases; if libtorch has no function for it
- * under the name in `torch`, add one to torch_ops.cpp. Goals are those that
- * docs/performance.md explains. Times are processor time of one thread.
+ * under the name in `torch`, add one to torch_ops.cpp, and to onnx_ops.py,
+ * which asks ops.c for the rows. Goals are those that docs/performance.md
+ * explains. Times are processor time of one thread.
  */
 #ifndef TENON_BENCH_OPS_H_
 #define TENON_BENCH_OPS_H_
@@ -20,7 +21,8 @@ typedef struct ops_shape {
 } ops_shape;
 
 /* A pass that is measured: which inputs get a gradient, as bits; 0 is forward.
- * `goal` is how many times the time of libtorch, tuned, may be ours. */
+ * `goal` is how many times the time of Debian's libtorch, tuned, may be ours.
+ */
 typedef struct ops_pass {
   const char *name; /* NULL: there are no more */
   uint32_t grads;

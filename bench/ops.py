@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators one by one, beside libtorch.
+"""Operators one by one, beside libtorch and ONNX Runtime.
 
     ops.py BUILD_FOLDER [ROUNDS [PART ...]]
 
@@ -13,7 +13,8 @@ import pathlib
 import re
 import sys
 
-from samples import CORES, Program, Samples, exists, say, table, tuned
+from samples import CORES, TORCHES, Program, Samples, imports, say, table, \
+    torches
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(sys.argv[1]).resolve()
@@ -23,20 +24,25 @@ PARTS = ["--", *sys.argv[3:]]
 PLUGINS = [BUILD / "plugins" / name / f"{name}.so"
            for name in ("openblas", "elemwise", "nn", "tensor", "random",
                         "optim")]
+PEERS = {**TORCHES, "onnxruntime": "ONNX Runtime"}
+# Of wheels; the first needs the second, Debian's is too old.
+MODULES = {"PYTHONPATH": os.pathsep.join(
+    str(BUILD.parent / name) for name in ("onnxruntime", "numpy"))}
 
 
 def programs():
-    """Ours, and libtorch as installed and tuned, if it is there."""
-    torch = BENCH / "peers" / "torch_ops"
-    # plugins/openblas chooses; what the user has set would overrule it.
-    os.environ.pop("OPENBLAS_CORETYPE", None)
-    found = [Program("tenon", [BENCH / "ops", *filter(os.path.exists, PLUGINS),
-                               *PARTS], CORES[1])]
-    if exists("torch_ops", torch, "libtorch-dev"):
-        found += [Program("torch", [torch, *PARTS], CORES[1],
-                          OMP_NUM_THREADS="1"),
-                  Program("torch_tuned", [torch, *PARTS], CORES[1],
-                          OMP_NUM_THREADS="1", **tuned())]
+    """Ours, and the peers that are there."""
+    ops = BENCH / "ops"
+    found = [Program("tenon", [ops, *filter(os.path.exists, PLUGINS), *PARTS],
+                     CORES[1]),
+             *torches(BENCH / "peers" / "torch_ops", PARTS, 1)]
+    if imports("onnx, onnxruntime", **MODULES):
+        found.append(Program(
+            "onnxruntime", ["/usr/bin/python3", HERE / "peers" / "onnx_ops.py",
+                            ops, *PARTS], CORES[1], **MODULES))
+    else:
+        print("SKIPPED onnxruntime: packages onnxruntime and numpy of PyPI not "
+              "installed")
     return found
 
 
@@ -70,13 +76,13 @@ def number(value, digits=1):
 
 def line(samples, name, flops, goal):
     """Times, and what they come to."""
-    ours, shipped, best = (samples.least(each, name)
-                           for each in ("tenon", "torch", "torch_tuned"))
-    rate = flops / ours / 1e3 if flops and ours else None
-    ratio = best / ours if best and ours else None
+    ours = samples.least("tenon", name)
+    peers = [samples.least(each, name) for each in PEERS]
+    best = min(filter(None, peers), default=None)
+    rate = flops / ours / 1e3 if flops else None
     kind, row = re.fullmatch(r"([^/]+)/(.*)", name).groups()
-    return [row, kind, number(ours), number(rate, 0), number(shipped),
-            number(best), number(ratio, 2), number(goal) if goal else "–"]
+    return [row, kind, number(ours), number(rate, 0), *map(number, peers),
+            number(best and best / ours, 2), number(goal) if goal else "–"]
 
 
 def main():
@@ -87,8 +93,8 @@ def main():
         say(f"{name.replace(' ', '_')}.{program}",
             samples.least(program, name), "us")
     print("Microseconds of an operator, one thread, processor time")
-    table(["operator", "pass", "tenon", "GFLOP/s", "torch", "torch tuned",
-           "tuned / tenon", "goal"],
+    table(["operator", "pass", "tenon", "GFLOP/s", *PEERS.values(),
+           "best peer / tenon", "goal over torch tuned"],
           [line(samples, name, *known[name])
            for name in samples.names("tenon")])
 

@@ -13,9 +13,18 @@ import pathlib
 import statistics
 import subprocess
 
+# OpenBLAS chooses its loops and blocks by the processor, for ours and for
+# libtorch; what the user has set for something else would overrule it.
+for _name in [name for name in os.environ if name.startswith("OPENBLAS_")]:
+    del os.environ[_name]
+
 # What a program with so many threads may run on.
 CORES = {threads: set(sorted(os.sched_getaffinity(0))[-threads:])
          for threads in (1, 2)}
+
+# What torches() may find, and how tables call it.
+TORCHES = {"torch": "torch", "torch_tuned": "torch tuned",
+           "torch_new": "torch 2.15"}  # of peers/torch.txt
 
 
 class Program:
@@ -61,6 +70,13 @@ class Samples:
         values = self.values.get((program, name))
         return statistics.median(values) if values else None
 
+    def best(self, name, programs, choose=min):
+        """The program with the least median, or with the greatest; or None."""
+        medians = {program: self.median(program, name) for program in programs}
+        medians = {program: value for program, value in medians.items()
+                   if value is not None}
+        return choose(medians, key=medians.get, default=None)
+
     def spread(self, program, name):
         """Lowest and highest of the rounds."""
         values = self.values[program, name]
@@ -98,6 +114,32 @@ def tuned():
     else:
         print("SKIPPED jemalloc: package libjemalloc2 not installed")
     return env
+
+
+def torches(path, arguments, threads, suffix=""):
+    """The program of a path by libtorch as installed and tuned, and by a newer
+    one, tuned, as far as they are there; names end in the suffix."""
+    new = path.with_name(path.name + "_new")
+    found = []
+
+    def add(name, program, env):
+        found.append(Program(name + suffix, [program, *arguments],
+                             CORES[threads], OMP_NUM_THREADS=str(threads),
+                             **env))
+    if exists(path.name, path, "libtorch-dev"):
+        add("torch", path, {})
+        add("torch_tuned", path, tuned())
+    if exists(new.name, new, "torch of PyPI"):
+        add("torch_new", new, tuned())
+    return found
+
+
+def imports(modules, **env):
+    """Whether Debian's Python, which peers run by, has these modules."""
+    done = subprocess.run(["/usr/bin/python3", "-c", f"import {modules}"],
+                          env={**os.environ, **env}, check=False,
+                          stderr=subprocess.DEVNULL)
+    return done.returncode == 0
 
 
 def say(name, value, unit, more=""):

@@ -9,7 +9,7 @@ Prints lines `name value unit lowest-highest` and a table of the medians.
 import pathlib
 import sys
 
-from samples import CORES, Program, Samples, exists, say, table, tuned
+from samples import CORES, TORCHES, Program, Samples, say, table, torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
@@ -18,23 +18,20 @@ PLUGINS = [BUILD / "plugins" / name / f"{name}.so"
            for name in ("openblas", "elemwise", "nn", "optim")]
 NETS = {"mlp": "MLP 784-512-512-10", "lenet": "LeNet-5, 28 x 28",
         "resnet": "ResNet-18, 224 x 224"}
-PEERS = ("torch", "torch_tuned", "torch_nhwc")
+NHWC = {f"{each}_nhwc": f"{TORCHES[each]}, NHWC"
+        for each in ("torch_tuned", "torch_new")}
+PEERS = {**TORCHES, **NHWC}
 
 
 def programs(net, threads):
-    """Ours, and libtorch as installed, tuned, and with channels last."""
-    cores = CORES[threads]
+    """Ours, and libtorch, tuned with channels last, too."""
     torch = BENCH / "peers" / "torch_train"
     found = [Program("tenon", [BENCH / "train", net, threads, *PLUGINS],
-                     cores)]
-    if exists("torch_train", torch, "libtorch-dev"):
-        omp = {"OMP_NUM_THREADS": str(threads)}
-        found += [Program("torch", [torch, net, threads], cores, **omp),
-                  Program("torch_tuned", [torch, net, threads], cores, **omp,
-                          **tuned())]
-        if net != "mlp":
-            found += [Program("torch_nhwc", [torch, net, threads, "nhwc"],
-                              cores, **omp, **tuned())]
+                     CORES[threads]), *torches(torch, [net, threads], threads)]
+    if net != "mlp":
+        found += [each for each in torches(torch, [net, threads, "nhwc"],
+                                           threads, "_nhwc")
+                  if each.name in NHWC]
     return found
 
 
@@ -49,17 +46,16 @@ def rows(net, threads):
     samples.collect(programs(net, threads), ROUNDS)
     for name in samples.names("tenon"):
         ours = samples.median("tenon", name)
-        peers = [samples.median(peer, name) for peer in PEERS]
+        best = samples.best(name, PEERS)
         for program in ("tenon", *PEERS):
             if samples.median(program, name) is None:
                 continue
             low, high = samples.spread(program, name)
             say(f"{net}.{threads}.{name.replace('/', '.')}.{program}",
                 samples.median(program, name), "ms", f"{low:.3f}-{high:.3f}")
-        best = min((each for each in peers if each), default=None)
         yield [f"{NETS[net]}, batch {name.split('/')[1]}", cell(ours),
-               *(cell(each) for each in peers),
-               cell(best / ours if best else None)]
+               *(cell(samples.median(peer, name)) for peer in PEERS),
+               cell(best and samples.median(best, name) / ours)]
 
 
 def main():
@@ -68,8 +64,8 @@ def main():
         found = [row for net in NETS for row in rows(net, threads)]
         print(f"Milliseconds of a training step, {threads} "
               f"thread{'s' if threads > 1 else ''}")
-        table(["net", "program", "torch", "torch tuned", "tuned, NHWC",
-               "best torch / program"], found)
+        table(["net", "program", *PEERS.values(), "best torch / program"],
+              found)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
  */
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 
 #include <cstdio>
@@ -110,7 +111,7 @@ void train(Forward forward, at::Tensor data) {
   auto once = [&] {
     net.next = net.next_state = 0;
     at::nll_loss(at::log_softmax(forward(net, data), 1), labels).backward();
-    at::NoGradGuard none;
+    c10::NoGradGuard none;
     for (at::Tensor &w : net.weights) {
       w.add_(w.grad(), -TRAIN_RATE);
       w.mutable_grad().zero_();
