@@ -150,23 +150,34 @@ static void put_end(const work *w) {
 #if defined(TN_KERNEL_AVX2)
 /* A row of at least a line, and as much of another asked for: where that lies
  * is not for the processor to guess. */
-static TN_KERNEL_AVX512 void copy_wide(char *to, const char *from,
-                                       const char *soon, int64_t bytes) {
-  int64_t i = 0;
-  for (; i + LINE <= bytes; i += LINE) {
-    __builtin_prefetch(soon + i);
-    _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
+#define COPY(name, target, type, load, store)                           \
+  static target void name(char *to, const char *from, const char *soon, \
+                          int64_t bytes) {                              \
+    enum { BYTES = sizeof(type) };                                      \
+    int64_t i = 0;                                                      \
+    for (; i + LINE <= bytes; i += LINE) {                              \
+      __builtin_prefetch(soon + i);                                     \
+      for (int64_t k = i; k < i + LINE; k += BYTES)                     \
+        store((void *)(to + k), load((const void *)(from + k)));        \
+    }                                                                   \
+    for (; i + BYTES <= bytes; i += BYTES)                              \
+      store((void *)(to + i), load((const void *)(from + i)));          \
+    if (i < bytes)                                                      \
+      store((void *)(to + bytes - BYTES),                               \
+            load((const void *)(from + bytes - BYTES)));                \
   }
-  if (i < bytes)
-    _mm512_storeu_si512(to + bytes - LINE,
-                        _mm512_loadu_si512(from + bytes - LINE));
-}
+COPY(copy_wide, TN_KERNEL_AVX512, __m512i, _mm512_loadu_si512,
+     _mm512_storeu_si512)
+COPY(copy_half, TN_KERNEL_AVX2, __m256i, _mm256_loadu_si256,
+     _mm256_storeu_si256)
+#undef COPY
 #else
 static void copy_wide(char *to, const char *from, const char *soon,
                       int64_t bytes) {
   (void)soon;
   memcpy(to, from, (size_t)bytes);
 }
+#define copy_half copy_wide
 #endif
 
 static int32_t copy_slice(void *arg, int64_t begin, int64_t end) {
@@ -198,7 +209,8 @@ static int32_t copy_far_slice(void *arg, int64_t begin, int64_t end) {
     if (w->streams)
       put(w, to, from, step);
     else
-      copy_wide(to, from, soon, step);
+      (w->mode.level == TN_KERNEL_N_LEVELS - 1 ? copy_wide : copy_half)(
+          to, from, soon, step);
   }
   put_end(w);
   return TN_OK;
@@ -208,9 +220,8 @@ static int32_t copy_far_slice(void *arg, int64_t begin, int64_t end) {
 static int is_far(const work *w) {
   const int64_t step = w->length * w->bytes;
   const int64_t table = nn_embedding_params_of(w->call)->input_dim * step;
-  return w->mode.level == TN_KERNEL_N_LEVELS - 1 && step >= LINE &&
-         table >= FAR && w->n * step >= FAR &&
-         w->call->req[NN_EMBEDDING_OUT_OUT] != TN_REQ_ADD;
+  return w->mode.level > 0 && step >= LINE && table >= FAR &&
+         w->n * step >= FAR && w->call->req[NN_EMBEDDING_OUT_OUT] != TN_REQ_ADD;
 }
 
 int32_t nn_embedding(const tn_frame *call) {

@@ -209,7 +209,7 @@ enum {
   NARROW = 1024,     /* elements of a piece that is not worth it */
   LINES = 16,        /* that are enough for all workers */
   LONG_LINE = 65536, /* bytes of one that is best left to memcpy */
-  ASKED_LINE = 1024  /* the same without vectors of 64 bytes */
+  ASKED_LINE = 1024  /* the same where memcpy is what copies lines */
 };
 
 /* A piece: lines of at least SHORT_LINE bytes, side by side in both operands;
@@ -225,7 +225,7 @@ typedef struct stripe {
 typedef struct stripes {
   stripe each[STRIPES];
   int32_t n;
-  int32_t wide; /* whether vectors have 64 bytes */
+  uint32_t level;
   int64_t n_lines;
   int64_t line; /* bytes of all */
 } stripes;
@@ -236,7 +236,7 @@ static int stripes_add(stripes *s, const tn_kernel_walk *walk) {
       walk->stride[0][1] != 1 || walk->stride[1][1] != 1)
     return 0;
   const int64_t bytes = walk->shape[1] * walk->bytes[0];
-  const int64_t most = s->wide ? LONG_LINE : ASKED_LINE;
+  const int64_t most = s->level > 0 ? LONG_LINE : ASKED_LINE;
   if (bytes < SHORT_LINE || bytes >= most || walk->shape[0] < LINES ||
       (s->n > 0 && walk->shape[0] != s->n_lines))
     return 0;
@@ -254,33 +254,40 @@ static inline void next_line(stripe *s) {
 }
 
 #if defined(TN_KERNEL_AVX2)
-static inline TN_KERNEL_AVX512 void copy_line_wide(char *to, const char *from,
-                                                   int64_t bytes) {
-  int64_t i = 0;
-  for (; i + 256 <= bytes; i += 256) {
-    const __m512i a = _mm512_loadu_si512(from + i);
-    const __m512i b = _mm512_loadu_si512(from + i + 64);
-    const __m512i c = _mm512_loadu_si512(from + i + 128);
-    const __m512i d = _mm512_loadu_si512(from + i + 192);
-    _mm512_storeu_si512(to + i, a);
-    _mm512_storeu_si512(to + i + 64, b);
-    _mm512_storeu_si512(to + i + 128, c);
-    _mm512_storeu_si512(to + i + 192, d);
+/* Lines of at least a vector. memcpy takes a fifth longer for those of usual
+ * lengths. */
+#define COPY_STRIPES(name, target, vector, load, store)             \
+  static inline target void name##_line(char *to, const char *from, \
+                                        int64_t bytes) {            \
+    enum { BYTES = sizeof(vector) };                                \
+    int64_t i = 0;                                                  \
+    for (; i + 4 * BYTES <= bytes; i += 4 * BYTES) {                \
+      const vector a = load((const void *)(from + i));              \
+      const vector b = load((const void *)(from + i + BYTES));      \
+      const vector c = load((const void *)(from + i + 2 * BYTES));  \
+      const vector d = load((const void *)(from + i + 3 * BYTES));  \
+      store((void *)(to + i), a);                                   \
+      store((void *)(to + i + BYTES), b);                           \
+      store((void *)(to + i + 2 * BYTES), c);                       \
+      store((void *)(to + i + 3 * BYTES), d);                       \
+    }                                                               \
+    for (; i + BYTES <= bytes; i += BYTES)                          \
+      store((void *)(to + i), load((const void *)(from + i)));      \
+    if (i < bytes)                                                  \
+      store((void *)(to + bytes - BYTES),                           \
+            load((const void *)(from + bytes - BYTES)));            \
+  }                                                                 \
+  static target void name(stripes *s, int64_t n_lines) {            \
+    for (int64_t i = 0; i < n_lines; ++i)                           \
+      for (stripe *each = s->each; each < s->each + s->n; ++each) { \
+        name##_line(each->to, each->from, each->bytes);             \
+        next_line(each);                                            \
+      }                                                             \
   }
-  for (; i + 64 <= bytes; i += 64)
-    _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
-  if (i < bytes)
-    _mm512_storeu_si512(to + bytes - 64, _mm512_loadu_si512(from + bytes - 64));
-}
-
-/* memcpy takes a fifth longer for lines of usual lengths. */
-static TN_KERNEL_AVX512 void copy_wide(stripes *s, int64_t n_lines) {
-  for (int64_t i = 0; i < n_lines; ++i)
-    for (stripe *each = s->each; each < s->each + s->n; ++each) {
-      copy_line_wide(each->to, each->from, each->bytes);
-      next_line(each);
-    }
-}
+COPY_STRIPES(copy_wide, TN_KERNEL_AVX512, __m512i, _mm512_loadu_si512,
+             _mm512_storeu_si512)
+COPY_STRIPES(copy_half, TN_KERNEL_AVX2, __m256i, _mm256_loadu_si256,
+             _mm256_storeu_si256)
 #endif
 
 static int32_t stripes_slice(void *arg, int64_t begin, int64_t end) {
@@ -290,8 +297,9 @@ static int32_t stripes_slice(void *arg, int64_t begin, int64_t end) {
     own.each[k].from += begin * own.each[k].from_next;
   }
 #if defined(TN_KERNEL_AVX2)
-  if (own.wide) {
-    copy_wide(&own, end - begin);
+  if (own.level > 0) {
+    (own.level == TN_KERNEL_N_LEVELS - 1 ? copy_wide : copy_half)(&own,
+                                                                  end - begin);
     return TN_OK;
   }
 #endif
@@ -315,7 +323,7 @@ static int32_t stripes_run(const tn_frame *call, stripes *s) {
  * else one; *done says how many. */
 static int32_t copy_some(const tn_frame *call, uint32_t n,
                          const tensor_piece *pieces, uint32_t *done) {
-  stripes s = {.wide = tn_kernel_level(call) == TN_KERNEL_N_LEVELS - 1};
+  stripes s = {.level = tn_kernel_level(call)};
   tn_kernel_walk walk;
   int32_t code = TN_OK;
   for (*done = 0; *done < n; ++*done) {

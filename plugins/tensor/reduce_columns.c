@@ -80,7 +80,10 @@ typedef struct patch {
 
 static void run_column(tn_kernel_body *body, uint64_t *records,
                        const void *from, int64_t n, const reduce_rows *rows) {
-  const tn_kernel_block block = {n, records, {from}};
+  tn_kernel_block block;
+  block.n = n;
+  block.out = records;
+  block.in[0] = from;
   body(&block, rows);
 }
 

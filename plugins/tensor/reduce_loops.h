@@ -61,11 +61,15 @@ typedef struct reduce_task {
   double count;  /* elements of a line */
 } reduce_task;
 
-/* What a line loop makes of n elements. [worker] */
+/* What a line loop makes of n elements. The inputs that it does not have are
+ * not even zero: that would take as long as a short line. [worker] */
 static inline uint64_t reduce_line(tn_kernel_body *body, const void *from,
                                    int64_t n) {
   uint64_t record = 0;
-  const tn_kernel_block block = {n, &record, {from}};
+  tn_kernel_block block;
+  block.n = n;
+  block.out = &record;
+  block.in[0] = from;
   body(&block, NULL);
   return record;
 }

@@ -133,17 +133,12 @@ WHOLE(zeros, uint64_t, 0, IS_0, PLUS)
 
 #if defined(TN_KERNEL_AVX2)
 #include "reduce_wide.h"
-#define WIDE(name, loop, wide)                                   \
-  {                                                              \
-    { name##_f32_##loop##_base, name##_f32_##loop##_avx2, wide } \
-  }
-#define SUM_COLUMN                                            \
-  {                                                           \
-    { sum_f32_column_base, half_sum_column, wide_sum_column } \
+#define WIDE(name, loop)                                                     \
+  {                                                                          \
+    { name##_f32_##loop##_base, half_##name##_##loop, wide_##name##_##loop } \
   }
 #else
-#define WIDE(name, loop, wide) TN_KERNEL_BODIES(name##_f32_##loop)
-#define SUM_COLUMN TN_KERNEL_BODIES(sum_f32_column)
+#define WIDE(name, loop) TN_KERNEL_BODIES(name##_f32_##loop)
 #endif
 
 #define PAIR(name) \
@@ -152,19 +147,15 @@ WHOLE(zeros, uint64_t, 0, IS_0, PLUS)
   .f32 = PAIR(floats##_f32), .f64 = PAIR(floats##_f64), .i64 = PAIR(whole##_i64)
 #define ONES .none_f64 = 1, .none_i64 = 1
 
-#define SUM                                                                  \
-  .f32 = {WIDE(sum, line, wide_sum_line), SUM_COLUMN}, .f64 = PAIR(sum_f64), \
-  .i64 = PAIR(sum_i64)
-#define ORDER(name)                                  \
-  .f32 = {WIDE(name, line, wide_##name##_line),      \
-          WIDE(name, column, wide_##name##_column)}, \
-  .f64 = PAIR(name##_f64), .i64 = PAIR(name##_i64)
-const reduce_op reduce_sum = {SUM};
-const reduce_op reduce_mean = {SUM, .finish = REDUCE_MEAN};
+#define WIDELY(name)                                                      \
+  .f32 = {WIDE(name, line), WIDE(name, column)}, .f64 = PAIR(name##_f64), \
+  .i64 = PAIR(name##_i64)
+const reduce_op reduce_sum = {WIDELY(sum)};
+const reduce_op reduce_mean = {WIDELY(sum), .finish = REDUCE_MEAN};
 const reduce_op reduce_prod = {ALL(prod, prod), ONES};
-const reduce_op reduce_max = {ORDER(max), .none_f64 = -INFINITY,
+const reduce_op reduce_max = {WIDELY(max), .none_f64 = -INFINITY,
                               .none_i64 = INT64_MIN};
-const reduce_op reduce_min = {ORDER(min), .none_f64 = INFINITY,
+const reduce_op reduce_min = {WIDELY(min), .none_f64 = INFINITY,
                               .none_i64 = INT64_MAX};
 const reduce_op reduce_nansum = {ALL(nansum, sum), .records = &reduce_sum};
 const reduce_op reduce_nanprod = {ALL(nanprod, prod), .records = &reduce_prod,

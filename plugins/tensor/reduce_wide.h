@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reduce_wide.h: loops over floats for AVX-512 that compilers do not find, and
- * one for AVX2.
+ * reduce_wide.h: loops over floats for AVX-512 (wide_...) and AVX2 (half_...)
+ * that compilers do not find.
  * Included by reduce_ops.c only, behind the loops that they stand for, whose
  * partial results, and so whose bits, are theirs.
  */
+
+/* Stands before a loop over vectors, which are to be in registers. */
+#if defined(__clang__)
+#define WIDE_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define WIDE_UNROLL _Pragma("GCC unroll 8")
+#endif
+
+/* A factor of one. A compiler that knew it would add. */
+#define WIDE_ONE(bits)                       \
+  __m##bits##d one = _mm##bits##_set1_pd(1); \
+  __asm__("" : "+v"(one))
 
 /* ------------------------------------------------------------------- sums */
 
@@ -22,18 +34,25 @@
     sum##k = _mm512_mask3_fmadd_pd(_mm512_cvtps_pd(v), one, sum##k, some); \
   } while (0)
 
+/* Makes a record of four partial results. */
+#define WIDE_RECORD(record, four)                                      \
+  do {                                                                 \
+    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four),       \
+                                   _mm256_extractf128_pd(four, 1));    \
+    *(double *)(record) =                                              \
+        _mm_cvtsd_f64(two) + _mm_cvtsd_f64(_mm_unpackhi_pd(two, two)); \
+  } while (0)
+
 static TN_KERNEL_AVX512 void wide_sum_line(const tn_kernel_block *block,
                                            const void *params) {
   const float *x = (const float *)block->in[0];
   __m512d sum0 = _mm512_setzero_pd(), sum1 = sum0, sum2 = sum0, sum3 = sum0;
-  __m512d one = _mm512_set1_pd(1);
+  WIDE_ONE(512);
   int64_t i = 0;
   if (block->n < 32) {
     sum_f32_line_avx512(block, params);
     return;
   }
-  /* A compiler that knew the factor would add. */
-  __asm__("" : "+v"(one));
   for (; i + 32 <= block->n; i += 32) {
     AHEAD(x + i);
     AHEAD(x + i + 16);
@@ -52,113 +71,204 @@ static TN_KERNEL_AVX512 void wide_sum_line(const tn_kernel_block *block,
   sum0 = _mm512_add_pd(_mm512_add_pd(sum0, sum2), _mm512_add_pd(sum1, sum3));
   const __m256d four = _mm256_add_pd(_mm512_castpd512_pd256(sum0),
                                      _mm512_extractf64x4_pd(sum0, 1));
-  const __m128d two =
-      _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
-  *(double *)block->out =
-      _mm_cvtsd_f64(two) + _mm_cvtsd_f64(_mm_unpackhi_pd(two, two));
+  WIDE_RECORD(block->out, four);
+}
+
+/* Four floats at a time. Those that there are not are zeros, which change no
+ * sum that began with one. */
+static TN_KERNEL_AVX2 void half_sum_line(const tn_kernel_block *block,
+                                         const void *params) {
+  const float *x = (const float *)block->in[0];
+  const __m128i places = _mm_setr_epi32(0, 1, 2, 3);
+  __m256d sum[8];
+  WIDE_ONE(256);
+  int64_t i = 0;
+  if (block->n < 32) {
+    sum_f32_line_avx2(block, params);
+    return;
+  }
+  WIDE_UNROLL
+  for (int k = 0; k < 8; ++k) sum[k] = _mm256_setzero_pd();
+  for (; i + 32 <= block->n; i += 32) {
+    AHEAD(x + i);
+    AHEAD(x + i + 16);
+    WIDE_UNROLL
+    for (int k = 0; k < 8; ++k)
+      sum[k] = _mm256_fmadd_pd(_mm256_cvtps_pd(_mm_loadu_ps(x + i + 4 * k)),
+                               one, sum[k]);
+  }
+  if (i < block->n) {
+    const int left = (int)(block->n - i);
+    WIDE_UNROLL
+    for (int k = 0; k < 8; ++k) {
+      const __m128i some =
+          _mm_cmpgt_epi32(_mm_set1_epi32(left - 4 * k), places);
+      const __m128 v = _mm_maskload_ps(x + i + 4 * k, some);
+      sum[k] = _mm256_fmadd_pd(_mm256_cvtps_pd(v), one, sum[k]);
+    }
+  }
+  WIDE_UNROLL
+  for (int k = 0; k < 4; ++k) sum[k] = _mm256_add_pd(sum[k], sum[k + 4]);
+  sum[0] = _mm256_add_pd(_mm256_add_pd(sum[0], sum[2]),
+                         _mm256_add_pd(sum[1], sum[3]));
+  WIDE_RECORD(block->out, sum[0]);
 }
 
 /* ------------------------------------------- the largest and the least one */
+
+/* Vectors of so many bits. */
+#define WIDE_LANES_512 16
+#define WIDE_LANES_256 8
 
 /* Instructions for the largest take the second operand where both are equal,
  * or one is NaN: with what was there before for the second, they are what is
  * wanted of numbers. Whether there is NaN is looked for beside, two vectors in
  * one comparison, and where there is, the ordinary loop does it all. */
-#define WIDE_NAN(a, b) _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q)
+#define WIDE_NAN_512 __mmask16
+#define WIDE_NAN_256 __m256
+#define WIDE_NO_NAN_512 0
+#define WIDE_NO_NAN_256 _mm256_setzero_ps()
+#define WIDE_LOOK_512(nan, a, b) \
+  (__mmask16)(nan | _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q))
+#define WIDE_LOOK_256(nan, a, b) \
+  _mm256_or_ps(nan, _mm256_cmp_ps(a, b, _CMP_UNORD_Q))
+#define WIDE_FOUND_512(nan) (nan != 0)
+#define WIDE_FOUND_256(nan) (_mm256_movemask_ps(nan) != 0)
 
-/* Brings the upper half of lanes into the lower one: `op` of registers of so
- * many bits. */
-#define WIDE_TREE(op, result)                                         \
-  do {                                                                \
-    const __m256 eight = _mm256_##op(_mm512_extractf32x8_ps(top0, 1), \
-                                     _mm512_castps512_ps256(top0));   \
-    const __m128 four = _mm_##op(_mm256_extractf128_ps(eight, 1),     \
-                                 _mm256_castps256_ps128(eight));      \
-    const __m128 two = _mm_##op(_mm_movehl_ps(four, four), four);     \
-    (result) = _mm_cvtss_f32(_mm_##op(_mm_movehdup_ps(two), two));    \
-  } while (0)
+/* As many floats from memory as there are left, at least one; for the others
+ * `none`. */
+#define WIDE_SOME_512(at, left, none) \
+  _mm512_mask_loadu_ps(               \
+      none, (__mmask16)((left) < 16 ? (1u << (left)) - 1 : 65535), at)
+#define WIDE_SOME_256(at, left, none) half_some(at, (int)(left), none)
+static inline TN_KERNEL_AVX2 __m256 half_some(const float *at, int left,
+                                              __m256 none) {
+  const __m256i some = _mm256_cmpgt_epi32(
+      _mm256_set1_epi32(left), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  return _mm256_blendv_ps(none, _mm256_maskload_ps(at, some),
+                          _mm256_castsi256_ps(some));
+}
 
-#define WIDE_LINE(name, op, none)                                              \
-  static TN_KERNEL_AVX512 void wide_##name##_line(                             \
-      const tn_kernel_block *block, const void *params) {                      \
-    const float *x = (const float *)block->in[0];                              \
-    __m512 top0 = _mm512_set1_ps(none), top1 = top0, top2 = top0, top3 = top0; \
-    uint32_t nan = 0;                                                          \
-    int64_t i = 0;                                                             \
-    float all;                                                                 \
-    for (; i + 64 <= block->n; i += 64) {                                      \
-      const __m512 a = _mm512_loadu_ps(x + i);                                 \
-      const __m512 b = _mm512_loadu_ps(x + i + 16);                            \
-      const __m512 c = _mm512_loadu_ps(x + i + 32);                            \
-      const __m512 d = _mm512_loadu_ps(x + i + 48);                            \
-      for (int j = 0; j < 64; j += 16) AHEAD(x + i + j);                       \
-      top0 = _mm512_##op(a, top0);                                             \
-      top1 = _mm512_##op(b, top1);                                             \
-      top2 = _mm512_##op(c, top2);                                             \
-      top3 = _mm512_##op(d, top3);                                             \
-      nan |= (uint32_t)(WIDE_NAN(a, b) | WIDE_NAN(c, d));                      \
-    }                                                                          \
-    for (int k = 0; i < block->n; i += 16, ++k) {                              \
-      const int64_t left = block->n - i;                                       \
-      const __mmask16 some =                                                   \
-          (__mmask16)(left < 16 ? (1u << left) - 1 : 65535);                   \
-      const __m512 v =                                                         \
-          _mm512_mask_loadu_ps(_mm512_set1_ps(none), some, x + i);             \
-      if (k == 0) top0 = _mm512_##op(v, top0);                                 \
-      if (k == 1) top1 = _mm512_##op(v, top1);                                 \
-      if (k == 2) top2 = _mm512_##op(v, top2);                                 \
-      if (k == 3) top3 = _mm512_##op(v, top3);                                 \
-      nan |= (uint32_t)WIDE_NAN(v, v);                                         \
-    }                                                                          \
-    if (nan != 0) {                                                            \
-      name##_f32_line_avx512(block, params);                                   \
-      return;                                                                  \
-    }                                                                          \
-    top0 = _mm512_##op(_mm512_##op(top3, top1), _mm512_##op(top2, top0));      \
-    WIDE_TREE(op, all);                                                        \
-    *(double *)block->out = (double)all;                                       \
+/* Eight results of vectors whose halves are put together. */
+#define WIDE_EIGHT_512(op, v) \
+  _mm256_##op(_mm512_extractf32x8_ps(v, 1), _mm512_castps512_ps256(v))
+#define WIDE_EIGHT_256(op, v) v
+
+/* 64 partial results, the upper half of which is brought into the lower one
+ * until there is one. */
+#define WIDE_LINE(prefix, name, target, level, bits, op, none)              \
+  static target void prefix##_##name##_line(const tn_kernel_block *block,   \
+                                            const void *params) {           \
+    enum { LANES = WIDE_LANES_##bits, VECTORS = 64 / LANES };               \
+    const float *x = (const float *)block->in[0];                           \
+    const __m##bits start = _mm##bits##_set1_ps(none);                      \
+    WIDE_NAN_##bits nan = WIDE_NO_NAN_##bits;                               \
+    __m##bits top[VECTORS];                                                 \
+    int64_t i = 0;                                                          \
+    WIDE_UNROLL                                                             \
+    for (int k = 0; k < VECTORS; ++k) top[k] = start;                       \
+    for (; i + 64 <= block->n; i += 64) {                                   \
+      WIDE_UNROLL                                                           \
+      for (int j = 0; j < 64; j += 16) AHEAD(x + i + j);                    \
+      WIDE_UNROLL                                                           \
+      for (int k = 0; k < VECTORS; k += 2) {                                \
+        const float *at = x + i + LANES * k;                                \
+        const __m##bits a = _mm##bits##_loadu_ps(at);                       \
+        const __m##bits b = _mm##bits##_loadu_ps(at + LANES);               \
+        top[k] = _mm##bits##_##op(a, top[k]);                               \
+        top[k + 1] = _mm##bits##_##op(b, top[k + 1]);                       \
+        nan = WIDE_LOOK_##bits(nan, a, b);                                  \
+      }                                                                     \
+    }                                                                       \
+    WIDE_UNROLL                                                             \
+    for (int k = 0; k < VECTORS; ++k) {                                     \
+      const int64_t left = block->n - i - LANES * k;                        \
+      if (left <= 0) continue;                                              \
+      const __m##bits v = WIDE_SOME_##bits(x + i + LANES * k, left, start); \
+      top[k] = _mm##bits##_##op(v, top[k]);                                 \
+      nan = WIDE_LOOK_##bits(nan, v, v);                                    \
+    }                                                                       \
+    if (WIDE_FOUND_##bits(nan)) {                                           \
+      name##_f32_line_##level(block, params);                               \
+      return;                                                               \
+    }                                                                       \
+    WIDE_UNROLL                                                             \
+    for (int k = 4; k < VECTORS; ++k)                                       \
+      top[k - 4] = _mm##bits##_##op(top[k], top[k - 4]);                    \
+    top[0] = _mm##bits##_##op(_mm##bits##_##op(top[3], top[1]),             \
+                              _mm##bits##_##op(top[2], top[0]));            \
+    const __m256 eight = WIDE_EIGHT_##bits(op, top[0]);                     \
+    const __m128 four = _mm_##op(_mm256_extractf128_ps(eight, 1),           \
+                                 _mm256_castps256_ps128(eight));            \
+    const __m128 two = _mm_##op(_mm_movehl_ps(four, four), four);           \
+    *(double *)block->out =                                                 \
+        (double)_mm_cvtss_f32(_mm_##op(_mm_movehdup_ps(two), two));         \
   }
-WIDE_LINE(max, max_ps, -INFINITY)
-WIDE_LINE(min, min_ps, INFINITY)
+#define WIDE_LINES(name, op, none)                               \
+  WIDE_LINE(wide, name, TN_KERNEL_AVX512, avx512, 512, op, none) \
+  WIDE_LINE(half, name, TN_KERNEL_AVX2, avx2, 256, op, none)
+WIDE_LINES(max, max_ps, -INFINITY)
+WIDE_LINES(min, min_ps, INFINITY)
 
-/* Four rows at a time, sixteen columns of each; what is left, and where there
- * is NaN, is the ordinary loop's. */
-#define WIDE_COLUMN(name, op, op_pd)                                           \
-  static TN_KERNEL_AVX512 void wide_##name##_column(                           \
-      const tn_kernel_block *block, const void *params) {                      \
+/* Halves of a vector, widened. */
+#define WIDE_LOW_512(v) _mm512_cvtps_pd(_mm512_castps512_ps256(v))
+#define WIDE_HIGH_512(v) _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1))
+#define WIDE_LOW_256(v) _mm256_cvtps_pd(_mm256_castps256_ps128(v))
+#define WIDE_HIGH_256(v) _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1))
+
+/* Four rows at a time, sixteen columns of each; the next four are asked for.
+ * What is left, and where there is NaN, is the ordinary loop's. */
+#define WIDE_COLUMN(prefix, name, target, level, bits, op, op_pd)              \
+  static target void prefix##_##name##_column(const tn_kernel_block *block,    \
+                                              const void *params) {            \
+    enum { LANES = WIDE_LANES_##bits, VECTORS = 16 / LANES };                  \
     const reduce_rows *rows = (const reduce_rows *)params;                     \
     const int64_t apart = rows->apart, whole = block->n / 16 * 16;             \
     const reduce_rows four = {4, apart}, rest = {rows->n % 4, apart};          \
     const float *x = (const float *)block->in[0];                              \
     double *all = (double *)block->out;                                        \
     const tn_kernel_block side = {block->n - whole, all + whole, {x + whole}}; \
-    name##_f32_column_avx512(&side, params);                                   \
+    name##_f32_column_##level(&side, params);                                  \
     for (int64_t r = 0; r + 4 <= rows->n; r += 4, x += 4 * apart)              \
       for (int64_t j = 0; j < whole; j += 16) {                                \
-        const __m512 a = _mm512_loadu_ps(x + j);                               \
-        const __m512 b = _mm512_loadu_ps(x + j + apart);                       \
-        const __m512 c = _mm512_loadu_ps(x + j + 2 * apart);                   \
-        const __m512 d = _mm512_loadu_ps(x + j + 3 * apart);                   \
-        const __m512 v = _mm512_##op(_mm512_##op(d, c), _mm512_##op(b, a));    \
-        const __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(v));        \
-        const __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));    \
-        const __m512d low_all = _mm512_loadu_pd(all + j);                      \
-        const __m512d high_all = _mm512_loadu_pd(all + j + 8);                 \
-        if ((WIDE_NAN(a, b) | WIDE_NAN(c, d)) != 0) {                          \
+        WIDE_NAN_##bits nan = WIDE_NO_NAN_##bits;                              \
+        __m##bits most[VECTORS];                                               \
+        WIDE_UNROLL                                                            \
+        for (int k = 0; k < VECTORS; ++k) {                                    \
+          const float *at = x + j + LANES * k;                                 \
+          const __m##bits a = _mm##bits##_loadu_ps(at);                        \
+          const __m##bits b = _mm##bits##_loadu_ps(at + apart);                \
+          const __m##bits c = _mm##bits##_loadu_ps(at + 2 * apart);            \
+          const __m##bits d = _mm##bits##_loadu_ps(at + 3 * apart);            \
+          most[k] = _mm##bits##_##op(_mm##bits##_##op(d, c),                   \
+                                     _mm##bits##_##op(b, a));                  \
+          nan = WIDE_LOOK_##bits(WIDE_LOOK_##bits(nan, a, b), c, d);           \
+        }                                                                      \
+        if (WIDE_FOUND_##bits(nan)) {                                          \
           const tn_kernel_block some = {16, all + j, {x + j}};                 \
-          name##_f32_column_avx512(&some, &four);                              \
+          name##_f32_column_##level(&some, &four);                             \
           continue;                                                            \
         }                                                                      \
-        for (int k = 0; k < 4; ++k)                                            \
-          __builtin_prefetch(x + j + (k + 4) * apart);                         \
-        _mm512_storeu_pd(all + j, _mm512_##op_pd(low, low_all));               \
-        _mm512_storeu_pd(all + j + 8, _mm512_##op_pd(high, high_all));         \
+        for (int k = 4; k < 8; ++k) __builtin_prefetch(x + j + k * apart);     \
+        WIDE_UNROLL                                                            \
+        for (int k = 0; k < VECTORS; ++k) {                                    \
+          double *low = all + j + LANES * k, *high = low + LANES / 2;          \
+          _mm##bits##_storeu_pd(                                               \
+              low, _mm##bits##_##op_pd(WIDE_LOW_##bits(most[k]),               \
+                                       _mm##bits##_loadu_pd(low)));            \
+          _mm##bits##_storeu_pd(                                               \
+              high, _mm##bits##_##op_pd(WIDE_HIGH_##bits(most[k]),             \
+                                        _mm##bits##_loadu_pd(high)));          \
+        }                                                                      \
       }                                                                        \
     const tn_kernel_block last = {whole, all, {x}};                            \
-    name##_f32_column_avx512(&last, &rest);                                    \
+    name##_f32_column_##level(&last, &rest);                                   \
   }
-WIDE_COLUMN(max, max_ps, max_pd)
-WIDE_COLUMN(min, min_ps, min_pd)
+#define WIDE_COLUMNS(name, op, op_pd)                               \
+  WIDE_COLUMN(wide, name, TN_KERNEL_AVX512, avx512, 512, op, op_pd) \
+  WIDE_COLUMN(half, name, TN_KERNEL_AVX2, avx2, 256, op, op_pd)
+WIDE_COLUMNS(max, max_ps, max_pd)
+WIDE_COLUMNS(min, min_ps, min_pd)
 
 /* ----------------------------------------------------------- sums of columns
  */
@@ -166,15 +276,16 @@ WIDE_COLUMN(min, min_ps, min_pd)
 /* Four rows at a time, as the ordinary loop has them, a line of the cache of
  * each; the next four are asked for. Compilers widen more floats at once and
  * then sort them. */
-#define WIDE_SUMS(name, target, level, lanes, set, from, load, store, plus)    \
-  static target void name(const tn_kernel_block *block, const void *params) {  \
+#define WIDE_SUMS(prefix, target, level, bits, lanes, from)                    \
+  static target void prefix##_sum_column(const tn_kernel_block *block,         \
+                                         const void *params) {                 \
     const reduce_rows *rows = (const reduce_rows *)params;                     \
     const int64_t apart = rows->apart, whole = block->n / 16 * 16;             \
     const reduce_rows rest = {rows->n % 4, apart};                             \
     const float *x = (const float *)block->in[0];                              \
     double *all = (double *)block->out;                                        \
     const tn_kernel_block side = {block->n - whole, all + whole, {x + whole}}; \
-    set;                                                                       \
+    WIDE_ONE(bits);                                                            \
     if (rows->n < 4) {                                                         \
       sum_f32_column_##level(block, params);                                   \
       return;                                                                  \
@@ -183,33 +294,55 @@ WIDE_COLUMN(min, min_ps, min_pd)
     for (int64_t r = 0; r + 4 <= rows->n; r += 4, x += 4 * apart)              \
       for (int64_t j = 0; j < whole; j += 16) {                                \
         for (int k = 4; k < 8; ++k) __builtin_prefetch(x + j + k * apart);     \
+        WIDE_UNROLL                                                            \
         for (int64_t i = j; i < j + 16; i += (lanes))                          \
-          store(all + i, plus(plus(plus(from(x + i), from(x + i + apart)),     \
-                                   plus(from(x + i + 2 * apart),               \
-                                        from(x + i + 3 * apart))),             \
-                              load(all + i)));                                 \
+          _mm##bits##_storeu_pd(                                               \
+              all + i,                                                         \
+              WIDE_PLUS(                                                       \
+                  bits,                                                        \
+                  WIDE_PLUS(bits,                                              \
+                            WIDE_PLUS(bits, from(x + i), from(x + i + apart)), \
+                            WIDE_PLUS(bits, from(x + i + 2 * apart),           \
+                                      from(x + i + 3 * apart))),               \
+                  _mm##bits##_loadu_pd(all + i)));                             \
       }                                                                        \
     const tn_kernel_block last = {whole, all, {x}};                            \
     if (rest.n > 0) sum_f32_column_##level(&last, &rest);                      \
   }
-#define WIDE_8(x) _mm512_cvtps_pd(_mm256_loadu_ps(x))
-#define WIDE_4(x) _mm256_cvtps_pd(_mm_loadu_ps(x))
-#define WIDE_PLUS(a, b) _mm512_fmadd_pd(a, one, b)
-WIDE_SUMS(wide_sum_column, TN_KERNEL_AVX512, avx512, 8,
-          __m512d one = _mm512_set1_pd(1);
-          __asm__(""
-                  : "+v"(one)),
-          WIDE_8, _mm512_loadu_pd, _mm512_storeu_pd, WIDE_PLUS)
-WIDE_SUMS(half_sum_column, TN_KERNEL_AVX2, avx2, 4, (void)0, WIDE_4,
-          _mm256_loadu_pd, _mm256_storeu_pd, _mm256_add_pd)
+#define WIDE_8(at) _mm512_cvtps_pd(_mm256_loadu_ps(at))
+#define WIDE_4(at) _mm256_cvtps_pd(_mm_loadu_ps(at))
+#define WIDE_PLUS(bits, a, b) _mm##bits##_fmadd_pd(a, one, b)
+WIDE_SUMS(wide, TN_KERNEL_AVX512, avx512, 512, 8, WIDE_8)
+WIDE_SUMS(half, TN_KERNEL_AVX2, avx2, 256, 4, WIDE_4)
 
+#undef WIDE_UNROLL
+#undef WIDE_ONE
+#undef WIDE_SUM
+#undef WIDE_REST
+#undef WIDE_RECORD
+#undef WIDE_LANES_512
+#undef WIDE_LANES_256
+#undef WIDE_NAN_512
+#undef WIDE_NAN_256
+#undef WIDE_NO_NAN_512
+#undef WIDE_NO_NAN_256
+#undef WIDE_LOOK_512
+#undef WIDE_LOOK_256
+#undef WIDE_FOUND_512
+#undef WIDE_FOUND_256
+#undef WIDE_SOME_512
+#undef WIDE_SOME_256
+#undef WIDE_EIGHT_512
+#undef WIDE_EIGHT_256
+#undef WIDE_LINE
+#undef WIDE_LINES
+#undef WIDE_LOW_512
+#undef WIDE_LOW_256
+#undef WIDE_HIGH_512
+#undef WIDE_HIGH_256
+#undef WIDE_COLUMN
+#undef WIDE_COLUMNS
 #undef WIDE_SUMS
 #undef WIDE_8
 #undef WIDE_4
 #undef WIDE_PLUS
-#undef WIDE_SUM
-#undef WIDE_REST
-#undef WIDE_NAN
-#undef WIDE_TREE
-#undef WIDE_LINE
-#undef WIDE_COLUMN

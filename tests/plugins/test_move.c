@@ -411,20 +411,36 @@ static void check_turn(tn_runtime *rt, tn_dtype dtype, const char *axes,
   free(from), free(to);
 }
 
+/* Instructions that a host may lack, from none to all but the base. */
+static const uint64_t masks[] = {0, TN_CPU_AVX512, TN_CPU_AVX512 | TN_CPU_AVX2};
+enum { N_MASKS = sizeof masks / sizeof *masks };
+
+static tn_runtime *open_without(uint64_t mask) {
+  const tn_options options = {.struct_size = sizeof options, .cpu_mask = mask};
+  tn_runtime *rt = NULL;
+  OK(tn_runtime_create(&options, &rt));
+  OK(tn_plugin_load(rt, PLUGIN_FILE));
+  return rt;
+}
+
+static void check_turns(tn_runtime *rt, tn_dtype dtype) {
+  check_turn(rt, dtype, "axes=[2,1,0]", (int[]){2, 1, 0},
+             (int64_t[]){67, 3, 130});
+  check_turn(rt, dtype, "axes=[0,2,1]", (int[]){0, 2, 1},
+             (int64_t[]){3, 301, 35});
+  check_turn(rt, dtype, "axes=[1,0,2]", (int[]){1, 0, 2},
+             (int64_t[]){37, 51, 5});
+  check_turn(rt, dtype, "axes=[2,0,1]", (int[]){2, 0, 1},
+             (int64_t[]){2, 16, 32});
+}
+
 Test(move, matrices_of_any_type_and_size_are_turned) {
-  tn_runtime *rt = host_open();
   static const tn_dtype dtypes[] = {TN_U8, TN_F16, TN_F32, TN_I64};
-  for (int i = 0; i < 4; ++i) {
-    check_turn(rt, dtypes[i], "axes=[2,1,0]", (int[]){2, 1, 0},
-               (int64_t[]){67, 3, 130});
-    check_turn(rt, dtypes[i], "axes=[0,2,1]", (int[]){0, 2, 1},
-               (int64_t[]){3, 301, 35});
-    check_turn(rt, dtypes[i], "axes=[1,0,2]", (int[]){1, 0, 2},
-               (int64_t[]){37, 51, 5});
-    check_turn(rt, dtypes[i], "axes=[2,0,1]", (int[]){2, 0, 1},
-               (int64_t[]){2, 16, 32});
+  for (int m = 0; m < N_MASKS; ++m) {
+    tn_runtime *rt = open_without(masks[m]);
+    for (int i = 0; i < 4; ++i) check_turns(rt, dtypes[i]);
+    tn_runtime_release(rt);
   }
-  tn_runtime_release(rt);
 }
 
 /* Parts of many lines, which are copied line by line: some have too few
@@ -488,12 +504,14 @@ static void check_parts(tn_runtime *rt, tn_dtype dtype) {
 }
 
 Test(move, parts_of_many_lines_are_put_together) {
-  tn_runtime *rt = host_open();
-  check_parts(rt, TN_U8);
-  check_parts(rt, TN_F16);
-  check_parts(rt, TN_F32);
-  check_parts(rt, TN_I64);
-  tn_runtime_release(rt);
+  for (int m = 0; m < N_MASKS; ++m) {
+    tn_runtime *rt = open_without(masks[m]);
+    check_parts(rt, TN_U8);
+    check_parts(rt, TN_F16);
+    check_parts(rt, TN_F32);
+    check_parts(rt, TN_I64);
+    tn_runtime_release(rt);
+  }
 }
 
 /* The gradient of the whole, taken apart; two of the parts want none. */

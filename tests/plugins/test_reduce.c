@@ -381,6 +381,52 @@ Test(reduce, bits_do_not_depend_on_the_number_of_threads) {
   cases_same_for_all_threads(make_product);
 }
 
+/* A square whose diagonal is `on`, the other elements -1: what is made of each
+ * of its lines along `axis`. */
+static void check_diagonal(tn_runtime *rt, const char *op, int64_t n, double on,
+                           double want) {
+  const int64_t dims[2] = {n, n};
+  double *x = malloc((size_t)(n * n) * sizeof *x);
+  cr_assert_not_null(x);
+  for (int64_t i = 0; i < n * n; ++i) x[i] = i % (n + 1) == 0 ? on : -1;
+  for (int axis = 0; axis < 2; ++axis) {
+    cases_call c = {.op = full_name(op),
+                    .params = axis == 0 ? "axis=[0]" : "axis=[1]",
+                    .n_in = 1,
+                    .n_out = 1};
+    c.in[0] = host_many(rt, TN_F32, 2, dims, x);
+    cases_forward(rt, &c);
+    double *have = cases_values(c.out[0]);
+    for (int64_t i = 0; i < n; ++i)
+      cr_assert(isnan(want) ? isnan(have[i]) : have[i] == want,
+                "%s of %lld, axis %d, element %lld: %g, not %g", op,
+                (long long)n, axis, (long long)i, have[i], want);
+    free(have);
+    cases_release(&c);
+  }
+  free(x);
+}
+
+Test(reduce, the_one_that_counts_is_found_wherever_it_stands) {
+  static const uint64_t masks[] = {0, TN_CPU_AVX512,
+                                   TN_CPU_AVX512 | TN_CPU_AVX2};
+  for (size_t m = 0; m < 3; ++m) {
+    const tn_options options = {
+        .struct_size = sizeof options, .workers = 1, .cpu_mask = masks[m]};
+    tn_runtime *rt = NULL;
+    OK(tn_runtime_create(&options, &rt));
+    OK(tn_plugin_load(rt, PLUGIN_FILE));
+    for (int64_t n = 2; n < 140; n += n < 40 ? 1 : 3) {
+      check_diagonal(rt, "max", n, NAN, NAN);
+      check_diagonal(rt, "min", n, NAN, NAN);
+      check_diagonal(rt, "max", n, 3, 3);
+      check_diagonal(rt, "min", n, -INFINITY, -INFINITY);
+      check_diagonal(rt, "sum", n, 0.5, 0.5 - (double)(n - 1));
+    }
+    tn_runtime_release(rt);
+  }
+}
+
 /* ------------------------------------------------------- nothing, and mistakes
  */
 

@@ -96,10 +96,9 @@ typedef void tn_turn_fn(const tn_turn *turn);
                       from + j * t->from_stride + i, t->from_stride);     \
   }
 
-/* A part of any size: whole squares, narrower ones, and what is left at its two
- * ends. */
-#define TN_TURN_PART(name, type, wide, narrow, level)                 \
-  TN_TURN_SQUARES(name##_wide, type, wide)                            \
+/* A part of any size: whole squares, which name##_wide turns, narrower ones,
+ * and what is left at its two ends. */
+#define TN_TURN_WHOLE(name, type, wide, narrow, level)                \
   TN_TURN_SQUARES(name##_narrow, type, narrow)                        \
   static inline level void name(const tn_turn *t) {                   \
     type *to = (type *)(void *)t->to;                                 \
@@ -115,6 +114,10 @@ typedef void tn_turn_fn(const tn_turn *turn);
       for (int64_t j = i < rows ? columns : 0; j < t->n_columns; ++j) \
         to[i * t->to_stride + j] = from[j * t->from_stride + i];      \
   }
+
+#define TN_TURN_PART(name, type, wide, narrow, level) \
+  TN_TURN_SQUARES(name##_wide, type, wide)            \
+  TN_TURN_WHOLE(name, type, wide, narrow, level)
 
 #if defined(TN_KERNEL_AVX2)
 #define TN_TURN_LEVELS(name, type, base, avx2, avx512)              \
@@ -136,7 +139,61 @@ typedef uint64_t tn_turn_bits_64 __attribute__((may_alias));
 
 TN_TURN_LEVELS(tn_turn_8, tn_turn_bits_8, 16, 16, 16)
 TN_TURN_LEVELS(tn_turn_16, tn_turn_bits_16, 8, 16, 16)
+#if defined(TN_KERNEL_AVX2)
+/* Half of a square, four rows of `to`. A vector has four elements of each of
+ * two columns, which meet on their way from memory; so what is interleaved
+ * stays in its half. Across halves, as compilers have it, it takes more than
+ * twice as many instructions. */
+TN_KERNEL_BODY TN_KERNEL_AVX2 void tn_turn_32_half(tn_turn_bits_32 *to,
+                                                   int64_t to_stride,
+                                                   const tn_turn_bits_32 *from,
+                                                   int64_t from_stride) {
+  __m256i row[4];
+  for (int k = 0; k < 4; ++k) {
+    const void *first = from + k * from_stride;
+    const void *second = from + (k + 4) * from_stride;
+    row[k] = _mm256_inserti128_si256(
+        _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)first)),
+        _mm_loadu_si128((const __m128i *)second), 1);
+  }
+  const __m256i a = _mm256_unpacklo_epi32(row[0], row[1]);
+  const __m256i b = _mm256_unpackhi_epi32(row[0], row[1]);
+  const __m256i c = _mm256_unpacklo_epi32(row[2], row[3]);
+  const __m256i d = _mm256_unpackhi_epi32(row[2], row[3]);
+  row[0] = _mm256_unpacklo_epi64(a, c);
+  row[1] = _mm256_unpackhi_epi64(a, c);
+  row[2] = _mm256_unpacklo_epi64(b, d);
+  row[3] = _mm256_unpackhi_epi64(b, d);
+  for (int k = 0; k < 4; ++k)
+    _mm256_storeu_si256((__m256i *)(void *)(to + k * to_stride), row[k]);
+}
+
+/* Row by row of squares: writing on is worth more than reading on. */
+TN_KERNEL_BODY TN_KERNEL_AVX2 void tn_turn_32_avx2_wide(const tn_turn *t,
+                                                        int64_t row,
+                                                        int64_t column,
+                                                        int64_t n_rows,
+                                                        int64_t n_columns) {
+  for (int64_t i = 0; i < n_rows; i += 8)
+    for (int64_t j = i < row ? column : 0; j < n_columns; j += 8) {
+      tn_turn_bits_32 *to =
+          (tn_turn_bits_32 *)(void *)t->to + i * t->to_stride + j;
+      const tn_turn_bits_32 *from =
+          (const tn_turn_bits_32 *)(const void *)t->from + j * t->from_stride +
+          i;
+      tn_turn_32_half(to, t->to_stride, from, t->from_stride);
+      tn_turn_32_half(to + 4 * t->to_stride, t->to_stride, from + 4,
+                      t->from_stride);
+    }
+}
+TN_TURN_PART(tn_turn_32_base, tn_turn_bits_32, 4, 4, )
+TN_TURN_WHOLE(tn_turn_32_avx2, tn_turn_bits_32, 8, 4, TN_KERNEL_AVX2)
+TN_TURN_PART(tn_turn_32_avx512, tn_turn_bits_32, 16, 4, TN_KERNEL_AVX512)
+static tn_turn_fn *const tn_turn_32[] = {tn_turn_32_base, tn_turn_32_avx2,
+                                         tn_turn_32_avx512};
+#else
 TN_TURN_LEVELS(tn_turn_32, tn_turn_bits_32, 4, 8, 16)
+#endif
 TN_TURN_LEVELS(tn_turn_64, tn_turn_bits_64, 2, 4, 8)
 
 /* The loop for elements of 1, 2, 4 or 8 bytes at a level. [any] */
