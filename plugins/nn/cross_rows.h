@@ -10,9 +10,7 @@ BODY void NAME(measure)(const REAL *x, int64_t n, REAL norm[2]) {
   NAME(fetch)(x + n, n);
   for (int64_t at = 0; at < n; at += NN_CHUNK) {
     const int64_t some = n - at < NN_CHUNK ? n - at : NN_CHUNK;
-    TN_KERNEL_INDEPENDENT
-    for (int64_t i = 0; i < some; ++i) power[i] = MATH(exp)(x[at + i] - top);
-    sum += NAME(sum)(power, some);
+    sum += NAME(powers)(x + at, power, some, top, 1);
   }
   norm[0] = top;
   norm[1] = MATH(log)(sum);
@@ -52,7 +50,7 @@ LOOP(slopes) {
       NAME(measure)(x, c->classes, norm);
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < c->classes; ++i)
-      y[i] = MATH(exp)((x[i] - norm[0]) - norm[1]) * head;
+      y[i] = MATH(exp_down)((x[i] - norm[0]) - norm[1]) * head;
     y[label] -= head;
   }
 }

@@ -23,7 +23,7 @@ BODY void NAME(beside)(const tn_kernel_block *block, const nn_softmax *s) {
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) {
       const REAL d = (x[at + i] - top[i]) * factor;
-      const REAL v = MATH(exp)(d);
+      const REAL v = MATH(exp_down)(d);
       y[at + i] = s->is_log ? d : v;
       sum[i] += v;
     }
@@ -65,9 +65,7 @@ BODY void NAME(short_rows)(const nn_softmax *s, const REAL *x, REAL *y,
 BODY void NAME(long_row)(const REAL *x, REAL *y, int64_t n, REAL factor) {
   const REAL top = NAME(largest)(x, n);
   NAME(fetch)(x + n, n);
-  TN_KERNEL_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) y[i] = MATH(exp)((x[i] - top) * factor);
-  const REAL scale = 1 / NAME(sum)(y, n);
+  const REAL scale = 1 / NAME(powers)(x, y, n, top, factor);
   NAME(fetch)(y + n, n);
   TN_KERNEL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] *= scale;
@@ -80,10 +78,7 @@ BODY void NAME(long_log)(const REAL *x, REAL *y, int64_t n, REAL factor) {
   NAME(fetch)(x + n, n);
   for (int64_t at = 0; at < n; at += NN_CHUNK) {
     const int64_t some = n - at < NN_CHUNK ? n - at : NN_CHUNK;
-    TN_KERNEL_INDEPENDENT
-    for (int64_t i = 0; i < some; ++i)
-      power[i] = MATH(exp)((x[at + i] - top) * factor);
-    sum += NAME(sum)(power, some);
+    sum += NAME(powers)(x + at, power, some, top, factor);
   }
   const REAL last = MATH(log)(sum);
   NAME(fetch)(y + n, n);
@@ -130,7 +125,7 @@ LOOP(back_columns) {
     if (s->is_log) {
       TN_KERNEL_INDEPENDENT
       for (int64_t i = 0; i < n; ++i)
-        to[at + i] = (g[at + i] - MATH(exp)(y[at + i]) * sum[i]) * factor;
+        to[at + i] = (g[at + i] - MATH(exp_down)(y[at + i]) * sum[i]) * factor;
     } else {
       TN_KERNEL_INDEPENDENT
       for (int64_t i = 0; i < n; ++i)
@@ -151,7 +146,7 @@ LOOP(back_rows) {
       const REAL sum = NAME(sum)(g, n);
       TN_KERNEL_INDEPENDENT
       for (int64_t i = 0; i < n; ++i)
-        to[i] = (g[i] - MATH(exp)(y[i]) * sum) * factor;
+        to[i] = (g[i] - MATH(exp_down)(y[i]) * sum) * factor;
     } else {
       const REAL sum = NAME(dot)(g, y, n);
       TN_KERNEL_INDEPENDENT

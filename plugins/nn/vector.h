@@ -104,6 +104,16 @@ BODY REAL NAME(largest)(const REAL *x, int64_t n) {
   return all;
 }
 
+/* The sum of all C vectors, in the first. */
+#ifndef NN_FOLD
+#define NN_FOLD(part)                                      \
+  do {                                                     \
+    for (int k = 0; k < C; k += 2) part[k] += part[k + 1]; \
+    for (int k = 0; k < C; k += 4) part[k] += part[k + 2]; \
+    if (C == 8) part[0] += part[C / 2];                    \
+  } while (0)
+#endif
+
 /* `term(i)` is the vector of elements i and following, `last(i)` element i
  * alone. */
 #ifndef NN_SUM
@@ -142,6 +152,28 @@ BODY REAL NAME(dot)(const REAL *x, const REAL *y, int64_t n) {
 #undef TERM
 #undef LAST
   return all;
+}
+
+/* y = exp((x - top)*factor), which is not above 1; their sum. `y` may be `x`.
+ */
+BODY REAL NAME(powers)(const REAL *x, REAL *y, int64_t n, REAL top,
+                       REAL factor) {
+  enum { L = NAME(lanes), C = NAME(chains) };
+  NAME(vector) part[C] = {{0}};
+  REAL rest = 0;
+  int64_t i = 0;
+  for (; i + C * L <= n; i += C * L) {
+    TN_KERNEL_INDEPENDENT
+    for (int k = 0; k < C * L; ++k)
+      y[i + k] = MATH(exp_down)((x[i + k] - top) * factor);
+    for (int k = 0; k < C; ++k) part[k] += NN_VECTOR(y + i + k * L);
+  }
+  for (; i < n; ++i) {
+    y[i] = MATH(exp_down)((x[i] - top) * factor);
+    rest += y[i];
+  }
+  NN_FOLD(part);
+  return NAME(total)(&part[0]) + rest;
 }
 
 /* The sum of squares of distances to a mean. */

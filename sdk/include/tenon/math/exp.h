@@ -84,6 +84,18 @@ TN_MATH_FN float tn_math_expm1_series(float r) {
   return p * r2 + r;
 }
 
+/* exp(x) of what is not above 0, for sums in which what is not a normal number
+ * does not count: it is 0 below 2^-126. Takes three quarters of the time. */
+TN_MATH_FN float tn_math_exp_down_f32(float x) {
+  const float magic = 0x1.8p23f + 127;
+  const float shifted = x * 0x1.715476p+0f + magic;
+  const float n = shifted - magic;
+  const float high = x - n * 0x1.62e4p-1f;
+  const float q = tn_math_expm1_series(high - n * 0x1.7f7d1cp-20f);
+  const float scale = tn_math_exp_scale(shifted);
+  return tn_math_select_f32(x < -87.33654f, 0.0f, q * scale + scale);
+}
+
 /* 1/(1 + exp(-x)), with exp(-x) as (1 + q)*2^n. Both sides of the fraction are
  * multiplied by 2^-24, so that the lower one does not overflow. */
 TN_MATH_FN float tn_math_sigmoid_f32(float x) {

@@ -62,6 +62,10 @@ TN_MATH_FN double tn_math_exp_f64(double x) {
   return tn_math_exp_times(x, 1);
 }
 
+TN_MATH_FN double tn_math_exp_down_f64(double x) {
+  return tn_math_exp_times(x, 1);
+}
+
 TN_MATH_FN double tn_math_expm1_f64(double x) {
   tn_math_scale scale;
   const double above = x < -50 ? -50 : x;
