@@ -158,7 +158,7 @@ BODY REAL NAME(dot)(const REAL *x, const REAL *y, int64_t n) {
  */
 BODY REAL NAME(powers)(const REAL *x, REAL *y, int64_t n, REAL top,
                        REAL factor) {
-  enum { L = NAME(lanes), C = NAME(chains) };
+  enum { L = NAME(lanes), C = 2 };
   NAME(vector) part[C] = {{0}};
   REAL rest = 0;
   int64_t i = 0;
@@ -172,7 +172,7 @@ BODY REAL NAME(powers)(const REAL *x, REAL *y, int64_t n, REAL top,
     y[i] = MATH(exp_down)((x[i] - top) * factor);
     rest += y[i];
   }
-  NN_FOLD(part);
+  part[0] += part[1];
   return NAME(total)(&part[0]) + rest;
 }
 

@@ -504,6 +504,11 @@ static int unkeep(cuda_pool pool, size_t bytes) {
   return 0;
 }
 
+/* Of what the driver does on a stream by itself, for whoever takes memory or
+ * waits: any number of threads may, which is not what the fake calls to
+ * enqueue. */
+static pthread_mutex_t by_itself = PTHREAD_MUTEX_INITIALIZER;
+
 /* Garbage is written on the stream, so that whoever uses the memory must have
  * waited for it. */
 int cuMemAllocFromPoolAsync(cuda_address *out, size_t bytes, cuda_pool pool,
@@ -523,9 +528,11 @@ int cuMemAllocFromPoolAsync(cuda_address *out, size_t bytes, cuda_pool pool,
   pthread_mutex_unlock(&all.lock);
   if (result != CUDA_OK) return result;
   *out = (cuda_address)(uintptr_t)address;
-  return fake_result_of(all.table->fill(all.table->ctx, stream->queue, address,
-                                        0xa5, bytes, &error),
-                        stream->device);
+  pthread_mutex_lock(&by_itself);
+  const int32_t code = all.table->fill(all.table->ctx, stream->queue, address,
+                                       0xa5, bytes, &error);
+  pthread_mutex_unlock(&by_itself);
+  return fake_result_of(code, stream->device);
 }
 
 int cuMemFreeAsync(cuda_address address, cuda_stream stream) {
@@ -641,21 +648,18 @@ int cuEventSynchronize(cuda_event event) {
       event->device);
 }
 
-/* Any number of threads may wait for a stream at the same time: that is not to
- * enqueue, for which the fake takes the fences that it waits by. */
 int cuStreamSynchronize(cuda_stream stream) {
-  static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
   void *fence = NULL;
   int result = fake_capture_forbids("waits for a stream");
   if (result == CUDA_OK) result = fake_enter_stream(stream);
   if (result != CUDA_OK) return result;
   int32_t code =
       all.table->fence_open(all.table->ctx, stream->device, &fence, &error);
-  pthread_mutex_lock(&one);
+  pthread_mutex_lock(&by_itself);
   if (code == TN_OK)
     code =
         all.table->fence_record(all.table->ctx, fence, stream->queue, &error);
-  pthread_mutex_unlock(&one);
+  pthread_mutex_unlock(&by_itself);
   if (code == TN_OK)
     code = all.table->fence_wait(all.table->ctx, fence, &error);
   all.table->fence_close(all.table->ctx, fence);

@@ -3,6 +3,7 @@
  * sometimes suffer from. Each test breaks one rule.
  */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "driver.h"
@@ -80,6 +81,27 @@ Test(fake, is_content_with_who_waits) {
   DOES(cuEventDestroy_v2(event));
   const char *told = end();
   cr_assert_null(told, "%s", told);
+}
+
+/* The context is a thread's own, and current for nobody else. */
+static void *take_and_give(void *arg) {
+  (void)arg;
+  DOES(cuCtxPushCurrent_v2(contexts[0]));
+  for (int i = 0; i < 500; ++i) {
+    cuda_address mine = 0;
+    DOES(cuMemAllocFromPoolAsync(&mine, BYTES, pools[0], one));
+    DOES(cuStreamSynchronize(one));
+    DOES(cuMemFreeAsync(mine, one));
+  }
+  return NULL;
+}
+
+Test(fake, is_content_with_threads_that_take_memory_at_the_same_time) {
+  pthread_t threads[4];
+  for (int i = 0; i < 4; ++i)
+    cr_assert_eq(pthread_create(&threads[i], NULL, take_and_give, NULL), 0);
+  for (int i = 0; i < 4; ++i) (void)pthread_join(threads[i], NULL);
+  cr_assert_null(end());
 }
 
 Test(fake, misses_an_event_between_streams) {
