@@ -14,20 +14,20 @@
  * all vectors are full, however short lines are.
  *
  * Windows of 3 x 3 elements around each of data read lines that fill vectors
- * where they are, if registers hold the elements around a vector: nine vectors,
- * of which six are those of the line before.
+ * where they are, each line once: registers hold what it gives to the lines of
+ * windows around it, and the weights.
  */
 #include <string.h>
 
+#include "axis.h"
 #include "conv.h"
 #include "lanes.h"
 #include "tenon/kernel.h"
 
 enum {
-  MOST_LEVEL = 2, /* of instructions, whose registers are whole vectors */
-  HELD = 4,       /* lines whose sums are in registers */
-  HELD_TAPS = 9,  /* elements of a window whose sums are */
-  SLACK = 256     /* bytes behind an image that may be read */
+  HELD = 4,      /* lines whose sums are in registers */
+  HELD_TAPS = 9, /* elements of a window whose sums are */
+  SLACK = 256    /* bytes behind an image that may be read */
 };
 
 /* How an image is spread out: element (i, j) goes to line i*stuff + pad, and to
@@ -62,23 +62,13 @@ typedef struct lines {
   const void *inside; /* for each of them, masks of the columns that have it */
   int64_t apart;      /* elements from one's masks to the next one's */
   int64_t first;      /* of the taps, if they are not all */
-  const void *zeros;  /* a line of them, if lines are read where they lie */
+  int around;         /* lines are read where they lie */
   int turned;         /* turned around */
   int add;
 } lines;
 
-/* TN_KERNEL_LEVELS of a name that is a macro itself. */
-#define LEVELS(name) TN_KERNEL_LEVELS(name)
-
-#define REAL float
-#define BITS int32_t
-#define NAME(x) x##_f32
-#include "conv_depthwise_rows.h"
-
-#define REAL double
-#define BITS int64_t
-#define NAME(x) x##_f64
-#include "conv_depthwise_rows.h"
+#define NN_EACH "conv_depthwise_rows.h"
+#include "each.h"
 
 /* ------------------------------------------------------------------- plans */
 
@@ -88,7 +78,6 @@ typedef struct plan {
   int add;
   int flat;      /* images are copied as they are */
   int64_t front; /* zeros in front of one, as many as behind it */
-  int around;    /* or read where they are, by windows of 3 x 3 elements */
   spread spread;
   lines lines; /* without arrays */
   int64_t *offset;
@@ -130,6 +119,11 @@ static spread spread_of(const nn_conv *c, int pass) {
   return s;
 }
 
+/* Of a vector, at the call's level. */
+static int64_t vector_bytes(const nn_conv *c) {
+  return 16 << c->level;
+}
+
 /* Whether an element of a window is as far from its first in all windows, when
  * these are counted across the ends of lines. */
 static int is_flat(const nn_conv *c) {
@@ -168,21 +162,22 @@ static void mask_columns(const plan *p, char *masks, int64_t k, nn_range x) {
  * elements of a window's line, and of the columns that are not in the vector
  * before it: of these alone the others have, where products are summed. */
 static void mask_vectors(const plan *p, char *masks, int pass) {
-  const int64_t columns = p->lines.columns, lanes = 64 / p->conv->bytes;
-  for (int64_t x = 0; x < columns; x += lanes, masks += 4 * 64) {
+  const int64_t bytes = vector_bytes(p->conv), columns = p->lines.columns;
+  const int64_t lanes = bytes / p->conv->bytes;
+  for (int64_t x = 0; x < columns; x += lanes, masks += 4 * bytes) {
     const int64_t at = nn_least(x, columns - lanes);
     const size_t old = (size_t)((x - at) * p->conv->bytes);
-    memset(masks + 3 * 64, 0xff, 64);
-    memset(masks + 3 * 64, 0, old);
+    memset(masks + 3 * bytes, 0xff, (size_t)bytes);
+    memset(masks + 3 * bytes, 0, old);
     for (int64_t k = 0; k < 3; ++k) {
-      mask_columns(p, masks + k * 64, k, (nn_range){at, at + lanes});
-      if (pass == NN_CONV_WEIGHT) memset(masks + k * 64, 0, old);
+      mask_columns(p, masks + k * bytes, k, (nn_range){at, at + lanes});
+      if (pass == NN_CONV_WEIGHT) memset(masks + k * bytes, 0, old);
     }
   }
 }
 
 static void set_masks(const plan *p, char *masks, int pass) {
-  if (p->around)
+  if (p->lines.around)
     mask_vectors(p, masks, pass);
   else
     for (int64_t k = 0; k < p->lines.wide; ++k)
@@ -206,8 +201,8 @@ static plan plan_of(const nn_conv *c, int pass) {
     p.front = nn_up(p.spread.pad[0] * w->in[2] + p.spread.pad[1], 16);
     p.lines.wide = w->kernel[2];
     p.lines.apart = w->in[2] + HELD * 64 / c->bytes;
-    p.around = c->level == MOST_LEVEL && p.lines.three && w->pad[1] == 1 &&
-               w->in[1] == w->out[1] && w->in[2] >= 64 / c->bytes;
+    p.lines.around = p.lines.three && w->pad[1] == 1 && w->in[1] == w->out[1] &&
+                     w->in[2] >= vector_bytes(c) / c->bytes;
   }
   p.lanes.bytes = (uint64_t)(spread_size(&p) * c->bytes) + SLACK;
   if (pass == NN_CONV_WEIGHT)
@@ -224,21 +219,14 @@ static uint64_t offsets_bytes(const nn_conv *c) {
 
 static uint64_t masks_bytes(const plan *p) {
   const nn_conv *c = p->conv;
-  if (p->around)
-    return (uint64_t)nn_ceil_div(c->window.in[2] * c->bytes, 64) * 4 * 64;
+  const int64_t line = c->window.in[2] * c->bytes;
+  if (p->lines.around) return (uint64_t)(4 * nn_up(line, 64));
   return (uint64_t)nn_up(p->lines.wide * p->lines.apart * c->bytes, 64);
-}
-
-/* A line of zeros, with those beside it. */
-static uint64_t zeros_bytes(const plan *p) {
-  const nn_conv *c = p->conv;
-  return p->around ? (uint64_t)nn_up(c->window.in[2] * c->bytes, 64) + 128 : 0;
 }
 
 static uint64_t room(const nn_conv *c, int pass) {
   const plan p = plan_of(c, pass);
-  return offsets_bytes(c) + masks_bytes(&p) + zeros_bytes(&p) +
-         p.lanes.n * p.lanes.bytes;
+  return offsets_bytes(c) + masks_bytes(&p) + p.lanes.n * p.lanes.bytes;
 }
 
 /* ------------------------------------------------------------------ slices */
@@ -246,6 +234,18 @@ static uint64_t room(const nn_conv *c, int pass) {
 /* Element i of an array. */
 static char *at(const nn_conv *c, char *array, int64_t i) {
   return array + i * c->bytes;
+}
+
+static const nn_loops spreads = NN_LOOPS(spread);
+static const nn_loops all_lines = NN_LOOPS(all_lines);
+static const nn_loops all_products = NN_LOOPS(all_products);
+static const nn_loops gathers = NN_LOOPS(gather);
+
+static void run(const nn_conv *c, const nn_loops *loops, const void *params,
+                void *out, const void *in) {
+  const tn_kernel_block block = {.out = out, .in = {in}};
+  nn_loop_run(&(tn_kernel_mode){.compute = c->dtype, .level = c->level}, loops,
+              &block, params);
 }
 
 /* Images of which each is one channel's, or one filter's. */
@@ -261,14 +261,13 @@ static const char *image_of(const plan *p, const char *array, int64_t i,
   const spread *s = &p->spread;
   const int64_t bytes = p->conv->bytes, size = s->from_rows * s->from_columns;
   const char *from = array + i * size * bytes;
-  if (p->around && i > 0 && i + 1 < images_of(p, p->lines.turned)) return from;
+  if (p->lines.around && i > 0 && i + 1 < images_of(p, p->lines.turned))
+    return from;
   if (p->flat)
     memcpy(lane + p->front * bytes, from, (size_t)(size * bytes));
-  else if (p->conv->dtype == TN_F32)
-    spread_image_f32(s, from, lane);
   else
-    spread_image_f64(s, from, lane);
-  return p->around ? lane + p->front * bytes : lane;
+    run(p->conv, &spreads, s, lane, from);
+  return p->lines.around ? lane + p->front * bytes : lane;
 }
 
 /* Zeros in front of images and behind, where they stay. */
@@ -277,24 +276,6 @@ static void clear_margins(const plan *p, char *lane) {
   const int64_t front = p->flat ? p->front * bytes : 0;
   memset(lane, 0, (size_t)front);
   memset(lane + spread_size(p) * bytes - front, 0, (size_t)front + SLACK);
-}
-
-static void run_lines(const plan *p, const lines *l) {
-  static const tn_kernel_bodies singles = TN_KERNEL_BODIES(all_lines_f32);
-  static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(all_lines_f64);
-  const nn_conv *c = p->conv;
-  const tn_kernel_block none = {.n = 0};
-  tn_kernel_body_at(c->dtype == TN_F32 ? &singles : &doubles, c->level)(&none,
-                                                                        l);
-}
-
-static void run_products(const plan *p, const lines *l) {
-  static const tn_kernel_bodies singles = TN_KERNEL_BODIES(all_products_f32);
-  static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(all_products_f64);
-  const nn_conv *c = p->conv;
-  const tn_kernel_block none = {.n = 0};
-  tn_kernel_body_at(c->dtype == TN_F32 ? &singles : &doubles, c->level)(&none,
-                                                                        l);
 }
 
 static double bias_at(const nn_conv *c, const char *bias, int64_t k) {
@@ -314,7 +295,7 @@ static void forward_one(const plan *p, int64_t image, char *lane) {
     l.weight = at(c, p->arrays->weight, (first + k) * c->taps);
     l.bias = bias_at(c, p->arrays->bias, first + k);
     l.to = at(c, p->arrays->out, (image * c->filters + k) * c->out_size);
-    run_lines(p, &l);
+    run(c, &all_lines, &l, NULL, NULL);
     nn_conv_finish(c, l.to, c->out_size);
   }
 }
@@ -329,7 +310,7 @@ static void data_one(const plan *p, int64_t image, char *lane) {
   for (int64_t k = 0; k < c->filters; ++k, l.add = 1) {
     l.from = image_of(p, p->arrays->out, image * c->filters + k, lane);
     l.weight = at(c, p->arrays->weight, (first + k) * c->taps);
-    run_lines(p, &l);
+    run(c, &all_lines, &l, NULL, NULL);
   }
 }
 
@@ -348,16 +329,13 @@ static void weight_one(const plan *p, int64_t group, char *lane) {
     for (int64_t k = 0; k < c->filters; ++k) {
       l.to = at(c, p->arrays->out, (image * c->filters + k) * c->out_size);
       l.sums = sums + k * c->taps * 64;
-      run_products(p, &l);
+      run(c, &all_products, &l, NULL, NULL);
     }
   }
   for (int64_t k = 0; k < c->filters; ++k) {
     char *to = at(c, p->arrays->weight, (group * c->filters + k) * c->taps);
     l.sums = sums + k * c->taps * 64;
-    if (c->dtype == TN_F32)
-      gather_sums_f32(&l, (void *)to);
-    else
-      gather_sums_f64(&l, (void *)to);
+    run(c, &gathers, &l, to, NULL);
   }
 }
 
@@ -397,15 +375,11 @@ static int32_t run_plan(plan *p, int pass, slices some) {
   const nn_conv *c = p->conv;
   p->offset = (int64_t *)(void *)c->room;
   p->lines.offset = p->offset;
-  char *masks = c->room + offsets_bytes(c), *zeros = masks + masks_bytes(p);
+  char *masks = c->room + offsets_bytes(c);
   p->lines.inside = masks;
-  p->lanes.room = zeros + zeros_bytes(p);
+  p->lanes.room = masks + masks_bytes(p);
   set_offsets(p, p->lines.turned && !p->flat);
   set_masks(p, masks, pass);
-  if (p->around) {
-    memset(zeros, 0, zeros_bytes(p));
-    p->lines.zeros = zeros + 64;
-  }
   return c->call->host->parallel_for(
       c->call, some.n, nn_most(TN_KERNEL_GRAIN / nn_most(some.each, 1), 1),
       some.body, p);

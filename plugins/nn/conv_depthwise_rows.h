@@ -1,27 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_depthwise_rows.h: the loops of conv_depthwise.c for one element type.
- * Included by it only, twice, with
- *
- *   REAL     the element type
- *   BITS     an integer as wide
- *   NAME(x)  x with the type behind it
- *
- * which it undefines. Vectors have 64 bytes at every level of instructions, so
- * that sums are taken apart alike.
+ * conv_depthwise_rows.h: the loops of conv_depthwise.c, as each.h includes
+ * them.
  */
 
-enum { NAME(lanes) = 64 / (int)sizeof(REAL) };
+enum { NAME(lanes) = BYTES / (int)sizeof(REAL) };
 
 typedef REAL NAME(vector)
-    __attribute__((vector_size(64), aligned(sizeof(REAL)), may_alias));
+    __attribute__((vector_size(BYTES), aligned(sizeof(REAL)), may_alias));
 typedef BITS NAME(mask)
-    __attribute__((vector_size(64), aligned(sizeof(REAL)), may_alias));
+    __attribute__((vector_size(BYTES), aligned(sizeof(REAL)), may_alias));
 
 #define VECTOR(at) (*(const NAME(vector) *)(const void *)(at))
 
 /* The first n, and zeros. */
-TN_KERNEL_BODY void NAME(load_some)(NAME(vector) * v, const REAL *x,
-                                    int64_t n) {
+BODY void NAME(load_some)(NAME(vector) * v, const REAL *x, int64_t n) {
   *v = (NAME(vector)){0};
   if (n >= NAME(lanes))
     *v = VECTOR(x);
@@ -30,8 +22,7 @@ TN_KERNEL_BODY void NAME(load_some)(NAME(vector) * v, const REAL *x,
 }
 
 /* The first n, or added to what is there. */
-TN_KERNEL_BODY void NAME(store_some)(REAL *y, NAME(vector) * v, int64_t n,
-                                     int add) {
+BODY void NAME(store_some)(REAL *y, NAME(vector) * v, int64_t n, int add) {
   NAME(vector) old;
   if (add) {
     NAME(load_some)(&old, y, n);
@@ -43,29 +34,47 @@ TN_KERNEL_BODY void NAME(store_some)(REAL *y, NAME(vector) * v, int64_t n,
     memcpy(y, v, (size_t)n * sizeof *y);
 }
 
+/* The columns of a line to their phase, of every `step`-th; if there is one,
+ * with gaps between them. */
+BODY void NAME(spread_line)(const spread *s, const REAL *from, REAL *row,
+                            const int64_t step) {
+  const nn_range inside = s->inside;
+  for (int64_t j = inside.begin; step == 1 && j < inside.end; ++j)
+    row[j * s->stuff[1] + s->pad[1]] = from[j];
+  for (int64_t p = 0; step > 1 && p < step; ++p) {
+    const int64_t at = s->pad[1] - p;
+    const int64_t end = nn_ceil_div(inside.end + at, step);
+    for (int64_t k = nn_ceil_div(inside.begin + at, step); k < end; ++k)
+      row[p * s->phase + k] = from[k * step - at];
+  }
+}
+
 /* An image with zeros around its elements and between them, its columns sorted
  * by what they leave when divided by the step of windows. */
-TN_KERNEL_BODY void NAME(spread)(const spread *s, const REAL *from, REAL *to) {
+LOOP(spread) {
+  const spread *s = params;
+  const REAL *from = block->in[0];
+  REAL *to = block->out;
   memset(to, 0, (size_t)(s->rows * s->pitch) * sizeof *to);
   for (int64_t i = 0; i < s->from_rows; ++i, from += s->from_columns) {
     const int64_t y = i * s->stuff[0] + s->pad[0];
     REAL *row = to + y * s->pitch;
     if (y < 0 || y >= s->rows) continue;
-    if (s->step == 1 && s->stuff[1] == 1) {
+    if (s->step == 1 && s->stuff[1] == 1)
       memcpy(row + s->pad[1] + s->inside.begin, from + s->inside.begin,
              (size_t)(s->inside.end - s->inside.begin) * sizeof *to);
-      continue;
-    }
-    for (int64_t j = s->inside.begin; j < s->inside.end; ++j) {
-      const int64_t x = j * s->stuff[1] + s->pad[1];
-      row[x % s->step * s->phase + x / s->step] = from[j];
-    }
+    else if (s->step == 1)
+      NAME(spread_line)(s, from, row, 1);
+    else if (s->step == 2)
+      NAME(spread_line)(s, from, row, 2);
+    else
+      NAME(spread_line)(s, from, row, s->step);
   }
 }
 
 /* `held` lines of out from column x on, each the sum over a window. */
-TN_KERNEL_BODY void NAME(some_lines)(const lines *l, int64_t y, int64_t x,
-                                     const int held) {
+BODY void NAME(some_lines)(const lines *l, int64_t y, int64_t x,
+                           const int held) {
   const REAL *from = (const REAL *)l->from + y * l->down + x;
   const REAL *weight = l->weight;
   NAME(vector) sum[HELD];
@@ -79,19 +88,21 @@ TN_KERNEL_BODY void NAME(some_lines)(const lines *l, int64_t y, int64_t x,
 
 /* The same for windows of 3 x 3 whose lines lie one below the other: each line
  * that is read serves three. */
-TN_KERNEL_BODY void NAME(some_three)(const lines *l, int64_t y, int64_t x,
-                                     const int held) {
+BODY void NAME(some_three)(const lines *l, int64_t y, int64_t x,
+                           const int held) {
   const REAL *from = (const REAL *)l->from + y * l->down + x;
-  const REAL *weight = l->weight;
+  const REAL *w = l->weight;
   NAME(vector) sum[HELD];
+  REAL weight[9];
+  for (int t = 0; t < 9; ++t) weight[t] = w[l->turned ? 8 - t : t];
   for (int r = 0; r < held; ++r) sum[r] = (NAME(vector)){0} + (REAL)l->bias;
-  for (int i = 0; i < held + 2; ++i, from += l->down)
+  NN_CONV_UNROLL
+  for (int i = 0; i < held + 2; ++i)
     for (int k = 0; k < 3; ++k) {
-      const NAME(vector) v = VECTOR(from + k);
+      const NAME(vector) v = VECTOR(from + i * l->down + k);
+      NN_CONV_UNROLL
       for (int r = 0; r < held; ++r)
-        if (i - r >= 0 && i - r < 3)
-          sum[r] +=
-              weight[l->turned ? 8 - (i - r) * 3 - k : (i - r) * 3 + k] * v;
+        if (i - r >= 0 && i - r < 3) sum[r] += weight[(i - r) * 3 + k] * v;
     }
   for (int r = 0; r < held; ++r) NAME(store_some)
   ((REAL *)l->to + (y + r) * l->columns + x, &sum[r], l->columns - x, l->add);
@@ -99,8 +110,7 @@ TN_KERNEL_BODY void NAME(some_three)(const lines *l, int64_t y, int64_t x,
 
 /* `held` lines. Where nothing is added, the last vector of a line overlaps the
  * one before it, as a part of a vector takes longer to write. */
-TN_KERNEL_BODY void NAME(held_lines)(const lines *l, int64_t y,
-                                     const int held) {
+BODY void NAME(held_lines)(const lines *l, int64_t y, const int held) {
   const int overlaps = l->columns >= NAME(lanes) && !l->add;
   const int64_t last = l->columns - NAME(lanes);
   for (int64_t x = 0; x < l->columns; x += NAME(lanes)) {
@@ -116,9 +126,9 @@ TN_KERNEL_BODY void NAME(held_lines)(const lines *l, int64_t y,
 
 /* Windows counted across the ends of lines, from x on, in vectors of which the
  * first begins in `column`: of `high` x `wide` elements. */
-TN_KERNEL_BODY void NAME(some_windows)(const lines *l, int64_t x,
-                                       int64_t column, const int64_t high,
-                                       const int64_t wide, const int held) {
+BODY void NAME(some_windows)(const lines *l, int64_t x, int64_t column,
+                             const int64_t high, const int64_t wide,
+                             const int held) {
   enum { L = NAME(lanes) };
   const REAL *from = (const REAL *)l->from + x, *weight = l->weight;
   const int64_t n = l->rows * l->columns - x;
@@ -147,7 +157,7 @@ typedef struct NAME(three) {
   REAL bias;
 } NAME(three);
 
-TN_KERNEL_BODY NAME(three) NAME(three_of)(const lines *l) {
+BODY NAME(three) NAME(three_of)(const lines *l) {
   const REAL *weight = l->weight;
   NAME(three)
   t = {.inside = {(const BITS *)l->inside,
@@ -161,9 +171,8 @@ TN_KERNEL_BODY NAME(three) NAME(three_of)(const lines *l) {
 }
 
 /* The same as some_windows for them: sums of whole vectors. */
-TN_KERNEL_BODY void NAME(three_windows)(const NAME(three) * t, int64_t x,
-                                        int64_t column, NAME(vector) * sum,
-                                        const int held) {
+BODY void NAME(three_windows)(const NAME(three) * t, int64_t x, int64_t column,
+                              NAME(vector) * sum, const int held) {
   enum { L = NAME(lanes) };
   NAME(mask) first[HELD], last[HELD];
   for (int r = 0; r < held; ++r) {
@@ -181,7 +190,7 @@ TN_KERNEL_BODY void NAME(three_windows)(const NAME(three) * t, int64_t x,
   }
 }
 
-TN_KERNEL_BODY void NAME(all_three)(const lines *l, const int add) {
+BODY void NAME(all_three)(const lines *l, const int add) {
   enum { L = NAME(lanes), STEP = HELD * L };
   const NAME(three) t = NAME(three_of)(l);
   const int64_t n = l->rows * l->columns, columns = l->columns;
@@ -206,7 +215,7 @@ TN_KERNEL_BODY void NAME(all_three)(const lines *l, const int add) {
 }
 
 /* All windows of an image, counted so. */
-TN_KERNEL_BODY void NAME(all_windows)(const lines *l) {
+BODY void NAME(all_windows)(const lines *l) {
   enum { L = NAME(lanes), STEP = HELD * L };
   const int64_t n = l->rows * l->columns, wide = l->wide;
   int64_t x = 0, column = 0;
@@ -224,65 +233,76 @@ TN_KERNEL_BODY void NAME(all_windows)(const lines *l) {
     NAME(some_windows)(l, x, column, l->taps / wide, wide, 1);
 }
 
-/* Line y of an image, or zeros. */
-TN_KERNEL_BODY const REAL *NAME(line_at)(const lines *l, int64_t y) {
-  return y < 0 || y >= l->rows ? (const REAL *)l->zeros
-                               : (const REAL *)l->from + y * l->columns;
+/* The elements around those of a line that begin there. */
+BODY void NAME(read_around)(const REAL *line, const NAME(mask) * masks,
+                            NAME(vector) * v) {
+  for (int k = 0; k < 3; ++k)
+    v[k] = (NAME(vector))((NAME(mask))VECTOR(line + k - 1) & masks[k]);
 }
 
-/* The elements around those of line y from column `at` on. */
-TN_KERNEL_BODY void NAME(read_around)(const lines *l, int64_t y, int64_t at,
-                                      const NAME(mask) * masks,
-                                      NAME(vector) * v) {
-  const REAL *line = NAME(line_at)(l, y);
-  for (int k = 0; k < 3; ++k)
-    v[k] = (NAME(vector))((NAME(mask))VECTOR(line + at + k - 1) & masks[k]);
+/* What a line of windows gets from one line of theirs. */
+BODY void NAME(add_line)(const NAME(vector) * weight, const NAME(vector) * v,
+                         NAME(vector) * sum) {
+  NAME(vector) own = weight[0] * v[0];
+  own += weight[1] * v[1];
+  own += weight[2] * v[2];
+  *sum += own;
+}
+
+/* A line of windows; `keep` has the columns that are added to. */
+BODY void NAME(put_around)(REAL *to, const NAME(vector) * sum,
+                           const NAME(mask) * keep, const int add) {
+  NAME(vector) *out = (NAME(vector) *)(void *)to;
+  if (add) {
+    const NAME(vector) both = *out + *sum;
+    *out = (NAME(vector))(((NAME(mask))both & *keep) |
+                          ((NAME(mask)) * out & ~*keep));
+  } else {
+    *out = *sum;
+  }
 }
 
 /* An image of out, for windows of 3 x 3 elements around those of data, column
- * by column of vectors: each line that is read serves three. Vectors begin
- * inside of lines, the last one where it overlaps the one before it. */
-TN_KERNEL_BODY void NAME(all_around)(const lines *l, const int add) {
+ * by column of vectors: each line is read once, and what it gives to the lines
+ * of windows around it is kept until these have all. Vectors begin inside of
+ * lines, the last one where it overlaps the one before it. */
+BODY void NAME(all_around)(const lines *l, const int add) {
   enum { L = NAME(lanes) };
   const NAME(three) t = NAME(three_of)(l);
-  const int64_t columns = l->columns, rows = l->rows;
+  const int64_t columns = l->columns;
   const NAME(mask) *all = l->inside;
+  NAME(vector) weight[9], v[3], none = (NAME(vector)){0} + t.bias;
+  for (int i = 0; i < 9; ++i) weight[i] = (NAME(vector)){0} + t.weight[i];
   for (int64_t x = 0; x < columns; x += L, all += 4) {
     const int64_t at = nn_least(x, columns - L);
-    const NAME(mask) masks[4] = {all[0], all[1], all[2], all[3]};
+    const REAL *line = (const REAL *)l->from + at;
     REAL *to = (REAL *)l->to + at;
-    NAME(vector) v[9], sum[3];
-    NAME(read_around)(l, -1, at, masks, v + 3);
-    NAME(read_around)(l, 0, at, masks, v + 6);
-    for (int64_t y = 0; y < rows; ++y, to += columns) {
-      NAME(vector) *out = (NAME(vector) *)(void *)to;
-      for (int k = 0; k < 6; ++k) v[k] = v[k + 3];
-      NAME(read_around)(l, y + 1, at, masks, v + 6);
-      for (int i = 0; i < 3; ++i) {
-        sum[i] = t.weight[3 * i] * v[3 * i];
-        sum[i] += t.weight[3 * i + 1] * v[3 * i + 1];
-        sum[i] += t.weight[3 * i + 2] * v[3 * i + 2];
-      }
-      sum[0] += sum[1] + (sum[2] + t.bias);
-      if (add) {
-        const NAME(vector) both = *out + sum[0];
-        sum[0] = (NAME(vector))(((NAME(mask))both & masks[3]) |
-                                ((NAME(mask)) * out & ~masks[3]));
-      }
-      *out = sum[0];
+    NAME(vector) first = none, second = none;
+    NAME(read_around)(line, all, v);
+    NAME(add_line)(weight + 3, v, &first);
+    NAME(add_line)(weight, v, &second);
+    for (int64_t y = 1; y < l->rows; ++y, to += columns) {
+      line += columns;
+      NAME(read_around)(line, all, v);
+      NAME(add_line)(weight + 6, v, &first);
+      NAME(put_around)(to, &first, all + 3, add);
+      first = second;
+      NAME(add_line)(weight + 3, v, &first);
+      second = none;
+      NAME(add_line)(weight, v, &second);
     }
+    NAME(put_around)(to, &first, all + 3, add);
   }
 }
 
 /* All lines of an image of out. */
-TN_KERNEL_BODY void NAME(all_lines)(const tn_kernel_block *block,
-                                    const void *params) {
+LOOP(all_lines) {
   const lines *l = params;
   int64_t y = 0;
   (void)block;
-  if (l->zeros && l->add)
+  if (l->around && l->add)
     NAME(all_around)(l, 1);
-  else if (l->zeros)
+  else if (l->around)
     NAME(all_around)(l, 0);
   else if (l->wide > 0)
     NAME(all_windows)(l);
@@ -290,20 +310,19 @@ TN_KERNEL_BODY void NAME(all_lines)(const tn_kernel_block *block,
   for (; y + HELD <= l->rows; y += HELD) NAME(held_lines)(l, y, HELD);
   for (; y < l->rows; ++y) NAME(held_lines)(l, y, 1);
 }
-LEVELS(NAME(all_lines))
 
 /* The first n lanes are kept, the others are zero: multiplying them by zero
  * would not do if they are infinite. */
-TN_KERNEL_BODY void NAME(keep_some)(NAME(mask) * keep, int64_t n) {
+BODY void NAME(keep_some)(NAME(mask) * keep, int64_t n) {
   BITS lanes[NAME(lanes)];
   for (int i = 0; i < NAME(lanes); ++i) lanes[i] = i < n ? -1 : 0;
   memcpy(keep, lanes, sizeof lanes);
 }
 
 /* The last columns of a line, n of them. */
-TN_KERNEL_BODY void NAME(last_products)(const lines *l, int64_t y,
-                                        const NAME(mask) * keep,
-                                        NAME(vector) * sum, const int taps) {
+BODY void NAME(last_products)(const lines *l, int64_t y,
+                              const NAME(mask) * keep, NAME(vector) * sum,
+                              const int taps) {
   const int64_t n = l->columns % NAME(lanes), x = l->columns - n;
   const REAL *from = (const REAL *)l->from + y * l->down + x;
   const REAL *at = (const REAL *)l->to + y * l->columns + x;
@@ -321,10 +340,9 @@ TN_KERNEL_BODY void NAME(last_products)(const lines *l, int64_t y,
 
 /* A vector of windows, counted across the ends of lines; of its last only
  * those that `keep` has. */
-TN_KERNEL_BODY void NAME(add_windows)(const lines *l, int64_t x,
-                                      const NAME(vector) * head,
-                                      const NAME(mask) * keep,
-                                      NAME(vector) * sum, const int taps) {
+BODY void NAME(add_windows)(const lines *l, int64_t x,
+                            const NAME(vector) * head, const NAME(mask) * keep,
+                            NAME(vector) * sum, const int taps) {
   const REAL *from = (const REAL *)l->from + x;
   const BITS *inside = (const BITS *)l->inside + x % l->columns;
   for (int t = 0; t < taps; ++t) {
@@ -337,9 +355,8 @@ TN_KERNEL_BODY void NAME(add_windows)(const lines *l, int64_t x,
 }
 
 /* The same for all of 3 x 3 elements, in a vector that begins in `column`. */
-TN_KERNEL_BODY void NAME(add_three)(const NAME(three) * t, int64_t x,
-                                    int64_t column, const NAME(vector) * head,
-                                    NAME(vector) * sum) {
+BODY void NAME(add_three)(const NAME(three) * t, int64_t x, int64_t column,
+                          const NAME(vector) * head, NAME(vector) * sum) {
   const NAME(mask) first = MASK(t->inside[0] + column);
   const NAME(mask) last = MASK(t->inside[1] + column);
   for (int i = 0; i < 3; ++i) {
@@ -351,7 +368,7 @@ TN_KERNEL_BODY void NAME(add_three)(const NAME(three) * t, int64_t x,
 }
 
 /* The same as some_products for windows counted so. */
-TN_KERNEL_BODY void NAME(window_products)(const lines *l, const int taps) {
+BODY void NAME(window_products)(const lines *l, const int taps) {
   enum { L = NAME(lanes) };
   const int64_t n = l->rows * l->columns, rest = n % L, step = L % l->columns;
   const REAL *heads = l->to;
@@ -380,34 +397,61 @@ TN_KERNEL_BODY void NAME(window_products)(const lines *l, const int taps) {
   for (int t = 0; t < taps; ++t) sums[t] = sum[t];
 }
 
+/* Products of a line with the lines of heads behind it, on it and in front of
+ * it, of which `begin` to `end` - 1 there are. One vector of the line after the
+ * other, as registers have no room for more. */
+BODY void NAME(multiply_line)(const REAL *line, const NAME(mask) * masks,
+                              const NAME(vector) * head, NAME(vector) * sum,
+                              const nn_range there) {
+  for (int k = 0; k < 3; ++k) {
+    const NAME(vector) v =
+        (NAME(vector))((NAME(mask))VECTOR(line + k - 1) & masks[k]);
+    for (int64_t i = there.begin; i < there.end; ++i)
+      sum[3 * i + k] += head[i] * v;
+  }
+}
+
+/* The sums of a column of vectors. */
+BODY void NAME(multiply_column)(const lines *l, int64_t at,
+                                const NAME(mask) * masks, NAME(vector) * sum) {
+  const int64_t columns = l->columns;
+  const REAL *line = (const REAL *)l->from + at;
+  const REAL *heads = (const REAL *)l->to + at;
+  NAME(vector) head[3];
+  head[1] = (NAME(vector))((NAME(mask))VECTOR(heads) & masks[3]);
+  if (l->rows == 1) {
+    NAME(multiply_line)(line, masks, head, sum, (nn_range){1, 2});
+    return;
+  }
+  head[0] = (NAME(vector))((NAME(mask))VECTOR(heads + columns) & masks[3]);
+  NAME(multiply_line)(line, masks, head, sum, (nn_range){0, 2});
+  for (int64_t y = 2; y < l->rows; ++y) {
+    line += columns;
+    head[2] = head[1];
+    head[1] = head[0];
+    head[0] =
+        (NAME(vector))((NAME(mask))VECTOR(heads + y * columns) & masks[3]);
+    NAME(multiply_line)(line, masks, head, sum, (nn_range){0, 3});
+  }
+  head[2] = head[1];
+  head[1] = head[0];
+  NAME(multiply_line)(line + columns, masks, head, sum, (nn_range){1, 3});
+}
+
 /* The same for windows around the elements of data: each line that is read
  * serves three. */
-TN_KERNEL_BODY void NAME(products_around)(const lines *l) {
+BODY void NAME(products_around)(const lines *l) {
   enum { L = NAME(lanes) };
-  const int64_t columns = l->columns, rows = l->rows;
-  const NAME(mask) *all = l->inside;
+  const NAME(mask) *masks = l->inside;
   NAME(vector) *sums = l->sums, sum[9];
   for (int t = 0; t < 9; ++t) sum[t] = sums[t];
-  for (int64_t x = 0; x < columns; x += L, all += 4) {
-    const int64_t at = nn_least(x, columns - L);
-    const REAL *heads = (const REAL *)l->to + at;
-    const NAME(mask) masks[4] = {all[0], all[1], all[2], all[3]};
-    NAME(vector) v[9];
-    NAME(read_around)(l, -1, at, masks, v + 3);
-    NAME(read_around)(l, 0, at, masks, v + 6);
-    for (int64_t y = 0; y < rows; ++y, heads += columns) {
-      const NAME(vector) head =
-          (NAME(vector))((NAME(mask))VECTOR(heads) & masks[3]);
-      for (int k = 0; k < 6; ++k) v[k] = v[k + 3];
-      NAME(read_around)(l, y + 1, at, masks, v + 6);
-      for (int t = 0; t < 9; ++t) sum[t] += head * v[t];
-    }
-  }
+  for (int64_t x = 0; x < l->columns; x += L, masks += 4)
+    NAME(multiply_column)(l, nn_least(x, l->columns - L), masks, sum);
   for (int t = 0; t < 9; ++t) sums[t] = sum[t];
 }
 
 /* Adds head * from, for each element of the window, to the sums of lanes. */
-TN_KERNEL_BODY void NAME(some_products)(const lines *l, const int taps) {
+BODY void NAME(some_products)(const lines *l, const int taps) {
   NAME(vector) *sums = l->sums;
   NAME(vector) sum[HELD_TAPS];
   NAME(mask) keep;
@@ -431,12 +475,11 @@ TN_KERNEL_BODY void NAME(some_products)(const lines *l, const int taps) {
   for (int t = 0; t < taps; ++t) sums[t] = sum[t];
 }
 
-TN_KERNEL_BODY void NAME(all_products)(const tn_kernel_block *block,
-                                       const void *params) {
+LOOP(all_products) {
   lines l = *(const lines *)params;
   int64_t t = 0;
   (void)block;
-  if (l.zeros) {
+  if (l.around) {
     NAME(products_around)(&l);
     return;
   }
@@ -453,11 +496,12 @@ TN_KERNEL_BODY void NAME(all_products)(const tn_kernel_block *block,
     l.sums = (NAME(vector) *)l.sums + 1;
   }
 }
-LEVELS(NAME(all_products))
 
 /* The sum of the lanes of each sum, or added to what is there. */
-static void NAME(gather_sums)(const lines *l, REAL *to) {
+LOOP(gather) {
+  const lines *l = params;
   const REAL *sums = l->sums;
+  REAL *to = block->out;
   for (int64_t t = 0; t < l->taps; ++t) {
     double sum = 0;
     for (int i = 0; i < NAME(lanes); ++i)
@@ -466,12 +510,5 @@ static void NAME(gather_sums)(const lines *l, REAL *to) {
   }
 }
 
-static void NAME(spread_image)(const spread *s, const void *from, void *to) {
-  NAME(spread)(s, from, to);
-}
-
 #undef VECTOR
 #undef MASK
-#undef REAL
-#undef BITS
-#undef NAME

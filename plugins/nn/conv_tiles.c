@@ -316,8 +316,10 @@ static void run_slice(const plan *p, int64_t slice, char *room) {
   b.reads = reads_of(p, &b.phase, &b.box, (nn_range){0, p->planes}, b.group,
                      b.desk.copy);
   place_points(p, &b.box, &b.reads, b.desk.points);
-  if (b.phase.n_taps == 0) /* what no window has gets nothing */
+  if (b.phase.n_taps == 0) { /* what no window has gets nothing */
+    memset(b.desk.sums, 0, (size_t)sizes.sums);
     memset(b.desk.turned, 0, (size_t)sizes.turned);
+  }
   for (int64_t i = p->strips * share / p->shares;
        i < p->strips * (share + 1) / p->shares; ++i) {
     const strip s = strip_of(p, i);

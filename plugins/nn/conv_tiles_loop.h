@@ -7,6 +7,7 @@
  *   TILES_BYTES    of a vector register
  *   TILES_ROWS     rows of a tile whose sums are held in registers, up to three
  *                  vectors wide: 4 or 8
+ *   TILES_REPEAT   in front of the loop over rows of weights
  *   TILES_LANES(x, h)  x(0, h), x(1, h), ... for each lane
  *   TILES_TAKE(from, n)    a vector of n elements, 0 < n < lanes, and zeros
  *   TILES_PUT(to, v, n)    the first n elements of a vector to their places
@@ -39,6 +40,7 @@ TILES_TARGET static EVER void TILES_NAME(some)(const tile *t, const int rows,
       sum[r][w] =
           t->add ? VECTOR(t->to + (r * wide + w) * L) : (TILES_NAME(vector)){0};
   }
+  TILES_REPEAT
   for (int64_t k = 0; k < t->depth; ++k, right += wide * L) {
     const int64_t step = steps[k];
     __builtin_prefetch(t->next + step);
@@ -215,6 +217,7 @@ static const loops TILES_NAME(loops) = {
 #undef TILES_TARGET
 #undef TILES_BYTES
 #undef TILES_ROWS
+#undef TILES_REPEAT
 #undef TILES_LANES
 #undef TILES_TAKE
 #undef TILES_PUT

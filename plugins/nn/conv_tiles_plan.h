@@ -125,6 +125,7 @@ static inline four take_four(const float *from, int64_t n) {
 #define TILES_TARGET
 #define TILES_BYTES 16
 #define TILES_ROWS 4
+#define TILES_REPEAT NN_CONV_FOUR
 #define TILES_LANES LANES_4
 #define TILES_TAKE(from, n) ((vector_base)take_four(from, n))
 #define TILES_PUT PUT_FOUR
@@ -148,6 +149,7 @@ static inline four take_four(const float *from, int64_t n) {
 #define TILES_TARGET TN_KERNEL_AVX2
 #define TILES_BYTES 32
 #define TILES_ROWS 4
+#define TILES_REPEAT NN_CONV_FOUR
 #define TILES_LANES LANES_8
 #define TILES_TAKE(from, n) ((vector_avx2)_mm256_maskload_ps(from, FIRST_8(n)))
 #define TILES_PUT(to, v, n) _mm256_maskstore_ps(to, FIRST_8(n), (__m256)(v))
@@ -174,6 +176,7 @@ static inline four take_four(const float *from, int64_t n) {
 #define TILES_TARGET TN_KERNEL_AVX512
 #define TILES_BYTES 64
 #define TILES_ROWS 8
+#define TILES_REPEAT
 #define TILES_LANES LANES_16
 #define TILES_TAKE(from, n) \
   ((vector_avx512)_mm512_maskz_loadu_ps(FIRST_16(n), from))

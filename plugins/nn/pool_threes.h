@@ -1,28 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * pool_threes.h: the gradient of the largest of 3 x 3 windows that are two
- * apart and at most one element outside, of floats, for AVX-512. Included by
- * pool_lines.c only.
+ * apart and at most one element outside, of floats, for AVX2 and AVX-512.
+ * Included by pool_lines.c only.
  *
  * A line of windows has the columns 2*o - 1, 2*o and 2*o + 1, if those of a
  * line are counted from one more than they are where nothing is padded. These
- * are three vectors for 16 windows, which are compared with what was largest in
- * registers; what they get goes back the same way. A line of windows shares its
- * last line of data with the next one, which finishes it.
+ * are three vectors for as many windows as a vector has lanes, which are
+ * compared with what was largest in registers; what they get goes back the same
+ * way. A line of windows shares its last line of data with the next one, which
+ * finishes it.
  */
-#define IN_REGISTERS \
-  static inline __attribute__((always_inline)) TN_KERNEL_AVX512
+enum { THREES = 3 };
 
-enum { THREES = 3, PATCH = 16, PATCH_COLUMNS = 2 * PATCH };
-
-typedef struct threes {
-  const nn_pool_image *image;
-  int64_t shift;   /* columns that are in front of column 0 of windows */
-  int64_t columns; /* others */
-  int64_t patches;
-  int past;       /* whether whole lines of the cache go past it as they are */
-  float *nothing; /* a line of NaN, which nothing is equal to */
-  float *shared;  /* what the last lines of windows got so far */
-} threes;
+typedef struct threes threes;
 
 /* A line of windows, or of none, and its lines of data. */
 typedef struct threes_line {
@@ -33,12 +23,18 @@ typedef struct threes_line {
   float *to[2]; /* NULL: there is no such line */
 } threes_line;
 
-/* The elements of 16 windows on a line, or what they get. */
-typedef struct threes_part {
-  __m512 left;
-  __m512 middle;
-  __m512 right;
-} threes_part;
+struct threes {
+  const nn_pool_image *image;
+  /* Returns whether there is NaN, which is equal to nothing. */
+  int (*windows)(const threes *t, const threes_line *l);
+  int64_t shift;   /* columns that are in front of column 0 of windows */
+  int64_t columns; /* others */
+  int64_t lanes;   /* windows of a patch */
+  int64_t patches;
+  int past;       /* whether whole lines of the cache go past it as they are */
+  float *nothing; /* a line of NaN, which nothing is equal to */
+  float *shared;  /* what the last lines of windows got so far */
+};
 
 /* The first n of as many bits as there are. */
 static inline uint32_t threes_bits(int64_t n) {
@@ -46,129 +42,181 @@ static inline uint32_t threes_bits(int64_t n) {
   return n < 32 ? (1u << n) - 1 : ~0u;
 }
 
-/* Elements of a line for its next 16 windows; `before` are the odd ones for the
- * 16 before. */
-IN_REGISTERS threes_part threes_load(const float *from, uint32_t bits,
-                                     __m512 *before) {
-  const __m512 nothing = _mm512_set1_ps(NAN);
-  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20,
-                                         22, 24, 26, 28, 30);
-  const __m512i one = _mm512_set1_epi32(1);
-  const __m512 a = _mm512_mask_loadu_ps(nothing, (__mmask16)bits, from);
-  const __m512 b =
-      _mm512_mask_loadu_ps(nothing, (__mmask16)(bits >> 16), from + PATCH);
-  const __m512 right =
-      _mm512_permutex2var_ps(a, _mm512_add_epi32(even, one), b);
-  const threes_part part = {
-      .left = _mm512_castsi512_ps(_mm512_alignr_epi32(
-          _mm512_castps_si512(right), _mm512_castps_si512(*before), 15)),
-      .middle = _mm512_permutex2var_ps(a, even, b),
-      .right = right};
-  *before = right;
-  return part;
+/* ----------------------------------------------------------------- vectors */
+
+/* For each level: the elements that `bits` has, beside others; the way back,
+ * also past the caches; the even and the odd ones of two vectors, and the way
+ * back; a vector that lies one element before another, or behind it; what
+ * elements get of a head, of which nothing is left for the next ones; which are
+ * NaN. */
+#define REGISTERS(target) static inline __attribute__((always_inline)) target
+#define IN_256 REGISTERS(TN_KERNEL_AVX2)
+#define IN_512 REGISTERS(TN_KERNEL_AVX512)
+
+IN_256 __m256i threes_mask_avx2(uint32_t bits) {
+  const __m256i one = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const __m256i all = _mm256_set1_epi32((int)bits);
+  return _mm256_cmpeq_epi32(_mm256_and_si256(all, one), one);
 }
 
-/* What elements get of `head`, of which nothing is left for the next ones. */
-IN_REGISTERS __m512 threes_claim(__m512 x, __m512 largest, __m512i *head) {
-  const __mmask16 hit = _mm512_cmp_ps_mask(x, largest, _CMP_EQ_OQ);
-  const __m512i gets = _mm512_maskz_mov_epi32(hit, *head);
-  *head = _mm512_xor_si512(*head, gets);
-  return _mm512_castsi512_ps(gets);
+IN_256 __m256 threes_take_avx2(const float *from, uint32_t bits, __m256 other) {
+  if ((bits & 0xff) == 0xff) return _mm256_loadu_ps(from);
+  const __m256i mask = threes_mask_avx2(bits);
+  return _mm256_blendv_ps(other, _mm256_maskload_ps(from, mask),
+                          _mm256_castsi256_ps(mask));
 }
 
-IN_REGISTERS threes_part threes_claims(const threes_part *x, __m512 largest,
-                                       __m512i *head) {
-  threes_part gets;
-  gets.left = threes_claim(x->left, largest, head);
-  gets.middle = threes_claim(x->middle, largest, head);
-  gets.right = threes_claim(x->right, largest, head);
+/* In parts: stores with masks take as long as thirty others. */
+IN_256 void threes_put_avx2(float *to, __m256 v, uint32_t bits) {
+  __m128 part = _mm256_castps256_ps128(v);
+  if ((bits & 0xff) == 0xff) {
+    _mm256_storeu_ps(to, v);
+    return;
+  }
+  if ((bits & 0xf) == 0xf) {
+    _mm_storeu_ps(to, part);
+    part = _mm256_extractf128_ps(v, 1);
+    to += 4, bits >>= 4;
+  }
+  for (int k = 0; k < 3; ++k)
+    if ((bits >> k & 1) != 0) to[k] = part[k];
+}
+
+IN_256 void threes_past_avx2(float *to, __m256 v) {
+  _mm256_stream_ps(to, v);
+}
+
+/* Halves of vectors are put where they belong while they are loaded. */
+IN_256 void threes_apart_avx2(const float *from, uint32_t bits, __m256 other,
+                              __m256 *even, __m256 *odd) {
+  __m256 low, high;
+  if (bits == 0xffff) {
+    low = _mm256_castps128_ps256(_mm_loadu_ps(from));
+    low = _mm256_insertf128_ps(low, _mm_loadu_ps(from + 8), 1);
+    high = _mm256_castps128_ps256(_mm_loadu_ps(from + 4));
+    high = _mm256_insertf128_ps(high, _mm_loadu_ps(from + 12), 1);
+  } else {
+    const __m256 a = threes_take_avx2(from, bits, other);
+    const __m256 b = threes_take_avx2(from + 8, bits >> 8, other);
+    low = _mm256_permute2f128_ps(a, b, 0x20);
+    high = _mm256_permute2f128_ps(a, b, 0x31);
+  }
+  *even = _mm256_shuffle_ps(low, high, 0x88);
+  *odd = _mm256_shuffle_ps(low, high, 0xdd);
+}
+
+IN_256 void threes_joined_avx2(__m256 even, __m256 odd, __m256 *a, __m256 *b) {
+  const __m256 low = _mm256_unpacklo_ps(even, odd);
+  const __m256 high = _mm256_unpackhi_ps(even, odd);
+  *a = _mm256_permute2f128_ps(low, high, 0x20);
+  *b = _mm256_permute2f128_ps(low, high, 0x31);
+}
+
+IN_256 __m256 threes_before_avx2(__m256 last, __m256 v) {
+  const __m256 middle = _mm256_permute2f128_ps(last, v, 0x21);
+  return _mm256_castsi256_ps(_mm256_alignr_epi8(
+      _mm256_castps_si256(v), _mm256_castps_si256(middle), 12));
+}
+
+IN_256 __m256 threes_behind_avx2(__m256 v, __m256 next) {
+  const __m256 middle = _mm256_permute2f128_ps(v, next, 0x21);
+  return _mm256_castsi256_ps(_mm256_alignr_epi8(_mm256_castps_si256(middle),
+                                                _mm256_castps_si256(v), 4));
+}
+
+IN_256 __m256 threes_claim_avx2(__m256 x, __m256 largest, __m256 *head) {
+  const __m256 hit = _mm256_cmp_ps(x, largest, _CMP_EQ_OQ);
+  const __m256 gets = _mm256_and_ps(hit, *head);
+  *head = _mm256_andnot_ps(hit, *head);
   return gets;
 }
 
-/* Columns of 16 windows, the left ones of the next 16 being known. */
-IN_REGISTERS void threes_store(const threes *t, float *to,
-                               const threes_part *part, __m512 left,
-                               uint32_t bits) {
+IN_256 uint32_t threes_nan_avx2(__m256 v) {
+  return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+}
+
+IN_512 __m512 threes_take_avx512(const float *from, uint32_t bits,
+                                 __m512 other) {
+  return _mm512_mask_loadu_ps(other, (__mmask16)bits, from);
+}
+
+IN_512 void threes_put_avx512(float *to, __m512 v, uint32_t bits) {
+  if ((bits & 0xffff) == 0xffff)
+    _mm512_storeu_ps(to, v);
+  else
+    _mm512_mask_storeu_ps(to, (__mmask16)bits, v);
+}
+
+IN_512 void threes_past_avx512(float *to, __m512 v) {
+  _mm512_stream_ps(to, v);
+}
+
+IN_512 void threes_apart_avx512(const float *from, uint32_t bits, __m512 other,
+                                __m512 *even, __m512 *odd) {
+  const __m512i one = _mm512_set1_epi32(1);
+  const __m512i all = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20,
+                                        22, 24, 26, 28, 30);
+  const __m512 a = threes_take_avx512(from, bits, other);
+  const __m512 b = threes_take_avx512(from + 16, bits >> 16, other);
+  *even = _mm512_permutex2var_ps(a, all, b);
+  *odd = _mm512_permutex2var_ps(a, _mm512_add_epi32(all, one), b);
+}
+
+IN_512 void threes_joined_avx512(__m512 even, __m512 odd, __m512 *a,
+                                 __m512 *b) {
   const __m512i low =
       _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
   const __m512i eight = _mm512_set1_epi32(8);
-  const __m512 odd =
-      _mm512_castsi512_ps(_mm512_alignr_epi32(
-          _mm512_castps_si512(left), _mm512_castps_si512(part->left), 1)) +
-      part->right;
-  const __m512 a = _mm512_permutex2var_ps(part->middle, low, odd);
-  const __m512 b =
-      _mm512_permutex2var_ps(part->middle, _mm512_add_epi32(low, eight), odd);
-  if (t->past) {
-    if ((bits & 1) != 0) _mm512_stream_ps(to, a);
-    if ((bits >> PATCH) != 0) _mm512_stream_ps(to + PATCH, b);
-  } else if (bits == ~0u) {
-    _mm512_storeu_ps(to, a);
-    _mm512_storeu_ps(to + PATCH, b);
-  } else {
-    _mm512_mask_storeu_ps(to, (__mmask16)bits, a);
-    _mm512_mask_storeu_ps(to + PATCH, (__mmask16)(bits >> 16), b);
-  }
+  *a = _mm512_permutex2var_ps(even, low, odd);
+  *b = _mm512_permutex2var_ps(even, _mm512_add_epi32(low, eight), odd);
 }
 
-/* Adds what the line before gave to the first line of windows, and leaves what
- * this one gives to its last. */
-IN_REGISTERS void threes_share(float *shared, threes_part *first,
-                               const threes_part *last) {
-  first->left += _mm512_loadu_ps(shared);
-  first->middle += _mm512_loadu_ps(shared + PATCH);
-  first->right += _mm512_loadu_ps(shared + 2 * PATCH);
-  _mm512_storeu_ps(shared, last->left);
-  _mm512_storeu_ps(shared + PATCH, last->middle);
-  _mm512_storeu_ps(shared + 2 * PATCH, last->right);
+IN_512 __m512 threes_before_avx512(__m512 last, __m512 v) {
+  return _mm512_castsi512_ps(_mm512_alignr_epi32(
+      _mm512_castps_si512(v), _mm512_castps_si512(last), 15));
 }
 
-/* Returns whether there is NaN, which is equal to nothing. */
-static TN_KERNEL_AVX512 int threes_windows(const threes *t,
-                                           const threes_line *l) {
-  const __m512 none = _mm512_setzero_ps(), nothing = _mm512_set1_ps(NAN);
-  threes_part done[2] = {{none, none, none}, {none, none, none}};
-  __m512 before[THREES];
-  uint32_t bits = 0, nan = 0;
-  for (int k = 0; k < THREES; ++k)
-    before[k] = t->shift > 0 ? _mm512_set1_ps(l->from[k][0]) : nothing;
-  for (int64_t p = 0; p < t->patches; ++p) {
-    const int64_t at = t->shift + p * PATCH_COLUMNS;
-    const __mmask16 windows = (__mmask16)threes_bits(l->windows - p * PATCH);
-    __m512i head = _mm512_maskz_loadu_epi32(windows, l->head + p * PATCH);
-    const __m512 largest =
-        _mm512_mask_loadu_ps(nothing, windows, l->out + p * PATCH);
-    const uint32_t own = threes_bits(t->columns - p * PATCH_COLUMNS);
-    nan |= _mm512_mask_cmp_ps_mask(windows, largest, largest, _CMP_UNORD_Q);
-    threes_part gets[THREES];
-    for (int k = 0; k < THREES; ++k) {
-      gets[k] = threes_load(l->from[k] + at, own, &before[k]);
-      gets[k] = threes_claims(&gets[k], largest, &head);
-    }
-    threes_share(t->shared + p * THREES * PATCH, &gets[0], &gets[2]);
-    for (int k = 0; k < 2; ++k) {
-      if (l->to[k] && p > 0)
-        threes_store(t, l->to[k] + at - PATCH_COLUMNS, &done[k], gets[k].left,
-                     bits);
-      else if (l->to[k] && t->shift > 0)
-        l->to[k][0] = _mm512_cvtss_f32(gets[k].left);
-      done[k] = gets[k];
-    }
-    bits = own;
-  }
-  for (int k = 0; k < 2; ++k)
-    if (l->to[k])
-      threes_store(t, l->to[k] + t->shift + (t->patches - 1) * PATCH_COLUMNS,
-                   &done[k], none, bits);
-  return nan != 0;
+IN_512 __m512 threes_behind_avx512(__m512 v, __m512 next) {
+  return _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(next),
+                                                 _mm512_castps_si512(v), 1));
 }
+
+IN_512 __m512 threes_claim_avx512(__m512 x, __m512 largest, __m512 *head) {
+  const __mmask16 hit = _mm512_cmp_ps_mask(x, largest, _CMP_EQ_OQ);
+  const __m512i all = _mm512_castps_si512(*head);
+  const __m512i gets = _mm512_maskz_mov_epi32(hit, all);
+  *head = _mm512_castsi512_ps(_mm512_xor_si512(all, gets));
+  return _mm512_castsi512_ps(gets);
+}
+
+IN_512 uint32_t threes_nan_avx512(__m512 v) {
+  return _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+}
+
+#define THREES_NAME(x) x##_avx2
+#define THREES_TARGET TN_KERNEL_AVX2
+#define THREES_VECTOR __m256
+#define THREES_LANES 8
+#include "pool_threes_line.h"
+
+#define THREES_NAME(x) x##_avx512
+#define THREES_TARGET TN_KERNEL_AVX512
+#define THREES_VECTOR __m512
+#define THREES_LANES 16
+#include "pool_threes_line.h"
+
+#undef REGISTERS
+#undef IN_256
+#undef IN_512
+
+/* ------------------------------------------------------------------ images */
 
 /* Whether windows are such ones. */
 static inline int threes_can(const nn_pool_image *image) {
   const nn_pool *p = image->pool;
   const nn_window *w = &p->window;
-  if (image->level != TN_KERNEL_N_LEVELS - 1 || image->dtype != TN_F32 ||
-      p->kind != NN_POOL_MAX || image->add)
+  if (image->level == 0 || image->dtype != TN_F32 || p->kind != NN_POOL_MAX ||
+      image->add)
     return 0;
   if (w->kernel[0] != 1 || w->stride[0] != 1 || w->pad[0] != 0) return 0;
   for (int d = 1; d < NN_WINDOW_RANK; ++d)
@@ -176,14 +224,15 @@ static inline int threes_can(const nn_pool_image *image) {
   return 1;
 }
 
-/* Where a patch's columns are counted from, and how many there are. */
-static inline int64_t threes_patches(const nn_window *w) {
+/* How many patches of so many windows a line has. */
+static inline int64_t threes_patches(const nn_window *w, int64_t lanes) {
   const int64_t columns = w->in[2] - (1 - w->pad[2]);
-  return (nn_most((columns + 1) / 2, w->out[2]) + PATCH - 1) / PATCH;
+  return (nn_most((columns + 1) / 2, w->out[2]) + lanes - 1) / lanes;
 }
 
 static inline int64_t threes_scratch(const nn_window *w) {
-  return w->in[2] + threes_patches(w) * THREES * PATCH;
+  enum { MOST = 16 };
+  return w->in[2] + threes_patches(w, MOST) * THREES * MOST;
 }
 
 /* One plane of an image; returns whether there is NaN. */
@@ -194,7 +243,7 @@ static int threes_plane(const threes *t, const float *data, int64_t plane,
   const float *out = (const float *)t->image->out + at;
   const float *head = (const float *)t->image->head + at;
   memset(t->shared, 0,
-         (size_t)(t->patches * THREES * PATCH) * sizeof *t->shared);
+         (size_t)(t->patches * THREES * t->lanes) * sizeof *t->shared);
   int64_t line = -w->pad[1];
   int nan = 0;
   for (int64_t o = 0; line < w->in[1]; ++o, line += 2) {
@@ -212,7 +261,7 @@ static int threes_plane(const threes *t, const float *data, int64_t plane,
     expect_f32(data + (line + AHEAD) * n, 2 * n);
     expect_f32(l.out + w->out[1] * w->out[2], w->out[2]);
     expect_f32(l.head + w->out[1] * w->out[2], w->out[2]);
-    nan |= threes_windows(t, &l);
+    nan |= t->windows(t, &l);
     nn_writer_next(writer, lines * n * (int64_t)sizeof *to);
   }
   return nan;
@@ -224,10 +273,14 @@ static int threes_backward(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
   const uintptr_t at =
       (uintptr_t)image->to | (uintptr_t)w->in[2] * sizeof(float);
+  const int wide = image->level == TN_KERNEL_N_LEVELS - 1;
+  const int64_t lanes = wide ? 16 : 8;
   threes t = {.image = image,
+              .windows = wide ? threes_windows_avx512 : threes_windows_avx2,
+              .lanes = lanes,
               .shift = 1 - w->pad[2],
               .columns = w->in[2] - (1 - w->pad[2]),
-              .patches = threes_patches(w),
+              .patches = threes_patches(w, lanes),
               .past = image->room && w->pad[2] == 1 && at % NN_WRITER_LINE == 0,
               .nothing = image->scratch};
   nn_writer writer =

@@ -256,6 +256,8 @@ static const form forms[] = {
     {2, 3, 3, 3, {8, 20}, {2, 3}, {1, 1}, {1, 1}, {0, 1}, {0}},
     {2, 2, 2, 2, {6, 20}, {3, 3}, {1, 1}, {1, 1}, {2, 1}, {0}},
     {1, 2, 2, 2, {40, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
+    /* elements of data that no window has, all of them in one phase */
+    {1, 3, 5, 1, {1, 9}, {2, 1}, {2, 1}, {2, 1}, {1, 0}, {0}},
 };
 
 Test(convolution, every_kernel_computes_what_the_loops_do) {
