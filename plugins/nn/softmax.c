@@ -6,21 +6,23 @@
 
 #include "softmax.gen.h"
 
-enum { FEW = 32 }; /* elements of rows that are computed side by side */
+enum {
+  FEW = 32,    /* elements of rows that are computed side by side */
+  PAST = 16384 /* bytes of rows that are composed before they go past the
+                  caches */
+};
 
 #define NN_EACH "softmax_rows.h"
 #include "each.h"
 
-/* Whether the gradient's rows may go past the caches as they are, and should:
- * they fill lines of it, and no cache would hold them. */
-static int streams(const nn_softmax *s, const void *head, const void *out,
-                   const void *to) {
+/* Whether rows may go past the caches as they are, and should: they fill lines
+ * of it, and no cache would hold all `operands`, of which `to` is none. */
+static int goes_past(const nn_softmax *s, int operands, const void *to) {
   enum { LINE = 64 };
   const int64_t bytes = tn_dtype_bytes(s->mode.compute);
-  return !s->is_log &&
-         3 * nn_extent_size(&s->extent) * bytes >= TN_KERNEL_STREAM &&
-         to != head && to != out && (uintptr_t)to % LINE == 0 &&
-         s->extent.length * bytes % LINE == 0;
+  return s->extent.inner == 1 && s->extent.length > FEW &&
+         operands * nn_extent_size(&s->extent) * bytes >= TN_KERNEL_STREAM &&
+         (uintptr_t)to % LINE == 0 && s->extent.length * bytes % LINE == 0;
 }
 
 /* ------------------------------------------------------------------- slices */
@@ -72,7 +74,11 @@ static int32_t run(work *w) {
 
 int32_t nn_softmax_forward(const nn_softmax *s, const void *from, void *to) {
   static const nn_loops loops[2] = {NN_LOOPS(rows), NN_LOOPS(columns)};
+  static const nn_loops past = NN_LOOPS(past_rows);
   work w = {s, {from, NULL}, to, &loops[0], &loops[1]};
+  const int fits =
+      s->extent.length * tn_dtype_bytes(s->mode.compute) <= (int64_t)PAST;
+  if (fits && to != from && goes_past(s, 2, to)) w.rows = &past;
   return run(&w);
 }
 
@@ -80,9 +86,10 @@ int32_t nn_softmax_back(const nn_softmax *s, const void *head, const void *out,
                         void *to) {
   static const nn_loops loops[2] = {NN_LOOPS(back_rows),
                                     NN_LOOPS(back_columns)};
-  static const nn_loops stream = NN_LOOPS(stream_rows);
+  static const nn_loops past = NN_LOOPS(past_back_rows);
   work w = {s, {head, out}, to, &loops[0], &loops[1]};
-  if (streams(s, head, out, to)) w.rows = &stream;
+  if (!s->is_log && to != head && to != out && goes_past(s, 3, to))
+    w.rows = &past;
   return run(&w);
 }
 

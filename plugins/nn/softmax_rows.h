@@ -62,13 +62,22 @@ BODY void NAME(short_rows)(const nn_softmax *s, const REAL *x, REAL *y,
       y[r * length + k] = turned[k * NAME(lanes) + r];
 }
 
-BODY void NAME(long_row)(const REAL *x, REAL *y, int64_t n, REAL factor) {
-  const REAL top = NAME(largest)(x, n);
-  NAME(fetch)(x + n, n);
-  const REAL scale = 1 / NAME(powers)(x, y, n, top, factor);
-  NAME(fetch)(y + n, n);
-  TN_KERNEL_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) y[i] *= scale;
+/* n rows. The largest of the next one is looked for while the sum of this one
+ * is not known yet. */
+BODY void NAME(long_rows)(const nn_softmax *s, const REAL *x, REAL *y,
+                          int64_t n) {
+  const int64_t length = s->extent.length;
+  const REAL factor = (REAL)s->factor;
+  REAL top = NAME(largest)(x, length);
+  for (int64_t r = 0; r < n; ++r, x += length, y += length) {
+    NAME(fetch)(x + length, length);
+    const REAL sum = NAME(powers)(x, y, length, top, factor);
+    if (r + 1 < n) top = NAME(largest)(x + length, length);
+    const REAL scale = 1 / sum;
+    NAME(fetch)(y + length, length);
+    TN_KERNEL_INDEPENDENT
+    for (int64_t i = 0; i < length; ++i) y[i] *= scale;
+  }
 }
 
 /* Powers are only summed, so that y may be x. */
@@ -86,20 +95,52 @@ BODY void NAME(long_log)(const REAL *x, REAL *y, int64_t n, REAL factor) {
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) * factor - last;
 }
 
+/* The same of rows that go past the caches: they begin at a line of those, and
+ * fill it. Powers are kept in the first one. */
+BODY void NAME(past)(const nn_softmax *s, const REAL *x, REAL *y, int64_t n,
+                     const int is_log) {
+  enum { L = NAME(lanes) };
+  const int64_t length = s->extent.length;
+  const REAL factor = (REAL)s->factor;
+  REAL power[PAST / sizeof(REAL)], next = NAME(largest)(x, length);
+  for (int64_t r = 0; r < n; ++r, x += length, y += length) {
+    const REAL top = next;
+    NAME(fetch)(x + length, length);
+    const REAL sum = NAME(powers)(x, power, length, top, factor);
+    if (r + 1 < n) next = NAME(largest)(x + length, length);
+    const REAL last = is_log ? MATH(log)(sum) : 1 / sum;
+    for (int64_t i = 0; i < length; i += L)
+      if (is_log)
+        NAME(NN_PAST)(y + i, (NN_VECTOR(x + i) - top) * factor - last);
+      else
+        NAME(NN_PAST)(y + i, NN_VECTOR(power + i) * last);
+  }
+  NN_PAST_ALL();
+}
+
+LOOP(past_rows) {
+  const nn_softmax *s = params;
+  if (s->is_log)
+    NAME(past)(s, block->in[0], block->out, block->n, 1);
+  else
+    NAME(past)(s, block->in[0], block->out, block->n, 0);
+}
+
 /* Rows whose elements lie side by side. */
 LOOP(rows) {
+  enum { L = NAME(lanes) };
   const nn_softmax *s = params;
-  const int64_t length = s->extent.length;
-  const int64_t each = length <= FEW ? NAME(lanes) : 1;
-  for (int64_t r = 0; r < block->n; r += each) {
-    const REAL *x = (const REAL *)block->in[0] + r * length;
-    REAL *y = (REAL *)block->out + r * length;
-    if (each > 1)
-      NAME(short_rows)(s, x, y, block->n - r < each ? block->n - r : each);
-    else if (s->is_log)
+  const int64_t length = s->extent.length, n = block->n;
+  const REAL *x = block->in[0];
+  REAL *y = block->out;
+  if (length <= FEW) {
+    for (int64_t r = 0; r < n; r += L, x += L * length, y += L * length)
+      NAME(short_rows)(s, x, y, n - r < L ? n - r : L);
+  } else if (s->is_log) {
+    for (int64_t r = 0; r < n; ++r, x += length, y += length)
       NAME(long_log)(x, y, length, (REAL)s->factor);
-    else
-      NAME(long_row)(x, y, length, (REAL)s->factor);
+  } else if (n > 0) {
+    NAME(long_rows)(s, x, y, n);
   }
 }
 
@@ -155,9 +196,8 @@ LOOP(back_rows) {
   }
 }
 
-/* back_rows, but of logarithms, which go past the caches: they begin at a line
- * of those, and fill it. */
-LOOP(stream_rows) {
+/* back_rows which go past the caches, but of logarithms. */
+LOOP(past_back_rows) {
   const nn_softmax *s = params;
   const int64_t n = s->extent.length;
   const REAL factor = (REAL)s->factor;

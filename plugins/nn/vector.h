@@ -68,8 +68,17 @@ BODY REAL NAME(total)(const NAME(vector) * v) {
   return (part[0] + part[n / 2]) + (part[1] + part[n - 1]);
 }
 
-/* most = v where that is larger; vectors of any length. */
+/* The larger ones of two vectors, the second where either is NaN. */
 #ifndef NN_RAISE
+#if defined(TN_KERNEL_AVX2)
+#define NN_MOST_f32_base _mm_max_ps
+#define NN_MOST_f32_avx2 _mm256_max_ps
+#define NN_MOST_f32_avx512 _mm512_max_ps
+#define NN_MOST_f64_base _mm_max_pd
+#define NN_MOST_f64_avx2 _mm256_max_pd
+#define NN_MOST_f64_avx512 _mm512_max_pd
+#define NN_RAISE(most, v) ((most) = NAME(NN_MOST)((v), (most)))
+#else
 #define NN_RAISE(most, v)                                              \
   do {                                                                 \
     const __typeof__(most) other = (v);                                \
@@ -77,6 +86,7 @@ BODY REAL NAME(total)(const NAME(vector) * v) {
     (most) = (__typeof__(most))((above & (__typeof__(above))other) |   \
                                 (~above & (__typeof__(above))(most))); \
   } while (0)
+#endif
 #endif
 
 /* The largest of n; NaN is passed over, as it comes back in the exponential. */
@@ -92,13 +102,10 @@ BODY REAL NAME(largest)(const REAL *x, int64_t n) {
     for (; i + L <= n; i += L) NN_RAISE(most[0], NN_VECTOR(x + i));
     for (int half = C / 2; half > 0; half /= 2)
       for (int k = 0; k < half; ++k) NN_RAISE(most[k], most[k + half]);
-    const NAME(quarter) *q = (const NAME(quarter) *)&most[0];
-    NAME(quarter) part = q[0];
-    for (int k = 1; k < BYTES / 16; ++k) NN_RAISE(part, q[k]);
-    for (int half = 8 / (int)sizeof(REAL); half > 0; half /= 2)
+    for (int half = L / 2; half > 0; half /= 2)
       for (int k = 0; k < half; ++k)
-        part[k] = part[k + half] > part[k] ? part[k + half] : part[k];
-    all = part[0];
+        if (most[0][k + half] > most[0][k]) most[0][k] = most[0][k + half];
+    all = most[0][0];
   }
   for (; i < n; ++i) all = x[i] > all ? x[i] : all;
   return all;

@@ -248,6 +248,34 @@ static void check_narrow(const contest *c, const float *x) {
   }
 }
 
+LOOP(exp_down, float, f32)
+
+/* Of what is not above 0; and 0 instead of what is no normal number. */
+Test(math_sweep, powers_below_1_are_near_or_0) {
+  static float x[BLOCK], y[BLOCK];
+  static loop *const levels[] = ROWS(exp_down_f32);
+  for (uint32_t bits = 0x80000000u; bits < 0xff800000u;) {
+    for (int i = 0; i < BLOCK; ++i, bits += 499)
+      x[i] = bits < 0xff800000u ? tn_math_from_bits_f32(bits) : -INFINITY;
+    for (int level = 0; level < LEVELS; ++level) {
+      if (!has_level(level)) continue;
+      run(levels[level], x, y);
+      for (int i = 0; i < BLOCK; ++i) {
+        const double want = exp((double)x[i]);
+        const int gone = want < 0x1p-126 && y[i] == 0;
+        cr_assert(gone || distance_f32(y[i], want) <= 2, "exp(%a) is %a",
+                  (double)x[i], (double)y[i]);
+      }
+    }
+  }
+  x[0] = NAN;
+  for (int level = 0; level < LEVELS; ++level) {
+    if (!has_level(level)) continue;
+    run(levels[level], x, y);
+    cr_assert(isnan(y[0]));
+  }
+}
+
 Test(math_sweep, floats_of_the_whole_range_are_within_the_bounds) {
   static float x[BLOCK];
   const char *given = getenv("TN_MATH_STEP");

@@ -14,9 +14,8 @@ Test(softmax, values_and_gradients_are_those_of_numpy) {
 }
 
 /* Rows and columns of one to many vectors, with rests. */
-static void check_lines(tn_runtime *rt, tn_dtype dtype, int64_t length,
-                        int64_t inner) {
-  const int64_t dims[3] = {3, length, inner};
+static void check_lines(tn_runtime *rt, tn_dtype dtype, const int64_t dims[3]) {
+  const int64_t length = dims[1], inner = dims[2];
   cases_call plain = {
       .op = "nn.softmax", .params = "axis=1", .n_in = 1, .n_out = 1};
   cases_call logs = {
@@ -27,7 +26,7 @@ static void check_lines(tn_runtime *rt, tn_dtype dtype, int64_t length,
   cases_forward(rt, &logs);
   double *x = cases_values(plain.in[0]), *p = cases_values(plain.out[0]);
   double *l = cases_values(logs.out[0]);
-  for (int64_t i = 0; i < 3 * inner; ++i) {
+  for (int64_t i = 0; i < dims[0] * inner; ++i) {
     const int64_t at = i / inner * length * inner + i % inner;
     double sum = 0;
     for (int64_t k = 0; k < length; ++k) sum += exp(x[at + k * inner]);
@@ -48,11 +47,20 @@ Test(softmax, lines_of_every_length_sum_to_one) {
   static const int64_t lengths[] = {1, 2, 15, 16, 31, 33, 64, 100, 257, 1500};
   tn_runtime *rt = host_open();
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
-    check_lines(rt, TN_F32, lengths[i], 1);
-    check_lines(rt, TN_F32, lengths[i], 7);
-    check_lines(rt, TN_F64, lengths[i], 1);
+    check_lines(rt, TN_F32, (int64_t[]){3, lengths[i], 1});
+    check_lines(rt, TN_F32, (int64_t[]){3, lengths[i], 7});
+    check_lines(rt, TN_F64, (int64_t[]){3, lengths[i], 1});
   }
-  check_lines(rt, TN_F32, 3, 600);
+  check_lines(rt, TN_F32, (int64_t[]){3, 3, 600});
+  tn_runtime_release(rt);
+}
+
+/* Rows that fill lines of the cache, and rows that do not. */
+Test(softmax, what_no_cache_holds_sums_to_one) {
+  tn_runtime *rt = host_open();
+  check_lines(rt, TN_F32, (int64_t[]){66001, 64, 1});
+  check_lines(rt, TN_F32, (int64_t[]){4201, 1001, 1});
+  check_lines(rt, TN_F64, (int64_t[]){1101, 2048, 1});
   tn_runtime_release(rt);
 }
 
@@ -84,9 +92,19 @@ static void make_large(tn_runtime *rt, cases_call *c) {
   c->req[0] = TN_REQ_WRITE;
 }
 
+static void make_large_logs(tn_runtime *rt, cases_call *c) {
+  const int64_t dims[2] = {67000, 64};
+  *c = (cases_call){.op = "nn.log_softmax", .n_in = 1, .n_out = 1};
+  c->params = "temperature=0.5";
+  c->in[0] = cases_array(rt, TN_F32, 2, dims, cases_noise);
+  c->heads[0] = cases_array(rt, TN_F32, 2, dims, cases_noise);
+  c->req[0] = TN_REQ_WRITE;
+}
+
 Test(softmax, results_do_not_depend_on_threads) {
   cases_same_for_all_threads(make_rows);
   cases_same_for_all_threads(make_large);
+  cases_same_for_all_threads(make_large_logs);
 }
 
 Test(softmax, neither_do_those_of_columns_in_half_precision) {
