@@ -125,7 +125,7 @@ static double exact_trigamma(double x) {
   X(expm1, expm1, 1.5, 2)             \
   X(log, log, 1, 1.25)                \
   X(log1p, log1p, 1, 1.5)             \
-  X(log2, log2, 1.3, 2)               \
+  X(log2, log2, 1.35, 2)              \
   X(log10, log10, 1.75, 1)            \
   X(sqrt, sqrt, 0.51, 0.51)           \
   X(rsqrt, exact_rsqrt, 1.5, 1.5)     \
@@ -135,15 +135,15 @@ static double exact_trigamma(double x) {
   X(tan, tan, 1.85, 1.75)             \
   X(asin, asin, 1, 1)                 \
   X(acos, acos, 1, 1)                 \
-  X(atan, atan, 1.5, 1)               \
+  X(atan, atan, 1.55, 1)              \
   X(sinh, sinh, 1.4, 2.25)            \
   X(cosh, cosh, 1.35, 1.5)            \
   X(tanh, tanh, 1.85, 2.25)           \
   X(asinh, asinh, 1.85, 1.75)         \
   X(acosh, acosh, 2, 2.25)            \
   X(atanh, atanh, 1.75, 1.25)         \
-  X(erf, erf, 1.25, 1.25)             \
-  X(erfc, erfc, 1, 2.5)               \
+  X(erf, erf, 1.3, 1.25)              \
+  X(erfc, erfc, 2, 2.5)               \
   X(gamma, tgamma, 1, 8)              \
   X(lgamma, lgamma, 1, 4)             \
   X(trigamma, exact_trigamma, 1, 4.5) \

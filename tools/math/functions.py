@@ -133,10 +133,12 @@ SPECS = {
     "log1p_unit": {
         "g": at(1, lambda w: mp.log1p(w) / w), "low": 0, "high": 1,
         "p": powers(0, 13)},
-    # exp(a^2) erfc(a).
+    # (1/(exp(a^2) erfc(a)) - 1)/a - 13/8.
     "erfc_f32": {
-        "g": lambda a: mp.erfc(a) * mp.exp(a * a), "low": 0,
-        "high": mpf("10.1"), "p": powers(0, 5), "q": powers(1, 6)},
+        "g": at(2 / mp.sqrt(mp.pi) - mpf("1.625"),
+                lambda a: (mills(a * SQRT_TWO) - 1) / a - mpf("1.625")),
+        "weight": lambda a: a / mills(a * SQRT_TWO), "low": mpf("0.001"),
+        "high": mpf("10.1"), "p": powers(0, 4), "q": powers(1, 4), "bits": 24},
     # sin(r)/r and cos(r) in r^2, |r| <= pi/4.
     "sin_short": {
         "g": at(1, lambda z: mp.sin(mp.sqrt(z)) / mp.sqrt(z)), "low": 0,

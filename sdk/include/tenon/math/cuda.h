@@ -12,6 +12,7 @@
   }
 
 TN_MATH_CUDA(exp, expf)
+TN_MATH_CUDA(exp_down, expf)
 TN_MATH_CUDA(expm1, expm1f)
 TN_MATH_CUDA(log, logf)
 TN_MATH_CUDA(log1p, log1pf)

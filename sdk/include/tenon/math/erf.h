@@ -36,33 +36,6 @@ TN_MATH_FN float tn_math_erf_f32(float x) {
   return tn_math_select_f32(a > 0.9f, tn_math_signed_f32(far, x), near);
 }
 
-/* erfc(a) of a from 0 to 10.1, to 2^-33, as exp(-a*a) times a rational
- * function; `square` is a*a. */
-TN_MATH_FN double tn_math_erfc_short(double a, double square) {
-  double p = 0x1.4738ba3f9683ep-7;
-  p = p * a + 0x1.7b5ca937f784ep-4;
-  p = p * a + 0x1.9b5deed1c0bacp-2;
-  p = p * a + 0x1.ffc143468e8e2p-1;
-  p = p * a + 0x1.6eeecda79af95p+0;
-  p = p * a + 0x1.ffffffff52148p-1;
-  double q = 0x1.21fe333ae0159p-6;
-  q = q * a + 0x1.5032d27ac40abp-3;
-  q = q * a + 0x1.711b7f678119fp-1;
-  q = q * a + 0x1.da783ae26351dp+0;
-  q = q * a + 0x1.71eedfbd836c4p+1;
-  q = q * a + 0x1.47e6213ec73a0p+1;
-  q = q * a + 1;
-  return tn_math_divide_short(tn_math_exp_short(-square) * p, q);
-}
-
-TN_MATH_FN float tn_math_erfc_f32(float x) {
-  const float magnitude = tn_math_abs_f32(x);
-  const double a = (double)(magnitude > 10.1f ? 10.1f : magnitude);
-  const double y = tn_math_erfc_short(a, a * a);
-  const double mirrored = 2 - y;
-  return (float)(x < 0 ? mirrored : y);
-}
-
 /* exp(a*a/2) as (1 + q)*2^n; returns q, `scale` is 2^(64 - n). `high` is a
  * without its last digits, so that its square is exact. */
 TN_MATH_FN float tn_math_bell(float a, float high, float *scale) {
@@ -117,6 +90,48 @@ TN_MATH_FN float tn_math_gelu_f32(float x) {
    * makes no difference between zeros. */
   const float none = tn_math_select_f32(x < 0, -0.0f, x);
   return none - tail * 0x1p-65f;
+}
+
+/* As gelu: 1 by exp(a*a)*(1 + a*g) with a = |x|, where g is 13/8 and a rational
+ * function, whose part is small where it counts; 2 less that where x is
+ * negative. `left` is what the argument of exp lacks. */
+TN_MATH_FN float tn_math_erfc_f32(float x) {
+  const float a = tn_math_up_to(tn_math_abs_f32(x), 10.1f);
+  const float high = tn_math_upper_f32(a);
+  const float square = high * high;
+  const float magic = 0x1.8p23f + 127;
+  const float shifted = square * 0x1.715476p+0f + magic;
+  const float n = shifted - magic;
+  const float most = square - n * 0x1.62e4p-1f;
+  const float rest = (a - high) * (a + high) - n * 0x1.7f7d1cp-20f;
+  const float r = most + rest;
+  const float left = rest - (r - most);
+  const float q = tn_math_expm1_series(r);
+  const float scale =
+      tn_math_from_bits_f32(0x9f000000u - (tn_math_bits_f32(shifted) << 23));
+  float upper = 0x1.3a75acp-8f;
+  upper = upper * a + 0x1.24dfb8p-10f;
+  upper = upper * a - 0x1.797b66p-4f;
+  upper = upper * a - 0x1.5cf5c6p-2f;
+  upper = upper * a - 0x1.fc8a12p-2f;
+  float lower = 0x1.0a9d48p-5f;
+  lower = lower * a + 0x1.d32c4ep-3f;
+  lower = lower * a + 0x1.757084p-1f;
+  lower = lower * a + 0x1.3c839cp+0f;
+  lower = lower * a + 1.0f;
+  const float steep = 1.625f * high;
+  const float whole = 1.0f + steep;
+  const float more = a * (upper / lower) + 1.625f * (a - high);
+  const float part = whole * q + (whole * left + (more * q + more));
+  const float sum = whole + part;
+  const float lost = part - ((sum - 1.0f) - steep);
+  const float inverse =
+      tn_math_from_bits_f32(0x7ef311c3u - tn_math_bits_f32(sum));
+  const float coarse = scale / sum;
+  const float tail = coarse - coarse * (lost * inverse);
+  const float unit = tn_math_select_f32(x < 0, -0x1p-64f, 0x1p-64f);
+  const float y = tail * unit + tn_math_select_f32(x < 0, 2.0f, 0.0f);
+  return tn_math_select_f32(x == x, y, x);
 }
 
 /* The remainder of a / b with the sign of b, also of 0; 0 where b is 0. */
