@@ -68,8 +68,8 @@
  * their bound where a number is near. Generated kernels do that. There are the
  * same of log, log2 and log10, for which normal positive numbers are near.
  *
- * tn_math_exp_down is exp of numbers that are not above 0, for sums of powers: in
- * f32 it is 0 instead of a denormal number, and takes less time.
+ * tn_math_exp_down is exp of numbers that are not above 0, for sums of powers:
+ * in f32 it is 0 instead of a denormal number, and takes less time.
  *
  * With glibc 2.36 lgamma is within 4 and gamma within 8 in f64; mod calls fmod
  * there and is as exact as in f32.
