@@ -406,10 +406,12 @@ static int32_t queue_enter(queue *q, const char *what, tn_device_error *error) {
   const int32_t rc = enter(q->owner, error);
   char text[96];
   if (rc) atomic_fetch_sub(&q->inside, 1);
-  (void)snprintf(text, sizeof text,
-                 "two threads enqueue at the same time, %s and %s",
-                 other ? other : "?", what);
-  if (!rc && !alone) violate(q->owner, text, q);
+  if (!rc && !alone) {
+    (void)snprintf(text, sizeof text,
+                   "two threads enqueue at the same time, %s and %s",
+                   other ? other : "?", what);
+    violate(q->owner, text, q);
+  }
   return rc;
 }
 
