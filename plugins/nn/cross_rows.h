@@ -5,15 +5,10 @@
 
 /* The largest element of a row, and the logarithm of the sum of powers. */
 BODY void NAME(measure)(const REAL *x, int64_t n, REAL norm[2]) {
-  REAL power[NN_CHUNK], sum = 0;
   const REAL top = NAME(largest)(x, n);
   NAME(fetch)(x + n, n);
-  for (int64_t at = 0; at < n; at += NN_CHUNK) {
-    const int64_t some = n - at < NN_CHUNK ? n - at : NN_CHUNK;
-    sum += NAME(powers)(x + at, power, some, top, 1);
-  }
   norm[0] = top;
-  norm[1] = MATH(log)(sum);
+  norm[1] = MATH(log)(NAME(power_sum)(x, n, top, 1));
 }
 
 /* in[0] are rows, in[1] where their norms go; c->losses get the losses. */

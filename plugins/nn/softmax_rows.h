@@ -82,20 +82,15 @@ BODY void NAME(long_rows)(const nn_softmax *s, const REAL *x, REAL *y,
 
 /* Powers are only summed, so that y may be x. */
 BODY void NAME(long_log)(const REAL *x, REAL *y, int64_t n, REAL factor) {
-  REAL power[NN_CHUNK], sum = 0;
   const REAL top = NAME(largest)(x, n);
   NAME(fetch)(x + n, n);
-  for (int64_t at = 0; at < n; at += NN_CHUNK) {
-    const int64_t some = n - at < NN_CHUNK ? n - at : NN_CHUNK;
-    sum += NAME(powers)(x + at, power, some, top, factor);
-  }
-  const REAL last = MATH(log)(sum);
+  const REAL last = MATH(log)(NAME(power_sum)(x, n, top, factor));
   NAME(fetch)(y + n, n);
   TN_KERNEL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) * factor - last;
 }
 
-/* The same of rows that go past the caches: they begin at a line of those, and
+/* Either, of rows that go past the caches: they begin at a line of those, and
  * fill it. Powers are kept in the first one. */
 BODY void NAME(past)(const nn_softmax *s, const REAL *x, REAL *y, int64_t n,
                      const int is_log) {

@@ -7,7 +7,6 @@ enum { NAME(lanes) = BYTES / (int)sizeof(REAL) };
 
 typedef REAL NAME(vector)
     __attribute__((vector_size(BYTES), aligned(sizeof(REAL)), may_alias));
-typedef BITS NAME(mask) __attribute__((vector_size(BYTES), may_alias));
 typedef REAL NAME(quarter) __attribute__((vector_size(16), may_alias));
 
 /* The vector at x. Functions with vectors for arguments or results would not
@@ -181,6 +180,16 @@ BODY REAL NAME(powers)(const REAL *x, REAL *y, int64_t n, REAL top,
   }
   part[0] += part[1];
   return NAME(total)(&part[0]) + rest;
+}
+
+/* The sum of such powers, which nobody keeps. */
+BODY REAL NAME(power_sum)(const REAL *x, int64_t n, REAL top, REAL factor) {
+  REAL power[NN_CHUNK], sum = 0;
+  for (int64_t at = 0; at < n; at += NN_CHUNK) {
+    const int64_t some = n - at < NN_CHUNK ? n - at : NN_CHUNK;
+    sum += NAME(powers)(x + at, power, some, top, factor);
+  }
+  return sum;
 }
 
 /* The sum of squares of distances to a mean. */
