@@ -27,6 +27,7 @@ void tn__frame_for(tn_frame *frame, const tn__kernel *kernel) {
 static bool no(tn__reason *reason, const char *format, ...) TN_PRINTF(2, 3);
 static bool no(tn__reason *reason, const char *format, ...) {
   va_list args;
+  if (reason == NULL) return false;
   va_start(args, format);
   (void)vsnprintf(reason->text, sizeof reason->text, format, args);
   va_end(args);
@@ -77,7 +78,7 @@ static bool takes_types(const tn_operator *op, const tn_kernel *kernel,
       continue;
     (void)no(reason, "%s is %s, it takes", op->desc->dtype_vars[v]->name,
              tn__dtype_name(vars[v]));
-    add_set(reason, set);
+    if (reason != NULL) add_set(reason, set);
     return false;
   }
   return true;
@@ -134,7 +135,7 @@ static bool supports(const tn__kernel *kernel, tn_frame *frame,
 bool tn__kernel_applies(const tn_operator *op, const tn__kernel *kernel,
                         const tn__query *query, tn__reason *reason) {
   const tn_kernel *desc = kernel->desc;
-  reason->text[0] = '\0';
+  if (reason != NULL) reason->text[0] = '\0';
   if (kernel->withdrawn != NULL)
     return no(reason, "withdrawn: %s", kernel->withdrawn);
   if (pin_binds(op, desc->pass) && !has_pinned_id(op, kernel))

@@ -61,13 +61,12 @@ static void compete(outcome *o, tn__kernel *kernel) {
 /* Candidates that could not win are not asked. */
 static outcome find(tn_operator *op, const tn__query *query) {
   outcome o = {0};
-  tn__reason reason;
   for (size_t i = 0; i < op->kernels.n; ++i) {
     tn__kernel *kernel = kernel_at(op, i);
     if (kernel->desc->pass != query->pass) continue;
     if (o.best != NULL && kernel->desc->priority < o.best->desc->priority)
       continue;
-    if (tn__kernel_applies(op, kernel, query, &reason)) compete(&o, kernel);
+    if (tn__kernel_applies(op, kernel, query, NULL)) compete(&o, kernel);
   }
   return o;
 }

@@ -12,7 +12,8 @@ typedef struct tn__reason {
   char text[1024];
 } tn__reason;
 
-/* Whether the kernel takes the call, its priority aside. Registry locked. */
+/* Whether the kernel takes the call, its priority aside. `reason` is NULL for
+ * who does not ask: texts take longer than the rest. Registry locked. */
 bool tn__kernel_applies(const tn_operator *op, const tn__kernel *kernel,
                         const tn__query *query, tn__reason *reason);
 

@@ -103,15 +103,17 @@ static int32_t lines_slice(void *arg, int64_t begin, int64_t end) {
 
 /* ------------------------------------------------------------------- turns */
 
-/* Rows of `to` that a slice turns, and columns that it turns at a time: what is
- * written then fits into the first cache. */
-enum { TURN_ROWS = 32, TURN_COLUMNS = 256 };
+/* Rows of `to` that a slice turns, so many that columns of `from` are long
+ * lines which come in advance, or fewer where there would be few slices; and
+ * columns that it turns at a time. */
+enum { TURN_ROWS = 128, TURN_FEW = 32, TURN_SLICES = 16, TURN_COLUMNS = 128 };
 
 /* A copy whose operands have different dimensions side by side. */
 typedef struct turning {
   const tn_kernel_walk *walk;
   int32_t rows;   /* the dimension that is side by side in `from`; in `to` it is
                      the last */
+  int64_t height; /* rows of a block */
   int64_t blocks; /* of rows */
   tn_turn_fn *turn;
 } turning;
@@ -131,7 +133,7 @@ static int find_turn(const tn_kernel_walk *walk, int32_t *rows) {
 static void turn_block(const turning *t, int64_t index) {
   const tn_kernel_walk *walk = t->walk;
   const int32_t last = walk->ndim - 1;
-  const int64_t first = index % t->blocks * TURN_ROWS;
+  const int64_t first = index % t->blocks * t->height;
   const int64_t left_rows = walk->shape[t->rows] - first;
   int64_t left = index / t->blocks;
   int64_t to = first * walk->stride[0][t->rows], from = first;
@@ -150,7 +152,7 @@ static void turn_block(const turning *t, int64_t index) {
             walk->data[1] + (from + i * walk->stride[1][last]) * walk->bytes[1],
         .to_stride = walk->stride[0][t->rows],
         .from_stride = walk->stride[1][last],
-        .n_rows = left_rows < TURN_ROWS ? left_rows : TURN_ROWS,
+        .n_rows = left_rows < t->height ? left_rows : t->height,
         .n_columns = n < TURN_COLUMNS ? n : TURN_COLUMNS};
     t->turn(&part);
   }
@@ -164,11 +166,12 @@ static int32_t turn_slice(void *arg, int64_t begin, int64_t end) {
 static int32_t run_turns(const tn_frame *call, turning *t) {
   const tn_kernel_walk *walk = t->walk;
   const int32_t last = walk->ndim - 1;
-  const int64_t each = TURN_ROWS * walk->shape[last];
+  const int64_t rows = walk->size / walk->shape[last];
   t->turn = tn_turn_of(walk->bytes[0], tn_kernel_level(call));
-  t->blocks = (walk->shape[t->rows] + TURN_ROWS - 1) / TURN_ROWS;
-  const int64_t n =
-      walk->size / walk->shape[last] / walk->shape[t->rows] * t->blocks;
+  t->height = rows < TURN_SLICES * TURN_ROWS ? TURN_FEW : TURN_ROWS;
+  t->blocks = (walk->shape[t->rows] + t->height - 1) / t->height;
+  const int64_t n = rows / walk->shape[t->rows] * t->blocks;
+  const int64_t each = t->height * walk->shape[last];
   const int64_t grain = each < TN_KERNEL_GRAIN ? TN_KERNEL_GRAIN / each : 1;
   return call->host->parallel_for(call, n, grain, turn_slice, t);
 }
