@@ -231,6 +231,13 @@ static size_t records_bytes(const group *g) {
   return n;
 }
 
+/* As its calls would be one by one; where others could take part, they may. */
+static bool stays_here(const group *g) {
+  for (uint32_t k = 0; k < g->n; ++k)
+    if (!g->parts[k]->info.small) return false;
+  return tn__engine_workers(g->p->env->engine) < 2;
+}
+
 static tn__step *step_make(const group *g) {
   tn__arena *arena = &g->p->arena;
   tn__step *step = tn__arena_alloc(arena, sizeof *step);
@@ -241,6 +248,7 @@ static tn__step *step_make(const group *g) {
   step->device = g->parts[0]->device;
   step->n_parts = g->n;
   step->info.workspace = records_bytes(g);
+  step->info.small = stays_here(g);
   step->in = tn__arena_alloc(arena, MOST_OPERANDS * sizeof *step->in);
   step->out = tn__arena_alloc(arena, MOST_OPERANDS * sizeof *step->out);
   step->parts = tn__arena_alloc(arena, g->n * sizeof(tn__step *));

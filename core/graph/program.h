@@ -208,8 +208,9 @@ static inline const tn__plan_place *tn__place_of(const tn_program *p,
 tn__block *tn__pool_of(const tn_program *p, int32_t device);
 /* Whether a step is so short that handing it to another thread costs more. */
 static inline bool tn__step_is_small(const tn__step *step) {
-  if (step->kind == TN__STEP_CALL) return step->info.small;
-  return step->kind != TN__STEP_LOOP && step->kind != TN__STEP_FUSED;
+  if (step->kind == TN__STEP_CALL || step->kind == TN__STEP_FUSED)
+    return step->info.small;
+  return step->kind != TN__STEP_LOOP;
 }
 /* Gives a planned call its memory. */
 tn_code tn__step_place(tn__step *step, uint32_t train);

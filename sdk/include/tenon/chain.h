@@ -75,7 +75,7 @@ enum { /* tn_chain_kit.vectors: links of one kind go together */
 typedef struct tn_chain_kit {
   uint32_t struct_size;
   uint32_t vectors; /* TN_CHAIN_* */
-  uint32_t bytes;   /* of a block: four vectors of AVX2, eight of AVX-512 */
+  uint32_t bytes;   /* of a block: of eight vectors */
   uint32_t reserved;
   tn_link *load; /* what lies in memory[0] to registers */
   tn_link *save; /* what the registers hold to memory[0] */

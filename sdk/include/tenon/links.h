@@ -38,48 +38,25 @@ typedef float tn_kernel_lying_avx2
 typedef float tn_kernel_lying_avx512
     __attribute__((vector_size(64), aligned(4), may_alias));
 
-/* As many vectors as leave room for what a body needs: four of 16 registers,
- * eight of 32. X(vector, number, more) for each. */
-#define TN_KERNEL_EACH_avx2(X, more) \
-  X(a, 0, more) X(b, 1, more) X(c, 2, more) X(d, 3, more)
-#define TN_KERNEL_EACH_avx512(X, more)                                   \
-  TN_KERNEL_EACH_avx2(X, more) X(e, 4, more) X(f, 5, more) X(g, 6, more) \
-      X(h, 7, more)
-#define TN_KERNEL_VECTORS_avx2 4
-#define TN_KERNEL_VECTORS_avx512 8
+/* Eight vectors, as many as the System V ABI passes in registers: fewer, and
+ * the blocks that a processor looks ahead would not hide how long a chain takes
+ * from its first link to its last. X(vector, number, more) for each. */
+enum { TN_KERNEL_VECTORS = 8 };
+#define TN_KERNEL_EACH(X, more) \
+  X(a, 0, more)                 \
+  X(b, 1, more)                 \
+  X(c, 2, more)                 \
+  X(d, 3, more) X(e, 4, more) X(f, 5, more) X(g, 6, more) X(h, 7, more)
 
-/* What the functions of a level look like, and how one calls the next. */
-typedef void tn_kernel_link_avx2(const tn_chain_link *self, int64_t offset,
-                                 tn_kernel_vector_avx2 a,
-                                 tn_kernel_vector_avx2 b,
-                                 tn_kernel_vector_avx2 c,
-                                 tn_kernel_vector_avx2 d);
-#define TN_KERNEL_GO_avx2                                             \
-  const tn_chain_link *self, int64_t offset, tn_kernel_vector_avx2 a, \
-      tn_kernel_vector_avx2 b, tn_kernel_vector_avx2 c,               \
-      tn_kernel_vector_avx2 d
-#define TN_KERNEL_GO_ON_avx2 \
-  ((tn_kernel_link_avx2 *)self[1].go)(self + 1, offset, a, b, c, d)
-#define TN_KERNEL_BEGIN_avx2(first, offset, v) \
-  ((tn_kernel_link_avx2 *)(first)->go)(first, offset, v, v, v, v)
-
-typedef void tn_kernel_link_avx512(
-    const tn_chain_link *self, int64_t offset, tn_kernel_vector_avx512 a,
-    tn_kernel_vector_avx512 b, tn_kernel_vector_avx512 c,
-    tn_kernel_vector_avx512 d, tn_kernel_vector_avx512 e,
-    tn_kernel_vector_avx512 f, tn_kernel_vector_avx512 g,
-    tn_kernel_vector_avx512 h);
-#define TN_KERNEL_GO_avx512                                             \
-  const tn_chain_link *self, int64_t offset, tn_kernel_vector_avx512 a, \
-      tn_kernel_vector_avx512 b, tn_kernel_vector_avx512 c,             \
-      tn_kernel_vector_avx512 d, tn_kernel_vector_avx512 e,             \
-      tn_kernel_vector_avx512 f, tn_kernel_vector_avx512 g,             \
-      tn_kernel_vector_avx512 h
-#define TN_KERNEL_GO_ON_avx512                                                 \
-  ((tn_kernel_link_avx512 *)self[1].go)(self + 1, offset, a, b, c, d, e, f, g, \
-                                        h)
-#define TN_KERNEL_BEGIN_avx512(first, offset, v) \
-  ((tn_kernel_link_avx512 *)(first)->go)(first, offset, v, v, v, v, v, v, v, v)
+/* What the functions of a level take, and how one calls the next. */
+#define TN_KERNEL_GO(V)                                                    \
+  const tn_chain_link *self, int64_t offset, V a, V b, V c, V d, V e, V f, \
+      V g, V h
+typedef void tn_kernel_link_avx2(TN_KERNEL_GO(tn_kernel_vector_avx2));
+typedef void tn_kernel_link_avx512(TN_KERNEL_GO(tn_kernel_vector_avx512));
+#define TN_KERNEL_GO_ON(level)                                               \
+  ((tn_kernel_link_##level *)self[1].go)(self + 1, offset, a, b, c, d, e, f, \
+                                         g, h)
 
 /* Where memory number `k` of a link lies. [any] */
 static inline char *tn_kernel_link_at(const tn_chain_link *self, int k,
@@ -94,42 +71,46 @@ static inline char *tn_kernel_link_at(const tn_chain_link *self, int k,
 #define TN_KERNEL_UNUSED(v, k, more) (void)v;
 #define TN_KERNEL_MADE(v, k, made) v = made(self, offset, k, v);
 
-#define TN_KERNEL_KIT(LEVEL, level, kind)                                      \
-  TN_KERNEL_ONCE LEVEL void tn_kernel_load_##level(TN_KERNEL_GO_##level) {     \
-    const tn_kernel_lying_##level *lying =                                     \
-        (const tn_kernel_lying_##level *)tn_kernel_link_at(self, 0, offset);   \
-    TN_KERNEL_EACH_##level(TN_KERNEL_LOAD, lying) TN_KERNEL_GO_ON_##level;     \
-  }                                                                            \
-                                                                               \
-  TN_KERNEL_ONCE LEVEL void tn_kernel_save_##level(TN_KERNEL_GO_##level) {     \
-    tn_kernel_lying_##level *lying =                                           \
-        (tn_kernel_lying_##level *)tn_kernel_link_at(self, 0, offset);         \
-    TN_KERNEL_EACH_##level(TN_KERNEL_SAVE, lying) TN_KERNEL_GO_ON_##level;     \
-  }                                                                            \
-                                                                               \
-  TN_KERNEL_ONCE LEVEL void tn_kernel_end_##level(TN_KERNEL_GO_##level) {      \
-    (void)self, (void)offset;                                                  \
-    TN_KERNEL_EACH_##level(TN_KERNEL_UNUSED, none)                             \
-  }                                                                            \
-                                                                               \
-  TN_KERNEL_ONCE LEVEL void tn_kernel_chain_##level(                           \
-      const tn_chain_link *first, int64_t begin, int64_t end) {                \
-    const int64_t block =                                                      \
-        TN_KERNEL_VECTORS_##level * (int64_t)sizeof(tn_kernel_vector_##level); \
-    const tn_kernel_vector_##level none = {0};                                 \
-    for (; begin < end; begin += block)                                        \
-      TN_KERNEL_BEGIN_##level(first, begin, none);                             \
-    _mm256_zeroupper();                                                        \
-  }                                                                            \
-                                                                               \
-  static const tn_chain_kit tn_kernel_kit_##level = {                          \
-      sizeof(tn_chain_kit),                                                    \
-      kind,                                                                    \
-      TN_KERNEL_VECTORS_##level * sizeof(tn_kernel_vector_##level),            \
-      0,                                                                       \
-      (tn_link *)tn_kernel_load_##level,                                       \
-      (tn_link *)tn_kernel_save_##level,                                       \
-      (tn_link *)tn_kernel_end_##level,                                        \
+#define TN_KERNEL_KIT(LEVEL, level, kind)                                    \
+  TN_KERNEL_ONCE LEVEL void tn_kernel_load_##level(                          \
+      TN_KERNEL_GO(tn_kernel_vector_##level)) {                              \
+    const tn_kernel_lying_##level *lying =                                   \
+        (const tn_kernel_lying_##level *)tn_kernel_link_at(self, 0, offset); \
+    TN_KERNEL_EACH(TN_KERNEL_LOAD, lying) TN_KERNEL_GO_ON(level);            \
+  }                                                                          \
+                                                                             \
+  TN_KERNEL_ONCE LEVEL void tn_kernel_save_##level(                          \
+      TN_KERNEL_GO(tn_kernel_vector_##level)) {                              \
+    tn_kernel_lying_##level *lying =                                         \
+        (tn_kernel_lying_##level *)tn_kernel_link_at(self, 0, offset);       \
+    TN_KERNEL_EACH(TN_KERNEL_SAVE, lying) TN_KERNEL_GO_ON(level);            \
+  }                                                                          \
+                                                                             \
+  TN_KERNEL_ONCE LEVEL void tn_kernel_end_##level(                           \
+      TN_KERNEL_GO(tn_kernel_vector_##level)) {                              \
+    (void)self, (void)offset;                                                \
+    TN_KERNEL_EACH(TN_KERNEL_UNUSED, none)                                   \
+  }                                                                          \
+                                                                             \
+  TN_KERNEL_ONCE LEVEL void tn_kernel_chain_##level(                         \
+      const tn_chain_link *first, int64_t begin, int64_t end) {              \
+    const int64_t block =                                                    \
+        TN_KERNEL_VECTORS * (int64_t)sizeof(tn_kernel_vector_##level);       \
+    const tn_kernel_vector_##level none = {0};                               \
+    for (; begin < end; begin += block)                                      \
+      ((tn_kernel_link_##level *)first->go)(first, begin, none, none, none,  \
+                                            none, none, none, none, none);   \
+    _mm256_zeroupper();                                                      \
+  }                                                                          \
+                                                                             \
+  static const tn_chain_kit tn_kernel_kit_##level = {                        \
+      sizeof(tn_chain_kit),                                                  \
+      kind,                                                                  \
+      TN_KERNEL_VECTORS * sizeof(tn_kernel_vector_##level),                  \
+      0,                                                                     \
+      (tn_link *)tn_kernel_load_##level,                                     \
+      (tn_link *)tn_kernel_save_##level,                                     \
+      (tn_link *)tn_kernel_end_##level,                                      \
       tn_kernel_chain_##level};
 
 TN_KERNEL_KIT(TN_KERNEL_AVX2, avx2, TN_CHAIN_AVX2)
@@ -139,32 +120,33 @@ TN_KERNEL_KIT(TN_KERNEL_AVX512, avx512, TN_CHAIN_AVX512)
 
 /* Vector number `part` of each input of a block, that of input `which` being
  * `value`. gcc keeps all of it in registers, as in body.h. */
-#define TN_KERNEL_LINK(name, inputs, which, LEVEL, level)                  \
-  TN_KERNEL_INLINE LEVEL                                                   \
-      tn_kernel_vector_##level name##_vector##which##_##level(             \
-          const tn_chain_link *self, int64_t offset, int part,             \
-          tn_kernel_vector_##level value) {                                \
-    enum { WIDTH = sizeof value / sizeof(float) };                         \
-    float in[inputs][WIDTH], out[WIDTH];                                   \
-    tn_kernel_block piece;                                                 \
-    piece.n = WIDTH;                                                       \
-    piece.out = out;                                                       \
-    for (int k = 0, other = 0; k < (inputs); ++k) {                        \
-      tn_kernel_vector_##level own = value;                                \
-      if (k != (which))                                                    \
-        own = ((const tn_kernel_lying_##level *)tn_kernel_link_at(         \
-            self, other++, offset))[part];                                 \
-      memcpy(in[k], &own, sizeof own);                                     \
-      piece.in[k] = in[k];                                                 \
-    }                                                                      \
-    name(&piece, self->params);                                            \
-    memcpy(&value, out, sizeof value);                                     \
-    return value;                                                          \
-  }                                                                        \
-                                                                           \
-  static LEVEL void name##_link##which##_##level(TN_KERNEL_GO_##level) {   \
-    TN_KERNEL_EACH_##level(TN_KERNEL_MADE, name##_vector##which##_##level) \
-        TN_KERNEL_GO_ON_##level;                                           \
+#define TN_KERNEL_LINK(name, inputs, which, LEVEL, level)          \
+  TN_KERNEL_INLINE LEVEL                                           \
+      tn_kernel_vector_##level name##_vector##which##_##level(     \
+          const tn_chain_link *self, int64_t offset, int part,     \
+          tn_kernel_vector_##level value) {                        \
+    enum { WIDTH = sizeof value / sizeof(float) };                 \
+    float in[inputs][WIDTH], out[WIDTH];                           \
+    tn_kernel_block piece;                                         \
+    piece.n = WIDTH;                                               \
+    piece.out = out;                                               \
+    for (int k = 0, other = 0; k < (inputs); ++k) {                \
+      tn_kernel_vector_##level own = value;                        \
+      if (k != (which))                                            \
+        own = ((const tn_kernel_lying_##level *)tn_kernel_link_at( \
+            self, other++, offset))[part];                         \
+      memcpy(in[k], &own, sizeof own);                             \
+      piece.in[k] = in[k];                                         \
+    }                                                              \
+    name(&piece, self->params);                                    \
+    memcpy(&value, out, sizeof value);                             \
+    return value;                                                  \
+  }                                                                \
+                                                                   \
+  static LEVEL void name##_link##which##_##level(                  \
+      TN_KERNEL_GO(tn_kernel_vector_##level)) {                    \
+    TN_KERNEL_EACH(TN_KERNEL_MADE, name##_vector##which##_##level) \
+    TN_KERNEL_GO_ON(level);                                        \
   }
 
 #define TN_KERNEL_LINK_LEVELS(name, inputs, which)          \

@@ -22,6 +22,11 @@ extern "C" {
  * each, whatever is above, and its halves are where the next round wants them.
  * The rounds of one vector wait for each other, so several take turns. */
 #define TN_PHILOX_SETS 4
+#if defined(__clang__)
+#define TN_PHILOX_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define TN_PHILOX_UNROLL _Pragma("GCC unroll 16")
+#endif
 
 TN_KERNEL_ONCE TN_KERNEL_AVX512 void tn_philox_fill_avx512(uint32_t *to,
                                                            uint64_t key,
@@ -66,36 +71,55 @@ TN_KERNEL_ONCE TN_KERNEL_AVX512 void tn_philox_fill_avx512(uint32_t *to,
   }
 }
 
-TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_philox_fill_avx2(uint32_t *to,
-                                                       uint64_t key,
-                                                       uint64_t counter) {
-  __m256i c[4][2];
-  const __m256i a = _mm256_set1_epi64x((int64_t)0xd2511f53u);
-  const __m256i b = _mm256_set1_epi64x((int64_t)0xcd9e8d57u);
+/* The keys of all rounds. */
+typedef struct tn_philox_keys {
+  __m256i round[10][2];
+} tn_philox_keys;
+
+TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_philox_schedule(tn_philox_keys *keys,
+                                                      uint64_t key) {
   uint32_t k[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
-  for (int s = 0; s < 2; ++s) {
-    c[0][s] = _mm256_add_epi64(_mm256_set1_epi64x((int64_t)counter + 4 * s),
-                               _mm256_set_epi64x(3, 2, 1, 0));
-    c[1][s] = _mm256_srli_epi64(c[0][s], 32);
-    c[2][s] = c[3][s] = _mm256_setzero_si256();
-  }
   for (int round = 0; round < 10; ++round) {
-    const __m256i k0 = _mm256_set1_epi64x((int64_t)k[0]);
-    const __m256i k1 = _mm256_set1_epi64x((int64_t)k[1]);
-    for (int s = 0; s < 2; ++s) {
-      const __m256i p = _mm256_mul_epu32(c[0][s], a);
-      const __m256i q = _mm256_mul_epu32(c[2][s], b);
-      c[0][s] = _mm256_xor_si256(
-          _mm256_xor_si256(_mm256_srli_epi64(q, 32), c[1][s]), k0);
-      c[2][s] = _mm256_xor_si256(
-          _mm256_xor_si256(_mm256_srli_epi64(p, 32), c[3][s]), k1);
-      c[1][s] = q;
-      c[3][s] = p;
-    }
+    keys->round[round][0] = _mm256_set1_epi64x((int64_t)k[0]);
+    keys->round[round][1] = _mm256_set1_epi64x((int64_t)k[1]);
     k[0] += 0x9e3779b9u;
     k[1] += 0xbb67ae85u;
   }
-  for (int s = 0; s < 2; ++s) {
+}
+
+/* 4 * sets blocks. The upper words of a counter are 0, which the first round
+ * knows. */
+TN_KERNEL_INLINE TN_KERNEL_AVX2 void tn_philox_fill_avx2(
+    uint32_t *to, const tn_philox_keys *keys, uint64_t counter,
+    const int sets) {
+  __m256i c[4][TN_PHILOX_SETS];
+  const __m256i a = _mm256_set1_epi64x((int64_t)0xd2511f53u);
+  const __m256i b = _mm256_set1_epi64x((int64_t)0xcd9e8d57u);
+  for (int s = 0; s < sets; ++s) {
+    const __m256i n =
+        _mm256_add_epi64(_mm256_set1_epi64x((int64_t)counter + 4 * s),
+                         _mm256_set_epi64x(3, 2, 1, 0));
+    c[3][s] = _mm256_mul_epu32(n, a);
+    c[1][s] = _mm256_setzero_si256();
+    c[0][s] = _mm256_xor_si256(_mm256_srli_epi64(n, 32), keys->round[0][0]);
+    c[2][s] =
+        _mm256_xor_si256(_mm256_srli_epi64(c[3][s], 32), keys->round[0][1]);
+  }
+  TN_PHILOX_UNROLL
+  for (int round = 1; round < 10; ++round) {
+    TN_PHILOX_UNROLL
+    for (int s = 0; s < sets; ++s) {
+      const __m256i p = _mm256_mul_epu32(c[0][s], a);
+      const __m256i q = _mm256_mul_epu32(c[2][s], b);
+      const __m256i x = _mm256_xor_si256(c[1][s], keys->round[round][0]);
+      const __m256i y = _mm256_xor_si256(c[3][s], keys->round[round][1]);
+      c[0][s] = _mm256_xor_si256(_mm256_srli_epi64(q, 32), x);
+      c[2][s] = _mm256_xor_si256(_mm256_srli_epi64(p, 32), y);
+      c[1][s] = q;
+      c[3][s] = p;
+    }
+  }
+  for (int s = 0; s < sets; ++s) {
     const __m256i low =
         _mm256_blend_epi32(c[0][s], _mm256_slli_epi64(c[1][s], 32), 0xaa);
     const __m256i high =
@@ -107,6 +131,23 @@ TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_philox_fill_avx2(uint32_t *to,
     _mm256_storeu_si256((__m256i *)(void *)(to + 16 * s + 8),
                         _mm256_permute2x128_si256(even, odd, 0x31));
   }
+}
+
+/* Blocks [0, n) but for less than four; how many. */
+TN_KERNEL_ONCE TN_KERNEL_AVX2 int64_t tn_philox_words_avx2(uint32_t *to,
+                                                           uint64_t key,
+                                                           uint64_t counter,
+                                                           int64_t n) {
+  enum { MOST = 4 * TN_PHILOX_SETS };
+  tn_philox_keys keys;
+  int64_t i = 0;
+  tn_philox_schedule(&keys, key);
+  for (; i + MOST <= n; i += MOST)
+    tn_philox_fill_avx2(to + 4 * i, &keys, counter + (uint64_t)i,
+                        TN_PHILOX_SETS);
+  for (; i + 4 <= n; i += 4)
+    tn_philox_fill_avx2(to + 4 * i, &keys, counter + (uint64_t)i, 1);
+  return i;
 }
 #endif
 
@@ -120,8 +161,9 @@ TN_KERNEL_ONCE void tn_philox_words(uint32_t *to, const tn_random *random,
   const uint64_t counter = random->offset + first;
   for (; level == 2 && i + 32 <= n; i += 32)
     tn_philox_fill_avx512(to + 4 * i, random->key, counter + (uint64_t)i);
-  for (; level >= 1 && i + 8 <= n; i += 8)
-    tn_philox_fill_avx2(to + 4 * i, random->key, counter + (uint64_t)i);
+  if (level >= 1 && i + 4 <= n)
+    i += tn_philox_words_avx2(to + 4 * i, random->key, counter + (uint64_t)i,
+                              n - i);
 #else
   (void)level;
 #endif
