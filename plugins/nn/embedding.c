@@ -5,6 +5,7 @@
 #include "embedding.gen.h"
 
 #include "axis.h"
+#include "tenon/row.h"
 
 enum {
   STAGE = 512,  /* elements that are converted together */
@@ -147,30 +148,17 @@ static void put_end(const work *w) {
 
 /* ----------------------------------------------------------------- forward */
 
-#if defined(TN_KERNEL_AVX2)
-/* A row of at least a line, and as much of another asked for: where that lies
- * is not for the processor to guess. */
-#define COPY(name, target, type, load, store)                           \
-  static target void name(char *to, const char *from, const char *soon, \
-                          int64_t bytes) {                              \
-    enum { BYTES = sizeof(type) };                                      \
-    int64_t i = 0;                                                      \
-    for (; i + LINE <= bytes; i += LINE) {                              \
-      __builtin_prefetch(soon + i);                                     \
-      for (int64_t k = i; k < i + LINE; k += BYTES)                     \
-        store((void *)(to + k), load((const void *)(from + k)));        \
-    }                                                                   \
-    for (; i + BYTES <= bytes; i += BYTES)                              \
-      store((void *)(to + i), load((const void *)(from + i)));          \
-    if (i < bytes)                                                      \
-      store((void *)(to + bytes - BYTES),                               \
-            load((const void *)(from + bytes - BYTES)));                \
-  }
-COPY(copy_wide, TN_KERNEL_AVX512, __m512i, _mm512_loadu_si512,
-     _mm512_storeu_si512)
-COPY(copy_half, TN_KERNEL_AVX2, __m256i, _mm256_loadu_si256,
-     _mm256_storeu_si256)
-#undef COPY
+/* A row of at least a line, and as much of another asked for. */
+#if TN_ROW_VECTORS
+static TN_KERNEL_AVX512 void copy_wide(char *to, const char *from,
+                                       const char *soon, int64_t bytes) {
+  tn_row_copy_avx512(to, from, soon, bytes);
+}
+
+static TN_KERNEL_AVX2 void copy_half(char *to, const char *from,
+                                     const char *soon, int64_t bytes) {
+  tn_row_copy_avx2(to, from, soon, bytes);
+}
 #else
 static void copy_wide(char *to, const char *from, const char *soon,
                       int64_t bytes) {

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "tenon/row.h"
 #include "tenon/turn.h"
 
 /* ------------------------------------------------------------------- lines */
@@ -256,41 +257,17 @@ static inline void next_line(stripe *s) {
   s->from += s->from_next;
 }
 
-#if defined(TN_KERNEL_AVX2)
-/* Lines of at least a vector. memcpy takes a fifth longer for those of usual
- * lengths. */
-#define COPY_STRIPES(name, target, vector, load, store)             \
-  static inline target void name##_line(char *to, const char *from, \
-                                        int64_t bytes) {            \
-    enum { BYTES = sizeof(vector) };                                \
-    int64_t i = 0;                                                  \
-    for (; i + 4 * BYTES <= bytes; i += 4 * BYTES) {                \
-      const vector a = load((const void *)(from + i));              \
-      const vector b = load((const void *)(from + i + BYTES));      \
-      const vector c = load((const void *)(from + i + 2 * BYTES));  \
-      const vector d = load((const void *)(from + i + 3 * BYTES));  \
-      store((void *)(to + i), a);                                   \
-      store((void *)(to + i + BYTES), b);                           \
-      store((void *)(to + i + 2 * BYTES), c);                       \
-      store((void *)(to + i + 3 * BYTES), d);                       \
-    }                                                               \
-    for (; i + BYTES <= bytes; i += BYTES)                          \
-      store((void *)(to + i), load((const void *)(from + i)));      \
-    if (i < bytes)                                                  \
-      store((void *)(to + bytes - BYTES),                           \
-            load((const void *)(from + bytes - BYTES)));            \
-  }                                                                 \
+#if TN_ROW_VECTORS
+#define COPY_STRIPES(name, target, copy)                            \
   static target void name(stripes *s, int64_t n_lines) {            \
     for (int64_t i = 0; i < n_lines; ++i)                           \
       for (stripe *each = s->each; each < s->each + s->n; ++each) { \
-        name##_line(each->to, each->from, each->bytes);             \
+        copy(each->to, each->from, NULL, each->bytes);              \
         next_line(each);                                            \
       }                                                             \
   }
-COPY_STRIPES(copy_wide, TN_KERNEL_AVX512, __m512i, _mm512_loadu_si512,
-             _mm512_storeu_si512)
-COPY_STRIPES(copy_half, TN_KERNEL_AVX2, __m256i, _mm256_loadu_si256,
-             _mm256_storeu_si256)
+COPY_STRIPES(copy_wide, TN_KERNEL_AVX512, tn_row_copy_avx512)
+COPY_STRIPES(copy_half, TN_KERNEL_AVX2, tn_row_copy_avx2)
 #endif
 
 static int32_t stripes_slice(void *arg, int64_t begin, int64_t end) {
@@ -299,7 +276,7 @@ static int32_t stripes_slice(void *arg, int64_t begin, int64_t end) {
     own.each[k].to += begin * own.each[k].to_next;
     own.each[k].from += begin * own.each[k].from_next;
   }
-#if defined(TN_KERNEL_AVX2)
+#if TN_ROW_VECTORS
   if (own.level > 0) {
     (own.level == TN_KERNEL_N_LEVELS - 1 ? copy_wide : copy_half)(&own,
                                                                   end - begin);
