@@ -212,8 +212,9 @@ static void multiply(const block *b, const strip *s) {
   const plan *p = b->plan;
   const desk *d = &b->desk;
   const int64_t n_taps = b->phase.n_taps, points = points_of(&b->box);
+  const int64_t depth = DEPTH / 16 * p->loops->lanes;
   const int64_t together =
-      nn_even(p->planes, nn_most(DEPTH / nn_most(n_taps, 1), 1));
+      nn_even(p->planes, nn_most(depth / nn_most(n_taps, 1), 1));
   const float *right = packed_at(p, b->group, &b->phase, b->before, s);
   place_taps(&b->phase, &b->reads, together, d->steps);
   for (int64_t k = 0; k < p->planes; k += together) {

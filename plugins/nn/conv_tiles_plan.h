@@ -13,7 +13,8 @@
 #include "tenon/kernel.h"
 
 enum {
-  DEPTH = 576,      /* rows of weights that are multiplied together, about */
+  DEPTH = 576,      /* rows of weights that are multiplied together, about, in
+                       vectors of 16 lanes; shorter ones have smaller caches */
   POINTS = 512,     /* of a block, at most */
   COPIED = 1 << 20, /* elements that blocks of several images read, at most */
   AHEAD = 48,       /* elements of a line that are asked for in advance */
