@@ -13,9 +13,10 @@
 #endif
 
 /* A factor of one. A compiler that knew it would add. */
-#define WIDE_ONE(bits)                       \
-  __m##bits##d one = _mm##bits##_set1_pd(1); \
-  __asm__("" : "+v"(one))
+#define WIDE_ONE(bits)         \
+  double unknown = 1;          \
+  __asm__("" : "+x"(unknown)); \
+  const __m##bits##d one = _mm##bits##_set1_pd(unknown)
 
 /* ------------------------------------------------------------------- sums */
 

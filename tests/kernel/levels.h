@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * levels.h: the levels of instructions that this machine has.
+ * levels.h: the levels of instructions that this machine has, or
+ * that are emulated.
  */
 #ifndef TESTS_KERNEL_LEVELS_H_
 #define TESTS_KERNEL_LEVELS_H_
@@ -15,6 +16,9 @@ static inline size_t levels(uint64_t *features) {
   const uint64_t avx2 = TN_CPU_AVX2 | TN_CPU_FMA | TN_CPU_F16C;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     features[n++] = avx2;
+#if defined(TN_KERNEL_EMULATED)
+  if (n == 2) features[n++] = avx2 | TN_CPU_AVX512;
+#endif
   if (n == 2 && __builtin_cpu_supports("avx512f") &&
       __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))

@@ -45,7 +45,9 @@ enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
 
 #if defined(__GNUC__) && defined(__x86_64__)
 #define TN_KERNEL_AVX2 __attribute__((target("avx2,fma,f16c")))
-#if defined(__clang__)
+#if defined(TN_KERNEL_EMULATED) /* tests/emulate */
+#define TN_KERNEL_AVX512 TN_KERNEL_AVX2
+#elif defined(__clang__)
 #define TN_KERNEL_AVX512                                                     \
   __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"), \
                  min_vector_width(512)))
@@ -85,7 +87,11 @@ enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
 /* The level of a call, 0 to TN_KERNEL_N_LEVELS - 1. [any] */
 static inline uint32_t tn_kernel_level(const tn_frame *call) {
   const uint64_t avx2 = TN_CPU_AVX2 | TN_CPU_FMA | TN_CPU_F16C;
+#if defined(TN_KERNEL_EMULATED)
+  const uint64_t features = call->host->cpu_features | TN_CPU_AVX512;
+#else
   const uint64_t features = call->host->cpu_features;
+#endif
   if ((features & avx2) != avx2) return 0;
   return (features & TN_CPU_AVX512) ? 2 : 1;
 }
