@@ -4,6 +4,7 @@
  * wherever lines end and whatever is repeated.
  */
 #include <math.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -395,6 +396,60 @@ Test(chains, refuse_offers_that_are_wrong) {
   FAILS(tn__program_bind(g, &how, &p), TN_INVALID, "lab.same",
         "no links today");
   close_guest(&x);
+}
+
+/* Keeps the only worker busy until it may end. */
+typedef struct occupation {
+  sem_t began, may_end;
+} occupation;
+
+static tn_code occupy(void *arg, tn__token *token) {
+  occupation *o = arg;
+  (void)token;
+  sem_post(&o->began);
+  sem_wait(&o->may_end);
+  return TN_OK;
+}
+
+/* What forward returns before anybody waits, in element `i` of the head, while
+ * nobody but the calling thread can compute. */
+static float made_alone(const feed *x, int64_t i) {
+  occupation o;
+  tn_array *y = NULL;
+  tn_program *p = bind_with(x, 1, 0, TN_REQ_NULL);
+  cr_assert_eq(stats_of(p).n_fused, 2);
+  OK(tn__program_output(p, 0, &y));
+  memset(tn__array_data(y), 0, 4 * sizeof(float));
+  sem_init(&o.began, 0, 0), sem_init(&o.may_end, 0, 0);
+  OK(tn__push(w.env.engine,
+              &(tn__job){.name = "occupation", .run = occupy, .arg = &o}));
+  sem_wait(&o.began);
+  OK(tn__program_forward(p, 0));
+  const float made = ((const float *)tn__array_data(y))[i];
+  sem_post(&o.may_end);
+  OK(tn__wait_all(w.env.engine));
+  cr_assert_float_eq(((const float *)tn__array_data(y))[i], 11, 1e-6);
+  sem_destroy(&o.began), sem_destroy(&o.may_end);
+  tn__program_release(p);
+  return made;
+}
+
+static double three(int64_t i) {
+  (void)i;
+  return 3;
+}
+
+Test(chains, of_short_calls_stay_with_the_thread_that_pushes) {
+  static const int64_t lengths[] = {65536, 1 << 20}; /* short, and not */
+  for (int i = 0; i < 2; ++i) {
+    net_open_on(1);
+    const feed x = {"x", numbers_of(TN_F32, SHAPE(lengths[i]), three)};
+    HEADS(g, OP(g, "affine", "scale=1 shift=2", NULL,
+                OP(g, "square", NULL, NULL, var(g, "x"))));
+    cr_assert_float_eq(made_alone(&x, 3), i == 0 ? 11 : 0, 1e-6);
+    tn__array_release(x.array);
+    net_close();
+  }
 }
 
 Test(chains, survive_each_failing_allocation) {
