@@ -19,7 +19,7 @@
 
 #include "tenon/kernel.h"
 
-enum { ROWS = 37, COLUMNS = 1031, N = ROWS * COLUMNS };
+enum { ROWS = 13, COLUMNS = 523, N = ROWS * COLUMNS };
 
 /* -------------------------------------------------------------------- the host
  */
@@ -134,8 +134,14 @@ struct trial {
   cudaStream_t stream;
 };
 
+/* What a parameter that is a type says. */
+static tn_dtype other_type(const trial *t) {
+  return t->dtype == TN_F32 ? TN_F64 : TN_F32;
+}
+
 static tn_dtype type_of(const trial *t, const tn_arg *arg) {
-  return arg->dtype_var != TN_NONE ? t->dtype : arg->dtype;
+  if (arg->dtype_var != TN_NONE) return t->dtype;
+  return arg->dtype_param != TN_NONE ? other_type(t) : arg->dtype;
 }
 
 /* Operands of the call in order: inputs, and outputs behind them. */
@@ -156,12 +162,14 @@ static std::vector<const tn_arg *> arguments(const trial *t, size_t *n_in) {
   return args;
 }
 
-static std::vector<char> make_params(const tn_op *op) {
+static std::vector<char> make_params(const trial *t) {
+  const tn_op *op = t->op;
   std::vector<char> bytes(op->params_size + 8u, 0);
   for (uint32_t i = 0; i < op->n_params; ++i) {
     char *at = bytes.data() + op->params[i]->offset;
     if (op->params[i]->type == TN_FIELD_FLOAT) *(double *)at = 1.5;
     if (op->params[i]->type == TN_FIELD_INT) *(int64_t *)at = 2;
+    if (op->params[i]->type == TN_FIELD_DTYPE) *(tn_dtype *)at = other_type(t);
   }
   return bytes;
 }
@@ -175,7 +183,7 @@ static int32_t call_one(const trial *t, std::vector<operand> &operands,
   std::vector<tn_tensor> tensors;
   std::vector<tn_req> requests(n_out, t->req);
   std::vector<int32_t> alias(n_out, t->req == TN_REQ_INPLACE ? 0 : -1);
-  const std::vector<char> params = make_params(t->op);
+  const std::vector<char> params = make_params(t);
   host.struct_size = sizeof host;
   host.fail = fail;
   host.parallel_for = in_one;
@@ -201,20 +209,26 @@ static int32_t call_one(const trial *t, std::vector<operand> &operands,
   return (device ? t->cuda : t->cpu)->compute(&call);
 }
 
-static double tolerance(tn_dtype dtype) {
-  if (dtype == TN_F64) return 1e-12;
-  if (dtype == TN_F32) return 2e-6;
+/* A second derivative is a difference of terms that may be larger than it is,
+ * of which a compiler fuses one product or the other. */
+static double tolerance(const trial *t, tn_dtype dtype) {
+  const bool is_second =
+      t->cpu->pass == TN_PASS_BACKWARD && strstr(t->op->name, "_grad") != NULL;
+  const double factor = is_second ? 16 : 1;
+  if (dtype == TN_F64) return 1e-12 * factor;
+  if (dtype == TN_F32) return 2e-6 * factor;
   return dtype == TN_F16 ? 2e-3 : 1.6e-2;
 }
 
 /* Compares the whole memory of an operand, gaps included. */
-static bool same(const operand *o) {
+static bool same(const trial *t, const operand *o) {
+  const double most = tolerance(t, o->t.dtype);
   std::vector<char> back(o->host.size());
   must(cudaMemcpy(back.data(), o->device, back.size(), cudaMemcpyDeviceToHost),
        "copy from the device");
   for (int64_t i = 0; i < 2 * N + 8; ++i) {
     const double a = get(o->host, o->t.dtype, i), b = get(back, o->t.dtype, i);
-    if (fabs(a - b) <= tolerance(o->t.dtype) * (1 + fabs(a))) continue;
+    if (fabs(a - b) <= most * (1 + fabs(a))) continue;
     if (a == b || (isnan(a) && isnan(b))) continue; /* infinite, or NaN */
     printf("# element %lld: %.17g on the CPU, %.17g on the device\n",
            (long long)i, a, b);
@@ -233,7 +247,7 @@ static bool try_one(const trial *t) {
               call_one(t, operands, n_in, true) == TN_OK;
   must(cudaStreamSynchronize(t->stream), "a kernel");
   for (size_t i = 0; i < operands.size(); ++i) {
-    good = good && same(&operands[i]);
+    good = good && same(t, &operands[i]);
     must(cudaFree(operands[i].device), "cudaFree");
   }
   return good;
