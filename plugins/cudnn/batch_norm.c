@@ -107,16 +107,19 @@ int32_t cudnn_batch_norm_activation_supports(const tn_frame *call) {
 
 /* ------------------------------------------------------------------- plans */
 
-/* cuDNN has an image of two dimensions in a batch norm, and matrices for what
- * goes by elements, for which it has no engine where images are not NHWC. */
+/* cuDNN has an image of two dimensions in a batch norm, and one matrix for what
+ * goes by elements: it has no engine for that where images are not NHWC, and of
+ * several matrices its engine gives all but the first wrong elements where a
+ * number of each row is the same in all of them (9.19, on an H200). So each row
+ * of the matrix has its own. */
 static void describe(const tn_frame *call, int what, cudnn_task *out) {
   const extent e = extent_of(call);
   const int is_matrix = what >= CUDNN_NORM_KNOWN;
   const int is_list = what == CUDNN_INVERSE || what == CUDNN_MOVE;
   cudnn_task_begin(call, what, out);
   out->rank = is_matrix ? 1 : 2;
-  out->data[0] = is_list ? 1 : e.outer;
-  out->data[1] = e.channels;
+  out->data[0] = is_matrix ? 1 : e.outer;
+  out->data[1] = what == CUDNN_NORM_KNOWN ? e.outer * e.channels : e.channels;
   out->data[2] = is_list ? 1 : e.inner;
   if (!is_matrix) out->data[3] = 1;
   for (int d = 0; d < CUDNN_MOST_DIMS; ++d)
@@ -175,8 +178,9 @@ void cudnn_batch_norm_destroy(cudnn_batch_norm_state *state) {
 
 /* --------------------------------------------------------------- workspace */
 
-/* What lies behind the workspace of plans, each with a number for each channel;
- * at the end there is room for data that nobody asked for. */
+/* What lies behind the workspace of plans, each with a number for each channel,
+ * by moving averages for each channel of each image; at the end there is room
+ * for data that nobody asked for. */
 enum { ONES, ZEROS, FIRST, SECOND, THIRD, FOURTH, N_ROOMS };
 
 static int64_t rounded(int64_t bytes) {
@@ -189,8 +193,9 @@ static int64_t plans_bytes(const cudnn_batch_norm_state *state) {
   return rounded(main > more ? main : more);
 }
 
-static int64_t room_bytes(const extent *e) {
-  return rounded(e->channels * (int64_t)sizeof(float));
+static int64_t room_bytes(const tn_frame *call, const extent *e) {
+  const int64_t images = is_backward(call) || uses_batch(call) ? 1 : e->outer;
+  return rounded(images * e->channels * (int64_t)sizeof(float));
 }
 
 /* Data is out in a forward call, and the gradient of data in the other. */
@@ -202,7 +207,7 @@ static int64_t data_bytes(const tn_frame *call, const extent *e) {
 static int32_t bytes_of(const tn_frame *call,
                         const cudnn_batch_norm_state *state, uint64_t *bytes) {
   const extent e = extent_of(call);
-  *bytes = (uint64_t)(plans_bytes(state) + N_ROOMS * room_bytes(&e) +
+  *bytes = (uint64_t)(plans_bytes(state) + N_ROOMS * room_bytes(call, &e) +
                       data_bytes(call, &e));
   return TN_OK;
 }
@@ -232,7 +237,7 @@ static run run_of(const tn_frame *call, const cudnn_batch_norm_state *state) {
 }
 
 static void *room(const run *r, int which) {
-  return r->rooms + which * room_bytes(&r->e);
+  return r->rooms + which * room_bytes(r->call, &r->e);
 }
 
 /* Where an array of the call goes, or a room if nobody asked for it. */
@@ -255,6 +260,21 @@ static int32_t copy(const run *r, void *to, const void *from, double value) {
                                  .to = to,
                                  .from = from,
                                  .value = value});
+}
+
+/* Numbers of channels once for each image; where they are if there is one. */
+static int32_t spread(const run *r, const void **list, int to) {
+  const tn_sum_axis axes[] = {{r->e.outer, r->e.channels, 0},
+                              {r->e.channels, 1, 1}};
+  const void *from = *list;
+  if (r->e.outer == 1) return TN_OK;
+  *list = room(r, to);
+  return sum(r, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
+                                 .dtype = TN_F32,
+                                 .n_kept = 2,
+                                 .axes = axes,
+                                 .to = room(r, to),
+                                 .from = from});
 }
 
 /* A number that cuDNN reads from the host when it enqueues, as aligned as
@@ -319,27 +339,34 @@ static int32_t run_batch(const run *r, const void *gamma) {
   return code == TN_OK ? move_both(r, mean, room(r, FOURTH)) : code;
 }
 
-/* By the moving averages. */
+/* By the moving averages; `beta` and what else channels have once for each
+ * image. */
 static int32_t run_known(const run *r, const void *gamma) {
   const tn_frame *call = r->call;
   const number eps = {(float)nn_batch_norm_params_of(call)->eps};
-  const void *mean = call->aux[NN_BATCH_NORM_AUX_MOVING_MEAN].data;
+  const void *known = call->aux[NN_BATCH_NORM_AUX_MOVING_MEAN].data;
+  const void *beta = call->in[NN_BATCH_NORM_IN_BETA].data, *mean = known;
   const void *inverse = place(r, NN_BATCH_NORM_OUT_INV_STD, FIRST);
   const cudnn_operand first[] = {
       {CUDNN_ID_OLD_VAR, call->aux[NN_BATCH_NORM_AUX_MOVING_VAR].data},
       {CUDNN_ID_INVERSE, inverse},
       {CUDNN_ID_EPS, &eps}};
+  int32_t code = cudnn_run(call, r->state->channels, first, 3);
+  if (code == TN_OK) code = spread(r, &mean, SECOND);
+  if (code == TN_OK) code = spread(r, &inverse, THIRD);
+  if (code == TN_OK) code = spread(r, &gamma, FOURTH);
+  if (code == TN_OK) code = spread(r, &beta, ZEROS);
+  if (code != TN_OK) return code;
   const cudnn_operand second[] = {
       {CUDNN_ID_DATA, call->in[NN_BATCH_NORM_IN_DATA].data},
       {CUDNN_ID_OUT, place(r, NN_BATCH_NORM_OUT_OUT, N_ROOMS)},
       {CUDNN_ID_MEAN, mean},
       {CUDNN_ID_INVERSE, inverse},
       {CUDNN_ID_SCALE, gamma},
-      {CUDNN_ID_BIAS, call->in[NN_BATCH_NORM_IN_BETA].data}};
-  int32_t code = cudnn_run(call, r->state->channels, first, 3);
-  if (code == TN_OK) code = cudnn_run(call, r->state->main, second, 6);
+      {CUDNN_ID_BIAS, beta}};
+  code = cudnn_run(call, r->state->main, second, 6);
   if (code != TN_OK || !is_wanted(call, NN_BATCH_NORM_OUT_MEAN)) return code;
-  return copy(r, call->out[NN_BATCH_NORM_OUT_MEAN].data, mean, 0);
+  return copy(r, call->out[NN_BATCH_NORM_OUT_MEAN].data, known, 0);
 }
 
 static int32_t forward(const tn_frame *call,

@@ -162,7 +162,10 @@ int norm_read(const attribute *ops, norm_work *out) {
 int norm_engine(const norm_work *w) {
   const norm_array *x = &w->arrays[w->steps[0].arrays[X]];
   const int64_t rank = find(x->tensor, DNN_TENSOR_DIMS)->n;
-  if (w->steps[0].type == DNN_OP_POINTWISE) return rank == 3 ? ENGINE_TF32 : -1;
+  /* of several matrices, which the real one takes, all but the first are wrong
+   * there */
+  if (w->steps[0].type == DNN_OP_POINTWISE)
+    return rank == 3 && x->dims[0] == 1 ? ENGINE_TF32 : -1;
   return rank == 4 && x->dims[1] % 4 == 0 ? ENGINE_PLAIN : -1;
 }
 

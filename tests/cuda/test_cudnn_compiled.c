@@ -72,8 +72,8 @@ static void describe(const struct shape *s, const struct kind *k,
   out->flags = k->flags;
   out->dtype = TN_F32;
   out->rank = is_matrix ? 1 : 2;
-  out->data[0] = is_list ? 1 : s->outer;
-  out->data[1] = s->channels;
+  out->data[0] = is_matrix ? 1 : s->outer;
+  out->data[1] = s->channels * (k->what == CUDNN_NORM_KNOWN ? s->outer : 1);
   out->data[2] = is_list ? 1 : s->inner;
   out->data[3] = !is_matrix;
   memcpy(out->out, out->data, sizeof out->data);
