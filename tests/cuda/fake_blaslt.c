@@ -19,6 +19,9 @@ size_t cublasLtGetVersion(void);
 const char *cublasLtGetStatusString(int status);
 
 enum { INVALID_VALUE = 7, WORKSPACE = 4096 };
+enum {
+  ALIGNED = 256
+}; /* what the real one wants of a workspace, and says nowhere */
 
 typedef struct what {
   int compute;
@@ -295,7 +298,8 @@ int cublasLtMatmul(blaslt_handle handle, blaslt_what given, const void *alpha,
   product p = {.w = *w, .a_at = a, .b_at = b, .d_at = d};
   (void)handle, (void)algo, (void)c_layout;
   if (c != d || !fits(w, a_layout, b_layout, d_layout)) return INVALID_VALUE;
-  if (bytes < WORKSPACE || !workspace) return INVALID_VALUE;
+  if (bytes < WORKSPACE || !workspace || (uintptr_t)workspace % ALIGNED)
+    return INVALID_VALUE;
   memcpy(&p.a, a_layout, sizeof p.a);
   memcpy(&p.b, b_layout, sizeof p.b);
   memcpy(&p.d, d_layout, sizeof p.d);
