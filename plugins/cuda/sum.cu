@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sum.cu: the sums of device.h. Copies and additions, and sums of which each
- * thread has one, walk the axes that stay; a sum along a row is a block's,
- * whose threads halve what they have found. Who adds what follows from the
- * axes.
+ * sum.cu: the sums of device.h. Copies and additions, and sums of few terms, of
+ * which each thread has one, walk the axes that stay; of longer sums a block
+ * has one, or 32 that lie side by side, whose threads fold what they have
+ * found. Who adds what follows from the axes.
  */
 #include "sum.h"
 
 #include "tenon/kernel.cuh"
 
 enum { THREADS = TN_CUDA_THREADS };
-enum { LEAST_ROW = 128 }; /* of a sum that is worth a block */
+enum { LEAST_ROW = 128 };  /* terms of a sum that is worth a block */
+enum { LEAST_COLUMN = 8 }; /* and of several that are */
+enum { COLUMNS = 32 };
+enum { AHEAD = 8 }; /* terms that a thread reads at a time */
 static const int64_t most_blocks = 65536;
 
 enum { TO, FROM, N_ARRAYS };
@@ -22,7 +25,9 @@ struct sum_view {
   int64_t kept; /* numbers of indices */
   int64_t summed;
   tn_sum_axis axis[TN_MAX_NDIM];
-  double value; /* where nothing is summed FROM */
+  tn_cuda_divisor by[TN_MAX_NDIM]; /* lengths of the axes */
+  double value;                    /* where nothing is summed FROM */
+  unsigned lanes;                  /* sums that a block has */
 };
 
 /* Two elements' places. */
@@ -31,16 +36,26 @@ struct sum_place {
   int64_t from;
 };
 
-__device__ __forceinline__ sum_place sum_walk(const tn_sum_axis *axis, int n,
-                                              int64_t index) {
+/* That of the index, along axes `first` to `last`. */
+__device__ __forceinline__ sum_place sum_walk(const sum_view &v, int first,
+                                              int last, int64_t index) {
   sum_place at = {0, 0};
-  for (int d = n - 1; d >= 0; --d) {
-    const int64_t place = index % axis[d].n;
-    index /= axis[d].n;
-    at.to += place * axis[d].to;
-    at.from += place * axis[d].from;
+  for (int d = last; d > first; --d) {
+    const int64_t rest = tn_cuda_quotient(index, v.by[d]);
+    const int64_t place = index - rest * v.axis[d].n;
+    index = rest;
+    at.to += place * v.axis[d].to;
+    at.from += place * v.axis[d].from;
+  }
+  if (first <= last) {
+    at.to += index * v.axis[first].to;
+    at.from += index * v.axis[first].from;
   }
   return at;
+}
+
+__device__ __forceinline__ sum_place sum_kept(const sum_view &v, int64_t i) {
+  return sum_walk(v, 0, v.n_kept - 1, i);
 }
 
 /* Sums of f16 and bf16 are kept in f32, other floats in f64. Those of integers
@@ -82,7 +97,7 @@ __device__ __forceinline__ typename sum_type<T>::wide sum_term(
     const sum_arrays &a, const sum_view &v, int64_t at, int64_t i) {
   typedef typename sum_type<T>::wide W;
   if (a.at[FROM].data == NULL) return sum_value(v.value, W());
-  const sum_place more = sum_walk(v.axis + v.n_kept, v.n_summed, i);
+  const sum_place more = sum_walk(v, v.n_kept, v.n_kept + v.n_summed - 1, i);
   return tn_cuda_get<W>(((const T *)a.at[FROM].data)[at + more.from]);
 }
 
@@ -100,7 +115,7 @@ __global__ void __launch_bounds__(THREADS) sum_each(sum_arrays a, sum_view v) {
   const int64_t step = (int64_t)gridDim.x * blockDim.x;
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   for (; i < v.kept; i += step) {
-    const sum_place at = sum_walk(v.axis, v.n_kept, i);
+    const sum_place at = sum_kept(v, i);
     typename sum_type<T>::wide total = 0;
     for (int64_t k = 0; k < v.summed; ++k)
       total += sum_term<T>(a, v, at.from, k);
@@ -108,18 +123,55 @@ __global__ void __launch_bounds__(THREADS) sum_each(sum_arrays a, sum_view v) {
   }
 }
 
-/* A block for each sum. */
+/* Whether what is summed is lines of elements that are an axis each. */
+static inline __host__ __device__ bool sum_is_lines(const sum_view &v) {
+  return v.n_summed == 1 || v.n_summed == 2;
+}
+
+/* What a thread of a block adds up of a sum: every so-many-th term. */
 template <class T>
-__global__ void __launch_bounds__(THREADS) sum_row(sum_arrays a, sum_view v) {
+__device__ __forceinline__ typename sum_type<T>::wide sum_of_lines(
+    const sum_arrays &a, const sum_view &v, int64_t at, int64_t first,
+    int64_t end, unsigned every) {
+  typedef typename sum_type<T>::wide W;
+  const int last = v.n_kept + v.n_summed - 1;
+  const int64_t lines = v.n_summed == 2 ? v.axis[v.n_kept].from : 0;
+  const T *from = (const T *)a.at[FROM].data + at;
+  W total = 0;
+  tn_cuda_ahead_along<AHEAD>(
+      tn_cuda_walk_of(first, end, every, v.by[last], lines, v.axis[last].from),
+      [&](int64_t k) { return from[k]; },
+      [&](int64_t, T term) { total += tn_cuda_get<W>(term); });
+  return total;
+}
+
+template <class T>
+__device__ __forceinline__ typename sum_type<T>::wide sum_of_any(
+    const sum_arrays &a, const sum_view &v, int64_t at, int64_t first,
+    int64_t end, unsigned every) {
+  typename sum_type<T>::wide total = 0;
+  for (int64_t k = first; k < end; k += every)
+    total += sum_term<T>(a, v, at, k);
+  return total;
+}
+
+/* A block for one sum, or for `lanes`. */
+template <class T, bool LINES>
+__global__ void __launch_bounds__(THREADS) sum_rows(sum_arrays a, sum_view v) {
   typedef typename sum_type<T>::wide W;
   __shared__ W part[THREADS];
-  for (int64_t i = blockIdx.x; i < v.kept; i += gridDim.x) {
-    const sum_place at = sum_walk(v.axis, v.n_kept, i);
-    W total = 0;
-    for (int64_t k = threadIdx.x; k < v.summed; k += THREADS)
-      total += sum_term<T>(a, v, at.from, k);
-    total = tn_cuda_fold(part, total, tn_cuda_plus());
-    if (threadIdx.x == 0) sum_set<T>(a, at.to, total);
+  const int64_t step = (int64_t)gridDim.x * v.lanes;
+  int64_t i = (int64_t)blockIdx.x * v.lanes;
+  for (; i < v.kept; i += step) {
+    const int64_t own = i + threadIdx.x % v.lanes;
+    const bool is_there = own < v.kept;
+    const sum_place at = sum_kept(v, is_there ? own : i);
+    const int64_t first = threadIdx.x / v.lanes, end = is_there ? v.summed : 0;
+    W total =
+        LINES ? sum_of_lines<T>(a, v, at.from, first, end, THREADS / v.lanes)
+              : sum_of_any<T>(a, v, at.from, first, end, THREADS / v.lanes);
+    total = tn_cuda_fold(part, total, tn_cuda_plus(), v.lanes);
+    if (is_there && threadIdx.x < v.lanes) sum_set<T>(a, at.to, total);
   }
 }
 
@@ -129,7 +181,7 @@ __global__ void __launch_bounds__(THREADS) sum_copy(sum_arrays a, sum_view v) {
   const int64_t step = (int64_t)gridDim.x * blockDim.x;
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   for (; i < v.kept; i += step) {
-    const sum_place at = sum_walk(v.axis, v.n_kept, i);
+    const sum_place at = sum_kept(v, i);
     ((T *)a.at[TO].data)[at.to] = ((const T *)a.at[FROM].data)[at.from];
   }
 }
@@ -140,21 +192,27 @@ static unsigned blocks_for(int64_t n) {
   return (unsigned)(n < 1 ? 1 : n < most_blocks ? n : most_blocks);
 }
 
-/* Whether neighbours in a sum lie closer than neighbouring sums do: then the
- * threads of a block read what lies together. */
-static bool is_row(const sum_view &v) {
-  if (v.summed < LEAST_ROW) return false;
-  if (v.n_kept == 0) return true;
+/* How many sums a block has: one, if neighbours in a sum lie closer than
+ * neighbouring sums do, as its threads then read what lies together; several,
+ * if not, for the same reason; 0 where each thread has one. */
+static unsigned lanes_of(const sum_view &v) {
+  if (v.summed < LEAST_COLUMN) return 0;
+  if (v.n_kept == 0) return 1;
   const int64_t along = v.axis[v.n_kept + v.n_summed - 1].from;
   const int64_t across = v.axis[v.n_kept - 1].from;
-  return (along < 0 ? -along : along) <= (across < 0 ? -across : across);
+  const bool is_row =
+      (along < 0 ? -along : along) <= (across < 0 ? -across : across);
+  if (!is_row) return COLUMNS;
+  return v.summed < LEAST_ROW ? 0 : 1;
 }
 
 template <class T>
 static void run_sum(cudaStream_t stream, const sum_arrays &a,
                     const sum_view &v) {
-  if (is_row(v))
-    tn_cuda_launch(sum_row<T>, blocks_for(v.kept), stream, a, v);
+  const bool is_lines = sum_is_lines(v) && a.at[FROM].data != NULL;
+  if (v.lanes > 0)
+    tn_cuda_launch(is_lines ? sum_rows<T, true> : sum_rows<T, false>,
+                   blocks_for((v.kept + v.lanes - 1) / v.lanes), stream, a, v);
   else
     tn_cuda_launch(sum_each<T>, blocks_for((v.kept + THREADS - 1) / THREADS),
                    stream, a, v);
@@ -169,8 +227,10 @@ static sum_view view_of(const tn_device_sum *sum) {
   v.value = sum->value;
   for (uint32_t d = 0; d < sum->n_kept + sum->n_summed; ++d) {
     v.axis[d] = sum->axes[d];
+    v.by[d] = tn_cuda_divisor_of(sum->axes[d].n);
     (d < sum->n_kept ? v.kept : v.summed) *= sum->axes[d].n;
   }
+  v.lanes = lanes_of(v);
   return v;
 }
 

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * batch_norm.cu: batch_norm.yaml on CUDA devices: sums of the pieces of
- * channels, then a thread for each channel, then one for each element.
+ * batch_norm.cu: batch_norm.yaml on CUDA devices, and, with relu,
+ * batch_norm_activation.yaml. Where a channel is more than one piece, sums of
+ * the pieces come first; then each block finds what its channels are multiplied
+ * by, and does its piece of the elements.
  */
 #include "batch_norm.gen.h"
 
+#include <stddef.h>
+
+#include "batch_norm_activation.gen.h"
 #include "nn.cuh"
 
 /* What kernels are handed: backward OUT is the gradient of data. What is not
@@ -18,229 +23,340 @@ enum {
   INV_STD,
   MOVING_MEAN,
   MOVING_VAR,
-  SUMS,
-  KNOWN, /* of each channel, in the type that is computed in */
+  MOMENTS, /* of pieces, as nn_batch_moments says */
+  SUMS,    /* of pieces, as nn_batch_slopes says */
   TO_GAMMA,
   TO_BETA,
+  MADE, /* backward, what came out of a relu */
   N_ARRAYS
 };
 typedef tn_cuda_arrays<N_ARRAYS> nn_batch_arrays;
 
-enum { CENTER, SCALE, SHIFT, SLOPE, N_KNOWN };
-
 struct nn_batch_view {
   nn_channels channels;
+  nn_lines lines; /* what channels are made of */
   double eps;
   double momentum;
+  double share;  /* of an element in a mean over its channel */
   int batch;     /* the statistics are those of the data */
-  int measured;  /* backward: they are in SUMS */
+  int measured;  /* backward: they are in MOMENTS */
   int fix_gamma; /* gamma counts as 1 */
-  int reserved;
+  int has_relu;  /* behind it */
 };
 
-template <class C>
-__device__ __forceinline__ C *nn_batch_known(const nn_batch_arrays &a,
-                                             const nn_batch_view &v, int which,
-                                             int64_t channel) {
-  return (C *)a.at[KNOWN].data + which * v.channels.length + channel;
+/* Whether one piece is all of a channel: then nothing is kept of pieces. */
+static __host__ __device__ inline int nn_batch_is_whole(
+    const nn_batch_view &v) {
+  return v.channels.pieces == 1;
+}
+
+/* What is read of a thread's channel, in one go and before anything is waited
+ * for; 0 where there is no such thing. */
+struct nn_batch_known {
+  double gamma;
+  double beta;
+  double mean; /* forward the moving ones */
+  double var;  /* backward 1/sqrt(var + eps) */
+};
+
+template <class T>
+__device__ __forceinline__ double nn_batch_read(const tn_cuda_array &array,
+                                                int64_t channel) {
+  if (array.data == NULL) return 0;
+  return (double)nn_get<T>(array, channel);
 }
 
 template <class T>
-__device__ __forceinline__ double nn_batch_gamma(const nn_batch_arrays &a,
-                                                 const nn_batch_view &v,
-                                                 int64_t channel) {
-  if (v.fix_gamma || a.at[GAMMA].data == NULL) return 1;
-  return (double)nn_get<T>(a.at[GAMMA], channel);
+__device__ __forceinline__ nn_batch_known
+nn_batch_recall(const nn_batch_arrays &a, const nn_batch_view &v,
+                const nn_part &part, int mean, int var) {
+  nn_batch_known k = {1, 0, 0, 0};
+  if (part.channel >= v.channels.length) return k;
+  if (!v.fix_gamma && a.at[GAMMA].data != NULL)
+    k.gamma = nn_batch_read<T>(a.at[GAMMA], part.channel);
+  k.beta = nn_batch_read<T>(a.at[BETA], part.channel);
+  k.mean = nn_batch_read<T>(a.at[mean], part.channel);
+  k.var = nn_batch_read<T>(a.at[var], part.channel);
+  return k;
 }
 
 /* --------------------------------------------------------------- statistics */
 
-/* Of each piece of DATA the mean, and the sum of squares of distances to it. */
-template <class T>
+/* Of a piece of DATA the mean, and the sum of squares of distances to it. N is
+ * how many elements a pack has, here and below. */
+template <class T, int N>
+__device__ __forceinline__ nn_pair nn_batch_measure(const nn_batch_arrays &a,
+                                                    const nn_channels &c,
+                                                    const nn_part &part,
+                                                    double *folded) {
+  typedef nn_wide<T> C;
+  const double n = part.n > 0 ? (double)part.n : 1;
+  C sum = 0, spread = 0;
+  const auto load = [&](int64_t at) {
+    return nn_get_pack<T, N>(a.at[DATA], at);
+  };
+  nn_part_each(c, part, load, [&](int64_t, const nn_pack<C, N> &x) {
+    for (int k = 0; k < N; ++k) sum += x.x[k];
+  });
+  const double mean =
+      tn_cuda_fold(folded, (double)sum, tn_cuda_plus(), c.lanes) / n;
+  const C near = (C)mean;
+  nn_part_each(c, part, load, [&](int64_t, const nn_pack<C, N> &x) {
+    for (int k = 0; k < N; ++k) spread += (x.x[k] - near) * (x.x[k] - near);
+  });
+  const double all =
+      tn_cuda_fold(folded, (double)spread, tn_cuda_plus(), c.lanes);
+  const double off = mean - (double)near;
+  const nn_pair pair = {mean, all - n * off * off};
+  return pair;
+}
+
+template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_batch_moments(nn_batch_arrays a, nn_batch_view v) {
-  typedef nn_wide<T> C;
   __shared__ double folded[TN_CUDA_THREADS];
   const nn_channels &c = v.channels;
   for (int64_t b = blockIdx.x; b < nn_channel_parts(c); b += gridDim.x) {
     const nn_part part = nn_part_of(c, b);
-    C sum = 0, spread = 0;
-    for (int64_t j = part.first; j < part.end; j += part.step)
-      sum += nn_get<T>(a.at[DATA], nn_channel_at(c, part.channel, j));
-    const double mean =
-        tn_cuda_fold(folded, (double)sum, tn_cuda_plus(), c.lanes) /
-        (double)part.n;
-    const C near = (C)mean;
-    for (int64_t j = part.first; j < part.end; j += part.step) {
-      const C d =
-          nn_get<T>(a.at[DATA], nn_channel_at(c, part.channel, j)) - near;
-      spread += d * d;
-    }
-    const double all =
-        tn_cuda_fold(folded, (double)spread, tn_cuda_plus(), c.lanes);
-    const double off = mean - (double)near;
-    nn_sums_put(a.at[SUMS], c, part, mean, all - (double)part.n * off * off);
+    const nn_pair pair = nn_batch_measure<T, N>(a, c, part, folded);
+    nn_sums_put(a.at[MOMENTS], c, part, pair);
   }
 }
 
-struct nn_batch_statistics {
-  double mean;
-  double var;
-};
+/* The sum of each(piece) over the pieces of a thread's channel. */
+template <class Each>
+__device__ __forceinline__ nn_pair nn_batch_fold(const nn_channels &c,
+                                                 const nn_part &part,
+                                                 nn_pair *folded, Each each) {
+  nn_pair sum = {0, 0};
+  const int64_t pieces = part.channel < c.length ? c.pieces : 0;
+  for (int64_t p = threadIdx.x / c.lanes; p < pieces; p += part.step)
+    sum = nn_pair_plus()(sum, each(p));
+  return tn_cuda_fold(folded, sum, nn_pair_plus(), c.lanes);
+}
 
-/* Those of a channel from those of its pieces; of nothing they are 0. */
-__device__ __forceinline__ nn_batch_statistics nn_batch_merge(
-    const nn_batch_arrays &a, const nn_channels &c, int64_t channel) {
-  const double *sums = (const double *)a.at[SUMS].data;
-  double mean = 0, spread = 0, n = 0;
-  for (int64_t p = 0; p < c.pieces; ++p) {
-    const double more = (double)nn_part_size(c, p);
-    const double step = sums[nn_sum_at(c, channel, p, 0)] - mean;
-    const double share = more / (n + more);
-    mean += step * share;
-    spread += sums[nn_sum_at(c, channel, p, 1)] + step * step * n * share;
-    n += more;
-  }
-  const nn_batch_statistics s = {mean, n > 0 ? spread / n : 0};
-  return s;
+/* Mean and variance of a thread's channel, of its MOMENTS: from the distances
+ * of its pieces' means to that of the first. */
+__device__ __forceinline__ nn_pair nn_batch_merge(const nn_batch_arrays &a,
+                                                  const nn_batch_view &v,
+                                                  const nn_part &part,
+                                                  nn_pair *folded) {
+  const nn_channels &c = v.channels;
+  const double *moments = (const double *)a.at[MOMENTS].data;
+  double first = 0;
+  if (part.channel < c.length)
+    first = moments[nn_sum_at(c, part.channel, 0, 0)];
+  const nn_pair sum = nn_batch_fold(c, part, folded, [&](int64_t p) {
+    const double n = (double)nn_part_size(c, p);
+    const double d = moments[nn_sum_at(c, part.channel, p, 0)] - first;
+    const double spread = moments[nn_sum_at(c, part.channel, p, 1)];
+    const nn_pair pair = {n * d, n * d * d + spread};
+    return pair;
+  });
+  const double off = sum.first * v.share;
+  const nn_pair pair = {first + off, sum.second * v.share - off * off};
+  return pair;
+}
+
+/* Mean and variance of a thread's channel. */
+template <class T, int N>
+__device__ __forceinline__ nn_pair nn_batch_statistics(
+    const nn_batch_arrays &a, const nn_batch_view &v, const nn_part &part,
+    const nn_batch_known &known, nn_pair *folded) {
+  nn_pair pair = {known.mean, known.var};
+  if (!v.batch) return pair;
+  if (!nn_batch_is_whole(v)) return nn_batch_merge(a, v, part, folded);
+  pair = nn_batch_measure<T, N>(a, v.channels, part, (double *)folded);
+  pair.second *= v.share;
+  return pair;
 }
 
 /* ------------------------------------------------------------------ forward */
 
+/* Moving averages, which stay if there is nothing, and hidden outputs. */
 template <class T>
-__device__ __forceinline__ void nn_batch_move(const tn_cuda_array &moving,
-                                              int64_t channel, double keep,
-                                              double fresh) {
-  const double old = (double)nn_get<T>(moving, channel);
-  tn_cuda_set((T *)moving.data + channel, keep * old + (1 - keep) * fresh, 0);
-}
-
-/* What elements need of their channel, moving averages, hidden outputs. */
-template <class T>
-__global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_batch_begin(nn_batch_arrays a, nn_batch_view v) {
-  typedef nn_wide<T> C;
-  for (int64_t c = nn_first(); c < v.channels.length; c += nn_step()) {
-    nn_batch_statistics s;
-    if (v.batch) {
-      s = nn_batch_merge(a, v.channels, c);
-    } else {
-      s.mean = (double)nn_get<T>(a.at[MOVING_MEAN], c);
-      s.var = (double)nn_get<T>(a.at[MOVING_VAR], c);
-    }
-    const double inverse = 1 / sqrt(s.var + v.eps);
-    if (v.batch && v.channels.pieces > 0) {
-      nn_batch_move<T>(a.at[MOVING_MEAN], c, v.momentum, s.mean);
-      nn_batch_move<T>(a.at[MOVING_VAR], c, v.momentum, s.var);
-    }
-    *nn_batch_known<C>(a, v, CENTER, c) = (C)s.mean;
-    *nn_batch_known<C>(a, v, SCALE, c) =
-        (C)(nn_batch_gamma<T>(a, v, c) * inverse);
-    *nn_batch_known<C>(a, v, SHIFT, c) = nn_get<T>(a.at[BETA], c);
-    if (a.at[MEAN].data != NULL) tn_cuda_write(a.at[MEAN], c, s.mean);
-    if (a.at[INV_STD].data != NULL) tn_cuda_write(a.at[INV_STD], c, inverse);
+__device__ __forceinline__ void nn_batch_tell(
+    const nn_batch_arrays &a, const nn_batch_view &v, const nn_part &part,
+    const nn_batch_known &known, const nn_pair &s, double inverse) {
+  if (!part.leads || part.piece != 0) return;
+  if (v.batch && part.n > 0) {
+    const double keep = v.momentum, take = 1 - keep;
+    nn_put<T>(a.at[MOVING_MEAN], part.channel,
+              (nn_wide<T>)(keep * known.mean + take * s.first));
+    nn_put<T>(a.at[MOVING_VAR], part.channel,
+              (nn_wide<T>)(keep * known.var + take * s.second));
   }
+  if (a.at[MEAN].data != NULL) tn_cuda_write(a.at[MEAN], part.channel, s.first);
+  if (a.at[INV_STD].data != NULL)
+    tn_cuda_write(a.at[INV_STD], part.channel, inverse);
 }
 
-template <class T>
+template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_batch_apply(nn_batch_arrays a, nn_batch_view v) {
+    nn_batch_forward(nn_batch_arrays a, nn_batch_view v) {
   typedef nn_wide<T> C;
-  const int64_t n = nn_channel_size(v.channels) * v.channels.length;
-  for (int64_t i = nn_first(); i < n; i += nn_step()) {
-    const int64_t c = nn_channel_of(v.channels, i);
-    const C d = nn_get<T>(a.at[DATA], i) - *nn_batch_known<C>(a, v, CENTER, c);
-    nn_put<T>(a.at[OUT], i,
-              d * *nn_batch_known<C>(a, v, SCALE, c) +
-                  *nn_batch_known<C>(a, v, SHIFT, c));
+  __shared__ nn_pair folded[TN_CUDA_THREADS];
+  const nn_channels &c = v.channels;
+  for (int64_t b = blockIdx.x; b < nn_channel_parts(c); b += gridDim.x) {
+    const nn_part part = nn_part_of(c, b);
+    const nn_batch_known known =
+        nn_batch_recall<T>(a, v, part, MOVING_MEAN, MOVING_VAR);
+    C mean = 0, scale = 0;
+    nn_part_each(
+        c, part, [&](int64_t at) { return nn_get_pack<T, N>(a.at[DATA], at); },
+        [&] {
+          const nn_pair s =
+              nn_batch_statistics<T, N>(a, v, part, known, folded);
+          const double inverse = 1 / sqrt(s.second + v.eps);
+          nn_batch_tell<T>(a, v, part, known, s, inverse);
+          mean = (C)s.first;
+          scale = (C)(known.gamma * inverse);
+        },
+        [&](int64_t at, nn_pack<C, N> &x) {
+          if (a.at[OUT].data == NULL) return;
+          for (int k = 0; k < N; ++k) {
+            const C y = (x.x[k] - mean) * scale + (C)known.beta;
+            x.x[k] = v.has_relu && y < 0 ? (C)0 : y;
+          }
+          nn_put_pack<T, N>(a.at[OUT], at, x);
+        });
   }
 }
 
 /* ----------------------------------------------------------------- backward */
 
-/* The mean, and 1/sqrt(var + eps) as SLOPE. */
+/* What was kept of a thread's channel; mean and 1/sqrt(var + eps) of MOMENTS
+ * where they have been measured once more. */
 template <class T>
-__global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_batch_recall(nn_batch_arrays a, nn_batch_view v) {
-  typedef nn_wide<T> C;
-  for (int64_t c = nn_first(); c < v.channels.length; c += nn_step()) {
-    double mean = 0, inverse = 0;
-    if (v.measured) {
-      const nn_batch_statistics s = nn_batch_merge(a, v.channels, c);
-      mean = s.mean;
-      inverse = 1 / sqrt(s.var + v.eps);
-    } else if (a.at[MEAN].data != NULL) {
-      mean = (double)nn_get<T>(a.at[MEAN], c);
-      inverse = (double)nn_get<T>(a.at[INV_STD], c);
-    }
-    *nn_batch_known<C>(a, v, CENTER, c) = (C)mean;
-    *nn_batch_known<C>(a, v, SLOPE, c) = (C)inverse;
-  }
+__device__ __forceinline__ nn_batch_known
+nn_batch_recall_back(const nn_batch_arrays &a, const nn_batch_view &v,
+                     const nn_part &part, nn_pair *folded) {
+  nn_batch_known known = nn_batch_recall<T>(a, v, part, MEAN, INV_STD);
+  if (!v.measured) return known;
+  const nn_pair s = nn_batch_merge(a, v, part, folded);
+  known.mean = s.first;
+  known.var = 1 / sqrt(s.second + v.eps);
+  return known;
 }
 
-/* The sum of the gradient, and that of its products with x - mean. */
-template <class T>
+/* Gradients of what comes before a relu, and the elements. */
+template <class C, int N>
+struct nn_batch_terms {
+  nn_pack<C, N> head;
+  nn_pack<C, N> data;
+};
+
+template <class T, int N>
+__device__ __forceinline__ nn_batch_terms<nn_wide<T>, N> nn_batch_terms_at(
+    const nn_batch_arrays &a, int64_t at) {
+  nn_batch_terms<nn_wide<T>, N> terms = {};
+  terms.head = nn_get_pack<T, N>(a.at[HEAD], at);
+  if (a.at[DATA].data != NULL) terms.data = nn_get_pack<T, N>(a.at[DATA], at);
+  if (a.at[MADE].data == NULL) return terms;
+  const nn_pack<nn_wide<T>, N> made = nn_get_pack<T, N>(a.at[MADE], at);
+  for (int k = 0; k < N; ++k)
+    if (!(made.x[k] > 0)) terms.head.x[k] = 0;
+  return terms;
+}
+
+/* Of a piece the sum of the gradient, and that of its products with x - mean;
+ * without data there is no use for the latter. */
+template <class T, int N>
+__device__ __forceinline__ nn_pair nn_batch_sum(const nn_batch_arrays &a,
+                                                const nn_channels &c,
+                                                const nn_part &part,
+                                                nn_wide<T> mean,
+                                                nn_pair *folded) {
+  typedef nn_wide<T> C;
+  C sum = 0, moment = 0;
+  nn_part_each(
+      c, part, [&](int64_t at) { return nn_batch_terms_at<T, N>(a, at); },
+      [&](int64_t, const nn_batch_terms<C, N> &terms) {
+        for (int k = 0; k < N; ++k) {
+          sum += terms.head.x[k];
+          moment += terms.head.x[k] * (terms.data.x[k] - mean);
+        }
+      });
+  const nn_pair pair = {(double)sum, (double)moment};
+  return tn_cuda_fold(folded, pair, nn_pair_plus(), c.lanes);
+}
+
+template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_batch_slopes(nn_batch_arrays a, nn_batch_view v) {
-  typedef nn_wide<T> C;
-  __shared__ double folded[TN_CUDA_THREADS];
+  __shared__ nn_pair folded[TN_CUDA_THREADS];
   const nn_channels &c = v.channels;
   for (int64_t b = blockIdx.x; b < nn_channel_parts(c); b += gridDim.x) {
     const nn_part part = nn_part_of(c, b);
-    C mean = 0, sum = 0, moment = 0;
-    if (part.end > 0) mean = *nn_batch_known<C>(a, v, CENTER, part.channel);
-    for (int64_t j = part.first; j < part.end; j += part.step) {
-      const int64_t i = nn_channel_at(c, part.channel, j);
-      const C head = nn_get<T>(a.at[HEAD], i);
-      sum += head;
-      if (a.at[DATA].data != NULL)
-        moment += head * (nn_get<T>(a.at[DATA], i) - mean);
-    }
-    const double sums =
-        tn_cuda_fold(folded, (double)sum, tn_cuda_plus(), c.lanes);
-    const double moments =
-        tn_cuda_fold(folded, (double)moment, tn_cuda_plus(), c.lanes);
-    nn_sums_put(a.at[SUMS], c, part, sums, moments);
+    const nn_batch_known known = nn_batch_recall_back<T>(a, v, part, folded);
+    nn_sums_put(a.at[SUMS], c, part,
+                nn_batch_sum<T, N>(a, c, part, (nn_wide<T>)known.mean, folded));
   }
 }
 
-/* The gradients of gamma and beta, and what elements need of their channel. */
-template <class T>
-__global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_batch_finish(nn_batch_arrays a, nn_batch_view v) {
-  typedef nn_wide<T> C;
-  const int64_t size = nn_channel_size(v.channels);
-  const double n = size > 0 ? (double)size : 1;
-  for (int64_t c = nn_first(); c < v.channels.length; c += nn_step()) {
-    const double sum = nn_sums_get(a.at[SUMS], v.channels, c, 0);
-    const double moment = nn_sums_get(a.at[SUMS], v.channels, c, 1);
-    const double inverse = (double)*nn_batch_known<C>(a, v, SLOPE, c);
-    *nn_batch_known<C>(a, v, SCALE, c) =
-        (C)(nn_batch_gamma<T>(a, v, c) * inverse);
-    *nn_batch_known<C>(a, v, SHIFT, c) = (C)(sum / n);
-    *nn_batch_known<C>(a, v, SLOPE, c) = (C)(inverse * inverse * moment / n);
-    if (a.at[TO_BETA].data != NULL) tn_cuda_write(a.at[TO_BETA], c, sum);
-    if (a.at[TO_GAMMA].data != NULL)
-      tn_cuda_write(a.at[TO_GAMMA], c, v.fix_gamma ? 0 : moment * inverse);
-  }
+/* The same of a thread's channel. */
+template <class T, int N>
+__device__ __forceinline__ nn_pair nn_batch_sums(const nn_batch_arrays &a,
+                                                 const nn_batch_view &v,
+                                                 const nn_part &part,
+                                                 nn_wide<T> mean,
+                                                 nn_pair *folded) {
+  const nn_channels &c = v.channels;
+  if (nn_batch_is_whole(v)) return nn_batch_sum<T, N>(a, c, part, mean, folded);
+  const double *sums = (const double *)a.at[SUMS].data;
+  return nn_batch_fold(c, part, folded, [&](int64_t p) {
+    const nn_pair pair = {sums[nn_sum_at(c, part.channel, p, 0)],
+                          sums[nn_sum_at(c, part.channel, p, 1)]};
+    return pair;
+  });
 }
 
-/* With moving averages the gradient of out is only scaled. */
-template <class T>
+/* The gradients of beta and gamma. */
+__device__ __forceinline__ void nn_batch_tell_back(const nn_batch_arrays &a,
+                                                   const nn_batch_view &v,
+                                                   const nn_part &part,
+                                                   const nn_pair &sums,
+                                                   double inverse) {
+  if (!part.leads || part.piece != 0) return;
+  if (a.at[TO_BETA].data != NULL)
+    tn_cuda_write(a.at[TO_BETA], part.channel, sums.first);
+  if (a.at[TO_GAMMA].data != NULL)
+    tn_cuda_write(a.at[TO_GAMMA], part.channel,
+                  v.fix_gamma ? 0 : sums.second * inverse);
+}
+
+/* The gradients of gamma and beta, and of a piece that of data. With moving
+ * averages the gradient of out is only scaled. */
+template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_batch_back(nn_batch_arrays a, nn_batch_view v) {
   typedef nn_wide<T> C;
-  const int64_t n = nn_channel_size(v.channels) * v.channels.length;
-  for (int64_t i = nn_first(); i < n; i += nn_step()) {
-    const int64_t c = nn_channel_of(v.channels, i);
-    C head = nn_get<T>(a.at[HEAD], i);
-    if (v.batch) {
-      const C d =
-          nn_get<T>(a.at[DATA], i) - *nn_batch_known<C>(a, v, CENTER, c);
-      head -= *nn_batch_known<C>(a, v, SHIFT, c);
-      head -= d * *nn_batch_known<C>(a, v, SLOPE, c);
-    }
-    nn_put<T>(a.at[OUT], i, head * *nn_batch_known<C>(a, v, SCALE, c));
+  __shared__ nn_pair folded[TN_CUDA_THREADS];
+  const nn_channels &c = v.channels;
+  for (int64_t b = blockIdx.x; b < nn_channel_parts(c); b += gridDim.x) {
+    const nn_part part = nn_part_of(c, b);
+    const nn_batch_known known = nn_batch_recall_back<T>(a, v, part, folded);
+    const double inverse = known.var;
+    const C mean = (C)known.mean, scale = (C)(known.gamma * inverse);
+    C shift = 0, slope = 0;
+    nn_part_each(
+        c, part, [&](int64_t at) { return nn_batch_terms_at<T, N>(a, at); },
+        [&] {
+          const nn_pair sums = nn_batch_sums<T, N>(a, v, part, mean, folded);
+          nn_batch_tell_back(a, v, part, sums, inverse);
+          if (!v.batch) return;
+          shift = (C)(sums.first * v.share);
+          slope = (C)(inverse * inverse * sums.second * v.share);
+        },
+        [&](int64_t at, nn_batch_terms<C, N> &terms) {
+          if (a.at[OUT].data == NULL) return;
+          for (int k = 0; k < N; ++k) {
+            const C own = (terms.data.x[k] - mean) * slope + shift;
+            terms.head.x[k] =
+                (v.batch ? terms.head.x[k] - own : terms.head.x[k]) * scale;
+          }
+          nn_put_pack<T, N>(a.at[OUT], at, terms.head);
+        });
   }
 }
 
@@ -254,47 +370,56 @@ static nn_batch_view nn_batch_view_of(const tn_frame *call) {
   const int32_t dim = (int32_t)(p->axis < 0 ? p->axis + data->ndim : p->axis);
   const nn_lines lines = nn_lines_of(data, dim, dim);
   nn_batch_view v = {};
+  v.lines = lines;
   v.channels = nn_channels_of(lines.outer, lines.length, lines.inner);
   v.eps = p->eps;
   v.momentum = p->momentum;
+  v.share = lines.outer * lines.inner > 0
+                ? 1 / (double)(lines.outer * lines.inner)
+                : 0;
   v.batch = (call->flags & TN_CALL_TRAIN) && !p->use_global_stats;
   v.fix_gamma = p->fix_gamma;
   return v;
 }
 
-/* Sums, then what is known of channels. */
+/* Moments, then sums. */
 int32_t nn_batch_norm_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
-  const nn_batch_view v = nn_batch_view_of(call);
-  *bytes = nn_sums_bytes(v.channels) +
-           (uint64_t)(N_KNOWN * v.channels.length) * sizeof(double);
+  *bytes = 2 * nn_sums_bytes(nn_batch_view_of(call).channels);
   return TN_OK;
 }
 
 static void nn_batch_rooms(const tn_frame *call, const nn_batch_view &v,
                            nn_batch_arrays *a) {
-  char *known = (char *)call->ws[0] + nn_sums_bytes(v.channels);
-  a->at[SUMS] = nn_sums_room(call->ws[0], v.channels);
-  a->at[KNOWN] = tn_cuda_room(known, TN_F64, N_KNOWN * v.channels.length);
+  char *behind = (char *)call->ws[0] + nn_sums_bytes(v.channels);
+  a->at[MOMENTS] = nn_sums_room(call->ws[0], v.channels);
+  a->at[SUMS] = nn_sums_room(behind, v.channels);
 }
 
-template <class T>
+/* Packs of four, where all that has elements of data allows them. */
+static void nn_batch_pack(nn_batch_view *v, const nn_batch_arrays &a) {
+  static const int like_data[] = {OUT, DATA, HEAD, MADE};
+  bool are_fours = v->lines.inner % 4 == 0;
+  for (int k : like_data)
+    are_fours = are_fours && nn_is_fours(a.at[k], v->lines.inner);
+  v->channels = nn_channels_of(v->lines.outer, v->lines.length, v->lines.inner,
+                               are_fours);
+}
+
+template <class T, int N>
 static int32_t nn_batch_run(const tn_frame *call, const nn_batch_view &v,
                             const nn_batch_arrays &a, cudaStream_t stream) {
+  const int64_t parts = nn_channel_parts(v.channels);
   int32_t code = TN_OK;
-  if (v.batch)
-    code = tn_cuda_start(call, nn_batch_moments<T>,
-                         nn_channel_parts(v.channels), stream, a, v);
-  if (code == TN_OK)
-    code = tn_cuda_start_each(call, nn_batch_begin<T>, v.channels.length,
-                              stream, a, v);
-  if (code != TN_OK || a.at[OUT].data == NULL) return code;
-  return tn_cuda_start_each(call, nn_batch_apply<T>,
-                            tn_tensor_size(&call->out[0]), stream, a, v);
+  if (v.batch && !nn_batch_is_whole(v))
+    code = tn_cuda_start(call, nn_batch_moments<T, N>, parts, stream, a, v);
+  if (code != TN_OK) return code;
+  return tn_cuda_start(call, nn_batch_forward<T, N>, parts, stream, a, v);
 }
 
-int32_t nn_batch_norm_cuda(const tn_frame *call) {
-  const nn_batch_view v = nn_batch_view_of(call);
+static int32_t nn_batch_either(const tn_frame *call, int has_relu) {
+  nn_batch_view v = nn_batch_view_of(call);
   nn_batch_arrays a = {};
+  v.has_relu = has_relu;
   a.at[OUT] = tn_cuda_to(&call->out[NN_BATCH_NORM_OUT_OUT],
                          call->req[NN_BATCH_NORM_OUT_OUT]);
   a.at[MEAN] = tn_cuda_to(&call->out[NN_BATCH_NORM_OUT_MEAN],
@@ -309,37 +434,54 @@ int32_t nn_batch_norm_cuda(const tn_frame *call) {
   a.at[MOVING_VAR] =
       tn_cuda_to(&call->aux[NN_BATCH_NORM_AUX_MOVING_VAR], TN_REQ_WRITE);
   nn_batch_rooms(call, v, &a);
+  nn_batch_pack(&v, a);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(call->out[0].dtype, [&](auto type) {
-      return nn_batch_run<decltype(type)>(call, v, a, stream);
+      return nn_by_pack(v.channels.pack == 4, [&](auto size) {
+        return nn_batch_run<decltype(type), decltype(size)::value>(call, v, a,
+                                                                   stream);
+      });
     });
   });
 }
 
+int32_t nn_batch_norm_cuda(const tn_frame *call) {
+  return nn_batch_either(call, 0);
+}
+
+/* A call of batch_norm_activation is one of batch_norm, to all above. */
+static_assert(offsetof(nn_batch_norm_activation_params, axis) ==
+                  offsetof(nn_batch_norm_params, axis),
+              "the params do not begin with those of batch_norm");
+
+int32_t nn_batch_norm_activation_cuda(const tn_frame *call) {
+  return nn_batch_either(call, 1);
+}
+
 /* The statistics of a half precision batch are measured once more: what was
  * kept of them has lost digits. */
-template <class T>
+template <class T, int N>
 static int32_t nn_batch_run_back(const tn_frame *call, const nn_batch_view &v,
                                  const nn_batch_arrays &a,
                                  cudaStream_t stream) {
   const int64_t parts = nn_channel_parts(v.channels);
-  const int64_t length = v.channels.length;
   int32_t code = TN_OK;
   if (v.measured)
-    code = tn_cuda_start(call, nn_batch_moments<T>, parts, stream, a, v);
-  if (code == TN_OK)
-    code = tn_cuda_start_each(call, nn_batch_recall<T>, length, stream, a, v);
-  if (code == TN_OK)
-    code = tn_cuda_start(call, nn_batch_slopes<T>, parts, stream, a, v);
-  if (code == TN_OK)
-    code = tn_cuda_start_each(call, nn_batch_finish<T>, length, stream, a, v);
-  if (code != TN_OK || a.at[OUT].data == NULL) return code;
-  return tn_cuda_start_each(call, nn_batch_back<T>,
-                            nn_channel_size(v.channels) * length, stream, a, v);
+    code = tn_cuda_start(call, nn_batch_moments<T, N>, parts, stream, a, v);
+  if (code == TN_OK && !nn_batch_is_whole(v))
+    code = tn_cuda_start(call, nn_batch_slopes<T, N>, parts, stream, a, v);
+  if (code != TN_OK) return code;
+  return tn_cuda_start(call, nn_batch_back<T, N>, parts, stream, a, v);
 }
 
-int32_t nn_batch_norm_cuda_backward(const tn_frame *call) {
-  const tn_tensor *head = &call->in[NN_BATCH_NORM_BACKWARD_GRAD_OUT];
+/* Where the inputs of a backward call are; `made` is below 0 without a relu. */
+struct nn_batch_inputs {
+  int head, made, data, gamma, mean, inv_std;
+};
+
+static int32_t nn_batch_either_back(const tn_frame *call,
+                                    const nn_batch_inputs &in) {
+  const tn_tensor *head = &call->in[in.head];
   nn_batch_view v = nn_batch_view_of(call);
   nn_batch_arrays a = {};
   a.at[OUT] = tn_cuda_to(&call->out[NN_BATCH_NORM_IN_DATA],
@@ -349,16 +491,39 @@ int32_t nn_batch_norm_cuda_backward(const tn_frame *call) {
   a.at[TO_BETA] = tn_cuda_to(&call->out[NN_BATCH_NORM_IN_BETA],
                              call->req[NN_BATCH_NORM_IN_BETA]);
   a.at[HEAD] = tn_cuda_from(head);
-  a.at[DATA] = tn_cuda_from(&call->in[NN_BATCH_NORM_BACKWARD_IN_DATA]);
-  a.at[GAMMA] = tn_cuda_from(&call->in[NN_BATCH_NORM_BACKWARD_IN_GAMMA]);
-  a.at[MEAN] = tn_cuda_from(&call->in[NN_BATCH_NORM_BACKWARD_OUT_MEAN]);
-  a.at[INV_STD] = tn_cuda_from(&call->in[NN_BATCH_NORM_BACKWARD_OUT_INV_STD]);
+  if (in.made >= 0) a.at[MADE] = tn_cuda_from(&call->in[in.made]);
+  a.at[DATA] = tn_cuda_from(&call->in[in.data]);
+  a.at[GAMMA] = tn_cuda_from(&call->in[in.gamma]);
+  a.at[MEAN] = tn_cuda_from(&call->in[in.mean]);
+  a.at[INV_STD] = tn_cuda_from(&call->in[in.inv_std]);
   nn_batch_rooms(call, v, &a);
   v.measured = v.batch && a.at[DATA].data != NULL &&
                tn_kernel_compute(head->dtype) != head->dtype;
+  nn_batch_pack(&v, a);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(head->dtype, [&](auto type) {
-      return nn_batch_run_back<decltype(type)>(call, v, a, stream);
+      return nn_by_pack(v.channels.pack == 4, [&](auto size) {
+        return nn_batch_run_back<decltype(type), decltype(size)::value>(
+            call, v, a, stream);
+      });
     });
   });
+}
+
+int32_t nn_batch_norm_cuda_backward(const tn_frame *call) {
+  const nn_batch_inputs in = {
+      NN_BATCH_NORM_BACKWARD_GRAD_OUT, -1,
+      NN_BATCH_NORM_BACKWARD_IN_DATA,  NN_BATCH_NORM_BACKWARD_IN_GAMMA,
+      NN_BATCH_NORM_BACKWARD_OUT_MEAN, NN_BATCH_NORM_BACKWARD_OUT_INV_STD};
+  return nn_batch_either_back(call, in);
+}
+
+int32_t nn_batch_norm_activation_cuda_backward(const tn_frame *call) {
+  const nn_batch_inputs in = {NN_BATCH_NORM_ACTIVATION_BACKWARD_GRAD_OUT,
+                              NN_BATCH_NORM_ACTIVATION_BACKWARD_OUT_OUT,
+                              NN_BATCH_NORM_ACTIVATION_BACKWARD_IN_DATA,
+                              NN_BATCH_NORM_ACTIVATION_BACKWARD_IN_GAMMA,
+                              NN_BATCH_NORM_ACTIVATION_BACKWARD_OUT_MEAN,
+                              NN_BATCH_NORM_ACTIVATION_BACKWARD_OUT_INV_STD};
+  return nn_batch_either_back(call, in);
 }

@@ -15,6 +15,7 @@ struct nn_embedding_view {
   int64_t n; /* positions */
   int64_t rows;
   int64_t length; /* of a row */
+  tn_cuda_divisor by_length;
 };
 
 /* The row of a position; the number of rows if there is none. */
@@ -25,17 +26,24 @@ nn_embedding_row(const nn_embedding_arrays &a, const nn_embedding_view &v,
   return index > -1 && index < (double)v.rows ? (int64_t)index : v.rows;
 }
 
-template <class T>
+/* Rows are packs of N, of which they have `length`. */
+template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_embedding_copy(nn_embedding_arrays a, nn_embedding_view v) {
   typedef nn_wide<T> C;
-  for (int64_t i = nn_first(); i < v.n * v.length; i += nn_step()) {
-    const int64_t row = nn_embedding_row(a, v, i / v.length);
-    C x = (C)NAN;
-    if (row < v.rows)
-      x = nn_get<T>(a.at[WEIGHT], row * v.length + i % v.length);
-    nn_put<T>(a.at[TO], i, x);
-  }
+  tn_cuda_each(
+      v.n * v.length,
+      [&](int64_t i) {
+        const int64_t position = tn_cuda_quotient(i, v.by_length);
+        const int64_t row = nn_embedding_row(a, v, position);
+        nn_pack<C, N> x;
+        for (int k = 0; k < N; ++k) x.x[k] = (C)NAN;
+        if (row == v.rows) return x;
+        return nn_get_pack<T, N>(a.at[WEIGHT], i + (row - position) * v.length);
+      },
+      [&](int64_t i, const nn_pack<C, N> &x) {
+        nn_put_pack<T, N>(a.at[TO], i, x);
+      });
 }
 
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
@@ -64,6 +72,7 @@ static nn_embedding_view nn_embedding_view_of(const tn_frame *call) {
                                       : (int)NN_EMBEDDING_IN_DATA]);
   v.rows = p->input_dim;
   v.length = p->output_dim;
+  v.by_length = tn_cuda_divisor_of(v.length);
   return v;
 }
 
@@ -81,15 +90,22 @@ int32_t nn_embedding_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
 
 int32_t nn_embedding_cuda(const tn_frame *call) {
   const tn_tensor *out = &call->out[NN_EMBEDDING_OUT_OUT];
-  const nn_embedding_view v = nn_embedding_view_of(call);
+  nn_embedding_view v = nn_embedding_view_of(call);
   nn_embedding_arrays a = {};
   a.at[TO] = tn_cuda_to(out, call->req[NN_EMBEDDING_OUT_OUT]);
   a.at[INDEX] = tn_cuda_from(&call->in[NN_EMBEDDING_IN_DATA]);
   a.at[WEIGHT] = tn_cuda_from(&call->in[NN_EMBEDDING_IN_WEIGHT]);
+  const bool are_fours =
+      nn_is_fours(a.at[TO], v.length) && nn_is_fours(a.at[WEIGHT], v.length);
+  if (are_fours) v.length /= 4;
+  if (are_fours) v.by_length = tn_cuda_divisor_of(v.length);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(out->dtype, [&](auto type) {
-      return tn_cuda_start_each(call, nn_embedding_copy<decltype(type)>,
-                                tn_tensor_size(out), stream, a, v);
+      return nn_by_pack(are_fours, [&](auto size) {
+        return tn_cuda_start_each(
+            call, nn_embedding_copy<decltype(type), decltype(size)::value>,
+            v.n * v.length, stream, a, v);
+      });
     });
   });
 }

@@ -14,6 +14,7 @@ typedef tn_cuda_arrays<N_ARRAYS> nn_layer_arrays;
 
 struct nn_layer_view {
   nn_lines lines;
+  nn_rows rows; /* the same, where they are rows */
   nn_channels places;
   double eps;
 };
@@ -75,6 +76,56 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
+/* What a thread keeps of a row, less its mean, to what comes out of it. */
+template <class T, class S>
+__device__ __forceinline__ void nn_layer_scale(
+    const nn_layer_arrays &a, const nn_row &row, nn_wide<T> rstd,
+    nn_pack<nn_wide<T>, S::size> (&x)[S::packs]) {
+  typedef nn_pack<nn_wide<T>, S::size> pack;
+#pragma unroll
+  for (int u = 0; u < S::packs; ++u) {
+    const unsigned k = nn_row_pack<S>(row, u);
+    if (k >= row.end) continue;
+    const pack gamma = nn_get_pack<T, S::size>(a.at[GAMMA], k);
+    const pack beta = nn_get_pack<T, S::size>(a.at[BETA], k);
+#pragma unroll
+    for (int e = 0; e < S::size; ++e)
+      x[u].x[e] = x[u].x[e] * rstd * gamma.x[e] + beta.x[e];
+  }
+}
+
+/* The same of rows. */
+template <class T, class S>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_layer_rows(nn_layer_arrays a, nn_layer_view v) {
+  typedef nn_wide<T> C;
+  __shared__ double part[TN_CUDA_THREADS];
+  const double n = (double)v.rows.length;
+  for (int64_t g = blockIdx.x; g < nn_row_groups(v.rows); g += gridDim.x) {
+    const nn_row row = nn_row_of<S>(v.rows, g);
+    nn_pack<C, S::size> x[S::packs];
+    C sum = 0, spread = 0;
+    nn_row_get<T, S>(a.at[DATA], row, (C)0, x);
+    nn_row_each<S>(row, x, [&](C &e, bool) { sum += e; });
+    const C mean =
+        (C)(nn_row_fold<S>(part, (double)sum, tn_cuda_plus(), row) / n);
+    nn_row_each<S>(row, x, [&](C &e, bool has) {
+      e -= mean;
+      spread += has ? e * e : (C)0;
+    });
+    const double var =
+        nn_row_fold<S>(part, (double)spread, tn_cuda_plus(), row) / n;
+    const C rstd = (C)(1 / sqrt(var + v.eps));
+    if (row.leads && a.at[MEAN].data != NULL)
+      tn_cuda_write(a.at[MEAN], row.number, mean);
+    if (row.leads && a.at[RSTD].data != NULL)
+      tn_cuda_write(a.at[RSTD], row.number, rstd);
+    if (a.at[OUT].data == NULL) continue;
+    nn_layer_scale<T, S>(a, row, rstd, x);
+    nn_row_put<T, S>(a.at[OUT], row, x);
+  }
+}
+
 /* The gradient of data. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
@@ -106,30 +157,90 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
+/* Multiplies what a thread keeps of a row by gamma. */
+template <class T, class S>
+__device__ __forceinline__ void nn_layer_weigh(
+    const nn_layer_arrays &a, const nn_row &row,
+    nn_pack<nn_wide<T>, S::size> (&x)[S::packs]) {
+  if (a.at[GAMMA].data == NULL) return;
+#pragma unroll
+  for (int u = 0; u < S::packs; ++u) {
+    const unsigned k = nn_row_pack<S>(row, u);
+    if (k >= row.end) continue;
+    const nn_pack<nn_wide<T>, S::size> gamma =
+        nn_get_pack<T, S::size>(a.at[GAMMA], k);
+#pragma unroll
+    for (int e = 0; e < S::size; ++e) x[u].x[e] *= gamma.x[e];
+  }
+}
+
+/* The same of rows. */
+template <class T, class S>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_layer_slope_rows(nn_layer_arrays a, nn_layer_view v) {
+  typedef nn_wide<T> C;
+  __shared__ C part[TN_CUDA_THREADS];
+  const C n = (C)v.rows.length;
+  for (int64_t g = blockIdx.x; g < nn_row_groups(v.rows); g += gridDim.x) {
+    const nn_row row = nn_row_of<S>(v.rows, g);
+    nn_pack<C, S::size> head[S::packs], x[S::packs];
+    C mean = 0, rstd = 0, sum = 0, moment = 0;
+    nn_row_get<T, S>(a.at[HEAD], row, (C)0, head);
+    nn_row_get<T, S>(a.at[DATA], row, (C)0, x);
+    if (row.end > 0) mean = tn_cuda_read<C>(a.at[MEAN], row.number);
+    if (row.end > 0) rstd = tn_cuda_read<C>(a.at[RSTD], row.number);
+    nn_layer_weigh<T, S>(a, row, head);
+    nn_row_both<S>(head, x, [&](C &h, C &e) {
+      e -= mean;
+      sum += h;
+      moment += h * e;
+    });
+    const C shift = nn_row_fold<S>(part, sum, tn_cuda_plus(), row) / n;
+    const C slope =
+        nn_row_fold<S>(part, moment, tn_cuda_plus(), row) / n * rstd * rstd;
+    nn_row_both<S>(head, x,
+                   [&](C &h, C &e) { h = (h - shift - e * slope) * rstd; });
+    nn_row_put<T, S>(a.at[OUT], row, head);
+  }
+}
+
+/* A gradient of out, and the element as it was before gamma and beta. */
+template <class C>
+struct nn_layer_term {
+  C head;
+  C normal;
+};
+
 /* What the gradients of gamma and beta are summed of; without data there is no
- * gradient of gamma. */
+ * gradient of gamma. MEAN and RSTD are of the type that is computed in. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_layer_sums(nn_layer_arrays a, nn_layer_view v) {
   typedef nn_wide<T> C;
-  __shared__ double folded[TN_CUDA_THREADS];
+  __shared__ nn_pair folded[TN_CUDA_THREADS];
   const nn_channels &p = v.places;
   for (int64_t b = blockIdx.x; b < nn_channel_parts(p); b += gridDim.x) {
     const nn_part part = nn_part_of(p, b);
+    const bool has_data = a.at[DATA].data != NULL;
+    const C *means = (const C *)a.at[MEAN].data;
+    const C *rstds = (const C *)a.at[RSTD].data;
     C by_gamma = 0, by_beta = 0;
-    for (int64_t j = part.first; j < part.end; j += part.step) {
-      const int64_t i = nn_channel_at(p, part.channel, j);
-      const C head = nn_get<T>(a.at[HEAD], i);
-      by_beta += head;
-      if (a.at[DATA].data == NULL) continue;
-      const C d = nn_get<T>(a.at[DATA], i) - tn_cuda_read<C>(a.at[MEAN], j);
-      by_gamma += head * (d * tn_cuda_read<C>(a.at[RSTD], j));
-    }
-    const double gamma =
-        tn_cuda_fold(folded, (double)by_gamma, tn_cuda_plus(), p.lanes);
-    const double beta =
-        tn_cuda_fold(folded, (double)by_beta, tn_cuda_plus(), p.lanes);
-    nn_sums_put(a.at[SUMS], p, part, gamma, beta);
+    nn_part_each(
+        p, part,
+        [&](int64_t i) {
+          const int64_t j = nn_channel_index(p, part.channel, i);
+          nn_layer_term<C> term = {nn_get<T>(a.at[HEAD], i), 0};
+          if (has_data)
+            term.normal = (nn_get<T>(a.at[DATA], i) - means[j]) * rstds[j];
+          return term;
+        },
+        [&](int64_t, const nn_layer_term<C> &term) {
+          by_beta += term.head;
+          by_gamma += term.head * term.normal;
+        });
+    const nn_pair both = {(double)by_gamma, (double)by_beta};
+    nn_sums_put(a.at[SUMS], p, part,
+                tn_cuda_fold(folded, both, nn_pair_plus(), p.lanes));
   }
 }
 
@@ -147,6 +258,7 @@ static nn_layer_view nn_layer_view_of(const tn_frame *call) {
   const int32_t dim = (int32_t)(p->axis < 0 ? p->axis + data->ndim : p->axis);
   nn_layer_view v;
   v.lines = nn_lines_of(data, dim, dim);
+  v.rows = nn_rows_of(v.lines);
   v.places = nn_channels_of(v.lines.outer, v.lines.length, v.lines.inner);
   v.eps = p->eps;
   return v;
@@ -166,6 +278,39 @@ int32_t nn_layer_norm_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
+template <class T>
+static int32_t nn_layer_run(const tn_frame *call, nn_layer_view v,
+                            const nn_layer_arrays &a, cudaStream_t stream) {
+  nn_rows_meet(&v.rows, a.at[OUT], true);
+  nn_rows_meet(&v.rows, a.at[DATA], false);
+  nn_rows_meet(&v.rows, a.at[GAMMA], false);
+  nn_rows_meet(&v.rows, a.at[BETA], false);
+  if (v.rows.threads == 0)
+    return tn_cuda_start(call, nn_layer_forward<T>, nn_line_groups(v.lines),
+                         stream, a, v);
+  return nn_by_rows(v.rows, [&](auto shape) {
+    return tn_cuda_start(call, nn_layer_rows<T, decltype(shape)>,
+                         nn_row_groups(v.rows), stream, a, v);
+  });
+}
+
+template <class T>
+static int32_t nn_layer_run_slopes(const tn_frame *call, nn_layer_view v,
+                                   const nn_layer_arrays &a,
+                                   cudaStream_t stream) {
+  nn_rows_meet(&v.rows, a.at[OUT], true);
+  nn_rows_meet(&v.rows, a.at[HEAD], false);
+  nn_rows_meet(&v.rows, a.at[DATA], false);
+  nn_rows_meet(&v.rows, a.at[GAMMA], false);
+  if (v.rows.threads == 0)
+    return tn_cuda_start(call, nn_layer_slopes<T>, nn_line_groups(v.lines),
+                         stream, a, v);
+  return nn_by_rows(v.rows, [&](auto shape) {
+    return tn_cuda_start(call, nn_layer_slope_rows<T, decltype(shape)>,
+                         nn_row_groups(v.rows), stream, a, v);
+  });
+}
+
 int32_t nn_layer_norm_cuda(const tn_frame *call) {
   const nn_layer_view v = nn_layer_view_of(call);
   nn_layer_arrays a = {};
@@ -180,8 +325,7 @@ int32_t nn_layer_norm_cuda(const tn_frame *call) {
   a.at[BETA] = tn_cuda_from(&call->in[NN_LAYER_NORM_IN_BETA]);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(call->out[0].dtype, [&](auto type) {
-      return tn_cuda_start(call, nn_layer_forward<decltype(type)>,
-                           nn_line_groups(v.lines), stream, a, v);
+      return nn_layer_run<decltype(type)>(call, v, a, stream);
     });
   });
 }
@@ -198,8 +342,7 @@ static int32_t nn_layer_again(const tn_frame *call, const nn_layer_view &v,
   own.at[RSTD] = tn_cuda_room(room + n * (int64_t)sizeof(float), TN_F32, n);
   a->at[MEAN] = own.at[MEAN];
   a->at[RSTD] = own.at[RSTD];
-  return tn_cuda_start(call, nn_layer_forward<T>, nn_line_groups(v.lines),
-                       stream, own, v);
+  return nn_layer_run<T>(call, v, own, stream);
 }
 
 template <class T>
@@ -215,8 +358,7 @@ static int32_t nn_layer_back(const tn_frame *call, const nn_layer_view &v,
       a.at[DATA].dtype != TN_F64)
     code = nn_layer_again<T>(call, v, &a, stream);
   if (code == TN_OK && a.at[OUT].data != NULL)
-    code = tn_cuda_start(call, nn_layer_slopes<T>, nn_line_groups(v.lines),
-                         stream, a, v);
+    code = nn_layer_run_slopes<T>(call, v, a, stream);
   if (code != TN_OK || (sums.at[NN_SUMS_FIRST].data == NULL &&
                         sums.at[NN_SUMS_SECOND].data == NULL))
     return code;

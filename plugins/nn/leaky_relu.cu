@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * leaky_relu.cu: leaky_relu.yaml on CUDA devices. A thread has an element; the
+ * leaky_relu.cu: leaky_relu.yaml on CUDA devices. A thread has packs; the
  * gradient of prelu's slopes is a sum of channels.
  */
 #include "leaky_relu.gen.h"
@@ -13,7 +13,7 @@ typedef tn_cuda_arrays<N_ARRAYS> nn_leaky_arrays;
 
 struct nn_leaky_view {
   nn_channels channels; /* one of all elements but for prelu */
-  int64_t n;
+  int64_t n;            /* packs */
   double slope;
   int type; /* NN_LEAKY_RELU_ACT_TYPE_* */
   int reserved;
@@ -43,15 +43,19 @@ __device__ __forceinline__ nn_wide<T> nn_leaky_value(const nn_leaky_arrays &a,
   return (C)v.slope * x;
 }
 
-template <class T>
+/* Of n packs, each of which is one channel's. */
+template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_leaky_forward(nn_leaky_arrays a, nn_leaky_view v) {
-  for (int64_t i = nn_first(); i < v.n; i += nn_step()) {
-    const nn_wide<T> x = nn_get<T>(a.at[DATA], i);
-    if (a.at[KEPT].data != NULL) nn_put<T>(a.at[KEPT], i, x);
-    if (a.at[OUT].data != NULL)
-      nn_put<T>(a.at[OUT], i, nn_leaky_value<T>(a, v, i, x));
-  }
+  typedef nn_pack<nn_wide<T>, N> pack;
+  tn_cuda_each(
+      v.n, [&](int64_t i) { return nn_get_pack<T, N>(a.at[DATA], i); },
+      [&](int64_t i, pack &x) {
+        if (a.at[KEPT].data != NULL) nn_put_pack<T, N>(a.at[KEPT], i, x);
+        if (a.at[OUT].data == NULL) return;
+        for (int k = 0; k < N; ++k) x.x[k] = nn_leaky_value<T>(a, v, i, x.x[k]);
+        nn_put_pack<T, N>(a.at[OUT], i, x);
+      });
 }
 
 /* What the gradient of an element is multiplied by, in terms of what is KEPT:
@@ -75,17 +79,36 @@ __device__ __forceinline__ nn_wide<T> nn_leaky_slope(const nn_leaky_arrays &a,
   }
 }
 
-template <class T>
+/* Gradients of out, and what was kept of the elements. */
+template <class C, int N>
+struct nn_leaky_terms {
+  nn_pack<C, N> head;
+  nn_pack<C, N> kept;
+};
+
+template <class T, int N>
+__device__ __forceinline__ nn_leaky_terms<nn_wide<T>, N> nn_leaky_terms_at(
+    const nn_leaky_arrays &a, int64_t i) {
+  const nn_leaky_terms<nn_wide<T>, N> terms = {
+      nn_get_pack<T, N>(a.at[HEAD], i), nn_get_pack<T, N>(a.at[KEPT], i)};
+  return terms;
+}
+
+template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_leaky_slopes(nn_leaky_arrays a, nn_leaky_view v) {
-  for (int64_t i = nn_first(); i < v.n; i += nn_step())
-    nn_put<T>(a.at[OUT], i,
-              nn_get<T>(a.at[HEAD], i) *
-                  nn_leaky_slope<T>(a, v, i, nn_get<T>(a.at[KEPT], i)));
+  typedef nn_leaky_terms<nn_wide<T>, N> terms;
+  tn_cuda_each(
+      v.n, [&](int64_t i) { return nn_leaky_terms_at<T, N>(a, i); },
+      [&](int64_t i, terms &x) {
+        for (int k = 0; k < N; ++k)
+          x.head.x[k] *= nn_leaky_slope<T>(a, v, i, x.kept.x[k]);
+        nn_put_pack<T, N>(a.at[OUT], i, x.head);
+      });
 }
 
 /* What the gradients of prelu's slopes are summed of. */
-template <class T>
+template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_prelu_sums(nn_leaky_arrays a, nn_leaky_view v) {
   typedef nn_wide<T> C;
@@ -94,14 +117,15 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   for (int64_t b = blockIdx.x; b < nn_channel_parts(c); b += gridDim.x) {
     const nn_part part = nn_part_of(c, b);
     C sum = 0;
-    for (int64_t j = part.first; j < part.end; j += part.step) {
-      const int64_t i = nn_channel_at(c, part.channel, j);
-      const C x = nn_get<T>(a.at[KEPT], i);
-      if (!(x > 0)) sum += nn_get<T>(a.at[HEAD], i) * x;
-    }
-    const double all =
-        tn_cuda_fold(folded, (double)sum, tn_cuda_plus(), c.lanes);
-    nn_sums_put(a.at[SUMS], c, part, all, 0);
+    nn_part_each(
+        c, part, [&](int64_t at) { return nn_leaky_terms_at<T, N>(a, at); },
+        [&](int64_t, const nn_leaky_terms<C, N> &x) {
+          for (int k = 0; k < N; ++k)
+            if (!(x.kept.x[k] > 0)) sum += x.head.x[k] * x.kept.x[k];
+        });
+    const nn_pair all = {
+        tn_cuda_fold(folded, (double)sum, tn_cuda_plus(), c.lanes), 0};
+    nn_sums_put(a.at[SUMS], c, part, all);
   }
 }
 
@@ -131,6 +155,18 @@ static nn_leaky_view nn_leaky_view_of(const tn_frame *call) {
   return v;
 }
 
+/* Packs of four, where lines and arrays allow them. */
+static void nn_leaky_pack(nn_leaky_view *v, const nn_leaky_arrays &a) {
+  static const int like_data[] = {OUT, DATA, KEPT, HEAD};
+  const nn_channels c = v->channels;
+  bool are_fours = c.inner % 4 == 0;
+  for (int k : like_data)
+    are_fours = are_fours && nn_is_fours(a.at[k], c.inner);
+  if (!are_fours) return;
+  v->channels = nn_channels_of(c.outer, c.length, c.inner, true);
+  v->n /= 4;
+}
+
 int32_t nn_leaky_relu_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = 0;
   if ((call->flags & TN_CALL_BACKWARD) &&
@@ -140,7 +176,7 @@ int32_t nn_leaky_relu_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
 }
 
 int32_t nn_leaky_relu_cuda(const tn_frame *call) {
-  const nn_leaky_view v = nn_leaky_view_of(call);
+  nn_leaky_view v = nn_leaky_view_of(call);
   nn_leaky_arrays a = {};
   a.at[OUT] = tn_cuda_to(&call->out[NN_LEAKY_RELU_OUT_OUT],
                          call->req[NN_LEAKY_RELU_OUT_OUT]);
@@ -150,15 +186,19 @@ int32_t nn_leaky_relu_cuda(const tn_frame *call) {
     a.at[KEPT] = tn_cuda_to(&call->out[NN_LEAKY_RELU_OUT_KEPT],
                             call->req[NN_LEAKY_RELU_OUT_KEPT]);
   }
+  nn_leaky_pack(&v, a);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(call->in[0].dtype, [&](auto type) {
-      return tn_cuda_start_each(call, nn_leaky_forward<decltype(type)>, v.n,
-                                stream, a, v);
+      return nn_by_pack(v.channels.pack == 4, [&](auto size) {
+        return tn_cuda_start_each(
+            call, nn_leaky_forward<decltype(type), decltype(size)::value>, v.n,
+            stream, a, v);
+      });
     });
   });
 }
 
-template <class T>
+template <class T, int N>
 static int32_t nn_prelu_weights(const tn_frame *call, const nn_leaky_view &v,
                                 nn_leaky_arrays a, cudaStream_t stream) {
   tn_cuda_arrays<NN_SUMS_ARRAYS> sums = {};
@@ -167,24 +207,24 @@ static int32_t nn_prelu_weights(const tn_frame *call, const nn_leaky_view &v,
   if (sums.at[NN_SUMS_FIRST].data == NULL) return TN_OK;
   a.at[SUMS] = sums.at[NN_SUMS] = nn_sums_room(call->ws[0], v.channels);
   const int32_t code = tn_cuda_start(
-      call, nn_prelu_sums<T>, nn_channel_parts(v.channels), stream, a, v);
+      call, nn_prelu_sums<T, N>, nn_channel_parts(v.channels), stream, a, v);
   if (code != TN_OK) return code;
   return tn_cuda_start_each(call, nn_sums_finish<T>, v.channels.length, stream,
                             sums, v.channels);
 }
 
-template <class T>
+template <class T, int N>
 static int32_t nn_leaky_back(const tn_frame *call, const nn_leaky_view &v,
                              const nn_leaky_arrays &a, cudaStream_t stream) {
   int32_t code = TN_OK;
   if (a.at[OUT].data != NULL)
-    code = tn_cuda_start_each(call, nn_leaky_slopes<T>, v.n, stream, a, v);
+    code = tn_cuda_start_each(call, nn_leaky_slopes<T, N>, v.n, stream, a, v);
   if (code != TN_OK || v.type != NN_LEAKY_RELU_ACT_TYPE_PRELU) return code;
-  return nn_prelu_weights<T>(call, v, a, stream);
+  return nn_prelu_weights<T, N>(call, v, a, stream);
 }
 
 int32_t nn_leaky_relu_cuda_backward(const tn_frame *call) {
-  const nn_leaky_view v = nn_leaky_view_of(call);
+  nn_leaky_view v = nn_leaky_view_of(call);
   nn_leaky_arrays a = {};
   a.at[OUT] = tn_cuda_to(&call->out[NN_LEAKY_RELU_IN_DATA],
                          call->req[NN_LEAKY_RELU_IN_DATA]);
@@ -194,9 +234,13 @@ int32_t nn_leaky_relu_cuda_backward(const tn_frame *call) {
   a.at[KEPT] = tn_cuda_from(
       &call->in[v.type < NN_LEAKY_RELU_ACT_TYPE_PRELU ? (int)BACK_OUT
                                                       : (int)BACK_KEPT]);
+  nn_leaky_pack(&v, a);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(call->in[BACK_HEAD].dtype, [&](auto type) {
-      return nn_leaky_back<decltype(type)>(call, v, a, stream);
+      return nn_by_pack(v.channels.pack == 4, [&](auto size) {
+        return nn_leaky_back<decltype(type), decltype(size)::value>(call, v, a,
+                                                                    stream);
+      });
     });
   });
 }

@@ -28,15 +28,45 @@ struct nn_masked_view {
   Factor factor;
 };
 
+template <class Factor>
+__device__ __forceinline__ tn_kernel_bits
+nn_masked_bits(const tn_cuda_arrays<NN_MASKED_ARRAYS> &a,
+               const nn_masked_view<Factor> &v, int64_t k) {
+  const tn_kernel_bits none = {};
+  if (!v.draws) return none;
+  return tn_cuda_draw(v.random, a.at[NN_MASKED_OFFSET], (uint64_t)k);
+}
+
+/* Of arrays that are whole fours. */
 template <class T, class Factor>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_masked_fours(tn_cuda_arrays<NN_MASKED_ARRAYS> a,
                     nn_masked_view<Factor> v) {
+  typedef nn_pack<nn_wide<T>, 4> fours;
+  tn_cuda_each(
+      v.n / 4,
+      [&](int64_t k) { return nn_get_pack<T, 4>(a.at[NN_MASKED_DATA], k); },
+      [&](int64_t k, const fours &x) {
+        const tn_kernel_bits bits = nn_masked_bits(a, v, k);
+        fours factor, out;
+        for (int w = 0; w < 4; ++w) {
+          factor.x[w] = v.factor(x.x[w], bits.word[w]);
+          out.x[w] = x.x[w] * factor.x[w];
+        }
+        if (a.at[NN_MASKED_FACTORS].data != NULL)
+          nn_put_pack<T, 4>(a.at[NN_MASKED_FACTORS], k, factor);
+        if (a.at[NN_MASKED_OUT].data != NULL)
+          nn_put_pack<T, 4>(a.at[NN_MASKED_OUT], k, out);
+      });
+}
+
+template <class T, class Factor>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_masked_any(tn_cuda_arrays<NN_MASKED_ARRAYS> a,
+                  nn_masked_view<Factor> v) {
   typedef nn_wide<T> C;
   for (int64_t k = nn_first(); k < (v.n + 3) / 4; k += nn_step()) {
-    tn_kernel_bits bits = {};
-    if (v.draws)
-      bits = tn_cuda_draw(v.random, a.at[NN_MASKED_OFFSET], (uint64_t)k);
+    const tn_kernel_bits bits = nn_masked_bits(a, v, k);
     for (int w = 0; w < 4 && 4 * k + w < v.n; ++w) {
       const C x = nn_get<T>(a.at[NN_MASKED_DATA], 4 * k + w);
       const C factor = v.factor(x, bits.word[w]);
@@ -58,14 +88,21 @@ static int32_t nn_masked_run(const tn_frame *call, int draws,
   if (call->n_out > 1)
     a.at[NN_MASKED_FACTORS] = tn_cuda_to(&call->out[1], call->req[1]);
   a.at[NN_MASKED_DATA] = tn_cuda_from(data);
+  const bool are_fours = nn_is_fours(a.at[NN_MASKED_OUT], v.n) &&
+                         nn_is_fours(a.at[NN_MASKED_FACTORS], v.n) &&
+                         nn_is_fours(a.at[NN_MASKED_DATA], v.n);
   if (draws) {
     a.at[NN_MASKED_OFFSET] = tn_cuda_offset(call->run->random[0]);
     v.random = tn_cuda_random_of(call->run->random[0]);
   }
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(data->dtype, [&](auto type) {
-      return tn_cuda_start_each(call, nn_masked_fours<decltype(type), Factor>,
-                                (v.n + 3) / 4, stream, a, v);
+      typedef decltype(type) T;
+      if (are_fours)
+        return tn_cuda_start_each(call, nn_masked_fours<T, Factor>, v.n / 4,
+                                  stream, a, v);
+      return tn_cuda_start_each(call, nn_masked_any<T, Factor>, (v.n + 3) / 4,
+                                stream, a, v);
     });
   });
 }

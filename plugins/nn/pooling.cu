@@ -1,64 +1,129 @@
 /* SPDX-License-Identifier: Apache-2.0
  * pooling.cu: pooling.yaml on CUDA devices. Forward a thread has a window, or a
  * part of a block one that is the image; backward it has an element, and asks
- * all windows that it lies in, unless there is only one.
+ * all windows that it lies in, unless there is only one. Of the largest,
+ * windows first say which of their elements that is.
+ *
+ * What is computed of indices is most of the work: they are of 32 bits where
+ * that is enough, and images that have no depth have no index for it.
  */
 #include "nn.cuh"
 #include "pool_geometry.h"
 
 /* What kernels are handed: backward TO is the gradient of DATA. */
-enum { TO, DATA, OUT, HEAD, N_ARRAYS };
+enum { TO, DATA, OUT, HEAD, CHOSEN, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_pool_arrays;
 
 struct nn_pool_view {
   nn_window window;
   int64_t limit[NN_WINDOW_RANK]; /* as in nn_pool */
-  int64_t in_size;
-  int64_t out_size;
+  tn_cuda_divisor by_in[NN_WINDOW_RANK];
+  tn_cuda_divisor by_out[NN_WINDOW_RANK];
+  tn_cuda_divisor by_stride[NN_WINDOW_RANK];
+  tn_cuda_divisor by_in_size;
+  tn_cuda_divisor by_out_size;
   int64_t images;
   int kind; /* NN_POOL_* */
   int counts_padding;
+  int are_pairs; /* no more than two windows meet along any dimension */
+  int reserved;
+};
+
+/* The type of indices, and the first dimension that counts. */
+template <class I, int FIRST>
+struct nn_pool_shape {
+  typedef I index;
+  enum { first = FIRST };
 };
 
 /* ------------------------------------------------------------------ windows */
 
-/* A window: its elements that are no padding, begin to end. */
-struct nn_pool_window {
-  int64_t begin[NN_WINDOW_RANK];
-  int64_t end[NN_WINDOW_RANK];
-  int64_t count; /* of elements that a mean counts, at least 1 */
+/* Indices of an element or a window in its image. */
+template <class I>
+struct nn_pool_at {
+  I d[NN_WINDOW_RANK];
 };
 
-__device__ __forceinline__ nn_pool_window
-nn_pool_window_at(const nn_pool_view &v, const int64_t *o) {
-  nn_pool_window x;
-  x.count = 1;
+/* A window: its elements that are no padding, begin to end. */
+template <class I>
+struct nn_pool_window {
+  I begin[NN_WINDOW_RANK];
+  I end[NN_WINDOW_RANK];
+};
+
+template <class S>
+__device__ __forceinline__ nn_pool_window<typename S::index> nn_pool_window_at(
+    const nn_pool_view &v, const nn_pool_at<typename S::index> &o) {
+  typedef typename S::index I;
+  nn_pool_window<I> x = {{0, 0, 0}, {1, 1, 1}};
 #pragma unroll
-  for (int d = 0; d < NN_WINDOW_RANK; ++d) {
-    const int64_t first = o[d] * v.window.stride[d] - v.window.pad[d];
-    const int64_t last = first + v.window.kernel[d];
+  for (int d = S::first; d < NN_WINDOW_RANK; ++d) {
+    const I first = o.d[d] * (I)v.window.stride[d] - (I)v.window.pad[d];
+    const I last = first + (I)v.window.kernel[d], end = (I)v.window.in[d];
     x.begin[d] = first < 0 ? 0 : first;
-    x.end[d] = last < v.window.in[d] ? last : v.window.in[d];
-    const int64_t reach = last < v.limit[d] ? last : v.limit[d];
-    const int64_t n = v.counts_padding ? reach - first : x.end[d] - x.begin[d];
-    x.count *= n < 0 ? 0 : n;
+    x.end[d] = last < end ? last : end;
   }
-  if (x.count < 1) x.count = 1;
   return x;
 }
 
-/* The indices of element i along the dimensions of an image. */
-__device__ __forceinline__ void nn_pool_indices(const int64_t *lengths,
-                                                int64_t i, int64_t *at) {
-  at[2] = i % lengths[2];
-  i /= lengths[2];
-  at[1] = i % lengths[1];
-  at[0] = i / lengths[1];
+/* How many elements of a window a mean counts, at least 1. */
+template <class S>
+__device__ __forceinline__ int64_t
+nn_pool_count(const nn_pool_view &v, const nn_pool_at<typename S::index> &o) {
+  const nn_pool_window<typename S::index> w = nn_pool_window_at<S>(v, o);
+  int64_t count = 1;
+#pragma unroll
+  for (int d = S::first; d < NN_WINDOW_RANK; ++d) {
+    const int64_t first =
+        (int64_t)o.d[d] * v.window.stride[d] - v.window.pad[d];
+    const int64_t last = first + v.window.kernel[d];
+    const int64_t reach = last < v.limit[d] ? last : v.limit[d];
+    const int64_t n = v.counts_padding ? reach - first : w.end[d] - w.begin[d];
+    count *= n < 0 ? 0 : n;
+  }
+  return count < 1 ? 1 : count;
 }
 
-__device__ __forceinline__ int64_t nn_pool_place(const nn_window &w, int64_t z,
-                                                 int64_t y, int64_t x) {
-  return (z * w.in[1] + y) * w.in[2] + x;
+/* The indices of element i along dimensions of these lengths. */
+template <class S>
+__device__ __forceinline__ nn_pool_at<typename S::index> nn_pool_indices(
+    const tn_cuda_divisor *by, typename S::index i) {
+  typedef typename S::index I;
+  nn_pool_at<I> at = {{0, 0, 0}};
+#pragma unroll
+  for (int d = NN_WINDOW_RANK - 1; d > S::first; --d) {
+    const I rest = (I)tn_cuda_quotient(i, by[d]);
+    at.d[d] = i - rest * (I)by[d].by;
+    i = rest;
+  }
+  at.d[S::first] = i;
+  return at;
+}
+
+/* The other way round. */
+template <class S>
+__device__ __forceinline__ typename S::index nn_pool_place(
+    const tn_cuda_divisor *by, const nn_pool_at<typename S::index> &at) {
+  typedef typename S::index I;
+  I place = at.d[S::first];
+#pragma unroll
+  for (int d = S::first + 1; d < NN_WINDOW_RANK; ++d)
+    place = place * (I)by[d].by + at.d[d];
+  return place;
+}
+
+/* Calls `each` with the places in the image of a window's elements, in their
+ * order, until it returns false. */
+template <class S, class Each>
+__device__ __forceinline__ void nn_pool_visit(
+    const nn_pool_view &v, const nn_pool_window<typename S::index> &w,
+    Each each) {
+  typedef typename S::index I;
+  nn_pool_at<I> at;
+  for (at.d[0] = w.begin[0]; at.d[0] < w.end[0]; ++at.d[0])
+    for (at.d[1] = w.begin[1]; at.d[1] < w.end[1]; ++at.d[1])
+      for (at.d[2] = w.begin[2]; at.d[2] < w.end[2]; ++at.d[2])
+        if (!each(nn_pool_place<S>(v.by_in, at))) return;
 }
 
 template <class C>
@@ -73,23 +138,23 @@ __device__ __forceinline__ C nn_pool_join(const nn_pool_view &v, C a, C b) {
 
 /* ------------------------------------------------------------------ forward */
 
-template <class T>
+template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_pool_windows(nn_pool_arrays a, nn_pool_view v) {
+  typedef typename S::index I;
   typedef nn_wide<T> C;
-  for (int64_t i = nn_first(); i < v.images * v.out_size; i += nn_step()) {
-    const int64_t image = i / v.out_size * v.in_size;
-    int64_t o[NN_WINDOW_RANK];
-    nn_pool_indices(v.window.out, i % v.out_size, o);
-    const nn_pool_window w = nn_pool_window_at(v, o);
+  const int64_t size = v.by_out_size.by;
+  for (int64_t i = nn_first(); i < v.images * size; i += nn_step()) {
+    const I image = (I)tn_cuda_quotient((I)i, v.by_out_size);
+    const nn_pool_at<I> o =
+        nn_pool_indices<S>(v.by_out, (I)i - image * (I)size);
+    const int64_t first = (int64_t)image * v.by_in_size.by;
     C all = nn_pool_none<C>(v);
-    for (int64_t z = w.begin[0]; z < w.end[0]; ++z)
-      for (int64_t y = w.begin[1]; y < w.end[1]; ++y)
-        for (int64_t x = w.begin[2]; x < w.end[2]; ++x) {
-          const int64_t at = image + nn_pool_place(v.window, z, y, x);
-          all = nn_pool_join(v, all, nn_get<T>(a.at[DATA], at));
-        }
-    if (v.kind == NN_POOL_AVG) all /= (C)w.count;
+    nn_pool_visit<S>(v, nn_pool_window_at<S>(v, o), [&](I at) {
+      all = nn_pool_join(v, all, nn_get<T>(a.at[DATA], first + at));
+      return true;
+    });
+    if (v.kind == NN_POOL_AVG) all /= (C)nn_pool_count<S>(v, o);
     nn_put<T>(a.at[TO], i, all);
   }
 }
@@ -102,10 +167,11 @@ struct nn_pool_joined {
   }
 };
 
-/* One window, the image, which is a line. */
+/* One window, the image, which is a line, and a row if it is not too long. */
 struct nn_pool_whole_view {
   nn_pool_view pool;
   nn_lines lines;
+  nn_rows rows;
 };
 
 template <class T>
@@ -125,98 +191,184 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
+/* The same of rows. */
+template <class T, class S>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_pool_rows_whole(nn_pool_arrays a, nn_pool_whole_view v) {
+  typedef nn_wide<T> C;
+  __shared__ C part[TN_CUDA_THREADS];
+  const nn_pool_joined join = {v.pool};
+  for (int64_t g = blockIdx.x; g < nn_row_groups(v.rows); g += gridDim.x) {
+    const nn_row row = nn_row_of<S>(v.rows, g);
+    nn_pack<C, S::size> x[S::packs];
+    C all = nn_pool_none<C>(v.pool);
+    nn_row_get<T, S>(a.at[DATA], row, all, x);
+    nn_row_each<S>(row, x, [&](C &e, bool) { all = join(all, e); });
+    all = nn_row_fold<S>(part, all, join, row);
+    if (v.pool.kind == NN_POOL_AVG) all /= (C)v.rows.length;
+    if (row.leads) nn_put<T>(a.at[TO], row.number, all);
+  }
+}
+
 /* ----------------------------------------------------------------- backward */
 
-/* Whether element `at` of an image is the first of the largest of a window. */
-template <class T>
-__device__ __forceinline__ bool nn_pool_is_chosen(const nn_pool_arrays &a,
-                                                  const nn_pool_view &v,
-                                                  const nn_pool_window &w,
-                                                  int64_t image, int64_t at,
-                                                  nn_wide<T> largest) {
+/* Where in its image the first of the largest of each window is; below 0 where
+ * a window has no elements. */
+template <class T, class S>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_pool_choose(nn_pool_arrays a, nn_pool_view v) {
+  typedef typename S::index I;
   typedef nn_wide<T> C;
-  const C own = nn_get<T>(a.at[DATA], image + at);
-  if (own == own && own != largest) return false;
-  for (int64_t z = w.begin[0]; z < w.end[0]; ++z)
-    for (int64_t y = w.begin[1]; y < w.end[1]; ++y)
-      for (int64_t x = w.begin[2]; x < w.end[2]; ++x) {
-        const int64_t i = nn_pool_place(v.window, z, y, x);
-        const C value = nn_get<T>(a.at[DATA], image + i);
-        if (value == largest || value != value) return i == at;
+  const int64_t size = v.by_out_size.by;
+  for (int64_t i = nn_first(); i < v.images * size; i += nn_step()) {
+    const I image = (I)tn_cuda_quotient((I)i, v.by_out_size);
+    const nn_pool_at<I> o =
+        nn_pool_indices<S>(v.by_out, (I)i - image * (I)size);
+    const int64_t first = (int64_t)image * v.by_in_size.by;
+    C largest = 0;
+    I chosen = -1;
+    nn_pool_visit<S>(v, nn_pool_window_at<S>(v, o), [&](I at) {
+      const C value = nn_get<T>(a.at[DATA], first + at);
+      if (chosen < 0 || value > largest || value != value) {
+        largest = value;
+        chosen = at;
       }
-  return false;
+      return value == value;
+    });
+    ((I *)a.at[CHOSEN].data)[i] = chosen;
+  }
 }
 
-/* What window `o` of an image gives to element `at`. */
-template <class T>
-__device__ __forceinline__ nn_wide<T> nn_pool_given(const nn_pool_arrays &a,
-                                                    const nn_pool_view &v,
-                                                    const int64_t *o,
-                                                    int64_t image, int64_t at) {
+/* What window `o`, which is number i, gives to the element at a place. Nothing
+ * that is read waits for anything else that is. */
+template <class T, class S>
+__device__ __forceinline__ nn_wide<T> nn_pool_given(
+    const nn_pool_arrays &a, const nn_pool_view &v,
+    const nn_pool_at<typename S::index> &o, int64_t i,
+    typename S::index place) {
+  typedef typename S::index I;
   typedef nn_wide<T> C;
-  const nn_pool_window w = nn_pool_window_at(v, o);
-  const int64_t i = image * v.out_size +
-                    (o[0] * v.window.out[1] + o[1]) * v.window.out[2] + o[2];
   const C head = nn_get<T>(a.at[HEAD], i);
-  if (v.kind == NN_POOL_SUM) return head;
-  if (v.kind == NN_POOL_AVG) return head / (C)w.count;
-  const C largest = nn_get<T>(a.at[OUT], i);
-  return nn_pool_is_chosen<T>(a, v, w, image * v.in_size, at, largest) ? head
-                                                                       : (C)0;
+  if (v.kind == NN_POOL_MAX)
+    return ((const I *)a.at[CHOSEN].data)[i] == place ? head : (C)0;
+  if (v.kind != NN_POOL_AVG) return head;
+  return head / (C)nn_pool_count<S>(v, o);
 }
 
-template <class T>
+/* The windows that an element lies in: from `begin` to `end`. */
+template <class S>
+__device__ __forceinline__ nn_pool_window<typename S::index> nn_pool_around(
+    const nn_pool_view &v, const nn_pool_at<typename S::index> &at) {
+  typedef typename S::index I;
+  nn_pool_window<I> w = {{0, 0, 0}, {1, 1, 1}};
+#pragma unroll
+  for (int d = S::first; d < NN_WINDOW_RANK; ++d) {
+    const I reach = at.d[d] + (I)v.window.pad[d];
+    const I before = reach - (I)v.window.kernel[d];
+    const I last = (I)tn_cuda_quotient(reach, v.by_stride[d]);
+    const I n = (I)v.window.out[d];
+    w.begin[d] =
+        before < 0 ? 0 : (I)tn_cuda_quotient(before, v.by_stride[d]) + 1;
+    w.end[d] = last < n ? last + 1 : n;
+  }
+  return w;
+}
+
+/* What all windows give to the element at a place of an image, whose windows
+ * are those from `first` on. */
+template <class T, class S>
+__device__ __forceinline__ nn_wide<T> nn_pool_slope(const nn_pool_arrays &a,
+                                                    const nn_pool_view &v,
+                                                    int64_t first,
+                                                    typename S::index place) {
+  typedef typename S::index I;
+  const nn_pool_window<I> w =
+      nn_pool_around<S>(v, nn_pool_indices<S>(v.by_in, place));
+  nn_pool_at<I> o;
+  nn_wide<T> sum = 0;
+  for (o.d[0] = w.begin[0]; o.d[0] < w.end[0]; ++o.d[0])
+    for (o.d[1] = w.begin[1]; o.d[1] < w.end[1]; ++o.d[1])
+      for (o.d[2] = w.begin[2]; o.d[2] < w.end[2]; ++o.d[2])
+        sum += nn_pool_given<T, S>(
+            a, v, o, first + nn_pool_place<S>(v.by_out, o), place);
+  return sum;
+}
+
+/* The same where no more than two windows meet along any dimension: all of them
+ * are asked at once. */
+template <class T, class S>
+__device__ __forceinline__ nn_wide<T> nn_pool_slope_of_pairs(
+    const nn_pool_arrays &a, const nn_pool_view &v, int64_t first,
+    typename S::index place) {
+  typedef typename S::index I;
+  const nn_pool_window<I> w =
+      nn_pool_around<S>(v, nn_pool_indices<S>(v.by_in, place));
+  nn_wide<T> sum = 0;
+#pragma unroll
+  for (int k = 0; k < (S::first == 0 ? 8 : 4); ++k) {
+    const nn_pool_at<I> o = {{w.begin[0] + (k >> 2), w.begin[1] + (k >> 1 & 1),
+                              w.begin[2] + (k & 1)}};
+    if (o.d[0] < w.end[0] && o.d[1] < w.end[1] && o.d[2] < w.end[2])
+      sum += nn_pool_given<T, S>(a, v, o, first + nn_pool_place<S>(v.by_out, o),
+                                 place);
+  }
+  return sum;
+}
+
+template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_pool_slopes(nn_pool_arrays a, nn_pool_view v) {
+  typedef typename S::index I;
+  const int64_t size = v.by_in_size.by;
+  tn_cuda_each<2>(
+      v.images * size,
+      [&](int64_t i) {
+        const I image = (I)tn_cuda_quotient((I)i, v.by_in_size);
+        const I place = (I)i - image * (I)size;
+        const int64_t first = (int64_t)image * v.by_out_size.by;
+        return v.are_pairs ? nn_pool_slope_of_pairs<T, S>(a, v, first, place)
+                           : nn_pool_slope<T, S>(a, v, first, place);
+      },
+      [&](int64_t i, nn_wide<T> sum) { nn_put<T>(a.at[TO], i, sum); });
+}
+
+/* One window, the image, of which every element gets the same. */
+template <class T>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_pool_slopes_even(nn_pool_arrays a, nn_pool_view v) {
   typedef nn_wide<T> C;
-  const nn_window &w = v.window;
-  for (int64_t i = nn_first(); i < v.images * v.in_size; i += nn_step()) {
-    int64_t at[NN_WINDOW_RANK], first[NN_WINDOW_RANK], last[NN_WINDOW_RANK];
-    C sum = 0;
-    nn_pool_indices(w.in, i % v.in_size, at);
-#pragma unroll
-    for (int d = 0; d < NN_WINDOW_RANK; ++d) {
-      const int64_t reach = at[d] + w.pad[d];
-      first[d] =
-          reach < w.kernel[d] ? 0 : (reach - w.kernel[d]) / w.stride[d] + 1;
-      last[d] = reach / w.stride[d];
-      if (last[d] >= w.out[d]) last[d] = w.out[d] - 1;
-    }
-    int64_t o[NN_WINDOW_RANK];
-    for (o[0] = first[0]; o[0] <= last[0]; ++o[0])
-      for (o[1] = first[1]; o[1] <= last[1]; ++o[1])
-        for (o[2] = first[2]; o[2] <= last[2]; ++o[2])
-          sum += nn_pool_given<T>(a, v, o, i / v.in_size, i % v.in_size);
-    nn_put<T>(a.at[TO], i, sum);
-  }
+  const int64_t size = v.by_in_size.by;
+  const C share = v.kind == NN_POOL_AVG ? (C)size : (C)1;
+  tn_cuda_each(
+      v.images * size,
+      [&](int64_t i) {
+        return nn_get<T>(a.at[HEAD], tn_cuda_quotient(i, v.by_in_size));
+      },
+      [&](int64_t i, C head) { nn_put<T>(a.at[TO], i, head / share); });
 }
 
 /* One window, the image, which is a line: its threads find the first of the
  * largest together. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_pool_slopes_whole(nn_pool_arrays a, nn_pool_whole_view v) {
+    nn_pool_slopes_largest(nn_pool_arrays a, nn_pool_whole_view v) {
   typedef nn_wide<T> C;
   __shared__ int64_t part[TN_CUDA_THREADS];
-  const bool is_max = v.pool.kind == NN_POOL_MAX;
   for (int64_t g = blockIdx.x; g < nn_line_groups(v.lines); g += gridDim.x) {
     const nn_line line = nn_line_of(v.lines, g);
     const bool inside = line.end > 0;
-    C head = inside ? nn_get<T>(a.at[HEAD], line.number) : (C)0;
-    if (v.pool.kind == NN_POOL_AVG) head /= (C)v.lines.length;
+    const C head = inside ? nn_get<T>(a.at[HEAD], line.number) : (C)0;
+    const C largest = inside ? nn_get<T>(a.at[OUT], line.number) : (C)0;
     int64_t chosen = v.lines.length;
-    const C largest =
-        is_max && inside ? nn_get<T>(a.at[OUT], line.number) : (C)0;
-    for (int64_t k = line.first; is_max && k < line.end; k += line.step) {
+    for (int64_t k = line.first; k < line.end; k += line.step) {
       const C value = nn_get<T>(a.at[DATA], line.at + k);
       if (value != largest && value == value) continue;
       chosen = k;
       break;
     }
-    if (is_max)
-      chosen = tn_cuda_fold(part, chosen, tn_cuda_least(), v.lines.lanes);
+    chosen = tn_cuda_fold(part, chosen, tn_cuda_least(), v.lines.lanes);
     for (int64_t k = line.first; k < line.end; k += line.step)
-      nn_put<T>(a.at[TO], line.at + k, !is_max || k == chosen ? head : (C)0);
+      nn_put<T>(a.at[TO], line.at + k, k == chosen ? head : (C)0);
   }
 }
 
@@ -226,40 +378,131 @@ static nn_pool_view nn_pool_view_of(const tn_frame *call) {
   const nn_pool pool = nn_pool_of(call);
   nn_pool_view v = {};
   v.window = pool.window;
-  for (int d = 0; d < NN_WINDOW_RANK; ++d) v.limit[d] = pool.limit[d];
-  v.in_size = pool.in_size;
-  v.out_size = pool.out_size;
+  for (int d = 0; d < NN_WINDOW_RANK; ++d) {
+    v.limit[d] = pool.limit[d];
+    v.by_in[d] = tn_cuda_divisor_of(pool.window.in[d]);
+    v.by_out[d] = tn_cuda_divisor_of(pool.window.out[d]);
+    v.by_stride[d] = tn_cuda_divisor_of(pool.window.stride[d]);
+  }
+  v.by_in_size = tn_cuda_divisor_of(pool.in_size);
+  v.by_out_size = tn_cuda_divisor_of(pool.out_size);
   v.images = nn_pool_images(call);
   v.kind = pool.kind;
   v.counts_padding = pool.counts_padding;
+  v.are_pairs = 1;
+  for (int d = 0; d < NN_WINDOW_RANK; ++d)
+    v.are_pairs &= v.window.kernel[d] <= 2 * v.window.stride[d];
   return v;
+}
+
+/* Whether 32 bits are enough for all indices, padding included. */
+static bool nn_pool_is_small(const nn_pool_view &v) {
+  const int64_t most = 1 << 29;
+  if (v.images * v.by_in_size.by > 2 * most ||
+      v.images * v.by_out_size.by > 2 * most)
+    return false;
+  for (int d = 0; d < NN_WINDOW_RANK; ++d)
+    if (v.window.kernel[d] > most || v.window.stride[d] > most ||
+        v.window.pad[d] > most || v.window.out[d] * v.window.stride[d] > most)
+      return false;
+  return true;
+}
+
+static bool nn_pool_is_flat(const nn_pool_view &v) {
+  const nn_window &w = v.window;
+  return w.in[0] == 1 && w.out[0] == 1 && w.kernel[0] == 1 && w.pad[0] == 0;
+}
+
+/* Calls `run` with a value whose type is the shape of a call. */
+template <class Run>
+static int32_t nn_by_pool(const nn_pool_view &v, Run run) {
+  if (!nn_pool_is_small(v)) return run(nn_pool_shape<int64_t, 0>());
+  if (!nn_pool_is_flat(v)) return run(nn_pool_shape<int32_t, 0>());
+  return run(nn_pool_shape<int32_t, 1>());
+}
+
+template <class T>
+static int32_t nn_pool_run_whole(const tn_frame *call, nn_pool_whole_view v,
+                                 const nn_pool_arrays &a, cudaStream_t stream) {
+  v.rows = nn_rows_of(v.lines);
+  nn_rows_meet(&v.rows, a.at[DATA], true);
+  if (v.rows.threads == 0)
+    return tn_cuda_start(call, nn_pool_images_whole<T>, nn_line_groups(v.lines),
+                         stream, a, v);
+  return nn_by_rows(v.rows, [&](auto shape) {
+    return tn_cuda_start(call, nn_pool_rows_whole<T, decltype(shape)>,
+                         nn_row_groups(v.rows), stream, a, v);
+  });
 }
 
 int32_t nn_pooling_cuda(const tn_frame *call) {
   const tn_tensor *out = &call->out[NN_POOLING_OUT_OUT];
-  nn_pool_whole_view v = {nn_pool_view_of(call), {}};
+  nn_pool_whole_view v = {nn_pool_view_of(call), {}, {}};
   nn_pool_arrays a = {};
   a.at[TO] = tn_cuda_to(out, call->req[NN_POOLING_OUT_OUT]);
   a.at[DATA] = tn_cuda_from(&call->in[NN_POOLING_IN_DATA]);
-  v.lines = nn_lines_for(v.pool.images, v.pool.in_size, 1);
+  v.lines = nn_lines_for(v.pool.images, v.pool.by_in_size.by, 1);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(out->dtype, [&](auto type) {
       typedef decltype(type) T;
       if (nn_pool_is_whole(&v.pool.window))
-        return tn_cuda_start(call, nn_pool_images_whole<T>,
-                             nn_line_groups(v.lines), stream, a, v);
-      return tn_cuda_start_each(call, nn_pool_windows<T>, tn_tensor_size(out),
-                                stream, a, v.pool);
+        return nn_pool_run_whole<T>(call, v, a, stream);
+      return nn_by_pool(v.pool, [&](auto shape) {
+        return tn_cuda_start_each(call, nn_pool_windows<T, decltype(shape)>,
+                                  tn_tensor_size(out), stream, a, v.pool);
+      });
     });
   });
 }
 
+/* Backward, an index for each window whose largest is asked for. */
+int32_t nn_pooling_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
+  const nn_pool_view v = nn_pool_view_of(call);
+  const int64_t n = v.images * v.by_out_size.by;
+  *bytes = 0;
+  if ((call->flags & TN_CALL_BACKWARD) && v.kind == NN_POOL_MAX &&
+      !nn_pool_is_whole(&v.window))
+    *bytes =
+        (uint64_t)n * (nn_pool_is_small(v) ? sizeof(int32_t) : sizeof(int64_t));
+  return TN_OK;
+}
+
+template <class T, class S>
+static int32_t nn_pool_run_slopes(const tn_frame *call, const nn_pool_view &v,
+                                  nn_pool_arrays a, cudaStream_t stream) {
+  const int64_t windows = v.images * v.by_out_size.by;
+  const tn_dtype index = sizeof(typename S::index) == 4 ? TN_I32 : TN_I64;
+  int32_t code = TN_OK;
+  if (v.kind == NN_POOL_MAX) {
+    a.at[CHOSEN] = tn_cuda_room(call->ws[0], index, windows);
+    code =
+        tn_cuda_start_each(call, nn_pool_choose<T, S>, windows, stream, a, v);
+    a.at[CHOSEN].writes = 0;
+  }
+  if (code != TN_OK) return code;
+  return tn_cuda_start_each(call, nn_pool_slopes<T, S>,
+                            v.images * v.by_in_size.by, stream, a, v);
+}
+
+template <class T>
+static int32_t nn_pool_run_slopes_whole(const tn_frame *call,
+                                        const nn_pool_whole_view &v,
+                                        const nn_pool_arrays &a,
+                                        cudaStream_t stream) {
+  if (v.pool.kind == NN_POOL_MAX)
+    return tn_cuda_start(call, nn_pool_slopes_largest<T>,
+                         nn_line_groups(v.lines), stream, a, v);
+  return tn_cuda_start_each(call, nn_pool_slopes_even<T>,
+                            v.pool.images * v.pool.by_in_size.by, stream, a,
+                            v.pool);
+}
+
 int32_t nn_pooling_cuda_backward(const tn_frame *call) {
   const tn_tensor *to = &call->out[NN_POOLING_IN_DATA];
-  nn_pool_whole_view v = {nn_pool_view_of(call), {}};
+  nn_pool_whole_view v = {nn_pool_view_of(call), {}, {}};
   nn_pool_arrays a = {};
   if (call->req[NN_POOLING_IN_DATA] == TN_REQ_NULL) return TN_OK;
-  v.lines = nn_lines_for(v.pool.images, v.pool.in_size, 1);
+  v.lines = nn_lines_for(v.pool.images, v.pool.by_in_size.by, 1);
   a.at[TO] = tn_cuda_to(to, call->req[NN_POOLING_IN_DATA]);
   a.at[DATA] = tn_cuda_from(&call->in[NN_POOLING_BACKWARD_IN_DATA]);
   a.at[OUT] = tn_cuda_from(&call->in[NN_POOLING_BACKWARD_OUT_OUT]);
@@ -268,10 +511,10 @@ int32_t nn_pooling_cuda_backward(const tn_frame *call) {
     return tn_cuda_by_float(to->dtype, [&](auto type) {
       typedef decltype(type) T;
       if (nn_pool_is_whole(&v.pool.window))
-        return tn_cuda_start(call, nn_pool_slopes_whole<T>,
-                             nn_line_groups(v.lines), stream, a, v);
-      return tn_cuda_start_each(call, nn_pool_slopes<T>, tn_tensor_size(to),
-                                stream, a, v.pool);
+        return nn_pool_run_slopes_whole<T>(call, v, a, stream);
+      return nn_by_pool(v.pool, [&](auto shape) {
+        return nn_pool_run_slopes<T, decltype(shape)>(call, v.pool, a, stream);
+      });
     });
   });
 }

@@ -32,15 +32,44 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-static int32_t nn_softmax_back(const tn_frame *call, const nn_softmax_view &v) {
+/* The same of rows. */
+template <class T, class S>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_softmax_back_rows(nn_softmax_back_arrays a, nn_softmax_view v) {
+  typedef nn_wide<T> C;
+  __shared__ C part[TN_CUDA_THREADS];
+  const C factor = (C)v.factor;
+  for (int64_t g = blockIdx.x; g < nn_row_groups(v.rows); g += gridDim.x) {
+    const nn_row row = nn_row_of<S>(v.rows, g);
+    nn_pack<C, S::size> head[S::packs], y[S::packs];
+    C sum = 0;
+    nn_row_get<T, S>(a.at[HEAD], row, (C)0, head);
+    nn_row_get<T, S>(a.at[OUT], row, (C)0, y);
+    nn_row_both<S>(head, y, [&](C &h, C e) { sum += v.is_log ? h : h * e; });
+    sum = nn_row_fold<S>(part, sum, tn_cuda_plus(), row);
+    nn_row_both<S>(head, y, [&](C &h, C e) {
+      h = (v.is_log ? h - nn_exp(e) * sum : e * (h - sum)) * factor;
+    });
+    nn_row_put<T, S>(a.at[TO], row, head);
+  }
+}
+
+static int32_t nn_softmax_back(const tn_frame *call, nn_softmax_view v) {
   nn_softmax_back_arrays a = {};
   a.at[TO] = tn_cuda_to(&call->out[NN_SOFTMAX_IN_DATA], call->req[0]);
   a.at[HEAD] = tn_cuda_from(&call->in[NN_SOFTMAX_BACKWARD_GRAD_OUT]);
   a.at[OUT] = tn_cuda_from(&call->in[NN_SOFTMAX_BACKWARD_OUT_OUT]);
+  for (int i = 0; i < N_ARRAYS; ++i) nn_rows_meet(&v.rows, a.at[i], i == 0);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(call->out[0].dtype, [&](auto type) {
-      return tn_cuda_start(call, nn_softmax_back_lines<decltype(type)>,
-                           nn_line_groups(v.lines), stream, a, v);
+      typedef decltype(type) T;
+      if (v.rows.threads == 0)
+        return tn_cuda_start(call, nn_softmax_back_lines<T>,
+                             nn_line_groups(v.lines), stream, a, v);
+      return nn_by_rows(v.rows, [&](auto shape) {
+        return tn_cuda_start(call, nn_softmax_back_rows<T, decltype(shape)>,
+                             nn_row_groups(v.rows), stream, a, v);
+      });
     });
   });
 }
@@ -50,8 +79,8 @@ static int32_t nn_softmax_either(const tn_frame *call, int64_t axis,
                                  double temperature, int is_log) {
   const tn_tensor *out = &call->out[0];
   const int32_t dim = (int32_t)(axis < 0 ? axis + out->ndim : axis);
-  const nn_softmax_view v = {nn_lines_of(out, dim, dim), 1 / temperature,
-                             is_log};
+  const nn_softmax_view v =
+      nn_softmax_view_of(nn_lines_of(out, dim, dim), 1 / temperature, is_log);
   if (call->req[0] == TN_REQ_NULL || tn_tensor_size(out) == 0) return TN_OK;
   if (call->flags & TN_CALL_BACKWARD) return nn_softmax_back(call, v);
   return nn_softmax_run(call, v, tn_cuda_to(out, call->req[0]),

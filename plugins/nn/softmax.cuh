@@ -7,12 +7,19 @@
 
 #include "nn.cuh"
 
-/* Which softmax of which lines. */
+/* Which softmax of which lines; where these are rows, of which rows. */
 struct nn_softmax_view {
   nn_lines lines;
+  nn_rows rows;
   double factor; /* of elements before anything else */
   int is_log;    /* its logarithm instead */
 };
+
+static inline nn_softmax_view nn_softmax_view_of(const nn_lines &lines,
+                                                 double factor, int is_log) {
+  const nn_softmax_view v = {lines, nn_rows_of(lines), factor, is_log};
+  return v;
+}
 
 enum { NN_SOFTMAX_TO, NN_SOFTMAX_FROM };
 
@@ -44,16 +51,52 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
+/* The same of rows. */
+template <class T, class S>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_softmax_rows(tn_cuda_arrays<2> a, nn_softmax_view v) {
+  typedef nn_wide<T> C;
+  __shared__ C part[TN_CUDA_THREADS];
+  const C factor = (C)v.factor;
+  for (int64_t g = blockIdx.x; g < nn_row_groups(v.rows); g += gridDim.x) {
+    const nn_row row = nn_row_of<S>(v.rows, g);
+    nn_pack<C, S::size> x[S::packs];
+    C top = -(C)INFINITY, sum = 0;
+    nn_row_get<T, S>(a.at[NN_SOFTMAX_FROM], row, -(C)INFINITY, x);
+    nn_row_each<S>(row, x,
+                   [&](C &e, bool) { top = tn_cuda_largest()(top, e); });
+    top = nn_row_fold<S>(part, top, tn_cuda_largest(), row);
+    nn_row_each<S>(row, x, [&](C &e, bool has) {
+      const C d = (e - top) * factor, power = nn_exp(d);
+      e = v.is_log ? d : power;
+      sum += has ? power : (C)0;
+    });
+    sum = nn_row_fold<S>(part, sum, tn_cuda_plus(), row);
+    const C last = nn_log(sum), scale = 1 / sum;
+    nn_row_each<S>(row, x,
+                   [&](C &e, bool) { e = v.is_log ? e - last : e * scale; });
+    nn_row_put<T, S>(a.at[NN_SOFTMAX_TO], row, x);
+  }
+}
+
 /* Sets `to` to the softmaxes of `from`, or adds them. */
-static int32_t nn_softmax_run(const tn_frame *call, const nn_softmax_view &v,
+static int32_t nn_softmax_run(const tn_frame *call, nn_softmax_view v,
                               const tn_cuda_array &to,
                               const tn_cuda_array &from) {
   const tn_cuda_arrays<2> a = {{to, from}};
   if (v.lines.length == 0) return TN_OK;
+  nn_rows_meet(&v.rows, to, true);
+  nn_rows_meet(&v.rows, from, false);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(to.dtype, [&](auto type) {
-      return tn_cuda_start(call, nn_softmax_lines<decltype(type)>,
-                           nn_line_groups(v.lines), stream, a, v);
+      typedef decltype(type) T;
+      if (v.rows.threads == 0)
+        return tn_cuda_start(call, nn_softmax_lines<T>, nn_line_groups(v.lines),
+                             stream, a, v);
+      return nn_by_rows(v.rows, [&](auto shape) {
+        return tn_cuda_start(call, nn_softmax_rows<T, decltype(shape)>,
+                             nn_row_groups(v.rows), stream, a, v);
+      });
     });
   });
 }

@@ -99,7 +99,8 @@ int32_t nn_softmax_output_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
 
 int32_t nn_softmax_output_cuda(const tn_frame *call) {
   const tn_tensor *out = &call->out[0];
-  const nn_softmax_view v = {nn_softmax_extent(call, out), 1, 0};
+  const nn_softmax_view v =
+      nn_softmax_view_of(nn_softmax_extent(call, out), 1, 0);
   return nn_softmax_run(call, v, tn_cuda_to(out, call->req[0]),
                         tn_cuda_from(&call->in[NN_SOFTMAX_OUTPUT_IN_DATA]));
 }

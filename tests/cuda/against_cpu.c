@@ -17,7 +17,8 @@
 
 #include "tenon/tenon.h"
 
-enum { NONE = -1, MOST_ARRAYS = 8, MOST_RESULTS = 32, MOST_ELEMENTS = 6000 };
+enum { NONE = -1, MOST_ARRAYS = 8, MOST_RESULTS = 32 };
+enum { MOST_ELEMENTS = 40000, FEWER = 6000 };
 
 /* An operator with parameters, and what calls of it may look like. */
 typedef struct subject {
@@ -119,7 +120,8 @@ static tn_dtype draw_type(uint64_t allowed) {
   return t->dtype;
 }
 
-/* One dimension is long, as far as there is room for it. */
+/* One dimension is long, as far as there is room for it: seldom for rows and
+ * channels of several pieces. */
 static void draw_shape(const subject *s, tn_sig *sig) {
   int64_t n = 1;
   sig->ndim = s->least + (int32_t)draw((uint32_t)(s->most - s->least + 1));
@@ -127,7 +129,8 @@ static void draw_shape(const subject *s, tn_sig *sig) {
     n *= sig->shape[d] = s->edge + draw(6);
   if (sig->ndim == 0) return;
   const uint32_t d = draw((uint32_t)sig->ndim);
-  const int64_t room = MOST_ELEMENTS / (n / sig->shape[d]);
+  const int64_t most = draw(6) == 0 ? MOST_ELEMENTS : FEWER;
+  const int64_t room = most / (n / sig->shape[d]);
   if (room > s->edge)
     sig->shape[d] = s->edge + draw((uint32_t)(room - s->edge));
 }

@@ -315,6 +315,27 @@ struct tn_cuda_least {
   }
 };
 
+/* What the thread of the warp has whose number differs in the bits of `apart`.
+ * C is a number of 4 or 8 bytes; who folds something else overloads it. */
+template <class C>
+__device__ __forceinline__ C tn_cuda_other(C mine, unsigned apart) {
+  return __shfl_xor_sync(0xffffffffu, mine, apart);
+}
+
+/* The fold of what `threads` neighbours in a warp have, a power of 2 of at most
+ * 32, of whose numbers those count that leave the same when divided by `lanes`,
+ * another; for every one of them. All threads of the block must come here. */
+template <class C, class Fold>
+__device__ __forceinline__ C tn_cuda_fold_warp(C mine, Fold fold,
+                                               unsigned threads,
+                                               unsigned lanes = 1) {
+  for (unsigned apart = threads / 2; apart >= lanes; apart /= 2) {
+    const C other = tn_cuda_other(mine, apart);
+    mine = threadIdx.x & apart ? fold(other, mine) : fold(mine, other);
+  }
+  return mine;
+}
+
 /* The fold of what the TN_CUDA_THREADS threads of a block have, for every one
  * of them; with `lanes`, a power of 2, of those threads whose number leaves the
  * same when divided by it. `part` is shared and free again afterwards. All
@@ -323,16 +344,148 @@ struct tn_cuda_least {
 template <class C, class Fold>
 __device__ __forceinline__ C tn_cuda_fold(C *part, C mine, Fold fold,
                                           unsigned lanes = 1) {
-  part[threadIdx.x] = mine;
+  const unsigned warp = 32;
+  if (lanes == TN_CUDA_THREADS) return mine;
+  if (lanes < warp) mine = tn_cuda_fold_warp(mine, fold, warp, lanes);
+  const unsigned each = lanes < warp ? warp : lanes; /* threads of a set */
+  const unsigned at = threadIdx.x % lanes;
+  if (threadIdx.x % each < lanes) part[threadIdx.x / each * lanes + at] = mine;
   __syncthreads();
-  for (unsigned half = TN_CUDA_THREADS / 2; half >= lanes; half /= 2) {
-    if (threadIdx.x < half)
-      part[threadIdx.x] = fold(part[threadIdx.x], part[threadIdx.x + half]);
-    __syncthreads();
-  }
-  const C all = part[threadIdx.x % lanes];
+  C all = part[at];
+  for (unsigned k = 1; k < TN_CUDA_THREADS / each; ++k)
+    all = fold(all, part[k * lanes + at]);
   __syncthreads();
   return all;
+}
+
+/* --------------------------------------------------------------------- loops
+ */
+
+/* A number that the host knows and threads divide by, which takes them a few
+ * instructions where numbers are below 2^31, and a hundred otherwise. */
+struct tn_cuda_divisor {
+  int64_t by;
+  uint32_t factor;
+  uint32_t shift;
+};
+
+/* The divisor `by`; nothing may be divided by one that is less than 1. */
+static inline tn_cuda_divisor tn_cuda_divisor_of(int64_t by) {
+  tn_cuda_divisor d = {by, 0, 31};
+  if (by < 1 || by >> 31) return d;
+  for (d.shift = 0; (int64_t)1 << d.shift < by;) ++d.shift;
+  const uint64_t rest = ((uint64_t)1 << d.shift) - (uint64_t)by;
+  d.factor = (uint32_t)((rest << 32) / (uint64_t)by + 1);
+  return d;
+}
+
+/* i / d.by, where i is not negative. */
+__device__ __forceinline__ int64_t tn_cuda_quotient(int64_t i,
+                                                    const tn_cuda_divisor &d) {
+  if (i >> 31) return i / d.by;
+  return (int64_t)((__umulhi((uint32_t)i, d.factor) + (uint32_t)i) >> d.shift);
+}
+
+/* The same where i and d.by are known to be below 2^31. */
+__device__ __forceinline__ int32_t tn_cuda_quotient(int32_t i,
+                                                    const tn_cuda_divisor &d) {
+  const uint32_t high = __umulhi((uint32_t)i, d.factor);
+  return (int32_t)((high + (uint32_t)i) >> d.shift);
+}
+
+/* Calls store(i, load(i)) for i = first, first + step, ... below `end`, AHEAD
+ * loads before the first of their stores: so memory has more to do at a time.
+ * What is stored for one i may not be loaded for another. */
+template <int AHEAD = 4, class Load, class Store>
+__device__ __forceinline__ void tn_cuda_ahead(int64_t first, int64_t end,
+                                              int64_t step, Load load,
+                                              Store store) {
+  for (int64_t i = first; i < end; i += AHEAD * step) {
+    decltype(load(i)) loaded[AHEAD] = {};
+#pragma unroll
+    for (int k = 0; k < AHEAD; ++k)
+      if (i + k * step < end) loaded[k] = load(i + k * step);
+#pragma unroll
+    for (int k = 0; k < AHEAD; ++k)
+      if (i + k * step < end) store(i + k * step, loaded[k]);
+  }
+}
+
+/* The same for all i below n, by all threads of a launch. */
+template <int AHEAD = 4, class Load, class Store>
+__device__ __forceinline__ void tn_cuda_each(int64_t n, Load load,
+                                             Store store) {
+  tn_cuda_ahead<AHEAD>((int64_t)blockIdx.x * TN_CUDA_THREADS + threadIdx.x, n,
+                       (int64_t)gridDim.x * TN_CUDA_THREADS, load, store);
+}
+
+/* Where a thread is that takes every so-many-th of elements in lines, which
+ * costs it a few additions each time. */
+struct tn_cuda_walk {
+  int64_t at;    /* in memory, in elements */
+  int64_t place; /* in its line */
+  int64_t inner; /* elements of a line */
+  int64_t step;  /* what is added to `at` */
+  int64_t along; /* and to `place` */
+  int64_t over;  /* to `at` once more, where a line is over */
+  int left;      /* elements that the thread still has */
+};
+
+/* Elements first, first + every, ... below `end`, where element k of line o is
+ * at o*lines + k*elements. A thread has fewer than 2^31. */
+__device__ __forceinline__ tn_cuda_walk
+tn_cuda_walk_of(int64_t first, int64_t end, unsigned every,
+                const tn_cuda_divisor &inner, int64_t lines, int64_t elements) {
+  const int64_t line = tn_cuda_quotient(first, inner);
+  const int64_t skipped = tn_cuda_quotient((int64_t)every, inner);
+  tn_cuda_walk walk;
+  walk.place = first - line * inner.by;
+  walk.at = line * lines + walk.place * elements;
+  walk.inner = inner.by;
+  walk.along = every - skipped * inner.by;
+  walk.step = skipped * lines + walk.along * elements;
+  walk.over = lines - inner.by * elements;
+  const int64_t span = end - first - 1;
+  walk.left = 0;
+  if (span >= 0)
+    walk.left = 1 + (int)(span >> 31 ? span / every : (uint32_t)span / every);
+  return walk;
+}
+
+/* Like tn_cuda_ahead, over the rest of a walk: store(at, load(at)); before the
+ * first store there is a call of `between`, by all threads. */
+template <int AHEAD, class Load, class Between, class Store>
+__device__ __forceinline__ void tn_cuda_ahead_along(tn_cuda_walk walk,
+                                                    Load load, Between between,
+                                                    Store store) {
+  bool is_first = true;
+  do {
+    decltype(load(walk.at)) loaded[AHEAD] = {};
+    int64_t at[AHEAD];
+#pragma unroll
+    for (int k = 0; k < AHEAD; ++k) {
+      at[k] = walk.at;
+      if (k < walk.left) loaded[k] = load(walk.at);
+      walk.at += walk.step;
+      walk.place += walk.along;
+      if (walk.place < walk.inner) continue;
+      walk.at += walk.over;
+      walk.place -= walk.inner;
+    }
+    if (is_first) between();
+    is_first = false;
+#pragma unroll
+    for (int k = 0; k < AHEAD; ++k)
+      if (k < walk.left) store(at[k], loaded[k]);
+    walk.left -= AHEAD;
+  } while (walk.left > 0);
+}
+
+template <int AHEAD, class Load, class Store>
+__device__ __forceinline__ void tn_cuda_ahead_along(const tn_cuda_walk &walk,
+                                                    Load load, Store store) {
+  tn_cuda_ahead_along<AHEAD>(
+      walk, load, [] {}, store);
 }
 
 /* --------------------------------------------------------------------- host */

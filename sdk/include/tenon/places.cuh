@@ -215,21 +215,27 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     const int64_t end = tn_cuda_places_end(v, piece);
     const T *slices =
         (const T *)a.at[TN_CUDA_PLACES_SLICES].data + outer * v.n * v.inner;
-    int64_t k = piece * v.each;
+    const int64_t k = piece * v.each;
     int came = k > 0 && keys[k - 1].value == keys[k].value;
     C sum = 0;
-    for (; k < end; ++k) {
-      const tn_cuda_key key = keys[k];
-      sum = tn_cuda_sum(sum, tn_cuda_get<C>(slices[key.i * v.inner + column]));
-      const bool goes_on = tn_cuda_places_goes_on(keys, v.n, k);
-      if (goes_on && k + 1 < end) continue;
-      if (came || goes_on)
-        parts[tn_cuda_places_part(v, outer, piece, !came, column)] = sum;
-      else if (key.value >= 0 && key.value < v.length)
-        tn_cuda_places_put<T>(a, v, outer, key.value, column, sum);
-      came = 0;
-      sum = 0;
-    }
+    tn_cuda_ahead<8>(
+        k, end, 1,
+        [&](int64_t at) {
+          const int64_t i = keys[at].i;
+          return tn_cuda_get<C>(slices[i * v.inner + column]);
+        },
+        [&](int64_t at, C value) {
+          const int64_t place = keys[at].value;
+          const bool goes_on = tn_cuda_places_goes_on(keys, v.n, at);
+          sum = tn_cuda_sum(sum, value);
+          if (goes_on && at + 1 < end) return;
+          if (came || goes_on)
+            parts[tn_cuda_places_part(v, outer, piece, !came, column)] = sum;
+          else if (place >= 0 && place < v.length)
+            tn_cuda_places_put<T>(a, v, outer, place, column, sum);
+          came = 0;
+          sum = 0;
+        });
   }
 }
 

@@ -60,6 +60,22 @@ static inline uint64_t __umul64hi(uint64_t a, uint64_t b) {
   return (uint64_t)((unsigned __int128)a * b >> 64);
 }
 
+static inline uint32_t __umulhi(uint32_t a, uint32_t b) {
+  return (uint32_t)((uint64_t)a * b >> 32);
+}
+
+/* What the thread has whose number differs in the bits of `apart`. Here a block
+ * has to come, as it must to a barrier, and not only a warp. */
+template <class T>
+static T __shfl_xor_sync(unsigned, T mine, unsigned apart) {
+  static T given[1024];
+  given[threadIdx.x] = mine;
+  __syncthreads();
+  const T taken = given[threadIdx.x ^ apart];
+  __syncthreads();
+  return taken;
+}
+
 /* -------------------------------------------------------------------- launch
  */
 
