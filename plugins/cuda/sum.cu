@@ -11,7 +11,9 @@
 enum { THREADS = TN_CUDA_THREADS };
 enum { LEAST_ROW = 128 };  /* terms of a sum that is worth a block */
 enum { LEAST_COLUMN = 8 }; /* and of several that are */
-enum { COLUMNS = 32 };
+enum { COLUMNS = 32, ROW_BITS = 8, COLUMN_BITS = 3 }; /* threads of a sum */
+static_assert(THREADS == 1 << ROW_BITS && THREADS / COLUMNS == 1 << COLUMN_BITS,
+              "2 to the power of these");
 enum { AHEAD = 8 }; /* terms that a thread reads at a time */
 static const int64_t most_blocks = 65536;
 
@@ -27,8 +29,19 @@ struct sum_view {
   tn_sum_axis axis[TN_MAX_NDIM];
   tn_cuda_divisor by[TN_MAX_NDIM]; /* lengths of the axes */
   double value;                    /* where nothing is summed FROM */
+  tn_cuda_divisor by_fours;        /* fours of the last axis */
   unsigned lanes;                  /* sums that a block has */
 };
+
+/* Terms that lie side by side. */
+template <class T>
+struct alignas(4 * sizeof(T)) sum_four {
+  T x[4];
+};
+
+/* How terms are found: by all axes; or in lines, along one axis or two; or
+ * these four at a time. */
+enum { SUM_ANY, SUM_LINES, SUM_FOURS };
 
 /* Two elements' places. */
 struct sum_place {
@@ -123,53 +136,70 @@ __global__ void __launch_bounds__(THREADS) sum_each(sum_arrays a, sum_view v) {
   }
 }
 
-/* Whether what is summed is lines of elements that are an axis each. */
-static inline __host__ __device__ bool sum_is_lines(const sum_view &v) {
-  return v.n_summed == 1 || v.n_summed == 2;
-}
-
 /* What a thread of a block adds up of a sum: every so-many-th term. */
 template <class T>
 __device__ __forceinline__ typename sum_type<T>::wide sum_of_lines(
     const sum_arrays &a, const sum_view &v, int64_t at, int64_t first,
-    int64_t end, unsigned every) {
+    int64_t end, unsigned bits) {
   typedef typename sum_type<T>::wide W;
   const int last = v.n_kept + v.n_summed - 1;
   const int64_t lines = v.n_summed == 2 ? v.axis[v.n_kept].from : 0;
   const T *from = (const T *)a.at[FROM].data + at;
   W total = 0;
   tn_cuda_ahead_along<AHEAD>(
-      tn_cuda_walk_of(first, end, every, v.by[last], lines, v.axis[last].from),
+      tn_cuda_walk_of(first, end, bits, v.by[last], lines, v.axis[last].from),
       [&](int64_t k) { return from[k]; },
       [&](int64_t, T term) { total += tn_cuda_get<W>(term); });
+  return total;
+}
+
+/* The same of lines that are fours; `end` counts these. */
+template <class T>
+__device__ __forceinline__ typename sum_type<T>::wide sum_of_fours(
+    const sum_arrays &a, const sum_view &v, int64_t at, int64_t first,
+    int64_t end, unsigned bits) {
+  typedef typename sum_type<T>::wide W;
+  const int64_t lines = v.n_summed == 2 ? v.axis[v.n_kept].from / 4 : 0;
+  const sum_four<T> *from =
+      (const sum_four<T> *)((const T *)a.at[FROM].data + at);
+  W total = 0;
+  tn_cuda_ahead_along<AHEAD>(
+      tn_cuda_walk_of(first, end, bits, v.by_fours, lines, 1),
+      [&](int64_t k) { return from[k]; },
+      [&](int64_t, const sum_four<T> &terms) {
+        for (int k = 0; k < 4; ++k) total += tn_cuda_get<W>(terms.x[k]);
+      });
   return total;
 }
 
 template <class T>
 __device__ __forceinline__ typename sum_type<T>::wide sum_of_any(
     const sum_arrays &a, const sum_view &v, int64_t at, int64_t first,
-    int64_t end, unsigned every) {
+    int64_t end, unsigned bits) {
   typename sum_type<T>::wide total = 0;
-  for (int64_t k = first; k < end; k += every)
+  for (int64_t k = first; k < end; k += (int64_t)1 << bits)
     total += sum_term<T>(a, v, at, k);
   return total;
 }
 
 /* A block for one sum, or for `lanes`. */
-template <class T, bool LINES>
+template <class T, int HOW>
 __global__ void __launch_bounds__(THREADS) sum_rows(sum_arrays a, sum_view v) {
   typedef typename sum_type<T>::wide W;
   __shared__ W part[THREADS];
   const int64_t step = (int64_t)gridDim.x * v.lanes;
+  const int64_t terms = HOW == SUM_FOURS ? v.summed / 4 : v.summed;
+  const unsigned bits = v.lanes == 1 ? ROW_BITS : COLUMN_BITS;
   int64_t i = (int64_t)blockIdx.x * v.lanes;
   for (; i < v.kept; i += step) {
     const int64_t own = i + threadIdx.x % v.lanes;
     const bool is_there = own < v.kept;
     const sum_place at = sum_kept(v, is_there ? own : i);
-    const int64_t first = threadIdx.x / v.lanes, end = is_there ? v.summed : 0;
+    const int64_t first = threadIdx.x / v.lanes, end = is_there ? terms : 0;
     W total =
-        LINES ? sum_of_lines<T>(a, v, at.from, first, end, THREADS / v.lanes)
-              : sum_of_any<T>(a, v, at.from, first, end, THREADS / v.lanes);
+        HOW == SUM_FOURS   ? sum_of_fours<T>(a, v, at.from, first, end, bits)
+        : HOW == SUM_LINES ? sum_of_lines<T>(a, v, at.from, first, end, bits)
+                           : sum_of_any<T>(a, v, at.from, first, end, bits);
     total = tn_cuda_fold(part, total, tn_cuda_plus(), v.lanes);
     if (is_there && threadIdx.x < v.lanes) sum_set<T>(a, at.to, total);
   }
@@ -206,16 +236,35 @@ static unsigned lanes_of(const sum_view &v) {
   return v.summed < LEAST_ROW ? 0 : 1;
 }
 
+/* Whether lines are fours, wherever a sum begins. */
+static bool are_fours(const sum_arrays &a, const sum_view &v) {
+  const int last = v.n_kept + v.n_summed - 1;
+  const uintptr_t bytes = 4 * (uintptr_t)tn_dtype_bytes(a.at[FROM].dtype);
+  bool found = v.lanes == 1 && v.axis[last].from == 1 &&
+               v.axis[last].n % 4 == 0 &&
+               (uintptr_t)a.at[FROM].data % bytes == 0;
+  for (int d = 0; d < last; ++d) found = found && v.axis[d].from % 4 == 0;
+  return found;
+}
+
+static int how_to(const sum_arrays &a, const sum_view &v) {
+  if (a.at[FROM].data == NULL || v.n_summed < 1 || v.n_summed > 2)
+    return SUM_ANY;
+  return are_fours(a, v) ? SUM_FOURS : SUM_LINES;
+}
+
 template <class T>
 static void run_sum(cudaStream_t stream, const sum_arrays &a,
                     const sum_view &v) {
-  const bool is_lines = sum_is_lines(v) && a.at[FROM].data != NULL;
-  if (v.lanes > 0)
-    tn_cuda_launch(is_lines ? sum_rows<T, true> : sum_rows<T, false>,
-                   blocks_for((v.kept + v.lanes - 1) / v.lanes), stream, a, v);
-  else
+  const int how = how_to(a, v);
+  if (v.lanes == 0)
     tn_cuda_launch(sum_each<T>, blocks_for((v.kept + THREADS - 1) / THREADS),
                    stream, a, v);
+  else
+    tn_cuda_launch(how == SUM_FOURS   ? sum_rows<T, SUM_FOURS>
+                   : how == SUM_LINES ? sum_rows<T, SUM_LINES>
+                                      : sum_rows<T, SUM_ANY>,
+                   blocks_for((v.kept + v.lanes - 1) / v.lanes), stream, a, v);
 }
 
 static sum_view view_of(const tn_device_sum *sum) {
@@ -231,6 +280,8 @@ static sum_view view_of(const tn_device_sum *sum) {
     (d < sum->n_kept ? v.kept : v.summed) *= sum->axes[d].n;
   }
   v.lanes = lanes_of(v);
+  if (v.n_kept + v.n_summed > 0)
+    v.by_fours = tn_cuda_divisor_of(v.axis[v.n_kept + v.n_summed - 1].n / 4);
   return v;
 }
 

@@ -130,7 +130,9 @@ __device__ __forceinline__ nn_pair nn_batch_fold(const nn_channels &c,
                                                  nn_pair *folded, Each each) {
   nn_pair sum = {0, 0};
   const int64_t pieces = part.channel < c.length ? c.pieces : 0;
-  for (int64_t p = threadIdx.x / c.lanes; p < pieces; p += part.step)
+#pragma unroll 1
+  for (int64_t p = threadIdx.x >> c.lane_bits; p < pieces;
+       p += 1u << nn_part_bits(c))
     sum = nn_pair_plus()(sum, each(p));
   return tn_cuda_fold(folded, sum, nn_pair_plus(), c.lanes);
 }
@@ -147,7 +149,7 @@ __device__ __forceinline__ nn_pair nn_batch_merge(const nn_batch_arrays &a,
   if (part.channel < c.length)
     first = moments[nn_sum_at(c, part.channel, 0, 0)];
   const nn_pair sum = nn_batch_fold(c, part, folded, [&](int64_t p) {
-    const double n = (double)nn_part_size(c, p);
+    const double n = (double)(nn_part_packs(c, p) * c.pack);
     const double d = moments[nn_sum_at(c, part.channel, p, 0)] - first;
     const double spread = moments[nn_sum_at(c, part.channel, p, 1)];
     const nn_pair pair = {n * d, n * d * d + spread};
@@ -158,14 +160,15 @@ __device__ __forceinline__ nn_pair nn_batch_merge(const nn_batch_arrays &a,
   return pair;
 }
 
-/* Mean and variance of a thread's channel. */
-template <class T, int N>
+/* Mean and variance of a thread's channel. WHOLE: its piece is all of it, and
+ * is measured here; so it is with sums below. */
+template <class T, int N, bool WHOLE>
 __device__ __forceinline__ nn_pair nn_batch_statistics(
     const nn_batch_arrays &a, const nn_batch_view &v, const nn_part &part,
     const nn_batch_known &known, nn_pair *folded) {
   nn_pair pair = {known.mean, known.var};
   if (!v.batch) return pair;
-  if (!nn_batch_is_whole(v)) return nn_batch_merge(a, v, part, folded);
+  if (!WHOLE) return nn_batch_merge(a, v, part, folded);
   pair = nn_batch_measure<T, N>(a, v.channels, part, (double *)folded);
   pair.second *= v.share;
   return pair;
@@ -188,10 +191,10 @@ __device__ __forceinline__ void nn_batch_tell(
   }
   if (a.at[MEAN].data != NULL) tn_cuda_write(a.at[MEAN], part.channel, s.first);
   if (a.at[INV_STD].data != NULL)
-    tn_cuda_write(a.at[INV_STD], part.channel, inverse);
+    nn_put<T>(a.at[INV_STD], part.channel, (nn_wide<T>)inverse);
 }
 
-template <class T, int N>
+template <class T, int N, bool WHOLE>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_batch_forward(nn_batch_arrays a, nn_batch_view v) {
   typedef nn_wide<T> C;
@@ -206,8 +209,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
         c, part, [&](int64_t at) { return nn_get_pack<T, N>(a.at[DATA], at); },
         [&] {
           const nn_pair s =
-              nn_batch_statistics<T, N>(a, v, part, known, folded);
-          const double inverse = 1 / sqrt(s.second + v.eps);
+              nn_batch_statistics<T, N, WHOLE>(a, v, part, known, folded);
+          const double inverse = rsqrt(s.second + v.eps);
           nn_batch_tell<T>(a, v, part, known, s, inverse);
           mean = (C)s.first;
           scale = (C)(known.gamma * inverse);
@@ -235,7 +238,7 @@ nn_batch_recall_back(const nn_batch_arrays &a, const nn_batch_view &v,
   if (!v.measured) return known;
   const nn_pair s = nn_batch_merge(a, v, part, folded);
   known.mean = s.first;
-  known.var = 1 / sqrt(s.second + v.eps);
+  known.var = rsqrt(s.second + v.eps);
   return known;
 }
 
@@ -295,14 +298,14 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
 }
 
 /* The same of a thread's channel. */
-template <class T, int N>
+template <class T, int N, bool WHOLE>
 __device__ __forceinline__ nn_pair nn_batch_sums(const nn_batch_arrays &a,
                                                  const nn_batch_view &v,
                                                  const nn_part &part,
                                                  nn_wide<T> mean,
                                                  nn_pair *folded) {
   const nn_channels &c = v.channels;
-  if (nn_batch_is_whole(v)) return nn_batch_sum<T, N>(a, c, part, mean, folded);
+  if (WHOLE) return nn_batch_sum<T, N>(a, c, part, mean, folded);
   const double *sums = (const double *)a.at[SUMS].data;
   return nn_batch_fold(c, part, folded, [&](int64_t p) {
     const nn_pair pair = {sums[nn_sum_at(c, part.channel, p, 0)],
@@ -312,6 +315,7 @@ __device__ __forceinline__ nn_pair nn_batch_sums(const nn_batch_arrays &a,
 }
 
 /* The gradients of beta and gamma. */
+template <class T>
 __device__ __forceinline__ void nn_batch_tell_back(const nn_batch_arrays &a,
                                                    const nn_batch_view &v,
                                                    const nn_part &part,
@@ -319,15 +323,15 @@ __device__ __forceinline__ void nn_batch_tell_back(const nn_batch_arrays &a,
                                                    double inverse) {
   if (!part.leads || part.piece != 0) return;
   if (a.at[TO_BETA].data != NULL)
-    tn_cuda_write(a.at[TO_BETA], part.channel, sums.first);
+    nn_put<T>(a.at[TO_BETA], part.channel, (nn_wide<T>)sums.first);
   if (a.at[TO_GAMMA].data != NULL)
-    tn_cuda_write(a.at[TO_GAMMA], part.channel,
-                  v.fix_gamma ? 0 : sums.second * inverse);
+    nn_put<T>(a.at[TO_GAMMA], part.channel,
+              v.fix_gamma ? 0 : (nn_wide<T>)(sums.second * inverse));
 }
 
 /* The gradients of gamma and beta, and of a piece that of data. With moving
  * averages the gradient of out is only scaled. */
-template <class T, int N>
+template <class T, int N, bool WHOLE>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_batch_back(nn_batch_arrays a, nn_batch_view v) {
   typedef nn_wide<T> C;
@@ -342,8 +346,9 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_part_each(
         c, part, [&](int64_t at) { return nn_batch_terms_at<T, N>(a, at); },
         [&] {
-          const nn_pair sums = nn_batch_sums<T, N>(a, v, part, mean, folded);
-          nn_batch_tell_back(a, v, part, sums, inverse);
+          const nn_pair sums =
+              nn_batch_sums<T, N, WHOLE>(a, v, part, mean, folded);
+          nn_batch_tell_back<T>(a, v, part, sums, inverse);
           if (!v.batch) return;
           shift = (C)(sums.first * v.share);
           slope = (C)(inverse * inverse * sums.second * v.share);
@@ -413,7 +418,10 @@ static int32_t nn_batch_run(const tn_frame *call, const nn_batch_view &v,
   if (v.batch && !nn_batch_is_whole(v))
     code = tn_cuda_start(call, nn_batch_moments<T, N>, parts, stream, a, v);
   if (code != TN_OK) return code;
-  return tn_cuda_start(call, nn_batch_forward<T, N>, parts, stream, a, v);
+  return tn_cuda_start(call,
+                       nn_batch_is_whole(v) ? nn_batch_forward<T, N, true>
+                                            : nn_batch_forward<T, N, false>,
+                       parts, stream, a, v);
 }
 
 static int32_t nn_batch_either(const tn_frame *call, int has_relu) {
@@ -471,7 +479,10 @@ static int32_t nn_batch_run_back(const tn_frame *call, const nn_batch_view &v,
   if (code == TN_OK && !nn_batch_is_whole(v))
     code = tn_cuda_start(call, nn_batch_slopes<T, N>, parts, stream, a, v);
   if (code != TN_OK) return code;
-  return tn_cuda_start(call, nn_batch_back<T, N>, parts, stream, a, v);
+  return tn_cuda_start(call,
+                       nn_batch_is_whole(v) ? nn_batch_back<T, N, true>
+                                            : nn_batch_back<T, N, false>,
+                       parts, stream, a, v);
 }
 
 /* Where the inputs of a backward call are; `made` is below 0 without a relu. */

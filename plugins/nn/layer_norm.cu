@@ -25,6 +25,23 @@ __device__ __forceinline__ nn_wide<T> nn_layer_gamma(const nn_layer_arrays &a,
   return a.at[GAMMA].data != NULL ? nn_get<T>(a.at[GAMMA], k) : 1;
 }
 
+/* MEAN and RSTD of a half type are in f32 where they are measured once more,
+ * and so are all that are read: of the type that is computed in. */
+template <class T>
+__device__ __forceinline__ void nn_layer_keep(const tn_cuda_array &to,
+                                              int64_t i, nn_wide<T> value) {
+  if (sizeof(T) < sizeof(float) && to.dtype == TN_F32)
+    ((float *)to.data)[i] = (float)value;
+  else
+    nn_put<T>(to, i, value);
+}
+
+template <class C>
+__device__ __forceinline__ C nn_layer_kept(const tn_cuda_array &from,
+                                           int64_t i) {
+  return ((const C *)from.data)[i];
+}
+
 /* Mean and 1/sqrt(var + eps) of a line; those of no elements are 0. */
 template <class C>
 struct nn_moments {
@@ -50,7 +67,7 @@ __device__ __forceinline__ nn_moments<nn_wide<T>> nn_layer_measure(
   }
   const double var =
       tn_cuda_fold(part, (double)spread, tn_cuda_plus(), v.lines.lanes) / n;
-  const nn_moments<C> m = {mean, (C)(1 / sqrt(var + v.eps))};
+  const nn_moments<C> m = {mean, (C)rsqrt(var + v.eps)};
   return m;
 }
 
@@ -62,9 +79,9 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     const nn_line line = nn_line_of(v.lines, g);
     const nn_moments<C> m = nn_layer_measure<T>(a, v, line);
     if (line.leads && a.at[MEAN].data != NULL)
-      tn_cuda_write(a.at[MEAN], line.number, m.mean);
+      nn_layer_keep<T>(a.at[MEAN], line.number, m.mean);
     if (line.leads && a.at[RSTD].data != NULL)
-      tn_cuda_write(a.at[RSTD], line.number, m.rstd);
+      nn_layer_keep<T>(a.at[RSTD], line.number, m.rstd);
     if (a.at[OUT].data == NULL) continue;
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * v.lines.inner;
@@ -115,11 +132,11 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     });
     const double var =
         nn_row_fold<S>(part, (double)spread, tn_cuda_plus(), row) / n;
-    const C rstd = (C)(1 / sqrt(var + v.eps));
+    const C rstd = (C)rsqrt(var + v.eps);
     if (row.leads && a.at[MEAN].data != NULL)
-      tn_cuda_write(a.at[MEAN], row.number, mean);
+      nn_layer_keep<T>(a.at[MEAN], row.number, mean);
     if (row.leads && a.at[RSTD].data != NULL)
-      tn_cuda_write(a.at[RSTD], row.number, rstd);
+      nn_layer_keep<T>(a.at[RSTD], row.number, rstd);
     if (a.at[OUT].data == NULL) continue;
     nn_layer_scale<T, S>(a, row, rstd, x);
     nn_row_put<T, S>(a.at[OUT], row, x);
@@ -137,8 +154,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   for (int64_t g = blockIdx.x; g < nn_line_groups(v.lines); g += gridDim.x) {
     const nn_line line = nn_line_of(v.lines, g);
     C mean = 0, rstd = 0, sum = 0, moment = 0;
-    if (line.end > 0) mean = tn_cuda_read<C>(a.at[MEAN], line.number);
-    if (line.end > 0) rstd = tn_cuda_read<C>(a.at[RSTD], line.number);
+    if (line.end > 0) mean = nn_layer_kept<C>(a.at[MEAN], line.number);
+    if (line.end > 0) rstd = nn_layer_kept<C>(a.at[RSTD], line.number);
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
       const C head = nn_get<T>(a.at[HEAD], i) * nn_layer_gamma<T>(a, k);
@@ -187,8 +204,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     C mean = 0, rstd = 0, sum = 0, moment = 0;
     nn_row_get<T, S>(a.at[HEAD], row, (C)0, head);
     nn_row_get<T, S>(a.at[DATA], row, (C)0, x);
-    if (row.end > 0) mean = tn_cuda_read<C>(a.at[MEAN], row.number);
-    if (row.end > 0) rstd = tn_cuda_read<C>(a.at[RSTD], row.number);
+    if (row.end > 0) mean = nn_layer_kept<C>(a.at[MEAN], row.number);
+    if (row.end > 0) rstd = nn_layer_kept<C>(a.at[RSTD], row.number);
     nn_layer_weigh<T, S>(a, row, head);
     nn_row_both<S>(head, x, [&](C &h, C &e) {
       e -= mean;

@@ -337,24 +337,31 @@ struct nn_channels {
   int64_t pieces;
   int64_t each; /* packs of a piece */
   unsigned lanes;
-  int pack; /* elements of a pack: 1, or 4 */
+  unsigned lane_bits; /* lanes are 2 to the power of it */
+  int pack;           /* elements of a pack: 1, or 4 */
+  int reserved;
   tn_cuda_divisor by_inner;
   tn_cuda_divisor by_length;
   tn_cuda_divisor by_outer; /* packs of all channels for one of `outer` */
   tn_cuda_divisor by_pieces;
 };
 
-/* What a thread has of a piece: packs `first`, first + step, ... below `end`,
- * as nn_part_each visits them. */
+/* What a thread has of a piece: packs of its channel from `first` on, below
+ * `end`, of which nn_part_each visits every so-many-th. */
 struct nn_part {
   int64_t channel;
   int64_t piece;
   int64_t n; /* elements of the piece */
   int64_t first;
   int64_t end;
-  int64_t step;
   int leads; /* one thread of each channel */
 };
+
+/* Threads of a block that have a channel: 2 to the power of it. */
+__device__ __forceinline__ unsigned nn_part_bits(const nn_channels &v) {
+  return 8 - v.lane_bits;
+}
+static_assert(TN_CUDA_THREADS == 1 << 8, "nn_part_bits");
 
 /* Elements of a channel. */
 static __host__ __device__ inline int64_t nn_channel_size(
@@ -382,24 +389,24 @@ __device__ __forceinline__ int64_t nn_channel_index(const nn_channels &v,
   return at - (outer * (v.length - 1) + channel) * v.inner;
 }
 
-/* Elements of a piece. */
-__device__ __forceinline__ int64_t nn_part_size(const nn_channels &v,
-                                                int64_t piece) {
+/* Packs of a piece. */
+__device__ __forceinline__ int64_t nn_part_packs(const nn_channels &v,
+                                                 int64_t piece) {
   const int64_t left = v.outer * v.inner - piece * v.each;
-  return (left < v.each ? left : v.each) * v.pack;
+  return left < v.each ? left : v.each;
 }
 
 __device__ __forceinline__ nn_part nn_part_of(const nn_channels &v,
                                               int64_t number) {
   const int64_t group = tn_cuda_quotient(number, v.by_pieces);
   nn_part part;
-  part.channel = group * v.lanes + threadIdx.x % v.lanes;
+  part.channel = group * v.lanes + (threadIdx.x & (v.lanes - 1));
   part.piece = number - group * v.pieces;
-  part.n = nn_part_size(v, part.piece);
-  part.first = part.piece * v.each + threadIdx.x / v.lanes;
-  part.step = TN_CUDA_THREADS / v.lanes;
+  const int64_t packs = nn_part_packs(v, part.piece);
+  part.n = packs * v.pack;
+  part.first = part.piece * v.each + (threadIdx.x >> v.lane_bits);
   const bool inside = part.channel < v.length;
-  part.end = inside ? part.piece * v.each + part.n / v.pack : 0;
+  part.end = inside ? part.piece * v.each + packs : 0;
   part.leads = inside && threadIdx.x < v.lanes;
   return part;
 }
@@ -412,7 +419,7 @@ __device__ __forceinline__ void nn_part_each(const nn_channels &v,
                                              const nn_part &part, Load load,
                                              Between between, Store store) {
   enum { AHEAD = 4 };
-  tn_cuda_walk walk = tn_cuda_walk_of(part.first, part.end, (unsigned)part.step,
+  tn_cuda_walk walk = tn_cuda_walk_of(part.first, part.end, nn_part_bits(v),
                                       v.by_inner, v.length * v.inner, 1);
   walk.at += part.channel * v.inner;
   tn_cuda_ahead_along<AHEAD>(walk, load, between, store);
@@ -501,6 +508,7 @@ static inline nn_channels nn_channels_of(int64_t outer, int64_t length,
   v.length = length;
   v.inner = inner / v.pack;
   v.lanes = inner == 1 ? nn_lanes_for(length, 32) : 1;
+  while (1u << v.lane_bits < v.lanes) ++v.lane_bits;
   const int64_t n = v.outer * v.inner, share = (n + MOST - 1) / MOST;
   v.each = v.lanes > 1 ? 512 : 4096 / v.pack;
   if (n <= (v.lanes > 1 ? 1024 : WHOLE / v.pack)) v.each = n > 0 ? n : 1;

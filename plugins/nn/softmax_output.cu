@@ -21,6 +21,7 @@ struct nn_goals_view {
   double hit;
   double miss;
   double factor;
+  tn_cuda_divisor by_length;
 };
 
 /* Labels that count, by one block. */
@@ -32,19 +33,19 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
        i += TN_CUDA_THREADS)
     n += v.is_soft || tn_cuda_read<double>(a.at[LABEL], i) != v.ignore;
   n = tn_cuda_fold(part, n, tn_cuda_plus());
-  if (threadIdx.x == 0) tn_cuda_write(a.at[COUNT], 0, n > 1 ? n : 1);
+  if (threadIdx.x == 0) *(double *)a.at[COUNT].data = n > 1 ? n : 1;
 }
 
-template <class C>
-__device__ __forceinline__ C nn_softmax_slope(const nn_softmax_arrays &a,
-                                              const nn_goals_view &v,
-                                              int64_t i) {
-  const int64_t k = i / v.lines.inner % v.lines.length;
-  const int64_t place =
-      i / (v.lines.inner * v.lines.length) * v.lines.inner + i % v.lines.inner;
-  const double count = v.is_valid ? tn_cuda_read<double>(a.at[COUNT], 0) : 1;
-  const C factor = (C)(v.factor / count);
-  const C p = tn_cuda_read<C>(a.at[FROM], i);
+template <class T>
+__device__ __forceinline__ nn_wide<T> nn_softmax_slope(
+    const nn_softmax_arrays &a, const nn_goals_view &v, int64_t i) {
+  typedef nn_wide<T> C;
+  const int64_t row = tn_cuda_quotient(i, v.lines.by_inner);
+  const int64_t outer = tn_cuda_quotient(row, v.by_length);
+  const int64_t k = row - outer * v.lines.length;
+  const int64_t place = i - (row - outer) * v.lines.inner;
+  const double count = v.is_valid ? *(const double *)a.at[COUNT].data : 1;
+  const C factor = (C)(v.factor / count), p = nn_get<T>(a.at[FROM], i);
   const double label = tn_cuda_read<double>(a.at[LABEL], v.is_soft ? i : place);
   if (v.is_soft) return (p - (C)label) * factor;
   if (v.use_ignore && label == v.ignore) return 0;
@@ -53,16 +54,14 @@ __device__ __forceinline__ C nn_softmax_slope(const nn_softmax_arrays &a,
   return (p - (C)(is_hit ? v.hit : v.miss)) * factor;
 }
 
-template <class C>
+template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_softmax_slopes(nn_softmax_arrays a, nn_goals_view v) {
   const int64_t n = v.lines.outer * v.lines.length * v.lines.inner;
-  const int64_t step = (int64_t)gridDim.x * TN_CUDA_THREADS;
-  int64_t i = (int64_t)blockIdx.x * TN_CUDA_THREADS + threadIdx.x;
-  for (; i < n; i += step) {
-    C slope = nn_softmax_slope<C>(a, v, i);
-    if (a.at[HEAD].data != NULL) slope *= tn_cuda_read<C>(a.at[HEAD], i);
-    tn_cuda_write(a.at[TO], i, slope);
+  for (int64_t i = nn_first(); i < n; i += nn_step()) {
+    nn_wide<T> slope = nn_softmax_slope<T>(a, v, i);
+    if (a.at[HEAD].data != NULL) slope *= nn_get<T>(a.at[HEAD], i);
+    nn_put<T>(a.at[TO], i, slope);
   }
 }
 
@@ -112,7 +111,7 @@ static int32_t nn_softmax_launch_slopes(const tn_frame *call,
   int32_t code = TN_OK;
   if (v.is_valid) code = tn_cuda_start(call, nn_softmax_count, 1, stream, a, v);
   if (code != TN_OK) return code;
-  return tn_cuda_by_compute(a.at[TO].dtype, [&](auto type) {
+  return tn_cuda_by_float(a.at[TO].dtype, [&](auto type) {
     return tn_cuda_start_each(call, nn_softmax_slopes<decltype(type)>,
                               v.lines.outer * v.lines.length * v.lines.inner,
                               stream, a, v);
@@ -128,6 +127,7 @@ int32_t nn_softmax_output_cuda_backward(const tn_frame *call) {
   if (call->req[NN_SOFTMAX_OUTPUT_IN_DATA] == TN_REQ_NULL) return TN_OK;
   if (tn_tensor_size(to) == 0) return TN_OK;
   v.lines = nn_softmax_extent(call, p);
+  v.by_length = tn_cuda_divisor_of(v.lines.length);
   v.is_soft = label->ndim == p->ndim;
   a.at[FROM] = tn_cuda_from(p);
   a.at[TO] = tn_cuda_to(to, call->req[NN_SOFTMAX_OUTPUT_IN_DATA]);

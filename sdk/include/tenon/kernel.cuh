@@ -344,16 +344,20 @@ __device__ __forceinline__ C tn_cuda_fold_warp(C mine, Fold fold,
 template <class C, class Fold>
 __device__ __forceinline__ C tn_cuda_fold(C *part, C mine, Fold fold,
                                           unsigned lanes = 1) {
-  const unsigned warp = 32;
+  const unsigned warp = 32, own = threadIdx.x, at = own & (lanes - 1);
+  const bool is_wide = lanes >= warp; /* or a warp has a set for each lane */
   if (lanes == TN_CUDA_THREADS) return mine;
-  if (lanes < warp) mine = tn_cuda_fold_warp(mine, fold, warp, lanes);
-  const unsigned each = lanes < warp ? warp : lanes; /* threads of a set */
-  const unsigned at = threadIdx.x % lanes;
-  if (threadIdx.x % each < lanes) part[threadIdx.x / each * lanes + at] = mine;
+  if (!is_wide) mine = tn_cuda_fold_warp(mine, fold, warp, lanes);
+  const unsigned end =
+      is_wide ? (unsigned)TN_CUDA_THREADS : TN_CUDA_THREADS / warp * lanes;
+  if (is_wide)
+    part[own] = mine;
+  else if (own % warp < lanes)
+    part[own / warp * lanes + at] = mine;
   __syncthreads();
   C all = part[at];
-  for (unsigned k = 1; k < TN_CUDA_THREADS / each; ++k)
-    all = fold(all, part[k * lanes + at]);
+#pragma unroll 1
+  for (unsigned k = lanes + at; k < end; k += lanes) all = fold(all, part[k]);
   __syncthreads();
   return all;
 }
@@ -361,35 +365,38 @@ __device__ __forceinline__ C tn_cuda_fold(C *part, C mine, Fold fold,
 /* --------------------------------------------------------------------- loops
  */
 
-/* A number that the host knows and threads divide by, which takes them a few
- * instructions where numbers are below 2^31, and a hundred otherwise. */
+/* A number that the host knows and threads divide by: a product instead of the
+ * hundred instructions of a division of 64 bits. */
 struct tn_cuda_divisor {
   int64_t by;
-  uint32_t factor;
-  uint32_t shift;
+  uint64_t factor; /* (2^shift - by)/by of 2^64, and one more */
+  uint32_t small;  /* of 2^32 */
+  uint32_t shift;  /* 2^shift is at least `by` */
 };
 
 /* The divisor `by`; nothing may be divided by one that is less than 1. */
 static inline tn_cuda_divisor tn_cuda_divisor_of(int64_t by) {
-  tn_cuda_divisor d = {by, 0, 31};
-  if (by < 1 || by >> 31) return d;
-  for (d.shift = 0; (int64_t)1 << d.shift < by;) ++d.shift;
+  tn_cuda_divisor d = {by, 0, 0, 0};
+  if (by < 1) return d;
+  while ((uint64_t)1 << d.shift < (uint64_t)by) ++d.shift;
   const uint64_t rest = ((uint64_t)1 << d.shift) - (uint64_t)by;
-  d.factor = (uint32_t)((rest << 32) / (uint64_t)by + 1);
+  const unsigned __int128 whole = (unsigned __int128)rest << 64;
+  d.factor = (uint64_t)(whole / (uint64_t)by) + 1;
+  if (d.shift < 32) d.small = (uint32_t)((rest << 32) / (uint64_t)by + 1);
   return d;
 }
 
 /* i / d.by, where i is not negative. */
 __device__ __forceinline__ int64_t tn_cuda_quotient(int64_t i,
                                                     const tn_cuda_divisor &d) {
-  if (i >> 31) return i / d.by;
-  return (int64_t)((__umulhi((uint32_t)i, d.factor) + (uint32_t)i) >> d.shift);
+  const uint64_t high = __umul64hi((uint64_t)i, d.factor);
+  return (int64_t)((high + (uint64_t)i) >> d.shift);
 }
 
-/* The same where i and d.by are known to be below 2^31. */
+/* The same where i and d.by are known to be below 2^31, in half of the time. */
 __device__ __forceinline__ int32_t tn_cuda_quotient(int32_t i,
                                                     const tn_cuda_divisor &d) {
-  const uint32_t high = __umulhi((uint32_t)i, d.factor);
+  const uint32_t high = __umulhi((uint32_t)i, d.small);
   return (int32_t)((high + (uint32_t)i) >> d.shift);
 }
 
@@ -431,13 +438,15 @@ struct tn_cuda_walk {
   int left;      /* elements that the thread still has */
 };
 
-/* Elements first, first + every, ... below `end`, where element k of line o is
- * at o*lines + k*elements. A thread has fewer than 2^31. */
+/* Elements first, first + 2^bits, first + 2*2^bits, ... below `end`, where
+ * element k of line o is at o*lines + k*elements. A thread has fewer than 2^31.
+ */
 __device__ __forceinline__ tn_cuda_walk
-tn_cuda_walk_of(int64_t first, int64_t end, unsigned every,
+tn_cuda_walk_of(int64_t first, int64_t end, unsigned bits,
                 const tn_cuda_divisor &inner, int64_t lines, int64_t elements) {
+  const int64_t every = (int64_t)1 << bits;
   const int64_t line = tn_cuda_quotient(first, inner);
-  const int64_t skipped = tn_cuda_quotient((int64_t)every, inner);
+  const int64_t skipped = tn_cuda_quotient(every, inner);
   tn_cuda_walk walk;
   walk.place = first - line * inner.by;
   walk.at = line * lines + walk.place * elements;
@@ -445,10 +454,7 @@ tn_cuda_walk_of(int64_t first, int64_t end, unsigned every,
   walk.along = every - skipped * inner.by;
   walk.step = skipped * lines + walk.along * elements;
   walk.over = lines - inner.by * elements;
-  const int64_t span = end - first - 1;
-  walk.left = 0;
-  if (span >= 0)
-    walk.left = 1 + (int)(span >> 31 ? span / every : (uint32_t)span / every);
+  walk.left = (int)((end - first + every - 1) >> bits); /* or less than 1 */
   return walk;
 }
 
@@ -459,6 +465,7 @@ __device__ __forceinline__ void tn_cuda_ahead_along(tn_cuda_walk walk,
                                                     Load load, Between between,
                                                     Store store) {
   bool is_first = true;
+#pragma unroll 1
   do {
     decltype(load(walk.at)) loaded[AHEAD] = {};
     int64_t at[AHEAD];

@@ -64,6 +64,10 @@ static inline uint32_t __umulhi(uint32_t a, uint32_t b) {
   return (uint32_t)((uint64_t)a * b >> 32);
 }
 
+static inline double rsqrt(double x) {
+  return 1 / __builtin_sqrt(x);
+}
+
 /* What the thread has whose number differs in the bits of `apart`. Here a block
  * has to come, as it must to a barrier, and not only a warp. */
 template <class T>
