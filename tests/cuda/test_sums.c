@@ -170,6 +170,27 @@ Test(sums, over_axes_wrap) {
                "all");
 }
 
+/* Long ones: in lines of fours, in lines that do not begin where fours do, or
+ * are no fours, and along more axes than two. */
+Test(sums, over_lines_wrap) {
+  const tn_sum_axis fours[] = {{5, 1, 40}, {4, 0, 200}, {40, 0, 1}},
+                    odd[] = {{5, 1, 39}, {5, 0, 195}, {39, 0, 1}},
+                    three[] = {
+                        {2, 1, 500}, {3, 0, 150}, {5, 0, 30}, {11, 0, 2}};
+  agree_always(
+      (tn_device_sum){.n_kept = 1, .n_summed = 2, .axes = fours, .from = to}, 2,
+      0, "fours");
+  agree_always(
+      (tn_device_sum){.n_kept = 1, .n_summed = 2, .axes = fours, .from = to}, 2,
+      3, "fours elsewhere");
+  agree_always(
+      (tn_device_sum){.n_kept = 1, .n_summed = 2, .axes = odd, .from = to}, 0,
+      0, "no fours");
+  agree_always(
+      (tn_device_sum){.n_kept = 1, .n_summed = 3, .axes = three, .from = to}, 0,
+      0, "three axes");
+}
+
 Test(sums, of_a_value_are_that_everywhere) {
   const tn_sum_axis steps = {100, 3, 0};
   for (int value = 0; value < 2; ++value)
