@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * gpu.c: a CUDA device through the public functions: copies, element-wise
- * operators and products, as bytes and operations per second. `name value
+ * operators, call by call and launched as one, and products, as bytes and
+ * operations per second. `name value
  * unit`; what the hardware could do at most is the copy on the device.
  *
  *   gpu PLUGIN.so ...
@@ -10,9 +11,14 @@
 #include <string.h>
 
 #include "measure.h"
+#include "tenon/graph.h"
 #include "tenon/tenon.h"
 
 enum { ROUNDS = 20, LARGE = 64 << 20, SMALL = 1 << 10, EDGE = 4096 };
+enum {
+  LINKS = 100,
+  RUNS = 20
+}; /* calls of a program, and runs between waits */
 
 static tn_runtime *rt;
 static tn_place place;
@@ -116,6 +122,66 @@ static void element_wise(const char *name, size_t n_in) {
   tn_array_release(t.out);
 }
 
+/* A program of small calls, each on what the one before has made. */
+static tn_program *chain(const char *name, size_t n_in, tn_array *x) {
+  const tn_sig sig = {.dtype = TN_F32, .ndim = 1, .shape = {SMALL}};
+  const tn_argument given = {.name = "x", .array = x};
+  tn_graph *g = NULL;
+  tn_entry first, last;
+  tn_program *made = NULL;
+  must(tn_graph_create(rt, &g), "a graph");
+  must(tn_graph_variable(g, "x", &sig, &first), "a variable");
+  last = first;
+  for (int i = 0; i < LINKS; ++i) {
+    const tn_entry in[] = {last, first};
+    must(tn_graph_call(g,
+                       &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                        .op = name,
+                                        .n_in = (uint32_t)n_in,
+                                        .in = in},
+                       &last),
+         name);
+  }
+  must(tn_graph_heads_set(g, &last, 1), "a head");
+  must(tn_program_bind(g,
+                       &(tn_bind){.struct_size = sizeof(tn_bind),
+                                  .flags = TN_BIND_CAPTURE | TN_BIND_NO_FUSE,
+                                  .arguments = &given,
+                                  .n_arguments = 1,
+                                  .place = place},
+                       &made),
+       "a program");
+  tn_graph_release(g);
+  return made;
+}
+
+/* The same as small calls, launched as one. */
+static void captured(const char *name, size_t n_in) {
+  char line[64];
+  tn_array *x = array(place, 1, SMALL, 0), *out = NULL;
+  tn_program *program = chain(name, n_in, x);
+  tn_text *why = NULL;
+  double best = 1e30;
+  for (int round = 0; round < ROUNDS; ++round) {
+    const double begin = measure_now();
+    for (int i = 0; i < RUNS; ++i)
+      must(tn_program_forward(program, 0), "a program");
+    must(tn_program_output(program, 0, &out), "an output");
+    must(tn_array_wait(out), "waiting");
+    const double took = (measure_now() - begin) / (RUNS * LINKS);
+    if (took < best) best = took;
+  }
+  must(tn_program_captured(program, TN_PART_FORWARD, &why), "asking");
+  (void)snprintf(line, sizeof line, "%s.captured", name);
+  if (why)
+    fprintf(stderr, "gpu: %s: %s\n", line, tn_text_get(why));
+  else
+    report(line, best * 1e6, "us");
+  tn_text_release(why);
+  tn_program_release(program);
+  tn_array_release(x);
+}
+
 static void product(void) {
   char text[64];
   tn_params *params = NULL;
@@ -146,6 +212,9 @@ int main(int argc, char **argv) {
     element_wise("elemwise.add", 2);
     element_wise("elemwise.exp", 1);
     element_wise("elemwise.sigmoid", 1);
+    captured("elemwise.add", 2);
+    captured("elemwise.exp", 1);
+    captured("elemwise.sigmoid", 1);
     product();
   }
   tn_runtime_release(rt);

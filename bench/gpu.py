@@ -75,7 +75,7 @@ def peers():
 
 def is_time(name):
     """Whether less is better."""
-    return "step/" in name or "captured/" in name or name.endswith(".small")
+    return "step/" in name or "captured" in name or name.endswith(".small")
 
 
 def goal(name, goals):
@@ -86,8 +86,9 @@ def goal(name, goals):
 def row(samples, name):
     """One line of the table."""
     value = samples.median("tenon", name)
-    # What is launched as one is compared with the peer's eager step.
-    peer = samples.median("torch", name.replace("captured/", "step/"))
+    # What is launched as one is compared with the peer's eager calls.
+    eager = name.replace("captured/", "step/").replace(".captured", ".small")
+    peer = samples.median("torch", eager)
     limit = samples.median("tenon", LIMIT)
     ratio = part = "–"
     if peer:
