@@ -6,7 +6,7 @@
  */
 #include "sum.h"
 
-#include "tenon/kernel.cuh"
+#include "tenon/ahead.cuh"
 
 enum { THREADS = TN_CUDA_THREADS };
 enum { LEAST_ROW = 128 };  /* terms of a sum that is worth a block */

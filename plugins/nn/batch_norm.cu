@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "batch_norm_activation.gen.h"
-#include "nn.cuh"
+#include "channels.cuh"
 
 /* What kernels are handed: backward OUT is the gradient of data. What is not
  * wanted, or absent, has no data. */

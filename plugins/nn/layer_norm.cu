@@ -5,7 +5,8 @@
  */
 #include "layer_norm.gen.h"
 
-#include "nn.cuh"
+#include "channels.cuh"
+#include "rows.cuh"
 
 /* What kernels are handed: backward OUT is the gradient of data. What is not
  * wanted, or absent, has no data. MEAN and RSTD may be of another type. */

@@ -4,6 +4,7 @@
  */
 #include "leaky_relu.gen.h"
 
+#include "channels.cuh"
 #include "masked.cuh"
 
 /* What kernels are handed: forward the DATA, backward HEAD and of data what was

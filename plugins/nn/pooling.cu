@@ -7,8 +7,8 @@
  * What is computed of indices is most of the work: they are of 32 bits where
  * that is enough, and images that have no depth have no index for it.
  */
-#include "nn.cuh"
 #include "pool_geometry.h"
+#include "rows.cuh"
 
 /* What kernels are handed: backward TO is the gradient of DATA. */
 enum { TO, DATA, OUT, HEAD, CHOSEN, N_ARRAYS };

@@ -5,7 +5,7 @@
 #ifndef NN_SOFTMAX_CUH_
 #define NN_SOFTMAX_CUH_
 
-#include "nn.cuh"
+#include "rows.cuh"
 
 /* Which softmax of which lines; where these are rows, of which rows. */
 struct nn_softmax_view {

@@ -21,7 +21,7 @@ HEADERS = ["op.h", "note.h", "device.h", "kernel.h", "convert.h", "math.h",
            "tenon.h", "exchange.h", "graph.h", "blas.h", "pass.h", "fold.h",
            "chain.h", "links.h",
            "philox.h", "philox.cuh", "device_blas.h", "device_scope.h",
-           "tune.h", "capture.h", "places.cuh"]
+           "tune.h", "capture.h", "places.cuh", "ahead.cuh"]
 
 
 def compiles(header):

@@ -34,6 +34,7 @@ def holds_what_was_promised():
                  "include/tenon/pass.h", "include/tenon/fold.h",
                  "include/tenon/chain.h", "include/tenon/links.h",
                  "include/tenon/philox.h", "include/tenon/philox.cuh",
+                 "include/tenon/ahead.cuh",
                  "include/tenon/places.cuh",
                  "include/tenon/product.h", "include/tenon/product_tile.h",
                  "include/tenon/turn.h", "include/tenon/row.h",

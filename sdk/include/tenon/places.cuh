@@ -34,7 +34,7 @@
 #ifndef TENON_PLACES_CUH_
 #define TENON_PLACES_CUH_
 
-#include "tenon/kernel.cuh"
+#include "tenon/ahead.cuh"
 
 /* -------------------------------------------------------------------- order */
 

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * channels.cuh: the indices along an axis as channels, on CUDA devices: pieces
+ * of them, and sums that are put together of pieces.
+ */
+#ifndef NN_CHANNELS_CUH_
+#define NN_CHANNELS_CUH_
+
+#include "nn.cuh"
+
+/* The same tensor, whose indices along the axis are channels: outer*inner
+ * elements of each, or that many packs of elements, which are then what is
+ * counted. They are cut into pieces, by shape alone, of which each is a
+ * block's, for up to `lanes` channels side by side: its sums are f64, and are
+ * put together in the order of pieces. Every channel has a piece. */
+struct nn_channels {
+  int64_t outer;
+  int64_t length;
+  int64_t inner;
+  int64_t pieces;
+  int64_t each; /* packs of a piece */
+  unsigned lanes;
+  unsigned lane_bits; /* lanes are 2 to the power of it */
+  int pack;           /* elements of a pack: 1, or 4 */
+  int reserved;
+  tn_cuda_divisor by_inner;
+  tn_cuda_divisor by_length;
+  tn_cuda_divisor by_outer; /* packs of all channels for one of `outer` */
+  tn_cuda_divisor by_pieces;
+};
+
+/* What a thread has of a piece: packs of its channel from `first` on, below
+ * `end`, of which nn_part_each visits every so-many-th. */
+struct nn_part {
+  int64_t channel;
+  int64_t piece;
+  int64_t n; /* elements of the piece */
+  int64_t first;
+  int64_t end;
+  int leads; /* one thread of each channel */
+};
+
+/* Threads of a block that have a channel: 2 to the power of it. */
+__device__ __forceinline__ unsigned nn_part_bits(const nn_channels &v) {
+  return 8 - v.lane_bits;
+}
+static_assert(TN_CUDA_THREADS == 1 << 8, "nn_part_bits");
+
+/* Elements of a channel. */
+static __host__ __device__ inline int64_t nn_channel_size(
+    const nn_channels &v) {
+  return v.outer * v.inner * v.pack;
+}
+
+static __host__ __device__ inline int64_t nn_channel_parts(
+    const nn_channels &v) {
+  return (v.length + v.lanes - 1) / v.lanes * v.pieces;
+}
+
+/* Whose pack i is. */
+__device__ __forceinline__ int64_t nn_channel_of(const nn_channels &v,
+                                                 int64_t i) {
+  const int64_t line = tn_cuda_quotient(i, v.by_inner);
+  return line - tn_cuda_quotient(line, v.by_length) * v.length;
+}
+
+/* Which of its channel's packs number `at` is. */
+__device__ __forceinline__ int64_t nn_channel_index(const nn_channels &v,
+                                                    int64_t channel,
+                                                    int64_t at) {
+  const int64_t outer = tn_cuda_quotient(at, v.by_outer);
+  return at - (outer * (v.length - 1) + channel) * v.inner;
+}
+
+/* Packs of a piece. */
+__device__ __forceinline__ int64_t nn_part_packs(const nn_channels &v,
+                                                 int64_t piece) {
+  const int64_t left = v.outer * v.inner - piece * v.each;
+  return left < v.each ? left : v.each;
+}
+
+__device__ __forceinline__ nn_part nn_part_of(const nn_channels &v,
+                                              int64_t number) {
+  const int64_t group = tn_cuda_quotient(number, v.by_pieces);
+  nn_part part;
+  part.channel = group * v.lanes + (threadIdx.x & (v.lanes - 1));
+  part.piece = number - group * v.pieces;
+  const int64_t packs = nn_part_packs(v, part.piece);
+  part.n = packs * v.pack;
+  part.first = part.piece * v.each + (threadIdx.x >> v.lane_bits);
+  const bool inside = part.channel < v.length;
+  part.end = inside ? part.piece * v.each + packs : 0;
+  part.leads = inside && threadIdx.x < v.lanes;
+  return part;
+}
+
+/* Like tn_cuda_ahead, over what a thread has of a piece: store(at, load(at)),
+ * where `at` is the number of a pack in the tensor. Before the first store all
+ * threads call `between`. */
+template <class Load, class Between, class Store>
+__device__ __forceinline__ void nn_part_each(const nn_channels &v,
+                                             const nn_part &part, Load load,
+                                             Between between, Store store) {
+  enum { AHEAD = 4 };
+  tn_cuda_walk walk = tn_cuda_walk_of(part.first, part.end, nn_part_bits(v),
+                                      v.by_inner, v.length * v.inner, 1);
+  walk.at += part.channel * v.inner;
+  tn_cuda_ahead_along<AHEAD>(walk, load, between, store);
+}
+
+template <class Load, class Store>
+__device__ __forceinline__ void nn_part_each(const nn_channels &v,
+                                             const nn_part &part, Load load,
+                                             Store store) {
+  nn_part_each(
+      v, part, load, [] {}, store);
+}
+
+/* Two numbers that are folded in one go. */
+struct nn_pair {
+  double first;
+  double second;
+};
+
+__device__ __forceinline__ nn_pair tn_cuda_other(nn_pair mine, unsigned apart) {
+  const nn_pair other = {tn_cuda_other(mine.first, apart),
+                         tn_cuda_other(mine.second, apart)};
+  return other;
+}
+
+struct nn_pair_plus {
+  __device__ __forceinline__ nn_pair operator()(nn_pair a, nn_pair b) const {
+    const nn_pair sum = {a.first + b.first, a.second + b.second};
+    return sum;
+  }
+};
+
+/* Where sum `which` of two stands in an array of f64. */
+__device__ __forceinline__ int64_t nn_sum_at(const nn_channels &v,
+                                             int64_t channel, int64_t piece,
+                                             int which) {
+  return (piece * 2 + which) * v.length + channel;
+}
+
+/* Keeps the two sums of a piece. */
+__device__ __forceinline__ void nn_sums_put(const tn_cuda_array &sums,
+                                            const nn_channels &v,
+                                            const nn_part &part,
+                                            const nn_pair &pair) {
+  if (!part.leads) return;
+  double *to = (double *)sums.data;
+  to[nn_sum_at(v, part.channel, part.piece, 0)] = pair.first;
+  to[nn_sum_at(v, part.channel, part.piece, 1)] = pair.second;
+}
+
+/* Those of all pieces of a channel. */
+__device__ __forceinline__ double nn_sums_get(const tn_cuda_array &sums,
+                                              const nn_channels &v,
+                                              int64_t channel, int which) {
+  double sum = 0;
+  for (int64_t p = 0; p < v.pieces; ++p)
+    sum += ((const double *)sums.data)[nn_sum_at(v, channel, p, which)];
+  return sum;
+}
+
+enum { NN_SUMS, NN_SUMS_FIRST, NN_SUMS_SECOND, NN_SUMS_ARRAYS };
+
+/* The sums of channels to where they are wanted: either may be without data. */
+template <class T>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_sums_finish(tn_cuda_arrays<NN_SUMS_ARRAYS> a, nn_channels v) {
+  for (int64_t c = nn_first(); c < v.length; c += nn_step())
+    for (int k = 0; k < 2; ++k) {
+      const tn_cuda_array &to = a.at[NN_SUMS_FIRST + k];
+      if (to.data != NULL)
+        tn_cuda_set((T *)to.data + c, nn_sums_get(a.at[NN_SUMS], v, c, k),
+                    to.adds);
+    }
+}
+
+/* As packs of four if lines are whole numbers of them, and all arrays lie where
+ * fours do: that of single elements has no fewer pieces. */
+static inline nn_channels nn_channels_of(int64_t outer, int64_t length,
+                                         int64_t inner,
+                                         bool are_fours = false) {
+  enum { MOST = 256 };   /* pieces, as one thread puts them together */
+  enum { WHOLE = 8192 }; /* elements that are not worth a second launch */
+  nn_channels v = {};
+  v.pack = are_fours ? 4 : 1;
+  v.outer = outer;
+  v.length = length;
+  v.inner = inner / v.pack;
+  v.lanes = inner == 1 ? nn_lanes_for(length, 32) : 1;
+  while (1u << v.lane_bits < v.lanes) ++v.lane_bits;
+  const int64_t n = v.outer * v.inner, share = (n + MOST - 1) / MOST;
+  v.each = v.lanes > 1 ? 512 : 4096 / v.pack;
+  if (n <= (v.lanes > 1 ? 1024 : WHOLE / v.pack)) v.each = n > 0 ? n : 1;
+  if (v.each < share) v.each = share;
+  if (length > 0) v.pieces = n > 0 ? (n + v.each - 1) / v.each : 1;
+  v.by_inner = tn_cuda_divisor_of(v.inner);
+  v.by_length = tn_cuda_divisor_of(length);
+  v.by_outer = tn_cuda_divisor_of(length * v.inner);
+  v.by_pieces = tn_cuda_divisor_of(v.pieces);
+  return v;
+}
+
+/* Bytes of an array of sums. */
+static inline uint64_t nn_sums_bytes(const nn_channels &v) {
+  return (uint64_t)(2 * v.pieces * v.length) * sizeof(double);
+}
+
+static inline tn_cuda_array nn_sums_room(void *room, const nn_channels &v) {
+  return tn_cuda_room(room, TN_F64, 2 * v.pieces * v.length);
+}
+
+#endif /* NN_CHANNELS_CUH_ */

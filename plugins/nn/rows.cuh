@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * rows.cuh: lines that are dense, on CUDA devices: threads read a row once, and
+ * keep it in registers.
+ */
+#ifndef NN_ROWS_CUH_
+#define NN_ROWS_CUH_
+
+#include "nn.cuh"
+
+/* Lines that are dense, each of which some threads of a block read once, and
+ * keep. */
+struct nn_rows {
+  int64_t n;
+  int64_t length;
+  unsigned threads; /* of a row: a power of 2, at most 32, or all of a block */
+  int are_fours;    /* rows are packs of four */
+};
+
+/* How they are kept: each of THREADS keeps up to PACKS packs of SIZE. THREADS
+ * is 0 where rows are so short that fewer than a warp have one. */
+template <int THREADS, int PACKS, int SIZE>
+struct nn_row_shape {
+  static constexpr unsigned threads = THREADS;
+  static constexpr int packs = PACKS;
+  static constexpr int size = SIZE;
+};
+
+enum { NN_ROW_FEW = 4, NN_ROW_MANY = 32 }; /* elements that a thread keeps */
+
+/* Rows without `threads` are none, or too long. */
+static inline nn_rows nn_rows_of(const nn_lines &lines) {
+  const int64_t warp = 32, n = lines.length;
+  nn_rows v = {lines.outer, n, 0, 0};
+  if (lines.inner != 1 || n < 1) return v;
+  if (n <= warp * NN_ROW_FEW)
+    v.threads = nn_lanes_for((n + NN_ROW_FEW - 1) / NN_ROW_FEW, warp);
+  else if (n <= warp * NN_ROW_MANY)
+    v.threads = warp;
+  else if (n <= TN_CUDA_THREADS * NN_ROW_MANY)
+    v.threads = TN_CUDA_THREADS;
+  return v;
+}
+
+/* Says that an array of rows will be read or written; all are before `v` is
+ * handed on. */
+static inline void nn_rows_meet(nn_rows *v, const tn_cuda_array &array,
+                                bool is_first) {
+  v->are_fours = (is_first || v->are_fours) && nn_is_fours(array, v->length);
+}
+
+/* What a thread has of its row: the packs that nn_row_pack tells, from `at` on.
+ */
+struct nn_row {
+  int64_t number;
+  int64_t at; /* in packs */
+  unsigned first;
+  unsigned end; /* 0 where there is no row */
+  unsigned threads;
+  int leads; /* one thread of each row */
+};
+
+template <class S>
+__device__ __forceinline__ nn_row nn_row_of(const nn_rows &v, int64_t group) {
+  const unsigned threads = S::threads > 0 ? S::threads : v.threads;
+  nn_row row;
+  row.number = group * (TN_CUDA_THREADS / threads) + threadIdx.x / threads;
+  row.at = row.number * (v.length / S::size);
+  row.first = threadIdx.x % threads;
+  row.threads = threads;
+  row.end = row.number < v.n ? (unsigned)(v.length / S::size) : 0;
+  row.leads = row.end > 0 && row.first == 0;
+  return row;
+}
+
+/* How many blocks' work the rows are. */
+static __host__ __device__ inline int64_t nn_row_groups(const nn_rows &v) {
+  const int64_t each = TN_CUDA_THREADS / v.threads;
+  return (v.n + each - 1) / each;
+}
+
+/* The place in the row of what a thread keeps as number `which`. */
+template <class S>
+__device__ __forceinline__ unsigned nn_row_pack(const nn_row &row, int which) {
+  return row.first +
+         (unsigned)which * (S::threads > 0 ? S::threads : row.threads);
+}
+
+/* Keeps a thread's elements; `none` where the row has no more. */
+template <class T, class S>
+__device__ __forceinline__ void nn_row_get(
+    const tn_cuda_array &from, const nn_row &row, nn_wide<T> none,
+    nn_pack<nn_wide<T>, S::size> (&kept)[S::packs]) {
+#pragma unroll
+  for (int u = 0; u < S::packs; ++u) {
+    const unsigned k = nn_row_pack<S>(row, u);
+#pragma unroll
+    for (int e = 0; e < S::size; ++e) kept[u].x[e] = none;
+    if (k < row.end) kept[u] = nn_get_pack<T, S::size>(from, row.at + k);
+  }
+}
+
+template <class T, class S>
+__device__ __forceinline__ void nn_row_put(
+    const tn_cuda_array &to, const nn_row &row,
+    const nn_pack<nn_wide<T>, S::size> (&kept)[S::packs]) {
+#pragma unroll
+  for (int u = 0; u < S::packs; ++u) {
+    const unsigned k = nn_row_pack<S>(row, u);
+    if (k < row.end) nn_put_pack<T, S::size>(to, row.at + k, kept[u]);
+  }
+}
+
+/* Calls each(element, whether the row has it) with all that a thread keeps. */
+template <class S, class C, class Each>
+__device__ __forceinline__ void nn_row_each(
+    const nn_row &row, nn_pack<C, S::size> (&kept)[S::packs], Each each) {
+#pragma unroll
+  for (int u = 0; u < S::packs; ++u) {
+    const bool has = nn_row_pack<S>(row, u) < row.end;
+#pragma unroll
+    for (int e = 0; e < S::size; ++e) each(kept[u].x[e], has);
+  }
+}
+
+/* Calls each(element of one, element of the other) with all of two that a
+ * thread keeps, those behind the end of the row included. */
+template <class S, class C, class Each>
+__device__ __forceinline__ void nn_row_both(
+    nn_pack<C, S::size> (&one)[S::packs], nn_pack<C, S::size> (&two)[S::packs],
+    Each each) {
+#pragma unroll
+  for (int u = 0; u < S::packs; ++u)
+#pragma unroll
+    for (int e = 0; e < S::size; ++e) each(one[u].x[e], two[u].x[e]);
+}
+
+/* Like tn_cuda_fold, for the threads of a row. */
+template <class S, class C, class Fold>
+__device__ __forceinline__ C nn_row_fold(C *part, C mine, Fold fold,
+                                         const nn_row &row) {
+  if (S::threads == TN_CUDA_THREADS) return tn_cuda_fold(part, mine, fold);
+  return tn_cuda_fold_warp(mine, fold, row.threads);
+}
+
+/* Calls `run` with a value whose type is the shape of rows. */
+template <class Run>
+static inline int32_t nn_by_rows(const nn_rows &v, Run run) {
+  enum { BLOCK = TN_CUDA_THREADS, MANY = NN_ROW_MANY };
+  if (v.length <= 32 * NN_ROW_FEW) return run(nn_row_shape<0, NN_ROW_FEW, 1>());
+  if (v.threads == BLOCK && v.are_fours)
+    return run(nn_row_shape<BLOCK, MANY / 4, 4>());
+  if (v.threads == BLOCK) return run(nn_row_shape<BLOCK, MANY, 1>());
+  if (v.are_fours) return run(nn_row_shape<32, MANY / 4, 4>());
+  return run(nn_row_shape<32, MANY, 1>());
+}
+
+#endif /* NN_ROWS_CUH_ */
