@@ -73,6 +73,10 @@ static const subject subjects[] = {
     {"nn.pooling",
      "kernel=(3,2) stride=(2,2) pool_type=sum pooling_convention=same", 1, 4, 4,
      3, NONE, 0},
+    {"nn.pooling", "kernel=(3,3) pad=(1,1) stride=(1,1) pool_type=max", 1, 4, 4,
+     3, NONE, 0},
+    {"nn.pooling", "kernel=(5,3) pad=(2,1) stride=(2,1) pool_type=avg", 1, 4, 4,
+     3, NONE, 0},
     {"nn.pooling", "global_pool=true pool_type=max", 1, 3, 5, 1, NONE, 0},
     {"nn.pooling", "global_pool=true pool_type=avg", 1, 3, 5, 1, NONE, 0},
     {"nn.pooling", "global_pool=true pool_type=sum", 1, 3, 5, 1, NONE, 0},
@@ -246,22 +250,41 @@ static double number(int below, int low) {
   return ((int)draw(33) - 16) / 8.0;
 }
 
-/* A new array of numbers on the side's device. `below`: whole ones. */
+/* The array, less what stands in front of it, of a shape. */
+static tn_code trim(tn_array *all, int64_t before, const tn_sig *sig,
+                    tn_array **out) {
+  tn_array *rest = NULL;
+  const tn_range range = {.begin = before, .end = tn_array_size(all)};
+  tn_code rc = tn_array_slice(all, &range, &rest);
+  if (!rc) rc = tn_array_reshape(rest, sig->ndim, sig->shape, out);
+  tn_array_release(rest);
+  return rc;
+}
+
+/* A new array of numbers on the side's device, sometimes one element behind
+ * where its memory begins. `below`: whole ones; others become larger by 2 from
+ * the first to the last, so that pieces differ. */
 static tn_code fill(const side *s, const tn_sig *sig, int below, int low,
                     tn_array **out) {
-  tn_array *exact = NULL, *cast = NULL;
+  tn_array *exact = NULL, *cast = NULL, *there = NULL;
+  const int64_t before = draw(4) == 0;
   int64_t n = 1;
   for (int32_t d = 0; d < sig->ndim; ++d) n *= sig->shape[d];
+  n += before;
   double *v = malloc((size_t)(n + 1) * sizeof *v);
   if (!v) return TN_OUT_OF_MEMORY;
-  for (int64_t i = 0; i < n; ++i) v[i] = number(below, low);
-  const tn_spec spec = {TN_F64, sig->ndim, sig->shape};
-  tn_code rc = tn_array_create(s->rt, &spec, &exact);
+  for (int64_t i = 0; i < n; ++i) {
+    v[i] = number(below, low);
+    if (below == 0) v[i] += (double)(16 * i / n) / 8;
+  }
+  tn_code rc = tn_array_create(s->rt, &(tn_spec){TN_F64, 1, &n}, &exact);
   if (!rc) rc = tn_array_set(exact, v, (size_t)n * sizeof *v);
   if (!rc) rc = tn_array_cast(exact, sig->dtype, &cast);
-  if (!rc) rc = tn_array_to(cast, s->place, out);
+  if (!rc) rc = tn_array_to(cast, s->place, &there);
+  if (!rc) rc = trim(there, before, sig, out);
   tn_array_release(exact);
   tn_array_release(cast);
+  tn_array_release(there);
   free(v);
   return rc;
 }

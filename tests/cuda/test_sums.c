@@ -175,6 +175,8 @@ Test(sums, over_axes_wrap) {
 Test(sums, over_lines_wrap) {
   const tn_sum_axis fours[] = {{5, 1, 40}, {4, 0, 200}, {40, 0, 1}},
                     odd[] = {{5, 1, 39}, {5, 0, 195}, {39, 0, 1}},
+                    gaps[] = {{4, 1, 41}, {4, 0, 164}, {40, 0, 1}},
+                    steps[] = {{4, 1, 40}, {4, 0, 163}, {40, 0, 1}},
                     three[] = {
                         {2, 1, 500}, {3, 0, 150}, {5, 0, 30}, {11, 0, 2}};
   agree_always(
@@ -186,6 +188,12 @@ Test(sums, over_lines_wrap) {
   agree_always(
       (tn_device_sum){.n_kept = 1, .n_summed = 2, .axes = odd, .from = to}, 0,
       0, "no fours");
+  agree_always(
+      (tn_device_sum){.n_kept = 1, .n_summed = 2, .axes = gaps, .from = to}, 0,
+      0, "sums between fours");
+  agree_always(
+      (tn_device_sum){.n_kept = 1, .n_summed = 2, .axes = steps, .from = to}, 0,
+      0, "lines between fours");
   agree_always(
       (tn_device_sum){.n_kept = 1, .n_summed = 3, .axes = three, .from = to}, 0,
       0, "three axes");
