@@ -9,8 +9,8 @@
 
 /* The same tensor, whose indices along the axis are channels: outer*inner
  * elements of each, or that many packs of elements, which are then what is
- * counted. They are cut into pieces, by shape alone, of which each is a
- * block's, for up to `lanes` channels side by side: its sums are f64, and are
+ * counted. They are cut into pieces, by shape and packs alone, of which each is
+ * a block's, for up to `lanes` channels side by side: its sums are f64, and are
  * put together in the order of pieces. Every channel has a piece. */
 struct nn_channels {
   int64_t outer;
@@ -44,12 +44,6 @@ __device__ __forceinline__ unsigned nn_part_bits(const nn_channels &v) {
   return 8 - v.lane_bits;
 }
 static_assert(TN_CUDA_THREADS == 1 << 8, "nn_part_bits");
-
-/* Elements of a channel. */
-static __host__ __device__ inline int64_t nn_channel_size(
-    const nn_channels &v) {
-  return v.outer * v.inner * v.pack;
-}
 
 static __host__ __device__ inline int64_t nn_channel_parts(
     const nn_channels &v) {

@@ -299,34 +299,28 @@ int32_t nn_layer_norm_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
 template <class T>
 static int32_t nn_layer_run(const tn_frame *call, nn_layer_view v,
                             const nn_layer_arrays &a, cudaStream_t stream) {
-  nn_rows_meet(&v.rows, a.at[OUT], true);
-  nn_rows_meet(&v.rows, a.at[DATA], false);
-  nn_rows_meet(&v.rows, a.at[GAMMA], false);
-  nn_rows_meet(&v.rows, a.at[BETA], false);
-  if (v.rows.threads == 0)
-    return tn_cuda_start(call, nn_layer_forward<T>, nn_line_groups(v.lines),
-                         stream, a, v);
-  return nn_by_rows(v.rows, [&](auto shape) {
-    return tn_cuda_start(call, nn_layer_rows<T, decltype(shape)>,
-                         nn_row_groups(v.rows), stream, a, v);
-  });
+  nn_rows_meet(&v.rows, a.at[OUT]);
+  nn_rows_meet(&v.rows, a.at[DATA]);
+  nn_rows_meet(&v.rows, a.at[GAMMA]);
+  nn_rows_meet(&v.rows, a.at[BETA]);
+  return nn_start_rows(
+      call, nn_layer_forward<T>,
+      [](auto shape) { return nn_layer_rows<T, decltype(shape)>; }, stream, a,
+      v);
 }
 
 template <class T>
 static int32_t nn_layer_run_slopes(const tn_frame *call, nn_layer_view v,
                                    const nn_layer_arrays &a,
                                    cudaStream_t stream) {
-  nn_rows_meet(&v.rows, a.at[OUT], true);
-  nn_rows_meet(&v.rows, a.at[HEAD], false);
-  nn_rows_meet(&v.rows, a.at[DATA], false);
-  nn_rows_meet(&v.rows, a.at[GAMMA], false);
-  if (v.rows.threads == 0)
-    return tn_cuda_start(call, nn_layer_slopes<T>, nn_line_groups(v.lines),
-                         stream, a, v);
-  return nn_by_rows(v.rows, [&](auto shape) {
-    return tn_cuda_start(call, nn_layer_slope_rows<T, decltype(shape)>,
-                         nn_row_groups(v.rows), stream, a, v);
-  });
+  nn_rows_meet(&v.rows, a.at[OUT]);
+  nn_rows_meet(&v.rows, a.at[HEAD]);
+  nn_rows_meet(&v.rows, a.at[DATA]);
+  nn_rows_meet(&v.rows, a.at[GAMMA]);
+  return nn_start_rows(
+      call, nn_layer_slopes<T>,
+      [](auto shape) { return nn_layer_slope_rows<T, decltype(shape)>; },
+      stream, a, v);
 }
 
 int32_t nn_layer_norm_cuda(const tn_frame *call) {

@@ -112,6 +112,25 @@ __device__ __forceinline__ typename S::index nn_pool_place(
   return place;
 }
 
+/* Which window of its image one is, and where the image's elements begin. */
+template <class I>
+struct nn_pool_found {
+  nn_pool_at<I> at;
+  int64_t first;
+};
+
+/* Window i of all images. */
+template <class S>
+__device__ __forceinline__ nn_pool_found<typename S::index> nn_pool_find(
+    const nn_pool_view &v, typename S::index i) {
+  typedef typename S::index I;
+  const I image = (I)tn_cuda_quotient(i, v.by_out_size);
+  const nn_pool_found<I> found = {
+      nn_pool_indices<S>(v.by_out, i - image * (I)v.by_out_size.by),
+      (int64_t)image * v.by_in_size.by};
+  return found;
+}
+
 /* Calls `each` with the places in the image of a window's elements, in their
  * order, until it returns false. */
 template <class S, class Each>
@@ -143,18 +162,15 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_pool_windows(nn_pool_arrays a, nn_pool_view v) {
   typedef typename S::index I;
   typedef nn_wide<T> C;
-  const int64_t size = v.by_out_size.by;
-  for (int64_t i = nn_first(); i < v.images * size; i += nn_step()) {
-    const I image = (I)tn_cuda_quotient((I)i, v.by_out_size);
-    const nn_pool_at<I> o =
-        nn_pool_indices<S>(v.by_out, (I)i - image * (I)size);
-    const int64_t first = (int64_t)image * v.by_in_size.by;
+  for (int64_t i = nn_first(); i < v.images * v.by_out_size.by;
+       i += nn_step()) {
+    const nn_pool_found<I> o = nn_pool_find<S>(v, (I)i);
     C all = nn_pool_none<C>(v);
-    nn_pool_visit<S>(v, nn_pool_window_at<S>(v, o), [&](I at) {
-      all = nn_pool_join(v, all, nn_get<T>(a.at[DATA], first + at));
+    nn_pool_visit<S>(v, nn_pool_window_at<S>(v, o.at), [&](I at) {
+      all = nn_pool_join(v, all, nn_get<T>(a.at[DATA], o.first + at));
       return true;
     });
-    if (v.kind == NN_POOL_AVG) all /= (C)nn_pool_count<S>(v, o);
+    if (v.kind == NN_POOL_AVG) all /= (C)nn_pool_count<S>(v, o.at);
     nn_put<T>(a.at[TO], i, all);
   }
 }
@@ -219,16 +235,13 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_pool_choose(nn_pool_arrays a, nn_pool_view v) {
   typedef typename S::index I;
   typedef nn_wide<T> C;
-  const int64_t size = v.by_out_size.by;
-  for (int64_t i = nn_first(); i < v.images * size; i += nn_step()) {
-    const I image = (I)tn_cuda_quotient((I)i, v.by_out_size);
-    const nn_pool_at<I> o =
-        nn_pool_indices<S>(v.by_out, (I)i - image * (I)size);
-    const int64_t first = (int64_t)image * v.by_in_size.by;
+  for (int64_t i = nn_first(); i < v.images * v.by_out_size.by;
+       i += nn_step()) {
+    const nn_pool_found<I> o = nn_pool_find<S>(v, (I)i);
     C largest = 0;
     I chosen = -1;
-    nn_pool_visit<S>(v, nn_pool_window_at<S>(v, o), [&](I at) {
-      const C value = nn_get<T>(a.at[DATA], first + at);
+    nn_pool_visit<S>(v, nn_pool_window_at<S>(v, o.at), [&](I at) {
+      const C value = nn_get<T>(a.at[DATA], o.first + at);
       if (chosen < 0 || value > largest || value != value) {
         largest = value;
         chosen = at;
@@ -425,14 +438,11 @@ template <class T>
 static int32_t nn_pool_run_whole(const tn_frame *call, nn_pool_whole_view v,
                                  const nn_pool_arrays &a, cudaStream_t stream) {
   v.rows = nn_rows_of(v.lines);
-  nn_rows_meet(&v.rows, a.at[DATA], true);
-  if (v.rows.threads == 0)
-    return tn_cuda_start(call, nn_pool_images_whole<T>, nn_line_groups(v.lines),
-                         stream, a, v);
-  return nn_by_rows(v.rows, [&](auto shape) {
-    return tn_cuda_start(call, nn_pool_rows_whole<T, decltype(shape)>,
-                         nn_row_groups(v.rows), stream, a, v);
-  });
+  nn_rows_meet(&v.rows, a.at[DATA]);
+  return nn_start_rows(
+      call, nn_pool_images_whole<T>,
+      [](auto shape) { return nn_pool_rows_whole<T, decltype(shape)>; }, stream,
+      a, v);
 }
 
 int32_t nn_pooling_cuda(const tn_frame *call) {

@@ -30,7 +30,7 @@ enum { NN_ROW_FEW = 4, NN_ROW_MANY = 32 }; /* elements that a thread keeps */
 /* Rows without `threads` are none, or too long. */
 static inline nn_rows nn_rows_of(const nn_lines &lines) {
   const int64_t warp = 32, n = lines.length;
-  nn_rows v = {lines.outer, n, 0, 0};
+  nn_rows v = {lines.outer, n, 0, n % 4 == 0};
   if (lines.inner != 1 || n < 1) return v;
   if (n <= warp * NN_ROW_FEW)
     v.threads = nn_lanes_for((n + NN_ROW_FEW - 1) / NN_ROW_FEW, warp);
@@ -43,9 +43,8 @@ static inline nn_rows nn_rows_of(const nn_lines &lines) {
 
 /* Says that an array of rows will be read or written; all are before `v` is
  * handed on. */
-static inline void nn_rows_meet(nn_rows *v, const tn_cuda_array &array,
-                                bool is_first) {
-  v->are_fours = (is_first || v->are_fours) && nn_is_fours(array, v->length);
+static inline void nn_rows_meet(nn_rows *v, const tn_cuda_array &array) {
+  v->are_fours = v->are_fours && nn_is_fours(array, v->length);
 }
 
 /* What a thread has of its row: the packs that nn_row_pack tells, from `at` on.
@@ -152,6 +151,19 @@ static inline int32_t nn_by_rows(const nn_rows &v, Run run) {
   if (v.threads == BLOCK) return run(nn_row_shape<BLOCK, MANY, 1>());
   if (v.are_fours) return run(nn_row_shape<32, MANY / 4, 4>());
   return run(nn_row_shape<32, MANY, 1>());
+}
+
+/* Launches the kernel that `rows` returns for the shape of v.rows; where these
+ * are none, or too long, `lines`, which goes by v.lines. */
+template <class Rows, class A, class V>
+static inline int32_t nn_start_rows(const tn_frame *call, void (*lines)(A, V),
+                                    Rows rows, cudaStream_t stream, A a, V v) {
+  if (v.rows.threads == 0)
+    return tn_cuda_start(call, lines, nn_line_groups(v.lines), stream, a, v);
+  return nn_by_rows(v.rows, [&](auto shape) {
+    return tn_cuda_start(call, rows(shape), nn_row_groups(v.rows), stream, a,
+                         v);
+  });
 }
 
 #endif /* NN_ROWS_CUH_ */

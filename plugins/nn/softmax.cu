@@ -59,17 +59,14 @@ static int32_t nn_softmax_back(const tn_frame *call, nn_softmax_view v) {
   a.at[TO] = tn_cuda_to(&call->out[NN_SOFTMAX_IN_DATA], call->req[0]);
   a.at[HEAD] = tn_cuda_from(&call->in[NN_SOFTMAX_BACKWARD_GRAD_OUT]);
   a.at[OUT] = tn_cuda_from(&call->in[NN_SOFTMAX_BACKWARD_OUT_OUT]);
-  for (int i = 0; i < N_ARRAYS; ++i) nn_rows_meet(&v.rows, a.at[i], i == 0);
+  for (int i = 0; i < N_ARRAYS; ++i) nn_rows_meet(&v.rows, a.at[i]);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(call->out[0].dtype, [&](auto type) {
       typedef decltype(type) T;
-      if (v.rows.threads == 0)
-        return tn_cuda_start(call, nn_softmax_back_lines<T>,
-                             nn_line_groups(v.lines), stream, a, v);
-      return nn_by_rows(v.rows, [&](auto shape) {
-        return tn_cuda_start(call, nn_softmax_back_rows<T, decltype(shape)>,
-                             nn_row_groups(v.rows), stream, a, v);
-      });
+      return nn_start_rows(
+          call, nn_softmax_back_lines<T>,
+          [](auto shape) { return nn_softmax_back_rows<T, decltype(shape)>; },
+          stream, a, v);
     });
   });
 }

@@ -85,18 +85,15 @@ static int32_t nn_softmax_run(const tn_frame *call, nn_softmax_view v,
                               const tn_cuda_array &from) {
   const tn_cuda_arrays<2> a = {{to, from}};
   if (v.lines.length == 0) return TN_OK;
-  nn_rows_meet(&v.rows, to, true);
-  nn_rows_meet(&v.rows, from, false);
+  nn_rows_meet(&v.rows, to);
+  nn_rows_meet(&v.rows, from);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(to.dtype, [&](auto type) {
       typedef decltype(type) T;
-      if (v.rows.threads == 0)
-        return tn_cuda_start(call, nn_softmax_lines<T>, nn_line_groups(v.lines),
-                             stream, a, v);
-      return nn_by_rows(v.rows, [&](auto shape) {
-        return tn_cuda_start(call, nn_softmax_rows<T, decltype(shape)>,
-                             nn_row_groups(v.rows), stream, a, v);
-      });
+      return nn_start_rows(
+          call, nn_softmax_lines<T>,
+          [](auto shape) { return nn_softmax_rows<T, decltype(shape)>; },
+          stream, a, v);
     });
   });
 }

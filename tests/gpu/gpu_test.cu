@@ -4,8 +4,8 @@
  *
  *   gpu_test elemwise.so elemwise.cuda.so
  *
- * It is a host of its own, as there is no device plugin yet: it takes memory
- * from the CUDA runtime. Without a device it says so and succeeds.
+ * It is a host of its own, so that nothing but the kernels is tried: it takes
+ * memory from the CUDA runtime. Without a device it says so and succeeds.
  */
 #include <cuda_runtime.h>
 #include <dlfcn.h>
