@@ -28,6 +28,9 @@ double measure_each(void (*once)(void *arg), void *arg, double seconds);
  * many as fit into `seconds`: what interrupts a few of them does not show. */
 double measure_single(void (*once)(void *arg), void *arg, double seconds);
 
+/* The same, the least of `rounds`, without one before them. */
+double measure_best(void (*once)(void *arg), void *arg, int rounds);
+
 /* Nanoseconds of processor time of one `once(arg)` that does all of its work on
  * the calling thread, so that others on the machine hardly count: the least of
  * five batches that take `seconds` together. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * jobs.c: the steps of a sequence as jobs of one schedule of the engine. Steps
  * that follow one another anyway are one job, a chain; what does not depend on
- * one another may run at the same time. Where a device has queues, each step is
- * an operation of its own instead.
+ * one another may run at the same time. Where a device has queues, chains are
+ * operations instead, some steps long: the fence behind each takes the device
+ * about as long as a short kernel.
  *
  * Two orders have to be kept: that of the data, by the variables of the blocks
  * that steps read and write, and that of the memory: a part of a pool that is
@@ -44,7 +45,11 @@ typedef struct building {
   part *parts;
   size_t n_parts;
   size_t parts_capacity;
+  uint8_t *edges; /* by step, ENDS and BEGINS; NULL: each is a chain */
 } building;
+
+/* Others wait for the step, or it for others, than those of its queue. */
+enum { ENDS = 1, BEGINS = 2 };
 
 /* --------------------------------------------------------------------- uses */
 
@@ -283,12 +288,56 @@ static bool joins_branches(const building *b, const tn__chain *chain,
   return false;
 }
 
+/* The step that makes an entry, and not only hands it on; NULL: none does. */
+static const tn__step *maker_of(const tn_program *p, uint32_t entry) {
+  const tn__step *step = NULL;
+  while (entry != TN_NONE && p->values[entry].step != TN_NONE) {
+    step = p->steps[p->values[entry].step];
+    if (step->kind != TN__STEP_NOTHING || step->n_in == 0) break;
+    entry = step->in[0];
+  }
+  return step;
+}
+
+/* Where a chain that went on would make queues wait that need not. */
+static tn_code edges_find(building *b) {
+  const tn_program *p = b->p;
+  if (p->how.flags & TN_BIND_NO_FUSE) return TN_OK;
+  b->edges = tn__zalloc(p->env, p->n_steps + 1u);
+  if (!b->edges) return tn__fail_memory(p->n_steps, "the jobs of a program");
+  for (uint32_t id = 0; id < p->n_steps; ++id) {
+    const tn__step *step = p->steps[id];
+    if (step->kind == TN__STEP_NOTHING) continue;
+    if (step->signal) b->edges[id] |= ENDS;
+    if (step->n_after > 0) b->edges[id] |= BEGINS;
+    for (uint32_t i = 0; i < step->n_in; ++i) {
+      const tn__step *maker = maker_of(p, step->in[i]);
+      if (!maker || tn__step_queue(maker) == tn__step_queue(step)) continue;
+      b->edges[maker->id] |= ENDS;
+      b->edges[id] |= BEGINS;
+    }
+  }
+  return TN_OK;
+}
+
+/* Whether a step is enqueued with those before it. */
+static bool follows_queued(const building *b, const tn__chain *chain,
+                           const tn__step *step) {
+  enum { MOST = 16 };
+  const tn__queue *queue = tn__step_queue(b->p->steps[chain->first]);
+  if (!b->edges || !queue || chain->n >= MOST ||
+      (b->edges[step->id - 1] & ENDS))
+    return false;
+  if (step->kind == TN__STEP_NOTHING) return true;
+  return queue == tn__step_queue(step) && !(b->edges[step->id] & BEGINS);
+}
+
 /* Whether a step is to run right behind the one before it. */
 static bool follows(const building *b, const tn__chain *chain,
                     const tn__step *step) {
   enum { MOST = 64 };
   if (chain->n == 0) return true;
-  if (b->p->queued) return false;
+  if (b->p->queued) return follows_queued(b, chain, step);
   const tn__step *before = b->p->steps[step->id - 1];
   if (chain->n >= MOST || tn__step_is_small(before) != tn__step_is_small(step))
     return false;
@@ -307,16 +356,18 @@ static tn_code take_before(building *b, uint32_t first) {
   return TN_OK;
 }
 
-/* A chain of several is named after its ends: its steps have spans too. */
+/* A chain of several is named after its ends: its steps have spans too. Fences
+ * have room for less. */
 static void chain_name(tn__chain *chain) {
   const tn_program *p = chain->program;
+  const int most = p->queued ? 28 : 46;
   const char *first = p->steps[chain->first]->node->name,
              *last = p->steps[chain->first + chain->n - 1]->node->name;
   if (chain->n == 1)
     (void)snprintf(chain->name, sizeof chain->name, "%s", first);
   else
-    (void)snprintf(chain->name, sizeof chain->name, "%.46s .. %.46s", first,
-                   last);
+    (void)snprintf(chain->name, sizeof chain->name, "%.*s .. %.*s", most, first,
+                   most, last);
 }
 
 static tn_code chains_make(building *b, uint32_t first, uint32_t n) {
@@ -334,7 +385,7 @@ static tn_code chains_make(building *b, uint32_t first, uint32_t n) {
       *chain = (tn__chain){p, i, 0, b->train, 0, b->n_access, ""};
     }
     TN__TRY(step_uses(b, step));
-    if (p->queued) TN__TRY(use_queued(b, step));
+    if (p->queued && chain->n == 0) TN__TRY(use_queued(b, step));
     ++chain->n;
     chain->n_access = (uint32_t)(b->n_access - chain->access);
     chain_name(chain);
@@ -523,8 +574,10 @@ tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
                           uint32_t n, uint32_t train) {
   building b = {.p = p, .sequence = sequence, .train = train};
   tn_code rc = take_before(&b, first);
+  if (rc == TN_OK && p->queued && !sequence->single) rc = edges_find(&b);
   if (rc == TN_OK) rc = chains_make(&b, first, n);
   if (rc == TN_OK) rc = jobs_make(&b);
+  tn__free(p->env, b.edges);
   tn__free(p->env, b.access);
   tn__free(p->env, b.parts);
   if (rc != TN_OK) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * program.c: the life of a program, its runs, and what can be asked of it.
  */
+#include <sched.h>
 #include <string.h>
 
 #include "fused.h"
@@ -29,30 +30,52 @@ void tn__program_unhold(tn_program *p) {
   arrays_release(p);
   if (p->planned) tn__memory_plan_deinit(&p->plan);
   tn__arena_deinit(&p->arena);
-  tn__free(p->env, p->forward[0].chains);
-  tn__free(p->env, p->forward[1].chains);
-  tn__free(p->env, p->backward.chains);
+  for (uint32_t i = 0; tn__sequence_at(p, i); ++i)
+    tn__free(p->env, tn__sequence_at(p, i)->chains);
   tn__var_deinit(&p->turn);
   for (uint32_t i = 0; i < p->n_signals; ++i) tn__var_deinit(&p->signals[i]);
   tn__free(p->env, p->signals);
   tn__free(p->env, p);
 }
 
+tn__sequence *tn__sequence_at(tn_program *p, uint32_t i) {
+  tn__sequence *all[] = {&p->forward[0], &p->forward[1], &p->backward,
+                         &p->single[0],  &p->single[1],  &p->single[2]};
+  return i < sizeof all / sizeof *all ? all[i] : NULL;
+}
+
 static tn_code turn_run(void *arg, tn__token *token) {
-  (void)arg;
+  bool *settled = arg;
   (void)token;
+  *settled = true;
   return TN_OK;
 }
 
-void tn__program_settle(tn_program *p) {
+/* Whether it could wait for all runs: not from inside of a function. */
+static bool settle(tn_program *p) {
+  bool settled = false;
   const tn__access use = {&p->turn, TN__OVERWRITE, 0};
   const tn__job job = {.name = "the end of a program",
                        .run = turn_run,
+                       .arg = &settled,
                        .access = &use,
                        .n_access = 1,
                        .flags = TN__JOB_SMALL | TN__JOB_ALWAYS};
   const tn_code rc = tn__run_here(p->env->engine, &job);
   (void)rc; /* runs that failed have told their arrays */
+  return settled;
+}
+
+void tn__program_settle(tn_program *p) {
+  (void)settle(p);
+}
+
+/* Whoever ran the last operations may be just about to give them up. The end of
+ * the program, which may be that of the runtime, is here and not on his thread:
+ * what the caller does next may take away what a device needs. */
+static void holds_await(const tn_program *p) {
+  while (atomic_load_explicit(&p->n_holds, memory_order_acquire) > 1)
+    sched_yield();
 }
 
 static void step_end(tn__step *step) {
@@ -69,16 +92,15 @@ static void step_end(tn__step *step) {
 void tn__program_release(tn_program *p) {
   if (!p) return;
   const tn__env *env = p->env;
-  tn__program_settle(p);
-  tn__captured_end(&p->forward[0]);
-  tn__captured_end(&p->forward[1]);
-  tn__captured_end(&p->backward);
-  tn__sequence_end(p, &p->forward[0]);
-  tn__sequence_end(p, &p->forward[1]);
-  tn__sequence_end(p, &p->backward);
+  const bool settled = settle(p);
+  for (uint32_t i = 0; tn__sequence_at(p, i); ++i)
+    tn__captured_end(tn__sequence_at(p, i));
+  for (uint32_t i = 0; tn__sequence_at(p, i); ++i)
+    tn__sequence_end(p, tn__sequence_at(p, i));
   for (uint32_t i = 0; i < p->n_steps; ++i) step_end(p->steps[i]);
   tn__graph_release(p->graph);
   tn__graph_release(p->source);
+  if (settled) holds_await(p);
   tn__program_unhold(p);
   tn__env_release(env); /* last: it may be the end of the runtime */
 }

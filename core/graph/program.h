@@ -96,10 +96,11 @@ struct tn__step {
 typedef struct tn__sequence {
   struct tn__chain *chains; /* what its jobs run (jobs.c); NULL: it never ran */
   tn__schedule *schedule;   /* NULL where there are operations */
-  /* One for each step, and before them `n_begins` that take the pools. */
+  /* One for each chain, and before them `n_begins` that take the pools. */
   tn__operation **operations;
   uint32_t n_operations;
   uint32_t n_begins;
+  bool single; /* a chain for each step, whatever devices there are */
   struct tn__captured *captured; /* NULL: not asked for, or not run yet */
 } tn__sequence;
 
@@ -145,6 +146,8 @@ struct tn_program {
   bool wide;               /* the plan makes no step wait that need not */
   tn__sequence forward[2]; /* without and with TN_CALL_TRAIN */
   tn__sequence backward;
+  tn__sequence single[3]; /* the same three, for runs that stop on the way
+                             where there are queues */
   tn_monitor_fn *monitor;
   void *monitor_ctx;
   tn_program_stats stats;
@@ -227,9 +230,11 @@ tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
  * queues, which schedules know nothing of. */
 tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
                           uint32_t n, uint32_t train);
+/* One of the program's, by a number; NULL beyond the last. */
+tn__sequence *tn__sequence_at(tn_program *p, uint32_t i);
 
 tn_code tn__sequence_push(const tn_program *p, const tn__sequence *sequence);
-/* Its begins, and operations [first, first + n) behind them. */
+/* Its begins, and the operations of chains [first, first + n) behind them. */
 tn_code tn__sequence_push_part(const tn_program *p,
                                const tn__sequence *sequence, uint32_t first,
                                uint32_t n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * queued.c: steps of programs on devices that have queues. What a step does
- * there is enqueued, in an operation of its own (jobs.c), and the engine lets
- * queues wait for one another; no worker waits for a device. A loop is one
- * operation, which enqueues all its steps. Kernels run there as in calls; what
+ * there is enqueued, in an operation that some steps of one queue share
+ * (jobs.c), and the engine lets queues wait for one another; no worker waits
+ * for a device. A loop is one step, which enqueues all of its own. Kernels run there as in calls; what
  * else there is to do, the device's copies, fills and sums do. Where a device
  * has no sums, steps that need them are refused when the program is made.
  */
@@ -147,7 +147,8 @@ tn_code tn__queued_part(tn_program *p, uint32_t first, uint32_t n,
   const bool back = first >= p->n_forward;
   const uint32_t begin = back ? p->n_forward : 0;
   const uint32_t most = back ? p->n_steps - p->n_forward : p->n_forward;
-  tn__sequence *sequence = back ? &p->backward : &p->forward[train];
+  tn__sequence *sequence = &p->single[back ? 2 : train];
+  sequence->single = true;
   if (!sequence->chains)
     TN__TRY(tn__sequence_make(p, sequence, begin, most, train));
   TN__TRY(tn__sequence_push_part(p, sequence, first - begin, n));
