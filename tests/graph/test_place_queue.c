@@ -406,6 +406,67 @@ Test(place_queue, what_the_program_makes_is_zero_there_too) {
   free(v);
 }
 
+/* --------------------------------------------------------------------- fences
+ */
+
+enum { LONG = 40 };
+
+/* x a a a ..., `n` calls in `group`. */
+static tn_entry long_of(tn_entry x, tn_entry a, int n, const char *group) {
+  for (int i = 0; i < n; ++i) {
+    x = OP(g, "keep", NULL, NULL, x, a);
+    OK(tn__attribute_set(g, x.node, "group", group));
+  }
+  return x;
+}
+
+/* Fences of a forward run of the graph, whose head is 1. */
+static int64_t fences_of(uint32_t flags) {
+  static const double ones[N] = {1, 1, 1, 1, 1, 1};
+  tn_array *array = NULL;
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = flags,
+                       .groups = groups,
+                       .n_groups = 2};
+  OK(tn__program_bind(g, &how, &p));
+  for (int k = 0; k < 2; ++k) {
+    OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, names[k], &array));
+    OK(tn__array_set(array, ones, sizeof ones));
+  }
+  OK(tn__program_forward(p, 0));
+  OK(tn__wait_all(w.env.engine));
+  const int64_t before = fake_counts_get(f).records;
+  OK(tn__program_forward(p, 0));
+  OK(tn__wait_all(w.env.engine));
+  const int64_t n = fake_counts_get(f).records - before;
+  OK(tn__program_output(p, 0, &array));
+  double *have = elements(array);
+  for (int i = 0; i < N; ++i) cr_assert_eq(have[i], 1);
+  free(have);
+  tn__program_release(p);
+  p = NULL;
+  return n;
+}
+
+Test(place_queue, steps_of_one_queue_share_fences) {
+  const tn_entry x = typed(g, "x", F64(2, 3)), a = typed(g, "a", F64(2, 3));
+  HEADS(g, long_of(x, a, LONG, "first"));
+  const int64_t together = fences_of(0), apart = fences_of(TN_BIND_NO_FUSE);
+  cr_assert_eq(apart - together, LONG - (LONG + 15) / 16, "%lld and %lld",
+               (long long)apart, (long long)together);
+}
+
+/* Who waits for one step of a queue does not wait for those behind it. */
+Test(place_queue, what_another_queue_reads_has_a_fence) {
+  const tn_entry x = typed(g, "x", F64(2, 3)), a = typed(g, "a", F64(2, 3));
+  const tn_entry three = long_of(x, a, 3, "first");
+  const tn_entry six = long_of(three, a, 3, "first");
+  HEADS(g, six, long_of(six, a, 1, "second"));
+  const int64_t at_the_end = fences_of(0);
+  HEADS(g, six, long_of(three, a, 1, "second"));
+  cr_assert_eq(fences_of(0), at_the_end + 1);
+}
+
 /* ------------------------------------------------------------------ step by
  * step
  */

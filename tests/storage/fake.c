@@ -695,6 +695,7 @@ static int32_t fake_fence_record(void *ctx, void *handle, void *at,
   point->at = q->enqueued;
   point->known = q->known;
   point->known.over[q->number] = q->enqueued;
+  ++q->owner->counts.records;
   return queue_leave(q);
 }
 

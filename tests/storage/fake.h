@@ -46,9 +46,10 @@ typedef struct fake_counts {
   int64_t fences; /* open */
   int64_t allocs; /* calls that gave memory */
   int64_t refusals;
-  int64_t copies; /* executed, as those below */
+  int64_t copies; /* executed, as fills, launches and queue_waits */
   int64_t fills;
   int64_t launches;
+  int64_t records; /* calls of fence_record that were made */
   int64_t queue_waits;
   int64_t host_waits; /* calls of fence_wait */
   int64_t violations;
