@@ -194,8 +194,11 @@ __device__ __forceinline__ void nn_batch_tell(
     nn_put<T>(a.at[INV_STD], part.channel, (nn_wide<T>)inverse);
 }
 
+/* Blocks of a multiprocessor, here and below: most of what a block does is to
+ * wait, so several of them, with some registers spilled, take half as long as
+ * one or two with all that they would like. */
 template <class T, int N, bool WHOLE>
-__global__ void __launch_bounds__(TN_CUDA_THREADS)
+__global__ void __launch_bounds__(TN_CUDA_THREADS, 4)
     nn_batch_forward(nn_batch_arrays a, nn_batch_view v) {
   typedef nn_wide<T> C;
   __shared__ nn_pair folded[TN_CUDA_THREADS];
@@ -332,7 +335,7 @@ __device__ __forceinline__ void nn_batch_tell_back(const nn_batch_arrays &a,
 /* The gradients of gamma and beta, and of a piece that of data. With moving
  * averages the gradient of out is only scaled. */
 template <class T, int N, bool WHOLE>
-__global__ void __launch_bounds__(TN_CUDA_THREADS)
+__global__ void __launch_bounds__(TN_CUDA_THREADS, N == 1 ? 4 : 3)
     nn_batch_back(nn_batch_arrays a, nn_batch_view v) {
   typedef nn_wide<T> C;
   __shared__ nn_pair folded[TN_CUDA_THREADS];

@@ -94,7 +94,7 @@ template <class Load, class Between, class Store>
 __device__ __forceinline__ void nn_part_each(const nn_channels &v,
                                              const nn_part &part, Load load,
                                              Between between, Store store) {
-  enum { AHEAD = 4 };
+  enum { AHEAD = 2 };
   tn_cuda_walk walk = tn_cuda_walk_of(part.first, part.end, nn_part_bits(v),
                                       v.by_inner, v.length * v.inner, 1);
   walk.at += part.channel * v.inner;
@@ -178,17 +178,24 @@ static inline nn_channels nn_channels_of(int64_t outer, int64_t length,
                                          bool are_fours = false) {
   enum { MOST = 256 };   /* pieces, as one thread puts them together */
   enum { WHOLE = 8192 }; /* elements that are not worth a second launch */
+  enum { BUSY = 4 };     /* packs for a thread */
+  enum { BLOCKS = 256 };
   nn_channels v = {};
   v.pack = are_fours ? 4 : 1;
   v.outer = outer;
   v.length = length;
   v.inner = inner / v.pack;
   v.lanes = inner == 1 ? nn_lanes_for(length, 32) : 1;
-  while (1u << v.lane_bits < v.lanes) ++v.lane_bits;
   const int64_t n = v.outer * v.inner, share = (n + MOST - 1) / MOST;
   v.each = v.lanes > 1 ? 512 : 4096 / v.pack;
   if (n <= (v.lanes > 1 ? 1024 : WHOLE / v.pack)) v.each = n > 0 ? n : 1;
   if (v.each < share) v.each = share;
+  /* Of short channels a block has several, as long as there are many blocks. */
+  while (v.each == n && v.lanes < 32 &&
+         2 * v.lanes * n <= BUSY * TN_CUDA_THREADS &&
+         2 * v.lanes * BLOCKS <= length)
+    v.lanes *= 2;
+  while (1u << v.lane_bits < v.lanes) ++v.lane_bits;
   if (length > 0) v.pieces = n > 0 ? (n + v.each - 1) / v.each : 1;
   v.by_inner = tn_cuda_divisor_of(v.inner);
   v.by_length = tn_cuda_divisor_of(length);

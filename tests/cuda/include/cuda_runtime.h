@@ -17,7 +17,7 @@
 #define __host__
 #define __global__ static
 #define __forceinline__ inline
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 /* One block runs at a time, so what its threads share may be static. */
 #define __shared__ static
 
