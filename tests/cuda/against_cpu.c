@@ -125,12 +125,14 @@ static tn_dtype draw_type(uint64_t allowed) {
 }
 
 /* One dimension is long, as far as there is room for it: seldom for rows and
- * channels of several pieces. */
+ * channels of several pieces. Sometimes the others leave it much of that: a
+ * thousand channels of a few elements. */
 static void draw_shape(const subject *s, tn_sig *sig) {
   int64_t n = 1;
+  const uint32_t others = draw(3) == 0 ? 2 : 6;
   sig->ndim = s->least + (int32_t)draw((uint32_t)(s->most - s->least + 1));
   for (int32_t d = 0; d < sig->ndim; ++d)
-    n *= sig->shape[d] = s->edge + draw(6);
+    n *= sig->shape[d] = s->edge + draw(others);
   if (sig->ndim == 0) return;
   const uint32_t d = draw((uint32_t)sig->ndim);
   const int64_t most = draw(6) == 0 ? MOST_ELEMENTS : FEWER;
