@@ -44,6 +44,13 @@ static void backward_pairs(pairs *to, const tn__step *step,
       pair_add(to, step, g->inputs[i]->inplace, i, false);
 }
 
+/* What a kernel need not even be called for. */
+static void same_pairs(pairs *to, const tn__step *step) {
+  for (uint32_t i = 0; i < step->n_out; ++i)
+    if (tn__step_same(step, i) != TN_NONE)
+      pair_add(to, step, tn__step_same(step, i), i, true);
+}
+
 static void fused_pairs(pairs *to, const tn__step *step) {
   for (uint32_t o = 0; o < step->n_out; ++o)
     for (uint32_t i = 0; i < step->n_in; ++i)
@@ -60,6 +67,7 @@ static tn_code pairs_list(tn_program *p, const tn__step *step, pairs *out) {
   out->v = tn__arena_alloc(&p->arena, most * sizeof *out->v);
   out->n = 0;
   if (!out->v) return tn__fail_memory(most * sizeof *out->v, "a memory plan");
+  same_pairs(out, step);
   if (step->kind == TN__STEP_FUSED) {
     fused_pairs(out, step);
   } else if (step->kind == TN__STEP_ADD) {
@@ -295,8 +303,23 @@ static tn_code step_memory(const tn_program *p, const tn__step *step) {
   return TN_OK;
 }
 
+/* Outputs that are there already are not asked for; where all are, nothing is
+ * left to do. */
+static void leave_out(tn_program *p, tn__step *step) {
+  uint32_t n_there = 0, n_asked = 0;
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    n_there += tn__step_is_there(step, i);
+    n_asked += p->values[step->out[i]].request != TN_REQ_NULL;
+  }
+  for (uint32_t i = 0; n_there < n_asked && i < step->n_out; ++i)
+    if (tn__step_is_there(step, i))
+      p->values[step->out[i]].request = TN_REQ_NULL;
+  if (n_there > 0 && n_there == n_asked) step->kind = TN__STEP_NOTHING;
+}
+
 static tn_code step_settle(tn_program *p, tn__step *step) {
   if (p->plan.skipped[step->id]) step->kind = TN__STEP_NOTHING;
+  leave_out(p, step);
   if (step->kind == TN__STEP_FUSED) return tn__fused_place(step);
   if (step->kind == TN__STEP_NOTHING) return TN_OK;
   if (step->kind != TN__STEP_CALL) TN__TRY(step_memory(p, step));

@@ -74,7 +74,10 @@ static tn_code run_here(part_run *run) {
 static void show(const tn_program *p, uint32_t entry, tn_entry of) {
   char name[TN__ENTRY_TEXT];
   tn_array *array = p->values[entry].array;
-  if (p->values[entry].request == TN_REQ_NULL || !tn__array_data(array)) return;
+  const tn__plan_place *at = tn__place_of(p, entry);
+  const bool is_there = at && at->alias >= 0; /* whoever made it */
+  if (p->values[entry].request == TN_REQ_NULL && !is_there) return;
+  if (!tn__array_data(array)) return;
   (void)tn__array_tensor(array);
   p->monitor(p->monitor_ctx, tn__entry_text(p->graph, of, name), array);
 }

@@ -207,6 +207,11 @@ static inline const tn__plan_place *tn__place_of(const tn_program *p,
   const uint32_t place = p->values[entry].place;
   return place == TN_NONE ? NULL : &p->plan.places[place];
 }
+/* same.c: the input of a BACKWARD call that output `i` equals, so that the plan
+ * may let it lie there; TN_NONE: none. */
+uint32_t tn__step_same(const tn__step *step, uint32_t i);
+/* Whether the plan has done so. */
+bool tn__step_is_there(const tn__step *step, uint32_t i);
 /* The memory of a device; NULL if the plan wants none there. */
 tn__block *tn__pool_of(const tn_program *p, int32_t device);
 /* Whether a step is so short that handing it to another thread costs more. */

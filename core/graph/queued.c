@@ -2,9 +2,10 @@
  * queued.c: steps of programs on devices that have queues. What a step does
  * there is enqueued, in an operation that some steps of one queue share
  * (jobs.c), and the engine lets queues wait for one another; no worker waits
- * for a device. A loop is one step, which enqueues all of its own. Kernels run there as in calls; what
- * else there is to do, the device's copies, fills and sums do. Where a device
- * has no sums, steps that need them are refused when the program is made.
+ * for a device. A loop is one step, which enqueues all of its own. Kernels run
+ * there as in calls; what else there is to do, the device's copies, fills and
+ * sums do. Where a device has no sums, steps that need them are refused when
+ * the program is made.
  */
 #include "program.h"
 

@@ -113,9 +113,19 @@ static void lend_best(tn__walk *w, uint32_t n) {
     if (m.owner[i] != FREE) lend(w, n, i, m.owner[i]);
 }
 
+/* Of what stays as it is any number of outputs may have the memory. */
+static void lend_identities(tn__walk *w, uint32_t n) {
+  const tn__plan_node *node = &w->net->nodes[n];
+  for (uint32_t k = 0; k < node->n_pairs; ++k) {
+    const tn__plan_pair *pair = &node->pairs[k];
+    if (pair->identity && may_lend(w, n, pair)) lend(w, n, pair->in, pair->out);
+  }
+}
+
 void tn__walk_lend(tn__walk *w, uint32_t n) {
   const uint32_t n_pairs = w->net->nodes[n].n_pairs;
   if (n_pairs == 0) return;
+  if (!w->options->compat) lend_identities(w, n);
   if (w->options->compat || n_pairs > MAX_MATCHED)
     lend_in_order(w, n);
   else

@@ -207,7 +207,8 @@ static bool was_accumulated(const tn__walk *w, uint32_t n) {
   if (t < 0 || out->storage != t || out->alias != 0) return false;
   if (!alike(&w->net->entries[first], &w->net->entries[second])) return false;
   if (w->places[second].storage < 0 || w->refs[second] != 1) return false;
-  return w->quiet[t] < w->writer[second];
+  /* A sum that is made by now writes nothing that could be added. */
+  return w->quiet[t] < w->writer[second] && !w->skipped[w->writer[second]];
 }
 
 static void move_term(tn__walk *w, uint32_t n) {

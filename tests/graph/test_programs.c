@@ -58,7 +58,7 @@ static tn_entry sum_beside(tn_entry a, tn_entry b) {
 }
 
 static tn_entry random_node(const tn_entry *all, uint32_t n) {
-  static const char *const binary[] = {"add", "sub", "mul", "tame"};
+  static const char *const binary[] = {"add", "sub", "mul", "tame", "plus"};
   static const char *const unary[] = {"tanh", "sigmoid", "same"};
   const tn_entry a = all[random_below(n)], b = all[n - 1 - random_below(2)];
   switch (random_below(12)) {
@@ -82,7 +82,7 @@ static tn_entry random_node(const tn_entry *all, uint32_t n) {
     case 8:
       return sum_beside(a, b);
     default:
-      return OP(g, binary[random_below(4)], NULL, NULL, a, b);
+      return OP(g, binary[random_below(5)], NULL, NULL, a, b);
   }
 }
 

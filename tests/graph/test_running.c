@@ -324,6 +324,42 @@ Test(running, any_plan_gives_the_same_results) {
 }
 
 /* The state would count a repeated call twice. */
+/* (x^2 + y^2) w, and x + y^2: both gradients of a sum are its own, and are only
+ * computed where they are somebody else's arrays. */
+static void slopes_of_sum(const char *first, const char *text) {
+  const int64_t shape[] = {4, 3};
+  net_open();
+  const tn_entry x = var(g, "x"), y = var(g, "y"), w_ = var(g, "w");
+  const tn_entry a = OP(g, first, NULL, "first", x);
+  const tn_entry s = OP(g, "add", NULL, "s", a, OP(g, "square", NULL, "b", y));
+  HEADS(g, OP(g, "mul", NULL, "out", s, w_));
+  const char *const all[] = {"x", "y", "w"};
+  for (int i = 0; i < 3; ++i) give(all[i], filled(TN_F64, 2, shape));
+  tn_program *p = BIND(.request = TN_REQ_WRITE, .flags = TN_BIND_NO_FUSE);
+  has_text(p, text);
+  tn_array *weight = filled(TN_F64, 2, shape);
+  for (int run = 0; run < 2; ++run) {
+    OK(tn__program_forward(p, TN_CALL_TRAIN));
+    OK(tn__program_backward(p, &weight, 1));
+  }
+  double *dy = elements(slope_of(p, "y")), *dx = elements(slope_of(p, "x"));
+  for (int64_t i = 0; i < 12; ++i) { /* x = y = w = weight */
+    const double v = number(i), head = v * v;
+    cr_expect_eq(dy[i], 2 * v * head);
+    cr_expect_eq(dx[i], strcmp(first, "same") == 0 ? head : 2 * v * head);
+  }
+  free(dx), free(dy);
+  tn__array_release(weight);
+  tn__program_release(p);
+  drop_given();
+  net_close();
+}
+
+Test(running, gradients_that_are_those_of_a_sum_are_not_computed) {
+  slopes_of_sum("square", "s_backward (gradient)  in place");
+  slopes_of_sum("same", "s_backward (gradient)  in place");
+}
+
 Test(running, states_change_once) {
   net_open_on(2);
   give("x", filled(TN_F64, SHAPE(10, 10)));

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * same.c: gradients that are those of an output, as both of a sum are: where
+ * the plan lets them lie where that one lies, nothing is left to compute. What
+ * says so is the formula that opgen was given, or has found, and that types and
+ * shapes follow from one another; kernels that somebody has written have no
+ * formula.
+ */
+#include <string.h>
+
+#include "program.h"
+
+/* An operand of a table. */
+typedef struct place {
+  uint32_t list; /* TN_OPERAND_* */
+  uint32_t index;
+} place;
+
+static const tn_arg *arg_at(const tn_op *op, place at) {
+  if (at.list == TN_OPERAND_IN && at.index < op->n_inputs)
+    return op->inputs[at.index];
+  if (at.list == TN_OPERAND_OUT && at.index < op->n_outputs)
+    return op->outputs[at.index];
+  return NULL;
+}
+
+/* The operand that a shape is first told by. Rules name earlier operands. */
+static place shape_of(const tn_op *op, place at) {
+  for (uint32_t i = 0; i < op->n_inputs + op->n_outputs; ++i) {
+    const tn_arg *arg = arg_at(op, at);
+    if (!arg || arg->shape_kind != TN_SHAPE_SAME) break;
+    at = (place){arg->shape_list, arg->shape_index};
+  }
+  return at;
+}
+
+static bool same_shape(const tn_op *op, place a, place b) {
+  const place one = shape_of(op, a), two = shape_of(op, b);
+  return one.list == two.list && one.index == two.index;
+}
+
+static bool same_type(const tn_arg *a, const tn_arg *b) {
+  return a->dtype_var != TN_NONE && a->dtype_var == b->dtype_var;
+}
+
+/* "grad.<name>" */
+static bool is_gradient_of(const char *formula, const char *name) {
+  static const char grad[] = "grad.";
+  const size_t n = sizeof grad - 1;
+  return strncmp(formula, grad, n) == 0 && strcmp(formula + n, name) == 0;
+}
+
+/* The output whose gradient is that of input `i` of a call; TN_NONE: none. */
+static uint32_t same_as(const tn_op *op, uint32_t i) {
+  const tn_input_gradient *rule = op->gradient->inputs[i];
+  if (rule->stop || !rule->formula || rule->n_needs != 1) return TN_NONE;
+  const tn_need *need = rule->needs;
+  if (need->what != TN_NEED_GRAD_OUT || need->metadata) return TN_NONE;
+  const place in = {TN_OPERAND_IN, i}, out = {TN_OPERAND_OUT, need->index};
+  const tn_arg *arg = arg_at(op, out);
+  const bool same = arg && is_gradient_of(rule->formula, arg->name) &&
+                    same_type(arg, arg_at(op, in)) && same_shape(op, in, out);
+  return same ? need->index : TN_NONE;
+}
+
+uint32_t tn__step_same(const tn__step *step, uint32_t i) {
+  const tn_program *p = step->program;
+  if (step->kind != TN__STEP_CALL || step->node->kind != TN__NODE_BACKWARD)
+    return TN_NONE;
+  const tn__node *of = tn__node_at(p->graph, step->node->of);
+  if (of->n_out != of->desc->n_outputs || of->n_in != of->desc->n_inputs ||
+      p->how.plan != TN_PLAN_DEFAULT || i >= of->n_in)
+    return TN_NONE;
+  return same_as(of->desc, i);
+}
+
+bool tn__step_is_there(const tn__step *step, uint32_t i) {
+  const tn__plan_place *at = tn__place_of(step->program, step->out[i]);
+  if (!at || at->alias < 0) return false;
+  return tn__step_same(step, i) == (uint32_t)at->alias;
+}
