@@ -152,18 +152,20 @@ static tn_code backward_plan(tn__step *step, tn__planned **out) {
   TN__TRY(lists_make(step, n_in + forward->n_out, &l));
   tn_array **in = l.in + step->n_in, **outputs = in + n_in;
   forward_operands(step, forward, in, outputs);
-  const tn_backward call = {.struct_size = sizeof call,
-                            .flags = TN_CALL_TRAIN,
-                            .params = forward->params,
-                            .inputs = {n_in, in},
-                            .outputs = {forward->n_out, outputs},
-                            .out_grads = {forward->n_out, l.in},
-                            .in_grads = {step->n_out, l.out, l.req}};
+  const tn_backward call = {
+      .struct_size = sizeof call,
+      .flags = TN_CALL_TRAIN,
+      .params = step->joint ? step->joint : forward->params,
+      .inputs = {n_in, in},
+      .outputs = {forward->n_out, outputs},
+      .out_grads = {forward->n_out, l.in},
+      .in_grads = {step->n_out, l.out, l.req}};
   const uint32_t n = step->n_in + n_in + forward->n_out;
   tn_code rc = stand_ins(step, l.in, n);
   if (rc == TN_OK)
-    rc = tn__planned_create_backward(step->program->caller, forward->op, &call,
-                                     out);
+    rc = tn__planned_create_backward(
+        step->program->caller, step->joint ? step->joint->op : forward->op,
+        &call, out);
   tn__free(step->program->env, l.in);
   return rc;
 }

@@ -35,10 +35,9 @@ static void forward_pairs(pairs *to, const tn__step *step) {
 
 static void backward_pairs(pairs *to, const tn__step *step,
                            const tn__node *forward) {
-  const tn_gradient *g = forward->desc->gradient;
-  if (forward->n_out != forward->desc->n_outputs ||
-      forward->n_in != forward->desc->n_inputs)
-    return;
+  const tn_op *op = step->joint ? step->joint->op->desc : forward->desc;
+  const tn_gradient *g = op->gradient;
+  if (forward->n_out != op->n_outputs || forward->n_in != op->n_inputs) return;
   for (uint32_t i = 0; i < forward->n_in; ++i)
     if (g->inputs[i]->inplace != TN_NONE)
       pair_add(to, step, g->inputs[i]->inplace, i, false);

@@ -148,6 +148,7 @@ static void compare(const layer *l, tn_program *a, tn_program *b) {
   same(a, b, TN_PROGRAM_OUTPUT, "y_output");
   same(a, b, TN_PROGRAM_GRADIENT, "x");
   same(a, b, TN_PROGRAM_GRADIENT, has_gamma ? "l_gamma" : "l_weight");
+  if (has_gamma) same(a, b, TN_PROGRAM_GRADIENT, "l_beta");
 }
 
 static void shows(tn_program *p, const char *part) {
@@ -196,6 +197,32 @@ Test(joints, of_a_batch_norm_have_the_values_of_the_cpu) {
   open_all(8);
   for (int i = 0; i < 3; ++i)
     on_both(&normal, dtypes[i], "  l  nn.batch_norm_activation.cuda ");
+}
+
+static void count(void *ctx, const char *name, tn_array *array) {
+  (void)name, (void)array;
+  ++*(int *)ctx;
+}
+
+/* One step of gradients, whether or not somebody watches its parts. */
+Test(joints, of_gradients_have_the_values_of_the_cpu) {
+  static const tn_dtype dtypes[] = {TN_F32, TN_F16, TN_F64};
+  open_all(9);
+  for (int i = 0; i < 6; ++i) {
+    tn_graph *g = net(&normal, dtypes[i % 3]);
+    tn_program *here = bind(g, "cpu", TN_BIND_NO_FUSE),
+               *there = bind(g, "cuda(0)", 0);
+    int seen = 0;
+    shows(there, "  l_backward (gradient)  nn.batch_norm_activation.cuda ");
+    put_all(here, g), put_all(there, g);
+    if (i >= 3) OK(tn_program_monitor(there, count, &seen));
+    for (int k = 0; k < 2; ++k) run(there);
+    run(here);
+    compare(&normal, here, there);
+    cr_assert(i < 3 ? seen == 0 : seen >= 2 * (2 + 4), "%d outputs", seen);
+    tn_program_release(here), tn_program_release(there);
+    tn_graph_release(g);
+  }
 }
 
 /* ------------------------------------------------------------------ two steps
