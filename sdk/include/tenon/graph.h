@@ -437,7 +437,8 @@ enum { /* tn_bind.plan */
 
 enum { /* tn_bind.flags */
        /* Every call on its own: no runs of elementwise calls, no joints
-        * (pass.h). */
+        * (pass.h); and on a device that has queues a fence behind each, so that
+        * a failure that is noticed late names the call and not "from .. to". */
        TN_BIND_NO_FUSE = 1u << 0,
        /* Runs on a device are recorded there, and then launched as one
         * (tn_program_captured). Off by default: such a run is one operation, so

@@ -201,7 +201,12 @@ typedef struct tn_rewrite_call {
  * `both` must be of the plugin that the one of `first` is of, so that whoever
  * brings a faster `first` is not passed over, and have the same options, set to
  * the same values. Where something of this does not hold there are two steps,
- * and tn_program_text says why. */
+ * and tn_program_text says why.
+ *
+ * Likewise the gradients of two such calls become one step, by the backward
+ * kernel of `both`, if that reads no more than they do: the gradient of what
+ * comes out, that itself, and what the gradient of `first` reads. On devices
+ * that have queues the one of `second` may be elementwise there. */
 typedef struct tn_joint {
   uint32_t struct_size;
   uint32_t reserved;
