@@ -85,8 +85,8 @@ static bool is_awaited(const tn__step *step) {
 /* Whether the first goes better with elementwise calls beside it, which are
  * fused where there are no queues. */
 static bool is_of_run(const tn__step *first) {
-  return (first->info.kernel->desc->flags & TN_KERNEL_ELEMENTWISE) &&
-         !tn__step_queue(first);
+  if (is_back(first) && tn__step_queue(first)) return false;
+  return (first->info.kernel->desc->flags & TN_KERNEL_ELEMENTWISE) != 0;
 }
 
 /* Why the two stay two, whatever kernels there are; NULL if they need not. */
@@ -251,9 +251,11 @@ static tn_code step_plan(couple *c) {
   return TN_OK;
 }
 
-/* One reads an entry less. */
-static void leave(tn_program *p, uint32_t entry) {
-  if (entry != TN_NONE) --p->values[entry].n_uses;
+/* An entry has a reader less. */
+static void leave(tn_program *p, const tn__step *step, uint32_t i) {
+  if (step->in[i] == TN_NONE || (step->shape_only && step->shape_only[i]))
+    return;
+  --p->values[step->in[i]].n_uses;
 }
 
 /* The one takes the place of the first; nobody stands between them who would
@@ -268,7 +270,7 @@ static void enter(couple *c) {
     p->values[c->step->out[i]].step = c->step->id;
   p->values[c->first->out[0]].step = c->step->id;
   for (uint32_t i = 0; i < c->base->n_in; ++i)
-    if (c->step->in[i] != c->base->in[i]) leave(p, c->base->in[i]);
+    if (c->step->in[i] != c->base->in[i]) leave(p, c->base, i);
   p->stats.n_fused += 2;
 }
 
