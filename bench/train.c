@@ -237,7 +237,7 @@ static void run_step(void *arg) {
   check(tn_array_wait(s->out));
 }
 
-/* Steps behind one another, of which a device is not told apart. */
+/* Steps behind one another, and one wait for a device that does them. */
 static void run_steps(void *arg) {
   const subject *s = arg;
   for (int i = 0; i < BEHIND; ++i)
@@ -308,17 +308,6 @@ static tn_sig images(int64_t batch, int64_t channels, int64_t side) {
   return (tn_sig){TN_F32, 4, {batch, channels, side, side}};
 }
 
-static void train_net(tn_runtime *rt, const char *net) {
-  const tn_sig rows = {TN_F32, 2, {MLP_BATCH, mlp_widths[0]}};
-  const tn_sig row = {TN_F32, 2, {1, mlp_widths[0]}};
-  const tn_sig small = images(LENET_BATCH, 1, LENET_SIDE);
-  const tn_sig large = images(RESNET_BATCH, 3, RESNET_SIDE);
-  if (strcmp(net, "mlp") == 0) train(rt, mlp, &rows), train(rt, mlp, &row);
-  if (strcmp(net, "lenet") == 0) train(rt, lenet, &small);
-  if (strcmp(net, "resnet") == 0) train(rt, resnet, &large);
-  if (strcmp(net, "resnet50") == 0) train(rt, resnet50, &large);
-}
-
 /* Engines of convolutions are tried on the device, as the peer does. Whoever
  * has no cuDNN has no such kernels either. */
 static void tune(tn_runtime *rt) {
@@ -333,6 +322,18 @@ static void tune(tn_runtime *rt) {
   }
 }
 
+static void train_net(tn_runtime *rt, const char *net) {
+  if (on_device()) tune(rt);
+  const tn_sig rows = {TN_F32, 2, {MLP_BATCH, mlp_widths[0]}};
+  const tn_sig row = {TN_F32, 2, {1, mlp_widths[0]}};
+  const tn_sig small = images(LENET_BATCH, 1, LENET_SIDE);
+  const tn_sig large = images(RESNET_BATCH, 3, RESNET_SIDE);
+  if (strcmp(net, "mlp") == 0) train(rt, mlp, &rows), train(rt, mlp, &row);
+  if (strcmp(net, "lenet") == 0) train(rt, lenet, &small);
+  if (strcmp(net, "resnet") == 0) train(rt, resnet, &large);
+  if (strcmp(net, "resnet50") == 0) train(rt, resnet50, &large);
+}
+
 int main(int argc, char **argv) {
   if (argc < 4) return 2;
   const uint32_t threads = (uint32_t)strtoul(argv[2], NULL, 10);
@@ -343,8 +344,6 @@ int main(int argc, char **argv) {
   for (int i = 3; i < argc; ++i) check(tn_plugin_load(rt, argv[i]));
   if (threads == 0 && tn_place_parse(rt, argv[2], &place) != TN_OK)
     printf("SKIPPED: %s\n", tn_error_text());
-  else if (on_device())
-    tune(rt), train_net(rt, argv[1]);
   else
     train_net(rt, argv[1]);
   tn_runtime_release(rt);

@@ -42,29 +42,31 @@ static const tn__node *forward_of(const tn__step *back) {
   return tn__node_at(back->program->graph, back->node->of);
 }
 
-/* The step that makes what `second` reads, if that is its first output. */
-static tn__step *first_of(const tn_program *p, const tn__step *second) {
-  if (!is_plain(second, TN__NODE_CALL) || second->n_in != 1 ||
-      second->n_out != 1 || second->in[0] == TN_NONE)
+/* The step that makes what `second` reads first, if that is its first output
+ * and both are of such nodes. */
+static tn__step *before(const tn_program *p, const tn__step *second,
+                        uint32_t node_kind) {
+  if (!is_plain(second, node_kind) || second->n_in == 0 ||
+      second->in[0] == TN_NONE)
     return NULL;
   const uint32_t at = p->values[second->in[0]].step;
   tn__step *first = at == TN_NONE ? NULL : p->steps[at];
-  if (!first || !is_plain(first, TN__NODE_CALL) ||
-      first->out[0] != second->in[0])
+  if (!first || !is_plain(first, node_kind) || first->out[0] != second->in[0])
     return NULL;
   return first;
+}
+
+/* The call whose first output is all that `second` reads. */
+static tn__step *first_of(const tn_program *p, const tn__step *second) {
+  if (second->n_in != 1 || second->n_out != 1) return NULL;
+  return before(p, second, TN__NODE_CALL);
 }
 
 /* The same where `second` is the gradient of a call, and what it reads that of
  * a call on its first output. */
 static tn__step *first_back_of(const tn_program *p, const tn__step *second) {
-  if (!is_plain(second, TN__NODE_BACKWARD) || second->in[0] == TN_NONE)
-    return NULL;
-  const uint32_t at = p->values[second->in[0]].step;
-  tn__step *first = at == TN_NONE ? NULL : p->steps[at];
-  if (!first || !is_plain(first, TN__NODE_BACKWARD) ||
-      first->out[0] != second->in[0])
-    return NULL;
+  tn__step *first = before(p, second, TN__NODE_BACKWARD);
+  if (!first) return NULL;
   const tn__node *of = forward_of(first);
   const bool follows = of->n_in == 1 && of->n_out == 1 &&
                        of->in[0].node == second->node->of &&

@@ -51,8 +51,7 @@ static tn_code turn_run(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-/* Whether it could wait for all runs: not from inside of a function. */
-static bool settle(tn_program *p) {
+bool tn__program_settle(tn_program *p) {
   bool settled = false;
   const tn__access use = {&p->turn, TN__OVERWRITE, 0};
   const tn__job job = {.name = "the end of a program",
@@ -64,10 +63,6 @@ static bool settle(tn_program *p) {
   const tn_code rc = tn__run_here(p->env->engine, &job);
   (void)rc; /* runs that failed have told their arrays */
   return settled;
-}
-
-void tn__program_settle(tn_program *p) {
-  (void)settle(p);
 }
 
 /* Whoever ran the last operations may be just about to give them up. The end of
@@ -92,7 +87,7 @@ static void step_end(tn__step *step) {
 void tn__program_release(tn_program *p) {
   if (!p) return;
   const tn__env *env = p->env;
-  const bool settled = settle(p);
+  const bool settled = tn__program_settle(p);
   for (uint32_t i = 0; tn__sequence_at(p, i); ++i)
     tn__captured_end(tn__sequence_at(p, i));
   for (uint32_t i = 0; tn__sequence_at(p, i); ++i)

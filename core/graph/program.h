@@ -14,6 +14,7 @@
  *   again.c    forward steps that are made twice to save memory
  *   join.c     two steps that an operator computes in one go
  *   fuse.c     runs of steps that become one
+ *   same.c     gradients that lie where another does
  *   memory.c   the planner's net of steps and entries; its answer: memory
  *   run.c      what steps do; iteration.c the steps of a loop, tiles.c those
  *              of a fused step, chain.c where they are links
@@ -281,8 +282,9 @@ tn_code tn__iteration_run(const tn__step *step, uint32_t train,
 const tn_program *tn__iteration_program(const tn__step *step);
 void tn__iteration_free(tn__step *step);
 
-/* Returns when no run is on its way. */
-void tn__program_settle(tn_program *p);
+/* Returns when no run is on its way; false from inside of a function, which
+ * cannot wait. */
+bool tn__program_settle(tn_program *p);
 /* A run of it begins. */
 void tn__program_enter(tn_program *p);
 void tn__program_hold(tn_program *p);
