@@ -153,7 +153,8 @@ static void check_large(const tn_frame *call) {
   static const int64_t sizes[][3] = {
       {5, 300, 513},  {300, 5, 1030}, {20, 40, 1100}, {500, 70, 66},
       {97, 1100, 11}, {1300, 33, 17}, {1, 700, 300},  {700, 1, 300},
-      {1, 45, 600},   {600, 600, 1}};
+      {1, 45, 600},   {600, 600, 1},  {40, 130, 520}, {290, 70, 300},
+      {101, 450, 200}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
     for (unsigned bits = 0; bits < ORDERS; ++bits)
       check_one(call, sizes[i][0], sizes[i][1], sizes[i][2], bits);

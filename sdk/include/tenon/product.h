@@ -12,7 +12,8 @@
  * c is cut into blocks, which are the slices of a parallel loop. In each, some
  * columns of op(b), as deep as there is room for, are multiplied with bands of
  * rows of op(a), as many at a time as there are registers for the sums.
- * Vectors lie along rows of c, or along its columns where that moves less.
+ * Vectors lie along rows of c, or along its columns where that moves less. Rows
+ * of op(a) are read where they lie, or gathered before if they lie across.
  */
 #ifndef TENON_PRODUCT_H_
 #define TENON_PRODUCT_H_
@@ -26,14 +27,19 @@ extern "C" {
 #endif
 
 enum {
-  TN_PRODUCT_DEPTH = 512,    /* rows of op(b) that are packed at a time */
-  TN_PRODUCT_ROOM = 65536,   /* bytes for them: 32 columns of f32, 16 of f64 */
+  TN_PRODUCT_DEPTH = 512,  /* rows of op(b) that are packed at a time */
+  TN_PRODUCT_ROOM = 65536, /* bytes for them: 32 columns of f32, 16 of f64 */
+  TN_PRODUCT_FLAT = 256,   /* the same two where rows of op(a) are gathered: */
+  TN_PRODUCT_WIDER = 131072, /* 128 columns of f32, as each pays for that */
+  TN_PRODUCT_GATHER = 24576, /* bytes for rows of op(a): 24 of f32, 12 of f64 */
   TN_PRODUCT_WIDTH = 512,    /* columns of a block, at most */
   TN_PRODUCT_HEIGHT = 480,   /* rows of a block, at most */
   TN_PRODUCT_STEP = 48,      /* that heights are multiples of: whole tiles at
                                 every level */
   TN_PRODUCT_BLOCKS = 8,     /* that a product is cut into, if it can be */
   TN_PRODUCT_LANES = 16,     /* of the widest vectors */
+  TN_PRODUCT_LEAST = 12,     /* rows that are worth gathering, */
+  TN_PRODUCT_APART = 16384,  /* and elements of op(a) */
   TN_PRODUCT_BESIDE = 8,     /* vectors of the sums of one row */
   TN_PRODUCT_CHAIN = 256,    /* products that one sum of a row adds up */
   TN_PRODUCT_LINE = 256,     /* columns of a block of one row */
@@ -68,7 +74,28 @@ typedef struct tn_product_block {
   int64_t m;
   int64_t n;
   int64_t k;
+  int gathers; /* rows of op(a) */
 } tn_product_block;
+
+/* A whole product. Rows of op(a) are gathered where its columns lie side by
+ * side, too far from each other to stay in a cache, and some strips of op(b)
+ * are multiplied with each. */
+static inline tn_product_block tn_product_block_of(tn_product_matrix a,
+                                                   tn_product_matrix b,
+                                                   tn_product_target c,
+                                                   int64_t m, int64_t n,
+                                                   int64_t k) {
+  const int gathers = a.column != 1 && a.row == 1 && m >= TN_PRODUCT_LEAST &&
+                      n > 2 * TN_PRODUCT_LANES &&
+                      k * a.column >= TN_PRODUCT_APART;
+  const tn_product_block x = {a, b, c, m, n, k, gathers};
+  return x;
+}
+
+/* Rows of op(b) that are packed at a time. */
+static inline int64_t tn_product_depth(const tn_product_block *x) {
+  return x->gathers ? TN_PRODUCT_FLAT : TN_PRODUCT_DEPTH;
+}
 
 /* Whether a block of one row needs no packing: see product_tile.h. */
 static inline int tn_product_is_line(const tn_product_block *x) {
@@ -169,7 +196,7 @@ static inline const void *tn_product_skip(const void *at, int64_t elements,
 static inline int32_t tn_product_slice(void *arg, int64_t begin, int64_t end) {
   const tn_product_plan *p = (const tn_product_plan *)arg;
   union {
-    char bytes[TN_PRODUCT_ROOM];
+    char bytes[TN_PRODUCT_WIDER + TN_PRODUCT_GATHER];
     uint64_t line[8] __attribute__((aligned(64)));
   } room;
   for (int64_t s = begin; s < end; ++s) {
@@ -202,37 +229,15 @@ static inline void tn_product_scale(const tn_blas_gemm *g) {
 
 /* The transposed product, whose c lies column by column. */
 static inline tn_product_block tn_product_turned(const tn_product_block *x) {
-  const tn_product_block turned = {
-      {x->b.at, x->b.column, x->b.row},
-      {x->a.at, x->a.column, x->a.row},
-      {x->c.at, x->c.column, x->c.row, x->c.alpha, x->c.beta},
-      x->n,
-      x->m,
-      x->k};
-  return turned;
+  const tn_product_matrix a = {x->a.at, x->a.column, x->a.row};
+  const tn_product_matrix b = {x->b.at, x->b.column, x->b.row};
+  const tn_product_target c = {x->c.at, x->c.column, x->c.row, x->c.alpha,
+                               x->c.beta};
+  return tn_product_block_of(b, a, c, x->n, x->m, x->k);
 }
 
-static inline double tn_product_whole(int64_t n, int64_t step) {
-  return (double)((n + step - 1) / step * step);
-}
-
-/* About how long a product takes, in vectors that are multiplied: what it
- * computes, columns of op(b) that are turned, and sums that are. */
-static inline double tn_product_cost(const tn_product_block *x) {
-  const double m = (double)x->m, n = (double)x->n, k = (double)x->k;
-  const double rounds =
-      tn_product_whole(x->k, TN_PRODUCT_DEPTH) / (double)TN_PRODUCT_DEPTH;
-  return tn_product_whole(x->m, 3) * tn_product_whole(x->n, TN_PRODUCT_LANES) *
-             k / TN_PRODUCT_LANES +
-         (x->b.column == 1 ? 0 : n * k / 2) +
-         (x->c.column == 1 ? 0 : m * n * rounds / 2);
-}
-
-/* Whether vectors should lie along columns of c. */
-static inline int tn_product_turns(const tn_product_block *x) {
-  const tn_product_block turned = tn_product_turned(x);
-  if (x->m == 1 || x->n == 1) return x->m > 1;
-  return tn_product_cost(&turned) < tn_product_cost(x);
+static inline double tn_product_parts(int64_t n, int64_t step) {
+  return (double)((n + step - 1) / step);
 }
 
 /* Columns of a block: as many as are packed in the room. Where c lies column by
@@ -240,10 +245,34 @@ static inline int tn_product_turns(const tn_product_block *x) {
 static inline int64_t tn_product_width(const tn_product_block *x,
                                        int64_t bytes) {
   const int64_t least = TN_PRODUCT_ROOM / TN_PRODUCT_DEPTH / bytes;
+  const int64_t depth = tn_product_depth(x);
+  const int64_t room = x->gathers ? TN_PRODUCT_WIDER : TN_PRODUCT_ROOM;
   if (tn_product_is_line(x)) return TN_PRODUCT_LINE;
-  if (x->c.column != 1 || x->k > TN_PRODUCT_DEPTH / 2) return least;
-  const int64_t most = TN_PRODUCT_ROOM / bytes / x->k / least * least;
+  if (x->c.column != 1) return least;
+  if (x->k > depth / 2) return room / bytes / depth;
+  const int64_t most = room / bytes / x->k / least * least;
   return most < TN_PRODUCT_WIDTH ? most : (int64_t)TN_PRODUCT_WIDTH;
+}
+
+/* About how long a product takes, in vectors that are multiplied: what it
+ * computes, columns of op(b) that are turned, sums that are, and rows of op(a)
+ * that are gathered for each block. */
+static inline double tn_product_cost(const tn_product_block *x) {
+  const double m = (double)x->m, n = (double)x->n, k = (double)x->k;
+  const double rounds = tn_product_parts(x->k, tn_product_depth(x));
+  const double blocks = tn_product_parts(x->n, tn_product_width(x, 4));
+  return 3 * tn_product_parts(x->m, 3) *
+             tn_product_parts(x->n, TN_PRODUCT_LANES) * k +
+         (x->b.column == 1 ? 0 : n * k / 2) +
+         (x->c.column == 1 ? 0 : m * n * rounds / 2) +
+         (x->a.column == 1 ? 0 : m * k * blocks / 2);
+}
+
+/* Whether vectors should lie along columns of c. */
+static inline int tn_product_turns(const tn_product_block *x) {
+  const tn_product_block turned = tn_product_turned(x);
+  if (x->m == 1 || x->n == 1) return x->m > 1;
+  return tn_product_cost(&turned) < tn_product_cost(x);
 }
 
 /* Rows of a block: all about as many, and few enough for several blocks. */
@@ -267,7 +296,7 @@ static inline int32_t tn_product(const tn_frame *call, const tn_blas_gemm *g) {
   const tn_product_matrix b = {g->b, g->transpose_b ? 1 : g->ldb,
                                g->transpose_b ? g->ldb : 1};
   const tn_product_target c = {g->c, g->ldc, 1, g->alpha, g->beta};
-  const tn_product_block whole = {a, b, c, g->m, g->n, g->k};
+  const tn_product_block whole = tn_product_block_of(a, b, c, g->m, g->n, g->k);
   if (g->m == 0 || g->n == 0) return TN_OK;
   if (g->k == 0) {
     tn_product_scale(g);

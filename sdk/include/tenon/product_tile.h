@@ -12,15 +12,20 @@
  *
  * which it undefines.
  *
- * Rows of op(a) are read where they lie. Of op(b), strips of two vectors are
- * packed that later rows use again: where they lie side by side, by the first
- * rows that are multiplied with them, which costs next to nothing, and in
- * squares that are turned in registers where columns do.
+ * Rows of op(a) are read where they lie, unless its columns lie side by side:
+ * then each element that a row needs is in another line of the caches, often of
+ * the same set, and some rows are gathered before. Of op(b), strips of two
+ * vectors are packed that later rows use again: where they lie side by side, by
+ * the first rows that are multiplied with them, which costs next to nothing,
+ * and in squares that are turned in registers where columns do.
  */
 enum {
   TN_TILE_NAME(lanes) = TN_TILE_BYTES / (int)sizeof(TN_TILE_T),
   TN_TILE_NAME(wide) = 2 * TN_TILE_NAME(lanes),
-  TN_TILE_NAME(group) = 4 * TN_TILE_ROWS /* rows that are turned at a time */
+  /* Rows that are turned at a time, and bands that are gathered. */
+  TN_TILE_NAME(group) = 4 * TN_TILE_ROWS,
+  TN_TILE_NAME(bands) = TN_PRODUCT_GATHER / TN_PRODUCT_FLAT /
+                        (int)sizeof(TN_TILE_T) / TN_TILE_ROWS
 };
 
 /* Elements side by side, at any address. */
@@ -182,14 +187,16 @@ TN_TILE_TARGET static void TN_TILE_NAME(pack)(TN_TILE_T *to,
  * shall be by the first rows. */
 typedef struct TN_TILE_NAME(strips) {
   TN_TILE_T *room;
-  int in_place; /* whole strips are read where they lie, */
-  int keep;     /* and packed by who reads them */
+  int in_place;        /* whole strips are read where they lie, */
+  int keep;            /* and packed by who reads them */
+  TN_TILE_T *gathered; /* room for rows of op(a), if they are gathered */
 } TN_TILE_NAME(strips);
 
 /* Some rows of a block, as many as `multiply` takes, of which the first have
  * been done. */
 typedef struct TN_TILE_NAME(band) {
   void (*multiply)(const TN_TILE_NAME(step) * s);
+  tn_product_matrix a; /* the rows of op(a) */
   int64_t held;
   int64_t first;
   int64_t done;
@@ -231,9 +238,9 @@ TN_TILE_TARGET static void TN_TILE_NAME(row)(const tn_product_block *x,
                                              const TN_TILE_NAME(band) * band) {
   enum { W = TN_TILE_NAME(wide) };
   TN_TILE_NAME(step) s;
-  s.a = (const TN_TILE_T *)x->a.at + band->first * x->a.row;
-  s.a_row = x->a.row;
-  s.a_column = x->a.column;
+  s.a = (const TN_TILE_T *)band->a.at;
+  s.a_row = band->a.row;
+  s.a_column = band->a.column;
   s.c = x->c;
   s.done = band->done;
   s.depth = x->k;
@@ -261,9 +268,9 @@ TN_TILE_TARGET static void TN_TILE_NAME(row)(const tn_product_block *x,
  * many as are left, with some that have been done already if there are too few
  * left. */
 TN_TILE_EVER TN_TILE_NAME(band)
-    TN_TILE_NAME(band_of)(int64_t first, int64_t m) {
-  const int64_t left = m - first;
-  TN_TILE_NAME(band) band = {TN_TILE_NAME(one), 1, first, 0};
+    TN_TILE_NAME(band_of)(const tn_product_block *x, int64_t first) {
+  const int64_t m = x->m, left = m - first;
+  TN_TILE_NAME(band) band = {TN_TILE_NAME(one), x->a, 1, first, 0};
   if (left > TN_TILE_ROWS / 2 && m >= TN_TILE_ROWS) {
     band.multiply = TN_TILE_NAME(most);
     band.held = TN_TILE_ROWS;
@@ -278,16 +285,50 @@ TN_TILE_EVER TN_TILE_NAME(band)
     band.first = m - band.held;
     band.done = band.held - left;
   }
+  band.a.at = (const TN_TILE_T *)x->a.at + band.first * x->a.row;
   return band;
+}
+
+/* The rows of some bands of op(a) from `first` on, whose columns lie side by
+ * side: column by column of a band, and band by band. Whole vectors are moved,
+ * whose ends the next column overwrites, but for the last one. */
+TN_TILE_TARGET static void TN_TILE_NAME(gather)(TN_TILE_T *to,
+                                                const tn_product_block *x,
+                                                int64_t first) {
+  enum { ROWS = TN_TILE_ROWS, BANDS = TN_TILE_NAME(bands) };
+  enum { L = TN_TILE_NAME(lanes), WIDE = (ROWS + L - 1) / L };
+  typedef TN_TILE_NAME(vector) vector;
+  const TN_TILE_T *from = (const TN_TILE_T *)x->a.at;
+  const int64_t step = x->a.column, last = x->k - 1, band = ROWS * x->k;
+  int64_t at[BANDS] = {first}, bands = 0;
+  for (int64_t i = first; bands < BANDS && i < x->m; i += ROWS) {
+    const TN_TILE_NAME(band) next = TN_TILE_NAME(band_of)(x, i);
+    if (next.held == ROWS) at[bands++] = next.first;
+  }
+  for (int64_t p = 0; p < last; ++p, from += step, to += ROWS)
+    for (int64_t i = 0; i < bands; ++i) {
+      const vector *read = (const vector *)(const void *)(from + at[i]);
+      vector *write = (vector *)(void *)(to + i * band);
+      for (int w = 0; w < WIDE; ++w) write[w] = read[w];
+    }
+  for (int64_t i = 0; i < bands; ++i)
+    memcpy(to + i * band, from + at[i], ROWS * sizeof *to);
 }
 
 /* All rows of a block. */
 TN_TILE_TARGET static void TN_TILE_NAME(rows)(const tn_product_block *x,
                                               const TN_TILE_NAME(strips) *
                                                   strips) {
+  enum { ROWS = TN_TILE_ROWS, BANDS = TN_TILE_NAME(bands) };
   TN_TILE_NAME(strips) now = *strips;
+  int64_t taken = 0;
   for (int64_t i = 0; i < x->m;) {
-    const TN_TILE_NAME(band) band = TN_TILE_NAME(band_of)(i, x->m);
+    TN_TILE_NAME(band) band = TN_TILE_NAME(band_of)(x, i);
+    if (now.gathered && band.held == ROWS) {
+      if (taken % BANDS == 0) TN_TILE_NAME(gather)(now.gathered, x, i);
+      band.a.at = now.gathered + taken++ % BANDS * ROWS * x->k;
+      band.a.column = ROWS;
+    }
     TN_TILE_NAME(row)(x, &now, &band);
     if (now.keep) now.in_place = now.keep = 0;
     i = band.first + band.held;
@@ -443,10 +484,12 @@ TN_TILE_TARGET static void TN_TILE_NAME(piece)(const tn_product_block *x,
 TN_TILE_TARGET static void TN_TILE_NAME(tile)(const tn_product_block *whole,
                                               void *at) {
   const int beside = whole->b.column == 1;
-  const TN_TILE_NAME(strips)
-      strips = {(TN_TILE_T *)at, beside, beside && whole->m > TN_TILE_ROWS};
+  const TN_TILE_NAME(strips) strips = {
+      (TN_TILE_T *)at, beside, beside && whole->m > TN_TILE_ROWS,
+      whole->gathers ? (TN_TILE_T *)at + TN_PRODUCT_WIDER / sizeof(TN_TILE_T)
+                     : (TN_TILE_T *)0};
   tn_product_block x = *whole;
-  int64_t most = TN_PRODUCT_DEPTH;
+  int64_t most = tn_product_depth(whole);
   if (tn_product_is_line(whole))
     most = beside ? (int64_t)TN_PRODUCT_CHAIN : whole->k;
   for (int64_t p = 0; p < whole->k; p += most) {
