@@ -74,27 +74,35 @@ static double gflops(const extent *e, double products, double ns) {
 /* -------------------------------------------------------------------- peak */
 
 enum { CHAINS = 12, STEPS = 1000 };
-typedef float wide __attribute__((vector_size(64)));
 static volatile float sink;
 
-/* Chains of multiply-adds that do not wait for each other. */
-TN_KERNEL_BODY void fma_loop(const tn_kernel_block *block, const void *params) {
-  const wide factor = (wide){0} + 0.999f;
-  wide sum[CHAINS];
-  (void)block, (void)params;
-  memset(sum, 0, sizeof sum);
-  for (int i = 0; i < STEPS; ++i)
-    for (int c = 0; c < CHAINS; ++c) sum[c] = sum[c] * factor + factor;
-  float all = 0;
-  for (int c = 0; c < CHAINS; ++c) all += sum[c][0];
-  sink = all;
-}
-TN_KERNEL_LEVELS(fma_loop)
+/* Chains of multiply-adds that do not wait for each other, each a register. */
+#define FMA_LOOP(name, bytes)                                                  \
+  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
+    typedef float wide __attribute__((vector_size(bytes)));                    \
+    const wide factor = (wide){0} + 0.999f;                                    \
+    wide sum[CHAINS];                                                          \
+    (void)block, (void)params;                                                 \
+    for (int c = 0; c < CHAINS; ++c) sum[c] = (wide){0} + (float)c;            \
+    for (int i = 0; i < STEPS; ++i)                                            \
+      for (int c = 0; c < CHAINS; ++c) sum[c] = sum[c] * factor + factor;      \
+    float all = 0;                                                             \
+    for (int c = 0; c < CHAINS; ++c) all += sum[c][0];                         \
+    sink = all;                                                                \
+  }                                                                            \
+  TN_KERNEL_LEVELS(name)
+
+FMA_LOOP(fma_base, 16)
+FMA_LOOP(fma_avx2, 32)
+FMA_LOOP(fma_avx512, 64)
 
 static void peak_once(void *arg) {
-  static const tn_kernel_bodies bodies = TN_KERNEL_BODIES(fma_loop);
+  static const tn_kernel_bodies loops[] = {TN_KERNEL_BODIES(fma_base),
+                                           TN_KERNEL_BODIES(fma_avx2),
+                                           TN_KERNEL_BODIES(fma_avx512)};
   const tn_kernel_block none = {.n = 0};
-  bodies.at[*(const int *)arg](&none, NULL);
+  const int level = *(const int *)arg;
+  loops[level].at[level](&none, NULL);
 }
 
 static int best_level(void) {
@@ -252,7 +260,7 @@ static void measure_direct(const extent *e, const char *core, const char *who) {
 
 static void run_round(tn_runtime *rt, double *peak) {
   int level = best_level();
-  const double flops = 2.0 * 16 * CHAINS * STEPS;
+  const double flops = 2.0 * (4 << level) * CHAINS * STEPS;
   const double now = flops / measure_cpu(peak_once, &level, SECONDS);
   if (now > *peak) *peak = now;
   for (int i = 0; i < N_EXTENTS; ++i) {
