@@ -22,11 +22,15 @@ static const layer layers[] = {
     {"nn.fully_connected", "num_hidden=10", "fc2"},
     {"nn.softmax_output", "normalization=batch smooth_alpha=0.1", "softmax"}};
 
-tn_code lenet_build(tn_graph *g, tn_entry *head) {
+tn_code lenet_build_of(tn_graph *g, lenet_layer *add, tn_entry *head) {
   tn_code rc = tn_graph_variable(g, "data", NULL, head);
   for (size_t i = 0; i < sizeof layers / sizeof *layers && !rc; ++i)
-    rc = learner_layer(g, layers[i].op, layers[i].params, layers[i].name, head);
+    rc = add(g, layers[i].op, layers[i].params, layers[i].name, head);
   return rc;
+}
+
+tn_code lenet_build(tn_graph *g, tn_entry *head) {
+  return lenet_build_of(g, learner_layer, head);
 }
 
 /* From 0.05 down to nothing, slowly at both ends. */

@@ -10,6 +10,11 @@
 /* learner_net.build: from `data`, a batch of images (n,1,8,8). */
 tn_code lenet_build(tn_graph *g, tn_entry *head);
 
+/* The same, with layers that `add` makes, as learner_layer does. */
+typedef tn_code lenet_layer(tn_graph *g, const char *op, const char *params,
+                            const char *name, tn_entry *head);
+tn_code lenet_build_of(tn_graph *g, lenet_layer *add, tn_entry *head);
+
 /* learner_net.rate of so many epochs. */
 enum { LENET_EPOCHS = 36 };
 double lenet_rate(int epoch);
