@@ -40,6 +40,8 @@ enum {
   MISSED_NS = 100000, /* in loops for which nobody was there, close enough
                          together for a worker to see the next: one is woken */
   SHORT_NS = 3000,    /* a loop for which nobody is missed */
+  LATE_NS = 60000,    /* from when on who was called, or looks around, will not
+                         come: it waits for the caller's own processor */
   SPIN_NS = 20000,    /* how long the caller waits for the hands awake */
   LINGER_NS = 4000,   /* at most, and */
   LINGER_PART = 8,    /* of the time that it was at work: so long a hand leaves
@@ -339,6 +341,7 @@ typedef struct course {
   tn__loop_slot *slot;
   tn__loop *loop;
   uint64_t since;
+  uint64_t called; /* when hands were; 0: never */
   int64_t n_done;
 } course;
 
@@ -353,17 +356,25 @@ static int64_t n_left_of(const tn__loop *loop) {
   return n;
 }
 
-/* Wakes sleepers if what is left is worth it, judged by the units so far. */
-static bool call_hands(const course *c, uint64_t now) {
+/* Wakes sleepers if what is left is worth it, judged by the units so far: once,
+ * and once more if fewer came. False: it may be worth it later. */
+static bool call_hands(course *c, uint64_t now) {
   const int64_t left = n_left_of(c->loop);
   const double ns = (double)(now - c->since) / (double)c->n_done * (double)left;
+  if (c->called != 0 && now - c->called < LATE_NS) return false;
   if (ns < WORTH_NS) return false;
   uint32_t n = c->pool->n_workers - 1;
   if (ns / WORTH_NS < n) n = (uint32_t)(ns / WORTH_NS);
   if (left < n) n = (uint32_t)left;
+  const uint32_t lacking = n > hands(c) ? n - hands(c) : 0;
+  if (c->called != 0) {
+    if (lacking != 0) tn__pool_call_again(c->pool, lacking);
+    return true;
+  }
+  c->called = now;
   tn__pool_start(c->pool);
-  if (n > hands(c)) tn__pool_call(c->pool, n - hands(c));
-  return true;
+  if (lacking != 0) tn__pool_call(c->pool, lacking);
+  return lacking == 0;
 }
 
 /* Nobody came into a loop that was too short to wake somebody for. But others
@@ -386,7 +397,7 @@ static void note_missed(const course *c, uint64_t now) {
   tn__pool_call(pool, 1);
 }
 
-/* Looks at the clock after 1, 2, 4, 8 ... units, until it has called. */
+/* Looks at the clock after 1, 2, 4, 8 ... units, until it need not call. */
 static void run_and_call(course *c) {
   hand self = settle(c->pool, c->loop);
   int64_t look = 1;
@@ -399,8 +410,7 @@ static void run_and_call(course *c) {
     if (c->n_done != look) continue;
     look = call_hands(c, tn__now()) ? 0 : 2 * look;
   }
-  /* It has called nobody. */
-  if (alone && look != 0) note_missed(c, tn__now());
+  if (alone && c->called == 0) note_missed(c, tn__now());
 }
 
 static bool relaxed(const tn__loop_slot *slot) {
@@ -439,7 +449,7 @@ static int32_t tell_failure(const tn__loop *loop) {
 
 static int32_t run_together(tn__pool *pool, tn__loop_slot *slot,
                             tn__loop *loop) {
-  course c = {pool, slot, loop, tn__now(), 0};
+  course c = {pool, slot, loop, tn__now(), 0, 0};
   depth_here = loop->depth;
   run_and_call(&c);
   close_slot(pool, slot);

@@ -18,8 +18,9 @@ enum {
   AWAIT_NS = 20000, /* how long a waiting thread looks around */
   BATCH = 32,       /* from the shared list at once */
   WORKERS_MAX = 4096,
-  RELAX = 8, /* pauses between two looks */
-  YIELD = 16 /* looks between two offers of the processor to others */
+  CROWDED_NS = 50000, /* of a yield: others have the processor */
+  RELAX = 8,          /* pauses between two looks */
+  YIELD = 16          /* looks between two offers of the processor to others */
 };
 
 static _Thread_local tn__seat *here __attribute__((tls_model("initial-exec")));
@@ -95,6 +96,10 @@ void tn__pool_call(tn__pool *pool, uint32_t n) {
       &pool->idle, &idle, idle + woken * (TN__LOOKING - TN__ASLEEP)));
   atomic_fetch_add(&pool->bell, woken);
   tn__futex_wake(&pool->bell, woken);
+}
+
+void tn__pool_call_again(tn__pool *pool, uint32_t n) {
+  tn__pool_call(pool, atomic_load(&pool->idle) / TN__LOOKING + n);
 }
 
 /* ------------------------------------------------------------------- doing */
@@ -221,13 +226,17 @@ static void sleep_on(tn__seat *seat) {
   }
 }
 
-/* A loop ends the pause: it is over soon. */
-static void relax(tn__pool *pool, uint32_t round) {
+/* A loop ends the pause: it is over soon. False: the processor is wanted by
+ * others. */
+static bool relax(tn__pool *pool, uint32_t round) {
   for (int i = 0; i < RELAX; ++i) {
     tn__relax();
-    if (pool != NULL && tn__loop_wanted(pool)) return;
+    if (pool != NULL && tn__loop_wanted(pool)) return true;
   }
-  if (round % YIELD == YIELD - 1) sched_yield();
+  if (round % YIELD != YIELD - 1) return true;
+  const uint64_t since = tn__now();
+  sched_yield();
+  return tn__now() - since < CROWDED_NS;
 }
 
 /* pool.h says why. */
@@ -246,12 +255,15 @@ static void grow_patience(tn__seat *seat) {
   seat->patience = 2 * now < TN__LOOK_MOST_NS ? 2 * now : TN__LOOK_MOST_NS;
 }
 
+/* Who looks around on a processor that others want sleeps instead: it counts as
+ * one that would come, and who is woken finds a processor that is free. */
 static void rest(tn__seat *seat) {
   const uint64_t since = tn__now();
   const uint32_t n_loops = seat->n_loops;
+  bool alone = true;
   start_looking(seat);
-  for (uint32_t round = 0; looks_on(seat, since); ++round) {
-    relax(seat->pool, round);
+  for (uint32_t round = 0; alone && looks_on(seat, since); ++round) {
+    alone = relax(seat->pool, round);
     const bool done = act(seat);
     if (seat->n_loops != n_loops) grow_patience(seat);
     if (done || !looking(seat) ||
@@ -454,7 +466,7 @@ static void help_until(tn__seat *seat, _Atomic uint32_t *word, uint32_t seen,
     if (done || quiet == 0) quiet = now + AWAIT_NS;
     if (now >= deadline) return;
     if (now >= quiet && (seat == NULL || !post_wanted(seat->pool))) return;
-    if (!done) relax(seat != NULL ? seat->pool : NULL, round);
+    if (!done) (void)relax(seat != NULL ? seat->pool : NULL, round);
   }
 }
 

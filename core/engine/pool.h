@@ -17,6 +17,11 @@
  * loops that have ended cost no more than one long look of each worker. Beyond
  * TN__LOOK_NS one worker fewer looks around than there are, because a loop has
  * no use for the last one: its caller is there as well.
+ *
+ * With more threads than processors, as where all workers and a thread that
+ * waits are at work, one that looks around may have no processor, and keeps
+ * others asleep as it seems to be about to come. So it sleeps when it finds
+ * that it was kept waiting, and a loop that nobody came into calls again.
  */
 #ifndef TENON_POOL_H_
 #define TENON_POOL_H_
@@ -189,6 +194,10 @@ bool tn__pool_busy(tn__seat *seat);
 /* There is more to do than the caller can do: wakes up to `n` sleepers, unless
  * somebody is looking around already. */
 void tn__pool_call(tn__pool *pool, uint32_t n);
+
+/* The same, whoever is looking around: nobody came, perhaps because those have
+ * no processor. */
+void tn__pool_call_again(tn__pool *pool, uint32_t n);
 
 /* --------------------------------------------------------------- heap.c */
 

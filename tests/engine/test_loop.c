@@ -148,6 +148,33 @@ Test(loop, fewer_slices_than_workers_are_shared, .timeout = 20) {
   engine_close(engine);
 }
 
+/* The caller has long slices at first, then waits for company. */
+static int32_t work_and_await(void *arg, int64_t begin, int64_t end) {
+  company *self = (company *)arg;
+  (void)end;
+  if (!pthread_equal(self->caller, pthread_self()))
+    atomic_store(&self->came, 1);
+  else if (begin < 20)
+    spin_us(100);
+  else
+    while (atomic_load(&self->came) == 0) sched_yield();
+  return TN_OK;
+}
+
+/* Both workers sleep, but one seems to look around, as one does that waits for
+ * the processor of the caller. */
+Test(loop, others_are_called_if_who_looks_around_does_not_come, .timeout = 20) {
+  tn__engine *engine = engine_pooled(2);
+  company self = {.caller = pthread_self()};
+  tn__pool_start(engine->pool);
+  while (atomic_load(&engine->pool->idle) != 2 * TN__ASLEEP) sched_yield();
+  atomic_fetch_add(&engine->pool->idle, TN__LOOKING);
+  cr_assert_eq(tn__parallel_for(engine, 64, 1, work_and_await, &self), TN_OK);
+  cr_assert_eq(self.came, 1);
+  atomic_fetch_sub(&engine->pool->idle, TN__LOOKING);
+  engine_close(engine);
+}
+
 typedef struct hand {
   company company;
   tn__engine *engine;
