@@ -7,7 +7,8 @@
  *   int32_t code = tn_product_by(blas, call, &product);
  *
  * Header only, some 60 kB of code: one file of a plugin includes it, for all.
- * gcc and clang, C11 or C++17; not for CUDA.
+ * gcc and clang, C11 or C++17; not for CUDA. A slice needs 160 KiB of its
+ * thread's stack.
  *
  * c is cut into blocks, which are the slices of a parallel loop. In each, some
  * columns of op(b), as deep as there is room for, are multiplied with bands of
