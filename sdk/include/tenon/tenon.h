@@ -43,10 +43,8 @@
  *
  * Threads. Functions tagged [any] may be called from any thread at the same
  * time, also with the same objects; [host-thread] ones from any thread of the
- * application, but not from inside an operator. One object must not be released
- * while another thread still uses it. Kernels run on threads of the runtime,
- * and on those that call or wait, of whose stack those of this distribution
- * need up to 256 KiB.
+ * application, but not from inside an operator: kernels may take 256 KiB of its
+ * stack. No object must be released while another thread still uses it.
  *
  * Order. Calls, copies, tn_array_set and tn_array_get on arrays that share
  * memory happen in the order in which they were made, each as a whole, from
