@@ -77,32 +77,30 @@ enum { CHAINS = 12, STEPS = 1000 };
 static volatile float sink;
 
 /* Chains of multiply-adds that do not wait for each other, each a register. */
-#define FMA_LOOP(name, bytes)                                                  \
-  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
-    typedef float wide __attribute__((vector_size(bytes)));                    \
-    const wide factor = (wide){0} + 0.999f;                                    \
-    wide sum[CHAINS];                                                          \
-    (void)block, (void)params;                                                 \
-    for (int c = 0; c < CHAINS; ++c) sum[c] = (wide){0} + (float)c;            \
-    for (int i = 0; i < STEPS; ++i)                                            \
-      for (int c = 0; c < CHAINS; ++c) sum[c] = sum[c] * factor + factor;      \
-    float all = 0;                                                             \
-    for (int c = 0; c < CHAINS; ++c) all += sum[c][0];                         \
-    sink = all;                                                                \
-  }                                                                            \
-  TN_KERNEL_LEVELS(name)
+#define FMA_LOOP(name, target, bytes)                                     \
+  target static void name(void) {                                         \
+    typedef float wide __attribute__((vector_size(bytes)));               \
+    const wide factor = (wide){0} + 0.999f;                               \
+    wide sum[CHAINS];                                                     \
+    for (int c = 0; c < CHAINS; ++c) sum[c] = (wide){0} + (float)c;       \
+    for (int i = 0; i < STEPS; ++i)                                       \
+      for (int c = 0; c < CHAINS; ++c) sum[c] = sum[c] * factor + factor; \
+    float all = 0;                                                        \
+    for (int c = 0; c < CHAINS; ++c) all += sum[c][0];                    \
+    sink = all;                                                           \
+  }
 
-FMA_LOOP(fma_base, 16)
-FMA_LOOP(fma_avx2, 32)
-FMA_LOOP(fma_avx512, 64)
+FMA_LOOP(fma_base, , 16)
+#if defined(TN_KERNEL_AVX2)
+FMA_LOOP(fma_avx2, TN_KERNEL_AVX2, 32)
+FMA_LOOP(fma_avx512, TN_KERNEL_AVX512, 64)
+static void (*const fma_loops[])(void) = {fma_base, fma_avx2, fma_avx512};
+#else
+static void (*const fma_loops[])(void) = {fma_base};
+#endif
 
 static void peak_once(void *arg) {
-  static const tn_kernel_bodies loops[] = {TN_KERNEL_BODIES(fma_base),
-                                           TN_KERNEL_BODIES(fma_avx2),
-                                           TN_KERNEL_BODIES(fma_avx512)};
-  const tn_kernel_block none = {.n = 0};
-  const int level = *(const int *)arg;
-  loops[level].at[level](&none, NULL);
+  fma_loops[*(const int *)arg]();
 }
 
 static int best_level(void) {

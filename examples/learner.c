@@ -33,9 +33,9 @@ typedef struct learner {
 
 /* ------------------------------------------------------------------- graph */
 
-static tn_code call(tn_graph *g, const char *op, const char *params,
-                    const char *name, uint32_t n, const tn_entry *in,
-                    tn_entry *out) {
+tn_code learner_call(tn_graph *g, const char *op, const char *params,
+                     const char *name, uint32_t n, const tn_entry *in,
+                     tn_entry *out) {
   return tn_graph_call(g,
                        &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
                                         .op = op,
@@ -48,7 +48,7 @@ static tn_code call(tn_graph *g, const char *op, const char *params,
 
 tn_code learner_layer(tn_graph *g, const char *op, const char *params,
                       const char *name, tn_entry *head) {
-  return call(g, op, params, name, 1, head, head);
+  return learner_call(g, op, params, name, 1, head, head);
 }
 
 /* Shapes of all variables follow from that of a batch. */
@@ -97,8 +97,8 @@ static tn_code add_steps(const learner *l, tn_graph *g, tn_entry head,
             .heads = &head, .n_heads = 1, .of = of, .n_of = l->n},
         slopes);
   for (size_t i = 0; i < l->n && !rc; ++i)
-    rc = call(g, "optim.sgd_mom_update", params, l->weights[i].step, 2,
-              (const tn_entry[]){of[i], slopes[i]}, &steps[i]);
+    rc = learner_call(g, "optim.sgd_mom_update", params, l->weights[i].step, 2,
+                      (const tn_entry[]){of[i], slopes[i]}, &steps[i]);
   return rc;
 }
 

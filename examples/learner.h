@@ -51,6 +51,11 @@ typedef struct learner_report {
 tn_code learner_layer(tn_graph *g, const char *op, const char *params,
                       const char *name, tn_entry *head);
 
+/* The same with inputs of any number; *out becomes the first output. */
+tn_code learner_call(tn_graph *g, const char *op, const char *params,
+                     const char *name, uint32_t n, const tn_entry *in,
+                     tn_entry *out);
+
 /* Trains the network, and prints a line per epoch. TN_OK, or a code with
  * tn_error_text(). */
 tn_code learner_train(tn_runtime *rt, const digits *d, const learner_net *net,

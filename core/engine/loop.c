@@ -359,22 +359,19 @@ static int64_t n_left_of(const tn__loop *loop) {
 /* Wakes sleepers if what is left is worth it, judged by the units so far: once,
  * and once more if fewer came. False: it may be worth it later. */
 static bool call_hands(course *c, uint64_t now) {
+  const bool again = c->called != 0;
+  if (again && now - c->called < LATE_NS) return false;
   const int64_t left = n_left_of(c->loop);
   const double ns = (double)(now - c->since) / (double)c->n_done * (double)left;
-  if (c->called != 0 && now - c->called < LATE_NS) return false;
   if (ns < WORTH_NS) return false;
   uint32_t n = c->pool->n_workers - 1;
   if (ns / WORTH_NS < n) n = (uint32_t)(ns / WORTH_NS);
   if (left < n) n = (uint32_t)left;
-  const uint32_t lacking = n > hands(c) ? n - hands(c) : 0;
-  if (c->called != 0) {
-    if (lacking != 0) tn__pool_call_again(c->pool, lacking);
-    return true;
-  }
-  c->called = now;
   tn__pool_start(c->pool);
-  if (lacking != 0) tn__pool_call(c->pool, lacking);
-  return lacking == 0;
+  c->called = now;
+  if (n <= hands(c)) return true;
+  (again ? tn__pool_call_again : tn__pool_call)(c->pool, n - hands(c));
+  return again;
 }
 
 /* Nobody came into a loop that was too short to wake somebody for. But others

@@ -321,12 +321,12 @@ TN_TILE_TARGET static void TN_TILE_NAME(rows)(const tn_product_block *x,
                                                   strips) {
   enum { ROWS = TN_TILE_ROWS, BANDS = TN_TILE_NAME(bands) };
   TN_TILE_NAME(strips) now = *strips;
-  int64_t taken = 0;
   for (int64_t i = 0; i < x->m;) {
     TN_TILE_NAME(band) band = TN_TILE_NAME(band_of)(x, i);
     if (now.gathered && band.held == ROWS) {
-      if (taken % BANDS == 0) TN_TILE_NAME(gather)(now.gathered, x, i);
-      band.a.at = now.gathered + taken++ % BANDS * ROWS * x->k;
+      const int64_t which = i / ROWS % BANDS;
+      if (which == 0) TN_TILE_NAME(gather)(now.gathered, x, i);
+      band.a.at = now.gathered + which * ROWS * x->k;
       band.a.column = ROWS;
     }
     TN_TILE_NAME(row)(x, &now, &band);
