@@ -74,8 +74,6 @@ typedef struct contest {
   X(erfc, erfcf(x[i]))              \
   X(gamma, tgammaf(x[i]))           \
   X(lgamma, lgammaf(x[i]))          \
-  X(floor, floorf(x[i]))            \
-  X(rint, rintf(x[i]))              \
   X(sigmoid, 1 / (1 + expf(-x[i]))) \
   X(softplus, log1pf(expf(x[i])))   \
   X(gelu, 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f)))
@@ -88,6 +86,11 @@ typedef struct contest {
   X(sin, sinf(x[i]))     \
   X(cos, cosf(x[i]))     \
   X(tan, tanf(x[i]))
+
+/* Those for which all levels but the lowest have an instruction. */
+#define DIRECT(X)        \
+  X(floor, floorf(x[i])) \
+  X(rint, rintf(x[i]))
 
 #define DEFINE_LIBM(name, libm)                                             \
   LOOP(libm_##name, libm)                                                   \
@@ -102,8 +105,14 @@ typedef struct contest {
   PARTS(name)                   \
   TN_KERNEL_LEVELS(run_##name)  \
   DEFINE_LIBM(name, libm)
+#define DEFINE_DIRECT(name, libm)                     \
+  LOOP(low_##name, tn_math_##name##_f32(x[i]))        \
+  LOOP(run_##name, tn_math_##name##_direct_f32(x[i])) \
+  TN_KERNEL_LEVELS_FROM(run_##name, low_##name)       \
+  DEFINE_LIBM(name, libm)
 FUNCTIONS(DEFINE)
 NEAR(DEFINE_NEAR)
+DIRECT(DEFINE_DIRECT)
 LOOP(copy, x[i] + 1)
 TN_KERNEL_LEVELS(copy)
 
@@ -114,7 +123,8 @@ TN_KERNEL_LEVELS(copy)
 #endif
 #define CONTEST(name, libm) {#name, {ROWS(run_##name), libm_##name##_once}},
 static const contest contests[] = {{"limit", {ROWS(copy), NULL}},
-                                   FUNCTIONS(CONTEST) NEAR(CONTEST)};
+                                   FUNCTIONS(CONTEST) NEAR(CONTEST)
+                                       DIRECT(CONTEST)};
 
 /* Which levels this processor has. */
 static int has_level(int level) {

@@ -153,6 +153,11 @@ static double exact_trigamma(double x) {
   X(round, round, 0, 0)               \
   X(trunc, trunc, 0, 0)               \
   X(rint, exact_rint, 0, 0)           \
+  X(floor_direct, floor, 0, 0)        \
+  X(ceil_direct, ceil, 0, 0)          \
+  X(round_direct, round, 0, 0)        \
+  X(trunc_direct, trunc, 0, 0)        \
+  X(rint_direct, exact_rint, 0, 0)    \
   X(sigmoid, exact_sigmoid, 2, 2)     \
   X(softplus, exact_softplus, 1, 2)   \
   X(gelu, exact_gelu, 2, 3)

@@ -27,7 +27,10 @@ NARROW = ("mod", "gamma", "lgamma", "sin_near", "cos_near", "tan_near",
           "log_near", "log2_near", "log10_near")
 F64 = [name for name in F32 if name not in NARROW]
 PAIRS = ("min", "max", "pow", "mod", "hypot")
+# Instructions that SSE2 does not have.
+DIRECT = [f"{name}_direct" for name in "floor ceil round rint trunc".split()]
 LEVELS = {"SSE2": "", "AVX2": "TN_KERNEL_AVX2", "AVX-512": "TN_KERNEL_AVX512"}
+KINDS = (("f32", "float", F32 + DIRECT), ("f64", "double", F64 + DIRECT))
 
 
 # How each compiler is asked, and what it answers. -fno-ipa-icf: else gcc
@@ -60,12 +63,14 @@ def scalar_levels(compiler):
     """{("exp", "f32"): ["SSE2"], ...}: where the compiler leaves a loop over
     one function of math.h scalar."""
     lines, places = ['#include "tenon/kernel.h"'], {}
-    for kind, element, names in (("f32", "float", F32), ("f64", "double", F64)):
+    for kind, element, names in KINDS:
         for name in names:
             second = ", b[i]" if name in PAIRS else ""
             if name.endswith("_near"):
                 second = ", &far"
             for level, target in LEVELS.items():
+                if name in DIRECT and level == "SSE2":
+                    continue
                 lines += [f"{target} void f{len(lines)}({element} *y, "
                           f"const {element} *a, const {element} *b,",
                           "int64_t n) { uint32_t far = 0; "
@@ -94,5 +99,5 @@ if __name__ == "__main__":
     tap.run([(f"{compiler} vectorises {name}_{kind} at every level",
               lambda c=compiler, n=name, k=kind: every_level_is(c, n, k))
              for compiler in COMPILERS
-             for kind, names in (("f32", F32), ("f64", F64))
+             for kind, _, names in KINDS
              for name in names])

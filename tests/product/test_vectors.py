@@ -4,8 +4,9 @@ instructions, and say so.
 
     test_vectors.py SOURCE_ROOT GENERATED_FOLDER
 
-Every loop of a generated file is compiled three times; each time the compiler
-must report it with the width of that level: 16, 32 and 64 bytes. Not claimed are
+Every loop of a generated file is compiled three times, or once at the lowest level
+and another one at the two above it; each time the compiler must report it with the
+width of that level: 16, 32 and 64 bytes. Not claimed are
 loops that call a function which math.h leaves to libm; remainders of integers, for
 which no machine has an instruction; and loops that only move or fill memory, which
 become memcpy and memset.
@@ -28,7 +29,7 @@ CALL = re.compile(r"\b(?:tn_math_)(\w+)_f\d\d\(")
 VECTORISED = set("""abs cbrt ceil clip cosh exp expm1 floor log log1p log2 max min
     rint round rsqrt select sigmoid sign sinh softplus sqrt tanh trunc""".split())
 SCALAR = {"gamma", "lgamma", "digamma"}
-BODY = re.compile(r"^TN_KERNEL_BODY void (\w+_(f32|f64|i32|i64))_loop\(")
+BODY = re.compile(r"^TN_KERNEL_BODY void (\w+_(f32|f64|i32|i64))_loop(_lowest)?\(")
 MOVE = re.compile(r"^ \{\n  return -?[\w.]+;\n$")
 FLAGS = ["-std=c11", "-O3", "-ffp-contract=fast", "-fno-math-errno",
          "-fno-trapping-math"]
@@ -56,21 +57,26 @@ def scalar_formulas(path):
 
 
 def loops(path):
-    """{line: class} of the element loops of a generated file that are to be
-    vectorised."""
+    """{line: (class, bytes of its vectors at every level)} of the element loops of a generated file that are to be vectorised."""
     found = {}
     kind = None
     scalar = None
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    text = path.read_text()
+    for number, line in enumerate(text.splitlines(), 1):
         body = BODY.match(line)
         if body:
             if scalar is None:
                 scalar = scalar_formulas(path)
-            name, kind = body.groups()
+            name, kind, lowest = body.groups()
+            widths = levels(kind)
+            if lowest:
+                widths = widths[:1]
+            elif re.search(rf"TN_KERNEL_LEVELS_FROM\({name}_loop,", text):
+                widths = widths[1:]
             if name in scalar:
                 kind = None
         if LOOP.match(line) and kind:
-            found[number] = kind
+            found[number] = kind, widths
     return found
 
 
@@ -89,8 +95,8 @@ def gcc_misses(path):
     found = re.findall(rf"{re.escape(path.name)}:(\d+):.*loop vectorized using "
                        r"(\d+) byte", text)
     seen = {(int(line), int(width)) for line, width in found}
-    return [(line, width) for line, kind in loops(path).items()
-            for width in levels(kind) if (line, width) not in seen]
+    return [(line, width) for line, (_, widths) in loops(path).items()
+            for width in widths if (line, width) not in seen]
 
 
 def clang_misses(path):
@@ -105,9 +111,9 @@ def clang_misses(path):
     for line, width in found:
         seen.setdefault(int(line), []).append(int(width))
     misses = []
-    for line, kind in loops(path).items():
+    for line, (kind, widths) in loops(path).items():
         most = 8 if kind == "f32" else 64
-        wanted = [min(level // BYTES[kind], most) for level in levels(kind)]
+        wanted = [min(width // BYTES[kind], most) for width in widths]
         got = sorted(seen.get(line, []))[-len(wanted):]
         if len(got) < len(wanted) or any(a < b for a, b in zip(got, wanted)):
             misses.append((line, wanted, got))

@@ -47,6 +47,13 @@ void emit_cuda_name(tn__buf *out, const tnm_plugin *plugin,
  * formula
  */
 
+/* The functions that a formula may have in one class: its own, and one that
+ * takes sines or logarithms of numbers near to what they usually are, which
+ * says through its first parameter `far` where it must not be believed (math.h
+ * on tn_math_sin_near_f32()), or one that rounds by instructions, for all
+ * levels of them but the lowest (tn_math_floor_direct_f32()). */
+typedef enum formula_form { FORM_OWN, FORM_NEAR, FORM_DIRECT } formula_form;
+
 /* One pass of one operator, and where its code goes. */
 typedef struct kernel_pass {
   c_file *c;
@@ -56,7 +63,7 @@ typedef struct kernel_pass {
   uint32_t pass; /* TN_PASS_* */
   const tnm_formula *formulas;
   size_t n;
-  bool near; /* functions are written and named as formula_is_near() says */
+  formula_form form; /* of the functions that are written and named */
 } kernel_pass;
 
 /* Calls `add` for each pass of an operator that has formulas, and moves what it
@@ -95,13 +102,11 @@ const char *pass_name(const kernel_pass *pass);
 /* "quadratic_out_f32" */
 const char *formula_name(const kernel_pass *pass, const formula_use *use,
                          int class_bit);
-/* "sin_near" for "sin"; NULL for what has no such form in math.h. */
-const char *formula_near_name(const char *name);
-
-/* Whether a formula takes sines or logarithms of floats and so has a second
- * function, _near, which says through its first parameter `far` where it must
- * not be believed: math.h on tn_math_sin_near_f32(). */
-bool formula_is_near(const formula_use *use, int class_bit);
+/* "sin_near" for "sin" and FORM_NEAR; NULL for what math.h has no such form
+ * of. */
+const char *formula_form_name(const char *name, formula_form form);
+/* The form that a formula has beside its own; FORM_OWN if there is none. */
+formula_form formula_second(const formula_use *use, int class_bit);
 /* Writes the function of a formula in one class. */
 void formula_function(const kernel_pass *pass, const formula_use *use,
                       int class_bit);

@@ -303,29 +303,41 @@ static piece choice(writer *w, const tnm_expr *expr) {
       operand(w, parts[1], COMPARISON), operand(w, parts[2], COMPARISON));
 }
 
-const char *formula_near_name(const char *name) {
-  static const char *const names[][2] = {
-      {"sin", "sin_near"}, {"cos", "cos_near"},   {"tan", "tan_near"},
-      {"log", "log_near"}, {"log2", "log2_near"}, {"log10", "log10_near"}};
-  for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
-    if (strcmp(names[i][0], name) == 0) return names[i][1];
+const char *formula_form_name(const char *name, formula_form form) {
+  static const struct {
+    const char *name;
+    formula_form form;
+    const char *made;
+  } forms[] = {{"sin", FORM_NEAR, "sin_near"},
+               {"cos", FORM_NEAR, "cos_near"},
+               {"tan", FORM_NEAR, "tan_near"},
+               {"log", FORM_NEAR, "log_near"},
+               {"log2", FORM_NEAR, "log2_near"},
+               {"log10", FORM_NEAR, "log10_near"},
+               {"floor", FORM_DIRECT, "floor_direct"},
+               {"ceil", FORM_DIRECT, "ceil_direct"},
+               {"trunc", FORM_DIRECT, "trunc_direct"},
+               {"round", FORM_DIRECT, "round_direct"},
+               {"rint", FORM_DIRECT, "rint_direct"}};
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; ++i)
+    if (forms[i].form == form && strcmp(forms[i].name, name) == 0)
+      return forms[i].made;
   return NULL;
 }
 
 static piece call(writer *w, const tnm_expr *expr) {
-  const char *near = w->pass->near
-                         ? formula_near_name(tnm_function_at(expr->index)->name)
-                         : NULL;
+  const char *name = tnm_function_at(expr->index)->name;
+  const char *made = formula_form_name(name, w->pass->form);
   piece parts[3];
   if (expr->index == TNM_F_POW) return power(w, expr);
   if (expr->index == TNM_F_SELECT) return choice(w, expr);
   for (uint32_t i = 0; i < expr->n_args; ++i)
     parts[i] = render_value(w, expr->args[i]);
-  if (near != NULL) {
+  if (made != NULL && w->pass->form == FORM_NEAR) {
     parts[1] = PIECE(w, ATOM, VALUE, "far");
-    return call_math(w, near, parts, 2);
+    return call_math(w, made, parts, 2);
   }
-  return call_math(w, tnm_function_at(expr->index)->name, parts, expr->n_args);
+  return call_math(w, made ? made : name, parts, expr->n_args);
 }
 
 static piece render_new(writer *w, const tnm_expr *expr) {

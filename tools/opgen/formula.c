@@ -93,10 +93,12 @@ static const tn_arg *target_arg(const kernel_pass *pass,
 
 const char *formula_name(const kernel_pass *pass, const formula_use *use,
                          int class_bit) {
+  static const char *const ends[] = {
+      [FORM_OWN] = "", [FORM_NEAR] = "_near", [FORM_DIRECT] = "_direct"};
   return pass_format(pass, "%s%s_%s_%s%s", operator_name(pass),
                      pass->pass == TN_PASS_BACKWARD ? "_backward" : "",
                      target_arg(pass, use->formula)->name,
-                     tnm_class_name(class_bit), pass->near ? "_near" : "");
+                     tnm_class_name(class_bit), ends[pass->form]);
 }
 
 /* Names that generated code uses itself. Those of manifests are in lower case,
@@ -277,9 +279,9 @@ void each_pass(tn__buf *out, const tnm_plugin *plugin, const tnm_operator *op,
   tn__arena_init(&arena, out->env);
   c_init(&c, out->env);
   const kernel_pass passes[] = {{&c, &arena, plugin, op, TN_PASS_FORWARD,
-                                 op->forward, op->n_forward, false},
+                                 op->forward, op->n_forward, FORM_OWN},
                                 {&c, &arena, plugin, op, TN_PASS_BACKWARD,
-                                 op->backward, op->n_backward, false}};
+                                 op->backward, op->n_backward, FORM_OWN}};
   for (size_t i = 0; i < 2; ++i)
     if (passes[i].n > 0) add(&passes[i]);
   if (c.text.failed)
@@ -297,7 +299,7 @@ static const char *parameters(const kernel_pass *pass, const formula_use *use,
                               int class_bit) {
   tn__buf buf;
   tn__buf_init(&buf, pass->arena->env);
-  if (pass->near) tn__buf_add(&buf, "uint32_t *far");
+  if (pass->form == FORM_NEAR) tn__buf_add(&buf, "uint32_t *far");
   if (use->n_params > 0)
     tn__buf_add(&buf, "%sconst %s *p", buf.n > 0 ? ", " : "",
                 pass_params(pass));
@@ -336,17 +338,21 @@ static void add_params(const kernel_pass *pass, const formula_use *use,
   }
 }
 
-static bool has_near(const tnm_expr *expr) {
+/* Whether an expression calls a function that has such a form. */
+static bool has_form(const tnm_expr *expr, formula_form form) {
   if (expr->kind == TNM_CALL &&
-      formula_near_name(tnm_function_at(expr->index)->name) != NULL)
+      formula_form_name(tnm_function_at(expr->index)->name, form) != NULL)
     return true;
   for (uint32_t i = 0; i < expr->n_args; ++i)
-    if (has_near(expr->args[i])) return true;
+    if (has_form(expr->args[i], form)) return true;
   return false;
 }
 
-bool formula_is_near(const formula_use *use, int class_bit) {
-  return class_bit == TNM_CLASS_F32 && has_near(use->formula->expr);
+formula_form formula_second(const formula_use *use, int class_bit) {
+  const tnm_expr *expr = use->formula->expr;
+  if (class_bit == TNM_CLASS_F32 && has_form(expr, FORM_NEAR)) return FORM_NEAR;
+  if (class_bit != TNM_CLASS_F32 && class_bit != TNM_CLASS_F64) return FORM_OWN;
+  return has_form(expr, FORM_DIRECT) ? FORM_DIRECT : FORM_OWN;
 }
 
 void formula_function(const kernel_pass *pass, const formula_use *use,

@@ -50,7 +50,7 @@ static void add_pointers(const kernel_pass *pass, const formula_use *use,
 /* "&p, data[i]" */
 static void add_arguments(const kernel_pass *pass, const formula_use *use,
                           tn__buf *out) {
-  if (pass->near) tn__buf_add(out, "&far");
+  if (pass->form == FORM_NEAR) tn__buf_add(out, "&far");
   if (use->n_params > 0) tn__buf_add(out, "%s&p", out->n > 0 ? ", " : "");
   for (size_t i = 0; i < use->n_tensors; ++i)
     tn__buf_add(out, "%s%s[i]", out->n > 0 ? ", " : "",
@@ -107,7 +107,7 @@ static void add_part(const kernel_pass *pass, const formula_use *use,
  * which something is not. */
 static void add_parts(const kernel_pass *pass, const formula_use *use) {
   kernel_pass near = *pass;
-  near.near = true;
+  near.form = FORM_NEAR;
   c_add(pass->c,
         "  float room[TN_KERNEL_PART];\n"
         "  for (int64_t begin = 0; begin < block->n; begin += TN_KERNEL_PART) {"
@@ -170,25 +170,28 @@ static bool is_long(const tnm_expr *expr) {
  * (tenon/links.h); 0: none. */
 static size_t linked(const formula_use *use, int class_bit) {
   const bool fits = use->n_tensors > 0 && use->n_tensors <= TN_CHAIN_INPUTS;
-  if (class_bit != TNM_CLASS_F32 || !fits || formula_is_near(use, class_bit) ||
+  if (class_bit != TNM_CLASS_F32 || !fits ||
+      formula_second(use, class_bit) == FORM_NEAR ||
       is_long(use->formula->expr))
     return 0;
   return use->n_tensors < 3 || is_short(use->formula->expr) ? use->n_tensors
                                                             : 0;
 }
 
-/* The loop over the elements of one block. */
-static void add_body(const kernel_pass *pass, const formula_use *use,
-                     int class_bit) {
-  const bool parts = formula_is_near(use, class_bit);
+/* The loop over the elements of one block, and what it calls where that is not
+ * the formula's function itself. */
+static void add_loop(const kernel_pass *pass, const formula_use *use,
+                     int class_bit, const char *name) {
+  const bool parts = formula_second(use, class_bit) == FORM_NEAR;
   if (parts) {
     kernel_pass near = *pass;
-    near.near = true;
+    near.form = FORM_NEAR;
     formula_function(&near, use, class_bit);
   }
+  if (pass->form == FORM_DIRECT) formula_function(pass, use, class_bit);
   c_function_head(
       pass->c,
-      &(c_function){"TN_KERNEL_BODY void ", body_name(pass, use, class_bit),
+      &(c_function){"TN_KERNEL_BODY void ", name,
                     "const tn_kernel_block *block, const void *params", " {"});
   add_params(pass, use);
   add_pointers(pass, use, class_type(class_bit), parts);
@@ -198,8 +201,26 @@ static void add_body(const kernel_pass *pass, const formula_use *use,
     c_add(pass->c, "  TN_KERNEL_INDEPENDENT\n%s", loop_head);
     add_statement(pass, use, class_bit);
   }
+  c_add(pass->c, "}\n");
+}
+
+/* That at all levels, and the forms of it. */
+static void add_body(const kernel_pass *pass, const formula_use *use,
+                     int class_bit) {
   const char *name = body_name(pass, use, class_bit);
-  c_add(pass->c, "}\nTN_KERNEL_LEVELS(%s)\n", name);
+  if (formula_second(use, class_bit) == FORM_DIRECT) {
+    kernel_pass direct = *pass;
+    direct.form = FORM_DIRECT;
+    const char *lowest = pass_format(pass, "%s_lowest", name);
+    add_loop(pass, use, class_bit, lowest);
+    add_loop(&direct, use, class_bit, name);
+    c_function_head(
+        pass->c, &(c_function){"", "TN_KERNEL_LEVELS_FROM",
+                               pass_format(pass, "%s, %s", name, lowest), ""});
+  } else {
+    add_loop(pass, use, class_bit, name);
+    c_add(pass->c, "TN_KERNEL_LEVELS(%s)\n", name);
+  }
   if (has_halves(use, class_bit))
     c_add(pass->c, "TN_KERNEL_HALVES(%s, %zu)\n", name, use->n_tensors);
   if (has_ones(use, class_bit)) c_add(pass->c, "TN_KERNEL_ONES(%s)\n", name);

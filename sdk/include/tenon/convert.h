@@ -34,7 +34,11 @@ extern "C" {
  * for each level in TN_KERNEL_LEVELS(name); TN_KERNEL_BODIES(name) initialises
  * the table of what came out. The level of a call is decided by what the host
  * says of the processor, so that it can be lowered, and no file needs flags of
- * its own. Other architectures have one level. */
+ * its own. Other architectures have one level.
+ *
+ * TN_KERNEL_LEVELS_FROM(name, lowest) takes another body for the baseline of
+ * x86: it lacks instructions that some functions want (math.h on
+ * tn_math_floor_direct_f32). */
 enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
 
 #if defined(__GNUC__)
@@ -57,9 +61,9 @@ enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
       target("avx512f,avx512bw,avx512dq,avx512vl,avx2," \
              "fma,f16c,prefer-vector-width=512")))
 #endif
-#define TN_KERNEL_LEVELS(name)                                                \
+#define TN_KERNEL_LEVELS_FROM(name, lowest)                                   \
   static void name##_base(const tn_kernel_block *block, const void *params) { \
-    name(block, params);                                                      \
+    lowest(block, params);                                                    \
   }                                                                           \
   static TN_KERNEL_AVX2 void name##_avx2(const tn_kernel_block *block,        \
                                          const void *params) {                \
@@ -74,7 +78,7 @@ enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
     { name##_base, name##_avx2, name##_avx512 } \
   }
 #else
-#define TN_KERNEL_LEVELS(name)                                                \
+#define TN_KERNEL_LEVELS_FROM(name, lowest)                                   \
   static void name##_base(const tn_kernel_block *block, const void *params) { \
     name(block, params);                                                      \
   }
@@ -83,6 +87,7 @@ enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
     { name##_base, NULL, NULL } \
   }
 #endif
+#define TN_KERNEL_LEVELS(name) TN_KERNEL_LEVELS_FROM(name, name)
 
 /* The level of a call, 0 to TN_KERNEL_N_LEVELS - 1. [any] */
 static inline uint32_t tn_kernel_level(const tn_frame *call) {

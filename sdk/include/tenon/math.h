@@ -68,6 +68,11 @@
  * their bound where a number is near. Generated kernels do that. There are the
  * same of log, log2 and log10, for which normal positive numbers are near.
  *
+ * tn_math_floor_direct_f32 and _f64, and those of ceil, trunc, round and rint,
+ * have the same results by an instruction that x86 has from SSE4.1 on: they are
+ * for loops that are compiled for a processor with it, and call libm in others.
+ * Generated kernels use them at all levels but the lowest.
+ *
  * tn_math_exp_down is exp of numbers that are not above 0, for sums of powers:
  * in f32 it is 0 instead of a denormal number, and takes less time.
  *

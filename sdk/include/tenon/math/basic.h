@@ -298,6 +298,52 @@ TN_MATH_FN double tn_math_rint_f64(double x) {
   return near - x == 0.5 ? less : near;
 }
 
+/* The same by instructions that processors have, but x86 only from SSE4.1 on:
+ * without them each is a call. */
+TN_MATH_FN float tn_math_floor_direct_f32(float x) {
+  return floorf(x);
+}
+
+TN_MATH_FN double tn_math_floor_direct_f64(double x) {
+  return floor(x);
+}
+
+TN_MATH_FN float tn_math_ceil_direct_f32(float x) {
+  return ceilf(x);
+}
+
+TN_MATH_FN double tn_math_ceil_direct_f64(double x) {
+  return ceil(x);
+}
+
+TN_MATH_FN float tn_math_trunc_direct_f32(float x) {
+  return truncf(x);
+}
+
+TN_MATH_FN double tn_math_trunc_direct_f64(double x) {
+  return trunc(x);
+}
+
+TN_MATH_FN float tn_math_round_direct_f32(float x) {
+  return roundf(x);
+}
+
+TN_MATH_FN double tn_math_round_direct_f64(double x) {
+  return round(x);
+}
+
+TN_MATH_FN float tn_math_rint_direct_f32(float x) {
+  const float near = nearbyintf(x);
+  const float less = near - 1;
+  return near - x == 0.5f ? less : near;
+}
+
+TN_MATH_FN double tn_math_rint_direct_f64(double x) {
+  const double near = nearbyint(x);
+  const double less = near - 1;
+  return near - x == 0.5 ? less : near;
+}
+
 /* a / b to about 2^-45, where |b| and its inverse are within the range of
  * float: cheaper than the division of doubles. */
 TN_MATH_FN double tn_math_divide_short(double a, double b) {
