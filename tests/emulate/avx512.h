@@ -254,16 +254,23 @@ EMULATE __m512i emulate_cvtepu32_epi64(__m256i x) {
 }
 #define _mm512_cvtepu32_epi64 emulate_cvtepu32_epi64
 
-EMULATE __m256i emulate_maskz_cvtepi32_epi16(__mmask16 k, __m512i x) {
-  const emulated a = {.si = x};
-  emulated_half c;
-  for (int i = 0; i < 16; ++i)
-    c.u16[i] = (k >> i & 1) != 0 ? (uint16_t)a.u32[i] : 0;
-  return c.si;
-}
-#define _mm512_maskz_cvtepi32_epi16 emulate_maskz_cvtepi32_epi16
+/* Within quarters of a register. */
+#define EMULATE_UNPACK(name, first)                      \
+  EMULATE __m512i emulate_##name(__m512i x, __m512i y) { \
+    const emulated a = {.si = x}, b = {.si = y};         \
+    emulated c;                                          \
+    for (int i = 0; i < 32; ++i) {                       \
+      const int lane = i / 8 * 8 + (first) + i % 8 / 2;  \
+      c.u16[i] = i % 2 == 0 ? a.u16[lane] : b.u16[lane]; \
+    }                                                    \
+    return c.si;                                         \
+  }
+EMULATE_UNPACK(unpacklo_epi16, 0)
+EMULATE_UNPACK(unpackhi_epi16, 4)
+#define _mm512_unpacklo_epi16 emulate_unpacklo_epi16
+#define _mm512_unpackhi_epi16 emulate_unpackhi_epi16
 
-/* Within quarters of a register, and no value is above what fits. */
+/* Likewise, and no value is above what fits. */
 EMULATE __m512i emulate_packus_epi32(__m512i x, __m512i y) {
   const emulated a = {.si = x}, b = {.si = y};
   emulated c;

@@ -78,19 +78,24 @@ TN_KERNEL_INLINE TN_KERNEL_AVX2 void tn_kernel_f16_write_avx2(
       _mm256_cvtps_ph(_mm256_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
 }
 
+/* Two vectors at once. What unpacks works in both halves of a register, so the
+ * floats are in another order than the elements, until they are packed. */
 TN_KERNEL_INLINE TN_KERNEL_AVX2 void tn_kernel_bf16_read_avx2(
     float *to, const uint16_t *from) {
-  const __m128i halves = _mm_loadu_si128((const __m128i *)(const void *)from);
-  const __m256i bits = _mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16);
-  _mm256_storeu_ps(to, _mm256_castsi256_ps(bits));
+  const __m256i halves =
+      _mm256_loadu_si256((const __m256i *)(const void *)from);
+  const __m256i none = _mm256_setzero_si256();
+  _mm256_storeu_ps(to,
+                   _mm256_castsi256_ps(_mm256_unpacklo_epi16(none, halves)));
+  _mm256_storeu_ps(to + 8,
+                   _mm256_castsi256_ps(_mm256_unpackhi_epi16(none, halves)));
 }
 
 TN_KERNEL_INLINE TN_KERNEL_AVX2 void tn_kernel_bf16_write_avx2(
     uint16_t *to, const float *from) {
-  const __m256i words = tn_kernel_bf16_words(from);
-  const __m256i twice = _mm256_packus_epi32(words, words);
-  const __m256i once = _mm256_permute4x64_epi64(twice, 0x08);
-  _mm_storeu_si128((__m128i *)(void *)to, _mm256_castsi256_si128(once));
+  _mm256_storeu_si256((__m256i *)(void *)to,
+                      _mm256_packus_epi32(tn_kernel_bf16_words(from),
+                                          tn_kernel_bf16_words(from + 8)));
 }
 
 TN_KERNEL_INLINE TN_KERNEL_AVX512 void tn_kernel_f16_read_avx512(
@@ -109,67 +114,81 @@ TN_KERNEL_INLINE TN_KERNEL_AVX512 void tn_kernel_f16_write_avx512(
 
 TN_KERNEL_INLINE TN_KERNEL_AVX512 void tn_kernel_bf16_read_avx512(
     float *to, const uint16_t *from) {
-  const __m512i words = _mm512_cvtepu16_epi32(
-      _mm256_loadu_si256((const __m256i *)(const void *)from));
-  _mm512_storeu_ps(to, _mm512_castsi512_ps(_mm512_slli_epi32(words, 16)));
+  const __m512i halves = _mm512_loadu_si512(from);
+  const __m512i none = _mm512_setzero_si512();
+  _mm512_storeu_ps(to,
+                   _mm512_castsi512_ps(_mm512_unpacklo_epi16(none, halves)));
+  _mm512_storeu_ps(to + 16,
+                   _mm512_castsi512_ps(_mm512_unpackhi_epi16(none, halves)));
+}
+
+/* tn_kernel_bf16_words_avx512, of numbers that may be NaN. */
+TN_KERNEL_INLINE TN_KERNEL_AVX512 __m512i
+tn_kernel_bf16_any_avx512(const float *from) {
+  const __m512 value = _mm512_loadu_ps(from);
+  const __m512i high = _mm512_srli_epi32(_mm512_castps_si512(value), 16);
+  return _mm512_mask_or_epi32(tn_kernel_bf16_words_avx512(value),
+                              _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q),
+                              high, _mm512_set1_epi32(0x40));
 }
 
 TN_KERNEL_INLINE TN_KERNEL_AVX512 void tn_kernel_bf16_write_avx512(
     uint16_t *to, const float *from) {
-  const __m512 value = _mm512_loadu_ps(from);
-  const __m512i high = _mm512_srli_epi32(_mm512_castps_si512(value), 16);
-  const __m512i words =
-      _mm512_mask_or_epi32(tn_kernel_bf16_words_avx512(value),
-                           _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q), high,
-                           _mm512_set1_epi32(0x40));
-  _mm256_storeu_si256((__m256i *)(void *)to,
-                      _mm512_maskz_cvtepi32_epi16(0xffff, words));
+  _mm512_storeu_si512(
+      to, _mm512_packus_epi32(tn_kernel_bf16_any_avx512(from),
+                              tn_kernel_bf16_any_avx512(from + 16)));
 }
 
 #ifdef __cplusplus
 }
 #endif
 
-/* One of them. What is left of a block goes through copies of a whole vector:
- * the function calls itself once. gcc and clang keep the floats in registers,
- * as the body is inlined and its loop is one vector long. */
-#define TN_KERNEL_HALF(name, inputs, type, LEVEL, level, width)              \
-  static LEVEL void name##_##type##_##level(const tn_kernel_block *block,    \
-                                            const void *params) {            \
-    const int64_t whole = block->n / (width) * (width);                      \
-    for (int64_t i = 0; i < whole; i += (width)) {                           \
-      float in[inputs][width], out[width];                                   \
-      tn_kernel_block piece;                                                 \
-      piece.n = (width);                                                     \
-      piece.out = out;                                                       \
-      for (int k = 0; k < (inputs); ++k) {                                   \
-        tn_kernel_##type##_read_##level(in[k],                               \
-                                        (const uint16_t *)block->in[k] + i); \
-        piece.in[k] = in[k];                                                 \
-      }                                                                      \
-      name(&piece, params);                                                  \
-      tn_kernel_##type##_write_##level((uint16_t *)block->out + i, out);     \
-    }                                                                        \
-    if (whole == block->n) return;                                           \
-    const size_t rest = (size_t)(block->n - whole) * sizeof(uint16_t);       \
-    uint16_t halves[(inputs) + 1][width];                                    \
-    tn_kernel_block last;                                                    \
-    memset(halves, 0, sizeof halves);                                        \
-    last.n = (width);                                                        \
-    last.out = halves[inputs];                                               \
-    for (int k = 0; k < (inputs); ++k) {                                     \
-      memcpy(halves[k], (const uint16_t *)block->in[k] + whole, rest);       \
-      last.in[k] = halves[k];                                                \
-    }                                                                        \
-    name##_##type##_##level(&last, params);                                  \
-    memcpy((uint16_t *)block->out + whole, last.out, rest);                  \
+/* One of them, `width` elements at a time. What is left of a block goes through
+ * copies of so many: the function calls itself once. gcc and clang keep the
+ * floats in registers, as the body is inlined and its loop is one vector long.
+ * Places are read once: an output of halves might overlap them for all a
+ * compiler knows. */
+#define TN_KERNEL_HALF(name, inputs, type, LEVEL, level, vector, width)   \
+  static LEVEL void name##_##type##_##level(const tn_kernel_block *block, \
+                                            const void *params) {         \
+    const int64_t whole = block->n / (width) * (width);                   \
+    const uint16_t *from[inputs];                                         \
+    uint16_t *to = (uint16_t *)block->out;                                \
+    for (int k = 0; k < (inputs); ++k)                                    \
+      from[k] = (const uint16_t *)block->in[k];                           \
+    for (int64_t i = 0; i < whole; i += (width)) {                        \
+      float in[inputs][width], out[width];                                \
+      for (int k = 0; k < (inputs); ++k)                                  \
+        tn_kernel_##type##_read_##level(in[k], from[k] + i);              \
+      for (int part = 0; part < (width); part += (vector)) {              \
+        tn_kernel_block piece;                                            \
+        piece.n = (vector);                                               \
+        piece.out = out + part;                                           \
+        for (int k = 0; k < (inputs); ++k) piece.in[k] = in[k] + part;    \
+        name(&piece, params);                                             \
+      }                                                                   \
+      tn_kernel_##type##_write_##level(to + i, out);                      \
+    }                                                                     \
+    if (whole == block->n) return;                                        \
+    const size_t rest = (size_t)(block->n - whole) * sizeof(uint16_t);    \
+    uint16_t halves[(inputs) + 1][width];                                 \
+    tn_kernel_block last;                                                 \
+    memset(halves, 0, sizeof halves);                                     \
+    last.n = (width);                                                     \
+    last.out = halves[inputs];                                            \
+    for (int k = 0; k < (inputs); ++k) {                                  \
+      memcpy(halves[k], (const uint16_t *)block->in[k] + whole, rest);    \
+      last.in[k] = halves[k];                                             \
+    }                                                                     \
+    name##_##type##_##level(&last, params);                               \
+    memcpy((uint16_t *)block->out + whole, last.out, rest);               \
   }
 
-#define TN_KERNEL_HALVES(name, inputs)                            \
-  TN_KERNEL_HALF(name, inputs, f16, TN_KERNEL_AVX2, avx2, 8)      \
-  TN_KERNEL_HALF(name, inputs, bf16, TN_KERNEL_AVX2, avx2, 8)     \
-  TN_KERNEL_HALF(name, inputs, f16, TN_KERNEL_AVX512, avx512, 16) \
-  TN_KERNEL_HALF(name, inputs, bf16, TN_KERNEL_AVX512, avx512, 16)
+#define TN_KERNEL_HALVES(name, inputs)                                \
+  TN_KERNEL_HALF(name, inputs, f16, TN_KERNEL_AVX2, avx2, 8, 8)       \
+  TN_KERNEL_HALF(name, inputs, bf16, TN_KERNEL_AVX2, avx2, 8, 16)     \
+  TN_KERNEL_HALF(name, inputs, f16, TN_KERNEL_AVX512, avx512, 16, 16) \
+  TN_KERNEL_HALF(name, inputs, bf16, TN_KERNEL_AVX512, avx512, 16, 32)
 #define TN_KERNEL_F16_BODIES(name)               \
   {                                              \
     { NULL, name##_f16_avx2, name##_f16_avx512 } \
