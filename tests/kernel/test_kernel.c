@@ -472,7 +472,7 @@ typedef struct grid {
   int64_t shape[3];
   int64_t strides[3];
   tn_tensor t;
-  char memory[2 * CELLS * sizeof(float)];
+  char memory[2 * CELLS * sizeof(double)];
 } grid;
 
 static char *cell(grid *g, const int64_t place[3]) {
@@ -483,12 +483,20 @@ static char *cell(grid *g, const int64_t place[3]) {
 }
 
 static double get_cell(grid *g, const int64_t place[3]) {
+  const char *at = cell(g, place);
+  double wide;
   float f;
   uint16_t half;
-  memcpy(&f, cell(g, place), sizeof f);
-  memcpy(&half, &f, sizeof half);
-  if (g->t.dtype == TN_F16) memcpy(&half, cell(g, place), sizeof half);
-  return (double)(g->t.dtype == TN_F16 ? tn_kernel_f16_to_f32(half) : f);
+  if (g->t.dtype == TN_F64) {
+    memcpy(&wide, at, sizeof wide);
+    return wide;
+  }
+  if (g->t.dtype == TN_F16) {
+    memcpy(&half, at, sizeof half);
+    return (double)tn_kernel_f16_to_f32(half);
+  }
+  memcpy(&f, at, sizeof f);
+  return (double)f;
 }
 
 /* Elements are `step` apart; each is a digit of its position. */
@@ -507,8 +515,11 @@ static void make_grid(grid *g, tn_dtype dtype, int64_t columns, int repeats,
   }
   for (int64_t i = 0; i < step; ++i) {
     const float value = (float)(i % 13);
+    const double wide = (double)value;
     const uint16_t half = tn_kernel_f32_to_f16(value);
-    if (dtype == TN_F16)
+    if (dtype == TN_F64)
+      memcpy(g->memory + i * 8, &wide, sizeof wide);
+    else if (dtype == TN_F16)
       memcpy(g->memory + i * 2, &half, sizeof half);
     else
       memcpy(g->memory + i * 4, &value, sizeof value);
@@ -539,13 +550,21 @@ static void check_sums(const short_case *c, grid *y, grid *a, grid *b) {
       }
 }
 
+static void add_wide(const tn_kernel_block *block, const void *params) {
+  const double *a = block->in[0], *b = block->in[1];
+  double *y = block->out;
+  (void)params;
+  for (int64_t i = 0; i < block->n; ++i) y[i] = a[i] + b[i];
+}
+
 static void run_short(const short_case *c) {
   static grid y, a, b;
-  tn_kernel_task task = {.body = add_body, .add = c->add};
+  const int wide = c->dtype[1] == TN_F64;
+  tn_kernel_task task = {.body = wide ? add_wide : add_body, .add = c->add};
   make_grid(&y, c->dtype[0], c->columns, 0, c->step);
   make_grid(&a, c->dtype[1], c->columns, 0, 1);
   make_grid(&b, c->dtype[2], c->columns, c->repeats, 1);
-  task.mode.compute = TN_F32;
+  task.mode.compute = wide ? TN_F64 : TN_F32;
   memcpy(task.dtype, c->dtype, sizeof c->dtype);
   tn_kernel_walk_init(&task.walk, &y.t);
   cr_assert(tn_kernel_walk_add(&task.walk, &a.t));
@@ -570,6 +589,12 @@ Test(kernel, short_lines_are_computed_like_long_ones) {
                           .repeats = repeats,
                           .step = how & 4 ? 2 : 1,
                           .add = how & 1});
+        run_short(&(short_case){.columns = columns[i],
+                                .begin = 3 * columns[i],
+                                .dtype = {TN_F64, TN_F64, TN_F64},
+                                .repeats = repeats,
+                                .step = how & 4 ? 2 : 1,
+                                .add = how & 1});
       }
 }
 

@@ -131,6 +131,8 @@ static inline void tn_kernel_task_block(const tn_kernel_task *task,
 #define TN_KERNEL_SHORT 128
 /* Lines of fewer are never worth a call each. */
 #define TN_KERNEL_LEAST 32
+/* So many calls take longer than repeating an input so often does. */
+#define TN_KERNEL_FEW 16
 
 /* How a body that computes several lines gets at an operand: in its own memory,
  * which is dense; from scratch, because all lines are one and the same; or from
@@ -155,28 +157,90 @@ static inline int tn_kernel_lines_kind(const tn_kernel_task *task, uint32_t k) {
 typedef struct tn_kernel_lines {
   const tn_kernel_task *task;
   tn_kernel_scratch *scratch;
-  int64_t apart; /* bytes between operands in scratch */
-  int64_t bytes; /* of one element there */
+  int64_t apart;                        /* bytes between operands in scratch */
+  int64_t bytes;                        /* of one element there */
+  uint32_t n_kind[TN_KERNEL_LINES + 1]; /* inputs of each kind */
   uint8_t kind[TN_KERNEL_MAX_OPERANDS];
 } tn_kernel_lines;
 
-/* n elements of each input whose kind is at least `least` go to scratch. */
+/* Lines of n elements of 4 or 8 bytes, each of which is one element, `step`
+ * bytes behind that of the line before. Vectors are written over the end of a
+ * line, but not over that of the last. */
+TN_KERNEL_BODY void tn_kernel_lines_fill(char *to, const char *at, int64_t step,
+                                         int64_t bytes, int64_t n,
+                                         int64_t lines) {
+  const int64_t length = n * bytes;
+  for (const char *end = to + lines * length; to < end; to += length) {
+    int64_t done = 0;
+#if defined(__SSE2__)
+    const int64_t most = end - to - (int64_t)sizeof(__m128i);
+    int64_t element = 0;
+    memcpy(&element, at, (size_t)bytes);
+    const __m128i same = bytes == 8 ? _mm_set1_epi64x(element)
+                                    : _mm_set1_epi32((int32_t)element);
+    for (; done < length && done <= most; done += (int64_t)sizeof same)
+      _mm_storeu_si128((__m128i *)(void *)(to + done), same);
+#endif
+    for (; done < length; done += bytes) memcpy(to + done, at, (size_t)bytes);
+    at += step;
+  }
+}
+
+/* Input k of so many lines from `run` on goes to scratch. */
+static inline void tn_kernel_lines_one(const tn_kernel_lines *lines, uint32_t k,
+                                       const tn_kernel_run *run, int64_t n,
+                                       char *to) {
+  const tn_kernel_task *task = lines->task;
+  const tn_kernel_walk *walk = &task->walk;
+  const int32_t d = walk->ndim - 2;
+  const int64_t step = d < 0 ? 0 : walk->stride[k][d] * walk->bytes[k];
+  tn_kernel_line line = {run->at[k], run->stride[k], run->n, task->dtype[k]};
+  if (line.stride == 0 && line.dtype == task->mode.compute) {
+    if (lines->bytes == 8)
+      tn_kernel_lines_fill(to, line.at, step, 8, line.n, n);
+    else
+      tn_kernel_lines_fill(to, line.at, step, 4, line.n, n);
+    return;
+  }
+  for (; n > 0; --n, line.at += step, to += line.n * lines->bytes)
+    tn_kernel_load(to, &task->mode, &line);
+}
+
+/* n elements of each input of a kind go to scratch. */
 static inline void tn_kernel_lines_load(const tn_kernel_lines *lines,
                                         tn_kernel_run run, int64_t n,
-                                        int least) {
-  const tn_kernel_task *task = lines->task;
+                                        int kind) {
+  const tn_kernel_walk *walk = &lines->task->walk;
   for (int64_t done = 0;;) {
     if (run.n > n - done) run.n = n - done;
-    for (uint32_t k = 1; k < task->walk.n_operands; ++k) {
-      const tn_kernel_line line = {run.at[k], run.stride[k], run.n,
-                                   task->dtype[k]};
+    const int64_t some = tn_kernel_walk_lines(walk, &run, n - done);
+    for (uint32_t k = 1; k < walk->n_operands; ++k) {
       char *own = lines->scratch->bytes + k * lines->apart;
-      if (lines->kind[k] >= least)
-        tn_kernel_load(own + done * lines->bytes, &task->mode, &line);
+      if (lines->kind[k] == kind)
+        tn_kernel_lines_one(lines, k, &run, some, own + done * lines->bytes);
     }
-    done += run.n;
+    done += some * run.n;
     if (done == n) return;
-    tn_kernel_walk_next(&task->walk, &run);
+    tn_kernel_walk_down(walk, &run, some - 1);
+    tn_kernel_walk_next(walk, &run);
+  }
+}
+
+/* Likewise n elements of each input whose lines are all the same: what they
+ * begin with, again and again, twice as much each time. */
+static inline void tn_kernel_lines_repeat(const tn_kernel_lines *lines,
+                                          const tn_kernel_run *run, int64_t n) {
+  const tn_kernel_walk *walk = &lines->task->walk;
+  const int64_t length = walk->shape[walk->ndim - 1];
+  const int64_t first = length < n ? length : n;
+  tn_kernel_lines_load(lines, *run, first, TN_KERNEL_SAME);
+  for (uint32_t k = 1; k < walk->n_operands; ++k) {
+    char *own = lines->scratch->bytes + k * lines->apart;
+    if (lines->kind[k] != TN_KERNEL_SAME) continue;
+    for (int64_t done = first, some; done < n; done += some) {
+      some = done < n - done ? done : n - done;
+      memcpy(own + done * lines->bytes, own, (size_t)(some * lines->bytes));
+    }
   }
 }
 
@@ -200,20 +264,19 @@ static inline void tn_kernel_lines_store(const tn_kernel_lines *lines,
   }
 }
 
-/* Looks at every operand; the lowest kind of those that each block loads. */
-static inline int tn_kernel_lines_init(tn_kernel_lines *lines,
-                                       const tn_kernel_task *task,
-                                       tn_kernel_scratch *scratch) {
-  int least = TN_KERNEL_LINES + 1;
+/* Looks at every operand. */
+static inline void tn_kernel_lines_init(tn_kernel_lines *lines,
+                                        const tn_kernel_task *task,
+                                        tn_kernel_scratch *scratch) {
+  memset(lines->n_kind, 0, sizeof lines->n_kind);
   lines->task = task;
   lines->scratch = scratch;
   lines->bytes = tn_dtype_bytes(task->mode.compute);
   lines->apart = tn_kernel_task_room(task) * lines->bytes;
   for (uint32_t k = 0; k < task->walk.n_operands; ++k) {
     lines->kind[k] = (uint8_t)tn_kernel_lines_kind(task, k);
-    if (k > 0 && lines->kind[k] == TN_KERNEL_LINES) least = TN_KERNEL_LINES;
+    if (k > 0) ++lines->n_kind[lines->kind[k]];
   }
-  return least;
 }
 
 /* Elements [begin, end) of a loop whose lines are short. Lines that are all the
@@ -225,19 +288,20 @@ TN_KERNEL_ONCE void tn_kernel_task_lines(const tn_kernel_task *task,
   tn_kernel_lines lines;
   tn_kernel_block block;
   tn_kernel_run run;
-  const int then = tn_kernel_lines_init(&lines, task, &scratch);
   const int64_t length = walk->shape[walk->ndim - 1];
   const int64_t most = tn_kernel_task_room(task) / length * length;
-  for (int least = TN_KERNEL_SAME; begin < end; begin += block.n) {
+  tn_kernel_lines_init(&lines, task, &scratch);
+  for (int64_t start = begin; begin < end; begin += block.n) {
     block.n = end - begin < most ? end - begin : most;
     for (uint32_t k = 1; k < walk->n_operands; ++k)
       block.in[k - 1] = lines.kind[k] == TN_KERNEL_FLAT
                             ? walk->data[k] + begin * lines.bytes
                             : scratch.bytes + k * lines.apart;
     tn_kernel_walk_run(walk, begin, end, &run);
-    if (least <= TN_KERNEL_LINES)
-      tn_kernel_lines_load(&lines, run, block.n, least);
-    least = then;
+    if (begin == start && lines.n_kind[TN_KERNEL_SAME] > 0)
+      tn_kernel_lines_repeat(&lines, &run, block.n);
+    if (lines.n_kind[TN_KERNEL_LINES] > 0)
+      tn_kernel_lines_load(&lines, run, block.n, TN_KERNEL_LINES);
     const int flat = lines.kind[0] == TN_KERNEL_FLAT;
     block.out = flat ? walk->data[0] + begin * lines.bytes : scratch.bytes;
     task->body(&block, task->params);
@@ -254,6 +318,13 @@ static inline int tn_kernel_task_is_direct(const tn_kernel_task *task) {
   return 1;
 }
 
+/* Whether inputs that lie line by line would have to be gathered. */
+static inline int tn_kernel_task_gathers(const tn_kernel_task *task) {
+  for (uint32_t k = 0; k < task->walk.n_operands; ++k)
+    if (tn_kernel_lines_kind(task, k) == TN_KERNEL_LINES) return 1;
+  return 0;
+}
+
 /* Whether lines are too short for a call of the body each, and there are some.
  * A few that need no scratch are not worth filling it. */
 static inline int tn_kernel_task_is_short(const tn_kernel_task *task,
@@ -261,7 +332,9 @@ static inline int tn_kernel_task_is_short(const tn_kernel_task *task,
   const int64_t n = task->walk.shape[task->walk.ndim - 1];
   const int64_t room = tn_kernel_task_room(task);
   if (task->walk.ndim == 1 || n > TN_KERNEL_SHORT || 2 * n > room) return 0;
-  if (direct && n >= TN_KERNEL_LEAST && task->walk.size <= 2 * room) return 0;
+  if (direct && n >= TN_KERNEL_LEAST && task->walk.size <= 2 * room &&
+      (task->walk.size < TN_KERNEL_FEW * n || tn_kernel_task_gathers(task)))
+    return 0;
   return task->one == 0;
 }
 
@@ -365,20 +438,7 @@ static inline void tn_kernel_task_down(const tn_kernel_task *task,
           (const char *)block.in[k - 1] + walk->stride[k][d] * walk->bytes[k];
     tn_kernel_task_line(task, &block);
   }
-  run->place[d] += lines - 1;
-  for (uint32_t k = 0; k < walk->n_operands; ++k)
-    run->at[k] += (lines - 1) * walk->stride[k][d] * walk->bytes[k];
-}
-
-/* Whole lines from `run` on that end before `left` elements do. */
-static inline int64_t tn_kernel_task_lines_down(const tn_kernel_task *task,
-                                                const tn_kernel_run *run,
-                                                int64_t left) {
-  const tn_kernel_walk *walk = &task->walk;
-  const int32_t d = walk->ndim - 2;
-  if (d < 0 || run->n < walk->shape[d + 1]) return 1;
-  const int64_t lines = walk->shape[d] - run->place[d];
-  return left < lines * run->n ? left / run->n : lines;
+  tn_kernel_walk_down(walk, run, lines - 1);
 }
 
 /* Elements [begin, end) where bodies work in the memory of all operands. */
@@ -386,7 +446,7 @@ static inline void tn_kernel_task_directly(const tn_kernel_task *task,
                                            tn_kernel_run *run, int64_t left) {
   for (;;) {
     if (run->n > left) run->n = left;
-    const int64_t lines = tn_kernel_task_lines_down(task, run, left);
+    const int64_t lines = tn_kernel_walk_lines(&task->walk, run, left);
     left -= lines * run->n;
     tn_kernel_task_down(task, run, lines);
     if (left == 0) break;

@@ -235,6 +235,27 @@ static inline void tn_kernel_walk_next(const tn_kernel_walk *walk,
   run->n = walk->shape[d] - run->place[d];
 }
 
+/* Whole lines from `run` on, along the dimension before the last, that end
+ * before `left` elements do; 1 for a part of a line. */
+static inline int64_t tn_kernel_walk_lines(const tn_kernel_walk *walk,
+                                           const tn_kernel_run *run,
+                                           int64_t left) {
+  const int32_t d = walk->ndim - 2;
+  if (d < 0 || run->n < walk->shape[d + 1]) return 1;
+  const int64_t lines = walk->shape[d] - run->place[d];
+  return left < lines * run->n ? left / run->n : lines;
+}
+
+/* Goes so many of those lines down. */
+static inline void tn_kernel_walk_down(const tn_kernel_walk *walk,
+                                       tn_kernel_run *run, int64_t lines) {
+  const int32_t d = walk->ndim - 2;
+  if (lines == 0) return;
+  run->place[d] += lines;
+  for (uint32_t k = 0; k < walk->n_operands; ++k)
+    run->at[k] += lines * walk->stride[k][d] * walk->bytes[k];
+}
+
 #ifdef __cplusplus
 }
 #endif
