@@ -48,7 +48,7 @@ int32_t optim_rmsprop_update(const tn_frame *call) {
       .keep = p->gamma1,
       .rate = p->lr,
       .epsilon = p->epsilon,
-      .most = p->clip_weights < 0 ? INFINITY : p->clip_weights,
+      .most = optim_limit_of(p->clip_weights),
       .gradient = optim_gradient_of(p->rescale_grad, p->wd, p->clip_gradient)};
   return optim_step_run(call, &loops, &s);
 }

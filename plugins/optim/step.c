@@ -20,23 +20,24 @@ static const tn_tensor *operand(const tn_frame *call, uint32_t k) {
   return k < 2 ? &call->in[k] : &call->aux[k - 2];
 }
 
-/* Elements of a half type, a stage at a time in f32. */
+/* Elements of which some are of a half type, a stage at a time in f32. */
 static void staged(const work *w, int64_t begin, int64_t n) {
   const tn_frame *call = w->call;
-  const tn_dtype dtype = call->out[0].dtype;
   TN_KERNEL_LINED float stage[2 + OPTIM_MAX_STATES][TN_KERNEL_STAGE];
   tn_kernel_block block = {.n = n, .out = stage[0]};
   for (uint32_t k = 0; k < 2 + call->n_aux; ++k) {
-    tn_kernel_load_dense(stage[k], &w->mode, place(operand(call, k), begin),
-                         dtype, n);
+    const tn_tensor *from = operand(call, k);
+    tn_kernel_load_dense(stage[k], &w->mode, place(from, begin), from->dtype,
+                         n);
     block.in[k] = stage[k];
   }
   w->body(&block, w->params);
-  for (uint32_t k = 2; k < 2 + call->n_aux; ++k)
-    tn_kernel_store_dense(place(operand(call, k), begin), dtype, stage[k],
-                          &w->mode, n);
-  tn_kernel_store_dense(place(&call->out[0], begin), dtype, stage[0], &w->mode,
-                        n);
+  for (uint32_t k = 2; k < 2 + call->n_aux; ++k) {
+    const tn_tensor *to = operand(call, k);
+    tn_kernel_store_dense(place(to, begin), to->dtype, stage[k], &w->mode, n);
+  }
+  tn_kernel_store_dense(place(&call->out[0], begin), call->out[0].dtype,
+                        stage[0], &w->mode, n);
 }
 
 static int32_t slice(void *arg, int64_t begin, int64_t end) {

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * step.cu: steps that keep states on CUDA devices: one loop over a weight, its
- * gradient and the states, all dense and of one type, which is given the
- * formula as a struct. A thread reads and writes an element of each.
+ * gradient and the states, all dense, which is given the formula as a struct. A
+ * thread reads and writes an element of each.
  */
 #include "adam_update.gen.h"
 #include "ftrl_update.gen.h"
+#include "mp_sgd_mom_update.gen.h"
+#include "mp_sgd_update.gen.h"
 #include "rmsprop_update.gen.h"
+#include "rmspropalex_update.gen.h"
 #include "sgd_mom_update.gen.h"
 #include "step.h"
 #include "tenon/kernel.cuh"
@@ -125,6 +128,37 @@ struct optim_rmsprop {
   }
 };
 
+struct optim_rmspropalex {
+  enum { n_states = 3 };
+  double keep;  /* of n and g */
+  double again; /* of the last step */
+  double lr, epsilon;
+  double most; /* of a weight */
+  optim_gradient gradient;
+
+  __host__ __device__ void set(double rate) {
+    lr = rate;
+  }
+
+  __device__ void renew(const void *params) {
+    set(((const optim_rmspropalex_update_params *)params)->lr);
+  }
+
+  template <class C>
+  __device__ __forceinline__ C operator()(C weight, C slope, C *state) const {
+    const C g =
+        optim_clip((C)gradient.rescale * slope + (C)gradient.decay * weight,
+                   (C)gradient.limit);
+    state[0] = (C)keep * state[0] + (C)(1 - keep) * (g * g);
+    state[1] = (C)keep * state[1] + (C)(1 - keep) * g;
+    const C apart = state[0] - state[1] * state[1];
+    const C variance = apart < 0 ? 0 : apart;
+    state[2] =
+        (C)again * state[2] - (C)lr * g / optim_root(variance + (C)epsilon);
+    return optim_clip(weight + state[2], (C)most);
+  }
+};
+
 struct optim_ftrl {
   enum { n_states = 2 };
   double slow; /* 1/lr */
@@ -149,6 +183,58 @@ struct optim_ftrl {
     state[1] = sum;
     return beyond == 0 ? 0 : beyond / (((C)beta + root) * (C)slow + (C)wd);
   }
+};
+
+/* The weight in f32 is the last state; what is returned is that, rounded. */
+struct optim_mp_sgd {
+  enum { n_states = 1 };
+  double wd;
+  double lr;
+  optim_gradient gradient;
+
+  __host__ __device__ void set(double rate) {
+    lr = rate;
+  }
+
+  __device__ void renew(const void *params) {
+    set(((const optim_mp_sgd_update_params *)params)->lr);
+  }
+
+  template <class C>
+  __device__ __forceinline__ C operator()(C, C slope, C *state) const {
+    const C g = optim_clip((C)gradient.rescale * slope, (C)gradient.limit);
+    state[0] = (C)(1 - lr * wd) * state[0] - (C)lr * g;
+    return state[0];
+  }
+};
+
+struct optim_mp_sgd_mom {
+  enum { n_states = 2 };
+  optim_sgd_mom step;
+
+  __device__ void renew(const void *params) {
+    step.set(((const optim_mp_sgd_mom_update_params *)params)->lr);
+  }
+
+  template <class C>
+  __device__ __forceinline__ C operator()(C, C slope, C *state) const {
+    state[1] = step(state[1], slope, state);
+    return state[1];
+  }
+};
+
+/* What states are stored as, of a weight of type T. */
+template <class Step, class T>
+struct optim_state {
+  typedef T type;
+};
+template <class T>
+struct optim_state<optim_mp_sgd, T> {
+  typedef float type;
+};
+template <class T>
+struct optim_state<optim_mp_sgd_mom, T> {
+  typedef float type;
 };
 
 /* --------------------------------------------------------------------- loop */
@@ -178,6 +264,7 @@ template <class Step, class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     optim_steps(optim_arrays a, optim_work<Step> w) {
   typedef typename tn_cuda_compute<T>::type C;
+  typedef typename optim_state<Step, T>::type S;
   const Step step = optim_step_of(a, w);
   const int64_t stride = (int64_t)gridDim.x * TN_CUDA_THREADS;
   int64_t i = (int64_t)blockIdx.x * TN_CUDA_THREADS + threadIdx.x;
@@ -186,10 +273,10 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     const C slope = tn_cuda_get<C>(((const T *)a.at[GRADIENT].data)[i]);
     C state[Step::n_states];
     for (int k = 0; k < Step::n_states; ++k)
-      state[k] = tn_cuda_get<C>(((const T *)a.at[STATE + k].data)[i]);
+      state[k] = tn_cuda_get<C>(((const S *)a.at[STATE + k].data)[i]);
     const C out = step(weight, slope, state);
     for (int k = 0; k < Step::n_states; ++k)
-      ((T *)a.at[STATE + k].data)[i] = tn_cuda_put(state[k], T());
+      ((S *)a.at[STATE + k].data)[i] = tn_cuda_put(state[k], S());
     ((T *)a.at[OUT].data)[i] = tn_cuda_put(out, T());
   }
 }
@@ -239,8 +326,7 @@ int32_t optim_adam_update_cuda(const tn_frame *call) {
 int32_t optim_rmsprop_update_cuda(const tn_frame *call) {
   const optim_rmsprop_update_params *p = optim_rmsprop_update_params_of(call);
   optim_rmsprop step = {
-      p->gamma1, 0, p->epsilon,
-      p->clip_weights < 0 ? INFINITY : p->clip_weights,
+      p->gamma1, 0, p->epsilon, optim_limit_of(p->clip_weights),
       optim_gradient_of(p->rescale_grad, p->wd, p->clip_gradient)};
   step.set(p->lr);
   return optim_run(call, step, sizeof *p);
@@ -253,4 +339,36 @@ int32_t optim_ftrl_update_cuda(const tn_frame *call) {
                      optim_gradient_of(p->rescale_grad, 0, p->clip_gradient)};
   step.set(p->lr);
   return code == TN_OK ? optim_run(call, step, sizeof *p) : code;
+}
+
+int32_t optim_rmspropalex_update_cuda(const tn_frame *call) {
+  const optim_rmspropalex_update_params *p =
+      optim_rmspropalex_update_params_of(call);
+  optim_rmspropalex step = {
+      p->gamma1,
+      p->gamma2,
+      0,
+      p->epsilon,
+      optim_limit_of(p->clip_weights),
+      optim_gradient_of(p->rescale_grad, p->wd, p->clip_gradient)};
+  step.set(p->lr);
+  return optim_run(call, step, sizeof *p);
+}
+
+int32_t optim_mp_sgd_update_cuda(const tn_frame *call) {
+  const optim_mp_sgd_update_params *p = optim_mp_sgd_update_params_of(call);
+  optim_mp_sgd step = {p->wd, 0,
+                       optim_gradient_of(p->rescale_grad, 0, p->clip_gradient)};
+  step.set(p->lr);
+  return optim_run(call, step, sizeof *p);
+}
+
+int32_t optim_mp_sgd_mom_update_cuda(const tn_frame *call) {
+  const optim_mp_sgd_mom_update_params *p =
+      optim_mp_sgd_mom_update_params_of(call);
+  optim_mp_sgd_mom step = {
+      {p->momentum, p->wd, 0,
+       optim_gradient_of(p->rescale_grad, 0, p->clip_gradient)}};
+  step.step.set(p->lr);
+  return optim_run(call, step, sizeof *p);
 }

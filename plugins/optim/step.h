@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * step.h: what the kernels of steps share that keep states: a loop over a
- * weight, its gradient and the states, all dense and of one type, which writes
- * the new weight and the states in one pass. Read by step.cu too, for what
+ * weight, its gradient and the states, all dense, which writes the new weight
+ * and the states in one pass. Read by step.cu too, for what
  * parameters mean.
  */
 #ifndef OPTIM_STEP_H_
@@ -9,7 +9,7 @@
 
 #include "tenon/kernel.h"
 
-enum { OPTIM_MAX_STATES = 2 };
+enum { OPTIM_MAX_STATES = 3 };
 
 /* Sets out from in[0], the weight, and in[1], its gradient; in[2] and following
  * are the states, which are written. `out` may be in[0]. */
@@ -33,10 +33,15 @@ typedef struct optim_gradient {
   double limit;
 } optim_gradient;
 
-/* `clip` as the parameter clip_gradient has it: negative is none. */
+/* What clip_gradient and clip_weights mean: negative is none. */
+static inline double optim_limit_of(double clip) {
+  return clip < 0 ? INFINITY : clip;
+}
+
+/* `clip` is the parameter clip_gradient. */
 static inline optim_gradient optim_gradient_of(double rescale, double decay,
                                                double clip) {
-  const optim_gradient g = {rescale, decay, clip < 0 ? INFINITY : clip};
+  const optim_gradient g = {rescale, decay, optim_limit_of(clip)};
   return g;
 }
 
@@ -57,8 +62,9 @@ static inline int32_t optim_check_rate(const tn_frame *call, double lr) {
 }
 
 /* Runs a loop over a call with inputs weight and gradient, and at most
- * OPTIM_MAX_STATES auxiliary states; f16 and bf16 by way of f32. `params` is
- * handed to the loop. Parallel. [worker] */
+ * OPTIM_MAX_STATES auxiliary states, of the type of the weight or of the one
+ * that it computes in: f16 and bf16 by way of f32. `params` is handed to the
+ * loop. Parallel. [worker] */
 int32_t optim_step_run(const tn_frame *call, const optim_loops *loops,
                        const void *params);
 

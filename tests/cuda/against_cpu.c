@@ -85,7 +85,11 @@ static const subject subjects[] = {
      NONE, 0},
     {"optim.adam_update", "lr=0.5 wd=0.25 step=3", 2, 1, 3, 1, NONE, 0},
     {"optim.rmsprop_update", "lr=0.5 clip_weights=1", 2, 1, 3, 1, NONE, 0},
-    {"optim.ftrl_update", "lr=0.5 lamda1=0.25", 2, 1, 3, 1, NONE, 0}};
+    {"optim.ftrl_update", "lr=0.5 lamda1=0.25", 2, 1, 3, 1, NONE, 0},
+    {"optim.rmspropalex_update", "lr=0.5 clip_weights=1", 2, 1, 3, 1, NONE, 0},
+    {"optim.mp_sgd_update", "lr=0.5 wd=0.25", 2, 1, 3, 1, NONE, 0},
+    {"optim.mp_sgd_mom_update", "lr=0.5 momentum=0.5 clip_gradient=1", 2, 1, 3,
+     1, NONE, 0}};
 enum { N_SUBJECTS = sizeof subjects / sizeof *subjects };
 
 /* -------------------------------------------------------------------- drawn */

@@ -12,7 +12,7 @@
 #include "rig.h"
 #include "tenon/graph.h"
 
-enum { ROWS = 6, N_LAYERS = 7, N_STEPS = 5, RUNS = 5, MOST = 512 };
+enum { ROWS = 6, N_LAYERS = 7, N_STEPS = 6, RUNS = 5, MOST = 512 };
 
 TestSuite(learning, .init = rig_init, .fini = rig_close);
 
@@ -58,7 +58,8 @@ static const struct {
     {"optim.rmsprop_update", "lr=0.5", "norm_gamma"},
     {"optim.ftrl_update", "lr=0.5", "norm_beta"},
     {"optim.sgd_mom_update", "lr=0.5 momentum=0.5", "lines_gamma"},
-    {"optim.sgd_update", "lr=0.5", "lines_beta"}};
+    {"optim.sgd_update", "lr=0.5", "lines_beta"},
+    {"optim.rmspropalex_update", "lr=0.5", "all_bias"}};
 
 static tn_graph *net(void) {
   const tn_sig images = {TN_F32, 4, {ROWS, 2, 4, 5}};

@@ -81,6 +81,19 @@ def rmsprop(gamma1, epsilon, decay, rescale, limit, most):
     return steps
 
 
+def rmspropalex(gamma1, gamma2, epsilon, decay, rescale, limit, most):
+    def steps(w, gradients, rates):
+        n, mean, delta = np.zeros(N), np.zeros(N), np.zeros(N)
+        for gradient, rate in zip(gradients, rates):
+            g = clipped(rescale * gradient + decay * w, limit)
+            n = gamma1 * n + (1 - gamma1) * g ** 2
+            mean = gamma1 * mean + (1 - gamma1) * g
+            delta = gamma2 * delta - rate * g / np.sqrt(n - mean ** 2 + epsilon)
+            w = clipped(w + delta, most)
+        return w, [n, mean, delta]
+    return steps
+
+
 def ftrl(lamda1, beta, decay, rescale, limit):
     def steps(w, gradients, rates):
         z, n = np.zeros(N), np.zeros(N)
@@ -105,6 +118,22 @@ def momentum(keep, decay, rescale, limit):
     return steps
 
 
+def kept_in_f32(steps):
+    """A weight with a copy of more digits, which is the last state."""
+    def of_both(w, gradients, rates):
+        w, states = steps(w, gradients, rates)
+        return w, states + [w]
+    return of_both
+
+
+def descent(decay, rescale, limit):
+    def steps(w, gradients, rates):
+        for gradient, rate in zip(gradients, rates):
+            w = (1 - rate * decay) * w - rate * clipped(rescale * gradient, limit)
+        return w, []
+    return steps
+
+
 print("/* Written by tests/reference/optim.py. */")
 RATES = [0.5, 0.25, 0.125]
 case("adam_update", "epsilon=1e-6 step=1", RATES,
@@ -123,3 +152,13 @@ case("ftrl_update", "lamda1=1 beta=2 wd=0.25 rescale_grad=2 clip_gradient=1.5",
      RATES, ftrl(1, 2, 0.25, 2, 1.5))
 case("sgd_mom_update", "momentum=0.5 wd=0.125 rescale_grad=2 clip_gradient=1.5",
      RATES, momentum(0.5, 0.125, 2, 1.5))
+case("rmspropalex_update", "epsilon=0.001", RATES,
+     rmspropalex(0.95, 0.9, 1e-3, 0, 1, -1, -1))
+case("rmspropalex_update", "gamma1=0.5 gamma2=0.25 epsilon=0.5 wd=0.125 "
+     "rescale_grad=2 clip_gradient=1.5 clip_weights=1", RATES,
+     rmspropalex(0.5, 0.25, 0.5, 0.125, 2, 1.5, 1))
+case("mp_sgd_update", "", RATES, kept_in_f32(descent(0, 1, -1)))
+case("mp_sgd_update", "wd=0.125 rescale_grad=2 clip_gradient=1.5", RATES,
+     kept_in_f32(descent(0.125, 2, 1.5)))
+case("mp_sgd_mom_update", "momentum=0.5 wd=0.125 rescale_grad=2 "
+     "clip_gradient=1.5", RATES, kept_in_f32(momentum(0.5, 0.125, 2, 1.5)))

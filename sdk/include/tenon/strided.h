@@ -131,7 +131,8 @@ static inline void tn_kernel_task_block(const tn_kernel_task *task,
 #define TN_KERNEL_SHORT 128
 /* Lines of fewer are never worth a call each. */
 #define TN_KERNEL_LEAST 32
-/* So many calls take longer than repeating an input so often does. */
+/* From so many lines on, a call for each takes longer than to repeat an input
+ * in scratch memory. */
 #define TN_KERNEL_FEW 16
 
 /* How a body that computes several lines gets at an operand: in its own memory,
@@ -264,7 +265,7 @@ static inline void tn_kernel_lines_store(const tn_kernel_lines *lines,
   }
 }
 
-/* Looks at every operand. */
+/* Looks at how every operand lies. */
 static inline void tn_kernel_lines_init(tn_kernel_lines *lines,
                                         const tn_kernel_task *task,
                                         tn_kernel_scratch *scratch) {
@@ -318,7 +319,8 @@ static inline int tn_kernel_task_is_direct(const tn_kernel_task *task) {
   return 1;
 }
 
-/* Whether inputs that lie line by line would have to be gathered. */
+/* Whether an operand would go to scratch memory, or come from it, line by
+ * line. */
 static inline int tn_kernel_task_gathers(const tn_kernel_task *task) {
   for (uint32_t k = 0; k < task->walk.n_operands; ++k)
     if (tn_kernel_lines_kind(task, k) == TN_KERNEL_LINES) return 1;

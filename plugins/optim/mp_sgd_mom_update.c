@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * mp_sgd_mom_update.c: the kernel of mp_sgd_mom_update.yaml, which reads and
+ * writes the momentum and the weight in f32, and writes the weight.
+ */
+#include "mp_sgd_mom_update.gen.h"
+
+#include "step.h"
+
+/* What one loop needs beside its operands. */
+typedef struct step {
+  float keep;  /* of the momentum */
+  float decay; /* lr * wd */
+  float rate;  /* lr */
+  optim_gradient gradient;
+} step;
+
+TN_KERNEL_BODY void step_f32(const tn_kernel_block *block, const void *params) {
+  const step *s = params;
+  const float *gradient = block->in[1];
+  float *mom = OPTIM_STATE(block, 0), *weight32 = OPTIM_STATE(block, 1);
+  float *out = block->out;
+  const float keep = s->keep, decay = s->decay, rate = s->rate;
+  const float rescale = (float)s->gradient.rescale;
+  const float limit = (float)s->gradient.limit;
+  TN_KERNEL_INDEPENDENT
+  for (int64_t i = 0; i < block->n; ++i) {
+    const float g = tn_math_clip_f32(rescale * gradient[i], -limit, limit);
+    const float m = keep * mom[i] - decay * weight32[i] - rate * g;
+    const float w = weight32[i] + m;
+    mom[i] = m;
+    weight32[i] = w;
+    out[i] = w;
+  }
+}
+TN_KERNEL_LEVELS(step_f32)
+
+int32_t optim_mp_sgd_mom_update(const tn_frame *call) {
+  static const optim_loops loops = {.single = TN_KERNEL_BODIES(step_f32)};
+  const optim_mp_sgd_mom_update_params *p =
+      optim_mp_sgd_mom_update_params_of(call);
+  const step s = {(float)p->momentum, (float)(p->lr * p->wd), (float)p->lr,
+                  optim_gradient_of(p->rescale_grad, 0, p->clip_gradient)};
+  return optim_step_run(call, &loops, &s);
+}
