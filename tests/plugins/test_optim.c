@@ -239,3 +239,28 @@ Test(optim, ftrl_leaves_weights_without_gradients_at_0) {
   tn_params_release(params);
   tn_runtime_release(rt);
 }
+
+/* The weights after 64 steps of 2^-13 from 1, in half precision. */
+static void creep(tn_runtime *rt, const char *name, double want) {
+  const double ones[2] = {1, 1}, wants[2] = {want, want};
+  tn_operator *op = host_operator(rt, name);
+  tn_params *params = host_params(op, "lr=0.0001220703125");
+  const size_t n = strcmp(name, "optim.sgd_update") == 0 ? 2 : 3;
+  tn_array *v[3] = {NULL};
+  for (size_t k = 0; k < n; ++k)
+    v[k] = host_array(rt, k < 2 ? TN_F16 : TN_F32, (host_shape){1, {2}}, ones);
+  for (int i = 0; i < 64; ++i)
+    OK(tn_call(rt, op, &(tn_inputs){n, v}, params,
+               &(tn_outputs){1, &v[0], NULL}));
+  host_expect(v[0], wants, 2, 0);
+  for (size_t k = 0; k < n; ++k) tn_array_release(v[k]);
+  tn_params_release(params);
+}
+
+/* 1 less 2^-13 is 1 in f16, but 1 less 2^-7 is not. */
+Test(optim, steps_too_short_for_the_type_of_a_weight_add_up) {
+  tn_runtime *rt = host_open();
+  creep(rt, "optim.sgd_update", 1);
+  creep(rt, "optim.mp_sgd_update", 1 - 0x1p-7);
+  tn_runtime_release(rt);
+}
