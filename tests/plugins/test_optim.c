@@ -264,3 +264,26 @@ Test(optim, steps_too_short_for_the_type_of_a_weight_add_up) {
   creep(rt, "optim.mp_sgd_update", 1 - 0x1p-7);
   tn_runtime_release(rt);
 }
+
+/* The variance of one gradient is 0, give or take what its square is rounded
+ * by, of which no root is taken. */
+Test(optim, a_gradient_that_does_not_vary_gives_a_number) {
+  static const double zeros[N];
+  const double slopes[N] = {100.1, 7.3, 3.7, 11.9, 1e3 / 3, 0.7, 13.1, 57.7};
+  const double *const values[] = {zeros, slopes, zeros, zeros, zeros};
+  tn_runtime *rt = host_open();
+  tn_operator *op = host_operator(rt, "optim.rmspropalex_update");
+  tn_params *params = host_params(op, "lr=0.5 gamma1=0");
+  tn_array *v[5];
+  double got[HOST_MAX];
+  for (int k = 0; k < 5; ++k)
+    v[k] = host_array(rt, TN_F32, (host_shape){1, {N}}, values[k]);
+  OK(tn_call(rt, op, &(tn_inputs){5, v}, params,
+             &(tn_outputs){1, &v[0], NULL}));
+  (void)host_values(v[0], got);
+  for (int i = 0; i < N; ++i)
+    cr_assert(got[i] < 0 && isfinite(got[i]), "element %d is %g", i, got[i]);
+  for (int k = 0; k < 5; ++k) tn_array_release(v[k]);
+  tn_params_release(params);
+  tn_runtime_release(rt);
+}
