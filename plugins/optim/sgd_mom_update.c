@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sgd_mom_update.c: the kernel of sgd_mom_update.yaml, which reads and writes
- * the momentum and the weight in one pass.
+ * sgd_mom_update.c: the kernels of sgd_mom_update.yaml and
+ * mp_sgd_mom_update.yaml, which read and write the momentum and the weight in
+ * one pass.
  */
+#include "mp_sgd_mom_update.gen.h"
 #include "sgd_mom_update.gen.h"
 
 #include "step.h"
@@ -39,6 +41,15 @@ STEP(step_f64, double, tn_math_clip_f64)
 int32_t optim_sgd_mom_update(const tn_frame *call) {
   static const optim_loops loops = OPTIM_LOOPS(step);
   const optim_sgd_mom_update_params *p = optim_sgd_mom_update_params_of(call);
+  const step s = {p->momentum, p->lr * p->wd, p->lr,
+                  optim_gradient_of(p->rescale_grad, 0, p->clip_gradient)};
+  return optim_step_run(call, &loops, &s);
+}
+
+int32_t optim_mp_sgd_mom_update(const tn_frame *call) {
+  static const optim_loops loops = OPTIM_KEPT_LOOPS(step);
+  const optim_mp_sgd_mom_update_params *p =
+      optim_mp_sgd_mom_update_params_of(call);
   const step s = {p->momentum, p->lr * p->wd, p->lr,
                   optim_gradient_of(p->rescale_grad, 0, p->clip_gradient)};
   return optim_step_run(call, &loops, &s);

@@ -8,6 +8,8 @@ typedef struct work {
   const void *params;
   tn_kernel_mode mode;
   tn_kernel_body *body;
+  const tn_tensor *weight; /* that loops read */
+  uint32_t n;              /* of their operands */
 } work;
 
 /* Where element `at` of an operand lies. */
@@ -16,38 +18,40 @@ static void *place(const tn_tensor *tensor, int64_t at) {
 }
 
 /* Operand `k` of a loop: weight, gradient, states. */
-static const tn_tensor *operand(const tn_frame *call, uint32_t k) {
-  return k < 2 ? &call->in[k] : &call->aux[k - 2];
+static const tn_tensor *operand(const work *w, uint32_t k) {
+  if (k == 0) return w->weight;
+  return k == 1 ? &w->call->in[1] : &w->call->aux[k - 2];
+}
+
+/* n elements of a stage become those of an operand. */
+static void put(const work *w, const tn_tensor *to, int64_t begin,
+                const float *stage, int64_t n) {
+  tn_kernel_store_dense(place(to, begin), to->dtype, stage, &w->mode, n);
 }
 
 /* Elements of which some are of a half type, a stage at a time in f32. */
 static void staged(const work *w, int64_t begin, int64_t n) {
-  const tn_frame *call = w->call;
   TN_KERNEL_LINED float stage[2 + OPTIM_MAX_STATES][TN_KERNEL_STAGE];
   tn_kernel_block block = {.n = n, .out = stage[0]};
-  for (uint32_t k = 0; k < 2 + call->n_aux; ++k) {
-    const tn_tensor *from = operand(call, k);
+  for (uint32_t k = 0; k < w->n; ++k) {
+    const tn_tensor *from = operand(w, k);
     tn_kernel_load_dense(stage[k], &w->mode, place(from, begin), from->dtype,
                          n);
     block.in[k] = stage[k];
   }
   w->body(&block, w->params);
-  for (uint32_t k = 2; k < 2 + call->n_aux; ++k) {
-    const tn_tensor *to = operand(call, k);
-    tn_kernel_store_dense(place(to, begin), to->dtype, stage[k], &w->mode, n);
-  }
-  tn_kernel_store_dense(place(&call->out[0], begin), call->out[0].dtype,
-                        stage[0], &w->mode, n);
+  for (uint32_t k = 2; k < w->n; ++k) put(w, operand(w, k), begin, stage[k], n);
+  if (w->weight != &w->call->in[0]) put(w, w->weight, begin, stage[0], n);
+  put(w, &w->call->out[0], begin, stage[0], n);
 }
 
 static int32_t slice(void *arg, int64_t begin, int64_t end) {
   const work *w = arg;
-  const tn_frame *call = w->call;
-  if (call->out[0].dtype == w->mode.compute) {
-    tn_kernel_block block = {.n = end - begin,
-                             .out = place(&call->out[0], begin)};
-    for (uint32_t k = 0; k < 2 + call->n_aux; ++k)
-      block.in[k] = place(operand(call, k), begin);
+  const tn_tensor *out = &w->call->out[0];
+  if (out->dtype == w->mode.compute) {
+    tn_kernel_block block = {.n = end - begin, .out = place(out, begin)};
+    for (uint32_t k = 0; k < w->n; ++k)
+      block.in[k] = place(operand(w, k), begin);
     w->body(&block, w->params);
     return TN_OK;
   }
@@ -65,7 +69,9 @@ int32_t optim_step_run(const tn_frame *call, const optim_loops *loops,
             .params = params,
             .mode = {compute, level},
             .body = tn_kernel_body_at(
-                compute == TN_F32 ? &loops->single : &loops->twice, level)};
+                compute == TN_F32 ? &loops->single : &loops->twice, level),
+            .weight = loops->kept ? &call->aux[call->n_aux - 1] : &call->in[0],
+            .n = 2 + call->n_aux - loops->kept};
   if (size == 0) return TN_OK;
   if (size <= TN_KERNEL_GRAIN) return slice(&w, 0, size);
   return call->host->parallel_for(call, size, TN_KERNEL_GRAIN, slice, &w);

@@ -36,6 +36,14 @@ __device__ __forceinline__ C optim_clip(C x, C limit) {
   return x > limit ? limit : x < -limit ? -limit : x;
 }
 
+/* A gradient as steps take that count the decay of a weight in. */
+template <class C>
+__device__ __forceinline__ C optim_decayed(const optim_gradient &how, C weight,
+                                           C slope) {
+  return optim_clip((C)how.rescale * slope + (C)how.decay * weight,
+                    (C)how.limit);
+}
+
 /* ----------------------------------------------------------------- formulas
  * Each has what does not change in a loop. `set` finds out what follows from
  * the dynamic parameters, on either side, and `renew` does so from those of a
@@ -92,9 +100,7 @@ struct optim_adam {
 
   template <class C>
   __device__ __forceinline__ C operator()(C weight, C slope, C *state) const {
-    const C g =
-        optim_clip((C)gradient.rescale * slope + (C)gradient.decay * weight,
-                   (C)gradient.limit);
+    const C g = optim_decayed(gradient, weight, slope);
     state[0] = (C)beta1 * state[0] + (C)(1 - beta1) * g;
     state[1] = (C)beta2 * state[1] + (C)(1 - beta2) * (g * g);
     return weight -
@@ -119,9 +125,7 @@ struct optim_rmsprop {
 
   template <class C>
   __device__ __forceinline__ C operator()(C weight, C slope, C *state) const {
-    const C g =
-        optim_clip((C)gradient.rescale * slope + (C)gradient.decay * weight,
-                   (C)gradient.limit);
+    const C g = optim_decayed(gradient, weight, slope);
     state[0] = (C)keep * state[0] + (C)(1 - keep) * (g * g);
     const C step = (C)lr * g / optim_root(state[0] + (C)epsilon);
     return optim_clip(weight - step, (C)most);
@@ -146,9 +150,7 @@ struct optim_rmspropalex {
 
   template <class C>
   __device__ __forceinline__ C operator()(C weight, C slope, C *state) const {
-    const C g =
-        optim_clip((C)gradient.rescale * slope + (C)gradient.decay * weight,
-                   (C)gradient.limit);
+    const C g = optim_decayed(gradient, weight, slope);
     state[0] = (C)keep * state[0] + (C)(1 - keep) * (g * g);
     state[1] = (C)keep * state[1] + (C)(1 - keep) * g;
     const C apart = state[0] - state[1] * state[1];

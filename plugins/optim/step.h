@@ -16,11 +16,16 @@ enum { OPTIM_MAX_STATES = 3 };
 typedef struct optim_loops {
   tn_kernel_bodies single; /* all are floats */
   tn_kernel_bodies twice;  /* all are doubles */
+  uint32_t kept; /* 1: the last state is the weight in f32, which a loop is
+                    given, and changes, in its place; else 0 */
 } optim_loops;
 
 /* The loops name_f32 and name_f64, which TN_KERNEL_LEVELS has compiled. */
 #define OPTIM_LOOPS(name) \
-  { TN_KERNEL_BODIES(name##_f32), TN_KERNEL_BODIES(name##_f64) }
+  { TN_KERNEL_BODIES(name##_f32), TN_KERNEL_BODIES(name##_f64), 0 }
+/* Those of weights in half precision that are kept in f32. */
+#define OPTIM_KEPT_LOOPS(name) \
+  { .single = TN_KERNEL_BODIES(name##_f32), .kept = 1 }
 
 /* State number `k` of a block, to be written. */
 #define OPTIM_STATE(block, k) ((void *)(uintptr_t)(block)->in[2 + (k)])
@@ -62,8 +67,8 @@ static inline int32_t optim_check_rate(const tn_frame *call, double lr) {
 }
 
 /* Runs a loop over a call with inputs weight and gradient, and at most
- * OPTIM_MAX_STATES auxiliary states, of the type of the weight or of the one
- * that it computes in: f16 and bf16 by way of f32. `params` is handed to the
+ * OPTIM_MAX_STATES auxiliary states, of the type of the weight or, if it is
+ * kept in f32, of that: f16 and bf16 by way of f32. `params` is handed to the
  * loop. Parallel. [worker] */
 int32_t optim_step_run(const tn_frame *call, const optim_loops *loops,
                        const void *params);
