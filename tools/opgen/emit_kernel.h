@@ -102,9 +102,10 @@ const char *pass_name(const kernel_pass *pass);
 /* "quadratic_out_f32" */
 const char *formula_name(const kernel_pass *pass, const formula_use *use,
                          int class_bit);
-/* "sin_near" for "sin" and FORM_NEAR; NULL for what math.h has no such form
- * of. */
-const char *formula_form_name(const char *name, formula_form form);
+/* Whether math.h has such a form of a function, beside its own. */
+bool formula_has_form(const char *name, formula_form form);
+/* "_near" for FORM_NEAR: what names of functions of a form end with. */
+const char *formula_form_end(formula_form form);
 /* The form that a formula has beside its own; FORM_OWN if there is none. */
 formula_form formula_second(const formula_use *use, int class_bit);
 /* Writes the function of a formula in one class. */

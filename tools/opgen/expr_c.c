@@ -303,41 +303,35 @@ static piece choice(writer *w, const tnm_expr *expr) {
       operand(w, parts[1], COMPARISON), operand(w, parts[2], COMPARISON));
 }
 
-const char *formula_form_name(const char *name, formula_form form) {
-  static const struct {
-    const char *name;
-    formula_form form;
-    const char *made;
-  } forms[] = {{"sin", FORM_NEAR, "sin_near"},
-               {"cos", FORM_NEAR, "cos_near"},
-               {"tan", FORM_NEAR, "tan_near"},
-               {"log", FORM_NEAR, "log_near"},
-               {"log2", FORM_NEAR, "log2_near"},
-               {"log10", FORM_NEAR, "log10_near"},
-               {"floor", FORM_DIRECT, "floor_direct"},
-               {"ceil", FORM_DIRECT, "ceil_direct"},
-               {"trunc", FORM_DIRECT, "trunc_direct"},
-               {"round", FORM_DIRECT, "round_direct"},
-               {"rint", FORM_DIRECT, "rint_direct"}};
-  for (size_t i = 0; i < sizeof forms / sizeof *forms; ++i)
-    if (forms[i].form == form && strcmp(forms[i].name, name) == 0)
-      return forms[i].made;
-  return NULL;
+bool formula_has_form(const char *name, formula_form form) {
+  static const char *const names[][7] = {
+      [FORM_OWN] = {NULL},
+      [FORM_NEAR] = {"sin", "cos", "tan", "log", "log2", "log10"},
+      [FORM_DIRECT] = {"floor", "ceil", "trunc", "round", "rint"}};
+  for (const char *const *each = names[form]; *each != NULL; ++each)
+    if (strcmp(*each, name) == 0) return true;
+  return false;
+}
+
+const char *formula_form_end(formula_form form) {
+  static const char *const ends[] = {
+      [FORM_OWN] = "", [FORM_NEAR] = "_near", [FORM_DIRECT] = "_direct"};
+  return ends[form];
 }
 
 static piece call(writer *w, const tnm_expr *expr) {
   const char *name = tnm_function_at(expr->index)->name;
-  const char *made = formula_form_name(name, w->pass->form);
+  const formula_form form =
+      formula_has_form(name, w->pass->form) ? w->pass->form : FORM_OWN;
   piece parts[3];
   if (expr->index == TNM_F_POW) return power(w, expr);
   if (expr->index == TNM_F_SELECT) return choice(w, expr);
   for (uint32_t i = 0; i < expr->n_args; ++i)
     parts[i] = render_value(w, expr->args[i]);
-  if (made != NULL && w->pass->form == FORM_NEAR) {
-    parts[1] = PIECE(w, ATOM, VALUE, "far");
-    return call_math(w, made, parts, 2);
-  }
-  return call_math(w, made ? made : name, parts, expr->n_args);
+  if (form == FORM_NEAR) parts[1] = PIECE(w, ATOM, VALUE, "far");
+  return call_math(w,
+                   pass_format(w->pass, "%s%s", name, formula_form_end(form)),
+                   parts, expr->n_args + (form == FORM_NEAR));
 }
 
 static piece render_new(writer *w, const tnm_expr *expr) {

@@ -93,12 +93,10 @@ static const tn_arg *target_arg(const kernel_pass *pass,
 
 const char *formula_name(const kernel_pass *pass, const formula_use *use,
                          int class_bit) {
-  static const char *const ends[] = {
-      [FORM_OWN] = "", [FORM_NEAR] = "_near", [FORM_DIRECT] = "_direct"};
   return pass_format(pass, "%s%s_%s_%s%s", operator_name(pass),
                      pass->pass == TN_PASS_BACKWARD ? "_backward" : "",
                      target_arg(pass, use->formula)->name,
-                     tnm_class_name(class_bit), ends[pass->form]);
+                     tnm_class_name(class_bit), formula_form_end(pass->form));
 }
 
 /* Names that generated code uses itself. Those of manifests are in lower case,
@@ -341,7 +339,7 @@ static void add_params(const kernel_pass *pass, const formula_use *use,
 /* Whether an expression calls a function that has such a form. */
 static bool has_form(const tnm_expr *expr, formula_form form) {
   if (expr->kind == TNM_CALL &&
-      formula_form_name(tnm_function_at(expr->index)->name, form) != NULL)
+      formula_has_form(tnm_function_at(expr->index)->name, form))
     return true;
   for (uint32_t i = 0; i < expr->n_args; ++i)
     if (has_form(expr->args[i], form)) return true;
