@@ -462,7 +462,8 @@ static tn_code record(tn__queue *queue, const char *name, void **point,
   return code;
 }
 
-tn_code tn__fence_after(tn__token *token) {
+/* A fence behind all that was enqueued, on all variables. */
+static tn_code fence_off(tn__token *token) {
   tn__queue *queue = token->queue;
   void *point = NULL;
   fence *f;
@@ -476,6 +477,14 @@ tn_code tn__fence_after(tn__token *token) {
     add(token->links[i].var, token->links[i].mode, f);
   release(f);
   return TN_OK;
+}
+
+tn_code tn__fence_after(tn__token *token, tn_code code) {
+  char text[TN__ERROR_MAX];
+  if (code == TN_OK) return fence_off(token);
+  memcpy(text, tn_error_text(), strlen(tn_error_text()) + 1);
+  (void)fence_off(token);
+  return tn__fail(code, "%s", text);
 }
 
 fence *tn__fence_newest(tn__queue *queue) {

@@ -320,8 +320,10 @@ void tn__drain(tn__engine *engine);
  * ready again when that is done. Failure of the device is put on the variable.
  */
 bool tn__fence_before(tn__token *token);
-/* After a token of a queue was run: its fence, on its variables. */
-tn_code tn__fence_after(tn__token *token);
+/* After a token of a queue was run, with `code`: its fence, on its variables,
+ * also if it failed, as it may have enqueued something before; then the code
+ * and its text stay. */
+tn_code tn__fence_after(tn__token *token, tn_code code);
 /* Waits until devices are done with the variable: with what was written, or
  * with everything; a failure is put on it. False: the deadline (tn__now) has
  * passed before. */

@@ -279,6 +279,7 @@ static void rest(tn__seat *seat) {
 static void *work(void *arg) {
   tn__seat *seat = arg;
   here = seat;
+  (void)fesetenv(FE_DFL_ENV); /* whoever created the thread may have another */
   while (atomic_load_explicit(&seat->pool->stopping, memory_order_acquire) == 0)
     if (!act(seat)) rest(seat);
   stop_looking(seat, false);
@@ -432,6 +433,8 @@ static tn__seat *sit(tn__pool *pool) {
     if (taken == 0 && atomic_compare_exchange_strong(&seat->taken, &taken, 1)) {
       seat->before = here;
       here = seat;
+      (void)fegetenv(&seat->floating);
+      (void)fesetenv(FE_DFL_ENV);
       return seat;
     }
   }
@@ -443,6 +446,7 @@ static void stand_up(tn__seat *seat) {
   if (seat == NULL) return;
   tn__pool *pool = seat->pool;
   here = seat->before;
+  (void)fesetenv(&seat->floating);
   const bool left = !tn__deque_empty(&seat->deque);
   atomic_store(&seat->taken, 0);
   if (!left) return;

@@ -26,6 +26,7 @@
 #ifndef TENON_POOL_H_
 #define TENON_POOL_H_
 
+#include <fenv.h>
 #include <pthread.h>
 
 #include "order.h"
@@ -97,6 +98,7 @@ typedef struct tn__seat {
   tn__pool *pool;
   pthread_t thread;
   struct tn__seat *before; /* where a guest's thread sits in another pool */
+  fenv_t floating;         /* how a guest's thread computes otherwise */
   uint32_t number;         /* from 1; guests come after the workers */
   uint32_t random;
   uint32_t looking;       /* counted in `idle` as one that looks around */

@@ -162,7 +162,8 @@ tn_code tn__token_call(tn__token *token) {
       atomic_load_explicit(&engine->tracing, memory_order_acquire) != 0
           ? call_with_span(token)
           : call_in_frame(token);
-  if (on_queue && !async && code == TN_OK) code = tn__fence_after(token);
+  if (on_queue && (!async || code != TN_OK))
+    code = tn__fence_after(token, code);
   if (code != TN_OK) tn__token_fail(token, code);
   return code;
 }
@@ -280,7 +281,7 @@ void tn__token_execute(tn__token *token) {
 }
 
 void tn__token_done(tn__token *token, tn_code code) {
-  if (code == TN_OK && token->queue != NULL) code = tn__fence_after(token);
+  if (token->queue != NULL) code = tn__fence_after(token, code);
   token->engine->kind->done(token, code);
 }
 

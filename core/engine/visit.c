@@ -3,6 +3,8 @@
  * gate as a push does, marks what it uses, and runs on the spot; there is no
  * token of the slab and no way to wait.
  */
+#include <fenv.h>
+
 #include "pool.h"
 
 /* Where nothing may run on the pushing thread, or only in line with what this
@@ -45,6 +47,11 @@ bool tn__visit(tn__engine *engine, const tn__visitor *visitor, tn_code *code) {
   tn__token token = {
       .engine = engine, .flags = TN__TOKEN_STACK, .links = links};
   if (!may_visit(engine) || !begin(engine, visitor, &token)) return false;
+  /* Workers take part, and all parts are to be computed in the same way. */
+  fenv_t floating;
+  (void)fegetenv(&floating);
+  (void)fesetenv(FE_DFL_ENV);
   *code = tn__token_run(&token);
+  (void)fesetenv(&floating);
   return true;
 }

@@ -3,6 +3,7 @@
  * himself or take on, and how many workers there are.
  */
 #include <criterion/criterion.h>
+#include <fenv.h>
 #include <sched.h>
 
 #include "fixture.h"
@@ -54,6 +55,31 @@ Test(pool, nobody_is_miscounted_when_pushes_meet_stops, .timeout = 20) {
   tn__engine_stop(engine);
   cr_assert_eq(engine->pool->idle, 0);
   cr_assert_eq(engine->pool->bell, 0);
+  engine_close(engine);
+}
+
+/* ---------------------------------------------------------- floating point */
+
+static tn_code run_rounding(void *arg, tn__token *token) {
+  (void)token;
+  atomic_store((_Atomic int *)arg, fegetround());
+  return TN_OK;
+}
+
+/* Whether workers or who waits run them: as C has it. */
+Test(pool, functions_round_as_c_does_whatever_the_host_does, .timeout = 20) {
+  enum { MANY = 64 };
+  static _Atomic int seen[MANY];
+  (void)fesetround(FE_UPWARD);
+  tn__engine *engine = engine_dispatch(1);
+  for (int i = 0; i < MANY; ++i) {
+    seen[i] = -1;
+    cr_assert_eq(push(engine, run_rounding, &seen[i], NULL, 0), TN_OK);
+  }
+  cr_assert_eq(tn__wait_all(engine), TN_OK);
+  for (int i = 0; i < MANY; ++i) cr_assert_eq(seen[i], FE_TONEAREST);
+  cr_assert_eq(fegetround(), FE_UPWARD, "the host's own stays");
+  (void)fesetround(FE_TONEAREST);
   engine_close(engine);
 }
 

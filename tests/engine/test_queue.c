@@ -653,6 +653,64 @@ Test(queue, a_device_that_refuses_fails_the_function, .timeout = 20) {
   stage_close(&s);
 }
 
+static tn_code run_halfway(void *arg, tn__token *token) {
+  TN__TRY(run_enqueue(arg, token));
+  return tn__fail(TN_INVALID, "the second half is missing");
+}
+
+/* What it has enqueued still uses x and y. */
+static void expect_failure_with_a_fence(uint32_t flags) {
+  static stage s;
+  tn__var x = {0}, y = {0};
+  stage_open(&s, engine_dispatch(1));
+  const tn__job job = {.name = "halfway",
+                       .run = run_halfway,
+                       .arg = &s,
+                       .access = (tn__access[]){R(x), U(y)},
+                       .n_access = 2,
+                       .flags = flags,
+                       .queue = s.queues[0]};
+  cr_assert_eq(tn__push(s.engine, &job), TN_OK);
+  await_issue(&s);
+  cr_assert_eq(await(&s, &x, TN__WAIT_ALL, NOT_YET), TN_BUSY);
+  cr_assert_eq(await(&s, &y, TN__WAIT_ALL, NOT_YET), TN_BUSY);
+  work_off(&s.lines[0]);
+  cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+  cr_assert_eq(await(&s, &y, TN__WAIT_ALL, TN__FOREVER), TN_INVALID);
+  EXPECT_TEXT("halfway", "the second half is missing");
+  cr_assert_eq(tn__wait_all(s.engine), TN_INVALID);
+  tn__var_deinit(&y);
+  stage_close(&s);
+}
+
+Test(queue, what_fails_halfway_leaves_a_fence, .timeout = 20) {
+  expect_failure_with_a_fence(0);
+}
+
+Test(queue, an_asynchronous_job_that_fails_halfway_leaves_one, .timeout = 20) {
+  expect_failure_with_a_fence(TN__JOB_ASYNC);
+}
+
+/* Nor is its own failure forgotten for that of the fence. */
+Test(queue, what_fails_twice_says_why_first, .timeout = 20) {
+  static stage s;
+  tn__var x = {0};
+  stage_open(&s, engine_dispatch(1));
+  const tn__job job = {.name = "halfway",
+                       .run = run_halfway,
+                       .arg = &s,
+                       .access = (tn__access[]){U(x)},
+                       .n_access = 1,
+                       .queue = s.queues[0]};
+  s.device.refuses = true; /* to record */
+  cr_assert_eq(tn__push(s.engine, &job), TN_OK);
+  cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_INVALID);
+  EXPECT_TEXT("halfway", "the second half is missing");
+  tn__var_deinit(&x);
+  (void)tn__wait_all(s.engine);
+  stage_close(&s);
+}
+
 /* -------------------------------------------------------- the host in between
  */
 
