@@ -15,8 +15,14 @@ static const tn_sig *sig_of(const tn_program *p, uint32_t entry) {
   return &p->graph->sigs[p->steps[p->values[entry].step]->node->first];
 }
 
+/* The gradient of an input that is absent: what is nothing has no type. */
+static bool is_nothing(const tn_program *p, uint32_t entry) {
+  return sig_of(p, entry)->dtype == TN_DTYPE_UNKNOWN;
+}
+
 static tn_code array_make(tn_program *p, uint32_t entry) {
-  const tn_sig *sig = sig_of(p, entry);
+  static const tn_sig empty = {TN_F32, 1, {0}};
+  const tn_sig *sig = is_nothing(p, entry) ? &empty : sig_of(p, entry);
   const tn_spec spec = {sig->dtype, sig->ndim, sig->shape};
   if (p->values[entry].array) return TN_OK;
   return tn__array_create_on(p->values[entry].device, &spec,
@@ -72,7 +78,8 @@ static tn_code lists_make(const tn__step *step, uint32_t n_more, lists *l) {
   for (uint32_t i = 0; i < step->n_in; ++i)
     l->in[i] = tn__value_array(step->program, step->in[i]);
   for (uint32_t i = 0; i < step->n_out; ++i) {
-    l->out[i] = tn__value_array(step->program, step->out[i]);
+    if (!is_nothing(step->program, step->out[i]))
+      l->out[i] = tn__value_array(step->program, step->out[i]);
     l->req[i] = step->program->values[step->out[i]].request;
   }
   return TN_OK;

@@ -99,6 +99,7 @@ static tn_code all_stations(tn__binding *b, const tn_graph *graph) {
   TN__TRY(tn__places_label(p));
   TN__TRY(b->passes.n > 0 ? tn__graph_infer_more(p->graph)
                           : tn__graph_infer(p->graph, b->known, b->n_known));
+  TN__TRY(tn__bind_results_check(b));
   TN__TRY(tn__bind_gradients(b));
   TN__TRY(tn__bind_passes_behind(b));
   TN__TRY(tn__places_make(b));

@@ -44,6 +44,13 @@ tn_code tn__bind_heads_own(tn__binding *b);
 /* p->late. */
 tn_code tn__bind_late(tn__binding *b);
 
+/* ------------------------------------------------------------- bind_results.c
+ */
+
+/* TN_INVALID if two results of the user's are to be in the same memory.
+ * Requests are known by then. */
+tn_code tn__bind_results_check(const tn__binding *b);
+
 /* ------------------------------------------------------------ bind_gradient.c
  */
 

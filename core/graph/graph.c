@@ -72,8 +72,6 @@ void tn__graph_release(tn_graph *graph) {
 
 /* ------------------------------------------------------------------- names */
 
-enum { NAME_MAX_BYTES = 200 };
-
 static bool is_name_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          (c >= '0' && c <= '9') || (c != '\0' && strchr("_./-@'", c) != NULL);
@@ -82,11 +80,11 @@ static bool is_name_letter(char c) {
 static tn_code name_check(const tn_graph *graph, const char *name) {
   size_t n = 0;
   while (is_name_letter(name[n])) ++n;
-  if (n == 0 || name[n] != '\0' || n > NAME_MAX_BYTES)
+  if (n == 0 || name[n] != '\0' || n > TN__NAME_MAX)
     return tn__fail(TN_INVALID,
                     "\"%.40s\" cannot name a node: a name is 1 to %d letters, "
-                    "digits and _ . / - @",
-                    name, NAME_MAX_BYTES);
+                    "digits and _ . / - @ '",
+                    name, TN__NAME_MAX);
   if (tn__map_get(&graph->names, name))
     return tn__fail(TN_EXISTS,
                     "the graph has a node named `%s` already; give this one "
@@ -139,15 +137,22 @@ tn_code tn__graph_name_make(tn_graph *graph, const char *name, const char *stem,
   return *out ? TN_OK : tn__fail_memory(strlen(name), "the name of a node");
 }
 
+tn_code tn__graph_name_spend(tn_graph *graph, const char *stem) {
+  uint64_t *number = NULL;
+  TN__TRY(stem_counter(graph, stem, &number));
+  ++*number;
+  return TN_OK;
+}
+
 tn_code tn__graph_prefix(tn_graph *graph, const char *prefix) {
   char *copy = NULL;
   size_t n = 0;
   while (prefix && is_name_letter(prefix[n])) ++n;
-  if (prefix && (prefix[n] != '\0' || n > NAME_MAX_BYTES / 2))
+  if (prefix && (prefix[n] != '\0' || n > TN__NAME_MAX / 2))
     return tn__fail(TN_INVALID,
                     "\"%.40s\" cannot begin a name: a prefix is at most %d "
-                    "letters, digits and _ . / - @",
-                    prefix, NAME_MAX_BYTES / 2);
+                    "letters, digits and _ . / - @ '",
+                    prefix, TN__NAME_MAX / 2);
   if (n > 0) {
     copy = tn__strdup(graph->env, prefix);
     if (!copy) return tn__fail_memory(n, "a prefix of names");
@@ -273,9 +278,7 @@ tn_code tn__graph_variable(tn_graph *graph, const char *name,
                               .name = name,
                               .known = known};
   *out = TN_ENTRY_NONE;
-  if (known && (known->ndim < -1 || known->ndim > TN_MAX_NDIM))
-    return tn__fail(TN_INVALID, "variable `%s`: rank %d is not in [-1, %d]",
-                    name, known->ndim, TN_MAX_NDIM);
+  if (known) TN__TRY(tn__sig_check(name, known));
   TN__TRY(tn__node_add(graph, &spec, &node));
   const tn_code rc = tn__scopes_apply(graph, node, NULL, 0);
   if (rc != TN_OK) {

@@ -187,10 +187,13 @@ typedef struct tn__node_spec {
  * not added here. */
 tn_code tn__node_add(tn_graph *graph, const tn__node_spec *spec,
                      tn__node **out);
+enum { TN__NAME_MAX = 200 }; /* bytes of a node's name */
 /* The name of a node to come: `name`, checked, or made of `stem` and the first
  * number that makes it new. In the arena. */
 tn_code tn__graph_name_make(tn_graph *graph, const char *name, const char *stem,
                             const char **out);
+/* What was made of `stem` is not made again, whether or not a node has it. */
+tn_code tn__graph_name_spend(tn_graph *graph, const char *stem);
 /* Gives up what the node holds; it has left the graph. */
 void tn__node_drop(const tn_graph *graph, tn__node *node);
 /* Takes back the nodes from number `n` on: for a function that adds several and
@@ -316,6 +319,8 @@ static inline const tn_sig *tn__sig(const tn_graph *graph, tn_entry entry) {
   return &graph->sigs[tn__entry_id(graph, entry)];
 }
 bool tn__sig_complete(const tn_sig *sig);
+/* What a variable may be said to be; errors name it. */
+tn_code tn__sig_check(const char *name, const tn_sig *sig);
 tn_sig tn__sig_unknown(void);
 
 /* -------------------------------------------------------------- gradient.c */

@@ -327,7 +327,7 @@ tn_code tn__facts_run(tn__facts *f) {
 
 /* -------------------------------------------------------------- variables */
 
-static tn_code sig_check(const char *name, const tn_sig *sig) {
+tn_code tn__sig_check(const char *name, const tn_sig *sig) {
   if (sig->ndim < -1 || sig->ndim > TN_MAX_NDIM)
     return tn__fail(TN_INVALID, "variable `%s`: rank %d is not in [-1, %d]",
                     name, sig->ndim, TN_MAX_NDIM);
@@ -376,7 +376,7 @@ static tn_code known_enter(tn__facts *f, const tn_known *known, size_t n) {
     const tn__node *node = tn__map_get(&f->graph->names, name);
     if (!node || node->kind != TN__NODE_VARIABLE)
       return no_variable(f->graph, name);
-    TN__TRY(sig_check(name, &known[i].sig));
+    TN__TRY(tn__sig_check(name, &known[i].sig));
     TN__TRY(
         tn__facts_tell(f, (tn_entry){node->id, 0}, &known[i].sig, node->id));
   }
@@ -388,7 +388,7 @@ static tn_code made_enter(tn__facts *f, const tn__node *node) {
   const tn_entry entry = {node->id, 0};
   const tn_sig *now = tn__sig(f->graph, entry);
   tn_sig sig = node->known;
-  TN__TRY(sig_check(node->name, &sig));
+  TN__TRY(tn__sig_check(node->name, &sig));
   if (now->ndim >= 0) sig.ndim = -1;
   if (now->dtype != TN_DTYPE_UNKNOWN) sig.dtype = TN_DTYPE_UNKNOWN;
   return tn__facts_tell(f, entry, &sig, node->id);

@@ -84,17 +84,21 @@ static tn__var *var_of(const tn_program *p, uint32_t entry) {
   return &p->values[entry].array->block->var;
 }
 
+/* What nobody asked for is nobody's, and written as a whole: a step may have it
+ * only to stand for memory that it uses. */
+static uint32_t mode_of(const tn_program *p, uint32_t entry) {
+  const tn__value *value = &p->values[entry];
+  if (value->request == TN_REQ_NULL) return TN__OVERWRITE;
+  return value->request == TN_REQ_ADD ? TN__UPDATE
+                                      : tn__array_write_mode(value->array);
+}
+
 static tn_code use_plain(building *b, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_in; ++i)
     if (!step->shape_only || !step->shape_only[i])
       TN__TRY(use(b, var_of(b->p, step->in[i]), TN__READ));
-  for (uint32_t i = 0; i < step->n_out; ++i) {
-    const tn__value *value = &b->p->values[step->out[i]];
-    const uint32_t mode = value->request == TN_REQ_ADD
-                              ? TN__UPDATE
-                              : tn__array_write_mode(value->array);
-    TN__TRY(use(b, &value->array->block->var, mode));
-  }
+  for (uint32_t i = 0; i < step->n_out; ++i)
+    TN__TRY(use(b, var_of(b->p, step->out[i]), mode_of(b->p, step->out[i])));
   return TN_OK;
 }
 
@@ -190,11 +194,14 @@ static tn_code take_outputs(building *b, const tn__step *step) {
                  adds ? TN__UPDATE : TN__OVERWRITE));
   }
   if (step->info.workspace == 0) return TN_OK;
-  if (!mine && step->n_out > 0) mine = var_of(p, step->out[0]);
+  uint32_t mode = TN__UPDATE;
+  if (!mine && step->n_out > 0) {
+    mine = var_of(p, step->out[0]);
+    mode = mode_of(p, step->out[0]);
+  }
   const size_t at = base_of(p, tn__device_number(p, step->device)) +
                     p->plan.workspaces[step->id];
-  return mine ? take(b, at, at + step->info.workspace, mine, TN__UPDATE)
-              : TN_OK;
+  return mine ? take(b, at, at + step->info.workspace, mine, mode) : TN_OK;
 }
 
 /* What was told to wait reads what the others write. */

@@ -2,7 +2,11 @@
  * paste.c: nodes of one graph are copied into another, one by one, and graphs
  * that are nodes, if that is wanted, node by node of their own.
  */
+#include <stdio.h>
+
 #include "graph.h"
+
+enum { TAIL = 80 }; /* letters that are left of a name that is too long */
 
 /* Nodes of `from` on their way to `to`. */
 typedef struct pasting {
@@ -201,13 +205,26 @@ static tn_code paste_named(const pasting *p, const tn__node *node,
                                                  : paste_copy(p, node, name);
 }
 
+/* Names of graphs within graphs add up: of one that is too long the end is
+ * kept, and counted. */
+static tn_code paste_long(const pasting *p, const tn__node *node,
+                          const tn__buf *name) {
+  char stem[TAIL + 8];
+  const char *made = NULL;
+  (void)snprintf(stem, sizeof stem, "..%s@", name->s + name->n - TAIL);
+  TN__TRY(tn__graph_name_make(p->to, NULL, stem, &made));
+  TN__TRY(tn__graph_name_spend(p->to, stem));
+  return paste_named(p, node, made);
+}
+
 static tn_code paste_node(const pasting *p, const tn__node *node) {
   if (!p->prefix) return paste_named(p, node, node->name);
   tn__buf name;
   tn__buf_init(&name, p->to->env);
   tn__buf_add(&name, "%s/%s", p->prefix, node->name);
   const tn_code rc = name.failed ? tn__fail_memory(name.n, "a node's name")
-                                 : paste_named(p, node, name.s);
+                     : name.n > TN__NAME_MAX ? paste_long(p, node, &name)
+                                             : paste_named(p, node, name.s);
   tn__buf_deinit(&name);
   return rc;
 }

@@ -54,6 +54,12 @@ typedef struct tn__operand {
   uint32_t dynamic; /* output: compute decides its shape */
 } tn__operand;
 
+/* Whether a call with these flags changes an auxiliary state; others read it.
+ */
+static inline bool tn__state_changes(const tn_arg *arg, uint32_t flags) {
+  return !(arg->flags & TN_ARG_TRAINED) || (flags & TN_CALL_TRAIN) != 0;
+}
+
 /* How many operands there are. */
 typedef struct tn__counts {
   uint32_t n_in; /* of the operator, forward */
@@ -227,12 +233,6 @@ tn_code tn__work_make(tn__work *w, tn__operand *operand, const tn_sig *sig);
 
 /* ------------------------------------------------------------ overlap.c */
 
-enum { TN__APART = 0, TN__OVERLAP = 1, TN__SAME = 2 };
-
-/* How the memory of two arrays meets; TN__SAME if they have the same elements
- * in the same order: pointer and dtype are equal, and so are shape and strides,
- * or both are dense and of one size. */
-int tn__arrays_meet(const tn_array *a, const tn_array *b);
 /* Refuses outputs that repeat elements or share memory among each other or
  * with aux states. */
 tn_code tn__work_overlap(const tn__work *w);

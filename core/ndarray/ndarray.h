@@ -193,6 +193,13 @@ tn_code tn__elements_zero(const tn__site *site, const tn_tensor *to);
 tn_code tn__elements_one(const tn__site *site, const tn_tensor *to, bool add);
 bool tn__elements_adds(const tn__device *device, tn_dtype dtype);
 
+enum { TN__APART = 0, TN__OVERLAP = 1, TN__SAME = 2 };
+
+/* How the memory of two arrays meets; TN__SAME if they have the same elements
+ * in the same order: pointer and dtype are equal, and so are shape and strides,
+ * or both are dense and of one size. */
+int tn__arrays_meet(const tn_array *a, const tn_array *b);
+
 /* ------------------------------------------------------------------- calls */
 
 /* What calls need of the runtime. */

@@ -368,6 +368,13 @@ static tn_code arguments_check(const tn_bind *how, const char *function) {
   return names_check(how->passes, how->n_passes, function);
 }
 
+static tn_code bind_flags_check(uint32_t flags) {
+  const uint32_t known = TN_BIND_NO_FUSE | TN_BIND_CAPTURE;
+  if (!(flags & ~known)) return TN_OK;
+  return tn__fail(TN_INVALID, "tn_bind.flags: 0x%x are none of TN_BIND_*",
+                  flags & ~known);
+}
+
 tn_code tn_program_bind(const tn_graph *graph, const tn_bind *how,
                         tn_program **out) {
   TN__WANT(out);
@@ -375,6 +382,7 @@ tn_code tn_program_bind(const tn_graph *graph, const tn_bind *how,
   TN__WANT(graph);
   TN__WANT(how);
   TN__TRY(size_check(how->struct_size, sizeof *how, "tn_bind"));
+  TN__TRY(bind_flags_check(how->flags));
   TN__TRY(arguments_check(how, __func__));
   TN__TRY(graph_check(graph));
   return tn__program_bind(graph, how, out);
@@ -386,8 +394,16 @@ void tn_program_release(tn_program *program) {
   if (tn__birth_here(&rt->birth)) tn__program_release(program);
 }
 
+static tn_code run_flags_check(uint32_t flags) {
+  if (!(flags & ~(uint32_t)TN_CALL_TRAIN)) return TN_OK;
+  return tn__fail(TN_INVALID,
+                  "flags: a forward run knows TN_CALL_TRAIN, and not 0x%x",
+                  flags & ~(uint32_t)TN_CALL_TRAIN);
+}
+
 tn_code tn_program_forward(tn_program *program, uint32_t flags) {
   TN__WANT(program);
+  TN__TRY(run_flags_check(flags));
   TN__TRY(program_check(program));
   return tn__program_forward(program, flags);
 }
@@ -421,6 +437,7 @@ tn_code tn_program_forward_part(tn_program *program, uint32_t flags,
                                 size_t steps, size_t *left) {
   if (left) *left = 0;
   TN__WANT(program);
+  TN__TRY(run_flags_check(flags));
   TN__TRY(program_check(program));
   return tn__program_forward_part(program, flags, steps, left);
 }

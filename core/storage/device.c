@@ -24,8 +24,14 @@ static bool same_device(const tn_memory_limit *a, const tn_memory_limit *b) {
   return a->device_type == b->device_type && a->device_id == b->device_id;
 }
 
-static tn_code check_limits(const tn_memory_limit *limits, size_t n) {
+/* Other devices than the cpu may come later. */
+static tn_code check_limits(const tn_memory_limit *limits, size_t n,
+                            int32_t n_cpus) {
   for (size_t i = 0; i < n; ++i) {
+    if (limits[i].device_type == TN_DEVICE_CPU && limits[i].device_id >= n_cpus)
+      return fail_limit(&limits[i], i,
+                        "is not there; tn_options.n_cpus says "
+                        "how many are");
     if (limits[i].device_type <= 0 || limits[i].device_id < 0)
       return fail_limit(&limits[i], i, "cannot be");
     for (size_t j = 0; j < i; ++j)
@@ -148,7 +154,7 @@ tn_code tn__device_ready(tn__device *device) {
 
 static tn_code make_parts(tn__devices *devices, const tn_memory_limit *limits) {
   const size_t bytes = devices->n_limits * sizeof *limits;
-  TN__TRY(check_limits(limits, devices->n_limits));
+  TN__TRY(check_limits(limits, devices->n_limits, devices->cpu.count));
   devices->limits = tn__arena_alloc(&devices->arena, bytes);
   if (devices->limits == NULL)
     return tn__fail_memory(bytes, "the memory limits");

@@ -106,6 +106,32 @@ Test(binding, says_what_is_wrong_with_arguments) {
   net_close();
 }
 
+/* One would be lost without a word. */
+Test(binding, refuses_two_results_in_one_array) {
+  tn_program *p = NULL;
+  net_open();
+  tn_array *x = ROW(1, 2), *y = ROW(3, 4), *both = ROW(0, 0);
+  const tn_entry sum =
+      OP(g, "add", NULL, "sum", var(g, "left"), var(g, "right"));
+  HEADS(g, sum, OP(g, "same", NULL, "twin", sum));
+  for (int adds = 0; adds < 2; ++adds) {
+    const tn_bind *how =
+        BIND(ARGUMENTS({.name = "left", .array = x, .gradient = both},
+                       {.name = "right", .array = y, .gradient = both}),
+             .request = adds ? TN_REQ_ADD : TN_REQ_WRITE);
+    FAILS(tn__program_bind(g, how, &p), TN_INVALID, "the gradient of `left`",
+          "the gradient of `right`", "share memory");
+  }
+  FAILS(tn__program_bind(
+            g,
+            BIND(ARGUMENTS(GIVEN("left", x), GIVEN("right", y)), .n_outputs = 2,
+                 .outputs = (tn_array *const[]){both, both}),
+            &p),
+        TN_INVALID, "output 0", "output 1", "share memory");
+  tn__array_release(x), tn__array_release(y), tn__array_release(both);
+  net_close();
+}
+
 Test(binding, refuses_arrays_of_another_runtime) {
   tn_program *p = NULL;
   net_open();

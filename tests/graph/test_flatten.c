@@ -239,3 +239,30 @@ Test(flatten, survives_each_failing_allocation) {
     cr_assert_eq(rc, TN_OUT_OF_MEMORY, "%s", tn_error_text());
   }
 }
+
+/* Names of six levels would have 400 letters. */
+Test(flatten, names_that_become_too_long_keep_their_end) {
+  static const char name[] =
+      "a_block_with_attention_normalisation_and_a_long_name_of_its_own";
+  tn_graph *inner = net_new();
+  HEADS(inner, OP(inner, "tanh", NULL, "first", var(inner, "x")));
+  for (int level = 0; level < 6; ++level) {
+    tn_graph *outer = net_new();
+    const tn_entry once = embed(outer, inner, name, var(outer, "x"));
+    HEADS(outer, embed(outer, inner, "again", once));
+    tn__graph_release(inner);
+    inner = outer;
+  }
+  const tn_entry all = embed(g, inner, name, var(g, "x"));
+  HEADS(g, all);
+  tn_graph *f = flat();
+  cr_assert_eq(tn__n_nodes(f), 1 + 64);
+  for (uint32_t i = 1; i < tn__n_nodes(f); ++i) {
+    const char *made = tn__node_at(f, i)->name;
+    cr_assert_leq(strlen(made), TN__NAME_MAX);
+    cr_assert_eq(tn__map_get(&f->names, made), tn__node_at(f, i));
+    cr_assert_not_null(strstr(made, "/first"), "%s", made);
+  }
+  tn__graph_release(f);
+  tn__graph_release(inner);
+}

@@ -125,6 +125,23 @@ Test(graph_api, a_picture_of_a_program_is_an_svg) {
   tn_program_release(p);
 }
 
+Test(graph_api, flags_and_types_that_there_are_not_are_refused) {
+  tn_program *p = NULL;
+  tn_entry x;
+  product();
+  SAYS(
+      tn_program_bind(
+          g, &(tn_bind){.struct_size = sizeof(tn_bind), .flags = 1u << 20}, &p),
+      TN_INVALID, "tn_bind.flags: 0x100000");
+  OK(tn_program_bind(g, &(tn_bind){.struct_size = sizeof(tn_bind)}, &p));
+  SAYS(tn_program_forward(p, 0xf0), TN_INVALID, "0xf0");
+  SAYS(tn_program_forward_part(p, TN_CALL_BACKWARD, 1, NULL), TN_INVALID,
+       "0x2");
+  tn_program_release(p);
+  SAYS(tn_graph_variable(g, "z", &(tn_sig){.dtype = 3, .ndim = -1}, &x),
+       TN_DTYPE, "`z`: 0x3");
+}
+
 Test(graph_api, null_is_refused) {
   tn_graph *graph = NULL;
   tn_text *text = NULL;

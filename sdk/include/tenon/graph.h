@@ -74,8 +74,8 @@ TN_API void tn_graph_release(tn_graph *graph);
 
 /* A variable. `known` is what is known of its shape and dtype, or NULL; a
  * program's arguments override it. TN_EXISTS if the name is taken,
- * TN_INVALID if it is none: names are letters, digits and `_ . / - @`.
- * [host-thread] */
+ * TN_INVALID if it is none: names are 1 to 200 letters, digits and
+ * `_ . / - @ '`. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_variable(tn_graph *graph, const char *name,
                                              const tn_sig *known,
                                              tn_entry *out);
@@ -129,7 +129,8 @@ typedef struct tn_embedding {
 } tn_embedding;
 
 /* Adds a graph as one node. What is not given becomes a variable
- * `<name>_<inner name>`. [host-thread] */
+ * `<name>_<inner name>`. A program has its nodes as `<name>/<inner name>`; of
+ * names that become too long, `..`, their end and a number. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_embed(tn_graph *graph,
                                           const tn_embedding *what,
                                           tn_entry *out);
@@ -463,7 +464,8 @@ typedef struct tn_bind {
   size_t n_arguments;
   /* For the heads; NULL, or an entry NULL: made. One may be the array of an
    * argument, which is then overwritten behind all that reads it; there are no
-   * gradients then but those that the graph has itself. */
+   * gradients then but those that the graph has itself. No two results may
+   * share memory. */
   tn_array *const *outputs;
   size_t n_outputs;
   tn_place place; /* default device; {0, 0}: cpu(0) */
