@@ -223,6 +223,11 @@ static void delete_versioned(void *object) {
   if (d->deleter) d->deleter(d);
 }
 
+/* The same: a block with this one is of memory that must not be written. */
+static void delete_read_only(void *object) {
+  delete_versioned(object);
+}
+
 tn_code tn__array_from_dlpack(const tn__env *env, tn_dlpack *from,
                               uint32_t flags, tn_array **out) {
   guest g = {.env = env,
@@ -245,9 +250,10 @@ tn_code tn__array_from_dlpack_versioned(const tn__env *env,
                     TN_DLPACK_MAJOR, TN_DLPACK_MAJOR, TN_DLPACK_MINOR);
   guest g = {.env = env,
              .tensor = &from->tensor,
-             .give_back = delete_versioned,
              .object = from};
-  return guest_import(&g, (from->flags & TN_DLPACK_READ_ONLY) != 0, flags, out);
+  const bool read_only = (from->flags & TN_DLPACK_READ_ONLY) != 0;
+  g.give_back = read_only ? delete_read_only : delete_versioned;
+  return guest_import(&g, read_only, flags, out);
 }
 
 /* ------------------------------------------------------------------ export */
@@ -342,7 +348,9 @@ tn_code tn__array_to_dlpack_versioned(tn_array *array,
                              .manager_ctx = array,
                              .deleter = lent_delete_versioned,
                              .tensor = tensor_lend(array)};
-  if (tn__tensor_repeats(&array->tensor)) d->flags = TN_DLPACK_READ_ONLY;
+  if (tn__tensor_repeats(&array->tensor) ||
+      array->block->drop == delete_read_only)
+    d->flags = TN_DLPACK_READ_ONLY;
   *out = d;
   return TN_OK;
 }

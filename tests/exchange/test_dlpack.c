@@ -316,6 +316,21 @@ Test(dlpack, views_go_out_with_strides_and_broadcasts_read_only) {
   tn__array_release(wide), tn__array_release(turned), tn__array_release(array);
 }
 
+Test(dlpack, what_was_borrowed_read_only_goes_out_so) {
+  tn_dlpack_versioned from = versioned(TN_DLPACK_READ_ONLY), *d = NULL;
+  tn_array *array = NULL, *view = NULL;
+  n_deleted = 0;
+  cr_assert_eq(tn__array_from_dlpack_versioned(&w.env, &from, TN_DLPACK_BORROW,
+                                               &array),
+               TN_OK);
+  cr_assert_eq(tn__array_transpose(array, NULL, &view), TN_OK);
+  cr_assert_eq(tn__array_to_dlpack_versioned(view, &d), TN_OK);
+  cr_expect_eq(d->flags, TN_DLPACK_READ_ONLY);
+  d->deleter(d);
+  tn__array_release(view), tn__array_release(array);
+  cr_expect_eq(n_deleted, 1);
+}
+
 static void expect_code(tn_dtype dtype, int code, int bits) {
   tn_dlpack *d = NULL;
   tn_array *array = empty(dtype, SHAPE(2));
