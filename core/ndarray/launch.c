@@ -99,7 +99,9 @@ void tn__work_uses(tn__work *w) {
       use(w, &w->in_info[i].array->block->var, TN__READ);
   use_outputs(w);
   for (uint32_t i = 0; i < f->n_aux; ++i)
-    use(w, &w->aux_info[i].array->block->var, TN__UPDATE);
+    use(w, &w->aux_info[i].array->block->var,
+        tn__state_changes(w->aux_info[i].arg, w->flags) ? TN__UPDATE
+                                                        : TN__READ);
   if (w->device->table) use_temporaries(w);
   use_resources(w);
 }
@@ -150,7 +152,9 @@ void tn__work_hold(tn__work *w) {
 void tn__work_written(const tn__work *w) {
   const tn_frame *f = &w->launch.frame;
   for (uint32_t i = 0; i < f->n_out + f->n_aux; ++i)
-    if (is_used(w, f->n_in + i)) tn__array_written(w->out_info[i].array);
+    if (is_used(w, f->n_in + i) &&
+        (i < f->n_out || tn__state_changes(w->out_info[i].arg, w->flags)))
+      tn__array_written(w->out_info[i].array);
 }
 
 /* ----------------------------------------------------------------- launch */

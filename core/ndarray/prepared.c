@@ -83,11 +83,15 @@ static tn_code arrays_keep(tn_prepared *call) {
   if (!call->arrays)
     return tn__fail_memory(n * sizeof *call->arrays, "a prepared call");
   for (uint32_t i = 0; i < f->n_in; ++i) array_keep(call, w->in_info[i].array);
+  for (uint32_t i = 0; i < f->n_aux; ++i)
+    if (!tn__state_changes(w->aux_info[i].arg, w->flags))
+      array_keep(call, w->aux_info[i].array);
   uint32_t n_read = call->n_arrays;
   for (uint32_t i = 0; i < f->n_out; ++i)
     if (w->req[i] != TN_REQ_NULL) array_keep(call, w->out_info[i].array);
   for (uint32_t i = 0; i < f->n_aux; ++i)
-    array_keep(call, w->aux_info[i].array);
+    if (tn__state_changes(w->aux_info[i].arg, w->flags))
+      array_keep(call, w->aux_info[i].array);
   call->n_written = call->n_arrays - n_read;
   return TN_OK;
 }

@@ -69,12 +69,17 @@ static bool inputs_match(const attempt *a) {
   return true;
 }
 
+static bool aux_changes(const tn__recipe *r, uint32_t i) {
+  return tn__state_changes(r->operands[r->n_in + r->n_out + i].arg, r->flags);
+}
+
 static bool aux_match(const attempt *a) {
   const tn__recipe *r = a->recipe;
   for (uint32_t i = 0; i < r->n_aux; ++i) {
     const tn_array *array = a->in->arrays[r->n_in + i];
     if (!array || !array_fits(a, array, &r->aux[i]) ||
-        !tn__var_writable(&array->block->var))
+        !(aux_changes(r, i) ? tn__var_writable(&array->block->var)
+                            : tn__var_readable(&array->block->var)))
       return false;
     for (uint32_t k = 0; k < a->in->n; ++k)
       if (k != r->n_in + i && a->in->arrays[k] &&
@@ -253,7 +258,7 @@ static void written(const attempt *a) {
     if (is_wanted(a, i) && a->out->arrays[i] && !a->made[i])
       tn__array_written(a->out->arrays[i]);
   for (uint32_t i = 0; i < a->recipe->n_aux; ++i)
-    tn__array_written(aux_array(a, i));
+    if (aux_changes(a->recipe, i)) tn__array_written(aux_array(a, i));
 }
 
 static void place(const attempt *a) {

@@ -209,6 +209,15 @@ static uint32_t read_input_name(tnm_lower *lower, const tn_arg *arg,
   return TN_NONE;
 }
 
+/* When calls change an auxiliary state. */
+static void read_changes(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
+  static const char *const when[] = {"always", "training", NULL};
+  const tnm_tree *value = tnm_tree_get(node, "changes");
+  if (value != NULL &&
+      tnm_read_word(lower->diags, value, "a time of changes", when) == 1)
+    arg->flags |= TN_ARG_TRAINED;
+}
+
 /* The number that an auxiliary state starts as. */
 static void read_initial(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
   const tnm_tree *value = tnm_tree_get(node, "init");
@@ -239,6 +248,7 @@ static void read_arg(tnm_lower *lower, const tnm_operands *list,
     arg->init = read_input_name(lower, arg, tnm_tree_get(node, "init"));
   } else if (list->list == TN_OPERAND_AUX) {
     read_initial(lower, node, arg);
+    read_changes(lower, node, arg);
   }
   if (list->n > 0)
     tnm_check_since(lower->diags, node, "operand", list->v[list->n - 1]->since,

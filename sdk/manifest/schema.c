@@ -122,6 +122,7 @@ static const tnm_key aux_keys[] = {
     {"dtype", S, true, "type, type variable, or a parameter of type dtype"},
     {"shape", S | L | M, true, "operand, pattern, or `{c: function}`"},
     {"init", S, false, "number that every element starts as"},
+    {"changes", S, false, "always, or training: other calls only read it"},
     {"layout", S, false, "any or contiguous"},
     {"doc", S, false, "Markdown, one line"},
     {"since", S, false, "plugin release that introduced it"},

@@ -156,6 +156,8 @@ static const flag_rule flag_rules[] = {
      "is visible now"},
     {TN_ARG_CONTIGUOUS, "layout", DIFF_OK, DIFF_ABI, "is handed over dense now",
      "may have any strides now"},
+    {TN_ARG_TRAINED, "changes", DIFF_MODEL, DIFF_MODEL,
+     "changes in training only now", "changes in every call now"},
 };
 
 static void compare_flags(diff *d, const pair *p) {

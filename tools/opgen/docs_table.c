@@ -165,6 +165,8 @@ static void add_traits(tn__buf *out, const tn_op *op, const tn_arg *arg,
   if ((arg->flags & TN_ARG_VARIADIC) != 0) tn__buf_add(out, " Any number.");
   if ((arg->flags & TN_ARG_HIDDEN) != 0)
     tn__buf_add(out, " Hidden: kept for the gradient.");
+  if ((arg->flags & TN_ARG_TRAINED) != 0)
+    tn__buf_add(out, " Changes in training only.");
   if (list == TN_OPERAND_OUT && arg->inplace < op->n_inputs)
     tn__buf_add(out, " May take the memory of `%s`.",
                 op->inputs[arg->inplace]->name);

@@ -24,6 +24,7 @@ static const c_bit arg_bits[] = {
     {TN_ARG_HIDDEN, "TN_ARG_HIDDEN"},
     {TN_ARG_CONTIGUOUS, "TN_ARG_CONTIGUOUS"},
     {TN_ARG_DYNAMIC, "TN_ARG_DYNAMIC"},
+    {TN_ARG_TRAINED, "TN_ARG_TRAINED"},
     {0, NULL},
 };
 

@@ -486,7 +486,8 @@ enum {                              /* tn_arg.flags */
        TN_ARG_VARIADIC = 1u << 1,   /* the last input; any number of them */
        TN_ARG_HIDDEN = 1u << 2,     /* an output that users do not see */
        TN_ARG_CONTIGUOUS = 1u << 3, /* handed over dense, row-major */
-       TN_ARG_DYNAMIC = 1u << 4     /* an output whose shape compute decides */
+       TN_ARG_DYNAMIC = 1u << 4,    /* an output whose shape compute decides */
+       TN_ARG_TRAINED = 1u << 5 /* a state that only TN_CALL_TRAIN changes */
 };
 
 enum { TN_ROLE_DATA = 0, TN_ROLE_WEIGHT = 1, TN_ROLE_LABEL = 2 }; /* role */
@@ -645,10 +646,9 @@ enum {                                    /* tn_kernel.flags */
        TN_KERNEL_DETERMINISTIC = 1u << 1, /* same input, same bits */
        TN_KERNEL_ASYNC = 1u << 2,      /* returns before the device is done */
        TN_KERNEL_CAPTURABLE = 1u << 3, /* may be recorded into a device graph */
-       /* output i depends on the elements that inputs have at i, or repeat to
-        * i, alone; backward at the outputs' shape. It can be called on any box
-        * of elements: operands have the box's shape, and strides of 0 where
-        * they repeat. What prepare made holds for smaller boxes */
+       /* output i depends on inputs at i, or what repeats to i, alone; backward
+        * at the outputs' shape. It can be called on any box: operands have its
+        * shape, and strides of 0 where they repeat; what was prepared holds */
        TN_KERNEL_ELEMENTWISE = 1u << 4 /* bit 5: TN_KERNEL_FOLD of fold.h */
 };
 
