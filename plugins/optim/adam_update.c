@@ -45,16 +45,15 @@ typedef struct step {
 STEP(step_f32, float, tn_math_clip_f32, sqrtf)
 STEP(step_f64, double, tn_math_clip_f64, sqrt)
 
-/* 1 - beta^n, which the average of n numbers that began at 0 lacks to 1. */
+/* 1 - beta^n: how much of the average of n numbers that began at 0 is theirs.
+ * Of what keeps all of its first nothing is, and nothing is corrected. */
 static double weight_of(double beta, int64_t n) {
-  return n == 0 ? 1 : 1 - pow(beta, (double)n);
+  return n == 0 || beta == 1 ? 1 : 1 - pow(beta, (double)n);
 }
 
 int32_t optim_adam_update(const tn_frame *call) {
   static const optim_loops loops = OPTIM_LOOPS(step);
   const optim_adam_update_params *p = optim_adam_update_params_of(call);
-  const int32_t code = optim_check_betas(call, p->step, p->beta1, p->beta2);
-  if (code != TN_OK) return code;
   const step s = {
       .beta1 = p->beta1,
       .beta2 = p->beta2,

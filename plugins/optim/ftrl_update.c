@@ -43,8 +43,6 @@ STEP(step_f64, double, tn_math_clip_f64, sqrt)
 int32_t optim_ftrl_update(const tn_frame *call) {
   static const optim_loops loops = OPTIM_LOOPS(step);
   const optim_ftrl_update_params *p = optim_ftrl_update_params_of(call);
-  const int32_t code = optim_check_rate(call, p->lr);
-  if (code != TN_OK) return code;
   const step s = {1 / p->lr, p->lamda1, p->beta, p->wd,
                   optim_gradient_of(p->rescale_grad, 0, p->clip_gradient)};
   return optim_step_run(call, &loops, &s);

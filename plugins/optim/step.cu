@@ -82,9 +82,10 @@ struct optim_adam {
   double epsilon;
   optim_gradient gradient;
 
-  /* 1 - beta^n, which the average of n numbers that began at 0 lacks to 1. */
+  /* 1 - beta^n: how much of the average of n numbers that began at 0 is theirs.
+   * Of what keeps all of its first nothing is, and nothing is corrected. */
   static __host__ __device__ double weight_of(double beta, int64_t n) {
-    return n == 0 ? 1 : 1 - pow(beta, (double)n);
+    return n == 0 || beta == 1 ? 1 : 1 - pow(beta, (double)n);
   }
 
   __host__ __device__ void set(double lr, int64_t step) {
@@ -316,13 +317,12 @@ int32_t optim_sgd_mom_update_cuda(const tn_frame *call) {
 
 int32_t optim_adam_update_cuda(const tn_frame *call) {
   const optim_adam_update_params *p = optim_adam_update_params_of(call);
-  const int32_t code = optim_check_betas(call, p->step, p->beta1, p->beta2);
   optim_adam step = {
       p->beta1,   p->beta2,
       0,          0,
       p->epsilon, optim_gradient_of(p->rescale_grad, p->wd, p->clip_gradient)};
   step.set(p->lr, p->step);
-  return code == TN_OK ? optim_run(call, step, sizeof *p) : code;
+  return optim_run(call, step, sizeof *p);
 }
 
 int32_t optim_rmsprop_update_cuda(const tn_frame *call) {
@@ -336,11 +336,10 @@ int32_t optim_rmsprop_update_cuda(const tn_frame *call) {
 
 int32_t optim_ftrl_update_cuda(const tn_frame *call) {
   const optim_ftrl_update_params *p = optim_ftrl_update_params_of(call);
-  const int32_t code = optim_check_rate(call, p->lr);
   optim_ftrl step = {0, p->lamda1, p->beta, p->wd,
                      optim_gradient_of(p->rescale_grad, 0, p->clip_gradient)};
   step.set(p->lr);
-  return code == TN_OK ? optim_run(call, step, sizeof *p) : code;
+  return optim_run(call, step, sizeof *p);
 }
 
 int32_t optim_rmspropalex_update_cuda(const tn_frame *call) {

@@ -50,22 +50,6 @@ static inline optim_gradient optim_gradient_of(double rescale, double decay,
   return g;
 }
 
-/* Whether the averages of Adam can be corrected, and whether it can be divided
- * by a rate: TN_OK, or what is wrong. */
-static inline int32_t optim_check_betas(const tn_frame *call, int64_t step,
-                                        double beta1, double beta2) {
-  if (step == 0 || (beta1 != 1 && beta2 != 1)) return TN_OK;
-  return TN_FAIL(call, TN_OUT_OF_RANGE,
-                 "beta1=%g, beta2=%g: what keeps all of its first 0 cannot be "
-                 "corrected; set step=0 or less than 1",
-                 beta1, beta2);
-}
-
-static inline int32_t optim_check_rate(const tn_frame *call, double lr) {
-  if (lr != 0) return TN_OK;
-  return TN_FAIL(call, TN_OUT_OF_RANGE, "lr is 0, by which is divided");
-}
-
 /* Runs a loop over a call with inputs weight and gradient, and at most
  * OPTIM_MAX_STATES auxiliary states, of the type of the weight or, if it is
  * kept in f32, of that: f16 and bf16 by way of f32. `params` is handed to the

@@ -9,8 +9,9 @@
  *   - All that compute does to the device stands on call->run->stream. It waits
  *     for nothing, asks nothing of the device, and takes no memory but
  * call->ws.
- *   - What it decides on the host depends on what `prepare` may depend on, and
- *     on addresses, which stay what they are.
+ *   - What it decides on the host, also whether it refuses, depends on what
+ *     `prepare` may depend on, and on addresses, which stay what they are. What
+ *     a dynamic parameter may not be is for its `min` and `max` to say.
  *   - What changes between runs is read by the device, each time, where the
  *     host says so: parameters that are `dynamic` from
  *     tn_call_device_params(call), and the position in a stream of random
