@@ -22,11 +22,14 @@ enum { BLASLT_DEFAULT = 1, BLASLT_RELU = 2, BLASLT_BIAS = 4 };
 enum { BLASLT_BATCH_COUNT = 5, BLASLT_BATCH_STEP = 6 }; /* of a layout */
 enum {                                                  /* of a preference */
        BLASLT_MOST_WORKSPACE = 1,
+       BLASLT_SUMS_OF_PARTS = 3, /* in which types: a mask */
        BLASLT_ALIGN_A = 5,
        BLASLT_ALIGN_B = 6,
        BLASLT_ALIGN_C = 7,
        BLASLT_ALIGN_D = 8
 };
+
+enum { BLASLT_SUMS_COMPUTE_TYPE = 2 };
 
 typedef struct blaslt_algo { /* cublasLtMatmulAlgo_t */
   uint64_t data[8];

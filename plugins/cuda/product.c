@@ -146,15 +146,20 @@ static int layouts(const cuda_blaslt *lt, plan *x) {
   return status;
 }
 
-/* Operands whose addresses are multiples of `align`. */
-static int wish_for(const cuda_blaslt *lt, uint32_t align, blaslt_wish *out) {
+/* Operands whose addresses are multiples of `align`. Parts of sums would be
+ * kept as what the elements are stored as, if nobody objected. */
+static int wish_for(const cuda_blaslt *lt, tn_dtype dtype, uint32_t align,
+                    blaslt_wish *out) {
   const uint64_t most = MOST_WORKSPACE;
+  const uint32_t sums = BLASLT_SUMS_COMPUTE_TYPE;
   int status = lt->wish_create(out);
   if (status != BLASLT_OK) return status;
   status = lt->wish_set(*out, BLASLT_MOST_WORKSPACE, &most, sizeof most);
   for (int which = BLASLT_ALIGN_A; which <= BLASLT_ALIGN_D; ++which)
     if (status == BLASLT_OK)
       status = lt->wish_set(*out, which, &align, sizeof align);
+  if (status == BLASLT_OK && (dtype == TN_F16 || dtype == TN_BF16))
+    status = lt->wish_set(*out, BLASLT_SUMS_OF_PARTS, &sums, sizeof sums);
   if (status != BLASLT_OK) (void)lt->wish_destroy(*out);
   return status;
 }
@@ -163,7 +168,7 @@ static int choose(const cuda_blaslt *lt, const plan *x, blaslt_what what,
                   uint32_t align, blaslt_found *out) {
   blaslt_wish wish = NULL;
   int n = 0;
-  int status = wish_for(lt, align, &wish);
+  int status = wish_for(lt, x->what.dtype, align, &wish);
   if (status != BLASLT_OK) return status;
   status = lt->choose(x->device->blaslt, what, x->a, x->b, x->c, x->c, wish, 1,
                       out, &n);

@@ -254,17 +254,18 @@ static int how_to(const sum_arrays &a, const sum_view &v) {
 }
 
 template <class T>
-static void run_sum(cudaStream_t stream, const sum_arrays &a,
-                    const sum_view &v) {
+static cudaError_t run_sum(cudaStream_t stream, const sum_arrays &a,
+                           const sum_view &v) {
   const int how = how_to(a, v);
   if (v.lanes == 0)
-    tn_cuda_launch(sum_each<T>, blocks_for((v.kept + THREADS - 1) / THREADS),
-                   stream, a, v);
-  else
-    tn_cuda_launch(how == SUM_FOURS   ? sum_rows<T, SUM_FOURS>
-                   : how == SUM_LINES ? sum_rows<T, SUM_LINES>
-                                      : sum_rows<T, SUM_ANY>,
-                   blocks_for((v.kept + v.lanes - 1) / v.lanes), stream, a, v);
+    return tn_cuda_launch(sum_each<T>,
+                          blocks_for((v.kept + THREADS - 1) / THREADS), stream,
+                          a, v);
+  return tn_cuda_launch(how == SUM_FOURS   ? sum_rows<T, SUM_FOURS>
+                        : how == SUM_LINES ? sum_rows<T, SUM_LINES>
+                                           : sum_rows<T, SUM_ANY>,
+                        blocks_for((v.kept + v.lanes - 1) / v.lanes), stream, a,
+                        v);
 }
 
 static sum_view view_of(const tn_device_sum *sum) {
@@ -308,17 +309,16 @@ static tn_cuda_array array_of(const tn_device_sum *sum, int side) {
 static int32_t sum_any(cudaStream_t stream, const sum_arrays &a,
                        const sum_view &v) {
   return tn_cuda_by_sum(a.at[TO].dtype, [&](auto type) {
-    run_sum<decltype(type)>(stream, a, v);
-    return (int32_t)cudaGetLastError();
+    return (int32_t)run_sum<decltype(type)>(stream, a, v);
   });
 }
 
 static int32_t copy_any(cudaStream_t stream, const sum_arrays &a,
                         const sum_view &v) {
   return tn_cuda_by_width(tn_dtype_bytes(a.at[TO].dtype), [&](auto type) {
-    tn_cuda_launch(sum_copy<decltype(type)>,
-                   blocks_for((v.kept + THREADS - 1) / THREADS), stream, a, v);
-    return (int32_t)cudaGetLastError();
+    return (int32_t)tn_cuda_launch(sum_copy<decltype(type)>,
+                                   blocks_for((v.kept + THREADS - 1) / THREADS),
+                                   stream, a, v);
   });
 }
 

@@ -113,8 +113,15 @@ int cublasLtMatrixLayoutDestroy(blaslt_layout l) {
   return BLASLT_OK;
 }
 
+typedef struct preference {
+  uint32_t sums; /* what parts of sums may be kept as */
+} preference;
+
 int cublasLtMatmulPreferenceCreate(blaslt_wish *out) {
-  *out = malloc(1);
+  preference *p = malloc(sizeof *p);
+  if (!p) abort();
+  p->sums = 7;
+  *out = p;
   return BLASLT_OK;
 }
 
@@ -125,7 +132,8 @@ int cublasLtMatmulPreferenceDestroy(blaslt_wish wish) {
 
 int cublasLtMatmulPreferenceSetAttribute(blaslt_wish wish, int attribute,
                                          const void *value, size_t bytes) {
-  (void)wish, (void)value;
+  preference *p = wish;
+  if (attribute == BLASLT_SUMS_OF_PARTS) memcpy(&p->sums, value, bytes);
   return bytes == (attribute == BLASLT_MOST_WORKSPACE ? 8 : 4) ? BLASLT_OK
                                                                : INVALID_VALUE;
 }
@@ -148,8 +156,13 @@ int cublasLtMatmulAlgoGetHeuristic(blaslt_handle handle, blaslt_what given,
                                    blaslt_wish wish, int most,
                                    blaslt_found *out, int *n) {
   const what *w = given;
-  (void)handle, (void)wish;
+  const preference *p = wish;
+  const layout *to = d;
+  (void)handle;
   *n = 0;
+  if ((to->type == BLASLT_F16 || to->type == BLASLT_BF16) &&
+      p->sums != BLASLT_SUMS_COMPUTE_TYPE)
+    fake_violate(fake_cuda(), "lets parts of sums be kept as halves");
   if (most < 1 || c != d || !fits(w, a, b, d)) return INVALID_VALUE;
   if (w->compute == BLASLT_COMPUTE_64F && w->epilogue != BLASLT_DEFAULT)
     return BLASLT_NOT_SUPPORTED;
@@ -320,6 +333,5 @@ int cublasLtMatmul(blaslt_handle handle, blaslt_what given, const void *alpha,
                     .n_writes = 2,
                     .read_bytes = read_bytes,
                     .write_bytes = write_bytes};
-  fake_cuda_submit(stream, &work);
-  return cudaGetLastError() == CUDA_OK ? BLASLT_OK : INVALID_VALUE;
+  return fake_cuda_submit(stream, &work) == CUDA_OK ? BLASLT_OK : INVALID_VALUE;
 }

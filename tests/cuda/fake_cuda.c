@@ -62,7 +62,6 @@ static struct {
 /* The contexts that are current on a thread, the last pushed on top. */
 static _Thread_local cuda_context current[MOST_CURRENT];
 static _Thread_local int n_current;
-static _Thread_local int last_error; /* of the runtime */
 
 /* ------------------------------------------------------------- begin and end
  */
@@ -187,6 +186,11 @@ static int enter(int *result) {
     fake_violate(all.f, "a context is current that was released");
   *result = all.lost[device];
   return device;
+}
+
+int fake_cuda_device(void) {
+  int result;
+  return enter(&result);
 }
 
 int fake_enter_stream(const struct CUstream_st *stream) {
@@ -668,30 +672,36 @@ int cuStreamSynchronize(cuda_stream stream) {
 
 /* -------------------------------------------------------------- the runtime */
 
-int cudaGetDevice(int *device) {
-  *device = n_current ? current[n_current - 1]->device : 0;
+/* As the driver has them, and as the runtime asks for them. */
+int cuCtxGetCurrent(cuda_context *out) {
+  *out = n_current ? current[n_current - 1] : NULL;
   return CUDA_OK;
 }
 
-/* As the runtime does: the primary context of the device on top. */
-int cudaSetDevice(int device) {
-  if (!n_current) n_current = 1;
-  current[n_current - 1] = &all.contexts[device];
+int cuStreamGetCtx(cuda_stream stream, cuda_context *out) {
+  *out = &all.contexts[stream->device];
   return CUDA_OK;
 }
 
-void fake_runtime_result(int result) {
-  last_error = result;
-}
+/* Functions as what `dlsym` makes of them. */
+#define FOUND(name, function) \
+  { name, (void *)(uintptr_t)(function) }
 
-int fake_runtime_begin(void) {
-  return n_current ? CUDA_OK : cudaSetDevice(0);
-}
-
-int cudaGetLastError(void) {
-  const int result = last_error;
-  last_error = CUDA_OK;
-  return result;
+int cudaGetDriverEntryPointByVersion(const char *symbol, void **out,
+                                     unsigned version, unsigned long long flags,
+                                     int *found) {
+  const struct {
+    const char *name;
+    void *function;
+  } functions[] = {FOUND("cuCtxGetCurrent", cuCtxGetCurrent),
+                   FOUND("cuStreamGetCtx", cuStreamGetCtx),
+                   FOUND("cuCtxPushCurrent", cuCtxPushCurrent_v2),
+                   FOUND("cuCtxPopCurrent", cuCtxPopCurrent_v2)};
+  *out = NULL;
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; ++i)
+    if (strcmp(functions[i].name, symbol) == 0) *out = functions[i].function;
+  *found = *out == NULL;
+  return version >= 12000 && flags == 0 ? CUDA_OK : INVALID_VALUE;
 }
 
 /* Few processors, so that threads take several pieces each. */

@@ -118,9 +118,8 @@ void cudnnGetLastErrorString(char *to, size_t bytes) {
 }
 
 int cudnnCreate(dnn_handle *out) {
-  int device = 0;
   if (!fake_cuda()) return refuse(NOT_INITIALIZED, "there is no driver");
-  (void)cudaGetDevice(&device);
+  const int device = fake_cuda_device();
   *out = calloc(1, sizeof **out);
   if (!*out) abort();
   (*out)->device = device;
@@ -131,9 +130,7 @@ int cudnnCreate(dnn_handle *out) {
 }
 
 static void check_device(dnn_handle handle) {
-  int device = 0;
-  (void)cudaGetDevice(&device);
-  if (device != handle->device)
+  if (fake_cuda_device() != handle->device)
     fake_violate(fake_cuda(), "uses a cuDNN handle of another device");
 }
 
@@ -649,8 +646,7 @@ static int submit(dnn_handle handle, pattern *p, void *workspace) {
     }
   }
   writes[1] = workspace;
-  fake_cuda_submit(handle->stream, &work);
-  return cudaGetLastError() == CUDA_OK
+  return fake_cuda_submit(handle->stream, &work) == CUDA_OK
              ? DNN_OK
              : refuse(EXECUTION_FAILED, "the launch failed");
 }
@@ -679,8 +675,7 @@ static int submit_norm(dnn_handle handle, const norm_work *norm,
   }
   writes[work.n_writes] = workspace;
   write_bytes[work.n_writes++] = WORKSPACE;
-  fake_cuda_submit(handle->stream, &work);
-  return cudaGetLastError() == CUDA_OK
+  return fake_cuda_submit(handle->stream, &work) == CUDA_OK
              ? DNN_OK
              : refuse(EXECUTION_FAILED, "the launch failed");
 }

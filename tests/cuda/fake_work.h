@@ -47,8 +47,4 @@ int fake_capture_forbids(const char *what);
 /* How many graphs are left, which are then gone. */
 int fake_graphs_end(void);
 
-/* Of the runtime: a current device, and the result of the last launch. */
-int fake_runtime_begin(void);
-void fake_runtime_result(int result);
-
 #endif /* TENON_TESTS_CUDA_FAKE_WORK_H_ */

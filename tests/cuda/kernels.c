@@ -41,7 +41,7 @@ struct fake_indices {
 };
 
 struct fake_indices fake_cuda_at;
-void fake_cuda_launch(cuda_stream stream, work *w);
+int fake_cuda_launch(cuda_stream stream, work *w);
 void *fake_cuda_reach(const void *address);
 void fake_cuda_barrier(void);
 
@@ -159,7 +159,7 @@ static void run_work(fake *f, const void *arg) {
 /* ------------------------------------------------------------------ launches
  */
 
-void fake_cuda_launch(cuda_stream stream, work *w) {
+int fake_cuda_launch(cuda_stream stream, work *w) {
   const void *reads[MOST_USES], *writes[MOST_USES];
   size_t read_bytes[MOST_USES], write_bytes[MOST_USES];
   fake_work launch = {.run = run_work,
@@ -181,7 +181,7 @@ void fake_cuda_launch(cuda_stream stream, work *w) {
   w->next = waiting;
   waiting = w;
   pthread_mutex_unlock(&lock);
-  fake_cuda_submit(stream, &launch);
+  return fake_cuda_submit(stream, &launch);
 }
 
 void *fake_cuda_reach(const void *address) {

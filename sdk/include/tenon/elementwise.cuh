@@ -178,9 +178,9 @@ static int32_t tn_cuda_run_flat(const tn_frame *call,
   flat.live = tn_call_device_params(call);
   for (uint32_t k = 0; k <= Loop::n_in; ++k) flat.data[k] = task->walk.data[k];
   const unsigned blocks = tn_cuda_blocks(call, flat.n / tn_cuda_pack<T>::n + 1);
-  tn_cuda_launch(tn_cuda_flat_loop<Loop, T>, blocks,
-                 (cudaStream_t)call->run->stream, Loop(call->params), flat);
-  return tn_cuda_check(call, cudaGetLastError());
+  return tn_cuda_check(call, tn_cuda_launch(tn_cuda_flat_loop<Loop, T>, blocks,
+                                            (cudaStream_t)call->run->stream,
+                                            Loop(call->params), flat));
 }
 
 template <class Loop>
@@ -203,13 +203,12 @@ static int32_t tn_cuda_run_view(const tn_frame *call,
       view.stride[k][d] = task->walk.stride[k][d];
   }
   const unsigned blocks = tn_cuda_blocks(call, view.n);
-  if (view.n < INT32_MAX)
-    tn_cuda_launch(tn_cuda_view_loop<Loop, uint32_t>, blocks, stream, loop,
-                   view);
-  else
-    tn_cuda_launch(tn_cuda_view_loop<Loop, int64_t>, blocks, stream, loop,
-                   view);
-  return tn_cuda_check(call, cudaGetLastError());
+  return tn_cuda_check(
+      call, view.n < INT32_MAX
+                ? tn_cuda_launch(tn_cuda_view_loop<Loop, uint32_t>, blocks,
+                                 stream, loop, view)
+                : tn_cuda_launch(tn_cuda_view_loop<Loop, int64_t>, blocks,
+                                 stream, loop, view));
 }
 
 /* The element types of one type to compute in that have loops of their own,

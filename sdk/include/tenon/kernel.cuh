@@ -41,6 +41,7 @@
 #ifndef TENON_KERNEL_CUH_
 #define TENON_KERNEL_CUH_
 
+#include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -376,14 +377,18 @@ static inline unsigned tn_cuda_blocks(const tn_frame *call, int64_t pieces) {
   return (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
 }
 
-/* Launches a kernel with blocks of 256 threads, not waiting for it. A compiler
- * that is not nvcc has no such thing: whoever makes it read this header brings
- * a function of this name. */
+/* Launches a kernel with blocks of 256 threads, not waiting for it. What it
+ * returns is of this launch alone, as what cudaGetLastError does may not be. A
+ * compiler that is not nvcc has no such thing: whoever makes it read this
+ * header brings a function of this name. */
 #ifdef __CUDACC__
 template <class... Args>
-static inline void tn_cuda_launch(void (*kernel)(Args...), unsigned blocks,
-                                  cudaStream_t stream, Args... args) {
-  kernel<<<blocks, 256, 0, stream>>>(args...);
+static inline cudaError_t tn_cuda_launch(void (*kernel)(Args...),
+                                         unsigned blocks, cudaStream_t stream,
+                                         Args... args) {
+  void *at[] = {(void *)&args...};
+  return cudaLaunchKernel((const void *)kernel, dim3(blocks), dim3(256), at, 0,
+                          stream);
 }
 #endif
 
@@ -443,17 +448,70 @@ static inline tn_cuda_array tn_cuda_live_params(const tn_frame *call,
   return array;
 }
 
-/* Runs `run(stream)`, which returns a code, with the device of the call
- * current; the thread's own choice is put back. */
+/* How the driver makes a context current. The runtime has no words for it:
+ * where none is current it says device 0, and opens that when it is put back.
+ */
+struct tn_cuda_contexts {
+  cudaError_t error; /* of finding the others */
+  CUresult (*current)(CUcontext *);
+  CUresult (*of_stream)(CUstream, CUcontext *);
+  CUresult (*push)(CUcontext);
+  CUresult (*pop)(CUcontext *);
+};
+
+template <class Function>
+static inline void tn_cuda_find(tn_cuda_contexts *in, const char *name,
+                                Function *out) {
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  void *at = NULL;
+#if CUDART_VERSION >= 12050
+  cudaError_t error = cudaGetDriverEntryPointByVersion(
+      name, &at, 12000, cudaEnableDefault, &found);
+#else
+  cudaError_t error =
+      cudaGetDriverEntryPoint(name, &at, cudaEnableDefault, &found);
+#endif
+  if (error == cudaSuccess && at == NULL) error = cudaErrorSymbolNotFound;
+  if (error != cudaSuccess) in->error = error;
+  *out = (Function)at;
+}
+
+static inline tn_cuda_contexts tn_cuda_contexts_find() {
+  tn_cuda_contexts contexts = {cudaSuccess, NULL, NULL, NULL, NULL};
+  tn_cuda_find(&contexts, "cuCtxGetCurrent", &contexts.current);
+  tn_cuda_find(&contexts, "cuStreamGetCtx", &contexts.of_stream);
+  tn_cuda_find(&contexts, "cuCtxPushCurrent", &contexts.push);
+  tn_cuda_find(&contexts, "cuCtxPopCurrent", &contexts.pop);
+  return contexts;
+}
+
+static inline const tn_cuda_contexts &tn_cuda_contexts_get() {
+  static const tn_cuda_contexts contexts = tn_cuda_contexts_find();
+  return contexts;
+}
+
+/* A result of the driver: the runtime has the same numbers. */
+static inline int32_t tn_cuda_check(const tn_frame *call, CUresult result) {
+  return tn_cuda_check(call, (cudaError_t)result);
+}
+
+/* Runs `run(stream)`, which returns a code, with the context of the stream
+ * current; the thread's own, if it has one, is put back. */
 template <class Run>
 static inline int32_t tn_cuda_on(const tn_frame *call, Run run) {
-  int before = 0;
-  int32_t code = tn_cuda_check(call, cudaGetDevice(&before));
+  const cudaStream_t stream = (cudaStream_t)call->run->stream;
+  const tn_cuda_contexts &contexts = tn_cuda_contexts_get();
+  CUcontext wanted = NULL, before = NULL;
+  int32_t code = tn_cuda_check(call, contexts.error);
+  if (code == TN_OK)
+    code = tn_cuda_check(call, contexts.of_stream(stream, &wanted));
+  if (code == TN_OK) code = tn_cuda_check(call, contexts.current(&before));
   if (code != TN_OK) return code;
-  const int other = before != call->run->device_id;
-  if (other) code = tn_cuda_check(call, cudaSetDevice(call->run->device_id));
-  if (code == TN_OK) code = run((cudaStream_t)call->run->stream);
-  if (other) (void)cudaSetDevice(before);
+  if (before == wanted) return run(stream);
+  code = tn_cuda_check(call, contexts.push(wanted));
+  if (code != TN_OK) return code;
+  code = run(stream);
+  (void)contexts.pop(&wanted);
   return code;
 }
 
@@ -464,9 +522,8 @@ static inline int32_t tn_cuda_start(const tn_frame *call,
                                     void (*kernel)(Args...), int64_t blocks,
                                     cudaStream_t stream, Args... args) {
   if (blocks == 0) return TN_OK;
-  tn_cuda_launch(kernel, tn_cuda_blocks(call, blocks * TN_CUDA_THREADS), stream,
-                 args...);
-  return tn_cuda_check(call, cudaGetLastError());
+  const unsigned most = tn_cuda_blocks(call, blocks * TN_CUDA_THREADS);
+  return tn_cuda_check(call, tn_cuda_launch(kernel, most, stream, args...));
 }
 
 /* The same for `n` threads' work. */

@@ -24,13 +24,20 @@
 typedef struct CUstream_st *cudaStream_t;
 typedef int cudaError_t;
 typedef int cudaDeviceAttr;
-enum { cudaSuccess = 0, cudaErrorInvalidValue = 1 };
+enum {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorSymbolNotFound = 500
+};
+#define CUDART_VERSION 13000
+typedef int cudaDriverEntryPointQueryResult;
+enum { cudaEnableDefault = 0, cudaDriverEntryPointSymbolNotFound = 1 };
 enum { cudaDevAttrMultiProcessorCount = 16 };
 
 extern "C" {
-cudaError_t cudaGetDevice(int *device);
-cudaError_t cudaSetDevice(int device);
-cudaError_t cudaGetLastError(void);
+cudaError_t cudaGetDriverEntryPointByVersion(
+    const char *symbol, void **out, unsigned version, unsigned long long flags,
+    cudaDriverEntryPointQueryResult *found);
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute,
                                    int device);
 const char *cudaGetErrorString(cudaError_t error);
@@ -103,7 +110,7 @@ struct fake_cuda_work {
 
 extern "C" {
 /* Takes `work` over, which is from malloc. */
-void fake_cuda_launch(cudaStream_t stream, struct fake_cuda_work *work);
+cudaError_t fake_cuda_launch(cudaStream_t stream, struct fake_cuda_work *work);
 /* The bytes of the device behind an address, on its thread. */
 void *fake_cuda_reach(const void *address);
 }
@@ -151,8 +158,8 @@ inline void *operator new(size_t, void *at, fake_cuda_place) {
 }
 
 template <class A, class B>
-static void tn_cuda_launch(void (*kernel)(A, B), unsigned blocks,
-                           cudaStream_t stream, A a, B b) {
+static cudaError_t tn_cuda_launch(void (*kernel)(A, B), unsigned blocks,
+                                  cudaStream_t stream, A a, B b) {
   void *memory = malloc(sizeof(fake_cuda_two<A, B>));
   if (memory == NULL) abort();
   memset(memory, 0, sizeof(fake_cuda_two<A, B>));
@@ -164,7 +171,7 @@ static void tn_cuda_launch(void (*kernel)(A, B), unsigned blocks,
   work->n_uses = 0;
   fake_cuda_declare(work, a);
   fake_cuda_declare(work, b);
-  fake_cuda_launch(stream, work);
+  return fake_cuda_launch(stream, work);
 }
 
 template <class A>
@@ -183,8 +190,8 @@ static void fake_cuda_run_one(const fake_cuda_work *work) {
 }
 
 template <class A>
-static void tn_cuda_launch(void (*kernel)(A), unsigned blocks,
-                           cudaStream_t stream, A a) {
+static cudaError_t tn_cuda_launch(void (*kernel)(A), unsigned blocks,
+                                  cudaStream_t stream, A a) {
   void *memory = malloc(sizeof(fake_cuda_one<A>));
   if (memory == NULL) abort();
   memset(memory, 0, sizeof(fake_cuda_one<A>));
@@ -194,7 +201,7 @@ static void tn_cuda_launch(void (*kernel)(A), unsigned blocks,
   work->blocks = blocks;
   work->n_uses = 0;
   fake_cuda_declare(work, a);
-  fake_cuda_launch(stream, work);
+  return fake_cuda_launch(stream, work);
 }
 
 #endif /* FAKE_CUDA_RUNTIME_H_ */

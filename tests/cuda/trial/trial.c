@@ -51,10 +51,13 @@ static int32_t launch(const tn_frame *call, work w) {
                     .n_writes = 1,
                     .read_bytes = read_bytes,
                     .write_bytes = &bytes};
-  fake_cuda_submit(call->run->stream, &what);
-  return cudaGetLastError() == CUDA_OK
-             ? TN_OK
-             : TN_FAIL(call, TN_DEVICE, "the launch failed");
+  cuda_context context = NULL;
+  (void)cuStreamGetCtx(call->run->stream, &context);
+  (void)cuCtxPushCurrent_v2(context);
+  const int result = fake_cuda_submit(call->run->stream, &what);
+  (void)cuCtxPopCurrent_v2(&context);
+  return result == CUDA_OK ? TN_OK
+                           : TN_FAIL(call, TN_DEVICE, "the launch failed");
 }
 
 int32_t trial_noise(const tn_frame *call) {
