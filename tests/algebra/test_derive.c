@@ -110,6 +110,17 @@ Test(derive, an_output_stands_for_what_computes_it_if_that_keeps_no_more) {
             "grad.out*sigmoid(x)*(x*(1 - sigmoid(x)) + 1)", "0", "0");
 }
 
+Test(derive, selections_in_slopes_take_no_factors_into_a_branch_that_is_0) {
+  GRADIENTS("clip(x, -1, sqrt(y))", NULL,
+            "select(x < -1, 0, select(x > sqrt(y), 0, grad.out))",
+            "select(max(x, -1) > sqrt(y), grad.out/(2*sqrt(y)), 0)", "0");
+  GRADIENTS("clip(x, sqrt(y), 3)", NULL,
+            "select(x < sqrt(y), 0, select(x > 3, 0, grad.out))",
+            "select(x < sqrt(y), select(sqrt(y) > 3, 0, grad.out/(2*sqrt(y))), "
+            "0)",
+            "0");
+}
+
 Test(derive, powers_follow_the_table_where_they_have_holes) {
   GRADIENTS("a^x", NULL, "select((a == 0)*(x >= 0), 0, grad.out*log(a)*a^x)",
             "0", "0");
