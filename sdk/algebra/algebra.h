@@ -267,7 +267,8 @@ enum { /* what tnm_derive gives */
 /* out[i] becomes the gradient of input i, the sum over the outputs of grad.o
  * times the derivative of o by i, NULL where that is stopped. The results may
  * share parts. Where it keeps no more tensors, an output stands for what
- * computes it: 1 - out^2 for tanh. Of all such forms the one is taken that
+ * computes it: 1 - out^2 for tanh; but out - 100 for nothing, as rounding may
+ * have left nothing of it. Of all such forms the one is taken that
  * keeps the fewest tensors for all gradients together, then for each of them,
  * then the one that keeps outputs rather than inputs, because an input that is
  * not kept may be overwritten. */
