@@ -129,6 +129,21 @@ Test(derive, selections_in_slopes_take_no_factors_into_a_branch_that_is_0) {
             "0");
 }
 
+/* In f32 1e20*x is 1 where 1e40*x is infinite. */
+Test(derive, numbers_that_fit_in_floats_make_none_that_do_not) {
+  GRADIENTS("(1e20*x)^2", NULL, "2e+20*grad.out*(1e+20*x)", "0", "0");
+  GRADIENTS("(x/1e20)^2", NULL, "2e-20*grad.out*(1e-20*x)", "0", "0");
+  GRADIENTS("cos((1e16*x)^3)", NULL,
+            "-3e+16*grad.out*sin((1e+16*x)^3)*(1e+16*x)^2", "0", "0");
+  GRADIENTS("1e20*y*(1e20*x)", NULL, "1e+20*grad.out*(1e+20*y)",
+            "1e+20*grad.out*(1e+20*x)", "0");
+  GRADIENTS("(1e20*x)^2*y + (1e20*x)^2*z", NULL,
+            "2e+20*grad.out*(1e+20*x*(y + z))", "grad.out*(1e+20*x)^2",
+            "grad.out*(1e+20*x)^2");
+  /* Where what an author wrote is beyond, so is what is made of it. */
+  GRADIENTS("(1e40*x)^2", NULL, "2e+80*grad.out*x", "0", "0");
+}
+
 Test(derive, powers_follow_the_table_where_they_have_holes) {
   GRADIENTS("a^x", NULL, "select((a == 0)*(x >= 0), 0, grad.out*log(a)*a^x)",
             "0", "0");
