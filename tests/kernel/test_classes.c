@@ -353,8 +353,15 @@ Test(classes, division_of_integers_floors_and_by_zero_is_zero) {
 Test(classes, functions_of_integers_are_those_of_floats) {
   static const tn_dtype types[] = {TN_I8,  TN_I16, TN_I32, TN_I64,
                                    TN_F16, TN_F32, TN_F64, TN_BF16};
-  class_case cases[24];
+  class_case cases[32];
   for (int i = 0; i < 8; ++i) {
+    cases[24 + i] = (class_case){"nested",
+                                 KERNEL(nested),
+                                 2,
+                                 types[i],
+                                 types[i],
+                                 {{-5, 3, 0, 6, -2, 1}, {4, 3, 2, 6, 2, 1}},
+                                 {3, 4, 5, 4, 7, 4}};
     cases[3 * i] = (class_case){"clamp",
                                 KERNEL(clamp),
                                 2,

@@ -168,11 +168,13 @@ static piece render_term(writer *w, const tnm_expr *expr) {
   return as_term(w, render(w, expr));
 }
 
-/* "left op right"; the right operand of the same level keeps its brackets. */
+/* "left op right"; the right operand of the same level keeps its brackets. So
+ * does a comparison on either side of another: C has two levels of them. */
 static piece infix(writer *w, const char *op, int level, piece parts[2]) {
-  const int type = level == COMPARISON ? TRUTH : parts[0].type;
+  const bool compares = level == COMPARISON;
   fit(w, parts, 2, strlen(op) + 6);
-  return PIECE(w, level, type, "%s %s %s", operand(w, parts[0], level), op,
+  return PIECE(w, level, compares ? TRUTH : parts[0].type, "%s %s %s",
+               operand(w, parts[0], compares ? level - 1 : level), op,
                operand(w, parts[1], level - 1));
 }
 
