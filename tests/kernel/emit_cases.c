@@ -63,6 +63,7 @@ static const emit_case cases[] = {
     {"smooth", {"lhs", "rhs"}, "exp(lhs) + log(rhs)*tanh(lhs)", {NULL}},
     {"error", {"lhs", "rhs"}, "erf(lhs)/rhs/2 - (lhs - (rhs - 1))", {NULL}},
     {"huge", {"lhs", "rhs"}, "min(lhs, 1e300) + 1e-60*rhs", {NULL}},
+    {"edge", {"lhs", "rhs"}, "min(lhs, 3.4028235e38)*rhs", {NULL}},
     {"constant", {"lhs", "rhs"}, "flag + 1e3", {NULL}},
     {"taken", {"i", "grad_out"}, "i*t1 + p - grad_out", {"grad.out*i", NULL}},
     {"long_sum",

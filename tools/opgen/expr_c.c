@@ -4,7 +4,6 @@
  * own. What occurs twice becomes a variable as well. The order of operations is
  * that of the formula, so the variables change no result.
  */
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -134,11 +133,14 @@ static piece whole_number(writer *w, double number) {
                           : PIECE(w, ATOM, WRAP, "%" PRIu32 "u", low);
 }
 
+/* From here on a number is nearer to infinity than to FLT_MAX. */
+#define BEYOND_FLOAT 0x1.ffffffp127
+
 /* As written, unless that is long or means nothing in f32. */
 static piece number(writer *w, const tnm_expr *expr) {
   const bool single = w->class_bit == TNM_CLASS_F32;
   if (is_integer(w)) return whole_number(w, expr->number);
-  if (single && expr->number > (double)FLT_MAX)
+  if (single && expr->number >= BEYOND_FLOAT)
     return PIECE(w, ATOM, VALUE, "INFINITY");
   if (expr->number == 0 || (single && (float)expr->number == 0))
     return PIECE(w, ATOM, VALUE, "0.0%s", suffix(w));
