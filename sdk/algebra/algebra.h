@@ -45,7 +45,7 @@
  *
  * Operands and parameters are converted to the class, a float parameter towards
  * zero, and the result is converted to the type of what is written. u64 belongs
- * to no class. In an integer class numbers must be whole; arithmetic wraps; `/`
+ * to no class. In an integer class numbers must be whole and within it; arithmetic wraps; `/`
  * rounds towards minus infinity and `%` takes the sign of the divisor, both 0
  * for a divisor 0; `^` wants a constant exponent that is whole and not
  * negative. A comparison is the number 1 or 0, in a bool output true or false;
@@ -121,6 +121,15 @@ int tnm_class_of(tn_dtype dtype);
 int tnm_class_join(int a, int b);
 /* "f32": as the names of functions of tenon/math.h end. */
 const char *tnm_class_name(int class_bit);
+
+/* The value of a whole number (TNM_NUMBER), by its digits, as a double does not
+ * hold all that there may be; false if it is not whole, has more than 64 bits,
+ * or is so large and written otherwise (1e18) that its value is uncertain. */
+bool tnm_number_whole(const tnm_expr *number, uint64_t *out);
+/* Whether two numbers are one in every class. */
+bool tnm_number_equal(const tnm_expr *a, const tnm_expr *b);
+/* Whether an integer class has a number, or, behind a minus, its negative. */
+bool tnm_class_has(int class_bit, const tnm_expr *number, bool negative);
 
 /* --------------------------------------------------------------- functions */
 

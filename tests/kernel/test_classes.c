@@ -280,11 +280,12 @@ Test(classes, arithmetic_of_integers_wraps) {
   CHECK_ALL(cases);
 }
 
-/* 4294967297 - 2147483648 is 1 - 2^31 modulo 2^32; 100^5 is 10^10. */
+/* 2^31 + 1 is 1 - 2^31 modulo 2^32; 100^5 is 10^10. A double has no
+ * 9007199254740993. */
 Test(classes, constants_and_powers_of_integers_wrap) {
   static const class_case cases[] = {
-      {"large, i32",
-       KERNEL(large),
+      {"wraps, i32",
+       KERNEL(wraps),
        1,
        TN_I32,
        TN_I32,
@@ -298,6 +299,13 @@ Test(classes, constants_and_powers_of_integers_wrap) {
        {{0, 1, -1, 2147483647, 5, 7}, {0}},
        {2147483649.0, 2147483650.0, 2147483648.0, 4294967296.0, 2147483654.0,
         2147483656.0}},
+      {"digits, i64",
+       KERNEL(digits),
+       1,
+       TN_I64,
+       TN_I64,
+       {{0, 1, -1, 2147483647, 5, 7}, {0}},
+       {1, 2, 0, 2147483648.0, 6, 8}},
       {"fifth",
        KERNEL(fifth),
        2,

@@ -121,9 +121,10 @@ static const char *suffix(const writer *w) {
 
 /* ------------------------------------------------------------------ leaves */
 
-/* Beyond the type a number wraps, as everything does there. */
-static piece whole_number(writer *w, double number) {
-  const uint64_t wide = number < 0x1p64 ? (uint64_t)number : 0;
+/* Within the class; what only its negative is within wraps to that. */
+static piece whole_number(writer *w, const tnm_expr *number) {
+  uint64_t wide = 0;
+  (void)tnm_number_whole(number, &wide);
   if (w->class_bit == TNM_CLASS_I64)
     return wide <= INT64_MAX
                ? PIECE(w, ATOM, VALUE, "%" PRIu64, wide)
@@ -139,7 +140,7 @@ static piece whole_number(writer *w, double number) {
 /* As written, unless that is long or means nothing in f32. */
 static piece number(writer *w, const tnm_expr *expr) {
   const bool single = w->class_bit == TNM_CLASS_F32;
-  if (is_integer(w)) return whole_number(w, expr->number);
+  if (is_integer(w)) return whole_number(w, expr);
   if (single && expr->number >= BEYOND_FLOAT)
     return PIECE(w, ATOM, VALUE, "INFINITY");
   if (expr->number == 0 || (single && (float)expr->number == 0))
