@@ -28,7 +28,8 @@
  * So `+ - * / %` associate to the left, `^` to the right, and `^` binds tighter
  * than a minus before it: -x^2 is -(x^2), 2^-x is 2^(-x), x^y^z is x^(y^z).
  * A minus binds tighter than a product: -a*b is (-a)*b, which is the same
- * number. Comparisons bind least and do not chain.
+ * number. Comparisons bind least and do not chain. Kernels take the square
+ * root for an exponent written 0.5; of -0 and -infinity the two differ.
  *
  * Numbers are decimal: digits, a fraction, an exponent, as in `2`, `0.5`,
  * `.5`, `1e-3`. There are no other literals, no `? :`, no `!`, no `&&`.
