@@ -28,7 +28,7 @@ static size_t digits(const char *at) {
 
 /* Digits, a fraction, an exponent; one of the first two begins it. What sticks
  * to it belongs to it, so that "0x10" is one bad number rather than a number
- * and a name. */
+ * and a name, and "1.5.2" one rather than two. */
 static int lex_number(const char *at, size_t *n) {
   size_t end = digits(at);
   bool bad = false;
@@ -38,7 +38,7 @@ static int lex_number(const char *at, size_t *n) {
     size_t exponent = digits(at + end + 1 + sign);
     if (exponent > 0) end += 1 + sign + exponent;
   }
-  while (is_name(at[end])) {
+  while (is_name(at[end]) || (at[end] == '.' && is_digit(at[end + 1]))) {
     bad = true;
     ++end;
   }
