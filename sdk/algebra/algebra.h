@@ -46,11 +46,11 @@
  *
  * Operands and parameters are converted to the class, a float parameter towards
  * zero, and the result is converted to the type of what is written. u64 belongs
- * to no class. In an integer class numbers must be whole and within it; arithmetic wraps; `/`
- * rounds towards minus infinity and `%` takes the sign of the divisor, both 0
- * for a divisor 0; `^` wants a constant exponent that is whole and not
- * negative. A comparison is the number 1 or 0, in a bool output true or false;
- * `select` and bool inputs take every number but 0 as true.
+ * to no class. In an integer class numbers must be whole and within it;
+ * arithmetic wraps; `/` rounds towards minus infinity and `%` takes the sign of
+ * the divisor, both 0 for a divisor 0; `^` wants a constant exponent that is
+ * whole and not negative. A comparison is the number 1 or 0, in a bool output
+ * true or false; `select` and bool inputs take every number but 0 as true.
  */
 #ifndef TENON_ALGEBRA_H_
 #define TENON_ALGEBRA_H_

@@ -140,6 +140,11 @@ Test(derive, numbers_that_fit_in_floats_make_none_that_do_not) {
   GRADIENTS("(1e20*x)^2*y + (1e20*x)^2*z", NULL,
             "2e+20*grad.out*(1e+20*x*(y + z))", "grad.out*(1e+20*x)^2",
             "grad.out*(1e+20*x)^2");
+  /* The x within is no factor to look for. */
+  GRADIENTS("sin((1e20*x)^2 + 1)*log((1e20*x)^2 + 1)", NULL,
+            "2e+20*grad.out*(1e+20*x*(cos((1e+20*x)^2 + 1)*log((1e+20*x)^2 + "
+            "1) + sin((1e+20*x)^2 + 1)/((1e+20*x)^2 + 1)))",
+            "0", "0");
   /* Where what an author wrote is beyond, so is what is made of it. */
   GRADIENTS("(1e40*x)^2", NULL, "2e+80*grad.out*x", "0", "0");
 }
