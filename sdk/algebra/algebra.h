@@ -28,7 +28,8 @@
  * So `+ - * / %` associate to the left, `^` to the right, and `^` binds tighter
  * than a minus before it: -x^2 is -(x^2), 2^-x is 2^(-x), x^y^z is x^(y^z).
  * A minus binds tighter than a product: -a*b is (-a)*b, which is the same
- * number. Comparisons bind least and do not chain.
+ * number. Comparisons bind least and do not chain. Kernels take the square
+ * root for an exponent written 0.5; of -0 and -infinity the two differ.
  *
  * Numbers are decimal: digits, a fraction, an exponent, as in `2`, `0.5`,
  * `.5`, `1e-3`. There are no other literals, no `? :`, no `!`, no `&&`.
@@ -45,11 +46,11 @@
  *
  * Operands and parameters are converted to the class, a float parameter towards
  * zero, and the result is converted to the type of what is written. u64 belongs
- * to no class. In an integer class numbers must be whole; arithmetic wraps; `/`
- * rounds towards minus infinity and `%` takes the sign of the divisor, both 0
- * for a divisor 0; `^` wants a constant exponent that is whole and not
- * negative. A comparison is the number 1 or 0, in a bool output true or false;
- * `select` and bool inputs take every number but 0 as true.
+ * to no class. In an integer class numbers must be whole and within it;
+ * arithmetic wraps; `/` rounds towards minus infinity and `%` takes the sign of
+ * the divisor, both 0 for a divisor 0; `^` wants a constant exponent that is
+ * whole and not negative. A comparison is the number 1 or 0, in a bool output
+ * true or false; `select` and bool inputs take every number but 0 as true.
  */
 #ifndef TENON_ALGEBRA_H_
 #define TENON_ALGEBRA_H_
@@ -121,6 +122,15 @@ int tnm_class_of(tn_dtype dtype);
 int tnm_class_join(int a, int b);
 /* "f32": as the names of functions of tenon/math.h end. */
 const char *tnm_class_name(int class_bit);
+
+/* The value of a whole number (TNM_NUMBER), by its digits, as a double does not
+ * hold all that there may be; false if it is not whole, has more than 64 bits,
+ * or is so large and written otherwise (1e18) that its value is uncertain. */
+bool tnm_number_whole(const tnm_expr *number, uint64_t *out);
+/* Whether two numbers are one in every class. */
+bool tnm_number_equal(const tnm_expr *a, const tnm_expr *b);
+/* Whether an integer class has a number, or, behind a minus, its negative. */
+bool tnm_class_has(int class_bit, const tnm_expr *number, bool negative);
 
 /* --------------------------------------------------------------- functions */
 
@@ -267,7 +277,8 @@ enum { /* what tnm_derive gives */
 /* out[i] becomes the gradient of input i, the sum over the outputs of grad.o
  * times the derivative of o by i, NULL where that is stopped. The results may
  * share parts. Where it keeps no more tensors, an output stands for what
- * computes it: 1 - out^2 for tanh. Of all such forms the one is taken that
+ * computes it: 1 - out^2 for tanh; but out - 100 for nothing, as rounding may
+ * have left nothing of it. Of all such forms the one is taken that
  * keeps the fewest tensors for all gradients together, then for each of them,
  * then the one that keeps outputs rather than inputs, because an input that is
  * not kept may be overwritten. */

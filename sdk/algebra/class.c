@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * class.c: in which type a formula computes.
  */
+#include <math.h>
+
 #include "algebra.h"
 
 int tnm_class_of(tn_dtype dtype) {
@@ -47,4 +49,36 @@ const char *tnm_class_name(int class_bit) {
     default:
       return "?";
   }
+}
+
+/* Digits alone, as a number of 64 bits. */
+static bool read_digits(const char *text, uint64_t *out) {
+  if (text == NULL || *text == '\0') return false;
+  for (*out = 0; *text >= '0' && *text <= '9'; ++text) {
+    const uint64_t digit = (uint64_t)(*text - '0');
+    if (*out > (UINT64_MAX - digit) / 10) return false;
+    *out = 10 * *out + digit;
+  }
+  return *text == '\0';
+}
+
+bool tnm_number_whole(const tnm_expr *number, uint64_t *out) {
+  if (read_digits(number->text, out)) return true;
+  if (number->number >= 0x1p53 || number->number != floor(number->number))
+    return false;
+  *out = (uint64_t)number->number;
+  return true;
+}
+
+bool tnm_number_equal(const tnm_expr *a, const tnm_expr *b) {
+  uint64_t one, other;
+  return a->number == b->number &&
+         (!tnm_number_whole(a, &one) || !tnm_number_whole(b, &other) ||
+          one == other);
+}
+
+bool tnm_class_has(int class_bit, const tnm_expr *number, bool negative) {
+  const uint64_t most = class_bit == TNM_CLASS_I32 ? INT32_MAX : INT64_MAX;
+  uint64_t value;
+  return tnm_number_whole(number, &value) && value <= most + (negative ? 1 : 0);
 }

@@ -76,7 +76,7 @@ static const tnm_function functions[TNM_N_FUNCTIONS] = {
                     ALL,
                     {"x y < 0 x z > 0 1 select select",
                      "x y < y z > 0 1 select 0 select",
-                     "x y < y z > 1 0 select x z > 1 0 select select"}},
+                     "x y max z > 1 0 select"}},
     [TNM_F_SELECT] = {"select", 3, ALL, {"0", "x 1 0 select", "x 0 1 select"}},
     [TNM_F_SIGMOID] = {"sigmoid", 1, FLOATS, {"f 1 f - *"}},
     [TNM_F_SOFTPLUS] = {"softplus", 1, FLOATS, {"x sigmoid"}},

@@ -49,22 +49,16 @@ static const term *plain_gradient(gradient *g, const term *const *formulas,
   return tnm_term_sum(&g->set, sum, g->d->n_outputs);
 }
 
-/* An output as number + factor * core gives core = (out - number) / factor.
- * What is but a name again is not worth it. */
+/* An output as factor * core gives core = out / factor. Where a number is added
+ * to that it does not: rounding has cost the core its last digits, and what is
+ * small beside the number is lost. What is but a name again is not worth it. */
 static void add_swap(gradient *g, const term *formula, uint32_t output) {
   terms *set = &g->set;
   double factor;
-  double number = 0;
-  const term *core = formula;
   if (g->n_swaps == MAX_REUSED) return;
-  if (formula->kind == TERM_SUM && formula->n == 1) {
-    number = formula->number;
-    core = formula->args[0];
-  }
-  core = tnm_term_split(set, core, &factor);
+  const term *core = tnm_term_split(set, formula, &factor);
   if (core->kind == TERM_LEAF || core->kind == TERM_NUMBER) return;
-  const term *image = tnm_term_add(set, leaf(g, TNM_OUTPUT, output),
-                                   tnm_term_number(set, -number));
+  const term *image = leaf(g, TNM_OUTPUT, output);
   g->swaps[g->n_swaps++] =
       (term_swap){core, tnm_term_scale(set, 1 / factor, image)};
 }

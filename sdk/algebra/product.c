@@ -18,10 +18,6 @@ typedef struct multiplier {
 } multiplier;
 
 static void multiply_one(multiplier *m, const term *t) {
-  if (t->kind == TERM_NUMBER) {
-    m->number *= t->number;
-    return;
-  }
   const term *base = tnm_term_base(t);
   const term *exponent = tnm_term_exponent(m->set, t);
   for (size_t i = 0; i < m->n; ++i) {
@@ -40,9 +36,18 @@ static size_t count_factors(const term *const *v, size_t n) {
   return count;
 }
 
+/* Whether the factors of a term become factors of the product. */
+static bool dissolves(const multiplier *m, const term *t) {
+  return t->kind == TERM_PRODUCT &&
+         tnm_numbers_merge(m->number, t->number, m->number * t->number);
+}
+
 static void multiply_all(multiplier *m, const term *const *v, size_t n) {
+  for (size_t i = 0; i < n; ++i)
+    if (v[i]->kind == TERM_NUMBER) m->number *= v[i]->number;
   for (size_t i = 0; i < n; ++i) {
-    if (v[i]->kind != TERM_PRODUCT) {
+    if (v[i]->kind == TERM_NUMBER) continue;
+    if (!dissolves(m, v[i])) {
       multiply_one(m, v[i]);
       continue;
     }
@@ -106,6 +111,8 @@ static bool powers(multiplier *m, const term **list) {
   bool done = true;
   for (size_t i = 0; i < m->n; ++i) {
     list[i] = tnm_term_power(m->set, m->base[i], m->exponent[i]);
+    if (list[i]->kind == TERM_PRODUCT && !dissolves(m, list[i]))
+      list[i] = tnm_term_apart(m->set, list[i]);
     done =
         done && list[i]->kind != TERM_NUMBER && list[i]->kind != TERM_PRODUCT;
   }
@@ -143,9 +150,8 @@ const term *tnm_term_scale(terms *set, double factor, const term *a) {
 }
 
 const term *tnm_term_split(terms *set, const term *t, double *factor) {
-  *factor = 1;
-  if (t->kind != TERM_PRODUCT || t->number == 1) return t;
-  *factor = t->number;
+  *factor = t->kind == TERM_PRODUCT || t->kind == TERM_NUMBER ? t->number : 1;
+  if (*factor == 1) return t;
   term like = *t;
   like.number = 1;
   return make(set, &like);

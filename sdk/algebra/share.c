@@ -8,11 +8,16 @@
 
 #include "algebra.h"
 
+/* Whether two nodes are alike but for their operands. */
+static bool is_same_node(const tnm_expr *a, const tnm_expr *b) {
+  return a->kind == b->kind && a->op == b->op && a->index == b->index &&
+         a->n_args == b->n_args &&
+         (a->kind != TNM_NUMBER || tnm_number_equal(a, b));
+}
+
 bool tnm_expr_equal(const tnm_expr *a, const tnm_expr *b) {
   if (a == b) return true;
-  if (a->kind != b->kind || a->op != b->op || a->index != b->index ||
-      a->n_args != b->n_args || a->number != b->number)
-    return false;
+  if (!is_same_node(a, b)) return false;
   for (uint32_t i = 0; i < a->n_args; ++i)
     if (!tnm_expr_equal(a->args[i], b->args[i])) return false;
   return true;
@@ -102,10 +107,8 @@ typedef struct sharer {
 } sharer;
 
 static bool is_alike(const tnm_expr *a, const tnm_expr *b) {
-  if (a->kind != b->kind || a->op != b->op || a->index != b->index ||
-      a->n_args != b->n_args || a->number != b->number)
-    return false;
-  return memcmp(a->args, b->args, a->n_args * sizeof a->args[0]) == 0;
+  return is_same_node(a, b) &&
+         memcmp(a->args, b->args, a->n_args * sizeof a->args[0]) == 0;
 }
 
 static size_t place(sharer *s, const tnm_expr *e) {

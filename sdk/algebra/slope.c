@@ -116,11 +116,14 @@ static const term *product_slope(terms *set, const term *t, const term *by) {
   if (sum == NULL || list == NULL) return set->nothing;
   for (uint32_t i = 0; i < t->n; ++i) {
     const term *slope = tnm_term_slope(set, t->args[i], by);
+    double factor;
     if (tnm_term_is(slope, 0)) continue;
     memcpy(list, t->args, t->n * sizeof *list);
-    list[i] = slope;
+    list[i] = tnm_term_split(set, slope, &factor);
     list[t->n] = tnm_term_number(set, t->number);
-    sum[n++] = tnm_term_product(set, list, t->n + 1);
+    /* Last, so that it may stay apart from the number of the other factors. */
+    sum[n++] =
+        tnm_term_scale(set, factor, tnm_term_product(set, list, t->n + 1));
   }
   return tnm_term_sum(set, sum, n);
 }

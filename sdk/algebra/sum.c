@@ -160,6 +160,8 @@ static const term *common_factor(const adder *a) {
   if (list == NULL) return a->set->nothing;
   for (size_t i = 0; i < n; ++i) {
     const term *base = tnm_term_base(v[i]);
+    /* What is apart would not be found again as a factor of its inverse. */
+    if (base->kind == TERM_PRODUCT) continue;
     const double e = common_exponent(a, base);
     if (e != 0)
       list[found++] = tnm_term_power(a->set, base, tnm_term_number(a->set, e));

@@ -114,6 +114,15 @@ bool tnm_term_is_whole(const term *t) {
 /* --------------------------------------------------------------------- powers
  */
 
+/* Within what a float has in full, with room for what else is multiplied. */
+static bool is_moderate(double number) {
+  return fabs(number) >= 1e-30 && fabs(number) <= 1e30;
+}
+
+bool tnm_numbers_merge(double one, double other, double both) {
+  return is_moderate(both) || !is_moderate(one) || !is_moderate(other);
+}
+
 static const term *plain_power(terms *set, const term *base,
                                const term *exponent) {
   const term *args[2] = {base, exponent};
@@ -124,13 +133,19 @@ static const term *plain_power(terms *set, const term *base,
   return tnm_term_make(set, &like);
 }
 
+const term *tnm_term_apart(terms *set, const term *product) {
+  return plain_power(set, product, tnm_term_number(set, 1));
+}
+
 /* (2*x*y^a)^n is 2^n * x^n * y^(a*n) for whole n. */
 static const term *power_of_product(terms *set, const term *base,
                                     const term *exponent) {
   const term **list = tnm_term_list(set, base->n + 1);
   const double factor = pow(base->number, exponent->number);
   if (list == NULL) return set->nothing;
-  if (!isfinite(factor) || factor == 0) return plain_power(set, base, exponent);
+  if (!isfinite(factor) || factor == 0 ||
+      !tnm_numbers_merge(base->number, base->number, factor))
+    return plain_power(set, base, exponent);
   list[0] = tnm_term_number(set, factor);
   for (uint32_t i = 0; i < base->n; ++i)
     list[i + 1] = tnm_term_power(set, base->args[i], exponent);

@@ -14,6 +14,11 @@
  * number, and no two of one sum or product could be collected. Operands keep
  * the order in which they first came, for people; equality does not regard it.
  *
+ * Kernels compute in f32 as well, where 1e20*x may be 1 and 1e40 is infinite:
+ * numbers that fit there are not multiplied if what comes out does not. Then
+ * (1e20*x)^2 stays what it is, and 1e20*(1e20*x) has the product as a factor:
+ * its power 1, the only one that is written so.
+ *
  * The functions below simplify by the rules of real numbers: x*0 is 0 and x/x
  * is 1 for every x. They take and give only terms of one set, and never NULL:
  * when memory runs out or the set is full they give `nothing`, and `failed` or
@@ -88,6 +93,12 @@ const term *tnm_term_power(terms *set, const term *base, const term *exponent);
 const term *tnm_term_call(terms *set, uint32_t function,
                           const term *const *args);
 const term *tnm_term_compare(terms *set, char op, const term *a, const term *b);
+
+/* Whether two numbers, or powers of one, become the number `both` in a product:
+ * not if they fit in f32 and it may not. */
+bool tnm_numbers_merge(double one, double other, double both);
+/* A product as one factor of others. */
+const term *tnm_term_apart(terms *set, const term *product);
 
 /* Shorter forms of the above. */
 const term *tnm_term_add(terms *set, const term *a, const term *b);

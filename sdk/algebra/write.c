@@ -44,20 +44,20 @@ static void gather_sum(chain *c, const tnm_expr *e, double sign) {
   gather_sum(c, e->args[1], e->op == '-' ? -sign : sign);
 }
 
-static void gather_product(chain *c, const tnm_expr *e, double exponent) {
-  terms *set = c->set;
+/* Where that is a product in brackets, these may keep a number from others. */
+static void gather_factor(chain *c, const tnm_expr *e, double exponent) {
+  c->v[c->n++] = tnm_term_power(c->set, tnm_term_read(c->set, e),
+                                tnm_term_number(c->set, exponent));
+}
+
+static void gather_product(chain *c, const tnm_expr *e) {
   if (!continues(e, false)) {
-    c->v[c->n++] = tnm_term_power(set, tnm_term_read(set, e),
-                                  tnm_term_number(set, exponent));
+    gather_factor(c, e, 1);
     return;
   }
-  if (e->kind == TNM_NEG) {
-    c->v[c->n++] = tnm_term_number(set, -1);
-    gather_product(c, e->args[0], exponent);
-    return;
-  }
-  gather_product(c, e->args[0], exponent);
-  gather_product(c, e->args[1], e->op == '/' ? -exponent : exponent);
+  if (e->kind == TNM_NEG) c->v[c->n++] = tnm_term_number(c->set, -1);
+  gather_product(c, e->args[0]);
+  if (e->kind != TNM_NEG) gather_factor(c, e->args[1], e->op == '/' ? -1 : 1);
 }
 
 static const term *read_chain(terms *set, const tnm_expr *e, bool sum) {
@@ -67,7 +67,7 @@ static const term *read_chain(terms *set, const tnm_expr *e, bool sum) {
   if (sum)
     gather_sum(&c, e, 1);
   else
-    gather_product(&c, e, 1);
+    gather_product(&c, e);
   return sum ? tnm_term_sum(set, c.v, c.n) : tnm_term_product(set, c.v, c.n);
 }
 
@@ -274,6 +274,8 @@ static const tnm_expr *write_any(terms *set, const term *t) {
     default:
       break;
   }
+  if (t->kind == TERM_POWER && tnm_term_is(t->args[1], 1))
+    return tnm_term_write(set, t->args[0]);
   if (!is_inverse(t)) return write_call(set, t);
   quotient q = {NULL, NULL};
   multiply_by(set, &q, t);

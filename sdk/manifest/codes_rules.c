@@ -121,7 +121,8 @@ const tnm_code tnm_codes_rules[] = {
              "A formula is defined for every type that the operator allows. "
              "Among whole numbers there\nare `+ - * / %`, comparisons, `abs "
              "sign min max mod clip select`, and `^` with a whole\nexponent "
-             "that is not negative.",
+             "that is not negative. Numbers are whole and have 32 bits, or 64 "
+             "where u32\nand i64 are computed.",
              "  dtypes: {T: [f32, i32]}\n  forward: {out: exp(data)}",
              "  dtypes: {T: [f32, f64]}\n  forward: {out: exp(data)}"),
     TNM_CODE("E0069", "a graph that is none",

@@ -30,6 +30,7 @@ void tnm_diags_release(tnm_diags *diags) {
   tn__vec_deinit(env, &diags->files);
   tn__vec_deinit(env, &diags->by_id);
   tn__vec_deinit(env, &diags->sorted);
+  tn__vec_deinit(env, &diags->quoted);
   tn__arena_deinit(&diags->arena);
   tn__free(env, diags);
 }
@@ -170,9 +171,11 @@ size_t tnm_diag(tnm_diags *diags, const tnm_diag_spec *spec, const char *format,
   va_start(args, format);
   const char *text = full ? NULL : format_text(diags, format, args);
   va_end(args);
-  if (text != NULL && is_known(diags, spec, text)) return DROPPED;
-  count(diags, spec);
-  return text == NULL ? DROPPED : add_message(diags, spec, text);
+  tnm_diag_spec placed = *spec;
+  if (text != NULL) placed.pos = tnm_diags_in_file(diags, spec->pos);
+  if (text != NULL && is_known(diags, &placed, text)) return DROPPED;
+  count(diags, &placed);
+  return text == NULL ? DROPPED : add_message(diags, &placed, text);
 }
 
 /* Adds a line to a kept message. */
@@ -182,6 +185,7 @@ static void add_extra(tnm_diags *diags, size_t id, tnm_extra extra) {
   tnm_extra *kept = tn__arena_alloc(&diags->arena, sizeof *kept);
   if (kept == NULL) return;
   *kept = extra;
+  kept->pos = tnm_diags_in_file(diags, extra.pos);
   tnm_extra **tail = &message->extras;
   while (*tail != NULL) tail = &(*tail)->next;
   *tail = kept;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * diag.h: what diag.c keeps and print.c shows. For these two alone.
+ * diag.h: what diag.c keeps and print.c shows. For these two and quoted.c.
  */
 #ifndef TENON_MANIFEST_DIAG_H_
 #define TENON_MANIFEST_DIAG_H_
@@ -34,12 +34,17 @@ struct tnm_diags {
   tn__vec files;  /* tnm_file * */
   tn__vec by_id;  /* tnm_message *, in order of arrival */
   tn__vec sorted; /* the same in order of place */
+  tn__vec quoted; /* of quoted.c */
   size_t errors;
   size_t warnings;
   bool failed;
 };
 
 const tnm_file *tnm_diags_get_file(const tnm_diags *diags, uint32_t index);
+
+/* The place in the file of what was found by counting characters of a text that
+ * tnm_diags_quoted was told of; of all else as it is. */
+tnm_pos tnm_diags_in_file(const tnm_diags *diags, tnm_pos pos);
 
 /* Order of file, line and column. */
 int tnm_pos_compare(tnm_pos a, tnm_pos b);

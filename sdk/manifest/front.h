@@ -56,6 +56,10 @@ typedef struct tnm_tree {
 bool tnm_tree_read(tn__arena *arena, tnm_diags *diags, uint32_t file,
                    tnm_tree **documents);
 
+/* Says that a text of one line stands at `pos` within quotes, whose escapes are
+ * longer than what they stand for; messages count by the file then. */
+void tnm_diags_quoted(tnm_diags *diags, tnm_pos pos, const char *text);
+
 /* The text of a file known to `diags`. */
 const char *tnm_diags_text(const tnm_diags *diags, uint32_t file, size_t *n);
 

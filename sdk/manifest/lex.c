@@ -26,18 +26,19 @@ static size_t digits(const char *at) {
   return n;
 }
 
-/* Digits, a fraction, an exponent. What sticks to it belongs to it, so that
- * "0x10" is one bad number rather than a number and a name. */
+/* Digits, a fraction, an exponent; one of the first two begins it. What sticks
+ * to it belongs to it, so that "0x10" is one bad number rather than a number
+ * and a name, and "1.5.2" one rather than two. */
 static int lex_number(const char *at, size_t *n) {
   size_t end = digits(at);
-  bool bad = end == 0;
+  bool bad = false;
   if (at[end] == '.' && is_digit(at[end + 1])) end += 1 + digits(at + end + 1);
   if (at[end] == 'e' || at[end] == 'E') {
     size_t sign = at[end + 1] == '+' || at[end + 1] == '-' ? 1 : 0;
     size_t exponent = digits(at + end + 1 + sign);
     if (exponent > 0) end += 1 + sign + exponent;
   }
-  while (is_name(at[end])) {
+  while (is_name(at[end]) || (at[end] == '.' && is_digit(at[end + 1]))) {
     bad = true;
     ++end;
   }

@@ -7,6 +7,8 @@
 
 #include "front.h"
 
+#define INTEGERS (TNM_CLASS_I32 | TNM_CLASS_I64)
+
 /* The types that meet in one formula. */
 typedef struct meeting {
   const tnm_lower *lower;
@@ -55,12 +57,14 @@ static void meet_all(meeting *m, const tnm_expr *e) {
   for (uint32_t i = 0; i < e->n_args; ++i) meet_all(m, e->args[i]);
 }
 
-/* "i32, which `data` may be" */
-static const char *integer_of(const meeting *m, const char **name) {
+/* "i32, which `data` may be": a type of these classes. */
+static const char *integer_of(const meeting *m, int classes,
+                              const char **name) {
   for (uint32_t i = 0; i < m->n_seen; ++i) {
-    const uint64_t set = dtypes_of(m->lower->op, m->seen[i]) & ~TNM_FLOATS;
+    const uint64_t set = dtypes_of(m->lower->op, m->seen[i]);
     for (size_t bit = 0; bit < TN__N_DTYPES; ++bit) {
       if (!(set & (1ull << bit))) continue;
+      if (!(tnm_class_of(tn__dtype_at(bit)) & classes)) continue;
       *name = m->seen[i]->name;
       return tn__dtype_names[bit];
     }
@@ -72,7 +76,7 @@ static const char *integer_of(const meeting *m, const char **name) {
 static void report(const meeting *m, tnm_pos pos, const char *what,
                    const char *lacks) {
   const char *name;
-  const char *dtype = integer_of(m, &name);
+  const char *dtype = integer_of(m, INTEGERS, &name);
   tnm_diag_spec spec = {"E0068", pos, NULL};
   size_t id = tnm_diag(m->lower->diags, &spec, "`%s` %s %s, which `%s` may be",
                        what, lacks, dtype, name);
@@ -97,19 +101,51 @@ static bool is_power(const tnm_expr *e) {
   return e->kind == TNM_BINARY && e->op == '^';
 }
 
-static void check(const meeting *m, const tnm_expr *e) {
-  if (e->kind == TNM_NUMBER && !is_count(e))
+/* A whole number that an integer class does not have. */
+static void report_large(const meeting *m, const tnm_expr *e, int class_bit) {
+  const char *name;
+  const char *dtype = integer_of(m, class_bit, &name);
+  const int bits = class_bit == TNM_CLASS_I32 ? 32 : 64;
+  const bool fits = e->number < ldexp(1, bits - 1);
+  tnm_diag_spec spec = {"E0068", e->pos, NULL};
+  size_t id = tnm_diag(
+      m->lower->diags, &spec,
+      "`%s` %s the %d bits of arithmetic on %s, which `%s` may be", e->text,
+      fits ? "is not certain in" : "is beyond", bits, dtype, name);
+  tnm_diag_help(m->lower->diags, id,
+                fits ? "write all of its digits"
+                     : "leave types out of `dtypes` that do not hold it");
+}
+
+static void check_number(const meeting *m, const tnm_expr *e, bool negative) {
+  if (!is_count(e)) {
     report(m, e->pos, e->text, "is no number of type");
-  if (is_power(e) && !is_count(e->args[1]))
-    report(m, e->args[1]->pos, "^", "wants a whole constant exponent for");
+    return;
+  }
+  for (int i = TNM_CLASS_I32; i <= TNM_CLASS_I64; i *= 2) {
+    if (!(m->classes & (uint32_t)i) || tnm_class_has(i, e, negative)) continue;
+    report_large(m, e, i);
+    return;
+  }
+}
+
+static void check(const meeting *m, const tnm_expr *e) {
+  const bool negated = e->kind == TNM_NEG && e->args[0]->kind == TNM_NUMBER;
+  if (e->kind == TNM_NUMBER || negated) {
+    check_number(m, negated ? e->args[0] : e, negated);
+    return;
+  }
   if (e->kind == TNM_CALL) check_call(m, e);
+  const bool power = is_power(e) && !is_count(e->args[1]);
+  if (power)
+    report(m, e->args[1]->pos, "^", "wants a whole constant exponent for");
   for (uint32_t i = 0; i < e->n_args; ++i)
-    if (!is_power(e) || i == 0) check(m, e->args[i]);
+    if (!power || i == 0) check(m, e->args[i]);
 }
 
 void tnm_check_classes(const tnm_lower *lower, const tnm_formula *formula) {
   meeting m = {.lower = lower};
   meet_all(&m, formula->expr);
   meet(&m, lower->op->outputs[formula->index]);
-  if (m.classes & (TNM_CLASS_I32 | TNM_CLASS_I64)) check(&m, formula->expr);
+  if (m.classes & INTEGERS) check(&m, formula->expr);
 }

@@ -3,7 +3,9 @@
  * canonical encoding of those tables. Shared by opgen and the core; uses base
  * and algebra, which defines positions (tnm_pos) and expressions (tnm_expr).
  *
- * files: diag.c, print.c  positioned messages, collected and rendered
+ * files: diag.c, print.c, quoted.c
+ *                   positioned messages, collected and rendered; where what
+ *                   stands within quotes is in the file
  *        codes*.c   every code with its long explanation (opgen explain)
  *        text.c, tree.c, yaml_error.c
  *                   bytes -> libyaml events -> a tree with positions

@@ -159,13 +159,15 @@ static bool check_escapes(builder *b, const yaml_event_t *event, tnm_pos pos) {
   return true;
 }
 
-static void place_within_quotes(tnm_tree *node, const yaml_event_t *event) {
+static void place_within_quotes(builder *b, tnm_tree *node,
+                                const yaml_event_t *event) {
   yaml_scalar_style_t style = event->data.scalar.style;
   if (style != YAML_SINGLE_QUOTED_SCALAR_STYLE &&
       style != YAML_DOUBLE_QUOTED_SCALAR_STYLE)
     return;
   node->pos.column += 1;
   node->pos.length = node->pos.length > 2 ? node->pos.length - 2 : 1;
+  if (node->one_line) tnm_diags_quoted(b->diags, node->pos, node->text);
 }
 
 static bool is_prose(const tnm_tree *node) {
@@ -211,7 +213,7 @@ static bool take_scalar(builder *b, const yaml_event_t *event) {
   node->text = text;
   node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
   node->one_line = event->end_mark.line == event->start_mark.line;
-  place_within_quotes(node, event);
+  place_within_quotes(b, node, event);
   if (!expects_key(b)) return place_value(b, node);
   b->levels[b->depth - 1].key_end = event->end_mark.index;
   take_key(b, text, node->pos);

@@ -96,7 +96,7 @@ Test(derive, gradients_of_several_inputs_and_outputs_are_summed) {
 
 Test(derive, an_output_stands_for_what_computes_it_if_that_keeps_no_more) {
   GRADIENTS("a*exp(b*x)", NULL, "grad.out*b*out", "0", "0");
-  GRADIENTS("exp(x) - 1", NULL, "grad.out*(out + 1)", "0", "0");
+  GRADIENTS("3*sqrt(x)", NULL, "4.5*grad.out/out", "0", "0");
   GRADIENTS("1/x", NULL, "-grad.out*out^2", "0", "0");
   GRADIENTS("x/y", NULL, "grad.out/y", "-grad.out*out/y", "0");
   GRADIENTS("y*tanh(x)", "tanh(z)", "grad.out*y*(1 - tanh(x)^2)",
@@ -108,6 +108,45 @@ Test(derive, an_output_stands_for_what_computes_it_if_that_keeps_no_more) {
   /* x is needed anyway. */
   GRADIENTS("x*sigmoid(x)", NULL,
             "grad.out*sigmoid(x)*(x*(1 - sigmoid(x)) + 1)", "0", "0");
+}
+
+/* What is left of x in out has lost its last digits, or all of them. */
+Test(derive, an_output_to_which_a_number_was_added_does_not_stand_for_it) {
+  GRADIENTS("exp(x) - 1", NULL, "grad.out*exp(x)", "0", "0");
+  GRADIENTS("sqrt(x) + 100", NULL, "grad.out/(2*sqrt(x))", "0", "0");
+  GRADIENTS("5 - 4*sigmoid(x)", NULL, "-4*grad.out*sigmoid(x)*(1 - sigmoid(x))",
+            "0", "0");
+}
+
+Test(derive, selections_in_slopes_take_no_factors_into_a_branch_that_is_0) {
+  GRADIENTS("clip(x, -1, sqrt(y))", NULL,
+            "select(x < -1, 0, select(x > sqrt(y), 0, grad.out))",
+            "select(max(x, -1) > sqrt(y), grad.out/(2*sqrt(y)), 0)", "0");
+  GRADIENTS("clip(x, sqrt(y), 3)", NULL,
+            "select(x < sqrt(y), 0, select(x > 3, 0, grad.out))",
+            "select(x < sqrt(y), select(sqrt(y) > 3, 0, grad.out/(2*sqrt(y))), "
+            "0)",
+            "0");
+}
+
+/* In f32 1e20*x is 1 where 1e40*x is infinite. */
+Test(derive, numbers_that_fit_in_floats_make_none_that_do_not) {
+  GRADIENTS("(1e20*x)^2", NULL, "2e+20*grad.out*(1e+20*x)", "0", "0");
+  GRADIENTS("(x/1e20)^2", NULL, "2e-20*grad.out*(1e-20*x)", "0", "0");
+  GRADIENTS("cos((1e16*x)^3)", NULL,
+            "-3e+16*grad.out*sin((1e+16*x)^3)*(1e+16*x)^2", "0", "0");
+  GRADIENTS("1e20*y*(1e20*x)", NULL, "1e+20*grad.out*(1e+20*y)",
+            "1e+20*grad.out*(1e+20*x)", "0");
+  GRADIENTS("(1e20*x)^2*y + (1e20*x)^2*z", NULL,
+            "2e+20*grad.out*(1e+20*x*(y + z))", "grad.out*(1e+20*x)^2",
+            "grad.out*(1e+20*x)^2");
+  /* The x within is no factor to look for. */
+  GRADIENTS("sin((1e20*x)^2 + 1)*log((1e20*x)^2 + 1)", NULL,
+            "2e+20*grad.out*(1e+20*x*(cos((1e+20*x)^2 + 1)*log((1e+20*x)^2 + "
+            "1) + sin((1e+20*x)^2 + 1)/((1e+20*x)^2 + 1)))",
+            "0", "0");
+  /* Where what an author wrote is beyond, so is what is made of it. */
+  GRADIENTS("(1e40*x)^2", NULL, "2e+80*grad.out*x", "0", "0");
 }
 
 Test(derive, powers_follow_the_table_where_they_have_holes) {

@@ -280,11 +280,12 @@ Test(classes, arithmetic_of_integers_wraps) {
   CHECK_ALL(cases);
 }
 
-/* 4294967297 - 2147483648 is 1 - 2^31 modulo 2^32; 100^5 is 10^10. */
+/* 2^31 + 1 is 1 - 2^31 modulo 2^32; 100^5 is 10^10. A double has no
+ * 9007199254740993. */
 Test(classes, constants_and_powers_of_integers_wrap) {
   static const class_case cases[] = {
-      {"large, i32",
-       KERNEL(large),
+      {"wraps, i32",
+       KERNEL(wraps),
        1,
        TN_I32,
        TN_I32,
@@ -298,6 +299,13 @@ Test(classes, constants_and_powers_of_integers_wrap) {
        {{0, 1, -1, 2147483647, 5, 7}, {0}},
        {2147483649.0, 2147483650.0, 2147483648.0, 4294967296.0, 2147483654.0,
         2147483656.0}},
+      {"digits, i64",
+       KERNEL(digits),
+       1,
+       TN_I64,
+       TN_I64,
+       {{0, 1, -1, 2147483647, 5, 7}, {0}},
+       {1, 2, 0, 2147483648.0, 6, 8}},
       {"fifth",
        KERNEL(fifth),
        2,
@@ -353,8 +361,15 @@ Test(classes, division_of_integers_floors_and_by_zero_is_zero) {
 Test(classes, functions_of_integers_are_those_of_floats) {
   static const tn_dtype types[] = {TN_I8,  TN_I16, TN_I32, TN_I64,
                                    TN_F16, TN_F32, TN_F64, TN_BF16};
-  class_case cases[24];
+  class_case cases[32];
   for (int i = 0; i < 8; ++i) {
+    cases[24 + i] = (class_case){"nested",
+                                 KERNEL(nested),
+                                 2,
+                                 types[i],
+                                 types[i],
+                                 {{-5, 3, 0, 6, -2, 1}, {4, 3, 2, 6, 2, 1}},
+                                 {3, 4, 5, 4, 7, 4}};
     cases[3 * i] = (class_case){"clamp",
                                 KERNEL(clamp),
                                 2,

@@ -380,6 +380,21 @@ Test(emit, constants_beyond_f32_become_infinite_or_zero) {
   for (int i = 0; i < N; ++i) cr_expect_eq(get(&out, i), lhs[i]);
 }
 
+/* As a double 3.4028235e38 is beyond FLT_MAX, which it is nearest to. */
+Test(emit, the_largest_float_is_a_number) {
+  const double lhs[N] = {(double)INFINITY, 2, 3, 4, 5, 6};
+  const double rhs[N] = {1, 1, 1, 1, 1, 1};
+  matrix in[2], out;
+  make(&in[0], TN_F32, &layouts[0], lhs);
+  make(&in[1], TN_F32, &layouts[0], rhs);
+  make(&out, TN_F32, &layouts[0], NULL);
+  const tn_tensor t[] = {in[0].t, in[1].t};
+  cr_assert_eq(run((kernel)KERNEL(edge_forward), t, 2, &out.t, TN_REQ_WRITE),
+               TN_OK);
+  cr_expect_eq(get(&out, 0), 0x1.fffffep127);
+  cr_expect_eq(get(&out, 1), 2);
+}
+
 Test(emit, a_row_is_broadcast_over_the_others) {
   const double lhs[N] = {1, 2, 3, 4, 5, 6}, row[N] = {2, 3, -1, 2, 3, -1};
   const double product[N] = {2, 6, -3, 8, 15, -6};

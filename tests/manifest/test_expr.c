@@ -150,6 +150,9 @@ Test(expr, numbers_keep_value_and_text) {
   cr_assert(e != NULL, "%s", messages());
   cr_expect_eq(e->number, 25.0);
   cr_expect_str_eq(e->text, "2.50e1");
+  e = parse(".5");
+  cr_assert(e != NULL, "%s", messages());
+  cr_expect_eq(e->number, 0.5);
 }
 
 Test(expr, positions_span_what_they_name) {
@@ -223,7 +226,7 @@ static const mistake mistakes[] = {
      "`)`"},
     {"a = 2", "quadratic.yaml:18:10: error[E0032]: invalid character `=`"},
     {"0x10", "quadratic.yaml:18:8: error[E0033]: invalid number `0x10`"},
-    {"a*.5", "quadratic.yaml:18:10: error[E0033]: invalid number `.5`"},
+    {"a*.5x", "quadratic.yaml:18:10: error[E0033]: invalid number `.5x`"},
     {"1e999",
      "quadratic.yaml:18:8: error[E0033]: number `1e999` is too "
      "large"},

@@ -4,7 +4,6 @@
  * own. What occurs twice becomes a variable as well. The order of operations is
  * that of the formula, so the variables change no result.
  */
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -122,9 +121,10 @@ static const char *suffix(const writer *w) {
 
 /* ------------------------------------------------------------------ leaves */
 
-/* Beyond the type a number wraps, as everything does there. */
-static piece whole_number(writer *w, double number) {
-  const uint64_t wide = number < 0x1p64 ? (uint64_t)number : 0;
+/* Within the class; what only its negative is within wraps to that. */
+static piece whole_number(writer *w, const tnm_expr *number) {
+  uint64_t wide = 0;
+  (void)tnm_number_whole(number, &wide);
   if (w->class_bit == TNM_CLASS_I64)
     return wide <= INT64_MAX
                ? PIECE(w, ATOM, VALUE, "%" PRIu64, wide)
@@ -134,11 +134,14 @@ static piece whole_number(writer *w, double number) {
                           : PIECE(w, ATOM, WRAP, "%" PRIu32 "u", low);
 }
 
+/* From here on a number is nearer to infinity than to FLT_MAX. */
+#define BEYOND_FLOAT 0x1.ffffffp127
+
 /* As written, unless that is long or means nothing in f32. */
 static piece number(writer *w, const tnm_expr *expr) {
   const bool single = w->class_bit == TNM_CLASS_F32;
-  if (is_integer(w)) return whole_number(w, expr->number);
-  if (single && expr->number > (double)FLT_MAX)
+  if (is_integer(w)) return whole_number(w, expr);
+  if (single && expr->number >= BEYOND_FLOAT)
     return PIECE(w, ATOM, VALUE, "INFINITY");
   if (expr->number == 0 || (single && (float)expr->number == 0))
     return PIECE(w, ATOM, VALUE, "0.0%s", suffix(w));
@@ -168,11 +171,13 @@ static piece render_term(writer *w, const tnm_expr *expr) {
   return as_term(w, render(w, expr));
 }
 
-/* "left op right"; the right operand of the same level keeps its brackets. */
+/* "left op right"; the right operand of the same level keeps its brackets. So
+ * does a comparison on either side of another: C has two levels of them. */
 static piece infix(writer *w, const char *op, int level, piece parts[2]) {
-  const int type = level == COMPARISON ? TRUTH : parts[0].type;
+  const bool compares = level == COMPARISON;
   fit(w, parts, 2, strlen(op) + 6);
-  return PIECE(w, level, type, "%s %s %s", operand(w, parts[0], level), op,
+  return PIECE(w, level, compares ? TRUTH : parts[0].type, "%s %s %s",
+               operand(w, parts[0], compares ? level - 1 : level), op,
                operand(w, parts[1], level - 1));
 }
 

@@ -230,10 +230,20 @@ static bool is_whole(const tnm_expr *expr) {
   return expr->kind == TNM_NUMBER && expr->number == floor(expr->number);
 }
 
+/* The classes in which a number is itself, or, behind a minus, its negative. */
+static int classes_of_number(const tnm_expr *number, bool negative) {
+  int classes = TNM_CLASS_FLOATS;
+  for (int i = TNM_CLASS_I32; i <= TNM_CLASS_I64; i <<= 1)
+    if (tnm_class_has(i, number, negative)) classes |= i;
+  return classes;
+}
+
 /* The classes in which a formula is defined. */
 static int classes_of_formula(const tnm_expr *expr) {
   int classes = TNM_CLASS_ALL;
-  if (expr->kind == TNM_NUMBER && !is_whole(expr)) classes = TNM_CLASS_FLOATS;
+  if (expr->kind == TNM_NUMBER) return classes_of_number(expr, false);
+  if (expr->kind == TNM_NEG && expr->args[0]->kind == TNM_NUMBER)
+    return classes_of_number(expr->args[0], true);
   if (expr->kind == TNM_CALL)
     classes = (int)tnm_function_at(expr->index)->classes;
   const bool is_power = (expr->kind == TNM_BINARY && expr->op == '^') ||

@@ -31,14 +31,6 @@ static bool is_tensor(const tnm_expr *expr) {
          expr->kind == TNM_GRAD;
 }
 
-/* Bit by bit: -0 is not 0 here, and NaN is itself. */
-static bool same_number(double a, double b) {
-  uint64_t one, other;
-  memcpy(&one, &a, sizeof one);
-  memcpy(&other, &b, sizeof other);
-  return one == other;
-}
-
 static bool same_node(pairing *p, const tnm_expr *a, const tnm_expr *b) {
   if (is_tensor(a) && is_tensor(b)) {
     const size_t place = place_of(p, 0, a);
@@ -47,7 +39,7 @@ static bool same_node(pairing *p, const tnm_expr *a, const tnm_expr *b) {
   if (a->kind != b->kind || a->n_args != b->n_args) return false;
   switch (a->kind) {
     case TNM_NUMBER:
-      return same_number(a->number, b->number);
+      return tnm_number_equal(a, b);
     case TNM_PARAM:
     case TNM_CALL:
       return a->index == b->index;

@@ -16,10 +16,12 @@
  *
  * Dense calls of f16 or bf16 alone then go through registers: a vector of each
  * operand is widened, goes through the body, and is rounded. Without them, and
- * at the lowest level, such calls go through scratch memory, with the same
- * results. Likewise calls with two inputs of which one is repeated along lines:
- * a line need not be filled with it. Worth it where a body does little; one
- * that works part by part (TN_KERNEL_PART) must not be used so.
+ * at the lowest level, such calls go through scratch memory. Likewise calls
+ * with two inputs of which one is repeated along lines: a line need not be
+ * filled with it. Results are the same but for the last place, where a compiler
+ * that contracts takes one instruction for a product and a sum in one of two
+ * such loops. Worth it where a body does little; one that works part by part
+ * (TN_KERNEL_PART) must not be used so.
  */
 #include "tenon/kernel.h" /* which includes this file: so before the guard */
 
