@@ -97,11 +97,22 @@ static bool is_power(const tnm_expr *e) {
   return e->kind == TNM_BINARY && e->op == '^';
 }
 
+/* A constant below 0: as the parser leaves it, with the sign in front. */
+static bool is_negative(const tnm_expr *e) {
+  return e->kind == TNM_NEG && is_count(e->args[0]);
+}
+
+static void check_power(const meeting *m, const tnm_expr *exponent) {
+  if (is_negative(exponent))
+    report(m, exponent->pos, "^", "wants an exponent that is not negative for");
+  else if (!is_count(exponent))
+    report(m, exponent->pos, "^", "wants a whole constant exponent for");
+}
+
 static void check(const meeting *m, const tnm_expr *e) {
   if (e->kind == TNM_NUMBER && !is_count(e))
     report(m, e->pos, e->text, "is no number of type");
-  if (is_power(e) && !is_count(e->args[1]))
-    report(m, e->args[1]->pos, "^", "wants a whole constant exponent for");
+  if (is_power(e)) check_power(m, e->args[1]);
   if (e->kind == TNM_CALL) check_call(m, e);
   for (uint32_t i = 0; i < e->n_args; ++i)
     if (!is_power(e) || i == 0) check(m, e->args[i]);

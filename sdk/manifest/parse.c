@@ -179,9 +179,12 @@ static tnm_expr *number(tnm_parser *p) {
   tnm_token token = p->token;
   tnm_expr *expr = leaf(p, TNM_NUMBER, &token);
   if (!expr) return NULL;
-  /* The lexer has let through plain decimals only, and no program that calls
-   * this sets a locale with another decimal point. */
-  expr->number = strtod(expr->text, NULL);
+  /* The lexer has let through plain decimals only. */
+  char *end;
+  if (tn__read_double(expr->text, &end, &expr->number) != TN_OK) {
+    p->source->arena->failed = true;
+    return NULL;
+  }
   if (expr->number > 1.7976931348623157e308) {
     tnm_diag_spec spec = {"E0033", token.pos, "beyond the range of f64"};
     (void)tnm_diag(p->source->diags, &spec, "number `%s` is too large",

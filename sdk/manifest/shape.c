@@ -72,6 +72,17 @@ static void add_names(tnm_names *names, const tn__vec *vec) {
   }
 }
 
+/* A dimension where there are none, whatever patterns introduce. */
+static void report_dimension(tnm_program *program, const tnm_expr *expr) {
+  const tnm_diag_spec spec = {"E0031", expr->pos, "a dimension"};
+  const size_t id = tnm_diag(program->diags, &spec, "`%s` takes no dimensions",
+                             program->dimless);
+  tnm_diag_help(program->diags, id,
+                "it may ask for parameters, and for `rank(x)`, `size(x)` and "
+                "`shape(x)` of operands; a function under `supports` sees "
+                "everything");
+}
+
 static void unknown_name(tnm_program *program, const tnm_expr *expr) {
   bool variable = is_variable(expr->text);
   tnm_diags *diags = program->diags;
@@ -134,7 +145,10 @@ static value lower_variable(tnm_program *program, const tnm_expr *expr) {
                   .a = find(&program->packs, expr->text, n)};
   if (dim.a >= 0) return add_node(program, &dim, false);
   if (pack.a >= 0) return add_node(program, &pack, true);
-  unknown_name(program, expr);
+  if (program->dimless != NULL)
+    report_dimension(program, expr);
+  else
+    unknown_name(program, expr);
   return no_value;
 }
 
