@@ -47,4 +47,35 @@ def kernels_for_others_are_completed():
         assert f"cudnn_convolution{symbol}(" in text, text
 
 
-tap.run([kernels_for_others_are_completed])
+def stubs_compile_without_a_warning():
+    """The example of `kernels_for` has a function of every kind but links."""
+    folder = LAB.write((ROOT / "tests/opgen/ok/kernels_for/convolution.yaml")
+                       .read_text().replace("device: cuda", "device: cpu"))
+    with (folder / "plugin.yaml").open("a") as file:
+        file.write("init: lab_init\nfini: lab_fini\n")
+    tap.equal(missing(folder, "lab", "--with", CONVOLUTION).returncode, 0)
+    out = folder / "generated"
+    tap.output([OPGEN, "generate", folder / "plugin.yaml", "-o", out, "--with",
+                CONVOLUTION])
+    tap.output([*CC, "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+                "-I", ROOT / "sdk/include", "-I", out, "-fsyntax-only",
+                folder / "op.c"])
+
+
+def functions_in_folders_are_found():
+    for path, found in (("k.c", True), ("src/k.c", True),
+                        ("src/deep/k.cu", True), (".git/k.c", False),
+                        ("other/k.c", False)):
+        folder = LAB.write(RISKY)
+        (folder / "other").mkdir()
+        (folder / "other/plugin.yaml").write_text("opgen: 1\n")
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text("int32_t lab_risky(const tn_frame *call) {\n")
+        done = missing(folder, "lab")
+        tap.equal((done.returncode, done.stderr), (0, ""))
+        tap.equal("nothing is missing" in done.stdout, found, path)
+        tap.equal((folder / "op.c").exists(), not found, path)
+
+
+tap.run([kernels_for_others_are_completed, stubs_compile_without_a_warning,
+         functions_in_folders_are_found])
