@@ -82,6 +82,12 @@ static void bad_character(const tnm_parser *p) {
   }
 }
 
+/* "**", as some languages write powers. */
+static bool is_double_star(const tnm_parser *p) {
+  const char *at = p->token.text;
+  return *at == '*' && at > p->source->text && at[-1] == '*';
+}
+
 /* Says that the next token is not what the grammar wants. */
 static void unexpected(const tnm_parser *p, const char *wanted) {
   const tnm_token *token = &p->token;
@@ -100,8 +106,9 @@ static void unexpected(const tnm_parser *p, const char *wanted) {
     (void)tnm_diag(diags, &spec, "expected %s at the end of the expression",
                    wanted);
   } else {
-    (void)tnm_diag(diags, &spec, "expected %s, found `%.*s`", wanted,
-                   (int)token->n, token->text);
+    size_t id = tnm_diag(diags, &spec, "expected %s, found `%.*s`", wanted,
+                         (int)token->n, token->text);
+    if (is_double_star(p)) tnm_diag_help(diags, id, "powers are written `x^2`");
   }
 }
 

@@ -83,6 +83,20 @@ static void report_dimension(tnm_program *program, const tnm_expr *expr) {
                 "everything");
 }
 
+/* Whether it is a dimension but for its case. */
+static bool help_capital(const tnm_program *program, const tnm_expr *expr,
+                         size_t id) {
+  const size_t n = strlen(expr->text);
+  char *name = tn__arena_text(program->arena, expr->text, n);
+  if (name == NULL || name[0] < 'a' || name[0] > 'z') return false;
+  name[0] = (char)(name[0] - 'a' + 'A');
+  if (find(&program->dims, name, n) < 0 && find(&program->packs, name, n) < 0)
+    return false;
+  tnm_diag_help(program->diags, id,
+                "dimensions begin with a capital letter: `%s`", name);
+  return true;
+}
+
 static void unknown_name(tnm_program *program, const tnm_expr *expr) {
   bool variable = is_variable(expr->text);
   tnm_diags *diags = program->diags;
@@ -98,7 +112,8 @@ static void unknown_name(tnm_program *program, const tnm_expr *expr) {
   for (uint32_t i = 0; i < program->scope.n_params; ++i)
     tnm_names_add(&names, &program->scope.params[i]->name, 1);
   tnm_names_note(&names, diags, id, "in scope here");
-  tnm_names_help(&names, diags, id, expr->text);
+  if (!help_capital(program, expr, id))
+    tnm_names_help(&names, diags, id, expr->text);
 }
 
 /* The operand that a name stands for. */
