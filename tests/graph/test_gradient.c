@@ -528,7 +528,7 @@ Test(gradient, of_an_operator_by_others_is_calls_of_them) {
                         .weighted = true},
             &none),
         TN_UNSUPPORTED, "node `o` (lab.orphan@1)",
-        "no operator \"nobody.has\": no plugin \"nobody\" is loaded");
+        "no operator \"nobody.has@1\": no plugin \"nobody\" is loaded");
   FAILS(ask(&(question){.heads = {OP(g, "misspelt", NULL, "m", x)},
                         .weights = {head},
                         .of = {x},
