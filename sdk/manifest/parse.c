@@ -30,6 +30,7 @@
  *   E0045  rank, size, shape or has of something else     shape.c
  *   E0046  a list where a single integer is wanted        shape.c
  *   E0047  more items than a tensor has dimensions        shape.c
+ *   E0048  a division by the number 0                     shape.c
  */
 #include <stdlib.h>
 #include <string.h>

@@ -245,11 +245,26 @@ static value lower_query(tnm_program *program, const tnm_expr *expr,
   return no_value;
 }
 
+/* `N/0`: what is a mistake in every call. */
+static bool divides_by_zero(tnm_program *program, const tnm_expr *expr) {
+  if (expr->kind != TNM_BINARY || (expr->op != '/' && expr->op != '%'))
+    return false;
+  const tnm_expr *by = expr->args[1];
+  if (by->kind != TNM_NUMBER || by->number != 0) return false;
+  const tnm_diag_spec spec = {"E0048", by->pos, "always 0"};
+  const size_t id =
+      tnm_diag(program->diags, &spec, "`%c` by 0 has no value", expr->op);
+  tnm_diag_help(program->diags, id,
+                "divide by a dimension, a parameter or another number");
+  return true;
+}
+
 /* A node of up to three operands; a list if any of them is one. */
 static value lower_operands(tnm_program *program, const tnm_expr *expr,
                             uint32_t op) {
   int32_t nodes[3] = {0, 0, 0};
   bool list = false;
+  if (divides_by_zero(program, expr)) return no_value;
   bool failed = false;
   for (uint32_t i = 0; i < expr->n_args; ++i) {
     value arg = lower(program, expr->args[i]);
