@@ -171,6 +171,9 @@ void tn__buf_json(tn__buf *buf, const char *text);
 /* The shortest decimal that reads back as the same double, in JSON syntax when
  * finite, otherwise inf, -inf or nan. */
 void tn__buf_double(tn__buf *buf, double value);
+/* And back: strtod with a decimal point whatever the host's locale is, which
+ * sets errno. TN_OUT_OF_MEMORY: there is no "C" locale. */
+tn_code tn__read_double(const char *text, char **end, double *out) TN_MUST_USE;
 /* As tn__buf_double, for a value that came from an f32. */
 void tn__buf_float(tn__buf *buf, float value);
 /* Length of the UTF-8 sequence at `s`, 0 if it is invalid. `s` ends in a NUL.

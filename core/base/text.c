@@ -4,6 +4,8 @@
  */
 #include "base.h"
 
+#include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,6 +154,18 @@ void tn__buf_double(tn__buf *buf, double value) {
     if (strtod(text, NULL) == value) break;
   }
   add_with_dot(buf, text);
+}
+
+/* newlocale of "C" does not allocate in glibc. */
+tn_code tn__read_double(const char *text, char **end, double *out) {
+  const locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (c == (locale_t)0) return tn__fail_memory(sizeof(locale_t), "a number");
+  errno = 0;
+  *out = strtod_l(text, end, c);
+  const int error = errno;
+  freelocale(c);
+  errno = error;
+  return TN_OK;
 }
 
 void tn__buf_float(tn__buf *buf, float value) {

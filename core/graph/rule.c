@@ -263,10 +263,8 @@ static tn_code push_call(machine *m, const tn_step *step) {
       tn__operator_get(m->rule->graph->caller->registry, step->op, &op);
   if (rc == TN_OK) rc = tn__operator_hold(op);
   if (rc == TN_NOT_FOUND)
-    return tn__fail(TN_UNSUPPORTED,
-                    "its gradient is computed by %s, which no loaded plugin "
-                    "has; load the plugin that has it",
-                    step->op);
+    return tn__fail(TN_UNSUPPORTED, "its gradient cannot be computed: %s",
+                    tn_error_text());
   if (rc != TN_OK) return rc;
   rc = add_call(m, step, op);
   tn__operator_unhold(op);

@@ -5,7 +5,6 @@
  */
 #include <ctype.h>
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,18 +106,13 @@ static tn_code scan_int(const tn__fill *fill, const char **s, int64_t *out) {
   return TN_OK;
 }
 
-/* The same for a double, with a decimal point whatever the host's locale is.
- * newlocale of "C" does not allocate in glibc. */
+/* The same for a double. */
 static tn_code scan_float(const tn__fill *fill, const char **s, double *out) {
   char *end = NULL;
-  const locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (c == (locale_t)0) return tn__fail_memory(sizeof(locale_t), "a number");
-  errno = 0;
-  const double v = strtod_l(*s, &end, c);
-  const int error = errno;
-  freelocale(c);
+  double v;
+  TN__TRY(tn__read_double(*s, &end, &v));
   if (end == *s) return malformed(fill);
-  if (error == ERANGE && (isinf(v) || v == 0))
+  if (errno == ERANGE && (isinf(v) || v == 0))
     return tn__fill_fail(fill, TN_OUT_OF_RANGE,
                          "`%.80s` does not fit a number of 64 bits (it is too "
                          "%s)",

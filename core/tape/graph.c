@@ -74,18 +74,13 @@ static tn_code call_operator(machine *m, const tn_step *step, tn_operator *op) {
   return TN_OK;
 }
 
-static tn_code operator_missing(const machine *m, const tn_step *step) {
-  return tn__fail(TN_UNSUPPORTED,
-                  "%s has no gradient here: it is computed by %s, which no"
-                  " loaded plugin has; load the plugin that has it",
-                  m->entry->op->name, step->op);
-}
-
 static tn_code push_call(machine *m, const tn_step *step) {
   tn_operator *op = NULL;
   tn_code rc =
       tn__operator_get(m->sweep->tape->caller->registry, step->op, &op);
-  if (rc == TN_NOT_FOUND) return operator_missing(m, step);
+  if (rc == TN_NOT_FOUND)
+    return tn__fail(TN_UNSUPPORTED, "%s has no gradient here: %s",
+                    m->entry->op->name, tn_error_text());
   if (rc == TN_OK) rc = tn__operator_hold(op);
   if (rc != TN_OK) return rc;
   rc = call_operator(m, step, op);

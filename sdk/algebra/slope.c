@@ -2,7 +2,6 @@
  * slope.c: derivatives of terms. The derivatives of functions stand in the
  * table in function.c, as texts in which operands come before their operator.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "term.h"
@@ -30,11 +29,15 @@ static void push(rule *r, const term *t) {
 }
 
 static bool push_operand(rule *r, const char *token) {
-  if (token[0] >= '0' && token[0] <= '9')
-    push(r, tnm_term_number(r->set, strtod(token, NULL)));
-  else if (token[1] != '\0')
-    return false;
-  else if (token[0] >= 'x' && token[0] <= 'z')
+  char *end;
+  double value;
+  if (token[0] >= '0' && token[0] <= '9') {
+    if (tn__read_double(token, &end, &value) != TN_OK) return false;
+    push(r, tnm_term_number(r->set, value));
+    return true;
+  }
+  if (token[1] != '\0') return false;
+  if (token[0] >= 'x' && token[0] <= 'z')
     push(r, r->args[token[0] - 'x']);
   else if (token[0] == 'f')
     push(r, r->self);

@@ -90,4 +90,6 @@ const tnm_code tnm_codes_expressions[] = {
              "A tensor has at most 16 dimensions.",
              "  shape: [A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q]",
              "  shape: [A, B, S...]"),
+    TNM_CODE("E0048", "a division by 0", "The divisor is 0 in every call.",
+             "  shape: [N/0]", "  shape: [N/2]"),
     {NULL, NULL}};

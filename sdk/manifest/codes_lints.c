@@ -158,4 +158,13 @@ const tnm_code tnm_codes_lints[] = {
              "Off unless asked for: without it an operator counts as old as "
              "the plugin.",
              "  op: pool", "  op: pool\n  since: 2"),
+    TNM_CODE("W0114", "lint `undetermined`: what only outputs say",
+             "Shapes and types of outputs follow from those of inputs and from "
+             "parameters. A\ndimension or type variable that no input has "
+             "follows from nothing: a call has to be\ngiven its outputs.",
+             "  inputs: [{name: data, dtype: T, shape: [N]}]\n"
+             "  outputs: [{name: out, dtype: T, shape: [M]}]",
+             "  params: [{name: m, type: int}]\n"
+             "  inputs: [{name: data, dtype: T, shape: [N]}]\n"
+             "  outputs: [{name: out, dtype: T, shape: [m]}]"),
     {NULL, NULL}};

@@ -165,4 +165,13 @@ const tnm_code tnm_codes_rules[] = {
              "  - {name: kernel, type: ints, rank: 2, default: [3, 3]}\n"
              "  - {name: stride, type: ints, rank: kernel, default: 1}\n"
              "  - {name: pad, type: ints, rank: stride, default: 0}"),
+    TNM_CODE("E0074", "two things that would have one name in C",
+             "opgen makes names of C from those of a manifest: `has_a` beside "
+             "a parameter `a` that\nmay be None, `FOO_IN_X` for an input "
+             "`x` of `foo`. Files are named after manifests,\nbeside "
+             "plugin.gen.c, cuda.gen.c and PLUGIN_test.gen.c.",
+             "  - {name: a, type: int, optional: true, default: None}\n"
+             "  - {name: has_a, type: bool, default: false}",
+             "  - {name: a, type: int, optional: true, default: None}\n"
+             "  - {name: use_a, type: bool, default: false}"),
     {NULL, NULL}};

@@ -158,6 +158,10 @@ bool tnm_read_line(tnm_diags *diags, const tnm_tree *node);
 /* Numbers as users write them; false if there is anything else. */
 bool tnm_parse_int(const char *text, int64_t *out);
 bool tnm_parse_double(const char *text, double *out);
+/* What was expected of a text that is none: "a whole number", or, if it is only
+ * too large, "a whole number of 64 bits". */
+const char *tnm_int_wanted(const char *text);
+const char *tnm_double_wanted(const char *text);
 
 /* Help "did you mean", or, if nothing is near, what there is. */
 void tnm_suggest(tnm_diags *diags, size_t id, const char *word,

@@ -432,12 +432,24 @@ static bool is_lone(const package *p) {
          errno == ENOENT;
 }
 
+/* Whether the one file to read is not there, whatever plugin.yaml lists. */
+static bool is_absent(const package *p, const char *path) {
+  const tnm_reader *reader = p->reader;
+  struct stat info;
+  if (p->only == NULL ||
+      (reader->text != NULL && strcmp(reader->text->path, path) == 0))
+    return false;
+  return reader->env->os->stat(path, &info) != 0 && errno == ENOENT;
+}
+
 static bool read_operators_of(package *p, const char *path) {
   if (path == NULL) {
     read_text(p);
     return true;
   }
+  tnm_tree *none;
   if (!split_path(p->reader, path, p)) return false;
+  if (is_absent(p, path)) return read_documents(p->reader, path, NULL, &none);
   if (is_lone(p)) {
     read_lone_file(p, path);
     return true;

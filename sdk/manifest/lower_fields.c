@@ -215,7 +215,7 @@ static bool check_int(const checked *c) {
   int64_t value;
   char rule[64];
   if (!tnm_parse_int(c->node->text, &value)) {
-    report(c, "a whole number");
+    report(c, tnm_int_wanted(c->node->text));
     return false;
   }
   if ((f->flags & TN_FIELD_HAS_MIN) && value < f->min_int)
@@ -233,7 +233,7 @@ static bool check_float(const checked *c) {
   double value;
   char rule[64];
   if (!tnm_parse_double(c->node->text, &value)) {
-    report(c, "a number");
+    report(c, tnm_double_wanted(c->node->text));
     return false;
   }
   if ((f->flags & TN_FIELD_HAS_MIN) && !(value >= f->min_float))

@@ -269,13 +269,24 @@ static void report_stopped(tnm_lower *lower, const tnm_tree *entry) {
                 "never differentiated");
 }
 
+/* A misspelt name is reported as unknown, not as missing too. */
+static bool is_misspelt(const tnm_lower *lower, const tnm_tree *map,
+                        const char *name) {
+  for (const tnm_tree *entry = map->first; entry != NULL; entry = entry->next)
+    if (tnm_find_operand(lower, TN_OPERAND_IN, entry->key) == TN_NONE &&
+        tn__nearest(entry->key, &name, 1) != NULL)
+      return true;
+  return false;
+}
+
 /* Every input is either listed or stopped. */
 static void check_listed(tnm_lower *lower, const tnm_tree *map,
                          tn_input_gradient **all) {
   for (uint32_t i = 0; i < lower->op->n_inputs; ++i) {
     const char *name = lower->operands[TN_OPERAND_IN].names[i];
     const tnm_tree *entry = tnm_tree_get(map, name);
-    if (entry == NULL && !all[i]->stop) report_missing(lower, map, i);
+    if (entry == NULL && !all[i]->stop && !is_misspelt(lower, map, name))
+      report_missing(lower, map, i);
     if (entry != NULL && all[i]->stop) report_stopped(lower, entry);
   }
 }

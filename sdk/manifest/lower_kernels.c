@@ -141,6 +141,7 @@ static void read_when(entry *e) {
   if (value == NULL || !tnm_read_line(lower->diags, value)) return;
   tnm_program program;
   tnm_program_init(&program, lower->arena, lower->diags, &lower->scope);
+  program.dimless = "when";
   tnm_item item = {value->text, value->pos};
   uint32_t node;
   if (tnm_program_condition(&program, &item, &node) &&

@@ -24,7 +24,11 @@ static void report_word(tnm_lower *lower, const tnm_tree *value) {
   tnm_diag_spec spec = {"E0026", value->pos, "no such operand"};
   size_t id =
       tnm_diag(lower->diags, &spec, "unknown shape `%.80s`", value->text);
-  if (value->text[0] >= 'A' && value->text[0] <= 'Z')
+  if (value->text[0] == '[')
+    tnm_diag_help(lower->diags, id,
+                  "the quotes make one word of it; write `shape: %.80s`",
+                  value->text);
+  else if (value->text[0] >= 'A' && value->text[0] <= 'Z')
     tnm_diag_help(lower->diags, id, "a pattern is a list: `[%.80s]`",
                   value->text);
   else

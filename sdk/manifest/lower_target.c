@@ -191,6 +191,7 @@ void tnm_lower_kernels_for(tnm_reader *reader, const tnm_tree *document,
                      .op = copy,
                      .out = tnm_new_operator(reader, file, node->pos)};
   if (lower.out == NULL) return;
+  lower.out->tree = document;
   lower.out->target = new_target(reader, node->text, op);
   lower.out->target_op = op;
   set_scope(&lower);

@@ -129,6 +129,18 @@ static void check_number(const meeting *m, const tnm_expr *e, bool negative) {
   }
 }
 
+/* A constant below 0: as the parser leaves it, with the sign in front. */
+static bool is_negative(const tnm_expr *e) {
+  return e->kind == TNM_NEG && is_count(e->args[0]);
+}
+
+static void check_power(const meeting *m, const tnm_expr *exponent) {
+  if (is_negative(exponent))
+    report(m, exponent->pos, "^", "wants an exponent that is not negative for");
+  else
+    report(m, exponent->pos, "^", "wants a whole constant exponent for");
+}
+
 static void check(const meeting *m, const tnm_expr *e) {
   const bool negated = e->kind == TNM_NEG && e->args[0]->kind == TNM_NUMBER;
   if (e->kind == TNM_NUMBER || negated) {
@@ -137,8 +149,7 @@ static void check(const meeting *m, const tnm_expr *e) {
   }
   if (e->kind == TNM_CALL) check_call(m, e);
   const bool power = is_power(e) && !is_count(e->args[1]);
-  if (power)
-    report(m, e->args[1]->pos, "^", "wants a whole constant exponent for");
+  if (power) check_power(m, e->args[1]);
   for (uint32_t i = 0; i < e->n_args; ++i)
     if (!power || i == 0) check(m, e->args[i]);
 }

@@ -120,6 +120,7 @@ typedef struct tnm_program {
   tn__vec nodes;   /* tn_node * */
   tn__vec dims;    /* const char * */
   tn__vec packs;
+  const char *dimless; /* the key ("when") of what takes no dimensions */
 } tnm_program;
 
 void tnm_program_init(tnm_program *program, tn__arena *arena, tnm_diags *diags,

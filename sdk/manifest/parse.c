@@ -30,6 +30,7 @@
  *   E0045  rank, size, shape or has of something else     shape.c
  *   E0046  a list where a single integer is wanted        shape.c
  *   E0047  more items than a tensor has dimensions        shape.c
+ *   E0048  a division by the number 0                     shape.c
  */
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,12 @@ static void bad_character(const tnm_parser *p) {
   }
 }
 
+/* "**", as some languages write powers. */
+static bool is_double_star(const tnm_parser *p) {
+  const char *at = p->token.text;
+  return *at == '*' && at > p->source->text && at[-1] == '*';
+}
+
 /* Says that the next token is not what the grammar wants. */
 static void unexpected(const tnm_parser *p, const char *wanted) {
   const tnm_token *token = &p->token;
@@ -100,8 +107,9 @@ static void unexpected(const tnm_parser *p, const char *wanted) {
     (void)tnm_diag(diags, &spec, "expected %s at the end of the expression",
                    wanted);
   } else {
-    (void)tnm_diag(diags, &spec, "expected %s, found `%.*s`", wanted,
-                   (int)token->n, token->text);
+    size_t id = tnm_diag(diags, &spec, "expected %s, found `%.*s`", wanted,
+                         (int)token->n, token->text);
+    if (is_double_star(p)) tnm_diag_help(diags, id, "powers are written `x^2`");
   }
 }
 
@@ -179,9 +187,12 @@ static tnm_expr *number(tnm_parser *p) {
   tnm_token token = p->token;
   tnm_expr *expr = leaf(p, TNM_NUMBER, &token);
   if (!expr) return NULL;
-  /* The lexer has let through plain decimals only, and no program that calls
-   * this sets a locale with another decimal point. */
-  expr->number = strtod(expr->text, NULL);
+  /* The lexer has let through plain decimals only. */
+  char *end;
+  if (tn__read_double(expr->text, &end, &expr->number) != TN_OK) {
+    p->source->arena->failed = true;
+    return NULL;
+  }
   if (expr->number > 1.7976931348623157e308) {
     tnm_diag_spec spec = {"E0033", token.pos, "beyond the range of f64"};
     (void)tnm_diag(p->source->diags, &spec, "number `%s` is too large",

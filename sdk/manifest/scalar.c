@@ -23,10 +23,13 @@ static size_t report_value(tnm_diags *diags, const tnm_tree *node,
 /* ------------------------------------------------------------------- numbers
  */
 
-bool tnm_parse_int(const char *text, int64_t *out) {
+static bool is_whole(const char *text) {
   const char *digits = text + (text[0] == '-' || text[0] == '+');
-  if (digits[0] == '\0' || strspn(digits, "0123456789") != strlen(digits))
-    return false;
+  return digits[0] != '\0' && strspn(digits, "0123456789") == strlen(digits);
+}
+
+bool tnm_parse_int(const char *text, int64_t *out) {
+  if (!is_whole(text)) return false;
   errno = 0;
   *out = strtoll(text, NULL, 10);
   return errno == 0;
@@ -38,12 +41,27 @@ static bool is_special(const char *text) {
   return strcmp(word, "inf") == 0 || strcmp(word, "nan") == 0;
 }
 
-bool tnm_parse_double(const char *text, double *out) {
+/* Also one that is too large, as infinity. */
+static bool read_double(const char *text, double *out) {
   bool decimal = strspn(text, "+-.0123456789eE") == strlen(text);
   if (text[0] == '\0' || !(decimal || is_special(text))) return false;
   char *end;
-  *out = strtod(text, &end);
-  return *end == '\0' && end != text && (is_special(text) || isfinite(*out));
+  return tn__read_double(text, &end, out) == TN_OK && *end == '\0' &&
+         end != text;
+}
+
+bool tnm_parse_double(const char *text, double *out) {
+  return read_double(text, out) && (is_special(text) || isfinite(*out));
+}
+
+const char *tnm_int_wanted(const char *text) {
+  return is_whole(text) ? "a whole number of 64 bits" : "a whole number";
+}
+
+const char *tnm_double_wanted(const char *text) {
+  double value;
+  return read_double(text, &value) ? "a number of 64 bits, at most 1.79e308"
+                                   : "a number";
 }
 
 bool tnm_read_int(tnm_diags *diags, const tnm_tree *node, int64_t min,
@@ -72,7 +90,9 @@ bool tnm_read_u32(tnm_diags *diags, const tnm_tree *node, uint32_t min,
 bool tnm_read_double(tnm_diags *diags, const tnm_tree *node, double *out) {
   if (node->kind == TNM_SCALAR && tnm_parse_double(node->text, out))
     return true;
-  report_value(diags, node, "a number");
+  report_value(
+      diags, node,
+      node->kind == TNM_SCALAR ? tnm_double_wanted(node->text) : "a number");
   return false;
 }
 

@@ -72,6 +72,31 @@ static void add_names(tnm_names *names, const tn__vec *vec) {
   }
 }
 
+/* A dimension where there are none, whatever patterns introduce. */
+static void report_dimension(tnm_program *program, const tnm_expr *expr) {
+  const tnm_diag_spec spec = {"E0031", expr->pos, "a dimension"};
+  const size_t id = tnm_diag(program->diags, &spec, "`%s` takes no dimensions",
+                             program->dimless);
+  tnm_diag_help(program->diags, id,
+                "it may ask for parameters, and for `rank(x)`, `size(x)` and "
+                "`shape(x)` of operands; a function under `supports` sees "
+                "everything");
+}
+
+/* Whether it is a dimension but for its case. */
+static bool help_capital(const tnm_program *program, const tnm_expr *expr,
+                         size_t id) {
+  const size_t n = strlen(expr->text);
+  char *name = tn__arena_text(program->arena, expr->text, n);
+  if (name == NULL || name[0] < 'a' || name[0] > 'z') return false;
+  name[0] = (char)(name[0] - 'a' + 'A');
+  if (find(&program->dims, name, n) < 0 && find(&program->packs, name, n) < 0)
+    return false;
+  tnm_diag_help(program->diags, id,
+                "dimensions begin with a capital letter: `%s`", name);
+  return true;
+}
+
 static void unknown_name(tnm_program *program, const tnm_expr *expr) {
   bool variable = is_variable(expr->text);
   tnm_diags *diags = program->diags;
@@ -87,7 +112,8 @@ static void unknown_name(tnm_program *program, const tnm_expr *expr) {
   for (uint32_t i = 0; i < program->scope.n_params; ++i)
     tnm_names_add(&names, &program->scope.params[i]->name, 1);
   tnm_names_note(&names, diags, id, "in scope here");
-  tnm_names_help(&names, diags, id, expr->text);
+  if (!help_capital(program, expr, id))
+    tnm_names_help(&names, diags, id, expr->text);
 }
 
 /* The operand that a name stands for. */
@@ -134,7 +160,10 @@ static value lower_variable(tnm_program *program, const tnm_expr *expr) {
                   .a = find(&program->packs, expr->text, n)};
   if (dim.a >= 0) return add_node(program, &dim, false);
   if (pack.a >= 0) return add_node(program, &pack, true);
-  unknown_name(program, expr);
+  if (program->dimless != NULL)
+    report_dimension(program, expr);
+  else
+    unknown_name(program, expr);
   return no_value;
 }
 
@@ -216,11 +245,26 @@ static value lower_query(tnm_program *program, const tnm_expr *expr,
   return no_value;
 }
 
+/* `N/0`: what is a mistake in every call. */
+static bool divides_by_zero(tnm_program *program, const tnm_expr *expr) {
+  if (expr->kind != TNM_BINARY || (expr->op != '/' && expr->op != '%'))
+    return false;
+  const tnm_expr *by = expr->args[1];
+  if (by->kind != TNM_NUMBER || by->number != 0) return false;
+  const tnm_diag_spec spec = {"E0048", by->pos, "always 0"};
+  const size_t id =
+      tnm_diag(program->diags, &spec, "`%c` by 0 has no value", expr->op);
+  tnm_diag_help(program->diags, id,
+                "divide by a dimension, a parameter or another number");
+  return true;
+}
+
 /* A node of up to three operands; a list if any of them is one. */
 static value lower_operands(tnm_program *program, const tnm_expr *expr,
                             uint32_t op) {
   int32_t nodes[3] = {0, 0, 0};
   bool list = false;
+  if (divides_by_zero(program, expr)) return no_value;
   bool failed = false;
   for (uint32_t i = 0; i < expr->n_args; ++i) {
     value arg = lower(program, expr->args[i]);

@@ -18,6 +18,7 @@ typedef struct level {
   tnm_pos key_pos;
   size_t key_end; /* in the file */
   bool dropped;   /* the key is a mistake: its value goes nowhere */
+  bool flow;      /* a list in brackets */
 } level;
 
 typedef struct builder {
@@ -178,14 +179,42 @@ static bool is_prose(const tnm_tree *node) {
   return false;
 }
 
+/* Whether YAML took what follows for a key without colon and value. */
+static bool is_bare_key(const builder *b, const yaml_event_t *event) {
+  const level *parent = b->depth > 0 ? &b->levels[b->depth - 1] : NULL;
+  return parent != NULL && parent->key != NULL && !parent->dropped &&
+         event->start_mark.index == event->end_mark.index &&
+         event->start_mark.index == parent->key_end;
+}
+
+/* Whether the value before ended at a comma within its parentheses. */
+static bool is_cut(const builder *b, const yaml_event_t *event) {
+  const level *parent = b->depth > 0 ? &b->levels[b->depth - 1] : NULL;
+  const tnm_tree *last = parent != NULL ? parent->last : NULL;
+  int open = 0;
+  if (last == NULL || last->kind != TNM_SCALAR || !last->plain ||
+      !(parent->flow || is_bare_key(b, event)))
+    return false;
+  for (const char *s = last->text; *s != '\0'; ++s)
+    open += *s == '(' ? 1 : *s == ')' ? -1 : 0;
+  return open > 0;
+}
+
+static bool report_comma(builder *b) {
+  tnm_pos pos = b->levels[b->depth - 1].last->pos;
+  pos.column += pos.length;
+  pos.length = 1;
+  const tnm_diag_spec spec = {"E0004", pos, "within parentheses"};
+  const size_t id = tnm_diag(b->diags, &spec, "`,` ends this YAML value");
+  tnm_diag_help(b->diags, id, "put a value that holds `, ` in double quotes");
+  return false;
+}
+
 /* In `{doc: Any shape, any strides}` YAML ends the text at the comma and takes
  * what follows for a key without colon and value. Prose has commas: there it
  * goes on. */
 static bool continues_prose(const builder *b, const yaml_event_t *event) {
-  const level *parent = b->depth > 0 ? &b->levels[b->depth - 1] : NULL;
-  return parent != NULL && parent->key != NULL && !parent->dropped &&
-         event->start_mark.index == event->end_mark.index &&
-         event->start_mark.index == parent->key_end && is_prose(parent->last);
+  return is_bare_key(b, event) && is_prose(b->levels[b->depth - 1].last);
 }
 
 static bool continue_prose(builder *b) {
@@ -201,6 +230,7 @@ static bool continue_prose(builder *b) {
 static bool take_scalar(builder *b, const yaml_event_t *event) {
   tnm_pos pos = position(b, event);
   if (continues_prose(b, event)) return continue_prose(b);
+  if (is_cut(b, event)) return report_comma(b);
   if (!check_escapes(b, event, pos)) return false;
   if (event->data.scalar.tag != NULL)
     refuse(b, pos, "tags", "remove the `!`; the schema decides the types");
@@ -246,7 +276,9 @@ static bool open_level(builder *b, const yaml_event_t *event, int kind) {
     return too_many(b, pos, "levels of nesting", TNM_MAX_DEPTH);
   tnm_tree *node = new_node(b, kind, pos);
   if (node == NULL || !place_value(b, node)) return false;
-  b->levels[b->depth++] = (level){.node = node};
+  const bool flow = kind == TNM_LIST && event->data.sequence_start.style ==
+                                            YAML_FLOW_SEQUENCE_STYLE;
+  b->levels[b->depth++] = (level){.node = node, .flow = flow};
   return true;
 }
 

@@ -2,10 +2,11 @@
  * Text, numbers as text, nearest words and hashes.
  */
 #include <criterion/criterion.h>
-#include <locale.h>
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
+#include "../comma.h"
 #include "base.h"
 
 static void expect(tn__buf *buf, const char *text) {
@@ -65,18 +66,36 @@ Test(text, doubles_use_the_fewest_digits_that_read_back) {
 }
 
 Test(text, a_locale_does_not_change_the_decimal_point) {
-  static const char *const locales[] = {"de_DE.UTF-8", "de_DE.utf8",
-                                        "fr_FR.UTF-8", "fr_FR.utf8"};
-  const char *found = NULL;
   tn__buf buf;
-  for (size_t i = 0; i < 4 && found == NULL; ++i)
-    found = setlocale(LC_NUMERIC, locales[i]);
-  if (found == NULL) cr_skip_test("no locale with a decimal comma here");
+  take_decimal_comma();
   tn__buf_init(&buf, tn__env_default());
   tn__buf_double(&buf, 2.5e-10);
   tn__buf_add(&buf, " ");
   tn__buf_float(&buf, -0.1f);
   expect(&buf, "2.5e-10 -0.1");
+}
+
+static void reads_a_number(void) {
+  double value = 0;
+  char *end = NULL;
+  cr_assert_eq(tn__read_double("-2.5e-10,7", &end, &value), TN_OK);
+  cr_assert_eq(value, -2.5e-10);
+  cr_assert_str_eq(end, ",7");
+  cr_assert_eq(errno, 0);
+}
+
+Test(text, numbers_are_read_up_to_what_is_none) {
+  double value = 0;
+  char *end = NULL;
+  reads_a_number();
+  cr_assert_eq(tn__read_double("1e400", &end, &value), TN_OK);
+  cr_assert(isinf(value));
+  cr_assert_eq(errno, ERANGE);
+}
+
+Test(text, a_locale_does_not_change_how_numbers_are_read) {
+  take_decimal_comma();
+  reads_a_number();
 }
 
 Test(text, floats_use_their_own_precision) {

@@ -527,7 +527,17 @@ Test(gradient, of_an_operator_by_others_is_calls_of_them) {
                         .n_of = 1,
                         .weighted = true},
             &none),
-        TN_UNSUPPORTED, "node `o` (lab.orphan@1)", "nobody.has");
+        TN_UNSUPPORTED, "node `o` (lab.orphan@1)",
+        "no operator \"nobody.has@1\": no plugin \"nobody\" is loaded");
+  FAILS(ask(&(question){.heads = {OP(g, "misspelt", NULL, "m", x)},
+                        .weights = {head},
+                        .of = {x},
+                        .n_heads = 1,
+                        .n_of = 1,
+                        .weighted = true},
+            &none),
+        TN_UNSUPPORTED, "node `m` (lab.misspelt@1)",
+        "did you mean \"lab.affine\"?");
 }
 
 Test(gradient, checks_its_question) {

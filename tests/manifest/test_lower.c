@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../comma.h"
 #include "memory.h"
 #include "tenon/chain.h"
 
@@ -36,6 +37,33 @@ static const tnm_operator *lower(const char *text) {
   cr_assert_str_eq(printed, "");
   free(printed);
   return current->operators;
+}
+
+/* ---------------------------------------------------------------------- locale
+ */
+
+/* Numbers of parameters, of formulas, and of what a gradient follows from. */
+static const tnm_operator *lower_numbers(void) {
+  return lower(HEAD
+               "params: [{name: a, type: float, default: 0.5, min: 0.25}]\n"
+               "dtypes: {T: [f32]}\n"
+               "inputs: [{name: data, dtype: T}]\n"
+               "outputs: [{name: out, dtype: T, shape: data}]\n"
+               "forward: {out: a*1.5*gelu(data)}\n"
+               "gradient: auto\n");
+}
+
+Test(lower, a_locale_does_not_change_the_numbers_of_a_manifest) {
+  char gradient[512];
+  const tn_op *op = lower_numbers()->op;
+  (void)snprintf(gradient, sizeof gradient, "%s",
+                 op->gradient->inputs[0]->formula);
+  cr_assert_not_null(strchr(gradient, '.'), "%s", gradient);
+  release_current();
+  take_decimal_comma();
+  op = lower_numbers()->op;
+  cr_assert_eq(op->params[0]->min_float, 0.25);
+  cr_assert_str_eq(op->gradient->inputs[0]->formula, gradient);
 }
 
 /* ---------------------------------------------------------------------- params

@@ -330,6 +330,18 @@ def links_in_markdown_lead_somewhere():
     assert len(places) > 10
 
 
+def kernels_for_others_are_listed():
+    folder = ROOT / "tests/opgen/ok/kernels_for"
+    with_it = ("--with", ROOT / "tests/opgen/ok/convolution")
+    text = section(docs(folder, *with_it), "Kernels for nn.convolution@1")
+    tap.equal(text.count("| `cudnn.convolution.cuda` | "), 2, text)
+    assert "| f16 bf16 f32 f64 | write add | `rank(kernel) >= 2`" in text, text
+    _, pages = site(folder, *with_it)
+    tap.equal(list(pages), ["index.html"])
+    assert "Kernels for nn.convolution@1" in pages["index.html"].text["h2"]
+    tap.equal("Operators" in pages["index.html"].text["h2"], False)
+
+
 def sections_stand_in_one_order():
     order = ["Formula", "Parameters", "Inputs", "Outputs", "States",
              "Requirements", "Gradient", "Examples", "Kernels"]
@@ -360,5 +372,6 @@ tap.run([
     without_a_plugin_the_manifest_speaks,
     a_plugin_beside_the_manifests_is_found,
     an_example_that_is_not_true_is_an_error, a_file_that_is_no_plugin_is_said,
-    links_in_markdown_lead_somewhere, sections_stand_in_one_order,
+    links_in_markdown_lead_somewhere, kernels_for_others_are_listed,
+    sections_stand_in_one_order,
     one_file_is_written_once])

@@ -104,6 +104,18 @@ def a_formula_builds_and_runs():
               "[6, 11, 18]\n", "output")
 
 
+def what_a_formula_calls_is_linked():
+    """A program that loads the plugin may have no libm of its own."""
+    TENON.run("opgen", "new", "gam.op", cwd=FOLDER)
+    folder = FOLDER / "gam"
+    manifest = folder / "op.yaml"
+    manifest.write_text(manifest.read_text().replace(
+        "a*data^2 + b*data + c ", "gamma(data) + a + b + c "))
+    build(folder)
+    said = TENON.run("readelf", "-dW", folder / "build/gam.so")
+    assert "NEEDED" in said and "[libm.so" in said, said
+
+
 def a_kernel_says_that_it_is_not_written():
     TENON.run("opgen", "new", "lab.rect", "--kernels", "cpu", cwd=FOLDER)
     folder = FOLDER / "lab"
@@ -420,7 +432,7 @@ def nothing_is_written_over_or_left_behind():
 
 if __name__ == "__main__":
     with SCRATCH:
-        tap.run([a_formula_builds_and_runs,
+        tap.run([a_formula_builds_and_runs, what_a_formula_calls_is_linked,
                  a_kernel_says_that_it_is_not_written,
                  a_written_kernel_passes_and_a_wrong_one_fails,
                  a_kernel_that_forgets_to_add_fails,

@@ -13,6 +13,9 @@ typedef struct option {
   bool has_value;
 } option;
 
+/* The bit of what commands without options take, too. */
+#define EVERY_COMMAND (1u << 31)
+
 static const option options[] = {
     {"-o", TAKES_OUT_DIR, true},
     {"--depfile", TAKES_DEPFILE, true},
@@ -30,7 +33,7 @@ static const option options[] = {
     {"--kernels", TAKES_KERNELS, true},
     {"--from", TAKES_FROM, true},
     {"--missing", TAKES_MISSING, false},
-    {"--help", ~0u, false},
+    {"--help", EVERY_COMMAND, false},
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
 
@@ -55,7 +58,7 @@ int opgen_usage_error(const char *command, const char *format, ...) {
 static const option *find(const char *text, size_t n, unsigned takes) {
   for (size_t i = 0; i < N_OPTIONS; ++i) {
     const option *o = &options[i];
-    if ((o->bit & takes) != 0 && strlen(o->name) == n &&
+    if ((o->bit & (takes | EVERY_COMMAND)) != 0 && strlen(o->name) == n &&
         memcmp(o->name, text, n) == 0)
       return o;
   }

@@ -44,6 +44,11 @@ void c_add(c_file *file, const char *format, ...) {
   va_end(again);
 }
 
+void c_declare(c_file *file, const char *type, const char *name, bool again) {
+  const c_listener *listener = file->listener;
+  if (listener != NULL) listener->tell(listener->self, type, name, again);
+}
+
 size_t c_width(const char *text) {
   size_t n = 0;
   for (; *text != '\0' && *text != '\n'; ++text)
@@ -55,6 +60,7 @@ size_t c_width(const char *text) {
 
 static void open_with(c_file *file, const char *type, const char *declarator,
                       const char *end) {
+  c_declare(file, type, declarator, false);
   const size_t width =
       strlen(type) + 1 + strlen(declarator) + strlen(end) + strlen(" = {");
   file->indent = width <= C_PAGE ? 4 : 8;
@@ -284,6 +290,7 @@ void c_function_head(c_file *file, const c_function *f) {
   const size_t head = strlen(f->result) + strlen(f->name) + 1;
   const size_t n = strlen(f->result);
   const size_t blank = n > 0 && f->result[n - 1] == ' ' ? 1 : 0;
+  c_declare(file, f->result, f->name, *f->end == ';');
   if (all_fit(f, head)) {
     c_add(file, "%s%s(", f->result, f->name);
     fill_parameters(file, f, head);

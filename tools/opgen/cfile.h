@@ -9,12 +9,20 @@
 
 #define C_PAGE 80 /* columns */
 
+/* Is told of what a file declares: "static const tn_arg", "o_input_x", and
+ * whether it may be declared again if it is the same. */
+typedef struct c_listener {
+  void (*tell)(void *self, const char *type, const char *name, bool again);
+  void *self;
+} c_listener;
+
 /* A file in memory. `indent` is that of the items of the open initialiser;
  * `list` is where the items of an open list begin, 0 if it is none. */
 typedef struct c_file {
   tn__buf text;
   size_t indent;
   size_t list;
+  const c_listener *listener; /* or NULL */
 } c_file;
 
 /* One name of a set of flags. */
@@ -32,6 +40,10 @@ void c_add(c_file *file, const char *format, ...) TN_PRINTF(2, 3);
 /* A comment of its own line or lines, wrapped at blanks. What would end the
  * comment is defused. */
 void c_comment(c_file *file, size_t indent, const char *text);
+
+/* Tells the listener of a name whose declaration was added as it is. The
+ * functions below do so themselves. */
+void c_declare(c_file *file, const char *type, const char *name, bool again);
 
 /* A rule across the page that ends in a title, between empty lines. */
 void c_section(c_file *file, const char *title);

@@ -26,6 +26,7 @@ static bool check_manifest(check *c, const char *path) {
   if (plugin == NULL && tnm_diags_errors(c->diags) > before) return true;
   const bool fine =
       plugin != NULL && opgen_check_examples(plugin, c->diags) &&
+      opgen_check_names(plugin, c->diags) &&
       tn__vec_push(tn__env_default(), &c->plugins, plugin) == TN_OK;
   if (fine) return true;
   fprintf(stderr, "opgen: %s: %s\n", path, tn_error_text());

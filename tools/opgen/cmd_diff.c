@@ -111,8 +111,8 @@ static int compare(const diff_side *old, const diff_side *new) {
 int cmd_diff(const opgen_args *args) {
   diff_side old, new;
   int status = EXIT_ERRORS;
-  bool fine = diff_side_init(&old, args->files[0]);
-  fine = diff_side_init(&new, args->files[1]) && fine;
+  bool fine = diff_side_init(&old, args, args->files[0]);
+  fine = diff_side_init(&new, args, args->files[1]) && fine;
   if (fine && old.manifests != NULL && new.manifests != NULL)
     fine = diff_side_whole(&old) && diff_side_whole(&new);
   if (fine) status = compare(&old, &new);

@@ -52,6 +52,11 @@ static void write_contents(tn__buf *out, const docs *d, bool listed) {
   }
 }
 
+/* One line end at the end. */
+static void trim(tn__buf *out) {
+  while (out->n > 1 && out->s[out->n - 2] == '\n') out->s[--out->n] = '\0';
+}
+
 static void write_all(tn__buf *out, const docs *d) {
   const tn_plugin *plugin = d->plugin->plugin;
   tn__buf_add(out, "# %s\n\n", plugin->name);
@@ -66,8 +71,11 @@ static void write_all(tn__buf *out, const docs *d) {
     tn__buf_add(out, "\n<a id=\"op-%s\"></a>\n\n",
                 d->plugin->operators[i].op->name);
     docs_page(out, d, i, 2);
-    while (out->n > 1 && out->s[out->n - 2] == '\n') out->s[--out->n] = '\0';
+    trim(out);
   }
+  if (plugin->n_operators > 0) tn__buf_add(out, "\n");
+  docs_added_kernels(out, d);
+  trim(out);
 }
 
 static bool write_one(const docs *d, const char *path) {

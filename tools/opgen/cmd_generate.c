@@ -16,6 +16,11 @@ tnm_plugin *opgen_read(const opgen_args *args, const char *path) {
   }
   tnm_plugin *plugin =
       tnm_plugin_read(tn__env_default(), path, &options, diags);
+  if (plugin != NULL &&
+      (!opgen_check_names(plugin, diags) || tnm_diags_errors(diags) > 0)) {
+    tnm_plugin_release(plugin);
+    plugin = NULL;
+  }
   tnm_diags_print(diags, stderr, args->format, opgen_color());
   if (plugin == NULL && tnm_diags_errors(diags) == 0)
     fprintf(stderr, "opgen: %s: %s\n", path, tn_error_text());
@@ -53,7 +58,7 @@ static bool all_listed(const opgen_args *args, const tnm_plugin *plugin) {
 
 static bool write_all(const opgen_args *args, const tnm_plugin *plugin) {
   opgen_files files;
-  const opgen_wanted wanted = {args->cuda, args->tests, false};
+  const opgen_wanted wanted = {.cuda = args->cuda, .tests = args->tests};
   bool fine = opgen_files_init(&files, plugin, &wanted) &&
               opgen_files_write(&files, args->out_dir);
   if (fine && args->depfile != NULL)
@@ -95,7 +100,8 @@ int cmd_outputs(const opgen_args *args) {
     tnm_plugin_release(plugin);
     return EXIT_ERRORS;
   }
-  const opgen_wanted wanted = {args->cuda, args->tests, true};
+  const opgen_wanted wanted = {
+      .cuda = args->cuda, .tests = args->tests, .names_only = true};
   const bool fine = opgen_files_init(&files, plugin, &wanted);
   for (size_t i = 0; i < files.n && fine; ++i) puts(files.v[i].name);
   opgen_files_deinit(&files);

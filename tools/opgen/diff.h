@@ -33,6 +33,7 @@ typedef struct diff_row {
 
 /* One side: tables, and the manifests that they are from, if they are. */
 typedef struct diff_side {
+  const opgen_args *args; /* how manifests are read */
   const char *path;
   const tn_plugin *tables;
   tnm_plugin *manifests;
@@ -53,7 +54,7 @@ typedef struct diff {
 } diff;
 
 /* Reads a side; false after messages. Deinit also after a failure. */
-bool diff_side_init(diff_side *side, const char *path);
+bool diff_side_init(diff_side *side, const opgen_args *args, const char *path);
 /* Adds the kernels of the companion to a side's tables. Built files hold those
  * of one plugin only, so it is for two sides of manifests. False if memory ran
  * out. */

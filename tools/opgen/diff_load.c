@@ -29,8 +29,7 @@ static bool read_built(diff_side *side, const char *path) {
 }
 
 static bool read_manifests(diff_side *side, const char *path) {
-  const opgen_args args = {.command = "diff"};
-  side->manifests = opgen_read(&args, path);
+  side->manifests = opgen_read(side->args, path);
   if (side->manifests == NULL) return false;
   side->tables = side->manifests->plugin;
   return true;
@@ -107,10 +106,10 @@ static bool read_revision(diff_side *side, const char *path,
   return fine;
 }
 
-bool diff_side_init(diff_side *side, const char *path) {
+bool diff_side_init(diff_side *side, const opgen_args *args, const char *path) {
   struct stat info;
   const char *colon = strchr(path, ':');
-  *side = (diff_side){.path = path};
+  *side = (diff_side){.args = args, .path = path};
   tn__arena_init(&side->arena, tn__env_default());
   const bool exists = stat(path, &info) == 0;
   if (!exists && colon != NULL) return read_revision(side, path, colon);

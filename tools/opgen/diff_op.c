@@ -255,16 +255,26 @@ static void compare_kernel(diff *d, const tn_kernel *a, const tn_kernel *b) {
              "%skernel %s is not deterministic any more", pass_name(b), b->id);
 }
 
+/* Where kernels of "nn.convolution@1" are written: with the operator, or in a
+ * `kernels_for`. */
+static const tnm_operator *writer_of(const diff_side *side, const char *full,
+                                     const char *target) {
+  const tnm_plugin *plugin = side->manifests;
+  for (size_t i = 0; plugin != NULL && i < plugin->n_operators; ++i) {
+    const tnm_operator *op = &plugin->operators[i];
+    if (op->target != NULL && strcmp(op->target->op, target) == 0) return op;
+  }
+  const size_t n = strlen(side->tables->name);
+  const bool own = strncmp(full, side->tables->name, n) == 0 && full[n] == '.';
+  return own ? manifest_of(side, full + n + 1) : NULL;
+}
+
 /* "nn.convolution@1" is the operator that `turn_to` would name. */
-static void turn_to_kernel(diff *d, const diff_side *side,
-                           const tn_kernel *kernel) {
+static void turn_to_kernel(diff *d, const tn_kernel *kernel) {
   const size_t n = strcspn(kernel->op, "@");
-  const char *dot = strchr(kernel->op, '.');
   d->excused = false;
   d->name = diff_text(tn__arena_text(d->arena, kernel->op, n), kernel->op);
-  d->written = NULL;
-  if (dot != NULL && side == d->new && (size_t)(dot - kernel->op) < n)
-    d->written = manifest_of(side, d->name + (dot + 1 - kernel->op));
+  d->written = writer_of(d->new, d->name, kernel->op);
 }
 
 /* Whether the tables have the operator, with the same interface, or it is
@@ -292,7 +302,7 @@ static void compare_kernels(diff *d) {
   for (uint32_t i = 0; i < old->n_kernels; ++i) {
     const tn_kernel *a = old->kernels[i], *b = find_kernel(new, a);
     if (!has_operator(d, new, a)) continue;
-    turn_to_kernel(d, d->new, a);
+    turn_to_kernel(d, a);
     if (b != NULL)
       compare_kernel(d, a, b);
     else
@@ -302,7 +312,7 @@ static void compare_kernels(diff *d) {
   for (uint32_t i = 0; i < new->n_kernels; ++i) {
     const tn_kernel *b = new->kernels[i];
     if (find_kernel(old, b) != NULL || !has_operator(d, old, b)) continue;
-    turn_to_kernel(d, d->new, b);
+    turn_to_kernel(d, b);
     diff_add(d, DIFF_OK, DIFF_AT("kernels"), "%skernel %s added", pass_name(b),
              b->id);
   }

@@ -68,6 +68,15 @@ typedef struct bound {
   char text[40];
 } bound;
 
+/* As short as it reads back. */
+static void print_real(double value, char *out, size_t size) {
+  tn__buf text;
+  tn__buf_init(&text, tn__env_default());
+  tn__buf_double(&text, value);
+  (void)snprintf(out, size, "%s", diff_text(text.s, ""));
+  tn__buf_deinit(&text);
+}
+
 static bound bound_of(const tn_field *f, bool max) {
   bound b = {.set = has(f, max ? TN_FIELD_HAS_MAX : TN_FIELD_HAS_MIN)};
   const bool real = f->type == TN_FIELD_FLOAT || f->type == TN_FIELD_FLOATS;
@@ -76,7 +85,7 @@ static bound bound_of(const tn_field *f, bool max) {
   if (!b.set)
     (void)snprintf(b.text, sizeof b.text, "none");
   else if (real)
-    (void)snprintf(b.text, sizeof b.text, "%.17g", b.value);
+    print_real(b.value, b.text, sizeof b.text);
   else
     (void)snprintf(b.text, sizeof b.text, "%" PRId64, whole);
   return b;

@@ -223,12 +223,16 @@ static void write_index(tn__buf *out, const docs *d) {
   docs_plain(&text, plugin->summary != NULL ? plugin->summary : "");
   tn__buf_add(&text, ".\n\nRelease %u, license ", plugin->release);
   docs_plain(&text, plugin->license != NULL ? plugin->license : "unknown");
-  tn__buf_add(&text, ".\n\n## Operators\n\n");
-  add_list(&text, d, true);
+  tn__buf_add(&text, ".\n\n");
+  if (plugin->n_operators > 0) {
+    tn__buf_add(&text, "## Operators\n\n");
+    add_list(&text, d, true);
+  }
   if (has_hidden(d)) {
     tn__buf_add(&text, "## For gradients\n\n");
     add_list(&text, d, false);
   }
+  docs_added_kernels(&text, d);
   begin(out, d, plugin->name);
   tn__buf_add(out, "<main>\n");
   html_from_markdown(out, text.s);

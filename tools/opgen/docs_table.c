@@ -243,15 +243,27 @@ static void add_kernel(tn__buf *out, const tn_kernel *k, const tn_op *op) {
 }
 
 void docs_kernels(tn__buf *out, const tnm_operator *op) {
+  const tn_op *desc = op->op != NULL ? op->op : op->target_op;
   tn__buf_add(out,
               "| kernel | computes | device | types | writes | when |\n"
               "|---|---|---|---|---|---|\n");
-  if (op->binding != NULL) add_kernel(out, op->binding->kernel, op->op);
+  if (op->binding != NULL) add_kernel(out, op->binding->kernel, desc);
   for (size_t i = 0; i < op->n_kernels; ++i) {
-    add_kernel(out, op->kernels[i].forward, op->op);
-    add_kernel(out, op->kernels[i].backward, op->op);
+    add_kernel(out, op->kernels[i].forward, desc);
+    add_kernel(out, op->kernels[i].backward, desc);
   }
-  add_kernel(out, op->generated, op->op);
-  add_kernel(out, op->generated_backward, op->op);
+  add_kernel(out, op->generated, desc);
+  add_kernel(out, op->generated_backward, desc);
   tn__buf_add(out, "\n");
+}
+
+void docs_added_kernels(tn__buf *out, const docs *d) {
+  for (size_t i = 0; i < d->plugin->n_operators; ++i) {
+    const tnm_operator *op = &d->plugin->operators[i];
+    if (op->target == NULL) continue;
+    tn__buf_add(out, "## Kernels for ");
+    docs_plain(out, op->target->op);
+    tn__buf_add(out, "\n\n");
+    docs_kernels(out, op);
+  }
 }

@@ -13,6 +13,7 @@
  *        emit_cuda.c     <stem>.gen.cu, cuda.gen.c and .h: the companion plugin
  *        emit_test.c     <plugin>_test.gen.c: the examples, and a program
  *        emit_file.c     what the files have in common: banner, includes
+ *        claims.c        names that two things of a plugin would have
  */
 #ifndef OPGEN_EMIT_H_
 #define OPGEN_EMIT_H_
@@ -26,6 +27,10 @@ typedef struct emit {
   const tnm_plugin *plugin;
   tn__arena *arena;
   c_file c;
+  /* What is being written, for messages about its names. */
+  const tnm_operator *op; /* NULL: something of the whole plugin */
+  const char *list;       /* "params", or NULL */
+  const char *item;
 } emit;
 
 /* Names of one operator. For kernels_for they are those of the target. */
@@ -48,6 +53,9 @@ const char *name_kernel(emit *e, const tn_kernel *kernel);
 const char *name_kernel_table(emit *e, const tn_kernel *kernel);
 /* "cudnn_nn_convolution_target", for kernels_for. */
 const char *name_target(emit *e, const tnm_operator *op);
+/* What the names that follow belong to: an item of a list of the operator, or,
+ * with NULL, the operator itself. */
+void emit_about(emit *e, const char *list, const char *item);
 /* The operator's description: its own, or for kernels_for the target's. */
 const tn_op *described(const tnm_operator *op);
 
@@ -56,6 +64,9 @@ const tn_op *described(const tnm_operator *op);
 void emit_banner(emit *e, const char *file, const char *stem);
 /* op.h, and the refusal of another major version of it. */
 void emit_include(emit *e);
+
+/* The first lines of a header, "#ifndef guard". */
+void emit_guard(emit *e, const char *guard);
 
 /* A struct of parameters or options, its names and its accessor. */
 typedef struct field_set {
@@ -129,6 +140,12 @@ const tnm_plugin *cuda_companion(emit *e);
 void emit_cuda_source(emit *e, const char *stem);
 void emit_cuda_header(emit *e);
 void emit_cuda_plugin(emit *e);
+
+/* Who has which name, in all files of a plugin. The listener for a file that
+ * begins, of the operators of `stem` or, with NULL, of the plugin. */
+typedef struct claims claims;
+const c_listener *claims_begin(claims *c, const emit *e, const char *file,
+                               const char *stem);
 
 /* The release of opgen. */
 #define OPGEN_VERSION TN_VERSION

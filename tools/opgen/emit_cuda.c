@@ -160,7 +160,7 @@ void emit_cuda_header(emit *e) {
   const char *guard = name_format(
       e, "%s_CUDA_GEN_H_", name_identifier(e, e->plugin->plugin->name, true));
   emit_banner(e, "cuda.gen.h", "plugin");
-  c_add(&e->c, "#ifndef %s\n#define %s\n\n", guard, guard);
+  emit_guard(e, guard);
   emit_include(e);
   c_add(&e->c, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
@@ -186,6 +186,7 @@ static void emit_one(emit *e, const char *plugin, const tnm_operator *from,
 /* The tables of `added`, which the companion has for `op`. */
 static void emit_added(emit *e, const char *plugin, const tnm_operator *op,
                        const tnm_operator *added) {
+  e->op = op;
   c_section(&e->c, name_operator(e, added).full);
   emit_target(e, added);
   c_add(&e->c, "\n");
@@ -193,6 +194,7 @@ static void emit_added(emit *e, const char *plugin, const tnm_operator *op,
   emit_one(e, plugin, op, added->generated_backward);
   for (size_t i = 0; i < added->n_kernels; ++i)
     if (added->kernels[i].companion) emit_written(e, &added->kernels[i]);
+  e->op = NULL;
 }
 
 void emit_cuda_plugin(emit *e) {

@@ -66,21 +66,32 @@ static void emit_enum(emit *e, const field_set *set, const tn_field *field) {
   const char *name = name_identifier(e, field->name, true);
   c_comment(&e->c, 0, name_format(e, "Values of `%s`.", field->name));
   c_add(&e->c, "enum {\n");
-  for (uint32_t i = 0; i < field->n_values; ++i)
-    c_add(&e->c, "  %s_%s_%s = %u,\n", set->macro, name,
-          name_identifier(e, field->values[i], true), (unsigned)i);
+  for (uint32_t i = 0; i < field->n_values; ++i) {
+    const char *value = name_format(e, "%s_%s_%s", set->macro, name,
+                                    name_identifier(e, field->values[i], true));
+    c_declare(&e->c, "enum", value, false);
+    c_add(&e->c, "  %s = %u,\n", value, (unsigned)i);
+  }
   c_add(&e->c, "};\n\n");
 }
 
-static void emit_member(emit *e, const tn_field *field) {
+static void declare_member(emit *e, const field_set *set, const char *before,
+                           const tn_field *field) {
+  c_declare(&e->c, "member",
+            name_format(e, "%s.%s%s", set->type, before, field->name), false);
+}
+
+static void emit_member(emit *e, const field_set *set, const tn_field *field) {
   const char *note = default_note(e, field);
   if (field->doc != NULL)
     c_comment(&e->c, 2, name_format(e, "%s (%s)", field->doc, note));
   else
     c_comment(&e->c, 2, note);
+  declare_member(e, set, "", field);
   c_add(&e->c, "  %s%s;\n", c_type(field->type), field->name);
-  if ((field->flags & TN_FIELD_OPTIONAL) != 0)
-    c_add(&e->c, "  int32_t has_%s; /* 0: None */\n", field->name);
+  if ((field->flags & TN_FIELD_OPTIONAL) == 0) return;
+  declare_member(e, set, "has_", field);
+  c_add(&e->c, "  int32_t has_%s; /* 0: None */\n", field->name);
 }
 
 static void emit_accessor(emit *e, const field_set *set) {
@@ -95,10 +106,18 @@ static void emit_accessor(emit *e, const field_set *set) {
 
 void emit_fields_struct(emit *e, const field_set *set) {
   if (set->n == 0) return;
-  for (uint32_t i = 0; i < set->n; ++i)
+  for (uint32_t i = 0; i < set->n; ++i) {
+    emit_about(e, set->member, set->fields[i]->name);
     if (set->fields[i]->n_values > 0) emit_enum(e, set, set->fields[i]);
+  }
+  emit_about(e, NULL, NULL);
+  c_declare(&e->c, "struct", set->type, false);
   c_add(&e->c, "typedef struct %s {\n", set->type);
-  for (uint32_t i = 0; i < set->n; ++i) emit_member(e, set->fields[i]);
+  for (uint32_t i = 0; i < set->n; ++i) {
+    emit_about(e, set->member, set->fields[i]->name);
+    emit_member(e, set, set->fields[i]);
+  }
+  emit_about(e, NULL, NULL);
   c_add(&e->c, "} %s;\n", set->type);
   emit_accessor(e, set);
 }
@@ -187,7 +206,11 @@ static void emit_asserts(emit *e, const field_set *set) {
 void emit_fields_tables(emit *e, const field_set *set) {
   if (set->n == 0) return;
   emit_asserts(e, set);
-  for (uint32_t i = 0; i < set->n; ++i) emit_field(e, set, set->fields[i]);
+  for (uint32_t i = 0; i < set->n; ++i) {
+    emit_about(e, set->member, set->fields[i]->name);
+    emit_field(e, set, set->fields[i]);
+  }
+  emit_about(e, NULL, NULL);
   emit_pointers_open(e, "tn_field", name_format(e, "%s_list", set->local));
   for (uint32_t i = 0; i < set->n; ++i)
     c_item(&e->c, name_format(e, "&%s_", set->local), set->fields[i]->name);

@@ -101,6 +101,11 @@ void emit_banner(emit *e, const char *file, const char *stem) {
   c_add(&e->c, "\n * Manifest %016" PRIx64 ". */\n", hash);
 }
 
+void emit_guard(emit *e, const char *guard) {
+  c_declare(&e->c, "#define", guard, false);
+  c_add(&e->c, "#ifndef %s\n#define %s\n\n", guard, guard);
+}
+
 void emit_include(emit *e) {
   c_add(&e->c,
         "#include <tenon/op.h>\n\n"

@@ -21,7 +21,7 @@ void emit_formula_header(emit *e, const char *stem) {
                   name_identifier(e, e->plugin->plugin->name, true),
                   name_identifier(e, stem, true));
   emit_banner(e, name_format(e, "%s.formula.gen.h", stem), stem);
-  c_add(&e->c, "#ifndef %s\n#define %s\n\n", guard, guard);
+  emit_guard(e, guard);
   c_add(&e->c, "#include <tenon/math.h>\n\n#include \"%s.gen.h\"\n\n", stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     if (strcmp(e->plugin->operators[i].stem, stem) == 0)

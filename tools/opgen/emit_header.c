@@ -11,6 +11,7 @@
 /* --------------------------------------------------------------- positions */
 
 typedef struct positions {
+  const char *list;  /* "inputs" */
   const char *macro; /* "NN_CONVOLUTION_IN" */
   const tn_arg *const *args;
   uint32_t n;
@@ -18,9 +19,14 @@ typedef struct positions {
 } positions;
 
 static void emit_names(emit *e, const positions *p) {
-  for (uint32_t i = 0; i < p->n; ++i)
-    c_add(&e->c, "  %s_%s = %" PRIu32 ",\n", p->macro,
-          name_identifier(e, p->args[i]->name, true), p->from + i);
+  for (uint32_t i = 0; i < p->n; ++i) {
+    const char *name = name_format(e, "%s_%s", p->macro,
+                                   name_identifier(e, p->args[i]->name, true));
+    emit_about(e, p->list, p->args[i]->name);
+    c_declare(&e->c, "enum", name, false);
+    c_add(&e->c, "  %s = %" PRIu32 ",\n", name, p->from + i);
+  }
+  emit_about(e, NULL, NULL);
 }
 
 static void emit_list(emit *e, const char *where, const positions *p) {
@@ -61,26 +67,27 @@ static void emit_backward(emit *e, const char *macro, const tn_op *op) {
                 : "Backward: places in call->in. call->out holds the gradients "
                   "of the inputs.");
   c_add(&e->c, "enum {\n");
-  emit_names(e, &(positions){name_format(e, "%s_GRAD", name), op->outputs,
-                             op->n_outputs, 0});
-  emit_names(e, &(positions){name_format(e, "%s_IN", name), op->inputs,
-                             op->n_inputs, op->n_outputs});
+  emit_names(e, &(positions){"outputs", name_format(e, "%s_GRAD", name),
+                             op->outputs, op->n_outputs, 0});
+  emit_names(e, &(positions){"inputs", name_format(e, "%s_IN", name),
+                             op->inputs, op->n_inputs, op->n_outputs});
   if (!has_variadic(op))
-    emit_names(e, &(positions){name_format(e, "%s_OUT", name), op->outputs,
-                               op->n_outputs, op->n_outputs + op->n_inputs});
+    emit_names(
+        e, &(positions){"outputs", name_format(e, "%s_OUT", name), op->outputs,
+                        op->n_outputs, op->n_outputs + op->n_inputs});
   c_add(&e->c, "};\n\n");
 }
 
 static void emit_positions(emit *e, const char *macro, const tn_op *op) {
   emit_list(e, "Places in call->in.",
-            &(positions){name_format(e, "%s_IN", macro), op->inputs,
+            &(positions){"inputs", name_format(e, "%s_IN", macro), op->inputs,
                          op->n_inputs, 0});
   emit_list(e, "Places in call->out.",
-            &(positions){name_format(e, "%s_OUT", macro), op->outputs,
-                         op->n_outputs, 0});
-  emit_list(
-      e, "Places in call->aux.",
-      &(positions){name_format(e, "%s_AUX", macro), op->aux, op->n_aux, 0});
+            &(positions){"outputs", name_format(e, "%s_OUT", macro),
+                         op->outputs, op->n_outputs, 0});
+  emit_list(e, "Places in call->aux.",
+            &(positions){"aux", name_format(e, "%s_AUX", macro), op->aux,
+                         op->n_aux, 0});
   emit_backward(e, macro, op);
 }
 
@@ -131,11 +138,15 @@ static void emit_hook(emit *e, const tnm_kernel *kernel, const char *symbol,
 
 static void emit_workspace(emit *e, const tnm_kernel *kernel,
                            const tn_kernel *table) {
-  if (kernel->workspace_max != 0)
+  const char *most =
+      name_format(e, "%s_WORKSPACE_MAX", name_identifier(e, table->id, true));
+  if (kernel->workspace_max != 0) {
+    c_declare(&e->c, "#define", most, false);
     c_add(&e->c,
           "/* The most that the manifest allows. */\n"
-          "#define %s_WORKSPACE_MAX UINT64_C(%" PRIu64 ")\n\n",
-          name_identifier(e, table->id, true), kernel->workspace_max);
+          "#define %s UINT64_C(%" PRIu64 ")\n\n",
+          most, kernel->workspace_max);
+  }
   emit_hook(e, kernel, kernel->workspace_symbol,
             "States the bytes of call->ws[0], once the shapes are known; "
             "TN_CALL_BACKWARD tells for which pass. [any]",
@@ -151,6 +162,7 @@ static void emit_state(emit *e, const tnm_kernel *kernel,
         &e->c, 0,
         "What calls with equal params, shapes and dtypes share. Made once "
         "and not changed afterwards; create stores it in *out. [any]");
+    c_declare(&e->c, "struct", type, true);
     c_add(&e->c, "typedef struct %s %s;\n", type, type);
   }
   if (!is_repeated(e, kernel, kernel->state_create))
@@ -248,6 +260,7 @@ static void emit_described(emit *e, const op_names *names,
 
 static void emit_operator(emit *e, const tnm_operator *op) {
   const op_names names = name_operator(e, op);
+  e->op = op;
   c_section(&e->c, names.full);
   if (op->op != NULL && op->op->summary != NULL) {
     c_comment(&e->c, 0, name_format(e, "%s.", op->op->summary));
@@ -258,6 +271,7 @@ static void emit_operator(emit *e, const tnm_operator *op) {
   for (size_t i = 0; i < op->n_kernels; ++i) emit_kernel(e, &op->kernels[i]);
   c_comment(&e->c, 0, "Tables, for plugin.gen.c.");
   emit_externs(e, op);
+  e->op = NULL;
 }
 
 void emit_header(emit *e, const char *stem) {
@@ -265,7 +279,7 @@ void emit_header(emit *e, const char *stem) {
       e, "%s_%s_GEN_H_", name_identifier(e, e->plugin->plugin->name, true),
       name_identifier(e, stem, true));
   emit_banner(e, name_format(e, "%s.gen.h", stem), stem);
-  c_add(&e->c, "#ifndef %s\n#define %s\n\n", guard, guard);
+  emit_guard(e, guard);
   emit_include(e);
   c_add(&e->c, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
   for (size_t i = 0; i < e->plugin->n_operators; ++i)

@@ -164,6 +164,7 @@ static void emit_arg(emit *e, const char *prefix, const tn_arg *arg) {
 }
 
 typedef struct arg_list {
+  const char *list; /* "inputs" */
   const tn_arg *const *args;
   uint32_t n;
   const char *kind; /* "input" */
@@ -172,7 +173,11 @@ typedef struct arg_list {
 static void emit_args(emit *e, const char *local, const arg_list *list) {
   if (list->n == 0) return;
   const char *prefix = name_format(e, "%s_%s", local, list->kind);
-  for (uint32_t i = 0; i < list->n; ++i) emit_arg(e, prefix, list->args[i]);
+  for (uint32_t i = 0; i < list->n; ++i) {
+    emit_about(e, list->list, list->args[i]->name);
+    emit_arg(e, prefix, list->args[i]);
+  }
+  emit_about(e, NULL, NULL);
   emit_pointers_open(e, "tn_arg", name_format(e, "%s_list", prefix));
   for (uint32_t i = 0; i < list->n; ++i)
     c_item(&e->c, name_format(e, "&%s_", prefix), list->args[i]->name);
@@ -292,9 +297,11 @@ void emit_op(emit *e, const tnm_operator *source) {
   emit_dtype_vars(e, names.local, op);
   emit_nodes(e, name_format(e, "%s_nodes", names.local), op->nodes,
              op->n_nodes);
-  emit_args(e, names.local, &(arg_list){op->inputs, op->n_inputs, "input"});
-  emit_args(e, names.local, &(arg_list){op->outputs, op->n_outputs, "output"});
-  emit_args(e, names.local, &(arg_list){op->aux, op->n_aux, "aux"});
+  emit_args(e, names.local,
+            &(arg_list){"inputs", op->inputs, op->n_inputs, "input"});
+  emit_args(e, names.local,
+            &(arg_list){"outputs", op->outputs, op->n_outputs, "output"});
+  emit_args(e, names.local, &(arg_list){"aux", op->aux, op->n_aux, "aux"});
   emit_strings(e, name_format(e, "%s_dims", names.local), op->dims, op->n_dims);
   emit_strings(e, name_format(e, "%s_packs", names.local), op->packs,
                op->n_packs);

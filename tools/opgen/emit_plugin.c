@@ -14,7 +14,7 @@ void emit_plugin_header(emit *e) {
   const char *guard =
       name_format(e, "%s_PLUGIN_GEN_H_", name_identifier(e, name, true));
   emit_banner(e, "plugin.gen.h", "plugin");
-  c_add(&e->c, "#ifndef %s\n#define %s\n\n", guard, guard);
+  emit_guard(e, guard);
   emit_include(e);
   c_add(&e->c, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
   if (e->plugin->init_symbol != NULL) {

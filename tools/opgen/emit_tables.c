@@ -278,6 +278,7 @@ void emit_target(emit *e, const tnm_operator *op) {
 }
 
 static void emit_operator(emit *e, const tnm_operator *op) {
+  e->op = op;
   c_section(&e->c, name_operator(e, op).full);
   if (op->op != NULL)
     emit_op(e, op);
@@ -289,6 +290,7 @@ static void emit_operator(emit *e, const tnm_operator *op) {
   emit_generated(e, op, op->generated_backward);
   for (size_t i = 0; i < op->n_kernels; ++i)
     if (!op->kernels[i].companion) emit_written(e, &op->kernels[i]);
+  e->op = NULL;
 }
 
 /* Whether a written kernel of the file has a flag that op.h does not name. */

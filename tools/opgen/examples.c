@@ -71,11 +71,21 @@ uint32_t example_length(const tnm_example *example, const tn_arg *const *args,
   return many ? n - 1 + count(example, last->name) : n;
 }
 
+/* How many inputs it gives: optional ones at the end may be left out. */
+static uint32_t n_given(const tnm_example *example, const tn_op *op) {
+  uint32_t n = example_length(example, op->inputs, op->n_inputs);
+  while (n > 0 && n <= op->n_inputs &&
+         (op->inputs[n - 1]->flags & TN_ARG_OPTIONAL) != 0 &&
+         count(example, op->inputs[n - 1]->name) == 0)
+    --n;
+  return n;
+}
+
 static bool signature_init(const bench *b, const tnm_example *example,
                            tn_signature *io) {
   const tn_op *op = b->op->op;
   *io = (tn_signature){
-      .n_in = example_length(example, op->inputs, op->n_inputs),
+      .n_in = n_given(example, op),
       .n_out = example_length(example, op->outputs, op->n_outputs),
       .n_aux = op->n_aux,
   };

@@ -267,6 +267,60 @@ static void lint_dim_unused(const linter *l) {
   }
 }
 
+static bool any_mentions(const tn_arg *const *args, uint32_t n,
+                         const char *name) {
+  for (uint32_t i = 0; i < n; ++i)
+    if (mentions(args[i]->shape_text, name)) return true;
+  return false;
+}
+
+/* Whether a call knows it before its outputs: an input or state says it, or has
+ * the shape of an output that does. */
+static bool is_given(const tn_op *op, const char *name) {
+  for (uint32_t i = 0; i < op->n_inputs; ++i) {
+    const tn_arg *in = op->inputs[i];
+    if (in->shape_kind == TN_SHAPE_SAME && in->shape_list == TN_OPERAND_OUT &&
+        mentions(op->outputs[in->shape_index]->shape_text, name))
+      return true;
+  }
+  return any_mentions(op->inputs, op->n_inputs, name) ||
+         any_mentions(op->aux, op->n_aux, name);
+}
+
+static void report_undetermined(const linter *l, const tn_arg *out,
+                                const char *key, const char *name) {
+  const size_t id = REPORT(l, AT("outputs", out->name, key),
+                           "nothing but outputs says what `%s` is", name);
+  tnm_diag_help(l->diags, id,
+                "name it in an input, or say `%s` of this output by parameters",
+                key);
+}
+
+static void lint_names(const linter *l, const char *const *names, uint32_t n) {
+  const tn_op *op = l->op->op;
+  for (uint32_t i = 0; i < n; ++i)
+    for (uint32_t k = 0; k < op->n_outputs && !is_given(op, names[i]); ++k)
+      if (mentions(op->outputs[k]->shape_text, names[i])) {
+        report_undetermined(l, op->outputs[k], "shape", names[i]);
+        break;
+      }
+}
+
+/* A function of the author's may state any shape. */
+static void lint_undetermined(const linter *l) {
+  const tn_op *op = l->op->op;
+  for (uint32_t k = 0; k < op->n_outputs; ++k) {
+    const uint32_t var = op->outputs[k]->dtype_var;
+    if (var != TN_NONE && !uses_type(op->inputs, op->n_inputs, var) &&
+        !uses_type(op->aux, op->n_aux, var))
+      report_undetermined(l, op->outputs[k], "dtype",
+                          op->dtype_vars[var]->name);
+  }
+  if (l->op->infer_symbol != NULL) return;
+  lint_names(l, op->dims, op->n_dims);
+  lint_names(l, op->packs, op->n_packs);
+}
+
 /* ------------------------------------------------------------ names and life
  */
 
@@ -373,6 +427,8 @@ static const lint lints[N_LINTS] = {
      "`use` names an operator that does not exist"},
     {"since", CODES("0113"), LINT_OFF, lint_since,
      "an operator without `since`"},
+    {"undetermined", CODES("0114"), LINT_WARNING, lint_undetermined,
+     "a dimension or type that only outputs have"},
 };
 
 /* What opgen derives by itself has no manifest that could be better. */

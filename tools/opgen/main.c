@@ -71,6 +71,7 @@ static const char new_options[] =
     "                   what a formula gives is generated for both anyway\n"
     "  --missing        adds functions that the manifests of PLUGIN name and\n"
     "                   no file defines, in new files, and nothing else\n"
+    "  --with PATH      as for `opgen generate`\n"
     "  -o DIR           the project's folder; by default the current folder "
     "if\n"
     "                   it holds a plugin.yaml, otherwise ./PLUGIN\n"
@@ -92,6 +93,8 @@ static const char fmt_options[] =
     "found to mean the same.\n";
 
 static const char diff_options[] =
+    "  --with PATH      as for `opgen generate`, for both sides\n"
+    "\n"
     "OLD and NEW are each a plugin.yaml, a folder that holds one, or a built\n"
     "plugin. What does not exist may be REV:PATH, a folder of a git revision.\n"
     "\n"
@@ -111,6 +114,7 @@ static const char docs_options[] =
     "  --plugin FILE    the built plugin, which computes the examples; "
     "without,\n"
     "                   NAME.so beside the manifests, if it is there\n"
+    "  --with PATH      as for `opgen generate`\n"
     "\n"
     "DIR holds a plugin.yaml. Each page says whether its examples were "
     "computed.\n"
@@ -124,8 +128,8 @@ static const char explain_options[] =
 static const command commands[] = {
     {"new", "PLUGIN.OP [--kernels LIST] [--from EXAMPLE] [--missing] [-o DIR]",
      "begin a project, or add an operator to one",
-     TAKES_KERNELS | TAKES_FROM | TAKES_MISSING | TAKES_OUT_DIR, 1, 1, cmd_new,
-     new_options},
+     TAKES_KERNELS | TAKES_FROM | TAKES_MISSING | TAKES_OUT_DIR | TAKES_WITH, 1,
+     1, cmd_new, new_options},
     {"generate",
      "FILE... -o DIR [--depfile FILE] [--with PATH] [--cuda|--tests]",
      "write the C files of a plugin",
@@ -142,8 +146,9 @@ static const command commands[] = {
      TAKES_C | TAKES_WITH, 1, 1, cmd_show, show_options},
     {"fmt", "FILE... [--check]", "bring manifests into canonical form",
      TAKES_CHECK, 1, SIZE_MAX, cmd_fmt, fmt_options},
-    {"diff", "OLD NEW", "classify what changed between two plugins", 0, 2, 2,
-     cmd_diff, diff_options},
+    {"diff", "OLD NEW [--with PATH]",
+     "classify what changed between two plugins", TAKES_WITH, 2, 2, cmd_diff,
+     diff_options},
     {"docs", "DIR [-o FILE | --site DIR] [--plugin FILE]",
      "write the manual of a plugin",
      TAKES_OUT_DIR | TAKES_SITE | TAKES_PLUGIN | TAKES_WITH, 1, 1, cmd_docs,

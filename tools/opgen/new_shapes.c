@@ -193,14 +193,15 @@ const char new_meson[] =
     "  default_options: ['c_std=c11', 'buildtype=release'])\n"
     "tenon = dependency('tenon')\n"
     "opgen = find_program(tenon.get_variable('opgen'))\n"
+    "libm = meson.get_compiler('c').find_library('m')\n"
     "generate = [opgen, 'generate', '@INPUT@', '-o', '@OUTDIR@',\n"
     "  '--depfile', '@DEPFILE@']\n"
     "plugin = {\n"
     "  'name_prefix': '',\n"
     "  'gnu_symbol_visibility': 'hidden',\n"
     "  'c_args': tenon.get_variable('plugin_cflags').split(),\n"
-    "  'dependencies': tenon.partial_dependency(compile_args: true, includes: "
-    "true),\n"
+    "  'dependencies': [libm,\n"
+    "    tenon.partial_dependency(compile_args: true, includes: true)],\n"
     "  'install': true,\n"
     "  'install_dir': tenon.get_variable('plugindir'),\n"
     "}\n"
@@ -266,7 +267,7 @@ const char new_meson[] =
     "  output: '@PLUGIN@_test.gen.c', depfile: '@PLUGIN@_test.d',\n"
     "  command: [generate, '--tests'])\n"
     "test('examples', executable('@PLUGIN@_test', tests,\n"
-    "    dependencies: [tenon, meson.get_compiler('c').find_library('m')]),\n"
+    "    dependencies: [tenon, libm]),\n"
     "  args: plugins, protocol: 'tap')\n";
 
 const char new_readme[] =

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cfile.h"
 #include "new.h"
@@ -87,23 +88,42 @@ static bool is_source(const char *name) {
   return false;
 }
 
-/* The text of every source file of the folder, in one. */
-static bool read_sources(const char *folder, tn__buf *out) {
+enum { MAX_FOLDERS = 8, MAX_PATH = 4096 };
+
+/* Folders within which sources may lie: no links, nothing hidden, and not those
+ * of another plugin. */
+static bool is_folder(const char *path, const char *name) {
+  char manifest[MAX_PATH];
+  struct stat info;
+  const int n = snprintf(manifest, sizeof manifest, "%s/plugin.yaml", path);
+  return name[0] != '.' && n > 0 && (size_t)n < sizeof manifest &&
+         lstat(path, &info) == 0 && S_ISDIR(info.st_mode) &&
+         stat(manifest, &info) != 0;
+}
+
+static bool read_source(const char *path, tn__buf *out) {
+  char *text = new_read(path, false);
+  if (text != NULL) tn__buf_add(out, "%s\n", text);
+  tn__free(tn__env_default(), text);
+  return text != NULL && !out->failed;
+}
+
+/* The text of every source file of the folder and of those below, in one. */
+static bool read_sources(const char *folder, int depth, tn__buf *out) {
   DIR *dir = opendir(folder);
   bool fine = dir != NULL;
   if (dir == NULL)
     fprintf(stderr, "opgen new: cannot read %s: %s\n", folder, strerror(errno));
   for (struct dirent *e = NULL; fine && (e = readdir(dir)) != NULL;) {
-    char path[4096];
-    if (!is_source(e->d_name)) continue;
+    char path[MAX_PATH];
     (void)snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-    char *text = new_read(path, false);
-    fine = text != NULL;
-    if (fine) tn__buf_add(out, "%s\n", text);
-    tn__free(tn__env_default(), text);
+    if (is_source(e->d_name))
+      fine = read_source(path, out);
+    else if (depth < MAX_FOLDERS && is_folder(path, e->d_name))
+      fine = read_sources(path, depth + 1, out);
   }
   if (dir != NULL) (void)closedir(dir);
-  return fine && !out->failed;
+  return fine;
 }
 
 /* ---------------------------------------------------------------- functions */
@@ -116,13 +136,15 @@ typedef struct writer {
   tn__buf stems; /* "\nprelu\n" of the manifests whose headers it includes */
 } writer;
 
-/* One function; `rest` are the lines of its body. */
+/* One function. Its body are the lines of `rest`, or those of `first` and that
+ * it is not written. */
 typedef struct stub {
   const char *comment;
   const char *result;
   const char *symbol;
   const char *parameters;
-  const char *rest; /* NULL: it says that it is not written */
+  const char *rest;
+  const char *first;
 } stub;
 
 static void add_include(writer *w, const char *stem) {
@@ -149,6 +171,7 @@ static void add_stub(writer *w, const stub *s) {
     c_add(c, "%s}\n", s->rest);
     return;
   }
+  if (s->first != NULL) c_add(c, "%s", s->first);
   const size_t width = strlen(
                            "  return TN_FAIL(call, TN_UNIMPLEMENTED, \" is "
                            "not written yet\");") +
@@ -166,13 +189,14 @@ static void add_state(writer *w, const tnm_kernel *k) {
   tn__buf_init(&destroy, tn__env_default());
   tn__buf_add(&create, "const tn_frame *call, %s **out", k->state_type);
   tn__buf_add(&destroy, "%s *state", k->state_type);
-  add_stub(w, &(stub){"Makes what calls of one kind share, and stores it in "
-                      "*out.",
-                      "int32_t ", k->state_create,
-                      create.s != NULL ? create.s : "", NULL});
+  add_stub(
+      w, &(stub){"Makes what calls of one kind share, and stores it in "
+                 "*out.",
+                 "int32_t ", k->state_create, create.s != NULL ? create.s : "",
+                 .first = "  *out = NULL;\n"});
   add_stub(w, &(stub){"Frees what the function above has made.", "void ",
                       k->state_destroy, destroy.s != NULL ? destroy.s : "",
-                      "  (void)state;\n"});
+                      .rest = "  (void)state;\n"});
   w->body.text.failed |= create.failed || destroy.failed;
   tn__buf_deinit(&create), tn__buf_deinit(&destroy);
 }
@@ -188,20 +212,22 @@ static void add_kernel(writer *w, const tnm_kernel *k) {
   add_stub(w,
            &(stub){"Computes call->out from call->in. The header above names "
                    "their places and has the parameters as a struct.",
-                   "int32_t ", k->forward_symbol, call, NULL});
+                   "int32_t ", k->forward_symbol, call, NULL, NULL});
   add_stub(w, &(stub){"Computes the gradients of the inputs, call->out, from "
                       "what stands in call->in; the header above names the "
                       "places.",
-                      "int32_t ", k->backward_symbol, call, NULL});
+                      "int32_t ", k->backward_symbol, call, NULL, NULL});
   add_stub(w, &(stub){"Says whether this kernel takes a call: TN_OK, or "
                       "TN_UNSUPPORTED after TN_FAIL with the reason.",
-                      "int32_t ", k->supports_symbol, call, NULL});
+                      "int32_t ", k->supports_symbol, call, NULL, NULL});
   add_stub(w, &(stub){"Says how many bytes of scratch memory a call needs.",
                       "int32_t ", k->workspace_symbol,
-                      "const tn_frame *call, uint64_t *bytes", NULL});
+                      "const tn_frame *call, uint64_t *bytes",
+                      .first = "  *bytes = 0;\n"});
   add_stub(
       w, &(stub){"Offers links (tenon/chain.h) in plan->prepared.", "int32_t ",
-                 k->links_symbol, "const tn_frame *call, tn_plan *plan", NULL});
+                 k->links_symbol, "const tn_frame *call, tn_plan *plan",
+                 .first = "  plan->prepared = NULL;\n"});
   add_state(w, k);
 }
 
@@ -209,10 +235,10 @@ static void add_operator(writer *w, const tnm_operator *op) {
   const size_t before = w->stubs->n;
   for (size_t i = 0; i < op->n_kernels; ++i) add_kernel(w, &op->kernels[i]);
   if (!w->stubs->cuda)
-    add_stub(
-        w, &(stub){"States the shapes that follow from those that are "
-                   "known, by call->host->set_shape.",
-                   "int32_t ", op->infer_symbol, "const tn_frame *call", NULL});
+    add_stub(w, &(stub){"States the shapes that follow from those that are "
+                        "known, by call->host->set_shape.",
+                        "int32_t ", op->infer_symbol, "const tn_frame *call",
+                        NULL, NULL});
   if (w->stubs->n > before) add_include(w, op->stem);
 }
 
@@ -222,11 +248,11 @@ static void add_plugin(writer *w, const tnm_plugin *plugin) {
                       plugin->init_symbol,
                       "const tn_host *host, tn_registrar *registrar, void "
                       "**instance",
-                      "  (void)host;\n  (void)registrar;\n"
-                      "  *instance = NULL;\n  return TN_OK;\n"});
-  add_stub(
-      w, &(stub){"Undoes what the function above has done.", "void ",
-                 plugin->fini_symbol, "void *instance", "  (void)instance;\n"});
+                      .rest = "  (void)host;\n  (void)registrar;\n"
+                              "  *instance = NULL;\n  return TN_OK;\n"});
+  add_stub(w, &(stub){"Undoes what the function above has done.", "void ",
+                      plugin->fini_symbol, "void *instance",
+                      .rest = "  (void)instance;\n"});
   if (w->stubs->n > before) add_include(w, "plugin");
 }
 
@@ -262,7 +288,7 @@ bool new_stubs_write(new_stubs *stubs, tn__buf *out) {
   c_init(&w.body, env);
   tn__buf_init(&w.known, env);
   tn__buf_init(&w.stems, env);
-  bool fine = read_sources(stubs->folder, &w.known);
+  bool fine = read_sources(stubs->folder, 0, &w.known);
   for (size_t i = 0; i < stubs->plugin->n_operators && fine; ++i)
     if (is_asked(stubs, &stubs->plugin->operators[i]))
       add_operator(&w, &stubs->plugin->operators[i]);

@@ -114,6 +114,10 @@ bool opgen_is_compiled(const tnm_plugin *plugin);
  * rules. False if memory ran out. */
 bool opgen_check_examples(const tnm_plugin *plugin, tnm_diags *diags);
 
+/* Reports names that two things would have in the C that is written, and files
+ * that would be written twice. False if memory ran out. */
+bool opgen_check_names(const tnm_plugin *plugin, tnm_diags *diags);
+
 /* ------------------------------------------------------------------ output */
 
 typedef struct opgen_file {
@@ -133,7 +137,8 @@ typedef struct opgen_files {
 typedef struct opgen_wanted {
   bool cuda;
   bool tests;
-  bool names_only; /* they are not rendered */
+  bool names_only;       /* they are not rendered */
+  struct claims *claims; /* what is told of their names, or NULL */
 } opgen_wanted;
 
 /* Renders every file. False, after a message, if memory ran out. */

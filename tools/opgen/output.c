@@ -17,23 +17,32 @@ typedef struct renderer {
   opgen_files *files;
   emit emit;
   bool render;
+  claims *claims; /* or NULL */
 } renderer;
 
-static void add(renderer *r, const char *name) {
-  opgen_file *file = &r->files->v[r->files->n++];
-  file->name = name;
-  file->text = r->emit.c.text;
+/* An empty file, of the operators of `stem` or, with NULL, of the plugin. */
+static void begin(renderer *r, const char *name, const char *stem) {
   c_init(&r->emit.c, r->emit.env);
+  r->files->v[r->files->n].name = name;
+  if (r->claims != NULL)
+    r->emit.c.listener = claims_begin(r->claims, &r->emit, name, stem);
+}
+
+static void end(renderer *r) {
+  r->files->v[r->files->n++].text = r->emit.c.text;
 }
 
 static void add_stem(renderer *r, const char *stem) {
+  begin(r, name_format(&r->emit, "%s.gen.h", stem), stem);
   if (r->render) emit_header(&r->emit, stem);
-  add(r, name_format(&r->emit, "%s.gen.h", stem));
+  end(r);
+  begin(r, name_format(&r->emit, "%s.gen.c", stem), stem);
   if (r->render) emit_source(&r->emit, stem);
-  add(r, name_format(&r->emit, "%s.gen.c", stem));
+  end(r);
   if (!has_formulas(&r->emit, stem)) return;
+  begin(r, name_format(&r->emit, "%s.formula.gen.h", stem), stem);
   if (r->render) emit_formula_header(&r->emit, stem);
-  add(r, name_format(&r->emit, "%s.formula.gen.h", stem));
+  end(r);
 }
 
 static bool is_first(const tnm_plugin *plugin, size_t index) {
@@ -43,13 +52,20 @@ static bool is_first(const tnm_plugin *plugin, size_t index) {
   return true;
 }
 
+static void add_map(renderer *r, const char *name) {
+  begin(r, name, NULL);
+  if (r->render) emit_plugin_map(&r->emit, name);
+  end(r);
+}
+
 static void add_plugin(renderer *r) {
+  begin(r, "plugin.gen.h", NULL);
   if (r->render) emit_plugin_header(&r->emit);
-  add(r, "plugin.gen.h");
+  end(r);
+  begin(r, "plugin.gen.c", NULL);
   if (r->render) emit_plugin_source(&r->emit);
-  add(r, "plugin.gen.c");
-  if (r->render) emit_plugin_map(&r->emit, "plugin.gen.map");
-  add(r, "plugin.gen.map");
+  end(r);
+  add_map(r, "plugin.gen.map");
 }
 
 /* The companion: loops where there are formulas, tables where there are
@@ -60,16 +76,24 @@ static void add_cuda(renderer *r, const tnm_plugin *plugin) {
     const char *stem = plugin->operators[i].stem;
     any |= has_cuda(&plugin->operators[i]);
     if (!is_first(plugin, i) || !has_formulas(&r->emit, stem)) continue;
+    begin(r, name_format(&r->emit, "%s.gen.cu", stem), stem);
     if (r->render) emit_cuda_source(&r->emit, stem);
-    add(r, name_format(&r->emit, "%s.gen.cu", stem));
+    end(r);
   }
   if (!any) return;
+  begin(r, "cuda.gen.h", NULL);
   if (r->render) emit_cuda_header(&r->emit);
-  add(r, "cuda.gen.h");
+  end(r);
+  begin(r, "cuda.gen.c", NULL);
   if (r->render) emit_cuda_plugin(&r->emit);
-  add(r, "cuda.gen.c");
-  if (r->render) emit_plugin_map(&r->emit, "cuda.gen.map");
-  add(r, "cuda.gen.map");
+  end(r);
+  add_map(r, "cuda.gen.map");
+}
+
+static void add_tests(renderer *r, const tnm_plugin *plugin) {
+  begin(r, name_format(&r->emit, "%s_test.gen.c", plugin->plugin->name), NULL);
+  if (r->render) emit_test_source(&r->emit);
+  end(r);
 }
 
 static bool whole(const opgen_files *files) {
@@ -87,16 +111,15 @@ bool opgen_files_init(opgen_files *files, const tnm_plugin *plugin,
   files->v = tn__arena_alloc(&files->arena,
                              (3 * plugin->n_operators + 3) * sizeof *files->v);
   if (files->v == NULL) return whole(files);
-  renderer r = {.files = files, .render = !wanted->names_only};
+  renderer r = {
+      .files = files, .render = !wanted->names_only, .claims = wanted->claims};
   r.emit = (emit){.env = env, .plugin = plugin, .arena = &files->arena};
-  c_init(&r.emit.c, env);
   if (wanted->cuda) {
     add_cuda(&r, plugin);
     return whole(files);
   }
   if (wanted->tests) {
-    if (r.render) emit_test_source(&r.emit);
-    add(&r, name_format(&r.emit, "%s_test.gen.c", plugin->plugin->name));
+    add_tests(&r, plugin);
     return whole(files);
   }
   for (size_t i = 0; i < plugin->n_operators; ++i)

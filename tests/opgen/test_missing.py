@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`opgen new --missing`: which functions it finds missing, and what it writes.
+
+    test_missing.py OPGEN CC
+"""
+
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+import tap  # noqa: E402
+from lab import RISKY, Lab  # noqa: E402
+
+OPGEN = str(pathlib.Path(sys.argv[1]).resolve())
+CC = shlex.split(sys.argv[2])
+SCRATCH = tempfile.TemporaryDirectory()
+FOLDER = pathlib.Path(SCRATCH.name)
+CONVOLUTION = ROOT / "tests/opgen/ok/convolution"
+
+LAB = Lab([OPGEN], CC, FOLDER)
+
+
+def missing(folder, *args):
+    return subprocess.run([OPGEN, "new", *map(str, args), "--missing", "-o",
+                           str(folder)], text=True, capture_output=True,
+                          check=False)
+
+
+def kernels_for_others_are_completed():
+    """`--with` says where their operators are."""
+    folder = LAB.write((ROOT / "tests/opgen/ok/kernels_for/convolution.yaml")
+                       .read_text().replace("device: cuda", "device: cpu"))
+    done = missing(folder, "lab")
+    tap.equal(done.returncode, 1)
+    assert "add `--with`" in done.stderr, done.stderr
+    done = missing(folder, "lab", "--with", CONVOLUTION)
+    tap.equal((done.returncode, done.stderr), (0, ""))
+    text = (folder / "op.c").read_text()
+    for symbol in "", "_backward", "_state_create", "_state_destroy", \
+            "_workspace":
+        assert f"cudnn_convolution{symbol}(" in text, text
+
+
+def stubs_compile_without_a_warning():
+    """The example of `kernels_for` has a function of every kind but links."""
+    folder = LAB.write((ROOT / "tests/opgen/ok/kernels_for/convolution.yaml")
+                       .read_text().replace("device: cuda", "device: cpu"))
+    with (folder / "plugin.yaml").open("a") as file:
+        file.write("init: lab_init\nfini: lab_fini\n")
+    tap.equal(missing(folder, "lab", "--with", CONVOLUTION).returncode, 0)
+    out = folder / "generated"
+    tap.output([OPGEN, "generate", folder / "plugin.yaml", "-o", out, "--with",
+                CONVOLUTION])
+    tap.output([*CC, "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+                "-I", ROOT / "sdk/include", "-I", out, "-fsyntax-only",
+                folder / "op.c"])
+
+
+def functions_in_folders_are_found():
+    for path, found in (("k.c", True), ("src/k.c", True),
+                        ("src/deep/k.cu", True), (".git/k.c", False),
+                        ("other/k.c", False)):
+        folder = LAB.write(RISKY)
+        (folder / "other").mkdir()
+        (folder / "other/plugin.yaml").write_text("opgen: 1\n")
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text("int32_t lab_risky(const tn_frame *call) {\n")
+        done = missing(folder, "lab")
+        tap.equal((done.returncode, done.stderr), (0, ""))
+        tap.equal("nothing is missing" in done.stdout, found, path)
+        tap.equal((folder / "op.c").exists(), not found, path)
+
+
+tap.run([kernels_for_others_are_completed, stubs_compile_without_a_warning,
+         functions_in_folders_are_found])

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * claims.c: names that two things of a plugin would have in the C that is
+ * written, and files that would be written twice. The files are rendered, and
+ * each name that they declare is told to a listener: what is written is what is
+ * checked.
+ */
+#include <string.h>
+
+#include "emit.h"
+#include "opgen.h"
+
+/* Who has a name. */
+typedef struct claim {
+  const char *owner; /* "input `x` of `foo`" */
+  tnm_pos pos;       /* line 0: it is nobody's in particular */
+  const char *again; /* what may be declared again; NULL: nothing */
+} claim;
+
+struct claims {
+  emit names;       /* for name_format, in an arena for all files */
+  tn__map claims;   /* claim * by scope and name */
+  tn__map reported; /* pairs of places */
+  tnm_diags *diags;
+  const emit *emit;
+  c_listener listener;
+  const char *stem;
+  claim file;        /* whose the file is */
+  const char *whole; /* what has the files that are of no manifest */
+  bool header;
+  bool cuda; /* the companion is a program of its own */
+  bool failed;
+};
+
+static void keep(claims *c, tn__map *map, const char *key, void *value) {
+  const tn__env *env = tn__env_default();
+  c->failed |=
+      c->names.arena->failed || tn__map_set(env, map, key, value) != TN_OK;
+}
+
+/* ------------------------------------------------------------------- owners */
+
+static const char *noun_of(const char *list) {
+  static const char *const nouns[][2] = {{"params", "parameter"},
+                                         {"options", "option"},
+                                         {"inputs", "input"},
+                                         {"outputs", "output"},
+                                         {"aux", "state"}};
+  for (size_t i = 0; i < sizeof nouns / sizeof *nouns; ++i)
+    if (strcmp(nouns[i][0], list) == 0) return nouns[i][1];
+  return list;
+}
+
+/* What the file that is being written is about at the moment. */
+static claim claim_of(claims *c) {
+  const emit *e = c->emit;
+  const tnm_operator *op = e->op;
+  if (op == NULL) return c->file;
+  const char *const nowhere[] = {NULL};
+  const char *const item[] = {e->list, e->item, "name", NULL};
+  const char *name = op->op != NULL ? op->op->name : op->target->op;
+  claim mine = {.pos = tnm_place(op, e->item != NULL ? item : nowhere)};
+  if (e->item != NULL)
+    mine.owner = name_format(&c->names, "%s `%s` of `%s`", noun_of(e->list),
+                             e->item, name);
+  else
+    mine.owner = name_format(&c->names, "operator `%s`", name);
+  return mine;
+}
+
+/* ------------------------------------------------------------------- clashes
+ */
+
+/* Two things clash in one name or in many, and again in the operator that is
+ * derived from theirs: the first is said. */
+static bool is_new(claims *c, tnm_pos a, tnm_pos b) {
+  const char *pair = name_format(&c->names, "%u:%u:%u %u:%u:%u", a.file, a.line,
+                                 a.column, b.file, b.line, b.column);
+  if (tn__map_get(&c->reported, pair) != NULL) return false;
+  keep(c, &c->reported, pair, c);
+  return true;
+}
+
+static void report(claims *c, const char *what, const char *name,
+                   const claim *first, const claim *second) {
+  const claim *at = second->pos.line > 0 ? second : first;
+  const claim *other = at == second ? first : second;
+  if (at->pos.line == 0 || !is_new(c, first->pos, second->pos)) return;
+  const tnm_diag_spec spec = {"E0074", at->pos, at->owner};
+  const size_t id =
+      tnm_diag(c->diags, &spec, "two %s would be named `%s`", what, name);
+  if (other->pos.line > 0) {
+    tnm_diag_also(c->diags, id, other->pos, "%s", other->owner);
+    tnm_diag_help(c->diags, id, "rename %s or %s", other->owner, at->owner);
+  } else {
+    tnm_diag_note(c->diags, id, "the other is of %s", other->owner);
+    tnm_diag_help(c->diags, id, "rename %s", at->owner);
+  }
+}
+
+/* `key` is the name in its scope. */
+static void add(claims *c, const char *what, const char *key, const char *name,
+                const claim *mine) {
+  const claim *there = tn__map_get(&c->claims, key);
+  if (there == NULL) {
+    claim *copy = tn__arena_alloc(c->names.arena, sizeof *copy);
+    if (copy != NULL) *copy = *mine;
+    keep(c, &c->claims, key, copy);
+  } else if (there->again == NULL || mine->again == NULL ||
+             strcmp(there->again, mine->again) != 0) {
+    report(c, what, name, there, mine);
+  }
+}
+
+/* "*const o_input_list" and "operators[]" without what is around the name. */
+static const char *bare(claims *c, const char *declarator) {
+  const char *begin = strrchr(declarator, ' ');
+  begin = begin != NULL ? begin + 1 : declarator;
+  return name_format(&c->names, "%.*s", (int)strcspn(begin, "["), begin);
+}
+
+/* A name of a header is everybody's, as is one that is not static; what is
+ * static must differ from these, too. */
+static void tell(void *self, const char *type, const char *declarator,
+                 bool again) {
+  static const char what[] = "things in C";
+  claims *c = self;
+  const char *name = bare(c, declarator);
+  const char *program = c->cuda ? "cuda" : "";
+  const char *whole = name_format(&c->names, "%s:%s", program, name);
+  const char *local = name_format(&c->names, "%s:%s", c->stem, whole);
+  const bool hidden = !c->header && strncmp(type, "static ", 7) == 0;
+  const claim *there = tn__map_get(&c->claims, whole);
+  claim mine = claim_of(c);
+  if (again) mine.again = name_format(&c->names, "%s", type);
+  if (hidden && there != NULL)
+    report(c, what, name, there, &mine);
+  else
+    add(c, what, hidden ? local : whole, name, &mine);
+}
+
+/* ---------------------------------------------------------------------- files
+ */
+
+static const tnm_operator *first_of(const emit *e, const char *stem) {
+  for (size_t i = 0; stem != NULL && i < e->plugin->n_operators; ++i)
+    if (strcmp(e->plugin->operators[i].stem, stem) == 0)
+      return &e->plugin->operators[i];
+  return NULL;
+}
+
+const c_listener *claims_begin(claims *c, const emit *e, const char *file,
+                               const char *stem) {
+  const tnm_operator *op = first_of(e, stem);
+  const char *name = name_format(&c->names, "%s", file);
+  c->file = (claim){.owner = c->whole};
+  if (op != NULL)
+    c->file = (claim){.owner = name_format(&c->names, "`%s`", op->file),
+                      .pos = op->pos};
+  c->emit = e;
+  c->stem = name_format(&c->names, "%s", stem != NULL ? stem : "plugin");
+  c->header = strcmp(file + strlen(file) - 2, ".h") == 0;
+  add(c, "files", name_format(&c->names, "file %s", name), name, &c->file);
+  return &c->listener;
+}
+
+static bool check(claims *c, const tnm_plugin *plugin,
+                  const opgen_wanted *wanted) {
+  opgen_files files;
+  c->cuda = wanted->cuda;
+  c->whole = wanted->cuda    ? "the kernels for CUDA"
+             : wanted->tests ? "the plugin's tests"
+                             : "the plugin itself";
+  const bool fine = opgen_files_init(&files, plugin, wanted);
+  opgen_files_deinit(&files);
+  return fine && !c->failed;
+}
+
+static bool is_bound(const tnm_plugin *plugin) {
+  for (size_t i = 0; i < plugin->n_operators; ++i)
+    if (plugin->operators[i].binding != NULL) return true;
+  return false;
+}
+
+bool opgen_check_names(const tnm_plugin *plugin, tnm_diags *diags) {
+  const tn__env *env = tn__env_default();
+  tn__arena arena;
+  tn__arena_init(&arena, env);
+  claims c = {.names = {.arena = &arena}, .diags = diags};
+  c.listener = (c_listener){tell, &c};
+  const bool fine =
+      is_bound(plugin) ||
+      (check(&c, plugin, &(opgen_wanted){.claims = &c}) &&
+       check(&c, plugin, &(opgen_wanted){.cuda = true, .claims = &c}) &&
+       check(&c, plugin, &(opgen_wanted){.tests = true, .claims = &c}));
+  tn__map_deinit(env, &c.claims);
+  tn__map_deinit(env, &c.reported);
+  tn__arena_deinit(&arena);
+  return fine;
+}
