@@ -23,6 +23,10 @@ int64_t nn_extent_size(const nn_extent *e) {
 int32_t nn_axis_find(const tn_frame *call, int64_t axis, const tn_tensor *data,
                      int32_t *dim) {
   const int64_t at = axis < 0 ? axis + data->ndim : axis;
+  if (data->ndim == 0)
+    return TN_FAIL(call, TN_OUT_OF_RANGE,
+                   "there is no axis %lld in () of rank 0: it has none",
+                   (long long)axis);
   if (at < 0 || at >= data->ndim)
     return TN_FAIL(call, TN_OUT_OF_RANGE,
                    "there is no axis %lld in %s of rank %d: it must be from "

@@ -7,6 +7,7 @@
 
 #include "nn.h"
 #include "tenon/kernel.h"
+#include "tenon/size.h"
 #include "window.h"
 
 /* In front of a loop over sums that are held in registers; and of one over what
@@ -42,6 +43,17 @@ typedef struct nn_conv {
   tn_kernel_body *after;
   char *room; /* what the way asked for, aligned to 64 bytes */
 } nn_conv;
+
+/* Whether an image is nearly all padding, so that a copy of both, or a loop
+ * over both, is out of proportion to what there is to compute. [any] */
+static inline int nn_conv_is_hollow(const nn_conv *c) {
+  enum { LARGE = 1 << 20, TIMES = 8 };
+  const nn_window *w = &c->window;
+  int64_t n = 1;
+  for (int d = 0; d < NN_WINDOW_RANK && n >= 0; ++d)
+    n = tn_size_times(n, w->in[d] + 2 * w->pad[d]);
+  return n < 0 || (n > LARGE && n / TIMES > c->in_size);
+}
 
 /* n in whole steps. [any] */
 static inline int64_t nn_up(int64_t n, int64_t step) {

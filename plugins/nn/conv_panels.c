@@ -501,10 +501,11 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
 /* Whether a product is better made of one factor alone that is brought into the
  * order in which registers read it: where the planes that are made fill
  * vectors, as panels would be packed again; of few windows, as products are as
- * small as panels; and for the gradient of weight. */
+ * small as panels; and for the gradient of weight. Padding is copied then, and
+ * gaps between windows have a loop, of which panels have neither. */
 static int is_tiled(const nn_conv *c, int pass) {
   const int64_t made = pass == NN_CONV_DATA ? c->channels : c->filters;
-  return c->dtype == TN_F32 &&
+  return c->dtype == TN_F32 && !nn_conv_is_hollow(c) &&
          (pass == NN_CONV_WEIGHT || made >= LANES || c->out_size <= FEW);
 }
 

@@ -41,6 +41,7 @@ static nn_window window_of(const tn_frame *call) {
     w.stride[d] = i < 0 ? 1 : p->stride.v[i];
     w.dilate[d] = i < 0 ? 1 : p->dilate.v[i];
     w.pad[d] = i < 0 ? 0 : p->pad.v[i];
+    w.stride[d] = nn_window_step(w.stride[d], w.in[d] + 2 * w.pad[d]);
   }
   return w;
 }
@@ -79,8 +80,8 @@ static int is_pointwise(const nn_conv *c) {
 }
 
 static int is_depthwise(const nn_conv *c) {
-  return c->channels == 1 && c->filters <= 4 && c->window.kernel[0] == 1 &&
-         c->window.in[0] == 1;
+  return !nn_conv_is_hollow(c) && c->channels == 1 && c->filters <= 4 &&
+         c->window.kernel[0] == 1 && c->window.in[0] == 1;
 }
 
 /* Whether the transforms cost less than they save: there are enough channels,
@@ -101,9 +102,9 @@ static int is_winograd(const nn_conv *c) {
 static int is_direct(const nn_conv *c) {
   const nn_window *w = &c->window;
   const int64_t most = w->stride[1] * w->stride[2] > 1 ? 1 << 14 : 1 << 12;
-  return c->dtype == TN_F32 && w->kernel[0] == 1 && w->in[0] == 1 &&
-         w->pad[0] == 0 && w->stride[0] == 1 && c->taps > 1 && c->taps <= 128 &&
-         c->channels * c->filters <= most;
+  return !nn_conv_is_hollow(c) && c->dtype == TN_F32 && w->kernel[0] == 1 &&
+         w->in[0] == 1 && w->pad[0] == 0 && w->stride[0] == 1 && c->taps > 1 &&
+         c->taps <= 128 && c->channels * c->filters <= most;
 }
 
 static const nn_conv_way *way_of(const nn_conv *c) {
@@ -130,7 +131,8 @@ int32_t nn_convolution_is_depthwise(const tn_frame *call) {
   if (is_bias_alone(call) || is_depthwise(&c)) return TN_OK;
   return TN_FAIL(call, TN_UNSUPPORTED,
                  "it takes groups of one channel and at most four filters, in "
-                 "one or two dimensions");
+                 "one or two dimensions, without padding that is far more than "
+                 "the image");
 }
 
 int32_t nn_convolution_is_winograd(const tn_frame *call) {
@@ -147,7 +149,8 @@ int32_t nn_convolution_is_direct(const tn_frame *call) {
   if (is_bias_alone(call) || is_direct(&c)) return TN_OK;
   return TN_FAIL(call, TN_UNSUPPORTED,
                  "it takes windows of 2 to 128 elements, in one or two "
-                 "dimensions, in f32, for few channels and filters");
+                 "dimensions, in f32, for few channels and filters, without "
+                 "padding that is far more than the image");
 }
 
 /* --------------------------------------------------------- gradient of bias */

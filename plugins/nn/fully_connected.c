@@ -11,6 +11,7 @@
 #include "nn.h"
 #include "operands.h"
 #include "tenon/kernel.h"
+#include "tenon/size.h"
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -41,18 +42,26 @@ static int64_t known_depth(const tn_frame *call) {
 
 /* The one dimension behind the first that is unknown, once the product of all
  * is known: 0 if there is none, -1 if there are several. *product is that of
- * the others. */
+ * the others, -1 if 64 bits do not hold it. */
 static int32_t find_unknown(const tn_tensor *data, int64_t *product) {
   int32_t unknown = 0;
   *product = 1;
   for (int32_t d = 1; d < data->ndim; ++d) {
-    if (data->shape[d] >= 0)
-      *product *= data->shape[d];
-    else
+    if (data->shape[d] == 0) *product = 0;
+    if (data->shape[d] < 0)
       unknown = unknown == 0 ? d : -1;
+    else if (*product >= 0)
+      *product = tn_size_times(*product, data->shape[d]);
     if (unknown < 0) return -1;
   }
   return unknown;
+}
+
+static int32_t refuse_row(const tn_frame *call) {
+  return TN_FAIL(call, TN_OUT_OF_RANGE,
+                 "a row of `data` %s has more elements than 64 bits count; set "
+                 "flatten=false, or give smaller rows",
+                 nn_shape(&call->in[NN_FULLY_CONNECTED_IN_DATA]).text);
 }
 
 /* A row of data has other elements than one of the weight. */
@@ -72,6 +81,7 @@ static int32_t infer_depth(const tn_frame *call, int64_t *shape) {
   const int64_t depth = known_depth(call);
   int64_t product = 1;
   const int32_t unknown = find_unknown(data, &product);
+  if (unknown >= 0 && product < 0) return refuse_row(call);
   if (unknown < 0 || (unknown > 0 && (depth < 0 || product == 0))) return TN_OK;
   if (unknown > 0 && depth % product != 0)
     return refuse_depth(call, "a multiple of ", product);

@@ -45,9 +45,13 @@ int32_t nn_init(const tn_host *host, tn_registrar *registrar, void **instance) {
   nn_instance *nn = calloc(1, sizeof *nn);
   if (!nn) return registrar->fail(registrar, TN_OUT_OF_MEMORY, "no memory");
   nn->blas = host->extension(host, TN_BLAS_EXTENSION);
-  *instance = nn;
-  const int32_t code = tell_joints(host, registrar);
-  return code == TN_OK && !nn->blas ? withdraw_blas(registrar) : code;
+  int32_t code = tell_joints(host, registrar);
+  if (code == TN_OK && !nn->blas) code = withdraw_blas(registrar);
+  if (code == TN_OK)
+    *instance = nn;
+  else
+    free(nn);
+  return code;
 }
 
 void nn_fini(void *instance) {

@@ -42,6 +42,7 @@ static inline void nn_pool_set_dim(const tn_frame *call, nn_pool *pool, int d,
     w->pad[d] = nn_most(reach - w->in[d], 0) / 2;
     pool->limit[d] = nn_most(reach - w->pad[d], w->in[d]);
   }
+  w->stride[d] = nn_window_step(w->stride[d], w->in[d] + 2 * w->pad[d]);
 }
 
 /* Whether there is one window, the image. */

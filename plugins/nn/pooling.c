@@ -8,6 +8,7 @@
 #include "operands.h"
 #include "pool_geometry.h"
 #include "tenon/kernel.h"
+#include "tenon/size.h"
 #include "writer.h"
 
 /* ------------------------------------------------------------------ shapes */
@@ -24,10 +25,16 @@ static int64_t kernel_at(const nn_pooling_params *p, int32_t d) {
   return p->kernel.v[d];
 }
 
+/* Elements of a dimension of n, padding included; -1 if they cannot be
+ * counted. */
+static int64_t padded(const nn_pooling_params *p, int32_t d, int64_t n) {
+  return tn_size_plus(n, 2 * p->pad.v[d]);
+}
+
 /* How many windows a dimension of n elements has, if it has one. */
 static int64_t windows(const nn_pooling_params *p, int32_t d, int64_t n) {
   const int64_t stride = p->stride.v[d];
-  const int64_t room = n + 2 * p->pad.v[d] - kernel_at(p, d);
+  const int64_t room = padded(p, d, n) - kernel_at(p, d);
   if (p->pooling_convention == SAME) return nn_ceil_div(n, stride);
   return (p->pooling_convention == FULL ? nn_ceil_div(room, stride)
                                         : room / stride) +
@@ -39,7 +46,7 @@ static int64_t windows(const nn_pooling_params *p, int32_t d, int64_t n) {
 static int64_t elements(const nn_pooling_params *p, int32_t d, int64_t n) {
   if (p->stride.v[d] != 1) return -1;
   if (p->pooling_convention == SAME) return n;
-  return n - 1 + kernel_at(p, d) - 2 * p->pad.v[d];
+  return nn_most(tn_size_plus(n, kernel_at(p, d) - 1) - 2 * p->pad.v[d], -1);
 }
 
 static int32_t refuse_window(const tn_frame *call, int32_t d) {
@@ -51,6 +58,33 @@ static int32_t refuse_window(const tn_frame *call, int32_t d) {
                  "smaller `kernel` or more `pad`",
                  (long long)kernel_at(p, d), (int)d + 2, nn_shape(data).text,
                  (long long)p->pad.v[d]);
+}
+
+static int32_t refuse_length(const tn_frame *call, int32_t d) {
+  const tn_tensor *data = &call->in[NN_POOLING_IN_DATA];
+  return TN_FAIL(call, TN_OUT_OF_RANGE,
+                 "dimension %d of `data` %s and `pad` of %lld on both sides "
+                 "are more elements than 64 bits count; choose a smaller `pad`",
+                 (int)d + 2, nn_shape(data).text,
+                 (long long)nn_pooling_params_of(call)->pad.v[d]);
+}
+
+/* Whether pooling_convention=same adds no more to a dimension of `in` elements
+ * than `pad` may. */
+static int32_t check_same(const tn_frame *call, int32_t d, int64_t in,
+                          int64_t out) {
+  enum { MOST = 1 << 16 }; /* as `pad` has it */
+  const nn_pooling_params *p = nn_pooling_params_of(call);
+  if (p->pooling_convention != SAME) return TN_OK;
+  const int64_t last = (nn_most(out, 1) - 1) * p->stride.v[d];
+  const int64_t each = (last - in + kernel_at(p, d)) / 2;
+  if (each <= MOST) return TN_OK;
+  return TN_FAIL(call, TN_OUT_OF_RANGE,
+                 "a window of %lld elements needs %lld of padding on both "
+                 "sides of dimension %d of `data` %s, but at most %d are "
+                 "added; choose a smaller `kernel`",
+                 (long long)kernel_at(p, d), (long long)each, (int)d + 2,
+                 nn_shape(&call->in[NN_POOLING_IN_DATA]).text, (int)MOST);
 }
 
 /* One dimension of the image: what data and out know of it. */
@@ -67,10 +101,11 @@ static int32_t infer_dim(const tn_frame *call, int32_t d, int64_t *in,
   }
   if (*in < 0 && *out >= 0) *in = elements(p, d, *out);
   if (*in < 0) return TN_OK;
-  if (p->pooling_convention != SAME && *in + 2 * p->pad.v[d] < kernel_at(p, d))
+  if (padded(p, d, *in) < 0) return refuse_length(call, d);
+  if (p->pooling_convention != SAME && padded(p, d, *in) < kernel_at(p, d))
     return refuse_window(call, d);
   *out = windows(p, d, *in);
-  return TN_OK;
+  return check_same(call, d, *in, *out);
 }
 
 /* What the parameters say by themselves. */

@@ -36,7 +36,7 @@ static inline int64_t nn_most(int64_t a, int64_t b) {
 
 /* a / b rounded up, for b above 0 and any a. */
 static inline int64_t nn_ceil_div(int64_t a, int64_t b) {
-  return a > 0 ? (a + b - 1) / b : -(-a / b);
+  return a / b + (a % b > 0);
 }
 
 /* The windows along d whose element t is no padding, between `begin` and
@@ -48,6 +48,12 @@ static inline nn_range nn_window_inside(const nn_window *w, int d, int64_t t,
   const int64_t last = nn_ceil_div(w->in[d] - at, w->stride[d]);
   const int64_t begin = nn_least(nn_most(first, among.begin), among.end);
   return (nn_range){begin, nn_most(nn_least(last, among.end), begin)};
+}
+
+/* The step between windows over n elements, padding included: no more than n,
+ * which takes the second window behind all of them, as any longer one does. */
+static inline int64_t nn_window_step(int64_t stride, int64_t n) {
+  return nn_least(stride, nn_most(n, 1));
 }
 
 static inline int64_t nn_window_product(const int64_t *lengths) {

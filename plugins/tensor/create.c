@@ -41,8 +41,10 @@ static int32_t read_range(const tn_frame *call, tensor_range *r, int64_t *n) {
                    r->begin, end, r->step);
   if (count > 1e15 / (double)p->repeat)
     return TN_FAIL(call, TN_OUT_OF_RANGE,
-                   "from %g to %g in steps of %g: that are %g numbers",
-                   r->begin, end, r->step, count);
+                   "from %g to %g in steps of %g with repeat=%lld: that are "
+                   "%g numbers",
+                   r->begin, end, r->step, (long long)p->repeat,
+                   count * (double)p->repeat);
   *n = count > 0 ? (int64_t)count : 0;
   return TN_OK;
 }

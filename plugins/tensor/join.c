@@ -5,6 +5,7 @@
 #include "join.gen.h"
 
 #include "move.h"
+#include "tenon/size.h"
 
 enum { TOGETHER = 8 }; /* parts that are copied together */
 
@@ -40,7 +41,8 @@ static int32_t check_parts(const tn_frame *call) {
   return TN_FAIL(call, TN_INVALID, "there are no parts; give at least one");
 }
 
-/* The sum of the lengths that are known, and how many are not. */
+/* The sum of the lengths that are known, -1 if 64 bits do not hold it, and how
+ * many are not. */
 static int64_t sum_lengths(const tn_frame *call, int32_t ndim, int32_t axis,
                            uint32_t *n_unknown) {
   int64_t sum = 0;
@@ -49,8 +51,8 @@ static int64_t sum_lengths(const tn_frame *call, int32_t ndim, int32_t axis,
     const int64_t n = length_of(&call->in[k], ndim, axis);
     if (n < 0)
       ++*n_unknown;
-    else
-      sum += n;
+    else if (sum >= 0)
+      sum = tn_size_plus(sum, n);
   }
   return sum;
 }
@@ -83,6 +85,11 @@ int32_t tensor_concat_infer(const tn_frame *call) {
   if (code != TN_OK) return code;
   const int64_t sum = sum_lengths(call, c.ndim, axis, &n_unknown);
   const int64_t whole = length_of(out, c.ndim, axis);
+  if (sum < 0)
+    return TN_FAIL(call, TN_OUT_OF_RANGE,
+                   "the parts have more places along axis %d than 64 bits "
+                   "count; join fewer of them",
+                   (int)axis);
   if (whole >= 0 && (n_unknown == 0 ? sum != whole : sum > whole))
     return TN_FAIL(call, TN_SHAPE,
                    "the parts have %s%lld along axis %d, but `out` %s has %lld",
@@ -197,7 +204,12 @@ int32_t tensor_split_infer(const tn_frame *call) {
   for (uint32_t k = 0; k < call->n_out && code == TN_OK; ++k)
     code = state(call, TN_OPERAND_OUT, k, &c);
   if (code != TN_OK) return code;
-  c.dim[axis] = each < 0 ? -1 : each * p->num_outputs;
+  c.dim[axis] = each < 0 ? -1 : tn_size_times(each, p->num_outputs);
+  if (each >= 0 && c.dim[axis] < 0)
+    return TN_FAIL(call, TN_OUT_OF_RANGE,
+                   "num_outputs=%lld parts of length %lld along axis %d are "
+                   "longer than 64 bits count",
+                   (long long)p->num_outputs, (long long)each, (int)axis);
   return state(call, TN_OPERAND_IN, 0, &c);
 }
 

@@ -109,6 +109,10 @@ static inline tn_dtype tensor_sum_dtype(tn_dtype dtype) {
  * bool, otherwise f64. [any] */
 tn_dtype tensor_wide_dtype(tn_dtype dtype);
 
+/* Number of elements of a shape; of no others if a length is 0. [any] */
+enum { TENSOR_UNKNOWN = -1, TENSOR_TOO_MANY = -2 /* for 64 bits */ };
+int64_t tensor_elements(int32_t ndim, const int64_t *shape);
+
 /* Axis `axis` of `ndim`, from the end where negative, into *out; TN_OK, or
  * TN_OUT_OF_RANGE with a text that names the parameter. [any] */
 int32_t tensor_axis(const tn_frame *call, const char *param, int64_t axis,

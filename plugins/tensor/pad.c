@@ -8,6 +8,7 @@
 #include "pad.gen.h"
 
 #include "move.h"
+#include "tenon/size.h"
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -35,6 +36,15 @@ static int32_t check_length(const tn_frame *call, int32_t axis, int64_t n) {
                  (long long)width[1], (long long)least);
 }
 
+static int32_t refuse_length(const tn_frame *call, int32_t axis, int64_t n) {
+  const int64_t *width = tensor_pad_params_of(call)->pad_width.v + 2 * axis;
+  return TN_FAIL(call, TN_OUT_OF_RANGE,
+                 "axis %d of `data` has length %lld; with the %lld and %lld "
+                 "places of `pad_width` it is longer than 64 bits count",
+                 (int)axis, (long long)n, (long long)width[0],
+                 (long long)width[1]);
+}
+
 int32_t tensor_pad_infer(const tn_frame *call) {
   const tn_tensor *data = &call->in[0], *out = &call->out[0];
   const tn_ints *widths = &tensor_pad_params_of(call)->pad_width;
@@ -47,8 +57,9 @@ int32_t tensor_pad_infer(const tn_frame *call) {
     from[d] = data->ndim == ndim ? data->shape[d] : -1;
     if (from[d] < 0 && out->ndim == ndim && out->shape[d] >= more)
       from[d] = out->shape[d] - more;
-    to[d] = from[d] < 0 ? -1 : from[d] + more;
+    to[d] = from[d] < 0 ? -1 : tn_size_plus(from[d], more);
     if (from[d] >= 0) code = check_length(call, d, from[d]);
+    if (from[d] >= 0 && to[d] < 0) code = refuse_length(call, d, from[d]);
   }
   if (code == TN_OK)
     code = call->host->set_shape(call, TN_OPERAND_OUT, 0, ndim, to);

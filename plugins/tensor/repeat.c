@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "move.h"
+#include "tenon/size.h"
 
 /* The axes of data, and how often each is repeated: as a whole (tile), or each
  * place (repeat). */
@@ -14,8 +15,9 @@ typedef struct plan {
   int32_t ndim;
   int64_t length[TN_MAX_NDIM]; /* of data; -1 is unknown */
   int64_t times[TN_MAX_NDIM];
-  int inside; /* places are repeated, not the axis */
-  int flat;   /* all of out is one axis */
+  const char *param; /* that says so */
+  int inside;        /* places are repeated, not the axis */
+  int flat;          /* all of out is one axis */
 } plan;
 
 /* ------------------------------------------------------------------- plans */
@@ -24,6 +26,7 @@ static int32_t plan_tile(const tn_frame *call, const tn_tensor *data, plan *p) {
   const tn_ints *reps = &tensor_tile_params_of(call)->reps;
   const int32_t n = (int32_t)reps->n;
   p->ndim = data->ndim > n ? data->ndim : n;
+  p->param = "reps";
   p->inside = p->flat = 0;
   for (int32_t d = 0; d < p->ndim; ++d) {
     const int32_t own = d - (p->ndim - data->ndim), rep = d - (p->ndim - n);
@@ -38,6 +41,7 @@ static int32_t plan_repeat(const tn_frame *call, const tn_tensor *data,
   const tensor_repeat_params *params = tensor_repeat_params_of(call);
   int32_t axis;
   p->ndim = data->ndim;
+  p->param = "repeats";
   p->inside = 1;
   p->flat = !params->has_axis;
   for (int32_t d = 0; d < p->ndim; ++d) {
@@ -60,18 +64,29 @@ typedef int32_t plan_fn(const tn_frame *call, const tn_tensor *data, plan *p);
 
 /* ------------------------------------------------------------------ shapes */
 
+static int32_t refuse(const tn_frame *call, const plan *p, int32_t axis) {
+  const tn_tensor *data = &call->in[0];
+  return TN_FAIL(call, TN_OUT_OF_RANGE,
+                 "`data` %s with %s=%lld would be longer than 64 bits count; "
+                 "repeat fewer elements, or less often",
+                 tensor_shape_text(data->ndim, data->shape).text, p->param,
+                 (long long)p->times[axis]);
+}
+
 static int32_t infer(const tn_frame *call, plan_fn *make) {
   const tn_tensor *data = &call->in[0];
-  int64_t shape[TN_MAX_NDIM], all = 1;
+  int64_t shape[TN_MAX_NDIM];
   plan p;
   if (data->ndim < 0) return TN_OK;
   const int32_t code = make(call, data, &p);
   if (code != TN_OK) return code;
   for (int32_t d = 0; d < p.ndim; ++d) {
-    shape[d] = p.length[d] < 0 ? -1 : p.length[d] * p.times[d];
-    all = all < 0 || shape[d] < 0 ? -1 : all * shape[d];
+    shape[d] = p.length[d] < 0 ? -1 : tn_size_times(p.length[d], p.times[d]);
+    if (p.length[d] >= 0 && shape[d] < 0) return refuse(call, &p, d);
   }
-  if (p.flat) shape[0] = all;
+  if (p.flat) shape[0] = tensor_elements(p.ndim, shape);
+  if (p.flat && shape[0] == TENSOR_TOO_MANY)
+    return refuse(call, &p, p.ndim - 1);
   return call->host->set_shape(call, TN_OPERAND_OUT, 0, p.flat ? 1 : p.ndim,
                                shape);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "move.h"
+#include "tenon/size.h"
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -32,35 +33,34 @@ static int32_t add_dim(const tn_frame *call, target *t, int64_t dim,
   return TN_OK;
 }
 
-/* Number of elements, or -1 if that is not known. */
-static int64_t count(int32_t ndim, const int64_t *shape) {
-  int64_t n = 1, unknown = 0;
-  for (int32_t d = 0; d < ndim; ++d) {
-    if (shape[d] == 0) return 0;
-    if (shape[d] < 0)
-      unknown = 1;
-    else
-      n *= shape[d];
-  }
-  return ndim < 0 || unknown ? -1 : n;
-}
-
 /* The length that the one unknown dimension must have, so that there are `n`
- * elements; -1 if there is no such dimension, or several, or any would do. */
+ * elements; -1 if there is no such dimension, or several, or any would do, or
+ * the others are too many. */
 static int64_t missing(int32_t ndim, const int64_t *shape, int64_t n,
                        int32_t *which) {
   int64_t others = 1;
   *which = -1;
   for (int32_t d = 0; d < ndim; ++d) {
-    if (shape[d] >= 0)
-      others *= shape[d];
-    else if (*which >= 0)
+    if (shape[d] == 0) others = 0;
+    if (shape[d] >= 0 && others > 0)
+      others = tn_size_times(others, shape[d]);
+    else if (shape[d] < 0 && *which >= 0)
       return -1;
-    else
+    else if (shape[d] < 0)
       *which = d;
   }
-  return *which < 0 || n < 0 || others == 0 || n % others != 0 ? -1
+  return *which < 0 || n < 0 || others <= 0 || n % others != 0 ? -1
                                                                : n / others;
+}
+
+/* Some dimensions of `data`, which are one of `out`, or all. */
+static int32_t refuse_many(const tn_frame *call, int32_t first, int32_t n) {
+  const tn_tensor *data = &call->in[0];
+  return TN_FAIL(call, TN_OUT_OF_RANGE,
+                 "dimensions %d to %d of `data` %s have more elements than 64 "
+                 "bits count",
+                 (int)first, (int)(first + n - 1),
+                 tensor_shape_text(data->ndim, data->shape).text);
 }
 
 static int32_t refuse(const tn_frame *call, const target *t) {
@@ -68,23 +68,24 @@ static int32_t refuse(const tn_frame *call, const target *t) {
   return TN_FAIL(call, TN_SHAPE,
                  "`data` %s has %lld elements, which do not fit into %s",
                  tensor_shape_text(data->ndim, data->shape).text,
-                 (long long)count(data->ndim, data->shape),
+                 (long long)tensor_elements(data->ndim, data->shape),
                  tensor_shape_text(t->ndim, t->dim).text);
 }
 
 /* States what follows of `out` from `data` ... */
 static int32_t state_out(const tn_frame *call, target *t) {
   const tn_tensor *data = &call->in[0], *out = &call->out[0];
-  const int64_t n = count(data->ndim, data->shape);
+  const int64_t n = tensor_elements(data->ndim, data->shape);
   int32_t which;
+  if (n == TENSOR_TOO_MANY) return refuse_many(call, 0, data->ndim);
   if (out->ndim == t->ndim)
     for (int32_t d = 0; d < t->ndim; ++d)
       if (t->dim[d] < 0) t->dim[d] = out->shape[d];
   const int64_t length = missing(t->ndim, t->dim, n, &which);
   if (which >= 0 && length >= 0) t->dim[which] = length;
-  const int64_t own = count(t->ndim, t->dim);
-  const int open = n >= 0 && own < 0 && which >= 0 && which == t->rest;
-  if ((n >= 0 && own >= 0 && own != n) || open) return refuse(call, t);
+  const int64_t own = tensor_elements(t->ndim, t->dim);
+  const int open = own == TENSOR_TOO_MANY || (which >= 0 && which == t->rest);
+  if (n >= 0 && (own >= 0 ? own != n : open)) return refuse(call, t);
   return call->host->set_shape(call, TN_OPERAND_OUT, 0, t->ndim, t->dim);
 }
 
@@ -99,7 +100,7 @@ static int32_t state_data(const tn_frame *call, const target *t) {
     if (t->from[d] != NEW && shape[t->from[d]] < 0)
       shape[t->from[d]] = t->dim[d];
   const int64_t length =
-      missing(data->ndim, shape, count(t->ndim, t->dim), &which);
+      missing(data->ndim, shape, tensor_elements(t->ndim, t->dim), &which);
   if (length >= 0) shape[which] = length;
   return call->host->set_shape(call, TN_OPERAND_IN, 0, data->ndim, shape);
 }
@@ -157,13 +158,22 @@ static int32_t copy_rest(reading *r) {
   return code;
 }
 
+static int32_t refuse_merge(const reading *r, int64_t a, int64_t b) {
+  return TN_FAIL(r->call, TN_OUT_OF_RANGE,
+                 "-3 in `shape` cannot merge dimensions of %lld and %lld: one "
+                 "of their product is longer than 64 bits count",
+                 (long long)a, (long long)b);
+}
+
 static int32_t merge_two(reading *r) {
   int64_t a = -1, b = -1;
   int32_t code = next_dim(r, -3, &a);
   if (code == TN_OK) code = next_dim(r, -3, &b);
   if (code != TN_OK) return code;
   const int64_t shape[2] = {a, b};
-  return add_dim(r->call, r->out, count(2, shape), NEW);
+  const int64_t n = tensor_elements(2, shape);
+  if (n == TENSOR_TOO_MANY) return refuse_merge(r, a, b);
+  return add_dim(r->call, r->out, n, NEW);
 }
 
 static int32_t refuse_split(const reading *r, int64_t length,
@@ -186,7 +196,8 @@ static int32_t split_one(reading *r) {
   if (two[0] < -1 || two[1] < -1 || (two[0] == -1 && two[1] == -1))
     return refuse_split(r, length, two);
   const int64_t found = missing(2, two, length, &which);
-  if (length >= 0 && (which >= 0 ? found < 0 : two[0] * two[1] != length))
+  if (length >= 0 &&
+      (which >= 0 ? found < 0 : tensor_elements(2, two) != length))
     return refuse_split(r, length, two);
   if (which >= 0) two[which] = found;
   const int32_t rc = add_dim(r->call, r->out, two[0], NEW);
@@ -253,10 +264,10 @@ int32_t tensor_flatten_infer(const tn_frame *call) {
     return TN_FAIL(call, TN_SHAPE,
                    "`data` has no dimension; flatten keeps the first one");
   if (data->ndim < 0) return TN_OK;
-  target t = {.ndim = 2,
-              .dim = {data->shape[0], count(data->ndim - 1, data->shape + 1)},
-              .from = {0, NEW},
-              .rest = -1};
+  const int64_t row = tensor_elements(data->ndim - 1, data->shape + 1);
+  if (row == TENSOR_TOO_MANY) return refuse_many(call, 1, data->ndim - 1);
+  target t = {
+      .ndim = 2, .dim = {data->shape[0], row}, .from = {0, NEW}, .rest = -1};
   return settle(call, &t);
 }
 

@@ -12,7 +12,8 @@ typedef struct places {
 } places;
 
 /* What `begin`, `end` and `step` stand for on an axis of a length, as Python
- * has it. */
+ * has it. Less than two places have a step of 1, as larger ones may be more
+ * than a stride can be multiplied by. */
 static places places_of(int64_t begin, int64_t end, int64_t step,
                         int64_t length) {
   const int64_t lowest = step < 0 ? -1 : 0;
@@ -23,10 +24,9 @@ static places places_of(int64_t begin, int64_t end, int64_t step,
   if (begin > highest) begin = highest;
   if (end < lowest) end = lowest;
   if (end > highest) end = highest;
-  int64_t n = step < 0 ? (begin - end - step - 1) / -step
-                       : (end - begin + step - 1) / step;
-  if (step < 0 ? end >= begin : end <= begin) n = 0;
-  return (places){begin, n, step};
+  const int64_t apart = step < 0 ? begin - end : end - begin;
+  const int64_t n = apart > 0 ? 1 + (apart - 1) / (step < 0 ? -step : step) : 0;
+  return (places){begin, n, n > 1 ? step : 1};
 }
 
 /* The box of a call: the first `n` axes are cut, the others are whole. */

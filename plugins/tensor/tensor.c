@@ -15,13 +15,16 @@ int32_t tensor_init(const tn_host *host, tn_registrar *registrar,
   tensor_instance *tensor = calloc(1, sizeof *tensor);
   if (!tensor) return registrar->fail(registrar, TN_OUT_OF_MEMORY, "no memory");
   tensor->blas = host->extension(host, TN_BLAS_EXTENSION);
-  *instance = tensor;
   int32_t code = TN_OK;
   for (int i = 0; i < 2 && !tensor->blas && code == TN_OK; ++i)
     code =
         registrar->withdraw(registrar, kernels[i],
                             "no plugin provides " TN_BLAS_EXTENSION
                             "; plugins/openblas does where there is OpenBLAS");
+  if (code == TN_OK)
+    *instance = tensor;
+  else
+    free(tensor);
   return code;
 }
 

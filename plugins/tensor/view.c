@@ -7,6 +7,7 @@
 
 #include "move.h"
 #include "tenon/kernel.h"
+#include "tenon/size.h"
 
 /* ------------------------------------------------------------------- views */
 
@@ -56,10 +57,27 @@ void tensor_view_insert(tensor_view *view, int32_t axis, int64_t n,
   view->strides[axis] = stride;
 }
 
+int64_t tensor_elements(int32_t ndim, const int64_t *shape) {
+  int64_t n = 1, unknown = ndim < 0;
+  for (int32_t d = 0; d < ndim; ++d) {
+    if (shape[d] == 0) return 0;
+    if (shape[d] < 0)
+      unknown = 1;
+    else if (n >= 0)
+      n = tn_size_times(n, shape[d]);
+  }
+  if (unknown) return TENSOR_UNKNOWN;
+  return n < 0 ? TENSOR_TOO_MANY : n;
+}
+
 int32_t tensor_axis(const tn_frame *call, const char *param, int64_t axis,
                     int32_t ndim, int32_t *out) {
   const int64_t from_front = axis < 0 ? axis + ndim : axis;
   *out = 0;
+  if (ndim == 0)
+    return TN_FAIL(call, TN_OUT_OF_RANGE,
+                   "%s=%lld: an array of 0 dimensions has no axes", param,
+                   (long long)axis);
   if (from_front < 0 || from_front >= ndim)
     return TN_FAIL(call, TN_OUT_OF_RANGE,
                    "%s=%lld: there is no such axis of %d dimensions; %d to %d "

@@ -22,7 +22,8 @@ HEADERS = ["op.h", "note.h", "device.h", "tenon.h", "graph.h", "kernel.h",
            "elementwise.h", "body.h", "walk.h", "strided.h", "convert.h",
            "math.h", "exchange.h",
            "blas.h", "pass.h", "fold.h", "chain.h", "links.h",
-           "philox.h", "product.h", "turn.h", "row.h", "device_blas.h",
+           "philox.h", "product.h", "turn.h", "row.h", "size.h",
+           "device_blas.h",
            "device_scope.h", "tune.h", "capture.h"]
 PADDED = {"op.h", "note.h", "device.h", "blas.h", "device_blas.h", "pass.h",
           "device_scope.h", "chain.h"}

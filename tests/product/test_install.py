@@ -38,6 +38,7 @@ def holds_what_was_promised():
                  "include/tenon/places.cuh",
                  "include/tenon/product.h", "include/tenon/product_tile.h",
                  "include/tenon/turn.h", "include/tenon/row.h",
+                 "include/tenon/size.h",
                  "include/tenon/kernel.h",
                  "include/tenon/elementwise.h", "include/tenon/body.h",
                  "include/tenon/walk.h", "include/tenon/strided.h",
