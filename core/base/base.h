@@ -220,7 +220,12 @@ struct tn__os {
   void *(*dlsym)(void *handle, const char *name);
   int (*dlclose)(void *handle);
   const char *(*dlerror)(void);
-  int (*create)(const char *path); /* read-write; EEXIST if there is one */
+  /* A new file, read-write; EEXIST if there is anything of this name. */
+  int (*create)(const char *path, mode_t mode);
+  int (*open_write)(const char *path); /* what is there, close-on-exec */
+  ssize_t (*readlink)(const char *path, char *to, size_t bytes);
+  int (*fchmod)(int fd, mode_t mode);
+  ssize_t (*write)(int fd, const void *from, size_t bytes);
   ssize_t (*pwrite)(int fd, const void *from, size_t bytes, int64_t offset);
   int (*sync)(int fd);
   int (*rename)(const char *from, const char *to);
