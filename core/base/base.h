@@ -176,6 +176,8 @@ void tn__buf_float(tn__buf *buf, float value);
 /* Length of the UTF-8 sequence at `s`, 0 if it is invalid. `s` ends in a NUL.
  */
 size_t tn__utf8_length(const char *s);
+/* Whether all of a text is UTF-8. */
+bool tn__is_utf8(const char *s, size_t n);
 /* "(2,?,3)"; "(?)" for an unknown rank is written "unknown". */
 void tn__buf_shape(tn__buf *buf, int32_t ndim, const int64_t *shape);
 /* Turns the buffer into a text for the user and empties it. */

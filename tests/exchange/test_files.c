@@ -352,6 +352,26 @@ Test(files, what_a_format_cannot_hold_is_refused_with_advice) {
   tn__array_release(array);
 }
 
+Test(files, metadata_that_is_not_utf_8_is_refused) {
+  tn_array *array = scalar(1);
+  const tn_bundle_item item = {"x", array};
+  const tn_bundle_pair pairs[] = {{"k\xff", "v"}, {"k", "v\xc3"}};
+  static const char *const said[] = {
+      "x.safetensors: the key of metadata 0 is not UTF-8",
+      "x.safetensors: the value of metadata 0 is not UTF-8"};
+  for (size_t i = 0; i < 2; ++i) {
+    const tn_bundle_content content = {.struct_size = sizeof content,
+                                       .items = &item,
+                                       .n_items = 1,
+                                       .metadata = &pairs[i],
+                                       .n_metadata = 1};
+    cr_expect_eq(tn__bundle_save(&w.env, box_path("x.safetensors"), &content),
+                 TN_INVALID);
+    EXPECT_TEXT(said[i]);
+  }
+  tn__array_release(array);
+}
+
 Test(files, a_file_that_cannot_be_written_leaves_nothing_behind) {
   tn_array *array = scalar(1);
   const tn_bundle_item item = {"x", array};
