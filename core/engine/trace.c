@@ -171,7 +171,8 @@ static tn_code create_trace(tn__engine *engine) {
 static tn_code start_paused(tn__engine *engine) {
   if (atomic_load_explicit(&engine->tracing, memory_order_relaxed) != 0)
     return tn__fail(TN_EXISTS,
-                    "trace: one is being recorded already; stop it first");
+                    "trace: one is being recorded already; tn_trace_write "
+                    "ends it");
   if (engine->trace == NULL) TN__TRY(create_trace(engine));
   atomic_store_explicit(&engine->trace->start, tn__now(), memory_order_relaxed);
   atomic_store_explicit(&engine->trace->n_lost, 0, memory_order_relaxed);

@@ -386,7 +386,7 @@ Test(trace, a_second_one_begins_anew) {
     for (int round = 0; round < 3; ++round) {
       cr_assert_eq(tn__trace_start(engine), TN_OK);
       cr_assert_eq(tn__trace_start(engine), TN_EXISTS);
-      EXPECT_TEXT("stop it first");
+      EXPECT_TEXT("tn_trace_write ends it");
       push_named(engine, "round", &x, &n);
       expect_quiet(engine);
       tn__trace_stop(engine);
