@@ -62,7 +62,8 @@ static inline tn_code tn_gradient_record(tn_tape *tape, tn_operator *op,
     l->req[l->n] = tn_gradient_asked(call, i);
     rc = tn_tape_watch(tape, l->of[l->n++]);
   }
-  if (rc != TN_OK) return rc;
+  /* Of integers there is none, as there is no backward kernel for them. */
+  if (rc != TN_OK) return rc == TN_DTYPE ? TN_UNSUPPORTED : rc;
   return (call->flags & TN_CALL_TRAIN) != 0
              ? tn_tape_call_train(tape, op, &call->inputs, call->params, &out)
              : tn_tape_call(tape, op, &call->inputs, call->params, &out);
