@@ -179,6 +179,8 @@ void tn__buf_float(tn__buf *buf, float value);
 /* Length of the UTF-8 sequence at `s`, 0 if it is invalid. `s` ends in a NUL.
  */
 size_t tn__utf8_length(const char *s);
+/* Whether all of a text is UTF-8. */
+bool tn__is_utf8(const char *s, size_t n);
 /* "(2,?,3)"; "(?)" for an unknown rank is written "unknown". */
 void tn__buf_shape(tn__buf *buf, int32_t ndim, const int64_t *shape);
 /* Turns the buffer into a text for the user and empties it. */
@@ -223,7 +225,12 @@ struct tn__os {
   void *(*dlsym)(void *handle, const char *name);
   int (*dlclose)(void *handle);
   const char *(*dlerror)(void);
-  int (*create)(const char *path); /* read-write; EEXIST if there is one */
+  /* A new file, read-write; EEXIST if there is anything of this name. */
+  int (*create)(const char *path, mode_t mode);
+  int (*open_write)(const char *path); /* what is there, close-on-exec */
+  ssize_t (*readlink)(const char *path, char *to, size_t bytes);
+  int (*fchmod)(int fd, mode_t mode);
+  ssize_t (*write)(int fd, const void *from, size_t bytes);
   ssize_t (*pwrite)(int fd, const void *from, size_t bytes, int64_t offset);
   int (*sync)(int fd);
   int (*rename)(const char *from, const char *to);

@@ -43,20 +43,25 @@ tn_code tn__file_read(const tn__spot *spot, uint64_t at, void *to, size_t n);
 
 /* ----------------------------------------------------------------- writing */
 
-/* A file on its way. */
+/* A file on its way. It takes the place of the one of its name, or of the one
+ * that a link of its name leads to, and has that one's permissions. What is no
+ * regular file (a device, a FIFO) is not replaced but written to. */
 typedef struct tn__sink {
   const tn__env *env;
-  const char *path;
-  char *temporary; /* its name until it is complete */
+  const char *path; /* for messages */
+  char *target;     /* where links lead; NULL: `path` is written to */
+  char *temporary;  /* its name until it is complete */
   int fd;
   uint64_t at;           /* bytes written so far, buffered ones included */
   size_t n;              /* of the buffer */
   unsigned char *buffer; /* SINK_BUFFER bytes */
 } tn__sink;
 
+/* `path` is borrowed until close. */
 tn_code tn__sink_open(const tn__env *env, const char *path, tn__sink *out);
 tn_code tn__sink_write(void *sink, const void *bytes, size_t n);
-/* Overwrites bytes that were written. */
+/* Overwrites bytes that were written; TN_UNSUPPORTED where the file is not
+ * regular. */
 tn_code tn__sink_patch(tn__sink *sink, uint64_t at, const void *bytes,
                        size_t n);
 /* Gives the file its name. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base.h"
@@ -51,8 +52,26 @@ static const char *real_dlerror(void) {
   return dlerror();
 }
 
-static int real_create(const char *path) {
-  return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
+static int real_create(const char *path, mode_t mode) {
+  return open(path,
+              O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY,
+              mode);
+}
+
+static int real_open_write(const char *path) {
+  return open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+}
+
+static ssize_t real_readlink(const char *path, char *to, size_t bytes) {
+  return readlink(path, to, bytes);
+}
+
+static int real_fchmod(int fd, mode_t mode) {
+  return fchmod(fd, mode);
+}
+
+static ssize_t real_write(int fd, const void *from, size_t bytes) {
+  return write(fd, from, bytes);
 }
 
 static ssize_t real_pwrite(int fd, const void *from, size_t bytes,
@@ -94,6 +113,10 @@ const tn__os tn__os_real = {
     .dlclose = real_dlclose,
     .dlerror = real_dlerror,
     .create = real_create,
+    .open_write = real_open_write,
+    .readlink = real_readlink,
+    .fchmod = real_fchmod,
+    .write = real_write,
     .pwrite = real_pwrite,
     .sync = real_sync,
     .rename = real_rename,

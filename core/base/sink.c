@@ -1,59 +1,135 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sink.c: a file that is written under a temporary name beside its own, and
- * gets its own when it is complete and on the disk.
+ * gets its own when it is complete and on the disk; devices and FIFOs, which
+ * are written to as they are.
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "files.h"
 
-enum { SINK_BUFFER = 1 << 16, TRIES = 1000 };
+enum { SINK_BUFFER = 1 << 16, TRIES = 1000, LINKS = 40, MODES = 0777 };
 
 static tn_code sink_fail(const tn__sink *sink, const char *doing) {
   return tn__fail(TN_IO, "%s: %s: %s", sink->path, doing, strerror(errno));
 }
 
-/* The name ends in a number that no other process, and then no other file,
- * has. */
-static tn_code temporary_create(tn__sink *sink) {
-  const tn__os *os = sink->env->os;
-  const size_t n = strlen(sink->path);
+static tn_code sink_fail_memory(size_t n) {
+  return tn__fail_memory(n, "the name of a file");
+}
+
+/* ----------------------------------------------------------------- opening */
+
+/* Of the folder that a file lies in, with the slash; 0: here. */
+static size_t folder_length(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+/* What is called `name` in the folder of `path`; NULL without memory. */
+static char *beside(const tn__env *env, const char *path, const char *name) {
+  tn__buf text;
+  tn__buf_init(&text, env);
+  if (name[0] != '/') tn__buf_bytes(&text, path, folder_length(path));
+  tn__buf_bytes(&text, name, strlen(name));
+  if (!text.failed) return text.s;
+  tn__buf_deinit(&text);
+  return NULL;
+}
+
+/* Puts the name of what the link is to in the place of its own. */
+static tn_code link_follow(tn__sink *sink, bool *followed) {
+  char to[PATH_MAX];
+  const ssize_t n = sink->env->os->readlink(sink->target, to, sizeof to - 1);
+  *followed = n >= 0;
+  if (n < 0) return TN_OK;
+  to[n] = '\0';
+  char *next = beside(sink->env, sink->target, to);
+  if (!next) return sink_fail_memory((size_t)n);
+  tn__free(sink->env, sink->target);
+  sink->target = next;
+  return TN_OK;
+}
+
+static tn_code target_find(tn__sink *sink) {
+  bool followed = true;
+  sink->target = tn__strdup(sink->env, sink->path);
+  if (!sink->target) return sink_fail_memory(strlen(sink->path));
+  for (int i = 0; followed; ++i) {
+    errno = ELOOP;
+    if (i > LINKS) return sink_fail(sink, "cannot be created");
+    TN__TRY(link_follow(sink, &followed));
+  }
+  return TN_OK;
+}
+
+/* The name is short, so that it is a name wherever the file's is one, and has
+ * a number that no other process, and then no other file, has. */
+static tn_code temporary_create(tn__sink *sink, mode_t mode) {
   for (unsigned i = 0; i < TRIES; ++i) {
-    tn__buf name;
-    tn__buf_init(&name, sink->env);
-    tn__buf_bytes(&name, sink->path, n);
-    tn__buf_add(&name, ".part-%ld-%u", (long)getpid(), i);
-    if (name.failed) {
-      tn__buf_deinit(&name);
-      return tn__fail_memory(n, "the name of a file");
-    }
-    sink->fd = os->create(name.s);
-    if (sink->fd >= 0) {
-      sink->temporary = name.s;
-      return TN_OK;
-    }
-    tn__buf_deinit(&name);
+    char name[64];
+    (void)snprintf(name, sizeof name, ".tenon-%ld-%u", (long)getpid(), i);
+    sink->temporary = beside(sink->env, sink->target, name);
+    if (!sink->temporary) return sink_fail_memory(strlen(sink->target));
+    sink->fd = sink->env->os->create(sink->temporary, mode);
+    if (sink->fd >= 0) return TN_OK;
+    tn__free(sink->env, sink->temporary);
+    sink->temporary = NULL;
     if (errno != EEXIST) break;
   }
   return sink_fail(sink, "cannot be created");
+}
+
+/* `old`: the file that is there, or NULL. Nobody who could not read that one
+ * can read the new one, not even on its way. */
+static tn_code replacement_create(tn__sink *sink, const struct stat *old) {
+  const mode_t mode = old ? old->st_mode & MODES : 0666;
+  TN__TRY(target_find(sink));
+  TN__TRY(temporary_create(sink, mode));
+  if (old && sink->env->os->fchmod(sink->fd, mode))
+    return sink_fail(sink, "cannot be given the permissions of the old one");
+  return TN_OK;
+}
+
+static tn_code sink_begin(tn__sink *sink) {
+  struct stat old;
+  const tn__os *os = sink->env->os;
+  const bool exists = os->stat(sink->path, &old) == 0;
+  if (!exists && errno != ENOENT) return sink_fail(sink, "cannot be created");
+  if (!exists || S_ISREG(old.st_mode))
+    return replacement_create(sink, exists ? &old : NULL);
+  sink->fd = os->open_write(sink->path);
+  return sink->fd < 0 ? sink_fail(sink, "cannot be written") : TN_OK;
 }
 
 tn_code tn__sink_open(const tn__env *env, const char *path, tn__sink *out) {
   *out = (tn__sink){.env = env, .path = path, .fd = -1};
   out->buffer = tn__alloc(env, SINK_BUFFER);
   if (!out->buffer) return tn__fail_memory(SINK_BUFFER, "writing a file");
-  tn_code rc = temporary_create(out);
+  tn_code rc = sink_begin(out);
   if (rc) tn__sink_close(out);
   return rc;
+}
+
+/* ----------------------------------------------------------------- writing */
+
+/* What is no regular file has no places; all of it comes in order. */
+static ssize_t put_some(const tn__sink *sink, uint64_t at, const void *bytes,
+                        size_t n) {
+  const tn__os *os = sink->env->os;
+  return sink->target ? os->pwrite(sink->fd, bytes, n, (int64_t)at)
+                      : os->write(sink->fd, bytes, n);
 }
 
 static tn_code put(const tn__sink *sink, uint64_t at, const void *bytes,
                    size_t n) {
   const char *next = bytes;
   while (n > 0) {
-    ssize_t done = sink->env->os->pwrite(sink->fd, next, n, (int64_t)at);
+    const ssize_t done = put_some(sink, at, next, n);
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) return sink_fail(sink, "cannot be written");
     next += done;
@@ -84,18 +160,28 @@ tn_code tn__sink_write(void *ctx, const void *bytes, size_t n) {
 
 tn_code tn__sink_patch(tn__sink *sink, uint64_t at, const void *bytes,
                        size_t n) {
+  if (!sink->target)
+    return tn__fail(TN_UNSUPPORTED,
+                    "%s: is no regular file, and this format cannot be written "
+                    "from begin to end; save into a regular file",
+                    sink->path);
   TN__TRY(flush(sink));
   return put(sink, at, bytes, n);
+}
+
+static tn_code sink_end(tn__sink *sink) {
+  const int fd = sink->fd;
+  sink->fd = -1;
+  return sink->env->os->close(fd) ? sink_fail(sink, "cannot be closed") : TN_OK;
 }
 
 tn_code tn__sink_commit(tn__sink *sink) {
   const tn__os *os = sink->env->os;
   TN__TRY(flush(sink));
+  if (!sink->target) return sink_end(sink);
   if (os->sync(sink->fd)) return sink_fail(sink, "cannot be put on the disk");
-  int fd = sink->fd;
-  sink->fd = -1;
-  if (os->close(fd)) return sink_fail(sink, "cannot be closed");
-  if (os->rename(sink->temporary, sink->path))
+  TN__TRY(sink_end(sink));
+  if (os->rename(sink->temporary, sink->target))
     return sink_fail(sink, "cannot be given its name");
   tn__free(sink->env, sink->temporary);
   sink->temporary = NULL;
@@ -107,6 +193,7 @@ void tn__sink_close(tn__sink *sink) {
   if (sink->fd >= 0) (void)os->close(sink->fd);
   if (sink->temporary) (void)os->unlink(sink->temporary);
   tn__free(sink->env, sink->temporary);
+  tn__free(sink->env, sink->target);
   tn__free(sink->env, sink->buffer);
   *sink = (tn__sink){.fd = -1};
 }

@@ -84,6 +84,16 @@ size_t tn__utf8_length(const char *text) {
   return n;
 }
 
+bool tn__is_utf8(const char *s, size_t n) {
+  const char *end = s + n;
+  while (s < end) {
+    size_t length = tn__utf8_length(s);
+    if (length == 0) return false;
+    s += length;
+  }
+  return s == end;
+}
+
 static void json_escape(tn__buf *buf, unsigned char c) {
   switch (c) {
     case '"':

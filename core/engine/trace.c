@@ -3,13 +3,11 @@
  * the engine and live as long as it does; whoever writes the file reads of each
  * block what its thread has published by then, and waits for nobody.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "files.h"
 #include "pool.h"
 
 enum { BLOCK = 64 << 10, NAME_MAX_BYTES = 1000 };
@@ -173,7 +171,8 @@ static tn_code create_trace(tn__engine *engine) {
 static tn_code start_paused(tn__engine *engine) {
   if (atomic_load_explicit(&engine->tracing, memory_order_relaxed) != 0)
     return tn__fail(TN_EXISTS,
-                    "trace: one is being recorded already; stop it first");
+                    "trace: one is being recorded already; tn_trace_write "
+                    "ends it");
   if (engine->trace == NULL) TN__TRY(create_trace(engine));
   atomic_store_explicit(&engine->trace->start, tn__now(), memory_order_relaxed);
   atomic_store_explicit(&engine->trace->n_lost, 0, memory_order_relaxed);
@@ -221,18 +220,31 @@ void tn__trace_drop(tn__engine *engine) {
  */
 
 typedef struct writer {
-  FILE *file;
-  tn__buf buf; /* of one line */
+  tn__sink *sink;
+  tn_code code; /* what failed first */
+  tn__buf buf;  /* of one line */
   uint64_t start;
   uint32_t lane;
   bool any;
 } writer;
 
-static void write_line(writer *w) {
-  if (fputs(w->any ? ",\n" : "\n", w->file) >= 0 && w->buf.n > 0)
-    fwrite(w->buf.s, 1, w->buf.n, w->file);
-  w->any = true;
+static void write_text(writer *w, const char *text, size_t n) {
+  if (w->code == TN_OK) w->code = tn__sink_write(w->sink, text, n);
+}
+
+/* What was added to the line. */
+static void write_buf(writer *w) {
+  if (w->code == TN_OK && w->buf.failed)
+    w->code = tn__fail_memory(NAME_MAX_BYTES, "a line of a trace");
+  write_text(w, w->buf.s, w->buf.n);
   w->buf.n = 0;
+}
+
+static void write_line(writer *w) {
+  if (w->any) write_text(w, ",", 1);
+  write_text(w, "\n", 1);
+  write_buf(w);
+  w->any = true;
 }
 
 /* Microseconds, without the locale's idea of a decimal point. */
@@ -289,40 +301,23 @@ static void write_all(writer *w, tn__trace *trace) {
   pthread_mutex_lock(&trace->lock);
   lane *l = trace->lanes;
   pthread_mutex_unlock(&trace->lock);
-  fputs("{\"traceEvents\":[", w->file);
+  tn__buf_add(&w->buf, "{\"traceEvents\":[");
+  write_buf(w);
   for (; l != NULL; l = l->next) write_lane(w, l);
-  fprintf(w->file,
-          "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"lost\":%" PRIu64
-          "}}\n",
-          atomic_load_explicit(&trace->n_lost, memory_order_relaxed));
+  tn__buf_add(&w->buf,
+              "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{\"lost\":%" PRIu64
+              "}}\n",
+              atomic_load_explicit(&trace->n_lost, memory_order_relaxed));
+  write_buf(w);
 }
 
-static tn_code write_file(tn__trace *trace, FILE *file) {
-  writer w = {.file = file};
+static tn_code write_to(tn__trace *trace, tn__sink *sink) {
+  writer w = {.sink = sink};
   tn__buf_init(&w.buf, trace->env);
   w.start = atomic_load_explicit(&trace->start, memory_order_relaxed);
   write_all(&w, trace);
-  const bool failed = w.buf.failed;
   tn__buf_deinit(&w.buf);
-  return failed ? tn__fail_memory(NAME_MAX_BYTES, "a line of a trace") : TN_OK;
-}
-
-static tn_code fail_io(const char *path, const char *what) {
-  return tn__fail(TN_IO, "%s: cannot %s this trace: %s", path, what,
-                  strerror(errno));
-}
-
-static tn_code write_to(tn__trace *trace, const char *temporary,
-                        const char *path) {
-  FILE *file = fopen(temporary, "we");
-  if (file == NULL) return fail_io(path, "create");
-  tn_code code = write_file(trace, file);
-  const bool failed = ferror(file) != 0;
-  if (fclose(file) != 0 || failed) code = fail_io(temporary, "write");
-  if (code == TN_OK && rename(temporary, path) != 0)
-    code = fail_io(path, "rename");
-  if (code != TN_OK) unlink(temporary);
-  return code;
+  return w.code;
 }
 
 tn_code tn__trace_write(tn__engine *engine, const char *path) {
@@ -331,12 +326,10 @@ tn_code tn__trace_write(tn__engine *engine, const char *path) {
                     "%s: nothing was recorded; start a trace before the work "
                     "that it is to show",
                     path);
-  tn__buf temporary;
-  tn__buf_init(&temporary, engine->env);
-  tn__buf_add(&temporary, "%s.%ld.part", path, (long)getpid());
-  const tn_code code = temporary.failed
-                           ? tn__fail_memory(strlen(path), "a file name")
-                           : write_to(engine->trace, temporary.s, path);
-  tn__buf_deinit(&temporary);
+  tn__sink sink;
+  TN__TRY(tn__sink_open(engine->env, path, &sink));
+  tn_code code = write_to(engine->trace, &sink);
+  if (code == TN_OK) code = tn__sink_commit(&sink);
+  tn__sink_close(&sink);
   return code;
 }

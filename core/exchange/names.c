@@ -16,16 +16,6 @@ static bool climbs(const char *name, size_t n) {
   return false;
 }
 
-static bool is_utf8(const char *name, size_t n) {
-  const char *end = name + n;
-  while (name < end) {
-    size_t length = tn__utf8_length(name);
-    if (length == 0) return false;
-    name += length;
-  }
-  return name == end;
-}
-
 const char *tn__name_fault(const char *name, size_t n) {
   if (n == 0) return "the name of an array is empty";
   for (size_t i = 0; i < n; ++i)
@@ -35,6 +25,6 @@ const char *tn__name_fault(const char *name, size_t n) {
     return "the name of an array has a backslash in it";
   if (name[0] == '/') return "the name of an array begins with a slash";
   if (climbs(name, n)) return "the name of an array leads upwards with `..`";
-  if (!is_utf8(name, n)) return "the name of an array is not UTF-8";
+  if (!tn__is_utf8(name, n)) return "the name of an array is not UTF-8";
   return NULL;
 }

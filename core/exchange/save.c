@@ -252,11 +252,23 @@ static tn_code names_add(const tn__env *env, const char *path,
   return TN_OK;
 }
 
+/* The header is JSON. */
+static tn_code metadata_check(const char *path, size_t i, const char *what,
+                              const char *text) {
+  if (tn__is_utf8(text, strlen(text))) return TN_OK;
+  return tn__fail(TN_INVALID,
+                  "%s: the %s of metadata %zu is not UTF-8, and a .safetensors "
+                  "holds nothing else; encode it",
+                  path, what, i);
+}
+
 static tn_code keys_add(const tn__env *env, const char *path,
                         const tn_bundle_content *content, tn__map *map) {
   TN__TRY(tn__map_reserve(env, map, content->n_metadata));
   for (size_t i = 0; i < content->n_metadata; ++i) {
     const char *key = content->metadata[i].key;
+    TN__TRY(metadata_check(path, i, "key", key));
+    TN__TRY(metadata_check(path, i, "value", content->metadata[i].value));
     if (tn__map_get(map, key))
       return tn__fail(TN_INVALID, "%s: the metadata has the key `%.200s` twice",
                       path, key);

@@ -103,9 +103,25 @@ static tn_code attribute_replace(const tn_graph *graph, tn_attribute *at,
   return TN_OK;
 }
 
+/* Graphs are saved as JSON. */
+static tn_code attribute_check(const char *key, const char *value) {
+  if (!tn__is_utf8(key, strlen(key)))
+    return tn__fail(
+        TN_INVALID,
+        "an attribute's key is not UTF-8, and graphs are saved with "
+        "nothing else; encode it");
+  if (value && !tn__is_utf8(value, strlen(value)))
+    return tn__fail(TN_INVALID,
+                    "the value of the attribute `%.200s` is not UTF-8, and "
+                    "graphs are saved with nothing else; encode it",
+                    key);
+  return TN_OK;
+}
+
 static tn_code node_attribute_set(const tn_graph *graph, tn__node *node,
                                   const char *key, const char *value) {
   tn_attribute *at = find(node, key);
+  TN__TRY(attribute_check(key, value));
   if (!value) {
     if (at) attribute_remove(graph, node, at);
     return TN_OK;
@@ -196,6 +212,8 @@ static const char *text_put(char **to, const char *text) {
 
 tn_code tn__scope_push(tn_graph *graph, const tn_attribute *attributes,
                        size_t n) {
+  for (size_t i = 0; i < n; ++i)
+    TN__TRY(attribute_check(attributes[i].key, attributes[i].value));
   const size_t head = sizeof(scope) + n * sizeof(tn_attribute);
   const size_t bytes = head + text_bytes(attributes, n);
   scope *s = tn__alloc(graph->env, bytes);

@@ -33,16 +33,29 @@ typedef struct source {
   const char *text; /* NULL: values */
   const tn_value *values;
   size_t n;
+  bool copy; /* of parameters: nobody gives them now */
 } source;
+
+static void log_nothing(void *ctx, int32_t level, const char *line) {
+  (void)ctx, (void)level, (void)line;
+}
+
+/* The struct. What is deprecated was said when it was given. */
+static tn_code fill(const tn__env *env, const tn__fields *fields,
+                    const source *from, void **out) {
+  tn__env quiet = *env;
+  if (from->text == NULL)
+    return tn__fields_build(env, fields, from->values, from->n, out);
+  quiet.log = log_nothing;
+  return tn__fields_parse(from->copy ? &quiet : env, fields, from->text, out);
+}
 
 static tn_code make(tn_operator *op, const tn_op *desc, const source *from,
                     tn_params **out) {
   const tn__env *env = op->registry->env;
   const tn__fields fields = fields_of(op, desc);
   void *data = NULL;
-  TN__TRY(from->text != NULL
-              ? tn__fields_parse(env, &fields, from->text, &data)
-              : tn__fields_build(env, &fields, from->values, from->n, &data));
+  TN__TRY(fill(env, &fields, from, &data));
   tn_params *params = tn__zalloc(env, sizeof *params);
   if (params == NULL) {
     tn__free(env, data);
@@ -121,7 +134,8 @@ tn_code tn__params_copy(const tn_params *params, tn_params **out) {
       text.failed ? tn__fail_memory(text.n, "a copy of parameters") : TN_OK;
   if (rc == TN_OK)
     rc = make(params->op, params->op->desc,
-              &(source){.text = text.s != NULL ? text.s : ""}, out);
+              &(source){.text = text.s != NULL ? text.s : "", .copy = true},
+              out);
   tn__buf_deinit(&text);
   return rc;
 }

@@ -33,6 +33,16 @@ static void begin(holders *h) {
   h->rc = TN_BUSY;
 }
 
+/* What holds an operator or a kernel does so in the same way. */
+static void add_uses(int64_t n) {
+  const char *s = n == 1 ? "" : "s";
+  (void)tn__fail_more(TN_BUSY,
+                      "%" PRId64
+                      " call%s, graph%s, program%s, tape%s or "
+                      "prepared call%s",
+                      n, s, s, s, s, s);
+}
+
 static void count_operators(holders *h) {
   const tn__vec *sorted = &h->plugin->registry->sorted;
   for (size_t i = 0; i < sorted->n; ++i) {
@@ -47,8 +57,8 @@ static void count_operators(holders *h) {
     const int64_t calls = atomic_load(&op->calls);
     if (calls > 0) {
       begin(h);
-      (void)tn__fail_more(TN_BUSY, "%" PRId64 " running call%s of %s", calls,
-                          calls == 1 ? "" : "s", op->name);
+      add_uses(calls);
+      (void)tn__fail_more(TN_BUSY, " of %s", op->name);
     }
   }
 }
@@ -61,8 +71,8 @@ static void count_kernels(holders *h) {
     const int64_t calls = atomic_load(&kernel->calls);
     if (calls == 0) continue;
     begin(h);
-    (void)tn__fail_more(TN_BUSY, "%" PRId64 " running call%s of its kernel %s",
-                        calls, calls == 1 ? "" : "s", kernel->desc->id);
+    add_uses(calls);
+    (void)tn__fail_more(TN_BUSY, " of its kernel %s", kernel->desc->id);
   }
 }
 

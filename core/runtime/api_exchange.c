@@ -98,6 +98,10 @@ tn_code tn_bundle_get(tn_bundle *bundle, const char *name, uint32_t flags,
   return tn__bundle_get(bundle, name, flags, out);
 }
 
+static tn_code wanted(const void *argument, const char *name) {
+  return tn__argument_check(argument, "tn_bundle_save", name);
+}
+
 /* Every pointer that a save will follow. Names of a .npy are not looked at. */
 static tn_code content_check(const tn_bundle_content *content, bool named) {
   if (content->struct_size < sizeof *content)
@@ -105,15 +109,17 @@ static tn_code content_check(const tn_bundle_content *content, bool named) {
                     "tn_bundle_content.struct_size is %u; set it to"
                     " sizeof(tn_bundle_content)",
                     (unsigned)content->struct_size);
-  if (content->n_items > 0) TN__WANT(content->items);
-  if (content->n_metadata > 0) TN__WANT(content->metadata);
+  if (content->n_items > 0) TN__TRY(wanted(content->items, "content->items"));
+  if (content->n_metadata > 0)
+    TN__TRY(wanted(content->metadata, "content->metadata"));
   for (size_t i = 0; i < content->n_items; ++i) {
-    TN__WANT(content->items[i].array);
-    if (named) TN__WANT(content->items[i].name);
+    TN__TRY(wanted(content->items[i].array, "content->items[i].array"));
+    if (named)
+      TN__TRY(wanted(content->items[i].name, "content->items[i].name"));
   }
   for (size_t i = 0; i < content->n_metadata; ++i) {
-    TN__WANT(content->metadata[i].key);
-    TN__WANT(content->metadata[i].value);
+    TN__TRY(wanted(content->metadata[i].key, "content->metadata[i].key"));
+    TN__TRY(wanted(content->metadata[i].value, "content->metadata[i].value"));
   }
   return TN_OK;
 }

@@ -286,7 +286,9 @@ static void derive(tnm_reader *reader, const tnm_operator *of) {
       tn__map_get(&reader->names, name) != NULL)
     return;
   const tnm_tree *doc = write_down(&w, name);
-  if (!w.arena->failed) (void)tnm_lower_one(reader, doc, of->file, of);
+  if (w.arena->failed) return;
+  tnm_operator *made = tnm_lower_one(reader, doc, of->file, of);
+  if (made != NULL) made->gradcheck = of->gradcheck;
 }
 
 void tnm_lower_second_order(tnm_reader *reader) {

@@ -143,6 +143,11 @@ SHOWN void lib_silence(int32_t n, const float *x, float *out) {
 /* ---------------------------------------------------- bound by a wrong type */
 
 /* Copies, if the upper half of `n` is what it is to be. */
+SHOWN void lib_twice(int64_t n, const float *x, float *out);
+SHOWN void lib_twice(int64_t n, const float *x, float *out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = 2 * x[i];
+}
+
 SHOWN void lib_copy(int64_t n, const float *x, float *out);
 SHOWN void lib_copy(int64_t n, const float *x, float *out) {
   for (int64_t i = 0; i < n && n < 1000; ++i) out[i] = x[i];

@@ -42,6 +42,39 @@ Test(probe, a_function_that_aborts_is_named_with_its_example) {
           "died of SIGABRT (Aborted) in example `doc` of lab.simple");
 }
 
+/* Twice its input, with a gradient that is a call of itself on `of`. */
+static const char *twice(const char *of) {
+  static char text[1024];
+  (void)snprintf(text, sizeof text,
+                 "opgen: 1\n"
+                 "op: twice\n"
+                 "summary: Twice its input\n"
+                 "inputs: [{name: x, dtype: f32}]\n"
+                 "outputs: [{name: out, dtype: f32, shape: x}]\n"
+                 "binding:\n"
+                 "  library: \"@\"\n"
+                 "  symbol: lib_twice\n"
+                 "  thread: any\n"
+                 "  args:\n"
+                 "    - {c: int64, pass: size(x)}\n"
+                 "    - {c: const float*, pass: x}\n"
+                 "    - {c: float*, pass: out}\n"
+                 "gradient: {graph: {x: \"lab.twice(%s)\"}}\n"
+                 "examples: [{name: doc, x: [1, 2], out: [2, 4], "
+                 "grad: {out: [1, 3], x: [2, 6]}}]\n",
+                 of);
+  return text;
+}
+
+Test(probe, a_gradient_that_an_example_states_is_compared) {
+  lab l;
+  lab_open(&l, NULL);
+  OK(lab_load(&l, twice("grad.out")));
+  lab_close(&l);
+  refused(twice("lab.twice(grad.out)"), TN_PLUGIN,
+          "example `doc` of lab.twice: element 0 of `grad.x` is 4, expected 2");
+}
+
 Test(probe, an_exit_with_status_0_is_no_success) {
   refused(lab_simple("lib_exit"), TN_PLUGIN,
           "ended with status 0 in example `doc` of lab.simple, without having "

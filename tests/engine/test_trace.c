@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -385,7 +386,7 @@ Test(trace, a_second_one_begins_anew) {
     for (int round = 0; round < 3; ++round) {
       cr_assert_eq(tn__trace_start(engine), TN_OK);
       cr_assert_eq(tn__trace_start(engine), TN_EXISTS);
-      EXPECT_TEXT("stop it first");
+      EXPECT_TEXT("tn_trace_write ends it");
       push_named(engine, "round", &x, &n);
       expect_quiet(engine);
       tn__trace_stop(engine);
@@ -430,6 +431,26 @@ Test(trace, what_cannot_be_written_is_said) {
   EXPECT_TEXT("no/such/folder/trace.json");
   cr_assert_eq(tn__trace_write(engine, "."), TN_IO);
   cr_assert_eq(access(path, F_OK), -1);
+  engine_close(engine);
+}
+
+/* What has the name that others would guess for it is not written through, and
+ * a link is followed (tests/exchange/test_files.c has the rest). */
+Test(trace, a_link_stays_and_what_it_leads_to_is_written) {
+  tn__engine *engine = engine_pooled(1);
+  char link[80], part[100];
+  struct stat info;
+  (void)snprintf(link, sizeof link, "link_%s", path);
+  (void)snprintf(part, sizeof part, "%s.%ld.part", link, (long)getpid());
+  cr_assert_eq(symlink(path, link), 0);
+  cr_assert_eq(symlink("victim", part), 0);
+  cr_assert_eq(tn__trace_start(engine), TN_OK);
+  cr_assert_eq(tn__trace_write(engine, link), TN_OK, "%s", tn_error_text());
+  cr_expect(lstat(link, &info) == 0 && S_ISLNK(info.st_mode));
+  cr_expect(lstat(part, &info) == 0 && S_ISLNK(info.st_mode));
+  cr_expect_eq(access("victim", F_OK), -1);
+  cr_expect_eq(count_spans(read_back(), NULL), 0);
+  (void)unlink(link), (void)unlink(part);
   engine_close(engine);
 }
 

@@ -27,8 +27,8 @@ void box_close(void) {
   DIR *dir = opendir(folder);
   must_hold(dir != NULL, "the folder is gone");
   for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
-    if (e->d_name[0] == '.') continue;
-    must_be_silent(strstr(e->d_name, ".part-"));
+    if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+    must_be_silent(strstr(e->d_name, ".tenon-"));
     unlink(box_path(e->d_name));
   }
   closedir(dir);

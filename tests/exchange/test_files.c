@@ -3,6 +3,8 @@
  * (tests/reference/files.py) and round trips. Lies are told in test_hostile.c.
  */
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -350,6 +352,26 @@ Test(files, what_a_format_cannot_hold_is_refused_with_advice) {
   tn__array_release(array);
 }
 
+Test(files, metadata_that_is_not_utf_8_is_refused) {
+  tn_array *array = scalar(1);
+  const tn_bundle_item item = {"x", array};
+  const tn_bundle_pair pairs[] = {{"k\xff", "v"}, {"k", "v\xc3"}};
+  static const char *const said[] = {
+      "x.safetensors: the key of metadata 0 is not UTF-8",
+      "x.safetensors: the value of metadata 0 is not UTF-8"};
+  for (size_t i = 0; i < 2; ++i) {
+    const tn_bundle_content content = {.struct_size = sizeof content,
+                                       .items = &item,
+                                       .n_items = 1,
+                                       .metadata = &pairs[i],
+                                       .n_metadata = 1};
+    cr_expect_eq(tn__bundle_save(&w.env, box_path("x.safetensors"), &content),
+                 TN_INVALID);
+    EXPECT_TEXT(said[i]);
+  }
+  tn__array_release(array);
+}
+
 Test(files, a_file_that_cannot_be_written_leaves_nothing_behind) {
   tn_array *array = scalar(1);
   const tn_bundle_item item = {"x", array};
@@ -357,7 +379,7 @@ Test(files, a_file_that_cannot_be_written_leaves_nothing_behind) {
   EXPECT_TEXT("no/x.npy: cannot be created: No such file");
   cr_assert_eq(mkdir(box_path("d.npy"), 0700), 0);
   cr_expect_eq(save(box_path("d.npy"), &item, 1), TN_IO);
-  EXPECT_TEXT("d.npy: cannot be given its name");
+  EXPECT_TEXT("d.npy: cannot be written: Is a directory");
   cr_expect_eq(rmdir(box_path("d.npy")), 0);
   tn__array_release(array);
 }
@@ -388,6 +410,99 @@ Test(files, a_failed_save_leaves_the_old_file_as_it_was) {
                  (float[]){1});
   }
   tn__array_release(one), tn__array_release(two);
+}
+
+/* ------------------------------------------- what has the name of a file
+ */
+
+/* Of the name itself, links not followed. */
+static mode_t mode_of(const char *path) {
+  struct stat info;
+  cr_assert_eq(lstat(path, &info), 0, "%s", path);
+  return info.st_mode;
+}
+
+/* A name in the box that lasts. */
+static char *box_name(const char *name) {
+  char *copy = strdup(box_path(name));
+  cr_assert_not_null(copy);
+  return copy;
+}
+
+static void save_scalar(const char *path, float value, tn_code expected) {
+  tn_array *array = scalar(value);
+  const tn_bundle_item item = {"x", array};
+  cr_assert_eq(save(path, &item, 1), expected, "%s", tn_error_text());
+  tn__array_release(array);
+}
+
+static void expect_scalar(const char *path, float value) {
+  expect_array(path, NULL, &(tn_spec){TN_F32, 0, NULL}, &value);
+}
+
+Test(files, a_link_stays_and_what_it_leads_to_is_replaced) {
+  char *link = box_name("link.npy"), *next = box_name("next.npy"),
+       *file = box_name("file.npy");
+  cr_assert_eq(symlink("next.npy", link), 0);
+  cr_assert_eq(symlink("file.npy", next), 0);
+  for (int i = 0; i < 2; ++i) { /* made, then replaced */
+    save_scalar(link, (float)i, TN_OK);
+    cr_expect(S_ISLNK(mode_of(link)) && S_ISLNK(mode_of(next)));
+    cr_expect(S_ISREG(mode_of(file)));
+    expect_scalar(file, (float)i);
+  }
+  char *whole = realpath(file, NULL);
+  cr_assert(whole && unlink(link) == 0 && symlink(whole, link) == 0);
+  save_scalar(link, 7, TN_OK);
+  expect_scalar(file, 7);
+  cr_assert(unlink(link) == 0 && symlink("link.npy", link) == 0);
+  save_scalar(link, 8, TN_IO);
+  EXPECT_TEXT("link.npy: cannot be created: Too many levels of symbolic links");
+  free(link), free(next), free(file), free(whole);
+}
+
+Test(files, a_replaced_file_keeps_its_permissions) {
+  static const mode_t modes[] = {0600, 0640, 0444, 0666};
+  char *path = box_name("x.npy");
+  const mode_t mask = umask(022);
+  save_scalar(path, 1, TN_OK);
+  cr_expect_eq(mode_of(path) & 07777, 0644);
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; ++i) {
+    cr_assert_eq(chmod(path, modes[i]), 0);
+    save_scalar(path, 2, TN_OK);
+    cr_expect_eq(mode_of(path) & 07777, modes[i], "%o", (unsigned)modes[i]);
+  }
+  umask(mask);
+  free(path);
+}
+
+/* The other end is open already, so that nobody waits. */
+Test(files, a_fifo_is_written_to) {
+  bytes file, piped;
+  char *fifo = box_name("fifo.npy");
+  save_scalar(box_path("file.npy"), 5, TN_OK);
+  bytes_read(box_path("file.npy"), &file);
+  cr_assert_eq(mkfifo(fifo, 0600), 0);
+  const int end = open(fifo, O_RDONLY | O_NONBLOCK);
+  cr_assert_geq(end, 0);
+  save_scalar(fifo, 5, TN_OK);
+  const ssize_t n = read(end, piped.data, sizeof piped.data);
+  cr_expect_eq(n, (ssize_t)file.n);
+  cr_expect_eq(memcmp(piped.data, file.data, file.n), 0);
+  cr_expect(S_ISFIFO(mode_of(fifo)));
+  cr_assert_eq(rename(fifo, box_path("fifo.npz")), 0);
+  save_scalar(box_path("fifo.npz"), 5, TN_UNSUPPORTED);
+  EXPECT_TEXT("fifo.npz: is no regular file", "save into a regular file");
+  close(end);
+  free(fifo);
+}
+
+Test(files, a_name_may_be_as_long_as_the_system_takes) {
+  char name[256];
+  memset(name, 'n', 255);
+  strcpy(name + 255 - 4, ".npy");
+  save_scalar(box_path(name), 3, TN_OK);
+  expect_scalar(box_path(name), 3);
 }
 
 Test(files, every_allocation_of_reading_and_writing_may_fail) {

@@ -354,6 +354,18 @@ static const char *attr(const char *node, const char *key) {
   return tn__attribute(found, key);
 }
 
+Test(graph_symbol, attributes_that_are_not_utf_8_are_refused) {
+  const tn_attribute bad = {"who", "caf\xe9"};
+  const tn_entry data = var(g, "data");
+  FAILS(tn__attribute_set(g, data.node, "who", "caf\xe9"), TN_INVALID,
+        "the value of the attribute `who` is not UTF-8");
+  FAILS(tn__attribute_set(g, data.node, "caf\xe9", "me"), TN_INVALID,
+        "an attribute's key is not UTF-8");
+  FAILS(tn__scope_push(g, &bad, 1), TN_INVALID, "is not UTF-8");
+  cr_expect_null(attr("data", "who"));
+  OK(tn__attribute_set(g, data.node, "who", "caf\xc3\xa9"));
+}
+
 /* MXNet's test_attr_basic and test_operator. */
 Test(graph_symbol, scopes_hand_out_attributes) {
   const tn_attribute outer[] = {{"group", "4"}, {"data", "great"}};

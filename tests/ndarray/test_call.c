@@ -362,7 +362,9 @@ Test(call, tells_whose_kernel_failed_and_with_what) {
 
 static void guest_cannot_be_unloaded(void) {
   cr_assert_eq(tn__plugin_unload(w.registry, "guest"), TN_BUSY);
-  EXPECT_TEXT("1 running call of its kernel guest.all.cpu");
+  EXPECT_TEXT(
+      "1 call, graph, program, tape or prepared call of its kernel "
+      "guest.all.cpu");
 }
 
 Test(call, holds_the_plugin_of_its_kernel_until_it_is_over) {

@@ -6,6 +6,7 @@
 """
 
 import pathlib
+import subprocess
 import tempfile
 
 import tap
@@ -73,3 +74,20 @@ class Lab:
                     ROOT / "sdk/include", "-I", out,
                     "-o", folder / "lab.so", *sorted(out.glob("*.c")), "-lm"])
         return folder
+
+    def tests(self, folder, library, *plugins):
+        """Makes the program that `generate --tests` writes and runs it with
+        `plugins`, or lab.so: its exit status and what it prints."""
+        out = folder / "generated"
+        program = folder / "lab_test"
+        tap.output([*self.opgen, "generate", "--tests",
+                    folder / "plugin.yaml", "-o", out])
+        tap.output([*self.cc, "-O0", "-I", ROOT / "sdk/include", "-o", program,
+                    out / "lab_test.gen.c", library,
+                    f"-Wl,-rpath,{pathlib.Path(library).resolve().parent}",
+                    "-lm"])
+        done = subprocess.run(
+            [str(each) for each in [program, *(plugins or [folder / "lab.so"])]],
+            text=True, check=False, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, timeout=100)
+        return done.returncode, done.stdout

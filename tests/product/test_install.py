@@ -48,6 +48,7 @@ def holds_what_was_promised():
                  "include/tenon/test.h", "include/tenon/test_value.h",
                  "include/tenon/test_example.h",
                  "include/tenon/test_gradient.h",
+                 "include/tenon/gradient.h",
                  "include/tenon/tenon.h", "include/tenon/exchange.h",
                  "include/tenon/graph.h", "lib/pkgconfig/tenon.pc"):
         assert (TENON.root / name).exists(), f"{name} is not installed"

@@ -298,6 +298,19 @@ Test(params, a_deprecated_parameter_is_logged_when_it_is_given) {
                    "release 4; use note");
 }
 
+Test(params, a_copy_says_nothing_of_what_is_deprecated) {
+  static const char *const texts[] = {"a=1", "label=x"};
+  for (size_t i = 0; i < COUNT(texts); ++i) {
+    tn_params *params = parsed(texts[i]), *copy = NULL;
+    logged[0] = '\0';
+    cr_assert_eq(tn__params_copy(params, &copy), TN_OK);
+    cr_assert_str_empty(logged);
+    cr_assert(tn__params_equal(params, copy));
+    tn__defaults_free(&w.env, copy);
+    tn__params_release(params);
+  }
+}
+
 Test(params, booleans_are_true_false_1_0_in_any_case) {
   static const struct {
     const char *text;

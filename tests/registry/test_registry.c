@@ -247,7 +247,8 @@ Test(unload, lists_every_holder) {
   cr_assert_eq(tn__plugin_unload(w.registry, "fix"), TN_BUSY);
   cr_assert_str_eq(tn_error_text(),
                    "the plugin \"fix\" cannot be unloaded: 1 params of "
-                   "fix.echo@2 not released, 1 running call of fix.echo@2, "
+                   "fix.echo@2 not released, 1 call, graph, program, tape or "
+                   "prepared call of fix.echo@2, "
                    "the plugin \"user\" uses its extension \"fix.count/1\"");
   tn__operator_unhold(op);
   tn__params_release(params);

@@ -133,10 +133,10 @@ Test(exchange, content_with_holes_is_refused) {
   const tn_bundle_item no_array = {"x", NULL}, no_name = {NULL, x};
   tn_bundle_content content = content_of(&no_array, 1);
   cr_expect_eq(tn_bundle_save(rt, path, &content), TN_INVALID);
-  expect_text("items[i].array");
+  expect_text("tn_bundle_save: the argument `content->items[i].array`");
   content.items = &no_name;
   cr_expect_eq(tn_bundle_save(rt, path, &content), TN_INVALID);
-  expect_text("items[i].name");
+  expect_text("tn_bundle_save: the argument `content->items[i].name`");
   content.items = NULL;
   cr_expect_eq(tn_bundle_save(rt, path, &content), TN_INVALID);
   content.struct_size = 4;

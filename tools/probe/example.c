@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * example.c: one example: its inputs become arrays, the operator is called, and
- * what it gives is compared with what is written.
+ * what it gives, gradients too, is compared with what is written.
  */
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "probe.h"
+#include "tenon/gradient.h"
 
 /* Arrays of one call; every one is released at the end. */
 typedef struct lists {
@@ -15,6 +16,9 @@ typedef struct lists {
   size_t n_in;
   tn_array **out;
   size_t n_out;
+  tn_array **heads; /* n_out: gradients of the outputs */
+  tn_array **grads; /* of the inputs, without states */
+  tn_req *req;      /* of those */
 } lists;
 
 static tn_code no_memory(probe_case *c) {
@@ -22,10 +26,19 @@ static tn_code no_memory(probe_case *c) {
   return TN_OUT_OF_MEMORY;
 }
 
-static const tnm_data *find(const tnm_example *example, const char *name) {
-  for (size_t i = 0; i < example->n_items; ++i)
-    if (!strcmp(example->items[i].name, name)) return &example->items[i].data;
+static const tnm_data *find(const tnm_example_item *items, size_t n,
+                            const char *name) {
+  for (size_t i = 0; i < n; ++i)
+    if (!strcmp(items[i].name, name)) return &items[i].data;
   return NULL;
+}
+
+static const tnm_data *find_value(const probe_case *c, const char *name) {
+  return find(c->example->items, c->example->n_items, name);
+}
+
+static const tnm_data *find_grad(const probe_case *c, const char *name) {
+  return find(c->example->grads, c->example->n_grads, name);
 }
 
 /* A bound operand is of one type in C; f16 and bool share theirs with others,
@@ -46,8 +59,8 @@ static tn_dtype type_of(const tn_op *op, const tn_arg *arg) {
   return TN_BOOL;
 }
 
-static tn_code make_array(probe_case *c, const tn_arg *arg, tn_array **out) {
-  const tnm_data *data = find(c->example, arg->name);
+static tn_code make_array(probe_case *c, const tn_arg *arg,
+                          const tnm_data *data, tn_array **out) {
   tn_array *wide = NULL;
   if (!data) return TN_OK; /* optional and not given */
   tn_code rc = tn_array_create(
@@ -63,16 +76,22 @@ static tn_code make_inputs(probe_case *c, lists *l) {
   l->in = calloc(op->n_inputs + op->n_aux + 1u, sizeof *l->in);
   if (!l->in) return no_memory(c);
   for (uint32_t i = 0; i < op->n_inputs; ++i) {
-    const tn_code rc = make_array(c, op->inputs[i], &l->in[l->n_in++]);
+    const tn_code rc =
+        make_array(c, op->inputs[i], find_value(c, op->inputs[i]->name),
+                   &l->in[l->n_in++]);
     if (rc) return rc;
   }
   for (uint32_t i = 0; i < op->n_aux; ++i) {
-    const tn_code rc = make_array(c, op->aux[i], &l->in[l->n_in++]);
+    const tn_code rc = make_array(
+        c, op->aux[i], find_value(c, op->aux[i]->name), &l->in[l->n_in++]);
     if (rc) return rc;
   }
   l->out = calloc(op->n_outputs + 1u, sizeof *l->out);
+  l->heads = calloc(op->n_outputs + 1u, sizeof *l->heads);
+  l->grads = calloc(op->n_inputs + 1u, sizeof *l->grads);
+  l->req = calloc(op->n_inputs + 1u, sizeof *l->req);
   l->n_out = op->n_outputs;
-  return l->out ? TN_OK : no_memory(c);
+  return l->out && l->heads && l->grads && l->req ? TN_OK : no_memory(c);
 }
 
 /* -------------------------------------------------------------- comparisons */
@@ -130,8 +149,8 @@ static bool same_shape(const tn_tensor *have, const tnm_data *want) {
   return true;
 }
 
-static tn_code compare(probe_case *c, const char *name, tn_array *array) {
-  const tnm_data *want = find(c->example, name);
+static tn_code compare(probe_case *c, const char *name, const tnm_data *want,
+                       tn_array *array) {
   tn_array *wide = NULL;
   if (!want || !array) return TN_OK;
   if (!same_shape(tn_array_tensor(array), want)) {
@@ -149,7 +168,60 @@ static tn_code compare(probe_case *c, const char *name, tn_array *array) {
   return rc;
 }
 
-/* --------------------------------------------------------------------- call */
+static tn_code compare_outputs(probe_case *c, const lists *l) {
+  tn_code rc = TN_OK;
+  for (size_t i = 0; i < l->n_out && !rc; ++i) {
+    const char *name = c->desc->outputs[i]->name;
+    rc = compare(c, name, find_value(c, name), l->out[i]);
+  }
+  return rc;
+}
+
+static tn_code compare_gradients(probe_case *c, const lists *l) {
+  tn_code rc = TN_OK;
+  for (size_t i = 0; i < c->desc->n_inputs && !rc; ++i) {
+    char name[256];
+    const char *of = c->desc->inputs[i]->name;
+    (void)snprintf(name, sizeof name, "grad.%s", of);
+    rc = compare(c, name, find_grad(c, of), l->grads[i]);
+  }
+  return rc;
+}
+
+/* -------------------------------------------------------------------- calls */
+
+/* Whether the gradient is one that can be asked for here: what it calls may be
+ * of plugins that are not loaded. */
+static bool has_gradient(const probe_case *c) {
+  const tn_gradient *g = c->desc->gradient;
+  if (!c->example->n_grads || !g) return false;
+  for (uint32_t i = 0; i < g->n_inputs; ++i) {
+    for (uint32_t k = 0; k < g->inputs[i]->n_steps; ++k) {
+      const tn_step *step = &g->inputs[i]->steps[k];
+      tn_operator *op = NULL;
+      if (step->what == TN_STEP_CALL && tn_operator_get(c->rt, step->op, &op))
+        return false;
+    }
+  }
+  return g->kind != TN_GRADIENT_NONE;
+}
+
+static tn_code call_backward(probe_case *c, lists *l, const tn_params *params) {
+  const tn_op *op = c->desc;
+  tn_code rc = TN_OK;
+  for (uint32_t i = 0; i < op->n_outputs && !rc; ++i)
+    rc = make_array(c, op->outputs[i], find_grad(c, op->outputs[i]->name),
+                    &l->heads[i]);
+  for (uint32_t i = 0; i < op->n_inputs; ++i)
+    l->req[i] = find_grad(c, op->inputs[i]->name) ? TN_REQ_WRITE : TN_REQ_NULL;
+  const tn_backward call = {.struct_size = sizeof call,
+                            .params = params,
+                            .inputs = {l->n_in, l->in},
+                            .outputs = {l->n_out, l->out},
+                            .out_grads = {l->n_out, l->heads},
+                            .in_grads = {op->n_inputs, l->grads, l->req}};
+  return rc ? rc : tn_gradient_call(c->rt, c->op, &call);
+}
 
 static tn_code call(probe_case *c, lists *l) {
   tn_params *params = NULL;
@@ -158,20 +230,27 @@ static tn_code call(probe_case *c, lists *l) {
   const tn_inputs in = {l->n_in, l->in};
   const tn_outputs out = {l->n_out, l->out, NULL};
   if (!rc) rc = tn_call(c->rt, c->op, &in, params, &out);
+  if (!rc && has_gradient(c)) rc = call_backward(c, l, params);
   if (!rc) rc = tn_wait_all(c->rt);
   tn_params_release(params);
   return rc;
+}
+
+static void release_all(tn_array **arrays, size_t n) {
+  for (size_t i = 0; arrays && i < n; ++i) tn_array_release(arrays[i]);
+  free(arrays);
 }
 
 tn_code probe_example(probe_case *c) {
   lists l = {0};
   tn_code rc = make_inputs(c, &l);
   if (!rc) rc = call(c, &l);
-  for (size_t i = 0; i < l.n_out && !rc; ++i)
-    rc = compare(c, c->desc->outputs[i]->name, l.out[i]);
-  for (size_t i = 0; i < l.n_in; ++i) tn_array_release(l.in[i]);
-  for (size_t i = 0; i < l.n_out; ++i) tn_array_release(l.out[i]);
-  free(l.in);
-  free(l.out);
+  if (!rc) rc = compare_outputs(c, &l);
+  if (!rc) rc = compare_gradients(c, &l);
+  release_all(l.in, l.n_in);
+  release_all(l.out, l.n_out);
+  release_all(l.heads, l.n_out);
+  release_all(l.grads, c->desc->n_inputs);
+  free(l.req);
   return rc;
 }

@@ -145,14 +145,13 @@ static bool choose(const arguments *args, size_t *first, size_t *end,
   *end = N_KINDS;
   if (args->n_words == 0) return true;
   const char *word = args->words[0];
-  if (args->n_words > 1)
-    return fail(why, "list: unexpected `%s`; name one kind or none",
-                args->words[1]);
   for (size_t k = 0; k < N_KINDS; ++k) {
     if (strcmp(word, kinds[k]) != 0) continue;
     *first = k;
     *end = k + 1;
-    return true;
+    return args->n_words == 1 ||
+           fail(why, "list: unexpected `%s`; name one kind or none",
+                args->words[1]);
   }
   const char *meant = did_you_mean(word, kinds, N_KINDS);
   return fail(why, "list: unknown kind `%s`%s%s%s", word,

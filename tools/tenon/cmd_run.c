@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tenon/gradient.h"
 #include "tenon_tool.h"
 
 /* One run. Every array in the lists is released at the end; NULL is allowed. */
@@ -258,7 +259,7 @@ static bool call_backward(run *r) {
                             .outputs = {r->n_out, r->out},
                             .out_grads = {r->n_out, r->heads},
                             .in_grads = {r->n_grads, r->grads, r->requests}};
-  return !tn_call_backward(r->rt, r->op, &call) || failed(r);
+  return !tn_gradient_call(r->rt, r->op, &call) || failed(r);
 }
 
 /* -------------------------------------------------------------------- trace */

@@ -23,7 +23,9 @@ static void print_warnings(host *h) {
 }
 
 bool host_open(host *h, const arguments *args, uint32_t n_cpus, text *why) {
+  /* Who names a plugin wants it with all that it does. */
   const tn_options options = {.struct_size = sizeof options,
+                              .trust = args->n_plugins ? TN_TRUST_REPLACE : 0,
                               .seed = args->seed,
                               .n_cpus = n_cpus,
                               .log = keep_warning,

@@ -188,8 +188,11 @@ typedef struct tn_bundle_content {
 /* Writes a file whose format the end of its name decides: ".npy" (exactly one
  * array), ".npz" or ".safetensors". Waits until the arrays can be read. The
  * file appears under its name when it is complete and on the disk; after a
- * failure what was there before is unchanged. The same content makes the same
- * bytes (deflated ones with the same zlib). A .npy cannot hold bf16
+ * failure what was there before is unchanged. A file that it replaces hands on
+ * its permissions; where the name is a link, it is the file that the link leads
+ * to. A device or a FIFO is written to as it is, but for a .npz, which cannot
+ * be written in order (TN_UNSUPPORTED). The same content makes the same bytes
+ * (deflated ones with the same zlib). A .npy cannot hold bf16
  * (TN_UNSUPPORTED). [host-thread] */
 TN_API TN_MUST_USE tn_code tn_bundle_save(tn_runtime *rt, const char *path,
                                           const tn_bundle_content *content);

@@ -83,7 +83,7 @@ TN_API TN_MUST_USE tn_code tn_graph_variable(tn_graph *graph, const char *name,
 /* An attribute of a node. Keys that the library reads: `group` (where the
  * node runs, see tn_group), `keep` ("1": never recomputed, "0": always
  * worth while), `no_gradient` ("1": gradients stop at its outputs). Others are
- * the user's. Frozen. */
+ * the user's, in UTF-8. Frozen. */
 typedef struct tn_attribute {
   const char *key;
   const char *value;

@@ -221,7 +221,7 @@ TN_API TN_MUST_USE tn_code tn_random_set(tn_runtime *rt,
                                          const tn_random_state *state);
 
 /* Records a span for everything that runs from now on: name, queue, thread,
- * begin and end. [host-thread] */
+ * begin and end. TN_EXISTS while one is recorded. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_trace_start(tn_runtime *rt);
 
 /* Ends the recording and writes it to a file that chrome://tracing and Perfetto
@@ -259,10 +259,10 @@ TN_API TN_MUST_USE tn_code tn_plugins_load_standard(tn_runtime *rt);
 TN_API TN_MUST_USE tn_code tn_plugins_load_path(tn_runtime *rt,
                                                 const char *path);
 
-/* Unregisters a plugin. TN_BUSY, with the list of holders, while params or
- * running calls of its operators exist, a pass of it runs, or another plugin
- * uses an extension of it. The file is unmapped only if it declares it safe.
- * [host-thread] */
+/* Unregisters a plugin. TN_BUSY, with the list of holders, while params, calls,
+ * graphs, programs or tapes of its operators exist, a pass of it runs, or
+ * another plugin uses an extension of it. The file is unmapped only if it
+ * declares it safe. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugin_unload(tn_runtime *rt, const char *name);
 
 /* One loaded plugin. */

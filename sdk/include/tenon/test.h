@@ -8,7 +8,8 @@
  *   acme_test PLUGIN.so [OTHER.so ...] [--seed N]
  *
  * loads the files in this order (others hold operators that gradients call, or
- * kernels for another device), and prints TAP, a line per case; the exit
+ * kernels for another device; operators that they say they replace are
+ * replaced), and prints TAP, a line per case; the exit
  * status is 1 if a case failed. For every operator
  * - each example runs on every device that the runtime has, with every
  *   combination of element types that the operator takes, into new and given
@@ -19,9 +20,11 @@
  * - gradients are compared with difference quotients (test_gradient.h).
  *
  * A case that no kernel takes (TN_UNSUPPORTED), or whose numbers a type cannot
- * hold, is `ok ... # SKIP` with the reason. A kernel that is not written yet
- * (TN_UNIMPLEMENTED) is a `not ok` with TAP's directive for what is still to
- * come, which does not count as a failure.
+ * hold, is `ok ... # SKIP` with the reason; an operator of which no case was
+ * computed has failed, unless it has no kernel for a device that is there, and
+ * so has one whose gradient calls an operator that is not there. A kernel that
+ * is not written yet (TN_UNIMPLEMENTED) is a `not ok` with TAP's directive for
+ * what is still to come, which does not count as a failure.
  *
  * files: test.h            tables, TAP, tn_test_main
  *        test_value.h      numbers, arrays and views of them
@@ -39,6 +42,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tenon/gradient.h"
 #include "tenon/tenon.h"
 
 /* ------------------------------------------------------------------ tables */
@@ -125,6 +129,8 @@ typedef struct tn_test {
   uint64_t random; /* state of the numbers drawn */
   int n;           /* cases so far */
   int n_failed;
+  int n_skipped;
+  char skipped[1024]; /* why the last one was */
   char title[TN_TEST_TITLE];
   /* Released when the case is over. */
   tn_array *arrays[TN_TEST_SCRATCH];
@@ -133,8 +139,12 @@ typedef struct tn_test {
 
 /* Text of others, on one line and without what TAP reads as a directive. */
 static void tn_test_print(const char *text) {
-  for (; *text != '\0' && *text != '\n'; ++text)
-    putchar(*text == '#' ? '_' : *text);
+  for (; *text != '\0'; ++text) {
+    if (*text == '\n')
+      text += strspn(text, "\n ") - 1, putchar(' ');
+    else
+      putchar(*text == '#' ? '_' : *text);
+  }
 }
 
 /* Releases what was kept since there were so many. */
@@ -163,15 +173,18 @@ static void tn_test_line(tn_test *t, const char *word, const char *directive,
   if (directive != NULL) printf(" # %s ", directive);
   if (why != NULL) tn_test_print(why);
   putchar('\n');
-  tn_test_release(t);
 }
 
 static void tn_test_pass(tn_test *t) {
   tn_test_line(t, "ok", NULL, NULL);
+  tn_test_release(t);
 }
 
 static void tn_test_skip(tn_test *t, const char *why) {
+  ++t->n_skipped;
+  (void)snprintf(t->skipped, sizeof t->skipped, "%s", why);
   tn_test_line(t, "ok", "SKIP", why);
+  tn_test_release(t);
 }
 
 static void tn_test_fail(tn_test *t, const char *format, ...) TN_PRINTF(2, 3);
@@ -189,6 +202,15 @@ static void tn_test_fail(tn_test *t, const char *format, ...) {
     printf("# %s\n", s);
     s = end != NULL ? end + 1 : NULL;
   }
+  tn_test_release(t); /* memory that was overrun may end the program here */
+}
+
+static void tn_test_to_come(tn_test *t, const char *why) {
+  tn_test_line(t, "not ok",
+               "TO"
+               "DO",
+               why);
+  tn_test_release(t);
 }
 
 /* The end of a case whose call did not succeed. */
@@ -198,10 +220,7 @@ static void tn_test_fail_code(tn_test *t, tn_code rc) {
   if (rc == TN_UNSUPPORTED)
     tn_test_skip(t, text);
   else if (rc == TN_UNIMPLEMENTED)
-    tn_test_line(t, "not ok",
-                 "TO"
-                 "DO",
-                 text);
+    tn_test_to_come(t, text);
   else
     tn_test_fail(t, "%s: %s", tn_code_name(rc), text);
 }
@@ -213,6 +232,64 @@ static void tn_test_fail_code(tn_test *t, tn_code rc) {
 
 /* -------------------------------------------------------------------- main */
 
+/* Whether the runtime has a device of the type. */
+static bool tn_test_has_device(const tn_test *t, int32_t device_type) {
+  tn_device_entry device;
+  for (size_t i = 0; tn_device_at(t->rt, i, &device) == TN_OK; ++i)
+    if (device.device_type == device_type && device.count > 0) return true;
+  return false;
+}
+
+/* Whether a loaded kernel of the operator is for a device that is there. */
+static bool tn_test_has_kernel(const tn_test *t, const tn_operator *op) {
+  tn_plugin_info info;
+  for (size_t i = 0; tn_plugin_at(t->rt, i, &info) == TN_OK; ++i) {
+    for (uint32_t j = 0; j < info.plugin->n_kernels; ++j) {
+      const tn_kernel *kernel = info.plugin->kernels[j];
+      if (strcmp(kernel->op, tn_operator_name(op)) == 0 &&
+          tn_test_has_device(t, kernel->device_type))
+        return true;
+    }
+  }
+  return false;
+}
+
+/* Examples that nobody computes prove nothing. */
+static void tn_test_run_examples(tn_test *t, tn_operator *op,
+                                 const tn_test_operator *which) {
+  const int n = t->n, n_skipped = t->n_skipped;
+  for (size_t i = 0; i < which->n_examples; ++i)
+    tn_test_run_example(t, op, &which->examples[i]);
+  const bool ran = t->n - n > t->n_skipped - n_skipped;
+  if (ran || which->n_examples == 0 || !tn_test_has_kernel(t, op)) return;
+  tn_test_begin(t, "%s: an example that runs", which->name);
+  tn_test_fail(t,
+               "none was computed with any element type on any device; the "
+               "last one was skipped because: %s",
+               t->n > n ? t->skipped : "no type is allowed");
+}
+
+/* Fails if the gradient calls an operator that no loaded plugin has. */
+static void tn_test_run_calls(tn_test *t, tn_operator *op) {
+  const tn_gradient *g = tn_operator_desc(op)->gradient;
+  for (uint32_t i = 0; g != NULL && i < g->n_inputs; ++i) {
+    for (uint32_t k = 0; k < g->inputs[i]->n_steps; ++k) {
+      const tn_step *step = &g->inputs[i]->steps[k];
+      tn_operator *called = NULL;
+      if (step->what != TN_STEP_CALL ||
+          tn_operator_get(t->rt, step->op, &called) == TN_OK)
+        continue;
+      tn_test_begin(t, "%s: operators that its gradient calls",
+                    tn_operator_name(op));
+      tn_test_fail(t,
+                   "%s; name the plugin that has it on the command line, "
+                   "before this one",
+                   tn_error_text());
+      return;
+    }
+  }
+}
+
 static void tn_test_run_operator(tn_test *t, const tn_test_operator *which) {
   tn_operator *op = NULL;
   tn_test_begin(t, "%s", which->name);
@@ -220,8 +297,8 @@ static void tn_test_run_operator(tn_test *t, const tn_test_operator *which) {
     tn_test_fail(t, "%s", tn_error_text());
     return;
   }
-  for (size_t i = 0; i < which->n_examples; ++i)
-    tn_test_run_example(t, op, &which->examples[i]);
+  tn_test_run_calls(t, op);
+  tn_test_run_examples(t, op, which);
   tn_test_run_gradient(t, op, which);
 }
 
@@ -246,9 +323,11 @@ static bool tn_test_load(tn_test *t, int argc, char **argv) {
  * there was nothing to run. [host-thread] */
 static int tn_test_main(const tn_test_plugin *plugin, int argc, char **argv) {
   static tn_test t;
+  const tn_options options = {.struct_size = sizeof options,
+                              .trust = TN_TRUST_REPLACE};
   t.seed = 1;
   (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a kernel may crash */
-  if (tn_runtime_create(NULL, &t.rt) != TN_OK) {
+  if (tn_runtime_create(&options, &t.rt) != TN_OK) {
     printf("Bail out! %s\n", tn_error_text());
     return 2;
   }

@@ -317,7 +317,7 @@ static tn_code tn_test_call_backward(const tn_test_kit *k,
       .in_grads = {k->in.n, back->out, back->req}};
   for (size_t i = 0; i < k->in.n; ++i) given[i] = back->out[i] != NULL;
   tn_code rc = tn_random_seed(k->t->rt, k->t->seed);
-  if (rc == TN_OK) rc = tn_call_backward(k->t->rt, k->op, &call);
+  if (rc == TN_OK) rc = tn_gradient_call(k->t->rt, k->op, &call);
   for (size_t i = 0; i < k->in.n && rc == TN_OK; ++i)
     if (!given[i] && back->out[i] != NULL)
       rc = tn_test_keep(k->t, rc, back->out[i]);

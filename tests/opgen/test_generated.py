@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests that `opgen generate --tests` writes find, and what they pass.
+
+    test_generated.py OPGEN CC LIBTENON TENON
+"""
+
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+import tap  # noqa: E402
+from lab import Lab  # noqa: E402
+
+OPGEN, LIBRARY, TENON = (pathlib.Path(sys.argv[i]).resolve() for i in (1, 3, 4))
+SCRATCH = tempfile.TemporaryDirectory()
+LAB = Lab([OPGEN], shlex.split(sys.argv[2]), pathlib.Path(SCRATCH.name))
+HEAD = """\
+opgen: 1
+op: cube
+summary: An operator of a test
+doc: Nothing of use.
+"""
+
+
+def built(body, source="", head=HEAD):
+    return LAB.build(LAB.write(head + body), source)
+
+
+def run(*args, **more):
+    return LAB.tests(built(*args, **more), LIBRARY)
+
+
+def passes(result, *texts):
+    status, said = result
+    tap.equal(status, 0, said)
+    assert "not ok" not in said, said
+    for text in texts:
+        assert text in said, f"no `{text}` in\n{said}"
+
+
+def fails(result, *texts):
+    status, said = result
+    tap.equal(status, 1, said)
+    for text in texts:
+        assert text in said, f"no `{text}` in\n{said}"
+
+
+# ---------------------------------------------------------- difference quotients
+
+def half_types_alone_are_not_compared_with_quotients():
+    body = """\
+dtypes: {T: [f16, bf16, i32]}
+inputs: [{name: x, dtype: T, doc: Any}]
+outputs: [{name: y, dtype: T, shape: x, doc: Cube}]
+forward: {y: 3*x^2}
+gradient: auto
+examples: [{name: e, x: [1, 2], y: [3, 12], grad: {y: [1, 1], x: [6, 12]}}]
+"""
+    passes(run(body), "lab.cube@1 e: numeric gradient, f16 # SKIP f16 is too "
+           "coarse for difference quotients, and neither f64 nor f32 can stand "
+           "in for it", "lab.cube@1 e gradient: f16")
+    # In f32 beside them they are.
+    passes(run(body.replace("bf16, i32", "f32")),
+           "numeric gradient, f32, point 1\n")
+
+
+def gradcheck_is_that_of_the_derived_operator_too():
+    body = """\
+dtypes: {T: [f32, f64]}
+inputs: [{name: x, dtype: T, doc: Any}]
+outputs: [{name: y, dtype: T, shape: x, doc: Cube}]
+forward: {y: x^3}
+gradient: auto
+gradcheck: {points: 3, tol: 1e-3, skip: It has a kink}
+examples: [{name: e, x: [1, 2], y: [1, 8]}]
+"""
+    passes(run(body), "lab.cube@1: numeric gradient # SKIP It has a kink",
+           "lab.cube_grad@1: numeric gradient # SKIP It has a kink")
+    passes(run(body.replace(", skip: It has a kink", "")),
+           "lab.cube_grad@1 guessed: numeric gradient, f64, point 3\n")
+
+
+# ------------------------------------------------------------------------ graphs
+
+GRAPH = """\
+dtypes: {{T: [f32, f64]}}
+inputs: [{{name: x, dtype: T, doc: Any}}]
+outputs: [{{name: y, dtype: T, shape: x, doc: Twice}}]
+forward: {{y: 2*x}}
+gradient: {{graph: {{x: "{graph}"}}}}
+examples: [{{name: e, x: [1, 2], y: [2, 4], grad: {{y: [1, 3], x: [2, 6]}}}}]
+"""
+RIGHT = GRAPH.format(graph="lab.cube(grad.y)")
+WRONG = GRAPH.format(graph="lab.cube(lab.cube(grad.y))")
+UNKNOWN = GRAPH.format(graph="lab.cubes(grad.y)")
+
+
+def right_graphs_of_gradients_pass():
+    passes(run(RIGHT), "lab.cube@1 e gradient: f32, cpu, dense, new\n",
+           "lab.cube@1 e gradient: f64, cpu, steps, add\n",
+           "lab.cube@1 e: numeric gradient, f64, point 1\n")
+
+
+def integers_have_no_graphs_of_gradients():
+    passes(run(RIGHT.replace("f32, f64", "f32, i32")),
+           "i32, cpu, dense, new # SKIP tn_tape_watch: an array of i32 has no "
+           "gradient")
+
+
+def wrong_graphs_of_gradients_fail():
+    fails(run(WRONG), "`x` (f32), element (0): expected 2, got 4",
+          " - lab.cube@1 e: numeric gradient, f64, point 1\n")
+
+
+def graphs_that_call_what_is_not_there_fail():
+    fails(run(UNKNOWN), "not ok 1 - lab.cube@1: operators that its gradient "
+          "calls\n", "lab.cubes")
+
+
+def check(body):
+    folder = built(body)
+    done = subprocess.run([OPGEN, "check", folder, folder / "lab.so"],
+                          text=True, capture_output=True, check=False)
+    return done.returncode, done.stderr
+
+
+def opgen_check_takes_graphs_for_what_they_are():
+    tap.equal(check(RIGHT), (0, ""))
+    status, said = check(WRONG)
+    tap.equal(status, 1)
+    assert "E0083" in said and "`grad.x` comes out as [4, 12]" in said, said
+
+
+def tenon_run_computes_them():
+    said = tap.output([TENON, "run", "lab.cube", "[1, 2]", "--grad",
+                       "--plugin", built(RIGHT) / "lab.so"])
+    tap.equal(said, "[2, 4]\ngrad.x:\n[2, 2]\n")
+
+
+# ----------------------------------------------------------------------- kernels
+
+KERNEL = """\
+inputs: [{name: x, dtype: f32, doc: Any}]
+outputs: [{name: y, dtype: f32, shape: x, doc: Twice}]
+gradient: {none: true, why: it is a test}
+kernels: [{device: DEVICE, forward: lab_cube, OTHER writes: [write]}]
+examples: [{name: e, x: [1, 2, 3], y: [2, 4, 6]}, {name: m, x: [[1, 2], [3, 4]], y: [[2, 4], [6, 8]]}]
+"""
+TAKES = KERNEL.replace("DEVICE", "cpu").replace("OTHER",
+                                                "supports: lab_takes,")
+DENSE = """
+#include "op.gen.h"
+int32_t lab_cube(const tn_frame *call) {
+  const float *x = call->in[0].data;
+  float *y = call->out[0].data;
+  for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i) y[i] = 2 * x[i];
+  return TN_OK;
+}
+"""
+DECLINES = DENSE + """
+int32_t lab_takes(const tn_frame *call) {
+  return TN_FAIL(call, %s, "not on a Monday");
+}
+"""
+
+
+def an_operator_that_nobody_computes_fails():
+    for code in "TN_UNSUPPORTED", "TN_UNIMPLEMENTED", "TN_INTERNAL":
+        result = run(TAKES, DECLINES % code)
+        fails(result, "not ok", "lab.cube@1: an example that runs\n",
+              "none was computed with any element type on any device",
+              "not on a Monday")
+        line = next(each for each in result[1].splitlines() if "SKIP" in each)
+        assert line.startswith("ok 1 - lab.cube@1 e: any, cpu, dense, new # "
+                               "SKIP no forward kernel of lab.cube@1 takes "
+                               "this call: "), line
+        assert line.endswith("not on a Monday"), line
+
+
+def kernels_for_a_device_that_is_missing_are_skipped():
+    body = KERNEL.replace("DEVICE", "cuda").replace("OTHER", "")
+    source = '#include "op.gen.h"\nint32_t lab_cube(const tn_frame *call) ' \
+        '{ (void)call; return TN_OK; }\n'
+    passes(run(body, source), "# SKIP operator lab.cube@1 has no forward kernel")
+
+
+def a_kernel_that_forgets_strides_is_wrong_and_does_not_crash():
+    body = KERNEL.replace("DEVICE", "cpu").replace("OTHER", "").replace(
+        "[1, 2, 3], y: [2, 4, 6]", f"{list(range(1, 4001))}, "
+        f"y: {list(range(2, 8001, 2))}")
+    fails(run(body, DENSE), "not ok",
+          "lab.cube@1 e: any, cpu, steps, write\n",
+          "lab.cube@1 m: any, cpu, steps, write\n", "expected 2, got ")
+
+
+# ------------------------------------------------------------------ replacements
+
+def replacing():
+    """A plugin `other`, and one of the same that replaces its operator."""
+    body = KERNEL.replace("DEVICE", "cpu").replace("OTHER", "").replace(
+        "doc: ", "layout: contiguous, doc: ")
+    other = LAB.write(HEAD + body.replace("lab_cube", "other_cube"))
+    manifest = other / "plugin.yaml"
+    manifest.write_text(manifest.read_text().replace("plugin: lab",
+                                                     "plugin: other"))
+    LAB.build(other, DENSE.replace("lab_cube", "other_cube").replace(
+        "2 * x", "3 * x"))
+    return other, built("replaces: other.cube\n" + body, DENSE)
+
+
+def a_plugin_that_replaces_an_operator_is_tried():
+    other, folder = replacing()
+    passes(LAB.tests(folder, LIBRARY, other / "lab.so", folder / "lab.so"),
+           "lab.cube@1 e: any, cpu, dense, new\n")
+    said = tap.output([TENON, "run", "other.cube", "[1, 2]", "--plugin",
+                       other / "lab.so", "--plugin", folder / "lab.so"])
+    tap.equal(said, "[2, 4]\n")
+
+
+if __name__ == "__main__":
+    with SCRATCH:
+        tap.run([half_types_alone_are_not_compared_with_quotients,
+                 gradcheck_is_that_of_the_derived_operator_too,
+                 right_graphs_of_gradients_pass,
+                 integers_have_no_graphs_of_gradients,
+                 wrong_graphs_of_gradients_fail,
+                 graphs_that_call_what_is_not_there_fail,
+                 opgen_check_takes_graphs_for_what_they_are,
+                 tenon_run_computes_them,
+                 an_operator_that_nobody_computes_fails,
+                 kernels_for_a_device_that_is_missing_are_skipped,
+                 a_kernel_that_forgets_strides_is_wrong_and_does_not_crash,
+                 a_plugin_that_replaces_an_operator_is_tried])
