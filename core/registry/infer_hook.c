@@ -62,7 +62,7 @@ static tn_code answer(const tn__unifier *u, const hook *h, const tn__slot *slot,
                     "operator %s: its infer function returned %d, which is no "
                     "code",
                     u->args->name, code);
-  return tn__fail(code, "operator %s refuses these shapes: %s", u->args->name,
+  return tn__fail(code, "operator %s refuses this call: %s", u->args->name,
                   slot->text[0] != '\0' ? slot->text : tn_code_name(code));
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * call.c: a call is made, and recorded if gradients can pass through it.
+ * call.c: a call is made, and recorded if gradients can pass through it. What
+ * is computed from recorded arrays otherwise is noted, as constants.
  * What the record needs is reserved before the call, so that none is made that
  * cannot be recorded.
  */
@@ -20,6 +21,8 @@ typedef struct recording {
   uint32_t n_places;
   uint32_t n_heads; /* of a backward call: gradients of outputs */
   bool connected;   /* an input hands gradients on */
+  bool derived;     /* one that the tape knows does not: what comes out is a
+                       constant of the tape, and so a head without slopes */
 } recording;
 
 /* ------------------------------------------------------------ declarations */
@@ -171,6 +174,7 @@ static tn_code input_find(recording *r, uint32_t i) {
   }
   const tn__tape_value *value = operand->value;
   r->connected |= value != NULL;
+  r->derived |= !value && tn__tape_knows(r->tape, array);
   if (value && tn__layout_same(&value->layout, &layout))
     operand->layout = &value->layout;
   return TN_OK;
@@ -298,7 +302,8 @@ static void record_outputs(recording *r) {
     if (!array) continue;
     tn__tape_operand *operand = &r->entry->out[i];
     const bool passes = r->connected && tn__dtype_is_float(array->tensor.dtype);
-    if (passes || tn__tape_touches(r->tape, array)) value_make(r, i, passes);
+    const bool known = r->connected || r->derived;
+    if (known || tn__tape_touches(r->tape, array)) value_make(r, i, passes);
     if (!operand->layout && r->connected) layout_keep(r, operand, array);
   }
 }
@@ -419,7 +424,7 @@ static tn_code run(recording *r) {
     return tn__call(r->target, r->in, r->out);
   const tn__tape_mark top = tn__tape_mark_get(&r->tape->memory);
   tn_code rc = begin(r, n_out);
-  if (rc == TN_OK && !r->connected && !is_touching(r)) {
+  if (rc == TN_OK && !r->connected && !r->derived && !is_touching(r)) {
     tn__tape_rewind(&r->tape->memory, top);
     return tn__tape_perform(r->target, r->in, r->out);
   }

@@ -183,6 +183,13 @@ int tn__tape_find(tn_tape *tape, const tn_array *array, tn__tape_value **out) {
   return TN__KNOWN_NOT;
 }
 
+bool tn__tape_knows(const tn_tape *tape, const tn_array *array) {
+  const tn__layout layout = tn__layout_of(array);
+  const tn__tape_value *v = newest_in(tape, array);
+  while (v && meet(v, &layout) == TN__PLACE_APART) v = v->older;
+  return v != NULL;
+}
+
 int tn__tape_find_source(tn_tape *tape, const tn_array *array,
                          tn__tape_value **out) {
   const tn__layout layout = tn__layout_of(array);

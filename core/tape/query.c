@@ -182,7 +182,9 @@ tn_code tn__sweep_heads(tn__sweep *sweep) {
   const tn_tape_query *q = sweep->query;
   for (size_t k = 0; k < q->heads.n; ++k) {
     tn__tape_value *value = NULL;
-    const int known = tn__tape_find(sweep->tape, q->heads.arrays[k], &value);
+    tn_array *head = q->heads.arrays[k];
+    const int known = tn__tape_find(sweep->tape, head, &value);
+    if (known == TN__KNOWN_NOT && tn__tape_knows(sweep->tape, head)) continue;
     if (known == TN__KNOWN_NOT) return unknown_fail("heads", k);
     if (known != TN__KNOWN_VALUE) {
       tn__fail(TN_INVALID, "tn_tape_gradient: heads[%zu]", k);

@@ -252,6 +252,8 @@ static inline uint64_t tn__array_version(const tn_array *array) {
 
 /* Which value the array is, or is a part of: the newest that it meets. */
 int tn__tape_find(tn_tape *tape, const tn_array *array, tn__tape_value **out);
+/* Whether it is, or meets, a value or a constant of the tape. */
+bool tn__tape_knows(const tn_tape *tape, const tn_array *array);
 /* Its watched value, or else the newest. */
 int tn__tape_find_source(tn_tape *tape, const tn_array *array,
                          tn__tape_value **out);

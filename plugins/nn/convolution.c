@@ -66,7 +66,8 @@ static nn_conv conv_of(const tn_frame *call) {
 
 /* Whether there is nothing to multiply. */
 static int is_empty(const nn_conv *c) {
-  return c->images == 0 || c->channels == 0 || c->out_size == 0;
+  return c->images == 0 || c->channels == 0 || c->in_size == 0 ||
+         c->out_size == 0;
 }
 
 /* ------------------------------------------------------------------ choice */
@@ -79,9 +80,15 @@ static int is_pointwise(const nn_conv *c) {
   return 1;
 }
 
+/* Whether the first of three dimensions changes nothing: images are one plane
+ * deep, and no plane of padding is in front of it or behind. */
+static int is_plane(const nn_window *w) {
+  return w->kernel[0] == 1 && w->in[0] == 1 && w->pad[0] == 0;
+}
+
 static int is_depthwise(const nn_conv *c) {
   return !nn_conv_is_hollow(c) && c->channels == 1 && c->filters <= 4 &&
-         c->window.kernel[0] == 1 && c->window.in[0] == 1;
+         is_plane(&c->window);
 }
 
 /* Whether the transforms cost less than they save: there are enough channels,
@@ -92,9 +99,8 @@ static int is_winograd(const nn_conv *c) {
     if (w->kernel[d] != 3 || w->stride[d] != 1 || w->dilate[d] != 1 ||
         w->pad[d] > 2 || w->out[d] < 4)
       return 0;
-  return c->dtype == TN_F32 && w->kernel[0] == 1 && w->in[0] == 1 &&
-         w->out[0] == 1 && c->channels >= 16 && c->filters >= 16 &&
-         c->images * c->out_size >= 256;
+  return c->dtype == TN_F32 && is_plane(w) && c->channels >= 16 &&
+         c->filters >= 16 && c->images * c->out_size >= 256;
 }
 
 /* Whether lines are multiplied where they lie: so little is done with each
@@ -102,9 +108,8 @@ static int is_winograd(const nn_conv *c) {
 static int is_direct(const nn_conv *c) {
   const nn_window *w = &c->window;
   const int64_t most = w->stride[1] * w->stride[2] > 1 ? 1 << 14 : 1 << 12;
-  return !nn_conv_is_hollow(c) && c->dtype == TN_F32 && w->kernel[0] == 1 &&
-         w->in[0] == 1 && w->pad[0] == 0 && w->stride[0] == 1 && c->taps > 1 &&
-         c->taps <= 128 && c->channels * c->filters <= most;
+  return !nn_conv_is_hollow(c) && c->dtype == TN_F32 && is_plane(w) &&
+         c->taps > 1 && c->taps <= 128 && c->channels * c->filters <= most;
 }
 
 static const nn_conv_way *way_of(const nn_conv *c) {

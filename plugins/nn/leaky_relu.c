@@ -3,6 +3,8 @@
  */
 #include "leaky_relu.gen.h"
 
+#include <math.h>
+
 #include "mapped.h"
 #include "masked.h"
 #include "nn.h"
@@ -34,7 +36,11 @@ static int32_t infer_gamma(const tn_frame *call) {
 
 int32_t nn_leaky_relu_infer(const tn_frame *call) {
   const nn_leaky_relu_params *p = nn_leaky_relu_params_of(call);
-  if (!(p->lower <= p->upper))
+  if (!isfinite(p->lower) || !isfinite(p->upper))
+    return TN_FAIL(call, TN_OUT_OF_RANGE,
+                   "`lower` is %g and `upper` is %g: both must be finite",
+                   p->lower, p->upper);
+  if (p->lower > p->upper)
     return TN_FAIL(call, TN_OUT_OF_RANGE,
                    "`lower` is %g, but must not be above `upper`, which is %g",
                    p->lower, p->upper);

@@ -87,7 +87,7 @@ typedef struct goals {
   nn_extent extent;
   const int32_t *chosen; /* class, NONE or IGNORED of each place */
   double hit;            /* what is wanted of the class */
-  double miss;           /* and of the others */
+  double miss;           /* and of the others, if there is a class */
   double factor;
 } goals;
 

@@ -51,7 +51,8 @@ __device__ __forceinline__ nn_wide<T> nn_softmax_slope(
   if (v.use_ignore && label == v.ignore) return 0;
   const bool is_class = label >= 0 && label < (double)v.lines.length;
   const bool is_hit = is_class && (int64_t)label == k;
-  return (p - (C)(is_hit ? v.hit : v.miss)) * factor;
+  const double other = is_class ? v.miss : 0;
+  return (p - (C)(is_hit ? v.hit : other)) * factor;
 }
 
 template <class T>

@@ -21,7 +21,8 @@ TN_KERNEL_BODY void NAME(slopes)(const tn_kernel_block *block,
     const int64_t at = k * g->extent.inner;
     TN_KERNEL_INDEPENDENT
     for (int64_t s = 0; s < block->n; ++s) {
-      const REAL want = g->chosen[s] == k ? hit : miss;
+      const REAL other = g->chosen[s] >= 0 ? miss : 0;
+      const REAL want = g->chosen[s] == k ? hit : other;
       const REAL slope = (p[at + s] - want) * factor;
       y[at + s] = g->chosen[s] == IGNORED ? 0 : slope;
     }
@@ -34,11 +35,12 @@ TN_KERNEL_BODY void NAME(slope)(const tn_kernel_block *block,
                                 const void *params) {
   const goals *g = params;
   const int64_t classes = g->extent.length;
-  const REAL miss = (REAL)g->miss, factor = (REAL)g->factor;
+  const REAL factor = (REAL)g->factor;
   for (int64_t r = 0; r < block->n; ++r) {
     const REAL *p = (const REAL *)block->in[0] + r * classes;
     REAL *y = (REAL *)block->out + r * classes;
     const int64_t chosen = g->chosen[r];
+    const REAL miss = chosen >= 0 ? (REAL)g->miss : 0;
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < classes; ++i) y[i] = (p[i] - miss) * factor;
     if (chosen >= 0) y[chosen] = (p[chosen] - (REAL)g->hit) * factor;

@@ -3,6 +3,8 @@
  */
 #include "random.gen.h"
 
+#include <float.h>
+
 #include "draw.h"
 #include "tenon/kernel.h"
 
@@ -22,6 +24,24 @@ static int32_t check_float(const tn_frame *call, tn_dtype dtype) {
   if (is_float(dtype)) return TN_OK;
   return TN_FAIL(call, TN_DTYPE,
                  "these numbers are f16, bf16, f32 or f64; say so by dtype");
+}
+
+/* The greatest number of a float type. */
+static double greatest_float(tn_dtype dtype) {
+  if (dtype == TN_F16) return 65504;
+  if (dtype == TN_BF16) return 0x1.fep127;
+  return dtype == TN_F32 ? FLT_MAX : DBL_MAX;
+}
+
+/* Numbers are floats of a type that has the parameter. */
+static int32_t check_number(const tn_frame *call, tn_dtype dtype,
+                            const char *name, double x) {
+  const double most = greatest_float(dtype);
+  if (x >= -most && x <= most) return TN_OK;
+  return TN_FAIL(call, TN_OUT_OF_RANGE,
+                 "`%s` is %g, but the type has %g to %g only; choose another "
+                 "number or dtype",
+                 name, x, -most, most);
 }
 
 /* ----------------------------------------------------------------- uniform */
@@ -49,15 +69,28 @@ static double before(double x, tn_dtype dtype) {
   return (double)single < x ? single : nextafterf(single, -INFINITY);
 }
 
+/* Halves are made in f32, which then has the distance as well. */
+static int32_t check_range(const tn_frame *call,
+                           const random_uniform_params *p) {
+  const double range = p->high - p->low;
+  const double most = greatest_float(tn_kernel_compute(p->dtype));
+  if (range < 0)
+    return TN_FAIL(call, TN_INVALID,
+                   "low=%g, high=%g: low must not be above high", p->low,
+                   p->high);
+  if (range <= most) return TN_OK;
+  return TN_FAIL(call, TN_INVALID,
+                 "low=%g, high=%g: the distance is more than %g; choose "
+                 "bounds that are nearer to each other",
+                 p->low, p->high, most);
+}
+
 int32_t random_uniform_infer(const tn_frame *call) {
   const random_uniform_params *p = random_uniform_params_of(call);
-  const double range = p->high - p->low;
-  if (!(range >= 0 && range <= 1.7976931348623157e308))
-    return TN_FAIL(call, TN_INVALID,
-                   "low=%g, high=%g: low must not be above high, nor the "
-                   "distance infinite",
-                   p->low, p->high);
-  const int32_t code = check_float(call, p->dtype);
+  int32_t code = check_float(call, p->dtype);
+  if (code == TN_OK) code = check_number(call, p->dtype, "low", p->low);
+  if (code == TN_OK) code = check_number(call, p->dtype, "high", p->high);
+  if (code == TN_OK) code = check_range(call, p);
   return code == TN_OK ? state(call, &p->shape) : code;
 }
 
@@ -78,7 +111,9 @@ int32_t random_uniform(const tn_frame *call) {
 
 int32_t random_normal_infer(const tn_frame *call) {
   const random_normal_params *p = random_normal_params_of(call);
-  const int32_t code = check_float(call, p->dtype);
+  int32_t code = check_float(call, p->dtype);
+  if (code == TN_OK) code = check_number(call, p->dtype, "loc", p->loc);
+  if (code == TN_OK) code = check_number(call, p->dtype, "scale", p->scale);
   return code == TN_OK ? state(call, &p->shape) : code;
 }
 
@@ -88,12 +123,24 @@ int32_t random_normal(const tn_frame *call) {
   return draw(call, DRAW_NORMAL, &params);
 }
 
-int32_t random_exponential_infer(const tn_frame *call) {
-  const random_exponential_params *p = random_exponential_params_of(call);
+static int32_t check_mean(const tn_frame *call,
+                          const random_exponential_params *p) {
+  const double most = greatest_float(p->dtype);
   if (p->lam == 0)
     return TN_FAIL(call, TN_OUT_OF_RANGE,
                    "lam is 0: then nothing ever happens");
-  const int32_t code = check_float(call, p->dtype);
+  if (1 / p->lam <= most) return TN_OK;
+  return TN_FAIL(call, TN_OUT_OF_RANGE,
+                 "`lam` is %g, but the mean 1/lam must not be above %g, which "
+                 "is all that the type has",
+                 p->lam, most);
+}
+
+int32_t random_exponential_infer(const tn_frame *call) {
+  const random_exponential_params *p = random_exponential_params_of(call);
+  int32_t code = check_float(call, p->dtype);
+  if (code == TN_OK) code = check_number(call, p->dtype, "lam", p->lam);
+  if (code == TN_OK) code = check_mean(call, p);
   return code == TN_OK ? state(call, &p->shape) : code;
 }
 

@@ -4,6 +4,8 @@
  */
 #include "index.gen.h"
 
+#include <stdio.h>
+
 #include "move.h"
 #include "tenon/kernel.h"
 
@@ -19,12 +21,16 @@ static int64_t whole(double value, int64_t nan) {
   return value < -most ? -(int64_t)most : (int64_t)value;
 }
 
+static int holds_floats(const tn_tensor *indices) {
+  const tn_dtype own = tn_kernel_compute(indices->dtype);
+  return own == TN_F32 || own == TN_F64;
+}
+
 /* Indices [begin, begin + n), n at most AT_ONCE. */
 static void read_indices(const tn_tensor *indices, int64_t begin, int64_t n,
                          int64_t nan, int64_t *to) {
   TN_KERNEL_LINED double value[AT_ONCE];
-  const tn_dtype own = tn_kernel_compute(indices->dtype);
-  const int is_float = own == TN_F32 || own == TN_F64;
+  const int is_float = holds_floats(indices);
   const tn_kernel_mode mode = {is_float ? TN_F64 : TN_I64, 0};
   const char *at =
       (const char *)indices->data + begin * tn_dtype_bytes(indices->dtype);
@@ -120,6 +126,26 @@ static int32_t taking_init(taking *t, const tn_frame *call,
   return TN_OK;
 }
 
+/* Names index number i as it was given: of floats, that is not what it was read
+ * as. */
+static int32_t refuse_index(const taking *t, int64_t i, int64_t index) {
+  const tn_dtype dtype = t->indices->dtype;
+  const tn_kernel_mode mode = {TN_F64, 0};
+  const char *at = (const char *)t->indices->data + i * tn_dtype_bytes(dtype);
+  char text[32];
+  double value;
+  if (holds_floats(t->indices)) {
+    tn_kernel_load_dense(&value, &mode, at, dtype, 1);
+    (void)snprintf(text, sizeof text, "%g", value);
+  } else {
+    (void)snprintf(text, sizeof text, "%lld", (long long)index);
+  }
+  return TN_FAIL(t->call, TN_OUT_OF_RANGE,
+                 "index %s (number %lld of `indices`) is out of range; 0 to "
+                 "%lld are, unless mode is clip or wrap",
+                 text, (long long)i, (long long)t->length - 1);
+}
+
 /* Whether every index has a place, before anything is written. */
 static int32_t check_indices(const taking *t) {
   int64_t index[AT_ONCE];
@@ -135,11 +161,7 @@ static int32_t check_indices(const taking *t) {
     read_indices(t->indices, i, n, -1, index);
     for (int64_t k = 0; k < n; ++k)
       if (place_of(index[k], t->length, t->mode) < 0)
-        return TN_FAIL(t->call, TN_OUT_OF_RANGE,
-                       "index %lld (number %lld of `indices`) is out of range; "
-                       "0 to %lld are, unless mode is clip or wrap",
-                       (long long)index[k], (long long)(i + k),
-                       (long long)t->length - 1);
+        return refuse_index(t, i + k, index[k]);
   }
   return TN_OK;
 }

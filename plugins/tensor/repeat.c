@@ -124,7 +124,8 @@ static int32_t split(const tn_frame *call, const plan *p,
   }
   if (p->ndim + *n_copies > TN_MAX_NDIM)
     return TN_FAIL(call, TN_UNSUPPORTED,
-                   "%d axes of which %d are repeated; together they may be %d",
+                   "%d axes of which %d are repeated; together they may be "
+                   "%d: reshape `data` to fewer axes first",
                    (int)p->ndim, (int)*n_copies, TN_MAX_NDIM);
   for (int32_t i = 0; i < *n_copies; ++i)
     tensor_view_insert(view, 0, copies[i], apart[i]);

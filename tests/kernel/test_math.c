@@ -204,6 +204,25 @@ Test(math, mod_has_the_sign_of_the_divisor) {
   EXPECT_ROWS(mod, rows);
 }
 
+Test(math, numbers_become_the_nearest_integers) {
+  const int64_t high = INT64_MAX, low = INT64_MIN;
+  static const double x[] = {0,       -0.0, 2.9,      -2.9,      0x1p31 - 1,
+                             0x1p31,  3e9,  -0x1p31,  -3e9,      0x1p63 - 1024,
+                             -0x1p63, 1e19, INFINITY, -INFINITY, NAN};
+  const int32_t i32[] = {0,         0,         2,         -2,        INT32_MAX,
+                         INT32_MAX, INT32_MAX, INT32_MIN, INT32_MIN, INT32_MAX,
+                         INT32_MIN, INT32_MAX, INT32_MAX, INT32_MIN, 0};
+  const int64_t i64[] = {0,           0,         2,
+                         -2,          INT32_MAX, INT64_C(2147483648),
+                         3000000000,  INT32_MIN, -3000000000,
+                         high - 1023, low,       high,
+                         high,        low,       0};
+  for (size_t i = 0; i < sizeof x / sizeof *x; ++i) {
+    cr_expect_eq(tn_math_to_i32(x[i]), i32[i], "%g", x[i]);
+    cr_expect_eq(tn_math_to_i64(x[i]), i64[i], "%g", x[i]);
+  }
+}
+
 Test(math, pow_is_that_of_annex_f) {
   static const row rows[] = {{2, 10, 1024},
                              {-2, 3, -8},

@@ -358,7 +358,13 @@ Test(convolution, solids_come_out_as_the_loops_do) {
   static const solid some[] = {
       {1, 3, 17, {20, 9, 8}, {3, 2, 3}, {1, 1, 1}, {1, 0, 1}, {0}},
       {1, 16, 18, {3, 30, 31}, {2, 3, 3}, {1, 1, 1}, {0, 1, 1}, {0}},
-      {2, 17, 16, {5, 9, 22}, {2, 3, 3}, {2, 1, 3}, {1, 1, 1}, {0}}};
+      {2, 17, 16, {5, 9, 22}, {2, 3, 3}, {2, 1, 3}, {1, 1, 1}, {0}},
+      /* plates with padding in front and behind, which no kernel for two
+       * dimensions knows of; of the last, the only window is padding */
+      {1, 1, 2, {1, 5, 6}, {1, 1, 1}, {1, 1, 1}, {1, 0, 0}, {0}},
+      {2, 1, 3, {1, 7, 20}, {1, 3, 3}, {2, 1, 1}, {2, 1, 1}, {0}},
+      {2, 3, 4, {1, 7, 9}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0}},
+      {4, 16, 16, {1, 9, 9}, {1, 3, 3}, {3, 1, 1}, {1, 1, 1}, {0}}};
   const uint64_t avx512 = TN_CPU_AVX512, avx2 = TN_CPU_AVX2 | avx512;
   const uint64_t masks[] = {0, avx512, avx2};
   for (size_t m = 0; m < sizeof masks / sizeof *masks; ++m) {
@@ -644,6 +650,26 @@ Test(convolution, without_channels_the_bias_remains) {
       {4, {1, 2, 2, 2}, head},
       3,
       {{4, {1, 0, 3, 3}, none}, {4, {2, 0, 2, 2}, none}, {1, {2}, sums}}};
+  tn_runtime *rt = open_runtime(0, 1, false);
+  check_types(rt, &c);
+  tn_runtime_release(rt);
+}
+
+/* An image without lines, whose windows are padding. */
+Test(convolution, without_elements_the_bias_remains) {
+  static const double bias[2] = {3, -4}, none[1] = {0}, zero[36] = {0};
+  static const double out[12] = {3, 3, 3, 3, 3, 3, -4, -4, -4, -4, -4, -4};
+  static const double head[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  static const double sums[2] = {21, 57};
+  const windows_case c = {
+      "nn.convolution",
+      "kernel=[3,3] num_filter=2 pad=[2,1]",
+      3,
+      {{4, {1, 2, 0, 3}, none}, {4, {2, 2, 3, 3}, zero}, {1, {2}, bias}},
+      {4, {1, 2, 2, 3}, out},
+      {4, {1, 2, 2, 3}, head},
+      3,
+      {{4, {1, 2, 0, 3}, none}, {4, {2, 2, 3, 3}, zero}, {1, {2}, sums}}};
   tn_runtime *rt = open_runtime(0, 1, false);
   check_types(rt, &c);
   tn_runtime_release(rt);

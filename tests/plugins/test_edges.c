@@ -421,6 +421,25 @@ Test(edges, integers_are_clipped) {
      I8(-3, -3, 50, 100));
 }
 
+/* The nearest that the type computed in has, which small types then cut. */
+Test(edges, numbers_beyond_an_integer_type_are_its_bounds) {
+  IS("clip", "a_min=0 a_max=1e10", I32(1, -2, INT32_MAX), NULL,
+     I32(1, 0, INT32_MAX));
+  IS("clip", "a_min=-inf a_max=inf", I64(1, INT64_MIN, INT64_MAX), NULL,
+     I64(1, INT64_MIN, INT64_MAX));
+  IS("clip", "a_min=2.9 a_max=3e9", U8(1, 2, 255), NULL, U8(2, 2, 255));
+  IS("minimum_scalar", "scalar=3e9", I32(1, -2), NULL, I32(1, -2));
+  IS("maximum_scalar", "scalar=-1e300", I64(1, -2), NULL, I64(1, -2));
+  IS("maximum_scalar", "scalar=1e19", I64(1, -2), NULL,
+     I64(INT64_MAX, INT64_MAX));
+  IS("maximum_scalar", "scalar=1000", U8(1, 2), NULL, U8(232, 232));
+  IS("lesser_scalar", "scalar=3e9", I32(1, -2, 3), NULL, I32(1, 1, 1));
+  IS("greater_scalar", "scalar=inf", I64(1, -2, 3), NULL, I64(0, 0, 0));
+  IS("greater_scalar", "scalar=-inf", I32(1, -2, 3), NULL, I32(1, 1, 1));
+  IS("add_scalar", "scalar=nan", I32(1, -2), NULL, I32(1, -2));
+  IS("add_scalar", "scalar=nan", U32(1, 2), NULL, U32(1, 2));
+}
+
 Test(edges, casts_truncate_wrap_and_ask_whether) {
   IS("cast", "dtype=i32", F64(-2.75, 2.75, -0.5), NULL, I32(-2, 2, 0));
   IS("cast", "dtype=bool", F64(0, 0.25, NAN), NULL, BOOL(0, 1, 1));

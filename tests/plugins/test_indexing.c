@@ -46,9 +46,9 @@ Test(indexing, indices_out_of_range_are_clipped_or_counted_around) {
   OK(call("tensor.take", "mode=clip", TN_IN(x, at), &y));
   HOLDS(y, 10, 30, 10, 30, 10, 10, 30, 10);
   tn_array_release(at);
-  at = VEC(-1, 3, -4, 5, NAN, 2.9, -0.9, -3);
+  at = VEC(-1, 3, -4, 5, NAN, 2.9, 1e300, -3); /* 2^62 is 3k + 1 */
   OK(call("tensor.take", "mode=wrap", TN_IN(x, at), &y));
-  HOLDS(y, 30, 10, 30, 30, 10, 30, 10, 10);
+  HOLDS(y, 30, 10, 30, 30, 10, 30, 20, 10);
   tn_array_release(x), tn_array_release(at), tn_array_release(y);
 }
 
@@ -60,8 +60,12 @@ Test(indexing, indices_out_of_range_are_errors_if_asked_for) {
         "index 3 (number 2 of `indices`) is out of range; 0 to 2 are");
   tn_array_release(y);
   FAILS(call("tensor.take", "mode=raise", TN_IN(x, nan), &z), TN_OUT_OF_RANGE,
-        "number 0 of `indices`");
+        "index nan (number 0 of `indices`)");
+  tn_array *far = VEC(1, -1e300);
+  FAILS(call("tensor.take", "mode=raise", TN_IN(x, far), &z), TN_OUT_OF_RANGE,
+        "index -1e+300 (number 1 of `indices`)");
   tn_array_release(x), tn_array_release(at), tn_array_release(nan);
+  tn_array_release(far);
 }
 
 Test(indexing, an_axis_without_places_has_no_slices) {

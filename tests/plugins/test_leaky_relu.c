@@ -141,6 +141,12 @@ Test(leaky_relu, slopes_that_do_not_fit_are_refused) {
   FAILS(infer(rt, "act_type=elu", 2, &four), TN_SHAPE, "only then");
   FAILS(infer(rt, "act_type=rrelu lower=0.5 upper=0.25", 1, &four),
         TN_OUT_OF_RANGE, "`lower` is 0.5, but must not be above `upper`");
+  FAILS(infer(rt, "act_type=rrelu lower=-inf", 1, &four), TN_OUT_OF_RANGE,
+        "`lower` is -inf and `upper` is 0.334: both must be finite");
+  FAILS(infer(rt, "act_type=rrelu upper=inf", 1, &four), TN_OUT_OF_RANGE,
+        "both must be finite");
+  FAILS(infer(rt, "act_type=rrelu upper=nan", 1, &four), TN_OUT_OF_RANGE,
+        "`upper` is nan");
   FAILS(tn_params_parse(op, "slope=-1", &none), TN_OUT_OF_RANGE, "slope");
   FAILS(tn_params_parse(op, "act_type=relu", &none), TN_INVALID, "rrelu");
   tn_runtime_release(rt);

@@ -554,6 +554,27 @@ Test(move, a_gradient_of_many_lines_is_taken_apart) {
   tn_runtime_release(rt);
 }
 
+/* ----------------------------------------------------------------- limits */
+
+/* Each axis that is repeated is two on the way. */
+Test(move, sixteen_axes_have_no_room_for_copies) {
+  static const char *const names[] = {"tensor.tile", "tensor.repeat"};
+  static const char *const texts[] = {"reps=[2]", "repeats=2 axis=-1"};
+  const int64_t dims[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  tn_runtime *rt = host_open();
+  tn_array *x = host_many(rt, TN_F64, 16, dims, (const double[]){1});
+  for (int i = 0; i < 2; ++i) {
+    tn_operator *op = host_operator(rt, names[i]);
+    tn_params *params = host_params(op, texts[i]);
+    tn_array *y = NULL;
+    FAILS(tn_call(rt, op, TN_IN(x), params, TN_OUT(&y)), TN_UNSUPPORTED,
+          "together they may be 16: reshape `data` to fewer axes first");
+    tn_params_release(params);
+  }
+  tn_array_release(x);
+  tn_runtime_release(rt);
+}
+
 /* -------------------------------------------------- gradients of gradients */
 
 /* Of f(x)^2 weighted by w, where f moves elements: the gradient is

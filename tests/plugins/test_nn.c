@@ -370,14 +370,19 @@ Test(nn, rows_without_elements_give_the_bias_and_no_rows_give_nothing) {
   tn_runtime_release(rt);
 }
 
-/* The gradient of softmax_output for rows of two equal elements. */
+/* The gradient of softmax_output for rows of two equal elements; of
+ * multi_output, for such columns, one behind the other. */
 static void slopes(tn_runtime *rt, const char *text, const double *labels,
                    tn_dtype dtype, double *slope) {
   tn_operator *op = host_operator(rt, "nn.softmax_output");
   tn_params *params = host_params(op, text);
   const double zeros[8] = {0};
-  tn_array *data = host_array(rt, TN_F64, (host_shape){2, {4, 2}}, zeros);
-  tn_array *label = host_array(rt, dtype, (host_shape){1, {4}}, labels);
+  const host_shape rows = {2, {4, 2}}, columns = {3, {1, 2, 4}};
+  const int multi = strstr(text, "multi_output") != NULL;
+  tn_array *data = host_array(rt, TN_F64, multi ? columns : rows, zeros);
+  tn_array *label = host_array(
+      rt, dtype, multi ? (host_shape){2, {1, 4}} : (host_shape){1, {4}},
+      labels);
   tn_array *out = NULL, *grads[2] = {NULL, NULL}, *no_head = NULL;
   const tn_req req[2] = {TN_REQ_WRITE, TN_REQ_NULL};
   OK(tn_call(rt, op, TN_IN(data, label), params, TN_OUT(&out)));
@@ -405,6 +410,24 @@ Test(nn, a_label_that_is_no_class_is_none_of_them) {
   for (int i = 2; i < 6; ++i) cr_assert_eq(slope[i], 0, "%g", slope[i]);
   cr_assert_eq(slope[0], -.5);
   cr_assert_eq(slope[7], -.5);
+  tn_runtime_release(rt);
+}
+
+/* Nor is anything taken from the others, as if one were. */
+Test(nn, a_label_that_is_no_class_has_no_smoothed_ones) {
+  tn_runtime *rt = host_open();
+  const double labels[4] = {2, -0.5, NAN, 1};
+  double slope[8];
+  slopes(rt, "smooth_alpha=0.25", labels, TN_F64, slope);
+  for (int i = 0; i < 6; ++i) cr_assert_eq(slope[i], .5, "%g", slope[i]);
+  cr_assert_eq(slope[6], .25);
+  cr_assert_eq(slope[7], -.25);
+  slopes(rt, "smooth_alpha=0.25 multi_output=true grad_scale=4", labels, TN_F64,
+         slope);
+  for (int i = 0; i < 8; ++i)
+    if (i % 4 != 3) cr_assert_eq(slope[i], .5, "%g", slope[i]);
+  cr_assert_eq(slope[3], .25);
+  cr_assert_eq(slope[7], -.25);
   tn_runtime_release(rt);
 }
 

@@ -407,16 +407,54 @@ Test(random, numbers_are_added_where_that_is_asked_for) {
   tn_runtime_release(a), tn_runtime_release(b);
 }
 
+/* The farthest bounds that a type has. */
+Test(random, uniform_takes_all_bounds_of_its_type) {
+  static const struct {
+    tn_dtype dtype;
+    const char *params;
+    double most;
+  } some[] = {{TN_F16, "low=-65504 high=65504", 65504},
+              {TN_BF16, "low=-1.7e38 high=1.7e38", 0x1.ffp126},
+              {TN_F32, "low=-1.7e38 high=1.7e38", 1.7e38},
+              {TN_F64, "low=0 high=1.7e308", 1.7e308}};
+  for (size_t i = 0; i < sizeof some / sizeof *some; ++i) {
+    double *x = sample("random.uniform", some[i].params, some[i].dtype);
+    double largest = 0;
+    for (int k = 0; k < MANY; ++k) largest = fmax(largest, x[k]);
+    cr_expect_leq(largest, some[i].most, "%s", some[i].params);
+    cr_expect_gt(largest, 0.99 * some[i].most, "%s", some[i].params);
+    free(x);
+  }
+}
+
 static const struct {
   const char *name, *params;
   tn_code code;
   const char *text;
 } mistakes[] = {
     {"random.uniform", "low=2 high=1", TN_INVALID, "low=2, high=1"},
-    {"random.uniform", "high=inf", TN_INVALID, "the distance infinite"},
-    {"random.uniform", "low=-1e308 high=1e308", TN_INVALID, "infinite"},
+    {"random.uniform", "high=inf", TN_OUT_OF_RANGE, "`high` is inf"},
+    {"random.uniform", "low=nan", TN_OUT_OF_RANGE, "`low` is nan"},
+    {"random.uniform", "low=-1e39", TN_OUT_OF_RANGE,
+     "`low` is -1e+39, but the type has -3.40282e+38 to 3.40282e+38 only"},
+    {"random.uniform", "low=-1 high=65505 dtype=f16", TN_OUT_OF_RANGE,
+     "`high` is 65505, but the type has -65504 to 65504 only"},
+    {"random.uniform", "low=3.4e38 high=3.4e38 dtype=bf16", TN_OUT_OF_RANGE,
+     "-3.38953e+38 to 3.38953e+38"},
+    {"random.uniform", "low=-1e308 high=1e308 dtype=f64", TN_INVALID,
+     "the distance is more than 1.79769e+308"},
+    {"random.uniform", "low=-2e38 high=2e38", TN_INVALID,
+     "the distance is more than 3.40282e+38"},
+    {"random.uniform", "low=-2e38 high=2e38 dtype=bf16", TN_INVALID,
+     "bounds that are nearer"},
     {"random.uniform", "dtype=i32", TN_DTYPE, "f16, bf16, f32 or f64"},
     {"random.normal", "dtype=bool", TN_DTYPE, "f16, bf16, f32 or f64"},
+    {"random.normal", "loc=nan", TN_OUT_OF_RANGE, "`loc` is nan"},
+    {"random.normal", "scale=inf", TN_OUT_OF_RANGE, "`scale` is inf"},
+    {"random.normal", "loc=-7e4 dtype=f16", TN_OUT_OF_RANGE, "`loc` is -70000"},
+    {"random.exponential", "lam=inf", TN_OUT_OF_RANGE, "`lam` is inf"},
+    {"random.exponential", "lam=1e-39", TN_OUT_OF_RANGE,
+     "`lam` is 1e-39, but the mean 1/lam must not be above 3.40282e+38"},
     {"random.exponential", "lam=0", TN_OUT_OF_RANGE, "lam is 0"},
     {"random.bernoulli", "dtype=u64", TN_DTYPE, "any type but u64"},
     {"random.randint", "low=3 high=3", TN_INVALID, "low=3, high=3"},

@@ -222,6 +222,26 @@ Test(tape, takes_empty_arrays_and_scalars) {
   DROP(x, y, g, a, b, h);
 }
 
+/* What is computed by way of an input that takes no gradient, or of integers,
+ * depends on the array in no way that counts; so does what comes of it. */
+Test(tape, heads_behind_inputs_without_gradient_have_zeros) {
+  tn_array *x = WATCHED(3, -5), *y = one("elemwise.stop_gradient", x);
+  tn_array *z = two("elemwise.mul", y, y), *whole = NULL, *back = NULL;
+  tn_array *g = gradient(y, x, TN_TAPE_KEEP);
+  tn_array *h = gradient(z, x, TN_TAPE_KEEP);
+  tn_operator *op = host_operator(rt, "elemwise.cast");
+  tn_params *to = host_params(op, "dtype=i32"),
+            *from = host_params(op, "dtype=f64");
+  OK(tn_tape_call(tape, op, TN_IN(x), to, TN_OUT(&whole)));
+  OK(tn_tape_call(tape, op, TN_IN(whole), from, TN_OUT(&back)));
+  tn_array *i = gradient(back, x, TN_TAPE_KEEP);
+  HOLDS(g, 0, 0), HOLDS(h, 0, 0), HOLDS(i, 0, 0);
+  tn_array *sum = two("elemwise.mul", z, x), *k = gradient(sum, x, 0);
+  HOLDS(k, 9, 25);
+  tn_params_release(to), tn_params_release(from);
+  DROP(x, y, z, g, h, whole, back, i, sum, k);
+}
+
 /* ------------------------------------------------------------------- views */
 
 /* The weights of a head of six elements, so that positions tell. */

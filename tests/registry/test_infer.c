@@ -764,5 +764,5 @@ Test(hook, its_contradictions_and_refusals_are_reported) {
               "infer function");
   c.in[0] = SHAPE(2, 3, 4);
   expect_text(&c, TN_SHAPE,
-              "operator demo.op@1 refuses these shapes: matrices only");
+              "operator demo.op@1 refuses this call: matrices only");
 }

@@ -331,18 +331,28 @@ static const char *field_type(const tn_field *field) {
   }
 }
 
+/* A parameter in the type of a class. Floats that are beyond an integer type
+ * have no value in C's conversion. */
+static const char *param_value(const kernel_pass *pass, const tn_field *field,
+                               int class_bit) {
+  const bool is_integer = class_bit & (TNM_CLASS_I32 | TNM_CLASS_I64);
+  const char *type = class_type(class_bit);
+  if (strcmp(field_type(field), type) == 0)
+    return pass_format(pass, "p->%s", field->name);
+  if (field->type == TN_FIELD_FLOAT && is_integer)
+    return pass_format(pass, "tn_math_to_%s(p->%s)", tnm_class_name(class_bit),
+                       field->name);
+  return pass_format(pass, "(%s)p->%s", type, field->name);
+}
+
 static void add_params(const kernel_pass *pass, const formula_use *use,
                        int class_bit) {
   const char *type = class_type(class_bit);
   for (size_t i = 0; i < use->n_params; ++i) {
     const tnm_expr *param = use->params[i];
     const tn_field *field = pass->op->op->params[param->index];
-    const char *name = formula_variable(pass, param);
-    if (strcmp(field_type(field), type) == 0)
-      c_add(pass->c, "  const %s %s = p->%s;\n", type, name, field->name);
-    else
-      c_add(pass->c, "  const %s %s = (%s)p->%s;\n", type, name, type,
-            field->name);
+    c_add(pass->c, "  const %s %s = %s;\n", type, formula_variable(pass, param),
+          param_value(pass, field, class_bit));
   }
 }
 

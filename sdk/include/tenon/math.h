@@ -17,6 +17,10 @@
  *
  *   abs sign (x), min max mod div pow (a, b), clip, select
  *
+ * tn_math_to_i32 and _to_i64 take a double and return the nearest integer of
+ * the type towards 0, and 0 for NaN: so formulas over integers read parameters
+ * that are floats.
+ *
  * rsqrt is 1/sqrt(x), gamma that function and not its logarithm, digamma the
  * derivative of lgamma, trigamma that of digamma; sigmoid is 1/(1 + exp(-x)),
  * softplus log(1 + exp(x)), gelu x*(1 + erf(x/sqrt(2)))/2. The others are named

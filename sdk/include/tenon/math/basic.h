@@ -211,6 +211,35 @@ TN_MATH_FN int64_t tn_math_clip_i64(int64_t x, int64_t low, int64_t high) {
   return tn_math_min_i64(tn_math_max_i64(x, low), high);
 }
 
+/* ---------------------------------------------------------------- integers */
+
+/* As tn_math_select_f64, but in one line of instructions: what does not change
+ * in a loop, as a parameter, then is taken out of it. */
+TN_MATH_FN double tn_math_masked_f64(int condition, double a, double b) {
+  const uint64_t mask = (uint64_t)0 - (uint64_t)(condition != 0);
+  return tn_math_from_bits_f64((tn_math_bits_f64(a) & mask) |
+                               (tn_math_bits_f64(b) & ~mask));
+}
+
+/* x without its fraction, the nearest that the type has if it is too large, 0
+ * for NaN. Whatever x is, what is converted has a place in the type. */
+TN_MATH_FN int32_t tn_math_to_i32(double x) {
+  const double above = tn_math_masked_f64(x > -0x1p31, x, -0x1p31);
+  const double high = 0x1p31 - 1;
+  const double inside = tn_math_masked_f64(above < high, above, high);
+  return (int32_t)inside & -(int32_t)(x == x);
+}
+
+/* The largest i64 is no double: 2^63 - 1024 is the one below it, and has zeros
+ * where the largest has ones. */
+TN_MATH_FN int64_t tn_math_to_i64(double x) {
+  const double above = tn_math_masked_f64(x > -0x1p63, x, -0x1p63);
+  const double high = 0x1p63 - 1024;
+  const double inside = tn_math_masked_f64(above < 0x1p63, above, high);
+  const int64_t rest = 1023 & -(int64_t)(x >= 0x1p63);
+  return ((int64_t)inside | rest) & -(int64_t)(x == x);
+}
+
 /* ---------------------------------------------------------------- rounding */
 
 /* The integer next to |x|, ties to even. What is 2^23 (2^52) or more is one. */
