@@ -4,6 +4,7 @@
 #include <tenon/capture.h>
 #include <tenon/kernel.h>
 
+#include "fake_work.h"
 #include "kernels.h"
 #include "trial.gen.h"
 
