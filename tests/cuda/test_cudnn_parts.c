@@ -11,6 +11,7 @@
 #include "../must.h"
 #include "fake_cudnn.h"
 #include "fake_cudnn_conv.h"
+#include "fake_work.h"
 #include "kit.h"
 
 /* -------------------------------------------------------------- the library
@@ -50,16 +51,22 @@ Test(library, of_another_version_is_refused_by_both_numbers) {
  */
 
 static dnn_library library;
+static cuda_context context;
 
+/* Handles are of the device that is current. */
 static void engines_open(void) {
   const char *const names[] = {FAKE_FILE, NULL};
   char why[240];
   fake_cuda_begin(&(fake_cuda_options){.devices = 1});
+  cr_assert_eq(cuDevicePrimaryCtxRetain(&context, 0), CUDA_OK);
+  cr_assert_eq(cuCtxPushCurrent_v2(context), CUDA_OK);
   cr_assert_eq(dnn_open(&library, names, why), 1, "%s", why);
 }
 
 static void engines_close(void) {
   dnn_close(&library);
+  cr_assert_eq(cuCtxPopCurrent_v2(&context), CUDA_OK);
+  cr_assert_eq(cuDevicePrimaryCtxRelease_v2(0), CUDA_OK);
   must_be_silent(fake_cudnn_end());
   must_be_silent(fake_cuda_end());
 }

@@ -206,24 +206,3 @@ Test(learning, an_index_out_of_range_gives_nan_and_counts_nothing) {
   for (int i = 0; i < 5; ++i) tn_array_release(all[i]);
   tn_params_release(params);
 }
-
-/* -------------------------------------------------------------------- rules */
-
-Test(learning, what_cannot_be_computed_is_refused_as_on_the_cpu) {
-  const float x[] = {1, 2};
-  const int64_t n = 2;
-  tn_operator *op = NULL;
-  tn_params *params = NULL;
-  open_all(0);
-  tn_array *in[4], *out = NULL;
-  for (int i = 0; i < 4; ++i) in[i] = array_of(TN_F32, 1, &n, x, sizeof x);
-  OK(tn_operator_get(rig, "optim.adam_update", &op));
-  OK(tn_params_parse(op, "lr=1 beta1=1 step=1", &params));
-  OK(tn_call(rig, op, &(tn_inputs){4, in}, params, TN_OUT(&out)));
-  FAILS(tn_array_wait(out), TN_OUT_OF_RANGE,
-        "beta1=1, beta2=0.999: what keeps all of its first 0 cannot be "
-        "corrected");
-  tn_params_release(params);
-  for (int i = 0; i < 4; ++i) tn_array_release(in[i]);
-  tn_array_release(out);
-}

@@ -49,7 +49,7 @@ BELOW = {
 PUBLIC = {f"tenon/{name}.h"
           for name in ("op", "note", "device", "kernel", "tenon", "exchange",
                        "graph", "blas", "device_blas", "pass", "fold", "chain", "philox",
-                       "product", "turn", "row", "device_scope", "capture", "tune",
+                       "product", "turn", "row", "size", "device_scope", "capture", "tune",
                        "gradient")}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # The names of this project: public, internal, and of the manifest reader.

@@ -486,8 +486,7 @@ enum {                              /* tn_arg.flags */
        TN_ARG_VARIADIC = 1u << 1,   /* the last input; any number of them */
        TN_ARG_HIDDEN = 1u << 2,     /* an output that users do not see */
        TN_ARG_CONTIGUOUS = 1u << 3, /* handed over dense, row-major */
-       TN_ARG_DYNAMIC = 1u << 4,    /* an output whose shape compute decides */
-       TN_ARG_TRAINED = 1u << 5 /* a state that only TN_CALL_TRAIN changes */
+       TN_ARG_DYNAMIC = 1u << 4     /* an output whose shape compute decides */
 };
 
 enum { TN_ROLE_DATA = 0, TN_ROLE_WEIGHT = 1, TN_ROLE_LABEL = 2 }; /* role */
@@ -556,7 +555,8 @@ typedef struct tn_need { /* frozen */
 } tn_need;
 
 #if TN_TARGET_MINOR >= 1
-#define TN_STEP_CALL 3u /* tn_step.what, beside TN_NEED_* */
+#define TN_ARG_TRAINED 32u /* tn_arg.flags: only TN_CALL_TRAIN changes it */
+#define TN_STEP_CALL 3u    /* tn_step.what, beside TN_NEED_* */
 /* A graph in postfix order: a value is put on a stack, a call replaces the
  * values of its inputs by its first output, and one value is left. */
 typedef struct tn_step { /* frozen */
