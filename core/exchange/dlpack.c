@@ -248,9 +248,7 @@ tn_code tn__array_from_dlpack_versioned(const tn__env *env,
                     "Ask its producer for max_version (%d, %d)",
                     (unsigned)from->major, (unsigned)from->minor,
                     TN_DLPACK_MAJOR, TN_DLPACK_MAJOR, TN_DLPACK_MINOR);
-  guest g = {.env = env,
-             .tensor = &from->tensor,
-             .object = from};
+  guest g = {.env = env, .tensor = &from->tensor, .object = from};
   const bool read_only = (from->flags & TN_DLPACK_READ_ONLY) != 0;
   g.give_back = read_only ? delete_read_only : delete_versioned;
   return guest_import(&g, read_only, flags, out);

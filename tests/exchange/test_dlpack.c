@@ -320,9 +320,9 @@ Test(dlpack, what_was_borrowed_read_only_goes_out_so) {
   tn_dlpack_versioned from = versioned(TN_DLPACK_READ_ONLY), *d = NULL;
   tn_array *array = NULL, *view = NULL;
   n_deleted = 0;
-  cr_assert_eq(tn__array_from_dlpack_versioned(&w.env, &from, TN_DLPACK_BORROW,
-                                               &array),
-               TN_OK);
+  cr_assert_eq(
+      tn__array_from_dlpack_versioned(&w.env, &from, TN_DLPACK_BORROW, &array),
+      TN_OK);
   cr_assert_eq(tn__array_transpose(array, NULL, &view), TN_OK);
   cr_assert_eq(tn__array_to_dlpack_versioned(view, &d), TN_OK);
   cr_expect_eq(d->flags, TN_DLPACK_READ_ONLY);
