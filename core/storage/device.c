@@ -30,8 +30,7 @@ static tn_code check_limits(const tn_memory_limit *limits, size_t n,
   for (size_t i = 0; i < n; ++i) {
     if (limits[i].device_type == TN_DEVICE_CPU && limits[i].device_id >= n_cpus)
       return fail_limit(&limits[i], i,
-                        "is not there; tn_options.n_cpus says "
-                        "how many are");
+                        "is not there; tn_options.n_cpus says how many are");
     if (limits[i].device_type <= 0 || limits[i].device_id < 0)
       return fail_limit(&limits[i], i, "cannot be");
     for (size_t j = 0; j < i; ++j)

@@ -43,15 +43,20 @@ static tn_code ask(const question *q, tn_entry *out) {
 }
 
 /* The gradient of one head, weighted by `weight`, with respect to one entry. */
-static tn_entry slope(tn_entry head, tn_entry weight, tn_entry of) {
-  tn_entry out;
+static tn_code ask_one(tn_entry head, tn_entry weight, tn_entry of,
+                       tn_entry *out) {
   const question q = {.heads = {head},
                       .weights = {weight},
                       .of = {of},
                       .n_heads = 1,
                       .n_of = 1,
                       .weighted = true};
-  OK(ask(&q, &out));
+  return ask(&q, out);
+}
+
+static tn_entry slope(tn_entry head, tn_entry weight, tn_entry of) {
+  tn_entry out;
+  OK(ask_one(head, weight, of, &out));
   return out;
 }
 
@@ -474,15 +479,8 @@ Test(gradient, of_an_operator_without_one_is_refused_unless_it_is_blocked) {
   OK(ask(&(question){.heads = {cut}, .of = {x}, .n_heads = 1, .n_of = 1}, &dx));
   ADDED(n, "0");
   tn__graph_truncate(g, n);
-  FAILS(ask(&(question){.heads = {open},
-                        .weights = {head},
-                        .of = {x},
-                        .n_heads = 1,
-                        .n_of = 1,
-                        .weighted = true},
-            &dx),
-        TN_UNSUPPORTED, "node `r` (lab.rough@1)", "no gradient",
-        "it is constant between its jumps");
+  FAILS(ask_one(open, head, x, &dx), TN_UNSUPPORTED, "node `r` (lab.rough@1)",
+        "no gradient", "it is constant between its jumps");
   cr_assert_eq(tn__n_nodes(g), n);
 }
 
@@ -520,22 +518,10 @@ Test(gradient, of_an_operator_by_others_is_calls_of_them) {
   is_params(affine->params, "scale=3 shift=0");
   cr_assert(same(affine->in[0], head) && same(node_of(dx)->in[1], y));
   tn_entry none;
-  FAILS(ask(&(question){.heads = {OP(g, "orphan", NULL, "o", x)},
-                        .weights = {head},
-                        .of = {x},
-                        .n_heads = 1,
-                        .n_of = 1,
-                        .weighted = true},
-            &none),
-        TN_UNSUPPORTED, "node `o` (lab.orphan@1)",
+  FAILS(ask_one(OP(g, "orphan", NULL, "o", x), head, x, &none), TN_UNSUPPORTED,
+        "node `o` (lab.orphan@1)",
         "no operator \"nobody.has@1\": no plugin \"nobody\" is loaded");
-  FAILS(ask(&(question){.heads = {OP(g, "misspelt", NULL, "m", x)},
-                        .weights = {head},
-                        .of = {x},
-                        .n_heads = 1,
-                        .n_of = 1,
-                        .weighted = true},
-            &none),
+  FAILS(ask_one(OP(g, "misspelt", NULL, "m", x), head, x, &none),
         TN_UNSUPPORTED, "node `m` (lab.misspelt@1)",
         "did you mean \"lab.affine\"?");
 }
