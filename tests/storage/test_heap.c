@@ -185,9 +185,12 @@ Test(limit, is_one_for_each_device) {
   const tn_memory_limit twice[] = {
       {TN_DEVICE_CPU, 0, 1}, {TN_DEVICE_CUDA, 0, 1}, {TN_DEVICE_CPU, 0, 2}};
   const tn_memory_limit wrong = {TN_DEVICE_CUDA, -1, 1};
+  const tn_memory_limit beyond = {TN_DEVICE_CPU, 7, 1};
   s = (stage){.devices = NULL};
   cr_assert_eq(stage_try(&s, twice, 3), TN_INVALID);
   expect_text("tn_options.memory_limits[2]: cpu(0) is limited twice");
+  cr_assert_eq(stage_try(&s, &beyond, 1), TN_INVALID);
+  expect_text("tn_options.memory_limits[0]: cpu(7) is not there");
   cr_assert_eq(stage_try(&s, &wrong, 1), TN_INVALID);
   expect_text("tn_options.memory_limits[0]: device type 2(-1) cannot be");
   cr_assert_eq(stage_try(&s, twice, 2), TN_OK);
