@@ -64,8 +64,13 @@ tn_code tn__sink_write(void *sink, const void *bytes, size_t n);
  * regular. */
 tn_code tn__sink_patch(tn__sink *sink, uint64_t at, const void *bytes,
                        size_t n);
+/* A durable file is on the disk before it has its name, which then never leads
+ * to less than all of it, even if the machine stops; what can be made again at
+ * will gets there when the system likes. */
+typedef enum tn__sink_way { TN__SINK_DURABLE, TN__SINK_QUICK } tn__sink_way;
+
 /* Gives the file its name. */
-tn_code tn__sink_commit(tn__sink *sink);
+tn_code tn__sink_commit(tn__sink *sink, tn__sink_way way);
 /* Without commit, removes what there is. */
 void tn__sink_close(tn__sink *sink);
 

@@ -175,11 +175,12 @@ static tn_code sink_end(tn__sink *sink) {
   return sink->env->os->close(fd) ? sink_fail(sink, "cannot be closed") : TN_OK;
 }
 
-tn_code tn__sink_commit(tn__sink *sink) {
+tn_code tn__sink_commit(tn__sink *sink, tn__sink_way way) {
   const tn__os *os = sink->env->os;
   TN__TRY(flush(sink));
   if (!sink->target) return sink_end(sink);
-  if (os->sync(sink->fd)) return sink_fail(sink, "cannot be put on the disk");
+  if (way == TN__SINK_DURABLE && os->sync(sink->fd))
+    return sink_fail(sink, "cannot be put on the disk");
   TN__TRY(sink_end(sink));
   if (os->rename(sink->temporary, sink->target))
     return sink_fail(sink, "cannot be given its name");

@@ -329,7 +329,7 @@ tn_code tn__trace_write(tn__engine *engine, const char *path) {
   tn__sink sink;
   TN__TRY(tn__sink_open(engine->env, path, &sink));
   tn_code code = write_to(engine->trace, &sink);
-  if (code == TN_OK) code = tn__sink_commit(&sink);
+  if (code == TN_OK) code = tn__sink_commit(&sink, TN__SINK_DURABLE);
   tn__sink_close(&sink);
   return code;
 }

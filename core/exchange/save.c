@@ -296,7 +296,7 @@ tn_code tn__bundle_save(const tn__env *env, const char *path,
   if (f->named) TN__TRY(names_check(env, path, content));
   TN__TRY(tn__sink_open(env, path, &sink));
   tn_code rc = f->save(&sink, content);
-  if (!rc) rc = tn__sink_commit(&sink);
+  if (!rc) rc = tn__sink_commit(&sink, TN__SINK_DURABLE);
   tn__sink_close(&sink);
   return rc;
 }

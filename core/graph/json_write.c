@@ -239,7 +239,7 @@ static tn_code put(const tn_graph *graph, const char *path,
   tn__sink sink;
   TN__TRY(tn__sink_open(graph->env, path, &sink));
   tn_code rc = tn__sink_write(&sink, text->s, text->n);
-  if (rc == TN_OK) rc = tn__sink_commit(&sink);
+  if (rc == TN_OK) rc = tn__sink_commit(&sink, TN__SINK_DURABLE);
   tn__sink_close(&sink);
   return rc;
 }

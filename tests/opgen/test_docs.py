@@ -363,6 +363,19 @@ def one_file_is_written_once():
     tap.equal(target.stat().st_mtime_ns, before, "time")
 
 
+def a_link_leads_to_the_file_still():
+    folder = FOLDER / "linked"
+    folder.mkdir()
+    target, link = folder / "page.md", folder / "link.md"
+    target.write_text("old")
+    link.symlink_to("page.md")
+    docs(SOURCE, "-o", link)
+    assert link.is_symlink()
+    tap.equal(target.read_text(), docs(SOURCE))
+    tap.equal(sorted(each.name for each in folder.iterdir()),
+              ["link.md", "page.md"])
+
+
 tap.run([
     the_site_is_well_formed, links_of_the_site_lead_somewhere,
     the_site_needs_nothing_from_elsewhere, the_site_suits_phones_and_the_dark,
@@ -374,4 +387,4 @@ tap.run([
     an_example_that_is_not_true_is_an_error, a_file_that_is_no_plugin_is_said,
     links_in_markdown_lead_somewhere, kernels_for_others_are_listed,
     sections_stand_in_one_order,
-    one_file_is_written_once])
+    one_file_is_written_once, a_link_leads_to_the_file_still])

@@ -4,9 +4,6 @@
  * texts are compared, and, where the plugin can be read, the tables, byte for
  * byte.
  */
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "opgen.h"
@@ -61,21 +58,14 @@ static bool has_same_tables(const job *j) {
 
 /* ----------------------------------------------------------------- one file */
 
-/* A link is followed, so that the file changes and not the link. */
-static bool write_back(const job *j) {
-  char real[PATH_MAX];
-  if (realpath(j->path, real) != NULL)
-    return opgen_file_replace(real, j->out.s, j->out.n);
-  fprintf(stderr, "opgen: cannot write %s: %s\n", j->path, strerror(errno));
-  return false;
-}
-
 /* The exit status for one file whose canonical form is known. */
 static int finish(const job *j, bool only_check) {
   if (j->out.n == j->n && memcmp(j->out.s, j->text, j->n) == 0)
     return EXIT_FINE;
   if (!has_same_tables(j)) return EXIT_ERRORS;
-  if (!only_check) return write_back(j) ? EXIT_FINE : EXIT_ERRORS;
+  if (!only_check)
+    return opgen_file_replace(j->path, j->out.s, j->out.n) ? EXIT_FINE
+                                                           : EXIT_ERRORS;
   printf("%s\n", j->path);
   return EXIT_ERRORS;
 }

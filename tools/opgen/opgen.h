@@ -150,7 +150,8 @@ void opgen_files_deinit(opgen_files *files);
 bool opgen_files_write(const opgen_files *files, const char *dir);
 
 /* Writes one file, under another name first, so that nobody ever reads half of
- * it. The file keeps its mode. False after a message. */
+ * it. The file keeps its mode, a link still leads to it. False after a message.
+ */
 bool opgen_file_replace(const char *path, const char *text, size_t n);
 /* The same, unless the file holds just that. */
 bool opgen_file_write(const char *path, const tn__buf *text);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "emit.h"
+#include "files.h"
 #include "opgen.h"
 
 /* --------------------------------------------------------------- rendering */
@@ -156,23 +157,13 @@ static bool is_same(const char *path, const char *text, size_t n) {
 }
 
 bool opgen_file_replace(const char *path, const char *text, size_t n) {
-  char temporary[4096];
-  struct stat old;
-  const int length = snprintf(temporary, sizeof temporary, "%s.tmp", path);
-  if (length < 0 || (size_t)length >= sizeof temporary) {
-    errno = ENAMETOOLONG;
-    return failed_to("write", path);
-  }
-  FILE *file = fopen(temporary, "wb");
-  if (file == NULL) return failed_to("write", temporary);
-  const bool kept =
-      stat(path, &old) != 0 || fchmod(fileno(file), old.st_mode & 07777u) == 0;
-  const bool written = kept && fwrite(text, 1, n, file) == n;
-  const bool closed = fclose(file) == 0;
-  if (written && closed && rename(temporary, path) == 0) return true;
-  failed_to("write", path);
-  (void)unlink(temporary);
-  return false;
+  tn__sink sink;
+  tn_code rc = tn__sink_open(tn__env_default(), path, &sink);
+  if (rc == TN_OK) rc = tn__sink_write(&sink, text, n);
+  if (rc == TN_OK) rc = tn__sink_commit(&sink, TN__SINK_QUICK);
+  if (rc != TN_OK) fprintf(stderr, "opgen: %s\n", tn_error_text());
+  tn__sink_close(&sink);
+  return rc == TN_OK;
 }
 
 bool opgen_file_write(const char *path, const tn__buf *text) {
