@@ -77,6 +77,22 @@ static void emit_text(emit *e, const char *field, tn__buf *text) {
 
 /* ------------------------------------------------------------------ tables */
 
+static bool has_param(const tn_op *op, const char *name) {
+  for (uint32_t i = 0; i < op->n_params; ++i)
+    if (strcmp(op->params[i]->name, name) == 0) return true;
+  return false;
+}
+
+/* Those of the example that the operator has. */
+static void emit_params(emit *e, const tn_op *op, const tnm_example *x) {
+  tn__buf text;
+  tn__buf_init(&text, e->env);
+  for (size_t i = 0; i < x->n_params; ++i)
+    if (has_param(op, x->params[i].key)) add_param(&text, &x->params[i]);
+  emit_text(e, "params", &text);
+  tn__buf_deinit(&text);
+}
+
 static void emit_example(emit *e, const tnm_operator *op,
                          const tnm_example *x) {
   const tn_op *d = op->op;
@@ -86,8 +102,7 @@ static void emit_example(emit *e, const tnm_operator *op,
   e->c.indent = 8;
   c_string(&e->c, "name", x->name);
   c_string(&e->c, "place", op->file);
-  for (size_t i = 0; i < x->n_params; ++i) add_param(&text, &x->params[i]);
-  emit_text(e, "params", &text);
+  emit_params(e, d, x);
   add_operands(&text, x->items, x->n_items, d->inputs, d->n_inputs);
   emit_text(e, "inputs", &text);
   add_operands(&text, x->items, x->n_items, d->aux, d->n_aux);
@@ -123,6 +138,8 @@ static void emit_operator(emit *e, const tnm_operator *op) {
   if (op->n_examples > 0) {
     c_value(c, "examples", name_format(e, "%s_examples", names.local));
     c_value(c, "n_examples", name_format(e, "%zu", op->n_examples));
+  } else if (op->parent != NULL && op->parent->n_examples > 0) {
+    emit_params(e, op->op, &op->parent->examples[0]);
   }
   c_string(c, "skip", check->skip);
   c_u32(c, "points", check->points);

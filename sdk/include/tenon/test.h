@@ -19,10 +19,12 @@
  * - the gradients that an example states are compared in the same way;
  * - gradients are compared with difference quotients (test_gradient.h).
  *
- * A case that no kernel takes (TN_UNSUPPORTED), or whose numbers a type cannot
- * hold, is `ok ... # SKIP` with the reason; an operator of which no case was
- * computed has failed, unless it has no kernel for a device that is there, and
- * so has one whose gradient calls an operator that is not there. A kernel that
+ * Numbers that a type cannot hold, and gradients of integers that no kernel
+ * has, are no case: a comment says which and why. A case that no kernel takes
+ * (TN_UNSUPPORTED) is `ok ... # SKIP` with the reason; an operator of which no
+ * case was computed has failed, unless it has no kernel for a device that is
+ * there, and so has one whose gradient calls an operator that is not there. A
+ * kernel that
  * is not written yet (TN_UNIMPLEMENTED) is a `not ok` with TAP's directive for
  * what is still to come, which does not count as a failure.
  *
@@ -67,10 +69,12 @@ typedef struct tn_test_operator {
   const char *name; /* "elemwise.quadratic@1" */
   const tn_test_example *examples;
   size_t n_examples;
-  const char *skip; /* why gradients are not compared numerically */
-  uint32_t points;  /* random points per example */
-  double eps;       /* step of the difference quotient */
-  double tol;       /* of the comparison with it */
+  const char *params; /* where no example tells them, but one of the operator
+                         whose gradient this is */
+  const char *skip;   /* why gradients are not compared numerically */
+  uint32_t points;    /* random points per example */
+  double eps;         /* step of the difference quotient */
+  double tol;         /* of the comparison with it */
 } tn_test_operator;
 
 typedef struct tn_test_plugin {
@@ -130,7 +134,7 @@ typedef struct tn_test {
   int n;           /* cases so far */
   int n_failed;
   int n_skipped;
-  char skipped[1024]; /* why the last one was */
+  char without[1024]; /* why the last one that was not computed was not */
   char title[TN_TEST_TITLE];
   /* Released when the case is over. */
   tn_array *arrays[TN_TEST_SCRATCH];
@@ -182,8 +186,19 @@ static void tn_test_pass(tn_test *t) {
 
 static void tn_test_skip(tn_test *t, const char *why) {
   ++t->n_skipped;
-  (void)snprintf(t->skipped, sizeof t->skipped, "%s", why);
+  (void)snprintf(t->without, sizeof t->without, "%s", why);
   tn_test_line(t, "ok", "SKIP", why);
+  tn_test_release(t);
+}
+
+/* What cannot be a case, by the nature of its types: a comment. */
+static void tn_test_leave_out(tn_test *t, const char *why) {
+  (void)snprintf(t->without, sizeof t->without, "%s", why);
+  printf("# left out: ");
+  tn_test_print(t->title);
+  printf(": ");
+  tn_test_print(why);
+  putchar('\n');
   tn_test_release(t);
 }
 
@@ -258,6 +273,7 @@ static bool tn_test_has_kernel(const tn_test *t, const tn_operator *op) {
 static void tn_test_run_examples(tn_test *t, tn_operator *op,
                                  const tn_test_operator *which) {
   const int n = t->n, n_skipped = t->n_skipped;
+  t->without[0] = '\0';
   for (size_t i = 0; i < which->n_examples; ++i)
     tn_test_run_example(t, op, &which->examples[i]);
   const bool ran = t->n - n > t->n_skipped - n_skipped;
@@ -265,8 +281,8 @@ static void tn_test_run_examples(tn_test *t, tn_operator *op,
   tn_test_begin(t, "%s: an example that runs", which->name);
   tn_test_fail(t,
                "none was computed with any element type on any device; the "
-               "last one was skipped because: %s",
-               t->n > n ? t->skipped : "no type is allowed");
+               "last one was not because: %s",
+               t->without[0] != '\0' ? t->without : "no type is allowed");
 }
 
 /* Fails if the gradient calls an operator that no loaded plugin has. */

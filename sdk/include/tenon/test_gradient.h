@@ -547,8 +547,7 @@ static void tn_test_run_slope(tn_test *t, tn_operator *op,
   free(s);
 }
 
-/* Where no example tells shapes: all inputs of shape (2,3), parameters at their
- * defaults. */
+/* Where no example tells shapes: all inputs of shape (2,3). */
 static void tn_test_run_guess(tn_test *t, tn_operator *op,
                               const tn_test_operator *which) {
   char inputs[2048];
@@ -558,9 +557,11 @@ static void tn_test_run_guess(tn_test *t, tn_operator *op,
   for (uint32_t i = 0; i < desc->n_inputs && n < sizeof inputs; ++i)
     n += (size_t)snprintf(inputs + n, sizeof inputs - n,
                           "%s=[[1, 1, 1], [1, 1, 1]] ", desc->inputs[i]->name);
-  const tn_test_example guess = {.name = "guessed", .inputs = inputs};
+  const char *text = which->params != NULL ? which->params : "";
+  const tn_test_example guess = {
+      .name = "guessed", .params = text, .inputs = inputs};
   tn_test_begin(t, "%s: numeric gradient", which->name);
-  if (n >= sizeof inputs || tn_params_parse(op, "", &params) != TN_OK)
+  if (n >= sizeof inputs || tn_params_parse(op, text, &params) != TN_OK)
     tn_test_skip(t, "no example tells parameters and shapes");
   else
     tn_test_run_slope(t, op, which, &guess);
