@@ -38,7 +38,10 @@ extern "C" {
  *
  * TN_KERNEL_LEVELS_FROM(name, lowest) takes another body for the baseline of
  * x86: it lacks instructions that some functions want (math.h on
- * tn_math_floor_direct_f32). */
+ * tn_math_floor_direct_f32).
+ *
+ * A file that is compiled with TN_KERNEL_LOWEST_ONLY has the baseline alone, in
+ * a third of the time: for builds that look for something other than speed. */
 enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
 
 #if defined(__GNUC__)
@@ -61,6 +64,20 @@ enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
       target("avx512f,avx512bw,avx512dq,avx512vl,avx2," \
              "fma,f16c,prefer-vector-width=512")))
 #endif
+#define TN_KERNEL_LOWEST(name, lowest) lowest
+#else
+#define TN_KERNEL_LOWEST(name, lowest) name
+#endif
+#if defined(TN_KERNEL_LOWEST_ONLY) || !defined(__GNUC__) || !defined(__x86_64__)
+#define TN_KERNEL_LEVELS_FROM(name, lowest)                                   \
+  static void name##_base(const tn_kernel_block *block, const void *params) { \
+    TN_KERNEL_LOWEST(name, lowest)(block, params);                            \
+  }
+#define TN_KERNEL_BODIES(name)  \
+  {                             \
+    { name##_base, NULL, NULL } \
+  }
+#else
 #define TN_KERNEL_LEVELS_FROM(name, lowest)                                   \
   static void name##_base(const tn_kernel_block *block, const void *params) { \
     lowest(block, params);                                                    \
@@ -76,15 +93,6 @@ enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
 #define TN_KERNEL_BODIES(name)                  \
   {                                             \
     { name##_base, name##_avx2, name##_avx512 } \
-  }
-#else
-#define TN_KERNEL_LEVELS_FROM(name, lowest)                                   \
-  static void name##_base(const tn_kernel_block *block, const void *params) { \
-    name(block, params);                                                      \
-  }
-#define TN_KERNEL_BODIES(name)  \
-  {                             \
-    { name##_base, NULL, NULL } \
   }
 #endif
 #define TN_KERNEL_LEVELS(name) TN_KERNEL_LEVELS_FROM(name, name)
