@@ -88,6 +88,12 @@ static void shorten(char *text) {
   memcpy(text + n, "...", 4);
 }
 
+/* A text is one line, whatever it quotes. */
+static void make_line(char *text) {
+  for (; *text != '\0'; ++text)
+    if ((unsigned char)*text < ' ' || *text == 0x7f) *text = ' ';
+}
+
 static char *format_text(tnm_diags *diags, const char *format, va_list args) {
   va_list again;
   va_copy(again, args);
@@ -100,6 +106,7 @@ static char *format_text(tnm_diags *diags, const char *format, va_list args) {
   if (text == NULL) return NULL;
   vsnprintf(text, n + 1, format, args);
   if (wanted > MAX_TEXT) shorten(text);
+  make_line(text);
   return text;
 }
 
