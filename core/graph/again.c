@@ -36,11 +36,23 @@ static double work_of(const tn_program *p, const tn__step *step) {
   return moved + out + product;
 }
 
-/* Random numbers would be others, a state would change twice. */
+/* Whether a step reads what another one changes. */
+static bool reads_state(const tn__step *step) {
+  const tn__node *node = step->node;
+  for (uint32_t i = 0; i < node->n_in; ++i)
+    if (!tn__entry_is_none(node->in[i]) &&
+        tn__node_at(step->program->graph, node->in[i].node)->flags &
+            TN__NODE_STATE)
+      return true;
+  return false;
+}
+
+/* Random numbers would be others, a state would change twice, or be another. */
 static bool is_once(const tn__step *step) {
   const char *keep = tn__attribute(step->node, "keep");
   if (keep && strcmp(keep, "1") == 0) return true;
-  if (step->kind == TN__STEP_LOOP || step->node->n_aux > 0) return true;
+  if (step->kind == TN__STEP_LOOP || step->node->n_aux > 0 || reads_state(step))
+    return true;
   if (step->kind != TN__STEP_CALL) return false;
   return !step->info.kernel || step->info.kernel->desc->n_resources > 0;
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bind_results.c: results in arrays of the user: no two of them may be in the
- * same memory.
+ * same memory, and no gradient in that of what is still to be read.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "binding.h"
 
+typedef enum result_what { ARGUMENT, GRADIENT, HEAD } result_what;
+
 typedef struct result {
   const tn_array *array;
-  uint32_t index; /* of the argument whose gradient it is, or of the head */
-  bool is_head;
+  uint32_t index; /* of the argument or of the head */
+  result_what what;
 } result;
 
 static int by_block(const void *a, const void *b) {
@@ -23,23 +25,26 @@ static size_t results_list(const tn__binding *b, result *to) {
   const tn_program *p = b->p;
   size_t n = 0;
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
-    const tn_array *slope = b->given[i] ? b->given[i]->gradient : NULL;
-    if (slope && tn__bind_request(b, i) != TN_REQ_NULL)
-      to[n++] = (result){slope, i, false};
+    const tn_argument *given = b->given[i];
+    if (given && given->array) to[n++] = (result){given->array, i, ARGUMENT};
+    if (given && given->gradient && tn__bind_request(b, i) != TN_REQ_NULL)
+      to[n++] = (result){given->gradient, i, GRADIENT};
   }
   for (uint32_t i = 0; i < b->how->n_outputs; ++i)
-    if (b->how->outputs[i]) to[n++] = (result){b->how->outputs[i], i, true};
+    if (b->how->outputs[i]) to[n++] = (result){b->how->outputs[i], i, HEAD};
   return n;
 }
 
 static const char *name_of(const tn__binding *b, const result *r,
                            char text[TN__ENTRY_TEXT + 32]) {
   const tn_graph *graph = b->p->graph;
-  if (r->is_head)
+  if (r->what == HEAD) {
     (void)snprintf(text, TN__ENTRY_TEXT + 32, "output %u", r->index);
-  else
-    (void)snprintf(text, TN__ENTRY_TEXT + 32, "the gradient of `%s`",
-                   tn__node_at(graph, b->p->arguments[r->index].node)->name);
+    return text;
+  }
+  (void)snprintf(text, TN__ENTRY_TEXT + 32, "%s`%s`",
+                 r->what == GRADIENT ? "the gradient of " : "",
+                 tn__node_at(graph, b->p->arguments[r->index].node)->name);
   return text;
 }
 
@@ -51,10 +56,16 @@ static tn_code meeting(const tn__binding *b, const result *x, const result *y) {
                   name_of(b, x, one), name_of(b, y, other));
 }
 
+/* Arguments may share memory; outputs are written when all has been read. */
+static bool may_meet(const result *x, const result *y) {
+  return (x->what == ARGUMENT && y->what != GRADIENT) ||
+         (y->what == ARGUMENT && x->what != GRADIENT);
+}
+
 tn_code tn__bind_results_check(const tn__binding *b) {
   const tn_program *p = b->p;
   const size_t most =
-      (size_t)p->n_arguments + p->n_states + b->how->n_outputs + 1;
+      2 * ((size_t)p->n_arguments + p->n_states) + b->how->n_outputs + 1;
   result *list = tn__alloc(p->env, most * sizeof *list);
   if (!list) return tn__fail_memory(most * sizeof *list, "a program");
   const size_t n = results_list(b, list);
@@ -64,7 +75,8 @@ tn_code tn__bind_results_check(const tn__binding *b) {
     for (size_t k = i + 1;
          k < n && rc == TN_OK && list[k].array->block == list[i].array->block;
          ++k)
-      if (tn__arrays_meet(list[i].array, list[k].array) != TN__APART)
+      if (!may_meet(&list[i], &list[k]) &&
+          tn__arrays_meet(list[i].array, list[k].array) != TN__APART)
         rc = meeting(b, &list[i], &list[k]);
   tn__free(p->env, list);
   return rc;

@@ -62,12 +62,13 @@ static void queue_push(tn__facts *f, uint32_t node) {
   const uint32_t room = tn__n_nodes(f->graph);
   if (f->queued[node]) return;
   f->queued[node] = 1;
-  f->queue[(f->head + f->n_queued++) % room] = node;
+  const uint32_t at = f->head + f->n_queued++;
+  f->queue[at < room ? at : at - room] = node;
 }
 
 static uint32_t queue_pop(tn__facts *f) {
   const uint32_t node = f->queue[f->head];
-  f->head = (f->head + 1) % tn__n_nodes(f->graph);
+  if (++f->head == tn__n_nodes(f->graph)) f->head = 0;
   --f->n_queued;
   f->queued[node] = 0;
   return node;

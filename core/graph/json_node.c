@@ -314,16 +314,17 @@ static tn_code kind_spec(tn__draft *d, tn_graph *graph, tn__loop *loop,
   }
 }
 
-static tn_code add(tn__draft *d, tn_graph *graph, tn__node_spec *spec) {
+static tn_code add(tn__draft *d, tn_graph *graph, const tn__node_spec *begun) {
   tn__loop loop;
   tn__node *node = NULL;
-  tn_code rc = kind_spec(d, graph, &loop, spec);
-  spec->in = operands(d);
+  tn__node_spec spec = *begun;
+  tn_code rc = kind_spec(d, graph, &loop, &spec);
+  spec.in = operands(d);
   if (rc == TN_OK && d->in.failed)
     rc = tn__fail_memory(d->in.n, "the inputs of a node");
-  if (rc == TN_OK) rc = tn__node_add(graph, spec, &node);
+  if (rc == TN_OK) rc = tn__node_add(graph, &spec, &node);
   /* A gradient has its call's parameters. */
-  if (d->kind == TN__NODE_CALL) tn__params_release(spec->params);
+  if (d->kind == TN__NODE_CALL) tn__params_release(spec.params);
   if (rc != TN_OK) return rc;
   d->inner = NULL;
   return tn__attributes_enter(graph, node,

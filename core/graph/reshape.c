@@ -15,11 +15,14 @@ typedef struct reshaping {
   size_t n;
 } reshaping;
 
+/* Whether the array is all that is known. */
 static bool keeps(const tn_sig *sig, const tn_array *array) {
   const tn_tensor *t = &array->tensor;
-  if (!tn__sig_complete(sig)) return true;
-  return sig->dtype == t->dtype && sig->ndim == t->ndim &&
-         memcmp(sig->shape, t->shape, (size_t)t->ndim * sizeof *t->shape) == 0;
+  if (sig->dtype != TN_DTYPE_UNKNOWN && sig->dtype != t->dtype) return false;
+  if (sig->ndim >= 0 && sig->ndim != t->ndim) return false;
+  for (int32_t d = 0; d < sig->ndim; ++d)
+    if (sig->shape[d] >= 0 && sig->shape[d] != t->shape[d]) return false;
+  return true;
 }
 
 static void argument_set(reshaping *r, uint32_t i) {
@@ -40,9 +43,29 @@ static void argument_set(reshaping *r, uint32_t i) {
   if (to->array) to->gradient = slope->array;
 }
 
+/* An argument has the type that it has, unless another is said. */
+static void type_add(const tn_program *p, tn_known *known) {
+  const tn__node *node =
+      known->name ? tn__map_get(&p->graph->names, known->name) : NULL;
+  if (!node || node->kind != TN__NODE_VARIABLE ||
+      known->sig.dtype != TN_DTYPE_UNKNOWN)
+    return;
+  const tn_array *array =
+      p->values[tn__entry_id(p->graph, (tn_entry){node->id, 0})].array;
+  if (array) known->sig.dtype = array->tensor.dtype;
+}
+
 static tn_code infer(reshaping *r, const tn_known *known, size_t n) {
-  TN__TRY(tn__graph_copy(r->p->source, &r->graph));
-  const tn_code rc = tn__graph_infer(r->graph, known, n);
+  const tn_program *p = r->p;
+  TN__TRY(tn__graph_copy(p->source, &r->graph));
+  tn_known *typed = tn__alloc(p->env, (n + 1) * sizeof *typed);
+  if (!typed) return tn__fail_memory(n * sizeof *typed, "a program");
+  for (size_t i = 0; i < n; ++i) {
+    typed[i] = known[i];
+    type_add(p, &typed[i]);
+  }
+  const tn_code rc = tn__graph_infer(r->graph, typed, n);
+  tn__free(p->env, typed);
   return rc == TN_INCOMPLETE ? TN_OK : rc;
 }
 

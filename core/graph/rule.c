@@ -55,22 +55,23 @@ bool tn__rule_reads(const tn__node *node, const uint8_t *wanted, uint32_t out) {
 
 enum { LONGEST_STEM = 150 }; /* names are limited; longer ones get a number */
 
-tn_code tn__rule_add(const tn__rule *rule, tn__node_spec *spec,
+tn_code tn__rule_add(const tn__rule *rule, const tn__node_spec *like,
                      const char *what, tn__node **out) {
   const tn__node *of = rule->node;
+  tn__node_spec spec = *like;
   char name[LONGEST_STEM + 32];
   (void)snprintf(name, sizeof name, "%s_%s", of->name, what);
-  spec->name = strlen(of->name) <= LONGEST_STEM &&
-                       !tn__map_get(&rule->graph->names, name)
-                   ? name
-                   : NULL;
-  spec->stem = what;
-  spec->flags |= TN__NODE_GRADIENT;
-  if (spec->op) {
-    spec->after = rule->after;
-    spec->n_after = rule->n_after;
+  spec.name = strlen(of->name) <= LONGEST_STEM &&
+                      !tn__map_get(&rule->graph->names, name)
+                  ? name
+                  : NULL;
+  spec.stem = what;
+  spec.flags |= TN__NODE_GRADIENT;
+  if (spec.op) {
+    spec.after = rule->after;
+    spec.n_after = rule->n_after;
   }
-  TN__TRY(tn__node_add(rule->graph, spec, out));
+  TN__TRY(tn__node_add(rule->graph, &spec, out));
   for (uint32_t i = 0; i < of->n_attrs; ++i)
     TN__TRY(tn__attribute_set(rule->graph, (*out)->id, of->attrs[i].key,
                               of->attrs[i].value));
@@ -126,13 +127,36 @@ static tn_code wire_grad(const tn__rule *rule, wires *w, uint32_t i,
   return TN_OK;
 }
 
+/* A gradient comes behind all calls that change a state: it may read one only
+ * if no call changes it after the one that it is of. */
+static tn_code state_check(const tn__rule *rule, tn_entry entry) {
+  const tn_graph *graph = rule->graph;
+  if (tn__entry_is_none(entry)) return TN_OK;
+  const tn__node *state = tn__node_at(graph, entry.node);
+  if (!(state->flags & TN__NODE_STATE)) return TN_OK;
+  for (uint32_t id = rule->node->id + 1; id < tn__n_nodes(graph); ++id) {
+    const tn__node *node = tn__node_at(graph, id);
+    for (uint32_t i = node->n_in; i < node->n_in + node->n_aux; ++i)
+      if (node->in[i].node == state->id)
+        return tn__fail(TN_UNSUPPORTED,
+                        "the gradient of `%s` reads the state `%s`, which `%s` "
+                        "changes behind it, so that it would read what came "
+                        "then; let `%s` read a copy of the state",
+                        rule->node->name, state->name, node->name,
+                        rule->node->name);
+  }
+  return TN_OK;
+}
+
 static tn_code wire_need(const tn__rule *rule, wires *w, const tn_need *need) {
   const tn__node *node = rule->node;
   const tn_op *op = node->desc;
   if (need->what == TN_NEED_IN) {
-    for (uint32_t i = 0; i < node->n_in; ++i)
-      if (tn__node_input(node, i) == op->inputs[need->index])
-        wire(w, w->n_out + i, node->in[i], need);
+    for (uint32_t i = 0; i < node->n_in; ++i) {
+      if (tn__node_input(node, i) != op->inputs[need->index]) continue;
+      if (!need->metadata) TN__TRY(state_check(rule, node->in[i]));
+      wire(w, w->n_out + i, node->in[i], need);
+    }
     return TN_OK;
   }
   for (uint32_t i = 0; i < node->n_out; ++i) {
@@ -213,6 +237,7 @@ static tn_code push_entry(machine *m, const tn_step *step) {
   if (step->what == TN_NEED_IN) {
     if (step->index < node->n_in) entry = node->in[step->index];
     if (tn__entry_is_none(entry)) return not_given(node);
+    TN__TRY(state_check(m->rule, entry));
   } else {
     uint32_t i = 0;
     while (tn__node_output(node, i) != op->outputs[step->index]) ++i;

@@ -35,10 +35,10 @@ bool tn__rule_reads(const tn__node *node, const uint8_t *wanted, uint32_t out);
 tn_code tn__rule_like(const tn__rule *rule, uint32_t kind, tn_entry like,
                       tn_entry *out);
 
-/* A node that is named after the one that is differentiated, "<name>_<what>",
- * or
- * "<what><number>" if there is one already; with its attributes. */
-tn_code tn__rule_add(const tn__rule *rule, tn__node_spec *spec,
+/* A node like that, which is called NAME_WHAT after the one that is
+ * differentiated, or WHAT and a number if there is one already; with its
+ * attributes. */
+tn_code tn__rule_add(const tn__rule *rule, const tn__node_spec *like,
                      const char *what, tn__node **out);
 
 /* rule_linear.c: the rule of a BACKWARD node whose operator is linear in groups

@@ -298,14 +298,16 @@ static tn_code compute(attempt *a) {
 
 /* ------------------------------------------------- inside of the own gate */
 
-/* Given outputs and states carry the error of a call that failed. */
+/* Given outputs carry the error of a call that failed, and states that it was
+ * to change. */
 static void spoil(const attempt *a, tn_code code) {
   tn__engine *engine = a->recipe->env->engine;
   for (uint32_t i = 0; i < a->out->n; ++i)
     if (is_wanted(a, i) && a->out->arrays[i])
       tn__var_fail(engine, &a->out->arrays[i]->block->var, code);
   for (uint32_t i = 0; i < a->recipe->n_aux; ++i)
-    tn__var_fail(engine, &aux_array(a, i)->block->var, code);
+    if (aux_changes(a->recipe, i))
+      tn__var_fail(engine, &aux_array(a, i)->block->var, code);
 }
 
 enum { REFUSED = 0, MADE = 1, ELSEWHERE = 2 /* it is to be made there */ };
@@ -371,7 +373,8 @@ static uint32_t list_arrays(const visit *v, tn__access *to) {
     to[n++] = (tn__access){&array->block->var, mode, 0};
   }
   for (uint32_t i = 0; i < r->n_aux; ++i)
-    to[n++] = (tn__access){&aux_array(a, i)->block->var, TN__UPDATE, 0};
+    to[n++] = (tn__access){&aux_array(a, i)->block->var,
+                           aux_changes(r, i) ? TN__UPDATE : TN__READ, 0};
   return n;
 }
 

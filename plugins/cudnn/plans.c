@@ -56,12 +56,12 @@ static cudnn_plan *find(cudnn_plans *plans, const cudnn_task *task,
 }
 
 /* The oldest, if there are too many; NULL also if somebody still uses it, who
- * then destroys it. */
-static cudnn_plan *evict(cudnn_plans *plans) {
+ * then destroys it, as whoever made the newest does. */
+static cudnn_plan *evict(cudnn_plans *plans, const cudnn_plan *newest) {
   cudnn_plan *plan = plans->oldest;
   if (plans->n_kept <= plans->most) return NULL;
   take_out(plans, plan);
-  return plan->n_users == 0 ? plan : NULL;
+  return plan->n_users == 0 && plan != newest ? plan : NULL;
 }
 
 /* --------------------------------------------------------------- take, give */
@@ -99,7 +99,7 @@ static cudnn_plan *keep(cudnn_plans *plans, const cudnn_maker *maker,
   cudnn_plan *useless = other ? made : NULL;
   if (!other) {
     put_in_front(plans, made);
-    useless = evict(plans);
+    useless = evict(plans, made);
   }
   (void)pthread_mutex_unlock(&plans->lock);
   if (useless) destroy(maker, useless);
@@ -127,9 +127,8 @@ void cudnn_plans_give(cudnn_plans *plans, const cudnn_maker *maker,
 }
 
 void cudnn_plans_close(cudnn_plans *plans, const cudnn_maker *maker) {
-  while (plans->newest) {
-    cudnn_plan *plan = plans->newest;
-    take_out(plans, plan);
+  for (cudnn_plan *plan = plans->newest, *older; plan; plan = older) {
+    older = plan->older;
     destroy(maker, plan);
   }
   (void)pthread_mutex_destroy(&plans->lock);

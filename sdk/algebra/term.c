@@ -54,17 +54,22 @@ static bool is_leaf_alike(const tnm_expr *a, const tnm_expr *b) {
   return a == b || (a && b && a->kind == b->kind && a->index == b->index);
 }
 
+/* Two numbers are alike if no result tells them apart: 0 and -0 are not. */
+static uint64_t bits_of(double number) {
+  uint64_t bits;
+  memcpy(&bits, &number, sizeof bits);
+  return bits;
+}
+
 static bool is_alike(const term *a, const term *b) {
   return a->kind == b->kind && a->index == b->index && a->n == b->n &&
-         memcmp(&a->number, &b->number, sizeof a->number) == 0 &&
+         bits_of(a->number) == bits_of(b->number) &&
          is_leaf_alike(a->leaf, b->leaf) &&
          memcmp(a->key, b->key, a->n * sizeof *a->key) == 0;
 }
 
 static size_t bucket_of(const term *t) {
-  uint64_t bits;
-  memcpy(&bits, &t->number, sizeof bits);
-  uint64_t hash = bits * 31u + (uint64_t)t->kind * 7u + t->index;
+  uint64_t hash = bits_of(t->number) * 31u + (uint64_t)t->kind * 7u + t->index;
   if (t->leaf) hash += (uint64_t)t->leaf->kind * 131u + t->leaf->index;
   for (uint32_t i = 0; i < t->n; ++i) hash = hash * 1000003u + t->key[i];
   return (size_t)((hash ^ (hash >> 29)) % TERM_BUCKETS);

@@ -15,7 +15,10 @@ static long double digamma(long double x) {
   if (x <= 0 && x == floorl(x)) return NAN;
   if (x < 0) return digamma(1 - x) - pi / tanl(pi * x);
   long double sum = 0;
-  for (; x < 20; x += 1) sum -= 1 / x;
+  while (x < 20) {
+    sum -= 1 / x;
+    x += 1;
+  }
   const long double y = 1 / (x * x);
   const long double tail =
       y *
@@ -32,7 +35,10 @@ static long double trigamma(long double x) {
   const long double mirror = pi / sinl(pi * (x - roundl(x)));
   if (x < 0) return mirror * mirror - trigamma(1 - x);
   long double sum = 0;
-  for (; x < 20; x += 1) sum += 1 / (x * x);
+  while (x < 20) {
+    sum += 1 / (x * x);
+    x += 1;
+  }
   const long double y = 1 / (x * x);
   const long double tail =
       y / x *

@@ -238,7 +238,8 @@ static inline tn_product_block tn_product_turned(const tn_product_block *x) {
 }
 
 static inline double tn_product_parts(int64_t n, int64_t step) {
-  return (double)((n + step - 1) / step);
+  const int64_t parts = (n + step - 1) / step;
+  return (double)parts;
 }
 
 /* Columns of a block: as many as are packed in the room. Where c lies column by

@@ -82,18 +82,18 @@ typedef void tn_turn_fn(const tn_turn *turn);
   }
 #endif
 
-/* The squares of rows [0, n_rows) and columns [0, n_columns) of `to`, both
- * multiples of `wide`, that neither begin in front of `row` nor of `column`. */
-#define TN_TURN_SQUARES(name, type, wide)                                 \
-  TN_TURN_SQUARE(name##_square, type, wide)                               \
-  TN_KERNEL_BODY void name(const tn_turn *t, int64_t row, int64_t column, \
-                           int64_t n_rows, int64_t n_columns) {           \
-    type *to = (type *)(void *)t->to;                                     \
-    const type *from = (const type *)(const void *)t->from;               \
-    for (int64_t j = 0; j < n_columns; j += (wide))                       \
-      for (int64_t i = j < column ? row : 0; i < n_rows; i += (wide))     \
-        name##_square(to + i * t->to_stride + j, t->to_stride,            \
-                      from + j * t->from_stride + i, t->from_stride);     \
+/* The squares of `to` above `bottom` and in front of `right`, both multiples of
+ * `wide`, that are not both above `top` and in front of `left`. */
+#define TN_TURN_SQUARES(name, type, wide)                               \
+  TN_TURN_SQUARE(name##_square, type, wide)                             \
+  TN_KERNEL_BODY void name(const tn_turn *t, int64_t top, int64_t left, \
+                           int64_t bottom, int64_t right) {             \
+    type *to = (type *)(void *)t->to;                                   \
+    const type *from = (const type *)(const void *)t->from;             \
+    for (int64_t j = 0; j < right; j += (wide))                         \
+      for (int64_t i = j < left ? top : 0; i < bottom; i += (wide))     \
+        name##_square(to + i * t->to_stride + j, t->to_stride,          \
+                      from + j * t->from_stride + i, t->from_stride);   \
   }
 
 /* A part of any size: whole squares, which name##_wide turns, narrower ones,
