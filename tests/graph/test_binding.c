@@ -132,6 +132,22 @@ Test(binding, refuses_two_results_in_one_array) {
   net_close();
 }
 
+/* The gradient of `first` wants `second`, which would no longer be there. */
+Test(binding, refuses_a_gradient_in_the_array_of_an_argument) {
+  tn_program *p = NULL;
+  net_open();
+  tn_array *x = ROW(1, 2), *y = ROW(3, 4);
+  HEADS(g, OP(g, "mul", NULL, NULL, var(g, "first"), var(g, "second")));
+  const tn_bind *how =
+      BIND(ARGUMENTS(GIVEN("first", x),
+                     {.name = "second", .array = y, .gradient = x}),
+           .request = TN_REQ_WRITE);
+  FAILS(tn__program_bind(g, how, &p), TN_INVALID, "`first`",
+        "the gradient of `second`", "share memory");
+  tn__array_release(x), tn__array_release(y);
+  net_close();
+}
+
 Test(binding, refuses_arrays_of_another_runtime) {
   tn_program *p = NULL;
   net_open();

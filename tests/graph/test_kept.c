@@ -278,6 +278,83 @@ Test(kept, a_state_that_is_read_is_refused) {
   tn__graph_release(step);
 }
 
+/* --------------------------------------------------- states without a loop */
+
+static void set_state(const char *name, double value) {
+  tn_array *array = NULL;
+  OK(tn__program_array(p, TN_PROGRAM_AUXILIARY, name, &array));
+  OK(tn__array_set(array, (const double[WIDE]){value, value},
+                   WIDE * sizeof(double)));
+}
+
+/* x times the state, or a copy of it, and behind that a call that changes it.
+ */
+static tn_entry product_before(bool of_copy) {
+  const tn_entry x = typed(g, "x", F64(WIDE)), sum = var(g, "sum");
+  const tn_entry read = of_copy ? OP(g, "same", NULL, NULL, sum) : sum;
+  const tn_entry y = OP(g, "mul", NULL, "y", x, read);
+  HEADS(g, y, OP(g, "track", NULL, "t", typed(g, "h", F64(WIDE)), sum));
+  return y;
+}
+
+/* Gradients come behind all calls that change a state. */
+Test(kept, a_gradient_that_wants_an_old_state_is_refused) {
+  (void)product_before(false);
+  const tn_bind how = {.struct_size = sizeof how, .request = TN_REQ_WRITE};
+  FAILS(tn__program_bind(g, &how, &p), TN_UNSUPPORTED, "the gradient of `y`",
+        "the state `sum`", "`t` changes behind it", "a copy of the state");
+}
+
+Test(kept, a_gradient_reads_a_copy_of_an_old_state) {
+  (void)product_before(true);
+  bind(TN_REQ_WRITE);
+  fill("x", 1), fill("h", 2), set_state("sum", 5);
+  train();
+  double *dx = slope_of("x");
+  for (int i = 0; i < WIDE; ++i) is_near(dx[i], 5, "dx");
+  free(dx);
+  tn__program_release(p);
+}
+
+Test(kept, a_gradient_reads_a_state_that_changed_before) {
+  const tn_entry x = typed(g, "x", F64(WIDE)), sum = var(g, "sum");
+  const tn_entry t = OP(g, "track", NULL, "t", typed(g, "h", F64(WIDE)), sum);
+  HEADS(g, OP(g, "mul", NULL, "y", x, sum), t);
+  bind(TN_REQ_WRITE);
+  fill("x", 1), fill("h", 2), set_state("sum", 5);
+  train();
+  double *dx = slope_of("x");
+  for (int i = 0; i < WIDE; ++i) is_near(dx[i], 7 + 0.25 * i, "dx");
+  free(dx);
+  tn__program_release(p);
+}
+
+/* What reads a state is not computed again, when that is another. */
+Test(kept, little_memory_does_not_change_what_is_read_of_a_state) {
+  enum { DEEP = 6 };
+  const tn_entry x = typed(g, "x", F64(WIDE)), sum = var(g, "sum");
+  tn_entry y = OP(g, "add", NULL, NULL, x, sum);
+  y = OP(g, "square", NULL, NULL, y);
+  for (int i = 0; i < DEEP; ++i) y = OP(g, "tanh", NULL, NULL, y);
+  HEADS(g, y, OP(g, "track", NULL, "t", typed(g, "h", F64(WIDE)), sum));
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = TN_BIND_NO_FUSE,
+                       .request = TN_REQ_WRITE,
+                       .memory = TN_MEMORY_MINIMAL};
+  OK(tn__program_bind(g, &how, &p));
+  fill("x", 0.5), fill("h", 2), set_state("sum", 0.25);
+  train();
+  double *dx = slope_of("x");
+  for (int i = 0; i < WIDE; ++i) {
+    double v = 0.75 + 0.25 * i, slope = 2 * v;
+    v *= v;
+    for (int k = 0; k < DEEP; ++k) v = tanh(v), slope *= 1 - v * v;
+    is_near(dx[i], slope, "dx");
+  }
+  free(dx);
+  tn__program_release(p);
+}
+
 /* ---------------------------------------------------------------------- files
  */
 

@@ -554,6 +554,22 @@ Test(running, reshaped_programs_take_turns) {
   net_close();
 }
 
+Test(running, reshaping_by_a_shape_alone_keeps_the_type) {
+  net_open_on(1);
+  deep();
+  tn_program *large = BIND(0), *small = NULL;
+  tn_array *x = NULL;
+  const tn_known known = {"x", UNTYPED(WIDE / 4, 16)};
+  OK(tn__program_reshape(large, &known, 1, &small));
+  OK(tn__program_array(small, TN_PROGRAM_ARGUMENT, "x", &x));
+  cr_assert_eq(x->tensor.dtype, TN_F64);
+  cr_assert_eq(x->tensor.shape[0], WIDE / 4);
+  cr_assert_eq(head_of(small, 0)->tensor.shape[0], WIDE / 4);
+  tn__program_release(small), tn__program_release(large);
+  drop_given();
+  net_close();
+}
+
 Test(running, a_run_in_shared_memory_ends_what_another_has_left) {
   net_open_on(2);
   deep();
