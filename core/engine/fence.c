@@ -397,7 +397,7 @@ static bool park(tn__token *token, tn__queue *queue) {
 }
 
 /* Lets the token's queue wait on the device; false: the host has to. */
-static bool wait_in_queue(const tn__token *token, tn__var *var, fence *f) {
+static bool wait_in_queue(tn__token *token, tn__var *var, fence *f) {
   if (token->queue == NULL) return false;
   const tn_code code = wait_on_device(token->queue, f);
   if (code == TN_UNSUPPORTED) return false;
@@ -411,6 +411,7 @@ static bool wait_in_queue(const tn__token *token, tn__var *var, fence *f) {
     }
     unlock(var, word);
     tn__error_release(error);
+    token->flags |= TN__TOKEN_LOST;
   }
   return true;
 }

@@ -77,7 +77,9 @@ enum {                             /* tn__token.flags, above those of jobs */
        TN__TOKEN_LAST = 1u << 18,  /* its end may free the variable */
        TN__TOKEN_STACK = 1u << 19, /* not from the slab */
        TN__TOKEN_SIZE = 1u << 20,  /* two bits: which of the slab's sizes */
-       TN__TOKEN_EPOCH = 1u << 22  /* pushed in epoch 1, not 0 */
+       TN__TOKEN_EPOCH = 1u << 22, /* pushed in epoch 1, not 0 */
+       TN__TOKEN_LOST = 1u << 23   /* its queue cannot wait for another: what it
+                                      overwrites may still be in use */
 };
 
 /* What running it needs stands in the first 64 bytes. */

@@ -52,11 +52,13 @@ static uint64_t marks(const tn__token *token) {
   return all;
 }
 
-/* What keeps the function from running: an error that it would read. A device's
+/* What keeps the function from running: an error that it would read, or of a
+ * wait for what it would overwrite. A device's
  * may be found, and put there, by any reader; so the mark is what counts. */
 static tn__error *cause_of(const tn__token *token) {
   for (uint32_t i = 0; i < token->n_links; ++i)
-    if (token->links[i].mode != TN__OVERWRITE &&
+    if ((token->links[i].mode != TN__OVERWRITE ||
+         (token->flags & TN__TOKEN_LOST) != 0) &&
         (word_of(&token->links[i]) & TN__VAR_ERROR) != 0)
       return token->links[i].var->error;
   return NULL;

@@ -653,6 +653,26 @@ Test(queue, a_device_that_refuses_fails_the_function, .timeout = 20) {
   stage_close(&s);
 }
 
+/* Nothing else says when what it overwrites is no longer in use. */
+Test(queue, a_queue_that_cannot_wait_overwrites_nothing, .timeout = 20) {
+  static stage s;
+  tn__var x = {0}, y = {0};
+  stage_open(&s, engine_dispatch(1));
+  cr_assert_eq(push_on(&s, 0, ON(R(x), W(y))), TN_OK);
+  await_issue(&s);
+  s.device.refuses = true; /* to wait */
+  cr_assert_eq(push_on(&s, 1, ON(W(x))), TN_OK);
+  await_issue(&s);
+  cr_assert_eq(s.n, 1, "the second was not run");
+  work_off(&s.lines[0]);
+  cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_DEVICE);
+  EXPECT_TEXT("the device hung up");
+  cr_assert_eq(tn__wait_all(s.engine), TN_DEVICE);
+  tn__var_deinit(&x);
+  tn__var_deinit(&y);
+  stage_close(&s);
+}
+
 static tn_code run_halfway(void *arg, tn__token *token) {
   TN__TRY(run_enqueue(arg, token));
   return tn__fail(TN_INVALID, "the second half is missing");
