@@ -120,7 +120,7 @@ static int32_t infer_kept(const tn_frame *call) {
                    "`data` and `out` have a last dimension, not rank 0");
   for (int32_t d = 0; d < ndim; ++d) {
     shape[d] = data->ndim == ndim ? data->shape[d] : -1;
-    if (shape[d] < 0 && d < ndim - 1 && out->ndim == ndim)
+    if (d < ndim - 1 && shape[d] < 0 && out->ndim == ndim)
       shape[d] = out->shape[d];
   }
   if (shape[ndim - 1] < 0) shape[ndim - 1] = known_depth(call);

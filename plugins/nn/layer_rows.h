@@ -20,12 +20,12 @@ LOOP(rows) {
   REAL *rstds = (REAL *)(uintptr_t)block->in[2];
   for (int64_t r = 0; r < block->n; ++r) {
     const REAL *x = (const REAL *)block->in[0] + r * n;
-    REAL *y = (REAL *)block->out + r * n;
     REAL mean, rstd;
     NAME(measure)(l, x, &mean, &rstd);
     means[r] = mean;
     rstds[r] = rstd;
     if (!block->out) continue;
+    REAL *y = (REAL *)block->out + r * n;
     NAME(fetch)(x + n, n);
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i)

@@ -158,11 +158,10 @@ static const char *full_name(diff *d, const char *plugin, const char *name) {
   return diff_text(text, name);
 }
 
-/* Makes `name` the operator that rows are about. */
-static void turn_to(diff *d, const tn_op *a, const tn_op *b) {
+/* Makes `name`, which is that of `a` or `b`, the operator that rows are about.
+ */
+static void turn_to(diff *d, const tn_op *a, const tn_op *b, const char *name) {
   const tn_plugin *tables = b != NULL ? d->new->tables : d->old->tables;
-  const tn_op *either = b != NULL ? b : a;
-  const char *name = either->name;
   d->a = a;
   d->b = b;
   d->excused = false;
@@ -177,7 +176,8 @@ static bool is_derived(const diff *d) {
 
 static void report_new(diff *d, const diff_match *m, uint32_t i) {
   char what[96];
-  turn_to(d, NULL, d->new->tables->operators[i]);
+  const tn_op *b = d->new->tables->operators[i];
+  turn_to(d, NULL, b, b->name);
   if (is_derived(d)) return;
   (void)snprintf(what, sizeof what, "operator `%s`", d->b->name);
   if (!diff_is_last(m, i) && !m->loose_new[i])
@@ -199,11 +199,12 @@ static void compare_operators(diff *d, const diff_match *m) {
   for (uint32_t i = 0; i < m->n_old; ++i) {
     const tn_op *a = d->old->tables->operators[i];
     if (m->to_new[i] == DIFF_GONE) {
-      turn_to(d, a, NULL);
+      turn_to(d, a, NULL, a->name);
       diff_add(d, DIFF_SOURCE, NULL, "operator removed");
       continue;
     }
-    turn_to(d, a, d->new->tables->operators[m->to_new[i]]);
+    const tn_op *b = d->new->tables->operators[m->to_new[i]];
+    turn_to(d, a, b, b->name);
     if (m->moved[i])
       diff_add(d, DIFF_ABI, DIFF_AT("op"), "operators[%u] moved to %" PRId64, i,
                m->to_new[i]);
