@@ -53,8 +53,8 @@ static uint64_t marks(const tn__token *token) {
 }
 
 /* What keeps the function from running: an error that it would read, or of a
- * wait for what it would overwrite. A device's
- * may be found, and put there, by any reader; so the mark is what counts. */
+ * wait for what it would overwrite. A device's may be found, and put there, by
+ * any reader; so the mark is what counts. */
 static tn__error *cause_of(const tn__token *token) {
   for (uint32_t i = 0; i < token->n_links; ++i)
     if ((token->links[i].mode != TN__OVERWRITE ||
