@@ -158,6 +158,12 @@ bool tn__gate_mine(const tn__engine *engine) {
          atomic_load_explicit(&cell->busy, memory_order_relaxed) != 0;
 }
 
+bool tn__entered(const tn__engine *engine) {
+  const uint64_t chooser =
+      atomic_load_explicit(&engine->chooser, memory_order_relaxed);
+  return tn__gate_mine(engine) || (chooser != 0 && chooser == tn__self);
+}
+
 static bool enter(tn__engine *engine) {
   return tn__self != 0 && tn__enter_as(engine, key_of(engine, tn__self));
 }

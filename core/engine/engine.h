@@ -386,6 +386,10 @@ static inline void tn__leave(tn__engine *engine) {
   atomic_store_explicit(&cell->busy, 0, memory_order_release);
 }
 
+/* Whether this thread is between enter and leave, or chooses for a visitor:
+ * then it must neither wait nor push. For who takes memory, or frees it. */
+bool tn__entered(const tn__engine *engine);
+
 /* What a thread does that does not own the gate: for a moment it keeps others
  * from pushing, and the function leaves marks on its variables. */
 enum { TN__VISIT_ACCESS = 16 };

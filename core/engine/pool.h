@@ -471,6 +471,7 @@ struct tn__engine {
   uint32_t gate_allowed;     /* 0: the system has no membarrier */
   /* The rest. */
   _Alignas(64) pthread_mutex_t gate_lock; /* while nobody owns the gate */
+  _Atomic uint64_t chooser; /* tn__self of who chooses for a visitor; or 0 */
   _Atomic uint64_t paused_by;
   uint32_t n_paused;
   uint64_t paused_owner; /* of the gate, when it was paused */

@@ -31,7 +31,7 @@ bool tn__inside(const tn__engine *engine) {
 }
 
 tn_code tn__outside(const tn__engine *engine, const char *what) {
-  if (!tn__inside(engine) && !tn__gate_mine(engine)) return TN_OK;
+  if (!tn__inside(engine) && !tn__entered(engine)) return TN_OK;
   return tn__fail(TN_INVALID,
                   "%s from inside of a function that the engine runs: it might "
                   "wait for itself; push a function that uses the result",

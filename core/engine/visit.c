@@ -3,6 +3,7 @@
  * gate as a push does, marks what it uses, and runs on the spot; there is no
  * token of the slab and no way to wait.
  */
+#include <assert.h>
 #include <fenv.h>
 
 #include "pool.h"
@@ -30,13 +31,17 @@ static bool begin(tn__engine *engine, const tn__visitor *visitor,
                  .arg = (void *)(uintptr_t)visitor,
                  .access = access,
                  .flags = TN__JOB_SMALL};
+  const uint64_t self = tn__self_get();
   tn__gate_take(engine);
+  atomic_store_explicit(&engine->chooser, self, memory_order_relaxed);
   job.n_access = visitor->choose(visitor->arg, access);
+  atomic_store_explicit(&engine->chooser, 0, memory_order_relaxed);
   const bool chosen = job.n_access != TN__VISIT_NOT;
   if (chosen) {
     tn__token_fill(token, &job);
-    /* Everything was free, and nobody has pushed since. */
-    (void)tn__token_acquire(token, NULL);
+    const bool granted = tn__token_acquire(token, NULL);
+    assert(granted); /* everything was free, and nobody has pushed since */
+    (void)granted;
   }
   tn__gate_give(engine);
   return chosen;

@@ -21,6 +21,7 @@ typedef struct attempt {
   const tn_outputs *out;
   tn__recipe *recipe;
   tn__space *space;           /* for workspaces, or NULL */
+  void *memory;               /* of the workspaces, when it was reserved */
   tn__launch *launch;         /* the recipe's, or a visit's own */
   tn_tensor *tensors;         /* in, out and aux of that */
   uint8_t made[MOST_OUTPUTS]; /* outputs that are new */
@@ -232,7 +233,8 @@ static bool is_wanted(const attempt *a, uint32_t i) {
   return a->recipe->req[i] != TN_REQ_NULL;
 }
 
-/* New arrays, each marked. */
+/* New arrays, each marked. Within the gate memory that is not there is not
+ * waited for: the long way does that. */
 static tn_code make(attempt *a) {
   memset(a->made, 0, sizeof a->made);
   for (uint32_t i = 0; i < a->out->n; ++i) {
@@ -273,25 +275,24 @@ static void place(const attempt *a) {
     aux[i].data = tn__array_data(aux_array(a, i));
 }
 
-static tn_code resources_take(const attempt *a) {
-  const tn__recipe *r = a->recipe;
-  void *memory = NULL;
-  if (a->space) TN__TRY(tn__space_reserve(a->space, r->ws_total, &memory));
-  if (r->plan.n_ws > 0) tn__launch_workspaces(a->launch, r, memory);
-  tn__launch_random(a->launch, r);
-  return TN_OK;
+/* Memory for workspaces, if there are any. */
+static tn_code reserve(attempt *a) {
+  a->memory = NULL;
+  if (!a->space) return TN_OK;
+  return tn__space_reserve(a->space, a->recipe->ws_total, &a->memory);
 }
 
-/* Given outputs and states are free, and stay so; new ones are made. */
+/* Given outputs and states are free, and stay so; new ones are made, and memory
+ * is reserved. */
 static tn_code compute(attempt *a) {
+  const tn__recipe *r = a->recipe;
   const tn_params *given =
       a->target->params ? a->target->params : a->target->op->defaults;
   a->launch->frame.params = given ? given->data : NULL;
-  tn_code rc = resources_take(a);
-  if (rc == TN_OK) {
-    place(a);
-    rc = tn__launch_compute(a->launch);
-  }
+  if (r->plan.n_ws > 0) tn__launch_workspaces(a->launch, r, a->memory);
+  tn__launch_random(a->launch, r);
+  place(a);
+  tn_code rc = tn__launch_compute(a->launch);
   if (rc) unmake(a);
   return rc;
 }
@@ -316,6 +317,10 @@ static int call_inside(attempt *a, tn_code *rc) {
   if (!find(a)) return REFUSED;
   if (a->recipe->shared) return ELSEWHERE;
   if (make(a) != TN_OK) return REFUSED;
+  if (reserve(a) != TN_OK) {
+    unmake(a);
+    return REFUSED;
+  }
   a->launch = &a->recipe->launch;
   a->tensors = a->recipe->in;
   *rc = compute(a);
@@ -395,7 +400,10 @@ static uint32_t visit_choose(void *arg, tn__access *access) {
 
 static tn_code visit_run(void *arg) {
   visit *v = arg;
-  return compute(&v->a);
+  tn_code rc = reserve(&v->a);
+  if (rc == TN_OK) return compute(&v->a);
+  unmake(&v->a);
+  return rc;
 }
 
 static bool call_visiting(tn__engine *engine, visit *v, tn_code *rc) {

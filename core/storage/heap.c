@@ -249,6 +249,12 @@ static tn_code reserve(tn__heap *heap, uint64_t size, size_t bytes,
   return fits ? TN_OK : fail_limit(heap, bytes, what, held);
 }
 
+/* What ends later is begun to be deleted by a push, and may take a while. */
+static bool may_wait(const tn__heap *heap) {
+  const tn__engine *engine = heap->device->env->engine;
+  return engine == NULL || !tn__entered(engine);
+}
+
 /* A record with memory, after trimming if it cannot be had otherwise. */
 static tn_code record_create(tn__heap *heap, uint64_t size, record **out) {
   tn_code rc = TN_OUT_OF_MEMORY;
@@ -256,7 +262,8 @@ static tn_code record_create(tn__heap *heap, uint64_t size, record **out) {
   do {
     if (r == NULL) r = tn__alloc(heap->device->env, sizeof *r);
     if (r != NULL) rc = device_take(heap, size, &r->memory);
-  } while (rc == TN_OUT_OF_MEMORY && tn__heap_trim(heap->device) > 0);
+  } while (rc == TN_OUT_OF_MEMORY && may_wait(heap) &&
+           tn__heap_trim(heap->device) > 0);
   if (rc != TN_OK) {
     tn__free(heap->device->env, r);
     return rc;
@@ -292,7 +299,8 @@ static tn_code take(tn__heap *heap, size_t bytes, const char *what,
   do {
     seen = tn__ended(heap->device);
     rc = try_take(heap, bytes, what, &r);
-  } while (rc == TN_OUT_OF_MEMORY && tn__ended_wait(heap->device, seen));
+  } while (rc == TN_OUT_OF_MEMORY && may_wait(heap) &&
+           tn__ended_wait(heap->device, seen));
   if (rc != TN_OK) return rc;
   *out = r->memory;
   lock(heap);

@@ -179,7 +179,8 @@ typedef struct tn__heap_stats {
 
 /* `what` is for messages: "the elements of an array". `bytes` > 0.
  * TN_OUT_OF_MEMORY, with the numbers, after trimming, after waiting a while for
- * blocks that have no owner but are still used by a device, and trying again.
+ * blocks that have no owner but are still used by a device, and trying again;
+ * inside of the engine's gate (tn__entered) without that.
  */
 tn_code tn__piece_alloc(tn__heap *heap, size_t bytes, const char *what,
                         void **out);

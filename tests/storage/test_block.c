@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 #include "fake.h"
 #include "stage.h"
@@ -192,12 +193,16 @@ Test(block, counts_owners_of_many_threads) {
 static fake *f;
 static tn__device *device;
 
-static void open_device(void) {
+static void open_device_with(const tn_memory_limit *limits, size_t n) {
   f = fake_create(&(fake_options){.latency_us = 50});
-  stage_open(&s);
+  stage_open_limited(&s, limits, n);
   cr_assert_eq(tn__devices_add(s.devices, fake_table(f)), TN_OK);
   cr_assert_eq(tn__device_find(s.devices, TN_DEVICE_EXT, 0, &device), TN_OK,
                "%s", tn_error_text());
+}
+
+static void open_device(void) {
+  open_device_with(NULL, 0);
 }
 
 static void close_device(void) {
@@ -295,5 +300,79 @@ Test(device_block, that_cannot_end_at_once_ends_with_the_next_trim) {
 Test(device_block, that_cannot_end_at_once_ends_with_the_devices) {
   open_device();
   release_inside(stage_block(device, 300), stage_block(s.cpu, 300));
+  close_device();
+}
+
+/* ------------------------------------------------------- inside of the gate */
+
+enum { LIMIT = 1 << 20, MOST = 700 << 10 /* of which only one fits */ };
+
+/* A copy that the device still reads has all the memory there is. */
+static void fill_memory(tn__block *to) {
+  tn__block *from = stage_block(s.cpu, MOST);
+  copy_held(to, from);
+  tn__block_release(from);
+}
+
+static tn_code take_most(void **memory) {
+  return tn__heap_alloc(s.cpu, MOST, "a test", memory);
+}
+
+static void open_limited(void) {
+  const tn_memory_limit limit = {TN_DEVICE_CPU, 0, LIMIT};
+  open_device_with(&limit, 1);
+}
+
+static double seconds(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+Test(device_block, is_not_waited_for_inside_of_the_gate) {
+  open_limited();
+  tn__block *to = stage_block(device, MOST);
+  void *memory = NULL;
+  fill_memory(to);
+  cr_assert(tn__enter(s.engine));
+  const double begin = seconds();
+  cr_assert_eq(take_most(&memory), TN_OUT_OF_MEMORY);
+  const double passed = seconds() - begin;
+  tn__leave(s.engine);
+  cr_assert_lt(passed, 1, "a second is what others wait");
+  fake_go(f);
+  cr_assert_eq(take_most(&memory), TN_OK, "%s", tn_error_text());
+  tn__heap_free(s.cpu, memory, MOST);
+  tn__block_release(to);
+  close_device();
+}
+
+static uint32_t choose_memory(void *arg, tn__access *access) {
+  (void)access;
+  cr_assert(tn__entered(s.engine));
+  *(tn_code *)arg = take_most(&(void *){NULL});
+  return TN__VISIT_NOT;
+}
+
+static void *visit(void *arg) {
+  const tn__visitor visitor = {"visitor", choose_memory, NULL, arg};
+  tn_code code;
+  cr_assert_not(tn__visit(s.engine, &visitor, &code));
+  return NULL;
+}
+
+/* What could not end at once would be pushed by the trim, by a thread that
+ * keeps itself from pushing. */
+Test(device_block, is_not_trimmed_by_who_chooses_for_a_visitor) {
+  open_limited();
+  pthread_t thread;
+  tn_code code = TN_OK;
+  release_inside(stage_block(device, 300), stage_block(s.cpu, 300));
+  s.memory.fail_at = atomic_load(&s.memory.asked) + 1;
+  cr_assert_eq(pthread_create(&thread, NULL, visit, &code), 0);
+  (void)pthread_join(thread, NULL);
+  cr_assert_eq(code, TN_OUT_OF_MEMORY);
+  cr_assert_eq(live(s.cpu), 300, "nothing was trimmed");
+  cr_assert_not(tn__entered(s.engine));
   close_device();
 }
