@@ -20,6 +20,7 @@
  *        place.c     where nodes run, copies between devices
  *        bind.c      a graph becomes a program (program.h lists its stations)
  *        program.c   its life and runs; part.c runs step by step
+ *        settings.c  parameters that change between its runs
  *        inspect.c   what it takes, its steps as a table
  *        reshape.c   the same for other shapes
  *        passes.c    lists of passes, the library's and plugins' (passes.h)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * part.c: runs that stop on the way, runs that are watched, and parameters that
- * change between runs. Steps are made one by one, each as a run of its own.
+ * part.c: runs that stop on the way, and runs that are watched. Steps are made
+ * one by one, each as a run of its own.
  */
 #include <string.h>
 
@@ -125,6 +125,8 @@ static tn_code part_watch(tn__step *part, uint32_t train) {
   void *room = part->info.workspace ? tn__step_workspace(fused) : NULL;
   if (part->watch[train]) return TN_OK;
   TN__TRY(tn__step_plan(part, train, &part->watch[train]));
+  if (tn__step_call(part))
+    tn__planned_take(part->watch[train], tn__step_call(part));
   tn__planned_deliver(part->watch[train], &none);
   return tn__planned_place(part->watch[train], room);
 }
@@ -160,80 +162,4 @@ tn_code tn__program_forward_part(tn_program *p, uint32_t flags, size_t steps,
   if (n == p->n_forward) p->trained = train;
   if (left) *left = p->n_forward - n;
   return TN_OK;
-}
-
-/* --------------------------------------------------------------- parameters */
-
-typedef struct setting {
-  const tn_program *p;
-  const tn__node *node;
-  const tn_value *value;
-  uint32_t n_set; /* calls that have got it */
-  tn_code rc;     /* not the engine's: nothing carries it */
-} setting;
-
-/* A call that has nothing to do has no parameters either. */
-static void step_set(const tn__step *step, setting *s) {
-  const tn__node *node = step->node;
-  tn__planned *const calls[] = {step->call[0], step->call[1], step->watch[0],
-                                step->watch[1]};
-  const bool is_gradient =
-      node->kind == TN__NODE_BACKWARD && node->of == s->node->id;
-  if (node != s->node && !is_gradient) return;
-  for (int i = 0; i < 4 && s->rc == TN_OK; ++i) {
-    if (!calls[i]) continue;
-    const tn_code rc = tn__planned_set(calls[i], s->value);
-    if (rc == TN_OK)
-      ++s->n_set;
-    else if (rc != TN_NOT_FOUND)
-      s->rc = rc;
-  }
-}
-
-/* A node may be several steps: some are computed again, and its gradient reads
- * the parameters too. */
-static tn_code set_run(void *arg, tn__token *token) {
-  setting *s = arg;
-  (void)token;
-  for (uint32_t i = 0; i < s->p->n_steps; ++i) {
-    const tn__step *step = s->p->steps[i];
-    if (step->kind == TN__STEP_CALL) step_set(step, s);
-    for (uint32_t k = 0; k < step->n_parts; ++k) step_set(step->parts[k], s);
-  }
-  if (s->rc == TN_OK && s->n_set == 0) s->rc = TN_NOT_FOUND;
-  return TN_OK;
-}
-
-static const tn__node *node_of(const tn_program *p, const char *name) {
-  for (uint32_t i = 0; i < p->n_steps; ++i) {
-    const tn__step *step = p->steps[i];
-    if (step->kind == TN__STEP_CALL && strcmp(step->node->name, name) == 0)
-      return step->node;
-    for (uint32_t k = 0; k < step->n_parts; ++k)
-      if (strcmp(step->parts[k]->node->name, name) == 0)
-        return step->parts[k]->node;
-  }
-  return NULL;
-}
-
-/* Both kinds of run get it, so those that there will be are made first. A
- * device is not waited for: kernels have what they need of parameters when
- * their work is enqueued. */
-tn_code tn__program_set(tn_program *p, const char *node,
-                        const tn_value *value) {
-  const tn__access use = {&p->turn, TN__OVERWRITE, 0};
-  setting s = {.p = p, .node = node_of(p, node), .value = value};
-  if (!s.node)
-    return tn__fail(TN_NOT_FOUND, "the program computes no node `%s`", node);
-  TN__TRY(tn__calls_complete(p, 0));
-  TN__TRY(tn__calls_complete(p, 1));
-  const tn__job job = {
-      .name = "tn_program_set",
-      .run = set_run,
-      .arg = &s,
-      .access = &use,
-      .n_access = 1,
-      .flags = TN__JOB_SMALL | TN__JOB_ALWAYS | TN__JOB_ISSUED};
-  TN__TRY(tn__run_here(p->env->engine, &job));
-  return s.rc == TN_OK ? TN_OK : tn__node_fail(s.node, s.rc);
 }

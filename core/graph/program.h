@@ -90,6 +90,12 @@ struct tn__step {
   const char *apart;
 };
 
+/* A call of it, if there is one: a part of a fused step has one for both kinds
+ * of run. */
+static inline const tn__planned *tn__step_call(const tn__step *step) {
+  return step->call[0] ? step->call[0] : step->call[1];
+}
+
 /* tn_bind.flags inside: its steps run one after the other on one thread. */
 #define TN__BIND_SERIAL (1u << 31)
 
@@ -153,6 +159,7 @@ struct tn_program {
   void *monitor_ctx;
   tn_program_stats stats;
   uint32_t trained; /* the last forward run had TN_CALL_TRAIN */
+  bool set;         /* parameters are not those of the graph any more */
   tn__seen seen[2]; /* that the forward and the backward part write */
   tn__var turn;     /* overwritten by each run */
   tn__var *signals; /* of steps; from the environment's allocator */
@@ -273,6 +280,8 @@ tn_code tn__part_uses(tn_program *p, uint32_t first, uint32_t n, uint32_t train,
 tn_code tn__part_run(tn_program *p, uint32_t first, uint32_t n, uint32_t train);
 /* Calls for a kind of run that was not asked for until now. */
 tn_code tn__calls_complete(tn_program *p, uint32_t train);
+/* Takes what tn__program_set has changed in another program of this graph. */
+tn_code tn__program_take(tn_program *p, const tn_program *from);
 
 /* iteration.c: a loop, when the program around it has its memory. */
 tn_code tn__iteration_make(tn__step *step);

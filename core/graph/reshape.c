@@ -89,6 +89,11 @@ tn_code tn__program_reshape(tn_program *p, const tn_known *known, size_t n,
   *out = NULL;
   tn_code rc = infer(&r, known, n);
   if (rc == TN_OK) rc = bind(&r, out);
+  if (rc == TN_OK) rc = tn__program_take(*out, p);
+  if (rc != TN_OK) {
+    tn__program_release(*out);
+    *out = NULL;
+  }
   tn__free(p->env, r.arguments);
   tn__graph_release(r.graph);
   return rc;

@@ -284,6 +284,8 @@ bool tn__planned_direct(const tn__planned *call, tn__direct *out);
 tn_code tn__planned_failed(const tn__planned *call, int32_t code);
 /* Changes a parameter that its operator declares dynamic. */
 tn_code tn__planned_set(tn__planned *call, const tn_value *value);
+/* Takes what was set of another call of the same operator. */
+void tn__planned_take(tn__planned *call, const tn__planned *from);
 /* A planned call whose device records what it enqueues (tn__record_begin) leads
  * the kernel to memory of the device for what changes between runs, dynamic
  * parameters and positions among random numbers. So many bytes, a multiple of

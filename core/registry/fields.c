@@ -172,7 +172,7 @@ static void warn_deprecated(const source *from, const tn_field *field) {
           field->use == NULL ? "" : field->use);
 }
 
-static void set_given(tn__fill *fill, int32_t given) {
+static void set_given(const tn__fill *fill, int32_t given) {
   const tn_field *field = fill->field;
   if ((field->flags & TN_FIELD_OPTIONAL) != 0 && field->has_offset != TN_NONE)
     memcpy(fill->data + field->has_offset, &given, sizeof given);
@@ -293,15 +293,26 @@ tn_code tn__fields_build(const tn__env *env, const tn__fields *fields,
 
 /* ------------------------------------------------------------------- change */
 
+static bool is_number(const tn_field *field) {
+  return !tn__field_is_list(field) && field->type != TN_FIELD_STRING;
+}
+
+static bool may_change(const tn_field *field) {
+  return (field->flags & TN_FIELD_DYNAMIC) != 0 && is_number(field);
+}
+
+static size_t number_bytes(const tn_field *field) {
+  return field->type == TN_FIELD_INT || field->type == TN_FIELD_FLOAT ? 8 : 4;
+}
+
 static tn_code check_dynamic(const tn__fields *fields, const tn_field *field) {
-  const bool scalar =
-      !tn__field_is_list(field) && field->type != TN_FIELD_STRING;
-  if ((field->flags & TN_FIELD_DYNAMIC) != 0 && scalar) return TN_OK;
+  if (may_change(field)) return TN_OK;
   return tn__fail(
       TN_UNSUPPORTED,
       "parameter `%s` of %s is not declared dynamic%s, so it cannot "
       "change after a call was prepared; prepare another call",
-      field->name, fields->where, scalar ? "" : " and no single number");
+      field->name, fields->where,
+      is_number(field) ? "" : " and no single number");
 }
 
 tn_code tn__fields_set(const tn__fields *fields, const tn_value *value,
@@ -312,8 +323,7 @@ tn_code tn__fields_set(const tn__fields *fields, const tn_value *value,
   if (field == NULL) return unknown_key(fields, value->key);
   TN__TRY(check_dynamic(fields, field));
   /* A scalar and its flag, as they were, for when the value is refused. */
-  const size_t bytes =
-      field->type == TN_FIELD_INT || field->type == TN_FIELD_FLOAT ? 8 : 4;
+  const size_t bytes = number_bytes(field);
   unsigned char before[8];
   int32_t given = tn__member_given(field, data);
   memcpy(before, tn__member_of(field, data), bytes);
@@ -323,6 +333,17 @@ tn_code tn__fields_set(const tn__fields *fields, const tn_value *value,
   memcpy(tn__member(field, data), before, bytes);
   set_given(&fill, given);
   return rc;
+}
+
+void tn__fields_take(const tn__fields *fields, void *data, const void *from) {
+  for (uint32_t i = 0; i < fields->n; ++i) {
+    const tn_field *field = fields->fields[i];
+    if (!may_change(field)) continue;
+    const tn__fill fill = {.fields = fields, .field = field, .data = data};
+    memcpy(tn__member(field, data), tn__member_of(field, from),
+           number_bytes(field));
+    set_given(&fill, tn__member_given(field, from));
+  }
 }
 
 /* ------------------------------------------------------------------- prefix */

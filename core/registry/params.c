@@ -147,6 +147,12 @@ tn_code tn__params_set(tn_params *params, const tn_value *value) {
   return TN_OK;
 }
 
+void tn__params_take(tn_params *params, const tn_params *from) {
+  const tn__fields fields = fields_in(params);
+  tn__fields_take(&fields, params->data, from->data);
+  params->hash = tn__fields_hash(&fields, params->data);
+}
+
 /* ---------------------------------------------------------------- defaults */
 
 static bool has_required(const tn_op *desc) {

@@ -358,6 +358,9 @@ bool tn__fields_equal(const tn__fields *fields, const void *a, const void *b);
 tn_code tn__fields_set(const tn__fields *fields, const tn_value *value,
                        void *data);
 
+/* Takes what such fields hold in `from`, a struct of the same fields. */
+void tn__fields_take(const tn__fields *fields, void *data, const void *from);
+
 /* Whether `have` begins with `want`: names, types and offsets equal. On false
  * the error text says what differs. */
 bool tn__fields_prefix(const tn_target *want, const tn_op *have);
@@ -375,6 +378,8 @@ tn_code tn__params_copy(const tn_params *params, tn_params **out);
 /* Changes one scalar member of params that nobody else uses; the field must be
  * declared dynamic. */
 tn_code tn__params_set(tn_params *params, const tn_value *value);
+/* Takes all such members from others of the same operator. */
+void tn__params_take(tn_params *params, const tn_params *from);
 
 /* derive.c: params of `to` from a text of a gradient's table, "scalar=$alpha
  * axis=1", where $alpha is what stands in `from`. `from` NULL: it has none;

@@ -1,87 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs of programs: parts of them, watched ones, fused ones, ones that fail,
- * ones that take turns; and that a run allocates nothing.
+ * Runs of programs: parts of them, fused ones, ones that fail, ones that take
+ * turns; and that a run allocates nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "evaluate.h"
+#include "given.h"
 #include "probe.h"
-
-/* Numbers that nothing rounds away: small, of both signs, all different. */
-static double number(int64_t i) {
-  return (double)((i * 37 + 11) % 257 - 128) / 64;
-}
-
-static tn_array *filled(tn_dtype dtype, size_t ndim, const int64_t *shape) {
-  return numbers_of(dtype, ndim, shape, number);
-}
-
-static void same_bits(tn_array *a, tn_array *b, const char *what) {
-  size_t n = 0, m = 0;
-  void *one = bytes_of(a, &n), *two = bytes_of(b, &m);
-  cr_assert_eq(n, m);
-  cr_assert_eq(memcmp(one, two, n), 0, "%s: results differ", what);
-  free(one), free(two);
-}
-
-/* ----------------------------------------------------------------- programs */
-
-/* Arrays of all variables of `g`, by name. */
-enum { MOST = 8 };
-static tn_argument given[MOST];
-static size_t n_given;
-
-static void give(const char *name, tn_array *array) {
-  given[n_given++] = (tn_argument){.name = name, .array = array};
-}
-
-static void drop_given(void) {
-  for (size_t i = 0; i < n_given; ++i) tn__array_release(given[i].array);
-  n_given = 0;
-}
-
-static tn_program *bind(tn_bind how) {
-  tn_program *p = NULL;
-  how.struct_size = sizeof how;
-  how.arguments = given;
-  how.n_arguments = n_given;
-  OK(tn__program_bind(g, &how, &p));
-  return p;
-}
-#define BIND(...) bind((tn_bind){__VA_ARGS__})
-
-static tn_array *head_of(const tn_program *p, size_t i) {
-  tn_array *array = NULL;
-  OK(tn__program_output(p, i, &array));
-  return array;
-}
-
-static tn_array *slope_of(const tn_program *p, const char *name) {
-  tn_array *array = NULL;
-  OK(tn__program_array(p, TN_PROGRAM_GRADIENT, name, &array));
-  return array;
-}
-
-static tn_program_stats stats_of(const tn_program *p) {
-  tn_program_stats stats = {.struct_size = sizeof stats};
-  tn__program_stats(p, &stats);
-  return stats;
-}
-
-static void has_text(const tn_program *p, const char *part) {
-  tn_text *text = NULL;
-  OK(tn__program_text(p, 1, &text));
-  cr_assert(strstr(tn_text_get(text), part) != NULL, "no \"%s\" in\n%s", part,
-            tn_text_get(text));
-  tn_text_release(text);
-}
-
-static void train(tn_program *p, tn_array *weight) {
-  OK(tn__program_forward(p, TN_CALL_TRAIN));
-  OK(tn__program_backward(p, &weight, 1));
-}
 
 /* --------------------------------------------------------------------- fuse */
 
@@ -344,7 +271,7 @@ static void slopes_of_sum(const char *first, const char *text) {
   }
   double *dy = elements(slope_of(p, "y")), *dx = elements(slope_of(p, "x"));
   for (int64_t i = 0; i < 12; ++i) { /* x = y = w = weight */
-    const double v = number(i), head = v * v;
+    const double v = number_at(i), head = v * v;
     cr_expect_eq(dy[i], 2 * v * head);
     cr_expect_eq(dx[i], strcmp(first, "same") == 0 ? head : 2 * v * head);
   }
@@ -386,8 +313,7 @@ Test(running, states_change_once) {
   net_close();
 }
 
-/* --------------------------------------------------------- parts and monitors
- */
+/* --------------------------------------------------------- parts */
 
 Test(running, parts_of_the_forward_run_lead_to_the_same) {
   net_open_on(2);
@@ -409,100 +335,6 @@ Test(running, parts_of_the_forward_run_lead_to_the_same) {
   same_training(whole, part, "parts");
   tn__program_release(whole), tn__program_release(part);
   tn__array_release(weight);
-  drop_given();
-  net_close();
-}
-
-typedef struct sight {
-  char names[16][40];
-  double first[16];
-  uint32_t n;
-} sight;
-
-static void look(void *ctx, const char *name, tn_array *array) {
-  sight *s = ctx;
-  double all[1 << 13];
-  if (s->n == 16) return;
-  (void)snprintf(s->names[s->n], sizeof *s->names, "%s", name);
-  OK(tn__array_get(array, all, n_elements(array) * sizeof *all));
-  s->first[s->n++] = all[0];
-}
-
-static void watch(uint32_t flags) {
-  sight seen = {.n = 0};
-  const double x = number(0), y = x + x;
-  tn_program *p = BIND(.flags = flags), *q = BIND(.flags = flags);
-  OK(tn__program_forward(q, 0));
-  OK(tn__program_monitor(p, look, &seen));
-  OK(tn__program_forward(p, 0));
-  cr_assert_eq(seen.n, 4, "%u", seen.n);
-  cr_assert_str_eq(seen.names[0], "sum_output");
-  cr_assert_str_eq(seen.names[1], "two_product");
-  cr_assert_str_eq(seen.names[2], "two_sum");
-  cr_assert_str_eq(seen.names[3], "last_output");
-  cr_assert_eq(seen.first[0], y);
-  cr_assert_eq(seen.first[1], y * x);
-  cr_assert_eq(seen.first[2], y + 3 * x);
-  cr_assert_eq(seen.first[3], y * x - (y + 3 * x));
-  same_bits(head_of(p, 0), head_of(q, 0), "a watched run");
-  OK(tn__program_monitor(p, NULL, NULL));
-  OK(tn__program_forward(p, 0));
-  same_bits(head_of(p, 0), head_of(q, 0), "a run behind a watched one");
-  cr_assert_eq(seen.n, 4);
-  tn__program_release(p), tn__program_release(q);
-}
-
-Test(running, monitors_see_every_visible_output) {
-  net_open_on(2);
-  give("x", filled(TN_F64, SHAPE(64, 128)));
-  const tn_entry x = var(g, "x"), sum = OP(g, "add", NULL, "sum", x, x),
-                 two = OP(g, "pair", NULL, "two", sum, x);
-  HEADS(g, OP(g, "sub", NULL, "last", two, output(two, 1)));
-  watch(TN_BIND_NO_FUSE);
-  watch(0);
-  drop_given();
-  net_close();
-}
-
-/* --------------------------------------------------------------- parameters */
-
-static void set_and_run(uint32_t flags, uint64_t memory, bool watched) {
-  tn_array *weight = filled(TN_F64, SHAPE(64, 128));
-  tn_program *p =
-      BIND(.flags = flags, .memory = memory, .request = TN_REQ_WRITE);
-  sight seen = {.n = 0};
-  if (watched) OK(tn__program_monitor(p, look, &seen));
-  train(p, weight);
-  for (int i = 0; i < 3; ++i) {
-    const double rate = 0.5 + i, x = number(0), k = number(0);
-    const tn_value value = tn_value_float("rate", rate);
-    OK(tn__program_set(p, "first", &value));
-    if (i == 1) OK(tn__program_forward(p, 0));
-    train(p, weight);
-    double *out = elements(head_of(p, 0)), *slope = elements(slope_of(p, "x"));
-    cr_assert_float_eq(out[0], rate * x * rate * x, 1e-12, "rate %g: %g", rate,
-                       out[0]);
-    cr_assert_float_eq(slope[0], 2 * rate * rate * x * k, 1e-12,
-                       "rate %g: slope %g", rate, slope[0]);
-    free(out), free(slope);
-  }
-  const tn_value wrong = tn_value_float("speed", 1);
-  cr_assert_neq(tn__program_set(p, "first", &wrong), TN_OK);
-  FAILS(tn__program_set(p, "nobody", &wrong), TN_NOT_FOUND, "nobody");
-  tn__program_release(p);
-  tn__array_release(weight);
-}
-
-Test(running, parameters_change_between_runs) {
-  net_open_on(2);
-  give("x", filled(TN_F64, SHAPE(64, 128)));
-  HEADS(g, OP(g, "square", NULL, NULL,
-              OP(g, "scaled", NULL, "first", var(g, "x"))));
-  set_and_run(TN_BIND_NO_FUSE, 0, false);
-  set_and_run(0, 0, false);
-  set_and_run(TN_BIND_NO_FUSE, TN_MEMORY_MINIMAL, false);
-  set_and_run(0, TN_MEMORY_MINIMAL, false);
-  set_and_run(0, 0, true);
   drop_given();
   net_close();
 }
