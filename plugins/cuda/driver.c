@@ -12,13 +12,27 @@ enum { LEAST_VERSION = 11020, GRAPHS_VERSION = 11040 };
 
 const char *const cuda_driver_names[] = {"libcuda.so.1", "libcuda.so", NULL};
 
+/* Kernels are launched through the runtime, some of whose results the driver
+ * does not know. */
+static const char *text_of_runtime(int result) {
+  switch (result) {
+    case 35: /* cudaErrorInsufficientDriver */
+      return "the NVIDIA driver is older than the CUDA toolkit that this was "
+             "compiled with; install a newer one";
+    case 98: /* cudaErrorInvalidDeviceFunction */
+      return "this was compiled for other GPUs; compile it for this one";
+    default:
+      return "the driver has no text for it";
+  }
+}
+
 void cuda_driver_say(const cuda_driver *driver, int result, char to[160]) {
   const char *name = NULL, *text = NULL;
-  if (driver->error_name(result, &name) != CUDA_OK || !name)
-    name = "an unknown error";
-  if (driver->error_text(result, &text) != CUDA_OK || !text)
-    text = "the driver has no text for it";
-  (void)snprintf(to, 160, "%s: %s", name, text);
+  if (driver->error_name(result, &name) != CUDA_OK || !name ||
+      driver->error_text(result, &text) != CUDA_OK || !text)
+    (void)snprintf(to, 160, "error %d: %s", result, text_of_runtime(result));
+  else
+    (void)snprintf(to, 160, "%s: %s", name, text);
 }
 
 /* The reason of the first name is the one to tell: the others are a try. The

@@ -10,7 +10,6 @@
  * gone until the process ends: faults of kernels and of the hardware. */
 static int is_final(int result) {
   static const int results[] = {
-      46,  /* DEVICE_UNAVAILABLE */
       214, /* ECC_UNCORRECTABLE */
       220, /* NVLINK_UNCORRECTABLE */
       226, /* CONTAINED */
@@ -24,7 +23,9 @@ static int is_final(int result) {
       717, /* INVALID_ADDRESS_SPACE */
       718, /* INVALID_PC */
       719, /* LAUNCH_FAILED */
+      721, /* TENSOR_MEMORY_LEAK */
       810, /* MPS_CLIENT_TERMINATED */
+      911, /* EXTERNAL_DEVICE */
       999, /* UNKNOWN: a GPU that fell off its bus, among others */
   };
   for (size_t i = 0; i < sizeof results / sizeof *results; ++i)

@@ -13,8 +13,16 @@
 enum {
   MOST_WORKSPACE = 32 << 20, /* what the heuristics want on sm_90 */
   ALIGNED = 16,              /* the loads of the fast kernels */
-  N_ALGOS = 2                /* for aligned operands, and for any */
+  N_WAYS = 2                 /* for aligned operands, and for any */
 };
+
+/* How operands at such addresses are multiplied. */
+typedef struct way {
+  blaslt_found found;
+  int status;   /* why not, if it is not BLASLT_OK */
+  int has_bias; /* added by cuBLASLt itself; otherwise c begins as the bias */
+  double beta;
+} way;
 
 /* How one product is computed; constant once made. */
 typedef struct plan {
@@ -23,9 +31,7 @@ typedef struct plan {
   blaslt_layout a; /* of cuBLASLt's: b of ours */
   blaslt_layout b;
   blaslt_layout c;
-  blaslt_found found[N_ALGOS];
-  int has_bias; /* added by cuBLASLt itself; otherwise c begins as the bias */
-  double beta;
+  way ways[N_WAYS];
 } plan;
 
 /* --------------------------------------------------------------- failures */
@@ -80,18 +86,18 @@ static int compute_of(const tn_device_product *p) {
              : BLASLT_COMPUTE_32F;
 }
 
-static uint32_t epilogue_of(const plan *x) {
-  uint32_t epilogue = x->has_bias ? BLASLT_BIAS : 0;
+static uint32_t epilogue_of(const plan *x, const way *how) {
+  uint32_t epilogue = how->has_bias ? BLASLT_BIAS : 0;
   if (x->what.flags & TN_PRODUCT_RELU) epilogue |= BLASLT_RELU;
   return epilogue ? epilogue : BLASLT_DEFAULT;
 }
 
 /* A description of its own for every call, as the bias is a part of it. */
-static int describe(const cuda_blaslt *lt, const plan *x, const void *bias,
-                    blaslt_what *out) {
+static int describe(const cuda_blaslt *lt, const plan *x, const way *how,
+                    const void *bias, blaslt_what *out) {
   const int32_t a = x->what.transpose_b ? BLASLT_OP_T : BLASLT_OP_N;
   const int32_t b = x->what.transpose_a ? BLASLT_OP_T : BLASLT_OP_N;
-  const uint32_t epilogue = epilogue_of(x);
+  const uint32_t epilogue = epilogue_of(x, how);
   const int32_t type = type_of(x->what.dtype);
   int status = lt->what_create(out, compute_of(&x->what), scale_of(&x->what));
   if (status != BLASLT_OK) return status;
@@ -100,9 +106,9 @@ static int describe(const cuda_blaslt *lt, const plan *x, const void *bias,
     status = lt->what_set(*out, BLASLT_TRANSB, &b, sizeof b);
   if (status == BLASLT_OK)
     status = lt->what_set(*out, BLASLT_EPILOGUE, &epilogue, sizeof epilogue);
-  if (status == BLASLT_OK && x->has_bias)
+  if (status == BLASLT_OK && how->has_bias)
     status = lt->what_set(*out, BLASLT_BIAS_TYPE, &type, sizeof type);
-  if (status == BLASLT_OK && x->has_bias && bias)
+  if (status == BLASLT_OK && how->has_bias)
     status = lt->what_set(*out, BLASLT_BIAS_POINTER, &bias, sizeof bias);
   if (status != BLASLT_OK) (void)lt->what_destroy(*out);
   return status;
@@ -164,39 +170,46 @@ static int wish_for(const cuda_blaslt *lt, tn_dtype dtype, uint32_t align,
   return status;
 }
 
-static int choose(const cuda_blaslt *lt, const plan *x, blaslt_what what,
-                  uint32_t align, blaslt_found *out) {
+/* cuBLASLt takes how the bias is aligned from its address, and does not read
+ * it: any address will do that is aligned so, and as NULL is to everything, not
+ * that one. */
+static int choose_as(const cuda_blaslt *lt, const plan *x, uint32_t align,
+                     way *how) {
+  const void *bias = (const void *)(uintptr_t)align;
+  blaslt_what what = NULL;
   blaslt_wish wish = NULL;
   int n = 0;
-  int status = wish_for(lt, x->what.dtype, align, &wish);
+  int status = describe(lt, x, how, bias, &what);
   if (status != BLASLT_OK) return status;
-  status = lt->choose(x->device->blaslt, what, x->a, x->b, x->c, x->c, wish, 1,
-                      out, &n);
-  (void)lt->wish_destroy(wish);
-  if (status == BLASLT_OK && n == 0) status = BLASLT_NOT_SUPPORTED;
-  return status == BLASLT_OK ? out->state : status;
-}
-
-static int choose_both(const cuda_blaslt *lt, plan *x) {
-  const uint32_t bytes = (uint32_t)tn_dtype_bytes(x->what.dtype);
-  blaslt_what what = NULL;
-  int status = describe(lt, x, NULL, &what);
-  if (status != BLASLT_OK) return status;
-  status = choose(lt, x, what, ALIGNED, &x->found[0]);
-  if (status == BLASLT_OK) status = choose(lt, x, what, bytes, &x->found[1]);
+  status = wish_for(lt, x->what.dtype, align, &wish);
+  if (status == BLASLT_OK) {
+    status = lt->choose(x->device->blaslt, what, x->a, x->b, x->c, x->c, wish,
+                        1, &how->found, &n);
+    (void)lt->wish_destroy(wish);
+  }
   (void)lt->what_destroy(what);
-  return status;
+  if (status == BLASLT_OK && n == 0) status = BLASLT_NOT_SUPPORTED;
+  return status == BLASLT_OK ? how->found.state : status;
 }
 
 /* Where cuBLASLt has no epilogue for a bias, c begins as the bias. */
-static int choose_bias(const cuda_blaslt *lt, plan *x) {
-  x->has_bias = (x->what.flags & TN_PRODUCT_BIAS) != 0;
-  x->beta = x->what.beta;
-  int status = choose_both(lt, x);
-  if (status == BLASLT_OK || !x->has_bias || !cuda_sum) return status;
-  x->has_bias = 0;
-  x->beta = 1;
-  return choose_both(lt, x);
+static void choose(const cuda_blaslt *lt, const plan *x, uint32_t align,
+                   way *how) {
+  how->has_bias = (x->what.flags & TN_PRODUCT_BIAS) != 0;
+  how->beta = x->what.beta;
+  how->status = choose_as(lt, x, align, how);
+  if (how->status == BLASLT_OK || !how->has_bias || !cuda_sum) return;
+  how->has_bias = 0;
+  how->beta = 1;
+  how->status = choose_as(lt, x, align, how);
+}
+
+/* What there is for any address will do for aligned ones as well. */
+static int choose_ways(const cuda_blaslt *lt, plan *x) {
+  choose(lt, x, ALIGNED, &x->ways[0]);
+  choose(lt, x, (uint32_t)tn_dtype_bytes(x->what.dtype), &x->ways[1]);
+  if (x->ways[0].status != BLASLT_OK) x->ways[0] = x->ways[1];
+  return x->ways[0].status;
 }
 
 /* The handle of cuBLASLt for a device that is current. */
@@ -223,7 +236,7 @@ static int32_t fill_plan(const tn_frame *call, const cuda_blaslt *lt, plan *x) {
   if (code != TN_OK) return code;
   int status = ready(lt, x->device);
   if (status == BLASLT_OK && !is_empty(&x->what)) status = layouts(lt, x);
-  if (status == BLASLT_OK && !is_empty(&x->what)) status = choose_bias(lt, x);
+  if (status == BLASLT_OK && !is_empty(&x->what)) status = choose_ways(lt, x);
   cuda_leave(x->device);
   return status == BLASLT_OK ? TN_OK
                              : refuse(call, lt, status, "planning a product");
@@ -247,6 +260,9 @@ static int32_t check_product(const tn_frame *call, const tn_device_product *p) {
                    "cuda.so was built without");
   if ((p->flags & TN_PRODUCT_BIAS) && p->beta != 0 && p->beta != 1)
     return TN_FAIL(call, TN_UNSUPPORTED, "a bias goes with beta 0 or 1");
+  if (p->k == 0 && p->beta != 0 && p->beta != 1)
+    return TN_FAIL(call, TN_UNSUPPORTED,
+                   "a product of nothing goes with beta 0 or 1");
   if (p->k == 0 && (p->flags & TN_PRODUCT_RELU))
     return TN_FAIL(call, TN_UNSUPPORTED, "a product of nothing has no relu");
   return TN_OK;
@@ -280,8 +296,9 @@ static int32_t plan_product(const tn_device_blas *blas, const tn_frame *call,
     release(blas, x);
     return code;
   }
-  for (int i = 0; i < N_ALGOS; ++i)
-    if (x->found[i].workspace > *ws_bytes) *ws_bytes = x->found[i].workspace;
+  for (int i = 0; i < N_WAYS; ++i)
+    if (x->ways[i].found.workspace > *ws_bytes)
+      *ws_bytes = x->ways[i].found.workspace;
   *out = x;
   return TN_OK;
 }
@@ -357,18 +374,19 @@ static int is_aligned(const plan *x, const tn_device_operands *o) {
           (ALIGNED - 1)) == 0;
 }
 
-static int multiply_full(const cuda_blaslt *lt, const plan *x,
+static int multiply_full(const cuda_blaslt *lt, const plan *x, const way *how,
                          const tn_frame *call, const tn_device_operands *o) {
-  const blaslt_found *found = &x->found[is_aligned(x, o) ? 0 : 1];
-  const float alpha = (float)x->what.alpha, beta = (float)x->beta;
+  const blaslt_found *found = &how->found;
+  const float alpha = (float)x->what.alpha, beta = (float)how->beta;
   const int wide = x->what.dtype == TN_F64;
   blaslt_what what = NULL;
-  int status = describe(lt, x, o->bias, &what);
+  int status = describe(lt, x, how, o->bias, &what);
   if (status != BLASLT_OK) return status;
   status = lt->multiply(
       x->device->blaslt, what, wide ? (const void *)&x->what.alpha : &alpha,
-      o->b, x->a, o->a, x->b, wide ? (const void *)&x->beta : &beta, o->c, x->c,
-      o->c, x->c, &found->algo, o->ws, found->workspace, call->run->stream);
+      o->b, x->a, o->a, x->b, wide ? (const void *)&how->beta : &beta, o->c,
+      x->c, o->c, x->c, &found->algo, o->ws, found->workspace,
+      call->run->stream);
   (void)lt->what_destroy(what);
   return status;
 }
@@ -377,8 +395,12 @@ static int multiply_full(const cuda_blaslt *lt, const plan *x,
 static int32_t run(const plan *x, const tn_frame *call,
                    const tn_device_operands *o) {
   const cuda_blaslt *lt = x->device->instance->blaslt;
-  const int begins = (x->what.flags & TN_PRODUCT_BIAS) && !x->has_bias;
+  const way *how = &x->ways[is_aligned(x, o) ? 0 : 1];
+  const int begins = (x->what.flags & TN_PRODUCT_BIAS) && !how->has_bias;
   int result = CUDA_OK;
+  if (how->status != BLASLT_OK)
+    return refuse(call, lt, how->status,
+                  "a matrix product of operands at such addresses");
   if (x->what.flags & TN_PRODUCT_SUMS) result = sum_rows(x, call, o);
   if (result == CUDA_OK && is_empty(&x->what))
     result = multiply_empty(x, call, o);
@@ -386,7 +408,7 @@ static int32_t run(const plan *x, const tn_frame *call,
     result = start_from(x, call, o->c, o->bias);
   if (result != CUDA_OK || is_empty(&x->what))
     return check(call, x->device, result);
-  const int status = multiply_full(lt, x, call, o);
+  const int status = multiply_full(lt, x, how, call, o);
   return status == BLASLT_OK ? TN_OK
                              : refuse(call, lt, status, "a matrix product");
 }

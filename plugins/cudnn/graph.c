@@ -140,13 +140,19 @@ static dnn_descriptor graph(cudnn_builder *b) {
 
 /* ------------------------------------------------------------------ engines */
 
-/* Whether an engine may round factors in f32, for it multiplies matrices. Of
+/* Whether an engine might round factors in f32, for it multiplies matrices. Of
  * operations on elements one engine makes kernels that has tensor cores for
  * what it makes others of: they do not concern these, whose precision is said
  * with each. */
 static int may_round(const cudnn_task *t) {
-  return t->what < CUDNN_NORM_KNOWN && t->dtype == TN_F32 &&
-         !(t->flags & CUDNN_FAST);
+  return t->what < CUDNN_NORM_KNOWN && t->dtype == TN_F32;
+}
+
+/* TF32 has the range of f32, and is what is allowed. What converts its inputs
+ * may make halves of them, in which 65536 is infinite. */
+static int rounds_too_much(const cudnn_task *t, int note) {
+  return note == DNN_NOTE_DOWN_CONVERT ||
+         (note == DNN_NOTE_TENSOR_CORE && !(t->flags & CUDNN_FAST));
 }
 
 /* Whether an engine computes what is promised: sums in f32 at least, products
@@ -157,10 +163,7 @@ static int keeps_promises(const cudnn_task *t, const int *notes, int64_t n) {
     if (notes[i] == DNN_NOTE_REDUCED_SUMS) return 0;
     if (notes[i] == DNN_NOTE_NONDETERMINISTIC && (t->flags & CUDNN_SAME_BITS))
       return 0;
-    if ((notes[i] == DNN_NOTE_TENSOR_CORE ||
-         notes[i] == DNN_NOTE_DOWN_CONVERT) &&
-        may_round(t))
-      return 0;
+    if (may_round(t) && rounds_too_much(t, notes[i])) return 0;
   }
   return 1;
 }

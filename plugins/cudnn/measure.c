@@ -146,6 +146,8 @@ static uint64_t time_of(const cudnn_bench *bench, const cudnn_task *task,
   (void)lay_out(task, made, memory, &t);
   if (scope->time(scope, task->device, work, &t, &ns, &error) != TN_OK)
     ns = UINT64_MAX;
+  /* The stream is gone. */
+  (void)bench->target->library->stream_set(bench->target->handle, NULL);
   scope->free(scope, task->device, memory);
   return ns;
 }

@@ -218,6 +218,8 @@ static void close_device(const cudnn_instance *self, int32_t id) {
   tn_device_error error = {.struct_size = sizeof error};
   cudnn_device *device = &self->devices[id];
   if (device->planner && self->scope->enter(self->scope, id, &error) == TN_OK) {
+    /* The streams that it ran on are closed by now. */
+    (void)self->library.stream_set(device->runner, NULL);
     (void)self->library.destroy(device->planner);
     (void)self->library.destroy(device->runner);
     self->scope->leave(self->scope, id);

@@ -32,6 +32,7 @@ typedef struct subject {
 
 static const subject subjects[] = {
     {"nn.fully_connected", "num_hidden=33", 3, 2, 3, 1, NONE, 0},
+    {"nn.fully_connected", "num_hidden=64", 3, 2, 3, 1, NONE, 0},
     {"nn.convolution", "kernel=(3,2) pad=(1,1) num_filter=4", 3, 4, 4, 3, NONE,
      0},
     {"nn.activation", "act_type=tanh", 1, 0, 4, 1, NONE, 0},

@@ -114,13 +114,20 @@ int cublasLtMatrixLayoutDestroy(blaslt_layout l) {
 }
 
 typedef struct preference {
-  uint32_t sums; /* what parts of sums may be kept as */
+  uint32_t sums;  /* what parts of sums may be kept as */
+  uint32_t align; /* of all operands */
 } preference;
+
+/* What this one writes into an algorithm: what addresses it was found for. */
+typedef struct engine {
+  uint32_t align;
+  uint32_t bias_align;
+} engine;
 
 int cublasLtMatmulPreferenceCreate(blaslt_wish *out) {
   preference *p = malloc(sizeof *p);
   if (!p) abort();
-  p->sums = 7;
+  *p = (preference){.sums = 7, .align = ALIGNED};
   *out = p;
   return BLASLT_OK;
 }
@@ -134,6 +141,8 @@ int cublasLtMatmulPreferenceSetAttribute(blaslt_wish wish, int attribute,
                                          const void *value, size_t bytes) {
   preference *p = wish;
   if (attribute == BLASLT_SUMS_OF_PARTS) memcpy(&p->sums, value, bytes);
+  if (attribute >= BLASLT_ALIGN_A && attribute <= BLASLT_ALIGN_D)
+    memcpy(&p->align, value, bytes);
   return bytes == (attribute == BLASLT_MOST_WORKSPACE ? 8 : 4) ? BLASLT_OK
                                                                : INVALID_VALUE;
 }
@@ -150,6 +159,19 @@ static int fits(const what *w, const layout *a, const layout *b,
          (d->count == 1 || !(w->epilogue & BLASLT_BIAS));
 }
 
+/* What an address is a multiple of; NULL is of everything. */
+static uint32_t align_of(const void *at) {
+  const uint64_t address = (uint64_t)(uintptr_t)at | ALIGNED;
+  return (uint32_t)(address & (0 - address));
+}
+
+/* The real one has not an epilogue for every address. */
+static int has_engine(const what *w, const preference *p, int type) {
+  const int is_half = type == BLASLT_F16 || type == BLASLT_BF16;
+  if (w->compute == BLASLT_COMPUTE_64F) return w->epilogue == BLASLT_DEFAULT;
+  return !is_half || !(w->epilogue & BLASLT_BIAS) || p->align > 2;
+}
+
 int cublasLtMatmulAlgoGetHeuristic(blaslt_handle handle, blaslt_what given,
                                    blaslt_layout a, blaslt_layout b,
                                    blaslt_layout c, blaslt_layout d,
@@ -164,9 +186,10 @@ int cublasLtMatmulAlgoGetHeuristic(blaslt_handle handle, blaslt_what given,
       p->sums != BLASLT_SUMS_COMPUTE_TYPE)
     fake_violate(fake_cuda(), "lets parts of sums be kept as halves");
   if (most < 1 || c != d || !fits(w, a, b, d)) return INVALID_VALUE;
-  if (w->compute == BLASLT_COMPUTE_64F && w->epilogue != BLASLT_DEFAULT)
-    return BLASLT_NOT_SUPPORTED;
+  if (!has_engine(w, p, to->type)) return BLASLT_NOT_SUPPORTED;
+  const engine found = {p->align, align_of(w->bias)};
   *out = (blaslt_found){.workspace = WORKSPACE};
+  memcpy(&out->algo, &found, sizeof found);
   *n = 1;
   return BLASLT_OK;
 }
@@ -301,6 +324,14 @@ static double scalar(const void *at, int type) {
   return get(at, type, 0);
 }
 
+/* Where the real one would load what is not aligned. */
+static int reaches(const engine *e, const void *a, const void *b, const void *d,
+                   const what *w) {
+  return align_of(a) >= e->align && align_of(b) >= e->align &&
+         align_of(d) >= e->align &&
+         (!(w->epilogue & BLASLT_BIAS) || align_of(w->bias) >= e->bias_align);
+}
+
 int cublasLtMatmul(blaslt_handle handle, blaslt_what given, const void *alpha,
                    const void *a, blaslt_layout a_layout, const void *b,
                    blaslt_layout b_layout, const void *beta, const void *c,
@@ -309,7 +340,13 @@ int cublasLtMatmul(blaslt_handle handle, blaslt_what given, const void *alpha,
                    cuda_stream stream) {
   const what *w = given;
   product p = {.w = *w, .a_at = a, .b_at = b, .d_at = d};
-  (void)handle, (void)algo, (void)c_layout;
+  engine e;
+  (void)handle, (void)c_layout;
+  memcpy(&e, algo, sizeof e);
+  if (!reaches(&e, a, b, d, w)) {
+    fake_violate(fake_cuda(), "multiplies what is not aligned as was said");
+    return INVALID_VALUE;
+  }
   if (c != d || !fits(w, a_layout, b_layout, d_layout)) return INVALID_VALUE;
   if (bytes < WORKSPACE || !workspace || (uintptr_t)workspace % ALIGNED)
     return INVALID_VALUE;

@@ -46,6 +46,7 @@ static int is_broken(int notes, const cudnn_task *task, int may_round) {
   const int may_differ = !(task->flags & CUDNN_SAME_BITS);
   return notes < 0 || (notes >> DNN_NOTE_REDUCED_SUMS & 1) ||
          ((notes >> DNN_NOTE_TENSOR_CORE & 1) && !may_round) ||
+         ((notes >> DNN_NOTE_DOWN_CONVERT & 1) && task->dtype == TN_F32) ||
          ((notes >> DNN_NOTE_NONDETERMINISTIC & 1) && !may_differ);
 }
 

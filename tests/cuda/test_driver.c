@@ -41,6 +41,8 @@ Test(driver, tells_what_a_result_means) {
   cr_assert_str_eq(text,
                    "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected");
   cuda_driver_say(&driver, 12345, text);
-  cr_assert_str_eq(text, "an unknown error: the driver has no text for it");
+  cr_assert_str_eq(text, "error 12345: the driver has no text for it");
+  cuda_driver_say(&driver, 35, text);
+  cr_assert_not_null(strstr(text, "older than the CUDA toolkit"), "%s", text);
   cuda_driver_close(&driver);
 }

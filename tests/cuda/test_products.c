@@ -76,10 +76,10 @@ static void move(void *to, const void *from, int is_in) {
   cuda_fence_close(&self, fence);
 }
 
-/* a, b and c begin at these elements of `v`, which becomes what is then there.
- */
-static void multiply(const tn_device_product *what, float v[N], int a, int b,
-                     int c) {
+/* a, b, c and a bias begin at these elements of `v`, which becomes what is then
+ * there. */
+static void multiply_with(const tn_device_product *what, float v[N], int a,
+                          int b, int c, int bias) {
   const tn_device_blas *blas = &self.products;
   uint64_t bytes = 0;
   void *plan = NULL;
@@ -92,9 +92,15 @@ static void multiply(const tn_device_product *what, float v[N], int a, int b,
                             .a = memory + a,
                             .b = memory + b,
                             .c = memory + c,
+                            .bias = bias < 0 ? NULL : memory + bias,
                             .ws = memory + N}));
   move(v, memory, 0);
   blas->release(blas, plan);
+}
+
+static void multiply(const tn_device_product *what, float v[N], int a, int b,
+                     int c) {
+  multiply_with(what, v, a, b, c, -1);
 }
 
 static tn_device_product number(void) {
@@ -145,6 +151,29 @@ Test(products, of_nothing_are_zeros_in_every_matrix) {
   cr_expect_arr_eq(v, ((float[]){0, 0, 1, 0, 0, 0, 0, 0}), 8 * sizeof *v);
 }
 
+/* The played cuBLASLt notices a bias that lies elsewhere than it was said. */
+Test(products, have_a_bias_at_any_address) {
+  tn_device_product what = number();
+  float v[N] = {2, 0, 0, 0, 3, 0, 0, 0, 5, 7, 0, 0, 0, 11};
+  what.flags = TN_PRODUCT_BIAS;
+  multiply_with(&what, v, 0, 4, 16, 8);
+  cr_expect_eq(v[16], 11);
+  multiply_with(&what, v, 0, 4, 17, 9);
+  cr_expect_eq(v[17], 13);
+  multiply_with(&what, v, 0, 4, 20, 13);
+  cr_expect_eq(v[20], 17);
+}
+
+/* Where there is no epilogue for any address, aligned operands have theirs. */
+Test(products, of_halves_have_a_bias_at_any_address) {
+  tn_device_product what = number();
+  uint16_t *v = (uint16_t[2 * N]){0x4000, [8] = 0x4200, [16] = 0x4500, 0x4700};
+  what.dtype = TN_F16;
+  what.flags = TN_PRODUCT_BIAS;
+  multiply_with(&what, (float *)(void *)v, 0, 4, 12, 8);
+  cr_expect_eq(v[24], 0x4980, "2 * 3 + 5 = 11");
+}
+
 /* A plugin that was compiled before there were several knows of one. */
 Test(products, of_an_older_struct_are_one) {
   tn_device_product what = number();
@@ -175,6 +204,10 @@ Test(products, that_cannot_be_are_refused) {
   what.count = 1ll << 31;
   refuses(&what, TN_UNSUPPORTED, "more than 2^31 - 1 products at once");
   what.count = 1;
+  what.k = 0;
+  what.beta = 0.5;
+  refuses(&what, TN_UNSUPPORTED, "a product of nothing goes with beta 0 or 1");
+  what.k = 1;
   what.dtype = TN_I32;
   refuses(&what, TN_DTYPE, "f16, bf16, f32 or f64");
 }

@@ -394,8 +394,9 @@ static inline cudaError_t tn_cuda_launch(void (*kernel)(Args...),
 
 static inline int32_t tn_cuda_check(const tn_frame *call, cudaError_t error) {
   if (error == cudaSuccess) return TN_OK;
-  return TN_FAIL(call, TN_DEVICE, "CUDA: %s (%s)", cudaGetErrorString(error),
-                 cudaGetErrorName(error));
+  return TN_FAIL(
+      call, error == cudaErrorMemoryAllocation ? TN_OUT_OF_MEMORY : TN_DEVICE,
+      "CUDA: %s (%s)", cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 /* A tensor that a kernel reads, of any strides. */

@@ -27,6 +27,7 @@ typedef int cudaDeviceAttr;
 enum {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
   cudaErrorSymbolNotFound = 500
 };
 #define CUDART_VERSION 13000
