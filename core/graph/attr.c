@@ -105,6 +105,8 @@ static tn_code attribute_replace(const tn_graph *graph, tn_attribute *at,
 
 /* Graphs are saved as JSON. */
 static tn_code attribute_check(const char *key, const char *value) {
+  if (!key[0])
+    return tn__fail(TN_INVALID, "an attribute's key must not be empty");
   if (!tn__is_utf8(key, strlen(key)))
     return tn__fail(
         TN_INVALID,
@@ -135,8 +137,6 @@ tn_code tn__attribute_set(tn_graph *graph, uint32_t node, const char *key,
   if (node >= tn__n_nodes(graph))
     return tn__fail(TN_INVALID, "node %u: the graph has %u nodes", node,
                     tn__n_nodes(graph));
-  if (key[0] == '\0')
-    return tn__fail(TN_INVALID, "an attribute's key must not be empty");
   return node_attribute_set(graph, tn__node_at(graph, node), key, value);
 }
 

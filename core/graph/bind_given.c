@@ -204,6 +204,11 @@ tn_code tn__bind_outputs_give(tn__binding *b) {
     const uint32_t entry = tn__entry_id(p->graph, p->heads[i]);
     tn_array *array = i < b->how->n_outputs ? b->how->outputs[i] : NULL;
     (void)tn__entry_text(p->graph, p->heads[i], name);
+    if (!tn__sig_complete(&p->graph->sigs[entry]))
+      return tn__fail(TN_INVALID,
+                      "head `%s` has no shape: it is the gradient of an input "
+                      "that is not there; leave it out",
+                      name);
     TN__TRY(array_check(p, array, name, "output"));
     TN__TRY(place_check(p, entry, array, name, "output"));
     TN__TRY(fits(p, entry, array, name));

@@ -2,6 +2,7 @@
  * bind_gradient.c: the gradients that a program is asked for.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "binding.h"
 
@@ -21,6 +22,10 @@ tn_req tn__bind_request(const tn__binding *b, uint32_t i) {
   return is_float(sig) ? b->how->request : TN_REQ_NULL;
 }
 
+static bool is_taken(const tn_graph *graph, const char *name) {
+  return strlen(name) > TN__NAME_MAX || tn__map_get(&graph->names, name);
+}
+
 /* A variable for the gradient of a head, which may turn out not to be read. */
 static tn_code weight_add(tn_program *p, uint32_t i) {
   char name[TN__ENTRY_TEXT], text[TN__ENTRY_TEXT];
@@ -28,13 +33,12 @@ static tn_code weight_add(tn_program *p, uint32_t i) {
   (void)snprintf(name, sizeof name, "%.200s@weight",
                  tn__entry_text(p->graph, p->heads[i], text));
   const tn_sig sig = *tn__sig(p->graph, p->heads[i]);
-  const tn__node_spec spec = {
-      .kind = TN__NODE_VARIABLE,
-      .n_out = 1,
-      .of = TN_NONE,
-      .name = tn__map_get(&p->graph->names, name) ? NULL : name,
-      .stem = "weight@",
-      .known = &sig};
+  const tn__node_spec spec = {.kind = TN__NODE_VARIABLE,
+                              .n_out = 1,
+                              .of = TN_NONE,
+                              .name = is_taken(p->graph, name) ? NULL : name,
+                              .stem = "weight@",
+                              .known = &sig};
   TN__TRY(tn__node_add(p->graph, &spec, &node));
   p->weights[i] = (tn_entry){node->id, 0};
   return TN_OK;
@@ -74,14 +78,38 @@ static tn_code slopes_make(tn__binding *b) {
   return tn__graph_gradient(p->graph, &spec, b->slopes);
 }
 
+enum { READ = 1u << 0, SLOPE = 1u << 1 }; /* of an entry */
+
+/* Which entries somebody reads, or are the gradients of several. */
+static tn_code read_mark(tn__binding *b) {
+  const tn_graph *graph = b->p->graph;
+  b->read = tn__arena_alloc(&b->p->arena, graph->n_entries + 1u);
+  if (!b->read) return memory_fail(graph->n_entries);
+  for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
+    const tn__node *node = tn__node_at(graph, id);
+    for (uint32_t i = 0; i < node->n_in; ++i)
+      if (!tn__entry_is_none(node->in[i]))
+        b->read[tn__entry_id(graph, node->in[i])] = READ;
+  }
+  for (uint32_t k = 0; k < b->n_of; ++k) {
+    if (tn__entry_is_none(b->slopes[k])) continue;
+    uint8_t *mark = &b->read[tn__entry_id(graph, b->slopes[k])];
+    *mark |= *mark & SLOPE ? READ : SLOPE;
+  }
+  return TN_OK;
+}
+
 /* Gradients have arrays of their own, so each is an entry that nothing else is
  * and that nobody else has as a gradient; what does not depend on an argument
- * has zeros. */
+ * has zeros. One that is added to what is there is read by nobody either: they
+ * would get the sum of all runs. */
 tn_code tn__bind_gradient_own(tn__binding *b, uint32_t k) {
   tn_graph *graph = b->p->graph;
   const tn_entry slope = b->slopes[k];
   bool own = !tn__entry_is_none(slope) &&
              tn__node_at(graph, slope.node)->kind != TN__NODE_VARIABLE;
+  if (own && tn__bind_request(b, b->which[k]) == TN_REQ_ADD)
+    own = !(b->read[tn__entry_id(graph, slope)] & READ);
   for (uint32_t i = 0; own && i < k; ++i)
     own = !tn__entry_same(slope, b->p->gradients[b->which[i]]);
   for (uint32_t i = 0; own && i < b->p->n_heads; ++i)
@@ -120,6 +148,7 @@ tn_code tn__bind_gradients(tn__binding *b) {
                       "gradients into the graph (tn_graph_gradient)",
                       i);
   TN__TRY(slopes_make(b));
+  TN__TRY(read_mark(b));
   for (uint32_t k = 0; k < b->n_of; ++k) TN__TRY(tn__bind_gradient_own(b, k));
   return tn__graph_infer_more(p->graph);
 }

@@ -39,10 +39,13 @@ static bool reads_block(const tn__binding *b, const tn__node *node,
 /* A late head is computed where it is to be only if that can be put off until
  * everything else is there: nothing reads it, other heads of its node are as
  * late, and other late heads do not read what it overwrites, nor it what they
- * do. */
+ * do. It is a call of a kernel, for which it is seen to that what it reads is
+ * not overwritten meanwhile; sums, copies and loops go on as they come. */
 static bool may_be_late(const tn__binding *b, uint32_t head) {
   const tn_program *p = b->p;
   const uint32_t node = p->heads[head].node;
+  const uint32_t kind = tn__node_at(p->graph, node)->kind;
+  if (kind != TN__NODE_CALL && kind != TN__NODE_BACKWARD) return false;
   for (uint32_t i = 0; i < p->n_heads; ++i) {
     const bool late =
         i < b->how->n_outputs && is_argument(b, b->how->outputs[i]);
@@ -71,12 +74,26 @@ static tn_code head_copy(tn_program *p, uint32_t i) {
   return TN_OK;
 }
 
+/* Whether some head overwrites the argument that a head is. */
+static bool is_overwritten(const tn__binding *b, uint32_t head) {
+  const tn__node *node = tn__node_at(b->p->graph, b->p->heads[head].node);
+  for (uint32_t i = 0; i < b->how->n_outputs; ++i)
+    if (is_argument(b, b->how->outputs[i]) &&
+        reads_block(b, &(tn__node){.n_in = 1, .in = &b->p->heads[head]},
+                    b->how->outputs[i]))
+      return node->kind == TN__NODE_VARIABLE;
+  return false;
+}
+
 /* A head that is an argument, or was a head before, and is to be in an array
  * that the user gives, is a copy; so is one that overwrites an argument too
  * early where it is computed. Where the argument that it is may be overwritten
  * itself, it is the copy of a copy, which is made before that. */
 tn_code tn__bind_heads_own(tn__binding *b) {
   tn_program *p = b->p;
+  for (uint32_t i = 0; i < p->n_heads; ++i)
+    if ((i >= b->how->n_outputs || !b->how->outputs[i]) && is_overwritten(b, i))
+      TN__TRY(head_copy(p, i));
   for (uint32_t i = 0; i < p->n_heads && i < b->how->n_outputs; ++i) {
     const bool late = is_argument(b, b->how->outputs[i]);
     const bool variable =

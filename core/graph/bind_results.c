@@ -51,8 +51,8 @@ static const char *name_of(const tn__binding *b, const result *r,
 static tn_code meeting(const tn__binding *b, const result *x, const result *y) {
   char one[TN__ENTRY_TEXT + 32], other[TN__ENTRY_TEXT + 32];
   return tn__fail(TN_INVALID,
-                  "%s and %s are given arrays that share memory, so that one "
-                  "would overwrite the other; give each its own",
+                  "%s and %s are given arrays whose ranges of memory overlap, "
+                  "so that one might overwrite the other; give each its own",
                   name_of(b, x, one), name_of(b, y, other));
 }
 

@@ -17,6 +17,7 @@ typedef struct tn__binding {
   tn_entry *of; /* arguments whose gradients are wanted */
   tn_entry *slopes;
   uint32_t *which; /* of `of`: number of the argument */
+  uint8_t *read;   /* by entry of the graph with gradients */
   uint32_t n_of;
   tn__pass_list passes;
 } tn__binding;

@@ -23,6 +23,7 @@ typedef struct group {
   uint32_t n;
   uint32_t n_operands;
   const tn_tensor *loop; /* the shape of all outputs */
+  uint32_t *reads; /* by entry: operands of all steps that its elements are */
 } group;
 
 /* --------------------------------------------------------------- candidates */
@@ -97,6 +98,27 @@ static const char *why_no_loop(const tn__step *step) {
   return is_small(loop) ? "its operands stay in the cache" : NULL;
 }
 
+static bool is_shifted(const tn_program *p, const tn_array *array) {
+  for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i)
+    if (tn__arrays_meet(
+            array, p->values[tn__entry_id(p->graph, p->arguments[i])].array) ==
+        TN__OVERLAP)
+      return true;
+  return false;
+}
+
+/* Whether it writes into an argument, and elsewhere than it would read it: a
+ * tile would overwrite what others are still to read. */
+static bool overwrites_part(const tn_program *p, const tn__step *step) {
+  for (uint32_t i = 0; i < p->n_heads; ++i) {
+    const uint32_t entry = tn__entry_id(p->graph, p->heads[i]);
+    if (p->late[i] && tn__entry_listed(step->out, step->n_out, entry) &&
+        is_shifted(p, p->values[entry].array))
+      return true;
+  }
+  return false;
+}
+
 /* Why a step is computed on its own; NULL if it need not be. */
 static const char *why_not(const tn_program *p, const tn__step *step) {
   if (step->kind != TN__STEP_CALL) return "it is no call of a kernel";
@@ -110,6 +132,7 @@ static const char *why_not(const tn_program *p, const tn__step *step) {
   if (step->signal || step->n_after > 0)
     return "it waits for another, or another for it";
   if (step->device->table) return "it runs on a device";
+  if (overwrites_part(p, step)) return "it overwrites a part of an argument";
   for (uint32_t i = 0; i < step->n_out; ++i)
     if (p->values[step->out[i]].request == TN_REQ_ADD &&
         !(step->info.kernel->desc->writes & TN_WRITES_ADD))
@@ -175,12 +198,25 @@ static void join(group *g, tn__step *step) {
 /* ------------------------------------------------------------------ one step
  */
 
+/* A call that may be a part reads what its frame has: of what a gradient needs
+ * for a result that nobody asks for, nothing is there. */
+static void count_reads(const tn__step *step, uint32_t *reads) {
+  const tn_frame *f = step->why_not ? NULL : step->info.frame;
+  const uint32_t n = f ? f->n_in : step->n_in;
+  for (uint32_t i = 0; i < n; ++i) {
+    const uint32_t entry = f ? tn__part_entry(step, i) : step->in[i];
+    const bool read =
+        f ? tn__operand_used(f, i) : !(step->shape_only && step->shape_only[i]);
+    if (entry != TN_NONE && read) ++reads[entry];
+  }
+}
+
 static uint32_t reads_inside(const group *g, uint32_t entry) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < g->n; ++k) {
-    const tn__step *part = g->parts[k];
-    for (uint32_t i = 0; i < part->n_in; ++i)
-      n += part->in[i] == entry && !(part->shape_only && part->shape_only[i]);
+    const tn_frame *f = g->parts[k]->info.frame;
+    for (uint32_t i = 0; i < f->n_in; ++i)
+      n += tn__operand_used(f, i) && tn__part_entry(g->parts[k], i) == entry;
   }
   return n;
 }
@@ -196,7 +232,7 @@ static bool made_inside(const group *g, uint32_t entry) {
 static bool is_inner(const group *g, uint32_t entry) {
   const tn__value *value = &g->p->values[entry];
   return !(value->flags & (TN__ENTRY_EXTERNAL | TN__ENTRY_HEAD)) &&
-         reads_inside(g, entry) == value->n_uses;
+         reads_inside(g, entry) == g->reads[entry];
 }
 
 static void list_inputs(const group *g, tn__step *step) {
@@ -307,8 +343,6 @@ static tn_code close_group(group *g) {
 
 static tn_code fuse_one(group *g, tn__step *step) {
   tn_program *p = g->p;
-  step->why_not =
-      p->how.flags & TN_BIND_NO_FUSE ? "the user forbids it" : why_not(p, step);
   if (!joins(g, step)) TN__TRY(close_group(g));
   if (!joins(g, step)) {
     if (!step->why_not && tn__step_folds(step))
@@ -320,8 +354,18 @@ static tn_code fuse_one(group *g, tn__step *step) {
   return TN_OK;
 }
 
-tn_code tn__steps_fuse(tn_program *p) {
-  group g = {.p = p};
+/* Which steps may be parts, and who reads what. */
+static void look(tn_program *p, uint32_t *reads) {
+  for (uint32_t i = 0; i < p->n_steps; ++i) {
+    tn__step *step = p->steps[i];
+    step->why_not = p->how.flags & TN_BIND_NO_FUSE ? "the user forbids it"
+                                                   : why_not(p, step);
+    count_reads(step, reads);
+  }
+}
+
+static tn_code fuse_all(tn_program *p, uint32_t *reads) {
+  group g = {.p = p, .reads = reads};
   const uint32_t n = p->n_steps, n_forward = p->n_forward;
   tn_code rc = TN_OK;
   p->n_steps = 0;
@@ -338,5 +382,14 @@ tn_code tn__steps_fuse(tn_program *p) {
   rc = close_group(&g);
   if (rc != TN_OK) enter_rest(&g, p->steps + n, 0);
   if (rc == TN_OK && n <= n_forward) p->n_forward = p->n_steps;
+  return rc;
+}
+
+tn_code tn__steps_fuse(tn_program *p) {
+  uint32_t *reads = tn__zalloc(p->env, (p->n_values + 1u) * sizeof *reads);
+  if (!reads) return tn__fail_memory(p->n_values * sizeof *reads, "a program");
+  look(p, reads);
+  const tn_code rc = fuse_all(p, reads);
+  tn__free(p->env, reads);
   return rc;
 }

@@ -41,8 +41,30 @@ void tn__graph_forget(tn_graph *graph) {
   graph->facts &= ~(uint32_t)TN__FACT_SHAPES;
 }
 
+static void states_flag(const tn_graph *graph, const tn__node *node, bool on) {
+  for (uint32_t i = node->n_in; i < node->n_in + node->n_aux; ++i) {
+    tn__node *state = tn__node_at(graph, node->in[i].node);
+    if (on)
+      state->flags |= TN__NODE_STATE;
+    else
+      state->flags &= ~(uint32_t)TN__NODE_STATE;
+  }
+}
+
+/* A variable is a state by the nodes that are left. */
+static void states_leave(const tn_graph *graph, uint32_t n) {
+  bool any = false;
+  for (uint32_t id = n; id < tn__n_nodes(graph); ++id) {
+    any = any || tn__node_at(graph, id)->n_aux > 0;
+    states_flag(graph, tn__node_at(graph, id), false);
+  }
+  for (uint32_t id = 0; any && id < n; ++id)
+    states_flag(graph, tn__node_at(graph, id), true);
+}
+
 void tn__graph_truncate(tn_graph *graph, uint32_t n) {
   if (tn__n_nodes(graph) <= n) return;
+  states_leave(graph, n);
   graph->facts &= ~(uint32_t)TN__FACT_LISTS;
   graph->n_entries = tn__node_at(graph, n)->first;
   if (graph->n_sigs > graph->n_entries) graph->n_sigs = graph->n_entries;
@@ -243,8 +265,7 @@ static void node_enter(tn_graph *graph, tn__node *node,
   (void)rc; /* reserved */
   graph->n_entries += node->n_out;
   graph->facts &= ~(uint32_t)TN__FACT_LISTS;
-  for (uint32_t i = 0; i < node->n_aux; ++i)
-    tn__node_at(graph, node->in[node->n_in + i].node)->flags |= TN__NODE_STATE;
+  states_flag(graph, node, true);
 }
 
 tn_code tn__node_add(tn_graph *graph, const tn__node_spec *spec,

@@ -193,7 +193,7 @@ static tn_code take_outputs(building *b, const tn__step *step) {
     TN__TRY(take(b, at, at + storage->bytes, mine,
                  adds ? TN__UPDATE : TN__OVERWRITE));
   }
-  if (step->info.workspace == 0) return TN_OK;
+  if (step->reserved == 0) return TN_OK;
   uint32_t mode = TN__UPDATE;
   if (!mine && step->n_out > 0) {
     mine = var_of(p, step->out[0]);
@@ -201,7 +201,7 @@ static tn_code take_outputs(building *b, const tn__step *step) {
   }
   const size_t at = base_of(p, tn__device_number(p, step->device)) +
                     p->plan.workspaces[step->id];
-  return mine ? take(b, at, at + step->info.workspace, mine, mode) : TN_OK;
+  return mine ? take(b, at, at + step->reserved, mine, mode) : TN_OK;
 }
 
 /* What was told to wait reads what the others write. */

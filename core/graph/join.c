@@ -91,12 +91,21 @@ static bool is_of_run(const tn__step *first) {
   return (first->info.kernel->desc->flags & TN_KERNEL_ELEMENTWISE) != 0;
 }
 
+/* Whether it is to come behind all that reads what it overwrites. */
+static bool is_late(const tn_program *p, const tn__step *step) {
+  for (uint32_t i = 0; i < p->n_heads; ++i)
+    if (p->late[i] && tn__entry_id(p->graph, p->heads[i]) == step->out[0])
+      return true;
+  return false;
+}
+
 /* Why the two stay two, whatever kernels there are; NULL if they need not. */
 static const char *why_two(const couple *c) {
   const tn_program *p = c->p;
   const tn__value *between = &p->values[c->second->in[0]];
   const bool kept = between->flags & (TN__ENTRY_EXTERNAL | TN__ENTRY_HEAD);
   if (kept || between->n_uses != 1) return "others read what it reads";
+  if (is_late(p, c->second)) return "it overwrites an argument";
   if (c->first->device != c->second->device) return "it runs elsewhere";
   if ((c->first->id < p->n_forward) != (c->second->id < p->n_forward))
     return "it is computed again, and that is not";

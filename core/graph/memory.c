@@ -316,9 +316,18 @@ static void leave_out(tn_program *p, tn__step *step) {
   if (n_there > 0 && n_there == n_asked) step->kind = TN__STEP_NOTHING;
 }
 
+/* Of a result only the shape may be asked for: a call may have others, these
+ * have not. */
+static bool is_for_nothing(const tn_program *p, const tn__step *step) {
+  return (step->kind == TN__STEP_ADD || step->kind == TN__STEP_FILL ||
+          step->kind == TN__STEP_COPY) &&
+         p->values[step->out[0]].request == TN_REQ_NULL;
+}
+
 static tn_code step_settle(tn_program *p, tn__step *step) {
   if (p->plan.skipped[step->id]) step->kind = TN__STEP_NOTHING;
   leave_out(p, step);
+  if (is_for_nothing(p, step)) step->kind = TN__STEP_NOTHING;
   if (step->kind == TN__STEP_FUSED) return tn__fused_place(step);
   if (step->kind == TN__STEP_NOTHING) return TN_OK;
   if (step->kind != TN__STEP_CALL) TN__TRY(step_memory(p, step));
@@ -333,18 +342,40 @@ static tn_code step_settle(tn_program *p, tn__step *step) {
   return TN_OK;
 }
 
-void *tn__step_workspace(const tn__step *step) {
-  const tn_program *p = step->program;
-  if (step->info.workspace == 0) return NULL;
+/* Memory that stays until the program ends. */
+static tn_code room_take(tn_program *p, tn__device *device, size_t bytes,
+                         void **out) {
+  tn__block *room = NULL;
+  TN__TRY(tn__vec_reserve(p->env, &p->rooms, 1));
+  TN__TRY(tn__block_create(device, bytes, &room));
+  tn_code rc = tn__block_materialise(room);
+  if (rc == TN_OK) rc = tn__vec_push(p->env, &p->rooms, room);
+  if (rc == TN_OK)
+    *out = room->data;
+  else
+    tn__block_release(room);
+  return rc;
+}
+
+tn_code tn__step_workspace(const tn__step *step, size_t bytes, void **out) {
+  tn_program *p = step->program;
+  *out = NULL;
+  if (bytes == 0) return TN_OK;
+  if (bytes > step->reserved) return room_take(p, step->device, bytes, out);
   const tn__block *pool = tn__pool_of(p, tn__device_number(p, step->device));
-  return (char *)pool->data + p->plan.workspaces[step->id];
+  *out = (char *)pool->data + p->plan.workspaces[step->id];
+  return TN_OK;
 }
 
 tn_code tn__step_place(tn__step *step, uint32_t train) {
   const tn_outputs none = {0};
+  tn__planned_info info;
+  void *room = NULL;
   tn__planned_deliver(step->call[train], &none);
   tn__step_look(step, train);
-  return tn__planned_place(step->call[train], tn__step_workspace(step));
+  tn__planned_look(step->call[train], &info);
+  TN__TRY(tn__step_workspace(step, info.workspace, &room));
+  return tn__planned_place(step->call[train], room);
 }
 
 void tn__plan_options_of(const tn_bind *how, tn__plan_options *out) {
@@ -437,6 +468,8 @@ tn_code tn__program_memory(tn_program *p, const tn_bind *how) {
   if (rc == TN_OK) rc = plan_branches(p, how, &net.net);
   tn__picture_free(p, &net);
   TN__TRY(rc);
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    p->steps[i]->reserved = p->steps[i]->info.workspace;
   TN__TRY(budget_check(p, how));
   TN__TRY(pools_take(p, how));
   for (uint32_t i = 0; i < p->n_steps; ++i)

@@ -122,12 +122,15 @@ static tn_code part_watch(tn__step *part, uint32_t train) {
   const tn_outputs none = {0};
   const tn_program *p = part->program;
   const tn__step *fused = p->steps[p->values[part->out[0]].step];
-  void *room = part->info.workspace ? tn__step_workspace(fused) : NULL;
+  tn__planned_info info;
+  void *room = NULL;
   if (part->watch[train]) return TN_OK;
   TN__TRY(tn__step_plan(part, train, &part->watch[train]));
   if (tn__step_call(part))
     tn__planned_take(part->watch[train], tn__step_call(part));
   tn__planned_deliver(part->watch[train], &none);
+  tn__planned_look(part->watch[train], &info);
+  TN__TRY(tn__step_workspace(fused, info.workspace, &room));
   return tn__planned_place(part->watch[train], room);
 }
 

@@ -15,6 +15,7 @@ typedef struct pasting {
   const uint8_t *wanted; /* or NULL: all */
   const char *prefix;    /* or NULL */
   bool flat;             /* GRAPH nodes become their nodes */
+  const tn_graph *top;   /* whose nodes keep their names; or NULL */
   tn_entry *map;         /* per entry of `from` */
   tn_entry *in;          /* room for the inputs of any node */
   uint32_t *after;
@@ -121,7 +122,7 @@ static tn_code needed_nodes(const tn_graph *graph, uint8_t **out) {
   tn__order order;
   *out = tn__zalloc(graph->env, graph->nodes.n + 1);
   if (!*out) return paste_fail(graph);
-  TN__TRY(tn__order_make(graph, graph->heads, graph->n_heads, &order));
+  TN__TRY(tn__order_whole(graph, graph->heads, graph->n_heads, &order));
   for (uint32_t i = 0; i < order.n; ++i) (*out)[order.ids[i]] = 1;
   tn__free(graph->env, order.ids);
   return TN_OK;
@@ -185,6 +186,7 @@ static tn_code paste_inner(const pasting *p, const tn__node *node,
                     .from = node->inner,
                     .prefix = name,
                     .flat = true,
+                    .top = p->top,
                     .outer = p->after,
                     .n_outer = after_map(p, node)};
   inside.map = tn__graph_map(node->inner);
@@ -205,16 +207,33 @@ static tn_code paste_named(const pasting *p, const tn__node *node,
                                                  : paste_copy(p, node, name);
 }
 
-/* Names of graphs within graphs add up: of one that is too long the end is
- * kept, and counted. */
-static tn_code paste_long(const pasting *p, const tn__node *node,
-                          const tn__buf *name) {
-  char stem[TAIL + 8];
+static bool is_taken(const pasting *p, const char *name) {
+  return tn__map_get(&p->to->names, name) ||
+         (p->top && tn__map_get(&p->top->names, name));
+}
+
+/* By a name that begins so, and is counted. */
+static tn_code paste_counted(const pasting *p, const tn__node *node,
+                             const char *stem) {
   const char *made = NULL;
-  (void)snprintf(stem, sizeof stem, "..%s@", name->s + name->n - TAIL);
-  TN__TRY(tn__graph_name_make(p->to, NULL, stem, &made));
-  TN__TRY(tn__graph_name_spend(p->to, stem));
+  do {
+    TN__TRY(tn__graph_name_make(p->to, NULL, stem, &made));
+    TN__TRY(tn__graph_name_spend(p->to, stem));
+  } while (is_taken(p, made));
   return paste_named(p, node, made);
+}
+
+/* Names of graphs within graphs add up: of one that is too long the end is
+ * kept, and counted, as is one that somebody else has already. */
+static tn_code paste_within(const pasting *p, const tn__node *node,
+                            const tn__buf *name) {
+  const bool cut = name->n > TN__NAME_MAX - TAIL;
+  char stem[TN__NAME_MAX];
+  if (name->n <= TN__NAME_MAX && !is_taken(p, name->s))
+    return paste_named(p, node, name->s);
+  (void)snprintf(stem, sizeof stem, "%s%s@", cut ? ".." : "",
+                 name->s + (cut ? name->n - TAIL : 0));
+  return paste_counted(p, node, stem);
 }
 
 static tn_code paste_node(const pasting *p, const tn__node *node) {
@@ -223,8 +242,7 @@ static tn_code paste_node(const pasting *p, const tn__node *node) {
   tn__buf_init(&name, p->to->env);
   tn__buf_add(&name, "%s/%s", p->prefix, node->name);
   const tn_code rc = name.failed ? tn__fail_memory(name.n, "a node's name")
-                     : name.n > TN__NAME_MAX ? paste_long(p, node, &name)
-                                             : paste_named(p, node, name.s);
+                                 : paste_within(p, node, &name);
   tn__buf_deinit(&name);
   return rc;
 }
@@ -277,6 +295,6 @@ tn_code tn__graph_paste(tn_graph *to, const tn_graph *from,
 
 tn_code tn__graph_paste_flat(tn_graph *to, const tn_graph *from,
                              tn_entry *map) {
-  pasting p = {.to = to, .from = from, .flat = true, .map = map};
+  pasting p = {.to = to, .from = from, .flat = true, .top = from, .map = map};
   return paste(&p);
 }

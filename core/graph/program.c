@@ -12,6 +12,17 @@ void tn__program_hold(tn_program *p) {
   atomic_fetch_add_explicit(&p->n_holds, 1, memory_order_relaxed);
 }
 
+/* Nothing marks them, so that a device is waited for that may still use one. */
+static void rooms_release(tn_program *p) {
+  for (size_t i = 0; i < p->rooms.n; ++i) {
+    tn__block *room = p->rooms.v[i];
+    if (room->device->table)
+      (void)tn__device_drain(room->device, TN_QUEUE_COMPUTE);
+    tn__block_release(room);
+  }
+  tn__vec_deinit(p->env, &p->rooms);
+}
+
 static void arrays_release(tn_program *p) {
   for (uint32_t i = 0; i < p->n_values; ++i)
     tn__array_release(p->values[i].array);
@@ -19,6 +30,7 @@ static void arrays_release(tn_program *p) {
   tn__vec_deinit(p->env, &p->shapes);
   for (size_t i = 0; p->pools && i < p->plan.n_pools; ++i)
     tn__block_release(p->pools[i]);
+  rooms_release(p);
 }
 
 /* What jobs read of a program stays until the last of them is gone. So do its
@@ -149,8 +161,11 @@ tn_code tn__program_forward(tn_program *p, uint32_t flags) {
   written(&p->seen[0]);
   tn__program_enter(p);
   p->trained = train;
-  if (p->monitor) return tn__part_run(p, 0, p->n_forward, train);
-  return tn__captured_push(p, sequence, 0, p->n_forward, train);
+  const tn_code rc =
+      p->monitor ? tn__part_run(p, 0, p->n_forward, train)
+                 : tn__captured_push(p, sequence, 0, p->n_forward, train);
+  if (rc != TN_OK) p->trained = 0;
+  return rc;
 }
 
 static tn_code weight_give(tn_program *p, uint32_t i, tn_array *weight) {

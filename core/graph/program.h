@@ -75,6 +75,7 @@ struct tn__step {
   tn__planned *watch[2]; /* of a part that a monitor watches: a call of its own,
                             on all of its operands */
   tn__planned_info info;
+  size_t reserved; /* bytes of workspace that the plan has for it */
   tn__var *signal; /* overwritten by it; NULL: nobody waits for it by name */
   uint32_t n_after;
   tn__var **after;  /* signals of steps that it waits for beside its inputs */
@@ -128,10 +129,11 @@ struct tn_program {
                          Copies between devices may stand behind their readers:
                          the order of nodes is that of tn__order_make only */
   tn__vec shapes;     /* tn_array *: see tn__arrays_make */
-  bool queued;        /* one of its devices has queues */
-  tn_graph *graph;    /* its own */
-  tn_graph *source;   /* the user's, copied, for tn_program_reshape */
-  tn_bind how;        /* as it was bound, without what was borrowed */
+  tn__vec rooms;    /* tn__block *: workspaces that the plan has no room for */
+  bool queued;      /* one of its devices has queues */
+  tn_graph *graph;  /* its own */
+  tn_graph *source; /* the user's, copied, for tn_program_reshape */
+  tn_bind how;      /* as it was bound, without what was borrowed */
   tn__arena arena;
   tn__value *values;
   uint32_t n_values;
@@ -230,8 +232,10 @@ static inline bool tn__step_is_small(const tn__step *step) {
 }
 /* Gives a planned call its memory. */
 tn_code tn__step_place(tn__step *step, uint32_t train);
-/* Where the plan puts the workspace of a step; NULL if it wants none. */
-void *tn__step_workspace(const tn__step *step);
+/* Memory for so many bytes of workspace: where the plan has put that of the
+ * step; or its own, for a call that was planned later, as for training, and
+ * wants more. NULL if it wants none. */
+tn_code tn__step_workspace(const tn__step *step, size_t bytes, void **out);
 /* Memory for all that the program computes. */
 tn_code tn__program_memory(tn_program *p, const tn_bind *how);
 /* What the step does when it runs. */

@@ -412,7 +412,10 @@ static tn_code merge_make(tn__step *step, tn__folding *fold, char *records) {
 
 static tn_code merges_make(tn__step *step) {
   const tn__fused *f = step->fused;
-  char *records = f->n_folds > 0 ? tn__step_workspace(step) : NULL;
+  void *room = NULL;
+  if (f->n_folds > 0)
+    TN__TRY(tn__step_workspace(step, step->info.workspace, &room));
+  char *records = room;
   for (uint32_t i = 0; i < f->n_folds; ++i) {
     TN__TRY(merge_make(step, &f->folds[i], records));
     records += tn__fold_room(step->parts[f->folds[i].part]);

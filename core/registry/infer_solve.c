@@ -135,6 +135,7 @@ static int32_t rest_of(const tn__unifier *u, const equation *e, int64_t *out) {
                         : !__builtin_add_overflow(e->value, c, out);
     case TN_NODE_MUL:
       if (c == 0) return e->value == 0 ? -1 : 0;
+      if (c == -1) return !__builtin_sub_overflow(0, e->value, out);
       if (e->value % c != 0) return 0;
       *out = e->value / c;
       return 1;

@@ -259,9 +259,17 @@ tn_code tn_graph_attributes(const tn_graph *graph, tn_text **out) {
   return tn__attributes_json(graph, out);
 }
 
+static tn_code known_check(const tn_known *known, size_t n,
+                           const char *function) {
+  if (n > 0) TN__TRY(tn__argument_check(known, function, "known"));
+  for (size_t i = 0; i < n; ++i)
+    TN__TRY(tn__argument_check(known[i].name, function, "known.name"));
+  return TN_OK;
+}
+
 tn_code tn_graph_infer(tn_graph *graph, const tn_known *known, size_t n) {
   TN__WANT(graph);
-  if (n > 0) TN__WANT(known);
+  TN__TRY(known_check(known, n, __func__));
   TN__TRY(graph_check(graph));
   return tn__graph_infer(graph, known, n);
 }
@@ -462,7 +470,7 @@ tn_code tn_program_reshape(tn_program *program, const tn_known *known, size_t n,
   TN__WANT(out);
   *out = NULL;
   TN__WANT(program);
-  if (n > 0) TN__WANT(known);
+  TN__TRY(known_check(known, n, __func__));
   TN__TRY(program_check(program));
   return tn__program_reshape(program, known, n, out);
 }

@@ -120,14 +120,14 @@ Test(binding, refuses_two_results_in_one_array) {
                        {.name = "right", .array = y, .gradient = both}),
              .request = adds ? TN_REQ_ADD : TN_REQ_WRITE);
     FAILS(tn__program_bind(g, how, &p), TN_INVALID, "the gradient of `left`",
-          "the gradient of `right`", "share memory");
+          "the gradient of `right`", "overlap");
   }
   FAILS(tn__program_bind(
             g,
             BIND(ARGUMENTS(GIVEN("left", x), GIVEN("right", y)), .n_outputs = 2,
                  .outputs = (tn_array *const[]){both, both}),
             &p),
-        TN_INVALID, "output 0", "output 1", "share memory");
+        TN_INVALID, "output 0", "output 1", "overlap");
   tn__array_release(x), tn__array_release(y), tn__array_release(both);
   net_close();
 }
@@ -143,7 +143,7 @@ Test(binding, refuses_a_gradient_in_the_array_of_an_argument) {
                      {.name = "second", .array = y, .gradient = x}),
            .request = TN_REQ_WRITE);
   FAILS(tn__program_bind(g, how, &p), TN_INVALID, "`first`",
-        "the gradient of `second`", "share memory");
+        "the gradient of `second`", "overlap");
   tn__array_release(x), tn__array_release(y);
   net_close();
 }
@@ -340,6 +340,25 @@ Test(binding, heads_that_are_no_numbers_have_no_slope) {
   IS(gradient_of(p, "x"), 6, 16);
   tn__program_release(p);
   tn__array_release(x), tn__array_release(n), tn__array_release(weight);
+  net_close();
+}
+
+/* Its weight gets a shorter name. */
+Test(binding, a_head_with_the_longest_name_has_a_gradient) {
+  net_open();
+  char name[TN__NAME_MAX + 1];
+  tn_program *p = NULL;
+  tn_array *x = ROW(1, 2), *weight = ROW(3, 4);
+  memset(name, 'a', TN__NAME_MAX);
+  name[TN__NAME_MAX] = '\0';
+  HEADS(g, OP(g, "square", NULL, name, var(g, "x")));
+  OK(tn__program_bind(
+      g, BIND(.request = TN_REQ_WRITE, ARGUMENTS(GIVEN("x", x))), &p));
+  forward(p);
+  OK(tn__program_backward(p, &weight, 1));
+  IS(gradient_of(p, "x"), 6, 16);
+  tn__program_release(p);
+  tn__array_release(x), tn__array_release(weight);
   net_close();
 }
 

@@ -266,3 +266,56 @@ Test(flatten, names_that_become_too_long_keep_their_end) {
   tn__graph_release(f);
   tn__graph_release(inner);
 }
+
+/* The gradient of a product reads its factors alone, so that nothing needs the
+ * call that it is of. */
+Test(flatten, brings_along_the_calls_that_gradients_are_of) {
+  tn_graph *inner = net_new();
+  tn_entry slope[2];
+  HEADS(inner, OP(inner, "mul", NULL, "q", var(inner, "x"), var(inner, "y")));
+  const tn_entry by[] = {var(g, "x"), var(g, "y")};
+  const tn_embedding what = {.struct_size = sizeof what,
+                             .n_in = 2,
+                             .inner = inner,
+                             .name = "block",
+                             .in = by};
+  tn_entry out;
+  OK(tn__graph_embed(g, &what, &out));
+  const tn__gradient_spec spec = {
+      .query = {.heads = &out, .of = by, .n_heads = 1, .n_of = 2}};
+  OK(tn__graph_gradient(g, &spec, slope));
+  tn__graph_release(inner);
+  HEADS(g, slope[0], slope[1]);
+  const double values[][2] = {{2, 3}, {5, 7}};
+  feed feeds[] = {{"x", doubles(1, (const int64_t[]){2}, values[0])},
+                  {"y", doubles(1, (const int64_t[]){2}, values[1])}};
+  tn_array *made[2] = {NULL};
+  tn_graph *f = flat();
+  evaluate(f, feeds, 2, f->heads, 2, made);
+  for (int i = 0; i < 2; ++i) {
+    double *have = elements(made[i]);
+    cr_expect_arr_eq(have, values[1 - i], sizeof values[0]);
+    free(have);
+    tn__array_release(made[i]), tn__array_release(feeds[i].array);
+  }
+  tn__graph_release(f);
+}
+
+/* The user's nodes keep their names, whatever those within graphs would have.
+ */
+Test(flatten, names_that_somebody_has_are_counted) {
+  tn_graph *inner = net_new();
+  HEADS(inner, OP(inner, "tanh", NULL, "t", var(inner, "x")));
+  const tn_entry x = OP(g, "square", NULL, "before/t", var(g, "x"));
+  const tn_entry one = embed(g, inner, "before", x);
+  const tn_entry two = embed(g, inner, "after", one);
+  HEADS(g, OP(g, "exp", NULL, "after/t", two));
+  tn_graph *f = flat();
+  const tn__node *last = named(f, "after/t"), *first = named(f, "before/t");
+  cr_expect_str_eq(last->desc->name, "exp");
+  cr_expect_str_eq(first->desc->name, "square");
+  cr_expect_str_eq(tn__node_at(f, last->in[0].node)->name, "after/t@0");
+  cr_expect_eq(named(f, "before/t@0")->in[0].node, first->id);
+  tn__graph_release(f);
+  tn__graph_release(inner);
+}

@@ -57,7 +57,7 @@ TestSuite(joints, .init = open_all, .fini = net_close);
 
 /* ----------------------------------------------------------------- programs */
 
-enum { MOST = 4, ROWS = 3, COLUMNS = 4, HIDDEN = 2 };
+enum { MOST = 5, ROWS = 3, COLUMNS = 4, HIDDEN = 2 };
 static tn_argument given[MOST];
 static size_t n_given;
 
@@ -439,4 +439,35 @@ Test(joints, survive_every_failed_allocation) {
     cr_assert_lt(i, 10000);
   }
   drop_given();
+}
+
+/* ------------------------------------------------------------ late heads */
+
+/* What overwrites `a` stays behind the call that reads it. */
+static void overwrite(uint32_t flags) {
+  const int64_t shape[] = {ROWS, HIDDEN};
+  tn_array *outputs[2];
+  give("a", 2, shape), give("b", 2, shape);
+  for (int i = 0; i < 2; ++i) outputs[i] = given[i].array;
+  give("x", SHAPE(ROWS, COLUMNS));
+  give("d_weight", SHAPE(HIDDEN, COLUMNS));
+  give("d_bias", SHAPE(HIDDEN));
+  const tn_entry d = OP(g, "dense", "num_hidden=2", "d", var(g, "x"));
+  const tn_entry next = OP(g, "affine", "shift=1", NULL, var(g, "a"));
+  HEADS(g, OP(g, "same", NULL, "y", d),
+        OP(g, "add", NULL, NULL, next, var(g, "b")));
+  tn_program *p = BIND(.flags = flags, .n_outputs = 2, .outputs = outputs);
+  OK(tn__program_forward(p, 0));
+  double *sum = elements(outputs[1]);
+  for (int64_t i = 0; i < ROWS * HIDDEN; ++i)
+    cr_expect_eq(sum[i], 2 * number(i) + 1, "%g", sum[i]);
+  free(sum);
+  tn__program_release(p);
+  drop_given();
+  net_renew();
+}
+
+Test(joints, do_not_come_before_what_they_overwrite_is_read) {
+  overwrite(TN_BIND_NO_FUSE);
+  overwrite(0);
 }

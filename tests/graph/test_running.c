@@ -546,6 +546,27 @@ Test(running, programs_may_go_while_they_run) {
   net_close();
 }
 
+/* In training a call wants memory that the plan has none for, and beside which
+ * there are others. */
+Test(running, a_workspace_may_be_for_training_alone) {
+  net_open_on(2);
+  give("x", filled(TN_F64, SHAPE(64, 100)));
+  const tn_entry x = var(g, "x");
+  const tn_entry beside =
+      OP(g, "dense", "num_hidden=100", "d", x, var(g, "w"), TN_ENTRY_NONE);
+  give("w", filled(TN_F64, SHAPE(100, 100)));
+  HEADS(g, OP(g, "add", NULL, NULL, beside, OP(g, "room", NULL, NULL, x)));
+  tn_program *p = BIND(0), *other = BIND(0);
+  OK(tn__program_forward(p, 0));
+  for (int i = 0; i < 2; ++i) {
+    OK(tn__program_forward(other, TN_CALL_TRAIN));
+    same_bits(head_of(p, 0), head_of(other, 0), "with a workspace");
+  }
+  tn__program_release(p), tn__program_release(other);
+  drop_given();
+  net_close();
+}
+
 /* -------------------------------------------------------------------- loops */
 
 /* s' = s + x, out = s * x */

@@ -129,6 +129,23 @@ Test(graph_symbol, states_are_variables_of_another_list) {
   cr_expect_str_eq(listed(g, TN_GRAPH_AUXILIARIES), "t_sum");
 }
 
+Test(graph_symbol, a_variable_is_no_state_of_a_call_that_failed) {
+  tn_entry out;
+  const tn_entry x = var(g, "x"), s = var(g, "s"), t = var(g, "t");
+  const tn_attribute bad = {"who", "caf\xe9"};
+  const tn_graph_node call = {.struct_size = sizeof call,
+                              .op = "lab.track",
+                              .n_in = 2,
+                              .in = (const tn_entry[]){x, s},
+                              .attributes = &bad,
+                              .n_attributes = 1};
+  OK(CALL("lab.track", NULL, "a", NULL, &out, x, t));
+  FAILS(tn__graph_call(g, &call, &out), TN_INVALID, "is not UTF-8");
+  HEADS(g, OP(g, "add", NULL, NULL, s, x), (tn_entry){out.node, 0});
+  cr_expect_str_eq(listed(g, TN_GRAPH_ARGUMENTS), "s x");
+  cr_expect_str_eq(listed(g, TN_GRAPH_AUXILIARIES), "t");
+}
+
 /* Two calls change one state, in the order of the graph's nodes. */
 Test(graph_symbol, two_calls_may_have_one_state) {
   tn_entry a, b;
@@ -364,6 +381,14 @@ Test(graph_symbol, attributes_that_are_not_utf_8_are_refused) {
   FAILS(tn__scope_push(g, &bad, 1), TN_INVALID, "is not UTF-8");
   cr_expect_null(attr("data", "who"));
   OK(tn__attribute_set(g, data.node, "who", "caf\xc3\xa9"));
+}
+
+Test(graph_symbol, keys_of_attributes_are_not_empty) {
+  const tn_attribute bad = {"", "value"};
+  const tn_entry data = var(g, "data");
+  FAILS(tn__scope_push(g, &bad, 1), TN_INVALID, "must not be empty");
+  FAILS(tn__attribute_set(g, data.node, "", "value"), TN_INVALID,
+        "must not be empty");
 }
 
 /* MXNet's test_attr_basic and test_operator. */

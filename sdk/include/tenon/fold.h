@@ -81,7 +81,7 @@ static inline int tn_fold_cut(const tn_tensor *in, const tn_tensor *out,
     if (n == 0) return 0;
     fold->shape[i] = n;
     fold->box[i] = n < left ? n : left;
-    fold->count[i] = (n + fold->box[i] - 1) / fold->box[i];
+    fold->count[i] = n / fold->box[i] + (n % fold->box[i] != 0);
     left = n <= left ? left / n : 1;
     *(i < fold->kept ? &fold->lines : &fold->parts) *=
         i < fold->kept ? n : fold->count[i];

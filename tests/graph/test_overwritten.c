@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a program must not read too late, or not make because nobody seems to
+ * read it: heads that overwrite arguments, gradients that are added to, results
+ * of which some reader needs nothing, or only the shape.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "evaluate.h"
+#include "given.h"
+
+enum { ROWS = 64, COLUMNS = 64, MANY = ROWS * COLUMNS, ROUNDS = 2 };
+
+static void open(void) {
+  net_open_on(2);
+}
+
+static void close(void) {
+  drop_given();
+  net_close();
+}
+
+TestSuite(overwritten, .init = open, .fini = close);
+
+static tn_entry node_of(uint32_t kind, uint32_t n, const tn_entry *in) {
+  tn__node *node = NULL;
+  const tn__node_spec spec = {.kind = kind,
+                              .n_in = n,
+                              .n_out = 1,
+                              .of = TN_NONE,
+                              .stem = "node",
+                              .in = in};
+  OK(tn__node_add(g, &spec, &node));
+  return (tn_entry){node->id, 0};
+}
+
+static void slopes(tn_entry of, size_t n, const tn_entry *by, tn_entry *out) {
+  const tn__gradient_spec spec = {
+      .query = {.heads = &of, .of = by, .n_heads = 1, .n_of = n}};
+  OK(tn__graph_gradient(g, &spec, out));
+}
+
+static tn_program *bind_to(uint32_t flags, size_t n, tn_array *const *outputs) {
+  return BIND(.flags = flags, .n_outputs = n, .outputs = outputs);
+}
+
+/* Element i of a head is want(x, i), of the numbers that were given. */
+static void head_is(const tn_program *p, size_t head,
+                    double (*want)(double x, int64_t i)) {
+  double *all = elements(head_of(p, head));
+  for (size_t i = 0; i < n_elements(head_of(p, head)); ++i) {
+    const double expected = want(number_at((int64_t)i), (int64_t)i);
+    cr_assert_float_eq(all[i], expected, 1e-9, "head %zu, element %zu: %g, %g",
+                       head, i, all[i], expected);
+  }
+  free(all);
+}
+
+/* -------------------------------------------------- what some reader leaves
+ */
+
+static double s_of(double x) {
+  return x * x;
+}
+
+static double q_of(double x, int64_t i) {
+  (void)i;
+  return (s_of(x) + x) * s_of(x);
+}
+
+static double slope_by_v(double x, int64_t i) {
+  (void)i;
+  return s_of(x);
+}
+
+/* q = (s + v)*s with s = w*w. The call that makes both gradients reads q's
+ * factors, but for the one that is a head it needs only s. */
+Test(overwritten, what_one_gradient_needs_not_is_made_for_others) {
+  tn_entry slope[2];
+  give("v", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  give("w", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  const tn_entry by[] = {var(g, "v"), var(g, "w")};
+  const tn_entry s = OP(g, "square", NULL, NULL, by[1]);
+  const tn_entry q =
+      OP(g, "mul", NULL, NULL, OP(g, "add", NULL, NULL, s, by[0]), s);
+  slopes(q, 2, by, slope);
+  HEADS(g, q, slope[0]);
+  for (uint32_t flags = 0; flags <= TN_BIND_NO_FUSE; flags += TN_BIND_NO_FUSE) {
+    tn_program *p = BIND(.flags = flags);
+    OK(tn__program_forward(p, 0));
+    head_is(p, 0, q_of);
+    head_is(p, 1, slope_by_v);
+    tn__program_release(p);
+  }
+}
+
+static double sixfold(double x, int64_t i) {
+  (void)i;
+  return 6 * x;
+}
+
+/* Of the first derivative of x*x*x the second reads the shape, which sums have
+ * as well as calls. */
+Test(overwritten, a_sum_of_which_only_the_shape_is_read_is_not_made) {
+  tn_entry first, second;
+  give("x", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  const tn_entry x = var(g, "x");
+  const tn_entry y = OP(g, "mul", NULL, NULL, x, x);
+  slopes(OP(g, "mul", NULL, NULL, y, x), 1, &x, &first);
+  slopes(first, 1, &x, &second);
+  HEADS(g, second);
+  tn_program *p = BIND(0);
+  OK(tn__program_forward(p, 0));
+  head_is(p, 0, sixfold);
+  tn__program_release(p);
+}
+
+/* -------------------------------------------- gradients that are added to
+ */
+
+/* Element i is the number of runs times the weight times the head, and `by`. */
+static void adds_up(const tn_program *p, const char *name,
+                    double (*by)(double x, int64_t i)) {
+  double *all = elements(slope_of(p, name)), *out = elements(head_of(p, 0));
+  for (int64_t i = 0; i < MANY; ++i) {
+    const double x = number_at(i), want = ROUNDS * x * out[i] * by(x, i);
+    cr_assert_float_eq(all[i], want, 1e-9 * (1 + out[i]), "%s: %g, %g", name,
+                       all[i], want);
+  }
+  free(all), free(out);
+}
+
+static double one(double x, int64_t i) {
+  (void)x, (void)i;
+  return 1;
+}
+
+static double twice(double x, int64_t i) {
+  (void)i;
+  return 2 * x;
+}
+
+/* exp(x*x + v): the gradient of v is that of the sum, which that of x is made
+ * of. */
+Test(overwritten, a_gradient_that_others_read_is_not_the_sum_of_all_runs) {
+  tn_array *weight = filled(TN_F64, SHAPE(ROWS, COLUMNS));
+  give("x", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  give("v", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  const tn_entry x = var(g, "x"), v = var(g, "v");
+  const tn_entry terms[] = {OP(g, "square", NULL, NULL, x), v};
+  HEADS(g, OP(g, "exp", NULL, NULL, node_of(TN__NODE_SUM, 2, terms)));
+  tn_program *p = BIND(.request = TN_REQ_ADD);
+  for (int i = 0; i < ROUNDS; ++i) train(p, weight);
+  adds_up(p, "v", one);
+  adds_up(p, "x", twice);
+  tn__program_release(p);
+  tn__array_release(weight);
+}
+
+/* --------------------------------------------------- heads over arguments
+ */
+
+/* A view of `of` from element `from` on. */
+static tn_array *shifted(tn_array *of, int64_t from, int64_t n) {
+  const int64_t one = 1;
+  const tn__view view = {1, &n, &one, from};
+  tn_array *out = NULL;
+  OK(tn__array_view(of, &view, &out));
+  return out;
+}
+
+static void overwrite_shifted(uint32_t flags, int64_t from, int64_t to) {
+  enum { N = 40000, BY = 100 };
+  tn_array *base = filled(TN_F64, SHAPE(N + BY));
+  tn_array *out = shifted(base, to * BY, N);
+  give("x", shifted(base, from * BY, N));
+  const tn_entry x = var(g, "x");
+  HEADS(g,
+        OP(g, "affine", "shift=1", NULL, OP(g, "affine", "scale=2", NULL, x)));
+  tn_program *p = bind_to(flags, 1, &out);
+  OK(tn__program_forward(p, 0));
+  double *all = elements(head_of(p, 0));
+  for (int64_t i = 0; i < N; ++i)
+    cr_assert_eq(all[i], 2 * number_at(i + from * BY) + 1,
+                 "from %d to %d: element %d", (int)from, (int)to, (int)i);
+  free(all);
+  tn__program_release(p);
+  tn__array_release(out), tn__array_release(base);
+  drop_given();
+  net_renew();
+}
+
+Test(overwritten, a_head_may_lie_across_its_own_argument) {
+  for (uint32_t flags = 0; flags <= TN_BIND_NO_FUSE; flags += TN_BIND_NO_FUSE) {
+    overwrite_shifted(flags, 0, 1);
+    overwrite_shifted(flags, 1, 0);
+    overwrite_shifted(flags, 0, 0);
+  }
+}
+
+static tn_array *transposed(tn_array *of) {
+  const int64_t shape[] = {COLUMNS, ROWS}, strides[] = {1, COLUMNS};
+  const tn__view view = {2, shape, strides, 0};
+  tn_array *out = NULL;
+  OK(tn__array_view(of, &view, &out));
+  return out;
+}
+
+/* The head of a sum or a copy of a matrix is its own transpose. */
+static void overwrite_transposed(uint32_t kind, uint32_t n) {
+  tn_array *base = filled(TN_F64, SHAPE(ROWS, COLUMNS));
+  tn_array *out = transposed(base);
+  give("x", tn__array_retain(base));
+  const tn_entry x = var(g, "x"), in[] = {x, x};
+  HEADS(g, node_of(kind, n, in));
+  tn_program *p = bind_to(0, 1, &out);
+  OK(tn__program_forward(p, 0));
+  double *all = elements(head_of(p, 0));
+  for (int64_t i = 0; i < MANY; ++i)
+    cr_assert_eq(all[i], n * number_at(i), "element %d", (int)i);
+  free(all);
+  tn__program_release(p);
+  tn__array_release(out), tn__array_release(base);
+  drop_given();
+  net_renew();
+}
+
+Test(overwritten, a_sum_or_copy_may_lie_across_its_terms) {
+  overwrite_transposed(TN__NODE_SUM, 2);
+  overwrite_transposed(TN__NODE_COPY, 1);
+}
+
+static double next_of(double x, int64_t i) {
+  (void)i;
+  return x + 1;
+}
+
+static double itself(double x, int64_t i) {
+  (void)i;
+  return x;
+}
+
+/* A head without an array of its own is what the argument was. */
+Test(overwritten, a_head_that_is_an_argument_is_what_that_was) {
+  tn_array *array = filled(TN_F64, SHAPE(ROWS, COLUMNS));
+  give("x", tn__array_retain(array));
+  const tn_entry x = var(g, "x");
+  HEADS(g, OP(g, "affine", "shift=1", NULL, x), x);
+  tn_program *p = bind_to(0, 1, &array);
+  OK(tn__program_forward(p, 0));
+  head_is(p, 0, next_of);
+  head_is(p, 1, itself);
+  tn__program_release(p);
+  tn__array_release(array);
+}
