@@ -38,11 +38,13 @@ static tn_array *random_array(size_t ndim, const int64_t *shape) {
  */
 
 /* The variables, of which those behind N_WHOLE have a row or a column. */
-enum { N_WHOLE = 3, N_VARIABLES = 5, MOST_NODES = 40 };
+enum { N_WHOLE = 3, N_VARIABLES = 5, MOST_NODES = 40, MOST_SMOOTH = 14 };
 
 static const char *const names[N_VARIABLES] = {"x", "y", "z", "row", "column"};
 
 static tn_entry narrow[N_VARIABLES - N_WHOLE];
+static bool smooth;       /* graphs with gradients in them */
+static uint32_t n_slopes; /* in this one: 0 or 1 */
 
 /* A part of the sum over columns, beside `b` again. */
 static tn_entry sum_beside(tn_entry a, tn_entry b) {
@@ -55,6 +57,39 @@ static tn_entry sum_beside(tn_entry a, tn_entry b) {
   OK(tn__graph_call(g, &node, &sum));
   return OP(g, "plus_all", NULL, NULL, b,
             OP(g, "affine", "scale=0.015625", NULL, sum));
+}
+
+/* One of two gradients that were asked for. What reads the other is there, and
+ * needs less than it might. */
+static tn_entry random_slope(const tn_entry *all, uint32_t n) {
+  tn_entry slopes[2];
+  const uint32_t first = random_below(N_WHOLE);
+  const tn_entry by[] = {all[first], all[(first + 1) % N_WHOLE]};
+  const tn_entry head = OP(g, "mul", NULL, NULL, all[n - 1],
+                           OP(g, "mul", NULL, NULL, by[0], by[1]));
+  const tn__gradient_spec spec = {
+      .query = {.heads = &head, .of = by, .n_heads = 1, .n_of = 2}};
+  OK(tn__graph_gradient(g, &spec, slopes));
+  return slopes[random_below(2)];
+}
+
+/* Of operators that may be differentiated twice, which programs do once. */
+static tn_entry smooth_node(const tn_entry *all, uint32_t n) {
+  static const char *const binary[] = {"add", "sub", "mul", "tame"};
+  static const char *const unary[] = {"tanh", "sigmoid", "square"};
+  const tn_entry a = all[random_below(n)], b = all[n - 1 - random_below(2)];
+  if (n_slopes == 0 && n > N_WHOLE + 2 && random_below(3) == 0) {
+    ++n_slopes;
+    return random_slope(all, n);
+  }
+  switch (random_below(6)) {
+    case 0:
+      return OP(g, unary[random_below(3)], NULL, NULL, a);
+    case 1:
+      return OP(g, "plus_all", NULL, NULL, b, narrow[random_below(2)]);
+    default:
+      return OP(g, binary[random_below(4)], NULL, NULL, a, b);
+  }
 }
 
 static tn_entry random_node(const tn_entry *all, uint32_t n) {
@@ -104,8 +139,9 @@ static void random_graph(uint32_t n) {
   }
   for (int i = 0; i < N_VARIABLES - N_WHOLE; ++i)
     narrow[i] = var(g, names[N_WHOLE + i]);
+  n_slopes = 0;
   while (k < n + N_WHOLE) {
-    all[k] = random_node(all, k);
+    all[k] = smooth ? smooth_node(all, k) : random_node(all, k);
     ++k;
   }
   const tn_entry last =
@@ -352,9 +388,11 @@ static void run_graphs(uint64_t seed, int n) {
   state = seed;
   for (int i = 0; i < n; ++i) {
     expectation e = {.names = names, .n = N_VARIABLES};
-    const int64_t whole[] = {i % 10 ? 2 : 65, i % 10 ? 3 : 64};
+    const bool large = i % 10 == 0 || i % 8 == 7; /* so that calls are fused */
+    const int64_t whole[] = {large ? 65 : 2, large ? 64 : 3};
     const int64_t column[] = {whole[0], 1};
-    random_graph(1 + random_below(MOST_NODES));
+    smooth = i % 4 == 3;
+    random_graph(1 + random_below(smooth ? MOST_SMOOTH : MOST_NODES));
     for (size_t k = 0; k < N_WHOLE; ++k) e.in[k] = random_array(2, whole);
     e.in[N_WHOLE] = random_array(1, whole + 1);
     e.in[N_WHOLE + 1] = random_array(2, column);
