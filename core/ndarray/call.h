@@ -241,6 +241,7 @@ tn_code tn__work_overlap(const tn__work *w);
 
 /* Lets dense copies stand in where the operator wants dense inputs. */
 tn_code tn__work_lower_inputs(tn__work *w);
+tn_code tn__work_lower_states(tn__work *w);
 /* Turns requests and layouts into such that the kernel takes. */
 tn_code tn__work_lower_outputs(tn__work *w, const tn_kernel *kernel);
 

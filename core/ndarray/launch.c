@@ -86,7 +86,7 @@ static void use_resources(tn__work *w) {
 /* On a device they are in use when the job is over. */
 static void use_temporaries(tn__work *w) {
   const tn_frame *f = &w->launch.frame;
-  for (uint32_t i = 0; i < f->n_in + f->n_out; ++i)
+  for (uint32_t i = 0; i < f->n_in + f->n_out + f->n_aux; ++i)
     if (w->in_info[i].temp)
       use(w, &w->in_info[i].temp->block->var, TN__OVERWRITE);
 }

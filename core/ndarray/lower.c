@@ -37,6 +37,19 @@ tn_code tn__work_lower_inputs(tn__work *w) {
   return TN_OK;
 }
 
+tn_code tn__work_lower_states(tn__work *w) {
+  for (uint32_t i = 0; i < w->launch.frame.n_aux; ++i) {
+    tn__operand *operand = &w->aux_info[i];
+    if (!operand->array || !wants_dense(operand, &operand->array->tensor))
+      continue;
+    TN__TRY(twin_create(w, operand));
+    w->aux[i] = tn__array_metadata(operand->temp);
+    if (tn__state_changes(operand->arg, w->flags))
+      operand->after = TN__AFTER_COPY;
+  }
+  return TN_OK;
+}
+
 /* How the memory of an output meets that of the inputs as the kernel sees them:
  * the input that it is, and whether it touches any other. */
 typedef struct meeting {

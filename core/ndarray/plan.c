@@ -83,7 +83,7 @@ static tn_code lowered_check(const tn__work *w) {
   const tn_frame *f = &w->launch.frame;
   char text[TN__OPERAND_TEXT], place[TN__DEVICE_TEXT];
   if (!w->device->table) return TN_OK;
-  for (uint32_t i = 0; i < f->n_in + f->n_out; ++i)
+  for (uint32_t i = 0; i < f->n_in + f->n_out + f->n_aux; ++i)
     if (!is_met(w, &w->in_info[i]))
       return tn__fail(TN_UNSUPPORTED,
                       "%s: kernel %s does not take the request or the layout "
@@ -98,6 +98,7 @@ static tn_code lowered_check(const tn__work *w) {
 tn_code tn__work_plan(tn__work *w) {
   tn__work_frame(w);
   TN__TRY(tn__work_lower_inputs(w));
+  TN__TRY(tn__work_lower_states(w));
   TN__TRY(choose(w));
   TN__TRY(tn__work_lower_outputs(w, w->choice.kernel->desc));
   TN__TRY(lowered_check(w));

@@ -100,7 +100,7 @@ tn__work *tn__planned_work(const tn__planned *call) {
 
 static bool is_direct(const tn__work *w) {
   const tn_frame *f = &w->launch.frame;
-  for (uint32_t i = 0; i < f->n_in + f->n_out; ++i) {
+  for (uint32_t i = 0; i < f->n_in + f->n_out + f->n_aux; ++i) {
     const tn__operand *o = &w->in_info[i];
     if (o->temp || o->before || o->after) return false;
   }

@@ -119,12 +119,24 @@ static tn_code place_output(tn__work *w, const tn__site *site, uint32_t i) {
   return TN_OK;
 }
 
+static tn_code place_state(tn__work *w, const tn__site *site, uint32_t i) {
+  const tn__operand *operand = &w->aux_info[i];
+  tn_tensor tensor = tn__array_placed(operand->array);
+  if (operand->temp) {
+    TN__TRY(tn__block_materialise(operand->temp->block));
+    tn_tensor dense = tn__array_placed(operand->temp);
+    TN__TRY(tn__elements_copy(site, &dense, &tensor));
+    tensor.data = dense.data;
+  }
+  w->aux[i].data = tensor.data;
+  return TN_OK;
+}
+
 static tn_code place(tn__work *w, const tn__site *site) {
   const tn_frame *f = &w->launch.frame;
   for (uint32_t i = 0; i < f->n_in; ++i) TN__TRY(place_input(w, site, i));
   for (uint32_t i = 0; i < f->n_out; ++i) TN__TRY(place_output(w, site, i));
-  for (uint32_t i = 0; i < f->n_aux; ++i)
-    w->aux[i].data = tn__array_data(w->aux_info[i].array);
+  for (uint32_t i = 0; i < f->n_aux; ++i) TN__TRY(place_state(w, site, i));
   return TN_OK;
 }
 
@@ -132,7 +144,8 @@ static tn_code place(tn__work *w, const tn__site *site) {
  * that the kernel has just worked on alone. */
 static tn_code hand_back(const tn__work *w, const tn__site *site) {
   const tn__site wide = {site->device, site->token, w->device->env->engine};
-  for (uint32_t i = 0; i < w->launch.frame.n_out; ++i) {
+  const uint32_t n = w->launch.frame.n_out + w->launch.frame.n_aux;
+  for (uint32_t i = 0; i < n; ++i) { /* states stand behind the outputs */
     const tn__operand *operand = &w->out_info[i];
     if (operand->after == TN__AFTER_NOTHING) continue;
     tn_tensor to = tn__array_placed(operand->array),

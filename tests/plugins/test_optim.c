@@ -92,6 +92,79 @@ static void check_calls(tn_runtime *rt, const optim_case *c, tn_dtype dtype,
   drop(&o);
 }
 
+/* The same values as every second element, from the last on, of an array whose
+ * other elements are 5. */
+static tn_array *spread(tn_runtime *rt, tn_array *dense, tn_array **base) {
+  const tn_dtype dtype = tn_array_tensor(dense)->dtype;
+  const tn_range backwards = {
+      .begin = 2 * N - 1, .end = -2 * N - 1, .step = -2};
+  double fives[2 * N];
+  tn_array *view = NULL;
+  for (int i = 0; i < 2 * N; ++i) fives[i] = 5;
+  *base = host_array(rt, dtype, (host_shape){1, {2 * N}}, fives);
+  OK(tn_array_slice(*base, &backwards, &view));
+  OK(tn_array_copy(view, dense));
+  tn_array_release(dense);
+  return view;
+}
+
+static void others_are_five(tn_array *base) {
+  const tn_range others = {.end = 2 * N, .step = 2};
+  double fives[N];
+  tn_array *view = NULL;
+  for (int i = 0; i < N; ++i) fives[i] = 5;
+  OK(tn_array_slice(base, &others, &view));
+  host_expect(view, fives, N, 0);
+  tn_array_release(view), tn_array_release(base);
+}
+
+/* A state that is a view gets what a dense one would, and nothing else of its
+ * memory changes: in a call, in the short way of one, and prepared. */
+static void check_views(tn_runtime *rt, const optim_case *c, bool prepared) {
+  tn_operator *op = host_operator(rt, c->op);
+  operands dense = operands_of(rt, c, has_copy(c) ? TN_F16 : TN_F64);
+  operands views = operands_of(rt, c, has_copy(c) ? TN_F16 : TN_F64);
+  tn_array *bases[MOST] = {NULL};
+  char text[300];
+  (void)snprintf(text, sizeof text, "lr=0.25 %s", c->params);
+  tn_params *params = host_params(op, text);
+  for (size_t k = 2; k < views.n; ++k)
+    views.v[k] = spread(rt, views.v[k], &bases[k - 2]);
+  tn_prepared *call = NULL;
+  const tn_preparation what = {.struct_size = sizeof what,
+                               .op = op,
+                               .params = params,
+                               .inputs = {views.n, views.v},
+                               .outputs = {1, &views.v[0], NULL}};
+  if (prepared) OK(tn_call_prepare(rt, &what, &call));
+  for (int i = 0; i < STEPS; ++i) {
+    OK(tn_call(rt, op, &(tn_inputs){dense.n, dense.v}, params,
+               &(tn_outputs){1, &dense.v[0], NULL}));
+    if (prepared)
+      OK(tn_call_run(call));
+    else
+      OK(tn_call(rt, op, &what.inputs, params, &what.outputs));
+  }
+  tn_prepared_release(call);
+  for (size_t k = 0; k < views.n; ++k) {
+    double want[HOST_MAX];
+    (void)host_values(dense.v[k], want);
+    host_expect(views.v[k], want, N, 0);
+  }
+  for (size_t k = 2; k < views.n; ++k) others_are_five(bases[k - 2]);
+  tn_params_release(params);
+  drop(&dense), drop(&views);
+}
+
+Test(optim, states_may_be_views) {
+  tn_runtime *rt = host_open();
+  for (size_t i = 0; i < N_CASES; ++i) {
+    check_views(rt, &cases[i], false);
+    check_views(rt, &cases[i], true);
+  }
+  tn_runtime_release(rt);
+}
+
 static void check_prepared(tn_runtime *rt, const optim_case *c) {
   tn_operator *op = host_operator(rt, c->op);
   operands o = operands_of(rt, c, has_copy(c) ? TN_F16 : TN_F64);

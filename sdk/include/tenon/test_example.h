@@ -91,13 +91,16 @@ static tn_code tn_test_arrays(const tn_test_kit *k, const tn_test_list *list,
   return rc;
 }
 
-/* Inputs with the auxiliary states behind them. */
+/* Inputs with the auxiliary states behind them, which are not what repeats
+ * elements. */
 static tn_code tn_test_inputs(const tn_test_kit *k, tn_test_layout layout,
                               tn_array **out) {
+  const tn_test_layout own =
+      layout == TN_TEST_REPEATED ? TN_TEST_DENSE : layout;
   tn_code rc = tn_test_arrays(k, &k->in, k->sigs[TN_OPERAND_IN], layout, out);
   if (rc == TN_OK)
-    rc = tn_test_arrays(k, &k->aux, k->sigs[TN_OPERAND_AUX], TN_TEST_DENSE,
-                        out + k->in.n);
+    rc =
+        tn_test_arrays(k, &k->aux, k->sigs[TN_OPERAND_AUX], own, out + k->in.n);
   return rc;
 }
 
