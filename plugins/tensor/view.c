@@ -41,7 +41,8 @@ static char *moved(const tn_tensor *t, int64_t elements) {
 
 void tensor_view_cut(tensor_view *view, int32_t axis, int64_t begin, int64_t n,
                      int64_t step) {
-  if (n > 0)
+  /* Arrays without elements may have no memory, which nothing is added to. */
+  if (n > 0 && view->tensor.data != NULL)
     view->tensor.data = moved(&view->tensor, begin * view->strides[axis]);
   view->shape[axis] = n;
   view->strides[axis] *= step;

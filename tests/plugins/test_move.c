@@ -554,6 +554,32 @@ Test(move, a_gradient_of_many_lines_is_taken_apart) {
   tn_runtime_release(rt);
 }
 
+/* ------------------------------------------------------------- no elements */
+
+/* They have no memory that anything might begin in: UBSan would say so. */
+Test(move, of_arrays_without_elements_nothing_is_taken) {
+  static const struct {
+    const char *op, *params;
+    int64_t width;
+  } cases[] = {{"tensor.reverse", "axis=[1]", 3},
+               {"tensor.slice_axis", "axis=1 begin=1 end=3", 2},
+               {"tensor.pad", "mode=edge pad_width=[0,0,1,2]", 6}};
+  tn_runtime *rt = host_open();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    tn_operator *op = host_operator(rt, cases[i].op);
+    tn_params *params = host_params(op, cases[i].params);
+    tn_array *in = NULL, *out = NULL;
+    OK(tn_array_create(rt, &(tn_spec){TN_F32, 2, (int64_t[]){0, 3}}, &in));
+    OK(tn_call(rt, op, TN_IN(in), params, TN_OUT(&out)));
+    OK(tn_array_wait(out));
+    cr_assert_eq(tn_array_tensor(out)->shape[0], 0);
+    cr_assert_eq(tn_array_tensor(out)->shape[1], cases[i].width);
+    tn_array_release(in), tn_array_release(out);
+    tn_params_release(params);
+  }
+  tn_runtime_release(rt);
+}
+
 /* ----------------------------------------------------------------- limits */
 
 /* Each axis that is repeated is two on the way. */
