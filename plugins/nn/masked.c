@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * masked.c: see masked.h. The elements of a call are cut into parts; a part
- * draws its words, and the loop does the rest.
+ * draws its words, and the loop does the rest; but where operands are of
+ * another type than is computed in, factors are rounded before anything is
+ * multiplied by them, so that forward and backward scale alike.
  */
 #include "masked.h"
 
@@ -22,27 +24,53 @@ static int wants(const tn_frame *call, uint32_t out) {
   return out < call->n_out && call->req[out] != TN_REQ_NULL;
 }
 
-/* n elements from `at` on, of which the words are given. Operands of another
- * type, and what is not wanted, are scratch. */
+/* A loop: the products of both inputs. */
+#define TIMES(name, type)                                                      \
+  TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
+    const type *x = block->in[0], *factor = block->in[1];                      \
+    type *y = block->out;                                                      \
+    (void)params;                                                              \
+    TN_KERNEL_INDEPENDENT                                                      \
+    for (int64_t i = 0; i < block->n; ++i) y[i] = x[i] * factor[i];            \
+  }                                                                            \
+  TN_KERNEL_LEVELS(name)
+
+TIMES(masked_f32, float)
+TIMES(masked_f64, double)
+
+/* n elements of the type that is computed in, from `at` on. What is not wanted
+ * is scratch. */
 static void run_part(const work *w, int64_t at, int64_t n,
                      const uint32_t *word) {
   TN_KERNEL_LINED char scratch[2][PART * sizeof(double)];
   const tn_frame *call = w->masked->call;
-  const tn_tensor *in = &call->in[0], *out = call->out;
-  const int wide = in->dtype != w->mode.compute;
-  tn_kernel_block block = {
-      .n = n, .out = scratch[0], .in = {word, scratch[0], scratch[1]}};
-  if (wide)
-    tn_kernel_load_dense(scratch[0], &w->mode, place(in, at), in->dtype, n);
-  else
-    block.in[1] = place(in, at);
-  if (!wide && wants(call, 0)) block.out = place(&out[0], at);
-  if (!wide && wants(call, 1)) block.in[2] = place(&out[1], at);
+  tn_kernel_block block = {.n = n,
+                           .out = scratch[0],
+                           .in = {word, place(&call->in[0], at), scratch[1]}};
+  if (wants(call, 0)) block.out = place(&call->out[0], at);
+  if (wants(call, 1)) block.in[2] = place(&call->out[1], at);
   nn_loop_run(&w->mode, w->masked->loops, &block, w->masked->params);
-  for (uint32_t k = 0; wide && k < 2; ++k)
-    if (wants(call, k))
-      tn_kernel_store_dense(place(&out[k], at), out[k].dtype, scratch[k],
-                            &w->mode, n);
+}
+
+/* The same of another type. */
+static void run_wide_part(const work *w, int64_t at, int64_t n,
+                          const uint32_t *word) {
+  static const nn_loops times = NN_LOOPS(masked);
+  TN_KERNEL_LINED char x[PART * sizeof(double)], y[PART * sizeof(double)];
+  TN_KERNEL_LINED char factor[PART * sizeof(double)];
+  TN_KERNEL_LINED char narrow[PART * sizeof(double)];
+  const tn_frame *call = w->masked->call;
+  const tn_tensor *in = &call->in[0];
+  void *mask = wants(call, 1) ? place(&call->out[1], at) : narrow;
+  const tn_kernel_block drawn = {.n = n, .out = y, .in = {word, x, factor}};
+  const tn_kernel_block all = {.n = n, .out = y, .in = {x, factor}};
+  tn_kernel_load_dense(x, &w->mode, place(in, at), in->dtype, n);
+  nn_loop_run(&w->mode, w->masked->loops, &drawn, w->masked->params);
+  tn_kernel_store_dense(mask, in->dtype, factor, &w->mode, n);
+  if (!wants(call, 0)) return;
+  tn_kernel_load_dense(factor, &w->mode, mask, in->dtype, n);
+  nn_loop_run(&w->mode, &times, &all, NULL);
+  tn_kernel_store_dense(place(&call->out[0], at), in->dtype, y, &w->mode, n);
 }
 
 /* Parts [begin, end). */
@@ -58,7 +86,10 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
     if (m->draws)
       tn_philox_words(word, m->call->run->random[0], (uint64_t)at / 4,
                       (n + 3) / 4, w->mode.level);
-    run_part(w, at, n, word);
+    if (m->call->in[0].dtype == w->mode.compute)
+      run_part(w, at, n, word);
+    else
+      run_wide_part(w, at, n, word);
   }
   return TN_OK;
 }

@@ -37,6 +37,14 @@ nn_masked_bits(const tn_cuda_arrays<NN_MASKED_ARRAYS> &a,
   return tn_cuda_draw(v.random, a.at[NN_MASKED_OFFSET], (uint64_t)k);
 }
 
+/* A factor as the type of elements has it: forward and backward scale alike. */
+template <class T, class Factor>
+__device__ __forceinline__ nn_wide<T> nn_masked_factor(const Factor &factor,
+                                                       nn_wide<T> x,
+                                                       uint32_t word) {
+  return tn_cuda_get<nn_wide<T>>(tn_cuda_put(factor(x, word), T()));
+}
+
 /* Of arrays that are whole fours. */
 template <class T, class Factor>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
@@ -50,7 +58,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
         const tn_kernel_bits bits = nn_masked_bits(a, v, k);
         fours factor, out;
         for (int w = 0; w < 4; ++w) {
-          factor.x[w] = v.factor(x.x[w], bits.word[w]);
+          factor.x[w] = nn_masked_factor<T>(v.factor, x.x[w], bits.word[w]);
           out.x[w] = x.x[w] * factor.x[w];
         }
         if (a.at[NN_MASKED_FACTORS].data != NULL)
@@ -69,7 +77,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     const tn_kernel_bits bits = nn_masked_bits(a, v, k);
     for (int w = 0; w < 4 && 4 * k + w < v.n; ++w) {
       const C x = nn_get<T>(a.at[NN_MASKED_DATA], 4 * k + w);
-      const C factor = v.factor(x, bits.word[w]);
+      const C factor = nn_masked_factor<T>(v.factor, x, bits.word[w]);
       if (a.at[NN_MASKED_FACTORS].data != NULL)
         nn_put<T>(a.at[NN_MASKED_FACTORS], 4 * k + w, factor);
       if (a.at[NN_MASKED_OUT].data != NULL)

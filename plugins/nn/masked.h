@@ -9,8 +9,9 @@
 #include "axis.h"
 
 /* The loop makes factors of words and elements: in[0] are the words, in[1] the
- * elements, out their products, in[2], which it writes, the factors. Element i
- * of a call has word i % 4 of Philox block i / 4. */
+ * elements, out their products, in[2], which it writes, the factors. Of f16 and
+ * bf16 the products are made again of factors as they are kept. Element i of a
+ * call has word i % 4 of Philox block i / 4. */
 typedef struct nn_masked {
   const tn_frame *call;
   const nn_loops *loops;

@@ -206,3 +206,50 @@ Test(learning, an_index_out_of_range_gives_nan_and_counts_nothing) {
   for (int i = 0; i < 5; ++i) tn_array_release(all[i]);
   tn_params_release(params);
 }
+
+/* Both ways by way of f32. */
+static tn_array *half_of(const float *v, int64_t n) {
+  tn_array *half = NULL;
+  tn_array *wide = array_of(TN_F32, 1, &n, v, (size_t)n * sizeof *v);
+  OK(tn_array_cast(wide, TN_F16, &half));
+  tn_array_release(wide);
+  return half;
+}
+
+static void read_half(tn_array *half, float *v) {
+  tn_array *wide = NULL;
+  OK(tn_array_cast(half, TN_F32, &wide));
+  OK(tn_array_get(wide, v, (size_t)tn_array_size(wide) * sizeof *v));
+  tn_array_release(wide);
+}
+
+/* The factors are 1/0.9 and 0.2295, which are no f16. */
+static void check_scale(const char *name, const char *text, int64_t n) {
+  float x[MOST], y[MOST], factor[MOST];
+  tn_array *made[2] = {NULL, NULL};
+  tn_operator *op = NULL;
+  tn_params *params = NULL;
+  OK(tn_operator_get(rig, name, &op));
+  OK(tn_params_parse(op, text, &params));
+  for (int64_t i = 0; i < n; ++i) x[i] = (float)(i - n / 2) * 0.3f;
+  tn_array *half = half_of(x, n);
+  OK(tn_call(rig, op, TN_IN(half), params, &(tn_outputs){2, made, NULL}));
+  read_half(half, x);
+  read_half(made[0], y);
+  read_half(made[1], factor);
+  for (int64_t i = 0; i < n; ++i) x[i] *= factor[i];
+  tn_array *rounded = half_of(x, n);
+  read_half(rounded, x);
+  cr_expect_arr_eq(x, y, (size_t)n * sizeof *x, "%s of %d", name, (int)n);
+  tn_array *all[] = {half, made[0], made[1], rounded};
+  for (int i = 0; i < 4; ++i) tn_array_release(all[i]);
+  tn_params_release(params);
+}
+
+Test(learning, elements_are_multiplied_by_what_is_kept_of_factors) {
+  open_all(1);
+  check_scale("nn.dropout", "p=0.1 mode=always", 64);
+  check_scale("nn.dropout", "p=0.1 mode=always", 67);
+  check_scale("nn.leaky_relu", "act_type=rrelu", 64);
+  check_scale("nn.leaky_relu", "act_type=rrelu", 67);
+}

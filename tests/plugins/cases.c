@@ -172,6 +172,21 @@ double *cases_values(tn_array *array) {
   return values;
 }
 
+/* Products of numbers of 11 bits are exact in doubles. */
+void cases_expect_products(tn_runtime *rt, tn_array *a, tn_array *b,
+                           tn_array *array) {
+  const int64_t n = tn_array_size(array);
+  double *x = cases_values(a), *y = cases_values(b);
+  for (int64_t i = 0; i < n; ++i) x[i] *= y[i];
+  tn_array *rounded = host_many(rt, tn_array_tensor(array)->dtype, 1, &n, x);
+  double *want = cases_values(rounded), *have = cases_values(array);
+  for (int64_t i = 0; i < n; ++i)
+    cr_assert(want[i] >= have[i] && want[i] <= have[i], "%lld: %.9g, not %.9g",
+              (long long)i, have[i], want[i]);
+  tn_array_release(rounded);
+  free(x), free(y), free(want), free(have);
+}
+
 /* ---------------------------------------------------------- threads, levels */
 
 /* Every number of a call: outputs, states, gradients. */

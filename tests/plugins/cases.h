@@ -46,6 +46,11 @@ double cases_noise(int64_t i);
 /* All elements as doubles; the caller frees them. */
 double *cases_values(tn_array *array);
 
+/* Fails the test unless every element of an array is the product of those of
+ * `a` and `b`, rounded once to the array's dtype, f16 or bf16. */
+void cases_expect_products(tn_runtime *rt, tn_array *a, tn_array *b,
+                           tn_array *array);
+
 /* Makes the same call and gradient in runtimes with 1, 2 and 5 workers, at
  * every level of instructions that this machine has, and fails the test unless
  * the bits are the same for every number of workers, and the numbers nearly the

@@ -59,6 +59,25 @@ Test(dropout, elements_whose_words_are_low_are_dropped) {
   check_words(TN_BF16, "p=0.5", .5);
 }
 
+/* The mask is what they are multiplied by, as it is kept: 1/0.9 is neither a
+ * f16 nor a bf16. */
+static void check_scale(tn_dtype dtype) {
+  tn_runtime *rt = host_open();
+  cases_call c;
+  call_on_noise(rt, &c, dtype, "p=0.1");
+  cases_forward(rt, &c);
+  cases_backward(rt, &c);
+  cases_expect_products(rt, c.in[0], c.out[1], c.out[0]);
+  cases_expect_products(rt, c.heads[0], c.out[1], c.grads[0]);
+  cases_release(&c);
+  tn_runtime_release(rt);
+}
+
+Test(dropout, elements_and_gradients_have_one_scale) {
+  check_scale(TN_F16);
+  check_scale(TN_BF16);
+}
+
 static double *first_values(tn_runtime *rt, uint32_t flags,
                             const char *params) {
   cases_call c;

@@ -17,16 +17,20 @@ Test(leaky_relu, values_and_gradients_are_those_of_numpy) {
 
 enum { N = 50001 };
 
-static void make_random(tn_runtime *rt, cases_call *c) {
+static void make_random_of(tn_runtime *rt, tn_dtype dtype, cases_call *c) {
   const int64_t dims[1] = {N};
   *c = (cases_call){.op = "nn.leaky_relu",
                     .params = "act_type=rrelu lower=0.25 upper=0.5",
                     .flags = TN_CALL_TRAIN,
                     .n_in = 1,
                     .n_out = 2};
-  c->in[0] = cases_array(rt, TN_F32, 1, dims, cases_noise);
-  c->heads[0] = cases_array(rt, TN_F32, 1, dims, cases_noise);
+  c->in[0] = cases_array(rt, dtype, 1, dims, cases_noise);
+  c->heads[0] = cases_array(rt, dtype, 1, dims, cases_noise);
   c->req[0] = TN_REQ_WRITE;
+}
+
+static void make_random(tn_runtime *rt, cases_call *c) {
+  make_random_of(rt, TN_F32, c);
 }
 
 Test(leaky_relu, slopes_are_drawn_from_the_words_of_elements) {
@@ -50,6 +54,24 @@ Test(leaky_relu, slopes_are_drawn_from_the_words_of_elements) {
   free(x), free(y), free(slope), free(kept);
   cases_release(&c);
   tn_runtime_release(rt);
+}
+
+/* What is kept is what they are multiplied by. */
+static void check_scale(tn_dtype dtype) {
+  tn_runtime *rt = host_open();
+  cases_call c;
+  make_random_of(rt, dtype, &c);
+  cases_forward(rt, &c);
+  cases_backward(rt, &c);
+  cases_expect_products(rt, c.in[0], c.out[1], c.out[0]);
+  cases_expect_products(rt, c.heads[0], c.out[1], c.grads[0]);
+  cases_release(&c);
+  tn_runtime_release(rt);
+}
+
+Test(leaky_relu, drawn_slopes_are_the_same_forward_and_backward) {
+  check_scale(TN_F16);
+  check_scale(TN_BF16);
 }
 
 /* ----------------------------------------------------------- learned slopes */
