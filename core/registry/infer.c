@@ -5,6 +5,7 @@
  */
 #include "infer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ counts */
@@ -239,21 +240,42 @@ static tn_code requirement_fails(tn__unifier *u, const tn_require *require) {
   return TN_SHAPE;
 }
 
+/* Elements that are not known are not 0. */
+static bool is_broken(const tn__ivalue *value) {
+  const int32_t n = value->n == TN__SCALAR ? 1 : value->n;
+  for (int32_t i = 0; i < n; ++i)
+    if (value->v[i] == 0 && (value->known || value->n > 0)) return true;
+  return false;
+}
+
 static tn_code check_requirement(tn__unifier *u, const tn_require *require) {
   tn__ivalue value;
   const tn_code rc = tn__expr_eval(&u->scope, require->node, &value);
   if (rc != TN_OK) return tn__rule_failed(u, require->that, rc);
-  const int32_t n = value.n == TN__SCALAR ? 1 : value.n;
-  for (int32_t i = 0; i < n; ++i)
-    if (value.v[i] == 0 && (value.known || value.n > 0))
-      return requirement_fails(u, require);
-  return TN_OK;
+  return is_broken(&value) ? requirement_fails(u, require) : TN_OK;
 }
 
 static tn_code check_requirements(tn__unifier *u) {
   for (uint32_t i = 0; i < u->op->n_requires; ++i)
     TN__TRY(check_requirement(u, u->op->requirements[i]));
   return TN_OK;
+}
+
+/* Shapes may contradict because a requirement is broken, as 1/7 is 0 channels:
+ * then that is said, in the operator's own words. Conditions of what could not
+ * be computed say nothing. */
+static tn_code say_why(tn__unifier *u, tn_code rc) {
+  char told[TN__ERROR_MAX];
+  tn__ivalue value;
+  if (rc != TN_SHAPE) return rc;
+  (void)snprintf(told, sizeof told, "%s", tn_error_text());
+  for (uint32_t i = 0; i < u->op->n_requires; ++i) {
+    const tn_require *require = u->op->requirements[i];
+    if (tn__expr_eval(&u->scope, require->node, &value) == TN_OK &&
+        is_broken(&value))
+      return requirement_fails(u, require);
+  }
+  return tn__fail(rc, "%s", told);
 }
 
 /* ------------------------------------------------------------ completeness */
@@ -308,7 +330,7 @@ static void begin(tn__unifier *u, const tn__infer_args *args,
 
 static tn_code run(tn__unifier *u) {
   TN__TRY(tn__infer_dtypes(u));
-  TN__TRY(tn__infer_shapes(u));
+  TN__TRY(say_why(u, tn__infer_shapes(u)));
   TN__TRY(check_requirements(u));
   return check_complete(u);
 }

@@ -183,6 +183,28 @@ Test(convolution, a_broken_requirement_says_why) {
               "num_group = 3)");
 }
 
+/* 1/7 channels would be 0, which contradicts any weight. */
+Test(convolution, a_broken_requirement_is_why_shapes_contradict) {
+  conv_params p = window(threes, ones, ones, 21);
+  p.num_group = 7;
+  call c;
+  call_init(&c, &conv_op, &p);
+  c.in[0] = SHAPE(1, 1, 8, 8);
+  c.in[1] = SHAPE(21, 1, 3, 3);
+  expect_text(&c, TN_SHAPE,
+              "operator demo.op@1: channels of `data` must divide into "
+              "`num_group` (it requires C % num_group == 0; here C = 1, "
+              "num_group = 7)");
+  is_shape(&c.in[1], SHAPE(21, 1, 3, 3));
+  p.num_group = 1;
+  c.in[1] = SHAPE(21, 2, 3, 3);
+  expect_text(&c, TN_SHAPE,
+              "shapes contradict in operator demo.op@1: dimension 1 of input "
+              "`weight` is 1 by input `data` (1,1,8,8) but 2 by input `weight` "
+              "(21,2,3,3); the rule of `weight` is [num_filter, C/num_group, "
+              "kernel...]");
+}
+
 Test(convolution, a_rank_that_the_window_does_not_have_is_refused) {
   const conv_params p = window(threes, ones, ones, 21);
   call c;
