@@ -235,11 +235,22 @@ tn_code tn__plugin_at(tn__registry *registry, size_t index,
 
 /* ----------------------------------------------------------------- pinning */
 
+/* Kernels of both passes may have one id. */
+static bool is_named_before(const tn_operator *op, size_t index) {
+  const tn__kernel *kernel = op->kernels.v[index];
+  for (size_t i = 0; i < index; ++i) {
+    const tn__kernel *other = op->kernels.v[i];
+    if (!strcmp(other->desc->id, kernel->desc->id)) return true;
+  }
+  return false;
+}
+
 tn_code tn__operator_no_kernel(const tn_operator *op, const char *id) {
   tn_code rc = tn__fail(TN_NOT_FOUND, "%s has no kernel \"%.200s\"; it has",
                         op->name, id);
   for (size_t i = 0; i < op->kernels.n; ++i) {
     const tn__kernel *kernel = op->kernels.v[i];
+    if (is_named_before(op, i)) continue;
     rc = tn__fail_more(rc, "%s %s", i ? "," : "", kernel->desc->id);
   }
   return op->kernels.n ? rc : tn__fail_more(rc, " none");

@@ -145,12 +145,46 @@ static void refuse(tn_runtime *rt, const char *op, const char *text,
   tn_params_release(params);
 }
 
+static void refuse_temperature(tn_runtime *rt, const char *op,
+                               const char *text) {
+  tn_params *none = NULL;
+  FAILS(tn_params_parse(host_operator(rt, op), text, &none), TN_OUT_OF_RANGE,
+        "`temperature`");
+}
+
 Test(softmax, an_axis_or_a_temperature_that_cannot_be_is_refused) {
   tn_runtime *rt = host_open();
   refuse(rt, "nn.softmax", "axis=2", 2, "no axis 2 in (2,3) of rank 2");
   refuse(rt, "nn.softmax", "axis=-3", 2, "from -2 to 1");
   refuse(rt, "nn.log_softmax", "axis=1", 0, "no axis 1");
-  refuse(rt, "nn.log_softmax", "temperature=0", 2, "`temperature` is 0");
-  refuse(rt, "nn.softmax", "temperature=-1", 2, "must be above 0");
+  refuse_temperature(rt, "nn.log_softmax", "temperature=0");
+  refuse_temperature(rt, "nn.softmax", "temperature=-1");
+  refuse_temperature(rt, "nn.softmax", "temperature=1e-39");
+  refuse_temperature(rt, "nn.log_softmax", "temperature=nan");
+  tn_runtime_release(rt);
+}
+
+/* 1 divided by it is a number in f32 too: the largest element has it all. */
+Test(softmax, the_least_temperature_gives_numbers) {
+  tn_runtime *rt = host_open();
+  const double x[3] = {1, 3, 2}, h[3] = {1, 2, 3};
+  cases_call c = {
+      .op = "nn.softmax", .params = "temperature=1e-38", .n_in = 1, .n_out = 1};
+  c.in[0] = host_array(rt, TN_F32, (host_shape){1, {3}}, x);
+  c.heads[0] = host_array(rt, TN_F32, (host_shape){1, {3}}, h);
+  c.req[0] = TN_REQ_WRITE;
+  cases_forward(rt, &c), cases_backward(rt, &c);
+  host_expect(c.out[0], (const double[]){0, 1, 0}, 3, 0);
+  host_expect(c.grads[0], (const double[]){0, 0, 0}, 3, 0);
+  cases_release(&c);
+  tn_runtime_release(rt);
+}
+
+Test(softmax, a_pin_that_is_no_kernel_names_each_once) {
+  tn_runtime *rt = host_open();
+  FAILS(tn_operator_pin(host_operator(rt, "nn.softmax"), "fast"), TN_NOT_FOUND,
+        "nn.softmax@1 has no kernel \"fast\"; it has nn.softmax.cpu, "
+        "nn.softmax.cpu.2");
+  cr_assert_null(strstr(strstr(tn_error_text(), "cpu.2"), ","));
   tn_runtime_release(rt);
 }
