@@ -37,13 +37,6 @@ int32_t nn_axis_find(const tn_frame *call, int64_t axis, const tn_tensor *data,
   return TN_OK;
 }
 
-int32_t nn_check_positive(const tn_frame *call, const char *name,
-                          double value) {
-  if (value > 0) return TN_OK;
-  return TN_FAIL(call, TN_OUT_OF_RANGE, "`%s` is %g, but must be above 0", name,
-                 value);
-}
-
 /* ------------------------------------------------------------------- loops */
 
 void nn_loop_run(const tn_kernel_mode *mode, const nn_loops *loops,

@@ -26,9 +26,6 @@ int64_t nn_extent_size(const nn_extent *e);
 int32_t nn_axis_find(const tn_frame *call, int64_t axis, const tn_tensor *data,
                      int32_t *dim);
 
-/* What parameters that divide must be; `name` is for the message. */
-int32_t nn_check_positive(const tn_frame *call, const char *name, double value);
-
 /* One loop for both types and all levels. */
 typedef struct nn_loops {
   tn_kernel_bodies f32;
