@@ -153,9 +153,9 @@ static int32_t check_indices(const taking *t) {
     return TN_OK;
   if (t->length == 0)
     return TN_FAIL(t->call, TN_OUT_OF_RANGE,
-                   "there are %lld indices, but no place that one could stand "
-                   "for: the axis of `data` has length 0",
-                   (long long)t->n);
+                   "%lld %s no place to stand for: the axis of `data` has "
+                   "length 0",
+                   (long long)t->n, t->n == 1 ? "index has" : "indices have");
   for (int64_t i = 0; i < t->n; i += AT_ONCE) {
     const int64_t n = t->n - i < AT_ONCE ? t->n - i : AT_ONCE;
     read_indices(t->indices, i, n, -1, index);
