@@ -54,6 +54,18 @@ static tn_code check_replacement(commit *c, const staged *s) {
                   s->op->name, s->desc->replaces);
 }
 
+static tn_code defined_already(const tn_operator *old) {
+  if (old->plugin->defined)
+    return tn__fail(TN_EXISTS,
+                    "the operator %s is defined already, by this host; remove "
+                    "it first",
+                    old->name);
+  return tn__fail(TN_EXISTS,
+                  "the operator %s is defined already, by the plugin \"%s\" "
+                  "(%s)",
+                  old->name, old->plugin->entry->name, old->plugin->path);
+}
+
 /* Takes over the name of an unloaded operator, so that handles live again. */
 static tn_code adopt_name(commit *c, staged *s) {
   tn_operator *old = tn__map_get(&c->registry->operators, s->op->name);
@@ -62,11 +74,7 @@ static tn_code adopt_name(commit *c, staged *s) {
                     "the plugin \"%s\" defines the operator %s twice",
                     c->plugin->entry->name, s->op->name);
   if (!old) return TN_OK;
-  if (old->desc)
-    return tn__fail(TN_EXISTS,
-                    "the operator %s is defined already, by the plugin \"%s\" "
-                    "(%s)",
-                    s->op->name, old->plugin->entry->name, old->plugin->path);
+  if (old->desc) return defined_already(old);
   tn__free(c->registry->env, s->op);
   s->op = old;
   s->fresh = false;
@@ -336,7 +344,7 @@ tn_code tn__plugin_commit(tn__registry *registry, tn__plugin *plugin) {
   }
   if (rc) {
     undo(&c);
-    if (rc != TN_OUT_OF_MEMORY) rc = tn__fail_more(rc, " (%s)", plugin->path);
+    rc = tn__plugin_blame(plugin, rc);
   }
   tn__map_deinit(env, &c.names);
   tn__vec_deinit(env, &c.adopted);

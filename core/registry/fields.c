@@ -213,6 +213,11 @@ static tn_code fill_one(const source *from, tn__fill *fill) {
 
 static tn_code check_rank(const tn__fill *fill, int64_t n) {
   const tn_field *field = fill->field;
+  if (field->min_rank == field->max_rank && n != (int64_t)field->min_rank)
+    return tn__fill_fail(fill, TN_INVALID,
+                         "has %lld value%s, but exactly %u %s wanted",
+                         (long long)n, n == 1 ? "" : "s", field->min_rank,
+                         field->min_rank == 1 ? "is" : "are");
   if (n < (int64_t)field->min_rank)
     return tn__fill_fail(fill, TN_INVALID,
                          "has %lld value%s, but at least %u are wanted",

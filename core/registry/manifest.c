@@ -12,6 +12,10 @@
 
 /* -------------------------------------------------------------- the reader */
 
+static const char *origin_name(const tnm_origin *from) {
+  return from->path ? from->path : from->text.path;
+}
+
 static tn_code module_failed(const char *path, const char *why) {
   return tn__fail(TN_PLUGIN,
                   "a manifest cannot be read: %s, which reads them, cannot be "
@@ -74,13 +78,12 @@ static tn_code read_manifest(tn__registry *registry, const tnm_origin *from,
   tn__buf_init(&why, registry->env);
   tn_code rc = registry->module->read(registry->env, from, &why, out);
   if (rc == TN_INVALID && !why.failed)
-    rc =
-        tn__fail(from->path ? TN_PLUGIN : TN_INVALID,
-                 "%s: this manifest has mistakes\n%s",
-                 from->path ? from->path : from->text.path, why.s ? why.s : "");
+    rc = tn__fail(from->path ? TN_PLUGIN : TN_INVALID,
+                  "%s: this manifest has mistakes\n%s", origin_name(from),
+                  why.s ? why.s : "");
   else if (rc)
     rc = tn__fail(TN_OUT_OF_MEMORY, "out of memory: no memory for %s",
-                  from->path ? from->path : from->text.path);
+                  origin_name(from));
   tn__buf_deinit(&why);
   return rc;
 }
@@ -96,7 +99,7 @@ typedef struct making {
 } making;
 
 static const char *name_of(const making *m) {
-  return m->from->path ? m->from->path : m->from->text.path;
+  return origin_name(m->from);
 }
 
 static tn_code no_function(const making *m, const char *name) {
@@ -239,22 +242,48 @@ static tn_code needs_opgen(const char *path, const char *op, const char *what) {
                   path, op ? "operator " : "", op ? op : "it", what);
 }
 
+/* What a text defines may be computed by functions that are given with it. */
+static tn_code lacks_kernels(const tnm_origin *from, const tnm_operator *op) {
+  if (from->path)
+    return needs_opgen(origin_name(from), op->op->name, "has no binding");
+  return tn__fail(TN_PLUGIN,
+                  "%s: operator %s has no binding and no kernels of the host; "
+                  "list `kernels` in it and give their functions in "
+                  "tn_host_kernels, or let opgen and a compiler make a plugin "
+                  "of it",
+                  origin_name(from), op->op->name);
+}
+
+/* Nothing lies beside a text. */
+static tn_code check_libraries(const tnm_origin *from, const tnm_operator *op) {
+  for (uint32_t i = 0; !from->path && i < op->binding->n_libraries; ++i)
+    if (!strncmp(op->binding->libraries[i], "./", 2))
+      return tn__fail(TN_INVALID,
+                      "%s: the library %s of operator %s lies beside its "
+                      "manifest, but a text has no folder; write the whole "
+                      "path, or a name that the dynamic linker finds",
+                      origin_name(from), op->binding->libraries[i],
+                      op->op->name);
+  return TN_OK;
+}
+
 /* Formulas, and kernels that nobody gives, would have to be compiled. */
-static tn_code check_operator(const char *path, const tnm_operator *op,
+static tn_code check_operator(const tnm_origin *from, const tnm_operator *op,
                               bool host) {
+  const char *path = origin_name(from);
   if (!op->op) return needs_opgen(path, NULL, "adds kernels to an operator");
   if (op->generated || op->generated_backward)
     return needs_opgen(path, op->op->name, "is computed by a formula");
-  if (op->binding || (host && op->n_kernels)) return TN_OK;
-  return needs_opgen(path, op->op->name, "has no binding");
+  if (op->binding) return check_libraries(from, op);
+  return host && op->n_kernels ? TN_OK : lacks_kernels(from, op);
 }
 
-static tn_code check_manifest(const char *path, const tnm_plugin *manifest,
-                              bool host) {
+static tn_code check_manifest(const tnm_origin *from,
+                              const tnm_plugin *manifest, bool host) {
   if (manifest->init_symbol || manifest->fini_symbol)
-    return needs_opgen(path, NULL, "has an `init` or `fini`");
+    return needs_opgen(origin_name(from), NULL, "has an `init` or `fini`");
   for (size_t i = 0; i < manifest->n_operators; ++i)
-    TN__TRY(check_operator(path, &manifest->operators[i], host));
+    TN__TRY(check_operator(from, &manifest->operators[i], host));
   return TN_OK;
 }
 
@@ -283,9 +312,7 @@ static tn_code bind_kernels(const making *m) {
     tn__bound *bound = NULL;
     if (!op->binding) continue;
     tn_code rc = tn__bound_create(m->registry, folder, op, &bound);
-    if (rc)
-      return rc == TN_OUT_OF_MEMORY ? rc
-                                    : tn__fail_more(rc, " (%s)", plugin->path);
+    if (rc) return tn__plugin_blame(plugin, rc);
     kernel->options = bound;
   }
   return TN_OK;
@@ -310,7 +337,7 @@ static tn_code start(making *m, tnm_plugin *manifest) {
   m->plugin->manifest = manifest;
   m->plugin->defined = !m->from->path;
   if (m->kernels) m->plugin->instance = m->kernels->instance;
-  rc = check_manifest(name_of(m), manifest, m->kernels != NULL);
+  rc = check_manifest(m->from, manifest, m->kernels != NULL);
   if (!rc) rc = make_tables(m);
   if (!rc) rc = try_bindings(m);
   if (!rc) rc = tn__plugin_start(m->plugin);
@@ -427,7 +454,7 @@ static tn_code inspect(tn__registry *registry, const tnm_origin *from,
   const bool failed = encoded.failed;
   tn__buf_deinit(&encoded);
   if (failed) return tn__fail_memory(encoded.n, "the tables of a manifest");
-  if (!check_manifest(from->path, inspection->manifest, false)) return TN_OK;
+  if (!check_manifest(from, inspection->manifest, false)) return TN_OK;
   inspection->refusal = tn__strdup(env, tn_error_text());
   return inspection->refusal ? TN_OK
                              : tn__fail_memory(TN__ERROR_MAX, "a refusal");

@@ -270,6 +270,11 @@ bool tn__plugin_stop(tn__plugin *plugin) {
   return stays;
 }
 
+tn_code tn__plugin_blame(const tn__plugin *plugin, tn_code rc) {
+  if (rc == TN_OUT_OF_MEMORY || plugin->defined) return rc;
+  return tn__fail_more(rc, " (%s)", plugin->path);
+}
+
 void tn__plugin_discard(tn__plugin *plugin) {
   if (!plugin) return;
   const tn__env *env = plugin->registry->env;

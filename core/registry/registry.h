@@ -278,6 +278,9 @@ tn_code tn__plugin_start(tn__plugin *plugin);
 bool tn__plugin_stop(tn__plugin *plugin);
 /* tn__plugin_stop, and frees the rest; NULL is allowed. */
 void tn__plugin_discard(tn__plugin *plugin);
+/* Adds the plugin's file to the text of a failure, where it has one; returns
+ * `rc`. */
+tn_code tn__plugin_blame(const tn__plugin *plugin, tn_code rc);
 /* The same, but a plugin whose file stays mapped goes to `resident`, which has
  * room for one more. */
 void tn__plugin_retire(tn__plugin *plugin);

@@ -3,6 +3,7 @@
  * promises about names, functions, lifetimes and removal.
  */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "lab.h"
@@ -150,7 +151,9 @@ Test(define, a_removed_operator_is_a_name_and_may_be_defined_again) {
   lab_open(&l, NULL);
   OK(tn_operator_define(l.rt, text, &kernels, &op));
   FAILS(tn_operator_define(l.rt, text, &others, &again), TN_EXISTS,
-        "the operator host.times@1 is defined already");
+        "the operator host.times@1 is defined already, by this host; remove it "
+        "first");
+  cr_expect_null(strstr(tn_error_text(), "(host)"));
   cr_expect_eq(other.destroyed, 0);
   OK(tn_params_parse(op, "", &params));
   FAILS(tn_operator_remove(l.rt, op), TN_BUSY, "1 params of host.times@1");
@@ -226,7 +229,8 @@ Test(define, functions_that_are_missing_are_named) {
   FAILS(tn_operator_define(l.rt, text, &kernels, NULL), TN_INVALID,
         "tn_host_kernels.struct_size is 4");
   FAILS(tn_operator_define(l.rt, text, NULL, NULL), TN_PLUGIN,
-        "operator times has no binding");
+        "operator times has no binding and no kernels of the host; list "
+        "`kernels` in it and give their functions in tn_host_kernels");
   FAILS(tn_operator_define(l.rt, NULL, NULL, NULL), TN_INVALID, "manifest");
   lab_close(&l);
 }
@@ -322,6 +326,21 @@ Test(define, a_binding_may_be_defined_and_is_tried) {
   memcpy(strstr(good, "out: [1, 2, 3]"), "out: [1, 4, 9]", 14);
   OK(tn_operator_define(l.rt, lab_text(good), NULL, &op));
   cr_expect_str_eq(tn_operator_name(op), "host.simple@1");
+  lab_close(&l);
+}
+
+Test(define, a_text_has_no_folder_where_a_library_could_lie) {
+  const char *simple = lab_simple("lib_square");
+  const char *at = strchr(simple, '@');
+  char wrong[1100];
+  lab l;
+  cr_assert_not_null(at);
+  (void)snprintf(wrong, sizeof wrong, "%.*s./libmine.so%s", (int)(at - simple),
+                 simple, at + 1);
+  lab_open(&l, NULL);
+  FAILS(tn_operator_define(l.rt, wrong, NULL, NULL), TN_INVALID,
+        "the library ./libmine.so of operator simple lies beside its manifest, "
+        "but a text has no folder; write the whole path");
   lab_close(&l);
 }
 

@@ -181,6 +181,22 @@ Test(params, ranks_outside_their_limits_are_refused) {
   refused("kernel=[]", TN_INVALID, "has 0 values, but at least 1");
 }
 
+Test(params, a_list_of_one_length_has_exactly_that) {
+  const tn_field pair = {.type = TN_FIELD_INTS,
+                         .has_offset = TN_NONE,
+                         .rank_of = TN_NONE,
+                         .min_rank = 2,
+                         .max_rank = 2,
+                         .name = "pair",
+                         .default_text = "[1, 2]"};
+  const tn_field *const fields[] = {&pair};
+  const tn_op op = {
+      .params_size = sizeof(tn_ints), .n_params = 1, .params = fields};
+  w.op.desc = &op;
+  refused("pair=[1]", TN_INVALID, "has 1 value, but exactly 2 are wanted");
+  refused("pair=[1,2,3]", TN_INVALID, "has 3 values, but exactly 2 are wanted");
+}
+
 Test(params, typed_values_are_checked_like_text) {
   const int64_t window[] = {7, 5};
   const double sizes[] = {0.25};
