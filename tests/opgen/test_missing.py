@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`opgen new --missing`: which functions it finds missing, and what it writes.
+"""`opgen new --missing`: which functions it finds missing, and what it writes;
+and what `opgen new` says to do next.
 
     test_missing.py OPGEN CC
 """
@@ -77,5 +78,18 @@ def functions_in_folders_are_found():
         tap.equal((folder / "op.c").exists(), not found, path)
 
 
+def what_comes_next_is_for_a_shell():
+    """Whatever the folder is called, the first words go there."""
+    for name in "plain", "two words", "it's; $HOME":
+        folder = FOLDER / "next" / name
+        folder.parent.mkdir(exist_ok=True)
+        text = tap.output([OPGEN, "new", "lab.op", "-o", folder])
+        line = text.splitlines()[-1]
+        assert line.startswith("next: cd "), line
+        first, _, rest = line.removeprefix("next: ").partition(" && ")
+        tap.equal(rest, "meson setup build && meson test -C build")
+        tap.equal(tap.output(["sh", "-c", first + " && pwd"]), f"{folder}\n")
+
+
 tap.run([kernels_for_others_are_completed, stubs_compile_without_a_warning,
-         functions_in_folders_are_found])
+         functions_in_folders_are_found, what_comes_next_is_for_a_shell])

@@ -224,6 +224,21 @@ static bool write_operator(job *j) {
   return write_template(j, name, j->shape->manifest);
 }
 
+/* As a shell reads it. */
+static void print_word(const char *text) {
+  static const char plain[] =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+      "_-+=:,.%@/";
+  if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
+    printf("%s", text);
+    return;
+  }
+  printf("'");
+  for (; *text != '\0'; ++text)
+    *text == '\'' ? (void)printf("'\\''") : (void)putchar(*text);
+  printf("'");
+}
+
 static bool write_project(job *j) {
   const bool bound = j->shape->is_bound;
   const bool fine =
@@ -236,10 +251,13 @@ static bool write_project(job *j) {
       complete(j);
   if (!fine) return false;
   tell(j);
-  printf("next: %s%s%smeson setup build && meson test -C build\n",
-         strcmp(j->dir, ".") != 0 ? "cd " : "",
-         strcmp(j->dir, ".") != 0 ? j->dir : "",
-         strcmp(j->dir, ".") != 0 ? " && " : "");
+  printf("next: ");
+  if (strcmp(j->dir, ".") != 0) {
+    printf("cd ");
+    print_word(j->dir);
+    printf(" && ");
+  }
+  printf("meson setup build && meson test -C build\n");
   return true;
 }
 
@@ -343,7 +361,14 @@ static int bad_name(const char *text, const char *what) {
   fprintf(stderr, "opgen new: `%s` %s\n", text, what);
   say_help(
       "write PLUGIN.OP; both are lower-case letters, digits and `_`, a "
-      "letter first, at most 64, and do not begin with `tn_`");
+      "letter first, at most 64; neither is `tn` or begins with `tn_`");
+  return EXIT_USAGE;
+}
+
+/* Generated files of these names are the plugin's. */
+static int taken_name(const char *text, const char *owner) {
+  fprintf(stderr, "opgen new: `%s` would have files of %s\n", text, owner);
+  say_help("choose another name for the operator");
   return EXIT_USAGE;
 }
 
@@ -359,8 +384,9 @@ static int take_name(job *j) {
     return bad_name(text, "cannot be the name of an operator");
   if (n_op == 0 && !j->args->missing)
     return bad_name(text, "names a plugin, but no operator of it");
-  if (strcmp(op, "plugin") == 0)
-    return bad_name(text, "would be described in the plugin's own plugin.yaml");
+  if (strcmp(op, "plugin") == 0) return taken_name(text, "the plugin itself");
+  if (strcmp(op, "cuda") == 0)
+    return taken_name(text, "the plugin's kernels for CUDA");
   memcpy(j->plugin, text, n);
   memcpy(j->op, op, n_op);
   return EXIT_FINE;
