@@ -169,7 +169,8 @@ void tn__buf_bytes(tn__buf *buf, const void *bytes, size_t n);
  * U+FFFD. */
 void tn__buf_json(tn__buf *buf, const char *text);
 /* The shortest decimal that reads back as the same double, in JSON syntax when
- * finite, otherwise inf, -inf or nan. */
+ * finite, otherwise inf, -inf or nan. Whole numbers below 1e15 have no
+ * exponent. */
 void tn__buf_double(tn__buf *buf, double value);
 /* And back: strtod with a decimal point whatever the host's locale is, which
  * sets errno. TN_OUT_OF_MEMORY: there is no "C" locale. */

@@ -156,13 +156,23 @@ static void add_with_dot(tn__buf *buf, const char *text) {
   tn__buf_bytes(buf, rest, strlen(rest));
 }
 
+enum { DECIMAL = 40 }; /* room for one */
+
+/* 1e+01 as 10: whole numbers as people write them, up to 15 digits. */
+static void write_whole(char *text) {
+  const double value = strchr(text, 'e') ? strtod(text, NULL) : 0;
+  if (fabs(value) >= 1 && fabs(value) < 1e15)
+    (void)snprintf(text, DECIMAL, "%.0f", value);
+}
+
 void tn__buf_double(tn__buf *buf, double value) {
-  char text[40];
+  char text[DECIMAL];
   if (add_special(buf, value)) return;
   for (int digits = 1; digits <= 17; ++digits) {
     (void)snprintf(text, sizeof text, "%.*g", digits, value);
     if (strtod(text, NULL) == value) break;
   }
+  write_whole(text);
   add_with_dot(buf, text);
 }
 
@@ -179,12 +189,13 @@ tn_code tn__read_double(const char *text, char **end, double *out) {
 }
 
 void tn__buf_float(tn__buf *buf, float value) {
-  char text[40];
+  char text[DECIMAL];
   if (add_special(buf, (double)value)) return;
   for (int digits = 1; digits <= 9; ++digits) {
     (void)snprintf(text, sizeof text, "%.*g", digits, (double)value);
     if (strtof(text, NULL) == value) break;
   }
+  write_whole(text);
   add_with_dot(buf, text);
 }
 

@@ -53,6 +53,11 @@ Test(text, doubles_use_the_fewest_digits_that_read_back) {
                {1, "1"},
                {-2.5, "-2.5"},
                {1e300, "1e+300"},
+               {10, "10"},
+               {-20000, "-20000"},
+               {999999999999999, "999999999999999"},
+               {1e15, "1e+15"},
+               {1e-5, "1e-05"},
                {0.1 + 0.2, "0.30000000000000004"},
                {INFINITY, "inf"},
                {-INFINITY, "-inf"},
@@ -102,7 +107,9 @@ Test(text, floats_use_their_own_precision) {
   tn__buf buf;
   tn__buf_init(&buf, tn__env_default());
   tn__buf_float(&buf, 0.1f);
-  expect(&buf, "0.1");
+  tn__buf_add(&buf, " ");
+  tn__buf_float(&buf, 1.1e10f); /* 10999999488 reads back as well */
+  expect(&buf, "0.1 11000000000");
 }
 
 Test(text, shapes_show_what_is_unknown) {
