@@ -133,6 +133,55 @@ Test(describe, ranges_name_bounds_choices_and_lengths) {
   expect_range(&free_list, "<= 15");
 }
 
+static void expect_notes(const tn_field *field, const char *expected) {
+  text t = {0};
+  describe_field_notes(field, &t);
+  expect_text(&t, expected);
+}
+
+Test(describe, notes_of_a_parameter_are_its_other_name_and_its_life) {
+  const tn_field both = {.flags = TN_FIELD_DYNAMIC, .alias = "alpha"};
+  const tn_field old = {.alias = "beta", .deprecated_since = 3};
+  expect_notes(&kernel, "");
+  expect_notes(&both, " (also alpha, may change between calls)");
+  expect_notes(&old, " (also beta, deprecated)");
+}
+
+/* n outputs, and as many as n + 1. */
+Test(describe, an_output_of_which_there_are_several_says_how_many) {
+  static const tn_field n = {.type = TN_FIELD_INT, .name = "n"};
+  static const tn_field *const fields[] = {&n};
+  static const tn_node nodes[] = {{.op = TN_NODE_PARAM},
+                                  {.op = TN_NODE_CONST, .value = 1},
+                                  {.op = TN_NODE_ADD, .a = 0, .b = 1}};
+  static const tn_arg one = {
+      .dtype_param = TN_NONE, .name = "one", .count = TN_NONE};
+  static const tn_arg parts = {.dtype_param = TN_NONE, .name = "part"};
+  static const tn_arg more_parts = {
+      .dtype_param = TN_NONE, .name = "more", .count = 2};
+  static const tn_arg *const ins[] = {&data};
+  static const tn_arg *const outs[] = {&one, &parts, &more_parts};
+  const tn_op split = {.n_params = 1,
+                       .n_dtype_vars = 1,
+                       .n_inputs = 1,
+                       .n_outputs = 3,
+                       .n_nodes = 3,
+                       .params = fields,
+                       .dtype_vars = types,
+                       .inputs = ins,
+                       .outputs = outs,
+                       .nodes = nodes};
+  text t = {0};
+  describe_signature(&split, &t);
+  expect_text(&t, "(data: T; n) -> one: T, part...: T, more...: T");
+  cr_expect(!describe_is_counted(&split, &one));
+  cr_expect(!describe_is_counted(&split, &data));
+  describe_count(&split, &parts, &t);
+  expect_text(&t, "as many as n says");
+  describe_count(&split, &more_parts, &t);
+  expect_text(&t, "as many as parameters and inputs say");
+}
+
 Test(describe, kernels_name_their_types_per_variable) {
   const uint64_t sets[] = {TN_BIT_F32 | TN_BIT_F64, 0};
   const tn_kernel two = {.n_dtype_sets = 2, .dtype_sets = sets};

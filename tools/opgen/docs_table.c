@@ -157,12 +157,21 @@ static const char *role_of(const tn_arg *arg) {
                                       : "";
 }
 
+static void add_count(tn__buf *out, const tn_op *op, const tn_node *node) {
+  if (node->op == TN_NODE_PARAM)
+    tn__buf_add(out, " As many as `%s` says.", op->params[node->a]->name);
+  else
+    tn__buf_add(out, " As many as parameters and inputs say.");
+}
+
 static void add_traits(tn__buf *out, const tn_op *op, const tn_arg *arg,
                        uint32_t list) {
   if (list == TN_OPERAND_IN) tn__buf_add(out, "%s", role_of(arg));
   if ((arg->flags & TN_ARG_OPTIONAL) != 0)
     tn__buf_add(out, " May be left out.");
   if ((arg->flags & TN_ARG_VARIADIC) != 0) tn__buf_add(out, " Any number.");
+  if (list == TN_OPERAND_OUT && arg->count < op->n_nodes)
+    add_count(out, op, &op->nodes[arg->count]);
   if ((arg->flags & TN_ARG_HIDDEN) != 0)
     tn__buf_add(out, " Hidden: kept for the gradient.");
   if ((arg->flags & TN_ARG_TRAINED) != 0)

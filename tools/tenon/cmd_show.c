@@ -34,7 +34,9 @@ static void add_head(const tn_operator *op, const tn_op *desc, text *out) {
 
 static void add_param(const tn_op *desc, const tn_field *field, table *rows) {
   text range = {0};
+  text notes = {0};
   describe_field_range(desc, field, &range);
+  describe_field_notes(field, &notes);
   table_add(rows, "%s", field->name);
   table_add(rows, "%s", describe_field_type(field));
   if (field->default_text)
@@ -42,9 +44,9 @@ static void add_param(const tn_op *desc, const tn_field *field, table *rows) {
   else
     table_add(rows, "required");
   table_add(rows, "%s", text_get(&range));
-  table_add(rows, "%s%s", field->doc ? field->doc : "",
-            field->deprecated_since ? " (deprecated)" : "");
+  table_add(rows, "%s%s", field->doc ? field->doc : "", text_get(&notes));
   text_deinit(&range);
+  text_deinit(&notes);
 }
 
 static void add_params(const tn_op *desc, text *out) {
@@ -57,7 +59,7 @@ static void add_params(const tn_op *desc, text *out) {
 }
 
 /* What else is to be said of an operand, in the order of importance. */
-static void add_arg_notes(const tn_arg *arg, text *out) {
+static void add_arg_notes(const tn_op *desc, const tn_arg *arg, text *out) {
   static const struct {
     uint32_t flag;
     const char *note;
@@ -72,6 +74,10 @@ static void add_arg_notes(const tn_arg *arg, text *out) {
     if (!(arg->flags & notes[i].flag)) continue;
     text_add(out, "%s%s", separator, notes[i].note);
     separator = ", ";
+  }
+  if (describe_is_counted(desc, arg)) {
+    text_add(out, "%s", separator);
+    describe_count(desc, arg, out);
   }
 }
 
@@ -90,7 +96,7 @@ static void add_args(const tn_op *desc, arg_list list, text *out) {
     text shape = {0};
     text notes = {0};
     describe_shape(desc, arg, &shape);
-    add_arg_notes(arg, &notes);
+    add_arg_notes(desc, arg, &notes);
     table_add(&rows, "%s", arg->name);
     table_add(&rows, "%s", describe_dtype(desc, arg));
     table_add(&rows, "%s", text_get(&shape));

@@ -126,11 +126,44 @@ void describe_field_range(const tn_op *op, const tn_field *field, text *out) {
   out->data[out->n] = '\0';
 }
 
+void describe_field_notes(const tn_field *field, text *out) {
+  const char *separator = " (";
+  if (field->alias) {
+    text_add(out, "%salso %s", separator, field->alias);
+    separator = ", ";
+  }
+  if (field->flags & TN_FIELD_DYNAMIC) {
+    text_add(out, "%smay change between calls", separator);
+    separator = ", ";
+  }
+  if (field->deprecated_since) {
+    text_add(out, "%sdeprecated", separator);
+    separator = ", ";
+  }
+  if (*separator == ',') text_add(out, ")");
+}
+
+/* Of inputs that says nothing. */
+bool describe_is_counted(const tn_op *op, const tn_arg *arg) {
+  return !is_input(op, arg) && arg->count < op->n_nodes;
+}
+
+void describe_count(const tn_op *op, const tn_arg *arg, text *out) {
+  const tn_node *node = &op->nodes[arg->count];
+  if (node->op == TN_NODE_PARAM && node->a >= 0 &&
+      (uint32_t)node->a < op->n_params)
+    text_add(out, "as many as %s says", op->params[node->a]->name);
+  else
+    text_add(out, "as many as parameters and inputs say");
+}
+
 /* --------------------------------------------------------------- signature */
 
 static void add_arg(const tn_op *op, const tn_arg *arg, text *out) {
+  const bool many =
+      arg->flags & TN_ARG_VARIADIC || describe_is_counted(op, arg);
   text_add(out, "%s%s: %s", arg->name,
-           arg->flags & TN_ARG_VARIADIC   ? "..."
+           many                           ? "..."
            : arg->flags & TN_ARG_OPTIONAL ? "?"
                                           : "",
            describe_dtype(op, arg));

@@ -148,6 +148,11 @@ void describe_signature(const tn_op *op, text *out);
 /* The element type of an operand: a type variable, a type, or a parameter. */
 const char *describe_dtype(const tn_op *op, const tn_arg *arg);
 void describe_shape(const tn_op *op, const tn_arg *arg, text *out);
+/* " (also b, ...)": what else is to be said of a parameter, behind its doc. */
+void describe_field_notes(const tn_field *field, text *out);
+/* Whether there are as many of an output as a call says, and how many. */
+bool describe_is_counted(const tn_op *op, const tn_arg *arg);
+void describe_count(const tn_op *op, const tn_arg *arg, text *out);
 const char *describe_field_type(const tn_field *field);
 /* Range, choices and lengths that a parameter allows; "" if anything goes. */
 void describe_field_range(const tn_op *op, const tn_field *field, text *out);
