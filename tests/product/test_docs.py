@@ -76,6 +76,53 @@ def files_that_pages_name_exist():
             assert (SOURCE / place).exists(), f"{page.name}: {place}"
 
 
+KEY = re.compile(r'\{\s*"(\w+)",\s*([SLM |]+),\s*(true|false|must),')
+ROW = re.compile(r"^\| `(\w+)` \| ([a-z ]+) \| (yes|) ?\|", re.M)
+FORMS = {"S": "value", "L": "list", "M": "mapping"}
+
+
+def schema_keys():
+    """Of each mapping: its keys, what they lead to, and whether they must be."""
+    text = (SOURCE / "sdk/manifest/schema.c").read_text()
+    text = text[:text.index("const tnm_schema ")]
+    parts = re.split(r"static const tnm_key (\w+)_keys\[\] =|"
+                     r"#define (OPERATOR_KEYS)\(must\)", text)
+    found = {}
+    for i in range(1, len(parts), 3):
+        body = re.sub(r"\{\s*\\?\s*\"", '{"', parts[i + 2])
+        found[parts[i] or parts[i + 1]] = [
+            (name, " or ".join(FORMS[form] for form in forms.split(" | ")),
+             "" if needed == "false" else "yes")
+            for name, forms, needed in KEY.findall(body)]
+    found["operator"] += found.pop("OPERATOR_KEYS")
+    del found["member"]
+    return found
+
+
+def keys_of_manifests_are_those_of_the_schema():
+    page = (SOURCE / "docs/manifest.md").read_text()
+    told = dict(re.findall(r"^<!-- keys: (\w+) -->\n(.*?)(?=^#|^<!--)", page,
+                           re.S | re.M))
+    schema = schema_keys()
+    tap.equal(sorted(told), sorted(schema), "mappings")
+    for name, keys in schema.items():
+        assert keys, name
+        tap.equal(ROW.findall(told[name]), keys, name)
+
+
+def functions_of_formulas_are_those_of_the_language():
+    page = (SOURCE / "docs/manifest.md").read_text()
+    for kind, file, pattern in (
+            ("formulas", "sdk/algebra/function.c", r"\[TNM_F_\w+\] = \{\"(\w+)\""),
+            ("rules", "sdk/manifest/shape.c", r"\{\"(\w+)\", \d, TN_NODE_")):
+        known = re.findall(pattern, (SOURCE / file).read_text())
+        part = page.split(f"<!-- functions: {kind} -->")[1]
+        part = re.split(r"^[^|\n]", part, maxsplit=1, flags=re.M)[0]
+        cells = "".join(line.split("|")[1] for line in part.splitlines() if line)
+        told = re.findall(r"`(\w+)(?:\([^)]*\))?`", cells)
+        tap.equal(sorted(told), sorted(known), kind)
+
+
 def the_example_plugins_build():
     TENON.build_plugin(SOURCE / "examples" / "author", PROJECT)
     TENON.build_plugin(SOURCE / "examples" / "kernel", PROJECT / "kernel")
@@ -101,4 +148,6 @@ if __name__ == "__main__":
     with SCRATCH:
         tap.run([the_example_plugins_build, the_example_programs_compile,
                  *fences(), links_lead_somewhere,
-                 files_that_pages_name_exist, every_folder_says_what_it_is])
+                 files_that_pages_name_exist,
+                 keys_of_manifests_are_those_of_the_schema,
+                 functions_of_formulas_are_those_of_the_language, every_folder_says_what_it_is])
