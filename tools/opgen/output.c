@@ -156,14 +156,19 @@ static bool is_same(const char *path, const char *text, size_t n) {
   return same;
 }
 
-bool opgen_file_replace(const char *path, const char *text, size_t n) {
+static tn_code write_whole(const char *path, const char *text, size_t n) {
   tn__sink sink;
-  tn_code rc = tn__sink_open(tn__env_default(), path, &sink);
-  if (rc == TN_OK) rc = tn__sink_write(&sink, text, n);
+  TN__TRY(tn__sink_open(tn__env_default(), path, &sink));
+  tn_code rc = tn__sink_write(&sink, text, n);
   if (rc == TN_OK) rc = tn__sink_commit(&sink, TN__SINK_QUICK);
-  if (rc != TN_OK) fprintf(stderr, "opgen: %s\n", tn_error_text());
   tn__sink_close(&sink);
-  return rc == TN_OK;
+  return rc;
+}
+
+bool opgen_file_replace(const char *path, const char *text, size_t n) {
+  if (write_whole(path, text, n) == TN_OK) return true;
+  fprintf(stderr, "opgen: %s\n", tn_error_text());
+  return false;
 }
 
 bool opgen_file_write(const char *path, const tn__buf *text) {
