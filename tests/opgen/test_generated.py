@@ -86,6 +86,26 @@ examples: [{name: e, x: [1, 2], y: [1, 8]}]
            "lab.cube_grad@1 guessed: numeric gradient, f64, point 3\n")
 
 
+# -------------------------------------------------------------------- parameters
+
+def integers_beyond_the_type_are_its_bounds():
+    body = """\
+params: [{name: limit, type: int, doc: Above all of them}]
+dtypes: {T: [i8, i32, i64, u8, u32, f32]}
+inputs: [{name: x, dtype: T, doc: Any}]
+outputs: [{name: y, dtype: T, shape: x, doc: Whether it is below}]
+forward: {y: "select(x < limit, 1, 0)"}
+gradient: {none: true, why: it is a test}
+examples:
+  - {name: far, params: {limit: 4294967296}, x: [1, 2], y: [1, 1]}
+  - {name: behind, params: {limit: -4294967295}, x: [1, 2], y: [0, 0]}
+  - {name: near, params: {limit: 2}, x: [1, 2], y: [1, 0]}
+"""
+    passes(run(body), "lab.cube@1 far: i32, cpu, dense, new\n",
+           "lab.cube@1 behind: i8, cpu, dense, new\n",
+           "lab.cube@1 near: f32, cpu, dense, new\n")
+
+
 # ------------------------------------------------------------------------ graphs
 
 GRAPH = """\
@@ -228,6 +248,7 @@ if __name__ == "__main__":
     with SCRATCH:
         tap.run([half_types_alone_are_not_compared_with_quotients,
                  gradcheck_is_that_of_the_derived_operator_too,
+                 integers_beyond_the_type_are_its_bounds,
                  right_graphs_of_gradients_pass,
                  what_types_cannot_be_is_left_out_and_not_skipped,
                  wrong_graphs_of_gradients_fail,

@@ -331,8 +331,9 @@ static const char *field_type(const tn_field *field) {
   }
 }
 
-/* A parameter in the type of a class. Floats that are beyond an integer type
- * have no value in C's conversion. */
+/* A parameter in the type of a class. What is beyond an integer type becomes
+ * the nearest bound: C's conversion has no value for such floats, and another
+ * number for such integers, with which comparisons would go wrong. */
 static const char *param_value(const kernel_pass *pass, const tn_field *field,
                                int class_bit) {
   const bool is_integer = class_bit & (TNM_CLASS_I32 | TNM_CLASS_I64);
@@ -342,6 +343,8 @@ static const char *param_value(const kernel_pass *pass, const tn_field *field,
   if (field->type == TN_FIELD_FLOAT && is_integer)
     return pass_format(pass, "tn_math_to_%s(p->%s)", tnm_class_name(class_bit),
                        field->name);
+  if (field->type == TN_FIELD_INT && class_bit == TNM_CLASS_I32)
+    return pass_format(pass, "tn_math_to_i32((double)p->%s)", field->name);
   return pass_format(pass, "(%s)p->%s", type, field->name);
 }
 
@@ -351,8 +354,11 @@ static void add_params(const kernel_pass *pass, const formula_use *use,
   for (size_t i = 0; i < use->n_params; ++i) {
     const tnm_expr *param = use->params[i];
     const tn_field *field = pass->op->op->params[param->index];
-    c_add(pass->c, "  const %s %s = %s;\n", type, formula_variable(pass, param),
-          param_value(pass, field, class_bit));
+    const char *name = pass_format(pass, "  const %s %s =", type,
+                                   formula_variable(pass, param));
+    const char *value = param_value(pass, field, class_bit);
+    const bool one_line = strlen(name) + strlen(value) + 2 <= C_PAGE;
+    c_add(pass->c, "%s%s%s;\n", name, one_line ? " " : "\n      ", value);
   }
 }
 
