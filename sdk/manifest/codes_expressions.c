@@ -43,7 +43,8 @@ const tnm_code tnm_codes_expressions[] = {
              "  out: ((((...((((data))))...))))", "  out: data"),
     TNM_CODE("E0038", "a parameter that is not a single number",
              "Scalar expressions take parameters of type bool, int, float and "
-             "enum.",
+             "enum that cannot be\nNone. What a parameter that may be None "
+             "means, a kernel of your own says: it sees\n`has_<parameter>`.",
              "  params: [{name: k, type: ints, rank: 1}]\n  forward: {out: "
              "k*data}",
              "  params: [{name: k, type: int}]\n  forward: {out: k*data}"),

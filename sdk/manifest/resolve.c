@@ -56,6 +56,21 @@ static void bad_param(resolver *r, const tnm_expr *expr) {
   r->failed = true;
 }
 
+/* A formula computes with numbers, and None is none: it would be the 0 that
+ * stands in the field, and nothing could tell it from one that was given. */
+static void none_param(resolver *r, const tnm_expr *expr) {
+  tnm_diag_spec spec = {"E0038", expr->pos, "a number or None"};
+  size_t id = tnm_diag(r->source->diags, &spec,
+                       "parameter `%s` may be None and cannot stand in a "
+                       "scalar expression",
+                       expr->text);
+  tnm_diag_help(r->source->diags, id,
+                "give it a number as its default in the place of `optional: "
+                "true`, or write a kernel, which sees `has_%s`",
+                expr->text);
+  r->failed = true;
+}
+
 /* Counts the different tensors of the formula. */
 static void count_tensor(resolver *r, const tnm_expr *expr) {
   uint32_t key = expr->index * 16 + (uint32_t)expr->kind;
@@ -74,6 +89,21 @@ static void count_tensor(resolver *r, const tnm_expr *expr) {
   r->failed = true;
 }
 
+static void resolve_param(resolver *r, tnm_expr *expr) {
+  expr->kind = TNM_PARAM;
+  expr->index = tnm_scope_param(r->scope, expr->text);
+  if (expr->index == TN_NONE) {
+    unknown_name(r, expr);
+    r->failed = true;
+    return;
+  }
+  const tn_field *param = r->scope->params[expr->index];
+  if (!is_single_number(param->type))
+    bad_param(r, expr);
+  else if (param->flags & TN_FIELD_OPTIONAL)
+    none_param(r, expr);
+}
+
 static void resolve_name(resolver *r, tnm_expr *expr) {
   const tnm_scope *scope = r->scope;
   expr->kind = TNM_INPUT;
@@ -84,15 +114,8 @@ static void resolve_name(resolver *r, tnm_expr *expr) {
   }
   if (expr->index != TN_NONE) {
     count_tensor(r, expr);
-    return;
-  }
-  expr->kind = TNM_PARAM;
-  expr->index = tnm_scope_param(scope, expr->text);
-  if (expr->index == TN_NONE) {
-    unknown_name(r, expr);
-    r->failed = true;
-  } else if (!is_single_number(scope->params[expr->index]->type)) {
-    bad_param(r, expr);
+  } else {
+    resolve_param(r, expr);
   }
 }
 
