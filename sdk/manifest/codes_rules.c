@@ -55,8 +55,9 @@ const tnm_code tnm_codes_rules[] = {
              "  forward: {out: max(data, 0), mask: data > 0}"),
     TNM_CODE("E0057", "`backward` and the gradient contradict each other",
              "With `gradient: {kernel: backward}`, every kernel with a "
-             "`forward` has a `backward`;\nan operator without gradient has "
-             "none.",
+             "`forward` has a `backward`,\nand where formulas make the "
+             "forward kernel, one is listed that has it. An operator\nwithout "
+             "gradient has none.",
              "  gradient: {kernel: backward, needs: {data: [grad.out]}}\n"
              "  kernels: [{device: cpu, forward: nn_pool}]",
              "  gradient: {kernel: backward, needs: {data: [grad.out]}}\n"

@@ -245,14 +245,17 @@ static bool is_refused(const tnm_tree *doc) {
   return tnm_tree_get(gradient, "none") == NULL;
 }
 
+/* The key of `gradient: {kernel: backward}`; NULL where it says otherwise. */
+static const tnm_tree *gradient_kernel(const tnm_lower *lower) {
+  return tnm_tree_get(tnm_tree_get(lower->doc, "gradient"), "kernel");
+}
+
 /* The key whose absence or presence contradicts the operator's gradient. */
 static void check_backward(const entry *e) {
   const tnm_tree *backward = tnm_tree_get(e->node, "backward");
   const tnm_tree *forward = tnm_tree_get(e->node, "forward");
   const tn_gradient *gradient = e->lower->op->gradient;
-  bool by_kernel =
-      tnm_tree_get(tnm_tree_get(e->lower->doc, "gradient"), "kernel") != NULL;
-  if (backward == NULL && forward != NULL && by_kernel) {
+  if (backward == NULL && forward != NULL && gradient_kernel(e->lower)) {
     tnm_diag_spec spec = {"E0057", forward->key_pos, NULL};
     size_t id = tnm_diag(diags_of(e), &spec, "this kernel has no `backward`");
     tnm_diag_help(diags_of(e), id,
@@ -267,6 +270,22 @@ static void check_backward(const entry *e) {
                   "add `gradient: {kernel: backward, needs: {...}}` to the "
                   "operator");
   }
+}
+
+/* Formulas of `forward` make kernels without a `backward`; a listed one has to
+ * have it, and each that is listed with a `forward` was looked at already. */
+static void check_generated(const tnm_lower *lower) {
+  const tnm_tree *at = gradient_kernel(lower);
+  const tnm_tree *list = tnm_tree_get(lower->doc, "kernels");
+  if (at == NULL || !tnm_tree_has(lower->doc, "forward")) return;
+  for (const tnm_tree *k = list == NULL ? NULL : list->first; k != NULL;
+       k = k->next)
+    if (tnm_tree_has(k, "backward") || tnm_tree_has(k, "forward")) return;
+  tnm_diag_spec spec = {"E0057", at->key_pos, NULL};
+  size_t id = tnm_diag(lower->diags, &spec, "no kernel has a `backward`");
+  tnm_diag_help(lower->diags, id,
+                "list one in `kernels: [{device: cpu, backward: ...}]`, or "
+                "write the gradient as `formula: {...}` or `auto: true`");
 }
 
 static const tn_kernel *new_pass(const entry *e, uint32_t pass) {
@@ -413,6 +432,7 @@ static void read_entry(tnm_lower *lower, tnm_tree *node, tnm_kernel *out) {
 
 void tnm_lower_kernels(tnm_lower *lower) {
   const tnm_tree *list = tnm_tree_get(lower->doc, "kernels");
+  check_generated(lower);
   if (list == NULL) return;
   tnm_kernel *kernels = TNM_NEW(lower->arena, tnm_kernel, list->n);
   if (kernels == NULL) return;
