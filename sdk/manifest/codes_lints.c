@@ -167,4 +167,11 @@ const tnm_code tnm_codes_lints[] = {
              "  params: [{name: m, type: int}]\n"
              "  inputs: [{name: data, dtype: T, shape: [N]}]\n"
              "  outputs: [{name: out, dtype: T, shape: [m]}]"),
+    TNM_CODE("W0115", "lint `uncomputed`: an operator that nothing computes",
+             "It has no `forward`, no `binding`, and no kernel with a "
+             "`forward`: every call fails\nunless another plugin has kernels "
+             "for it (`kernels_for`).",
+             "  op: cube\n  outputs: [{name: out, dtype: T, shape: data}]",
+             "  op: cube\n  outputs: [{name: out, dtype: T, shape: data}]\n"
+             "  forward: {out: data^3}"),
     {NULL, NULL}};

@@ -321,6 +321,20 @@ static void lint_undetermined(const linter *l) {
   lint_names(l, op->packs, op->n_packs);
 }
 
+/* --------------------------------------------------------------------- kernels
+ */
+
+static void lint_uncomputed(const linter *l) {
+  if (l->op->n_forward > 0 || l->op->binding != NULL) return;
+  for (size_t i = 0; i < l->op->n_kernels; ++i)
+    if (l->op->kernels[i].forward != NULL) return;
+  const size_t id = REPORT(l, AT("op"), "nothing here computes operator `%s`",
+                           l->op->op->name);
+  tnm_diag_help(l->diags, id,
+                "add `forward`, `kernels` or `binding`; where another plugin "
+                "computes it (`kernels_for`), switch off lint `uncomputed`");
+}
+
 /* ------------------------------------------------------------ names and life
  */
 
@@ -429,6 +443,8 @@ static const lint lints[N_LINTS] = {
      "an operator without `since`"},
     {"undetermined", CODES("0114"), LINT_WARNING, lint_undetermined,
      "a dimension or type that only outputs have"},
+    {"uncomputed", CODES("0115"), LINT_WARNING, lint_uncomputed,
+     "an operator that nothing here computes"},
 };
 
 /* What opgen derives by itself has no manifest that could be better. */

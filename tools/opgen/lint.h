@@ -10,7 +10,7 @@
 /* A level of a lint. Its code begins with W or E accordingly. */
 enum { LINT_OFF = 0, LINT_WARNING = 1, LINT_ERROR = 2 };
 
-enum { N_LINTS = 14 };
+enum { N_LINTS = 15 };
 
 /* The level of each lint, in the order of the table. */
 typedef struct lint_levels {
