@@ -187,7 +187,29 @@ typedef struct tnm_reader {
   tn__map kernels;   /* tnm_kernel * by id */
   tn__vec targets;   /* const tn_plugin * of options->with */
   bool targets_read;
+  tn__vec calls; /* tnm_call * that gradients make of the plugin's own */
+  bool whole;    /* all that the plugin has was read */
 } tnm_reader;
+
+/* A call in the graph of a gradient. */
+typedef struct tnm_call_param {
+  const char *name;
+  tnm_pos pos;
+  tnm_tree value; /* TNM_SCALAR; "$alpha" stands for the caller's `alpha` */
+  struct tnm_call_param *next;
+} tnm_call_param;
+
+typedef struct tnm_call {
+  const char *op; /* without the plugin */
+  tnm_pos pos;    /* of that name */
+  int64_t interface;
+  uint32_t n_in;
+  tnm_call_param *params;
+} tnm_call;
+
+/* Looks at reader->calls, once all operators are known; what graphs call of
+ * other plugins is known when a gradient is computed. */
+void tnm_check_calls(tnm_reader *reader);
 
 void tnm_reader_init(tnm_reader *reader, const tn__env *env, tn__arena *arena,
                      tnm_diags *diags);

@@ -21,6 +21,7 @@ void tnm_reader_deinit(tnm_reader *reader) {
   tn__vec_deinit(reader->env, &reader->operators);
   tn__vec_deinit(reader->env, &reader->files);
   tn__vec_deinit(reader->env, &reader->targets);
+  tn__vec_deinit(reader->env, &reader->calls);
   tn__map_deinit(reader->env, &reader->names);
   tn__map_deinit(reader->env, &reader->kernels);
 }
@@ -455,6 +456,7 @@ static bool read_operators_of(package *p, const char *path) {
     return true;
   }
   if (!read_plugin_file(p)) return false;
+  p->reader->whole = p->only == NULL;
   read_listed(p);
   return true;
 }
@@ -464,6 +466,7 @@ tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
   size_t before = tnm_diags_errors(reader->diags);
   if (!read_operators_of(&p, path)) return NULL;
   if (tnm_diags_errors(reader->diags) == before) tnm_lower_second_order(reader);
+  if (tnm_diags_errors(reader->diags) == before) tnm_check_calls(reader);
   if (reader->arena->failed || tnm_diags_failed(reader->diags) ||
       tnm_diags_errors(reader->diags) > before || !fill_tables(&p))
     return NULL;

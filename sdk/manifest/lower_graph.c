@@ -6,9 +6,11 @@
  *   arguments = [value {"," value}] {"," name "=" literal}
  *   literal   = ["-"] number | parameter | "true" | "false" | '"' text '"'
  *
- * Whether the operators exist is known when the gradient is computed: they are
- * of other plugins, which may be loaded later or never.
+ * Whether operators of other plugins exist is known when the gradient is
+ * computed: they may be loaded later or never. Calls of the plugin's own are
+ * put down for lower_calls.c.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "expr.h"
@@ -149,12 +151,36 @@ static bool add_literal(graph *g, tn__buf *params) {
   return true;
 }
 
-static bool add_param(graph *g, tn__buf *params) {
+/* Puts down a parameter and its value, whose text ends `params`. */
+static void keep_param(graph *g, tnm_call *call, const tnm_token *name,
+                       const tnm_tree *value) {
+  tnm_call_param *param = TNM_NEW(g->lower->arena, tnm_call_param, 1);
+  if (param == NULL) return;
+  *param = (tnm_call_param){.name = text_of(g, name),
+                            .pos = name->pos,
+                            .value = *value,
+                            .next = call->params};
+  call->params = param;
+}
+
+/* The text of a value without the quotes around it. */
+static char *bare_text(graph *g, const char *text, size_t n) {
+  const bool quoted = n > 1 && text[0] == '"';
+  return tn__arena_text(g->lower->arena, text + quoted, n - 2 * quoted);
+}
+
+static bool add_param(graph *g, tn__buf *params, tnm_call *call) {
   const tnm_token name = g->token;
   advance(g);
   advance(g); /* = */
   tn__buf_add(params, "%s%s=", params->n > 0 ? " " : "", text_of(g, &name));
-  return add_literal(g, params);
+  const size_t begin = params->n;
+  tnm_tree value = {.kind = TNM_SCALAR, .pos = g->token.pos};
+  if (!add_literal(g, params)) return false;
+  if (params->failed) return true;
+  value.text = bare_text(g, params->s + begin, params->n - begin);
+  if (value.text != NULL) keep_param(g, call, &name, &value);
+  return true;
 }
 
 /* ----------------------------------------------------------------------- calls
@@ -170,54 +196,66 @@ static bool is_param(const graph *g) {
   return next.n == 1 && *next.text == '=';
 }
 
-static bool read_arguments(graph *g, uint32_t *n, tn__buf *params) {
+static bool read_arguments(graph *g, tnm_call *call, tn__buf *params) {
   if (accept(g, ')')) return true;
   do {
     if (is_param(g)) {
-      if (!add_param(g, params)) return false;
+      if (!add_param(g, params, call)) return false;
     } else if (params->n > 0) {
       return unexpected(g, "`name=`");
     } else {
       if (!read_value(g)) return false;
-      ++*n;
+      ++call->n_in;
     }
   } while (accept(g, ','));
   return expect(g, ')', "`,` or `)`");
 }
 
-/* "elemwise.mul@1" behind its plugin's name. */
-static const char *read_name(graph *g, const tnm_token *plugin) {
+/* `elemwise.mul@1` behind its plugin's name; 1 unless it is said. */
+static bool read_name(graph *g, tnm_call *call) {
   const tnm_token op = g->token;
-  const char *interface = "1";
-  if (op.kind != TNM_TOKEN_NAME) {
-    unexpected(g, "the name of an operator");
-    return NULL;
-  }
+  call->interface = 1;
+  call->pos = op.pos;
+  if (op.kind != TNM_TOKEN_NAME)
+    return unexpected(g, "the name of an operator");
+  call->op = text_of(g, &op);
   advance(g);
-  if (accept(g, '@')) {
-    interface = text_of(g, &g->token);
-    if (g->token.kind != TNM_TOKEN_NUMBER ||
-        strspn(interface, "0123456789") != strlen(interface)) {
-      unexpected(g, "the number of an interface");
-      return NULL;
-    }
-    advance(g);
-  }
-  return tnm_format(g->lower->arena, "%s.%s@%s", text_of(g, plugin),
-                    text_of(g, &op), interface);
+  if (!accept(g, '@')) return true;
+  const char *interface = text_of(g, &g->token);
+  if (g->token.kind != TNM_TOKEN_NUMBER ||
+      strspn(interface, "0123456789") != strlen(interface) ||
+      !tnm_parse_int(interface, &call->interface))
+    return unexpected(g, "the number of an interface");
+  advance(g);
+  return true;
+}
+
+static bool push_call(graph *g, const char *plugin, tnm_call *call,
+                      const tn__buf *params) {
+  tnm_reader *reader = g->lower->reader;
+  tn__arena *arena = g->lower->arena;
+  tn_step step = {.what = TN_STEP_CALL,
+                  .index = call->n_in,
+                  .op = tnm_format(arena, "%s.%s@%" PRId64, plugin, call->op,
+                                   call->interface)};
+  if (params->failed) arena->failed = true;
+  if (params->n > 0 && !params->failed)
+    step.params = tn__arena_text(arena, params->s, params->n);
+  if (strcmp(plugin, reader->name) == 0)
+    (void)tnm_reader_push(reader, &reader->calls, call);
+  return step.op != NULL && push(g, step);
 }
 
 static bool read_call(graph *g, const tnm_token *plugin) {
-  tn_step step = {.what = TN_STEP_CALL, .op = read_name(g, plugin)};
+  tnm_call *call = TNM_NEW(g->lower->arena, tnm_call, 1);
   tn__buf params;
-  if (step.op == NULL || !expect(g, '(', "`(`")) return false;
+  if (call == NULL || !read_name(g, call) || !expect(g, '(', "`(`"))
+    return false;
   tn__buf_init(&params, g->lower->arena->env);
-  bool ok = read_arguments(g, &step.index, &params);
-  if (params.failed) g->lower->arena->failed = true;
-  if (ok && params.n > 0 && !params.failed)
-    step.params = tn__arena_text(g->lower->arena, params.s, params.n);
+  const bool ok = read_arguments(g, call, &params) &&
+                  push_call(g, text_of(g, plugin), call, &params);
   tn__buf_deinit(&params);
-  return ok && push(g, step);
+  return ok;
 }
 
 static bool read_any(graph *g) {

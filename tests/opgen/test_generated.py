@@ -118,7 +118,7 @@ examples: [{{name: e, x: [1, 2], y: [2, 4], grad: {{y: [1, 3], x: [2, 6]}}}}]
 """
 RIGHT = GRAPH.format(graph="lab.cube(grad.y)")
 WRONG = GRAPH.format(graph="lab.cube(lab.cube(grad.y))")
-UNKNOWN = GRAPH.format(graph="lab.cubes(grad.y)")
+UNKNOWN = GRAPH.format(graph="other.cubes(grad.y)")
 
 
 def right_graphs_of_gradients_pass():
@@ -141,7 +141,8 @@ def wrong_graphs_of_gradients_fail():
 
 def graphs_that_call_what_is_not_there_fail():
     fails(run(UNKNOWN), "not ok 1 - lab.cube@1: operators that its gradient "
-          "calls\n", "lab.cubes")
+          "calls\n", "other.cubes", "; name the plugin that has it on the "
+          "command line, before this one")
 
 
 def check(body):
