@@ -12,6 +12,7 @@ import os
 import pathlib
 import pty
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -224,6 +225,56 @@ def a_plugin_of_other_manifests_is_found():
          "error[E0084]: it was not built from the manifests of `lab`")
 
 
+# ------------------------------------------------------- what gradients call
+
+CALLS = """\
+opgen: 1
+op: risky
+summary: Twice the input, with a gradient of another plugin's
+doc: Nothing of use.
+inputs: [{name: data, dtype: f32, doc: Any}]
+outputs: [{name: out, dtype: f32, shape: data, doc: Twice the input}]
+forward: {out: 2*data}
+gradient: {graph: {data: other.risky(grad.out)}}
+examples:
+  - {name: e, data: [1, 2], out: [2, 4], grad: {out: [1, 3], data: [2, 6]}}
+"""
+
+
+def called(folder):
+    """A plugin `other` as FOLDER/other.so."""
+    other = LAB.write(RISKY)
+    manifest = other / "plugin.yaml"
+    manifest.write_text(manifest.read_text().replace("plugin: lab",
+                                                     "plugin: other"))
+    LAB.build(other, RISKY_C.replace("lab_risky_params", "other_risky_params"))
+    folder.mkdir(parents=True)
+    return shutil.move(other / "lab.so", folder / "other.so")
+
+
+def gradients_call_plugins_that_are_given():
+    folder = build(CALLS, "")
+    says(check(folder, folder / "lab.so"), "error[E0082]: example `e`: ",
+         "lab.risky@1 has no gradient here: ", "other")
+    other = called(folder / "elsewhere")
+    done = check(folder, folder / "lab.so", "--with", other)
+    tap.equal((done.returncode, done.stderr), (0, ""))
+    says(check(folder, folder / "lab.so", "--with", "none.so"),
+         "error[E0082]: example `e`: ", "none.so")
+
+
+def gradients_call_plugins_that_are_installed():
+    """They lie in lib/tenon beside the folder of opgen."""
+    folder = build(CALLS, "")
+    program = folder / "root/bin/opgen"
+    called(folder / "root/lib/tenon")
+    program.parent.mkdir()
+    shutil.copy(OPGEN, program)
+    done = subprocess.run([program, "check", folder, folder / "lab.so"],
+                          text=True, capture_output=True, check=False)
+    tap.equal((done.returncode, done.stderr), (0, ""))
+
+
 tap.run([
     a_warning_is_no_failure, werror_makes_it_one, a_lint_may_be_an_error,
     a_lint_may_be_off, all_is_more_than_the_default,
@@ -232,4 +283,6 @@ tap.run([
     a_good_plugin_is_silent, a_file_that_is_none_is_refused,
     a_changed_note_is_refused, a_plugin_that_dies_while_it_is_loaded,
     another_exported_symbol_is_found, an_example_that_fails_is_found,
-    a_plugin_of_other_manifests_is_found])
+    a_plugin_of_other_manifests_is_found,
+    gradients_call_plugins_that_are_given,
+    gradients_call_plugins_that_are_installed])

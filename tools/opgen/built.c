@@ -19,6 +19,7 @@
 
 /* One built plugin. Messages stand at its beginning: it has no lines. */
 typedef struct subject {
+  const opgen_args *args;
   const char *path;
   tnm_diags *diags;
   uint32_t file;
@@ -208,7 +209,8 @@ static void compare_example(const subject *s, const tnm_operator *op,
 
 static bool check_examples(const subject *s, const tnm_plugin *plugin) {
   trials t;
-  const bool fine = trials_init(&t, plugin, s->path);
+  const trial_files files = {s->path, s->args->with, s->args->n_with};
+  const bool fine = trials_init(&t, plugin, &files);
   for (size_t i = 0; fine && i < plugin->n_operators; ++i)
     for (size_t k = 0; k < plugin->operators[i].n_examples; ++k)
       compare_example(s, &plugin->operators[i], k, &t.v[i][k]);
@@ -238,11 +240,12 @@ static bool check_manifests(const subject *s, const tn__vec *plugins) {
   return fine;
 }
 
-bool built_check(const char *path, const tn__vec *plugins, tnm_diags *diags) {
+bool built_check(const opgen_args *args, const char *path,
+                 const tn__vec *plugins, tnm_diags *diags) {
   char *bytes = NULL;
   image file = {0};
   bool fine = true;
-  subject s = {.path = path, .diags = diags};
+  subject s = {.args = args, .path = path, .diags = diags};
   s.file = tnm_diags_file(diags, path, "", 0);
   if (tnm_read_file(tn__env_default(), path, MOST_BYTES, &bytes, &file.n) !=
       TN_OK) {

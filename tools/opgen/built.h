@@ -13,6 +13,7 @@ bool built_is(const char *path);
  * entry alone, and, where its manifests are among `plugins`, whether it was
  * built from them and computes their examples. False if the check itself could
  * not be done. */
-bool built_check(const char *path, const tn__vec *plugins, tnm_diags *diags);
+bool built_check(const opgen_args *args, const char *path,
+                 const tn__vec *plugins, tnm_diags *diags);
 
 #endif /* OPGEN_BUILT_H_ */

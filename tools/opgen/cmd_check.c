@@ -44,7 +44,8 @@ static bool check_paths(check *c, const char *const *paths, size_t n) {
   for (size_t i = 0; i < c->plugins.n && lints; ++i)
     lint_run(c->plugins.v[i], &c->levels, c->diags);
   for (size_t i = 0; i < n && fine; ++i)
-    if (built_is(paths[i])) fine = built_check(paths[i], &c->plugins, c->diags);
+    if (built_is(paths[i]))
+      fine = built_check(c->args, paths[i], &c->plugins, c->diags);
   return fine;
 }
 

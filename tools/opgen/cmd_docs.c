@@ -122,8 +122,9 @@ static bool write_with(const opgen_args *args, const tnm_plugin *plugin,
                        const char *path) {
   trials t;
   docs d = {.plugin = plugin, .trials = &t, .built = base_name(path)};
+  const trial_files files = {path, args->with, args->n_with};
   const bool fine =
-      trials_init(&t, plugin, path) && agrees(&d) && write_docs(args, &d);
+      trials_init(&t, plugin, &files) && agrees(&d) && write_docs(args, &d);
   trials_deinit(&t);
   return fine;
 }

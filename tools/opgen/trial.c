@@ -20,16 +20,26 @@
 /* Seconds that one child may take. */
 enum { PATIENCE = 60 };
 
+/* What is being read. */
+typedef struct listener {
+  trials *t;
+  const tnm_plugin *plugin;
+  const trial_files *files;
+  trial *at;     /* the example that began */
+  bool ended;    /* and ended */
+  size_t n_done; /* examples that ended, or were given up */
+} listener;
+
 /* ------------------------------------------------------------------ the child
  */
 
-static void be_child(const tnm_plugin *plugin, const char *path, size_t first,
-                     int fd) {
+static void be_child(const tnm_plugin *plugin, const trial_files *files,
+                     size_t first, int fd) {
   const struct rlimit none = {0, 0};
   FILE *to = fdopen(fd, "w");
   (void)setrlimit(RLIMIT_CORE, &none);
   (void)alarm(PATIENCE);
-  if (to != NULL) trial_child(plugin, path, first, to);
+  if (to != NULL) trial_child(plugin, files, first, to);
   if (to != NULL) (void)fclose(to);
   _exit(to != NULL ? 0 : 1);
 }
@@ -44,16 +54,15 @@ static bool read_all(int fd, tn__buf *out) {
   }
 }
 
-/* What a child from example `first` on says, and how it ended. */
-static bool ask(const tnm_plugin *plugin, const char *path, size_t first,
-                tn__buf *said, int *status) {
+/* What a child says of the examples that are left, and how it ended. */
+static bool ask(const listener *l, tn__buf *said, int *status) {
   int ends[2];
   if (pipe(ends) != 0) return false;
   (void)fflush(NULL);
   const pid_t pid = fork();
   if (pid == 0) {
     (void)close(ends[0]);
-    be_child(plugin, path, first, ends[1]);
+    be_child(l->plugin, l->files, l->n_done, ends[1]);
   }
   (void)close(ends[1]);
   bool fine = pid > 0 && read_all(ends[0], said);
@@ -65,15 +74,6 @@ static bool ask(const tnm_plugin *plugin, const char *path, size_t first,
 
 /* ------------------------------------------------------------------ its lines
  */
-
-/* What is being read. */
-typedef struct listener {
-  trials *t;
-  const tnm_plugin *plugin;
-  trial *at;     /* the example that began */
-  bool ended;    /* and ended */
-  size_t n_done; /* examples that ended, or were given up */
-} listener;
 
 static const char *keep(trials *t, const char *text) {
   const char *kept = tn__arena_text(&t->arena, text, strlen(text));
@@ -175,7 +175,7 @@ static size_t count(const tnm_plugin *plugin) {
 
 /* False once the attempt failed. After a crash the next child goes on with what
  * follows. */
-static bool run_children(listener *l, const char *path) {
+static bool run_children(listener *l) {
   const size_t n = count(l->plugin);
   while (l->n_done < n) {
     int status = 0;
@@ -183,7 +183,7 @@ static bool run_children(listener *l, const char *path) {
     tn__buf_init(&said, tn__env_default());
     l->at = NULL;
     const size_t before = l->n_done;
-    const bool fine = ask(l->plugin, path, l->n_done, &said, &status);
+    const bool fine = ask(l, &said, &status);
     if (fine) take_lines(l, said.s);
     tn__buf_deinit(&said);
     if (!fine) return false;
@@ -207,14 +207,11 @@ static bool make_places(trials *t, const tnm_plugin *plugin) {
   return !t->arena.failed;
 }
 
-bool trials_init(trials *t, const tnm_plugin *plugin, const char *path) {
-  char real[4096];
-  const int n = snprintf(real, sizeof real, "%s%s",
-                         strchr(path, '/') != NULL ? "" : "./", path);
+bool trials_init(trials *t, const tnm_plugin *plugin,
+                 const trial_files *files) {
   tn__arena_init(&t->arena, tn__env_default());
-  listener l = {.t = t, .plugin = plugin};
-  if (n > 0 && (size_t)n < sizeof real && make_places(t, plugin) &&
-      run_children(&l, real) && !t->arena.failed)
+  listener l = {.t = t, .plugin = plugin, .files = files};
+  if (make_places(t, plugin) && run_children(&l) && !t->arena.failed)
     return true;
   fprintf(stderr, "opgen: cannot run the examples: %s\n",
           t->arena.failed ? "out of memory" : strerror(errno));

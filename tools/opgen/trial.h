@@ -33,9 +33,17 @@ typedef struct trials {
   trial **v; /* per operator, per example */
 } trials;
 
-/* Loads `path` and computes. False, after a message, only if the attempt itself
- * failed: no memory, no process. Deinit in any case. */
-bool trials_init(trials *t, const tnm_plugin *plugin, const char *path);
+/* The built plugin, and what stands behind `--with`: of these, built ones have
+ * operators that gradients may call. */
+typedef struct trial_files {
+  const char *path;
+  const char *const *with;
+  size_t n_with;
+} trial_files;
+
+/* Loads the plugin and computes. False, after a message, only if the attempt
+ * itself failed: no memory, no process. Deinit in any case. */
+bool trials_init(trials *t, const tnm_plugin *plugin, const trial_files *files);
 void trials_deinit(trials *t);
 
 /* Whether a value is what the example states; true if it states nothing. */

@@ -5,9 +5,11 @@
 #include "trial_child.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "built.h"
 #include "examples.h"
 #include "tenon/gradient.h"
 
@@ -265,17 +267,52 @@ static bool has_graph(const tnm_plugin *plugin) {
   return false;
 }
 
-/* What gradients call may be of the plugins that are installed. What cannot be
- * loaded (there are none; this one, in another build) is missed by the call. */
-static void load_called(tn_runtime *rt, bool *quiet) {
-  *quiet = true;
-  const tn_code ignored = tn_plugins_load_standard(rt);
-  (void)ignored;
-  *quiet = false;
+/* A name with a slash, so that it is no name for the linker to search. */
+static tn_code load(tn_runtime *rt, const char *path) {
+  char file[PATH_MAX];
+  const int n = snprintf(file, sizeof file, "%s%s",
+                         strchr(path, '/') != NULL ? "" : "./", path);
+  if (n < 0 || (size_t)n >= sizeof file)
+    return tn__fail(TN_INVALID, "%.80s...: this name is too long", path);
+  return tn_plugin_load(rt, file);
 }
 
-void trial_child(const tnm_plugin *plugin, const char *path, size_t first,
-                 FILE *to) {
+/* Where plugins are installed, seen from this program. It is linked with the
+ * library, which looks for them beside itself. */
+static bool installed_folder(char *to /* PATH_MAX */) {
+  static const char beside[] = "/" OPGEN_PLUGINS;
+  if (realpath("/proc/self/exe", to) == NULL) return false;
+  char *slash = strrchr(to, '/');
+  if (slash == NULL || (size_t)(slash - to) + sizeof beside > PATH_MAX)
+    return false;
+  memcpy(slash, beside, sizeof beside);
+  return true;
+}
+
+/* What gradients call is of the plugins that were given, or of those that are
+ * installed. What cannot be loaded of the latter (there are none; this one, in
+ * another build) is missed by the call. */
+static tn_code load_called(tn_runtime *rt, const trial_files *files,
+                           bool *quiet) {
+  char folder[PATH_MAX];
+  for (size_t i = 0; i < files->n_with; ++i)
+    if (built_is(files->with[i])) TN__TRY(load(rt, files->with[i]));
+  if (!installed_folder(folder)) return TN_OK;
+  *quiet = true;
+  const tn_code ignored = tn_plugins_load_path(rt, folder);
+  (void)ignored;
+  *quiet = false;
+  return TN_OK;
+}
+
+static tn_code load_all(tn_runtime *rt, const tnm_plugin *plugin,
+                        const trial_files *files, bool *quiet) {
+  TN__TRY(load(rt, files->path));
+  return has_graph(plugin) ? load_called(rt, files, quiet) : TN_OK;
+}
+
+void trial_child(const tnm_plugin *plugin, const trial_files *files,
+                 size_t first, FILE *to) {
   bool quiet = false;
   const tn_options options = {.struct_size = sizeof options,
                               .workers = 1,
@@ -285,11 +322,10 @@ void trial_child(const tnm_plugin *plugin, const char *path, size_t first,
   tn_runtime *rt = NULL;
   size_t number = 0;
   if (tn_runtime_create(&options, &rt) != TN_OK ||
-      tn_plugin_load(rt, path) != TN_OK) {
+      load_all(rt, plugin, files, &quiet) != TN_OK) {
     write_failure(to);
     return;
   }
-  if (has_graph(plugin)) load_called(rt, &quiet);
   for (size_t i = 0; i < plugin->n_operators; ++i) {
     const tnm_operator *op = &plugin->operators[i];
     for (size_t k = 0; op->op != NULL && k < op->n_examples; ++k)

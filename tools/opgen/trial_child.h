@@ -12,11 +12,11 @@
 
 #include <stdio.h>
 
-#include "manifest.h"
+#include "trial.h"
 
 /* Computes the examples from number `first` on, counted through all operators,
  * and writes lines to `to`. */
-void trial_child(const tnm_plugin *plugin, const char *path, size_t first,
-                 FILE *to);
+void trial_child(const tnm_plugin *plugin, const trial_files *files,
+                 size_t first, FILE *to);
 
 #endif /* OPGEN_TRIAL_CHILD_H_ */
