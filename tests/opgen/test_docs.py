@@ -300,6 +300,8 @@ def a_plugin_beside_the_manifests_is_found():
     assert "as the manifest states" in crash and "ended the process" in crash
     assert "Aborted" in crash, crash
     assert "no, thanks" in section(page, "refuse")
+    assert "The others were computed with `lab.so`." in page
+    assert "Computed with" not in page, page
 
 
 def an_example_that_is_not_true_is_an_error():
@@ -318,6 +320,21 @@ def a_file_that_is_no_plugin_is_said():
     (folder / "lab.so").write_text("nothing")
     page = docs(folder)
     assert "It could not be computed" in page, page
+    assert "omputed with" not in page, page
+
+
+def a_file_that_is_named_and_no_plugin_is_an_error():
+    folder = LAB.write(KERNELS)
+    (folder / "text.so").write_text("nothing")
+    target = folder / "x.md"
+    for name, why in (("text.so", "is not a shared object"),
+                      ("none.so", "no such file")):
+        for args in (["-o", target], ["--site", folder / "site"]):
+            done = opgen("docs", folder, "--plugin", folder / name, *args)
+            tap.equal((done.returncode, done.stdout), (1, ""))
+            assert f"{name}: nothing can be computed with it" in done.stderr
+            assert why in done.stderr, done.stderr
+    assert not target.exists() and not (folder / "site").exists()
 
 
 # -------------------------------------------------------------------- Markdown
@@ -385,6 +402,7 @@ tap.run([
     without_a_plugin_the_manifest_speaks,
     a_plugin_beside_the_manifests_is_found,
     an_example_that_is_not_true_is_an_error, a_file_that_is_no_plugin_is_said,
+    a_file_that_is_named_and_no_plugin_is_an_error,
     links_in_markdown_lead_somewhere, kernels_for_others_are_listed,
     sections_stand_in_one_order,
     one_file_is_written_once, a_link_leads_to_the_file_still])

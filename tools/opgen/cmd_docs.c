@@ -118,13 +118,22 @@ static bool agrees(const docs *d) {
   return fine;
 }
 
+/* Whether the file that the command line names is a plugin; one that was only
+ * found may be anything, and the pages say that it did not compute. */
+static bool is_loaded(const opgen_args *args, const trials *t) {
+  if (args->plugin == NULL || t->refused == NULL) return true;
+  fprintf(stderr, "opgen: %s: nothing can be computed with it: %s\n",
+          args->plugin, t->refused);
+  return false;
+}
+
 static bool write_with(const opgen_args *args, const tnm_plugin *plugin,
                        const char *path) {
   trials t;
   docs d = {.plugin = plugin, .trials = &t, .built = base_name(path)};
   const trial_files files = {path, args->with, args->n_with};
-  const bool fine =
-      trials_init(&t, plugin, &files) && agrees(&d) && write_docs(args, &d);
+  const bool fine = trials_init(&t, plugin, &files) && is_loaded(args, &t) &&
+                    agrees(&d) && write_docs(args, &d);
   trials_deinit(&t);
   return fine;
 }

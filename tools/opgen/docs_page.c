@@ -312,12 +312,22 @@ static void write_example(const page *p, size_t index) {
   tn__buf_add(p->out, "\n\n");
 }
 
+/* Who computed those that were. */
+static void write_computer(const page *p) {
+  const size_t n = p->op->n_examples;
+  size_t computed = 0;
+  for (size_t i = 0; i < n; ++i) computed += p->trials[i].error == NULL;
+  if (computed == 0) return;
+  tn__buf_add(p->out, "%s with `%s`.\n\n",
+              computed == n ? "Computed" : "The others were computed",
+              p->docs->built);
+}
+
 static void write_examples(const page *p) {
   if (p->op->n_examples == 0) return;
   heading(p, 1, "Examples");
   for (size_t i = 0; i < p->op->n_examples; ++i) write_example(p, i);
-  if (p->docs->built == NULL) return;
-  tn__buf_add(p->out, "Computed with `%s`.\n\n", p->docs->built);
+  if (p->trials != NULL) write_computer(p);
 }
 
 static bool has_kernels(const tnm_operator *op) {

@@ -124,6 +124,7 @@ static void take_value(listener *l, char *line) {
 
 /* A failure before the first example is one of all of them. */
 static void fail_all(listener *l, const char *text) {
+  l->t->refused = text;
   for (size_t i = 0; i < l->plugin->n_operators; ++i)
     for (size_t k = 0; k < l->plugin->operators[i].n_examples; ++k)
       l->t->v[i][k].error = text;
@@ -174,10 +175,10 @@ static size_t count(const tnm_plugin *plugin) {
 }
 
 /* False once the attempt failed. After a crash the next child goes on with what
- * follows. */
+ * follows. One at least loads the plugin, whatever there is to compute. */
 static bool run_children(listener *l) {
   const size_t n = count(l->plugin);
-  while (l->n_done < n) {
+  do {
     int status = 0;
     tn__buf said;
     tn__buf_init(&said, tn__env_default());
@@ -195,7 +196,7 @@ static bool run_children(listener *l) {
       if (status != 0) fail_all(l, end_text(l->t, status));
       return true;
     }
-  }
+  } while (l->n_done < n);
   return true;
 }
 
@@ -209,6 +210,7 @@ static bool make_places(trials *t, const tnm_plugin *plugin) {
 
 bool trials_init(trials *t, const tnm_plugin *plugin,
                  const trial_files *files) {
+  *t = (trials){0};
   tn__arena_init(&t->arena, tn__env_default());
   listener l = {.t = t, .plugin = plugin, .files = files};
   if (make_places(t, plugin) && run_children(&l) && !t->arena.failed)

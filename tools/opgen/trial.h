@@ -30,7 +30,8 @@ typedef struct trial {
 /* All examples of a plugin. */
 typedef struct trials {
   tn__arena arena;
-  trial **v; /* per operator, per example */
+  trial **v;           /* per operator, per example */
+  const char *refused; /* why the plugin was not even loaded, or NULL */
 } trials;
 
 /* The built plugin, and what stands behind `--with`: of these, built ones have
