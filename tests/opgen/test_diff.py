@@ -189,6 +189,43 @@ FORMULA = [(GRADIENT, "gradient:\n  formula: {x: a*grad.out, y: grad.out, "
            ("shape: [N, C]", "shape: [N, C]"),
            ("gradient:", "forward: {out: a*x + n*y + w}\ngradient:")]
 
+# Rules that name `n`, `y` and `out`, beside what only looks like them.
+RULES = """\
+opgen: 1
+op: mix
+summary: Mixture of two arrays
+params:
+  - {name: n, type: int, default: 3}
+dtypes: {T: [f32, f64]}
+inputs:
+  - {name: x, dtype: T, shape: y}
+  - {name: y, dtype: T, shape: [N, C]}
+outputs:
+  - {name: out, dtype: T, shape: y, inplace: y}
+require:
+  - {that: size(y)*n > 0 + rank(y), say: one at least}
+forward:
+  out: x*n + y^2 + 1e2*max(n, 1)
+gradient:
+  graph:
+    x: el.n(grad.out, y, n=n, text="n y", k=1)
+    y: n.y@1(n.y(out, y), grad.out, n=n)
+"""
+# And a gradient that is derived.
+AUTO = (RULES[RULES.index("gradient:"):], "gradient: auto\n")
+# `n` with this name.
+N_TO = [("name: n,", "name: count, alias: n,"), ("*n >", "*count >"),
+        ("x*n", "x * count"), ("max(n", "max(count")]
+N_GRAPH = [("n=n, text", "n=count, text"), ("out, n=n", "out, n=count")]
+Y_TO = [("shape: y}", "shape: z}"), ("name: y", "name: z"),
+        ("shape: y, inplace: y", "shape: z, inplace: z"),
+        ("size(y)", "size(z)"), ("rank(y)", "rank(z)"), ("y^2", "z^2")]
+Y_GRAPH = [("out, y, n", "out, z, n"), ("    y: n.y", "    z: n.y"),
+           ("n.y(out, y)", "n.y(out, z)")]
+OUT_GRAPH = [("name: out", "name: res"), ("out: x*n", "res: x*n"),
+             ("grad.out, y", "grad.res, y"), ("(out, y)", "(res, y)"),
+             ("grad.out, n", "grad.res, n")]
+
 # Inputs of one shape, and hand-written kernels.
 PLAIN = [(W, ""), (NEEDS, ""), ("shape: [N, C], layout", "shape: x, layout"),
          ("shape: [N, C], inplace", "shape: x, inplace"),
@@ -323,6 +360,29 @@ CASES = [
          [("name: n, type", "name: count, type")],
          [mix("source", "parameter `n` renamed to `count` without an alias",
               "name: @count")], "major"),
+    Case("a parameter renamed with an alias, in formulas", [*N_TO, *N_GRAPH],
+         [mix("ok", "parameter `n` renamed to `count`, the old name an alias",
+              "name: @count")], "minor", old=[(OP, RULES)]),
+    Case("a parameter renamed with an alias, in a derived gradient", N_TO,
+         [mix("ok", "parameter `n` renamed to `count`, the old name an alias",
+              "name: @count")], "minor", old=[(OP, RULES), AUTO]),
+    Case("an input renamed, in formulas and shapes", [*Y_TO, *Y_GRAPH],
+         [mix("source", "input `y` renamed to `z`", "name: @z,")], "major",
+         old=[(OP, RULES)]),
+    Case("an input renamed, in a derived gradient", Y_TO,
+         [mix("source", "input `y` renamed to `z`", "name: @z,")], "major",
+         old=[(OP, RULES), AUTO]),
+    Case("an output renamed, in a graph", OUT_GRAPH,
+         [mix("source", "output `out` renamed to `res`", "name: @res,")],
+         "major", old=[(OP, RULES)]),
+    Case("a graph that calls something else with a renamed parameter",
+         [*N_TO, *N_GRAPH, ("el.n(", "el.count(")],
+         [mix("ok", "parameter `n` renamed to `count`, the old name an alias",
+              "name: @count"),
+          mix("model", "gradient of `x` changed el.n(grad.out, y, n=n, "
+              "text=\"n y\", k=1) -> el.count(grad.out, y, n=count, "
+              "text=\"n y\", k=1)", "x: @el.count")], "major",
+         old=[(OP, RULES)]),
     Case("an alias added", [("default: 3}", "default: 3, alias: m}")],
          [mix("ok", "alias `m` of `n` added", "alias: @m")], "minor"),
     Case("an alias removed", [(", alias: m", "")],

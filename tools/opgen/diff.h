@@ -5,6 +5,7 @@
  * files: cmd_diff.c      the two sides, the rows, the verdict
  *        diff_load.c     manifests, built plugins, and revisions of git
  *        diff_match.c    which items of two lists are the same, and which moved
+ *        diff_names.c    what was renamed, in the formulas too
  *        diff_params.c   parameters
  *        diff_operands.c types, inputs, outputs, states, shapes, requirements
  *        diff_op.c       operators, their gradients and kernels
@@ -40,6 +41,8 @@ typedef struct diff_side {
   tn__arena arena; /* of tables without manifests */
 } diff_side;
 
+typedef struct diff_rename diff_rename;
+
 typedef struct diff {
   tn__arena *arena;
   tn__vec rows; /* diff_row * */
@@ -51,6 +54,7 @@ typedef struct diff {
   const tn_op *b;
   const tnm_operator *written; /* NEW's manifest of it, or NULL */
   bool excused;                /* its interface was raised */
+  const diff_rename *renames;  /* of its parameters and operands */
 } diff;
 
 /* Reads a side; false after messages. Deinit also after a failure. */
@@ -105,6 +109,13 @@ bool diff_same(const char *a, const char *b);
 const char *diff_text(const char *text, const char *otherwise);
 /* "f16 f32" */
 const char *diff_dtypes(diff *d, uint64_t set);
+
+/* Notes that a parameter or operand has another name now. */
+void diff_rename_add(diff *d, const char *old, const char *new);
+/* What a name of OLD is in NEW; NULL of NULL. */
+const char *diff_renamed(const diff *d, const char *old);
+/* Whether two formulas are the same, but for blanks and what was renamed. */
+bool diff_same_formula(const diff *d, const char *old, const char *new);
 
 /* `deprecated` and `since` of anything; `what` names it. */
 typedef struct diff_life {

@@ -49,9 +49,17 @@ static uint32_t kind_of(const tn_gradient *g) {
   return g != NULL && g->kind <= TN_GRADIENT_GRAPH ? g->kind : TN_GRADIENT_NONE;
 }
 
-static const tn_input_gradient *gradient_of(const tn_op *op, const char *name) {
+/* What a name of `op`, of either side, is in NEW. */
+static const char *new_name(const diff *d, const tn_op *op, const char *name) {
+  return op == d->a ? diff_renamed(d, name) : name;
+}
+
+/* The gradient of the input that has this name in NEW. */
+static const tn_input_gradient *gradient_of(const diff *d, const tn_op *op,
+                                            const char *name) {
   for (uint32_t i = 0; op->gradient != NULL && i < op->gradient->n_inputs; ++i)
-    if (i < op->n_inputs && strcmp(op->inputs[i]->name, name) == 0)
+    if (i < op->n_inputs &&
+        strcmp(new_name(d, op, op->inputs[i]->name), name) == 0)
       return op->gradient->inputs[i];
   return NULL;
 }
@@ -63,12 +71,14 @@ static const char *need_name(const tn_op *op, const tn_need *need) {
 }
 
 /* Whether `op` keeps what `need` of `other` does, or more of it. */
-static bool is_kept(const tn_op *op, const tn_input_gradient *g,
-                    const tn_op *other, const tn_need *need) {
+static bool is_kept(const diff *d, const tn_op *op, const tn_input_gradient *g,
+                    const tn_need *need) {
+  const tn_op *other = op == d->a ? d->b : d->a;
+  const char *name = new_name(d, other, need_name(other, need));
   for (uint32_t i = 0; i < g->n_needs; ++i)
     if (g->needs[i].what == need->what &&
         g->needs[i].metadata <= need->metadata &&
-        strcmp(need_name(op, &g->needs[i]), need_name(other, need)) == 0)
+        strcmp(new_name(d, op, need_name(op, &g->needs[i])), name) == 0)
       return true;
   return false;
 }
@@ -81,13 +91,18 @@ static void compare_needs(diff *d, const char *name, const tn_input_gradient *a,
                           const tn_input_gradient *b) {
   const char *const *path = DIFF_AT("gradient", "needs", name);
   for (uint32_t i = 0; i < a->n_needs; ++i)
-    if (!is_kept(d->b, b, d->a, &a->needs[i]))
+    if (!is_kept(d, d->b, b, &a->needs[i]))
       diff_add(d, DIFF_ABI, path, "gradient of `%s` keeps %s%s no more", name,
                need_prefix(&a->needs[i]), need_name(d->a, &a->needs[i]));
   for (uint32_t i = 0; i < b->n_needs; ++i)
-    if (!is_kept(d->a, a, d->b, &b->needs[i]))
+    if (!is_kept(d, d->a, a, &b->needs[i]))
       diff_add(d, DIFF_OK, path, "gradient of `%s` keeps %s%s, too", name,
                need_prefix(&b->needs[i]), need_name(d->b, &b->needs[i]));
+}
+
+/* Where the manifest has the formulas of a gradient. */
+static const char *formula_key(const tn_op *op) {
+  return kind_of(op->gradient) == TN_GRADIENT_GRAPH ? "graph" : "formula";
 }
 
 static void compare_input_gradient(diff *d, const char *name,
@@ -106,8 +121,8 @@ static void compare_input_gradient(diff *d, const char *name,
              b->linear ? "gradient of `%s` has gradients now"
                        : "gradient of `%s` has no gradients any more",
              name);
-  if (!diff_same(a->formula, b->formula) && a->formula && b->formula)
-    diff_add(d, DIFF_MODEL, DIFF_AT("gradient", "formula", name),
+  if (a->formula && b->formula && !diff_same_formula(d, a->formula, b->formula))
+    diff_add(d, DIFF_MODEL, DIFF_AT("gradient", formula_key(d->b), name),
              "gradient of `%s` changed %s -> %s", name, a->formula, b->formula);
   else
     compare_needs(d, name, a, b);
@@ -132,8 +147,8 @@ static void compare_gradient(diff *d) {
   }
   for (uint32_t i = 0; i < d->b->n_inputs; ++i) {
     const char *name = d->b->inputs[i]->name;
-    const tn_input_gradient *a = gradient_of(d->a, name);
-    const tn_input_gradient *b = gradient_of(d->b, name);
+    const tn_input_gradient *a = gradient_of(d, d->a, name);
+    const tn_input_gradient *b = gradient_of(d, d->b, name);
     if (a != NULL && b != NULL) compare_input_gradient(d, name, a, b);
   }
 }
@@ -165,6 +180,7 @@ static void turn_to(diff *d, const tn_op *a, const tn_op *b, const char *name) {
   d->a = a;
   d->b = b;
   d->excused = false;
+  d->renames = NULL;
   d->name = full_name(d, tables->name, name);
   d->written = b != NULL ? manifest_of(d->new, name) : NULL;
 }

@@ -46,22 +46,27 @@ static int arity(uint32_t op) {
   }
 }
 
+/* Whether a name of OLD and one of NEW mean the same thing. */
+static bool same_name(const diff *d, const char *old, const char *new) {
+  return strcmp(diff_renamed(d, old), new) == 0;
+}
+
 /* Whether leaves name the same thing, wherever it stands. */
 static bool same_leaf(const diff *d, const tn_node *a, const tn_node *b) {
   switch (a->op) {
     case TN_NODE_CONST:
       return a->value == b->value;
     case TN_NODE_PARAM:
-      return strcmp(d->a->params[a->a]->name, d->b->params[b->a]->name) == 0;
+      return same_name(d, d->a->params[a->a]->name, d->b->params[b->a]->name);
     case TN_NODE_OPERAND_RANK:
     case TN_NODE_OPERAND_SIZE:
     case TN_NODE_OPERAND_SHAPE:
       return a->a == b->a &&
-             strcmp(operand_name(d->a, (uint32_t)a->a, (uint32_t)a->b),
-                    operand_name(d->b, (uint32_t)b->a, (uint32_t)b->b)) == 0;
+             same_name(d, operand_name(d->a, (uint32_t)a->a, (uint32_t)a->b),
+                       operand_name(d->b, (uint32_t)b->a, (uint32_t)b->b));
     case TN_NODE_HAS:
-      return strcmp(operand_name(d->a, TN_OPERAND_IN, (uint32_t)a->a),
-                    operand_name(d->b, TN_OPERAND_IN, (uint32_t)b->a)) == 0;
+      return same_name(d, operand_name(d->a, TN_OPERAND_IN, (uint32_t)a->a),
+                       operand_name(d->b, TN_OPERAND_IN, (uint32_t)b->a));
     default:
       return a->a == b->a;
   }
@@ -84,8 +89,8 @@ static bool same_shape(const diff *d, const tn_arg *a, const tn_arg *b) {
     return false;
   if (a->shape_kind == TN_SHAPE_SAME)
     return a->shape_list == b->shape_list &&
-           strcmp(operand_name(d->a, a->shape_list, a->shape_index),
-                  operand_name(d->b, b->shape_list, b->shape_index)) == 0;
+           same_name(d, operand_name(d->a, a->shape_list, a->shape_index),
+                     operand_name(d->b, b->shape_list, b->shape_index));
   for (uint32_t i = 0; i < a->n_terms; ++i)
     if (a->terms[i].spread != b->terms[i].spread ||
         !same_node(d, (uint32_t)a->terms[i].node, (uint32_t)b->terms[i].node))
@@ -196,25 +201,15 @@ static void compare_memory(diff *d, const pair *p) {
     diff_add(d, DIFF_OK, path,
              "output `%s` does not take the memory of `%s` any more",
              p->b->name, was);
-  else if (!diff_same(was, is))
+  else if (!diff_same(diff_renamed(d, was), is))
     diff_add(d, DIFF_ABI, path, "inplace of `%s` changed %s -> %s", p->b->name,
              was, is);
   was = input_at(d->a, p->a->init);
   is = input_at(d->b, p->b->init);
-  if (!diff_same(was, is))
+  if (!diff_same(diff_renamed(d, was), is))
     diff_add(d, DIFF_MODEL, DIFF_AT(keys[p->list], p->b->name, "init"),
              "init of `%s` changed %s -> %s", p->b->name,
              diff_text(was, "none"), diff_text(is, "none"));
-}
-
-/* Blanks do not count in a formula. */
-static bool same_formula(const char *a, const char *b) {
-  for (;; ++a, ++b) {
-    a += strspn(a, " ");
-    b += strspn(b, " ");
-    if (*a != *b) return false;
-    if (*a == '\0') return true;
-  }
 }
 
 static void compare_formula(diff *d, const pair *p) {
@@ -225,7 +220,7 @@ static void compare_formula(diff *d, const pair *p) {
   else if (was != NULL && is == NULL)
     diff_add(d, DIFF_OK, path, "output `%s` has no formula any more",
              p->b->name);
-  else if (was != NULL && !same_formula(was, is))
+  else if (was != NULL && !diff_same_formula(d, was, is))
     diff_add(d, DIFF_MODEL, path, "formula of `%s` changed %s -> %s",
              p->b->name, was, is);
 }
@@ -233,7 +228,9 @@ static void compare_formula(diff *d, const pair *p) {
 static void compare_rules(diff *d, const pair *p) {
   const char *key = keys[p->list], *name = p->b->name;
   const char *was = dtype_of(d->a, p->a), *is = dtype_of(d->b, p->b);
-  if (strcmp(was, is) != 0)
+  const bool same = p->a->dtype_param != TN_NONE ? same_name(d, was, is)
+                                                 : strcmp(was, is) == 0;
+  if (!same)
     diff_add(d, DIFF_MODEL, DIFF_AT(key, name, "dtype"),
              "type of `%s` changed %s -> %s", name, was, is);
   if (!same_shape(d, p->a, p->b))
@@ -312,53 +309,62 @@ static void report_new(diff *d, const diff_match *m, uint32_t list,
     diff_add(d, DIFF_MODEL, path, "state `%s` added", name);
 }
 
-static void compare_list(diff *d, uint32_t list) {
-  diff_match m;
+/* False if memory ran out. */
+static bool match_list(diff *d, uint32_t list, diff_match *m) {
   const diff_list old = names_of(d, d->a, list), new = names_of(d, d->b, list);
-  if (d->arena->failed || !diff_match_init(d, &m, old, new)) return;
-  for (uint32_t i = 0; i < m.n_old && i < m.n_new; ++i)
-    if (m.to_new[i] == DIFF_GONE && m.to_old[i] == DIFF_GONE)
-      diff_match_pair(&m, i, i);
-  if (!diff_match_finish(d, &m)) return;
-  for (uint32_t i = 0; i < m.n_old; ++i) {
-    if (m.to_new[i] == DIFF_GONE) {
+  if (d->arena->failed || !diff_match_init(d, m, old, new)) return false;
+  for (uint32_t i = 0; i < m->n_old && i < m->n_new; ++i) {
+    if (m->to_new[i] != DIFF_GONE || m->to_old[i] != DIFF_GONE) continue;
+    diff_match_pair(m, i, i);
+    diff_rename_add(d, old.names[i], new.names[i]);
+  }
+  return diff_match_finish(d, m);
+}
+
+static void compare_list(diff *d, uint32_t list, const diff_match *m) {
+  for (uint32_t i = 0; i < m->n_old; ++i) {
+    const tn_arg *a = args_of(d->a, list)[i];
+    if (m->to_new[i] == DIFF_GONE) {
       diff_add(d, list == TN_OPERAND_AUX ? DIFF_MODEL : DIFF_SOURCE,
-               DIFF_AT(keys[list]), "%s `%s` removed", nouns[list],
-               old.names[i]);
+               DIFF_AT(keys[list]), "%s `%s` removed", nouns[list], a->name);
       continue;
     }
-    const pair p = {list, args_of(d->a, list)[i],
-                    args_of(d->b, list)[m.to_new[i]]};
-    if (m.moved[i])
+    const pair p = {list, a, args_of(d->b, list)[m->to_new[i]]};
+    if (m->moved[i])
       diff_add(d, DIFF_ABI, DIFF_AT(keys[list], p.b->name, "name"),
                "%s[%u] `%s` moved to %" PRId64, keys[list], i, p.b->name,
-               m.to_new[i]);
+               m->to_new[i]);
     compare_pair(d, &p);
   }
-  for (uint32_t i = 0; i < m.n_new; ++i)
-    if (m.to_old[i] == DIFF_GONE) report_new(d, &m, list, i);
+  for (uint32_t i = 0; i < m->n_new; ++i)
+    if (m->to_old[i] == DIFF_GONE) report_new(d, m, list, i);
 }
 
 /* -------------------------------------------------------------- requirements
  */
 
-static const tn_require *find_require(const tn_op *op, const char *that) {
-  for (uint32_t i = 0; i < op->n_requires; ++i)
-    if (same_formula(op->requirements[i]->that, that))
+/* The requirement of one side that `that` of the other is. */
+static const tn_require *find_require(const diff *d, const tn_op *op,
+                                      const char *that) {
+  for (uint32_t i = 0; i < op->n_requires; ++i) {
+    const char *own = op->requirements[i]->that;
+    if (op == d->a ? diff_same_formula(d, own, that)
+                   : diff_same_formula(d, that, own))
       return op->requirements[i];
+  }
   return NULL;
 }
 
 static void compare_requirements(diff *d) {
   for (uint32_t i = 0; i < d->a->n_requires; ++i) {
     const tn_require *a = d->a->requirements[i];
-    if (find_require(d->b, a->that) == NULL)
+    if (find_require(d, d->b, a->that) == NULL)
       diff_add(d, DIFF_OK, DIFF_AT("require"), "requirement %s dropped",
                a->that);
   }
   for (uint32_t i = 0; i < d->b->n_requires; ++i) {
     const tn_require *b = d->b->requirements[i];
-    const tn_require *a = find_require(d->a, b->that);
+    const tn_require *a = find_require(d, d->a, b->that);
     if (a == NULL)
       diff_add(d, DIFF_MODEL, DIFF_AT("require", b->that),
                "requirement %s added", b->that);
@@ -369,7 +375,11 @@ static void compare_requirements(diff *d) {
 }
 
 void diff_operands(diff *d) {
+  diff_match m[3];
   compare_variables(d);
-  for (uint32_t list = 0; list < 3; ++list) compare_list(d, list);
+  /* All names before the first rule, which may name any of them. */
+  for (uint32_t list = 0; list < 3; ++list)
+    if (!match_list(d, list, &m[list])) return;
+  for (uint32_t list = 0; list < 3; ++list) compare_list(d, list, &m[list]);
   compare_requirements(d);
 }

@@ -252,6 +252,9 @@ void diff_params(diff *d) {
   if (d->arena->failed || !diff_match_init(d, &m, old, new)) return;
   find_renamed(d, &m);
   if (!diff_match_finish(d, &m)) return;
+  for (uint32_t i = 0; i < m.n_old; ++i)
+    if (m.to_new[i] != DIFF_GONE)
+      diff_rename_add(d, old.names[i], new.names[m.to_new[i]]);
   for (uint32_t i = 0; i < m.n_old; ++i) {
     const tn_field *f = d->a->params[i];
     if (m.to_new[i] == DIFF_GONE) {

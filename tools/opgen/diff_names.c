@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * diff_names.c: what was renamed, and whether texts that name it say the same.
+ * A new name is one change, and not one of every rule that it stands in.
+ */
+#include <string.h>
+
+#include "diff.h"
+
+struct diff_rename {
+  const char *old;
+  const char *new;
+  const diff_rename *next;
+};
+
+void diff_rename_add(diff *d, const char *old, const char *new) {
+  if (strcmp(old, new) == 0) return;
+  diff_rename *rename = tn__arena_alloc(d->arena, sizeof *rename);
+  if (rename == NULL) return;
+  *rename = (diff_rename){old, new, d->renames};
+  d->renames = rename;
+}
+
+/* The new name of the `n` bytes of an old one. */
+static const char *find(const diff *d, const char *old, size_t n) {
+  for (const diff_rename *r = d->renames; r != NULL; r = r->next)
+    if (strlen(r->old) == n && memcmp(r->old, old, n) == 0) return r->new;
+  return NULL;
+}
+
+const char *diff_renamed(const diff *d, const char *old) {
+  return old == NULL ? NULL : diff_text(find(d, old, strlen(old)), old);
+}
+
+/* ------------------------------------------------------------------ formulas
+ */
+
+static const char letters[] =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+
+/* The length of what stands there: a word or number, text in quotes, or one
+ * character. */
+static size_t token(const char *s) {
+  const size_t n = strspn(s, letters);
+  if (n > 0) return n;
+  if (*s != '"') return 1;
+  const char *end = strchr(s + 1, '"');
+  return end != NULL ? (size_t)(end + 1 - s) : strlen(s);
+}
+
+/* Whether what stands before `s` is the dot of `grad.`, of anything else, or
+ * none. */
+typedef enum dot { DOT_NONE, DOT_GRAD, DOT_OTHER } dot;
+
+static dot dot_before(const char *text, const char *s) {
+  if (s == text || s[-1] != '.') return DOT_NONE;
+  const size_t n = (size_t)(s - text);
+  const bool grad = n >= 5 && memcmp(s - 5, "grad.", 5) == 0 &&
+                    (n == 5 || strchr(letters, s[-6]) == NULL);
+  return grad ? DOT_GRAD : DOT_OTHER;
+}
+
+/* Whether a word of `text` names a parameter or operand of the operator: no
+ * function, no `plugin.operator`, and no parameter of one that is called. */
+static bool is_name(const char *text, const char *s, size_t n) {
+  const char *next = s + n + strspn(s + n, " ");
+  if (strcspn(s, "0123456789\"") == 0 || *next == '(') return false;
+  if (*next == '.' && next[1] != '.') return false;
+  if (*next == '=' && next[1] != '=') return false;
+  return dot_before(text, s) != DOT_OTHER;
+}
+
+bool diff_same_formula(const diff *d, const char *old, const char *new) {
+  const char *a = old, *b = new;
+  for (;;) {
+    a += strspn(a, " ");
+    b += strspn(b, " ");
+    if (*a == '\0' || *b == '\0') return *a == *b;
+    const size_t n = token(a), m = token(b);
+    const char *renamed = is_name(old, a, n) ? find(d, a, n) : NULL;
+    const char *want = diff_text(renamed, a);
+    if ((renamed != NULL ? strlen(renamed) : n) != m || memcmp(want, b, m) != 0)
+      return false;
+    a += n;
+    b += m;
+  }
+}
