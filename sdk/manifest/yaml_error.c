@@ -127,6 +127,51 @@ static bool help_select(tnm_diags *diags, size_t id, tnm_pos colon) {
   return true;
 }
 
+/* A line that holds a key, `- ` of list items before it passed over. */
+typedef struct keyed {
+  const char *key;
+  int n;
+  tnm_pos pos; /* of the key */
+} keyed;
+
+/* False if the line begins otherwise than with a lone word and a colon. */
+static bool find_key(const tnm_diags *diags, uint32_t file, uint32_t line,
+                     keyed *out) {
+  static const char word[] =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  size_t n;
+  tnm_pos pos = {line, 1, 1, file};
+  const char *text = text_at(diags, pos, &n);
+  const char *end = text + n, *at = text;
+  while (at < end &&
+         (*at == ' ' || (*at == '-' && at + 1 < end && at[1] == ' ')))
+    ++at;
+  const char *key = at;
+  while (at < end && strchr(word, *at) != NULL) ++at;
+  pos.column = (uint32_t)(key - text) + 1;
+  pos.length = (uint32_t)(at - key);
+  *out = (keyed){key, (int)(at - key), pos};
+  return at > key && at < end && *at == ':';
+}
+
+/* A key that is indented deeper than the one above goes on the value of that.
+ * False if the colon is none of such a key. */
+static bool report_indent(tnm_diags *diags, tnm_pos colon) {
+  keyed key, above = {0};
+  if (!find_key(diags, colon.file, colon.line, &key) ||
+      key.pos.column + key.pos.length != colon.column)
+    return false;
+  uint32_t line = colon.line - 1;
+  while (line > 0 && !find_key(diags, colon.file, line, &above)) --line;
+  if (line == 0 || above.pos.column >= key.pos.column) return false;
+  tnm_diag_spec spec = {"E0004", key.pos, "read as more of its value"};
+  size_t id = tnm_diag(diags, &spec, "`%.*s` is indented deeper than `%.*s`",
+                       key.n, key.key, above.n, above.key);
+  tnm_diag_also(diags, id, above.pos, "the key above");
+  tnm_diag_help(diags, id, "indent it as the key above");
+  return true;
+}
+
 static void report_colon(tnm_diags *diags, tnm_pos pos) {
   tnm_diag_spec spec = {"E0004", pos, "read as a mapping"};
   size_t id = tnm_diag(diags, &spec, "`:` ends this YAML value");
@@ -219,7 +264,10 @@ void tnm_yaml_error(tnm_diags *diags, uint32_t file,
   const char *text = text_at(diags, pos, &n);
   bool colon = mentions(parser->problem, "did not find expected ',' or") &&
                n > 0 && text[0] == ':' && !is_open_flow(parser);
-  if (colon || mentions(parser->problem, "mapping values are not allowed"))
+  const bool block =
+      mentions(parser->problem, "mapping values are not allowed");
+  if (block && report_indent(diags, pos)) return;
+  if (colon || block)
     report_colon(diags, pos);
   else if (mentions(parser->problem, "cannot start any token") && n > 0)
     report_character(diags, pos, (unsigned char)text[0]);
