@@ -70,12 +70,40 @@ bool tnm_is_summed(const tnm_lower *lower) {
   return false;
 }
 
+/* The operand whose shape the others should have: the input that the first
+ * output takes it from, another input of that shape, or that output. */
+static const char *model_name(const tnm_lower *lower) {
+  const tn_op *op = lower->op;
+  const tn_arg *out = op->outputs[0];
+  if (out->shape_kind == TN_SHAPE_SAME && out->shape_list == TN_OPERAND_IN)
+    return op->inputs[out->shape_index]->name;
+  for (uint32_t i = 0; i < op->n_inputs; ++i)
+    if (tnm_same_shape(lower, op->inputs[i], out)) return op->inputs[i]->name;
+  return out->name;
+}
+
 static bool check_shape(tnm_lower *lower, const tnm_tree *at,
                         const tn_arg *arg) {
   if (tnm_same_shape(lower, arg, lower->op->outputs[0])) return true;
+  const char *help =
+      is_broadcast(lower)
+          ? tnm_format(lower->arena, "write `shape: broadcast` for `%s`, too",
+                       arg->name)
+          : tnm_format(lower->arena,
+                       "write `shape: %s` for `%s`, or `shape: broadcast` for "
+                       "every output, to which inputs are repeated then",
+                       model_name(lower), arg->name);
   return refuse(lower, at, arg->name,
                 "may differ in shape from the first output",
-                "give the operands each other's shape: `shape: data`");
+                help != NULL ? help : "");
+}
+
+/* The first input that is not repeated, or NULL. */
+static const char *summed_name(const tn_op *op) {
+  for (uint32_t i = 0; i < op->n_inputs; ++i)
+    if (op->inputs[i]->shape_kind != TN_SHAPE_BROADCAST)
+      return op->inputs[i]->name;
+  return NULL;
 }
 
 /* What is summed has the shape of an input, so that the loop's shape is one to
@@ -85,8 +113,14 @@ static bool check_summed(tnm_lower *lower, const tnm_tree *at,
   const tn_op *op = lower->op;
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     if (tnm_same_shape(lower, arg, op->inputs[i])) return true;
+  const char *name = summed_name(op);
+  const char *help = name == NULL ? NULL
+                                  : tnm_format(lower->arena,
+                                               "give it the shape of an input: "
+                                               "`shape: %s`",
+                                               name);
   return refuse(lower, at, arg->name, "may have a shape that no input has",
-                "give it the shape of an input: `shape: data`");
+                help != NULL ? help : "give it the shape of an input");
 }
 
 /* Broadcast inputs repeat to the shape of the loop, and the host sums what is
