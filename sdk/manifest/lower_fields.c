@@ -191,15 +191,28 @@ typedef struct checked {
   const tn_field *field;
   const tnm_tree *node;
   const char *what;
+  bool item; /* of a list */
 } checked;
+
+/* What other languages write for None. */
+static bool is_nothing(const char *text) {
+  return strcasecmp(text, "none") == 0 || strcasecmp(text, "null") == 0 ||
+         strcasecmp(text, "nil") == 0 || strcmp(text, "~") == 0;
+}
 
 static size_t report(const checked *c, const char *rule) {
   tnm_diag_spec spec = {"E0020", c->node->pos, NULL};
+  const bool optional = !c->item && (c->field->flags & TN_FIELD_OPTIONAL) != 0;
+  const char *more = optional ? " or None" : "";
   if (c->node->kind != TNM_SCALAR)
-    return tnm_diag(c->diags, &spec, "%s of `%s` must be %s", c->what,
-                    c->field->name, rule);
-  return tnm_diag(c->diags, &spec, "%s of `%s` is `%.80s`, must be %s", c->what,
-                  c->field->name, c->node->text, rule);
+    return tnm_diag(c->diags, &spec, "%s of `%s` must be %s%s", c->what,
+                    c->field->name, rule, more);
+  const size_t id =
+      tnm_diag(c->diags, &spec, "%s of `%s` is `%.80s`, must be %s%s", c->what,
+               c->field->name, c->node->text, rule, more);
+  if (optional && is_nothing(c->node->text))
+    tnm_diag_help(c->diags, id, "did you mean `None`?");
+  return id;
 }
 
 /* `rule` is "at least 1": one bound is as good as the other. */
@@ -314,6 +327,7 @@ static bool check_list(const checked *c) {
   for (const tnm_tree *item = c->node->first; item != NULL; item = item->next) {
     checked one = *c;
     one.node = item;
+    one.item = true;
     ok = check_scalar(&one) && ok;
   }
   return ok;
@@ -321,7 +335,7 @@ static bool check_list(const checked *c) {
 
 bool tnm_check_value(tnm_diags *diags, const tn_field *field,
                      const tnm_tree *node, const char *what) {
-  checked c = {diags, field, node, what};
+  checked c = {.diags = diags, .field = field, .node = node, .what = what};
   if (node->kind == TNM_MAP) {
     report(&c, "a value or a list");
     return false;
