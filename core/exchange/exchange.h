@@ -47,6 +47,10 @@ static inline uint64_t tn__le64(const unsigned char *p) {
 
 /* NULL, or why an array cannot have this name. */
 const char *tn__name_fault(const char *name, size_t n);
+/* A text of a file as a message may have it: its begin, with ? in the place of
+ * what is no printable ASCII. Returns `to`. */
+enum { TN__SHOWN = 41 };
+const char *tn__shown(const char *text, char to[TN__SHOWN]);
 
 /* ---------------------------------------------------------------- a bundle */
 

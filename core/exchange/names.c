@@ -28,3 +28,11 @@ const char *tn__name_fault(const char *name, size_t n) {
   if (!tn__is_utf8(name, n)) return "the name of an array is not UTF-8";
   return NULL;
 }
+
+const char *tn__shown(const char *text, char to[TN__SHOWN]) {
+  size_t n = 0;
+  for (; n + 1 < TN__SHOWN && text[n] != '\0'; ++n)
+    to[n] = text[n] < 0x20 || text[n] > 0x7e ? '?' : text[n];
+  to[n] = '\0';
+  return to;
+}

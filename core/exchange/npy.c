@@ -76,16 +76,17 @@ static tn_code parse_string(dict *d, char *to, size_t n) {
 }
 
 static tn_code unknown_type(const dict *d, const char *descr) {
+  char shown[TN__SHOWN];
   if (strcmp(descr + 1, "V2") == 0)
     return tn__spot_fail(d->spot, TN_UNSUPPORTED, TN__NOWHERE,
                          "element type `%s` is two bytes without a meaning; "
                          "if they are bfloat16, which this format cannot name, "
                          "save them as safetensors",
-                         descr);
+                         tn__shown(descr, shown));
   return tn__spot_fail(d->spot, TN_UNSUPPORTED, TN__NOWHERE,
                        "element type `%s` is not supported; convert the array, "
                        "for example with .astype('<f4')",
-                       descr);
+                       tn__shown(descr, shown));
 }
 
 static tn_code parse_descr(dict *d) {

@@ -52,6 +52,7 @@ static tn_code json_fail(const tn__json *json, const char *expected) {
 
 static tn_code parse_dtype(item *it) {
   const char *name = NULL;
+  char shown[TN__SHOWN];
   TN__TRY(tn__json_string(&it->header->json, &name));
   for (size_t i = 0; i < N_DTYPES; ++i)
     if (strcmp(name, dtypes[i].name) == 0) {
@@ -59,9 +60,9 @@ static tn_code parse_dtype(item *it) {
       return TN_OK;
     }
   return tn__spot_fail(&it->spot, TN_UNSUPPORTED, TN__NOWHERE,
-                       "element type `%.40s` is not supported; convert the "
+                       "element type `%s` is not supported; convert the "
                        "array, for example to F32",
-                       name);
+                       tn__shown(name, shown));
 }
 
 static tn_code parse_shape(item *it) {

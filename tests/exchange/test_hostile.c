@@ -111,6 +111,10 @@ Test(hostile, npy_types_that_op_h_does_not_have_are_refused_with_advice) {
   expect_npy(DICT("|O", "False", "()"), 8, "element type `|O` is not");
   expect_npy(DICT("|V2", "False", "()"), 2, "bfloat16");
   expect_npy(DICT("|f4", "False", "()"), 4, "element type `|f4` is not");
+  expect_npy(DICT("\x1b\xca"
+                  "f8",
+                  "False", "()"),
+             8, "element type `??f8` is");
   expect_npy(DICT("", "False", "()"), 4, "element type");
   expect_npy("{'descr': [('a', '<f4')], 'fortran_order': False}", 4, "records");
 }
@@ -199,6 +203,8 @@ Test(hostile, safetensors_shapes_that_lie_are_refused) {
       "more than 16 dimensions");
   expect_safetensors("{" ITEM("a", "F8_E4M3", "[1]", 0, 1) "}", 1,
                      "array `a`: element type `F8_E4M3` is not supported");
+  expect_safetensors("{" ITEM("a", "\\u001b[2J", "[1]", 0, 1) "}", 1,
+                     "array `a`: element type `?[2J` is not supported");
 }
 
 Test(hostile, safetensors_headers_that_are_none_are_refused) {
