@@ -9,6 +9,7 @@ Everything happens outside the tree, against an installed copy that was moved.
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -122,6 +123,12 @@ def a_kernel_says_that_it_is_not_written():
     build(folder)
     log = passes(folder)
     assert "lab_rect_cpu is not written yet" in log, log
+    readme = " ".join((folder / "README.md").read_text().split())
+    shows = re.search("are listed by `(meson test [^`]*)` as expected", readme)
+    status, said = command(*shows[1].split(), cwd=folder)
+    assert status == 0 and re.search("(?i)expected ?fail.*f32, cpu, dense, new|"
+                                     "f32, cpu, dense, new.*expected ?fail",
+                                     said), said
     plugin = folder / "build/lab.so"
     status, text = command("tenon", "run", "lab.rect", "[-1, 2]", "--plugin",
                            plugin)

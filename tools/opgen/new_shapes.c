@@ -290,7 +290,7 @@ const char new_readme[] =
     "  layout, and checks the gradients numerically.\n"
     "@cpu - Write the functions of `@OP@.c`. Until then their cases are "
     "listed by\n"
-    "@cpu   `meson test` as expected failures.\n"
+    "@cpu   `meson test -v -C build` as expected failures.\n"
     "@cuda - Write the functions of `@OP@.cu`.\n"
     "- Where `nvcc` is, formulas and the kernels in `.cu` files are built "
     "into\n"
