@@ -76,12 +76,15 @@ static tn_code head_copy(tn_program *p, uint32_t i) {
 
 /* Whether some head overwrites the argument that a head is. */
 static bool is_overwritten(const tn__binding *b, uint32_t head) {
-  const tn__node *node = tn__node_at(b->p->graph, b->p->heads[head].node);
-  for (uint32_t i = 0; i < b->how->n_outputs; ++i)
-    if (is_argument(b, b->how->outputs[i]) &&
-        reads_block(b, &(tn__node){.n_in = 1, .in = &b->p->heads[head]},
-                    b->how->outputs[i]))
-      return node->kind == TN__NODE_VARIABLE;
+  const tn_program *p = b->p;
+  for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
+    const tn_argument *given = b->given[i];
+    if (!tn__entry_same(p->arguments[i], p->heads[head]) || !given) continue;
+    for (uint32_t k = 0; given->array && k < b->how->n_outputs; ++k)
+      if (b->how->outputs[k] &&
+          b->how->outputs[k]->block == given->array->block)
+        return true;
+  }
   return false;
 }
 

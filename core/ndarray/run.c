@@ -87,20 +87,29 @@ tn_tensor tn__array_placed(const tn_array *array) {
   return tensor;
 }
 
-static tn_code place_input(tn__work *w, const tn__site *site, uint32_t i) {
-  const tn__operand *operand = &w->in_info[i];
-  if (!tn__input_is_read(w->in_flags[i])) return TN_OK;
+/* The memory that the kernel gets of an input or a state: its own, or a dense
+ * copy. */
+static tn_code place_read(const tn__operand *operand, const tn__site *site,
+                          void **out) {
   tn_tensor tensor = tn__array_placed(operand->array);
-  if (operand->before == TN__BEFORE_ZERO)
-    TN__TRY(tn__elements_zero(site, &tensor));
   if (operand->temp) {
     TN__TRY(tn__block_materialise(operand->temp->block));
     tn_tensor dense = tn__array_placed(operand->temp);
     TN__TRY(tn__elements_copy(site, &dense, &tensor));
     tensor.data = dense.data;
   }
-  w->in[i].data = tensor.data;
+  *out = tensor.data;
   return TN_OK;
+}
+
+static tn_code place_input(tn__work *w, const tn__site *site, uint32_t i) {
+  const tn__operand *operand = &w->in_info[i];
+  if (!tn__input_is_read(w->in_flags[i])) return TN_OK;
+  if (operand->before == TN__BEFORE_ZERO) {
+    tn_tensor tensor = tn__array_placed(operand->array);
+    TN__TRY(tn__elements_zero(site, &tensor));
+  }
+  return place_read(operand, site, &w->in[i].data);
 }
 
 static tn_code place_output(tn__work *w, const tn__site *site, uint32_t i) {
@@ -119,24 +128,12 @@ static tn_code place_output(tn__work *w, const tn__site *site, uint32_t i) {
   return TN_OK;
 }
 
-static tn_code place_state(tn__work *w, const tn__site *site, uint32_t i) {
-  const tn__operand *operand = &w->aux_info[i];
-  tn_tensor tensor = tn__array_placed(operand->array);
-  if (operand->temp) {
-    TN__TRY(tn__block_materialise(operand->temp->block));
-    tn_tensor dense = tn__array_placed(operand->temp);
-    TN__TRY(tn__elements_copy(site, &dense, &tensor));
-    tensor.data = dense.data;
-  }
-  w->aux[i].data = tensor.data;
-  return TN_OK;
-}
-
 static tn_code place(tn__work *w, const tn__site *site) {
   const tn_frame *f = &w->launch.frame;
   for (uint32_t i = 0; i < f->n_in; ++i) TN__TRY(place_input(w, site, i));
   for (uint32_t i = 0; i < f->n_out; ++i) TN__TRY(place_output(w, site, i));
-  for (uint32_t i = 0; i < f->n_aux; ++i) TN__TRY(place_state(w, site, i));
+  for (uint32_t i = 0; i < f->n_aux; ++i)
+    TN__TRY(place_read(&w->aux_info[i], site, &w->aux[i].data));
   return TN_OK;
 }
 

@@ -10,6 +10,7 @@
 
 #include "../by_hand.h"
 #include "evaluate.h"
+#include "given.h"
 
 /* ------------------------------------------------------------------ a plugin
  */
@@ -57,55 +58,7 @@ TestSuite(joints, .init = open_all, .fini = net_close);
 
 /* ----------------------------------------------------------------- programs */
 
-enum { MOST = 5, ROWS = 3, COLUMNS = 4, HIDDEN = 2 };
-static tn_argument given[MOST];
-static size_t n_given;
-
-static double number(int64_t i) {
-  return (double)((i * 37 + 11) % 257 - 128) / 64;
-}
-
-static void give(const char *name, size_t ndim, const int64_t *shape) {
-  given[n_given++] = (tn_argument){
-      .name = name, .array = numbers_of(TN_F64, ndim, shape, number)};
-}
-
-static void drop_given(void) {
-  for (size_t i = 0; i < n_given; ++i) tn__array_release(given[i].array);
-  n_given = 0;
-}
-
-static tn_program *bind(tn_bind how) {
-  tn_program *p = NULL;
-  how.struct_size = sizeof how;
-  how.arguments = given;
-  how.n_arguments = n_given;
-  OK(tn__program_bind(g, &how, &p));
-  return p;
-}
-#define BIND(...) bind((tn_bind){__VA_ARGS__})
-
-static tn_program_stats stats_of(const tn_program *p) {
-  tn_program_stats stats = {.struct_size = sizeof stats};
-  tn__program_stats(p, &stats);
-  return stats;
-}
-
-static void has_text(const tn_program *p, const char *part) {
-  tn_text *text = NULL;
-  OK(tn__program_text(p, 1, &text));
-  cr_assert(strstr(tn_text_get(text), part) != NULL, "no \"%s\" in\n%s", part,
-            tn_text_get(text));
-  tn_text_release(text);
-}
-
-static void same_bits(tn_array *x, tn_array *y, const char *name) {
-  size_t n = 0, m = 0;
-  void *one = bytes_of(x, &n), *two = bytes_of(y, &m);
-  cr_assert_eq(n, m);
-  cr_assert_eq(memcmp(one, two, n), 0, "%s differs", name);
-  free(one), free(two);
-}
+enum { ROWS = 3, COLUMNS = 4, HIDDEN = 2 };
 
 static void same_array(const tn_program *a, const tn_program *b, uint32_t what,
                        const char *name) {
@@ -122,16 +75,16 @@ static void run(tn_program *p, bool train, tn_array *weight) {
 
 /* y = same(dense(x)), z = tanh(y) */
 static void dense_net(void) {
-  give("x", SHAPE(ROWS, COLUMNS));
-  give("d_weight", SHAPE(HIDDEN, COLUMNS));
-  give("d_bias", SHAPE(HIDDEN));
+  give("x", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  give("d_weight", filled(TN_F64, SHAPE(HIDDEN, COLUMNS)));
+  give("d_bias", filled(TN_F64, SHAPE(HIDDEN)));
   const tn_entry d = OP(g, "dense", "num_hidden=2", "d", var(g, "x"));
   HEADS(g, OP(g, "tanh", NULL, "z", OP(g, "same", NULL, "y", d)));
 }
 
 /* What joins has the bits of what does not, in both passes. */
 static void compare(tn_program *one, tn_program *two) {
-  tn_array *weight = numbers_of(TN_F64, SHAPE(ROWS, HIDDEN), number);
+  tn_array *weight = numbers_of(TN_F64, SHAPE(ROWS, HIDDEN), number_at);
   run(one, true, weight), run(two, true, weight);
   same_array(one, two, TN_PROGRAM_OUTPUT, "z_output");
   same_array(one, two, TN_PROGRAM_GRADIENT, "x");
@@ -195,8 +148,8 @@ static void same_head(tn_program *one, tn_program *two, const char *name) {
 }
 
 Test(joints, keep_the_other_outputs) {
-  give("k_x", SHAPE(5));
-  give("k_y", SHAPE(5));
+  give("k_x", filled(TN_F64, SHAPE(5)));
+  give("k_y", filled(TN_F64, SHAPE(5)));
   const tn_entry k = OP(g, "keep", NULL, "k", var(g, "k_x"), var(g, "k_y"));
   const tn_entry y = OP(g, "same", NULL, "y", k);
   HEADS(g, y, output(k, 1));
@@ -209,7 +162,7 @@ Test(joints, keep_the_other_outputs) {
 }
 
 Test(joints, change_states_once) {
-  give("x", SHAPE(5));
+  give("x", filled(TN_F64, SHAPE(5)));
   HEADS(g, OP(g, "same", NULL, "y", OP(g, "track", NULL, "t", var(g, "x"))));
   tn_program *one = BIND(.flags = TN_BIND_NO_FUSE), *two = BIND(0);
   cr_expect_eq(stats_of(two).n_fused, 2);
@@ -226,8 +179,8 @@ Test(joints, are_made_in_the_steps_of_loops) {
   const tn_entry k =
       OP(step, "keep", NULL, "k", var(step, "h"), var(step, "x"));
   HEADS(step, OP(step, "same", NULL, "y", k));
-  give("x", SHAPE(4, 5));
-  give("h", SHAPE(5));
+  give("x", filled(TN_F64, SHAPE(4, 5)));
+  give("h", filled(TN_F64, SHAPE(5)));
   const tn_loop what = {.struct_size = sizeof what,
                         .n_in = 2,
                         .step = step,
@@ -240,7 +193,7 @@ Test(joints, are_made_in_the_steps_of_loops) {
                         .keys = (const char *const[]){"x", "h"}};
   OK(tn__graph_loop(g, &what, &out));
   HEADS(g, out);
-  tn_array *weight = numbers_of(TN_F64, SHAPE(5), number);
+  tn_array *weight = numbers_of(TN_F64, SHAPE(5), number_at);
   tn_program *one = BIND(.flags = TN_BIND_NO_FUSE, .request = TN_REQ_WRITE);
   tn_program *two = BIND(.request = TN_REQ_WRITE);
   run(one, true, weight), run(two, true, weight);
@@ -306,7 +259,7 @@ static void stay_two(const char *why) {
 }
 
 static tn_entry a_dense(void) {
-  give("x", SHAPE(ROWS, COLUMNS));
+  give("x", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
   return OP(g, "dense", "num_hidden=2", "d", var(g, "x"));
 }
 
@@ -333,13 +286,13 @@ Test(joints, need_an_operator_that_takes_their_parameters) {
 }
 
 Test(joints, need_an_operator_that_takes_their_operands) {
-  give("x", SHAPE(ROWS, COLUMNS));
+  give("x", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
   HEADS(g, OP(g, "tanh", NULL, "y", OP(g, "track", NULL, "t", var(g, "x"))));
   stay_two("; not one with t: ");
 }
 
 Test(joints, leave_elementwise_calls_to_be_fused) {
-  give("x", SHAPE(5));
+  give("x", filled(TN_F64, SHAPE(5)));
   const tn_entry x = var(g, "x");
   HEADS(g, OP(g, "same", NULL, "y", OP(g, "mul", NULL, "m", x, x)));
   stay_two("; not one with m: runs of elementwise calls are fused");
@@ -348,7 +301,7 @@ Test(joints, leave_elementwise_calls_to_be_fused) {
 Test(joints, are_not_made_of_what_others_wait_for) {
   const tn_entry d = a_dense(), y = OP(g, "same", NULL, "y", d);
   const tn_entry t = OP(g, "tanh", NULL, "t", var(g, "x2"));
-  give("x2", SHAPE(5));
+  give("x2", filled(TN_F64, SHAPE(5)));
   OK(tn__graph_depends(g, t.node, d.node));
   HEADS(g, y, t);
   stay_two("; not one with d: one waits for another, or another for it");
@@ -447,11 +400,11 @@ Test(joints, survive_every_failed_allocation) {
 static void overwrite(uint32_t flags) {
   const int64_t shape[] = {ROWS, HIDDEN};
   tn_array *outputs[2];
-  give("a", 2, shape), give("b", 2, shape);
+  give("a", filled(TN_F64, 2, shape)), give("b", filled(TN_F64, 2, shape));
   for (int i = 0; i < 2; ++i) outputs[i] = given[i].array;
-  give("x", SHAPE(ROWS, COLUMNS));
-  give("d_weight", SHAPE(HIDDEN, COLUMNS));
-  give("d_bias", SHAPE(HIDDEN));
+  give("x", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  give("d_weight", filled(TN_F64, SHAPE(HIDDEN, COLUMNS)));
+  give("d_bias", filled(TN_F64, SHAPE(HIDDEN)));
   const tn_entry d = OP(g, "dense", "num_hidden=2", "d", var(g, "x"));
   const tn_entry next = OP(g, "affine", "shift=1", NULL, var(g, "a"));
   HEADS(g, OP(g, "same", NULL, "y", d),
@@ -460,7 +413,7 @@ static void overwrite(uint32_t flags) {
   OK(tn__program_forward(p, 0));
   double *sum = elements(outputs[1]);
   for (int64_t i = 0; i < ROWS * HIDDEN; ++i)
-    cr_expect_eq(sum[i], 2 * number(i) + 1, "%g", sum[i]);
+    cr_expect_eq(sum[i], 2 * number_at(i) + 1, "%g", sum[i]);
   free(sum);
   tn__program_release(p);
   drop_given();

@@ -173,8 +173,8 @@ double *cases_values(tn_array *array) {
 }
 
 /* Products of numbers of 11 bits are exact in doubles. */
-void cases_expect_products(tn_runtime *rt, tn_array *a, tn_array *b,
-                           tn_array *array) {
+static void expect_products(tn_runtime *rt, tn_array *a, tn_array *b,
+                            tn_array *array) {
   const int64_t n = tn_array_size(array);
   double *x = cases_values(a), *y = cases_values(b);
   for (int64_t i = 0; i < n; ++i) x[i] *= y[i];
@@ -185,6 +185,14 @@ void cases_expect_products(tn_runtime *rt, tn_array *a, tn_array *b,
               (long long)i, have[i], want[i]);
   tn_array_release(rounded);
   free(x), free(y), free(want), free(have);
+}
+
+void cases_expect_factor(tn_runtime *rt, cases_call *c) {
+  cases_forward(rt, c);
+  cases_backward(rt, c);
+  expect_products(rt, c->in[0], c->out[1], c->out[0]);
+  expect_products(rt, c->heads[0], c->out[1], c->grads[0]);
+  cases_release(c);
 }
 
 /* ---------------------------------------------------------- threads, levels */

@@ -46,10 +46,10 @@ double cases_noise(int64_t i);
 /* All elements as doubles; the caller frees them. */
 double *cases_values(tn_array *array);
 
-/* Fails the test unless every element of an array is the product of those of
- * `a` and `b`, rounded once to the array's dtype, f16 or bf16. */
-void cases_expect_products(tn_runtime *rt, tn_array *a, tn_array *b,
-                           tn_array *array);
+/* Makes a call of f16 or bf16 whose second output is what its first input was
+ * multiplied by, and its gradient; fails the test unless both are products of
+ * that factor, rounded once. Ends the call. */
+void cases_expect_factor(tn_runtime *rt, cases_call *c);
 
 /* Makes the same call and gradient in runtimes with 1, 2 and 5 workers, at
  * every level of instructions that this machine has, and fails the test unless
