@@ -23,7 +23,8 @@ static tn_code plain_run(void *arg, tn__token *token) {
   return rc == TN_OK ? rc : tn__node_fail(run->part->node, rc);
 }
 
-/* A part of a step on a device: enqueued there, behind all steps before. */
+/* A part of a step on a device: enqueued there, behind all steps before, and
+ * behind what another program still does in memory that both have. */
 static tn_code part_enqueue(part_run *run) {
   tn_program *p = run->p;
   const tn__step *part = run->part;
@@ -34,7 +35,7 @@ static tn_code part_enqueue(part_run *run) {
   if (!access) return tn__fail_memory(n * sizeof *access, "a watched run");
   if (n > 0) memcpy(access, uses, n * sizeof *access);
   access[n] = (tn__access){&p->turn, TN__READ, 0};
-  if (pool) access[n + 1] = (tn__access){&pool->var, TN__READ, 0};
+  if (pool) access[n + 1] = (tn__access){&pool->var, TN__OVERWRITE, 0};
   const tn__job job = {.name = part->node->name,
                        .run = plain_run,
                        .arg = run,

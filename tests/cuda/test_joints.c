@@ -343,3 +343,66 @@ Test(joints, are_two_for_monitors) {
   watched(&connected);
   watched(&images);
 }
+
+static void ignore(void *ctx, const char *name, tn_array *array) {
+  (void)ctx, (void)name, (void)array;
+}
+
+static tn_entry grouped(tn_graph *g, const char *group, const char *op,
+                        const char *params, tn_entry in) {
+  const tn_entry out = rig_call(g, op, params, NULL, 1, &in);
+  OK(tn_graph_attribute_set(g, out.node, "group", group));
+  return out;
+}
+
+/* A joint on the device, layers, and a copy of their output to the cpu. */
+static tn_graph *copied_net(void) {
+  static const char dense[] = "nn.fully_connected";
+  const tn_sig sig = {TN_F32, 2, {8, 16}};
+  tn_graph *g = NULL;
+  tn_entry x;
+  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_variable(g, "x", &sig, &x));
+  x = grouped(g, "device", dense, "num_hidden=32", x);
+  x = grouped(g, "device", "nn.activation", "act_type=relu", x);
+  x = grouped(g, "device", dense, "num_hidden=16", x);
+  x = grouped(g, "device", dense, "num_hidden=32", x);
+  x = grouped(g, "host", "elemwise.tanh", NULL, x);
+  OK(tn_graph_heads_set(g, &x, 1));
+  return g;
+}
+
+/* Of two programs in one memory the one that is watched begins with a joint,
+ * while what the other has made is still copied. */
+Test(joints, that_are_watched_wait_for_who_shares_their_memory) {
+  float want[256], have[256];
+  rig_open_all(&(fake_cuda_options){.devices = 1, .seed = 3, .latency_us = 50});
+  OK(tn_plugin_load(rig, NN_FILE));
+  OK(tn_plugin_load(rig, NN_CUDA_FILE));
+  OK(tn_plugin_load(rig, CUBLASLT_FILE));
+  tn_graph *g = copied_net();
+  const tn_group groups[] = {{"device", rig_place("cuda(0)")},
+                             {"host", rig_place("cpu")}};
+  tn_program *one = NULL, *two = NULL;
+  tn_bind how = {.struct_size = sizeof how, .groups = groups, .n_groups = 2};
+  OK(tn_program_bind(g, &how, &one));
+  how.shared = one;
+  OK(tn_program_bind(g, &how, &two));
+  put_all(one, g), put_all(two, g);
+  tn_array *y = NULL;
+  OK(tn_program_output(two, 0, &y));
+  OK(tn_program_forward(two, 0));
+  OK(tn_array_get(y, want, sizeof want));
+  put(named(one, TN_PROGRAM_ARGUMENT, "x"), 5);
+  OK(tn_program_forward(one, 0));
+  OK(tn_wait_all(rig));
+  OK(tn_program_monitor(one, ignore, NULL));
+  for (int i = 0; i < 6; ++i) {
+    OK(tn_program_forward(two, 0));
+    OK(tn_program_forward(one, 0));
+    OK(tn_array_get(y, have, sizeof have));
+    cr_expect_arr_eq(have, want, sizeof want);
+  }
+  tn_program_release(one), tn_program_release(two);
+  tn_graph_release(g);
+}
