@@ -446,8 +446,8 @@ static tn_code schedule_make(building *b) {
 }
 
 /* All that use a pool come one after the other, as do the runs. */
-static tn_code use_pools(building *b) {
-  TN__TRY(use(b, &b->p->turn, TN__OVERWRITE));
+static tn_code use_pools(building *b, uint32_t turn) {
+  TN__TRY(use(b, &b->p->turn, turn));
   for (size_t i = 0; i < b->p->plan.n_pools; ++i)
     if (b->p->pools[i]) TN__TRY(use(b, &b->p->pools[i]->var, TN__OVERWRITE));
   return TN_OK;
@@ -456,7 +456,9 @@ static tn_code use_pools(building *b) {
 tn_code tn__part_uses(tn_program *p, uint32_t first, uint32_t n, uint32_t train,
                       tn__access **access, uint32_t *n_access) {
   building b = {.p = p, .train = train};
-  tn_code rc = use_pools(&b);
+  /* Runs step by step read the turn: an error that was left on it would end
+   * them all. */
+  tn_code rc = use_pools(&b, TN__READ);
   for (uint32_t i = first; rc == TN_OK && i < first + n; ++i)
     rc = step_uses(&b, p->steps[i]);
   tn__free(p->env, b.parts);
@@ -570,7 +572,7 @@ void tn__sequence_end(const tn_program *p, tn__sequence *sequence) {
 static tn_code jobs_make(building *b) {
   if (b->p->queued) return operations_make(b);
   if (b->n_chains > 0) {
-    TN__TRY(use_pools(b));
+    TN__TRY(use_pools(b, TN__OVERWRITE));
     tn__chain *last = &b->sequence->chains[b->n_chains - 1];
     last->n_access = (uint32_t)(b->n_access - last->access);
   }
