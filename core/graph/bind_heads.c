@@ -114,8 +114,11 @@ tn_code tn__bind_heads_own(tn__binding *b) {
 tn_code tn__bind_late(tn__binding *b) {
   tn_program *p = b->p;
   p->late = tn__arena_alloc(&p->arena, p->n_heads + 1u);
-  if (!p->late) return memory_fail(p->n_heads);
-  for (uint32_t i = 0; i < p->n_heads && i < b->how->n_outputs; ++i)
+  p->lent = tn__arena_alloc(&p->arena, p->n_heads + 1u);
+  if (!p->late || !p->lent) return memory_fail(p->n_heads);
+  for (uint32_t i = 0; i < p->n_heads && i < b->how->n_outputs; ++i) {
+    p->lent[i] = b->how->outputs[i] != NULL;
     p->late[i] = is_argument(b, b->how->outputs[i]);
+  }
   return TN_OK;
 }

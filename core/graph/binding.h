@@ -42,7 +42,7 @@ tn_code tn__bind_weights_give(tn_program *p);
 
 /* Makes copies of heads that cannot be computed where they are wanted. */
 tn_code tn__bind_heads_own(tn__binding *b);
-/* p->late. */
+/* p->lent and p->late. */
 tn_code tn__bind_late(tn__binding *b);
 
 /* ------------------------------------------------------------- bind_results.c

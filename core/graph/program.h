@@ -142,6 +142,7 @@ struct tn_program {
   uint32_t n_steps;
   tn_entry *heads;
   tn_entry *weights; /* variables for the gradients of the heads, or NULL */
+  uint8_t *lent;     /* n_heads: its array was given */
   uint8_t *late; /* n_heads: written into an argument, so behind all that may
                     read it */
   uint32_t n_heads;

@@ -13,6 +13,7 @@ typedef struct reshaping {
   tn_graph *graph; /* as it was bound, inferred from the new shapes */
   tn_argument *arguments;
   size_t n;
+  tn_array **outputs; /* n_heads; NULL: the program's own */
 } reshaping;
 
 /* Whether the array is all that is known. */
@@ -69,6 +70,27 @@ static tn_code infer(reshaping *r, const tn_known *known, size_t n) {
   return rc == TN_INCOMPLETE ? TN_OK : rc;
 }
 
+/* Heads stay in the arrays that were given for them. */
+static tn_code outputs_set(reshaping *r) {
+  const tn_program *p = r->p;
+  char name[TN__ENTRY_TEXT];
+  r->outputs = tn__zalloc(p->env, (p->n_heads + 1u) * sizeof *r->outputs);
+  if (!r->outputs)
+    return tn__fail_memory(p->n_heads * sizeof *r->outputs, "a program");
+  for (uint32_t i = 0; i < p->n_heads; ++i) {
+    const tn_entry head = r->graph->heads[i];
+    tn_array *array = p->values[tn__entry_id(p->graph, p->heads[i])].array;
+    if (p->lent[i] && keeps(tn__sig(r->graph, head), array))
+      r->outputs[i] = array;
+    else if (p->late[i])
+      return tn__fail(TN_INVALID,
+                      "head `%s` overwrites an argument, and would have "
+                      "another shape; bind the graph anew",
+                      tn__entry_text(r->graph, head, name));
+  }
+  return TN_OK;
+}
+
 static tn_code bind(reshaping *r, tn_program **out) {
   const tn_program *p = r->p;
   const uint32_t n = p->n_arguments + p->n_states;
@@ -76,7 +98,10 @@ static tn_code bind(reshaping *r, tn_program **out) {
   if (!r->arguments)
     return tn__fail_memory(n * sizeof *r->arguments, "a program");
   for (uint32_t i = 0; i < n; ++i) argument_set(r, i);
+  TN__TRY(outputs_set(r));
   tn_bind how = p->how;
+  how.outputs = r->outputs;
+  how.n_outputs = p->n_heads;
   how.arguments = r->arguments;
   how.n_arguments = r->n;
   how.shared = (tn_program *)(uintptr_t)p;
@@ -95,6 +120,7 @@ tn_code tn__program_reshape(tn_program *p, const tn_known *known, size_t n,
     *out = NULL;
   }
   tn__free(p->env, r.arguments);
+  tn__free(p->env, r.outputs);
   tn__graph_release(r.graph);
   return rc;
 }

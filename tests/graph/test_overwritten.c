@@ -253,3 +253,31 @@ Test(overwritten, a_head_that_is_an_argument_is_what_that_was) {
   tn__program_release(p);
   tn__array_release(array);
 }
+
+static double doubled(double x, int64_t i) {
+  (void)i;
+  return 2 * x;
+}
+
+/* A weight that a head overwrites is overwritten by programs of other shapes.
+ */
+Test(overwritten, arguments_stay_so_where_other_shapes_change) {
+  tn_array *weight = filled(TN_F64, SHAPE(ROWS, COLUMNS));
+  tn_program *small = NULL, *none = NULL;
+  const tn_known few = {"x", UNTYPED(3, 5)}, other = {"w", UNTYPED(3, 5)};
+  give("w", tn__array_retain(weight));
+  give("x", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  const tn_entry old = var(g, "w");
+  HEADS(g, OP(g, "add", NULL, "step", old, old),
+        OP(g, "square", NULL, NULL, var(g, "x")));
+  tn_program *p = bind_to(0, 1, &weight);
+  OK(tn__program_reshape(p, &few, 1, &small));
+  OK(tn__program_forward(small, 0));
+  cr_assert_eq(head_of(small, 0), weight);
+  head_is(small, 0, doubled);
+  FAILS(tn__program_reshape(p, &other, 1, &none), TN_INVALID, "`step",
+        "overwrites an argument");
+  cr_assert_null(none);
+  tn__program_release(small), tn__program_release(p);
+  tn__array_release(weight);
+}

@@ -552,9 +552,10 @@ TN_API TN_MUST_USE tn_code tn_program_monitor(tn_program *program,
 
 /* A program like `program` for other shapes of some arguments, which shares its
  * memory as far as it reaches (tn_bind.shared), and the arrays whose shapes
- * stay the same, gradients included. Where `known` tells no type, an argument
- * keeps its own; parameters are what tn_program_set has made of them. The
- * caller releases *out. [host-thread] */
+ * stay the same, gradients and those given for heads included; TN_INVALID if a
+ * head that overwrites an argument would have another shape. Where `known`
+ * tells no type, an argument keeps its own; parameters are what tn_program_set
+ * has made of them. The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_reshape(tn_program *program,
                                               const tn_known *known, size_t n,
                                               tn_program **out);
