@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * nn.dropout: which elements are dropped, by Philox and not by the kernel; that
- * seeds and threads decide what they should; and what is refused.
+ * seeds and threads decide what they should, and the memory of a program does
+ * not; and what is refused.
  */
 #include <stdlib.h>
 
 #include "cases.h"
+#include "tenon/graph.h"
 #include "tenon/kernel.h"
 
 enum { N = 100003 };
@@ -128,6 +130,89 @@ static void make(tn_runtime *rt, cases_call *c) {
 
 Test(dropout, results_do_not_depend_on_threads) {
   cases_same_for_all_threads(make);
+}
+
+/* ----------------------------------------------------------------- programs */
+
+enum { LAYERS = 5 };
+
+static tn_entry layer(tn_graph *g, const char *op, const char *params,
+                      tn_entry in) {
+  tn_entry out;
+  OK(tn_graph_call(g,
+                   &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                    .op = op,
+                                    .params = params,
+                                    .n_in = 1,
+                                    .in = &in},
+                   &out));
+  return out;
+}
+
+/* Layers of tanh and dropout around `x`, as a program that computes again what
+ * it can. */
+static tn_program *layers_bind(tn_runtime *rt, tn_array *x) {
+  tn_graph *g = NULL;
+  tn_program *p = NULL;
+  tn_entry h;
+  OK(tn_graph_create(rt, &g));
+  OK(tn_graph_variable(g, "x", NULL, &h));
+  for (int i = 0; i < LAYERS; ++i) {
+    h = layer(g, "nn.dropout", "p=0.1", h);
+    for (int k = 0; k < 3; ++k)
+      h = layer(g, "nn.activation", "act_type=tanh", h);
+  }
+  OK(tn_graph_heads_set(g, &h, 1));
+  const tn_argument argument = {.name = "x", .array = x};
+  OK(tn_program_bind(g,
+                     &(tn_bind){.struct_size = sizeof(tn_bind),
+                                .request = TN_REQ_WRITE,
+                                .arguments = &argument,
+                                .n_arguments = 1,
+                                .memory = TN_MEMORY_MINIMAL},
+                     &p));
+  tn_graph_release(g);
+  return p;
+}
+
+static double positive(int64_t i) {
+  return 0.25 + fabs(cases_noise(i));
+}
+
+/* What was dropped on the way forward, and nothing else, has the slope 0. */
+static void expect_same_dropped(tn_program *p) {
+  tn_array *out = NULL, *slope = NULL;
+  int64_t dropped = 0;
+  OK(tn_program_output(p, 0, &out));
+  OK(tn_program_array(p, TN_PROGRAM_GRADIENT, "x", &slope));
+  double *y = cases_values(out), *dx = cases_values(slope);
+  for (int64_t i = 0; i < N; ++i) {
+    cr_assert_eq(y[i] == 0, dx[i] == 0, "%lld: %g with the slope %g",
+                 (long long)i, y[i], dx[i]);
+    dropped += y[i] == 0;
+  }
+  const double share = 1 - pow(0.9, LAYERS);
+  cr_assert(fabs((double)dropped / N - share) < 0.02);
+  free(y), free(dx);
+}
+
+Test(dropout, programs_of_little_memory_never_draw_again) {
+  tn_runtime *rt = host_open();
+  const int64_t dims[1] = {N};
+  tn_array *x = cases_array(rt, TN_F32, 1, dims, positive);
+  tn_array *weight = cases_array(rt, TN_F32, 1, dims, positive);
+  tn_program *p = layers_bind(rt, x);
+  tn_program_stats stats = {.struct_size = sizeof stats};
+  OK(tn_program_stats_get(p, &stats));
+  cr_assert_gt(stats.repeated, 0);
+  for (int run = 0; run < 2; ++run) {
+    OK(tn_program_forward(p, TN_CALL_TRAIN));
+    OK(tn_program_backward(p, &weight, 1));
+    expect_same_dropped(p);
+  }
+  tn_program_release(p);
+  tn_array_release(x), tn_array_release(weight);
+  tn_runtime_release(rt);
 }
 
 Test(dropout, a_probability_is_from_0_to_1) {
