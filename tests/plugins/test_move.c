@@ -188,6 +188,26 @@ Test(move, reshape_reads_its_codes_from_either_end) {
   tn_runtime_release(rt);
 }
 
+/* The tests of the era leave out each dimension in turn, of either shape. */
+Test(move, reshape_finds_the_one_dimension_that_is_missing) {
+  tn_runtime *rt = host_open();
+  for (size_t i = 0; i < sizeof code_cases / sizeof *code_cases; ++i)
+    for (int32_t d = 0; d < code_cases[i].from.ndim + code_cases[i].to.ndim;
+         ++d) {
+      const code_case *c = &code_cases[i];
+      const int32_t rank = c->from.ndim;
+      code_case less = *c;
+      *(d < rank ? &less.from.dims[d] : &less.to.dims[d - rank]) = -1;
+      check_shapes(rt, &(shape_case){"tensor.reshape",
+                                     c->params,
+                                     1,
+                                     1,
+                                     {less.from, less.to},
+                                     {c->from, c->to}});
+    }
+  tn_runtime_release(rt);
+}
+
 #define NOTHING \
   {             \
     -1, {       \
