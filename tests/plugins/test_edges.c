@@ -225,6 +225,10 @@ Test(edges, slopes_at_kinks_are_those_of_the_manual) {
                 (double[]){2, 2, 0});
   expect_slopes("hypot_scalar", "scalar=0", ARRAY(TN_F64, 0, 3),
                 (double[]){0, 2});
+  expect_slopes("power_scalar", "scalar=0", ARRAY(TN_F64, -2, 0, 3),
+                (double[]){0, 0, 0});
+  expect_slopes("rpower_scalar", "scalar=0", ARRAY(TN_F64, 0, -0.0, 0.5),
+                (double[]){0, 0, 0});
   expect_slopes("smooth_l1", "scalar=2",
                 ARRAY(TN_F64, -3, -0.25, -0.125, 0, 0.125, 0.25, 3),
                 (double[]){-2, -2, -1, 0, 1, 2, 2});

@@ -605,3 +605,54 @@ static void second_by_graph(const binary_case *c) {
 Test(families, broadcasts_have_slopes_of_slopes_by_graph) {
   for (int k = 0; k < N_BINARY; ++k) second_by_graph(&binary_cases[k]);
 }
+
+/* ------------------------------------------------------------- what is kept */
+
+/* What a gradient reads beside that of the output: x, an input, or y, the
+ * output. A y stands for what MXNet 0.12 computes from its output too, and
+ * where that is all that is needed here. */
+static const struct kept_case {
+  const char *keeps;
+  const char *names[20];
+} kept_cases[] = {
+    {"",
+     {"copy", "negative", "cast", "degrees", "radians", "add", "sub",
+      "grad_add", "add_scalar", "sub_scalar", "rsub_scalar", "mul_scalar",
+      "div_scalar", "broadcast_add", "broadcast_sub", "make_loss",
+      "stop_gradient", "zeros_like", "ones_like"}},
+    {"",
+     {"sign", "round", "rint", "ceil", "floor", "trunc", "fix", "equal",
+      "not_equal", "greater", "greater_equal", "lesser", "lesser_equal",
+      "equal_scalar", "broadcast_equal", "mod_scalar"}},
+    {"y",
+     {"sigmoid", "tanh", "tan", "exp", "sqrt", "cbrt", "rpower_scalar", "relu",
+      "reciprocal", "rsqrt", "rcbrt", "expm1"}},
+    {"x",
+     {"abs",     "square",  "log",     "log10",   "log2",   "log1p",    "gamma",
+      "gammaln", "sin",     "cos",     "arcsin",  "arccos", "arctan",   "sinh",
+      "cosh",    "arcsinh", "arccosh", "arctanh", "clip",   "smooth_l1"}},
+    {"x",
+     {"mul", "power", "maximum", "minimum", "mod", "hypot", "rdiv_scalar",
+      "rmod_scalar", "power_scalar", "maximum_scalar", "minimum_scalar",
+      "hypot_scalar", "erf", "erfc", "softplus", "gelu"}},
+};
+
+static void expect_kept(const char *name, const char *keeps) {
+  const tn_op *op = tn_operator_desc(named("elemwise.%s", name));
+  for (uint32_t i = 0; i < op->gradient->n_inputs; ++i) {
+    const tn_input_gradient *of = op->gradient->inputs[i];
+    for (uint32_t k = 0; k < of->n_needs; ++k) {
+      const uint32_t what = of->needs[k].what;
+      cr_expect(what == TN_NEED_GRAD_OUT ||
+                    *keeps == (what == TN_NEED_IN ? 'x' : 'y'),
+                "%s keeps %s", name, what == TN_NEED_IN ? "an input" : "out");
+    }
+  }
+}
+
+Test(families, gradients_keep_what_the_era_kept_or_less) {
+  for (size_t i = 0; i < sizeof kept_cases / sizeof *kept_cases; ++i)
+    for (const char *const *name = kept_cases[i].names;
+         name < kept_cases[i].names + 20 && *name; ++name)
+      expect_kept(*name, kept_cases[i].keeps);
+}
