@@ -200,6 +200,11 @@ uint64_t tn__hash(const void *bytes, size_t n);
 const char *tn__dtype_name(tn_dtype dtype); /* "f32"; "?" if unknown */
 bool tn__dtype_parse(const char *name, tn_dtype *out); /* false: no such */
 uint64_t tn__dtype_bit(tn_dtype dtype);                /* 0 if it has none */
+/* A floating-point type, which alone has gradients. */
+static inline bool tn__dtype_is_float(tn_dtype dtype) {
+  return dtype == TN_F32 || dtype == TN_F64 || dtype == TN_F16 ||
+         dtype == TN_BF16;
+}
 /* "f16 f32" of a set of TN_BIT_*. */
 void tn__buf_dtypes(tn__buf *buf, uint64_t set);
 extern const char *const tn__dtype_names[]; /* in order of the bits */

@@ -10,16 +10,11 @@ static tn_code memory_fail(size_t bytes) {
   return tn__fail_memory(bytes, "a program");
 }
 
-static bool is_float(const tn_sig *sig) {
-  return sig->dtype == TN_F32 || sig->dtype == TN_F64 || sig->dtype == TN_F16 ||
-         sig->dtype == TN_BF16;
-}
-
 tn_req tn__bind_request(const tn__binding *b, uint32_t i) {
   const tn_argument *given = b->given[i];
   const tn_sig *sig = tn__sig(b->p->graph, b->p->arguments[i]);
   if (given && given->has_request) return given->request;
-  return is_float(sig) ? b->how->request : TN_REQ_NULL;
+  return tn__dtype_is_float(sig->dtype) ? b->how->request : TN_REQ_NULL;
 }
 
 static bool is_taken(const tn_graph *graph, const char *name) {
@@ -49,7 +44,7 @@ static tn_code weights_make(tn_program *p, tn_entry *heads, tn_entry *weights,
                             size_t *n) {
   *n = 0;
   for (uint32_t i = 0; i < p->n_heads; ++i) {
-    if (!is_float(tn__sig(p->graph, p->heads[i]))) continue;
+    if (!tn__dtype_is_float(tn__sig(p->graph, p->heads[i])->dtype)) continue;
     TN__TRY(weight_add(p, i));
     heads[*n] = p->heads[i];
     weights[(*n)++] = p->weights[i];

@@ -15,11 +15,10 @@ typedef struct types {
   uint32_t from[MAX_VARS];
 } types;
 
-/* The type that an operand has whatever the others are, or unknown. */
-static tn_dtype fixed_type(const tn__unifier *u, const tn_arg *arg) {
-  if (arg->dtype_param < u->op->n_params && u->args->params != NULL) {
-    const tn_field *field = u->op->params[arg->dtype_param];
-    const unsigned char *params = u->args->params;
+tn_dtype tn__arg_dtype(const tn__infer_args *args, const tn_arg *arg) {
+  if (arg->dtype_param < args->op->n_params && args->params != NULL) {
+    const tn_field *field = args->op->params[arg->dtype_param];
+    const unsigned char *params = args->params;
     int32_t given = 1;
     if (field->has_offset != TN_NONE)
       memcpy(&given, params + field->has_offset, sizeof given);
@@ -73,7 +72,7 @@ static tn_code not_allowed(tn__unifier *u, uint32_t id,
 /* Takes what the type of one operand says. */
 static tn_code read_type(tn__unifier *u, uint32_t id, types *t) {
   const tn_arg *arg = tn__operand_arg(u, id);
-  const tn_dtype fixed = fixed_type(u, arg);
+  const tn_dtype fixed = tn__arg_dtype(u->args, arg);
   tn_dtype have = tn__operand(u, id)->dtype;
   if (fixed != TN_DTYPE_UNKNOWN) {
     if (have != TN_DTYPE_UNKNOWN && have != fixed)

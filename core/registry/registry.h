@@ -468,6 +468,9 @@ tn_code tn__infer(const tn__infer_args *args, tn_signature *io);
 tn_code tn__infer_n_outputs(const tn__infer_args *args, uint32_t n_in,
                             uint32_t *out);
 
+/* The type that an operand has whatever the others are, or unknown. */
+tn_dtype tn__arg_dtype(const tn__infer_args *args, const tn_arg *arg);
+
 /* ------------------------------------------------------------------ choice */
 
 /* A kernel that is held: its plugin cannot be unloaded until

@@ -219,12 +219,6 @@ tn_code tn__tape_blank(tn_tape *tape, const tn__layout *like, tn_array **out);
 tn_code tn__tape_constant(tn_tape *tape, uint32_t number,
                           const tn__layout *like, tn_array **out);
 
-/* A floating-point type, which alone has gradients. */
-static inline bool tn__dtype_is_float(tn_dtype dtype) {
-  return dtype == TN_F32 || dtype == TN_F64 || dtype == TN_F16 ||
-         dtype == TN_BF16;
-}
-
 /* ---------------------------------------------------------- index.c      */
 
 enum { /* what the tape knows of an array */

@@ -493,6 +493,28 @@ Test(gradient, stops_at_inputs_that_the_operator_never_differentiates) {
   cr_assert_eq(dx.index, 1);
 }
 
+/* Whole numbers have none, by a parameter or by the operator itself, so what
+ * comes of them needs none either: lab.cast and lab.find have none. */
+Test(gradient, stops_at_whole_numbers) {
+  const tn_entry x = var(g, "x"), head = var(g, "head");
+  const tn_entry whole = OP(g, "cast", "dtype=i32", NULL, x);
+  const tn_entry back = OP(g, "cast", "dtype=f64", NULL, whole);
+  const tn_entry places = OP(g, "find", NULL, NULL, x);
+  const tn_entry again = OP(g, "cast", "dtype=f64", NULL, places);
+  const tn_entry half = OP(g, "cast", "dtype=f16", "half", x);
+  const tn_entry first = OP(g, "mul", NULL, NULL, back, x);
+  const tn_entry second = OP(g, "mul", NULL, NULL, x, again);
+  uint32_t n = tn__n_nodes(g);
+  tn_entry dx = slope(first, head, x);
+  ADDED(n, "~mul");
+  cr_assert_eq(dx.index, 1);
+  n = tn__n_nodes(g);
+  dx = slope(second, head, x);
+  ADDED(n, "~mul");
+  cr_assert_eq(dx.index, 0);
+  FAILS(ask_one(half, head, x, &dx), TN_UNSUPPORTED, "node `half`");
+}
+
 Test(gradient, goes_through_an_operator_with_states) {
   const tn_entry x = var(g, "x"), head = var(g, "head");
   const tn_entry out = OP(g, "track", NULL, "t", x);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "host.h"
+#include "tenon/graph.h"
 
 static tn_runtime *rt;
 
@@ -488,4 +489,89 @@ Test(edges, the_gradient_of_a_cast_is_cast_back) {
   host_expect(g, (double[]){0.5, -3}, 2, 0);
   tn_array_release(x), tn_array_release(head), tn_array_release(g);
   tn_params_release(params);
+}
+
+/* ------------------------------------------------------------ whole numbers */
+
+/* x times the remainder of its whole part by 4, in three calls of integers. */
+static const struct whole_call {
+  const char *op;
+  const char *params;
+} whole_calls[] = {
+    {"cast", "dtype=i32"}, {"mod_scalar", "scalar=4"}, {"cast", "dtype=f64"}};
+
+static tn_array *whole_by_tape(tn_array *x, tn_array *weight) {
+  tn_tape *tape = NULL;
+  tn_array *at[5] = {x}, *g = NULL;
+  OK(tn_tape_create(rt, &tape));
+  OK(tn_tape_watch(tape, x));
+  for (int i = 0; i < 3; ++i) {
+    tn_operator *op = named(whole_calls[i].op);
+    tn_params *params = host_params(op, whole_calls[i].params);
+    OK(tn_tape_call(tape, op, TN_IN(at[i]), params, TN_OUT(&at[i + 1])));
+    tn_params_release(params);
+  }
+  OK(tn_tape_call(tape, named("mul"), TN_IN(x, at[3]), NULL, TN_OUT(&at[4])));
+  const tn_tape_query q = {.struct_size = sizeof q,
+                           .heads = *TN_IN(at[4]),
+                           .head_gradients = *TN_IN(weight),
+                           .of = *TN_IN(x),
+                           .gradients = *TN_OUT(&g)};
+  OK(tn_tape_gradient(tape, &q));
+  for (int i = 1; i < 5; ++i) tn_array_release(at[i]);
+  tn_tape_release(tape);
+  return g;
+}
+
+static tn_entry whole_node(tn_graph *g, const char *op, const char *params,
+                           const tn_entry *in, uint32_t n) {
+  char name[32];
+  tn_entry out;
+  (void)snprintf(name, sizeof name, "elemwise.%s", op);
+  OK(tn_graph_call(g,
+                   &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                    .op = name,
+                                    .params = params,
+                                    .in = in,
+                                    .n_in = n},
+                   &out));
+  return out;
+}
+
+static tn_program *whole_bind(tn_array *x) {
+  tn_graph *g = NULL;
+  tn_program *p = NULL;
+  tn_entry in[2];
+  OK(tn_graph_create(rt, &g));
+  OK(tn_graph_variable(g, "x", NULL, &in[0]));
+  in[1] = in[0];
+  for (int i = 0; i < 3; ++i)
+    in[1] = whole_node(g, whole_calls[i].op, whole_calls[i].params, &in[1], 1);
+  const tn_entry head = whole_node(g, "mul", NULL, in, 2);
+  OK(tn_graph_heads_set(g, &head, 1));
+  const tn_argument argument = {.name = "x", .array = x};
+  OK(tn_program_bind(g,
+                     &(tn_bind){.struct_size = sizeof(tn_bind),
+                                .request = TN_REQ_WRITE,
+                                .arguments = &argument,
+                                .n_arguments = 1},
+                     &p));
+  tn_graph_release(g);
+  return p;
+}
+
+/* The gradient of a remainder of integers is 0, and so is what goes back
+ * through a cast to them. */
+Test(edges, nothing_goes_back_through_whole_numbers) {
+  tn_array *x = ARRAY(TN_F64, 1.5, 7.25, -3), *weight = ARRAY(TN_F64, 2, 3, 5);
+  const double want[] = {2, 9, 5};
+  tn_array *by_tape = whole_by_tape(x, weight), *by_program = NULL;
+  tn_program *p = whole_bind(x);
+  OK(tn_program_forward(p, TN_CALL_TRAIN));
+  OK(tn_program_backward(p, &weight, 1));
+  OK(tn_program_array(p, TN_PROGRAM_GRADIENT, "x", &by_program));
+  host_expect(by_tape, want, 3, 0);
+  host_expect(by_program, want, 3, 0);
+  tn_program_release(p);
+  tn_array_release(x), tn_array_release(weight), tn_array_release(by_tape);
 }

@@ -195,11 +195,12 @@ TN_API TN_MUST_USE tn_code tn_graph_heads_set(tn_graph *graph,
 
 /* Adds, for each of `of`, the gradient of the sum of `heads` with respect to
  * it, each weighted by its entry of `weights`; NULL, or TN_ENTRY_NONE there:
- * ones. `stop`: entries that gradients do not pass. Nothing is added that
- * nobody asked for. TN_UNSUPPORTED, with node and reason, where an operator on
- * the way has none; TN_INVALID where `heads` do not depend on one of `of`. The
- * results may be used like any other entries, and differentiated again. Two of
- * them may be the same entry, and one may be a weight.
+ * ones. `stop`: entries that gradients do not pass; neither do they pass
+ * outputs that an operator says are of whole numbers or bools. Nothing is added
+ * that nobody asked for. TN_UNSUPPORTED, with node and reason, where an
+ * operator on the way has none; TN_INVALID where `heads` do not depend on one
+ * of `of`. The results may be used like any other entries, and differentiated
+ * again. Two of them may be the same entry, and one may be a weight.
  *
  * Gradients of loops, and of graphs used as operators, compute these a second
  * time, so none of their nodes may change a state or draw random numbers:
