@@ -4,7 +4,7 @@
  */
 #include "planning.h"
 
-enum { USUAL_RANGE = 16, USUAL_ALIGN = 64 };
+enum { USUAL_RANGE = 16 };
 
 /* What is needed while planning; `arena` is gone with it. */
 typedef struct planning {
@@ -289,7 +289,7 @@ tn_code tn__memory_plan_init(tn__memory_plan *plan, const tn__env *env,
                              const tn__plan_options *options) {
   planning p = {.plan = plan, .net = net, .options = *options};
   *plan = (tn__memory_plan){0};
-  if (p.options.align == 0) p.options.align = USUAL_ALIGN;
+  if (p.options.align == 0) p.options.align = TN__PLAN_ALIGN;
   if (p.options.match_range == 0) p.options.match_range = USUAL_RANGE;
   p.options.parallel &= !p.options.compat;
   TN__TRY(tn__plan_net_check(env, net));

@@ -20,6 +20,7 @@
 #include "plan.h"
 
 #define TN__NO_NODE UINT32_MAX
+enum { TN__PLAN_ALIGN = 64 }; /* what tn__plan_options.align 0 stands for */
 
 /* ---------------------------------------------------------------- lifetimes */
 

@@ -42,6 +42,8 @@ typedef struct search {
   struct pending *stack; /* of nodes to repeat */
   choice best;
   choice lowest; /* of all, whatever the limit */
+  choice fewest; /* of all that were planned, the plan of fewest bytes */
+  size_t fewest_bytes;
   choice trial;
   choice start; /* what is being refined */
   /* Cuts that lie within the limit, from few to many segments. */
@@ -113,7 +115,8 @@ static tn_code make_net(search *s, choice *c, tn__arena *arena,
   return tn__repeated_net_make(net, arena, s->net, repeats.v, repeats.n);
 }
 
-/* Only lifetimes: offsets come close to their peak. */
+/* Only lifetimes: offsets come close to their peak, in which each takes as much
+ * as in a plan. */
 static tn_code find_peak(search *s, choice *c, tn__arena *arena) {
   tn__repeated_net net;
   tn__walk walk = {.options = &s->options, .arena = arena};
@@ -122,7 +125,7 @@ static tn_code find_peak(search *s, choice *c, tn__arena *arena) {
   TN__TRY(tn__walk_run(&walk));
   c->peak = 0;
   for (uint32_t k = 0; k < s->n_devices; ++k)
-    c->peak += tn__walk_peak(&walk, s->devices[k], 1);
+    c->peak += tn__walk_peak(&walk, s->devices[k], s->options.align);
   return TN_OK;
 }
 
@@ -349,6 +352,7 @@ static tn_code prepare(search *s) {
   s->order = tn__arena_alloc(a, n * sizeof *s->order);
   s->best.dropped = tn__arena_alloc(a, n * sizeof(bool));
   s->lowest.dropped = tn__arena_alloc(a, n * sizeof(bool));
+  s->fewest.dropped = tn__arena_alloc(a, n * sizeof(bool));
   s->trial.dropped = tn__arena_alloc(a, n * sizeof(bool));
   s->start.dropped = tn__arena_alloc(a, n * sizeof(bool));
   for (int k = 0; k < N_CUTS + N_CLOSER; ++k)
@@ -438,32 +442,58 @@ static tn_code answer(search *s, tn__recompute *out) {
   return TN_OK;
 }
 
-/* Storages with offsets may take a little more than the peak by which choices
- * are judged: then it is looked for again with that much less. */
+/* Looks for a choice within `limit`, and takes it for the answer. *over is by
+ * how much its plan is beyond the budget, or 0. */
+static tn_code attempt(search *s, size_t limit, size_t budget, size_t *over,
+                       tn__recompute *out) {
+  TN__TRY(explore(s, limit));
+  TN__TRY(answer(s, out));
+  if (out->bytes < s->fewest_bytes) {
+    s->fewest_bytes = out->bytes;
+    copy(s, &s->fewest, &s->best);
+  }
+  *over = budget > 0 && out->bytes > budget ? out->bytes - budget : 0;
+  return TN_OK;
+}
+
+/* Plans may take more than the peak by which choices are judged: then it is
+ * looked for again with that much less, and at last for as little as possible.
+ * Storages with offsets take little more, the blocks of compat may take more
+ * than they would without repeats. */
+static tn_code search_within(search *s, size_t budget, tn__recompute *out) {
+  enum { ATTEMPTS = 5 };
+  size_t limit = budget, over = 0;
+  for (int k = 1; k <= ATTEMPTS; ++k) {
+    TN__TRY(attempt(s, limit, budget, &over, out));
+    if (over == 0 || s->best.peak > limit) break;
+    limit = over < limit ? limit - over : limit / 2;
+    if (k + 1 == ATTEMPTS) limit = 0;
+  }
+  if (out->bytes > s->fewest_bytes && (budget == 0 || over > 0)) {
+    copy(s, &s->best, &s->fewest);
+    TN__TRY(answer(s, out));
+  }
+  out->met = budget == 0 || out->bytes <= budget;
+  return TN_OK;
+}
+
 static tn_code choose(search *s, size_t budget, tn__recompute *out) {
-  enum { ATTEMPTS = 4 };
-  size_t limit = budget;
   TN__TRY(prepare(s));
   memset(s->best.dropped, 0, s->net->n_forward * sizeof *s->best.dropped);
   TN__TRY(answer(s, out));
-  out->bytes_without = out->bytes;
+  out->bytes_without = s->fewest_bytes = out->bytes;
+  copy(s, &s->fewest, &s->best);
   out->met = true;
   if (s->net->n_forward == 0 || (budget > 0 && out->bytes <= budget))
     return TN_OK;
-  for (int k = 0; k < ATTEMPTS; ++k) {
-    TN__TRY(explore(s, limit));
-    TN__TRY(answer(s, out));
-    out->met = budget == 0 || out->bytes <= budget;
-    if (out->met || s->best.peak > limit) return TN_OK;
-    limit -= out->bytes - budget;
-  }
-  return TN_OK;
+  return search_within(s, budget, out);
 }
 
 tn_code tn__recompute_init(tn__recompute *out, const tn__env *env,
                            const tn__recompute_net *net,
                            const tn__recompute_options *options) {
   search s = {.env = env, .net = net, .options = options->plan};
+  if (s.options.align == 0) s.options.align = TN__PLAN_ALIGN;
   *out = (tn__recompute){0};
   TN__TRY(tn__plan_net_check(env, net->net));
   if (net->n_forward > net->net->n_nodes)

@@ -75,9 +75,9 @@ static double work_of(const tn__recompute_net *net, const tn__recompute *r) {
 }
 
 /* Chooses, and holds the answer against everything that is promised. */
-static tn__recompute checked(const tn__recompute_net *net, size_t budget,
-                             bool runs) {
-  const tn__recompute_options options = {.budget = budget};
+static tn__recompute checked_as(const tn__recompute_net *net,
+                                tn__recompute_options options, bool runs) {
+  const size_t budget = options.budget;
   tn__recompute r;
   tn__repeated_net repeated;
   tn__memory_plan plan;
@@ -105,19 +105,28 @@ static tn__recompute checked(const tn__recompute_net *net, size_t budget,
   return r;
 }
 
-/* Random nets, divided somewhere. */
-Test(recompute, keeps_its_promises_in_random_nets) {
+static tn__recompute checked(const tn__recompute_net *net, size_t budget,
+                             bool runs) {
+  return checked_as(net, (tn__recompute_options){.budget = budget}, runs);
+}
+
+/* A random net, divided somewhere. */
+static tn__recompute_net divided(random_net *net, uint64_t seed) {
   static tn__recompute_cost costs[RANDOM_MAX_NODES];
+  random_net_make(net, seed);
+  const uint32_t n = (uint32_t)net->net.n_nodes;
+  for (uint32_t k = 0; k < n; ++k)
+    costs[k] = (tn__recompute_cost){1 + random_below(&net->state, 9),
+                                    random_below(&net->state, 5) == 0};
+  return (tn__recompute_net){&net->net,
+                             n / 3 + random_below(&net->state, n / 2), costs};
+}
+
+Test(recompute, keeps_its_promises_in_random_nets) {
   random_net *net = malloc(sizeof *net);
   size_t n_repeats = 0, n_met = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
-    random_net_make(net, seed);
-    const uint32_t n = (uint32_t)net->net.n_nodes;
-    for (uint32_t k = 0; k < n; ++k)
-      costs[k] = (tn__recompute_cost){1 + random_below(&net->state, 9),
-                                      random_below(&net->state, 5) == 0};
-    const tn__recompute_net it = {
-        &net->net, n / 3 + random_below(&net->state, n / 2), costs};
+    const tn__recompute_net it = divided(net, seed);
     tn__recompute least = checked(&it, 0, true);
     const size_t middle = (least.bytes + least.bytes_without) / 2;
     tn__recompute some = checked(&it, middle == 0 ? 1 : middle, true);
@@ -130,6 +139,33 @@ Test(recompute, keeps_its_promises_in_random_nets) {
   }
   cr_assert_gt(n_repeats, 100, "%zu", n_repeats);
   cr_assert_gt(n_met, 20, "%zu", n_met);
+  free(net);
+}
+
+/* Whatever a net can be brought down to is a budget that is met, and so is
+ * everything above it: where entries are smaller than what they are rounded up
+ * to, and where blocks of the old planner are larger than what lies in them. */
+static void meets(const tn__recompute_net *it, bool compat, uint64_t seed) {
+  tn__recompute_options options = {.plan.compat = compat};
+  tn__recompute least = checked_as(it, options, false);
+  for (size_t k = 0; k < 4 && least.bytes > 0; ++k) {
+    options.budget = least.bytes + (least.bytes_without - least.bytes) * k / 4;
+    tn__recompute some = checked_as(it, options, true);
+    cr_assert(some.met, "seed %lu, %zu of %zu bytes: %zu", (unsigned long)seed,
+              options.budget, least.bytes_without, some.bytes);
+    tn__recompute_deinit(&some);
+  }
+  tn__recompute_deinit(&least);
+}
+
+Test(recompute, meets_what_can_be_met) {
+  random_net *net = malloc(sizeof *net);
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const tn__recompute_net it = divided(net, seed);
+    meets(&it, true, seed);
+    for (size_t e = 0; e < net->net.n_entries; ++e) net->entries[e].bytes %= 60;
+    meets(&it, false, seed);
+  }
   free(net);
 }
 
