@@ -136,19 +136,22 @@ net_graph *net_alexnet(int64_t batch) {
   return n;
 }
 
-net_graph *net_vgg16(int64_t batch) {
-  static const int REPEATS[5] = {2, 2, 3, 3, 3};
+net_graph *net_vgg(int64_t batch, const int repeats[5]) {
   net_graph *n = net_new();
   net_ref x = image(n, batch, 224);
   for (int stage = 0; stage < 5; ++stage) {
     const int64_t filters = stage == 4 ? 512 : (int64_t)64 << stage;
-    for (int k = 0; k < REPEATS[stage]; ++k)
+    for (int k = 0; k < repeats[stage]; ++k)
       x = conv_relu(n, x, filters, 3, 1, 1);
     x = net_pool(n, x, 2, 2, 0);
   }
   x = net_unary(n, NET_FLATTEN, x);
   classify(n, dense_dropout(n, dense_dropout(n, x, 4096), 4096), batch);
   return n;
+}
+
+net_graph *net_vgg16(int64_t batch) {
+  return net_vgg(batch, (const int[]){2, 2, 3, 3, 3});
 }
 
 static net_ref google_block(net_graph *n, net_ref x, const int64_t f[6]) {

@@ -130,6 +130,8 @@ void net_plan_free(net_plan *plan);
 net_graph *net_inception_bn(int64_t batch, bool cudnn);
 net_graph *net_resnet(int64_t batch, const int layers[4]);
 net_graph *net_alexnet(int64_t batch);
+/* So many convolutions in each of its stages; with 16 layers the usual ones. */
+net_graph *net_vgg(int64_t batch, const int repeats[5]);
 net_graph *net_vgg16(int64_t batch);
 net_graph *net_googlenet(int64_t batch);
 net_graph *net_lstm(uint32_t steps, uint32_t layers);
