@@ -285,20 +285,26 @@ static bool is_moved(const tn_program *p, const tn__step *step) {
   return false;
 }
 
-/* Arrays that users see have memory of their own; calls take it when they are
- * placed, other steps here. */
+/* Arrays that users see have memory of their own, and are zeros until a run has
+ * written them, whoever that is. */
 static tn_code entry_memory(const tn_program *p, uint32_t entry) {
   const tn__value *value = entry == TN_NONE ? NULL : &p->values[entry];
   if (!value || value->request == TN_REQ_NULL) return TN_OK;
   return tn__array_materialise_zeros(value->array);
 }
 
-static tn_code step_memory(const tn_program *p, const tn__step *step) {
+static tn_code outputs_memory(const tn_program *p, const tn__step *step) {
+  for (uint32_t i = 0; i < step->n_out; ++i)
+    TN__TRY(entry_memory(p, step->out[i]));
+  return TN_OK;
+}
+
+/* Of a step that is no call of a kernel, which takes that of its inputs when it
+ * is placed. */
+static tn_code inputs_memory(const tn_program *p, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_in; ++i)
     if (!step->shape_only || !step->shape_only[i])
       TN__TRY(tn__array_materialise_zeros(tn__value_array(p, step->in[i])));
-  for (uint32_t i = 0; i < step->n_out; ++i)
-    TN__TRY(entry_memory(p, step->out[i]));
   return TN_OK;
 }
 
@@ -330,7 +336,8 @@ static tn_code step_settle(tn_program *p, tn__step *step) {
   if (is_for_nothing(p, step)) step->kind = TN__STEP_NOTHING;
   if (step->kind == TN__STEP_FUSED) return tn__fused_place(step);
   if (step->kind == TN__STEP_NOTHING) return TN_OK;
-  if (step->kind != TN__STEP_CALL) TN__TRY(step_memory(p, step));
+  if (step->kind != TN__STEP_CALL) TN__TRY(inputs_memory(p, step));
+  TN__TRY(outputs_memory(p, step));
   if (step->kind == TN__STEP_LOOP) return tn__iteration_make(step);
   if (step->kind != TN__STEP_CALL) return TN_OK;
   for (uint32_t train = 0; train < 2; ++train) {

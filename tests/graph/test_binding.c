@@ -20,6 +20,16 @@ static void is(tn_array *array, size_t n, const double *want) {
                  want[i]);
   free(have);
 }
+static double one_more(int64_t i) {
+  return (double)i + 1;
+}
+
+static void is_zero(tn_array *array) {
+  double *have = elements(array);
+  for (size_t i = 0; i < n_elements(array); ++i)
+    cr_assert_eq(have[i], 0, "element %zu is %g", i, have[i]);
+  free(have);
+}
 #define IS(array, ...)                                          \
   is((array), sizeof((double[]){__VA_ARGS__}) / sizeof(double), \
      (const double[]){__VA_ARGS__})
@@ -168,6 +178,34 @@ Test(binding, a_graph_without_heads_is_no_program) {
   net_open();
   (void)var(g, "x");
   FAILS(tn__program_bind(g, BIND(0), &p), TN_INVALID, "tn_graph_heads_set");
+  net_close();
+}
+
+/* Memory that others had before is not what is seen before the first run. */
+Test(binding, what_a_program_makes_is_zero) {
+  static const char *const names[] = {"x", "y", "state_sum"};
+  net_open();
+  const tn_entry x = typed(g, "x", F64(50, 20)), y = var(g, "y");
+  HEADS(g, OP(g, "mul", NULL, NULL, OP(g, "track", NULL, "state", x), y),
+        OP(g, "same", NULL, NULL, y), OP(g, "total", NULL, NULL, x, y, x));
+  for (tn_req request = TN_REQ_WRITE; request <= TN_REQ_ADD; request += 2)
+    for (uint32_t flags = 0; flags <= TN_BIND_NO_FUSE; ++flags) {
+      tn_array *stains[16], *array = NULL;
+      tn_program *p = NULL;
+      for (int i = 0; i < 16; ++i)
+        stains[i] = numbers_of(TN_F64, SHAPE(50, 20), one_more);
+      for (int i = 0; i < 16; ++i) tn__array_release(stains[i]);
+      OK(tn__program_bind(g, BIND(.request = request, .flags = flags), &p));
+      for (size_t i = 0; i < 3; ++i) is_zero(head_of(p, i));
+      for (int i = 0; i < 3; ++i) {
+        const uint32_t what =
+            i < 2 ? TN_PROGRAM_ARGUMENT : TN_PROGRAM_AUXILIARY;
+        OK(tn__program_array(p, what, names[i], &array));
+        is_zero(array);
+        if (i < 2) is_zero(gradient_of(p, names[i]));
+      }
+      tn__program_release(p);
+    }
   net_close();
 }
 
