@@ -230,6 +230,66 @@ Test(running, any_budget_gives_the_same_results) {
   net_close();
 }
 
+/* Forward calls of the operator, those that are made again among them. */
+static size_t calls_of(const tn_program *p, const char *kernel) {
+  tn_text *text = NULL;
+  size_t n = 0;
+  OK(tn__program_text(p, 0, &text));
+  const char *const all = tn_text_get(text), *at = all;
+  for (; (at = strstr(at, kernel)) != NULL; ++at) n += at[-1] == ' ';
+  static const char gradient[] = "(gradient)  ";
+  for (at = all; (at = strstr(at, gradient)) != NULL; ++at)
+    n -= strncmp(at + strlen(gradient), kernel, strlen(kernel)) == 0;
+  tn_text_release(text);
+  return n;
+}
+
+/* Every call of the operator gets the attribute; NULL takes it away. */
+static void keep_all(const char *op, const char *value) {
+  for (uint32_t id = 0; id < tn__n_nodes(g); ++id) {
+    const tn__node *node = tn__node_at(g, id);
+    if (node->kind == TN__NODE_CALL && strcmp(node->desc->name, op) == 0)
+      OK(tn__attribute_set(g, id, "keep", value));
+  }
+}
+
+/* Of two kinds of call whose results the backward part reads the cheap one is
+ * made again, unless the user says that it is kept, or that nothing is to be
+ * thought of the other. */
+Test(running, attributes_say_what_is_made_again) {
+  net_open_on(2);
+  tn_entry h = var(g, "x");
+  const tn_entry x = h, v = var(g, "v");
+  for (int i = 0; i < DEPTH; ++i)
+    h = OP(g, "mul", NULL, NULL, x,
+           OP(g, "dense", "num_hidden=16", NULL, h, v, TN_ENTRY_NONE));
+  HEADS(g, h);
+  give("x", filled(TN_F64, SHAPE(WIDE, 16)));
+  give("v", filled(TN_F64, SHAPE(16, 16)));
+  tn_array *weight = deep_weight();
+  tn_program *full = BIND(.request = TN_REQ_WRITE);
+  const uint64_t budget = stats_of(full).pool_bytes * 4 / 5;
+  train(full, weight);
+  static const char *const keep[][2] = {{NULL, NULL}, {"0", NULL}, {"0", "1"}};
+  for (int i = 0; i < 3; ++i) {
+    keep_all("dense", keep[i][0]);
+    keep_all("mul", keep[i][1]);
+    tn_program *p = BIND(.request = TN_REQ_WRITE, .memory = budget);
+    cr_expect_eq(calls_of(p, "lab.dense.cpu") > DEPTH, i > 0, "%d", i);
+    cr_expect_eq(calls_of(p, "lab.mul.cpu") > DEPTH, i == 0, "%d", i);
+    train(p, weight);
+    same_training(full, p, "what is made again");
+    tn__program_release(p);
+  }
+  keep_all("dense", "1");
+  tn_program *p = BIND(.request = TN_REQ_WRITE, .memory = TN_MEMORY_MINIMAL);
+  cr_expect_eq(stats_of(p).repeated, 0);
+  tn__program_release(p), tn__program_release(full);
+  tn__array_release(weight);
+  drop_given();
+  net_close();
+}
+
 Test(running, any_plan_gives_the_same_results) {
   net_open_on(2);
   deep();
