@@ -128,12 +128,25 @@ static tn_code device_find(tn_program *p, const tn_bind *how) {
                          how->place.device_id, &p->device);
 }
 
-tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
-                         tn_program **out) {
+/* By how much the plan is beyond the memory that the user allows, where another
+ * choice of what is computed again may help: it is made before steps become
+ * one, which may then need less than it takes them to need, or more. */
+static uint64_t excess(const tn_program *p) {
+  if (!p->planned || (p->how.flags & TN_BIND_NO_FUSE) != 0 ||
+      p->n_forward == p->n_steps || p->how.memory <= TN_MEMORY_MINIMAL)
+    return 0;
+  const uint64_t bytes = tn__memory_plan_bytes(&p->plan);
+  return bytes > p->how.memory ? bytes - p->how.memory : 0;
+}
+
+/* With what is computed again chosen for `memory` bytes; 0: nothing is. */
+static tn_code bind_for(const tn_graph *graph, const tn_bind *how,
+                        uint64_t memory, uint64_t *over, tn_program **out) {
   tn_program *p = tn__zalloc(graph->env, sizeof *p);
-  *out = NULL;
+  tn_bind choice = *how;
   if (!p) return memory_fail(sizeof *p);
-  tn__binding b = {.p = p, .how = how};
+  choice.memory = memory;
+  tn__binding b = {.p = p, .how = &choice};
   p->caller = graph->caller;
   p->env = graph->env;
   p->how = (tn_bind){.struct_size = sizeof p->how,
@@ -150,10 +163,32 @@ tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
     rc = tn__pass_list_open(&b.passes, p->caller, how->passes, how->n_passes);
   if (rc == TN_OK) rc = all_stations(&b, graph);
   if (b.passes.caller) tn__pass_list_close(&b.passes);
-  if (rc != TN_OK) {
+  *over = rc == TN_OUT_OF_MEMORY ? excess(p) : 0;
+  if (rc != TN_OK)
     tn__program_release(p);
-    return rc;
+  else
+    *out = p;
+  return rc;
+}
+
+/* What is chosen for next, where what was chosen for `memory` came out so many
+ * bytes too high. */
+static uint64_t lower(const tn_bind *how, uint64_t memory, uint64_t over,
+                      int left) {
+  if (memory == 0) return how->memory;
+  return left > 0 && over < memory ? memory - over : TN_MEMORY_MINIMAL;
+}
+
+tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
+                         tn_program **out) {
+  enum { ATTEMPTS = 5 };
+  const bool apart = (how->flags & TN_BIND_NO_FUSE) != 0;
+  uint64_t memory = how->memory, over = 0;
+  if (memory > TN_MEMORY_MINIMAL && !apart) memory = 0;
+  *out = NULL;
+  for (int left = ATTEMPTS - 2;; --left) {
+    const tn_code rc = bind_for(graph, how, memory, &over, out);
+    if (over == 0 || memory == TN_MEMORY_MINIMAL) return rc;
+    memory = lower(how, memory, over, left);
   }
-  *out = p;
-  return TN_OK;
 }

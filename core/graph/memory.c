@@ -405,13 +405,16 @@ void tn__plan_options_of(const tn_bind *how, tn__plan_options *out) {
   }
 }
 
-static tn_code budget_check(const tn_program *p, const tn_bind *how) {
+static tn_code budget_check(const tn_program *p) {
+  const uint64_t memory = p->how.memory;
   const size_t bytes = tn__memory_plan_bytes(&p->plan);
-  if (how->memory <= TN_MEMORY_MINIMAL || bytes <= how->memory) return TN_OK;
-  return tn__fail(TN_OUT_OF_MEMORY,
-                  "the program needs %zu bytes for intermediate results, even "
-                  "where it computes them again, but tn_bind.memory is %llu",
-                  bytes, (unsigned long long)how->memory);
+  if (memory <= TN_MEMORY_MINIMAL || bytes <= memory) return TN_OK;
+  return tn__fail(
+      TN_OUT_OF_MEMORY,
+      "the program needs %zu bytes for intermediate results, even "
+      "where it computes them again, but tn_bind.memory is %llu%s",
+      bytes, (unsigned long long)memory,
+      p->stats.n_fused > 0 ? "; with TN_BIND_NO_FUSE it may be less" : "");
 }
 
 /* ----------------------------------------------------------------- branches */
@@ -422,7 +425,7 @@ static tn_code may_branch(const tn_program *p, const tn_bind *how,
                           const tn__plan_net *net, bool *out) {
   uint32_t n = 0;
   *out = false;
-  if (how->plan != TN_PLAN_DEFAULT || how->memory != 0 ||
+  if (how->plan != TN_PLAN_DEFAULT || p->how.memory != 0 ||
       (how->flags & TN__BIND_SERIAL) || tn__engine_workers(p->env->engine) < 2)
     return TN_OK;
   bool *which = tn__zalloc(p->env, (p->n_steps + 1u) * sizeof *which);
@@ -477,7 +480,7 @@ tn_code tn__program_memory(tn_program *p, const tn_bind *how) {
   TN__TRY(rc);
   for (uint32_t i = 0; i < p->n_steps; ++i)
     p->steps[i]->reserved = p->steps[i]->info.workspace;
-  TN__TRY(budget_check(p, how));
+  TN__TRY(budget_check(p));
   TN__TRY(pools_take(p, how));
   for (uint32_t i = 0; i < p->n_steps; ++i)
     for (uint32_t k = 0; k < p->steps[i]->n_out; ++k)

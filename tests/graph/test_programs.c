@@ -369,10 +369,36 @@ static const way ways[] = {
     {TN_PLAN_COMPAT, TN_BIND_NO_FUSE, 0, true},
     {TN_PLAN_DEFAULT, 0, TN_MEMORY_MINIMAL, true}};
 
+static uint64_t pool_of(const expectation *e, const way *how) {
+  tn_program *p = bind(e, how);
+  tn_program_stats stats = {.struct_size = sizeof stats};
+  tn__program_stats(p, &stats);
+  tn__program_release(p);
+  return stats.pool_bytes;
+}
+
+/* As little memory as there may be, told as a number, is enough, and so is what
+ * lies between that and all: fused or not. */
+static void run_budgets(const expectation *e, uint32_t plan) {
+  way how = {plan, 0, 0, false};
+  const uint64_t all = pool_of(e, &how);
+  how.memory = TN_MEMORY_MINIMAL;
+  const uint64_t least = pool_of(e, &how);
+  for (int k = 0; k < 2 && least < all; ++k) {
+    how.memory = least + (k ? random_below((uint32_t)(all - least)) : 0);
+    cr_assert_leq(pool_of(e, &how), how.memory);
+    run_program(e, &how);
+  }
+}
+
 static void run_all(expectation *e) {
   expect_all(e);
   for (size_t k = 0; k < sizeof ways / sizeof *ways; ++k)
     run_program(e, &ways[k]);
+  if (n_elements(e->in[0]) > 1000) {
+    run_budgets(e, TN_PLAN_DEFAULT);
+    run_budgets(e, TN_PLAN_COMPAT_SHARE);
+  }
   expectation_drop(e);
 }
 

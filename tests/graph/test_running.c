@@ -230,6 +230,33 @@ Test(running, any_budget_gives_the_same_results) {
   net_close();
 }
 
+/* What fits when calls are one step is not computed again because it would not
+ * if they were several. */
+Test(running, a_budget_is_of_what_fused_steps_take) {
+  net_open_on(1);
+  tn_entry h = var(g, "x");
+  for (int i = 0; i < DEPTH; ++i) {
+    h = OP(g, "tanh", NULL, NULL, h);
+    h = OP(g, "tame", NULL, NULL, h, OP(g, "sigmoid", NULL, NULL, h));
+  }
+  HEADS(g, OP(g, "mul", NULL, NULL, h, var(g, "y")));
+  for (int i = 0; i < 2; ++i)
+    give(i ? "y" : "x", filled(TN_F64, SHAPE(1000, 16)));
+  tn_program *full = BIND(.request = TN_REQ_WRITE);
+  const uint64_t pool = stats_of(full).pool_bytes;
+  cr_assert_gt(stats_of(full).n_fused, DEPTH);
+  tn_program *same = BIND(.request = TN_REQ_WRITE, .memory = pool);
+  cr_expect_eq(stats_of(same).repeated, 0);
+  cr_expect_eq(stats_of(same).pool_bytes, pool);
+  tn_program *less = BIND(.request = TN_REQ_WRITE, .memory = pool - 1);
+  cr_expect_gt(stats_of(less).repeated, 0);
+  cr_expect_lt(stats_of(less).pool_bytes, pool);
+  tn__program_release(full), tn__program_release(same);
+  tn__program_release(less);
+  drop_given();
+  net_close();
+}
+
 /* Forward calls of the operator, those that are made again among them. */
 static size_t calls_of(const tn_program *p, const char *kernel) {
   tn_text *text = NULL;
