@@ -400,6 +400,58 @@ Test(running, states_change_once) {
   net_close();
 }
 
+/* MXNet's zero_prop: behind what blocks gradients nothing is kept for them. */
+Test(running, a_blocked_net_takes_what_inference_does) {
+  uint64_t pool[3];
+  net_open_on(1);
+  for (int i = 0; i < 3; ++i) {
+    const tn_entry x = var(g, "x");
+    tn_entry h = x;
+    for (int k = 0; k < 5; ++k)
+      h = OP(g, "mul", NULL, NULL, OP(g, "tanh", NULL, NULL, h), x);
+    HEADS(g, OP(g, i < 2 ? "cut" : "tanh", NULL, NULL, h));
+    give("x", filled(TN_F64, SHAPE(50, 20)));
+    tn_program *p = BIND(.request = i == 0 ? TN_REQ_NULL : TN_REQ_WRITE);
+    pool[i] = stats_of(p).pool_bytes;
+    tn__program_release(p);
+    drop_given();
+    net_renew();
+  }
+  cr_expect_eq(pool[1], pool[0]);
+  cr_expect_gt(pool[2], pool[1]);
+  net_close();
+}
+
+/* Of each result how it is written, and of the program what all take. */
+Test(running, the_table_says_how_results_are_written) {
+  net_open_on(1);
+  char total[80];
+  const tn_entry x = var(g, "x");
+  const tn_entry p2 = OP(g, "pair", NULL, "two", x, x);
+  const tn_entry t = OP(g, "tanh", NULL, "t", p2);
+  HEADS(g, OP(g, "tame", NULL, "end", t, OP(g, "sigmoid", NULL, "s", t)));
+  give("x", filled(TN_F64, SHAPE(8)));
+  tn_program *p = BIND(.request = TN_REQ_ADD);
+  has_text(p, "  two  lab.pair.cpu  f64 (8) @0 f64 (8) unused");
+  has_text(p, "  t  lab.tanh.cpu  f64 (8) in place @0");
+  has_text(p, "  end  lab.tame.cpu  f64 (8) own");
+  has_text(p, "  s_backward (gradient)  lab.sigmoid.cpu  f64 (8) add @");
+  has_text(p, "  sum0  in place  f64 (8) in place @");
+  has_text(p, "f64 (8) add own");
+  const tn_program_stats stats = stats_of(p);
+  (void)snprintf(total, sizeof total,
+                 "\n%llu bytes in the pool, at least %llu ",
+                 (unsigned long long)stats.pool_bytes,
+                 (unsigned long long)stats.bound_bytes);
+  has_text(p, total);
+  tn_program *infers = BIND(0);
+  cr_expect_lt(stats_of(infers).pool_bytes, stats.pool_bytes);
+  cr_expect_eq(stats_of(infers).n_backward, 0);
+  tn__program_release(p), tn__program_release(infers);
+  drop_given();
+  net_close();
+}
+
 /* --------------------------------------------------------- parts */
 
 Test(running, parts_of_the_forward_run_lead_to_the_same) {
