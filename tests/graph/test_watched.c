@@ -60,6 +60,35 @@ Test(watched, monitors_see_every_visible_output) {
   net_close();
 }
 
+/* Of calls and of gradients, but not what an operator hides. */
+Test(watched, monitors_see_gradients_too) {
+  static const char *const want[] = {"k_out",
+                                     "sq_output",
+                                     "sq_backward_output",
+                                     "k_backward_output0",
+                                     "k_backward_output1",
+                                     "sum0_output"};
+  sight seen = {.n = 0};
+  net_open_on(2);
+  give("x", filled(TN_F64, SHAPE(3)));
+  const tn_entry x = var(g, "x");
+  HEADS(g, OP(g, "square", NULL, "sq", OP(g, "keep", NULL, "k", x, x)));
+  tn_program *p = BIND(.request = TN_REQ_WRITE);
+  tn_array *weight = filled(TN_F64, SHAPE(3));
+  OK(tn__program_monitor(p, look, &seen));
+  train(p, weight);
+  double *slope = elements(slope_of(p, "x"));
+  cr_assert_eq(seen.n, 6, "%u", seen.n);
+  for (uint32_t i = 0; i < seen.n; ++i)
+    cr_expect_str_eq(seen.names[i], want[i]);
+  cr_expect_eq(seen.first[5], slope[0]);
+  free(slope);
+  tn__array_release(weight);
+  tn__program_release(p);
+  drop_given();
+  net_close();
+}
+
 /* --------------------------------------------------------------- parameters */
 
 static void set_and_run(uint32_t flags, uint64_t memory, bool watched) {
