@@ -525,6 +525,37 @@ Test(running, reshaped_programs_take_turns) {
   net_close();
 }
 
+static uint64_t bytes_in_use(void) {
+  tn__heap_stats stats;
+  tn__heap_stats_get(w.env.cpu, &stats);
+  return stats.live;
+}
+
+/* A program for smaller shapes needs its arguments and heads, and no more; one
+ * for larger shapes its own pool, which a third one shares with it. */
+Test(running, reshaped_programs_share_their_memory) {
+  enum { ROW_BYTES = 16 * 8 };
+  net_open_on(1);
+  deep();
+  tn_program *first = BIND(.request = TN_REQ_WRITE), *less, *more, *third;
+  const uint64_t pool = stats_of(first).pool_bytes, before = bytes_in_use();
+  const tn_known few = {"x", F64(WIDE - 1, 16)},
+                 many = {"x", F64(2 * WIDE, 16)};
+  OK(tn__program_reshape(first, &few, 1, &less));
+  cr_assert_lt(stats_of(less).pool_bytes, pool);
+  const uint64_t own = bytes_in_use() - before;
+  cr_expect_lt(own, 5 * WIDE * ROW_BYTES, "%llu", (unsigned long long)own);
+  OK(tn__program_reshape(first, &many, 1, &more));
+  const uint64_t larger = stats_of(more).pool_bytes, then = bytes_in_use();
+  cr_expect_geq(then - before - own, larger);
+  OK(tn__program_reshape(more, &few, 1, &third));
+  cr_expect_lt(bytes_in_use() - then, 5 * WIDE * ROW_BYTES);
+  tn__program_release(first), tn__program_release(less);
+  tn__program_release(more), tn__program_release(third);
+  drop_given();
+  net_close();
+}
+
 Test(running, reshaping_by_a_shape_alone_keeps_the_type) {
   net_open_on(1);
   deep();
