@@ -355,6 +355,37 @@ Test(kept, little_memory_does_not_change_what_is_read_of_a_state) {
   tn__program_release(p);
 }
 
+/* Nor are random numbers drawn again: out = x f1 f2 ... v^(2 DEEP), of which
+ * nobody sees the factors, so that both slopes follow from out itself. */
+Test(kept, little_memory_does_not_draw_again) {
+  enum { DEEP = 6 };
+  const tn_entry x = typed(g, "x", F64(WIDE)), v = typed(g, "v", F64(WIDE));
+  tn_entry y = x;
+  for (int i = 0; i < DEEP; ++i) {
+    y = OP(g, "mul", NULL, NULL, OP(g, "noise", NULL, NULL, y), v);
+    y = OP(g, "mul", NULL, NULL, y, v);
+  }
+  HEADS(g, y, OP(g, "same", NULL, NULL, x));
+  const tn_bind how = {.struct_size = sizeof how,
+                       .request = TN_REQ_WRITE,
+                       .memory = TN_MEMORY_MINIMAL};
+  OK(tn__program_bind(g, &how, &p));
+  tn_program_stats stats = {.struct_size = sizeof stats};
+  tn__program_stats(p, &stats);
+  cr_assert_gt(stats.repeated, 0);
+  fill("x", 0.5), fill("v", 1.25);
+  for (int run = 0; run < 2; ++run) {
+    train();
+    double *out = output_of(0), *dx = slope_of("x"), *dv = slope_of("v");
+    for (int i = 0; i < WIDE; ++i) {
+      is_near(dx[i], out[i] / (0.5 + 0.25 * i), "dx");
+      is_near(dv[i], 2 * DEEP * out[i] / (1.25 + 0.25 * i), "dv");
+    }
+    free(out), free(dx), free(dv);
+  }
+  tn__program_release(p);
+}
+
 /* ---------------------------------------------------------------------- files
  */
 
