@@ -386,6 +386,34 @@ Test(kept, little_memory_does_not_draw_again) {
   tn__program_release(p);
 }
 
+/* Nor is a loop made again that draws: of x that is zero, out = (h f1 f2
+ * ...)^2. What it keeps is most of what there is while the other head is
+ * computed. */
+Test(kept, little_memory_does_not_loop_again) {
+  enum { STEPS = 64, DEEP = 6 };
+  static const char *const keys[] = {"x", "h"};
+  tn_graph *step = noisy_step();
+  const tn_entry x = typed(g, "x", F64(STEPS, WIDE));
+  const tn_entry last = loop_over(g, step, false, 2, keys,
+                                  (tn_entry[]){x, typed(g, "h", F64(WIDE))});
+  const tn_entry out = OP(g, "square", NULL, NULL, last);
+  tn_entry y = OP(g, "plus_all", NULL, NULL, x, out);
+  for (int i = 0; i < DEEP; ++i) y = OP(g, "tanh", NULL, NULL, y);
+  HEADS(g, out, y);
+  const tn_bind how = {.struct_size = sizeof how,
+                       .request = TN_REQ_WRITE,
+                       .memory = TN_MEMORY_MINIMAL};
+  OK(tn__program_bind(g, &how, &p));
+  fill("h", 2); /* x is made of zeros */
+  train();
+  double *square = output_of(0), *dh = slope_of("h");
+  for (int i = 0; i < WIDE; ++i)
+    is_near(dh[i], 2 * square[i] / (2 + 0.25 * i), "dh");
+  free(square), free(dh);
+  tn__program_release(p);
+  tn__graph_release(step);
+}
+
 /* ---------------------------------------------------------------------- files
  */
 
