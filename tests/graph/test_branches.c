@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What runs beside what: long branches of a program at the same time, within
- * limits of memory, and what a trace shows of its steps.
+ * limits of memory, but not calls of a kernel that must not meet itself; and
+ * what a trace shows of steps.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +56,19 @@ static int32_t run_meet(const tn_frame *call) {
   return TN_OK;
 }
 
+/* How many are inside of kernels of which one may be; the most there were. */
+static _Atomic int n_inside, most_inside;
+
+static int32_t run_alone(const tn_frame *call) {
+  const float *x = call->in[0].data;
+  float *y = call->out[0].data;
+  const int n = atomic_fetch_add(&n_inside, 1) + 1;
+  if (n > 1) atomic_store(&most_inside, n);
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) y[i] = x[i] + 1;
+  atomic_fetch_sub(&n_inside, 1);
+  return TN_OK;
+}
+
 static int32_t run_join(const tn_frame *call) {
   const float *x = call->in[0].data, *y = call->in[1].data;
   float *z = call->out[0].data;
@@ -80,20 +95,25 @@ static const tn_gradient no_gradient = {.struct_size = sizeof(tn_gradient),
     .n_outputs = 1, .name = (text), .summary = (text), .inputs = ins,          \
     .outputs = outs, .gradient = &no_gradient                                  \
   }
-#define KERNEL(text, function)                                                \
+#define KERNEL(text, function, how)                                           \
   {                                                                           \
-    .struct_size = sizeof(tn_kernel), .flags = TN_KERNEL_REENTRANT,           \
+    .struct_size = sizeof(tn_kernel), .flags = (how),                         \
     .device_type = TN_DEVICE_CPU, .writes = TN_WRITES_WRITE, .when = TN_NONE, \
     .op = "hall." text "@1", .id = "hall." text ".cpu", .compute = (function) \
   }
-static const tn_op meet_op = OPERATOR(1, "meet"), join_op = OPERATOR(2, "join");
-static const tn_op *const ops[] = {&meet_op, &join_op};
-static const tn_kernel meet_kernel = KERNEL("meet", run_meet),
-                       join_kernel = KERNEL("join", run_join);
-static const tn_kernel *const kernels[] = {&meet_kernel, &join_kernel};
+static const tn_op meet_op = OPERATOR(1, "meet"), join_op = OPERATOR(2, "join"),
+                   alone_op = OPERATOR(1, "alone");
+static const tn_op *const ops[] = {&meet_op, &join_op, &alone_op};
+static const tn_kernel meet_kernel =
+                           KERNEL("meet", run_meet, TN_KERNEL_REENTRANT),
+                       join_kernel =
+                           KERNEL("join", run_join, TN_KERNEL_REENTRANT),
+                       alone_kernel = KERNEL("alone", run_alone, 0);
+static const tn_kernel *const kernels[] = {&meet_kernel, &join_kernel,
+                                           &alone_kernel};
 static const tn_plugin hall_plugin = {
     PLUGIN_BY_HAND("hall", 1, "Kernels that wait for one another"),
-    .n_operators = 2, .n_kernels = 2, .operators = ops, .kernels = kernels};
+    .n_operators = 3, .n_kernels = 3, .operators = ops, .kernels = kernels};
 
 /* ------------------------------------------------------------------- graphs */
 
@@ -123,21 +143,24 @@ static tn_entry call_hall(const char *op, const char *name, uint32_t n,
   return out;
 }
 
-static tn_entry branch(tn_entry from, int length) {
-  for (int i = 0; i < length; ++i)
-    from = call_hall("hall.meet", NULL, 1, &from);
+static tn_entry branch(const char *op, tn_entry from, int length) {
+  for (int i = 0; i < length; ++i) from = call_hall(op, NULL, 1, &from);
   return from;
 }
 
 /* As many branches as that, all of x, joined one after the other. */
-static void branches(int n, int length) {
+static void branches_of(const char *op, int n, int length) {
   const tn_entry from = var(g, "x");
   tn_entry all[16];
-  for (int i = 0; i < n; ++i) all[i] = branch(from, length);
+  for (int i = 0; i < n; ++i) all[i] = branch(op, from, length);
   for (int i = 1; i < n; ++i)
     all[0] =
         call_hall("hall.join", NULL, 2, (const tn_entry[]){all[0], all[i]});
   HEADS(g, all[0]);
+}
+
+static void branches(int n, int length) {
+  branches_of("hall.meet", n, length);
 }
 
 static tn_program *bind(uint64_t memory) {
@@ -221,6 +244,52 @@ Test(branches, nobody_pays_for_what_cannot_be) {
   branches(1, 6);
   p = bind(0);
   cr_assert_not(is_wide(p), "there is one branch");
+  tn__program_release(p);
+  close_all();
+}
+
+/* Calls of the kernel that must not meet itself, of so many elements. */
+typedef struct caller {
+  pthread_t thread;
+  tn_array *in, *out;
+  tn_code rc;
+} caller;
+
+static void *call_alone(void *arg) {
+  caller *self = arg;
+  const tn__target_op what = {&w.caller, op_get("hall.alone"), NULL,
+                              TN_PASS_FORWARD, 0};
+  for (int i = 0; i < 20 && self->rc == TN_OK; ++i)
+    self->rc = tn__call(&what, &(tn_inputs){1, &self->in},
+                        &(tn_outputs){1, &self->out, NULL});
+  return NULL;
+}
+
+/* Neither in branches of a program, nor in calls that are made meanwhile: short
+ * and long ones, by the thread that runs the program and by others. */
+Test(branches, of_a_kernel_that_is_not_reentrant_take_turns, .timeout = 100) {
+  open_with(2);
+  caller callers[] = {{.in = empty(TN_F32, SHAPE(4))}, {.in = x}};
+  branches_of("hall.alone", 2, 3);
+  tn_program *p = bind(0);
+  for (int run = 0; run < 100; ++run) {
+    OK(tn__program_forward(p, 0));
+    call_alone(&callers[0]);
+    OK(tn__wait_all(w.env.engine));
+  }
+  for (int run = 0; run < 20; ++run) {
+    for (int i = 0; i < 2; ++i)
+      pthread_create(&callers[i].thread, NULL, call_alone, &callers[i]);
+    OK(tn__program_forward(p, 0));
+    for (int i = 0; i < 2; ++i) pthread_join(callers[i].thread, NULL);
+  }
+  OK(tn__wait_all(w.env.engine));
+  cr_assert_eq(most_inside, 0, "%d calls at a time", most_inside);
+  for (int i = 0; i < 2; ++i) {
+    cr_assert_eq(callers[i].rc, TN_OK);
+    tn__array_release(callers[i].out);
+  }
+  tn__array_release(callers[0].in);
   tn__program_release(p);
   close_all();
 }
