@@ -94,6 +94,15 @@ const tnm_code tnm_codes_lints[] = {
         "  kernels: [{device: cpu, forward: nn_gate, links: nn_gate_links}]",
         "  kernels: [{device: cpu, forward: nn_gate, links: "
         "nn_gate_links, flags: [elementwise]}]"),
+    TNM_CODE(
+        "E0092", "a kernel for the cpu that is `async`",
+        "A kernel that is `async` returns when its work stands on the queue "
+        "of its device, and\nwhoever reads what it makes comes behind that on "
+        "the queue. The cpu has none: a call is\nover when its function "
+        "returns, and what reads its outputs runs then. Work is shared out\n"
+        "with `parallel_for`, which returns when all of it is done.",
+        "  kernels: [{device: cpu, forward: nn_gate, flags: [async]}]",
+        "  kernels: [{device: cpu, forward: nn_gate, flags: [reentrant]}]"),
     TNM_CODE("W0101", "lint `doc`: an operator without `doc`",
              "The summary says what it is; `doc` says what becomes of edge "
              "cases, and why one would\nwant it. It is the text of the manual.",

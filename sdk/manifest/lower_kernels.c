@@ -318,6 +318,22 @@ static void read_functions(const entry *e) {
   check_backward(e);
 }
 
+/* A call is over when its function returns, or, where the device has queues,
+ * when its queue has got so far. */
+static void check_async(const entry *e) {
+  const tnm_tree *list = tnm_tree_get(e->node, "flags");
+  if (!(e->table.flags & TN_KERNEL_ASYNC) ||
+      e->table.device_type != TN_DEVICE_CPU)
+    return;
+  tnm_diag_spec spec = {"E0092", list->pos, NULL};
+  size_t id = tnm_diag(diags_of(e), &spec,
+                       "`async` is for devices with queues, and the cpu is "
+                       "none");
+  tnm_diag_help(diags_of(e), id,
+                "take `async` out of `flags`, and return when everything is "
+                "computed");
+}
+
 /* Only what an elementwise kernel of the CPU does can be done link by link. */
 static void read_links(entry *e) {
   const tnm_tree *value = tnm_tree_get(e->node, "links");
@@ -415,7 +431,7 @@ static void read_entry(tnm_lower *lower, tnm_tree *node, tnm_kernel *out) {
                         .writes = read_writes(&e),
                         .when = TN_NONE,
                         .op = lower->target_name};
-  read_device(&e);
+  if (read_device(&e)) check_async(&e);
   out->companion = is_companion(&e);
   read_priority(&e);
   read_resources(&e);
