@@ -3,8 +3,9 @@
  *
  * Whoever runs functions keeps everybody else from pushing, so that only one
  * runs at any time, and grants are always given at once. What a function pushes
- * waits in a list until it has returned, and is run before the outermost push
- * returns.
+ * is counted at once, as whoever deletes an operation, or waits, asks for that;
+ * it waits in a list until the function has returned, and is run before the
+ * outermost push returns.
  */
 #include <assert.h>
 
@@ -82,7 +83,7 @@ static tn_code run_sync(tn__token *token) {
 }
 
 static tn_code run(tn__token *token) {
-  const bool granted = tn__token_acquire(token, NULL);
+  const bool granted = tn__token_grant(token);
   assert(granted); /* nothing else runs */
   (void)granted;
   if (tn__token_parked(token)) return TN_OK;
@@ -109,6 +110,8 @@ static tn_code naive_push(tn__engine *engine, const tn__job *job,
   tn__token *token = tn__token_of(engine, job, operation);
   if (token == NULL) return tn__job_failed(job, TN_OUT_OF_MEMORY);
   tn__engine_pause(engine);
+  token->flags |= tn__count_pushed(engine, tn__frame_of(engine));
+  if (operation != NULL) tn__operation_count(operation);
   if (engine->running) {
     *engine->nested_end = token;
     engine->nested_end = &token->next;

@@ -299,6 +299,54 @@ Test(life, functions_push_functions_push_functions, .timeout = 20) {
   }
 }
 
+/* What a function has made for itself. */
+typedef struct passing {
+  tn__engine *engine;
+  tn__var x;
+  _Atomic int n;       /* runs */
+  _Atomic int n_drops; /* behind all of them */
+} passing;
+
+static tn_code run_once(void *arg, tn__token *token) {
+  return run_count(&((passing *)arg)->n, token);
+}
+
+static void drop_passing(void *arg) {
+  passing *self = (passing *)arg;
+  cr_assert_eq(self->n, 3, "dropped before it was run");
+  atomic_fetch_add(&self->n_drops, 1);
+}
+
+static tn_code run_passing(void *arg, tn__token *token) {
+  passing *self = (passing *)arg;
+  tn__operation *op = NULL;
+  tn_code rc = TN_OK;
+  (void)token;
+  const tn__job job = {.name = "op",
+                       .run = run_once,
+                       .arg = self,
+                       .drop = drop_passing,
+                       .access = (tn__access[]){U(self->x)},
+                       .n_access = 1};
+  TN__TRY(tn__operation_create(self->engine, &job, &op));
+  for (int i = 0; i < 3 && rc == TN_OK; ++i) rc = tn__operation_push(op);
+  tn__operation_delete(op);
+  return rc;
+}
+
+/* Also where its pushes wait until the function has returned. */
+Test(life, an_operation_deleted_by_who_pushed_it_inside_still_runs) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    tn__engine *engine = engine_open(&kinds[k]);
+    passing self = {.engine = engine};
+    cr_assert_eq(push(engine, run_passing, &self, ON(U(self.x))), TN_OK);
+    cr_assert_eq(tn__wait_all(engine), TN_OK);
+    cr_assert_eq(self.n, 3, "%s", kinds[k].name);
+    cr_assert_eq(self.n_drops, 1, "%s", kinds[k].name);
+    engine_close(engine);
+  }
+}
+
 /* -------------------------------------------------------------- priorities */
 
 /* All of them are ready when the worker looks, and nobody helps it. */
