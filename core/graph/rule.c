@@ -28,7 +28,7 @@ bool tn__rule_passes(const tn__node *node, uint32_t i) {
   if (i >= node->n_in || tn__entry_is_none(node->in[i])) return false;
   if (node->in_flags && (node->in_flags[i] & TN_IN_METADATA)) return false;
   if (node->kind != TN__NODE_CALL || !table_of(node)) return true;
-  return !input_rule(node, i)->stop;
+  return tn__gradient_passes(input_rule(node, i));
 }
 
 /* Whether the rule of one input reads the gradient of output `out`. */

@@ -116,6 +116,10 @@ tn_code tn__operator_gradient(const tn_operator *of,
   return no_operator(op->name, ", but it does not fit this call");
 }
 
+bool tn__gradient_passes(const tn_input_gradient *rule) {
+  return !rule->stop && (!rule->formula || strcmp(rule->formula, "0") != 0);
+}
+
 /* ---------------------------------------------------------- linear operators
  */
 

@@ -406,6 +406,10 @@ tn_code tn__operator_gradient(const tn_operator *of,
                               const tn__gradient_counts *counts,
                               tn_operator **out);
 
+/* Whether an input has a gradient that is not zero whatever comes: it is not
+ * stopped, and its formula is not 0, as opgen writes it. */
+bool tn__gradient_passes(const tn_input_gradient *rule);
+
 /* Whether gradients of the operator's gradients follow from its groups of
  * inputs in which outputs are linear; then nothing needs to stand for them. */
 bool tn__operator_is_linear(const tn_op *op);

@@ -13,9 +13,16 @@ static bool is_wanted(const tn__sweep *sweep, const tn__tape_value *value) {
          sweep->slopes[value->id].wanted;
 }
 
+/* What is zero is not handed on: behind it stands what may be infinite. */
+static bool is_zero(const tn__tape_entry *e, uint32_t i) {
+  const tn_gradient *g = e->desc ? e->desc->gradient : NULL;
+  return i >= e->n_heads && g && g->kind != TN_GRADIENT_NONE &&
+         !tn__gradient_passes(g->inputs[e->in[i].declared]);
+}
+
 bool tn__sweep_passes(const tn__sweep *sweep, const tn__tape_entry *entry,
                       uint32_t i) {
-  return is_wanted(sweep, entry->in[i].value);
+  return is_wanted(sweep, entry->in[i].value) && !is_zero(entry, i);
 }
 
 /* Entries stand in the order in which they were made, so what an entry depends

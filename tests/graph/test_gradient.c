@@ -223,6 +223,23 @@ Test(gradient, adds_nothing_where_nothing_passes) {
 }
 
 /* zero_prop: a net whose outputs are all blocked has no gradient to compute. */
+/* `rough` has no gradient, and nobody asks for one: that of what is behind it
+ * is zero, whatever the head. */
+Test(gradient, goes_no_further_than_formulas_that_are_zero) {
+  const tn_entry x = var(g, "x"), head = var(g, "head");
+  const tn_entry rough =
+      OP(g, "rough", NULL, NULL, OP(g, "tanh", NULL, NULL, x));
+  const tn_entry whole = OP(g, "stairs", NULL, NULL, rough);
+  const tn_entry y = OP(g, "mul", NULL, NULL, whole, x);
+  uint32_t n = tn__n_nodes(g);
+  const tn_entry dx = slope(y, head, x);
+  ADDED(n, "~mul");
+  cr_assert(same(dx, (tn_entry){n, 1}));
+  n = tn__n_nodes(g);
+  (void)slope(whole, head, x);
+  ADDED(n, "0");
+}
+
 Test(gradient, adds_nothing_to_a_net_that_is_blocked_at_its_end) {
   const tn_entry x = var(g, "x"), weight = var(g, "w");
   const tn_entry out =

@@ -242,6 +242,35 @@ Test(tape, heads_behind_inputs_without_gradient_have_zeros) {
   DROP(x, y, z, g, h, whole, back, i, sum, k);
 }
 
+/* A step has the slope 0, whatever slope is behind it: that of a root of 0 is
+ * infinite, and 0 times it is no number. */
+Test(tape, slopes_that_are_zero_are_not_handed_on) {
+  tn_array *x = WATCHED(0, 4), *root = one("elemwise.sqrt", x);
+  tn_array *step = one("elemwise.floor", root);
+  tn_array *y = two("elemwise.mul", step, x);
+  tn_array *g = gradient(y, x, TN_TAPE_RECORD), *h = gradient(g, x, 0);
+  HOLDS(g, 0, 2), HOLDS(h, 0, 0);
+  DROP(x, root, step, y, g, h);
+}
+
+/* Into a new array, into one that is given, and added to it. */
+Test(tape, recorded_gradients_that_are_constants_have_zeros) {
+  tn_array *x = WATCHED(3, -5), *y = two("elemwise.add", x, x);
+  tn_array *made = gradient(y, x, TN_TAPE_RECORD), *given = VEC(7, 7);
+  const tn_req add = TN_REQ_ADD;
+  tn_tape_query query = query_of(TN_IN(y), TN_IN(x), TN_OUT(&given));
+  query.flags = TN_TAPE_RECORD;
+  OK(tn_tape_gradient(tape, &query));
+  query.gradients.req = &add;
+  OK(tn_tape_gradient(tape, &query));
+  tn_array *g = gradient(made, x, TN_TAPE_KEEP);
+  tn_array *h = gradient(given, x, TN_TAPE_KEEP);
+  tn_array *z = two("elemwise.mul", made, x), *i = gradient(z, x, 0);
+  HOLDS(made, 2, 2), HOLDS(given, 4, 4);
+  HOLDS(g, 0, 0), HOLDS(h, 0, 0), HOLDS(i, 2, 2);
+  DROP(x, y, made, given, g, h, z, i);
+}
+
 /* ------------------------------------------------------------------- views */
 
 /* The weights of a head of six elements, so that positions tell. */
