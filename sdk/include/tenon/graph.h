@@ -419,8 +419,8 @@ typedef struct tn_argument {
  *   with both nodes where a state is used on two devices. TN_NOT_FOUND names a
  *   group that there is not, or whose device there is not.
  *
- * Without any tn_group all nodes run at tn_bind.place, whatever their group. On
- * devices other than the cpu there are kernels, copies and zeros; sums of
+ * Without any tn_group all nodes run at tn_bind.place, whatever their group. A
+ * device that cannot add (tn_device.sum) has kernels, copies and zeros; sums of
  * gradients, loops, and requests to add to a copy are TN_UNSUPPORTED there. */
 typedef struct tn_group {
   const char *name;
