@@ -113,6 +113,7 @@ typedef struct tn__recipe {
   size_t ws_offset[TN_MAX_WORKSPACES];
   uint32_t n_random;
   /* For the short way. */
+  tn__device *device; /* where its arrays lie */
   uint8_t direct; /* nothing is lowered, on the cpu: the call is the frame */
   uint8_t small;  /* short enough for the calling thread */
   uint8_t closed; /* its inputs tell what its outputs are */

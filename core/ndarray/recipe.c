@@ -326,6 +326,7 @@ static tn_code create(tn__work *w, tn__recipe **out) {
   r->epoch = atomic_load(&w->caller->registry->epoch);
   r->pass = w->pass;
   r->flags = w->flags;
+  r->device = w->device;
   r->n_in = f->n_in;
   r->n_out = f->n_out;
   r->n_aux = f->n_aux;

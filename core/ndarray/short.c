@@ -149,7 +149,7 @@ static bool resources_ready(attempt *a) {
     return false;
   a->space = NULL;
   if (r->ws_total == 0) return true;
-  a->space = tn__space_next(r->env->cpu);
+  a->space = tn__space_next(r->device);
   return tn__var_writable(&a->space->var);
 }
 
@@ -220,7 +220,7 @@ static tn_code make_one(const attempt *a, uint32_t i) {
   const tn_tensor *like = &a->recipe->out[i];
   const tn_spec spec = {like->dtype, like->ndim, like->shape};
   tn_array *array = NULL;
-  TN__TRY(tn__array_create(a->recipe->env, &spec, &array));
+  TN__TRY(tn__array_create_on(a->recipe->device, &spec, &array));
   tn_code rc = tn__block_materialise(array->block);
   if (rc)
     tn__array_release(array);

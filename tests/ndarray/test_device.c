@@ -373,3 +373,48 @@ Test(device_quick, chains_without_latency, .fini = teardown) {
   open_with(&(fake_options){.count = 2});
   for (uint64_t seed = 1; seed <= 5; ++seed) chain(seed * 7919);
 }
+
+/* --------------------------------------------------------- several of the cpu
+ */
+
+static void open_cpus(void) {
+  world_cpus = 2;
+  world_open();
+  cpu = w.env.cpu;
+  cr_assert_eq(tn__device_parse(w.devices, "cpu(1)", &second), TN_OK);
+}
+
+TestSuite(cpus, .init = open_cpus, .fini = world_close);
+
+/* Also the calls that are like one before. */
+Test(cpus, results_lie_where_the_inputs_of_their_calls_do) {
+  tn__device *const places[] = {cpu, second, cpu, second};
+  for (int k = 0; k < 4; ++k) {
+    tn_array *x = make_six(places[k]);
+    for (int i = 0; i < 3; ++i) {
+      tn_array *y = NULL;
+      cr_assert_eq(call("probe.all", IN(x), &y), TN_OK, "%s", tn_error_text());
+      cr_assert_eq(y->block->device, places[k], "call %d of place %d", i, k);
+      cr_assert_eq(y->tensor.device_id, places[k]->id);
+      expect(y, VALUES(0, 2, 4, 6, 8, 10));
+      tn__array_release(y);
+    }
+    tn__array_release(x);
+  }
+}
+
+/* Also when there were calls like it on each of them. */
+Test(cpus, calls_across_places_are_refused_with_both) {
+  tn_array *x = make_six(cpu), *y = make_six(second), *z = NULL;
+  for (int k = 0; k < 3; ++k) {
+    cr_assert_eq(call("probe.fan", IN(x, y), &z), TN_DEVICE);
+    EXPECT_TEXT("probe.fan@1", "lies on cpu(1)", "lie on cpu(0)");
+    cr_assert_eq(call("probe.all", IN(x), &y), TN_DEVICE);
+    EXPECT_TEXT("output `out` lies on cpu(1)", "lie on cpu(0)");
+    tn_array *a = NULL, *b = NULL;
+    cr_assert_eq(call("probe.fan", IN(x, x), &a), TN_OK, "%s", tn_error_text());
+    cr_assert_eq(call("probe.fan", IN(y, y), &b), TN_OK, "%s", tn_error_text());
+    release(a, b, NULL);
+  }
+  release(x, y, z);
+}
