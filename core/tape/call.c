@@ -228,12 +228,20 @@ static tn_req asked(const recording *r, uint32_t i) {
 }
 
 /* Adding to an array is a call into a new one and a sum, of which each is
- * recorded for itself. */
-static bool is_sum(const recording *r, uint32_t i) {
+ * recorded for itself. A sum that cannot be recorded is refused before the call
+ * is made, which may write other outputs. */
+static tn_code sum_find(const recording *r, uint32_t i) {
+  tn__tape_operand *operand = &r->entry->out[i];
+  tn_array *to = r->out->arrays[i];
   tn__tape_value *value = NULL;
-  if (asked(r, i) != TN_REQ_ADD || !r->out->arrays[i]) return false;
-  return r->connected ||
-         tn__tape_find(r->tape, r->out->arrays[i], &value) != TN__KNOWN_NOT;
+  const int known = tn__tape_find(r->tape, to, &value);
+  operand->sum = r->connected || known != TN__KNOWN_NOT;
+  if (known < TN__KNOWN_PARTLY) return TN_OK;
+  tn__fail(
+      TN_INVALID, "%s: output `%s`, which is added to,", r->target->op->name,
+      (r->n_heads > 0 ? r->desc->inputs : r->desc->outputs)[operand->declared]
+          ->name);
+  return tn__tape_find_fail(known);
 }
 
 static bool is_touching(const recording *r) {
@@ -246,19 +254,20 @@ static bool is_touching(const recording *r) {
 }
 
 /* What the gradient reads is computed also if the caller does not want it. */
-static void place_outputs(recording *r) {
+static tn_code place_outputs(recording *r) {
   r->n_places = (uint32_t)r->out->n;
   for (uint32_t i = 0; i < r->entry->n_out; ++i) {
     tn__tape_operand *operand = &r->entry->out[i];
     r->req[i] = asked(r, i);
     r->places[i] = r->req[i] == TN_REQ_NULL ? NULL : r->out->arrays[i];
     const bool extra = r->req[i] == TN_REQ_NULL && operand->needed;
-    operand->sum = is_sum(r, i);
+    if (r->req[i] == TN_REQ_ADD && r->places[i]) TN__TRY(sum_find(r, i));
     if (operand->sum) r->places[i] = NULL;
     if (extra || operand->sum) r->req[i] = TN_REQ_WRITE;
     if (extra && i >= r->n_places) r->n_places = i + 1;
     if (r->places[i]) operand->version = tn__array_version(r->places[i]);
   }
+  return TN_OK;
 }
 
 /* ------------------------------------------------------------------ record */
@@ -430,8 +439,8 @@ static tn_code run(recording *r) {
   }
   if (rc == TN_OK) {
     if (r->connected) watch_inputs(r);
-    place_outputs(r);
-    rc = call_and_record(r);
+    rc = place_outputs(r);
+    if (rc == TN_OK) rc = call_and_record(r);
   }
   if (rc) tn__tape_rewind(&r->tape->memory, top);
   return rc;

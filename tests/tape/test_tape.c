@@ -186,6 +186,20 @@ Test(tape, refuses_hidden_outputs_that_were_overwritten) {
   DROP(x, out[0], out[1]);
 }
 
+/* The other output stays as it was. */
+Test(tape, makes_no_call_whose_sum_it_cannot_record) {
+  tn_array *x = watched(2, 3), *y = run("probe.mul", IN(x, x));
+  tn_array *first = two(7, 7);
+  const tn_req req[] = {TN_REQ_WRITE, TN_REQ_ADD};
+  OK(tn__array_set(y, (float[]){1, 2}, 8));
+  cr_assert_eq(tape_call("probe.split", IN(x),
+                         &(tn_outputs){2, (tn_array *[]){first, y}, req}),
+               TN_INVALID);
+  EXPECT_TEXT("output `high`", "was written");
+  expect(first, VALUES(7, 7));
+  DROP(x, y, first);
+}
+
 /* -------------------------------------------------------------- operators */
 
 Test(tape, passes_any_number_of_inputs) {
