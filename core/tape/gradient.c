@@ -40,8 +40,7 @@ void tn__sweep_mark(tn__sweep *sweep) {
 
 /* ------------------------------------------------------------------ slopes */
 
-/* Gives the value's gradient memory of its own, in which more can be added. */
-static tn_code slope_grow(tn__sweep *sweep, const tn__tape_value *value) {
+tn_code tn__sweep_own(tn__sweep *sweep, const tn__tape_value *value) {
   tn__slope *s = &sweep->slopes[value->id];
   tn_array *array = NULL;
   if (s->grows) return TN_OK;
@@ -70,7 +69,7 @@ static tn_code place_fail(void) {
 static tn_code aim_whole(tn__sweep *sweep, const tn__tape_value *value,
                          tn__aim *out) {
   tn__slope *s = &sweep->slopes[value->id];
-  TN__TRY(slope_grow(sweep, value));
+  TN__TRY(tn__sweep_own(sweep, value));
   TN__TRY(tn__array_materialise(s->array));
   out->base = out->part = s->array;
   out->overwrite = s->blank;
@@ -87,7 +86,7 @@ tn_code tn__sweep_aim(tn__sweep *sweep, const tn__tape_value *value,
     return aim_whole(sweep, value, out);
   if (tn__layout_place(&value->layout, layout, &place) != TN__PLACE_INSIDE)
     return place_fail();
-  TN__TRY(slope_grow(sweep, value));
+  TN__TRY(tn__sweep_own(sweep, value));
   if (s->blank && !place.covers)
     TN__TRY(tn__array_clear(sweep->tape, s->array));
   TN__TRY(tn__array_view(s->array, &place.view, &out->part));
@@ -132,7 +131,7 @@ tn_code tn__sweep_part(tn__sweep *sweep, const tn__tape_value *value,
   if (tn__layout_place(&value->layout, layout, &place) != TN__PLACE_INSIDE)
     return place_fail();
   if (!tn_tensor_is_contiguous(&s->array->tensor))
-    TN__TRY(slope_grow(sweep, value));
+    TN__TRY(tn__sweep_own(sweep, value));
   return tn__array_view(s->array, &place.view, out);
 }
 

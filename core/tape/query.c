@@ -164,6 +164,17 @@ tn_code tn__sweep_sources(tn__sweep *sweep) {
 
 /* ------------------------------------------------------------------- heads */
 
+/* A gradient is written to memory of the weight's, perhaps before another one
+ * that is made of it. */
+static bool is_written(const tn_tape_query *q, const tn_array *weight) {
+  for (size_t i = 0; i < q->of.n; ++i) {
+    const tn_array *given = q->gradients.arrays[i];
+    if (given && asked(q, i) != TN_REQ_NULL && given->block == weight->block)
+      return true;
+  }
+  return false;
+}
+
 static tn_code head_add(tn__sweep *sweep, size_t k,
                         const tn__tape_value *value) {
   const tn_tape_query *q = sweep->query;
@@ -171,7 +182,10 @@ static tn_code head_add(tn__sweep *sweep, size_t k,
   tn_array *weight =
       k < q->head_gradients.n ? q->head_gradients.arrays[k] : NULL;
   if (!sweep->slopes[value->id].wanted) return TN_OK;
-  if (weight) return tn__sweep_add(sweep, value, &layout, weight, false);
+  if (weight) {
+    TN__TRY(tn__sweep_add(sweep, value, &layout, weight, false));
+    return is_written(q, weight) ? tn__sweep_own(sweep, value) : TN_OK;
+  }
   TN__TRY(tn__tape_constant(sweep->tape, 1, &layout, &weight));
   const tn_code rc = tn__sweep_add(sweep, value, &layout, weight, false);
   tn__array_release(weight);
@@ -197,11 +211,20 @@ tn_code tn__sweep_heads(tn__sweep *sweep) {
 
 /* ----------------------------------------------------------------- answers */
 
+/* What a recorded gradient that depends on nothing watched is written to is a
+ * constant of the tape: a head whose gradients are zeros. */
+static tn_code answer_recorded(tn_tape *tape, tn_array *to, tn_array *slope,
+                               bool add) {
+  if (slope) TN__TRY(tn__tape_sum(tape, to, to, slope, !add));
+  if (!slope && !add) TN__TRY(tn__tape_zero(tape, to));
+  return tn__tape_know(tape, to);
+}
+
 /* `to` gets the gradient, or has it added. */
 static tn_code answer_given(tn__sweep *sweep, tn_array *to, tn_array *slope,
                             bool add) {
+  if (sweep->record) return answer_recorded(sweep->tape, to, slope, add);
   if (!slope) return add ? TN_OK : tn__array_clear(sweep->tape, to);
-  if (sweep->record) return tn__tape_sum(sweep->tape, to, to, slope, !add);
   return add ? tn__array_sum(to, slope) : tn__array_copy(to, slope);
 }
 
@@ -223,7 +246,8 @@ static tn_code answer(tn__sweep *sweep, size_t k) {
       tn__layout_same(&sweep->sources[k]->layout, &layout)) {
     sweep->results[k] = s->array;
     s->array = NULL;
-    return TN_OK;
+    return sweep->record ? tn__tape_know(sweep->tape, sweep->results[k])
+                         : TN_OK;
   }
   if (s->array)
     TN__TRY(tn__sweep_part(sweep, sweep->sources[k], &layout, &part));

@@ -55,6 +55,18 @@ static size_t record_bytes(const tn_array *to, const tn_array *part) {
          2 * tn__layout_bytes(part->tensor.ndim);
 }
 
+/* The caller enters it, as soon as it knows which entry wrote it. */
+static tn__tape_value *value_make(tn_tape *tape, tn_array *array,
+                                  uint64_t before) {
+  tn__tape_value *value = tn__tape_take(&tape->memory, sizeof *value);
+  const tn__layout layout = tn__layout_of(array);
+  *value = (tn__tape_value){.serial = tn__tape_serial(tape, array, false),
+                            .before = before,
+                            .after = tn__array_watch(array)};
+  tn__layout_copy(&tape->memory, &layout, &value->layout);
+  return value;
+}
+
 /* If neither summand is on a gradient's way, the sum is a constant, which has
  * to be known only where it hides something. */
 static void record(tn_tape *tape, const summands *s, tn_array *const *arrays,
@@ -62,12 +74,7 @@ static void record(tn_tape *tape, const summands *s, tn_array *const *arrays,
   tn_array *to = arrays[0], *part = arrays[1], *from = arrays[2];
   const bool passes = s->old || s->more;
   if (!passes && !tn__tape_touches(tape, to)) return;
-  tn__tape_value *value = tn__tape_take(&tape->memory, sizeof *value);
-  const tn__layout layout = tn__layout_of(to);
-  *value = (tn__tape_value){.serial = tn__tape_serial(tape, to, false),
-                            .before = before,
-                            .after = tn__array_watch(to)};
-  tn__layout_copy(&tape->memory, &layout, &value->layout);
+  tn__tape_value *value = value_make(tape, to, before);
   if (passes) {
     value->entry = entry_make(tape);
     operand_set(tape, &value->entry->in[0], s->old, to);
@@ -89,5 +96,24 @@ tn_code tn__tape_sum(tn_tape *tape, tn_array *to, tn_array *part,
   TN__TRY(tn__tape_index_reserve(tape, 1));
   TN__TRY(overwrite ? tn__array_copy(part, from) : tn__array_sum(part, from));
   record(tape, &s, (tn_array *[]){to, part, from}, before);
+  return TN_OK;
+}
+
+tn_code tn__tape_zero(tn_tape *tape, tn_array *to) {
+  const tn__layout layout = tn__layout_of(to);
+  tn_array *zeros = NULL;
+  TN__TRY(tn__tape_constant(tape, 0, &layout, &zeros));
+  const tn_code rc = tn__tape_sum(tape, to, to, zeros, true);
+  tn__array_release(zeros);
+  return rc;
+}
+
+tn_code tn__tape_know(tn_tape *tape, tn_array *array) {
+  if (tn__tape_knows(tape, array)) return TN_OK;
+  TN__TRY(tn__tape_reserve(tape->caller->env, &tape->memory,
+                           tn__tape_room(sizeof(tn__tape_value)) +
+                               tn__layout_bytes(array->tensor.ndim)));
+  TN__TRY(tn__tape_index_reserve(tape, 1));
+  tn__tape_enter(tape, value_make(tape, array, tn__array_version(array)));
   return TN_OK;
 }

@@ -308,6 +308,12 @@ tn_code tn__array_clear(tn_tape *tape, tn_array *to);
 tn_code tn__tape_sum(tn_tape *tape, tn_array *to, tn_array *part,
                      tn_array *from, bool overwrite);
 
+/* to = 0, recorded. */
+tn_code tn__tape_zero(tn_tape *tape, tn_array *to);
+
+/* An array that the tape does not know becomes a constant of it. */
+tn_code tn__tape_know(tn_tape *tape, tn_array *array);
+
 /* ------------------------------------------------------- gradient.c      */
 
 /* The gradient with respect to one value, on the way. */
@@ -346,6 +352,9 @@ tn_code tn__sweep_aim(tn__sweep *sweep, const tn__tape_value *value,
  * the array. */
 tn_code tn__sweep_add(tn__sweep *sweep, const tn__tape_value *value,
                       const tn__layout *layout, tn_array *array, bool made);
+/* Gives the gradient of a value memory of its own, in which more can be added.
+ */
+tn_code tn__sweep_own(tn__sweep *sweep, const tn__tape_value *value);
 /* The gradient of a part of a value, which has one. The caller releases *out.
  */
 tn_code tn__sweep_part(tn__sweep *sweep, const tn__tape_value *value,

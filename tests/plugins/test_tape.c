@@ -137,6 +137,22 @@ Test(tape, gives_a_head_its_own_weight) {
   DROP(x, w, y, z, g[0], g[1], g[2]);
 }
 
+/* Gradients may go where a head's came from. */
+Test(tape, writes_over_the_gradients_of_heads) {
+  for (uint32_t flags = TN_TAPE_KEEP; flags <= TN_TAPE_RECORD; ++flags) {
+    tn_array *x = WATCHED(3, -5), *w = VEC(10, 100), *sum = VEC(0, 0);
+    tn_array *to[] = {w, sum, NULL};
+    const tn_req req[] = {TN_REQ_ADD, TN_REQ_ADD, TN_REQ_WRITE};
+    tn_tape_query q =
+        query_of(TN_IN(x), TN_IN(x, x, x), &(tn_outputs){3, to, req});
+    q.head_gradients = *TN_IN(w);
+    q.flags = flags;
+    OK(tn_tape_gradient(tape, &q));
+    HOLDS(w, 20, 200), HOLDS(sum, 10, 100), HOLDS(to[2], 10, 100);
+    DROP(x, w, sum, to[2]);
+  }
+}
+
 Test(tape, writes_adds_and_skips_as_requested) {
   tn_array *x = WATCHED(3, -5), *v = WATCHED(1, 2), *u = WATCHED(7, 7);
   tn_array *y = two("elemwise.mul", x, v), *z = two("elemwise.mul", y, x);
@@ -646,6 +662,47 @@ Test(tape, records_gradients_into_given_arrays) {
   h = gradient(g, x, 0);
   HOLDS(h, 8, 8);
   DROP(x, y, g, h);
+}
+
+/* x + x has the slope 2, which depends on nothing: it is a head all the same,
+ * new or in a given array, and so is what is computed of it. */
+Test(tape, differentiates_gradients_that_depend_on_nothing) {
+  tn_array *x = WATCHED(3, -5), *y = two("elemwise.add", x, x);
+  tn_array *other = WATCHED(1, 2), *w = VEC(7, 7), *s = VEC(7, 7);
+  tn_array *given[] = {NULL, w, s, NULL};
+  const tn_req req[] = {TN_REQ_WRITE, TN_REQ_WRITE, TN_REQ_ADD, TN_REQ_WRITE};
+  tn_tape_query q = query_of(TN_IN(y), TN_IN(x, x, other, other),
+                             &(tn_outputs){4, given, req});
+  q.flags = TN_TAPE_RECORD;
+  OK(tn_tape_gradient(tape, &q));
+  HOLDS(given[0], 2, 2), HOLDS(w, 2, 2), HOLDS(s, 7, 7), HOLDS(given[3], 0, 0);
+  for (int i = 0; i < 4; ++i) {
+    tn_array *h = gradient(given[i], x, TN_TAPE_KEEP);
+    HOLDS(h, 0, 0);
+    tn_array *p = two("elemwise.mul", given[i], given[i]);
+    tn_array *k = gradient(p, x, TN_TAPE_KEEP);
+    HOLDS(k, 0, 0);
+    DROP(h, p, k);
+  }
+  tn_array *p = two("elemwise.mul", w, x), *k = gradient(p, x, 0);
+  HOLDS(k, 2, 2);
+  DROP(x, y, other, w, s, given[0], given[3], p, k);
+}
+
+/* What a recorded gradient of zeros is written over is seen by the tape, as
+ * what any other gradient is written over. */
+Test(tape, records_zeros_over_what_it_knows) {
+  tn_array *x = WATCHED(3, -5), *other = WATCHED(1, 2);
+  tn_array *y = two("elemwise.mul", x, x), *z = two("elemwise.mul", y, x);
+  tn_tape_query q = query_of(TN_IN(z), TN_IN(other), TN_OUT(&y));
+  q.flags = TN_TAPE_RECORD;
+  OK(tn_tape_gradient(tape, &q));
+  HOLDS(y, 0, 0);
+  tn_array *p = two("elemwise.add", y, x), *g = gradient(p, x, TN_TAPE_KEEP);
+  HOLDS(g, 1, 1);
+  tn_array *h = gradient(y, x, 0);
+  HOLDS(h, 0, 0);
+  DROP(x, other, y, z, p, g, h);
 }
 
 Test(tape, says_which_operator_third_order_lacks) {
