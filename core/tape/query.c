@@ -258,19 +258,8 @@ static tn_code answer(tn__sweep *sweep, size_t k) {
   return rc;
 }
 
-/* A gradient that depends on nothing may be asked about as well. */
-static tn_code answer_enter(const tn__sweep *sweep, size_t k) {
-  tn_array *given = sweep->query->gradients.arrays[k];
-  if (!sweep->record) return TN_OK;
-  return tn__tape_enter_constant(sweep->tape,
-                                 given ? given : sweep->results[k]);
-}
-
 tn_code tn__sweep_answer(tn__sweep *sweep) {
-  for (size_t k = 0; k < sweep->query->of.n; ++k) {
-    if (!sweep->sources[k]) continue;
-    TN__TRY(answer(sweep, k));
-    TN__TRY(answer_enter(sweep, k));
-  }
+  for (size_t k = 0; k < sweep->query->of.n; ++k)
+    if (sweep->sources[k]) TN__TRY(answer(sweep, k));
   return TN_OK;
 }

@@ -181,21 +181,6 @@ tn_code tn__tape_watch(tn_tape *tape, tn_array *array) {
 
 /* ------------------------------------------------------- detach, constants */
 
-tn_code tn__tape_enter_constant(tn_tape *tape, tn_array *array) {
-  const tn__layout layout = tn__layout_of(array);
-  const size_t bytes = tn__tape_room(sizeof(tn__tape_value)) +
-                       tn__layout_bytes(array->tensor.ndim);
-  if (tn__tape_knows(tape, array)) return TN_OK;
-  TN__TRY(tn__tape_index_reserve(tape, 1));
-  TN__TRY(tn__tape_reserve(tape->caller->env, &tape->memory, bytes));
-  tn__tape_value *value = tn__tape_take(&tape->memory, sizeof *value);
-  *value = (tn__tape_value){.serial = tn__tape_serial(tape, array, false)};
-  value->before = value->after = tn__array_watch(array);
-  tn__layout_copy(&tape->memory, &layout, &value->layout);
-  tn__tape_enter(tape, value);
-  return TN_OK;
-}
-
 tn_code tn__tape_detach(tn_tape *tape, tn_array *array, tn_array **out) {
   const tn__layout layout = tn__layout_of(array);
   *out = NULL;

@@ -269,9 +269,6 @@ tn_code tn__tape_index_reserve(tn_tape *tape, size_t more);
 void tn__tape_note(tn_tape *tape, const tn_array *array);
 /* Enters a value, which is new in every list. */
 void tn__tape_enter(tn_tape *tape, tn__tape_value *value);
-/* Enters an array that depends on nothing that is watched, unless the tape
- * knows it: as a head it has zeros. */
-tn_code tn__tape_enter_constant(tn_tape *tape, tn_array *array);
 /* Takes out the newest of all values. */
 void tn__tape_pop(tn_tape *tape);
 void tn__tape_index_reset(tn_tape *tape);
