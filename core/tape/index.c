@@ -35,19 +35,20 @@ static tn__tape_slot *slot_at(const tn_tape *tape, uint64_t serial) {
   return slot;
 }
 
-/* 0: no tape has asked for it yet. */
-static uint64_t serial_of(const tn_array *array) {
+/* 0: no tape has asked for it yet. Other runtimes have numbers of their own. */
+static uint64_t serial_of(const tn_tape *tape, const tn_array *array) {
+  if (array->env != tape->caller->env) return 0;
   return atomic_load_explicit(&array->block->serial, memory_order_relaxed);
 }
 
 static tn__tape_value *newest_in(const tn_tape *tape, const tn_array *array) {
-  const uint64_t serial = serial_of(array);
+  const uint64_t serial = serial_of(tape, array);
   if (serial == 0 || tape->n_slots == 0) return NULL;
   return slot_at(tape, serial)->newest;
 }
 
 bool tn__tape_touches(const tn_tape *tape, const tn_array *array) {
-  const uint64_t serial = serial_of(array);
+  const uint64_t serial = serial_of(tape, array);
   return serial && tape->n_slots > 0 && slot_at(tape, serial)->serial;
 }
 
@@ -65,7 +66,7 @@ static uint64_t serial_next(tn_tape *tape) {
 /* Several tapes may ask at the same time; the first number stays. */
 uint64_t tn__tape_serial(tn_tape *tape, const tn_array *array, bool fresh) {
   _Atomic uint64_t *place = &array->block->serial;
-  uint64_t serial = serial_of(array);
+  uint64_t serial = serial_of(tape, array);
   if (serial) return serial;
   const uint64_t next = serial_next(tape);
   if (fresh) {

@@ -574,6 +574,13 @@ Test(tape, may_be_released_before_and_after_its_runtime) {
                   TN_OUT(&y)));
   FAILS(tn_plugin_unload(mine, "elemwise"), TN_BUSY, "elemwise.mul@1");
   FAILS(tn_tape_watch(tape, x), TN_INVALID, "another runtime");
+  tn_array *own = WATCHED(2), *z = two("elemwise.mul", own, own), *v = NULL;
+  OK(tn_array_set(x, (double[]){3}, sizeof(double))); /* its block has the
+                                                         number of `own` */
+  FAILS(tn_tape_call(tape, host_operator(rt, "elemwise.mul"), TN_IN(x, x), NULL,
+                     TN_OUT(&v)),
+        TN_INVALID, "another runtime");
+  DROP(own, z);
   tn_runtime_release(mine);
   DROP(x, y);
   tn_tape_release(other);
