@@ -227,21 +227,48 @@ static tn_req asked(const recording *r, uint32_t i) {
   return r->out->req ? r->out->req[i] : TN_REQ_WRITE;
 }
 
-/* Adding to an array is a call into a new one and a sum, of which each is
- * recorded for itself. A sum that cannot be recorded is refused before the call
- * is made, which may write other outputs. */
-static tn_code sum_find(const recording *r, uint32_t i) {
+/* The call itself refuses to write there, and says why. */
+static bool is_refused(const recording *r, uint32_t i) {
+  const tn_array *to = r->out->arrays[i];
+  const uint32_t n_in = r->entry->n_in;
+  if (to->env != r->tape->caller->env) return true;
+  if (tn__tensor_repeats(&to->tensor)) return true;
+  for (uint32_t k = 0; k < r->out->n; ++k)
+    if (k != i && asked(r, k) != TN_REQ_NULL && r->out->arrays[k] &&
+        tn__arrays_meet(to, r->out->arrays[k]))
+      return true;
+  for (uint32_t k = n_in; k < n_in + r->entry->n_aux; ++k)
+    if (r->in->arrays[k] && tn__arrays_meet(to, r->in->arrays[k])) return true;
+  return false;
+}
+
+/* Adding to an array is a call into another one like it, which checks what it
+ * is given, and a sum, of which each is recorded for itself. A sum that cannot
+ * be recorded is refused before the call is made, which may write other
+ * outputs. */
+static tn_code sum_place(recording *r, uint32_t i) {
   tn__tape_operand *operand = &r->entry->out[i];
-  tn_array *to = r->out->arrays[i];
+  tn_array *to = r->places[i];
   tn__tape_value *value = NULL;
+  if (is_refused(r, i)) return TN_OK;
   const int known = tn__tape_find(r->tape, to, &value);
-  operand->sum = r->connected || known != TN__KNOWN_NOT;
-  if (known < TN__KNOWN_PARTLY) return TN_OK;
-  tn__fail(
-      TN_INVALID, "%s: output `%s`, which is added to,", r->target->op->name,
-      (r->n_heads > 0 ? r->desc->inputs : r->desc->outputs)[operand->declared]
-          ->name);
-  return tn__tape_find_fail(known);
+  if (known >= TN__KNOWN_PARTLY) {
+    tn__fail(TN_INVALID, "%s: output `%s`, which is added to,",
+             r->target->op->name, r->desc->outputs[operand->declared]->name);
+    return tn__tape_find_fail(known);
+  }
+  if (!r->connected && known == TN__KNOWN_NOT) return TN_OK;
+  const tn__layout layout = tn__layout_of(to);
+  TN__TRY(tn__layout_array(&layout, &r->places[i]));
+  operand->sum = true;
+  r->req[i] = TN_REQ_WRITE;
+  return tn__array_materialise(r->places[i]);
+}
+
+/* Lets go of them. */
+static void sums_drop(recording *r) {
+  for (uint32_t i = 0; i < r->entry->n_out; ++i)
+    if (r->entry->out[i].sum) tn__array_release(r->places[i]);
 }
 
 static bool is_touching(const recording *r) {
@@ -261,9 +288,8 @@ static tn_code place_outputs(recording *r) {
     r->req[i] = asked(r, i);
     r->places[i] = r->req[i] == TN_REQ_NULL ? NULL : r->out->arrays[i];
     const bool extra = r->req[i] == TN_REQ_NULL && operand->needed;
-    if (r->req[i] == TN_REQ_ADD && r->places[i]) TN__TRY(sum_find(r, i));
-    if (operand->sum) r->places[i] = NULL;
-    if (extra || operand->sum) r->req[i] = TN_REQ_WRITE;
+    if (r->req[i] == TN_REQ_ADD && r->places[i]) TN__TRY(sum_place(r, i));
+    if (extra) r->req[i] = TN_REQ_WRITE;
     if (extra && i >= r->n_places) r->n_places = i + 1;
     if (r->places[i]) operand->version = tn__array_version(r->places[i]);
   }
@@ -384,10 +410,14 @@ tn_code tn__tape_perform(const tn__target_op *target, const tn_inputs *in,
 static tn_code call_and_record(recording *r) {
   const tn_outputs out = {r->n_places, r->places, r->req};
   const tn__tape_point point = tn__tape_point_get(r->tape);
-  TN__TRY(tn__tape_perform(r->target, r->in, &out));
+  tn_code rc = tn__tape_perform(r->target, r->in, &out);
+  if (rc) {
+    sums_drop(r);
+    return rc;
+  }
   record_outputs(r);
   record_call(r);
-  const tn_code rc = record_sums(r);
+  rc = record_sums(r);
   if (rc) tn__tape_return(r->tape, point);
   deliver(r, rc == TN_OK);
   return rc;
@@ -440,7 +470,10 @@ static tn_code run(recording *r) {
   if (rc == TN_OK) {
     if (r->connected) watch_inputs(r);
     rc = place_outputs(r);
-    if (rc == TN_OK) rc = call_and_record(r);
+    if (rc == TN_OK)
+      rc = call_and_record(r);
+    else
+      sums_drop(r);
   }
   if (rc) tn__tape_rewind(&r->tape->memory, top);
   return rc;

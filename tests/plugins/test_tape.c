@@ -474,6 +474,38 @@ Test(tape, differentiates_what_is_added_to_an_array) {
   DROP(x, y, g);
 }
 
+static tn_code add_to(const char *name, tn_array *x, tn_array *to) {
+  const tn_req add = TN_REQ_ADD;
+  const tn_outputs out = {1, &to, &add};
+  return tn_tape_call(tape, host_operator(rt, name), TN_IN(x, x), NULL, &out);
+}
+
+/* As a call that is not recorded refuses them; nothing is added. */
+Test(tape, refuses_to_add_to_what_does_not_fit) {
+  tn_array *x = WATCHED(1, 2, 3), *short_one = VEC(5, 6), *wide = NULL;
+  tn_array *long_one = VEC(1, 2, 3, 4), *one = VEC(7), *flat = VEC(1, 2, 3);
+  tn_array *shaped = NULL, *single = NULL;
+  tn_runtime *other = host_open();
+  tn_array *far =
+      host_array(other, TN_F64, (host_shape){1, {3}}, (double[]){0, 0, 0});
+  OK(tn_array_broadcast(one, 1, (int64_t[]){3}, &wide));
+  OK(tn_array_reshape(flat, 2, (int64_t[]){1, 3}, &shaped));
+  OK(tn_array_cast(flat, TN_F32, &single));
+  FAILS(add_to("elemwise.mul", x, short_one), TN_SHAPE, "output `out`");
+  FAILS(add_to("elemwise.mul", x, long_one), TN_SHAPE, "output `out`");
+  FAILS(add_to("elemwise.mul", x, shaped), TN_SHAPE, "output `out`");
+  FAILS(add_to("elemwise.mul", x, single), TN_DTYPE, "output `out`");
+  FAILS(add_to("elemwise.mul", x, wide), TN_INVALID, "repeats elements");
+  FAILS(add_to("elemwise.mul", x, far), TN_INVALID, "another runtime");
+  HOLDS(short_one, 5, 6), HOLDS(long_one, 1, 2, 3, 4), HOLDS(one, 7);
+  OK(add_to("elemwise.mul", x, flat));
+  HOLDS(flat, 2, 6, 12);
+  tn_array *g = gradient(flat, x, 0);
+  HOLDS(g, 2, 4, 6);
+  DROP(x, short_one, wide, long_one, one, flat, shaped, single, far, g);
+  tn_runtime_release(other);
+}
+
 Test(tape, serves_a_training_loop) {
   tn_array *x = WATCHED(10, -4), *g = VEC(0, 0);
   for (int i = 0; i < 60; ++i) { /* (x - 3)^2, steps of a quarter slope */

@@ -200,6 +200,18 @@ Test(tape, makes_no_call_whose_sum_it_cannot_record) {
   DROP(x, y, first);
 }
 
+/* Which of two outputs in one place should it be? */
+Test(tape, refuses_to_add_to_another_output) {
+  tn_array *x = watched(2, 3), *y = two(7, 7);
+  const tn_req req[] = {TN_REQ_WRITE, TN_REQ_ADD};
+  cr_assert_eq(tape_call("probe.split", IN(x),
+                         &(tn_outputs){2, (tn_array *[]){y, y}, req}),
+               TN_INVALID);
+  EXPECT_TEXT("share memory");
+  expect(y, VALUES(7, 7));
+  DROP(x, y);
+}
+
 /* -------------------------------------------------------------- operators */
 
 Test(tape, passes_any_number_of_inputs) {
