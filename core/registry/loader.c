@@ -203,9 +203,9 @@ static tn_code load_file(const load *l) {
 }
 
 static tn_code load_locked(const load *l) {
-  pthread_mutex_lock(&l->registry->load_lock);
+  TN__TRY(tn__load_begin(l->registry));
   tn_code rc = load_file(l);
-  pthread_mutex_unlock(&l->registry->load_lock);
+  tn__load_end(l->registry);
   return rc;
 }
 
@@ -234,8 +234,8 @@ tn_code tn__plugin_add(tn__registry *registry, const tn_plugin *entry) {
     return tn__fail(TN_INVALID,
                     "the plugin to add is NULL; pass the address "
                     "of its tn_plugin_<name>");
-  pthread_mutex_lock(&registry->load_lock);
+  TN__TRY(tn__load_begin(registry));
   tn_code rc = add_static(registry, entry);
-  pthread_mutex_unlock(&registry->load_lock);
+  tn__load_end(registry);
   return rc;
 }

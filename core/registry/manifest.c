@@ -423,9 +423,9 @@ tn_code tn__operator_define(tn__registry *registry, const char *text,
                                     .text = text,
                                     .n = strlen(text)}};
   making m = {.registry = registry, .from = &from, .kernels = kernels};
-  pthread_mutex_lock(&registry->load_lock);
+  TN__TRY(tn__load_begin(registry));
   tn_code rc = define(&m, out);
-  pthread_mutex_unlock(&registry->load_lock);
+  tn__load_end(registry);
   return rc;
 }
 
@@ -472,9 +472,11 @@ tn_code tn__manifest_inspect(tn__registry *registry, const char *path,
   tn__env_retain(env);
   inspection->env = env;
   tn__arena_init(&inspection->arena, env);
-  pthread_mutex_lock(&registry->load_lock);
-  tn_code rc = inspect(registry, &from, inspection);
-  pthread_mutex_unlock(&registry->load_lock);
+  tn_code rc = tn__load_begin(registry);
+  if (!rc) {
+    rc = inspect(registry, &from, inspection);
+    tn__load_end(registry);
+  }
   if (rc)
     tn__inspection_close(inspection);
   else

@@ -9,6 +9,29 @@
 
 enum { PROBE_SECONDS = 10 };
 
+/* It tells a thread that has it already. */
+static int load_lock_init(tn__registry *registry) {
+  pthread_mutexattr_t kind;
+  int rc = pthread_mutexattr_init(&kind);
+  if (rc) return rc;
+  rc = pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ERRORCHECK);
+  if (!rc) rc = pthread_mutex_init(&registry->load_lock, &kind);
+  (void)pthread_mutexattr_destroy(&kind);
+  return rc;
+}
+
+tn_code tn__load_begin(tn__registry *registry) {
+  if (pthread_mutex_lock(&registry->load_lock) == 0) return TN_OK;
+  return tn__fail(TN_INVALID,
+                  "nothing can be loaded, defined, inspected or removed from "
+                  "inside of a plugin's `init` or `fini`, or of the `destroy` "
+                  "of a definition: do it when they have returned");
+}
+
+void tn__load_end(tn__registry *registry) {
+  (void)pthread_mutex_unlock(&registry->load_lock);
+}
+
 tn_code tn__registry_create(const tn__registry_options *options,
                             tn__registry **out) {
   tn__registry *registry = tn__zalloc(options->env, sizeof *registry);
@@ -27,7 +50,7 @@ tn_code tn__registry_create(const tn__registry_options *options,
     tn__free(options->env, registry);
     return tn__fail(TN_OUT_OF_MEMORY, "the system refused a lock");
   }
-  if (pthread_mutex_init(&registry->load_lock, NULL)) {
+  if (load_lock_init(registry)) {
     pthread_rwlock_destroy(&registry->lock);
     tn__free(options->env, registry);
     return tn__fail(TN_OUT_OF_MEMORY, "the system refused a lock");
@@ -49,6 +72,7 @@ static void free_operators(tn__registry *registry) {
 void tn__registry_destroy(tn__registry *registry) {
   if (!registry) return;
   const tn__env *env = registry->env;
+  (void)pthread_mutex_lock(&registry->load_lock);
   while (registry->plugins.n) {
     tn__plugin *plugin = registry->plugins.v[registry->plugins.n - 1];
     tn__plugin_discard(plugin);
@@ -56,6 +80,7 @@ void tn__registry_destroy(tn__registry *registry) {
   }
   for (size_t i = 0; i < registry->resident.n; ++i)
     tn__plugin_discard(registry->resident.v[i]);
+  tn__load_end(registry);
   free_operators(registry);
   tn__map_deinit(env, &registry->operators);
   tn__map_deinit(env, &registry->extensions);

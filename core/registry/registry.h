@@ -179,6 +179,11 @@ tn_code tn__registry_create(const tn__registry_options *options,
  * their devices is done with them. */
 void tn__registry_destroy(tn__registry *registry);
 
+/* One load or unload at a time. TN_INVALID from inside of another one, which is
+ * where functions of plugins and of the host are called. */
+tn_code tn__load_begin(tn__registry *registry);
+void tn__load_end(tn__registry *registry);
+
 tn_code tn__operator_get(tn__registry *registry, const char *name,
                          tn_operator **out);
 tn_code tn__operator_at(tn__registry *registry, size_t index,

@@ -215,15 +215,15 @@ static tn_code unload_operator(const tn_operator *op) {
 }
 
 tn_code tn__plugin_unload(tn__registry *registry, const char *name) {
-  pthread_mutex_lock(&registry->load_lock);
+  TN__TRY(tn__load_begin(registry));
   tn_code rc = unload_name(registry, name);
-  pthread_mutex_unlock(&registry->load_lock);
+  tn__load_end(registry);
   return rc;
 }
 
 tn_code tn__operator_remove(tn_operator *op) {
-  pthread_mutex_lock(&op->registry->load_lock);
+  TN__TRY(tn__load_begin(op->registry));
   tn_code rc = unload_operator(op);
-  pthread_mutex_unlock(&op->registry->load_lock);
+  tn__load_end(op->registry);
   return rc;
 }

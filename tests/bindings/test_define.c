@@ -194,6 +194,45 @@ Test(define, several_operators_share_the_name_host) {
   lab_close(&l);
 }
 
+/* What `destroy` of the one does with the other. */
+typedef struct removal {
+  tn_runtime *rt;
+  tn_operator *other;
+  tn_code rc;
+} removal;
+
+static void remove_other(void *instance) {
+  removal *p = instance;
+  p->rc = tn_operator_remove(p->rt, p->other);
+}
+
+/* In the middle of one removal and at the runtime's end, where it would have
+ * waited for itself. */
+Test(define, nothing_is_removed_while_something_is_destroyed, .timeout = 60) {
+  for (int at_end = 0; at_end < 2; ++at_end) {
+    mine m = {.factor = 2};
+    removal p = {0};
+    const tn_host_kernels kernels = kernels_of(&m);
+    tn_host_kernels others = kernels;
+    others.instance = &p;
+    others.destroy = remove_other;
+    char second[sizeof text];
+    tn_operator *op = NULL;
+    lab l;
+    strcpy(second, text);
+    memcpy(strstr(second, "op: times"), "op: other", 9);
+    lab_open(&l, NULL);
+    p.rt = l.rt;
+    OK(tn_operator_define(l.rt, text, &kernels, &p.other));
+    OK(tn_operator_define(l.rt, second, &others, &op));
+    if (!at_end) OK(tn_operator_remove(l.rt, op));
+    if (!at_end) OK(tn_operator_remove(l.rt, p.other));
+    lab_close(&l);
+    cr_expect_eq(p.rc, TN_INVALID);
+    cr_expect_eq(m.destroyed, 1);
+  }
+}
+
 Test(define, mistakes_in_the_text_have_a_place) {
   mine m = {.factor = 2};
   const tn_host_kernels kernels = kernels_of(&m);

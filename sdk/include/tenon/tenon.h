@@ -358,9 +358,9 @@ typedef struct tn_host_kernels {
   const tn_host_kernel *v;
   void *instance;                  /* call->instance of all of them */
   void (*destroy)(void *instance); /* when no call runs any more: in
-                                      tn_operator_remove, or at the runtime's
-                                      end. Not if the definition fails. NULL:
-                                      nothing to do */
+                        tn_operator_remove, or at the runtime's end; not if the
+                        definition fails. It loads, defines and removes nothing
+                        (TN_INVALID). NULL: nothing to do */
 } tn_host_kernels;
 
 /* Defines the operator "host.<op>" by the text of a manifest with one document
