@@ -53,6 +53,15 @@ static void mark(char *text, size_t bytes, size_t wanted) {
   if (wanted >= bytes) memcpy(text + bytes - 4, "...", 4);
 }
 
+/* Names come from files and plugins that may be hostile: no message has what a
+ * terminal obeys. */
+static void tame(char *text) {
+  for (; *text != '\0'; ++text) {
+    const unsigned char c = (unsigned char)*text;
+    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) *text = '?';
+  }
+}
+
 tn_code tn__vfail(tn_code code, const char *format, va_list args) {
   /* The arguments may point into the old text; it is replaced in one go. */
   char text[TN__ERROR_MAX];
@@ -61,6 +70,7 @@ tn_code tn__vfail(tn_code code, const char *format, va_list args) {
   const int n = vsnprintf(text, bytes, format, args);
   if (n < 0) text[0] = '\0';
   if (n > 0) mark(text, bytes, (size_t)n);
+  tame(text);
   memcpy(to, text, strlen(text) + 1);
   return code;
 }
@@ -82,6 +92,7 @@ tn_code tn__fail_more(tn_code code, const char *format, ...) {
   const int n = vsnprintf(text + used, bytes - used, format, args);
   va_end(args);
   if (n > 0) mark(text, bytes, used + (size_t)n);
+  tame(text + used);
   return code;
 }
 
@@ -114,5 +125,7 @@ void tn__log(const tn__env *env, int32_t level, const char *format, ...) {
   va_start(args, format);
   const int n = vsnprintf(line, sizeof line, format, args);
   va_end(args);
-  if (n >= 0 && env->log != NULL) env->log(env->log_ctx, level, line);
+  if (n < 0 || env->log == NULL) return;
+  tame(line);
+  env->log(env->log_ctx, level, line);
 }

@@ -220,9 +220,17 @@ static tn_code array_of(const tn_program *p, tn_entry entry, const char *name,
                          name);
 }
 
+static const char *const kinds[] = {"argument", "argument", "auxiliary state",
+                                    "output"}; /* by TN_PROGRAM_* */
+
 tn_code tn__program_array(const tn_program *p, uint32_t what, const char *name,
                           tn_array **out) {
   *out = NULL;
+  if (what >= sizeof kinds / sizeof kinds[0])
+    return tn__fail(TN_INVALID,
+                    "a program has no arrays of kind %u; use "
+                    "TN_PROGRAM_ARGUMENT, _GRADIENT, _AUXILIARY or _OUTPUT",
+                    what);
   for (uint32_t i = 0; what == TN_PROGRAM_OUTPUT && i < p->n_heads; ++i) {
     char text[TN__ENTRY_TEXT];
     if (strcmp(tn__entry_text(p->graph, p->heads[i], text), name) == 0)
@@ -237,9 +245,7 @@ tn_code tn__program_array(const tn_program *p, uint32_t what, const char *name,
     return array_of(p, what == TN_PROGRAM_GRADIENT ? p->gradients[i] : entry,
                     name, out);
   }
-  return tn__fail(TN_NOT_FOUND,
-                  "the program has nothing of that kind named "
-                  "`%s`",
+  return tn__fail(TN_NOT_FOUND, "the program has no %s named `%s`", kinds[what],
                   name);
 }
 

@@ -3,6 +3,7 @@
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base.h"
@@ -32,6 +33,28 @@ Test(error, a_text_that_does_not_fit_ends_in_dots) {
   cr_assert_str_eq(got + TN__ERROR_MAX - 4, "...");
   (void)tn__fail_more(TN_INVALID, "more");
   cr_assert_str_eq(got + TN__ERROR_MAX - 4, "...");
+}
+
+/* A name may come from a hostile file: what a terminal would obey is shown as
+ * ?, in messages and in the log. Lines of a message stay lines. */
+static void keep_line(void *ctx, int32_t level, const char *line) {
+  (void)level;
+  (void)snprintf(ctx, TN__ERROR_MAX, "%s", line);
+}
+
+Test(error, texts_have_nothing_that_a_terminal_obeys) {
+  static const char hostile[] = "a\x1b[2J\b\x7f\r\xc3\xa9";
+  static const char shown[] = "a?[2J???\xc3\xa9";
+  char line[TN__ERROR_MAX] = "";
+  const tn__env env = {.log = keep_line, .log_ctx = line};
+  (void)tn__fail(TN_INVALID, "%s", hostile);
+  cr_assert_str_eq(tn_error_text(), shown);
+  (void)tn__fail(TN_INVALID, "one\n\ttwo");
+  (void)tn__fail_more(TN_INVALID, "%s", hostile);
+  cr_assert_eq(strncmp(tn_error_text(), "one\n\ttwo", 8), 0);
+  cr_assert_str_eq(tn_error_text() + 8, shown);
+  tn__log(&env, TN_LOG_INFO, "%s", hostile);
+  cr_assert_str_eq(line, shown);
 }
 
 static void *fail_elsewhere(void *arg) {

@@ -339,6 +339,13 @@ Test(binding, each_argument_may_have_its_own_request) {
   IS(gradient_of(p, "y"), 1, 2);
   FAILS(tn__program_array(p, TN_PROGRAM_GRADIENT, "z", &array), TN_NOT_FOUND,
         "z");
+  FAILS(tn__program_array(p, TN_PROGRAM_GRADIENT, "w", &array), TN_NOT_FOUND,
+        "no argument named `w`");
+  FAILS(tn__program_array(p, TN_PROGRAM_AUXILIARY, "x", &array), TN_NOT_FOUND,
+        "no auxiliary state named `x`");
+  FAILS(tn__program_array(p, TN_PROGRAM_OUTPUT, "x", &array), TN_NOT_FOUND,
+        "no output named `x`");
+  FAILS(tn__program_array(p, 77, "x", &array), TN_INVALID, "of kind 77");
   tn__program_release(p);
   tn__array_release(x), tn__array_release(slope), tn__array_release(weight);
   net_close();

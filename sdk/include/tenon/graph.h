@@ -525,8 +525,8 @@ enum {                          /* tn_program_array */
        TN_PROGRAM_OUTPUT = 3 /* by the head's name */
 };
 
-/* An array of the program. Borrowed until it is released. TN_NOT_FOUND.
- * [host-thread] */
+/* An array of the program. Borrowed until it is released. TN_NOT_FOUND;
+ * TN_INVALID for another `what`. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_array(const tn_program *program,
                                             uint32_t what, const char *name,
                                             tn_array **out);

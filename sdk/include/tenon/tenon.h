@@ -68,11 +68,10 @@
  * process; what the loader refuses is accidents and mismatches, not malice.
  *
  * Compatibility. Within a major version, programs keep compiling and running.
- * Structs that begin with struct_size grow at the end; the others (tn_spec,
+ * Structs that begin with struct_size grow at the end; all others (tn_spec,
  * tn_value, tn_inputs, tn_outputs, tn_range, tn_sig, tn_signature,
- * tn_allocator, tn_memory_limit, tn_place, tn_plugin_info, tn_host_kernel,
- * tn_device_entry) are frozen.
- */
+ * tn_allocator, tn_memory_limit, tn_place, tn_plugin_info, tn_host_kernel and
+ * tn_device_entry) are frozen. */
 #ifndef TENON_TENON_H_
 #define TENON_TENON_H_
 
@@ -717,7 +716,8 @@ TN_API TN_MUST_USE tn_code tn_tape_create(tn_runtime *rt, tn_tape **out);
 TN_API void tn_tape_release(tn_tape *tape);
 
 /* Gradients with respect to this array, of a floating-point type, may be asked
- * for. What is computed from no watched array is not recorded. [host-thread] */
+ * for. What is computed from no watched array is not recorded, and a constant
+ * where the tape writes it over a watched one. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_tape_watch(tn_tape *tape, tn_array *array);
 
 /* Makes a call, as tn_call or tn_call_train, and records it. [host-thread] */
