@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * parts.h: arrays of f64 beside what they should hold. A block is memory, whose
+ * cells are numbers of scalar_tape.h; a part is an array in it, found by an
+ * offset and strides that are computed here, not asked of the library.
+ */
+#ifndef TENON_TESTS_PLUGINS_PARTS_H_
+#define TENON_TESTS_PLUGINS_PARTS_H_
+
+#include "scalar_tape.h"
+#include "tenon/tenon.h"
+
+enum { MOST_DIMS = 4 };
+
+typedef struct block {
+  number *cells;
+  int64_t n;
+  int id;
+  bool failed; /* it carries the error of a call */
+  bool dirty;  /* a tape's gradients of it may be those of something older */
+} block;
+
+typedef struct part {
+  tn_array *array;
+  block *block; /* NULL: only a shape so far */
+  int64_t offset;
+  int32_t ndim;
+  int64_t shape[MOST_DIMS];
+  int64_t strides[MOST_DIMS];
+} part;
+
+/* A runtime without plugins, and the trials' arrays in it. */
+tn_runtime *parts_open(uint32_t engine, uint32_t workers);
+
+/* ------------------------------------------------------------------ shapes */
+
+part part_shaped(int32_t ndim, const int64_t *shape);
+int64_t part_size(const part *p);
+bool part_alike(const part *a, const part *b); /* in shape */
+bool part_same(const part *a, const part *b);  /* the same view */
+bool part_repeats(const part *p);
+bool part_whole(const part *p); /* every cell of the block, once */
+/* The cells that its elements are, in order. */
+const int64_t *part_cells(const part *p);
+const char *part_text(const part *p);
+
+/* ------------------------------------------------------------------ values */
+
+/* Room for the elements of a part. */
+number *part_room(const part *p);
+number *part_read(const part *p);
+void part_write(const part *p, const number *values);
+/* Constants that are drawn. */
+number *part_draw(const part *p);
+/* Writes them to the array, and nowhere else. */
+tn_code part_set(const part *p, const number *values);
+/* Fails the test unless the array holds what it should, or is an error where it
+ * should be one. */
+void part_check(const part *p, const char *what);
+
+/* ------------------------------------------------------------------- shelf */
+
+/* The arrays of a trial, which owns them. */
+extern part shelf[];
+extern size_t n_shelf;
+
+/* A new array that was just made, of this shape; its cells are no numbers. */
+part shelf_adopt(const part *shape, tn_array *array);
+/* A new one with values that are drawn. */
+part shelf_new(int32_t ndim, const int64_t *shape);
+part shelf_pick(void);
+bool shelf_has(const tn_array *array);
+/* Releases one of them, if there are enough. */
+void shelf_drop(void);
+/* A view of one of them; if the library may and does refuse it, nothing. */
+void shelf_view(void);
+void shelf_check(void);
+void shelf_clear(void);
+
+#endif /* TENON_TESTS_PLUGINS_PARTS_H_ */
