@@ -408,9 +408,10 @@ tn_code tn__tape_perform(const tn__target_op *target, const tn_inputs *in,
 }
 
 static tn_code call_and_record(recording *r) {
-  const tn_outputs out = {r->n_places, r->places, r->req};
   const tn__tape_point point = tn__tape_point_get(r->tape);
-  tn_code rc = tn__tape_perform(r->target, r->in, &out);
+  tn_code rc = place_outputs(r);
+  const tn_outputs out = {r->n_places, r->places, r->req};
+  if (rc == TN_OK) rc = tn__tape_perform(r->target, r->in, &out);
   if (rc) {
     sums_drop(r);
     return rc;
@@ -469,11 +470,7 @@ static tn_code run(recording *r) {
   }
   if (rc == TN_OK) {
     if (r->connected) watch_inputs(r);
-    rc = place_outputs(r);
-    if (rc == TN_OK)
-      rc = call_and_record(r);
-    else
-      sums_drop(r);
+    rc = call_and_record(r);
   }
   if (rc) tn__tape_rewind(&r->tape->memory, top);
   return rc;

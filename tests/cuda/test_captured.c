@@ -699,68 +699,60 @@ Test(captured, a_launch_that_fails_is_told_by_the_programs_name_and_is_over) {
   tn_program_release(p);
 }
 
-Test(captured, a_backward_part_is_not_launched_behind_a_failure) {
+/* A program of curve() with gradients, and what its head is weighted with. */
+static tn_program *curve_bind(tn_array **weight) {
   tn_program *p = NULL;
-  float before[32], after[32];
   rig_open_all(&(fake_cuda_options){.devices = 1});
   tn_graph *g = curve();
-  tn_array *weight = rig_array("cuda(0)", 32);
   const tn_bind how = {.struct_size = sizeof how,
                        .flags = TN_BIND_CAPTURE,
                        .request = TN_REQ_WRITE,
                        .place = rig_place("cuda(0)")};
   OK(tn_program_bind(g, &how, &p));
-  put(weight, 9);
-  for (uint32_t run = 0; run < 3; ++run) curve_run(p, 1, weight);
+  tn_graph_release(g);
+  *weight = rig_array("cuda(0)", 32);
+  put(*weight, 9);
+  return p;
+}
+
+/* The gradient tells of it, and is what it was after the next run. */
+static void a_launch_fails(tn_program *p, tn_array *weight, const char *told) {
+  float before[32], after[32];
   tn_array *slope = array_named(p, TN_PROGRAM_GRADIENT, "a");
   OK(tn_array_get(slope, before, sizeof before));
   fake_graph_refuse(
       &(fake_graph_refusal){FAKE_GRAPH_LAUNCH, CUDA_OUT_OF_MEMORY});
   (void)!tn_program_forward(p, TN_CALL_TRAIN);
   (void)!tn_program_backward(p, &weight, 1);
-  FAILS(tn_array_get(slope, after, sizeof after), TN_OUT_OF_MEMORY,
-        "was not run: program `product .. y`: cuda(0): launching");
+  FAILS(tn_array_get(slope, after, sizeof after), TN_OUT_OF_MEMORY, told);
   curve_run(p, 1, weight);
   OK(tn_array_get(slope, after, sizeof after));
   cr_expect_arr_eq(before, after, sizeof before);
+}
+
+Test(captured, a_backward_part_is_not_launched_behind_a_failure) {
+  tn_array *weight = NULL;
+  tn_program *p = curve_bind(&weight);
+  for (uint32_t run = 0; run < 3; ++run) curve_run(p, 1, weight);
+  a_launch_fails(p, weight,
+                 "was not run: program `product .. y`: cuda(0): launching");
   tn_program_release(p);
   tn_array_release(weight);
-  tn_graph_release(g);
 }
 
 /* Runs of one part step by step, behind a launch of the other that failed. */
 Test(captured, a_launch_that_fails_ends_no_run_that_is_made_step_by_step) {
-  tn_program *p = NULL;
-  float before[32], after[32];
-  rig_open_all(&(fake_cuda_options){.devices = 1});
-  tn_graph *g = curve();
-  tn_array *weight = rig_array("cuda(0)", 32);
-  const tn_bind how = {.struct_size = sizeof how,
-                       .flags = TN_BIND_CAPTURE,
-                       .request = TN_REQ_WRITE,
-                       .place = rig_place("cuda(0)")};
-  OK(tn_program_bind(g, &how, &p));
-  put(weight, 9);
+  tn_array *weight = NULL;
+  tn_program *p = curve_bind(&weight);
   curve_run(p, 1, weight);
   fake_graph_refuse(
       &(fake_graph_refusal){FAKE_CAPTURE_BEGIN, CUDA_OUT_OF_MEMORY});
   for (uint32_t run = 0; run < 2; ++run) curve_run(p, 1, weight);
   is_not(p, TN_PART_TRAIN, "CUDA_ERROR_OUT_OF_MEMORY");
   is_captured(p, TN_PART_BACKWARD);
-  tn_array *slope = array_named(p, TN_PROGRAM_GRADIENT, "a");
-  OK(tn_array_get(slope, before, sizeof before));
-  fake_graph_refuse(
-      &(fake_graph_refusal){FAKE_GRAPH_LAUNCH, CUDA_OUT_OF_MEMORY});
-  (void)!tn_program_forward(p, TN_CALL_TRAIN);
-  (void)!tn_program_backward(p, &weight, 1);
-  FAILS(tn_array_get(slope, after, sizeof after), TN_OUT_OF_MEMORY,
-        "launching a recording failed");
-  curve_run(p, 1, weight);
-  OK(tn_array_get(slope, after, sizeof after));
-  cr_expect_arr_eq(before, after, sizeof before);
+  a_launch_fails(p, weight, "launching a recording failed");
   tn_program_release(p);
   tn_array_release(weight);
-  tn_graph_release(g);
 }
 
 /* An allocator that fails once, and counts. */
