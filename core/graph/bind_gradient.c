@@ -60,15 +60,15 @@ static tn_code slopes_make(tn__binding *b) {
   size_t n = 0;
   if (!heads || !weights) return memory_fail(room * sizeof *heads);
   TN__TRY(weights_make(p, heads, weights, &n));
+  const bool compat =
+      b->how->plan != TN_PLAN_DEFAULT && b->how->plan != TN_PLAN_NONE;
   const tn__gradient_spec spec = {
       .query = {.heads = heads,
                 .weights = weights,
                 .of = b->of,
                 .n_heads = n,
                 .n_of = b->n_of},
-      .flags = b->how->plan == TN_PLAN_DEFAULT || b->how->plan == TN_PLAN_NONE
-                   ? 0
-                   : TN__GRADIENT_COMPAT,
+      .flags = TN__GRADIENT_INFERRED | (compat ? TN__GRADIENT_COMPAT : 0),
       .optional = 1};
   return tn__graph_gradient(p->graph, &spec, b->slopes);
 }

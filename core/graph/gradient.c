@@ -81,14 +81,21 @@ static bool is_stopped(const tn__node *node) {
   return value && strcmp(value, "0") != 0;
 }
 
-/* The output has whole numbers or bools whatever its inputs are, and so no
- * gradient, as on a tape. */
-static bool is_whole(const tn__node *node, uint32_t i) {
-  if (node->kind != TN__NODE_CALL) return false;
+/* What is known of the type of an output: where nothing was inferred, what it
+ * is whatever the inputs are. */
+static tn_dtype dtype_of(const sweep *s, const tn__node *node, uint32_t i) {
+  if ((s->spec->flags & TN__GRADIENT_INFERRED) != 0)
+    return tn__sig(s->graph, (tn_entry){node->id, i})->dtype;
+  if (node->kind != TN__NODE_CALL) return TN_DTYPE_UNKNOWN;
   const tn_params *params = node->params ? node->params : node->op->defaults;
   const tn__infer_args args = {.op = node->desc,
                                .params = params ? params->data : NULL};
-  const tn_dtype dtype = tn__arg_dtype(&args, tn__node_output(node, i));
+  return tn__arg_dtype(&args, tn__node_output(node, i));
+}
+
+/* The output has whole numbers or bools, and so no gradient, as on a tape. */
+static bool is_whole(const sweep *s, const tn__node *node, uint32_t i) {
+  const tn_dtype dtype = dtype_of(s, node, i);
   return dtype != TN_DTYPE_UNKNOWN && !tn__dtype_is_float(dtype);
 }
 
@@ -103,7 +110,7 @@ static void mark_forwards(sweep *s) {
     const bool stopped = is_stopped(node), any = passes_any(s, node);
     for (uint32_t i = 0; i < node->n_out; ++i) {
       uint8_t *state = &s->state[node->first + i];
-      if (stopped || (any && is_whole(node, i))) *state |= STOPPED;
+      if (stopped || (any && is_whole(s, node, i))) *state |= STOPPED;
       if (any && !(*state & STOPPED)) *state |= WANTED;
     }
   }

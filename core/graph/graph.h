@@ -326,7 +326,10 @@ tn_sig tn__sig_unknown(void);
 
 /* -------------------------------------------------------------- gradient.c */
 
-enum { TN__GRADIENT_COMPAT = 1u << 0 }; /* as MXNet 0.12: GRD-05 to GRD-08 */
+enum {
+  TN__GRADIENT_COMPAT = 1u << 0,  /* as MXNet 0.12: GRD-05 to GRD-08 */
+  TN__GRADIENT_INFERRED = 1u << 1 /* of all that heads need */
+};
 
 /* Pass "gradient": tn_graph_gradient. With `optional`, what no gradient reaches
  * gets TN_ENTRY_NONE instead of zeros or a failure. Two results may be one

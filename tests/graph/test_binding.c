@@ -308,6 +308,34 @@ Test(binding, gradients_add_up) {
   net_close();
 }
 
+/* lab.like has no gradient, and here none to pass on: what comes out is whole,
+ * as one of its inputs is. */
+Test(binding, gradients_stop_at_whole_numbers_whose_type_is_that_of_an_input) {
+  tn_program *p = NULL;
+  net_open();
+  tn_array *like = empty(TN_I32, SHAPE(2)), *in = ROW(2.5, -3.25);
+  tn_array *weight = ROW(1, 10);
+  const tn_entry x = var(g, "x");
+  const tn_entry cut = OP(g, "like", NULL, "cut", x, var(g, "like"));
+  const tn_entry back = OP(g, "like", NULL, "back", cut, var(g, "plain"));
+  HEADS(g, OP(g, "mul", NULL, NULL, back, x));
+  OK(tn__program_bind(
+      g,
+      BIND(.request = TN_REQ_WRITE,
+           ARGUMENTS(GIVEN("x", in),
+                     {.name = "like", .array = like, .has_request = 1},
+                     {.name = "plain", .array = in, .has_request = 1})),
+      &p));
+  forward(p);
+  IS(head_of(p, 0), 5, 9.75);
+  OK(tn__program_backward(p, &weight, 1));
+  IS(gradient_of(p, "x"), 2, -30);
+  tn__program_release(p);
+  tn__array_release(like), tn__array_release(in);
+  tn__array_release(weight);
+  net_close();
+}
+
 Test(binding, each_argument_may_have_its_own_request) {
   tn_program *p = NULL;
   tn_array *array = NULL;

@@ -2,6 +2,7 @@
  * lab.c: the simplest kernels, in f64, of the operators that graphs in tests
  * are made of. What a gradient does not need must not be there.
  */
+#include <stdbool.h>
 #include <string.h>
 
 #include "plugin.gen.h"
@@ -101,6 +102,22 @@ int32_t lab_room(const tn_frame *call) {
   const int64_t n = tn_tensor_size(&call->in[0]);
   if (call->flags & TN_CALL_TRAIN) memset(call->ws[0], 7, call->ws_bytes[0]);
   memcpy(call->out[0].data, call->in[0].data, (size_t)n * sizeof(double));
+  return TN_OK;
+}
+
+/* -------------------------------------------------------------------- like */
+
+int32_t lab_like(const tn_frame *call) {
+  const bool from_whole = call->in[0].dtype == TN_I32;
+  const bool whole = call->out[0].dtype == TN_I32;
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
+    const double x =
+        from_whole ? (double)((int32_t *)call->in[0].data)[i] : in(call, 0)[i];
+    if (whole)
+      ((int32_t *)call->out[0].data)[i] = (int32_t)x;
+    else
+      out(call, 0)[i] = x;
+  }
   return TN_OK;
 }
 
