@@ -18,12 +18,11 @@
  */
 #include <string.h>
 
-#include "conv.h"
+#include "conv_direct.h"
 #include "lanes.h"
 #include "tenon/kernel.h"
 
 enum {
-  MOST_TAPS = 128,     /* elements of a window */
   MOST_SUMS = 1 << 13, /* elements of a weight whose sums are few */
   FEW = 16,            /* filters from which on vectors of them are summed */
   WIDE = 32,           /* planes, and */
@@ -33,90 +32,6 @@ enum {
                       once for each piece */
   SLACK = 128      /* elements beyond the last that vectors may read */
 };
-
-/* Windows, counted across the ends of lines, and what they read. */
-typedef struct windows {
-  int64_t planes; /* that a window reads */
-  int64_t plane;  /* elements from one to the next */
-  int64_t taps;
-  const int64_t *offset; /* of each element of a window */
-  int64_t n;             /* windows */
-  int64_t row;           /* elements from one computed plane to the next */
-} windows;
-
-/* Images, as sums of products over them see them. Of the heads, which are the
- * gradient of out, what lies behind the end of a line is zero. */
-typedef struct slopes {
-  int64_t images;
-  int64_t image;      /* elements from one to the next */
-  int64_t head_image; /* the same of heads */
-  int64_t head;       /* from one filter's heads to the next one's */
-  int64_t lines;
-  int64_t pitch;  /* from one line to the next */
-  int64_t across; /* the same of heads */
-  int64_t n;      /* windows in a line */
-  int64_t depth;  /* elements of a filter */
-} slopes;
-
-/* Some filters and elements of windows of one channel. */
-typedef struct slope {
-  const float *head;
-  const float *from;
-  const int64_t *offset;
-  float *to;
-} slope;
-
-typedef void products_fn(const slopes *s, slope at);
-
-/* The loops of one level; see conv_direct_tile.h. */
-typedef struct loops {
-  int held;
-  int lanes;
-  int heads;
-  int taps;
-  void (*convolve)(const windows *w, const float *from, const float *weight,
-                   float *to, int held);
-  void (*settle)(const float *from, float *to, int64_t n, float bias, int add);
-  products_fn *products[4 * 6]; /* a row for each number of filters */
-} loops;
-
-#define DIRECT_ROW_4(x, h) x(h, 1) x(h, 2) x(h, 3) x(h, 4)
-#define DIRECT_ROW_6(x, h) DIRECT_ROW_4(x, h) x(h, 5) x(h, 6)
-#define DIRECT_SMALL(x) DIRECT_ROW_4(x, 1) DIRECT_ROW_4(x, 2)
-#define DIRECT_LARGE(x) \
-  DIRECT_ROW_6(x, 1) DIRECT_ROW_6(x, 2) DIRECT_ROW_6(x, 3) DIRECT_ROW_6(x, 4)
-
-#define DIRECT_NAME(x) x##_base
-#define DIRECT_TARGET
-#define DIRECT_BYTES 16
-#define DIRECT_HELD 4
-#define DIRECT_WIDE 3
-#define DIRECT_HEADS 2
-#define DIRECT_TAPS 4
-#define DIRECT_EACH(x) DIRECT_SMALL(x)
-#include "conv_direct_tile.h"
-
-#if defined(TN_KERNEL_AVX2)
-#define DIRECT_NAME(x) x##_avx2
-#define DIRECT_TARGET TN_KERNEL_AVX2
-#define DIRECT_BYTES 32
-#define DIRECT_HELD 4
-#define DIRECT_WIDE 3
-#define DIRECT_HEADS 2
-#define DIRECT_TAPS 4
-#define DIRECT_EACH(x) DIRECT_SMALL(x)
-#include "conv_direct_tile.h"
-
-#define DIRECT_NAME(x) x##_avx512
-#define DIRECT_TARGET TN_KERNEL_AVX512
-#define DIRECT_BYTES 64
-#define DIRECT_HELD 8
-#define DIRECT_WIDE 3
-#define DIRECT_HEADS 4
-#define DIRECT_TAPS 6
-#define DIRECT_EACH(x) DIRECT_LARGE(x)
-#include "conv_direct_tile.h"
-#endif
 
 /* ---------------------------------------------------------------- geometry */
 
@@ -221,7 +136,7 @@ static void copy_lines(const planes *p, const float *from, float *to,
 typedef struct plan {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
-  const loops *loops;
+  const nn_direct_loops *loops;
   planes read;    /* of an image */
   int64_t made;   /* planes of an image that are computed */
   int64_t out[2]; /* lines and columns of them */
@@ -231,7 +146,7 @@ typedef struct plan {
   int64_t held;   /* planes that are computed together, but for the last */
   int add;
   int back;
-  int64_t offset[MOST_TAPS];
+  int64_t offset[NN_DIRECT_TAPS];
   float *packed; /* weights: (group, share of planes, read, tap, plane) */
   nn_lanes lanes;
 } plan;
@@ -273,7 +188,7 @@ static int64_t computed(const plan *p) {
   return p->held * nn_up(windows_of(p, p->lines), 16);
 }
 
-static uint64_t packed_bytes(const nn_conv *c) {
+uint64_t nn_direct_packed_bytes(const nn_conv *c) {
   return (uint64_t)nn_up(c->groups * c->filters * c->channels * c->taps, 16) *
          sizeof(float);
 }
@@ -281,7 +196,7 @@ static uint64_t packed_bytes(const nn_conv *c) {
 static plan plan_of(const nn_conv *c, int back) {
   const nn_window *w = &c->window;
   plan p = {.conv = c,
-            .loops = NN_CONV_LOOPS(c->level),
+            .loops = nn_direct_loops_at(c->level),
             .back = back,
             .made = back ? c->channels : c->filters,
             .below = reach(w, 1) / w->stride[1]};
@@ -302,17 +217,21 @@ static plan plan_of(const nn_conv *c, int back) {
   return p;
 }
 
-/* Weights in the order in which they are read. Back, windows are turned around
- * and what is read are the filters. */
-static void pack(const plan *p, const float *weight, float *to) {
-  const nn_conv *c = p->conv;
+/* Back, windows are turned around and what is read are the filters. */
+void nn_direct_pack(const nn_conv *c, int back, int64_t held,
+                    const char *weight, char *packed) {
+  const int64_t made = back ? c->channels : c->filters;
+  const int64_t read = back ? c->filters : c->channels;
   const int64_t depth = c->channels * c->taps;
-  for (int64_t f = 0; f < p->made; f += p->held)
-    for (int64_t k = 0; k < p->read.n; ++k)
-      for (int64_t t = 0; t < c->taps; ++t)
-        for (int64_t i = f; i < nn_least(f + p->held, p->made); ++i)
-          *to++ = p->back ? weight[k * depth + i * c->taps + c->taps - 1 - t]
-                          : weight[i * depth + k * c->taps + t];
+  const float *from = (const float *)(const void *)weight;
+  float *to = (float *)(void *)packed;
+  for (int64_t g = 0; g < c->groups; ++g, from += c->filters * depth)
+    for (int64_t f = 0; f < made; f += held)
+      for (int64_t k = 0; k < read; ++k)
+        for (int64_t t = 0; t < c->taps; ++t)
+          for (int64_t i = f; i < nn_least(f + held, made); ++i)
+            *to++ = back ? from[k * depth + i * c->taps + c->taps - 1 - t]
+                         : from[i * depth + k * c->taps + t];
 }
 
 /* ---------------------------------------------------------- forward and back
@@ -320,7 +239,7 @@ static void pack(const plan *p, const float *weight, float *to) {
 
 /* Lines of `held` computed planes to their places. */
 static void settle(const plan *p, const float *from, float *to,
-                   const windows *w, int64_t held, int64_t lines,
+                   const nn_direct_windows *w, int64_t held, int64_t lines,
                    const float *bias) {
   for (int64_t f = 0; f < held; ++f)
     for (int64_t y = 0; y < lines; ++y)
@@ -336,12 +255,12 @@ static void run_lines(const plan *p, int64_t image, int64_t line, float *room) {
   const nn_conv_arrays *a = p->arrays;
   const int64_t group = image % c->groups;
   const int64_t lines = nn_least(p->lines, p->out[0] - line);
-  const windows w = {.planes = p->read.n,
-                     .plane = plane_size(&p->read),
-                     .taps = c->taps,
-                     .offset = p->offset,
-                     .n = windows_of(p, lines),
-                     .row = nn_up(windows_of(p, lines), 16)};
+  const nn_direct_windows w = {.planes = p->read.n,
+                               .plane = plane_size(&p->read),
+                               .taps = c->taps,
+                               .offset = p->offset,
+                               .n = windows_of(p, lines),
+                               .row = nn_up(windows_of(p, lines), 16)};
   const float *from = (const float *)(const void *)(p->back ? a->out : a->data);
   float *to = (float *)(void *)(p->back ? a->data : a->out);
   const float *bias = p->back ? NULL : (const float *)(const void *)a->bias;
@@ -370,19 +289,22 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static int32_t run(const nn_conv *c, const nn_conv_arrays *arrays, int add,
-                   int back) {
+/* In vectors of windows. */
+static int32_t run_windows(const nn_conv *c, const nn_conv_arrays *arrays,
+                           int add, int back) {
   plan p = plan_of(c, back);
-  const int64_t each = c->filters * c->channels * c->taps;
   p.arrays = arrays;
   p.add = add;
   p.packed = (float *)(void *)c->room;
-  p.lanes.room = c->room + packed_bytes(c);
-  for (int64_t g = 0; g < c->groups; ++g)
-    pack(&p, (const float *)(const void *)arrays->weight + g * each,
-         p.packed + g * each);
+  p.lanes.room = c->room + nn_direct_packed_bytes(c);
+  nn_direct_pack(c, back, p.held, arrays->weight, c->room);
   return c->call->host->parallel_for(c->call, c->images * c->groups * p.down, 1,
                                      run_slice, &p);
+}
+
+static uint64_t windows_room(const nn_conv *c, int back) {
+  const plan p = plan_of(c, back);
+  return p.lanes.n * p.lanes.bytes + nn_direct_packed_bytes(c);
 }
 
 /* Whether there are so many products for an element, and so many planes of
@@ -394,8 +316,41 @@ static int is_deep(const nn_conv *c, int back) {
   return made >= WIDE && read * c->taps >= DEEP;
 }
 
+/* Images from `first` on. */
+static nn_conv rest_of(const nn_conv *c, int64_t first) {
+  nn_conv rest = *c;
+  rest.images -= first;
+  return rest;
+}
+
+static int32_t run(const nn_conv *c, const nn_conv_arrays *arrays, int add,
+                   int back) {
+  const int64_t n = nn_direct_images(c, back);
+  const nn_conv rest = rest_of(c, n);
+  const int pass = back ? NN_CONV_DATA : NN_CONV_FORWARD;
+  nn_conv_arrays a = *arrays;
+  if (n > 0) {
+    const int32_t code = nn_direct_images_run(c, &a, add, back);
+    if (code != TN_OK || rest.images == 0) return code;
+    a.data += n * c->groups * c->channels * c->in_size * c->bytes;
+    a.out += n * c->groups * c->filters * c->out_size * c->bytes;
+  }
+  return is_deep(c, back) ? nn_conv_tiles.passes[pass](&rest, &a, add)
+                          : run_windows(&rest, &a, add, back);
+}
+
+static uint64_t run_room(const nn_conv *c, int back) {
+  const int64_t n = nn_direct_images(c, back);
+  const nn_conv rest = rest_of(c, n);
+  const int pass = back ? NN_CONV_DATA : NN_CONV_FORWARD;
+  const uint64_t room = n > 0 ? nn_direct_images_room(c, back) : 0;
+  if (rest.images == 0) return room;
+  const uint64_t more = is_deep(c, back) ? nn_conv_tiles.room(&rest, pass)
+                                         : windows_room(&rest, back);
+  return room > more ? room : more;
+}
+
 static int32_t forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
-  if (is_deep(c, 0)) return nn_conv_tiles.passes[NN_CONV_FORWARD](c, a, add);
   return run(c, a, add, 0);
 }
 
@@ -405,7 +360,6 @@ static int has_steps(const nn_conv *c) {
 
 static int32_t to_data(const nn_conv *c, const nn_conv_arrays *a, int add) {
   if (has_steps(c)) return nn_conv_panels.passes[NN_CONV_DATA](c, a, add);
-  if (is_deep(c, 1)) return nn_conv_tiles.passes[NN_CONV_DATA](c, a, add);
   return run(c, a, add, 1);
 }
 
@@ -451,19 +405,20 @@ static slope_plan slope_plan_of(const nn_conv *c) {
 }
 
 /* What `n` images that are copied add to the sums of a group of filters. */
-static void add_slopes(const slope_plan *s, const slopes *all,
+static void add_slopes(const slope_plan *s, const nn_direct_slopes *all,
                        const float *from, const float *heads, float *to) {
   const nn_conv *c = s->plan.conv;
-  const loops *l = s->plan.loops;
+  const nn_direct_loops *l = s->plan.loops;
   for (int64_t f = 0; f < c->filters; f += s->filters)
     for (int64_t k = 0; k < c->channels; ++k)
       for (int64_t t = 0; t < c->taps; t += s->taps) {
         const int64_t filters = nn_least(s->filters, c->filters - f);
         const int64_t taps = nn_least(s->taps, c->taps - t);
         l->products[(filters - 1) * l->taps + taps - 1](
-            all,
-            (slope){heads + f * all->head, from + k * plane_size(&s->plan.read),
-                    s->plan.offset + t, to + f * all->depth + k * c->taps + t});
+            all, (nn_direct_slope){heads + f * all->head,
+                                   from + k * plane_size(&s->plan.read),
+                                   s->plan.offset + t,
+                                   to + f * all->depth + k * c->taps + t});
       }
 }
 
@@ -474,15 +429,15 @@ static void add_images(const slope_plan *s, nn_range images, int64_t group,
   const nn_conv *c = p->conv;
   const int64_t lines = nn_least(p->lines, p->out[0] - line);
   float *heads = room + s->group * copied(p);
-  const slopes all = {.images = images.end - images.begin,
-                      .image = copied(p),
-                      .head_image = heads_copied(s),
-                      .head = plane_size(&s->heads),
-                      .lines = lines,
-                      .pitch = p->read.pitch,
-                      .across = s->heads.pitch,
-                      .n = p->out[1],
-                      .depth = c->channels * c->taps};
+  const nn_direct_slopes all = {.images = images.end - images.begin,
+                                .image = copied(p),
+                                .head_image = heads_copied(s),
+                                .head = plane_size(&s->heads),
+                                .lines = lines,
+                                .pitch = p->read.pitch,
+                                .across = s->heads.pitch,
+                                .n = p->out[1],
+                                .depth = c->channels * c->taps};
   for (int64_t i = images.begin; i < images.end; ++i) {
     const int64_t image = i * c->groups + group, at = i - images.begin;
     copy_lines(&p->read,
@@ -546,14 +501,13 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
 static uint64_t room(const nn_conv *c, int pass) {
   const int back = pass == NN_CONV_DATA;
   if (back && has_steps(c)) return nn_conv_panels.room(c, pass);
-  if (pass == NN_CONV_WEIGHT ? !has_few_sums(c) : is_deep(c, back))
+  if (pass == NN_CONV_WEIGHT && !has_few_sums(c))
     return nn_conv_tiles.room(c, pass);
   if (pass == NN_CONV_WEIGHT) {
     const slope_plan s = slope_plan_of(c);
     return s.lanes.n * s.lanes.bytes + nn_conv_sums_bytes(&s.sums);
   }
-  const plan p = plan_of(c, back);
-  return p.lanes.n * p.lanes.bytes + packed_bytes(c);
+  return run_room(c, back);
 }
 
 const nn_conv_way nn_conv_direct = {room, {forward, to_data, to_weight}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_direct_tile.h: the loops of conv_direct.c for one level of instructions.
- * Included by it only, several times, with
+ * conv_direct_tile.h: the loops of conv_direct_loops.c for one level of
+ * instructions. Included by it only, several times, with
  *
  *   DIRECT_NAME(x)  x with the level behind it
  *   DIRECT_TARGET   the attribute of the level, or nothing
@@ -26,7 +26,7 @@ typedef int32_t DIRECT_NAME(mask)
 
 /* `held` planes of what is computed at `wide` vectors of windows, the first of
  * which begins at `from`. */
-DIRECT_TARGET static EVER void DIRECT_NAME(tile)(const windows *w,
+DIRECT_TARGET static EVER void DIRECT_NAME(tile)(const nn_direct_windows *w,
                                                  const float *from,
                                                  const float *weight, float *to,
                                                  const int held,
@@ -34,7 +34,7 @@ DIRECT_TARGET static EVER void DIRECT_NAME(tile)(const windows *w,
   DIRECT_NAME(vector) sum[DIRECT_HELD][DIRECT_WIDE];
   for (int f = 0; f < held; ++f)
     for (int j = 0; j < wide; ++j) sum[f][j] = (DIRECT_NAME(vector)){0};
-  for (int64_t k = 0; k < w->planes; ++k, from += w->plane)
+  for (int64_t k = 0; k < w->planes; ++k, from += w->plane, weight += w->skip)
     for (int64_t t = 0; t < w->taps; ++t, weight += held) {
       const float *at = from + w->offset[t];
       DIRECT_NAME(vector) v[DIRECT_WIDE];
@@ -49,7 +49,7 @@ DIRECT_TARGET static EVER void DIRECT_NAME(tile)(const windows *w,
 }
 
 /* All windows of `held` planes. */
-DIRECT_TARGET static EVER void DIRECT_NAME(planes)(const windows *w,
+DIRECT_TARGET static EVER void DIRECT_NAME(planes)(const nn_direct_windows *w,
                                                    const float *from,
                                                    const float *weight,
                                                    float *to, const int held) {
@@ -61,7 +61,7 @@ DIRECT_TARGET static EVER void DIRECT_NAME(planes)(const windows *w,
     DIRECT_NAME(tile)(w, from + i, weight, to + i, held, 1);
 }
 
-DIRECT_TARGET static void DIRECT_NAME(convolve)(const windows *w,
+DIRECT_TARGET static void DIRECT_NAME(convolve)(const nn_direct_windows *w,
                                                 const float *from,
                                                 const float *weight, float *to,
                                                 int held) {
@@ -111,8 +111,9 @@ DIRECT_TARGET static void DIRECT_NAME(settle)(const float *from, float *to,
 /* Adds a vector of windows to the sums: lanes that `keep` lacks are no windows.
  * Multiplying them by zero would not do, as they may be infinite. */
 DIRECT_TARGET static EVER void DIRECT_NAME(add_products)(
-    const slopes *s, const slope *at, int64_t x, DIRECT_NAME(vector) * sum,
-    const DIRECT_NAME(mask) * keep, const int heads, const int taps) {
+    const nn_direct_slopes *s, const nn_direct_slope *at, int64_t x,
+    DIRECT_NAME(vector) * sum, const DIRECT_NAME(mask) * keep, const int heads,
+    const int taps) {
   DIRECT_NAME(vector) h[DIRECT_HEADS];
   for (int f = 0; f < heads; ++f) h[f] = VECTOR(at->head + f * s->head + x);
   NN_CONV_UNROLL
@@ -125,13 +126,14 @@ DIRECT_TARGET static EVER void DIRECT_NAME(add_products)(
 
 /* Adds the sums of `heads` filters and `taps` taps over all lines of some
  * images to what is there. */
-DIRECT_TARGET static EVER void DIRECT_NAME(products)(const slopes *s, slope at,
+DIRECT_TARGET static EVER void DIRECT_NAME(products)(const nn_direct_slopes *s,
+                                                     nn_direct_slope at,
                                                      const int heads,
                                                      const int taps) {
   enum { L = DIRECT_NAME(lanes) };
   DIRECT_NAME(vector) sum[DIRECT_HEADS * DIRECT_TAPS];
   DIRECT_NAME(mask) keep;
-  const slope first = at;
+  const nn_direct_slope first = at;
   int32_t lanes[L];
   for (int l = 0; l < L; ++l) lanes[l] = l < s->n % L ? -1 : 0;
   memcpy(&keep, lanes, sizeof keep);
@@ -160,20 +162,21 @@ DIRECT_TARGET static EVER void DIRECT_NAME(products)(const slopes *s, slope at,
 
 #define PRODUCTS(heads, taps)                                       \
   DIRECT_TARGET static void DIRECT_NAME(products_##heads##_##taps)( \
-      const slopes *s, slope at) {                                  \
+      const nn_direct_slopes *s, nn_direct_slope at) {              \
     DIRECT_NAME(products)(s, at, heads, taps);                      \
   }
 DIRECT_EACH(PRODUCTS)
 #undef PRODUCTS
 
 #define PRODUCTS(heads, taps) DIRECT_NAME(products_##heads##_##taps),
-static const loops DIRECT_NAME(loops) = {.held = DIRECT_HELD,
-                                         .lanes = DIRECT_NAME(lanes),
-                                         .heads = DIRECT_HEADS,
-                                         .taps = DIRECT_TAPS,
-                                         .convolve = DIRECT_NAME(convolve),
-                                         .settle = DIRECT_NAME(settle),
-                                         .products = {DIRECT_EACH(PRODUCTS)}};
+static const nn_direct_loops DIRECT_NAME(loops) = {
+    .held = DIRECT_HELD,
+    .lanes = DIRECT_NAME(lanes),
+    .heads = DIRECT_HEADS,
+    .taps = DIRECT_TAPS,
+    .convolve = DIRECT_NAME(convolve),
+    .settle = DIRECT_NAME(settle),
+    .products = {DIRECT_EACH(PRODUCTS)}};
 #undef PRODUCTS
 
 #undef VECTOR

@@ -256,6 +256,15 @@ static const form forms[] = {
     {2, 3, 3, 3, {8, 20}, {2, 3}, {1, 1}, {1, 1}, {0, 1}, {0}},
     {2, 2, 2, 2, {6, 20}, {3, 3}, {1, 1}, {1, 1}, {2, 1}, {0}},
     {1, 2, 2, 2, {40, 3}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
+    /* as many images as a vector has lanes, and others: with padding, deep, one
+     * line, lines of which a window has nothing, in several slices */
+    {35, 3, 6, 1, {9, 10}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {0}},
+    {17, 4, 6, 2, {7, 6}, {3, 2}, {1, 1}, {2, 1}, {1, 3}, {0}},
+    {16, 2, 9, 1, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {4, 4}, {0}},
+    {18, 40, 33, 1, {6, 7}, {3, 4}, {1, 1}, {1, 1}, {0, 1}, {0}},
+    {20, 2, 3, 1, {1, 40}, {1, 9}, {1, 1}, {1, 1}, {0, 0}, {0}},
+    {16, 1, 2, 1, {2, 3}, {3, 3}, {1, 1}, {4, 1}, {6, 1}, {0}},
+    {19, 12, 9, 1, {40, 30}, {3, 2}, {1, 1}, {1, 1}, {1, 0}, {0}},
     /* elements of data that no window has, all of them in one phase */
     {1, 3, 5, 1, {1, 9}, {2, 1}, {2, 1}, {2, 1}, {1, 0}, {0}},
 };
@@ -443,6 +452,37 @@ Test(convolution, drawn_shapes_come_out_as_the_loops_do) {
   tn_runtime_release(rt);
 }
 
+/* Small ones, with padding that may be more than they are. */
+static form draw_images(uint64_t *seed) {
+  form f = {.images = between(seed, 4, 40), .groups = between(seed, 1, 2)};
+  f.channels = f.groups * between(seed, 1, 5);
+  f.filters = f.groups * between(seed, 1, 19);
+  for (int d = 0; d < 2; ++d) {
+    f.kernel[d] = between(seed, 1, 5);
+    f.stride[d] = 1;
+    f.dilate[d] = between(seed, 1, 2);
+    f.pad[d] = between(seed, 0, 1) * between(seed, 0, 5);
+    f.in[d] = between(seed, 1, 9);
+    const int64_t reach = f.dilate[d] * (f.kernel[d] - 1) + 1;
+    if (f.in[d] + 2 * f.pad[d] < reach) f.in[d] = reach;
+  }
+  return settled(f);
+}
+
+Test(convolution, drawn_images_come_out_as_the_loops_do_at_every_level) {
+  const uint64_t avx512 = TN_CPU_AVX512, avx2 = TN_CPU_AVX2 | avx512;
+  const uint64_t masks[] = {0, avx512, avx2};
+  uint64_t seed = 5;
+  for (int i = 0; i < 40; ++i) {
+    const form f = draw_images(&seed);
+    for (size_t m = 0; m < sizeof masks / sizeof *masks; ++m) {
+      tn_runtime *rt = open_runtime(masks[m], 2, false);
+      check_form(rt, &f);
+      tn_runtime_release(rt);
+    }
+  }
+}
+
 /* ------------------------------------------------------------- what it means
  */
 
@@ -607,7 +647,8 @@ Test(convolution, results_are_the_same_for_every_number_of_threads) {
       {6, 16, 24, 1, {30, 30}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
       {3, 70, 40, 1, {20, 21}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0}},
       {4, 32, 32, 32, {40, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}},
-      {2, 12, 20, 2, {33, 33}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, {0}}};
+      {2, 12, 20, 2, {33, 33}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, {0}},
+      {33, 6, 16, 1, {14, 20}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {0}}};
   for (size_t i = 0; i < sizeof large / sizeof *large; ++i) {
     const form f = settled(large[i]);
     check_threads(&f);

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conv_direct.h: what conv_direct.c and conv_images.c share: the loops over
+ * lines that are multiplied where they lie, compiled for each level of
+ * instructions by conv_direct_loops.c, and how the first asks the second.
+ */
+#ifndef NN_CONV_DIRECT_H_
+#define NN_CONV_DIRECT_H_
+
+#include "conv.h"
+
+enum { NN_DIRECT_TAPS = 128 }; /* elements of a window, at most */
+
+/* Windows, counted across the ends of lines, and what they read. */
+typedef struct nn_direct_windows {
+  int64_t planes; /* that a window reads */
+  int64_t plane;  /* elements from one to the next */
+  int64_t taps;
+  int64_t skip; /* weights from one plane's last to the next one's first */
+  const int64_t *offset; /* of each element of a window */
+  int64_t n;             /* windows */
+  int64_t row;           /* elements from one computed plane to the next */
+} nn_direct_windows;
+
+/* Images, as sums of products over them see them. Of the heads, which are the
+ * gradient of out, what lies behind the end of a line is zero. */
+typedef struct nn_direct_slopes {
+  int64_t images;
+  int64_t image;      /* elements from one to the next */
+  int64_t head_image; /* the same of heads */
+  int64_t head;       /* from one filter's heads to the next one's */
+  int64_t lines;
+  int64_t pitch;  /* from one line to the next */
+  int64_t across; /* the same of heads */
+  int64_t n;      /* windows in a line */
+  int64_t depth;  /* elements of a filter */
+} nn_direct_slopes;
+
+/* Some filters and elements of windows of one channel. */
+typedef struct nn_direct_slope {
+  const float *head;
+  const float *from;
+  const int64_t *offset;
+  float *to;
+} nn_direct_slope;
+
+typedef void nn_direct_products(const nn_direct_slopes *s, nn_direct_slope at);
+
+/* The loops of one level; see conv_direct_tile.h. */
+typedef struct nn_direct_loops {
+  int held;
+  int lanes;
+  int heads;
+  int taps;
+  void (*convolve)(const nn_direct_windows *w, const float *from,
+                   const float *weight, float *to, int held);
+  void (*settle)(const float *from, float *to, int64_t n, float bias, int add);
+  nn_direct_products *products[4 * 6]; /* a row for each number of filters */
+} nn_direct_loops;
+
+/* [any] */
+const nn_direct_loops *nn_direct_loops_at(uint32_t level);
+
+/* conv_direct.c: weights of a pass, forward or back to data, in the order in
+ * which loops read them that compute about `held` planes together, group by
+ * group. [any] */
+uint64_t nn_direct_packed_bytes(const nn_conv *conv);
+void nn_direct_pack(const nn_conv *conv, int back, int64_t held,
+                    const char *weight, char *to);
+
+/* conv_images.c: how many images of a pass, forward or back to data, are better
+ * computed in vectors of images, the first ones. [any] */
+int64_t nn_direct_images(const nn_conv *conv, int back);
+/* For them: bytes of room, and as nn_conv_pass. [any], [worker] */
+uint64_t nn_direct_images_room(const nn_conv *conv, int back);
+int32_t nn_direct_images_run(const nn_conv *conv, const nn_conv_arrays *arrays,
+                             int add, int back);
+
+#endif /* NN_CONV_DIRECT_H_ */

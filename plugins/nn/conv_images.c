@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conv_images.c: convolutions of few channels whose windows lie side by side,
+ * as conv_direct.c has them, in vectors of images: the lanes of a vector are
+ * the same element of as many images. Where lines are short, vectors of windows
+ * are computed in vain across their ends, and lines of zeros around what is
+ * read are multiplied; here both are left out, for the price of transposing
+ * what is read and what is computed.
+ *
+ * The sums of an element are added up in the same order in both.
+ */
+#include <string.h>
+
+#include "conv_direct.h"
+#include "lanes.h"
+#include "tenon/kernel.h"
+#include "tenon/turn.h"
+
+enum {
+  PIECE = 1 << 15, /* bytes of a slice's copies for each lane, about */
+  SLICES = 8,      /* at least so many, for as many threads, if that is cheap */
+  SHORT = 64       /* lines, whose ends cost more than transposing */
+};
+
+/* A pass over some lines of as many images as a vector has lanes: a slice. */
+typedef struct plan {
+  const nn_conv *conv;
+  const nn_conv_arrays *arrays;
+  const nn_direct_loops *loops;
+  tn_turn_fn *turn;
+  int back;
+  int add;
+  int64_t read; /* planes of an image, and what they have */
+  int64_t in[2];
+  int64_t shift[2]; /* lines and columns of zeros in front of them */
+  int64_t made;     /* planes that are computed, and what they have */
+  int64_t out[2];
+  int64_t held;     /* of them are computed together, but for the last */
+  int64_t lines;    /* of a slice */
+  int64_t down;     /* slices of an image */
+  int64_t pitch;    /* columns of the copy of a line, with zeros */
+  nn_range columns; /* of them that are no zeros */
+  int64_t rows;     /* lines of the copy */
+  int64_t offset[NN_DIRECT_TAPS];
+  const float *packed;
+  nn_lanes lanes;
+} plan;
+
+static int64_t reach(const nn_window *w, int d) {
+  return (w->kernel[d] - 1) * w->dilate[d];
+}
+
+/* Which lines of a window are no zeros for line `y` of what is computed. */
+static nn_range rows_of(const plan *p, int64_t y) {
+  const nn_window *w = &p->conv->window;
+  const int64_t step = w->dilate[1], at = p->shift[0] - y;
+  nn_range r;
+  r.begin = nn_least(nn_most(nn_ceil_div(at, step), 0), w->kernel[1]);
+  r.end = nn_least(nn_ceil_div(at + p->in[0], step), w->kernel[1]);
+  r.end = nn_most(r.end, r.begin);
+  return r;
+}
+
+/* Elements of a slice's copies, and of a plane that it computes. */
+static int64_t copied(const plan *p) {
+  return nn_up(p->read * p->rows * p->pitch * p->loops->lanes, 16);
+}
+
+static int64_t computed(const plan *p) {
+  return nn_up(p->lines * p->out[1] * p->loops->lanes, 16);
+}
+
+/* Lines of a slice: what they read and compute stays in the second cache, and
+ * those that two slices read are no more than those of one. */
+static void set_lines(plan *p) {
+  const nn_conv *c = p->conv;
+  const int64_t lanes = p->loops->lanes, more = reach(&c->window, 1);
+  const int64_t line = (p->read * p->pitch + p->held * p->out[1]);
+  const int64_t fits = PIECE / (int64_t)sizeof(float) / line - more;
+  const int64_t parts = nn_most(c->images / lanes * c->groups, 1);
+  const int64_t down = nn_ceil_div(SLICES, parts);
+  const int64_t wanted = nn_most(nn_ceil_div(p->out[0], down), more);
+  p->lines = nn_even(p->out[0], nn_most(nn_least(fits, wanted), 1));
+  p->down = nn_ceil_div(p->out[0], p->lines);
+  p->rows = nn_least(p->lines + more, p->in[0]);
+}
+
+/* Without what only a pass needs. */
+static plan shape_of(const nn_conv *c, int back) {
+  const nn_window *w = &c->window;
+  plan p = {.conv = c,
+            .loops = nn_direct_loops_at(c->level),
+            .turn = tn_turn_of(sizeof(float), c->level),
+            .back = back,
+            .read = back ? c->filters : c->channels,
+            .made = back ? c->channels : c->filters};
+  for (int d = 0; d < 2; ++d) {
+    p.in[d] = back ? w->out[d + 1] : w->in[d + 1];
+    p.out[d] = back ? w->in[d + 1] : w->out[d + 1];
+    p.shift[d] = back ? reach(w, d + 1) - w->pad[d + 1] : w->pad[d + 1];
+  }
+  p.pitch = p.out[1] + reach(w, 2);
+  p.columns.begin = nn_least(nn_most(p.shift[1], 0), p.pitch);
+  p.columns.end = nn_least(p.in[1] + p.shift[1], p.pitch);
+  p.columns.end = nn_most(p.columns.end, p.columns.begin);
+  p.held = nn_even(p.made, p.loops->held);
+  set_lines(&p);
+  return p;
+}
+
+static plan plan_of(const nn_conv *c, int back) {
+  const nn_window *w = &c->window;
+  plan p = shape_of(c, back);
+  const int64_t lanes = p.loops->lanes;
+  for (int64_t t = 0; t < c->taps; ++t) {
+    const int64_t y = t / w->kernel[2] * w->dilate[1];
+    const int64_t x = t % w->kernel[2] * w->dilate[2];
+    p.offset[t] = (y * p.pitch + x) * lanes;
+  }
+  const int64_t room = copied(&p) + (p.held + 1) * computed(&p);
+  p.lanes.bytes = (uint64_t)room * sizeof(float);
+  p.lanes.n = nn_lanes_for(c->images / lanes * c->groups * p.down);
+  return p;
+}
+
+/* ------------------------------------------------------------------ a slice */
+
+/* One that begins with line `line` of images that are `image` elements apart
+ * where they are read and `made` where they are computed. */
+typedef struct slice {
+  int64_t line;
+  int64_t lines;
+  nn_range rows; /* that are read */
+  const float *from;
+  int64_t image;
+  const float *weight;
+  const float *bias;
+  float *to;
+  int64_t made;
+} slice;
+
+/* Elements of as many images side by side. */
+static void copy(const plan *p, const slice *s, float *to) {
+  const int64_t lanes = p->loops->lanes, n = p->columns.end - p->columns.begin;
+  const size_t front = (size_t)(p->columns.begin * lanes) * sizeof *to;
+  const size_t back =
+      (size_t)((p->pitch - p->columns.end) * lanes) * sizeof *to;
+  const int whole = n == p->pitch && n == p->in[1];
+  tn_turn part = {.to_stride = lanes,
+                  .from_stride = s->image,
+                  .n_rows = whole ? (s->rows.end - s->rows.begin) * n : n,
+                  .n_columns = lanes};
+  for (int64_t k = 0; k < p->read; ++k) {
+    const float *from = s->from + (k * p->in[0] + s->rows.begin) * p->in[1] +
+                        p->columns.begin - p->shift[1];
+    float *line = to + k * p->rows * p->pitch * lanes;
+    for (int64_t y = s->rows.begin; y < s->rows.end; ++y) {
+      memset(line, 0, front);
+      part.to = (char *)(line + p->columns.begin * lanes);
+      part.from = (const char *)from;
+      if (n > 0) p->turn(&part);
+      memset(line + p->columns.end * lanes, 0, back);
+      line += p->pitch * lanes, from += p->in[1];
+      if (whole) break;
+    }
+  }
+}
+
+/* `held` planes from `plane` on, of all lines. */
+static void compute(const plan *p, const slice *s, const float *from,
+                    int64_t plane, int64_t held, float *to) {
+  const nn_conv *c = p->conv;
+  const nn_window *w = &c->window;
+  const int64_t lanes = p->loops->lanes, width = w->kernel[2];
+  const int64_t n = p->out[1] * lanes;
+  for (int64_t i = 0; i < s->lines; ++i) {
+    const int64_t y = s->line + i;
+    const nn_range rows = rows_of(p, y);
+    const nn_direct_windows all = {
+        .planes = p->read,
+        .plane = p->rows * p->pitch * lanes,
+        .taps = (rows.end - rows.begin) * width,
+        .skip = (w->kernel[1] - (rows.end - rows.begin)) * width * held,
+        .offset = p->offset,
+        .n = n,
+        .row = computed(p)};
+    const int64_t first =
+        y + rows.begin * w->dilate[1] - p->shift[0] - s->rows.begin;
+    const int64_t at = rows.begin < rows.end ? first : 0;
+    p->loops->convolve(
+        &all, from + at * p->pitch * lanes,
+        s->weight + plane * p->read * c->taps + rows.begin * width * held,
+        to + i * n, (int)held);
+  }
+}
+
+/* A computed plane of all images to its places. `room` is as large. */
+static void settle(const plan *p, const slice *s, float *from, float *to,
+                   float bias, float *room) {
+  const int64_t lanes = p->loops->lanes, n = s->lines * p->out[1];
+  if (bias != 0) p->loops->settle(from, from, n * lanes, bias, 0);
+  if (!p->add) nn_conv_finish(p->conv, from, n * lanes);
+  const tn_turn part = {.to = (char *)(p->add ? room : to),
+                        .from = (const char *)from,
+                        .to_stride = p->add ? n : s->made,
+                        .from_stride = lanes,
+                        .n_rows = lanes,
+                        .n_columns = n};
+  p->turn(&part);
+  for (int64_t i = 0; p->add && i < lanes; ++i, to += s->made) {
+    p->loops->settle(room + i * n, to, n, 0, 1);
+    nn_conv_finish(p->conv, to, n);
+  }
+}
+
+static void run_one(const plan *p, const slice *s, float *room) {
+  float *sums = room + copied(p), *more = sums + p->held * computed(p);
+  copy(p, s, room);
+  for (int64_t f = 0; f < p->made; f += p->held) {
+    const int64_t held = nn_least(p->held, p->made - f);
+    compute(p, s, room, f, held, sums);
+    for (int64_t i = 0; i < held; ++i)
+      settle(p, s, sums + i * computed(p),
+             s->to + ((f + i) * p->out[0] + s->line) * p->out[1],
+             s->bias ? s->bias[f + i] : 0, more);
+  }
+}
+
+static slice slice_at(const plan *p, int64_t i) {
+  const nn_conv *c = p->conv;
+  const nn_conv_arrays *a = p->arrays;
+  const int64_t part = i / p->down, group = part % c->groups;
+  const int64_t image = part / c->groups * p->loops->lanes;
+  const int64_t from = p->read * p->in[0] * p->in[1];
+  const int64_t to = p->made * p->out[0] * p->out[1];
+  slice s = {.line = i % p->down * p->lines,
+             .image = c->groups * from,
+             .weight = p->packed + group * c->filters * c->channels * c->taps,
+             .made = c->groups * to};
+  s.lines = nn_least(p->lines, p->out[0] - s.line);
+  s.rows.begin = nn_least(nn_most(s.line - p->shift[0], 0), p->in[0]);
+  s.rows.end =
+      nn_least(s.line + s.lines + reach(&c->window, 1) - p->shift[0], p->in[0]);
+  s.rows.end = nn_most(s.rows.end, s.rows.begin);
+  s.from = (const float *)(const void *)(p->back ? a->out : a->data) +
+           (image * c->groups + group) * from;
+  s.to = (float *)(void *)(p->back ? a->data : a->out) +
+         (image * c->groups + group) * to;
+  if (!p->back && a->bias)
+    s.bias = (const float *)(const void *)a->bias + group * c->filters;
+  return s;
+}
+
+static int32_t run_slices(void *arg, int64_t begin, int64_t end) {
+  plan *p = arg;
+  const uint32_t lane = nn_lanes_take(&p->lanes);
+  for (int64_t i = begin; i < end; ++i) {
+    const slice s = slice_at(p, i);
+    run_one(p, &s, (float *)(void *)nn_lanes_at(&p->lanes, lane));
+  }
+  nn_lanes_give(&p->lanes, lane);
+  return TN_OK;
+}
+
+/* --------------------------------------------------------------------- pass */
+
+uint64_t nn_direct_images_room(const nn_conv *c, int back) {
+  const plan p = plan_of(c, back);
+  return p.lanes.n * p.lanes.bytes + nn_direct_packed_bytes(c);
+}
+
+int32_t nn_direct_images_run(const nn_conv *c, const nn_conv_arrays *arrays,
+                             int add, int back) {
+  plan p = plan_of(c, back);
+  p.arrays = arrays;
+  p.add = add;
+  p.packed = (const float *)(const void *)c->room;
+  p.lanes.room = c->room + nn_direct_packed_bytes(c);
+  nn_direct_pack(c, back, p.held, arrays->weight, c->room);
+  return c->call->host->parallel_for(
+      c->call, c->images / p.loops->lanes * c->groups * p.down, 1, run_slices,
+      &p);
+}
+
+int64_t nn_direct_images(const nn_conv *c, int back) {
+  const nn_window *w = &c->window;
+  const int64_t lanes = nn_direct_loops_at(c->level)->lanes;
+  if (c->images < lanes || w->stride[1] != 1 || w->stride[2] != 1) return 0;
+  if (w->in[2] > SHORT || w->out[2] > SHORT) return 0;
+  const plan p = shape_of(c, back);
+  return p.down > 1 && p.lines < reach(w, 1) ? 0 : c->images / lanes * lanes;
+}
