@@ -5,10 +5,11 @@
  *   DIRECT_NAME(x)  x with the level behind it
  *   DIRECT_TARGET   the attribute of the level, or nothing
  *   DIRECT_BYTES    of a vector register
- *   DIRECT_HELD     planes whose sums are held in registers, DIRECT_WIDE
- * vectors wide: 4 or 8 DIRECT_WIDE DIRECT_HEADS    filters, and DIRECT_TAPS
- * elements of windows, whose sums of products are held DIRECT_EACH(x)  x(1, 1)
- * ... x(DIRECT_HEADS, DIRECT_TAPS)
+ *   DIRECT_HELD     planes whose sums are held in registers: 4 or 8,
+ *   DIRECT_WIDE     and of how many vectors: 3
+ *   DIRECT_HEADS    filters whose sums of products are held,
+ *   DIRECT_TAPS     and of how many elements of windows
+ *   DIRECT_EACH(x)  x(1, 1) ... x(DIRECT_HEADS, DIRECT_TAPS)
  *
  * which it undefines.
  */
@@ -48,17 +49,19 @@ DIRECT_TARGET static EVER void DIRECT_NAME(tile)(const nn_direct_windows *w,
       *(DIRECT_NAME(vector) *)(void *)(to + j * DIRECT_NAME(lanes)) = sum[f][j];
 }
 
-/* All windows of `held` planes. */
+/* All windows of `held` planes: one vector alone has few sums, each of which
+ * waits for itself. */
 DIRECT_TARGET static EVER void DIRECT_NAME(planes)(const nn_direct_windows *w,
                                                    const float *from,
                                                    const float *weight,
                                                    float *to, const int held) {
   enum { L = DIRECT_NAME(lanes), W = DIRECT_WIDE };
-  int64_t i = 0;
-  for (; i + (W - 1) * L < w->n; i += W * L)
-    DIRECT_NAME(tile)(w, from + i, weight, to + i, held, W);
-  for (; i < w->n; i += L)
-    DIRECT_NAME(tile)(w, from + i, weight, to + i, held, 1);
+  int64_t left = (w->n + L - 1) / L; /* vectors */
+  for (; left > W + 1 || left == W; left -= W, from += W * L, to += W * L)
+    DIRECT_NAME(tile)(w, from, weight, to, held, W);
+  for (; left > 1; left -= 2, from += 2 * L, to += 2 * L)
+    DIRECT_NAME(tile)(w, from, weight, to, held, 2);
+  if (left > 0) DIRECT_NAME(tile)(w, from, weight, to, held, 1);
 }
 
 DIRECT_TARGET static void DIRECT_NAME(convolve)(const nn_direct_windows *w,
