@@ -142,6 +142,8 @@ static const ops_case ops_cases[] = {
     OPS_CONV("conv 3x3/2 64-128 56", 8, 64, 128, 3, 2, 1, 1, 56),
     OPS_CONV("conv 1x1 256-64 56", 8, 256, 64, 1, 1, 0, 1, 56),
     OPS_CONV("conv 7x7/2 3-64 224", 8, 3, 64, 7, 2, 3, 1, 224),
+    OPS_CONV("conv 5x5 6-16 14", 64, 6, 16, 5, 1, 0, 1, 14),
+    OPS_CONV("conv 5x5 20-50 12", 64, 20, 50, 5, 1, 0, 1, 12),
     OPS_CONV("depthwise 3x3 128 28", 8, 128, 128, 3, 1, 1, 128, 28),
     OPS_POOL("max pool 3x3/2 64 112", max, 3, 2, 1, 64, 112, 20, 1.5),
     OPS_POOL("avg pool 2x2/2 64 112", avg, 2, 2, 0, 64, 112, 10, 6),

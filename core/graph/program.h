@@ -14,7 +14,7 @@
  *   again.c    forward steps that are made twice to save memory
  *   join.c     two steps that an operator computes in one go
  *   fuse.c     runs of steps that become one
- *   same.c     gradients that lie where another does
+ *   same.c     results that lie where an input does
  *   memory.c   the planner's net of steps and entries; its answer: memory
  *   run.c      what steps do; iteration.c the steps of a loop, tiles.c those
  *              of a fused step, chain.c where they are links
@@ -218,8 +218,8 @@ static inline const tn__plan_place *tn__place_of(const tn_program *p,
   const uint32_t place = p->values[entry].place;
   return place == TN_NONE ? NULL : &p->plan.places[place];
 }
-/* same.c: the input of a BACKWARD call that output `i` equals, so that the plan
- * may let it lie there; TN_NONE: none. */
+/* same.c: the input of a call, forward or BACKWARD, that output `i` equals, so
+ * that the plan may let it lie there; TN_NONE: none. */
 uint32_t tn__step_same(const tn__step *step, uint32_t i);
 /* Whether the plan has done so. */
 bool tn__step_is_there(const tn__step *step, uint32_t i);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * same.c: gradients that are those of an output, as both of a sum are: where
- * the plan lets them lie where that one lies, nothing is left to compute. What
- * says so is the formula that opgen was given, or has found, and that types and
- * shapes follow from one another; kernels that somebody has written have no
- * formula.
+ * same.c: results that are an input: views, as `reshape` gives, and gradients
+ * that are those of an output, as both of a sum are. Where the plan lets them
+ * lie where that one lies, nothing is left to compute. Of an output its
+ * operator says so. Of a gradient what says so is the formula that opgen was
+ * given, or has found, and that types and shapes follow from one another;
+ * kernels that somebody has written have no formula.
  */
 #include <string.h>
 
@@ -62,15 +63,31 @@ static uint32_t same_as(const tn_op *op, uint32_t i) {
   return same ? need->index : TN_NONE;
 }
 
+/* The input that output `i` is a view of. */
+static uint32_t view_of(const tn_op *op, uint32_t i) {
+  const tn_arg *arg = op->outputs[i];
+  return (arg->flags & TN_ARG_VIEW) != 0 ? arg->inplace : TN_NONE;
+}
+
+/* The gradient of what has one view, and nothing else, is that of the view. */
+static bool is_seen(const tn_op *op, uint32_t i) {
+  return op->n_outputs == 1 && !op->gradient->inputs[i]->stop &&
+         view_of(op, 0) == i;
+}
+
 uint32_t tn__step_same(const tn__step *step, uint32_t i) {
   const tn_program *p = step->program;
-  if (step->kind != TN__STEP_CALL || step->node->kind != TN__NODE_BACKWARD)
+  if (step->kind != TN__STEP_CALL || p->how.plan != TN_PLAN_DEFAULT)
     return TN_NONE;
-  const tn__node *of = tn__node_at(p->graph, step->node->of);
-  if (of->n_out != of->desc->n_outputs || of->n_in != of->desc->n_inputs ||
-      p->how.plan != TN_PLAN_DEFAULT || i >= of->n_in)
+  const bool back = step->node->kind == TN__NODE_BACKWARD;
+  const tn__node *of =
+      back ? tn__node_at(p->graph, step->node->of) : step->node;
+  if (of->kind != TN__NODE_CALL || step->joint ||
+      of->n_out != of->desc->n_outputs || of->n_in != of->desc->n_inputs)
     return TN_NONE;
-  return same_as(of->desc, i);
+  if (!back) return i < of->n_out ? view_of(of->desc, i) : TN_NONE;
+  if (i >= of->n_in) return TN_NONE;
+  return is_seen(of->desc, i) ? 0 : same_as(of->desc, i);
 }
 
 bool tn__step_is_there(const tn__step *step, uint32_t i) {

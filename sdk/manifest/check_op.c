@@ -94,6 +94,8 @@ static tn_code check_arg(const tn_op *op, const tn_arg *arg) {
   TN__TRY(check_arg_dtype(op, arg));
   TN__TRY(check_arg_shape(op, arg));
   TN__TRY(tnm_check_limit("inplace", arg->inplace, op->n_inputs));
+  if ((arg->flags & TN_ARG_VIEW) != 0 && arg->inplace == TN_NONE)
+    return tn__fail(TN_PLUGIN, "it is a view of no input");
   return tnm_check_limit("init", arg->init, op->n_inputs);
 }
 

@@ -159,8 +159,10 @@ const tnm_code tnm_codes_form[] = {
              "  - {name: weight, dtype: T}\n"
              "  - {name: bias, dtype: T, optional: true}"),
     TNM_CODE("E0025", "an input that cannot be shared",
-             "`inplace` and `init` of an output name an input of the same type "
-             "that is not\nvariadic.",
+             "`inplace`, `view` and `init` of an output name an input of the "
+             "same type that is\nnot variadic. `view` says that the output has "
+             "the elements of that input, in their\norder, and so that it may "
+             "take its memory: `inplace` is not needed beside it.",
              "  - {name: out, dtype: T, shape: data, inplace: dta}",
              "  - {name: out, dtype: T, shape: data, inplace: data}"),
     TNM_CODE(

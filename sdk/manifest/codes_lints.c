@@ -103,6 +103,19 @@ const tnm_code tnm_codes_lints[] = {
         "with `parallel_for`, which returns when all of it is done.",
         "  kernels: [{device: cpu, forward: nn_gate, flags: [async]}]",
         "  kernels: [{device: cpu, forward: nn_gate, flags: [reentrant]}]"),
+    TNM_CODE(
+        "E0093", "an example of a view that is none",
+        "`view: data` says of an output that its elements are those of `data`, "
+        "in their order:\na program then computes nothing. An operator that "
+        "moves or changes elements, and can\nwork in the memory of an input, "
+        "says `inplace: data`.",
+        "  outputs: [{name: out, dtype: T, shape: {c: turned}, view: data}]\n"
+        "  examples: [{name: two, data: [[1, 2], [3, 4]], out: [[1, 3], [2, "
+        "4]]}]",
+        "  outputs: [{name: out, dtype: T, shape: {c: turned}, inplace: "
+        "data}]\n"
+        "  examples: [{name: two, data: [[1, 2], [3, 4]], out: [[1, 3], [2, "
+        "4]]}]"),
     TNM_CODE("W0101", "lint `doc`: an operator without `doc`",
              "The summary says what it is; `doc` says what becomes of edge "
              "cases, and why one would\nwant it. It is the text of the manual.",

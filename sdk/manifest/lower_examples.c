@@ -171,6 +171,44 @@ static void check_inputs(const state *s) {
   }
 }
 
+static const tnm_data *data_of(const state *s, const char *name) {
+  for (size_t i = 0; i < s->out->n_items; ++i)
+    if (strcmp(s->out->items[i].name, name) == 0) return &s->out->items[i].data;
+  return NULL;
+}
+
+static bool same_values(const tnm_data *a, const tnm_data *b) {
+  if (a->n != b->n) return false;
+  for (size_t i = 0; i < a->n; ++i) {
+    const double x = a->values[i], y = b->values[i];
+    if (x != y && !(isnan(x) && isnan(y))) return false;
+  }
+  return true;
+}
+
+/* In a program nobody computes a view, so an example has to show that there is
+ * nothing to compute. */
+static void check_views(const state *s) {
+  const tnm_operands *inputs = &s->lower->operands[TN_OPERAND_IN];
+  const tnm_operands *outputs = &s->lower->operands[TN_OPERAND_OUT];
+  for (uint32_t i = 0; i < outputs->n; ++i) {
+    const tn_arg *arg = outputs->v[i];
+    if ((arg->flags & TN_ARG_VIEW) == 0) continue;
+    const char *of = inputs->names[arg->inplace];
+    const tnm_data *out = data_of(s, outputs->names[i]), *in = data_of(s, of);
+    if (out == NULL || in == NULL || same_values(out, in)) continue;
+    const tnm_diag_spec spec = {"E0093", out->pos, NULL};
+    const size_t id =
+        tnm_diag(s->lower->diags, &spec,
+                 "`%s` is a view of `%s`, whose elements are others",
+                 outputs->names[i], of);
+    tnm_diag_help(s->lower->diags, id,
+                  "write the elements of `%s`, or `inplace: %s` instead of "
+                  "`view: %s`",
+                  of, of, of);
+  }
+}
+
 /* ---------------------------------------------------------------------- params
  */
 
@@ -240,6 +278,7 @@ static void read_example(const state *s, tnm_unique *names) {
   read_params(s);
   s->out->items = read_operands(s, s->node, &s->out->n_items);
   check_inputs(s);
+  check_views(s);
   const tnm_tree *grad = tnm_tree_get(s->node, "grad");
   if (grad != NULL) s->out->grads = read_operands(s, grad, &s->out->n_grads);
 }

@@ -182,7 +182,7 @@ static bool same_dtype(const tn_arg *a, const tn_arg *b) {
          a->dtype == b->dtype;
 }
 
-/* `inplace` or `init` of an output: the index of an input. */
+/* `inplace`, `view` or `init` of an output: the index of an input. */
 static uint32_t read_input_name(tnm_lower *lower, const tn_arg *arg,
                                 const tnm_tree *value) {
   if (value == NULL) return TN_NONE;
@@ -207,6 +207,22 @@ static uint32_t read_input_name(tnm_lower *lower, const tn_arg *arg,
   else
     return found;
   return TN_NONE;
+}
+
+/* Whose memory an output may take: with `view` it has that one's elements. */
+static void read_memory(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
+  const tnm_tree *view = tnm_tree_get(node, "view");
+  const tnm_tree *inplace = tnm_tree_get(node, "inplace");
+  arg->inplace = read_input_name(lower, arg, view ? view : inplace);
+  if (view == NULL) return;
+  if (arg->inplace != TN_NONE) arg->flags |= TN_ARG_VIEW;
+  if (inplace == NULL) return;
+  const tnm_diag_spec spec = {"E0025", inplace->key_pos, NULL};
+  const size_t id = tnm_diag(lower->diags, &spec,
+                             "`inplace` beside `view`, which says whose memory "
+                             "`%s` may take",
+                             arg->name);
+  tnm_diag_help(lower->diags, id, "remove `inplace`");
 }
 
 /* When calls change an auxiliary state. */
@@ -244,7 +260,7 @@ static void read_arg(tnm_lower *lower, const tnm_operands *list,
                   .doc = tnm_get_text(node, "doc")};
   read_dtype(lower, node, arg);
   if (list->list == TN_OPERAND_OUT) {
-    arg->inplace = read_input_name(lower, arg, tnm_tree_get(node, "inplace"));
+    read_memory(lower, node, arg);
     arg->init = read_input_name(lower, arg, tnm_tree_get(node, "init"));
   } else if (list->list == TN_OPERAND_AUX) {
     read_initial(lower, node, arg);

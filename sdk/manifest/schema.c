@@ -108,6 +108,7 @@ static const tnm_key output_keys[] = {
     {"shape", S | L | M, true,
      "operand, `broadcast`, `dynamic`, pattern, or `{c: function}`"},
     {"inplace", S, false, "input whose memory it may take"},
+    {"view", S, false, "input whose elements it has, in their order"},
     {"init", S, false, "input that it starts as a copy of"},
     {"hidden", S, false, "true: users do not see it; trailing outputs only"},
     {"count", S, false, "how many there are, an expression over parameters"},

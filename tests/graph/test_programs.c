@@ -76,7 +76,7 @@ static tn_entry random_slope(const tn_entry *all, uint32_t n) {
 /* Of operators that may be differentiated twice, which programs do once. */
 static tn_entry smooth_node(const tn_entry *all, uint32_t n) {
   static const char *const binary[] = {"add", "sub", "mul", "tame"};
-  static const char *const unary[] = {"tanh", "sigmoid", "square"};
+  static const char *const unary[] = {"tanh", "sigmoid", "square", "seen"};
   const tn_entry a = all[random_below(n)], b = all[n - 1 - random_below(2)];
   if (n_slopes == 0 && n > N_WHOLE + 2 && random_below(3) == 0) {
     ++n_slopes;
@@ -84,7 +84,7 @@ static tn_entry smooth_node(const tn_entry *all, uint32_t n) {
   }
   switch (random_below(6)) {
     case 0:
-      return OP(g, unary[random_below(3)], NULL, NULL, a);
+      return OP(g, unary[random_below(4)], NULL, NULL, a);
     case 1:
       return OP(g, "plus_all", NULL, NULL, b, narrow[random_below(2)]);
     default:
@@ -94,11 +94,11 @@ static tn_entry smooth_node(const tn_entry *all, uint32_t n) {
 
 static tn_entry random_node(const tn_entry *all, uint32_t n) {
   static const char *const binary[] = {"add", "sub", "mul", "tame", "plus"};
-  static const char *const unary[] = {"tanh", "sigmoid", "same"};
+  static const char *const unary[] = {"tanh", "sigmoid", "same", "seen"};
   const tn_entry a = all[random_below(n)], b = all[n - 1 - random_below(2)];
   switch (random_below(12)) {
     case 0:
-      return OP(g, unary[random_below(3)], NULL, NULL, a);
+      return OP(g, unary[random_below(4)], NULL, NULL, a);
     case 1:
       return OP(g, "affine", "scale=-0.5 shift=0.25", NULL, a);
     case 2:

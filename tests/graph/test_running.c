@@ -337,7 +337,6 @@ Test(running, any_plan_gives_the_same_results) {
   net_close();
 }
 
-/* The state would count a repeated call twice. */
 /* (x^2 + y^2) w, and x + y^2: both gradients of a sum are its own, and are only
  * computed where they are somebody else's arrays. */
 static void slopes_of_sum(const char *first, const char *text) {
@@ -374,6 +373,44 @@ Test(running, gradients_that_are_those_of_a_sum_are_not_computed) {
   slopes_of_sum("same", "s_backward (gradient)  in place");
 }
 
+/* Where what it sees is the program's own, others may read that too; what is
+ * given is copied. */
+Test(running, views_lie_where_what_they_see_does) {
+  const int64_t shape[] = {4, 3};
+  net_open();
+  give("x", filled(TN_F64, 2, shape));
+  const tn_entry x = var(g, "x");
+  const tn_entry t = OP(g, "square", NULL, "t", x);
+  const tn_entry v = OP(g, "seen", NULL, "v", t);
+  HEADS(g, OP(g, "mul", NULL, NULL, v, x), OP(g, "add", NULL, NULL, t, v),
+        OP(g, "seen", NULL, "given", x));
+  tn_program *p = BIND(.request = TN_REQ_WRITE);
+  tn_array *weights[] = {filled(TN_F64, 2, shape), filled(TN_F64, 2, shape),
+                         filled(TN_F64, 2, shape)};
+  has_text(p, "v  in place");
+  has_text(p, "v_backward (gradient)  in place");
+  has_text(p, "given  lab.seen.cpu");
+  for (int run = 0; run < 2; ++run) {
+    OK(tn__program_forward(p, TN_CALL_TRAIN));
+    OK(tn__program_backward(p, weights, 3));
+  }
+  double *first = elements(head_of(p, 0)), *second = elements(head_of(p, 1)),
+         *third = elements(head_of(p, 2)), *dx = elements(slope_of(p, "x"));
+  for (int64_t i = 0; i < 12; ++i) { /* weights are x */
+    const double n = number_at(i);
+    cr_expect_eq(first[i], n * n * n);
+    cr_expect_eq(second[i], 2 * n * n);
+    cr_expect_eq(third[i], n);
+    cr_expect_float_eq(dx[i], n * (3 * n * n + 4 * n + 1), 1e-12);
+  }
+  free(first), free(second), free(third), free(dx);
+  for (int i = 0; i < 3; ++i) tn__array_release(weights[i]);
+  tn__program_release(p);
+  drop_given();
+  net_close();
+}
+
+/* The state would count a repeated call twice. */
 Test(running, states_change_once) {
   net_open_on(2);
   give("x", filled(TN_F64, SHAPE(10, 10)));

@@ -163,6 +163,8 @@ static const flag_rule flag_rules[] = {
      "may have any strides now"},
     {TN_ARG_TRAINED, "changes", DIFF_MODEL, DIFF_MODEL,
      "changes in training only now", "changes in every call now"},
+    {TN_ARG_VIEW, "view", DIFF_OK, DIFF_OK, "is a view of its input now",
+     "is computed now"},
 };
 
 static void compare_flags(diff *d, const pair *p) {

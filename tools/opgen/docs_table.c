@@ -177,7 +177,10 @@ static void add_traits(tn__buf *out, const tn_op *op, const tn_arg *arg,
   if ((arg->flags & TN_ARG_TRAINED) != 0)
     tn__buf_add(out, " Changes in training only.");
   if (list == TN_OPERAND_OUT && arg->inplace < op->n_inputs)
-    tn__buf_add(out, " May take the memory of `%s`.",
+    tn__buf_add(out,
+                (arg->flags & TN_ARG_VIEW) != 0
+                    ? " Has the elements of `%s`, and may take its memory."
+                    : " May take the memory of `%s`.",
                 op->inputs[arg->inplace]->name);
   if (list == TN_OPERAND_OUT && arg->init < op->n_inputs)
     tn__buf_add(out, " Begins as a copy of `%s`.", op->inputs[arg->init]->name);

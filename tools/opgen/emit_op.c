@@ -25,6 +25,7 @@ static const c_bit arg_bits[] = {
     {TN_ARG_CONTIGUOUS, "TN_ARG_CONTIGUOUS"},
     {TN_ARG_DYNAMIC, "TN_ARG_DYNAMIC"},
     {TN_ARG_TRAINED, "TN_ARG_TRAINED"},
+    {TN_ARG_VIEW, "TN_ARG_VIEW"},
     {0, NULL},
 };
 

@@ -68,7 +68,8 @@ static void add_arg_notes(const tn_op *desc, const tn_arg *arg, text *out) {
                {TN_ARG_HIDDEN, "hidden"},
                {TN_ARG_CONTIGUOUS, "contiguous"},
                {TN_ARG_DYNAMIC, "shape decided while computing"},
-               {TN_ARG_TRAINED, "changes in training only"}};
+               {TN_ARG_TRAINED, "changes in training only"},
+               {TN_ARG_VIEW, "the elements of an input"}};
   const char *separator = "";
   for (size_t i = 0; i < sizeof notes / sizeof notes[0]; ++i) {
     if (!(arg->flags & notes[i].flag)) continue;

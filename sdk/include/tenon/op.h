@@ -17,10 +17,9 @@
  *     return TN_OK;
  *   }
  *
- * The host reads the note `.note.tenon` of the file before it opens it,
- * compares versions before it calls any function, and owns all memory: what a
- * call hands over is borrowed until the function returns, and nothing that a
- * plugin allocates is ever freed by the host.
+ * The host reads a file's note, `.note.tenon`, before it opens it, and compares
+ * versions before it calls anything. It owns all memory: what a call hands over
+ * is borrowed until it returns; what a plugin allocates the host never frees.
  *
  * RULES FOR READERS OF THESE STRUCTS (docs/abi.md numbers them OP-001 ...)
  * - Every struct that may grow begins with `struct_size`, the size its writer
@@ -556,6 +555,7 @@ typedef struct tn_need { /* frozen */
 
 #if TN_TARGET_MINOR >= 1
 #define TN_ARG_TRAINED 32u /* tn_arg.flags: only TN_CALL_TRAIN changes it */
+#define TN_ARG_VIEW 64u    /* an output: the elements of `inplace`, in order */
 #define TN_STEP_CALL 3u    /* tn_step.what, beside TN_NEED_* */
 /* A graph in postfix order: a value is put on a stack, a call replaces the
  * values of its inputs by its first output, and one value is left. */

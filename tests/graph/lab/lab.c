@@ -105,6 +105,16 @@ int32_t lab_room(const tn_frame *call) {
   return TN_OK;
 }
 
+/* -------------------------------------------------------------------- seen */
+
+/* A gradient is that of the view. */
+int32_t lab_seen(const tn_frame *call) {
+  const int64_t n = tn_tensor_size(&call->in[0]);
+  memcpy(call->out[0].data, call->in[0].data,
+         (size_t)(n * tn_dtype_bytes(call->in[0].dtype)));
+  return TN_OK;
+}
+
 /* -------------------------------------------------------------------- like */
 
 int32_t lab_like(const tn_frame *call) {
