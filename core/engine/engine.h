@@ -221,6 +221,11 @@ tn_code tn__run_here(tn__engine *engine, const tn__job *job);
 tn_code tn__operation_create(tn__engine *engine, const tn__job *job,
                              tn__operation **out);
 tn_code tn__operation_push(tn__operation *operation);
+/* Pushes them in this order, and nothing of other threads between them: all of
+ * them, or none, and then every variable is as it was. So the code says only
+ * whether that worked. What a function fails at is on what it writes, also in
+ * the naive engine, and those behind it are pushed all the same. */
+tn_code tn__operations_push(tn__operation *const *operations, size_t n);
 /* Pushes that are on their way still run; it is freed behind the last. */
 void tn__operation_delete(tn__operation *operation);
 

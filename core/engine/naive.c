@@ -104,22 +104,34 @@ static tn_code run_with_all_that_follows(tn__engine *engine, tn__token *token) {
   return code;
 }
 
+/* Everybody else is kept from pushing. */
+static tn_code push_token(tn__engine *engine, tn__token *token) {
+  token->flags |= tn__count_pushed(engine, tn__frame_of(engine));
+  if (token->operation != NULL) tn__operation_count(token->operation);
+  if (!engine->running) return run_with_all_that_follows(engine, token);
+  *engine->nested_end = token;
+  engine->nested_end = &token->next;
+  return TN_OK;
+}
+
 static tn_code naive_push(tn__engine *engine, const tn__job *job,
                           tn__operation *operation) {
-  tn_code code = TN_OK;
   tn__token *token = tn__token_of(engine, job, operation);
   if (token == NULL) return tn__job_failed(job, TN_OUT_OF_MEMORY);
   tn__engine_pause(engine);
-  token->flags |= tn__count_pushed(engine, tn__frame_of(engine));
-  if (operation != NULL) tn__operation_count(operation);
-  if (engine->running) {
-    *engine->nested_end = token;
-    engine->nested_end = &token->next;
-  } else {
-    code = run_with_all_that_follows(engine, token);
-  }
+  const tn_code code = push_token(engine, token);
   tn__engine_resume(engine);
   return code;
+}
+
+static tn_code naive_push_all(tn__engine *engine, tn__token *first) {
+  while (first != NULL) {
+    tn__token *token = first;
+    first = token->next;
+    token->next = NULL;
+    (void)push_token(engine, token); /* what it writes says what it returned */
+  }
+  return TN_OK;
 }
 
 static void naive_ready(tn__engine *engine, tn__token *token) {
@@ -127,5 +139,7 @@ static void naive_ready(tn__engine *engine, tn__token *token) {
   tn__token_execute(token);
 }
 
-const tn__engine_kind tn__kind_naive = {
-    .push = naive_push, .ready = naive_ready, .done = naive_done};
+const tn__engine_kind tn__kind_naive = {.push = naive_push,
+                                        .push_all = naive_push_all,
+                                        .ready = naive_ready,
+                                        .done = naive_done};

@@ -62,6 +62,43 @@ tn_code tn__operation_push(tn__operation *operation) {
   return tn__push_for(operation->engine, &operation->job, operation);
 }
 
+static void discard_all(tn__token *first) {
+  while (first != NULL) {
+    tn__token *next = first->next;
+    tn__token_discard(first);
+    first = next;
+  }
+}
+
+/* False: there is no memory for all of them, and then there are none. */
+static bool make_tokens(tn__operation *const *operations, size_t n,
+                        tn__token **first) {
+  tn__token **end = first;
+  *first = NULL;
+  for (size_t i = 0; i < n; ++i) {
+    tn__operation *each = operations[i];
+    *end = tn__token_of(each->engine, &each->job, each);
+    if (*end == NULL) {
+      discard_all(*first);
+      return false;
+    }
+    end = &(*end)->next;
+  }
+  return true;
+}
+
+tn_code tn__operations_push(tn__operation *const *operations, size_t n) {
+  tn__token *first;
+  if (n == 0) return TN_OK;
+  tn__engine *engine = operations[0]->engine;
+  if (!make_tokens(operations, n, &first)) return TN_OUT_OF_MEMORY;
+  tn__engine_pause(engine);
+  const tn_code code = engine->kind->push_all(engine, first);
+  tn__engine_resume(engine);
+  if (code != TN_OK) discard_all(first);
+  return code;
+}
+
 void tn__operation_count(tn__operation *operation) {
   tn__count_up(&operation->n_pushed);
 }

@@ -495,6 +495,9 @@ struct tn__engine {
 typedef struct tn__engine_kind {
   tn_code (*push)(tn__engine *engine, const tn__job *job,
                   tn__operation *operation);
+  /* A list of tokens that belong together, while everybody else is kept from
+   * pushing: all, or it fails and none. */
+  tn_code (*push_all)(tn__engine *engine, tn__token *first);
   void (*ready)(tn__engine *engine, tn__token *token);
   void (*done)(tn__token *token, tn_code code); /* of asynchronous ones */
 } tn__engine_kind;

@@ -7,6 +7,8 @@
  * there is a clerk afterwards; the clerk looks for more when it has stopped
  * being one.
  */
+#include <assert.h>
+
 #include "pool.h"
 
 enum { AHEAD = 512 }; /* bytes, of what is fetched before it is written */
@@ -171,6 +173,25 @@ static tn_code push_token(tn__engine *engine, const tn__job *job,
   return tn__job_failed(job, tn__fail_memory(TN__SEGMENT, "the engine's post"));
 }
 
+/* The room for all records is there before the first is written. */
+static tn_code posted_push_all(tn__engine *engine, tn__token *first) {
+  const tn__frame *frame = tn__frame_of(engine);
+  size_t n = 0;
+  for (const tn__token *each = first; each != NULL; each = each->next) ++n;
+  if (reserve(engine->post, n * sizeof(tn__record_token)) == NULL)
+    return tn__fail_memory(n * sizeof(tn__record_token), "the engine's post");
+  while (first != NULL) {
+    tn__token *token = first;
+    first = token->next;
+    token->next = NULL;
+    const bool done = put_token(engine->post, token, frame);
+    assert(done);
+    (void)done;
+  }
+  tn__post_ring(engine->post);
+  return TN_OK;
+}
+
 /* -------------------------------------------------------------------- jobs */
 
 static bool has_more(const tn__job *job, const tn__operation *operation) {
@@ -252,5 +273,7 @@ static void posted_ready(tn__engine *engine, tn__token *token) {
   tn__pool_ready(engine->pool, token);
 }
 
-const tn__engine_kind tn__kind_posted = {
-    .push = posted_push, .ready = posted_ready, .done = tn__token_complete};
+const tn__engine_kind tn__kind_posted = {.push = posted_push,
+                                         .push_all = posted_push_all,
+                                         .ready = posted_ready,
+                                         .done = tn__token_complete};

@@ -299,12 +299,12 @@ static tn_code mark(tn__frame *frame) {
 }
 
 /* Inside of the gate only a function that runs there may push. */
-static tn_code check_inside(tn__frame *frame, const tn__job *job) {
+static tn_code check_inside(tn__frame *frame, const char *name) {
   if (frame == NULL || (frame->flags & TN__FRAME_GATE) == 0)
     return tn__fail(TN_INVALID,
                     "%s was pushed between tn__enter and tn__leave: push it "
                     "behind",
-                    job->name != NULL ? job->name : "a function");
+                    name != NULL ? name : "a function");
   return frame->job != NULL ? mark(frame) : TN_OK;
 }
 
@@ -332,7 +332,7 @@ static tn_code pooled_push(tn__engine *engine, const tn__job *job,
                            tn__operation *operation) {
   tn__frame *frame = tn__frame_of(engine);
   if (tn__gate_mine(engine)) {
-    const tn_code code = check_inside(frame, job);
+    const tn_code code = check_inside(frame, job->name);
     if (code != TN_OK) return tn__job_failed(job, code);
     return push_inside(frame, job, operation);
   }
@@ -345,12 +345,26 @@ static tn_code pooled_push(tn__engine *engine, const tn__job *job,
   return ready ? begin(token, small) : TN_OK;
 }
 
+static tn_code pooled_push_all(tn__engine *engine, tn__token *first) {
+  tn__frame *frame = tn__frame_of(engine);
+  if (tn__gate_mine(engine)) TN__TRY(check_inside(frame, first->name));
+  while (first != NULL) {
+    tn__token *token = first;
+    first = token->next;
+    token->next = NULL;
+    if (tn__token_acquire(token, frame)) tn__token_ready(token);
+  }
+  return TN_OK;
+}
+
 static void pooled_ready(tn__engine *engine, tn__token *token) {
   tn__pool_ready(engine->pool, token);
 }
 
-const tn__engine_kind tn__kind_pooled = {
-    .push = pooled_push, .ready = pooled_ready, .done = tn__token_complete};
+const tn__engine_kind tn__kind_pooled = {.push = pooled_push,
+                                         .push_all = pooled_push_all,
+                                         .ready = pooled_ready,
+                                         .done = tn__token_complete};
 
 /* ----------------------------------------------------------------- deletion */
 

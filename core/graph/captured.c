@@ -395,7 +395,7 @@ tn_code tn__captured_push(tn_program *p, tn__sequence *sequence, uint32_t first,
     return TN_OK;
   }
   if (!c->operation) TN__TRY(operation_make(c));
-  return tn__operation_push(c->operation);
+  return tn__operations_push(&c->operation, 1);
 }
 
 void tn__captured_end(tn__sequence *sequence) {

@@ -539,13 +539,11 @@ tn_code tn__sequence_push_part(const tn_program *p,
                                const tn__sequence *sequence, uint32_t first,
                                uint32_t n) {
   tn__engine *engine = p->env->engine;
-  const uint32_t begin = sequence->n_begins + first;
-  tn_code rc = TN_OK;
+  tn__operation **begins = sequence->operations;
   tn__engine_pause(engine);
-  for (uint32_t i = 0; rc == TN_OK && i < sequence->n_begins; ++i)
-    rc = tn__operation_push(sequence->operations[i]);
-  for (uint32_t i = begin; rc == TN_OK && i < begin + n; ++i)
-    rc = tn__operation_push(sequence->operations[i]);
+  tn_code rc = tn__operations_push(begins, sequence->n_begins);
+  if (rc == TN_OK)
+    rc = tn__operations_push(begins + sequence->n_begins + first, n);
   tn__engine_resume(engine);
   return rc;
 }

@@ -203,7 +203,10 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
   written(&p->seen[1]);
   p->trained = 0; /* its memory is used again by the backward part */
   if (p->monitor) return tn__part_run(p, p->n_forward, n_backward, 1);
-  return tn__captured_push(p, &p->backward, p->n_forward, n_backward, 1);
+  const tn_code rc =
+      tn__captured_push(p, &p->backward, p->n_forward, n_backward, 1);
+  if (rc != TN_OK) p->trained = 1; /* nothing was pushed: it is still there */
+  return rc;
 }
 
 /* ---------------------------------------------------------------- questions */

@@ -150,6 +150,101 @@ Test(memory, an_operation_is_created_or_is_not) {
   engine_close(engine);
 }
 
+/* Operations that are pushed together: more than one batch of the engine's
+ * memory holds, of several sizes. */
+enum { OPERATIONS = 3, TOGETHER = 2100 };
+
+typedef struct team {
+  tn__engine *engine;
+  counts c;
+  tn__var x[MANY];
+  tn__operation *one[OPERATIONS];
+  tn__operation *all[TOGETHER];
+} team;
+
+static void team_open(team *t, const kind *how) {
+  tn__access access[MANY];
+  *t = (team){.engine = engine_open(how)};
+  for (uint32_t i = 0; i < MANY; ++i)
+    access[i] = (tn__access){&t->x[i], i % 3 ? TN__READ : TN__UPDATE, 0};
+  for (uint32_t i = 0; i < OPERATIONS; ++i) {
+    const tn__job job = {.name = "one",
+                         .run = run_one,
+                         .arg = &t->c,
+                         .drop = drop_one,
+                         .access = access,
+                         .n_access = i == 2 ? MANY : 1 + 3 * i,
+                         .flags = i == 1 ? TN__JOB_SMALL : 0};
+    cr_assert_eq(tn__operation_create(t->engine, &job, &t->one[i]), TN_OK);
+  }
+  for (int i = 0; i < TOGETHER; ++i)
+    t->all[i] = t->one[i % 100 == 9 ? 2 : i % 2];
+}
+
+static void team_close(team *t) {
+  for (int i = 0; i < OPERATIONS; ++i) tn__operation_delete(t->one[i]);
+  cr_assert_eq(t->c.dropped, OPERATIONS);
+  engine_close(t->engine);
+}
+
+/* Returns whether they were pushed. */
+static bool expect_all_or_none(const kind *how, int64_t at, bool for_ever) {
+  static team t;
+  team_open(&t, how);
+  memory_fail_at(at, for_ever);
+  const tn_code code = tn__operations_push(t.all, TOGETHER);
+  if (code != TN_OK) EXPECT_TEXT("memory");
+  memory_fail_at(0, false);
+  cr_assert_eq(tn__wait_all(t.engine), TN_OK);
+  cr_assert_eq(t.c.ran, code == TN_OK ? TOGETHER : 0, "%s, %d: %d ran",
+               how->name, (int)at, t.c.ran);
+  for (int i = 0; i < MANY; ++i) cr_assert(tn__var_writable(&t.x[i]));
+  cr_assert_eq(tn__operations_push(t.all, TOGETHER), TN_OK);
+  cr_assert_eq(tn__wait_all(t.engine), TN_OK);
+  cr_assert_eq(t.c.ran, (code == TN_OK) * TOGETHER + TOGETHER);
+  team_close(&t);
+  return code == TN_OK;
+}
+
+Test(memory, operations_are_pushed_together_or_not_at_all, .timeout = 60) {
+  for (int k = 0; k < N_KINDS; ++k)
+    for (int mode = 0; mode < 2; ++mode) {
+      int64_t at = 1;
+      while (!expect_all_or_none(&kinds[k], at, mode == 1)) ++at;
+      cr_assert_gt(at, 4, "%s: only %d allocations", kinds[k].name, (int)at);
+    }
+}
+
+/* Pushed by a function that runs on the spot, and behind it. */
+static tn_code run_team(void *arg, tn__token *token) {
+  team *t = arg;
+  (void)token;
+  const tn_code code = tn__operations_push(t->all, 5);
+  cr_assert_eq(t->c.ran, 0);
+  return code;
+}
+
+Test(memory, a_function_may_push_operations_together, .timeout = 20) {
+  for (int k = 0; k < N_KINDS; ++k) {
+    static team t;
+    team_open(&t, &kinds[k]);
+    const tn__access use = {&t.x[0], TN__UPDATE, 0};
+    const tn__job job = {.name = "outer",
+                         .run = run_team,
+                         .arg = &t,
+                         .access = &use,
+                         .n_access = 1,
+                         .flags = TN__JOB_SMALL};
+    for (int i = 0; i < 3; ++i) {
+      t.c.ran = 0;
+      cr_assert_eq(tn__push(t.engine, &job), TN_OK);
+      cr_assert_eq(tn__wait_all(t.engine), TN_OK);
+      cr_assert_eq(t.c.ran, 5, "%s: %d ran", kinds[k].name, t.c.ran);
+    }
+    team_close(&t);
+  }
+}
+
 static void mark_end(void *arg) {
   *(bool *)arg = true;
 }

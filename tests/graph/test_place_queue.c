@@ -539,6 +539,146 @@ Test(place_queue, what_one_of_several_devices_fails_at_is_not_lost) {
   FAILS(tn__wait_all(w.env.engine), TN_DEVICE, "the device is on fire");
 }
 
+/* The right results of the last run, or an error of this code. */
+static bool is_right_or_fails(tn_array *array, int run, int without,
+                              tn_code code) {
+  double v[N];
+  const tn_code rc = tn__array_get(array, v, sizeof v);
+  if (rc == TN_OK) is_product(array, run, without, without >= 0);
+  if (rc != TN_OK) cr_assert_eq(rc, code, "%s", tn_error_text());
+  return rc == TN_OK;
+}
+
+/* Returns how many of the results there are. */
+static int look_at_all(int run, tn_code code) {
+  tn_array *array = NULL;
+  OK(tn__program_output(p, 0, &array));
+  int n = is_right_or_fails(array, run, -1, code);
+  for (int k = 0; k < N_NAMES; ++k) {
+    OK(tn__program_array(p, TN_PROGRAM_GRADIENT, names[k], &array));
+    n += is_right_or_fails(array, run, k, code);
+  }
+  return n;
+}
+
+/* The n-th call of the device fails; returns whether there were so many. What
+ * follows a step that failed must not be taken for a result. */
+static bool refuse_one(int64_t n, tn_array *weight) {
+  arguments_put(1);
+  put(weight, 9, 1);
+  OK(tn__wait_all(w.env.engine));
+  fake_refuse(f, n);
+  tn_code rc = tn__program_forward(p, TN_CALL_TRAIN);
+  if (rc == TN_OK) rc = tn__program_backward(p, &weight, 1);
+  const tn_code all = tn__wait_all(w.env.engine);
+  fake_refuse(f, 0);
+  if (rc != TN_OK) cr_assert_eq(rc, TN_DEVICE, "%s", tn_error_text());
+  const int n_right = rc == TN_OK ? look_at_all(1, TN_DEVICE) : 0;
+  if (all == TN_OK) cr_assert_eq(n_right, N_NAMES + 1);
+  for (int run = 2; run < 4; ++run) {
+    arguments_put(run);
+    put(weight, 9, run);
+    OK(tn__program_forward(p, TN_CALL_TRAIN));
+    OK(tn__program_backward(p, &weight, 1));
+    is_right(run);
+  }
+  (void)tn__wait_all(w.env.engine);
+  return all != TN_OK;
+}
+
+static void refuse_each(uint32_t kind, uint32_t flags) {
+  net_open_with(&(tn__engine_options){.kind = kind, .workers = 2});
+  f = fake_create(&(fake_options){.count = 2, .seed = 4});
+  OK(tn__devices_add(w.devices, fake_table(f)));
+  OK(tn__plugin_add(w.registry, &guest));
+  net();
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = flags,
+                       .request = TN_REQ_WRITE,
+                       .groups = groups,
+                       .n_groups = 2};
+  OK(tn__program_bind(g, &how, &p));
+  tn_array *weight = empty(TN_F64, 2, (const int64_t[]){2, 3});
+  int64_t n = 1;
+  while (refuse_one(n, weight)) ++n;
+  cr_assert_gt(n, 20, "only %d calls", (int)n);
+  tn__array_release(weight);
+  close_all();
+}
+
+Test(place_queues, each_call_of_a_device_that_fails_is_told) {
+  refuse_each(TN__ENGINE_POOLED, 0);
+  refuse_each(TN__ENGINE_POOLED, TN_BIND_NO_FUSE);
+}
+
+Test(place_queues, each_call_of_a_device_that_fails_is_told_without_workers) {
+  refuse_each(TN__ENGINE_NAIVE, 0);
+}
+
+/* -------------------------------------------------------------------- memory
+ */
+
+/* A step of a program that is not run counts as none. */
+static int64_t launches(void) {
+  OK(tn__wait_all(w.env.engine));
+  return fake_counts_get(f).launches;
+}
+
+typedef tn_code part_of_run(tn_array *weight);
+
+static tn_code forward_run(tn_array *weight) {
+  (void)weight;
+  return tn__program_forward(p, TN_CALL_TRAIN);
+}
+
+static tn_code backward_run(tn_array *weight) {
+  return tn__program_backward(p, &weight, 1);
+}
+
+/* Each allocation fails in turn, until none is left to fail. */
+static void run_or_not(part_of_run *part, tn_array *weight) {
+  tn_code rc = TN_OUT_OF_MEMORY;
+  for (int64_t at = 1; rc != TN_OK; ++at) {
+    const int64_t before = launches();
+    w.memory.fail_at = w.memory.asked + at;
+    rc = part(weight);
+    w.memory.fail_at = 0;
+    if (rc == TN_OK) break;
+    cr_assert_eq(rc, TN_OUT_OF_MEMORY, "%s", tn_error_text());
+    cr_assert_eq(launches(), before, "steps ran without allocation %d",
+                 (int)at);
+  }
+}
+
+enum { MANY = 700 }; /* steps, which is more than the engine has room for */
+
+Test(place_queues, a_run_without_memory_has_not_begun) {
+  open_with(&(fake_options){.count = 1, .seed = 4}, 2);
+  tn_array *array = NULL, *weight = empty(TN_F64, 2, (const int64_t[]){2, 3});
+  const tn_entry x = typed(g, "x", F64(2, 3));
+  HEADS(g, long_of(x, typed(g, "a", F64(2, 3)), MANY, "first"));
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = TN_BIND_NO_FUSE,
+                       .request = TN_REQ_WRITE,
+                       .groups = groups,
+                       .n_groups = 1};
+  OK(tn__program_bind(g, &how, &p));
+  const double ones[N] = {1, 1, 1, 1, 1, 1};
+  for (int k = 0; k < 2; ++k) {
+    OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, names[k], &array));
+    OK(tn__array_set(array, ones, sizeof ones));
+  }
+  OK(tn__array_set(weight, ones, sizeof ones));
+  run_or_not(forward_run, weight);
+  run_or_not(backward_run, weight);
+  OK(tn__program_array(p, TN_PROGRAM_GRADIENT, "a", &array));
+  double *have = elements(array);
+  for (int i = 0; i < N; ++i) cr_assert_eq(have[i], MANY);
+  free(have);
+  tn__array_release(weight);
+  close_all();
+}
+
 static tn_code try_bind(tn_req request) {
   const tn_bind how = {.struct_size = sizeof how,
                        .request = request,

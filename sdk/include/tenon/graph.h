@@ -499,7 +499,11 @@ TN_API TN_MUST_USE tn_code tn_program_bind(const tn_graph *graph,
 /* Gives up the program, behind its last run; NULL is allowed. [host-thread] */
 TN_API void tn_program_release(tn_program *program);
 
-/* Schedules the forward part; `flags` is TN_CALL_TRAIN or 0. [host-thread] */
+/* Schedules the forward part; `flags` is TN_CALL_TRAIN or 0. All of it, or,
+ * when this fails, none: then no array has changed, and it may be tried again.
+ * What steps fail at is told by the arrays that they write. Only of a program
+ * that is watched (tn_program_monitor) steps may have run, and a failure of one
+ * is returned here too. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_forward(tn_program *program,
                                               uint32_t flags);
 
@@ -507,7 +511,8 @@ TN_API TN_MUST_USE tn_code tn_program_forward(tn_program *program,
  * `weights` are the gradients of the heads; NULL, or an entry NULL: ones, which
  * only heads that are losses accept (their gradient does not read it);
  * TN_INVALID says which head needs one, or that another program has run in the
- * same memory since. [host-thread] */
+ * same memory since. When it fails it may be tried again, as
+ * tn_program_forward, without another forward run. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_backward(tn_program *program,
                                                tn_array *const *weights,
                                                size_t n);
