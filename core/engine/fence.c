@@ -6,7 +6,9 @@
  * parked with the watcher of the fence's queue, a thread that blocks for them.
  *
  * A device that fails at an operation is expected to fail at every later fence
- * of that queue: what is written on a queue carries only its newest fence. What
+ * of that queue: what is written on a queue carries only its newest fence. Of
+ * what another queue made the queue waits for, the queue's own fence says
+ * nothing, so the variable carries that one's fence as well: its *doubts*. What
  * is told is the operation of the oldest fence that fails: all that is known
  * of a device that fails late, and says at all fences that it has failed.
  */
@@ -17,6 +19,7 @@
 #include "pool.h"
 
 enum { PAUSE_MIN_NS = 15625, PAUSE_MAX_NS = 1000000, NAME = 64 };
+enum { DOUBTS = 4 }; /* of other queues; what is beyond is waited for */
 
 /* A point in a queue, held by all variables that the operation before it used,
  * and by whoever looks at it. */
@@ -27,6 +30,7 @@ typedef struct tn__fence {
   tn__error *error;
   _Atomic uint32_t done; /* then `error` is what came out of it */
   uint32_t n_blocked;    /* threads that are inside of ops->block */
+  uint64_t number;       /* rises along the queue */
   char name[NAME];       /* of the operation before it, or its beginning */
   struct tn__fence *next;
   struct tn__fence *before;
@@ -38,7 +42,7 @@ typedef struct tn__fences {
   fence *fence;
   uint64_t serial; /* falls along the list */
   uint32_t mode;   /* TN__READ, or any of the writers' */
-  uint32_t reserved;
+  uint32_t doubt;  /* the writer's queue waits for it */
 } mark;
 
 /* ------------------------------------------------------------- a fence itself
@@ -48,7 +52,10 @@ typedef struct tn__fences {
 static fence *create(tn__queue *queue, void *point, const char *name) {
   fence *f = tn__alloc(queue->env, sizeof *f);
   if (f == NULL) return NULL;
-  *f = (fence){.n_owners = 1, .queue = queue, .point = point};
+  *f = (fence){.n_owners = 1,
+               .queue = queue,
+               .point = point,
+               .number = ++queue->n_fences};
   const size_t n = name != NULL ? strnlen(name, sizeof f->name - 1) : 0;
   memcpy(f->name, n > 0 ? name : "", n);
   atomic_fetch_add_explicit(&queue->n_owners, 1, memory_order_relaxed);
@@ -248,7 +255,7 @@ typedef struct look {
   const tn__queue *except; /* not of this queue, or NULL */
   const tn__queue *only;   /* of this queue only, or NULL */
   uint32_t mode;           /* of the use: a reader minds writers only */
-  uint32_t reserved;
+  uint32_t no_doubts;      /* who waits for the writer waits for them */
 } look;
 
 static look look_for(uint32_t mode) {
@@ -257,6 +264,7 @@ static look look_for(uint32_t mode) {
 
 static bool concerns(const look *l, const mark *m) {
   if (l->mode == TN__READ && m->mode == TN__READ) return false;
+  if (l->no_doubts && m->doubt) return false;
   return m->serial < l->below && m->fence->queue != l->except &&
          (l->only == NULL || m->fence->queue == l->only);
 }
@@ -284,7 +292,19 @@ static fence *find(tn__var *var, look *l) {
   return found;
 }
 
-static void add(tn__var *var, uint32_t mode, fence *f) {
+/* Those that the mark makes unnecessary. LOCK is held. */
+static void unlink_older(tn__var *var, const mark *m, mark **gone) {
+  for (mark **at = &var->fence; *at != NULL;) {
+    const mark *old = *at;
+    if (m->mode != TN__READ ||
+        (old->mode == TN__READ && old->fence->queue == m->fence->queue))
+      unlink_mark(at, gone);
+    else
+      at = &(*at)->next;
+  }
+}
+
+static void add(tn__var *var, uint32_t mode, fence *f, bool doubt) {
   mark *gone = NULL;
   mark *m = tn__alloc(f->queue->env, sizeof *m);
   if (m == NULL) { /* It need not be remembered if it is done. */
@@ -292,16 +312,9 @@ static void add(tn__var *var, uint32_t mode, fence *f) {
     if (f->error != NULL && mode != TN__READ) tn__error_put(var, f->error);
     return;
   }
-  *m = (mark){.fence = retain(f), .mode = mode};
+  *m = (mark){.fence = retain(f), .mode = mode, .doubt = doubt};
   const uint64_t word = lock(var);
-  for (mark **at = &var->fence; *at != NULL;) {
-    const mark *old = *at;
-    if (mode != TN__READ ||
-        (old->mode == TN__READ && old->fence->queue == f->queue))
-      unlink_mark(at, &gone);
-    else
-      at = &(*at)->next;
-  }
+  if (!doubt) unlink_older(var, m, &gone);
   m->next = var->fence;
   m->serial = m->next != NULL ? m->next->serial + 1 : 1;
   var->fence = m;
@@ -420,6 +433,7 @@ static bool wait_in_queue(tn__token *token, tn__var *var, fence *f) {
 static bool before_use(tn__token *token, const tn__link *link) {
   look l = look_for(link->mode);
   l.except = token->queue;
+  l.no_doubts = token->queue != NULL;
   fence *f;
   while ((f = find(link->var, &l)) != NULL) {
     bool parked = false;
@@ -445,6 +459,86 @@ bool tn__fence_before(tn__token *token) {
   return false;
 }
 
+/* -------------------------------------------------------------------- doubts
+ */
+
+/* The newest fence of each other queue that may yet fail, and with it what an
+ * operation makes of what was made there; and a failure that is known. */
+typedef struct doubts {
+  fence *v[DOUBTS];
+  uint32_t n;
+  tn__error *error; /* or NULL */
+} doubts;
+
+static void doubt_known(doubts *d, tn__error *error) {
+  if (d->error == NULL && error != NULL) d->error = tn__error_retain(error);
+}
+
+/* Takes the fence over. */
+static void doubt_add(doubts *d, fence *f) {
+  uint32_t i = 0;
+  while (i < d->n && d->v[i]->queue != f->queue) ++i;
+  if (i == DOUBTS) block(f);
+  if (is_done(f)) {
+    doubt_known(d, f->error);
+    release(f);
+  } else if (i == d->n) {
+    d->v[d->n++] = f;
+  } else if (d->v[i]->number < f->number) {
+    release(d->v[i]);
+    d->v[i] = f;
+  } else {
+    release(f);
+  }
+}
+
+/* Of all that the operation reads. */
+static void doubts_find(const tn__token *token, doubts *d) {
+  *d = (doubts){.n = 0};
+  if ((token->flags & TN__JOB_ALWAYS) != 0) return;
+  for (uint32_t i = 0; i < token->n_links; ++i) {
+    tn__var *var = token->links[i].var;
+    look l = look_for(TN__READ);
+    l.except = token->queue;
+    fence *f;
+    if (token->links[i].mode == TN__OVERWRITE) continue;
+    while ((f = find(var, &l)) != NULL) {
+      l.below = l.found;
+      doubt_add(d, f);
+    }
+    if ((atomic_load_explicit(&var->word, memory_order_acquire) &
+         TN__VAR_ERROR) != 0)
+      doubt_known(d, var->error);
+  }
+}
+
+/* What is behind a fence that is done is done too. */
+static void doubts_settle(doubts *d) {
+  for (uint32_t i = 0; i < d->n; ++i) {
+    block(d->v[i]);
+    doubt_known(d, d->v[i]->error);
+  }
+}
+
+/* Onto all that the operation writes. */
+static void doubts_put(const tn__token *token, const doubts *d) {
+  for (uint32_t i = 0; i < token->n_links; ++i) {
+    const tn__link *link = &token->links[i];
+    if (link->mode == TN__READ) continue;
+    for (uint32_t k = 0; k < d->n; ++k)
+      add(link->var, TN__UPDATE, d->v[k], true);
+    if (d->error != NULL) tn__error_put(link->var, d->error);
+  }
+}
+
+static void doubts_release(doubts *d) {
+  for (uint32_t i = 0; i < d->n; ++i) release(d->v[i]);
+  tn__error_release(d->error);
+}
+
+/* --------------------------------------------------------------------- after
+ */
+
 /* The queue keeps the newest, for those who wait for everything: asynchronous
  * jobs may record theirs at the same time. *out is NULL if there is no memory,
  * and then *point the caller's. */
@@ -463,21 +557,32 @@ static tn_code record(tn__queue *queue, const char *name, void **point,
   return code;
 }
 
+/* Onto all variables. */
+static void fence_put(const tn__token *token, fence *f) {
+  for (uint32_t i = 0; i < token->n_links; ++i)
+    add(token->links[i].var, token->links[i].mode, f, false);
+  release(f);
+}
+
 /* A fence behind all that was enqueued, on all variables. */
 static tn_code fence_off(tn__token *token) {
   tn__queue *queue = token->queue;
   void *point = NULL;
   fence *f;
+  doubts d;
   TN__TRY(record(queue, token->name, &point, &f));
-  if (f == NULL) {
-    const tn_code code = queue->ops->block(point);
+  tn_code code = TN_OK;
+  doubts_find(token, &d);
+  if (f != NULL) {
+    fence_put(token, f);
+  } else {
+    code = queue->ops->block(point);
     queue->ops->drop(point);
-    return code;
+    doubts_settle(&d);
   }
-  for (uint32_t i = 0; i < token->n_links; ++i)
-    add(token->links[i].var, token->links[i].mode, f);
-  release(f);
-  return TN_OK;
+  doubts_put(token, &d);
+  doubts_release(&d);
+  return code;
 }
 
 tn_code tn__fence_after(tn__token *token, tn_code code) {

@@ -416,6 +416,7 @@ struct tn__queue {
   uint32_t watching; /* there is a watcher */
   uint32_t ending;   /* it is to end */
   uint32_t reserved;
+  uint64_t n_fences;        /* that there ever were */
   struct tn__fence *fences; /* that somebody holds */
   struct tn__fence *newest; /* held until it is found done, or NULL */
   tn__token *parked;        /* for the watcher, oldest first */

@@ -169,8 +169,8 @@ static void arguments_put(int run) {
 }
 
 /* The product of all arguments but `without`, and of the head's weight. */
-static void is_product(tn_array *array, int run, int without, bool weighted) {
-  double *have = elements(array);
+static void are_products(const double *have, int run, int without,
+                         bool weighted) {
   for (int i = 0; i < N; ++i) {
     double want = weighted ? value(9, run, i) : 1;
     for (int k = 0; k < N_NAMES; ++k)
@@ -178,6 +178,11 @@ static void is_product(tn_array *array, int run, int without, bool weighted) {
     cr_assert_eq(have[i], want, "element %d of run %d without %d is %g, not %g",
                  i, run, without, have[i], want);
   }
+}
+
+static void is_product(tn_array *array, int run, int without, bool weighted) {
+  double *have = elements(array);
+  are_products(have, run, without, weighted);
   free(have);
 }
 
@@ -544,7 +549,7 @@ static bool is_right_or_fails(tn_array *array, int run, int without,
                               tn_code code) {
   double v[N];
   const tn_code rc = tn__array_get(array, v, sizeof v);
-  if (rc == TN_OK) is_product(array, run, without, without >= 0);
+  if (rc == TN_OK) are_products(v, run, without, without >= 0);
   if (rc != TN_OK) cr_assert_eq(rc, code, "%s", tn_error_text());
   return rc == TN_OK;
 }
@@ -613,6 +618,41 @@ Test(place_queues, each_call_of_a_device_that_fails_is_told) {
 
 Test(place_queues, each_call_of_a_device_that_fails_is_told_without_workers) {
   refuse_each(TN__ENGINE_NAIVE, 0);
+}
+
+/* The n-th command fails; returns how many of the results there are. One queue
+ * fails from then on: what others make of what it was to make is no result. */
+static int break_one(int64_t n, const fake_options *options) {
+  open_with(options, 2);
+  net();
+  bind(TN_REQ_WRITE);
+  tn_array *weight = empty(TN_F64, 2, (const int64_t[]){2, 3});
+  arguments_put(0);
+  put(weight, 9, 0);
+  OK(tn__wait_all(w.env.engine));
+  fake_hold(f);
+  OK(tn__program_forward(p, TN_CALL_TRAIN));
+  OK(tn__program_backward(p, &weight, 1));
+  fake_break_at(f, n, "the device is on fire");
+  fake_go(f);
+  const int n_right = look_at_all(0, TN_DEVICE);
+  const tn_code all = tn__wait_all(w.env.engine);
+  if (n_right < N_NAMES + 1) cr_assert_eq(all, TN_DEVICE);
+  tn__array_release(weight);
+  close_all();
+  return n_right;
+}
+
+Test(place_queues, what_a_queue_fails_at_is_told_by_what_others_make_of_it) {
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    const fake_options options = {.count = 2, .seed = seed};
+    int n_right = 0, n_some = 0;
+    for (int64_t n = 1; n_right < N_NAMES + 1; ++n) {
+      n_right = break_one(n, &options);
+      n_some += n_right > 0;
+    }
+    cr_assert_gt(n_some, 2, "and nothing else is disturbed");
+  }
 }
 
 /* -------------------------------------------------------------------- memory

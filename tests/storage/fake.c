@@ -88,6 +88,7 @@ struct fake {
   uint32_t held;
   bool stop;
   char broken[128];
+  int64_t broken_in; /* commands until that */
   char violation[256];
   fake_counts counts;
 };
@@ -213,7 +214,8 @@ static void count(fake *f, const command *c) {
 /* The lock is held, and let go meanwhile. */
 static void step(fake *f, queue *q) {
   command *c = q->first;
-  const bool breaks = f->broken[0] && c->kind != COMMAND_WAIT;
+  const bool breaks =
+      f->broken[0] && c->kind != COMMAND_WAIT && --f->broken_in <= 0;
   if (breaks && !q->failed) {
     q->failed = q->executed + 1;
     memcpy(q->why, f->broken, sizeof q->why);
@@ -838,8 +840,13 @@ void fake_go(fake *f) {
 }
 
 void fake_break(fake *f, const char *text) {
+  fake_break_at(f, 1, text);
+}
+
+void fake_break_at(fake *f, int64_t n, const char *text) {
   pthread_mutex_lock(&f->lock);
   (void)snprintf(f->broken, sizeof f->broken, "%s", text);
+  f->broken_in = n;
   pthread_mutex_unlock(&f->lock);
 }
 

@@ -70,6 +70,8 @@ void fake_go(fake *f);
 /* The next command that begins to execute fails, as the hardware would: every
  * fence of its queue from there on reports `text`. */
 void fake_break(fake *f, const char *text);
+/* The same of the n-th command from now on (1: the next). */
+void fake_break_at(fake *f, int64_t n, const char *text);
 /* The n-th call from now on that may fail (1: the next) returns TN_DEVICE. */
 void fake_refuse(fake *f, int64_t n);
 
