@@ -138,8 +138,9 @@ static tn_code fill(tn_prepared *call) {
   TN__TRY(arrays_keep(call));
   call->idle = info.kernel == NULL;
   if (call->idle) return TN_OK;
-  call->small = w->recipe->small && !w->recipe->shared;
-  call->shared = w->recipe->small && w->recipe->shared;
+  const bool here = w->recipe->small && !w->device->compute;
+  call->small = here && !w->recipe->shared;
+  call->shared = here && w->recipe->shared;
   for (uint32_t i = 0; i < call->n_arrays; ++i)
     TN__TRY(tn__array_materialise_zeros(call->arrays[i]));
   TN__TRY(workspace_take(call, &info));

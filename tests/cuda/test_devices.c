@@ -139,6 +139,42 @@ static tn_array *filled(size_t bytes) {
   return array;
 }
 
+/* Also where nothing uses the arrays, and the host would make such a call on
+ * the spot. */
+static void run_prepared(int64_t n) {
+  tn_array *x = rig_array("cuda(0)", n), *y = rig_array("cuda(0)", n);
+  float *v = calloc((size_t)n, sizeof *v);
+  tn_operator *op = NULL;
+  tn_prepared *call = NULL;
+  OK(tn_operator_get(rig, "elemwise.negative", &op));
+  const tn_preparation what = {.struct_size = sizeof what,
+                               .op = op,
+                               .inputs = *TN_IN(x),
+                               .outputs = *TN_OUT(&y)};
+  OK(tn_call_prepare(rig, &what, &call));
+  for (int run = 0; run < 3; ++run) {
+    for (int64_t i = 0; i < n; ++i) v[i] = (float)(i % 100 + run);
+    OK(tn_array_set(x, v, (size_t)n * sizeof *v));
+    OK(tn_array_wait(x));
+    OK(tn_array_wait(y));
+    fake_hold(fake_cuda());
+    OK(tn_call_run(call));
+    fake_go(fake_cuda());
+    OK(tn_array_get(y, v, (size_t)n * sizeof *v));
+    for (int64_t i = 0; i < n; ++i) cr_assert_eq(v[i], -(float)(i % 100 + run));
+  }
+  tn_prepared_release(call);
+  tn_array_release(x);
+  tn_array_release(y);
+  free(v);
+}
+
+Test(devices, run_prepared_calls_on_their_own_queue) {
+  rig_open_all(&(fake_cuda_options){.devices = 1, .latency_us = 50});
+  run_prepared(5);
+  run_prepared(1 << 17); /* which workers would share */
+}
+
 Test(devices, give_back_what_is_trimmed) {
   rig_open(&(fake_cuda_options){.devices = 1});
   tn_array_release(filled(MEGABYTE));
