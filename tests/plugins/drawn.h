@@ -9,9 +9,10 @@
 
 enum { MOST_IN = 4, MOST_OUT = 2 };
 
-enum {                    /* operators that a test draws from */
-       DRAWN_SMOOTH = 1,  /* of elemwise and tensor */
-       DRAWN_STATEFUL = 2 /* of optim and nn: a state, calls that fail */
+enum {                     /* operators that a test draws from */
+       DRAWN_SMOOTH = 1,   /* of elemwise and tensor */
+       DRAWN_STATEFUL = 2, /* of optim: a state */
+       DRAWN_FAILING = 4   /* of nn: calls that fail, other than on devices */
 };
 
 typedef struct drawn_op drawn_op;

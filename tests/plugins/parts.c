@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dice.h"
@@ -12,16 +13,38 @@
 enum { MOST_PARTS = 512, FEW_PARTS = 12 };
 
 static tn_runtime *rt;
+static tn_place place; /* of new arrays */
+static bool is_late;   /* nothing is looked at before the end */
 static int n_blocks;
 
 part shelf[MOST_PARTS];
 size_t n_shelf;
 
+/* Loads plugins, whose files stand in a list with colons, and takes the place
+ * for new arrays. NULL: neither. */
+static void parts_move(const char *files, const char *to) {
+  char file[1000];
+  place = (tn_place){TN_DEVICE_CPU, 0};
+  is_late = getenv("PARTS_LATE") != NULL;
+  while (files && *files) {
+    const size_t n = strcspn(files, ":");
+    (void)snprintf(file, sizeof file, "%.*s", (int)n, files);
+    GOES(tn_plugin_load(rt, file));
+    files += n + (files[n] == ':');
+  }
+  if (to) GOES(tn_place_parse(rt, to, &place));
+}
+
 tn_runtime *parts_open(uint32_t engine, uint32_t workers) {
   const tn_options options = {
       .struct_size = sizeof options, .engine = engine, .workers = workers};
   GOES(tn_runtime_create(&options, &rt));
+  parts_move(getenv("PARTS_FILES"), getenv("PARTS_PLACE"));
   return rt;
+}
+
+bool parts_on_cpu(void) {
+  return place.device_type == TN_DEVICE_CPU;
 }
 
 /* ------------------------------------------------------------------ shapes */
@@ -141,7 +164,7 @@ static void compare(const part *p, const double *have, const char *what) {
   }
 }
 
-void part_check(const part *p, const char *what) {
+static void look_at(const part *p, const char *what) {
   const size_t bytes = (size_t)part_size(p) * sizeof(double);
   double *have = dice_take(bytes);
   const tn_code rc = tn_array_get(p->array, have, bytes);
@@ -150,6 +173,10 @@ void part_check(const part *p, const char *what) {
   if (!p->block->failed && rc)
     dice_fail("%s: %s: %s", what, part_text(p), tn_error_text());
   if (rc == TN_OK) compare(p, have, what);
+}
+
+void part_check(const part *p, const char *what) {
+  if (!is_late) look_at(p, what);
 }
 
 /* ------------------------------------------------------------------- shelf */
@@ -180,7 +207,7 @@ part shelf_adopt(const part *shape, tn_array *array) {
 part shelf_new(int32_t ndim, const int64_t *shape) {
   const part like = part_shaped(ndim, shape);
   tn_array *array = NULL;
-  GOES(tn_array_create(rt, &(tn_spec){TN_F64, ndim, shape}, &array));
+  GOES(tn_array_create_on(rt, &(tn_spec){TN_F64, ndim, shape}, place, &array));
   const part p = shelf_adopt(&like, array);
   number *values = part_draw(&p);
   GOES(part_set(&p, values));
@@ -207,7 +234,7 @@ void shelf_drop(void) {
 }
 
 void shelf_check(void) {
-  for (size_t i = 0; i < n_shelf; ++i) part_check(&shelf[i], "at the end");
+  for (size_t i = 0; i < n_shelf; ++i) look_at(&shelf[i], "at the end");
 }
 
 void shelf_clear(void) {

@@ -28,8 +28,11 @@ typedef struct part {
   int64_t strides[MOST_DIMS];
 } part;
 
-/* A runtime without plugins, and the trials' arrays in it. */
+/* A runtime, and the trials' arrays in it. It has no plugins but those whose
+ * files PARTS_FILES lists, with colons between them, and the arrays lie where
+ * PARTS_PLACE says, "cuda(0)", or on the cpu. */
 tn_runtime *parts_open(uint32_t engine, uint32_t workers);
+bool parts_on_cpu(void);
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -54,7 +57,7 @@ number *part_draw(const part *p);
 /* Writes them to the array, and nowhere else. */
 tn_code part_set(const part *p, const number *values);
 /* Fails the test unless the array holds what it should, or is an error where it
- * should be one. */
+ * should be one. With PARTS_LATE in the environment only shelf_check looks. */
 void part_check(const part *p, const char *what);
 
 /* ------------------------------------------------------------------- shelf */
