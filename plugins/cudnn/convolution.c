@@ -222,7 +222,7 @@ static int32_t sum_bias(const tn_frame *call, tn_req req) {
 /* ------------------------------------------------------------------- calls */
 
 static int32_t run(const tn_frame *call, int which, const arrays *a) {
-  const cudnn_plan *plan = cudnn_convolution_cuda_state_of(call)->plans[which];
+  cudnn_plan *plan = cudnn_convolution_cuda_state_of(call)->plans[which];
   cudnn_operand operands[] = {{CUDNN_ID_DATA, a->data->data},
                               {CUDNN_ID_WEIGHT, a->weight->data},
                               {CUDNN_ID_OUT, a->out->data},

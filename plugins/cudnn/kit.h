@@ -209,6 +209,7 @@ typedef struct cudnn_plan {
   cudnn_made made;
   struct cudnn_plan *newer;
   struct cudnn_plan *older;
+  struct cudnn_plan *beside; /* used by this one, or NULL */
   uint64_t hash;
   int n_users;
   int is_kept; /* whether it is in the list */
@@ -243,6 +244,12 @@ int cudnn_plans_take(cudnn_plans *plans, const cudnn_maker *maker,
 /* NULL is allowed. [any] */
 void cudnn_plans_give(cudnn_plans *plans, const cudnn_maker *maker,
                       cudnn_plan *plan);
+/* Another plan for the calls of `plan`: made or taken by the first who asks,
+ * whatever later ones ask for, and there as long as `plan` is. The caller, who
+ * uses that one, gives nothing back. Returns a cudnnStatus_t. [any] */
+int cudnn_plans_beside(cudnn_plans *plans, const cudnn_maker *maker,
+                       cudnn_plan *plan, const cudnn_task *task,
+                       cudnn_plan **out);
 
 /* ------------------------------------------------------------------- run.c */
 
@@ -286,10 +293,11 @@ typedef struct cudnn_operand {
 enum { CUDNN_MOST_OPERANDS = 12 };
 
 /* Enqueues a plan on the stream of the call; operands that are less aligned
- * than it expects have a plan of their own, which is made when they first come
- * and fits into the workspace of the other. The workspace is as large as the
- * plan says, aligned to 256. TN_OK, or a code after TN_FAIL. [worker] */
-int32_t cudnn_run(const tn_frame *call, const cudnn_plan *plan,
+ * than it expects have a plan of their own, which is made when they first come,
+ * stays as long as the other, and fits into its workspace: so a call that has
+ * run once can be recorded. The workspace is as large as the plan says, aligned
+ * to 256. TN_OK, or a code after TN_FAIL. [worker] */
+int32_t cudnn_run(const tn_frame *call, cudnn_plan *plan,
                   const cudnn_operand *operands, int n);
 
 /* Enqueues a plan with a handle that is on its stream; the device is current. A

@@ -18,9 +18,21 @@ void cudnn_plans_open(cudnn_plans *plans, int most) {
   (void)pthread_mutex_init(&plans->lock, NULL);
 }
 
-static void destroy(const cudnn_maker *maker, cudnn_plan *plan) {
+static void destroy_one(const cudnn_maker *maker, cudnn_plan *plan) {
   maker->unmake(maker->arg, plan->task.device, &plan->made);
   free(plan);
+}
+
+/* With what it used, if nobody else does; that has nothing beside it. */
+static void destroy(cudnn_plans *plans, const cudnn_maker *maker,
+                    cudnn_plan *plan) {
+  cudnn_plan *beside = plan->beside;
+  destroy_one(maker, plan);
+  if (!beside) return;
+  (void)pthread_mutex_lock(&plans->lock);
+  const int is_last = --beside->n_users == 0 && !beside->is_kept;
+  (void)pthread_mutex_unlock(&plans->lock);
+  if (is_last) destroy_one(maker, beside);
 }
 
 /* ------------------------------------------------------- the list; locked */
@@ -102,7 +114,7 @@ static cudnn_plan *keep(cudnn_plans *plans, const cudnn_maker *maker,
     useless = evict(plans, made);
   }
   (void)pthread_mutex_unlock(&plans->lock);
-  if (useless) destroy(maker, useless);
+  if (useless) destroy(plans, maker, useless);
   return other ? other : made;
 }
 
@@ -123,13 +135,42 @@ void cudnn_plans_give(cudnn_plans *plans, const cudnn_maker *maker,
   (void)pthread_mutex_lock(&plans->lock);
   const int is_last = --plan->n_users == 0 && !plan->is_kept;
   (void)pthread_mutex_unlock(&plans->lock);
-  if (is_last) destroy(maker, plan);
+  if (is_last) destroy(plans, maker, plan);
 }
 
+static cudnn_plan *beside(cudnn_plans *plans, const cudnn_plan *plan) {
+  (void)pthread_mutex_lock(&plans->lock);
+  cudnn_plan *there = plan->beside;
+  (void)pthread_mutex_unlock(&plans->lock);
+  return there;
+}
+
+int cudnn_plans_beside(cudnn_plans *plans, const cudnn_maker *maker,
+                       cudnn_plan *plan, const cudnn_task *task,
+                       cudnn_plan **out) {
+  cudnn_plan *made = NULL;
+  *out = beside(plans, plan);
+  if (*out) return DNN_OK;
+  const int status = cudnn_plans_take(plans, maker, task, &made);
+  if (status != DNN_OK) return status;
+  (void)pthread_mutex_lock(&plans->lock);
+  const int is_first = !plan->beside;
+  if (is_first) plan->beside = made;
+  *out = plan->beside;
+  (void)pthread_mutex_unlock(&plans->lock);
+  if (!is_first) cudnn_plans_give(plans, maker, made);
+  return DNN_OK;
+}
+
+/* Those that are kept use others, which then are nobody's any more. */
 void cudnn_plans_close(cudnn_plans *plans, const cudnn_maker *maker) {
+  for (cudnn_plan *plan = plans->newest; plan; plan = plan->older) {
+    cudnn_plans_give(plans, maker, plan->beside);
+    plan->beside = NULL;
+  }
   for (cudnn_plan *plan = plans->newest, *older; plan; plan = older) {
     older = plan->older;
-    destroy(maker, plan);
+    destroy_one(maker, plan);
   }
   (void)pthread_mutex_destroy(&plans->lock);
 }

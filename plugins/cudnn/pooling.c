@@ -144,13 +144,13 @@ void cudnn_pooling_destroy(cudnn_pooling_state *state) {
 }
 
 int32_t cudnn_pooling_bytes(const tn_frame *call, uint64_t *bytes) {
-  const cudnn_plan *plan = cudnn_pooling_cuda_state_of(call)->plan;
+  cudnn_plan *plan = cudnn_pooling_cuda_state_of(call)->plan;
   *bytes = plan ? (uint64_t)plan->made.workspace : 0;
   return TN_OK;
 }
 
 int32_t cudnn_pooling(const tn_frame *call) {
-  const cudnn_plan *plan = cudnn_pooling_cuda_state_of(call)->plan;
+  cudnn_plan *plan = cudnn_pooling_cuda_state_of(call)->plan;
   const cudnn_operand operands[] = {{CUDNN_ID_DATA, data_of(call)->data},
                                     {CUDNN_ID_OUT, out_of(call)->data}};
   return plan ? cudnn_run(call, plan, operands, 2) : TN_OK;

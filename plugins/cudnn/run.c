@@ -102,16 +102,24 @@ static void leave(const tn_frame *call) {
   self->scope->leave(self->scope, call->run->device_id);
 }
 
-int32_t cudnn_plan_take(const tn_frame *call, const cudnn_task *task,
-                        cudnn_plan **out) {
+/* Of a task, or that for other calls of `like`. */
+static int32_t take(const tn_frame *call, cudnn_plan *like,
+                    const cudnn_task *task, cudnn_plan **out) {
   cudnn_instance *self = call->instance;
   *out = NULL;
   int32_t code = enter(call);
   if (code != TN_OK) return code;
-  const int status = cudnn_plans_take(&self->plans, &self->maker, task, out);
+  const int status =
+      like ? cudnn_plans_beside(&self->plans, &self->maker, like, task, out)
+           : cudnn_plans_take(&self->plans, &self->maker, task, out);
   if (status != DNN_OK) code = refuse_plan(call, status, task);
   leave(call);
   return code;
+}
+
+int32_t cudnn_plan_take(const tn_frame *call, const cudnn_task *task,
+                        cudnn_plan **out) {
+  return take(call, NULL, task, out);
 }
 
 void cudnn_plan_give(cudnn_instance *self, cudnn_plan *plan) {
@@ -179,21 +187,18 @@ static int is_aligned(const cudnn_operand *operands, int n) {
   return all % ALIGNED == 0;
 }
 
-static int32_t run_anywhere(const tn_frame *call, const cudnn_plan *like,
+static int32_t run_anywhere(const tn_frame *call, cudnn_plan *like,
                             const cudnn_operand *operands, int n) {
   cudnn_task task;
   cudnn_plan *plan = NULL;
   memcpy(&task, &like->task, sizeof task);
   task.flags = (task.flags | CUDNN_ANYWHERE) & ~(uint32_t)CUDNN_MEASURE;
   task.most_workspace = like->made.workspace;
-  int32_t code = cudnn_plan_take(call, &task, &plan);
-  if (code != TN_OK) return code;
-  code = run(call, plan, operands, n);
-  cudnn_plan_give(call->instance, plan);
-  return code;
+  const int32_t code = take(call, like, &task, &plan);
+  return code == TN_OK ? run(call, plan, operands, n) : code;
 }
 
-int32_t cudnn_run(const tn_frame *call, const cudnn_plan *plan,
+int32_t cudnn_run(const tn_frame *call, cudnn_plan *plan,
                   const cudnn_operand *operands, int n) {
   return is_aligned(operands, n) ? run(call, plan, operands, n)
                                  : run_anywhere(call, plan, operands, n);

@@ -242,6 +242,47 @@ Test(plans, that_are_in_use_live_on_when_they_are_not_kept_any_more) {
   cr_assert_eq(counted.unmade, unmade + 1);
 }
 
+/* Under the key of `images`, beside one. */
+static cudnn_plan *beside(cudnn_plan *one, int64_t images) {
+  cudnn_task c = conv_of(TN_F32, CUDNN_FORWARD, 0);
+  cudnn_plan *plan = NULL;
+  c.device = 7;
+  c.data[0] = images;
+  cr_assert_eq(cudnn_plans_beside(&plans, &maker, one, &c, &plan), DNN_OK);
+  cr_assert_not_null(plan);
+  return plan;
+}
+
+Test(plans, beside_others_are_there_as_long_as_those) {
+  cudnn_plan *one = take(1), *other = beside(one, 100);
+  cr_assert_eq(counted.made, 2);
+  for (int64_t i = 2; i <= 2 * MOST + 2; ++i) give(take(i));
+  const int made = counted.made;
+  cr_assert_eq(beside(one, 100), other);
+  cr_assert_eq(counted.made, made, "it was made again");
+  cr_assert_eq(other->made.workspace, 100);
+  const int unmade = counted.unmade;
+  give(one);
+  cr_assert_eq(counted.unmade, unmade + 2);
+}
+
+/* One that several use, or that is still kept, stays; the end of all ends it
+ * once. */
+Test(plans, beside_others_may_be_anybodys) {
+  cudnn_plan *one = take(1), *two = take(2), *own = take(100);
+  cr_assert_eq(beside(one, 100), own);
+  cr_assert_eq(beside(two, 100), own);
+  give(own), give(one);
+  for (int64_t i = 3; i <= 2 * MOST + 3; ++i) give(take(i));
+  cr_assert_eq(beside(two, 100), own);
+  cr_assert_eq(own->made.workspace, 100);
+  give(two);
+  give(take(1));
+  cr_assert_neq(beside(take(1), 2), NULL);
+  one = take(1);
+  give(one), give(one);
+}
+
 Test(plans, that_cannot_be_made_leave_nothing) {
   cudnn_task c = conv_of(TN_F32, CUDNN_FORWARD, 0);
   cudnn_plan *plan = NULL;
