@@ -2,6 +2,7 @@
  * bind_given.c: what the user gave to a program: arguments, their arrays and
  * requests, arrays of outputs; and what is made in place of what was not given.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "binding.h"
@@ -129,16 +130,27 @@ static tn_code array_new(tn__device *device, const tn_spec *spec,
   return rc;
 }
 
+static tn_code new_fail(const tn_program *p, tn_entry of, tn_code rc) {
+  char why[TN__ERROR_MAX], name[TN__ENTRY_TEXT];
+  (void)snprintf(why, sizeof why, "%s", tn_error_text());
+  return tn__fail(rc, "the array of `%s`: %s",
+                  tn__entry_text(p->graph, of, name), why);
+}
+
 /* Puts a given or new array in the place of an entry. */
-static tn_code entry_give(tn_program *p, uint32_t entry, tn_array *array) {
+static tn_code entry_give(tn_program *p, tn_entry of, tn_array *array) {
+  const uint32_t entry = tn__entry_id(p->graph, of);
   const tn_sig *sig = &p->graph->sigs[entry];
   const tn_spec spec = {sig->dtype, sig->ndim, sig->shape};
   tn__value *value = &p->values[entry];
   value->flags |= TN__ENTRY_EXTERNAL;
   if (value->array) return TN_OK;
-  if (!array) return array_new(value->device, &spec, &value->array);
-  value->array = tn__array_retain(array);
-  return TN_OK;
+  if (array) {
+    value->array = tn__array_retain(array);
+    return TN_OK;
+  }
+  const tn_code rc = array_new(value->device, &spec, &value->array);
+  return rc == TN_OK ? rc : new_fail(p, of, rc);
 }
 
 /* What an array must be like to be there. */
@@ -183,14 +195,14 @@ tn_code tn__bind_arguments_give(tn__binding *b) {
     TN__TRY(argument_check(b, i));
     if (given)
       TN__TRY(place_check(p, entry, given->array, given->name, "argument"));
-    TN__TRY(entry_give(p, entry, given ? given->array : NULL));
+    TN__TRY(entry_give(p, p->arguments[i], given ? given->array : NULL));
     if (tn__entry_is_none(p->gradients[i])) continue;
     const uint32_t slope = tn__entry_id(p->graph, p->gradients[i]);
     tn_array *array = given ? given->gradient : NULL;
     TN__TRY(place_check(p, slope, array, argument_name(p, i),
                         "the gradient of argument"));
     TN__TRY(fits(p, slope, array, argument_name(p, i)));
-    TN__TRY(entry_give(p, slope, array));
+    TN__TRY(entry_give(p, p->gradients[i], array));
     p->values[slope].request = tn__bind_request(b, i);
   }
   return TN_OK;
@@ -214,7 +226,7 @@ tn_code tn__bind_outputs_give(tn__binding *b) {
     TN__TRY(fits(p, entry, array, name));
     p->values[entry].flags |= TN__ENTRY_HEAD;
     if (compat && !array) continue; /* its planner counts them in */
-    TN__TRY(entry_give(p, entry, array));
+    TN__TRY(entry_give(p, p->heads[i], array));
   }
   return TN_OK;
 }
@@ -224,7 +236,8 @@ tn_code tn__bind_weights_give(tn_program *p) {
     if (tn__entry_is_none(p->weights[i])) continue;
     const uint32_t entry = tn__entry_id(p->graph, p->weights[i]);
     p->values[entry].flags |= TN__ENTRY_EXTERNAL;
-    if (p->values[entry].n_uses > 0) TN__TRY(entry_give(p, entry, NULL));
+    if (p->values[entry].n_uses > 0)
+      TN__TRY(entry_give(p, p->weights[i], NULL));
   }
   return TN_OK;
 }

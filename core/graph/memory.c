@@ -3,6 +3,7 @@
  * its answer becomes memory: one pool for each device, parts of which the
  * entries' blocks are.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "fused.h"
@@ -251,6 +252,15 @@ static tn__block *pool_shared(const tn_program *p, const tn_bind *how,
   return NULL;
 }
 
+static tn_code pool_fail(tn_code rc) {
+  char why[TN__ERROR_MAX];
+  (void)snprintf(why, sizeof why, "%s", tn_error_text());
+  return tn__fail(rc, "intermediate results of the program: %s%s", why,
+                  rc == TN_OUT_OF_MEMORY
+                      ? ", or bind it with a limit, tn_bind.memory"
+                      : "");
+}
+
 static tn_code pools_take(tn_program *p, const tn_bind *how) {
   p->pools =
       tn__arena_alloc(&p->arena, (p->plan.n_pools + 1) * sizeof(tn__block *));
@@ -264,7 +274,8 @@ static tn_code pools_take(tn_program *p, const tn_bind *how) {
     }
     TN__TRY(tn__block_create(p->devices[p->plan.pools[i].device],
                              p->plan.pools[i].bytes, &p->pools[i]));
-    TN__TRY(tn__block_materialise(p->pools[i]));
+    const tn_code rc = tn__block_materialise(p->pools[i]);
+    if (rc != TN_OK) return pool_fail(rc);
   }
   return TN_OK;
 }
@@ -330,7 +341,7 @@ static bool is_for_nothing(const tn_program *p, const tn__step *step) {
          p->values[step->out[0]].request == TN_REQ_NULL;
 }
 
-static tn_code step_settle(tn_program *p, tn__step *step) {
+static tn_code settle(tn_program *p, tn__step *step) {
   if (p->plan.skipped[step->id]) step->kind = TN__STEP_NOTHING;
   leave_out(p, step);
   if (is_for_nothing(p, step)) step->kind = TN__STEP_NOTHING;
@@ -347,6 +358,19 @@ static tn_code step_settle(tn_program *p, tn__step *step) {
     TN__TRY(tn__step_place(step, train));
   }
   return TN_OK;
+}
+
+/* Says which node has no memory, where that was not said yet. */
+static tn_code memory_missed(const tn__step *step, tn_code rc) {
+  static const char node[] = "node `";
+  if (rc != TN_OUT_OF_MEMORY ||
+      strncmp(tn_error_text(), node, sizeof node - 1) == 0)
+    return rc;
+  return tn__node_fail(step->node, rc);
+}
+
+static tn_code step_settle(tn_program *p, tn__step *step) {
+  return memory_missed(step, settle(p, step));
 }
 
 /* Memory that stays until the program ends. */
@@ -374,7 +398,7 @@ tn_code tn__step_workspace(const tn__step *step, size_t bytes, void **out) {
   return TN_OK;
 }
 
-tn_code tn__step_place(tn__step *step, uint32_t train) {
+static tn_code call_place(tn__step *step, uint32_t train) {
   const tn_outputs none = {0};
   tn__planned_info info;
   void *room = NULL;
@@ -383,6 +407,10 @@ tn_code tn__step_place(tn__step *step, uint32_t train) {
   tn__planned_look(step->call[train], &info);
   TN__TRY(tn__step_workspace(step, info.workspace, &room));
   return tn__planned_place(step->call[train], room);
+}
+
+tn_code tn__step_place(tn__step *step, uint32_t train) {
+  return memory_missed(step, call_place(step, train));
 }
 
 void tn__plan_options_of(const tn_bind *how, tn__plan_options *out) {

@@ -55,6 +55,9 @@ static struct {
   cuda_pool pools;
   uint64_t used[MOST_DEVICES]; /* bytes that live or are kept */
   uint64_t pooled;
+  int64_t n_takes; /* calls that take memory, and which finds none */
+  int64_t starve_at;
+  bool starve_for_ever;
   int n_pools;
   char told[320];
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -136,6 +139,7 @@ const char *fake_cuda_end(void) {
   memset(all.lost, 0, sizeof all.lost);
   memset(all.used, 0, sizeof all.used);
   all.pooled = 0;
+  all.n_takes = all.starve_at = 0;
   all.n_pools = 0;
   all.f = NULL;
   return all.told[0] ? all.told : NULL;
@@ -338,6 +342,23 @@ int cuMemGetInfo_v2(size_t *left, size_t *total) {
   return cuDeviceTotalMem_v2(total, device);
 }
 
+int64_t fake_cuda_starve(int64_t n, bool for_ever) {
+  pthread_mutex_lock(&all.lock);
+  const int64_t before = all.n_takes;
+  all.n_takes = 0;
+  all.starve_at = n;
+  all.starve_for_ever = for_ever;
+  pthread_mutex_unlock(&all.lock);
+  return before;
+}
+
+/* The lock is held. */
+static int is_starved(void) {
+  const int64_t n = ++all.n_takes;
+  if (all.starve_at == 0 || n < all.starve_at) return 0;
+  return n == all.starve_at || all.starve_for_ever;
+}
+
 /* Takes memory of a kind; `counted` if it is not a kept piece's. The lock is
  * held. */
 static int take(const memory *like, void **out, int counted) {
@@ -363,9 +384,11 @@ static int alloc(memory like, void **out) {
   like.device = enter(&result);
   if (result != CUDA_OK) return result;
   pthread_mutex_lock(&all.lock);
-  result = like.kind == TN_MEMORY_DEVICE && like.bytes > room(like.device)
-               ? CUDA_OUT_OF_MEMORY
-               : take(&like, out, like.kind == TN_MEMORY_DEVICE);
+  const int counted = like.kind == TN_MEMORY_DEVICE;
+  if (is_starved() || (counted && like.bytes > room(like.device)))
+    result = CUDA_OUT_OF_MEMORY;
+  else
+    result = take(&like, out, counted);
   pthread_mutex_unlock(&all.lock);
   return result;
 }
@@ -526,9 +549,10 @@ int cuMemAllocFromPoolAsync(cuda_address *out, size_t bytes, cuda_pool pool,
                        .device = pool->device};
   if (result != CUDA_OK) return result;
   pthread_mutex_lock(&all.lock);
-  const int kept = unkeep(pool, bytes);
-  result = !kept && bytes > room(pool->device) ? CUDA_OUT_OF_MEMORY
-                                               : take(&like, &address, !kept);
+  const int starved = is_starved(), kept = !starved && unkeep(pool, bytes);
+  result = starved || (!kept && bytes > room(pool->device))
+               ? CUDA_OUT_OF_MEMORY
+               : take(&like, &address, !kept);
   pthread_mutex_unlock(&all.lock);
   if (result != CUDA_OK) return result;
   *out = (cuda_address)(uintptr_t)address;

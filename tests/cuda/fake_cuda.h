@@ -48,6 +48,11 @@ int fake_cuda_contexts(void);
 /* Memory that pools hold of what was freed. */
 uint64_t fake_cuda_pooled(void);
 
+/* The n-th call from now on that takes memory (1: the next; 0: none) finds
+ * none, and all behind it if `for_ever`. Returns how many calls there were
+ * since the last time. */
+int64_t fake_cuda_starve(int64_t n, bool for_ever);
+
 /* What became of graphs since begin. */
 typedef struct fake_graph_counts {
   int begun; /* recordings */

@@ -490,7 +490,8 @@ typedef struct tn_bind {
 } tn_bind;
 
 /* Makes a program of the graph's heads. TN_INVALID, TN_SHAPE, TN_DTYPE,
- * TN_INCOMPLETE, TN_UNSUPPORTED and TN_OUT_OF_MEMORY name the node. The caller
+ * TN_INCOMPLETE and TN_UNSUPPORTED name the node; so does TN_OUT_OF_MEMORY,
+ * with the bytes, or it says that what nodes share was missing. The caller
  * releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_bind(const tn_graph *graph,
                                            const tn_bind *how,
