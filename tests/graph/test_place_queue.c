@@ -719,6 +719,35 @@ Test(place_queues, a_run_without_memory_has_not_begun) {
   close_all();
 }
 
+/* A run is on its way, with steps of the host that wait for the device, while
+ * another kind of run cannot be made. */
+Test(place_queues, runs_that_cannot_be_made_leave_others_alone) {
+  int n_missed = 0;
+  for (int64_t at = 1; at < 120; ++at) { /* some are the workers' */
+    open_with(&(fake_options){.count = 2, .seed = (uint64_t)at % 4}, 2);
+    tn_array *array = NULL, *weight = empty(TN_F64, 2, (const int64_t[]){2, 3});
+    net();
+    bind(TN_REQ_WRITE);
+    arguments_put(0);
+    put(weight, 9, 0);
+    OK(tn__wait_all(w.env.engine));
+    fake_hold(f);
+    OK(tn__program_forward(p, TN_CALL_TRAIN));
+    w.memory.fail_at = w.memory.asked + at;
+    tn_code rc = tn__program_backward(p, &weight, 1);
+    if (rc == TN_OK) rc = tn__program_forward(p, 0);
+    w.memory.fail_at = 0;
+    n_missed += rc != TN_OK;
+    if (rc != TN_OK) cr_assert_eq(rc, TN_OUT_OF_MEMORY, "%s", tn_error_text());
+    fake_go(f);
+    OK(tn__program_output(p, 0, &array));
+    if (at % 2) is_product(array, 0, -1, false);
+    tn__array_release(weight);
+    close_all(); /* also while the run is on its way */
+  }
+  cr_assert_gt(n_missed, 20, "only %d allocations", n_missed);
+}
+
 static tn_code try_bind(tn_req request) {
   const tn_bind how = {.struct_size = sizeof how,
                        .request = request,
