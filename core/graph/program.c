@@ -159,12 +159,13 @@ tn_code tn__program_forward(tn_program *p, uint32_t flags) {
     TN__TRY(tn__sequence_make(p, sequence, 0, p->n_forward, train));
   }
   written(&p->seen[0]);
-  tn__program_enter(p);
-  p->trained = train;
   const tn_code rc =
       p->monitor ? tn__part_run(p, 0, p->n_forward, train)
                  : tn__captured_push(p, sequence, 0, p->n_forward, train);
-  if (rc != TN_OK) p->trained = 0;
+  /* A push that fails has done nothing: what was there before still is. */
+  if (rc != TN_OK && !p->monitor) return rc;
+  tn__program_enter(p);
+  p->trained = rc == TN_OK ? train : 0;
   return rc;
 }
 

@@ -660,7 +660,7 @@ Test(place_queues, what_a_queue_fails_at_is_told_by_what_others_make_of_it) {
 
 /* A step of a program that is not run counts as none. */
 static int64_t launches(void) {
-  OK(tn__wait_all(w.env.engine));
+  (void)tn__wait_all(w.env.engine);
   return fake_counts_get(f).launches;
 }
 
@@ -675,7 +675,8 @@ static tn_code backward_run(tn_array *weight) {
   return tn__program_backward(p, &weight, 1);
 }
 
-/* Each allocation fails in turn, until none is left to fail. */
+/* Each allocation fails in turn, until one that fails is a worker's, or none is
+ * left. */
 static void run_or_not(part_of_run *part, tn_array *weight) {
   tn_code rc = TN_OUT_OF_MEMORY;
   for (int64_t at = 1; rc != TN_OK; ++at) {
@@ -711,10 +712,46 @@ Test(place_queues, a_run_without_memory_has_not_begun) {
   OK(tn__array_set(weight, ones, sizeof ones));
   run_or_not(forward_run, weight);
   run_or_not(backward_run, weight);
+  OK(forward_run(weight));
+  OK(backward_run(weight));
   OK(tn__program_array(p, TN_PROGRAM_GRADIENT, "a", &array));
   double *have = elements(array);
   for (int i = 0; i < N; ++i) cr_assert_eq(have[i], MANY);
   free(have);
+  tn__array_release(weight);
+  close_all();
+}
+
+/* Another program's, in the memory of the first, for which the engine has no
+ * room. */
+Test(place_queues, a_run_that_has_not_begun_takes_nothing_away) {
+  open_with(&(fake_options){.count = 1, .seed = 4}, 2);
+  tn_program *other = NULL;
+  tn_array *weight = empty(TN_F64, 2, (const int64_t[]){2, 3});
+  const tn_entry x = typed(g, "x", F64(2, 3)), a = typed(g, "a", F64(2, 3));
+  tn_bind how = {.struct_size = sizeof how,
+                 .flags = TN_BIND_NO_FUSE,
+                 .request = TN_REQ_WRITE,
+                 .groups = groups,
+                 .n_groups = 1};
+  HEADS(g, long_of(x, a, 30, "first"));
+  OK(tn__program_bind(g, &how, &p));
+  HEADS(g, long_of(x, a, MANY, "first"));
+  how.request = TN_REQ_NULL;
+  how.shared = p;
+  OK(tn__program_bind(g, &how, &other));
+  cr_assert_eq(other->pools[0], p->pools[0]);
+  /* All that there is to make but the push. */
+  OK(tn__calls_complete(other, 1));
+  OK(tn__sequence_make(other, &other->forward[1], 0, other->n_forward, 1));
+  OK(tn__program_forward(p, TN_CALL_TRAIN));
+  OK(tn__wait_all(w.env.engine));
+  w.memory.for_ever = true;
+  w.memory.fail_at = w.memory.asked + 1;
+  FAILS(tn__program_forward(other, TN_CALL_TRAIN), TN_OUT_OF_MEMORY, "memory");
+  w.memory.fail_at = 0;
+  OK(tn__program_backward(p, &weight, 1));
+  tn__program_release(other);
   tn__array_release(weight);
   close_all();
 }
