@@ -16,6 +16,12 @@
 
 enum { MOST = 4096 }; /* numbers that come out */
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { FEWER = 3 };
+#else
+enum { FEWER = 10 };
+#endif
+
 static meter host; /* what the runtime takes of the host */
 static bool by_host;
 
@@ -127,7 +133,7 @@ static void survive(attempt *try, int64_t least) {
     int64_t at = 1;
     /* Of the host's there are thousands, most of them alike. */
     while (try_without(try, &want, at, mode == 1))
-      at += by_host ? 1 + at / 10 : 1;
+      at += by_host ? 1 + at / FEWER : 1;
     cr_assert_gt(at, least, "only %d requests", (int)at);
   }
 }
