@@ -337,6 +337,32 @@ def a_file_that_is_named_and_no_plugin_is_an_error():
     assert not target.exists() and not (folder / "site").exists()
 
 
+def a_plugin_of_other_manifests_is_an_error():
+    """Also an older build of these: what it computes is not theirs."""
+    folder, target = LAB.write(KERNELS), FOLDER / "other.md"
+    LAB.build(folder, RISKY_C)
+    renamed = LAB.write(KERNELS)
+    (renamed / "plugin.yaml").write_text(
+        (folder / "plugin.yaml").read_text().replace("lab", "bench"))
+    (folder / "op.yaml").write_text(KERNELS.replace(
+        "summary: ", "interface: 2\nsummary: "))
+    for manifests, why in (
+            (SOURCE, "this is the plugin `lab`, not `elemwise`"),
+            (renamed, "this is the plugin `lab`, not `bench`"),
+            (folder, "the plugin was built from other manifests of `lab` than "
+             "these; build it again")):
+        done = opgen("docs", manifests, "--plugin", folder / "lab.so", "-o",
+                     target)
+        tap.equal((done.returncode, done.stdout), (1, ""), why)
+        assert f"lab.so: nothing can be computed with it: {why}\n" in (
+            done.stderr), done.stderr
+        assert not target.exists(), why
+    page = section(docs(folder), "lab.risky")
+    tap.equal(page.count("It could not be computed: the plugin was built from "
+                         "other manifests"), 4, page)
+    assert "omputed with" not in page and "gives, computed" not in page
+
+
 # -------------------------------------------------------------------- Markdown
 
 def links_in_markdown_lead_somewhere():
@@ -403,6 +429,7 @@ tap.run([
     a_plugin_beside_the_manifests_is_found,
     an_example_that_is_not_true_is_an_error, a_file_that_is_no_plugin_is_said,
     a_file_that_is_named_and_no_plugin_is_an_error,
+    a_plugin_of_other_manifests_is_an_error,
     links_in_markdown_lead_somewhere, kernels_for_others_are_listed,
     sections_stand_in_one_order,
     one_file_is_written_once, a_link_leads_to_the_file_still])

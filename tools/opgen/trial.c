@@ -208,13 +208,35 @@ static bool make_places(trials *t, const tnm_plugin *plugin) {
   return !t->arena.failed;
 }
 
+/* Examples of other manifests would be told as this plugin's. What has no note
+ * is refused by the child, which says why. */
+static void refuse_other(listener *l) {
+  const tn_plugin *wanted = l->plugin->plugin;
+  const tn_plugin *tables = NULL;
+  tn__buf text;
+  if (tnm_read_note(&l->t->arena, l->files->path, &tables) != TN_OK) return;
+  tn__buf_init(&text, tn__env_default());
+  if (strcmp(tables->name, wanted->name) != 0)
+    tn__buf_add(&text, "this is the plugin `%s`, not `%s`", tables->name,
+                wanted->name);
+  else if (tables->manifest_hash != wanted->manifest_hash)
+    tn__buf_add(&text,
+                "the plugin was built from other manifests of `%s` than these; "
+                "build it again",
+                wanted->name);
+  if (text.n > 0 || text.failed)
+    fail_all(l, keep(l->t, text.failed ? "out of memory" : text.s));
+  tn__buf_deinit(&text);
+}
+
 bool trials_init(trials *t, const tnm_plugin *plugin,
                  const trial_files *files) {
   *t = (trials){0};
   tn__arena_init(&t->arena, tn__env_default());
   listener l = {.t = t, .plugin = plugin, .files = files};
-  if (make_places(t, plugin) && run_children(&l) && !t->arena.failed)
-    return true;
+  if (make_places(t, plugin)) refuse_other(&l);
+  if (t->refused != NULL && !t->arena.failed) return true;
+  if (!t->arena.failed && run_children(&l) && !t->arena.failed) return true;
   fprintf(stderr, "opgen: cannot run the examples: %s\n",
           t->arena.failed ? "out of memory" : strerror(errno));
   return false;

@@ -42,8 +42,9 @@ typedef struct trial_files {
   size_t n_with;
 } trial_files;
 
-/* Loads the plugin and computes. False, after a message, only if the attempt
- * itself failed: no memory, no process. Deinit in any case. */
+/* Loads the plugin and computes, if it was built from these manifests;
+ * otherwise it is refused. False, after a message, only if the attempt itself
+ * failed: no memory, no process. Deinit in any case. */
 bool trials_init(trials *t, const tnm_plugin *plugin, const trial_files *files);
 void trials_deinit(trials *t);
 
