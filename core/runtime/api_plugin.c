@@ -5,8 +5,9 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "manifest.h"
+#include "module.h"
 #include "runtime.h"
 
 /* ---------------------------------------------------------------- plugins */
@@ -51,6 +52,27 @@ tn_code tn__library_folder(const tn__env *env, char *to) {
                     file);
   memcpy(to, file, n);
   to[n] = 0;
+  return TN_OK;
+}
+
+/* `folder` becomes the folder of libraries beside it, if that is what it takes
+ * to find what reads manifests: an opgen that is installed has the library
+ * linked in, and lies where programs do. */
+static void go_to_libraries(const tn__env *env, char *folder /* PATH_MAX */) {
+  static const char beside[] = "/../" TN_LIBDIR;
+  char file[PATH_MAX + sizeof TNM_MODULE_FILE + 1];
+  struct stat info;
+  const size_t n = strlen(folder);
+  (void)snprintf(file, sizeof file, "%s/" TNM_MODULE_FILE, folder);
+  if (!env->os->stat(file, &info) || n + sizeof beside > PATH_MAX) return;
+  memcpy(folder + n, beside, sizeof beside);
+  (void)snprintf(file, sizeof file, "%s/" TNM_MODULE_FILE, folder);
+  if (env->os->stat(file, &info)) folder[n] = 0;
+}
+
+tn_code tn__helper_folder(const tn__env *env, char *to) {
+  TN__TRY(tn__library_folder(env, to));
+  go_to_libraries(env, to);
   return TN_OK;
 }
 

@@ -97,7 +97,7 @@ static tn_code registry_create(tn_runtime *rt, const tn_options *o) {
                                         .device_add = device_add,
                                         .device_ctx = rt,
                                         .passes = &tn__passes_table,
-                                        .helpers = tn__library_folder,
+                                        .helpers = tn__helper_folder,
                                         .probe_seconds = o->probe_seconds};
   tn__registry *registry = NULL;
   TN__TRY(tn__registry_create(&options, &registry));

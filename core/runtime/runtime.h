@@ -82,6 +82,9 @@ static inline tn_code tn__argument_check(const void *argument,
 
 /* The folder that libtenon.so lies in; `to` has PATH_MAX bytes. */
 tn_code tn__library_folder(const tn__env *env, char *to);
+/* The folder of what libtenon.so opens when it needs it, which is the same
+ * unless a program has the library linked in. */
+tn_code tn__helper_folder(const tn__env *env, char *to);
 
 uint64_t tn__cpu_features(void);
 /* Their names with blanks between, "none" if there are none. */

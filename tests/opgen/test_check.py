@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`opgen check`: levels of lints, forms of output, and built plugins.
 
-    test_check.py OPGEN CC
+    test_check.py OPGEN CC LIBTENON_MANIFEST TENON_PROBE
 
 What each lint finds is shown by err/lint_*.
 """
@@ -25,6 +25,7 @@ from lab import RISKY, RISKY_C, Lab  # noqa: E402
 
 OPGEN = str(pathlib.Path(sys.argv[1]).resolve())
 CC = shlex.split(sys.argv[2])
+READER, PROBE = (pathlib.Path(a).resolve() for a in sys.argv[3:5])
 SCRATCH = tempfile.TemporaryDirectory()
 FOLDER = pathlib.Path(SCRATCH.name)
 NO_DOC = "tests/opgen/err/lint_doc"
@@ -263,16 +264,97 @@ def gradients_call_plugins_that_are_given():
          "error[E0082]: example `e`: ", "none.so")
 
 
+def installed(folder):
+    """An opgen as it is installed below FOLDER, with what belongs to it."""
+    program = folder / "bin/opgen"
+    program.parent.mkdir(parents=True)
+    shutil.copy(OPGEN, program)
+    (folder / "lib/tenon").mkdir(parents=True, exist_ok=True)
+    (folder / "lib/libtenon-manifest.so.0").symlink_to(READER)
+    (folder / "lib/tenon/tenon-probe").symlink_to(PROBE)
+    return program
+
+
+def check_installed(program, *args):
+    return subprocess.run([program, "check", *map(str, args)], text=True,
+                          capture_output=True, check=False)
+
+
 def gradients_call_plugins_that_are_installed():
     """They lie in lib/tenon beside the folder of opgen."""
     folder = build(CALLS, "")
-    program = folder / "root/bin/opgen"
     called(folder / "root/lib/tenon")
-    program.parent.mkdir()
-    shutil.copy(OPGEN, program)
-    done = subprocess.run([program, "check", folder, folder / "lab.so"],
-                          text=True, capture_output=True, check=False)
+    done = check_installed(installed(folder / "root"), folder,
+                           folder / "lab.so")
     tap.equal((done.returncode, done.stderr), (0, ""))
+
+
+# out = x, by memcpy(out, x, 4*n).
+BOUND = """\
+opgen: 1
+op: risky
+summary: A copy
+doc: By the C library.
+inputs: [{name: x, dtype: f32, doc: Any}]
+outputs: [{name: out, dtype: f32, shape: x, doc: The same}]
+binding:
+  library: libc.so.6
+  symbol: memcpy
+  thread: any
+  args:
+    - {c: float*, pass: out}
+    - {c: const float*, pass: x}
+    - {c: uint64, pass: 4*size(x)}
+gradient: none
+examples:
+  - {name: e, x: [1, 2.5], out: [1, 2.5]}
+"""
+CALLS_BOUND = CALLS.replace("2*data", "data").replace(
+    "[2, 4]", "[1, 2]").replace("[2, 6]", "[1, 3]")
+
+
+def bound(folder):
+    """The manifests of a plugin `other` in FOLDER, nothing of it compiled."""
+    other = LAB.write(BOUND)
+    manifest = other / "plugin.yaml"
+    manifest.write_text(manifest.read_text().replace("plugin: lab",
+                                                     "plugin: other"))
+    shutil.move(other, folder)
+    return folder
+
+
+def gradients_call_bindings_that_are_given():
+    """As a folder, or a plugin.yaml; what must be compiled is only read."""
+    folder = build(CALLS_BOUND, "")
+    program = installed(folder / "root")
+    other = bound(folder / "elsewhere")
+    compiled = LAB.write(RISKY)
+    for path in (other, other / "plugin.yaml"):
+        done = check_installed(program, folder, folder / "lab.so", "--with",
+                               path, "--with", compiled)
+        tap.equal((done.returncode, done.stderr), (0, ""), path)
+    manifest = other / "op.yaml"
+    manifest.write_text(BOUND.replace("out: [1, 2.5]", "out: [1, 3]"))
+    says(check_installed(program, folder, folder / "lab.so", "--with", other),
+         "error[E0082]: example `e`: ", "example `e` of other.risky: element 1 "
+         "of `out` is 2.5, expected 3")
+    manifest.write_text(BOUND.replace("symbol", "symbl"))
+    says(check_installed(program, folder, folder / "lab.so", "--with", other),
+         "this manifest has mistakes", "did you mean `symbol`?")
+
+
+def gradients_call_bindings_that_are_installed():
+    """In a folder of their name. One that does not load is told."""
+    folder = build(CALLS_BOUND, "")
+    program = installed(folder / "root")
+    other = bound(folder / "root/lib/tenon/other")
+    bound(folder / "root/lib/tenon/another")
+    done = check_installed(program, folder, folder / "lab.so")
+    tap.equal((done.returncode, done.stderr), (0, ""))
+    (other / "op.yaml").write_text(BOUND.replace("libc.so.6", "libnone.so"))
+    says(check_installed(program, folder, folder / "lab.so"),
+         "opgen: other.risky@1 is not there for a gradient: ", "libnone.so",
+         "error[E0082]: example `e`: ")
 
 
 tap.run([
@@ -285,4 +367,6 @@ tap.run([
     another_exported_symbol_is_found, an_example_that_fails_is_found,
     a_plugin_of_other_manifests_is_found,
     gradients_call_plugins_that_are_given,
-    gradients_call_plugins_that_are_installed])
+    gradients_call_plugins_that_are_installed,
+    gradients_call_bindings_that_are_given,
+    gradients_call_bindings_that_are_installed])

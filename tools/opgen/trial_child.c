@@ -5,11 +5,9 @@
 #include "trial_child.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "built.h"
 #include "examples.h"
 #include "tenon/gradient.h"
 
@@ -257,60 +255,6 @@ static void log_line(void *ctx, int32_t level, const char *line) {
   if (!*quiet) tn__log_stderr(NULL, level, line);
 }
 
-static bool has_graph(const tnm_plugin *plugin) {
-  for (size_t i = 0; i < plugin->n_operators; ++i) {
-    const tn_op *op = plugin->operators[i].op;
-    if (op != NULL && op->gradient != NULL &&
-        op->gradient->kind == TN_GRADIENT_GRAPH)
-      return true;
-  }
-  return false;
-}
-
-/* A name with a slash, so that it is no name for the linker to search. */
-static tn_code load(tn_runtime *rt, const char *path) {
-  char file[PATH_MAX];
-  const int n = snprintf(file, sizeof file, "%s%s",
-                         strchr(path, '/') != NULL ? "" : "./", path);
-  if (n < 0 || (size_t)n >= sizeof file)
-    return tn__fail(TN_INVALID, "%.80s...: this name is too long", path);
-  return tn_plugin_load(rt, file);
-}
-
-/* Where plugins are installed, seen from this program. It is linked with the
- * library, which looks for them beside itself. */
-static bool installed_folder(char *to /* PATH_MAX */) {
-  static const char beside[] = "/" OPGEN_PLUGINS;
-  if (realpath("/proc/self/exe", to) == NULL) return false;
-  char *slash = strrchr(to, '/');
-  if (slash == NULL || (size_t)(slash - to) + sizeof beside > PATH_MAX)
-    return false;
-  memcpy(slash, beside, sizeof beside);
-  return true;
-}
-
-/* What gradients call is of the plugins that were given, or of those that are
- * installed. What cannot be loaded of the latter (there are none; this one, in
- * another build) is missed by the call. */
-static tn_code load_called(tn_runtime *rt, const trial_files *files,
-                           bool *quiet) {
-  char folder[PATH_MAX];
-  for (size_t i = 0; i < files->n_with; ++i)
-    if (built_is(files->with[i])) TN__TRY(load(rt, files->with[i]));
-  if (!installed_folder(folder)) return TN_OK;
-  *quiet = true;
-  const tn_code ignored = tn_plugins_load_path(rt, folder);
-  (void)ignored;
-  *quiet = false;
-  return TN_OK;
-}
-
-static tn_code load_all(tn_runtime *rt, const tnm_plugin *plugin,
-                        const trial_files *files, bool *quiet) {
-  TN__TRY(load(rt, files->path));
-  return has_graph(plugin) ? load_called(rt, files, quiet) : TN_OK;
-}
-
 void trial_child(const tnm_plugin *plugin, const trial_files *files,
                  size_t first, FILE *to) {
   bool quiet = false;
@@ -322,7 +266,7 @@ void trial_child(const tnm_plugin *plugin, const trial_files *files,
   tn_runtime *rt = NULL;
   size_t number = 0;
   if (tn_runtime_create(&options, &rt) != TN_OK ||
-      load_all(rt, plugin, files, &quiet) != TN_OK) {
+      trial_load(rt, plugin, files, &quiet) != TN_OK) {
     write_failure(to);
     return;
   }

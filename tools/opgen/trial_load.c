@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * trial_load.c: loads the plugin whose examples are computed, and what the
+ * graphs of its gradients call.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "built.h"
+#include "trial_child.h"
+
+/* A name with a slash, so that it is no name for the linker to search. */
+static tn_code load(tn_runtime *rt, const char *path) {
+  char file[PATH_MAX];
+  const int n = snprintf(file, sizeof file, "%s%s",
+                         strchr(path, '/') != NULL ? "" : "./", path);
+  if (n < 0 || (size_t)n >= sizeof file)
+    return tn__fail(TN_INVALID, "%.80s...: this name is too long", path);
+  return tn_plugin_load(rt, file);
+}
+
+/* Whether nothing has to be compiled of a plugin. One whose manifests cannot be
+ * read counts as such: loading it says why. */
+static bool is_bound(const trial_files *files, const char *path) {
+  const tn__env *env = tn__env_default();
+  const tnm_read_options options = {
+      .with = files->with, .n_with = files->n_with, .lone = true};
+  tnm_diags *diags = tnm_diags_create(env);
+  if (diags == NULL) return true;
+  tnm_plugin *plugin = tnm_plugin_read(env, path, &options, diags);
+  bool bound = plugin == NULL || plugin->n_operators > 0;
+  for (size_t i = 0; plugin != NULL && i < plugin->n_operators; ++i)
+    bound = bound && plugin->operators[i].binding != NULL;
+  tnm_plugin_release(plugin);
+  tnm_diags_release(diags);
+  return bound;
+}
+
+/* What stands behind `--with`: built plugins, and manifests that are plugins as
+ * they stand. Others only describe what `kernels_for` names. */
+static tn_code load_with(tn_runtime *rt, const trial_files *files,
+                         const char *path) {
+  char file[PATH_MAX];
+  struct stat about;
+  const bool folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+  const int n =
+      snprintf(file, sizeof file, "%s%s", path, folder ? "/plugin.yaml" : "");
+  if (n < 0 || (size_t)n >= sizeof file)
+    return tn__fail(TN_INVALID, "%.80s...: this name is too long", path);
+  return built_is(path) || is_bound(files, file) ? load(rt, file) : TN_OK;
+}
+
+/* Where plugins are installed, seen from this program. It is linked with the
+ * library, which looks for them beside itself. */
+static bool installed_folder(char *to /* PATH_MAX */) {
+  static const char beside[] = "/" OPGEN_PLUGINS;
+  if (realpath("/proc/self/exe", to) == NULL) return false;
+  char *slash = strrchr(to, '/');
+  if (slash == NULL || (size_t)(slash - to) + sizeof beside > PATH_MAX)
+    return false;
+  memcpy(slash, beside, sizeof beside);
+  return true;
+}
+
+/* Loads an installed plugin of bindings if a call is one of its operators. */
+static void load_bound(tn_runtime *rt, const char *folder, const char *call) {
+  char file[PATH_MAX];
+  struct stat about;
+  tn_operator *op = NULL;
+  if (tn_operator_get(rt, call, &op) == TN_OK) return;
+  const int n = snprintf(file, sizeof file, "%s/%.*s/plugin.yaml", folder,
+                         (int)strcspn(call, "."), call);
+  if (n < 0 || (size_t)n >= sizeof file || stat(file, &about) != 0) return;
+  if (load(rt, file) != TN_OK)
+    fprintf(stderr, "opgen: %s is not there for a gradient: %s\n", call,
+            tn_error_text());
+}
+
+/* What one gradient calls. */
+static void load_steps(tn_runtime *rt, const char *folder,
+                       const tn_input_gradient *input) {
+  for (uint32_t i = 0; i < input->n_steps; ++i)
+    if (input->steps[i].what == TN_STEP_CALL)
+      load_bound(rt, folder, input->steps[i].op);
+}
+
+static const tn_gradient *graph_of(const tnm_operator *op) {
+  const tn_gradient *gradient = op->op != NULL ? op->op->gradient : NULL;
+  const bool graph = gradient != NULL && gradient->kind == TN_GRADIENT_GRAPH;
+  return graph ? gradient : NULL;
+}
+
+static bool has_graph(const tnm_plugin *plugin) {
+  bool any = false;
+  for (size_t i = 0; i < plugin->n_operators; ++i)
+    any = any || graph_of(&plugin->operators[i]) != NULL;
+  return any;
+}
+
+/* Those that are installed: what is built, and the bindings that are called.
+ * What cannot be loaded of the former (there are none; this one, in another
+ * build) is missed by the call. */
+static void load_installed(tn_runtime *rt, const tnm_plugin *plugin,
+                           bool *quiet) {
+  char folder[PATH_MAX];
+  if (!installed_folder(folder)) return;
+  *quiet = true;
+  const tn_code ignored = tn_plugins_load_path(rt, folder);
+  (void)ignored;
+  *quiet = false;
+  for (size_t i = 0; i < plugin->n_operators; ++i) {
+    const tn_gradient *gradient = graph_of(&plugin->operators[i]);
+    for (uint32_t k = 0; gradient != NULL && k < gradient->n_inputs; ++k)
+      load_steps(rt, folder, gradient->inputs[k]);
+  }
+}
+
+tn_code trial_load(tn_runtime *rt, const tnm_plugin *plugin,
+                   const trial_files *files, bool *quiet) {
+  TN__TRY(load(rt, files->path));
+  if (!has_graph(plugin)) return TN_OK;
+  for (size_t i = 0; i < files->n_with; ++i)
+    TN__TRY(load_with(rt, files, files->with[i]));
+  load_installed(rt, plugin, quiet);
+  return TN_OK;
+}
