@@ -100,5 +100,9 @@ void tnm_names_note(const tnm_names *names, tnm_diags *diags, size_t id,
 /* "= help: did you mean `data`?", nothing if none is near. */
 void tnm_names_help(const tnm_names *names, tnm_diags *diags, size_t id,
                     const char *word);
+/* "= help: `hard` is a value of `kind`; ... write `1`"; false if no parameter
+ * has that value. */
+bool tnm_enum_help(const tnm_scope *scope, tnm_diags *diags, size_t id,
+                   const char *word);
 
 #endif /* TENON_MANIFEST_EXPR_H_ */

@@ -17,8 +17,13 @@ static bool refuse(tnm_lower *lower, const tnm_tree *at, const char *name,
   return false;
 }
 
-static const char hand_written[] =
-    "remove the formula and write a kernel in `kernels`";
+/* What else there is than the formulas below the key of `at`. */
+static const char *hand_written(const tnm_tree *at) {
+  if (strcmp(at->key, "forward") == 0)
+    return "remove the formula and write a kernel in `kernels`";
+  return "write `gradient: {kernel: backward, needs: {...}}` instead, and "
+         "`backward: FUNCTION` in every kernel";
+}
 
 static bool is_uncomputed(const tn_op *op, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE) return false; /* a call says which */
@@ -31,13 +36,14 @@ static bool check_operand(tnm_lower *lower, const tnm_tree *at,
   uint32_t odd =
       arg->flags & (TN_ARG_VARIADIC | TN_ARG_OPTIONAL | TN_ARG_DYNAMIC);
   if (odd & TN_ARG_VARIADIC)
-    return refuse(lower, at, arg->name, "is variadic", hand_written);
+    return refuse(lower, at, arg->name, "is variadic", hand_written(at));
   if (odd & TN_ARG_OPTIONAL)
-    return refuse(lower, at, arg->name, "is optional", hand_written);
+    return refuse(lower, at, arg->name, "is optional", hand_written(at));
   if (odd & TN_ARG_DYNAMIC)
-    return refuse(lower, at, arg->name, "has a dynamic shape", hand_written);
+    return refuse(lower, at, arg->name, "has a dynamic shape",
+                  hand_written(at));
   if (arg->count != TN_NONE)
-    return refuse(lower, at, arg->name, "is counted", hand_written);
+    return refuse(lower, at, arg->name, "is counted", hand_written(at));
   if (is_uncomputed(lower->op, arg))
     return refuse(lower, at, arg->name, "may be u64, in which nothing computes",
                   "take u64 out of `dtypes`, or write a kernel in `kernels`");
@@ -48,7 +54,7 @@ static bool check_operands(tnm_lower *lower, const tnm_tree *at) {
   const tn_op *op = lower->op;
   if (op->n_aux > 0)
     return refuse(lower, at, op->aux[0]->name, "is an auxiliary state",
-                  hand_written);
+                  hand_written(at));
   for (uint32_t i = 0; i < op->n_inputs; ++i) {
     if (!check_operand(lower, at, op->inputs[i])) return false;
   }

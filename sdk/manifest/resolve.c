@@ -37,7 +37,7 @@ static void unknown_name(resolver *r, const tnm_expr *expr) {
   else if (tnm_scope_output(scope, expr->text) != TN_NONE)
     tnm_diag_help(diags, id,
                   "outputs can be read in the formulas of `gradient:` only");
-  else
+  else if (!tnm_enum_help(scope, diags, id, expr->text))
     tnm_names_help(&names, diags, id, expr->text);
 }
 

@@ -63,6 +63,22 @@ void tnm_names_scope(tnm_names *names, const tnm_scope *scope) {
     tnm_names_add(names, &scope->params[i]->name, 1);
 }
 
+bool tnm_enum_help(const tnm_scope *scope, tnm_diags *diags, size_t id,
+                   const char *word) {
+  for (uint32_t i = 0; i < scope->n_params; ++i) {
+    const tn_field *field = scope->params[i];
+    const uint32_t value = find(field->values, field->n_values, word);
+    if (value == TN_NONE) continue;
+    tnm_diag_help(
+        diags, id,
+        "`%s` is a value of `%s`, which counts as a number here, from "
+        "0: write `%u`",
+        word, field->name, value);
+    return true;
+  }
+  return false;
+}
+
 void tnm_names_note(const tnm_names *names, tnm_diags *diags, size_t id,
                     const char *what) {
   tn__buf buf;

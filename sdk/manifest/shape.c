@@ -112,7 +112,8 @@ static void unknown_name(tnm_program *program, const tnm_expr *expr) {
   for (uint32_t i = 0; i < program->scope.n_params; ++i)
     tnm_names_add(&names, &program->scope.params[i]->name, 1);
   tnm_names_note(&names, diags, id, "in scope here");
-  if (!help_capital(program, expr, id))
+  if (!help_capital(program, expr, id) &&
+      !tnm_enum_help(&program->scope, diags, id, expr->text))
     tnm_names_help(&names, diags, id, expr->text);
 }
 
