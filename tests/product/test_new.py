@@ -48,7 +48,7 @@ def tree(folder):
     """Every file of a folder that is not built, with its content."""
     return {str(path.relative_to(folder)): path.read_bytes()
             for path in sorted(folder.rglob("*"))
-            if path.is_file() and "moved" not in path.parts
+            if path.is_file() and TENON.root not in path.parents
             and "build" not in path.parts}
 
 
