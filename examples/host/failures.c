@@ -20,7 +20,10 @@ static void work(tn_runtime *rt, float *values) {
   tn_code rc = tn_operator_get(rt, "lab.root", &root);
   if (!rc) rc = tn_operator_get(rt, "elemwise.add", &add);
   if (!rc) rc = tn_array_create(rt, &(tn_spec){TN_F32, 1, shape}, &x);
-  if (rc) return say("begin", rc);
+  if (rc) {
+    say("begin", rc);
+    return;
+  }
 
   values[5] = -1;
   say("set x", tn_array_set(x, values, N * sizeof *values));

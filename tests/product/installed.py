@@ -4,13 +4,14 @@
 import json
 import os
 import pathlib
+import shlex
 import shutil
 
 import tap
 
 
 class Installed:
-    """`root` is what `out/` is after `./dev build`."""
+    """`root` is what `out/` is after `./dev build`. Its path has a blank."""
 
     def __init__(self, build, folder):
         options = json.loads(tap.output(
@@ -20,7 +21,7 @@ class Installed:
         staging = pathlib.Path(folder) / "staging"
         tap.output(["meson", "install", "-C", build, "--no-rebuild",
                     "--destdir", staging])
-        self.root = pathlib.Path(folder) / "moved"
+        self.root = pathlib.Path(folder) / "moved here"
         shutil.move(staging / prefix.lstrip("/"), self.root)
         shutil.rmtree(staging)
 
@@ -38,8 +39,12 @@ class Installed:
 
     def compile(self, source, binary):
         """Compiles a host as its author would: with pkg-config alone."""
-        flags = self.run("pkg-config", "--cflags", "--libs", "tenon").split()
-        self.run("cc", "-std=c11", "-Wall", "-Wextra", "-Werror", source,
+        flags = shlex.split(self.run("pkg-config", "--cflags", "--libs",
+                                     "tenon"))
+        language = ["c++", "-std=c++17"] if str(source).endswith(".cpp") else [
+            "cc", "-std=c11"]
+        self.run(*language, "-Wall", "-Wextra", "-Wpedantic", "-Wconversion",
+                 "-Werror", source,
                  *flags, f"-Wl,-rpath,{self.root / 'lib'}", "-o", binary)
         return binary
 

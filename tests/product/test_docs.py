@@ -131,7 +131,7 @@ def the_example_plugins_build():
 
 def the_example_programs_compile():
     for source in (SOURCE / "examples" / "host").iterdir():
-        if source.suffix == ".c":
+        if source.suffix in (".c", ".cpp"):
             TENON.compile(source, PROJECT / source.stem)
         else:
             shutil.copy(source, PROJECT)

@@ -7,6 +7,7 @@
 import json
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -50,8 +51,23 @@ def holds_what_was_promised():
                  "include/tenon/test_gradient.h",
                  "include/tenon/gradient.h",
                  "include/tenon/tenon.h", "include/tenon/exchange.h",
-                 "include/tenon/graph.h", "lib/pkgconfig/tenon.pc"):
+                 "include/tenon/graph.h", "lib/pkgconfig/tenon.pc",
+                 "share/doc/tenon/README.md", "share/doc/tenon/LICENSE",
+                 "share/doc/tenon/examples/kernel/root.c"):
         assert (TENON.root / name).exists(), f"{name} is not installed"
+
+
+def installed_pages_lead_to_installed_files():
+    pages = TENON.root / "share/doc/tenon"
+    found = 0
+    for page in pages.glob("*.md"):
+        text = page.read_text()
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)|`(examples/"
+                                 r"(?:author|host|kernel|zlib)[\w/.-]*)`", text):
+            target = "".join(target)
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+            found += 1
+    assert found > 50, found
 
 
 def programs_find_the_library_beside_them():
@@ -98,12 +114,12 @@ def opgen_judges_a_manifest():
 
 
 def pkg_config_follows_the_move():
-    flags = TENON.run("pkg-config", "--cflags", "--libs", "tenon").split()
+    flags = shlex.split(TENON.run("pkg-config", "--cflags", "--libs", "tenon"))
     for flag in flags:
         if flag.startswith(("-I", "-L")):
             path = pathlib.Path(flag[2:]).resolve()
             assert path.is_relative_to(TENON.root.resolve()), flag
-    opgen = TENON.run("pkg-config", "--variable=opgen", "tenon").strip()
+    opgen, = shlex.split(TENON.run("pkg-config", "--variable=opgen", "tenon"))
     assert pathlib.Path(opgen).exists(), f"opgen={opgen}"
 
 
@@ -151,6 +167,7 @@ def the_demo_learns_digits():
 if __name__ == "__main__":
     with SCRATCH:
         tap.run([holds_what_was_promised,
+                 installed_pages_lead_to_installed_files,
                  programs_find_the_library_beside_them,
                  tenon_loads_the_standard_plugins,
                  tenon_runs_an_operator,

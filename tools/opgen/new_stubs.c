@@ -271,8 +271,9 @@ static void put_together(const writer *w, tn__buf *out) {
               "/* Functions that the manifests name and that are still to be "
               "written. A kernel\n"
               " * reads call->in and writes call->out, as tenon/op.h and "
-              "docs/plugin-build.md of\n"
-              " * Tenon say. */\n");
+              "plugin-build.md say;\n"
+              " * an installed Tenon has them in include/tenon and "
+              "share/doc/tenon. */\n");
   for (const char *s = w->stems.s; s != NULL && *s != '\0';) {
     s += strspn(s, "\n");
     const size_t n = strcspn(s, "\n");
