@@ -228,11 +228,23 @@ static const char *const reserved[] = {
     "typedef",   "typename", "union",     "unsigned", "using",    "virtual",
     "void",      "volatile", "while",     "xor"};
 
+/* The rest of them, a blank around each, and names that types and macros have
+ * in headers of C. */
+static const char reserved_too[] =
+    " and_eq bitand bitor char16_t char32_t char8_t co_await co_return "
+    "co_yield compl concept const_cast consteval constinit decltype "
+    "dynamic_cast errno int16_t int32_t int64_t int8_t linux not_eq or_eq "
+    "reinterpret_cast requires size_t static_assert static_cast "
+    "thread_local typeid typeof uint16_t uint32_t uint64_t uint8_t "
+    "uintptr_t unix wchar_t xor_eq ";
+
 static bool is_reserved(const char *name) {
+  char word[TNM_MAX_NAME + 3];
   for (size_t i = 0; i < sizeof reserved / sizeof *reserved; ++i) {
     if (strcmp(reserved[i], name) == 0) return true;
   }
-  return false;
+  const int n = snprintf(word, sizeof word, " %s ", name);
+  return n < (int)sizeof word && strstr(reserved_too, word) != NULL;
 }
 
 static size_t report_name(tnm_diags *diags, const tnm_tree *node,
