@@ -175,11 +175,12 @@ const tnm_code tnm_codes_rules[] = {
              "  - {name: has_a, type: bool, default: false}",
              "  - {name: a, type: int, optional: true, default: None}\n"
              "  - {name: use_a, type: bool, default: false}"),
-    TNM_CODE("E0075", "a call that the plugin's own operator does not take",
-             "The graph of a gradient calls an operator of the same plugin, "
-             "which is not there, has\nanother interface, other inputs or "
-             "other parameters. Operators of other plugins are\nlooked at when "
-             "the gradient is computed.",
+    TNM_CODE("E0075", "a call that the operator does not take",
+             "The graph of a gradient calls an operator of the same plugin, or "
+             "of one behind\n`--with`, which is not there, has another "
+             "interface, other inputs or other parameters.\nOperators of "
+             "plugins that are not given are looked at when the gradient is "
+             "computed.",
              "  graph: {x: acme.scale(grad.out, factor=2)}  # it has `by`",
              "  graph: {x: 'acme.scale(grad.out, by=2)'}"),
     {NULL, NULL}};

@@ -187,7 +187,7 @@ typedef struct tnm_reader {
   tn__map kernels;   /* tnm_kernel * by id */
   tn__vec targets;   /* const tn_plugin * of options->with */
   bool targets_read;
-  tn__vec calls; /* tnm_call * that gradients make of the plugin's own */
+  tn__vec calls; /* tnm_call * that gradients make */
   bool whole;    /* all that the plugin has was read */
 } tnm_reader;
 
@@ -200,6 +200,7 @@ typedef struct tnm_call_param {
 } tnm_call_param;
 
 typedef struct tnm_call {
+  const char *plugin;
   const char *op; /* without the plugin */
   tnm_pos pos;    /* of that name */
   int64_t interface;
@@ -208,7 +209,7 @@ typedef struct tnm_call {
 } tnm_call;
 
 /* Looks at reader->calls, once all operators are known; what graphs call of
- * other plugins is known when a gradient is computed. */
+ * plugins that were not given is known when a gradient is computed. */
 void tnm_check_calls(tnm_reader *reader);
 
 void tnm_reader_init(tnm_reader *reader, const tn__env *env, tn__arena *arena,
@@ -367,6 +368,8 @@ uint64_t tnm_differentiable(uint64_t allowed);
 /* The target of a kernels_for document among options->with, or NULL after a
  * message. `node` holds "plugin.op@1". */
 const tn_op *tnm_find_target(tnm_reader *reader, const tnm_tree *node);
+/* The plugin of that name behind `--with`, or NULL. */
+const tn_plugin *tnm_find_given(tnm_reader *reader, const char *name);
 
 /* Reads a plugin's manifests into the reader; its tables, or NULL after a
  * message or when memory ran out. `path` NULL: reader->text is the plugin. */

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What graphs of gradients call of the plugin's own operators: that there are
- * such operators, and that they take what they are given. A call that fits is
- * made when somebody asks for the gradient; until then nothing else would say
- * that it does not.
+ * What graphs of gradients call, of the plugin's own operators and of plugins
+ * behind `--with`: that there are such operators, and that they take what they
+ * are given. A call that fits is made when somebody asks for the gradient;
+ * until then nothing else would say that it does not.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "expr.h"
 #include "front.h"
+
+/* Of more operators only the nearest name is told. */
+enum { MOST_LISTED = 20 };
 
 static size_t report(tnm_reader *reader, tnm_pos pos, const char *text) {
   tnm_diag_spec spec = {"E0075", pos, NULL};
@@ -18,35 +21,76 @@ static size_t report(tnm_reader *reader, tnm_pos pos, const char *text) {
 /* ---------------------------------------------------------------- the operator
  */
 
-static void report_unknown(tnm_reader *reader, const tnm_call *call) {
+/* The operators of the plugin that is called, as far as they are known. */
+typedef struct known {
+  const tn_op **v;
+  size_t n;
+  bool all;
+} known;
+
+static bool own_operators(tnm_reader *reader, known *out) {
+  out->v = TNM_NEW(reader->arena, const tn_op *, reader->operators.n);
+  for (size_t i = 0; out->v != NULL && i < reader->operators.n; ++i) {
+    const tnm_operator *o = reader->operators.v[i];
+    if (o->op != NULL) out->v[out->n++] = o->op;
+  }
+  out->all = reader->whole;
+  return out->v != NULL;
+}
+
+/* False if nothing is known of that plugin. */
+static bool find_operators(tnm_reader *reader, const tnm_call *call,
+                           known *out) {
+  *out = (known){.all = true};
+  if (strcmp(call->plugin, reader->name) == 0)
+    return own_operators(reader, out);
+  const tn_plugin *plugin = tnm_find_given(reader, call->plugin);
+  if (plugin == NULL) return false;
+  out->v = TNM_NEW(reader->arena, const tn_op *, plugin->n_operators);
+  for (uint32_t i = 0; out->v != NULL && i < plugin->n_operators; ++i)
+    out->v[out->n++] = plugin->operators[i];
+  return out->v != NULL;
+}
+
+static void report_unknown(tnm_reader *reader, const tnm_call *call,
+                           const known *ops) {
   tnm_names names = {.arena = reader->arena};
   const size_t id =
       report(reader, call->pos,
              tnm_format(reader->arena, "plugin `%s` has no operator `%s`",
-                        reader->name, call->op));
-  for (size_t i = 0; i < reader->operators.n; ++i) {
-    const tnm_operator *o = reader->operators.v[i];
-    if (o->op != NULL) tnm_names_add(&names, &o->op->name, 1);
-  }
-  tnm_names_note(&names, reader->diags, id, "it has");
+                        call->plugin, call->op));
+  for (size_t i = 0; i < ops->n; ++i)
+    tnm_names_add(&names, &ops->v[i]->name, 1);
+  if (ops->n <= MOST_LISTED)
+    tnm_names_note(&names, reader->diags, id, "it has");
   tnm_names_help(&names, reader->diags, id, call->op);
 }
 
-/* The operator that is called, NULL if it is none or is not known here. */
-static const tn_op *find_called(tnm_reader *reader, const tnm_call *call) {
-  const tnm_operator *o = tn__map_get(&reader->names, call->op);
-  if (o == NULL || o->op == NULL) {
-    if (reader->whole) report_unknown(reader, call);
-    return NULL;
-  }
-  if (o->op->interface == call->interface) return o->op;
+static void report_interface(tnm_reader *reader, const tnm_call *call,
+                             const tn_op *op) {
   const size_t id = report(
       reader, call->pos,
       tnm_format(reader->arena,
                  "`%s.%s` has interface %" PRIu32 ", called is %" PRId64,
-                 reader->name, call->op, o->op->interface, call->interface));
+                 call->plugin, call->op, op->interface, call->interface));
   tnm_diag_help(reader->diags, id, "write `%s.%s@%" PRIu32 "(...)`",
-                reader->name, call->op, o->op->interface);
+                call->plugin, call->op, op->interface);
+}
+
+/* The operator that is called, NULL if it is none or is not known here. */
+static const tn_op *find_called(tnm_reader *reader, const tnm_call *call) {
+  const tn_op *other = NULL;
+  known ops;
+  if (!find_operators(reader, call, &ops)) return NULL;
+  for (size_t i = 0; i < ops.n; ++i) {
+    if (strcmp(ops.v[i]->name, call->op) != 0) continue;
+    if (ops.v[i]->interface == call->interface) return ops.v[i];
+    other = ops.v[i];
+  }
+  if (other != NULL)
+    report_interface(reader, call, other);
+  else if (ops.all)
+    report_unknown(reader, call, &ops);
   return NULL;
 }
 
@@ -74,7 +118,7 @@ static void check_inputs(tnm_reader *reader, const tnm_call *call,
       reader, call->pos,
       tnm_format(reader->arena,
                  "`%s.%s` takes %s%" PRIu32 " tensor%s, here %s %" PRIu32,
-                 reader->name, op->name,
+                 call->plugin, op->name,
                  least == most ? ""
                  : few         ? "at least "
                                : "at most ",
@@ -97,13 +141,13 @@ static const tn_field *find_param(const tn_op *op, const char *name) {
   return NULL;
 }
 
-static void report_param(tnm_reader *reader, const tnm_call_param *param,
-                         const tn_op *op) {
+static void report_param(tnm_reader *reader, const tnm_call *call,
+                         const tnm_call_param *param, const tn_op *op) {
   tnm_names names = {.arena = reader->arena};
   const size_t id =
       report(reader, param->pos,
              tnm_format(reader->arena, "`%s.%s` has no parameter `%s`",
-                        reader->name, op->name, param->name));
+                        call->plugin, op->name, param->name));
   for (uint32_t i = 0; i < op->n_params; ++i)
     tnm_names_add(&names, &op->params[i]->name, 1);
   tnm_names_note(&names, reader->diags, id, "it has");
@@ -128,7 +172,7 @@ static void check_missing(tnm_reader *reader, const tnm_call *call,
     const size_t id = report(
         reader, call->pos,
         tnm_format(reader->arena, "`%s.%s` wants a value for parameter `%s`",
-                   reader->name, op->name, field->name));
+                   call->plugin, op->name, field->name));
     tnm_diag_help(reader->diags, id, "write `%s=...` behind the tensors",
                   field->name);
   }
@@ -139,7 +183,7 @@ static void check_params(tnm_reader *reader, const tnm_call *call,
   for (const tnm_call_param *p = call->params; p != NULL; p = p->next) {
     const tn_field *field = find_param(op, p->name);
     if (field == NULL)
-      report_param(reader, p, op);
+      report_param(reader, call, p, op);
     else if (is_literal(field, p))
       (void)tnm_check_value(reader->diags, field, &p->value, "value");
   }

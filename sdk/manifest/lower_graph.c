@@ -7,8 +7,8 @@
  *   literal   = ["-"] number | parameter | "true" | "false" | '"' text '"'
  *
  * Whether operators of other plugins exist is known when the gradient is
- * computed: they may be loaded later or never. Calls of the plugin's own are
- * put down for lower_calls.c.
+ * computed: they may be loaded later or never. Calls are put down for
+ * lower_calls.c, which knows the plugin's own operators and what was given.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -241,8 +241,8 @@ static bool push_call(graph *g, const char *plugin, tnm_call *call,
   if (params->failed) arena->failed = true;
   if (params->n > 0 && !params->failed)
     step.params = tn__arena_text(arena, params->s, params->n);
-  if (strcmp(plugin, reader->name) == 0)
-    (void)tnm_reader_push(reader, &reader->calls, call);
+  call->plugin = plugin;
+  (void)tnm_reader_push(reader, &reader->calls, call);
   return step.op != NULL && push(g, step);
 }
 

@@ -18,9 +18,11 @@ static bool is_manifest(const tn__env *env, const char *path) {
 }
 
 static const tn_plugin *read_manifest(tnm_reader *reader, const char *path) {
+  static const tnm_read_options options = {.lone = true};
   tnm_reader other;
   tnm_reader_init(&other, reader->env, reader->arena, reader->diags);
   other.target_only = true;
+  other.options = &options;
   const tn_plugin *tables = tnm_read_tables(&other, path);
   for (size_t i = 0; i < other.files.n; ++i)
     tnm_reader_push(reader, &reader->files, other.files.v[i]);
@@ -119,6 +121,15 @@ static void report_unfound(tnm_reader *reader, const tnm_tree *node,
   tnm_diag_help(reader->diags, id,
                 "add `--with` and the folder or the built file of plugin `%s`",
                 name->plugin);
+}
+
+const tn_plugin *tnm_find_given(tnm_reader *reader, const char *name) {
+  read_targets(reader);
+  for (size_t i = 0; i < reader->targets.n; ++i) {
+    const tn_plugin *plugin = reader->targets.v[i];
+    if (strcmp(plugin->name, name) == 0) return plugin;
+  }
+  return NULL;
 }
 
 const tn_op *tnm_find_target(tnm_reader *reader, const tnm_tree *node) {
