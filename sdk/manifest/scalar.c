@@ -292,8 +292,25 @@ bool tnm_read_member_name(tnm_diags *diags, const tnm_tree *node,
   return false;
 }
 
+/* What somebody may want to name whose prototype is another. */
+static bool is_library_function(const char *name) {
+  static const char *const names[] = {"abort",  "calloc", "exit",   "free",
+                                      "main",   "malloc", "memcpy", "memmove",
+                                      "memset", "realloc"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+    if (strcmp(names[i], name) == 0) return true;
+  return false;
+}
+
 bool tnm_read_symbol(tnm_diags *diags, const tnm_tree *node) {
   if (!tnm_check_scalar(diags, node, "a C name")) return false;
+  if (is_library_function(node->text)) {
+    const size_t id = report_name(diags, node, "is a function of %s", "C");
+    tnm_diag_help(diags, id,
+                  "its prototype is another: write a function of your own that "
+                  "calls it");
+    return false;
+  }
   bool word = is_word(node->text, LOWER UPPER "_", LOWER UPPER DIGITS "_");
   if (word && strncmp(node->text, "tn_", 3) != 0 && !is_reserved(node->text))
     return true;

@@ -413,6 +413,8 @@ def nothing_is_written_over_or_left_behind():
     for name in ("Acme.op", "acme", "acme.", ".op", "acme.a.b", "acme.1st",
                  "tn_x.op", "acme.plugin", "a" * 65 + ".op"):
         refused("opgen", "new", name, says=f"`{name}`")
+    for name in ("test.op", "all.op", "install.op"):
+        refused("opgen", "new", name, says="is a target that meson has itself")
     refused("opgen", "new", "x.op", "--from", "quadratc",
             says="did you mean `quadratic`?")
     refused("opgen", "new", "x.op", "--kernels", "rocm", says="`rocm`")

@@ -239,10 +239,26 @@ static void print_word(const char *text) {
   printf("'");
 }
 
+/* Meson makes a target of the plugin's name, and has these itself. */
+static bool is_free_target(const job *j) {
+  static const char *const taken[] = {"all",      "benchmark", "clean",
+                                      "coverage", "dist",      "distcheck",
+                                      "install",  "phony",     "reconfigure",
+                                      "test",     "uninstall"};
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; ++i) {
+    if (j->shape->is_bound || strcmp(j->plugin, taken[i]) != 0) continue;
+    fprintf(stderr, "opgen new: `%s` is a target that meson has itself\n",
+            j->plugin);
+    say_help("choose another name for the plugin");
+    return false;
+  }
+  return true;
+}
+
 static bool write_project(job *j) {
   const bool bound = j->shape->is_bound;
   const bool fine =
-      make_dir(j, j->dir) && write_operator(j) &&
+      is_free_target(j) && make_dir(j, j->dir) && write_operator(j) &&
       write_template(j, "plugin.yaml", new_plugin_yaml) &&
       write_template(j, "meson.build", bound ? new_bound_meson : new_meson) &&
       write_template(j, "README.md", bound ? new_bound_readme : new_readme) &&
