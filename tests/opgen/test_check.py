@@ -343,6 +343,23 @@ def gradients_call_bindings_that_are_given():
          "error[E0012]: unknown key `symbl`", "did you mean `symbol`?")
 
 
+def bindings_compute_their_own_manual():
+    """And nobody else's."""
+    folder = LAB.write(BOUND)
+    program = installed(folder / "root")
+
+    def docs(plugin):
+        return subprocess.run([program, "docs", folder, "--plugin", plugin],
+                              text=True, capture_output=True, check=False)
+
+    done = docs(folder / "plugin.yaml")
+    tap.equal((done.returncode, done.stderr), (0, ""))
+    assert "gives, computed:" in done.stdout, done.stdout
+    done = docs(bound(folder / "other") / "plugin.yaml")
+    tap.equal((done.returncode, done.stdout), (1, ""))
+    assert "this is the plugin `other`, not `lab`" in done.stderr, done.stderr
+
+
 def gradients_call_bindings_that_are_installed():
     """In a folder of their name. One that does not load is told."""
     folder = build(CALLS_BOUND, "")
@@ -369,4 +386,5 @@ tap.run([
     gradients_call_plugins_that_are_given,
     gradients_call_plugins_that_are_installed,
     gradients_call_bindings_that_are_given,
+    bindings_compute_their_own_manual,
     gradients_call_bindings_that_are_installed])

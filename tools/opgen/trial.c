@@ -208,25 +208,49 @@ static bool make_places(trials *t, const tnm_plugin *plugin) {
   return !t->arena.failed;
 }
 
-/* Examples of other manifests would be told as this plugin's. What has no note
- * is refused by the child, which says why. */
-static void refuse_other(listener *l) {
-  const tn_plugin *wanted = l->plugin->plugin;
-  const tn_plugin *tables = NULL;
-  tn__buf text;
-  if (tnm_read_note(&l->t->arena, l->files->path, &tables) != TN_OK) return;
-  tn__buf_init(&text, tn__env_default());
-  if (strcmp(tables->name, wanted->name) != 0)
-    tn__buf_add(&text, "this is the plugin `%s`, not `%s`", tables->name,
+/* The manifests of a plugin of bindings, which is loaded as it stands; NULL if
+ * they have mistakes, which loading them says. */
+static tnm_plugin *read_bound(const char *path) {
+  const tnm_read_options options = {.lone = true};
+  tnm_diags *diags = tnm_diags_create(tn__env_default());
+  tnm_plugin *plugin =
+      diags == NULL ? NULL
+                    : tnm_plugin_read(tn__env_default(), path, &options, diags);
+  tnm_diags_release(diags);
+  return plugin;
+}
+
+/* Why a plugin does not belong to the manifests, if it does not. */
+static void compare(const tn_plugin *wanted, const tn_plugin *found,
+                    tn__buf *out) {
+  if (strcmp(found->name, wanted->name) != 0)
+    tn__buf_add(out, "this is the plugin `%s`, not `%s`", found->name,
                 wanted->name);
-  else if (tables->manifest_hash != wanted->manifest_hash)
-    tn__buf_add(&text,
+  else if (found->manifest_hash != wanted->manifest_hash)
+    tn__buf_add(out,
                 "the plugin was built from other manifests of `%s` than these; "
                 "build it again",
                 wanted->name);
+}
+
+/* Examples of other manifests would be told as this plugin's. What has no note
+ * is refused by the child, which says why. */
+static void refuse_other(listener *l) {
+  const tn_plugin *tables = NULL;
+  const char *path = l->files->path, *end = strrchr(path, '.');
+  tnm_plugin *bound = NULL;
+  tn__buf text;
+  if (end != NULL && strcmp(end, ".yaml") == 0)
+    bound = read_bound(path);
+  else if (tnm_read_note(&l->t->arena, path, &tables) != TN_OK)
+    return;
+  if (bound != NULL) tables = bound->plugin;
+  tn__buf_init(&text, tn__env_default());
+  if (tables != NULL) compare(l->plugin->plugin, tables, &text);
   if (text.n > 0 || text.failed)
     fail_all(l, keep(l->t, text.failed ? "out of memory" : text.s));
   tn__buf_deinit(&text);
+  tnm_plugin_release(bound);
 }
 
 bool trials_init(trials *t, const tnm_plugin *plugin,
