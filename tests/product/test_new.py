@@ -296,6 +296,29 @@ def formulas_beside_kernels_for_cuda_alone_run():
                         folder / "build/only.so"), "[0, 2]\n", "output")
 
 
+def what_is_wanted_of_other_plugins_is_said_once():
+    TENON.run("opgen", "new", "fast.relu", "--kernels", "cpu", cwd=FOLDER)
+    folder = FOLDER / "fast"
+    (folder / "relu.yaml").write_text(
+        "opgen: 1\nkernels_for: elemwise.relu@1\nkernels:\n"
+        "  - {device: cpu, forward: fast_relu_cpu, dtypes: [f32]}\n")
+    status, text = command("meson", "setup", "build", cwd=folder)
+    assert status != 0, text
+    for part in ("opgen says", "relu.yaml:2:14: error[E0060]", "add `--with`"):
+        assert part in text, f"no `{part}` in\n{text}"
+    shutil.rmtree(folder / "build")
+    build_file = folder / "meson.build"
+    lines = build_file.read_text()
+    assert "\nothers = []\n" in lines, lines
+    build_file.write_text(lines.replace(
+        "\nothers = []\n", "\nothers = [plugindir / 'elemwise.so']\n"))
+    build(folder)
+    assert "SKIP no operator of its own" in passes(folder)
+    said = TENON.run("tenon", "show", "elemwise.relu", "--why", "--plugin",
+                     folder / "build/fast.so")
+    assert "fast.relu.cpu" in said, said
+
+
 def a_binding_is_loaded_as_it_stands_checked_and_installed():
     TENON.run("opgen", "new", "c.swap", "--from", "binding", cwd=FOLDER)
     folder = FOLDER / "c"
@@ -447,6 +470,7 @@ if __name__ == "__main__":
                  a_kernel_that_forgets_to_add_fails,
                  a_wrong_gradient_is_found_by_differences,
                  patterns_and_a_backward_kernel_build,
+                 what_is_wanted_of_other_plugins_is_said_once,
                  a_binding_is_loaded_as_it_stands_checked_and_installed,
                  a_binding_gets_another_and_its_mistakes_are_found,
                  what_is_compiled_and_what_is_bound_do_not_mix,
