@@ -6,10 +6,10 @@
 #include "planning.h"
 
 /* With more than MANY rooms, neighbours that are given back become one, even if
- * that makes some node wait that could have had one of them; with more than ALL
- * not each of them is looked at for each tenancy but LOOK, and each search goes
- * on where the one before ended. */
-enum { MANY = 1024, ALL = 8192, LOOK = 256 };
+ * that makes some node wait that could have had one of them; with more than
+ * ALL, or when WORK of them have been looked at, not each is for each tenancy
+ * but LOOK, and each search goes on where the one before ended. */
+enum { MANY = 1024, ALL = 8192, LOOK = 256, WORK = 200000000 };
 static const uint32_t NONE = UINT32_MAX;
 
 /* A stretch of addresses, and who used it last; `taken` while it is in use. */
@@ -32,6 +32,7 @@ typedef struct rooms {
   uint32_t head;
   uint32_t tail;
   uint32_t next; /* where to look from */
+  uint32_t work; /* rooms to look at until that is restricted */
   uint32_t *of;  /* by tenancy: its room */
 } rooms;
 
@@ -84,9 +85,10 @@ static uint32_t occupy(rooms *r, uint32_t from, size_t bytes) {
 }
 
 static uint32_t take(rooms *r, uint32_t n, size_t bytes) {
-  const bool all = r->n_listed <= ALL;
+  const bool all = r->n_listed <= ALL && r->work > r->n_listed;
   uint32_t k = all || r->next == NONE ? r->head : r->next, from = k;
   for (uint32_t looked = 0; k != NONE; k = r->v[k].right, ++looked) {
+    if (all) --r->work;
     if (looked == LOOK && !all) {
       const uint32_t made = occupy(r, NONE, bytes);
       r->next = k;
@@ -167,6 +169,7 @@ tn_code tn__apart_run(tn__apart *apart) {
       .v = tn__arena_alloc(apart->arena, most * sizeof(room)),
       .of = tn__arena_alloc(apart->arena, w->n_tenancies * sizeof(uint32_t)),
       .spare = NONE,
+      .work = WORK,
       .head = NONE,
       .tail = NONE,
       .next = NONE};

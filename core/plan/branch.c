@@ -3,15 +3,25 @@
  *
  * Most nodes have a heir: a node that waits for them and that everybody else
  * who does so waits for too. Who comes after such a node comes after its heir,
- * or is it. The others, where the net branches, are covered with chains in each
- * of which every node comes after the one before it. Any node then comes after
- * a beginning of each chain, and one number per chain says after how much.
+ * or is it; so heirs make trees, and of two nodes of a tree the place in it
+ * says who waits for whom. The others, where the net branches, are covered with
+ * chains in each of which every node comes after the one before it. Any node
+ * then comes after a beginning of each chain, and one number per chain says
+ * after how much.
  */
 #include "planning.h"
 
 /* Nodes beyond so many chains belong to none, and nobody is known to come after
- * them: it bounds the memory per node. The others bound the time. */
-enum { MAX_CHAINS = 64, MAX_HOPS = 64, MAX_WAITS = 64, MAX_STEPS = 24 };
+ * them: it bounds the memory per node. The others bound the time: that of a
+ * wide node only some inputs are looked at, and how many users are told apart.
+ */
+enum {
+  MAX_CHAINS = 64,
+  MAX_WAITS = 64,
+  MAX_LOOKS = 256,
+  MAX_STEPS = 24,
+  MAX_USERS = 32
+};
 static const uint32_t NO_CHAIN = UINT32_MAX;
 
 struct tn__branches {
@@ -20,6 +30,9 @@ struct tn__branches {
   uint32_t *heir;   /* by node; itself if nobody waits for it, else TN__NO_NODE
                        if there is none */
   uint32_t *branch; /* by node: the last of its heirs, and of theirs */
+  uint32_t *rank;   /* by node: its place in its tree, heirs first; at once
+                       behind it are those whose heir it is, and theirs */
+  uint32_t *line;   /* by node: how many these are, and itself */
   uint32_t *chain;  /* by node */
   uint32_t *place;  /* by node: in its chain */
   uint32_t (*after)[MAX_CHAINS]; /* by node: nodes of each chain before it */
@@ -81,7 +94,8 @@ typedef struct frontier {
 static void widen(const tn__branches *b, frontier *f, uint32_t n,
                   uint32_t late) {
   const tn__plan_node *node = &b->net->nodes[late];
-  for (uint32_t k = 0; k < n_waits(node) && f->n < MAX_WAITS; ++k) {
+  const uint32_t some = n_waits(node) < MAX_LOOKS ? n_waits(node) : MAX_LOOKS;
+  for (uint32_t k = 0; k < some && f->n < MAX_WAITS; ++k) {
     const uint32_t early = wait_of(b, node, k);
     if (early != TN__NO_NODE && early > n) f->v[f->n++] = early;
   }
@@ -126,14 +140,34 @@ static uint32_t find_heir(const tn__branches *b, const waiters *w, uint32_t n) {
   return heir;
 }
 
+static bool has_heir(const tn__branches *b, uint32_t n) {
+  return b->heir[n] != TN__NO_NODE && b->heir[n] != n;
+}
+
+/* A heir is a later node. `next`, by node: the rank of the next one whose heir
+ * it is. */
+static void rank_all(tn__branches *b, uint32_t *next) {
+  const uint32_t n_nodes = (uint32_t)b->net->n_nodes;
+  uint32_t free = 0;
+  for (uint32_t n = 0; n < n_nodes; ++n) b->line[n] = 1;
+  for (uint32_t n = 0; n < n_nodes; ++n)
+    if (has_heir(b, n)) b->line[b->heir[n]] += b->line[n];
+  for (uint32_t n = n_nodes; n-- > 0;) {
+    uint32_t *from = has_heir(b, n) ? &next[b->heir[n]] : &free;
+    b->rank[n] = *from;
+    next[n] = *from + 1;
+    *from += b->line[n];
+  }
+}
+
 static tn_code find_heirs(tn__branches *b, tn__arena *arena) {
   waiters w = {0};
   TN__TRY(list_waiters(b, arena, &w));
   for (uint32_t n = (uint32_t)b->net->n_nodes; n-- > 0;) {
     b->heir[n] = find_heir(b, &w, n);
-    const uint32_t heir = b->heir[n];
-    b->branch[n] = heir == TN__NO_NODE || heir == n ? n : b->branch[heir];
+    b->branch[n] = has_heir(b, n) ? b->branch[b->heir[n]] : n;
   }
+  rank_all(b, w.seen); /* which is of no use any more */
   return TN_OK;
 }
 
@@ -161,16 +195,18 @@ tn_code tn__branches_create(const tn__plan_net *net, const uint32_t *writer,
                             tn__arena *arena, tn__branches **out) {
   const size_t n_nodes = net->n_nodes;
   tn__branches *b = *out = tn__arena_alloc(arena, sizeof *b);
-  uint32_t *four = tn__arena_alloc(arena, 4 * n_nodes * sizeof *four);
+  uint32_t *six = tn__arena_alloc(arena, 6 * n_nodes * sizeof *six);
   void *after = tn__arena_alloc(arena, n_nodes * sizeof *b->after);
   if (arena->failed)
     return tn__fail_memory(n_nodes * sizeof *b->after, "a plan's branches");
   *b = (tn__branches){.net = net,
                       .writer = writer,
-                      .heir = four,
-                      .branch = four + n_nodes,
-                      .chain = four + 2 * n_nodes,
-                      .place = four + 3 * n_nodes,
+                      .heir = six,
+                      .branch = six + n_nodes,
+                      .rank = six + 2 * n_nodes,
+                      .line = six + 3 * n_nodes,
+                      .chain = six + 4 * n_nodes,
+                      .place = six + 5 * n_nodes,
                       .after = after};
   TN__TRY(find_heirs(b, arena));
   for (uint32_t n = 0; n < n_nodes; ++n) {
@@ -184,16 +220,13 @@ tn_code tn__branches_create(const tn__plan_net *net, const uint32_t *writer,
   return TN_OK;
 }
 
+/* Before the end of its branch only heirs come after a node. */
 bool tn__branches_after(const tn__branches *b, uint32_t late, uint32_t early) {
+  if (early == TN__NO_NODE) return false;
   const uint32_t branch = b->branch[early], c = b->chain[branch];
   if (late >= branch && c != NO_CHAIN)
     return b->after[late][c] > b->place[branch];
-  for (int hop = 0; hop < MAX_HOPS && early < late; ++hop) {
-    const uint32_t heir = b->heir[early];
-    if (heir == TN__NO_NODE || heir == early) return false;
-    early = heir;
-  }
-  return late == early;
+  return b->rank[early] - b->rank[late] < b->line[late];
 }
 
 bool tn__branches_after_all(const tn__branches *b, uint32_t late,
@@ -203,17 +236,60 @@ bool tn__branches_after_all(const tn__branches *b, uint32_t late,
   return true;
 }
 
+/* -------------------------------------------------------------------- users
+ */
+
+static bool is_listed(const tn__user *users, uint32_t n) {
+  while (users != NULL && users->node != n) users = users->next;
+  return users != NULL;
+}
+
+/* Drops users that node `n` comes after; returns how many are left. */
+static uint32_t users_drop(const tn__branches *b, tn__user **at, uint32_t n) {
+  uint32_t left = 0;
+  while (*at != NULL)
+    if (tn__branches_after(b, n, (*at)->node)) {
+      *at = (*at)->next;
+    } else {
+      at = &(*at)->next;
+      ++left;
+    }
+  return left;
+}
+
+/* Names the last heir of each in its place, once if several have the same:
+ * who comes after that comes after them. Where these are as many, nobody is
+ * known to come after all of them, for which one user that is no node stands.
+ */
+static void users_shorten(const tn__branches *b, tn__user *users) {
+  uint32_t left = 0;
+  tn__user **at = &users;
+  for (tn__user *u = users; u != NULL; u = u->next)
+    if (u->node != TN__NO_NODE) u->node = b->branch[u->node];
+  while (*at != NULL) {
+    const tn__user *before = users;
+    while (before != *at && before->node != (*at)->node) before = before->next;
+    if (before != *at) {
+      *at = (*at)->next;
+    } else {
+      at = &(*at)->next;
+      ++left;
+    }
+  }
+  if (left < MAX_USERS) return;
+  users->node = TN__NO_NODE;
+  users->next = NULL;
+}
+
 tn_code tn__users_add(const tn__branches *b, tn__arena *arena, tn__user **users,
                       uint32_t n) {
-  tn__user **at = users;
-  while (*at != NULL)
-    if (tn__branches_after(b, n, (*at)->node))
-      *at = (*at)->next;
-    else
-      at = &(*at)->next;
-  *at = tn__arena_alloc(arena, sizeof **at);
-  if (*at == NULL) return tn__fail_memory(sizeof **at, "a plan's branches");
-  (*at)->node = n;
+  if (users_drop(b, users, n) >= MAX_USERS) users_shorten(b, *users);
+  if (is_listed(*users, b->branch[n]) || is_listed(*users, TN__NO_NODE))
+    return TN_OK;
+  tn__user *user = tn__arena_alloc(arena, sizeof *user);
+  if (user == NULL) return tn__fail_memory(sizeof *user, "a plan's branches");
+  *user = (tn__user){n, *users};
+  *users = user;
   return TN_OK;
 }
 

@@ -60,7 +60,7 @@ typedef struct tn__walk {
   size_t n_events;
   uint32_t *scratch; /* as many as the widest node has inputs and outputs */
   /* Only where branches stay parallel, else NULL. users: by tenancy, those that
-   * no other user comes after, as a list. */
+   * no other user comes after, as a list (tn__users_add). */
   struct tn__branches *branches;
   struct tn__user **users;
 } tn__walk;
@@ -132,7 +132,9 @@ bool tn__branches_after(const tn__branches *branches, uint32_t late,
 bool tn__branches_after_all(const tn__branches *branches, uint32_t late,
                             const tn__user *users);
 
-/* Adds node `n`, the latest so far, and drops whom it comes after. */
+/* Adds node `n`, the latest so far, and drops whom it comes after. Of very many
+ * that no other comes after only some node is left that comes after them, or
+ * one that is no node, which nobody comes after. */
 tn_code tn__users_add(const tn__branches *branches, tn__arena *arena,
                       tn__user **users, uint32_t n) TN_MUST_USE;
 

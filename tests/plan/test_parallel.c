@@ -239,3 +239,118 @@ Test(parallel, a_recurrent_net_pays_little_for_it) {
   tn__memory_plan_deinit(&plan);
   net_plan_free(lowered);
 }
+
+/* --------------------------------------------------------------- long, wide */
+
+/* Nodes with one output each, in memory of its own. */
+typedef struct built {
+  tn__plan_net net;
+  tn__plan_node *nodes;
+  tn__plan_entry *entries;
+  uint64_t state;
+} built;
+
+static built build(uint32_t most) {
+  return (built){.nodes = calloc(most, sizeof(tn__plan_node)),
+                 .entries = calloc(most, sizeof(tn__plan_entry)),
+                 .state = 7};
+}
+
+/* Returns the output of the new node, 64 to 64*n_sizes bytes. */
+static uint32_t node_add(built *b, const uint32_t *in, uint32_t n_in,
+                         uint32_t n_sizes) {
+  const uint32_t n = (uint32_t)b->net.n_nodes++;
+  const size_t bytes = 64 * (1 + (size_t)random_below(&b->state, n_sizes));
+  uint32_t *list = calloc(n_in + 1u, sizeof *list);
+  for (uint32_t i = 0; i < n_in; ++i) list[i] = in[i];
+  b->nodes[n] =
+      (tn__plan_node){.first_out = n, .n_out = 1, .in = list, .n_in = n_in};
+  b->entries[n] = (tn__plan_entry){
+      .bytes = bytes, .n_elements = (int64_t)bytes / 4, .dtype = TN_F32};
+  b->net = (tn__plan_net){b->nodes, n + 1u, b->entries, n + 1u};
+  return n;
+}
+
+static void built_free(built *b) {
+  for (size_t n = 0; n < b->net.n_nodes; ++n)
+    free((uint32_t *)(uintptr_t)b->nodes[n].in);
+  free(b->nodes);
+  free(b->entries);
+}
+
+static size_t bytes_apart(const tn__plan_net *net, size_t *bound) {
+  const tn__plan_options options = {.parallel = true};
+  tn__memory_plan plan;
+  cr_assert_eq(tn__memory_plan_init(&plan, tn__env_default(), net, &options),
+               TN_OK, "%s", tn_error_text());
+  const size_t bytes = tn__memory_plan_bytes(&plan);
+  *bound = tn__memory_plan_lower_bound(&plan);
+  tn__memory_plan_deinit(&plan);
+  return bytes;
+}
+
+/* In a row each node comes after all before it, however far away. */
+Test(parallel, a_row_of_any_length_costs_nothing) {
+  enum { N = 5000 };
+  built b = build(N);
+  size_t bound;
+  uint32_t e = node_add(&b, NULL, 0, 1000);
+  for (int i = 1; i < N; ++i) e = node_add(&b, &e, 1, 1000);
+  cr_assert_leq(bytes_apart(&b.net, &bound), 2 * bound);
+  built_free(&b);
+}
+
+/* More read one entry than are told apart; they end in one node, or each of
+ * them is the beginning of a branch of its own. */
+Test(parallel, memory_makes_nobody_wait_where_many_read_one_entry) {
+  enum { WIDE = 100, ENDS = 3 };
+  for (uint32_t n_ends = 1; n_ends <= ENDS; ++n_ends)
+    for (uint32_t together = 0; together < 2; ++together) {
+      built b = build(2 * WIDE + 20);
+      uint32_t ends[WIDE], root = node_add(&b, NULL, 0, 10);
+      for (uint32_t i = 0; i < WIDE; ++i) ends[i] = node_add(&b, &root, 1, 10);
+      for (uint32_t i = 0; i < WIDE; ++i)
+        if (!together) ends[i] = node_add(&b, &ends[i], 1, 10);
+      for (uint32_t i = 0; i < n_ends; ++i) {
+        const uint32_t from = WIDE * i / n_ends, to = WIDE * (i + 1) / n_ends;
+        uint32_t e = node_add(&b, ends + from, to - from, 10);
+        for (int k = 0; k < 4; ++k) e = node_add(&b, &e, 1, 10);
+      }
+      cr_assert_gt(check(&b.net), 0);
+      built_free(&b);
+    }
+}
+
+/* Terms of one entry, each added to the sum of those before it. */
+Test(parallel, plans_of_a_hundred_thousand_nodes_are_made_at_once,
+     .timeout = 60) {
+  enum { N = 50000 };
+  built b = build(2 * N + 2);
+  size_t bound;
+  const uint32_t root = node_add(&b, NULL, 0, 1);
+  uint32_t sum = node_add(&b, &root, 1, 1);
+  for (int i = 0; i < N; ++i) {
+    const uint32_t pair[] = {sum, node_add(&b, &root, 1, 1)};
+    sum = node_add(&b, pair, 2, 1);
+  }
+  cr_assert_geq(bytes_apart(&b.net, &bound), bound);
+  built_free(&b);
+}
+
+/* All of a row are read by its end too. */
+Test(parallel, branches_of_many_nodes_are_found_at_once, .timeout = 60) {
+  enum { N = 300000 };
+  built b = build(N + 2);
+  uint32_t *row = calloc(N, sizeof *row);
+  bool *which = calloc(N + 1, sizeof *which), found = true;
+  for (uint32_t i = 0; i < N; ++i)
+    row[i] = node_add(&b, &row[i > 0 ? i - 1 : 0], i > 0, 1);
+  (void)node_add(&b, row, N, 1);
+  memset(which, 1, N + 1);
+  cr_assert_eq(tn__plan_net_branches(tn__env_default(), &b.net, which, &found),
+               TN_OK);
+  cr_assert_not(found);
+  free(which);
+  free(row);
+  built_free(&b);
+}
