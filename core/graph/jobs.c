@@ -93,12 +93,14 @@ static uint32_t mode_of(const tn_program *p, uint32_t entry) {
                                       : tn__array_write_mode(value->array);
 }
 
+/* Its numbers are those of its own program, which may be that of a loop. */
 static tn_code use_plain(building *b, const tn__step *step) {
+  const tn_program *p = step->program;
   for (uint32_t i = 0; i < step->n_in; ++i)
     if (!step->shape_only || !step->shape_only[i])
-      TN__TRY(use(b, var_of(b->p, step->in[i]), TN__READ));
+      TN__TRY(use(b, var_of(p, step->in[i]), TN__READ));
   for (uint32_t i = 0; i < step->n_out; ++i)
-    TN__TRY(use(b, var_of(b->p, step->out[i]), mode_of(b->p, step->out[i])));
+    TN__TRY(use(b, var_of(p, step->out[i]), mode_of(p, step->out[i])));
   return TN_OK;
 }
 
