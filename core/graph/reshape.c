@@ -56,17 +56,41 @@ static void type_add(const tn_program *p, tn_known *known) {
   if (array) known->sig.dtype = array->tensor.dtype;
 }
 
+/* What follows for argument `i`: what it was, if that does not contradict it.
+ */
+static void known_set(const reshaping *r, uint32_t i, tn_known *to) {
+  const tn_program *p = r->p;
+  const tn__node *node = tn__node_at(p->graph, p->arguments[i].node);
+  const tn__node *same = tn__map_get(&r->graph->names, node->name);
+  const tn_array *array =
+      p->values[tn__entry_id(p->graph, p->arguments[i])].array;
+  const tn_tensor *t = &array->tensor;
+  *to = (tn_known){node->name, *tn__sig(r->graph, (tn_entry){same->id, 0})};
+  if (!keeps(&to->sig, array)) return;
+  to->sig.dtype = t->dtype;
+  to->sig.ndim = t->ndim;
+  memcpy(to->sig.shape, t->shape, (size_t)t->ndim * sizeof *t->shape);
+}
+
+/* Once from what is said, and again with the arguments that stay: heads may
+ * depend on both. */
 static tn_code infer(reshaping *r, const tn_known *known, size_t n) {
   const tn_program *p = r->p;
+  const uint32_t n_all = p->n_arguments + p->n_states;
+  const size_t most = (n > n_all ? n : n_all) + 1;
   TN__TRY(tn__graph_copy(p->source, &r->graph));
-  tn_known *typed = tn__alloc(p->env, (n + 1) * sizeof *typed);
-  if (!typed) return tn__fail_memory(n * sizeof *typed, "a program");
+  tn_known *list = tn__alloc(p->env, most * sizeof *list);
+  if (!list) return tn__fail_memory(most * sizeof *list, "a program");
   for (size_t i = 0; i < n; ++i) {
-    typed[i] = known[i];
-    type_add(p, &typed[i]);
+    list[i] = known[i];
+    type_add(p, &list[i]);
   }
-  const tn_code rc = tn__graph_infer(r->graph, typed, n);
-  tn__free(p->env, typed);
+  tn_code rc = tn__graph_infer(r->graph, list, n);
+  if (rc == TN_OK || rc == TN_INCOMPLETE) {
+    for (uint32_t i = 0; i < n_all; ++i) known_set(r, i, &list[i]);
+    rc = tn__graph_infer(r->graph, list, n_all);
+  }
+  tn__free(p->env, list);
   return rc == TN_INCOMPLETE ? TN_OK : rc;
 }
 

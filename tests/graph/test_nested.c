@@ -77,3 +77,34 @@ Test(nested, loops_in_loops_use_what_is_theirs) {
   tn__graph_release(step);
   tn__graph_release(inner);
 }
+
+/* -------------------------------------------------------------------- shapes
+ */
+
+/* What is collected of a state has the loop's length and the state's shape, of
+ * which nothing is said: it stays. */
+Test(nested, a_given_head_of_another_length_is_made_anew) {
+  tn_graph *step = net_new();
+  const tn_entry h = var(step, "h");
+  HEADS(step, OP(step, "add", NULL, NULL, h, h), h, var(step, "x"));
+  const tn_entry in[] = {var(g, "x"), var(g, "h")};
+  const tn_entry out = loop(g, step, 2, keys, in);
+  HEADS(g, output(out, 1), out);
+  give("x", same(2, SHAPE(4, 2)));
+  give("h", same(1, SHAPE(3)));
+  tn_array *mine[] = {same(0, SHAPE(4, 3)), same(0, SHAPE(3))};
+  tn_program *p = BIND(.outputs = mine, .n_outputs = 2), *other = NULL;
+  OK(tn__program_reshape(p, &(tn_known){"x", UNTYPED(2, 2)}, 1, &other));
+  cr_assert_neq(head_of(other, 0), mine[0]);
+  cr_assert_eq(head_of(other, 1), mine[1]);
+  cr_assert_eq(n_elements(head_of(other, 0)), 6);
+  OK(tn__program_forward(p, 0));
+  expect_all(mine[1], 16);
+  OK(tn__program_forward(other, 0));
+  expect_all(mine[1], 4);
+  tn__program_release(other);
+  tn__program_release(p);
+  tn__array_release(mine[0]), tn__array_release(mine[1]);
+  drop_given();
+  tn__graph_release(step);
+}
