@@ -304,7 +304,61 @@ static tn_code heads_set(inner *x) {
   return tn__graph_variables(x->graph, &variables, &n_arguments, &n_states);
 }
 
+enum { NEEDED = 1u << 0, SHAPES = 1u << 1 }; /* of a node */
+
+/* Marks what the heads need, and what the calls depend on whose gradients they
+ * are made of: the shapes of gradients follow from that alone. */
+static tn_code mark_calls(const inner *x, uint8_t *marks) {
+  const tn_graph *graph = x->graph;
+  tn__order order;
+  TN__TRY(tn__order_make(graph, x->heads, x->n_heads, &order));
+  for (uint32_t i = 0; i < order.n; ++i) {
+    const tn__node *node = tn__node_at(graph, order.ids[i]);
+    marks[node->id] |= NEEDED;
+    if (node->kind == TN__NODE_BACKWARD) marks[node->of] |= SHAPES;
+  }
+  tn__free(graph->env, order.ids);
+  for (uint32_t id = tn__n_nodes(graph); id-- > 0;) {
+    const tn__node *node = tn__node_at(graph, id);
+    if (!(marks[id] & SHAPES)) continue;
+    if (node->kind == TN__NODE_BACKWARD) marks[node->of] |= SHAPES;
+    for (uint32_t i = 0; i < node->n_in; ++i)
+      if (!tn__entry_is_none(node->in[i])) marks[node->in[i].node] |= SHAPES;
+  }
+  return TN_OK;
+}
+
+/* Variables that are given, and that only shapes depend on, as if they were
+ * read. */
+static tn_code pin_marked(inner *x, const uint8_t *marks, uint32_t *after) {
+  tn__node_spec spec = {.kind = TN__NODE_COPY,
+                        .n_in = 1,
+                        .in = &x->heads[0],
+                        .stem = "pin",
+                        .after = after};
+  for (size_t i = 0; i < x->keys.n; ++i) {
+    const tn__node *node = tn__map_get(&x->graph->names, x->keys.v[i]);
+    if (marks[node->id] == SHAPES) after[spec.n_after++] = node->id;
+  }
+  return spec.n_after > 0 ? node_inside(x, &spec, &x->heads[0]) : TN_OK;
+}
+
+static tn_code pin_shapes(inner *x) {
+  const tn__env *env = x->graph->env;
+  uint8_t *marks = tn__zalloc(env, tn__n_nodes(x->graph) + (size_t)1);
+  uint32_t *after = tn__alloc(env, (x->keys.n + 1) * sizeof *after);
+  tn_code rc = TN_OK;
+  if (!marks || !after)
+    rc = tn__fail_memory(x->keys.n * sizeof *after, "a graph in a graph");
+  if (rc == TN_OK) rc = mark_calls(x, marks);
+  if (rc == TN_OK) rc = pin_marked(x, marks, after);
+  tn__free(env, marks);
+  tn__free(env, after);
+  return rc;
+}
+
 static tn_code heads_enter(inner *x) {
+  TN__TRY(pin_shapes(x));
   TN__TRY(heads_set(x));
   keep_needed(x, &x->keys, x->in);
   keep_needed(x, &x->sequences, NULL);

@@ -108,3 +108,95 @@ Test(nested, a_given_head_of_another_length_is_made_anew) {
   drop_given();
   tn__graph_release(step);
 }
+
+static uint32_t n_arguments(tn_graph *graph) {
+  const tn_entry *list = NULL;
+  uint32_t n = 0, n_states = 0;
+  OK(tn__graph_variables(graph, &list, &n, &n_states));
+  return n;
+}
+
+static tn_entry slope(tn_entry head, tn_entry of) {
+  const tn__gradient_spec spec = {
+      .query = {.heads = &head, .of = &of, .n_heads = 1, .n_of = 1}};
+  tn_entry out;
+  OK(tn__graph_gradient(g, &spec, &out));
+  return out;
+}
+
+static tn_entry embed(const tn_graph *inner, size_t n, const char *const *names,
+                      const tn_entry *in) {
+  tn_entry out;
+  OK(tn__graph_embed(g,
+                     &(tn_embedding){.struct_size = sizeof(tn_embedding),
+                                     .n_in = (uint32_t)n,
+                                     .inner = inner,
+                                     .in = in,
+                                     .keys = names},
+                     &out));
+  return out;
+}
+
+/* The gradient of a sum reads none of its terms, but has the shape of one. */
+Test(nested, gradients_of_graphs_know_their_shapes) {
+  static const char *const names[] = {"x", "b", "c"};
+  tn_graph *inner = net_new();
+  HEADS(inner,
+        OP(inner, "plus_all", NULL, NULL,
+           OP(inner, "plus_all", NULL, NULL, var(inner, "x"), var(inner, "b")),
+           var(inner, "c")));
+  const tn_entry in[] = {var(g, "x"), var(g, "b"), var(g, "c")};
+  const tn_entry y = embed(inner, 3, names, in);
+  HEADS(g, slope(y, in[1]), slope(y, in[0]));
+  give("x", same(2, SHAPE(4, 1)));
+  give("b", same(1, SHAPE(3)));
+  give("c", same(1, SHAPE(2, 1, 1)));
+  tn_program *p = BIND(.plan = TN_PLAN_DEFAULT);
+  OK(tn__program_forward(p, 0));
+  cr_assert_eq(n_elements(head_of(p, 0)), 3);
+  expect_all(head_of(p, 0), 2 * 4);
+  cr_assert_eq(n_elements(head_of(p, 1)), 4);
+  expect_all(head_of(p, 1), 2 * 3);
+  tn__program_release(p);
+  drop_given();
+  tn__graph_release(inner);
+}
+
+/* Elements of a sequence, too. */
+Test(nested, gradients_of_loops_know_their_shapes) {
+  tn_graph *step = net_new();
+  HEADS(step, OP(step, "plus_all", NULL, NULL, var(step, "h"), var(step, "x")));
+  const tn_entry in[] = {var(g, "x"), var(g, "h")};
+  const tn_entry y = loop(g, step, 2, keys, in);
+  HEADS(g, slope(y, in[0]));
+  give("x", same(2, SHAPE(4, 1)));
+  give("h", same(1, SHAPE(3)));
+  tn_program *p = BIND(.plan = TN_PLAN_DEFAULT);
+  OK(tn__program_forward(p, 0));
+  cr_assert_eq(n_elements(head_of(p, 0)), 4);
+  expect_all(head_of(p, 0), 3);
+  tn__program_release(p);
+  drop_given();
+  tn__graph_release(step);
+}
+
+/* The gradient of a gradient reads nothing that nobody gives: with y the square
+ * of h + the sum of x, dy/dh = 2 (h + sum) and its square's gradient is
+ * 8 (h + sum). */
+Test(nested, gradients_of_gradients_have_no_arguments_of_their_own) {
+  tn_graph *step = adding();
+  const tn_entry in[] = {var(g, "x"), var(g, "h")};
+  const tn_entry end = loop(g, step, 2, keys, in);
+  const tn_entry y = OP(g, "mul", NULL, NULL, end, end);
+  const tn_entry first = slope(y, in[1]);
+  HEADS(g, slope(OP(g, "mul", NULL, NULL, first, first), in[0]));
+  cr_assert_eq(n_arguments(g), 2);
+  give("x", same(2, SHAPE(4, 3)));
+  give("h", same(1, SHAPE(3)));
+  tn_program *p = BIND(.plan = TN_PLAN_DEFAULT);
+  OK(tn__program_forward(p, 0));
+  expect_all(head_of(p, 0), 8 * (1 + 4 * 2));
+  tn__program_release(p);
+  drop_given();
+  tn__graph_release(step);
+}
