@@ -132,7 +132,7 @@ static tn_code device_find(tn_program *p, const tn_bind *how) {
  * choice of what is computed again may help: it is made before steps become
  * one, which may then need less than it takes them to need, or more. */
 static uint64_t excess(const tn_program *p) {
-  if (!p->planned || (p->how.flags & TN_BIND_NO_FUSE) != 0 ||
+  if (!p->planned || p->least || (p->how.flags & TN_BIND_NO_FUSE) != 0 ||
       p->n_forward == p->n_steps || p->how.memory <= TN_MEMORY_MINIMAL)
     return 0;
   const uint64_t bytes = tn__memory_plan_bytes(&p->plan);

@@ -153,7 +153,8 @@ struct tn_program {
   tn__block **pools;   /* plan.n_pools, retained; NULL for an empty one */
   tn__memory_plan plan;
   bool planned;
-  bool wide;               /* the plan makes no step wait that need not */
+  bool least; /* computing other steps again would not take less memory */
+  bool wide;  /* the plan makes no step wait that need not */
   tn__sequence forward[2]; /* without and with TN_CALL_TRAIN */
   tn__sequence backward;
   tn__sequence single[3]; /* the same three, for runs that stop on the way

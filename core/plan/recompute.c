@@ -469,6 +469,7 @@ static tn_code search_within(search *s, size_t budget, tn__recompute *out) {
     limit = over < limit ? limit - over : limit / 2;
     if (k + 1 == ATTEMPTS) limit = 0;
   }
+  out->least = limit == 0 || s->best.peak > limit;
   if (out->bytes > s->fewest_bytes && (budget == 0 || over > 0)) {
     copy(s, &s->best, &s->fewest);
     TN__TRY(answer(s, out));

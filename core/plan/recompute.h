@@ -53,6 +53,7 @@ typedef struct tn__recompute {
   size_t bytes;         /* of the plan with them */
   size_t bytes_without; /* of the plan without any */
   bool met;             /* bytes <= budget; true if none was given */
+  bool least;           /* for fewer bytes no other answer would be found */
   tn__arena arena;      /* of `repeats` */
 } tn__recompute;
 

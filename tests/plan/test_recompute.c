@@ -142,6 +142,31 @@ Test(recompute, keeps_its_promises_in_random_nets) {
   free(net);
 }
 
+/* What is said to be the least for a budget that is not met is that of all
+ * smaller ones, so that nobody need ask again. */
+Test(recompute, says_when_less_is_not_to_be_had) {
+  random_net *net = malloc(sizeof *net);
+  size_t n_least = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    const tn__recompute_net it = divided(net, seed);
+    tn__recompute_options options = {.plan.compat = seed % 2 == 0};
+    tn__recompute least = checked_as(&it, options, false);
+    for (size_t k = 1; k <= 4 && least.bytes >= 8; ++k) {
+      options.budget = least.bytes * k / 4 - 1;
+      tn__recompute some = checked_as(&it, options, false);
+      cr_assert(!some.met);
+      cr_assert(!some.least || some.bytes == least.bytes,
+                "seed %lu, %zu of %zu bytes: %zu", (unsigned long)seed,
+                options.budget, least.bytes, some.bytes);
+      n_least += some.least;
+      tn__recompute_deinit(&some);
+    }
+    tn__recompute_deinit(&least);
+  }
+  cr_assert_gt(n_least, 400, "%zu", n_least);
+  free(net);
+}
+
 /* Whatever a net can be brought down to is a budget that is met, and so is
  * everything above it: where entries are smaller than what they are rounded up
  * to, and where blocks of the old planner are larger than what lies in them. */
