@@ -493,6 +493,38 @@ static tn_code plan_branches(tn_program *p, const tn_bind *how,
   return TN_OK;
 }
 
+/* -------------------------------------------------------------------- heads */
+
+static bool is_lent(const tn_bind *how, const tn__block *pool) {
+  const tn_program *other = how->shared;
+  for (size_t k = 0; other && k < other->plan.n_pools; ++k)
+    if (other->pools[k] == pool) return true;
+  return false;
+}
+
+/* Heads that lie in the program's own pool are zeros until a run, as the others
+ * are; in the memory of another program they are what that has left. */
+static tn_code heads_clear(const tn_program *p, const tn_bind *how) {
+  for (uint32_t i = 0; i < p->n_heads; ++i) {
+    const uint32_t entry = tn__entry_id(p->graph, p->heads[i]);
+    const tn__value *value = &p->values[entry];
+    const tn__plan_place *place = tn__place_of(p, entry);
+    tn_array *zeros = NULL;
+    if (!place || place->storage < 0 ||
+        tn_tensor_size(&value->array->tensor) == 0)
+      continue;
+    const int32_t device = p->plan.storages[place->storage].device;
+    if (is_lent(how, tn__pool_of(p, device))) continue;
+    const tn_tensor *t = &value->array->tensor;
+    const tn_spec spec = {t->dtype, t->ndim, t->shape};
+    TN__TRY(tn__array_create(p->env, &spec, &zeros));
+    const tn_code rc = tn__array_copy(value->array, zeros);
+    tn__array_release(zeros);
+    TN__TRY(rc);
+  }
+  return TN_OK;
+}
+
 /* --------------------------------------------------------------------- all */
 
 tn_code tn__program_memory(tn_program *p, const tn_bind *how) {
@@ -515,5 +547,5 @@ tn_code tn__program_memory(tn_program *p, const tn_bind *how) {
       TN__TRY(entry_place(p, p->steps[i]->out[k]));
   for (uint32_t i = 0; i < p->n_steps; ++i)
     TN__TRY(step_settle(p, p->steps[i]));
-  return TN_OK;
+  return heads_clear(p, how);
 }

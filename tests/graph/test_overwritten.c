@@ -281,3 +281,23 @@ Test(overwritten, arguments_stay_so_where_other_shapes_change) {
   tn__program_release(small), tn__program_release(p);
   tn__array_release(weight);
 }
+
+/* Wherever they lie, and whatever was there before. */
+Test(overwritten, heads_are_zeros_until_a_run) {
+  give("x", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  const tn_entry square = OP(g, "square", NULL, NULL, var(g, "x"));
+  HEADS(g, OP(g, "square", NULL, NULL, square), square);
+  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_COMPAT_SHARE; ++plan)
+    for (int again = 0; again < 2; ++again) {
+      tn_program *p = BIND(.plan = plan);
+      for (size_t i = 0; i < 2; ++i) {
+        double *v = elements(head_of(p, i));
+        for (int k = 0; k < ROWS * COLUMNS; ++k)
+          cr_assert_eq(v[k], 0, "plan %u: head %zu", plan, i);
+        free(v);
+      }
+      OK(tn__program_forward(p, 0));
+      OK(tn__array_wait(head_of(p, 0), TN__WAIT_WRITERS, TN__FOREVER));
+      tn__program_release(p);
+    }
+}

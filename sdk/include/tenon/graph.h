@@ -463,10 +463,10 @@ typedef struct tn_bind {
   /* Those of which there is something to say; all others are made. */
   const tn_argument *arguments;
   size_t n_arguments;
-  /* For the heads; NULL, or an entry NULL: made. One may be the array of an
-   * argument, which is then overwritten behind all that reads it; there are no
-   * gradients then but those that the graph has itself. No two results may
-   * share memory, nor a gradient with an argument. */
+  /* For the heads; NULL, or an entry NULL: made, of zeros. One may be the array
+   * of an argument, which is then overwritten behind all that reads it; there
+   * are no gradients then but those that the graph has itself. No two results
+   * may share memory, nor a gradient with an argument. */
   tn_array *const *outputs;
   size_t n_outputs;
   tn_place place; /* default device; {0, 0}: cpu(0) */
