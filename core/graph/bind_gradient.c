@@ -73,24 +73,32 @@ static tn_code slopes_make(tn__binding *b) {
   return tn__graph_gradient(p->graph, &spec, b->slopes);
 }
 
-enum { READ = 1u << 0, SLOPE = 1u << 1 }; /* of an entry */
+enum { /* of an entry */
+       READ = 1u << 0,
+       SLOPE = 1u << 1,
+       TAKEN = 1u << 2 /* it is a head, or a gradient already */
+};
 
-/* Which entries somebody reads, or are the gradients of several. */
-static tn_code read_mark(tn__binding *b) {
-  const tn_graph *graph = b->p->graph;
-  b->read = tn__arena_alloc(&b->p->arena, graph->n_entries + 1u);
-  if (!b->read) return memory_fail(graph->n_entries);
+/* Which entries somebody reads, or are the gradients of several, or heads. */
+static tn_code marks_make(const tn__binding *b, uint8_t **out) {
+  const tn_program *p = b->p;
+  const tn_graph *graph = p->graph;
+  uint8_t *marks = tn__arena_alloc(&b->p->arena, graph->n_entries + 1u);
+  if (!marks) return memory_fail(graph->n_entries);
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
     const tn__node *node = tn__node_at(graph, id);
     for (uint32_t i = 0; i < node->n_in; ++i)
       if (!tn__entry_is_none(node->in[i]))
-        b->read[tn__entry_id(graph, node->in[i])] = READ;
+        marks[tn__entry_id(graph, node->in[i])] = READ;
   }
   for (uint32_t k = 0; k < b->n_of; ++k) {
     if (tn__entry_is_none(b->slopes[k])) continue;
-    uint8_t *mark = &b->read[tn__entry_id(graph, b->slopes[k])];
+    uint8_t *mark = &marks[tn__entry_id(graph, b->slopes[k])];
     *mark |= *mark & SLOPE ? READ : SLOPE;
   }
+  for (uint32_t i = 0; i < p->n_heads; ++i)
+    marks[tn__entry_id(graph, p->heads[i])] |= TAKEN;
+  *out = marks;
   return TN_OK;
 }
 
@@ -98,32 +106,41 @@ static tn_code read_mark(tn__binding *b) {
  * and that nobody else has as a gradient; what does not depend on an argument
  * has zeros. One that is added to what is there is read by nobody either: they
  * would get the sum of all runs. */
-tn_code tn__bind_gradient_own(tn__binding *b, uint32_t k) {
-  tn_graph *graph = b->p->graph;
+static bool may_own(const tn__binding *b, uint32_t k, uint8_t *marks) {
   const tn_entry slope = b->slopes[k];
-  bool own = !tn__entry_is_none(slope) &&
-             tn__node_at(graph, slope.node)->kind != TN__NODE_VARIABLE;
-  if (own && tn__bind_request(b, b->which[k]) == TN_REQ_ADD)
-    own = !(b->read[tn__entry_id(graph, slope)] & READ);
-  for (uint32_t i = 0; own && i < k; ++i)
-    own = !tn__entry_same(slope, b->p->gradients[b->which[i]]);
-  for (uint32_t i = 0; own && i < b->p->n_heads; ++i)
-    own = !tn__entry_same(slope, b->p->heads[i]);
-  tn_entry to = slope;
-  if (!own) {
-    const bool none = tn__entry_is_none(slope);
-    tn__node *node = NULL;
-    const tn__node_spec spec = {.kind = none ? TN__NODE_ZERO : TN__NODE_COPY,
-                                .flags = TN__NODE_GRADIENT,
-                                .n_in = 1,
-                                .n_out = 1,
-                                .of = TN_NONE,
-                                .stem = none ? "zero@" : "copy@",
-                                .in = none ? &b->of[k] : &slope};
-    TN__TRY(tn__node_add(graph, &spec, &node));
-    to = (tn_entry){node->id, 0};
+  if (tn__entry_is_none(slope) ||
+      tn__node_at(b->p->graph, slope.node)->kind == TN__NODE_VARIABLE)
+    return false;
+  uint8_t *mark = &marks[tn__entry_id(b->p->graph, slope)];
+  const bool adds = tn__bind_request(b, b->which[k]) == TN_REQ_ADD;
+  if ((*mark & TAKEN) || (adds && (*mark & READ))) return false;
+  *mark |= TAKEN;
+  return true;
+}
+
+static tn_code own_make(tn__binding *b, uint32_t k, tn_entry *out) {
+  const bool none = tn__entry_is_none(b->slopes[k]);
+  tn__node *node = NULL;
+  const tn__node_spec spec = {.kind = none ? TN__NODE_ZERO : TN__NODE_COPY,
+                              .flags = TN__NODE_GRADIENT,
+                              .n_in = 1,
+                              .n_out = 1,
+                              .of = TN_NONE,
+                              .stem = none ? "zero@" : "copy@",
+                              .in = none ? &b->of[k] : &b->slopes[k]};
+  TN__TRY(tn__node_add(b->p->graph, &spec, &node));
+  *out = (tn_entry){node->id, 0};
+  return TN_OK;
+}
+
+tn_code tn__bind_gradients_own(tn__binding *b) {
+  uint8_t *marks = NULL;
+  TN__TRY(marks_make(b, &marks));
+  for (uint32_t k = 0; k < b->n_of; ++k) {
+    tn_entry own = b->slopes[k];
+    if (!may_own(b, k, marks)) TN__TRY(own_make(b, k, &own));
+    b->p->gradients[b->which[k]] = own;
   }
-  b->p->gradients[b->which[k]] = to;
   return TN_OK;
 }
 
@@ -143,7 +160,6 @@ tn_code tn__bind_gradients(tn__binding *b) {
                       "gradients into the graph (tn_graph_gradient)",
                       i);
   TN__TRY(slopes_make(b));
-  TN__TRY(read_mark(b));
-  for (uint32_t k = 0; k < b->n_of; ++k) TN__TRY(tn__bind_gradient_own(b, k));
+  TN__TRY(tn__bind_gradients_own(b));
   return tn__graph_infer_more(p->graph);
 }

@@ -79,7 +79,7 @@ tn_code tn__bind_passes_behind(tn__binding *b) {
   for (uint32_t k = 0; k < b->n_of; ++k)
     b->slopes[k] = p->graph->heads[p->n_heads + k];
   TN__TRY(tn__bind_heads_own(b));
-  for (uint32_t k = 0; k < b->n_of; ++k) TN__TRY(tn__bind_gradient_own(b, k));
+  TN__TRY(tn__bind_gradients_own(b));
   TN__TRY(tn__graph_heads_set(p->graph, p->heads, p->n_heads));
   return tn__graph_infer_more(p->graph);
 }

@@ -17,7 +17,6 @@ typedef struct tn__binding {
   tn_entry *of; /* arguments whose gradients are wanted */
   tn_entry *slopes;
   uint32_t *which; /* of `of`: number of the argument */
-  uint8_t *read;   /* by entry of the graph with gradients */
   uint32_t n_of;
   tn__pass_list passes;
 } tn__binding;
@@ -59,8 +58,8 @@ tn_code tn__bind_results_check(const tn__binding *b);
 tn_req tn__bind_request(const tn__binding *b, uint32_t i);
 /* Adds the gradients that are wanted, and weights of heads. */
 tn_code tn__bind_gradients(tn__binding *b);
-/* Makes gradient `k` of them an entry of its own: p->gradients. */
-tn_code tn__bind_gradient_own(tn__binding *b, uint32_t k);
+/* Makes each of them an entry of its own: p->gradients, from b->slopes. */
+tn_code tn__bind_gradients_own(tn__binding *b);
 
 /* -------------------------------------------------------------- bind_passes.c
  */

@@ -98,7 +98,8 @@ typedef struct run {
   tn_program *p;
 } run;
 
-static tn_code run_open(run *r, const char *const *names, size_t n) {
+static tn_code run_open_as(run *r, tn_req request, const char *const *names,
+                           size_t n) {
   r->x = floats(SHAPE(3), VALUES(1, 2, 3));
   r->v = floats(SHAPE(3), VALUES(10, 20, 30));
   const tn_argument given[] = {{.name = "x", .array = r->x},
@@ -106,11 +107,15 @@ static tn_code run_open(run *r, const char *const *names, size_t n) {
   const tn_bind how = {.struct_size = sizeof how,
                        .arguments = given,
                        .n_arguments = 2,
-                       .request = TN_REQ_WRITE,
+                       .request = request,
                        .passes = names,
                        .n_passes = n};
   r->p = NULL;
   return tn__program_bind(g, &how, &r->p);
+}
+
+static tn_code run_open(run *r, const char *const *names, size_t n) {
+  return run_open_as(r, TN_REQ_WRITE, names, n);
 }
 
 static void run_close(run *r) {
@@ -447,6 +452,28 @@ Test(passes, do_not_take_gradients_their_arrays) {
   OK(tn__program_array(r.p, TN_PROGRAM_GRADIENT, "x", &dx));
   expect(dx, 3, THREE(5, 6, 7));
   tn__array_release(weights[0]), tn__array_release(weights[1]);
+  run_close(&r);
+}
+
+/* x's gradient is that of the sum, of which v's is made too: it cannot lie
+ * where it is added to, also where a pass took away the copy that does. */
+Test(passes, do_not_add_to_what_others_read) {
+  run r;
+  tn_array *dx = NULL, *dv = NULL;
+  const tn_entry x = var(g, "x"), v = var(g, "v");
+  const tn_entry one = OP(g, "same", NULL, NULL, v);
+  const tn_entry same = OP(g, "same", NULL, NULL, one);
+  const tn_entry q = OP(g, "square", NULL, "q", same);
+  const tn_entry y = OP(g, "plus", NULL, "y", x, q);
+  HEADS(g, OP(g, "mul", NULL, "z", y, v));
+  OK(run_open_as(
+      &r, TN_REQ_ADD,
+      NAMES("rewriter.square", "gradient", "rewriter.tidy", "rewriter.bare")));
+  for (int i = 0; i < 2; ++i) run_train(r.p);
+  OK(tn__program_array(r.p, TN_PROGRAM_GRADIENT, "x", &dx));
+  OK(tn__program_array(r.p, TN_PROGRAM_GRADIENT, "v", &dv));
+  expect(dx, 3, THREE(20, 40, 60));                  /* 2v */
+  expect(dv, 3, THREE(2 * 301, 2 * 1202, 2 * 2703)); /* 2(x + 3v^2) */
   run_close(&r);
 }
 
