@@ -49,6 +49,7 @@ typedef struct ops_extra {
   int64_t index_limit; /* what its numbers are below */
 } ops_extra;
 
+#define OPS_WINDOWS(w, s, p, side) (((side) + 2 * (p) - (w)) / (s) + 1)
 /* A square convolution of `batch` images: c channels to k, window w, step s,
  * padding p, g groups, over side x side. n of libtorch: s, p, g. */
 #define OPS_CONV(name, batch, c, k, w, s, p, g, side)                    \
@@ -58,8 +59,8 @@ typedef struct ops_extra {
         "] num_filter=" #k " num_group=" #g " no_bias=true",             \
         {{4, {batch, c, side, side}}, {4, {k, (c) / (g), w, w}}},        \
         "convolution", {s, p, g},                                        \
-        2.0 * (batch) * (k) * ((c) / (g)) * (w) * (w) * ((side) / (s)) * \
-            ((side) / (s)),                                              \
+        2.0 * (batch) * (k) * ((c) / (g)) * (w) *                        \
+            (w)*OPS_WINDOWS(w, s, p, side) * OPS_WINDOWS(w, s, p, side), \
     {                                                                    \
       {"forward", 0, 1.5}, {"data", 1, 1.5}, {                           \
         "weight", 2, 1.5                                                 \
