@@ -426,6 +426,15 @@ static int64_t between(uint64_t *seed, int64_t low, int64_t high) {
   return low + (int64_t)((*seed >> 33) % (uint64_t)(high - low + 1));
 }
 
+/* With images that a window fits into. */
+static form grown(form f) {
+  for (int d = 0; d < 2; ++d) {
+    const int64_t reach = f.dilate[d] * (f.kernel[d] - 1) + 1;
+    if (f.in[d] + 2 * f.pad[d] < reach) f.in[d] = reach;
+  }
+  return settled(f);
+}
+
 static form draw_form(uint64_t *seed) {
   form f = {.images = between(seed, 1, 3), .groups = between(seed, 1, 3)};
   f.channels = f.groups * between(seed, 1, 4);
@@ -436,10 +445,8 @@ static form draw_form(uint64_t *seed) {
     f.dilate[d] = between(seed, 1, 3);
     f.pad[d] = between(seed, 0, 4);
     f.in[d] = between(seed, 1, 20);
-    const int64_t reach = f.dilate[d] * (f.kernel[d] - 1) + 1;
-    if (f.in[d] + 2 * f.pad[d] < reach) f.in[d] = reach;
   }
-  return settled(f);
+  return grown(f);
 }
 
 Test(convolution, drawn_shapes_come_out_as_the_loops_do) {
@@ -463,10 +470,8 @@ static form draw_images(uint64_t *seed) {
     f.dilate[d] = between(seed, 1, 2);
     f.pad[d] = between(seed, 0, 1) * between(seed, 0, 5);
     f.in[d] = between(seed, 1, 9);
-    const int64_t reach = f.dilate[d] * (f.kernel[d] - 1) + 1;
-    if (f.in[d] + 2 * f.pad[d] < reach) f.in[d] = reach;
   }
-  return settled(f);
+  return grown(f);
 }
 
 Test(convolution, drawn_images_come_out_as_the_loops_do_at_every_level) {

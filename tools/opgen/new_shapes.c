@@ -188,16 +188,19 @@ const char new_plugin_yaml[] =
     "operators:                            # order is ABI: add at the end\n"
     "  - @OP@.yaml\n";
 
+/* The first lines of both meson files. */
+#define FIND_TENON                                                  \
+  "tenon = dependency('tenon', required: false)\n"                  \
+  "if not tenon.found()\n"                                          \
+  "  error('Tenon is not found: opgen is PREFIX/bin/opgen, say',\n" \
+  "    'export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig')\n"            \
+  "endif\n"                                                         \
+  "# pkg-config writes a blank in a path as `\\ `.\n"               \
+  "opgen = find_program(tenon.get_variable('opgen').replace('\\\\ ', ' '))\n"
+
 const char new_meson[] =
     "project('@PLUGIN@', 'c',\n"
-    "  default_options: ['c_std=c11', 'buildtype=release'])\n"
-    "tenon = dependency('tenon', required: false)\n"
-    "if not tenon.found()\n"
-    "  error('Tenon is not found: opgen is PREFIX/bin/opgen, say',\n"
-    "    'export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig')\n"
-    "endif\n"
-    "# pkg-config writes a blank in a path as `\\ `.\n"
-    "opgen = find_program(tenon.get_variable('opgen').replace('\\\\ ', ' '))\n"
+    "  default_options: ['c_std=c11', 'buildtype=release'])\n" FIND_TENON
     "plugindir = tenon.get_variable('plugindir').replace('\\\\ ', ' ')\n"
     "headers = tenon.get_variable('includedir').replace('\\\\ ', ' ')\n"
     "libm = meson.get_compiler('c').find_library('m')\n"
@@ -333,14 +336,7 @@ const char new_meson_options[] =
 const char new_bound_meson[] =
     "# Nothing is compiled: the manifests are the plugin. They are checked,\n"
     "# tried and installed.\n"
-    "project('@PLUGIN@')\n"
-    "tenon = dependency('tenon', required: false)\n"
-    "if not tenon.found()\n"
-    "  error('Tenon is not found: opgen is PREFIX/bin/opgen, say',\n"
-    "    'export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig')\n"
-    "endif\n"
-    "# pkg-config writes a blank in a path as `\\ `.\n"
-    "opgen = find_program(tenon.get_variable('opgen').replace('\\\\ ', ' '))\n"
+    "project('@PLUGIN@')\n" FIND_TENON
     "program = find_program(tenon.get_variable('tenon').replace('\\\\ ', ' "
     "'))\n"
     "plugindir = tenon.get_variable('plugindir').replace('\\\\ ', ' ')\n"
