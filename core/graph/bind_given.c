@@ -21,6 +21,8 @@ tn_code tn__bind_lists(tn__binding *b) {
   tn_program *p = b->p;
   const size_t n = (size_t)p->n_arguments + p->n_states + 1;
   const size_t all = n + b->how->n_arguments;
+  const size_t nodes = (size_t)tn__n_nodes(p->graph) + 1;
+  b->numbers = tn__arena_alloc(&p->arena, nodes * sizeof *b->numbers);
   b->given = tn__arena_alloc(&p->arena, n * sizeof *b->given);
   b->known = tn__arena_alloc(&p->arena, all * sizeof *b->known);
   b->of = tn__arena_alloc(&p->arena, n * sizeof *b->of);
@@ -32,6 +34,7 @@ tn_code tn__bind_lists(tn__binding *b) {
   if (p->arena.failed) return memory_fail(n * sizeof *b->known);
   for (uint32_t i = 0; i < p->n_heads; ++i) p->weights[i] = TN_ENTRY_NONE;
   for (size_t i = 0; i < n; ++i) p->gradients[i] = TN_ENTRY_NONE;
+  for (uint32_t i = 0; i + 1 < n; ++i) b->numbers[p->arguments[i].node] = i + 1;
   return TN_OK;
 }
 
@@ -46,14 +49,13 @@ static tn_code unknown_argument(const tn_program *p, const char *name) {
   return TN_NOT_FOUND;
 }
 
-static tn_code argument_find(const tn_program *p, const char *name,
+static tn_code argument_find(const tn__binding *b, const char *name,
                              uint32_t *out) {
-  const tn__node *node = tn__map_get(&p->graph->names, name);
-  for (uint32_t i = 0; node && i < p->n_arguments + p->n_states; ++i) {
-    *out = i;
-    if (p->arguments[i].node == node->id) return TN_OK;
-  }
-  return unknown_argument(p, name);
+  const tn__node *node = tn__map_get(&b->p->graph->names, name);
+  const uint32_t number = node ? b->numbers[node->id] : 0;
+  if (number == 0) return unknown_argument(b->p, name);
+  *out = number - 1;
+  return TN_OK;
 }
 
 static tn_code array_check(const tn_program *p, const tn_array *array,
@@ -103,7 +105,7 @@ tn_code tn__bind_request_check(tn_req request, const char *what) {
 tn_code tn__bind_argument(tn__binding *b, const tn_argument *argument) {
   const tn_program *p = b->p;
   uint32_t i = 0;
-  TN__TRY(argument_find(p, argument->name, &i));
+  TN__TRY(argument_find(b, argument->name, &i));
   if (b->given[i])
     return tn__fail(TN_INVALID, "argument `%s` is given twice", argument->name);
   b->given[i] = argument;

@@ -11,6 +11,8 @@
 typedef struct tn__binding {
   tn_program *p;
   const tn_bind *how;
+  uint32_t *numbers; /* by node of the flat graph: of its argument or state,
+                        counted from 1 */
   const tn_argument **given; /* per argument and state; NULL: nothing said */
   tn_known *known;
   size_t n_known;
