@@ -19,7 +19,7 @@
 #include "pool.h"
 
 enum { PAUSE_MIN_NS = 15625, PAUSE_MAX_NS = 1000000, NAME = 64 };
-enum { DOUBTS = 4 }; /* of other queues; what is beyond is waited for */
+enum { DOUBTS = 16 }; /* of other queues; what is beyond is waited for */
 
 /* A point in a queue, held by all variables that the operation before it used,
  * and by whoever looks at it. */
@@ -512,7 +512,7 @@ static void doubts_find(const tn__token *token, doubts *d) {
   }
 }
 
-/* What is behind a fence that is done is done too. */
+/* What a fence that is done has waited for is done too. */
 static void doubts_settle(doubts *d) {
   for (uint32_t i = 0; i < d->n; ++i) {
     block(d->v[i]);

@@ -106,7 +106,7 @@ static tn_code marks_make(const tn__binding *b, uint8_t **out) {
  * and that nobody else has as a gradient; what does not depend on an argument
  * has zeros. One that is added to what is there is read by nobody either: they
  * would get the sum of all runs. */
-static bool may_own(const tn__binding *b, uint32_t k, uint8_t *marks) {
+static bool take_own(const tn__binding *b, uint32_t k, uint8_t *marks) {
   const tn_entry slope = b->slopes[k];
   if (tn__entry_is_none(slope) ||
       tn__node_at(b->p->graph, slope.node)->kind == TN__NODE_VARIABLE)
@@ -138,7 +138,7 @@ tn_code tn__bind_gradients_own(tn__binding *b) {
   TN__TRY(marks_make(b, &marks));
   for (uint32_t k = 0; k < b->n_of; ++k) {
     tn_entry own = b->slopes[k];
-    if (!may_own(b, k, marks)) TN__TRY(own_make(b, k, &own));
+    if (!take_own(b, k, marks)) TN__TRY(own_make(b, k, &own));
     b->p->gradients[b->which[k]] = own;
   }
   return TN_OK;

@@ -120,6 +120,8 @@ static tn_code use_loop(building *b, const tn__step *step) {
       TN__TRY(use_call(b, inner->steps[i]));
     else if (inner->steps[i]->kind == TN__STEP_LOOP)
       TN__TRY(use_loop(b, inner->steps[i]));
+    else if (inner->steps[i]->kind != TN__STEP_NOTHING)
+      TN__TRY(use_plain(b, inner->steps[i]));
   return TN_OK;
 }
 

@@ -252,13 +252,14 @@ static tn__block *pool_shared(const tn_program *p, const tn_bind *how,
   return NULL;
 }
 
-static tn_code pool_fail(tn_code rc) {
+static tn_code pool_fail(const tn_program *p, const tn_bind *how, tn_code rc) {
+  const bool may_be_less =
+      rc == TN_OUT_OF_MEMORY && how->memory == 0 && p->n_forward < p->n_steps;
   char why[TN__ERROR_MAX];
   (void)snprintf(why, sizeof why, "%s", tn_error_text());
-  return tn__fail(rc, "intermediate results of the program: %s%s", why,
-                  rc == TN_OUT_OF_MEMORY
-                      ? ", or bind it with a limit, tn_bind.memory"
-                      : "");
+  return tn__fail(
+      rc, "intermediate results of the program: %s%s", why,
+      may_be_less ? ", or bind it with a limit, tn_bind.memory" : "");
 }
 
 static tn_code pools_take(tn_program *p, const tn_bind *how) {
@@ -275,7 +276,7 @@ static tn_code pools_take(tn_program *p, const tn_bind *how) {
     TN__TRY(tn__block_create(p->devices[p->plan.pools[i].device],
                              p->plan.pools[i].bytes, &p->pools[i]));
     const tn_code rc = tn__block_materialise(p->pools[i]);
-    if (rc != TN_OK) return pool_fail(rc);
+    if (rc != TN_OK) return pool_fail(p, how, rc);
   }
   return TN_OK;
 }
@@ -518,9 +519,13 @@ static tn_code heads_clear(const tn_program *p, const tn_bind *how) {
     const tn_tensor *t = &value->array->tensor;
     const tn_spec spec = {t->dtype, t->ndim, t->shape};
     TN__TRY(tn__array_create(p->env, &spec, &zeros));
-    const tn_code rc = tn__array_copy(value->array, zeros);
+    tn_code rc = tn__array_copy(value->array, zeros);
     tn__array_release(zeros);
-    TN__TRY(rc);
+    /* Not later: others that use the pool do not mind this head's variable. */
+    if (rc == TN_OK)
+      rc = tn__array_wait(value->array, TN__WAIT_WRITERS, TN__FOREVER);
+    if (rc != TN_OK)
+      return tn__node_fail(tn__node_at(p->graph, p->heads[i].node), rc);
   }
   return TN_OK;
 }

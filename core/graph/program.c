@@ -158,12 +158,12 @@ tn_code tn__program_forward(tn_program *p, uint32_t flags) {
     TN__TRY(tn__calls_complete(p, train));
     TN__TRY(tn__sequence_make(p, sequence, 0, p->n_forward, train));
   }
-  written(&p->seen[0]);
   const tn_code rc =
       p->monitor ? tn__part_run(p, 0, p->n_forward, train)
                  : tn__captured_push(p, sequence, 0, p->n_forward, train);
   /* A push that fails has done nothing: what was there before still is. */
   if (rc != TN_OK && !p->monitor) return rc;
+  written(&p->seen[0]);
   tn__program_enter(p);
   p->trained = rc == TN_OK ? train : 0;
   return rc;
@@ -201,12 +201,13 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
         TN__TRY(tn__iteration_complete(p->steps[i], 1));
     TN__TRY(tn__sequence_make(p, &p->backward, p->n_forward, n_backward, 1));
   }
+  const tn_code rc =
+      p->monitor
+          ? tn__part_run(p, p->n_forward, n_backward, 1)
+          : tn__captured_push(p, &p->backward, p->n_forward, n_backward, 1);
+  if (rc != TN_OK && !p->monitor) return rc; /* nothing was pushed */
   written(&p->seen[1]);
   p->trained = 0; /* its memory is used again by the backward part */
-  if (p->monitor) return tn__part_run(p, p->n_forward, n_backward, 1);
-  const tn_code rc =
-      tn__captured_push(p, &p->backward, p->n_forward, n_backward, 1);
-  if (rc != TN_OK) p->trained = 1; /* nothing was pushed: it is still there */
   return rc;
 }
 

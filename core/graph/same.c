@@ -63,16 +63,23 @@ static uint32_t same_as(const tn_op *op, uint32_t i) {
   return same ? need->index : TN_NONE;
 }
 
-/* The input that output `i` is a view of. */
+/* The input that output `i` is a view of; a state may change in the call. */
 static uint32_t view_of(const tn_op *op, uint32_t i) {
   const tn_arg *arg = op->outputs[i];
-  return (arg->flags & TN_ARG_VIEW) != 0 ? arg->inplace : TN_NONE;
+  const bool seen = (arg->flags & TN_ARG_VIEW) != 0 && op->n_aux == 0;
+  return seen ? arg->inplace : TN_NONE;
 }
 
-/* The gradient of what has one view, and nothing else, is that of the view. */
+/* The gradient of what has one view, and nothing else, is that of the view. A
+ * formula says itself what it is, and a kernel that reads more is no view's. */
 static bool is_seen(const tn_op *op, uint32_t i) {
-  return op->n_outputs == 1 && !op->gradient->inputs[i]->stop &&
-         view_of(op, 0) == i;
+  const tn_input_gradient *rule = op->gradient->inputs[i];
+  if (op->n_outputs != 1 || view_of(op, 0) != i || rule->stop || rule->formula)
+    return false;
+  for (uint32_t k = 0; k < rule->n_needs; ++k)
+    if (rule->needs[k].what != TN_NEED_GRAD_OUT && !rule->needs[k].metadata)
+      return false;
+  return true;
 }
 
 uint32_t tn__step_same(const tn__step *step, uint32_t i) {

@@ -13,6 +13,8 @@ struct tn_prepared {
   tn__planned *planned;
   void *workspace; /* or NULL */
   size_t workspace_bytes;
+  tn__block *room; /* of a device: where it lies, used by each run, so that it
+                      is given back behind the last; or NULL */
   tn__operation *operation;
   tn__access *access; /* the work's, and `turn` */
   uint32_t n_access;
@@ -30,7 +32,9 @@ static void unhold(tn_prepared *call) {
   if (atomic_fetch_sub_explicit(&call->n_holds, 1, memory_order_acq_rel) > 1)
     return;
   const tn__env *env = call->env;
-  if (call->workspace)
+  if (call->room)
+    tn__block_release(call->room);
+  else if (call->workspace)
     tn__heap_free(tn__planned_work(call->planned)->device, call->workspace,
                   call->workspace_bytes);
   tn__planned_release(call->planned);
@@ -98,21 +102,30 @@ static tn_code arrays_keep(tn_prepared *call) {
 
 static tn_code workspace_take(tn_prepared *call, const tn__planned_info *info) {
   if (info->workspace == 0) return TN_OK;
+  tn__device *device = tn__planned_work(call->planned)->device;
   call->workspace_bytes = info->workspace;
-  return tn__heap_alloc(tn__planned_work(call->planned)->device,
-                        info->workspace, "the workspaces of a prepared call",
-                        &call->workspace);
+  if (!device->compute)
+    return tn__heap_alloc(device, info->workspace,
+                          "the workspaces of a prepared call",
+                          &call->workspace);
+  TN__TRY(tn__block_create(device, info->workspace, &call->room));
+  TN__TRY(tn__block_materialise(call->room));
+  call->workspace = call->room->data;
+  return TN_OK;
 }
 
 static tn_code access_take(tn_prepared *call) {
   const tn__access *uses = NULL;
   const uint32_t n = tn__planned_uses(call->planned, &uses);
-  call->n_access = n + 1;
+  call->n_access = n + 1 + (call->room != NULL);
   size_t bytes = call->n_access * sizeof *call->access;
   call->access = tn__alloc(call->env, bytes);
   if (!call->access) return tn__fail_memory(bytes, "a prepared call");
   for (uint32_t i = 0; i < n; ++i) call->access[i] = uses[i];
   call->access[n] = (tn__access){.var = &call->turn, .mode = TN__OVERWRITE};
+  if (call->room)
+    call->access[n + 1] =
+        (tn__access){.var = &call->room->var, .mode = TN__OVERWRITE};
   return TN_OK;
 }
 

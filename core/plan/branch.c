@@ -220,9 +220,11 @@ tn_code tn__branches_create(const tn__plan_net *net, const uint32_t *writer,
   return TN_OK;
 }
 
-/* Before the end of its branch only heirs come after a node. */
+/* Before the end of its branch only heirs come after a node. Where users are
+ * too many to be named, TN__NO_NODE stands for them: nobody comes after it, and
+ * of it is known after whom. */
 bool tn__branches_after(const tn__branches *b, uint32_t late, uint32_t early) {
-  if (early == TN__NO_NODE) return false;
+  if (early == TN__NO_NODE || late == TN__NO_NODE) return false;
   const uint32_t branch = b->branch[early], c = b->chain[branch];
   if (late >= branch && c != NO_CHAIN)
     return b->after[late][c] > b->place[branch];

@@ -13,7 +13,9 @@
  * The gradient of data is the same convolution with windows turned around, if
  * their step is 1. That of weight has for each filter and element of a window a
  * vector of sums, over lines of images, if these sums are few and so are the
- * filters. conv_tiles.c has the others, and what has many products for each
+ * filters; conv_tiles.c has the others. Where images are as many as a vector
+ * has lanes, and their lines short, they are computed by conv_images.c, and
+ * those that are left by conv_tiles.c if there are many products for each
  * element.
  */
 #include <string.h>
@@ -151,10 +153,6 @@ typedef struct plan {
   nn_lanes lanes;
 } plan;
 
-static int64_t reach(const nn_window *w, int d) {
-  return (w->kernel[d] - 1) * w->dilate[d];
-}
-
 static void set_offsets(plan *p) {
   const nn_window *w = &p->conv->window;
   const planes *r = &p->read;
@@ -199,15 +197,16 @@ static plan plan_of(const nn_conv *c, int back) {
             .loops = nn_direct_loops_at(c->level),
             .back = back,
             .made = back ? c->channels : c->filters,
-            .below = reach(w, 1) / w->stride[1]};
+            .below = nn_direct_reach(w, 1) / w->stride[1]};
   p.read.n = back ? c->filters : c->channels;
   for (int d = 0; d < 2; ++d) {
     p.read.in[d] = back ? w->out[d + 1] : w->in[d + 1];
     p.out[d] = back ? w->in[d + 1] : w->out[d + 1];
-    p.read.shift[d] = back ? reach(w, d + 1) - w->pad[d + 1] : w->pad[d + 1];
+    p.read.shift[d] =
+        back ? nn_direct_reach(w, d + 1) - w->pad[d + 1] : w->pad[d + 1];
     p.read.step[d] = w->stride[d + 1];
   }
-  p.read.pitch = p.out[1] + reach(w, 2) / w->stride[2];
+  p.read.pitch = p.out[1] + nn_direct_reach(w, 2) / w->stride[2];
   p.held = nn_even(p.made, p.loops->held);
   const int64_t phases = p.read.step[0] * p.read.step[1];
   const int64_t line = (p.read.n * phases + p.held) * p.read.pitch;

@@ -10,6 +10,11 @@
 
 enum { NN_DIRECT_TAPS = 128 }; /* elements of a window, at most */
 
+/* Lines, or columns, that a window has beyond its first. [any] */
+static inline int64_t nn_direct_reach(const nn_window *w, int d) {
+  return (w->kernel[d] - 1) * w->dilate[d];
+}
+
 /* Windows, counted across the ends of lines, and what they read. */
 typedef struct nn_direct_windows {
   int64_t planes; /* that a window reads */

@@ -40,14 +40,11 @@ typedef struct plan {
   int64_t pitch;    /* columns of the copy of a line, with zeros */
   nn_range columns; /* of them that are no zeros */
   int64_t rows;     /* lines of the copy */
+  int fits;         /* whether slices are worth while */
   int64_t offset[NN_DIRECT_TAPS];
   const float *packed;
   nn_lanes lanes;
 } plan;
-
-static int64_t reach(const nn_window *w, int d) {
-  return (w->kernel[d] - 1) * w->dilate[d];
-}
 
 /* Which lines of a window are no zeros for line `y` of what is computed. */
 static nn_range rows_of(const plan *p, int64_t y) {
@@ -69,11 +66,12 @@ static int64_t computed(const plan *p) {
   return nn_up(p->lines * p->out[1] * p->loops->lanes, 16);
 }
 
-/* Lines of a slice: what they read and compute stays in the second cache, and
- * those that two slices read are no more than those of one. */
+/* Lines of a slice: what they read and compute stays in the second cache, if
+ * that is possible, and those that two slices read are no more than those of
+ * one. */
 static void set_lines(plan *p) {
   const nn_conv *c = p->conv;
-  const int64_t lanes = p->loops->lanes, more = reach(&c->window, 1);
+  const int64_t lanes = p->loops->lanes, more = nn_direct_reach(&c->window, 1);
   const int64_t line = (p->read * p->pitch + p->held * p->out[1]);
   const int64_t fits = PIECE / (int64_t)sizeof(float) / line - more;
   const int64_t parts = nn_most(c->images / lanes * c->groups, 1);
@@ -82,6 +80,7 @@ static void set_lines(plan *p) {
   p->lines = nn_even(p->out[0], nn_most(nn_least(fits, wanted), 1));
   p->down = nn_ceil_div(p->out[0], p->lines);
   p->rows = nn_least(p->lines + more, p->in[0]);
+  p->fits = fits > 0 && (p->down == 1 || p->lines >= more);
 }
 
 /* Without what only a pass needs. */
@@ -96,9 +95,10 @@ static plan shape_of(const nn_conv *c, int back) {
   for (int d = 0; d < 2; ++d) {
     p.in[d] = back ? w->out[d + 1] : w->in[d + 1];
     p.out[d] = back ? w->in[d + 1] : w->out[d + 1];
-    p.shift[d] = back ? reach(w, d + 1) - w->pad[d + 1] : w->pad[d + 1];
+    p.shift[d] =
+        back ? nn_direct_reach(w, d + 1) - w->pad[d + 1] : w->pad[d + 1];
   }
-  p.pitch = p.out[1] + reach(w, 2);
+  p.pitch = p.out[1] + nn_direct_reach(w, 2);
   p.columns.begin = nn_least(nn_most(p.shift[1], 0), p.pitch);
   p.columns.end = nn_least(p.in[1] + p.shift[1], p.pitch);
   p.columns.end = nn_most(p.columns.end, p.columns.begin);
@@ -239,7 +239,8 @@ static slice slice_at(const plan *p, int64_t i) {
   s.lines = nn_least(p->lines, p->out[0] - s.line);
   s.rows.begin = nn_least(nn_most(s.line - p->shift[0], 0), p->in[0]);
   s.rows.end =
-      nn_least(s.line + s.lines + reach(&c->window, 1) - p->shift[0], p->in[0]);
+      nn_least(s.line + s.lines + nn_direct_reach(&c->window, 1) - p->shift[0],
+               p->in[0]);
   s.rows.end = nn_most(s.rows.end, s.rows.begin);
   s.from = (const float *)(const void *)(p->back ? a->out : a->data) +
            (image * c->groups + group) * from;
@@ -286,6 +287,5 @@ int64_t nn_direct_images(const nn_conv *c, int back) {
   const int64_t lanes = nn_direct_loops_at(c->level)->lanes;
   if (c->images < lanes || w->stride[1] != 1 || w->stride[2] != 1) return 0;
   if (w->in[2] > SHORT || w->out[2] > SHORT) return 0;
-  const plan p = shape_of(c, back);
-  return p.down > 1 && p.lines < reach(w, 1) ? 0 : c->images / lanes * lanes;
+  return shape_of(c, back).fits ? c->images / lanes * lanes : 0;
 }

@@ -106,9 +106,10 @@ const tnm_code tnm_codes_lints[] = {
     TNM_CODE(
         "E0093", "an example of a view that is none",
         "`view: data` says of an output that its elements are those of `data`, "
-        "in their order:\na program then computes nothing. An operator that "
-        "moves or changes elements, and can\nwork in the memory of an input, "
-        "says `inplace: data`.",
+        "in their order:\na program then computes nothing, nor the gradient "
+        "that a kernel would make, which is\nthat of the output. An operator "
+        "that moves or changes elements, or whose gradient is\nanother, and "
+        "can work in the memory of an input, says `inplace: data`.",
         "  outputs: [{name: out, dtype: T, shape: {c: turned}, view: data}]\n"
         "  examples: [{name: two, data: [[1, 2], [3, 4]], out: [[1, 3], [2, "
         "4]]}]",

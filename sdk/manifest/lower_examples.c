@@ -171,9 +171,15 @@ static void check_inputs(const state *s) {
   }
 }
 
-static const tnm_data *data_of(const state *s, const char *name) {
-  for (size_t i = 0; i < s->out->n_items; ++i)
-    if (strcmp(s->out->items[i].name, name) == 0) return &s->out->items[i].data;
+/* Items of an example, or of its `grad`. */
+typedef struct item_list {
+  const tnm_example_item *v;
+  size_t n;
+} item_list;
+
+static const tnm_data *data_of(const item_list *list, const char *name) {
+  for (size_t i = 0; i < list->n; ++i)
+    if (strcmp(list->v[i].name, name) == 0) return &list->v[i].data;
   return NULL;
 }
 
@@ -186,26 +192,38 @@ static bool same_values(const tnm_data *a, const tnm_data *b) {
   return true;
 }
 
-/* In a program nobody computes a view, so an example has to show that there is
- * nothing to compute. */
+static void check_view(const state *s, const item_list *list,
+                       const char *format, const char *view, const char *of) {
+  const tnm_data *out = data_of(list, view), *in = data_of(list, of);
+  if (out == NULL || in == NULL || same_values(out, in)) return;
+  const tnm_diag_spec spec = {"E0093", out->pos, NULL};
+  const size_t id = tnm_diag(s->lower->diags, &spec, format, view, of);
+  tnm_diag_help(s->lower->diags, id,
+                "write the same elements for `%s`, or `inplace: %s` instead of "
+                "`view: %s`",
+                of, of, of);
+}
+
+/* In a program nobody computes a view, nor a kernel's gradient of it, so an
+ * example has to show that there is nothing to compute. */
 static void check_views(const state *s) {
   const tnm_operands *inputs = &s->lower->operands[TN_OPERAND_IN];
   const tnm_operands *outputs = &s->lower->operands[TN_OPERAND_OUT];
+  const item_list items = {s->out->items, s->out->n_items};
+  const item_list grads = {s->out->grads, s->out->n_grads};
+  const tnm_tree *gradient = tnm_tree_get(s->lower->doc, "gradient");
+  const bool by_kernel = gradient && tnm_tree_get(gradient, "kernel");
   for (uint32_t i = 0; i < outputs->n; ++i) {
     const tn_arg *arg = outputs->v[i];
     if ((arg->flags & TN_ARG_VIEW) == 0) continue;
     const char *of = inputs->names[arg->inplace];
-    const tnm_data *out = data_of(s, outputs->names[i]), *in = data_of(s, of);
-    if (out == NULL || in == NULL || same_values(out, in)) continue;
-    const tnm_diag_spec spec = {"E0093", out->pos, NULL};
-    const size_t id =
-        tnm_diag(s->lower->diags, &spec,
-                 "`%s` is a view of `%s`, whose elements are others",
+    check_view(s, &items, "`%s` is a view of `%s`, whose elements are others",
+               outputs->names[i], of);
+    if (by_kernel && outputs->n == 1)
+      check_view(s, &grads,
+                 "`%s` is a view: its gradient is that of `%s`, whose elements "
+                 "are others",
                  outputs->names[i], of);
-    tnm_diag_help(s->lower->diags, id,
-                  "write the elements of `%s`, or `inplace: %s` instead of "
-                  "`view: %s`",
-                  of, of, of);
   }
 }
 
@@ -278,9 +296,9 @@ static void read_example(const state *s, tnm_unique *names) {
   read_params(s);
   s->out->items = read_operands(s, s->node, &s->out->n_items);
   check_inputs(s);
-  check_views(s);
   const tnm_tree *grad = tnm_tree_get(s->node, "grad");
   if (grad != NULL) s->out->grads = read_operands(s, grad, &s->out->n_grads);
+  check_views(s);
 }
 
 /* A number above 0, which is "the default". */

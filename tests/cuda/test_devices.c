@@ -4,6 +4,8 @@
  * whether a rule was broken or something was left behind.
  */
 #include <criterion/criterion.h>
+#include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,6 +175,42 @@ Test(devices, run_prepared_calls_on_their_own_queue) {
   rig_open_all(&(fake_cuda_options){.devices = 1, .latency_us = 50});
   run_prepared(5);
   run_prepared(1 << 17); /* which workers would share */
+}
+
+/* What it works in is given back behind its last run. */
+Test(devices, keep_the_workspace_of_a_prepared_call_until_it_has_run) {
+  enum { ROWS = 1 << 16, CLASSES = 4 };
+  rig_open(&(fake_cuda_options){.devices = 1});
+  OK(tn_plugin_load(rig, NN_FILE));
+  OK(tn_plugin_load(rig, NN_CUDA_FILE));
+  tn_array *x = rig_array("cuda(0)", ROWS * CLASSES), *data = NULL;
+  tn_array *labels = rig_array("cuda(0)", ROWS), *loss = NULL;
+  float *zeros = calloc(ROWS * CLASSES, sizeof *zeros), sum = 0;
+  tn_operator *op = NULL;
+  tn_prepared *call = NULL;
+  OK(tn_array_set(x, zeros, ROWS * CLASSES * sizeof *zeros));
+  OK(tn_array_set(labels, zeros, ROWS * sizeof *zeros));
+  OK(tn_array_reshape(x, 2, (const int64_t[]){ROWS, CLASSES}, &data));
+  OK(tn_operator_get(rig, "nn.softmax_cross_entropy", &op));
+  const tn_preparation what = {.struct_size = sizeof what,
+                               .op = op,
+                               .inputs = *TN_IN(data, labels),
+                               .outputs = *TN_OUT(&loss)};
+  OK(tn_call_prepare(rig, &what, &call));
+  OK(tn_call_run(call));
+  OK(tn_array_wait(loss));
+  fake_hold(fake_cuda());
+  const int64_t before = fake_counts_get(fake_cuda()).records;
+  OK(tn_call_run(call));
+  while (fake_counts_get(fake_cuda()).records == before) (void)sched_yield();
+  tn_prepared_release(call); /* its run is enqueued */
+  OK(tn_memory_trim(rig, rig_place("cuda")));
+  fake_go(fake_cuda());
+  OK(tn_array_get(loss, &sum, sizeof sum));
+  cr_assert_float_eq(sum, ROWS * log(CLASSES), 1);
+  tn_array_release(x), tn_array_release(data);
+  tn_array_release(labels), tn_array_release(loss);
+  free(zeros);
 }
 
 Test(devices, give_back_what_is_trimmed) {

@@ -410,6 +410,30 @@ Test(running, views_lie_where_what_they_see_does) {
   net_close();
 }
 
+/* x^3 by way of a view that turns gradients around. */
+Test(running, gradients_of_views_are_what_their_formulas_say) {
+  const int64_t shape[] = {4, 3};
+  net_open();
+  give("x", filled(TN_F64, 2, shape));
+  const tn_entry x = var(g, "x");
+  const tn_entry t = OP(g, "square", NULL, "t", x);
+  HEADS(g, OP(g, "mul", NULL, NULL, OP(g, "against", NULL, "v", t), x));
+  tn_program *p = BIND(.request = TN_REQ_WRITE, .flags = TN_BIND_NO_FUSE);
+  tn_array *weight = filled(TN_F64, 2, shape);
+  has_text(p, "v  in place");
+  train(p, weight);
+  double *dx = elements(slope_of(p, "x"));
+  for (int64_t i = 0; i < 12; ++i) { /* the weight is x */
+    const double n = number_at(i);
+    cr_expect_float_eq(dx[i], -n * n * n, 1e-12);
+  }
+  free(dx);
+  tn__array_release(weight);
+  tn__program_release(p);
+  drop_given();
+  net_close();
+}
+
 /* The state would count a repeated call twice. */
 Test(running, states_change_once) {
   net_open_on(2);

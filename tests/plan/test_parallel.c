@@ -321,6 +321,21 @@ Test(parallel, memory_makes_nobody_wait_where_many_read_one_entry) {
     }
 }
 
+/* The same where so many rooms are in use that they are merged: the one that is
+ * given back has more users than are named. */
+Test(parallel, memory_of_unnamed_users_is_merged_with_no_other) {
+  enum { HELD = 1100, ENDS = 33 };
+  built b = build(HELD + ENDS + 4);
+  uint32_t held[HELD];
+  const uint32_t y = node_add(&b, NULL, 0, 1), x = node_add(&b, NULL, 0, 1);
+  for (int i = 0; i < HELD; ++i) held[i] = node_add(&b, NULL, 0, 1);
+  (void)node_add(&b, &y, 1, 1);
+  for (int i = 0; i < ENDS; ++i) (void)node_add(&b, &x, 1, 1);
+  (void)node_add(&b, held, HELD, 1);
+  (void)check(&b.net);
+  built_free(&b);
+}
+
 /* Terms of one entry, each added to the sum of those before it. */
 Test(parallel, plans_of_a_hundred_thousand_nodes_are_made_at_once,
      .timeout = 60) {

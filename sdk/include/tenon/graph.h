@@ -463,7 +463,8 @@ typedef struct tn_bind {
   /* Those of which there is something to say; all others are made. */
   const tn_argument *arguments;
   size_t n_arguments;
-  /* For the heads; NULL, or an entry NULL: made, of zeros. One may be the array
+  /* For the heads; NULL, or an entry NULL: made, of zeros (but see `shared`, in
+   * whose memory those of a TN_PLAN_COMPAT lie). One may be the array
    * of an argument, which is then overwritten behind all that reads it; there
    * are no gradients then but those that the graph has itself. No two results
    * may share memory, nor a gradient with an argument. */
@@ -513,7 +514,8 @@ TN_API TN_MUST_USE tn_code tn_program_forward(tn_program *program,
  * only heads that are losses accept (their gradient does not read it);
  * TN_INVALID says which head needs one, or that another program has run in the
  * same memory since. When it fails it may be tried again, as
- * tn_program_forward, without another forward run. [host-thread] */
+ * tn_program_forward, without another forward run, unless the program is
+ * watched. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_backward(tn_program *program,
                                                tn_array *const *weights,
                                                size_t n);
