@@ -3,8 +3,9 @@
  * that are those of an output, as both of a sum are. Where the plan lets them
  * lie where that one lies, nothing is left to compute. Of an output its
  * operator says so. Of a gradient what says so is the formula that opgen was
- * given, or has found, and that types and shapes follow from one another;
- * kernels that somebody has written have no formula.
+ * given, or has found, and that types and shapes follow from one another.
+ * Kernels that somebody has written have no formula: of theirs only that of a
+ * view is known.
  */
 #include <string.h>
 

@@ -72,7 +72,7 @@ static int64_t computed(const plan *p) {
 static void set_lines(plan *p) {
   const nn_conv *c = p->conv;
   const int64_t lanes = p->loops->lanes, more = nn_direct_reach(&c->window, 1);
-  const int64_t line = (p->read * p->pitch + p->held * p->out[1]);
+  const int64_t line = p->read * p->pitch + p->held * p->out[1];
   const int64_t fits = PIECE / (int64_t)sizeof(float) / line - more;
   const int64_t parts = nn_most(c->images / lanes * c->groups, 1);
   const int64_t down = nn_ceil_div(SLICES, parts);
