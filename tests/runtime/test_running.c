@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../forked.h"
 #include "probe.h"
 #include "runtime.h"
 
@@ -321,6 +322,7 @@ static int child(tn_array *x, tn_prepared *prepared) {
 /* With workers, and with work on its way, which no thread of the child will
  * ever end. */
 Test(running, a_forked_child_is_told_and_may_release) {
+  skip_where_forks_keep_all();
   tn_array *x = pair(1, 2), *y = NULL, *z = NULL, *in[] = {x};
   tn_operator *op = NULL;
   tn_prepared *prepared = NULL;

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../forked.h"
 #include "probe.h"
 #include "runtime.h"
 
@@ -306,6 +307,7 @@ static int child(tn_runtime *rt, tn_operator *op, tn_array *x) {
 }
 
 Test(runtime, answers_with_an_error_in_a_forked_child) {
+  skip_where_forks_keep_all();
   tn_runtime *rt = runtime_with_probe();
   tn_operator *op = NULL;
   cr_assert_eq(tn_operator_get(rt, "probe.all", &op), TN_OK);
