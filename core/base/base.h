@@ -59,7 +59,8 @@ void tn__log(const tn__env *env, int32_t level, const char *format, ...)
 
 /* Replaces the thread's error text and returns `code`. Never fails itself, and
  * takes nothing of an environment's allocator; what does not fit
- * (TN__ERROR_MAX) ends in "...", and control characters are shown as ?. */
+ * (TN__ERROR_MAX) ends in "...", and control characters are shown as ?.
+ * tn_error_text() may be among what is formatted, to have words in front. */
 #define TN__ERROR_MAX 4096
 tn_code tn__fail(tn_code code, const char *format, ...)
     TN_PRINTF(2, 3) TN__COLD;

@@ -57,9 +57,8 @@ static bool signed_by(const char *text, const char *name, size_t n) {
 }
 
 tn_code tn__error_sign(tn_code code, const char *name) {
-  char text[TN__ERROR_MAX];
+  const char *text = tn_error_text();
   const size_t n = name != NULL ? strlen(name) : 0;
-  memcpy(text, tn_error_text(), strlen(tn_error_text()) + 1);
   if (n == 0 || signed_by(text, name, n)) return code;
   return tn__fail(code, "%s: %s", name, text);
 }

@@ -133,10 +133,9 @@ static tn_code array_new(tn__device *device, const tn_spec *spec,
 }
 
 static tn_code new_fail(const tn_program *p, tn_entry of, tn_code rc) {
-  char why[TN__ERROR_MAX], name[TN__ENTRY_TEXT];
-  (void)snprintf(why, sizeof why, "%s", tn_error_text());
+  char name[TN__ENTRY_TEXT];
   return tn__fail(rc, "the array of `%s`: %s",
-                  tn__entry_text(p->graph, of, name), why);
+                  tn__entry_text(p->graph, of, name), tn_error_text());
 }
 
 /* Puts a given or new array in the place of an entry. */

@@ -422,8 +422,7 @@ const void *tn__node_struct(const tn__node *node) {
 /* ---------------------------------------------------------------- messages */
 
 tn_code tn__node_fail(const tn__node *node, tn_code code) {
-  char why[TN__ERROR_MAX];
-  (void)snprintf(why, sizeof why, "%s", tn_error_text());
+  const char *why = tn_error_text();
   if (!node->op) return tn__fail(code, "node `%s`: %s", node->name, why);
   return tn__fail(code, "node `%s` (%s%s): %s", node->name,
                   node->kind == TN__NODE_BACKWARD ? "gradient of " : "",

@@ -29,13 +29,12 @@ static tn_code expected(const tn__json *json, const char *what) {
  * TN_INVALID; that memory runs out is not the file's fault. */
 static tn_code node_failed(const tn__reader *r, const tn__draft *d,
                            tn_code code) {
-  char why[TN__ERROR_MAX];
   if (code == TN_OUT_OF_MEMORY) return code;
-  (void)snprintf(why, sizeof why, "%s", tn_error_text());
   if (!(d->seen & TN__KEY_NAME))
-    return tn__json_fail_at(r, d->at, d->line, why);
+    return tn__json_fail_at(r, d->at, d->line, tn_error_text());
   return tn__fail(TN_INVALID, "line %" PRIu64 " (byte %zu), node `%.200s`: %s",
-                  d->line + 1, (size_t)(d->at - r->json.text), d->name, why);
+                  d->line + 1, (size_t)(d->at - r->json.text), d->name,
+                  tn_error_text());
 }
 
 /* ------------------------------------------------------------ what is lost */
@@ -177,9 +176,7 @@ static tn_code level_end(tn__reader *r, const tn__level *l, uint32_t seen) {
   if (r->n_lost > 0) return TN_OK;
   const tn_code rc = tn__gradients_check(l->graph);
   if (rc != TN_INVALID) return rc;
-  char why[TN__ERROR_MAX];
-  (void)snprintf(why, sizeof why, "%s", tn_error_text());
-  return tn__json_fail_at(r, r->json.at, r->json.line, why);
+  return tn__json_fail_at(r, r->json.at, r->json.line, tn_error_text());
 }
 
 static tn_code inner_members(tn__reader *r, tn__level *l) {
@@ -354,9 +351,7 @@ static tn_code file_parse(tn__caller *caller, const tn__spot *spot,
   if (was_read) rc = parse(caller, text, (size_t)bytes, out);
   tn__free(caller->env, text);
   if (rc == TN_OK || !was_read) return rc;
-  char why[TN__ERROR_MAX];
-  (void)snprintf(why, sizeof why, "%s", tn_error_text());
-  return tn__fail(rc, "%s: %s", spot->file->path, why);
+  return tn__fail(rc, "%s: %s", spot->file->path, tn_error_text());
 }
 
 tn_code tn__graph_load(tn__caller *caller, const char *path, tn_graph **out) {

@@ -255,10 +255,8 @@ static tn__block *pool_shared(const tn_program *p, const tn_bind *how,
 static tn_code pool_fail(const tn_program *p, const tn_bind *how, tn_code rc) {
   const bool may_be_less =
       rc == TN_OUT_OF_MEMORY && how->memory == 0 && p->n_forward < p->n_steps;
-  char why[TN__ERROR_MAX];
-  (void)snprintf(why, sizeof why, "%s", tn_error_text());
   return tn__fail(
-      rc, "intermediate results of the program: %s%s", why,
+      rc, "intermediate results of the program: %s%s", tn_error_text(),
       may_be_less ? ", or bind it with a limit, tn_bind.memory" : "");
 }
 

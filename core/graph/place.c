@@ -65,13 +65,11 @@ static tn_code group_of(const placing *pl, const tn__node *node,
 static tn_code device_of(const placing *pl, const tn_group *group,
                          tn__device **out) {
   const tn__env *env = pl->p->env;
-  char why[TN__ERROR_MAX];
   const tn_code rc = tn__device_find(
       env->cpu->devices, group->place.device_type, group->place.device_id, out);
   if (rc == TN_OK) return rc;
-  (void)snprintf(why, sizeof why, "%s", tn_error_text());
   return tn__fail(rc, "the group `%.60s` (tn_bind.groups): %s", group->name,
-                  why);
+                  tn_error_text());
 }
 
 static tn_code groups_read(placing *pl) {

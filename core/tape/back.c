@@ -180,11 +180,9 @@ static tn_code by_kernel(tn__sweep *sweep, tn__tape_entry *e) {
 /* ---------------------------------------------------------------- operator */
 
 static tn_code no_operator(const tn__tape_entry *e) {
-  char why[TN__ERROR_MAX];
-  (void)snprintf(why, sizeof why, "%s", tn_error_text());
   return tn__fail(TN_UNSUPPORTED,
                   "%s: its gradient cannot be recorded (TN_TAPE_RECORD): %s",
-                  e->op->name, why);
+                  e->op->name, tn_error_text());
 }
 
 /* What is linear stands for itself. The caller unholds *out. */
