@@ -319,6 +319,10 @@ tn_code tn__queue_create(tn__engine *engine, const tn__queue_ops *ops,
                          void *ctx, const char *name, tn__queue **out);
 /* Waits for what was pushed, and frees; `ctx` is the caller's again. */
 void tn__queue_destroy(tn__queue *queue);
+/* Waits until the device has executed what the queue's jobs that are complete
+ * have enqueued, and enqueues nothing for that; from anywhere, so inside of a
+ * function too. What failed is told by what the jobs have written. */
+void tn__queue_await(tn__queue *queue);
 /* The `ctx` of the queue that the job runs on; NULL on the host. */
 void *tn__token_queue(const tn__token *token);
 

@@ -119,6 +119,13 @@ void tn__queues_await(tn__engine *engine) {
   while ((fence = next_fence(engine, &below)) != NULL) tn__fence_await(fence);
 }
 
+/* The newest fence is behind all that is complete: each job records one, or
+ * waits. */
+void tn__queue_await(tn__queue *queue) {
+  struct tn__fence *fence = tn__fence_newest(queue);
+  if (fence != NULL) tn__fence_await(fence);
+}
+
 tn_code tn__queue_create(tn__engine *engine, const tn__queue_ops *ops,
                          void *ctx, const char *name, tn__queue **out) {
   const tn__env *env = engine->env;

@@ -398,10 +398,14 @@ tn_code tn__captured_push(tn_program *p, tn__sequence *sequence, uint32_t first,
   return tn__operations_push(&c->operation, 1);
 }
 
+void tn__captured_leave(const tn__sequence *sequence) {
+  const tn__captured *c = sequence->captured;
+  if (c && c->operation) tn__operation_delete(c->operation);
+}
+
 void tn__captured_end(tn__sequence *sequence) {
   tn__captured *c = sequence->captured;
   if (!c) return;
-  if (c->operation) tn__operation_delete(c->operation);
   tn__record_close(c->device, c->recording);
   tn__feed_free(c->feed);
   sequence->captured = NULL;

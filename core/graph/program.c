@@ -12,15 +12,23 @@ void tn__program_hold(tn_program *p) {
   atomic_fetch_add_explicit(&p->n_holds, 1, memory_order_relaxed);
 }
 
-/* Nothing marks them, so that a device is waited for that may still use one. */
-static void rooms_release(tn_program *p) {
-  for (size_t i = 0; i < p->rooms.n; ++i) {
-    tn__block *room = p->rooms.v[i];
-    if (room->device->table)
-      (void)tn__device_drain(room->device, TN_QUEUE_COMPUTE);
-    tn__block_release(room);
-  }
-  tn__vec_deinit(p->env, &p->rooms);
+static void step_end(tn__step *step) {
+  for (uint32_t k = 0; k < step->n_parts; ++k) step_end(step->parts[k]);
+  tn__fused_free(step);
+  tn__iteration_free(step);
+  tn__params_release(step->joint);
+  tn__planned_release(step->call[0]);
+  tn__planned_release(step->call[1]);
+  tn__planned_release(step->watch[0]);
+  tn__planned_release(step->watch[1]);
+}
+
+static void steps_end(tn_program *p) {
+  for (uint32_t i = 0; tn__sequence_at(p, i); ++i)
+    tn__captured_end(tn__sequence_at(p, i));
+  for (uint32_t i = 0; i < p->n_steps; ++i) step_end(p->steps[i]);
+  tn__graph_release(p->graph);
+  tn__graph_release(p->source);
 }
 
 static void arrays_release(tn_program *p) {
@@ -30,7 +38,15 @@ static void arrays_release(tn_program *p) {
   tn__vec_deinit(p->env, &p->shapes);
   for (size_t i = 0; p->pools && i < p->plan.n_pools; ++i)
     tn__block_release(p->pools[i]);
-  rooms_release(p);
+  for (size_t i = 0; i < p->rooms.n; ++i) tn__block_release(p->rooms.v[i]);
+  tn__vec_deinit(p->env, &p->rooms);
+}
+
+/* Until devices are done with all runs, each of which has been enqueued. What
+ * marks the memory of arrays marks neither workspaces nor recordings. */
+static void devices_await(const tn_program *p) {
+  for (uint32_t i = 0; i < p->n_devices; ++i)
+    if (p->devices[i]->compute) tn__queue_await(p->devices[i]->compute);
 }
 
 /* What jobs read of a program stays until the last of them is gone. So do its
@@ -39,6 +55,8 @@ static void arrays_release(tn_program *p) {
 void tn__program_unhold(tn_program *p) {
   if (atomic_fetch_sub_explicit(&p->n_holds, 1, memory_order_acq_rel) > 1)
     return;
+  if (!p->settled) devices_await(p);
+  steps_end(p);
   arrays_release(p);
   if (p->planned) tn__memory_plan_deinit(&p->plan);
   tn__arena_deinit(&p->arena);
@@ -85,29 +103,16 @@ static void holds_await(const tn_program *p) {
     sched_yield();
 }
 
-static void step_end(tn__step *step) {
-  for (uint32_t k = 0; k < step->n_parts; ++k) step_end(step->parts[k]);
-  tn__fused_free(step);
-  tn__iteration_free(step);
-  tn__params_release(step->joint);
-  tn__planned_release(step->call[0]);
-  tn__planned_release(step->call[1]);
-  tn__planned_release(step->watch[0]);
-  tn__planned_release(step->watch[1]);
-}
-
+/* From inside of a function nobody waits: then the last job ends it. */
 void tn__program_release(tn_program *p) {
   if (!p) return;
   const tn__env *env = p->env;
-  const bool settled = tn__program_settle(p);
-  for (uint32_t i = 0; tn__sequence_at(p, i); ++i)
-    tn__captured_end(tn__sequence_at(p, i));
-  for (uint32_t i = 0; tn__sequence_at(p, i); ++i)
+  p->settled = tn__program_settle(p);
+  for (uint32_t i = 0; tn__sequence_at(p, i); ++i) {
+    tn__captured_leave(tn__sequence_at(p, i));
     tn__sequence_end(p, tn__sequence_at(p, i));
-  for (uint32_t i = 0; i < p->n_steps; ++i) step_end(p->steps[i]);
-  tn__graph_release(p->graph);
-  tn__graph_release(p->source);
-  if (settled) holds_await(p);
+  }
+  if (p->settled) holds_await(p);
   tn__program_unhold(p);
   tn__env_release(env); /* last: it may be the end of the runtime */
 }

@@ -131,6 +131,7 @@ struct tn_program {
   tn__vec shapes;     /* tn_array *: see tn__arrays_make */
   tn__vec rooms;    /* tn__block *: workspaces that the plan has no room for */
   bool queued;      /* one of its devices has queues */
+  bool settled;     /* its owner has gone, and waited for all runs */
   tn_graph *graph;  /* its own */
   tn_graph *source; /* the user's, copied, for tn_program_reshape */
   tn_bind how;      /* as it was bound, without what was borrowed */
@@ -276,6 +277,8 @@ tn_code tn__queued_part(tn_program *p, uint32_t first, uint32_t n,
  * is nothing against it, and those that follow are launches. Pushes one. */
 tn_code tn__captured_push(tn_program *p, tn__sequence *sequence, uint32_t first,
                           uint32_t n, uint32_t train);
+/* Nothing is pushed any more. */
+void tn__captured_leave(const tn__sequence *sequence);
 /* No run is on its way. */
 void tn__captured_end(tn__sequence *sequence);
 

@@ -38,6 +38,7 @@ typedef struct piece {
   line *lines;
 } piece;
 
+enum { WANTED = 1, SEIZED = 2 }; /* fake.seizing */
 enum { COMMAND_COPY, COMMAND_FILL, COMMAND_LAUNCH, COMMAND_WAIT };
 
 typedef struct command {
@@ -86,6 +87,7 @@ struct fake {
   uint64_t random;
   int64_t refuse_in;
   uint32_t held;
+  int seizing; /* WANTED, or SEIZED; 0: nobody */
   bool stop;
   char broken[128];
   int64_t broken_in; /* commands until that */
@@ -266,6 +268,7 @@ static int32_t leave(fake *f) {
   return TN_OK;
 }
 
+/* The lock is held; a thread that is seized gives it up. */
 static void enqueue(fake *f, queue *q, command *c) {
   c->next = NULL;
   if (q->last)
@@ -275,6 +278,10 @@ static void enqueue(fake *f, queue *q, command *c) {
   q->last = c;
   ++q->enqueued;
   pthread_cond_signal(&f->work);
+  if (c->kind == COMMAND_WAIT || f->seizing != WANTED) return;
+  f->seizing = SEIZED;
+  pthread_cond_broadcast(&f->done);
+  while (f->seizing == SEIZED) pthread_cond_wait(&f->done, &f->lock);
 }
 
 /* ---------------------------------------------------------------- the table */
@@ -836,6 +843,25 @@ void fake_go(fake *f) {
   pthread_mutex_lock(&f->lock);
   --f->held;
   pthread_cond_signal(&f->work);
+  pthread_mutex_unlock(&f->lock);
+}
+
+void fake_seize(fake *f) {
+  pthread_mutex_lock(&f->lock);
+  f->seizing = WANTED;
+  pthread_mutex_unlock(&f->lock);
+}
+
+void fake_seize_await(fake *f) {
+  pthread_mutex_lock(&f->lock);
+  while (f->seizing != SEIZED) pthread_cond_wait(&f->done, &f->lock);
+  pthread_mutex_unlock(&f->lock);
+}
+
+void fake_let_go(fake *f) {
+  pthread_mutex_lock(&f->lock);
+  f->seizing = 0;
+  pthread_cond_broadcast(&f->done);
   pthread_mutex_unlock(&f->lock);
 }
 

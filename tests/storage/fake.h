@@ -67,6 +67,12 @@ const char *fake_violation(const fake *f);
 /* Between these nothing is executed. */
 void fake_hold(fake *f);
 void fake_go(fake *f);
+/* The next thread that enqueues a command which is no fence and no wait stays
+ * inside until fake_let_go, so that whoever enqueues on that queue meanwhile is
+ * noticed for certain; fake_seize_await returns when it is there. */
+void fake_seize(fake *f);
+void fake_seize_await(fake *f);
+void fake_let_go(fake *f);
 /* The next command that begins to execute fails, as the hardware would: every
  * fence of its queue from there on reports `text`. */
 void fake_break(fake *f, const char *text);

@@ -3,6 +3,7 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -196,6 +197,32 @@ Test(fake, notices_a_sum_that_waits_for_no_fence) {
       .dtype = TN_F64, .n_kept = 1, .axes = &all, .to = piece});
   expect_violation("writes what another queue writes");
   close_fake();
+}
+
+static void *fill_first(void *arg) {
+  (void)arg;
+  fill(0);
+  return NULL;
+}
+
+/* Whatever the second one does; another queue is another's. */
+Test(fake, notices_two_threads_on_one_queue) {
+  pthread_t thread;
+  for (int what = 0; what < 3; ++what) {
+    open_fake();
+    fake_seize(f);
+    cr_assert_eq(pthread_create(&thread, NULL, fill_first, NULL), 0);
+    fake_seize_await(f);
+    record(1);
+    cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+    if (what == 0) record(0);
+    if (what == 1) wait_in(0);
+    if (what == 2) fill(0);
+    fake_let_go(f);
+    pthread_join(thread, NULL);
+    expect_violation("two threads enqueue at the same time");
+    close_fake();
+  }
 }
 
 Test(fake, has_no_more_memory_than_it_was_given) {

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The end of programs on devices with queues (tests/storage/fake.h): from
+ * wherever they are released, nothing of theirs goes while it is used, nothing
+ * is enqueued for it, and it ends on the thread that releases it. Their kernel
+ * is one of lab.room, whose workspace in training the plan has no room for.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "../by_hand.h"
+#include "../must.h"
+#include "fake.h"
+#include "net.h"
+#include "program.h"
+
+enum { N = 6, ROOM = 1 << 16 };
+
+/* -------------------------------------------------------------------- kernels
+ */
+
+typedef struct launch {
+  const void *in;
+  void *out;
+  void *room; /* or NULL */
+} launch;
+
+/* By way of the workspace, of which all is written. */
+static void room_run(fake *f, const void *arg) {
+  const launch *l = arg;
+  double *room = l->room ? fake_reach(f, l->room) : NULL;
+  const double *from = fake_reach(f, l->in);
+  if (room) {
+    memset(room, 7, ROOM);
+    memcpy(room, from, N * sizeof *room);
+    from = room;
+  }
+  memcpy(fake_reach(f, l->out), from, N * sizeof *from);
+}
+
+static int32_t room_compute(const tn_frame *call) {
+  const launch l = {.in = call->in[0].data,
+                    .out = call->out[0].data,
+                    .room = call->n_ws > 0 ? call->ws[0] : NULL};
+  const void *const reads[] = {l.in}, *const writes[] = {l.out, l.room};
+  const size_t write_bytes[] = {N * sizeof(double), ROOM};
+  const fake_work work = {.run = room_run,
+                          .arg = &l,
+                          .arg_bytes = sizeof l,
+                          .bytes = N * sizeof(double),
+                          .reads = reads,
+                          .n_reads = 1,
+                          .writes = writes,
+                          .n_writes = l.room ? 2 : 1,
+                          .write_bytes = write_bytes};
+  return fake_launch(call->run->stream, &work);
+}
+
+static int32_t room_prepare(const tn_frame *call, tn_plan *plan) {
+  plan->n_ws = (call->flags & TN_CALL_TRAIN) != 0;
+  plan->ws[0].bytes = ROOM;
+  return TN_OK;
+}
+
+static const uint64_t only_f64[] = {TN_BIT_F64};
+static const tn_kernel room = {.struct_size = sizeof(tn_kernel),
+                               .flags = TN_KERNEL_REENTRANT,
+                               .pass = TN_PASS_FORWARD,
+                               .device_type = TN_DEVICE_EXT,
+                               .writes = TN_WRITES_WRITE,
+                               .n_dtype_sets = 1,
+                               .when = TN_NONE,
+                               .op = "lab.room@1",
+                               .id = "guest.room.fake",
+                               .dtype_sets = only_f64,
+                               .prepare = room_prepare,
+                               .compute = room_compute};
+static const tn_kernel *const kernels[] = {&room};
+static const tn_target target = {.struct_size = sizeof(tn_target),
+                                 .op = "lab.room@1"};
+static const tn_target *const targets[] = {&target};
+static const tn_plugin guest = {
+    PLUGIN_BY_HAND("guest", 1, "lab.room on fake devices"), .n_kernels = 1,
+    .n_targets = 1, .kernels = kernels, .targets = targets};
+
+/* -------------------------------------------------------------------- fixture
+ */
+
+static fake *f;
+static tn_program *p; /* the one that is released */
+
+static void setup_with(const tn__engine_options *options) {
+  net_open_with(options);
+  f = fake_create(&(fake_options){.count = 1, .latency_us = 20});
+  OK(tn__devices_add(w.devices, fake_table(f)));
+  OK(tn__plugin_add(w.registry, &guest));
+}
+
+static void setup(void) {
+  setup_with(&(tn__engine_options){.workers = 2});
+}
+
+static void close_all(void) {
+  net_close();
+  must_hold(fake_counts_get(f).violations == 0, fake_violation(f));
+  fake_destroy(f);
+}
+
+TestSuite(released_queue, .init = setup, .fini = close_all, .timeout = 60);
+
+static tn_program *bind(void) {
+  tn_program *made = NULL;
+  const tn_bind how = {.struct_size = sizeof how, .place = {TN_DEVICE_EXT, 0}};
+  net_renew();
+  HEADS(g, OP(g, "room", NULL, "one",
+              OP(g, "room", NULL, "two", typed(g, "x", F64(2, 3)))));
+  OK(tn__program_bind(g, &how, &made));
+  return made;
+}
+
+/* Its workspaces are rooms of their own. */
+static void train(tn_program *program) {
+  OK(tn__program_forward(program, TN_CALL_TRAIN));
+  cr_assert_eq(program->rooms.n, 2);
+}
+
+static tn_array *argument(const tn_program *program) {
+  tn_array *array = NULL;
+  OK(tn__program_array(program, TN_PROGRAM_ARGUMENT, "x", &array));
+  return array;
+}
+
+/* --------------------------------------------------------------- from outside
+ */
+
+/* While the queue's own thread enqueues, and cannot go on. */
+Test(released_queue, nothing_is_enqueued_where_a_program_is_released) {
+  tn_program *other = bind();
+  p = bind();
+  train(p);
+  OK(tn__wait_all(w.env.engine));
+  train(other);
+  OK(tn__wait_all(w.env.engine));
+  fake_seize(f);
+  OK(tn__program_forward(other, TN_CALL_TRAIN));
+  fake_seize_await(f);
+  tn__program_release(p);
+  fake_let_go(f);
+  cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+  tn__program_release(other);
+}
+
+Test(released_queue, its_last_run_is_waited_for) {
+  p = bind();
+  train(p);
+  tn__program_release(p);
+}
+
+Test(released_queues, its_last_run_is_waited_for_without_memory) {
+  static const tn__engine_options engines[] = {
+      {.workers = 2}, {.workers = 1}, {.kind = TN__ENGINE_NAIVE}};
+  for (size_t i = 0; i < sizeof engines / sizeof *engines; ++i) {
+    setup_with(&engines[i]);
+    p = bind();
+    train(p);
+    w.memory.for_ever = true;
+    w.memory.fail_at = w.memory.asked + 1;
+    tn__program_release(p);
+    w.memory.fail_at = 0;
+    close_all(); /* and nothing is left */
+  }
+}
+
+/* ---------------------------------------------------------------- from inside
+ */
+
+static _Atomic int released;
+static sem_t is_begun, may_go;
+
+static tn_code run_blocked(void *arg, tn__token *token) {
+  (void)arg, (void)token;
+  sem_post(&is_begun);
+  while (sem_wait(&may_go)) continue;
+  return TN_OK;
+}
+
+static tn_code run_release(void *arg, tn__token *token) {
+  (void)arg, (void)token;
+  tn__program_release(p);
+  atomic_fetch_add(&released, 1);
+  return TN_OK;
+}
+
+static void release_inside(void) {
+  const tn__job job = {.name = "release", .run = run_release};
+  OK(tn__push(w.env.engine, &job));
+}
+
+/* What the run needs is written only when the program has no owner any more. */
+Test(released_queue, a_run_on_its_way_keeps_what_it_needs) {
+  p = bind();
+  train(p);
+  OK(tn__wait_all(w.env.engine));
+  tn_array *x = tn__array_retain(argument(p));
+  tn_array *y = NULL;
+  OK(tn__program_output(p, 0, &y));
+  tn__array_retain(y);
+  const double ones[N] = {1, 1, 1, 1, 1, 1};
+  OK(tn__array_set(x, ones, sizeof ones));
+  const tn__access access = {&x->block->var, TN__UPDATE, 0};
+  const tn__job job = {
+      .name = "before", .run = run_blocked, .access = &access, .n_access = 1};
+  sem_init(&is_begun, 0, 0);
+  sem_init(&may_go, 0, 0);
+  OK(tn__push(w.env.engine, &job));
+  while (sem_wait(&is_begun)) continue;
+  train(p);
+  release_inside();
+  while (!atomic_load(&released)) sched_yield();
+  sem_post(&may_go);
+  OK(tn__wait_all(w.env.engine));
+  double have[N];
+  OK(tn__array_get(y, have, sizeof have));
+  for (int i = 0; i < N; ++i) cr_assert_eq(have[i], 1);
+  tn__array_release(x);
+  tn__array_release(y);
+}
+
+static _Atomic int ended;
+
+static void *give_up(void *arg) {
+  tn__program_unhold(arg);
+  atomic_store(&ended, 1);
+  return NULL;
+}
+
+/* Enqueued, but not executed: whoever ends the program, here in the place of
+ * the last job, waits for that. */
+Test(released_queue, a_device_at_work_keeps_what_it_needs) {
+  p = bind();
+  train(p);
+  OK(tn__wait_all(w.env.engine));
+  fake_hold(f);
+  train(p);
+  tn__program_hold(p);
+  release_inside();
+  while (!atomic_load(&released) || atomic_load(&p->n_holds) > 1) sched_yield();
+  tn__device *const device = p->device;
+  const int64_t waits = fake_counts_get(f).host_waits;
+  pthread_t job;
+  cr_assert_eq(pthread_create(&job, NULL, give_up, p), 0);
+  while (!atomic_load(&ended) && fake_counts_get(f).host_waits == waits)
+    sched_yield();
+  (void)tn__heap_trim(device); /* what is free goes now */
+  fake_go(f);
+  pthread_join(job, NULL);
+  cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+}
+
+/* -------------------------------------------------------------- on which
+ * thread
+ */
+
+/* In the place of the C library's, which the engine calls as well. */
+static tn_program *held; /* by a job that is about to give it up; or NULL */
+static pthread_t owner;
+
+int sched_yield(void) {
+  pthread_t job;
+  tn_program *program = held;
+  if (!program || !pthread_equal(owner, pthread_self()))
+    return (int)syscall(SYS_sched_yield);
+  held = NULL;
+  if (pthread_create(&job, NULL, give_up, program)) return -1;
+  return pthread_join(job, NULL);
+}
+
+/* A job that is over for those who wait for it has not left the program yet: it
+ * does as soon as the owner waits for that. */
+Test(released_queue, a_program_ends_on_the_thread_that_releases_it) {
+  p = bind();
+  train(p);
+  OK(tn__wait_all(w.env.engine));
+  tn__program_hold(p);
+  owner = pthread_self();
+  held = p;
+  const int64_t living = w.memory.living;
+  tn__program_release(p);
+  cr_assert_null(held, "nobody waited for the job");
+  cr_assert_lt(w.memory.living, living, "it is not over");
+}
