@@ -331,16 +331,33 @@ static tn_code edges_find(building *b) {
   return TN_OK;
 }
 
-/* Whether a step is enqueued with those before it. */
+/* The last step of a chain that is one. */
+static const tn__step *end_of(const building *b, const tn__chain *chain) {
+  uint32_t id = chain->first + chain->n - 1;
+  while (b->p->steps[id]->kind == TN__STEP_NOTHING) --id;
+  return b->p->steps[id];
+}
+
+/* Whether a step is enqueued with those before it. What is nothing goes with
+ * whatever is there: by itself it would be a job of the host, which waits for
+ * the device. */
 static bool follows_queued(const building *b, const tn__chain *chain,
                            const tn__step *step) {
   enum { MOST = 16 };
   const tn__queue *queue = tn__step_queue(b->p->steps[chain->first]);
-  if (!b->edges || !queue || chain->n >= MOST ||
-      (b->edges[step->id - 1] & ENDS))
-    return false;
+  if (b->sequence->single) return false;
   if (step->kind == TN__STEP_NOTHING) return true;
+  if (!b->edges || !queue || chain->n >= MOST ||
+      (b->edges[end_of(b, chain)->id] & ENDS))
+    return false;
   return queue == tn__step_queue(step) && !(b->edges[step->id] & BEGINS);
+}
+
+/* What is nothing begins no chain where runs do not stop behind it. */
+static bool is_left_out(const building *b, const tn__chain *chain,
+                        const tn__step *step) {
+  return chain->n == 0 && step->kind == TN__STEP_NOTHING && b->p->queued &&
+         !b->sequence->single;
 }
 
 /* Whether a step is to run right behind the one before it. */
@@ -390,6 +407,7 @@ static tn_code chains_make(building *b, uint32_t first, uint32_t n) {
   tn__chain *chain = chains;
   for (uint32_t i = first; i < first + n; ++i) {
     const tn__step *step = p->steps[i];
+    if (is_left_out(b, chain, step)) continue;
     if (!follows(b, chain, step)) ++chain;
     if (chain->n == 0) {
       b->job = b->n_access;
@@ -401,7 +419,7 @@ static tn_code chains_make(building *b, uint32_t first, uint32_t n) {
     chain->n_access = (uint32_t)(b->n_access - chain->access);
     chain_name(chain);
   }
-  b->n_chains = n == 0 ? 0 : (uint32_t)(chain - chains) + 1;
+  b->n_chains = (uint32_t)(chain - chains) + (chain->n > 0);
   return TN_OK;
 }
 

@@ -66,9 +66,15 @@ static int32_t keep(const tn_frame *call) {
   return fake_launch(call->run->stream, &work);
 }
 
+/* A view, which lies where it is seen. */
+static int32_t never(const tn_frame *call) {
+  (void)call;
+  return TN_INTERNAL;
+}
+
 static const uint64_t only_f64[] = {TN_BIT_F64};
 enum { OTHER = 99 }; /* a second type of devices */
-#define KEEP(id_, type_, pass_)                                   \
+#define KERNEL(id_, op_, type_, pass_, compute_)                  \
   static const tn_kernel id_ = {.struct_size = sizeof(tn_kernel), \
                                 .flags = TN_KERNEL_REENTRANT,     \
                                 .pass = (pass_),                  \
@@ -76,22 +82,26 @@ enum { OTHER = 99 }; /* a second type of devices */
                                 .writes = TN_WRITES_WRITE,        \
                                 .n_dtype_sets = 1,                \
                                 .when = TN_NONE,                  \
-                                .op = "lab.keep@1",               \
-                                .id = "guest.keep." #id_,         \
+                                .op = (op_),                      \
+                                .id = "guest." #id_,              \
                                 .dtype_sets = only_f64,           \
-                                .compute = keep}
+                                .compute = (compute_)}
+#define KEEP(id_, type_, pass_) KERNEL(id_, "lab.keep@1", type_, pass_, keep)
 KEEP(forward, TN_DEVICE_EXT, TN_PASS_FORWARD);
 KEEP(backward, TN_DEVICE_EXT, TN_PASS_BACKWARD);
 KEEP(other_forward, OTHER, TN_PASS_FORWARD);
 KEEP(other_backward, OTHER, TN_PASS_BACKWARD);
+KERNEL(seen, "lab.seen@1", TN_DEVICE_EXT, TN_PASS_FORWARD, never);
 static const tn_kernel *const kernels[] = {&forward, &backward, &other_forward,
-                                           &other_backward};
+                                           &other_backward, &seen};
 static const tn_target target = {.struct_size = sizeof(tn_target),
-                                 .op = "lab.keep@1"};
-static const tn_target *const targets[] = {&target};
+                                 .op = "lab.keep@1"},
+                       seen_target = {.struct_size = sizeof(tn_target),
+                                      .op = "lab.seen@1"};
+static const tn_target *const targets[] = {&target, &seen_target};
 static const tn_plugin guest = {
-    PLUGIN_BY_HAND("guest", 1, "lab.keep on fake devices"), .n_kernels = 4,
-    .n_targets = 1, .kernels = kernels, .targets = targets};
+    PLUGIN_BY_HAND("guest", 1, "lab.keep and lab.seen on fake devices"),
+    .n_kernels = 5, .n_targets = 2, .kernels = kernels, .targets = targets};
 
 /* -------------------------------------------------------------------- fixture
  */
@@ -425,6 +435,14 @@ static tn_entry long_of(tn_entry x, tn_entry a, int n, const char *group) {
   return x;
 }
 
+static uint32_t n_operations, n_nothing; /* of the run below */
+
+/* A step of a program that is not run counts as none. */
+static int64_t launches(void) {
+  (void)tn__wait_all(w.env.engine);
+  return fake_counts_get(f).launches;
+}
+
 /* Fences of a forward run of the graph, whose head is 1. */
 static int64_t fences_of(uint32_t flags) {
   static const double ones[N] = {1, 1, 1, 1, 1, 1};
@@ -440,6 +458,10 @@ static int64_t fences_of(uint32_t flags) {
   }
   OK(tn__program_forward(p, 0));
   OK(tn__wait_all(w.env.engine));
+  n_operations = p->forward[0].n_operations - p->forward[0].n_begins;
+  n_nothing = 0;
+  for (uint32_t i = 0; i < p->n_forward; ++i)
+    n_nothing += p->steps[i]->kind == TN__STEP_NOTHING;
   const int64_t before = fake_counts_get(f).records;
   OK(tn__program_forward(p, 0));
   OK(tn__wait_all(w.env.engine));
@@ -472,16 +494,64 @@ Test(place_queue, what_another_queue_reads_has_a_fence) {
   cr_assert_eq(fences_of(0), at_the_end + 1);
 }
 
+static tn_entry seen_of(tn_entry x, const char *group) {
+  const tn_entry out = OP(g, "seen", NULL, NULL, x);
+  OK(tn__attribute_set(g, out.node, "group", group));
+  return out;
+}
+
+/* Neither behind as many as share a fence, nor behind one that another queue
+ * waits for, nor where steps are apart. */
+Test(place_queue, what_is_nothing_is_no_job_of_its_own) {
+  const tn_entry x = typed(g, "x", F64(2, 3)), a = typed(g, "a", F64(2, 3));
+  const tn_entry most = long_of(x, a, 16, "first");
+  HEADS(g, long_of(seen_of(most, "first"), a, 4, "first"));
+  const int64_t fences = fences_of(0);
+  cr_assert_eq(n_nothing, 1);
+  cr_assert_eq(n_operations, 2);
+  HEADS(g, long_of(most, a, 4, "first"));
+  cr_assert_eq(fences_of(0), fences);
+  const tn_entry three = long_of(x, a, 3, "first");
+  HEADS(g, long_of(seen_of(three, "first"), a, 3, "first"),
+        long_of(three, a, 1, "second"));
+  (void)fences_of(0);
+  cr_assert_eq(n_nothing, 1);
+  cr_assert_eq(n_operations, 5); /* two copies, of `a` and of `three` */
+  (void)fences_of(TN_BIND_NO_FUSE);
+  cr_assert_eq(n_operations, 3 + 3 + 1 + 2);
+}
+
+/* As if the plan had found so. */
+Test(place_queue, a_part_may_begin_with_nothing_or_be_nothing) {
+  const tn_entry x = typed(g, "x", F64(2, 3)), a = typed(g, "a", F64(2, 3));
+  const tn_bind how = {
+      .struct_size = sizeof how, .groups = groups, .n_groups = 2};
+  HEADS(g, long_of(x, a, 4, "first"));
+  for (uint32_t n = 2; n <= 4; n += 2) {
+    OK(tn__program_bind(g, &how, &p));
+    for (uint32_t i = 0; i < n; ++i) {
+      p->steps[i]->kind = TN__STEP_NOTHING;
+      tn__step_ready(p->steps[i]);
+    }
+    const int64_t before = launches();
+    OK(tn__program_forward(p, 0));
+    cr_assert_eq(launches() - before, 4 - n);
+    cr_assert_eq(p->forward[0].n_operations - p->forward[0].n_begins, n < 4);
+    tn__program_release(p);
+    p = NULL;
+  }
+}
+
 /* ------------------------------------------------------------------ step by
  * step
  */
 
-static int n_seen;
-static char seen[16][64];
+static int n_shown;
+static char shown[16][64];
 
 static void see(void *ctx, const char *name, tn_array *array) {
   (void)ctx, (void)array;
-  (void)snprintf(seen[n_seen++ % 16], sizeof seen[0], "%s", name);
+  (void)snprintf(shown[n_shown++ % 16], sizeof shown[0], "%s", name);
 }
 
 Test(place_queue, a_watched_program_shows_each_output) {
@@ -491,9 +561,9 @@ Test(place_queue, a_watched_program_shows_each_output) {
   arguments_put(0);
   OK(tn__program_forward(p, 0));
   const char *const want[] = {"one_out", "one_0_copy_output", "two_out"};
-  cr_assert_eq(n_seen, 7); /* four calls, three copies */
+  cr_assert_eq(n_shown, 7); /* four calls, three copies */
   for (int i = 0; i < 3; ++i)
-    cr_assert_str_eq(seen[i], want[i], "output %d is %s", i, seen[i]);
+    cr_assert_str_eq(shown[i], want[i], "output %d is %s", i, shown[i]);
   OK(tn__program_monitor(p, NULL, NULL));
   run_all(1);
 }
@@ -657,12 +727,6 @@ Test(place_queues, what_a_queue_fails_at_is_told_by_what_others_make_of_it) {
 
 /* -------------------------------------------------------------------- memory
  */
-
-/* A step of a program that is not run counts as none. */
-static int64_t launches(void) {
-  (void)tn__wait_all(w.env.engine);
-  return fake_counts_get(f).launches;
-}
 
 typedef tn_code part_of_run(tn_array *weight);
 
