@@ -14,12 +14,21 @@
 enum {                /* tn__captured.state */
        STATE_NEW = 0, /* the first run that is not step by step records */
        STATE_RECORDED = 1,
-       STATE_REFUSED = 2 /* `why` says why; for ever */
+       STATE_REFUSED = 2, /* `why` says why; for ever */
+       STATE_LATER = 3,   /* the same; runs step by step come first */
+       STATE_AGAIN = 4    /* as NEW, but not for the first time */
 };
 
 enum { WHY = 512 };
 
-/* But for its state, only who pushes or who has the program's turn uses it. */
+/* Runs step by step before a failure that may pass is tried again: so many, and
+ * each time twice as many. A try takes the host about as long as a run, so all
+ * of them take less than an eighth of what the runs do. */
+enum { PAUSE = 8, MOST_DOUBLED = 20 };
+
+/* But for its state, only who pushes or who has the program's turn uses it;
+ * what went wrong, he who has the turn before the state says LATER, and he who
+ * pushes while it does. */
 typedef struct tn__captured {
   tn_program *program;
   uint32_t first;
@@ -33,6 +42,8 @@ typedef struct tn__captured {
   size_t changes; /* bytes */
   tn__feed *feed; /* of them; NULL: there are none, or it is not recorded */
   void *recording;
+  uint32_t n_failed; /* times that recording has, since it last did not */
+  uint64_t n_since;  /* runs step by step, since the last failure was seen */
   _Atomic uint32_t state;
   char why[WHY];
   char name[104];
@@ -215,17 +226,35 @@ static bool is_current(const tn__captured *c) {
   return c->recording && (!c->draws || c->key == key_of(c));
 }
 
+/* There may be memory another time. What a device does not know, and what
+ * kernels do that cannot be recorded, stays. */
+static bool may_pass(tn_code rc) {
+  return rc == TN_OUT_OF_MEMORY || rc == TN_BUSY;
+}
+
+static void record_failed(tn__captured *c, tn_code rc) {
+  (void)snprintf(c->why, WHY, "%s", tn_error_text());
+  ++c->n_failed;
+  state_set(c, may_pass(rc) ? STATE_LATER : STATE_REFUSED);
+}
+
+static bool is_step_by_step(const tn__captured *c) {
+  const uint32_t state = state_of(c);
+  return state == STATE_REFUSED || state == STATE_LATER;
+}
+
 /* Nothing has been done when recording fails, so the run is made step by step,
  * as are those that were pushed before that was known. */
 static tn_code captured_run(void *arg, tn__token *token) {
   tn__captured *c = arg;
-  if (state_of(c) == STATE_REFUSED) return plain(c, token);
+  if (is_step_by_step(c)) return plain(c, token);
   if (!is_current(c)) {
-    if (record(c, token) != TN_OK) {
-      (void)snprintf(c->why, WHY, "%s", tn_error_text());
-      state_set(c, STATE_REFUSED);
+    const tn_code rc = record(c, token);
+    if (rc != TN_OK) {
+      record_failed(c, rc);
       return plain(c, token);
     }
+    c->n_failed = 0;
     state_set(c, STATE_RECORDED);
   }
   if (c->feed) {
@@ -383,13 +412,27 @@ static tn_code captured_make(const span *s, tn__captured **out) {
   return TN_OK;
 }
 
+/* Whether the run that is pushed now may record, or be launched. Behind a
+ * failure that may pass runs are counted until it may. */
+static bool may_capture(tn__captured *c) {
+  const uint32_t state = state_of(c);
+  if (!c->is_ready || state == STATE_REFUSED) return false;
+  if (state != STATE_LATER) return true;
+  const uint32_t doubled =
+      c->n_failed - 1 < MOST_DOUBLED ? c->n_failed - 1 : MOST_DOUBLED;
+  if (c->n_since++ < (uint64_t)PAUSE << doubled) return false;
+  c->n_since = 0;
+  state_set(c, STATE_AGAIN);
+  return true;
+}
+
 tn_code tn__captured_push(tn_program *p, tn__sequence *sequence, uint32_t first,
                           uint32_t n, uint32_t train) {
   const span all = {p, first, n, train};
   if (!(p->how.flags & TN_BIND_CAPTURE)) return tn__sequence_push(p, sequence);
   if (!sequence->captured) TN__TRY(captured_make(&all, &sequence->captured));
   tn__captured *c = sequence->captured;
-  if (!c->is_ready || state_of(c) == STATE_REFUSED) {
+  if (!may_capture(c)) {
     TN__TRY(tn__sequence_push(p, sequence));
     c->is_ready = true;
     return TN_OK;
@@ -417,6 +460,8 @@ static const tn__sequence *sequence_of(const tn_program *p, uint32_t part) {
   return part == TN_PART_BACKWARD ? &p->backward : &p->forward[part];
 }
 
+static const char later[] = "; it will be tried again";
+
 /* Why the next run of a part is no launch; false: it is one. */
 static bool why_not(const tn_program *p, uint32_t part, char why[WHY]) {
   const bool back = part == TN_PART_BACKWARD;
@@ -429,12 +474,17 @@ static bool why_not(const tn_program *p, uint32_t part, char why[WHY]) {
     (void)snprintf(why, WHY, "tn_bind.flags has no TN_BIND_CAPTURE");
   else if (c && state_of(c) == STATE_REFUSED)
     (void)snprintf(why, WHY, "%s", c->why);
+  else if (c && state_of(c) == STATE_LATER)
+    (void)snprintf(why, WHY, "%.*s%s", (int)(WHY - sizeof later), c->why,
+                   later);
   else if (!c && is_refused(&all, why))
     return true;
   else if (p->monitor)
     (void)snprintf(why, WHY, "a monitor looks at each step");
   else if (!c || state_of(c) == STATE_NEW)
     (void)snprintf(why, WHY, "the second run will be recorded");
+  else if (state_of(c) == STATE_AGAIN)
+    (void)snprintf(why, WHY, "the next run tries again to record it");
   return why[0] != '\0';
 }
 

@@ -41,6 +41,15 @@ void tn__feed_free(tn__feed *feed) {
   tn__free(feed->device->env, feed);
 }
 
+static tn_code slot_add(tn__feed *feed) {
+  slot *s = &feed->slots[feed->n_slots];
+  TN__TRY(
+      tn__piece_alloc(feed->device->staging, feed->bytes, what, &s->memory));
+  s->point = NULL;
+  feed->next = feed->n_slots++;
+  return TN_OK;
+}
+
 tn_code tn__feed_create(tn__device *device, size_t bytes, tn__feed **out) {
   tn__feed *feed = tn__zalloc(device->env, sizeof *feed);
   *out = NULL;
@@ -50,6 +59,7 @@ tn_code tn__feed_create(tn__device *device, size_t bytes, tn__feed **out) {
   feed->now = tn__zalloc(device->env, 2 * bytes);
   tn_code rc = feed->now != NULL ? TN_OK : tn__fail_memory(2 * bytes, what);
   if (rc == TN_OK) rc = tn__heap_alloc(device, bytes, what, &feed->there);
+  if (rc == TN_OK) rc = slot_add(feed);
   if (rc != TN_OK) {
     tn__feed_free(feed);
     return rc;
@@ -67,33 +77,22 @@ void *tn__feed_device(const tn__feed *feed) {
   return feed->there;
 }
 
-static tn_code slot_add(tn__feed *feed) {
-  slot *s = &feed->slots[feed->n_slots];
-  TN__TRY(
-      tn__piece_alloc(feed->device->staging, feed->bytes, what, &s->memory));
-  s->point = NULL;
-  feed->next = feed->n_slots++;
-  return TN_OK;
-}
-
 /* What failed on the queue is told by who waits for it there. */
 static bool is_over(const slot *s) {
   bool done = true;
   return s->point == NULL || tn__point_query(s->point, &done) != TN_OK || done;
 }
 
-/* The oldest slot, if its copy is over, or a new one. */
-static tn_code slot_get(tn__feed *feed, slot **out) {
-  if (feed->n_slots == 0 || !is_over(&feed->slots[feed->next])) {
-    if (feed->n_slots < MOST_SLOTS)
-      TN__TRY(slot_add(feed));
-    else
-      (void)tn__point_wait(feed->slots[feed->next].point);
-  }
-  slot *s = *out = &feed->slots[feed->next];
+/* The oldest slot, if its copy is over, or a new one. Where there is no memory
+ * for that, or are enough, the oldest copy is waited for. */
+static slot *slot_get(tn__feed *feed) {
+  if (!is_over(&feed->slots[feed->next]) &&
+      (feed->n_slots == MOST_SLOTS || slot_add(feed) != TN_OK))
+    (void)tn__point_wait(feed->slots[feed->next].point);
+  slot *s = &feed->slots[feed->next];
   if (s->point != NULL) tn__point_drop(s->point);
   s->point = NULL;
-  return TN_OK;
+  return s;
 }
 
 static tn_code send(tn__feed *feed, slot *from, tn__token *token) {
@@ -113,12 +112,10 @@ static tn_code send(tn__feed *feed, slot *from, tn__token *token) {
 }
 
 tn_code tn__feed_push(tn__feed *feed, tn__token *token) {
-  slot *from = NULL;
   if (feed->is_sent && memcmp(feed->now, feed->sent, feed->bytes) == 0)
     return TN_OK;
-  TN__TRY(slot_get(feed, &from));
   feed->is_sent = false;
-  TN__TRY(send(feed, from, token));
+  TN__TRY(send(feed, slot_get(feed), token));
   memcpy(feed->sent, feed->now, feed->bytes);
   feed->is_sent = true;
   return TN_OK;

@@ -149,7 +149,8 @@ void *tn__feed_host(const tn__feed *feed);
 /* Where it is read on the device; the same as long as the feed lives. */
 void *tn__feed_device(const tn__feed *feed);
 /* Enqueues the copy, unless nothing has changed; the host's part may be written
- * again at once. Waits only if 64 copies are on their way. */
+ * again at once. Waits only if 64 copies are on their way, or as many as there
+ * is memory for, which is one at least. */
 tn_code tn__feed_push(tn__feed *feed, tn__token *token);
 /* Nothing that is enqueued reads it any more; NULL is allowed. */
 void tn__feed_free(tn__feed *feed);

@@ -658,23 +658,87 @@ Test(captured, a_driver_without_graphs_is_the_reason) {
 /* ------------------------------------------------------------------ failures
  */
 
-/* What the driver refuses while it records leaves runs step by step. */
+/* What the driver has no memory for while it records leaves runs step by step,
+ * until one behind eight others tries it again. */
 static void driver_refuses(int what) {
+  static const char why[] =
+      "CUDA_ERROR_OUT_OF_MEMORY: out of memory; it will be tried again";
   const char *const ops[] = {"elemwise.tanh"};
+  tn_array *y = NULL;
+  float before[24], after[24];
   rig_open_all(&(fake_cuda_options){.devices = 1});
-  fake_graph_refuse(&(fake_graph_refusal){what, CUDA_OUT_OF_MEMORY});
-  tn_program *p = run_thrice(ops, 1);
-  is_not(p, TN_PART_FORWARD, "CUDA_ERROR_OUT_OF_MEMORY: out of memory");
+  tn_program *p = chain(ops, 1, TN_BIND_CAPTURE);
   OK(tn_program_forward(p, 0));
-  is_not(p, TN_PART_FORWARD, "CUDA_ERROR_OUT_OF_MEMORY: out of memory");
+  OK(tn_program_output(p, 0, &y));
+  OK(tn_array_get(y, before, sizeof before));
+  fake_graph_refuse(&(fake_graph_refusal){what, CUDA_OUT_OF_MEMORY});
+  for (int run = 0; run < 9; ++run) {
+    OK(tn_program_forward(p, 0));
+    is_not(p, TN_PART_FORWARD, why);
+  }
+  shows(p, why);
+  cr_expect_eq(fake_graph_counts_get().launched, 0);
+  OK(tn_program_forward(p, 0));
+  is_captured(p, TN_PART_FORWARD);
+  OK(tn_program_forward(p, 0));
+  OK(tn_array_get(y, after, sizeof after));
+  cr_expect_arr_eq(before, after, sizeof before);
+  cr_expect_eq(fake_graph_counts_get().launched, 2);
   tn_program_release(p);
   rig_close();
 }
 
-Test(captured, a_driver_that_refuses_to_record_is_the_reason) {
+Test(captured, what_a_driver_has_no_memory_for_is_recorded_later) {
   driver_refuses(FAKE_CAPTURE_BEGIN);
   driver_refuses(FAKE_CAPTURE_END);
   driver_refuses(FAKE_GRAPH_CREATE);
+}
+
+/* Runs of one operator, each of which meets the refusal, if it records. */
+static int tries_of(const char *op, int runs, int result) {
+  tn_program *p = chain(&op, 1, TN_BIND_CAPTURE);
+  const int before = fake_graph_counts_get().begun;
+  for (int run = 0; run < runs; ++run) {
+    fake_graph_refuse(&(fake_graph_refusal){FAKE_CAPTURE_END, result});
+    OK(tn_program_forward(p, 0));
+    OK(tn_wait_all(rig));
+  }
+  cr_expect_eq(fake_graph_counts_get().launched, 0);
+  tn_program_release(p);
+  return fake_graph_counts_get().begun - before;
+}
+
+/* Run 2, and behind 8, 16, 32 and 64 others. */
+Test(captured, recording_is_tried_ever_more_seldom_or_not_again) {
+  open_trial(0);
+  cr_expect_eq(tries_of("elemwise.tanh", 200, CUDA_OUT_OF_MEMORY), 5);
+  cr_expect_eq(tries_of("trial.brittle", 50, CUDA_OK), 1);
+}
+
+/* Those in between draw what they would. */
+Test(captured, random_numbers_go_on_where_there_was_no_memory_to_record) {
+  enum { LONG = 16 };
+  static const char *const ops[] = {"trial.noise", "elemwise.tanh"};
+  static float out[2][LONG][24];
+  open_trial(3);
+  for (uint32_t i = 0; i < 2; ++i) {
+    tn_array *y = NULL;
+    tn_program *p = chain(ops, 2, i * TN_BIND_CAPTURE);
+    OK(tn_random_seed(rig, 78));
+    OK(tn_program_output(p, 0, &y));
+    for (uint32_t run = 0; run < LONG; ++run) {
+      if (run == 1) (void)fake_cuda_starve(1, true);
+      OK(tn_program_forward(p, 0));
+      OK(tn_array_get(y, out[i][run], sizeof out[i][run]));
+      if (run == 1) (void)fake_cuda_starve(0, false);
+      if (run == 1 && i == 1)
+        is_not(p, TN_PART_FORWARD, "what changes between runs");
+    }
+    if (i == 1) is_captured(p, TN_PART_FORWARD);
+    tn_program_release(p);
+  }
+  cr_expect_arr_eq(out[0], out[1], sizeof out[0]);
+  cr_expect_gt(fake_graph_counts_get().launched, 0);
 }
 
 Test(captured, a_launch_that_fails_is_told_by_the_programs_name_and_is_over) {
@@ -748,7 +812,7 @@ Test(captured, a_launch_that_fails_ends_no_run_that_is_made_step_by_step) {
   fake_graph_refuse(
       &(fake_graph_refusal){FAKE_CAPTURE_BEGIN, CUDA_OUT_OF_MEMORY});
   for (uint32_t run = 0; run < 2; ++run) curve_run(p, 1, weight);
-  is_not(p, TN_PART_TRAIN, "CUDA_ERROR_OUT_OF_MEMORY");
+  is_not(p, TN_PART_TRAIN, "OUT_OF_MEMORY: out of memory; it will be tried");
   is_captured(p, TN_PART_BACKWARD);
   a_launch_fails(p, weight, "launching a recording failed");
   tn_program_release(p);

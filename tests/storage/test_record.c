@@ -3,8 +3,11 @@
  * the host's, and what a thread must not do while it records.
  */
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "fake.h"
 #include "stage.h"
@@ -150,6 +153,43 @@ Test(feed, that_has_not_changed_is_not_copied) {
   cr_assert_eq(tn__feed_create(device, 100, &feed), TN_OK);
   cr_assert_eq(do_there(feed_twice, feed), TN_OK);
   cr_assert_eq(fake_counts_get(f).copies, 1);
+  tn__feed_free(feed);
+  close_all();
+}
+
+static void *go_when_waited_for(void *arg) {
+  (void)arg;
+  while (fake_counts_get(f).host_waits == 0) sched_yield();
+  fake_go(f);
+  return NULL;
+}
+
+/* Two contents, and memory for the copy of one. */
+static tn_code feed_in_turn(void *arg, tn__token *token) {
+  tn__feed *feed = arg;
+  int *now = tn__feed_host(feed);
+  pthread_t thread;
+  now[0] = 1;
+  TN__TRY(tn__feed_push(feed, token));
+  now[0] = 2;
+  fake_refuse(f, 1);
+  cr_assert_eq(pthread_create(&thread, NULL, go_when_waited_for, NULL), 0);
+  const tn_code rc = tn__feed_push(feed, token);
+  pthread_join(thread, NULL);
+  return rc;
+}
+
+Test(feed, waits_for_a_copy_where_there_is_no_memory_for_another) {
+  tn__feed *feed = NULL;
+  open_with(&(fake_options){.count = 1});
+  cr_assert_eq(tn__feed_create(device, sizeof(int), &feed), TN_OK);
+  fake_hold(f);
+  cr_assert_eq(do_there(feed_in_turn, feed), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(tn__device_drain(device, TN_QUEUE_COMPUTE), TN_OK);
+  cr_assert_eq(fake_counts_get(f).copies, 2);
+  int there = 0;
+  memcpy(&there, fake_reach(f, tn__feed_device(feed)), sizeof there);
+  cr_assert_eq(there, 2);
   tn__feed_free(feed);
   close_all();
 }
