@@ -21,11 +21,18 @@ typedef struct embedding {
   uint32_t n_in;
   uint32_t n_aux;
   const tn_entry *inside; /* the variables of `inner` */
+  uint32_t *places;       /* by node of `inner`: where it stands there */
   tn_entry *in;
 } embedding;
 
 static const char *inside_name(const embedding *e, uint32_t i) {
   return tn__node_at(e->inner, e->inside[i].node)->name;
+}
+
+/* TN_NONE: the heads depend on no variable of this name. */
+static uint32_t place_of(const embedding *e, const char *name) {
+  const tn__node *node = tn__map_get(&e->inner->names, name);
+  return node ? e->places[node->id] : TN_NONE;
 }
 
 static tn_code given_place(const embedding *e, uint32_t i, uint32_t *out) {
@@ -36,11 +43,10 @@ static tn_code given_place(const embedding *e, uint32_t i, uint32_t *out) {
                  : tn__fail(TN_INVALID,
                             "%s has %u variables, but %u entries were given",
                             e->name, n, e->n_given);
-  for (uint32_t k = 0; k < n; ++k) {
-    *out = k;
-    if (strcmp(inside_name(e, k), e->keys[i]) == 0) return TN_OK;
-  }
-  return tn__fail(TN_NOT_FOUND, "%s has no variable `%s`", e->name, e->keys[i]);
+  *out = place_of(e, e->keys[i]);
+  return *out != TN_NONE ? TN_OK
+                         : tn__fail(TN_NOT_FOUND, "%s has no variable `%s`",
+                                    e->name, e->keys[i]);
 }
 
 static tn_code inside_variable(const embedding *e, uint32_t i) {
@@ -89,9 +95,16 @@ static tn_code embedding_room(embedding *e, const char *name,
                               const char *stem) {
   TN__TRY(tn__graph_name_make(e->graph, name, stem, &e->name));
   TN__TRY(tn__graph_variables(e->inner, &e->inside, &e->n_in, &e->n_aux));
-  const size_t bytes = ((size_t)e->n_in + e->n_aux + 1) * sizeof *e->in;
-  e->in = tn__alloc(e->graph->env, bytes);
-  return e->in ? TN_OK : tn__fail_memory(bytes, "the inputs of a graph");
+  const uint32_t n = e->n_in + e->n_aux, n_nodes = tn__n_nodes(e->inner);
+  e->in = tn__alloc(e->graph->env, (n + (size_t)1) * sizeof *e->in);
+  e->places =
+      tn__alloc(e->graph->env, (n_nodes + (size_t)1) * sizeof *e->places);
+  if (!e->in || !e->places)
+    return tn__fail_memory(n * sizeof *e->in + n_nodes * sizeof *e->places,
+                           "the inputs of a graph");
+  for (uint32_t id = 0; id < n_nodes; ++id) e->places[id] = TN_NONE;
+  for (uint32_t i = 0; i < n; ++i) e->places[e->inside[i].node] = i;
+  return TN_OK;
 }
 
 static tn_code embedding_add(embedding *e, uint32_t kind, uint32_t n_out,
@@ -116,6 +129,7 @@ static tn_code embedding_add(embedding *e, uint32_t kind, uint32_t n_out,
 
 static tn_code embedding_end(embedding *e, uint32_t before, tn_code rc) {
   tn__graph_release(e->inner);
+  tn__free(e->graph->env, e->places);
   tn__free(e->graph->env, e->in);
   if (rc != TN_OK) tn__graph_truncate(e->graph, before);
   return rc;
@@ -153,10 +167,8 @@ tn_code tn__graph_embed(tn_graph *graph, const tn_embedding *what,
 
 static tn_code argument_find(const embedding *e, const char *name,
                              uint32_t *out) {
-  for (uint32_t i = 0; i < e->n_in; ++i) {
-    *out = i;
-    if (strcmp(inside_name(e, i), name) == 0) return TN_OK;
-  }
+  *out = place_of(e, name);
+  if (*out < e->n_in) return TN_OK;
   return tn__fail(TN_NOT_FOUND,
                   "%s: the step has no argument `%s` that its heads depend on",
                   e->name, name);

@@ -47,6 +47,7 @@ typedef struct inner {
   tn_entry *slopes;  /* and these */
   uint32_t *which;   /* their positions among the node's inputs */
   uint32_t n_of;
+  bool *needed; /* by node: a variable that the heads need; see heads_set */
 } inner;
 
 /* ------------------------------------------------------------------- refused
@@ -192,6 +193,7 @@ static tn_code end(inner *x, tn_code rc) {
   tn__free(env, x->bodies);
   tn__free(env, x->kept);
   tn__free(env, x->stands);
+  tn__free(env, x->needed);
   return rc;
 }
 
@@ -276,13 +278,25 @@ static tn_code differentiate(inner *x) {
   return tn__graph_gradient(x->graph, &spec, x->slopes);
 }
 
-/* Whether the heads, once set, need the variable. */
+/* Sets the heads, and finds the variables that they need. */
+static tn_code heads_set(inner *x) {
+  const tn__env *env = x->graph->env;
+  const tn_entry *variables = NULL;
+  const size_t bytes = tn__n_nodes(x->graph) * sizeof *x->needed;
+  uint32_t n_arguments = 0, n_states = 0;
+  TN__TRY(tn__graph_heads_set(x->graph, x->heads, x->n_heads));
+  TN__TRY(tn__graph_variables(x->graph, &variables, &n_arguments, &n_states));
+  tn__free(env, x->needed);
+  x->needed = tn__zalloc(env, bytes);
+  if (!x->needed) return tn__fail_memory(bytes, "a graph in a graph");
+  for (uint32_t i = 0; i < n_arguments; ++i)
+    x->needed[variables[i].node] = true;
+  return TN_OK;
+}
+
 static bool is_needed(const inner *x, const char *name) {
-  const tn_entry *variables = x->graph->arguments;
-  for (uint32_t i = 0; i < x->graph->n_arguments; ++i)
-    if (strcmp(tn__node_at(x->graph, variables[i].node)->name, name) == 0)
-      return true;
-  return false;
+  const tn__node *node = tn__map_get(&x->graph->names, name);
+  return x->needed[node->id];
 }
 
 /* Leaves out what the gradient does not read. */
@@ -295,13 +309,6 @@ static void keep_needed(const inner *x, tn__vec *names, tn_entry *entries) {
     ++n;
   }
   names->n = n;
-}
-
-static tn_code heads_set(inner *x) {
-  const tn_entry *variables = NULL;
-  uint32_t n_arguments = 0, n_states = 0;
-  TN__TRY(tn__graph_heads_set(x->graph, x->heads, x->n_heads));
-  return tn__graph_variables(x->graph, &variables, &n_arguments, &n_states);
 }
 
 enum { NEEDED = 1u << 0, SHAPES = 1u << 1 }; /* of a node */
@@ -445,19 +452,22 @@ tn_code tn__rule_embedded(const tn__rule *rule) {
  * weights that too.
  */
 
+enum { CONSTANT = 0, SEQUENCE = 1, STATE = 2 };
+
 typedef struct loop {
   inner x;
   const tn__loop *like;
+  uint8_t *roles;    /* by input: CONSTANT, SEQUENCE or STATE */
   uint32_t n_states; /* of `like`: their slopes come first among x.of */
   tn_entry *after;   /* per state, inside: gradient after the step, dstate' */
   tn_entry *sums;    /* per other slope: the sum before the step, or NONE for
                         one that is collected */
 } loop;
 
-static bool is_listed(const uint32_t *list, uint32_t n, uint32_t i) {
-  while (n > 0)
-    if (list[--n] == i) return true;
-  return false;
+static void roles_find(const tn__loop *like, uint8_t *roles) {
+  for (uint32_t i = 0; i < like->n_sequences; ++i)
+    roles[like->sequences[i]] = SEQUENCE;
+  for (uint32_t i = 0; i < like->n_states; ++i) roles[like->states[i]] = STATE;
 }
 
 /* What the step reads is what it has read: elements, states, constants. */
@@ -466,9 +476,8 @@ static tn_code loop_inputs(loop *l) {
   const tn__node *node = x->node;
   const tn__loop *like = l->like;
   for (uint32_t i = 0; i < node->n_in; ++i) {
-    const bool sequence = is_listed(like->sequences, like->n_sequences, i);
-    if (is_listed(like->states, like->n_states, i)) continue;
-    if (sequence)
+    if (l->roles[i] == STATE) continue;
+    if (l->roles[i] == SEQUENCE)
       TN__TRY(give_in(x, &x->sequences, x->inputs[i], node->in[i]));
     else
       TN__TRY(give(x, x->inputs[i], node->in[i]));
@@ -485,12 +494,11 @@ static tn_code loop_inputs(loop *l) {
 /* -------------------------------------------------------- what stands for it
  */
 
-static void stand(const inner *x, tn_entry *entry) {
-  for (uint32_t k = 0; k < x->n_kept; ++k)
-    if (tn__entry_same(*entry, x->kept[k])) {
-      *entry = x->stands[k];
-      return;
-    }
+/* `by` has it by entry, or TN_ENTRY_NONE. */
+static void stand(const inner *x, const tn_entry *by, tn_entry *entry) {
+  if (tn__entry_is_none(*entry)) return;
+  const tn_entry other = by[tn__entry_id(x->graph, *entry)];
+  if (!tn__entry_is_none(other)) *entry = other;
 }
 
 /* Nobody waits for what is not computed again. */
@@ -503,13 +511,20 @@ static void leave_alone(const tn_graph *graph, tn__node *node) {
 }
 
 /* Who reads what the loop has kept reads that. */
-static void loop_stands(inner *x) {
-  for (uint32_t id = 0; x->n_kept > 0 && id < tn__n_nodes(x->graph); ++id) {
+static tn_code loop_stands(inner *x) {
+  if (x->n_kept == 0) return TN_OK;
+  tn_entry *by = tn__graph_map(x->graph);
+  if (!by) return tn__fail_memory(x->graph->n_entries, "a graph in a graph");
+  for (uint32_t k = 0; k < x->n_kept; ++k)
+    by[tn__entry_id(x->graph, x->kept[k])] = x->stands[k];
+  for (uint32_t id = 0; id < tn__n_nodes(x->graph); ++id) {
     tn__node *node = tn__node_at(x->graph, id);
-    for (uint32_t i = 0; i < node->n_in; ++i) stand(x, &node->in[i]);
+    for (uint32_t i = 0; i < node->n_in; ++i) stand(x, by, &node->in[i]);
     leave_alone(x->graph, node);
   }
-  for (uint32_t k = 0; k < x->n_of; ++k) stand(x, &x->slopes[k]);
+  for (uint32_t k = 0; k < x->n_of; ++k) stand(x, by, &x->slopes[k]);
+  tn__free(x->graph->env, by);
+  return TN_OK;
 }
 
 /* dstate' and dout[t]. */
@@ -550,8 +565,7 @@ static void loop_of(loop *l) {
     x->which[x->n_of++] = like->states[k];
   }
   for (uint32_t i = 0; i < x->node->n_in; ++i) {
-    if (!x->rule->wanted[i] || is_listed(like->states, like->n_states, i))
-      continue;
+    if (!x->rule->wanted[i] || l->roles[i] == STATE) continue;
     x->of[x->n_of] = x->inputs[i];
     x->which[x->n_of++] = i;
   }
@@ -584,9 +598,7 @@ static tn_code loop_sum_heads(loop *l) {
     const uint32_t i = x->which[k];
     tn_entry zero;
     l->sums[k] = TN_ENTRY_NONE;
-    if (tn__entry_is_none(x->slopes[k]) ||
-        is_listed(l->like->sequences, l->like->n_sequences, i))
-      continue;
+    if (tn__entry_is_none(x->slopes[k]) || l->roles[i] == SEQUENCE) continue;
     TN__TRY(tn__rule_like(x->rule, TN__NODE_ZERO, x->node->in[i], &zero));
     TN__TRY(variable(x, "sum", &l->sums[k]));
     TN__TRY(give_in(x, &x->states, l->sums[k], zero));
@@ -665,7 +677,7 @@ static tn_code loop_make(loop *l) {
   TN__TRY(loop_weights(l));
   loop_of(l);
   TN__TRY(differentiate(&l->x));
-  loop_stands(&l->x);
+  TN__TRY(loop_stands(&l->x));
   TN__TRY(loop_state_heads(l));
   TN__TRY(loop_sum_heads(l));
   loop_collected_heads(l);
@@ -684,9 +696,12 @@ tn_code tn__rule_loop(const tn__rule *rule) {
   tn_code rc = begin(&l.x, rule);
   l.after = tn__alloc(env, n * sizeof *l.after);
   l.sums = tn__alloc(env, n * sizeof *l.sums);
-  if (rc == TN_OK && (!l.after || !l.sums))
+  l.roles = tn__zalloc(env, n);
+  if (rc == TN_OK && (!l.after || !l.sums || !l.roles))
     rc = tn__fail_memory(n * sizeof *l.sums, "the gradient of a loop");
+  if (rc == TN_OK) roles_find(l.like, l.roles);
   if (rc == TN_OK) rc = loop_make(&l);
+  tn__free(env, l.roles);
   tn__free(env, l.after);
   tn__free(env, l.sums);
   return end(&l.x, rc);
