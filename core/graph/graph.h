@@ -11,6 +11,7 @@
  *        attr.c      attributes and scopes
  *        query.c     find, lists, children
  *        order.c     which nodes some entries need, depth first
+ *        reads.c     of which variables heads read elements
  *        json_*.c    to and from JSON: write, read, nodes (json.h)
  *        picture.c   text, Graphviz; picture_svg.c drawn here (picture.h)
  *        timeline.c  a program's memory over time, drawn
@@ -268,6 +269,10 @@ tn_code tn__graph_name(tn_graph *graph, uint32_t list, size_t index,
  * Borrowed until the graph is changed. */
 tn_code tn__graph_variables(tn_graph *graph, const tn_entry **out,
                             uint32_t *n_arguments, uint32_t *n_states);
+
+/* reads.c: of each of them, whether the heads read its elements; otherwise only
+ * its shape counts. The caller frees *out. */
+tn_code tn__graph_reads(tn_graph *graph, bool **out);
 
 /* json_*.c, picture*.c, timeline.c */
 tn_code tn__graph_json(const tn_graph *graph, tn_text **out);

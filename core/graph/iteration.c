@@ -120,6 +120,23 @@ static tn_code program_bind(tn__step *step, struct tn__iteration *it,
   return rc;
 }
 
+static bool is_read(const tn__step *step, uint32_t in) {
+  return !step->shape_only || !step->shape_only[in];
+}
+
+/* The array inside of an input: without memory where only its shape counts. */
+static tn_code inside_take(tn__step *step, struct tn__iteration *it,
+                           const char *name, uint32_t i) {
+  const tn_program *inner = it->program;
+  const tn__node *node = tn__map_get(&inner->graph->names, name);
+  const tn__value *value = node ? &inner->values[node->first] : NULL;
+  if (!value || !value->array || (!is_read(step, i) && value->n_uses > 0))
+    return tn__fail(TN_INTERNAL, "the step of a loop has another use of `%s`",
+                    name);
+  it->inside[i] = value->array;
+  return is_read(step, i) ? tn__array_materialise_zeros(value->array) : TN_OK;
+}
+
 /* What the step program is bound with: constants as they are. */
 static tn_code program_make(tn__step *step, struct tn__iteration *it,
                             const tn_entry *inside, tn_argument *arguments) {
@@ -128,19 +145,12 @@ static tn_code program_make(tn__step *step, struct tn__iteration *it,
     tn_array *array = tn__value_array(step->program, step->in[i]);
     const uint8_t role = i < node->n_in ? it->role[i] : ROLE_CONSTANT;
     arguments[i] = (tn_argument){.name = inside_name(node, inside, i),
-                                 .array = role == ROLE_CONSTANT ? array : NULL,
                                  .known = sig_of(array, role == ROLE_SEQUENCE)};
+    if (role == ROLE_CONSTANT && is_read(step, i)) arguments[i].array = array;
   }
   TN__TRY(program_bind(step, it, arguments));
-  for (uint32_t i = 0; i < it->n_in; ++i) {
-    const uint32_t what =
-        i < node->n_in ? TN_PROGRAM_ARGUMENT : TN_PROGRAM_AUXILIARY;
-    tn_array *array = NULL;
-    TN__TRY(tn__program_array(it->program, what, inside_name(node, inside, i),
-                              &array));
-    TN__TRY(tn__array_materialise_zeros(array));
-    it->inside[i] = array;
-  }
+  for (uint32_t i = 0; i < it->n_in; ++i)
+    TN__TRY(inside_take(step, it, inside_name(node, inside, i), i));
   return TN_OK;
 }
 
@@ -239,6 +249,7 @@ static tn_code step_begin(const running *r, int64_t t) {
   const uint32_t first = step->loop->n_heads;
   for (uint32_t i = 0; i < loop->n_sequences; ++i) {
     const uint32_t in = loop->sequences[i];
+    if (!is_read(step, in)) continue;
     const tn_tensor to = whole(step->loop->inside[in]),
                     from = element(tn__value_array(step->program, step->in[in]),
                                    t);

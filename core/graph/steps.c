@@ -47,14 +47,34 @@ static bool reads_shapes(const tn__node *node) {
   return false;
 }
 
-static void mark_shapes(tn_program *p, tn__step *step) {
+static tn_code memory_fail(const tn_program *p) {
+  return tn__fail_memory(p->n_values * sizeof(tn__value),
+                         "the steps of a program");
+}
+
+/* What no step of a loop reads. */
+static tn_code mark_inner(const tn__node *node, bool *shape_only) {
+  bool *reads = NULL;
+  TN__TRY(tn__graph_reads(node->inner, &reads));
+  for (uint32_t i = 0; i < node->n_in; ++i) shape_only[i] = !reads[i];
+  for (uint32_t i = 0; i < node->loop->n_states; ++i)
+    shape_only[node->loop->states[i]] = false; /* may be the last ones too */
+  tn__free(node->inner->env, reads);
+  return TN_OK;
+}
+
+static tn_code mark_shapes(tn_program *p, tn__step *step) {
   const tn__node *node = step->node;
-  if (!reads_shapes(node)) return;
+  const bool is_loop = node->kind == TN__NODE_LOOP;
+  if (!is_loop && !reads_shapes(node)) return TN_OK;
   step->shape_only =
       tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *step->shape_only);
-  for (uint32_t i = 0; step->shape_only && i < node->n_in; ++i)
+  if (!step->shape_only) return memory_fail(p);
+  if (is_loop) return mark_inner(node, step->shape_only);
+  for (uint32_t i = 0; i < node->n_in; ++i)
     step->shape_only[i] =
         !node->in_flags || (node->in_flags[i] & TN_IN_METADATA) != 0;
+  return TN_OK;
 }
 
 static uint32_t kind_of(const tn__node *node) {
@@ -71,19 +91,13 @@ static uint32_t kind_of(const tn__node *node) {
   }
 }
 
-static tn_code memory_fail(const tn_program *p) {
-  return tn__fail_memory(p->n_values * sizeof(tn__value),
-                         "the steps of a program");
-}
-
 static tn_code plain_add(tn_program *p, const tn__node *node) {
   const uint32_t n_in = node->n_in + node->n_aux;
   tn__step *step = step_make(p, node, kind_of(node), n_in, node->n_out);
   if (!step) return memory_fail(p);
   for (uint32_t i = 0; i < n_in; ++i) step->in[i] = entry_of(p, node->in[i]);
   for (uint32_t i = 0; i < node->n_out; ++i) step->out[i] = node->first + i;
-  mark_shapes(p, step);
-  if (p->arena.failed) return memory_fail(p);
+  TN__TRY(mark_shapes(p, step));
   step_enter(p, step);
   return TN_OK;
 }

@@ -180,6 +180,39 @@ Test(nested, gradients_of_loops_know_their_shapes) {
   tn__graph_release(step);
 }
 
+/* Elements of `x` and `w`, which are computed, are only summed: of what they
+ * are computed from, the gradient reads no elements. */
+Test(nested, gradients_of_loops_keep_nothing_for_its_shape) {
+  enum { WIDE = 1000 };
+  static const char *const names[] = {"x", "h", "w"};
+  tn_graph *step = net_new();
+  HEADS(step,
+        OP(step, "plus_all", NULL, NULL,
+           OP(step, "plus_all", NULL, NULL, var(step, "h"), var(step, "x")),
+           var(step, "w")));
+  const tn_entry in[] = {OP(g, "square", NULL, "x2", var(g, "x")), var(g, "h"),
+                         OP(g, "square", NULL, "w2", var(g, "w"))};
+  const tn_entry y = loop(g, step, 3, names, in);
+  HEADS(g, slope(y, in[0]), slope(y, in[2]), slope(y, in[1]));
+  give("x", filled(TN_F64, SHAPE(4, WIDE, 1)));
+  give("h", filled(TN_F64, SHAPE(WIDE, 3)));
+  give("w", filled(TN_F64, SHAPE(WIDE, 1)));
+  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_COMPAT_SHARE; ++plan) {
+    tn_program *p = BIND(.plan = plan);
+    OK(tn__program_forward(p, 0));
+    cr_assert_eq(n_elements(head_of(p, 0)), 4 * WIDE);
+    expect_all(head_of(p, 0), 3);
+    cr_assert_eq(n_elements(head_of(p, 1)), WIDE);
+    expect_all(head_of(p, 1), 4 * 3);
+    expect_all(head_of(p, 2), 1);
+    if (plan == TN_PLAN_DEFAULT) /* the two that are not lent */
+      cr_assert_leq(stats_of(p).pool_bytes, (4 + 1) * WIDE * sizeof(double));
+    tn__program_release(p);
+  }
+  drop_given();
+  tn__graph_release(step);
+}
+
 /* The gradient of a gradient reads nothing that nobody gives: with y the square
  * of h + the sum of x, dy/dh = 2 (h + sum) and its square's gradient is
  * 8 (h + sum). */
