@@ -243,6 +243,27 @@ static bool is_step_by_step(const tn__captured *c) {
   return state == STATE_REFUSED || state == STATE_LATER;
 }
 
+/* Nothing but a copy into the feed is enqueued when there is no memory. */
+static tn_code launch(const tn__captured *c, tn__token *token) {
+  if (c->feed) TN__TRY(tn__feed_push(c->feed, token));
+  return tn__record_launch(token, c->recording);
+}
+
+/* Where there is no memory for that, the run is made step by step: what it
+ * updates in place is as it was, and it draws the same random numbers, unless
+ * somebody else has drawn some meanwhile. */
+static tn_code launch_or_not(const tn__captured *c, tn__token *token) {
+  tn__random *random = &c->program->caller->random;
+  const uint64_t before = atomic_load(&random->offset);
+  if (c->feed) steps_change(c);
+  uint64_t after = atomic_load(&random->offset);
+  const tn_code rc = launch(c, token);
+  if (rc != TN_OUT_OF_MEMORY) return rc;
+  if (c->draws)
+    (void)atomic_compare_exchange_strong(&random->offset, &after, before);
+  return plain(c, token);
+}
+
 /* Nothing has been done when recording fails, so the run is made step by step,
  * as are those that were pushed before that was known. */
 static tn_code captured_run(void *arg, tn__token *token) {
@@ -257,11 +278,7 @@ static tn_code captured_run(void *arg, tn__token *token) {
     c->n_failed = 0;
     state_set(c, STATE_RECORDED);
   }
-  if (c->feed) {
-    steps_change(c);
-    TN__TRY(tn__feed_push(c->feed, token));
-  }
-  return tn__record_launch(token, c->recording);
+  return launch_or_not(c, token);
 }
 
 /* --------------------------------------------------------------------- push */

@@ -264,7 +264,8 @@ typedef struct tn_device {
 
   /* Enqueues all that was recorded, in its order, on a queue of the same
    * device. Addresses and all that kernels were given are those of then.
-   * [worker] */
+   * TN_OUT_OF_MEMORY says that nothing was enqueued: then the host enqueues the
+   * work itself. [worker] */
   int32_t (*graph_launch)(void *ctx, void *graph, void *queue,
                           tn_device_error *error);
 
