@@ -77,6 +77,8 @@ static tn_code head_copy(tn_program *p, uint32_t i) {
 /* Whether some head overwrites the argument that a head is. */
 static bool is_overwritten(const tn__binding *b, uint32_t head) {
   const tn_program *p = b->p;
+  const tn__node *node = tn__node_at(p->graph, p->heads[head].node);
+  if (b->how->n_outputs == 0 || node->kind != TN__NODE_VARIABLE) return false;
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
     const tn_argument *given = b->given[i];
     if (!tn__entry_same(p->arguments[i], p->heads[head]) || !given) continue;

@@ -26,6 +26,13 @@ typedef struct group {
   uint32_t *reads; /* by entry: operands of all steps that its elements are */
 } group;
 
+/* Whether heads are written into arguments. */
+static bool has_late(const tn_program *p) {
+  for (uint32_t i = 0; i < p->n_heads; ++i)
+    if (p->late[i]) return true;
+  return false;
+}
+
 /* --------------------------------------------------------------- candidates */
 
 static bool same_loop(const tn_tensor *a, const tn_tensor *b) {
@@ -120,7 +127,8 @@ static bool overwrites_part(const tn_program *p, const tn__step *step) {
 }
 
 /* Why a step is computed on its own; NULL if it need not be. */
-static const char *why_not(const tn_program *p, const tn__step *step) {
+static const char *why_not(const tn_program *p, const tn__step *step,
+                           bool late) {
   if (step->kind != TN__STEP_CALL) return "it is no call of a kernel";
   if (step->n_parts > 0) return "it is two calls already";
   if (!step->info.kernel) return "nobody reads its outputs";
@@ -132,7 +140,8 @@ static const char *why_not(const tn_program *p, const tn__step *step) {
   if (step->signal || step->n_after > 0)
     return "it waits for another, or another for it";
   if (step->device->table) return "it runs on a device";
-  if (overwrites_part(p, step)) return "it overwrites a part of an argument";
+  if (late && overwrites_part(p, step))
+    return "it overwrites a part of an argument";
   for (uint32_t i = 0; i < step->n_out; ++i)
     if (p->values[step->out[i]].request == TN_REQ_ADD &&
         !(step->info.kernel->desc->writes & TN_WRITES_ADD))
@@ -356,10 +365,11 @@ static tn_code fuse_one(group *g, tn__step *step) {
 
 /* Which steps may be parts, and who reads what. */
 static void look(tn_program *p, uint32_t *reads) {
+  const bool late = has_late(p);
   for (uint32_t i = 0; i < p->n_steps; ++i) {
     tn__step *step = p->steps[i];
     step->why_not = p->how.flags & TN_BIND_NO_FUSE ? "the user forbids it"
-                                                   : why_not(p, step);
+                                                   : why_not(p, step, late);
     count_reads(step, reads);
   }
 }
