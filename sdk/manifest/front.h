@@ -185,7 +185,7 @@ typedef struct tnm_reader {
   tn__vec files;     /* const char * */
   tn__map names;     /* tnm_operator * by name */
   tn__map kernels;   /* tnm_kernel * by id */
-  tn__vec targets;   /* const tn_plugin * of options->with */
+  tn__vec targets;   /* tnm_given * of options->with */
   bool targets_read;
   tn__vec calls; /* tnm_call * that gradients make */
   bool whole;    /* all that the plugin has was read */
@@ -365,11 +365,16 @@ bool tnm_is_float(const tnm_lower *lower, const tn_arg *arg);
  * or all if none is. */
 uint64_t tnm_differentiable(uint64_t allowed);
 
-/* The target of a kernels_for document among options->with, or NULL after a
- * message. `node` holds "plugin.op@1". */
-const tn_op *tnm_find_target(tnm_reader *reader, const tnm_tree *node);
-/* The plugin of that name behind `--with`, or NULL. */
-const tn_plugin *tnm_find_given(tnm_reader *reader, const char *name);
+/* A plugin behind `--with`, or some of its operators. */
+typedef struct tnm_given {
+  const tn_plugin *plugin;
+  const tnm_operator **operators; /* where manifests tell of it */
+  size_t n_operators;
+  bool whole; /* all that the plugin has was read */
+} tnm_given;
+
+/* What stands behind `--with`, in that order; several may be of one plugin. */
+const tn__vec *tnm_givens(tnm_reader *reader);
 
 /* Reads a plugin's manifests into the reader; its tables, or NULL after a
  * message or when memory ran out. `path` NULL: reader->text is the plugin. */

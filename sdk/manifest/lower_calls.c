@@ -38,18 +38,44 @@ static bool own_operators(tnm_reader *reader, known *out) {
   return out->v != NULL;
 }
 
+static bool has_operator(const known *ops, const tn_op *op) {
+  for (size_t i = 0; i < ops->n; ++i)
+    if (ops->v[i]->interface == op->interface &&
+        strcmp(ops->v[i]->name, op->name) == 0)
+      return true;
+  return false;
+}
+
+/* Those of a plugin that files tell of one by one, or several times. */
+static bool given_operators(tnm_reader *reader, const char *plugin,
+                            known *out) {
+  const tn__vec *givens = tnm_givens(reader);
+  size_t n = 0, n_givens = 0;
+  for (size_t i = 0; i < givens->n; ++i) {
+    const tnm_given *given = givens->v[i];
+    if (strcmp(given->plugin->name, plugin) != 0) continue;
+    n += given->plugin->n_operators;
+    out->all = out->all || given->whole;
+    ++n_givens;
+  }
+  out->v = n_givens > 0 ? TNM_NEW(reader->arena, const tn_op *, n) : NULL;
+  for (size_t i = 0; out->v != NULL && i < givens->n; ++i) {
+    const tn_plugin *p = ((const tnm_given *)givens->v[i])->plugin;
+    if (strcmp(p->name, plugin) != 0) continue;
+    for (uint32_t k = 0; k < p->n_operators; ++k)
+      if (!has_operator(out, p->operators[k]))
+        out->v[out->n++] = p->operators[k];
+  }
+  return out->v != NULL;
+}
+
 /* False if nothing is known of that plugin. */
 static bool find_operators(tnm_reader *reader, const tnm_call *call,
                            known *out) {
-  *out = (known){.all = true};
+  *out = (known){0};
   if (strcmp(call->plugin, reader->name) == 0)
     return own_operators(reader, out);
-  const tn_plugin *plugin = tnm_find_given(reader, call->plugin);
-  if (plugin == NULL) return false;
-  out->v = TNM_NEW(reader->arena, const tn_op *, plugin->n_operators);
-  for (uint32_t i = 0; out->v != NULL && i < plugin->n_operators; ++i)
-    out->v[out->n++] = plugin->operators[i];
-  return out->v != NULL;
+  return given_operators(reader, call->plugin, out);
 }
 
 static void report_unknown(tnm_reader *reader, const tnm_call *call,

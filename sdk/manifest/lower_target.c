@@ -17,7 +17,8 @@ static bool is_manifest(const tn__env *env, const char *path) {
   return env->os->stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-static const tn_plugin *read_manifest(tnm_reader *reader, const char *path) {
+static const tn_plugin *read_manifest(tnm_reader *reader, const char *path,
+                                      tnm_given *out) {
   static const tnm_read_options options = {.lone = true};
   tnm_reader other;
   tnm_reader_init(&other, reader->env, reader->arena, reader->diags);
@@ -26,6 +27,11 @@ static const tn_plugin *read_manifest(tnm_reader *reader, const char *path) {
   const tn_plugin *tables = tnm_read_tables(&other, path);
   for (size_t i = 0; i < other.files.n; ++i)
     tnm_reader_push(reader, &reader->files, other.files.v[i]);
+  out->whole = other.whole;
+  out->operators =
+      TNM_NEW(reader->arena, const tnm_operator *, other.operators.n);
+  for (size_t i = 0; out->operators != NULL && i < other.operators.n; ++i)
+    out->operators[out->n_operators++] = other.operators.v[i];
   tnm_reader_deinit(&other);
   return tables;
 }
@@ -38,7 +44,8 @@ static void report_built(tnm_reader *reader, const char *path, tn_code code) {
            code == TN_IO ? "cannot read the plugin: " : "", tn_error_text());
 }
 
-static const tn_plugin *read_built(tnm_reader *reader, const char *path) {
+static const tn_plugin *read_built(tnm_reader *reader, const char *path,
+                                   tnm_given *out) {
   const tn_plugin *tables = NULL;
   char *copy = tn__arena_text(reader->arena, path, strlen(path));
   if (copy == NULL || !tnm_reader_push(reader, &reader->files, copy))
@@ -48,6 +55,7 @@ static const tn_plugin *read_built(tnm_reader *reader, const char *path) {
     reader->arena->failed = true;
   else if (code != TN_OK)
     report_built(reader, path, code);
+  out->whole = true;
   return tables;
 }
 
@@ -57,14 +65,12 @@ static void read_targets(tnm_reader *reader) {
   reader->targets_read = true;
   for (size_t i = 0; options != NULL && i < options->n_with; ++i) {
     const char *path = options->with[i];
-    const tn_plugin *tables = is_manifest(reader->env, path)
-                                  ? read_manifest(reader, path)
-                                  : read_built(reader, path);
-    if (tables == NULL) continue;
-    tn_plugin *copy = TNM_NEW(reader->arena, tn_plugin, 1);
-    if (copy == NULL) return;
-    *copy = *tables;
-    tnm_reader_push(reader, &reader->targets, copy);
+    tnm_given *given = TNM_NEW(reader->arena, tnm_given, 1);
+    if (given == NULL) return;
+    given->plugin = is_manifest(reader->env, path)
+                        ? read_manifest(reader, path, given)
+                        : read_built(reader, path, given);
+    if (given->plugin != NULL) tnm_reader_push(reader, &reader->targets, given);
   }
 }
 
@@ -94,12 +100,29 @@ static bool parse_name(const char *text, target_name *out) {
          tnm_parse_int(at + 1, &out->interface) && out->interface >= 1;
 }
 
-static const tn_op *find_op(const tn_plugin *plugin, const target_name *name) {
+static bool is_target(const tn_op *op, const target_name *name) {
+  return strcmp(op->name, name->op) == 0 && op->interface == name->interface;
+}
+
+static const tn_op *find_op(const tnm_given *given, const target_name *name) {
+  const tn_plugin *plugin = given->plugin;
   if (strcmp(plugin->name, name->plugin) != 0) return NULL;
-  for (uint32_t i = 0; i < plugin->n_operators; ++i) {
-    const tn_op *op = plugin->operators[i];
-    if (strcmp(op->name, name->op) == 0 && op->interface == name->interface)
-      return op;
+  for (uint32_t i = 0; i < plugin->n_operators; ++i)
+    if (is_target(plugin->operators[i], name)) return plugin->operators[i];
+  return NULL;
+}
+
+/* The operator in its manifest, if that is given too: built files do not hold
+ * examples. */
+static const tnm_operator *find_described(const tnm_reader *reader,
+                                          const target_name *name) {
+  for (size_t i = 0; i < reader->targets.n; ++i) {
+    const tnm_given *given = reader->targets.v[i];
+    if (strcmp(given->plugin->name, name->plugin) != 0) continue;
+    for (size_t k = 0; k < given->n_operators; ++k) {
+      const tnm_operator *op = given->operators[k];
+      if (op->op != NULL && is_target(op->op, name)) return op;
+    }
   }
   return NULL;
 }
@@ -111,8 +134,9 @@ static void report_unfound(tnm_reader *reader, const tnm_tree *node,
       tnm_diag(reader->diags, &spec,
                "operator `%s` is in none of the plugins given", node->text);
   for (size_t i = 0; i < reader->targets.n; ++i) {
-    const tn_plugin *plugin = reader->targets.v[i];
-    if (strcmp(plugin->name, name->plugin) != 0) continue;
+    const tnm_given *given = reader->targets.v[i];
+    if (strcmp(given->plugin->name, name->plugin) != 0 || !given->whole)
+      continue;
     tnm_diag_help(reader->diags, id,
                   "plugin `%s` was read and has no operator `%s@%lld`",
                   name->plugin, name->op, (long long)name->interface);
@@ -123,17 +147,17 @@ static void report_unfound(tnm_reader *reader, const tnm_tree *node,
                 name->plugin);
 }
 
-const tn_plugin *tnm_find_given(tnm_reader *reader, const char *name) {
+const tn__vec *tnm_givens(tnm_reader *reader) {
   read_targets(reader);
-  for (size_t i = 0; i < reader->targets.n; ++i) {
-    const tn_plugin *plugin = reader->targets.v[i];
-    if (strcmp(plugin->name, name) == 0) return plugin;
-  }
-  return NULL;
+  return &reader->targets;
 }
 
-const tn_op *tnm_find_target(tnm_reader *reader, const tnm_tree *node) {
+/* The operator among those given, or NULL after a message. `node` holds
+ * "plugin.op@1". */
+static const tn_op *find_target(tnm_reader *reader, const tnm_tree *node,
+                                const tnm_operator **described) {
   target_name name;
+  *described = NULL;
   if (!parse_name(node->text, &name)) {
     tnm_diag_spec spec = {"E0014", node->pos, NULL};
     tnm_diag(reader->diags, &spec,
@@ -146,7 +170,9 @@ const tn_op *tnm_find_target(tnm_reader *reader, const tnm_tree *node) {
   read_targets(reader);
   for (size_t i = 0; i < reader->targets.n; ++i) {
     const tn_op *op = find_op(reader->targets.v[i], &name);
-    if (op != NULL) return op;
+    if (op == NULL) continue;
+    *described = find_described(reader, &name);
+    return op;
   }
   if (tnm_diags_errors(reader->diags) == before)
     report_unfound(reader, node, &name);
@@ -175,6 +201,44 @@ static const char *const *arg_names(tn__arena *arena, const tn_arg *const *args,
   return names;
 }
 
+/* The operands as lowering knows them. */
+static bool set_operands(tnm_lower *lower, uint32_t list,
+                         const tn_arg *const *args, uint32_t n) {
+  tnm_operands *out = &lower->operands[list];
+  tn_arg *copies = TNM_NEW(lower->arena, tn_arg, n);
+  out->v = TNM_NEW(lower->arena, tn_arg *, n);
+  out->names = TNM_NEW(lower->arena, const char *, n);
+  out->list = list;
+  if (copies == NULL || out->v == NULL || out->names == NULL) return false;
+  for (; out->n < n; ++out->n) {
+    copies[out->n] = *args[out->n];
+    out->v[out->n] = &copies[out->n];
+    out->names[out->n] = args[out->n]->name;
+  }
+  return true;
+}
+
+static bool set_params(tnm_lower *lower, const tn_op *op) {
+  tn_field *copies = TNM_NEW(lower->arena, tn_field, op->n_params);
+  lower->params = TNM_NEW(lower->arena, tn_field *, op->n_params);
+  if (copies == NULL || lower->params == NULL) return false;
+  for (uint32_t i = 0; i < op->n_params; ++i) {
+    copies[i] = *op->params[i];
+    lower->params[i] = &copies[i];
+  }
+  return true;
+}
+
+/* Examples beside those of the operator, which a kernel's conditions want. */
+static void lower_examples(tnm_lower *lower) {
+  const tn_op *op = lower->op;
+  if (set_operands(lower, TN_OPERAND_IN, op->inputs, op->n_inputs) &&
+      set_operands(lower, TN_OPERAND_OUT, op->outputs, op->n_outputs) &&
+      set_operands(lower, TN_OPERAND_AUX, op->aux, op->n_aux) &&
+      set_params(lower, op))
+    tnm_lower_examples(lower);
+}
+
 static void set_scope(tnm_lower *lower) {
   const tn_op *op = lower->op;
   lower->scope = (tnm_scope){
@@ -190,7 +254,8 @@ void tnm_lower_kernels_for(tnm_reader *reader, const tnm_tree *document,
                            const char *file) {
   const tnm_tree *node = tnm_tree_get(document, "kernels_for");
   if (node == NULL || tnm_tree_get(document, "kernels") == NULL) return;
-  const tn_op *op = tnm_find_target(reader, node);
+  const tnm_operator *described = NULL;
+  const tn_op *op = find_target(reader, node, &described);
   tn_op *copy = TNM_NEW(reader->arena, tn_op, 1);
   if (op == NULL || copy == NULL) return;
   *copy = *op;
@@ -205,6 +270,8 @@ void tnm_lower_kernels_for(tnm_reader *reader, const tnm_tree *document,
   lower.out->tree = document;
   lower.out->target = new_target(reader, node->text, op);
   lower.out->target_op = op;
+  lower.out->described = described;
   set_scope(&lower);
   if (!reader->arena->failed) tnm_lower_kernels(&lower);
+  if (!reader->arena->failed) lower_examples(&lower);
 }

@@ -218,13 +218,15 @@ typedef struct tnm_gradcheck {
 /* One operator (a family gives several), or, with `target`, the kernels that a
  * `kernels_for` document adds to another plugin's. */
 typedef struct tnm_operator {
-  const char *file;           /* "quadratic.yaml": name without folders */
-  const char *stem;           /* "quadratic" */
-  const tn_op *op;            /* infer is NULL; NULL for kernels_for */
-  const char *infer_symbol;   /* hook `{c: sym}`, or NULL */
-  const tn_target *target;    /* kernels_for, or NULL */
-  const tn_op *target_op;     /* the operator it refers to, from --with */
-  const tnm_formula *forward; /* per output, or n_forward 0 */
+  const char *file;         /* "quadratic.yaml": name without folders */
+  const char *stem;         /* "quadratic" */
+  const tn_op *op;          /* infer is NULL; NULL for kernels_for */
+  const char *infer_symbol; /* hook `{c: sym}`, or NULL */
+  const tn_target *target;  /* kernels_for, or NULL */
+  const tn_op *target_op;   /* the operator it refers to, from --with */
+  const struct tnm_operator *described; /* that operator in its manifest, or
+                                           NULL: only a built file tells */
+  const tnm_formula *forward;           /* per output, or n_forward 0 */
   size_t n_forward;
   const tnm_formula *backward; /* per differentiable input, or 0 */
   size_t n_backward;
