@@ -36,6 +36,7 @@ static const step steps[] = {
     {&tnm_schema_binding, "args", &tnm_schema_bound_arg},
     {&tnm_schema_binding, "returns", &tnm_schema_result},
     {&tnm_schema_kernels_for, "kernels", &tnm_schema_kernel},
+    {&tnm_schema_kernels_for, "examples", &tnm_schema_example},
     {&tnm_schema_kernel, "state", &tnm_schema_state},
     {&tnm_schema_kernel, "workspace", &tnm_schema_workspace},
     {&tnm_schema_kernel, "options", &tnm_schema_param},

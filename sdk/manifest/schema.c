@@ -71,6 +71,8 @@ static const tnm_key kernels_for_keys[] = {
     {"opgen", S, true, "format of the manifest: 1"},
     {"kernels_for", S, true, "operator of another plugin: `nn.softmax@1`"},
     {"kernels", L, true, "kernels written by hand"},
+    {"examples", L, false,
+     "calls that the operator's own examples do not make, with what comes out"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key param_keys[] = {

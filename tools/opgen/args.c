@@ -32,6 +32,7 @@ static const option options[] = {
     {"--tests", TAKES_TESTS, false},
     {"--kernels", TAKES_KERNELS, true},
     {"--from", TAKES_FROM, true},
+    {"--for", TAKES_FOR, true},
     {"--missing", TAKES_MISSING, false},
     {"--help", EVERY_COMMAND, false},
 };
@@ -104,6 +105,9 @@ static bool set_new(opgen_args *args, const option *o, const char *value) {
     case TAKES_FROM:
       args->from = value;
       return true;
+    case TAKES_FOR:
+      args->target = value;
+      return true;
     default:
       args->missing = true;
       return true;
@@ -114,6 +118,7 @@ static bool set(opgen_args *args, const option *o, const char *value) {
   switch (o->bit) {
     case TAKES_KERNELS:
     case TAKES_FROM:
+    case TAKES_FOR:
     case TAKES_MISSING:
       return set_new(args, o, value);
     case TAKES_OUT_DIR:

@@ -5,6 +5,7 @@
  * fails.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,12 +22,15 @@ typedef struct made {
 } made;
 
 typedef struct job {
-  const opgen_args *args;
+  opgen_args args;
   char plugin[MAX_NAME + 1];
   char op[MAX_NAME + 1]; /* "" for --missing of a whole plugin */
   const char *dir;
   const new_shape *shape;
   new_words words;
+  char target[2 * MAX_NAME + 32]; /* "nn.softmax@1", with --for */
+  char owner[MAX_NAME + 1];
+  char installed[MAX_PATH]; /* what describes it, where Tenon is installed */
   made made[MAX_MADE];
   size_t n_made;
 } job;
@@ -208,7 +212,7 @@ static bool write_stubs(job *j, const tnm_plugin *plugin, bool cuda) {
 static bool complete(job *j) {
   char path[MAX_PATH];
   path_of(j, "plugin.yaml", path);
-  tnm_plugin *plugin = opgen_read(j->args, path);
+  tnm_plugin *plugin = opgen_read(&j->args, path);
   if (plugin == NULL) return false;
   const bool fine =
       write_stubs(j, plugin, false) && write_stubs(j, plugin, true);
@@ -282,6 +286,12 @@ static void tell_build(const job *j) {
   const size_t prefix = strcmp(j->dir, ".") == 0 ? 0 : strlen(j->dir) + 1;
   if (j->shape != NULL && j->shape->is_bound)
     printf("add to the manifests in meson.build: '%s.yaml',\n", j->op);
+  if (j->words.target != NULL)
+    printf(
+        "add to others in meson.build, unless it is there: plugindir / "
+        "'%s.so',\n"
+        "add to manifests likewise: manifestdir / '%s',\n",
+        j->owner, j->owner);
   for (size_t i = 0; i < j->n_made; ++i) {
     const char *path = j->made[i].path + prefix;
     const char *end = strrchr(path, '.');
@@ -326,7 +336,7 @@ static bool is_same_kind(const job *j, const char *path,
 static bool add_to_project(job *j) {
   char path[MAX_PATH], name[MAX_PATH];
   path_of(j, "plugin.yaml", path);
-  tnm_plugin *plugin = opgen_read(j->args, path);
+  tnm_plugin *plugin = opgen_read(&j->args, path);
   if (plugin == NULL) return false;
   const bool fits =
       is_same_plugin(j, path, plugin) && is_same_kind(j, path, plugin);
@@ -391,14 +401,14 @@ static int taken_name(const char *text, const char *owner) {
 /* "plugin.op", or with --missing "plugin" too. EXIT_FINE unless it said
  * something. */
 static int take_name(job *j) {
-  const char *text = j->args->files[0];
+  const char *text = j->args.files[0];
   const size_t n = strcspn(text, ".");
   const char *op = text[n] == '.' ? text + n + 1 : "";
   const size_t n_op = strlen(op);
   if (!is_name(text, n) || is_ours(text, n) ||
       (text[n] == '.' && (!is_name(op, n_op) || is_ours(op, n_op))))
     return bad_name(text, "cannot be the name of an operator");
-  if (n_op == 0 && !j->args->missing)
+  if (n_op == 0 && !j->args.missing)
     return bad_name(text, "names a plugin, but no operator of it");
   if (strcmp(op, "plugin") == 0) return taken_name(text, "the plugin itself");
   if (strcmp(op, "cuda") == 0)
@@ -427,11 +437,58 @@ static int take_kernels(job *j, const char *text, bool *cpu) {
   return EXIT_FINE;
 }
 
+/* "nn.softmax" or "nn.softmax@1" */
+static int take_target(job *j, const char *text) {
+  const size_t n = strcspn(text, "."), n_op = strcspn(text + n, "@");
+  const char *at = text + n + n_op;
+  char *end = NULL;
+  const unsigned long interface = *at == '@' ? strtoul(at + 1, &end, 10) : 1;
+  const bool numbered =
+      *at == '\0' ||
+      (at[1] > '0' && at[1] <= '9' && *end == '\0' && interface <= UINT32_MAX);
+  if (n_op < 2 || !numbered || !is_name(text, n) ||
+      !is_name(text + n + 1, n_op - 1))
+    return opgen_usage_error("new",
+                             "`--for` takes an operator of another plugin, "
+                             "`nn.softmax` or `nn.softmax@1`, not `%s`",
+                             text);
+  memcpy(j->owner, text, n);
+  (void)snprintf(j->target, sizeof j->target, "%.*s@%lu", (int)(n + n_op), text,
+                 interface);
+  if (strcmp(j->owner, j->plugin) == 0)
+    return opgen_usage_error("new",
+                             "`%s` is of this plugin: list the kernel in its "
+                             "own manifest",
+                             text);
+  j->words.target = j->target;
+  j->words.owner = j->owner;
+  j->words.cpu = true;
+  j->shape = &new_shape_for;
+  return EXIT_FINE;
+}
+
+/* Where this program is installed, so are the manifests of Tenon's plugins. */
+static void find_installed(job *j) {
+  char path[MAX_PATH];
+  if (j->words.target == NULL || j->args.n_with > 0 ||
+      !opgen_installed(OPGEN_MANIFESTS, path))
+    return;
+  const int n =
+      snprintf(j->installed, sizeof j->installed, "%s/%s", path, j->owner);
+  if (n > 0 && (size_t)n < sizeof j->installed && exists(j->installed))
+    j->args.with[j->args.n_with++] = j->installed;
+}
+
 static int take_shape(job *j) {
-  const opgen_args *args = j->args;
+  const opgen_args *args = &j->args;
   const char *names[NEW_N_SHAPES];
   const char *name = args->from;
   bool cpu = false;
+  if (args->target != NULL && (name != NULL || args->kernels != NULL))
+    return opgen_usage_error("new",
+                             "`--for` begins a kernel for the cpu; `--from` "
+                             "and `--kernels` do not go with it");
+  if (args->target != NULL) return take_target(j, args->target);
   const int rc =
       args->kernels != NULL ? take_kernels(j, args->kernels, &cpu) : EXIT_FINE;
   if (rc != EXIT_FINE) return rc;
@@ -465,8 +522,8 @@ static int take_shape(job *j) {
 }
 
 static void choose_dir(job *j) {
-  if (j->args->out_dir != NULL)
-    j->dir = j->args->out_dir;
+  if (j->args.out_dir != NULL)
+    j->dir = j->args.out_dir;
   else
     j->dir = exists("plugin.yaml") ? "." : j->plugin;
 }
@@ -474,17 +531,19 @@ static void choose_dir(job *j) {
 int cmd_new(const opgen_args *args) {
   static job j;
   char path[MAX_PATH];
-  j = (job){.args = args, .words = {.since = 1}};
+  j = (job){.args = *args, .words = {.since = 1}};
   int rc = take_name(&j);
   if (rc == EXIT_FINE && args->missing &&
-      (args->from != NULL || args->kernels != NULL))
+      (args->from != NULL || args->kernels != NULL || args->target != NULL))
     rc = opgen_usage_error("new",
                            "`--missing` goes by what the manifests say; "
-                           "`--from` and `--kernels` do not go with it");
+                           "`--from`, `--for` and `--kernels` do not go with "
+                           "it");
   if (rc == EXIT_FINE && !args->missing) rc = take_shape(&j);
   if (rc != EXIT_FINE) return rc;
   j.words.plugin = j.plugin;
   j.words.op = j.op;
+  find_installed(&j);
   choose_dir(&j);
   path_of(&j, "plugin.yaml", path);
   bool fine = false;

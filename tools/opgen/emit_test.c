@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * emit_test.c: <plugin>_test.gen.c: the examples of every operator as tables of
- * tenon/test.h, and a program that runs them.
+ * tenon/test.h, those of operators of other plugins that it has kernels for,
+ * and a program that runs them.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -95,7 +96,7 @@ static void emit_params(emit *e, const tn_op *op, const tnm_example *x) {
 
 static void emit_example(emit *e, const tnm_operator *op,
                          const tnm_example *x) {
-  const tn_op *d = op->op;
+  const tn_op *d = described(op);
   tn__buf text;
   tn__buf_init(&text, e->env);
   c_add(&e->c, "    {\n");
@@ -118,59 +119,101 @@ static void emit_example(emit *e, const tnm_operator *op,
   tn__buf_deinit(&text);
 }
 
+/* Where the operator is described: for kernels_for in a manifest of another
+ * plugin, NULL if none was given. */
+static const tnm_operator *told_by(const tnm_operator *op) {
+  return op->op != NULL ? op : op->described;
+}
+
+/* Those of the operator's manifest, and those that stand beside kernels. */
+static size_t count_examples(const tnm_operator *op) {
+  const tnm_operator *teller = told_by(op);
+  const size_t told = teller != NULL && teller != op ? teller->n_examples : 0;
+  return told + op->n_examples;
+}
+
+/* What begins the names of its tables. */
+static const char *tables_of(emit *e, const tnm_operator *op) {
+  const char *local = name_operator(e, op).local;
+  return op->op != NULL ? local : name_format(e, "%s_target", local);
+}
+
 static void emit_examples(emit *e, const tnm_operator *op) {
-  if (op->n_examples == 0) return;
+  const tnm_operator *teller = told_by(op);
+  if (count_examples(op) == 0) return;
   c_open(&e->c, "static const tn_test_example",
-         name_format(e, "%s_examples[]", name_operator(e, op).local));
-  for (size_t i = 0; i < op->n_examples; ++i)
+         name_format(e, "%s_examples[]", tables_of(e, op)));
+  for (size_t i = 0; teller != NULL && i < teller->n_examples; ++i)
+    emit_example(e, teller, &teller->examples[i]);
+  for (size_t i = 0; teller != op && i < op->n_examples; ++i)
     emit_example(e, op, &op->examples[i]);
   c_close(&e->c);
   c_add(&e->c, "\n");
 }
 
+static const char *id_of(const tnm_kernel *kernel) {
+  return (kernel->forward != NULL ? kernel->forward : kernel->backward)->id;
+}
+
+/* Whose calls are made with each of the plugin's kernels in turn. */
+static void emit_kernels(emit *e, const tnm_operator *op) {
+  if (op->target == NULL || op->n_kernels == 0) return;
+  c_open_list(&e->c, "static const char *const",
+              name_format(e, "%s_kernels", tables_of(e, op)));
+  for (size_t i = 0; i < op->n_kernels; ++i)
+    c_item_string(&e->c, id_of(&op->kernels[i]));
+  c_close(&e->c);
+  c_add(&e->c, "\n");
+}
+
+static void emit_gradcheck(emit *e, const tnm_gradcheck *check) {
+  c_string(&e->c, "skip", check->skip);
+  c_u32(&e->c, "points", check->points);
+  if (check->eps > 0) c_f64(&e->c, "eps", check->eps);
+  if (check->tol > 0) c_f64(&e->c, "tol", check->tol);
+}
+
 static void emit_operator(emit *e, const tnm_operator *op) {
-  const op_names names = name_operator(e, op);
-  const tnm_gradcheck *check = &op->gradcheck;
+  const tnm_operator *teller = told_by(op);
+  const tnm_operator *parent = teller != NULL ? teller->parent : NULL;
+  const size_t n = count_examples(op);
   c_file *c = &e->c;
   c_add(c, "    {\n");
   c->indent = 8;
-  c_string(c, "name", names.full);
-  if (op->n_examples > 0) {
-    c_value(c, "examples", name_format(e, "%s_examples", names.local));
-    c_value(c, "n_examples", name_format(e, "%zu", op->n_examples));
-  } else if (op->parent != NULL && op->parent->n_examples > 0) {
-    emit_params(e, op->op, &op->parent->examples[0]);
+  c_string(c, "name", name_operator(e, op).full);
+  if (n > 0) {
+    c_value(c, "examples", name_format(e, "%s_examples", tables_of(e, op)));
+    c_value(c, "n_examples", name_format(e, "%zu", n));
+  } else if (parent != NULL && parent->n_examples > 0) {
+    emit_params(e, described(op), &parent->examples[0]);
   }
-  c_string(c, "skip", check->skip);
-  c_u32(c, "points", check->points);
-  if (check->eps > 0) c_f64(c, "eps", check->eps);
-  if (check->tol > 0) c_f64(c, "tol", check->tol);
+  if (teller != NULL) emit_gradcheck(e, &teller->gradcheck);
+  if (op->target != NULL && op->n_kernels > 0) {
+    c_value(c, "kernels", name_format(e, "%s_kernels", tables_of(e, op)));
+    c_value(c, "n_kernels", name_format(e, "%zu", op->n_kernels));
+  }
   c_add(c, "    },\n");
 }
 
-/* How many operators are the plugin's own. */
-static size_t emit_operators(emit *e) {
-  size_t n = 0;
-  for (size_t i = 0; i < e->plugin->n_operators; ++i)
-    n += e->plugin->operators[i].op != NULL;
-  if (n == 0) return 0;
+static void emit_operators(emit *e) {
+  if (e->plugin->n_operators == 0) return;
   c_open(&e->c, "static const tn_test_operator", "operators[]");
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
-    if (e->plugin->operators[i].op != NULL)
-      emit_operator(e, &e->plugin->operators[i]);
+    emit_operator(e, &e->plugin->operators[i]);
   c_close(&e->c);
   c_add(&e->c, "\n");
-  return n;
 }
 
 void emit_test_source(emit *e) {
   const char *name = e->plugin->plugin->name;
   emit_banner(e, name_format(e, "%s_test.gen.c", name), "plugin");
   c_add(&e->c, "#include <tenon/test.h>\n\n");
-  for (size_t i = 0; i < e->plugin->n_operators; ++i)
-    if (e->plugin->operators[i].op != NULL)
-      emit_examples(e, &e->plugin->operators[i]);
-  const size_t n = emit_operators(e);
+  const size_t n = e->plugin->n_operators;
+  for (size_t i = 0; i < n; ++i) {
+    emit_examples(e, &e->plugin->operators[i]);
+    emit_kernels(e, &e->plugin->operators[i]);
+  }
+  emit_operators(e);
   c_open(&e->c, "static const tn_test_plugin", "plugin");
   c_string(&e->c, "name", name);
   if (n > 0) {

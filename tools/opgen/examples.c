@@ -231,9 +231,13 @@ static void check_example(const bench *b, const tnm_example *example) {
 /* ------------------------------------------------------------- the runtime */
 
 /* A plugin of this operator alone, without anything that would be called. */
-static tn_plugin plugin_of(const tnm_plugin *plugin, const tn_op *const *op) {
+static tn_plugin plugin_of(const tnm_plugin *plugin, const tnm_operator *op,
+                           tn__arena *arena) {
   tn_plugin copy = *plugin->plugin;
-  copy.operators = op;
+  const char *target = op->target != NULL ? op->target->op : NULL;
+  if (target != NULL)
+    copy.name = tn__arena_text(arena, target, strcspn(target, "."));
+  copy.operators = &op->op;
   copy.n_operators = 1;
   copy.kernels = NULL;
   copy.n_kernels = 0;
@@ -261,12 +265,13 @@ static tn_code check_operator(const tnm_plugin *plugin, const tnm_operator *op,
                               tnm_diags *diags) {
   const tn_options options = {
       .struct_size = sizeof options, .workers = 1, .trust = TN_TRUST_REPLACE};
-  const tn_plugin one = plugin_of(plugin, &op->op);
   tn_runtime *rt = NULL;
   tn__arena arena;
   tn__arena_init(&arena, tn__env_default());
+  const tn_plugin one = plugin_of(plugin, op, &arena);
   bench b = {.diags = diags, .op = op, .arena = &arena};
-  tn_code code = tn_runtime_create(&options, &rt);
+  tn_code code =
+      one.name != NULL ? tn_runtime_create(&options, &rt) : TN_OUT_OF_MEMORY;
   if (code == TN_OK) code = check_registered(&b, rt, &one);
   tn_runtime_release(rt);
   tn__arena_deinit(&arena);
@@ -276,13 +281,24 @@ static tn_code check_operator(const tnm_plugin *plugin, const tnm_operator *op,
 /* An operator whose shapes come from a function of the author's cannot be
  * checked before that is compiled. */
 static bool is_checked(const tnm_operator *op) {
-  return op->op != NULL && op->infer_symbol == NULL;
+  const tn_op *d = op->op;
+  for (uint32_t i = 0; i < d->n_inputs + d->n_outputs + d->n_aux; ++i) {
+    const uint32_t out = i - d->n_inputs, aux = out - d->n_outputs;
+    const tn_arg *arg = i < d->n_inputs      ? d->inputs[i]
+                        : out < d->n_outputs ? d->outputs[out]
+                                             : d->aux[aux];
+    if (arg->shape_kind == TN_SHAPE_HOOK) return false;
+  }
+  return true;
 }
 
 bool opgen_check_examples(const tnm_plugin *plugin, tnm_diags *diags) {
   tn_code code = TN_OK;
-  for (size_t i = 0; i < plugin->n_operators && code == TN_OK; ++i)
-    if (is_checked(&plugin->operators[i]))
-      code = check_operator(plugin, &plugin->operators[i], diags);
+  for (size_t i = 0; i < plugin->n_operators && code == TN_OK; ++i) {
+    tnm_operator op = plugin->operators[i];
+    if (op.op == NULL && op.n_examples > 0) op.op = op.target_op;
+    if (op.op != NULL && is_checked(&op))
+      code = check_operator(plugin, &op, diags);
+  }
   return code == TN_OK;
 }

@@ -71,9 +71,12 @@ static const char new_options[] =
     "                   (a function of a library; nothing is compiled)\n"
     "  --kernels LIST   kernels that you will write: cpu, cuda or cpu,cuda;\n"
     "                   what a formula gives is generated for both anyway\n"
+    "  --for OTHER.OP   a kernel for an operator of another plugin, in the\n"
+    "                   manifest OP.yaml of PLUGIN\n"
     "  --missing        adds functions that the manifests of PLUGIN name and\n"
     "                   no file defines, in new files, and nothing else\n"
-    "  --with PATH      as for `opgen generate`\n"
+    "  --with PATH      as for `opgen generate`; what Tenon has installed is\n"
+    "                   found without\n"
     "  -o DIR           the project's folder; by default the current folder "
     "if\n"
     "                   it holds a plugin.yaml, otherwise ./PLUGIN\n"
@@ -130,10 +133,13 @@ static const char explain_options[] =
     "it, every code is listed.\n";
 
 static const command commands[] = {
-    {"new", "PLUGIN.OP [--kernels LIST] [--from EXAMPLE] [--missing] [-o DIR]",
+    {"new",
+     "PLUGIN.OP [--kernels LIST] [--from EXAMPLE | --for OTHER.OP] "
+     "[--missing] [-o DIR]",
      "begin a project, or add an operator to one",
-     TAKES_KERNELS | TAKES_FROM | TAKES_MISSING | TAKES_OUT_DIR | TAKES_WITH, 1,
-     1, cmd_new, new_options},
+     TAKES_KERNELS | TAKES_FROM | TAKES_FOR | TAKES_MISSING | TAKES_OUT_DIR |
+         TAKES_WITH,
+     1, 1, cmd_new, new_options},
     {"generate",
      "FILE... -o DIR [--depfile FILE] [--with PATH] [--cuda|--tests]",
      "write the C files of a plugin",

@@ -24,19 +24,24 @@ typedef struct new_shape {
 /* The shape of that name; NULL if there is none. `names` gets all of them. */
 enum { NEW_N_SHAPES = 4 };
 const new_shape *new_shape_find(const char *name, const char **names);
+/* That of kernels for an operator of another plugin. */
+extern const new_shape new_shape_for;
 
 /* What a template is about. */
 typedef struct new_words {
   const char *plugin;
   const char *op;
   uint32_t since;
-  bool cpu;  /* there are kernels to be written for it */
-  bool cuda; /* likewise */
+  bool cpu;           /* there are kernels to be written for it */
+  bool cuda;          /* likewise */
+  const char *target; /* "nn.softmax@1", whose kernels they are, or NULL */
+  const char *owner;  /* "nn" */
 } new_words;
 
-/* The template with `@PLUGIN@`, `@OP@` and `@SINCE@` filled in. Lines that
- * begin with `@cpu `, `@cuda `, or `@kernels ` for either, are kept, without
- * that, where the words say so. */
+/* The template with `@PLUGIN@`, `@OP@`, `@SINCE@`, `@TARGET@` and `@OWNER@`
+ * filled in. Lines that begin with `@cpu `, `@cuda `, or `@kernels ` for
+ * either, with `@for ` or, without a target, `@own `, are kept, without that,
+ * where the words say so. */
 void new_expand(tn__buf *out, const char *text, const new_words *words);
 
 extern const char new_plugin_yaml[];
@@ -52,10 +57,11 @@ extern const char new_bound_readme[];
 bool new_list_add(tn__buf *out, const char *text, const char *file);
 
 /* Functions that an operator's manifest names (of all operators if `op` is
- * NULL) and no C file of the folder defines; `cuda` chooses between those of
- * kernels for CUDA and the others. The text of a file that has them, nothing if
- * there are none; `stem` gets that of the first manifest. False after a message
- * if a file cannot be read. */
+ * NULL; it may be the name of the file, for kernels of others) and no C file of
+ * the folder defines; `cuda` chooses between those of kernels for CUDA and the
+ * others. The text of a file that has them, nothing if there are none; `stem`
+ * gets that of the first manifest. False after a message if a file cannot be
+ * read. */
 typedef struct new_stubs {
   const tnm_plugin *plugin;
   const char *folder;

@@ -160,6 +160,19 @@ static const char binding[] =
     "  - {name: matrix, data: [[0, 255], [7, 8]], out: [[255, 0], [8, 7]]}\n"
     "  - {name: empty, data: [], out: []}\n";
 
+static const char kernels_for[] =
+    "opgen: 1\n"
+    "kernels_for: @TARGET@\n"
+    "kernels:\n"
+    "  - device: cpu\n"
+    "    priority: 100                     # above its own, so that this one "
+    "is taken\n"
+    "    forward: @PLUGIN@_@OP@_cpu          # in @OP@.c\n"
+    "    writes: [write]                   # the host does the other requests\n"
+    "    flags: [reentrant, deterministic]\n";
+
+const new_shape new_shape_for = {NULL, kernels_for, true, false, false};
+
 static const new_shape shapes[NEW_N_SHAPES] = {
     {"quadratic", quadratic, false, true, false},
     {"relu", relu, true, true, false},
@@ -183,7 +196,8 @@ const char new_plugin_yaml[] =
     "opgen: 1\n"
     "plugin: @PLUGIN@\n"
     "release: 1\n"
-    "summary: Operators of @PLUGIN@\n"
+    "@own summary: Operators of @PLUGIN@\n"
+    "@for summary: Kernels of @PLUGIN@\n"
     "license: Apache-2.0\n"
     "operators:                            # order is ABI: add at the end\n"
     "  - @OP@.yaml\n";
@@ -203,13 +217,20 @@ const char new_meson[] =
     "  default_options: ['c_std=c11', 'buildtype=release'])\n" FIND_TENON
     "plugindir = tenon.get_variable('plugindir').replace('\\\\ ', ' ')\n"
     "headers = tenon.get_variable('includedir').replace('\\\\ ', ' ')\n"
+    "manifestdir = tenon.get_variable('manifestdir').replace('\\\\ ', ' ')\n"
     "libm = meson.get_compiler('c').find_library('m')\n"
     "# Built plugins that this one wants: those whose operators `kernels_for` "
     "names or\n"
     "# a gradient calls, such as plugindir / 'elemwise.so'.\n"
-    "others = []\n"
+    "@own others = []\n"
+    "@for others = [plugindir / '@OWNER@.so']\n"
+    "# Folders with their manifests, where the examples are that kernels for "
+    "their\n"
+    "# operators must pass, such as manifestdir / 'elemwise'.\n"
+    "@own manifests = []\n"
+    "@for manifests = [manifestdir / '@OWNER@']\n"
     "with = []\n"
-    "foreach other : others\n"
+    "foreach other : others + manifests\n"
     "  with += ['--with', other]\n"
     "endforeach\n"
     "generate = [opgen, 'generate', '@INPUT@', '-o', '@OUTDIR@',\n"
@@ -282,7 +303,9 @@ const char new_meson[] =
     "      '-lcudart_static', '-lstdc++', '-ldl', '-lrt', '-lpthread'])\n"
     "endif\n"
     "\n"
-    "# The examples of the manifests, and their gradients.\n"
+    "# The examples of the manifests, and their gradients; for operators of "
+    "other\n"
+    "# plugins, with each kernel of this one.\n"
     "tests = custom_target('@PLUGIN@_test.gen', input: 'plugin.yaml',\n"
     "  output: '@PLUGIN@_test.gen.c', depfile: '@PLUGIN@_test.d',\n"
     "  command: [generate, '--tests'])\n"
@@ -293,7 +316,10 @@ const char new_meson[] =
 const char new_readme[] =
     "# @PLUGIN@\n"
     "\n"
-    "A plugin of operators for Tenon, which meson finds by pkg-config: where "
+    "@own A plugin of operators for Tenon, which meson finds by pkg-config: "
+    "where `opgen`\n"
+    "@for A plugin of kernels for Tenon, which meson finds by pkg-config: "
+    "where "
     "`opgen`\n"
     "is `PREFIX/bin/opgen`, say `export "
     "PKG_CONFIG_PATH=PREFIX/lib/pkgconfig`. Its pages are\n"
@@ -306,23 +332,37 @@ const char new_readme[] =
     "\n"
     "Next:\n"
     "\n"
-    "- Say in `@OP@.yaml` what the operator computes. `opgen check` finds "
+    "@own - Say in `@OP@.yaml` what the operator computes. `opgen check` finds "
     "mistakes,\n"
-    "  `opgen show @OP@.yaml` shows what will be computed and kept.\n"
-    "- Give it examples: `meson test` runs them with every element type, "
+    "@own   `opgen show @OP@.yaml` shows what will be computed and kept.\n"
+    "@own - Give it examples: `meson test` runs them with every element type, "
     "request and\n"
-    "  layout, and checks the gradients numerically.\n"
+    "@own   layout, and checks the gradients numerically.\n"
+    "@for - Say in `@OP@.yaml` what the kernel for `@TARGET@` takes: "
+    "`dtypes`, `when`,\n"
+    "@for   `writes`; and add `backward` where a kernel computes the "
+    "gradient.\n"
+    "@for   `opgen check --with PATH .` finds mistakes; PATH is what "
+    "describes the operator,\n"
+    "@for   its plugin or the folder of its manifests.\n"
+    "@for - `meson test` runs the operator's examples with this kernel alone. "
+    "Where it\n"
+    "@for   takes none of them, write `examples` beside `kernels`.\n"
     "@cpu - Write the functions of `@OP@.c`. Until then their cases are "
     "listed by\n"
     "@cpu   `meson test -v -C build` as expected failures.\n"
     "@cuda - Write the functions of `@OP@.cu`.\n"
-    "- Where `nvcc` is, formulas and the kernels in `.cu` files are built "
+    "@own - Where `nvcc` is, formulas and the kernels in `.cu` files are built "
     "into\n"
-    "  `build/@PLUGIN@.cuda.so`, the companion: load it after "
+    "@own   `build/@PLUGIN@.cuda.so`, the companion: load it after "
     "`build/@PLUGIN@.so`.\n"
-    "- `opgen new @PLUGIN@.NAME` adds an operator, `opgen new @PLUGIN@ "
+    "@own - `opgen new @PLUGIN@.NAME` adds an operator, `opgen new @PLUGIN@ "
     "--missing` the\n"
-    "  functions that manifests name and no file defines.\n";
+    "@own   functions that manifests name and no file defines.\n"
+    "@for - `opgen new @PLUGIN@.NAME --for OTHER.OP` adds a kernel, `opgen new "
+    "@PLUGIN@\n"
+    "@for   --missing --with PATH` the functions that manifests name and no "
+    "file defines.\n";
 
 const char new_gitignore[] = "/build*/\n";
 
@@ -382,30 +422,35 @@ const char new_bound_readme[] =
 
 /* ---------------------------------------------------------------- expansion */
 
+static const char *const placeholders[] = {"@PLUGIN@", "@OP@", "@TARGET@",
+                                           "@OWNER@", "@SINCE@"};
+
 static void add_word(tn__buf *out, const char *word, const new_words *words,
                      size_t n) {
-  static const char *const names[] = {"@PLUGIN@", "@OP@", "@SINCE@"};
-  if (n == strlen(names[0]) && memcmp(word, names[0], n) == 0)
-    tn__buf_add(out, "%s", words->plugin);
-  else if (n == strlen(names[1]) && memcmp(word, names[1], n) == 0)
-    tn__buf_add(out, "%s", words->op);
-  else
+  const char *const texts[] = {words->plugin, words->op, words->target,
+                               words->owner};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i)
+    if (n == strlen(placeholders[i]) && memcmp(word, placeholders[i], n) == 0)
+      tn__buf_add(out, "%s", texts[i]);
+  if (memcmp(word, "@SINCE@", n) == 0)
     tn__buf_add(out, "%" PRIu32, words->since);
 }
 
 /* Length of a placeholder at `s`, 0 if there is none. */
 static size_t placeholder(const char *s) {
-  static const char *const names[] = {"@PLUGIN@", "@OP@", "@SINCE@"};
-  for (size_t i = 0; i < 3; ++i)
-    if (strncmp(s, names[i], strlen(names[i])) == 0) return strlen(names[i]);
+  for (size_t i = 0; i < sizeof placeholders / sizeof *placeholders; ++i)
+    if (strncmp(s, placeholders[i], strlen(placeholders[i])) == 0)
+      return strlen(placeholders[i]);
   return 0;
 }
 
 /* Whether a line of some condition is kept; *line moves behind the mark. */
 static bool is_kept(const char **line, const new_words *words) {
-  static const char *const marks[] = {"@kernels ", "@cpu ", "@cuda "};
-  const bool holds[] = {words->cpu || words->cuda, words->cpu, words->cuda};
-  for (size_t i = 0; i < 3; ++i) {
+  static const char *const marks[] = {"@kernels ", "@cpu ", "@cuda ", "@for ",
+                                      "@own "};
+  const bool holds[] = {words->cpu || words->cuda, words->cpu, words->cuda,
+                        words->target != NULL, words->target == NULL};
+  for (size_t i = 0; i < sizeof marks / sizeof *marks; ++i) {
     const size_t n = strlen(marks[i]);
     if (strncmp(*line, marks[i], n) != 0) continue;
     *line += n;

@@ -5,6 +5,7 @@
  * files: main.c       the table of commands
  *        args.c       options and files of a command line
  *        output.c     rendering into memory, writing what differs, the depfile
+ *        installed.c  what is installed with this program
  *        cmd_*.c      one command each
  *        examples.c   examples of manifests against the rules of the host
  *        trial*.c     examples computed by a built plugin, in a child process
@@ -53,6 +54,7 @@ typedef struct opgen_args {
   bool tests;
   const char *kernels; /* of `opgen new` */
   const char *from;
+  const char *target; /* of `opgen new`: whose kernels are to be written */
   bool missing;
   bool help;
 } opgen_args;
@@ -74,7 +76,8 @@ enum {
   TAKES_KERNELS = 1u << 12,
   TAKES_FROM = 1u << 13,
   TAKES_MISSING = 1u << 14,
-  TAKES_CUDA = 1u << 15
+  TAKES_CUDA = 1u << 15,
+  TAKES_FOR = 1u << 16
 };
 
 /* False after a message. The lists are freed by opgen_args_deinit. */
@@ -88,6 +91,10 @@ int opgen_usage_error(const char *command, const char *format, ...)
 
 /* Whether messages go to a terminal that shows colours. */
 bool opgen_color(void);
+
+/* Where something is installed, as a path from the folder of this program
+ * ("../lib/tenon"); `to` has PATH_MAX bytes. False if that cannot be said. */
+bool opgen_installed(const char *beside, char *to);
 
 /* ---------------------------------------------------------------- commands */
 

@@ -51,18 +51,6 @@ static tn_code load_with(tn_runtime *rt, const trial_files *files,
   return built_is(path) || is_bound(files, file) ? load(rt, file) : TN_OK;
 }
 
-/* Where plugins are installed, seen from this program. It is linked with the
- * library, which looks for them beside itself. */
-static bool installed_folder(char *to /* PATH_MAX */) {
-  static const char beside[] = "/" OPGEN_PLUGINS;
-  if (realpath("/proc/self/exe", to) == NULL) return false;
-  char *slash = strrchr(to, '/');
-  if (slash == NULL || (size_t)(slash - to) + sizeof beside > PATH_MAX)
-    return false;
-  memcpy(slash, beside, sizeof beside);
-  return true;
-}
-
 /* Loads an installed plugin of bindings if a call is one of its operators. */
 static void load_bound(tn_runtime *rt, const char *folder, const char *call) {
   char file[PATH_MAX];
@@ -104,7 +92,7 @@ static bool has_graph(const tnm_plugin *plugin) {
 static void load_installed(tn_runtime *rt, const tnm_plugin *plugin,
                            bool *quiet) {
   char folder[PATH_MAX];
-  if (!installed_folder(folder)) return;
+  if (!opgen_installed(OPGEN_PLUGINS, folder)) return;
   *quiet = true;
   const tn_code ignored = tn_plugins_load_path(rt, folder);
   (void)ignored;

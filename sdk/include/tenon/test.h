@@ -18,6 +18,9 @@
  *   repeat (stride 0), which must give what their dense copies give;
  * - the gradients that an example states are compared in the same way;
  * - gradients are compared with difference quotients (test_gradient.h).
+ * For an operator of another plugin all this is done with each kernel that the
+ * tested plugin has for it, pinned, on the device of that kernel, with the
+ * types that it takes. A kernel that no example made compute has failed.
  *
  * Numbers that a type cannot hold, and gradients of integers that no kernel
  * has, are no case: a comment says which and why. A case that no kernel takes
@@ -75,6 +78,10 @@ typedef struct tn_test_operator {
   uint32_t points;    /* random points per example */
   double eps;         /* step of the difference quotient */
   double tol;         /* of the comparison with it */
+  /* Where the operator is another plugin's: ids of the kernels that are tried,
+   * one after the other. */
+  const char *const *kernels;
+  size_t n_kernels;
 } tn_test_operator;
 
 typedef struct tn_test_plugin {
@@ -134,7 +141,10 @@ typedef struct tn_test {
   int n;           /* cases so far */
   int n_failed;
   int n_skipped;
-  char without[1024]; /* why the last one that was not computed was not */
+  int n_to_come;
+  char without[1024];    /* why the last one that was not computed was not */
+  const tn_kernel *only; /* the one that is tried; NULL: whichever is chosen */
+  int n_calls[2];        /* by pass: calls that a kernel took */
   char title[TN_TEST_TITLE];
   /* Released when the case is over. */
   tn_array *arrays[TN_TEST_SCRATCH];
@@ -166,8 +176,11 @@ static void tn_test_begin(tn_test *t, const char *format, ...) {
   va_list args;
   tn_test_release(t);
   va_start(args, format);
-  (void)vsnprintf(t->title, sizeof t->title, format, args);
+  const int n = vsnprintf(t->title, sizeof t->title, format, args);
   va_end(args);
+  if (t->only != NULL && n >= 0 && (size_t)n < sizeof t->title)
+    (void)snprintf(t->title + n, sizeof t->title - (size_t)n, " (%s)",
+                   t->only->id);
 }
 
 static void tn_test_line(tn_test *t, const char *word, const char *directive,
@@ -221,6 +234,7 @@ static void tn_test_fail(tn_test *t, const char *format, ...) {
 }
 
 static void tn_test_to_come(tn_test *t, const char *why) {
+  ++t->n_to_come;
   tn_test_line(t, "not ok",
                "TO"
                "DO",
@@ -314,14 +328,87 @@ static void tn_test_run_calls(tn_test *t, tn_operator *op) {
   }
 }
 
+/* ------------------------------------------- kernels for others' operators */
+
+/* The kernel of that id, of one pass or the other; NULL if there is none. */
+static const tn_kernel *tn_test_find_kernel(const tn_test *t, const char *id,
+                                            uint32_t pass) {
+  tn_plugin_info info;
+  for (size_t i = 0; tn_plugin_at(t->rt, i, &info) == TN_OK; ++i)
+    for (uint32_t j = 0; j < info.plugin->n_kernels; ++j)
+      if (info.plugin->kernels[j]->pass == pass &&
+          strcmp(info.plugin->kernels[j]->id, id) == 0)
+        return info.plugin->kernels[j];
+  return NULL;
+}
+
+/* A pass of the kernel that no call was given to proves nothing. */
+static void tn_test_expect_calls(tn_test *t, const char *op, uint32_t pass) {
+  const char *what = pass == TN_PASS_FORWARD ? "forward" : "backward";
+  if (t->n_calls[pass] > 0 || tn_test_find_kernel(t, t->only->id, pass) == NULL)
+    return;
+  tn_test_begin(t, "%s: an example that runs %s", op, what);
+  tn_test_fail(t,
+               "this kernel took no %s call of any example; the last one was "
+               "not computed because: %s\nwrite `examples` beside the kernel, "
+               "with calls that it takes",
+               what, t->without[0] != '\0' ? t->without : "there was none");
+}
+
+/* The examples, with this kernel alone for the passes that it has. */
+static void tn_test_run_pinned(tn_test *t, tn_operator *op,
+                               const tn_test_operator *which) {
+  const int n_failed = t->n_failed, n_to_come = t->n_to_come;
+  t->without[0] = '\0';
+  t->n_calls[0] = t->n_calls[1] = 0;
+  for (size_t i = 0; i < which->n_examples; ++i)
+    tn_test_run_example(t, op, &which->examples[i]);
+  if (t->only->device_type == TN_DEVICE_CPU) tn_test_run_gradient(t, op, which);
+  if (t->n_failed > n_failed || t->n_to_come > n_to_come) return;
+  tn_test_expect_calls(t, which->name, TN_PASS_FORWARD);
+  tn_test_expect_calls(t, which->name, TN_PASS_BACKWARD);
+}
+
+static void tn_test_run_kernel(tn_test *t, tn_operator *op,
+                               const tn_test_operator *which, const char *id) {
+  const tn_kernel *kernel = tn_test_find_kernel(t, id, TN_PASS_FORWARD);
+  if (kernel == NULL) kernel = tn_test_find_kernel(t, id, TN_PASS_BACKWARD);
+  t->only = kernel;
+  tn_test_begin(t, "%s", which->name);
+  if (kernel == NULL)
+    tn_test_fail(t,
+                 "no plugin on the command line has the kernel %s: is this "
+                 "one there, as it was built last?",
+                 id);
+  else if (which->n_examples == 0)
+    tn_test_skip(t,
+                 "no example of it is known: say `opgen generate --tests "
+                 "--with FOLDER`, the folder of its manifests, or write "
+                 "`examples` beside the kernel");
+  else if (!tn_test_has_device(t, kernel->device_type))
+    tn_test_skip(t, "there is no device for it here");
+  else if (tn_operator_pin(op, id) != TN_OK)
+    tn_test_fail(t, "%s", tn_error_text());
+  else
+    tn_test_run_pinned(t, op, which);
+  t->only = NULL;
+  if (tn_operator_pin(op, NULL) != TN_OK) tn_test_fail_code(t, TN_INTERNAL);
+}
+
 static void tn_test_run_operator(tn_test *t, const tn_test_operator *which) {
   tn_operator *op = NULL;
   tn_test_begin(t, "%s", which->name);
   if (tn_operator_get(t->rt, which->name, &op) != TN_OK) {
-    tn_test_fail(t, "%s", tn_error_text());
+    tn_test_fail(t, "%s%s", tn_error_text(),
+                 which->n_kernels > 0 ? "; name the plugin that has it on the "
+                                        "command line, before this one"
+                                      : "");
     return;
   }
   tn_test_run_calls(t, op);
+  for (size_t i = 0; i < which->n_kernels; ++i)
+    tn_test_run_kernel(t, op, which, which->kernels[i]);
+  if (which->n_kernels > 0) return;
   tn_test_run_examples(t, op, which);
   tn_test_run_gradient(t, op, which);
 }
@@ -363,9 +450,7 @@ static int tn_test_main(const tn_test_plugin *plugin, int argc, char **argv) {
       tn_test_run_operator(&t, &plugin->operators[i]);
     tn_test_release(&t);
     printf("1..%d%s\n", t.n,
-           t.n == 0 ? " # SKIP no operator of its own: kernels for others are "
-                      "tried by the tests of those, with this plugin behind"
-                    : "");
+           t.n == 0 ? " # SKIP it has neither operators nor kernels" : "");
   }
   tn_runtime_release(t.rt);
   return !loaded ? 2 : t.n_failed > 0;

@@ -44,6 +44,21 @@ typedef struct tn_test_case {
   size_t which;
 } tn_test_case;
 
+/* Types that a variable of the operator may be, of those that the kernel that
+ * is tried takes. */
+static uint64_t tn_test_allowed(const tn_test_kit *k, uint32_t var) {
+  const uint64_t allowed = k->desc->dtype_vars[var]->allowed;
+  const tn_kernel *only = k->t->only;
+  if (only == NULL || var >= only->n_dtype_sets || only->dtype_sets[var] == 0)
+    return allowed;
+  return allowed & only->dtype_sets[var];
+}
+
+/* Whether calls are made on devices of the type. */
+static bool tn_test_tries(const tn_test *t, int32_t device_type) {
+  return t->only == NULL || t->only->device_type == device_type;
+}
+
 static const tn_arg *tn_test_arg(const tn_arg *const *args, uint32_t n,
                                  size_t i) {
   return args[i < n ? i : n - 1];
@@ -157,6 +172,7 @@ static tn_code tn_test_call_forward(const tn_test_kit *k, tn_test_call *call) {
   for (size_t i = 0; i < k->out.n; ++i) given[i] = call->out[i] != NULL;
   tn_code rc = tn_random_seed(k->t->rt, k->t->seed);
   if (rc == TN_OK) rc = tn_call(k->t->rt, k->op, &in, k->params, &out);
+  if (rc != TN_UNSUPPORTED) ++k->t->n_calls[TN_PASS_FORWARD];
   for (size_t i = 0; i < k->out.n && rc == TN_OK; ++i)
     if (!given[i] && call->out[i] != NULL)
       rc = tn_test_keep(k->t, rc, call->out[i]);
@@ -321,6 +337,7 @@ static tn_code tn_test_call_backward(const tn_test_kit *k,
   for (size_t i = 0; i < k->in.n; ++i) given[i] = back->out[i] != NULL;
   tn_code rc = tn_random_seed(k->t->rt, k->t->seed);
   if (rc == TN_OK) rc = tn_gradient_call(k->t->rt, k->op, &call);
+  if (rc != TN_UNSUPPORTED) ++k->t->n_calls[TN_PASS_BACKWARD];
   for (size_t i = 0; i < k->in.n && rc == TN_OK; ++i)
     if (!given[i] && back->out[i] != NULL)
       rc = tn_test_keep(k->t, rc, back->out[i]);
@@ -500,7 +517,7 @@ static void tn_test_run_types(tn_test_kit *k) {
   }
   tn_device_entry device;
   for (size_t i = 0; tn_device_at(k->t->rt, i, &device) == TN_OK; ++i) {
-    if (device.count == 0) continue;
+    if (device.count == 0 || !tn_test_tries(k->t, device.device_type)) continue;
     k->place = (tn_place){device.device_type, 0};
     k->place_name = device.name;
     tn_test_run_place(k);
@@ -521,7 +538,7 @@ static void tn_test_each_type(tn_test_kit *k, uint32_t var) {
     return;
   }
   for (int i = 0; i < TN_TEST_N_TYPES; ++i) {
-    if ((k->desc->dtype_vars[var]->allowed >> i & 1) == 0) continue;
+    if ((tn_test_allowed(k, var) >> i & 1) == 0) continue;
     k->types[var] = tn_test_types[i].dtype;
     tn_test_each_type(k, var + 1);
   }

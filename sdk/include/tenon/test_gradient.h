@@ -452,7 +452,7 @@ static void tn_test_choose_types(tn_test_kit *k) {
   size_t n = 0;
   (void)snprintf(k->types_text, sizeof k->types_text, "any");
   for (uint32_t i = 0; i < k->desc->n_dtype_vars; ++i) {
-    const uint64_t allowed = k->desc->dtype_vars[i]->allowed;
+    const uint64_t allowed = tn_test_allowed(k, i);
     int at = 0;
     while (at < TN_TEST_N_TYPES - 1 && (allowed >> at & 1) == 0) ++at;
     if ((allowed & TN_BIT_F32) != 0) at = 2;
