@@ -29,13 +29,15 @@ const tnm_code tnm_codes_lints[] = {
              "  - {name: two, data: [2], out: [4]}"),
     TNM_CODE("E0084", "a built plugin of other manifests",
              "Its note holds other tables than the manifests that were given "
-             "with it.",
+             "with it, or is of a\nplugin that none of them describes, so that "
+             "nothing of it would be compared with them.",
              "  opgen check plugins/acme old/acme.so",
              "  ninja && opgen check plugins/acme build/acme.so"),
     TNM_CODE("E0085", "code beside a binding",
              "A manifest with a `binding` is loaded as it is: nothing is "
              "compiled. So the operator has\nno `forward`, no `kernels`, no "
-             "shape hook, and a gradient only as a `graph` of calls.",
+             "shape hook, and a gradient only as a `graph` of calls;\nand all "
+             "operators of its plugin are bound.",
              "  binding: {library: libm.so.6, ...}\n"
              "  forward: {out: sin(data)}",
              "  forward: {out: sin(data)}"),

@@ -461,10 +461,31 @@ static bool read_operators_of(package *p, const char *path) {
   return true;
 }
 
+/* A plugin is compiled, or loaded as it stands: what is of the other kind can
+ * be had in neither way. A host that registers a text has its functions. */
+static void check_kinds(const tnm_reader *reader) {
+  const tnm_operator *bound = NULL, *compiled = NULL;
+  for (size_t i = 0; i < reader->operators.n; ++i) {
+    const tnm_operator *o = reader->operators.v[i];
+    if (o->binding != NULL && bound == NULL) bound = o;
+    if (o->binding == NULL && compiled == NULL) compiled = o;
+  }
+  if (bound == NULL || compiled == NULL ||
+      (reader->text != NULL && reader->text->plugin != NULL))
+    return;
+  const tnm_diag_spec spec = {"E0085", compiled->pos, "compiled"};
+  const size_t id = tnm_diag(reader->diags, &spec,
+                             "a plugin is compiled, or its operators are all "
+                             "bound to libraries");
+  tnm_diag_also(reader->diags, id, bound->pos, "bound");
+  tnm_diag_help(reader->diags, id, "give each kind a plugin of its own");
+}
+
 tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
   package p = {.reader = reader};
   size_t before = tnm_diags_errors(reader->diags);
   if (!read_operators_of(&p, path)) return NULL;
+  if (tnm_diags_errors(reader->diags) == before) check_kinds(reader);
   if (tnm_diags_errors(reader->diags) == before) tnm_lower_second_order(reader);
   if (tnm_diags_errors(reader->diags) == before) tnm_check_calls(reader);
   if (reader->arena->failed || tnm_diags_failed(reader->diags) ||

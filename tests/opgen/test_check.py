@@ -226,6 +226,35 @@ def a_plugin_of_other_manifests_is_found():
          "error[E0084]: it was not built from the manifests of `lab`")
 
 
+DOUBLED = """opgen: 1
+op: doubled
+summary: Twice
+doc: Twice.
+inputs: [{name: data, dtype: f32}]
+outputs: [{name: out, dtype: f32, shape: data}]
+forward: {out: 2*data}
+gradient: auto
+examples: [{name: one, data: [1], out: [2]}]
+"""
+
+
+def manifests_of_another_plugin_are_an_error():
+    """They would be taken for checked. A companion has those of its plugin."""
+    folder = build()
+    done = check("plugins/elemwise", "plugins/optim", folder / "lab.so")
+    says(done, "lab.so:1:1: error[E0084]: this is the plugin `lab`, the "
+         "manifests are of `elemwise`, `optim`",
+         "help: give the manifests of `lab`, or check it without any")
+    done = check("plugins/elemwise", folder, folder / "lab.so")
+    tap.equal((done.returncode, done.stderr), (0, ""))
+    for name, status in ("lab_cuda", 0), ("lab_other", 1), ("labs", 1):
+        other = LAB.write(DOUBLED)
+        (other / "plugin.yaml").write_text((other / "plugin.yaml").read_text(
+            ).replace("plugin: lab", f"plugin: {name}"))
+        LAB.build(other)
+        tap.equal(check(folder, other / "lab.so").returncode, status, name)
+
+
 # ------------------------------------------------------- what gradients call
 
 CALLS = """\
@@ -383,6 +412,7 @@ tap.run([
     a_changed_note_is_refused, a_plugin_that_dies_while_it_is_loaded,
     another_exported_symbol_is_found, an_example_that_fails_is_found,
     a_plugin_of_other_manifests_is_found,
+    manifests_of_another_plugin_are_an_error,
     gradients_call_plugins_that_are_given,
     gradients_call_plugins_that_are_installed,
     gradients_call_bindings_that_are_given,

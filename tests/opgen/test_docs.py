@@ -349,8 +349,8 @@ def a_plugin_of_other_manifests_is_an_error():
     for manifests, why in (
             (SOURCE, "this is the plugin `lab`, not `elemwise`"),
             (renamed, "this is the plugin `lab`, not `bench`"),
-            (folder, "the plugin was built from other manifests of `lab` than "
-             "these; build it again")):
+            (folder, "it was not built from the manifests of `lab` given "
+             "here; build it again")):
         done = opgen("docs", manifests, "--plugin", folder / "lab.so", "-o",
                      target)
         tap.equal((done.returncode, done.stdout), (1, ""), why)
@@ -358,8 +358,8 @@ def a_plugin_of_other_manifests_is_an_error():
             done.stderr), done.stderr
         assert not target.exists(), why
     page = section(docs(folder), "lab.risky")
-    tap.equal(page.count("It could not be computed: the plugin was built from "
-                         "other manifests"), 4, page)
+    tap.equal(page.count("It could not be computed: it was not built from the "
+                         "manifests of"), 4, page)
     assert "omputed with" not in page and "gives, computed" not in page
 
 

@@ -218,24 +218,75 @@ static bool check_examples(const subject *s, const tnm_plugin *plugin) {
   return fine;
 }
 
+void built_compare(const tn_plugin *manifests, const tn_plugin *found,
+                   tn__buf *out) {
+  if (strcmp(found->name, manifests->name) != 0)
+    tn__buf_add(out, "this is the plugin `%s`, not `%s`", found->name,
+                manifests->name);
+  else if (found->manifest_hash != manifests->manifest_hash)
+    tn__buf_add(out,
+                "it was not built from the manifests of `%s` given here; build "
+                "it again",
+                found->name);
+}
+
+/* Whether the manifests of a plugin, `acme`, are those of its companion, too.
+ */
+static bool is_companion(const tn__vec *plugins, const char *name) {
+  const size_t n = strlen(name), end = strlen("_cuda");
+  for (size_t i = 0; i < plugins->n; ++i) {
+    const tnm_plugin *plugin = plugins->v[i];
+    if (n == strlen(plugin->plugin->name) + end &&
+        strncmp(name, plugin->plugin->name, n - end) == 0 &&
+        strcmp(name + n - end, "_cuda") == 0)
+      return true;
+  }
+  return false;
+}
+
+/* Manifests that are of no plugin given would be taken for checked. */
+static void report_stranger(const subject *s, const tn__vec *plugins,
+                            const tn_plugin *tables) {
+  tn__buf names;
+  tn__buf_init(&names, tn__env_default());
+  for (size_t i = 0; i < plugins->n; ++i)
+    tn__buf_add(&names, "%s`%s`", i > 0 ? ", " : "",
+                ((const tnm_plugin *)plugins->v[i])->plugin->name);
+  const size_t id =
+      REPORT(s, "E0084", "this is the plugin `%s`, the manifests are of %s",
+             tables->name, names.s != NULL ? names.s : "others");
+  tn__buf_deinit(&names);
+  tnm_diag_help(s->diags, id,
+                "give the manifests of `%s`, or check it without any; what it "
+                "calls of other plugins stands behind `--with`",
+                tables->name);
+}
+
+static bool compare_tables(const subject *s, const tn__vec *plugins,
+                           const tn_plugin *tables) {
+  const tnm_plugin *plugin = manifests_of(plugins, tables->name);
+  if (plugin == NULL) {
+    if (plugins->n > 0 && !is_companion(plugins, tables->name))
+      report_stranger(s, plugins, tables);
+    return true;
+  }
+  if (plugin->plugin->manifest_hash == tables->manifest_hash)
+    return check_examples(s, plugin);
+  tn__buf text;
+  tn__buf_init(&text, tn__env_default());
+  built_compare(plugin->plugin, tables, &text);
+  const size_t id = REPORT(s, "E0084", "%s", text.s != NULL ? text.s : "");
+  tnm_diag_help(s->diags, id, "`opgen diff` shows what differs");
+  tn__buf_deinit(&text);
+  return true;
+}
+
 static bool check_manifests(const subject *s, const tn__vec *plugins) {
   tn__arena arena;
   const tn_plugin *tables = NULL;
-  bool fine = true;
   tn__arena_init(&arena, tn__env_default());
-  if (tnm_read_note(&arena, s->path, &tables) == TN_OK) {
-    const tnm_plugin *plugin = manifests_of(plugins, tables->name);
-    if (plugin != NULL &&
-        plugin->plugin->manifest_hash != tables->manifest_hash) {
-      const size_t id = REPORT(
-          s, "E0084", "it was not built from the manifests of `%s` given here",
-          tables->name);
-      tnm_diag_help(s->diags, id,
-                    "build it again; `opgen diff` shows what differs");
-    } else if (plugin != NULL) {
-      fine = check_examples(s, plugin);
-    }
-  }
+  const bool fine = tnm_read_note(&arena, s->path, &tables) != TN_OK ||
+                    compare_tables(s, plugins, tables);
   tn__arena_deinit(&arena);
   return fine;
 }

@@ -10,10 +10,15 @@
 bool built_is(const char *path);
 
 /* Checks a built plugin: whether this host loads it, whether it exports its
- * entry alone, and, where its manifests are among `plugins`, whether it was
- * built from them and computes their examples. False if the check itself could
+ * entry alone, and, where there are `plugins`, whether it was built from the
+ * manifests of one and computes their examples. False if the check itself could
  * not be done. */
 bool built_check(const opgen_args *args, const char *path,
                  const tn__vec *plugins, tnm_diags *diags);
+
+/* Appends why a plugin does not belong to these manifests; nothing if it
+ * does. */
+void built_compare(const tn_plugin *manifests, const tn_plugin *found,
+                   tn__buf *out);
 
 #endif /* OPGEN_BUILT_H_ */

@@ -175,12 +175,6 @@ static bool check(claims *c, const tnm_plugin *plugin,
   return fine && !c->failed;
 }
 
-static bool is_bound(const tnm_plugin *plugin) {
-  for (size_t i = 0; i < plugin->n_operators; ++i)
-    if (plugin->operators[i].binding != NULL) return true;
-  return false;
-}
-
 bool opgen_check_names(const tnm_plugin *plugin, tnm_diags *diags) {
   const tn__env *env = tn__env_default();
   tn__arena arena;
@@ -188,7 +182,7 @@ bool opgen_check_names(const tnm_plugin *plugin, tnm_diags *diags) {
   claims c = {.names = {.arena = &arena}, .diags = diags};
   c.listener = (c_listener){tell, &c};
   const bool fine =
-      is_bound(plugin) ||
+      opgen_bound(plugin) != NULL ||
       (check(&c, plugin, &(opgen_wanted){.claims = &c}) &&
        check(&c, plugin, &(opgen_wanted){.cuda = true, .claims = &c}) &&
        check(&c, plugin, &(opgen_wanted){.tests = true, .claims = &c}));

@@ -67,18 +67,21 @@ static bool write_all(const opgen_args *args, const tnm_plugin *plugin) {
   return fine;
 }
 
+const tnm_operator *opgen_bound(const tnm_plugin *plugin) {
+  for (size_t i = 0; i < plugin->n_operators; ++i)
+    if (plugin->operators[i].binding != NULL) return &plugin->operators[i];
+  return NULL;
+}
+
 bool opgen_is_compiled(const tnm_plugin *plugin) {
-  for (size_t i = 0; i < plugin->n_operators; ++i) {
-    const tnm_operator *op = &plugin->operators[i];
-    if (op->binding == NULL) continue;
-    fprintf(stderr,
-            "opgen: %s: operator `%s` is bound to a library, so there is "
-            "nothing to compile\n"
-            "  = help: load %s itself, or keep it in a plugin of its own\n",
-            plugin->files[0], op->op->name, plugin->files[0]);
-    return false;
-  }
-  return true;
+  const tnm_operator *op = opgen_bound(plugin);
+  if (op == NULL) return true;
+  fprintf(stderr,
+          "opgen: %s: operator `%s` is bound to a library, so there is nothing "
+          "to compile\n"
+          "  = help: load %s itself\n",
+          plugin->files[0], op->op->name, plugin->files[0]);
+  return false;
 }
 
 int cmd_generate(const opgen_args *args) {

@@ -315,11 +315,9 @@ static bool is_same_plugin(const job *j, const char *path,
   return false;
 }
 
-/* A plugin is compiled or it is not: its operators are all bound, or none. */
 static bool is_same_kind(const job *j, const char *path,
                          const tnm_plugin *plugin) {
-  const bool bound =
-      plugin->n_operators > 0 && plugin->operators[0].binding != NULL;
+  const bool bound = opgen_bound(plugin) != NULL;
   if (plugin->n_operators == 0 || bound == j->shape->is_bound) return true;
   fprintf(stderr, "opgen new: the operators of %s are %s\n", path,
           bound ? "bound to libraries: nothing is compiled"

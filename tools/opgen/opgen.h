@@ -113,6 +113,11 @@ int cmd_docs(const opgen_args *args);
  * errors. */
 tnm_plugin *opgen_read(const opgen_args *args, const char *path);
 
+/* The first operator that is bound to a library; NULL if none is, and then the
+ * plugin is one to be compiled: its operators are all bound, or none (E0085).
+ */
+const tnm_operator *opgen_bound(const tnm_plugin *plugin);
+
 /* False, after a message, if an operator is bound to a library: there is
  * nothing to compile then. */
 bool opgen_is_compiled(const tnm_plugin *plugin);

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "built.h"
 #include "examples.h"
 #include "trial_child.h"
 
@@ -220,19 +221,6 @@ static tnm_plugin *read_bound(const char *path) {
   return plugin;
 }
 
-/* Why a plugin does not belong to the manifests, if it does not. */
-static void compare(const tn_plugin *wanted, const tn_plugin *found,
-                    tn__buf *out) {
-  if (strcmp(found->name, wanted->name) != 0)
-    tn__buf_add(out, "this is the plugin `%s`, not `%s`", found->name,
-                wanted->name);
-  else if (found->manifest_hash != wanted->manifest_hash)
-    tn__buf_add(out,
-                "the plugin was built from other manifests of `%s` than these; "
-                "build it again",
-                wanted->name);
-}
-
 /* Examples of other manifests would be told as this plugin's. What has no note
  * is refused by the child, which says why. */
 static void refuse_other(listener *l) {
@@ -246,7 +234,7 @@ static void refuse_other(listener *l) {
     return;
   if (bound != NULL) tables = bound->plugin;
   tn__buf_init(&text, tn__env_default());
-  if (tables != NULL) compare(l->plugin->plugin, tables, &text);
+  if (tables != NULL) built_compare(l->plugin->plugin, tables, &text);
   if (text.n > 0 || text.failed)
     fail_all(l, keep(l->t, text.failed ? "out of memory" : text.s));
   tn__buf_deinit(&text);

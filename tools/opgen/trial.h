@@ -34,8 +34,9 @@ typedef struct trials {
   const char *refused; /* why the plugin was not even loaded, or NULL */
 } trials;
 
-/* The built plugin, and what stands behind `--with`: of these, built ones have
- * operators that gradients may call. */
+/* The built plugin, or plugin.yaml of bindings, and what stands behind
+ * `--with`: of these, built plugins and manifests of bindings have operators
+ * that gradients may call, others only describe some. */
 typedef struct trial_files {
   const char *path;
   const char *const *with;

@@ -29,9 +29,7 @@ static bool is_bound(const trial_files *files, const char *path) {
   tnm_diags *diags = tnm_diags_create(env);
   if (diags == NULL) return true;
   tnm_plugin *plugin = tnm_plugin_read(env, path, &options, diags);
-  bool bound = plugin == NULL || plugin->n_operators > 0;
-  for (size_t i = 0; plugin != NULL && i < plugin->n_operators; ++i)
-    bound = bound && plugin->operators[i].binding != NULL;
+  const bool bound = plugin == NULL || opgen_bound(plugin) != NULL;
   tnm_plugin_release(plugin);
   tnm_diags_release(diags);
   return bound;
