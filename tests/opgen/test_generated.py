@@ -7,6 +7,7 @@
 
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -245,6 +246,43 @@ def a_plugin_that_replaces_an_operator_is_tried():
     tap.equal(said, "[2, 4]\n")
 
 
+# ----------------------------------------------------------------- long texts
+
+def warnings_of(folder, compiler):
+    """Compiles what lies there as one would who wants to hear everything."""
+    for source in sorted((folder / "generated").glob("*.gen.c")):
+        tap.output([*compiler, "-std=c11", "-Wall", "-Wextra", "-Wpedantic",
+                    "-Werror", "-fsyntax-only", "-I", ROOT / "sdk/include",
+                    "-I", folder / "generated", source])
+
+
+def texts_longer_than_c_promises_compile_without_a_warning():
+    """C11 promises 4095 bytes of a literal."""
+    compilers = [shlex.split(sys.argv[2])] + [
+        [found] for found in map(shutil.which, ("gcc", "clang")) if found]
+    numbers = ", ".join(["1"] * 2000)
+    for length, kinds in (4095, set()), (4096, {"op.gen.c"}):
+        doc = ("Words, and more of them. " * 200)[:length - 1] + "\n"
+        folder = LAB.write("opgen: 1\nop: cube\nsummary: Of a test\ndoc: |\n  "
+                           + doc + "inputs: [{name: x, dtype: f32}]\n"
+                           "outputs: [{name: y, dtype: f32, shape: x}]\n"
+                           "forward: {y: x}\ngradient: none\n"
+                           f"examples: [{{name: e, x: [{numbers}]}}]\n")
+        LAB.build(folder)
+        tap.output([OPGEN, "generate", "--tests", folder / "plugin.yaml", "-o",
+                    folder / "generated"])
+        said = {each.name for each in (folder / "generated").glob("*")
+                if "-Woverlength-strings" in each.read_text()}
+        tap.equal(said, kinds | {"lab_test.gen.c"}, f"{length} bytes")
+        for compiler in compilers:
+            warnings_of(folder, compiler)
+        formatter = shutil.which("clang-format-14")
+        if formatter:
+            shutil.copy(ROOT / ".clang-format", folder)
+            tap.output([formatter, "--dry-run", "--Werror",
+                        *(folder / "generated").glob("*.gen.[ch]")])
+
+
 if __name__ == "__main__":
     with SCRATCH:
         tap.run([half_types_alone_are_not_compared_with_quotients,
@@ -259,4 +297,5 @@ if __name__ == "__main__":
                  an_operator_that_nobody_computes_fails,
                  kernels_for_a_device_that_is_missing_are_skipped,
                  a_kernel_that_forgets_strides_is_wrong_and_does_not_crash,
-                 a_plugin_that_replaces_an_operator_is_tried])
+                 a_plugin_that_replaces_an_operator_is_tried,
+                 texts_longer_than_c_promises_compile_without_a_warning])

@@ -23,6 +23,7 @@ typedef struct c_file {
   size_t indent;
   size_t list;
   const c_listener *listener; /* or NULL */
+  bool has_long;              /* a literal is longer than C promises */
 } c_file;
 
 /* One name of a set of flags. */
@@ -33,6 +34,11 @@ typedef struct c_bit {
 
 void c_init(c_file *file, const tn__env *env);
 void c_deinit(c_file *file);
+
+/* Ends a file: compilers that warn of literals that are longer than every
+ * compiler must take are told, behind the first comment, that such are meant.
+ */
+void c_finish(c_file *file);
 
 /* Any text, as it is. */
 void c_add(c_file *file, const char *format, ...) TN_PRINTF(2, 3);

@@ -58,6 +58,26 @@ static bool is_one_piece(const char *text, size_t width, tn__buf *out) {
          c_width(out->s != NULL ? out->s : "") <= width;
 }
 
+enum { MOST_PROMISED = 4095 }; /* bytes of a literal, by C11 5.2.4.1 */
+
+static void note_length(c_file *file, const char *text) {
+  file->has_long |= strlen(text) > MOST_PROMISED;
+}
+
+void c_finish(c_file *file) {
+  const char *text = file->text.s, *end = NULL;
+  if (file->has_long && !file->text.failed) end = strstr(text, "*/\n");
+  if (end == NULL) return;
+  tn__buf whole;
+  tn__buf_init(&whole, file->text.env);
+  tn__buf_bytes(&whole, text, (size_t)(end - text));
+  tn__buf_add(&whole,
+              "*/\n#pragma GCC diagnostic ignored \"-Woverlength-strings\"\n");
+  tn__buf_add(&whole, "%s", end + strlen("*/\n"));
+  tn__buf_deinit(&file->text);
+  file->text = whole;
+}
+
 static void add_pieces(c_file *file, const char *text, size_t indent,
                        tn__buf *piece) {
   const size_t width = C_PAGE - indent - strlen("\"\",");
@@ -72,6 +92,7 @@ void c_string(c_file *file, const char *field, const char *text) {
   if (text == NULL) return;
   tn__buf piece;
   tn__buf_init(&piece, file->text.env);
+  note_length(file, text);
   const size_t before =
       file->indent + strlen(".") + strlen(field) + strlen(" = \"\",");
   c_add(file, "%*s.%s =", (int)file->indent, "", field);
@@ -88,6 +109,7 @@ void c_string(c_file *file, const char *field, const char *text) {
 void c_item_string(c_file *file, const char *text) {
   tn__buf piece;
   tn__buf_init(&piece, file->text.env);
+  note_length(file, text);
   add_pieces(file, text, file->indent, &piece);
   file->text.failed |= piece.failed;
   tn__buf_deinit(&piece);

@@ -30,6 +30,7 @@ static void begin(renderer *r, const char *name, const char *stem) {
 }
 
 static void end(renderer *r) {
+  c_finish(&r->emit.c);
   r->files->v[r->files->n++].text = r->emit.c.text;
 }
 
