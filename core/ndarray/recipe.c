@@ -277,16 +277,31 @@ static tn_code random_count(const tn__work *w, tn__recipe *r) {
                   w->op->name, desc->id, r->n_random, TN__MAX_RANDOM);
 }
 
+/* More than a call can draw whose kernel states the shape of an output. */
+#define BLOCKS_OF_DYNAMIC ((uint64_t)1 << 32)
+
+/* A kernel that states no blocks may draw one for each element of its outputs.
+ * With none, the next call would draw the same numbers. */
+static void random_default(const tn__work *w, tn__recipe *r) {
+  const tn_frame *f = &w->launch.frame;
+  if (r->n_random == 0 || r->plan.random_blocks > 0) return;
+  for (uint32_t i = 0; i < f->n_out; ++i)
+    r->plan.random_blocks += w->out_info[i].dynamic
+                                 ? BLOCKS_OF_DYNAMIC
+                                 : (uint64_t)tn_tensor_size(&f->out[i]);
+}
+
 static tn_code prepare(tn__work *w, tn__recipe *r) {
   const tn_kernel *desc = r->kernel->desc;
   r->plan.struct_size = sizeof r->plan;
   TN__TRY(random_count(w, r));
-  if (!desc->prepare) return TN_OK;
-  tn_code rc = desc->prepare(&w->launch.frame, &r->plan);
+  tn_code rc =
+      desc->prepare ? desc->prepare(&w->launch.frame, &r->plan) : TN_OK;
   if (rc) {
     r->plan.destroy = NULL; /* a prepare that fails has undone its work */
     return tn__kernel_fail(&w->launch, rc, "prepare");
   }
+  random_default(w, r);
   return workspaces_place(w, r);
 }
 

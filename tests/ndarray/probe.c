@@ -194,6 +194,11 @@ static int32_t run_random(const tn_frame *call) {
   return run_fill(call);
 }
 
+static int32_t run_draw(const tn_frame *call) {
+  probe.offset = call->run->random[0]->offset;
+  return run_pick(call);
+}
+
 /* in = [grad out, a, b, out], out = [grad a, grad b] */
 static int32_t back_mul(const tn_frame *call) {
   record_frame(call);
@@ -414,6 +419,8 @@ OP(op_opt, "opt", x_opt, to_new, gradient_none);
 OP(op_scratch, "scratch", only_x, to_new, gradient_none);
 OP(op_bad, "bad", only_x, to_new, gradient_none);
 OP(op_random, "random", only_x, to_new, gradient_none);
+OP(op_noise, "noise", only_x, to_new, gradient_none);
+OP(op_draw, "draw", only_x, to_some, gradient_none);
 OP(op_mul, "mul", x_y, to_new, gradient_mul);
 OP(op_loss, "loss", x_label, to_new, gradient_loss);
 OP(op_keep, "keep", only_x, to_two, gradient_keep);
@@ -430,10 +437,11 @@ static const tn_op op_fill = {.struct_size = sizeof(tn_op),
                               .outputs = to_any,
                               .gradient = &gradient_none};
 static const tn_op *const operators[] = {
-    &op_all,  &op_write,   &op_add,  &op_place,  &op_sum,   &op_dense,
-    &op_onto, &op_split,   &op_fail, &op_pick,   &op_state, &op_join,
-    &op_opt,  &op_scratch, &op_bad,  &op_random, &op_mul,   &op_loss,
-    &op_fill, &op_keep,    &op_fan,  &op_wide,   &op_flat};
+    &op_all,    &op_write, &op_add,   &op_place,   &op_sum,
+    &op_dense,  &op_onto,  &op_split, &op_fail,    &op_pick,
+    &op_state,  &op_join,  &op_opt,   &op_scratch, &op_bad,
+    &op_random, &op_mul,   &op_loss,  &op_fill,    &op_keep,
+    &op_fan,    &op_wide,  &op_flat,  &op_noise,   &op_draw};
 
 #define W TN_WRITES_WRITE
 #define I TN_WRITES_INPLACE
@@ -490,14 +498,16 @@ BACKWARD(b_loss, "loss", W | A, back_loss);
 BACKWARD(b_keep, "keep", W, back_keep);
 BACKWARD(b_fan, "fan", W | A, back_fan);
 FORWARD(k_wide, "wide", W, run_wide);
+KERNEL(k_noise, "noise", TN_PASS_FORWARD, W, run_random, NULL, 1);
+KERNEL(k_draw, "draw", TN_PASS_FORWARD, W, run_draw, NULL, 1);
 KERNEL_OF(b_wide, "wide", TN_PASS_BACKWARD, W | A, back_wide, NULL, 0,
           TN_KERNEL_ELEMENTWISE);
 static const tn_kernel *const kernels[] = {
-    &k_all,  &k_write,   &k_add,  &k_place,  &k_sum,   &k_dense,
-    &k_onto, &k_split,   &k_fail, &k_pick,   &k_state, &k_join,
-    &k_opt,  &k_scratch, &k_bad,  &k_random, &k_mul,   &k_loss,
-    &k_fill, &k_keep,    &k_fan,  &b_mul,    &b_split, &b_loss,
-    &b_keep, &b_fan,     &k_wide, &b_wide,   &k_flat};
+    &k_all,   &k_write,  &k_add,  &k_place, &k_sum,  &k_dense, &k_onto,
+    &k_split, &k_fail,   &k_pick, &k_state, &k_join, &k_opt,   &k_scratch,
+    &k_bad,   &k_random, &k_mul,  &k_loss,  &k_fill, &k_keep,  &k_fan,
+    &b_mul,   &b_split,  &b_loss, &b_keep,  &b_fan,  &k_wide,  &b_wide,
+    &k_flat,  &k_noise,  &k_draw};
 
 const tn_plugin probe_plugin = {
     PLUGIN_BY_HAND("probe", 3, "Records how it is called"),

@@ -230,6 +230,30 @@ Test(call, draws_other_random_blocks_each_time) {
   drop(x, y, NULL);
 }
 
+/* One for each element of the outputs, if prepare states none, or there is
+ * none. */
+Test(call, draws_other_random_blocks_without_being_told_how_many) {
+  tn_array *x = floats(SHAPE(2, 3), VALUES(1, 2, 3, 4, 5, 6)), *y = NULL;
+  cr_assert_eq(call("probe.noise", IN(x), &y), TN_OK, "%s", tn_error_text());
+  const uint64_t first = probe.offset;
+  cr_assert_eq(call("probe.noise", IN(x), &y), TN_OK);
+  cr_assert_eq(probe.offset, first + 6);
+  cr_assert_eq(call("probe.noise", IN(x), &y), TN_OK);
+  cr_assert_eq(probe.offset, first + 12);
+  drop(x, y, NULL);
+}
+
+Test(call, draws_other_random_blocks_for_outputs_of_any_size) {
+  tn_array *x = two(1, 2), *y = NULL;
+  cr_assert_eq(call("probe.draw", IN(x), &y), TN_OK, "%s", tn_error_text());
+  const uint64_t first = probe.offset;
+  tn__array_release(y);
+  y = NULL;
+  cr_assert_eq(call("probe.draw", IN(x), &y), TN_OK);
+  cr_assert_geq(probe.offset, first + (1u << 30));
+  drop(x, y, NULL);
+}
+
 /* -------------------------------------------------------------- bad input */
 
 Test(call, tells_a_wrong_number_of_inputs) {

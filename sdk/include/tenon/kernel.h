@@ -152,9 +152,9 @@ static inline tn_kernel_bits tn_kernel_philox(uint64_t key, uint64_t low,
 }
 
 /* Block `index` of a call, below the number of blocks that its `prepare` stated
- * (tn_plan.random_blocks). What element i draws should depend on i alone, say
- * word i % 4 of block i / 4: then it is the same however the work is divided.
- * [any] */
+ * (tn_plan.random_blocks), or that its outputs have elements. What element i
+ * draws should depend on i alone, say word i % 4 of block i / 4: then it is the
+ * same however the work is divided. [any] */
 static inline tn_kernel_bits tn_kernel_random(const tn_random *random,
                                               uint64_t index) {
   return tn_kernel_philox(random->key, random->offset + index, 0);

@@ -665,7 +665,7 @@ typedef struct tn_plan {
   uint32_t struct_size;
   uint32_t n_ws;
   tn_workspace ws[TN_MAX_WORKSPACES];
-  uint64_t random_blocks;          /* Philox blocks that one call draws */
+  uint64_t random_blocks;          /* Philox blocks; 0: one per element out */
   void *prepared;                  /* becomes call->prepared */
   void (*destroy)(void *prepared); /* frees it; NULL if there is nothing to
                                       free. [any] */
