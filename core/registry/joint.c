@@ -31,6 +31,11 @@ int32_t tn__joint_add(tn_registrar *registrar, const tn_joint *joint) {
         registrar, TN_INVALID, joint && joint->both ? joint->both : "",
         "cannot be an operator for two: it has no size or no full name, as "
         "\"acme.convolve@1\" is one");
+  if (joint->reserved)
+    return tn__registrar_refuse(
+        registrar, TN_INVALID, joint->both,
+        "is an operator for two that sets `reserved`, which has no meaning for "
+        "this host; a newer one may know it");
   if (!is_full(joint->first) || !is_full(joint->second))
     return tn__registrar_refuse(
         registrar, TN_INVALID, joint->both,

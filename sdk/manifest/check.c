@@ -55,6 +55,18 @@ static tn_code check_member(const tnm_table *table, const void *object,
   return pointer ? check_struct(m->of, pointer) : TN_OK;
 }
 
+/* Who sets it means something that this host would pass over. */
+static tn_code check_reserved(const tnm_table *table, const void *object) {
+  uint32_t value = 0;
+  if (table->reserved)
+    memcpy(&value, (const char *)object + table->reserved, sizeof value);
+  if (!value) return TN_OK;
+  return tn__fail(TN_PLUGIN,
+                  "`reserved` is %u, which has no meaning for this host; a "
+                  "newer one may know it",
+                  value);
+}
+
 static tn_code check_struct(const tnm_table *table, const void *object) {
   uint32_t size = 0;
   memcpy(&size, (const char *)object + table->size_offset, sizeof size);
@@ -62,6 +74,7 @@ static tn_code check_struct(const tnm_table *table, const void *object) {
     return tn__fail(TN_PLUGIN,
                     "struct_size is %u; the struct of ABI 0.0 has %u bytes",
                     size, table->first_size);
+  TN__TRY(check_reserved(table, object));
   for (size_t i = 0; i < table->n_members; ++i)
     TN__TRY(check_member(table, object, &table->members[i]));
   return TN_OK;

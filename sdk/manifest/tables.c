@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tables.c: the members of every struct of op.h that a manifest describes, and
- * access to them. Left out are functions, magic, struct_size, reserved fields
- * and manifest_hash; lengths belong to their arrays.
+ * access to them. Left out are functions, magic, struct_size, manifest_hash,
+ * and what is reserved, of which the place is noted; lengths belong to their
+ * arrays.
  */
 #include "tables.h"
 
@@ -18,13 +19,14 @@
   { #f, form, PLACE(f), (uint16_t)offsetof(S, n), of, NULL, 0 }
 #define POINTER(f, of) \
   { #f, TNM_POINTER, PLACE(f), 0, of, NULL, 0 }
-#define FROZEN(T, members) \
-  { sizeof(T), 0, 0, N_OF(members), members }
-#define GROWING(T, first, members)                                       \
+#define FROZEN(T, members, reserved_at) \
+  { sizeof(T), 0, 0, N_OF(members), reserved_at, members }
+#define GROWING(T, first, members, reserved_at)                          \
   {                                                                      \
     sizeof(T), first, (uint16_t)offsetof(T, struct_size), N_OF(members), \
-        members                                                          \
+        reserved_at, members                                             \
   }
+#define RESERVED(T) ((uint16_t)offsetof(T, reserved))
 
 static const char *const field_types[] = {
     [TN_FIELD_BOOL] = "bool",     [TN_FIELD_INT] = "int",
@@ -100,20 +102,21 @@ static const tnm_member field_members[] = {
     TEXT(use),
     ARRAY(TNM_TEXTS, values, n_values, NULL)};
 #undef S
-static const tnm_table table_field = GROWING(tn_field, 128, field_members);
+static const tnm_table table_field =
+    GROWING(tn_field, 128, field_members, RESERVED(tn_field));
 
 #define S tn_node
 static const tnm_member node_members[] = {
     NAMED(TNM_ENUM, op, node_ops), SCALAR(TNM_I32, a), SCALAR(TNM_I32, b),
     SCALAR(TNM_I32, c), SCALAR(TNM_I64, value)};
 #undef S
-static const tnm_table table_node = FROZEN(tn_node, node_members);
+static const tnm_table table_node = FROZEN(tn_node, node_members, 0);
 
 #define S tn_term
 static const tnm_member term_members[] = {SCALAR(TNM_I32, node),
                                           SCALAR(TNM_U32, spread)};
 #undef S
-static const tnm_table table_term = FROZEN(tn_term, term_members);
+static const tnm_table table_term = FROZEN(tn_term, term_members, 0);
 
 #define S tn_arg
 static const tnm_member arg_members[] = {
@@ -138,27 +141,30 @@ static const tnm_member arg_members[] = {
     TEXT(initial),
     TEXT(use)};
 #undef S
-static const tnm_table table_arg = GROWING(tn_arg, 120, arg_members);
+static const tnm_table table_arg =
+    GROWING(tn_arg, 120, arg_members, RESERVED(tn_arg));
 
 #define S tn_dtype_var
 static const tnm_member dtype_var_members[] = {SCALAR(TNM_DTYPES, allowed),
                                                TEXT(name)};
 #undef S
 static const tnm_table table_dtype_var =
-    GROWING(tn_dtype_var, 24, dtype_var_members);
+    GROWING(tn_dtype_var, 24, dtype_var_members, RESERVED(tn_dtype_var));
 
 #define S tn_require
 static const tnm_member require_members[] = {SCALAR(TNM_U32, node), TEXT(that),
                                              TEXT(say)};
 #undef S
-static const tnm_table table_require = GROWING(tn_require, 24, require_members);
+static const tnm_table table_require =
+    GROWING(tn_require, 24, require_members, 0);
 
 #define S tn_need
 static const tnm_member need_members[] = {NAMED(TNM_ENUM, what, need_kinds),
                                           SCALAR(TNM_U32, index),
                                           SCALAR(TNM_U32, metadata)};
 #undef S
-static const tnm_table table_need = FROZEN(tn_need, need_members);
+static const tnm_table table_need =
+    FROZEN(tn_need, need_members, RESERVED(tn_need));
 
 static const char *const step_kinds[] = {"grad_out", "in", "out", "call"};
 #define S tn_step
@@ -166,7 +172,7 @@ static const tnm_member step_members[] = {NAMED(TNM_ENUM, what, step_kinds),
                                           SCALAR(TNM_U32, index), TEXT(op),
                                           TEXT(params)};
 #undef S
-static const tnm_table table_step = FROZEN(tn_step, step_members);
+static const tnm_table table_step = FROZEN(tn_step, step_members, 0);
 
 #define S tn_input_gradient
 static const tnm_member input_gradient_members[] = {
@@ -178,7 +184,7 @@ static const tnm_member input_gradient_members[] = {
     ARRAY(TNM_VALUES, steps, n_steps, &table_step)};
 #undef S
 static const tnm_table table_input_gradient =
-    GROWING(tn_input_gradient, 32, input_gradient_members);
+    GROWING(tn_input_gradient, 32, input_gradient_members, 0);
 
 #define S tn_gradient
 static const tnm_member gradient_members[] = {
@@ -186,7 +192,7 @@ static const tnm_member gradient_members[] = {
     ARRAY(TNM_POINTERS, inputs, n_inputs, &table_input_gradient), TEXT(why)};
 #undef S
 static const tnm_table table_gradient =
-    GROWING(tn_gradient, 32, gradient_members);
+    GROWING(tn_gradient, 32, gradient_members, RESERVED(tn_gradient));
 
 #define S tn_op
 static const tnm_member op_members[] = {
@@ -211,7 +217,7 @@ static const tnm_member op_members[] = {
     ARRAY(TNM_POINTERS, requirements, n_requires, &table_require),
     POINTER(gradient, &table_gradient)};
 #undef S
-const tnm_table tnm_table_op = GROWING(tn_op, 192, op_members);
+const tnm_table tnm_table_op = GROWING(tn_op, 192, op_members, RESERVED(tn_op));
 
 #define S tn_kernel
 static const tnm_member kernel_members[] = {
@@ -231,14 +237,16 @@ static const tnm_member kernel_members[] = {
     ARRAY(TNM_POINTERS, options, n_options, &table_field),
     ARRAY(TNM_VALUES, nodes, n_nodes, &table_node)};
 #undef S
-static const tnm_table table_kernel = GROWING(tn_kernel, 136, kernel_members);
+static const tnm_table table_kernel =
+    GROWING(tn_kernel, 136, kernel_members, 0);
 
 #define S tn_target
 static const tnm_member target_members[] = {
     SCALAR(TNM_U32, params_size), TEXT(op),
     ARRAY(TNM_POINTERS, params, n_params, &table_field)};
 #undef S
-static const tnm_table table_target = GROWING(tn_target, 32, target_members);
+static const tnm_table table_target =
+    GROWING(tn_target, 32, target_members, RESERVED(tn_target));
 
 /* abi_major and abi_minor come first: the reader looks them up there. */
 #define S tn_plugin
@@ -256,7 +264,8 @@ static const tnm_member plugin_members[] = {
     ARRAY(TNM_POINTERS, kernels, n_kernels, &table_kernel),
     ARRAY(TNM_POINTERS, targets, n_targets, &table_target)};
 #undef S
-const tnm_table tnm_table_plugin = GROWING(tn_plugin, 128, plugin_members);
+const tnm_table tnm_table_plugin =
+    GROWING(tn_plugin, 128, plugin_members, RESERVED(tn_plugin));
 
 /* The numbers above are those of ABI 0.0 and stay when a struct grows. */
 _Static_assert(sizeof(tn_field) >= 128 && sizeof(tn_arg) >= 120 &&

@@ -50,6 +50,7 @@ struct tnm_table {
                            the struct has no struct_size */
   uint16_t size_offset; /* of struct_size */
   uint16_t n_members;
+  uint16_t reserved; /* offset of a u32 that nothing uses yet; 0: none */
   const tnm_member *members;
 };
 

@@ -366,6 +366,9 @@ Test(joints, that_are_wrong_refuse_their_plugin) {
           "\"a.d@1\" cannot be an operator for two");
   mistake(TN_INVALID, (tn_joint)JOINT("a.b", "a.c@1", "a.d@1"),
           "\"a.d@1\" is an operator for two that have no full names");
+  tn_joint newer = JOINT("a.b@1", "a.c@1", "a.d@1");
+  newer.reserved = 1;
+  mistake(TN_INVALID, newer, "\"a.d@1\" is an operator for two that sets");
   guest_times = 2;
   mistake(TN_EXISTS, (tn_joint)JOINT("a.b@1", "a.c@1", "a.d@1"),
           "\"a.d@1\" is an operator for two that have one already");

@@ -60,6 +60,20 @@ Test(check, refuses_numbers_without_a_meaning) {
   REFUSED(s.type.allowed = 0, "the type variable T may stand for nothing");
 }
 
+/* In whatever struct has such a member. */
+Test(check, refuses_what_is_reserved) {
+  REFUSED(s.plugin.reserved = 7,
+          "`reserved` is 7, which has no meaning for this host; a newer one "
+          "may know it");
+  REFUSED(s.op.reserved = 7, "may know it, in operators[0]");
+  REFUSED(s.target.reserved = 1, "may know it, in targets[0]");
+  REFUSED(s.stride.reserved = 7, "in params[1], in operators[0]");
+  REFUSED(s.data.reserved = 7, "in inputs[0], in operators[0]");
+  REFUSED(s.type.reserved = 7, "in dtype_vars[0], in operators[0]");
+  REFUSED(s.gradient.reserved = 7, "may know it, in operators[0]");
+  REFUSED(s.needs[1].reserved = 0x80000000u, "`reserved` is 2147483648");
+}
+
 Test(check, refuses_missing_and_odd_names) {
   REFUSED(s.plugin.name = NULL, "the plugin has no name");
   REFUSED(s.plugin.name = "a b", "\"a b\"");
