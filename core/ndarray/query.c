@@ -25,15 +25,47 @@ static tn_code sig_check(const tn__work *w, const tn_sig *sig, const char *list,
   return TN_OK;
 }
 
+static tn_code list_check(const tn__work *w, const tn_sig *list, uint32_t n,
+                          const char *name) {
+  if (n == 0 || list) return TN_OK;
+  return tn__fail(TN_INVALID, "%s: %u entries of %s, but the list is NULL",
+                  w->op->name, n, name);
+}
+
 static tn_code sigs_copy(const tn__work *w, tn_sig *to, const tn_sig *from,
                          uint32_t n, const char *list) {
-  if (n > 0 && !from)
-    return tn__fail(TN_INVALID, "%s: %u entries of %s, but the list is NULL",
-                    w->op->name, n, list);
+  TN__TRY(list_check(w, from, n, list));
   for (uint32_t i = 0; i < n; ++i) {
     TN__TRY(sig_check(w, &from[i], list, i));
     to[i] = from[i];
   }
+  return TN_OK;
+}
+
+/* What tn_sig.ndim is for an optional input that is not given. */
+enum { ABSENT = -2 };
+
+static const tn_arg *input_at(const tn_op *op, uint32_t i) {
+  return op->inputs[i < op->n_inputs ? i : op->n_inputs - 1];
+}
+
+/* An absent input is marked, and nothing is known of it. */
+static tn_code input_copy(tn__work *w, const tn_sig *sig, uint32_t i) {
+  const tn_arg *arg = input_at(w->desc, i);
+  w->absent[i] = sig->ndim == ABSENT;
+  w->io.in[i] = w->absent[i] ? (tn_sig){.ndim = -1} : *sig;
+  if (!w->absent[i]) return sig_check(w, sig, "in", i);
+  if (arg->flags & TN_ARG_OPTIONAL) return TN_OK;
+  return tn__fail(TN_INVALID,
+                  "%s: in[%u].ndim is %d, which says that `%s` is absent, but "
+                  "this input is not optional",
+                  w->op->name, i, ABSENT, arg->name);
+}
+
+static tn_code inputs_copy(tn__work *w, const tn_signature *io) {
+  TN__TRY(list_check(w, io->in, io->n_in, "in"));
+  for (uint32_t i = 0; i < io->n_in; ++i) TN__TRY(input_copy(w, &io->in[i], i));
+  for (uint32_t i = io->n_in; i < w->counts.n_in; ++i) w->absent[i] = 1;
   return TN_OK;
 }
 
@@ -54,15 +86,15 @@ static tn_code io_count(tn__work *w, const tn_signature *io) {
 static tn_code io_complete(tn__work *w, tn_signature *io) {
   TN__TRY(io_count(w, io));
   TN__TRY(tn__work_room(w));
-  for (uint32_t i = 0; i < w->counts.n_in; ++i) w->absent[i] = i >= io->n_in;
-  TN__TRY(sigs_copy(w, w->io.in, io->in, io->n_in, "in"));
+  TN__TRY(inputs_copy(w, io));
   TN__TRY(sigs_copy(w, w->io.out, io->out, io->n_out, "out"));
   TN__TRY(sigs_copy(w, w->io.aux, io->aux, io->n_aux, "aux"));
   const tn__infer_args args = {w->desc, w->op->name, w->params, w->absent,
                                &w->launch.frame};
   tn_code rc = tn__infer(&args, &w->io);
   if (rc != TN_OK && rc != TN_INCOMPLETE) return rc;
-  for (uint32_t i = 0; i < io->n_in; ++i) io->in[i] = w->io.in[i];
+  for (uint32_t i = 0; i < io->n_in; ++i)
+    if (!w->absent[i]) io->in[i] = w->io.in[i];
   for (uint32_t i = 0; i < io->n_out; ++i) io->out[i] = w->io.out[i];
   for (uint32_t i = 0; i < io->n_aux; ++i) io->aux[i] = w->io.aux[i];
   return rc;

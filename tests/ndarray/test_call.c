@@ -450,6 +450,26 @@ Test(call, infer_completes_a_signature) {
   cr_assert_eq(in[1].shape[0], 4);
 }
 
+Test(call, infer_is_told_which_optional_inputs_are_absent) {
+  tn_sig in[2] = {{TN_F32, 2, {2, 3}}, {TN_DTYPE_UNKNOWN, -2, {0}}};
+  tn_sig out[1] = {{TN_DTYPE_UNKNOWN, -1, {0}}};
+  tn_signature io = {2, 1, 0, 0, in, out, NULL};
+  cr_assert_eq(tn__call_infer(&w.caller, op_get("probe.opt"), NULL, &io), TN_OK,
+               "%s", tn_error_text());
+  cr_assert_eq(in[1].ndim, -2);
+  cr_assert_eq(in[1].dtype, TN_DTYPE_UNKNOWN);
+  cr_assert_eq(out[0].shape[1], 3);
+  cr_assert_eq(tn__call_infer(&w.caller, op_get("probe.sum"), NULL, &io),
+               TN_INVALID);
+  EXPECT_TEXT(
+      "in[1].ndim is -2, which says that `y` is absent, but this input "
+      "is not optional");
+  in[1].ndim = -3;
+  cr_assert_eq(tn__call_infer(&w.caller, op_get("probe.opt"), NULL, &io),
+               TN_INVALID);
+  EXPECT_TEXT("in[1].ndim is -3");
+}
+
 Test(call, infer_refuses_signatures_that_cannot_be) {
   tn_sig in[2] = {{TN_F32, 1, {2}}, {TN_F32, 17, {0}}};
   tn_sig out[1] = {{TN_DTYPE_UNKNOWN, -1, {0}}};

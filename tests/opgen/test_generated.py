@@ -246,6 +246,37 @@ def a_plugin_that_replaces_an_operator_is_tried():
     tap.equal(said, "[2, 4]\n")
 
 
+# ------------------------------------------------------------ optional inputs
+
+def an_optional_input_before_one_that_is_given_may_be_absent():
+    folder = built("""\
+dtypes: {T: [f32, f64]}
+inputs:
+  - {name: x, dtype: T, layout: contiguous}
+  - {name: a, dtype: T, shape: x, optional: true, layout: contiguous}
+  - {name: b, dtype: T, shape: x, optional: true, layout: contiguous}
+outputs: [{name: y, dtype: T, shape: x, layout: contiguous}]
+require: [{that: has(a) != has(b), say: give either a or b}]
+kernels: [{device: cpu, dtypes: [f32], forward: either}]
+gradient: none
+examples:
+  - {name: first, x: [1, 2], a: [3, 4], y: [4, 6]}
+  - {name: second, x: [1, 2], b: [3, 4], y: [-2, -2]}
+""", """#include "op.gen.h"
+int32_t either(const tn_frame *call) {
+  const int second = (call->in_flags[1] & TN_IN_ABSENT) != 0;
+  const float *x = (const float *)call->in[0].data;
+  const float *other = (const float *)call->in[second ? 2 : 1].data;
+  for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i)
+    ((float *)call->out[0].data)[i] = second ? x[i] - other[i] : x[i] + other[i];
+  return TN_OK;
+}
+""")
+    tap.output([OPGEN, "check", folder, folder / "lab.so"])
+    passes(LAB.tests(folder, LIBRARY), "first: f32, cpu, dense, write",
+           "second: f32, cpu, dense, write", "second: f32, cpu, steps, add")
+
+
 # ----------------------------------------------------------------- long texts
 
 def warnings_of(folder, compiler):
@@ -298,4 +329,5 @@ if __name__ == "__main__":
                  kernels_for_a_device_that_is_missing_are_skipped,
                  a_kernel_that_forgets_strides_is_wrong_and_does_not_crash,
                  a_plugin_that_replaces_an_operator_is_tried,
+                 an_optional_input_before_one_that_is_given_may_be_absent,
                  texts_longer_than_c_promises_compile_without_a_warning])

@@ -99,6 +99,7 @@ static bool signature_init(const bench *b, const tnm_example *example,
     const tnm_data *data =
         example_find(example->items, example->n_items, arg->name, skip);
     set_shape(&io->in[i], data);
+    if (data == NULL && (arg->flags & TN_ARG_OPTIONAL)) io->in[i].ndim = -2;
     io->in[i].dtype = data != NULL ? example_dtype(op, arg) : TN_DTYPE_UNKNOWN;
   }
   for (uint32_t i = 0; i < io->n_out; ++i) io->out[i].ndim = -1;

@@ -108,6 +108,7 @@ static tn_code infer(const run *r, tn_sig *aux) {
   for (uint32_t i = 0; i < MAX_OPERANDS; ++i) {
     in[i] = out[i] = (tn_sig){.dtype = TN_DTYPE_UNKNOWN, .ndim = -1};
     if (i < r->op->n_aux) aux[i] = in[i];
+    if (i < r->n_in && r->in[i] == NULL) in[i].ndim = -2; /* not given */
     if (i >= r->n_in || r->in[i] == NULL) continue;
     const tn_tensor *t = tn_array_tensor(r->in[i]);
     in[i].dtype = t->dtype;

@@ -380,7 +380,7 @@ TN_API TN_MUST_USE tn_code tn_operator_remove(tn_runtime *rt, tn_operator *op);
 /* What is known of one operand. */
 typedef struct tn_sig {
   tn_dtype dtype;             /* TN_DTYPE_UNKNOWN */
-  int32_t ndim;               /* -1: unknown */
+  int32_t ndim;               /* -1: unknown; -2: absent, an optional input */
   int64_t shape[TN_MAX_NDIM]; /* -1: unknown */
 } tn_sig;
 

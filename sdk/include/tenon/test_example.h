@@ -465,14 +465,14 @@ static const char *tn_test_misfit(const tn_test_kit *k,
 }
 
 /* Completes the signature; the types of inputs are those of the variables.
- * Inputs that are not given stand last, and are left out. */
+ * Inputs that are not given are absent; those that stand last are left out. */
 static tn_code tn_test_infer(tn_test_kit *k) {
   size_t n_in = k->in.n;
   for (size_t i = 0; i < k->in.n; ++i) {
     const tn_arg *arg = tn_test_arg(k->desc->inputs, k->desc->n_inputs, i);
     const tn_test_values *v = &k->in.v[i];
     tn_sig *sig = &k->sigs[TN_OPERAND_IN][i];
-    *sig = (tn_sig){.ndim = -1};
+    *sig = (tn_sig){.ndim = v->v == NULL ? -2 : -1};
     if (v->v == NULL) continue;
     sig->dtype =
         arg->dtype_var != TN_NONE ? k->types[arg->dtype_var] : arg->dtype;
