@@ -171,7 +171,7 @@ def one_that_takes_none_of_the_examples_fails_until_it_has_its_own():
     writes(manifest=narrow)
     fails("nn.fully_connected@1: an example that runs forward "
           "(quick.fully_connected.cpu)", "this kernel took no forward call",
-          "num_hidden == 4", "write `examples` beside the kernel",
+          "num_hidden == 4", "write `examples` beside it",
           "an example that runs backward")
     writes(manifest=narrow + """examples:
   - name: four
@@ -184,6 +184,24 @@ def one_that_takes_none_of_the_examples_fails_until_it_has_its_own():
     status, log = tests()
     assert status == 0, log
     assert "four: f32, cpu, dense, new (quick.fully_connected.cpu)" in log, log
+    assert "an example that runs" not in log, log
+
+
+def one_pass_may_be_for_calls_that_examples_do_not_make():
+    writes(manifest=MANIFEST.replace("    forward:", "    supports: quick_takes\n"
+                                     "    forward:"),
+           source=SOURCE + """
+int32_t quick_takes(const tn_frame *call) {
+  if (call->flags & TN_CALL_BACKWARD)
+    return TN_FAIL(call, TN_UNSUPPORTED, "gradients are for tomorrow");
+  return TN_OK;
+}
+""")
+    status, log = tests()
+    assert status == 0, log
+    assert re.search("^ok .*an example that runs backward .*# SKIP this kernel "
+                     "took no backward call .*gradients are for tomorrow", log,
+                     re.M), log
 
 
 def without_manifests_it_says_what_is_wanted():
@@ -230,6 +248,7 @@ if __name__ == "__main__":
                  the_operators_examples_run_with_the_kernel_alone,
                  a_kernel_that_is_wrong_fails,
                  one_that_takes_none_of_the_examples_fails_until_it_has_its_own,
+                 one_pass_may_be_for_calls_that_examples_do_not_make,
                  without_manifests_it_says_what_is_wanted,
                  the_operators_plugin_has_to_be_there,
                  every_plugin_with_operators_is_described])
