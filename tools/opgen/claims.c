@@ -88,7 +88,10 @@ static void report(claims *c, const char *what, const char *name,
   const tnm_diag_spec spec = {"E0074", at->pos, at->owner};
   const size_t id =
       tnm_diag(c->diags, &spec, "two %s would be named `%s`", what, name);
-  if (other->pos.line > 0) {
+  if (other->pos.line > 0 && strcmp(at->owner, other->owner) == 0) {
+    tnm_diag_also(c->diags, id, other->pos, "%s", other->owner);
+    tnm_diag_help(c->diags, id, "list all kernels for it in one document");
+  } else if (other->pos.line > 0) {
     tnm_diag_also(c->diags, id, other->pos, "%s", other->owner);
     tnm_diag_help(c->diags, id, "rename %s or %s", other->owner, at->owner);
   } else {
