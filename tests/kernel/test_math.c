@@ -291,7 +291,9 @@ Test(math, doubles_have_their_own_ends) {
                                {0x1p-1074, -1, INFINITY},
                                {0x1p-1074, 0.5, 0x1p-537},
                                {-2, -1075, -0.0},
-                               {3, 0x1p-1074, 1}};
+                               {3, 0x1p-1074, 1},
+                               {-1, 0x1p-1074, NAN},
+                               {-3, -0x1p-1074, NAN}};
   static const row sums[] = {{0x1.8p1023, 0, 0x1.8p1023},
                              {0x1.8p1022, 0x1p1023, 0x1.4p1023},
                              {0x1p1023, 0x1.fp1023, INFINITY},

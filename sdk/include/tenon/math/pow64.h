@@ -88,7 +88,7 @@ TN_MATH_FN double tn_math_pow_f64(double x, double y) {
   const double power =
       tn_math_exp2_parts(high * by_high, (by - by_high) * high + by * low);
   /* From 2^53 up all numbers are even. */
-  const double half = 0.5 * (size > 0x1p53 ? 0x1p53 : size);
+  const double half = 0.5 * (above > 0x1p53 ? 0x1p53 : above);
   const double part = tn_math_abs_f64(half - ((half + 0x1p52) - 0x1p52));
   /* What the power is multiplied with, for odd exponents and for fractions. */
   const double sign = tn_math_signed_f64(1, x);
