@@ -39,8 +39,8 @@ static inline int64_t tn_kernel_task_room(const tn_kernel_task *task) {
   return TN_KERNEL_SCRATCH / (task->walk.n_operands + 1) / bytes / 16 * 16;
 }
 
-/* Adds floats to a line of integers: each becomes an integer first, as it would
- * if it were written, and no float has to hold the old content. */
+/* Adds to a line of integers or bools: each number becomes one first, as it
+ * would if it were written, and no float has to hold the old content. */
 TN_KERNEL_ONCE void tn_kernel_task_sum_whole(const tn_kernel_task *task,
                                              const tn_kernel_line *to,
                                              const char *sum) {
@@ -60,9 +60,11 @@ TN_KERNEL_ONCE void tn_kernel_task_sum_whole(const tn_kernel_task *task,
   }
 }
 
-/* Whether elements are integers that a call computes in floats. */
+/* Whether elements are integers that a call computes in floats, or bools, of
+ * which all but 0 are 1 before they are added. */
 static inline int tn_kernel_is_whole(const tn_kernel_task *task,
                                      tn_dtype dtype) {
+  if (dtype == TN_BOOL) return 1;
   const tn_dtype own = tn_kernel_compute(dtype);
   const tn_dtype compute = task->mode.compute;
   return (own == TN_I32 || own == TN_I64) &&
