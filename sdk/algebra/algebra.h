@@ -227,8 +227,8 @@ bool tnm_expr_equal(const tnm_expr *a, const tnm_expr *b);
 
 /* The same formula with fewer operations and not one bit changed, in any class:
  * constants that are whole numbers and come out as such, x*1, x/1, x^1, x - 0,
- * --x, select between equals. For what an author wrote. NULL when memory ran
- * out. */
+ * --x, select between equals or by a number. It reads the same tensors, as they
+ * decide the class. For what an author wrote. NULL when memory ran out. */
 const tnm_expr *tnm_expr_fold(tn__arena *arena, const tnm_expr *expr);
 
 /* The same formula among real numbers, where 0*x is 0 and x/x is 1: terms are

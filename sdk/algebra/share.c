@@ -69,6 +69,32 @@ static const tnm_expr *fold_neutral(const tnm_expr *e) {
   return NULL;
 }
 
+static bool is_tensor(const tnm_expr *e) {
+  return e->kind == TNM_INPUT || e->kind == TNM_OUTPUT || e->kind == TNM_GRAD;
+}
+
+static bool reads(const tnm_expr *e, const tnm_expr *tensor) {
+  if (is_tensor(e)) return tnm_expr_equal(e, tensor);
+  for (uint32_t i = 0; i < e->n_args; ++i)
+    if (reads(e->args[i], tensor)) return true;
+  return false;
+}
+
+/* Whether `part` reads every tensor of `e`. */
+static bool reads_all(const tnm_expr *part, const tnm_expr *e) {
+  if (is_tensor(e)) return reads(part, e);
+  for (uint32_t i = 0; i < e->n_args; ++i)
+    if (!reads_all(part, e->args[i])) return false;
+  return true;
+}
+
+/* The branch that is always taken, or NULL. */
+static const tnm_expr *fold_select(const tnm_expr *e) {
+  if (e->args[0]->kind == TNM_NUMBER)
+    return e->args[e->args[0]->number != 0 ? 1 : 2];
+  return tnm_expr_equal(e->args[1], e->args[2]) ? e->args[1] : NULL;
+}
+
 static const tnm_expr *fold_node(tn__arena *arena, const tnm_expr *e) {
   double value;
   if (e->kind == TNM_NEG && e->args[0]->kind == TNM_NEG)
@@ -79,9 +105,9 @@ static const tnm_expr *fold_node(tn__arena *arena, const tnm_expr *e) {
     return same == NULL ? e : same;
   }
   if (e->kind != TNM_CALL || e->index != TNM_F_SELECT) return e;
-  if (e->args[0]->kind == TNM_NUMBER)
-    return e->args[e->args[0]->number != 0 ? 1 : 2];
-  return tnm_expr_equal(e->args[1], e->args[2]) ? e->args[1] : e;
+  /* The tensors that a formula reads decide in which class it computes. */
+  const tnm_expr *taken = fold_select(e);
+  return taken != NULL && reads_all(taken, e) ? taken : e;
 }
 
 const tnm_expr *tnm_expr_fold(tn__arena *arena, const tnm_expr *expr) {

@@ -235,8 +235,13 @@ Test(derive, only_what_is_exact_is_folded_in_forward_formulas) {
       {"--x", "x"},
       {"2 - 3", "2 - 3"},
       {"2^10*x", "1024*x"},
-      {"select(1, x, y)", "x"},
-      {"select(x > 0, y*1, y)", "y"},
+      {"select(1, x, x + 1)", "x"},
+      {"select(0, x, x + y)", "x + y"},
+      {"select(x > 0, x*y*1, x*y)", "x*y"},
+      {"select(1, a, b)", "a"},
+      /* The class is decided by all that is read. */
+      {"select(1, x, y)", "select(1, x, y)"},
+      {"select(x > 0, y*1, y)", "select(x > 0, y, y)"},
   };
   expect_texts(tnm_expr_fold, pairs, sizeof pairs / sizeof *pairs);
 }
