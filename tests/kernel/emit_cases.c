@@ -96,6 +96,12 @@ static const typed_case typed_cases[] = {
       "((lhs == rhs) < 1) + 2*(lhs < (rhs != 2)) + 4*((lhs < 3) == (rhs < 3))",
       {NULL}},
      NUMBERS},
+    {{"certain",
+      {"lhs", "rhs"},
+      "(lhs != lhs) + 2*(lhs == lhs) + 4*((lhs < rhs) > -2) + "
+      "8*((lhs + rhs) > lhs + rhs)",
+      {NULL}},
+     NUMBERS},
     {{"large", {"lhs", "rhs"}, "lhs + 4294967297 - 2147483648", {NULL}},
      NUMBERS},
     {{"wraps", {"lhs", "rhs"}, "lhs - -2147483648 + 1", {NULL}}, NUMBERS},

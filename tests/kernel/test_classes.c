@@ -420,6 +420,34 @@ Test(classes, comparisons_of_any_type_give_bools) {
   CHECK_ALL(cases);
 }
 
+/* Compilers warn of such comparisons where integers are compared, and the
+ * generated file is compiled with their warnings as errors. */
+Test(classes, comparisons_that_always_hold_are_no_warnings) {
+  static const tn_dtype types[] = {TN_I8, TN_I32, TN_I64, TN_F32, TN_F64};
+  class_case cases[5];
+  for (int i = 0; i < 5; ++i)
+    cases[i] = (class_case){"certain",
+                            KERNEL(certain),
+                            2,
+                            types[i],
+                            types[i],
+                            {{5, 3, 0, 7, 2, 1}, {4, 4, 1, 6, 2, 3}},
+                            {6, 6, 6, 6, 6, 6}};
+  CHECK_ALL(cases);
+}
+
+/* Of an integer as of a float: -1 is true, and true and true is true. */
+Test(classes, numbers_are_truths_before_they_are_added_to_bools) {
+  static const tn_dtype types[] = {TN_I8, TN_I32, TN_I64, TN_F32, TN_F64};
+  class_case cases[5];
+  for (int i = 0; i < 5; ++i)
+    cases[i] = (class_case){
+        "to bool",         KERNEL(convert), 1,
+        types[i],          TN_BOOL,         {{-1, 0, 2, 100, -128, 1}, {0}},
+        {1, 0, 1, 1, 1, 1}};
+  CHECK_ALL(cases);
+}
+
 /* What each pair of types makes of values that both have. */
 Test(classes, every_type_is_converted_into_every_other) {
   static const tn_dtype types[] = {TN_BOOL, TN_I8,   TN_U8,  TN_I16,

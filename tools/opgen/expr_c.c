@@ -256,13 +256,31 @@ static piece power(writer *w, const tnm_expr *expr) {
   return call_math(w, "pow", parts, 2);
 }
 
+static bool is_constant(const tnm_expr *expr) {
+  if (expr->kind == TNM_NUMBER) return true;
+  if (expr->n_args == 0) return false;
+  for (uint32_t i = 0; i < expr->n_args; ++i)
+    if (!is_constant(expr->args[i])) return false;
+  return true;
+}
+
+/* Compilers warn of what is the same for all numbers, as x == x is, and as
+ * (x < y) == 2 is. A variable for one side makes it a question again. */
+static void ask(writer *w, const tnm_expr *expr, piece parts[2]) {
+  for (int i = 0; i < 2; ++i)
+    if (parts[i].type == TRUTH && is_constant(expr->args[1 - i]))
+      hoist(w, &parts[i]);
+  if (strcmp(parts[0].text, parts[1].text) == 0) hoist(w, &parts[1]);
+}
+
 static piece comparison(writer *w, const tnm_expr *expr) {
   static const char *const names[] = {"<=", ">=", "==", "!="};
   static const char letters[] = "lgen";
   const char *found = strchr(letters, expr->op);
   const char plain[2] = {expr->op, '\0'};
-  piece parts[2] = {render_value(w, expr->args[0]),
-                    render_value(w, expr->args[1])};
+  piece parts[2] = {render(w, expr->args[0]), render(w, expr->args[1])};
+  if (is_integer(w)) ask(w, expr, parts);
+  for (int i = 0; i < 2; ++i) parts[i] = as_value(w, parts[i]);
   return infix(w, found ? names[found - letters] : plain, COMPARISON, parts);
 }
 
