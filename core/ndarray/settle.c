@@ -40,13 +40,17 @@ static bool feed_outputs(tn__work *w) {
   return fed;
 }
 
-static tn_code incomplete(const tn__work *w, const tn__operand *operand,
-                          const tn_sig *sig) {
+/* Of output `i`. An array for which nothing is asked was not looked at. */
+static tn_code incomplete(const tn__work *w, uint32_t i) {
+  const tn__operand *operand = &w->fwd_out[i];
+  const tn_sig *sig = &w->io.out[i];
+  const bool asked = w->pass != TN_PASS_FORWARD || w->req[i] != TN_REQ_NULL;
   char text[TN__OPERAND_TEXT];
   tn__fail(TN_INCOMPLETE, "%s: the inputs do not tell what %s is; known is",
            w->op->name, tn__operand_text(operand, text));
   tn__fail_tensor(TN_INCOMPLETE, sig->dtype, sig->ndim, sig->shape);
-  return tn__fail_more(TN_INCOMPLETE, "; give an output array");
+  return tn__fail_more(TN_INCOMPLETE, "; give an output array%s",
+                       asked ? "" : ", and ask for it");
 }
 
 /* What compute will decide need not be known. */
@@ -55,7 +59,7 @@ static tn_code outputs_known(tn__work *w) {
     const tn_sig *sig = &w->io.out[i];
     if (sig_known(sig)) continue;
     if (is_dynamic(&w->fwd_out[i]) && sig->dtype != TN_DTYPE_UNKNOWN) continue;
-    return incomplete(w, &w->fwd_out[i], sig);
+    return incomplete(w, i);
   }
   return TN_OK;
 }

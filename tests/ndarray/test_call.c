@@ -181,6 +181,11 @@ Test(call, lets_a_given_output_tell_the_shape) {
   cr_assert_eq(call("probe.fill", 0, NULL, &y), TN_INCOMPLETE);
   EXPECT_TEXT("probe.fill@1", "output `out`", "give an output array");
   y = two(0, 0);
+  const tn_req nothing = TN_REQ_NULL;
+  cr_assert_eq(call_of(&w.caller, op_get("probe.fill"), &(tn_inputs){0, NULL},
+                       NULL, &(tn_outputs){1, &y, &nothing}),
+               TN_INCOMPLETE);
+  EXPECT_TEXT("give an output array, and ask for it");
   cr_assert_eq(call("probe.fill", 0, NULL, &y), TN_OK, "%s", tn_error_text());
   expect(y, VALUES(7, 7));
   tn__array_release(y);
