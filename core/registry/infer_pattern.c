@@ -42,7 +42,7 @@ static tn_code width_of(tn__unifier *u, const tn_arg *arg, uint32_t term,
   return TN_OK;
 }
 
-static tn_code measure(tn__unifier *u, const tn_arg *arg, layout *out) {
+static tn_code measure_once(tn__unifier *u, const tn_arg *arg, layout *out) {
   *out = (layout){.from = TN__FROM_RULE};
   for (uint32_t i = 0; i < arg->n_terms; ++i) {
     int32_t width = 0;
@@ -55,6 +55,18 @@ static tn_code measure(tn__unifier *u, const tn_arg *arg, layout *out) {
     if (arg->terms[i].spread != 0 && out->from == TN__FROM_RULE)
       out->from = width_source(u, (uint32_t)arg->terms[i].node);
   }
+  return TN_OK;
+}
+
+/* What one term tells of a pack, as `(S*kernel)...` does, is the width of terms
+ * before it, too: until no more of them become known. */
+static tn_code measure(tn__unifier *u, const tn_arg *arg, layout *out) {
+  uint32_t n_open = 0;
+  TN__TRY(measure_once(u, arg, out));
+  do {
+    n_open = out->n_open;
+    if (n_open > 0) TN__TRY(measure_once(u, arg, out));
+  } while (out->n_open < n_open);
   return TN_OK;
 }
 

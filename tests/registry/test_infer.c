@@ -18,11 +18,12 @@ static const tn_field *const one_fields[] = {
     FIELD(TN_FIELD_DTYPE, dtype, "f32", PLAIN)};
 #undef FIELDS_OF
 
-/* Nodes that several operators share: n, N, C, S..., n*C. */
+/* Nodes that several operators share: n, N, C, S..., n*C, R..., S + R. */
 static const tn_node one_nodes[] = {
     {TN_NODE_PARAM, 0, 0, 0, 0}, {TN_NODE_DIM, 0, 0, 0, 0},
     {TN_NODE_DIM, 1, 0, 0, 0},   {TN_NODE_PACK, 0, 0, 0, 0},
-    {TN_NODE_MUL, 0, 2, 0, 0},   {TN_NODE_PACK, 1, 0, 0, 0}};
+    {TN_NODE_MUL, 0, 2, 0, 0},   {TN_NODE_PACK, 1, 0, 0, 0},
+    {TN_NODE_ADD, 3, 5, 0, 0}};
 static const char *const two_dims[] = {"N", "C"};
 static const char *const two_packs[] = {"S", "R"};
 
@@ -69,6 +70,18 @@ static const tn_arg *const outer_outputs[] = {
 static const tn_op outer_op = {ONE_PARAM,      .name = "outer",
                                .n_inputs = 2,  .inputs = outer_inputs,
                                .n_outputs = 1, .outputs = outer_outputs};
+
+/* A pack whose length the term behind it tells: [S..., (S + R)...], [R...]. */
+static const tn_term told_data[] = {{3, 1}, {6, 1}}, told_by[] = {{5, 1}};
+static const tn_term told_out[] = {{3, 1}};
+static const tn_arg *const told_inputs[] = {
+    ARG("by", T_ONE, PATTERN(told_by, "[R...]")),
+    ARG("data", T_ONE, PATTERN(told_data, "[S..., (S + R)...]"))};
+static const tn_arg *const told_outputs[] = {
+    ARG("out", T_ONE, PATTERN(told_out, "[S...]"))};
+static const tn_op told_op = {ONE_PARAM,      .name = "told",
+                              .n_inputs = 2,  .inputs = told_inputs,
+                              .n_outputs = 1, .outputs = told_outputs};
 
 /* broadcast_add, and a sum of any number of equal arrays. */
 static const tn_arg *const any_inputs[] = {ARG("lhs", T_ONE),
@@ -366,6 +379,22 @@ Test(pattern, two_unknown_packs_wait_for_one_of_them) {
   expect(&c, TN_OK);
   is_shape(&c.in[0], SHAPE(2, 3));
   is_shape(&c.in[1], SHAPE(4));
+}
+
+Test(pattern, a_term_tells_the_length_of_a_pack_before_it) {
+  call c;
+  call_init(&c, &told_op, &(one_param){0});
+  c.in[0] = SHAPE(5, 6);
+  c.in[1] = SHAPE(3, 4, 8, 10);
+  expect(&c, TN_OK);
+  is_shape(&c.out[0], SHAPE(3, 4));
+  call_init(&c, &told_op, &(one_param){0});
+  c.in[0] = SHAPE(5, 6);
+  c.in[1] = SHAPE(3, 4);
+  expect_text(&c, TN_SHAPE,
+              "shapes contradict in operator demo.op@1: the number of "
+              "dimensions of input `data` is 4 by input `by` (5,6) but 2 by "
+              "input `data` (3,4); the rule of `data` is [S..., (S + R)...]");
 }
 
 Test(pattern, an_empty_pack_leaves_a_scalar) {
