@@ -132,6 +132,23 @@ static void emit_state_steps(emit *e, const char *name,
         name);
 }
 
+/* One block for each element that is written; more than a call can write of
+ * what a kernel decides the shape of, as a host assumes it. */
+static void emit_blocks(emit *e) {
+  const tn_op *op = e->op->op;
+  uint32_t n_decided = 0;
+  c_add(&e->c,
+        "  for (uint32_t i = 0; i < call->n_out; ++i) {\n"
+        "    const int64_t n = tn_tensor_size(&call->out[i]);\n"
+        "    plan->random_blocks += (uint64_t)n;\n"
+        "  }\n");
+  for (uint32_t i = 0; i < op->n_outputs; ++i)
+    n_decided += (op->outputs[i]->flags & TN_ARG_DYNAMIC) != 0;
+  if (n_decided > 0)
+    c_add(&e->c, "  plan->random_blocks += (uint64_t)%" PRIu32 " << 32;\n",
+          n_decided);
+}
+
 static void emit_prepare(emit *e, const tnm_kernel *kernel) {
   const char *name = name_kernel(e, any_pass(kernel));
   if (!has_prepare(kernel)) return;
@@ -146,12 +163,7 @@ static void emit_prepare(emit *e, const tnm_kernel *kernel) {
     emit_call(e, "    return", kernel->links_symbol, "call, plan");
     c_add(&e->c, "  }\n");
   }
-  if (draws(any_pass(kernel)))
-    c_add(&e->c,
-          "  for (uint32_t i = 0; i < call->n_out; ++i) {\n"
-          "    const int64_t n = tn_tensor_size(&call->out[i]);\n"
-          "    plan->random_blocks += (uint64_t)n;\n"
-          "  }\n");
+  if (draws(any_pass(kernel))) emit_blocks(e);
   if (kernel->state_type != NULL) emit_state_steps(e, name, kernel);
   if (kernel->state_type == NULL && kernel->workspace_symbol != NULL)
     emit_call(e, "  return", name_format(e, "workspace_%s", name),
