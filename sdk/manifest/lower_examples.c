@@ -101,8 +101,9 @@ static void report_name(const state *s, const tnm_tree *entry) {
   const char *known[3 * TNM_MAX_KEYS];
   size_t n = 0;
   for (uint32_t list = 0; list < 3; ++list) {
-    for (uint32_t i = 0; i < lower->operands[list].n; ++i)
-      known[n++] = lower->operands[list].names[i];
+    const tnm_operands *o = &lower->operands[list];
+    for (uint32_t i = 0; i < o->n && n < 3 * TNM_MAX_KEYS; ++i)
+      known[n++] = o->names[i];
   }
   tnm_diag_spec spec = {"E0063", entry->key_pos, NULL};
   size_t id = tnm_diag(lower->diags, &spec, "`%.80s` is no operand of `%s`",
@@ -244,7 +245,8 @@ static void report_param(const state *s, const tnm_tree *entry) {
   tnm_lower *lower = s->lower;
   const char *known[TNM_MAX_KEYS];
   size_t n = 0;
-  for (; n < lower->op->n_params; ++n) known[n] = lower->params[n]->name;
+  for (; n < lower->op->n_params && n < TNM_MAX_KEYS; ++n)
+    known[n] = lower->params[n]->name;
   tnm_diag_spec spec = {"E0063", entry->key_pos, NULL};
   size_t id = tnm_diag(lower->diags, &spec, "`%.80s` is no parameter of `%s`",
                        entry->key, lower->op->name);

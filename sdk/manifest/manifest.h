@@ -321,8 +321,9 @@ tn_code tnm_read_file(const tn__env *env, const char *path, size_t max,
 tn_code tnm_layout_text(const tn__env *env, tnm_diags *diags, uint32_t file,
                         const char *name, tn__buf *out) TN_MUST_USE;
 
-/* The tables in the note of a built plugin, in `arena`. TN_IO with the system's
- * text, or TN_PLUGIN with one that names the file. */
+/* The tables in the note of a built plugin, in `arena`, which make sense. TN_IO
+ * with the system's text, or TN_PLUGIN with one that names the file or what in
+ * its tables is wrong; then *out is NULL. */
 tn_code tnm_read_note(tn__arena *arena, const char *path,
                       const tn_plugin **out);
 

@@ -89,5 +89,8 @@ tn_code tnm_read_note(tn__arena *arena, const char *path,
                      "plugin's folder or its .so",
                      path, TN_NOTE_NAME);
   tn__free(arena->env, bytes);
+  /* Who reads tables does not look again whether they make sense. */
+  if (code == TN_OK) code = tn__tables_check(arena->env, *out, false);
+  if (code != TN_OK) *out = NULL;
   return code;
 }
