@@ -247,12 +247,23 @@ def manifests_of_another_plugin_are_an_error():
          "help: give the manifests of `lab`, or check it without any")
     done = check("plugins/elemwise", folder, folder / "lab.so")
     tap.equal((done.returncode, done.stderr), (0, ""))
-    for name, status in ("lab_cuda", 0), ("lab_other", 1), ("labs", 1):
+    for name, told in (
+            ("lab_cuda", "it was not built from the manifests of `lab_cuda`"),
+            ("lab_other", "this is the plugin `lab_other`"),
+            ("labs", "this is the plugin `labs`")):
         other = LAB.write(DOUBLED)
         (other / "plugin.yaml").write_text((other / "plugin.yaml").read_text(
             ).replace("plugin: lab", f"plugin: {name}"))
         LAB.build(other)
-        tap.equal(check(folder, other / "lab.so").returncode, status, name)
+        says(check(folder, other / "lab.so"), f"error[E0084]: {told}")
+
+
+def manifests_with_mistakes_are_not_taken_for_missing():
+    folder = build()
+    broken = LAB.write(DOUBLED.replace("summary", "sumary"))
+    done = check(broken, "plugins/optim", folder / "lab.so")
+    says(done, "error[E0012]: unknown key `sumary`", "opgen: 1 error in")
+    tap.equal("E0084" in done.stderr, False, done.stderr)
 
 
 # ------------------------------------------------------- what gradients call
@@ -413,6 +424,7 @@ tap.run([
     another_exported_symbol_is_found, an_example_that_fails_is_found,
     a_plugin_of_other_manifests_is_found,
     manifests_of_another_plugin_are_an_error,
+    manifests_with_mistakes_are_not_taken_for_missing,
     gradients_call_plugins_that_are_given,
     gradients_call_plugins_that_are_installed,
     gradients_call_bindings_that_are_given,

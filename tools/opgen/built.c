@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "emit.h"
 #include "trial.h"
 
 /* Largest plugin that is read. */
@@ -230,18 +231,25 @@ void built_compare(const tn_plugin *manifests, const tn_plugin *found,
                 found->name);
 }
 
-/* Whether the manifests of a plugin, `acme`, are those of its companion, too.
- */
-static bool is_companion(const tn__vec *plugins, const char *name) {
-  const size_t n = strlen(name), end = strlen("_cuda");
+static bool is_companion(const tn_plugin *of, const char *name) {
+  static const char end[] = "_cuda";
+  const size_t n = strlen(of->name);
+  return strncmp(name, of->name, n) == 0 && strcmp(name + n, end) == 0;
+}
+
+/* The manifests of a plugin, `acme`, are those of its companion `acme_cuda`,
+ * too. NULL: `name` is no companion; or its tables do not fit into memory, of
+ * which the arena of `e` tells. */
+static const tn_plugin *companion_of(emit *e, const tn__vec *plugins,
+                                     const char *name) {
   for (size_t i = 0; i < plugins->n; ++i) {
     const tnm_plugin *plugin = plugins->v[i];
-    if (n == strlen(plugin->plugin->name) + end &&
-        strncmp(name, plugin->plugin->name, n - end) == 0 &&
-        strcmp(name + n - end, "_cuda") == 0)
-      return true;
+    if (!is_companion(plugin->plugin, name)) continue;
+    e->plugin = plugin;
+    const tnm_plugin *companion = cuda_companion(e);
+    return companion != NULL ? companion->plugin : NULL;
   }
-  return false;
+  return NULL;
 }
 
 /* Manifests that are of no plugin given would be taken for checked. */
@@ -262,37 +270,50 @@ static void report_stranger(const subject *s, const tn__vec *plugins,
                 tables->name);
 }
 
-static bool compare_tables(const subject *s, const tn__vec *plugins,
-                           const tn_plugin *tables) {
-  const tnm_plugin *plugin = manifests_of(plugins, tables->name);
-  if (plugin == NULL) {
-    if (plugins->n > 0 && !is_companion(plugins, tables->name))
-      report_stranger(s, plugins, tables);
-    return true;
-  }
-  if (plugin->plugin->manifest_hash == tables->manifest_hash)
-    return check_examples(s, plugin);
+static void report_other(const subject *s, const tn_plugin *manifests,
+                         const tn_plugin *tables) {
   tn__buf text;
   tn__buf_init(&text, tn__env_default());
-  built_compare(plugin->plugin, tables, &text);
-  const size_t id = REPORT(s, "E0084", "%s", text.s != NULL ? text.s : "");
-  tnm_diag_help(s->diags, id, "`opgen diff` shows what differs");
+  built_compare(manifests, tables, &text);
+  if (text.n > 0) {
+    const size_t id = REPORT(s, "E0084", "%s", text.s);
+    tnm_diag_help(s->diags, id, "`opgen diff` shows what differs");
+  }
   tn__buf_deinit(&text);
+}
+
+static bool compare_tables(const subject *s, const built_given *given,
+                           const tn_plugin *tables, tn__arena *arena) {
+  const tnm_plugin *plugin = manifests_of(given->plugins, tables->name);
+  emit e = {.env = tn__env_default(), .arena = arena};
+  if (plugin != NULL && plugin->plugin->manifest_hash == tables->manifest_hash)
+    return check_examples(s, plugin);
+  const tn_plugin *own = plugin != NULL
+                             ? plugin->plugin
+                             : companion_of(&e, given->plugins, tables->name);
+  if (arena->failed) {
+    tn__fail_memory(sizeof *tables, "the tables of a plugin");
+    return false;
+  }
+  if (own != NULL)
+    report_other(s, own, tables);
+  else if (given->plugins->n > 0 && given->whole)
+    report_stranger(s, given->plugins, tables);
   return true;
 }
 
-static bool check_manifests(const subject *s, const tn__vec *plugins) {
+static bool check_manifests(const subject *s, const built_given *given) {
   tn__arena arena;
   const tn_plugin *tables = NULL;
   tn__arena_init(&arena, tn__env_default());
   const bool fine = tnm_read_note(&arena, s->path, &tables) != TN_OK ||
-                    compare_tables(s, plugins, tables);
+                    compare_tables(s, given, tables, &arena);
   tn__arena_deinit(&arena);
   return fine;
 }
 
 bool built_check(const opgen_args *args, const char *path,
-                 const tn__vec *plugins, tnm_diags *diags) {
+                 const built_given *given, tnm_diags *diags) {
   char *bytes = NULL;
   image file = {0};
   bool fine = true;
@@ -306,7 +327,7 @@ bool built_check(const opgen_args *args, const char *path,
   file.bytes = bytes;
   if (loads(&s, &fine)) {
     check_exports(&s, &file);
-    fine = check_manifests(&s, plugins);
+    fine = check_manifests(&s, given);
   }
   tn__free(tn__env_default(), bytes);
   if (!fine) fprintf(stderr, "opgen: %s: it could not be checked\n", path);

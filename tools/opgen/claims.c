@@ -11,9 +11,10 @@
 
 /* Who has a name. */
 typedef struct claim {
-  const char *owner; /* "input `x` of `foo`" */
-  tnm_pos pos;       /* line 0: it is nobody's in particular */
-  const char *again; /* what may be declared again; NULL: nothing */
+  const char *owner;            /* "input `x` of `foo`" */
+  tnm_pos pos;                  /* line 0: it is nobody's in particular */
+  const tnm_operator *document; /* of kernels for another's; or NULL */
+  const char *again;            /* what may be declared again; NULL: nothing */
 } claim;
 
 struct claims {
@@ -58,7 +59,8 @@ static claim claim_of(claims *c) {
   const char *const nowhere[] = {NULL};
   const char *const item[] = {e->list, e->item, "name", NULL};
   const char *name = op->op != NULL ? op->op->name : op->target->op;
-  claim mine = {.pos = tnm_place(op, e->item != NULL ? item : nowhere)};
+  claim mine = {.pos = tnm_place(op, e->item != NULL ? item : nowhere),
+                .document = op->op == NULL ? op : NULL};
   if (e->item != NULL)
     mine.owner = name_format(&c->names, "%s `%s` of `%s`", noun_of(e->list),
                              e->item, name);
@@ -80,6 +82,12 @@ static bool is_new(claims *c, tnm_pos a, tnm_pos b) {
   return true;
 }
 
+/* What one may do about names of the same thing. */
+static const char *help_of_same(const claim *a, const claim *b) {
+  return a->document != b->document ? "list all kernels for it in one document"
+                                    : "give one of them another name";
+}
+
 static void report(claims *c, const char *what, const char *name,
                    const claim *first, const claim *second) {
   const claim *at = second->pos.line > 0 ? second : first;
@@ -90,7 +98,7 @@ static void report(claims *c, const char *what, const char *name,
       tnm_diag(c->diags, &spec, "two %s would be named `%s`", what, name);
   if (other->pos.line > 0 && strcmp(at->owner, other->owner) == 0) {
     tnm_diag_also(c->diags, id, other->pos, "%s", other->owner);
-    tnm_diag_help(c->diags, id, "list all kernels for it in one document");
+    tnm_diag_help(c->diags, id, "%s", help_of_same(first, second));
   } else if (other->pos.line > 0) {
     tnm_diag_also(c->diags, id, other->pos, "%s", other->owner);
     tnm_diag_help(c->diags, id, "rename %s or %s", other->owner, at->owner);

@@ -43,9 +43,10 @@ static bool check_paths(check *c, const char *const *paths, size_t n) {
   const bool lints = fine && tnm_diags_errors(c->diags) == 0;
   for (size_t i = 0; i < c->plugins.n && lints; ++i)
     lint_run(c->plugins.v[i], &c->levels, c->diags);
+  const built_given given = {&c->plugins, lints};
   for (size_t i = 0; i < n && fine; ++i)
     if (built_is(paths[i]))
-      fine = built_check(c->args, paths[i], &c->plugins, c->diags);
+      fine = built_check(c->args, paths[i], &given, c->diags);
   return fine;
 }
 
