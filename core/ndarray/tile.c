@@ -93,9 +93,9 @@ tn_code tn__tile_prepare(tn__tile *tile) {
 }
 
 static bool kit_is_sound(const tn_chain_kit *kit) {
-  return kit->struct_size >= sizeof *kit && kit->bytes > 0 &&
-         kit->bytes <= TN_CHAIN_BYTES && kit->load && kit->save && kit->end &&
-         kit->run;
+  return kit->struct_size >= sizeof *kit && kit->reserved == 0 &&
+         kit->bytes > 0 && kit->bytes <= TN_CHAIN_BYTES && kit->load &&
+         kit->save && kit->end && kit->run;
 }
 
 /* Whether it keeps to what the header says. */

@@ -415,6 +415,6 @@ tn_code tn__record_launch(tn__token *token, void *recording) {
 }
 
 void tn__record_close(const tn__device *device, void *recording) {
-  const tn_device *table = device->table;
-  if (recording != NULL) table->graph_close(table->ctx, recording);
+  if (recording == NULL) return;
+  device->table->graph_close(device->table->ctx, recording);
 }

@@ -314,6 +314,9 @@ static const tn_chain_kit wide = {sizeof wide, 77,      TN_CHAIN_BYTES + 1,
                                   0,           nowhere, nowhere,
                                   nowhere,     runs_not};
 
+static const tn_chain_kit later = {sizeof later, 77,      256,     1,
+                                   nowhere,      nowhere, nowhere, runs_not};
+
 static int32_t guest_prepare(const tn_frame *call, tn_plan *plan) {
   static tn_chain_offer offer;
   if (!(call->flags & TN_CALL_CHAIN) || wrong == 8) return TN_OK;
@@ -327,6 +330,7 @@ static int32_t guest_prepare(const tn_frame *call, tn_plan *plan) {
   if (wrong == 5) offer.made[0].in[0] = 1;
   if (wrong == 6) offer.made[0].links[0] = NULL;
   if (wrong == 9) offer.kit = &wide;
+  if (wrong == 10) offer.kit = &later;
   plan->prepared = &offer;
   return TN_OK;
 }
@@ -386,7 +390,7 @@ Test(chains, refuse_offers_that_are_wrong) {
   const tn_bind how = {
       .struct_size = sizeof how, .arguments = &argument, .n_arguments = 1};
   tn_program *p = NULL;
-  static const int mistakes[] = {1, 2, 3, 4, 5, 6, 9};
+  static const int mistakes[] = {1, 2, 3, 4, 5, 6, 9, 10};
   for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; ++i) {
     wrong = mistakes[i];
     FAILS(tn__program_bind(g, &how, &p), TN_PLUGIN, "lab.same",

@@ -850,3 +850,15 @@ Test(running, loops_of_any_length) {
   }
   net_close();
 }
+
+/* There is nothing to record, nor a device to ask. */
+Test(running, a_program_without_steps_may_be_captured, .init = net_open,
+     .fini = net_close) {
+  HEADS(g, var(g, "x"));
+  give("x", filled(TN_F64, SHAPE(2)));
+  tn_program *p = BIND(.flags = TN_BIND_CAPTURE);
+  for (int i = 0; i < 3; ++i) OK(tn__program_forward(p, 0));
+  same_bits(head_of(p, 0), given[0].array, "a variable");
+  tn__program_release(p);
+  drop_given();
+}

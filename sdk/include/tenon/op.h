@@ -221,7 +221,7 @@ typedef struct tn_host tn_host;
 typedef struct tn_registrar tn_registrar;
 /* Position in a stream of random numbers (Philox 4x32-10). Block k of the call
  * is philox(counter = offset + k, key = key), four 32-bit words, for k below
- * the number that `prepare` stated in tn_plan.random_blocks. */
+ * tn_plan.random_blocks, or the elements of the outputs if that was left 0. */
 typedef struct tn_random {
   uint32_t struct_size;
   uint32_t reserved;
