@@ -59,18 +59,44 @@ static const tn_plugin *read_built(tnm_reader *reader, const char *path,
   return tables;
 }
 
+static void read_given(tnm_reader *reader, const char *path) {
+  tnm_given *given = TNM_NEW(reader->arena, tnm_given, 1);
+  if (given == NULL) return;
+  given->plugin = is_manifest(reader->env, path)
+                      ? read_manifest(reader, path, given)
+                      : read_built(reader, path, given);
+  if (given->plugin != NULL) tnm_reader_push(reader, &reader->targets, given);
+}
+
 static void read_targets(tnm_reader *reader) {
   const tnm_read_options *options = reader->options;
   if (reader->targets_read) return;
   reader->targets_read = true;
-  for (size_t i = 0; options != NULL && i < options->n_with; ++i) {
-    const char *path = options->with[i];
-    tnm_given *given = TNM_NEW(reader->arena, tnm_given, 1);
-    if (given == NULL) return;
-    given->plugin = is_manifest(reader->env, path)
-                        ? read_manifest(reader, path, given)
-                        : read_built(reader, path, given);
-    if (given->plugin != NULL) tnm_reader_push(reader, &reader->targets, given);
+  for (size_t i = 0; options != NULL && i < options->n_with; ++i)
+    read_given(reader, options->with[i]);
+}
+
+/* All that the plugin has was read, under its name. */
+static bool is_given_whole(const tnm_reader *reader, const char *plugin) {
+  for (size_t i = 0; i < reader->targets.n; ++i) {
+    const tnm_given *given = reader->targets.v[i];
+    if (given->whole && strcmp(given->plugin->name, plugin) == 0) return true;
+  }
+  return false;
+}
+
+/* Reads a plugin among those that are installed, behind what was given. */
+static void read_installed(tnm_reader *reader, const char *plugin) {
+  const tnm_read_options *options = reader->options;
+  struct stat info;
+  if (options == NULL || is_given_whole(reader, plugin)) return;
+  for (size_t i = 0; i < options->n_installed; ++i) {
+    const char *path = tnm_format(reader->arena, "%s/%s/plugin.yaml",
+                                  options->installed[i], plugin);
+    if (path == NULL) return;
+    if (reader->env->os->stat(path, &info) != 0) continue;
+    read_given(reader, path);
+    return;
   }
 }
 
@@ -152,8 +178,18 @@ const tn__vec *tnm_givens(tnm_reader *reader) {
   return &reader->targets;
 }
 
-/* The operator among those given, or NULL after a message. `node` holds
- * "plugin.op@1". */
+static const tn_op *find_given(const tnm_reader *reader,
+                               const target_name *name,
+                               const tnm_operator **described) {
+  const tn_op *op = NULL;
+  for (size_t i = 0; i < reader->targets.n && op == NULL; ++i)
+    op = find_op(reader->targets.v[i], name);
+  if (op != NULL) *described = find_described(reader, name);
+  return op;
+}
+
+/* The operator among those given or installed, or NULL after a message. `node`
+ * holds "plugin.op@1". */
 static const tn_op *find_target(tnm_reader *reader, const tnm_tree *node,
                                 const tnm_operator **described) {
   target_name name;
@@ -168,15 +204,14 @@ static const tn_op *find_target(tnm_reader *reader, const tnm_tree *node,
   }
   size_t before = tnm_diags_errors(reader->diags);
   read_targets(reader);
-  for (size_t i = 0; i < reader->targets.n; ++i) {
-    const tn_op *op = find_op(reader->targets.v[i], &name);
-    if (op == NULL) continue;
-    *described = find_described(reader, &name);
-    return op;
+  const tn_op *op = find_given(reader, &name, described);
+  if (op == NULL) {
+    read_installed(reader, name.plugin);
+    op = find_given(reader, &name, described);
   }
-  if (tnm_diags_errors(reader->diags) == before)
+  if (op == NULL && tnm_diags_errors(reader->diags) == before)
     report_unfound(reader, node, &name);
-  return NULL;
+  return op;
 }
 
 /* -------------------------------------------------------------------- kernels

@@ -273,11 +273,14 @@ typedef struct tnm_plugin {
  * operator file beside its plugin.yaml: then only that file's operators are
  * checked and returned. Every mistake of every file is reported in `diags`.
  * `with` lists files or folders where kernels_for targets are looked up (built
- * plugins or manifests). Returns NULL if there are errors. The caller
- * releases. */
+ * plugins or manifests); of a plugin that none of them is the whole of, the
+ * folder of its name is, in the first of `installed` that has one with a
+ * plugin.yaml. Returns NULL if there are errors. The caller releases. */
 typedef struct tnm_read_options {
   const char *const *with;
   size_t n_with;
+  const char *const *installed; /* folders of plugins' folders */
+  size_t n_installed;
   bool lone; /* an operator file may stand without a plugin.yaml beside it; its
                 folder then names the plugin */
   tn_code *result; /* gets the code of a failure; NULL: nobody asks */

@@ -233,6 +233,38 @@ def the_operators_plugin_has_to_be_there():
         result.stdout
 
 
+def the_same_project_has_kernels_for_several_plugins():
+    """Each command finds the operators of those that are there already."""
+    for name, source in ("dense.yaml", MANIFEST), ("dense.c", SOURCE):
+        (PROJECT / name).write_text(source)
+    build_file = PROJECT / "meson.build"
+    said = TENON.run("opgen", "new", "quick.rect", "--for", "elemwise.relu",
+                     cwd=PROJECT)
+    assert "wrote rect.c\n" in said, said
+    for line in said.splitlines():
+        if line.startswith("add to "):
+            where, what = line.removeprefix("add to ").split(": ")
+            name = where.split()[0]
+            text = build_file.read_text()
+            assert f"\n{name} = [" in text, text
+            build_file.write_text(text.replace(f"\n{name} = [",
+                                               f"\n{name} = [{what} ", 1))
+    build()
+    status, log = tests()
+    assert status == 0, log
+    assert "elemwise.relu@1" in log and "(quick.relu.cpu) # TODO" in log, log
+    assert "rows: f32, cpu, dense, new (quick.fully_connected.cpu)\n" in log, log
+    # A function that nobody wrote, of a kernel that is there.
+    (PROJECT / "rect.c").unlink()
+    said = TENON.run("opgen", "new", "quick", "--missing", cwd=PROJECT)
+    assert "wrote rect.c\n" in said, said
+    # One plugin behind `--with` does not hide the others.
+    TENON.run("opgen", "new", "quick.soft", "--for", "nn.softmax",
+              "--with", TENON.root / "share/tenon/manifests/nn", cwd=PROJECT)
+    said = TENON.run("opgen", "new", "quick.square", cwd=PROJECT)
+    assert "wrote square.yaml\n" in said, said
+
+
 def every_plugin_with_operators_is_described():
     """What is installed reads as it stands, and is what was built."""
     folder = TENON.root / "share/tenon/manifests"
@@ -251,4 +283,5 @@ if __name__ == "__main__":
                  one_pass_may_be_for_calls_that_examples_do_not_make,
                  without_manifests_it_says_what_is_wanted,
                  the_operators_plugin_has_to_be_there,
+                 the_same_project_has_kernels_for_several_plugins,
                  every_plugin_with_operators_is_described])

@@ -8,7 +8,10 @@
 #include "opgen.h"
 
 tnm_plugin *opgen_read(const opgen_args *args, const char *path) {
-  const tnm_read_options options = {.with = args->with, .n_with = args->n_with};
+  const tnm_read_options options = {.with = args->with,
+                                    .n_with = args->n_with,
+                                    .installed = args->installed,
+                                    .n_installed = args->n_installed};
   tnm_diags *diags = tnm_diags_create(tn__env_default());
   if (diags == NULL) {
     fprintf(stderr, "opgen: out of memory\n");

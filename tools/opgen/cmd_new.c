@@ -5,6 +5,7 @@
  * fails.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,7 +31,8 @@ typedef struct job {
   new_words words;
   char target[2 * MAX_NAME + 32]; /* "nn.softmax@1", with --for */
   char owner[MAX_NAME + 1];
-  char installed[MAX_PATH]; /* what describes it, where Tenon is installed */
+  char installed[2][PATH_MAX]; /* where Tenon has manifests, and bindings */
+  const char *folders[2];      /* those of `installed` that can be said */
   made made[MAX_MADE];
   size_t n_made;
 } job;
@@ -465,16 +467,14 @@ static int take_target(job *j, const char *text) {
   return EXIT_FINE;
 }
 
-/* Where this program is installed, so are the manifests of Tenon's plugins. */
+/* Where this program is installed, so are the manifests of Tenon's plugins;
+ * those of bindings are the plugins. */
 static void find_installed(job *j) {
-  char path[MAX_PATH];
-  if (j->words.target == NULL || j->args.n_with > 0 ||
-      !opgen_installed(OPGEN_MANIFESTS, path))
-    return;
-  const int n =
-      snprintf(j->installed, sizeof j->installed, "%s/%s", path, j->owner);
-  if (n > 0 && (size_t)n < sizeof j->installed && exists(j->installed))
-    j->args.with[j->args.n_with++] = j->installed;
+  static const char *const beside[] = {OPGEN_MANIFESTS, OPGEN_PLUGINS};
+  j->args.installed = j->folders;
+  for (size_t i = 0; i < sizeof beside / sizeof *beside; ++i)
+    if (opgen_installed(beside[i], j->installed[i]))
+      j->folders[j->args.n_installed++] = j->installed[i];
 }
 
 static int take_shape(job *j) {

@@ -39,6 +39,10 @@ typedef struct opgen_args {
   size_t n_files;
   const char **with;
   size_t n_with;
+  /* Folders of plugins' folders, where those of `kernels_for` are that no
+   * `with` tells of: of `opgen new` alone, others go by what is written. */
+  const char *const *installed;
+  size_t n_installed;
   const char **lints; /* what stands behind each -W */
   size_t n_lints;
   const char *out_dir;
