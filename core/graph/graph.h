@@ -270,9 +270,10 @@ tn_code tn__graph_name(tn_graph *graph, uint32_t list, size_t index,
 tn_code tn__graph_variables(tn_graph *graph, const tn_entry **out,
                             uint32_t *n_arguments, uint32_t *n_states);
 
-/* reads.c: of each of them, whether the heads read its elements; otherwise only
- * its shape counts. The caller frees *out. */
-tn_code tn__graph_reads(tn_graph *graph, bool **out);
+/* reads.c: of each of the variables inside a GRAPH or LOOP node, in this order,
+ * whether the node reads its elements; otherwise only its shape counts. The
+ * caller frees *out. */
+tn_code tn__inner_reads(const tn__node *node, bool **out);
 
 /* json_*.c, picture*.c, timeline.c */
 tn_code tn__graph_json(const tn_graph *graph, tn_text **out);

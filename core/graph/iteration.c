@@ -124,13 +124,17 @@ static bool is_read(const tn__step *step, uint32_t in) {
   return !step->shape_only || !step->shape_only[in];
 }
 
+static bool has_readers(const tn__value *value) {
+  return value->n_uses > 0 || (value->flags & TN__ENTRY_HEAD) != 0;
+}
+
 /* The array inside of an input: without memory where only its shape counts. */
 static tn_code inside_take(tn__step *step, struct tn__iteration *it,
                            const char *name, uint32_t i) {
   const tn_program *inner = it->program;
   const tn__node *node = tn__map_get(&inner->graph->names, name);
   const tn__value *value = node ? &inner->values[node->first] : NULL;
-  if (!value || !value->array || (!is_read(step, i) && value->n_uses > 0))
+  if (!value || !value->array || (!is_read(step, i) && has_readers(value)))
     return tn__fail(TN_INTERNAL, "the step of a loop has another use of `%s`",
                     name);
   it->inside[i] = value->array;

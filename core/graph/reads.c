@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reads.c: what of a graph's variables its heads read: elements, or no more
- * than shapes, as gradients do of what they only wait for.
+ * reads.c: what a graph or loop in a graph reads of what it is given: elements,
+ * or no more than shapes, as gradients do of what they only wait for.
  */
 #include "graph.h"
-
-/* Of a graph or loop in the graph. The last states of a loop without elements
- * are the first ones, so those are read. */
-static tn_code inner_reads(const tn__node *node, bool **out) {
-  TN__TRY(tn__graph_reads(node->inner, out));
-  for (uint32_t i = 0; node->loop && i < node->loop->n_states; ++i)
-    (*out)[node->loop->states[i]] = true;
-  return TN_OK;
-}
 
 static bool has_inner(const tn__node *node) {
   return node->kind == TN__NODE_GRAPH || node->kind == TN__NODE_LOOP;
@@ -27,7 +18,7 @@ static bool reads(const tn__node *node, const bool *inside, uint32_t i) {
 
 static tn_code mark_node(const tn__node *node, bool *by_node) {
   bool *inside = NULL;
-  if (has_inner(node)) TN__TRY(inner_reads(node, &inside));
+  if (has_inner(node)) TN__TRY(tn__inner_reads(node, &inside));
   for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
     if (!tn__entry_is_none(node->in[i]) && reads(node, inside, i))
       by_node[node->in[i].node] = true;
@@ -47,7 +38,24 @@ static tn_code mark_all(const tn_graph *graph, bool *by_node) {
   return rc;
 }
 
-tn_code tn__graph_reads(tn_graph *graph, bool **out) {
+/* What a loop keeps of its steps is computed for their heads, or is a variable
+ * that these need not read. */
+static tn_code mark_inner(const tn__node *node, bool *by_node) {
+  const tn__loop *loop = node->loop;
+  TN__TRY(mark_all(node->inner, by_node));
+  for (uint32_t i = 0; loop && i < loop->n_kept; ++i)
+    by_node[loop->kept[i].node] = true;
+  return TN_OK;
+}
+
+/* The last states of a loop without elements are the first ones. */
+static void mark_states(const tn__loop *loop, bool *list) {
+  for (uint32_t i = 0; loop && i < loop->n_states; ++i)
+    list[loop->states[i]] = true;
+}
+
+tn_code tn__inner_reads(const tn__node *node, bool **out) {
+  tn_graph *graph = node->inner;
   const tn_entry *variables = NULL;
   uint32_t n_in = 0, n_aux = 0;
   *out = NULL;
@@ -58,9 +66,10 @@ tn_code tn__graph_reads(tn_graph *graph, bool **out) {
   tn_code rc = TN_OK;
   if (!by_node || !list)
     rc = tn__fail_memory(tn__n_nodes(graph), "what a graph reads");
-  if (rc == TN_OK) rc = mark_all(graph, by_node);
+  if (rc == TN_OK) rc = mark_inner(node, by_node);
   for (uint32_t i = 0; rc == TN_OK && i < n_in + n_aux; ++i)
     list[i] = by_node[variables[i].node];
+  if (rc == TN_OK) mark_states(node->loop, list);
   tn__free(graph->env, by_node);
   if (rc == TN_OK) {
     *out = list;

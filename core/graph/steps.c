@@ -55,10 +55,8 @@ static tn_code memory_fail(const tn_program *p) {
 /* What no step of a loop reads. */
 static tn_code mark_inner(const tn__node *node, bool *shape_only) {
   bool *reads = NULL;
-  TN__TRY(tn__graph_reads(node->inner, &reads));
+  TN__TRY(tn__inner_reads(node, &reads));
   for (uint32_t i = 0; i < node->n_in; ++i) shape_only[i] = !reads[i];
-  for (uint32_t i = 0; i < node->loop->n_states; ++i)
-    shape_only[node->loop->states[i]] = false; /* may be the last ones too */
   tn__free(node->inner->env, reads);
   return TN_OK;
 }

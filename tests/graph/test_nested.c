@@ -233,3 +233,46 @@ Test(nested, gradients_of_gradients_have_no_arguments_of_their_own) {
   drop_given();
   tn__graph_release(step);
 }
+
+/* ----------------------------------------------------------------- variables
+ */
+
+/* Of x and c the step reads no more than the shape. Outputs behind the state
+ * are what it was before each step, and x and c of each. */
+static const char keeps[] =
+    "{\"tenon\": 1, \"nodes\": [{\"name\": \"x\", \"kind\": \"variable\"},"
+    "{\"name\": \"h\", \"kind\": \"variable\"},"
+    "{\"name\": \"c\", \"kind\": \"variable\"},"
+    "{\"name\": \"l\", \"kind\": \"loop\","
+    " \"inputs\": [[1, 0], [0, 0], [2, 0]], \"sequences\": [1],"
+    " \"carried\": [0], \"kept\": [[0, 0], [2, 0]], \"graph\": {\"nodes\": ["
+    "{\"name\": \"x\", \"kind\": \"variable\"},"
+    "{\"name\": \"h\", \"kind\": \"variable\"},"
+    "{\"name\": \"c\", \"kind\": \"variable\"},"
+    "{\"name\": \"a\", \"kind\": \"zero\", \"inputs\": [[0, 0]]},"
+    "{\"name\": \"b\", \"kind\": \"zero\", \"inputs\": [[2, 0]]},"
+    "{\"name\": \"p\", \"kind\": \"call\", \"op\": \"lab.add@1\","
+    " \"inputs\": [[1, 0], [3, 0]]},"
+    "{\"name\": \"q\", \"kind\": \"call\", \"op\": \"lab.add@1\","
+    " \"inputs\": [[5, 0], [4, 0]]}], \"heads\": [[6, 0]]}}],"
+    " \"heads\": [[3, 2], [3, 3]]}";
+
+Test(nested, variables_that_are_kept_are_read) {
+  tn_graph *parsed = NULL;
+  OK(tn__graph_parse(&w.caller, keeps, strlen(keeps), &parsed));
+  tn__graph_release(g);
+  g = parsed;
+  give("x", same(2, SHAPE(4, 3)));
+  give("h", same(1, SHAPE(3)));
+  give("c", same(5, SHAPE(3)));
+  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_COMPAT_SHARE; ++plan) {
+    tn_program *p = BIND(.plan = plan);
+    OK(tn__program_forward(p, 0));
+    cr_assert_eq(n_elements(head_of(p, 0)), 4 * 3);
+    expect_all(head_of(p, 0), 2);
+    cr_assert_eq(n_elements(head_of(p, 1)), 4 * 3);
+    expect_all(head_of(p, 1), 5);
+    tn__program_release(p);
+  }
+  drop_given();
+}
