@@ -11,6 +11,7 @@ installed, and its kernels alone are asked.
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -94,18 +95,18 @@ int32_t quick_dense_cpu_backward(const tn_frame *call) {
 """
 
 
-def build():
-    again = ["--reconfigure"] if (PROJECT / "build").exists() else []
-    TENON.run("meson", "setup", *again, "build", "-Dcuda=disabled", cwd=PROJECT)
-    TENON.run("meson", "compile", "-C", "build", cwd=PROJECT)
+def build(project=PROJECT):
+    again = ["--reconfigure"] if (project / "build").exists() else []
+    TENON.run("meson", "setup", *again, "build", "-Dcuda=disabled", cwd=project)
+    TENON.run("meson", "compile", "-C", "build", cwd=project)
 
 
-def tests():
+def tests(project=PROJECT):
     """Status and log of the project's own tests."""
-    status = subprocess.run(["meson", "test", "-C", "build"], cwd=PROJECT,
+    status = subprocess.run(["meson", "test", "-C", "build"], cwd=project,
                             env=TENON.environment(), check=False,
                             capture_output=True).returncode
-    return status, (PROJECT / "build/meson-logs/testlog.txt").read_text()
+    return status, (project / "build/meson-logs/testlog.txt").read_text()
 
 
 def writes(manifest=MANIFEST, source=SOURCE):
@@ -265,6 +266,74 @@ def the_same_project_has_kernels_for_several_plugins():
     assert "wrote square.yaml\n" in said, said
 
 
+def lists(project):
+    """What the build file has in `others` and in `manifests`."""
+    text = (project / "meson.build").read_text()
+    return [re.search(rf"(?m)^{name} = \[(.*)\]$", text)[1]
+            for name in ("others", "manifests")]
+
+
+def a_plugin_that_is_not_installed_is_where_it_was_said_to_be():
+    TENON.run("opgen", "new", "acme.twice", "-o", "it's acme", cwd=FOLDER)
+    acme, project = FOLDER / "it's acme", FOLDER / "mine"
+    written = str(acme).replace("'", "\\'")
+    said = TENON.run("opgen", "new", "mine.twice", "--for", "acme.twice",
+                     "--with", "it's acme", cwd=FOLDER)
+    tap.equal(lists(project), ["", f"'{written}'"])
+    edit, end = said.index("edit others in meson.build: "), said.index("next: ")
+    assert edit < end and "the built plugin `acme`" in said[edit:end], said
+    assert "edit manifests" not in said, said
+    build(project)
+    status, log = tests(project)
+    assert status != 0 and "name the plugin that has it on the command line" \
+        in log, log
+    # The built file alone: the tests have nothing to compute.
+    build(acme)
+    shutil.rmtree(project)
+    said = TENON.run("opgen", "new", "mine.twice", "--for", "acme.twice",
+                     "--with", "it's acme/build/acme.so", cwd=FOLDER)
+    tap.equal(lists(project), [f"'{written}/build/acme.so'", ""])
+    edit, end = said.index("edit manifests in meson.build: "), \
+        said.index("next: ")
+    assert edit < end and "edit others" not in said, said
+    # Both.
+    shutil.rmtree(project)
+    said = TENON.run("opgen", "new", "mine.twice", "--for", "acme.twice",
+                     "--with", acme / "plugin.yaml", "--with",
+                     "it's acme/build/acme.so", cwd=FOLDER)
+    assert "edit" not in said, said
+    build(project)
+    status, log = tests(project)
+    assert status == 0, log
+    assert "acme.twice@1 integers: f32, cpu, dense, new (mine.twice.cpu) " \
+        "# TODO" in log, log
+    # What is to be added to a project that is there.
+    said = TENON.run("opgen", "new", "mine.rect", "--for", "elemwise.relu",
+                     "--with", "../it's acme", cwd=project)
+    assert "add to others in meson.build, unless it is there: plugindir / " \
+        "'elemwise.so',\n" in said and "edit" not in said, said
+
+
+def what_is_bound_to_a_library_is_loaded_as_it_stands():
+    TENON.run("opgen", "new", "swap.pairs", "--from", "binding", cwd=FOLDER)
+    said = TENON.run("opgen", "new", "fast.pairs", "--for", "swap.pairs",
+                     "--with", "swap", cwd=FOLDER)
+    assert "edit" not in said, said
+    project = FOLDER / "fast"
+    tap.equal(lists(project), [f"'{FOLDER / 'swap/plugin.yaml'}'", ""])
+    build(project)
+    status, log = tests(project)
+    assert status == 0, log
+    assert "swap.pairs@1 pairs: any, cpu, dense, new (fast.pairs.cpu) # TODO" \
+        in log, log
+    # One that is installed, with what its gradient calls.
+    said = TENON.run("opgen", "new", "line.axpy", "--for", "blas.axpy",
+                     cwd=FOLDER)
+    assert "edit" not in said, said
+    tap.equal(lists(FOLDER / "line"), ["plugindir / 'blas/plugin.yaml', "
+                                       "plugindir / 'elemwise.so'", ""])
+
+
 def every_plugin_with_operators_is_described():
     """What is installed reads as it stands, and is what was built."""
     folder = TENON.root / "share/tenon/manifests"
@@ -284,4 +353,6 @@ if __name__ == "__main__":
                  without_manifests_it_says_what_is_wanted,
                  the_operators_plugin_has_to_be_there,
                  the_same_project_has_kernels_for_several_plugins,
+                 a_plugin_that_is_not_installed_is_where_it_was_said_to_be,
+                 what_is_bound_to_a_library_is_loaded_as_it_stands,
                  every_plugin_with_operators_is_described])

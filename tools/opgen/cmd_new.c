@@ -31,6 +31,7 @@ typedef struct job {
   new_words words;
   char target[2 * MAX_NAME + 32]; /* "nn.softmax@1", with --for */
   char owner[MAX_NAME + 1];
+  new_owner found;
   char installed[2][PATH_MAX]; /* where Tenon has manifests, and bindings */
   const char *folders[2];      /* those of `installed` that can be said */
   made made[MAX_MADE];
@@ -273,6 +274,7 @@ static bool write_project(job *j) {
       complete(j);
   if (!fine) return false;
   tell(j);
+  if (j->words.target != NULL) new_owner_tell(&j->found);
   printf("next: ");
   if (strcmp(j->dir, ".") != 0) {
     printf("cd ");
@@ -288,12 +290,13 @@ static void tell_build(const job *j) {
   const size_t prefix = strcmp(j->dir, ".") == 0 ? 0 : strlen(j->dir) + 1;
   if (j->shape != NULL && j->shape->is_bound)
     printf("add to the manifests in meson.build: '%s.yaml',\n", j->op);
-  if (j->words.target != NULL)
-    printf(
-        "add to others in meson.build, unless it is there: plugindir / "
-        "'%s.so',\n"
-        "add to manifests likewise: manifestdir / '%s',\n",
-        j->owner, j->owner);
+  if (j->words.target != NULL && j->found.others.n > 0)
+    printf("add to others in meson.build, unless it is there: %s,\n",
+           j->words.others);
+  if (j->words.target != NULL && j->found.manifests.n > 0)
+    printf("add to manifests in meson.build, unless it is there: %s,\n",
+           j->words.manifests);
+  if (j->words.target != NULL) new_owner_tell(&j->found);
   for (size_t i = 0; i < j->n_made; ++i) {
     const char *path = j->made[i].path + prefix;
     const char *end = strrchr(path, '.');
@@ -461,7 +464,6 @@ static int take_target(job *j, const char *text) {
                              "own manifest",
                              text);
   j->words.target = j->target;
-  j->words.owner = j->owner;
   j->words.cpu = true;
   j->shape = &new_shape_for;
   return EXIT_FINE;
@@ -519,6 +521,16 @@ static int take_shape(job *j) {
   return EXIT_FINE;
 }
 
+/* Where the plugin is whose operator `--for` names. */
+static bool find_owner(job *j) {
+  if (j->words.target == NULL) return true;
+  j->found = (new_owner){.name = j->owner, .target = j->target};
+  if (!new_owner_find(&j->found, &j->args)) return false;
+  j->words.others = j->found.others.n > 0 ? j->found.others.s : "";
+  j->words.manifests = j->found.manifests.n > 0 ? j->found.manifests.s : "";
+  return true;
+}
+
 static void choose_dir(job *j) {
   if (j->args.out_dir != NULL)
     j->dir = j->args.out_dir;
@@ -544,11 +556,12 @@ int cmd_new(const opgen_args *args) {
   find_installed(&j);
   choose_dir(&j);
   path_of(&j, "plugin.yaml", path);
-  bool fine = false;
-  if (args->missing)
+  bool fine = find_owner(&j);
+  if (fine && args->missing)
     fine = add_missing(&j);
-  else
+  else if (fine)
     fine = exists(path) ? add_to_project(&j) : write_project(&j);
   conclude(&j, fine);
+  if (j.words.target != NULL) new_owner_deinit(&j.found);
   return fine ? EXIT_FINE : EXIT_ERRORS;
 }

@@ -5,6 +5,7 @@
  *                       fails
  *        new_shapes.c   the files that it writes, as templates
  *        new_list.c     adds a line to `operators` of a plugin.yaml
+ *        new_owner.c    where the plugin is whose operator has a new kernel
  *        new_stubs.c    functions that manifests name and no file defines
  */
 #ifndef OPGEN_NEW_H_
@@ -35,13 +36,14 @@ typedef struct new_words {
   bool cpu;           /* there are kernels to be written for it */
   bool cuda;          /* likewise */
   const char *target; /* "nn.softmax@1", whose kernels they are, or NULL */
-  const char *owner;  /* "nn" */
+  const char *others; /* items of a list in meson: "plugindir / 'nn.so'" */
+  const char *manifests;
 } new_words;
 
-/* The template with `@PLUGIN@`, `@OP@`, `@SINCE@`, `@TARGET@` and `@OWNER@`
- * filled in. Lines that begin with `@cpu `, `@cuda `, or `@kernels ` for
- * either, with `@for ` or, without a target, `@own `, are kept, without that,
- * where the words say so. */
+/* The template with `@PLUGIN@`, `@OP@`, `@SINCE@`, `@TARGET@`, `@OTHERS@` and
+ * `@MANIFESTS@` filled in. Lines that begin with `@cpu `, `@cuda `, or
+ * `@kernels ` for either, with `@for ` or, without a target, `@own `, are kept,
+ * without that, where the words say so. */
 void new_expand(tn__buf *out, const char *text, const new_words *words);
 
 extern const char new_plugin_yaml[];
@@ -71,6 +73,24 @@ typedef struct new_stubs {
   size_t n;
 } new_stubs;
 bool new_stubs_write(new_stubs *stubs, tn__buf *out);
+
+/* The plugin whose operator has a new kernel, in the words of meson. */
+typedef struct new_owner {
+  const char *name;   /* "nn", borrowed */
+  const char *target; /* "nn.softmax@1", likewise */
+  tn__buf others;     /* items of lists: what stands behind `--with`, what is
+                         installed of what that does not tell, and what the
+                         operator's gradient calls */
+  tn__buf manifests;
+  bool is_built;     /* `others` has what the tests load for the operator */
+  bool is_described; /* and its examples are known */
+} new_owner;
+
+/* Fills the rest. False after a message; deinit in any case. */
+bool new_owner_find(new_owner *owner, const opgen_args *args);
+void new_owner_deinit(new_owner *owner);
+/* Says what the author has to add to the build file, if anything. */
+void new_owner_tell(const new_owner *owner);
 
 /* A whole file; NULL after a message, or, with `quiet`, without. Freed by the
  * caller with tn__free. */

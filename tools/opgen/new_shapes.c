@@ -223,12 +223,12 @@ const char new_meson[] =
     "names or\n"
     "# a gradient calls, such as plugindir / 'elemwise.so'.\n"
     "@own others = []\n"
-    "@for others = [plugindir / '@OWNER@.so']\n"
+    "@for others = [@OTHERS@]\n"
     "# Folders with their manifests, where the examples are that kernels for "
     "their\n"
     "# operators must pass, such as manifestdir / 'elemwise'.\n"
     "@own manifests = []\n"
-    "@for manifests = [manifestdir / '@OWNER@']\n"
+    "@for manifests = [@MANIFESTS@]\n"
     "with = []\n"
     "foreach other : others + manifests\n"
     "  with += ['--with', other]\n"
@@ -344,7 +344,7 @@ const char new_readme[] =
     "gradient.\n"
     "@for   `opgen check --with PATH .` finds mistakes; PATH is what "
     "describes the operator,\n"
-    "@for   its plugin or the folder of its manifests.\n"
+    "@for   its plugin or the folder of its manifests, as in `meson.build`.\n"
     "@for - `meson test` runs the operator's examples with this kernel alone. "
     "Where it\n"
     "@for   takes none of them, write `examples` beside `kernels`.\n"
@@ -361,8 +361,9 @@ const char new_readme[] =
     "@own   functions that manifests name and no file defines.\n"
     "@for - `opgen new @PLUGIN@.NAME --for OTHER.OP` adds a kernel, `opgen new "
     "@PLUGIN@\n"
-    "@for   --missing --with PATH` the functions that manifests name and no "
-    "file defines.\n";
+    "@for   --missing` the functions that manifests name and no file defines; "
+    "with\n"
+    "@for   `--with PATH` for each plugin that is not installed with Tenon.\n";
 
 const char new_gitignore[] = "/build*/\n";
 
@@ -422,13 +423,13 @@ const char new_bound_readme[] =
 
 /* ---------------------------------------------------------------- expansion */
 
-static const char *const placeholders[] = {"@PLUGIN@", "@OP@", "@TARGET@",
-                                           "@OWNER@", "@SINCE@"};
+static const char *const placeholders[] = {
+    "@PLUGIN@", "@OP@", "@TARGET@", "@OTHERS@", "@MANIFESTS@", "@SINCE@"};
 
 static void add_word(tn__buf *out, const char *word, const new_words *words,
                      size_t n) {
   const char *const texts[] = {words->plugin, words->op, words->target,
-                               words->owner};
+                               words->others, words->manifests};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i)
     if (n == strlen(placeholders[i]) && memcmp(word, placeholders[i], n) == 0)
       tn__buf_add(out, "%s", texts[i]);
