@@ -63,11 +63,12 @@ class Lab:
         (folder / "op.yaml").write_text(op)
         return folder
 
-    def build(self, folder, source="", hidden=True):
-        """Makes lab.so beside the manifests; returns the folder."""
+    def build(self, folder, source="", hidden=True, given=()):
+        """Makes lab.so beside the manifests; returns the folder. `given` are
+        paths behind `--with`."""
         out = folder / "generated"
         tap.output([*self.opgen, "generate", folder / "plugin.yaml",
-                    "-o", out])
+                    "-o", out, *(f"--with={each}" for each in given)])
         (out / "kernels.c").write_text(source)
         visibility = ["-fvisibility=hidden"] if hidden else []
         tap.output([*self.cc, "-shared", "-fPIC", *visibility, "-I",
@@ -75,13 +76,14 @@ class Lab:
                     "-o", folder / "lab.so", *sorted(out.glob("*.c")), "-lm"])
         return folder
 
-    def tests(self, folder, library, *plugins):
+    def tests(self, folder, library, *plugins, given=()):
         """Makes the program that `generate --tests` writes and runs it with
         `plugins`, or lab.so: its exit status and what it prints."""
         out = folder / "generated"
         program = folder / "lab_test"
         tap.output([*self.opgen, "generate", "--tests",
-                    folder / "plugin.yaml", "-o", out])
+                    folder / "plugin.yaml", "-o", out,
+                    *(f"--with={each}" for each in given)])
         tap.output([*self.cc, "-O0", "-I", ROOT / "sdk/include", "-o", program,
                     out / "lab_test.gen.c", library,
                     f"-Wl,-rpath,{pathlib.Path(library).resolve().parent}",

@@ -246,6 +246,58 @@ def a_plugin_that_replaces_an_operator_is_tried():
     tap.equal(said, "[2, 4]\n")
 
 
+# --------------------------------------------------------- kernels for others
+
+CUBED = """\
+dtypes: {T: [f32, f64]}
+inputs: [{name: x, dtype: T, layout: contiguous}]
+outputs: [{name: y, dtype: T, shape: x, layout: contiguous}]
+forward: {y: x^3}
+gradient: auto
+examples: [{name: e, x: [1, 2], y: [1, 8], grad: {y: [1, 1], x: [3, 12]}}]
+"""
+KERNELS_FOR = """\
+opgen: 1
+kernels_for: other.cube@1
+kernels:
+  - device: cpu
+    priority: 100
+    forward: lab_cube
+    dtypes: [f32]
+    writes: [write]
+"""
+CUBES = DENSE.replace("2 * x[i]", "x[i] * x[i] * x[i]")
+
+
+def tried_for_another(source, init="", operator=CUBED):
+    """Tests of kernels for an operator of the plugin `other`."""
+    other, folder = LAB.write(HEAD + operator), LAB.write(KERNELS_FOR)
+    manifest = other / "plugin.yaml"
+    manifest.write_text(manifest.read_text().replace("plugin: lab",
+                                                     "plugin: other"))
+    LAB.build(other)
+    manifest = folder / "plugin.yaml"
+    manifest.write_text(manifest.read_text() + init)
+    LAB.build(folder, source, given=[other])
+    return LAB.tests(folder, LIBRARY, other / "lab.so", folder / "lab.so",
+                     given=[other])
+
+
+def kernels_that_their_plugin_withdrew_are_skipped():
+    passes(tried_for_another(CUBES), "other.cube@1 e: f32, cpu, dense, new "
+           "(lab.cube.cpu)\n")
+    source = CUBES + """
+#include "plugin.gen.h"
+int32_t lab_init(const tn_host *host, tn_registrar *registrar, void **instance) {
+  (void)host, (void)instance;
+  return registrar->withdraw(registrar, "lab.cube.cpu", "nobody multiplies #1");
+}
+"""
+    result = tried_for_another(source, "init: lab_init\n")
+    passes(result, "ok 1 - other.cube@1 (lab.cube.cpu) # SKIP its plugin "
+           "withdrew it: nobody multiplies _1\n1..1\n")
+
+
 # ------------------------------------------------------------ optional inputs
 
 def an_optional_input_before_one_that_is_given_may_be_absent():
@@ -329,5 +381,6 @@ if __name__ == "__main__":
                  kernels_for_a_device_that_is_missing_are_skipped,
                  a_kernel_that_forgets_strides_is_wrong_and_does_not_crash,
                  a_plugin_that_replaces_an_operator_is_tried,
+                 kernels_that_their_plugin_withdrew_are_skipped,
                  an_optional_input_before_one_that_is_given_may_be_absent,
                  texts_longer_than_c_promises_compile_without_a_warning])

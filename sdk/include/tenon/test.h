@@ -20,7 +20,8 @@
  * - gradients are compared with difference quotients (test_gradient.h).
  * For an operator of another plugin all this is done with each kernel that the
  * tested plugin has for it, pinned, on the device of that kernel, with the
- * types that it takes. A kernel that no example made compute has failed.
+ * types that it takes. A kernel that no example made compute has failed, unless
+ * its plugin withdrew it here, with a reason.
  *
  * Numbers that a type cannot hold, and gradients of integers that no kernel
  * has, are no case: a comment says which and why. A case that no kernel takes
@@ -381,9 +382,36 @@ static void tn_test_run_pinned(tn_test *t, tn_operator *op,
   tn_test_expect_calls(t, which->name);
 }
 
+/* Whether its plugin withdrew the kernel, and why. Hosts are told in a line of
+ * the explanation: "  - ID ...  | withdrawn: WHY". */
+static bool tn_test_is_withdrawn(tn_operator *op, const char *id, char *why,
+                                 size_t size) {
+  static const char begin[] = "  - ", mark[] = "| withdrawn: ";
+  const size_t n_begin = strlen(begin), n_id = strlen(id);
+  tn_text *text = NULL;
+  bool found = false;
+  if (tn_operator_explain(op, NULL, NULL, &text) != TN_OK) return false;
+  for (const char *line = tn_text_get(text); *line != '\0' && !found;) {
+    const size_t n = strcspn(line, "\n");
+    const char *at = strstr(line, mark);
+    found = at != NULL && at < line + n && n > n_begin + n_id &&
+            strncmp(line, begin, n_begin) == 0 &&
+            strncmp(line + n_begin, id, n_id) == 0 &&
+            line[n_begin + n_id] == ' ';
+    if (found)
+      (void)snprintf(why, size, "its plugin withdrew it: %.*s",
+                     (int)(line + n - at - (ptrdiff_t)strlen(mark)),
+                     at + strlen(mark));
+    line += n + (line[n] == '\n' ? 1 : 0);
+  }
+  tn_text_release(text);
+  return found;
+}
+
 static void tn_test_run_kernel(tn_test *t, tn_operator *op,
                                const tn_test_operator *which, const char *id) {
   const tn_kernel *kernel = tn_test_find_kernel(t, id, TN_PASS_FORWARD);
+  char why[512];
   if (kernel == NULL) kernel = tn_test_find_kernel(t, id, TN_PASS_BACKWARD);
   t->only = kernel;
   tn_test_begin(t, "%s", which->name);
@@ -399,6 +427,8 @@ static void tn_test_run_kernel(tn_test *t, tn_operator *op,
                  "`examples` beside the kernel");
   else if (!tn_test_has_device(t, kernel->device_type))
     tn_test_skip(t, "there is no device for it here");
+  else if (tn_test_is_withdrawn(op, id, why, sizeof why))
+    tn_test_skip(t, why);
   else if (tn_operator_pin(op, id) != TN_OK)
     tn_test_fail(t, "%s", tn_error_text());
   else
