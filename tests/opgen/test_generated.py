@@ -6,6 +6,7 @@
 """
 
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -298,6 +299,29 @@ int32_t lab_init(const tn_host *host, tn_registrar *registrar, void **instance) 
            "withdrew it: nobody multiplies _1\n1..1\n")
 
 
+def quotient(result):
+    """What became of the first one."""
+    found = re.search(r"(?m)^(ok|not ok) \d+ - other.cube@1 e: numeric gradient, "
+                      r"f32, point 1 \(lab.cube.cpu\)$", result[1])
+    assert found, result[1]
+    return found[1]
+
+
+def quotients_of_an_f32_kernel_are_not_taken_with_settings_for_f64():
+    """`gradcheck` is what the operator's own tests want, which choose f64."""
+    fine = CUBED + "gradcheck: {eps: 1e-7, tol: 1e-9}\n"
+    passes(tried_for_another(CUBES, operator=fine),
+           "other.cube@1 e: numeric gradient, f32, point 1 (lab.cube.cpu)\n")
+    # Larger ones are taken as they are.
+    wide = CUBED + "gradcheck: {tol: 0.5}\n"
+    wrong = CUBES.replace("x[i] * x[i] * x[i]", "1.1f * x[i] * x[i] * x[i]")
+    tap.equal(quotient(tried_for_another(wrong, operator=wide)), "ok")
+    tap.equal(quotient(tried_for_another(wrong, operator=fine)), "not ok")
+    # Of an operator without f64 they are for f32.
+    narrow = fine.replace("[f32, f64]", "[f32]")
+    tap.equal(quotient(tried_for_another(CUBES, operator=narrow)), "not ok")
+
+
 # ------------------------------------------------------------ optional inputs
 
 def an_optional_input_before_one_that_is_given_may_be_absent():
@@ -382,5 +406,6 @@ if __name__ == "__main__":
                  a_kernel_that_forgets_strides_is_wrong_and_does_not_crash,
                  a_plugin_that_replaces_an_operator_is_tried,
                  kernels_that_their_plugin_withdrew_are_skipped,
+                 quotients_of_an_f32_kernel_are_not_taken_with_settings_for_f64,
                  an_optional_input_before_one_that_is_given_may_be_absent,
                  texts_longer_than_c_promises_compile_without_a_warning])
