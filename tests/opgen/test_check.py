@@ -383,6 +383,97 @@ def gradients_call_bindings_that_are_given():
          "error[E0012]: unknown key `symbl`", "did you mean `symbol`?")
 
 
+KERNEL = """\
+opgen: 1
+kernels_for: other.risky@1
+kernels:
+  - {device: cpu, priority: 100, forward: lab_risky, writes: [write]}
+examples:
+  - {name: fine, data: [1, 2.5], out: [2, 5]}
+"""
+KERNEL_C = RISKY_C.replace("lab_risky_params", "other_risky_params")
+
+
+def kernel(folder, manifest=KERNEL, source=KERNEL_C, init=""):
+    """A plugin with a kernel for what `folder` describes."""
+    mine = LAB.write(manifest)
+    with (mine / "plugin.yaml").open("a") as file:
+        file.write(init)
+    return LAB.build(mine, source, given=[folder])
+
+
+def other_risky():
+    """The folder of a plugin `other`, with other.so."""
+    other = LAB.write(RISKY)
+    manifest = other / "plugin.yaml"
+    manifest.write_text(manifest.read_text().replace("plugin: lab",
+                                                     "plugin: other"))
+    # Its own kernel is not what is asked.
+    LAB.build(other, KERNEL_C.replace("2 * x", "7 * x"))
+    return other, shutil.move(other / "lab.so", other / "other.so")
+
+
+def examples_beside_kernels_for_others_are_computed_with_these():
+    other, library = other_risky()
+    folder = kernel(other)
+    given = ("--with", other, "--with", library)
+    done = check(folder, folder / "lab.so", *given)
+    tap.equal((done.returncode, done.stderr), (0, ""))
+    says(check(folder, folder / "lab.so", "--with", other),
+         "error[E0082]: example `fine`: there is no operator "
+         '"other.risky@1"')
+    folder = kernel(other, KERNEL.replace("out: [2, 5]", "out: [2, 6]"))
+    says(check(folder, folder / "lab.so", *given),
+         "op.yaml:6:5: error[E0083]: example `fine`: `out` comes out as [2, 5]")
+    done = subprocess.run([OPGEN, "docs", folder, "--plugin",
+                           folder / "lab.so", *given], text=True,
+                          capture_output=True, check=False)
+    tap.equal((done.returncode, done.stdout, done.stderr),
+              (1, "", "opgen: op.yaml: example `fine` of `other.risky@1`: `out` "
+               "is not what lab.so computes\n"))
+    folder = kernel(other, KERNEL + "  - {name: crash, params: {how: 1}, "
+                    "data: [1], out: [2]}\n  - {name: wrong, data: [3], "
+                    "out: [7]}\n")
+    says(check(folder, folder / "lab.so", *given), "opgen: 2 errors",
+         "op.yaml:7:5: error[E0082]: example `crash`: it ended the process: ",
+         "op.yaml:8:5: error[E0083]: example `wrong`: `out` comes out as [6]")
+
+
+def operators_of_bindings_have_such_examples_too():
+    other = bound(FOLDER / "bound_elsewhere")
+    manifest = KERNEL.replace("data:", "x:").replace("[2, 5]", "[2, 6]")
+    folder = kernel(other, manifest, """#include "op.gen.h"
+int32_t lab_risky(const tn_frame *call) {
+  for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i)
+    ((float *)call->out[0].data)[i] = 2 * ((const float *)call->in[0].data)[i];
+  return TN_OK;
+}
+""")
+    program = installed(folder / "root")
+    says(check_installed(program, folder, folder / "lab.so", "--with", other),
+         "error[E0083]: example `fine`: `out` comes out as [2, 5]")
+
+
+def kernels_for_others_that_decline_are_told_unless_they_were_withdrawn():
+    other, library = other_risky()
+    given = ("--with", other, "--with", library)
+    declines = KERNEL.replace("forward: lab_risky,",
+                              "forward: lab_risky, when: how == 3,")
+    folder = kernel(other, declines)
+    says(check(folder, folder / "lab.so", *given), "error[E0082]: example "
+         "`fine`: no forward kernel of other.risky@1 takes this call",
+         "only when how == 3")
+    folder = kernel(other, source=KERNEL_C + """
+#include "plugin.gen.h"
+int32_t lab_init(const tn_host *host, tn_registrar *registrar, void **instance) {
+  (void)host, (void)instance;
+  return registrar->withdraw(registrar, "lab.risky.cpu", "not today");
+}
+""", init="init: lab_init\n")
+    done = check(folder, folder / "lab.so", *given)
+    tap.equal((done.returncode, done.stderr), (0, ""))
+
+
 def bindings_compute_their_own_manual():
     """And nobody else's."""
     folder = LAB.write(BOUND)
@@ -428,5 +519,8 @@ tap.run([
     gradients_call_plugins_that_are_given,
     gradients_call_plugins_that_are_installed,
     gradients_call_bindings_that_are_given,
+    examples_beside_kernels_for_others_are_computed_with_these,
+    operators_of_bindings_have_such_examples_too,
+    kernels_for_others_that_decline_are_told_unless_they_were_withdrawn,
     bindings_compute_their_own_manual,
     gradients_call_bindings_that_are_installed])

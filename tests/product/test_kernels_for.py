@@ -186,6 +186,16 @@ def one_that_takes_none_of_the_examples_fails_until_it_has_its_own():
     assert status == 0, log
     assert "four: f32, cpu, dense, new (quick.fully_connected.cpu)" in log, log
     assert "an example that runs" not in log, log
+    # And by opgen, beside what is installed.
+    manifest = PROJECT / "dense.yaml"
+    check = ["opgen", "check", "--with",
+             TENON.root / "share/tenon/manifests/nn", ".", "build/quick.so"]
+    TENON.run(*check, cwd=PROJECT)
+    manifest.write_text(manifest.read_text().replace("[5]", "[6]"))
+    result = subprocess.run(check, cwd=PROJECT, env=TENON.environment(),
+                            capture_output=True, text=True, check=False)
+    assert result.returncode == 1 and "error[E0083]: example `four`: " \
+        "`grad.data` comes out as [[5]]" in result.stderr, result.stderr
 
 
 def one_pass_may_be_for_calls_that_examples_do_not_make():

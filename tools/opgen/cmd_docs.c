@@ -110,7 +110,8 @@ static bool agrees(const docs *d) {
         fprintf(stderr,
                 "opgen: %s: example `%s` of `%s`: `%s%s` is not what %s "
                 "computes\n",
-                op->file, op->examples[k].name, op->op->name,
+                op->file, op->examples[k].name,
+                op->op != NULL ? op->op->name : op->target->op,
                 v->grad ? "grad." : "", v->name, d->built);
         fine = false;
       }

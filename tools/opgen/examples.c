@@ -27,10 +27,15 @@ static tn_dtype preferred(uint64_t allowed) {
   return TN_DTYPE_UNKNOWN;
 }
 
-tn_dtype example_dtype(const tn_op *op, const tn_arg *arg) {
-  if (arg->dtype_var != TN_NONE)
-    return preferred(op->dtype_vars[arg->dtype_var]->allowed);
-  return arg->dtype;
+tn_dtype example_dtype(const tn_op *op, const tn_arg *arg,
+                       const tn_kernel *kernel) {
+  const uint32_t var = arg->dtype_var;
+  if (var == TN_NONE) return arg->dtype;
+  uint64_t allowed = op->dtype_vars[var]->allowed;
+  if (kernel != NULL && var < kernel->n_dtype_sets &&
+      kernel->dtype_sets[var] != 0)
+    allowed &= kernel->dtype_sets[var];
+  return preferred(allowed);
 }
 
 /* Item number `skip` of that name. */
@@ -100,7 +105,8 @@ static bool signature_init(const bench *b, const tnm_example *example,
         example_find(example->items, example->n_items, arg->name, skip);
     set_shape(&io->in[i], data);
     if (data == NULL && (arg->flags & TN_ARG_OPTIONAL)) io->in[i].ndim = -2;
-    io->in[i].dtype = data != NULL ? example_dtype(op, arg) : TN_DTYPE_UNKNOWN;
+    io->in[i].dtype =
+        data != NULL ? example_dtype(op, arg, NULL) : TN_DTYPE_UNKNOWN;
   }
   for (uint32_t i = 0; i < io->n_out; ++i) io->out[i].ndim = -1;
   for (uint32_t i = 0; i < io->n_aux; ++i)

@@ -20,8 +20,10 @@ typedef struct shape_case {
  */
 void bindings_print(const shape_case *c, const tn_arg *arg, tn__buf *out);
 
-/* The type that examples compute an operand in: f32 if it may be that. */
-tn_dtype example_dtype(const tn_op *op, const tn_arg *arg);
+/* The type that examples compute an operand in: f32 if it may be that; with a
+ * kernel, of the types that this takes. */
+tn_dtype example_dtype(const tn_op *op, const tn_arg *arg,
+                       const tn_kernel *kernel);
 
 /* Number `skip` among the items of that name, or NULL. */
 const tnm_data *example_find(const tnm_example_item *items, size_t n,

@@ -36,7 +36,7 @@ typedef struct trials {
 
 /* The built plugin, or plugin.yaml of bindings, and what stands behind
  * `--with`: of these, built plugins and manifests of bindings have operators
- * that gradients may call, others only describe some. */
+ * that gradients may call and kernels be for, others only describe some. */
 typedef struct trial_files {
   const char *path;
   const char *const *with;

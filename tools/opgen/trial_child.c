@@ -19,6 +19,7 @@ typedef struct run {
   tn_operator *host;
   const tn_op *op;
   const tnm_example *example;
+  const tn_kernel *kernel; /* of another plugin's operator, pinned; or NULL */
   tn_params *params;
   uint32_t n_in; /* without states */
   uint32_t n_out;
@@ -48,7 +49,7 @@ static tn_code make(tn_runtime *rt, tn_dtype dtype, const tnm_data *data,
 /* The type of an operand whose type a parameter states. */
 static tn_dtype stated_dtype(const run *r, const tn_arg *arg) {
   tn_dtype dtype = TN_DTYPE_UNKNOWN;
-  if (arg->dtype_param == TN_NONE) return example_dtype(r->op, arg);
+  if (arg->dtype_param == TN_NONE) return example_dtype(r->op, arg, r->kernel);
   const tn_field *field = r->op->params[arg->dtype_param];
   const char *text = field->default_text;
   for (size_t i = 0; i < r->example->n_params; ++i)
@@ -226,8 +227,7 @@ static void run_deinit(run *r) {
   tn_params_release(r->params);
 }
 
-static tn_code compute(run *r, const char *name) {
-  TN__TRY(tn_operator_get(r->rt, name, &r->host));
+static tn_code compute(run *r) {
   r->n_in = example_length(r->example, r->op->inputs, r->op->n_inputs);
   r->n_out = example_length(r->example, r->op->outputs, r->op->n_outputs);
   if (r->n_in + r->op->n_aux > MAX_OPERANDS || r->n_out > MAX_OPERANDS)
@@ -236,15 +236,63 @@ static tn_code compute(run *r, const char *name) {
   return r->example->n_grads > 0 ? backward(r) : TN_OK;
 }
 
-static void run_example(FILE *to, tn_runtime *rt, const tnm_plugin *plugin,
-                        const tnm_operator *op, size_t index) {
+/* That of another plugin's operator for the cpu, of a pass that it has; NULL if
+ * there is none. A plugin has one for each device. */
+static const tn_kernel *cpu_kernel(const tnm_operator *op) {
+  for (size_t i = 0; i < op->n_kernels; ++i) {
+    const tnm_kernel *k = &op->kernels[i];
+    const tn_kernel *tables = k->forward != NULL ? k->forward : k->backward;
+    if (tables->device_type == TN_DEVICE_CPU) return tables;
+  }
+  return NULL;
+}
+
+/* Whether a call was refused because the plugin's `init` withdrew the kernel:
+ * only the text tells. */
+static bool is_withdrawn(const char *plugin, const char *id) {
+  char mark[512];
+  const int n =
+      snprintf(mark, sizeof mark, "%s (plugin %s): withdrawn: ", id, plugin);
+  return n > 0 && (size_t)n < sizeof mark &&
+         strstr(tn_error_text(), mark) != NULL;
+}
+
+/* With the plugin's own kernel, if it has one here. The operator is left as it
+ * was found: gradients of others may call it. */
+static tn_code compute_pinned(run *r, const char *plugin,
+                              const tnm_operator *op) {
+  r->kernel = cpu_kernel(op);
+  if (r->kernel == NULL) return TN_OK;
+  tn_code code = tn_operator_pin(r->host, r->kernel->id);
+  if (code == TN_OK) code = compute(r);
+  if (code == TN_UNSUPPORTED && is_withdrawn(plugin, r->kernel->id))
+    code = TN_OK;
+  const tn_code lifted = tn_operator_pin(r->host, NULL);
+  return code != TN_OK ? code : lifted;
+}
+
+static tn_code compute_operator(run *r, const tnm_plugin *plugin,
+                                const tnm_operator *op) {
   char name[256];
-  run r = {.rt = rt, .op = op->op, .example = &op->examples[index], .to = to};
+  if (op->op == NULL) {
+    TN__TRY(tn_operator_get(r->rt, op->target->op, &r->host));
+    return compute_pinned(r, plugin->plugin->name, op);
+  }
   (void)snprintf(name, sizeof name, "%s.%s@%" PRIu32, plugin->plugin->name,
                  op->op->name, op->op->interface);
+  TN__TRY(tn_operator_get(r->rt, name, &r->host));
+  return compute(r);
+}
+
+static void run_example(FILE *to, tn_runtime *rt, const tnm_plugin *plugin,
+                        const tnm_operator *op, size_t index) {
+  run r = {.rt = rt,
+           .op = op->op != NULL ? op->op : op->target_op,
+           .example = &op->examples[index],
+           .to = to};
   fprintf(to, "B %zu %zu\n", (size_t)(op - plugin->operators), index);
   (void)fflush(to);
-  if (compute(&r, name) != TN_OK) write_failure(to);
+  if (compute_operator(&r, plugin, op) != TN_OK) write_failure(to);
   fprintf(to, "E\n");
   (void)fflush(to);
   run_deinit(&r);
@@ -273,7 +321,7 @@ void trial_child(const tnm_plugin *plugin, const trial_files *files,
   }
   for (size_t i = 0; i < plugin->n_operators; ++i) {
     const tnm_operator *op = &plugin->operators[i];
-    for (size_t k = 0; op->op != NULL && k < op->n_examples; ++k)
+    for (size_t k = 0; k < op->n_examples; ++k)
       if (number++ >= first) run_example(to, rt, plugin, op, k);
   }
   tn_runtime_release(rt);

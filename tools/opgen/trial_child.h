@@ -19,8 +19,9 @@
 void trial_child(const tnm_plugin *plugin, const trial_files *files,
                  size_t first, FILE *to);
 
-/* Loads the built plugin, and what its gradients call: of the plugins that were
- * given, or of those that are installed. `quiet` is set while the log is of no
+/* Loads the built plugin, what its gradients call, and whose operators its
+ * kernels with examples are for: of the plugins that were given, or of those
+ * that are installed. `quiet` is set while the log is of no
  * interest. */
 tn_code trial_load(tn_runtime *rt, const tnm_plugin *plugin,
                    const trial_files *files, bool *quiet);

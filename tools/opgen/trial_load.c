@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trial_load.c: loads the plugin whose examples are computed, and what the
- * graphs of its gradients call.
+ * trial_load.c: loads the plugin whose examples are computed, what the graphs
+ * of its gradients call, and whose operators its kernels are for.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -50,7 +50,8 @@ static tn_code load_with(tn_runtime *rt, const trial_files *files,
 }
 
 /* Loads an installed plugin of bindings if a call is one of its operators. */
-static void load_bound(tn_runtime *rt, const char *folder, const char *call) {
+static void load_bound(tn_runtime *rt, const char *folder, const char *call,
+                       const char *whose) {
   char file[PATH_MAX];
   struct stat about;
   tn_operator *op = NULL;
@@ -59,7 +60,7 @@ static void load_bound(tn_runtime *rt, const char *folder, const char *call) {
                          (int)strcspn(call, "."), call);
   if (n < 0 || (size_t)n >= sizeof file || stat(file, &about) != 0) return;
   if (load(rt, file) != TN_OK)
-    fprintf(stderr, "opgen: %s is not there for a gradient: %s\n", call,
+    fprintf(stderr, "opgen: %s is not there for %s: %s\n", call, whose,
             tn_error_text());
 }
 
@@ -68,11 +69,19 @@ static void load_steps(tn_runtime *rt, const char *folder,
                        const tn_input_gradient *input) {
   for (uint32_t i = 0; i < input->n_steps; ++i)
     if (input->steps[i].what == TN_STEP_CALL)
-      load_bound(rt, folder, input->steps[i].op);
+      load_bound(rt, folder, input->steps[i].op, "a gradient");
 }
 
+/* Whether there are examples beside kernels for an operator of another plugin.
+ */
+static bool is_for_another(const tnm_operator *op) {
+  return op->target != NULL && op->n_examples > 0;
+}
+
+/* Of the operator whose examples there are. */
 static const tn_gradient *graph_of(const tnm_operator *op) {
-  const tn_gradient *gradient = op->op != NULL ? op->op->gradient : NULL;
+  const tn_op *desc = is_for_another(op) ? op->target_op : op->op;
+  const tn_gradient *gradient = desc != NULL ? desc->gradient : NULL;
   const bool graph = gradient != NULL && gradient->kind == TN_GRADIENT_GRAPH;
   return graph ? gradient : NULL;
 }
@@ -81,6 +90,14 @@ static bool has_graph(const tnm_plugin *plugin) {
   bool any = false;
   for (size_t i = 0; i < plugin->n_operators; ++i)
     any = any || graph_of(&plugin->operators[i]) != NULL;
+  return any;
+}
+
+/* Whether examples need more than the plugin itself. */
+static bool needs_others(const tnm_plugin *plugin) {
+  bool any = has_graph(plugin);
+  for (size_t i = 0; i < plugin->n_operators; ++i)
+    any = any || is_for_another(&plugin->operators[i]);
   return any;
 }
 
@@ -99,13 +116,15 @@ static void load_installed(tn_runtime *rt, const tnm_plugin *plugin,
     const tn_gradient *gradient = graph_of(&plugin->operators[i]);
     for (uint32_t k = 0; gradient != NULL && k < gradient->n_inputs; ++k)
       load_steps(rt, folder, gradient->inputs[k]);
+    if (is_for_another(&plugin->operators[i]))
+      load_bound(rt, folder, plugin->operators[i].target->op, "a kernel");
   }
 }
 
 tn_code trial_load(tn_runtime *rt, const tnm_plugin *plugin,
                    const trial_files *files, bool *quiet) {
   TN__TRY(load(rt, files->path));
-  if (!has_graph(plugin)) return TN_OK;
+  if (!needs_others(plugin)) return TN_OK;
   for (size_t i = 0; i < files->n_with; ++i)
     TN__TRY(load_with(rt, files, files->with[i]));
   load_installed(rt, plugin, quiet);
