@@ -41,7 +41,49 @@ static tn_code forward_make(tn_program *p, const tn__node *node) {
   return TN_OK;
 }
 
+/* -------------------------------------------------------------------- uses */
+
+static bool is_asked_for(const tn__value *value) {
+  return value->n_uses > 0 ||
+         (value->flags & (TN__ENTRY_HEAD | TN__ENTRY_EXTERNAL)) != 0;
+}
+
+/* Whether nobody reads elements of what a step computes, or waits for it. What
+ * draws random numbers or changes states has its say in what others do. */
+static bool is_idle(const tn_program *p, const tn__step *step) {
+  for (uint32_t k = 0; k < step->n_out; ++k)
+    if (is_asked_for(&p->values[step->out[k]])) return false;
+  return step->repeats && !step->signal;
+}
+
+/* Then of its inputs only shapes count, too. But what must not be computed
+ * twice is computed once, as it is where others read it as well. */
+static tn_code leave_inputs(tn_program *p, tn__step *step) {
+  bool *shape_only =
+      tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *shape_only);
+  if (!shape_only) return tn__fail_memory(step->n_in, "the steps of a program");
+  for (uint32_t i = 0; i < step->n_in; ++i) {
+    const uint32_t entry = step->in[i];
+    const uint32_t writer = entry == TN_NONE ? TN_NONE : p->values[entry].step;
+    const bool was = step->shape_only && step->shape_only[i];
+    shape_only[i] = was || writer == TN_NONE || p->steps[writer]->repeats;
+    if (entry != TN_NONE && shape_only[i] && !was) --p->values[entry].n_uses;
+  }
+  step->shape_only = shape_only;
+  return TN_OK;
+}
+
+/* From the last step to the first: what is left may leave others. The plans of
+ * the old way count all in. */
+static tn_code idle_leave(tn_program *p) {
+  if (p->how.plan >= TN_PLAN_COMPAT) return TN_OK;
+  for (uint32_t i = p->n_steps; i-- > 0;)
+    if (is_idle(p, p->steps[i])) TN__TRY(leave_inputs(p, p->steps[i]));
+  return TN_OK;
+}
+
 tn_code tn__arrays_make(tn_program *p) {
+  TN__TRY(idle_leave(p));
   for (uint32_t i = 0; i < p->n_steps; ++i) {
     const tn__step *step = p->steps[i];
     for (uint32_t k = 0; k < step->n_in; ++k)
@@ -50,9 +92,7 @@ tn_code tn__arrays_make(tn_program *p) {
       TN__TRY(forward_make(p, step->node));
     for (uint32_t k = 0; k < step->n_out; ++k) {
       tn__value *value = &p->values[step->out[k]];
-      if (value->n_uses == 0 && !(value->flags & TN__ENTRY_HEAD) &&
-          !(value->flags & TN__ENTRY_EXTERNAL))
-        value->request = TN_REQ_NULL;
+      if (!is_asked_for(value)) value->request = TN_REQ_NULL;
       TN__TRY(array_make(p, step->out[k]));
     }
   }

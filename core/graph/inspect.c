@@ -41,6 +41,18 @@ void tn__program_stats(const tn_program *p, tn_program_stats *out) {
 
 /* ------------------------------------------------------------------- table */
 
+/* Of what is done by others, or not at all. */
+static bool is_unused(const tn__step *step) {
+  const tn_program *p = step->program;
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    const tn__plan_place *place = tn__place_of(p, step->out[i]);
+    if (p->values[step->out[i]].request != TN_REQ_NULL ||
+        (place && place->alias >= 0))
+      return false;
+  }
+  return true;
+}
+
 static const char *kind_text(const tn__step *step) {
   switch (step->kind) {
     case TN__STEP_CALL:
@@ -56,7 +68,7 @@ static const char *kind_text(const tn__step *step) {
     case TN__STEP_FUSED:
       return step->fused->chain ? "fused in registers" : "fused";
     default:
-      return "in place";
+      return is_unused(step) ? "nothing" : "in place";
   }
 }
 

@@ -85,11 +85,12 @@ static tn_code pairs_list(tn_program *p, const tn__step *step, pairs *out) {
   return TN_OK;
 }
 
-/* Whether who writes the second term of a sum may add it to the first. Calls
- * that are made alone may, since the host does it for their kernels; a copy
- * from another device has nobody who would. */
+/* Whether who writes the second term of a sum may add it to the first, where
+ * anybody wants the sum. Calls that are made alone may, since the host does it
+ * for their kernels; a copy from another device has nobody who would. */
 static bool may_add(const tn_program *p, const tn__step *sum) {
   const uint32_t writer = p->values[sum->in[1]].step;
+  if (sum->shape_only) return false;
   if (writer == TN_NONE) return true;
   const tn__step *step = p->steps[writer];
   if (step->kind == TN__STEP_COPY) return !tn__step_crosses(step);
@@ -204,7 +205,8 @@ static tn_code share(tn_program *p, uint32_t entry, uint32_t like) {
 static uint32_t partner_of(const tn_program *p, uint32_t entry) {
   for (uint32_t i = p->values[entry].step + 1; i < p->n_steps; ++i) {
     const tn__step *step = p->steps[i];
-    if (step->kind == TN__STEP_ADD && step->in[1] == entry) return step->in[0];
+    if (step->kind == TN__STEP_ADD && !step->shape_only && step->in[1] == entry)
+      return step->in[0];
   }
   return TN_NONE;
 }
@@ -332,12 +334,13 @@ static void leave_out(tn_program *p, tn__step *step) {
   if (n_there > 0 && n_there == n_asked) step->kind = TN__STEP_NOTHING;
 }
 
-/* Of a result only the shape may be asked for: a call may have others, these
- * have not. */
+/* Of results only the shape may be asked for. A call that has nothing to do
+ * knows that itself; a loop may have others to serve. */
 static bool is_for_nothing(const tn_program *p, const tn__step *step) {
-  return (step->kind == TN__STEP_ADD || step->kind == TN__STEP_FILL ||
-          step->kind == TN__STEP_COPY) &&
-         p->values[step->out[0]].request == TN_REQ_NULL;
+  if (step->kind == TN__STEP_CALL || step->kind == TN__STEP_FUSED) return false;
+  for (uint32_t i = 0; i < step->n_out; ++i)
+    if (p->values[step->out[i]].request != TN_REQ_NULL) return false;
+  return step->kind != TN__STEP_LOOP || (step->repeats && !step->signal);
 }
 
 static tn_code settle(tn_program *p, tn__step *step) {

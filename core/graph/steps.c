@@ -17,6 +17,7 @@ static tn__step *step_make(tn_program *p, const tn__node *node, uint32_t kind,
   step->node = node;
   step->device = tn__node_device(p, node->id);
   step->kind = kind;
+  step->repeats = tn__node_repeats(node);
   step->n_in = n_in;
   step->n_out = n_out;
   step->in = tn__arena_alloc(&p->arena, (n_in + 1u) * sizeof *step->in);

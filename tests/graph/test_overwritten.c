@@ -301,3 +301,98 @@ Test(overwritten, heads_are_zeros_until_a_run) {
       tn__program_release(p);
     }
 }
+
+/* ------------------------------------------------------------- shapes alone */
+
+/* Its sum with `x` is `x`. */
+static tn_entry zeros_like(const tn_entry *entry) {
+  tn__node *node = NULL;
+  const tn__node_spec spec = {.kind = TN__NODE_ZERO,
+                              .n_in = 1,
+                              .n_out = 1,
+                              .of = TN_NONE,
+                              .stem = "shape",
+                              .in = entry};
+  OK(tn__node_add(g, &spec, &node));
+  return (tn_entry){node->id, 0};
+}
+
+static tn_entry sum_of(const char *name, tn_entry a, tn_entry b) {
+  tn__node *node = NULL;
+  const tn__node_spec spec = {.kind = TN__NODE_SUM,
+                              .n_in = 2,
+                              .n_out = 1,
+                              .of = TN_NONE,
+                              .name = name,
+                              .stem = name,
+                              .in = (const tn_entry[]){a, b}};
+  OK(tn__node_add(g, &spec, &node));
+  return (tn_entry){node->id, 0};
+}
+
+/* Squares of squares, of which only the shape is read. */
+Test(overwritten, what_nobody_reads_reads_nothing) {
+  give("x", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  const tn_entry x = var(g, "x"), one = OP(g, "square", NULL, "one", x),
+                 two = OP(g, "square", NULL, "two", one),
+                 both = sum_of("both", one, two);
+  HEADS(g, OP(g, "add", NULL, NULL, x, zeros_like(&both)));
+  for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_COMPAT_SHARE; ++plan) {
+    tn_program *p = BIND(.plan = plan);
+    OK(tn__program_forward(p, 0));
+    same_bits(head_of(p, 0), given[0].array, "x");
+    if (plan < TN_PLAN_COMPAT) {
+      has_text(p, "one  nothing");
+      has_text(p, "two  nothing");
+      has_text(p, "both  nothing");
+    }
+    if (plan == TN_PLAN_DEFAULT) /* the zeros */
+      cr_assert_leq(stats_of(p).pool_bytes, MANY * sizeof(double));
+    tn__program_release(p);
+  }
+}
+
+/* Whether or not somebody reads what is computed of it. */
+Test(overwritten, states_change_although_nobody_reads_more_than_shapes) {
+  tn_array *state = NULL;
+  give("x", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  const tn_entry x = var(g, "x"), tracked = OP(g, "track", NULL, "tracked", x),
+                 square = OP(g, "square", NULL, NULL, tracked),
+                 again = OP(g, "square", NULL, NULL, square);
+  HEADS(g, OP(g, "add", NULL, NULL, x, zeros_like(&again)));
+  tn_program *p = BIND(.plan = TN_PLAN_DEFAULT);
+  OK(tn__program_forward(p, 0));
+  OK(tn__program_array(p, TN_PROGRAM_AUXILIARY, "tracked_sum", &state));
+  same_bits(state, given[0].array, "what is tracked");
+  same_bits(head_of(p, 0), given[0].array, "x");
+  tn__program_release(p);
+}
+
+/* A term of two sums, one of which nobody reads, is added to the other, which
+ * is made behind that or before, as their first terms are. */
+Test(overwritten, a_term_of_a_sum_that_nobody_reads_is_added_to_the_other) {
+  give("x", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  const tn_entry x = var(g, "x"), bent = OP(g, "tanh", NULL, NULL, x),
+                 twice = OP(g, "add", NULL, NULL, x, x),
+                 term = OP(g, "square", NULL, "term", x),
+                 read = sum_of("read", twice, term),
+                 unread = sum_of("unread", bent, term);
+  for (int behind = 0; behind < 2; ++behind) {
+    HEADS(
+        g,
+        OP(g, "mul", NULL, NULL, behind ? twice : bent, behind ? bent : twice),
+        OP(g, "mul", NULL, NULL, read, x),
+        OP(g, "add", NULL, NULL, x, zeros_like(&unread)));
+    tn_program *p = BIND(.flags = TN_BIND_NO_FUSE);
+    has_text(p, "unread  nothing");
+    has_text(p, " add @");
+    OK(tn__program_forward(p, 0));
+    double *v = elements(head_of(p, 1));
+    for (int i = 0; i < MANY; ++i) {
+      const double at = number_at(i);
+      cr_assert_float_eq(v[i], at * (2 * at + at * at), 1e-12, "%d", i);
+    }
+    free(v);
+    tn__program_release(p);
+  }
+}
