@@ -153,25 +153,89 @@ Test(released_queue, nothing_is_enqueued_where_a_program_is_released) {
   tn__program_release(other);
 }
 
-Test(released_queue, its_last_run_is_waited_for) {
+static _Atomic int ended;
+
+static void *release_there(void *arg) {
+  tn__program_release(arg);
+  atomic_store(&ended, 1);
+  return NULL;
+}
+
+/* Arrays and pools of a program outlive it: without memory their own ends wait
+ * for the device. */
+typedef struct left {
+  tn_array *arrays[8];
+  tn__block *pools[2];
+  uint32_t n_arrays;
+  size_t n_pools;
+} left;
+
+static void left_take(left *l) {
+  *l = (left){.n_arrays = p->n_values, .n_pools = p->plan.n_pools};
+  cr_assert(l->n_arrays <= 8 && l->n_pools <= 2);
+  for (uint32_t i = 0; i < l->n_arrays; ++i)
+    if (p->values[i].array) l->arrays[i] = tn__array_retain(p->values[i].array);
+  for (size_t i = 0; i < l->n_pools; ++i)
+    if (p->pools[i]) l->pools[i] = tn__block_retain(p->pools[i]);
+}
+
+static void left_release(const left *l) {
+  for (uint32_t i = 0; i < l->n_arrays; ++i) tn__array_release(l->arrays[i]);
+  for (size_t i = 0; i < l->n_pools; ++i) tn__block_release(l->pools[i]);
+}
+
+/* The device has the last run, but does not execute it until somebody waits for
+ * that; whoever does not has released what it uses. */
+static void release_at_work(bool starve) {
+  pthread_t other;
+  left l;
   p = bind();
   train(p);
-  tn__program_release(p);
+  OK(tn__wait_all(w.env.engine));
+  left_take(&l);
+  tn__device *const device = p->device;
+  fake_hold(f);
+  const int64_t enqueued =
+      fake_counts_get(f).records + p->forward[1].n_operations;
+  train(p);
+  while (fake_counts_get(f).records < enqueued) sched_yield();
+  const int64_t waits = fake_counts_get(f).host_waits;
+  atomic_store(&ended, 0);
+  w.memory.for_ever = starve;
+  w.memory.fail_at = starve ? w.memory.asked + 1 : 0;
+  cr_assert_eq(pthread_create(&other, NULL, release_there, p), 0);
+  while (!atomic_load(&ended) && fake_counts_get(f).host_waits == waits)
+    sched_yield();
+  (void)tn__heap_trim(device); /* what is free goes now */
+  fake_go(f);
+  pthread_join(other, NULL);
+  w.memory.fail_at = 0;
+  left_release(&l);
+  cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+}
+
+Test(released_queue, its_last_run_is_waited_for) {
+  release_at_work(false);
 }
 
 Test(released_queues, its_last_run_is_waited_for_without_memory) {
-  static const tn__engine_options engines[] = {
-      {.workers = 2}, {.workers = 1}, {.kind = TN__ENGINE_NAIVE}};
-  for (size_t i = 0; i < sizeof engines / sizeof *engines; ++i) {
-    setup_with(&engines[i]);
-    p = bind();
-    train(p);
-    w.memory.for_ever = true;
-    w.memory.fail_at = w.memory.asked + 1;
-    tn__program_release(p);
-    w.memory.fail_at = 0;
+  for (uint32_t workers = 1; workers <= 2; ++workers) {
+    setup_with(&(tn__engine_options){.workers = workers});
+    release_at_work(true);
     close_all(); /* and nothing is left */
   }
+}
+
+/* Where each run is over when it was pushed. */
+Test(released_queues, nothing_is_waited_for_without_memory) {
+  setup_with(&(tn__engine_options){.kind = TN__ENGINE_NAIVE});
+  p = bind();
+  train(p);
+  w.memory.for_ever = true;
+  w.memory.fail_at = w.memory.asked + 1;
+  tn__program_release(p);
+  w.memory.fail_at = 0;
+  close_all();
 }
 
 /* ---------------------------------------------------------------- from inside
@@ -228,8 +292,6 @@ Test(released_queue, a_run_on_its_way_keeps_what_it_needs) {
   tn__array_release(x);
   tn__array_release(y);
 }
-
-static _Atomic int ended;
 
 static void *give_up(void *arg) {
   tn__program_unhold(arg);
