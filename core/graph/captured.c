@@ -16,7 +16,8 @@ enum {                /* tn__captured.state */
        STATE_RECORDED = 1,
        STATE_REFUSED = 2, /* `why` says why; for ever */
        STATE_LATER = 3,   /* the same; runs step by step come first */
-       STATE_AGAIN = 4    /* as NEW, but not for the first time */
+       STATE_AGAIN = 4    /* as NEW, but not for the first time, or launches
+                             what was recorded */
 };
 
 enum { WHY = 512 };
@@ -42,7 +43,7 @@ typedef struct tn__captured {
   size_t changes; /* bytes */
   tn__feed *feed; /* of them; NULL: there are none, or it is not recorded */
   void *recording;
-  uint32_t n_failed; /* times that recording has, since it last did not */
+  uint32_t n_failed; /* times that a run was no launch, since one was */
   uint64_t n_since;  /* runs step by step, since the last failure was seen */
   _Atomic uint32_t state;
   char why[WHY];
@@ -232,7 +233,7 @@ static bool may_pass(tn_code rc) {
   return rc == TN_OUT_OF_MEMORY || rc == TN_BUSY;
 }
 
-static void record_failed(tn__captured *c, tn_code rc) {
+static void capture_failed(tn__captured *c, tn_code rc) {
   (void)snprintf(c->why, WHY, "%s", tn_error_text());
   ++c->n_failed;
   state_set(c, may_pass(rc) ? STATE_LATER : STATE_REFUSED);
@@ -249,16 +250,26 @@ static tn_code launch(const tn__captured *c, tn__token *token) {
   return tn__record_launch(token, c->recording);
 }
 
+static void launched(tn__captured *c) {
+  if (state_of(c) == STATE_RECORDED) return;
+  c->n_failed = 0;
+  state_set(c, STATE_RECORDED);
+}
+
 /* Where there is no memory for that, the run is made step by step: what it
  * updates in place is as it was, and it draws the same random numbers, unless
- * somebody else has drawn some meanwhile. */
-static tn_code launch_or_not(const tn__captured *c, tn__token *token) {
+ * somebody else has drawn some meanwhile. What was recorded is kept. */
+static tn_code launch_or_not(tn__captured *c, tn__token *token) {
   tn__random *random = &c->program->caller->random;
   const uint64_t before = atomic_load(&random->offset);
   if (c->feed) steps_change(c);
   uint64_t after = atomic_load(&random->offset);
   const tn_code rc = launch(c, token);
-  if (rc != TN_OUT_OF_MEMORY) return rc;
+  if (rc != TN_OUT_OF_MEMORY) {
+    launched(c);
+    return rc;
+  }
+  capture_failed(c, rc);
   if (c->draws)
     (void)atomic_compare_exchange_strong(&random->offset, &after, before);
   return plain(c, token);
@@ -272,11 +283,9 @@ static tn_code captured_run(void *arg, tn__token *token) {
   if (!is_current(c)) {
     const tn_code rc = record(c, token);
     if (rc != TN_OK) {
-      record_failed(c, rc);
+      capture_failed(c, rc);
       return plain(c, token);
     }
-    c->n_failed = 0;
-    state_set(c, STATE_RECORDED);
   }
   return launch_or_not(c, token);
 }
@@ -501,7 +510,7 @@ static bool why_not(const tn_program *p, uint32_t part, char why[WHY]) {
   else if (!c || state_of(c) == STATE_NEW)
     (void)snprintf(why, WHY, "the second run will be recorded");
   else if (state_of(c) == STATE_AGAIN)
-    (void)snprintf(why, WHY, "the next run tries again to record it");
+    (void)snprintf(why, WHY, "the next run tries that again");
   return why[0] != '\0';
 }
 

@@ -607,12 +607,13 @@ enum { /* tn_program_captured: what is recorded on its own */
  * second is recorded, and what follows computes what step by step it would, as
  * parameters and random numbers go on changing. A run that was made step by
  * step because recording it failed is as good as any, and so are those behind
- * it; where memory was wanting, recording is tried again, behind 8 runs and
- * then each time behind twice as many, and *why says so. What is against it:
- * steps on several devices, or on the cpu; a device, or its driver, that cannot
- * record; a kernel that does not declare `capturable` (tenon/capture.h). While
- * a monitor looks, nothing is recorded or launched. Waits for the runs that are
- * on their way. The caller releases *why. [host-thread] */
+ * it; where memory was wanting, to record it or for a launch, that is tried
+ * again, behind 8 runs and then each time behind twice as many, and *why says
+ * so. What is against it: steps on several devices, or on the cpu; a device, or
+ * its driver, that cannot record; a kernel that does not declare `capturable`
+ * (tenon/capture.h). While a monitor looks, nothing is recorded or launched.
+ * Waits for the runs that are on their way. The caller releases *why.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_captured(tn_program *program,
                                                uint32_t part, tn_text **why);
 
