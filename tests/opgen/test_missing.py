@@ -91,5 +91,17 @@ def what_comes_next_is_for_a_shell():
         tap.equal(tap.output(["sh", "-c", first + " && pwd"]), f"{folder}\n")
 
 
+def a_project_for_another_plugin_names_where_that_is():
+    """Nothing is installed with the opgen that is tried."""
+    folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER)) / "fast"
+    said = tap.output([OPGEN, "new", "fast.conv", "--for",
+                       "nn.convolution", "--with", CONVOLUTION, "-o", folder])
+    text = (folder / "meson.build").read_text()
+    assert "\nothers = []\n" in text, text
+    assert f"\nmanifests = ['{CONVOLUTION}']\n" in text, text
+    assert "edit others in meson.build: " in said, said
+
+
 tap.run([kernels_for_others_are_completed, stubs_compile_without_a_warning,
-         functions_in_folders_are_found, what_comes_next_is_for_a_shell])
+         functions_in_folders_are_found, what_comes_next_is_for_a_shell,
+         a_project_for_another_plugin_names_where_that_is])

@@ -433,7 +433,7 @@ static void add_word(tn__buf *out, const char *word, const new_words *words,
   for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i)
     if (n == strlen(placeholders[i]) && memcmp(word, placeholders[i], n) == 0)
       tn__buf_add(out, "%s", texts[i]);
-  if (memcmp(word, "@SINCE@", n) == 0)
+  if (n == strlen("@SINCE@") && memcmp(word, "@SINCE@", n) == 0)
     tn__buf_add(out, "%" PRIu32, words->since);
 }
 
