@@ -322,6 +322,7 @@ static tn_code edges_find(building *b) {
     if (step->signal) b->edges[id] |= ENDS;
     if (step->n_after > 0) b->edges[id] |= BEGINS;
     for (uint32_t i = 0; i < step->n_in; ++i) {
+      if (step->shape_only && step->shape_only[i]) continue;
       const tn__step *maker = maker_of(p, step->in[i]);
       if (!maker || tn__step_queue(maker) == tn__step_queue(step)) continue;
       b->edges[maker->id] |= ENDS;

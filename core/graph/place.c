@@ -24,6 +24,7 @@ typedef struct placing {
   tn__device **devices; /* by number */
   uint32_t *at;         /* by node: the number of its group, or TN_NONE */
   uint32_t *reader;     /* by node: that of its first reader which has one */
+  bool **inside; /* by node: of a loop, what tn__inner_reads says; or NULL */
 } placing;
 
 static tn_code memory_fail(size_t bytes) {
@@ -99,7 +100,9 @@ static tn_code open(placing *pl, tn_program *p) {
   pl->devices = tn__alloc(p->env, bytes);
   pl->at = tn__alloc(p->env, n * sizeof *pl->at);
   pl->reader = tn__alloc(p->env, n * sizeof *pl->reader);
-  if (!pl->devices || !pl->at || !pl->reader) return memory_fail(n);
+  pl->inside = tn__zalloc(p->env, n * sizeof *pl->inside);
+  if (!pl->devices || !pl->at || !pl->reader || !pl->inside)
+    return memory_fail(n);
   TN__TRY(groups_read(pl));
   for (uint32_t id = 0; id < pl->n; ++id)
     TN__TRY(group_of(pl, node_at(pl, id), &pl->at[id]));
@@ -107,6 +110,9 @@ static tn_code open(placing *pl, tn_program *p) {
 }
 
 static tn_code close(placing *pl, tn_code rc) {
+  for (uint32_t id = 0; pl->inside && id < pl->n; ++id)
+    tn__free(pl->p->env, pl->inside[id]);
+  tn__free(pl->p->env, pl->inside);
   tn__free(pl->p->env, pl->devices);
   tn__free(pl->p->env, pl->at);
   tn__free(pl->p->env, pl->reader);
@@ -229,8 +235,16 @@ static void resolve_ends(placing *pl) {
   }
 }
 
-static bool only_shape(const tn__node *node, uint32_t i) {
+static tn_code loops_look(const placing *pl) {
+  for (uint32_t id = 0; id < pl->n; ++id)
+    if (node_at(pl, id)->kind == TN__NODE_LOOP)
+      TN__TRY(tn__inner_reads(node_at(pl, id), &pl->inside[id]));
+  return TN_OK;
+}
+
+static bool only_shape(const placing *pl, const tn__node *node, uint32_t i) {
   if (node->kind == TN__NODE_ZERO || node->kind == TN__NODE_ONE) return true;
+  if (pl->inside[node->id]) return i < node->n_in && !pl->inside[node->id][i];
   return node->in_flags && i < node->n_in &&
          (node->in_flags[i] & TN_IN_METADATA) != 0;
 }
@@ -238,7 +252,7 @@ static bool only_shape(const tn__node *node, uint32_t i) {
 /* Whether input `i` of a node has to come from another device. */
 static bool crosses(const placing *pl, const tn__node *node, uint32_t i) {
   const tn_program *p = pl->p;
-  return !tn__entry_is_none(node->in[i]) && !only_shape(node, i) &&
+  return !tn__entry_is_none(node->in[i]) && !only_shape(pl, node, i) &&
          p->where[node->in[i].node] != p->where[node->id];
 }
 
@@ -413,6 +427,7 @@ static tn_code places_make(placing *pl) {
   resolve_ends(pl);
   resolve(pl);
   TN__TRY(where_make(pl));
+  TN__TRY(loops_look(pl));
   TN__TRY(states_check(pl));
   return copies(pl);
 }

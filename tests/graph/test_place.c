@@ -532,6 +532,60 @@ static tn_entry loop(const char *group) {
   return out;
 }
 
+/* h = h + x[t] + zeros like w. */
+static tn_entry loop_of_shape(tn_entry like) {
+  tn_graph *step = net_new();
+  tn__node *zeros = NULL;
+  tn_entry out;
+  const tn_entry x = var(step, "x"), h = var(step, "h"), z = var(step, "w");
+  const tn__node_spec spec = {.kind = TN__NODE_ZERO,
+                              .n_in = 1,
+                              .n_out = 1,
+                              .of = TN_NONE,
+                              .stem = "zeros",
+                              .in = &z};
+  OK(tn__node_add(step, &spec, &zeros));
+  HEADS(step, OP(step, "add", NULL, NULL, OP(step, "add", NULL, NULL, h, x),
+                 ((tn_entry){zeros->id, 0})));
+  const tn_entry in[] = {typed(g, "x", F64(4, 2, 3)), typed(g, "h", F64(2, 3)),
+                         like};
+  OK(tn__graph_loop(g,
+                    &(tn_loop){.struct_size = sizeof(tn_loop),
+                               .n_in = 3,
+                               .step = step,
+                               .name = "turn",
+                               .sequences = (const char *const[]){"x"},
+                               .states = (const char *const[]){"h"},
+                               .n_sequences = 1,
+                               .n_states = 1,
+                               .in = in,
+                               .keys = (const char *const[]){"x", "h", "w"}},
+                    &out));
+  tn__graph_release(step);
+  return labelled(out, "right");
+}
+
+Test(place, what_only_tells_a_loop_its_shape_is_not_copied) {
+  tn_array *array = NULL;
+  double v[24], last[6];
+  const tn_entry like =
+      labelled(OP(g, "tanh", NULL, "w2", matrix("w")), "left");
+  HEADS(g, loop_of_shape(like), like);
+  bind(TN_REQ_NULL);
+  runs_on("w2", 1);
+  runs_on("turn", 2);
+  cr_assert_null(step_of("w2_0_copy"));
+  for (int i = 0; i < 24; ++i) v[i] = i;
+  OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, "x", &array));
+  OK(tn__array_set(array, v, sizeof v));
+  OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, "h", &array));
+  OK(tn__array_set(array, v, sizeof last));
+  OK(tn__program_forward(p, 0));
+  OK(tn__program_output(p, 0, &array));
+  OK(tn__array_get(array, last, sizeof last));
+  for (int i = 0; i < 6; ++i) cr_expect_eq(last[i], 5 * i + 6 + 12 + 18);
+}
+
 /* The last state and the gradient of x, of x = h = small numbers. */
 static void run_loop(double *last, double *slope) {
   tn_array *array = NULL, *ones = empty(TN_F64, 2, (const int64_t[]){2, 3});

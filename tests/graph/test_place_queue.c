@@ -494,6 +494,30 @@ Test(place_queue, what_another_queue_reads_has_a_fence) {
   cr_assert_eq(fences_of(0), at_the_end + 1);
 }
 
+/* Of the shape alone. */
+static tn_entry zeros_of(tn_entry like, const char *group) {
+  tn__node *node = NULL;
+  const tn__node_spec spec = {.kind = TN__NODE_ZERO,
+                              .n_in = 1,
+                              .n_out = 1,
+                              .of = TN_NONE,
+                              .stem = "zeros",
+                              .in = &like};
+  OK(tn__node_add(g, &spec, &node));
+  OK(tn__attribute_set(g, node->id, "group", group));
+  return (tn_entry){node->id, 0};
+}
+
+Test(place_queue, whose_shape_another_queue_knows_has_no_fence) {
+  const tn_entry x = typed(g, "x", F64(2, 3)), a = typed(g, "a", F64(2, 3));
+  const tn_entry three = long_of(x, a, 3, "first");
+  const tn_entry six = long_of(three, a, 3, "first");
+  HEADS(g, six, long_of(zeros_of(six, "second"), a, 1, "second"));
+  const int64_t at_the_end = fences_of(0);
+  HEADS(g, six, long_of(zeros_of(three, "second"), a, 1, "second"));
+  cr_assert_eq(fences_of(0), at_the_end);
+}
+
 static tn_entry seen_of(tn_entry x, const char *group) {
   const tn_entry out = OP(g, "seen", NULL, NULL, x);
   OK(tn__attribute_set(g, out.node, "group", group));
