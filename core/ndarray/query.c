@@ -51,9 +51,10 @@ static const tn_arg *input_at(const tn_op *op, uint32_t i) {
 
 /* An absent input is marked, and nothing is known of it. */
 static tn_code input_copy(tn__work *w, const tn_sig *sig, uint32_t i) {
+  static const tn_sig unknown = {.ndim = -1};
   const tn_arg *arg = input_at(w->desc, i);
   w->absent[i] = sig->ndim == ABSENT;
-  w->io.in[i] = w->absent[i] ? (tn_sig){.ndim = -1} : *sig;
+  w->io.in[i] = w->absent[i] ? unknown : *sig;
   if (!w->absent[i]) return sig_check(w, sig, "in", i);
   if (arg->flags & TN_ARG_OPTIONAL) return TN_OK;
   return tn__fail(TN_INVALID,

@@ -258,9 +258,10 @@ static void add_plugin(writer *w, const tnm_plugin *plugin) {
 
 static bool is_asked(const new_stubs *stubs, const tnm_operator *op) {
   if (stubs->op == NULL) return true;
-  const char *name = op->op != NULL ? op->op->name : op->target->op;
+  const bool own = op->op != NULL;
+  const char *name = own ? op->op->name : op->target->op;
   const char *dot = strchr(name, '.');
-  if (op->target != NULL && strcmp(op->stem, stubs->op) == 0) return true;
+  if (!own && strcmp(op->stem, stubs->op) == 0) return true;
   if (dot != NULL) name = dot + 1;
   const size_t n = strcspn(name, "@");
   return strlen(stubs->op) == n && memcmp(name, stubs->op, n) == 0;
