@@ -274,6 +274,9 @@ tn_code tn__graph_variables(tn_graph *graph, const tn_entry **out,
  * whether the node reads its elements; otherwise only its shape counts. The
  * caller frees *out. */
 tn_code tn__inner_reads(const tn__node *node, bool **out);
+/* The same of input `i` of any node, the states of operators included, which
+ * are always read; `inside` is that list, where a node is such a one. */
+bool tn__node_reads(const tn__node *node, const bool *inside, uint32_t i);
 
 /* json_*.c, picture*.c, timeline.c */
 tn_code tn__graph_json(const tn_graph *graph, tn_text **out);

@@ -242,17 +242,11 @@ static tn_code loops_look(const placing *pl) {
   return TN_OK;
 }
 
-static bool only_shape(const placing *pl, const tn__node *node, uint32_t i) {
-  if (node->kind == TN__NODE_ZERO || node->kind == TN__NODE_ONE) return true;
-  if (pl->inside[node->id]) return i < node->n_in && !pl->inside[node->id][i];
-  return node->in_flags && i < node->n_in &&
-         (node->in_flags[i] & TN_IN_METADATA) != 0;
-}
-
 /* Whether input `i` of a node has to come from another device. */
 static bool crosses(const placing *pl, const tn__node *node, uint32_t i) {
   const tn_program *p = pl->p;
-  return !tn__entry_is_none(node->in[i]) && !only_shape(pl, node, i) &&
+  return !tn__entry_is_none(node->in[i]) &&
+         tn__node_reads(node, pl->inside[node->id], i) &&
          p->where[node->in[i].node] != p->where[node->id];
 }
 

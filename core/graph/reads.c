@@ -8,8 +8,7 @@ static bool has_inner(const tn__node *node) {
   return node->kind == TN__NODE_GRAPH || node->kind == TN__NODE_LOOP;
 }
 
-/* Input `i`, the states of operators included, which are always read. */
-static bool reads(const tn__node *node, const bool *inside, uint32_t i) {
+bool tn__node_reads(const tn__node *node, const bool *inside, uint32_t i) {
   if (node->kind == TN__NODE_ZERO || node->kind == TN__NODE_ONE) return false;
   if (i >= node->n_in) return true;
   if (inside) return inside[i];
@@ -20,7 +19,7 @@ static tn_code mark_node(const tn__node *node, bool *by_node) {
   bool *inside = NULL;
   if (has_inner(node)) TN__TRY(tn__inner_reads(node, &inside));
   for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
-    if (!tn__entry_is_none(node->in[i]) && reads(node, inside, i))
+    if (!tn__entry_is_none(node->in[i]) && tn__node_reads(node, inside, i))
       by_node[node->in[i].node] = true;
   tn__free(node->inner ? node->inner->env : NULL, inside);
   return TN_OK;

@@ -53,26 +53,18 @@ static tn_code memory_fail(const tn_program *p) {
                          "the steps of a program");
 }
 
-/* What no step of a loop reads. */
-static tn_code mark_inner(const tn__node *node, bool *shape_only) {
-  bool *reads = NULL;
-  TN__TRY(tn__inner_reads(node, &reads));
-  for (uint32_t i = 0; i < node->n_in; ++i) shape_only[i] = !reads[i];
-  tn__free(node->inner->env, reads);
-  return TN_OK;
-}
-
 static tn_code mark_shapes(tn_program *p, tn__step *step) {
   const tn__node *node = step->node;
   const bool is_loop = node->kind == TN__NODE_LOOP;
+  bool *inside = NULL;
   if (!is_loop && !reads_shapes(node)) return TN_OK;
   step->shape_only =
       tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *step->shape_only);
   if (!step->shape_only) return memory_fail(p);
-  if (is_loop) return mark_inner(node, step->shape_only);
+  if (is_loop) TN__TRY(tn__inner_reads(node, &inside));
   for (uint32_t i = 0; i < node->n_in; ++i)
-    step->shape_only[i] =
-        !node->in_flags || (node->in_flags[i] & TN_IN_METADATA) != 0;
+    step->shape_only[i] = !tn__node_reads(node, inside, i);
+  if (inside) tn__free(node->inner->env, inside);
   return TN_OK;
 }
 
