@@ -237,11 +237,10 @@ static tn_code run_epochs(learner *l, digits_random *random,
   const double start = digits_clock();
   tn_code rc = TN_OK;
   for (int epoch = 1; epoch <= l->net->epochs && !rc; ++epoch) {
-    digits_score learned = {0};
     const double begin = digits_clock();
-    out->tested = (digits_score){0};
+    out->learned = out->tested = (digits_score){0};
     rc = set_rate(l, epoch);
-    if (!rc) rc = run_epoch(l, random, &learned);
+    if (!rc) rc = run_epoch(l, random, &out->learned);
     out->seconds += digits_clock() - begin;
     out->n_steps += (long)(digits_n_train(d) / DIGITS_BATCH);
     if (!rc) rc = tn_program_forward(l->test, 0);
@@ -249,7 +248,7 @@ static tn_code run_epochs(learner *l, digits_random *random,
       rc = count(l->test, d->labels + digits_n_train(d), DIGITS_TEST,
                  &out->tested);
     if (!rc)
-      digits_report(epoch, &learned, &out->tested, digits_clock() - start);
+      digits_report(epoch, &out->learned, &out->tested, digits_clock() - start);
   }
   return rc;
 }

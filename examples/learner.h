@@ -40,8 +40,9 @@ typedef struct learner_net {
 
 /* What was seen of it. */
 typedef struct learner_report {
-  digits_score tested; /* rows that were not learned from, at the end */
-  double seconds;      /* of all steps, without what is asked between them */
+  digits_score learned; /* rows that were, through the last epoch */
+  digits_score tested;  /* rows that were not, at the end */
+  double seconds;       /* of all steps, without what is asked between them */
   long n_steps;
   int captured; /* steps were launched as one, at the end */
 } learner_report;
