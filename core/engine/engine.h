@@ -314,7 +314,9 @@ typedef struct tn__queue_ops {
 /* Jobs with this queue run one at a time, each enqueues work, and counts as
  * executed for jobs of the same queue as soon as it is issued. Jobs of other
  * queues make their queue wait on the device; jobs of the host begin when it is
- * done. `name` is copied. */
+ * done. Up to 16 jobs that are TN__JOB_SMALL, here what takes the device a
+ * short time, share a fence where they follow one another, which is recorded
+ * when it is asked for, or nothing small follows. `name` is copied. */
 tn_code tn__queue_create(tn__engine *engine, const tn__queue_ops *ops,
                          void *ctx, const char *name, tn__queue **out);
 /* Waits for what was pushed, and frees; `ctx` is the caller's again. */

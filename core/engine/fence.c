@@ -11,6 +11,12 @@
  * nothing, so the variable carries that one's fence as well: its *doubts*. What
  * is told is the operation of the oldest fence that fails: all that is known
  * of a device that fails late, and says at all fences that it has failed.
+ *
+ * Recording a fence takes a device a quarter of the time that a launch takes.
+ * So small operations that follow one another on a queue share one, which is
+ * *due* until somebody asks for it, or enough share it, or what follows is not
+ * small, or nothing follows: whose fence it is then stands further behind than
+ * need be, by small operations only.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -20,18 +26,22 @@
 
 enum { PAUSE_MIN_NS = 15625, PAUSE_MAX_NS = 1000000, NAME = 64 };
 enum { DOUBTS = 16 }; /* of other queues; what is beyond is waited for */
+enum { SHARED = 16 }; /* operations with one fence */
 
-/* A point in a queue, held by all variables that the operation before it used,
+/* A point in a queue, held by all variables that the operations before it used,
  * and by whoever looks at it. */
 typedef struct tn__fence {
   _Atomic int64_t n_owners;
   tn__queue *queue;
-  void *point; /* the device's; NULL when dropped */
+  void *point; /* the device's; NULL when dropped, or due */
   tn__error *error;
   _Atomic uint32_t done; /* then `error` is what came out of it */
   uint32_t n_blocked;    /* threads that are inside of ops->block */
+  uint32_t n_shared;     /* operations that share it */
+  bool due;              /* it is yet to be recorded */
   uint64_t number;       /* rises along the queue */
   char name[NAME];       /* of the operation before it, or its beginning */
+  char last[NAME];       /* of the last one that shares it, or "" */
   struct tn__fence *next;
   struct tn__fence *before;
 } fence;
@@ -48,16 +58,24 @@ typedef struct tn__fences {
 /* ------------------------------------------------------------- a fence itself
  */
 
-/* Takes the point over. NULL: no memory. The queue's lock is held. */
+static void set_name(char to[NAME], const char *name) {
+  const size_t n = name != NULL ? strnlen(name, NAME - 1) : 0;
+  memcpy(to, n > 0 ? name : "", n);
+  to[n] = '\0';
+}
+
+/* Takes the point over; NULL: it is due. NULL: no memory. The queue's lock is
+ * held. */
 static fence *create(tn__queue *queue, void *point, const char *name) {
   fence *f = tn__alloc(queue->env, sizeof *f);
   if (f == NULL) return NULL;
   *f = (fence){.n_owners = 1,
                .queue = queue,
                .point = point,
+               .n_shared = 1,
+               .due = point == NULL,
                .number = ++queue->n_fences};
-  const size_t n = name != NULL ? strnlen(name, sizeof f->name - 1) : 0;
-  memcpy(f->name, n > 0 ? name : "", n);
+  set_name(f->name, name);
   atomic_fetch_add_explicit(&queue->n_owners, 1, memory_order_relaxed);
   f->next = queue->fences;
   if (f->next != NULL) f->next->before = f;
@@ -131,9 +149,9 @@ static tn_code blame(const fence *f, tn_code code) {
   if (queue->culprit[0] == '\0') {
     for (const fence *each = f->next; each != NULL; each = each->next)
       if (fails(each)) oldest = each;
+    const char *last = f->last[0] != '\0' || oldest == f ? f->last : f->name;
     (void)snprintf(queue->culprit, sizeof queue->culprit, "%s%s%s",
-                   oldest->name, oldest == f ? "" : " .. ",
-                   oldest == f ? "" : f->name);
+                   oldest->name, last[0] != '\0' ? " .. " : "", last);
   }
   (void)tn__fail(code, "%s", text);
   return tn__error_sign(code, queue->culprit);
@@ -155,12 +173,49 @@ static void finish(fence *f, tn_code code) {
   atomic_store_explicit(&f->done, 1, memory_order_release);
 }
 
+/* The fence that is due, behind all that was enqueued so far. The queue's lock
+ * is held; what comes back is released when it has been given up. */
+static fence *record_due(tn__queue *queue) {
+  fence *f = queue->due, *old = queue->newest;
+  queue->due = NULL;
+  f->due = false;
+  f->number = ++queue->n_fences;
+  const tn_code code = queue->ops->record(queue->ctx, &f->point);
+  if (code == TN_OK) queue->newest = f;
+  if (code != TN_OK) finish(f, code);
+  if (queue->n_asking != 0) pthread_cond_broadcast(&queue->changed);
+  return code == TN_OK ? old : f;
+}
+
+void tn__fence_due(tn__queue *queue) {
+  if (queue->due == NULL) return;
+  pthread_mutex_lock(&queue->lock);
+  fence *rest = record_due(queue);
+  pthread_mutex_unlock(&queue->lock);
+  if (rest != NULL) release(rest);
+}
+
+/* Until it is recorded, by the thread that drains the queue: nobody else may
+ * enqueue. What this thread itself has due goes first: its queue's thread may
+ * wait for that. The queue's lock is held, and given up meanwhile. */
+static void await_due(fence *f) {
+  tn__queue *queue = f->queue;
+  if (!f->due) return;
+  pthread_mutex_unlock(&queue->lock);
+  for (tn__queue *each = tn__draining; each != NULL; each = each->outer)
+    tn__fence_due(each);
+  pthread_mutex_lock(&queue->lock);
+  ++queue->n_asking;
+  while (f->due) pthread_cond_wait(&queue->changed, &queue->lock);
+  --queue->n_asking;
+}
+
 /* Asks whether it is done. */
 static bool query(fence *f) {
   tn__queue *queue = f->queue;
   if (is_done(f)) return true;
   pthread_mutex_lock(&queue->lock);
-  if (!is_done(f)) {
+  if (!is_done(f) && !f->due) {
     bool done = false;
     const tn_code code = queue->ops->query(f->point, &done);
     if (done || code != TN_OK) finish(f, code);
@@ -183,6 +238,7 @@ static void block_locked(fence *f) {
 static void block(fence *f) {
   tn__queue *queue = f->queue;
   pthread_mutex_lock(&queue->lock);
+  await_due(f);
   if (!is_done(f)) block_locked(f);
   pthread_mutex_unlock(&queue->lock);
 }
@@ -193,6 +249,7 @@ static tn_code wait_on_device(tn__queue *queue, fence *f) {
   tn_code code = TN_OK;
   if (queue->ops != f->queue->ops) return TN_UNSUPPORTED;
   pthread_mutex_lock(&f->queue->lock);
+  await_due(f);
   if (!is_done(f)) code = queue->ops->wait(queue->ctx, f->point);
   pthread_mutex_unlock(&f->queue->lock);
   return code;
@@ -304,8 +361,20 @@ static void unlink_older(tn__var *var, const mark *m, mark **gone) {
   }
 }
 
+/* Whether the variable has its mark already, from an operation before that
+ * shares it. */
+static bool has(tn__var *var, uint32_t mode, const fence *f) {
+  const uint64_t word = lock(var);
+  const mark *m = var->fence;
+  const bool there = m != NULL && m->fence == f && !m->doubt &&
+                     (mode == TN__READ || m->mode != TN__READ);
+  unlock(var, word);
+  return there;
+}
+
 static void add(tn__var *var, uint32_t mode, fence *f, bool doubt) {
   mark *gone = NULL;
+  if (f->n_shared > 1 && !doubt && has(var, mode, f)) return;
   mark *m = tn__alloc(f->queue->env, sizeof *m);
   if (m == NULL) { /* It need not be remembered if it is done. */
     block(f);
@@ -450,6 +519,8 @@ static bool before_use(tn__token *token, const tn__link *link) {
 }
 
 bool tn__fence_before(tn__token *token) {
+  if (token->queue != NULL && (token->flags & TN__JOB_SMALL) == 0)
+    tn__fence_due(token->queue);
   for (uint32_t i = 0; i < token->n_links; ++i)
     if ((atomic_load_explicit(&token->links[i].var->word,
                               memory_order_acquire) &
@@ -557,6 +628,27 @@ static tn_code record(tn__queue *queue, const char *name, void **point,
   return code;
 }
 
+/* The fence that is due, for one more operation, or a new one. NULL: there is
+ * no memory, or nobody who would record it in the end. */
+static fence *share(tn__queue *queue, const char *name) {
+  fence *rest = NULL;
+  pthread_mutex_lock(&queue->lock);
+  fence *f = queue->due;
+  if (f != NULL) {
+    ++f->n_shared;
+    set_name(f->last, name);
+  } else if (queue == tn__draining) {
+    queue->due = f = create(queue, NULL, name);
+  }
+  if (f != NULL) {
+    (void)retain(f);
+    if (f->n_shared == SHARED || queue->n_asking != 0) rest = record_due(queue);
+  }
+  pthread_mutex_unlock(&queue->lock);
+  if (rest != NULL) release(rest);
+  return f;
+}
+
 /* Onto all variables. */
 static void fence_put(const tn__token *token, fence *f) {
   for (uint32_t i = 0; i < token->n_links; ++i)
@@ -567,10 +659,11 @@ static void fence_put(const tn__token *token, fence *f) {
 /* A fence behind all that was enqueued, on all variables. */
 static tn_code fence_off(tn__token *token) {
   tn__queue *queue = token->queue;
+  const uint32_t how = token->flags & (TN__JOB_SMALL | TN__JOB_ASYNC);
   void *point = NULL;
-  fence *f;
+  fence *f = how == TN__JOB_SMALL ? share(queue, token->name) : NULL;
   doubts d;
-  TN__TRY(record(queue, token->name, &point, &f));
+  if (f == NULL) TN__TRY(record(queue, token->name, &point, &f));
   tn_code code = TN_OK;
   doubts_find(token, &d);
   if (f != NULL) {
@@ -595,7 +688,8 @@ tn_code tn__fence_after(tn__token *token, tn_code code) {
 
 fence *tn__fence_newest(tn__queue *queue) {
   pthread_mutex_lock(&queue->lock);
-  fence *f = queue->newest != NULL ? retain(queue->newest) : NULL;
+  fence *f = queue->due != NULL ? queue->due : queue->newest;
+  if (f != NULL) (void)retain(f);
   pthread_mutex_unlock(&queue->lock);
   return f;
 }

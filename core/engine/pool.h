@@ -396,6 +396,9 @@ bool tn__post_overtake(tn__token *token, uint64_t deadline);
  * of it only `next`, `queue`, `flags` and `priority` mean something. */
 enum { TN__TOKEN_DRAIN = 1 << 30 }; /* tn__token.flags */
 void tn__queue_drain(tn__queue *queue);
+/* What this thread drains just now, the innermost; or NULL. */
+extern _Thread_local tn__queue *tn__draining
+    __attribute__((tls_model("initial-exec")));
 
 /* Counted: by its owner, and by each fence. */
 struct tn__queue {
@@ -412,13 +415,15 @@ struct tn__queue {
   tn__token *first; /* ready ones, in the order in which they will run */
   tn__token *last;
   tn__token drain;
-  uint32_t draining; /* `drain` is on its way, or being executed */
-  uint32_t watching; /* there is a watcher */
-  uint32_t ending;   /* it is to end */
-  uint32_t reserved;
+  uint32_t draining;        /* `drain` is on its way, or being executed */
+  uint32_t watching;        /* there is a watcher */
+  uint32_t ending;          /* it is to end */
+  uint32_t n_asking;        /* threads that wait for `due` to be recorded */
+  tn__queue *outer;         /* that the thread drains which drains this one */
   uint64_t n_fences;        /* that there ever were */
   struct tn__fence *fences; /* that somebody holds */
   struct tn__fence *newest; /* held until it is found done, or NULL */
+  struct tn__fence *due;    /* not recorded yet, or NULL; set by the drainer */
   tn__token *parked;        /* for the watcher, oldest first */
   tn__token **parked_end;
   pthread_t watcher;
@@ -434,6 +439,9 @@ void tn__queue_release(tn__queue *queue);
 struct tn__fence *tn__fence_newest(tn__queue *queue);
 void tn__fence_await(struct tn__fence *fence);
 
+/* Records the fence that small operations share, if one is due. Of the thread
+ * that drains the queue. */
+void tn__fence_due(tn__queue *queue);
 /* Before the queue's `ctx` goes: all of its fences are done, and what belongs
  * to the device is dropped; the watcher ends. */
 void tn__fence_finish(tn__queue *queue);

@@ -8,6 +8,9 @@
 
 enum { IN_A_ROW = 64 }; /* before the worker looks at something else */
 
+_Thread_local tn__queue *tn__draining
+    __attribute__((tls_model("initial-exec")));
+
 /* ----------------------------------------------------------- ready and drain
  */
 
@@ -22,14 +25,14 @@ static void insert(tn__queue *queue, tn__token *token) {
   if (token->next == NULL) queue->last = token;
 }
 
-/* NULL: there is none, and the draining is over. */
-static tn__token *take(tn__queue *queue) {
+/* NULL: there is none, and then the draining is over, if it may be. */
+static tn__token *take(tn__queue *queue, bool end) {
   pthread_mutex_lock(&queue->lock);
   tn__token *token = queue->first;
   if (token != NULL) {
     queue->first = token->next;
     if (queue->first == NULL) queue->last = NULL;
-  } else {
+  } else if (end) {
     queue->draining = 0;
     pthread_cond_broadcast(&queue->changed);
   }
@@ -61,16 +64,32 @@ static void call_for_others(tn__pool *pool) {
   if (seat != NULL && !tn__deque_empty(&seat->deque)) tn__pool_call(pool, 1);
 }
 
+/* False: there is no token left, and the draining is over. */
+static bool drain_next(tn__queue *queue) {
+  tn__token *token = take(queue, false);
+  if (token == NULL) {
+    tn__fence_due(queue);
+    token = take(queue, true);
+  }
+  if (token == NULL) return false;
+  tn__token_execute(token);
+  return true;
+}
+
 void tn__queue_drain(tn__queue *queue) {
   tn__pool *pool = queue->engine->pool;
   const bool alone = pool == NULL;
-  for (uint32_t n = 0; alone || n < IN_A_ROW; ++n) {
-    tn__token *token = take(queue);
-    if (token == NULL) return;
-    tn__token_execute(token);
-    if (!alone) call_for_others(pool);
+  tn__queue *outer = tn__draining;
+  bool more = true;
+  queue->outer = outer;
+  tn__draining = queue;
+  for (uint32_t n = 0; more && (alone || n < IN_A_ROW); ++n) {
+    more = drain_next(queue);
+    if (more && !alone) call_for_others(pool);
   }
-  begin_draining(queue);
+  if (more) tn__fence_due(queue);
+  tn__draining = outer;
+  if (more) begin_draining(queue);
 }
 
 void *tn__token_queue(const tn__token *token) {

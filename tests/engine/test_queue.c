@@ -7,214 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fixture.h"
-#include "order.h"
-
-/* ------------------------------------------------------------------- device */
-
-enum {
-  WAITS = 64,
-  NOT_YET = 2000000 /* nanoseconds that a wait in vain lasts */
-};
-
-/* A queue of the device: work is a number that goes up when it is enqueued, and
- * another one when it is done. */
-typedef struct line {
-  struct device *device;
-  uint64_t enqueued;
-  uint64_t done;
-  uint64_t broken; /* from this piece of work on; 0: sound */
-} line;
-
-typedef struct point {
-  line *line;
-  uint64_t number;
-} point;
-
-typedef struct device {
-  pthread_mutex_t lock;
-  pthread_cond_t changed;
-  bool eager;       /* whoever blocks makes it work */
-  bool cannot_wait; /* its queues know no wait for each other */
-  bool refuses;     /* the next call of record or wait */
-  int fences;       /* living */
-  int blocks;       /* calls of block */
-  int queries;      /* and of query */
-  int n_waits;
-  struct {
-    const line *line;
-    point point;
-  } waits[WAITS];
-} device;
-
-static void device_init(device *self) {
-  memset(self, 0, sizeof *self);
-  pthread_mutex_init(&self->lock, NULL);
-  pthread_cond_init(&self->changed, NULL);
-}
-
-static tn_code refuse(device *self) {
-  const bool refuses = self->refuses;
-  self->refuses = false;
-  return refuses ? tn__fail(TN_DEVICE, "the device hung up") : TN_OK;
-}
-
-static tn_code record_point(void *queue, void **fence) {
-  line *self = (line *)queue;
-  device *d = self->device;
-  pthread_mutex_lock(&d->lock);
-  const tn_code code = refuse(d);
-  if (code == TN_OK) {
-    point *p = (point *)malloc(sizeof *p);
-    *p = (point){self, self->enqueued};
-    *fence = p;
-    ++d->fences;
-  }
-  pthread_mutex_unlock(&d->lock);
-  return code;
-}
-
-static tn_code wait_for_point(void *queue, void *fence) {
-  line *self = (line *)queue;
-  device *d = self->device;
-  if (d->cannot_wait) return tn__fail(TN_UNSUPPORTED, "no such thing");
-  pthread_mutex_lock(&d->lock);
-  const tn_code code = refuse(d);
-  if (code == TN_OK && d->n_waits < WAITS) {
-    d->waits[d->n_waits].line = self;
-    d->waits[d->n_waits++].point = *(const point *)fence;
-  }
-  pthread_mutex_unlock(&d->lock);
-  return code;
-}
-
-/* What came out of a piece of work that is over. */
-static tn_code outcome(const point *p) {
-  if (p->line->broken == 0 || p->number < p->line->broken) return TN_OK;
-  return tn__fail(TN_DEVICE, "a unit overheated");
-}
-
-static tn_code query_point(void *fence, bool *done) {
-  const point *p = (const point *)fence;
-  device *d = p->line->device;
-  pthread_mutex_lock(&d->lock);
-  ++d->queries;
-  *done = p->line->done >= p->number;
-  const tn_code code = *done ? outcome(p) : TN_OK;
-  pthread_mutex_unlock(&d->lock);
-  return code;
-}
-
-static tn_code block_for_point(void *fence) {
-  const point *p = (const point *)fence;
-  device *d = p->line->device;
-  pthread_mutex_lock(&d->lock);
-  ++d->blocks;
-  if (d->eager && p->line->done < p->number) p->line->done = p->number;
-  while (p->line->done < p->number) pthread_cond_wait(&d->changed, &d->lock);
-  const tn_code code = outcome(p);
-  pthread_mutex_unlock(&d->lock);
-  return code;
-}
-
-static void drop_point(void *fence) {
-  device *d = ((const point *)fence)->line->device;
-  pthread_mutex_lock(&d->lock);
-  --d->fences;
-  pthread_mutex_unlock(&d->lock);
-  free(fence);
-}
-
-static const tn__queue_ops ops = {record_point, wait_for_point, query_point,
-                                  block_for_point, drop_point};
-/* The same, of another kind of device. */
-static const tn__queue_ops other_ops = {
-    record_point, wait_for_point, query_point, block_for_point, drop_point};
-
-/* Everything enqueued so far is done. */
-static void work_off(line *self) {
-  pthread_mutex_lock(&self->device->lock);
-  self->done = self->enqueued;
-  pthread_cond_broadcast(&self->device->changed);
-  pthread_mutex_unlock(&self->device->lock);
-}
-
-/* -------------------------------------------------------------------- stage */
-
-enum { LINES = 3 };
-
-/* An engine and a device of three queues. */
-typedef struct stage {
-  tn__engine *engine;
-  device device;
-  line lines[LINES];
-  tn__queue *queues[LINES];
-  _Atomic int n; /* functions that ran */
-} stage;
-
-static void open_queue(stage *self, int i, const tn__queue_ops *which) {
-  self->lines[i] = (line){.device = &self->device};
-  cr_assert_eq(tn__queue_create(self->engine, which, &self->lines[i], "line",
-                                &self->queues[i]),
-               TN_OK);
-}
-
-static void stage_open(stage *self, tn__engine *engine) {
-  self->engine = engine;
-  self->n = 0;
-  device_init(&self->device);
-  for (int i = 0; i < LINES; ++i) open_queue(self, i, &ops);
-}
-
-/* Nothing may be left, of fences either. */
-static void stage_close(stage *self) {
-  for (int i = 0; i < LINES; ++i) {
-    work_off(&self->lines[i]);
-    tn__queue_destroy(self->queues[i]);
-  }
-  cr_assert_eq(self->device.fences, 0, "%d fences are left",
-               self->device.fences);
-  engine_close(self->engine);
-}
-
-static tn_code run_enqueue(void *arg, tn__token *token) {
-  stage *self = (stage *)arg;
-  line *on = (line *)tn__token_queue(token);
-  if (on == NULL) return tn__fail(TN_INTERNAL, "no queue");
-  pthread_mutex_lock(&self->device.lock);
-  ++on->enqueued;
-  pthread_mutex_unlock(&self->device.lock);
-  atomic_fetch_add(&self->n, 1);
-  return TN_OK;
-}
-
-static tn_code push_on(stage *self, int queue, const tn__access *access,
-                       uint32_t n) {
-  return tn__push(self->engine, &(tn__job){.name = "launch",
-                                           .run = run_enqueue,
-                                           .arg = self,
-                                           .access = access,
-                                           .n_access = n,
-                                           .queue = self->queues[queue]});
-}
-
-static void push_host(stage *self, const tn__access *access, uint32_t n) {
-  cr_assert_eq(push(self->engine, run_count, &self->n, access, n), TN_OK);
-}
-
-static tn_code await(stage *self, tn__var *var, uint32_t what, uint64_t ns) {
-  return tn__wait(self->engine, var, what, ns);
-}
-
-/* So many functions have been run; it is not said that they are complete. */
-static void await_runs(const stage *self, int n) {
-  while (self->n < n) sched_yield();
-}
-
-/* All functions are complete, whatever the device does. */
-static void await_issue(const stage *self) {
-  tn__drain(self->engine);
-}
+#include "stage.h"
 
 /* ------------------------------------------------------------ issued or done
  */
@@ -769,7 +562,7 @@ Test(queue, between_devices_of_two_kinds_the_host_waits, .timeout = 20) {
   static stage s;
   stage_open(&s, engine_dispatch(2));
   tn__queue_destroy(s.queues[1]);
-  open_queue(&s, 1, &other_ops);
+  open_queue(&s, 1, &other_line_ops);
   expect_host_between(&s);
   stage_close(&s);
 }
@@ -920,7 +713,7 @@ Test(queue, its_end_meets_the_end_of_a_variable, .timeout = 20) {
     tn__queue_destroy(s.queues[0]);
     pthread_join(thread, NULL);
     cr_assert_eq(s.device.fences, 0);
-    open_queue(&s, 0, &ops);
+    open_queue(&s, 0, &line_ops);
   }
   pthread_barrier_destroy(&both);
   stage_close(&s);
@@ -980,7 +773,7 @@ Test(queue, without_memory_there_is_no_queue) {
   const int64_t before = memory.living;
   for (int64_t at = 1; at <= 2; ++at) {
     memory_fail_at(at, false);
-    cr_assert_eq(tn__queue_create(engine, &ops, &one, "line", &queue),
+    cr_assert_eq(tn__queue_create(engine, &line_ops, &one, "line", &queue),
                  TN_OUT_OF_MEMORY);
     memory_fail_at(0, false);
     cr_assert_null(queue);
