@@ -51,6 +51,19 @@ static void await_asking(tn__queue *queue) {
   }
 }
 
+/* So many are ready behind the one that runs: another worker than the one that
+ * is kept has taken them in. */
+static void await_ready(const stage *s, int queue, int wanted) {
+  tn__queue *q = s->queues[queue];
+  for (int n = -1; n != wanted;) {
+    sched_yield();
+    n = 0;
+    pthread_mutex_lock(&q->lock);
+    for (const tn__token *each = q->first; each != NULL; each = each->next) ++n;
+    pthread_mutex_unlock(&q->lock);
+  }
+}
+
 /* All functions are complete, and what was due then is recorded. */
 static void await_end(const stage *s, int queue) {
   tn__queue *q = s->queues[queue];
@@ -83,7 +96,8 @@ Test(due, up_to_sixteen_share_a_fence, .timeout = 20) {
     stage_open(&s, engine_dispatch(2));
     keep_now(&s, 0, &b, LARGE);
     for (int k = 0; k < cases[i].n; ++k)
-      push_as(&s, 0, "launch", SMALL, ON(U(x)));
+      push_as(&s, 0, "launch", SMALL, ON(R(x)));
+    await_ready(&s, 0, cases[i].n);
     block_end(&b);
     await_end(&s, 0);
     cr_assert_eq(await(&s, &x, TN__WAIT_ALL, NOT_YET), TN_BUSY);
@@ -107,6 +121,7 @@ Test(due, what_is_not_small_has_its_own, .timeout = 20) {
   push_as(&s, 0, "two", SMALL, ON(W(y)));
   push_as(&s, 0, "large", LARGE, ON(W(z)));
   push_as(&s, 0, "three", SMALL, ON(W(rest)));
+  await_ready(&s, 0, 4);
   block_end(&b);
   await_end(&s, 0);
   cr_assert_eq(s.device.records, 4);
@@ -147,6 +162,7 @@ Test(due, it_is_recorded_for_who_asks, .timeout = 20) {
   push_as(&s, 0, "launch", SMALL, ON(U(x)));
   keep(&s, 0, &second, SMALL);
   block_await(&first);
+  await_ready(&s, 0, 2);
   block_end(&first);
   block_await(&second);
   cr_assert_eq(s.device.records, 0);
@@ -157,6 +173,7 @@ Test(due, it_is_recorded_for_who_asks, .timeout = 20) {
   /* Something small follows, but somebody has asked. */
   block third;
   keep(&s, 0, &third, SMALL);
+  await_ready(&s, 0, 1);
   block_end(&second);
   block_await(&third);
   pthread_join(thread, NULL);
@@ -170,21 +187,23 @@ Test(due, it_is_recorded_for_who_asks, .timeout = 20) {
 }
 
 /* Each has something due for which the other waits. */
-Test(due, two_queues_may_wait_for_each_other, .timeout = 60) {
+Test(due, two_queues_may_wait_for_each_other, .timeout = 20) {
   for (int round = 0; round < 200; ++round) {
     static stage s;
     tn__var v[4] = {0};
     block first[2], b[2];
-    stage_open(&s, engine_dispatch(2));
+    stage_open(&s, engine_dispatch(3));
     for (int q = 0; q < 2; ++q) {
       keep_now(&s, q, &first[q], SMALL);
       push_as(&s, q, "launch", SMALL, ON(W(v[q])));
       keep(&s, q, &b[q], SMALL);
+      await_ready(&s, q, 2);
       block_end(&first[q]);
       block_await(&b[q]);
     }
     for (int q = 0; q < 2; ++q)
       push_as(&s, q, "across", SMALL, ON(R(v[1 - q]), W(v[2 + q])));
+    for (int q = 0; q < 2; ++q) await_ready(&s, q, 1);
     for (int q = 0; q < 2; ++q) block_end(&b[q]);
     await_issue(&s);
     cr_assert_eq(s.device.n_waits, 2);
@@ -207,7 +226,7 @@ Test(due, a_function_may_wait_for_what_its_own_queue_has_due, .timeout = 20) {
   static stage s;
   tn__var x = {0};
   block b;
-  stage_open(&s, engine_dispatch(1));
+  stage_open(&s, engine_dispatch(2));
   s.device.eager = true;
   keep_now(&s, 0, &b, SMALL);
   push_as(&s, 0, "launch", SMALL, ON(U(x)));
@@ -217,6 +236,7 @@ Test(due, a_function_may_wait_for_what_its_own_queue_has_due, .timeout = 20) {
                                              .flags = SMALL,
                                              .queue = s.queues[0]}),
                TN_OK);
+  await_ready(&s, 0, 2);
   block_end(&b);
   await_end(&s, 0);
   cr_assert_eq(s.n, 2);
@@ -247,15 +267,16 @@ Test(due, a_late_failure_names_the_first_and_the_last, .timeout = 20) {
   static stage s;
   tn__var x[4] = {0};
   block b;
-  stage_open(&s, engine_dispatch(1));
+  stage_open(&s, engine_dispatch(2));
   s.lines[0].broken = 3;
   keep_now(&s, 0, &b, LARGE);
   push_as(&s, 0, "sound", LARGE, ON(U(x[0])));
   push_as(&s, 0, "one", SMALL, ON(U(x[1])));
   push_as(&s, 0, "two", SMALL, ON(U(x[2])));
   push_as(&s, 0, "three", SMALL, ON(U(x[3])));
+  await_ready(&s, 0, 4);
   block_end(&b);
-  await_issue(&s);
+  await_end(&s, 0);
   work_off(&s.lines[0]);
   for (int i = 3; i > 0; --i) {
     cr_assert_eq(await(&s, &x[i], TN__WAIT_ALL, TN__FOREVER), TN_DEVICE);
@@ -271,13 +292,14 @@ Test(due, what_cannot_be_recorded_fails, .timeout = 20) {
   static stage s;
   tn__var x = {0}, y = {0};
   block b;
-  stage_open(&s, engine_dispatch(1));
+  stage_open(&s, engine_dispatch(2));
   keep_now(&s, 0, &b, SMALL);
   push_as(&s, 0, "one", SMALL, ON(W(x)));
-  push_as(&s, 0, "two", SMALL, ON(R(x), W(y)));
+  push_as(&s, 0, "two", SMALL, ON(W(y)));
+  await_ready(&s, 0, 2);
   s.device.refuses = true;
   block_end(&b);
-  await_issue(&s);
+  await_end(&s, 0);
   cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_DEVICE);
   EXPECT_TEXT("the device hung up");
   cr_assert_eq(await(&s, &y, TN__WAIT_ALL, TN__FOREVER), TN_DEVICE);
@@ -297,12 +319,13 @@ Test(due, without_memory_the_host_waits, .timeout = 20) {
     static stage s;
     tn__var x = {0}, y = {0};
     block b;
-    stage_open(&s, engine_dispatch(1));
+    stage_open(&s, engine_dispatch(2));
     s.device.eager = true;
     keep_now(&s, 0, &b, LARGE);
     push_as(&s, 0, "one", SMALL, ON(U(x)));
     push_as(&s, 0, "two", SMALL, ON(R(x), U(y)));
     push_as(&s, 0, "three", SMALL, ON(U(x), R(y)));
+    await_ready(&s, 0, 1);
     memory_fail_at(at, true);
     block_end(&b);
     await_issue(&s);
