@@ -321,10 +321,14 @@ tn_code tn__queue_create(tn__engine *engine, const tn__queue_ops *ops,
                          void *ctx, const char *name, tn__queue **out);
 /* Waits for what was pushed, and frees; `ctx` is the caller's again. */
 void tn__queue_destroy(tn__queue *queue);
-/* Waits until the device has executed what the queue's jobs that are complete
- * have enqueued, and enqueues nothing for that; from anywhere, so inside of a
- * function too. What failed is told by what the jobs have written. */
+/* Waits until the device has executed what the queue's jobs that are complete,
+ * and not TN__JOB_SMALL, have enqueued, and enqueues nothing for that; from
+ * anywhere, so inside of a function too. What failed is told by what the jobs
+ * have written. */
 void tn__queue_await(tn__queue *queue);
+/* A function that runs on a queue is about to wait for another thread by means
+ * of its own: what its queue owes others, it has then. */
+void tn__queues_due(void);
 /* The `ctx` of the queue that the job runs on; NULL on the host. */
 void *tn__token_queue(const tn__token *token);
 

@@ -64,8 +64,7 @@ static void set_name(char to[NAME], const char *name) {
   to[n] = '\0';
 }
 
-/* Takes the point over; NULL: it is due. NULL: no memory. The queue's lock is
- * held. */
+/* Takes the point over. NULL: no memory. The queue's lock is held. */
 static fence *create(tn__queue *queue, void *point, const char *name) {
   fence *f = tn__alloc(queue->env, sizeof *f);
   if (f == NULL) return NULL;
@@ -73,7 +72,6 @@ static fence *create(tn__queue *queue, void *point, const char *name) {
                .queue = queue,
                .point = point,
                .n_shared = 1,
-               .due = point == NULL,
                .number = ++queue->n_fences};
   set_name(f->name, name);
   atomic_fetch_add_explicit(&queue->n_owners, 1, memory_order_relaxed);
@@ -177,13 +175,15 @@ static void finish(fence *f, tn_code code) {
  * is held; what comes back is released when it has been given up. */
 static fence *record_due(tn__queue *queue) {
   fence *f = queue->due, *old = queue->newest;
+  const bool asked = queue->asked != 0;
   queue->due = NULL;
+  queue->asked = 0;
   f->due = false;
   f->number = ++queue->n_fences;
   const tn_code code = queue->ops->record(queue->ctx, &f->point);
   if (code == TN_OK) queue->newest = f;
   if (code != TN_OK) finish(f, code);
-  if (queue->n_asking != 0) pthread_cond_broadcast(&queue->changed);
+  if (asked) pthread_cond_broadcast(&queue->changed);
   return code == TN_OK ? old : f;
 }
 
@@ -195,6 +195,11 @@ void tn__fence_due(tn__queue *queue) {
   if (rest != NULL) release(rest);
 }
 
+void tn__queues_due(void) {
+  for (tn__queue *each = tn__draining; each != NULL; each = each->outer)
+    tn__fence_due(each);
+}
+
 /* Until it is recorded, by the thread that drains the queue: nobody else may
  * enqueue. What this thread itself has due goes first: its queue's thread may
  * wait for that. The queue's lock is held, and given up meanwhile. */
@@ -202,12 +207,12 @@ static void await_due(fence *f) {
   tn__queue *queue = f->queue;
   if (!f->due) return;
   pthread_mutex_unlock(&queue->lock);
-  for (tn__queue *each = tn__draining; each != NULL; each = each->outer)
-    tn__fence_due(each);
+  tn__queues_due();
   pthread_mutex_lock(&queue->lock);
-  ++queue->n_asking;
-  while (f->due) pthread_cond_wait(&queue->changed, &queue->lock);
-  --queue->n_asking;
+  while (f->due) {
+    queue->asked = 1;
+    pthread_cond_wait(&queue->changed, &queue->lock);
+  }
 }
 
 /* Asks whether it is done. */
@@ -215,7 +220,9 @@ static bool query(fence *f) {
   tn__queue *queue = f->queue;
   if (is_done(f)) return true;
   pthread_mutex_lock(&queue->lock);
-  if (!is_done(f) && !f->due) {
+  if (f->due) {
+    queue->asked = 1;
+  } else if (!is_done(f)) {
     bool done = false;
     const tn_code code = queue->ops->query(f->point, &done);
     if (done || code != TN_OK) finish(f, code);
@@ -243,11 +250,13 @@ static void block(fence *f) {
   pthread_mutex_unlock(&queue->lock);
 }
 
-/* Makes another queue wait for it, on the device. What another kind of device
- * means by a fence, this one cannot know. */
+/* Makes another queue wait for it, on the device; its own fence stands in front
+ * of that. What another kind of device means by a fence, this one cannot know.
+ */
 static tn_code wait_on_device(tn__queue *queue, fence *f) {
   tn_code code = TN_OK;
   if (queue->ops != f->queue->ops) return TN_UNSUPPORTED;
+  tn__fence_due(queue);
   pthread_mutex_lock(&f->queue->lock);
   await_due(f);
   if (!is_done(f)) code = queue->ops->wait(queue->ctx, f->point);
@@ -374,7 +383,7 @@ static bool has(tn__var *var, uint32_t mode, const fence *f) {
 
 static void add(tn__var *var, uint32_t mode, fence *f, bool doubt) {
   mark *gone = NULL;
-  if (f->n_shared > 1 && !doubt && has(var, mode, f)) return;
+  if (!doubt && f->n_shared > 1 && has(var, mode, f)) return;
   mark *m = tn__alloc(f->queue->env, sizeof *m);
   if (m == NULL) { /* It need not be remembered if it is done. */
     block(f);
@@ -637,12 +646,13 @@ static fence *share(tn__queue *queue, const char *name) {
   if (f != NULL) {
     ++f->n_shared;
     set_name(f->last, name);
-  } else if (queue == tn__draining) {
-    queue->due = f = create(queue, NULL, name);
+  } else if (queue == tn__draining && (f = create(queue, NULL, name)) != NULL) {
+    f->due = true;
+    queue->due = f;
   }
   if (f != NULL) {
     (void)retain(f);
-    if (f->n_shared == SHARED || queue->n_asking != 0) rest = record_due(queue);
+    if (f->n_shared == SHARED || queue->asked != 0) rest = record_due(queue);
   }
   pthread_mutex_unlock(&queue->lock);
   if (rest != NULL) release(rest);
@@ -686,9 +696,9 @@ tn_code tn__fence_after(tn__token *token, tn_code code) {
   return tn__fail(code, "%s", text);
 }
 
-fence *tn__fence_newest(tn__queue *queue) {
+fence *tn__fence_newest(tn__queue *queue, bool due) {
   pthread_mutex_lock(&queue->lock);
-  fence *f = queue->due != NULL ? queue->due : queue->newest;
+  fence *f = due && queue->due != NULL ? queue->due : queue->newest;
   if (f != NULL) (void)retain(f);
   pthread_mutex_unlock(&queue->lock);
   return f;

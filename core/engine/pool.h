@@ -418,7 +418,7 @@ struct tn__queue {
   uint32_t draining;        /* `drain` is on its way, or being executed */
   uint32_t watching;        /* there is a watcher */
   uint32_t ending;          /* it is to end */
-  uint32_t n_asking;        /* threads that wait for `due` to be recorded */
+  uint32_t asked;           /* somebody wants `due` to be recorded */
   tn__queue *outer;         /* that the thread drains which drains this one */
   uint64_t n_fences;        /* that there ever were */
   struct tn__fence *fences; /* that somebody holds */
@@ -434,9 +434,9 @@ void tn__queue_release(tn__queue *queue);
 
 /* -------------------------------------------------------------- fence.c */
 
-/* The newest of the queue, or NULL if it is done; tn__fence_await waits for it
- * and releases it. */
-struct tn__fence *tn__fence_newest(tn__queue *queue);
+/* The newest of the queue that is recorded, or the one that is due; NULL if it
+ * is done. tn__fence_await waits for it and releases it. */
+struct tn__fence *tn__fence_newest(tn__queue *queue, bool due);
 void tn__fence_await(struct tn__fence *fence);
 
 /* Records the fence that small operations share, if one is due. Of the thread

@@ -125,7 +125,7 @@ static struct tn__fence *next_fence(tn__engine *engine, uint64_t *below) {
   for (; queue != NULL && found == NULL; queue = queue->older) {
     if (queue->number >= *below) continue;
     *below = queue->number;
-    found = tn__fence_newest(queue);
+    found = tn__fence_newest(queue, true);
   }
   pthread_mutex_unlock(&engine->queue_lock);
   return found;
@@ -138,10 +138,10 @@ void tn__queues_await(tn__engine *engine) {
   while ((fence = next_fence(engine, &below)) != NULL) tn__fence_await(fence);
 }
 
-/* The newest fence is behind all that is complete: each job records one, or
- * waits. */
+/* The newest fence is behind all that is complete and not small: each such job
+ * records one, or waits. */
 void tn__queue_await(tn__queue *queue) {
-  struct tn__fence *fence = tn__fence_newest(queue);
+  struct tn__fence *fence = tn__fence_newest(queue, false);
   if (fence != NULL) tn__fence_await(fence);
 }
 

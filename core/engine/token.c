@@ -279,6 +279,7 @@ void tn__token_execute(tn__token *token) {
     if (tn__token_call(token) == TN_OK && async) return;
     finish(token, n < SUCCESSORS_MAX ? &next : NULL);
     token = next;
+    if (token != NULL) tn__queues_due(); /* it may take its time */
   }
 }
 

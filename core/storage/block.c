@@ -177,6 +177,7 @@ uint64_t tn__ended(tn__device *device) {
 bool tn__ended_wait(tn__device *device, uint64_t seen) {
   tn__devices *devices = device->devices;
   struct timespec until;
+  tn__queues_due();
   (void)clock_gettime(CLOCK_REALTIME, &until);
   ++until.tv_sec;
   pthread_mutex_lock(&devices->end_lock);

@@ -46,7 +46,7 @@ static void await_asking(tn__queue *queue) {
   for (bool asks = false; !asks;) {
     sched_yield();
     pthread_mutex_lock(&queue->lock);
-    asks = queue->n_asking != 0;
+    asks = queue->asked != 0;
     pthread_mutex_unlock(&queue->lock);
   }
 }
@@ -221,28 +221,78 @@ static tn_code run_await_queue(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-/* By the thread that would record it. */
-Test(due, a_function_may_wait_for_what_its_own_queue_has_due, .timeout = 20) {
+/* It may hold what the thread needs that would record. */
+Test(due, the_wait_for_a_queue_is_for_what_is_not_small, .timeout = 20) {
   static stage s;
-  tn__var x = {0};
+  tn__var x = {0}, y = {0};
   block b;
   stage_open(&s, engine_dispatch(2));
   s.device.eager = true;
-  keep_now(&s, 0, &b, SMALL);
-  push_as(&s, 0, "launch", SMALL, ON(U(x)));
+  keep_now(&s, 0, &b, LARGE);
+  push_as(&s, 0, "large", LARGE, ON(W(x)));
+  push_as(&s, 0, "small", SMALL, ON(W(y)));
   cr_assert_eq(tn__push(s.engine, &(tn__job){.name = "await",
                                              .run = run_await_queue,
                                              .arg = &s,
                                              .flags = SMALL,
                                              .queue = s.queues[0]}),
                TN_OK);
+  await_ready(&s, 0, 3);
+  block_end(&b);
+  await_end(&s, 0);
+  cr_assert_eq(s.n, 3);
+  cr_assert_eq(s.lines[0].done, 1);
+  cr_assert_eq(s.device.records, 3);
+  tn__var_deinit(&x);
+  tn__var_deinit(&y);
+  stage_close(&s);
+}
+
+/* Whoever waits for what was made before does not wait for another queue. */
+Test(due, it_stands_in_front_of_a_wait_for_another_queue, .timeout = 20) {
+  static stage s;
+  tn__var x = {0}, y = {0}, z = {0}, out = {0};
+  block b;
+  stage_open(&s, engine_dispatch(2));
+  push_as(&s, 1, "slow", LARGE, ON(W(y)));
+  await_end(&s, 1);
+  keep_now(&s, 0, &b, LARGE);
+  push_as(&s, 0, "one", SMALL, ON(W(x)));
+  push_as(&s, 0, "two", SMALL, ON(R(y), W(z)));
   await_ready(&s, 0, 2);
   block_end(&b);
   await_end(&s, 0);
-  cr_assert_eq(s.n, 2);
-  cr_assert_eq(s.lines[0].done, 1);
-  cr_assert_eq(s.device.records, 2, "one for who waits, one at the end");
-  tn__var_deinit(&x);
+  cr_assert_eq(s.device.n_waits, 1);
+  push_as(&s, 2, "reader", SMALL, ON(R(x), U(out)));
+  await_end(&s, 2);
+  cr_assert_eq(s.device.n_waits, 2);
+  cr_assert_eq(waited_for(&s, 1), 1);
+  tn__var *const all[] = {&x, &y, &z, &out};
+  for (int i = 0; i < 4; ++i) tn__var_deinit(all[i]);
+  stage_close(&s);
+}
+
+/* A function of the host may follow on the queue's own thread. */
+Test(due, it_is_recorded_in_front_of_what_the_host_does_next, .timeout = 20) {
+  static stage s;
+  tn__var x = {0}, e = {0}, y = {0};
+  block first, b;
+  stage_open(&s, engine_dispatch(2));
+  s.device.eager = true;
+  cr_assert_eq(push(s.engine, run_boom, (char *)"e", ON(W(e))), TN_OK);
+  keep_now(&s, 0, &first, LARGE);
+  push_as(&s, 0, "one", SMALL, ON(W(x)));
+  push_as(&s, 0, "not run", SMALL, ON(R(e), W(y)));
+  block_init(&b);
+  cr_assert_eq(push(s.engine, run_block, &b, ON(W(y))), TN_OK);
+  await_ready(&s, 0, 2);
+  block_end(&first);
+  block_await(&b);
+  cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
+  block_end(&b);
+  cr_assert_neq(tn__wait_all(s.engine), TN_OK);
+  tn__var *const all[] = {&x, &e, &y};
+  for (int i = 0; i < 3; ++i) tn__var_deinit(all[i]);
   stage_close(&s);
 }
 

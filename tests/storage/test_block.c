@@ -376,3 +376,55 @@ Test(device_block, is_not_trimmed_by_who_chooses_for_a_visitor) {
   cr_assert_not(tn__entered(s.engine));
   close_device();
 }
+
+static _Atomic int go;
+
+static tn_code run_await_go(void *arg, tn__token *token) {
+  (void)arg, (void)token;
+  while (atomic_load(&go) == 0) (void)sched_yield();
+  return TN_OK;
+}
+
+static tn_code run_use(void *arg, tn__token *token) {
+  (void)arg, (void)token;
+  return TN_OK;
+}
+
+static void drop_block(void *arg) {
+  tn__block_release(arg);
+}
+
+static tn_code take_all(void *arg, tn__token *token) {
+  void *memory = NULL;
+  (void)token;
+  *(tn_code *)arg = tn__heap_alloc(device, MOST, "a test", &memory);
+  if (memory) tn__heap_free(device, memory, MOST);
+  return TN_OK;
+}
+
+/* A fence that small functions share would be recorded behind them. */
+Test(device_block, is_there_for_the_function_behind_its_last, .timeout = 20) {
+  const tn_memory_limit limit = {TN_DEVICE_EXT, 0, LIMIT};
+  tn_code code = TN_INTERNAL;
+  open_device_with(&limit, 1);
+  tn__block *block = stage_block(device, MOST);
+  const tn__access use = {&block->var, TN__UPDATE, 0};
+  const tn__job jobs[] = {
+      {.run = run_await_go, .flags = TN__JOB_SMALL, .queue = device->compute},
+      {.run = run_use,
+       .arg = block,
+       .drop = drop_block,
+       .access = &use,
+       .n_access = 1,
+       .flags = TN__JOB_SMALL,
+       .queue = device->compute},
+      {.run = take_all,
+       .arg = &code,
+       .flags = TN__JOB_SMALL,
+       .queue = device->compute}};
+  for (int i = 0; i < 3; ++i) cr_assert_eq(tn__push(s.engine, &jobs[i]), TN_OK);
+  atomic_store(&go, 1);
+  (void)tn__wait_all(s.engine);
+  cr_assert_eq(code, TN_OK);
+  close_device();
+}

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * storage_stress.c: several threads copy between blocks of the host and of two
- * fake devices, which all of them share, give blocks up and take new ones,
- * while memory is trimmed. Every block is full of one byte, and a copy is of a
- * whole block, so a block with two different bytes was torn. Meant for
- * ThreadSanitizer; a plain program, because Criterion does not start under it.
+ * fake devices, which all of them share, small ones and others, give blocks up
+ * and take new ones, while memory is trimmed. Every block is full of one byte,
+ * and a copy is of a whole block, so a block with two different bytes was torn.
+ * Meant for ThreadSanitizer; a plain program, because Criterion does not start
+ * under it.
  *
  *   storage_stress [copies per thread] [seed]
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,8 +68,9 @@ static void drop_copy(void *arg) {
   free(t);
 }
 
-/* Takes the two references over. */
+/* Takes the two references over. Many are small, and share fences. */
 static void push_copy(tn__block *to, tn__block *from) {
+  static _Atomic uint32_t n;
   transfer *t = malloc(sizeof *t);
   if (t == NULL) exit(1);
   *t = (transfer){to, from};
@@ -80,6 +83,7 @@ static void push_copy(tn__block *to, tn__block *from) {
       .drop = drop_copy,
       .access = access,
       .n_access = 2,
+      .flags = atomic_fetch_add(&n, 1) % 5 != 0 ? TN__JOB_SMALL : 0,
       .queue = tn__device_copy_queue(to->device, from->device)};
   must(tn__push(env.engine, &job), "a push");
 }
