@@ -30,6 +30,9 @@
  *   fence_record(fence, queue)  the call is issued; its outputs carry the fence
  *   fence_query, fence_wait     when somebody wants to know
  *
+ * Small calls that follow one another share a fence, recorded behind the last
+ * of them, or when somebody wants to know.
+ *
  * Threads. Tags are those of op.h. [any] functions are called from any thread
  * at the same time. [worker] ones too, but for one queue from one thread at a
  * time; which thread that is changes, so a device that has a current device or
