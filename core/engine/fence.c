@@ -25,8 +25,9 @@
 #include "pool.h"
 
 enum { PAUSE_MIN_NS = 15625, PAUSE_MAX_NS = 1000000, NAME = 64 };
-enum { DOUBTS = 16 }; /* of other queues; what is beyond is waited for */
-enum { SHARED = 16 }; /* operations with one fence */
+enum { DOUBTS = 16 };     /* of other queues; what is beyond is waited for */
+enum { SHARED = 16 };     /* operations with one fence */
+enum { LOOK_NS = 20000 }; /* before a thread sleeps until one is recorded */
 
 /* A point in a queue, held by all variables that the operations before it used,
  * and by whoever looks at it. */
@@ -38,7 +39,7 @@ typedef struct tn__fence {
   _Atomic uint32_t done; /* then `error` is what came out of it */
   uint32_t n_blocked;    /* threads that are inside of ops->block */
   uint32_t n_shared;     /* operations that share it */
-  bool due;              /* it is yet to be recorded */
+  _Atomic bool due;      /* it is yet to be recorded */
   uint64_t number;       /* rises along the queue */
   char name[NAME];       /* of the operation before it, or its beginning */
   char last[NAME];       /* of the last one that shares it, or "" */
@@ -206,8 +207,11 @@ void tn__queues_due(void) {
 static void await_due(fence *f) {
   tn__queue *queue = f->queue;
   if (!f->due) return;
+  queue->asked = 1;
   pthread_mutex_unlock(&queue->lock);
   tn__queues_due();
+  const uint64_t begin = tn__now();
+  while (f->due && tn__now() - begin < LOOK_NS) tn__relax();
   pthread_mutex_lock(&queue->lock);
   while (f->due) {
     queue->asked = 1;
