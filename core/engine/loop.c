@@ -429,6 +429,7 @@ static void await_hands(tn__pool *pool, tn__loop_slot *slot) {
     sched_yield();
   }
   uint32_t state = atomic_load(&slot->state);
+  tn__queues_due();
   while ((state & HANDS) != 0) {
     state = atomic_fetch_or(&slot->state, ASLEEP) | ASLEEP;
     if ((state & HANDS) != 0) tn__futex_wait(&slot->state, state, TN__FOREVER);
