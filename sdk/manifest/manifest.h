@@ -203,7 +203,8 @@ typedef struct tnm_example {
   size_t n_items;
   const tnm_example_item *grads; /* grad: of outputs and inputs */
   size_t n_grads;
-  double tol; /* 0: default */
+  double tol;    /* 0: default */
+  bool training; /* the call is one of training */
   tnm_pos pos;
 } tnm_example;
 

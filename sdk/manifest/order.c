@@ -74,7 +74,7 @@ static size_t rank_of(const tnm_schema *schema, const char *name) {
   size_t rank = 0;
   for (const tnm_key *key = schema->keys; key->name != NULL; ++key, rank += 2)
     if (strcmp(key->name, name) == 0) return rank;
-  return schema == &tnm_schema_example ? 3 : rank;
+  return schema == &tnm_schema_example ? 5 : rank;
 }
 
 tnm_syntax **tnm_ordered(tn__arena *arena, const tnm_schema *schema,

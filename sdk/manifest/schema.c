@@ -216,6 +216,7 @@ static const tnm_key result_keys[] = {
 
 static const tnm_key example_keys[] = {
     {"name", S, true, "name, lower case"},
+    {"training", S, false, "`true`: the call is one of training"},
     {"params", M, false, "parameter -> value"},
     {"grad", M, false, "output or input -> its gradient"},
     {"tol", S, false, "tolerance of the comparison"},

@@ -297,6 +297,7 @@ static void write_example(const page *p, size_t index) {
   const bool computed = t != NULL && t->error == NULL;
   const int width = label_width(e);
   heading(p, 2, e->name);
+  if (e->training) tn__buf_add(p->out, "In training:\n\n");
   tn__buf_add(p->out, "```\n");
   write_given(p, e, width);
   tn__buf_add(p->out, "```\n\n%s\n\n```\n",

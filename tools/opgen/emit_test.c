@@ -115,6 +115,7 @@ static void emit_example(emit *e, const tnm_operator *op,
   add_operands(&text, x->grads, x->n_grads, d->inputs, d->n_inputs);
   emit_text(e, "in_grads", &text);
   if (x->tol > 0) c_f64(&e->c, "tol", x->tol);
+  if (x->training) c_value(&e->c, "flags", "TN_CALL_TRAIN");
   c_add(&e->c, "    },\n");
   tn__buf_deinit(&text);
 }

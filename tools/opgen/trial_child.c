@@ -162,7 +162,8 @@ static tn_code forward(run *r) {
                            &r->params));
   TN__TRY(make_inputs(r));
   TN__TRY(make_states(r));
-  TN__TRY(tn_call(r->rt, r->host, &in, r->params, &out));
+  TN__TRY((r->example->training ? tn_call_train : tn_call)(r->rt, r->host, &in,
+                                                           r->params, &out));
   for (uint32_t i = 0; i < r->n_out; ++i) {
     uint32_t skip = 0;
     const tn_arg *arg = example_arg(r->op->outputs, r->op->n_outputs, i, &skip);
@@ -193,6 +194,7 @@ static tn_code backward(run *r) {
       req[i] = TN_REQ_WRITE;
   }
   const tn_backward call = {.struct_size = sizeof call,
+                            .flags = example->training ? TN_CALL_TRAIN : 0,
                             .params = r->params,
                             .inputs = {r->n_in + r->op->n_aux, r->in},
                             .outputs = {r->n_out, r->out},

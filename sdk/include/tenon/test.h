@@ -66,6 +66,7 @@ typedef struct tn_test_example {
   const char *out_grads; /* of the outputs, given */
   const char *in_grads;  /* of the inputs, what must come out */
   double tol;            /* 0: that of the element type */
+  uint32_t flags;        /* TN_CALL_TRAIN or 0 */
 } tn_test_example;
 
 /* One operator; zero means the default. */
@@ -344,7 +345,7 @@ static const tn_kernel *tn_test_find_kernel(const tn_test *t, const char *id,
 }
 
 /* A kernel that no call was given to proves nothing; of two passes one may be
- * for calls that examples do not make, those of training. */
+ * for calls that examples do not make, as those of training if none says so. */
 static void tn_test_expect_calls(tn_test *t, const char *op) {
   static const char *const names[] = {"forward", "backward"};
   bool took = false;

@@ -171,7 +171,9 @@ static tn_code tn_test_call_forward(const tn_test_kit *k, tn_test_call *call) {
   bool given[TN_TEST_MAX];
   for (size_t i = 0; i < k->out.n; ++i) given[i] = call->out[i] != NULL;
   tn_code rc = tn_random_seed(k->t->rt, k->t->seed);
-  if (rc == TN_OK) rc = tn_call(k->t->rt, k->op, &in, k->params, &out);
+  if (rc == TN_OK)
+    rc = (k->example->flags & TN_CALL_TRAIN ? tn_call_train : tn_call)(
+        k->t->rt, k->op, &in, k->params, &out);
   if (rc != TN_UNSUPPORTED) ++k->t->n_calls[TN_PASS_FORWARD];
   for (size_t i = 0; i < k->out.n && rc == TN_OK; ++i)
     if (!given[i] && call->out[i] != NULL)
@@ -329,6 +331,7 @@ static tn_code tn_test_call_backward(const tn_test_kit *k,
   bool given[TN_TEST_MAX];
   const tn_backward call = {
       .struct_size = sizeof call,
+      .flags = k->example->flags,
       .params = k->params,
       .inputs = {k->in.n + k->aux.n, forward->in},
       .outputs = {k->out.n, (tn_array *const *)forward->out},
