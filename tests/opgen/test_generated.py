@@ -353,6 +353,50 @@ int32_t either(const tn_frame *call) {
            "second: f32, cpu, dense, write", "second: f32, cpu, steps, add")
 
 
+# ------------------------------------------------------------------- training
+
+DOUBLES = """\
+dtypes: {T: [f32]}
+inputs: [{name: x, dtype: T, layout: contiguous}]
+outputs: [{name: y, dtype: T, shape: x, layout: contiguous}]
+kernels: [{device: cpu, forward: fade, backward: fade_back}]
+gradient: {kernel: backward, needs: {x: [grad.y]}}
+examples:
+  - {name: usual, x: [1, 2], y: [1, 2], grad: {y: [3, 4], x: [3, 4]}}
+  - name: trained
+    training: TRAINING
+    x: [1, 2]
+    y: [2, 4]
+    grad: {y: [3, 4], x: [6, 8]}
+"""
+FADE = """#include "op.gen.h"
+static int32_t fill(const tn_frame *call, const tn_tensor *to, const float *v) {
+  const float by = call->flags & TN_CALL_TRAIN ? 2 : 1;
+  for (int64_t i = 0; i < tn_tensor_size(to); ++i)
+    ((float *)to->data)[i] = by * v[i];
+  return TN_OK;
+}
+int32_t fade(const tn_frame *call) {
+  return fill(call, &call->out[0], (const float *)call->in[0].data);
+}
+int32_t fade_back(const tn_frame *call) {
+  return fill(call, &call->out[0], (const float *)call->in[0].data);
+}
+"""
+
+
+def an_example_may_be_a_call_of_training():
+    folder = built(DOUBLES.replace("TRAINING", "true"), FADE)
+    passes(LAB.tests(folder, LIBRARY), "trained: f32, cpu, dense, write",
+           "trained gradient: f32, cpu, steps, write",
+           "trained: numeric gradient, f32, point 1")
+    page = folder / "page.md"
+    tap.output([OPGEN, "docs", folder, "-o", page])
+    tap.equal(page.read_text().count("In training:"), 1, "examples of training")
+    fails(run(DOUBLES.replace("TRAINING", "false"), FADE), "not ok",
+          "trained: f32, cpu, dense, write\n", "expected 2, got 1")
+
+
 # ----------------------------------------------------------------- long texts
 
 def warnings_of(folder, compiler):
@@ -408,4 +452,5 @@ if __name__ == "__main__":
                  kernels_that_their_plugin_withdrew_are_skipped,
                  quotients_of_an_f32_kernel_are_not_taken_with_settings_for_f64,
                  an_optional_input_before_one_that_is_given_may_be_absent,
+                 an_example_may_be_a_call_of_training,
                  texts_longer_than_c_promises_compile_without_a_warning])
