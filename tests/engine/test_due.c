@@ -14,27 +14,27 @@
 
 enum { SMALL = TN__JOB_SMALL, LARGE = 0 };
 
+static void put(stage *s, int queue, tn__job job) {
+  job.queue = s->queues[queue];
+  cr_assert_eq(tn__push(s->engine, &job), TN_OK);
+}
+
 static void push_as(stage *s, int queue, const char *name, uint32_t flags,
                     const tn__access *access, uint32_t n) {
-  cr_assert_eq(tn__push(s->engine, &(tn__job){.name = name,
-                                              .run = run_enqueue,
-                                              .arg = s,
-                                              .access = access,
-                                              .n_access = n,
-                                              .flags = flags,
-                                              .queue = s->queues[queue]}),
-               TN_OK);
+  put(s, queue,
+      (tn__job){.name = name,
+                .run = run_enqueue,
+                .arg = s,
+                .access = access,
+                .n_access = n,
+                .flags = flags});
 }
 
 /* Keeps whoever drains the queue until block_end. */
 static void keep(stage *s, int queue, block *b, uint32_t flags) {
   block_init(b);
-  cr_assert_eq(tn__push(s->engine, &(tn__job){.name = "keep",
-                                              .run = run_block,
-                                              .arg = b,
-                                              .flags = flags,
-                                              .queue = s->queues[queue]}),
-               TN_OK);
+  put(s, queue,
+      (tn__job){.name = "keep", .run = run_block, .arg = b, .flags = flags});
 }
 
 static void keep_now(stage *s, int queue, block *b, uint32_t flags) {
@@ -231,12 +231,9 @@ Test(due, the_wait_for_a_queue_is_for_what_is_not_small, .timeout = 20) {
   keep_now(&s, 0, &b, LARGE);
   push_as(&s, 0, "large", LARGE, ON(W(x)));
   push_as(&s, 0, "small", SMALL, ON(W(y)));
-  cr_assert_eq(tn__push(s.engine, &(tn__job){.name = "await",
-                                             .run = run_await_queue,
-                                             .arg = &s,
-                                             .flags = SMALL,
-                                             .queue = s.queues[0]}),
-               TN_OK);
+  put(&s, 0,
+      (tn__job){
+          .name = "await", .run = run_await_queue, .arg = &s, .flags = SMALL});
   await_ready(&s, 0, 3);
   block_end(&b);
   await_end(&s, 0);
