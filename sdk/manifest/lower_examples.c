@@ -291,12 +291,10 @@ static void read_tolerance(const state *s) {
 }
 
 static void read_example(const state *s, tnm_unique *names) {
-  const tnm_tree *training = tnm_tree_get(s->node, "training");
   s->out->pos = s->node->pos;
   read_name(s, names);
   read_tolerance(s);
-  if (training != NULL)
-    (void)tnm_read_bool(s->lower->diags, training, &s->out->training);
+  s->out->training = tnm_get_bool(s->lower->diags, s->node, "training");
   if (s->lower->incomplete) return;
   read_params(s);
   s->out->items = read_operands(s, s->node, &s->out->n_items);

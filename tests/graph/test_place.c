@@ -505,53 +505,14 @@ Test(place, a_graph_in_a_graph_runs_where_its_node_does) {
   tn__graph_release(inner);
 }
 
-/* h = tanh(x[t] + h), whose nodes say otherwise. */
-static tn_entry loop(const char *group) {
-  tn_graph *step = net_new();
-  tn_entry out;
-  const tn_entry x = var(step, "x"), h = var(step, "h");
-  const tn_entry next =
-      OP(step, "tanh", NULL, "next", OP(step, "add", NULL, NULL, x, h));
-  OK(tn__attribute_set(step, next.node, "group", "left"));
-  HEADS(step, next);
-  const tn_entry in[] = {typed(g, "x", F64(4, 2, 3)), typed(g, "h", F64(2, 3))};
+/* A loop of the step over x, from h, with what it reads as w besides, if
+ * `third` is not NULL. Takes the step over. */
+static tn_entry turn(tn_graph *step, const tn_entry *third) {
+  tn_entry out, in[3] = {typed(g, "x", F64(4, 2, 3)), typed(g, "h", F64(2, 3))};
+  if (third) in[2] = *third;
   OK(tn__graph_loop(g,
                     &(tn_loop){.struct_size = sizeof(tn_loop),
-                               .n_in = 2,
-                               .step = step,
-                               .name = "turn",
-                               .sequences = (const char *const[]){"x"},
-                               .states = (const char *const[]){"h"},
-                               .n_sequences = 1,
-                               .n_states = 1,
-                               .in = in,
-                               .keys = (const char *const[]){"x", "h"}},
-                    &out));
-  tn__graph_release(step);
-  label(out, group);
-  return out;
-}
-
-/* h = h + x[t] + zeros like w. */
-static tn_entry loop_of_shape(tn_entry like) {
-  tn_graph *step = net_new();
-  tn__node *zeros = NULL;
-  tn_entry out;
-  const tn_entry x = var(step, "x"), h = var(step, "h"), z = var(step, "w");
-  const tn__node_spec spec = {.kind = TN__NODE_ZERO,
-                              .n_in = 1,
-                              .n_out = 1,
-                              .of = TN_NONE,
-                              .stem = "zeros",
-                              .in = &z};
-  OK(tn__node_add(step, &spec, &zeros));
-  HEADS(step, OP(step, "add", NULL, NULL, OP(step, "add", NULL, NULL, h, x),
-                 ((tn_entry){zeros->id, 0})));
-  const tn_entry in[] = {typed(g, "x", F64(4, 2, 3)), typed(g, "h", F64(2, 3)),
-                         like};
-  OK(tn__graph_loop(g,
-                    &(tn_loop){.struct_size = sizeof(tn_loop),
-                               .n_in = 3,
+                               .n_in = third ? 3 : 2,
                                .step = step,
                                .name = "turn",
                                .sequences = (const char *const[]){"x"},
@@ -562,7 +523,35 @@ static tn_entry loop_of_shape(tn_entry like) {
                                .keys = (const char *const[]){"x", "h", "w"}},
                     &out));
   tn__graph_release(step);
-  return labelled(out, "right");
+  return out;
+}
+
+/* h = tanh(x[t] + h), whose nodes say otherwise. */
+static tn_entry loop(const char *group) {
+  tn_graph *step = net_new();
+  const tn_entry x = var(step, "x"), h = var(step, "h");
+  const tn_entry next =
+      OP(step, "tanh", NULL, "next", OP(step, "add", NULL, NULL, x, h));
+  OK(tn__attribute_set(step, next.node, "group", "left"));
+  HEADS(step, next);
+  return labelled(turn(step, NULL), group);
+}
+
+/* h = h + x[t] + zeros like w. */
+static tn_entry loop_of_shape(tn_entry like) {
+  tn_graph *step = net_new();
+  tn__node *zeros = NULL;
+  const tn_entry x = var(step, "x"), h = var(step, "h"), z = var(step, "w");
+  const tn__node_spec spec = {.kind = TN__NODE_ZERO,
+                              .n_in = 1,
+                              .n_out = 1,
+                              .of = TN_NONE,
+                              .stem = "zeros",
+                              .in = &z};
+  OK(tn__node_add(step, &spec, &zeros));
+  HEADS(step, OP(step, "add", NULL, NULL, OP(step, "add", NULL, NULL, h, x),
+                 ((tn_entry){zeros->id, 0})));
+  return labelled(turn(step, &like), "right");
 }
 
 Test(place, what_only_tells_a_loop_its_shape_is_not_copied) {
