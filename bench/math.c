@@ -53,38 +53,59 @@ typedef struct contest {
     }                                                                    \
   }
 
+/* The same by sixteen elements, where that is written. */
+#if TN_KERNEL_HAS_WIDE
+#define WIDE(name)                                                        \
+  TN_WIDE_FN void run_##name##_wide(const tn_kernel_block *block,         \
+                                    const void *p) {                      \
+    const float *x = (const float *)block->in[0];                         \
+    float *y = (float *)block->out;                                       \
+    (void)p;                                                              \
+    for (int64_t i = 0, n = block->n; n > 0; i += 16, n -= 16) {          \
+      const tn_wide made = tn_math_##name##_wide(tn_wide_load(x + i, n)); \
+      tn_wide_store(y + i, n, made);                                      \
+    }                                                                     \
+  }
+#else
+#define WIDE(name)
+#endif
+
 /* The function, and what libm has for it. */
 #define FUNCTIONS(X)                \
-  X(exp, expf(x[i]))                \
   X(expm1, expm1f(x[i]))            \
-  X(log1p, log1pf(x[i]))            \
   X(sqrt, sqrtf(x[i]))              \
   X(rsqrt, 1 / sqrtf(x[i]))         \
   X(cbrt, cbrtf(x[i]))              \
-  X(asin, asinf(x[i]))              \
   X(acos, acosf(x[i]))              \
   X(atan, atanf(x[i]))              \
-  X(sinh, sinhf(x[i]))              \
-  X(cosh, coshf(x[i]))              \
   X(tanh, tanhf(x[i]))              \
   X(asinh, asinhf(x[i]))            \
-  X(acosh, acoshf(x[i]))            \
   X(atanh, atanhf(x[i]))            \
   X(erf, erff(x[i]))                \
   X(erfc, erfcf(x[i]))              \
   X(gamma, tgammaf(x[i]))           \
   X(lgamma, lgammaf(x[i]))          \
   X(sigmoid, 1 / (1 + expf(-x[i]))) \
-  X(softplus, log1pf(expf(x[i])))   \
+  X(softplus, log1pf(expf(x[i])))
+
+/* Those that have a form of sixteen at once. */
+#define WIDES(X)         \
+  X(log1p, log1pf(x[i])) \
+  X(exp, expf(x[i]))     \
+  X(asin, asinf(x[i]))   \
+  X(sinh, sinhf(x[i]))   \
+  X(cosh, coshf(x[i]))   \
+  X(acosh, acoshf(x[i])) \
   X(gelu, 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f)))
 
-/* Those of which most numbers are near. */
-#define NEAR(X)          \
+/* Those of which most numbers are near; and that have both. */
+#define NEAR(X)      \
+  X(sin, sinf(x[i])) \
+  X(cos, cosf(x[i]))
+#define NEAR_WIDES(X)    \
   X(log, logf(x[i]))     \
   X(log2, log2f(x[i]))   \
   X(log10, log10f(x[i])) \
-  X(sin, sinf(x[i]))     \
-  X(cos, cosf(x[i]))     \
   X(tan, tanf(x[i]))
 
 /* Those for which all levels but the lowest have an instruction. */
@@ -105,13 +126,25 @@ typedef struct contest {
   PARTS(name)                   \
   TN_KERNEL_LEVELS(run_##name)  \
   DEFINE_LIBM(name, libm)
+#define DEFINE_WIDE(name, libm)                \
+  LOOP(run_##name, tn_math_##name##_f32(x[i])) \
+  WIDE(name)                                   \
+  TN_KERNEL_LEVELS_WIDE(run_##name)            \
+  DEFINE_LIBM(name, libm)
+#define DEFINE_NEAR_WIDE(name, libm) \
+  PARTS(name)                        \
+  WIDE(name)                         \
+  TN_KERNEL_LEVELS_WIDE(run_##name)  \
+  DEFINE_LIBM(name, libm)
 #define DEFINE_DIRECT(name, libm)                     \
   LOOP(low_##name, tn_math_##name##_f32(x[i]))        \
   LOOP(run_##name, tn_math_##name##_direct_f32(x[i])) \
   TN_KERNEL_LEVELS_FROM(run_##name, low_##name)       \
   DEFINE_LIBM(name, libm)
 FUNCTIONS(DEFINE)
+WIDES(DEFINE_WIDE)
 NEAR(DEFINE_NEAR)
+NEAR_WIDES(DEFINE_NEAR_WIDE)
 DIRECT(DEFINE_DIRECT)
 LOOP(copy, x[i] + 1)
 TN_KERNEL_LEVELS(copy)
@@ -123,8 +156,9 @@ TN_KERNEL_LEVELS(copy)
 #endif
 #define CONTEST(name, libm) {#name, {ROWS(run_##name), libm_##name##_once}},
 static const contest contests[] = {{"limit", {ROWS(copy), NULL}},
-                                   FUNCTIONS(CONTEST) NEAR(CONTEST)
-                                       DIRECT(CONTEST)};
+                                   FUNCTIONS(CONTEST) WIDES(CONTEST)
+                                       NEAR(CONTEST) NEAR_WIDES(CONTEST)
+                                           DIRECT(CONTEST)};
 
 /* Which levels this processor has. */
 static int has_level(int level) {

@@ -20,7 +20,7 @@ COMPILERS = [("gcc", "c", "c11"), ("g++", "c++", "c++17"),
              ("clang", "c", "c11"), ("clang++", "c++", "c++17")]
 HEADERS = ["op.h", "note.h", "device.h", "tenon.h", "graph.h", "kernel.h",
            "elementwise.h", "body.h", "walk.h", "strided.h", "convert.h",
-           "math.h", "exchange.h",
+           "math.h", "math/wide.h", "level.h", "exchange.h",
            "blas.h", "pass.h", "fold.h", "chain.h", "links.h",
            "philox.h", "product.h", "turn.h", "row.h", "size.h",
            "device_blas.h",

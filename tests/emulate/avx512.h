@@ -335,6 +335,12 @@ EMULATE __mmask16 emulate_cmp_ps_mask(__m512 x, __m512 y, int how) {
     int holds = u != u || v != v;
     if (how == _CMP_EQ_OQ)
       holds = u == v;
+    else if (how == _CMP_LT_OQ)
+      holds = u < v;
+    else if (how == _CMP_GE_OQ)
+      holds = u >= v;
+    else if (how == _CMP_NLE_UQ)
+      holds = !(u <= v);
     else if (how != _CMP_UNORD_Q)
       __builtin_trap();
     k |= (unsigned)holds << i;
@@ -369,5 +375,7 @@ EMULATE __m512d emulate_mask3_fmadd_pd(__m512d x, __m512d y, __m512d z,
 }
 #define _mm512_mask3_fmadd_pd emulate_mask3_fmadd_pd
 #define _mm512_fmadd_pd(a, b, c) emulate_mask3_fmadd_pd(a, b, c, 0xff)
+
+#include "avx512_math.h"
 
 #endif /* TENON_TESTS_EMULATE_AVX512_H_ */

@@ -45,6 +45,7 @@ def holds_what_was_promised():
                  "include/tenon/walk.h", "include/tenon/strided.h",
                  "include/tenon/convert.h",
                  "include/tenon/math.h", "include/tenon/math/basic.h",
+                 "include/tenon/math/wide.h", "include/tenon/level.h",
                  "include/tenon/elementwise.cuh", "include/tenon/kernel.cuh",
                  "include/tenon/test.h", "include/tenon/test_value.h",
                  "include/tenon/test_example.h",

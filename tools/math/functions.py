@@ -49,6 +49,13 @@ SPECS = {
     "exp_f32_half": {
         "g": mp.exp, "low": -HALF_LN2, "high": HALF_LN2,
         "p": powers(0, 6), "fixed": {0: 1, 1: 1}, "bits": 24},
+    # (2^f - 1)/f of gelu, |f| <= 1/2.
+    "exp2m1_f32": {
+        "g": at(LN2, lambda f: (mpf(2) ** f - 1) / f),
+        "weight": lambda f: (abs(f) + mpf("0.001")) / mpf(2) ** f,
+        "low": -mpf("0.5005"), "high": mpf("0.5005"),
+        "p": powers(0, 5), "bits": 24,
+        "plain": True},
     # (exp(r) - 1)/r for float functions that compute in double.
     "expm1_short": {
         "g": at(1, lambda r: mp.expm1(r) / r), "low": -HALF_LN2,
@@ -253,3 +260,9 @@ SPECS = {
         "low": mpf("-0.7246"), "high": mpf("0.7275"), "p": powers(0, 21),
         "plain": True},
 }
+
+# Of tan in wide.h, with one power less: 1/tan(r) is nearly 2 where tan(r) is
+# little more than 1/2, so that errors count most there.
+SPECS["tan_wide"] = {
+    **SPECS["tan_f32"], "p": powers(0, 5),
+    "weight": lambda z: z * (3 if mpf("0.19") < z < mpf("0.3") else 1)}

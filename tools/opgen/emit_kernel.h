@@ -51,8 +51,14 @@ void emit_cuda_name(tn__buf *out, const tnm_plugin *plugin,
  * takes sines or logarithms of numbers near to what they usually are, which
  * says through its first parameter `far` where it must not be believed (math.h
  * on tn_math_sin_near_f32()), or one that rounds by instructions, for all
- * levels of them but the lowest (tn_math_floor_direct_f32()). */
-typedef enum formula_form { FORM_OWN, FORM_NEAR, FORM_DIRECT } formula_form;
+ * levels of them but the lowest (tn_math_floor_direct_f32()). Beside them one
+ * of sixteen floats at once, for the highest level (math/wide.h). */
+typedef enum formula_form {
+  FORM_OWN,
+  FORM_NEAR,
+  FORM_DIRECT,
+  FORM_WIDE
+} formula_form;
 
 /* One pass of one operator, and where its code goes. */
 typedef struct kernel_pass {
@@ -108,6 +114,11 @@ bool formula_has_form(const char *name, formula_form form);
 const char *formula_form_end(formula_form form);
 /* The form that a formula has beside its own; FORM_OWN if there is none. */
 formula_form formula_second(const formula_use *use, int class_bit);
+/* Whether it has FORM_WIDE besides: it calls functions that have, and does
+ * nothing else but arithmetic. */
+bool formula_is_wide(const formula_use *use, int class_bit);
+/* "float"; "tn_wide" for FORM_WIDE. */
+const char *formula_type(const kernel_pass *pass, int class_bit);
 /* Writes the function of a formula in one class. */
 void formula_function(const kernel_pass *pass, const formula_use *use,
                       int class_bit);
@@ -135,6 +146,8 @@ const char *formula_twin(const kernel_pass *pass, const formula_use *use,
 /* ------------------------------------------------------------------ expr_c.c
  */
 
+/* Whether a power is written as a product, or as a quotient of 1. */
+bool formula_is_product(const tnm_expr *expr, int class_bit);
 /* Writes the statements that compute a formula and return its value, in one of
  * the classes in which it is defined. Names are those of formula_variable(). */
 void emit_formula(const kernel_pass *pass, const tnm_expr *expr, int class_bit);

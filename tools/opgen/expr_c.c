@@ -47,7 +47,7 @@ static bool is_integer(const writer *w) {
 
 static const char *type_name(const writer *w, int type) {
   if (type == TRUTH) return "int";
-  if (type == VALUE) return class_type(w->class_bit);
+  if (type == VALUE) return formula_type(w->pass, w->class_bit);
   return w->class_bit == TNM_CLASS_I32 ? "uint32_t" : "uint64_t";
 }
 
@@ -138,7 +138,7 @@ static piece whole_number(writer *w, const tnm_expr *number) {
 #define BEYOND_FLOAT 0x1.ffffffp127
 
 /* As written, unless that is long or means nothing in f32. */
-static piece number(writer *w, const tnm_expr *expr) {
+static piece plain_number(writer *w, const tnm_expr *expr) {
   const bool single = w->class_bit == TNM_CLASS_F32;
   if (is_integer(w)) return whole_number(w, expr);
   if (single && expr->number >= BEYOND_FLOAT)
@@ -157,6 +157,16 @@ static piece number(writer *w, const tnm_expr *expr) {
   w->pass->c->text.failed |= buf.failed;
   tn__buf_deinit(&buf);
   return part;
+}
+
+/* A number as what the formula computes with. */
+static piece as_operand(writer *w, piece part) {
+  if (w->pass->form != FORM_WIDE) return part;
+  return PIECE(w, PRIMARY, VALUE, "tn_wide_of(%s)", part.text);
+}
+
+static piece number(writer *w, const tnm_expr *expr) {
+  return as_operand(w, plain_number(w, expr));
 }
 
 /* --------------------------------------------------------------- operators */
@@ -183,8 +193,9 @@ static piece infix(writer *w, const char *op, int level, piece parts[2]) {
 
 /* "tn_math_pow_f32(a, b)" */
 static piece call_math(writer *w, const char *name, piece *parts, uint32_t n) {
-  const char *function =
-      pass_format(w->pass, "tn_math_%s_%s", name, tnm_class_name(w->class_bit));
+  const char *end =
+      w->pass->form == FORM_WIDE ? "wide" : tnm_class_name(w->class_bit);
+  const char *function = pass_format(w->pass, "tn_math_%s_%s", name, end);
   fit(w, parts, n, strlen(function) + 2 * n);
   return PIECE(w, PRIMARY, VALUE, "%s(%s%s%s%s%s)", function, parts[0].text,
                n > 1 ? ", " : "", n > 1 ? parts[1].text : "", n > 2 ? ", " : "",
@@ -240,16 +251,27 @@ static piece product(writer *w, piece base, uint64_t exponent) {
 /* Factors up to which a power of an integer is written out. */
 #define MANY_FACTORS 16
 
+bool formula_is_product(const tnm_expr *expr, int class_bit) {
+  const bool is_float = (class_bit & TNM_CLASS_FLOATS) != 0;
+  if (!(expr->kind == TNM_BINARY && expr->op == '^') &&
+      !(expr->kind == TNM_CALL && expr->index == TNM_F_POW))
+    return false;
+  const double exponent = constant_exponent(expr->args[1]);
+  const double most = is_float ? 4 : MANY_FACTORS;
+  return exponent == -1 ||
+         (exponent >= 1 && exponent <= most && exponent == floor(exponent));
+}
+
 static piece power(writer *w, const tnm_expr *expr) {
   const double exponent = constant_exponent(expr->args[1]);
-  const double most = is_integer(w) ? MANY_FACTORS : 4;
   if (exponent == 1) return render(w, expr->args[0]);
-  if (exponent >= 2 && exponent <= most && exponent == floor(exponent))
+  if (exponent >= 2 && formula_is_product(expr, w->class_bit))
     return product(w, render_term(w, expr->args[0]), (uint64_t)exponent);
   piece parts[2] = {render_value(w, expr->args[0])};
   if (exponent == 0.5) return call_math(w, "sqrt", parts, 1);
   if (exponent == -1) {
-    piece quotient[2] = {PIECE(w, ATOM, VALUE, "1.0%s", suffix(w)), parts[0]};
+    const piece one = PIECE(w, ATOM, VALUE, "1.0%s", suffix(w));
+    piece quotient[2] = {as_operand(w, one), parts[0]};
     return infix(w, "/", PRODUCT, quotient);
   }
   parts[1] = render_value(w, expr->args[1]);
@@ -327,25 +349,31 @@ static piece choice(writer *w, const tnm_expr *expr) {
 }
 
 bool formula_has_form(const char *name, formula_form form) {
-  static const char *const names[][7] = {
+  static const char *const names[][12] = {
       [FORM_OWN] = {NULL},
       [FORM_NEAR] = {"sin", "cos", "tan", "log", "log2", "log10"},
-      [FORM_DIRECT] = {"floor", "ceil", "trunc", "round", "rint"}};
+      [FORM_DIRECT] = {"floor", "ceil", "trunc", "round", "rint"},
+      [FORM_WIDE] = {"exp", "log", "log1p", "log2", "log10", "sinh", "cosh",
+                     "tan", "asin", "acosh", "gelu"}};
   for (const char *const *each = names[form]; *each != NULL; ++each)
     if (strcmp(*each, name) == 0) return true;
   return false;
 }
 
 const char *formula_form_end(formula_form form) {
-  static const char *const ends[] = {
-      [FORM_OWN] = "", [FORM_NEAR] = "_near", [FORM_DIRECT] = "_direct"};
+  static const char *const ends[] = {[FORM_OWN] = "",
+                                     [FORM_NEAR] = "_near",
+                                     [FORM_DIRECT] = "_direct",
+                                     [FORM_WIDE] = "_wide"};
   return ends[form];
 }
 
 static piece call(writer *w, const tnm_expr *expr) {
   const char *name = tnm_function_at(expr->index)->name;
   const formula_form form =
-      formula_has_form(name, w->pass->form) ? w->pass->form : FORM_OWN;
+      w->pass->form != FORM_WIDE && formula_has_form(name, w->pass->form)
+          ? w->pass->form
+          : FORM_OWN;
   piece parts[3];
   if (expr->index == TNM_F_POW) return power(w, expr);
   if (expr->index == TNM_F_SELECT) return choice(w, expr);

@@ -25,6 +25,10 @@ const char *class_type(int class_bit) {
   }
 }
 
+const char *formula_type(const kernel_pass *pass, int class_bit) {
+  return pass->form == FORM_WIDE ? "tn_wide" : class_type(class_bit);
+}
+
 /* ------------------------------------------------------------------- names */
 
 const char *pass_format(const kernel_pass *pass, const char *format, ...) {
@@ -104,7 +108,7 @@ const char *formula_name(const kernel_pass *pass, const formula_use *use,
 static bool is_taken(const char *name) {
   static const char *const taken[] = {"i",     "n",      "p",    "x",
                                       "block", "params", "part", "begin",
-                                      "end",   "far",    "room"};
+                                      "end",   "far",    "room", "made"};
   if (strncmp(name, "grad_", 5) == 0) return true;
   if (name[0] == 't' && name[1] != '\0' &&
       strspn(name + 1, "0123456789") == strlen(name + 1))
@@ -312,7 +316,8 @@ static const char *parameters(const kernel_pass *pass, const formula_use *use,
     tn__buf_add(&buf, "%sconst %s *p", buf.n > 0 ? ", " : "",
                 pass_params(pass));
   for (size_t i = 0; i < use->n_tensors; ++i)
-    tn__buf_add(&buf, "%s%s %s", buf.n > 0 ? ", " : "", class_type(class_bit),
+    tn__buf_add(&buf, "%s%s %s", buf.n > 0 ? ", " : "",
+                formula_type(pass, class_bit),
                 formula_variable(pass, use->tensors[i]));
   if (buf.n == 0) tn__buf_add(&buf, "void");
   return keep(pass, &buf);
@@ -350,13 +355,15 @@ static const char *param_value(const kernel_pass *pass, const tn_field *field,
 
 static void add_params(const kernel_pass *pass, const formula_use *use,
                        int class_bit) {
-  const char *type = class_type(class_bit);
+  const char *type = formula_type(pass, class_bit);
   for (size_t i = 0; i < use->n_params; ++i) {
     const tnm_expr *param = use->params[i];
     const tn_field *field = pass->op->op->params[param->index];
     const char *name = pass_format(pass, "  const %s %s =", type,
                                    formula_variable(pass, param));
     const char *value = param_value(pass, field, class_bit);
+    if (pass->form == FORM_WIDE)
+      value = pass_format(pass, "tn_wide_of(%s)", value);
     const bool one_line = strlen(name) + strlen(value) + 2 <= C_PAGE;
     c_add(pass->c, "%s%s%s;\n", name, one_line ? " " : "\n      ", value);
   }
@@ -379,13 +386,30 @@ formula_form formula_second(const formula_use *use, int class_bit) {
   return has_form(expr, FORM_DIRECT) ? FORM_DIRECT : FORM_OWN;
 }
 
+/* Whether C computes it with vectors as with numbers. */
+static bool fits_wide(const tnm_expr *expr) {
+  for (uint32_t i = 0; i < expr->n_args; ++i)
+    if (!fits_wide(expr->args[i])) return false;
+  if (formula_is_product(expr, TNM_CLASS_F32)) return true;
+  if (expr->kind == TNM_CALL)
+    return formula_has_form(tnm_function_at(expr->index)->name, FORM_WIDE);
+  return expr->kind != TNM_BINARY || strchr("+-*/", expr->op) != NULL;
+}
+
+bool formula_is_wide(const formula_use *use, int class_bit) {
+  const tnm_expr *expr = use->formula->expr;
+  return class_bit == TNM_CLASS_F32 && use->n_tensors > 0 &&
+         has_form(expr, FORM_WIDE) && fits_wide(expr);
+}
+
 void formula_function(const kernel_pass *pass, const formula_use *use,
                       int class_bit) {
-  c_function_head(
-      pass->c,
-      &(c_function){pass_format(pass, "TN_MATH_FN %s ", class_type(class_bit)),
-                    formula_name(pass, use, class_bit),
-                    parameters(pass, use, class_bit), " {"});
+  const char *kind = pass->form == FORM_WIDE ? "TN_WIDE_FN" : "TN_MATH_FN";
+  c_function_head(pass->c,
+                  &(c_function){pass_format(pass, "%s %s ", kind,
+                                            formula_type(pass, class_bit)),
+                                formula_name(pass, use, class_bit),
+                                parameters(pass, use, class_bit), " {"});
   add_params(pass, use, class_bit);
   emit_formula(pass, use->formula->expr, class_bit);
   c_add(pass->c, "}\n\n");

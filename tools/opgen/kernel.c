@@ -47,41 +47,51 @@ static void add_pointers(const kernel_pass *pass, const formula_use *use,
   if (!parts) c_add(pass->c, "  %s *%s = block->out;\n", type, use->target);
 }
 
-/* "&p, data[i]" */
-static void add_arguments(const kernel_pass *pass, const formula_use *use,
-                          tn__buf *out) {
-  if (pass->form == FORM_NEAR) tn__buf_add(out, "&far");
-  if (use->n_params > 0) tn__buf_add(out, "%s&p", out->n > 0 ? ", " : "");
-  for (size_t i = 0; i < use->n_tensors; ++i)
-    tn__buf_add(out, "%s%s[i]", out->n > 0 ? ", " : "",
-                formula_variable(pass, use->tensors[i]));
+/* "&p, data[i]"; of sixteen elements "&p, tn_wide_load(data + i, n)". */
+static const char *call_arguments(const kernel_pass *pass,
+                                  const formula_use *use) {
+  const char *first = pass->form == FORM_NEAR ? "&far" : "";
+  const char *list =
+      use->n_params == 0
+          ? first
+          : pass_format(pass, "%s%s&p", first, first[0] != '\0' ? ", " : "");
+  for (size_t i = 0; i < use->n_tensors; ++i) {
+    const char *tensor = formula_variable(pass, use->tensors[i]);
+    list = pass_format(
+        pass,
+        pass->form == FORM_WIDE ? "%s%stn_wide_load(%s + i, n)" : "%s%s%s[i]",
+        list, list[0] != '\0' ? ", " : "", tensor);
+  }
+  return list;
 }
 
-/* "out[i] = quadratic_out_f32(&p, data[i]);" behind the head of the loop, on as
- * few lines as it takes. */
+/* "    out[i] = quadratic_out_f32(&p, data[i]);", on as few lines as it takes.
+ */
+static void add_call(const kernel_pass *pass, const char *set, const char *name,
+                     const char *arguments) {
+  const size_t call = strlen(name) + strlen(arguments) + strlen("();");
+  if (4 + strlen(set) + 1 + call <= C_PAGE)
+    c_add(pass->c, "    %s %s(%s);\n", set, name, arguments);
+  else if (8 + call <= C_PAGE)
+    c_add(pass->c, "    %s\n        %s(%s);\n", set, name, arguments);
+  else
+    c_function_head(pass->c, &(c_function){pass_format(pass, "    %s ", set),
+                                           name, arguments, ";"});
+}
+
+/* That behind the head of the loop, on its line if it fits. */
 static void add_statement(const kernel_pass *pass, const formula_use *use,
                           int class_bit) {
   const char *set = pass_format(pass, "%s[i] =", use->target);
   const char *name = formula_name(pass, use, class_bit);
-  tn__buf arguments;
-  tn__buf_init(&arguments, pass->arena->env);
-  add_arguments(pass, use, &arguments);
-  const size_t call = strlen(name) + arguments.n + strlen("();");
-  const size_t all = strlen(set) + 1 + call;
-  if (strlen(loop_head) + 1 + all <= C_PAGE || 4 + all <= C_PAGE) {
-    const bool short_loop = strlen(loop_head) + 1 + all <= C_PAGE;
-    c_add(pass->c, "%s%s %s(%s);\n", short_loop ? " " : "\n    ", set, name,
-          arguments.s ? arguments.s : "");
-  } else if (8 + call <= C_PAGE) {
-    c_add(pass->c, "\n    %s\n        %s(%s);\n", set, name, arguments.s);
-  } else {
-    c_add(pass->c, "\n");
-    c_function_head(pass->c,
-                    &(c_function){pass_format(pass, "    %s ", set), name,
-                                  arguments.s ? arguments.s : "", ";"});
+  const char *arguments = call_arguments(pass, use);
+  const char *all = pass_format(pass, " %s %s(%s);\n", set, name, arguments);
+  if (strlen(loop_head) + strlen(all) - 1 <= C_PAGE) {
+    c_add(pass->c, "%s", all);
+    return;
   }
-  pass->c->text.failed |= arguments.failed;
-  tn__buf_deinit(&arguments);
+  c_add(pass->c, "\n");
+  add_call(pass, set, name, arguments);
 }
 
 /* "part[i - begin] = sine_out_f32_near(&far, data[i]);" in its loop. */
@@ -89,18 +99,13 @@ static void add_part(const kernel_pass *pass, const formula_use *use,
                      const char *indent) {
   static const char set[] = "  part[i - begin] =";
   const char *name = formula_name(pass, use, TNM_CLASS_F32);
-  tn__buf arguments;
-  tn__buf_init(&arguments, pass->arena->env);
-  add_arguments(pass, use, &arguments);
   const char *call =
-      pass_format(pass, "%s(%s);", name, arguments.s ? arguments.s : "");
+      pass_format(pass, "%s(%s);", name, call_arguments(pass, use));
   const bool fits = strlen(indent) + strlen(set) + 1 + strlen(call) <= C_PAGE;
   c_add(pass->c, "%sTN_KERNEL_INDEPENDENT\n", indent);
   c_add(pass->c, "%sfor (int64_t i = begin; i < end; ++i)\n", indent);
   c_add(pass->c, "%s%s%s%s%s\n", indent, set, fits ? " " : "\n      ",
         fits ? "" : indent, call);
-  pass->c->text.failed |= arguments.failed;
-  tn__buf_deinit(&arguments);
 }
 
 /* The same part by part, because what is near is faster, and each again in
@@ -204,10 +209,32 @@ static void add_loop(const kernel_pass *pass, const formula_use *use,
   c_add(pass->c, "}\n");
 }
 
+/* The loop by sixteen elements, and its formula. */
+static void add_wide_loop(const kernel_pass *pass, const formula_use *use,
+                          int class_bit, const char *name) {
+  kernel_pass wide = *pass;
+  wide.form = FORM_WIDE;
+  c_add(pass->c, "#if TN_KERNEL_HAS_WIDE\n");
+  formula_function(&wide, use, class_bit);
+  c_function_head(
+      pass->c,
+      &(c_function){"TN_WIDE_FN void ", pass_format(pass, "%s_wide", name),
+                    "const tn_kernel_block *block, const void *params", " {"});
+  add_params(pass, use);
+  add_pointers(pass, use, class_type(class_bit), false);
+  c_add(pass->c,
+        "  for (int64_t i = 0, n = block->n; n > 0; i += 16, n -= 16) {\n");
+  add_call(&wide, "const tn_wide made =", formula_name(&wide, use, class_bit),
+           call_arguments(&wide, use));
+  c_add(pass->c, "    tn_wide_store(%s + i, n, made);\n  }\n", use->target);
+  c_add(pass->c, "}\n#endif\n");
+}
+
 /* That at all levels, and the forms of it. */
 static void add_body(const kernel_pass *pass, const formula_use *use,
                      int class_bit) {
   const char *name = body_name(pass, use, class_bit);
+  const bool wide = formula_is_wide(use, class_bit);
   if (formula_second(use, class_bit) == FORM_DIRECT) {
     kernel_pass direct = *pass;
     direct.form = FORM_DIRECT;
@@ -219,13 +246,15 @@ static void add_body(const kernel_pass *pass, const formula_use *use,
                                pass_format(pass, "%s, %s", name, lowest), ""});
   } else {
     add_loop(pass, use, class_bit, name);
-    c_add(pass->c, "TN_KERNEL_LEVELS(%s)\n", name);
+    if (wide) add_wide_loop(pass, use, class_bit, name);
+    c_add(pass->c, "TN_KERNEL_LEVELS%s(%s)\n", wide ? "_WIDE" : "", name);
   }
   if (has_halves(use, class_bit))
     c_add(pass->c, "TN_KERNEL_HALVES(%s, %zu)\n", name, use->n_tensors);
   if (has_ones(use, class_bit)) c_add(pass->c, "TN_KERNEL_ONES(%s)\n", name);
   const size_t n = linked(use, class_bit);
-  if (n > 0) c_add(pass->c, "TN_KERNEL_LINKS_%zu(%s)\n", n, name);
+  if (n > 0)
+    c_add(pass->c, "TN_KERNEL_LINKS_%s%zu(%s)\n", wide ? "WIDE_" : "", n, name);
   c_add(pass->c, "\n");
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * convert.h: elements of any type as the types that kernels compute in, and
- * back; and the levels of instructions that loops are compiled for. Part of
- * kernel.h, which includes it.
+ * back. Part of kernel.h, which includes it.
  *
  * A kernel computes in f32, f64, i32 or i64. What it reads is exact in that
  * type but for i64 in f64, which is rounded. What it writes is
@@ -20,6 +19,8 @@
 #ifndef TENON_CONVERT_H_
 #define TENON_CONVERT_H_
 
+#include "tenon/level.h"
+
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
 #include <immintrin.h>
 #endif
@@ -27,75 +28,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* --------------------------------------------------- levels of instructions */
-
-/* A body is written once, as a function that is always inlined, and compiled
- * for each level in TN_KERNEL_LEVELS(name); TN_KERNEL_BODIES(name) initialises
- * the table of what came out. The level of a call is decided by what the host
- * says of the processor, so that it can be lowered, and no file needs flags of
- * its own. Other architectures have one level.
- *
- * TN_KERNEL_LEVELS_FROM(name, lowest) takes another body for the baseline of
- * x86: it lacks instructions that some functions want (math.h on
- * tn_math_floor_direct_f32).
- *
- * A file that is compiled with TN_KERNEL_LOWEST_ONLY has the baseline alone, in
- * a third of the time: for builds that look for something other than speed. */
-enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
-
-#if defined(__GNUC__)
-#define TN_KERNEL_BODY static inline __attribute__((always_inline, unused))
-#else
-#define TN_KERNEL_BODY static inline
-#endif
-
-#if defined(__GNUC__) && defined(__x86_64__)
-#define TN_KERNEL_AVX2 __attribute__((target("avx2,fma,f16c")))
-#if defined(TN_KERNEL_EMULATED) /* tests/emulate */
-#define TN_KERNEL_AVX512 TN_KERNEL_AVX2
-#elif defined(__clang__)
-#define TN_KERNEL_AVX512                                                     \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"), \
-                 min_vector_width(512)))
-#else
-#define TN_KERNEL_AVX512                                \
-  __attribute__((                                       \
-      target("avx512f,avx512bw,avx512dq,avx512vl,avx2," \
-             "fma,f16c,prefer-vector-width=512")))
-#endif
-#define TN_KERNEL_LOWEST(name, lowest) lowest
-#else
-#define TN_KERNEL_LOWEST(name, lowest) name
-#endif
-#if defined(TN_KERNEL_LOWEST_ONLY) || !defined(__GNUC__) || !defined(__x86_64__)
-#define TN_KERNEL_LEVELS_FROM(name, lowest)                                   \
-  static void name##_base(const tn_kernel_block *block, const void *params) { \
-    TN_KERNEL_LOWEST(name, lowest)(block, params);                            \
-  }
-#define TN_KERNEL_BODIES(name)  \
-  {                             \
-    { name##_base, NULL, NULL } \
-  }
-#else
-#define TN_KERNEL_LEVELS_FROM(name, lowest)                                   \
-  static void name##_base(const tn_kernel_block *block, const void *params) { \
-    lowest(block, params);                                                    \
-  }                                                                           \
-  static TN_KERNEL_AVX2 void name##_avx2(const tn_kernel_block *block,        \
-                                         const void *params) {                \
-    name(block, params);                                                      \
-  }                                                                           \
-  static TN_KERNEL_AVX512 void name##_avx512(const tn_kernel_block *block,    \
-                                             const void *params) {            \
-    name(block, params);                                                      \
-  }
-#define TN_KERNEL_BODIES(name)                  \
-  {                                             \
-    { name##_base, name##_avx2, name##_avx512 } \
-  }
-#endif
-#define TN_KERNEL_LEVELS(name) TN_KERNEL_LEVELS_FROM(name, name)
 
 /* The level of a call, 0 to TN_KERNEL_N_LEVELS - 1. [any] */
 static inline uint32_t tn_kernel_level(const tn_frame *call) {

@@ -37,6 +37,7 @@
 
 #include "tenon/chain.h"
 #include "tenon/convert.h"
+#include "tenon/math/wide.h"
 #include "tenon/walk.h"
 
 #ifdef __cplusplus

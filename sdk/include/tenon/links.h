@@ -120,7 +120,7 @@ TN_KERNEL_KIT(TN_KERNEL_AVX512, avx512, TN_CHAIN_AVX512)
 
 /* Vector number `part` of each input of a block, that of input `which` being
  * `value`. gcc keeps all of it in registers, as in body.h. */
-#define TN_KERNEL_LINK(name, inputs, which, LEVEL, level)          \
+#define TN_KERNEL_LINK(name, body, inputs, which, LEVEL, level)    \
   TN_KERNEL_INLINE LEVEL                                           \
       tn_kernel_vector_##level name##_vector##which##_##level(     \
           const tn_chain_link *self, int64_t offset, int part,     \
@@ -138,7 +138,7 @@ TN_KERNEL_KIT(TN_KERNEL_AVX512, avx512, TN_CHAIN_AVX512)
       memcpy(in[k], &own, sizeof own);                             \
       piece.in[k] = in[k];                                         \
     }                                                              \
-    name(&piece, self->params);                                    \
+    body(&piece, self->params);                                    \
     memcpy(&value, out, sizeof value);                             \
     return value;                                                  \
   }                                                                \
@@ -149,17 +149,18 @@ TN_KERNEL_KIT(TN_KERNEL_AVX512, avx512, TN_CHAIN_AVX512)
     TN_KERNEL_GO_ON(level);                                        \
   }
 
-#define TN_KERNEL_LINK_LEVELS(name, inputs, which)          \
-  TN_KERNEL_LINK(name, inputs, which, TN_KERNEL_AVX2, avx2) \
-  TN_KERNEL_LINK(name, inputs, which, TN_KERNEL_AVX512, avx512)
-#define TN_KERNEL_LINKS_1(name) TN_KERNEL_LINK_LEVELS(name, 1, 0)
-#define TN_KERNEL_LINKS_2(name)     \
-  TN_KERNEL_LINK_LEVELS(name, 2, 0) \
-  TN_KERNEL_LINK_LEVELS(name, 2, 1)
-#define TN_KERNEL_LINKS_3(name)     \
-  TN_KERNEL_LINK_LEVELS(name, 3, 0) \
-  TN_KERNEL_LINK_LEVELS(name, 3, 1) \
-  TN_KERNEL_LINK_LEVELS(name, 3, 2)
+#define TN_KERNEL_LINK_LEVELS(name, highest, inputs, which)       \
+  TN_KERNEL_LINK(name, name, inputs, which, TN_KERNEL_AVX2, avx2) \
+  TN_KERNEL_LINK(name, highest, inputs, which, TN_KERNEL_AVX512, avx512)
+#define TN_KERNEL_LINKS_OF_1(name, highest) \
+  TN_KERNEL_LINK_LEVELS(name, highest, 1, 0)
+#define TN_KERNEL_LINKS_OF_2(name, highest)  \
+  TN_KERNEL_LINK_LEVELS(name, highest, 2, 0) \
+  TN_KERNEL_LINK_LEVELS(name, highest, 2, 1)
+#define TN_KERNEL_LINKS_OF_3(name, highest)  \
+  TN_KERNEL_LINK_LEVELS(name, highest, 3, 0) \
+  TN_KERNEL_LINK_LEVELS(name, highest, 3, 1) \
+  TN_KERNEL_LINK_LEVELS(name, highest, 3, 2)
 
 #define TN_KERNEL_LINKED(name, which, level) \
   (tn_link *)name##_link##which##_##level
@@ -203,9 +204,9 @@ static inline const tn_chain_kit *tn_kernel_kit(uint32_t level) {
 
 #else
 #define TN_KERNEL_HAS_LINKS 0
-#define TN_KERNEL_LINKS_1(name)
-#define TN_KERNEL_LINKS_2(name)
-#define TN_KERNEL_LINKS_3(name)
+#define TN_KERNEL_LINKS_OF_1(name, highest)
+#define TN_KERNEL_LINKS_OF_2(name, highest)
+#define TN_KERNEL_LINKS_OF_3(name, highest)
 #define TN_KERNEL_LINKED_1(name) \
   {                              \
     {                            \
@@ -221,6 +222,18 @@ static inline const tn_chain_kit *tn_kernel_kit(uint32_t level) {
   return NULL;
 }
 #endif
+
+/* Those of a body, and of one that has another at the highest level (level.h on
+ * TN_KERNEL_LEVELS_WIDE). */
+#define TN_KERNEL_LINKS_1(name) TN_KERNEL_LINKS_OF_1(name, name)
+#define TN_KERNEL_LINKS_2(name) TN_KERNEL_LINKS_OF_2(name, name)
+#define TN_KERNEL_LINKS_3(name) TN_KERNEL_LINKS_OF_3(name, name)
+#define TN_KERNEL_LINKS_WIDE_1(name) \
+  TN_KERNEL_LINKS_OF_1(name, TN_KERNEL_WIDEST(name))
+#define TN_KERNEL_LINKS_WIDE_2(name) \
+  TN_KERNEL_LINKS_OF_2(name, TN_KERNEL_WIDEST(name))
+#define TN_KERNEL_LINKS_WIDE_3(name) \
+  TN_KERNEL_LINKS_OF_3(name, TN_KERNEL_WIDEST(name))
 
 /* ------------------------------------------------------------------- offers */
 
