@@ -5,7 +5,8 @@ instructions, and say so.
     test_vectors.py SOURCE_ROOT GENERATED_FOLDER
 
 Every loop of a generated file is compiled three times, or once at the lowest level
-and another one at the two above it; each time the compiler must report it with the
+and another one at the two above it, or twice and at the highest level a loop that is
+written with vectors; each time the compiler must report it with the
 width of that level: 16, 32 and 64 bytes. Not claimed are
 loops that call a function which math.h leaves to libm; remainders of integers, for
 which no machine has an instruction; and loops that only move or fill memory, which
@@ -73,6 +74,8 @@ def loops(path):
                 widths = widths[:1]
             elif re.search(rf"TN_KERNEL_LEVELS_FROM\({name}_loop,", text):
                 widths = widths[1:]
+            elif f"TN_KERNEL_LEVELS_WIDE({name}_loop)" in text:
+                widths = widths[:-1]
             if name in scalar:
                 kind = None
         if LOOP.match(line) and kind:
