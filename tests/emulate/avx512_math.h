@@ -39,8 +39,13 @@ EMULATE_FUSED(fnmsub_ps, fmaf(-a.f32[i], b.f32[i], -d.f32[i]))
 #define _mm512_fnmadd_ps emulate_fnmadd_ps
 #define _mm512_fnmsub_ps emulate_fnmsub_ps
 
+/* To 14 bits, as the processor's. */
+EMULATE float emulate_rsqrt14(float a) {
+  const emulated root = {.f32 = {1 / sqrtf(a)}};
+  return ((emulated){.u32 = {root.u32[0] & 0xfffffe00u}}).f32[0];
+}
+EMULATE_FLOATS(rsqrt14_ps, emulate_rsqrt14(a))
 EMULATE_FLOATS(sqrt_ps, sqrtf(a))
-EMULATE_FLOATS(rsqrt14_ps, 1 / sqrtf(a))
 #define _mm512_sqrt_ps emulate_sqrt_ps
 #define _mm512_rsqrt14_ps emulate_rsqrt14_ps
 

@@ -8,6 +8,8 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "tenon/kernel.h"
 
@@ -375,8 +377,7 @@ Test(math_sweep, floats_sixteen_at_once_are_within_the_bounds) {
     }
 }
 
-/* Of each special number, alone in its sixteen and with all others around it:
- * none depends on what its neighbours are. */
+/* Of each special number, alone in its sixteen and with others around it. */
 Test(math_sweep, special_floats_sixteen_at_once_are_those_of_libm) {
   static const float some[] = {0.0f,
                                -0.0f,
@@ -415,26 +416,63 @@ Test(math_sweep, special_floats_sixteen_at_once_are_those_of_libm) {
   for (size_t k = 0; k < N_WIDES; ++k) check_sixteen(&wides[k], x);
 }
 
-/* What stands behind the last one is neither read nor written. */
-Test(math_sweep, sixteen_at_once_end_where_they_should) {
+/* Sixteen of `x` by a function. */
+static void sixteen_of(const wide_contest *wide, const float *x, float *y) {
+  tn_kernel_block block = {.n = 16, .out = y};
+  block.in[0] = x;
+  wide->sixteen(&block, NULL);
+}
+
+Test(math_sweep, a_float_has_one_result_whatever_stands_beside_it) {
+  uint32_t state = 1;
   if (!wides_run()) return;
   for (size_t k = 0; k < N_WIDES; ++k)
-    for (int64_t n = 1; n <= 33; ++n) {
-      float *x = malloc((size_t)n * sizeof *x), y[34], whole[64], many[64];
+    for (int round = 0; round < 20000; ++round) {
+      float x[16], y[16], alone[16], result[16];
+      for (int i = 0; i < 16; ++i) {
+        state = state * 1664525u + 1013904223u;
+        x[i] = tn_math_from_bits_f32(state ^ state >> 16);
+      }
+      for (int i = 0; i < 16; ++i) alone[i] = x[round % 16];
+      sixteen_of(&wides[k], x, y);
+      sixteen_of(&wides[k], alone, result);
+      cr_assert(memcmp(&y[round % 16], result, sizeof *result) == 0,
+                "%s_wide(%a) is %a, and %a alone", wides[k].name,
+                (double)alone[0], (double)y[round % 16], (double)result[0]);
+    }
+}
+
+/* The last `n` floats of a page, behind which nothing may be read. */
+static float *at_the_end(char *pages, size_t page, int64_t n) {
+  return (float *)(void *)(pages + page) - n;
+}
+
+Test(math_sweep, sixteen_at_once_end_where_they_should) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  if (!wides_run()) return;
+  char *pages[2];
+  for (int i = 0; i < 2; ++i) {
+    pages[i] = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(pages[i], MAP_FAILED);
+    cr_assert_eq(mprotect(pages[i] + page, page, PROT_NONE), 0);
+  }
+  for (size_t k = 0; k < N_WIDES; ++k)
+    for (int64_t n = 0; n <= 33; ++n) {
+      float *x = at_the_end(pages[0], page, n);
+      float *y = at_the_end(pages[1], page, n);
+      float whole[16], many[16];
       for (int64_t i = 0; i < n; ++i) x[i] = 1.0f / (float)(i + 1);
-      for (int64_t i = 0; i < 64; ++i) many[i] = i < n ? x[i] : 0.75f;
-      y[n] = -7.0f;
       tn_kernel_block block = {.n = n, .out = y};
       block.in[0] = x;
       wides[k].sixteen(&block, NULL);
-      block = (tn_kernel_block){.n = 64, .out = whole};
-      block.in[0] = many;
-      wides[k].sixteen(&block, NULL);
-      cr_assert(y[n] == -7.0f);
-      for (int64_t i = 0; i < n; ++i)
-        cr_assert(distance_f32(y[i], (double)whole[i]) == 0);
-      free(x);
+      for (int64_t i = 0; i < n; ++i) {
+        for (int j = 0; j < 16; ++j) many[j] = x[i];
+        sixteen_of(&wides[k], many, whole);
+        cr_assert(memcmp(&y[i], whole, sizeof *whole) == 0);
+      }
     }
+  for (int i = 0; i < 2; ++i) munmap(pages[i], 2 * page);
 }
 
 /* log10 below 3/4, where what the exponent gives and the logarithm of the rest

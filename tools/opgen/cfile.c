@@ -249,9 +249,12 @@ void c_bits(c_file *file, const char *field, const c_bit *bits, uint64_t set) {
 
 /* --------------------------------------------------------------- functions */
 
-/* Length of the first parameter, with the comma behind it. */
+/* Length of the first parameter, calls and all, with the comma behind it. */
 static size_t first_of(const char *parameters) {
-  const size_t n = strcspn(parameters, ",");
+  size_t n = 0;
+  int depth = 0;
+  for (; parameters[n] != '\0' && (depth > 0 || parameters[n] != ','); ++n)
+    depth += (parameters[n] == '(') - (parameters[n] == ')');
   return n + (parameters[n] == ',' ? 1 : 0);
 }
 

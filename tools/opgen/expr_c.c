@@ -349,7 +349,7 @@ static piece choice(writer *w, const tnm_expr *expr) {
 }
 
 bool formula_has_form(const char *name, formula_form form) {
-  static const char *const names[][12] = {
+  static const char *const names[][16] = {
       [FORM_OWN] = {NULL},
       [FORM_NEAR] = {"sin", "cos", "tan", "log", "log2", "log10"},
       [FORM_DIRECT] = {"floor", "ceil", "trunc", "round", "rint"},

@@ -16,7 +16,8 @@
  *
  * A file that is compiled with TN_KERNEL_LOWEST_ONLY has the baseline alone, in
  * a third of the time: for builds that look for something other than speed. One
- * with TN_KERNEL_NO_WIDE has one body for all levels, which gives one result.
+ * with TN_KERNEL_NO_WIDE takes no body of that name; nor do halves (body.h)
+ * that are written beside one, so that they should not be.
  */
 #ifndef TENON_LEVEL_H_
 #define TENON_LEVEL_H_

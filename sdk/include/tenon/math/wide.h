@@ -320,8 +320,10 @@ TN_WIDE_FN tn_wide tn_math_log1p_wide(tn_wide x) {
   return tn_wide_signed(tn_wide_ends(y, half, 0x03530400), x);
 }
 
-/* log(1 + w + root) of w = x - 1 and the root of w*(w + 2), which is w where w
- * is large. `near` is good to 14 digits, `more` what it lacks. */
+/* The first digits of the root differ between processors, and with them the
+ * last ones of what comes out. log(1 + w + root) of w = x - 1 and the root of
+ * w*(w + 2), which is w where w is large. `near` is good to 14 digits, `more`
+ * what it lacks. */
 TN_WIDE_FN tn_wide tn_math_acosh_wide(tn_wide x) {
   const tn_wide w = x - tn_wide_of(1.0f);
   const tn_wide one_half = tn_wide_of(0.5f);
@@ -343,12 +345,14 @@ TN_WIDE_FN tn_wide tn_math_acosh_wide(tn_wide x) {
 
 /* --------------------------------------------------------- angles and arcs */
 
-/* What is far, sixteen at a time as well. */
-TN_KERNEL_ONCE TN_KERNEL_AVX512 tn_wide tn_wide_tan_far(tn_wide x) {
+/* y, but what is far computed with the function of one, for sixteen at a time
+ * as well. */
+TN_KERNEL_ONCE TN_KERNEL_AVX512 tn_wide tn_wide_tan_far(tn_wide y, tn_wide x,
+                                                        __mmask16 far) {
   float lanes[16];
   tn_wide_store(lanes, 16, x);
   for (int i = 0; i < 16; ++i) lanes[i] = tn_math_tan_f32(lanes[i]);
-  return tn_wide_load(lanes, 16);
+  return tn_wide_select(far, y, tn_wide_load(lanes, 16));
 }
 
 /* As in trig.h, but of x itself, of which n takes the sign, and with pi/2 in
@@ -358,7 +362,6 @@ TN_KERNEL_ONCE TN_KERNEL_AVX512 tn_wide tn_wide_tan_far(tn_wide x) {
 TN_WIDE_FN tn_wide tn_math_tan_wide(tn_wide x) {
   const __mmask16 far =
       _mm512_cmp_ps_mask(tn_wide_abs(x), tn_wide_of(1024.0f), _CMP_NLE_UQ);
-  if (__builtin_expect(far != 0, 0)) return tn_wide_tan_far(x);
   const tn_wide magic = tn_wide_of(0x1.8p23f);
   const tn_wide shifted = tn_wide_fma(x, tn_wide_of(0x1.45f306p-1f), magic);
   const tn_wide n = shifted - magic;
@@ -377,42 +380,33 @@ TN_WIDE_FN tn_wide tn_math_tan_wide(tn_wide x) {
   const tn_wide t = r + tn_wide_fma(p, r * z, low);
   const __mmask16 odd =
       _mm512_test_epi32_mask(tn_wide_bits(shifted), _mm512_set1_epi32(1));
-  return _mm512_mask_div_ps(t, odd, tn_wide_of(-1.0f), t);
+  const tn_wide y = _mm512_mask_div_ps(t, odd, tn_wide_of(-1.0f), t);
+  return __builtin_expect(far != 0, 0) ? tn_wide_tan_far(y, x, far) : y;
 }
 
 /* As in trig.h. `high` has so few digits that what pi/2 is more than it twice
  * is exact; `low` is what it lacks to the root. What the root lacks itself is
  * what its square does, by twice the root, which is 1 where it counts most. */
-typedef struct tn_wide_arc {
-  __mmask16 large;
-  tn_wide s, rest, high, low;
-} tn_wide_arc;
-
-TN_WIDE_FN tn_wide_arc tn_wide_arc_of(tn_wide a) {
+TN_WIDE_FN tn_wide tn_math_asin_wide(tn_wide x) {
+  const tn_wide a = tn_wide_abs(x);
+  const tn_wide one = tn_wide_of(1.0f), two = tn_wide_of(2.0f);
   const tn_wide half = tn_wide_less(tn_wide_of(0.5f), tn_wide_of(0.5f), a);
   const tn_wide root = _mm512_sqrt_ps(half);
-  tn_wide_arc arc;
-  arc.large = _mm512_cmp_ps_mask(a, tn_wide_of(0.5f), _CMP_NLE_UQ);
-  arc.s = tn_wide_select(arc.large, a, root);
-  const tn_wide z = tn_wide_select(arc.large, a * a, half);
+  const __mmask16 large = _mm512_cmp_ps_mask(a, tn_wide_of(0.5f), _CMP_NLE_UQ);
+  const tn_wide s = tn_wide_select(large, a, root);
+  const tn_wide z = tn_wide_select(large, a * a, half);
   tn_wide p = tn_wide_of(0x1.48aa18p-5f);
   p = tn_wide_step(p, z, 0x1.a1d878p-6f);
   p = tn_wide_step(p, z, 0x1.7206c2p-5f);
   p = tn_wide_step(p, z, 0x1.331f24p-4f);
   p = tn_wide_step(p, z, 0x1.555556p-3f);
-  arc.rest = (arc.s * z) * p;
-  arc.high = (root + tn_wide_of(1.0f)) - tn_wide_of(1.0f);
-  arc.low = (root - arc.high) + tn_wide_less(half, root, root);
-  return arc;
-}
-
-TN_WIDE_FN tn_wide tn_math_asin_wide(tn_wide x) {
-  const tn_wide_arc arc = tn_wide_arc_of(tn_wide_abs(x));
-  const tn_wide two = tn_wide_of(2.0f);
-  const tn_wide end = tn_wide_less(tn_wide_of(0x1.921fb6p+0f), two, arc.high);
+  const tn_wide cube = s * z;
+  const tn_wide high = (root + one) - one;
+  const tn_wide low = (root - high) + tn_wide_less(half, root, root);
+  const tn_wide end = tn_wide_less(tn_wide_of(0x1.921fb6p+0f), two, high);
   const tn_wide lost =
-      tn_wide_fma(two, arc.low + arc.rest, tn_wide_of(0x1.777a5cp-25f));
-  const tn_wide y = tn_wide_select(arc.large, arc.s + arc.rest, end - lost);
+      tn_wide_fma(two, tn_wide_fma(cube, p, low), tn_wide_of(0x1.777a5cp-25f));
+  const tn_wide y = tn_wide_select(large, tn_wide_fma(cube, p, s), end - lost);
   return tn_wide_signed(y, x);
 }
 
