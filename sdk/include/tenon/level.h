@@ -16,8 +16,8 @@
  *
  * A file that is compiled with TN_KERNEL_LOWEST_ONLY has the baseline alone, in
  * a third of the time: for builds that look for something other than speed. One
- * with TN_KERNEL_NO_WIDE takes no body of that name; nor do halves (body.h)
- * that are written beside one, so that they should not be.
+ * with TN_KERNEL_NO_WIDE has AVX-512 without bodies of that name. Halves
+ * (body.h) are made of the other one: it is not for bodies that have them.
  */
 #ifndef TENON_LEVEL_H_
 #define TENON_LEVEL_H_
