@@ -293,13 +293,14 @@ void c_function_head(c_file *file, const c_function *f) {
   const size_t head = strlen(f->result) + strlen(f->name) + 1;
   const size_t n = strlen(f->result);
   const size_t blank = n > 0 && f->result[n - 1] == ' ' ? 1 : 0;
+  const size_t indent = strspn(f->result, " ") + 4;
   c_declare(file, f->result, f->name, *f->end == ';');
   if (all_fit(f, head)) {
     c_add(file, "%s%s(", f->result, f->name);
     fill_parameters(file, f, head);
   } else if (head <= C_PAGE) {
-    c_add(file, "%s%s(\n    ", f->result, f->name);
-    fill_parameters(file, f, 4);
+    c_add(file, "%s%s(\n%*s", f->result, f->name, (int)indent, "");
+    fill_parameters(file, f, indent);
   } else {
     const size_t margin = strlen(f->name) + 1;
     const bool fits = all_fit(f, margin);

@@ -50,19 +50,14 @@ static void add_pointers(const kernel_pass *pass, const formula_use *use,
 /* "&p, data[i]"; of sixteen elements "&p, tn_wide_load(data + i, n)". */
 static const char *call_arguments(const kernel_pass *pass,
                                   const formula_use *use) {
-  const char *first = pass->form == FORM_NEAR ? "&far" : "";
-  const char *list =
-      use->n_params == 0
-          ? first
-          : pass_format(pass, "%s%s&p", first, first[0] != '\0' ? ", " : "");
-  for (size_t i = 0; i < use->n_tensors; ++i) {
-    const char *tensor = formula_variable(pass, use->tensors[i]);
-    list = pass_format(
-        pass,
-        pass->form == FORM_WIDE ? "%s%stn_wide_load(%s + i, n)" : "%s%s%s[i]",
-        list, list[0] != '\0' ? ", " : "", tensor);
-  }
-  return list;
+  const bool wide = pass->form == FORM_WIDE;
+  const char *list = pass->form == FORM_NEAR ? "&far, " : "";
+  if (use->n_params > 0) list = pass_format(pass, "%s&p, ", list);
+  for (size_t i = 0; i < use->n_tensors; ++i)
+    list = pass_format(pass, wide ? "%stn_wide_load(%s + i, n), " : "%s%s[i], ",
+                       list, formula_variable(pass, use->tensors[i]));
+  const size_t n = strlen(list);
+  return pass_format(pass, "%.*s", (int)(n > 0 ? n - strlen(", ") : 0), list);
 }
 
 /* "    out[i] = quadratic_out_f32(&p, data[i]);", on as few lines as it takes.

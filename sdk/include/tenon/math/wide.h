@@ -222,7 +222,9 @@ TN_WIDE_FN tn_wide tn_wide_log_factor(__m512i piece) {
 
 /* y, but where x is a zero, infinite or negative what `answers` has for that
  * kind of number, as vfixupimmps counts them: 3 is NaN, 4 -infinity and 5
- * infinity, 0 leaves y. */
+ * infinity, 0 leaves y. Those of a logarithm are in one place. */
+enum { TN_WIDE_LOG_ENDS = 0x03530400 };
+
 TN_WIDE_FN tn_wide tn_wide_ends(tn_wide y, tn_wide x, int answers) {
   return _mm512_fixupimm_ps(y, x, _mm512_set1_epi32(answers), 0);
 }
@@ -250,7 +252,8 @@ TN_WIDE_FN tn_wide tn_math_log_wide(tn_wide x) {
   const tn_wide_split split = tn_wide_split_of(x);
   const tn_wide factor = tn_wide_log_factor(split.piece);
   const tn_wide f = tn_wide_split_rest(split, factor);
-  return tn_wide_ends(tn_wide_log_of(f, split.piece, split.k), x, 0x03530400);
+  return tn_wide_ends(tn_wide_log_of(f, split.piece, split.k), x,
+                      TN_WIDE_LOG_ENDS);
 }
 
 TN_WIDE_FN tn_wide tn_math_log2_wide(tn_wide x) {
@@ -317,13 +320,12 @@ TN_WIDE_FN tn_wide tn_math_log1p_wide(tn_wide x) {
   const tn_wide scale = tn_wide_sum_scale(half, &sum);
   const tn_wide f = tn_wide_fma(x, scale, scale - tn_wide_of(1.0f));
   const tn_wide y = tn_wide_log_of(f, sum.piece, sum.k);
-  return tn_wide_signed(tn_wide_ends(y, half, 0x03530400), x);
+  return tn_wide_signed(tn_wide_ends(y, half, TN_WIDE_LOG_ENDS), x);
 }
 
-/* The first digits of the root differ between processors, and with them the
- * last ones of what comes out. log(1 + w + root) of w = x - 1 and the root of
- * w*(w + 2), which is w where w is large. `near` is good to 14 digits, `more`
- * what it lacks. */
+/* log(1 + w + root) of w = x - 1 and the root of w*(w + 2), which is w where w
+ * is large. `near` is good to 14 digits, `more` what it lacks. Those digits
+ * differ between processors, and with them the last ones of what comes out. */
 TN_WIDE_FN tn_wide tn_math_acosh_wide(tn_wide x) {
   const tn_wide w = x - tn_wide_of(1.0f);
   const tn_wide one_half = tn_wide_of(0.5f);
