@@ -360,18 +360,20 @@ TN_KERNEL_ONCE TN_KERNEL_AVX512 tn_wide tn_wide_tan_far(tn_wide y, tn_wide x,
 /* As in trig.h, but of x itself, of which n takes the sign, and with pi/2 in
  * three parts: of the first one, less x, no digit is lost, as all of them are
  * multiplied and subtracted in one go. `lost` is -0 where nothing is, which
- * leaves -0 as it is. */
+ * leaves -0 as it is. n counts in units of 2^-22, the last digit of what is
+ * between 2 and 4: so `shifted` is 2 and n + 1024 such units, and has a bit of
+ * 0xbffff800 wherever n is not between -1024 and 1023. */
 TN_WIDE_FN tn_wide tn_math_tan_wide(tn_wide x) {
-  const __mmask16 far =
-      _mm512_cmp_ps_mask(tn_wide_abs(x), tn_wide_of(1024.0f), _CMP_NLE_UQ);
-  const tn_wide magic = tn_wide_of(0x1.8p23f);
-  const tn_wide shifted = tn_wide_fma(x, tn_wide_of(0x1.45f306p-1f), magic);
+  const tn_wide magic = tn_wide_of(0x1.0008p1f);
+  const tn_wide shifted = tn_wide_fma(x, tn_wide_of(0x1.45f306p-23f), magic);
+  const __mmask16 far = _mm512_test_epi32_mask(
+      tn_wide_bits(shifted), _mm512_set1_epi32((int)0xbffff800));
   const tn_wide n = shifted - magic;
-  const tn_wide rest = tn_wide_less(x, n, tn_wide_of(0x1.921fb4p+0f));
-  const tn_wide second = tn_wide_of(0x1.444p-24f);
+  const tn_wide rest = tn_wide_less(x, n, tn_wide_of(0x1.921fb4p+22f));
+  const tn_wide second = tn_wide_of(0x1.444p-2f);
   const tn_wide r = tn_wide_less(rest, n, second);
   const tn_wide lost = _mm512_fnmsub_ps(n, second, r - rest);
-  const tn_wide low = tn_wide_less(lost, n, tn_wide_of(0x1.68c234p-39f));
+  const tn_wide low = tn_wide_less(lost, n, tn_wide_of(0x1.68c234p-17f));
   const tn_wide z = r * r;
   tn_wide p = tn_wide_of(0x1.3579dep-7f);
   p = tn_wide_step(p, z, 0x1.88d39cp-9f);
