@@ -14,9 +14,9 @@
 
 typedef struct nn_mapped nn_mapped;
 
-/* A body: y[i] = value, which may name x and what the statement `given` makes
+/* A loop: y[i] = value, which may name x and what the statement `given` makes
  * of `params`. */
-#define NN_FORWARD(name, type, given, value)                                   \
+#define NN_LOOP(name, type, given, value)                                      \
   TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
     const type *at = block->in[0];                                             \
     type *out = block->out;                                                    \
@@ -26,9 +26,35 @@ typedef struct nn_mapped nn_mapped;
       const type x = at[i];                                                    \
       out[i] = value;                                                          \
     }                                                                          \
-  }                                                                            \
-  TN_KERNEL_LEVELS(name)                                                       \
+  }
+
+/* A body of such a loop. */
+#define NN_FORWARD(name, type, given, value) \
+  NN_LOOP(name, type, given, value)          \
+  TN_KERNEL_LEVELS(name)                     \
   NN_LINKS_##type(name, 1)
+
+/* A body for floats: a function of math.h that has a form of sixteen. */
+#define NN_FORWARD_WIDE(name, function)                           \
+  NN_LOOP(name, float, (void)params, tn_math_##function##_f32(x)) \
+  NN_LOOP_WIDE(name, function)                                    \
+  TN_KERNEL_LEVELS_WIDE(name)                                     \
+  TN_KERNEL_LINKS_WIDE_1(name)
+
+#if TN_KERNEL_HAS_WIDE
+#define NN_LOOP_WIDE(name, function)                                     \
+  TN_WIDE_FN void name##_wide(const tn_kernel_block *block,              \
+                              const void *params) {                      \
+    const float *at = block->in[0];                                      \
+    float *out = block->out;                                             \
+    (void)params;                                                        \
+    for (int64_t i = 0, n = block->n; n > 0; i += 16, n -= 16)           \
+      tn_wide_store(out + i, n,                                          \
+                    tn_math_##function##_wide(tn_wide_load(at + i, n))); \
+  }
+#else
+#define NN_LOOP_WIDE(name, function)
+#endif
 
 /* A body: the gradient of x, in terms of that of y, called g, and y. */
 #define NN_BACKWARD(name, type, given, value)                                  \

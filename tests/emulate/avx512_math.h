@@ -85,13 +85,15 @@ EMULATE_LANES(scalef_ps, __m512, ps, f32, 16,
               emulate_scaled(a.f32[i], b.f32[i]))
 #define _mm512_scalef_ps emulate_scalef_ps
 
-/* The smaller absolute value. */
+/* The smaller absolute value, with the sign of a or without one. */
 EMULATE_LANES(range_ps, __m512, ps, f32, 16,
               fminf(fabsf(a.f32[i]), fabsf(b.f32[i])))
-#define _mm512_range_ps(a, b, how)                 \
-  ({                                               \
-    _Static_assert((how) == 0x0a, "the only one"); \
-    emulate_range_ps(a, b);                        \
+EMULATE_LANES(signed_range_ps, __m512, ps, f32, 16,
+              copysignf(fminf(fabsf(a.f32[i]), fabsf(b.f32[i])), a.f32[i]))
+#define _mm512_range_ps(a, b, how)                                          \
+  ({                                                                        \
+    _Static_assert((how) == 0x0a || (how) == 0x02, "the only ones");        \
+    (how) == 0x0a ? emulate_range_ps(a, b) : emulate_signed_range_ps(a, b); \
   })
 
 /* What the table has for the kind of number that b is, a for 0. */
@@ -104,12 +106,16 @@ EMULATE float emulate_fixed(float a, float b, uint32_t table) {
   switch (table >> 4 * kind & 15) {
     case 0:
       return a;
+    case 1:
+      return b;
     case 3:
       return NAN;
     case 4:
       return -INFINITY;
     case 5:
       return INFINITY;
+    case 6:
+      return copysignf(INFINITY, b);
     case 8:
       return 0;
     default:
@@ -155,6 +161,22 @@ EMULATE __mmask16 emulate_test_epi32_mask(__m512i x, __m512i y) {
 }
 #define _mm512_test_epi32_mask emulate_test_epi32_mask
 
+EMULATE __mmask16 emulate_cmplt_epu32_mask(__m512i x, __m512i y) {
+  const emulated a = {.si = x}, b = {.si = y};
+  unsigned k = 0;
+  for (int i = 0; i < 16; ++i) k |= (unsigned)(a.u32[i] < b.u32[i]) << i;
+  return (__mmask16)k;
+}
+#define _mm512_cmplt_epu32_mask emulate_cmplt_epu32_mask
+
+EMULATE __mmask16 emulate_movepi32_mask(__m512i x) {
+  const emulated a = {.si = x};
+  unsigned k = 0;
+  for (int i = 0; i < 16; ++i) k |= (a.u32[i] >> 31) << i;
+  return (__mmask16)k;
+}
+#define _mm512_movepi32_mask emulate_movepi32_mask
+
 /* y where the bit is set, otherwise x. */
 EMULATE __m512 emulate_mask_mov_ps(__m512 x, __mmask16 k, __m512 y) {
   const emulated b = {.ps = y};
@@ -164,6 +186,8 @@ EMULATE __m512 emulate_mask_mov_ps(__m512 x, __mmask16 k, __m512 y) {
   return a.ps;
 }
 #define _mm512_mask_mov_ps emulate_mask_mov_ps
+#define _mm512_mask_sub_ps(other, k, a, b) \
+  emulate_mask_mov_ps(other, k, emulate_sub_ps(a, b))
 #define _mm512_mask_mul_ps(other, k, a, b) \
   emulate_mask_mov_ps(other, k, emulate_mul_ps(a, b))
 #define _mm512_maskz_mul_ps(k, a, b) \

@@ -301,16 +301,23 @@ Test(math_sweep, floats_of_the_whole_range_are_within_the_bounds) {
 
 /* Functions of sixteen floats at once (math/wide.h), and their bounds. */
 #define WIDES(X) \
-  X(exp, 0.9)    \
+  X(exp, 1.1)    \
   X(log, 1.05)   \
   X(log1p, 1.05) \
   X(log2, 1.6)   \
   X(log10, 1.55) \
-  X(sinh, 1.85)  \
-  X(cosh, 1.35)  \
+  X(sqrt, 0.5)   \
+  X(rsqrt, 1)    \
+  X(sin, 1.55)   \
+  X(cos, 1.55)   \
   X(tan, 1.85)   \
   X(asin, 0.8)   \
+  X(acos, 1.2)   \
+  X(sinh, 1.85)  \
+  X(cosh, 1.55)  \
+  X(tanh, 1.1)   \
   X(acosh, 1.5)  \
+  X(erfc, 2)     \
   X(gelu, 2)
 
 #if TN_KERNEL_HAS_WIDE
@@ -439,6 +446,31 @@ Test(math_sweep, a_float_has_one_result_whatever_stands_beside_it) {
       cr_assert(memcmp(&y[round % 16], result, sizeof *result) == 0,
                 "%s_wide(%a) is %a, and %a alone", wides[k].name,
                 (double)alone[0], (double)y[round % 16], (double)result[0]);
+    }
+}
+
+/* All roots of which one is like another, and those about the numbers that are
+ * too small for it. */
+Test(math_sweep, sixteen_roots_are_rounded_as_one_is) {
+  static const uint32_t ranges[][2] = {{0x3f800000, 0x40800000},
+                                       {0x0dffff00, 0x0e100000},
+                                       {0x7f7fff00, 0x7f7fffff},
+                                       {0, 0x1000}};
+  static float x[BLOCK], y[BLOCK];
+  const wide_contest *root = wides;
+  if (!wides_run()) return;
+  while (strcmp(root->name, "sqrt") != 0) ++root;
+  for (size_t k = 0; k < sizeof ranges / sizeof *ranges; ++k)
+    for (uint32_t bits = ranges[k][0]; bits < ranges[k][1]; bits += BLOCK) {
+      for (uint32_t i = 0; i < BLOCK; ++i)
+        x[i] = tn_math_from_bits_f32(bits + i);
+      run(root->sixteen, x, y);
+      for (int i = 0; i < BLOCK; ++i) {
+        const float one = sqrtf(x[i]);
+        if (memcmp(&y[i], &one, sizeof one) != 0 && x[i] == x[i])
+          cr_assert(false, "sqrt_wide(%a) is %a, not %a", (double)x[i],
+                    (double)y[i], (double)one);
+      }
     }
 }
 

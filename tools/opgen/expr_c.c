@@ -349,12 +349,13 @@ static piece choice(writer *w, const tnm_expr *expr) {
 }
 
 bool formula_has_form(const char *name, formula_form form) {
-  static const char *const names[][16] = {
+  static const char *const names[][20] = {
       [FORM_OWN] = {NULL},
       [FORM_NEAR] = {"sin", "cos", "tan", "log", "log2", "log10"},
       [FORM_DIRECT] = {"floor", "ceil", "trunc", "round", "rint"},
-      [FORM_WIDE] = {"exp", "log", "log1p", "log2", "log10", "sinh", "cosh",
-                     "tan", "asin", "acosh", "gelu"}};
+      [FORM_WIDE] = {"exp", "log", "log1p", "log2", "log10", "sqrt", "rsqrt",
+                     "sin", "cos", "tan", "asin", "acos", "sinh", "cosh",
+                     "tanh", "acosh", "erfc", "gelu"}};
   for (const char *const *each = names[form]; *each != NULL; ++each)
     if (strcmp(*each, name) == 0) return true;
   return false;

@@ -78,12 +78,13 @@
  * Generated kernels use them at all levels but the lowest.
  *
  * With AVX-512 there are forms of sixteen floats at once, tn_math_gelu_wide and
- * so on, which take half to nine tenths of the time (math/wide.h). Generated
+ * so on, which take a third to nine tenths of the time (math/wide.h). Generated
  * kernels use them there, for formulas that call no other function, and their
  * bounds are:
  *
- *   asin 0.8   exp 0.9   log log1p 1.05   cosh 1.35   acosh 1.5
- *   log10 1.55   log2 1.6   sinh tan 1.85   gelu 2
+ *   sqrt 0.5   asin 0.8   rsqrt 1   log log1p 1.05   exp tanh 1.1   acos 1.2
+ *   acosh 1.5   sin cos cosh log10 1.55   log2 1.6   sinh tan 1.85
+ *   erfc gelu 2
  *
  * tn_math_exp_down is exp of numbers that are not above 0, for sums of powers:
  * in f32 it is 0 instead of a denormal number, and takes less time.
@@ -95,9 +96,9 @@
  *
  * The bounds were measured against libm in double and long double: log with all
  * floats, exp, sigmoid, gelu, erf, erfc, sinh, cosh, tanh, asinh and cbrt with
- * all, acosh with each third where they are worst, the others with floats whose
- * bits lie 211 or 499 apart, at all levels that differ; and with some ten
- * million random doubles.
+ * all, acosh with each third where they are worst, forms of sixteen with all
+ * floats, the others with floats whose bits lie 211 or 499 apart, at all levels
+ * that differ; and with some ten million random doubles.
  * tests/kernel/test_math_sweep.c repeats it with fewer; TN_MATH_STEP=1 in its
  * environment makes it all floats.
  *

@@ -109,6 +109,12 @@ TN_WIDE_FN tn_wide tn_wide_signed(tn_wide y, tn_wide x) {
       tn_wide_sign(), tn_wide_bits(x), tn_wide_bits(y), 0xca));
 }
 
+/* y, with its sign changed where that of x is set. */
+TN_WIDE_FN tn_wide tn_wide_turned(tn_wide y, tn_wide x) {
+  return tn_wide_from_bits(_mm512_ternarylogic_epi32(
+      tn_wide_sign(), tn_wide_bits(x), tn_wide_bits(y), 0x6a));
+}
+
 /* The smaller one of two, and the larger one; x where it is NaN. */
 TN_WIDE_FN tn_wide tn_wide_up_to(tn_wide x, float bound) {
   return _mm512_min_ps(tn_wide_of(bound), x);
@@ -133,31 +139,57 @@ TN_WIDE_FN tn_wide tn_wide_look_up(const float *table, __m512i index) {
 
 /* ------------------------------------------------------------ exponentials */
 
-/* exp(x)*unit, x from -104.5 to 89.5, the unit a power of 2. */
-TN_WIDE_FN tn_wide tn_wide_exp_times(tn_wide x, float unit) {
-  const tn_wide magic = tn_wide_of(0x1.8p23f);
-  const tn_wide n = tn_wide_fma(x, tn_wide_of(0x1.715476p+0f), magic) - magic;
-  const tn_wide high = tn_wide_less(x, n, tn_wide_of(0x1.62e4p-1f));
-  const tn_wide r = tn_wide_less(high, n, tn_wide_of(0x1.7f7d1cp-20f));
-  tn_wide p = tn_wide_of(0x1.6ac6dcp-10f * unit);
-  p = tn_wide_step(p, r, 0x1.123ddcp-7f * unit);
-  p = tn_wide_step(p, r, 0x1.555858p-5f * unit);
-  p = tn_wide_step(p, r, 0x1.55548cp-3f * unit);
-  p = tn_wide_step(p, r, 0x1.fffffcp-2f * unit);
-  p = tn_wide_step(p, r, unit);
-  p = tn_wide_step(p, r, unit);
-  return _mm512_scalef_ps(p, n);
+/* x is n*log(2) + r, n in sixteenths of which `index` has the lowest four bits.
+ * Not of an x beyond 2^19: n is as large then, and r anything, or NaN. */
+typedef struct tn_wide_power {
+  tn_wide n, r;
+  __m512i index;
+} tn_wide_power;
+
+TN_WIDE_FN tn_wide_power tn_wide_power_of(tn_wide x) {
+  const tn_wide magic = tn_wide_of(0x1.8p19f);
+  const tn_wide shifted = tn_wide_fma(x, tn_wide_of(0x1.715476p+0f), magic);
+  tn_wide_power power;
+  power.n = shifted - magic;
+  power.r = tn_wide_less(x, power.n, tn_wide_of(0x1.62e4p-1f));
+  power.r = tn_wide_less(power.r, power.n, tn_wide_of(0x1.7f7d1cp-20f));
+  power.index = tn_wide_bits(shifted);
+  return power;
 }
 
+/* 2^(i/16)*unit for i from 0 to 15. */
+#define TN_WIDE_ROOTS(name, unit)                                          \
+  TN_WIDE_TABLE(                                                           \
+      name, 0x1.000000p+0f * unit, 0x1.0b5586p+0f * unit,                  \
+      0x1.172b84p+0f * unit, 0x1.2387a6p+0f * unit, 0x1.306fe0p+0f * unit, \
+      0x1.3dea64p+0f * unit, 0x1.4bfdaep+0f * unit, 0x1.5ab07ep+0f * unit, \
+      0x1.6a09e6p+0f * unit, 0x1.7a1148p+0f * unit, 0x1.8ace54p+0f * unit, \
+      0x1.9c4918p+0f * unit, 0x1.ae89fap+0f * unit, 0x1.c199bep+0f * unit, \
+      0x1.d5818ep+0f * unit, 0x1.ea4afap+0f * unit)
+
+/* exp(x)*unit: the root for the fraction of n, times exp(r), times 2 to the
+ * power of n without its fraction. */
+TN_WIDE_FN tn_wide tn_wide_power_exp(tn_wide_power power, const float *roots) {
+  const tn_wide root = tn_wide_look_up(roots, power.index);
+  tn_wide p = tn_wide_of(0x1.556p-3f);
+  p = tn_wide_step(p, power.r, 0x1.00002p-1f);
+  p = tn_wide_step(p, power.r, 1.0f);
+  return _mm512_scalef_ps(tn_wide_fma(root * power.r, p, root), power.n);
+}
+
+/* What r is where n overflows or underflows does not matter if it is small. */
 TN_WIDE_FN tn_wide tn_math_exp_wide(tn_wide x) {
-  const tn_wide within = tn_wide_up_to(tn_wide_from(x, -104.5f), 89.5f);
-  return tn_wide_exp_times(within, 1.0f);
+  TN_WIDE_ROOTS(roots, 1.0f);
+  tn_wide_power power = tn_wide_power_of(x);
+  power.r = _mm512_range_ps(power.r, tn_wide_of(1.0f), 0x02);
+  return tn_wide_power_exp(power, roots);
 }
 
 /* With e a quarter of exp(|x|), it is twice e + 1/(16*e). */
 TN_WIDE_FN tn_wide tn_math_cosh_wide(tn_wide x) {
+  TN_WIDE_ROOTS(quarters, 0.25f);
   const tn_wide a = tn_wide_up_to(tn_wide_abs(x), 89.5f);
-  const tn_wide e = tn_wide_exp_times(a, 0.25f);
+  const tn_wide e = tn_wide_power_exp(tn_wide_power_of(a), quarters);
   const tn_wide half = e + tn_wide_of(0.0625f) / e;
   return half + half;
 }
@@ -206,16 +238,17 @@ TN_WIDE_FN tn_wide_split tn_wide_split_of(tn_wide x) {
 }
 
 /* f of m = (1 + f)/factor, the factor being that of the piece, and 1 where m is
- * nearly 1. The logarithms of 1/factor stand in another table. */
+ * nearly 1. The logarithms of 1/factor stand in another table; natural ones are
+ * multiples of 2^-17, of which a sum with multiples of `two` is exact. */
 TN_WIDE_FN tn_wide tn_wide_split_rest(tn_wide_split split, tn_wide factor) {
   return _mm512_fmsub_ps(split.m, factor, tn_wide_of(1.0f));
 }
 
 TN_WIDE_FN tn_wide tn_wide_log_factor(__m512i piece) {
-  TN_WIDE_TABLE(factors, 0x1.000000p+0f, 0x1.d47674p-1f, 0x1.badefep-1f,
-                0x1.a3bd82p-1f, 0x1.8ff0f8p-1f, 0x1.7ca162p-1f, 0x1.6c3068p-1f,
-                0x1.5c5efap-1f, 0x1.4ddc6ep+0f, 0x1.40ee68p+0f, 0x1.359d3ep+0f,
-                0x1.29e8c6p+0f, 0x1.1ed194p+0f, 0x1.164eccp+0f, 0x1.0c9fc6p+0f,
+  TN_WIDE_TABLE(factors, 0x1.000000p+0f, 0x1.dc87d8p-1f, 0x1.b9b7f4p-1f,
+                0x1.a49908p-1f, 0x1.8f8434p-1f, 0x1.7deac0p-1f, 0x1.6bf76cp-1f,
+                0x1.5bc826p-1f, 0x1.4ee3bap+0f, 0x1.41f962p+0f, 0x1.35c0c0p+0f,
+                0x1.292e36p+0f, 0x1.1f36dep+0f, 0x1.1578e6p+0f, 0x1.093672p+0f,
                 0x1.000000p+0f);
   return tn_wide_look_up(factors, piece);
 }
@@ -231,11 +264,11 @@ TN_WIDE_FN tn_wide tn_wide_ends(tn_wide y, tn_wide x, int answers) {
 
 /* log((1 + f)/factor*2^k). */
 TN_WIDE_FN tn_wide tn_wide_log_of(tn_wide f, __m512i piece, tn_wide k) {
-  TN_WIDE_TABLE(values, 0x0.0p+0f, 0x1.6c00fcp-4f, 0x1.290ddap-3f,
-                0x1.96ea02p-3f, 0x1.f9debep-3f, 0x1.2f9c98p-2f, 0x1.5cd3bap-2f,
-                0x1.8a4c48p-2f, -0x1.0febacp-2f, -0x1.cef312p-3f,
-                -0x1.856d2ep-3f, -0x1.36801cp-3f, -0x1.d19a82p-4f,
-                -0x1.5638cap-4f, -0x1.8a53b4p-5f, 0x0.0p+0f);
+  TN_WIDE_TABLE(values, 0x0.0p+0f, 0x1.261000p-4f, 0x1.2e6400p-3f,
+                0x1.92bc00p-3f, 0x1.fc0c00p-3f, 0x1.2c2800p-2f, 0x1.5d7400p-2f,
+                0x1.8c0800p-2f, -0x1.131200p-2f, -0x1.d59800p-3f,
+                -0x1.865800p-3f, -0x1.317c00p-3f, -0x1.d74000p-4f,
+                -0x1.49e800p-4f, -0x1.21a000p-5f, 0x0.0p+0f);
   const tn_wide value = tn_wide_look_up(values, piece);
   tn_wide p = tn_wide_of(0x1.80d32ep-3f);
   p = tn_wide_step(p, f, -0x1.0010aap-2f);
@@ -243,9 +276,8 @@ TN_WIDE_FN tn_wide tn_wide_log_of(tn_wide f, __m512i piece, tn_wide k) {
   p = tn_wide_step(p, f, -0.5f);
   const tn_wide two = tn_wide_of(0x1.62ep-1f);
   const tn_wide high = tn_wide_fma(k, two, value);
-  const tn_wide lost = _mm512_fmsub_ps(k, two, high) + value;
-  const tn_wide low = tn_wide_fma(k, tn_wide_of(0x1.0bfbe8p-15f), lost);
-  return high + tn_wide_fma(p, f * f, f + low);
+  const tn_wide low = tn_wide_fma(k, tn_wide_of(0x1.0bfbe8p-15f), f);
+  return high + tn_wide_fma(p, f * f, low);
 }
 
 TN_WIDE_FN tn_wide tn_math_log_wide(tn_wide x) {
@@ -349,31 +381,106 @@ TN_WIDE_FN tn_wide tn_math_acosh_wide(tn_wide x) {
 
 /* y, but what is far computed with the function of one, for sixteen at a time
  * as well. */
-TN_KERNEL_ONCE TN_KERNEL_AVX512 tn_wide tn_wide_tan_far(tn_wide y, tn_wide x,
-                                                        __mmask16 far) {
-  float lanes[16];
-  tn_wide_store(lanes, 16, x);
-  for (int i = 0; i < 16; ++i) lanes[i] = tn_math_tan_f32(lanes[i]);
-  return tn_wide_select(far, y, tn_wide_load(lanes, 16));
+#define TN_WIDE_FAR(name)                                                   \
+  TN_KERNEL_ONCE TN_KERNEL_AVX512 tn_wide tn_wide_##name##_far(             \
+      tn_wide y, tn_wide x, __mmask16 far) {                                \
+    float lanes[16];                                                        \
+    tn_wide_store(lanes, 16, x);                                            \
+    for (int i = 0; i < 16; ++i) lanes[i] = tn_math_##name##_f32(lanes[i]); \
+    return tn_wide_select(far, y, tn_wide_load(lanes, 16));                 \
+  }
+TN_WIDE_FAR(sin)
+TN_WIDE_FAR(cos)
+TN_WIDE_FAR(tan)
+#undef TN_WIDE_FAR
+
+/* x as n*pi/2 and a rest, less what the first part of pi/2 lacks: of the rest
+ * no digit is lost, as all is multiplied and subtracted in one go. n counts in
+ * units of 2^-22, the last digit of what is between 2 and 4: so `quarters` is 2
+ * and n + 1024 such units, with n's lowest bits, and has a bit of 0xbffff800
+ * wherever x is `far`: where n is not between -1024 and 1023. */
+typedef struct tn_wide_turn {
+  tn_wide n, rest;
+  __m512i quarters;
+  __mmask16 far;
+} tn_wide_turn;
+
+TN_WIDE_FN tn_wide_turn tn_wide_turn_of(tn_wide x) {
+  const tn_wide magic = tn_wide_of(0x1.0008p+1f);
+  const tn_wide shifted = tn_wide_fma(x, tn_wide_of(0x1.45f306p-23f), magic);
+  tn_wide_turn turn;
+  turn.quarters = tn_wide_bits(shifted);
+  turn.far =
+      _mm512_test_epi32_mask(turn.quarters, _mm512_set1_epi32((int)0xbffff800));
+  turn.n = shifted - magic;
+  turn.rest = tn_wide_less(x, turn.n, tn_wide_of(0x1.921fb4p+22f));
+  return turn;
 }
 
-/* As in trig.h, but of x itself, of which n takes the sign, and with pi/2 in
- * three parts: of the first one, less x, no digit is lost, as all of them are
- * multiplied and subtracted in one go. `lost` is -0 where nothing is, which
- * leaves -0 as it is. n counts in units of 2^-22, the last digit of what is
- * between 2 and 4: so `shifted` is 2 and n + 1024 such units, and has a bit of
- * 0xbffff800 wherever n is not between -1024 and 1023. */
+/* What sin and cos are at each quarter of a turn: `base` is r times the first
+ * row, and the second one, so r or 1 or less than nothing of them; the others
+ * are coefficients, by the square of r, of what base is multiplied with. A row
+ * has four entries, four times. The product with z is no -0, by which a base of
+ * -0 would become 0. */
+#define TN_WIDE_QUARTERS(a, b, c, d) \
+  { a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d }
+
+TN_WIDE_FN tn_wide tn_wide_turn_wave(tn_wide_turn turn,
+                                     const float (*rows)[16]) {
+  const __m512i at = turn.quarters;
+  const tn_wide rest =
+      tn_wide_less(turn.rest, turn.n, tn_wide_of(0x1.4442d0p-2f));
+  const tn_wide r = tn_wide_less(rest, turn.n, tn_wide_of(0x1.84698ap-26f));
+  const tn_wide z = r * r;
+  const tn_wide base = tn_wide_fma(r, tn_wide_look_up(rows[0], at),
+                                   tn_wide_look_up(rows[1], at));
+  tn_wide p = tn_wide_look_up(rows[2], at);
+  p = tn_wide_fma(p, z, tn_wide_look_up(rows[3], at));
+  p = tn_wide_fma(p, z, tn_wide_look_up(rows[4], at));
+  p = tn_wide_fma(p, z, tn_wide_look_up(rows[5], at));
+  return tn_wide_fma(tn_wide_step(p, z, 0.0f), base, base);
+}
+
+TN_WIDE_FN tn_wide tn_math_sin_wide(tn_wide x) {
+  static const float rows[6][16] __attribute__((aligned(64))) = {
+      TN_WIDE_QUARTERS(1.0f, 0.0f, -1.0f, 0.0f),
+      TN_WIDE_QUARTERS(-0.0f, 1.0f, -0.0f, -1.0f),
+      TN_WIDE_QUARTERS(0.0f, 0x1.99e0eep-16f, 0.0f, 0x1.99e0eep-16f),
+      TN_WIDE_QUARTERS(-0x1.9954a4p-13f, -0x1.6c0c1ap-10f, -0x1.9954a4p-13f,
+                       -0x1.6c0c1ap-10f),
+      TN_WIDE_QUARTERS(0x1.11077ap-7f, 0x1.55554ap-5f, 0x1.11077ap-7f,
+                       0x1.55554ap-5f),
+      TN_WIDE_QUARTERS(-0x1.555546p-3f, -0.5f, -0x1.555546p-3f, -0.5f)};
+  const tn_wide_turn turn = tn_wide_turn_of(x);
+  const tn_wide y = tn_wide_turn_wave(turn, rows);
+  return __builtin_expect(turn.far != 0, 0) ? tn_wide_sin_far(y, x, turn.far)
+                                            : y;
+}
+
+TN_WIDE_FN tn_wide tn_math_cos_wide(tn_wide x) {
+  static const float rows[6][16] __attribute__((aligned(64))) = {
+      TN_WIDE_QUARTERS(0.0f, -1.0f, 0.0f, 1.0f),
+      TN_WIDE_QUARTERS(1.0f, -0.0f, -1.0f, -0.0f),
+      TN_WIDE_QUARTERS(0x1.99e0eep-16f, 0.0f, 0x1.99e0eep-16f, 0.0f),
+      TN_WIDE_QUARTERS(-0x1.6c0c1ap-10f, -0x1.9954a4p-13f, -0x1.6c0c1ap-10f,
+                       -0x1.9954a4p-13f),
+      TN_WIDE_QUARTERS(0x1.55554ap-5f, 0x1.11077ap-7f, 0x1.55554ap-5f,
+                       0x1.11077ap-7f),
+      TN_WIDE_QUARTERS(-0.5f, -0x1.555546p-3f, -0.5f, -0x1.555546p-3f)};
+  const tn_wide_turn turn = tn_wide_turn_of(x);
+  const tn_wide y = tn_wide_turn_wave(turn, rows);
+  return __builtin_expect(turn.far != 0, 0) ? tn_wide_cos_far(y, x, turn.far)
+                                            : y;
+}
+
+/* As in trig.h, but of x itself, of which n takes the sign. `lost` is -0 where
+ * nothing is, which leaves -0 as it is. */
 TN_WIDE_FN tn_wide tn_math_tan_wide(tn_wide x) {
-  const tn_wide magic = tn_wide_of(0x1.0008p1f);
-  const tn_wide shifted = tn_wide_fma(x, tn_wide_of(0x1.45f306p-23f), magic);
-  const __mmask16 far = _mm512_test_epi32_mask(
-      tn_wide_bits(shifted), _mm512_set1_epi32((int)0xbffff800));
-  const tn_wide n = shifted - magic;
-  const tn_wide rest = tn_wide_less(x, n, tn_wide_of(0x1.921fb4p+22f));
+  const tn_wide_turn turn = tn_wide_turn_of(x);
   const tn_wide second = tn_wide_of(0x1.444p-2f);
-  const tn_wide r = tn_wide_less(rest, n, second);
-  const tn_wide lost = _mm512_fnmsub_ps(n, second, r - rest);
-  const tn_wide low = tn_wide_less(lost, n, tn_wide_of(0x1.68c234p-17f));
+  const tn_wide r = tn_wide_less(turn.rest, turn.n, second);
+  const tn_wide lost = _mm512_fnmsub_ps(turn.n, second, r - turn.rest);
+  const tn_wide low = tn_wide_less(lost, turn.n, tn_wide_of(0x1.68c234p-17f));
   const tn_wide z = r * r;
   tn_wide p = tn_wide_of(0x1.3579dep-7f);
   p = tn_wide_step(p, z, 0x1.88d39cp-9f);
@@ -383,9 +490,19 @@ TN_WIDE_FN tn_wide tn_math_tan_wide(tn_wide x) {
   p = tn_wide_step(p, z, 0x1.5554c8p-2f);
   const tn_wide t = r + tn_wide_fma(p, r * z, low);
   const __mmask16 odd =
-      _mm512_test_epi32_mask(tn_wide_bits(shifted), _mm512_set1_epi32(1));
+      _mm512_test_epi32_mask(turn.quarters, _mm512_set1_epi32(1));
   const tn_wide y = _mm512_mask_div_ps(t, odd, tn_wide_of(-1.0f), t);
-  return __builtin_expect(far != 0, 0) ? tn_wide_tan_far(y, x, far) : y;
+  return __builtin_expect(turn.far != 0, 0) ? tn_wide_tan_far(y, x, turn.far)
+                                            : y;
+}
+
+/* asin(s) = s + s*z*p for s up to 1/2, z being its square. */
+TN_WIDE_FN tn_wide tn_wide_asin_part(tn_wide z) {
+  tn_wide p = tn_wide_of(0x1.48aa18p-5f);
+  p = tn_wide_step(p, z, 0x1.a1d878p-6f);
+  p = tn_wide_step(p, z, 0x1.7206c2p-5f);
+  p = tn_wide_step(p, z, 0x1.331f24p-4f);
+  return tn_wide_step(p, z, 0x1.555556p-3f);
 }
 
 /* As in trig.h. `high` has so few digits that what pi/2 is more than it twice
@@ -399,11 +516,7 @@ TN_WIDE_FN tn_wide tn_math_asin_wide(tn_wide x) {
   const __mmask16 large = _mm512_cmp_ps_mask(a, tn_wide_of(0.5f), _CMP_NLE_UQ);
   const tn_wide s = tn_wide_select(large, a, root);
   const tn_wide z = tn_wide_select(large, a * a, half);
-  tn_wide p = tn_wide_of(0x1.48aa18p-5f);
-  p = tn_wide_step(p, z, 0x1.a1d878p-6f);
-  p = tn_wide_step(p, z, 0x1.7206c2p-5f);
-  p = tn_wide_step(p, z, 0x1.331f24p-4f);
-  p = tn_wide_step(p, z, 0x1.555556p-3f);
+  const tn_wide p = tn_wide_asin_part(z);
   const tn_wide cube = s * z;
   const tn_wide high = (root + one) - one;
   const tn_wide low = (root - high) + tn_wide_less(half, root, root);
@@ -414,73 +527,97 @@ TN_WIDE_FN tn_wide tn_math_asin_wide(tn_wide x) {
   return tn_wide_signed(y, x);
 }
 
-/* -------------------------------------------------------------------- gelu */
+/* pi/2 less asin(x), and where |x| is above 1/2 twice asin(root), or pi less
+ * that. All three are `right`, nothing or twice of it, and m times asin(s);
+ * what pi/2 is less than its float is a part of that. */
+TN_WIDE_FN tn_wide tn_math_acos_wide(tn_wide x) {
+  const tn_wide a = tn_wide_abs(x);
+  const tn_wide right = tn_wide_of(0x1.921fb6p+0f);
+  const tn_wide half = tn_wide_less(tn_wide_of(0.5f), tn_wide_of(0.5f), a);
+  const __mmask16 small = _mm512_cmp_ps_mask(a, tn_wide_of(0.5f), _CMP_LE_OQ);
+  const tn_wide s = tn_wide_select(small, _mm512_sqrt_ps(half), a);
+  const tn_wide z = _mm512_mask_mul_ps(half, small, a, a);
+  const tn_wide base =
+      tn_wide_select(small, right - tn_wide_signed(right, x), right);
+  const tn_wide m = tn_wide_turned(
+      tn_wide_select(small, tn_wide_of(2.0f), tn_wide_of(-1.0f)), x);
+  const tn_wide part = m * s;
+  const tn_wide low = tn_wide_fma(base, tn_wide_of(-0x1.de12cap-26f),
+                                  (part * z) * tn_wide_asin_part(z));
+  return base + (part + low);
+}
 
-/* x less the tail a*erfc(a/sqrt(2))/2, or that alone where x is negative, with
- * a = |x|. The tail is 2^(n + f), for -45/64*a*a, which is nearly exp(-a*a/2),
- * by a function that changes slowly: a polynomial of a less the middle of its
- * piece. Pieces go by the exponent and two bits of a + 1; the first one, up to
- * a quarter, is the tail itself. `lost` is what the square lacks. */
-TN_WIDE_FN tn_wide tn_math_gelu_wide(tn_wide x) {
-  TN_WIDE_TABLE(middle, 0x1.4008a4p+0f, 0x1.c00becp+0f, 0x1.1ffdd0p+1f,
-                0x1.5ffdfap+1f, 0x1.bffe40p+1f, 0x1.1ffaf8p+2f, 0x1.6002d8p+2f,
-                0x1.a005a2p+2f, 0x1.000b7cp+3f, 0x1.3ff9c4p+3f, 0x1.800516p+3f,
-                0x1.c004c2p+3f, 0x0.0p+0f, 0x1.7feb54p-2f, 0x1.3ffa42p-1f,
-                0x1.c00b8ap-1f);
-  TN_WIDE_TABLE(c0, 0x1.219cacp-2f, 0x1.3f58f8p-2f, 0x1.4c15aep-2f,
-                0x1.4e95bcp-2f, 0x1.46812cp-2f, 0x1.2e9766p-2f, 0x1.0e5af2p-2f,
-                0x1.d48328p-3f, 0x1.6683a2p-3f, 0x1.c9add2p-4f, 0x1.073694p-4f,
-                0x1.117048p-5f, 0x0.0p+0f, 0x1.22f92ep-3f, 0x1.9bd758p-3f,
-                0x1.f08c80p-3f);
-  TN_WIDE_TABLE(c1, 0x1.4f6b1ep-4f, 0x1.3b57c4p-5f, 0x1.b5f026p-7f,
-                -0x1.4593ecp-9f, -0x1.1a92a0p-6f, -0x1.cfa408p-6f,
-                -0x1.160172p-5f, -0x1.277982p-5f, -0x1.1ca8dep-5f,
-                -0x1.caf1d6p-6f, -0x1.3e0068p-6f, -0x1.820fa2p-7f,
-                0x1.000000p-1f, 0x1.205302p-2f, 0x1.91c67ap-3f, 0x1.1ae150p-3f);
-  TN_WIDE_TABLE(
-      c2, -0x1.d9e93ep-5f, -0x1.073c1ap-5f, -0x1.402324p-6f, -0x1.a39dacp-7f,
-      -0x1.eb7304p-8f, -0x1.022ad8p-8f, -0x1.e23eacp-10f, -0x1.83200ep-12f,
-      0x1.26a2f0p-10f, 0x1.0f29aap-9f, 0x1.14a76cp-9f, 0x1.b1e4c2p-10f,
-      -0x1.988452p-2f, -0x1.a92542p-3f, -0x1.1d30b8p-3f, -0x1.896204p-4f);
-  TN_WIDE_TABLE(
-      c3, 0x1.92773ep-6f, 0x1.7b7ef2p-7f, 0x1.865894p-8f, 0x1.b592e4p-9f,
-      0x1.b123e2p-10f, 0x1.c5ab34p-11f, 0x1.2c6edcp-11f, 0x1.b68daep-12f,
-      0x1.0762cap-12f, 0x1.2ea7d4p-14f, -0x1.84bc1cp-15f, -0x1.8d3f38p-14f,
-      -0x1.2ad8c0p-20f, 0x1.d4cac6p-4f, 0x1.24debcp-4f, 0x1.773ea0p-5f);
-  TN_WIDE_TABLE(
-      c4, -0x1.408702p-7f, -0x1.0cd764p-8f, -0x1.e63dc6p-10f, -0x1.d39280p-11f,
-      -0x1.5cd8a2p-12f, -0x1.cac0c2p-14f, -0x1.9ab02ap-15f, -0x1.0b5e30p-15f,
-      -0x1.a702e2p-16f, -0x1.406efep-16f, -0x1.5927a8p-17f, -0x1.2c9adcp-19f,
-      0x1.106d2ep-4f, -0x1.c52c9ep-5f, -0x1.0c167ep-5f, -0x1.4507f0p-6f);
-  TN_WIDE_TABLE(
-      c5, 0x1.d8059cp-9f, 0x1.68b990p-10f, 0x1.2a4236p-11f, 0x1.08744ap-12f,
-      0x1.60a3b6p-14f, 0x1.6f0460p-16f, 0x1.99442cp-18f, 0x1.d65210p-20f,
-      0x1.2044d4p-21f, 0x1.a0d846p-21f, 0x1.e4e13cp-21f, 0x1.5ea26ep-21f,
-      -0x1.311fc4p-13f, 0x1.8772aep-6f, 0x1.bbd04ep-7f, 0x1.fa4738p-8f);
-  TN_WIDE_TABLE(c6, -0x1.3220d4p-10f, -0x1.b218f0p-12f, -0x1.3221f4p-13f,
-                -0x1.555ff8p-14f, -0x1.53fc2ap-16f, -0x1.538b16p-18f,
-                -0x1.80fe06p-20f, -0x1.370762p-22f, -0x1.17c08ep-26f,
-                0x1.db870cp-26f, -0x1.e0170ep-28f, -0x1.0734f6p-25f,
-                -0x1.39a1e6p-7f, -0x1.3d8628p-7f, -0x1.2afdbap-8f,
-                -0x1.439d86p-9f);
-  const tn_wide a = _mm512_range_ps(x, tn_wide_of(14.5f), 0x0a);
-  const tn_wide shifted = a + tn_wide_of(1.0f);
-  const __m512i index = _mm512_srli_epi32(tn_wide_bits(shifted), 21);
-  const tn_wide r = a - tn_wide_look_up(middle, index);
-  tn_wide slow = tn_wide_look_up(c6, index);
-  slow = tn_wide_fma(slow, r, tn_wide_look_up(c5, index));
-  slow = tn_wide_fma(slow, r, tn_wide_look_up(c4, index));
-  slow = tn_wide_fma(slow, r, tn_wide_look_up(c3, index));
-  slow = tn_wide_fma(slow, r, tn_wide_look_up(c2, index));
-  slow = tn_wide_fma(slow, r, tn_wide_look_up(c1, index));
-  slow = tn_wide_fma(slow, r, tn_wide_look_up(c0, index));
+/* ------------------------------------------------------------------ pieces */
+
+/* Functions of numbers a from 0 to 15, of which each of sixteen pieces has its
+ * own polynomial. Pieces go by the exponent and two bits of a + 1. The first
+ * one, up to a quarter, is counted from 0, the others from their middles: the
+ * first row of a table; below it are the coefficients, the lowest one first. */
+typedef float tn_wide_pieces[8][16];
+
+TN_WIDE_FN tn_wide tn_wide_piece(const tn_wide_pieces pieces, tn_wide a) {
+  const __m512i at = _mm512_srli_epi32(tn_wide_bits(a + tn_wide_of(1.0f)), 21);
+  const tn_wide r = a - tn_wide_look_up(pieces[0], at);
+  tn_wide p = tn_wide_look_up(pieces[7], at);
+  p = tn_wide_fma(p, r, tn_wide_look_up(pieces[6], at));
+  p = tn_wide_fma(p, r, tn_wide_look_up(pieces[5], at));
+  p = tn_wide_fma(p, r, tn_wide_look_up(pieces[4], at));
+  p = tn_wide_fma(p, r, tn_wide_look_up(pieces[3], at));
+  p = tn_wide_fma(p, r, tn_wide_look_up(pieces[2], at));
+  return tn_wide_fma(p, r, tn_wide_look_up(pieces[1], at));
+}
+
+/* From 9 on it is 1. */
+TN_WIDE_FN tn_wide tn_math_tanh_wide(tn_wide x) {
+  static const tn_wide_pieces pieces __attribute__((aligned(64))) = {
+      {0x1.40015ep+0f, 0x1.bfec0ap+0f, 0x1.20093ep+1f, 0x1.600230p+1f,
+       0x1.bff7dap+1f, 0x1.200cbep+2f, 0x1.6005f6p+2f, 0x1.9fef28p+2f,
+       0x1.ffd440p+2f, 0x1.23p+3f, 0x0.0p+0f, 0x0.0p+0f, 0x0.0p+0f,
+       0x1.7ff874p-2f, 0x1.400dacp-1f, 0x1.c010d8p-1f},
+      {0x1.b25300p-1f, 0x1.e1f76ep-1f, 0x1.f4c172p-1f, 0x1.fbd52ep-1f,
+       0x1.ff110ep-1f, 0x1.ffdfb4p-1f, 0x1.fffba0p-1f, 0x1.ffff68p-1f,
+       0x1.fffff8p-1f, 1.0f, 0x0.0p+0f, 0x0.0p+0f, 0x0.0p+0f, 0x1.6eeeaap-2f,
+       0x1.1bfdf6p-1f, 0x1.686ed0p-1f},
+      {0x1.1f2270p-2f, 0x1.d27106p-4f, 0x1.63de42p-5f, 0x1.099ea8p-6f,
+       0x1.dd771cp-9f, 0x1.02596ep-11f, 0x1.1800dcp-14f, 0x1.3001b4p-17f,
+       0x1.e5f536p-22f, 0.0f, 0x0.0p+0f, 0x0.0p+0f, 0x1.000000p+0f,
+       0x1.be4216p-1f, 0x1.627a44p-1f, 0x1.024414p-1f},
+      {-0x1.e7258ep-3f, -0x1.b714a8p-4f, -0x1.5c0d84p-5f, -0x1.07753ap-6f,
+       -0x1.dc9586p-9f, -0x1.0247fep-11f, -0x1.17f784p-14f, -0x1.2fffa8p-17f,
+       -0x1.f709b0p-23f, 0.0f, 0x0.0p+0f, 0x0.0p+0f, -0x1.268be4p-20f,
+       -0x1.3fd146p-2f, -0x1.893cd4p-2f, -0x1.6b9f82p-2f},
+      {0x1.bbb47ep-4f, 0x1.01dfaap-4f, 0x1.bb9454p-6f, 0x1.5988b0p-7f,
+       0x1.3c3f26p-9f, 0x1.57d2aep-12f, 0x1.74cf00p-15f, 0x1.94df72p-18f,
+       0x1.4288ccp-22f, 0.0f, 0x0.0p+0f, 0x0.0p+0f, -0x1.5544c8p-2f,
+       -0x1.6dce6ap-3f, -0x1.235c14p-6f, 0x1.4f30fcp-4f},
+      {-0x1.9c6bcep-7f, -0x1.817398p-6f, -0x1.939812p-7f, -0x1.4e2952p-8f,
+       -0x1.3a373cp-10f, -0x1.57b3d8p-13f, -0x1.7606e0p-16f, -0x1.953144p-19f,
+       -0x1.88fabcp-21f, 0.0f, 0x0.0p+0f, 0x0.0p+0f, -0x1.3651dep-10f,
+       0x1.584fc2p-3f, 0x1.1a66a6p-3f, 0x1.f19592p-5f},
+      {-0x1.42e36ap-6f, 0x1.c6ee2cp-9f, 0x1.047f4ep-8f, 0x1.f60b82p-10f,
+       0x1.018322p-11f, 0x1.1e50a8p-14f, 0x1.385028p-17f, 0x1.524ef6p-20f,
+       0x1.1dc1b2p-24f, 0.0f, 0x0.0p+0f, 0x0.0p+0f, 0x1.250990p-3f,
+       0x1.34699cp-6f, -0x1.bc31bap-5f, -0x1.de984ep-5f},
+      {0x1.ee84d2p-7f, 0x1.0cf9d0p-9f, -0x1.7d10f4p-11f, -0x1.20bf1cp-11f,
+       -0x1.45fec6p-13f, -0x1.77232ap-16f, -0x1.837a06p-19f, -0x1.bb557ap-22f,
+       0x1.887980p-22f, 0.0f, 0x0.0p+0f, 0x0.0p+0f, -0x1.2eec1ap-5f,
+       -0x1.1dcbfep-4f, -0x1.a1bf20p-6f, 0x1.c69e16p-7f}};
+  const tn_wide a = tn_wide_up_to(tn_wide_abs(x), 9.1f);
+  return tn_wide_signed(tn_wide_piece(pieces, a), x);
+}
+
+/* What falls like 2^(-factor*a*a), and is that but for pieces, which change
+ * slowly; the first one, told by a + 1 as well, is all of it. `lost` is what
+ * the square lacks. */
+TN_WIDE_FN tn_wide tn_wide_tail(tn_wide a, const tn_wide_pieces pieces,
+                                float factor) {
+  const tn_wide slow = tn_wide_piece(pieces, a);
   const tn_wide square = a * a;
-  const tn_wide factor = tn_wide_of(-0x1.68p-1f);
+  const tn_wide down = tn_wide_of(-factor);
   const tn_wide magic = tn_wide_of(0x1.8p23f);
-  const tn_wide n = tn_wide_fma(square, factor, magic) - magic;
+  const tn_wide n = tn_wide_fma(square, down, magic) - magic;
   const tn_wide lost = _mm512_fmsub_ps(a, a, square);
-  const tn_wide f =
-      tn_wide_fma(lost, factor, _mm512_fmsub_ps(square, factor, n));
+  const tn_wide f = tn_wide_fma(lost, down, _mm512_fmsub_ps(square, down, n));
   tn_wide p = tn_wide_of(0x1.416aa6p-13f);
   p = tn_wide_step(p, f, 0x1.5f0abep-10f);
   p = tn_wide_step(p, f, 0x1.3b2db8p-7f);
@@ -488,10 +625,127 @@ TN_WIDE_FN tn_wide tn_math_gelu_wide(tn_wide x) {
   p = tn_wide_step(p, f, 0x1.ebfbdep-3f);
   p = tn_wide_step(p, f, 0x1.62e430p-1f);
   const __mmask16 powers =
-      _mm512_cmp_ps_mask(shifted, tn_wide_of(1.25f), _CMP_GE_OQ);
+      _mm512_cmp_ps_mask(a + tn_wide_of(1.0f), tn_wide_of(1.25f), _CMP_GE_OQ);
   const tn_wide more = _mm512_maskz_mul_ps(powers, p, f);
-  const tn_wide tail = _mm512_scalef_ps(tn_wide_fma(slow, more, slow), n);
-  return _mm512_max_ps(tn_wide_of(-0.0f), x) - tail;
+  return _mm512_scalef_ps(tn_wide_fma(slow, more, slow), n);
+}
+
+/* 1.4375 is nearly 1/log(2). */
+TN_WIDE_FN tn_wide tn_math_erfc_wide(tn_wide x) {
+  static const tn_wide_pieces pieces __attribute__((aligned(64))) = {
+      {0x1.4009f4p+0f, 0x1.c0143cp+0f, 0x1.2014bap+1f, 0x1.5ffc8ep+1f,
+       0x1.bfecb2p+1f, 0x1.20159ap+2f, 0x1.600c16p+2f, 0x1.9fee56p+2f,
+       0x1.ffe668p+2f, 0x1.334046p+3f, 0x0.0p+0f, 0x0.0p+0f, 0x0.0p+0f,
+       0x1.7ff812p-2f, 0x1.400c08p-1f, 0x1.bfeffap-1f},
+      {0x1.76812ep-2f, 0x1.2091b2p-2f, 0x1.d0999ep-3f, 0x1.81faa0p-3f,
+       0x1.305e8cp-3f, 0x1.d2441ap-4f, 0x1.72cd7ap-4f, 0x1.2dec16p-4f,
+       0x1.c770aep-5f, 0x1.578984p-5f, 0x0.0p+0f, 0x0.0p+0f, 0x1.000000p+0f,
+       0x1.5efd9cp-1f, 0x1.1caae6p-1f, 0x1.da2f94p-2f},
+      {-0x1.aff1dep-3f, -0x1.108086p-3f, -0x1.72c9c6p-4f, -0x1.0b5e3ap-4f,
+       -0x1.62b382p-5f, -0x1.c87f3cp-6f, -0x1.4024c2p-6f, -0x1.dc6374p-7f,
+       -0x1.4946aap-7f, -0x1.d940a0p-8f, 0x0.0p+0f, 0x0.0p+0f, -0x1.20dd76p+0f,
+       -0x1.3b29eep-1f, -0x1.bca010p-2f, -0x1.458ef4p-2f},
+      {0x1.b535aep-4f, 0x1.c8e172p-5f, 0x1.06433ap-5f, 0x1.4483a0p-6f,
+       0x1.5f18b6p-7f, 0x1.65f004p-8f, 0x1.9c9b50p-9f, 0x1.04180ep-9f,
+       0x1.26776cp-10f, 0x1.6a54eep-11f, 0x0.0p+0f, 0x0.0p+0f, 0x1.274c0cp-18f,
+       0x1.d1829cp-2f, 0x1.24f390p-2f, 0x1.809edap-3f},
+      {-0x1.9a9be8p-5f, -0x1.6c3a46p-6f, -0x1.681106p-7f, -0x1.84df1ep-8f,
+       -0x1.5e5adap-9f, -0x1.20cddep-10f, -0x1.1483b6p-11f, -0x1.26f066p-12f,
+       -0x1.09b5dap-13f, -0x1.05f78ep-14f, 0x0.0p+0f, 0x0.0p+0f, 0x1.810a3ap-2f,
+       -0x1.2d5decp-2f, -0x1.58a6a2p-3f, -0x1.9c7922p-4f},
+      {0x1.678a32p-6f, 0x1.12cba6p-7f, 0x1.d97900p-9f, 0x1.c2b1b0p-10f,
+       0x1.566ca2p-11f, 0x1.cf8d90p-13f, 0x1.7709c4p-14f, 0x1.597936p-15f,
+       0x1.00eef6p-16f, 0x1.a5e778p-18f, 0x0.0p+0f, 0x0.0p+0f, 0x1.52b4c0p-10f,
+       0x1.5f3cf6p-3f, 0x1.71189ep-4f, 0x1.96db00p-5f},
+      {-0x1.2d4cb0p-7f, -0x1.8f8610p-9f, -0x1.2ddf70p-10f, -0x1.fbfdfap-12f,
+       -0x1.4e29a0p-13f, -0x1.72f990p-15f, -0x1.fb2ebap-17f, -0x1.93a272p-18f,
+       -0x1.fc5c72p-20f, -0x1.5c99fap-21f, 0x0.0p+0f, 0x0.0p+0f,
+       -0x1.eda016p-4f, -0x1.79d5b6p-4f, -0x1.6f74e2p-5f, -0x1.78bf98p-6f},
+      {0x1.d9ad1cp-9f, 0x1.132170p-10f, 0x1.7011f6p-12f, 0x1.167cacp-13f,
+       0x1.37d474p-15f, 0x1.1fbe5ep-17f, 0x1.4e2ef0p-19f, 0x1.cc9164p-21f,
+       0x1.e59aeep-23f, 0x1.1751dcp-24f, 0x0.0p+0f, 0x0.0p+0f, 0x1.73ccbcp-6f,
+       0x1.752172p-5f, 0x1.571326p-6f, 0x1.45c512p-7f}};
+  const tn_wide a = tn_wide_up_to(tn_wide_abs(x), 10.1f);
+  const tn_wide tail = tn_wide_tail(a, pieces, 0x1.7p+0f);
+  return _mm512_mask_sub_ps(tail, _mm512_movepi32_mask(tn_wide_bits(x)),
+                            tn_wide_of(2.0f), tail);
+}
+
+/* x less the tail a*erfc(a/sqrt(2))/2, or that alone where x is negative, with
+ * a = |x|. 45/64 is nearly 1/(2*log(2)). */
+TN_WIDE_FN tn_wide tn_math_gelu_wide(tn_wide x) {
+  static const tn_wide_pieces pieces __attribute__((aligned(64))) = {
+      {0x1.4008a4p+0f, 0x1.c00becp+0f, 0x1.1ffdd0p+1f, 0x1.5ffdfap+1f,
+       0x1.bffe40p+1f, 0x1.1ffaf8p+2f, 0x1.6002d8p+2f, 0x1.a005a2p+2f,
+       0x1.000b7cp+3f, 0x1.3ff9c4p+3f, 0x1.800516p+3f, 0x1.c004c2p+3f,
+       0x0.0p+0f, 0x1.7feb54p-2f, 0x1.3ffa42p-1f, 0x1.c00b8ap-1f},
+      {0x1.219cacp-2f, 0x1.3f58f8p-2f, 0x1.4c15aep-2f, 0x1.4e95bcp-2f,
+       0x1.46812cp-2f, 0x1.2e9766p-2f, 0x1.0e5af2p-2f, 0x1.d48328p-3f,
+       0x1.6683a2p-3f, 0x1.c9add2p-4f, 0x1.073694p-4f, 0x1.117048p-5f,
+       0x0.0p+0f, 0x1.22f92ep-3f, 0x1.9bd758p-3f, 0x1.f08c80p-3f},
+      {0x1.4f6b1ep-4f, 0x1.3b57c4p-5f, 0x1.b5f026p-7f, -0x1.4593ecp-9f,
+       -0x1.1a92a0p-6f, -0x1.cfa408p-6f, -0x1.160172p-5f, -0x1.277982p-5f,
+       -0x1.1ca8dep-5f, -0x1.caf1d6p-6f, -0x1.3e0068p-6f, -0x1.820fa2p-7f,
+       0x1.000000p-1f, 0x1.205302p-2f, 0x1.91c67ap-3f, 0x1.1ae150p-3f},
+      {-0x1.d9e93ep-5f, -0x1.073c1ap-5f, -0x1.402324p-6f, -0x1.a39dacp-7f,
+       -0x1.eb7304p-8f, -0x1.022ad8p-8f, -0x1.e23eacp-10f, -0x1.83200ep-12f,
+       0x1.26a2f0p-10f, 0x1.0f29aap-9f, 0x1.14a76cp-9f, 0x1.b1e4c2p-10f,
+       -0x1.988452p-2f, -0x1.a92542p-3f, -0x1.1d30b8p-3f, -0x1.896204p-4f},
+      {0x1.92773ep-6f, 0x1.7b7ef2p-7f, 0x1.865894p-8f, 0x1.b592e4p-9f,
+       0x1.b123e2p-10f, 0x1.c5ab34p-11f, 0x1.2c6edcp-11f, 0x1.b68daep-12f,
+       0x1.0762cap-12f, 0x1.2ea7d4p-14f, -0x1.84bc1cp-15f, -0x1.8d3f38p-14f,
+       -0x1.2ad8c0p-20f, 0x1.d4cac6p-4f, 0x1.24debcp-4f, 0x1.773ea0p-5f},
+      {-0x1.408702p-7f, -0x1.0cd764p-8f, -0x1.e63dc6p-10f, -0x1.d39280p-11f,
+       -0x1.5cd8a2p-12f, -0x1.cac0c2p-14f, -0x1.9ab02ap-15f, -0x1.0b5e30p-15f,
+       -0x1.a702e2p-16f, -0x1.406efep-16f, -0x1.5927a8p-17f, -0x1.2c9adcp-19f,
+       0x1.106d2ep-4f, -0x1.c52c9ep-5f, -0x1.0c167ep-5f, -0x1.4507f0p-6f},
+      {0x1.d8059cp-9f, 0x1.68b990p-10f, 0x1.2a4236p-11f, 0x1.08744ap-12f,
+       0x1.60a3b6p-14f, 0x1.6f0460p-16f, 0x1.99442cp-18f, 0x1.d65210p-20f,
+       0x1.2044d4p-21f, 0x1.a0d846p-21f, 0x1.e4e13cp-21f, 0x1.5ea26ep-21f,
+       -0x1.311fc4p-13f, 0x1.8772aep-6f, 0x1.bbd04ep-7f, 0x1.fa4738p-8f},
+      {-0x1.3220d4p-10f, -0x1.b218f0p-12f, -0x1.3221f4p-13f, -0x1.555ff8p-14f,
+       -0x1.53fc2ap-16f, -0x1.538b16p-18f, -0x1.80fe06p-20f, -0x1.370762p-22f,
+       -0x1.17c08ep-26f, 0x1.db870cp-26f, -0x1.e0170ep-28f, -0x1.0734f6p-25f,
+       -0x1.39a1e6p-7f, -0x1.3d8628p-7f, -0x1.2afdbap-8f, -0x1.439d86p-9f}};
+  const tn_wide a = _mm512_range_ps(x, tn_wide_of(14.5f), 0x0a);
+  return _mm512_max_ps(tn_wide_of(-0.0f), x) -
+         tn_wide_tail(a, pieces, 0x1.68p-1f);
+}
+
+/* ------------------------------------------------------------------- roots */
+
+/* Zeros, infinity and what is negative: as in tn_wide_ends, 1 being x itself, 6
+ * infinity with the sign of x and 8 nothing. */
+enum { TN_WIDE_SQRT_ENDS = 0x00500100, TN_WIDE_RSQRT_ENDS = 0x00800600 };
+
+/* From the 14 digits that the processor has of 1/sqrt(x), by two steps, of
+ * which the last one rounds as sqrt should: so it takes twice as many digits of
+ * half the inverse. Whatever the 14 are, it does: of the 70 floats from 1 to 4
+ * whose roots are next to the middle between two floats all inverses were tried
+ * that a processor may have. Digits are lost where x is small: sixteen of which
+ * one is go the slow way. */
+TN_WIDE_FN tn_wide tn_math_sqrt_wide(tn_wide x) {
+  const tn_wide inverse = _mm512_rsqrt14_ps(x);
+  const tn_wide one_half = tn_wide_of(0.5f);
+  const tn_wide near = x * inverse, near_half = inverse * one_half;
+  const tn_wide lack = tn_wide_less(one_half, near, near_half);
+  const tn_wide root = tn_wide_fma(near, lack, near);
+  const tn_wide half = tn_wide_fma(near_half, lack, near_half);
+  const tn_wide y = tn_wide_fma(tn_wide_less(x, root, root), half, root);
+  const __m512i bits = _mm512_add_epi32(tn_wide_bits(x), _mm512_set1_epi32(-1));
+  const __mmask16 small =
+      _mm512_cmplt_epu32_mask(bits, _mm512_set1_epi32(0x0e000000));
+  return __builtin_expect(small != 0, 0)
+             ? _mm512_sqrt_ps(x)
+             : tn_wide_ends(y, x, TN_WIDE_SQRT_ENDS);
+}
+
+/* Last digits depend on those 14, in which processors differ. */
+TN_WIDE_FN tn_wide tn_math_rsqrt_wide(tn_wide x) {
+  const tn_wide near = _mm512_rsqrt14_ps(x);
+  const tn_wide lack = tn_wide_less(tn_wide_of(1.0f), x * near, near);
+  const tn_wide p = tn_wide_step(lack, tn_wide_of(0.375f), 0.5f);
+  return tn_wide_ends(tn_wide_fma(near * lack, p, near), x, TN_WIDE_RSQRT_ENDS);
 }
 
 #ifdef __cplusplus
