@@ -337,8 +337,12 @@ EMULATE __mmask16 emulate_cmp_ps_mask(__m512 x, __m512 y, int how) {
       holds = u == v;
     else if (how == _CMP_LT_OQ)
       holds = u < v;
+    else if (how == _CMP_LE_OQ)
+      holds = u <= v;
     else if (how == _CMP_GE_OQ)
       holds = u >= v;
+    else if (how == _CMP_NLT_UQ)
+      holds = !(u < v);
     else if (how == _CMP_NLE_UQ)
       holds = !(u <= v);
     else if (how != _CMP_UNORD_Q)

@@ -84,6 +84,8 @@ EMULATE float emulate_scaled(float a, float b) {
 EMULATE_LANES(scalef_ps, __m512, ps, f32, 16,
               emulate_scaled(a.f32[i], b.f32[i]))
 #define _mm512_scalef_ps emulate_scalef_ps
+#define _mm512_maskz_scalef_ps(k, a, b) \
+  emulate_mask_mov_ps(emulate_set1_ps(0), k, emulate_scalef_ps(a, b))
 
 /* The smaller absolute value, with the sign of a or without one. */
 EMULATE_LANES(range_ps, __m512, ps, f32, 16,

@@ -443,7 +443,8 @@ Test(math_sweep, a_float_has_one_result_whatever_stands_beside_it) {
       for (int i = 0; i < 16; ++i) alone[i] = x[round % 16];
       sixteen_of(&wides[k], x, y);
       sixteen_of(&wides[k], alone, result);
-      cr_assert(memcmp(&y[round % 16], result, sizeof *result) == 0,
+      const int nan = isnan(y[round % 16]) && isnan(result[0]);
+      cr_assert(nan || memcmp(&y[round % 16], result, sizeof *result) == 0,
                 "%s_wide(%a) is %a, and %a alone", wides[k].name,
                 (double)alone[0], (double)y[round % 16], (double)result[0]);
     }

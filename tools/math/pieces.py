@@ -155,10 +155,10 @@ def tanh():
 
 # What a square is multiplied with, nearly 1/log(2) and 1/(2*log(2)): what it is
 # less, the tables make good. By so short a number squares are multiplied with
-# less to round. These, the places of the middles and the last digits of
-# exp2m1_f32 (wide.h differs from minimax.py in them) are those with which, of all
-# floats, none was more than 1.998 and 1.99 units off; with neighbours of them it
-# would be 2.0 to 2.1.
+# less to round. These, the places of the middles and the coefficients of
+# exp2m1_f32 (wide.h differs from minimax.py in the three highest) are those with
+# which, of all floats, none was more than 1.998 and 1.99 units off; with
+# neighbours of them it would be 2.0 to 2.1.
 ERFC_FACTOR, ERFC_PLACE = mpf(23) / 16, 0
 GELU_FACTOR, GELU_PLACE = mpf(45) / 64, 6
 

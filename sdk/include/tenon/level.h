@@ -17,7 +17,7 @@
  * A file that is compiled with TN_KERNEL_LOWEST_ONLY has the baseline alone, in
  * a third of the time: for builds that look for something other than speed. One
  * with TN_KERNEL_NO_WIDE has AVX-512 without bodies of that name. Halves
- * (body.h) are made of the other one: it is not for bodies that have them.
+ * (body.h) are made of the other one: both are for bodies of equal bits alone.
  */
 #ifndef TENON_LEVEL_H_
 #define TENON_LEVEL_H_

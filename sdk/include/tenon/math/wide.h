@@ -20,7 +20,8 @@
  *   TN_KERNEL_LEVELS_WIDE(steep_loop)     (level.h)
  *
  * the first two where TN_KERNEL_HAS_WIDE is 1. Tables and coefficients are
- * those of tools/math/pieces.py and minimax.py.
+ * those of tools/math/pieces.py and minimax.py, but for the two of exp, which
+ * are nearly those of its series.
  */
 #include "tenon/kernel.h" /* which includes this file: so before the guard */
 
@@ -33,10 +34,15 @@
 
 #include <immintrin.h>
 
-/* What gcc's own macros convert, where it does not optimise. */
+/* What gcc's own macros convert, where it does not optimise, and what its own
+ * functions begin with, which C++ warns of. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -168,28 +174,33 @@ TN_WIDE_FN tn_wide_power tn_wide_power_of(tn_wide x) {
       0x1.d5818ep+0f * unit, 0x1.ea4afap+0f * unit)
 
 /* exp(x)*unit: the root for the fraction of n, times exp(r), times 2 to the
- * power of n without its fraction. */
-TN_WIDE_FN tn_wide tn_wide_power_exp(tn_wide_power power, const float *roots) {
+ * power of n without its fraction; 0 where the mask has no bit, as it should
+ * not where that is too small: then it takes a hundred cycles. */
+TN_WIDE_FN tn_wide tn_wide_power_exp(tn_wide_power power, const float *roots,
+                                     __mmask16 within) {
   const tn_wide root = tn_wide_look_up(roots, power.index);
   tn_wide p = tn_wide_of(0x1.556p-3f);
   p = tn_wide_step(p, power.r, 0x1.00002p-1f);
   p = tn_wide_step(p, power.r, 1.0f);
-  return _mm512_scalef_ps(tn_wide_fma(root * power.r, p, root), power.n);
+  return _mm512_maskz_scalef_ps(within, tn_wide_fma(root * power.r, p, root),
+                                power.n);
 }
 
-/* What r is where n overflows or underflows does not matter if it is small. */
+/* What r is where n is too large does not matter if it is small. */
 TN_WIDE_FN tn_wide tn_math_exp_wide(tn_wide x) {
   TN_WIDE_ROOTS(roots, 1.0f);
   tn_wide_power power = tn_wide_power_of(x);
   power.r = _mm512_range_ps(power.r, tn_wide_of(1.0f), 0x02);
-  return tn_wide_power_exp(power, roots);
+  return tn_wide_power_exp(
+      power, roots, _mm512_cmp_ps_mask(x, tn_wide_of(-104.0f), _CMP_NLT_UQ));
 }
 
-/* With e a quarter of exp(|x|), it is twice e + 1/(16*e). */
+/* With e a quarter of exp(|x|), it is twice the sum of e and 1/(16*e). */
 TN_WIDE_FN tn_wide tn_math_cosh_wide(tn_wide x) {
   TN_WIDE_ROOTS(quarters, 0.25f);
   const tn_wide a = tn_wide_up_to(tn_wide_abs(x), 89.5f);
-  const tn_wide e = tn_wide_power_exp(tn_wide_power_of(a), quarters);
+  const tn_wide e =
+      tn_wide_power_exp(tn_wide_power_of(a), quarters, (__mmask16)-1);
   const tn_wide half = e + tn_wide_of(0.0625f) / e;
   return half + half;
 }
@@ -256,7 +267,7 @@ TN_WIDE_FN tn_wide tn_wide_log_factor(__m512i piece) {
 /* y, but where x is a zero, infinite or negative what `answers` has for that
  * kind of number, as vfixupimmps counts them: 3 is NaN, 4 -infinity and 5
  * infinity, 0 leaves y. Those of a logarithm are in one place. */
-enum { TN_WIDE_LOG_ENDS = 0x03530400 };
+enum { TN_WIDE_LOG_ENDS = 0x03530400, TN_WIDE_ACOSH_ENDS = 0x03530800 };
 
 TN_WIDE_FN tn_wide tn_wide_ends(tn_wide y, tn_wide x, int answers) {
   return _mm512_fixupimm_ps(y, x, _mm512_set1_epi32(answers), 0);
@@ -374,7 +385,7 @@ TN_WIDE_FN tn_wide tn_math_acosh_wide(tn_wide x) {
   const tn_wide less = tn_wide_fma(near, scale, scale - tn_wide_of(1.0f));
   const tn_wide f = tn_wide_fma(w + more, scale, less);
   const tn_wide y = tn_wide_log_of(f, sum.piece, sum.k);
-  return tn_wide_ends(y, w, 0x03530800);
+  return tn_wide_ends(y, w, TN_WIDE_ACOSH_ENDS);
 }
 
 /* --------------------------------------------------------- angles and arcs */
@@ -425,6 +436,8 @@ TN_WIDE_FN tn_wide_turn tn_wide_turn_of(tn_wide x) {
 #define TN_WIDE_QUARTERS(a, b, c, d) \
   { a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d }
 
+#define TN_WIDE_HALVES(a, b) TN_WIDE_QUARTERS(a, b, a, b)
+
 TN_WIDE_FN tn_wide tn_wide_turn_wave(tn_wide_turn turn,
                                      const float (*rows)[16]) {
   const __m512i at = turn.quarters;
@@ -445,12 +458,10 @@ TN_WIDE_FN tn_wide tn_math_sin_wide(tn_wide x) {
   static const float rows[6][16] __attribute__((aligned(64))) = {
       TN_WIDE_QUARTERS(1.0f, 0.0f, -1.0f, 0.0f),
       TN_WIDE_QUARTERS(-0.0f, 1.0f, -0.0f, -1.0f),
-      TN_WIDE_QUARTERS(0.0f, 0x1.99e0eep-16f, 0.0f, 0x1.99e0eep-16f),
-      TN_WIDE_QUARTERS(-0x1.9954a4p-13f, -0x1.6c0c1ap-10f, -0x1.9954a4p-13f,
-                       -0x1.6c0c1ap-10f),
-      TN_WIDE_QUARTERS(0x1.11077ap-7f, 0x1.55554ap-5f, 0x1.11077ap-7f,
-                       0x1.55554ap-5f),
-      TN_WIDE_QUARTERS(-0x1.555546p-3f, -0.5f, -0x1.555546p-3f, -0.5f)};
+      TN_WIDE_HALVES(0.0f, 0x1.99e0eep-16f),
+      TN_WIDE_HALVES(-0x1.9954a4p-13f, -0x1.6c0c1ap-10f),
+      TN_WIDE_HALVES(0x1.11077ap-7f, 0x1.55554ap-5f),
+      TN_WIDE_HALVES(-0x1.555546p-3f, -0.5f)};
   const tn_wide_turn turn = tn_wide_turn_of(x);
   const tn_wide y = tn_wide_turn_wave(turn, rows);
   return __builtin_expect(turn.far != 0, 0) ? tn_wide_sin_far(y, x, turn.far)
@@ -461,12 +472,10 @@ TN_WIDE_FN tn_wide tn_math_cos_wide(tn_wide x) {
   static const float rows[6][16] __attribute__((aligned(64))) = {
       TN_WIDE_QUARTERS(0.0f, -1.0f, 0.0f, 1.0f),
       TN_WIDE_QUARTERS(1.0f, -0.0f, -1.0f, -0.0f),
-      TN_WIDE_QUARTERS(0x1.99e0eep-16f, 0.0f, 0x1.99e0eep-16f, 0.0f),
-      TN_WIDE_QUARTERS(-0x1.6c0c1ap-10f, -0x1.9954a4p-13f, -0x1.6c0c1ap-10f,
-                       -0x1.9954a4p-13f),
-      TN_WIDE_QUARTERS(0x1.55554ap-5f, 0x1.11077ap-7f, 0x1.55554ap-5f,
-                       0x1.11077ap-7f),
-      TN_WIDE_QUARTERS(-0.5f, -0x1.555546p-3f, -0.5f, -0x1.555546p-3f)};
+      TN_WIDE_HALVES(0x1.99e0eep-16f, 0.0f),
+      TN_WIDE_HALVES(-0x1.6c0c1ap-10f, -0x1.9954a4p-13f),
+      TN_WIDE_HALVES(0x1.55554ap-5f, 0x1.11077ap-7f),
+      TN_WIDE_HALVES(-0.5f, -0x1.555546p-3f)};
   const tn_wide_turn turn = tn_wide_turn_of(x);
   const tn_wide y = tn_wide_turn_wave(turn, rows);
   return __builtin_expect(turn.far != 0, 0) ? tn_wide_cos_far(y, x, turn.far)
@@ -627,7 +636,9 @@ TN_WIDE_FN tn_wide tn_wide_tail(tn_wide a, const tn_wide_pieces pieces,
   const __mmask16 powers =
       _mm512_cmp_ps_mask(a + tn_wide_of(1.0f), tn_wide_of(1.25f), _CMP_GE_OQ);
   const tn_wide more = _mm512_maskz_mul_ps(powers, p, f);
-  return _mm512_scalef_ps(tn_wide_fma(slow, more, slow), n);
+  const __mmask16 within =
+      _mm512_cmp_ps_mask(n, tn_wide_of(-151.0f), _CMP_NLT_UQ);
+  return _mm512_maskz_scalef_ps(within, tn_wide_fma(slow, more, slow), n);
 }
 
 /* 1.4375 is nearly 1/log(2). */
@@ -665,7 +676,7 @@ TN_WIDE_FN tn_wide tn_math_erfc_wide(tn_wide x) {
        0x1.37d474p-15f, 0x1.1fbe5ep-17f, 0x1.4e2ef0p-19f, 0x1.cc9164p-21f,
        0x1.e59aeep-23f, 0x1.1751dcp-24f, 0x0.0p+0f, 0x0.0p+0f, 0x1.73ccbcp-6f,
        0x1.752172p-5f, 0x1.571326p-6f, 0x1.45c512p-7f}};
-  const tn_wide a = tn_wide_up_to(tn_wide_abs(x), 10.1f);
+  const tn_wide a = tn_wide_up_to(tn_wide_abs(x), 11.5f);
   const tn_wide tail = tn_wide_tail(a, pieces, 0x1.7p+0f);
   return _mm512_mask_sub_ps(tail, _mm512_movepi32_mask(tn_wide_bits(x)),
                             tn_wide_of(2.0f), tail);
@@ -707,24 +718,29 @@ TN_WIDE_FN tn_wide tn_math_gelu_wide(tn_wide x) {
        -0x1.53fc2ap-16f, -0x1.538b16p-18f, -0x1.80fe06p-20f, -0x1.370762p-22f,
        -0x1.17c08ep-26f, 0x1.db870cp-26f, -0x1.e0170ep-28f, -0x1.0734f6p-25f,
        -0x1.39a1e6p-7f, -0x1.3d8628p-7f, -0x1.2afdbap-8f, -0x1.439d86p-9f}};
-  const tn_wide a = _mm512_range_ps(x, tn_wide_of(14.5f), 0x0a);
+  const tn_wide a = _mm512_range_ps(x, tn_wide_of(14.9f), 0x0a);
   return _mm512_max_ps(tn_wide_of(-0.0f), x) -
          tn_wide_tail(a, pieces, 0x1.68p-1f);
 }
 
 /* ------------------------------------------------------------------- roots */
 
-/* Zeros, infinity and what is negative: as in tn_wide_ends, 1 being x itself, 6
- * infinity with the sign of x and 8 nothing. */
+/* Zeros and infinity, as in tn_wide_ends: 1 is x itself, 6 infinity with the
+ * sign of x, 8 a zero. Roots of what is negative are NaN as they are. */
 enum { TN_WIDE_SQRT_ENDS = 0x00500100, TN_WIDE_RSQRT_ENDS = 0x00800600 };
 
-/* From the 14 digits that the processor has of 1/sqrt(x), by two steps, of
- * which the last one rounds as sqrt should: so it takes twice as many digits of
- * half the inverse. Whatever the 14 are, it does: of the 70 floats from 1 to 4
- * whose roots are next to the middle between two floats all inverses were tried
- * that a processor may have. Digits are lost where x is small: sixteen of which
- * one is go the slow way. */
+/* From the 14 bits that the processor has of 1/sqrt(x), by two steps, of which
+ * the last one rounds as sqrt should; for that it takes 28 bits of half the
+ * inverse. It does whatever the 14 are: for the 70 floats from 1 to 4 whose
+ * roots are nearest to the middle between two floats, all inverses were tried
+ * that a processor may have. Where x is small bits are lost, and the
+ * processor's own instruction takes its place, before anything is computed that
+ * would be slow. */
 TN_WIDE_FN tn_wide tn_math_sqrt_wide(tn_wide x) {
+  const __m512i bits = _mm512_add_epi32(tn_wide_bits(x), _mm512_set1_epi32(-1));
+  const __mmask16 small =
+      _mm512_cmplt_epu32_mask(bits, _mm512_set1_epi32(0x0e000000));
+  if (__builtin_expect(small != 0, 0)) return _mm512_sqrt_ps(x);
   const tn_wide inverse = _mm512_rsqrt14_ps(x);
   const tn_wide one_half = tn_wide_of(0.5f);
   const tn_wide near = x * inverse, near_half = inverse * one_half;
@@ -732,15 +748,10 @@ TN_WIDE_FN tn_wide tn_math_sqrt_wide(tn_wide x) {
   const tn_wide root = tn_wide_fma(near, lack, near);
   const tn_wide half = tn_wide_fma(near_half, lack, near_half);
   const tn_wide y = tn_wide_fma(tn_wide_less(x, root, root), half, root);
-  const __m512i bits = _mm512_add_epi32(tn_wide_bits(x), _mm512_set1_epi32(-1));
-  const __mmask16 small =
-      _mm512_cmplt_epu32_mask(bits, _mm512_set1_epi32(0x0e000000));
-  return __builtin_expect(small != 0, 0)
-             ? _mm512_sqrt_ps(x)
-             : tn_wide_ends(y, x, TN_WIDE_SQRT_ENDS);
+  return tn_wide_ends(y, x, TN_WIDE_SQRT_ENDS);
 }
 
-/* Last digits depend on those 14, in which processors differ. */
+/* Last digits depend on those 14 bits, in which processors differ. */
 TN_WIDE_FN tn_wide tn_math_rsqrt_wide(tn_wide x) {
   const tn_wide near = _mm512_rsqrt14_ps(x);
   const tn_wide lack = tn_wide_less(tn_wide_of(1.0f), x * near, near);
