@@ -174,8 +174,9 @@ TN_WIDE_FN tn_wide_power tn_wide_power_of(tn_wide x) {
       0x1.d5818ep+0f * unit, 0x1.ea4afap+0f * unit)
 
 /* exp(x)*unit: the root for the fraction of n, times exp(r), times 2 to the
- * power of n without its fraction; 0 where the mask has no bit, as it should
- * not where that is too small: then it takes a hundred cycles. */
+ * power of n without its fraction; 0 where the mask has no bit. It should have
+ * none where that is too small for a float: what underflows takes a hundred
+ * cycles. */
 TN_WIDE_FN tn_wide tn_wide_power_exp(tn_wide_power power, const float *roots,
                                      __mmask16 within) {
   const tn_wide root = tn_wide_look_up(roots, power.index);
@@ -429,10 +430,10 @@ TN_WIDE_FN tn_wide_turn tn_wide_turn_of(tn_wide x) {
 }
 
 /* What sin and cos are at each quarter of a turn: `base` is r times the first
- * row, and the second one, so r or 1 or less than nothing of them; the others
- * are coefficients, by the square of r, of what base is multiplied with. A row
- * has four entries, four times. The product with z is no -0, by which a base of
- * -0 would become 0. */
+ * row, plus the second one: r or 1, or one of them negative. The other rows are
+ * the coefficients, by the square of r, of what base is multiplied with, the
+ * highest first. A row has four entries, four times. The product with z is no
+ * -0, by which a base of -0 would become 0. */
 #define TN_WIDE_QUARTERS(a, b, c, d) \
   { a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d }
 
