@@ -267,7 +267,7 @@ TN_WIDE_FN tn_wide tn_wide_log_factor(__m512i piece) {
 
 /* y, but where x is a zero, infinite or negative what `answers` has for that
  * kind of number, as vfixupimmps counts them: 3 is NaN, 4 -infinity and 5
- * infinity, 0 leaves y. Those of a logarithm are in one place. */
+ * infinity, 8 a zero; 0 leaves y. Those of logarithms are in one place. */
 enum { TN_WIDE_LOG_ENDS = 0x03530400, TN_WIDE_ACOSH_ENDS = 0x03530800 };
 
 TN_WIDE_FN tn_wide tn_wide_ends(tn_wide y, tn_wide x, int answers) {
@@ -720,8 +720,7 @@ TN_WIDE_FN tn_wide tn_math_gelu_wide(tn_wide x) {
        -0x1.17c08ep-26f, 0x1.db870cp-26f, -0x1.e0170ep-28f, -0x1.0734f6p-25f,
        -0x1.39a1e6p-7f, -0x1.3d8628p-7f, -0x1.2afdbap-8f, -0x1.439d86p-9f}};
   const tn_wide a = _mm512_range_ps(x, tn_wide_of(14.9f), 0x0a);
-  return _mm512_max_ps(tn_wide_of(-0.0f), x) -
-         tn_wide_tail(a, pieces, 0x1.68p-1f);
+  return tn_wide_from(x, -0.0f) - tn_wide_tail(a, pieces, 0x1.68p-1f);
 }
 
 /* ------------------------------------------------------------------- roots */
