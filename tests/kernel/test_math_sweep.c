@@ -430,6 +430,13 @@ static void sixteen_of(const wide_contest *wide, const float *x, float *y) {
   wide->sixteen(&block, NULL);
 }
 
+/* Instructions that are emulated change the signs of NaN. */
+#ifdef TENON_TESTS_EMULATE_AVX512_H_
+enum { EMULATED = 1 };
+#else
+enum { EMULATED = 0 };
+#endif
+
 Test(math_sweep, a_float_has_one_result_whatever_stands_beside_it) {
   uint32_t state = 1;
   if (!wides_run()) return;
@@ -443,7 +450,7 @@ Test(math_sweep, a_float_has_one_result_whatever_stands_beside_it) {
       for (int i = 0; i < 16; ++i) alone[i] = x[round % 16];
       sixteen_of(&wides[k], x, y);
       sixteen_of(&wides[k], alone, result);
-      const int nan = isnan(y[round % 16]) && isnan(result[0]);
+      const int nan = EMULATED && isnan(y[round % 16]) && isnan(result[0]);
       cr_assert(nan || memcmp(&y[round % 16], result, sizeof *result) == 0,
                 "%s_wide(%a) is %a, and %a alone", wides[k].name,
                 (double)alone[0], (double)y[round % 16], (double)result[0]);
