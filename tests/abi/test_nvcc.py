@@ -16,7 +16,7 @@ import tap  # noqa: E402
 
 NVCC = sys.argv[1] if len(sys.argv) > 1 else None
 HEADERS = ["op.h", "note.h", "device.h", "kernel.h", "convert.h", "math.h",
-           "math/wide.h", "level.h",
+           "math/wide.h", "math/wide_pieces.h", "level.h",
            "elementwise.h", "body.h", "walk.h", "strided.h", "elementwise.cuh",
            "kernel.cuh",
            "tenon.h", "exchange.h", "graph.h", "blas.h", "pass.h", "fold.h",

@@ -58,21 +58,24 @@ EMULATE float emulate_exponent(float a) {
 EMULATE_FLOATS(getexp_ps, emulate_exponent(a))
 #define _mm512_getexp_ps emulate_getexp_ps
 
-/* From 3/4 to 3/2, of what is negative NaN. */
-EMULATE float emulate_fraction(float a) {
+/* From 3/4 to 3/2 and from 1 to 2, of what is negative NaN. */
+EMULATE float emulate_fraction(float a, float least) {
   int exponent;
   if (a < 0 || a != a) return NAN;
   if (a == 0 || isinf(a)) return 1;
   const float half = frexpf(a, &exponent);
-  return half < 0.75f ? 2 * half : half;
+  return half < least ? 2 * half : half;
 }
-EMULATE_FLOATS(getmant_ps, emulate_fraction(a))
-#define _mm512_getmant_ps(v, from, sign)                                \
-  ({                                                                    \
-    _Static_assert(                                                     \
-        (from) == _MM_MANT_NORM_p75_1p5 && (sign) == _MM_MANT_SIGN_nan, \
-        "the only ones that are used");                                 \
-    emulate_getmant_ps(v);                                              \
+EMULATE_FLOATS(getmant_ps, emulate_fraction(a, 0.75f))
+EMULATE_FLOATS(getmant_whole_ps, emulate_fraction(a, 1.0f))
+#define _mm512_getmant_ps(v, from, sign)                                    \
+  ({                                                                        \
+    _Static_assert(                                                         \
+        ((from) == _MM_MANT_NORM_p75_1p5 || (from) == _MM_MANT_NORM_1_2) && \
+            (sign) == _MM_MANT_SIGN_nan,                                    \
+        "the only ones that are used");                                     \
+    (from) == _MM_MANT_NORM_1_2 ? emulate_getmant_whole_ps(v)               \
+                                : emulate_getmant_ps(v);                    \
   })
 
 /* a*2^b, rounded once. */

@@ -72,31 +72,36 @@ def piece_on_grid(j, log):
     beside 1, where the sum is smallest, are counted from nearer to it than from
     their middles: less is left to be rounded there."""
     low, high = ends_of_log(j)
-    near = {1: mpf("0.074"), 14: mpf("-0.038")}.get(j, log((low + high) / 2))
+    middle = (low + high) / (4 if j >= 8 else 2)
+    unit = log(mp.e)
+    near = {1: mpf("0.074") * unit, 14: mpf("-0.038") * unit}.get(j, log(middle))
+    most = int(400 * unit)
     found = []
-    for i in range(-400, 401):
+    for i in range(-most, most + 1):
         value = (mp.nint(mp.ldexp(near, 17)) + i) / 2 ** 17
-        factor = single(mp.exp(-value))
+        factor = single(mp.exp(-value / unit))
         found.append((abs(log(factor) + value), factor, value))
     return min(found)[1:]
 
 
 def ends_of_log(j):
-    low, high = 1 + mpf(j) / 16, 1 + mpf(j + 1) / 16
-    return (low / 2, high / 2) if j >= 8 else (low, high)
+    return 1 + mpf(j) / 16, 1 + mpf(j + 1) / 16
 
 
-def logarithm(name, log, high_bits, piece=piece_of_log):
-    """Of m from 3/4 to 3/2, by the four highest bits of its fraction: factors
-    r near to 1/m, and -log(r). Next to 1 both are exact. k*log(2) is taken in
-    two parts."""
-    entries = [(mpf(1), mpf(0)) if j in (0, 15) else piece(j, log)
+def logarithm(name, log, high_bits, piece=piece_on_grid):
+    """By the four highest bits of the fraction of m: factors r near to 1/m, and
+    -log(r). Next to 1 both are exact. m is from 3/4 to 3/2, and k*log(2) taken in
+    two parts; where log(2) is 1, m is from 1 to 2, and the sums that are next to
+    0 are exact with factors to a half."""
+    two = log(mpf(2))
+    last = (mpf(1), mpf(0)) if high_bits else (mpf(1) / 2, mpf(1))
+    entries = [(mpf(1), mpf(0)) if j == 0 else last if j == 15 else piece(j, log)
                for j in range(16)]
     show(name, [("factor", [factor for factor, _ in entries]),
                 ("value", [value for _, value in entries])])
-    two = log(mpf(2))
-    high = mp.floor(mp.ldexp(two, high_bits)) / 2 ** high_bits
-    show(name, [("of 2", [high, single(two - high)])])
+    if high_bits:
+        high = mp.floor(mp.ldexp(two, high_bits)) / 2 ** high_bits
+        show(name, [("of 2", [high, single(two - high)])])
     pc, error = fitted(g=at(log(mp.e), lambda f: log(1 + f) / f),
                        low=-mpf(1) / 32, high=mpf(1) / 16, plain=True,
                        p=powers(0, 4))
@@ -153,21 +158,71 @@ def tanh():
     pieces("tanh", mp.tanh, (mp.tanh, {0: mpf(0), 1: mpf(1)}), 9)
 
 
-# What a square is multiplied with, nearly 1/log(2) and 1/(2*log(2)): what it is
-# less, the tables make good. By so short a number squares are multiplied with
-# less to round. These, the places of the middles and the coefficients of
-# exp2m1_f32 (wide.h differs from minimax.py in the three highest) are those with
-# which, of all floats, none was more than 1.998 and 1.99 units off; with
-# neighbours of them it would be 2.0 to 2.1.
-ERFC_FACTOR, ERFC_PLACE = mpf(23) / 16, 0
-GELU_FACTOR, GELU_PLACE = mpf(45) / 64, 6
+# Of 32 pieces the one of a number a is round((SCALE*a + 1/2)^2): what falls like
+# exp(-a*a) becomes so many times smaller in each.
+def squares(name, g, first, scale):
+    """Polynomials for a up to where there are no more pieces. The piece at 0 is
+    that of `first`, as in pieces(); others are counted from seven tenths of
+    their width on, from where to what is smaller little cancels."""
+    tables = [[] for _ in range(10)]
+    worst, low = mpf(0), mpf(0)
+    for j in range(32):
+        high = (mp.sqrt(j + mpf(1) / 2) - mpf(1) / 2) / scale
+        if j == 0:
+            starts = [(mpf(0), first)]
+        else:
+            starts = starts_of(g, low + (high - low) * mpf("0.7"))
+        error, entries = square_of(g, max(low, mpf(10) ** -9), high, starts)
+        worst, low = max(worst, error), high
+        for table, entry in zip(tables, entries):
+            table.append(entry)
+    show(name, [("middle", tables[0])] +
+         [(f"by r^{i}", table) for i, table in enumerate(tables[1:])])
+    print(f"{name}: {power_of_two(worst)}, up to {mp.nstr(low, 8)}")
+
+
+def square_of(g, low, high, starts):
+    """The error of a piece, and from where it is counted with the coefficients:
+    of the first that is good enough, or the best one."""
+    best = None
+    for middle, fixed in starts:
+        pc, error = fitted(g=lambda r: g(middle + r), low=low - middle,
+                           high=high - middle, p=powers(0, 8), fixed=fixed)
+        if best is None or error < best[0]:
+            best = error, [middle] + pc
+        if error < mpf(2) ** -26:
+            break
+    return best
+
+
+def starts_of(g, near):
+    """Floats near to `near` of which g and its derivative are both nearly floats,
+    the best ones first; and g of each as its lowest coefficient."""
+    found = []
+    for i in range(-600, 601):
+        x = single(near + 37 * i * ulp(near))
+        value, slope = g(x), mp.diff(g, x)
+        off = [abs(each - single(each)) / ulp(each) for each in (value, slope)]
+        found.append((max(off), x, {0: single(value)}))
+    return [each[1:] for each in sorted(found, key=lambda each: each[0])[:5]]
+
+
+def far(name, g, factor, low, high):
+    """g(a) over 2^(-factor*a*a) beyond the pieces."""
+    low, high = mpf(low), mpf(high)
+
+    def slow(a):
+        return g(a) * mpf(2) ** (factor * a * a)
+
+    error, entries = square_of(slow, low, high,
+                               starts_of(slow, (low + high) / 2))
+    show(name, [("far", entries)])
+    print(f"{name} far: {power_of_two(error)}")
 
 
 def erfc():
-    """erfc(a) over 2^(-factor*a*a); the piece at 0 without a power: it would be
-    rounded once more."""
-    pieces("erfc", lambda a: mp.erfc(a) * mpf(2) ** (ERFC_FACTOR * a * a),
-           (mp.erfc, {0: mpf(1)}), "10.2", ERFC_PLACE)
+    squares("erfc", mp.erfc, {0: mpf(1)}, mpf(1448) / 2048)
+    far("erfc", mp.erfc, mpf(23) / 16, "7.125", "10.125")
 
 
 def gelu_tail(a):
@@ -175,14 +230,15 @@ def gelu_tail(a):
 
 
 def gelu():
-    """Its tail, as that of erfc."""
-    pieces("gelu", lambda a: gelu_tail(a) * mpf(2) ** (GELU_FACTOR * a * a),
-           (gelu_tail, {0: mpf(0)}), 15, GELU_PLACE)
+    """Its tail."""
+    squares("gelu", gelu_tail, {0: mpf(0), 1: mpf(1) / 2}, mpf(1) / 2)
+    far("gelu", gelu_tail, mpf(23) / 32, "10.125", "14.375")
 
 
 SPECS = {
-    "log": lambda: logarithm("log", mp.log, 14, piece_on_grid),
-    "log2": lambda: logarithm("log2", lambda x: mp.log(x) / mp.log(2), 14),
+    "log": lambda: logarithm("log", mp.log, 14),
+    "log2": lambda: logarithm("log2", lambda x: mp.log(x) / mp.log(2), 0,
+                              piece_of_log),
     "log10": lambda: logarithm("log10", mp.log10, 15),
     "roots": roots,
     "tanh": tanh,

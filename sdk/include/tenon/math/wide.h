@@ -267,8 +267,9 @@ TN_WIDE_FN tn_wide tn_wide_log_factor(__m512i piece) {
 
 /* y, but where x is a zero, infinite or negative what `answers` has for that
  * kind of number, as vfixupimmps counts them: 3 is NaN, 4 -infinity and 5
- * infinity, 8 a zero; 0 leaves y. Those of logarithms are in one place. */
-enum { TN_WIDE_LOG_ENDS = 0x03530400, TN_WIDE_ACOSH_ENDS = 0x03530800 };
+ * infinity, 8 a zero; 0 leaves y. Logarithms have theirs by k alone, but where
+ * x is the half of a sum. */
+enum { TN_WIDE_SUM_ENDS = 0x03530400, TN_WIDE_ACOSH_ENDS = 0x03530800 };
 
 TN_WIDE_FN tn_wide tn_wide_ends(tn_wide y, tn_wide x, int answers) {
   return _mm512_fixupimm_ps(y, x, _mm512_set1_epi32(answers), 0);
@@ -296,55 +297,57 @@ TN_WIDE_FN tn_wide tn_math_log_wide(tn_wide x) {
   const tn_wide_split split = tn_wide_split_of(x);
   const tn_wide factor = tn_wide_log_factor(split.piece);
   const tn_wide f = tn_wide_split_rest(split, factor);
-  return tn_wide_ends(tn_wide_log_of(f, split.piece, split.k), x,
-                      TN_WIDE_LOG_ENDS);
+  return tn_wide_log_of(f, split.piece, split.k);
 }
 
+/* Here m is from 1 to 2, and the factors of the pieces go down to a half. */
 TN_WIDE_FN tn_wide tn_math_log2_wide(tn_wide x) {
   TN_WIDE_TABLE(factors, 0x1.000000p+0f, 0x1.d4a7d6p-1f, 0x1.bb124ap-1f,
                 0x1.a443a8p-1f, 0x1.8fe774p-1f, 0x1.7d3916p-1f, 0x1.6c765ap-1f,
-                0x1.5bf996p-1f, 0x1.4e5cc8p+0f, 0x1.4191c2p+0f, 0x1.350ebap+0f,
-                0x1.2a1c58p+0f, 0x1.1fbd3ap+0f, 0x1.15b742p+0f, 0x1.0d360ep+0f,
-                0x1.000000p+0f);
+                0x1.5bf996p-1f, 0x1.4e5cc8p-1f, 0x1.4191c2p-1f, 0x1.34e20cp-1f,
+                0x1.29f878p-1f, 0x1.1f34f2p-1f, 0x1.15731ep-1f, 0x1.0c950ep-1f,
+                0x1.000000p-1f);
   TN_WIDE_TABLE(values, 0x0.0p+0f, 0x1.055b5cp-3f, 0x1.ab38d2p-3f,
                 0x1.23aeecp-2f, 0x1.6d0ba2p-2f, 0x1.b3b88cp-2f, 0x1.f624a6p-2f,
-                0x1.1d4420p-1f, -0x1.8a83f0p-2f, -0x1.50e1c0p-2f,
-                -0x1.1640cep-2f, -0x1.c1f466p-3f, -0x1.59544ap-3f,
-                -0x1.e123bap-4f, -0x1.2958b4p-4f, 0x0.0p+0f);
-  const tn_wide_split split = tn_wide_split_of(x);
-  const tn_wide factor = tn_wide_look_up(factors, split.piece);
-  const tn_wide f = tn_wide_split_rest(split, factor);
+                0x1.1d4420p-1f, 0x1.3abe08p-1f, 0x1.578f20p-1f, 0x1.754a6ap-1f,
+                0x1.8fdbd0p-1f, 0x1.ab091ap-1f, 0x1.c490dcp-1f, 0x1.dc8f2ep-1f,
+                0x1.000000p+0f);
+  const tn_wide m = _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_nan);
+  const __m512i piece = _mm512_srli_epi32(tn_wide_bits(m), 19);
+  const tn_wide f =
+      _mm512_fmsub_ps(m, tn_wide_look_up(factors, piece), tn_wide_of(1.0f));
   tn_wide p = tn_wide_of(0x1.1597aep-2f);
   p = tn_wide_step(p, f, -0x1.716c80p-2f);
   p = tn_wide_step(p, f, 0x1.ec75f6p-2f);
   p = tn_wide_step(p, f, -0x1.715478p-1f);
   p = tn_wide_step(p, f, 0x1.715476p+0f);
-  return tn_wide_fma(p, f, split.k + tn_wide_look_up(values, split.piece));
+  const tn_wide whole = _mm512_getexp_ps(x) + tn_wide_look_up(values, piece);
+  return tn_wide_fma(p, f, whole);
 }
 
 TN_WIDE_FN tn_wide tn_math_log10_wide(tn_wide x) {
-  TN_WIDE_TABLE(factors, 0x1.000000p+0f, 0x1.d3d5f2p-1f, 0x1.bad0c6p-1f,
-                0x1.a414d8p-1f, 0x1.8f994ep-1f, 0x1.7c69e0p-1f, 0x1.6bb85ep-1f,
-                0x1.5d2730p-1f, 0x1.4e3fa2p+0f, 0x1.41d362p+0f, 0x1.35b2aep+0f,
-                0x1.29e014p+0f, 0x1.1fd5bap+0f, 0x1.1532c0p+0f, 0x1.0c15e8p+0f,
+  TN_WIDE_TABLE(factors, 0x1.000000p+0f, 0x1.da34e8p-1f, 0x1.babc4ap-1f,
+                0x1.a3851cp-1f, 0x1.903d96p-1f, 0x1.7c88e0p-1f, 0x1.6b6e04p-1f,
+                0x1.5b9cc4p-1f, 0x1.4dd974p+0f, 0x1.4072f0p+0f, 0x1.34bd50p+0f,
+                0x1.28fcecp+0f, 0x1.1f614cp+0f, 0x1.162080p+0f, 0x1.09bf20p+0f,
                 0x1.000000p+0f);
-  TN_WIDE_TABLE(values, 0x0.0p+0f, 0x1.40ef3ep-5f, 0x1.023db4p-4f,
-                0x1.5ffef0p-4f, 0x1.b8eabcp-4f, 0x1.083878p-3f, 0x1.30221cp-3f,
-                0x1.547d06p-3f, -0x1.da7020p-4f, -0x1.97104cp-4f,
-                -0x1.52bb8cp-4f, -0x1.0d7e92p-4f, -0x1.a10040p-5f,
-                -0x1.1b09aap-5f, -0x1.483a7cp-6f, 0x0.0p+0f);
+  TN_WIDE_TABLE(values, 0x0.0p+0f, 0x1.10d000p-5f, 0x1.029000p-4f,
+                0x1.626000p-4f, 0x1.b61000p-4f, 0x1.07f000p-3f, 0x1.30d800p-3f,
+                0x1.586c00p-3f, -0x1.d85000p-4f, -0x1.8f7000p-4f,
+                -0x1.4d3800p-4f, -0x1.083000p-4f, -0x1.9b6000p-5f,
+                -0x1.26f000p-5f, -0x1.09e000p-6f, 0x0.0p+0f);
   const tn_wide_split split = tn_wide_split_of(x);
   const tn_wide factor = tn_wide_look_up(factors, split.piece);
   const tn_wide value = tn_wide_look_up(values, split.piece);
   const tn_wide f = tn_wide_split_rest(split, factor);
-  tn_wide p = tn_wide_step(tn_wide_of(0x1.4e4132p-4f), f, -0x1.bcd4a4p-4f);
-  const tn_wide q =
-      tn_wide_step(tn_wide_of(0x1.287daep-3f), f, -0x1.bcb7b2p-3f);
-  p = tn_wide_fma(p, f * f, q);
+  tn_wide p = tn_wide_of(0x1.4e4132p-4f);
+  p = tn_wide_step(p, f, -0x1.bcd4a4p-4f);
+  p = tn_wide_step(p, f, 0x1.287daep-3f);
+  p = tn_wide_step(p, f, -0x1.bcb7b2p-3f);
   p = tn_wide_step(p, f, 0x1.bcb7b2p-2f);
-  const tn_wide low = split.k * tn_wide_of(0x1.3509f8p-18f);
-  return tn_wide_fma(split.k, tn_wide_of(0x1.344p-2f), value) +
-         tn_wide_fma(p, f, low);
+  const tn_wide high = tn_wide_fma(split.k, tn_wide_of(0x1.344p-2f), value);
+  return tn_wide_fma(split.k, tn_wide_of(0x1.3509f8p-18f),
+                     tn_wide_fma(p, f, high));
 }
 
 /* Of a sum of which `half` is nearly half, so that it does not overflow: what
@@ -364,7 +367,7 @@ TN_WIDE_FN tn_wide tn_math_log1p_wide(tn_wide x) {
   const tn_wide scale = tn_wide_sum_scale(half, &sum);
   const tn_wide f = tn_wide_fma(x, scale, scale - tn_wide_of(1.0f));
   const tn_wide y = tn_wide_log_of(f, sum.piece, sum.k);
-  return tn_wide_signed(tn_wide_ends(y, half, TN_WIDE_LOG_ENDS), x);
+  return tn_wide_signed(tn_wide_ends(y, half, TN_WIDE_SUM_ENDS), x);
 }
 
 /* log(1 + w + root) of w = x - 1 and the root of w*(w + 2), which is w where w
@@ -557,172 +560,6 @@ TN_WIDE_FN tn_wide tn_math_acos_wide(tn_wide x) {
   return base + (part + low);
 }
 
-/* ------------------------------------------------------------------ pieces */
-
-/* Functions of numbers a from 0 to 15, of which each of sixteen pieces has its
- * own polynomial. Pieces go by the exponent and two bits of a + 1. The first
- * one, up to a quarter, is counted from 0, the others from their middles: the
- * first row of a table; below it are the coefficients, the lowest one first. */
-typedef float tn_wide_pieces[8][16];
-
-TN_WIDE_FN tn_wide tn_wide_piece(const tn_wide_pieces pieces, tn_wide a) {
-  const __m512i at = _mm512_srli_epi32(tn_wide_bits(a + tn_wide_of(1.0f)), 21);
-  const tn_wide r = a - tn_wide_look_up(pieces[0], at);
-  tn_wide p = tn_wide_look_up(pieces[7], at);
-  p = tn_wide_fma(p, r, tn_wide_look_up(pieces[6], at));
-  p = tn_wide_fma(p, r, tn_wide_look_up(pieces[5], at));
-  p = tn_wide_fma(p, r, tn_wide_look_up(pieces[4], at));
-  p = tn_wide_fma(p, r, tn_wide_look_up(pieces[3], at));
-  p = tn_wide_fma(p, r, tn_wide_look_up(pieces[2], at));
-  return tn_wide_fma(p, r, tn_wide_look_up(pieces[1], at));
-}
-
-/* From 9 on it is 1. */
-TN_WIDE_FN tn_wide tn_math_tanh_wide(tn_wide x) {
-  static const tn_wide_pieces pieces __attribute__((aligned(64))) = {
-      {0x1.40015ep+0f, 0x1.bfec0ap+0f, 0x1.20093ep+1f, 0x1.600230p+1f,
-       0x1.bff7dap+1f, 0x1.200cbep+2f, 0x1.6005f6p+2f, 0x1.9fef28p+2f,
-       0x1.ffd440p+2f, 0x1.23p+3f, 0x0.0p+0f, 0x0.0p+0f, 0x0.0p+0f,
-       0x1.7ff874p-2f, 0x1.400dacp-1f, 0x1.c010d8p-1f},
-      {0x1.b25300p-1f, 0x1.e1f76ep-1f, 0x1.f4c172p-1f, 0x1.fbd52ep-1f,
-       0x1.ff110ep-1f, 0x1.ffdfb4p-1f, 0x1.fffba0p-1f, 0x1.ffff68p-1f,
-       0x1.fffff8p-1f, 1.0f, 0x0.0p+0f, 0x0.0p+0f, 0x0.0p+0f, 0x1.6eeeaap-2f,
-       0x1.1bfdf6p-1f, 0x1.686ed0p-1f},
-      {0x1.1f2270p-2f, 0x1.d27106p-4f, 0x1.63de42p-5f, 0x1.099ea8p-6f,
-       0x1.dd771cp-9f, 0x1.02596ep-11f, 0x1.1800dcp-14f, 0x1.3001b4p-17f,
-       0x1.e5f536p-22f, 0.0f, 0x0.0p+0f, 0x0.0p+0f, 0x1.000000p+0f,
-       0x1.be4216p-1f, 0x1.627a44p-1f, 0x1.024414p-1f},
-      {-0x1.e7258ep-3f, -0x1.b714a8p-4f, -0x1.5c0d84p-5f, -0x1.07753ap-6f,
-       -0x1.dc9586p-9f, -0x1.0247fep-11f, -0x1.17f784p-14f, -0x1.2fffa8p-17f,
-       -0x1.f709b0p-23f, 0.0f, 0x0.0p+0f, 0x0.0p+0f, -0x1.268be4p-20f,
-       -0x1.3fd146p-2f, -0x1.893cd4p-2f, -0x1.6b9f82p-2f},
-      {0x1.bbb47ep-4f, 0x1.01dfaap-4f, 0x1.bb9454p-6f, 0x1.5988b0p-7f,
-       0x1.3c3f26p-9f, 0x1.57d2aep-12f, 0x1.74cf00p-15f, 0x1.94df72p-18f,
-       0x1.4288ccp-22f, 0.0f, 0x0.0p+0f, 0x0.0p+0f, -0x1.5544c8p-2f,
-       -0x1.6dce6ap-3f, -0x1.235c14p-6f, 0x1.4f30fcp-4f},
-      {-0x1.9c6bcep-7f, -0x1.817398p-6f, -0x1.939812p-7f, -0x1.4e2952p-8f,
-       -0x1.3a373cp-10f, -0x1.57b3d8p-13f, -0x1.7606e0p-16f, -0x1.953144p-19f,
-       -0x1.88fabcp-21f, 0.0f, 0x0.0p+0f, 0x0.0p+0f, -0x1.3651dep-10f,
-       0x1.584fc2p-3f, 0x1.1a66a6p-3f, 0x1.f19592p-5f},
-      {-0x1.42e36ap-6f, 0x1.c6ee2cp-9f, 0x1.047f4ep-8f, 0x1.f60b82p-10f,
-       0x1.018322p-11f, 0x1.1e50a8p-14f, 0x1.385028p-17f, 0x1.524ef6p-20f,
-       0x1.1dc1b2p-24f, 0.0f, 0x0.0p+0f, 0x0.0p+0f, 0x1.250990p-3f,
-       0x1.34699cp-6f, -0x1.bc31bap-5f, -0x1.de984ep-5f},
-      {0x1.ee84d2p-7f, 0x1.0cf9d0p-9f, -0x1.7d10f4p-11f, -0x1.20bf1cp-11f,
-       -0x1.45fec6p-13f, -0x1.77232ap-16f, -0x1.837a06p-19f, -0x1.bb557ap-22f,
-       0x1.887980p-22f, 0.0f, 0x0.0p+0f, 0x0.0p+0f, -0x1.2eec1ap-5f,
-       -0x1.1dcbfep-4f, -0x1.a1bf20p-6f, 0x1.c69e16p-7f}};
-  const tn_wide a = tn_wide_up_to(tn_wide_abs(x), 9.1f);
-  return tn_wide_signed(tn_wide_piece(pieces, a), x);
-}
-
-/* What falls like 2^(-factor*a*a), and is that but for pieces, which change
- * slowly; the first one, told by a + 1 as well, is all of it. `lost` is what
- * the square lacks. */
-TN_WIDE_FN tn_wide tn_wide_tail(tn_wide a, const tn_wide_pieces pieces,
-                                float factor) {
-  const tn_wide slow = tn_wide_piece(pieces, a);
-  const tn_wide square = a * a;
-  const tn_wide down = tn_wide_of(-factor);
-  const tn_wide magic = tn_wide_of(0x1.8p23f);
-  const tn_wide n = tn_wide_fma(square, down, magic) - magic;
-  const tn_wide lost = _mm512_fmsub_ps(a, a, square);
-  const tn_wide f = tn_wide_fma(lost, down, _mm512_fmsub_ps(square, down, n));
-  tn_wide p = tn_wide_of(0x1.416aa6p-13f);
-  p = tn_wide_step(p, f, 0x1.5f0abep-10f);
-  p = tn_wide_step(p, f, 0x1.3b2db8p-7f);
-  p = tn_wide_step(p, f, 0x1.c6af72p-5f);
-  p = tn_wide_step(p, f, 0x1.ebfbdep-3f);
-  p = tn_wide_step(p, f, 0x1.62e430p-1f);
-  const __mmask16 powers =
-      _mm512_cmp_ps_mask(a + tn_wide_of(1.0f), tn_wide_of(1.25f), _CMP_GE_OQ);
-  const tn_wide more = _mm512_maskz_mul_ps(powers, p, f);
-  const __mmask16 within =
-      _mm512_cmp_ps_mask(n, tn_wide_of(-151.0f), _CMP_NLT_UQ);
-  return _mm512_maskz_scalef_ps(within, tn_wide_fma(slow, more, slow), n);
-}
-
-/* 1.4375 is nearly 1/log(2). */
-TN_WIDE_FN tn_wide tn_math_erfc_wide(tn_wide x) {
-  static const tn_wide_pieces pieces __attribute__((aligned(64))) = {
-      {0x1.4009f4p+0f, 0x1.c0143cp+0f, 0x1.2014bap+1f, 0x1.5ffc8ep+1f,
-       0x1.bfecb2p+1f, 0x1.20159ap+2f, 0x1.600c16p+2f, 0x1.9fee56p+2f,
-       0x1.ffe668p+2f, 0x1.334046p+3f, 0x0.0p+0f, 0x0.0p+0f, 0x0.0p+0f,
-       0x1.7ff812p-2f, 0x1.400c08p-1f, 0x1.bfeffap-1f},
-      {0x1.76812ep-2f, 0x1.2091b2p-2f, 0x1.d0999ep-3f, 0x1.81faa0p-3f,
-       0x1.305e8cp-3f, 0x1.d2441ap-4f, 0x1.72cd7ap-4f, 0x1.2dec16p-4f,
-       0x1.c770aep-5f, 0x1.578984p-5f, 0x0.0p+0f, 0x0.0p+0f, 0x1.000000p+0f,
-       0x1.5efd9cp-1f, 0x1.1caae6p-1f, 0x1.da2f94p-2f},
-      {-0x1.aff1dep-3f, -0x1.108086p-3f, -0x1.72c9c6p-4f, -0x1.0b5e3ap-4f,
-       -0x1.62b382p-5f, -0x1.c87f3cp-6f, -0x1.4024c2p-6f, -0x1.dc6374p-7f,
-       -0x1.4946aap-7f, -0x1.d940a0p-8f, 0x0.0p+0f, 0x0.0p+0f, -0x1.20dd76p+0f,
-       -0x1.3b29eep-1f, -0x1.bca010p-2f, -0x1.458ef4p-2f},
-      {0x1.b535aep-4f, 0x1.c8e172p-5f, 0x1.06433ap-5f, 0x1.4483a0p-6f,
-       0x1.5f18b6p-7f, 0x1.65f004p-8f, 0x1.9c9b50p-9f, 0x1.04180ep-9f,
-       0x1.26776cp-10f, 0x1.6a54eep-11f, 0x0.0p+0f, 0x0.0p+0f, 0x1.274c0cp-18f,
-       0x1.d1829cp-2f, 0x1.24f390p-2f, 0x1.809edap-3f},
-      {-0x1.9a9be8p-5f, -0x1.6c3a46p-6f, -0x1.681106p-7f, -0x1.84df1ep-8f,
-       -0x1.5e5adap-9f, -0x1.20cddep-10f, -0x1.1483b6p-11f, -0x1.26f066p-12f,
-       -0x1.09b5dap-13f, -0x1.05f78ep-14f, 0x0.0p+0f, 0x0.0p+0f, 0x1.810a3ap-2f,
-       -0x1.2d5decp-2f, -0x1.58a6a2p-3f, -0x1.9c7922p-4f},
-      {0x1.678a32p-6f, 0x1.12cba6p-7f, 0x1.d97900p-9f, 0x1.c2b1b0p-10f,
-       0x1.566ca2p-11f, 0x1.cf8d90p-13f, 0x1.7709c4p-14f, 0x1.597936p-15f,
-       0x1.00eef6p-16f, 0x1.a5e778p-18f, 0x0.0p+0f, 0x0.0p+0f, 0x1.52b4c0p-10f,
-       0x1.5f3cf6p-3f, 0x1.71189ep-4f, 0x1.96db00p-5f},
-      {-0x1.2d4cb0p-7f, -0x1.8f8610p-9f, -0x1.2ddf70p-10f, -0x1.fbfdfap-12f,
-       -0x1.4e29a0p-13f, -0x1.72f990p-15f, -0x1.fb2ebap-17f, -0x1.93a272p-18f,
-       -0x1.fc5c72p-20f, -0x1.5c99fap-21f, 0x0.0p+0f, 0x0.0p+0f,
-       -0x1.eda016p-4f, -0x1.79d5b6p-4f, -0x1.6f74e2p-5f, -0x1.78bf98p-6f},
-      {0x1.d9ad1cp-9f, 0x1.132170p-10f, 0x1.7011f6p-12f, 0x1.167cacp-13f,
-       0x1.37d474p-15f, 0x1.1fbe5ep-17f, 0x1.4e2ef0p-19f, 0x1.cc9164p-21f,
-       0x1.e59aeep-23f, 0x1.1751dcp-24f, 0x0.0p+0f, 0x0.0p+0f, 0x1.73ccbcp-6f,
-       0x1.752172p-5f, 0x1.571326p-6f, 0x1.45c512p-7f}};
-  const tn_wide a = tn_wide_up_to(tn_wide_abs(x), 11.5f);
-  const tn_wide tail = tn_wide_tail(a, pieces, 0x1.7p+0f);
-  return _mm512_mask_sub_ps(tail, _mm512_movepi32_mask(tn_wide_bits(x)),
-                            tn_wide_of(2.0f), tail);
-}
-
-/* x less the tail a*erfc(a/sqrt(2))/2, or that alone where x is negative, with
- * a = |x|. 45/64 is nearly 1/(2*log(2)). */
-TN_WIDE_FN tn_wide tn_math_gelu_wide(tn_wide x) {
-  static const tn_wide_pieces pieces __attribute__((aligned(64))) = {
-      {0x1.4008a4p+0f, 0x1.c00becp+0f, 0x1.1ffdd0p+1f, 0x1.5ffdfap+1f,
-       0x1.bffe40p+1f, 0x1.1ffaf8p+2f, 0x1.6002d8p+2f, 0x1.a005a2p+2f,
-       0x1.000b7cp+3f, 0x1.3ff9c4p+3f, 0x1.800516p+3f, 0x1.c004c2p+3f,
-       0x0.0p+0f, 0x1.7feb54p-2f, 0x1.3ffa42p-1f, 0x1.c00b8ap-1f},
-      {0x1.219cacp-2f, 0x1.3f58f8p-2f, 0x1.4c15aep-2f, 0x1.4e95bcp-2f,
-       0x1.46812cp-2f, 0x1.2e9766p-2f, 0x1.0e5af2p-2f, 0x1.d48328p-3f,
-       0x1.6683a2p-3f, 0x1.c9add2p-4f, 0x1.073694p-4f, 0x1.117048p-5f,
-       0x0.0p+0f, 0x1.22f92ep-3f, 0x1.9bd758p-3f, 0x1.f08c80p-3f},
-      {0x1.4f6b1ep-4f, 0x1.3b57c4p-5f, 0x1.b5f026p-7f, -0x1.4593ecp-9f,
-       -0x1.1a92a0p-6f, -0x1.cfa408p-6f, -0x1.160172p-5f, -0x1.277982p-5f,
-       -0x1.1ca8dep-5f, -0x1.caf1d6p-6f, -0x1.3e0068p-6f, -0x1.820fa2p-7f,
-       0x1.000000p-1f, 0x1.205302p-2f, 0x1.91c67ap-3f, 0x1.1ae150p-3f},
-      {-0x1.d9e93ep-5f, -0x1.073c1ap-5f, -0x1.402324p-6f, -0x1.a39dacp-7f,
-       -0x1.eb7304p-8f, -0x1.022ad8p-8f, -0x1.e23eacp-10f, -0x1.83200ep-12f,
-       0x1.26a2f0p-10f, 0x1.0f29aap-9f, 0x1.14a76cp-9f, 0x1.b1e4c2p-10f,
-       -0x1.988452p-2f, -0x1.a92542p-3f, -0x1.1d30b8p-3f, -0x1.896204p-4f},
-      {0x1.92773ep-6f, 0x1.7b7ef2p-7f, 0x1.865894p-8f, 0x1.b592e4p-9f,
-       0x1.b123e2p-10f, 0x1.c5ab34p-11f, 0x1.2c6edcp-11f, 0x1.b68daep-12f,
-       0x1.0762cap-12f, 0x1.2ea7d4p-14f, -0x1.84bc1cp-15f, -0x1.8d3f38p-14f,
-       -0x1.2ad8c0p-20f, 0x1.d4cac6p-4f, 0x1.24debcp-4f, 0x1.773ea0p-5f},
-      {-0x1.408702p-7f, -0x1.0cd764p-8f, -0x1.e63dc6p-10f, -0x1.d39280p-11f,
-       -0x1.5cd8a2p-12f, -0x1.cac0c2p-14f, -0x1.9ab02ap-15f, -0x1.0b5e30p-15f,
-       -0x1.a702e2p-16f, -0x1.406efep-16f, -0x1.5927a8p-17f, -0x1.2c9adcp-19f,
-       0x1.106d2ep-4f, -0x1.c52c9ep-5f, -0x1.0c167ep-5f, -0x1.4507f0p-6f},
-      {0x1.d8059cp-9f, 0x1.68b990p-10f, 0x1.2a4236p-11f, 0x1.08744ap-12f,
-       0x1.60a3b6p-14f, 0x1.6f0460p-16f, 0x1.99442cp-18f, 0x1.d65210p-20f,
-       0x1.2044d4p-21f, 0x1.a0d846p-21f, 0x1.e4e13cp-21f, 0x1.5ea26ep-21f,
-       -0x1.311fc4p-13f, 0x1.8772aep-6f, 0x1.bbd04ep-7f, 0x1.fa4738p-8f},
-      {-0x1.3220d4p-10f, -0x1.b218f0p-12f, -0x1.3221f4p-13f, -0x1.555ff8p-14f,
-       -0x1.53fc2ap-16f, -0x1.538b16p-18f, -0x1.80fe06p-20f, -0x1.370762p-22f,
-       -0x1.17c08ep-26f, 0x1.db870cp-26f, -0x1.e0170ep-28f, -0x1.0734f6p-25f,
-       -0x1.39a1e6p-7f, -0x1.3d8628p-7f, -0x1.2afdbap-8f, -0x1.439d86p-9f}};
-  const tn_wide a = _mm512_range_ps(x, tn_wide_of(14.9f), 0x0a);
-  return tn_wide_from(x, -0.0f) - tn_wide_tail(a, pieces, 0x1.68p-1f);
-}
-
 /* ------------------------------------------------------------------- roots */
 
 /* Zeros and infinity, as in tn_wide_ends: 1 is x itself, 6 infinity with the
@@ -758,6 +595,8 @@ TN_WIDE_FN tn_wide tn_math_rsqrt_wide(tn_wide x) {
   const tn_wide p = tn_wide_step(lack, tn_wide_of(0.375f), 0.5f);
   return tn_wide_ends(tn_wide_fma(near * lack, p, near), x, TN_WIDE_RSQRT_ENDS);
 }
+
+#include "tenon/math/wide_pieces.h"
 
 #ifdef __cplusplus
 }
