@@ -146,8 +146,11 @@ const char *formula_twin(const kernel_pass *pass, const formula_use *use,
 /* ------------------------------------------------------------------ expr_c.c
  */
 
-/* Whether a power is written as a product, or as a quotient of 1. */
+/* Whether a power is written as a product, or as a quotient of 1; and whether
+ * it is written as a root. */
 bool formula_is_product(const tnm_expr *expr, int class_bit);
+bool formula_is_root(const tnm_expr *expr);
+
 /* Writes the statements that compute a formula and return its value, in one of
  * the classes in which it is defined. Names are those of formula_variable(). */
 void emit_formula(const kernel_pass *pass, const tnm_expr *expr, int class_bit);

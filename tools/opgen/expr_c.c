@@ -251,11 +251,18 @@ static piece product(writer *w, piece base, uint64_t exponent) {
 /* Factors up to which a power of an integer is written out. */
 #define MANY_FACTORS 16
 
+static bool is_power(const tnm_expr *expr) {
+  return (expr->kind == TNM_BINARY && expr->op == '^') ||
+         (expr->kind == TNM_CALL && expr->index == TNM_F_POW);
+}
+
+bool formula_is_root(const tnm_expr *expr) {
+  return is_power(expr) && constant_exponent(expr->args[1]) == 0.5;
+}
+
 bool formula_is_product(const tnm_expr *expr, int class_bit) {
   const bool is_float = (class_bit & TNM_CLASS_FLOATS) != 0;
-  if (!(expr->kind == TNM_BINARY && expr->op == '^') &&
-      !(expr->kind == TNM_CALL && expr->index == TNM_F_POW))
-    return false;
+  if (!is_power(expr)) return false;
   const double exponent = constant_exponent(expr->args[1]);
   const double most = is_float ? 4 : MANY_FACTORS;
   return exponent == -1 ||
@@ -268,7 +275,7 @@ static piece power(writer *w, const tnm_expr *expr) {
   if (exponent >= 2 && formula_is_product(expr, w->class_bit))
     return product(w, render_term(w, expr->args[0]), (uint64_t)exponent);
   piece parts[2] = {render_value(w, expr->args[0])};
-  if (exponent == 0.5) return call_math(w, "sqrt", parts, 1);
+  if (formula_is_root(expr)) return call_math(w, "sqrt", parts, 1);
   if (exponent == -1) {
     const piece one = PIECE(w, ATOM, VALUE, "1.0%s", suffix(w));
     piece quotient[2] = {as_operand(w, one), parts[0]};

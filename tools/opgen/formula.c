@@ -371,6 +371,7 @@ static void add_params(const kernel_pass *pass, const formula_use *use,
 
 /* Whether an expression calls a function that has such a form. */
 static bool has_form(const tnm_expr *expr, formula_form form) {
+  if (formula_is_root(expr) && formula_has_form("sqrt", form)) return true;
   if (expr->kind == TNM_CALL &&
       formula_has_form(tnm_function_at(expr->index)->name, form))
     return true;
@@ -390,7 +391,8 @@ formula_form formula_second(const formula_use *use, int class_bit) {
 static bool fits_wide(const tnm_expr *expr) {
   for (uint32_t i = 0; i < expr->n_args; ++i)
     if (!fits_wide(expr->args[i])) return false;
-  if (formula_is_product(expr, TNM_CLASS_F32)) return true;
+  if (formula_is_product(expr, TNM_CLASS_F32) || formula_is_root(expr))
+    return true;
   if (expr->kind == TNM_CALL)
     return formula_has_form(tnm_function_at(expr->index)->name, FORM_WIDE);
   return expr->kind != TNM_BINARY || strchr("+-*/", expr->op) != NULL;
