@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the approximations in sdk/include/tenon/math/wide.h, which look
-their coefficients up: one polynomial for each of sixteen pieces of a range.
+"""Tables of the approximations in sdk/include/tenon/math/wide.h and
+wide_pieces.h, which look their coefficients up: one polynomial for each of
+sixteen pieces of a range, or of 32.
 
     v/bin/python pieces.py [NAME...]      see minimax.py for v
 
@@ -28,15 +29,15 @@ def single(value):
     return minimax.rounded(value, BITS)
 
 
-def middle_of(g, near, step, tries, place=0):
-    """The float next to `near`, in steps, whose g is nearest to a float, or
-    that at a later place; and its g."""
+def middle_of(g, near, step, tries):
+    """The float next to `near`, in steps, whose g is nearest to a float; and its
+    g."""
     found = []
     for i in range(-tries, tries + 1):
         x = single(near + i * step)
         y = single(g(x))
         found.append((abs(g(x) - y) / ulp(y), x, y))
-    return sorted(found)[place][1:]
+    return min(found)[1:]
 
 
 def show(name, tables):
@@ -116,11 +117,10 @@ def roots():
     show("roots", [("", [single(mpf(2) ** (mpf(i) / 16)) for i in range(16)])])
 
 
-def pieces(name, g, first, top, place=0):
+def pieces(name, g, first, top):
     """Polynomials for a from 0 to `top`, by the exponent and two bits of a + 1;
-    the exponent of 1 to 2 ends with ones. The piece at 0 is that of `first`, a
-    function and its lowest coefficients, counted from 0; others have the middle
-    at a place (middle_of)."""
+    the exponent of 1 to 2 ends with ones. The piece at 0 is counted from there,
+    with the lowest coefficients `first`."""
     degree = 6
     tables = [[] for _ in range(degree + 2)]
     worst = mpf(0)
@@ -130,7 +130,7 @@ def pieces(name, g, first, top, place=0):
         high = min(mpf(2) ** power * (1 + mpf(quarter + 1) / 4) - 1, mpf(top))
         entries = [mpf(0)] * len(tables)
         if low < high:
-            entries, error = piece_of(g, first, low, high, degree, place)
+            entries, error = piece_of(g, first, low, high, degree)
             worst = max(worst, error)
         for table, entry in zip(tables, entries):
             table.append(entry)
@@ -139,14 +139,14 @@ def pieces(name, g, first, top, place=0):
     print(f"{name}: {power_of_two(worst)}")
 
 
-def piece_of(g, first, low, high, degree, place):
+def piece_of(g, first, low, high, degree):
     """The middle and the coefficients of a piece, and their error."""
     if low == 0:
         # Relative errors have no meaning at 0 itself.
-        (g, fixed), middle, least = first, mpf(0), mpf(10) ** -9
+        middle, fixed, least = mpf(0), first, mpf(10) ** -9
     else:
         middle = (low + high) / 2
-        middle, value = middle_of(g, middle, 7 * ulp(middle), 400, place)
+        middle, value = middle_of(g, middle, 7 * ulp(middle), 400)
         fixed, least = {0: value}, low - middle
     pc, error = fitted(g=lambda r: g(middle + r), low=least, high=high - middle,
                        p=powers(0, degree), fixed=fixed)
@@ -155,15 +155,14 @@ def piece_of(g, first, low, high, degree, place):
 
 def tanh():
     """From 9 on it is 1, which tables say that are written by hand."""
-    pieces("tanh", mp.tanh, (mp.tanh, {0: mpf(0), 1: mpf(1)}), 9)
+    pieces("tanh", mp.tanh, {0: mpf(0), 1: mpf(1)}, 9)
 
 
-# Of 32 pieces the one of a number a is round((SCALE*a + 1/2)^2): what falls like
-# exp(-a*a) becomes so many times smaller in each.
 def squares(name, g, first, scale):
-    """Polynomials for a up to where there are no more pieces. The piece at 0 is
-    that of `first`, as in pieces(); others are counted from seven tenths of
-    their width on, from where to what is smaller little cancels."""
+    """Of what falls like exp(-a*a), 32 polynomials, the one of a number a being
+    round((scale*a + 1/2)^2): in each it falls to as small a part. The piece at 0
+    is as in pieces(); others are counted from seven tenths of their width on,
+    from where to what is smaller little cancels."""
     tables = [[] for _ in range(10)]
     worst, low = mpf(0), mpf(0)
     for j in range(32):
