@@ -62,7 +62,7 @@ EMULATE_FLOATS(getexp_ps, emulate_exponent(a))
 EMULATE float emulate_fraction(float a, float least) {
   int exponent;
   if (a < 0 || a != a) return NAN;
-  if (a == 0 || isinf(a)) return 1;
+  if (a == 0 || isinf(a)) return copysignf(1, a);
   const float half = frexpf(a, &exponent);
   return half < least ? 2 * half : half;
 }

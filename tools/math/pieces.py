@@ -92,8 +92,8 @@ def ends_of_log(j):
 def logarithm(name, log, high_bits, piece=piece_on_grid):
     """By the four highest bits of the fraction of m: factors r near to 1/m, and
     -log(r). Next to 1 both are exact. m is from 3/4 to 3/2, and k*log(2) taken in
-    two parts; where log(2) is 1, m is from 1 to 2, and the sums that are next to
-    0 are exact with factors to a half."""
+    two parts. Where log(2) is 1, m is from 1 to 2 and factors go down to a half:
+    sums with k = -1, which are next to 0, are exact."""
     two = log(mpf(2))
     last = (mpf(1), mpf(0)) if high_bits else (mpf(1) / 2, mpf(1))
     entries = [(mpf(1), mpf(0)) if j == 0 else last if j == 15 else piece(j, log)
@@ -162,7 +162,7 @@ def squares(name, g, first, scale):
     """Of what falls like exp(-a*a), 32 polynomials, the one of a number a being
     round((scale*a + 1/2)^2): in each it falls to as small a part. The piece at 0
     is as in pieces(); others are counted from seven tenths of their width on,
-    from where to what is smaller little cancels."""
+    so that little cancels in the sums of what falls."""
     tables = [[] for _ in range(10)]
     worst, low = mpf(0), mpf(0)
     for j in range(32):

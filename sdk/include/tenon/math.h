@@ -80,9 +80,9 @@
  * With AVX-512 there are forms of sixteen floats at once, tn_math_gelu_wide and
  * so on, which take a third to nine tenths of the time (math/wide.h). Generated
  * kernels use them there, for formulas that call no other function. Angles are
- * near up to 1607 in them; sixteen of which one is far take ten times as long,
- * and twice as long where one is below -10.2 for gelu or above 7.2 for erfc.
- * Their bounds are:
+ * near up to 1607 in them; sixteen of which one is far take ten times as long.
+ * Sixteen of which one is between -14.4 and -10.2 (gelu), or 7.2 and 10.1
+ * (erfc), take twice as long. Their bounds are:
  *
  *   sqrt 0.5   asin 0.8   rsqrt 1   log log1p 1.05   exp tanh 1.1   acos 1.2
  *   acosh 1.5   sin cos cosh log10 1.55   log2 1.6   erfc 1.8

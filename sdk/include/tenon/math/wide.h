@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * wide.h: part of kernel.h: functions of math.h for sixteen floats at once, by
- * what AVX-512 alone has: tables of sixteen floats in a register, exponents and
- * fractions that are right for denormal and infinite numbers, and scaling by
- * powers of two that rounds once. What comes out for an element does not depend
- * on the others; math.h has the bounds.
+ * what AVX-512 alone has: tables of sixteen floats in a register, or of 32 in
+ * two, exponents and fractions that are right for denormal and infinite
+ * numbers, and scaling by powers of two that rounds once. What comes out for an
+ * element does not depend on the others; math.h has the bounds.
  *
  *   TN_WIDE_FN tn_wide steep(tn_wide x) {
  *     return tn_math_gelu_wide(x) * tn_wide_of(1.5f);
@@ -21,7 +21,7 @@
  *
  * the first two where TN_KERNEL_HAS_WIDE is 1. Tables and coefficients are
  * those of tools/math/pieces.py and minimax.py, but for the two of exp, which
- * are nearly those of its series.
+ * are nearly those of its series. Functions in pieces are in wide_pieces.h.
  */
 #include "tenon/kernel.h" /* which includes this file: so before the guard */
 
@@ -61,9 +61,9 @@ TN_WIDE_FN tn_wide tn_wide_of(float x) {
 }
 
 /* The first n floats of memory anywhere, sixteen at most. Others are 1, where
- * no function has anything that takes longer. What stands 1 KiB behind is asked
- * for: so many operations on each sixteen keep the processor from looking that
- * far itself. [any] */
+ * no function has anything that takes longer. What stands 1 KiB further on
+ * is asked for: so many operations on each sixteen keep the processor from
+ * looking that far ahead itself. [any] */
 TN_WIDE_FN tn_wide tn_wide_load(const float *from, int64_t n) {
   _mm_prefetch((const char *)((uintptr_t)from + 1024), _MM_HINT_T0);
   if (n >= 16) return _mm512_loadu_ps(from);
@@ -253,8 +253,8 @@ TN_WIDE_FN tn_wide_split tn_wide_split_of(tn_wide x) {
 }
 
 /* f of m = (1 + f)/factor, the factor being that of the piece, and 1 where m is
- * nearly 1. The logarithms of 1/factor stand in another table; natural ones are
- * multiples of 2^-17, of which a sum with multiples of `two` is exact. */
+ * nearly 1. The logarithms of 1/factor stand in another table: multiples of
+ * 2^-17, of which a sum with multiples of the high part of log(2) is exact. */
 TN_WIDE_FN tn_wide tn_wide_split_rest(tn_wide_split split, tn_wide factor) {
   return _mm512_fmsub_ps(split.m, factor, tn_wide_of(1.0f));
 }

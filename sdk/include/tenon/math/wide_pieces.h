@@ -97,27 +97,27 @@ TN_WIDE_FN tn_wide tn_wide_square(const tn_wide_squares pieces, tn_wide a,
   return tn_wide_fma(p, r, tn_wide_look_up_32(pieces[1], at));
 }
 
-/* The same where a is beyond the pieces, until they are 0: what they are over
- * 2^(-factor*a*a) is a polynomial, counted from the first number. That is
- * needed so seldom that it may take as long again. `lost` is what the square
- * lacks. The power has nearly the coefficients of exp2m1_f32 in functions.py;
- * with exactly those it would be good to 2.0. */
-typedef float tn_wide_fall[10];
+/* The same where a is beyond the pieces, and 0 from `end` on: what they are
+ * over 2^(-factor*a*a) is a polynomial, counted from `middle`. */
+typedef struct tn_wide_fall {
+  float factor, end, middle, by[9];
+} tn_wide_fall;
 
-TN_WIDE_FN tn_wide tn_wide_fallen(const tn_wide_fall fall, tn_wide a,
-                                  float factor) {
-  const tn_wide r = a - tn_wide_of(fall[0]);
-  tn_wide slow = tn_wide_of(fall[9]);
-  slow = tn_wide_step(slow, r, fall[8]);
-  slow = tn_wide_step(slow, r, fall[7]);
-  slow = tn_wide_step(slow, r, fall[6]);
-  slow = tn_wide_step(slow, r, fall[5]);
-  slow = tn_wide_step(slow, r, fall[4]);
-  slow = tn_wide_step(slow, r, fall[3]);
-  slow = tn_wide_step(slow, r, fall[2]);
-  slow = tn_wide_step(slow, r, fall[1]);
+/* `lost` is what the square lacks. The power has nearly the coefficients of
+ * exp2m1_f32 in functions.py; with exactly those it would be good to 2.0. */
+TN_WIDE_FN tn_wide tn_wide_fallen(const tn_wide_fall *fall, tn_wide a) {
+  const tn_wide r = a - tn_wide_of(fall->middle);
+  tn_wide slow = tn_wide_of(fall->by[8]);
+  slow = tn_wide_step(slow, r, fall->by[7]);
+  slow = tn_wide_step(slow, r, fall->by[6]);
+  slow = tn_wide_step(slow, r, fall->by[5]);
+  slow = tn_wide_step(slow, r, fall->by[4]);
+  slow = tn_wide_step(slow, r, fall->by[3]);
+  slow = tn_wide_step(slow, r, fall->by[2]);
+  slow = tn_wide_step(slow, r, fall->by[1]);
+  slow = tn_wide_step(slow, r, fall->by[0]);
   const tn_wide square = a * a;
-  const tn_wide down = tn_wide_of(-factor);
+  const tn_wide down = tn_wide_of(-fall->factor);
   const tn_wide magic = tn_wide_of(0x1.8p23f);
   const tn_wide n = tn_wide_fma(square, down, magic) - magic;
   const tn_wide lost = _mm512_fmsub_ps(a, a, square);
@@ -128,9 +128,21 @@ TN_WIDE_FN tn_wide tn_wide_fallen(const tn_wide_fall fall, tn_wide a,
   p = tn_wide_step(p, f, 0x1.c6af72p-5f);
   p = tn_wide_step(p, f, 0x1.ebfbdep-3f);
   p = tn_wide_step(p, f, 0x1.62e430p-1f);
-  const __mmask16 within =
-      _mm512_cmp_ps_mask(n, tn_wide_of(-151.0f), _CMP_NLT_UQ);
-  return _mm512_maskz_scalef_ps(within, tn_wide_fma(slow, p * f, slow), n);
+  return _mm512_scalef_ps(tn_wide_fma(slow, p * f, slow), n);
+}
+
+/* y, but where a bit of `far` is set what is beyond the pieces. Only what is
+ * not yet 0 is computed, and of no other number: squares of tiny ones would
+ * take long.
+ */
+TN_WIDE_FN tn_wide tn_wide_with_far(tn_wide y, __mmask16 far, tn_wide a,
+                                    const tn_wide_fall *fall) {
+  const __mmask16 falls =
+      far & _mm512_cmp_ps_mask(a, tn_wide_of(fall->end), _CMP_LT_OQ);
+  const tn_wide none = tn_wide_select(far, y, tn_wide_of(0.0f));
+  if (falls == 0) return none;
+  const tn_wide at = tn_wide_select(falls, tn_wide_of(fall->middle), a);
+  return tn_wide_select(falls, none, tn_wide_fallen(fall, at));
 }
 
 static const tn_wide_squares tn_wide_erfc_pieces = {
@@ -218,16 +230,18 @@ static const tn_wide_squares tn_wide_erfc_pieces = {
 /* 1.4375 is nearly 1/log(2). */
 TN_WIDE_FN tn_wide tn_math_erfc_wide(tn_wide x) {
   static const tn_wide_fall fall = {
-      0x1.13e568p+3f,   0x1.97788ap-5f,  -0x1.1fc908p-7f,  0x1.e14e7ep-11f,
-      -0x1.8d7b9ep-14f, 0x1.655258p-17f, -0x1.426150p-20f, 0x1.1fbec4p-23f,
-      -0x1.0a8c46p-26f, 0x1.b50674p-30f};
+      0x1.7p+0f,
+      10.1f,
+      0x1.13e568p+3f,
+      {0x1.97788ap-5f, -0x1.1fc908p-7f, 0x1.e14e7ep-11f, -0x1.8d7b9ep-14f,
+       0x1.655258p-17f, -0x1.426150p-20f, 0x1.1fbec4p-23f, -0x1.0a8c46p-26f,
+       0x1.b50674p-30f}};
   const tn_wide a = tn_wide_abs(x);
   tn_wide tail =
       tn_wide_square(tn_wide_erfc_pieces, tn_wide_up_to(a, 7.2f), 0x1.6ap-1f);
   const __mmask16 far = _mm512_cmp_ps_mask(tn_wide_of(7.2f), x, _CMP_LT_OQ);
   if (__builtin_expect(far != 0, 0))
-    tail = tn_wide_select(
-        far, tail, tn_wide_fallen(fall, tn_wide_up_to(a, 11.5f), 0x1.7p+0f));
+    tail = tn_wide_with_far(tail, far, a, &fall);
   return _mm512_mask_sub_ps(tail, _mm512_movepi32_mask(tn_wide_bits(x)),
                             tn_wide_of(2.0f), tail);
 }
@@ -318,17 +332,17 @@ static const tn_wide_squares tn_wide_gelu_pieces = {
  * a = |x|. 0.71875 is nearly 1/(2*log(2)). */
 TN_WIDE_FN tn_wide tn_math_gelu_wide(tn_wide x) {
   static const tn_wide_fall fall = {
-      0x1.8873eap+3f,  0x1.3591fep-2f,   -0x1.ab1538p-7f, -0x1.3c0050p-12f,
-      0x1.a501fep-16f, -0x1.11386cp-21f, 0x1.236b88p-25f, -0x1.19b4d0p-28f,
-      0x1.c52082p-32f, -0x1.d01a4ap-35f};
+      0x1.7p-1f,
+      14.4f,
+      0x1.8873eap+3f,
+      {0x1.3591fep-2f, -0x1.ab1538p-7f, -0x1.3c0050p-12f, 0x1.a501fep-16f,
+       -0x1.11386cp-21f, 0x1.236b88p-25f, -0x1.19b4d0p-28f, 0x1.c52082p-32f,
+       -0x1.d01a4ap-35f}};
   const tn_wide a = _mm512_range_ps(x, tn_wide_of(10.2f), 0x0a);
   tn_wide tail = tn_wide_square(tn_wide_gelu_pieces, a, 0.5f);
   const __mmask16 far = _mm512_cmp_ps_mask(x, tn_wide_of(-10.2f), _CMP_LT_OQ);
   if (__builtin_expect(far != 0, 0))
-    tail = tn_wide_select(
-        far, tail,
-        tn_wide_fallen(fall, _mm512_range_ps(x, tn_wide_of(14.9f), 0x0a),
-                       0x1.7p-1f));
+    tail = tn_wide_with_far(tail, far, tn_wide_abs(x), &fall);
   return tn_wide_from(x, -0.0f) - tail;
 }
 
