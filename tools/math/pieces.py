@@ -117,25 +117,30 @@ def roots():
     show("roots", [("", [single(mpf(2) ** (mpf(i) / 16)) for i in range(16)])])
 
 
+def show_pieces(name, found):
+    """Tables of the middles and of each coefficient, of those found piece by
+    piece."""
+    middles, *coefficients = zip(*found)
+    show(name, [("middle", middles)] +
+         [(f"by r^{i}", table) for i, table in enumerate(coefficients)])
+
+
 def pieces(name, g, first, top):
     """Polynomials for a from 0 to `top`, by the exponent and two bits of a + 1;
     the exponent of 1 to 2 ends with ones. The piece at 0 is counted from there,
     with the lowest coefficients `first`."""
     degree = 6
-    tables = [[] for _ in range(degree + 2)]
-    worst = mpf(0)
+    found, worst = [], mpf(0)
     for j in range(16):
         power, quarter = (j // 4 + 1) % 4, j % 4
         low = mpf(2) ** power * (1 + mpf(quarter) / 4) - 1
         high = min(mpf(2) ** power * (1 + mpf(quarter + 1) / 4) - 1, mpf(top))
-        entries = [mpf(0)] * len(tables)
+        entries = [mpf(0)] * (degree + 2)
         if low < high:
             entries, error = piece_of(g, first, low, high, degree)
             worst = max(worst, error)
-        for table, entry in zip(tables, entries):
-            table.append(entry)
-    show(name, [("middle", tables[0])] +
-         [(f"by r^{i}", table) for i, table in enumerate(tables[1:])])
+        found.append(entries)
+    show_pieces(name, found)
     print(f"{name}: {power_of_two(worst)}")
 
 
@@ -163,8 +168,7 @@ def squares(name, g, first, scale):
     round((scale*a + 1/2)^2): in each it falls to as small a part. The piece at 0
     is as in pieces(); others are counted from seven tenths of their width on,
     so that little cancels in the sums of what falls."""
-    tables = [[] for _ in range(10)]
-    worst, low = mpf(0), mpf(0)
+    found, worst, low = [], mpf(0), mpf(0)
     for j in range(32):
         high = (mp.sqrt(j + mpf(1) / 2) - mpf(1) / 2) / scale
         if j == 0:
@@ -173,10 +177,8 @@ def squares(name, g, first, scale):
             starts = starts_of(g, low + (high - low) * mpf("0.7"))
         error, entries = square_of(g, max(low, mpf(10) ** -9), high, starts)
         worst, low = max(worst, error), high
-        for table, entry in zip(tables, entries):
-            table.append(entry)
-    show(name, [("middle", tables[0])] +
-         [(f"by r^{i}", table) for i, table in enumerate(tables[1:])])
+        found.append(entries)
+    show_pieces(name, found)
     print(f"{name}: {power_of_two(worst)}, up to {mp.nstr(low, 8)}")
 
 

@@ -15,7 +15,7 @@
  * own polynomial. Pieces go by the exponent and two bits of a + 1. The first
  * one, up to a quarter, is counted from 0, the others from their middles: the
  * first row of a table; below it are the coefficients, the lowest one first. */
-typedef float tn_wide_pieces[8][16];
+typedef float tn_wide_pieces[8][16] __attribute__((aligned(64)));
 
 TN_WIDE_FN tn_wide tn_wide_piece(const tn_wide_pieces pieces, tn_wide a) {
   const __m512i at = _mm512_srli_epi32(tn_wide_bits(a + tn_wide_of(1.0f)), 21);
@@ -31,7 +31,7 @@ TN_WIDE_FN tn_wide tn_wide_piece(const tn_wide_pieces pieces, tn_wide a) {
 
 /* From 9 on it is 1. */
 TN_WIDE_FN tn_wide tn_math_tanh_wide(tn_wide x) {
-  static const tn_wide_pieces pieces __attribute__((aligned(64))) = {
+  static const tn_wide_pieces pieces = {
       {0x1.40015ep+0f, 0x1.bfec0ap+0f, 0x1.20093ep+1f, 0x1.600230p+1f,
        0x1.bff7dap+1f, 0x1.200cbep+2f, 0x1.6005f6p+2f, 0x1.9fef28p+2f,
        0x1.ffd440p+2f, 0x1.23p+3f, 0x0.0p+0f, 0x0.0p+0f, 0x0.0p+0f,
