@@ -52,7 +52,7 @@ static uint64_t turned;
 /* ------------------------------------------------------------------- threads
  */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TN_SANITIZED)
 enum { JUMPS = 0 };
 #else
 enum { JUMPS = 1 };

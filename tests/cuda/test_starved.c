@@ -16,7 +16,7 @@
 
 enum { MOST = 4096 }; /* numbers that come out */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TN_SANITIZED)
 enum { FEWER = 3 };
 #else
 enum { FEWER = 10 };

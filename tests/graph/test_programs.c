@@ -403,7 +403,7 @@ static void run_all(expectation *e) {
 }
 
 /* Those that a sanitizer watches take ten times as long. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TN_SANITIZED)
 enum { N_GRAPHS = 150 };
 #else
 enum { N_GRAPHS = 1000 };

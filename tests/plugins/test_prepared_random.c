@@ -280,7 +280,7 @@ static void trial(void) {
   end();
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TN_SANITIZED)
 enum { N_TRIALS = 150 };
 #else
 enum { N_TRIALS = 1000 };

@@ -548,7 +548,7 @@ static void trial(void) {
   end();
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TN_SANITIZED)
 enum { N_TRIALS = 300 };
 #else
 enum { N_TRIALS = 2000 };

@@ -514,7 +514,8 @@ static range extent(const tn_device_sum *sum, const void *first, bool to) {
     const int64_t step = (to ? axis->to : axis->from) * bytes * (axis->n - 1);
     *(step < 0 ? &low : &high) += step;
   }
-  return (range){(const char *)first + low, (uint64_t)(high - low)};
+  return (range){first ? (const char *)first + low : NULL,
+                 (uint64_t)(high - low)};
 }
 
 static double load(tn_dtype dtype, const char *at) {

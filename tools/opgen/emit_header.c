@@ -99,9 +99,9 @@ static void prototype(emit *e, const char *symbol, const char *parameters) {
 }
 
 static const tnm_operator *owner_of(const emit *e, const tnm_kernel *kernel) {
-  const tnm_operator *op = e->plugin->operators;
-  while (kernel < op->kernels || kernel >= op->kernels + op->n_kernels) ++op;
-  return op;
+  for (const tnm_operator *op = e->plugin->operators;; ++op)
+    for (size_t i = 0; i < op->n_kernels; ++i)
+      if (&op->kernels[i] == kernel) return op;
 }
 
 static bool names_symbol(const tnm_kernel *kernel, const char *symbol) {

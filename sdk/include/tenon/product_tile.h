@@ -47,7 +47,9 @@ typedef struct TN_TILE_NAME(step) {
   int64_t depth;
 } TN_TILE_NAME(step);
 
-#define TN_TILE_EVER TN_TILE_TARGET static inline __attribute__((always_inline))
+#define TN_TILE_EVER                                \
+  TN_TILE_TARGET TN_PRODUCT_UNCHECKED static inline \
+      __attribute__((always_inline))
 
 /* c = alpha * sums + beta * c. */
 TN_TILE_EVER void TN_TILE_NAME(store)(const TN_TILE_NAME(step) * s,

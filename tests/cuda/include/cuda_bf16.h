@@ -30,19 +30,8 @@ static inline __nv_bfloat16 __float2bfloat16_rn(float x) {
   return half;
 }
 
-/* By way of an f32 that is rounded to odd: rounding twice to the nearest would
- * be wrong. */
 static inline __nv_bfloat16 __double2bfloat16(double x) {
-  float single = (float)x;
-  uint32_t bits;
-  if (x == x && (double)single != x) {
-    memcpy(&bits, &single, sizeof bits);
-    const double gone = (double)single - x;
-    if ((gone > 0) == (x > 0)) --bits; /* it is larger than x is */
-    bits |= 1;
-    memcpy(&single, &bits, sizeof single);
-  }
-  return __float2bfloat16_rn(single);
+  return __float2bfloat16_rn(fake_cuda_odd(x));
 }
 
 #endif /* FAKE_CUDA_BF16_H_ */

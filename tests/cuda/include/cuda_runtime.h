@@ -72,6 +72,21 @@ static inline uint32_t __umulhi(uint32_t a, uint32_t b) {
   return (uint32_t)((uint64_t)a * b >> 32);
 }
 
+/* A double as an f32 that is rounded to odd: to a half from there it rounds as it
+ * would at once, which by way of the nearest it would not. */
+static inline float fake_cuda_odd(double x) {
+  float single = (float)x;
+  uint32_t bits;
+  if (x == x && (double)single != x) {
+    memcpy(&bits, &single, sizeof bits);
+    const double gone = (double)single - x;
+    if ((gone > 0) == (x > 0)) --bits; /* it is larger than x is */
+    bits |= 1;
+    memcpy(&single, &bits, sizeof single);
+  }
+  return single;
+}
+
 static inline double rsqrt(double x) {
   return 1 / __builtin_sqrt(x);
 }
