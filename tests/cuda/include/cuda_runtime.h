@@ -72,8 +72,8 @@ static inline uint32_t __umulhi(uint32_t a, uint32_t b) {
   return (uint32_t)((uint64_t)a * b >> 32);
 }
 
-/* A double as an f32 that is rounded to odd: to a half from there it rounds as it
- * would at once, which by way of the nearest it would not. */
+/* A double as an f32 that is rounded to odd: to a half from there it rounds as
+ * it would at once, which by way of the nearest it would not. */
 static inline float fake_cuda_odd(double x) {
   float single = (float)x;
   uint32_t bits;
