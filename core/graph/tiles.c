@@ -275,6 +275,14 @@ static bool is_expanded(const tn__step *part) {
   return node->n_out != n;
 }
 
+/* Whether a part may make an output where its input lies. Links make one output
+ * of an element behind the other, each from the input. */
+static bool works_in_place(const tn__step *part) {
+  const tn_kernel *kernel = part->info.kernel->desc;
+  if ((kernel->flags & TN_KERNEL_CHAIN) && part->n_out > 1) return false;
+  return !is_expanded(part) && (kernel->writes & TN_WRITES_INPLACE);
+}
+
 /* Nobody reads the input behind the part that writes the output, and that part
  * itself only if it may work in place. */
 bool tn__fused_pair(const tn__step *step, uint32_t in, uint32_t out) {
@@ -293,8 +301,7 @@ bool tn__fused_pair(const tn__step *step, uint32_t in, uint32_t out) {
     if (memcmp(o->strides, writer->strides, sizeof o->strides) != 0)
       return false;
     if (o->part < writer->part) continue;
-    if (is_expanded(part) ||
-        !(part->info.kernel->desc->writes & TN_WRITES_INPLACE) ||
+    if (!works_in_place(part) ||
         declared_inplace(part, position) != o->position)
       return false;
   }

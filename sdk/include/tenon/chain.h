@@ -96,7 +96,8 @@ typedef struct tn_chain_made {  /* frozen */
   tn_link *links[TN_CHAIN_INPUTS];
 } tn_chain_made;
 
-/* Every output that is asked for, in the order in which they are to be made. */
+/* Every output that is asked for, in the order in which they are to be made.
+ * Where there are several, none lies where an input does. */
 typedef struct tn_chain_offer {
   uint32_t struct_size;
   uint32_t n_made;
