@@ -20,14 +20,6 @@
 #define NN_CONV_FOUR _Pragma("GCC unroll 4")
 #endif
 
-/* A function with such loops: as TN_PRODUCT_UNCHECKED (tenon/product.h). */
-#if defined(__clang__)
-#define NN_CONV_UNCHECKED \
-  __attribute__((no_sanitize("signed-integer-overflow")))
-#else
-#define NN_CONV_UNCHECKED
-#endif
-
 /* A call in f32 or f64. Images, filters and channels lie densely:
  *
  *   data    (images, groups, channels, in)

@@ -88,8 +88,8 @@ BODY void NAME(some_lines)(const lines *l, int64_t y, int64_t x,
 
 /* The same for windows of 3 x 3 whose lines lie one below the other: each line
  * that is read serves three. */
-NN_CONV_UNCHECKED BODY void NAME(some_three)(const lines *l, int64_t y,
-                                             int64_t x, const int held) {
+TN_KERNEL_UNCHECKED BODY void NAME(some_three)(const lines *l, int64_t y,
+                                               int64_t x, const int held) {
   const REAL *from = (const REAL *)l->from + y * l->down + x;
   const REAL *w = l->weight;
   NAME(vector) sum[HELD];

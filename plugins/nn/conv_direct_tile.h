@@ -23,7 +23,7 @@ typedef int32_t DIRECT_NAME(mask)
                    may_alias));
 
 #define VECTOR(at) (*(const DIRECT_NAME(vector) *)(const void *)(at))
-#define EVER NN_CONV_UNCHECKED inline __attribute__((always_inline))
+#define EVER TN_KERNEL_UNCHECKED inline __attribute__((always_inline))
 
 /* `held` planes of what is computed at `wide` vectors of windows, the first of
  * which begins at `from`. */

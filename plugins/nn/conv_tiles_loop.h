@@ -24,7 +24,7 @@ typedef float TILES_NAME(vector)
 typedef int32_t TILES_NAME(places)
     __attribute__((vector_size(TILES_BYTES), may_alias));
 
-#define EVER NN_CONV_UNCHECKED inline __attribute__((always_inline))
+#define EVER TN_KERNEL_UNCHECKED inline __attribute__((always_inline))
 #define VECTOR(at) (*(const TILES_NAME(vector) *)(const void *)(at))
 
 /* The tile of `rows` rows and `wide` vectors. */

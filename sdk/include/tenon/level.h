@@ -30,6 +30,15 @@ enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
 #define TN_KERNEL_BODY static inline
 #endif
 
+/* In front of a function whose loops are unrolled altogether: where a sanitizer
+ * checks every sum of indices in them, clang takes minutes to compile it. */
+#if defined(__clang__)
+#define TN_KERNEL_UNCHECKED \
+  __attribute__((no_sanitize("signed-integer-overflow")))
+#else
+#define TN_KERNEL_UNCHECKED
+#endif
+
 #if defined(__GNUC__) && defined(__x86_64__)
 #define TN_KERNEL_AVX2 __attribute__((target("avx2,fma,f16c")))
 #if defined(TN_KERNEL_EMULATED) /* tests/emulate */

@@ -103,15 +103,10 @@ static inline int tn_product_is_line(const tn_product_block *x) {
   return x->m == 1 && (x->b.column == 1 || (x->a.column == 1 && x->b.row == 1));
 }
 
-/* Where a sanitizer checks every sum of indices in loops that are unrolled,
- * clang takes an hour to compile them. */
 #if defined(__clang__)
 #define TN_PRODUCT_UNROLL _Pragma("clang loop unroll(full)")
-#define TN_PRODUCT_UNCHECKED \
-  __attribute__((no_sanitize("signed-integer-overflow")))
 #else
 #define TN_PRODUCT_UNROLL _Pragma("GCC unroll 16")
-#define TN_PRODUCT_UNCHECKED
 #endif
 
 /* Registers: 16 of 16 or 32 bytes, or 32 of 64. */

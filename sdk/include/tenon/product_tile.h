@@ -47,8 +47,8 @@ typedef struct TN_TILE_NAME(step) {
   int64_t depth;
 } TN_TILE_NAME(step);
 
-#define TN_TILE_EVER                                \
-  TN_TILE_TARGET TN_PRODUCT_UNCHECKED static inline \
+#define TN_TILE_EVER                               \
+  TN_TILE_TARGET TN_KERNEL_UNCHECKED static inline \
       __attribute__((always_inline))
 
 /* c = alpha * sums + beta * c. */
