@@ -197,7 +197,8 @@ class Tests:
         if not self.nvcc:
             return "the CUDA toolkit is not installed, or -Dcuda=disabled"
         for source in sorted(out.glob("*.cu")):
-            must([self.nvcc, "-arch=sm_80", "-std=c++17", "-Werror",
+            must([self.nvcc, "-arch=sm_80", "-std=c++17", "-Xcicc", "-O0",
+                  "-Xptxas", "-O0", "-Werror",
                   "all-warnings", *INCLUDES, "-I", str(out), "-c", "-o",
                   str(out.parent / "kernels.o"), str(source)])
         return None
