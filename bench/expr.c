@@ -234,6 +234,11 @@ static void measure_limits(int64_t n, uint32_t threads) {
     say("limit_nt/", names[n_in], n,
         bytes / limit_each(n, n_in, threads, LIMIT_NON_TEMPORAL));
   }
+  const double bytes = 8.0 * (double)n;
+  say("limit/", "next", n,
+      bytes / limit_each_read_next(n, threads, LIMIT_ORDINARY));
+  say("limit_nt/", "next", n,
+      bytes / limit_each_read_next(n, threads, LIMIT_NON_TEMPORAL));
 }
 
 static void measure_size(tn_runtime *rt, int64_t n, uint32_t threads,

@@ -106,10 +106,12 @@ def measure(threads):
         if not here:
             continue
         limits = (cell(samples.median("tenon", f"{kind}/{reads}/{size}"))
-                  for reads in (1, 2) for kind in ("limit", "limit_nt"))
+                  for reads in (1, 2, "next")
+                  for kind in ("limit", "limit_nt"))
         print(f"GB/s, {text} elements, {threads} thread"
               f"{'s' if threads > 1 else ''}; limit, ordinary / non-temporal "
-              "stores: one array read {} / {}, two {} / {}".format(*limits))
+              "stores: one array read {} / {}, two {} / {}, one that has just "
+              "been written {} / {}".format(*limits))
         table(["expression", "tenon", "by hand", *PEERS.values(),
                "tenon / best peer", "which", "tenon / by hand",
                "tenon / limit, ordinary / any"],

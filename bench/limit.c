@@ -107,6 +107,7 @@ typedef struct work {
   const float *a;
   const float *b;
   float *out;
+  float *back; /* what becomes of `out`; NULL: nothing */
   int64_t n;
   uint32_t threads;
 } work;
@@ -119,14 +120,31 @@ static void part(void *arg, uint32_t i) {
   w->loop(w->a + begin, w->b ? w->b + begin : NULL, w->out + begin, n);
 }
 
+static void there_and_back(void *arg, uint32_t i) {
+  const work *w = arg;
+  work back = {w->loop, w->out, NULL, w->back, NULL, w->n, w->threads};
+  part(arg, i);
+  part(&back, i);
+}
+
 double limit_each(int64_t n, uint32_t n_in, uint32_t threads,
                   enum limit_store store) {
   float *a = measure_floats(n), *b = n_in == 2 ? measure_floats(n) : NULL,
         *out = measure_floats(n);
-  work w = {loop_of(n_in, store), a, b, out, n, threads};
+  work w = {loop_of(n_in, store), a, b, out, NULL, n, threads};
   const double taken = team_each(part, &w, threads, ADD_SECONDS);
   free(a);
   free(b);
   free(out);
   return taken;
+}
+
+double limit_each_read_next(int64_t n, uint32_t threads,
+                            enum limit_store store) {
+  float *a = measure_floats(n), *out = measure_floats(n);
+  work w = {loop_of(1, store), a, NULL, out, a, n, threads};
+  const double taken = team_each(there_and_back, &w, threads, ADD_SECONDS);
+  free(a);
+  free(out);
+  return taken / 2;
 }

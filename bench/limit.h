@@ -18,4 +18,9 @@ enum limit_store {
 double limit_each(int64_t n, uint32_t n_in, uint32_t threads,
                   enum limit_store store);
 
+/* Likewise of out = a + a, where a is what another such loop has just written:
+ * what operators one behind the other can reach. */
+double limit_each_read_next(int64_t n, uint32_t threads,
+                            enum limit_store store);
+
 #endif /* TENON_BENCH_LIMIT_H_ */
