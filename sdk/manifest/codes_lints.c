@@ -119,6 +119,13 @@ const tnm_code tnm_codes_lints[] = {
         "data}]\n"
         "  examples: [{name: two, data: [[1, 2], [3, 4]], out: [[1, 3], [2, "
         "4]]}]"),
+    TNM_CODE("E0094", "a type to compute in that is too narrow",
+             "`compute` under `dtypes` names the type that formulas compute in "
+             "at least: f32, f64,\ni32 or i64. Every type that the variable "
+             "may be must fit: f16 and bf16 compute in f32\nby themselves, u32 "
+             "in i64, and floats beside i64 in f64.",
+             "  dtypes: {T: [f32, f64], compute: {T: f32}}",
+             "  dtypes: {T: [f32, f64], compute: {T: f64}}"),
     TNM_CODE("W0101", "lint `doc`: an operator without `doc`",
              "The summary says what it is; `doc` says what becomes of edge "
              "cases, and why one would\nwant it. It is the text of the manual.",

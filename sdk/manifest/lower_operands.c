@@ -41,6 +41,35 @@ static void report_no_variable(tnm_lower *lower, tnm_pos pos,
   tnm_suggest(lower->diags, id, name, names, n);
 }
 
+/* A type to compute in has to be one that formulas compute in, and to hold
+ * what each of the variable's types would compute in. */
+static void check_compute(tnm_lower *lower, const tnm_tree *at,
+                          uint32_t variable, tn_dtype dtype) {
+  const tn_dtype_var *var = lower->op->dtype_vars[variable];
+  const char *const name = tn__dtype_name(dtype);
+  const int least = tnm_class_of(dtype);
+  tnm_diag_spec spec = {"E0094", at->pos, NULL};
+  size_t id;
+  if (dtype != TN_F32 && dtype != TN_F64 && dtype != TN_I32 &&
+      dtype != TN_I64) {
+    id = tnm_diag(lower->diags, &spec, "nothing is computed in %s", name);
+    tnm_diag_help(lower->diags, id, "known here: f32, f64, i32, i64");
+    return;
+  }
+  for (size_t bit = 0; bit < TN__N_DTYPES; ++bit) {
+    const int own = tnm_class_of(tn__dtype_at(bit));
+    if (!(var->allowed & (1ull << bit)) || own == 0) continue;
+    const int joined = tnm_class_join(own, least);
+    if (joined == least) continue;
+    id = tnm_diag(lower->diags, &spec,
+                  "`%s` may be %s, which computes in %s: more than %s",
+                  var->name, tn__dtype_names[bit], tnm_class_name(own), name);
+    tnm_diag_help(lower->diags, id, "write `%s: %s`", var->name,
+                  tnm_class_name(joined));
+    return;
+  }
+}
+
 /* `compute: {T: f32}`. */
 static void read_compute(tnm_lower *lower, const tnm_tree *map) {
   tn_dtype *compute = TNM_NEW(lower->arena, tn_dtype, lower->op->n_dtype_vars);
@@ -58,8 +87,10 @@ static void read_compute(tnm_lower *lower, const tnm_tree *map) {
     tn_dtype dtype;
     if (variable == TN_NONE)
       report_no_variable(lower, e->key_pos, e->key);
-    else if (tnm_read_dtype(lower->diags, e, &dtype))
+    else if (tnm_read_dtype(lower->diags, e, &dtype)) {
       compute[variable] = dtype;
+      check_compute(lower, e, variable, dtype);
+    }
   }
 }
 

@@ -23,11 +23,20 @@ static uint64_t dtypes_of(const tn_op *op, const tn_arg *arg) {
   return tn__dtype_bit(arg->dtype);
 }
 
-static uint32_t classes_of(uint64_t dtypes) {
-  uint32_t classes = 0;
-  for (size_t bit = 0; bit < TN__N_DTYPES; ++bit)
-    if (dtypes & (1ull << bit))
-      classes |= (uint32_t)tnm_class_of(tn__dtype_at(bit));
+tn_dtype tnm_operand_compute(const tnm_operator *op, const tn_arg *arg) {
+  if (op->compute == NULL || arg->dtype_var == TN_NONE) return TN_DTYPE_UNKNOWN;
+  return op->compute[arg->dtype_var];
+}
+
+int tnm_operand_classes(const tnm_operator *op, const tn_arg *arg,
+                        uint64_t dtypes) {
+  const int least = tnm_class_of(tnm_operand_compute(op, arg));
+  int classes = 0;
+  for (size_t bit = 0; bit < TN__N_DTYPES; ++bit) {
+    if (!(dtypes & (1ull << bit))) continue;
+    const int own = tnm_class_of(tn__dtype_at(bit));
+    if (own != 0) classes |= tnm_class_join(own, least);
+  }
   return classes;
 }
 
@@ -41,7 +50,8 @@ static void meet(meeting *m, const tn_arg *arg) {
   for (uint32_t i = 0; i < m->n_seen; ++i)
     if (is_same_type(m->seen[i], arg)) return;
   if (m->n_seen < sizeof m->seen / sizeof *m->seen) m->seen[m->n_seen++] = arg;
-  const uint32_t own = classes_of(dtypes_of(m->lower->op, arg));
+  const uint32_t own = (uint32_t)tnm_operand_classes(
+      m->lower->out, arg, dtypes_of(m->lower->op, arg));
   uint32_t joined = 0;
   for (int a = TNM_CLASS_F32; a <= TNM_CLASS_I64; a *= 2) {
     for (int b = TNM_CLASS_F32; b <= TNM_CLASS_I64; b *= 2)
@@ -64,7 +74,9 @@ static const char *integer_of(const meeting *m, int classes,
     const uint64_t set = dtypes_of(m->lower->op, m->seen[i]);
     for (size_t bit = 0; bit < TN__N_DTYPES; ++bit) {
       if (!(set & (1ull << bit))) continue;
-      if (!(tnm_class_of(tn__dtype_at(bit)) & classes)) continue;
+      if (!(tnm_operand_classes(m->lower->out, m->seen[i], 1ull << bit) &
+            classes))
+        continue;
       *name = m->seen[i]->name;
       return tn__dtype_names[bit];
     }

@@ -241,14 +241,23 @@ typedef struct tnm_operator {
   const struct tnm_binding *binding; /* or NULL; see binding.h */
   const tnm_pos *shapes;   /* where the shape of each output stands, or NULL */
   const tn_dtype *compute; /* per dtype variable, the type that generated
-                              kernels compute in; TN_DTYPE_UNKNOWN: f32 for f16
-                              and bf16, otherwise the type itself */
+                              kernels compute in at least, f32, f64, i32 or i64;
+                              TN_DTYPE_UNKNOWN: that of each type; NULL: of
+                              all */
   const struct tnm_tree *tree; /* the document, with what a family shares; NULL
                                   for what no author wrote */
   tnm_pos pos;
   const struct tnm_operator *parent; /* the operator whose gradient this one
                                         is, if opgen derived it; else NULL */
 } tnm_operator;
+
+/* The classes (algebra.h) in which an operand of one of these types may have to
+ * be computed, alone, with what `compute` says of its type variable. */
+int tnm_operand_classes(const tnm_operator *op, const tn_arg *arg,
+                        uint64_t dtypes);
+/* The type that `compute` says of an operand's type variable, or
+ * TN_DTYPE_UNKNOWN. */
+tn_dtype tnm_operand_compute(const tnm_operator *op, const tn_arg *arg);
 
 /* Where something of an operator is written. `path` leads there, ended by NULL:
  * in a mapping by key, in a list by the item's `name`, `that` or text, as in

@@ -88,6 +88,43 @@ examples: [{name: e, x: [1, 2], y: [1, 8]}]
            "lab.cube_grad@1 guessed: numeric gradient, f64, point 3\n")
 
 
+# ------------------------------------------------------------- types to compute in
+
+WIDER = """\
+dtypes: {{T: [{types}], compute: {{T: {wide}}}}}
+inputs: [{{name: x, dtype: T, doc: Any}}, {{name: z, dtype: T, doc: Any}}]
+outputs: [{{name: y, dtype: T, shape: broadcast, doc: What is left}}]
+forward: {{y: "{formula}"}}
+gradient: {gradient}
+examples: [{{name: e, x: [1, 2, 3], z: [[0], [1]], y: {rows}}}]
+"""
+
+
+def floats_compute_in_the_type_that_is_named():
+    body = WIDER.format(types="f16, f32, f64", wide="f64", gradient="auto",
+                        formula="(x + 16777216) - 16777215 + z",
+                        rows="[[2, 3, 4], [3, 4, 5]]")
+    passes(run(body), "e: f32, cpu, dense, new\n", "e: f16, cpu, columns, add\n",
+           "e: f64, cpu, steps, write\n", "numeric gradient, f64")
+    fails(run(body.replace(", compute: {T: f64}", "")),
+          "`y` (f32), element (0,0): expected 2, got 1")
+
+
+def integers_compute_in_the_type_that_is_named():
+    none = "{none: true, why: it is a test}"
+    body = WIDER.format(types="i8, u16, i32", wide="i64", gradient=none,
+                        formula="select(x*1073741824 > 0, x, 0) + z",
+                        rows="[[1, 2, 3], [2, 3, 4]]")
+    passes(run(body), "e: u16, cpu, dense, new\n", "e: i32, cpu, repeated, new\n")
+    fails(run(body.replace(", compute: {T: i64}", "")),
+          "`y` (i8), element (0,1): expected 2, got 0")
+    # Among floats there are halves, and functions that integers have not.
+    body = WIDER.format(types="u8, i32", wide="f32", gradient=none,
+                        formula="floor(exp(0*x) * x/2) + z",
+                        rows="[[0, 1, 1], [1, 2, 2]]")
+    passes(run(body), "e: u8, cpu, dense, new\n", "e: i32, cpu, dense, add\n")
+
+
 # -------------------------------------------------------------------- parameters
 
 def integers_beyond_the_type_are_its_bounds():
@@ -437,6 +474,8 @@ def texts_longer_than_c_promises_compile_without_a_warning():
 if __name__ == "__main__":
     with SCRATCH:
         tap.run([half_types_alone_are_not_compared_with_quotients,
+                 floats_compute_in_the_type_that_is_named,
+                 integers_compute_in_the_type_that_is_named,
                  gradcheck_is_that_of_the_derived_operator_too,
                  integers_beyond_the_type_are_its_bounds,
                  right_graphs_of_gradients_pass,

@@ -179,23 +179,44 @@ static uint64_t dtypes_of(const tn_kernel *kernel, const tn_op *op) {
   return set;
 }
 
-static void add_device(tn__buf *out, const tn_kernel *kernel, const tn_op *op) {
+static void add_dtypes(tn__buf *out, const tn_kernel *kernel, const tn_op *op) {
   const uint64_t set = dtypes_of(kernel, op);
-  tn__buf_add(out, "%s", device_name(kernel->device_type));
   if (set != 0) tn__buf_add(out, ": ");
   if (set != 0) tn__buf_dtypes(out, set);
 }
 
-static void show_generated(const tn_kernel *kernel, const tn_op *op) {
-  const uint64_t narrow = dtypes_of(kernel, op) & (TN_BIT_F16 | TN_BIT_BF16);
-  tn__buf line;
-  tn__buf_init(&line, tn__env_default());
-  add_device(&line, kernel, op);
+static void add_device(tn__buf *out, const tn_kernel *kernel, const tn_op *op) {
+  tn__buf_add(out, "%s", device_name(kernel->device_type));
+  add_dtypes(out, kernel, op);
+}
+
+/* "   (f16, bf16 compute in f32)", and what `compute` says of each variable. */
+static void add_compute(tn__buf *out, const tnm_operator *op,
+                        const tn_op *desc) {
+  uint64_t narrow = 0;
+  for (uint32_t i = 0; i < desc->n_dtype_vars; ++i) {
+    const uint64_t own =
+        i < op->generated->n_dtype_sets ? op->generated->dtype_sets[i] : 0;
+    if (op->compute != NULL && op->compute[i] != TN_DTYPE_UNKNOWN)
+      tn__buf_add(out, "   (%s computes in %s)", desc->dtype_vars[i]->name,
+                  tn__dtype_name(op->compute[i]));
+    else
+      narrow |= own & (TN_BIT_F16 | TN_BIT_BF16);
+  }
   if (narrow != 0)
-    tn__buf_add(&line, "   (%s compute in f32)",
+    tn__buf_add(out, "   (%s compute in f32)",
                 narrow == TN_BIT_F16    ? "f16"
                 : narrow == TN_BIT_BF16 ? "bf16"
                                         : "f16, bf16");
+}
+
+/* The same formulas are for the cpu and, in the companion, for CUDA devices. */
+static void show_generated(const tnm_operator *op, const tn_op *desc) {
+  tn__buf line;
+  tn__buf_init(&line, tn__env_default());
+  tn__buf_add(&line, "cpu, cuda");
+  add_dtypes(&line, op->generated, desc);
+  add_compute(&line, op, desc);
   printf("kernels   %s\n", line.s != NULL ? line.s : "");
   tn__buf_deinit(&line);
 }
@@ -235,7 +256,7 @@ static void show_operator(const tnm_operator *op) {
     show_keeps(op, desc);
   }
   if (op->binding != NULL) show_bound(op->binding->kernel, desc);
-  if (op->generated != NULL) show_generated(op->generated, desc);
+  if (op->generated != NULL) show_generated(op, desc);
   for (size_t i = 0; i < op->n_kernels; ++i)
     show_written(&op->kernels[i], desc);
 }

@@ -92,10 +92,14 @@ typedef struct formula_use {
  * which the pass's file then remembers. */
 bool formula_use_init(const kernel_pass *pass, const tnm_formula *formula,
                       formula_use *use);
+/* The class in which every call of it computes at least, by what `compute` says
+ * of its operands; 0: none. */
+int formula_least(const kernel_pass *pass, const formula_use *use);
 
 /* The four types to compute in, in the order of the code; 0 ends them. */
 extern const int formula_classes[];
-const char *class_type(int class_bit); /* "float" */
+const char *class_type(int class_bit);  /* "float" */
+const char *class_dtype(int class_bit); /* "TN_F32" */
 
 /* printf into the pass's arena; "" once memory has run out. */
 const char *pass_format(const kernel_pass *pass, const char *format, ...)

@@ -25,6 +25,21 @@ const char *class_type(int class_bit) {
   }
 }
 
+const char *class_dtype(int class_bit) {
+  switch (class_bit) {
+    case TNM_CLASS_F32:
+      return "TN_F32";
+    case TNM_CLASS_F64:
+      return "TN_F64";
+    case TNM_CLASS_I32:
+      return "TN_I32";
+    case TNM_CLASS_I64:
+      return "TN_I64";
+    default:
+      return "TN_DTYPE_UNKNOWN";
+  }
+}
+
 const char *formula_type(const kernel_pass *pass, int class_bit) {
   return pass->form == FORM_WIDE ? "tn_wide" : class_type(class_bit);
 }
@@ -180,16 +195,8 @@ static uint64_t types_of(const kernel_pass *pass, const tn_arg *arg) {
                         : pass->op->op->dtype_vars[arg->dtype_var]->allowed;
 }
 
-/* The classes of these types. */
 static int classes_of(const kernel_pass *pass, const tn_arg *arg) {
-  static const tn_dtype types[] = {TN_F16,  TN_BF16, TN_F32, TN_F64,
-                                   TN_BOOL, TN_I8,   TN_I16, TN_I32,
-                                   TN_I64,  TN_U8,   TN_U16, TN_U32};
-  const uint64_t allowed = types_of(pass, arg);
-  int classes = 0;
-  for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
-    if (allowed & tn__dtype_bit(types[i])) classes |= tnm_class_of(types[i]);
-  return classes;
+  return tnm_operand_classes(pass->op, arg, types_of(pass, arg));
 }
 
 /* Every class of one set joined with every one of another. */
@@ -227,6 +234,17 @@ static int classes_of_types(const kernel_pass *pass, const formula_use *use) {
     if (!known) classes = join_sets(classes, classes_of(pass, arg));
   }
   return classes;
+}
+
+int formula_least(const kernel_pass *pass, const formula_use *use) {
+  int least = tnm_class_of(
+      tnm_operand_compute(pass->op, target_arg(pass, use->formula)));
+  for (size_t i = 0; i < use->n_tensors; ++i) {
+    const tn_arg *arg = tensor_arg(pass->op->op, use->tensors[i]);
+    least =
+        tnm_class_join(least, tnm_class_of(tnm_operand_compute(pass->op, arg)));
+  }
+  return least;
 }
 
 /* Whether an exponent lets a power be taken of integers. */

@@ -78,6 +78,15 @@ static inline tn_dtype tn_kernel_compute_join(tn_dtype a, tn_dtype b) {
   return TN_I64;
 }
 
+/* As tn_kernel_compute(), joined with such a type if it is not
+ * TN_DTYPE_UNKNOWN. [any] */
+static inline tn_dtype tn_kernel_compute_at_least(tn_dtype dtype,
+                                                  tn_dtype least) {
+  const tn_dtype own = tn_kernel_compute(dtype);
+  if (own == TN_DTYPE_UNKNOWN || least == TN_DTYPE_UNKNOWN) return own;
+  return tn_kernel_compute_join(own, least);
+}
+
 /* "f32": for messages. [any] */
 static inline const char *tn_kernel_compute_name(tn_dtype compute) {
   if (compute == TN_F32) return "f32";

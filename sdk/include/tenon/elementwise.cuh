@@ -252,6 +252,7 @@ struct tn_cuda_map {
   uint32_t out; /* index in call->out */
   uint32_t n_in;
   uint32_t in[TN_KERNEL_MAX_IN]; /* indices in call->in */
+  tn_dtype least; /* as of tn_kernel_map */
 };
 
 static inline int32_t tn_cuda_map_one(const tn_frame *call,
@@ -260,6 +261,7 @@ static inline int32_t tn_cuda_map_one(const tn_frame *call,
   tn_kernel_task task;
   tn_kernel_map operands = {};
   operands.out = map->out;
+  operands.least = map->least;
   tn_kernel_task_init(&task, call, &operands);
   if (task.mode.compute == TN_DTYPE_UNKNOWN)
     return TN_FAIL(call, TN_DTYPE,

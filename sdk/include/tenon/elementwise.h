@@ -97,6 +97,9 @@ typedef struct tn_kernel_map {
    * same for the whole block. */
   tn_kernel_bodies one[2];
   tn_kernel_links links; /* links.h; for calls in f32 alone */
+  /* Joined to the types of all operands: no call computes in less. Or
+   * TN_DTYPE_UNKNOWN. */
+  tn_dtype least;
 } tn_kernel_map;
 
 /* The bodies that compute in a type. [any] */
@@ -325,7 +328,7 @@ static inline int tn_kernel_is_dense(const tn_frame *call,
                                      tn_dtype *compute, int *direct) {
   const tn_tensor *out = &call->out[map->out];
   if (*compute == TN_DTYPE_UNKNOWN) *compute = out->dtype;
-  tn_dtype joined = tn_kernel_compute(out->dtype);
+  tn_dtype joined = tn_kernel_compute_at_least(out->dtype, map->least);
   int same = out->dtype == *compute && call->req[map->out] != TN_REQ_ADD;
   if (joined == TN_DTYPE_UNKNOWN || !tn_tensor_is_contiguous(out)) return 0;
   for (uint32_t i = 0; i < map->n_in; ++i) {

@@ -507,7 +507,7 @@ static inline void tn_kernel_task_init(tn_kernel_task *task,
   task->one = 0;
   task->stream = 0;
   task->dtype[0] = call->out[map->out].dtype;
-  task->mode.compute = tn_kernel_compute(task->dtype[0]);
+  task->mode.compute = tn_kernel_compute_at_least(task->dtype[0], map->least);
   task->mode.level = tn_kernel_level(call);
 }
 
