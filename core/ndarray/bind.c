@@ -85,11 +85,7 @@ static tn_code count_outputs(tn__work *w) {
     TN__TRY(tn__infer_n_outputs(&args, w->counts.n_in, &w->counts.n_out));
     break;
   }
-  w->counts.n_visible = w->counts.n_out;
-  for (uint32_t i = op->n_outputs; i > 0; --i) {
-    if (!(op->outputs[i - 1]->flags & TN_ARG_HIDDEN)) break;
-    --w->counts.n_visible;
-  }
+  w->counts.n_visible = tn__infer_n_visible(op, w->counts.n_out);
   return TN_OK;
 }
 

@@ -10,9 +10,11 @@ static tn_code outputs_count_check(const tn__work *w,
   if (outputs->n >= c->n_visible && outputs->n <= c->n_out) return TN_OK;
   tn__fail(TN_INVALID, "%s has %u output%s", w->op->name, c->n_visible,
            c->n_visible == 1 ? "" : "s");
-  for (uint32_t i = 0; i < w->desc->n_outputs; ++i)
-    tn__fail_more(TN_INVALID, "%s%s", i ? ", " : " (",
-                  w->desc->outputs[i]->name);
+  for (uint32_t i = 0; i < w->desc->n_outputs; ++i) {
+    const tn_arg *arg = w->desc->outputs[i];
+    if (arg->count != TN_NONE && c->n_out < w->desc->n_outputs) continue;
+    tn__fail_more(TN_INVALID, "%s%s", i ? ", " : " (", arg->name);
+  }
   if (c->n_out > c->n_visible)
     tn__fail_more(TN_INVALID, "; %u of them hidden and optional",
                   c->n_out - c->n_visible);

@@ -38,14 +38,12 @@ static tn_code wrong_count(const tn__infer_args *args, const char *what,
 static tn_code check_counts(const tn__infer_args *args,
                             const tn_signature *io) {
   const tn_op *op = args->op;
-  uint32_t n_out = 0, hidden = 0;
+  uint32_t n_out = 0;
   const bool many = repeats(op->inputs, op->n_inputs);
   if (io->n_in < required_inputs(op) || (!many && io->n_in > op->n_inputs))
     return wrong_count(args, "input", op->inputs, op->n_inputs, io->n_in);
   TN__TRY(tn__infer_n_outputs(args, io->n_in, &n_out));
-  for (uint32_t i = op->n_outputs; i > 0; --i, ++hidden)
-    if ((op->outputs[i - 1]->flags & TN_ARG_HIDDEN) == 0) break;
-  if (io->n_out > n_out || io->n_out + hidden < n_out)
+  if (io->n_out > n_out || io->n_out < tn__infer_n_visible(op, n_out))
     return repeats(op->outputs, op->n_outputs)
                ? tn__fail(TN_INVALID,
                           "operator %s has %u outputs with these parameters, "
@@ -124,6 +122,16 @@ tn_code tn__infer_n_outputs(const tn__infer_args *args, uint32_t n_in,
                     TN__MAX_OPERANDS);
   *out = op->n_outputs - 1 + (uint32_t)n.v[0];
   return TN_OK;
+}
+
+uint32_t tn__infer_n_visible(const tn_op *op, uint32_t n_out) {
+  uint32_t n = n_out;
+  for (uint32_t i = op->n_outputs; i > 0; --i) {
+    const tn_arg *arg = op->outputs[i - 1];
+    if ((arg->flags & TN_ARG_HIDDEN) == 0) break;
+    n -= arg->count == TN_NONE ? 1 : n_out - (op->n_outputs - 1);
+  }
+  return n;
 }
 
 /* --------------------------------------------------------------- short way */

@@ -476,6 +476,8 @@ tn_code tn__infer(const tn__infer_args *args, tn_signature *io);
 /* Number of outputs for these params: the op's, with `count` evaluated. */
 tn_code tn__infer_n_outputs(const tn__infer_args *args, uint32_t n_in,
                             uint32_t *out);
+/* Of so many outputs of a call, those that are not hidden at the end. */
+uint32_t tn__infer_n_visible(const tn_op *op, uint32_t n_out);
 
 /* The type that an operand has whatever the others are, or unknown. */
 tn_dtype tn__arg_dtype(const tn__infer_args *args, const tn_arg *arg);

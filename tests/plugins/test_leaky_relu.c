@@ -169,3 +169,26 @@ Test(leaky_relu, slopes_that_do_not_fit_are_refused) {
   FAILS(tn_params_parse(op, "act_type=relu", &none), TN_INVALID, "rrelu");
   tn_runtime_release(rt);
 }
+
+/* `kept` is there for some functions only, and hidden: without it there is one
+ * output still, and not none. */
+Test(leaky_relu, a_hidden_output_that_is_not_there_takes_no_others_place) {
+  tn_runtime *rt = host_open();
+  tn_operator *op = host_operator(rt, "nn.leaky_relu");
+  const int64_t dims[1] = {4};
+  tn_array *x = cases_array(rt, TN_F32, 1, dims, cases_noise);
+  tn_array *places[2] = {NULL, NULL};
+  const tn_inputs in = {1, &x};
+  const tn_outputs none = {0, places, NULL}, two = {2, places, NULL};
+  FAILS(tn_call(rt, op, &in, NULL, &none), TN_INVALID,
+        "nn.leaky_relu@1 has 1 output (out), but 0 places were given");
+  FAILS(tn_call(rt, op, &in, NULL, &two), TN_INVALID,
+        "nn.leaky_relu@1 has 1 output (out), but 2 places were given");
+  OK(tn_call(rt, op, &in, NULL, TN_OUT(places)));
+  tn_array_release(places[0]);
+  tn_array_release(x);
+  tn_sig sigs[3] = {{TN_F32, 1, {4}}, {.ndim = -1}, {.ndim = -1}};
+  tn_signature io = {.n_in = 1, .in = sigs, .out = sigs + 1};
+  FAILS(tn_operator_infer(op, NULL, &io), TN_INVALID, "1 outputs");
+  tn_runtime_release(rt);
+}

@@ -123,20 +123,46 @@ static bool read_inputs(run *r) {
 
 /* -------------------------------------------------------------------- calls */
 
+enum { MOST_COUNTED = 64 };
+
+/* Whether a call with these parameters and inputs may have so many outputs. */
+static bool has_outputs(const run *r, uint32_t n_out) {
+  const uint32_t n_aux = r->desc->n_aux;
+  const uint32_t n_in = r->n_in > n_aux ? (uint32_t)r->n_in - n_aux : 0;
+  const uint32_t n = n_in + n_aux + n_out;
+  tn_sig *sigs = (tn_sig *)calloc((size_t)n + 1, sizeof *sigs);
+  if (!sigs) return false;
+  for (uint32_t i = 0; i < n; ++i) sigs[i].ndim = -1;
+  tn_signature io = {.n_in = n_in,
+                     .n_out = n_out,
+                     .n_aux = n_aux,
+                     .in = sigs,
+                     .out = sigs + n_in,
+                     .aux = sigs + n_in + n_out};
+  const tn_code rc = tn_operator_infer(r->op, r->params, &io);
+  free(sigs);
+  return rc == TN_OK || rc == TN_INCOMPLETE;
+}
+
 /* How many arrays stand for one declared output: a node that is a constant or
- * an integer parameter says so for operators such as split. */
+ * an integer parameter says so for operators such as split. Of other
+ * expressions it is found out what they take, up to MOST_COUNTED, beginning
+ * there: hidden outputs may be fewer. */
 static bool count_output(const run *r, const tn_arg *arg, size_t *n) {
   *n = 1;
   if (arg->count == TN_NONE) return true;
   const tn_node *node = &r->desc->nodes[arg->count];
   int64_t value = node->value;
-  if (node->op == TN_NODE_PARAM) {
+  const tn_field *field = NULL;
+  if (node->op == TN_NODE_PARAM) field = r->desc->params[node->a];
+  if (field && field->type == TN_FIELD_INT) {
     const char *params = (const char *)tn_params_struct(r->params);
-    const tn_field *field = r->desc->params[node->a];
-    if (field->type != TN_FIELD_INT) return false;
     memcpy(&value, params + field->offset, sizeof value);
   } else if (node->op != TN_NODE_CONST) {
-    return false;
+    const uint32_t others = r->desc->n_outputs - 1;
+    for (*n = MOST_COUNTED; !has_outputs(r, others + (uint32_t)*n); --*n)
+      if (*n == 0) return false;
+    return true;
   }
   *n = value > 0 && value < 1 << 20 ? (size_t)value : 1;
   return true;
