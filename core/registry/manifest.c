@@ -383,10 +383,13 @@ tn_code tn__manifest_load(tn__registry *registry, const char *path,
 
 static tn_code one_operator(const tnm_origin *from,
                             const tnm_plugin *manifest) {
-  if (manifest->n_operators == 1) return TN_OK;
+  size_t n = 0; /* those of gradients come along */
+  for (size_t i = 0; i < manifest->n_operators; ++i)
+    n += manifest->operators[i].parent == NULL;
+  if (n == 1) return TN_OK;
   return tn__fail(TN_INVALID,
                   "%s: it describes %zu operators; define one at a time",
-                  from->text.path, manifest->n_operators);
+                  from->text.path, n);
 }
 
 /* From now on the operator may be called, and its end is announced. */

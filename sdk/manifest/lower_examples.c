@@ -96,15 +96,19 @@ static uint32_t find_list(const tnm_lower *lower, const char *name,
   return TN_NONE;
 }
 
-static void report_name(const state *s, const tnm_tree *entry) {
+/* In an example itself, keys that are no operands may have been meant. */
+static void report_name(const state *s, const tnm_tree *map,
+                        const tnm_tree *entry) {
   tnm_lower *lower = s->lower;
-  const char *known[3 * TNM_MAX_KEYS];
+  const char *known[4 * TNM_MAX_KEYS];
   size_t n = 0;
   for (uint32_t list = 0; list < 3; ++list) {
     const tnm_operands *o = &lower->operands[list];
     for (uint32_t i = 0; i < o->n && n < 3 * TNM_MAX_KEYS; ++i)
       known[n++] = o->names[i];
   }
+  const tnm_key *key = map == s->node ? tnm_schema_example.keys : NULL;
+  for (; key != NULL && key->name != NULL; ++key) known[n++] = key->name;
   tnm_diag_spec spec = {"E0063", entry->key_pos, NULL};
   size_t id = tnm_diag(lower->diags, &spec, "`%.80s` is no operand of `%s`",
                        entry->key, lower->op->name);
@@ -151,7 +155,7 @@ static const tnm_example_item *read_operands(const state *s,
     const tn_arg *arg = NULL;
     if (map == s->node && is_fixed_key(e->key)) continue;
     if (find_list(s->lower, e->key, &arg) == TN_NONE)
-      report_name(s, e);
+      report_name(s, map, e);
     else
       *n += read_items(s, e, arg, items + *n);
   }

@@ -230,6 +230,11 @@ static void lower_family(tnm_reader *reader, tnm_tree *document,
   const tnm_tree *name = tnm_tree_get(document, "family");
   const tnm_tree *each = tnm_tree_get(document, "each");
   if (name != NULL) tnm_read_name(reader->diags, name, "a family");
+  if (each != NULL && each->kind == TNM_LIST && each->n == 0) {
+    tnm_diag_spec spec = {"E0013", each->pos, NULL};
+    size_t id = tnm_diag(reader->diags, &spec, "a family needs members");
+    tnm_diag_help(reader->diags, id, "write `each: [{op: ...}]`");
+  }
   for (tnm_tree *member = each == NULL ? NULL : each->first; member != NULL;
        member = member->next) {
     if (!tnm_schema_check(reader->diags, &tnm_schema_member, member)) continue;

@@ -331,11 +331,11 @@ static void print_json(const printer *p) {
 
 void tnm_diags_print(const tnm_diags *diags, FILE *to, int format, bool color) {
   printer p = {diags, to, color && format == TNM_HUMAN, 3};
-  if (diags->sorted.n == 0) return;
   if (format == TNM_JSON) {
     print_json(&p);
     return;
   }
+  if (diags->sorted.n == 0) return;
   for (size_t i = 0; i < diags->sorted.n; ++i) {
     if (format == TNM_HUMAN)
       print_human(&p, diags->sorted.v[i]);

@@ -180,10 +180,16 @@ bool tnm_read_dtypes(tnm_diags *diags, const tnm_tree *list, uint64_t *out) {
   bool ok = true;
   for (const tnm_tree *item = list->first; item != NULL; item = item->next) {
     tn_dtype dtype;
-    if (tnm_read_dtype(diags, item, &dtype))
-      *out |= tn__dtype_bit(dtype);
-    else
+    if (!tnm_read_dtype(diags, item, &dtype)) {
       ok = false;
+      continue;
+    }
+    if (*out & tn__dtype_bit(dtype)) {
+      tnm_diag_spec spec = {"E0016", item->pos, "second time"};
+      size_t id = tnm_diag(diags, &spec, "type `%s` stands twice", item->text);
+      tnm_diag_help(diags, id, "take it out");
+    }
+    *out |= tn__dtype_bit(dtype);
   }
   return ok;
 }

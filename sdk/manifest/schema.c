@@ -296,6 +296,13 @@ static const tnm_key *find_key(const tnm_schema *schema, const char *name) {
 
 enum { MAX_SCHEMA_KEYS = 32 };
 
+static size_t key_names(const tnm_schema *schema, const char **names) {
+  size_t n = 0;
+  for (const tnm_key *key = schema->keys; key->name != NULL; ++key)
+    names[n++] = key->name;
+  return n;
+}
+
 static void report_unknown(tnm_diags *diags, const tnm_schema *schema,
                            const tnm_tree *entry) {
   char under[64];
@@ -309,10 +316,7 @@ static void report_unknown(tnm_diags *diags, const tnm_schema *schema,
     return;
   }
   const char *names[MAX_SCHEMA_KEYS];
-  size_t n = 0;
-  for (const tnm_key *key = schema->keys; key->name != NULL; ++key)
-    names[n++] = key->name;
-  tnm_suggest(diags, id, entry->key, names, n);
+  tnm_suggest(diags, id, entry->key, names, key_names(schema, names));
 }
 
 static const char *form_name(int forms) {
@@ -355,14 +359,8 @@ static void report_long(tnm_diags *diags, const tnm_tree *value) {
            TNM_MAX_KEYS);
 }
 
-static bool check_entry(tnm_diags *diags, const tnm_schema *schema,
-                        const tnm_tree *entry) {
-  const tnm_key *key = find_key(schema, entry->key);
-  if (entry->kind == 0) return true;
-  if (key == NULL) {
-    if (!schema->open) report_unknown(diags, schema, entry);
-    return true;
-  }
+static bool check_form(tnm_diags *diags, const tnm_key *key,
+                       const tnm_tree *entry) {
   if (entry->kind == TNM_SCALAR && entry->plain && entry->text[0] == '\0')
     report_empty(diags, key, entry);
   else if ((key->forms & entry->kind) == 0)
@@ -372,6 +370,28 @@ static bool check_entry(tnm_diags *diags, const tnm_schema *schema,
   else
     return true;
   return false;
+}
+
+/* A misspelt key is read as what it was meant to be, unless that is there as
+ * well: else all that asks for it would be wrong, too. */
+static void mend_key(const tnm_schema *schema, const tnm_tree *map,
+                     tnm_tree *entry) {
+  const char *names[MAX_SCHEMA_KEYS];
+  const char *meant = tn__nearest(entry->key, names, key_names(schema, names));
+  if (meant == NULL || tnm_tree_has(map, meant)) return;
+  if (find_key(schema, meant)->forms & entry->kind) entry->key = meant;
+}
+
+static bool check_entry(tnm_diags *diags, const tnm_schema *schema,
+                        const tnm_tree *map, tnm_tree *entry) {
+  if (entry->kind == 0) return true;
+  const tnm_key *key = find_key(schema, entry->key);
+  if (key == NULL && !schema->open) {
+    report_unknown(diags, schema, entry);
+    mend_key(schema, map, entry);
+    key = find_key(schema, entry->key);
+  }
+  return key == NULL || check_form(diags, key, entry);
 }
 
 /* An entry of a wrong form keeps its key, so that it is not missed as well. */
@@ -384,7 +404,7 @@ bool tnm_schema_keys(tnm_diags *diags, const tnm_schema *schema,
     return false;
   }
   for (tnm_tree *entry = value->first; entry != NULL; entry = entry->next) {
-    if (!check_entry(diags, schema, entry)) entry->kind = 0;
+    if (!check_entry(diags, schema, value, entry)) entry->kind = 0;
   }
   return true;
 }

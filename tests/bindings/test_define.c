@@ -309,6 +309,14 @@ Test(define, what_opgen_would_write_is_refused) {
                            "kernels: [{device: cpu, forward: times}]\n",
                            &kernels, NULL),
         TN_INVALID, "it describes 2 operators; define one at a time");
+  /* The operator of its gradient is none that the text describes. */
+  FAILS(tn_operator_define(l.rt,
+                           "opgen: 1\nop: thrice\nsummary: Thrice\n"
+                           "inputs: [{name: x, dtype: f32}]\n"
+                           "outputs: [{name: out, dtype: f32, shape: x}]\n"
+                           "forward: {out: 3*x}\ngradient: auto\n",
+                           &kernels, NULL),
+        TN_PLUGIN, "thrice is computed by a formula");
   lab_close(&l);
 }
 

@@ -42,7 +42,7 @@ static size_t report(uint32_t line, uint32_t column, uint32_t length,
 Test(diag, nothing_is_printed_when_nothing_is_wrong) {
   tnm_diags_file(diags, "a.yaml", "opgen: 1\n", 9);
   expect("");
-  expect_as(TNM_JSON, false, "");
+  expect_as(TNM_JSON, false, "[]\n");
 }
 
 Test(diag, the_sample_of_the_manual_comes_out_to_the_character) {

@@ -45,7 +45,7 @@ def check(folder):
     result = subprocess.run([OPGEN, "check", "--error-format", "json", "."],
                             cwd=folder, capture_output=True, text=True,
                             check=False)
-    found = json.loads(result.stdout + result.stderr or "[]")
+    found = json.loads(result.stdout + result.stderr)
     return [each for each in found if each["severity"] == "error"]
 
 

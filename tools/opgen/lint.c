@@ -199,16 +199,40 @@ static bool types_use(const tn_op *op, uint32_t index) {
 
 /* Only where every use can be seen: a function of the author's may read any
  * parameter. */
+static bool may_use(const tnm_operator *operator, uint32_t i) {
+  const tn_op *op = operator->op;
+  const char *name = op->params[i]->name;
+  return operator->n_kernels> 0 || operator->infer_symbol != NULL ||
+         operator->n_forward == 0 || node_uses(op, i) ||
+         types_use(op, i) || gradient_mentions(op, name) ||
+         operand_mentions(op->outputs, op->n_outputs, name);
+}
+
+static bool same_place(const tnm_pos *a, const tnm_pos *b) {
+  return a->file == b->file && a->line == b->line && a->column == b->column;
+}
+
+/* Whether another member of a family, which has the same parameter, uses it. */
+static bool others_use(const linter *l, const char *name) {
+  const tnm_pos here = tnm_place(l->op, AT("params", name, "name"));
+  for (size_t k = 0; k < l->plugin->n_operators; ++k) {
+    const tnm_operator *other = &l->plugin->operators[k];
+    const tn_op *op = other->op;
+    if (other == l->op || op == NULL || other->parent != NULL) continue;
+    const tnm_pos there = tnm_place(other, AT("params", name, "name"));
+    for (uint32_t i = 0; same_place(&here, &there) && i < op->n_params; ++i)
+      if (strcmp(op->params[i]->name, name) == 0 && may_use(other, i))
+        return true;
+  }
+  return false;
+}
+
 static void lint_param_unused(const linter *l) {
   const tn_op *op = l->op->op;
-  if (l->op->n_kernels > 0 || l->op->infer_symbol != NULL || is_hidden(op) ||
-      l->op->n_forward == 0)
-    return;
+  if (is_hidden(op)) return;
   for (uint32_t i = 0; i < op->n_params; ++i) {
     const char *name = op->params[i]->name;
-    if (node_uses(op, i) || types_use(op, i) || gradient_mentions(op, name) ||
-        operand_mentions(op->outputs, op->n_outputs, name))
-      continue;
+    if (may_use(l->op, i) || others_use(l, name)) continue;
     const size_t id = REPORT(l, AT("params", name, "name"),
                              "nothing reads parameter `%s`", name);
     tnm_diag_help(l->diags, id,

@@ -252,7 +252,7 @@ struct tn_cuda_map {
   uint32_t out; /* index in call->out */
   uint32_t n_in;
   uint32_t in[TN_KERNEL_MAX_IN]; /* indices in call->in */
-  tn_dtype least; /* as of tn_kernel_map */
+  tn_dtype least = TN_DTYPE_UNKNOWN; /* as of tn_kernel_map */
 };
 
 static inline int32_t tn_cuda_map_one(const tn_frame *call,
