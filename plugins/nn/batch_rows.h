@@ -30,35 +30,46 @@ LOOP(plane_moments) {
   const box *b = params;
   const REAL *x = block->in[0];
   const double count = (double)(b->runs * block->n);
-  double sum = 0, spread = 0;
+  double sum = 0, beyond = 0, spread = 0;
   for (int64_t r = 0; r < b->runs; ++r)
     sum += (double)NAME(sum)(x + r * b->apart, block->n);
-  const double mean = sum / count;
-  const REAL near = (REAL)mean;
-  for (int64_t r = 0; r < b->runs; ++r)
-    spread += (double)NAME(spread)(x + r * b->apart, near, block->n);
-  const double off = mean - (double)near;
-  b->sums[0][0] = mean;
+  /* Of what is far from 0 the sum is rounded too much to be exact. */
+  const REAL near = (REAL)(sum / count);
+  for (int64_t r = 0; r < b->runs; ++r) {
+    REAL sums[2];
+    NAME(distances)(x + r * b->apart, near, block->n, sums);
+    beyond += (double)sums[0];
+    spread += (double)sums[1];
+  }
+  const double off = near - near == 0 ? beyond / count : 0;
+  b->sums[0][0] = (double)near + off;
   b->sums[1][0] = spread - count * off * off;
 }
 
+/* Sums of distances, to the first of each and then to the mean, for the same
+ * reason. */
 LOOP(column_moments) {
   const box *b = params;
   const REAL *x = block->in[0];
   const int64_t n = block->n;
-  REAL mean[NAME(wide)], spread[NAME(wide)];
-  memset(mean, 0, sizeof mean);
-  memset(spread, 0, sizeof spread);
+  const double count = (double)b->runs;
+  REAL near[NAME(wide)], sum[NAME(wide)] = {0}, spread[NAME(wide)] = {0};
+  for (int64_t i = 0; i < n; ++i) near[i] = x[i] - x[i] == 0 ? x[i] : 0;
   for (int64_t r = 0; r < b->runs; ++r)
-    for (int64_t i = 0; i < n; ++i) mean[i] += x[r * b->apart + i];
-  for (int64_t i = 0; i < n; ++i) mean[i] /= (REAL)b->runs;
+    for (int64_t i = 0; i < n; ++i) sum[i] += x[r * b->apart + i] - near[i];
+  for (int64_t i = 0; i < n; ++i) {
+    b->sums[0][i] = (double)near[i] + (double)sum[i] / count;
+    near[i] = (REAL)b->sums[0][i];
+  }
   for (int64_t r = 0; r < b->runs; ++r)
     for (int64_t i = 0; i < n; ++i) {
-      const REAL d = x[r * b->apart + i] - mean[i];
+      const REAL d = x[r * b->apart + i] - near[i];
       spread[i] += d * d;
     }
-  for (int64_t i = 0; i < n; ++i) b->sums[0][i] = (double)mean[i];
-  for (int64_t i = 0; i < n; ++i) b->sums[1][i] = (double)spread[i];
+  for (int64_t i = 0; i < n; ++i) {
+    const double off = b->sums[0][i] - (double)near[i];
+    b->sums[1][i] = (double)spread[i] - count * off * off;
+  }
 }
 
 /* out = (in[0] - mean)*scale + shift */

@@ -235,6 +235,15 @@ BODY REAL NAME(spread)(const REAL *x, REAL mean, int64_t n) {
   } while (0)
 #endif
 
+/* The sum of distances to what is near the mean, and of their squares. */
+BODY void NAME(distances)(const REAL *x, REAL mean, int64_t n, REAL sums[2]) {
+#define TERM(i) (NN_VECTOR(x + (i)) - mean)
+#define LAST(i) (x[i] - mean)
+  NN_SUMS(n, TERM, LAST);
+#undef TERM
+#undef LAST
+}
+
 BODY void NAME(moments)(const REAL *g, const REAL *x, REAL mean, int64_t n,
                         REAL sums[2]) {
 #define TERM(i) (NN_PAGE_AHEAD(g + (i), x + (i)), NN_VECTOR(g + (i)))

@@ -143,6 +143,46 @@ Test(batch_norm, a_mean_that_is_large_costs_no_digits) {
   tn_runtime_release(rt);
 }
 
+static double farther_noise(int64_t i) {
+  return 1e6 + cases_noise(i);
+}
+
+/* What is used, in the hidden outputs, of channels side by side: the mean is
+ * off by less than what it is rounded by, the rest by what its sum is rounded
+ * by. */
+Test(batch_norm, variances_of_what_lies_far_from_0_are_exact) {
+  static const int64_t shapes[][3] = {{64, 4, 1}, {4096, 70, 1}, {5, 3, 4000}};
+  tn_runtime *rt = host_open();
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; ++s) {
+    const int64_t *dims = shapes[s], n = dims[0] * dims[2];
+    cases_call c;
+    fill(rt, &c, cases_array(rt, TN_F32, 3, dims, farther_noise), dims[1]);
+    cases_forward(rt, &c);
+    double *x = cases_values(c.in[0]), *mean = cases_values(c.out[1]);
+    double *inverse = cases_values(c.out[2]);
+    for (int64_t k = 0; k < dims[1]; ++k) {
+      double sum = 0, spread = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t at = i / dims[2] * dims[1] + k;
+        sum += x[at * dims[2] + i % dims[2]] - 1e6;
+      }
+      sum /= (double)n;
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t at = i / dims[2] * dims[1] + k;
+        const double d = x[at * dims[2] + i % dims[2]] - 1e6 - sum;
+        spread += d * d / (double)n;
+      }
+      cr_assert(fabs(mean[k] - 1e6 - sum) <= 0.03126, "%g, not %g", mean[k],
+                1e6 + sum);
+      cr_assert(fabs(inverse[k] * sqrt(spread) - 1) < 2e-5, "%g, not %g",
+                inverse[k], 1 / sqrt(spread));
+    }
+    free(x), free(mean), free(inverse);
+    cases_release(&c);
+  }
+  tn_runtime_release(rt);
+}
+
 static void make(tn_runtime *rt, cases_call *c, const int64_t *dims) {
   fill(rt, c, cases_array(rt, TN_F32, 3, dims, cases_noise), dims[1]);
   c->heads[0] = cases_array(rt, TN_F32, 3, dims, cases_noise);
