@@ -51,8 +51,25 @@ tnm_pos tnm_pos_start(uint32_t file) {
   return (tnm_pos){.line = 1, .column = 1, .length = 1, .file = file};
 }
 
+/* What is read twice, by two names on a command line that lead to it, has its
+ * mistakes once. */
+static bool has_file(const tnm_diags *diags, const char *name, const char *text,
+                     size_t n, uint32_t *index) {
+  for (size_t i = 0; i < diags->files.n; ++i) {
+    const tnm_file *file = diags->files.v[i];
+    if (file->n != n || strcmp(file->name, name) != 0 ||
+        memcmp(file->text, text, n) != 0)
+      continue;
+    *index = (uint32_t)i;
+    return true;
+  }
+  return false;
+}
+
 uint32_t tnm_diags_file(tnm_diags *diags, const char *name, const char *text,
                         size_t n) {
+  uint32_t known = 0;
+  if (has_file(diags, name, text, n, &known)) return known;
   tnm_file *file = tn__arena_alloc(&diags->arena, sizeof *file);
   char *name_copy = tn__arena_text(&diags->arena, name, strlen(name));
   char *text_copy = tn__arena_text(&diags->arena, text, n);

@@ -59,10 +59,10 @@ static bool fill(tnm_lower *lower, const tnm_tree *node, int32_t depth,
   if ((int64_t)node->n != out->shape[depth])
     return report_ragged(lower, node,
                          "this list differs in length from its neighbours");
-  for (const tnm_tree *item = node->first; item != NULL; item = item->next) {
-    if (!fill(lower, item, depth + 1, out, values)) return false;
-  }
-  return true;
+  bool ok = true;
+  for (const tnm_tree *item = node->first; item != NULL; item = item->next)
+    ok = fill(lower, item, depth + 1, out, values) && ok;
+  return ok;
 }
 
 static bool read_data(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {

@@ -91,6 +91,13 @@ Test(diag, the_same_message_at_the_same_place_comes_once) {
             "opgen: 2 errors in 1 manifest; `opgen explain E0012` says more\n");
 }
 
+Test(diag, the_same_file_is_one) {
+  const uint32_t a = tnm_diags_file(diags, "a.yaml", "one\n", 4);
+  cr_assert_eq(tnm_diags_file(diags, "a.yaml", "one\n", 4), a);
+  cr_assert_neq(tnm_diags_file(diags, "a.yaml", "two\n", 4), a);
+  cr_assert_neq(tnm_diags_file(diags, "b.yaml", "one\n", 4), a);
+}
+
 Test(diag, carets_stand_by_display_width) {
   /* Two wide characters, then an e with a combining accent: 2+2+1+0. */
   const char *text = "\xe6\x95\xb0\xe6\x8d\xaei\xcc\x81x\n";
