@@ -187,13 +187,37 @@ static bool is_literal(const tn_field *field, const tnm_call_param *param) {
          field->type != TN_FIELD_FLOATS;
 }
 
+/* Whether it stands for a parameter; one that is misspelt is reported as such,
+ * and not as missing too. */
+static bool is_meant(const tn_op *op, const tn_field *field, const char *name) {
+  return is_named(field, name) || (find_param(op, name) == NULL &&
+                                   tn__nearest(name, &field->name, 1) != NULL);
+}
+
+static void check_once(tnm_reader *reader, const tnm_call *call,
+                       const tnm_call_param *param, const tn_field *field) {
+  for (const tnm_call_param *p = call->params; p != param; p = p->next) {
+    if (!is_named(field, p->name)) continue;
+    /* They are in no certain order. */
+    const bool ahead = p->pos.line != param->pos.line
+                           ? p->pos.line < param->pos.line
+                           : p->pos.column < param->pos.column;
+    const size_t id =
+        report(reader, (ahead ? param : p)->pos,
+               tnm_format(reader->arena, "parameter `%s` is given twice",
+                          field->name));
+    tnm_diag_also(reader->diags, id, (ahead ? p : param)->pos, "first time");
+    return;
+  }
+}
+
 static void check_missing(tnm_reader *reader, const tnm_call *call,
                           const tn_op *op) {
   for (uint32_t i = 0; i < op->n_params; ++i) {
     const tn_field *field = op->params[i];
     bool given = (field->flags & TN_FIELD_REQUIRED) == 0;
     for (const tnm_call_param *p = call->params; p != NULL; p = p->next)
-      given = given || is_named(field, p->name);
+      given = given || is_meant(op, field, p->name);
     if (given) continue;
     const size_t id = report(
         reader, call->pos,
@@ -212,6 +236,7 @@ static void check_params(tnm_reader *reader, const tnm_call *call,
       report_param(reader, call, p, op);
     else if (is_literal(field, p))
       (void)tnm_check_value(reader->diags, field, &p->value, "value");
+    if (field != NULL) check_once(reader, call, p, field);
   }
   check_missing(reader, call, op);
 }

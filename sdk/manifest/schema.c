@@ -44,7 +44,8 @@ static const tnm_key plugin_keys[] = {
       {"forward", M, false, "a formula for every output"},                   \
       {"binding", M, false, "a function of an existing library"},            \
       {"gradient", S | M, false,                                             \
-       "`{formula: ...}`, `{kernel: backward, needs: ...}` or `none`"},      \
+       "`auto`, `none`, `{formula: ...}`, `{graph: ...}` or "                \
+       "`{kernel: backward, needs: ...}`"},                                  \
       {"kernels", L, false, "kernels written by hand"},                      \
       {"examples", L, false, "inputs with the outputs they must give"}, {    \
     "gradcheck", M, false, "settings of the numeric gradient check"          \
