@@ -251,7 +251,7 @@ struct tn_cuda_map {
   /* f32, f64, i32, i64 */
   uint32_t out; /* index in call->out */
   uint32_t n_in;
-  uint32_t in[TN_KERNEL_MAX_IN]; /* indices in call->in */
+  uint32_t in[TN_KERNEL_MAX_IN];     /* indices in call->in */
   tn_dtype least = TN_DTYPE_UNKNOWN; /* as of tn_kernel_map */
 };
 
