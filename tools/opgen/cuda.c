@@ -86,8 +86,8 @@ static void add_map(const kernel_pass *pass, const formula_use *use) {
   for (size_t i = 0; i < use->n_tensors; ++i)
     c_add(c, "%s%" PRIu32, i ? ", " : "", formula_place(pass, use->tensors[i]));
   c_add(c, "%s},\n", use->n_tensors > 0 ? "" : "0");
-  if (formula_least(pass, use) != 0)
-    c_add(c, "        %s,\n", class_dtype(formula_least(pass, use)));
+  const int least = formula_least(pass, use);
+  if (least != 0) c_add(c, "        %s,\n", class_dtype(least));
   c_add(c, "    },\n");
 }
 

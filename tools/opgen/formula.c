@@ -12,32 +12,24 @@
 const int formula_classes[] = {TNM_CLASS_F32, TNM_CLASS_F64, TNM_CLASS_I32,
                                TNM_CLASS_I64, 0};
 
+/* What C and op.h call them, in the same order. */
+static const char *const class_names[][2] = {{"float", "TN_F32"},
+                                             {"double", "TN_F64"},
+                                             {"int32_t", "TN_I32"},
+                                             {"int64_t", "TN_I64"}};
+
+static size_t class_at(int class_bit) {
+  size_t i = 0;
+  while (formula_classes[i] != class_bit && formula_classes[i + 1] != 0) ++i;
+  return i;
+}
+
 const char *class_type(int class_bit) {
-  switch (class_bit) {
-    case TNM_CLASS_F32:
-      return "float";
-    case TNM_CLASS_F64:
-      return "double";
-    case TNM_CLASS_I32:
-      return "int32_t";
-    default:
-      return "int64_t";
-  }
+  return class_names[class_at(class_bit)][0];
 }
 
 const char *class_dtype(int class_bit) {
-  switch (class_bit) {
-    case TNM_CLASS_F32:
-      return "TN_F32";
-    case TNM_CLASS_F64:
-      return "TN_F64";
-    case TNM_CLASS_I32:
-      return "TN_I32";
-    case TNM_CLASS_I64:
-      return "TN_I64";
-    default:
-      return "TN_DTYPE_UNKNOWN";
-  }
+  return class_names[class_at(class_bit)][1];
 }
 
 const char *formula_type(const kernel_pass *pass, int class_bit) {

@@ -293,8 +293,8 @@ static void add_map(const kernel_pass *pass, const formula_use *use) {
   if ((use->classes & TNM_CLASS_F32) && linked(use, TNM_CLASS_F32) > 0)
     c_add(c, "        .links = TN_KERNEL_LINKED_%zu(%s),\n",
           linked(use, TNM_CLASS_F32), body_name(pass, use, TNM_CLASS_F32));
-  if (formula_least(pass, use) != 0)
-    c_add(c, "        .least = %s,\n", class_dtype(formula_least(pass, use)));
+  const int least = formula_least(pass, use);
+  if (least != 0) c_add(c, "        .least = %s,\n", class_dtype(least));
   c_add(c, "        .out = %" PRIu32 ",\n", use->formula->index);
   if (use->n_tensors > 0) {
     c_add(c, "        .n_in = %zu,\n        .in = {", use->n_tensors);

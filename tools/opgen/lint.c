@@ -197,14 +197,12 @@ static bool types_use(const tn_op *op, uint32_t index) {
   return false;
 }
 
-/* Only where every use can be seen: a function of the author's may read any
- * parameter. */
-static bool may_use(const tnm_operator *operator, uint32_t i) {
-  const tn_op *op = operator->op;
+/* What may read it: a function of the author's may read any parameter. */
+static bool may_use(const tnm_operator *of, uint32_t i) {
+  const tn_op *op = of->op;
   const char *name = op->params[i]->name;
-  return operator->n_kernels> 0 || operator->infer_symbol != NULL ||
-         operator->n_forward == 0 || node_uses(op, i) ||
-         types_use(op, i) || gradient_mentions(op, name) ||
+  return of->n_kernels > 0 || of->infer_symbol != NULL || of->n_forward == 0 ||
+         node_uses(op, i) || types_use(op, i) || gradient_mentions(op, name) ||
          operand_mentions(op->outputs, op->n_outputs, name);
 }
 
