@@ -186,6 +186,13 @@ typedef union value {
   const void *pointer;
 } value;
 
+/* All of them, and the lists that some point to. */
+typedef struct arguments {
+  value values[TNM_MAX_ARGS];
+  int64_t lists[TNM_MAX_ARGS][TN_MAX_NDIM];
+  size_t bytes[TNM_MAX_ARGS]; /* that such a list takes */
+} arguments;
+
 static const tn_tensor *operand(const tn_frame *call, uint32_t list,
                                 uint32_t index) {
   const tn_tensor *const lists[] = {call->in, call->out, call->aux};
@@ -229,11 +236,12 @@ static void set_dims(const tn__bound *bound, const tn_frame *call,
   }
 }
 
+/* `to` has room for TN_MAX_NDIM numbers; *n is TN__SCALAR or how many there
+ * are, TN__UNKNOWN_LENGTH for the shape of an operand that is absent. */
 static tn_code evaluate(const tn__bound *bound, const tn_frame *call,
-                        uint32_t node, int64_t *out) {
+                        uint32_t node, int64_t *to, int32_t *n) {
   enum { MOST_DIMS = 32 };
   tn__ivalue dims[MOST_DIMS];
-  tn__element element = {0};
   const tn__scope scope = {.nodes = bound->desc->nodes,
                            .n_nodes = bound->desc->n_nodes,
                            .fields = bound->op->params,
@@ -245,18 +253,34 @@ static tn_code evaluate(const tn__bound *bound, const tn_frame *call,
     return tn__fail(TN_UNSUPPORTED, "it has more than %d dimension variables",
                     MOST_DIMS);
   if (bound->by_dims) set_dims(bound, call, dims);
-  TN__TRY(tn__expr_at(&scope, node, 0, &element));
-  *out = element.v;
-  return element.known ? TN_OK
-                       : tn__fail(TN_INCOMPLETE, "its value is not known");
+  TN__TRY(tn__expr_length(&scope, node, n));
+  if (*n > TN_MAX_NDIM)
+    return tn__fail(TN_OUT_OF_RANGE, "it has more than %d values", TN_MAX_NDIM);
+  for (int32_t k = 0; k < (*n == TN__SCALAR ? 1 : *n); ++k) {
+    tn__element element = {0};
+    TN__TRY(tn__expr_at(&scope, node, k, &element));
+    if (!element.known)
+      return tn__fail(TN_INCOMPLETE, "its value is not known");
+    to[k] = element.v;
+  }
+  return TN_OK;
+}
+
+static int32_t no_value(const tn__bound *bound, const tn_frame *call,
+                        uint32_t i, tn_code rc) {
+  return TN_FAIL(call, rc, "`%s`, argument %u of %s: %s",
+                 bound->desc->args[i].text, i + 1, bound->desc->symbol,
+                 tn_error_text());
 }
 
 static int32_t too_narrow(const tn__bound *bound, const tn_frame *call,
                           uint32_t i, int64_t have) {
   const tnm_bound_arg *arg = &bound->desc->args[i];
+  const bool list = arg->pass == TNM_PASS_NODES;
   return TN_FAIL(call, TN_OUT_OF_RANGE,
-                 "`%s` is %lld, which does not fit %s, argument %u of %s",
-                 arg->text, (long long)have, tnm_c_names[arg->c], i + 1,
+                 "`%s` %s %lld, which does not fit %s, argument %u of %s",
+                 arg->text, list ? "holds" : "is", (long long)have,
+                 tnm_c_names[list ? arg->element : arg->c], i + 1,
                  bound->desc->symbol);
 }
 
@@ -273,13 +297,34 @@ static int32_t set_integer(const tn__bound *bound, const tn_frame *call,
   if (arg->pass == TNM_PASS_DIMENSION) have = dimension(call, arg);
   if (arg->pass == TNM_PASS_SIZE) have = size_of(call, arg);
   if (arg->pass == TNM_PASS_NODE) {
-    const tn_code rc = evaluate(bound, call, arg->index, &have);
-    if (rc)
-      return TN_FAIL(call, rc, "`%s`, argument %u of %s: %s", arg->text, i + 1,
-                     bound->desc->symbol, tn_error_text());
+    int32_t n = 0;
+    int64_t values[TN_MAX_NDIM];
+    const tn_code rc = evaluate(bound, call, arg->index, values, &n);
+    if (rc) return no_value(bound, call, i, rc);
+    have = values[0];
   }
   if (!fits(arg->c, have)) return too_narrow(bound, call, i, have);
   to->i64 = have;
+  return TN_OK;
+}
+
+/* Each number moves to its place among narrower ones, from the first on: none
+ * is overwritten before it was read. */
+static int32_t set_list(const tn__bound *bound, const tn_frame *call,
+                        uint32_t i, arguments *to) {
+  const tnm_bound_arg *arg = &bound->desc->args[i];
+  const size_t width = type_of(arg->element)->size;
+  int64_t *list = to->lists[i];
+  int32_t n = 0;
+  const tn_code rc = evaluate(bound, call, arg->index, list, &n);
+  if (rc) return no_value(bound, call, i, rc);
+  to->values[i].pointer = n < 0 ? NULL : list;
+  to->bytes[i] = n < 0 ? 0 : (size_t)n * width;
+  for (int32_t k = 0; k < n; ++k) {
+    const int64_t have = list[k];
+    if (!fits(arg->element, have)) return too_narrow(bound, call, i, have);
+    memcpy((char *)list + (size_t)k * width, &have, width);
+  }
   return TN_OK;
 }
 
@@ -301,15 +346,19 @@ static int32_t set_float(const tn__bound *bound, const tn_frame *call,
 }
 
 static int32_t set_argument(const tn__bound *bound, const tn_frame *call,
-                            uint32_t i, value *to) {
+                            uint32_t i, arguments *all) {
   const tnm_bound_arg *arg = &bound->desc->args[i];
+  value *to = &all->values[i];
   switch (arg->pass) {
     case TNM_PASS_TENSOR:
       to->pointer = tensor_memory(call, arg);
       return TN_OK;
     case TNM_PASS_LIST: /* tn_ints and tn_floats begin with their values */
+    case TNM_PASS_TEXT:
       memcpy(&to->pointer, param(bound, call, arg->index), sizeof to->pointer);
       return TN_OK;
+    case TNM_PASS_NODES:
+      return set_list(bound, call, i, all);
     case TNM_PASS_NUMBER:
     case TNM_PASS_FLOAT:
       return set_float(bound, call, i, to);
@@ -356,8 +405,12 @@ static int32_t store_output(const tn__bound *bound, const tn_frame *call,
 
 /* The memory that a pointer names. */
 static size_t named_bytes(const tn__bound *bound, const tn_frame *call,
-                          const tnm_bound_arg *arg) {
+                          uint32_t i, const arguments *all) {
+  const tnm_bound_arg *arg = &bound->desc->args[i];
   size_t bytes = 0;
+  if (all->values[i].pointer == NULL) return 0;
+  if (arg->pass == TNM_PASS_NODES) return all->bytes[i];
+  if (arg->pass == TNM_PASS_TEXT) return strlen(all->values[i].pointer) + 1;
   if (arg->pass == TNM_PASS_LIST) { /* tn_ints and tn_floats are alike */
     tn_ints list;
     memcpy(&list, param(bound, call, arg->index), sizeof list);
@@ -368,14 +421,14 @@ static size_t named_bytes(const tn__bound *bound, const tn_frame *call,
 }
 
 static int32_t call_strictly(const tn__bound *bound, const tn_frame *call,
-                             value *values, result *got) {
+                             arguments *all, result *got) {
   const tnm_binding *binding = bound->desc;
   tn__strict_arg args[TNM_MAX_ARGS];
   for (uint32_t i = 0; i < binding->n_args; ++i) {
     const tnm_bound_arg *arg = &binding->args[i];
-    args[i] = (tn__strict_arg){.value = &values[i]};
+    args[i] = (tn__strict_arg){.value = &all->values[i]};
     if (arg->c != TNM_C_POINTER) continue;
-    args[i].bytes = named_bytes(bound, call, arg);
+    args[i].bytes = named_bytes(bound, call, i, all);
     args[i].fill = arg->pass == TNM_PASS_TENSOR &&
                    arg->list == TN_OPERAND_OUT &&
                    bound->op->outputs[arg->index]->init == TN_NONE &&
@@ -385,10 +438,11 @@ static int32_t call_strictly(const tn__bound *bound, const tn_frame *call,
 }
 
 static int32_t call_function(const tn__bound *bound, const tn_frame *call,
-                             value *values, result *got) {
+                             arguments *all, result *got) {
   void *places[TNM_MAX_ARGS];
-  if (bound->strict) return call_strictly(bound, call, values, got);
-  for (uint32_t i = 0; i < bound->desc->n_args; ++i) places[i] = &values[i];
+  if (bound->strict) return call_strictly(bound, call, all, got);
+  for (uint32_t i = 0; i < bound->desc->n_args; ++i)
+    places[i] = &all->values[i];
   /* libffi wants a description that it may change, and changes nothing. */
   ffi_cif cif = bound->cif;
   ffi_call(&cif, bound->function, got, places);
@@ -398,13 +452,13 @@ static int32_t call_function(const tn__bound *bound, const tn_frame *call,
 int32_t tn__bound_compute(const tn_frame *call) {
   const tn__bound *bound = call->options;
   const tnm_binding *binding = bound->desc;
-  value values[TNM_MAX_ARGS];
+  arguments all;
   result got = {0};
   for (uint32_t i = 0; i < binding->n_args; ++i) {
-    const int32_t rc = set_argument(bound, call, i, &values[i]);
+    const int32_t rc = set_argument(bound, call, i, &all);
     if (rc) return rc;
   }
-  const int32_t rc = call_function(bound, call, values, &got);
+  const int32_t rc = call_function(bound, call, &all, &got);
   if (rc) return rc;
   if (binding->result == TNM_RESULT_STATUS)
     return check_status(bound, call, &got);

@@ -25,13 +25,14 @@ enum {
   TNM_C_U64,
   TNM_C_F32,
   TNM_C_F64,
-  TNM_C_TYPES,   /* how many there are */
-  TNM_C_POINTER, /* to one of them */
+  TNM_C_TYPES,              /* how many there are */
+  TNM_C_CHAR = TNM_C_TYPES, /* only behind a pointer to const: text */
+  TNM_C_POINTER,            /* to one of them */
   TNM_C_VOID
 };
 
-/* "int8" ... "double". */
-extern const char *const tnm_c_names[TNM_C_TYPES + 1];
+/* "int8" ... "double", "char". */
+extern const char *const tnm_c_names[TNM_C_TYPES + 2];
 
 /* Least and greatest value of an integer type; those of uint64 end where
  * int64_t does. */
@@ -48,16 +49,21 @@ enum {                     /* tnm_bound_arg.pass */
        TNM_PASS_NUMBER,    /* `number` */
        TNM_PASS_FLOAT,     /* float parameter `index` */
        TNM_PASS_LIST,      /* address of the values of list parameter `index` */
+       TNM_PASS_TEXT,      /* text parameter `index`; NULL if it is None */
        TNM_PASS_DIMENSION, /* dimension `axis` of operand `index` of `list`; a
                               negative axis counts from the end */
        TNM_PASS_SIZE,      /* number of elements of operand `index` of `list`, 0
                               if it is absent */
-       TNM_PASS_NODE       /* value of node `index` */
+       TNM_PASS_NODE,      /* value of node `index` */
+       TNM_PASS_NODES      /* address of the values of node `index`, a list, as
+                              numbers of type `element`; NULL if it is the
+                              shape of an absent operand */
 };
 
 /* One argument of the function. */
 typedef struct tnm_bound_arg {
-  uint32_t c; /* TNM_C_* */
+  uint32_t c;       /* TNM_C_* */
+  uint32_t element; /* of a pointer */
   uint32_t pass;
   uint32_t list; /* TN_OPERAND_* */
   uint32_t index;

@@ -21,6 +21,11 @@ static const uint64_t element_bits[TNM_C_TYPES] = {
     TN_BIT_F32,
     TN_BIT_F64};
 
+/* Whether elements of all these types are numbers of type `c`. */
+static bool holds_elements(uint32_t c, uint64_t types) {
+  return c < TNM_C_TYPES && (types & ~element_bits[c]) == 0;
+}
+
 static uint32_t find_type(const char *text, size_t n) {
   for (uint32_t c = 0; c < TNM_C_TYPES; ++c)
     if (strlen(tnm_c_names[c]) == n && strncmp(tnm_c_names[c], text, n) == 0)
@@ -44,6 +49,13 @@ static const char *usual_name(const char *text, size_t n) {
       return usual[i][1];
   return NULL;
 }
+
+/* One entry of `args`. */
+typedef struct entry {
+  const tnm_tree *c;
+  const tnm_tree *pass;
+  tnm_c_type type;
+} entry;
 
 /* The word between `const` and `*`. */
 typedef struct parts {
@@ -79,8 +91,9 @@ static bool report_type(tnm_diags *diags, const tnm_tree *node,
   if (p->n < sizeof word) memcpy(word, p->word, p->n);
   if (usual == NULL) usual = tn__nearest(word, tnm_c_names, TNM_C_TYPES);
   if (usual != NULL)
-    tnm_diag_help(diags, id, "write `%s%s%s`", p->constant ? "const " : "",
-                  usual, p->pointer ? "*" : "");
+    tnm_diag_help(diags, id, "write `%s%s%s`",
+                  p->constant && p->pointer ? "const " : "", usual,
+                  p->pointer ? "*" : "");
   else
     tnm_suggest(diags, id, "", tnm_c_names, TNM_C_TYPES);
   return false;
@@ -89,7 +102,9 @@ static bool report_type(tnm_diags *diags, const tnm_tree *node,
 bool tnm_read_c_type(tnm_diags *diags, const tnm_tree *node, tnm_c_type *out) {
   if (!tnm_check_scalar(diags, node, "a type in C")) return false;
   const parts p = take_apart(node->text);
-  const uint32_t found = find_type(p.word, p.n);
+  uint32_t found = find_type(p.word, p.n);
+  if (p.pointer && p.constant && p.n == 4 && strncmp(p.word, "char", 4) == 0)
+    found = TNM_C_CHAR;
   if (found == TN_NONE) return report_type(diags, node, &p);
   *out = (tnm_c_type){p.pointer ? (uint32_t)TNM_C_POINTER : found, found,
                       p.constant};
@@ -122,7 +137,7 @@ static uint64_t allowed_types(const tnm_bind *b, const tn_arg *arg) {
  * such one. */
 static uint32_t element_of(uint64_t allowed) {
   for (uint32_t c = 0; c < TNM_C_TYPES; ++c)
-    if ((allowed & ~element_bits[c]) == 0) return c;
+    if (holds_elements(c, allowed)) return c;
   return TN_NONE;
 }
 
@@ -163,7 +178,7 @@ bool tnm_match_element(tnm_bind *b, const tn_arg *arg, const tnm_c_type *type,
   const uint32_t element = type->element;
   const uint64_t allowed = allowed_types(b, arg);
   const bool decided = arg->dtype_param == TN_NONE;
-  if (b->lower->untyped || (decided && (allowed & ~element_bits[element]) == 0))
+  if (b->lower->untyped || (decided && holds_elements(element, allowed)))
     return true;
   const char *what =
       decided
@@ -257,24 +272,43 @@ static bool pass_list(tnm_bind *b, const tnm_tree *node, const tnm_c_type *type,
     return true;
   return field_does_not_fit(
       b, node, field,
-      ints ? "it is a list of integers: write `c: const int64*`"
+      ints ? "it is a list of integers: write `c: const int64*`, or another "
+             "type of integers"
            : "it is a list of floats: write `c: const double*`");
+}
+
+static bool pass_text(tnm_bind *b, const tnm_tree *node, const tnm_c_type *type,
+                      tnm_bound_arg *out) {
+  out->pass = TNM_PASS_TEXT;
+  if (type->c == TNM_C_POINTER && type->element == TNM_C_CHAR) return true;
+  return field_does_not_fit(b, node, b->lower->params[out->index],
+                            "it is text: write `c: const char*`");
 }
 
 static bool pass_field(tnm_bind *b, const tnm_tree *node,
                        const tnm_c_type *type, tnm_bound_arg *out) {
   const tn_field *field = b->lower->params[out->index];
   if (field->type == TN_FIELD_FLOAT) return pass_float(b, node, type, out);
+  if (field->type == TN_FIELD_STRING) return pass_text(b, node, type, out);
   if (field->type == TN_FIELD_INTS || field->type == TN_FIELD_FLOATS)
     return pass_list(b, node, type, out);
   return field_does_not_fit(
       b, node, field,
-      "parameters of type bool, int, enum, float, ints and floats can");
+      "parameters of type bool, int, enum, float, ints, floats and string can");
 }
 
-static bool is_integer_field(const tn_field *field) {
+static bool is_integer_list(const tnm_c_type *type) {
+  return type->c == TNM_C_POINTER && type->constant &&
+         type->element <= TNM_C_U64;
+}
+
+/* Whether it is passed as an expression is; a list of integers is, unless it
+ * can be handed over as it lies. */
+static bool is_integer_field(const tn_field *field, const tnm_c_type *type) {
   return field->type == TN_FIELD_BOOL || field->type == TN_FIELD_INT ||
-         field->type == TN_FIELD_ENUM;
+         field->type == TN_FIELD_ENUM ||
+         (field->type == TN_FIELD_INTS && is_integer_list(type) &&
+          type->element != TNM_C_I64);
 }
 
 /* ------------------------------------------------------------------ numbers */
@@ -348,7 +382,8 @@ static bool find_dimensions(tnm_bind *b, const tnm_tree *node, size_t first) {
       const size_t id =
           mismatch(b, node->pos, NULL, "a pack has no place in an argument");
       tnm_diag_help(b->lower->diags, id,
-                    "write `rank(x)` or `size(x)` of an operand `x`");
+                    "write `rank(x)`, `size(x)` or `shape(x)` of an operand "
+                    "`x`");
       return false;
     }
     if (n->op != TN_NODE_DIM ||
@@ -372,7 +407,8 @@ static void warn_narrow(const tnm_bind *b, const tnm_tree *c,
                         const tnm_bound_arg *out, bool size) {
   const tn_node *const *nodes = (const tn_node *const *)b->program.nodes.v;
   const tnm_range have = tnm_node_range(b, nodes, out->index);
-  const tnm_range want = tnm_c_range(out->c);
+  const uint32_t type = out->c == TNM_C_POINTER ? out->element : out->c;
+  const tnm_range want = tnm_c_range(type);
   char under[128];
   if (have.low >= want.low && have.high <= want.high) return;
   const bool above = have.high > want.high;
@@ -382,40 +418,57 @@ static void warn_narrow(const tnm_bind *b, const tnm_tree *c,
              (long long)want.high);
   else
     snprintf(under, sizeof under,
-             "calls where it is %s %lld will return OUT_OF_RANGE",
-             above ? "above" : "below",
+             "calls where %s is %s %lld will return OUT_OF_RANGE",
+             out->c == TNM_C_POINTER ? "one" : "it", above ? "above" : "below",
              (long long)(above ? want.high : want.low));
   tnm_diag_spec spec = {"W0061", c->pos, under};
   tnm_diag(b->lower->diags, &spec, "`%s` may not fit %s", out->text,
-           tnm_c_names[out->c]);
+           tnm_c_names[type]);
 }
 
-static bool pass_expression(tnm_bind *b, const tnm_tree *node,
-                            const tnm_tree *c, tnm_bound_arg *out) {
-  const tnm_item item = {node->text, node->pos};
+static bool expression_does_not_fit(tnm_bind *b, const tnm_tree *node,
+                                    const char *is, const tnm_c_type *type,
+                                    const char *wanted) {
+  const char *what = tnm_format(
+      b->lower->arena, "`%s` is %s, %s wants something else", node->text, is,
+      type->c == TNM_C_POINTER ? "a pointer" : tnm_c_names[type->c]);
+  const size_t id = mismatch(b, node->pos, NULL, what != NULL ? what : "");
+  tnm_diag_help(b->lower->diags, id, "%s", wanted);
+  return false;
+}
+
+static bool pass_values(tnm_bind *b, const entry *at, tnm_bound_arg *out) {
+  out->pass = TNM_PASS_NODES;
+  out->element = at->type.element;
+  if (is_integer_list(&at->type)) {
+    warn_narrow(b, at->c, out, false);
+    return true;
+  }
+  const char *wanted = "write `c: const int64*`, or another type of integers";
+  return expression_does_not_fit(b, at->pass, "a list of integers", &at->type,
+                                 wanted);
+}
+
+static bool pass_expression(tnm_bind *b, const entry *at, tnm_bound_arg *out) {
+  const tnm_item item = {at->pass->text, at->pass->pos};
   const size_t first = b->program.nodes.n;
   uint32_t top = 0;
-  if (!tnm_read_line(b->lower->diags, node) ||
-      !tnm_program_integer(&b->program, &item, &top) ||
-      !find_dimensions(b, node, first))
+  bool list = false;
+  if (!tnm_read_line(b->lower->diags, at->pass) ||
+      !tnm_program_value(&b->program, &item, &top, &list) ||
+      !find_dimensions(b, at->pass, first))
     return false;
   const tn_node *n = b->program.nodes.v[top];
   const bool size = n->op == TN_NODE_OPERAND_SIZE;
   out->pass = TNM_PASS_NODE;
   out->index = top;
-  if (out->c > TNM_C_U64) {
-    const char *what =
-        tnm_format(b->lower->arena,
-                   "`%s` is an integer, %s wants something else", node->text,
-                   out->c == TNM_C_POINTER ? "a pointer" : tnm_c_names[out->c]);
-    const size_t id = mismatch(b, node->pos, NULL, what != NULL ? what : "");
-    tnm_diag_help(b->lower->diags, id,
-                  out->c == TNM_C_POINTER
-                      ? "pass the name of a tensor"
-                      : "pass a number or a parameter of type float");
-    return false;
-  }
-  warn_narrow(b, c, out, size);
+  if (list) return pass_values(b, at, out);
+  if (out->c > TNM_C_U64)
+    return expression_does_not_fit(
+        b, at->pass, "an integer", &at->type,
+        out->c == TNM_C_POINTER ? "pass the name of a tensor"
+                                : "pass a number or a parameter of type float");
+  warn_narrow(b, at->c, out, size);
   if (size) {
     out->pass = TNM_PASS_SIZE;
     out->list = (uint32_t)n->a;
@@ -473,33 +526,32 @@ static bool report_unknown(tnm_bind *b, const tnm_tree *node,
   return false;
 }
 
-static bool read_pass(tnm_bind *b, const tnm_tree *c, const tnm_tree *node,
-                      const tnm_c_type *type, tnm_bound_arg *out) {
+static bool read_pass(tnm_bind *b, const entry *at, tnm_bound_arg *out) {
   const tnm_lower *lower = b->lower;
+  const tnm_tree *node = at->pass;
   if (find_tensor(b, node->text, &out->list, &out->index))
-    return pass_tensor(b, c, type, out);
+    return pass_tensor(b, at->c, &at->type, out);
   for (uint32_t i = 0; i < lower->op->n_params; ++i) {
     if (strcmp(lower->params[i]->name, node->text) != 0 ||
-        is_integer_field(lower->params[i]))
+        is_integer_field(lower->params[i], &at->type))
       continue;
     out->index = i;
-    return pass_field(b, node, type, out);
+    return pass_field(b, node, &at->type, out);
   }
   if (tnm_parse_double(node->text, &out->number))
-    return pass_number(b, node, type, out);
-  if (is_unknown(b, node->text)) return report_unknown(b, node, type);
-  return pass_expression(b, node, c, out);
+    return pass_number(b, node, &at->type, out);
+  if (is_unknown(b, node->text)) return report_unknown(b, node, &at->type);
+  return pass_expression(b, at, out);
 }
 
 bool tnm_read_bound_arg(tnm_bind *b, tnm_tree *node, tnm_bound_arg *out) {
   tnm_diags *diags = b->lower->diags;
-  tnm_c_type type;
   if (!tnm_schema_check(diags, &tnm_schema_bound_arg, node)) return false;
-  const tnm_tree *c = tnm_tree_get(node, "c");
-  const tnm_tree *pass = tnm_tree_get(node, "pass");
-  if (c == NULL || pass == NULL || !tnm_read_c_type(diags, c, &type) ||
-      !tnm_check_scalar(diags, pass, "what is passed"))
+  entry at = {.c = tnm_tree_get(node, "c"), .pass = tnm_tree_get(node, "pass")};
+  if (at.c == NULL || at.pass == NULL ||
+      !tnm_read_c_type(diags, at.c, &at.type) ||
+      !tnm_check_scalar(diags, at.pass, "what is passed"))
     return false;
-  *out = (tnm_bound_arg){.c = type.c, .text = pass->text};
-  return read_pass(b, c, pass, &type, out);
+  *out = (tnm_bound_arg){.c = at.type.c, .text = at.pass->text};
+  return read_pass(b, &at, out);
 }

@@ -4,9 +4,9 @@
  */
 #include "binding.h"
 
-const char *const tnm_c_names[TNM_C_TYPES + 1] = {
+const char *const tnm_c_names[TNM_C_TYPES + 2] = {
     "int8",   "int16",  "int32", "int64",  "uint8", "uint16",
-    "uint32", "uint64", "float", "double", NULL};
+    "uint32", "uint64", "float", "double", "char",  NULL};
 
 tnm_range tnm_c_range(uint32_t c) {
   static const tnm_range ranges[] = {

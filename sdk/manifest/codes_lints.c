@@ -45,14 +45,15 @@ const tnm_code tnm_codes_lints[] = {
         "E0086", "not a type of an argument",
         "Nobody checks a prototype of C when it is called, so types have a "
         "fixed width: int8 int16\nint32 int64 uint8 uint16 uint32 uint64 "
-        "float double, and pointers to them. `long` and\n`size_t` differ "
-        "between machines; write what they are.",
+        "float double, and pointers to them; text is const\nchar*. `long` and "
+        "`size_t` differ between machines; write what they are.",
         "  - {c: int, pass: size(out)}", "  - {c: int32, pass: size(out)}"),
     TNM_CODE("E0087", "an argument that its type does not hold",
              "A tensor goes into a pointer to its element type, to `const` if "
              "it is an input. A float\nparameter goes into float or double, "
-             "everything else into integers. There is no\nconversion that a "
-             "reader would not see.",
+             "text into const char*, lists of integers into\npointers to const "
+             "integers, everything else into integers. There is no conversion\n"
+             "that a reader would not see.",
              "  inputs: [{name: x, dtype: f32}]\n"
              "  args: [{c: const double*, pass: x}]",
              "  inputs: [{name: x, dtype: f32}]\n"

@@ -142,6 +142,10 @@ bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
 bool tnm_program_integer(tnm_program *program, const tnm_item *item,
                          uint32_t *node);
 
+/* The same for an integer or a list of them; *list says which it is. */
+bool tnm_program_value(tnm_program *program, const tnm_item *item,
+                       uint32_t *node, bool *list);
+
 /* The same for a condition (`that`, `when`), which may also compare lists: then
  * it holds if each comparison does. */
 bool tnm_program_condition(tnm_program *program, const tnm_item *item,

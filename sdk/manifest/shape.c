@@ -507,14 +507,13 @@ bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
 
 /* -------------------------------------------------------------- conditions */
 
-static bool is_comparison(const tnm_program *program, int32_t node) {
+static bool is_comparison(const tnm_program *program, uint32_t node) {
   const uint32_t op = ((const tn_node *)program->nodes.v[node])->op;
   return op >= TN_NODE_EQ && op <= TN_NODE_GE;
 }
 
-/* `lists`: whether they may be compared. */
-static bool read_integer(tnm_program *program, const tnm_item *item, bool lists,
-                         uint32_t *node) {
+bool tnm_program_value(tnm_program *program, const tnm_item *item,
+                       uint32_t *node, bool *list) {
   tnm_source source = {program->arena, program->diags, item->text, item->pos};
   tnm_parser parser;
   tnm_parser_init(&parser, &source);
@@ -523,9 +522,17 @@ static bool read_integer(tnm_program *program, const tnm_item *item, bool lists,
   value result = lower_item(program, item, expr);
   if (result.node < 0) return false;
   *node = (uint32_t)result.node;
-  if (!result.list || (lists && is_comparison(program, result.node)))
-    return true;
-  tnm_diag_spec spec = {"E0046", expr->pos, "one integer is wanted"};
+  *list = result.list;
+  return true;
+}
+
+/* `lists`: whether they may be compared. */
+static bool read_integer(tnm_program *program, const tnm_item *item, bool lists,
+                         uint32_t *node) {
+  bool list = false;
+  if (!tnm_program_value(program, item, node, &list)) return false;
+  if (!list || (lists && is_comparison(program, *node))) return true;
+  tnm_diag_spec spec = {"E0046", item->pos, "one integer is wanted"};
   (void)tnm_diag(program->diags, &spec, "`%s` is a list", item->text);
   return false;
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define SHOWN __attribute__((visibility("default")))
@@ -26,6 +27,25 @@ SHOWN void lib_digits(int8_t a, uint8_t b, int16_t c, uint16_t d, int32_t e,
                         (double)e, (double)f, (double)g,       (double)h,
                         (double)i, j,         (double)list[1], floats[1]};
   for (int k = 0; k < 12; ++k) out[k] = all[k];
+}
+
+/* Lists of several widths, and text, each to be read to its end only. NULL
+ * counts as -1. */
+SHOWN void lib_lists(int32_t rank, const int64_t *shape, const int32_t *twice,
+                     const uint8_t *axes, const char *word, const char *other,
+                     const int64_t *absent, double *out);
+SHOWN void lib_lists(int32_t rank, const int64_t *shape, const int32_t *twice,
+                     const uint8_t *axes, const char *word, const char *other,
+                     const int64_t *absent, double *out) {
+  for (int k = 0; k < 3; ++k) {
+    out[k] = k < rank ? (double)shape[k] : 0;
+    out[3 + k] = k < rank ? twice[k] : 0;
+  }
+  out[6] = axes[0];
+  out[7] = axes[1];
+  out[8] = (double)strlen(word);
+  out[9] = other != NULL ? other[0] : -1;
+  out[10] = absent != NULL ? (double)absent[0] : -1;
 }
 
 /* Squares, if `n` fits the type that it came in. */

@@ -143,6 +143,75 @@ Test(calls, arguments_of_every_type_arrive) {
   lab_close(&l);
 }
 
+/* The second example's bias is absent, and `other` None. */
+static const char lists[] =
+    "opgen: 1\n"
+    "op: lists\n"
+    "summary: Lists of integers, and text\n"
+    "params:\n"
+    "  - {name: axes, type: ints, default: [3, 200]}\n"
+    "  - {name: word, type: string, default: four}\n"
+    "  - {name: other, type: string, optional: true}\n"
+    "inputs:\n"
+    "  - {name: x, dtype: f32, shape: [A, S...]}\n"
+    "  - {name: bias, dtype: f32, shape: [M], optional: true}\n"
+    "outputs: [{name: out, dtype: f64, shape: [11]}]\n"
+    "binding:\n"
+    "  library: \"@\"\n"
+    "  symbol: lib_lists\n"
+    "  args:\n"
+    "    - {c: int32, pass: rank(x)}\n"
+    "    - {c: const int64*, pass: shape(x)}\n"
+    "    - {c: const int32*, pass: 2*shape(x) - A}\n"
+    "    - {c: const uint8*, pass: axes}\n"
+    "    - {c: const char*, pass: word}\n"
+    "    - {c: const char*, pass: other}\n"
+    "    - {c: const int64*, pass: shape(bias)}\n"
+    "    - {c: double*, pass: out}\n"
+    "examples:\n"
+    "  - name: all\n"
+    "    params: {other: \"!\"}\n"
+    "    x: [[[1, 2, 3, 4, 5]], [[1, 2, 3, 4, 5]]]\n"
+    "    bias: [1, 2, 3, 4]\n"
+    "    out: [2, 1, 5, 2, 0, 8, 3, 200, 4, 33, 4]\n"
+    "  - name: without\n"
+    "    x: [1, 2, 3]\n"
+    "    out: [3, 0, 0, 3, 0, 0, 3, 200, 4, -1, -1]\n";
+
+/* Before that the examples ran between guarded pages: lists are as long as they
+ * are said to be, and text ends with a 0. */
+Test(calls, lists_of_integers_and_text_arrive) {
+  const double zeros[24] = {0};
+  const double expected[] = {3, 4, 2, 3, 5, 1, 0, 255, 1, 'z', -1};
+  lab l;
+  tn_operator *op = load(&l, lists);
+  tn_params *params = host_params(op, "axes=[0,255] word=w other=zyx");
+  tn_array *x = host_array(l.rt, TN_F32, (host_shape){3, {3, 4, 2}}, zeros);
+  tn_array *out = NULL;
+  OK(tn_call(l.rt, op, TN_IN(x), params, TN_OUT(&out)));
+  host_expect(out, expected, 11, 0);
+  tn_params_release(params);
+  tn_array_release(out);
+  params = host_params(op, "axes=[1,256]");
+  out = NULL;
+  FAILS(tn_call(l.rt, op, TN_IN(x), params, TN_OUT(&out)), TN_OUT_OF_RANGE,
+        "`axes` holds 256, which does not fit uint8, argument 4 of lib_lists");
+  tn_params_release(params);
+  tn_array_release(x), tn_array_release(out);
+  lab_close(&l);
+}
+
+/* Whoever reads one number more than there are meets a guarded page. */
+Test(calls, a_list_of_the_wrong_width_is_found_by_the_examples) {
+  char text[sizeof lists];
+  lab l;
+  strcpy(text, lists);
+  memcpy(strstr(text, "const int64*, pass: shape(x)"), "const int16*", 12);
+  lab_open(&l, NULL);
+  FAILS(lab_load(&l, text), TN_PLUGIN, "`all` of lab.lists");
+  lab_close(&l);
+}
+
 static tn_code call_digits(lab *l, tn_operator *op, const char *text) {
   const double zero = 0;
   tn_params *params = host_params(op, text);
