@@ -93,6 +93,11 @@ static void report_file(tnm_reader *reader, const char *path,
   if (named != NULL)
     tnm_diag_help(reader->diags, id,
                   "`operators` lists files beside plugin.yaml");
+  else if (strcmp(base, "plugin.yaml") == 0)
+    tnm_diag_help(reader->diags, id,
+                  "write one that names the plugin and lists its files of "
+                  "operators: `opgen: 1`, `plugin: NAME`, `release: 1`, "
+                  "`summary`, `license`, `operators: [FILE.yaml]`");
 }
 
 /* The text of a manifest, freed by the caller: that of the file, or what was

@@ -730,10 +730,20 @@ def a_revision_is_read_from_git():
         for cwd, old, new in ((folder, "v1:plugins/lab", "plugins/lab"),
                               (work, "v1:lab", "lab"),
                               (work / "lab", "v1:", "."),
-                              (work, "v1:lab/plugin.yaml", "lab")):
+                              (work, "v1:lab/plugin.yaml", "lab"),
+                              (work, "v1:lab/op.yaml", "lab/op.yaml")):
             done = opgen(old, new, cwd=cwd)
             tap.equal((done.stdout, done.returncode), (expected, 4),
                       f"{old}: {done.stderr}")
+        git(folder, "checkout", "-q", "v1", "--", ".")
+        git(folder, "rm", "-q", "plugins/lab/plugin.yaml")
+        git(folder, "commit", "-q", "-m", "second")
+        path.write_text(OP.replace("default: 3", "default: 4"))
+        for cwd, name in ((folder, "plugins/lab/op.yaml"),
+                          (work / "lab", "op.yaml")):
+            done = opgen(f"HEAD:{name}", name, cwd=cwd)
+            tap.equal((done.stdout, done.returncode), (expected, 4),
+                      f"{name} alone: {done.stderr}")
         done = opgen("v2:plugins/lab", "plugins/lab", cwd=folder)
         tap.equal((done.stdout, done.returncode), ("", 1), done.stderr)
         done = opgen("v1:nothing", "plugins/lab", cwd=folder)

@@ -406,6 +406,17 @@ def one_file_is_written_once():
     tap.equal(target.stat().st_mtime_ns, before, "time")
 
 
+def a_file_needs_no_plugin_beside_it():
+    folder = FOLDER / "alone"
+    folder.mkdir()
+    shutil.copy(pathlib.Path(SOURCE) / "quadratic.yaml", folder)
+    page = docs(folder / "quadratic.yaml")
+    assert page.startswith("# alone\n\n- [quadratic](#op-quadratic): "), page
+    assert "## alone.quadratic\n" in page, page
+    docs(folder / "quadratic.yaml", "--site", folder / "site")
+    assert (folder / "site/quadratic.html").exists()
+
+
 def a_link_leads_to_the_file_still():
     folder = FOLDER / "linked"
     folder.mkdir()
@@ -432,4 +443,5 @@ tap.run([
     a_plugin_of_other_manifests_is_an_error,
     links_in_markdown_lead_somewhere, kernels_for_others_are_listed,
     sections_stand_in_one_order,
-    one_file_is_written_once, a_link_leads_to_the_file_still])
+    one_file_is_written_once, a_file_needs_no_plugin_beside_it,
+    a_link_leads_to_the_file_still])

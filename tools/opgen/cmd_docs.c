@@ -59,11 +59,7 @@ static void trim(tn__buf *out) {
 
 static void write_all(tn__buf *out, const docs *d) {
   const tn_plugin *plugin = d->plugin->plugin;
-  tn__buf_add(out, "# %s\n\n", plugin->name);
-  docs_plain(out, plugin->summary != NULL ? plugin->summary : "");
-  tn__buf_add(out, ".\n\nRelease %u, license ", plugin->release);
-  docs_plain(out, plugin->license != NULL ? plugin->license : "unknown");
-  tn__buf_add(out, ".\n\n");
+  docs_title(out, plugin);
   write_contents(out, d, true);
   write_contents(out, d, false);
   for (size_t i = 0; i < d->plugin->n_operators; ++i) {
@@ -144,7 +140,7 @@ int cmd_docs(const opgen_args *args) {
     return opgen_usage_error(args->command,
                              "`-o` and `--site` exclude each "
                              "other");
-  tnm_plugin *plugin = opgen_read(args, args->files[0]);
+  tnm_plugin *plugin = opgen_read_lone(args, args->files[0]);
   if (plugin == NULL) return EXIT_ERRORS;
   tn__buf built;
   tn__buf_init(&built, tn__env_default());

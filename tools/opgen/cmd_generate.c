@@ -7,11 +7,13 @@
 
 #include "opgen.h"
 
-tnm_plugin *opgen_read(const opgen_args *args, const char *path) {
+static tnm_plugin *read_manifests(const opgen_args *args, const char *path,
+                                  bool lone) {
   const tnm_read_options options = {.with = args->with,
                                     .n_with = args->n_with,
                                     .installed = args->installed,
-                                    .n_installed = args->n_installed};
+                                    .n_installed = args->n_installed,
+                                    .lone = lone};
   tnm_diags *diags = tnm_diags_create(tn__env_default());
   if (diags == NULL) {
     fprintf(stderr, "opgen: out of memory\n");
@@ -29,6 +31,14 @@ tnm_plugin *opgen_read(const opgen_args *args, const char *path) {
     fprintf(stderr, "opgen: %s: %s\n", path, tn_error_text());
   tnm_diags_release(diags);
   return plugin;
+}
+
+tnm_plugin *opgen_read(const opgen_args *args, const char *path) {
+  return read_manifests(args, path, false);
+}
+
+tnm_plugin *opgen_read_lone(const opgen_args *args, const char *path) {
+  return read_manifests(args, path, true);
 }
 
 static bool is_file(const char *path, const struct stat *want) {

@@ -302,7 +302,7 @@ static void show_written_ones(const tnm_plugin *plugin) {
 
 int cmd_show(const opgen_args *args) {
   int status = EXIT_FINE;
-  tnm_plugin *plugin = opgen_read(args, args->files[0]);
+  tnm_plugin *plugin = opgen_read_lone(args, args->files[0]);
   if (plugin == NULL) return EXIT_ERRORS;
   if (args->show_c) status = show_c(plugin);
   if (!args->show_c) show_written_ones(plugin);

@@ -29,7 +29,7 @@ static bool read_built(diff_side *side, const char *path) {
 }
 
 static bool read_manifests(diff_side *side, const char *path) {
-  side->manifests = opgen_read(side->args, path);
+  side->manifests = opgen_read_lone(side->args, path);
   if (side->manifests == NULL) return false;
   side->tables = side->manifests->plugin;
   return true;
@@ -69,40 +69,87 @@ bool diff_side_whole(diff_side *side) {
   return true;
 }
 
-/* The folder that a path within a revision means. */
-static void cut_file(char *path) {
+/* A path within a revision: a folder, and the one file that is meant of it, or
+ * "". */
+typedef struct within {
+  char folder[PATH_MAX];
+  char file[PATH_MAX];
+} within;
+
+static bool take_apart(const char *path, within *to) {
   const size_t n = strlen(path);
-  char *slash = strrchr(path, '/');
-  if (n < 5 || strcmp(path + n - 5, ".yaml") != 0) return;
-  if (slash != NULL)
-    *slash = '\0';
-  else
-    *path = '\0';
+  const char *slash = strrchr(path, '/');
+  const bool file = n > 5 && strcmp(path + n - 5, ".yaml") == 0;
+  size_t length = n;
+  if (n >= PATH_MAX) return false;
+  if (file) length = slash != NULL ? (size_t)(slash - path) : 0;
+  memcpy(to->folder, path, length);
+  to->folder[length] = '\0';
+  if (length == 0) memcpy(to->folder, ".", 2);
+  (void)snprintf(to->file, sizeof to->file, "%s",
+                 !file           ? ""
+                 : slash != NULL ? slash + 1
+                                 : path);
+  return true;
+}
+
+/* The name of a folder, which may not exist any more; it is that of the plugin
+ * where no plugin.yaml says another. */
+static const char *name_of(const char *folder, char real[PATH_MAX]) {
+  if (realpath(folder, real) == NULL)
+    (void)snprintf(real, PATH_MAX, "%s", folder);
+  const char *slash = strrchr(real, '/');
+  const char *name = slash != NULL ? slash + 1 : real;
+  return *name != '\0' && *name != '.' ? name : "plugin";
+}
+
+static bool join(char to[PATH_MAX], const char *folder, const char *name) {
+  const int n = snprintf(to, PATH_MAX, "%s/%s", folder, name);
+  if (n > 0 && n < PATH_MAX) return true;
+  fprintf(stderr, "opgen: `%s/%s` is too long for a path\n", folder, name);
+  return false;
+}
+
+/* What `git show` gives, in a folder of its name within `base`. */
+static bool read_exported(diff_side *side, const char *revision,
+                          const within *from, const char *base) {
+  char real[PATH_MAX], folder[PATH_MAX], file[PATH_MAX];
+  if (!join(folder, base, name_of(from->folder, real)) ||
+      !join(file, folder, from->file))
+    return false;
+  if (mkdir(folder, 0700) != 0) {
+    fprintf(stderr, "opgen: cannot make `%s`: %s\n", folder, strerror(errno));
+    return false;
+  }
+  const bool fine = git_export(revision, from->folder, folder) &&
+                    read_manifests(side, *from->file != '\0' ? file : folder);
+  git_forget(folder);
+  return fine;
 }
 
 /* The folder of a revision, in a temporary one that is gone afterwards: the
  * reading keeps nothing of it. */
 static bool read_revision(diff_side *side, const char *path,
                           const char *colon) {
-  char revision[PATH_MAX], within[PATH_MAX], folder[PATH_MAX];
-  const char *base = getenv("TMPDIR");
+  char revision[PATH_MAX], base[PATH_MAX];
+  within from;
+  const char *tmp = getenv("TMPDIR");
   const size_t n = (size_t)(colon - path);
-  const int made = snprintf(folder, sizeof folder, "%s/opgen.XXXXXX",
-                            base != NULL && *base != '\0' ? base : "/tmp");
-  if (n >= sizeof revision || strlen(colon) >= sizeof within || made < 0 ||
-      (size_t)made >= sizeof folder || mkdtemp(folder) == NULL) {
+  if (n >= sizeof revision || !take_apart(colon + 1, &from)) {
+    fprintf(stderr, "opgen: `%s` is too long for a path\n", path);
+    return false;
+  }
+  if (!join(base, tmp != NULL && *tmp != '\0' ? tmp : "/tmp", "opgen.XXXXXX"))
+    return false;
+  if (mkdtemp(base) == NULL) {
     fprintf(stderr, "opgen: cannot make a temporary folder: %s\n",
             strerror(errno));
     return false;
   }
   memcpy(revision, path, n);
   revision[n] = '\0';
-  (void)snprintf(within, sizeof within, "%s", colon + 1);
-  cut_file(within);
-  const bool fine =
-      git_export(revision, *within != '\0' ? within : ".", folder) &&
-      read_manifests(side, folder);
-  git_forget(folder);
+  const bool fine = read_exported(side, revision, &from, base);
+  (void)rmdir(base);
   return fine;
 }
 

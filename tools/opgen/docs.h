@@ -21,6 +21,9 @@ typedef struct docs {
   const char *built;    /* its name for readers, "elemwise.so" */
 } docs;
 
+/* The plugin's name, and what its plugin.yaml says of it, if it has one. */
+void docs_title(tn__buf *out, const tn_plugin *plugin);
+
 /* The page of operator `index`; its title is a heading of `level`. */
 void docs_page(tn__buf *out, const docs *d, size_t index, int level);
 

@@ -66,6 +66,19 @@ static void write_doc(const page *p, const char *doc) {
   tn__buf_add(p->out, "\n");
 }
 
+void docs_title(tn__buf *out, const tn_plugin *plugin) {
+  tn__buf_add(out, "# %s\n\n", plugin->name);
+  if (plugin->summary != NULL) {
+    docs_plain(out, plugin->summary);
+    tn__buf_add(out, ".\n\n");
+  }
+  if (plugin->license != NULL) {
+    tn__buf_add(out, "Release %u, license ", plugin->release);
+    docs_plain(out, plugin->license);
+    tn__buf_add(out, ".\n\n");
+  }
+}
+
 static void write_head(const page *p) {
   const tn_op *op = p->op->op;
   for (int i = 0; i < p->level; ++i) tn__buf_add(p->out, "#");

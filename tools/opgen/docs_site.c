@@ -219,11 +219,7 @@ static void write_index(tn__buf *out, const docs *d) {
   const tn_plugin *plugin = d->plugin->plugin;
   tn__buf text;
   tn__buf_init(&text, tn__env_default());
-  tn__buf_add(&text, "# %s\n\n", plugin->name);
-  docs_plain(&text, plugin->summary != NULL ? plugin->summary : "");
-  tn__buf_add(&text, ".\n\nRelease %u, license ", plugin->release);
-  docs_plain(&text, plugin->license != NULL ? plugin->license : "unknown");
-  tn__buf_add(&text, ".\n\n");
+  docs_title(&text, plugin);
   if (plugin->n_operators > 0) {
     tn__buf_add(&text, "## Operators\n\n");
     add_list(&text, d, true);

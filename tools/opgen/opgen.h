@@ -117,6 +117,10 @@ int cmd_docs(const opgen_args *args);
  * errors. */
 tnm_plugin *opgen_read(const opgen_args *args, const char *path);
 
+/* The same for what only looks at manifests: an operator file needs no
+ * plugin.yaml then, its folder names the plugin. */
+tnm_plugin *opgen_read_lone(const opgen_args *args, const char *path);
+
 /* The first operator that is bound to a library; NULL if none is, and then the
  * plugin is one to be compiled: its operators are all bound, or none (E0085).
  */
