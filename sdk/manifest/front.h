@@ -180,15 +180,18 @@ typedef struct tnm_reader {
   uint32_t release;
   const char *init_symbol; /* of tn_plugin.init and fini, or NULL */
   const char *fini_symbol;
-  bool target_only;  /* read to look up a target: kernels_for is passed over */
+  bool target_only;  /* read for its operators: kernels_for is passed over, and
+                        what gradients call is not looked at */
   tn__vec operators; /* tnm_operator * */
   tn__vec files;     /* const char * */
   tn__map names;     /* tnm_operator * by name */
   tn__map kernels;   /* tnm_kernel * by id */
   tn__vec targets;   /* tnm_given * of options->with */
   bool targets_read;
-  tn__vec calls; /* tnm_call * that gradients make */
-  bool whole;    /* all that the plugin has was read */
+  tn__vec calls;             /* tnm_call * that gradients make */
+  bool whole;                /* all that the plugin has was read */
+  const char *beside;        /* plugin.yaml of the one file that is read */
+  const tn_plugin *siblings; /* what it lists, once it was asked for */
 } tnm_reader;
 
 /* A call in the graph of a gradient. */
@@ -375,6 +378,10 @@ typedef struct tnm_given {
 
 /* What stands behind `--with`, in that order; several may be of one plugin. */
 const tn__vec *tnm_givens(tnm_reader *reader);
+
+/* All operators of the plugin of which one file is read; NULL if it has no
+ * plugin.yaml, or has mistakes somewhere, which are not this reading's. */
+const tn_plugin *tnm_siblings(tnm_reader *reader);
 
 /* Reads a plugin's manifests into the reader; its tables, or NULL after a
  * message or when memory ran out. `path` NULL: reader->text is the plugin. */

@@ -219,6 +219,7 @@ static bool read_plugin_file(package *p) {
   if (path == NULL || p->tables == NULL ||
       !read_documents(reader, path, NULL, &documents))
     return false;
+  if (p->only != NULL) reader->beside = path;
   p->tree = documents;
   if (documents->next != NULL) {
     tnm_diag_spec spec = {"E0013", documents->next->pos, NULL};
@@ -492,7 +493,8 @@ tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
   if (!read_operators_of(&p, path)) return NULL;
   if (tnm_diags_errors(reader->diags) == before) check_kinds(reader);
   if (tnm_diags_errors(reader->diags) == before) tnm_lower_second_order(reader);
-  if (tnm_diags_errors(reader->diags) == before) tnm_check_calls(reader);
+  if (tnm_diags_errors(reader->diags) == before && !reader->target_only)
+    tnm_check_calls(reader);
   if (reader->arena->failed || tnm_diags_failed(reader->diags) ||
       tnm_diags_errors(reader->diags) > before || !fill_tables(&p))
     return NULL;

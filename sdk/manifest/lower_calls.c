@@ -28,22 +28,31 @@ typedef struct known {
   bool all;
 } known;
 
-static bool own_operators(tnm_reader *reader, known *out) {
-  out->v = TNM_NEW(reader->arena, const tn_op *, reader->operators.n);
-  for (size_t i = 0; out->v != NULL && i < reader->operators.n; ++i) {
-    const tnm_operator *o = reader->operators.v[i];
-    if (o->op != NULL) out->v[out->n++] = o->op;
-  }
-  out->all = reader->whole;
-  return out->v != NULL;
-}
-
 static bool has_operator(const known *ops, const tn_op *op) {
   for (size_t i = 0; i < ops->n; ++i)
     if (ops->v[i]->interface == op->interface &&
         strcmp(ops->v[i]->name, op->name) == 0)
       return true;
   return false;
+}
+
+static void add_tables(known *to, const tn_plugin *plugin) {
+  for (uint32_t k = 0; k < plugin->n_operators; ++k)
+    if (!has_operator(to, plugin->operators[k]))
+      to->v[to->n++] = plugin->operators[k];
+}
+
+static bool own_operators(tnm_reader *reader, known *out) {
+  const tn_plugin *siblings = tnm_siblings(reader);
+  const size_t n = siblings != NULL ? siblings->n_operators : 0;
+  out->v = TNM_NEW(reader->arena, const tn_op *, reader->operators.n + n);
+  for (size_t i = 0; out->v != NULL && i < reader->operators.n; ++i) {
+    const tnm_operator *o = reader->operators.v[i];
+    if (o->op != NULL) out->v[out->n++] = o->op;
+  }
+  if (out->v != NULL && siblings != NULL) add_tables(out, siblings);
+  out->all = reader->whole || siblings != NULL;
+  return out->v != NULL;
 }
 
 /* Those of a plugin that files tell of one by one, or several times. */
@@ -61,10 +70,7 @@ static bool given_operators(tnm_reader *reader, const char *plugin,
   out->v = n_givens > 0 ? TNM_NEW(reader->arena, const tn_op *, n) : NULL;
   for (size_t i = 0; out->v != NULL && i < givens->n; ++i) {
     const tn_plugin *p = ((const tnm_given *)givens->v[i])->plugin;
-    if (strcmp(p->name, plugin) != 0) continue;
-    for (uint32_t k = 0; k < p->n_operators; ++k)
-      if (!has_operator(out, p->operators[k]))
-        out->v[out->n++] = p->operators[k];
+    if (strcmp(p->name, plugin) == 0) add_tables(out, p);
   }
   return out->v != NULL;
 }

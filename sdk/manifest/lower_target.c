@@ -17,14 +17,19 @@ static bool is_manifest(const tn__env *env, const char *path) {
   return env->os->stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+/* For another reader; the caller ends `other`. */
+static const tn_plugin *read_beside(tnm_reader *other, const char *path) {
+  static const tnm_read_options options = {.lone = true};
+  other->target_only = true;
+  other->options = &options;
+  return tnm_read_tables(other, path);
+}
+
 static const tn_plugin *read_manifest(tnm_reader *reader, const char *path,
                                       tnm_given *out) {
-  static const tnm_read_options options = {.lone = true};
   tnm_reader other;
   tnm_reader_init(&other, reader->env, reader->arena, reader->diags);
-  other.target_only = true;
-  other.options = &options;
-  const tn_plugin *tables = tnm_read_tables(&other, path);
+  const tn_plugin *tables = read_beside(&other, path);
   for (size_t i = 0; i < other.files.n; ++i)
     tnm_reader_push(reader, &reader->files, other.files.v[i]);
   out->whole = other.whole;
@@ -66,6 +71,22 @@ static void read_given(tnm_reader *reader, const char *path) {
                       ? read_manifest(reader, path, given)
                       : read_built(reader, path, given);
   if (given->plugin != NULL) tnm_reader_push(reader, &reader->targets, given);
+}
+
+const tn_plugin *tnm_siblings(tnm_reader *reader) {
+  if (reader->beside == NULL) return reader->siblings;
+  tnm_diags *unheard = tnm_diags_create(reader->env);
+  if (unheard == NULL) {
+    reader->arena->failed = true;
+    return NULL;
+  }
+  tnm_reader other;
+  tnm_reader_init(&other, reader->env, reader->arena, unheard);
+  reader->siblings = read_beside(&other, reader->beside);
+  reader->beside = NULL;
+  tnm_reader_deinit(&other);
+  tnm_diags_release(unheard);
+  return reader->siblings;
 }
 
 static void read_targets(tnm_reader *reader) {

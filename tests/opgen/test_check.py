@@ -293,6 +293,29 @@ def called(folder):
     return shutil.move(other / "lab.so", folder / "other.so")
 
 
+def a_file_knows_the_operators_beside_it():
+    """Those of its plugin.yaml, unless there are mistakes in them."""
+    folder = LAB.write(CALLS.replace("other.risky", "lab.doubled"))
+    manifest = folder / "plugin.yaml"
+    manifest.write_text(manifest.read_text().replace("[op.yaml]",
+                                                     "[op.yaml, b.yaml]"))
+    beside = folder / "b.yaml"
+    beside.write_text(DOUBLED)
+    done = check(folder / "op.yaml")
+    tap.equal((done.returncode, done.stderr), (0, ""))
+    beside.write_text(DOUBLED.replace("op: doubled", "op: double"))
+    says(check(folder / "op.yaml"),
+         "error[E0075]: plugin `lab` has no operator `doubled`",
+         "help: did you mean `double`?")
+    beside.write_text(DOUBLED.replace(
+        "f32}]\noutputs", "f32}, {name: b, dtype: f32, shape: data}]\noutputs"
+        ).replace("2*data", "b*data").replace("data: [1]", "data: [1], b: [2]"))
+    says(check(folder / "op.yaml"), "error[E0075]: `lab.doubled` ")
+    beside.write_text(DOUBLED.replace("summary", "sumary"))
+    done = check(folder / "op.yaml")
+    tap.equal((done.returncode, done.stderr), (0, ""), "b.yaml was not asked for")
+
+
 def gradients_call_plugins_that_are_given():
     folder = build(CALLS, "")
     says(check(folder, folder / "lab.so"), "error[E0082]: example `e`: ",
@@ -516,6 +539,7 @@ tap.run([
     a_plugin_of_other_manifests_is_found,
     manifests_of_another_plugin_are_an_error,
     manifests_with_mistakes_are_not_taken_for_missing,
+    a_file_knows_the_operators_beside_it,
     gradients_call_plugins_that_are_given,
     gradients_call_plugins_that_are_installed,
     gradients_call_bindings_that_are_given,
