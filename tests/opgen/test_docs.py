@@ -397,6 +397,24 @@ def sections_stand_in_one_order():
                 assert title in titles, f"{title}: {page[:60]}"
 
 
+def kernels_of_formulas_are_for_both_devices():
+    table = section(section(docs(SOURCE), "elemwise.quadratic"), "Kernels")
+    rows = [line.split(" | ")[:3] for line in table.splitlines() if "`" in line]
+    tap.equal(rows, [[f"| `elemwise.quadratic.{device}`", computes, device]
+                     for computes in ("forward", "gradient")
+                     for device in ("cpu", "cuda")])
+
+
+def what_formulas_compute_in_is_told():
+    folder = FOLDER / "wide"
+    folder.mkdir()
+    text = (pathlib.Path(SOURCE) / "quadratic.yaml").read_text()
+    (folder / "quadratic.yaml").write_text(
+        text.replace("  T: [f16", "  compute: {T: f64}\n  T: [f16"))
+    page = docs(folder / "quadratic.yaml")
+    assert "`T` is one of f16 bf16 f32 f64, computed in f64.\n" in page, page
+
+
 def one_file_is_written_once():
     target = FOLDER / "once.md"
     docs(SOURCE, "-o", target)
@@ -443,5 +461,7 @@ tap.run([
     a_plugin_of_other_manifests_is_an_error,
     links_in_markdown_lead_somewhere, kernels_for_others_are_listed,
     sections_stand_in_one_order,
-    one_file_is_written_once, a_file_needs_no_plugin_beside_it,
+    kernels_of_formulas_are_for_both_devices,
+    what_formulas_compute_in_is_told, one_file_is_written_once,
+    a_file_needs_no_plugin_beside_it,
     a_link_leads_to_the_file_still])

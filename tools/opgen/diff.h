@@ -53,6 +53,7 @@ typedef struct diff {
   const tn_op *a;
   const tn_op *b;
   const tnm_operator *written; /* NEW's manifest of it, or NULL */
+  const tnm_operator *was;     /* OLD's */
   bool excused;                /* its interface was raised */
   const diff_rename *renames;  /* of its parameters and operands */
 } diff;

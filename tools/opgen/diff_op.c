@@ -183,6 +183,7 @@ static void turn_to(diff *d, const tn_op *a, const tn_op *b, const char *name) {
   d->renames = NULL;
   d->name = full_name(d, tables->name, name);
   d->written = b != NULL ? manifest_of(d->new, name) : NULL;
+  d->was = a != NULL ? manifest_of(d->old, a->name) : NULL;
 }
 
 /* Written by opgen, from an operator that is compared by itself. */

@@ -120,12 +120,29 @@ static void compare_variable(diff *d, const tn_dtype_var *a,
              diff_dtypes(d, more));
 }
 
+static const char *computes_in(const tnm_operator *op, uint32_t var) {
+  if (op->compute == NULL || op->compute[var] == TN_DTYPE_UNKNOWN)
+    return "its types";
+  return tn__dtype_name(op->compute[var]);
+}
+
+/* Of two manifests: built plugins do not tell. */
+static void compare_compute(diff *d, uint32_t a, uint32_t b) {
+  if (d->was == NULL || d->written == NULL) return;
+  const char *name = d->b->dtype_vars[b]->name;
+  const char *was = computes_in(d->was, a), *is = computes_in(d->written, b);
+  if (strcmp(was, is) != 0)
+    diff_add(d, DIFF_MODEL, DIFF_AT("dtypes", "compute", name),
+             "formulas of `%s` compute in %s -> %s", name, was, is);
+}
+
 static void compare_variables(diff *d) {
   for (uint32_t i = 0; i < d->b->n_dtype_vars; ++i)
     for (uint32_t k = 0; k < d->a->n_dtype_vars; ++k) {
       const tn_dtype_var *a = d->a->dtype_vars[k], *b = d->b->dtype_vars[i];
       if (strcmp(a->name, b->name) != 0) continue;
       compare_variable(d, a, b);
+      compare_compute(d, k, i);
       if (i != k)
         diff_add(d, DIFF_ABI, DIFF_AT("dtypes", b->name),
                  "type variable `%s` moved to %u", b->name, i);

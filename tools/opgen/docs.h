@@ -32,7 +32,7 @@ void docs_plain(tn__buf *out, const char *text);
 
 void docs_params(tn__buf *out, const tn_op *op);
 void docs_operands(tn__buf *out, const tn_op *op, uint32_t list);
-void docs_dtypes(tn__buf *out, const tn_op *op);
+void docs_dtypes(tn__buf *out, const tnm_operator *op);
 void docs_kernels(tn__buf *out, const tnm_operator *op);
 /* Kernels for operators of other plugins, under a heading for each. */
 void docs_added_kernels(tn__buf *out, const docs *d);

@@ -133,7 +133,7 @@ static void write_tables(const page *p) {
     tn__buf_add(p->out, "Given behind the inputs, and changed by a call.\n\n");
     docs_operands(p->out, op, TN_OPERAND_AUX);
   }
-  docs_dtypes(p->out, op);
+  docs_dtypes(p->out, p->op);
 }
 
 static void write_requirements(const page *p) {

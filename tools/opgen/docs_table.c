@@ -6,6 +6,7 @@
 
 #include "binding.h"
 #include "docs.h"
+#include "emit.h"
 
 void docs_plain(tn__buf *out, const char *text) {
   for (; *text != '\0'; ++text) {
@@ -215,11 +216,14 @@ void docs_operands(tn__buf *out, const tn_op *op, uint32_t list) {
   tn__buf_add(out, "\n");
 }
 
-void docs_dtypes(tn__buf *out, const tn_op *op) {
+void docs_dtypes(tn__buf *out, const tnm_operator *from) {
+  const tn_op *op = from->op;
   for (uint32_t i = 0; i < op->n_dtype_vars; ++i) {
     tn__buf_add(out, "%s`%s` is one of ", i > 0 ? "; " : "",
                 op->dtype_vars[i]->name);
     tn__buf_dtypes(out, op->dtype_vars[i]->allowed);
+    if (from->compute != NULL && from->compute[i] != TN_DTYPE_UNKNOWN)
+      tn__buf_add(out, ", computed in %s", tn__dtype_name(from->compute[i]));
   }
   if (op->n_dtype_vars > 0) tn__buf_add(out, ".\n\n");
 }
@@ -235,11 +239,12 @@ static uint64_t dtypes_of(const tn_kernel *kernel, const tn_op *op) {
   return set;
 }
 
-static void add_kernel(tn__buf *out, const tn_kernel *k, const tn_op *op) {
-  if (k == NULL) return;
-  tn__buf_add(out, "| `%s` | %s | %s | ", k->id,
+/* What follows the name of a kernel. */
+static void add_facts(tn__buf *out, const tn_kernel *k, const tn_op *op,
+                      bool cuda) {
+  tn__buf_add(out, "` | %s | %s | ",
               k->pass == TN_PASS_BACKWARD ? "gradient" : "forward",
-              k->device_type == TN_DEVICE_CUDA ? "cuda" : "cpu");
+              cuda ? "cuda" : "cpu");
   tn__buf_dtypes(out, dtypes_of(k, op));
   tn__buf_add(out, " | ");
   if ((k->writes & TN_WRITES_WRITE) != 0) tn__buf_add(out, "write ");
@@ -254,6 +259,22 @@ static void add_kernel(tn__buf *out, const tn_kernel *k, const tn_op *op) {
   tn__buf_add(out, " |\n");
 }
 
+static void add_kernel(tn__buf *out, const tn_kernel *k, const tn_op *op) {
+  if (k == NULL) return;
+  tn__buf_add(out, "| `%s", k->id);
+  add_facts(out, k, op, k->device_type == TN_DEVICE_CUDA);
+}
+
+/* Of formulas: also the companion's, which are the same. */
+static void add_generated(tn__buf *out, const tn_kernel *k,
+                          const tnm_operator *op) {
+  if (k == NULL) return;
+  add_kernel(out, k, op->op);
+  tn__buf_add(out, "| `");
+  cuda_id(out, op, k->id);
+  add_facts(out, k, op->op, true);
+}
+
 void docs_kernels(tn__buf *out, const tnm_operator *op) {
   const tn_op *desc = op->op != NULL ? op->op : op->target_op;
   tn__buf_add(out,
@@ -264,8 +285,8 @@ void docs_kernels(tn__buf *out, const tnm_operator *op) {
     add_kernel(out, op->kernels[i].forward, desc);
     add_kernel(out, op->kernels[i].backward, desc);
   }
-  add_kernel(out, op->generated, desc);
-  add_kernel(out, op->generated_backward, desc);
+  add_generated(out, op->generated, op);
+  add_generated(out, op->generated_backward, op);
   tn__buf_add(out, "\n");
 }
 

@@ -134,6 +134,11 @@ void emit_written(emit *e, const tnm_kernel *kernel);
 
 /* Whether the companion has kernels of an operator: generated or written. */
 bool has_cuda(const tnm_operator *op);
+/* "elemwise.quadratic.cuda" of "elemwise.quadratic.cpu", the companion's kernel
+ * of the same formulas; beside a written one,
+ * "elemwise.quadratic.cuda.generated".
+ */
+void cuda_id(tn__buf *out, const tnm_operator *op, const char *id);
 /* The companion plugin with these kernels; NULL if memory ran out. */
 const tnm_plugin *cuda_companion(emit *e);
 /* Its files: loops, prototypes, tables. */

@@ -31,13 +31,21 @@ static void *make(emit *e, size_t bytes) {
   return memory;
 }
 
-/* "elemwise.quadratic.cuda" of "elemwise.quadratic.cpu"; beside a written one,
- * "elemwise.quadratic.cuda.generated". */
-static const char *cuda_id(emit *e, const tnm_operator *op, const char *id) {
+void cuda_id(tn__buf *out, const tnm_operator *op, const char *id) {
   const char *device = strstr(id, ".cpu");
   const size_t n = device != NULL ? (size_t)(device - id) : strlen(id);
-  return name_format(e, "%.*s.cuda%s", (int)n, id,
-                     is_written(op) ? ".generated" : "");
+  tn__buf_add(out, "%.*s.cuda%s", (int)n, id,
+              is_written(op) ? ".generated" : "");
+}
+
+static const char *kept_id(emit *e, const tnm_operator *op, const char *id) {
+  tn__buf text;
+  tn__buf_init(&text, tn__env_default());
+  cuda_id(&text, op, id);
+  const char *kept = name_format(e, "%s", text.failed ? "" : text.s);
+  if (text.failed) e->arena->failed = true;
+  tn__buf_deinit(&text);
+  return kept;
 }
 
 static const tn_kernel *cuda_kernel(emit *e, const tnm_operator *op,
@@ -48,7 +56,7 @@ static const tn_kernel *cuda_kernel(emit *e, const tnm_operator *op,
   kernel->flags &= ~TN_KERNEL_CHAIN;
   kernel->flags |= TN_KERNEL_ASYNC | TN_KERNEL_CAPTURABLE;
   kernel->device_type = TN_DEVICE_CUDA;
-  kernel->id = cuda_id(e, op, cpu->id);
+  kernel->id = kept_id(e, op, cpu->id);
   return kernel;
 }
 
