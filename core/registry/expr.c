@@ -9,19 +9,6 @@
 /* Deeper programs are refused, so that a bad table cannot exhaust the stack. */
 enum { DEPTH_MAX = 200 };
 
-uint32_t tn__node_arity(uint32_t op) {
-  switch (op) {
-    case TN_NODE_RANK:
-    case TN_NODE_NEG:
-    case TN_NODE_ABS:
-      return 1;
-    case TN_NODE_SELECT:
-      return 3;
-    default:
-      return op >= TN_NODE_ADD && op <= TN_NODE_GE ? 2 : 0;
-  }
-}
-
 static uint32_t child(const tn_node *node, uint32_t which) {
   const int32_t children[] = {node->a, node->b, node->c};
   return (uint32_t)children[which];
@@ -39,7 +26,7 @@ static tn_code node_at(const tn__scope *scope, uint32_t index,
                        const tn_node **out) {
   if (index >= scope->n_nodes) return bad_program("a node does not exist");
   const tn_node *node = &scope->nodes[index];
-  for (uint32_t i = 0; i < tn__node_arity(node->op); ++i)
+  for (uint32_t i = 0; i < tnm_node_arity(node->op); ++i)
     if (child(node, i) >= index)
       return bad_program("a node comes before its operand");
   *out = node;
@@ -49,7 +36,7 @@ static tn_code node_at(const tn__scope *scope, uint32_t index,
 bool tn__same_node(const tn_node *nodes, uint32_t a, uint32_t b) {
   if (a == b) return true;
   const tn_node *x = &nodes[a], *y = &nodes[b];
-  const uint32_t arity = tn__node_arity(x->op);
+  const uint32_t arity = tnm_node_arity(x->op);
   if (x->op != y->op || x->value != y->value) return false;
   if (arity == 0) return x->a == y->a && x->b == y->b;
   for (uint32_t i = 0; i < arity; ++i)
@@ -180,7 +167,7 @@ static tn_code length_of(const tn__scope *scope, uint32_t index, uint32_t depth,
 static tn_code common_length(const tn__scope *scope, const tn_node *node,
                              uint32_t depth, int32_t *out) {
   int32_t common = TN__SCALAR;
-  for (uint32_t i = 0; i < tn__node_arity(node->op); ++i) {
+  for (uint32_t i = 0; i < tnm_node_arity(node->op); ++i) {
     int32_t n = TN__SCALAR;
     TN__TRY(length_of(scope, child(node, i), depth + 1, &n));
     if (common >= 0 && n >= 0 && n != common)
@@ -395,7 +382,7 @@ static tn_code operator_element(const tn__scope *scope, const tn_node *node,
   at.node = (uint32_t)node->a;
   TN__TRY(element(scope, at, &a));
   *out = (tn__element){0};
-  if (tn__node_arity(node->op) == 2) {
+  if (tnm_node_arity(node->op) == 2) {
     at.node = (uint32_t)node->b;
     TN__TRY(element(scope, at, &b));
   }
@@ -415,7 +402,7 @@ static tn_code element(const tn__scope *scope, place at, tn__element *out) {
   const uint32_t depth = at.depth++;
   if (node->op == TN_NODE_RANK) return rank_element(scope, node, depth, out);
   if (node->op == TN_NODE_SELECT) return select_element(scope, node, at, out);
-  if (tn__node_arity(node->op) > 0)
+  if (tnm_node_arity(node->op) > 0)
     return operator_element(scope, node, at, out);
   return leaf_element(scope, node, at.k, out);
 }

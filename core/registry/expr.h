@@ -6,6 +6,7 @@
 #define TENON_EXPR_H_
 
 #include "registry.h"
+#include "tables.h"
 
 /* In tn__ivalue.n and in lengths: a list of which not even that is known. */
 #define TN__UNKNOWN_LENGTH (-2)
@@ -24,9 +25,6 @@ tn_code tn__expr_length(const tn__scope *scope, uint32_t node, int32_t *out);
 /* Element k of a list; an integer is the same for every k. */
 tn_code tn__expr_at(const tn__scope *scope, uint32_t node, int32_t k,
                     tn__element *out);
-
-/* How many of a, b, c of a node are nodes. */
-uint32_t tn__node_arity(uint32_t op);
 
 /* Whether two nodes of one program say the same. */
 bool tn__same_node(const tn_node *nodes, uint32_t a, uint32_t b);

@@ -216,7 +216,7 @@ static void say_names(const tn__unifier *u, uint32_t index,
   const int32_t children[] = {node->a, node->b, node->c};
   const char *name = NULL;
   tn__ivalue value;
-  for (uint32_t i = 0; i < tn__node_arity(node->op); ++i)
+  for (uint32_t i = 0; i < tnm_node_arity(node->op); ++i)
     say_names(u, (uint32_t)children[i], separator);
   if (node->op == TN_NODE_DIM) name = u->op->dims[node->a];
   if (node->op == TN_NODE_PACK) name = u->op->packs[node->a];

@@ -19,7 +19,7 @@ static uint32_t width_source(const tn__unifier *u, uint32_t node) {
   if (n->op == TN_NODE_RANK) return TN__FROM_RULE;
   if (n->op == TN_NODE_PACK)
     return u->packs[n->a].n < 0 ? TN__FROM_RULE : u->length_from[n->a];
-  for (uint32_t i = 0; i < tn__node_arity(n->op); ++i) {
+  for (uint32_t i = 0; i < tnm_node_arity(n->op); ++i) {
     const uint32_t from = width_source(u, (uint32_t)children[i]);
     if (from != TN__FROM_RULE) return from;
   }

@@ -23,7 +23,7 @@ uint32_t tn__node_from(const tn__unifier *u, uint32_t node, int32_t k) {
   if (n->op == TN_NODE_PACK) return pack_from(u, n->a, k);
   if (n->op >= TN_NODE_OPERAND_RANK && n->op <= TN_NODE_OPERAND_SHAPE)
     return tn__operand_id(u, (uint32_t)n->a, (uint32_t)n->b);
-  for (uint32_t i = 0; i < tn__node_arity(n->op); ++i) {
+  for (uint32_t i = 0; i < tnm_node_arity(n->op); ++i) {
     const uint32_t from = tn__node_from(u, (uint32_t)children[i], k);
     if (from != TN__FROM_RULE) return from;
   }
@@ -71,7 +71,7 @@ void tn__solve_length(tn__unifier *u, uint32_t node, int32_t n, uint32_t from) {
   const tn_node *x = node_of(u, node);
   const int32_t children[] = {x->a, x->b, x->c};
   if (x->op == TN_NODE_RANK) return; /* its own length is another's matter */
-  for (uint32_t i = 0; i < tn__node_arity(x->op); ++i)
+  for (uint32_t i = 0; i < tnm_node_arity(x->op); ++i)
     tn__solve_length(u, (uint32_t)children[i], n, from);
   if (x->op != TN_NODE_PACK || u->packs[x->a].n != TN__UNKNOWN_LENGTH) return;
   tn__ivalue *pack = &u->packs[x->a];

@@ -20,13 +20,6 @@ static bool is_operand(const tn_op *op, int32_t list, int32_t index) {
   return below(index, n[list]);
 }
 
-/* How many of a, b, c are indices of earlier nodes. */
-static int operand_nodes(uint32_t op) {
-  if (op == TN_NODE_SELECT) return 3;
-  if (op == TN_NODE_RANK || op == TN_NODE_NEG || op == TN_NODE_ABS) return 1;
-  return op >= TN_NODE_ADD ? 2 : 0;
-}
-
 static bool node_refers_well(const tn_op *op, const tn_node *node) {
   switch (node->op) {
     case TN_NODE_DIM:
@@ -50,7 +43,7 @@ tn_code tnm_check_nodes(const tn_op *op, const tn_node *nodes, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
     const int32_t args[] = {nodes[i].a, nodes[i].b, nodes[i].c};
     bool good = node_refers_well(op, &nodes[i]);
-    for (int k = 0; k < operand_nodes(nodes[i].op); ++k)
+    for (uint32_t k = 0; k < tnm_node_arity(nodes[i].op); ++k)
       good = good && below(args[k], i);
     if (!good)
       return tn__fail(TN_PLUGIN,

@@ -191,10 +191,12 @@ const tnm_code tnm_codes_lints[] = {
              "Off unless asked for: without it an operator counts as old as "
              "the plugin.",
              "  op: pool", "  op: pool\n  since: 2"),
-    TNM_CODE("W0114", "lint `undetermined`: what only outputs say",
+    TNM_CODE("W0114", "lint `undetermined`: what nothing in a call says",
              "Shapes and types of outputs follow from those of inputs and from "
              "parameters. A\ndimension or type variable that no input has "
-             "follows from nothing: a call has to be\ngiven its outputs.",
+             "follows from nothing: a call has to be\ngiven its outputs. Nor "
+             "does it follow how long two packs of one input are, `[A..., "
+             "B...]`,\nunless another shape or a list of parameters tells.",
              "  inputs: [{name: data, dtype: T, shape: [N]}]\n"
              "  outputs: [{name: out, dtype: T, shape: [M]}]",
              "  params: [{name: m, type: int}]\n"

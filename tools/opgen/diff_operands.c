@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "diff.h"
+#include "tables.h"
 
 static const char *const keys[] = {"inputs", "outputs", "aux"};
 static const char *const nouns[] = {"input", "output", "state"};
@@ -31,20 +32,6 @@ static const char *operand_name(const tn_op *op, uint32_t list,
 
 /* ------------------------------------------------------------------ programs
  */
-
-/* How many operands of a node are nodes. */
-static int arity(uint32_t op) {
-  switch (op) {
-    case TN_NODE_RANK:
-    case TN_NODE_NEG:
-    case TN_NODE_ABS:
-      return 1;
-    case TN_NODE_SELECT:
-      return 3;
-    default:
-      return op > TN_NODE_NEG ? 2 : 0;
-  }
-}
 
 /* Whether a name of OLD and one of NEW mean the same thing. */
 static bool same_name(const diff *d, const char *old, const char *new) {
@@ -75,7 +62,7 @@ static bool same_leaf(const diff *d, const tn_node *a, const tn_node *b) {
 /* Operands of a node are earlier nodes, so this ends. */
 static bool same_node(const diff *d, uint32_t old, uint32_t new) {
   const tn_node *a = &d->a->nodes[old], *b = &d->b->nodes[new];
-  const int n = arity(a->op);
+  const uint32_t n = tnm_node_arity(a->op);
   if (a->op != b->op) return false;
   if (n == 0) return same_leaf(d, a, b);
   return same_node(d, (uint32_t)a->a, (uint32_t)b->a) &&

@@ -328,6 +328,22 @@ static void lint_names(const linter *l, const char *const *names, uint32_t n) {
       }
 }
 
+static void lint_packs(const linter *l) {
+  const char *names[2];
+  const tn_op *op = l->op->op;
+  const uint32_t i = lint_packs_alike(op, names);
+  if (i == TN_NONE) return;
+  const size_t id =
+      REPORT(l, AT("inputs", op->inputs[i]->name, "shape"),
+             "nothing says how many dimensions of `%s` are `%s` and how many "
+             "`%s`",
+             op->inputs[i]->name, names[0], names[1]);
+  tnm_diag_help(l->diags, id,
+                "keep one of them, or give another operand the shape "
+                "`[%s...]`",
+                names[0]);
+}
+
 /* A function of the author's may state any shape. */
 static void lint_undetermined(const linter *l) {
   const tn_op *op = l->op->op;
@@ -341,6 +357,7 @@ static void lint_undetermined(const linter *l) {
   if (l->op->infer_symbol != NULL) return;
   lint_names(l, op->dims, op->n_dims);
   lint_names(l, op->packs, op->n_packs);
+  lint_packs(l);
 }
 
 /* --------------------------------------------------------------------- kernels
@@ -464,7 +481,7 @@ static const lint lints[N_LINTS] = {
     {"since", CODES("0113"), LINT_OFF, lint_since,
      "an operator without `since`"},
     {"undetermined", CODES("0114"), LINT_WARNING, lint_undetermined,
-     "a dimension or type that only outputs have"},
+     "a dimension or type that no input of a call tells"},
     {"uncomputed", CODES("0115"), LINT_WARNING, lint_uncomputed,
      "an operator that nothing here computes"},
 };

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * lint.h: what `opgen check` says about manifests that are valid but could be
  * better. docs/lints.md lists every lint with its reason.
+ *
+ * files: lint.c        the lints and their levels
+ *        lint_packs.c  which packs of a pattern nothing can tell apart
  */
 #ifndef OPGEN_LINT_H_
 #define OPGEN_LINT_H_
@@ -27,5 +30,9 @@ void lint_run(const tnm_plugin *plugin, const lint_levels *levels,
 
 /* Prints every lint, its level and what it finds. */
 void lint_list(void);
+
+/* The first input whose pattern has two packs, `names`, that no call can tell
+ * apart; TN_NONE if there is none. */
+uint32_t lint_packs_alike(const tn_op *op, const char *names[2]);
 
 #endif /* OPGEN_LINT_H_ */
