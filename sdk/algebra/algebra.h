@@ -85,7 +85,7 @@ enum {                 /* tnm_expr.kind */
 
 /* Most nodes of one expression, and deepest nesting of parentheses, calls and
  * prefix or power operators: what the parser takes, and what is derived. */
-#define TNM_EXPR_MAX_NODES 1024
+#define TNM_EXPR_MAX_NODES 4096
 #define TNM_EXPR_MAX_DEPTH 64
 /* Most tensors that one formula may read; tenon/kernel.h has room for them. */
 #define TNM_EXPR_MAX_TENSORS 15

@@ -39,7 +39,10 @@ const tnm_code tnm_codes_expressions[] = {
              "  out: 0 < data < 1", "  out: (0 < data) * (data < 1)"),
     TNM_CODE("E0037", "an expression that is too deep or too long",
              "Expressions are bounded, so that reading and compiling them is "
-             "too. Split it, or\ncompute it in a kernel.",
+             "too: 4096 names,\nnumbers and operations, 64 levels of "
+             "parentheses, calls and powers. So are gradients that\nare "
+             "derived, as `opgen show` prints them, with everything written "
+             "out. Split it, or\ncompute it in a kernel.",
              "  out: ((((...((((data))))...))))", "  out: data"),
     TNM_CODE("E0038", "a parameter that is not a single number",
              "Scalar expressions take parameters of type bool, int, float and "

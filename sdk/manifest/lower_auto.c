@@ -49,8 +49,10 @@ static bool check_forward(tnm_lower *lower, const tnm_tree *at) {
 
 static void report_long(tnm_lower *lower, const tnm_tree *at) {
   tnm_diag_spec spec = {"E0037", at->pos, "longer than a formula may be"};
-  size_t id =
-      tnm_diag(lower->diags, &spec, "the gradient of `forward` is too long");
+  size_t id = tnm_diag(lower->diags, &spec,
+                       "the gradient of `forward` has more than %d parts or "
+                       "%d levels",
+                       TNM_EXPR_MAX_NODES, TNM_EXPR_MAX_DEPTH);
   tnm_diag_help(lower->diags, id,
                 "split the operator, or write the gradient yourself: "
                 "`gradient: {formula: {...}}`");

@@ -284,10 +284,10 @@ Test(expr, nesting_is_limited) {
 
 Test(expr, length_is_limited) {
   static char text[8192];
-  repeat(text, 511, "a+");
+  repeat(text, 2047, "a+");
   strcat(text, "a");
   cr_expect(parse(text) != NULL, "%s", messages());
-  repeat(text, 600, "a+");
+  repeat(text, 2048, "a+");
   strcat(text, "a");
   cr_expect(parse(text) == NULL);
   cr_expect(strstr(messages(), "E0037") != NULL, "%s", printed);
