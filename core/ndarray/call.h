@@ -360,6 +360,9 @@ void tn__launch_random(tn__launch *launch, const tn__recipe *recipe);
 void tn__launch_changes(tn__work *w);
 /* Fails with the plugin's text, whose it is, and what the kernel was given. */
 tn_code tn__kernel_fail(tn__launch *launch, tn_code code, const char *stage);
+/* Memory that could not be had is a want of this call: the text gets its
+ * operator's name. Other codes, and TN_OK, are passed on. */
+tn_code tn__work_short(const tn__work *w, tn_code rc);
 /* The array's tensor with the place of its elements. */
 tn_tensor tn__array_placed(const tn_array *array);
 

@@ -130,7 +130,7 @@ static tn_code take_memory(const tn__work *w, uint32_t i) {
 tn_code tn__work_memory(tn__work *w) {
   const tn_frame *f = &w->launch.frame;
   for (uint32_t i = 0; i < f->n_in + f->n_out + f->n_aux; ++i)
-    if (is_used(w, i)) TN__TRY(take_memory(w, i));
+    if (is_used(w, i)) TN__TRY(tn__work_short(w, take_memory(w, i)));
   return TN_OK;
 }
 

@@ -34,6 +34,11 @@ tn_code tn__kernel_fail(tn__launch *l, tn_code code, const char *stage) {
   return rc;
 }
 
+tn_code tn__work_short(const tn__work *w, tn_code rc) {
+  if (rc != TN_OUT_OF_MEMORY) return rc;
+  return tn__fail(rc, "%s: %s", w->op->name, tn_error_text());
+}
+
 /* -------------------------------------------------------------- resources */
 
 void tn__launch_workspaces(tn__launch *l, const tn__recipe *recipe,
@@ -177,8 +182,9 @@ static tn_code compute(tn__work *w) {
 tn_code tn__work_compute(tn__work *w, tn__token *token) {
   if (token) w->launch.run.stream = tn__token_stream(token);
   const tn__site site = {w->device, token, NULL};
-  TN__TRY(resources_take(w));
-  TN__TRY(place(w, &site));
+  tn_code rc = resources_take(w);
+  if (!rc) rc = place(w, &site);
+  if (rc) return tn__work_short(w, rc);
   TN__TRY(compute(w));
   return hand_back(w, &site);
 }

@@ -264,6 +264,24 @@ Test(devices, out_of_memory_say_how_much_and_stay_usable) {
   free(data);
 }
 
+/* And stay usable. */
+Test(devices, out_of_memory_say_for_which_operator) {
+  const tn_range odd = {.axis = 0, .begin = 0, .end = MEGABYTE, .step = 2};
+  tn_array *out = NULL, *half = NULL;
+  tn_operator *tanh_op = NULL;
+  rig_open_all(&(fake_cuda_options){.devices = 1, .bytes = 7 * MEGABYTE});
+  OK(tn_operator_get(rig, "elemwise.tanh", &tanh_op));
+  tn_array *four = filled(4 * MEGABYTE);
+  FAILS(tn_call(rig, tanh_op, TN_IN(four), NULL, TN_OUT(&out)),
+        TN_OUT_OF_MEMORY,
+        "elemwise.tanh@1: out of memory: the allocator refused 4194304 bytes");
+  cr_expect_null(out);
+  OK(tn_array_slice(four, &odd, &half));
+  OK(tn_call(rig, tanh_op, TN_IN(half), NULL, TN_OUT(&out)));
+  OK(tn_array_wait(out));
+  tn_array_release(out), tn_array_release(half), tn_array_release(four);
+}
+
 /* -------------------------------------------------------------------- errors
  */
 
