@@ -4,6 +4,8 @@
  */
 #include "embedding.gen.h"
 
+#include <stdio.h>
+
 #include "axis.h"
 #include "tenon/row.h"
 
@@ -18,11 +20,27 @@ enum {
 
 /* ----------------------------------------------------------------- indices */
 
-static int32_t refuse(const tn_frame *call, int64_t at, double index) {
+/* Names an index as it was given: integers in all their digits. */
+static int32_t refuse(const tn_frame *call, const tn_tensor *data, int64_t at) {
+  const tn_dtype own = tn_kernel_compute(data->dtype);
+  const char *element =
+      (const char *)data->data + at * tn_dtype_bytes(data->dtype);
+  char text[32];
+  if (own == TN_F32 || own == TN_F64) {
+    const tn_kernel_mode mode = {TN_F64, 0};
+    double index;
+    tn_kernel_load_dense(&index, &mode, element, data->dtype, 1);
+    (void)snprintf(text, sizeof text, "%g", index);
+  } else {
+    const tn_kernel_mode mode = {TN_I64, 0};
+    int64_t index;
+    tn_kernel_load_dense(&index, &mode, element, data->dtype, 1);
+    (void)snprintf(text, sizeof text, "%lld", (long long)index);
+  }
   return TN_FAIL(call, TN_OUT_OF_RANGE,
-                 "element %lld of `data` is %g, but `weight` has the rows 0 to "
+                 "element %lld of `data` is %s, but `weight` has the rows 0 to "
                  "%lld",
-                 (long long)at, index,
+                 (long long)at, text,
                  (long long)nn_embedding_params_of(call)->input_dim - 1);
 }
 
@@ -39,7 +57,7 @@ static int32_t read_rows(const tn_frame *call, const tn_tensor *data,
                          data->dtype, some);
     for (int64_t i = 0; i < some; ++i) {
       if (!(index[i] > -1 && index[i] < limit))
-        return refuse(call, at + i, index[i]);
+        return refuse(call, data, at + i);
       to[at + i] = (int64_t)index[i];
     }
   }

@@ -121,6 +121,9 @@ Test(embedding, an_index_of_no_row_is_named) {
   refuse(rt, TN_I64, 3,
          "element 1 of `data` is 3, but `weight` has the rows 0 to 2");
   refuse(rt, TN_I32, -1, "element 1 of `data` is -1");
+  refuse(rt, TN_I32, 123456789, "is 123456789, but");
+  refuse(rt, TN_I64, 0x1p62, "is 4611686018427387904, but");
+  refuse(rt, TN_F32, 1.5e9, "is 1.5e+09, but");
   refuse(rt, TN_F32, NAN, "nan");
   refuse(rt, TN_F64, INFINITY, "inf");
   tn_runtime_release(rt);
