@@ -206,14 +206,6 @@ static void trim(adding *a) {
   }
 }
 
-static tn_code outputs_count(const adding *a, uint32_t *out) {
-  const tn_params *params = a->params ? a->params : a->op->defaults;
-  const tn__infer_args args = {.op = a->desc,
-                               .name = a->op->name,
-                               .params = params ? params->data : NULL};
-  return tn__infer_n_outputs(&args, a->n_in, out);
-}
-
 /* "fully_connected" of "nn.fully_connected@1". */
 static void stem_of(const tn_operator *op, char *to, size_t bytes) {
   const char *dot = strrchr(op->name, '.');
@@ -230,7 +222,7 @@ static tn_code node_add(adding *a, tn__node **out) {
                         .in = a->in,
                         .op = a->op,
                         .params = a->params};
-  TN__TRY(outputs_count(a, &spec.n_out));
+  TN__TRY(tn__operator_outputs(a->op, a->params, a->n_in, &spec.n_out));
   TN__TRY(tn__node_add(a->graph, &spec, out));
   return tn__scopes_apply(a->graph, *out, a->what->attributes,
                           a->what->n_attributes);

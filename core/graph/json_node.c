@@ -135,14 +135,6 @@ static tn_code call_inputs(const tn__draft *d, const tn_op *op) {
   return TN_OK;
 }
 
-static tn_code call_outputs(const tn__node_spec *spec, uint32_t *out) {
-  const tn_params *params = spec->params ? spec->params : spec->op->defaults;
-  const tn__infer_args args = {.op = spec->op->desc,
-                               .name = spec->op->name,
-                               .params = params ? params->data : NULL};
-  return tn__infer_n_outputs(&args, spec->n_in, out);
-}
-
 static tn_code call_spec(tn__draft *d, tn_graph *graph, tn__node_spec *spec) {
   const tn_op *op = spec->op->desc;
   if (d->seen & TN__KEY_PARAMS)
@@ -152,7 +144,7 @@ static tn_code call_spec(tn__draft *d, tn_graph *graph, tn__node_spec *spec) {
   TN__TRY(call_inputs(d, op));
   TN__TRY(states_check(d, graph, op->n_aux));
   spec->n_aux = op->n_aux;
-  return call_outputs(spec, &spec->n_out);
+  return tn__operator_outputs(spec->op, spec->params, spec->n_in, &spec->n_out);
 }
 
 /* ---------------------------------------------------------- gradients, sums */

@@ -249,14 +249,6 @@ static tn_code push_entry(machine *m, const tn_step *step) {
   return TN_OK;
 }
 
-static tn_code count_outputs(tn_operator *op, const tn_params *params,
-                             uint32_t n_in, uint32_t *out) {
-  const tn_params *all = params ? params : op->defaults;
-  const tn__infer_args args = {
-      .op = op->desc, .name = op->name, .params = all ? all->data : NULL};
-  return tn__infer_n_outputs(&args, n_in, out);
-}
-
 static tn_code add_call(machine *m, const tn_step *step, tn_operator *op) {
   const tn__node *of = m->rule->node;
   const tn_params *own = of->params ? of->params : of->op->defaults;
@@ -270,7 +262,7 @@ static tn_code add_call(machine *m, const tn_step *step, tn_operator *op) {
                         .in = m->stack + first,
                         .op = op,
                         .params = params};
-  tn_code rc = count_outputs(op, params, step->index, &spec.n_out);
+  tn_code rc = tn__operator_outputs(op, params, step->index, &spec.n_out);
   if (rc == TN_OK && op->desc->n_aux > 0)
     rc = tn__fail(TN_UNSUPPORTED, "its gradient calls %s, which has states",
                   op->name);

@@ -331,6 +331,14 @@ const void *tn__tile_params(const tn__tile *tile); /* what links get */
 /* tn_operator_infer: checks `io` and completes it. */
 tn_code tn__call_infer(tn__caller *caller, tn_operator *op,
                        const tn_params *params, tn_signature *io);
+/* tn_operator_outputs: all outputs, and those that are not hidden. */
+typedef struct tn__output_counts {
+  uint32_t n;
+  uint32_t n_visible;
+} tn__output_counts;
+tn_code tn__call_outputs(tn__caller *caller, tn_operator *op,
+                         const tn_params *params, uint32_t n_in,
+                         tn__output_counts *out);
 /* tn_operator_explain: the text of every candidate. */
 tn_code tn__call_explain(tn__caller *caller, tn_operator *op,
                          const tn_inputs *in, const tn_params *params,

@@ -109,6 +109,23 @@ tn_code tn__call_infer(tn__caller *caller, tn_operator *op,
   return tn__work_end(&w, io_complete(&w, io));
 }
 
+static tn_code outputs_count(tn__work *w, uint32_t n_in,
+                             tn__output_counts *out) {
+  const tn_inputs counted = {(size_t)n_in + w->desc->n_aux, NULL};
+  TN__TRY(tn__work_count(w, &counted));
+  *out = (tn__output_counts){w->counts.n_out, w->counts.n_visible};
+  return TN_OK;
+}
+
+tn_code tn__call_outputs(tn__caller *caller, tn_operator *op,
+                         const tn_params *params, uint32_t n_in,
+                         tn__output_counts *out) {
+  tn__work w;
+  const tn__target_op target = {caller, op, params, TN_PASS_FORWARD, 0};
+  TN__TRY(tn__work_begin(&w, &target));
+  return tn__work_end(&w, outputs_count(&w, n_in, out));
+}
+
 /* --------------------------------------------------------------- explain */
 
 static void declare_wanted(tn__work *w) {

@@ -31,6 +31,7 @@
 #include <stdatomic.h>
 
 #include "base.h"
+#include "tenon/define.h"
 #include "tenon/device.h"
 #include "tenon/note.h"
 #include "tenon/pass.h"
@@ -476,6 +477,9 @@ tn_code tn__infer(const tn__infer_args *args, tn_signature *io);
 /* Number of outputs for these params: the op's, with `count` evaluated. */
 tn_code tn__infer_n_outputs(const tn__infer_args *args, uint32_t n_in,
                             uint32_t *out);
+/* The same for an operator that is held, with its defaults in place of NULL. */
+tn_code tn__operator_outputs(const tn_operator *op, const tn_params *params,
+                             uint32_t n_in, uint32_t *out);
 /* Of so many outputs of a call, those that are not hidden at the end. */
 uint32_t tn__infer_n_visible(const tn_op *op, uint32_t n_out);
 

@@ -92,6 +92,17 @@ tn_code tn_operator_infer(tn_operator *op, const tn_params *params,
   return tn__call_infer(&runtime_of(op)->caller, op, params, io);
 }
 
+tn_code tn_operator_outputs(tn_operator *op, const tn_params *params,
+                            uint32_t n_in, uint32_t *n, uint32_t *n_visible) {
+  tn__output_counts counts;
+  TN__WANT(op);
+  TN__TRY(operator_check(op));
+  TN__TRY(tn__call_outputs(&runtime_of(op)->caller, op, params, n_in, &counts));
+  if (n) *n = counts.n;
+  if (n_visible) *n_visible = counts.n_visible;
+  return TN_OK;
+}
+
 /* ------------------------------------------------------------- parameters */
 
 tn_code tn_params_create(tn_operator *op, const tn_value *values, size_t n,

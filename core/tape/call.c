@@ -70,18 +70,6 @@ static void declare(const recording *r, tn__tape_entry *e) {
   }
 }
 
-static tn_code count_outputs(const recording *r, uint32_t n_in, uint32_t *out) {
-  const tn_op *op = r->desc;
-  *out = op->n_outputs;
-  if (find_counted(op) == op->n_outputs) return TN_OK;
-  const tn_params *params = r->target->params;
-  if (!params) params = r->target->op->defaults;
-  const tn__infer_args args = {.op = op,
-                               .name = r->target->op->name,
-                               .params = params ? params->data : NULL};
-  return tn__infer_n_outputs(&args, n_in, out);
-}
-
 /* The operator never differentiates this input. One without a gradient fails
  * when it is asked. */
 static bool is_stopped(const tn__tape_entry *e, uint32_t i) {
@@ -459,7 +447,8 @@ static tn_code run(recording *r) {
   if (r->target->pass == TN_PASS_BACKWARD)
     r->n_heads = (uint32_t)r->in->n - n_out;
   else if (!counts_fit(r) ||
-           count_outputs(r, (uint32_t)r->in->n - r->desc->n_aux, &n_out) ||
+           tn__operator_outputs(r->target->op, r->target->params,
+                                (uint32_t)r->in->n - r->desc->n_aux, &n_out) ||
            r->out->n > n_out)
     return tn__call(r->target, r->in, r->out);
   const tn__tape_mark top = tn__tape_mark_get(&r->tape->memory);

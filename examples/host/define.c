@@ -2,7 +2,7 @@
  * An operator whose kernel is a function of this program.
  */
 #include <stdio.h>
-#include <tenon/tenon.h>
+#include <tenon/define.h>
 
 static const char manifest[] =
     "opgen: 1\n"

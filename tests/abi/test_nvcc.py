@@ -19,8 +19,8 @@ HEADERS = ["op.h", "note.h", "device.h", "kernel.h", "convert.h", "math.h",
            "math/wide.h", "math/wide_pieces.h", "level.h",
            "elementwise.h", "body.h", "walk.h", "strided.h", "elementwise.cuh",
            "kernel.cuh",
-           "tenon.h", "exchange.h", "graph.h", "blas.h", "pass.h", "fold.h",
-           "chain.h", "links.h", "size.h",
+           "tenon.h", "exchange.h", "define.h", "graph.h", "blas.h", "pass.h",
+           "fold.h", "chain.h", "links.h", "size.h",
            "philox.h", "philox.cuh", "device_blas.h", "device_scope.h",
            "tune.h", "capture.h", "places.cuh", "ahead.cuh"]
 

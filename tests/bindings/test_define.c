@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lab.h"
+#include "tenon/define.h"
 
 /* What the functions find as their instance. */
 typedef struct mine {

@@ -9,6 +9,7 @@
 
 #include "../meter.h"
 #include "lab.h"
+#include "tenon/define.h"
 
 /* One life of a runtime; what it is about. */
 typedef struct life {

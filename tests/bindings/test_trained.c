@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "lab.h"
+#include "tenon/define.h"
 
 /* Calls that meet: each waits for as many as are wanted. */
 typedef struct meeting {

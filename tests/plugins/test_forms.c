@@ -37,6 +37,10 @@ Test(forms, a_parameter_says_how_many_outputs_there_are) {
                                      .in_grads = {1, &dx, NULL}}));
   host_expect(dx, (double[]){5, 6, 0, 0, 1, 2}, 6, 0);
   FAILS(tn_call(rt, op, TN_IN(x), params, TN_OUT(&dx)), TN_INVALID, "3");
+  uint32_t n = 0, n_visible = 0;
+  OK(tn_operator_outputs(op, params, 1, &n, &n_visible));
+  cr_expect(n == 3 && n_visible == 3, "%u, %u", n, n_visible);
+  FAILS(tn_operator_outputs(op, NULL, 1, &n, NULL), TN_INVALID, "parts");
   drop(3, parts), drop(1, &x), drop(1, &dx);
   tn_params_release(params);
   tn_runtime_release(rt);

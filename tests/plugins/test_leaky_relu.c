@@ -192,3 +192,25 @@ Test(leaky_relu, a_hidden_output_that_is_not_there_takes_no_others_place) {
   FAILS(tn_operator_infer(op, NULL, &io), TN_INVALID, "1 outputs");
   tn_runtime_release(rt);
 }
+
+static void outputs_are(tn_operator *op, const char *params, uint32_t n_in,
+                        uint32_t n, uint32_t n_visible) {
+  tn_params *given = host_params(op, params);
+  uint32_t have = 0, visible = 0;
+  OK(tn_operator_outputs(op, given, n_in, &have, &visible));
+  cr_expect_eq(have, n, "%s: %u", params, have);
+  cr_expect_eq(visible, n_visible, "%s: %u", params, visible);
+  OK(tn_operator_outputs(op, given, n_in, NULL, NULL));
+  tn_params_release(given);
+}
+
+Test(leaky_relu, the_host_is_told_how_many_outputs_a_call_has) {
+  tn_runtime *rt = host_open();
+  tn_operator *op = host_operator(rt, "nn.leaky_relu");
+  outputs_are(op, "act_type=leaky", 1, 1, 1);
+  outputs_are(op, "act_type=rrelu", 1, 2, 1);
+  FAILS(tn_operator_outputs(op, NULL, 3, NULL, NULL), TN_INVALID,
+        "nn.leaky_relu@1 takes 1 to 2 inputs (data, gamma), but 3 were given");
+  outputs_are(host_operator(rt, "nn.batch_norm"), "", 3, 3, 1);
+  tn_runtime_release(rt);
+}

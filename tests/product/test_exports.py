@@ -31,7 +31,7 @@ def dynamic(path, tag):
 
 def the_library_exports_what_its_header_declares_and_nothing_else():
     header = "".join((SOURCE / f"sdk/include/tenon/{name}.h").read_text()
-                     for name in ("tenon", "tune", "graph", "exchange"))
+                     for name in ("tenon", "define", "tune", "graph", "exchange"))
     # TENON_0 is the name of the version that all symbols carry.
     tap.equal(sorted(exported(LIBTENON) - {"TENON_0"}),
               sorted(set(DECLARED.findall(header))), "names")

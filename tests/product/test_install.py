@@ -54,6 +54,7 @@ def holds_what_was_promised():
                  "include/tenon/test_gradient.h",
                  "include/tenon/gradient.h",
                  "include/tenon/tenon.h", "include/tenon/exchange.h",
+                 "include/tenon/define.h",
                  "include/tenon/graph.h", "lib/pkgconfig/tenon.pc",
                  "share/doc/tenon/README.md", "share/doc/tenon/LICENSE",
                  "share/doc/tenon/examples/kernel/root.c"):

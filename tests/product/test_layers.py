@@ -47,7 +47,7 @@ BELOW = {
     "plugins": (None, []),
 }
 PUBLIC = {f"tenon/{name}.h"
-          for name in ("op", "note", "device", "kernel", "tenon", "exchange",
+          for name in ("op", "note", "device", "kernel", "tenon", "define", "exchange",
                        "graph", "blas", "device_blas", "pass", "fold", "chain", "philox",
                        "product", "turn", "row", "size", "device_scope", "capture", "tune",
                        "gradient")}

@@ -345,6 +345,7 @@ Test(api, names_the_argument_that_is_null) {
   REFUSES(tn_operator_pin(NULL, "x"), "op");
   REFUSES(tn_operator_infer(NULL, NULL, &io), "op");
   REFUSES(tn_operator_infer(op, NULL, NULL), "io");
+  REFUSES(tn_operator_outputs(NULL, NULL, 1, NULL, NULL), "op");
   REFUSES(tn_params_create(op, NULL, 1, &params), "values");
   REFUSES(tn_params_parse(op, NULL, &params), "text");
   REFUSES(tn_params_text(NULL, &text), "params");

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "probe.h"
+#include "tenon/define.h"
 
 enum { SAID = 3, MOST_SECONDS = 3600, MOST_TEXT = 1 << 20 };
 

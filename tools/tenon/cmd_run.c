@@ -123,63 +123,14 @@ static bool read_inputs(run *r) {
 
 /* -------------------------------------------------------------------- calls */
 
-enum { MOST_COUNTED = 64 };
-
-/* Whether a call with these parameters and inputs may have so many outputs. */
-static bool has_outputs(const run *r, uint32_t n_out) {
+static bool count_outputs(run *r) {
   const uint32_t n_aux = r->desc->n_aux;
   const uint32_t n_in = r->n_in > n_aux ? (uint32_t)r->n_in - n_aux : 0;
-  const uint32_t n = n_in + n_aux + n_out;
-  tn_sig *sigs = (tn_sig *)calloc((size_t)n + 1, sizeof *sigs);
-  if (!sigs) return false;
-  for (uint32_t i = 0; i < n; ++i) sigs[i].ndim = -1;
-  tn_signature io = {.n_in = n_in,
-                     .n_out = n_out,
-                     .n_aux = n_aux,
-                     .in = sigs,
-                     .out = sigs + n_in,
-                     .aux = sigs + n_in + n_out};
-  const tn_code rc = tn_operator_infer(r->op, r->params, &io);
-  free(sigs);
-  return rc == TN_OK || rc == TN_INCOMPLETE;
-}
-
-/* How many arrays stand for one declared output: a node that is a constant or
- * an integer parameter says so for operators such as split. Of other
- * expressions it is found out what they take, up to MOST_COUNTED, beginning
- * there: hidden outputs may be fewer. */
-static bool count_output(const run *r, const tn_arg *arg, size_t *n) {
-  *n = 1;
-  if (arg->count == TN_NONE) return true;
-  const tn_node *node = &r->desc->nodes[arg->count];
-  int64_t value = node->value;
-  const tn_field *field = NULL;
-  if (node->op == TN_NODE_PARAM) field = r->desc->params[node->a];
-  if (field && field->type == TN_FIELD_INT) {
-    const char *params = (const char *)tn_params_struct(r->params);
-    memcpy(&value, params + field->offset, sizeof value);
-  } else if (node->op != TN_NODE_CONST) {
-    const uint32_t others = r->desc->n_outputs - 1;
-    for (*n = MOST_COUNTED; !has_outputs(r, others + (uint32_t)*n); --*n)
-      if (*n == 0) return false;
-    return true;
-  }
-  *n = value > 0 && value < 1 << 20 ? (size_t)value : 1;
-  return true;
-}
-
-static bool count_outputs(run *r) {
-  for (uint32_t i = 0; i < r->desc->n_outputs; ++i) {
-    size_t n = 0;
-    if (!count_output(r, r->desc->outputs[i], &n))
-      return fail(r->why,
-                  "%s: the number of outputs follows from an expression that "
-                  "this command does not evaluate; call it from a program",
-                  tn_operator_name(r->op));
-    r->n_out += n;
-  }
-  r->out = make_list(r->n_out);
-  r->heads = make_list(r->n_out);
+  uint32_t n = 0;
+  if (tn_operator_outputs(r->op, r->params, n_in, &n, NULL)) return failed(r);
+  r->n_out = n;
+  r->out = make_list(n);
+  r->heads = make_list(n);
   return (r->out && r->heads) || fail(r->why, "out of memory");
 }
 

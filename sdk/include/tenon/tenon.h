@@ -70,8 +70,8 @@
  * Compatibility. Within a major version, programs keep compiling and running.
  * Structs that begin with struct_size grow at the end; all others (tn_spec,
  * tn_value, tn_inputs, tn_outputs, tn_range, tn_sig, tn_signature,
- * tn_allocator, tn_memory_limit, tn_place, tn_plugin_info, tn_host_kernel and
- * tn_device_entry) are frozen. */
+ * tn_allocator, tn_memory_limit, tn_place, tn_plugin_info and tn_device_entry)
+ * are frozen. */
 #ifndef TENON_TENON_H_
 #define TENON_TENON_H_
 
@@ -339,44 +339,6 @@ TN_API TN_MUST_USE tn_code tn_operator_explain(tn_operator *op,
  * NULL lifts the pin. TN_NOT_FOUND if there is no such kernel. [any] */
 TN_API TN_MUST_USE tn_code tn_operator_pin(tn_operator *op, const char *id);
 
-/* A function of the host's own: a name that a manifest uses, and what is
- * called. Frozen. */
-typedef struct tn_host_kernel {
-  const char *name; /* in `forward` or `backward` of a kernel, or `{c: name}` of
-                       a shape */
-  int32_t (*compute)(const tn_frame *call); /* of tn_kernel or tn_op.infer */
-  int32_t (*prepare)(const tn_frame *call, tn_plan *plan); /* or NULL */
-  int32_t (*supports)(const tn_frame *call);               /* or NULL */
-} tn_host_kernel;
-
-/* The functions of one operator. Borrowed for the call; the functions, and what
- * `instance` is, as long as the operator is defined. */
-typedef struct tn_host_kernels {
-  uint32_t struct_size; /* sizeof(tn_host_kernels) */
-  uint32_t n;
-  const tn_host_kernel *v;
-  void *instance;                  /* call->instance of all of them */
-  void (*destroy)(void *instance); /* when no call runs any more: in
-                        tn_operator_remove, or at the runtime's end; not if the
-                        definition fails. It loads, defines and removes nothing
-                        (TN_INVALID). NULL: nothing to do */
-} tn_host_kernels;
-
-/* Defines the operator "host.<op>" by the text of a manifest with one document
- * (docs/host.md): its kernels are the host's functions, or a
- * binding, and nothing is compiled. `kernels` may be NULL for a binding.
- * TN_INVALID with every mistake of the text, TN_NOT_FOUND for a function that
- * is not given, TN_EXISTS. *out is borrowed as by tn_operator_get and may be
- * NULL. [host-thread] */
-TN_API TN_MUST_USE tn_code tn_operator_define(tn_runtime *rt,
-                                              const char *manifest,
-                                              const tn_host_kernels *kernels,
-                                              tn_operator **out);
-
-/* Takes back what tn_operator_define did. TN_BUSY, with the list of holders, as
- * tn_plugin_unload. [host-thread] */
-TN_API TN_MUST_USE tn_code tn_operator_remove(tn_runtime *rt, tn_operator *op);
-
 /* What is known of one operand. */
 typedef struct tn_sig {
   tn_dtype dtype;             /* TN_DTYPE_UNKNOWN */
@@ -402,6 +364,15 @@ typedef struct tn_signature {
 TN_API TN_MUST_USE tn_code tn_operator_infer(tn_operator *op,
                                              const tn_params *params,
                                              tn_signature *io);
+
+/* How many outputs a call with `n_in` inputs (without states) has by its
+ * parameters: `*n`, of which the first `*n_visible` are not hidden and must be
+ * given a place. Either may be NULL. TN_INVALID if it cannot have so many
+ * inputs. [any] */
+TN_API TN_MUST_USE tn_code tn_operator_outputs(tn_operator *op,
+                                               const tn_params *params,
+                                               uint32_t n_in, uint32_t *n,
+                                               uint32_t *n_visible);
 
 /* -------------------------------------------------------------- parameters */
 
