@@ -81,7 +81,8 @@ void fake_cuda_begin(const fake_cuda_options *options) {
                                       .name = "cuda",
                                       .count = options->devices,
                                       .latency_us = options->latency_us,
-                                      .seed = options->seed});
+                                      .seed = options->seed,
+                                      .lazy = options->lazy});
   all.table = fake_table(all.f);
   fake_kernels_begin(options->seed);
   for (int i = 0; i < MOST_DEVICES; ++i) all.contexts[i].device = i;
@@ -160,12 +161,15 @@ uint64_t fake_cuda_pooled(void) {
 }
 
 /* For programs that do not know of this library: FAKE_CUDA is the number of
- * devices, FAKE_CUDA_SEED the seed. What was broken ends the process. */
+ * devices, FAKE_CUDA_SEED the seed, FAKE_CUDA_LAZY makes it lazy. What was
+ * broken ends the process. */
 __attribute__((constructor)) static void begin_by_environment(void) {
   const char *devices = getenv("FAKE_CUDA"), *seed = getenv("FAKE_CUDA_SEED");
   if (devices)
-    fake_cuda_begin(&(fake_cuda_options){
-        .devices = atoi(devices), .seed = seed ? strtoull(seed, NULL, 0) : 0});
+    fake_cuda_begin(
+        &(fake_cuda_options){.devices = atoi(devices),
+                             .seed = seed ? strtoull(seed, NULL, 0) : 0,
+                             .lazy = getenv("FAKE_CUDA_LAZY") != NULL});
 }
 
 __attribute__((destructor)) static void end_by_environment(void) {

@@ -28,6 +28,7 @@ typedef struct fake_cuda_options {
   uint64_t bytes;      /* memory of each device: no limit */
   uint64_t seed;       /* of the order among streams, and of blocks */
   uint32_t latency_us; /* of each command */
+  bool lazy;           /* as fake_options.lazy */
 } fake_cuda_options;
 
 void fake_cuda_begin(const fake_cuda_options *options);

@@ -87,7 +87,8 @@ struct fake {
   uint64_t random;
   int64_t refuse_in;
   uint32_t held;
-  int seizing; /* WANTED, or SEIZED; 0: nobody */
+  int seizing;  /* WANTED, or SEIZED; 0: nobody */
+  bool playing; /* lazy: somebody who waits executes a command */
   bool stop;
   char broken[128];
   int64_t broken_in; /* commands until that */
@@ -248,6 +249,31 @@ static void *play(void *arg) {
   return NULL;
 }
 
+/* The lock is held: of a lazy one, whoever waits or asks executes a command.
+ * False if there is none, or somebody else does. */
+static bool play_one(fake *f) {
+  const bool own = f->options.lazy && !f->playing && !f->held;
+  queue *q = own ? choose(f) : NULL;
+  if (!q) return false;
+  f->playing = true;
+  step(f, q);
+  f->playing = false;
+  return true;
+}
+
+/* The lock is held, until something was executed, or might be. */
+static void await(fake *f) {
+  if (!play_one(f)) pthread_cond_wait(&f->done, &f->lock);
+}
+
+/* Something may be executable: who executes is told. */
+static void tell(fake *f) {
+  if (f->options.lazy)
+    pthread_cond_broadcast(&f->done);
+  else
+    pthread_cond_signal(&f->work);
+}
+
 /* ----------------------------------------------------------------- entering */
 
 static int32_t say(tn_device_error *error, int32_t code, const char *text) {
@@ -277,7 +303,7 @@ static void enqueue(fake *f, queue *q, command *c) {
     q->first = c;
   q->last = c;
   ++q->enqueued;
-  pthread_cond_signal(&f->work);
+  tell(f);
   if (c->kind == COMMAND_WAIT || f->seizing != WANTED) return;
   f->seizing = SEIZED;
   pthread_cond_broadcast(&f->done);
@@ -395,7 +421,7 @@ static void fake_queue_close(void *ctx, void *handle) {
   fake *f = ctx;
   queue *q = handle;
   pthread_mutex_lock(&f->lock);
-  while (q->first) pthread_cond_wait(&f->done, &f->lock);
+  while (q->first) await(f);
   f->host.over[q->number] = q->executed;
   f->queues[q->number] = NULL;
   --f->counts.queues;
@@ -743,6 +769,7 @@ static int32_t fake_fence_query(void *ctx, void *handle, int32_t *out,
                                 tn_device_error *error) {
   fake *f = ctx;
   pthread_mutex_lock(&f->lock);
+  if (!is_done(f, handle)) (void)play_one(f);
   *out = is_done(f, handle);
   const int32_t rc = *out ? answer(f, handle, error) : TN_OK;
   (void)leave(f);
@@ -754,7 +781,7 @@ static int32_t fake_fence_wait(void *ctx, void *handle,
   fake *f = ctx;
   pthread_mutex_lock(&f->lock);
   ++f->counts.host_waits;
-  while (!is_done(f, handle)) pthread_cond_wait(&f->done, &f->lock);
+  while (!is_done(f, handle)) await(f);
   const int32_t rc = answer(f, handle, error);
   (void)leave(f);
   return rc;
@@ -798,7 +825,7 @@ fake *fake_create(const fake_options *options) {
   pthread_mutex_init(&f->lock, NULL);
   pthread_cond_init(&f->work, NULL);
   pthread_cond_init(&f->done, NULL);
-  if (pthread_create(&f->thread, NULL, play, f)) abort();
+  if (!f->options.lazy && pthread_create(&f->thread, NULL, play, f)) abort();
   return f;
 }
 
@@ -807,7 +834,7 @@ void fake_destroy(fake *f) {
   f->stop = true;
   pthread_cond_signal(&f->work);
   pthread_mutex_unlock(&f->lock);
-  pthread_join(f->thread, NULL);
+  if (!f->options.lazy) pthread_join(f->thread, NULL);
   while (f->pieces) {
     piece *next = f->pieces->next;
     piece_destroy(f->pieces);
@@ -843,7 +870,7 @@ void fake_hold(fake *f) {
 void fake_go(fake *f) {
   pthread_mutex_lock(&f->lock);
   --f->held;
-  pthread_cond_signal(&f->work);
+  tell(f);
   pthread_mutex_unlock(&f->lock);
 }
 

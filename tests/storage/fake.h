@@ -38,6 +38,8 @@ typedef struct fake_options {
   uint64_t seed;       /* of the order among queues: always the newest first */
   bool no_sums;        /* a table without `sum` */
   bool only_floats;    /* sums of nothing else */
+  bool lazy;           /* commands are executed by who waits for them, or asks
+                          whether they are: no thread is woken for each */
 } fake_options;
 
 typedef struct fake_counts {
