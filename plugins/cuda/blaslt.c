@@ -7,12 +7,20 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The newest first; then where a toolkit is that ld.so does not know. */
-static const char *const names[] = {
-    "libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11",
-    "/usr/local/cuda/lib64/libcublasLt.so", NULL};
+/* The newest first; then where a toolkit is that ld.so does not know. Each is
+ * for drivers of its own CUDA and newer ones. */
+static const struct {
+  const char *name;
+  size_t cuda; /* 0: it tells when it is open */
+} names[] = {{"libcublasLt.so.13", 13},
+             {"libcublasLt.so.12", 12},
+             {"libcublasLt.so.11", 11},
+             {"/usr/local/cuda/lib64/libcublasLt.so", 0}};
 
-enum { LEAST_VERSION = 11 }; /* the first whose numbers are those here */
+enum {
+  N_NAMES = sizeof names / sizeof *names,
+  LEAST_VERSION = 11 /* the first whose numbers are those here */
+};
 
 /* What dlsym returns as a function: C has no conversion for it. */
 static const char *find(void *library, const char *symbol, void *function) {
@@ -33,7 +41,7 @@ static const char *find_all(cuda_blaslt *blaslt, size_t (**version)(void)) {
 }
 
 /* 120405 is 12.4.5, as since CUDA 12; before it was 11xxxy. */
-static int check(cuda_blaslt *blaslt, char why[240]) {
+static int check(cuda_blaslt *blaslt, size_t cuda, char why[240]) {
   size_t (*version)(void) = NULL;
   const char *missing = find_all(blaslt, &version);
   if (missing) {
@@ -44,28 +52,40 @@ static int check(cuda_blaslt *blaslt, char why[240]) {
   const size_t n = version();
   (void)snprintf(blaslt->name, sizeof blaslt->name, "cuBLASLt %zu.%zu.%zu",
                  n / 10000, n % 10000 / 100, n % 100);
-  if (n / 10000 >= LEAST_VERSION) return 1;
-  (void)snprintf(why, 240, "%s is too old; at least %d.0 is needed",
-                 blaslt->name, LEAST_VERSION);
+  if (n / 10000 >= LEAST_VERSION && n / 10000 <= cuda) return 1;
+  if (n / 10000 > cuda)
+    (void)snprintf(why, 240,
+                   "%s wants a newer driver than that for CUDA %zu; update the "
+                   "driver, or install libcublasLt.so.%zu",
+                   blaslt->name, cuda, cuda);
+  else
+    (void)snprintf(why, 240, "%s is too old; at least %d.0 is needed",
+                   blaslt->name, LEAST_VERSION);
   return 0;
 }
 
-static void *open_first(char why[240]) {
-  for (size_t i = 0; names[i]; ++i) {
-    void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+/* A library for a newer CUDA opens and then fails at everything, so it is not
+ * even asked. */
+static void *open_first(size_t cuda, char why[240]) {
+  why[0] = '\0';
+  for (size_t i = 0; i < N_NAMES; ++i) {
+    if (names[i].cuda > cuda) continue;
+    void *library =
+        dlopen(names[i].name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library) return library;
     const char *reason = dlerror();
-    if (i == 0)
-      (void)snprintf(why, 240, "there is no cuBLASLt: %.160s",
-                     reason ? reason : names[0]);
+    if (why[0] == '\0')
+      (void)snprintf(why, 240, "there is no cuBLASLt for CUDA %zu: %.140s",
+                     cuda, reason ? reason : names[i].name);
   }
   return NULL;
 }
 
-int cuda_blaslt_open(cuda_blaslt *blaslt, char why[240]) {
+int cuda_blaslt_open(cuda_blaslt *blaslt, int driver, char why[240]) {
+  const size_t cuda = (size_t)driver / 1000;
   *blaslt = (cuda_blaslt){0};
-  blaslt->library = open_first(why);
-  if (blaslt->library && check(blaslt, why)) return 1;
+  blaslt->library = open_first(cuda, why);
+  if (blaslt->library && check(blaslt, cuda, why)) return 1;
   cuda_blaslt_close(blaslt);
   return 0;
 }

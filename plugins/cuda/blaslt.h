@@ -87,9 +87,9 @@ typedef struct cuda_blaslt {
 #undef BLASLT_FIELD
 } cuda_blaslt;
 
-/* Opens the first of the libraries that there is: 1, or 0 with a sentence in
- * `why`. [load] */
-int cuda_blaslt_open(cuda_blaslt *blaslt, char why[240]);
+/* Opens the first of the libraries that there is for a driver of that version
+ * (12040 is CUDA 12.4): 1, or 0 with a sentence in `why`. [load] */
+int cuda_blaslt_open(cuda_blaslt *blaslt, int driver, char why[240]);
 
 /* [load] */
 void cuda_blaslt_close(cuda_blaslt *blaslt);

@@ -52,20 +52,52 @@ static int ready(cuda_device *device) {
   return result;
 }
 
-int32_t cuda_enter(cuda_device *device, tn_device_error *error) {
-  const cuda_driver *driver = &device->instance->driver;
-  const int32_t code = cuda_check_lost(device, error);
-  if (code != TN_OK) return code;
+/* How often a thread has entered, in steps of ENTERED, and the mode that it had
+ * before the first time. */
+enum { ENTERED = 4 };
+
+static void ignore_others(const cuda_instance *instance) {
+  uintptr_t state = (uintptr_t)pthread_getspecific(instance->entered);
+  if (state == 0) {
+    int mode = CUDA_CAPTURE_THREAD_LOCAL;
+    if (instance->driver.capture_mode(&mode) == CUDA_OK)
+      state = (uintptr_t)mode;
+  }
+  (void)pthread_setspecific(instance->entered, (void *)(state + ENTERED));
+}
+
+static void heed_others(const cuda_instance *instance) {
+  uintptr_t state = (uintptr_t)pthread_getspecific(instance->entered) - ENTERED;
+  if (state < ENTERED) {
+    int mode = (int)state;
+    (void)instance->driver.capture_mode(&mode);
+    state = 0;
+  }
+  (void)pthread_setspecific(instance->entered, (void *)state);
+}
+
+static int enter(cuda_device *device) {
   int result = ready(device);
   if (result == CUDA_OK)
-    result = driver->context_push(
+    result = device->instance->driver.context_push(
         atomic_load_explicit(&device->context, memory_order_relaxed));
-  return result == CUDA_OK ? TN_OK : cuda_fail(device, result, error);
+  return result;
+}
+
+int32_t cuda_enter(cuda_device *device, tn_device_error *error) {
+  const int32_t code = cuda_check_lost(device, error);
+  if (code != TN_OK) return code;
+  ignore_others(device->instance);
+  const int result = enter(device);
+  if (result == CUDA_OK) return TN_OK;
+  heed_others(device->instance);
+  return cuda_fail(device, result, error);
 }
 
 void cuda_leave(const cuda_device *device) {
   cuda_context before = NULL;
   (void)device->instance->driver.context_pop(&before);
+  heed_others(device->instance);
 }
 
 /* ---------------------------------------------------------------- the table */

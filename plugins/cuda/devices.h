@@ -47,7 +47,8 @@ typedef struct cuda_instance {
   tn_device table;
   cuda_device *devices;
   int32_t n_devices;
-  char why[240]; /* there is none */
+  char why[240];         /* there is none */
+  pthread_key_t entered; /* of a thread: see cuda_enter */
   cuda_blaslt *blaslt;
   tn_device_blas products;
   tn_device_scope scope;
@@ -63,7 +64,12 @@ void cuda_devices_close(cuda_instance *instance);
 
 /* Makes the device the thread's until cuda_leave, which brings back what was
  * before; the first time opens it. The thread's own choice may be that of
- * another library in this process. [any] */
+ * another library in this process.
+ *
+ * So may be a recording in another thread. Unless told otherwise, the driver
+ * keeps every thread from what might disturb it (asking for events, taking
+ * memory), and breaks the recording that was disturbed. Until cuda_leave, only
+ * this thread's own recordings count for it. [any] */
 int32_t cuda_enter(cuda_device *device, tn_device_error *error);
 void cuda_leave(const cuda_device *device);
 
@@ -133,6 +139,17 @@ void cuda_graph_close(void *ctx, void *graph);
 /* The code and the sentence for a result of the driver. After some results a
  * device never works again in this process: that is said, and remembered. */
 int32_t cuda_fail(cuda_device *device, int result, tn_device_error *error);
+
+/* The same for what concerns two devices: if a result is final, and `device`
+ * still answers, the other one is lost. */
+int32_t cuda_fail_between(cuda_device *device, cuda_device *other, int result,
+                          tn_device_error *error);
+
+/* Whether the device still answers: TN_OK, or what it was lost by. */
+int32_t cuda_ask(cuda_device *device, tn_device_error *error);
+
+/* Whether somebody's recording was in the way. */
+int cuda_is_capture(int result);
 
 /* TN_OK, or what the device was lost by. */
 int32_t cuda_check_lost(cuda_device *device, tn_device_error *error);

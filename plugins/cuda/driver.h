@@ -25,7 +25,9 @@ enum { /* CUresult: those that are told apart */
        CUDA_OUT_OF_MEMORY = 2,
        CUDA_NO_DEVICE = 100,
        CUDA_NOT_READY = 600,
-       CUDA_NOT_SUPPORTED = 801
+       CUDA_NOT_SUPPORTED = 801,
+       CUDA_CAPTURE_FIRST = 900, /* that and those up to the last: somebody */
+       CUDA_CAPTURE_LAST = 908   /* records, and the call has to wait */
 };
 
 enum { /* CUdevice_attribute */
@@ -40,7 +42,7 @@ enum { CUDA_EVENT_BLOCKING = 1, CUDA_EVENT_NO_TIMING = 2 };
 enum { CUDA_HOST_PORTABLE = 1 };
 enum { CUDA_ATTACH_GLOBAL = 1 };
 enum { CUDA_POOL_RELEASE_THRESHOLD = 4, CUDA_POOL_RESERVED = 5 };
-enum { CUDA_CAPTURE_THREAD_LOCAL = 1 };
+enum { CUDA_CAPTURE_GLOBAL = 0, CUDA_CAPTURE_THREAD_LOCAL = 1 };
 enum { CUDA_LOCATION_DEVICE = 1, CUDA_PINNED = 1, CUDA_READ_WRITE = 3 };
 
 typedef struct cuda_location { /* CUmemLocation */
@@ -80,6 +82,7 @@ typedef struct cuda_access { /* CUmemAccessDesc */
   X(context_release, cuDevicePrimaryCtxRelease_v2, (int device))             \
   X(context_push, cuCtxPushCurrent_v2, (cuda_context context))               \
   X(context_pop, cuCtxPopCurrent_v2, (cuda_context * out))                   \
+  X(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode))            \
   X(context_priorities, cuCtxGetStreamPriorityRange,                         \
     (int *least, int *greatest))                                             \
   X(memory_info, cuMemGetInfo_v2, (size_t * free, size_t * total))           \

@@ -33,8 +33,13 @@ static int is_final(int result) {
   return 0;
 }
 
+int cuda_is_capture(int result) {
+  return result >= CUDA_CAPTURE_FIRST && result <= CUDA_CAPTURE_LAST;
+}
+
 static int32_t code_of(int result) {
   if (result == CUDA_OUT_OF_MEMORY) return TN_OUT_OF_MEMORY;
+  if (cuda_is_capture(result)) return TN_BUSY; /* another time it may work */
   return result == CUDA_NOT_SUPPORTED ? TN_UNSUPPORTED : TN_DEVICE;
 }
 
@@ -61,6 +66,24 @@ int32_t cuda_fail(cuda_device *device, int result, tn_device_error *error) {
     return cuda_check_lost(device, error);
   cuda_driver_say(&device->instance->driver, result, error->text);
   return code_of(result);
+}
+
+/* Any question will do: a context that is broken answers it with the reason. */
+int32_t cuda_ask(cuda_device *device, tn_device_error *error) {
+  size_t left = 0, total = 0;
+  int32_t code = cuda_enter(device, error);
+  if (code != TN_OK) return code;
+  const int result = device->instance->driver.memory_info(&left, &total);
+  if (result != CUDA_OK) code = cuda_fail(device, result, error);
+  cuda_leave(device);
+  return code;
+}
+
+int32_t cuda_fail_between(cuda_device *device, cuda_device *other, int result,
+                          tn_device_error *error) {
+  if (other == device || !is_final(result) || cuda_ask(device, error) != TN_OK)
+    return cuda_fail(device, result, error);
+  return cuda_fail(other, result, error);
 }
 
 int32_t cuda_check_lost(cuda_device *device, tn_device_error *error) {

@@ -36,11 +36,18 @@ typedef struct plan {
 
 /* --------------------------------------------------------------- failures */
 
-static int32_t refuse(const tn_frame *call, const cuda_blaslt *blaslt,
-                      int status, const char *doing) {
+/* A fault of an earlier operation shows in whatever is called next: then the
+ * device has the reason. */
+static int32_t refuse(const tn_frame *call, cuda_device *device, int status,
+                      const char *doing) {
+  const cuda_blaslt *blaslt = device->instance->blaslt;
   const int32_t code = status == BLASLT_NO_MEMORY       ? TN_OUT_OF_MEMORY
                        : status == BLASLT_NOT_SUPPORTED ? TN_UNSUPPORTED
                                                         : TN_DEVICE;
+  tn_device_error error = {.struct_size = sizeof error};
+  if (code == TN_DEVICE && cuda_ask(device, &error) != TN_OK)
+    return TN_FAIL(call, TN_DEVICE, "%s: %s: %s", blaslt->name, doing,
+                   error.text);
   return TN_FAIL(call, code, "%s: %s: %s", blaslt->name, doing,
                  blaslt->say(status));
 }
@@ -238,8 +245,9 @@ static int32_t fill_plan(const tn_frame *call, const cuda_blaslt *lt, plan *x) {
   if (status == BLASLT_OK && !is_empty(&x->what)) status = layouts(lt, x);
   if (status == BLASLT_OK && !is_empty(&x->what)) status = choose_ways(lt, x);
   cuda_leave(x->device);
-  return status == BLASLT_OK ? TN_OK
-                             : refuse(call, lt, status, "planning a product");
+  return status == BLASLT_OK
+             ? TN_OK
+             : refuse(call, x->device, status, "planning a product");
 }
 
 static int32_t check_product(const tn_frame *call, const tn_device_product *p) {
@@ -399,7 +407,7 @@ static int32_t run(const plan *x, const tn_frame *call,
   const int begins = (x->what.flags & TN_PRODUCT_BIAS) && !how->has_bias;
   int result = CUDA_OK;
   if (how->status != BLASLT_OK)
-    return refuse(call, lt, how->status,
+    return refuse(call, x->device, how->status,
                   "a matrix product of operands at such addresses");
   if (x->what.flags & TN_PRODUCT_SUMS) result = sum_rows(x, call, o);
   if (result == CUDA_OK && is_empty(&x->what))
@@ -409,8 +417,9 @@ static int32_t run(const plan *x, const tn_frame *call,
   if (result != CUDA_OK || is_empty(&x->what))
     return check(call, x->device, result);
   const int status = multiply_full(lt, x, how, call, o);
-  return status == BLASLT_OK ? TN_OK
-                             : refuse(call, lt, status, "a matrix product");
+  return status == BLASLT_OK
+             ? TN_OK
+             : refuse(call, x->device, status, "a matrix product");
 }
 
 static int32_t multiply(const tn_device_blas *blas, const tn_frame *call,
@@ -432,7 +441,7 @@ int cuda_products_open(cuda_instance *instance, char why[240]) {
     (void)snprintf(why, 240, "no memory");
     return 0;
   }
-  if (!cuda_blaslt_open(instance->blaslt, why)) {
+  if (!cuda_blaslt_open(instance->blaslt, instance->driver.version, why)) {
     free(instance->blaslt);
     instance->blaslt = NULL;
     return 0;

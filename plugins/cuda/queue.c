@@ -2,6 +2,7 @@
  * queue.c: queues are streams, fences are events. Nothing here waits for the
  * device but what device.h says.
  */
+#include <sched.h>
 #include <stdlib.h>
 
 #include "devices.h"
@@ -96,12 +97,39 @@ static int copy(const queue *q, const tn_copy *c) {
                              q->stream);
 }
 
+/* Enters the first, unless the other is lost, without which nothing works. */
+static int32_t enter_between(cuda_device *device, cuda_device *other,
+                             tn_device_error *error) {
+  const int32_t code = cuda_check_lost(other, error);
+  return code == TN_OK ? cuda_enter(device, error) : code;
+}
+
+static int32_t leave_between(cuda_device *device, cuda_device *other,
+                             int result, tn_device_error *error) {
+  int32_t code = TN_OK;
+  if (result != CUDA_OK) code = cuda_fail_between(device, other, result, error);
+  cuda_leave(device);
+  return code;
+}
+
+/* What is on the other side of a copy, if that is a GPU. */
+static cuda_device *other_side(const queue *q, const tn_copy *c) {
+  cuda_device *devices = q->device->instance->devices;
+  if (c->from_type != TN_DEVICE_CPU && c->from_id != q->device->id)
+    return &devices[c->from_id];
+  if (c->to_type != TN_DEVICE_CPU && c->to_id != q->device->id)
+    return &devices[c->to_id];
+  return q->device;
+}
+
 int32_t cuda_copy(void *ctx, void *handle, const tn_copy *c,
                   tn_device_error *error) {
   const queue *q = handle;
+  cuda_device *other = other_side(q, c);
   (void)ctx;
-  const int32_t code = cuda_enter(q->device, error);
-  return code == TN_OK ? cuda_leave_with(q->device, copy(q, c), error) : code;
+  const int32_t code = enter_between(q->device, other, error);
+  if (code != TN_OK) return code;
+  return leave_between(q->device, other, copy(q, c), error);
 }
 
 int32_t cuda_fill(void *ctx, void *handle, void *memory, int32_t byte,
@@ -174,11 +202,18 @@ int32_t cuda_queue_wait(void *ctx, void *handle, void *what,
   const queue *q = handle;
   const fence *f = what;
   (void)ctx;
-  const int32_t code = cuda_enter(q->device, error);
+  const int32_t code = enter_between(q->device, f->device, error);
   if (code != TN_OK) return code;
-  return cuda_leave_with(
-      q->device,
-      q->device->instance->driver.stream_wait(q->stream, f->event, 0), error);
+  const int result =
+      q->device->instance->driver.stream_wait(q->stream, f->event, 0);
+  return leave_between(q->device, f->device, result, error);
+}
+
+/* Of an event, CUDA_NOT_READY also where somebody's recording is in the way:
+ * what runs is not done because nobody may ask. */
+static int ask(const fence *f) {
+  const int result = f->device->instance->driver.event_query(f->event);
+  return cuda_is_capture(result) ? CUDA_NOT_READY : result;
 }
 
 /* A device that is lost does nothing any more, so everything is done. */
@@ -189,7 +224,7 @@ int32_t cuda_fence_query(void *ctx, void *handle, int32_t *out,
   *out = 1;
   const int32_t code = cuda_enter(f->device, error);
   if (code != TN_OK) return code;
-  const int result = f->device->instance->driver.event_query(f->event);
+  const int result = ask(f);
   if (result == CUDA_NOT_READY) *out = 0;
   return cuda_leave_with(f->device, result == CUDA_NOT_READY ? CUDA_OK : result,
                          error);
@@ -202,8 +237,11 @@ int32_t cuda_fence_wait(void *ctx, void *handle, tn_device_error *error) {
   const int32_t code = cuda_enter(f->device, error);
   if (code != TN_OK) return code;
   int result = CUDA_NOT_READY;
-  for (int i = 0; i < LOOKS && result == CUDA_NOT_READY; ++i)
-    result = driver->event_query(f->event);
+  for (int i = 0; i < LOOKS && result == CUDA_NOT_READY; ++i) result = ask(f);
   if (result == CUDA_NOT_READY) result = driver->event_synchronize(f->event);
+  while (cuda_is_capture(result) || result == CUDA_NOT_READY) {
+    (void)sched_yield();
+    result = ask(f);
+  }
   return cuda_leave_with(f->device, result, error);
 }

@@ -18,13 +18,9 @@ static void leave(const tn_device_scope *scope, int32_t id) {
   cuda_leave(cuda_device_of(scope->data, id));
 }
 
-/* Any question will do: a context that is broken answers it with the reason. */
 static int32_t check(const tn_device_scope *scope, int32_t id,
                      tn_device_error *error) {
-  cuda_device *device = cuda_device_of(scope->data, id);
-  size_t left = 0, total = 0;
-  const int result = device->instance->driver.memory_info(&left, &total);
-  return result == CUDA_OK ? TN_OK : cuda_fail(device, result, error);
+  return cuda_ask(cuda_device_of(scope->data, id), error);
 }
 
 static int32_t sum(const tn_device_scope *scope, const tn_frame *call,

@@ -216,6 +216,10 @@ int fake_result_of(int32_t code, int device) {
   return all.lost[device];
 }
 
+int fake_lost(int device) {
+  return all.lost[device];
+}
+
 static void *pointer(cuda_address address) {
   return (void *)(uintptr_t)address;
 }
@@ -652,6 +656,7 @@ int cuStreamWaitEvent(cuda_stream stream, cuda_event event, unsigned flags) {
   int result = fake_capture_forbids("waits for an event");
   (void)flags;
   if (result == CUDA_OK) result = fake_enter_stream(stream);
+  if (result == CUDA_OK) result = all.lost[event->device];
   if (result != CUDA_OK) return result;
   return fake_result_of(all.table->queue_wait(all.table->ctx, stream->queue,
                                               event->fence, &error),

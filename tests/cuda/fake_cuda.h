@@ -43,6 +43,11 @@ fake *fake_cuda(void);
  * fell off its bus; 0: it is there again, for the end of a test. */
 void fake_cuda_lose(int device, int result);
 
+/* From now on another library records in another thread, in the mode that is
+ * usual: whatever may disturb it is refused and told, unless the thread said
+ * that it does not care. */
+void fake_capture_elsewhere(bool on);
+
 /* How often contexts are retained, all together. */
 int fake_cuda_contexts(void);
 

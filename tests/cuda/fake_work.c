@@ -44,6 +44,10 @@ static int n_graphs;                /* not destroyed */
 static fake_graph_counts counts;
 static fake_graph_refusal refusal;
 
+/* Whose recordings a thread's calls must not disturb: everybody's, at first. */
+static _Thread_local int mode_of_thread = CUDA_CAPTURE_GLOBAL;
+static _Atomic bool elsewhere; /* another library records in another thread */
+
 /* What this thread records; NULL: nothing. */
 static _Thread_local cuda_graph recording;
 
@@ -67,8 +71,24 @@ static int refused(int call) {
   return refusal.result;
 }
 
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+  const int before = mode_of_thread;
+  mode_of_thread = *mode;
+  *mode = before;
+  return CUDA_OK;
+}
+
+void fake_capture_elsewhere(bool on) {
+  elsewhere = on;
+}
+
 int fake_capture_forbids(const char *what) {
   char text[96];
+  if (elsewhere && mode_of_thread == CUDA_CAPTURE_GLOBAL) {
+    (void)snprintf(text, sizeof text, "%s while another library records", what);
+    fake_violate(fake_cuda(), text);
+    return CAPTURE_UNSUPPORTED;
+  }
   if (!recording) return CUDA_OK;
   recording->is_spoilt = 1;
   (void)snprintf(text, sizeof text, "%s while it records", what);
@@ -196,6 +216,9 @@ int cuMemcpyPeerAsync(cuda_address to, cuda_context to_context,
                       cuda_address from, cuda_context from_context,
                       size_t bytes, cuda_stream stream) {
   if (!to_context || !from_context) return INVALID_CONTEXT;
+  int result = fake_lost(to_context->device);
+  if (result == CUDA_OK) result = fake_lost(from_context->device);
+  if (result != CUDA_OK) return result;
   check_side(to_context->device, pointer(to));
   check_side(from_context->device, pointer(from));
   return copy(stream, (tn_copy){.to = pointer(to),

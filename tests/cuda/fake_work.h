@@ -41,6 +41,9 @@ int fake_enter_stream(const struct CUstream_st *stream);
  * with it. */
 int fake_result_of(int32_t code, int device);
 
+/* CUDA_OK, or what the device was lost by. */
+int fake_lost(int device);
+
 /* A rule of threads that record: none of them does what `what` says. Then the
  * recording is spoilt: CAPTURE_UNSUPPORTED. */
 int fake_capture_forbids(const char *what);

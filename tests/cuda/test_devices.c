@@ -282,6 +282,20 @@ Test(devices, out_of_memory_say_for_which_operator) {
   tn_array_release(out), tn_array_release(half), tn_array_release(four);
 }
 
+/* A library that records (a CUDA graph) in another thread keeps everybody else
+ * from what may disturb it, unless that thread says that it does not care; its
+ * recording would be lost as well. */
+Test(devices, go_on_while_another_library_records) {
+  rig_open(&(fake_cuda_options){.devices = 2, .seed = 3});
+  fake_capture_elsewhere(true);
+  round_trip("cpu", "cuda(1)");
+  round_trip("cuda(0)", "cuda(1)");
+  tn_array_release(filled(MEGABYTE));
+  fake_capture_elsewhere(false);
+  cr_expect_str_empty(fake_violation(fake_cuda()));
+  round_trip("cuda(1)", "cpu");
+}
+
 /* -------------------------------------------------------------------- errors
  */
 
@@ -297,6 +311,27 @@ Test(devices, that_fail_at_work_say_so_at_what_they_were_to_write) {
         "CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure; the GPU is lost "
         "to this process");
   tn_array_release(back);
+  tn_array_release(there);
+  rig_is_broken = true;
+}
+
+/* The copy notices it first, on the other one's stream. */
+Test(devices, that_disappear_do_not_take_those_that_copy_from_them_along) {
+  float values[64] = {0};
+  rig_open(&(fake_cuda_options){.devices = 2});
+  tn_array *gone = rig_array("cuda(0)", 64), *there = rig_array("cuda(1)", 64);
+  OK(tn_array_set(gone, values, sizeof values));
+  OK(tn_array_set(there, values, sizeof values));
+  OK(tn_wait_all(rig));
+  fake_cuda_lose(0, 719);
+  tn_code rc = tn_array_copy(there, gone);
+  if (rc == TN_OK) rc = tn_array_wait(there);
+  FAILS(rc, TN_DEVICE, "the GPU is lost to this process");
+  OK(tn_array_set(there, values, sizeof values));
+  OK(tn_array_get(there, values, sizeof values));
+  round_trip("cpu", "cuda(1)");
+  FAILS(tn_array_set(gone, values, sizeof values), TN_DEVICE, "cuda(0)");
+  tn_array_release(gone);
   tn_array_release(there);
   rig_is_broken = true;
 }

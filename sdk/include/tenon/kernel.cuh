@@ -392,11 +392,24 @@ static inline cudaError_t tn_cuda_launch(void (*kernel)(Args...),
 }
 #endif
 
+/* A fault of a kernel that was launched before, which shows in the next call
+ * whatever that is. */
+static inline bool tn_cuda_is_fault(int error) {
+  return error == 700 || error == 702 || (error >= 709 && error <= 721);
+}
+
 static inline int32_t tn_cuda_check(const tn_frame *call, cudaError_t error) {
   if (error == cudaSuccess) return TN_OK;
-  return TN_FAIL(
-      call, error == cudaErrorMemoryAllocation ? TN_OUT_OF_MEMORY : TN_DEVICE,
-      "CUDA: %s (%s)", cudaGetErrorString(error), cudaGetErrorName(error));
+  const bool records = error >= 900 && error <= 908; /* somebody, right now */
+  const int32_t code = error == cudaErrorMemoryAllocation ? TN_OUT_OF_MEMORY
+                       : records                          ? TN_BUSY
+                                                          : TN_DEVICE;
+  return TN_FAIL(call, code, "CUDA: %s (%s)%s", cudaGetErrorString(error),
+                 cudaGetErrorName(error),
+                 tn_cuda_is_fault(error)
+                     ? "; an operation before this one may be the cause, and "
+                       "the GPU is lost to this process"
+                     : "");
 }
 
 /* A tensor that a kernel reads, of any strides. */
@@ -459,6 +472,10 @@ struct tn_cuda_contexts {
   CUresult (*push)(CUcontext);
   CUresult (*pop)(CUcontext *);
 };
+
+#if CUDART_VERSION < 12000
+#error "Tenon's kernels want a CUDA toolkit of release 12.0 or later"
+#endif
 
 template <class Function>
 static inline void tn_cuda_find(tn_cuda_contexts *in, const char *name,
