@@ -125,6 +125,12 @@ void tn__engine_stop(tn__engine *engine) {
   if (engine->pool != NULL) tn__pool_stop(engine->pool);
 }
 
+void tn__engine_rest(tn__engine *engine) {
+  assert(!tn__inside(engine));
+  tn__settle(engine);
+  if (engine->pool != NULL) tn__pool_stop(engine->pool);
+}
+
 void tn__engine_abandon(tn__engine *engine) {
   tn__engine_pause(engine);
   atomic_store_explicit(&engine->abandoned, 1, memory_order_release);

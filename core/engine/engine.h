@@ -90,6 +90,10 @@ tn_code tn__engine_create(const tn__engine_options *options, tn__engine **out);
  * from inside a function. */
 void tn__engine_stop(tn__engine *engine);
 
+/* The same, but only for what was pushed before: it returns however much other
+ * threads push meanwhile. */
+void tn__engine_rest(tn__engine *engine);
+
 /* From now on functions are dropped instead of run; what they would have
  * written carries TN_BUSY "the engine is shutting down". */
 void tn__engine_abandon(tn__engine *engine);

@@ -314,6 +314,9 @@ void tn__drain_notify(tn__engine *engine);
 /* Waits until all tokens of both epochs are complete, but not for what devices
  * still do. */
 void tn__drain(tn__engine *engine);
+/* Waits until those that were pushed before are, on devices too, whatever is
+ * pushed meanwhile. */
+void tn__settle(tn__engine *engine);
 
 /* ----------------------------------------------------------------- queue.c */
 

@@ -223,6 +223,11 @@ void tn__drain(tn__engine *engine) {
   while (!all_over(engine)) end_epoch(engine);
 }
 
+void tn__settle(tn__engine *engine) {
+  if (!all_over(engine)) end_epoch(engine);
+  tn__queues_await(engine);
+}
+
 static tn_code tell(tn__error *first, uint64_t n) {
   const tn_code code = tn__error_say(first);
   if (n > 1)
@@ -236,8 +241,7 @@ static tn_code tell(tn__error *first, uint64_t n) {
 tn_code tn__wait_all(tn__engine *engine) {
   uint64_t n;
   TN__TRY(tn__outside(engine, "a wait for everything"));
-  if (!all_over(engine)) end_epoch(engine);
-  tn__queues_await(engine);
+  tn__settle(engine);
   tn__error *first = tn__error_collect(engine, &n);
   if (n == 0) return TN_OK;
   const tn_code code =

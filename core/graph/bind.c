@@ -105,6 +105,7 @@ static tn_code all_stations(tn__binding *b, const tn_graph *graph) {
   TN__TRY(tn__places_make(b));
   TN__TRY(tn__steps_make(p, p->gradients, p->n_arguments));
   TN__TRY(tn__bind_arguments_give(b));
+  TN__TRY(tn__bind_states_begin(b));
   TN__TRY(tn__bind_outputs_give(b));
   TN__TRY(tn__bind_weights_give(p));
   TN__TRY(tn__arrays_make(p));

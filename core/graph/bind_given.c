@@ -154,9 +154,8 @@ static tn_code entry_give(tn_program *p, tn_entry of, tn_array *array) {
   return rc == TN_OK ? rc : new_fail(p, of, rc);
 }
 
-/* What an array must be like to be there. */
-static tn_code fits(const tn_program *p, uint32_t entry, const tn_array *array,
-                    const char *what) {
+tn_code tn__value_fits(const tn_program *p, uint32_t entry,
+                       const tn_array *array, const char *what) {
   const tn_sig *sig = &p->graph->sigs[entry];
   const tn_tensor *t = array ? &array->tensor : NULL;
   if (!array ||
@@ -188,12 +187,36 @@ static tn_code argument_check(const tn__binding *b, uint32_t i) {
                   argument_name(p, i));
 }
 
+/* A request is never dropped, and neither is where its answer should go. */
+static tn_code asked_check(const tn__binding *b, uint32_t i) {
+  const tn_program *p = b->p;
+  const tn_argument *given = b->given[i];
+  const char *name = argument_name(p, i);
+  if (!given) return TN_OK;
+  const bool asked = given->has_request && given->request != TN_REQ_NULL;
+  if (i >= p->n_arguments && (asked || given->gradient))
+    return tn__fail(TN_INVALID,
+                    "`%s` is a state, which has no gradient; ask for none",
+                    name);
+  const tn_dtype dtype = tn__sig(p->graph, p->arguments[i])->dtype;
+  if (asked && !tn__dtype_is_float(dtype))
+    return tn__fail(TN_INVALID,
+                    "argument `%s` is %s, which has no gradient; ask for none",
+                    name, tn__dtype_name(dtype));
+  if (!given->gradient || tn__bind_request(b, i) != TN_REQ_NULL) return TN_OK;
+  return tn__fail(TN_INVALID,
+                  "an array is given for the gradient of argument `%s`, which "
+                  "is not asked for; say `request`, or leave the array out",
+                  name);
+}
+
 tn_code tn__bind_arguments_give(tn__binding *b) {
   tn_program *p = b->p;
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
     const tn_argument *given = b->given[i];
     const uint32_t entry = tn__entry_id(p->graph, p->arguments[i]);
     TN__TRY(argument_check(b, i));
+    TN__TRY(asked_check(b, i));
     if (given)
       TN__TRY(place_check(p, entry, given->array, given->name, "argument"));
     TN__TRY(entry_give(p, p->arguments[i], given ? given->array : NULL));
@@ -202,7 +225,7 @@ tn_code tn__bind_arguments_give(tn__binding *b) {
     tn_array *array = given ? given->gradient : NULL;
     TN__TRY(place_check(p, slope, array, argument_name(p, i),
                         "the gradient of argument"));
-    TN__TRY(fits(p, slope, array, argument_name(p, i)));
+    TN__TRY(tn__value_fits(p, slope, array, argument_name(p, i)));
     TN__TRY(entry_give(p, p->gradients[i], array));
     p->values[slope].request = tn__bind_request(b, i);
   }
@@ -224,7 +247,7 @@ tn_code tn__bind_outputs_give(tn__binding *b) {
                       name);
     TN__TRY(array_check(p, array, name, "output"));
     TN__TRY(place_check(p, entry, array, name, "output"));
-    TN__TRY(fits(p, entry, array, name));
+    TN__TRY(tn__value_fits(p, entry, array, name));
     p->values[entry].flags |= TN__ENTRY_HEAD;
     if (compat && !array) continue; /* its planner counts them in */
     TN__TRY(entry_give(p, p->heads[i], array));

@@ -38,6 +38,12 @@ tn_code tn__bind_arguments_give(tn__binding *b);
 tn_code tn__bind_outputs_give(tn__binding *b);
 tn_code tn__bind_weights_give(tn_program *p);
 
+/* -------------------------------------------------------------- bind_states.c
+ */
+
+/* Fills states that the program made with what their operators say. */
+tn_code tn__bind_states_begin(tn__binding *b);
+
 /* --------------------------------------------------------------- bind_heads.c
  */
 

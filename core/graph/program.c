@@ -2,6 +2,7 @@
  * program.c: the life of a program, its runs, and what can be asked of it.
  */
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "fused.h"
@@ -175,15 +176,18 @@ tn_code tn__program_forward(tn_program *p, uint32_t flags) {
 }
 
 static tn_code weight_give(tn_program *p, uint32_t i, tn_array *weight) {
-  char name[TN__ENTRY_TEXT];
+  char name[TN__ENTRY_TEXT], what[TN__ENTRY_TEXT + 32];
   if (tn__entry_is_none(p->weights[i])) return TN_OK;
   const uint32_t entry = tn__entry_id(p->graph, p->weights[i]);
+  (void)snprintf(what, sizeof what, "the gradient of head `%s`",
+                 tn__entry_text(p->graph, p->heads[i], name));
+  TN__TRY(tn__value_fits(p, entry, weight, what));
   if (p->values[entry].n_uses == 0) return TN_OK;
   if (weight) return tn__array_copy(p->values[entry].array, weight);
   return tn__fail(TN_INVALID,
                   "head `%s` is no loss: its gradient has to be given to "
                   "tn_program_backward",
-                  tn__entry_text(p->graph, p->heads[i], name));
+                  name);
 }
 
 tn_code tn__program_backward(tn_program *p, tn_array *const *weights,

@@ -283,6 +283,10 @@ void tn__captured_leave(const tn__sequence *sequence);
 /* No run is on its way. */
 void tn__captured_end(tn__sequence *sequence);
 
+/* bind_given.c: TN_SHAPE, beginning with `what`, if an array is unlike an
+ * entry; TN_OK without one. */
+tn_code tn__value_fits(const tn_program *p, uint32_t entry,
+                       const tn_array *array, const char *what);
 /* What `n` steps read and write together; the caller frees *access. */
 tn_code tn__part_uses(tn_program *p, uint32_t first, uint32_t n, uint32_t train,
                       tn__access **access, uint32_t *n_access);

@@ -3,7 +3,9 @@
  * end of plugins and runtimes while work is on its way.
  */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,6 +252,40 @@ Test(running, what_calls_remember_does_not_hold_a_plugin) {
   call("probe.all", x, &y);
   expect_pair(y, 2, 4);
   tn_array_release(x), tn_array_release(y);
+}
+
+/* Each waits for its own result, so there is never much to do, and always
+ * something. */
+static void *keep_busy(void *arg) {
+  const atomic_bool *over = arg;
+  tn_array *x = array(200000);
+  while (!atomic_load(over)) {
+    tn_array *y = NULL;
+    call("probe.all", x, &y);
+    cr_assert_eq(tn_array_wait(y), TN_OK, "%s", tn_error_text());
+    tn_array_release(y);
+  }
+  tn_array_release(x);
+  return NULL;
+}
+
+Test(running,
+     who_unloads_or_writes_a_trace_does_not_wait_for_what_comes_later) {
+  char path[64];
+  pthread_t threads[3];
+  atomic_bool over = false;
+  (void)snprintf(path, sizeof path, "/tmp/tenon_trace_%d.json", (int)getpid());
+  for (int i = 0; i < 3; ++i)
+    cr_assert(!pthread_create(&threads[i], NULL, keep_busy, &over));
+  for (int i = 0; i < 10; ++i) {
+    cr_assert_eq(tn_trace_start(rt), TN_OK, "%s", tn_error_text());
+    cr_assert_eq(tn_trace_write(rt, path), TN_OK, "%s", tn_error_text());
+    const tn_code code = tn_plugin_unload(rt, "probe");
+    cr_assert_eq(code, TN_BUSY, "%s", tn_error_text());
+  }
+  atomic_store(&over, true);
+  for (int i = 0; i < 3; ++i) (void)pthread_join(threads[i], NULL);
+  (void)unlink(path);
 }
 
 static tn_code unload_inside(void *arg, tn__token *token) {

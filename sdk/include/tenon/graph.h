@@ -389,7 +389,8 @@ TN_API TN_MUST_USE tn_code tn_graph_picture(const tn_graph *graph,
 /* An array for one argument or state. */
 typedef struct tn_argument {
   const char *name;
-  tn_array *array;    /* NULL: the program makes one, of zeros */
+  tn_array *array;    /* NULL: the program makes one, of zeros, or of what the
+                         operator says that a state begins as */
   tn_array *gradient; /* NULL: the program makes one if `request` wants it */
   tn_req request;     /* TN_REQ_NULL, WRITE or ADD; not read unless has_request
                          is 1: then it stands in place of tn_bind.request */

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * bind_states.c: states that a program makes begin as their operators say
+ * (`init` in a manifest), wherever the call is: in the graph, or within a loop.
+ */
+#include "binding.h"
+
+/* `out` has, per node of the graph, what its variable begins as; NULL: of
+ * zeros, or it is no state. */
+static tn_code initials(const tn_graph *graph, const char **out);
+
+/* The states of a loop are those of the graph that it repeats, in order. */
+static tn_code initials_within(const tn_graph *graph, const tn__node *node,
+                               const char **out) {
+  const tn_entry *inside = NULL;
+  uint32_t n_in = 0, n_aux = 0;
+  TN__TRY(tn__graph_variables(node->inner, &inside, &n_in, &n_aux));
+  const size_t bytes = (tn__n_nodes(node->inner) + 1) * sizeof *out;
+  const char **inner = tn__zalloc(graph->env, bytes);
+  if (!inner) return tn__fail_memory(bytes, "a program");
+  const tn_code rc = initials(node->inner, inner);
+  for (uint32_t i = 0; rc == TN_OK && i < node->n_aux && i < n_aux; ++i)
+    out[node->in[node->n_in + i].node] = inner[inside[n_in + i].node];
+  tn__free(graph->env, inner);
+  return rc;
+}
+
+static tn_code initials(const tn_graph *graph, const char **out) {
+  for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
+    const tn__node *node = tn__node_at(graph, id);
+    if (node->n_aux > 0 && node->inner)
+      TN__TRY(initials_within(graph, node, out));
+    for (uint32_t i = node->n_in; i < node->n_in + node->n_aux; ++i) {
+      const tn_arg *arg = tn__node_input(node, i);
+      if (arg) out[node->in[i].node] = arg->initial;
+    }
+  }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ filling */
+
+static tn_code spread(tn_array *one, tn_array *to) {
+  tn_array *cast = NULL, *all = NULL;
+  const tn_tensor *t = &to->tensor;
+  tn_code rc = tn__array_cast(one, t->dtype, &cast);
+  if (rc == TN_OK) rc = tn__array_broadcast(cast, t->ndim, t->shape, &all);
+  if (rc == TN_OK) rc = tn__array_copy(to, all);
+  if (all) tn__array_release(all);
+  if (cast) tn__array_release(cast);
+  return rc;
+}
+
+static tn_code fill(const tn_program *p, tn_array *to, const char *text) {
+  const tn_spec number = {TN_F64, 0, NULL};
+  tn_array *one = NULL;
+  char *end = NULL;
+  double value = 0;
+  TN__TRY(tn__read_double(text, &end, &value));
+  if (value == 0) return TN_OK;
+  TN__TRY(tn__array_create(p->env, &number, &one));
+  tn_code rc = tn__array_set(one, &value, sizeof value);
+  if (rc == TN_OK) rc = spread(one, to);
+  tn__array_release(one);
+  return rc;
+}
+
+tn_code tn__bind_states_begin(tn__binding *b) {
+  const tn_program *p = b->p;
+  if (p->n_states == 0) return TN_OK;
+  const size_t bytes = (tn__n_nodes(p->graph) + 1) * sizeof(const char *);
+  const char **begin = tn__zalloc(p->env, bytes);
+  if (!begin) return tn__fail_memory(bytes, "a program");
+  tn_code rc = initials(p->graph, begin);
+  const uint32_t n = p->n_arguments + p->n_states;
+  for (uint32_t i = p->n_arguments; rc == TN_OK && i < n; ++i) {
+    const tn_entry state = p->arguments[i];
+    if ((b->given[i] && b->given[i]->array) || !begin[state.node]) continue;
+    rc = fill(p, p->values[tn__entry_id(p->graph, state)].array,
+              begin[state.node]);
+  }
+  tn__free(p->env, begin);
+  return rc;
+}
