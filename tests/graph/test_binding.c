@@ -396,6 +396,66 @@ Test(binding, a_head_that_is_no_loss_wants_a_weight) {
   net_close();
 }
 
+/* Neither of another shape nor of another type. */
+Test(binding, a_weight_is_like_its_head) {
+  tn_program *p = NULL;
+  net_open();
+  tn_array *x = ROW(1, 2), *three = ROW(1, 2, 3);
+  tn_array *whole = empty(TN_I32, SHAPE(2));
+  HEADS(g, OP(g, "square", NULL, "quad", var(g, "x")));
+  OK(tn__program_bind(
+      g, BIND(.request = TN_REQ_WRITE, ARGUMENTS(GIVEN("x", x))), &p));
+  forward(p);
+  FAILS(tn__program_backward(p, &three, 1), TN_SHAPE,
+        "the gradient of head `quad_output`: the array is f64 (3), but it has "
+        "to be f64 (2)");
+  FAILS(tn__program_backward(p, &whole, 1), TN_SHAPE, "the array is i32 (2)");
+  OK(tn__program_backward(p, &x, 1));
+  IS(gradient_of(p, "x"), 2, 8);
+  tn__program_release(p);
+  tn__array_release(x), tn__array_release(three), tn__array_release(whole);
+  net_close();
+}
+
+/* Everything is given; `what` in place of what is said of that argument. */
+static void refuse_one(tn_argument what, const char *text) {
+  tn_program *p = NULL;
+  tn_array *x = ROW(1, 2), *n = empty(TN_I32, SHAPE(2));
+  tn_argument all[] = {GIVEN("x", x), GIVEN("y", x), GIVEN("n", n), what};
+  size_t n_all = 4;
+  for (size_t i = 0; i < 3; ++i)
+    if (strcmp(all[i].name, what.name) == 0) {
+      what.array = all[i].array;
+      all[i] = what;
+      n_all = 3;
+    }
+  FAILS(tn__program_bind(g, BIND(.arguments = all, .n_arguments = n_all), &p),
+        TN_INVALID, text);
+  tn__array_release(x), tn__array_release(n);
+}
+
+Test(binding, what_is_asked_of_gradients_is_never_dropped) {
+  net_open();
+  tn_array *slope = ROW(0, 0);
+  const tn_entry count = var(g, "n");
+  HEADS(g, OP(g, "broad", NULL, NULL, count, count),
+        OP(g, "square", NULL, NULL, var(g, "x")),
+        OP(g, "track", NULL, "run", var(g, "y")));
+  refuse_one((tn_argument){.name = "x", .gradient = slope},
+             "an array is given for the gradient of argument `x`, which is not "
+             "asked for");
+  refuse_one(
+      (tn_argument){.name = "n", .request = TN_REQ_WRITE, .has_request = 1},
+      "argument `n` is i32, which has no gradient");
+  refuse_one((tn_argument){.name = "run_sum",
+                           .request = TN_REQ_WRITE,
+                           .has_request = 1,
+                           .known = {.ndim = -1}},
+             "`run_sum` is a state, which has no gradient");
+  tn__array_release(slope);
+  net_close();
+}
+
 Test(binding, heads_that_are_no_numbers_have_no_slope) {
   tn_program *p = NULL;
   net_open();

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "cases.h"
+#include "tenon/graph.h"
 
 Test(batch_norm, values_gradients_and_averages_are_those_of_numpy) {
   tn_runtime *rt = host_open();
@@ -319,5 +320,99 @@ Test(batch_norm, operands_that_do_not_fit_are_refused) {
   FAILS(tn_params_parse(op, "momentum=1.5", &none), TN_OUT_OF_RANGE,
         "momentum");
   FAILS(tn_params_parse(op, "eps=-1", &none), TN_OUT_OF_RANGE, "eps");
+  tn_runtime_release(rt);
+}
+
+/* ------------------------------------------------------------------ programs
+ */
+
+/* `data` through a layer named "bn"; its heads are the layer's. */
+static tn_graph *layer_of(tn_runtime *rt) {
+  tn_graph *g = NULL;
+  tn_entry x, y;
+  OK(tn_graph_create(rt, &g));
+  OK(tn_graph_variable(g, "data", NULL, &x));
+  OK(tn_graph_call(g,
+                   &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                    .op = "nn.batch_norm",
+                                    .params = "fix_gamma=true eps=0",
+                                    .name = "bn",
+                                    .in = &x,
+                                    .n_in = 1},
+                   &y));
+  OK(tn_graph_heads_set(g, &y, 1));
+  return g;
+}
+
+static tn_program *bound(const tn_graph *g, tn_array *data, tn_array *var) {
+  const tn_argument given[] = {
+      {.name = "data", .array = data, .known = {.ndim = -1}},
+      {.name = "bn_moving_var", .array = var, .known = {.ndim = -1}}};
+  tn_program *p = NULL;
+  OK(tn_program_bind(g,
+                     &(tn_bind){.struct_size = sizeof(tn_bind),
+                                .arguments = given,
+                                .n_arguments = var ? 2 : 1},
+                     &p));
+  return p;
+}
+
+static void state_is(tn_program *p, const char *name, const double *want) {
+  tn_array *state = NULL;
+  OK(tn_program_array(p, TN_PROGRAM_AUXILIARY, name, &state));
+  host_expect(state, want, 2, 0);
+}
+
+Test(batch_norm, averages_that_a_program_makes_begin_as_the_manifest_says) {
+  tn_runtime *rt = host_open();
+  const double values[] = {1, 2, 3, 4}, four[] = {4, 4};
+  tn_graph *g = layer_of(rt);
+  tn_array *x = host_array(rt, TN_F32, (host_shape){2, {2, 2}}, values);
+  tn_array *var = host_array(rt, TN_F32, (host_shape){1, {2}}, four);
+  tn_array *out = NULL;
+  tn_program *p = bound(g, x, NULL);
+  state_is(p, "bn_moving_mean", (const double[]){0, 0});
+  state_is(p, "bn_moving_var", (const double[]){1, 1});
+  OK(tn_program_forward(p, 0));
+  OK(tn_program_output(p, 0, &out));
+  host_expect(out, values, 4, 0);
+  tn_program_release(p);
+  p = bound(g, x, var);
+  state_is(p, "bn_moving_var", four);
+  tn_program_release(p);
+  tn_graph_release(g);
+  tn_array_release(x), tn_array_release(var);
+  tn_runtime_release(rt);
+}
+
+Test(batch_norm, averages_within_a_loop_begin_so_too) {
+  tn_runtime *rt = host_open();
+  static const char *const sequence[] = {"data"};
+  const double values[] = {1, 2, 3, 4, 5, 6, 7, 8};
+  tn_graph *step = layer_of(rt), *g = NULL;
+  tn_array *x = host_array(rt, TN_F32, (host_shape){3, {2, 2, 2}}, values);
+  tn_array *out = NULL;
+  tn_entry in, y;
+  OK(tn_graph_create(rt, &g));
+  OK(tn_graph_variable(g, "data", NULL, &in));
+  OK(tn_graph_loop(g,
+                   &(tn_loop){.struct_size = sizeof(tn_loop),
+                              .n_in = 1,
+                              .step = step,
+                              .name = "loop",
+                              .sequences = sequence,
+                              .n_sequences = 1,
+                              .in = &in,
+                              .keys = sequence},
+                   &y));
+  OK(tn_graph_heads_set(g, &y, 1));
+  tn_program *p = bound(g, x, NULL);
+  state_is(p, "loop_bn_moving_var", (const double[]){1, 1});
+  OK(tn_program_forward(p, 0));
+  OK(tn_program_output(p, 0, &out));
+  host_expect(out, values, 8, 0);
+  tn_program_release(p);
+  tn_graph_release(g), tn_graph_release(step);
+  tn_array_release(x);
   tn_runtime_release(rt);
 }
