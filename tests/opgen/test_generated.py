@@ -244,6 +244,43 @@ def an_operator_that_nobody_computes_fails():
         assert line.endswith("not on a Monday"), line
 
 
+def a_kernel_that_takes_a_call_and_gives_up_fails():
+    """Its `supports` would have said so before anybody counted on it."""
+    source = """
+#include "op.gen.h"
+int32_t lab_cube(const tn_frame *call) {
+  return TN_FAIL(call, TN_UNSUPPORTED, "not on a Tuesday");
+}
+"""
+    body = KERNEL.replace("DEVICE", "cpu").replace("OTHER", "")
+    fails(run(body, source), "not ok 1 - lab.cube@1 e: any, cpu, dense, new\n",
+          "lab.cube@1: not on a Tuesday; in compute of kernel lab.cube.cpu",
+          "say in `dtypes`, `when` or `supports` which calls the kernel does "
+          "not take")
+
+
+def a_kernel_that_ends_the_process_is_found_by_its_case():
+    source = """
+#include "op.gen.h"
+#include <stdlib.h>
+int32_t lab_cube(const tn_frame *call) {
+  if (call->in[0].ndim == 2) abort();
+  float *y = call->out[0].data;
+  for (int64_t i = 0; i < 3; ++i) y[i] = 2 * ((float *)call->in[0].data)[i];
+  return TN_OK;
+}
+"""
+    body = KERNEL.replace("DEVICE", "cpu").replace("OTHER", "").replace(
+        "shape: x,", "shape: x, layout: contiguous,").replace(
+            "dtype: f32, doc: Any", "dtype: f32, layout: contiguous, doc: Any")
+    result = run(body, source)
+    assert result[0] != 0, result
+    lines = result[1].splitlines()
+    at = lines.index("not ok - lab.cube@1 m: any, cpu, dense, new")
+    assert "a kernel ended the process here" in lines[at + 1], lines[at:]
+    assert all(line.startswith("ok") for line in lines[1:at]), lines[:at]
+
+
 def kernels_for_a_device_that_is_missing_are_skipped():
     body = KERNEL.replace("DEVICE", "cuda").replace("OTHER", "")
     source = '#include "op.gen.h"\nint32_t lab_cube(const tn_frame *call) ' \
@@ -485,6 +522,8 @@ if __name__ == "__main__":
                  opgen_check_takes_graphs_for_what_they_are,
                  tenon_run_computes_them,
                  an_operator_that_nobody_computes_fails,
+                 a_kernel_that_takes_a_call_and_gives_up_fails,
+                 a_kernel_that_ends_the_process_is_found_by_its_case,
                  kernels_for_a_device_that_is_missing_are_skipped,
                  a_kernel_that_forgets_strides_is_wrong_and_does_not_crash,
                  a_plugin_that_replaces_an_operator_is_tried,
