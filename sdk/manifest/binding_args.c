@@ -90,10 +90,12 @@ static bool report_type(tnm_diags *diags, const tnm_tree *node,
   char word[32] = "";
   if (p->n < sizeof word) memcpy(word, p->word, p->n);
   if (usual == NULL) usual = tn__nearest(word, tnm_c_names, TNM_C_TYPES);
+  const bool text = p->pointer && p->n == 4 && strncmp(p->word, "char", 4) == 0;
   if (usual != NULL)
-    tnm_diag_help(diags, id, "write `%s%s%s`",
+    tnm_diag_help(diags, id, "write `%s%s%s`%s",
                   p->constant && p->pointer ? "const " : "", usual,
-                  p->pointer ? "*" : "");
+                  p->pointer ? "*" : "",
+                  text ? ", or `const char*` for text" : "");
   else
     tnm_suggest(diags, id, "", tnm_c_names, TNM_C_TYPES);
   return false;

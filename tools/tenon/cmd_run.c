@@ -112,13 +112,84 @@ static bool read_input(run *r, const char *word, const input_options *options) {
 static bool read_inputs(run *r) {
   uint64_t state = r->args->seed;
   const input_options options = {r->args->dtype, &state};
-  r->in = make_list(r->args->n_words);
+  r->in = make_list(r->args->n_words + r->desc->n_aux);
   if (!r->in) return fail(r->why, "out of memory");
   for (size_t i = 1; i < r->args->n_words; ++i)
     if (!key_length(r->args->words[i]) &&
         !read_input(r, r->args->words[i], &options))
       return false;
   return true;
+}
+
+/* ------------------------------------------------------------------- states */
+
+/* States stand behind the inputs. They were not given if there are too few
+ * words for both; where an input may be absent, `none` says so. */
+static bool lacks_states(const run *r) {
+  const tn_op *op = r->desc;
+  size_t least = op->n_inputs;
+  while (least > 0 && (op->inputs[least - 1]->flags &
+                       (TN_ARG_OPTIONAL | TN_ARG_VARIADIC)) != 0)
+    --least;
+  const bool many = op->n_inputs > 0 && (op->inputs[op->n_inputs - 1]->flags &
+                                         TN_ARG_VARIADIC) != 0;
+  return op->n_aux > 0 && !many && r->n_in >= least &&
+         r->n_in <= op->n_inputs && r->n_in < least + op->n_aux;
+}
+
+/* What is known of the inputs, and what follows for the states: `sigs` has
+ * room for inputs, outputs and states. */
+static bool infer_states(run *r, tn_sig *sigs, uint32_t n_out) {
+  const uint32_t n_in = (uint32_t)r->n_in, n_aux = r->desc->n_aux;
+  tn_signature io = {.n_in = n_in,
+                     .n_out = n_out,
+                     .n_aux = n_aux,
+                     .in = sigs,
+                     .out = sigs + n_in,
+                     .aux = sigs + n_in + n_out};
+  for (uint32_t i = 0; i < n_in + n_out + n_aux; ++i) sigs[i].ndim = -1;
+  for (uint32_t i = 0; i < n_in; ++i) {
+    const tn_tensor *t = r->in[i] ? tn_array_tensor(r->in[i]) : NULL;
+    sigs[i].ndim = t ? t->ndim : -2;
+    if (!t) continue;
+    sigs[i].dtype = t->dtype;
+    memcpy(sigs[i].shape, t->shape, (size_t)t->ndim * sizeof *t->shape);
+  }
+  return tn_operator_infer(r->op, r->params, &io) == TN_OK || failed(r);
+}
+
+/* An array of `initial` everywhere. */
+static tn_code make_state(run *r, const tn_sig *sig, const char *initial,
+                          tn_array **out) {
+  const double value = initial ? strtod(initial, NULL) : 0;
+  tn_array *one = NULL, *cast = NULL, *all = NULL;
+  tn_code rc = tn_array_create(
+      r->rt, &(tn_spec){sig->dtype, sig->ndim, sig->shape}, out);
+  if (!rc) rc = tn_array_create(r->rt, &(tn_spec){TN_F64, 0, NULL}, &one);
+  if (!rc) rc = tn_array_set(one, &value, sizeof value);
+  if (!rc) rc = tn_array_cast(one, sig->dtype, &cast);
+  if (!rc) rc = tn_array_broadcast(cast, sig->ndim, sig->shape, &all);
+  if (!rc) rc = tn_array_copy(*out, all);
+  tn_array_release(one), tn_array_release(cast), tn_array_release(all);
+  return rc;
+}
+
+/* States that are not given begin as the manifest says. */
+static bool add_states(run *r) {
+  uint32_t n_out = 0;
+  if (!lacks_states(r)) return true;
+  if (tn_operator_outputs(r->op, r->params, (uint32_t)r->n_in, &n_out, NULL))
+    return failed(r);
+  const size_t first = r->n_in + n_out, n = first + r->desc->n_aux;
+  tn_sig *sigs = (tn_sig *)calloc(n + 1, sizeof *sigs);
+  bool ok = sigs || fail(r->why, "out of memory");
+  ok = ok && infer_states(r, sigs, n_out);
+  for (uint32_t i = 0; ok && i < r->desc->n_aux; ++i)
+    ok = !make_state(r, &sigs[first + i], r->desc->aux[i]->initial,
+                     &r->in[r->n_in++]) ||
+         failed(r);
+  free(sigs);
+  return ok;
 }
 
 /* -------------------------------------------------------------------- calls */
@@ -278,7 +349,7 @@ static size_t count_visible(const run *r) {
 
 static bool print_outputs(run *r, text *out) {
   const bool json = r->args->given & OPTION_JSON;
-  const bool several = count_visible(r) > 1;
+  const bool several = count_visible(r) > 1 || r->desc->n_aux > 0;
   const char *separator = "";
   bool ok = true;
   for (size_t i = 0; ok && i < r->n_out; ++i) {
@@ -313,11 +384,29 @@ static bool print_grads(run *r, text *out) {
   return ok;
 }
 
+/* As the call has left them. */
+static bool print_states(run *r, text *out) {
+  const bool json = r->args->given & OPTION_JSON;
+  const uint32_t n_aux = r->desc->n_aux;
+  bool ok = r->n_in >= n_aux;
+  for (uint32_t i = 0; ok && i < n_aux; ++i) {
+    const char *name = r->desc->aux[i]->name;
+    tn_array *state = r->in[r->n_in - n_aux + i];
+    if (json && i > 0) text_add(out, ", ");
+    ok = (json ? print_result_json : print_result)(r, name, state, out);
+  }
+  return ok;
+}
+
 static bool print_json(run *r, text *out) {
   text_add(out, "{\"operator\": ");
   text_add_json(out, tn_operator_name(r->op));
   text_add(out, ", \"outputs\": [");
   if (!print_outputs(r, out)) return false;
+  if (r->desc->n_aux > 0) {
+    text_add(out, "], \"states\": [");
+    if (!print_states(r, out)) return false;
+  }
   if (r->grads) {
     text_add(out, "], \"grads\": [");
     if (!print_grads(r, out)) return false;
@@ -327,7 +416,8 @@ static bool print_json(run *r, text *out) {
 }
 
 static bool print_people(run *r, text *out) {
-  return print_outputs(r, out) && (!r->grads || print_grads(r, out));
+  return print_outputs(r, out) && print_states(r, out) &&
+         (!r->grads || print_grads(r, out));
 }
 
 /* ------------------------------------------------------------------ command */
@@ -363,8 +453,8 @@ int cmd_run(const arguments *args, text *out, text *why) {
   if (!host_open(&h, args, 1, why)) return STATUS_FAILED;
   run r = {.args = args, .why = why, .rt = h.rt};
   bool ok = host_load(&h, args, why) && find_operator(&r) && read_inputs(&r) &&
-            read_params(&r) && count_outputs(&r) && start_trace(&r) &&
-            call_forward(&r);
+            read_params(&r) && add_states(&r) && count_outputs(&r) &&
+            start_trace(&r) && call_forward(&r);
   if (ok && args->given & OPTION_GRAD) ok = call_backward(&r);
   ok = ok && write_trace(&r);
   if (ok)

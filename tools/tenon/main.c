@@ -37,6 +37,8 @@ static const command commands[] = {
      "  randn(2,3)  zeros(2,3)  ones(2,3)  normal random numbers, zeros, ones\n"
      "  none                               an optional input that is not "
      "given\n"
+     "States, which the operator changes, stand behind the inputs; without\n"
+     "them they begin as its manifest says. They are printed afterwards.\n"
      "KEY=VALUE sets a parameter; `tenon show OP` lists them. Put `--` before\n"
      "an input that begins with a dash.\n"
      "In JSON, numbers that it does not know are the strings \"nan\", \"inf\"\n"
