@@ -86,7 +86,9 @@ TN_API TN_MUST_USE tn_code tn_array_from_dlpack(tn_runtime *rt, tn_dlpack *from,
  * becomes zeros. The object keeps the array and its runtime until its deleter
  * is called, once, on any thread that may release arrays; every export makes an
  * object of its own. While the consumer uses the memory, nothing here may write
- * it: the two are not ordered. Broadcast views are marked read-only, and so is
+ * it: the two are not ordered. So the consumer's work on the memory is complete
+ * when the deleter is called, also what it has enqueued on a device: the next
+ * array may get that memory. Broadcast views are marked read-only, and so is
  * what was borrowed as such. The consumer, or whoever is left with *out, calls
  * its deleter. [host-thread] */
 TN_API TN_MUST_USE tn_code
