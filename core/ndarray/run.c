@@ -25,6 +25,7 @@ tn_code tn__kernel_fail(tn__launch *l, tn_code code, const char *stage) {
   tn_code rc = named ? code : TN_PLUGIN;
   tn__fail(rc, "%s: %s", l->op->name,
            l->slot.text[0] ? l->slot.text : "the kernel gave no reason");
+  if (named && !l->slot.text[0]) tn__fail_more(rc, " (%s)", tn_code_name(rc));
   if (!named) tn__fail_more(rc, " (it returned %d, which is no code)", code);
   tn__fail_more(rc, "; in %s of kernel %s, plugin %s release %u", stage,
                 l->kernel->desc->id, plugin->name, (unsigned)plugin->release);

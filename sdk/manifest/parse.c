@@ -367,6 +367,19 @@ tnm_expr *tnm_parser_expression(tnm_parser *parser) {
   return binary(parser, COMPARISON);
 }
 
+/* What other languages write between two conditions. */
+static const char *written_here(const tnm_token *token) {
+  static const char *const words[][2] = {
+      {"and", "both hold where `a * b` is not 0: write `(x > 0) * (x < 1)`"},
+      {"or", "one holds where `max(a, b)` is not 0"},
+      {"not", "`a` does not hold where `a == 0`"}};
+  for (size_t i = 0; i < sizeof words / sizeof *words; ++i)
+    if (strlen(words[i][0]) == token->n &&
+        strncmp(words[i][0], token->text, token->n) == 0)
+      return words[i][1];
+  return "a product is written `a * b`";
+}
+
 bool tnm_parser_end(const tnm_parser *parser) {
   const tnm_token *token = &parser->token;
   if (token->kind == TNM_TOKEN_END) return true;
@@ -379,6 +392,6 @@ bool tnm_parser_end(const tnm_parser *parser) {
                        "expected an operator, found `%.*s`", (int)token->n,
                        token->text);
   if (token->kind != TNM_TOKEN_OPERATOR || token->op == '(')
-    tnm_diag_help(parser->source->diags, id, "a product is written `a * b`");
+    tnm_diag_help(parser->source->diags, id, "%s", written_here(token));
   return false;
 }

@@ -382,7 +382,7 @@ Test(call, tells_whose_kernel_failed_and_with_what) {
   cr_assert_null(y);
   probe_silent = 1;
   cr_assert_eq(call("probe.fail", IN(x), &y), TN_OUT_OF_RANGE);
-  EXPECT_TEXT("gave no reason", "kernel probe.fail.cpu");
+  EXPECT_TEXT("gave no reason (TN_OUT_OF_RANGE)", "kernel probe.fail.cpu");
   probe_code = 42;
   cr_assert_eq(call("probe.fail", IN(x), &y), TN_PLUGIN);
   EXPECT_TEXT("returned 42, which is no code");

@@ -222,6 +222,16 @@ int32_t lab_rect_cpu(const tn_frame *call) {
     source.write_text(kept[1])
 
 
+def a_function_that_no_source_has_is_missed_when_it_is_linked():
+    folder = FOLDER / "lab"
+    source = folder / "rect.c"
+    kept = source.read_text()
+    source.write_text('#include "rect.gen.h"\n')
+    status, text = command("meson", "compile", "-C", "build", cwd=folder)
+    assert status != 0 and "lab_rect_cpu" in text, text
+    source.write_text(kept)
+
+
 def a_wrong_gradient_is_found_by_differences():
     folder = FOLDER / "acme"
     manifest = folder / "quad.yaml"
@@ -470,6 +480,7 @@ if __name__ == "__main__":
                  a_kernel_says_that_it_is_not_written,
                  a_written_kernel_passes_and_a_wrong_one_fails,
                  a_kernel_that_forgets_to_add_fails,
+                 a_function_that_no_source_has_is_missed_when_it_is_linked,
                  a_wrong_gradient_is_found_by_differences,
                  patterns_and_a_backward_kernel_build,
                  what_is_wanted_of_other_plugins_is_said_once,
