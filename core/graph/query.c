@@ -33,18 +33,25 @@ static bool find_output(const tn_graph *graph, const char *name,
   return false;
 }
 
+/* Variables and first outputs whose names are looked at for the nearest. */
+enum { CANDIDATES = 1024 };
+
+typedef struct candidates {
+  const char *names[CANDIDATES];
+  char texts[CANDIDATES][TN__ENTRY_TEXT];
+} candidates;
+
 static tn_code not_found(const tn_graph *graph, const char *name) {
-  enum { MOST = 4096 }; /* candidates that are looked at */
-  const char **names = tn__alloc(graph->env, MOST * sizeof *names);
-  size_t n = 0;
-  for (; names && n < graph->nodes.n && n < MOST; ++n)
-    names[n] = tn__node_at(graph, (uint32_t)n)->name;
-  const char *nearest = tn__nearest(name, names, n);
+  candidates *all = tn__alloc(graph->env, sizeof *all);
+  uint32_t n = 0;
+  for (; all && n < tn__n_nodes(graph) && n < CANDIDATES; ++n)
+    all->names[n] = tn__entry_text(graph, (tn_entry){n, 0}, all->texts[n]);
+  const char *nearest = all ? tn__nearest(name, all->names, n) : NULL;
   tn__fail(TN_NOT_FOUND,
            "the graph has no variable `%s` and no node with such an output",
            name);
-  if (nearest) tn__fail_more(TN_NOT_FOUND, "; there is a node `%s`", nearest);
-  tn__free(graph->env, names);
+  if (nearest) tn__fail_more(TN_NOT_FOUND, "; did you mean `%s`?", nearest);
+  tn__free(graph->env, all);
   return TN_NOT_FOUND;
 }
 

@@ -68,12 +68,6 @@ int32_t cuda_init(const tn_host *host, tn_registrar *registrar, void **out) {
   if (!self) return registrar->fail(registrar, TN_OUT_OF_MEMORY, "no memory");
   self->table = functions;
   self->table.ctx = self;
-  if (pthread_key_create(&self->entered, NULL) != 0) {
-    free(self);
-    *out = NULL;
-    return registrar->fail(registrar, TN_OUT_OF_MEMORY,
-                           "no key for what threads have entered");
-  }
   if (!cuda_sum) self->table.sum = NULL;
   int32_t code = find_devices(self);
   if (code != TN_OK)
@@ -91,6 +85,5 @@ void cuda_fini(void *instance) {
   cuda_products_close(self);
   cuda_devices_close(self);
   cuda_driver_close(&self->driver);
-  (void)pthread_key_delete(self->entered);
   free(self);
 }

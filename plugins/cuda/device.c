@@ -178,6 +178,8 @@ static void none(cuda_instance *instance, int result) {
 
 int32_t cuda_devices_open(cuda_instance *instance) {
   int n = 0;
+  instance->counts = pthread_key_create(&instance->entered, NULL) == 0;
+  if (!instance->counts) return TN_OUT_OF_MEMORY;
   int result = instance->driver.device_count(&n);
   if (result == CUDA_OK && n == 0) result = CUDA_NO_DEVICE;
   if (result == CUDA_OK) {
@@ -208,4 +210,6 @@ void cuda_devices_close(cuda_instance *instance) {
   free(instance->devices);
   instance->devices = NULL;
   instance->n_devices = 0;
+  if (instance->counts) (void)pthread_key_delete(instance->entered);
+  instance->counts = 0;
 }

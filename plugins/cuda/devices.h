@@ -49,6 +49,7 @@ typedef struct cuda_instance {
   int32_t n_devices;
   char why[240];         /* there is none */
   pthread_key_t entered; /* of a thread: see cuda_enter */
+  int counts;            /* there is such a key */
   cuda_blaslt *blaslt;
   tn_device_blas products;
   tn_device_scope scope;

@@ -304,6 +304,15 @@ static size_t key_names(const tnm_schema *schema, const char **names) {
   return n;
 }
 
+/* What else has a key of that name; NULL if nothing has. */
+static const char *owner_of(const char *name) {
+  if (strcmp(name, "compute") == 0)
+    return "`dtypes`: `dtypes: {T: [f32, f64], compute: {T: f64}}`";
+  for (size_t i = 0; tnm_schemas[i] != NULL; ++i)
+    if (find_key(tnm_schemas[i], name) != NULL) return tnm_schemas[i]->what;
+  return NULL;
+}
+
 static void report_unknown(tnm_diags *diags, const tnm_schema *schema,
                            const tnm_tree *entry) {
   char under[64];
@@ -317,7 +326,12 @@ static void report_unknown(tnm_diags *diags, const tnm_schema *schema,
     return;
   }
   const char *names[MAX_SCHEMA_KEYS];
-  tnm_suggest(diags, id, entry->key, names, key_names(schema, names));
+  const size_t n = key_names(schema, names);
+  const char *owner = owner_of(entry->key);
+  if (tn__nearest(entry->key, names, n) == NULL && owner != NULL)
+    tnm_diag_help(diags, id, "`%s` is a key of %s", entry->key, owner);
+  else
+    tnm_suggest(diags, id, entry->key, names, n);
 }
 
 static const char *form_name(int forms) {

@@ -328,6 +328,9 @@ Test(graph_symbol, entries_are_found_by_name) {
   OK(tn__graph_find(g, "two_halves_sum", &found));
   cr_expect(tn__entry_same(found, output(p, 1)));
   OK(tn__graph_find(g, "cut_up_output1", &found));
+  FAILS(tn__graph_find(g, "fc2_outputt", &found), TN_NOT_FOUND,
+        "no node with such an output; did you mean `fc2_output`?");
+  OK(tn__graph_find(g, "cut_up_output1", &found));
   cr_expect(tn__entry_same(found, output(s, 1)));
   FAILS(tn__graph_find(g, "fc1_wieght", &found), TN_NOT_FOUND,
         "no variable `fc1_wieght`", "`fc1_weight`");

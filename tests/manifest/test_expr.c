@@ -22,7 +22,7 @@ static const char *const outputs[] = {"out"};
 
 static tn__arena arena;
 static tnm_diags *diags;
-static char printed[8192];
+static char printed[1 << 15];
 
 static void setup(void) {
   tn__arena_init(&arena, tn__env_default());
@@ -38,7 +38,7 @@ TestSuite(expr, .init = setup, .fini = teardown);
 
 /* Parses `text` as it would stand at line 18, column 8 of a manifest. */
 static const tnm_expr *parse_in(const char *text, bool gradient) {
-  char file[4096];
+  char file[8192];
   int n = snprintf(file, sizeof file, "%.*s  out: %s\n", 17,
                    "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n", text);
   uint32_t index = tnm_diags_file(diags, "quadratic.yaml", file, (size_t)n);
