@@ -121,8 +121,7 @@ uint32_t tn__engine_workers(const tn__engine *engine) {
 void tn__engine_stop(tn__engine *engine) {
   assert(!tn__inside(engine));
   tn__drain(engine);
-  tn__queues_await(engine);
-  if (engine->pool != NULL) tn__pool_stop(engine->pool);
+  tn__engine_rest(engine);
 }
 
 void tn__engine_rest(tn__engine *engine) {

@@ -154,14 +154,20 @@ static tn_code entry_give(tn_program *p, tn_entry of, tn_array *array) {
   return rc == TN_OK ? rc : new_fail(p, of, rc);
 }
 
+bool tn__value_like(const tn_program *p, uint32_t entry,
+                    const tn_array *array) {
+  const tn_sig *sig = &p->graph->sigs[entry];
+  const tn_tensor *t = array ? &array->tensor : NULL;
+  return !array || (t->dtype == sig->dtype && t->ndim == sig->ndim &&
+                    memcmp(t->shape, sig->shape,
+                           (size_t)t->ndim * sizeof *t->shape) == 0);
+}
+
 tn_code tn__value_fits(const tn_program *p, uint32_t entry,
                        const tn_array *array, const char *what) {
   const tn_sig *sig = &p->graph->sigs[entry];
   const tn_tensor *t = array ? &array->tensor : NULL;
-  if (!array ||
-      (t->dtype == sig->dtype && t->ndim == sig->ndim &&
-       memcmp(t->shape, sig->shape, (size_t)t->ndim * sizeof *t->shape) == 0))
-    return TN_OK;
+  if (tn__value_like(p, entry, array)) return TN_OK;
   tn__buf have, want;
   tn__buf_init(&have, p->env);
   tn__buf_init(&want, p->env);

@@ -179,15 +179,17 @@ static tn_code weight_give(tn_program *p, uint32_t i, tn_array *weight) {
   char name[TN__ENTRY_TEXT], what[TN__ENTRY_TEXT + 32];
   if (tn__entry_is_none(p->weights[i])) return TN_OK;
   const uint32_t entry = tn__entry_id(p->graph, p->weights[i]);
-  (void)snprintf(what, sizeof what, "the gradient of head `%s`",
-                 tn__entry_text(p->graph, p->heads[i], name));
-  TN__TRY(tn__value_fits(p, entry, weight, what));
+  if (!tn__value_like(p, entry, weight)) {
+    (void)snprintf(what, sizeof what, "the gradient of head `%s`",
+                   tn__entry_text(p->graph, p->heads[i], name));
+    return tn__value_fits(p, entry, weight, what);
+  }
   if (p->values[entry].n_uses == 0) return TN_OK;
   if (weight) return tn__array_copy(p->values[entry].array, weight);
   return tn__fail(TN_INVALID,
                   "head `%s` is no loss: its gradient has to be given to "
                   "tn_program_backward",
-                  name);
+                  tn__entry_text(p->graph, p->heads[i], name));
 }
 
 tn_code tn__program_backward(tn_program *p, tn_array *const *weights,

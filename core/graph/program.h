@@ -283,8 +283,9 @@ void tn__captured_leave(const tn__sequence *sequence);
 /* No run is on its way. */
 void tn__captured_end(tn__sequence *sequence);
 
-/* bind_given.c: TN_SHAPE, beginning with `what`, if an array is unlike an
- * entry; TN_OK without one. */
+/* bind_given.c: whether an array, if there is one, is like an entry; and the
+ * same as a code, TN_SHAPE with a text that begins with `what`. */
+bool tn__value_like(const tn_program *p, uint32_t entry, const tn_array *array);
 tn_code tn__value_fits(const tn_program *p, uint32_t entry,
                        const tn_array *array, const char *what);
 /* What `n` steps read and write together; the caller frees *access. */

@@ -236,11 +236,13 @@ static void set_dims(const tn__bound *bound, const tn_frame *call,
   }
 }
 
-/* `to` has room for TN_MAX_NDIM numbers; *n is TN__SCALAR or how many there
- * are, TN__UNKNOWN_LENGTH for the shape of an operand that is absent. */
+/* Of a list, `to` has room for TN_MAX_NDIM numbers, and *n is how many there
+ * are, TN__UNKNOWN_LENGTH for the shape of an operand that is absent; of a
+ * number, *n is TN__SCALAR. */
 static tn_code evaluate(const tn__bound *bound, const tn_frame *call,
-                        uint32_t node, int64_t *to, int32_t *n) {
+                        const tnm_bound_arg *arg, int64_t *to, int32_t *n) {
   enum { MOST_DIMS = 32 };
+  const uint32_t node = arg->index;
   tn__ivalue dims[MOST_DIMS];
   const tn__scope scope = {.nodes = bound->desc->nodes,
                            .n_nodes = bound->desc->n_nodes,
@@ -253,7 +255,8 @@ static tn_code evaluate(const tn__bound *bound, const tn_frame *call,
     return tn__fail(TN_UNSUPPORTED, "it has more than %d dimension variables",
                     MOST_DIMS);
   if (bound->by_dims) set_dims(bound, call, dims);
-  TN__TRY(tn__expr_length(&scope, node, n));
+  *n = TN__SCALAR;
+  if (arg->pass == TNM_PASS_NODES) TN__TRY(tn__expr_length(&scope, node, n));
   if (*n > TN_MAX_NDIM)
     return tn__fail(TN_OUT_OF_RANGE, "it has more than %d values", TN_MAX_NDIM);
   for (int32_t k = 0; k < (*n == TN__SCALAR ? 1 : *n); ++k) {
@@ -298,10 +301,8 @@ static int32_t set_integer(const tn__bound *bound, const tn_frame *call,
   if (arg->pass == TNM_PASS_SIZE) have = size_of(call, arg);
   if (arg->pass == TNM_PASS_NODE) {
     int32_t n = 0;
-    int64_t values[TN_MAX_NDIM];
-    const tn_code rc = evaluate(bound, call, arg->index, values, &n);
+    const tn_code rc = evaluate(bound, call, arg, &have, &n);
     if (rc) return no_value(bound, call, i, rc);
-    have = values[0];
   }
   if (!fits(arg->c, have)) return too_narrow(bound, call, i, have);
   to->i64 = have;
@@ -316,7 +317,7 @@ static int32_t set_list(const tn__bound *bound, const tn_frame *call,
   const size_t width = type_of(arg->element)->size;
   int64_t *list = to->lists[i];
   int32_t n = 0;
-  const tn_code rc = evaluate(bound, call, arg->index, list, &n);
+  const tn_code rc = evaluate(bound, call, arg, list, &n);
   if (rc) return no_value(bound, call, i, rc);
   to->values[i].pointer = n < 0 ? NULL : list;
   to->bytes[i] = n < 0 ? 0 : (size_t)n * width;

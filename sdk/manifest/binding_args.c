@@ -81,6 +81,10 @@ static parts take_apart(const char *text) {
   return p;
 }
 
+static bool points_to_char(const parts *p) {
+  return p->pointer && p->n == 4 && strncmp(p->word, "char", 4) == 0;
+}
+
 static bool report_type(tnm_diags *diags, const tnm_tree *node,
                         const parts *p) {
   tnm_diag_spec spec = {"E0086", node->pos, "no type of fixed width"};
@@ -90,12 +94,11 @@ static bool report_type(tnm_diags *diags, const tnm_tree *node,
   char word[32] = "";
   if (p->n < sizeof word) memcpy(word, p->word, p->n);
   if (usual == NULL) usual = tn__nearest(word, tnm_c_names, TNM_C_TYPES);
-  const bool text = p->pointer && p->n == 4 && strncmp(p->word, "char", 4) == 0;
   if (usual != NULL)
     tnm_diag_help(diags, id, "write `%s%s%s`%s",
                   p->constant && p->pointer ? "const " : "", usual,
                   p->pointer ? "*" : "",
-                  text ? ", or `const char*` for text" : "");
+                  points_to_char(p) ? ", or `const char*` for text" : "");
   else
     tnm_suggest(diags, id, "", tnm_c_names, TNM_C_TYPES);
   return false;
@@ -105,8 +108,7 @@ bool tnm_read_c_type(tnm_diags *diags, const tnm_tree *node, tnm_c_type *out) {
   if (!tnm_check_scalar(diags, node, "a type in C")) return false;
   const parts p = take_apart(node->text);
   uint32_t found = find_type(p.word, p.n);
-  if (p.pointer && p.constant && p.n == 4 && strncmp(p.word, "char", 4) == 0)
-    found = TNM_C_CHAR;
+  if (p.constant && points_to_char(&p)) found = TNM_C_CHAR;
   if (found == TN_NONE) return report_type(diags, node, &p);
   *out = (tnm_c_type){p.pointer ? (uint32_t)TNM_C_POINTER : found, found,
                       p.constant};

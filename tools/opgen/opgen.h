@@ -9,7 +9,7 @@
  *        cmd_*.c      one command each
  *        examples.c   examples of manifests against the rules of the host
  *        trial*.c     examples computed by a built plugin, in a child process
- *        lint.c       what could be better in a manifest
+ *        lint*.c      what could be better in a manifest
  *        built.c      what is wrong with a built plugin
  *        diff.h, docs.h
  *                     what the files of two larger commands share
