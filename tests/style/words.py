@@ -37,7 +37,7 @@ ALLOWED = {
     ("tools", "relative"): 19.1, ("tools", "spatial"): 6.3,
     "one word": 13.4, "type names are unique": 6,
     "file names of core are unique": 20, "files are short": 21,
-    "no private words": 30, "READMEs link to the glossary": 50,
+    "no private words": 36, "READMEs link to the glossary": 50,
 }
 ONE_WORD_PERCENT = 2.0
 LINES, TEST_LINES = 600, 800
