@@ -37,7 +37,7 @@ ALLOWED = {
     ("tools", "relative"): 19.1, ("tools", "spatial"): 6.3,
     "one word": 13.4, "type names are unique": 6,
     "file names of core are unique": 20, "files are short": 21,
-    "no private words": 36, "READMEs link to the glossary": 50,
+    "no private words": 36,
 }
 ONE_WORD_PERCENT = 2.0
 LINES, TEST_LINES = 600, 800
@@ -164,7 +164,9 @@ class Tree:
 
     def pages_without_glossary(self):
         for path, body in self.bodies.items():
-            if path.name == "README.md" and "glossary.md" not in body:
+            # Examples are installed in another place than the glossary.
+            if (path.name == "README.md" and path.parts[0] != "examples"
+                    and "glossary.md" not in body):
                 yield str(path)
 
     def long_subjects(self):
