@@ -19,6 +19,7 @@ static char file[160];
 static void make_home(void) {
   (void)snprintf(home, sizeof home, "/tmp/tenon-home-XXXXXX");
   cr_assert_not_null(mkdtemp(home));
+  cr_assert_eq(chmod(home, 0755), 0); /* other users may look into it */
   const char *const parts[] = {"/.local", "/.local/lib", "/.local/lib/tenon"};
   for (size_t i = 0; i < 3; ++i) {
     (void)snprintf(folder, sizeof folder, "%s%s", home, parts[i]);
