@@ -10,7 +10,8 @@
 
 enum { LOST_BYTES = 3500, NAME_BYTES = 200 }; /* of the message, of a name */
 
-/* Whether the message has room for so many bytes more; counts the lost names. */
+/* Whether the message has room for so many bytes more; counts the lost names.
+ */
 static bool make_room(tn__reader *r, size_t bytes) {
   ++r->n_lost;
   if (r->lost.n + r->unknown.n + bytes <= LOST_BYTES) return true;
