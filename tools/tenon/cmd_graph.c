@@ -318,7 +318,7 @@ static int word_find(const arguments *args, text *why) {
 }
 
 /* Where plugins are missing, the message says how to load them. */
-static bool load(net *n, tn_runtime *rt) {
+static bool load_graph(net *n, tn_runtime *rt) {
   if (!tn_graph_load(rt, n->args->words[1], &n->graph)) return true;
   fail_library(n->why);
   return strstr(text_get(n->why), "load the plugins") &&
@@ -328,7 +328,7 @@ static bool load(net *n, tn_runtime *rt) {
 static bool do_word(net *n, host *h, int word, text *out) {
   if (!host_load(h, n->args, n->why)) return false;
   if (!groups_find(n, h->rt)) return false;
-  if (!load(n, h->rt)) return false;
+  if (!load_graph(n, h->rt)) return false;
   n->rt = h->rt;
   return word == WORD_RUN    ? net_run(n, out)
          : word == WORD_PLAN ? plan(n, out)

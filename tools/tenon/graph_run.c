@@ -34,7 +34,7 @@ typedef struct session {
   tn_program *program;
 } session;
 
-static bool failed(const session *s) {
+static bool fail_session(const session *s) {
   return fail_library(s->n->why);
 }
 
@@ -192,7 +192,7 @@ static bool convert_weight(const session *s, tn_array **array) {
   if (!(s->n->args->given & OPTION_DTYPE) || from == wanted ||
       !dtype_is_float(from) || !dtype_is_float(wanted))
     return true;
-  if (tn_array_cast(*array, wanted, &cast)) return failed(s);
+  if (tn_array_cast(*array, wanted, &cast)) return fail_session(s);
   tn_array_release(*array);
   *array = cast;
   return true;
@@ -208,7 +208,7 @@ static bool take_arrays(session *s, tn_bundle *file, size_t *n_known) {
     if (v->is_typed) continue;
     if (v->array)
       return fail(s->n->why, "two files have the array `%s`", v->name);
-    if (tn_bundle_get(file, entry.name, 0, &v->array)) return failed(s);
+    if (tn_bundle_get(file, entry.name, 0, &v->array)) return fail_session(s);
     if (!convert_weight(s, &v->array)) return false;
   }
   return true;
@@ -242,7 +242,7 @@ static bool read_weights(session *s, const char *path) {
         "`%s` is neither NAME=INPUT, such as data=@x.npy, nor a file of "
         "weights, such as w.safetensors or w.npz",
         path);
-  if (tn_bundle_open(s->n->rt, path, &file)) return failed(s);
+  if (tn_bundle_open(s->n->rt, path, &file)) return fail_session(s);
   const bool ok = take_arrays(s, file, &n_known) &&
                   (n_known > 0 || fail_foreign(s, path, file));
   tn_bundle_close(file);
@@ -268,7 +268,7 @@ static tn_sig sig_of(const tn_array *array) {
 }
 
 /* Shapes that follow from the given arrays. */
-static bool infer(session *s) {
+static bool infer_shapes(session *s) {
   tn_known *known = (tn_known *)calloc(s->n_variables + 1, sizeof *known);
   size_t n = 0;
   if (!known) return fail(s->n->why, "out of memory");
@@ -278,7 +278,7 @@ static bool infer(session *s) {
           (tn_known){s->variables[i].name, sig_of(s->variables[i].array)};
   const tn_code code = tn_graph_infer(s->n->graph, known, n);
   free(known);
-  return !code || code == TN_INCOMPLETE || failed(s);
+  return !code || code == TN_INCOMPLETE || fail_session(s);
 }
 
 /* " f32 (?,3)", as far as it is known. */
@@ -332,7 +332,7 @@ static tn_sig label_sig(const session *s, const variable *v) {
   return sig;
 }
 
-static bool bind(session *s) {
+static bool bind_program(session *s) {
   const arguments *args = s->n->args;
   tn_argument *list = (tn_argument *)calloc(s->n_variables + 1, sizeof *list);
   size_t n = 0;
@@ -350,7 +350,7 @@ static bool bind(session *s) {
                        .n_passes = args->n_passes};
   const tn_code code = tn_program_bind(s->n->graph, &how, &s->program);
   free(list);
-  return !code || failed(s);
+  return !code || fail_session(s);
 }
 
 static int by_name(const void *a, const void *b) {
@@ -368,7 +368,7 @@ static bool list_nodes(session *s) {
   if (!s->nodes) return fail(s->n->why, "out of memory");
   for (; s->n_nodes < n; ++s->n_nodes) {
     if (tn_graph_name(graph, TN_GRAPH_NODES, s->n_nodes, &name, &node))
-      return failed(s);
+      return fail_session(s);
     s->nodes[s->n_nodes] = (named){name, tn_graph_operator(graph, node.node)};
   }
   qsort(s->nodes, n, sizeof *s->nodes, by_name);
@@ -413,16 +413,16 @@ static void name_nodes(void *ctx, const char *span, text *out) {
 static bool prepare_names(session *s) {
   static const char *const passes[] = {"flatten"};
   if (!(s->n->args->given & OPTION_PROFILE)) return true;
-  if (tn_graph_apply(s->n->graph, passes, 1, &s->flat)) return failed(s);
+  if (tn_graph_apply(s->n->graph, passes, 1, &s->flat)) return fail_session(s);
   return list_nodes(s);
 }
 
-static bool forward(session *s, recording *spans) {
+static bool run_forward(session *s, recording *spans) {
   const arguments *args = s->n->args;
   const uint32_t flags = args->given & OPTION_TRAIN ? TN_CALL_TRAIN : 0;
   return recording_start(spans, args, s->n->rt, s->n->why) &&
-         (!tn_program_forward(s->program, flags) || failed(s)) &&
-         (!tn_wait_all(s->n->rt) || failed(s)) && prepare_names(s) &&
+         (!tn_program_forward(s->program, flags) || fail_session(s)) &&
+         (!tn_wait_all(s->n->rt) || fail_session(s)) && prepare_names(s) &&
          recording_end(spans, name_nodes, s, s->n->why);
 }
 
@@ -433,7 +433,7 @@ static bool add_results(session *s, results *to) {
   tn_array *array = NULL;
   for (size_t i = 0;
        !tn_graph_name(s->n->graph, TN_GRAPH_HEADS, i, &name, NULL); ++i) {
-    if (tn_program_output(s->program, i, &array)) return failed(s);
+    if (tn_program_output(s->program, i, &array)) return fail_session(s);
     results_add(to, RESULT_OUTPUT, name, array);
   }
   if (!(s->n->args->given & OPTION_TRAIN)) return true;
@@ -441,7 +441,7 @@ static bool add_results(session *s, results *to) {
     const variable *v = &s->variables[i];
     if (!v->is_state) continue;
     if (tn_program_array(s->program, TN_PROGRAM_AUXILIARY, v->name, &array))
-      return failed(s);
+      return fail_session(s);
     results_add(to, RESULT_STATE, v->name, array);
   }
   return true;
@@ -476,11 +476,11 @@ static bool print_all(session *s, const recording *spans, text *out) {
 bool net_run(net *n, text *out) {
   session s = {.n = n};
   recording spans = {0};
-  bool ok = list_variables(&s) && infer(&s) && read_all_named(&s) &&
-            read_all_weights(&s) && infer(&s);
+  bool ok = list_variables(&s) && infer_shapes(&s) && read_all_named(&s) &&
+            read_all_weights(&s) && infer_shapes(&s);
   for (size_t i = 0; ok && i < s.n_variables; ++i)
     s.variables[i].is_label = is_label(&s, &s.variables[i]);
-  ok = ok && check_missing(&s) && bind(&s) && forward(&s, &spans) &&
+  ok = ok && check_missing(&s) && bind_program(&s) && run_forward(&s, &spans) &&
        print_all(&s, &spans, out);
   recording_deinit(&spans);
   free_session(&s);

@@ -129,8 +129,8 @@ static bool read_file(input_reader *r, const char *word, tn_array **out) {
 /* --------------------------------------------------------------- conversion */
 
 /* Converts an array of a file; `meant`: the word itself has the type. */
-static bool convert(input_reader *r, const char *word, bool meant,
-                    tn_array **array) {
+static bool convert_array(input_reader *r, const char *word, bool meant,
+                          tn_array **array) {
   const tn_dtype from = tn_array_tensor(*array)->dtype;
   tn_array *cast = NULL;
   if (from == r->dtype) return true;
@@ -178,7 +178,7 @@ static bool read_word(input_reader *r, const char *word, bool meant,
                       tn_array **out) {
   if (*word != '@') return read_written(r, word, out);
   if (!read_file(r, word + 1, out)) return false;
-  return !(r->converts || meant) || convert(r, word, meant, out);
+  return !(r->converts || meant) || convert_array(r, word, meant, out);
 }
 
 bool input_read(input_reader *r, const char *word, tn_array **out) {

@@ -123,8 +123,8 @@ static bool check_count(const results *r, const char *path, text *why) {
   return false;
 }
 
-static bool save(const results *r, tn_runtime *rt, const char *path,
-                 text *why) {
+static bool save_file(const results *r, tn_runtime *rt, const char *path,
+                      text *why) {
   tn_bundle_item *items = (tn_bundle_item *)calloc(r->n + 1, sizeof *items);
   text *names = (text *)calloc(r->n + 1, sizeof *names);
   bool ok = items && names;
@@ -149,10 +149,10 @@ bool results_save(const results *r, tn_runtime *rt, const char *path, text *out,
                   text *why) {
   if (r->failed) return fail(why, "out of memory");
   if (!check_count(r, path, why)) return false;
-  if (strcmp(path, "-") != 0) return save(r, rt, path, why);
+  if (strcmp(path, "-") != 0) return save_file(r, rt, path, why);
   char *scratch = scratch_create(".npy", why);
-  const bool ok =
-      scratch && save(r, rt, scratch, why) && scratch_read(scratch, out, why);
+  const bool ok = scratch && save_file(r, rt, scratch, why) &&
+                  scratch_read(scratch, out, why);
   scratch_remove(scratch);
   return ok;
 }
