@@ -136,6 +136,19 @@ def make_trained(folder):
     (folder / "trained.json").write_text(json.dumps(net, indent=1))
 
 
+def make_runs(folder):
+    """Graphs whose whole run is one step, and whose nodes are graphs."""
+    one = {"tenon": 1, "plugins": [], "nodes": [
+        node("x"), node("y", "elemwise.relu@1", [0])], "heads": [[1, 0]]}
+    (folder / "one.json").write_text(json.dumps(one))
+    inner = {"nodes": [node("u"), node("v", "elemwise.relu@1", [0]),
+                       node("w", "elemwise.add@1", [1, 1])], "heads": [[2, 0]]}
+    nested = {"tenon": 1, "plugins": [], "nodes": [
+        node("x"), {"name": "g", "kind": "graph", "inputs": [[0, 0]],
+                    "graph": inner}], "heads": [[1, 0]]}
+    (folder / "nested.json").write_text(json.dumps(nested))
+
+
 def make_search_folder(folder):
     """A folder of a search path: nobody else may write to it."""
     folder.mkdir(mode=0o755)
@@ -149,6 +162,7 @@ def make_all(folder, plugin):
     make_bundles(folder)
     make_graphs(folder)
     make_trained(folder)
+    make_runs(folder)
     make_plugins(folder, plugin)
     make_search_folder(folder / "refused")
     make_manifests(folder / "bound", CRC32.read_text())

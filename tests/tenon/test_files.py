@@ -110,6 +110,22 @@ def a_profile_is_printed_beside_a_file():
     assert said.startswith(b"OPERATOR") and b"elemwise.relu@1" in said, said
 
 
+def profile_of(*words):
+    """{operator: calls} of `tenon graph run`."""
+    said = tenon("graph", "run", *words, "--profile", "--json")
+    return {row["operator"]: row["calls"] for row in json.loads(said)["profile"]}
+
+
+def a_profile_counts_no_step_twice():
+    tap.equal(profile_of("one.json", "x=[1,-2]"), {"elemwise.relu@1": 1}, "one step")
+    tap.equal(profile_of("nested.json", "x=[1,-2]"),
+              {"elemwise.relu@1": 1, "elemwise.add@1": 1}, "a graph in a graph")
+    big = "zeros(30000,3)"  # calls are fused where this saves memory traffic
+    tap.equal(profile_of("net.json", f"data={big}", f"shift={big}"),
+              {"elemwise.quadratic@1 + elemwise.add@1 + elemwise.sigmoid@1 + "
+               "elemwise.mul@1": 1}, "fused calls")
+
+
 def a_trace_and_a_profile_are_one_recording():
     said = tenon("run", "elemwise.relu", "[1]", "--trace", "t.json", "--profile")
     assert b"elemwise.relu@1  1" in said, said
@@ -125,4 +141,5 @@ if __name__ == "__main__":
                  several_results_become_a_safetensors,
                  standard_output_gets_a_npy_that_standard_input_takes,
                  a_graph_writes_its_heads, a_profile_is_printed_beside_a_file,
+                 a_profile_counts_no_step_twice,
                  a_trace_and_a_profile_are_one_recording])

@@ -395,7 +395,7 @@ static void name_nodes(void *ctx, const char *span, text *out) {
   while (*span) {
     const size_t n = strcspn(span, " ");
     const named *node = find_node(s, span, n);
-    if (node) text_add(out, "%s", node->op ? node->op : "copies and sums");
+    if (node) text_add(out, "%s", node->op ? node->op : "loop, copy or sum");
     span += n;
     if (!strncmp(span, gradient, sizeof gradient - 1))
       span += sizeof gradient - 1;

@@ -49,40 +49,36 @@ static char *value_of(char *line, const char *key) {
   return at ? at + strlen(key) : NULL;
 }
 
-/* The span of the line before. */
-typedef struct last_span {
-  text name;
+/* When a span ran, and on which thread. */
+typedef struct interval {
   long thread;
   double begin;
   double end;
-} last_span;
+} interval;
 
-/* A job of one step has a span of the same name around that of its step, and
- * after it in the file. */
-static bool is_job(const last_span *last, const last_span *now) {
-  return last->thread == now->thread && now->begin <= last->begin &&
-         now->end >= last->end &&
-         !strcmp(text_get(&last->name), text_get(&now->name));
+/* The span of a run is in the file after those of its steps, and has their time
+ * in it. */
+static bool contains(const interval *outer, const interval *inner) {
+  return outer->thread == inner->thread && outer->begin <= inner->begin &&
+         outer->end >= inner->end;
 }
 
 /* One line of the file: a span has a name without escapes, and times. */
-static bool add_line(recording *r, char *line, last_span *last,
+static bool add_line(recording *r, char *line, interval *last,
                      span_name_fn *name_of, void *ctx) {
   char *name = value_of(line, "{\"name\":\"");
   const char *thread = value_of(line, "\"tid\":");
   const char *begin = value_of(line, "\"ts\":");
   const char *duration = value_of(line, "\"dur\":");
   if (!name || !thread || !begin || !duration) return true;
-  last_span now = {.thread = strtol(thread, NULL, 10),
-                   .begin = strtod(begin, NULL)};
   const double us = strtod(duration, NULL);
+  interval now = {.thread = strtol(thread, NULL, 10),
+                  .begin = strtod(begin, NULL)};
   now.end = now.begin + us;
-  text_add(&now.name, "%.*s", (int)strcspn(name, "\""), name);
-  const bool counts = !is_job(last, &now);
-  text_deinit(&last->name);
-  *last = now;
+  name[strcspn(name, "\"")] = '\0';
   text operator_name = {0};
-  if (counts) name_of(ctx, text_get(&now.name), &operator_name);
+  if (!contains(&now, last)) name_of(ctx, name, &operator_name);
+  if (operator_name.n) *last = now;
   const bool ok = !operator_name.n || add_time(r, text_get(&operator_name), us);
   text_deinit(&operator_name);
   return ok;
@@ -97,14 +93,13 @@ static int by_time(const void *a, const void *b) {
 static bool add_file(recording *r, span_name_fn *name_of, void *ctx,
                      text *why) {
   text spans = {0};
-  last_span last = {.thread = -1};
+  interval last = {.thread = -1}; /* that was counted */
   bool ok = scratch_read(r->path, &spans, why);
   for (char *line = spans.data, *next; ok && line; line = next) {
     next = strchr(line, '\n');
     if (next) *next++ = '\0';
     ok = add_line(r, line, &last, name_of, ctx) || fail(why, "out of memory");
   }
-  text_deinit(&last.name);
   text_deinit(&spans);
   if (r->n > 1) qsort(r->rows, r->n, sizeof *r->rows, by_time);
   return ok;
