@@ -84,6 +84,11 @@ enum {
   TAKES_FOR = 1u << 16
 };
 
+/* The name of an option, "--with", and the values that it may have, with `|`
+ * between; NULL for any. Constant. */
+const char *opgen_option_name(unsigned bit);
+const char *opgen_option_choices(unsigned bit);
+
 /* False after a message. The lists are freed by opgen_args_deinit. */
 bool opgen_args_init(opgen_args *args, unsigned takes, int argc, char **argv);
 void opgen_args_deinit(opgen_args *args);

@@ -278,6 +278,12 @@ TN_API TN_MUST_USE tn_code tn_graph_name(tn_graph *graph, uint32_t list,
 TN_API TN_MUST_USE tn_code tn_graph_child(const tn_graph *graph, uint32_t node,
                                           size_t index, tn_entry *out);
 
+/* Full name of the operator that a node calls, "nn.convolution@1", or whose
+ * gradient it computes; NULL for a variable, for any other node, and for a
+ * number that no node has. Borrowed until the graph is released.
+ * [host-thread] */
+TN_API const char *tn_graph_operator(const tn_graph *graph, uint32_t node);
+
 /* Sets an attribute of a node; `value` NULL removes it. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_attribute_set(tn_graph *graph,
                                                   uint32_t node,
