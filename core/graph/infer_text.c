@@ -202,7 +202,8 @@ static tn_code missing_fail(const missing *m) {
   if (m->n > MOST_NAMES)
     (void)tn__fail_more(TN_INCOMPLETE, " and %u more", m->n - MOST_NAMES);
   return tn__fail_more(TN_INCOMPLETE,
-                       "; state more shapes or types of variables");
+                       "; state more shapes or types of variables (tn_known, "
+                       "or tn_argument.known of a program)");
 }
 
 tn_code tn__facts_complete(const tn_graph *graph) {
