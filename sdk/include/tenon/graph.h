@@ -8,21 +8,27 @@
  *   rc = tn_graph_create(rt, &net);
  *   if (!rc) rc = tn_graph_variable(net, "data", NULL, &x);
  *   if (!rc) rc = tn_graph_call(net, &(tn_graph_node){
+ *                .struct_size = sizeof(tn_graph_node),
  *                .op = "nn.fully_connected", .params = "num_hidden=64",
  *                .name = "fc1", .n_in = 1, .in = &x}, &h);
  *   if (!rc) rc = tn_graph_call(net, &(tn_graph_node){
+ *                .struct_size = sizeof(tn_graph_node),
  *                .op = "nn.softmax_output", .name = "softmax", .n_in = 1,
  *                .in = &h}, &y);
  *   if (!rc) rc = tn_graph_heads_set(net, &y, 1);
  *   if (!rc) rc = tn_program_bind(net, &(tn_bind){
- *                .struct_size = sizeof(tn_bind), .n_arguments = 1,
- *                .arguments = &(tn_argument){.name = "data", .array = images},
+ *                .struct_size = sizeof(tn_bind), .n_arguments = 2,
+ *                .arguments = (const tn_argument[]){
+ *                    {.name = "data", .array = images},
+ *                    {.name = "softmax_label", .array = labels}},
  *                .request = TN_REQ_WRITE}, &p);
  *   if (!rc) rc = tn_program_forward(p, TN_CALL_TRAIN);
  *   if (!rc) rc = tn_program_backward(p, NULL, 0);
  *
- * (fc1's weight and bias, and softmax's label, were not given: they are the
- * variables `fc1_weight`, `fc1_bias` and `softmax_label`.)
+ * (fc1's weight and bias, and softmax's label, were not given to the calls:
+ * they are the variables `fc1_weight`, `fc1_bias` and `softmax_label`. The
+ * program makes the weights, of zeros. The softmax is a loss, so no gradient of
+ * it is given. The tests compile and run these lines.)
  *
  * WORDS
  *
