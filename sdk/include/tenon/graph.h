@@ -467,7 +467,9 @@ typedef struct tn_bind {
   /* Of all arguments' gradients: TN_REQ_NULL, no gradients at all; WRITE or ADD
    * for arguments of floating-point type. */
   tn_req request;
-  /* Those of which there is something to say; all others are made. */
+  /* Those of which there is something to say; all others are made. A variable
+   * that no head needs may be among them: its shape counts for the gradients of
+   * calls that read it, and its own gradient is zeros. */
   const tn_argument *arguments;
   size_t n_arguments;
   /* For the heads; NULL, or an entry NULL: made, of zeros (but see `shared`, in
