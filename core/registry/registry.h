@@ -482,6 +482,7 @@ typedef struct tn__infer_args {
   const void *params;
   const uint32_t *absent;
   const tn_frame *base;
+  bool defaults; /* unknown shapes may become the usual ones */
 } tn__infer_args;
 
 tn_code tn__infer(const tn__infer_args *args, tn_signature *io);

@@ -248,6 +248,9 @@ typedef struct tn_run {
 /* tn_frame.flags: statistics and dropout are active; in/out are a gradient's.
  * Bits 2 and 3: a part of a fold, and its end (fold.h). */
 enum { TN_CALL_TRAIN = 1u << 0, TN_CALL_BACKWARD = 1u << 1 };
+#if TN_TARGET_MINOR >= 2
+#define TN_CALL_DEFAULTS (1u << 6) /* of `infer`: see tn_op.infer */
+#endif
 
 enum { /* tn_frame.in_flags: what is known of an input */
        TN_IN_ABSENT = 1u << 0, /* optional and not given, or not needed: data is
@@ -642,8 +645,11 @@ typedef struct tn_op {
   const tn_gradient *gradient;
 
   /* For TN_SHAPE_HOOK, otherwise NULL. Reads the (partial) shapes of `call` and
-   * states what follows from them through host->set_shape. Called again until
-   * nothing changes. TN_OK, or a code with TN_FAIL. [any] */
+   * states what follows from them through host->set_shape, and no more: other
+   * nodes of a graph may tell the rest. Called again until nothing changes.
+   * Where shapes are unknown then, it is called with TN_CALL_DEFAULTS in flags:
+   * of several shapes that it allows it may state the usual one. TN_OK, or a
+   * code with TN_FAIL. [any] */
   int32_t (*infer)(const tn_frame *call);
 } tn_op;
 
