@@ -234,10 +234,31 @@ static tn_code lower_output(tn__work *w, uint32_t i, const tn_kernel *kernel) {
   return lower_write(w, i, kernel);
 }
 
+/* A gradient that is summed would have the shape of the loop if it was wanted.
+ */
+static tn_code lower_unwanted(tn__work *w, uint32_t i,
+                              const tn_kernel *kernel) {
+  tn__operand *out = &w->out_info[i];
+  if (w->pass != TN_PASS_BACKWARD || !out->owned) return TN_OK;
+  const tn_sig *loop = sum_of(w, i, kernel);
+  if (!loop) return TN_OK;
+  tn_sig like = *loop;
+  like.dtype = out->array->tensor.dtype;
+  tn__array_release(out->array);
+  out->array = NULL;
+  out->owned = 0;
+  TN__TRY(tn__work_make(w, out, &like));
+  w->out[i] = tn__array_metadata(out->array);
+  return TN_OK;
+}
+
 tn_code tn__work_lower_outputs(tn__work *w, const tn_kernel *kernel) {
   for (uint32_t i = 0; i < w->launch.frame.n_out; ++i) {
     tn__operand *out = &w->out_info[i];
-    if (w->req[i] == TN_REQ_NULL) continue;
+    if (w->req[i] == TN_REQ_NULL) {
+      TN__TRY(lower_unwanted(w, i, kernel));
+      continue;
+    }
     if (!out->dynamic) {
       TN__TRY(lower_output(w, i, kernel));
       continue;

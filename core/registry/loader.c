@@ -157,6 +157,7 @@ typedef struct load {
 static bool waits(const load *l, const tn__plugin *plugin, tn_code rc) {
   if (!l->attempt || rc == TN_OUT_OF_MEMORY) return false;
   l->attempt->later = plugin->lacking;
+  l->attempt->dependent = plugin->dependent;
   return plugin->lacking;
 }
 
@@ -173,8 +174,10 @@ static tn_code load_checked(const load *l, const char *path,
   if (!rc) rc = tn__plugin_start(plugin);
   const bool later = waits(l, plugin, rc);
   if (!rc && !later) rc = tn__plugin_commit(registry, plugin);
-  if (l->attempt && !rc && !later)
+  if (l->attempt && !rc && !later) {
+    l->attempt->loaded = true;
     l->attempt->provided = plugin->provided.n > 0;
+  }
   if (rc || later) tn__plugin_retire(plugin);
   return later ? TN_OK : rc;
 }
@@ -215,7 +218,7 @@ tn_code tn__plugin_load(tn__registry *registry, const char *path) {
 
 tn_code tn__plugin_attempt(tn__registry *registry, const char *path,
                            tn__attempt *attempt) {
-  *attempt = (tn__attempt){false, false};
+  *attempt = (tn__attempt){.later = false};
   return load_locked(&(load){registry, path, attempt});
 }
 

@@ -3,9 +3,9 @@
  * path may run code in this process, so folders and files must belong to root
  * or the user and be writable by nobody else in the world.
  *
- * A plugin may want what another file of the search provides, whatever their
- * names are. What a plugin wants is known when its init has asked for it, so
- * one that asked in vain is undone, and loaded behind the others.
+ * A plugin may need an extension of another file of the search, or require that
+ * plugin, whatever their names are. Its init asks for extensions, so a plugin
+ * that asked in vain is undone, and loaded after the others.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,8 +20,10 @@
 typedef struct search {
   tn__registry *registry;
   tn_code first;
-  bool provided; /* a plugin that provides extensions was loaded of late */
-  tn__vec later; /* char *, ours: files that wait for such a plugin */
+  bool provided;  /* a plugin that provides extensions was loaded of late */
+  bool loaded;    /* any plugin was loaded of late */
+  bool dependent; /* a file waits for a plugin that it requires */
+  tn__vec later;  /* char *, ours: files that wait for another plugin */
   char text[TN__ERROR_MAX];
 } search;
 
@@ -115,13 +117,15 @@ static int by_name(const void *a, const void *b) {
 
 static tn_code load_one(search *s, const char *path, bool last) {
   struct stat st;
-  tn__attempt attempt = {false, false};
+  tn__attempt attempt = {.later = false};
   if (!s->registry->env->os->stat(path, &st))
     TN__TRY(check_owner(s, path, &st));
   if (last || tn__vec_reserve(s->registry->env, &s->later, 1))
     return tn__plugin_load(s->registry, path);
   tn_code rc = tn__plugin_attempt(s->registry, path, &attempt);
   s->provided |= attempt.provided;
+  s->loaded |= attempt.loaded;
+  s->dependent |= attempt.dependent;
   if (attempt.later) {
     char *again = tn__strdup(s->registry->env, path);
     if (!again) return tn__plugin_load(s->registry, path);
@@ -153,14 +157,15 @@ static void load_folder(search *s, const char *folder) {
   load_files(s, &files, false);
 }
 
-/* Tries the files that wait as long as others provide something, and then loads
- * them as they are: a plugin may do without. */
+/* Tries the waiting files as long as others provide something, or are required
+ * by one of them. Then loads them as they are: a plugin may not need the
+ * extension that it asked for. */
 static void load_later(search *s) {
   while (s->later.n) {
     tn__vec files = s->later;
-    const bool last = !s->provided;
+    const bool last = !s->provided && !(s->loaded && s->dependent);
     s->later = (tn__vec){0};
-    s->provided = false;
+    s->provided = s->loaded = s->dependent = false;
     load_files(s, &files, last);
   }
   tn__vec_deinit(s->registry->env, &s->later);

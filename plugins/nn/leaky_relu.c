@@ -19,16 +19,19 @@ static int32_t refuse_gamma(const tn_frame *call) {
                  nn_shape(&call->in[NN_LEAKY_RELU_IN_DATA]).text);
 }
 
-/* A gamma of which nothing is known has a number for each channel. */
+/* One number is allowed as well as one for each channel, which is usual. */
 static int32_t infer_gamma(const tn_frame *call) {
   const tn_tensor *data = &call->in[NN_LEAKY_RELU_IN_DATA];
   const tn_tensor *gamma = &call->in[NN_LEAKY_RELU_IN_GAMMA];
   if (gamma->ndim >= 0 && gamma->ndim != 1) return refuse_gamma(call);
   if (data->ndim < 0) return TN_OK;
   const int64_t channels = data->ndim > 1 ? data->shape[1] : 1;
-  if (gamma->ndim < 0 || gamma->shape[0] < 0)
+  if (gamma->ndim < 0 || gamma->shape[0] < 0) {
+    const int told = channels == 1 || (call->flags & TN_CALL_DEFAULTS) != 0;
+    const int64_t n = told ? channels : -1;
     return call->host->set_shape(call, TN_OPERAND_IN, NN_LEAKY_RELU_IN_GAMMA, 1,
-                                 &channels);
+                                 &n);
+  }
   if (gamma->shape[0] != 1 && channels >= 0 && gamma->shape[0] != channels)
     return refuse_gamma(call);
   return TN_OK;

@@ -376,6 +376,11 @@ typedef struct tnm_given {
   bool whole; /* all that the plugin has was read */
 } tnm_given;
 
+/* `requires` of plugin.yaml, a mapping or NULL, becomes plugin->dependencies.
+ */
+void tnm_lower_dependencies(tnm_reader *reader, const tnm_tree *map,
+                            tn_plugin *plugin);
+
 /* What stands behind `--with`, in that order; several may be of one plugin. */
 const tn__vec *tnm_givens(tnm_reader *reader);
 

@@ -19,6 +19,9 @@ static const tnm_key plugin_keys[] = {
     {"operators", L, true, "files of the operators; their order is ABI"},
     {"init", S, false, "C function that runs when the plugin is loaded"},
     {"fini", S, false, "C function that undoes it"},
+    {"requires", M, false,
+     "plugins that are loaded before it, with their least release: "
+     "`{elemwise: \">=2\"}`"},
     {"unloadable", S, false,
      "true: no thread, no exit handler, no pointer outlives the plugin"},
     {NULL, 0, false, NULL}};
@@ -110,6 +113,8 @@ static const tnm_key output_keys[] = {
     {"dtype", S, true, "type, type variable, or a parameter of type dtype"},
     {"shape", S | L | M, true,
      "operand, `broadcast`, `dynamic`, pattern, or `{c: function}`"},
+    {"role", S, false,
+     "data, or loss: a head whose gradient is ones where none is given; data"},
     {"inplace", S, false, "input whose memory it may take"},
     {"view", S, false, "input whose elements it has, in their order"},
     {"init", S, false, "input that it starts as a copy of"},

@@ -88,6 +88,12 @@ def make_manifests(folder, crc32):
             ("narrow", crc32.replace("uint32", "uint8"))):
         (folder / name).mkdir()
         (folder / name / "crc32.yaml").write_text(text)
+    (folder / "requiring").mkdir()
+    (folder / "requiring" / "crc32.yaml").write_text(crc32)
+    (folder / "requiring" / "plugin.yaml").write_text(
+        "opgen: 1\nplugin: zlib\nrelease: 1\nsummary: Checksums\n"
+        "license: Apache-2.0\noperators: [crc32.yaml]\n"
+        "requires: {elemwise: \">=99\", nn: \">=2\"}\n")
 
 
 def node(name, op=None, inputs=(), **more):
