@@ -99,6 +99,7 @@ static const tnm_key input_keys[] = {
     {"name", S, true, "name, lower case"},
     {"dtype", S, true, "type, type variable, or a parameter of type dtype"},
     {"shape", S | L | M, false, "operand, pattern, or `{c: function}`"},
+    {"independent", S, false, "true: no rule relates its shape to others"},
     {"role", S, false, "data, weight or label"},
     {"optional", S, false, "true: may be absent"},
     {"variadic", S, false, "true: any number of them; the last input"},
