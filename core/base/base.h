@@ -225,6 +225,7 @@ struct tn__os {
   int (*open)(const char *path); /* read-only, close-on-exec, non-blocking */
   int (*fstat)(int fd, struct stat *out);
   int (*stat)(const char *path, struct stat *out);
+  int (*lstat)(const char *path, struct stat *out); /* of a link itself */
   ssize_t (*pread)(int fd, void *to, size_t bytes, int64_t offset);
   int (*close)(int fd);
   char *(*realpath)(const char *path, char *to /* PATH_MAX */);
