@@ -193,8 +193,14 @@ tn_code tn__buf_text(tn__buf *buf, tn_text **out) TN_MUST_USE;
 const char *tn__nearest(const char *word, const char *const *candidates,
                         size_t n);
 
-/* A 64-bit hash of bytes; part of the ABI (tn_note.manifest_hash). */
+/* A 64-bit hash of bytes; part of the ABI (tn_note.manifest_hash). The
+ * author of a file can make it collide: tables of names use the next one. */
 uint64_t tn__hash(const void *bytes, size_t n);
+/* A hash that differs from process to process, so that no author of a file can
+ * choose names that collide. */
+uint64_t tn__keyed_hash(const void *bytes, size_t n);
+/* Its function: SipHash-1-3. */
+uint64_t tn__siphash(const uint64_t key[2], const void *bytes, size_t n);
 
 /* ----------------------------------------------------------- element types */
 

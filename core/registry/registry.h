@@ -189,6 +189,9 @@ void tn__load_end(tn__registry *registry);
 
 tn_code tn__operator_get(tn__registry *registry, const char *name,
                          tn_operator **out);
+/* Whether tn__operator_get finds it. A failure there looks for similar names,
+ * which takes longer than all else. */
+bool tn__operator_exists(tn__registry *registry, const char *name);
 tn_code tn__operator_at(tn__registry *registry, size_t index,
                         tn_operator **out);
 tn_code tn__operator_pin(tn_operator *op, const char *id);
