@@ -59,7 +59,8 @@ void tn__log(const tn__env *env, int32_t level, const char *format, ...)
 
 /* Replaces the thread's error text and returns `code`. Never fails itself, and
  * takes nothing of an environment's allocator; what does not fit
- * (TN__ERROR_MAX) ends in "...", and control characters are shown as ?.
+ * (TN__ERROR_MAX) ends in "...", and bytes that tn__shown_length refuses are
+ * shown as ?.
  * tn_error_text() may be among what is formatted, to have words in front. */
 #define TN__ERROR_MAX 4096
 tn_code tn__fail(tn_code code, const char *format, ...)
@@ -181,6 +182,10 @@ void tn__buf_float(tn__buf *buf, float value);
 /* Length of the UTF-8 sequence at `s`, 0 if it is invalid. `s` ends in a NUL.
  */
 size_t tn__utf8_length(const char *s);
+/* Its length if a terminal shows it, and nothing else happens; 0 for control
+ * characters but line feed and tab, for marks that reverse or hide the text
+ * after them, and for bytes that are not UTF-8. */
+size_t tn__shown_length(const char *s);
 /* Whether all of a text is UTF-8. */
 bool tn__is_utf8(const char *s, size_t n);
 /* "(2,?,3)"; "(?)" for an unknown rank is written "unknown". */
