@@ -85,12 +85,12 @@ static bool draft_failed(tn__draft *d) {
   return failed;
 }
 
-/* Behind the first loss no node is made: what it reads is not there. */
+/* After the first loss no node is made: its inputs are missing. */
 static tn_code draft_look(tn__reader *r, const tn__draft *d) {
-  tn_operator *op = NULL;
-  if (d->kind != TN__NODE_CALL || !d->op) return TN_OK;
-  const tn_code rc = tn__operator_get(r->caller->registry, d->op, &op);
-  return rc == TN_NOT_FOUND ? tn__json_lose_operator(r, d) : rc;
+  if (d->kind != TN__NODE_CALL || !d->op ||
+      tn__operator_exists(r->caller->registry, d->op))
+    return TN_OK;
+  return tn__json_lose_operator(r, d);
 }
 
 static tn_code draft_end(tn__reader *r, tn__level *l) {

@@ -165,11 +165,12 @@ struct tn_program {
   tn_monitor_fn *monitor;
   void *monitor_ctx;
   tn_program_stats stats;
-  uint32_t trained; /* the last forward run had TN_CALL_TRAIN */
-  bool set;         /* parameters are not those of the graph any more */
-  tn__seen seen[2]; /* that the forward and the backward part write */
-  tn__var turn;     /* overwritten by each run */
-  tn__var *signals; /* of steps; from the environment's allocator */
+  uint64_t loop_steps; /* of one run, those of loops in loops included */
+  uint32_t trained;    /* the last forward run had TN_CALL_TRAIN */
+  bool set;            /* parameters are not those of the graph any more */
+  tn__seen seen[2];    /* that the forward and the backward part write */
+  tn__var turn;        /* overwritten by each run */
+  tn__var *signals;    /* of steps; from the environment's allocator */
   uint32_t n_signals;
 };
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "floating.h"
 #include "infer.h"
 
 /* What the function's set_shape leads back to. After a contradiction nothing
@@ -92,5 +93,8 @@ tn_code tn__infer_hook(tn__unifier *u) {
   frame.in_flags = in_flags;
   frame.params = u->args->params;
   frame.run = &run;
-  return answer(u, &h, &slot, u->op->infer(&frame));
+  const tn__floating floating = tn__floating_get();
+  const int32_t code = u->op->infer(&frame);
+  tn__floating_keep(&floating);
+  return answer(u, &h, &slot, code);
 }

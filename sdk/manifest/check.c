@@ -161,87 +161,6 @@ tn_code tnm_check_limit(const char *what, uint32_t index, uint32_t n) {
   return tn__fail(TN_PLUGIN, "%s is %u; there are %u", what, index, n);
 }
 
-/* ------------------------------------------------------------------ fields */
-
-static bool is_list(const tn_field *f) {
-  return f->type == TN_FIELD_INTS || f->type == TN_FIELD_FLOATS;
-}
-
-static uint32_t type_bytes(uint32_t type) {
-  if (type == TN_FIELD_BOOL || type == TN_FIELD_ENUM || type == TN_FIELD_DTYPE)
-    return 4;
-  return type == TN_FIELD_INTS || type == TN_FIELD_FLOATS ? 16 : 8;
-}
-
-static tn_code check_offset(const char *what, uint32_t offset, uint32_t bytes,
-                            uint32_t size) {
-  if (offset <= size && bytes <= size - offset &&
-      offset % (bytes < 8 ? bytes : 8) == 0)
-    return TN_OK;
-  return tn__fail(TN_PLUGIN,
-                  "%s is %u: %u aligned bytes do not fit into a struct of %u "
-                  "bytes there",
-                  what, offset, bytes, size);
-}
-
-static tn_code check_field_places(const tn_field *f, uint32_t size) {
-  TN__TRY(check_offset("offset", f->offset, type_bytes(f->type), size));
-  if (f->flags & TN_FIELD_OPTIONAL)
-    return check_offset("has_offset", f->has_offset, sizeof(int32_t), size);
-  if (f->has_offset == TN_NONE) return TN_OK;
-  return tn__fail(TN_PLUGIN, "has_offset is %u, but the value is not optional",
-                  f->has_offset);
-}
-
-/* Lists may take their length from one another, but not in a circle. */
-static tn_code check_rank(const tnm_fields *all, uint32_t i) {
-  uint32_t steps = 0;
-  if (all->v[i]->min_rank > all->v[i]->max_rank)
-    return tn__fail(TN_PLUGIN, "min_rank %u is greater than max_rank %u",
-                    all->v[i]->min_rank, all->v[i]->max_rank);
-  for (uint32_t at = all->v[i]->rank_of; at != TN_NONE;
-       at = all->v[at]->rank_of) {
-    if (at >= all->n || !is_list(all->v[at]) || !is_list(all->v[i]))
-      return tn__fail(TN_PLUGIN, "rank_of is %u, which is not a list", at);
-    if (++steps > all->n)
-      return tn__fail(TN_PLUGIN, "rank_of leads back to where it began");
-  }
-  return TN_OK;
-}
-
-static tn_code check_field_default(const tn_field *f) {
-  bool required = f->flags & TN_FIELD_REQUIRED;
-  if (required == !f->default_text) return TN_OK;
-  return tn__fail(TN_PLUGIN, required ? "it is required but has a default"
-                                      : "it has no default_text");
-}
-
-static tn_code check_field(const tnm_fields *all, uint32_t i) {
-  const tn_field *f = all->v[i];
-  TN__TRY(tnm_check_name("it", f->name, false));
-  if (f->alias) TN__TRY(tnm_check_name("its alias", f->alias, false));
-  TN__TRY(check_field_places(f, all->size));
-  TN__TRY(check_rank(all, i));
-  if (f->type == TN_FIELD_ENUM && !f->n_values)
-    return tn__fail(TN_PLUGIN, "it is an enum without values");
-  for (uint32_t other = 0; other < i; ++other)
-    if (!strcmp(all->v[other]->name, f->name))
-      return tn__fail(TN_PLUGIN, "the name \"%.80s\" stands twice", f->name);
-  return TN_OK;
-}
-
-tn_code tnm_check_fields(const char *what, const tnm_fields *all,
-                         bool defaults) {
-  for (uint32_t i = 0; i < all->n; ++i) {
-    tn_code rc = check_field(all, i);
-    if (!rc && defaults) rc = check_field_default(all->v[i]);
-    if (rc)
-      return tn__fail_more(rc, ", in %s %u (%.80s)", what, i,
-                           all->v[i]->name ? all->v[i]->name : "?");
-  }
-  return TN_OK;
-}
-
 /* ----------------------------------------------------- operators and kernels
  */
 
@@ -264,6 +183,7 @@ static tn_code check_kernel(const tn_kernel *kernel, bool code) {
   TN__TRY(tnm_check_name("a kernel", kernel->id, true));
   TN__TRY(check_full_name("it", kernel->op));
   TN__TRY(tnm_check_fields("option", &options, true));
+  TN__TRY(tnm_check_nodes(NULL, kernel->nodes, kernel->n_nodes));
   TN__TRY(tnm_check_limit("when", kernel->when, kernel->n_nodes));
   for (uint32_t i = 0; i < kernel->n_resources; ++i)
     if (kernel->resources[i] != TN_RESOURCE_RANDOM)

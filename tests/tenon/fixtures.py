@@ -64,6 +64,40 @@ def make_bundles(folder):
          "bn_gamma": ([2], [1, 1]), "bn_beta": ([2], [0, 0])}))
 
 
+def note_hash(data):
+    """tn_note.manifest_hash, as note-format.md describes it."""
+    most, h = 2 ** 64 - 1, 0x9e3779b97f4a7c15
+    for i in range(0, len(data), 8):
+        word = int.from_bytes(data[i:i + 8], "little")
+        h = (h ^ word) * 0xff51afd7ed558ccd & most
+        h = (h << 29 | h >> 35) & most
+    h ^= len(data)
+    for _ in range(2):
+        h = (h ^ h >> 32) * 0xe9846af9b1a615d & most
+    return h ^ h >> 28
+
+
+def make_hostile(plugin):
+    """A copy whose note has other words: sequences that a terminal obeys,
+    marks that reverse text, a line that looks like one of the command."""
+    data = bytearray(plugin)
+    head = data.index(b"Tenon\0\0\0") + 8
+    size, = struct.unpack_from("<I", data, head + 8)
+    tables, = struct.unpack_from("<Q", data, head + 40)
+    begin = head + size
+    for word, other in (
+            (b"Element-wise arithmetic and functions",
+             "a\n  this host   loads it".encode()),
+            (b"Sum of two arrays of equal shape",
+             b"\x1b]0;title\x07\x1b[2J\xc2\x9b31m\x7f"),
+            (b"Natural logarithm", "\u202egnp.\n\u200b".encode())):
+        at = data.index(word, begin)
+        data[at:at + len(word)] = other.ljust(len(word), b"\xff")
+    struct.pack_into("<Q", data, head + 32,
+                     note_hash(data[begin:begin + tables]))
+    return bytes(data)
+
+
 def make_plugins(folder, plugin):
     (folder / "empty.so").write_bytes(b"")
     (folder / "text.so").write_text("This is not a plugin.\n")
@@ -72,6 +106,7 @@ def make_plugins(folder, plugin):
     other = bytearray(good)
     struct.pack_into("<H", other, 18, 183 if other[18] == 62 else 62)
     (folder / "other-machine.so").write_bytes(other)
+    (folder / "hostile.so").write_bytes(make_hostile(good))
 
 
 def make_manifests(folder, crc32):

@@ -361,6 +361,7 @@ static int run(const command *c, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  opgen_terminal_begin();
   if (argc < 2) return opgen_usage_error(NULL, "a command is missing");
   if (strcmp(argv[1], "--help") == 0) return print_help();
   if (strcmp(argv[1], "--commands") == 0) return print_commands();

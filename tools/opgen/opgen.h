@@ -98,6 +98,9 @@ void opgen_args_deinit(opgen_args *args);
 int opgen_usage_error(const char *command, const char *format, ...)
     TN_PRINTF(2, 3);
 
+/* Leads all that is printed from here on through terminal.c. */
+void opgen_terminal_begin(void);
+
 /* Whether messages go to a terminal that shows colours. */
 bool opgen_color(void);
 

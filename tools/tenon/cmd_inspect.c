@@ -94,14 +94,21 @@ static void add_targets(const tn_plugin *plugin, text *out) {
     text_add(out, "  %s\n", plugin->targets[i]->op);
 }
 
+static void add_line(text *out, const char *line) {
+  const size_t from = out->n;
+  text_add(out, "%s", line);
+  text_make_line(out, from);
+  text_add(out, "\n");
+}
+
 static void print_inspection(const tn_inspection *inspection, const char *path,
                              text *out) {
   const tn_plugin *plugin = tn_inspection_plugin(inspection);
   const char *refusal = tn_inspection_refusal(inspection);
   table rows = {.n_columns = 2};
-  text_add(out, "%s\n%s%s\n", plugin ? plugin->name : path,
-           plugin && plugin->summary ? plugin->summary : "",
-           plugin && plugin->summary ? "\n" : "");
+  add_line(out, plugin ? plugin->name : path);
+  if (plugin && plugin->summary) add_line(out, plugin->summary);
+  text_add(out, "\n");
   table_add(&rows, "file");
   table_add(&rows, "%s", path);
   add_facts(tn_inspection_note(inspection), plugin, &rows);

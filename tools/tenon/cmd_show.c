@@ -24,7 +24,12 @@ static void add_doc(const char *doc, text *out) {
 static void add_head(const tn_operator *op, const tn_op *desc, text *out) {
   text_add(out, "%s", tn_operator_name(op));
   describe_signature(desc, out);
-  text_add(out, "\n%s\n", desc->summary ? desc->summary : "");
+  text_make_line(out, 0);
+  text_add(out, "\n");
+  const size_t summary = out->n;
+  text_add(out, "%s", desc->summary ? desc->summary : "");
+  text_make_line(out, summary);
+  text_add(out, "\n");
   if (desc->deprecated_since)
     text_add(out, "deprecated since release %" PRIu32 "%s%s\n",
              desc->deprecated_since, desc->use ? "; use " : "",

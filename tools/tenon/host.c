@@ -19,7 +19,7 @@ static void keep_warning(void *ctx, int32_t level, const char *line) {
 }
 
 static void print_warnings(host *h) {
-  fputs(text_get(&h->warnings), stderr);
+  text_print(&h->warnings, stderr);
   text_deinit(&h->warnings);
 }
 

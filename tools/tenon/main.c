@@ -211,18 +211,20 @@ static int dispatch(char *const *argv, text *out, text *why) {
 }
 
 /* Writes what a command printed; a full disk or a closed pipe is a failure. */
-static int finish(int status, const text *out, text *why) {
+static int finish(int status, text *out, text *why) {
   if (status == STATUS_OK && out->failed) {
     fail(why, "out of memory while printing");
     status = STATUS_FAILED;
   }
   if (status == STATUS_OK) {
-    fwrite(text_get(out), 1, out->n, stdout);
+    text_print(out, stdout);
     if (fflush(stdout) == 0 && !ferror(stdout)) return STATUS_OK;
     fail(why, "cannot write the output");
     status = STATUS_FAILED;
   }
-  fprintf(stderr, "tenon: %s\n", text_get(why));
+  fprintf(stderr, "tenon: ");
+  text_print(why, stderr);
+  fprintf(stderr, "\n");
   return status;
 }
 

@@ -27,6 +27,7 @@
 #define TENON_TOOL_H_
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "tenon/exchange.h"
 
@@ -48,6 +49,14 @@ void text_add_bytes(text *t, const char *bytes, size_t n);
 void text_add_json(text *t, const char *string);
 /* The characters, "" if there are none. Borrowed until the next addition. */
 const char *text_get(const text *t);
+/* Escapes, from byte `from` to the end, what text_print escapes, and line
+ * feeds: a text of a file, which could otherwise look like another line of
+ * output. */
+void text_make_line(text *t, size_t from);
+/* Writes it to a terminal or file. Texts come from files that nobody trusts:
+ * control characters and marks that reverse or hide text are escaped as in
+ * JSON, bytes that are not UTF-8 as \xff. */
+void text_print(text *t, FILE *file);
 void text_deinit(text *t);
 
 /* Replaces the content of `why` by a message and returns false, so that
@@ -56,7 +65,7 @@ bool fail(text *why, const char *format, ...) TN_PRINTF(2, 3);
 /* The same with the library's own message. */
 bool fail_library(text *why);
 
-/* Cells that are printed as aligned columns. */
+/* Cells that are printed as aligned columns, each as one line. */
 typedef struct table {
   size_t n_columns;
   size_t n_cells;
