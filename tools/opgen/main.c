@@ -49,6 +49,8 @@ static const char check_options[] =
     "  --with PATH      as for `opgen generate`; built plugins among them and\n"
     "                   manifests of bindings have what gradients call, as\n"
     "                   installed ones\n"
+    "  --limit SECONDS  how long the code of a built plugin may run, loading\n"
+    "                   and examples each; default 60\n"
     "  --error-format FORMAT\n"
     "                   human (default), short (a line each) or json\n"
     "\n"
@@ -122,6 +124,7 @@ static const char docs_options[] =
     "bindings\n"
     "                   it is their plugin.yaml\n"
     "  --with PATH      as for `opgen check`\n"
+    "  --limit SECONDS  likewise\n"
     "\n"
     "DIR holds a plugin.yaml. Each page says whether its examples were "
     "computed.\n"
@@ -150,8 +153,9 @@ static const command commands[] = {
      TAKES_WITH | TAKES_CUDA | TAKES_TESTS, 1, 1, cmd_outputs, outputs_options},
     {"check", "[FILE|DIR|FILE.so...] [-W NAME] [-Werror] [--list]",
      "look for mistakes, also in the examples",
-     TAKES_WERROR | TAKES_FORMAT | TAKES_WITH | TAKES_LINTS | TAKES_LIST, 0,
-     SIZE_MAX, cmd_check, check_options},
+     TAKES_WERROR | TAKES_FORMAT | TAKES_WITH | TAKES_LINTS | TAKES_LIST |
+         TAKES_LIMIT,
+     0, SIZE_MAX, cmd_check, check_options},
     {"show", "FILE [--c]", "show what an operator computes, keeps and writes",
      TAKES_C | TAKES_WITH, 1, 1, cmd_show, show_options},
     {"fmt", "FILE... [--check]", "bring manifests into canonical form",
@@ -161,8 +165,8 @@ static const command commands[] = {
      diff_options},
     {"docs", "DIR [-o FILE | --site DIR] [--plugin FILE]",
      "write the manual of a plugin",
-     TAKES_OUT_DIR | TAKES_SITE | TAKES_PLUGIN | TAKES_WITH, 1, 1, cmd_docs,
-     docs_options},
+     TAKES_OUT_DIR | TAKES_SITE | TAKES_PLUGIN | TAKES_WITH | TAKES_LIMIT, 1, 1,
+     cmd_docs, docs_options},
     {"explain", "[CODE]", "say more about an error", 0, 0, 1, cmd_explain,
      explain_options},
 };

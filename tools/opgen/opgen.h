@@ -53,6 +53,7 @@ typedef struct opgen_args {
   bool only_check;
   const char *site;
   const char *plugin; /* a built one */
+  int64_t seconds;    /* that the code of a built plugin may take; 0: default */
   bool list_lints;
   bool cuda;
   bool tests;
@@ -81,7 +82,8 @@ enum {
   TAKES_FROM = 1u << 13,
   TAKES_MISSING = 1u << 14,
   TAKES_CUDA = 1u << 15,
-  TAKES_FOR = 1u << 16
+  TAKES_FOR = 1u << 16,
+  TAKES_LIMIT = 1u << 17
 };
 
 /* False after a message. The lists are freed by opgen_args_deinit. */
