@@ -197,16 +197,31 @@ static tn_code make_outputs(trial_run *r) {
   return TN_OK;
 }
 
-/* Between two looks at the state of the process. */
+/* ------------------------------------------------------------------ watching
+ */
+
+/* Remembers the state that the next call must leave as it is. */
+static void begin_watch(const trial_run *r) {
+  if (r->strict) trial_state_note();
+}
+
+/* Reports each change as a finding. */
+static void end_watch(const trial_run *r) {
+  if (!r->strict) return;
+  trial_state_compare(r->turn == TURN_PLAIN);
+  trial_memory_check();
+}
+
+/* --------------------------------------------------------------- the calls */
+
 static tn_code call_forward(trial_run *r) {
   const tn_inputs in = {r->n_in + r->op->n_aux, r->in};
   const tn_outputs out = {r->n_out, r->out, NULL};
   trial_name_call("forward");
-  if (r->strict) trial_state_note();
+  begin_watch(r);
   const tn_code code = (r->example->training ? tn_call_train : tn_call)(
       r->rt, r->host, &in, r->params, &out);
-  if (r->strict) trial_state_compare(r->turn == TURN_PLAIN);
-  trial_memory_check();
+  end_watch(r);
   return code;
 }
 
@@ -307,10 +322,9 @@ static tn_code call_backward(trial_run *r, uint32_t alone) {
                             .out_grads = {r->n_out, r->heads},
                             .in_grads = {r->n_in, r->grads, req}};
   if (!any) return TN_OK;
-  if (r->strict) trial_state_note();
+  begin_watch(r);
   const tn_code code = tn_gradient_call(r->rt, r->host, &call);
-  if (r->strict) trial_state_compare(r->turn == TURN_PLAIN);
-  trial_memory_check();
+  end_watch(r);
   return code;
 }
 
