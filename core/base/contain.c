@@ -65,6 +65,7 @@ static bool hide_socket(int fd, tn__answer *out) {
   if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn) return false;
   out->fd = fcntl(fd, F_DUPFD_CLOEXEC,
                   LEAST_FD + (int)(drawn % (MOST_FD - LEAST_FD)));
+  if (out->fd < 0) out->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (out->fd < 0) return false;
   for (int i = STDERR_FILENO + 1; i < out->fd; ++i) (void)close(i);
   closefrom(out->fd + 1);

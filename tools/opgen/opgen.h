@@ -8,7 +8,7 @@
  *        installed.c  what is installed with this program
  *        cmd_*.c      one command each
  *        examples.c   examples of manifests against the rules of the host
- *        trial*.c     examples computed by a built plugin, in a child process
+ *        trial*.c     a built plugin in a child process: loading, examples
  *        lint*.c      what could be better in a manifest
  *        built.c      what is wrong with a built plugin
  *        diff.h, docs.h

@@ -88,12 +88,12 @@ static void take_value(listener *l, const tn__record *record) {
   *tail = value;
 }
 
-/* A failure before the first example is one of all of them. */
+/* A failure before the first example is one of all that have no result yet. */
 static void fail_all(listener *l, const char *text) {
   l->t->refused = text;
   for (size_t i = 0; l->plugin != NULL && i < l->plugin->n_operators; ++i)
     for (size_t k = 0; k < l->plugin->operators[i].n_examples; ++k)
-      l->t->v[i][k].error = text;
+      if (!l->t->v[i][k].ended) l->t->v[i][k].error = text;
 }
 
 static void take_failure(listener *l, const char *text) {
@@ -161,6 +161,7 @@ static void take_record(void *ctx, const tn__record *record) {
       break;
     default:
       l->ended = true;
+      if (l->at != NULL) l->at->ended = true;
       ++l->n_done;
   }
 }
@@ -236,6 +237,7 @@ static size_t count_examples(const tnm_plugin *plugin) {
 static void blame_end(listener *l, const tn__child_end *end) {
   if (l->at != NULL && !l->ended) {
     if (!l->stopped) l->at->error = end_text(l, end);
+    l->at->ended = true;
     ++l->n_done;
   } else if (l->at == NULL) {
     l->t->died = true;
@@ -258,8 +260,10 @@ static bool run_children(listener *l) {
     const size_t before = l->n_done;
     if (!run_child(l, &end)) return false;
     if (!end.complete) blame_end(l, &end);
+    if (end.complete && l->n_done < n && l->t->refused == NULL)
+      fail_all(l, "its examples were not computed");
     if (l->n_done == before) return true;
-  } while (l->n_done < n);
+  } while (l->n_done < n && l->t->refused == NULL);
   return true;
 }
 

@@ -35,6 +35,7 @@ typedef struct trial_finding {
 /* One example. */
 typedef struct trial {
   const char *error; /* why nothing came out, or NULL */
+  bool ended;        /* it was computed, or ended its process */
   trial_value *values;
   trial_finding *findings;
 } trial;

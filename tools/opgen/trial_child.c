@@ -166,7 +166,10 @@ void trial_child(const tnm_plugin *plugin, const trial_files *files,
     write_failure();
     return;
   }
-  if (files->strict && !trial_memory_catch_faults()) return;
+  if (files->strict && !trial_memory_catch_faults()) {
+    trial_write(TRIAL_FAILURE, "its faults cannot be caught");
+    return;
+  }
   for (size_t i = 0; i < plugin->n_operators; ++i) {
     const tnm_operator *op = &plugin->operators[i];
     for (size_t k = 0; k < op->n_examples; ++k)
