@@ -35,6 +35,7 @@ static const option options[] = {
     {"--from", TAKES_FROM, true, "quadratic|relu|convolution|binding"},
     {"--for", TAKES_FOR, true, NULL},
     {"--missing", TAKES_MISSING, false, NULL},
+    {"--limit", TAKES_LIMIT, true, NULL},
     {"--help", EVERY_COMMAND, false, NULL},
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
@@ -113,6 +114,19 @@ static bool set_format(opgen_args *args, const char *value) {
   return false;
 }
 
+static bool set_limit(opgen_args *args, const char *value) {
+  char *end = NULL;
+  const long seconds = strtol(value, &end, 10);
+  if (end != value && *end == '\0' && seconds >= 1 && seconds <= 86400) {
+    args->seconds = seconds;
+    return true;
+  }
+  opgen_usage_error(args->command,
+                    "`--limit` is a number of seconds, 1 to 86400, not `%s`",
+                    value);
+  return false;
+}
+
 /* The options of `opgen new`. */
 static bool set_new(opgen_args *args, const option *o, const char *value) {
   switch (o->bit) {
@@ -158,6 +172,8 @@ static bool set(opgen_args *args, const option *o, const char *value) {
       return true;
     case TAKES_FORMAT:
       return set_format(args, value);
+    case TAKES_LIMIT:
+      return set_limit(args, value);
     case TAKES_C:
       args->show_c = true;
       return true;

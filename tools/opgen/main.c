@@ -69,6 +69,9 @@ static const row check_rows[] = {
      "as for `opgen generate`; built plugins among them and\n"
      "manifests of bindings have what gradients call, as\n"
      "installed ones"},
+    {TAKES_LIMIT, "SECONDS", NULL,
+     "how long the code of a built plugin may run, loading\n"
+     "and examples each; default 60"},
     {TAKES_FORMAT, "FORMAT", NULL,
      "human (default), short (a line each) or json"},
     {0, NULL, NULL, NULL},
@@ -158,6 +161,7 @@ static const row docs_rows[] = {
      "NAME.so beside the manifests, if it is there. Of bindings\n"
      "it is their plugin.yaml"},
     {TAKES_WITH, "PATH", NULL, "as for `opgen check`"},
+    {TAKES_LIMIT, "SECONDS", NULL, "likewise"},
     {0, NULL, NULL, NULL},
 };
 
@@ -190,8 +194,9 @@ static const command commands[] = {
      outputs_notes},
     {"check", "[FILE|DIR|FILE.so...] [-W NAME] [-Werror] [--list]",
      "look for mistakes, also in the examples",
-     TAKES_WERROR | TAKES_FORMAT | TAKES_WITH | TAKES_LINTS | TAKES_LIST, 0,
-     SIZE_MAX, cmd_check, check_rows, check_notes},
+     TAKES_WERROR | TAKES_FORMAT | TAKES_WITH | TAKES_LINTS | TAKES_LIST |
+         TAKES_LIMIT,
+     0, SIZE_MAX, cmd_check, check_rows, check_notes},
     {"show", "FILE [--c]", "show what an operator computes, keeps and writes",
      TAKES_C | TAKES_WITH, 1, 1, cmd_show, show_rows, NULL},
     {"fmt", "FILE... [--check]", "bring manifests into canonical form",
@@ -201,8 +206,8 @@ static const command commands[] = {
      diff_rows, diff_notes},
     {"docs", "DIR [-o FILE | --site DIR] [--plugin FILE]",
      "write the manual of a plugin",
-     TAKES_OUT_DIR | TAKES_SITE | TAKES_PLUGIN | TAKES_WITH, 1, 1, cmd_docs,
-     docs_rows, docs_notes},
+     TAKES_OUT_DIR | TAKES_SITE | TAKES_PLUGIN | TAKES_WITH | TAKES_LIMIT, 1, 1,
+     cmd_docs, docs_rows, docs_notes},
     {"explain", "[CODE]", "say more about an error", 0, 0, 1, cmd_explain, NULL,
      explain_notes},
 };
