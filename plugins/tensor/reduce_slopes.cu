@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * reduce_slopes.cu: the loops of reduce.h's slopes on CUDA devices.
  */
+#include "reduce.h"
 #include "reduce_big.h"
 #include "tenon/elementwise.cuh"
 #include "tensor.cuh"
