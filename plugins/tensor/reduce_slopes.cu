@@ -202,7 +202,8 @@ int32_t reduce_far_run(const reduce_far *far) {
   a.at[FAR_OUT] = tn_cuda_to(&call->out[0], call->req[0]);
   a.at[FAR_HEAD] = tn_cuda_from(far->head);
   a.at[FAR_DATA] = tn_cuda_from(far->data);
-  a.at[FAR_RESTS] = tn_cuda_room((void *)(uintptr_t)far->rests, TN_F64, far->lines);
+  a.at[FAR_RESTS] =
+      tn_cuda_room((void *)(uintptr_t)far->rests, TN_F64, far->lines);
   a.at[FAR_RESTS].writes = 0;
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_start(call, tensor_far, far->lines, stream, a, v);
