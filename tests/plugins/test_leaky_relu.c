@@ -71,6 +71,30 @@ Test(leaky_relu, drawn_slopes_are_the_same_forward_and_backward) {
   check_scale(TN_BF16);
 }
 
+/* Rounding to the type of `data` must not bring a slope to `upper`. */
+static void check_bound(tn_dtype dtype) {
+  tn_runtime *rt = host_open();
+  cases_call c;
+  make_random_of(rt, dtype, &c);
+  OK(tn_random_seed(rt, 3));
+  cases_forward(rt, &c);
+  double *x = cases_values(c.in[0]), *kept = cases_values(c.out[1]);
+  int reached = 0;
+  for (int64_t i = 0; i < N; ++i)
+    reached += x[i] <= 0 && (kept[i] < 0.25 || kept[i] >= 0.5);
+  cr_expect_eq(reached, 0, "%d slopes are not in [0.25, 0.5)", reached);
+  free(x), free(kept);
+  cases_release(&c);
+  tn_runtime_release(rt);
+}
+
+Test(leaky_relu, drawn_slopes_stay_below_upper) {
+  check_bound(TN_F16);
+  check_bound(TN_BF16);
+  check_bound(TN_F32);
+  check_bound(TN_F64);
+}
+
 /* ----------------------------------------------------------- learned slopes */
 
 static void fill(tn_runtime *rt, cases_call *c, const int64_t *dims,
