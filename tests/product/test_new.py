@@ -250,6 +250,22 @@ def a_wrong_gradient_is_found_by_differences():
     manifest.write_text(kept)
 
 
+def an_edited_text_compiles_no_kernel():
+    """Tables are compiled again, but no loop, kernel or test."""
+    for name, manifest in ("acme", "quad.yaml"), ("lab", "rect.yaml"):
+        folder = FOLDER / name
+        TENON.run("meson", "compile", "-C", "build", cwd=folder)
+        path = folder / manifest
+        kept = path.read_text()
+        path.write_text(kept.replace("  Computes", "  One line more.\n  Computes")
+                        .replace("doc: Linear", "doc: The linear"))
+        said = TENON.run("ninja", "-C", "build", "-v", cwd=folder)
+        compiled = re.findall(r" -c (?:\S+/)?(\S+)\n", said)
+        tap.equal(sorted(compiled), ["plugin.gen.c", manifest.replace(
+            ".yaml", ".gen.c")], f"files of {name} that are compiled again")
+        path.write_text(kept)
+
+
 def templates_are_in_canonical_form_and_without_warnings():
     for name in ("acme", "lab", "nn", "gpu", "duo", "only", "c"):
         TENON.run("opgen", "check", "-Werror", name, cwd=FOLDER)
@@ -482,6 +498,7 @@ if __name__ == "__main__":
                  a_kernel_that_forgets_to_add_fails,
                  a_function_that_no_source_has_is_missed_when_it_is_linked,
                  a_wrong_gradient_is_found_by_differences,
+                 an_edited_text_compiles_no_kernel,
                  patterns_and_a_backward_kernel_build,
                  what_is_wanted_of_other_plugins_is_said_once,
                  a_binding_is_loaded_as_it_stands_checked_and_installed,
