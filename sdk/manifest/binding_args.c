@@ -441,6 +441,28 @@ static bool expression_does_not_fit(tnm_bind *b, const tnm_tree *node,
   return false;
 }
 
+/* The operand that a dimension or a size is of. */
+static const char *operand_of(const tnm_bind *b, const tn_node *node) {
+  const bool dim = node->op == TN_NODE_DIM;
+  if (!dim && node->op != TN_NODE_OPERAND_SIZE) return "x";
+  const uint32_t list = dim ? b->dims[node->a].list : (uint32_t)node->a;
+  const uint32_t index = dim ? b->dims[node->a].index : (uint32_t)node->b;
+  return b->lower->operands[list].names[index];
+}
+
+/* Help for an integer where the function takes a pointer. */
+static const char *help_pointer(tnm_bind *b, const entry *at,
+                                const tn_node *node) {
+  if (!is_integer_list(&at->type)) return "pass the name of a tensor";
+  const char *name = operand_of(b, node);
+  const char *text = tnm_format(
+      b->lower->arena,
+      "pass `shape(%s)` for all its dimensions, or write `c: %s` for this "
+      "number",
+      name, tnm_c_names[at->type.element]);
+  return text != NULL ? text : "";
+}
+
 static bool pass_values(tnm_bind *b, const entry *at, tnm_bound_arg *out) {
   out->pass = TNM_PASS_NODES;
   out->element = at->type.element;
@@ -470,7 +492,7 @@ static bool pass_expression(tnm_bind *b, const entry *at, tnm_bound_arg *out) {
   if (out->c > TNM_C_U64)
     return expression_does_not_fit(
         b, at->pass, "an integer", &at->type,
-        out->c == TNM_C_POINTER ? "pass the name of a tensor"
+        out->c == TNM_C_POINTER ? help_pointer(b, at, n)
                                 : "pass a number or a parameter of type float");
   warn_narrow(b, at->c, out, size);
   if (size) {

@@ -8,6 +8,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -190,6 +191,15 @@ static const tnm_plugin *manifests_of(const tn__vec *plugins,
   return NULL;
 }
 
+/* A stated value with fewer digits than the type has: 1e-3 is more than any
+ * rounding to four digits. */
+static void help_digits(const subject *s, size_t id, double distance) {
+  if (!(distance < 1e-3)) return;
+  tnm_diag_help(s->diags, id,
+                "write these digits, or add `tol: 1e%d` to the example",
+                (int)ceil(log10(distance)));
+}
+
 static void compare_example(const subject *s, const tnm_operator *op,
                             size_t index, const trial *t) {
   const tnm_example *example = &op->examples[index];
@@ -201,9 +211,11 @@ static void compare_example(const subject *s, const tnm_operator *op,
     tn__buf text;
     tn__buf_init(&text, tn__env_default());
     trial_print(&text, v);
-    tnm_diag(s->diags, &(tnm_diag_spec){"E0083", example->pos, NULL},
-             "example `%s`: `%s%s` comes out as %.200s", example->name,
-             v->grad ? "grad." : "", v->name, text.s != NULL ? text.s : "?");
+    const size_t id = tnm_diag(
+        s->diags, &(tnm_diag_spec){"E0083", example->pos, NULL},
+        "example `%s`: `%s%s` comes out as %.200s", example->name,
+        v->grad ? "grad." : "", v->name, text.s != NULL ? text.s : "?");
+    help_digits(s, id, trial_distance(example, v));
     tn__buf_deinit(&text);
   }
 }

@@ -275,6 +275,19 @@ static const tnm_data *stated(const tnm_example *example,
   return example_find(items, n, value->name, value->number);
 }
 
+double trial_distance(const tnm_example *example, const trial_value *value) {
+  const tnm_data *data = stated(example, value);
+  double most = 0;
+  if (data == NULL || data->n != value->n) return INFINITY;
+  for (size_t i = 0; i < value->n; ++i) {
+    const double want = data->values[i], got = value->v[i];
+    if (want == got || (isnan(want) && isnan(got))) continue;
+    const double distance = fabs(want - got) / (1 + fabs(want));
+    if (!(distance <= most)) most = distance;
+  }
+  return most;
+}
+
 bool trial_agrees(const tnm_example *example, const trial_value *value) {
   const tnm_data *data = stated(example, value);
   const double tol = tolerance(example, value->dtype);

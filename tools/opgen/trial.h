@@ -51,6 +51,10 @@ void trials_deinit(trials *t);
 
 /* Whether a value is what the example states; true if it states nothing. */
 bool trial_agrees(const tnm_example *example, const trial_value *value);
+/* The largest distance of an element from the stated one, in the measure of
+ * `tol`: relative, and absolute near 0. Infinite for other numbers of elements.
+ */
+double trial_distance(const tnm_example *example, const trial_value *value);
 
 /* A value as manifests write it: "[[1, 2], [3, 4]]". */
 void trial_print(tn__buf *out, const trial_value *value);
