@@ -338,13 +338,12 @@ static bool tn_test_equal(tn_test *t, const tn_test_match *m,
     const double limit = isfinite(want) ? tol * fmax(1, fabs(want)) : 0;
     if (tn_test_near(got->v[i], want, limit)) continue;
     tn_test_index(index, sizeof index, got, i);
-    tn_test_fail(t,
-                 "`%s` (%s), element (%s): expected %.17g, got %.17g, "
-                 "tolerance %.3g%s",
-                 m->name, tn_test_type_of(dtype)->name, index, want, got->v[i],
-                 limit,
-                 dtype == TN_F64 ? tn_test_help_digits(help, got->v[i], want)
-                                 : "");
+    tn_test_fail(
+        t,
+        "`%s` (%s), element (%s): expected %.17g, got %.17g, "
+        "tolerance %.3g%s",
+        m->name, tn_test_type_of(dtype)->name, index, want, got->v[i], limit,
+        dtype == TN_F64 ? tn_test_help_digits(help, got->v[i], want) : "");
     return false;
   }
   return true;
