@@ -205,14 +205,17 @@ static const tnm_key binding_keys[] = {
     {"symbol", S, true, "function"},
     {"returns", S | M, false,
      "void, `{c: int32, ok: 0}` or `{c: float, to: out}`; void"},
+    {"map", S, false, "input: a call for each of its elements; one call"},
     {"thread", S, false, "any: calls may overlap; one: they take turns; one"},
     {"args", L, true, "its arguments, in the order of C"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key bound_arg_keys[] = {
     {"c", S, true, "type in C: int8 ... uint64, float, double, `const float*`"},
-    {"pass", S, true,
+    {"pass", S, false,
      "operand, parameter, number, or integer expression such as `size(x)`"},
+    {"by", S, false, "`address`: a pointer to the number"},
+    {"text", S, false, "constant text, in place of `pass`"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key result_keys[] = {

@@ -99,6 +99,27 @@ SHOWN void lib_biased(int64_t n, const float *x, const float *bias,
   ++*calls;
 }
 
+/* One element at a time: its multiple of `unit` below, and the rest. -3 for a
+ * negative number. */
+SHOWN int32_t lib_part(const double *unit, double x, int16_t sign,
+                       int64_t *whole, double *rest);
+SHOWN int32_t lib_part(const double *unit, double x, int16_t sign,
+                       int64_t *whole, double *rest) {
+  if (x < 0) return -3;
+  *whole = sign * (int64_t)(x / *unit);
+  *rest = x - *unit * (double)(int64_t)(x / *unit);
+  return 0;
+}
+
+/* As Fortran takes its arguments: every number by its address. */
+SHOWN void lib_scale_(const char *mode, const int32_t *n, const float *alpha,
+                      const float *x, const int16_t *step, float *out);
+SHOWN void lib_scale_(const char *mode, const int32_t *n, const float *alpha,
+                      const float *x, const int16_t *step, float *out) {
+  const float sign = strcmp(mode, "negative") == 0 ? -1 : 1;
+  for (int32_t i = 0; i < *n; ++i) out[i] = sign * *alpha * x[i * *step];
+}
+
 /* ------------------------------------------------------------ several threads
  */
 

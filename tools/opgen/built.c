@@ -6,6 +6,7 @@
 #include "built.h"
 
 #include <elf.h>
+#include <math.h>
 #include <string.h>
 
 #include "emit.h"
@@ -151,6 +152,15 @@ static const tnm_plugin *manifests_of(const tn__vec *plugins,
   return NULL;
 }
 
+/* A stated value with fewer digits than the type has: 1e-3 is more than any
+ * rounding to four digits. */
+static void help_digits(const subject *s, size_t id, double distance) {
+  if (!(distance < 1e-3)) return;
+  tnm_diag_help(s->diags, id,
+                "write these digits, or add `tol: 1e%d` to the example",
+                (int)ceil(log10(distance)));
+}
+
 static const char *title_operator(const tnm_operator *op) {
   return op->op != NULL ? op->op->name : op->target->op;
 }
@@ -170,9 +180,11 @@ static void compare_example(const subject *s, const tnm_operator *op,
     tn__buf text;
     tn__buf_init(&text, tn__env_default());
     trial_print(&text, v);
-    tnm_diag(s->diags, &(tnm_diag_spec){"E0083", example->pos, NULL},
-             "example `%s`: `%s%s` comes out as %.200s", example->name,
-             v->grad ? "grad." : "", v->name, text.s != NULL ? text.s : "?");
+    const size_t id = tnm_diag(
+        s->diags, &(tnm_diag_spec){"E0083", example->pos, NULL},
+        "example `%s`: `%s%s` comes out as %.200s", example->name,
+        v->grad ? "grad." : "", v->name, text.s != NULL ? text.s : "?");
+    help_digits(s, id, trial_distance(example, v));
     tn__buf_deinit(&text);
   }
 }

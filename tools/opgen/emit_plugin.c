@@ -232,22 +232,18 @@ void emit_plugin_tables(emit *e) {
   tn__buf_deinit(&manifest);
 }
 
-/* Compiles here what the loops of all files share. */
-static void emit_home(emit *e) {
-  bool any = false;
-  for (const char *s = next_stem(e, ""); s != NULL; s = next_stem(e, s))
-    any = any || has_formulas(e, s);
-  if (any)
-    c_add(&e->c,
-          "#define TN_KERNEL_PLUGIN %s\n#define TN_KERNEL_HOME\n"
-          "#include <tenon/kernel.h>\n",
-          name_identifier(e, e->plugin->plugin->name, false));
+/* Compiles the functions that the loops of all files share. */
+void emit_plugin_kernel_source(emit *e) {
+  emit_banner(e, "plugin.kernel.gen.c", "plugin");
+  c_add(&e->c,
+        "#define TN_KERNEL_PLUGIN %s\n#define TN_KERNEL_HOME\n"
+        "#include <tenon/kernel.h>\n",
+        name_identifier(e, e->plugin->plugin->name, false));
 }
 
 void emit_plugin_source(emit *e) {
-  emit_banner(e, "plugin.gen.c", "plugin");
+  emit_hashed_banner(e, "plugin.gen.c", "plugin");
   c_add(&e->c, "#include \"plugin.gen.h\"\n\n");
-  emit_home(e);
   c_add(&e->c, "#include <tenon/note.h>\n\n");
   emit_plugin_includes(e);
   c_add(&e->c, "\n");

@@ -73,6 +73,10 @@ void trials_deinit(trials *t);
 
 /* Whether a value is what the example states; true if it states nothing. */
 bool trial_agrees(const tnm_example *example, const trial_value *value);
+/* The largest distance of an element from the stated one, in the measure of
+ * `tol`: relative, and absolute near 0. Infinite for other numbers of elements.
+ */
+double trial_distance(const tnm_example *example, const trial_value *value);
 
 /* Whether two numbers count as equal in results of this type. */
 bool trial_is_near(const tnm_example *example, tn_dtype dtype, double want,

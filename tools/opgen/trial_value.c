@@ -33,6 +33,19 @@ bool trial_is_near(const tnm_example *example, tn_dtype dtype, double want,
   return fabs(want - got) <= tol * (1 + fabs(want));
 }
 
+double trial_distance(const tnm_example *example, const trial_value *value) {
+  const tnm_data *data = stated(example, value);
+  double most = 0;
+  if (data == NULL || data->n != value->n) return INFINITY;
+  for (size_t i = 0; i < value->n; ++i) {
+    const double want = data->values[i], got = value->v[i];
+    if (want == got || (isnan(want) && isnan(got))) continue;
+    const double distance = fabs(want - got) / (1 + fabs(want));
+    if (!(distance <= most)) most = distance;
+  }
+  return most;
+}
+
 bool trial_agrees(const tnm_example *example, const trial_value *value) {
   const tnm_data *data = stated(example, value);
   if (data == NULL) return true;
