@@ -9,6 +9,7 @@
 #ifndef TENON_BASE_FLOATING_H_
 #define TENON_BASE_FLOATING_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #if defined(__x86_64__)
@@ -26,6 +27,11 @@ static inline tn__floating tn__floating_get(void) {
   tn__floating now = {_mm_getcsr(), 0};
   __asm__ volatile("fnstcw %0" : "=m"(now.x87));
   return now;
+}
+
+static inline bool tn__floating_differs(const tn__floating *a,
+                                        const tn__floating *b) {
+  return ((a->sse ^ b->sse) & TN__SSE_CONTROL) != 0 || a->x87 != b->x87;
 }
 
 static inline void tn__floating_set(const tn__floating *to,
@@ -47,6 +53,11 @@ static inline tn__floating tn__floating_get(void) {
   return now;
 }
 
+static inline bool tn__floating_differs(const tn__floating *a,
+                                        const tn__floating *b) {
+  return a->control != b->control;
+}
+
 static inline void tn__floating_set(const tn__floating *to,
                                     const tn__floating *now) {
   if (now->control != to->control)
@@ -65,6 +76,11 @@ static inline tn__floating tn__floating_get(void) {
   return (tn__floating){fegetround()};
 }
 
+static inline bool tn__floating_differs(const tn__floating *a,
+                                        const tn__floating *b) {
+  return a->round != b->round;
+}
+
 static inline void tn__floating_set(const tn__floating *to,
                                     const tn__floating *now) {
   if (now->round != to->round) (void)fesetround(to->round);
@@ -72,10 +88,22 @@ static inline void tn__floating_set(const tn__floating *to,
 
 #endif
 
+/* The modes that functions of plugins have left on the calling thread, and the
+ * core has replaced. `opgen check` reports them. */
+typedef struct tn__floating_log {
+  uint64_t n;        /* how many */
+  tn__floating last; /* the last of them */
+} tn__floating_log;
+const tn__floating_log *tn__floating_replaced(void);
+
+/* Computes again as when `before` was got, after another mode, `now`. */
+void tn__floating_replace(const tn__floating *before, const tn__floating *now)
+    __attribute__((cold));
+
 /* Computes again as when `before` was got. */
 static inline void tn__floating_keep(const tn__floating *before) {
   const tn__floating now = tn__floating_get();
-  tn__floating_set(before, &now);
+  if (tn__floating_differs(&now, before)) tn__floating_replace(before, &now);
 }
 
 #endif /* TENON_BASE_FLOATING_H_ */
