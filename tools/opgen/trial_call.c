@@ -303,7 +303,7 @@ static bool is_requested(const trial_run *r, uint32_t i) {
   return is_float(r->in[i]) && g->n_inputs > 0 && g->inputs[at]->stop == 0;
 }
 
-/* The inputs whose gradients are requested: bit i for input i. */
+/* The inputs with a requested gradient: bit i for input i. */
 static uint64_t list_requested(const trial_run *r) {
   uint64_t inputs = 0;
   for (uint32_t i = 0; i < r->n_in; ++i)
