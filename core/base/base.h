@@ -262,25 +262,4 @@ struct tn__os {
 
 extern const tn__os tn__os_real;
 
-/* A program that is run to see whether it survives. */
-typedef struct tn__child {
-  const char *program; /* absolute path */
-  char *const *argv;   /* ended by NULL */
-  int input;           /* what it reads, 10 or above; else it reads nothing */
-  int64_t milliseconds;
-} tn__child;
-
-/* How it ended. */
-typedef struct tn__child_end {
-  bool late;  /* its time was up, and it was ended */
-  int signal; /* that it died of, or 0 */
-  int status; /* of its exit; -1 if there was none, or nobody could tell */
-} tn__child_end;
-
-/* Runs it in a process group of its own, with the host's environment, without
- * the host's files: what it writes on descriptor 3 is added to `said`. Returns
- * when it and all that it started are gone. TN_IO if it cannot be started. */
-tn_code tn__child_run(const tn__child *child, tn__buf *said,
-                      tn__child_end *end);
-
 #endif /* TENON_BASE_H_ */

@@ -78,6 +78,7 @@ tn_code tn__infer_hook(tn__unifier *u) {
                     "operator %s has an infer function, but no host to call it",
                     u->args->name);
   tn_frame frame = *u->args->base;
+  if (u->defaults) frame.flags |= TN_CALL_DEFAULTS;
   tn_run run = {.struct_size = sizeof run};
   if (frame.run != NULL) run = *frame.run;
   run.host_data = &slot;

@@ -158,6 +158,7 @@ typedef struct load {
 static bool waits(const load *l, const tn__plugin *plugin, tn_code rc) {
   if (!l->attempt || l->attempt->last || rc == TN_OUT_OF_MEMORY) return false;
   l->attempt->later = plugin->lacking;
+  l->attempt->dependent = plugin->dependent;
   return plugin->lacking;
 }
 
@@ -174,8 +175,10 @@ static tn_code load_checked(const load *l, const char *path,
   if (!rc) rc = tn__plugin_start(plugin);
   const bool later = waits(l, plugin, rc);
   if (!rc && !later) rc = tn__plugin_commit(registry, plugin);
-  if (l->attempt && !rc && !later)
+  if (l->attempt && !rc && !later) {
+    l->attempt->loaded = true;
     l->attempt->provided = plugin->provided.n > 0;
+  }
   if (rc || later) tn__plugin_retire(plugin);
   return later ? TN_OK : rc;
 }
@@ -228,7 +231,7 @@ tn_code tn__plugin_load(tn__registry *registry, const char *path) {
 
 tn_code tn__plugin_attempt(tn__registry *registry, const char *path,
                            tn__attempt *attempt) {
-  attempt->later = attempt->provided = false;
+  *attempt = (tn__attempt){.last = attempt->last};
   return load_locked(&(load){registry, path, attempt});
 }
 

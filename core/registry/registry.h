@@ -12,6 +12,7 @@
  *        search.c   folders of plugin files
  *        trust.c    whether other users may change a file (trust.h)
  *        plugin.c   a plugin's life: its record, init and fini
+ *        dependency.c  plugins that a plugin requires
  *        commit.c   a plugin's tables enter the registry, all or nothing
  *        registry.c the operator table: create, lookup, lists, destroy
  *        pass.c     passes of plugins: names, and who runs them
@@ -57,7 +58,9 @@ struct tn__plugin {
   tn__vec joints;              /* const tn_joint *, the plugin's own */
   tn__vec retired;             /* options of kernels that were replaced */
   bool loading;                /* init has not returned yet */
-  bool lacking;                /* it asked for an extension that nobody has */
+  bool lacking;                /* it asked for an extension that nobody has, or
+                                  is dependent */
+  bool dependent;              /* it requires a plugin that is not loaded */
   bool began;                  /* code of the author's may have run */
   bool started;                /* init has succeeded: fini is due */
   bool defined;                /* by tn_operator_define: shares its name */
@@ -262,10 +265,12 @@ tn_code tn__plugin_load(tn__registry *registry, const char *path);
 
 /* A file of several that are loaded one after the other. */
 typedef struct tn__attempt {
-  bool last;     /* in: there will be no other attempt */
-  bool later;    /* out: it asked for an extension that nobody provides yet; it
-                    was undone, and is worth another attempt */
-  bool provided; /* out: it provides extensions */
+  bool last;      /* in: there will be no other attempt */
+  bool later;     /* out: it asked for an extension that nobody provides yet, or
+                     is dependent; it was undone, and may be tried again */
+  bool dependent; /* out: it requires a plugin that is not loaded yet */
+  bool loaded;    /* out: it is loaded */
+  bool provided;  /* out: it provides extensions */
 } tn__attempt;
 
 /* As tn__plugin_load, for a file of a search path: TN_INVALID if another user
@@ -274,6 +279,13 @@ typedef struct tn__attempt {
 tn_code tn__plugin_attempt(tn__registry *registry, const char *path,
                            tn__attempt *attempt);
 tn_code tn__plugin_add(tn__registry *registry, const tn_plugin *entry);
+
+/* What `entry` requires of the plugin `name`; NULL if nothing. */
+const tn_dependency *tn__dependency_find(const tn_plugin *entry,
+                                         const char *name);
+/* TN_NOT_FOUND for a required plugin that is not loaded, TN_UNSUPPORTED for one
+ * that is too old; both plugins are named. */
+tn_code tn__dependencies_check(tn__plugin *plugin);
 
 /* Whether a file is a manifest, by its name. */
 bool tn__is_manifest(const char *path);
@@ -490,6 +502,7 @@ typedef struct tn__infer_args {
   const void *params;
   const uint32_t *absent;
   const tn_frame *base;
+  bool defaults; /* unknown shapes may become the usual ones */
 } tn__infer_args;
 
 tn_code tn__infer(const tn__infer_args *args, tn_signature *io);

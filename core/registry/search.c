@@ -4,9 +4,9 @@
  * files must belong to root or the user, and others must not be able to write
  * them (trust.c).
  *
- * A plugin may want what another file of the search provides, whatever their
- * names are. What a plugin wants is known when its init has asked for it, so
- * one that asked in vain is undone, and loaded behind the others.
+ * A plugin may need an extension of another file of the search, or require that
+ * plugin, whatever their names are. Its init asks for extensions, so a plugin
+ * that asked in vain is undone, and loaded after the others.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,8 +22,10 @@
 typedef struct search {
   tn__registry *registry;
   tn_code first;
-  bool provided; /* a plugin that provides extensions was loaded of late */
-  tn__vec later; /* char *, ours: files that wait for such a plugin */
+  bool provided;  /* a plugin that provides extensions was loaded of late */
+  bool loaded;    /* any plugin was loaded of late */
+  bool dependent; /* a file waits for a plugin that it requires */
+  tn__vec later;  /* char *, ours: files that wait for another plugin */
   char text[TN__ERROR_MAX];
 } search;
 
@@ -107,6 +109,8 @@ static tn_code load_one(search *s, const char *path, bool last) {
   if (again && tn__vec_reserve(env, &s->later, 1)) attempt.last = true;
   tn_code rc = tn__plugin_attempt(s->registry, path, &attempt);
   s->provided |= attempt.provided;
+  s->loaded |= attempt.loaded;
+  s->dependent |= attempt.dependent;
   if (attempt.later)
     tn__vec_insert_reserved(&s->later, s->later.n, again);
   else
@@ -137,14 +141,15 @@ static void load_folder(search *s, const char *folder) {
   load_files(s, &files, false);
 }
 
-/* Tries the files that wait as long as others provide something, and then loads
- * them as they are: a plugin may do without. */
+/* Tries the waiting files as long as others provide something, or are required
+ * by one of them. Then loads them as they are: a plugin may not need the
+ * extension that it asked for. */
 static void load_later(search *s) {
   while (s->later.n) {
     tn__vec files = s->later;
-    const bool last = !s->provided;
+    const bool last = !s->provided && !(s->loaded && s->dependent);
     s->later = (tn__vec){0};
-    s->provided = false;
+    s->provided = s->loaded = s->dependent = false;
     load_files(s, &files, last);
   }
   tn__vec_deinit(s->registry->env, &s->later);

@@ -126,6 +126,8 @@ static tn_code check_args(const tn_op *op, const char *what,
                           const tn_arg *const *args, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
     tn_code rc = check_arg(op, args[i]);
+    if (!rc && (args[i]->role == TN_ROLE_LOSS) > (args == op->outputs))
+      rc = tn__fail(TN_PLUGIN, "only an output may be a loss");
     if (!rc && args[i]->flags & TN_ARG_VARIADIC &&
         (args != op->inputs || i + 1 < n))
       rc = tn__fail(TN_PLUGIN, "only the last input may be variadic");

@@ -61,6 +61,45 @@ Test(check, refuses_numbers_without_a_meaning) {
   REFUSED(s.type.allowed = 0, "the type variable T may stand for nothing");
 }
 
+Test(check, refuses_flags_without_a_meaning) {
+  REFUSED(s.kernel.flags |= 0x80000000u,
+          "of which bit 31 has no meaning for this host; a newer one may know "
+          "it, in kernels[0]");
+  REFUSED(s.plugin.flags |= 2, "flags is 0x3, of which bit 1 has no meaning");
+  REFUSED(s.data.flags |= 1u << 7, "in inputs[0], in operators[0]");
+  REFUSED(s.kernel.writes |= 1, "writes is ");
+  REFUSED(s.kernel.flags |= TN_KERNEL_ASYNC,
+          "it is for the cpu and has the flag `async`");
+}
+
+Test(check, refuses_a_loss_that_is_no_output) {
+  REFUSED(s.data.role = TN_ROLE_LOSS, "only an output may be a loss");
+  sample s;
+  sample_init(&s);
+  s.out.role = TN_ROLE_LOSS;
+  cr_assert_eq(tn__tables_check(tn__env_default(), &s.plugin, true), TN_OK,
+               "%s", tn_error_text());
+}
+
+Test(check, refuses_odd_dependencies) {
+  tn_dependency other = {sizeof other, 2, "other"};
+  const tn_dependency *const all[] = {&other};
+  sample good;
+  sample_init(&good);
+  good.plugin.n_dependencies = 1, good.plugin.dependencies = all;
+  cr_assert_eq(tn__tables_check(tn__env_default(), &good.plugin, true), TN_OK,
+               "%s", tn_error_text());
+#define DEPENDS(change, text)                                       \
+  REFUSED(s.plugin.n_dependencies = 1; s.plugin.dependencies = all; \
+          change, text)
+  DEPENDS(other.plugin = NULL, "a plugin that it requires has no name");
+  DEPENDS(other.plugin = "a b", "\"a b\" of a plugin that it requires");
+  DEPENDS(other.plugin = "acme", "it requires itself, \"acme\"");
+  DEPENDS(other.struct_size = 8, "struct_size is 8");
+  DEPENDS(s.plugin.dependencies = NULL, "dependencies is NULL");
+  REFUSED(s.plugin.reserved_2 = 1, "`reserved_2` is 1");
+}
+
 /* In whatever struct has such a member. */
 Test(check, refuses_what_is_reserved) {
   REFUSED(s.plugin.reserved = 7,
@@ -83,6 +122,9 @@ Test(check, refuses_missing_and_odd_names) {
   REFUSED(s.kernel_size.name = "9lives", "\"9lives\"");
   REFUSED(s.stride.name = "kernel", "the name \"kernel\" occurs twice");
   REFUSED(s.data.name = NULL, "in input 0 (?)");
+  REFUSED(s.data.name = "weight",
+          "two inputs or states have the name \"weight\", in operators[0]");
+  REFUSED(s.mean.name = "weight", "two inputs or states have the name");
   REFUSED(s.kernel.op = "conv", "\"conv\"");
   REFUSED(s.kernel.op = "acme.conv@x", "\"acme.conv@x\"");
   REFUSED(s.kernel.op = NULL, "nn.convolution@1 is expected");

@@ -19,6 +19,20 @@ static const char *machine_name(uint32_t machine) {
 
 /* ------------------------------------------------------------------ people */
 
+/* "elemwise >=2, nn >=1" */
+static void add_dependencies(const tn_plugin *plugin, table *rows) {
+  const uint32_t n = TN_HAS(plugin, dependencies) ? plugin->n_dependencies : 0;
+  text list = {0};
+  for (uint32_t i = 0; i < n; ++i)
+    text_add(&list, "%s%s >=%" PRIu32, i ? ", " : "",
+             plugin->dependencies[i]->plugin, plugin->dependencies[i]->release);
+  if (n) {
+    table_add(rows, "requires");
+    table_add(rows, "%s", text_get(&list));
+  }
+  text_deinit(&list);
+}
+
 static void add_facts(const tn_note *note, const tn_plugin *plugin,
                       table *rows) {
   if (plugin) {
@@ -28,6 +42,7 @@ static void add_facts(const tn_note *note, const tn_plugin *plugin,
     table_add(rows, "%s", plugin->license ? plugin->license : "not stated");
     table_add(rows, "written by");
     table_add(rows, "opgen %s", plugin->opgen ? plugin->opgen : "?");
+    add_dependencies(plugin, rows);
   }
   table_add(rows, "ABI");
   table_add(

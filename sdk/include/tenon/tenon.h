@@ -248,9 +248,9 @@ TN_API TN_MUST_USE tn_code tn_plugin_add(tn_runtime *rt,
                                          const tn_plugin *plugin);
 
 /* Loads every `*.so` in the folder `tenon` beside libtenon.so, in order of
- * their names, but a plugin behind those whose extensions it asks for. A file
- * that is refused is logged and does not stop the others; the code is then that
- * of the first refusal. [host-thread] */
+ * their names, but a plugin after those that it requires or whose extensions it
+ * asks for. A file that is refused is logged and does not stop the others; the
+ * code is then that of the first refusal. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugins_load_standard(tn_runtime *rt);
 
 /* The same for folders with ':' between; NULL means tn_options.search_path.
@@ -263,8 +263,8 @@ TN_API TN_MUST_USE tn_code tn_plugins_load_path(tn_runtime *rt,
 
 /* Unregisters a plugin. TN_BUSY, with the list of holders, while params, calls,
  * graphs, programs or tapes of its operators exist, a pass of it runs, or
- * another plugin uses an extension of it. The file is unmapped only if it
- * declares it safe. [host-thread] */
+ * another plugin uses an extension of it or requires it. The file is unmapped
+ * only if it declares it safe. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugin_unload(tn_runtime *rt, const char *name);
 
 /* One loaded plugin. */
