@@ -246,7 +246,8 @@ struct tn__os {
   const char *(*dlerror)(void);
   /* A new file, read-write; EEXIST if there is anything of this name. */
   int (*create)(const char *path, mode_t mode);
-  int (*open_write)(const char *path); /* what is there, close-on-exec */
+  /* What is there, close-on-exec; ENXIO for a FIFO that has no reader. */
+  int (*open_write)(const char *path);
   ssize_t (*readlink)(const char *path, char *to, size_t bytes);
   int (*fchmod)(int fd, mode_t mode);
   ssize_t (*write)(int fd, const void *from, size_t bytes);

@@ -45,7 +45,8 @@ tn_code tn__file_read(const tn__spot *spot, uint64_t at, void *to, size_t n);
 
 /* A file on its way. It takes the place of the one of its name, or of the one
  * that a link of its name leads to, and has that one's permissions. What is no
- * regular file (a device, a FIFO) is not replaced but written to. */
+ * regular file (a device, a FIFO) is not replaced but written to; a FIFO
+ * without a reader is an error. */
 typedef struct tn__sink {
   const tn__env *env;
   const char *path; /* for messages */

@@ -2,6 +2,7 @@
  * os.c: the real operating system behind tn__os, and the log to stderr.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,8 +63,16 @@ static int real_create(const char *path, mode_t mode) {
               mode);
 }
 
+/* A FIFO without a reader is ENXIO; writing waits for a reader that is slow. */
 static int real_open_write(const char *path) {
-  return open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  const int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+  if (fd < 0 || (flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0))
+    return fd;
+  const int why = errno;
+  (void)close(fd);
+  errno = why;
+  return -1;
 }
 
 static ssize_t real_readlink(const char *path, char *to, size_t bytes) {

@@ -103,7 +103,13 @@ static tn_code sink_begin(tn__sink *sink) {
   if (!exists || S_ISREG(old.st_mode))
     return replacement_create(sink, exists ? &old : NULL);
   sink->fd = os->open_write(sink->path);
-  return sink->fd < 0 ? sink_fail(sink, "cannot be written") : TN_OK;
+  if (sink->fd >= 0) return TN_OK;
+  return errno == ENXIO && S_ISFIFO(old.st_mode)
+             ? tn__fail(TN_IO,
+                        "%s: is a FIFO (named pipe) without a reader; start "
+                        "the reader first, or save into a regular file",
+                        sink->path)
+             : sink_fail(sink, "cannot be written");
 }
 
 tn_code tn__sink_open(const tn__env *env, const char *path, tn__sink *out) {

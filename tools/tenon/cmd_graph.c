@@ -4,10 +4,12 @@
  * `run`.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "net.h"
 
@@ -18,7 +20,11 @@ static bool failed(net *n) {
 /* -------------------------------------------------------------------- files */
 
 static bool write_file(net *n, const char *path, const char *content) {
-  FILE *file = fopen(path, "w");
+  /* A FIFO without a reader is an error, where fopen would wait. */
+  const int fd =
+      open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
+  FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+  if (fd >= 0 && !file) (void)close(fd);
   bool ok = file && fputs(content, file) >= 0;
   if (file && fclose(file) != 0) ok = false;
   return ok || fail(n->why, "%s: %s", path, strerror(errno));
