@@ -378,6 +378,8 @@ tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
                          tn_program **out);
 void tn__program_release(tn_program *p); /* NULL is allowed */
 const tn__env *tn__program_env(const tn_program *p);
+/* Whether a monitor of it is running. */
+bool tn__program_is_watched(const tn_program *p);
 tn_code tn__program_forward(tn_program *p, uint32_t flags);
 tn_code tn__program_backward(tn_program *p, tn_array *const *weights, size_t n);
 tn_code tn__program_array(const tn_program *p, uint32_t what, const char *name,

@@ -318,6 +318,8 @@ void tn__kernel_detach(tn__kernel *kernel);
 
 /* The table of functions that every plugin gets a copy of. */
 struct tn__registry_options;
+/* What parallel_for answers to a body that is NULL. */
+int32_t tn__host_no_body(const tn_frame *call);
 void tn__host_init(tn_host *host, const struct tn__registry_options *options);
 
 /* ------------------------------------------------------------------ passes */

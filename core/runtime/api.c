@@ -108,5 +108,8 @@ tn_code tn_trace_write(tn_runtime *rt, const char *path) {
   TN__TRY(tn__runtime_check(&rt->env));
   TN__TRY(tn__runtime_settle(rt));
   tn__trace_stop(rt->env.engine);
-  return tn__trace_write(rt->env.engine, path);
+  TN__TRY(tn__trace_write(rt->env.engine, path));
+  /* Operations that began before the end have left their spans then. */
+  if (tn__runtime_settle(rt) == TN_OK) tn__trace_forget(rt->env.engine);
+  return TN_OK;
 }

@@ -186,7 +186,8 @@ typedef struct tn_options {
   uint32_t engine;        /* TN_ENGINE_* */
   uint32_t probe_seconds; /* for the examples of a manifest; default 10 */
   uint32_t n_cpus;        /* cpu(0), cpu(1) ..., a limit each; default 1 */
-  uint32_t reserved;
+  uint32_t log_level;     /* TN_LOG_*: the last of the levels that `log` gets;
+                             default TN_LOG_INFO, so no debug lines */
 } tn_options;
 
 /* Makes a runtime; `options` may be NULL. It has the device `cpu`, no plugin
@@ -536,7 +537,7 @@ TN_API TN_MUST_USE tn_code tn_array_to(tn_array *array, tn_place place,
  * negative. */
 typedef struct tn_range {
   int32_t axis;
-  int32_t reserved;
+  int32_t reserved; /* 0 */
   int64_t begin;
   int64_t end;
   int64_t step; /* 0 means 1 */
