@@ -430,6 +430,10 @@ tn_code tn__operator_gradient(const tn_operator *of,
  * stopped, and its formula is not 0, as opgen writes it. */
 bool tn__gradient_passes(const tn_input_gradient *rule);
 
+/* Whether the gradient of an operator that is held can be differentiated, as
+ * far as the operators tell that are loaded now. */
+bool tn__operator_has_second(const tn_operator *op);
+
 /* Whether gradients of the operator's gradients follow from its groups of
  * inputs in which outputs are linear; then nothing needs to stand for them. */
 bool tn__operator_is_linear(const tn_op *op);
