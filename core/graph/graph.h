@@ -96,9 +96,11 @@ typedef struct tn__node {
   uint32_t n_attrs;
   uint32_t n_after; /* control dependencies: nodes that come before it */
   const uint32_t *after;
-  tn_graph *inner;      /* GRAPH, LOOP: owned */
-  const tn__loop *loop; /* LOOP */
-  tn_sig known;         /* VARIABLE: what it was made with */
+  tn_graph *inner;                /* GRAPH, LOOP: owned */
+  const tn__loop *loop;           /* LOOP */
+  tn_sig known;                   /* VARIABLE: what it was made with */
+  const tn_operator *gradient_of; /* CALL that the gradient of a call of this
+                                     operator makes; for messages, or NULL */
 } tn__node;
 
 enum { /* tn_graph.facts: what is up to date; adding a node, and other heads,
@@ -180,6 +182,7 @@ typedef struct tn__node_spec {
   tn_graph *inner;
   const tn__loop *loop; /* copied */
   const tn_sig *known;  /* or NULL */
+  const tn_operator *gradient_of;
   const uint32_t *after;
   uint32_t n_after;
 } tn__node_spec;
