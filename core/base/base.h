@@ -26,6 +26,7 @@ typedef struct tn__env {
   tn_allocator allocator;
   tn_log_fn *log;
   void *log_ctx;
+  int32_t log_level; /* lines of higher levels are dropped; 0: TN_LOG_INFO */
   const tn__os *os;
   struct tn__engine *engine; /* orders all that uses its arrays */
   struct tn__device *cpu;    /* where arrays lie by default */

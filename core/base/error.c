@@ -123,10 +123,13 @@ const char *tn_code_name(tn_code code) {
 void tn__log(const tn__env *env, int32_t level, const char *format, ...) {
   char line[TN__ERROR_MAX];
   va_list args;
+  if (env->log == NULL ||
+      level > (env->log_level ? env->log_level : TN_LOG_INFO))
+    return;
   va_start(args, format);
   const int n = vsnprintf(line, sizeof line, format, args);
   va_end(args);
-  if (n < 0 || env->log == NULL) return;
+  if (n < 0) return;
   tame(line);
   env->log(env->log_ctx, level, line);
 }

@@ -349,6 +349,9 @@ void tn__trace_stop(tn__engine *engine);
 uint64_t tn__trace_begin(tn__engine *engine);
 void tn__trace_part(tn__engine *engine, const char *name, uint64_t begin);
 tn_code tn__trace_write(tn__engine *engine, const char *path);
+/* Frees the spans of a recording that has ended and was settled since: no
+ * operation of that time is running. */
+void tn__trace_forget(tn__engine *engine);
 
 /* --------------------------------------------------------------- short way */
 
@@ -405,6 +408,8 @@ static inline void tn__leave(tn__engine *engine) {
   atomic_store_explicit(&cell->busy, 0, memory_order_release);
 }
 
+/* Whether this thread runs a function of the engine. */
+bool tn__inside(const tn__engine *engine);
 /* Whether this thread is between enter and leave, or chooses for a visitor:
  * then it must neither wait nor push. For who takes memory, or frees it. */
 bool tn__entered(const tn__engine *engine);

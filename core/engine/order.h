@@ -232,8 +232,6 @@ static inline void tn__drop(void (*drop)(void *arg), void *arg) {
 
 /* The innermost frame of this engine, or NULL. */
 tn__frame *tn__frame_of(const tn__engine *engine);
-/* Whether this thread runs a function of the engine. */
-bool tn__inside(const tn__engine *engine);
 /* TN_INVALID if the caller is inside of a function or of tn__enter. */
 tn_code tn__outside(const tn__engine *engine, const char *what);
 

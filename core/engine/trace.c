@@ -203,10 +203,8 @@ static void free_lane(const tn__env *env, lane *l) {
   tn__free(env, l);
 }
 
-void tn__trace_drop(tn__engine *engine) {
-  tn__trace *trace = engine->trace;
+static void free_trace(tn__trace *trace) {
   if (trace == NULL) return;
-  engine->trace = NULL;
   while (trace->lanes != NULL) {
     lane *next = trace->lanes->next;
     free_lane(trace->env, trace->lanes);
@@ -214,6 +212,22 @@ void tn__trace_drop(tn__engine *engine) {
   }
   pthread_mutex_destroy(&trace->lock);
   tn__free(trace->env, trace);
+}
+
+void tn__trace_drop(tn__engine *engine) {
+  free_trace(engine->trace);
+  engine->trace = NULL;
+}
+
+void tn__trace_forget(tn__engine *engine) {
+  tn__engine_pause(engine);
+  tn__trace *trace = engine->trace;
+  if (atomic_load_explicit(&engine->tracing, memory_order_relaxed) != 0)
+    trace = NULL;
+  else
+    engine->trace = NULL;
+  tn__engine_resume(engine);
+  free_trace(trace);
 }
 
 /* ------------------------------------------------------------------- writing

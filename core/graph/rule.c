@@ -68,6 +68,7 @@ tn_code tn__rule_add(const tn__rule *rule, const tn__node_spec *like,
   spec.stem = what;
   spec.flags |= TN__NODE_GRADIENT;
   if (spec.op) {
+    spec.gradient_of = spec.kind == TN__NODE_CALL ? of->op : NULL;
     spec.after = rule->after;
     spec.n_after = rule->n_after;
   }

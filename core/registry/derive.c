@@ -135,3 +135,44 @@ bool tn__operator_is_linear(const tn_op *op) {
     if (!g->inputs[i]->stop && tn__operator_groups(op, i) == 0) return false;
   return g->n_inputs > 0;
 }
+
+/* --------------------------------------------------- whether there is a second
+ */
+
+static bool is_differentiable(const tn_op *op) {
+  return op->gradient && op->gradient->kind != TN_GRADIENT_NONE;
+}
+
+/* Whether an operator of this name is loaded and has a gradient. */
+static bool has_gradient(tn__registry *registry, const char *name) {
+  tn_operator *op = NULL;
+  if (tn__operator_get(registry, name, &op) || tn__operator_hold(op))
+    return false;
+  const bool has = is_differentiable(op->desc);
+  tn__operator_unhold(op);
+  return has;
+}
+
+static bool calls_have_gradients(const tn_operator *op) {
+  const tn_gradient *g = op->desc->gradient;
+  for (uint32_t i = 0; i < g->n_inputs; ++i) {
+    const tn_input_gradient *rule = g->inputs[i];
+    for (uint32_t k = 0; TN_HAS(rule, steps) && k < rule->n_steps; ++k)
+      if (rule->steps[k].what == TN_STEP_CALL &&
+          !has_gradient(op->registry, rule->steps[k].op))
+        return false;
+  }
+  return true;
+}
+
+bool tn__operator_has_second(const tn_operator *op) {
+  tn_operator *twin = NULL;
+  if (!is_differentiable(op->desc)) return false;
+  if (op->desc->gradient->kind == TN_GRADIENT_GRAPH)
+    return calls_have_gradients(op);
+  if (tn__operator_is_linear(op->desc)) return true;
+  if (operator_find(op, &twin)) return false;
+  const bool has = is_differentiable(twin->desc);
+  tn__operator_unhold(twin);
+  return has;
+}

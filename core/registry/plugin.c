@@ -44,7 +44,7 @@ static int32_t registrar_fail(tn_registrar *registrar, int32_t code,
   session *s = registrar->host_data;
   va_list args;
   va_start(args, format);
-  (void)vsnprintf(s->text, sizeof s->text, format, args);
+  (void)vsnprintf(s->text, sizeof s->text, format ? format : "", args);
   va_end(args);
   return code < 0 ? code : TN_PLUGIN;
 }
@@ -72,6 +72,10 @@ static int32_t withdraw(tn_registrar *registrar, const char *kernel_id,
   tn__plugin *plugin = s->plugin;
   const tn__env *env = plugin->registry->env;
   bool found = false;
+  if (!kernel_id)
+    return refuse(s, TN_INVALID, "",
+                  "is withdrawn: the id of the kernel is "
+                  "NULL");
   for (uint32_t i = 0; i < plugin->entry->n_kernels; ++i) {
     tn__kernel *kernel = &plugin->kernels[i];
     if (strcmp(kernel->desc->id, kernel_id) != 0) continue;

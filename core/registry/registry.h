@@ -338,6 +338,8 @@ void tn__kernel_detach(tn__kernel *kernel);
 
 /* The table of functions that every plugin gets a copy of. */
 struct tn__registry_options;
+/* What parallel_for answers to a body that is NULL. */
+int32_t tn__host_no_body(const tn_frame *call);
 void tn__host_init(tn_host *host, const struct tn__registry_options *options);
 
 /* ------------------------------------------------------------------ passes */
@@ -447,6 +449,10 @@ tn_code tn__operator_gradient(const tn_operator *of,
 /* Whether an input has a gradient that is not zero whatever comes: it is not
  * stopped, and its formula is not 0, as opgen writes it. */
 bool tn__gradient_passes(const tn_input_gradient *rule);
+
+/* Whether the gradient of an operator that is held can be differentiated, as
+ * far as the operators tell that are loaded now. */
+bool tn__operator_has_second(const tn_operator *op);
 
 /* Whether gradients of the operator's gradients follow from its groups of
  * inputs in which outputs are linear; then nothing needs to stand for them. */
