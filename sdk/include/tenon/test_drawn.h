@@ -9,11 +9,11 @@
  *              [--draw N] [--least N] [--seconds N]
  *
  * loads the files in this order and makes N draws (400) for every operator of
- * them, in a child process with little memory. It prints TAP: one line per
- * operator, and one for each draw that failed, with its parameters, its shapes
- * and the options that repeat it. `--least N` fails an operator of which fewer
- * calls were computed. The exit status is 1 if a line is `not ok`, 2 if the
- * plugins do not load.
+ * them, or of the plugin NAME, in a child process with little memory. It prints
+ * TAP: one line per operator, and one for each draw that failed, with its
+ * parameters, its shapes and the options that repeat it. `--least N` fails an
+ * operator of which fewer calls were computed. The exit status is 1 if a line
+ * is `not ok`, 2 if the plugins do not load.
  *
  * The child writes into memory that it shares with its parent: which call it
  * is at, and at the very end that it has finished. So nothing else that ends it
@@ -80,7 +80,7 @@ typedef struct tn_drawn_record {
 typedef struct tn_drawn_options {
   char **plugins; /* n_plugins files */
   int n_plugins;
-  const char *only; /* name of an operator; NULL: all */
+  const char *only; /* name of an operator or a plugin; NULL: all */
   uint64_t seed;
   uint32_t n_draws;
   uint32_t first; /* of them */
@@ -215,7 +215,7 @@ static tn_code tn_drawn_load(const tn_drawn_options *o, tn_runtime **out) {
   return rc;
 }
 
-/* Whether `name`, "acme.cube@1", is meant by "acme.cube" or by itself. */
+/* Whether "acme", "acme.cube" or "acme.cube@1" means `name`, "acme.cube@1". */
 static bool tn_drawn_is_meant(const char *name, const char *only) {
   const size_t n = only == NULL ? 0 : strlen(only);
   return only == NULL ||
