@@ -37,36 +37,32 @@ static int32_t set_input(const tn_frame *frame, uint32_t list, uint32_t index,
   return f->call->host->set_shape(f->call, TN_OPERAND_IN, at, ndim, shape);
 }
 
-typedef int32_t infer_function(const tn_frame *call);
-
-/* Infers as the operator does whose gradient the call is; it has up to three
- * inputs and outputs. */
-static int32_t infer_forward(const tn_frame *call, infer_function *infer,
-                             const uint32_t *in, const uint32_t *out,
-                             uint32_t n) {
+int32_t nn_infer_forward(const tn_frame *call, const nn_forward_of *of) {
   forward_call f = {.frame = *call, .host = *call->host, .call = call};
-  for (uint32_t i = 0; i < n; ++i) {
-    f.operands[i] = call->in[in[i]];
-    f.operands[3 + i] = call->in[out[i]];
-  }
-  f.in = in;
-  f.out = out;
+  for (uint32_t i = 0; i < of->n_in; ++i) f.operands[i] = call->in[of->in[i]];
+  for (uint32_t i = 0; i < of->n_out; ++i)
+    f.operands[3 + i] = call->in[of->out[i]];
+  f.in = of->in;
+  f.out = of->out;
   f.host.set_shape = set_input;
   f.frame.host = &f.host;
   f.frame.in = f.operands;
   f.frame.out = f.operands + 3;
-  f.frame.n_in = f.frame.n_out = n;
-  return infer(&f.frame);
+  f.frame.n_in = of->n_in;
+  f.frame.n_out = of->n_out;
+  return of->infer(&f.frame);
 }
 
 int32_t nn_layer_norm_grad_infer(const tn_frame *call) {
   static const uint32_t in[] = {3, 4, 5}, out[] = {0, 1, 2};
-  return infer_forward(call, nn_layer_norm_infer, in, out, 3);
+  return nn_infer_forward(call,
+                          &(nn_forward_of){nn_layer_norm_infer, in, out, 3, 3});
 }
 
 int32_t nn_batch_norm_grad_infer(const tn_frame *call) {
   static const uint32_t in[] = {3, 4, 5}, out[] = {0, 1, 2};
-  return infer_forward(call, nn_batch_norm_infer, in, out, 3);
+  return nn_infer_forward(call,
+                          &(nn_forward_of){nn_batch_norm_infer, in, out, 3, 3});
 }
 
 int32_t nn_batch_norm_activation_grad_infer(const tn_frame *call) {
@@ -75,12 +71,14 @@ int32_t nn_batch_norm_activation_grad_infer(const tn_frame *call) {
 
 int32_t nn_softmax_output_grad_infer(const tn_frame *call) {
   static const uint32_t in[] = {1, 2}, out[] = {0, 3};
-  return infer_forward(call, nn_softmax_output_infer, in, out, 2);
+  return nn_infer_forward(
+      call, &(nn_forward_of){nn_softmax_output_infer, in, out, 2, 2});
 }
 
 int32_t nn_pooling_grad_infer(const tn_frame *call) {
   static const uint32_t in[] = {1}, out[] = {0};
-  return infer_forward(call, nn_pooling_infer, in, out, 1);
+  return nn_infer_forward(call,
+                          &(nn_forward_of){nn_pooling_infer, in, out, 1, 1});
 }
 
 /* ----------------------------------------------------------------- kernels */

@@ -9,6 +9,18 @@
 
 #include "tenon/op.h"
 
+/* Infers the shapes of a call as the operator does whose gradient the call is.
+ * It has up to three inputs and outputs: which inputs of the call these are. */
+typedef struct nn_forward_of {
+  int32_t (*infer)(const tn_frame *call);
+  const uint32_t *in;
+  const uint32_t *out;
+  uint32_t n_in;
+  uint32_t n_out;
+} nn_forward_of;
+
+int32_t nn_infer_forward(const tn_frame *call, const nn_forward_of *of);
+
 /* The operands of a gradient that is an operator are those of a backward call.
  */
 static inline tn_frame nn_as_backward(const tn_frame *call) {
