@@ -11,6 +11,7 @@
 #include "batch_norm_activation.gen.h"
 #include "layer_norm.gen.h"
 #include "leaky_relu.gen.h"
+#include "nn.h"
 #include "pooling.gen.h"
 #include "second.gen.h"
 #include "softmax.gen.h"
@@ -79,6 +80,29 @@ int32_t nn_pooling_grad_infer(const tn_frame *call) {
   static const uint32_t in[] = {1}, out[] = {0};
   return nn_infer_forward(call,
                           &(nn_forward_of){nn_pooling_infer, in, out, 1, 1});
+}
+
+/* Slopes of prelu: one number, or one for each index along the second
+ * dimension of the data. */
+static int32_t check_slopes(const tn_frame *call, const tn_tensor *data,
+                            const tn_tensor *gamma) {
+  if (data->ndim < 0 || gamma->ndim < 0) return TN_OK;
+  const int64_t channels = data->ndim > 1 ? data->shape[1] : 1;
+  if (gamma->ndim == 1 && (gamma->shape[0] == 1 || gamma->shape[0] < 0 ||
+                           channels < 0 || gamma->shape[0] == channels))
+    return TN_OK;
+  return TN_FAIL(call, TN_SHAPE,
+                 "`gamma` %s must have one number, or one for each index along "
+                 "the second dimension of %s",
+                 nn_shape(gamma).text, nn_shape(data).text);
+}
+
+int32_t nn_prelu_grad_infer(const tn_frame *call) {
+  return check_slopes(call, &call->in[2], &call->in[3]);
+}
+
+int32_t nn_prelu_sums_infer(const tn_frame *call) {
+  return check_slopes(call, &call->in[0], &call->in[2]);
 }
 
 /* ----------------------------------------------------------------- kernels */

@@ -438,7 +438,8 @@ static void load_all(const char *files) {
 
 Test(second, gradients_of_another_device_are_those_of_the_cpu) {
   const char *place = getenv("SECOND_PLACE"), *files = getenv("SECOND_FILES");
-  if (place == NULL || files == NULL) return; /* tests/cuda says them */
+  if (place == NULL || files == NULL)
+    cr_skip_test("SECOND_PLACE and SECOND_FILES name no device");
   load_all(files);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     results here, there;
@@ -449,6 +450,42 @@ Test(second, gradients_of_another_device_are_those_of_the_cpu) {
     results_free(&here);
     results_free(&there);
   }
+}
+
+/* Products that f64 does not hold, as in test_reduce.c. */
+static void check_far(const char *op, const char *place) {
+  static const double x[] = {1e200, 1e200, 1e-200, 3, INFINITY, 2,
+                             3,     4,     2,      3, 4,        5};
+  static const double want[] = {
+      6, 6, INFINITY, 2e200, 48, INFINITY, INFINITY, INFINITY, 120, 80, 60, 48};
+  const host_shape shape = {2, {3, 4}}, line = {1, {3}};
+  const double two[] = {2, 2, 2};
+  tn_array *data = array_at(&shape, x, place), *slope = NULL;
+  tn_array *head = array_at(&line, two, place);
+  tn_operator *prod = host_operator(rt, op);
+  tn_params *params = host_params(prod, "axis=(1,)");
+  const tn_backward back = {.struct_size = sizeof back,
+                            .params = params,
+                            .inputs = {1, &data},
+                            .outputs = {1, &head},
+                            .out_grads = {1, &head},
+                            .in_grads = {1, &slope, (tn_req[]){TN_REQ_WRITE}}};
+  OK(tn_call_backward(rt, prod, &back));
+  double *have = near_values(slope);
+  for (int i = 0; i < 12; ++i)
+    cr_assert(
+        have[i] == want[i] || fabs(have[i] - want[i]) <= 1e-14 * fabs(want[i]),
+        "%s, element %d: %g, not %g", op, i, have[i], want[i]);
+  tn_array_release(data), tn_array_release(head), tn_array_release(slope);
+  free(have);
+  tn_params_release(params);
+}
+
+Test(second, products_of_the_others_are_within_reach_of_a_device) {
+  const char *place = getenv("SECOND_PLACE"), *files = getenv("SECOND_FILES");
+  if (place != NULL && files != NULL) load_all(files);
+  check_far("tensor.prod", files == NULL ? NULL : place);
+  check_far("tensor.nanprod", files == NULL ? NULL : place);
 }
 
 /* ------------------------------------------------------------- closed forms */
