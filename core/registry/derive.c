@@ -85,12 +85,14 @@ static tn_code no_operator(const char *name, const char *why) {
                   why[0] ? "is an" : "is no", name, why);
 }
 
-/* "nn.pool@2" to "nn.pool_grad@2" */
-static tn_code operator_find(const tn_operator *op, tn_operator **out) {
+/* "nn.pool@2" to "nn.pool_grad@2", with `numbers` after `grad`. */
+static tn_code operator_find(const tn_operator *op, const char *numbers,
+                             tn_operator **out) {
   tn__buf name;
   tn__buf_init(&name, op->registry->env);
   const char *at = strchr(op->name, '@');
-  tn__buf_add(&name, "%.*s_grad%s", (int)(at - op->name), op->name, at);
+  tn__buf_add(&name, "%.*s_grad%s%s", (int)(at - op->name), op->name, numbers,
+              at);
   tn_code rc = name.failed ? tn__fail_memory(name.n, "an operator's name")
                            : tn__operator_get(op->registry, name.s, out);
   if (rc == TN_NOT_FOUND) rc = no_operator(name.s, "");
@@ -99,21 +101,36 @@ static tn_code operator_find(const tn_operator *op, tn_operator **out) {
   return rc;
 }
 
-tn_code tn__operator_gradient(const tn_operator *of,
-                              const tn__gradient_counts *counts,
-                              tn_operator **out) {
+static tn_code fitting_find(const tn_operator *of, const char *numbers,
+                            const tn__gradient_counts *counts,
+                            tn_operator **out) {
   tn_operator *op = NULL;
-  *out = NULL;
-  TN__TRY(operator_find(of, &op));
+  TN__TRY(operator_find(of, numbers, &op));
   const tn_op *desc = op->desc;
   if (desc->n_inputs == counts->n_in + 2 * counts->n_out &&
-      desc->n_outputs == counts->n_in && desc->n_aux == 0 &&
-      counts->n_aux == 0) {
+      desc->n_outputs == counts->n_in && desc->n_aux == 0) {
     *out = op;
     return TN_OK;
   }
   tn__operator_unhold(op);
   return no_operator(op->name, ", but it does not fit this call");
+}
+
+/* Calls with fewer operands than the table has, because some are optional or
+ * counted, have an operator of their own: "nn.pool_grad_2_1@2" for those with
+ * two inputs and one output. States are no operands of either. */
+tn_code tn__operator_gradient(const tn_operator *of,
+                              const tn__gradient_counts *counts,
+                              tn_operator **out) {
+  char numbers[32];
+  *out = NULL;
+  (void)snprintf(numbers, sizeof numbers, "_%u_%u", (unsigned)counts->n_in,
+                 (unsigned)counts->n_out);
+  tn_code rc = fitting_find(of, "", counts, out);
+  if (rc != TN_UNSUPPORTED) return rc;
+  rc = fitting_find(of, numbers, counts, out);
+  if (rc != TN_UNSUPPORTED) return rc;
+  return fitting_find(of, "", counts, out); /* which says why */
 }
 
 bool tn__gradient_passes(const tn_input_gradient *rule) {

@@ -433,15 +433,15 @@ tn_code tn__params_template(const tn_params *from, const char *template,
 tn_code tn__params_move(const tn_params *from, tn_operator *to,
                         tn_params **out);
 
-/* Operands of a call. */
+/* Operands of a call, but for its states. */
 typedef struct tn__gradient_counts {
   uint32_t n_in;
   uint32_t n_out;
-  uint32_t n_aux;
 } tn__gradient_counts;
 /* The operator that stands for the gradient of calls of `of`, where that is to
- * be differentiated: "nn.pool_grad@2" for nn.pool@2. *out is held.
- * TN_UNSUPPORTED if there is none, or it does not fit. */
+ * be differentiated: "nn.pool_grad@2" for nn.pool@2, or "nn.pool_grad_2_1@2"
+ * for calls with two inputs and one output. *out is held. TN_UNSUPPORTED if
+ * there is none, or it does not fit. */
 tn_code tn__operator_gradient(const tn_operator *of,
                               const tn__gradient_counts *counts,
                               tn_operator **out);
