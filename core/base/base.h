@@ -59,7 +59,8 @@ void tn__log(const tn__env *env, int32_t level, const char *format, ...)
 
 /* Replaces the thread's error text and returns `code`. Never fails itself, and
  * takes nothing of an environment's allocator; what does not fit
- * (TN__ERROR_MAX) ends in "...", and control characters are shown as ?.
+ * (TN__ERROR_MAX) ends in "...", and bytes that tn__shown_length refuses are
+ * shown as ?.
  * tn_error_text() may be among what is formatted, to have words in front. */
 #define TN__ERROR_MAX 4096
 tn_code tn__fail(tn_code code, const char *format, ...)
@@ -181,6 +182,10 @@ void tn__buf_float(tn__buf *buf, float value);
 /* Length of the UTF-8 sequence at `s`, 0 if it is invalid. `s` ends in a NUL.
  */
 size_t tn__utf8_length(const char *s);
+/* Its length if a terminal shows it, and nothing else happens; 0 for control
+ * characters but line feed and tab, for marks that reverse or hide the text
+ * after them, and for bytes that are not UTF-8. */
+size_t tn__shown_length(const char *s);
 /* Whether all of a text is UTF-8. */
 bool tn__is_utf8(const char *s, size_t n);
 /* "(2,?,3)"; "(?)" for an unknown rank is written "unknown". */
@@ -193,8 +198,14 @@ tn_code tn__buf_text(tn__buf *buf, tn_text **out) TN_MUST_USE;
 const char *tn__nearest(const char *word, const char *const *candidates,
                         size_t n);
 
-/* A 64-bit hash of bytes; part of the ABI (tn_note.manifest_hash). */
+/* A 64-bit hash of bytes; part of the ABI (tn_note.manifest_hash). The
+ * author of a file can make it collide: tables of names use the next one. */
 uint64_t tn__hash(const void *bytes, size_t n);
+/* A hash that differs from process to process, so that no author of a file can
+ * choose names that collide. */
+uint64_t tn__keyed_hash(const void *bytes, size_t n);
+/* Its function: SipHash-1-3. */
+uint64_t tn__siphash(const uint64_t key[2], const void *bytes, size_t n);
 
 /* ----------------------------------------------------------- element types */
 
@@ -225,6 +236,7 @@ struct tn__os {
   int (*open)(const char *path); /* read-only, close-on-exec, non-blocking */
   int (*fstat)(int fd, struct stat *out);
   int (*stat)(const char *path, struct stat *out);
+  int (*lstat)(const char *path, struct stat *out); /* of a link itself */
   ssize_t (*pread)(int fd, void *to, size_t bytes, int64_t offset);
   int (*close)(int fd);
   char *(*realpath)(const char *path, char *to /* PATH_MAX */);
@@ -248,26 +260,5 @@ struct tn__os {
 };
 
 extern const tn__os tn__os_real;
-
-/* A program that is run to see whether it survives. */
-typedef struct tn__child {
-  const char *program; /* absolute path */
-  char *const *argv;   /* ended by NULL */
-  int input;           /* what it reads, 10 or above; else it reads nothing */
-  int64_t milliseconds;
-} tn__child;
-
-/* How it ended. */
-typedef struct tn__child_end {
-  bool late;  /* its time was up, and it was ended */
-  int signal; /* that it died of, or 0 */
-  int status; /* of its exit; -1 if there was none, or nobody could tell */
-} tn__child_end;
-
-/* Runs it in a process group of its own, with the host's environment, without
- * the host's files: what it writes on descriptor 3 is added to `said`. Returns
- * when it and all that it started are gone. TN_IO if it cannot be started. */
-tn_code tn__child_run(const tn__child *child, tn__buf *said,
-                      tn__child_end *end);
 
 #endif /* TENON_BASE_H_ */

@@ -68,7 +68,7 @@ static struct tn__map_slot *find(const tn__map *map, const char *key,
 }
 
 static uint64_t hash_key(const char *key) {
-  return tn__hash(key, strlen(key));
+  return tn__keyed_hash(key, strlen(key));
 }
 
 void *tn__map_get(const tn__map *map, const char *key) {

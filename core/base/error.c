@@ -56,9 +56,10 @@ static void mark(char *text, size_t bytes, size_t wanted) {
 /* Names come from files and plugins that may be hostile: no message has what a
  * terminal obeys. */
 static void tame(char *text) {
-  for (; *text != '\0'; ++text) {
-    const unsigned char c = (unsigned char)*text;
-    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) *text = '?';
+  while (*text != '\0') {
+    const size_t n = tn__shown_length(text);
+    if (n == 0) *text = '?';
+    text += n > 0 ? n : 1;
   }
 }
 

@@ -24,6 +24,10 @@ static int real_stat(const char *path, struct stat *out) {
   return stat(path, out);
 }
 
+static int real_lstat(const char *path, struct stat *out) {
+  return lstat(path, out);
+}
+
 static ssize_t real_pread(int fd, void *to, size_t bytes, int64_t offset) {
   return pread(fd, to, bytes, offset);
 }
@@ -105,6 +109,7 @@ const tn__os tn__os_real = {
     .open = real_open,
     .fstat = real_fstat,
     .stat = real_stat,
+    .lstat = real_lstat,
     .pread = real_pread,
     .close = real_close,
     .realpath = real_realpath,

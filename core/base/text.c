@@ -84,6 +84,26 @@ size_t tn__utf8_length(const char *text) {
   return n;
 }
 
+/* C0 and C1 controls; marks of direction and of no width, line and paragraph
+ * separators, which some terminals obey; tags, which none shows. */
+static bool is_hidden(uint32_t c) {
+  static const uint32_t ranges[][2] = {
+      {0x00, 0x08},     {0x0b, 0x1f},      {0x7f, 0x9f},     {0x61c, 0x61c},
+      {0x200b, 0x200f}, {0x2028, 0x202e},  {0x2060, 0x206f}, {0xfeff, 0xfeff},
+      {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; ++i)
+    if (c >= ranges[i][0] && c <= ranges[i][1]) return true;
+  return false;
+}
+
+size_t tn__shown_length(const char *s) {
+  const size_t n = tn__utf8_length(s);
+  static const unsigned char first_bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+  uint32_t c = (unsigned char)s[0] & first_bits[n];
+  for (size_t i = 1; i < n; ++i) c = c << 6 | ((unsigned char)s[i] & 0x3fu);
+  return n == 0 || is_hidden(c) ? 0 : n;
+}
+
 bool tn__is_utf8(const char *s, size_t n) {
   const char *end = s + n;
   while (s < end) {

@@ -19,6 +19,7 @@
  * others, the fullest first. Whoever comes late, or is slow, so loses always
  * the same slices, to the same thread.
  */
+#include "floating.h"
 #include "pool.h"
 
 #define HAND 1u
@@ -88,20 +89,29 @@ static int64_t slices(int64_t n, int64_t grain) {
   return n / grain + (n % grain != 0);
 }
 
+/* The next slice on this thread computes as this one did. */
+static int32_t run_body(tn__loop_fn *fn, void *arg, int64_t begin,
+                        int64_t end) {
+  const tn__floating floating = tn__floating_get();
+  const int32_t code = fn(arg, begin, end);
+  tn__floating_keep(&floating);
+  return code;
+}
+
 static int32_t run_slice(const tn__loop *loop, int64_t slice) {
   const int64_t begin = slice * loop->grain;
   const int64_t end =
       loop->n - begin > loop->grain ? begin + loop->grain : loop->n;
-  return loop->fn(loop->arg, begin, end);
+  return run_body(loop->fn, loop->arg, begin, end);
 }
 
 static int32_t run_alone(int64_t n, int64_t grain, tn__loop_fn *fn, void *arg) {
   int64_t begin = 0;
   for (; n - begin > grain; begin += grain) {
-    const int32_t code = fn(arg, begin, begin + grain);
+    const int32_t code = run_body(fn, arg, begin, begin + grain);
     if (code != TN_OK) return code;
   }
-  return fn(arg, begin, n);
+  return run_body(fn, arg, begin, n);
 }
 
 /* ------------------------------------------------------------------- homes */

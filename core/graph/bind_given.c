@@ -31,6 +31,7 @@ tn_code tn__bind_lists(tn__binding *b) {
   p->gradients = tn__arena_alloc(&p->arena, n * sizeof *p->gradients);
   p->weights =
       tn__arena_alloc(&p->arena, (p->n_heads + 1u) * sizeof *p->weights);
+  p->losses = tn__arena_alloc(&p->arena, p->n_heads + 1u);
   if (p->arena.failed) return memory_fail(n * sizeof *b->known);
   for (uint32_t i = 0; i < p->n_heads; ++i) p->weights[i] = TN_ENTRY_NONE;
   for (size_t i = 0; i < n; ++i) p->gradients[i] = TN_ENTRY_NONE;

@@ -127,7 +127,10 @@ struct tn_graph {
   uint32_t n_sigs; /* entries that the last inference has seen */
   tn__vec scopes;  /* tn__scope_attrs *, innermost last (attr.c) */
   char *prefix;    /* or NULL */
+  uint64_t n_inherited; /* attributes that nodes got from graphs around them */
 };
+
+enum { TN__MOST_INHERITED = 1 << 22 }; /* some 400 MB */
 
 static inline tn__node *tn__node_at(const tn_graph *graph, uint32_t id) {
   return graph->nodes.v[id];
@@ -251,9 +254,14 @@ tn_code tn__attribute_set(tn_graph *graph, uint32_t node, const char *key,
                           const char *value);
 const char *tn__attribute(const tn__node *node, const char *key);
 tn_code tn__attributes_json(const tn_graph *graph, tn_text **out);
-/* Gives a node without attributes these, which are in order of keys. */
+/* Gives a node without attributes these, which are in order of keys. The texts
+ * are copied. */
 tn_code tn__attributes_enter(const tn_graph *graph, tn__node *node,
                              const tn_attribute *sorted, uint32_t n);
+/* Gives a node those attributes of another whose keys it does not have.
+ * TN_OUT_OF_RANGE: there are more than TN__MOST_INHERITED in the graph. */
+tn_code tn__attributes_inherit(tn_graph *graph, tn__node *node,
+                               const tn__node *from);
 tn_code tn__scope_push(tn_graph *graph, const tn_attribute *attributes,
                        size_t n);
 tn_code tn__scope_pop(tn_graph *graph);

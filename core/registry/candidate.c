@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "choose.h"
+#include "floating.h"
 
 const char *tn__device_name(int32_t device_type) {
   switch (device_type) {
@@ -122,7 +123,9 @@ static bool supports(const tn__kernel *kernel, tn_frame *frame,
   run.host_data = &slot;
   frame->run = &run;
   tn__frame_for(frame, kernel);
+  const tn__floating floating = tn__floating_get();
   const int32_t rc = kernel->desc->supports(frame);
+  tn__floating_keep(&floating);
   frame->run = before;
   if (rc == TN_OK) return true;
   if (rc != TN_UNSUPPORTED)

@@ -196,6 +196,7 @@ tn_code tn__plugin_start(tn__plugin *plugin) {
   tn_code rc = tn__tables_check(plugin->registry->env, plugin->entry, true);
   if (rc) return tn__fail_more(rc, " (%s)", plugin->path);
   TN__TRY(refuse_second(plugin));
+  TN__TRY(tn__dependencies_check(plugin));
   rc = kernels_create(plugin);
   if (rc) return tn__fail_more(rc, " (%s)", plugin->path);
   return call_init(plugin);

@@ -226,6 +226,13 @@ tn_code tn__operator_get(tn__registry *registry, const char *name,
   return rc;
 }
 
+bool tn__operator_exists(tn__registry *registry, const char *name) {
+  pthread_rwlock_rdlock(&registry->lock);
+  const bool exists = find(registry, name) != NULL;
+  pthread_rwlock_unlock(&registry->lock);
+  return exists;
+}
+
 /* ------------------------------------------------------------------- lists */
 
 tn_code tn__operator_at(tn__registry *registry, size_t index,

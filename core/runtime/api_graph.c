@@ -223,6 +223,12 @@ tn_code tn_graph_child(const tn_graph *graph, uint32_t node, size_t index,
   return TN_OK;
 }
 
+const char *tn_graph_operator(const tn_graph *graph, uint32_t node) {
+  if (!graph || node >= tn__n_nodes(graph)) return NULL;
+  const tn_operator *op = tn__node_at(graph, node)->op;
+  return op ? op->name : NULL;
+}
+
 tn_code tn_graph_attribute_set(tn_graph *graph, uint32_t node, const char *key,
                                const char *value) {
   TN__WANT(graph);

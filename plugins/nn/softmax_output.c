@@ -67,6 +67,8 @@ int32_t nn_softmax_output_infer(const tn_frame *call) {
     return TN_FAIL(call, TN_SHAPE,
                    "`data` has rank %d, but its classes are in dimension %d",
                    (int)data->ndim, (int)least - 1);
+  /* Class numbers are usual, and probabilities allowed. */
+  if (label->ndim < 0 && !(call->flags & TN_CALL_DEFAULTS)) return TN_OK;
   if (label->ndim != data->ndim) return infer_classes(call);
   const int32_t code =
       state(call, NN_SOFTMAX_OUTPUT_IN_LABEL, data->ndim, data->shape);

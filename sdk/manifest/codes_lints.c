@@ -128,6 +128,21 @@ const tnm_code tnm_codes_lints[] = {
              "in i64, and floats beside i64 in f64.",
              "  dtypes: {T: [f32, f64], compute: {T: f32}}",
              "  dtypes: {T: [f32, f64], compute: {T: f64}}"),
+    TNM_CODE("E0097", "inputs that no rule relates",
+             "Every call may give an operator tensors of any shapes that its "
+             "rules allow. If no rule\nnames two inputs, or an input and a "
+             "state, the kernel gets them in shapes that do not\nfit, and "
+             "may read and write outside of their memory. Shapes are related "
+             "by a dimension of\none name, by `shape` that names an operand, "
+             "by a condition in `require`, by a function,\nand by "
+             "broadcasting. An input of any shape beside any other says "
+             "`independent: true`:\nthe kernel itself compares all that it "
+             "relies on.",
+             "  inputs: [{name: data, dtype: T}, {name: of, dtype: T}]\n"
+             "  outputs: [{name: out, dtype: T, shape: data}]",
+             "  inputs: [{name: data, dtype: T}, {name: of, dtype: T, shape: "
+             "data}]\n"
+             "  outputs: [{name: out, dtype: T, shape: data}]"),
     TNM_CODE("W0101", "lint `doc`: an operator without `doc`",
              "The summary says what it is; `doc` says what becomes of edge "
              "cases, and why one would\nwant it. It is the text of the manual.",

@@ -209,6 +209,7 @@ static void read_head(package *p) {
   p->tables->release = reader->release;
   p->tables->summary = tnm_get_text(p->tree, "summary");
   p->tables->license = tnm_get_text(p->tree, "license");
+  tnm_lower_dependencies(reader, tnm_tree_get(p->tree, "requires"), p->tables);
 }
 
 static bool read_plugin_file(package *p) {

@@ -19,6 +19,9 @@ static const tnm_key plugin_keys[] = {
     {"operators", L, true, "files of the operators; their order is ABI"},
     {"init", S, false, "C function that runs when the plugin is loaded"},
     {"fini", S, false, "C function that undoes it"},
+    {"requires", M, false,
+     "plugins that are loaded before it, with their least release: "
+     "`{elemwise: \">=2\"}`"},
     {"unloadable", S, false,
      "true: no thread, no exit handler, no pointer outlives the plugin"},
     {NULL, 0, false, NULL}};
@@ -96,6 +99,7 @@ static const tnm_key input_keys[] = {
     {"name", S, true, "name, lower case"},
     {"dtype", S, true, "type, type variable, or a parameter of type dtype"},
     {"shape", S | L | M, false, "operand, pattern, or `{c: function}`"},
+    {"independent", S, false, "true: no rule relates its shape to others"},
     {"role", S, false, "data, weight or label"},
     {"optional", S, false, "true: may be absent"},
     {"variadic", S, false, "true: any number of them; the last input"},
@@ -110,6 +114,8 @@ static const tnm_key output_keys[] = {
     {"dtype", S, true, "type, type variable, or a parameter of type dtype"},
     {"shape", S | L | M, true,
      "operand, `broadcast`, `dynamic`, pattern, or `{c: function}`"},
+    {"role", S, false,
+     "data, or loss: a head whose gradient is ones where none is given; data"},
     {"inplace", S, false, "input whose memory it may take"},
     {"view", S, false, "input whose elements it has, in their order"},
     {"init", S, false, "input that it starts as a copy of"},

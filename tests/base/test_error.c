@@ -57,6 +57,20 @@ Test(error, texts_have_nothing_that_a_terminal_obeys) {
   cr_assert_str_eq(line, shown);
 }
 
+/* CSI as one character, a right-to-left override, a mark of no width, a byte
+ * order mark, and bytes that are not UTF-8. */
+Test(error, texts_have_nothing_that_reverses_or_hides_them) {
+  (void)tn__fail(TN_INVALID, "%s",
+                 "a\xc2\x9b"
+                 "b\xe2\x80\xae"
+                 "c\xe2\x80\x8b"
+                 "d\xef\xbb\xbf"
+                 "e\xff\xc3");
+  cr_assert_str_eq(tn_error_text(), "a??b???c???d???e??");
+  (void)tn__fail(TN_INVALID, "%s", "\xe2\x82\xac \xf0\x9f\x98\x80 \xd7\x90");
+  cr_assert_str_eq(tn_error_text(), "\xe2\x82\xac \xf0\x9f\x98\x80 \xd7\x90");
+}
+
 static void *fail_elsewhere(void *arg) {
   (void)arg;
   (void)tn__fail(TN_IO, "of another thread");

@@ -261,10 +261,10 @@ class Tests:
 
     def every_code(self):
         """Each code that can be explained is shown by a case; those of built
-        plugins, by test_check.py."""
+        plugins, by test_check.py and bad_plugins/."""
         seen = "".join(p.read_text() for p in [
             *sorted(HERE.glob("err/*/expected.stderr")),
-            HERE / "test_check.py"])
+            *sorted(HERE.glob("bad_plugins/*.c")), HERE / "test_check.py"])
         missing = [code for code in self.codes() if f"[{code}]" not in seen]
         if missing:
             raise Failure("no case in err/ gives " + ", ".join(missing))

@@ -28,7 +28,7 @@ FOLDER = pathlib.Path(SCRATCH.name)
 TENON = Installed(BUILD, FOLDER)
 PROJECT = FOLDER / "author"
 
-PAGES = [SOURCE / "README.md", *sorted((SOURCE / "docs").glob("*.md"))]
+PAGES = [SOURCE / "README.md", *sorted((SOURCE / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^<!-- (file|run)(?:: (\S+))? -->\n```\w*\n(.*?)^```$",
                    re.S | re.M)
 SESSION = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.M)
