@@ -266,6 +266,20 @@ def an_edited_text_compiles_no_kernel():
         path.write_text(kept)
 
 
+def an_edited_text_compiles_nothing_for_cuda():
+    """After the companion of the same project was built."""
+    folder = FOLDER / "acme"
+    if not (folder / "build/acme.cuda.so").exists():
+        raise tap.Skip("nvcc is not installed")
+    TENON.run("meson", "compile", "-C", "build", cwd=folder)
+    manifest = folder / "quad.yaml"
+    kept = manifest.read_text()
+    manifest.write_text(kept.replace("doc: Linear", "doc: The linear"))
+    said = TENON.run("ninja", "-C", "build", "-v", cwd=folder)
+    assert "cuda.gen.c" in said and "nvcc" not in said, said
+    manifest.write_text(kept)
+
+
 def templates_are_in_canonical_form_and_without_warnings():
     for name in ("acme", "lab", "deep", "gpu", "duo", "only", "c"):
         TENON.run("opgen", "check", "-Werror", name, cwd=FOLDER)
@@ -585,6 +599,7 @@ if __name__ == "__main__":
                  what_is_compiled_and_what_is_bound_do_not_mix,
                  kernels_for_cuda_and_formulas_are_one_companion,
                  a_formula_alone_has_a_companion,
+                 an_edited_text_compiles_nothing_for_cuda,
                  kernels_for_cuda_without_a_formula_are_a_companion,
                  without_kernels_for_cuda_there_is_no_companion,
                  formulas_beside_kernels_for_cuda_alone_run,
