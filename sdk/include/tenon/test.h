@@ -39,7 +39,9 @@
  * - gradients are compared with difference quotients (test_gradient.h);
  * - the same call is made often. The bits must be the same: twice, after a call
  *   with other numbers, and with one worker thread in place of three. Kernels
- *   without TN_KERNEL_DETERMINISTIC only have to be near (test_again.h).
+ *   without TN_KERNEL_DETERMINISTIC are not compared (test_again.h);
+ * - with `batch_invariant: true` in the manifest, each row has the same bits
+ *   alone, in its example and among hundreds of rows (test_batch.h).
  *
  * MEMORY. On the CPU each operand of a case has its own pages between two
  * inaccessible ones (test_guard.h): `dense` arrays end at the second one,
@@ -47,7 +49,8 @@
  * so that no vector is aligned. Views are at either end, by the seed. A byte
  * that changes beside the elements of an output, or between them, fails the
  * case. So does one of an input, of a state that the call may not change, or of
- * the parameters.
+ * the parameters. On other devices inputs are compared in one case of four,
+ * which the seed draws, and so are the repeated calls.
  *
  * PROCESS. Cases run in a child process (test_child.h). A case that ends it, or
  * its thread, or that does not end in time, has failed with the reason; the
@@ -82,6 +85,7 @@
  *        test_call.h      one call
  *        test_backward.h  backward calls
  *        test_again.h     repeated calls
+ *        test_batch.h     rows in batches of other sizes
  *        test_example.h   the cases of an example
  *        test_gradient.h  difference quotients
  *        test_kernel.h    kernels for operators of other plugins
@@ -136,6 +140,7 @@ typedef struct tn_test_operator {
   uint32_t points;    /* random points per example */
   double eps;         /* step of the difference quotient */
   double tol;         /* of the comparison with it */
+  uint32_t batch_invariant; /* 1: rows do not depend on their batch */
   /* Where the operator is another plugin's: ids of the kernels that are tried,
    * one after the other. */
   const char *const *kernels;
@@ -202,6 +207,8 @@ static double tn_test_tolerance(tn_dtype dtype, double tol) {
 
 #include "tenon/test_again.h"
 
+#include "tenon/test_batch.h"
+
 #include "tenon/test_example.h"
 #include "tenon/test_gradient.h"
 #include "tenon/test_kernel.h"
@@ -236,6 +243,7 @@ static void tn_test_run_examples(tn_test *t, tn_operator *op,
   t->without[0] = '\0';
   memset(t->tried, 0, sizeof t->tried);
   memset(t->took, 0, sizeof t->took);
+  t->is_batch_invariant = which->batch_invariant != 0;
   for (size_t i = 0; i < which->n_examples; ++i)
     tn_test_run_example(t, op, &which->examples[i]);
   const bool ran = t->n - n > t->n_skipped - n_skipped;
@@ -509,6 +517,7 @@ static void tn_test_print_end(tn_test_runner *r, bool is_empty) {
   printf("1..%d%s\n", r->n,
          is_empty ? " # SKIP it has neither operators nor kernels" : "");
   (void)fflush(stdout);
+  if (r->is_brief) return;
   for (int i = 0; i < r->n_failed && i < TN_TEST_LIST; ++i)
     fprintf(stderr, "not ok - %s\n", r->list[i]);
   if (r->n_failed > TN_TEST_LIST)

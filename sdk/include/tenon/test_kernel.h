@@ -75,6 +75,7 @@ static void tn_test_run_pinned(tn_test *t, tn_operator *op,
   const int n_failed = t->n_failed, n_to_come = t->n_to_come;
   t->without[0] = '\0';
   t->n_calls[0] = t->n_calls[1] = 0;
+  t->is_batch_invariant = which->batch_invariant != 0;
   for (size_t i = 0; i < which->n_examples; ++i)
     tn_test_run_example(t, op, &which->examples[i]);
   if (t->only->device_type == TN_DEVICE_CPU) tn_test_run_gradient(t, op, which);

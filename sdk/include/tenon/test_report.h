@@ -98,6 +98,7 @@ typedef struct tn_test {
   tn_watch watch;
   uint64_t tried[2][8]; /* by pass and variable: TN_BIT_* of types */
   uint64_t took[2][8];
+  bool is_batch_invariant; /* the manifest says so of the operator */
   tn_child_writer writer;
   tn_test_runner *runner;
   struct tn_test *other; /* with another number of threads, or NULL */
@@ -147,6 +148,7 @@ static void tn_test_print_verdict(tn_test_runner *r, uint32_t kind,
   const bool failed = kind == TN_TEST_FAIL || kind == TN_TEST_TO_COME;
   if (kind == TN_TEST_PASS && r->is_brief) {
     ++r->n_passed;
+    printf("# ok: %s\n", r->title);
     return;
   }
   if (kind == TN_TEST_FAIL) tn_test_list_failure(r, text);
@@ -293,6 +295,7 @@ static bool tn_test_begin(tn_test *t, const char *format, ...) {
   ++t->step;
   t->complaint[0] = '\0';
   t->random = tn_child_hash(t->seed + 1, t->title, strlen(t->title));
+  t->notes.is_blind = (t->random >> 9 & 3) != 0;
   memcpy(t->n_calls_before, t->n_calls, sizeof t->n_calls);
   tn_test_recall(t);
   if (t->known == NULL) tn_test_send(t, TN_TEST_BEGIN, "");
