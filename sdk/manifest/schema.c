@@ -50,7 +50,11 @@ static const tnm_key plugin_keys[] = {
        "`auto`, `none`, `{formula: ...}`, `{graph: ...}` or "                \
        "`{kernel: backward, needs: ...}`"},                                  \
       {"kernels", L, false, "kernels written by hand"},                      \
-      {"examples", L, false, "inputs with the outputs they must give"}, {    \
+      {"examples", L, false, "inputs with the outputs they must give"},      \
+      {"batch_invariant", S, false,                                          \
+       "true: a row of the first input's first axis has the same results "   \
+       "in every batch; tests compare"},                                     \
+  {                                                                          \
     "gradcheck", M, false, "settings of the numeric gradient check"          \
   }
 

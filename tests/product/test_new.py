@@ -106,6 +106,21 @@ def a_formula_builds_and_runs():
               "[6, 11, 18]\n", "output")
 
 
+def a_failed_case_is_shown_at_once():
+    """By `meson test` alone, and the passed ones are not."""
+    TENON.run("opgen", "new", "wrong.quad", cwd=FOLDER)
+    folder = FOLDER / "wrong"
+    manifest = folder / "quad.yaml"
+    manifest.write_text(manifest.read_text().replace("b*data + c ",
+                                                     "b*data + c + 1 "))
+    build(folder)
+    status, said = command("meson", "test", "-C", "build", cwd=folder)
+    assert status != 0, said
+    assert re.search(r"wrong\.quad@1 \w+: f32, cpu, dense, write: `out` \(f32\), "
+                     r"element \(.*\): expected .*FAIL", said), said
+    assert "null out OK" not in said, said
+
+
 def what_a_formula_calls_is_linked():
     """A program that loads the plugin may have no libm of its own."""
     TENON.run("opgen", "new", "gam.op", cwd=FOLDER)
@@ -585,7 +600,9 @@ def nothing_is_written_over_or_left_behind():
 
 if __name__ == "__main__":
     with SCRATCH:
-        tap.run([a_formula_builds_and_runs, what_a_formula_calls_is_linked,
+        tap.run([a_formula_builds_and_runs,
+                 a_failed_case_is_shown_at_once,
+                 what_a_formula_calls_is_linked,
                  a_kernel_says_that_it_is_not_written,
                  a_written_kernel_passes_and_a_wrong_one_fails,
                  a_kernel_that_forgets_to_add_fails,

@@ -322,15 +322,14 @@ const char new_meson[] =
     "      '-lcudart_static', '-lstdc++', '-ldl', '-lrt', '-lpthread'])\n"
     "endif\n"
     "\n"
-    "# The examples of the manifests, and their gradients; for operators of "
-    "other\n"
-    "# plugins, with each kernel of this one.\n"
+    "# Examples, gradients; for operators of others with each kernel of this "
+    "plugin.\n"
     "tests = custom_target('@PLUGIN@_test.gen', input: 'plugin.yaml',\n"
     "  output: '@PLUGIN@_test.gen.c', depfile: '@PLUGIN@_test.d',\n"
     "  command: [generate, '--tests'])\n"
     "test('examples', executable('@PLUGIN@_test', tests,\n"
     "    dependencies: [tenon, libm]),\n"
-    "  args: [others, plugins], protocol: 'tap')\n";
+    "  args: ['--brief', others, plugins], protocol: 'tap', verbose: true)\n";
 
 const char new_readme[] =
     "# @PLUGIN@\n"
