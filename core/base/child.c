@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * child.c: runs a program that may crash, hang or lie, and listens to what it
- * says on descriptor 3. posix_spawn, not fork: the host may have threads, and a
- * copy of it would stand still on their locks.
+ * child.c: runs a program that may crash, hang or report wrong results, and
+ * reads its output on descriptor 3. Uses posix_spawn, not fork: the host may
+ * have threads, and a forked copy could wait for their locks for ever.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 
 #include "base.h"
 
-/* Where the child finds its pipe; everything above is closed. */
-enum { LISTENED = 3, MOST_SAID = 1 << 16, HIGH = 10 };
+/* Descriptor of the child's pipe; all higher ones are closed. */
+enum { REPORT_FD = 3, OUTPUT_MAX = 1 << 16, HIGH = 10 };
 
 extern char **environ;
 
@@ -31,7 +31,7 @@ static int64_t now_ms(void) {
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* A pipe on descriptors that stand in nobody's way below HIGH. */
+/* A pipe on descriptors from HIGH on, which do not collide with the child's. */
 static tn_code pipe_open(int ends[2]) {
   int low[2];
   if (pipe2(low, O_CLOEXEC) != 0)
@@ -49,7 +49,7 @@ static tn_code pipe_open(int ends[2]) {
 }
 
 static int set_files(posix_spawn_file_actions_t *files, const tn__child *child,
-                     int listened) {
+                     int report_fd) {
   int rc = 0;
   if (child->input >= HIGH)
     rc = posix_spawn_file_actions_adddup2(files, child->input, 0);
@@ -57,14 +57,15 @@ static int set_files(posix_spawn_file_actions_t *files, const tn__child *child,
     rc = posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0);
   for (int fd = 1; rc == 0 && fd <= 2; ++fd)
     rc = posix_spawn_file_actions_addopen(files, fd, "/dev/null", O_WRONLY, 0);
-  if (rc == 0) rc = posix_spawn_file_actions_adddup2(files, listened, LISTENED);
   if (rc == 0)
-    rc = posix_spawn_file_actions_addclosefrom_np(files, LISTENED + 1);
+    rc = posix_spawn_file_actions_adddup2(files, report_fd, REPORT_FD);
+  if (rc == 0)
+    rc = posix_spawn_file_actions_addclosefrom_np(files, REPORT_FD + 1);
   return rc;
 }
 
-/* A group of its own, so that what it starts can be ended with it; the host's
- * signals are none of its business. */
+/* Gives the child its own process group, so that its own children can be killed
+ * with it. The child does not inherit the host's signal settings. */
 static int set_attributes(posix_spawnattr_t *attributes) {
   sigset_t none, all;
   sigemptyset(&none);
@@ -78,14 +79,14 @@ static int set_attributes(posix_spawnattr_t *attributes) {
   return rc;
 }
 
-static int spawn(const tn__child *child, int listened, pid_t *pid) {
+static int spawn_child(const tn__child *child, int report_fd, pid_t *pid) {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
   int rc = posix_spawn_file_actions_init(&files);
   if (rc != 0) return rc;
   rc = posix_spawnattr_init(&attributes);
   if (rc == 0) {
-    rc = set_files(&files, child, listened);
+    rc = set_files(&files, child, report_fd);
     if (rc == 0) rc = set_attributes(&attributes);
     if (rc == 0)
       rc = posix_spawn(pid, child->program, &files, &attributes, child->argv,
@@ -96,8 +97,8 @@ static int spawn(const tn__child *child, int listened, pid_t *pid) {
   return rc;
 }
 
-/* Until everybody who could say something is gone. False when time is up. */
-static bool listen_to(int fd, int64_t deadline, tn__buf *said) {
+/* Reads until all writers have ended. False when the time is up. */
+static bool listen_to(int fd, int64_t deadline, tn__buf *output) {
   char chunk[1024];
   for (;;) {
     const int64_t left = deadline - now_ms();
@@ -108,13 +109,14 @@ static bool listen_to(int fd, int64_t deadline, tn__buf *said) {
     if (ready <= 0) continue;
     const ssize_t n = read(fd, chunk, sizeof chunk);
     if (n == 0 || (n < 0 && errno != EINTR)) return true;
-    if (n > 0 && said->n < MOST_SAID) tn__buf_bytes(said, chunk, (size_t)n);
+    if (n > 0 && output->n < OUTPUT_MAX)
+      tn__buf_bytes(output, chunk, (size_t)n);
   }
 }
 
-/* Until it is gone; one that closes its files need not be. False when time is
- * up. Where the system cannot tell, it counts as gone with its files: those of
- * a process that ends are closed when its status is already fixed. */
+/* Waits until the child has ended; a child may close its files earlier. False
+ * when the time is up. Without pidfd_open it counts as ended when its files are
+ * closed: the status of an ending process is fixed before that. */
 static bool wait_for(pid_t pid, int64_t deadline) {
   bool gone = false;
   const int handle = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -129,31 +131,32 @@ static bool wait_for(pid_t pid, int64_t deadline) {
   return gone;
 }
 
-/* Ends what is left of its group, too. */
-static void reap(pid_t pid, tn__child_end *end) {
+/* Also kills the rest of its process group. */
+static void reap_child(pid_t pid, tn__child_end *end) {
   int status = 0;
   pid_t got = 0;
   (void)kill(-pid, SIGKILL);
   do {
     got = waitpid(pid, &status, 0);
   } while (got < 0 && errno == EINTR);
-  if (got != pid) return; /* the host has others wait for its children */
+  if (got != pid) return; /* another thread of the host has waited for it */
   if (WIFSIGNALED(status)) end->signal = WTERMSIG(status);
   if (WIFEXITED(status)) end->status = WEXITSTATUS(status);
 }
 
-tn_code tn__child_run(const tn__child *child, tn__buf *said,
+tn_code tn__child_run(const tn__child *child, tn__buf *output,
                       tn__child_end *end) {
   int ends[2];
   pid_t pid = 0;
   *end = (tn__child_end){.status = -1};
   TN__TRY(pipe_open(ends));
   const int64_t deadline = now_ms() + child->milliseconds;
-  const int error = spawn(child, ends[1], &pid);
+  const int error = spawn_child(child, ends[1], &pid);
   (void)close(ends[1]);
   if (error == 0) {
-    end->late = !listen_to(ends[0], deadline, said) || !wait_for(pid, deadline);
-    reap(pid, end);
+    end->late =
+        !listen_to(ends[0], deadline, output) || !wait_for(pid, deadline);
+    reap_child(pid, end);
   }
   (void)close(ends[0]);
   return error == 0 ? TN_OK

@@ -30,7 +30,7 @@ uint64_t tn__self_get(void) {
 
 /* -------------------------------------------------------------------- begin */
 
-static bool membarrier_register(void) {
+static bool register_membarrier(void) {
   return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0,
                  0) == 0;
 }
@@ -45,7 +45,7 @@ static uint32_t count_cores(void) {
 
 /* The lock is held for some dozen nanoseconds, so a thread that finds it locked
  * tries again for a moment before it sleeps. */
-static void gate_lock_init(tn__engine *engine) {
+static void init_gate_lock(tn__engine *engine) {
   pthread_mutexattr_t attr;
   (void)pthread_mutexattr_init(&attr);
   (void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
@@ -64,10 +64,10 @@ static void init_engine(tn__engine *engine, const tn__engine_options *options) {
       .kind = kind_of(options),
       .workers = options->workers != 0 ? options->workers : count_cores(),
       .dispatch = options->dispatch,
-      .gate_allowed = membarrier_register(),
+      .gate_allowed = register_membarrier(),
   };
   engine->nested_end = &engine->nested;
-  gate_lock_init(engine);
+  init_gate_lock(engine);
   (void)pthread_mutex_init(&engine->drain_lock, NULL);
   (void)pthread_mutex_init(&engine->queue_lock, NULL);
 }

@@ -49,15 +49,15 @@ typedef struct chunk {
       reserved[120]; /* so that tokens begin at a pair of cache lines */
 } chunk;
 
-static size_t size_bytes(size_t size) {
+static size_t bytes_of_size(size_t size) {
   return (size_t)SMALLEST << size;
 }
 
 /* The smallest size with room for n_claims, or the largest one. */
-static uint32_t size_for(uint32_t n_claims) {
+static uint32_t find_size(uint32_t n_claims) {
   const size_t bytes = sizeof(tn__token) + n_claims * sizeof(tn__claim);
   uint32_t size = 0;
-  while (size < N_SIZES - 1 && bytes > size_bytes(size)) ++size;
+  while (size < N_SIZES - 1 && bytes > bytes_of_size(size)) ++size;
   return size;
 }
 
@@ -96,7 +96,7 @@ void tn__slab_destroy(struct tn__slab *slab) {
 
 /* Slots are held for a few instructions; a thread that finds one in use tries
  * the next one. */
-static slot *slot_take(struct tn__slab *slab) {
+static slot *take_slot(struct tn__slab *slab) {
   for (uint64_t i = tn__self_get();; ++i) {
     slot *each = &slab->slots[i % N_SLOTS];
     if (atomic_exchange_explicit(&each->taken, 1, memory_order_acquire) == 0)
@@ -105,13 +105,13 @@ static slot *slot_take(struct tn__slab *slab) {
   }
 }
 
-static void slot_give(slot *each) {
+static void return_slot(slot *each) {
   atomic_store_explicit(&each->taken, 0, memory_order_release);
 }
 
 /* ------------------------------------------------------------------ batches */
 
-static bool new_chunk(struct tn__slab *slab) {
+static bool add_chunk(struct tn__slab *slab) {
   chunk *each = tn__alloc_aligned(slab->env, CHUNK, 128);
   if (each == NULL) return false;
   each->next = slab->chunks;
@@ -124,9 +124,9 @@ static bool new_chunk(struct tn__slab *slab) {
 /* Cuts up to BATCH tokens. A rest of a chunk that is too small stays unused.
  * The lock is held. */
 static piece *cut_pieces(struct tn__slab *slab, size_t size, size_t *n) {
-  const size_t bytes = size_bytes(size);
+  const size_t bytes = bytes_of_size(size);
   piece *first = NULL;
-  if (slab->n_fresh < bytes && !new_chunk(slab)) return NULL;
+  if (slab->n_fresh < bytes && !add_chunk(slab)) return NULL;
   for (*n = 0; *n < BATCH && slab->n_fresh >= bytes; ++*n) {
     piece *each = (piece *)(void *)slab->fresh;
     slab->fresh += bytes;
@@ -137,7 +137,7 @@ static piece *cut_pieces(struct tn__slab *slab, size_t size, size_t *n) {
   return first;
 }
 
-static piece *batch_get(struct tn__slab *slab, size_t size, size_t *n) {
+static piece *get_batch(struct tn__slab *slab, size_t size, size_t *n) {
   (void)pthread_mutex_lock(&slab->lock);
   piece *first = slab->batches[size];
   if (first != NULL) {
@@ -150,21 +150,21 @@ static piece *batch_get(struct tn__slab *slab, size_t size, size_t *n) {
   return first;
 }
 
-static void batch_put(struct tn__slab *slab, size_t size, piece *first) {
+static void put_batch(struct tn__slab *slab, size_t size, piece *first) {
   (void)pthread_mutex_lock(&slab->lock);
   first->batch = slab->batches[size];
   slab->batches[size] = first;
   (void)pthread_mutex_unlock(&slab->lock);
 }
 
-static piece *piece_get(struct tn__slab *slab, slot *mine, size_t size) {
+static piece *get_piece(struct tn__slab *slab, slot *mine, size_t size) {
   free_list *from = &mine->free_lists[size];
   if (from->open == NULL && from->full != NULL) {
     from->open = from->full;
     from->full = NULL;
     from->n = BATCH;
   }
-  if (from->open == NULL) from->open = batch_get(slab, size, &from->n);
+  if (from->open == NULL) from->open = get_batch(slab, size, &from->n);
   piece *each = from->open;
   if (each == NULL) return NULL;
   from->open = each->next;
@@ -174,11 +174,11 @@ static piece *piece_get(struct tn__slab *slab, slot *mine, size_t size) {
   return each;
 }
 
-static void piece_put(struct tn__slab *slab, slot *mine, size_t size,
+static void put_piece(struct tn__slab *slab, slot *mine, size_t size,
                       piece *each) {
   free_list *to = &mine->free_lists[size];
   if (to->n == BATCH) {
-    if (to->full != NULL) batch_put(slab, size, to->full);
+    if (to->full != NULL) put_batch(slab, size, to->full);
     to->full = to->open;
     to->open = NULL;
     to->n = 0;
@@ -192,10 +192,10 @@ static void piece_put(struct tn__slab *slab, slot *mine, size_t size,
 
 tn__token *tn__token_create_with(tn__engine *engine, uint32_t n_claims,
                                  tn__claim *claims) {
-  const uint32_t size = size_for(claims != NULL ? 0 : n_claims);
-  slot *mine = slot_take(engine->slab);
-  tn__token *token = (tn__token *)piece_get(engine->slab, mine, size);
-  slot_give(mine);
+  const uint32_t size = find_size(claims != NULL ? 0 : n_claims);
+  slot *mine = take_slot(engine->slab);
+  tn__token *token = (tn__token *)get_piece(engine->slab, mine, size);
+  return_slot(mine);
   if (token == NULL) return NULL;
   token->engine = engine;
   token->flags = size * TN__TOKEN_SIZE;
@@ -219,7 +219,7 @@ static void put_token(tn__token *token, slot *mine) {
   struct tn__slab *slab = token->engine->slab;
   if ((token->flags & TN__TOKEN_STACK) != 0) return;
   const size_t size = token->flags / TN__TOKEN_SIZE % 4;
-  piece_put(slab, mine, size, (piece *)(void *)token);
+  put_piece(slab, mine, size, (piece *)(void *)token);
 }
 
 static void free_claims(tn__token *token) {
@@ -232,19 +232,19 @@ void tn__token_end(tn__token *token) {
   tn__engine *engine = token->engine;
   const uint32_t epoch = (token->flags & TN__TOKEN_EPOCH) != 0 ? 1 : 0;
   free_claims(token);
-  slot *mine = slot_take(engine->slab);
+  slot *mine = take_slot(engine->slab);
   put_token(token, mine);
   tn__count_up(&mine->n_completed[epoch]);
   tn__drain_notify(engine);
-  slot_give(mine); /* the last access: tn__slab_destroy waits for it */
+  return_slot(mine); /* the last access: tn__slab_destroy waits for it */
 }
 
 void tn__token_discard(tn__token *token) {
   tn__engine *engine = token->engine;
   free_claims(token);
-  slot *mine = slot_take(engine->slab);
+  slot *mine = take_slot(engine->slab);
   put_token(token, mine);
-  slot_give(mine);
+  return_slot(mine);
 }
 
 uint64_t tn__slab_completed(const struct tn__slab *slab, uint32_t epoch) {

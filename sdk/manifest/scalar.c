@@ -119,7 +119,7 @@ static void join(char *out, size_t size, const char *const *words, size_t n) {
 
 void tnm_suggest(tnm_diags *diags, size_t id, const char *word,
                  const char *const *candidates, size_t n) {
-  const char *near = tn__nearest(word, candidates, n);
+  const char *near = tn__find_nearest_word(word, candidates, n);
   char list[512];
   if (near != NULL) {
     tnm_diag_help(diags, id, "did you mean `%s`?", near);
