@@ -189,8 +189,8 @@ enum { /* tn__job.flags */
 typedef struct tn__job {
   const char *name; /* for spans and messages; borrowed until the job is over */
   /* Returns TN_OK, or a code after tn__fail. Runs on any thread: a worker, or
-   * inside of push or a wait. With TN__JOB_ASYNC any thread must call
-   * tn__token_done once, unless `run` itself fails. */
+   * inside of push or a wait. With TN__JOB_ASYNC tn__token_done must be called
+   * once, by any thread, unless `run` itself fails. */
   tn_code (*run)(void *arg, tn__token *token);
   void *arg;
   /* The engine calls it exactly once: when the job is over, even if it did not

@@ -239,7 +239,7 @@ tn__run_frame *tn__run_frame_of(const tn__engine *engine);
 bool tn__is_inside(const tn__engine *engine);
 /* TN_INVALID if the caller is inside of a function or between tn__gate_enter
  * and tn__gate_leave. */
-tn_code tn__check_outside(const tn__engine *engine, const char *condition);
+tn_code tn__check_outside(const tn__engine *engine, const char *action);
 
 /* Counts one grant; the last one makes the token ready. */
 void tn__token_granted(tn__token *token);

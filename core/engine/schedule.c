@@ -9,8 +9,8 @@
 #define NO_STEP UINT32_MAX
 
 enum {
-  MANY = 256, /* so many small jobs are worth another thread */
-  BATCH = 8,  /* with so many predecessors they are counted together */
+  MANY = 256, /* this many small jobs are worth another thread */
+  BATCH = 8,  /* from this number on, predecessors are counted together */
   GROUP_MIN = 8,
   GROUP_MAX = 32, /* small jobs in one step */
   SHARE = 4       /* groups for each thread, if there are enough jobs */

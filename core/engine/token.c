@@ -30,12 +30,12 @@ bool tn__is_inside(const tn__engine *engine) {
   return tn__run_frame_of(engine) != NULL;
 }
 
-tn_code tn__check_outside(const tn__engine *engine, const char *what) {
+tn_code tn__check_outside(const tn__engine *engine, const char *action) {
   if (!tn__is_inside(engine) && !tn__gate_is_entered(engine)) return TN_OK;
   return tn__fail(TN_INVALID,
                   "%s from inside of a function that the engine runs: it might "
                   "wait for itself; push a function that uses the result",
-                  what);
+                  action);
 }
 
 /* ------------------------------------------------------------------- errors */
