@@ -59,7 +59,7 @@ tn_code tn__runtime_fail_inside(const char *function) {
 tn_code tn__runtime_settle(tn_runtime *rt) {
   tn__var nothing = {0};
   TN__TRY(tn__wait(rt->env.engine, &nothing, TN__WAIT_ALL, TN__FOREVER));
-  tn__engine_rest(rt->env.engine);
+  tn__engine_stop_pushed(rt->env.engine);
   return TN_OK;
 }
 

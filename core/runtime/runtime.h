@@ -71,7 +71,7 @@ static inline tn_code tn__runtime_check(const tn__env *env) {
 tn_code tn__runtime_fail_inside(const char *function);
 static inline tn_code tn__runtime_check_call(const tn__env *env,
                                              const char *function) {
-  if (tn__inside(env->engine) || tn__entered(env->engine))
+  if (tn__is_inside(env->engine) || tn__gate_is_entered(env->engine))
     return tn__runtime_fail_inside(function);
   return tn__runtime_check(env);
 }

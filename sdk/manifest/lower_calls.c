@@ -214,8 +214,9 @@ static bool is_literal(const tn_field *field, const tnm_call_param *param) {
 /* Whether it stands for a parameter; one that is misspelt is reported as such,
  * and not as missing too. */
 static bool is_meant(const tn_op *op, const tn_field *field, const char *name) {
-  return is_named(field, name) || (find_param(op, name) == NULL &&
-                                   tn__nearest(name, &field->name, 1) != NULL);
+  return is_named(field, name) ||
+         (find_param(op, name) == NULL &&
+          tn__find_nearest_word(name, &field->name, 1) != NULL);
 }
 
 static void check_once(tnm_reader *reader, const tnm_call *call,

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * queue.c: device queues: whose tokens run one at a time, in the order in which
- * they became ready, on whichever worker finds the queue.
+ * device_queue.c: device queues. The tokens of a queue run one at a time, in
+ * the order in which they became ready. Any worker that finds the queue drains
+ * it.
  */
 #include <string.h>
 
 #include "pool.h"
 
-enum { IN_A_ROW = 64 }; /* before the worker looks at something else */
+enum { IN_A_ROW = 64 }; /* tokens before the worker checks for other work */
 
 _Thread_local tn__queue *tn__draining
     __attribute__((tls_model("initial-exec")));
 
-/* ----------------------------------------------------------- ready and drain
- */
+/* ---------------------------------------------------------- ready and drain */
 
-/* Behind those of its own priority or of a higher one. The lock is held. */
-static void insert(tn__queue *queue, tn__token *token) {
+/* Inserts the token after those of its own or a higher priority. The lock is
+ * held. */
+static void insert_token(tn__queue *queue, tn__token *token) {
   tn__token **at = &queue->first;
   if (queue->last != NULL && queue->last->priority >= token->priority)
     at = &queue->last->next;
@@ -25,8 +26,8 @@ static void insert(tn__queue *queue, tn__token *token) {
   if (token->next == NULL) queue->last = token;
 }
 
-/* NULL: there is none, and then the draining is over, if it may be. */
-static tn__token *take(tn__queue *queue, bool end) {
+/* NULL: there is none; then the draining ends if `end` allows that. */
+static tn__token *take_token(tn__queue *queue, bool end) {
   pthread_mutex_lock(&queue->lock);
   tn__token *token = queue->first;
   if (token != NULL) {
@@ -47,29 +48,30 @@ static void begin_draining(tn__queue *queue) {
     tn__queue_drain(queue);
 }
 
-void tn__queue_ready(tn__token *token) {
+void tn__queue_add_ready(tn__token *token) {
   tn__queue *queue = token->queue;
   pthread_mutex_lock(&queue->lock);
-  insert(queue, token);
+  insert_token(queue, token);
   const bool begin = queue->draining == 0;
   queue->draining = 1;
   pthread_mutex_unlock(&queue->lock);
   if (begin) begin_draining(queue);
 }
 
-/* A job may have made several ready that wait in this worker's deque, while the
- * worker goes on with the queue. */
-static void call_for_others(tn__pool *pool) {
-  tn__seat *seat = tn__pool_seat(pool);
-  if (seat != NULL && !tn__deque_empty(&seat->deque)) tn__pool_call(pool, 1);
+/* A job may have made tokens ready that wait in this worker's deque while the
+ * worker continues with the queue. */
+static void wake_for_deque(tn__pool *pool) {
+  tn__worker_slot *slot = tn__pool_slot(pool);
+  if (slot != NULL && !tn__deque_is_empty(&slot->deque))
+    tn__pool_wake_workers(pool, 1);
 }
 
 /* False: there is no token left, and the draining is over. */
 static bool drain_next(tn__queue *queue) {
-  tn__token *token = take(queue, false);
+  tn__token *token = take_token(queue, false);
   if (token == NULL) {
-    tn__fence_due(queue);
-    token = take(queue, true);
+    tn__fence_record_pending(queue);
+    token = take_token(queue, true);
   }
   if (token == NULL) return false;
   tn__token_execute(token);
@@ -85,9 +87,9 @@ void tn__queue_drain(tn__queue *queue) {
   tn__draining = queue;
   for (uint32_t n = 0; more && (alone || n < IN_A_ROW); ++n) {
     more = drain_next(queue);
-    if (more && !alone) call_for_others(pool);
+    if (more && !alone) wake_for_deque(pool);
   }
-  if (more) tn__fence_due(queue);
+  if (more) tn__fence_record_pending(queue);
   tn__draining = outer;
   if (more) begin_draining(queue);
 }
@@ -98,8 +100,8 @@ void *tn__token_queue(const tn__token *token) {
 
 /* ------------------------------------------------------- create and destroy */
 
-/* The engine's list, for those who wait for everything. */
-static void enlist(tn__queue *queue) {
+/* Adds the queue to the engine's list, which tn__queues_await uses. */
+static void add_to_list(tn__queue *queue) {
   tn__engine *engine = queue->engine;
   pthread_mutex_lock(&engine->queue_lock);
   queue->number = engine->n_queues++;
@@ -108,7 +110,7 @@ static void enlist(tn__queue *queue) {
   pthread_mutex_unlock(&engine->queue_lock);
 }
 
-static void delist(tn__queue *queue) {
+static void remove_from_list(tn__queue *queue) {
   tn__engine *engine = queue->engine;
   pthread_mutex_lock(&engine->queue_lock);
   tn__queue **at = &engine->queues;
@@ -117,7 +119,7 @@ static void delist(tn__queue *queue) {
   pthread_mutex_unlock(&engine->queue_lock);
 }
 
-/* The newest fence of the next queue, below this number, that has one. */
+/* The newest fence of the next queue with a smaller number that has one. */
 static struct tn__fence *next_fence(tn__engine *engine, uint64_t *below) {
   struct tn__fence *found = NULL;
   pthread_mutex_lock(&engine->queue_lock);
@@ -131,15 +133,16 @@ static struct tn__fence *next_fence(tn__engine *engine, uint64_t *below) {
   return found;
 }
 
-/* Queues come and go meanwhile: each is looked at once, by its number. */
+/* Queues may be created and destroyed meanwhile: their numbers make sure that
+ * each is visited once. */
 void tn__queues_await(tn__engine *engine) {
   uint64_t below = UINT64_MAX;
   struct tn__fence *fence;
   while ((fence = next_fence(engine, &below)) != NULL) tn__fence_await(fence);
 }
 
-/* The newest fence is behind all that is complete and not small: each such job
- * records one, or waits. */
+/* The newest fence is after all complete jobs that are not small: each such job
+ * records a fence, or waits. */
 void tn__queue_await(tn__queue *queue) {
   struct tn__fence *fence = tn__fence_newest(queue, false);
   if (fence != NULL) tn__fence_await(fence);
@@ -168,7 +171,7 @@ tn_code tn__queue_create(tn__engine *engine, const tn__queue_ops *ops,
   queue->parked_end = &queue->parked;
   pthread_mutex_init(&queue->lock, NULL);
   pthread_cond_init(&queue->changed, NULL);
-  enlist(queue);
+  add_to_list(queue);
   *out = queue;
   return TN_OK;
 }
@@ -182,14 +185,14 @@ void tn__queue_release(tn__queue *queue) {
   tn__free(queue->env, queue);
 }
 
-/* Fences that variables carry outlive it, and are done then. */
+/* Fences that variables carry outlive the queue, and are done then. */
 void tn__queue_destroy(tn__queue *queue) {
   if (queue == NULL) return;
   tn__drain(queue->engine);
   pthread_mutex_lock(&queue->lock);
   while (queue->draining != 0) pthread_cond_wait(&queue->changed, &queue->lock);
   pthread_mutex_unlock(&queue->lock);
-  tn__fence_finish(queue);
-  delist(queue);
+  tn__fence_finish_all(queue);
+  remove_from_list(queue);
   tn__queue_release(queue);
 }

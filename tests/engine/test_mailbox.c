@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Engines that run nothing on the pushing thread: what is posted and not yet
- * taken. A function that is marked small and does not return keeps the clerk,
- * so that everything behind it stays in the post; one that is not small keeps a
- * worker, but not the post.
+ * Engines that run nothing on the pushing thread: records in the mailbox that
+ * are not yet dispatched. A small function that does not return occupies the
+ * dispatcher, so all later records stay in the mailbox. A blocking function
+ * that is not small occupies a worker, but not the mailbox.
  */
 #include <criterion/criterion.h>
 #include <sched.h>
 
 #include "fixture.h"
 
-enum { SOON = 2000000 /* nanoseconds that a wait in vain lasts */ };
+enum {
+  SOON = 2000000 /* duration of a wait without success, in nanoseconds */
+};
 
 /* ---------------------------------------------------------------- fixtures */
 
@@ -73,7 +75,7 @@ static void *push_in_turn(void *arg) {
   return NULL;
 }
 
-Test(post, keeps_the_order_of_several_threads, .timeout = 20) {
+Test(mailbox, keeps_the_order_of_several_threads, .timeout = 20) {
   static note notes[RUNNERS * TURNS];
   for (uint32_t workers = 1; workers <= 4; workers *= 2) {
     tn__engine *engine = engine_dispatch(workers);
@@ -90,7 +92,7 @@ Test(post, keeps_the_order_of_several_threads, .timeout = 20) {
     for (int i = 0; i < RUNNERS; ++i) pthread_join(runners[i].thread, NULL);
     cr_assert_eq(tn__wait_all(engine), TN_OK);
     expect_numbers(&log, RUNNERS * TURNS);
-    cr_assert(tn__var_writable(&x));
+    cr_assert(tn__var_is_writable(&x));
     engine_close(engine);
   }
 }
@@ -101,24 +103,24 @@ static tn_code run_store_self(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-typedef struct who {
+typedef struct caller_thread {
   pthread_t thread;
   _Atomic int n;
-} who;
+} caller_thread;
 
-static tn_code run_who(void *arg, tn__token *token) {
-  who *self = (who *)arg;
+static tn_code run_caller_thread(void *arg, tn__token *token) {
+  caller_thread *self = (caller_thread *)arg;
   (void)run_store_self(&self->thread, token);
   atomic_fetch_add(&self->n, 1);
   return TN_OK;
 }
 
-Test(post, runs_nothing_on_a_thread_that_only_pushes, .timeout = 20) {
+Test(mailbox, runs_nothing_on_a_thread_that_only_pushes, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   for (int i = 0; i < 100; ++i) {
-    who self = {.n = 0};
-    cr_assert_eq(push_small(engine, run_who, &self, ON(U(x))), TN_OK);
+    caller_thread self = {.n = 0};
+    cr_assert_eq(push_small(engine, run_caller_thread, &self, ON(U(x))), TN_OK);
     await_count(&self.n, 1);
     cr_assert_not(pthread_equal(self.thread, pthread_self()));
   }
@@ -126,8 +128,8 @@ Test(post, runs_nothing_on_a_thread_that_only_pushes, .timeout = 20) {
   engine_close(engine);
 }
 
-/* A list of variables that no segment of the post has room for. */
-Test(post, takes_lists_of_any_length_in_their_turn, .timeout = 20) {
+/* A list of variables that is too long for a segment of the mailbox. */
+Test(mailbox, takes_lists_of_any_length_in_their_turn, .timeout = 20) {
   enum { N = 6000 };
   static tn__var x[N];
   static tn__access access[N];
@@ -148,13 +150,12 @@ Test(post, takes_lists_of_any_length_in_their_turn, .timeout = 20) {
     }
     cr_assert_eq(tn__wait_all(engine), TN_OK);
     expect_numbers(&log, 9);
-    for (int i = 0; i < N; ++i) cr_assert(tn__var_writable(&x[i]));
+    for (int i = 0; i < N; ++i) cr_assert(tn__var_is_writable(&x[i]));
     engine_close(engine);
   }
 }
 
-/* ---------------------------------------------------- pushes from the inside
- */
+/* --------------------------------------------------- pushes from the inside */
 
 typedef struct nest {
   tn__engine *engine;
@@ -163,7 +164,7 @@ typedef struct nest {
   note notes[1500];
 } nest;
 
-/* More than a segment of the post. */
+/* More than a segment of the mailbox. */
 static tn_code run_nest(void *arg, tn__token *token) {
   nest *self = (nest *)arg;
   for (int i = 1; i < 1500; ++i) {
@@ -174,7 +175,7 @@ static tn_code run_nest(void *arg, tn__token *token) {
   return run_note(&(note){self->log, 0}, token);
 }
 
-Test(post, takes_what_a_small_function_pushes_behind_it, .timeout = 20) {
+Test(mailbox, takes_pushes_of_a_small_function_after_it, .timeout = 20) {
   static nest self;
   for (uint32_t workers = 1; workers <= 4; workers *= 2) {
     tn__engine *engine = engine_dispatch(workers);
@@ -212,7 +213,7 @@ static void push_in_drop(void *arg) {
     atomic_fetch_add(self->dropped, 1);
 }
 
-Test(post, lets_a_drop_push_and_not_wait, .timeout = 20) {
+Test(mailbox, lets_a_drop_push_and_not_wait, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   _Atomic int n = 0, dropped = 0;
@@ -226,7 +227,7 @@ Test(post, lets_a_drop_push_and_not_wait, .timeout = 20) {
                        .flags = TN__JOB_SMALL};
   for (int i = 0; i < 10; ++i) cr_assert_eq(tn__push(engine, &job), TN_OK);
   cr_assert_eq(tn__wait_all(engine), TN_OK); /* for them */
-  cr_assert_eq(tn__wait_all(engine), TN_OK); /* for what they pushed */
+  cr_assert_eq(tn__wait_all(engine), TN_OK); /* for the jobs that they pushed */
   cr_assert_eq(dropped, 10);
   cr_assert_eq(n, 20);
   engine_close(engine);
@@ -238,8 +239,8 @@ static void end_at(void *arg) {
   (void)run_note((note *)arg, NULL);
 }
 
-/* Nothing on the variable says that it is used. */
-Test(post, keeps_a_deletion_behind_posted_uses, .timeout = 20) {
+/* Nothing on the variable shows its use. */
+Test(mailbox, keeps_a_deletion_after_recorded_uses, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   order log = {0};
@@ -249,7 +250,7 @@ Test(post, keeps_a_deletion_behind_posted_uses, .timeout = 20) {
   for (int i = 0; i < 3; ++i) notes[i] = (note){&log, i};
   cr_assert_eq(push_small(engine, run_note, &notes[0], ON(R(x))), TN_OK);
   cr_assert_eq(push(engine, run_note, &notes[1], ON(U(x))), TN_OK);
-  cr_assert(tn__var_writable(&x));
+  cr_assert(tn__var_is_writable(&x));
   cr_assert_eq(tn__var_delete(engine, &x, end_at, &notes[2]), TN_OK);
   cr_assert_eq(log.n, 0);
   block_end(&busy);
@@ -258,7 +259,7 @@ Test(post, keeps_a_deletion_behind_posted_uses, .timeout = 20) {
   engine_close(engine);
 }
 
-Test(post, ends_a_variable_with_an_error_too, .timeout = 20) {
+Test(mailbox, ends_a_variable_with_an_error_too, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   _Atomic int ended = 0;
@@ -275,7 +276,7 @@ Test(post, ends_a_variable_with_an_error_too, .timeout = 20) {
 
 /* ------------------------------------------------------------------ errors */
 
-Test(post, passes_the_error_of_a_small_function_on, .timeout = 20) {
+Test(mailbox, passes_the_error_of_a_small_function_on, .timeout = 20) {
   for (uint32_t workers = 1; workers <= 4; workers *= 2) {
     tn__engine *engine = engine_dispatch(workers);
     tn__var x = {0}, y = {0}, z = {0};
@@ -299,9 +300,9 @@ Test(post, passes_the_error_of_a_small_function_on, .timeout = 20) {
 
 /* ------------------------------------------------------------------- waits */
 
-/* The clerk is inside of a function: nobody can say whether the variable is
- * used. The wait leaves nothing behind. */
-Test(post, lets_a_wait_give_up_that_could_not_ask, .timeout = 20) {
+/* The dispatcher is inside of a function, so no thread can know whether the
+ * variable is in use. The wait leaves no claim. */
+Test(mailbox, lets_a_wait_give_up_that_could_not_ask, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   _Atomic int n = 0;
@@ -316,13 +317,14 @@ Test(post, lets_a_wait_give_up_that_could_not_ask, .timeout = 20) {
   cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
   cr_assert_eq(n, 1);
   cr_assert_eq(tn__wait_all(engine), TN_OK);
-  cr_assert(tn__var_writable(&x));
+  cr_assert(tn__var_is_writable(&x));
   engine_close(engine);
 }
 
-/* The only worker is inside of a function that may be long: a wait with a limit
- * finds out by itself what is used, and runs nothing. */
-Test(post, lets_a_wait_with_a_limit_look_for_itself, .timeout = 20) {
+/* The only worker is inside of a function that may be long. A wait with a limit
+ * dispatches by itself to find out which variables are in use, and runs
+ * nothing. */
+Test(mailbox, lets_a_wait_with_a_limit_look_for_itself, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0}, y = {0};
   _Atomic int n = 0;
@@ -338,12 +340,13 @@ Test(post, lets_a_wait_with_a_limit_look_for_itself, .timeout = 20) {
   block_end(&busy);
   cr_assert_eq(tn__wait_all(engine), TN_OK);
   cr_assert_eq(n, 500);
-  cr_assert(tn__var_writable(&y));
+  cr_assert(tn__var_is_writable(&y));
   engine_close(engine);
 }
 
-/* The same without a limit: it becomes the clerk, and runs what it finds. */
-Test(post, is_served_by_who_waits_when_workers_are_busy, .timeout = 20) {
+/* The same without a limit: the thread becomes the dispatcher and runs jobs. */
+Test(mailbox, is_dispatched_by_a_waiting_thread_when_workers_are_busy,
+     .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0}, y = {0};
   order log = {0};
@@ -372,8 +375,8 @@ Test(post, is_served_by_who_waits_when_workers_are_busy, .timeout = 20) {
 
 enum { WIDE = 200 };
 
-/* What was pushed is run although there is no memory for a token. */
-Test(post, loses_nothing_for_want_of_memory, .timeout = 20) {
+/* Pushed jobs run although there is no memory for a token. */
+Test(mailbox, loses_nothing_for_want_of_memory, .timeout = 20) {
   static tn__var x[WIDE];
   static tn__access all[WIDE];
   static note notes[40];
@@ -416,14 +419,14 @@ Test(post, loses_nothing_for_want_of_memory, .timeout = 20) {
     expect_numbers(&log, 40);
     cr_assert_eq(dropped, 80);
     cr_assert_eq(n, 41, "forty runs and one drop");
-    for (int i = 0; i < WIDE; ++i) cr_assert(tn__var_writable(&x[i]));
+    for (int i = 0; i < WIDE; ++i) cr_assert(tn__var_is_writable(&x[i]));
     engine_close(engine);
   }
 }
 
-/* An asynchronous function has its token from its push; what needs the same
- * variable stays posted until it is done. */
-Test(post, waits_for_what_is_in_the_way_without_memory, .timeout = 20) {
+/* An asynchronous function gets its token in its push. Jobs on the same
+ * variable stay in the mailbox until it is done. */
+Test(mailbox, waits_for_used_variables_without_memory, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   static tn__var x[WIDE];
   static tn__access all[WIDE];
@@ -451,7 +454,7 @@ static tn_code run_boom_wide(void *arg, tn__token *token) {
   return run_boom(arg, token);
 }
 
-Test(post, passes_errors_on_without_memory, .timeout = 20) {
+Test(mailbox, passes_errors_on_without_memory, .timeout = 20) {
   enum { FEW = 30 };
   static tn__var x[FEW];
   static tn__access all[FEW];
@@ -475,8 +478,9 @@ Test(post, passes_errors_on_without_memory, .timeout = 20) {
   engine_close(engine);
 }
 
-/* The post itself is full: pushes fail, waits and functions run here do not. */
-Test(post, lets_waits_in_when_it_is_full, .timeout = 20) {
+/* The mailbox itself is full: pushes fail, waits and functions run here do not.
+ */
+Test(mailbox, lets_waits_in_when_it_is_full, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0}, y = {0};
   _Atomic int n = 0, dropped = 0;
@@ -514,8 +518,7 @@ Test(post, lets_waits_in_when_it_is_full, .timeout = 20) {
   engine_close(engine);
 }
 
-/* ------------------------------------------------------------ beginning, end
- */
+/* ----------------------------------------------------------- beginning, end */
 
 enum { FULL = 3000 };
 
@@ -532,7 +535,7 @@ static void fill_post(tn__engine *engine, tn__var *x, _Atomic int *n) {
   }
 }
 
-Test(post, is_dropped_by_an_engine_that_is_abandoned, .timeout = 20) {
+Test(mailbox, is_dropped_by_an_engine_that_is_abandoned, .timeout = 20) {
   tn__engine *engine = engine_dispatch(2);
   tn__var x = {0};
   _Atomic int n = 0;
@@ -554,7 +557,7 @@ static void *stop(void *arg) {
   return NULL;
 }
 
-Test(post, is_empty_when_the_engine_has_stopped, .timeout = 20) {
+Test(mailbox, is_empty_when_the_engine_has_stopped, .timeout = 20) {
   for (uint32_t workers = 1; workers <= 4; workers *= 2) {
     tn__engine *engine = engine_dispatch(workers);
     tn__var x = {0};
@@ -578,8 +581,8 @@ static void *stop_often(void *arg) {
   return NULL;
 }
 
-/* A record that nobody is woken for would never be run: nobody helps. */
-Test(post, wakes_a_worker_for_every_record, .timeout = 20) {
+/* A record without a wake-up would never run: no thread helps. */
+Test(mailbox, wakes_a_worker_for_every_record, .timeout = 20) {
   for (uint32_t workers = 1; workers <= 4; workers *= 2) {
     tn__engine *engine = engine_dispatch(workers);
     pthread_t stopper;
@@ -604,9 +607,10 @@ static tn_code run_meet(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-/* Each of two can only end when the other has begun, and nobody helps: who
- * takes the first and runs it must have left the second to another worker. */
-Test(post, is_not_kept_by_a_worker_that_is_busy, .timeout = 20) {
+/* Each of two can only end when the other has begun, and no thread helps. A
+ * worker that takes the first and runs it must leave the second to another
+ * worker. */
+Test(mailbox, is_not_kept_by_a_worker_that_is_busy, .timeout = 20) {
   tn__engine *engine = engine_dispatch(2);
   pthread_barrier_t barrier;
   pthread_barrier_init(&barrier, NULL, 3);

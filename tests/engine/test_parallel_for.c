@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * parallel_for: which slices there are, whatever runs them, and what becomes of
- * failures.
+ * parallel_for: its slices, for every number of workers, and its failures.
  */
 #include <criterion/criterion.h>
 #include <sched.h>
@@ -15,12 +14,12 @@
 
 enum { MOST = 4096 };
 
-/* Which slices were seen, and how often. */
+/* The slices that ran, and how often. */
 typedef struct record {
   int64_t n;
   int64_t grain;
   _Atomic int seen[MOST];
-  _Atomic int wrong; /* that are no slice of the loop */
+  _Atomic int wrong; /* calls with bounds that are no slice of the loop */
 } record;
 
 static int32_t note_slice(void *arg, int64_t begin, int64_t end) {
@@ -35,25 +34,25 @@ static int32_t note_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static void expect_each_once(const record *self, const char *what) {
+static void expect_each_once(const record *self, const char *title) {
   const int64_t n = self->n / self->grain + (self->n % self->grain != 0);
-  cr_assert_eq(self->wrong, 0, "%s", what);
+  cr_assert_eq(self->wrong, 0, "%s", title);
   for (int64_t i = 0; i < MOST; ++i)
-    cr_assert_eq(self->seen[i], i < n, "%s: slice %lld of %lld", what,
+    cr_assert_eq(self->seen[i], i < n, "%s: slice %lld of %lld", title,
                  (long long)i, (long long)n);
 }
 
 static void expect_slices(tn__engine *engine, int64_t n, int64_t grain,
-                          const char *what) {
+                          const char *title) {
   static record self;
   memset(&self, 0, sizeof self);
   self.n = n > 0 ? n : 0;
   self.grain = grain > 0 ? grain : 1;
   cr_assert_eq(tn__parallel_for(engine, n, grain, note_slice, &self), TN_OK);
-  expect_each_once(&self, what);
+  expect_each_once(&self, title);
 }
 
-Test(loop, the_slices_are_what_grain_says_and_each_is_run_once) {
+Test(parallel_for, the_grain_decides_the_slices_and_each_runs_once) {
   static const int64_t lengths[] = {1, 2, 3, 7, 64, 100, 1000, 4096};
   static const int64_t grains[] = {1, 2, 3, 10, 64, 4096, 5000, INT64_MAX};
   for (int k = 0; k < N_KINDS; ++k) {
@@ -65,7 +64,7 @@ Test(loop, the_slices_are_what_grain_says_and_each_is_run_once) {
   }
 }
 
-Test(loop, of_nothing_calls_nothing_and_a_grain_below_one_is_one) {
+Test(parallel_for, of_nothing_calls_nothing_and_a_grain_below_one_is_one) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
     expect_slices(engine, 0, 4, kinds[k].name);
@@ -85,7 +84,7 @@ static int32_t note_last(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-Test(loop, the_greatest_loop_does_not_overflow) {
+Test(parallel_for, the_greatest_loop_does_not_overflow) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
     int64_t seen[2] = {0, 0};
@@ -129,7 +128,7 @@ static int32_t await_company(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-Test(loop, workers_take_part_in_what_is_long_enough, .timeout = 20) {
+Test(parallel_for, workers_take_part_in_long_loops, .timeout = 20) {
   for (int k = 0; k < N_KINDS; ++k) {
     if (kinds[k].workers < 2) continue;
     tn__engine *engine = engine_open(&kinds[k]);
@@ -140,7 +139,7 @@ Test(loop, workers_take_part_in_what_is_long_enough, .timeout = 20) {
   }
 }
 
-Test(loop, fewer_slices_than_workers_are_shared, .timeout = 20) {
+Test(parallel_for, fewer_slices_than_workers_are_shared, .timeout = 20) {
   tn__engine *engine = engine_pooled(8);
   company self = {.caller = pthread_self()};
   cr_assert_eq(tn__parallel_for(engine, 3, 1, await_company, &self), TN_OK);
@@ -148,7 +147,7 @@ Test(loop, fewer_slices_than_workers_are_shared, .timeout = 20) {
   engine_close(engine);
 }
 
-/* The caller has long slices at first, then waits for company. */
+/* The caller has long slices at first, then waits for participants. */
 static int32_t work_and_await(void *arg, int64_t begin, int64_t end) {
   company *self = (company *)arg;
   (void)end;
@@ -161,17 +160,18 @@ static int32_t work_and_await(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Both workers sleep, but one seems to look around, as one does that waits for
- * the processor of the caller. */
-Test(loop, others_are_called_if_who_looks_around_does_not_come, .timeout = 20) {
+/* Both workers sleep, but one seems to search, like one that waits for the
+ * caller's processor. */
+Test(parallel_for, others_wake_up_if_searching_workers_do_not_come,
+     .timeout = 20) {
   tn__engine *engine = engine_pooled(2);
   company self = {.caller = pthread_self()};
   tn__pool_start(engine->pool);
   while (atomic_load(&engine->pool->idle) != 2 * TN__ASLEEP) sched_yield();
-  atomic_fetch_add(&engine->pool->idle, TN__LOOKING);
+  atomic_fetch_add(&engine->pool->idle, TN__SEARCHING);
   cr_assert_eq(tn__parallel_for(engine, 64, 1, work_and_await, &self), TN_OK);
   cr_assert_eq(self.came, 1);
-  atomic_fetch_sub(&engine->pool->idle, TN__LOOKING);
+  atomic_fetch_sub(&engine->pool->idle, TN__SEARCHING);
   engine_close(engine);
 }
 
@@ -184,7 +184,7 @@ typedef struct hand {
   _Atomic int wrong;
 } hand;
 
-/* What comes tries to wait, and pushes. */
+/* A participant tries to wait, and pushes. */
 static int32_t wait_and_push(void *arg, int64_t begin, int64_t end) {
   hand *self = (hand *)arg;
   if (!pthread_equal(self->company.caller, pthread_self())) {
@@ -197,7 +197,7 @@ static int32_t wait_and_push(void *arg, int64_t begin, int64_t end) {
   return await_company(&self->company, begin, end);
 }
 
-Test(loop, a_slice_elsewhere_may_push_but_not_wait, .timeout = 20) {
+Test(parallel_for, a_slice_elsewhere_may_push_but_not_wait, .timeout = 20) {
   for (int k = 0; k < N_KINDS; ++k) {
     if (kinds[k].workers < 2) continue;
     tn__engine *engine = engine_open(&kinds[k]);
@@ -219,16 +219,16 @@ static int32_t expect_caller(void *arg, int64_t begin, int64_t end) {
 }
 
 /* Others could only release something meanwhile, which a slice may not. */
-Test(loop, between_enter_and_leave_the_caller_is_alone) {
+Test(parallel_for, between_enter_and_leave_the_caller_is_alone) {
   tn__engine *engine = engine_pooled(8);
   tn__var x = {0};
   _Atomic int n = 0;
   pthread_t self = pthread_self();
   cr_assert_eq(push(engine, run_count, &n, ON(U(x))), TN_OK);
   cr_assert_eq(tn__wait_all(engine), TN_OK);
-  cr_assert(tn__enter(engine));
+  cr_assert(tn__gate_enter(engine));
   cr_assert_eq(tn__parallel_for(engine, 100, 1, expect_caller, &self), TN_OK);
-  tn__leave(engine);
+  tn__gate_leave(engine);
   engine_close(engine);
 }
 
@@ -247,8 +247,8 @@ static void *loop_there(void *arg) {
   return NULL;
 }
 
-Test(loop, many_threads_loop_at_once, .timeout = 20) {
-  enum { THREADS = 80 /* more than there are places for loops */ };
+Test(parallel_for, many_threads_loop_at_once, .timeout = 20) {
+  enum { THREADS = 80 /* more than there are slots for loops */ };
   static looper loopers[THREADS];
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
@@ -271,11 +271,11 @@ Test(loop, many_threads_loop_at_once, .timeout = 20) {
   }
 }
 
-/* -------------------------------------------------------------------- homes */
+/* ------------------------------------------------------------------- ranges */
 
 enum { TEAM = 4, EACH = 3 };
 
-/* Slices that threads ran before all of the team had begun. */
+/* Slices that threads ran before all participants had begun. */
 typedef struct team {
   pthread_t caller;
   _Atomic int64_t first[TEAM];
@@ -296,7 +296,8 @@ static int32_t meet(void *arg, int64_t begin, int64_t end) {
 }
 
 /* The caller has begun with slice 0 and waits in slice 1. */
-Test(loop, every_thread_begins_with_neighbours_of_its_own, .timeout = 20) {
+Test(parallel_for, every_thread_begins_with_neighbours_of_its_own,
+     .timeout = 20) {
   tn__engine *engine = engine_pooled(TEAM);
   for (int round = 0; round < 5; ++round) {
     team self = {.caller = pthread_self()};
@@ -328,13 +329,14 @@ static int32_t note_order(void *arg, int64_t begin, int64_t end) {
     ++self->n;
     return TN_OK;
   }
-  /* The hand is slow: the caller does all the others meanwhile. */
+  /* The participant is slow: the caller runs all other slices meanwhile. */
   atomic_store(&self->came, 1);
   while (atomic_load(&self->n) < 2 * RANGE - 1) sched_yield();
   return TN_OK;
 }
 
-Test(loop, who_is_done_takes_from_the_end_of_what_is_left, .timeout = 20) {
+Test(parallel_for, a_finished_thread_takes_from_the_end_of_other_ranges,
+     .timeout = 20) {
   tn__engine *engine = engine_pooled(2);
   course self = {.caller = pthread_self()};
   cr_assert_eq(tn__parallel_for(engine, 2 * RANGE, 1, note_order, &self),
@@ -346,7 +348,7 @@ Test(loop, who_is_done_takes_from_the_end_of_what_is_left, .timeout = 20) {
   engine_close(engine);
 }
 
-/* ----------------------------------------------------------------- patience */
+/* ------------------------------------------------------------------- search */
 
 static double cpu_us(pthread_t thread) {
   clockid_t clock;
@@ -364,20 +366,20 @@ static int32_t spin_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* They have found loops again and again, and look around for longer. */
-Test(loop, workers_sleep_when_there_are_no_more_loops, .timeout = 20) {
+/* They have found many loops, and search longer. */
+Test(parallel_for, workers_sleep_when_there_are_no_more_loops, .timeout = 20) {
   enum { WORKERS = 3 };
   tn__engine *engine = engine_pooled(WORKERS);
   tn__pool *pool = engine->pool;
   for (int i = 0; i < 200; ++i)
     cr_assert_eq(tn__parallel_for(engine, 20, 1, spin_slice, NULL), TN_OK);
   double spent = 0;
-  for (int i = 0; i < WORKERS; ++i) spent -= cpu_us(pool->seats[i].thread);
+  for (int i = 0; i < WORKERS; ++i) spent -= cpu_us(pool->slots[i].thread);
   while (pool->idle != WORKERS * TN__ASLEEP) sched_yield();
-  for (int i = 0; i < WORKERS; ++i) spent += cpu_us(pool->seats[i].thread);
-  /* Each may have been woken, and have looked around, once more. */
-  cr_assert_lt(spent, WORKERS * (2 * TN__LOOK_MOST_NS / 1000 + 1000));
-  for (int i = 0; i < WORKERS; ++i) cr_assert_eq(pool->seats[i].patience, 0);
+  for (int i = 0; i < WORKERS; ++i) spent += cpu_us(pool->slots[i].thread);
+  /* Each may have been woken, and have searched, once more. */
+  cr_assert_lt(spent, WORKERS * (2 * TN__SEARCH_MAX_NS / 1000 + 1000));
+  for (int i = 0; i < WORKERS; ++i) cr_assert_eq(pool->slots[i].search_ns, 0);
   engine_close(engine);
 }
 
@@ -391,8 +393,8 @@ static int32_t note_company(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Each is far too short to wake somebody for. */
-Test(loop, many_short_loops_in_a_row_wake_a_worker, .timeout = 20) {
+/* Each is far too short to wake a worker for. */
+Test(parallel_for, many_short_loops_in_a_row_wake_a_worker, .timeout = 20) {
   tn__engine *engine = engine_pooled(2);
   company self = {.caller = pthread_self()};
   while (atomic_load(&self.came) == 0) {
@@ -437,13 +439,13 @@ static tn_code run_nest(void *arg, tn__token *token) {
   return tn__parallel_for(((nest *)arg)->engine, OUTER, 1, count_outer, arg);
 }
 
-static void expect_counts(const nest *self, int expected, const char *what) {
+static void expect_counts(const nest *self, int expected, const char *title) {
   for (int i = 0; i < OUTER; ++i)
     for (int j = 0; j < INNER; ++j)
-      cr_assert_eq(self->count[i][j], expected, "%s: %d, %d", what, i, j);
+      cr_assert_eq(self->count[i][j], expected, "%s: %d, %d", title, i, j);
 }
 
-Test(loop, loops_stand_inside_of_loops, .timeout = 20) {
+Test(parallel_for, loops_run_inside_of_loops, .timeout = 20) {
   static nest self;
   for (int k = 0; k < N_KINDS; ++k) {
     memset(&self, 0, sizeof self);
@@ -455,7 +457,7 @@ Test(loop, loops_stand_inside_of_loops, .timeout = 20) {
 }
 
 /* All workers are busy with functions that loop, and help each other. */
-Test(loop, functions_loop_while_others_do, .timeout = 20) {
+Test(parallel_for, functions_loop_while_others_do, .timeout = 20) {
   static nest self;
   for (int k = 0; k < N_KINDS; ++k) {
     tn__var x[4] = {0};
@@ -486,8 +488,8 @@ static int32_t add_up(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Rounding depends on the slices, and those on nothing but n and grain. */
-Test(loop, sums_are_the_same_bits_for_every_number_of_workers) {
+/* Rounding depends on the slices, and those only on n and grain. */
+Test(parallel_for, sums_are_the_same_bits_for_every_number_of_workers) {
   static sum first, other;
   first.grain = other.grain = 500;
   for (int64_t i = 0; i < PARTS; ++i)
@@ -520,19 +522,19 @@ static int32_t step_on(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static void expect_lowest(tn__engine *engine, mines *self, const char *what) {
+static void expect_lowest(tn__engine *engine, mines *self, const char *title) {
   int lowest = 0;
   while (lowest < PARTS && !self->fails[lowest]) ++lowest;
   const int32_t expected = lowest < PARTS ? 1000 + lowest : TN_OK;
   cr_assert_eq(tn__parallel_for(engine, PARTS, 1, step_on, self), expected,
-               "%s: lowest %d", what, lowest);
+               "%s: lowest %d", title, lowest);
   for (int i = 0; i < PARTS; ++i) {
-    if (i <= lowest) cr_assert_eq(self->ran[i], 1, "%s: slice %d", what, i);
-    cr_assert_leq(self->ran[i], 1, "%s: slice %d", what, i);
+    if (i <= lowest) cr_assert_eq(self->ran[i], 1, "%s: slice %d", title, i);
+    cr_assert_leq(self->ran[i], 1, "%s: slice %d", title, i);
   }
 }
 
-Test(loop, the_lowest_failing_slice_gives_the_code, .timeout = 20) {
+Test(parallel_for, the_lowest_failing_slice_gives_the_code, .timeout = 20) {
   uint64_t state = seed_or(3);
   static mines self;
   for (int k = 0; k < N_KINDS; ++k) {
@@ -561,7 +563,7 @@ static int32_t fail_late(void *arg, int64_t begin, int64_t end) {
   return 1000 + (int32_t)begin;
 }
 
-Test(loop, a_lower_slice_counts_though_it_fails_later, .timeout = 20) {
+Test(parallel_for, a_lower_slice_counts_though_it_fails_later, .timeout = 20) {
   for (int k = 0; k < N_KINDS; ++k) {
     if (kinds[k].workers < 2) continue;
     tn__engine *engine = engine_open(&kinds[k]);
@@ -574,7 +576,7 @@ Test(loop, a_lower_slice_counts_though_it_fails_later, .timeout = 20) {
 
 /* More slices than a range of units can count one by one. */
 typedef struct crowd {
-  int64_t first; /* that fails, as all odd ones behind it do */
+  int64_t first; /* first failing slice; all odd ones after it fail too */
   uint8_t *ran;  /* one for each below */
   _Atomic int wrong;
 } crowd;
@@ -586,19 +588,19 @@ static int32_t count_crowd(void *arg, int64_t begin, int64_t end) {
   return begin >= self->first && begin % 2 != 0 ? 77 : TN_OK;
 }
 
-static void expect_crowd(tn__engine *engine, int64_t n, const char *what) {
+static void expect_crowd(tn__engine *engine, int64_t n, const char *title) {
   crowd self = {.first = 100001};
   self.ran = calloc((size_t)self.first, 1);
   cr_assert_not_null(self.ran);
   cr_assert_eq(tn__parallel_for(engine, n, 1, count_crowd, &self), 77, "%s",
-               what);
-  cr_assert_eq(self.wrong, 0, "%s", what);
+               title);
+  cr_assert_eq(self.wrong, 0, "%s", title);
   for (int64_t i = 0; i < self.first; ++i)
-    cr_assert_eq(self.ran[i], 1, "%s: slice %lld", what, (long long)i);
+    cr_assert_eq(self.ran[i], 1, "%s: slice %lld", title, (long long)i);
   free(self.ran);
 }
 
-Test(loop, more_slices_than_anybody_can_run_end_at_a_failure, .timeout = 20) {
+Test(parallel_for, more_slices_than_can_run_end_at_a_failure, .timeout = 20) {
   static const int64_t lengths[] = {(INT64_C(1) << 30) - 1,
                                     INT64_C(1) << 30,
                                     (INT64_C(1) << 30) + 1,
@@ -631,7 +633,7 @@ static int32_t fail_elsewhere(void *arg, int64_t begin, int64_t end) {
   return tn__fail(TN_IO, "slice %lld is broken", (long long)begin);
 }
 
-Test(loop, the_text_of_a_failure_comes_to_the_caller, .timeout = 20) {
+Test(parallel_for, the_text_of_a_failure_comes_to_the_caller, .timeout = 20) {
   for (int k = 0; k < N_KINDS; ++k) {
     if (kinds[k].workers < 2) continue;
     tn__engine *engine = engine_open(&kinds[k]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * heap.c: ready tokens that have a priority, the highest first and equal ones
- * in the order in which they became ready. Few tokens have one: a lock and a
- * binary heap are enough.
+ * priority_heap.c: ready tokens that have a priority, highest first, and equal
+ * ones in the order in which they became ready. Few tokens have a priority, so
+ * a lock and a binary heap suffice.
  */
 #include <string.h>
 
@@ -15,35 +15,35 @@ struct tn__heap_entry {
 };
 typedef struct tn__heap_entry entry;
 
-static bool before(const entry *a, const entry *b) {
+static bool is_before(const entry *a, const entry *b) {
   if (a->token->priority != b->token->priority)
     return a->token->priority > b->token->priority;
   return a->serial < b->serial;
 }
 
-static void swap(entry *a, entry *b) {
+static void swap_entries(entry *a, entry *b) {
   const entry old = *a;
   *a = *b;
   *b = old;
 }
 
-static void rise(entry *heap, size_t at) {
-  for (; at > 0 && before(&heap[at], &heap[(at - 1) / 2]); at = (at - 1) / 2)
-    swap(&heap[at], &heap[(at - 1) / 2]);
+static void sift_up(entry *heap, size_t at) {
+  for (; at > 0 && is_before(&heap[at], &heap[(at - 1) / 2]); at = (at - 1) / 2)
+    swap_entries(&heap[at], &heap[(at - 1) / 2]);
 }
 
-static void sink(entry *heap, size_t n, size_t at) {
+static void sift_down(entry *heap, size_t n, size_t at) {
   for (;;) {
     size_t first = at;
     for (size_t child = 2 * at + 1; child <= 2 * at + 2; ++child)
-      if (child < n && before(&heap[child], &heap[first])) first = child;
+      if (child < n && is_before(&heap[child], &heap[first])) first = child;
     if (first == at) return;
-    swap(&heap[at], &heap[first]);
+    swap_entries(&heap[at], &heap[first]);
     at = first;
   }
 }
 
-static bool reserve(tn__pool *pool) {
+static bool reserve_entry(tn__pool *pool) {
   if (pool->n_heap < pool->heap_capacity) return true;
   const size_t capacity =
       pool->heap_capacity == 0 ? FIRST_CAPACITY : 2 * pool->heap_capacity;
@@ -56,18 +56,18 @@ static bool reserve(tn__pool *pool) {
   return true;
 }
 
-static void publish(tn__pool *pool) {
+static void publish_highest(tn__pool *pool) {
   atomic_store(&pool->highest,
                pool->n_heap == 0 ? INT32_MIN : pool->heap[0].token->priority);
 }
 
 bool tn__heap_push(tn__pool *pool, tn__token *token) {
   pthread_mutex_lock(&pool->heap_lock);
-  const bool room = reserve(pool);
+  const bool room = reserve_entry(pool);
   if (room) {
     pool->heap[pool->n_heap] = (entry){token, pool->heap_serial++};
-    rise(pool->heap, pool->n_heap++);
-    publish(pool);
+    sift_up(pool->heap, pool->n_heap++);
+    publish_highest(pool);
   }
   pthread_mutex_unlock(&pool->heap_lock);
   return room;
@@ -79,8 +79,8 @@ tn__token *tn__heap_take(tn__pool *pool) {
   if (pool->n_heap > 0) {
     token = pool->heap[0].token;
     pool->heap[0] = pool->heap[--pool->n_heap];
-    sink(pool->heap, pool->n_heap, 0);
-    publish(pool);
+    sift_down(pool->heap, pool->n_heap, 0);
+    publish_highest(pool);
   }
   pthread_mutex_unlock(&pool->heap_lock);
   return token;

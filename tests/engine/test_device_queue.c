@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Device queues, with a device that does nothing but when the test says so:
- * what follows when it is issued, and what only when it is done.
+ * Device queues, with a device that works only when the test demands it. The
+ * tests distinguish work that follows issued work from work that follows done
+ * work.
  */
 #include <criterion/criterion.h>
 #include <sched.h>
@@ -9,10 +10,9 @@
 
 #include "stage.h"
 
-/* ------------------------------------------------------------ issued or done
- */
+/* ----------------------------------------------------------- issued or done */
 
-Test(queue, jobs_of_the_same_queue_follow_when_issued, .timeout = 20) {
+Test(device_queue, jobs_of_the_same_queue_follow_when_issued, .timeout = 20) {
   for (uint32_t workers = 1; workers <= 8; workers *= 2) {
     static stage s;
     tn__var x = {0};
@@ -27,7 +27,7 @@ Test(queue, jobs_of_the_same_queue_follow_when_issued, .timeout = 20) {
   }
 }
 
-Test(queue, another_queue_waits_on_the_device, .timeout = 20) {
+Test(device_queue, another_queue_waits_on_the_device, .timeout = 20) {
   for (uint32_t workers = 1; workers <= 8; workers *= 2) {
     static stage s;
     tn__var x = {0}, y = {0};
@@ -48,9 +48,10 @@ Test(queue, another_queue_waits_on_the_device, .timeout = 20) {
   }
 }
 
-/* Two queues read, and neither minds the other; a third that writes minds both,
- * and not what was written before them. */
-Test(queue, a_writer_waits_for_the_readers_of_other_queues, .timeout = 20) {
+/* Two queues read and do not wait for each other. A third one writes and waits
+ * for both readers, but not for the earlier writer. */
+Test(device_queue, a_writer_waits_for_the_readers_of_other_queues,
+     .timeout = 20) {
   static stage s;
   tn__var x = {0};
   stage_open(&s, engine_dispatch(1));
@@ -68,7 +69,7 @@ Test(queue, a_writer_waits_for_the_readers_of_other_queues, .timeout = 20) {
   stage_close(&s);
 }
 
-Test(queue, what_is_done_is_not_waited_for, .timeout = 20) {
+Test(device_queue, done_work_is_not_waited_for, .timeout = 20) {
   static stage s;
   tn__var x = {0};
   stage_open(&s, engine_dispatch(1));
@@ -90,9 +91,9 @@ static tn_code run_once(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-/* And the device's mark on the variable stays, until the queue has been waited
- * for. */
-Test(queue, a_host_function_may_begin_when_work_is_issued, .timeout = 20) {
+/* The fence stays on the variable until a thread has waited for the queue. */
+Test(device_queue, a_host_function_may_begin_when_work_is_issued,
+     .timeout = 20) {
   for (uint32_t workers = 1; workers <= 8; workers *= 2) {
     static stage s;
     tn__var x = {0};
@@ -130,9 +131,9 @@ static void push_named(stage *self, const char *name, tn__var *var) {
                TN_OK);
 }
 
-/* All fences behind a failure tell of it; the oldest of them is its operation,
- * whoever is asked first. */
-Test(queue, a_late_failure_names_the_oldest_operation_that_fails,
+/* All fences after a failure report it. The oldest of them names the operation,
+ * whichever fence is tested first. */
+Test(device_queue, a_late_failure_names_the_oldest_operation_that_fails,
      .timeout = 20) {
   static stage s;
   tn__var x = {0}, y = {0}, z = {0};
@@ -140,15 +141,15 @@ Test(queue, a_late_failure_names_the_oldest_operation_that_fails,
   s.lines[0].broken = 2;
   push_named(&s, "sound", &x);
   push_named(&s, "guilty", &y);
-  push_named(&s, "behind", &z);
+  push_named(&s, "after", &z);
   await_issue(&s);
   work_off(&s.lines[0]);
   cr_assert_eq(await(&s, &z, TN__WAIT_ALL, TN__FOREVER), TN_DEVICE);
-  EXPECT_TEXT("guilty .. behind: a unit overheated");
+  EXPECT_TEXT("guilty .. after: a unit overheated");
   cr_assert_eq(await(&s, &y, TN__WAIT_ALL, TN__FOREVER), TN_DEVICE);
-  EXPECT_TEXT("guilty .. behind: a unit overheated");
+  EXPECT_TEXT("guilty .. after: a unit overheated");
   cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
-  cr_assert_eq(tn__wait_all(s.engine), TN_DEVICE, "told once");
+  cr_assert_eq(tn__wait_all(s.engine), TN_DEVICE, "reported once");
   cr_assert_eq(tn__wait_all(s.engine), TN_OK);
   tn__var_deinit(&x);
   tn__var_deinit(&y);
@@ -156,7 +157,8 @@ Test(queue, a_late_failure_names_the_oldest_operation_that_fails,
   stage_close(&s);
 }
 
-Test(queue, a_host_function_begins_when_the_device_is_done, .timeout = 20) {
+Test(device_queue, a_host_function_begins_when_the_device_is_done,
+     .timeout = 20) {
   for (uint32_t workers = 1; workers <= 8; workers *= 2) {
     static stage s;
     tn__var x = {0}, y = {0}, other = {0};
@@ -170,7 +172,7 @@ Test(queue, a_host_function_begins_when_the_device_is_done, .timeout = 20) {
     cr_assert_eq(beside, 1);
     await_runs(&s, 1);
     cr_assert_eq(await(&s, &y, TN__WAIT_WRITERS, NOT_YET), TN_BUSY);
-    cr_assert_eq(s.n, 1, "only what was enqueued");
+    cr_assert_eq(s.n, 1, "only the enqueued work");
     work_off(&s.lines[0]);
     cr_assert_eq(await(&s, &y, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
     cr_assert_eq(s.n, 2);
@@ -190,7 +192,7 @@ static void push_small(stage *self, const tn__access *access, uint32_t n) {
   cr_assert_eq(tn__push(self->engine, &job), TN_OK);
 }
 
-Test(queue, a_small_host_function_begins_then_too, .timeout = 20) {
+Test(device_queue, a_small_host_function_begins_then_too, .timeout = 20) {
   for (int k = 1; k < N_KINDS; ++k) {
     static stage s;
     tn__var x = {0}, y = {0}, other = {0};
@@ -201,7 +203,7 @@ Test(queue, a_small_host_function_begins_then_too, .timeout = 20) {
     push_small(&s, ON(U(other))); /* so that its turn has come */
     cr_assert_eq(await(&s, &other, TN__WAIT_ALL, TN__FOREVER), TN_OK);
     cr_assert_eq(await(&s, &y, TN__WAIT_WRITERS, NOT_YET), TN_BUSY);
-    cr_assert_eq(s.n, 2, "%s: what was enqueued, and the other", kinds[k].name);
+    cr_assert_eq(s.n, 2, "%s: the enqueued work and the other", kinds[k].name);
     work_off(&s.lines[0]);
     cr_assert_eq(await(&s, &y, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
     cr_assert_eq(s.n, 3);
@@ -210,8 +212,8 @@ Test(queue, a_small_host_function_begins_then_too, .timeout = 20) {
   }
 }
 
-/* It is posted, and there is no memory for its token: the worker waits. */
-Test(queue, a_host_function_waits_for_it_without_memory, .timeout = 20) {
+/* The job is a record without memory for its token: the worker waits. */
+Test(device_queue, a_host_function_waits_for_it_without_memory, .timeout = 20) {
   enum { MANY = 30 };
   static stage s;
   static tn__var x[MANY];
@@ -224,7 +226,7 @@ Test(queue, a_host_function_waits_for_it_without_memory, .timeout = 20) {
   memory_fail_at(1, true);
   push_host(&s, all, MANY);
   cr_assert_eq(await(&s, &x[MANY - 1], TN__WAIT_WRITERS, NOT_YET), TN_BUSY);
-  cr_assert_eq(s.n, 1, "only what was enqueued");
+  cr_assert_eq(s.n, 1, "only the enqueued work");
   work_off(&s.lines[0]);
   cr_assert_eq(await(&s, &x[MANY - 1], TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
   memory_fail_at(0, false);
@@ -233,7 +235,7 @@ Test(queue, a_host_function_waits_for_it_without_memory, .timeout = 20) {
   stage_close(&s);
 }
 
-Test(queue, the_host_reads_beside_a_device_that_reads, .timeout = 20) {
+Test(device_queue, the_host_reads_while_a_device_reads, .timeout = 20) {
   static stage s;
   tn__var x = {0};
   stage_open(&s, engine_dispatch(1));
@@ -262,7 +264,7 @@ static void *work_off_later(void *arg) {
   return NULL;
 }
 
-Test(queue, a_function_run_here_waits_for_the_device, .timeout = 20) {
+Test(device_queue, a_function_run_here_waits_for_the_device, .timeout = 20) {
   for (int k = 1; k < N_KINDS; ++k) {
     static stage s;
     tn__var x = {0};
@@ -285,14 +287,14 @@ Test(queue, a_function_run_here_waits_for_the_device, .timeout = 20) {
 
 /* -------------------------------------------------------------------- waits */
 
-Test(queue, waits_know_readers_and_writers_of_devices, .timeout = 20) {
+Test(device_queue, waits_know_readers_and_writers_of_devices, .timeout = 20) {
   static stage s;
   tn__var x = {0}, y = {0};
   stage_open(&s, engine_dispatch(1));
   cr_assert_eq(push_on(&s, 0, ON(R(x), U(y))), TN_OK);
   await_issue(&s);
   cr_assert_eq(s.n, 1);
-  cr_assert_not(tn__var_writable(&x));
+  cr_assert_not(tn__var_is_writable(&x));
   cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
   cr_assert_eq(await(&s, &x, TN__WAIT_ALL, 0), TN_BUSY);
   cr_assert_eq(await(&s, &x, TN__WAIT_ALL, NOT_YET), TN_BUSY);
@@ -300,13 +302,13 @@ Test(queue, waits_know_readers_and_writers_of_devices, .timeout = 20) {
   work_off(&s.lines[0]);
   cr_assert_eq(await(&s, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
   cr_assert_eq(await(&s, &y, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
-  cr_assert(tn__var_writable(&x));
-  cr_assert(tn__var_writable(&y));
+  cr_assert(tn__var_is_writable(&x));
+  cr_assert(tn__var_is_writable(&y));
   cr_assert_eq(s.device.fences, 0, "a fence that is done is dropped");
   stage_close(&s);
 }
 
-Test(queue, a_wait_blocks_until_the_device_is_done, .timeout = 20) {
+Test(device_queue, a_wait_blocks_until_the_device_is_done, .timeout = 20) {
   static stage s;
   tn__var x = {0};
   pthread_t thread;
@@ -322,7 +324,7 @@ Test(queue, a_wait_blocks_until_the_device_is_done, .timeout = 20) {
 
 /* Once at the beginning and once at the end, seven times until a pause lasts a
  * millisecond, and then once in each. */
-Test(queue, a_wait_with_a_deadline_asks_the_device_now_and_then,
+Test(device_queue, a_wait_with_a_deadline_asks_the_device_now_and_then,
      .timeout = 20) {
   static stage s;
   tn__var x = {0};
@@ -348,7 +350,7 @@ static void push_broken(stage *self, tn__var *x, int shape) {
   if (shape == 1) tn__var_deinit(x);
 }
 
-Test(queue, the_wait_for_everything_is_for_devices_too, .timeout = 20) {
+Test(device_queue, the_wait_for_everything_is_for_devices_too, .timeout = 20) {
   for (int shape = 0; shape < 3; ++shape) {
     static stage s;
     tn__var x = {0}, y = {0};
@@ -361,14 +363,14 @@ Test(queue, the_wait_for_everything_is_for_devices_too, .timeout = 20) {
     cr_assert_eq(tn__wait_all(s.engine), TN_DEVICE, "shape %d", shape);
     EXPECT_TEXT("a unit overheated");
     cr_assert_eq(s.lines[0].done, 1);
-    cr_assert_eq(tn__wait_all(s.engine), TN_OK, "it is told once");
+    cr_assert_eq(tn__wait_all(s.engine), TN_OK, "it is reported once");
     tn__var_deinit(&x);
     tn__var_deinit(&y);
     stage_close(&s);
   }
 }
 
-Test(queue, an_engine_stops_when_its_devices_are_done, .timeout = 20) {
+Test(device_queue, an_engine_stops_when_its_devices_are_done, .timeout = 20) {
   static stage s;
   tn__var x = {0};
   stage_open(&s, engine_dispatch(1));
@@ -383,9 +385,9 @@ Test(queue, an_engine_stops_when_its_devices_are_done, .timeout = 20) {
 
 /* ----------------------------------------------------------------- failures */
 
-/* What the device breaks is known when it is looked at: by waits, by functions
- * of the host that would have read it, and by what depends on those. */
-Test(queue, a_failing_fence_leaves_its_error_on_what_was_written,
+/* Waits, functions of the host that would read the broken data, and functions
+ * that depend on those notice the failure of the device. */
+Test(device_queue, a_failing_fence_leaves_its_error_on_written_variables,
      .timeout = 20) {
   for (uint32_t workers = 1; workers <= 8; workers *= 2) {
     static stage s;
@@ -410,7 +412,7 @@ Test(queue, a_failing_fence_leaves_its_error_on_what_was_written,
   }
 }
 
-Test(queue, a_wait_reports_what_the_device_broke, .timeout = 20) {
+Test(device_queue, a_wait_reports_a_failure_of_the_device, .timeout = 20) {
   static stage s;
   tn__var x = {0};
   stage_open(&s, engine_dispatch(1));
@@ -429,7 +431,7 @@ Test(queue, a_wait_reports_what_the_device_broke, .timeout = 20) {
   stage_close(&s);
 }
 
-Test(queue, a_device_that_refuses_fails_the_function, .timeout = 20) {
+Test(device_queue, a_device_that_refuses_fails_the_function, .timeout = 20) {
   static stage s;
   tn__var x = {0}, y = {0};
   stage_open(&s, engine_dispatch(1));
@@ -452,8 +454,8 @@ Test(queue, a_device_that_refuses_fails_the_function, .timeout = 20) {
   stage_close(&s);
 }
 
-/* Nothing else says when what it overwrites is no longer in use. */
-Test(queue, a_queue_that_cannot_wait_overwrites_nothing, .timeout = 20) {
+/* Only that wait shows when the overwritten data is no longer in use. */
+Test(device_queue, a_queue_that_cannot_wait_overwrites_nothing, .timeout = 20) {
   static stage s;
   tn__var x = {0}, y = {0};
   stage_open(&s, engine_dispatch(1));
@@ -477,7 +479,7 @@ static tn_code run_halfway(void *arg, tn__token *token) {
   return tn__fail(TN_INVALID, "the second half is missing");
 }
 
-/* What it has enqueued still uses x and y. */
+/* The enqueued work still uses x and y. */
 static void expect_failure_with_a_fence(uint32_t flags) {
   static stage s;
   tn__var x = {0}, y = {0};
@@ -502,16 +504,17 @@ static void expect_failure_with_a_fence(uint32_t flags) {
   stage_close(&s);
 }
 
-Test(queue, what_fails_halfway_leaves_a_fence, .timeout = 20) {
+Test(device_queue, a_job_that_fails_halfway_leaves_a_fence, .timeout = 20) {
   expect_failure_with_a_fence(0);
 }
 
-Test(queue, an_asynchronous_job_that_fails_halfway_leaves_one, .timeout = 20) {
+Test(device_queue, an_asynchronous_job_that_fails_halfway_leaves_one,
+     .timeout = 20) {
   expect_failure_with_a_fence(TN__JOB_ASYNC);
 }
 
 /* Nor is its own failure forgotten for that of the fence. */
-Test(queue, what_fails_twice_says_why_first, .timeout = 20) {
+Test(device_queue, a_second_failure_keeps_the_first_reason, .timeout = 20) {
   static stage s;
   tn__var x = {0};
   stage_open(&s, engine_dispatch(1));
@@ -530,8 +533,7 @@ Test(queue, what_fails_twice_says_why_first, .timeout = 20) {
   stage_close(&s);
 }
 
-/* -------------------------------------------------------- the host in between
- */
+/* ------------------------------------------------------ the host in between */
 
 static void expect_host_between(stage *s) {
   tn__var x = {0}, y = {0};
@@ -550,7 +552,7 @@ static void expect_host_between(stage *s) {
   tn__var_deinit(&x);
 }
 
-Test(queue, without_a_wait_of_the_device_the_host_waits, .timeout = 20) {
+Test(device_queue, without_a_wait_of_the_device_the_host_waits, .timeout = 20) {
   static stage s;
   stage_open(&s, engine_dispatch(2));
   s.device.cannot_wait = true;
@@ -558,7 +560,7 @@ Test(queue, without_a_wait_of_the_device_the_host_waits, .timeout = 20) {
   stage_close(&s);
 }
 
-Test(queue, between_devices_of_two_kinds_the_host_waits, .timeout = 20) {
+Test(device_queue, between_devices_of_two_kinds_the_host_waits, .timeout = 20) {
   static stage s;
   stage_open(&s, engine_dispatch(2));
   tn__queue_destroy(s.queues[1]);
@@ -567,8 +569,7 @@ Test(queue, between_devices_of_two_kinds_the_host_waits, .timeout = 20) {
   stage_close(&s);
 }
 
-/* ---------------------------------------------------------------- one at a
- * time */
+/* ------------------------------------------------------------ one at a time */
 
 typedef struct alone {
   _Atomic int inside;
@@ -586,7 +587,7 @@ static tn_code run_alone(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-Test(queue, jobs_of_a_queue_run_one_at_a_time, .timeout = 20) {
+Test(device_queue, jobs_of_a_queue_run_one_at_a_time, .timeout = 20) {
   enum { N = 200 };
   static stage s;
   static tn__var x[N];
@@ -610,7 +611,7 @@ Test(queue, jobs_of_a_queue_run_one_at_a_time, .timeout = 20) {
 
 /* ------------------------------------------------------------------- naive */
 
-Test(queue, the_naive_engine_waits_for_the_device_inside_of_push) {
+Test(device_queue, the_naive_engine_waits_for_the_device_inside_of_push) {
   static stage s;
   tn__var x = {0}, y = {0};
   stage_open(&s, engine_open(&kinds[0]));
@@ -631,15 +632,15 @@ Test(queue, the_naive_engine_waits_for_the_device_inside_of_push) {
   stage_close(&s);
 }
 
-/* ---------------------------------------------------------------------- ends
- */
+/* --------------------------------------------------------------------- ends */
 
 static void count_end(void *arg) {
   ++*(int *)arg;
 }
 
-/* Whoever owns the memory asks the device; the engine only lets go of it. */
-Test(queue, a_variable_with_a_fence_may_be_deleted, .timeout = 20) {
+/* The owner of the memory must ask the device; the engine only drops its fence.
+ */
+Test(device_queue, a_variable_with_a_fence_may_be_deleted, .timeout = 20) {
   for (int deinit = 0; deinit < 2; ++deinit) {
     static stage s;
     tn__var x = {0};
@@ -660,7 +661,7 @@ Test(queue, a_variable_with_a_fence_may_be_deleted, .timeout = 20) {
   }
 }
 
-Test(queue, its_end_waits_for_the_device_and_variables_outlive_it,
+Test(device_queue, its_end_waits_for_the_device_and_variables_outlive_it,
      .timeout = 20) {
   static stage s;
   tn__var x = {0}, y = {0};
@@ -695,7 +696,7 @@ static void *let_go(void *arg) {
 }
 
 /* Either the variable or the end of the queue is the last to hold the fence. */
-Test(queue, its_end_meets_the_end_of_a_variable, .timeout = 20) {
+Test(device_queue, its_end_meets_the_end_of_a_variable, .timeout = 20) {
   enum { ROUNDS = 200 };
   static stage s;
   pthread_barrier_t both;
@@ -725,7 +726,7 @@ static tn_code run_begin(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-Test(queue, an_asynchronous_job_leaves_its_fence_when_it_is_done,
+Test(device_queue, an_asynchronous_job_leaves_its_fence_when_it_is_done,
      .timeout = 20) {
   static stage s;
   tn__var x = {0};
@@ -745,8 +746,8 @@ Test(queue, an_asynchronous_job_leaves_its_fence_when_it_is_done,
   stage_close(&s);
 }
 
-/* Without memory for a fence, the host waits for the device at once. */
-Test(queue, without_memory_for_a_fence_the_host_waits, .timeout = 20) {
+/* Without memory for a fence the host waits for the device at once. */
+Test(device_queue, without_memory_for_a_fence_the_host_waits, .timeout = 20) {
   for (int64_t at = 1; at <= 4; ++at) {
     static stage s;
     tn__var x = {0};
@@ -766,7 +767,7 @@ Test(queue, without_memory_for_a_fence_the_host_waits, .timeout = 20) {
   }
 }
 
-Test(queue, without_memory_there_is_no_queue) {
+Test(device_queue, without_memory_there_is_no_queue) {
   tn__engine *engine = engine_pooled(1);
   line one = {0};
   tn__queue *queue = NULL;

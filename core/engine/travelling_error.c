@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * error.c: errors that travel along variables. An error is made once, where a
- * function fails, and counted by every variable that carries it; what is not
- * run because of it puts its own name in front of the story.
+ * travelling_error.c: errors that travel along variables. A failing function
+ * creates one error, and every variable that carries it owns a count. An
+ * operation that does not run because of an error puts its own name before the
+ * text.
  */
 #include <string.h>
 
 #include "pool.h"
 
 enum {
-  /* A story longer than this is passed on as it is: a chain of a million
-   * functions must not cost a million texts. */
-  STORY_MAX = 1024,
-  UNTOLD_MAX = 16 /* whose texts are kept for tn__wait_all */
+  /* A longer text is passed on unchanged: a chain of a million functions must
+   * not cost a million texts. */
+  TEXT_MAX = 1024,
+  UNREPORTED_MAX = 16 /* errors with a text that is kept for tn__wait_all */
 };
 
-static tn__error *create(const tn__env *env, tn_code code, const char *text) {
+static tn__error *create_error(const tn__env *env, tn_code code,
+                               const char *text) {
   const size_t n = strlen(text) + 1;
   tn__error *error = tn__alloc(env, sizeof *error + n);
   if (error == NULL) return NULL;
@@ -24,10 +26,11 @@ static tn__error *create(const tn__env *env, tn_code code, const char *text) {
 }
 
 tn_code tn__error_init(tn__engine *engine) {
-  engine->no_memory = create(engine->env, TN_OUT_OF_MEMORY,
-                             "a function failed, and there was no memory left "
-                             "to keep its message");
-  engine->untold_end = &engine->untold;
+  engine->no_memory =
+      create_error(engine->env, TN_OUT_OF_MEMORY,
+                   "a function failed, and there was no memory left "
+                   "to keep its message");
+  engine->unreported_end = &engine->unreported;
   if (engine->no_memory == NULL)
     return tn__fail_memory(sizeof(tn__error), "an error kept in reserve");
   (void)pthread_mutex_init(&engine->error_lock, NULL);
@@ -47,28 +50,29 @@ void tn__error_deinit(tn__engine *engine) {
 }
 
 tn__error *tn__error_create(tn__engine *engine, tn_code code) {
-  tn__error *error = create(engine->env, code, tn_error_text());
+  tn__error *error = create_error(engine->env, code, tn_error_text());
   return error != NULL ? error : tn__error_retain(engine->no_memory);
 }
 
-/* A name that only begins like this one's is another function's. */
-static bool signed_by(const char *text, const char *name, size_t n) {
+/* True if the text begins with the name. A longer name with the same beginning
+ * belongs to another function. */
+static bool has_name_of(const char *text, const char *name, size_t n) {
   return strncmp(text, name, n) == 0 && (text[n] == ':' || text[n] == ' ');
 }
 
-tn_code tn__error_sign(tn_code code, const char *name) {
+tn_code tn__error_add_name(tn_code code, const char *name) {
   const char *text = tn_error_text();
   const size_t n = name != NULL ? strlen(name) : 0;
-  if (n == 0 || signed_by(text, name, n)) return code;
+  if (n == 0 || has_name_of(text, name, n)) return code;
   return tn__fail(code, "%s: %s", name, text);
 }
 
-tn__error *tn__error_follow(tn__engine *engine, tn__error *cause,
+tn__error *tn__error_derive(tn__engine *engine, tn__error *cause,
                             const char *name) {
-  if (name == NULL || strlen(cause->text) > STORY_MAX)
+  if (name == NULL || strlen(cause->text) > TEXT_MAX)
     return tn__error_retain(cause);
   (void)tn__fail(cause->code, "%s was not run: %s", name, cause->text);
-  tn__error *error = create(engine->env, cause->code, tn_error_text());
+  tn__error *error = create_error(engine->env, cause->code, tn_error_text());
   return error != NULL ? error : tn__error_retain(cause);
 }
 
@@ -94,50 +98,51 @@ void tn__error_put(tn__var *var, tn__error *error) {
   tn__error_release(old);
 }
 
-tn_code tn__error_say(const tn__error *error) {
+tn_code tn__error_set_text(const tn__error *error) {
   return tn__fail(error->code, "%s", error->text);
 }
 
 /* ----------------------------------------------------------------- wait_all */
 
-static bool same(const tn__error *a, const tn__error *b) {
+static bool is_same_error(const tn__error *a, const tn__error *b) {
   return a->code == b->code && strcmp(a->text, b->text) == 0;
 }
 
-static tn__error *last_untold(tn__engine *engine) {
-  tn__error *last = engine->untold;
+static tn__error *last_unreported(tn__engine *engine) {
+  tn__error *last = engine->unreported;
   while (last != NULL && last->next != NULL) last = last->next;
   return last;
 }
 
-/* The lock is held. The error in reserve is one for many, and is counted only.
- */
-static void append(tn__engine *engine, tn__error *error) {
-  if (engine->n_untold++ >= UNTOLD_MAX || error == engine->no_memory) return;
-  *engine->untold_end = tn__error_retain(error);
-  engine->untold_end = &error->next;
+/* The lock is held. The reserved error may be announced many times, so it is
+ * only counted. */
+static void append_error(tn__engine *engine, tn__error *error) {
+  if (engine->n_unreported++ >= UNREPORTED_MAX || error == engine->no_memory)
+    return;
+  *engine->unreported_end = tn__error_retain(error);
+  engine->unreported_end = &error->next;
 }
 
 void tn__error_announce(tn__engine *engine, tn__error *error) {
   (void)pthread_mutex_lock(&engine->error_lock);
-  append(engine, error);
+  append_error(engine, error);
   (void)pthread_mutex_unlock(&engine->error_lock);
 }
 
 void tn__error_announce_again(tn__engine *engine, tn__error *error) {
   (void)pthread_mutex_lock(&engine->error_lock);
-  const tn__error *last = last_untold(engine);
-  if (last == NULL || !same(last, error)) append(engine, error);
+  const tn__error *last = last_unreported(engine);
+  if (last == NULL || !is_same_error(last, error)) append_error(engine, error);
   (void)pthread_mutex_unlock(&engine->error_lock);
 }
 
 tn__error *tn__error_collect(tn__engine *engine, uint64_t *n) {
   (void)pthread_mutex_lock(&engine->error_lock);
-  tn__error *first = engine->untold;
-  *n = engine->n_untold;
-  engine->untold = NULL;
-  engine->untold_end = &engine->untold;
-  engine->n_untold = 0;
+  tn__error *first = engine->unreported;
+  *n = engine->n_unreported;
+  engine->unreported = NULL;
+  engine->unreported_end = &engine->unreported;
+  engine->n_unreported = 0;
   (void)pthread_mutex_unlock(&engine->error_lock);
   return first;
 }
@@ -146,7 +151,7 @@ tn__error *tn__error_collect(tn__engine *engine, uint64_t *n) {
 
 tn_code tn__var_check(const tn__var *var) {
   const uint64_t word = atomic_load_explicit(&var->word, memory_order_acquire);
-  return (word & TN__VAR_ERROR) == 0 ? TN_OK : tn__error_say(var->error);
+  return (word & TN__VAR_ERROR) == 0 ? TN_OK : tn__error_set_text(var->error);
 }
 
 void tn__var_fail(tn__engine *engine, tn__var *var, tn_code code) {

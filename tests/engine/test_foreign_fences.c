@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Queues of devices that fail: what other queues make of what was to be made
- * there is told as well, and nothing else is disturbed.
+ * Failing queues of devices. The results that other queues compute from broken
+ * data report the failure too, and all others are unaffected.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 /* ------------------------------------------------------------------- device */
 
-/* A queue whose work is done when somebody blocks for it. */
+/* A queue with work that is done when a thread blocks for it. */
 typedef struct line {
   _Atomic uint64_t enqueued;
   _Atomic uint64_t done;
@@ -101,16 +101,17 @@ static void push_on(stage *s, int queue, const tn__access *access, uint32_t n) {
                                      .access = access,
                                      .n_access = n,
                                      .queue = s->queues[queue]});
-  /* The naive engine says what came out. */
+  /* The naive engine returns the result. */
   cr_assert(code == TN_OK || s->engine->kind == &tn__kind_naive, "%s",
             tn_error_text());
 }
 
-static tn_code told(stage *s, tn__var *var) {
+static tn_code wait_code(stage *s, tn__var *var) {
   return tn__wait(s->engine, var, TN__WAIT_ALL, TN__FOREVER);
 }
 
-/* y of all x on the last queue, z of y there, a sum of z elsewhere. */
+/* The last queue computes y from all x and z from y; another queue computes a
+ * sum of z. */
 static void push_all(stage *s) {
   for (int i = 0; i < SOURCES; ++i) push_on(s, i, ON(W(s->x[i])));
   push_on(s, SOURCES,
@@ -121,14 +122,14 @@ static void push_all(stage *s) {
   push_on(s, 1, ON(R(s->z), U(s->sum)));
 }
 
-static void expect_told(stage *s, int broken) {
-  cr_assert_neq(told(s, &s->z), TN_OK, "of queue %d", broken);
-  cr_assert_neq(told(s, &s->sum), TN_OK, "of queue %d", broken);
-  cr_assert_neq(told(s, &s->y), TN_OK, "of queue %d", broken);
+static void expect_failures(stage *s, int broken) {
+  cr_assert_neq(wait_code(s, &s->z), TN_OK, "of queue %d", broken);
+  cr_assert_neq(wait_code(s, &s->sum), TN_OK, "of queue %d", broken);
+  cr_assert_neq(wait_code(s, &s->y), TN_OK, "of queue %d", broken);
   for (int i = 0; i < SOURCES; ++i)
-    cr_assert_eq(told(s, &s->x[i]) != TN_OK, i == broken, "%d and %d", i,
+    cr_assert_eq(wait_code(s, &s->x[i]) != TN_OK, i == broken, "%d and %d", i,
                  broken);
-  cr_assert_eq(told(s, &s->other), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(wait_code(s, &s->other), TN_OK, "%s", tn_error_text());
 }
 
 static void break_each(const kind *how, int64_t fail_at) {
@@ -136,34 +137,34 @@ static void break_each(const kind *how, int64_t fail_at) {
     stage s;
     if (broken == 1) continue; /* the sum's own queue */
     stage_open(&s, how);
-    push_all(&s); /* the engine has memory for what is on its way */
-    cr_assert_eq(told(&s, &s.sum), TN_OK);
+    push_all(&s); /* the engine has memory for its pending tokens */
+    cr_assert_eq(wait_code(&s, &s.sum), TN_OK);
     s.lines[broken].broken = true;
     memory_fail_at(fail_at, fail_at != 0);
     push_all(&s);
-    expect_told(&s, broken);
+    expect_failures(&s, broken);
     memory_fail_at(0, false);
-    /* What adds to it keeps that, and what overwrites it does not. */
+    /* An update keeps the failure, an overwrite does not. */
     push_on(&s, 1, ON(U(s.sum)));
     push_on(&s, SOURCES, ON(W(s.z)));
-    cr_assert_neq(told(&s, &s.sum), TN_OK);
-    cr_assert_eq(told(&s, &s.z), TN_OK, "%s", tn_error_text());
+    cr_assert_neq(wait_code(&s, &s.sum), TN_OK);
+    cr_assert_eq(wait_code(&s, &s.z), TN_OK, "%s", tn_error_text());
     stage_close(&s);
   }
 }
 
-Test(doubts, what_a_queue_breaks_is_told_by_what_others_make_of_it,
+Test(foreign_fences, a_failure_of_a_queue_reaches_results_of_other_queues,
      .timeout = 60) {
   for (int k = 0; k < N_KINDS; ++k) break_each(&kinds[k], 0);
 }
 
-Test(doubts, it_is_told_without_memory, .timeout = 60) {
+Test(foreign_fences, it_is_reported_without_memory, .timeout = 60) {
   for (int k = 0; k < N_KINDS; ++k)
     for (int64_t at = 1; at < 40; ++at) break_each(&kinds[k], at);
 }
 
-/* One that is newer stands for those before it on its queue. */
-Test(doubts, they_do_not_pile_up, .timeout = 60) {
+/* A newer fence replaces the earlier ones of its queue. */
+Test(foreign_fences, they_do_not_pile_up, .timeout = 60) {
   stage s;
   stage_open(&s, &kinds[1]);
   for (int i = 0; i < 1000; ++i) {
@@ -173,6 +174,6 @@ Test(doubts, they_do_not_pile_up, .timeout = 60) {
   tn__drain(s.engine); /* issued, and not done */
   cr_assert_lt(n_points, 20, "%d fences are kept", n_points);
   s.lines[0].broken = true;
-  cr_assert_neq(told(&s, &s.sum), TN_OK);
+  cr_assert_neq(wait_code(&s, &s.sum), TN_OK);
   stage_close(&s);
 }
