@@ -182,14 +182,30 @@ static bool calls_have_gradients(const tn_operator *op) {
   return true;
 }
 
-bool tn__operator_has_second(const tn_operator *op) {
+static bool is_twin_differentiable(const tn_operator *op, const char *numbers) {
   tn_operator *twin = NULL;
+  if (operator_find(op, numbers, &twin)) return false;
+  const bool is = is_differentiable(twin->desc);
+  tn__operator_unhold(twin);
+  return is;
+}
+
+/* Of any number of operands that a call may have. */
+static bool has_differentiable_twin(const tn_operator *op) {
+  if (is_twin_differentiable(op, "")) return true;
+  for (uint32_t in = op->desc->n_inputs; in > 0; --in)
+    for (uint32_t out = op->desc->n_outputs; out > 0; --out) {
+      char numbers[32];
+      (void)snprintf(numbers, sizeof numbers, "_%u_%u", (unsigned)in,
+                     (unsigned)out);
+      if (is_twin_differentiable(op, numbers)) return true;
+    }
+  return false;
+}
+
+bool tn__operator_has_second(const tn_operator *op) {
   if (!is_differentiable(op->desc)) return false;
   if (op->desc->gradient->kind == TN_GRADIENT_GRAPH)
     return calls_have_gradients(op);
-  if (tn__operator_is_linear(op->desc)) return true;
-  if (operator_find(op, &twin)) return false;
-  const bool has = is_differentiable(twin->desc);
-  tn__operator_unhold(twin);
-  return has;
+  return tn__operator_is_linear(op->desc) || has_differentiable_twin(op);
 }
