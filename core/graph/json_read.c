@@ -43,13 +43,14 @@ enum { LOST_BYTES = 3500 }; /* of the message */
 
 static void lose(tn__reader *r, const char *what, const char *name,
                  const char *detail) {
+  const bool fits = strlen(name) <= TN__NAME_MAX;
   ++r->n_lost;
-  if (r->lost.n + strlen(name) + strlen(detail) > LOST_BYTES) {
+  if (r->lost.n + TN__NAME_MAX + strlen(detail) > LOST_BYTES) {
     ++r->n_unnamed;
     return;
   }
-  tn__buf_add(&r->lost, "%s%s `%s`%s", r->lost.n > 0 ? ", " : "", what, name,
-              detail);
+  tn__buf_add(&r->lost, "%s%s `%.*s%s`%s", r->lost.n > 0 ? ", " : "", what,
+              TN__NAME_MAX, name, fits ? "" : "...", detail);
 }
 
 static tn_code lose_operator(tn__reader *r, const tn__draft *d) {
@@ -282,11 +283,12 @@ static tn_code version_read(tn__reader *r) {
 }
 
 static tn_code whole_members(tn__reader *r, tn__level *l) {
-  static const char *const keys[] = {"nodes", "heads", "plugins"};
-  uint32_t seen = 0, k = 0;
+  static const char *const keys[] = {"nodes", "heads", "plugins", "tenon"};
+  enum { VERSION = 1u << 3 }; /* it is there */
+  uint32_t seen = VERSION, k = 0;
   TN__TRY(version_read(r));
   while (tn__json_take(&r->json, ',')) {
-    TN__TRY(tn__json_key_of(r, keys, 3, &seen, &k));
+    TN__TRY(tn__json_key_of(r, keys, 4, &seen, &k));
     if (k == 0)
       TN__TRY(tn__json_list(r, l, node_item, NULL));
     else if (k == 1)
@@ -296,7 +298,7 @@ static tn_code whole_members(tn__reader *r, tn__level *l) {
   }
   TN__TRY(tn__json_want(&r->json, '}'));
   TN__TRY(tn__json_end(&r->json));
-  TN__TRY(level_end(r, l, seen));
+  TN__TRY(level_end(r, l, seen & ~(uint32_t)VERSION));
   return all_found(r);
 }
 
