@@ -248,11 +248,12 @@ static tn_code version_read(tn__reader *r) {
 }
 
 static tn_code whole_members(tn__reader *r, tn__level *l) {
-  static const char *const keys[] = {"nodes", "heads", "plugins"};
-  uint32_t seen = 0, k = 0;
+  static const char *const keys[] = {"nodes", "heads", "plugins", "tenon"};
+  enum { VERSION = 1u << 3 }; /* it is there */
+  uint32_t seen = VERSION, k = 0;
   TN__TRY(version_read(r));
   while (tn__json_take(&r->json, ',')) {
-    TN__TRY(tn__json_key_of(r, keys, 3, &seen, &k));
+    TN__TRY(tn__json_key_of(r, keys, 4, &seen, &k));
     if (k == 0)
       TN__TRY(tn__json_list(r, l, node_item, NULL));
     else if (k == 1)
@@ -262,7 +263,7 @@ static tn_code whole_members(tn__reader *r, tn__level *l) {
   }
   TN__TRY(tn__json_expect(&r->json, '}'));
   TN__TRY(tn__json_end(&r->json));
-  TN__TRY(level_end(r, l, seen));
+  TN__TRY(level_end(r, l, seen & ~(uint32_t)VERSION));
   return tn__json_found(r);
 }
 

@@ -144,6 +144,62 @@ Test(refused, texts_of_passes_may_not_be_null) {
   tn_runtime_release(rt);
 }
 
+/* ---------------------------------------------------------------- messages */
+
+static int32_t provide_twice(const tn_host *host, tn_registrar *registrar,
+                             void **i) {
+  static const int table = 1;
+  (void)host;
+  *i = NULL;
+  const int32_t rc = registrar->provide(registrar, "twice.count/1", &table);
+  return rc ? rc : registrar->provide(registrar, "twice.count/1", &table);
+}
+
+static int32_t withdraw_unknown(const tn_host *host, tn_registrar *registrar,
+                                void **i) {
+  (void)host;
+  *i = NULL;
+  return registrar->withdraw(registrar, "acme.nothing.cpu", "it is not there");
+}
+
+static const tn_plugin provider = {PLUGIN_BY_HAND("twice", 1, "Provides"),
+                                   .init = provide_twice};
+static const tn_plugin stranger = {PLUGIN_BY_HAND("stranger", 1, "Withdraws"),
+                                   .init = withdraw_unknown};
+
+Test(refused, an_init_that_gives_no_reason_has_that_of_the_host) {
+  tn_runtime *rt = logging(0);
+  cr_assert_eq(tn_plugin_add(rt, &provider), TN_EXISTS);
+  expect_text(
+      "\"twice.count/1\" is provided already, by this or another plugin");
+  cr_assert_eq(tn_plugin_add(rt, &stranger), TN_NOT_FOUND);
+  expect_text(
+      "\"acme.nothing.cpu\" is withdrawn, but the plugin has no kernel");
+  tn_runtime_release(rt);
+}
+
+static void refuses_json(tn_runtime *rt, const char *json, const char *part) {
+  tn_graph *net = NULL;
+  cr_assert_neq(tn_graph_parse(rt, json, strlen(json), &net), TN_OK);
+  expect_text(part);
+}
+
+Test(refused, messages_about_graphs_are_whole) {
+  tn_runtime *rt = logging(0);
+  refuses_json(rt, "{\"tenon\": 1, \"tenon\": 1}",
+               "there are two keys `tenon`");
+  char json[6000], name[4200];
+  memset(name, 'x', sizeof name - 1);
+  name[sizeof name - 1] = '\0';
+  (void)snprintf(json, sizeof json,
+                 "{\"tenon\": 1, \"plugins\": [], \"nodes\": [{\"name\": "
+                 "\"a\", \"kind\": \"call\", \"op\": \"p.%s@1\", "
+                 "\"inputs\": []}], \"heads\": [[0, 0]]}",
+                 name);
+  refuses_json(rt, json, "operator `p.xxxxx");
+  tn_runtime_release(rt);
+}
+
 /* ------------------------------------------------------- forbidden calls */
 
 static tn_runtime *rt_of_kernel;
@@ -251,6 +307,23 @@ Test(refused, a_monitor_cannot_run_its_program) {
   tn_program_release(watched);
   tn_graph_release(net), tn_array_release(array);
   tn_runtime_release(rt);
+}
+
+Test(refused, params_of_another_runtime_are_told_as_such) {
+  tn_runtime *rt[2] = {logging(0), logging(0)};
+  tn_params *params = NULL;
+  tn_array *y = NULL;
+  for (int i = 0; i < 2; ++i)
+    cr_assert_eq(tn_plugin_add(rt[i], &probe_plugin), TN_OK);
+  cr_assert_eq(tn_params_parse(operator_of(rt[1], "probe.all"), "", &params),
+               TN_OK, "%s", tn_error_text());
+  tn_array *x = pair(rt[0]);
+  cr_assert_eq(tn_call(rt[0], operator_of(rt[0], "probe.all"), TN_IN(x), params,
+                       TN_OUT(&y)),
+               TN_INVALID);
+  expect_text("made for an operator of another runtime");
+  tn_array_release(x), tn_params_release(params);
+  tn_runtime_release(rt[0]), tn_runtime_release(rt[1]);
 }
 
 /* ---------------------------------------------------------- reserved fields */
