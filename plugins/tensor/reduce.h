@@ -56,9 +56,9 @@ typedef struct reduce_slope reduce_slope;
 extern const reduce_slope reduce_where_number, reduce_where_equal,
     reduce_by_sign, reduce_by_share, reduce_scale;
 /* Times the product of the other elements, as a quotient: in[2] is the product
- * of the elements that are not 0, in[3] the number of zeros, both as f64 or i64.
- * Where NaN counts as 1, it is no element. The result is 0 in lines whose in[2]
- * is NaN: reduce_far_run() computes those. */
+ * of the elements that are not 0, in[3] the number of zeros, both as f64 or
+ * i64. Where NaN counts as 1, it is no element. The result is 0 in lines whose
+ * in[2] is NaN: reduce_far_run() computes those. */
 extern const reduce_slope reduce_others, reduce_other_numbers;
 
 /* Makes out[0] of all of them, as call->req[0] says. [worker] */
