@@ -114,3 +114,55 @@ Test(unread, binds_a_weighted_gradient_as_the_only_head) {
   expect_slope(3, true);
   net_close();
 }
+
+/* --------------------------------------------------------------- by chance */
+
+static uint32_t state;
+
+static uint32_t draw(uint32_t n) {
+  state = state * 1664525u + 1013904223u;
+  return (state >> 16) % n;
+}
+
+enum { N_VARIABLES = 4 };
+
+/* A chain from x, with operands that are repeated along its rows. */
+static tn_entry chain(const tn_entry *v) {
+  static const char *const unary[] = {"square", "scored"};
+  static const char *const binary[] = {"plus_all", "times_all"};
+  tn_entry y = v[0];
+  for (uint32_t k = 2 + draw(4); k > 0; --k)
+    y = draw(2) ? OP(g, unary[draw(2)], NULL, NULL, y)
+                : OP(g, binary[draw(2)], NULL, NULL, y, v[1 + draw(2)]);
+  return y;
+}
+
+Test(unread, gradients_of_random_chains_are_bound) {
+  static const char *const names[] = {"x", "b", "c", "weight"};
+  net_open();
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    tn_argument arguments[N_VARIABLES];
+    tn_entry v[N_VARIABLES];
+    tn_program *p = NULL;
+    state = seed;
+    for (int i = 0; i < N_VARIABLES; ++i) v[i] = var(g, names[i]);
+    const tn_entry y = chain(v);
+    HEADS(g, gradient(y, draw(2) ? v[3] : TN_ENTRY_NONE, v[0]));
+    for (int i = 0; i < N_VARIABLES; ++i)
+      arguments[i] = (tn_argument){
+          .name = names[i],
+          .array = i == 0 || i == 3 ? table(2, (const int64_t[]){2, 3})
+                                    : table(1, (const int64_t[]){3})};
+    cr_assert_eq(tn__program_bind(g,
+                                  &(tn_bind){.struct_size = sizeof(tn_bind),
+                                             .arguments = arguments,
+                                             .n_arguments = N_VARIABLES},
+                                  &p),
+                 TN_OK, "seed %u: %s", seed, tn_error_text());
+    OK(tn__program_forward(p, 0));
+    tn__program_release(p);
+    for (int i = 0; i < N_VARIABLES; ++i) tn__array_release(arguments[i].array);
+    net_renew();
+  }
+  net_close();
+}

@@ -288,6 +288,18 @@ CASES = [
          [("lab", "source", "release lowered 3 -> 2")], "major",
          old_plugin=[("release: 1", "release: 3")]),
 
+    Case("a plugin that requires another", [],
+         [("lab", "source", "requires elemwise >=2 now")], "major",
+         plugin=[("license: Apache-2.0",
+                  'license: Apache-2.0\nrequires: {elemwise: ">=2"}')]),
+    Case("a plugin that requires less", [],
+         [("lab", "ok", "requires nn >=1 now"),
+          ("lab", "ok", "requires elemwise no more")], "minor",
+         old_plugin=[("license: Apache-2.0", "license: Apache-2.0\nrequires: "
+                      '{elemwise: ">=2", nn: ">=2"}')],
+         plugin=[("license: Apache-2.0",
+                  'license: Apache-2.0\nrequires: {nn: ">=1"}')]),
+
     # The heading.
     Case("words", [("Mixture", "Mix"), ("  Mixes.", "  It mixes.")],
          [mix("doc", "summary changed", "summary: @Mix"),
