@@ -9,6 +9,7 @@
 #ifndef TENON_BASE_FLOATING_H_
 #define TENON_BASE_FLOATING_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #if defined(__x86_64__)
@@ -23,16 +24,14 @@ typedef struct tn__floating {
 } tn__floating;
 
 static inline tn__floating tn__floating_get(void) {
-  tn__floating now = {_mm_getcsr(), 0};
+  tn__floating now = {_mm_getcsr() & TN__SSE_CONTROL, 0};
   __asm__ volatile("fnstcw %0" : "=m"(now.x87));
   return now;
 }
 
-static inline void tn__floating_set(const tn__floating *to,
-                                    const tn__floating *now) {
-  if ((now->sse ^ to->sse) & TN__SSE_CONTROL)
-    _mm_setcsr((to->sse & TN__SSE_CONTROL) | (now->sse & ~TN__SSE_CONTROL));
-  if (now->x87 != to->x87) __asm__ volatile("fldcw %0" : : "m"(to->x87));
+static inline bool tn__floating_same(const tn__floating *a,
+                                     const tn__floating *b) {
+  return a->sse == b->sse && a->x87 == b->x87;
 }
 
 #elif defined(__aarch64__)
@@ -47,10 +46,9 @@ static inline tn__floating tn__floating_get(void) {
   return now;
 }
 
-static inline void tn__floating_set(const tn__floating *to,
-                                    const tn__floating *now) {
-  if (now->control != to->control)
-    __asm__ volatile("msr fpcr, %0" : : "r"(to->control));
+static inline bool tn__floating_same(const tn__floating *a,
+                                     const tn__floating *b) {
+  return a->control == b->control;
 }
 
 #else
@@ -65,17 +63,31 @@ static inline tn__floating tn__floating_get(void) {
   return (tn__floating){fegetround()};
 }
 
-static inline void tn__floating_set(const tn__floating *to,
-                                    const tn__floating *now) {
-  if (now->round != to->round) (void)fesetround(to->round);
+static inline bool tn__floating_same(const tn__floating *a,
+                                     const tn__floating *b) {
+  return a->round == b->round;
 }
 
 #endif
 
-/* Computes again as when `before` was got. */
-static inline void tn__floating_keep(const tn__floating *before) {
+/* What a function of a plugin has changed: "rounding", "flushing of denormals",
+ * "floating-point control". */
+const char *tn__floating_difference(const tn__floating *a,
+                                    const tn__floating *b);
+
+/* floating.c: computes again as before, and remembers the change. */
+void tn__floating_restore(const tn__floating *before, const tn__floating *now);
+
+/* The last change that was undone on this thread, or NULL; with `forget`, the
+ * next answer is of later changes. For programs that judge plugins. */
+const char *tn__floating_changed(bool forget);
+
+/* Computes again as when `before` was got; false if nothing was changed. */
+static inline bool tn__floating_keep(const tn__floating *before) {
   const tn__floating now = tn__floating_get();
-  tn__floating_set(before, &now);
+  if (tn__floating_same(before, &now)) return false;
+  tn__floating_restore(before, &now);
+  return true;
 }
 
 #endif /* TENON_BASE_FLOATING_H_ */

@@ -79,6 +79,7 @@ struct tn__kernel {
   char *withdrawn;       /* why init withdrew it, or NULL */
   void *_Atomic options; /* options struct, or NULL; calls read it */
   _Atomic int64_t calls; /* that compute with it now */
+  _Atomic bool warned;   /* of the floating-point mode that it changes */
 };
 
 /* One operator. Lives as long as the registry; `desc` and `plugin` are NULL

@@ -4,7 +4,6 @@
  * open files, and the standard output.
  */
 #include <fcntl.h>
-#include <fenv.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "floating.h"
 #include "trial_child.h"
 
 enum {
@@ -30,14 +30,8 @@ typedef struct file_identity {
   ino_t inode;
 } file_identity;
 
-/* Control bits without the flags that operations raise. */
-typedef struct float_control {
-  uint32_t vector;
-  uint16_t x87;
-} float_control;
-
 typedef struct process_state {
-  float_control control;
+  tn__floating control;
   struct sigaction handlers[N_SIGNALS + 1];
   char locale[512];
   char folder[512];
@@ -52,42 +46,13 @@ static int printed = -1;
 /* ---------------------------------------------------- floating-point control
  */
 
-#if defined(__x86_64__)
-static float_control read_control(void) {
-  float_control control;
-  __asm__ volatile("stmxcsr %0" : "=m"(control.vector));
-  __asm__ volatile("fnstcw %0" : "=m"(control.x87));
-  control.vector &= 0xffc0u;
-  return control;
-}
-
-static void write_control(float_control control) {
-  __asm__ volatile("ldmxcsr %0" : : "m"(control.vector));
-  __asm__ volatile("fldcw %0" : : "m"(control.x87));
-}
-
-static const char *name_control(float_control a, float_control b) {
-  const uint32_t changed = a.vector ^ b.vector;
-  if ((changed & 0x8040u) != 0) return "flushing of denormals";
-  return (changed & 0x6000u) != 0 ? "rounding" : "floating-point control";
-}
-#else
-static float_control read_control(void) {
-  return (float_control){.vector = (uint32_t)fegetround()};
-}
-
-static void write_control(float_control control) {
-  (void)fesetround((int)control.vector);
-}
-
-static const char *name_control(float_control a, float_control b) {
-  (void)a, (void)b;
-  return "rounding";
-}
-#endif
-
-static bool is_same_control(float_control a, float_control b) {
-  return a.vector == b.vector && a.x87 == b.x87;
+/* The library undoes what a kernel changes, and remembers it; code that the
+ * library does not call leaves its change. */
+static const char *find_control_change(void) {
+  const tn__floating now = tn__floating_get();
+  if (!tn__floating_same(&noted.control, &now))
+    tn__floating_restore(&noted.control, &now);
+  return tn__floating_changed(true);
 }
 
 /* ----------------------------------------------------------------- noting */
@@ -106,7 +71,7 @@ static file_identity identify_file(int fd) {
 }
 
 static void note_state(process_state *s) {
-  *s = (process_state){.control = read_control()};
+  *s = (process_state){.control = tn__floating_get()};
   for (int i = 1; i <= N_SIGNALS; ++i)
     (void)sigaction(i, NULL, &s->handlers[i]);
   const char *locale = setlocale(LC_ALL, NULL);
@@ -127,6 +92,7 @@ static void empty_printed(void) {
 
 void trial_state_note(void) {
   empty_printed();
+  (void)tn__floating_changed(true);
   note_state(&noted);
 }
 
@@ -179,13 +145,11 @@ static void compare_printed(void) {
 }
 
 void trial_state_compare(bool may_open) {
-  const float_control control = read_control();
+  const char *control = find_control_change();
   process_state now;
-  write_control(noted.control);
   note_state(&now);
-  if (!is_same_control(control, noted.control))
-    trial_find("E0205", "it changes the %s of the calling thread",
-               name_control(control, noted.control));
+  if (control)
+    trial_find("E0205", "it changes the %s of the calling thread", control);
   compare_printed();
   compare_handlers(&now);
   if (strcmp(now.locale, noted.locale) != 0)
