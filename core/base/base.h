@@ -246,7 +246,7 @@ struct tn__os {
   const char *(*dlerror)(void);
   /* A new file, read-write; EEXIST if there is anything of this name. */
   int (*create)(const char *path, mode_t mode);
-  /* What is there, close-on-exec; ENXIO for a FIFO that has no reader. */
+  /* An existing file, close-on-exec; ENXIO for a FIFO without a reader. */
   int (*open_write)(const char *path);
   ssize_t (*readlink)(const char *path, char *to, size_t bytes);
   int (*fchmod)(int fd, mode_t mode);

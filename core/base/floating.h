@@ -70,7 +70,7 @@ static inline bool tn__floating_same(const tn__floating *a,
 
 #endif
 
-/* What a function of a plugin has changed: "rounding", "flushing of denormals",
+/* Names the difference: "rounding", "flushing of denormals",
  * "floating-point control". */
 const char *tn__floating_difference(const tn__floating *a,
                                     const tn__floating *b);

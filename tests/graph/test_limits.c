@@ -11,7 +11,7 @@
 
 TestSuite(graph_limits, .init = net_open, .fini = net_close);
 
-/* Generous: what took seconds must take less than this. */
+/* Generous: steps that took seconds must take less than this. */
 #define SOON 0.5
 
 static double cpu_seconds(void) {

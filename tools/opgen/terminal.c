@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * terminal.c: the one way of text to a terminal. Names and texts come from
- * manifests and plugins that nobody trusts yet: control characters and marks
+ * manifests and plugins that are not trusted yet: control characters and marks
  * that reverse or hide text are escaped, as in JSON; bytes that are not UTF-8
  * as \xff. The colours of diagnostics pass.
  */
@@ -31,7 +31,7 @@ static bool write_all(int fd, const char *bytes, size_t n) {
   return true;
 }
 
-/* "\033[0m", "\033[1;31m": what print.c of sdk/manifest writes. */
+/* "\033[0m", "\033[1;31m": as print.c of sdk/manifest writes them. */
 static size_t colour_length(const char *s) {
   if (s[0] != '\033' || s[1] != '[') return 0;
   const size_t digits = strspn(s + 2, "013;4");
@@ -78,7 +78,7 @@ static size_t count_open(const char *s, size_t n) {
   return 0;
 }
 
-/* Writes what is complete, and keeps the rest. */
+/* Writes the complete characters, and keeps the rest. */
 static bool write_whole(terminal *t) {
   const size_t open = count_open(t->rest.s, t->rest.n);
   const size_t whole = t->rest.n - open;
@@ -97,7 +97,7 @@ static ssize_t take_bytes(void *cookie, const char *bytes, size_t n) {
   return !t->rest.failed && write_whole(t) ? (ssize_t)n : 0;
 }
 
-/* What never got its end. */
+/* Writes characters that never got their end, too. */
 static void end_streams(void) {
   (void)fflush(stdout);
   (void)fflush(stderr);

@@ -46,7 +46,7 @@ static int printed = -1;
 /* ---------------------------------------------------- floating-point control
  */
 
-/* The library undoes what a kernel changes, and remembers it; code that the
+/* The library undoes a change of a kernel, and remembers it; code that the
  * library does not call leaves its change. */
 static const char *find_control_change(void) {
   const tn__floating now = tn__floating_get();
