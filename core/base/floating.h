@@ -24,14 +24,21 @@ typedef struct tn__floating {
 } tn__floating;
 
 static inline tn__floating tn__floating_get(void) {
-  tn__floating now = {_mm_getcsr() & TN__SSE_CONTROL, 0};
+  tn__floating now = {_mm_getcsr(), 0};
   __asm__ volatile("fnstcw %0" : "=m"(now.x87));
   return now;
 }
 
-static inline bool tn__floating_same(const tn__floating *a,
-                                     const tn__floating *b) {
-  return a->sse == b->sse && a->x87 == b->x87;
+static inline bool tn__floating_differs(const tn__floating *a,
+                                        const tn__floating *b) {
+  return ((a->sse ^ b->sse) & TN__SSE_CONTROL) != 0 || a->x87 != b->x87;
+}
+
+static inline void tn__floating_set(const tn__floating *to,
+                                    const tn__floating *now) {
+  if ((now->sse ^ to->sse) & TN__SSE_CONTROL)
+    _mm_setcsr((to->sse & TN__SSE_CONTROL) | (now->sse & ~TN__SSE_CONTROL));
+  if (now->x87 != to->x87) __asm__ volatile("fldcw %0" : : "m"(to->x87));
 }
 
 #elif defined(__aarch64__)
@@ -46,9 +53,15 @@ static inline tn__floating tn__floating_get(void) {
   return now;
 }
 
-static inline bool tn__floating_same(const tn__floating *a,
-                                     const tn__floating *b) {
-  return a->control == b->control;
+static inline bool tn__floating_differs(const tn__floating *a,
+                                        const tn__floating *b) {
+  return a->control != b->control;
+}
+
+static inline void tn__floating_set(const tn__floating *to,
+                                    const tn__floating *now) {
+  if (now->control != to->control)
+    __asm__ volatile("msr fpcr, %0" : : "r"(to->control));
 }
 
 #else
@@ -63,31 +76,34 @@ static inline tn__floating tn__floating_get(void) {
   return (tn__floating){fegetround()};
 }
 
-static inline bool tn__floating_same(const tn__floating *a,
-                                     const tn__floating *b) {
-  return a->round == b->round;
+static inline bool tn__floating_differs(const tn__floating *a,
+                                        const tn__floating *b) {
+  return a->round != b->round;
+}
+
+static inline void tn__floating_set(const tn__floating *to,
+                                    const tn__floating *now) {
+  if (now->round != to->round) (void)fesetround(to->round);
 }
 
 #endif
 
-/* Names the difference: "rounding", "flushing of denormals",
- * "floating-point control". */
-const char *tn__floating_difference(const tn__floating *a,
-                                    const tn__floating *b);
+/* The modes that functions of plugins have left on the calling thread, and the
+ * core has replaced. `opgen check` reports them. */
+typedef struct tn__floating_log {
+  uint64_t n;        /* how many */
+  tn__floating last; /* the last of them */
+} tn__floating_log;
+const tn__floating_log *tn__floating_replaced(void);
 
-/* floating.c: computes again as before, and remembers the change. */
-void tn__floating_restore(const tn__floating *before, const tn__floating *now);
+/* Computes again as when `before` was got, after another mode, `now`. */
+void tn__floating_replace(const tn__floating *before, const tn__floating *now)
+    __attribute__((cold));
 
-/* The last change that was undone on this thread, or NULL; with `forget`, the
- * next answer is of later changes. For programs that judge plugins. */
-const char *tn__floating_changed(bool forget);
-
-/* Computes again as when `before` was got; false if nothing was changed. */
-static inline bool tn__floating_keep(const tn__floating *before) {
+/* Computes again as when `before` was got. */
+static inline void tn__floating_keep(const tn__floating *before) {
   const tn__floating now = tn__floating_get();
-  if (tn__floating_same(before, &now)) return false;
-  tn__floating_restore(before, &now);
-  return true;
+  if (tn__floating_differs(&now, before)) tn__floating_replace(before, &now);
 }
 
 #endif /* TENON_BASE_FLOATING_H_ */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * os.c: the real operating system behind tn__os, and the log to stderr.
+ * os.c: the real operating system in the table tn__os, and the log to stderr.
  */
 #include <dlfcn.h>
 #include <errno.h>

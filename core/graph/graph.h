@@ -96,9 +96,11 @@ typedef struct tn__node {
   uint32_t n_attrs;
   uint32_t n_after; /* control dependencies: nodes that come before it */
   const uint32_t *after;
-  tn_graph *inner;      /* GRAPH, LOOP: owned */
-  const tn__loop *loop; /* LOOP */
-  tn_sig known;         /* VARIABLE: what it was made with */
+  tn_graph *inner;                /* GRAPH, LOOP: owned */
+  const tn__loop *loop;           /* LOOP */
+  tn_sig known;                   /* VARIABLE: what it was made with */
+  const tn_operator *gradient_of; /* CALL that the gradient of a call of this
+                                     operator makes; for messages, or NULL */
 } tn__node;
 
 enum { /* tn_graph.facts: what is up to date; adding a node, and other heads,
@@ -183,6 +185,7 @@ typedef struct tn__node_spec {
   tn_graph *inner;
   const tn__loop *loop; /* copied */
   const tn_sig *known;  /* or NULL */
+  const tn_operator *gradient_of;
   const uint32_t *after;
   uint32_t n_after;
 } tn__node_spec;
@@ -386,6 +389,8 @@ tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
                          tn_program **out);
 void tn__program_release(tn_program *p); /* NULL is allowed */
 const tn__env *tn__program_env(const tn_program *p);
+/* Whether a monitor of it is running. */
+bool tn__program_is_watched(const tn_program *p);
 tn_code tn__program_forward(tn_program *p, uint32_t flags);
 tn_code tn__program_backward(tn_program *p, tn_array *const *weights, size_t n);
 tn_code tn__program_array(const tn_program *p, uint32_t what, const char *name,

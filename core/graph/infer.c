@@ -379,7 +379,7 @@ static tn_code no_variable(const tn_graph *graph, const char *name) {
   for (uint32_t id = 0; names && id < n; ++id)
     if (tn__node_at(graph, id)->kind == TN__NODE_VARIABLE)
       names[found++] = tn__node_at(graph, id)->name;
-  const char *near = names ? tn__nearest(name, names, found) : NULL;
+  const char *near = names ? tn__find_nearest_word(name, names, found) : NULL;
   (void)tn__fail(TN_NOT_FOUND, "the graph has no variable `%s`", name);
   if (near) (void)tn__fail_more(TN_NOT_FOUND, "; did you mean `%s`?", near);
   tn__free(graph->env, names);

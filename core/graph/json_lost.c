@@ -52,7 +52,7 @@ static const char *find_near(const tn_plugin *plugin, const char *name) {
   for (uint32_t i = 0; i < plugin->n_operators && n < LIMIT; ++i)
     if (!(plugin->operators[i]->flags & TN_OP_BACKWARD_ONLY))
       names[n++] = plugin->operators[i]->name;
-  return tn__nearest(name, names, n);
+  return tn__find_nearest_word(name, names, n);
 }
 
 /* The plugin is loaded, and does not have the operator. */

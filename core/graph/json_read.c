@@ -112,11 +112,11 @@ static tn_code draft_end(tn__reader *r, tn__level *l) {
 
 static tn_code node_item(tn__reader *r, tn__level *l, void *to) {
   (void)to;
-  TN__TRY(tn__json_want(&r->json, '{'));
+  TN__TRY(tn__json_expect(&r->json, '{'));
   draft_begin(r, &l->draft);
   do TN__TRY(tn__json_node_key(r, l));
   while (tn__json_take(&r->json, ','));
-  TN__TRY(tn__json_want(&r->json, '}'));
+  TN__TRY(tn__json_expect(&r->json, '}'));
   return draft_end(r, l);
 }
 
@@ -148,12 +148,12 @@ static tn_code level_end(tn__reader *r, const tn__level *l, uint32_t seen) {
 static tn_code inner_members(tn__reader *r, tn__level *l) {
   static const char *const keys[] = {"nodes", "heads"};
   uint32_t seen = 0, k = 0;
-  TN__TRY(tn__json_want(&r->json, '{'));
+  TN__TRY(tn__json_expect(&r->json, '{'));
   do {
     TN__TRY(tn__json_key_of(r, keys, 2, &seen, &k));
     TN__TRY(k == 0 ? tn__json_list(r, l, node_item, NULL) : heads_read(r, l));
   } while (tn__json_take(&r->json, ','));
-  TN__TRY(tn__json_want(&r->json, '}'));
+  TN__TRY(tn__json_expect(&r->json, '}'));
   return level_end(r, l, seen);
 }
 
@@ -208,13 +208,13 @@ static tn_code plugin_item(tn__reader *r, tn__level *l, void *to) {
   needed n = {0};
   (void)l;
   (void)to;
-  TN__TRY(tn__json_want(&r->json, '{'));
+  TN__TRY(tn__json_expect(&r->json, '{'));
   do {
     TN__TRY(tn__json_key_of(r, keys, 3, &seen, &k));
     TN__TRY(k == 1 ? tn__json_number32(r, &n.release)
                    : tn__json_string(&r->json, k == 0 ? &n.name : &n.hash));
   } while (tn__json_take(&r->json, ','));
-  TN__TRY(tn__json_want(&r->json, '}'));
+  TN__TRY(tn__json_expect(&r->json, '}'));
   if (seen != 7)
     return tn__json_fail(&r->json, "the keys `name`, `release` and `hash`");
   plugin_check(r, &n);
@@ -229,7 +229,7 @@ static tn_code version_read(tn__reader *r) {
   const char *name = NULL;
   uint32_t version = 0;
   char text[200];
-  TN__TRY(tn__json_want(&r->json, '{'));
+  TN__TRY(tn__json_expect(&r->json, '{'));
   TN__TRY(tn__json_key(r, &name));
   if (strcmp(name, "tenon") != 0)
     return tn__json_fail_at(
@@ -248,11 +248,12 @@ static tn_code version_read(tn__reader *r) {
 }
 
 static tn_code whole_members(tn__reader *r, tn__level *l) {
-  static const char *const keys[] = {"nodes", "heads", "plugins"};
-  uint32_t seen = 0, k = 0;
+  static const char *const keys[] = {"nodes", "heads", "plugins", "tenon"};
+  enum { VERSION = 1u << 3 }; /* it is there */
+  uint32_t seen = VERSION, k = 0;
   TN__TRY(version_read(r));
   while (tn__json_take(&r->json, ',')) {
-    TN__TRY(tn__json_key_of(r, keys, 3, &seen, &k));
+    TN__TRY(tn__json_key_of(r, keys, 4, &seen, &k));
     if (k == 0)
       TN__TRY(tn__json_list(r, l, node_item, NULL));
     else if (k == 1)
@@ -260,9 +261,9 @@ static tn_code whole_members(tn__reader *r, tn__level *l) {
     else
       TN__TRY(tn__json_list(r, l, plugin_item, NULL));
   }
-  TN__TRY(tn__json_want(&r->json, '}'));
+  TN__TRY(tn__json_expect(&r->json, '}'));
   TN__TRY(tn__json_end(&r->json));
-  TN__TRY(level_end(r, l, seen));
+  TN__TRY(level_end(r, l, seen & ~(uint32_t)VERSION));
   return tn__json_found(r);
 }
 

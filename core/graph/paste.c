@@ -89,6 +89,7 @@ static tn_code add_copy(const pasting *p, const tn__node *node,
                               .inner = inner,
                               .loop = node->loop,
                               .known = &node->known,
+                              .gradient_of = node->gradient_of,
                               .after = p->after,
                               .n_after = after_map(p, node)};
   return tn__node_add(p->to, &spec, out);

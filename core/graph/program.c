@@ -122,6 +122,10 @@ const tn__env *tn__program_env(const tn_program *p) {
   return p->env;
 }
 
+bool tn__program_is_watched(const tn_program *p) {
+  return p->watched;
+}
+
 /* --------------------------------------------------------------------- runs */
 
 tn_code tn__calls_complete(tn_program *p, uint32_t train) {

@@ -164,6 +164,7 @@ struct tn_program {
                              where there are queues */
   tn_monitor_fn *monitor;
   void *monitor_ctx;
+  bool watched; /* the monitor has been called and has not returned */
   tn_program_stats stats;
   uint64_t loop_steps; /* of one run, those of loops in loops included */
   uint32_t trained;    /* the last forward run had TN_CALL_TRAIN */

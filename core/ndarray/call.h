@@ -286,7 +286,8 @@ tn__recipe *tn__recipe_retain(tn__recipe *recipe);
 void tn__recipe_release(tn__recipe *recipe);
 
 /* What an operator's calls have found out: sets of recipes, by the first
- * operand's shape. Touched only inside of tn__cache_lock, or of tn__enter. */
+ * operand's shape. Touched only inside of tn__cache_lock, or of tn__gate_enter.
+ */
 enum { TN__CACHE_SETS = 16, TN__CACHE_WAYS = 4 };
 typedef struct tn__cache {
   tn__recipe *sets[TN__CACHE_SETS][TN__CACHE_WAYS]; /* used last comes first */

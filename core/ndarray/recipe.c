@@ -34,14 +34,14 @@ void tn__recipe_release(tn__recipe *recipe) {
 /* The cache belongs to whoever is inside of the gate. A thread that cannot pass
  * it keeps the others from pushing instead. */
 static bool cache_lock(tn__engine *engine) {
-  if (tn__enter(engine)) return true;
+  if (tn__gate_enter(engine)) return true;
   tn__engine_pause(engine);
   return false;
 }
 
 static void cache_unlock(tn__engine *engine, bool entered) {
   if (entered)
-    tn__leave(engine);
+    tn__gate_leave(engine);
   else
     tn__engine_resume(engine);
 }

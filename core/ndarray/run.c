@@ -166,21 +166,11 @@ static tn_code hand_back(const tn__work *w, const tn__site *site) {
 
 /* ---------------------------------------------------------------- compute */
 
-/* Once for each kernel: results are right, but its author should know. */
-static void warn_of_mode(const tn__launch *l) {
-  if (atomic_exchange(&l->kernel->warned, true)) return;
-  tn__log(l->caller->env, TN_LOG_WARNING,
-          "kernel %s of plugin %s changes how the calling thread rounds or "
-          "treats denormal numbers; the change is undone after each call, and "
-          "the kernel is at fault",
-          l->kernel->desc->id, l->kernel->plugin->entry->name);
-}
-
 tn_code tn__launch_compute(tn__launch *l) {
   l->slot.text[0] = '\0';
   const tn__floating floating = tn__floating_get();
   tn_code rc = l->kernel->desc->compute(&l->frame);
-  if (tn__floating_keep(&floating)) warn_of_mode(l);
+  tn__floating_keep(&floating);
   return rc ? tn__kernel_fail(l, rc, "compute") : TN_OK;
 }
 

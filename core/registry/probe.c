@@ -64,7 +64,7 @@ static tn_code refuse(const tn__registry *registry, const tnm_origin *from,
   char place[256];
   const char *name = origin_name(from);
   add_place(v, place, sizeof place);
-  if (end->complete && end->status == TN__CHILD_LEFT)
+  if (end->status == TN__CHILD_LEFT)
     return tn__fail(TN_PLUGIN,
                     "%s: its examples were tried in a process of their own, "
                     "and left another one, which was ended; %s",

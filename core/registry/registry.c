@@ -182,7 +182,7 @@ static const char *suggest(const tn__registry *registry, tn__arena *arena,
     if (!strcmp(op->desc->name, name)) return bare;
     names[n++] = bare;
   }
-  return n ? tn__nearest(name, names, n) : NULL;
+  return n ? tn__find_nearest_word(name, names, n) : NULL;
 }
 
 static bool has_plugin(const tn__registry *registry, const char *op_name) {

@@ -79,7 +79,6 @@ struct tn__kernel {
   char *withdrawn;       /* why init withdrew it, or NULL */
   void *_Atomic options; /* options struct, or NULL; calls read it */
   _Atomic int64_t calls; /* that compute with it now */
-  _Atomic bool warned;   /* of the floating-point mode that it changes */
 };
 
 /* One operator. Lives as long as the registry; `desc` and `plugin` are NULL
@@ -339,6 +338,8 @@ void tn__kernel_detach(tn__kernel *kernel);
 
 /* The table of functions that every plugin gets a copy of. */
 struct tn__registry_options;
+/* What parallel_for answers to a body that is NULL. */
+int32_t tn__host_no_body(const tn_frame *call);
 void tn__host_init(tn_host *host, const struct tn__registry_options *options);
 
 /* ------------------------------------------------------------------ passes */
@@ -432,15 +433,15 @@ tn_code tn__params_template(const tn_params *from, const char *template,
 tn_code tn__params_move(const tn_params *from, tn_operator *to,
                         tn_params **out);
 
-/* Operands of a call. */
+/* Operands of a call, but for its states. */
 typedef struct tn__gradient_counts {
   uint32_t n_in;
   uint32_t n_out;
-  uint32_t n_aux;
 } tn__gradient_counts;
 /* The operator that stands for the gradient of calls of `of`, where that is to
- * be differentiated: "nn.pool_grad@2" for nn.pool@2. *out is held.
- * TN_UNSUPPORTED if there is none, or it does not fit. */
+ * be differentiated: "nn.pool_grad@2" for nn.pool@2, or "nn.pool_grad_2_1@2"
+ * for calls with two inputs and one output. *out is held. TN_UNSUPPORTED if
+ * there is none, or it does not fit. */
 tn_code tn__operator_gradient(const tn_operator *of,
                               const tn__gradient_counts *counts,
                               tn_operator **out);
@@ -448,6 +449,10 @@ tn_code tn__operator_gradient(const tn_operator *of,
 /* Whether an input has a gradient that is not zero whatever comes: it is not
  * stopped, and its formula is not 0, as opgen writes it. */
 bool tn__gradient_passes(const tn_input_gradient *rule);
+
+/* Whether the gradient of an operator that is held can be differentiated, as
+ * far as the operators tell that are loaded now. */
+bool tn__operator_has_second(const tn_operator *op);
 
 /* Whether gradients of the operator's gradients follow from its groups of
  * inputs in which outputs are linear; then nothing needs to stand for them. */

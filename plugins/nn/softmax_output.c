@@ -148,9 +148,10 @@ static void read_classes(const work *w, int64_t at, int64_t n, int32_t *to) {
 /* Multiplies n elements from `at` on with the gradient of out, if it counts. */
 static void apply_head(const work *w, int64_t at, int64_t n) {
   static const nn_loops loops = NN_LOOPS(times);
+  if (w->head == NULL) return;
   const tn_kernel_block block = {
       .n = n, .out = w->to + at * w->bytes, .in = {w->head + at * w->bytes}};
-  if (w->head) nn_loop_run(&w->mode, &loops, &block, NULL);
+  nn_loop_run(&w->mode, &loops, &block, NULL);
 }
 
 static int32_t backward_rows(void *arg, int64_t begin, int64_t end) {

@@ -55,8 +55,8 @@ typedef struct reduce_slope reduce_slope;
  * data; times data over out; and times a factor, a double that is `params`. */
 extern const reduce_slope reduce_where_number, reduce_where_equal,
     reduce_by_sign, reduce_by_share, reduce_scale;
-/* Times the product of the other elements, as a quotient: in[2] is the product
- * of the elements that are not 0, in[3] the number of zeros, both as f64 or i64.
+/* Times the product of the other elements, as a quotient. in[2] is the product
+ * of the elements that are not 0, in[3] the number of zeros, as f64 or i64.
  * Where NaN counts as 1, it is no element. The result is 0 in lines whose in[2]
  * is NaN: reduce_far_run() computes those. */
 extern const reduce_slope reduce_others, reduce_other_numbers;

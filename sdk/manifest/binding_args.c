@@ -86,7 +86,8 @@ static bool report_type(tnm_diags *diags, const tnm_tree *node,
   const char *usual = usual_name(p->word, p->n);
   char word[32] = "";
   if (p->n < sizeof word) memcpy(word, p->word, p->n);
-  if (usual == NULL) usual = tn__nearest(word, tnm_c_names, TNM_C_TYPES);
+  if (usual == NULL)
+    usual = tn__find_nearest_word(word, tnm_c_names, TNM_C_TYPES);
   if (usual != NULL)
     tnm_diag_help(diags, id, "write `%s%s%s`%s",
                   p->constant && p->pointer ? "const " : "", usual,

@@ -214,6 +214,12 @@ typedef struct tnm_call {
 /* Looks at reader->calls, once all operators are known; what graphs call of
  * plugins that were not given is known when a gradient is computed. */
 void tnm_check_calls(tnm_reader *reader);
+/* The operator "plugin.op@1" of the plugin that is read or of one that was
+ * given; NULL if it is not known. */
+const tn_op *tnm_called(tnm_reader *reader, const char *name);
+/* Reports gradients whose graphs contradict the shapes of their operators, as
+ * far as patterns decide. After tnm_check_calls. */
+void tnm_check_graph_shapes(tnm_reader *reader);
 
 void tnm_reader_init(tnm_reader *reader, const tn__env *env, tn__arena *arena,
                      tnm_diags *diags);

@@ -496,6 +496,8 @@ tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
   if (tnm_diags_errors(reader->diags) == before) tnm_lower_second_order(reader);
   if (tnm_diags_errors(reader->diags) == before && !reader->target_only)
     tnm_check_calls(reader);
+  if (tnm_diags_errors(reader->diags) == before && !reader->target_only)
+    tnm_check_graph_shapes(reader);
   if (reader->arena->failed || tnm_diags_failed(reader->diags) ||
       tnm_diags_errors(reader->diags) > before || !fill_tables(&p))
     return NULL;

@@ -336,6 +336,8 @@ static void read_gradcheck(tnm_lower *lower) {
 void tnm_lower_examples(tnm_lower *lower) {
   const tnm_tree *list = tnm_tree_get(lower->doc, "examples");
   read_gradcheck(lower);
+  lower->out->batch_invariant =
+      tnm_get_bool(lower->diags, lower->doc, "batch_invariant");
   if (list == NULL) return;
   tnm_example *examples = TNM_NEW(lower->arena, tnm_example, list->n);
   tnm_unique names;

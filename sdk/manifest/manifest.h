@@ -242,6 +242,7 @@ typedef struct tnm_operator {
   const tnm_example *examples;
   size_t n_examples;
   tnm_gradcheck gradcheck;
+  bool batch_invariant; /* rows do not depend on their batch: for tests */
   const struct tnm_binding *binding; /* or NULL; see binding.h */
   const tnm_pos *shapes;   /* where the shape of each output stands, or NULL */
   const tn_dtype *compute; /* per dtype variable, the type that generated

@@ -138,7 +138,7 @@ static const char *find_usual(const char *word, const char *const *candidates,
 void tnm_suggest(tnm_diags *diags, size_t id, const char *word,
                  const char *const *candidates, size_t n) {
   const char *near = find_usual(word, candidates, n);
-  if (near == NULL) near = tn__nearest(word, candidates, n);
+  if (near == NULL) near = tn__find_nearest_word(word, candidates, n);
   char list[512];
   if (near != NULL) {
     tnm_diag_help(diags, id, "did you mean `%s`?", near);

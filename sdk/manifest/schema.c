@@ -50,7 +50,11 @@ static const tnm_key plugin_keys[] = {
        "`auto`, `none`, `{formula: ...}`, `{graph: ...}` or "                \
        "`{kernel: backward, needs: ...}`"},                                  \
       {"kernels", L, false, "kernels written by hand"},                      \
-      {"examples", L, false, "inputs with the outputs they must give"}, {    \
+      {"examples", L, false, "inputs with the outputs they must give"},      \
+      {"batch_invariant", S, false,                                          \
+       "true: a row of the first input's first axis has the same results "   \
+       "in every batch; tests compare"},                                     \
+  {                                                                          \
     "gradcheck", M, false, "settings of the numeric gradient check"          \
   }
 
@@ -337,7 +341,7 @@ static void report_unknown(tnm_diags *diags, const tnm_schema *schema,
   const char *names[MAX_SCHEMA_KEYS];
   const size_t n = key_names(schema, names);
   const char *owner = owner_of(entry->key);
-  if (tn__nearest(entry->key, names, n) == NULL && owner != NULL)
+  if (tn__find_nearest_word(entry->key, names, n) == NULL && owner != NULL)
     tnm_diag_help(diags, id, "`%s` is a key of %s", entry->key, owner);
   else
     tnm_suggest(diags, id, entry->key, names, n);
@@ -401,7 +405,8 @@ static bool check_form(tnm_diags *diags, const tnm_key *key,
 static void mend_key(const tnm_schema *schema, const tnm_tree *map,
                      tnm_tree *entry) {
   const char *names[MAX_SCHEMA_KEYS];
-  const char *meant = tn__nearest(entry->key, names, key_names(schema, names));
+  const char *meant =
+      tn__find_nearest_word(entry->key, names, key_names(schema, names));
   if (meant == NULL || tnm_tree_has(map, meant)) return;
   if (find_key(schema, meant)->forms & entry->kind) entry->key = meant;
 }
@@ -438,7 +443,7 @@ static bool is_misspelt(const tnm_schema *schema, const tnm_tree *map,
                         const char *name) {
   for (const tnm_tree *child = map->first; child != NULL; child = child->next) {
     if (find_key(schema, child->key) == NULL &&
-        tn__nearest(child->key, &name, 1) != NULL)
+        tn__find_nearest_word(child->key, &name, 1) != NULL)
       return true;
   }
   return false;

@@ -35,14 +35,14 @@ Test(error, a_text_that_does_not_fit_ends_in_dots) {
   cr_assert_str_eq(got + TN__ERROR_MAX - 4, "...");
 }
 
-/* A name may come from a hostile file: what a terminal would obey is shown as
- * ?, in messages and in the log. Lines of a message stay lines. */
+/* A name may come from a hostile file. Messages and the log show ? for control
+ * characters. Lines of a message stay lines. */
 static void keep_line(void *ctx, int32_t level, const char *line) {
   (void)level;
   (void)snprintf(ctx, TN__ERROR_MAX, "%s", line);
 }
 
-Test(error, texts_have_nothing_that_a_terminal_obeys) {
+Test(error, texts_have_no_control_characters) {
   static const char hostile[] = "a\x1b[2J\b\x7f\r\xc3\xa9";
   static const char shown[] = "a?[2J???\xc3\xa9";
   char line[TN__ERROR_MAX] = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sizes, arena, vector and map, also when the allocator says no.
+ * Sizes, arena, vector and map, also when the allocator refuses.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -124,7 +124,7 @@ Test(memory, a_map_cannot_be_made_slow_by_its_names) {
   tn__map_deinit(env, &map);
 }
 
-Test(memory, a_map_finds_what_was_set_and_forgets_what_was_removed) {
+Test(memory, a_map_finds_set_keys_and_forgets_removed_ones) {
   enum { N = 500 };
   const tn__env *env = tn__env_default();
   static char keys[N][8];
@@ -143,7 +143,7 @@ Test(memory, a_map_finds_what_was_set_and_forgets_what_was_removed) {
   tn__map_deinit(env, &map);
 }
 
-static void *refuse(void *ctx, size_t bytes, size_t align) {
+static void *refuse_all(void *ctx, size_t bytes, size_t align) {
   (void)ctx, (void)bytes, (void)align;
   return NULL;
 }
@@ -154,7 +154,7 @@ Test(memory, a_refused_allocation_is_an_error_with_its_size) {
   tn__map map = {0};
   tn__buf buf;
   tn_text *text = NULL;
-  env.allocator.alloc = refuse;
+  env.allocator.alloc = refuse_all;
   cr_assert_eq(tn__vec_push(&env, &vec, &vec), TN_OUT_OF_MEMORY);
   cr_assert_str_eq(tn_error_text(),
                    "out of memory: the allocator refused 64 bytes for a list");

@@ -589,6 +589,20 @@ Test(graph_infer, survives_each_failing_allocation) {
   is("y", F64(2, 4));
 }
 
+Test(graph_infer, a_call_of_a_gradient_names_what_is_differentiated) {
+  const tn_entry x = typed(g, "x", F32(3, 4));
+  const tn_entry y = OP(g, "skewed", NULL, "y", x);
+  tn_entry dx;
+  OK(tn__graph_gradient(
+      g,
+      &(tn__gradient_spec){
+          .query = {.heads = &y, .of = &x, .n_heads = 1, .n_of = 1}},
+      &dx));
+  HEADS(g, dx);
+  FAILS(tn__graph_infer(g, NULL, 0), TN_SHAPE,
+        "(lab.sub@1, for the gradient of lab.skewed@1): ");
+}
+
 /* ----------------------------------------------------------- usual shapes */
 
 /* `gate` allows a gamma of (1), and usually has one number for each column. */

@@ -342,5 +342,14 @@ Test(json, writes_numbers_that_are_names_as_names) {
                    "{\"op\": \"const\", \"a\": 0, \"b\": 0, \"c\": 0, "
                    "\"value\": -7}"));
   cr_assert(strstr(out.s, "\"min_float\": -0.5"));
+  out.n = 0;
+  s.mean.flags = TN_ARG_TRAINED;
+  s.out.flags = TN_ARG_CONTIGUOUS | TN_ARG_VIEW;
+  s.out.role = TN_ROLE_LOSS;
+  tn__op_json(&s.op, &out);
+  cr_assert(strstr(out.s, "\"flags\": [\"trained\"]"), "%s", out.s);
+  cr_assert(strstr(out.s,
+                   "\"flags\": [\"contiguous\", \"view\"], \"role\": \"loss\""),
+            "%s", out.s);
   tn__buf_deinit(&out);
 }

@@ -106,6 +106,21 @@ def a_formula_builds_and_runs():
               "[6, 11, 18]\n", "output")
 
 
+def a_failed_case_is_shown_at_once():
+    """By `meson test` alone, and the passed ones are not."""
+    TENON.run("opgen", "new", "wrong.quad", cwd=FOLDER)
+    folder = FOLDER / "wrong"
+    manifest = folder / "quad.yaml"
+    manifest.write_text(manifest.read_text().replace("b*data + c ",
+                                                     "b*data + c + 1 "))
+    build(folder)
+    status, said = command("meson", "test", "-C", "build", cwd=folder)
+    assert status != 0, said
+    assert re.search(r"wrong\.quad@1 \w+: f32, cpu, dense, write: `out` \(f32\), "
+                     r"element \(.*\): expected .*FAIL", said), said
+    assert "null out OK" not in said, said
+
+
 def what_a_formula_calls_is_linked():
     """A program that loads the plugin may have no libm of its own."""
     TENON.run("opgen", "new", "gam.op", cwd=FOLDER)
@@ -264,6 +279,20 @@ def an_edited_text_compiles_no_kernel():
         tap.equal(sorted(compiled), ["plugin.gen.c", manifest.replace(
             ".yaml", ".gen.c")], f"files of {name} that are compiled again")
         path.write_text(kept)
+
+
+def an_edited_text_compiles_nothing_for_cuda():
+    """After the companion of the same project was built."""
+    folder = FOLDER / "acme"
+    if not (folder / "build/acme.cuda.so").exists():
+        raise tap.Skip("nvcc is not installed")
+    TENON.run("meson", "compile", "-C", "build", cwd=folder)
+    manifest = folder / "quad.yaml"
+    kept = manifest.read_text()
+    manifest.write_text(kept.replace("doc: Linear", "doc: The linear"))
+    said = TENON.run("ninja", "-C", "build", "-v", cwd=folder)
+    assert "cuda.gen.c" in said and "nvcc" not in said, said
+    manifest.write_text(kept)
 
 
 def templates_are_in_canonical_form_and_without_warnings():
@@ -571,7 +600,9 @@ def nothing_is_written_over_or_left_behind():
 
 if __name__ == "__main__":
     with SCRATCH:
-        tap.run([a_formula_builds_and_runs, what_a_formula_calls_is_linked,
+        tap.run([a_formula_builds_and_runs,
+                 a_failed_case_is_shown_at_once,
+                 what_a_formula_calls_is_linked,
                  a_kernel_says_that_it_is_not_written,
                  a_written_kernel_passes_and_a_wrong_one_fails,
                  a_kernel_that_forgets_to_add_fails,
@@ -585,6 +616,7 @@ if __name__ == "__main__":
                  what_is_compiled_and_what_is_bound_do_not_mix,
                  kernels_for_cuda_and_formulas_are_one_companion,
                  a_formula_alone_has_a_companion,
+                 an_edited_text_compiles_nothing_for_cuda,
                  kernels_for_cuda_without_a_formula_are_a_companion,
                  without_kernels_for_cuda_there_is_no_companion,
                  formulas_beside_kernels_for_cuda_alone_run,

@@ -92,7 +92,7 @@ static bool unknown(const opgen_args *args, const char *text, size_t n,
   for (size_t i = 0; i < N_OPTIONS; ++i)
     if ((options[i].bit & takes) != 0) names[n_names++] = options[i].name;
   (void)snprintf(word, sizeof word, "%.*s", (int)(n < 60 ? n : 60), text);
-  const char *near = tn__nearest(word, names, n_names);
+  const char *near = tn__find_nearest_word(word, names, n_names);
   if (near != NULL)
     opgen_usage_error(args->command, "unknown option `%s`; did you mean `%s`?",
                       word, near);

@@ -510,7 +510,7 @@ static int take_shape(job *j) {
   if (name == NULL) name = args->kernels != NULL ? "relu" : "quadratic";
   j->shape = new_shape_find(name, names);
   if (j->shape == NULL) {
-    const char *near = tn__nearest(name, names, NEW_N_SHAPES);
+    const char *near = tn__find_nearest_word(name, names, NEW_N_SHAPES);
     if (near != NULL)
       return opgen_usage_error("new",
                                "unknown example `%s`; did you mean "

@@ -189,6 +189,7 @@ static void emit_operator(emit *e, const tnm_operator *op) {
     emit_params(e, described(op), &parent->examples[0]);
   }
   if (teller != NULL) emit_gradcheck(e, &teller->gradcheck);
+  if (teller != NULL && teller->batch_invariant) c_u32(c, "batch_invariant", 1);
   if (op->target != NULL && op->n_kernels > 0) {
     c_value(c, "kernels", name_format(e, "%s_kernels", tables_of(e, op)));
     c_value(c, "n_kernels", name_format(e, "%zu", op->n_kernels));

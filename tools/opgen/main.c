@@ -338,7 +338,7 @@ static int print_commands(void) {
 static int unknown_command(const char *name) {
   const char *names[N_COMMANDS];
   for (size_t i = 0; i < N_COMMANDS; ++i) names[i] = commands[i].name;
-  const char *near = tn__nearest(name, names, N_COMMANDS);
+  const char *near = tn__find_nearest_word(name, names, N_COMMANDS);
   if (near == NULL)
     return opgen_usage_error(NULL, "unknown command `%s`", name);
   return opgen_usage_error(NULL, "unknown command `%s`; did you mean `%s`?",

@@ -118,12 +118,12 @@ static void print_builds(void) {
       "  meson test -C build\n");
 }
 
-/* Compilation by nvcc takes minutes: better known before than after. */
+/* Compilation by nvcc is slow: better known before than after. */
 static void tell_nvcc(const new_next *next) {
   char nvcc[PATH_MAX];
   if (!next->has_cuda || !find_program("nvcc", nvcc)) return;
   printf(
-      "%s will be used: it compiles build/%s.cuda.so, which takes minutes;\n"
+      "%s will be used: it compiles build/%s.cuda.so, which is slow;\n"
       "  `meson setup build -Dcuda=disabled` builds without it\n",
       nvcc, next->plugin);
 }

@@ -191,6 +191,8 @@ static const char *end_text(const listener *l, const tn__child_end *end) {
   else if (end->signal != 0)
     (void)snprintf(text, sizeof text, "it ended the process: %s",
                    strsignal(end->signal));
+  else if (end->status == TN__CHILD_LEFT)
+    (void)snprintf(text, sizeof text, "it ended the process and left another");
   else
     (void)snprintf(text, sizeof text, "it ended the process with status %d",
                    end->status);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * trial_call.c: the calls of one example: forward, the gradient that it states,
- * and each gradient alone.
+ * each gradient alone, and all but one.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -303,14 +303,20 @@ static bool is_requested(const trial_run *r, uint32_t i) {
   return is_float(r->in[i]) && g->n_inputs > 0 && g->inputs[at]->stop == 0;
 }
 
-/* Requests input `alone`, or all if that is n_in. */
-static tn_code call_backward(trial_run *r, uint32_t alone) {
+/* The inputs with a requested gradient: bit i for input i. */
+static uint64_t list_requested(const trial_run *r) {
+  uint64_t inputs = 0;
+  for (uint32_t i = 0; i < r->n_in; ++i)
+    if (is_requested(r, i)) inputs |= (uint64_t)1 << i;
+  return inputs;
+}
+
+/* Requests the gradients of these inputs. */
+static tn_code call_backward(trial_run *r, uint64_t inputs) {
   tn_req req[MAX_OPERANDS] = {TN_REQ_NULL};
-  bool any = false;
   for (uint32_t i = 0; i < r->n_in; ++i) {
-    if ((alone != r->n_in && alone != i) || !is_requested(r, i)) continue;
+    if ((inputs >> i & 1) == 0) continue;
     req[i] = TN_REQ_WRITE;
-    any = true;
     TN__TRY(
         guard_result(r, input_of(r, i)->name, &r->gradients[i], &r->grads[i]));
   }
@@ -321,7 +327,7 @@ static tn_code call_backward(trial_run *r, uint32_t alone) {
                             .outputs = {r->n_out, r->out},
                             .out_grads = {r->n_out, r->heads},
                             .in_grads = {r->n_in, r->grads, req}};
-  if (!any) return TN_OK;
+  if (inputs == 0) return TN_OK;
   begin_watch(r);
   const tn_code code = tn_gradient_call(r->rt, r->host, &call);
   end_watch(r);
@@ -350,21 +356,33 @@ static tn_code take_gradients(trial_run *r, const char *code) {
   return rc;
 }
 
-/* Each gradient without the others. */
-static tn_code call_each_alone(trial_run *r) {
+/* Requests some of the gradients; `name` is that of the call. */
+static tn_code call_part(trial_run *r, uint64_t inputs, const char *name) {
+  const size_t n_arrays = trial_memory_count();
+  trial_name_call(name);
+  const tn_code code = call_backward(r, inputs);
+  if (code != TN_OK)
+    trial_find("E0204", "it fails, and with the others it does not: %s",
+               tn_error_text());
+  const tn_code rc = take_gradients(r, "E0204");
+  trial_memory_close(n_arrays);
+  trial_name_call("gradient");
+  return rc;
+}
+
+/* Each gradient alone, and all but one. */
+static tn_code call_parts(trial_run *r) {
+  const uint64_t all = list_requested(r);
   for (uint32_t i = 0; i < r->n_in; ++i) {
+    const uint64_t one = (uint64_t)1 << i, others = all & ~one;
+    const char *input = input_of(r, i)->name;
     char name[128];
-    (void)snprintf(name, sizeof name, "gradient of `%s` alone",
-                   input_of(r, i)->name);
-    if (!is_requested(r, i)) continue;
-    trial_name_call(name);
-    const tn_code code = call_backward(r, i);
-    if (code != TN_OK)
-      trial_find("E0204", "it fails, and with the others it does not: %s",
-                 tn_error_text());
-    const tn_code rc = take_gradients(r, "E0204");
-    trial_name_call("gradient");
-    TN__TRY(rc);
+    if ((all & one) == 0) continue;
+    (void)snprintf(name, sizeof name, "gradient of `%s` alone", input);
+    TN__TRY(call_part(r, one, name));
+    if ((others & (others - 1)) == 0) continue; /* the other one is alone */
+    (void)snprintf(name, sizeof name, "gradient without that of `%s`", input);
+    TN__TRY(call_part(r, others, name));
   }
   return TN_OK;
 }
@@ -382,13 +400,13 @@ static tn_code backward(trial_run *r) {
   if (!has_gradient(r) || (r->turn != TURN_PLAIN && !r->has_gradient))
     return TN_OK;
   TN__TRY(make_heads(r));
-  const tn_code code = call_backward(r, r->n_in);
+  const tn_code code = call_backward(r, list_requested(r));
   if (code != TN_OK && r->turn == TURN_PLAIN && r->example->n_grads == 0)
     return TN_OK;
   if (code != TN_OK) return code;
   r->has_gradient = true;
   TN__TRY(take_gradients(r, "E0203"));
-  return is_guarded(r) ? call_each_alone(r) : TN_OK;
+  return is_guarded(r) ? call_parts(r) : TN_OK;
 }
 
 /* -------------------------------------------------------------------- turns */
@@ -403,7 +421,7 @@ static void release_arrays(trial_run *r) {
   }
   tn_params_release(r->params);
   r->params = NULL;
-  trial_memory_close();
+  trial_memory_close(0);
 }
 
 static tn_code run_turn(trial_run *r) {

@@ -3,7 +3,6 @@
  * computes its examples. The child may die at any time.
  */
 #include "trial_child.h"
-#include "floating.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -65,12 +64,10 @@ static void write_failure(void) {
   if (!tn__answer_add(answer, TRIAL_FAILURE, text, strlen(text))) _Exit(1);
 }
 
-/* A line of the log, unless `ctx` says that it is of no interest, or it is the
- * warning of a change that trial_state_compare reports. */
+/* A line of the log, unless `ctx` says that it is of no interest. */
 static void write_log(void *ctx, int32_t level, const char *line) {
   const bool *quiet = ctx;
-  if (!*quiet && !tn__floating_changed(false))
-    trial_write(TRIAL_LOG, "%" PRId32 " %s", level, line);
+  if (!*quiet) trial_write(TRIAL_LOG, "%" PRId32 " %s", level, line);
 }
 
 /* ------------------------------------------------------------------ examples

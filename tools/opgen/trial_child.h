@@ -135,7 +135,9 @@ tn_code trial_memory_array(tn_runtime *rt, const trial_spec *spec,
 void trial_memory_protect(void);
 /* Looks at the bytes around the arrays that may be written. */
 void trial_memory_check(void);
-void trial_memory_close(void);
+/* How many arrays there are, and the end of those from number `first` on. */
+size_t trial_memory_count(void);
+void trial_memory_close(size_t first);
 /* Reports an access to a page that may not be touched as a finding. */
 bool trial_memory_catch_faults(void);
 

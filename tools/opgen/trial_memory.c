@@ -136,10 +136,14 @@ void trial_memory_check(void) {
   }
 }
 
-void trial_memory_close(void) {
-  for (size_t i = 0; i < n_blocks; ++i)
+size_t trial_memory_count(void) {
+  return n_blocks;
+}
+
+void trial_memory_close(size_t first) {
+  for (size_t i = first; i < n_blocks; ++i)
     (void)munmap(blocks[i].base, blocks[i].total);
-  n_blocks = 0;
+  n_blocks = first;
 }
 
 /* ------------------------------------------------------------------- faults */

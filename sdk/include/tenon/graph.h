@@ -527,10 +527,10 @@ TN_API TN_MUST_USE tn_code tn_program_forward(tn_program *program,
 /* Schedules the backward part, once after each forward run with TN_CALL_TRAIN.
  * `weights` are the gradients of the heads; NULL, or an entry NULL: ones, which
  * only heads accept that are losses (an output with the role TN_ROLE_LOSS), or
- * whose gradient does not read it. TN_INVALID says which head needs one, or that
- * another program has run in the same memory since. When it fails it may be tried again, as
- * tn_program_forward, without another forward run, unless the program is
- * watched. [host-thread] */
+ * whose gradient does not read it. TN_INVALID says which head needs one, or
+ * that another program has run in the same memory since. When it fails it may
+ * be tried again, as tn_program_forward, without another forward run, unless
+ * the program is watched. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_backward(tn_program *program,
                                                tn_array *const *weights,
                                                size_t n);

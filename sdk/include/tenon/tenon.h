@@ -120,6 +120,13 @@ TN_API const char *tn_error_text(void);
  * [any] */
 TN_API const char *tn_code_name(tn_code code);
 
+/* Name of an element type, "f32"; "?" for a number that is none. Constant.
+ * [any] */
+TN_API const char *tn_dtype_name(tn_dtype dtype);
+
+/* The element type of this name. TN_INVALID, with the nearest name. [any] */
+TN_API TN_MUST_USE tn_code tn_dtype_parse(const char *name, tn_dtype *out);
+
 /* -------------------------------------------------------------------- text */
 
 /* The characters, NUL-terminated. Borrowed until release. [any] */
@@ -187,7 +194,8 @@ typedef struct tn_options {
   uint32_t engine;        /* TN_ENGINE_* */
   uint32_t probe_seconds; /* for the examples of a manifest; default 10 */
   uint32_t n_cpus;        /* cpu(0), cpu(1) ..., a limit each; default 1 */
-  uint32_t reserved;
+  uint32_t log_level;     /* TN_LOG_*: the last of the levels that `log` gets;
+                             default TN_LOG_INFO, so no debug lines */
 } tn_options;
 
 /* Makes a runtime; `options` may be NULL. It has the device `cpu`, no plugin
@@ -326,7 +334,9 @@ TN_API const char *tn_operator_name(const tn_operator *op);
  * after its plugin was unloaded. Borrowed until then. [any] */
 TN_API const tn_op *tn_operator_desc(const tn_operator *op);
 
-/* Its description as JSON. The caller releases *out. [any] */
+/* Its description as JSON, with the names of op.h. `second_gradient` says
+ * whether its gradient can be differentiated again, with the operators that are
+ * loaded now. The caller releases *out. [any] */
 TN_API TN_MUST_USE tn_code tn_operator_json(tn_operator *op, tn_text **out);
 
 /* Every kernel of the operator, in the order in which they are asked, with the
@@ -540,7 +550,7 @@ TN_API TN_MUST_USE tn_code tn_array_to(tn_array *array, tn_place place,
  * negative. */
 typedef struct tn_range {
   int32_t axis;
-  int32_t reserved;
+  int32_t reserved; /* 0 */
   int64_t begin;
   int64_t end;
   int64_t step; /* 0 means 1 */

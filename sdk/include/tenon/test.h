@@ -1,47 +1,105 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test.h: what the tests that `opgen generate --tests` writes are made of. The
- * generated file holds the examples of the manifests as text, this header runs
- * them through the host API, so that a plugin is tested as it will be used.
- * Header only, C11; one program includes it once, links libtenon and the
- * mathematical library, and calls tn_test_main.
+ * test.h: the tests that `opgen generate --tests` writes. The generated file
+ * has the examples of the manifests as text; this header runs them through the
+ * host API, as a host would. Header only, C11, on POSIX systems; one program
+ * includes it once, before any other header, and calls tn_test_main. Link with
+ * libtenon and the mathematical library.
  *
- *   acme_test PLUGIN.so [OTHER.so ...] [--seed N]
+ *   acme_test PLUGIN.so [OTHER.so ...] [--seed N] [--limit S] [--brief]
+ * [--here]
  *
- * loads the files in this order (others hold operators that gradients call, or
- * kernels for another device; operators that they say they replace are
- * replaced), and prints TAP, a line per case; the exit
- * status is 1 if a case failed. For every operator
- * - each example runs on every device that the runtime has, with every
- *   combination of element types that the operator takes, into new and given
- *   arrays, added, in place, and with outputs that nobody wants; on dense
- *   arrays, on transposed and on stepped views; and with inputs whose elements
- *   repeat (stride 0), which must give what their dense copies give;
+ * loads the files in this order. The others have operators that gradients call,
+ * or kernels for another device. It prints TAP. The exit status is 0 if nothing
+ * failed, 1 if a case did, 2 if there was nothing to run. A failed case is
+ *
+ *   not ok 7 - acme.cube@1 doc: f32, cpu, front, write: the kernel read or ...
+ *
+ * operator, example, element types, device, layout and request, then the fault.
+ *
+ * OPTIONS
+ * --seed N   draws points, layouts and output gradients; default 1. The first
+ *            line prints it
+ * --limit S  seconds for one case; default 10
+ * --brief    one line for the passed cases of each operator, so that
+ *            `verbose: true` in a meson.build shows the failed ones and no
+ * flood
+ * --here     no child process, for debuggers; a crash ends the program
+ *
+ * RESULTS. For every operator
+ * - each example runs on every device of the runtime, with every combination of
+ *   element types that the operator takes, into new and given arrays, added, in
+ *   place, and with outputs that are not wanted. Arrays are dense, transposed
+ *   and stepped views; inputs also have repeated elements (stride 0), which
+ *   must give what their dense copies give;
  * - the gradients that an example states are compared in the same way;
- * - gradients are compared with difference quotients (test_gradient.h).
- * For an operator of another plugin all this is done with each kernel that the
- * tested plugin has for it, pinned, on the device of that kernel, with the
- * types that it takes. A kernel that no example made compute has failed, unless
- * its plugin withdrew it here, with a reason.
+ * - every backward kernel is asked for all gradients, each one alone and all
+ * but one, in f16 as in f64, whether or not an example states any
+ *   (test_backward.h). Inputs that the asked gradients do not need are absent,
+ *   as they are when a tape watches one input only;
+ * - gradients are compared with difference quotients (test_gradient.h);
+ * - the same call is made often. The bits must be the same: twice, after a call
+ *   with other numbers, and with one worker thread in place of three. Kernels
+ *   without TN_KERNEL_DETERMINISTIC are not compared (test_again.h);
+ * - with `batch_invariant: true` in the manifest, each row has the same bits
+ *   alone, in its example and among hundreds of rows (test_batch.h).
+ *
+ * MEMORY. On the CPU each operand of a case has its own pages between two
+ * inaccessible ones (test_guard.h): `dense` arrays end at the second one,
+ * `front` arrays begin after the first, `shifted` ones begin one element later,
+ * so that no vector is aligned. Views are at either end, by the seed. A byte
+ * that changes beside the elements of an output, or between them, fails the
+ * case. So does one of an input, of a state that the call may not change, or of
+ * the parameters. On other devices inputs are compared in one case of four,
+ * which the seed draws, and so are the repeated calls.
+ *
+ * PROCESS. Cases run in a child process (test_child.h). A case that ends it, or
+ * its thread, or that does not end in time, has failed with the reason; the
+ * next child goes on with the next case. After six such cases of one operator,
+ * or two that did not end, its other cases are left out. After each case the
+ * child compares its rounding mode, FTZ, DAZ and x87 control word, descriptors,
+ * signal handlers and mask, locale, folder, file mode mask, environment, child
+ * processes and printed output with those before (test_watch.h). Memory that
+ * grows with every one of several equal calls is a leak.
  *
  * Numbers that a type cannot hold, and gradients of integers that no kernel
  * has, are no case: a comment says which and why. A case that no kernel takes
- * (TN_UNSUPPORTED) is `ok ... # SKIP` with the reason; an operator of which no
- * case was computed has failed, unless it has no kernel for a device that is
- * there, and so has one whose gradient calls an operator that is not there. A
- * kernel that
- * is not written yet (TN_UNIMPLEMENTED) is a `not ok` with TAP's directive for
- * what is still to come, which does not count as a failure.
+ * (TN_UNSUPPORTED) is `ok ... # SKIP` with the reason. But an element type that
+ * the manifest declares and no kernel took in any example has failed, and so
+ * has an operator of which no case was computed, unless it has no kernel for a
+ * device that is there; and one whose gradient calls an operator that is not
+ * there. A kernel that is not written yet (TN_UNIMPLEMENTED) is a `not ok` with
+ * TAP's directive for that, which does not count as a failure.
  *
- * files: test.h            tables, TAP, tn_test_main
- *        test_value.h      numbers, arrays and views of them
- *        test_example.h    the cases of an example
- *        test_gradient.h   difference quotients
+ * For an operator of another plugin all this is done with each kernel that the
+ * tested plugin has for it, pinned, on the device of that kernel, with the
+ * types that it takes (test_kernel.h). A kernel that no example made compute
+ * has failed, unless its plugin withdrew it here, with a reason.
+ *
+ * files: test.h           tables, options, tn_test_main
+ *        test_child.h     the child process and its records
+ *        test_watch.h     state of the process
+ *        test_guard.h     memory between inaccessible pages
+ *        test_report.h    cases, verdicts, TAP
+ *        test_value.h     numbers, arrays and views of them
+ *        test_kit.h       an example that was read
+ *        test_call.h      one call
+ *        test_backward.h  backward calls
+ *        test_again.h     repeated calls
+ *        test_batch.h     rows in batches of other sizes
+ *        test_example.h   the cases of an example
+ *        test_gradient.h  difference quotients
+ *        test_kernel.h    kernels for operators of other plugins
  */
 #ifndef TENON_TEST_H_
 #define TENON_TEST_H_
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -52,6 +110,13 @@
 
 #include "tenon/gradient.h"
 #include "tenon/tenon.h"
+
+/* The program waits for the library most of the time: compiling it for speed
+ * takes longer than it saves. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("O1")
+#endif
 
 /* ------------------------------------------------------------------ tables */
 
@@ -64,9 +129,9 @@ typedef struct tn_test_example {
   const char *params; /* as tn_params_parse reads them */
   const char *inputs;
   const char *aux;
-  const char *outputs;   /* what must come out; others are not compared */
+  const char *outputs;   /* expected; others are not compared */
   const char *out_grads; /* of the outputs, given */
-  const char *in_grads;  /* of the inputs, what must come out */
+  const char *in_grads;  /* of the inputs, expected */
   double tol;            /* 0: that of the element type */
   uint32_t flags;        /* TN_CALL_TRAIN or 0 */
 } tn_test_example;
@@ -82,6 +147,7 @@ typedef struct tn_test_operator {
   uint32_t points;    /* random points per example */
   double eps;         /* step of the difference quotient */
   double tol;         /* of the comparison with it */
+  uint32_t batch_invariant; /* 1: rows do not depend on their batch */
   /* Where the operator is another plugin's: ids of the kernels that are tried,
    * one after the other. */
   const char *const *kernels;
@@ -96,9 +162,9 @@ typedef struct tn_test_plugin {
 
 /* --------------------------------------------------------------- tolerances */
 
-/* How far a result may lie from what was expected, as a part of the larger of 1
- * and its magnitude. An example's `tol` replaces it; of the half types the
- * larger of both counts. */
+/* Distance allowed between a result and its expectation, as a part of the
+ * larger of 1 and its magnitude. An example's `tol` replaces it; of the half
+ * types the larger of both counts. */
 typedef struct tn_test_type {
   tn_dtype dtype;
   const char *name;
@@ -133,177 +199,67 @@ static double tn_test_tolerance(tn_dtype dtype, double tol) {
   return half && usual > tol ? usual : tol;
 }
 
-/* --------------------------------------------------------------------- TAP */
+#include "tenon/test_child.h"
+#include "tenon/test_guard.h"
+#include "tenon/test_watch.h"
 
-enum { TN_TEST_TITLE = 256, TN_TEST_SCRATCH = 512 };
-
-/* A run of the tests, and the case that it is at. */
-typedef struct tn_test {
-  tn_runtime *rt;
-  uint64_t seed;
-  uint64_t random; /* state of the numbers drawn */
-  int n;           /* cases so far */
-  int n_failed;
-  int n_skipped;
-  int n_to_come;
-  char without[1024];    /* why the last one that was not computed was not */
-  const tn_kernel *only; /* the one that is tried; NULL: whichever is chosen */
-  int n_calls[2];        /* by pass: calls that a kernel took */
-  char title[TN_TEST_TITLE];
-  /* Released when the case is over. */
-  tn_array *arrays[TN_TEST_SCRATCH];
-  int n_arrays;
-} tn_test;
-
-/* Text of others, on one line and without what TAP reads as a directive. */
-static void tn_test_print(const char *text) {
-  for (; *text != '\0'; ++text) {
-    if (*text == '\n')
-      text += strspn(text, "\n ") - 1, putchar(' ');
-    else
-      putchar(*text == '#' ? '_' : *text);
-  }
-}
-
-/* Releases what was kept since there were so many. */
-static void tn_test_release_to(tn_test *t, int n) {
-  while (t->n_arrays > n) tn_array_release(t->arrays[--t->n_arrays]);
-}
-
-static void tn_test_release(tn_test *t) {
-  tn_test_release_to(t, 0);
-}
-
-/* Names the case that follows; ends the one before. */
-static void tn_test_begin(tn_test *t, const char *format, ...) TN_PRINTF(2, 3);
-static void tn_test_begin(tn_test *t, const char *format, ...) {
-  va_list args;
-  tn_test_release(t);
-  va_start(args, format);
-  const int n = vsnprintf(t->title, sizeof t->title, format, args);
-  va_end(args);
-  if (t->only != NULL && n >= 0 && (size_t)n < sizeof t->title)
-    (void)snprintf(t->title + n, sizeof t->title - (size_t)n, " (%s)",
-                   t->only->id);
-}
-
-static void tn_test_line(tn_test *t, const char *word, const char *directive,
-                         const char *why) {
-  printf("%s %d - ", word, ++t->n);
-  tn_test_print(t->title);
-  if (directive != NULL) printf(" # %s ", directive);
-  if (why != NULL) tn_test_print(why);
-  putchar('\n');
-}
-
-static void tn_test_pass(tn_test *t) {
-  tn_test_line(t, "ok", NULL, NULL);
-  tn_test_release(t);
-}
-
-static void tn_test_skip(tn_test *t, const char *why) {
-  ++t->n_skipped;
-  (void)snprintf(t->without, sizeof t->without, "%s", why);
-  tn_test_line(t, "ok", "SKIP", why);
-  tn_test_release(t);
-}
-
-/* What cannot be a case, by the nature of its types: a comment. */
-static void tn_test_leave_out(tn_test *t, const char *why) {
-  (void)snprintf(t->without, sizeof t->without, "%s", why);
-  printf("# left out: ");
-  tn_test_print(t->title);
-  printf(": ");
-  tn_test_print(why);
-  putchar('\n');
-  tn_test_release(t);
-}
-
-static void tn_test_fail(tn_test *t, const char *format, ...) TN_PRINTF(2, 3);
-static void tn_test_fail(tn_test *t, const char *format, ...) {
-  va_list args;
-  char text[1024];
-  va_start(args, format);
-  (void)vsnprintf(text, sizeof text, format, args);
-  va_end(args);
-  ++t->n_failed;
-  tn_test_line(t, "not ok", NULL, NULL);
-  for (char *s = text; s != NULL && *s != '\0';) {
-    char *end = strchr(s, '\n');
-    if (end != NULL) *end = '\0';
-    printf("# %s\n", s);
-    s = end != NULL ? end + 1 : NULL;
-  }
-  tn_test_release(t); /* memory that was overrun may end the program here */
-}
-
-static void tn_test_to_come(tn_test *t, const char *why) {
-  ++t->n_to_come;
-  tn_test_line(t, "not ok",
-               "TO"
-               "DO",
-               why);
-  tn_test_release(t);
-}
-
-/* The end of a case whose call did not succeed. Nobody takes a call that no
- * kernel offers to make; one that takes it and then gives up has failed. */
-static void tn_test_fail_code(tn_test *t, tn_code rc) {
-  char text[1024];
-  (void)snprintf(text, sizeof text, "%s", tn_error_text());
-  const bool taken = strstr(text, "; in compute of kernel ") != NULL;
-  if (rc == TN_UNSUPPORTED && taken)
-    tn_test_fail(t,
-                 "%s; say in `dtypes`, `when` or `supports` which calls the "
-                 "kernel does not take",
-                 text);
-  else if (rc == TN_UNSUPPORTED)
-    tn_test_skip(t, text);
-  else if (rc == TN_UNIMPLEMENTED)
-    tn_test_to_come(t, text);
-  else
-    tn_test_fail(t, "%s: %s", tn_code_name(rc), text);
-}
-
+#include "tenon/test_report.h"
 #include "tenon/test_value.h"
+
+#include "tenon/test_kit.h"
+
+#include "tenon/test_call.h"
+
+#include "tenon/test_backward.h"
+
+#include "tenon/test_again.h"
+
+#include "tenon/test_batch.h"
 
 #include "tenon/test_example.h"
 #include "tenon/test_gradient.h"
+#include "tenon/test_kernel.h"
 
-/* -------------------------------------------------------------------- main */
+/* --------------------------------------------------------------- operators */
 
-/* Whether the runtime has a device of the type. */
-static bool tn_test_has_device(const tn_test *t, int32_t device_type) {
-  tn_device_entry device;
-  for (size_t i = 0; tn_device_at(t->rt, i, &device) == TN_OK; ++i)
-    if (device.device_type == device_type && device.count > 0) return true;
-  return false;
-}
-
-/* Whether a loaded kernel of the operator is for a device that is there. */
-static bool tn_test_has_kernel(const tn_test *t, const tn_operator *op) {
-  tn_plugin_info info;
-  for (size_t i = 0; tn_plugin_at(t->rt, i, &info) == TN_OK; ++i) {
-    for (uint32_t j = 0; j < info.plugin->n_kernels; ++j) {
-      const tn_kernel *kernel = info.plugin->kernels[j];
-      if (strcmp(kernel->op, tn_operator_name(op)) == 0 &&
-          tn_test_has_device(t, kernel->device_type))
-        return true;
+/* Fails for each type that the manifest declares, and that examples were tried
+ * with, but that no kernel took on any device. */
+static void tn_test_expect_types(tn_test *t, const tn_op *op,
+                                 const tn_test_operator *which) {
+  static const char *const passes[] = {"forward", "backward"};
+  for (size_t at = 0; at < 2 * (size_t)op->n_dtype_vars; ++at) {
+    const size_t pass = at / op->n_dtype_vars, var = at % op->n_dtype_vars;
+    const uint64_t missed = t->tried[pass][var] & ~t->took[pass][var];
+    for (int i = 0; i < TN_TEST_N_TYPES; ++i) {
+      if ((missed >> i & 1) == 0) continue;
+      (void)tn_test_begin(t, "%s: %s: %s", which->name, tn_test_types[i].name,
+                          passes[pass]);
+      tn_test_fail(t,
+                   "`dtypes` declares %s for %s, but no %s kernel took it; the "
+                   "last refusal: %s",
+                   tn_test_types[i].name, op->dtype_vars[var]->name,
+                   passes[pass], t->without);
     }
   }
-  return false;
 }
 
-/* Examples that nobody computes prove nothing. */
+/* Examples that no kernel computes prove nothing. */
 static void tn_test_run_examples(tn_test *t, tn_operator *op,
                                  const tn_test_operator *which) {
   const int n = t->n, n_skipped = t->n_skipped;
   t->without[0] = '\0';
+  memset(t->tried, 0, sizeof t->tried);
+  memset(t->took, 0, sizeof t->took);
+  t->is_batch_invariant = which->batch_invariant != 0;
   for (size_t i = 0; i < which->n_examples; ++i)
     tn_test_run_example(t, op, &which->examples[i]);
   const bool ran = t->n - n > t->n_skipped - n_skipped;
-  if (ran || which->n_examples == 0 || !tn_test_has_kernel(t, op)) return;
-  tn_test_begin(t, "%s: an example that runs", which->name);
+  if (which->n_examples == 0 || !tn_test_has_kernel(t, op)) return;
+  if (ran) {
+    tn_test_expect_types(t, tn_operator_desc(op), which);
+    return;
+  }
+  (void)tn_test_begin(t, "%s: an example that runs", which->name);
   tn_test_fail(t,
                "none was computed with any element type on any device; the "
                "last one was not because: %s",
@@ -327,8 +283,8 @@ static void tn_test_run_calls(tn_test *t, tn_operator *op) {
       if (step->what != TN_STEP_CALL ||
           tn_operator_get(t->rt, step->op, &called) == TN_OK)
         continue;
-      tn_test_begin(t, "%s: operators that its gradient calls",
-                    tn_operator_name(op));
+      (void)tn_test_begin(t, "%s: operators that its gradient calls",
+                          tn_operator_name(op));
       tn_test_fail(t, "%s%s", tn_error_text(),
                    tn_test_is_beside(op, step->op)
                        ? ""
@@ -339,117 +295,10 @@ static void tn_test_run_calls(tn_test *t, tn_operator *op) {
   }
 }
 
-/* ------------------------------------------- kernels for others' operators */
-
-/* The kernel of that id, of one pass or the other; NULL if there is none. */
-static const tn_kernel *tn_test_find_kernel(const tn_test *t, const char *id,
-                                            uint32_t pass) {
-  tn_plugin_info info;
-  for (size_t i = 0; tn_plugin_at(t->rt, i, &info) == TN_OK; ++i)
-    for (uint32_t j = 0; j < info.plugin->n_kernels; ++j)
-      if (info.plugin->kernels[j]->pass == pass &&
-          strcmp(info.plugin->kernels[j]->id, id) == 0)
-        return info.plugin->kernels[j];
-  return NULL;
-}
-
-/* A kernel that no call was given to proves nothing; of two passes one may be
- * for calls that examples do not make, as those of training if none says so. */
-static void tn_test_expect_calls(tn_test *t, const char *op) {
-  static const char *const names[] = {"forward", "backward"};
-  bool took = false;
-  for (uint32_t pass = 0; pass < 2; ++pass)
-    took |= t->n_calls[pass] > 0 &&
-            tn_test_find_kernel(t, t->only->id, pass) != NULL;
-  for (uint32_t pass = 0; pass < 2; ++pass) {
-    char why[sizeof t->without + 256];
-    if (t->n_calls[pass] > 0 ||
-        tn_test_find_kernel(t, t->only->id, pass) == NULL)
-      continue;
-    (void)snprintf(why, sizeof why,
-                   "this kernel took no %s call of any example: write "
-                   "`examples` beside it, with calls that it takes; the last "
-                   "one was not computed because: %s",
-                   names[pass], t->without[0] != '\0' ? t->without : "?");
-    tn_test_begin(t, "%s: an example that runs %s", op, names[pass]);
-    if (took)
-      tn_test_skip(t, why);
-    else
-      tn_test_fail(t, "%s", why);
-  }
-}
-
-/* The examples, with this kernel alone for the passes that it has. */
-static void tn_test_run_pinned(tn_test *t, tn_operator *op,
-                               const tn_test_operator *which) {
-  const int n_failed = t->n_failed, n_to_come = t->n_to_come;
-  t->without[0] = '\0';
-  t->n_calls[0] = t->n_calls[1] = 0;
-  for (size_t i = 0; i < which->n_examples; ++i)
-    tn_test_run_example(t, op, &which->examples[i]);
-  if (t->only->device_type == TN_DEVICE_CPU) tn_test_run_gradient(t, op, which);
-  if (t->n_failed > n_failed || t->n_to_come > n_to_come) return;
-  tn_test_expect_calls(t, which->name);
-}
-
-/* Whether its plugin withdrew the kernel, and why. Hosts are told in a line of
- * the explanation: "  - ID ...  | withdrawn: WHY". */
-static bool tn_test_is_withdrawn(tn_operator *op, const char *id, char *why,
-                                 size_t size) {
-  static const char begin[] = "  - ", mark[] = "| withdrawn: ";
-  const size_t n_begin = strlen(begin), n_id = strlen(id);
-  tn_text *text = NULL;
-  bool found = false;
-  if (tn_operator_explain(op, NULL, NULL, &text) != TN_OK) return false;
-  for (const char *line = tn_text_get(text); *line != '\0' && !found;) {
-    const size_t n = strcspn(line, "\n");
-    const char *at = strstr(line, mark);
-    found = at != NULL && at < line + n && n > n_begin + n_id &&
-            strncmp(line, begin, n_begin) == 0 &&
-            strncmp(line + n_begin, id, n_id) == 0 &&
-            line[n_begin + n_id] == ' ';
-    if (found)
-      (void)snprintf(why, size, "its plugin withdrew it: %.*s",
-                     (int)(line + n - at - (ptrdiff_t)strlen(mark)),
-                     at + strlen(mark));
-    line += n + (line[n] == '\n' ? 1 : 0);
-  }
-  tn_text_release(text);
-  return found;
-}
-
-static void tn_test_run_kernel(tn_test *t, tn_operator *op,
-                               const tn_test_operator *which, const char *id) {
-  const tn_kernel *kernel = tn_test_find_kernel(t, id, TN_PASS_FORWARD);
-  char why[512];
-  if (kernel == NULL) kernel = tn_test_find_kernel(t, id, TN_PASS_BACKWARD);
-  t->only = kernel;
-  tn_test_begin(t, "%s", which->name);
-  if (kernel == NULL)
-    tn_test_fail(t,
-                 "no plugin on the command line has the kernel %s: is this "
-                 "one there, as it was built last?",
-                 id);
-  else if (which->n_examples == 0)
-    tn_test_skip(t,
-                 "no example of it is known: say `opgen generate --tests "
-                 "--with FOLDER`, the folder of its manifests, or write "
-                 "`examples` beside the kernel");
-  else if (!tn_test_has_device(t, kernel->device_type))
-    tn_test_skip(t, "there is no device for it here");
-  else if (tn_test_is_withdrawn(op, id, why, sizeof why))
-    tn_test_skip(t, why);
-  else if (tn_operator_pin(op, id) != TN_OK)
-    tn_test_fail(t, "%s", tn_error_text());
-  else
-    tn_test_run_pinned(t, op, which);
-  t->only = NULL;
-  if (tn_operator_pin(op, NULL) != TN_OK) tn_test_fail_code(t, TN_INTERNAL);
-}
-
+/* The cases of one operator. */
 static void tn_test_run_operator(tn_test *t, const tn_test_operator *which) {
   tn_operator *op = NULL;
-  tn_test_begin(t, "%s", which->name);
+  (void)tn_test_begin(t, "%s", which->name);
   if (tn_operator_get(t->rt, which->name, &op) != TN_OK) {
     tn_test_fail(t, "%s%s", tn_error_text(),
                  which->n_kernels > 0 ? "; name the plugin that has it on the "
@@ -465,64 +314,257 @@ static void tn_test_run_operator(tn_test *t, const tn_test_operator *which) {
   tn_test_run_gradient(t, op, which);
 }
 
-/* True if the words of the command line are files that load. */
-static bool tn_test_load(tn_test *t, int argc, char **argv) {
-  tn_code rc = TN_OK;
-  int n = 0;
-  for (int i = 1; i < argc && rc == TN_OK; ++i) {
-    if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
-      t->seed = strtoull(argv[++i], NULL, 10);
-      continue;
-    }
-    ++n;
-    rc = tn_plugin_load(t->rt, argv[i]);
-  }
-  if (rc != TN_OK) printf("Bail out! %s\n", tn_error_text());
-  if (n == 0) fprintf(stderr, "usage: %s PLUGIN... [--seed N]\n", argv[0]);
-  return rc == TN_OK && n > 0;
+/* ------------------------------------------------------------------- child */
+
+/* The words of the command line. */
+typedef struct tn_test_words {
+  int n;
+  char **v;
+  int n_files;
+} tn_test_words;
+
+/* Whether the word is an option; `*skip` is then how many words it has. */
+static bool tn_test_is_option(const char *word, int *skip) {
+  const bool has_value =
+      strcmp(word, "--seed") == 0 || strcmp(word, "--limit") == 0;
+  *skip = has_value ? 2 : 1;
+  return word[0] == '-' && word[1] == '-';
 }
 
-/* The title of the case that runs, for who ends the process. */
-static const char *tn_test_now = "";
+/* Lines of the library's log become comments. */
+static void tn_test_log(void *ctx, int32_t level, const char *line) {
+  if (level <= TN_LOG_WARNING)
+    tn_test_send((tn_test *)ctx, TN_TEST_COMMENT, line);
+}
 
-static void tn_test_died(int number) {
-  const char *parts[] = {"not ok - ", tn_test_now, "\n",
-                         "# a kernel ended the process here; it may have read "
-                         "or written beside its arrays\n"};
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
-    if (write(STDOUT_FILENO, parts[i], strlen(parts[i])) < 0) break;
-  (void)signal(number, SIG_DFL);
-  (void)raise(number);
+/* A runtime with the files loaded; NULL, with the error's text, if it cannot be
+ * made. */
+static tn_runtime *tn_test_create_runtime(tn_test *t,
+                                          const tn_test_words *words,
+                                          uint32_t workers) {
+  const tn_options options = {.struct_size = sizeof options,
+                              .trust = TN_TRUST_REPLACE,
+                              .workers = workers,
+                              .log = tn_test_log,
+                              .log_ctx = t};
+  tn_runtime *rt = NULL;
+  tn_code rc = tn_runtime_create(&options, &rt);
+  for (int i = 0, skip = 1; i < words->n && rc == TN_OK; i += skip) {
+    if (tn_test_is_option(words->v[i], &skip)) continue;
+    skip = 1;
+    rc = tn_plugin_load(rt, words->v[i]);
+  }
+  if (rc == TN_OK) return rt;
+  tn_runtime_release(rt);
+  return NULL;
+}
+
+/* The cases of every operator but of those that were given up. */
+static void tn_test_run_operators(tn_test *t, const tn_test_plugin *plugin) {
+  const tn_test_runner *r = t->runner;
+  for (size_t i = 0; i < plugin->n_operators; ++i) {
+    const size_t group = i < TN_TEST_GROUPS ? i : TN_TEST_GROUPS - 1;
+    t->group = (uint32_t)group;
+    if (r->given_up[group] > 0)
+      t->step = r->given_up[group];
+    else
+      tn_test_run_operator(t, &plugin->operators[i]);
+  }
+  tn_test_release(t);
+}
+
+/* The child: runs everything and says that it has. */
+static void tn_test_run_child(tn_test_runner *r, const tn_child_writer *writer,
+                              const tn_test_plugin *plugin,
+                              const tn_test_words *words) {
+  static tn_test t, other;
+  t.seed = other.seed = r->seed;
+  t.runner = other.runner = r;
+  if (writer != NULL) t.writer = *writer;
+  if (!r->is_here) tn_test_watch_deaths(&t);
+  t.rt = tn_test_create_runtime(&t, words, 3);
+  if (t.rt == NULL) {
+    tn_test_send(&t, TN_TEST_BAIL, tn_error_text());
+    return;
+  }
+  other.rt = tn_test_create_runtime(&t, words, 1);
+  if (other.rt != NULL) t.other = &other;
+  if (r->without[0] != '\0') memcpy(t.without, r->without, sizeof t.without);
+  if (!r->is_here) tn_watch_empty_printed();
+  tn_watch_take(&t.watch);
+  tn_test_run_operators(&t, plugin);
+  tn_runtime_release(other.rt);
+  tn_runtime_release(t.rt);
+  tn_test_send(&t, TN_TEST_END, "");
+}
+
+/* ------------------------------------------------------------------ parent */
+
+/* Takes records until the child is gone or a case has no time left. False if
+ * the bytes are no records. */
+static bool tn_test_listen(tn_test_runner *r) {
+  static char payload[TN_CHILD_MOST + 1];
+  int64_t deadline = tn_child_now() + r->limit_ms;
+  do {
+    tn_child_got got = TN_CHILD_NONE;
+    size_t n = 0;
+    while ((got = tn_child_take(&r->child.reader, payload, &n)) ==
+           TN_CHILD_RECORD) {
+      if (!tn_test_take(r, payload, n)) return false;
+      deadline = tn_child_now() + r->limit_ms;
+    }
+    if (got == TN_CHILD_BROKEN) return false;
+  } while (tn_child_wait(&r->child, deadline));
+  return true;
+}
+
+/* Says how the child ended, on one line. */
+static void tn_test_describe_end(const tn_test_runner *r, bool was_late,
+                                 bool was_broken, char *out, size_t size) {
+  char how[128];
+  tn_child_describe(&r->child, how, sizeof how);
+  if (was_broken)
+    (void)snprintf(out, size,
+                   "the kernel wrote to a descriptor that is not its own: the "
+                   "records of this test are damaged");
+  else if (was_late)
+    (void)snprintf(out, size, "it did not end within %.3g s",
+                   (double)r->limit_ms / 1000);
+  else
+    (void)snprintf(out, size, "%.800s%s%s", r->dying,
+                   r->dying[0] != '\0' ? "; " : "", how);
+}
+
+/* Prints the last output of the child, as comments. */
+static void tn_test_print_last_words(const tn_test_runner *r) {
+  char text[TN_TEST_TEXT];
+  for (int i = 0; i < 2; ++i) {
+    tn_child_printed(&r->child, i, text, sizeof text);
+    if (text[0] != '\0') printf("# it printed to descriptor %d:\n", i + 1);
+    tn_test_print_comments(text);
+  }
+}
+
+/* The case at which the child ended has failed. Returns whether another child
+ * can go on after it. */
+static bool tn_test_blame(tn_test_runner *r, const char *why, bool was_late) {
+  const bool is_over = r->step > 0 && r->known[r->step].kind != 0;
+  uint8_t *deaths = was_late ? r->timeouts : r->deaths;
+  if (r->step == 0 || r->has_ended)
+    (void)snprintf(r->title, sizeof r->title, "%s: %s the plugins", r->plugin,
+                   r->has_ended ? "releasing" : "loading");
+  tn_test_print_passed(r);
+  tn_test_print_verdict(r, TN_TEST_FAIL, why);
+  tn_test_print_last_words(r);
+  if (is_over) printf("# it ended after the verdict of that case\n");
+  if (r->step == 0 || r->has_ended || (is_over && r->step == r->after))
+    return false;
+  if (is_over)
+    r->after = r->step;
+  else
+    r->known[r->step].kind = TN_TEST_DIED;
+  if (++deaths[r->group] < (was_late ? TN_TEST_TIMEOUTS : TN_TEST_DEATHS))
+    return true;
+  r->given_up[r->group] = r->n_known;
+  printf("# left out: the other cases of this operator\n");
+  return true;
+}
+
+/* Runs one child. Returns whether another one has to go on. */
+static bool tn_test_run_one(tn_test_runner *r, const tn_test_plugin *plugin,
+                            const tn_test_words *words) {
+  tn_child_writer writer;
+  bool is_child = false;
+  char why[TN_TEST_TEXT];
+  if (!tn_child_start(&r->child, &writer, &is_child)) {
+    printf("Bail out! no process can be started: %s\n", strerror(errno));
+    r->has_bailed = true;
+    return false;
+  }
+  if (is_child) {
+    tn_test_run_child(r, &writer, plugin, words);
+    exit(0);
+  }
+  r->step = 0;
+  const bool is_whole = tn_test_listen(r);
+  const bool was_late = is_whole && !r->child.is_gone;
+  tn_child_end(&r->child);
+  if (r->has_bailed) return false;
+  const bool is_fine = is_whole && !was_late && r->has_ended &&
+                       WIFEXITED(r->child.status) &&
+                       WEXITSTATUS(r->child.status) == 0;
+  if (is_fine) return false;
+  tn_test_describe_end(r, was_late, !is_whole, why, sizeof why);
+  return tn_test_blame(r, why, was_late);
+}
+
+/* Reads the command line. False if it has no file. */
+static bool tn_test_read_words(tn_test_runner *r, tn_test_words *words) {
+  for (int i = 0, skip = 1; i < words->n; i += skip) {
+    const char *word = words->v[i];
+    if (!tn_test_is_option(word, &skip)) {
+      skip = 1;
+      ++words->n_files;
+      continue;
+    }
+    const char *value = skip == 2 && i + 1 < words->n ? words->v[i + 1] : "0";
+    if (strcmp(word, "--seed") == 0) r->seed = strtoull(value, NULL, 10);
+    if (strcmp(word, "--limit") == 0)
+      r->limit_ms = (int64_t)(strtod(value, NULL) * 1000);
+    r->is_brief |= strcmp(word, "--brief") == 0;
+    r->is_here |= strcmp(word, "--here") == 0;
+  }
+  if (r->limit_ms <= 0) r->limit_ms = TN_TEST_LIMIT_S * 1000;
+  return words->n_files > 0;
+}
+
+/* The plan, and the first failures once more. */
+static void tn_test_print_end(tn_test_runner *r, bool is_empty) {
+  tn_test_print_passed(r);
+  printf("1..%d%s\n", r->n,
+         is_empty ? " # SKIP it has neither operators nor kernels" : "");
+  (void)fflush(stdout);
+  if (r->is_brief) return;
+  for (int i = 0; i < r->n_failed && i < TN_TEST_LIST; ++i)
+    fprintf(stderr, "not ok - %s\n", r->list[i]);
+  if (r->n_failed > TN_TEST_LIST)
+    fprintf(stderr, "and %d more\n", r->n_failed - TN_TEST_LIST);
 }
 
 /* The whole program: exit status 0 if nothing failed, 1 if a case did, 2 if
  * there was nothing to run. [host-thread] */
 static int tn_test_main(const tn_test_plugin *plugin, int argc, char **argv) {
-  static tn_test t;
-  const tn_options options = {.struct_size = sizeof options,
-                              .trust = TN_TRUST_REPLACE};
-  static const int deaths[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
-  t.seed = 1;
-  tn_test_now = t.title;
-  (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a kernel may crash */
-  for (size_t i = 0; i < sizeof deaths / sizeof *deaths; ++i)
-    (void)signal(deaths[i], tn_test_died);
-  if (tn_runtime_create(&options, &t.rt) != TN_OK) {
-    printf("Bail out! %s\n", tn_error_text());
+  static tn_test_runner r;
+  tn_test_words words = {argc - 1, argv + 1, 0};
+  r.plugin = plugin->name;
+  r.seed = 1;
+  if (!tn_test_read_words(&r, &words)) {
+    fprintf(stderr,
+            "usage: %s PLUGIN... [--seed N] [--limit SECONDS] [--brief] "
+            "[--here]\n",
+            argv[0]);
     return 2;
   }
-  const bool loaded = tn_test_load(&t, argc, argv);
-  if (loaded) {
-    printf("# plugin %s; random points of seed %" PRIu64 "\n", plugin->name,
-           t.seed);
-    for (size_t i = 0; i < plugin->n_operators; ++i)
-      tn_test_run_operator(&t, &plugin->operators[i]);
-    tn_test_release(&t);
-    printf("1..%d%s\n", t.n,
-           t.n == 0 ? " # SKIP it has neither operators nor kernels" : "");
-  }
-  tn_runtime_release(t.rt);
-  return !loaded ? 2 : t.n_failed > 0;
+  (void)setvbuf(stdout, NULL, r.is_here ? _IOLBF : _IOFBF, 1 << 16);
+  printf(
+      "# plugin %s; points, layouts and gradients are drawn with --seed "
+      "%" PRIu64 "\n",
+      plugin->name, r.seed);
+#ifdef __linux__
+  (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+#endif
+  if (!tn_test_make_room(&r, 1)) return 2;
+  if (r.is_here)
+    tn_test_run_child(&r, NULL, plugin, &words);
+  else
+    while (tn_test_run_one(&r, plugin, &words)) continue;
+  if (!r.has_bailed) tn_test_print_end(&r, r.n == 0 && r.n_passed == 0);
+  free(r.known);
+  return r.has_bailed ? 2 : r.n_failed > 0;
 }
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
 
 #endif /* TENON_TEST_H_ */

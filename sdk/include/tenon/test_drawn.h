@@ -9,11 +9,11 @@
  *              [--draw N] [--least N] [--seconds N]
  *
  * loads the files in this order and makes N draws (400) for every operator of
- * them, in a child process with little memory. It prints TAP: one line per
- * operator, and one for each draw that failed, with its parameters, its shapes
- * and the options that repeat it. `--least N` fails an operator of which fewer
- * calls were computed. The exit status is 1 if a line is `not ok`, 2 if the
- * plugins do not load.
+ * them, or of the plugin NAME, in a child process with little memory. It prints
+ * TAP: one line per operator, and one for each draw that failed, with its
+ * parameters, its shapes and the options that repeat it. `--least N` fails an
+ * operator of which fewer calls were computed. The exit status is 1 if a line
+ * is `not ok`, 2 if the plugins do not load.
  *
  * The child writes into memory that it shares with its parent: which call it
  * is at, and at the very end that it has finished. So nothing else that ends it
@@ -31,7 +31,6 @@
 #endif
 
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -54,7 +53,7 @@ enum {
 
 /* Bytes that arrays may take, and the child altogether. */
 #define TN_DRAWN_MEMORY (4ull << 20)
-#define TN_DRAWN_ADDRESSES (8ull << 30)
+#define TN_DRAWN_ADDRESSES (4ull << 30)
 
 /* Of one operator. */
 typedef struct tn_drawn_result {
@@ -80,7 +79,7 @@ typedef struct tn_drawn_record {
 typedef struct tn_drawn_options {
   char **plugins; /* n_plugins files */
   int n_plugins;
-  const char *only; /* name of an operator; NULL: all */
+  const char *only; /* name of an operator or a plugin; NULL: all */
   uint64_t seed;
   uint32_t n_draws;
   uint32_t first; /* of them */
@@ -89,85 +88,6 @@ typedef struct tn_drawn_options {
 } tn_drawn_options;
 
 /* ------------------------------------------------------------------- child */
-
-/* Memory for the library: scratch memory of kernels, and arrays that the
- * library makes. Blocks of some size end at an inaccessible page; they
- * are pieces of one range of addresses, by which they are known again. */
-enum {
-  TN_DRAWN_PAGED = 1024,     /* bytes, at least */
-  TN_DRAWN_PAGES = 1u << 20, /* of the range */
-  TN_DRAWN_LISTS = 2048      /* of free blocks, by their pages */
-};
-
-typedef struct tn_drawn_heap {
-  pthread_mutex_t lock;
-  size_t page; /* bytes */
-  unsigned char *range;
-  size_t n_taken;    /* pages */
-  uint32_t *n_pages; /* of the block that begins there */
-  void *lists[TN_DRAWN_LISTS];
-} tn_drawn_heap;
-
-static bool tn_drawn_heap_open(tn_drawn_heap *heap) {
-  heap->page = (size_t)sysconf(_SC_PAGESIZE);
-  heap->n_pages = (uint32_t *)calloc(TN_DRAWN_PAGES, sizeof *heap->n_pages);
-  heap->range =
-      (unsigned char *)mmap(NULL, TN_DRAWN_PAGES * heap->page, PROT_NONE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return heap->n_pages != NULL && heap->range != MAP_FAILED;
-}
-
-/* The first of n pages, with an inaccessible one after them; or NULL. */
-static unsigned char *tn_drawn_heap_take(tn_drawn_heap *heap, size_t n) {
-  unsigned char *block = NULL;
-  if (n < TN_DRAWN_LISTS && heap->lists[n] != NULL) {
-    block = (unsigned char *)heap->lists[n];
-    memcpy(&heap->lists[n], block, sizeof heap->lists[n]);
-    return block;
-  }
-  if (n + 1 > TN_DRAWN_PAGES - heap->n_taken) return NULL;
-  block = heap->range + heap->n_taken * heap->page;
-  if (mprotect(block, n * heap->page, PROT_READ | PROT_WRITE) != 0) return NULL;
-  heap->n_pages[heap->n_taken] = (uint32_t)n;
-  heap->n_taken += n + 1;
-  return block;
-}
-
-static void *tn_drawn_alloc(void *ctx, size_t bytes, size_t align) {
-  tn_drawn_heap *heap = (tn_drawn_heap *)ctx;
-  if (align < sizeof(void *)) align = sizeof(void *);
-  if (bytes > SIZE_MAX / 2) return NULL;
-  const size_t size = (bytes + align - 1) & ~(align - 1);
-  const size_t n = (size + heap->page - 1) / heap->page;
-  if (bytes < TN_DRAWN_PAGED || align > heap->page) {
-    void *memory = NULL;
-    return posix_memalign(&memory, align, size) == 0 ? memory : NULL;
-  }
-  (void)pthread_mutex_lock(&heap->lock);
-  unsigned char *block = tn_drawn_heap_take(heap, n);
-  (void)pthread_mutex_unlock(&heap->lock);
-  return block == NULL ? NULL : block + n * heap->page - size;
-}
-
-static void tn_drawn_free(void *ctx, void *memory) {
-  tn_drawn_heap *heap = (tn_drawn_heap *)ctx;
-  const uintptr_t at = (uintptr_t)memory - (uintptr_t)heap->range;
-  if (at >= TN_DRAWN_PAGES * heap->page) {
-    free(memory);
-    return;
-  }
-  const size_t first = at / heap->page, n = heap->n_pages[first];
-  unsigned char *block = heap->range + first * heap->page;
-  if (n >= TN_DRAWN_LISTS) {
-    (void)mprotect(block, n * heap->page, PROT_NONE);
-    (void)madvise(block, n * heap->page, MADV_DONTNEED);
-    return;
-  }
-  (void)pthread_mutex_lock(&heap->lock);
-  memcpy(block, &heap->lists[n], sizeof heap->lists[n]);
-  heap->lists[n] = block;
-  (void)pthread_mutex_unlock(&heap->lock);
-}
 
 /* How a child ends that has recorded a failure itself. */
 enum { TN_DRAWN_EXIT_FAILED = 3, TN_DRAWN_EXIT_UNLOADED = 4 };
@@ -198,24 +118,20 @@ static void tn_drawn_silent(void *ctx, int32_t level, const char *line) {
 
 static tn_code tn_drawn_load(const tn_drawn_options *o, tn_runtime **out) {
   const tn_memory_limit memory = {TN_DEVICE_CPU, 0, TN_DRAWN_MEMORY};
-  static tn_drawn_heap heap = {.lock = PTHREAD_MUTEX_INITIALIZER};
-  const tn_options options = {
-      .struct_size = sizeof options,
-      .allocator = {&heap, tn_drawn_alloc, tn_drawn_free},
-      .trust = TN_TRUST_REPLACE,
-      .workers = 1,
-      .engine = TN_ENGINE_NAIVE,
-      .log = tn_drawn_silent,
-      .n_memory_limits = 1,
-      .memory_limits = &memory};
-  tn_code rc = tn_drawn_heap_open(&heap) ? tn_runtime_create(&options, out)
-                                         : TN_OUT_OF_MEMORY;
+  const tn_options options = {.struct_size = sizeof options,
+                              .trust = TN_TRUST_REPLACE,
+                              .workers = 1,
+                              .engine = TN_ENGINE_NAIVE,
+                              .log = tn_drawn_silent,
+                              .n_memory_limits = 1,
+                              .memory_limits = &memory};
+  tn_code rc = tn_runtime_create(&options, out);
   for (int i = 0; i < o->n_plugins && rc == TN_OK; ++i)
     rc = tn_plugin_load(*out, o->plugins[i]);
   return rc;
 }
 
-/* Whether `name`, "acme.cube@1", is meant by "acme.cube" or by itself. */
+/* Whether "acme", "acme.cube" or "acme.cube@1" means `name`, "acme.cube@1". */
 static bool tn_drawn_is_meant(const char *name, const char *only) {
   const size_t n = only == NULL ? 0 : strlen(only);
   return only == NULL ||

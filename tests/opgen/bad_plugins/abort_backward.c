@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A backward kernel that aborts.
  * says:
- *   op.yaml:11:5: error[E0082]: example `three`: it ended the process: Aborted
+ *   op.yaml:14:5: error[E0082]: example `three`: it ended the process: Aborted
  * (gradient)
  */
 #define BACKWARD abort();

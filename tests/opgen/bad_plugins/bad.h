@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bad.h: a plugin that is correct, apart from the statements that a file
  * defines before it includes this one: CONSTRUCTOR, INIT, FINI, FORWARD (a, b,
- * out and n are there), BACKWARD (g, da, db and n), and AFTER for the end of
- * FORWARD.
+ * out and n are there), BACKWARD (g, da, db, dc and n), and AFTER for the end
+ * of FORWARD.
  */
 #ifndef TESTS_OPGEN_BAD_H_
 #define TESTS_OPGEN_BAD_H_
@@ -43,6 +43,7 @@
   for (int64_t i = 0; i < n; ++i) {       \
     if (call->req[0] != 0) da[i] = g[i];  \
     if (call->req[1] != 0) db[i] = -g[i]; \
+    if (call->req[2] != 0) dc[i] = -g[i]; \
   }
 #endif
 
@@ -60,11 +61,12 @@ void bad_fini(void *instance) {
 }
 
 int32_t bad_diff(const tn_frame *call) {
-  float *a = call->in[0].data, *b = call->in[1].data, *out = call->out[0].data;
+  float *a = call->in[0].data, *b = call->in[1].data;
+  float *c = call->in[2].data, *out = call->out[0].data;
   const int64_t n = tn_tensor_size(&call->in[0]);
   (void)a, (void)b, (void)n;
   FORWARD
-  for (int64_t i = 0; i < n; ++i) out[i] = a[i] - b[i];
+  for (int64_t i = 0; i < n; ++i) out[i] = a[i] - b[i] - c[i];
   AFTER
   return TN_OK;
 }
@@ -72,8 +74,9 @@ int32_t bad_diff(const tn_frame *call) {
 int32_t bad_diff_backward(const tn_frame *call) {
   const float *g = call->in[0].data;
   float *da = call->out[0].data, *db = call->out[1].data;
+  float *dc = call->out[2].data;
   const int64_t n = tn_tensor_size(&call->in[0]);
-  (void)g, (void)da, (void)db, (void)n;
+  (void)g, (void)da, (void)db, (void)dc, (void)n;
   BACKWARD
   return TN_OK;
 }

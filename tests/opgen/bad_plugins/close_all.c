@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A kernel that closes every descriptor.
  * says:
- *   op.yaml:11:5: error[E0082]: example `three`: it ended the process with
+ *   op.yaml:14:5: error[E0082]: example `three`: it ended the process with
  * status 1 (forward)
  */
 #define FORWARD closefrom(0);

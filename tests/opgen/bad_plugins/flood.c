@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A kernel that writes without end to every socket.
  * says:
- *   op.yaml:11:5: error[E0082]: example `three`: it wrote more than 64 MiB to a
+ *   op.yaml:14:5: error[E0082]: example `three`: it wrote more than 64 MiB to a
  * file of opgen (forward)
  */
 #define FORWARD                                               \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A kernel that writes lines of an old verdict to every descriptor.
  * says:
- *   op.yaml:11:5: error[E0082]: example `three`: it wrote to a file of opgen
+ *   op.yaml:14:5: error[E0082]: example `three`: it wrote to a file of opgen
  * (forward)
  */
 #define FORWARD                     \

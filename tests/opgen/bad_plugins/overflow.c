@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A kernel whose recursion has no end.
  * says:
- *   op.yaml:11:5: error[E0082]: example `three`: its stack overflows
+ *   op.yaml:14:5: error[E0082]: example `three`: its stack overflows
  */
 static long recurse(long n);
 #define FORWARD out[0] = (float)recurse(n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A kernel with a static variable.
  * says:
- *   op.yaml:11:5: error[E0203]: example `three` of `diff`, forward: in other
+ *   op.yaml:14:5: error[E0203]: example `three` of `diff`, forward: in other
  * memory, element 2 of `out` is 7, and was 6
  */
 #define AFTER         \
