@@ -165,7 +165,7 @@ static int64_t n_steps(const tn__step *step) {
   return tn__value_array(step->program, step->in[first])->tensor.shape[0];
 }
 
-/* A sequence of elements without bytes may be as long as anybody likes, and
+/* A sequence of elements without bytes may have any length, and
  * loops in loops multiply; nothing stops a run that has begun. */
 static tn_code count_steps(tn__step *step) {
   tn_program *p = step->program;

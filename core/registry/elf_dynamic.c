@@ -2,7 +2,7 @@
  * elf_dynamic.c: files that a sound linker writes by mistake only, and that
  * weaken the process that loads them. An executable stack or code that is
  * written to while it is loaded opens the way for exploits of any later bug. A
- * library that is looked for in the current folder may be anybody's.
+ * library that is found in the current folder may be from any user.
  *
  * The dynamic linker reads the dynamic section from memory, so this file finds
  * it by its address, not by the offset in the program header.

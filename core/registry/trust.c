@@ -3,8 +3,9 @@
  * the file counts: a user with write access to a folder above it can rename
  * the folder between and put another one in its place.
  *
- * The walk begins at the root. As soon as a folder is known to be safe, nobody
- * else can exchange its entries, so the next one is examined without a race.
+ * The walk begins at the root. As soon as a folder is known to be safe, no
+ * other user can exchange its entries, so the next one is examined without a
+ * race.
  */
 #include "trust.h"
 

@@ -28,7 +28,7 @@ typedef struct units {
   uint32_t n;
 } units;
 
-static tn_code take_units(units *u, const char *what, uint32_t offset,
+static tn_code take_units(units *u, const char *name, uint32_t offset,
                           uint32_t bytes) {
   const uint32_t size = u->n * UNIT;
   if (offset > size || bytes > size - offset ||
@@ -36,13 +36,13 @@ static tn_code take_units(units *u, const char *what, uint32_t offset,
     return tn__fail(TN_PLUGIN,
                     "%s is %u: %u aligned bytes do not fit into a struct of %u "
                     "bytes there",
-                    what, offset, bytes, size);
+                    name, offset, bytes, size);
   for (uint32_t i = offset / UNIT; i < (offset + bytes) / UNIT; ++i) {
     if (u->used[i])
       return tn__fail(TN_PLUGIN,
                       "%s is %u: its %u bytes overlap another member of the "
                       "struct",
-                      what, offset, bytes);
+                      name, offset, bytes);
     u->used[i] = 1;
   }
   return TN_OK;
@@ -105,28 +105,28 @@ static tn_code check_field(const tnm_fields *all, uint32_t i) {
   return TN_OK;
 }
 
-static tn_code check_size(const char *what, const tnm_fields *all) {
+static tn_code check_size(const char *name, const tnm_fields *all) {
   if (all->n > TNM_MOST_FIELDS)
     return tn__fail(TN_PLUGIN, "%u %ss are too many; at most %d are allowed",
-                    all->n, what, TNM_MOST_FIELDS);
+                    all->n, name, TNM_MOST_FIELDS);
   if (all->size % UNIT == 0 && all->size / UNIT <= MOST_UNITS &&
       (all->n || !all->size))
     return TN_OK;
   return tn__fail(TN_PLUGIN,
                   "the struct of %u %ss has %u bytes, which they cannot fill",
-                  all->n, what, all->size);
+                  all->n, name, all->size);
 }
 
-tn_code tnm_check_fields(const char *what, const tnm_fields *all,
+tn_code tnm_check_fields(const char *name, const tnm_fields *all,
                          bool defaults) {
   units u = {.n = all->size / UNIT};
-  TN__TRY(check_size(what, all));
+  TN__TRY(check_size(name, all));
   for (uint32_t i = 0; i < all->n; ++i) {
     tn_code rc = check_field(all, i);
     if (!rc) rc = take_field(&u, all->v[i]);
     if (!rc && defaults) rc = check_field_default(all->v[i]);
     if (rc)
-      return tn__fail_more(rc, ", in %s %u (%.80s)", what, i,
+      return tn__fail_more(rc, ", in %s %u (%.80s)", name, i,
                            all->v[i]->name ? all->v[i]->name : "?");
   }
   return check_gaps(&u);

@@ -43,7 +43,7 @@ static void forget(void) {
   cr_assert_eq(unsetenv("OPENBLAS_NUM_THREADS"), 0);
 }
 
-/* What a function of the fake returns; -1 if it is not open. */
+/* Calls a function of the fake; -1 if it is not open. */
 static int ask_fake(const char *function) {
   void *fake = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD);
   int (*get)(void) = NULL;

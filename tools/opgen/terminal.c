@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * terminal.c: the one way of text to a terminal. Names and texts come from
- * manifests and plugins that nobody trusts yet: control characters and marks
+ * manifests and plugins that are not trusted yet: control characters and marks
  * that reverse or hide text are escaped, as in JSON; bytes that are not UTF-8
  * as \xff. The colours of diagnostics pass.
  */
@@ -13,10 +13,10 @@
 
 enum { COLOUR = 7 /* bytes of the longest sequence */ };
 
-/* A stream, and the begin of a line that was not written to its end. */
+/* A stream, and the begin of a character that was not written to its end. */
 typedef struct terminal {
   int fd;
-  tn__buf line;
+  tn__buf rest;
 } terminal;
 
 static terminal terminals[2];
@@ -31,11 +31,11 @@ static bool write_all(int fd, const char *bytes, size_t n) {
   return true;
 }
 
-/* "\033[0m", "\033[1;31m": what print.c of sdk/manifest writes. */
+/* "\033[0m", "\033[1;31m": as print.c of sdk/manifest writes them. */
 static size_t colour_length(const char *s) {
+  if (s[0] != '\033' || s[1] != '[') return 0;
   const size_t digits = strspn(s + 2, "013;4");
-  if (s[0] != '\033' || s[1] != '[' || digits > COLOUR - 3) return 0;
-  return s[2 + digits] == 'm' ? digits + 3 : 0;
+  return digits <= COLOUR - 3 && s[2 + digits] == 'm' ? digits + 3 : 0;
 }
 
 static size_t escape(const char *s, char *to) {
@@ -68,41 +68,50 @@ static bool write_shown(int fd, const char *text, size_t n) {
   return write_all(fd, from, (size_t)(text - from));
 }
 
-/* Writes the whole lines, and keeps the rest. */
-static bool write_lines(terminal *t) {
-  const char *last = t->line.n ? memrchr(t->line.s, '\n', t->line.n) : NULL;
-  if (!last) return true;
-  const size_t whole = (size_t)(last + 1 - t->line.s);
-  const char first = t->line.s[whole];
-  t->line.s[whole] = '\0';
-  const bool fine = write_shown(t->fd, t->line.s, whole);
-  t->line.s[whole] = first;
-  memmove(t->line.s, t->line.s + whole, t->line.n - whole + 1);
-  t->line.n -= whole;
+/* Bytes at the end that may be the begin of a character or of a colour. */
+static size_t count_open(const char *s, size_t n) {
+  for (size_t k = 1; k < COLOUR && k <= n; ++k) {
+    const unsigned char c = (unsigned char)s[n - k];
+    const size_t whole = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 0;
+    if (whole > k || (c == '\033' && !colour_length(s + n - k))) return k;
+  }
+  return 0;
+}
+
+/* Writes the complete characters, and keeps the rest. */
+static bool write_whole(terminal *t) {
+  const size_t open = count_open(t->rest.s, t->rest.n);
+  const size_t whole = t->rest.n - open;
+  const char first = t->rest.s[whole];
+  t->rest.s[whole] = '\0';
+  const bool fine = write_shown(t->fd, t->rest.s, whole);
+  t->rest.s[whole] = first;
+  memmove(t->rest.s, t->rest.s + whole, open + 1);
+  t->rest.n = open;
   return fine;
 }
 
 static ssize_t take_bytes(void *cookie, const char *bytes, size_t n) {
   terminal *t = cookie;
-  tn__buf_bytes(&t->line, bytes, n);
-  return !t->line.failed && write_lines(t) ? (ssize_t)n : 0;
+  tn__buf_bytes(&t->rest, bytes, n);
+  return !t->rest.failed && write_whole(t) ? (ssize_t)n : 0;
 }
 
-/* What has no line feed at its end. */
+/* Writes characters that never got their end, too. */
 static void end_streams(void) {
   (void)fflush(stdout);
   (void)fflush(stderr);
   for (int i = 0; i < 2; ++i) {
     terminal *t = &terminals[i];
-    if (t->line.n) (void)write_shown(t->fd, t->line.s, t->line.n);
-    tn__buf_deinit(&t->line);
+    if (t->rest.n) (void)write_shown(t->fd, t->rest.s, t->rest.n);
+    tn__buf_deinit(&t->rest);
   }
 }
 
 static FILE *open_stream(terminal *t, int fd, int buffering) {
   const cookie_io_functions_t functions = {.write = take_bytes};
   *t = (terminal){.fd = fd};
-  tn__buf_init(&t->line, tn__env_default());
+  tn__buf_init(&t->rest, tn__env_default());
   FILE *stream = fopencookie(t, "w", functions);
   if (stream) (void)setvbuf(stream, NULL, buffering, BUFSIZ);
   return stream;

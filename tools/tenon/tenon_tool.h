@@ -53,7 +53,7 @@ const char *text_get(const text *t);
  * feeds: a text of a file, which could otherwise look like another line of
  * output. */
 void text_make_line(text *t, size_t from);
-/* Writes it to a terminal or file. Texts come from files that nobody trusts:
+/* Writes it to a terminal or file. Texts come from files that are not trusted:
  * control characters and marks that reverse or hide text are escaped as in
  * JSON, bytes that are not UTF-8 as \xff. */
 void text_print(text *t, FILE *file);

@@ -130,7 +130,7 @@ bool fail_library(text *why) {
   return fail(why, "%s", tn_error_text());
 }
 
-/* -------------------------------------------------------- what a terminal sees
+/* ------------------------------------------------------------- for terminals
  */
 
 /* Controls, marks that reverse or hide text, and line separators. */

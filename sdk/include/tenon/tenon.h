@@ -307,7 +307,7 @@ TN_API const tn_plugin *tn_inspection_plugin(const tn_inspection *inspection);
 TN_API const tn_note *tn_inspection_note(const tn_inspection *inspection);
 
 /* Why this host would not load the file (its versions do not fit, or the file
- * is dangerous: rule OP-080 of docs/abi.md), or NULL. Borrowed until close.
+ * is dangerous: rule OP-090 of docs/abi.md), or NULL. Borrowed until close.
  * [any] */
 TN_API const char *tn_inspection_refusal(const tn_inspection *inspection);
 
