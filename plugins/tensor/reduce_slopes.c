@@ -112,7 +112,7 @@ static void records_like(reduce_repeated *to, const tn_tensor *grad, void *at) {
   }
 }
 
-/* What both kinds of products differ in. */
+/* The differences between both kinds of products. */
 typedef struct product {
   const reduce_op *rest;
   const reduce_slope *slope;
