@@ -46,7 +46,7 @@ static double element(const tn_tensor *from, int64_t at) {
   return x;
 }
 
-/* What has been seen of a window. */
+/* The elements of a window so far. */
 typedef struct seen {
   double largest;
   double chosen; /* 0 if there is none */

@@ -135,7 +135,7 @@ BYTES(prelu_grad, nn_prelu_bytes)
 GRADIENT(prelu_grad, nn_prelu_backward)
 BYTES(softmax_output_grad, nn_softmax_output_bytes)
 
-/* Labels have no gradient: what is asked for is zeros. */
+/* Labels have no gradient: their output becomes zeros. */
 static void clear(const tn_frame *call, uint32_t out) {
   const tn_tensor *to = &call->out[out];
   if (call->req[out] == TN_REQ_WRITE)

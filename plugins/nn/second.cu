@@ -41,7 +41,7 @@ BYTES(prelu_grad, nn_leaky_relu_cuda_bytes)
 GRADIENT(prelu_grad, nn_leaky_relu_cuda_backward)
 BYTES(softmax_output_grad, nn_softmax_output_cuda_bytes)
 
-/* Labels have no gradient: what is asked for is zeros. */
+/* Labels have no gradient: their output becomes zeros. */
 enum { TO, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_clear_arrays;
 

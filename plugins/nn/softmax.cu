@@ -17,13 +17,13 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   const int64_t groups = nn_line_groups(v.lines), inner = v.lines.inner;
   for (int64_t g = blockIdx.x; g < groups; g += gridDim.x) {
     const nn_line line = nn_line_of(v.lines, g);
-    C sum = 0;
+    nn_long_sum<C> own;
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
       const C head = nn_get<T>(a.at[HEAD], i);
-      sum += v.is_log ? head : head * nn_get<T>(a.at[OUT], i);
+      own.add(v.is_log ? head : head * nn_get<T>(a.at[OUT], i));
     }
-    sum = tn_cuda_fold(part, sum, tn_cuda_plus(), v.lines.lanes);
+    const C sum = tn_cuda_fold(part, own.all(), tn_cuda_plus(), v.lines.lanes);
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
       const C head = nn_get<T>(a.at[HEAD], i), y = nn_get<T>(a.at[OUT], i);

@@ -21,6 +21,28 @@ static inline nn_softmax_view nn_softmax_view_of(const nn_lines &lines,
   return v;
 }
 
+/* The sum of many numbers of a thread: parts of it are added up as f64. */
+template <class C>
+struct nn_long_sum {
+  double whole;
+  C part;
+  int n; /* numbers of the part */
+
+  __device__ __forceinline__ nn_long_sum() : whole(0), part(0), n(0) {}
+
+  __device__ __forceinline__ void add(C x) {
+    part += x;
+    if (++n < 64) return;
+    whole += (double)part;
+    part = 0;
+    n = 0;
+  }
+
+  __device__ __forceinline__ C all() const {
+    return (C)(whole + (double)part);
+  }
+};
+
 enum { NN_SOFTMAX_TO, NN_SOFTMAX_FROM };
 
 /* `to` may be `from`: a thread writes what nobody else reads. */
@@ -34,13 +56,14 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   const C factor = (C)v.factor;
   for (int64_t g = blockIdx.x; g < groups; g += gridDim.x) {
     const nn_line line = nn_line_of(v.lines, g);
-    C top = -(C)INFINITY, sum = 0;
+    C top = -(C)INFINITY;
+    nn_long_sum<C> own;
     for (int64_t k = line.first; k < line.end; k += line.step)
       top = tn_cuda_largest()(top, nn_get<T>(from, line.at + k * inner));
     top = tn_cuda_fold(part, top, tn_cuda_largest(), v.lines.lanes);
     for (int64_t k = line.first; k < line.end; k += line.step)
-      sum += nn_exp((nn_get<T>(from, line.at + k * inner) - top) * factor);
-    sum = tn_cuda_fold(part, sum, tn_cuda_plus(), v.lines.lanes);
+      own.add(nn_exp((nn_get<T>(from, line.at + k * inner) - top) * factor));
+    const C sum = tn_cuda_fold(part, own.all(), tn_cuda_plus(), v.lines.lanes);
     const C last = nn_log(sum), scale = 1 / sum;
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;

@@ -3,7 +3,7 @@
  */
 #include "vector.h"
 
-/* Brings the sums of some lines so far to what they are part of. */
+/* Adds the sums of some lines so far to whole sums, and clears them. */
 BODY void NAME(move_sums)(double *all, REAL *sum, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     all[i] += (double)sum[i];

@@ -171,6 +171,15 @@ static int32_t far_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+int reduce_far_mark(const reduce_far *far) {
+  int any = 0;
+  for (int64_t i = 0; i < far->lines; ++i)
+    any |= far->rests[i] != far->rests[i];
+  for (int64_t i = 0; any && i < far->lines; ++i)
+    if (far->rests[i] != far->rests[i]) far->zeros[i] = 2;
+  return any;
+}
+
 int32_t reduce_far_run(const reduce_far *far) {
   const tn_frame *call = far->call;
   work w = {.far = far, .mode = {TN_F64, tn_kernel_level(call)}};

@@ -112,7 +112,7 @@ static void records_like(reduce_repeated *to, const tn_tensor *grad, void *at) {
   }
 }
 
-/* What both kinds of products differ in. */
+/* The differences between both kinds of products. */
 typedef struct product {
   const reduce_op *rest;
   const reduce_slope *slope;
@@ -121,18 +121,20 @@ typedef struct product {
 
 /* Lines whose products f64 may not hold are computed at the end. */
 static int32_t run_others(const tn_frame *call, const operands *o,
-                          const product *p, const double *rests) {
+                          const product *p, double *rests) {
   const reduce_far far = {.call = call,
                           .head = &o->in[0],
                           .data = &o->in[1],
                           .rests = rests,
+                          .zeros = rests + tn_tensor_size(&call->in[0]),
                           .lines = tn_tensor_size(&call->in[0]),
                           .axes = o->axes,
                           .skips_nan = p->skips_nan};
   const tn_dtype own = tn_kernel_compute(call->out[0].dtype);
   if (own == TN_I32 || own == TN_I64) return run_slope(call, o, p->slope, NULL);
+  const int any = reduce_far_mark(&far);
   const int32_t code = run_slope(call, o, p->slope, NULL);
-  return code == TN_OK ? reduce_far_run(&far) : code;
+  return code == TN_OK && any ? reduce_far_run(&far) : code;
 }
 
 static int32_t run_prod(const tn_frame *call, const product *p) {

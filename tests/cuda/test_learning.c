@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rig.h"
@@ -281,4 +282,27 @@ Test(learning, drawn_slopes_stay_below_upper) {
   for (int k = 0; k < 16; ++k) reached += count_reached(op, params);
   cr_expect_eq(reached, 0, "%d slopes are 0.5", reached);
   tn_params_release(params);
+}
+
+/* The sum of a million equal numbers in f32 drifts away. */
+Test(learning, long_lines_of_softmax_lose_no_digits) {
+  enum { LONG = 1000000 };
+  const int64_t shape[] = {1, LONG};
+  const double low = -2.3, want = exp(low) / (1 + (LONG - 1) * exp(low));
+  tn_operator *op = NULL;
+  tn_array *out = NULL;
+  float *x = malloc(LONG * sizeof *x);
+  cr_assert_not_null(x);
+  open_all(1);
+  for (int i = 0; i < LONG; ++i) x[i] = i == 0 ? 0 : (float)low;
+  tn_array *data = array_of(TN_F32, 2, shape, x, LONG * sizeof *x);
+  OK(tn_operator_get(rig, "nn.softmax", &op));
+  OK(tn_call(rig, op, TN_IN(data), NULL, TN_OUT(&out)));
+  OK(tn_array_get(out, x, LONG * sizeof *x));
+  for (int i = 1; i < LONG; i += 99999)
+    cr_assert(fabs((double)x[i] - want) < 1e-6 * want, "%d: %.9g, not %.9g", i,
+              (double)x[i], want);
+  free(x);
+  tn_array_release(data);
+  tn_array_release(out);
 }

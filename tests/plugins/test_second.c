@@ -178,7 +178,7 @@ static bool moves(const second_case *c, uint32_t i) {
 
 /* -------------------------------------------------------------------- tapes */
 
-/* What comes out: second gradients of the moving inputs, then of the weights of
+/* Results: second gradients of the moving inputs, then of the weights of
  * the head. */
 typedef struct results {
   double *v[MOST_IN + 1];
