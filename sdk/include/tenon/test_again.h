@@ -58,7 +58,7 @@ static tn_code tn_test_compute_bits(const tn_test_kit *k, tn_test_subsets *s,
   const tn_test_case c = {TN_TEST_DENSE, TN_TEST_NEW, 0};
   const int mark = k->t->n_arrays;
   tn_test_free_bits(bits);
-  tn_code rc = tn_test_call_new(k, TN_TEST_DENSE, &call);
+  tn_code rc = tn_test_call_dense(k, &call);
   if (rc == TN_OK) rc = tn_test_take_bits(call.out, k->out.n, 0, bits);
   s->k = k;
   if (rc == TN_OK && s->n > 0)

@@ -266,6 +266,18 @@ static tn_code tn_test_call_new(const tn_test_kit *k, tn_test_layout layout,
   return rc == TN_OK ? tn_test_call_forward(k, call) : rc;
 }
 
+/* A call on fresh dense inputs, into given outputs where their shapes are
+ * known, so that all have inaccessible pages. */
+static tn_code tn_test_call_dense(const tn_test_kit *k, tn_test_call *call) {
+  const tn_test_case c = {TN_TEST_DENSE,
+                          k->is_fixed ? TN_TEST_WRITE : TN_TEST_NEW, 0};
+  memset(call, 0, sizeof *call);
+  tn_code rc = tn_test_inputs(k, TN_TEST_DENSE, call->in);
+  if (rc == TN_OK)
+    rc = tn_test_outputs(k, &c, &k->out, k->sigs[TN_OPERAND_OUT], call);
+  return rc == TN_OK ? tn_test_call_forward(k, call) : rc;
+}
+
 static tn_code tn_test_note_backward(const tn_test_kit *k,
                                      const tn_test_call *forward,
                                      tn_array *const *heads,
